@@ -1,0 +1,91 @@
+# Compilers, dependencies and the few functions that declare Kiln's targets.
+include(GNUInstallDirs)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+
+find_package(Threads REQUIRED)
+# Debian's LLVM package refuses a plain "19"; its exported targets need zlib
+# and zstd to be found although Kiln uses neither.
+find_package(LLVM 19.1 REQUIRED CONFIG)
+find_path(KILN_FMT_INCLUDE_DIR fmt/format-inl.h REQUIRED)
+# cuda.h and nvrtc.h are all that comes from the toolkit; both libraries are
+# opened at run time. Without a toolkit, scripts/setup.sh puts NVIDIA's
+# redistributable packages into build/cuda.
+find_path(KILN_CUDA_INCLUDE_DIR cuda.h REQUIRED
+  HINTS ENV CUDA_HOME ENV CUDA_PATH
+  PATHS /usr/local/cuda ${PROJECT_SOURCE_DIR}/build/cuda
+  PATH_SUFFIXES include)
+find_path(KILN_NVRTC_INCLUDE_DIR nvrtc.h REQUIRED
+  HINTS ${KILN_CUDA_INCLUDE_DIR} ENV CUDA_HOME ENV CUDA_PATH
+  PATHS /usr/local/cuda ${PROJECT_SOURCE_DIR}/build/cuda
+  PATH_SUFFIXES include)
+
+add_library(kiln_options INTERFACE)
+target_compile_features(kiln_options INTERFACE cxx_std_20 c_std_11)
+target_include_directories(kiln_options INTERFACE
+  ${PROJECT_SOURCE_DIR}/lib ${PROJECT_SOURCE_DIR}/kernel_src
+  ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
+target_include_directories(kiln_options SYSTEM INTERFACE
+  ${LLVM_INCLUDE_DIRS} ${KILN_FMT_INCLUDE_DIR})
+target_compile_options(kiln_options INTERFACE
+  -Wall -Wextra -Wno-unused-parameter -Werror=unused-result
+  -fvisibility=hidden -ffunction-sections -fdata-sections
+  $<$<COMPILE_LANGUAGE:CXX>:-fvisibility-inlines-hidden>
+  $<$<BOOL:${KILN_WERROR}>:-Werror>)
+target_link_options(kiln_options INTERFACE
+  -static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,--as-needed)
+if(KILN_SANITIZERS)
+  target_compile_options(kiln_options INTERFACE
+    -fsanitize=address,undefined -fno-sanitize-recover=all
+    -fno-omit-frame-pointer -O1)
+  target_link_options(kiln_options INTERFACE -fsanitize=address,undefined)
+endif()
+
+# kiln_add_library(<Name> SOURCES <file>... [DEPENDS <Lib>...] [CUDA_HEADERS])
+# declares lib/<Name> as the static library Kiln<Name>. DEPENDS names libraries
+# to the left in the layer list of docs/design.md, nothing else.
+function(kiln_add_library name)
+  cmake_parse_arguments(ARG "CUDA_HEADERS" "" "SOURCES;DEPENDS" ${ARGN})
+  add_library(Kiln${name} STATIC ${ARG_SOURCES})
+  set_target_properties(Kiln${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_link_libraries(Kiln${name} PUBLIC kiln_options)
+  foreach(dependency IN LISTS ARG_DEPENDS)
+    target_link_libraries(Kiln${name} PUBLIC Kiln${dependency})
+  endforeach()
+  if(ARG_CUDA_HEADERS)
+    target_include_directories(Kiln${name} SYSTEM PRIVATE
+      ${KILN_CUDA_INCLUDE_DIR} ${KILN_NVRTC_INCLUDE_DIR})
+  endif()
+endfunction()
+
+# kiln_add_unittest(<Name> SOURCES <file>... DEPENDS <Lib>... [GPU])
+# declares Kiln<Name>Tests; ctest gets <Name> (label cpu: every test suite but
+# "gpu") and, with GPU, <Name>.gpu (label gpu: the test suite "gpu", reported as
+# skipped where there is no GPU).
+function(kiln_add_unittest name)
+  cmake_parse_arguments(ARG "GPU" "" "SOURCES;DEPENDS" ${ARGN})
+  set(target Kiln${name}Tests)
+  add_executable(${target} ${PROJECT_SOURCE_DIR}/unittests/Main.cpp
+                 ${ARG_SOURCES})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/unittests)
+  target_link_libraries(${target} PRIVATE kiln_options)
+  foreach(dependency IN LISTS ARG_DEPENDS)
+    target_link_libraries(${target} PRIVATE Kiln${dependency})
+  endforeach()
+  target_compile_definitions(${target} PRIVATE
+    KILN_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+    KILN_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  add_test(NAME ${name} COMMAND ${target} --test-suite-exclude=gpu)
+  set_tests_properties(${name} PROPERTIES LABELS cpu TIMEOUT 600)
+  if(ARG_GPU)
+    add_test(NAME ${name}.gpu COMMAND ${target} --test-suite=gpu)
+    set_tests_properties(${name}.gpu PROPERTIES
+      LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 600)
+    set_property(GLOBAL APPEND PROPERTY KILN_GPU_BINARIES ${target})
+  endif()
+endfunction()

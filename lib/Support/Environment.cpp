@@ -1,0 +1,30 @@
+//===- Environment.cpp ----------------------------------------------------===//
+#include "Support/Environment.h"
+
+#include <cstdlib>
+
+namespace kiln {
+
+static std::optional<std::string> read(const char *name) {
+  const char *value = std::getenv(name);
+  if (!value || !*value)
+    return std::nullopt;
+  return std::string(value);
+}
+
+Environment Environment::fromProcess() {
+  Environment environment;
+  environment.kilnCacheDir = read("KILN_CACHE_DIR");
+  environment.xdgCacheHome = read("XDG_CACHE_HOME");
+  environment.home = read("HOME");
+  environment.kilnNvrtc = read("KILN_NVRTC");
+  environment.kilnDriver = read("KILN_DRIVER");
+  environment.kilnNvml = read("KILN_NVML");
+  environment.kilnCublasLt = read("KILN_CUBLASLT");
+  environment.cudaHome = read("CUDA_HOME");
+  environment.cudaPath = read("CUDA_PATH");
+  environment.kilnKernelSrc = read("KILN_KERNEL_SRC");
+  return environment;
+}
+
+} // namespace kiln

@@ -1,0 +1,28 @@
+//===- Environment.h - every environment variable Kiln reads --------------===//
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace kiln {
+
+/// The process environment, read in one place and once per engine: no other
+/// code calls getenv. An unset or empty variable is nullopt.
+struct Environment {
+  std::optional<std::string> kilnCacheDir; ///< KILN_CACHE_DIR
+  std::optional<std::string> xdgCacheHome; ///< XDG_CACHE_HOME
+  std::optional<std::string> home;         ///< HOME
+  std::optional<std::string> kilnNvrtc;    ///< KILN_NVRTC: path of libnvrtc
+  std::optional<std::string> kilnDriver;   ///< KILN_DRIVER: path of libcuda
+  std::optional<std::string> kilnNvml;     ///< KILN_NVML: path of NVML
+  std::optional<std::string> kilnCublasLt; ///< KILN_CUBLASLT: path (bench)
+  std::optional<std::string> cudaHome;     ///< CUDA_HOME
+  std::optional<std::string> cudaPath;     ///< CUDA_PATH
+  std::optional<std::string>
+      kilnKernelSrc; ///< KILN_KERNEL_SRC: source override
+
+  /// Reads the process environment. Not safe beside setenv in other threads.
+  static Environment fromProcess();
+};
+
+} // namespace kiln

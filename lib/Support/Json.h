@@ -1,0 +1,25 @@
+//===- Json.h - llvm/Support/JSON.h with limits and Kiln's errors ---------===//
+#pragma once
+
+#include <llvm/ADT/StringRef.h>
+#include <llvm/Support/Error.h>
+#include <llvm/Support/JSON.h>
+
+#include <string>
+
+namespace kiln {
+
+/// Parses untrusted JSON. llvm::json::parse recurses once a nesting level, so
+/// text over \p maxBytes or nested deeper than 64 is refused before it runs.
+/// \p what names the text in errors (a path, usually).
+llvm::Expected<llvm::json::Value> parseJson(llvm::StringRef text,
+                                            llvm::StringRef what,
+                                            size_t maxBytes = 64u << 20);
+
+/// Reads and parses a file. Errors: InvalidArgument, Io.
+llvm::Expected<llvm::json::Value> readJsonFile(llvm::StringRef path);
+
+/// Prints \p value indented by two spaces, with a newline at the end.
+std::string printJson(const llvm::json::Value &value);
+
+} // namespace kiln

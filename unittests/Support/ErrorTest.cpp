@@ -1,0 +1,31 @@
+#include "Support/Error.h"
+
+#include <doctest/doctest.h>
+
+using namespace kiln;
+
+TEST_CASE("context is prefixed and the code kept") {
+  llvm::Error error =
+      addContext(makeError(ErrorCode::InvalidArgument, "m is {}", -1), "gemm");
+  ErrorSummary summary = summarize(std::move(error));
+  CHECK(summary.code == ErrorCode::InvalidArgument);
+  CHECK(summary.message == "gemm: m is -1");
+}
+
+TEST_CASE("success stays success") {
+  CHECK(!addContext(llvm::Error::success(), "anything"));
+  CHECK(summarize(llvm::Error::success()).code == ErrorCode::Success);
+}
+
+TEST_CASE("a foreign error becomes an internal one") {
+  auto summary = summarize(llvm::createStringError("from elsewhere"));
+  CHECK(summary.code == ErrorCode::Internal);
+  CHECK(summary.message == "from elsewhere");
+}
+
+TEST_CASE("joined errors keep the first code and both messages") {
+  auto summary = summarize(llvm::joinErrors(
+      makeError(ErrorCode::Io, "one"), makeError(ErrorCode::Missing, "two")));
+  CHECK(summary.code == ErrorCode::Io);
+  CHECK(summary.message == "one; two");
+}
