@@ -1,0 +1,85 @@
+//===- common/Types.h - types shared by the host and every kernel ---------===//
+//
+// Compiled by the host compiler and by NVRTC, so it includes nothing. Values
+// of the enumerations appear in kiln.h, cache keys and records: they are never
+// renumbered. A DType's value carries its width: (bits << 8) | id.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+namespace kiln {
+
+enum class DType : int {
+  FP64 = 0x4001,
+  FP32 = 0x2001,
+  INT32 = 0x2011,
+  FP16 = 0x1001,
+  BF16 = 0x1002,
+  E4M3 = 0x0801,
+  E5M2 = 0x0802,
+  INT8 = 0x0811,
+};
+
+/// Width of one element in bits.
+constexpr int bitsOf(DType type) { return static_cast<int>(type) >> 8; }
+
+/// Width of one element in bytes; types under 8 bits have no answer here.
+constexpr int bytesOf(DType type) { return bitsOf(type) / 8; }
+
+/// The arithmetic of a contraction; accumulation is fp32 unless it says else.
+enum class ComputeMode : int {
+  Native = 0, ///< products of the inputs as they are: exact fp32 for fp32 data
+  TF32 = 10,  ///< fp32 data rounded to 10 mantissa bits, on tensor cores
+};
+
+/// Storage of the operands of D[m, n] = A[m, k] B[k, n]. First letter: A is
+/// row-major [m, k] (N) or stored [k, m] (T); second: B is stored [k, n] (N) or
+/// [n, k] (T). D is row-major [m, n].
+enum class Layout : int { NN = 0, NT = 10, TN = 20, TT = 30 };
+
+constexpr bool isTransposedA(Layout layout) {
+  return layout == Layout::TN || layout == Layout::TT;
+}
+constexpr bool isTransposedB(Layout layout) {
+  return layout == Layout::NT || layout == Layout::TT;
+}
+
+/// One link of a pointwise chain; acts on fp32 values, element by element.
+enum class PointwiseOp : int {
+  None = 0,
+  Bias = 10,     ///< x + vector[column]
+  Residual = 20, ///< x + matrix[row, column]
+  Relu = 30,
+  GeluErf = 40,
+  GeluTanh = 50,
+  Silu = 60,
+};
+
+/// True when \p op reads an operand of its own.
+constexpr bool hasOperand(PointwiseOp op) {
+  return op == PointwiseOp::Bias || op == PointwiseOp::Residual;
+}
+
+/// A bounded chain of pointwise operations, applied first to last. Structural:
+/// part of a kernel's signature. At most one Bias and one Residual.
+struct PointwiseChain {
+  static constexpr int kMaxOps = 8;
+  PointwiseOp ops[kMaxOps] = {};
+
+  constexpr int size() const {
+    int count = 0;
+    while (count < kMaxOps && ops[count] != PointwiseOp::None)
+      ++count;
+    return count;
+  }
+  constexpr bool contains(PointwiseOp op) const {
+    for (PointwiseOp link : ops)
+      if (link == op)
+        return true;
+    return false;
+  }
+  friend constexpr bool operator==(const PointwiseChain &,
+                                   const PointwiseChain &) = default;
+};
+
+} // namespace kiln

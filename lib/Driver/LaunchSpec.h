@@ -1,0 +1,122 @@
+//===- LaunchSpec.h - a launch as plain data ------------------------------===//
+//
+// What a family's bind() produces and only Driver executes: one to four steps,
+// their parameters and the tensor maps inside them. Trivially copyable, lives
+// on the stack of a launch, allocates nothing, includes no CUDA header.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+namespace kiln {
+
+/// An address in device memory.
+using DeviceAddress = uint64_t;
+
+struct Dim3 {
+  uint32_t x = 1, y = 1, z = 1;
+  friend bool operator==(const Dim3 &, const Dim3 &) = default;
+};
+
+/// The 128 opaque bytes of a CUtensorMap.
+struct alignas(64) EncodedTensorMap {
+  uint64_t opaque[16] = {};
+};
+
+enum class TensorMapSwizzle : int32_t { None, B32, B64, B128 };
+enum class L2Promotion : int32_t { None, B64, B128, B256 };
+
+/// A tensor map before it is encoded: tiled, or im2col where `im2col` is set.
+/// Dimensions and boxes are in elements, innermost first; strides in bytes,
+/// of dimensions 1 to rank-1. Limits: rank 1 to 5 (im2col 3 to 5), address
+/// aligned to 16 bytes, strides multiples of 16 below 2^40, boxes at most 256
+/// (cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col, CUDA Driver API).
+struct TensorMapSpec {
+  static constexpr int kMaxRank = 5;
+  int32_t elementType = 0; ///< kiln::DType
+  int32_t rank = 0;
+  uint64_t dims[kMaxRank] = {};
+  uint64_t strides[kMaxRank - 1] = {};
+  uint32_t box[kMaxRank] = {};
+  uint32_t elementStrides[kMaxRank] = {1, 1, 1, 1, 1};
+  TensorMapSwizzle swizzle = TensorMapSwizzle::None;
+  L2Promotion l2Promotion = L2Promotion::None;
+  bool im2col = false;
+  int32_t lowerCorner[kMaxRank - 2] = {};
+  int32_t upperCorner[kMaxRank - 2] = {};
+  uint32_t channelsPerPixel = 0, pixelsPerColumn = 0;
+};
+
+/// A tensor map inside a step's parameters: `prototype` is copied there and its
+/// address replaced.
+struct TensorMapPatch {
+  const EncodedTensorMap *prototype = nullptr;
+  DeviceAddress address = 0;
+  uint32_t paramOffset = 0;
+};
+
+struct KernelStep {
+  uint32_t function = 0; ///< index among the plan's loaded functions
+  Dim3 grid, block, cluster;
+  uint32_t sharedBytes = 0; ///< dynamic shared memory
+  uint32_t paramOffset = 0, paramBytes = 0;
+  bool dependentLaunch = false; ///< programmatic stream serialisation
+};
+
+struct MemsetStep {
+  DeviceAddress address = 0;
+  uint64_t bytes = 0;
+  uint8_t value = 0;
+};
+
+struct LaunchStep {
+  enum class Kind : uint8_t { Kernel, Memset };
+  Kind kind = Kind::Kernel;
+  KernelStep kernel;
+  MemsetStep memset;
+};
+
+/// One to four steps, executed in order on one stream.
+struct LaunchSpec {
+  static constexpr uint32_t kMaxSteps = 4;
+  static constexpr uint32_t kMaxTensorMaps = 8;
+  static constexpr uint32_t kMaxParamBytes = 4096;
+
+  uint32_t stepCount = 0, tensorMapCount = 0, paramBytes = 0;
+  LaunchStep steps[kMaxSteps];
+  TensorMapPatch tensorMaps[kMaxTensorMaps];
+  alignas(64) std::byte params[kMaxParamBytes];
+
+  LaunchSpec() {} // params stay uninitialised: a launch writes what it uses
+
+  /// Appends a kernel whose one parameter is \p value; geometry is the
+  /// caller's to fill in.
+  template <class Params> KernelStep &addKernel(const Params &value) {
+    static_assert(std::is_trivially_copyable_v<Params>);
+    assert(stepCount < kMaxSteps && "a plan has at most four steps");
+    uint32_t offset = (paramBytes + 63u) & ~63u;
+    assert(offset + sizeof(Params) <= kMaxParamBytes && "parameters too large");
+    std::memcpy(params + offset, &value, sizeof(Params));
+    paramBytes = offset + sizeof(Params);
+    LaunchStep &step = steps[stepCount++];
+    step.kind = LaunchStep::Kind::Kernel;
+    step.kernel = KernelStep{};
+    step.kernel.paramOffset = offset;
+    step.kernel.paramBytes = sizeof(Params);
+    return step.kernel;
+  }
+
+  void addMemset(DeviceAddress address, uint64_t bytes, uint8_t value) {
+    assert(stepCount < kMaxSteps && "a plan has at most four steps");
+    LaunchStep &step = steps[stepCount++];
+    step.kind = LaunchStep::Kind::Memset;
+    step.memset = {address, bytes, value};
+  }
+};
+
+} // namespace kiln
