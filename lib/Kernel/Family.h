@@ -1,0 +1,88 @@
+//===- Family.h - all that solves one kind of problem ---------------------===//
+#pragma once
+
+#include "Kernel/Operand.h"
+#include "Kernel/Template.h"
+
+#include <llvm/ADT/StringRef.h>
+
+#include <memory>
+#include <vector>
+
+namespace kiln {
+
+/// The family's reference: a naive kernel that computes, in double precision,
+/// what every candidate is compared with. Rows are those of the output operand
+/// over all batches: row r is row r % rows of batch r / rows.
+class Reference {
+public:
+  virtual ~Reference() = default;
+  virtual const TranslationUnit &translationUnit() const = 0;
+  /// Appends the step that writes rows [rowBegin, rowEnd) of the expected output
+  /// to \p values (double, packed) and of its error bound to \p bounds (float,
+  /// packed). KernelStep::function is 0.
+  virtual void bind(const Arguments &arguments, int64_t rowBegin,
+                    int64_t rowEnd, DeviceAddress values, DeviceAddress bounds,
+                    LaunchSpec &spec) const = 0;
+};
+
+/// A kind of problem: its record, its operands, its reference, its templates.
+/// Immutable once registered; thread-safe from then on.
+class KernelFamily {
+public:
+  virtual ~KernelFamily() = default;
+
+  /// First word of its problems' text: "gemm".
+  virtual llvm::StringRef name() const = 0;
+  virtual const RecordSchema &problemSchema() const = 0;
+  virtual const RecordSchema &signatureSchema() const = 0;
+
+  /// Checks a problem record and brings it into canonical form: what equals a
+  /// derived default becomes that default, so that equal problems have equal
+  /// text. Errors: InvalidArgument, Unsupported.
+  virtual llvm::Expected<Problem> canonicalise(Record record) const = 0;
+
+  /// True when there is nothing to compute: a launch succeeds without steps.
+  virtual bool isEmpty(const Problem &problem) const = 0;
+
+  virtual OperandTable operands(const Problem &problem) const = 0;
+
+  /// Arguments with leading dimensions, strides and scalars as the problem's
+  /// record says; addresses are 0. \p problem must outlive them.
+  virtual Arguments defaultArguments(const Problem &problem) const = 0;
+
+  /// The reference for \p problem on \p device.
+  virtual std::unique_ptr<Reference>
+  reference(const Problem &problem, const DeviceModel &device) const = 0;
+
+  /// Arithmetic operations and the least bytes that must move, for reports.
+  virtual double flops(const Problem &problem) const = 0;
+  virtual double compulsoryBytes(const Problem &problem) const = 0;
+
+  /// Parses and canonicalises "gemm m=1 n=2 k=3"; the family's name is optional.
+  llvm::Expected<Problem> parseProblem(llvm::StringRef text) const;
+
+  /// The same problem without its dynamic extents: what a record is keyed by.
+  std::string fixedText(const Problem &problem) const;
+  /// Index of the dynamic extent in the problem's record, or -1.
+  int dynamicExtent() const;
+
+  const std::vector<std::unique_ptr<Template>> &templates() const {
+    return templateList;
+  }
+  const Template *findTemplate(llvm::StringRef name) const;
+  /// Before the family is registered; later templates lose ties to earlier.
+  void addTemplate(std::unique_ptr<Template> added);
+
+  /// Parses "mma.bm128.bn128" into the template and the config.
+  struct NamedConfig {
+    const Template *tmpl = nullptr;
+    Record config;
+  };
+  llvm::Expected<NamedConfig> parseConfig(llvm::StringRef text) const;
+
+private:
+  std::vector<std::unique_ptr<Template>> templateList;
+};
+
+} // namespace kiln

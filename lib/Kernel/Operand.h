@@ -1,0 +1,89 @@
+//===- Operand.h - what a problem reads and writes ------------------------===//
+//
+// The operand table is all that trials need to know of a problem: from it they
+// allocate, initialise, poison, red-zone, rotate and compare, without knowing
+// the family.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Driver/LaunchSpec.h"
+#include "common/Types.h"
+
+#include <llvm/ADT/SmallVector.h>
+#include <llvm/ADT/StringRef.h>
+
+#include <cstdint>
+
+namespace kiln {
+
+enum class OperandRole {
+  In,
+  Out,
+  InOut,    ///< read, then written by the same launch
+  Constant, ///< an input that holds still between launches: a weight
+};
+
+/// How a trial fills an operand with valid data.
+enum class OperandInit {
+  Normal, ///< N(0, 1), rounded to the operand's type
+  Zero,
+};
+
+/// One operand of a problem: a batch of row-major matrices. Sizes in elements.
+struct OperandSpec {
+  llvm::StringRef name; ///< a literal: "a", "bias"
+  OperandRole role = OperandRole::In;
+  DType type = DType::FP32;
+  OperandInit init = OperandInit::Normal;
+  /// Explicit mantissa bits kept by the initialiser; 0 keeps the type's (10 for
+  /// fp32 data that a tf32 kernel reads).
+  int mantissaBits = 0;
+  int64_t rows = 0, cols = 0, leadingDimension = 0;
+  int64_t batch = 1, batchStride = 0;
+  /// Where it starts, in bytes past a 256-byte boundary: the alignment that the
+  /// problem promises and no more.
+  int64_t misalignment = 0;
+  bool present = true; ///< false: the problem has no such operand
+
+  /// From the first byte to the end of the last row.
+  int64_t bytes() const {
+    if (!present || rows == 0 || cols == 0 || batch == 0)
+      return 0;
+    return ((batch - 1) * batchStride + (rows - 1) * leadingDimension + cols) *
+           bitsOf(type) / 8;
+  }
+};
+
+/// |d - ref| <= relative*|ref| + scaled*bound + absolute, for each element,
+/// where `bound` comes from the reference with the value.
+struct Tolerance {
+  double relative = 0, scaled = 0, absolute = 1e-30;
+};
+
+/// The operands of a problem in the order that Arguments uses.
+struct OperandTable {
+  llvm::SmallVector<OperandSpec, 8> operands;
+  int output = -1; ///< index of the operand that is compared
+  Tolerance tolerance;
+};
+
+/// One operand of a call.
+struct OperandArgument {
+  DeviceAddress address = 0;
+  int64_t leadingDimension = 0, batchStride = 0;
+};
+
+/// The arguments of one launch: plain data that points to nothing it owns.
+struct Arguments {
+  static constexpr int kMaxOperands = 12;
+  static constexpr int kMaxScalars = 4;
+  /// Values of the problem's record at this call, in schema order.
+  const int64_t *problem = nullptr;
+  OperandArgument operands[kMaxOperands];
+  double scalars[kMaxScalars] = {};
+  /// Where not 0, the scalar's value lies in device memory as fp32.
+  DeviceAddress scalarAddresses[kMaxScalars] = {};
+};
+
+} // namespace kiln

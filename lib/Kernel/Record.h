@@ -1,0 +1,141 @@
+//===- Record.h - field-list records: the one currency of the seam --------===//
+//
+// Problems, signatures and configs cross the seam between Kiln and a kernel
+// family as records: a schema plus a small array of int64. That one mechanism
+// gives text, JSON, hash, key and parse(print(x)) == x for all of them, in the
+// schema's order and with defaults omitted, so that a new field with a default
+// keeps every old key and record valid.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Support/Hash.h"
+
+#include <llvm/ADT/ArrayRef.h>
+#include <llvm/ADT/SmallVector.h>
+#include <llvm/ADT/StringRef.h>
+#include <llvm/Support/Error.h>
+#include <llvm/Support/JSON.h>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+/// How a field's int64 is written.
+enum class FieldKind {
+  Integer, ///< a decimal number; JSON number or boolean
+  Enum,    ///< one of the field's names; JSON string
+  Real,    ///< the bits of a double; JSON number
+  Chain,   ///< up to eight of the field's names, a byte each; "bias,relu"
+};
+
+/// What a field means to planning.
+enum class FieldRole {
+  Signature,     ///< fixed at compile time
+  Extent,        ///< a size, fixed for a record
+  DynamicExtent, ///< a size that varies from call to call
+  Scalar,        ///< a value that no choice depends on
+  Knob,          ///< a config's value, fixed at compile time
+  RuntimeKnob,   ///< a config's value that costs no compilation
+};
+
+/// One value of an Enum or Chain field.
+struct FieldName {
+  int64_t value;
+  llvm::StringRef name;
+};
+
+/// One field. The default of a field that is not required is what an absent
+/// key means, and it is never printed.
+struct Field {
+  llvm::StringRef key;
+  FieldKind kind = FieldKind::Integer;
+  FieldRole role = FieldRole::Extent;
+  bool required = false;
+  int64_t defaultValue = 0;
+  llvm::ArrayRef<FieldName> names = {};
+  llvm::StringRef doc = {};
+  int64_t minimum = 0;
+  int64_t maximum = std::numeric_limits<int64_t>::max();
+};
+
+/// Converts between a Real field's int64 and its double.
+int64_t encodeReal(double value);
+double decodeReal(int64_t bits);
+
+/// How a schema's records are printed.
+enum class TextStyle {
+  Spaced, ///< "gemm m=4096 n=4096 dtype=bf16"
+  Dotted, ///< "mma.bm128.bn256.st4": keys of letters, values unsigned integers
+};
+
+/// The fields of one kind of record, in canonical order. Immutable once built
+/// and outlives every record that points to it.
+class RecordSchema {
+public:
+  RecordSchema(llvm::StringRef name, TextStyle style,
+               std::vector<Field> fields);
+
+  llvm::StringRef name() const { return schemaName; }
+  TextStyle style() const { return textStyle; }
+  llvm::ArrayRef<Field> fields() const { return fieldList; }
+
+  /// Index of \p key, or -1.
+  int find(llvm::StringRef key) const;
+
+private:
+  std::string schemaName;
+  TextStyle textStyle;
+  std::vector<Field> fieldList;
+};
+
+/// A value for every field of one schema. A plain value: copyable, comparable.
+class Record {
+public:
+  Record() = default;
+  /// All defaults; required fields are 0.
+  explicit Record(const RecordSchema &schema);
+
+  const RecordSchema &schema() const { return *recordSchema; }
+  bool empty() const { return !recordSchema; }
+  llvm::ArrayRef<int64_t> values() const { return fieldValues; }
+
+  int64_t operator[](int field) const { return fieldValues[field]; }
+  void set(int field, int64_t value) { fieldValues[field] = value; }
+
+  /// By key; asserts that the schema has it.
+  int64_t get(llvm::StringRef key) const;
+  void set(llvm::StringRef key, int64_t value);
+
+  /// Canonical text: schema order, defaults omitted. parse(text()) == *this.
+  std::string text() const;
+  /// The text of one field's value: "4096", "bf16", "0.5", "bias,relu".
+  std::string valueText(int field) const;
+  /// Canonical JSON object with the same fields as text().
+  llvm::json::Object toJson() const;
+  /// SHA-256 of the canonical text.
+  Digest hash() const { return strongHash(text()); }
+
+  /// Parses text of the schema's style. Each error is InvalidArgument and names
+  /// the schema, the key and the value: unknown, repeated or missing keys,
+  /// values of the wrong kind or outside of the field's range.
+  static llvm::Expected<Record> parse(const RecordSchema &schema,
+                                      llvm::StringRef text);
+  /// As parse(). Keys in \p ignored are skipped (a suite's "name", "family").
+  static llvm::Expected<Record>
+  fromJson(const RecordSchema &schema, const llvm::json::Object &object,
+           llvm::ArrayRef<llvm::StringRef> ignored = {});
+
+  friend bool operator==(const Record &a, const Record &b) {
+    return a.recordSchema == b.recordSchema && a.fieldValues == b.fieldValues;
+  }
+
+private:
+  const RecordSchema *recordSchema = nullptr;
+  llvm::SmallVector<int64_t, 24> fieldValues;
+};
+
+} // namespace kiln

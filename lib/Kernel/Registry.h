@@ -1,0 +1,34 @@
+//===- Registry.h - the families an engine knows --------------------------===//
+#pragma once
+
+#include "Kernel/Family.h"
+
+namespace kiln {
+
+/// Families by name. A run-time object: users' own families and templates enter
+/// the way the built-in ones do. Not thread-safe while it is being filled;
+/// afterwards it is immutable and may be shared.
+class Registry {
+public:
+  /// Errors: InvalidArgument when the name is taken.
+  llvm::Error add(std::unique_ptr<KernelFamily> family);
+
+  const KernelFamily *find(llvm::StringRef name) const;
+  /// As find(); the error lists the families there are.
+  llvm::Expected<const KernelFamily *> get(llvm::StringRef name) const;
+  const std::vector<std::unique_ptr<KernelFamily>> &families() const {
+    return familyList;
+  }
+
+  /// A problem's text, whose first word names the family.
+  struct NamedProblem {
+    const KernelFamily *family = nullptr;
+    Problem problem;
+  };
+  llvm::Expected<NamedProblem> parseProblem(llvm::StringRef text) const;
+
+private:
+  std::vector<std::unique_ptr<KernelFamily>> familyList;
+};
+
+} // namespace kiln

@@ -1,0 +1,52 @@
+//===- Space.h - from a problem to its ranked candidates ------------------===//
+#pragma once
+
+#include "Kernel/Family.h"
+
+#include <vector>
+
+namespace kiln {
+
+/// A config that may run, with what it is predicted to cost.
+struct Candidate {
+  const Template *tmpl = nullptr;
+  Record config;
+  Estimate estimate;
+  CandidateClass candidateClass;
+  int32_t order = 0; ///< position in the space
+};
+
+/// A config that may not run, with the reason.
+struct Rejected {
+  const Template *tmpl = nullptr;
+  Record config;
+  Rejection rejection;
+};
+
+enum class ModelKind {
+  Main,    ///< the estimator of the family's templates
+  Classic, ///< the classic matmul performance model with its own pruner
+};
+llvm::StringRef nameOf(ModelKind kind);
+
+/// A problem's whole space: every config is either ranked or rejected.
+struct Space {
+  std::vector<Candidate> ranked; ///< best first
+  std::vector<Rejected> rejected;
+};
+
+/// Enumerates, prunes, estimates and ranks. Pure: needs no GPU, no driver and
+/// no compiler. \p keepRejected false drops the rejected configs, which saves
+/// their records. Errors: NoCandidate.
+llvm::Expected<Space> exploreSpace(const KernelFamily &family,
+                                   const Problem &problem,
+                                   const DeviceModel &device,
+                                   ModelKind model = ModelKind::Main,
+                                   bool keepRejected = false);
+
+/// Orders candidates in place: the best of each class first, then the rest, each
+/// part by time; all within 1.02 of a part's best form a set ordered by (rank of
+/// class, order), and so on with the rest.
+void rankCandidates(std::vector<Candidate> &candidates);
+
+} // namespace kiln

@@ -1,0 +1,83 @@
+//===- Template.h - one kernel source with its own config type ------------===//
+//
+// What the author of a kernel implements. A template knows its configs, which
+// of them a problem allows, how long each should take, the text that compiles
+// it, and how arguments become a launch. It never touches the GPU.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Device/DeviceModel.h"
+#include "Kernel/Estimate.h"
+#include "Kernel/Plan.h"
+#include "Kernel/Record.h"
+#include "Model/ClassicModel.h"
+
+#include <llvm/ADT/STLFunctionalExtras.h>
+
+#include <optional>
+
+namespace kiln {
+
+/// A problem together with its signature, as its family canonicalised it.
+struct Problem {
+  Record extents;   ///< the whole problem record
+  Record signature; ///< what is fixed at compile time
+
+  std::string text() const { return extents.text(); }
+};
+
+/// Candidates of one class are variations of one idea; a rank list begins with
+/// the best of each class. `rank` orders classes whose estimates tie.
+struct CandidateClass {
+  uint64_t key = 0;
+  int32_t rank = 0;
+};
+
+class Template {
+public:
+  virtual ~Template() = default;
+
+  /// First word of its configs' text: "mma".
+  virtual llvm::StringRef name() const = 0;
+  virtual const RecordSchema &configSchema() const = 0;
+
+  /// Calls \p emit with every config worth considering for \p problem, best
+  /// guesses first; the order breaks ties. No hard limit is applied yet.
+  virtual void enumerate(const Problem &problem, const DeviceModel &device,
+                         llvm::function_ref<void(Record)> emit) const = 0;
+
+  /// The hard limit that \p config breaks, or nullopt. Accepts any config of
+  /// the schema, also one that a user typed.
+  virtual std::optional<Rejection> prune(const Problem &problem,
+                                         const Record &config,
+                                         const DeviceModel &device) const = 0;
+
+  /// Predicted time of a config that prune() let pass. About a microsecond.
+  virtual Estimate estimate(const Problem &problem, const Record &config,
+                            const DeviceModel &device) const = 0;
+
+  virtual CandidateClass classOf(const Problem &problem,
+                                 const Record &config) const = 0;
+
+  /// The derivation of estimate(), for people.
+  virtual Derivation explain(const Problem &problem, const Record &config,
+                             const DeviceModel &device) const = 0;
+
+  /// The config in the classic model's terms; nullopt: not a tile template.
+  virtual std::optional<ClassicConfig>
+  classicConfig(const Record &config) const {
+    return std::nullopt;
+  }
+
+  /// The plan of a config that prune() let pass: texts, geometry and binder.
+  /// Compiles nothing. Its workspace covers \p problem's extents.
+  virtual Plan plan(const Problem &problem, const Record &config,
+                    const DeviceModel &device) const = 0;
+
+  /// True when every architecture, alignment and size is served: the kernel
+  /// that a signature falls back to.
+  virtual bool isGeneric() const { return false; }
+};
+
+} // namespace kiln
