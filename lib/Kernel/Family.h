@@ -19,8 +19,8 @@ public:
   virtual ~Reference() = default;
   virtual const TranslationUnit &translationUnit() const = 0;
   /// Appends the step that writes rows [rowBegin, rowEnd) of the expected
-  /// output to \p values (double, packed) and of its error bound to \p bounds
-  /// (float, packed). KernelStep::function is 0.
+  /// output to \p values and of its error bound to \p bounds, both double and
+  /// packed. KernelStep::function is 0.
   virtual void bind(const Arguments &arguments, int64_t rowBegin,
                     int64_t rowEnd, DeviceAddress values, DeviceAddress bounds,
                     LaunchSpec &spec) const = 0;
