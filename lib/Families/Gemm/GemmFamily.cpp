@@ -198,7 +198,7 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
   table.output = GemmOperand::D;
   // Rounding of the output, and of k products summed in fp32 in any order.
   int mantissa = p.out == DType::BF16 ? 7 : p.out == DType::FP16 ? 10 : 23;
-  table.tolerance.relative = 2 * std::ldexp(1.0, -mantissa - 1);
+  table.tolerance.relative = 2 * std::ldexp(1.0, -mantissa);
   table.tolerance.scaled =
       4 * std::sqrt(std::max<double>(p.k, 1)) * std::ldexp(1.0, -24);
   return table;
