@@ -64,7 +64,7 @@ struct ValueOrigin {
 };
 
 /// Number of entries of deviceFields().
-inline constexpr size_t kDeviceFieldCount = 54;
+inline constexpr size_t kDeviceFieldCount = 51;
 
 /// The numbers of one GPU. A plain value: copy it freely; const access is
 /// thread-safe. A flop is half a multiply-add. "GB" is 1e9 bytes, so a GB/s is
@@ -226,6 +226,11 @@ const DeviceField *findDeviceField(llvm::StringRef key);
 llvm::Error setValue(DeviceModel &model, const DeviceField &field,
                      FieldValue value, ValueSource source,
                      llvm::StringRef note = "");
+
+/// Stores \p value unless the field already has a source. The value must be
+/// one that setValue accepts.
+void fillValue(DeviceModel &model, llvm::StringRef key, FieldValue value,
+               ValueSource source, llvm::StringRef note);
 
 /// Source of the field called \p key, which must exist.
 const ValueOrigin &originOf(const DeviceModel &model, llvm::StringRef key);
