@@ -76,8 +76,8 @@ enum class EntryFault {
 };
 llvm::StringRef nameOf(EntryFault fault);
 
-/// Says that the bytes may well be right for another reader, so that nobody
-/// may delete them: NotAnEntry and OtherVersion.
+/// Says that the bytes may well be right for another version of the library,
+/// so that nobody deletes them.
 bool isForeign(EntryFault fault);
 
 /// The file name of an entry without its suffix: SHA-256 of kind and key in
