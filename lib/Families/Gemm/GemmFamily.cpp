@@ -49,6 +49,15 @@ public:
   }
   double compulsoryBytes(const Problem &problem) const override;
 
+  std::optional<ClassicProblem>
+  classicProblem(const Problem &problem) const override {
+    GemmProblem p = read(problem);
+    if (isEmpty(problem) || p.k == 0)
+      return std::nullopt;
+    // A batch is as many rows: the classic model has no word for it.
+    return ClassicProblem{p.dtype, p.m * p.batch, p.n, p.k};
+  }
+
 private:
   static GemmProblem read(const Problem &problem) {
     return readGemmProblem(problem.extents.values().data());
