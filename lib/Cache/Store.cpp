@@ -66,6 +66,13 @@ struct Store::Impl {
         : kind(kind), key(key), name(fileNameOf(kind, key)) {}
   };
 
+  /// What an update builds on.
+  struct Base {
+    std::optional<Entry> entry;
+    Sighting seen;             ///< at the entry's path in the write layer
+    bool isUnreadable = false; ///< an I/O error hides what is there
+  };
+
   explicit Impl(StoreOptions options)
       : files(options.files ? *options.files : FileOps::system()),
         log(std::move(options.log)), lockDeadline(options.lockDeadline),
@@ -74,16 +81,16 @@ struct Store::Impl {
   void addLayer(const std::string &path, LayerKind kind);
   void warnOnce(std::string cause, const std::string &message);
   std::optional<Entry> readLayer(const Layer &layer, const Target &target,
-                                 std::optional<FileIdentity> *identity);
+                                 Base *base = nullptr);
   void reject(const Layer &layer, const Target &target, const LayerRead &read);
-  std::optional<Entry> readCurrent(const Target &target,
-                                   std::optional<FileIdentity> &identity);
+  Base readCurrent(const Target &target);
   bool isNewest(const MemoryLayer::Item &item, const Target &target);
   PublishResult publish(const Target &target,
                         const llvm::json::Object &attributes,
-                        llvm::StringRef payload);
+                        llvm::StringRef payload, const Base *base = nullptr);
   PublishResult keep(const Target &target, const llvm::json::Object &attributes,
-                     llvm::StringRef payload, std::string reason);
+                     llvm::StringRef payload, const Base *base,
+                     std::string reason);
   bool writes() const { return writeLayer && takesEntries; }
 
   FileOps &files;
@@ -153,16 +160,19 @@ void Store::Impl::reject(const Layer &layer, const Target &target,
 }
 
 /// The good entry of \p target in \p layer, or nullopt with everything counted,
-/// reported and, in the write layer, cleared away. \p identity gets the file
-/// that was seen, good or not.
-std::optional<Entry>
-Store::Impl::readLayer(const Layer &layer, const Target &target,
-                       std::optional<FileIdentity> *identity) {
+/// reported and, in the write layer, cleared away. \p base is told of the file,
+/// good or not.
+std::optional<Entry> Store::Impl::readLayer(const Layer &layer,
+                                            const Target &target, Base *base) {
   LayerRead read = layer.read(target.kind, target.name);
+  if (base) {
+    base->isUnreadable = read.status == ReadStatus::Failed;
+    base->seen.isKnown = !base->isUnreadable;
+    if (read.info.st_nlink)
+      base->seen.file = FileIdentity::of(read.info);
+  }
   if (read.status == ReadStatus::Missing)
     return std::nullopt;
-  if (identity && read.info.st_nlink)
-    *identity = FileIdentity::of(read.info);
   if (read.status != ReadStatus::Ok) {
     reject(layer, target, read);
     return std::nullopt;
@@ -185,11 +195,16 @@ Store::Impl::readLayer(const Layer &layer, const Target &target,
   return std::nullopt;
 }
 
-/// True while nobody changed the file that \p item replaces.
+/// True while nobody changed the file that \p item replaces, as far as one can
+/// see.
 bool Store::Impl::isNewest(const MemoryLayer::Item &item,
                            const Target &target) {
-  return !writeLayer ||
-         writeLayer->identify(target.kind, target.name) == item.shadowed;
+  if (!writeLayer)
+    return true;
+  if (item.isIncomplete)
+    return false;
+  Sighting now = writeLayer->identify(target.kind, target.name);
+  return !now.isKnown || !item.shadowed.isKnown || now == item.shadowed;
 }
 
 std::optional<Entry> Store::lookup(Kind kind, llvm::StringRef key,
@@ -218,7 +233,7 @@ std::optional<Entry> Store::lookup(Kind kind, llvm::StringRef key,
       return entry;
   }
   if (impl->writeLayer) {
-    entry = impl->readLayer(*impl->writeLayer, target, nullptr);
+    entry = impl->readLayer(*impl->writeLayer, target);
     if (entry && kept) {
       // Another process has published since: its entry rules.
       impl->memory.erase(kind, key);
@@ -233,7 +248,7 @@ std::optional<Entry> Store::lookup(Kind kind, llvm::StringRef key,
       return entry;
   }
   for (const Layer &layer : impl->readLayers) {
-    entry = impl->readLayer(layer, target, nullptr);
+    entry = impl->readLayer(layer, target);
     if (hit(entry, &counters.readLayerHits))
       return entry;
   }
@@ -248,13 +263,18 @@ std::optional<Entry> Store::lookup(Kind kind, llvm::StringRef key,
 /// Keeps in memory what is not safely on disk.
 PublishResult Store::Impl::keep(const Target &target,
                                 const llvm::json::Object &attributes,
-                                llvm::StringRef payload, std::string reason) {
-  std::optional<FileIdentity> shadowed;
-  if (writeLayer)
-    shadowed = writeLayer->identify(target.kind, target.name);
-  if (memory.put({target.kind,
-                  {target.key.str(), attributes, payload.str()},
-                  shadowed})) {
+                                llvm::StringRef payload, const Base *base,
+                                std::string reason) {
+  MemoryLayer::Item item;
+  item.kind = target.kind;
+  item.entry = {target.key.str(), attributes, payload.str()};
+  if (base) {
+    item.shadowed = base->seen;
+    item.isIncomplete = base->isUnreadable;
+  } else if (writeLayer) {
+    item.shadowed = writeLayer->identify(target.kind, target.name);
+  }
+  if (memory.put(std::move(item))) {
     ++counters.keptInMemory;
     return {PublishStatus::Memory, std::move(reason)};
   }
@@ -268,7 +288,7 @@ PublishResult Store::Impl::keep(const Target &target,
 
 PublishResult Store::Impl::publish(const Target &target,
                                    const llvm::json::Object &attributes,
-                                   llvm::StringRef payload) {
+                                   llvm::StringRef payload, const Base *base) {
   auto bytes = encodeEntry(target.kind, target.key, attributes, payload);
   if (!bytes) {
     std::string why = summarize(bytes.takeError()).message;
@@ -277,8 +297,11 @@ PublishResult Store::Impl::publish(const Target &target,
     return {PublishStatus::Dropped, std::move(why)};
   }
   if (!writes())
-    return keep(target, attributes, payload,
+    return keep(target, attributes, payload, base,
                 writeLayer ? writeLayer->path() + " is read-only" : "");
+  if (base && base->isUnreadable)
+    return keep(target, attributes, payload, base,
+                "cannot read what is in the cache");
 
   std::string reason;
   WriteResult written =
@@ -298,7 +321,7 @@ PublishResult Store::Impl::publish(const Target &target,
     takesEntries = false;
   warnOnce(fmt::format("write {}", written.errnoValue),
            why + (forGood ? "; caching in memory from now on" : ""));
-  return keep(target, attributes, payload, std::move(why));
+  return keep(target, attributes, payload, base, std::move(why));
 }
 
 PublishResult Store::publish(Kind kind, llvm::StringRef key,
@@ -307,26 +330,23 @@ PublishResult Store::publish(Kind kind, llvm::StringRef key,
   return impl->publish(Impl::Target(kind, key), attributes, payload);
 }
 
-/// The newest entry that update() builds on. \p identity gets what lies at its
-/// path in the write layer.
-std::optional<Entry>
-Store::Impl::readCurrent(const Target &target,
-                         std::optional<FileIdentity> &identity) {
-  identity.reset();
+/// The newest entry, for update().
+Store::Impl::Base Store::Impl::readCurrent(const Target &target) {
+  Base base;
   auto kept = memory.find(target.kind, target.key);
   if (kept && isNewest(*kept, target)) {
-    identity = kept->shadowed;
-    return std::move(kept->entry);
+    base.seen = kept->shadowed;
+    base.entry = std::move(kept->entry);
+    return base;
   }
   if (writeLayer)
-    if (auto entry = readLayer(*writeLayer, target, &identity))
-      return entry;
-  if (kept)
-    return std::move(kept->entry);
+    base.entry = readLayer(*writeLayer, target, &base);
+  if (!base.entry && kept)
+    base.entry = std::move(kept->entry);
   for (const Layer &layer : readLayers)
-    if (auto entry = readLayer(layer, target, nullptr))
-      return entry;
-  return std::nullopt;
+    if (!base.entry)
+      base.entry = readLayer(layer, target);
+  return base;
 }
 
 PublishResult Store::update(Kind kind, llvm::StringRef key,
@@ -350,14 +370,14 @@ PublishResult Store::update(Kind kind, llvm::StringRef key,
   // published while merge ran is merged too, but for a window of microseconds.
   constexpr int kMaxAttempts = 8;
   for (int attempt = 1;; ++attempt) {
-    std::optional<FileIdentity> seen;
-    std::optional<Entry> old = impl->readCurrent(target, seen);
-    std::string payload = merge(
-        old ? std::optional<llvm::StringRef>(old->payload) : std::nullopt);
+    Impl::Base base = impl->readCurrent(target);
+    std::string payload =
+        merge(base.entry ? std::optional<llvm::StringRef>(base.entry->payload)
+                         : std::nullopt);
     if (!locked && impl->writes() && attempt < kMaxAttempts &&
-        impl->writeLayer->identify(kind, target.name) != seen)
+        impl->writeLayer->identify(kind, target.name) != base.seen)
       continue;
-    return impl->publish(target, attributes, payload);
+    return impl->publish(target, attributes, payload, &base);
   }
 }
 
