@@ -50,6 +50,13 @@ static bool isReadOnly(int errnoValue) {
 //===----------------------------------------------------------------------===//
 
 struct Store::Impl {
+  /// First in every public function that may warn, so that it goes last: the
+  /// log is called when no lock is held any more.
+  struct WarningSender {
+    Impl &impl;
+    ~WarningSender() { impl.sendWarnings(); }
+  };
+
   using Counter = std::atomic<uint64_t>;
   struct Counters {
     Counter hits{0}, memoryHits{0}, readLayerHits{0}, misses{0}, damaged{0},
@@ -79,7 +86,8 @@ struct Store::Impl {
         memory(options.maxMemoryBytes) {}
 
   void addLayer(const std::string &path, LayerKind kind);
-  void warnOnce(std::string cause, const std::string &message);
+  void warnOnce(std::string cause, std::string message);
+  void sendWarnings();
   std::optional<Entry> readLayer(const Layer &layer, const Target &target,
                                  Base *base = nullptr);
   void reject(const Layer &layer, const Target &target, const LayerRead &read);
@@ -104,6 +112,7 @@ struct Store::Impl {
   Counters counters;
   std::mutex warnedMutex;
   std::set<std::string> warned;
+  std::vector<std::string> unsentWarnings;
   /// Threads of this process wait here rather than by polling.
   std::timed_mutex updateMutex;
 };
@@ -127,13 +136,21 @@ void Store::Impl::addLayer(const std::string &path, LayerKind kind) {
     readLayers.push_back(std::move(layer));
 }
 
-void Store::Impl::warnOnce(std::string cause, const std::string &message) {
+/// Notes a warning for sendWarnings(), the first of its cause only.
+void Store::Impl::warnOnce(std::string cause, std::string message) {
+  std::lock_guard guard(warnedMutex);
+  if (warned.insert(std::move(cause)).second)
+    unsentWarnings.push_back(std::move(message));
+}
+
+void Store::Impl::sendWarnings() {
+  std::vector<std::string> lines;
   {
     std::lock_guard guard(warnedMutex);
-    if (!warned.insert(std::move(cause)).second)
-      return;
+    lines.swap(unsentWarnings);
   }
-  log.warning("{}", message);
+  for (const std::string &line : lines)
+    log.warning("{}", line);
 }
 
 //===----------------------------------------------------------------------===//
@@ -209,6 +226,7 @@ bool Store::Impl::isNewest(const MemoryLayer::Item &item,
 
 std::optional<Entry> Store::lookup(Kind kind, llvm::StringRef key,
                                    Accept accept) {
+  Impl::WarningSender sender{*impl};
   Impl::Target target(kind, key);
   Impl::Counters &counters = impl->counters;
   auto hit = [&](std::optional<Entry> &entry, Impl::Counter *layerHits) {
@@ -327,6 +345,7 @@ PublishResult Store::Impl::publish(const Target &target,
 PublishResult Store::publish(Kind kind, llvm::StringRef key,
                              const llvm::json::Object &attributes,
                              llvm::StringRef payload) {
+  Impl::WarningSender sender{*impl};
   return impl->publish(Impl::Target(kind, key), attributes, payload);
 }
 
@@ -351,6 +370,7 @@ Store::Impl::Base Store::Impl::readCurrent(const Target &target) {
 
 PublishResult Store::update(Kind kind, llvm::StringRef key,
                             const llvm::json::Object &attributes, Merge merge) {
+  Impl::WarningSender sender{*impl};
   Impl::Target target(kind, key);
   auto deadline = std::chrono::steady_clock::now() + impl->lockDeadline;
   std::unique_lock threads(impl->updateMutex, deadline);
@@ -426,6 +446,7 @@ std::unique_ptr<Store> Store::open(StoreOptions options) {
     impl->addLayer(path, LayerKind::Read);
   for (const std::string &note : impl->notes)
     impl->warnOnce(note, note);
+  impl->sendWarnings();
   return std::unique_ptr<Store>(new Store(std::move(impl)));
 }
 

@@ -9,7 +9,7 @@
 // on with the bytes it has: nothing is read back. Publishing is a temporary
 // file, fsync, rename, fsync of the folder, so that a reader sees an old entry
 // or a new one and never a part. Locks save work; no lock is needed to be
-// right. The time stamp of an entry's file is its stamp for eviction.
+// right.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
