@@ -18,9 +18,9 @@ class Reference {
 public:
   virtual ~Reference() = default;
   virtual const TranslationUnit &translationUnit() const = 0;
-  /// Appends the step that writes rows [rowBegin, rowEnd) of the expected output
-  /// to \p values (double, packed) and of its error bound to \p bounds (float,
-  /// packed). KernelStep::function is 0.
+  /// Appends the step that writes rows [rowBegin, rowEnd) of the expected
+  /// output to \p values and of its error bound to \p bounds, both double and
+  /// packed. KernelStep::function is 0.
   virtual void bind(const Arguments &arguments, int64_t rowBegin,
                     int64_t rowEnd, DeviceAddress values, DeviceAddress bounds,
                     LaunchSpec &spec) const = 0;
@@ -59,7 +59,8 @@ public:
   virtual double flops(const Problem &problem) const = 0;
   virtual double compulsoryBytes(const Problem &problem) const = 0;
 
-  /// Parses and canonicalises "gemm m=1 n=2 k=3"; the family's name is optional.
+  /// Parses and canonicalises "gemm m=1 n=2 k=3"; the family's name is
+  /// optional.
   llvm::Expected<Problem> parseProblem(llvm::StringRef text) const;
 
   /// The same problem without its dynamic extents: what a record is keyed by.

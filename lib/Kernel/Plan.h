@@ -15,7 +15,10 @@ namespace kiln {
 
 /// Scratch memory of a launch. The first `zeroedBytes` bytes are zero when a
 /// launch begins and are left zero by it: counters and semaphores live there.
+/// All else begins at kZeroedRegionBytes, so that plans which share one
+/// workspace never write where another expects zeros.
 struct WorkspaceLayout {
+  static constexpr uint64_t kZeroedRegionBytes = 64 << 10;
   uint64_t bytes = 0, alignment = 256, zeroedBytes = 0;
 };
 
@@ -23,7 +26,8 @@ struct WorkspaceLayout {
 struct LaunchContext {
   int32_t smCount = 0; ///< SMs that a persistent grid may use
   DeviceAddress workspace = 0;
-  /// The workspace's first zeroedBytes are zero; otherwise bind() adds a memset.
+  /// The workspace's first zeroedBytes are zero; otherwise bind() adds a
+  /// memset.
   bool workspaceZeroed = false;
   /// Encoded prototypes of the plan's tensor maps, in its order.
   const EncodedTensorMap *tensorMaps = nullptr;

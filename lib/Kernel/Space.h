@@ -44,9 +44,9 @@ llvm::Expected<Space> exploreSpace(const KernelFamily &family,
                                    ModelKind model = ModelKind::Main,
                                    bool keepRejected = false);
 
-/// Orders candidates in place: the best of each class first, then the rest, each
-/// part by time; all within 1.02 of a part's best form a set ordered by (rank of
-/// class, order), and so on with the rest.
+/// Orders candidates in place: the best of each class first, then the rest,
+/// each part by time; all within 1.02 of a part's best form a set ordered by
+/// (rank of class, order), and so on with the rest.
 void rankCandidates(std::vector<Candidate> &candidates);
 
 } // namespace kiln

@@ -1,0 +1,5 @@
+# The public headers: what is installed, and what must compile alone.
+set(KILN_PUBLIC_HEADERS
+  kiln/kiln.h
+  kiln/kiln.hpp
+  kiln/types.h)

@@ -1,0 +1,525 @@
+//===- kiln.h - the C interface of Kiln -----------------------------------===//
+//
+// Kiln computes GEMMs and their relatives on NVIDIA GPUs with kernels that it
+// compiles at run time, chooses per problem and keeps in a cache on disk.
+// This header, with types.h, is its only binary boundary. It is C11 and C++,
+// and includes no header of CUDA.
+//
+// Rules that hold for every function
+//   Status    Every function that can fail returns a kiln_status; none throws,
+//             prints, exits or aborts. Out-parameters are written on success,
+//             and on failure are set to null where they are handles.
+//   Threads   Every function may be called from any thread at any time, also
+//             on one engine, plan or task; only the calls that end an object
+//             (kiln_engine_destroy, kiln_plan_release, kiln_task_release) must
+//             be the last on it.
+//   Structs   Each starts with its size and ends with reserved space. Zero the
+//             struct, set struct_size to its sizeof (KILN_INIT does both), then
+//             set what you need: 0 is the default of every field unless its
+//             comment says else. A library newer than the caller takes what the
+//             caller's struct lacks as zero; a library older than the caller
+//             answers KILN_UNSUPPORTED if a byte that it does not know is not
+//             zero. In an array all elements have one struct_size, which is the
+//             array's stride. A struct embedded in another by value
+//             (kiln_operand, kiln_workspace_info) never changes its size, and
+//             its struct_size may stay 0. Into a struct that it fills, the
+//             library writes no more than struct_size bytes.
+//   Values    Enumerations are int32_t; their values never change and leave
+//             gaps for later ones. A value that a library does not know is
+//             KILN_UNSUPPORTED.
+//   Strings   UTF-8, ended by a null byte, copied where they must outlive the
+//             call.
+//   Slots     What is marked "slot" is part of the interface so that it need
+//             not change later; it answers KILN_UNSUPPORTED until it is built.
+//
+// Streams and contexts
+//   A stream is the caller's CUstream or cudaStream_t. Null is the legacy
+//   default stream of the calling thread's current context;
+//   CU_STREAM_PER_THREAD is accepted as well. The stream's context decides
+//   which device is meant and which loaded kernels apply, and is identified by
+//   cuCtxGetId: several contexts and several GPUs, also different ones, work in
+//   one process with one engine. In a green context, and under an MPS limit,
+//   kernels use only the SMs that they may. Launches are asynchronous and
+//   ordered like any other work of the stream; the calling thread's current
+//   context is the same before and after each call.
+//
+// CUDA graphs
+//   A launch may go into a stream that is being captured if its plan is loaded
+//   and it needs nothing made: after kiln_prepare for that problem with that
+//   stream, after an equal call outside of the capture on that stream, or from
+//   a plan handle with a workspace of the caller's. Otherwise it returns
+//   KILN_NOT_PREPARED, adds nothing to the graph and does not end the capture.
+//   What a graph may reach (kernels, arenas) stays loaded until the engine is
+//   destroyed. Two graphs that were captured with the arena of one stream share
+//   it, so they must not run at the same time: give each a workspace instead.
+//
+// Lifetime
+//   An engine outlives its plans, tasks, launches in flight and graphs captured
+//   from it: synchronise and destroy graphs before kiln_engine_destroy.
+//   When a context is destroyed, its kernels and arenas go with it; Kiln never
+//   touches them again, and kiln_plan_release of a plan of such a context frees
+//   host memory only. A context made later at the same address is a new one.
+//   After fork, the child must not use or destroy its parent's engines. It may
+//   create its own if the parent had not initialised CUDA. Do not dlclose the
+//   library while an engine exists.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KILN_KILN_H
+#define KILN_KILN_H
+
+#include "kiln/types.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef KILN_API
+#if defined(__GNUC__) || defined(__clang__)
+#define KILN_API __attribute__((visibility("default")))
+#else
+#define KILN_API
+#endif
+#endif
+
+#ifdef __cplusplus
+#define KILN_NOEXCEPT noexcept
+#else
+#define KILN_NOEXCEPT
+#endif
+
+/// Version of this interface. It changes only if a program built against an
+/// older header would stop working, which the rules above are there to prevent.
+#define KILN_ABI_VERSION 1
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+//===----------------------------------------------------------------------===//
+// Hooks
+//
+// Called from any thread, also several at once, never with a lock of Kiln's
+// held and never on a dispatch hit. A hook may call Kiln, but not end the
+// object that calls it. It must not throw or jump out.
+//===----------------------------------------------------------------------===//
+
+/// Receives a message without a line end; valid during the call.
+typedef void (*kiln_log_fn)(void *user, kiln_log_level level,
+                            const char *message);
+
+typedef int32_t kiln_event_kind;
+enum kiln_event_kind_value {
+  KILN_EVENT_MISS = 10,       ///< a problem had no loaded plan
+  KILN_EVENT_COMPILED = 20,   ///< one artifact, or failed to
+  KILN_EVENT_LOADED = 30,     ///< one artifact, into one context
+  KILN_EVENT_TRIAL = 40,      ///< one config was measured, or rejected
+  KILN_EVENT_CHOSEN = 50,     ///< a plan now serves the problem
+  KILN_EVENT_CACHE_FAULT = 60 ///< an entry was damaged, foreign or not written
+};
+
+/// One step of Kiln's work, for metrics and traces. Strings may be null and are
+/// valid during the call.
+typedef struct kiln_event {
+  uint32_t struct_size;
+  kiln_event_kind kind;
+  kiln_status status;  ///< of the step
+  kiln_source source;  ///< of a choice
+  const char *problem; ///< canonical text
+  const char *config;
+  const char *key;                  ///< of the artifact or record
+  const char *message;              ///< of a failure
+  double elapsed_ms;                ///< wall time of the step
+  double predicted_us, measured_us; ///< of the kernel; 0: not known
+  uint64_t reserved[8];
+} kiln_event;
+
+typedef void (*kiln_event_fn)(void *user, const kiln_event *event);
+
+/// Device memory for arenas and for the buffers of trials. The stream's context
+/// is current during the call.
+typedef struct kiln_allocator {
+  uint32_t struct_size;
+  uint32_t flags; ///< none yet
+  void *user;
+  /// Returns memory aligned to `alignment` (a power of two, at most 512) that
+  /// is usable on `stream` in stream order, or null if there is none.
+  void *(*allocate)(void *user, size_t bytes, size_t alignment,
+                    kiln_stream stream);
+  void (*deallocate)(void *user, void *data, size_t bytes, kiln_stream stream);
+  uint64_t reserved[4];
+} kiln_allocator;
+
+/// Runs Kiln's host work (compiles, mostly) on the caller's threads.
+typedef struct kiln_executor {
+  uint32_t struct_size;
+  uint32_t flags; ///< none yet
+  void *user;
+  /// Arranges for work(argument) to be called exactly once, on any thread, at
+  /// once or later. If it returns other than KILN_SUCCESS, work is not called
+  /// by it and Kiln runs it on a thread of its own.
+  kiln_status (*submit)(void *user, void (*work)(void *argument),
+                        void *argument);
+  uint64_t reserved[4];
+} kiln_executor;
+
+/// How far a kiln_prepare is.
+typedef struct kiln_progress {
+  uint32_t struct_size;
+  /// Of the problem that was finished last: what a launch of it would meet.
+  kiln_status problem_status;
+  uint64_t problems_done, problems_total;
+  uint64_t problem; ///< index of the problem that was finished last
+  uint64_t compiles_done, compiles_total;
+  uint64_t trials_done;
+  double elapsed_ms;
+  uint64_t reserved[8];
+} kiln_progress;
+
+/// Called whenever a count changed; other than 0 cancels the kiln_prepare.
+typedef int32_t (*kiln_progress_fn)(void *user, const kiln_progress *progress);
+
+//===----------------------------------------------------------------------===//
+// Engine
+//===----------------------------------------------------------------------===//
+
+enum kiln_engine_flag {
+  /// Neither read nor write any cache on disk.
+  KILN_ENGINE_MEMORY_ONLY = 1,
+  /// Read the cache, write nothing.
+  KILN_ENGINE_READ_ONLY = 2,
+  /// Take no cached artifact that another NVRTC build compiled.
+  KILN_ENGINE_TOOLCHAIN_EXACT = 4,
+  /// Read no environment variable of Kiln's; HOME and XDG_CACHE_HOME neither.
+  KILN_ENGINE_IGNORE_ENVIRONMENT = 8
+};
+
+/// Options of an engine. An option given here beats its environment variable.
+typedef struct kiln_engine_options {
+  uint32_t struct_size;
+  kiln_mode mode;
+  uint32_t flags; ///< kiln_engine_flag
+  /// Host threads that compile; 0: as many as CPUs and cgroup memory allow.
+  int32_t threads;
+  /// Wall time that the first call of a problem may spend on compiling further
+  /// candidates and on trials; a first kernel is always finished. 0: 2000.
+  int64_t tune_budget_ms;
+  /// Most device memory that trials hold at a time; 0: 2 GiB, and no more than
+  /// half of what is free.
+  uint64_t scratch_limit_bytes;
+  /// Largest workspace that a chosen plan may need; 0: 64 MiB.
+  uint64_t workspace_limit_bytes;
+  /// Size that the write layer of the cache is kept under; 0: 4 GiB.
+  uint64_t cache_limit_bytes;
+  /// Write layer; null: KILN_CACHE_DIR, else $XDG_CACHE_HOME/kiln, else
+  /// ~/.cache/kiln. Used only if it belongs to this user with mode 0700.
+  const char *cache_dir;
+  /// Read layers behind it, first to last.
+  const char *const *read_dirs;
+  uint32_t read_dir_count;
+  kiln_log_level log_level; ///< least level that `log` gets
+  /// A name of the device catalog ("h200-sxm") or the path of a JSON file:
+  /// replaces what is found out about the GPU, or stands for one where none is.
+  const char *device_model;
+  const char *nvrtc_path;  ///< null: KILN_NVRTC, else the usual places
+  const char *driver_path; ///< null: KILN_DRIVER, else the loader's libcuda
+  kiln_log_fn log;         ///< null: messages are dropped
+  void *log_user;
+  kiln_event_fn event; ///< null: none
+  void *event_user;
+  const kiln_allocator *allocator; ///< copied; null: the driver's allocation
+  const kiln_executor *executor;   ///< copied; null: threads of Kiln's own
+  uint64_t reserved[16];
+} kiln_engine_options;
+
+/// Makes an engine; null options are the defaults. Opens no driver, compiler or
+/// file yet: that happens when first needed, so it works without a GPU. Costs
+/// microseconds. Errors: KILN_INVALID_ARGUMENT, KILN_UNSUPPORTED,
+/// KILN_OUT_OF_MEMORY.
+KILN_API kiln_status kiln_engine_create(const kiln_engine_options *options,
+                                        kiln_engine **engine) KILN_NOEXCEPT;
+
+/// Cancels and awaits what the engine still does, unloads its kernels and frees
+/// its arenas. Null is allowed. See "Lifetime" above.
+KILN_API void kiln_engine_destroy(kiln_engine *engine) KILN_NOEXCEPT;
+
+//===----------------------------------------------------------------------===//
+// Launching
+//===----------------------------------------------------------------------===//
+
+/// Enqueues one GEMM on \p stream. \p workspace may be null (see
+/// kiln_workspace). The first call of a problem in a context may compile and
+/// tune, as the engine's mode says: seconds. A later one takes no lock and
+/// allocates nothing: well under a microsecond above the driver's launch.
+/// Errors: see kiln_status; nothing was enqueued if it fails.
+KILN_API kiln_status kiln_gemm(kiln_engine *engine, const kiln_gemm_args *args,
+                               const kiln_workspace *workspace,
+                               kiln_stream stream) KILN_NOEXCEPT;
+
+/// The same for a problem of any family. A problem given as text is parsed by
+/// each call: use a plan in a loop.
+KILN_API kiln_status kiln_run(kiln_engine *engine, const kiln_problem *problem,
+                              const kiln_arguments *arguments,
+                              const kiln_workspace *workspace,
+                              kiln_stream stream) KILN_NOEXCEPT;
+
+//===----------------------------------------------------------------------===//
+// Preparing
+//===----------------------------------------------------------------------===//
+
+enum kiln_prepare_flag {
+  /// Only put artifacts and decisions into the cache: no trials and no loading,
+  /// so with a device_model it needs neither GPU nor driver.
+  KILN_PREPARE_COMPILE_ONLY = 1,
+  /// Measure anew although there is a record.
+  KILN_PREPARE_RETUNE = 2
+};
+
+typedef struct kiln_prepare_options {
+  uint32_t struct_size;
+  uint32_t flags; ///< kiln_prepare_flag
+  /// Wall time for all problems together; 0: tune_budget_ms for each. What is
+  /// left of the problems when it is spent gets the estimator's choice.
+  int64_t budget_ms;
+  /// Streams that will be used: their contexts get the kernels loaded, and each
+  /// stream its arena. None: the calling thread's current context, no arenas.
+  const kiln_stream *streams;
+  uint32_t stream_count;
+  uint32_t reserved0;
+  kiln_progress_fn progress; ///< null: none
+  void *progress_user;
+  uint64_t reserved[8];
+} kiln_prepare_options;
+
+/// Makes problems ready: chooses (in the mode tune with trials), compiles,
+/// loads and sizes arenas, so that later launches hit, also under capture. Null
+/// options are the defaults. With a null \p task it blocks until it is done;
+/// otherwise it copies its arguments and returns at once with a task to poll
+/// and release (null on failure). In strict mode it loads what the cache has.
+///
+/// A problem that fails does not stop the others. Errors: the first failed
+/// problem's status; its index is in the message and in the progress calls.
+KILN_API kiln_status kiln_prepare(kiln_engine *engine,
+                                  const kiln_problem *problems, size_t count,
+                                  const kiln_prepare_options *options,
+                                  kiln_task **task) KILN_NOEXCEPT;
+
+/// KILN_IN_PROGRESS, or what kiln_prepare would have returned. \p progress may
+/// be null and is filled in either case. Never blocks.
+KILN_API kiln_status kiln_task_poll(kiln_task *task,
+                                    kiln_progress *progress) KILN_NOEXCEPT;
+
+/// The same after waiting for the end, for at most \p timeout_ms; a negative
+/// one waits for ever.
+KILN_API kiln_status kiln_task_wait(kiln_task *task,
+                                    int64_t timeout_ms) KILN_NOEXCEPT;
+
+/// Asks a task to end soon (a compile or trial under way is finished); it then
+/// polls as KILN_CANCELLED. Never blocks.
+KILN_API kiln_status kiln_task_cancel(kiln_task *task) KILN_NOEXCEPT;
+
+/// Cancels, awaits and frees a task. Null is allowed.
+KILN_API void kiln_task_release(kiln_task *task) KILN_NOEXCEPT;
+
+/// The answer of kiln_query.
+typedef struct kiln_query_result {
+  uint32_t struct_size;
+  kiln_state state;
+  kiln_source source;
+  /// Not 0: a launch into a capture would succeed, given a workspace or an
+  /// arena of its stream.
+  int32_t capturable;
+  kiln_workspace_info workspace; ///< over the whole range of the problem
+  double predicted_us;           ///< of the chosen plan; 0: not known
+  double measured_us;            ///< 0: not measured
+  uint64_t reserved[8];
+} kiln_query_result;
+
+/// Tells how far a problem is in \p stream's context, without starting work;
+/// over a range, the least of its states. Costs microseconds; may read the
+/// cache.
+KILN_API kiln_status kiln_query(kiln_engine *engine,
+                                const kiln_problem *problem, kiln_stream stream,
+                                kiln_query_result *result) KILN_NOEXCEPT;
+
+//===----------------------------------------------------------------------===//
+// Plans
+//===----------------------------------------------------------------------===//
+
+/// Chooses and loads a plan for \p problem in \p stream's context; blocks like
+/// the first call of it would. The plan stays the same until it is released,
+/// whatever tuning finds later. Errors: as of kiln_gemm.
+KILN_API kiln_status kiln_plan_acquire(kiln_engine *engine,
+                                       const kiln_problem *problem,
+                                       kiln_stream stream,
+                                       kiln_plan **plan) KILN_NOEXCEPT;
+
+/// The workspace that each launch of the plan needs.
+KILN_API kiln_status kiln_plan_workspace(
+    const kiln_plan *plan, kiln_workspace_info *info) KILN_NOEXCEPT;
+
+/// Enqueues the plan on \p stream, which must be of the plan's context. The
+/// operands are as in the problem it was acquired for, except for what
+/// \p arguments gives. The cheapest way to launch: no look-up.
+KILN_API kiln_status kiln_plan_launch(const kiln_plan *plan,
+                                      const kiln_arguments *arguments,
+                                      const kiln_workspace *workspace,
+                                      kiln_stream stream) KILN_NOEXCEPT;
+
+typedef int32_t kiln_role;
+enum kiln_role_value {
+  KILN_ROLE_INPUT = 0,
+  KILN_ROLE_OUTPUT = 10,
+  KILN_ROLE_IN_OUT = 20,
+  KILN_ROLE_CONSTANT = 30
+};
+
+/// One operand of a plan.
+typedef struct kiln_operand_info {
+  uint32_t struct_size;
+  uint32_t slot; ///< its index in kiln_arguments.operands
+  kiln_dtype type;
+  kiln_role role;
+  const char *name;   ///< valid until the plan is released
+  uint64_t bytes;     ///< from the first to the last byte used
+  uint32_t alignment; ///< in bytes, that launches must keep
+  uint32_t reserved0;
+  uint64_t reserved[4];
+} kiln_operand_info;
+
+/// Tells the plan's \p index-th operand, from 0; past the last one
+/// KILN_INVALID_ARGUMENT.
+KILN_API kiln_status kiln_plan_operand(const kiln_plan *plan, uint32_t index,
+                                       kiln_operand_info *info) KILN_NOEXCEPT;
+
+/// Writes one line on the plan: problem, config, source and times, as
+/// kiln_problem_text writes.
+KILN_API kiln_status kiln_plan_describe(const kiln_plan *plan, char *buffer,
+                                        size_t capacity,
+                                        size_t *length) KILN_NOEXCEPT;
+
+/// Gives a plan back; its kernels stay loaded. Null is allowed.
+KILN_API void kiln_plan_release(kiln_plan *plan) KILN_NOEXCEPT;
+
+//===----------------------------------------------------------------------===//
+// Text
+//===----------------------------------------------------------------------===//
+
+/// Writes a problem's canonical text, defaults omitted. Like every function
+/// here that writes text, it writes at most \p capacity bytes with the ending
+/// null, cutting the text short if needed, and sets \p length (may be null) to
+/// the whole text's length without the null; a null buffer with capacity 0 asks
+/// for the length only.
+KILN_API kiln_status kiln_problem_text(const kiln_problem *problem,
+                                       char *buffer, size_t capacity,
+                                       size_t *length) KILN_NOEXCEPT;
+
+/// Writes the record key of a problem on the device of \p stream (or of the
+/// engine's device_model): what a warm-up or pack must hold for it.
+KILN_API kiln_status kiln_problem_key(kiln_engine *engine,
+                                      const kiln_problem *problem,
+                                      kiln_stream stream, char *buffer,
+                                      size_t capacity,
+                                      size_t *length) KILN_NOEXCEPT;
+
+//===----------------------------------------------------------------------===//
+// Statistics
+//===----------------------------------------------------------------------===//
+
+/// Counts since the engine was made. Each is exact when no call runs.
+typedef struct kiln_statistics {
+  uint32_t struct_size;
+  uint32_t reserved0;
+  uint64_t launches;
+  uint64_t
+      dispatch_misses; ///< launches that had to look further than the table
+  uint64_t fallback_launches;
+  uint64_t plans;        ///< loaded now
+  uint64_t cache_hits;   ///< artifacts read from disk
+  uint64_t cache_misses; ///< artifacts not found there
+  uint64_t cache_faults; ///< damaged or foreign entries, failed writes
+  uint64_t compiles;
+  uint64_t compile_failures;
+  uint64_t trials;
+  uint64_t trial_failures; ///< wrong, crashed or timed-out configs
+  uint64_t compile_ns;     ///< summed over threads
+  uint64_t tune_ns;
+  uint64_t load_ns;
+  uint64_t arena_bytes;   ///< device memory of arenas now
+  uint64_t scratch_bytes; ///< device memory of trials now
+  uint64_t reserved[16];
+} kiln_statistics;
+
+KILN_API kiln_status kiln_get_statistics(
+    kiln_engine *engine, kiln_statistics *statistics) KILN_NOEXCEPT;
+
+//===----------------------------------------------------------------------===//
+// Packs and templates: slots
+//===----------------------------------------------------------------------===//
+
+typedef struct kiln_pack_options {
+  uint32_t struct_size;
+  uint32_t flags; ///< none yet
+  /// Key of the code that vouches for a pack from elsewhere; null: the file
+  /// must belong to this user or root.
+  const uint8_t *mac_key;
+  size_t mac_key_bytes;
+  uint64_t reserved[8];
+} kiln_pack_options;
+
+/// Verifies a pack and adds it as a read layer of the engine. Slot.
+KILN_API kiln_status kiln_pack_import(kiln_engine *engine, const char *path,
+                                      const kiln_pack_options *options)
+    KILN_NOEXCEPT;
+
+/// Writes what \p problems need on this device into one file; with count 0
+/// everything that the cache holds. Slot.
+KILN_API kiln_status kiln_pack_export(
+    kiln_engine *engine, const char *path, const kiln_problem *problems,
+    size_t count, const kiln_pack_options *options) KILN_NOEXCEPT;
+
+/// A kernel source of the caller's with its configs.
+typedef struct kiln_template {
+  uint32_t struct_size;
+  uint32_t source_count;
+  const char *name;     ///< unique in the engine
+  const char *manifest; ///< JSON: family, knobs, constraints, operands
+  const char *const *source_names; ///< as the sources include each other
+  const char *const *sources;
+  uint32_t flags; ///< none yet
+  uint32_t reserved0;
+  uint64_t reserved[8];
+} kiln_template;
+
+/// Adds a template to the engine: it competes with Kiln's own. Slot.
+KILN_API kiln_status kiln_register_template(
+    kiln_engine *engine, const kiln_template *user_template) KILN_NOEXCEPT;
+
+//===----------------------------------------------------------------------===//
+// Errors and versions
+//
+// These functions never change the last error.
+//===----------------------------------------------------------------------===//
+
+/// What the last failed call of this thread says, without a line end; never
+/// null. Valid until this thread's next call of Kiln.
+KILN_API const char *kiln_last_error_message(void) KILN_NOEXCEPT;
+
+/// The CUresult or nvrtcResult behind the last failed call of this thread; 0 if
+/// none was.
+KILN_API int64_t kiln_last_driver_error(void) KILN_NOEXCEPT;
+
+/// A status as messages print it, e.g. "invalid-argument"; "unknown" for other
+/// values. Static storage.
+KILN_API const char *kiln_status_name(kiln_status status) KILN_NOEXCEPT;
+
+/// KILN_ABI_VERSION of the library. A program works with every library whose
+/// number is that of its header.
+KILN_API uint32_t kiln_abi_version(void) KILN_NOEXCEPT;
+
+/// The library's version, e.g. "0.1.0". Static storage.
+KILN_API const char *kiln_version_string(void) KILN_NOEXCEPT;
+
+#ifdef __cplusplus
+} // extern "C"
+#endif
+
+#endif // KILN_KILN_H

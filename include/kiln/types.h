@@ -1,0 +1,458 @@
+//===- types.h - values and structs of Kiln's C interface -----------------===//
+//
+// What problems, operands, arguments and workspaces look like. Included by
+// kiln.h, whose head states the rules that all of it follows.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KILN_TYPES_H
+#define KILN_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+//===----------------------------------------------------------------------===//
+// Enumerations
+//===----------------------------------------------------------------------===//
+
+/// What happened, by what the caller does next.
+typedef int32_t kiln_status;
+enum kiln_status_value {
+  /// Done; for a launch: enqueued, or nothing to do.
+  KILN_SUCCESS = 0,
+  /// Fix the argument that the message names; a retry fails again.
+  KILN_INVALID_ARGUMENT = 10,
+  /// Choose another problem or option, or upgrade Kiln.
+  KILN_UNSUPPORTED = 20,
+  /// Call kiln_prepare (or the same function) outside of the capture, retry.
+  KILN_NOT_PREPARED = 30,
+  /// Strict mode has no kernel for this: warm the cache up or import a pack
+  /// with the key in the message (kiln_problem_key), retry.
+  KILN_MISSING = 40,
+  /// Work goes on: poll or wait again.
+  KILN_IN_PROGRESS = 50,
+  /// The caller cancelled it; what was finished until then is kept.
+  KILN_CANCELLED = 60,
+  /// Install the NVIDIA driver; without one, name a device model and prepare
+  /// with KILN_PREPARE_COMPILE_ONLY.
+  KILN_DRIVER_MISSING = 70,
+  /// Upgrade the driver, or compile with an older NVRTC.
+  KILN_DRIVER_TOO_OLD = 80,
+  /// Install NVRTC, or name it (nvrtc_path, KILN_NVRTC), or fill the cache
+  /// elsewhere.
+  KILN_COMPILER_MISSING = 90,
+  /// Read the compiler's log in the message; report it unless the template is
+  /// yours.
+  KILN_COMPILE_FAILED = 100,
+  /// Free host memory, retry.
+  KILN_OUT_OF_MEMORY = 110,
+  /// Free device memory or lower the limits of the engine, retry.
+  KILN_DEVICE_OUT_OF_MEMORY = 120,
+  /// No kernel computes this problem correctly on this device: compute it
+  /// elsewhere.
+  KILN_NO_CANDIDATE = 130,
+  /// The driver refused a call: see kiln_last_driver_error.
+  KILN_DRIVER_ERROR = 140,
+  /// An earlier fault, most often of another kernel, killed the context:
+  /// destroy the context and start the process anew. Do not retry.
+  KILN_CONTEXT_DEAD = 150,
+  /// Look at the path in the message. Never returned by a launch: a cache that
+  /// cannot be read or written only costs time.
+  KILN_IO = 160,
+  /// Report a bug with the message.
+  KILN_INTERNAL = 170
+};
+
+/// Element types. The value is (bits << 8) | id, so the width of a type can be
+/// read from it. The types of the second group are reserved: slots.
+typedef int32_t kiln_dtype;
+enum kiln_dtype_value {
+  KILN_DTYPE_NONE = 0, ///< the default that the field's comment names
+  KILN_FP64 = 0x4001,
+  KILN_FP32 = 0x2001,
+  KILN_INT32 = 0x2011,
+  KILN_FP16 = 0x1001,
+  KILN_BF16 = 0x1002,
+  KILN_E4M3 = 0x0801,
+  KILN_E5M2 = 0x0802,
+  KILN_INT8 = 0x0811,
+
+  KILN_INT64 = 0x4011,
+  KILN_E8M0 = 0x0803, ///< exponent only, for block scales
+  KILN_UINT8 = 0x0812,
+  KILN_E3M2 = 0x0601,
+  KILN_E2M3 = 0x0602,
+  KILN_E2M1 = 0x0401, ///< two elements a byte, the first in the low half
+  KILN_INT4 = 0x0411, ///< two elements a byte, the first in the low half
+  KILN_UINT4 = 0x0412
+};
+
+/// How products are formed. Accumulation is fp32 unless it says else.
+typedef int32_t kiln_compute;
+enum kiln_compute_value {
+  KILN_COMPUTE_NATIVE = 0, ///< of the inputs as they are: exact fp32 for fp32
+  KILN_COMPUTE_TF32 = 10   ///< fp32 inputs rounded to 10 mantissa bits
+};
+
+/// Storage of A and B in D[m, n] = A[m, k] B[k, n]. First letter: A is
+/// row-major [m, k] (N) or stored [k, m] (T). Second letter: B is stored [k, n]
+/// (N) or [n, k] (T; the weight of a linear layer). D is row-major [m, n].
+typedef int32_t kiln_layout;
+enum kiln_layout_value {
+  KILN_LAYOUT_NN = 0,
+  KILN_LAYOUT_NT = 10,
+  KILN_LAYOUT_TN = 20,
+  KILN_LAYOUT_TT = 30
+};
+
+/// One operation of a pointwise chain, on fp32 values.
+typedef int32_t kiln_pointwise_op;
+enum kiln_pointwise_op_value {
+  KILN_POINTWISE_NONE = 0,
+  KILN_POINTWISE_BIAS = 10,     ///< x + vector[column]; n entries of D's type
+  KILN_POINTWISE_RESIDUAL = 20, ///< x + matrix[row, column]; D's shape and type
+  KILN_POINTWISE_RELU = 30,
+  KILN_POINTWISE_GELU_ERF = 40,  ///< x/2 (1 + erf(x / sqrt 2))
+  KILN_POINTWISE_GELU_TANH = 50, ///< its approximation by tanh
+  KILN_POINTWISE_SILU = 60       ///< x / (1 + exp(-x))
+};
+
+/// Which runs must give the same bits for the same inputs.
+typedef int32_t kiln_determinism;
+enum kiln_determinism_value {
+  /// Runs of one plan do. Tuning may choose another plan for an equal problem
+  /// later, or in another process.
+  KILN_DETERMINISM_SAME_PLAN = 0,
+  /// Runs of equal problems do, as long as the cache or pack is the same: the
+  /// choice is taken from a record or decision, or is the estimator's, and is
+  /// never changed by trials. Slot.
+  KILN_DETERMINISM_FROZEN_CHOICE = 10,
+  /// A row of D does whatever m, batch and its place in them are. May cost
+  /// speed at small m. Slot.
+  KILN_DETERMINISM_BATCH_INVARIANT = 20
+};
+
+/// What happens when a problem has no kernel yet.
+typedef int32_t kiln_mode;
+enum kiln_mode_value {
+  /// The first call compiles and measures candidates within the budget, then
+  /// launches the best.
+  KILN_MODE_TUNE = 0,
+  /// The first call compiles the estimator's choice: no trials.
+  KILN_MODE_PREDICT = 10,
+  /// The first call launches what is there, at worst a generic kernel; better
+  /// ones are made off the critical path. Slot.
+  KILN_MODE_BACKGROUND = 20,
+  /// Nothing is compiled or measured: KILN_MISSING. For production.
+  KILN_MODE_STRICT = 30
+};
+
+/// The kinds of problems. All but gemm are slots.
+typedef int32_t kiln_family;
+enum kiln_family_value {
+  KILN_FAMILY_FROM_TEXT = 0, ///< the problem's text names it
+  KILN_FAMILY_GEMM = 10,     ///< args is a kiln_gemm_args
+  KILN_FAMILY_GROUPED_GEMM = 20,
+  KILN_FAMILY_QUANTIZED_GEMM = 30,
+  KILN_FAMILY_ATTENTION = 40,
+  KILN_FAMILY_CONVOLUTION = 50,
+  KILN_FAMILY_ELEMENTWISE = 60,
+  KILN_FAMILY_REDUCTION = 70,
+  KILN_FAMILY_SOFTMAX = 80,
+  KILN_FAMILY_LAYER_NORM = 90,
+  KILN_FAMILY_RMS_NORM = 100,
+  KILN_FAMILY_QUANTIZE = 110,
+  KILN_FAMILY_TRANSPOSE = 120
+};
+
+/// How far a problem is. Launches never wait for a state to improve.
+typedef int32_t kiln_state;
+enum kiln_state_value {
+  KILN_STATE_MISSING = 0,    ///< no kernel yet; a launch does as the mode says
+  KILN_STATE_COMPILING = 10, ///< being compiled, nothing to launch yet
+  KILN_STATE_TUNING = 20,    ///< trials are running
+  KILN_STATE_FALLBACK = 30,  ///< launches with a generic or untuned kernel
+  KILN_STATE_READY = 40      ///< launches with the final choice
+};
+
+/// Where a choice comes from, in order of preference.
+typedef int32_t kiln_source;
+enum kiln_source_value {
+  KILN_SOURCE_NONE = 0,
+  KILN_SOURCE_RECORD = 10,   ///< measured on a device of this class
+  KILN_SOURCE_DECISION = 20, ///< the estimator's, stored earlier
+  KILN_SOURCE_ESTIMATE = 30, ///< the estimator's, just now
+  KILN_SOURCE_GENERIC = 40   ///< the generic kernel of the signature
+};
+
+typedef int32_t kiln_log_level;
+enum kiln_log_level_value {
+  KILN_LOG_DEFAULT = 0, ///< as a threshold: KILN_LOG_INFO
+  KILN_LOG_DEBUG = 10,
+  KILN_LOG_INFO = 20,
+  KILN_LOG_WARNING = 30,
+  KILN_LOG_ERROR = 40
+};
+
+//===----------------------------------------------------------------------===//
+// Handles
+//===----------------------------------------------------------------------===//
+
+/// Everything Kiln holds: dispatch table, loaded kernels, cache, options.
+typedef struct kiln_engine kiln_engine;
+/// One chosen and loaded way to compute one problem in one context.
+typedef struct kiln_plan kiln_plan;
+/// A kiln_prepare that runs beside the caller.
+typedef struct kiln_task kiln_task;
+/// The same type as CUstream and cudaStream_t.
+typedef struct CUstream_st *kiln_stream;
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+/// How many elements share one scale.
+typedef int32_t kiln_granularity;
+enum kiln_granularity_value {
+  KILN_GRANULARITY_TENSOR = 0,
+  KILN_GRANULARITY_ROW = 10,    ///< one per row of the operand as stored
+  KILN_GRANULARITY_COLUMN = 20, ///< one per column of the operand as stored
+  KILN_GRANULARITY_BLOCK = 30   ///< one per block_rows x block_columns
+};
+
+/// Scales by which the elements of an operand are multiplied. Slot.
+typedef struct kiln_scale {
+  uint32_t struct_size;
+  kiln_dtype type;
+  void *data; ///< device memory
+  kiln_granularity granularity;
+  int32_t block_rows, block_columns; ///< of elements, for blocks only
+  int32_t order;      ///< 0: plain strides; other orders of blocks: later
+  int64_t row_stride; ///< between scales of neighbouring rows, in scales
+  int64_t column_stride;
+  int64_t batch_stride; ///< 0: shared by the whole batch
+  uint64_t reserved[4];
+} kiln_scale;
+
+enum kiln_operand_flag {
+  /// `data` is a device array of `batch` device pointers, one per matrix;
+  /// batch_stride is ignored. Slot.
+  KILN_OPERAND_POINTER_ARRAY = 1,
+  /// The content never changes while the engine lives (weights), so Kiln may
+  /// assume that repeated launches find it in cache, or keep a packed copy.
+  KILN_OPERAND_CONSTANT = 2
+};
+
+/// A matrix, a batch of matrices or a vector in device memory.
+typedef struct kiln_operand {
+  uint32_t struct_size;
+  kiln_dtype type;
+  /// First element; aligned to one element at least. Ignored, and may be null,
+  /// where a problem is only described.
+  void *data;
+  /// Elements from one row, as stored, to the next; 0: rows are packed. May not
+  /// be negative or less than a row.
+  int64_t leading_dim;
+  /// Elements from one matrix of the batch to the next; 0 uses one input matrix
+  /// for the whole batch and is invalid for an output with batch > 1.
+  int64_t batch_stride;
+  /// Bytes by which every address used for this operand will be aligned, a
+  /// power of two. 0: what `data` has, or 16 where the problem is only
+  /// described. Leading dimensions and strides are taken into account anyway.
+  uint32_t alignment;
+  uint32_t flags;          ///< kiln_operand_flag
+  const kiln_scale *scale; ///< null: none. Slot.
+  uint64_t reserved[3];
+} kiln_operand;
+
+/// Length limit of a pointwise chain.
+#define KILN_MAX_POINTWISE 8
+
+/// One link of a pointwise chain.
+typedef struct kiln_pointwise {
+  uint32_t struct_size;
+  kiln_pointwise_op op;
+  kiln_operand operand; ///< of KILN_POINTWISE_BIAS and KILN_POINTWISE_RESIDUAL;
+                        ///< its type may stay KILN_DTYPE_NONE: D's
+  float params[4];      ///< of operations that take some; no present one does
+  uint64_t reserved[2];
+} kiln_pointwise;
+
+//===----------------------------------------------------------------------===//
+// Problems
+//===----------------------------------------------------------------------===//
+
+/// D = pointwise(alpha * op(A) op(B) + beta * C), for each matrix of a batch.
+///
+/// Describes a problem (kiln_problem) and, with its addresses, is one call
+/// (kiln_gemm). Any size >= 0, leading dimension and element-aligned address
+/// works; a negative size is invalid. If m, n or batch is 0, the call succeeds
+/// and launches nothing; if k is 0, the product is 0. D may be C exactly (same
+/// address, leading dimension and stride); it may overlap no other operand and
+/// C in no other way.
+///
+/// alpha and batch must be set: zero means zero. kiln_gemm_args_init() gives
+/// both as 1.
+typedef struct kiln_gemm_args {
+  uint32_t struct_size;
+  kiln_layout layout;
+  int64_t m, n, k;
+  int64_t batch; ///< 1 for a single product
+  double alpha;
+  /// With 0, and no beta_device, C is never read and `c` is ignored.
+  double beta;
+  /// Device addresses of one fp32 each, read when the kernel runs; they replace
+  /// alpha and beta. Slot.
+  const void *alpha_device;
+  const void *beta_device;
+  kiln_operand a; ///< its type is required
+  kiln_operand b; ///< type: A's by default
+  kiln_operand c; ///< type: D's, the only one allowed
+  kiln_operand d; ///< type: A's by default; fp32 works with any A
+  const kiln_pointwise *pointwise; ///< applied first to last; null: none
+  uint32_t pointwise_count;        ///< at most KILN_MAX_POINTWISE; one bias
+                                   ///< and one residual at most
+  kiln_compute compute;
+  kiln_dtype accumulator; ///< KILN_DTYPE_NONE: fp32. Others: slot.
+  kiln_determinism determinism;
+  /// Most SMs that the kernel may occupy, to leave room for others; 0: all that
+  /// the context has. Slot.
+  int32_t max_sms;
+  uint32_t flags; ///< none yet
+  /// Device address of the number of rows, read when the kernel runs; m is then
+  /// its upper bound and m_hint (0: m) what to tune for. Slot.
+  const int32_t *m_device;
+  int64_t m_hint;
+  uint64_t reserved[8];
+} kiln_gemm_args;
+
+/// Values that a dynamic extent will take.
+typedef struct kiln_range {
+  uint32_t struct_size;
+  uint32_t flags;      ///< none yet
+  const char *name;    ///< as in a problem's text: "m" or "batch" for gemm
+  int64_t first, last; ///< both included
+  int64_t hint;        ///< the most common value; 0: none
+  uint64_t reserved[2];
+} kiln_range;
+
+/// A problem, described by text or by its family's struct. Addresses in it are
+/// ignored.
+typedef struct kiln_problem {
+  uint32_t struct_size;
+  kiln_family family;
+  /// "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT pointwise=bias,gelu_tanh";
+  /// with family 0, or null. docs/api.md lists the keys.
+  const char *text;
+  const void *args;         ///< the family's struct, or null
+  const kiln_range *ranges; ///< null: the extents are exactly as given
+  uint32_t range_count;
+  uint32_t flags; ///< none yet
+  uint64_t reserved[4];
+} kiln_problem;
+
+/// Slots of a GEMM's addresses in kiln_arguments.operands.
+enum kiln_gemm_slot {
+  KILN_GEMM_A = 0,
+  KILN_GEMM_B = 1,
+  KILN_GEMM_C = 2,
+  KILN_GEMM_D = 3,
+  KILN_GEMM_ALPHA = 4, ///< of alpha_device
+  KILN_GEMM_BETA = 5,  ///< of beta_device
+  KILN_GEMM_ROWS = 6,  ///< of m_device
+  KILN_GEMM_SCALE_A = 8,
+  KILN_GEMM_SCALE_B = 9,
+  KILN_GEMM_SCALE_C = 10,
+  KILN_GEMM_SCALE_D = 11,
+  KILN_GEMM_POINTWISE = 16, ///< + i: operand of the chain's link i
+  KILN_GEMM_SLOT_COUNT = KILN_GEMM_POINTWISE + KILN_MAX_POINTWISE
+};
+
+/// What varies between launches of one problem of any family.
+typedef struct kiln_arguments {
+  uint32_t struct_size;
+  uint32_t operand_count; ///< length of operands; what is past it is null
+  /// Device addresses by slot: kiln_gemm_slot, or kiln_operand_info.slot. Slots
+  /// that the problem does not use are ignored.
+  void *const *operands;
+  /// Scalars passed by value, in the family's order (gemm: alpha, beta); null:
+  /// those of the problem. A plan made with beta == 0 reads no C: its beta
+  /// stays 0.
+  const double *scalars;
+  /// Values of the problem's dynamic extents, in the order of its ranges; null:
+  /// those of the problem. Only for a problem that was given ranges.
+  const int64_t *extents;
+  uint32_t scalar_count;
+  uint32_t extent_count;
+  uint64_t reserved[4];
+} kiln_arguments;
+
+//===----------------------------------------------------------------------===//
+// Workspace
+//===----------------------------------------------------------------------===//
+
+/// The workspace that a launch needs.
+typedef struct kiln_workspace_info {
+  uint32_t struct_size;
+  uint32_t alignment;    ///< bytes; at most 256
+  uint64_t bytes;        ///< 0: none
+  uint64_t zeroed_bytes; ///< the first of them, which hold counters
+  uint64_t reserved[2];
+} kiln_workspace_info;
+
+enum kiln_workspace_flag {
+  /// The first zeroed_bytes are zero. Kernels leave them so: zero them once,
+  /// then set this flag on every launch that uses this memory for Kiln only.
+  /// Without it, the launch zeroes them itself (a memset more).
+  KILN_WORKSPACE_ZEROED = 1
+};
+
+/// Device memory that belongs to one launch from its call until it completed.
+/// Launches of one stream may share it. Too few bytes or too little alignment
+/// is KILN_INVALID_ARGUMENT; an engine's workspace_limit_bytes, aligned to 256,
+/// are always enough.
+///
+/// A launch that is given none (null) takes an arena of its (context, stream)
+/// that the engine makes in kiln_prepare or at the first use, at most
+/// workspace_limit_bytes large, and never moves or frees before
+/// kiln_engine_destroy.
+typedef struct kiln_workspace {
+  uint32_t struct_size;
+  uint32_t flags; ///< kiln_workspace_flag
+  void *data;     ///< device memory of the stream's context
+  uint64_t bytes;
+  uint64_t reserved[2];
+} kiln_workspace;
+
+#ifdef __cplusplus
+} // extern "C"
+#endif
+
+//===----------------------------------------------------------------------===//
+// Initialisers
+//===----------------------------------------------------------------------===//
+
+/// A struct of Kiln's with its size set and all else zero.
+#ifdef __cplusplus
+template <class Struct> inline Struct kiln_init() noexcept {
+  Struct result{};
+  result.struct_size = static_cast<uint32_t>(sizeof(Struct));
+  return result;
+}
+#define KILN_INIT(type) (kiln_init<type>())
+#else
+#define KILN_INIT(type) ((type){.struct_size = (uint32_t)sizeof(type)})
+#endif
+
+/// Arguments of a single product: batch and alpha are 1, all else is zero.
+static inline kiln_gemm_args kiln_gemm_args_init(void) {
+  kiln_gemm_args args = KILN_INIT(kiln_gemm_args);
+  args.batch = 1;
+  args.alpha = 1.0;
+  return args;
+}
+
+#endif // KILN_TYPES_H

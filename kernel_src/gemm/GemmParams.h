@@ -1,0 +1,58 @@
+//===- gemm/GemmParams.h - run-time parameters of the GEMM kernels
+//---------===//
+//
+// Filled by the host, passed by value as the one parameter of every GEMM
+// kernel. Compiled by the host compiler and by NVRTC: plain types only.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+namespace kiln {
+
+/// Operands and extents of one GEMM launch. Leading dimensions and strides
+/// count elements of their operand's type; A, B, C, D and the residual are
+/// matrices of `batch` with a batch stride (0 shares an input). Pointers that
+/// the signature does not use are ignored. A launch needs m, n, batch >= 1; k
+/// may be 0.
+struct GemmParams {
+  const void *a = nullptr;
+  const void *b = nullptr;
+  const void *c = nullptr; ///< may be D, element for element
+  void *d = nullptr;
+  const void *bias = nullptr;     ///< n entries, added to every row
+  const void *residual = nullptr; ///< m x n, row-major
+
+  long long m = 0, n = 0, k = 0, batch = 1;
+  long long lda = 0, ldb = 0, ldc = 0, ldd = 0, ldResidual = 0;
+  long long strideA = 0, strideB = 0, strideC = 0, strideD = 0;
+  long long strideBias = 0, strideResidual = 0;
+
+  /// Scalars in device memory win over the values below when not null.
+  const float *alphaPtr = nullptr;
+  const float *betaPtr = nullptr;
+  float alpha = 1.0f;
+  float beta = 0.0f; ///< 0 (also through betaPtr): C is not read
+
+  /// Consecutive blocks cover this many tile rows before the next tile column;
+  /// at least 1.
+  int rasterGroup = 8;
+  /// k is cut into this many ranges, each the work of its own block; at least
+  /// 1. Above 1 both workspaces are needed.
+  int splitK = 1;
+  /// Partial sums, MmaGemmConfig::partialBytes, aligned to 16; content ignored.
+  float *partials = nullptr;
+  /// One counter a tile, MmaGemmConfig::counterBytes; zero at the start, and
+  /// left at zero.
+  unsigned *counters = nullptr;
+};
+
+/// Parameters of referenceGemm: a slab of the flattened rows of D, row
+/// r = batchIndex * m + row.
+struct ReferenceGemmParams {
+  GemmParams gemm;
+  long long rowBegin = 0, rowEnd = 0;
+  double *reference = nullptr; ///< (rowEnd - rowBegin, n), contiguous
+  double *bound = nullptr;     ///< same shape: the error scale of each element
+};
+
+} // namespace kiln

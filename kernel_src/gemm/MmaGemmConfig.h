@@ -1,0 +1,132 @@
+//===- gemm/MmaGemmConfig.h - knobs of the mma.sync GEMM
+//-------------------===//
+#pragma once
+
+#include "gemm/GemmSignature.h"
+
+namespace kiln {
+
+/// Multistage mma.sync kernel, sm_80 and up: bf16, fp16, and fp32 data in tf32
+/// mode. A block computes blockM x blockN by warpsM x warpsN warps, with
+/// `stages` tiles of blockK in shared memory.
+struct MmaGemmConfig {
+  int blockM = 128, blockN = 128, blockK = 32;
+  int stages = 4;
+  int warpsM = 2, warpsN = 2;
+  int minBlocksPerSm = 1;
+  int splitK = 1;      ///< run-time value
+  int rasterGroup = 8; ///< run-time value
+
+  static constexpr const char *kName = "mma";
+
+  /// The knobs of the translation unit: key, member name, member, default.
+  template <class F> static constexpr void forEachField(F &&f) {
+    f("bm", "blockM", &MmaGemmConfig::blockM, 128);
+    f("bn", "blockN", &MmaGemmConfig::blockN, 128);
+    f("bk", "blockK", &MmaGemmConfig::blockK, 32);
+    f("st", "stages", &MmaGemmConfig::stages, 4);
+    f("wm", "warpsM", &MmaGemmConfig::warpsM, 2);
+    f("wn", "warpsN", &MmaGemmConfig::warpsN, 2);
+    f("mb", "minBlocksPerSm", &MmaGemmConfig::minBlocksPerSm, 1);
+  }
+  /// The knobs that travel in GemmParams: configs that differ only here share
+  /// an artifact.
+  template <class F> static constexpr void forEachRuntimeField(F &&f) {
+    f("sk", "splitK", &MmaGemmConfig::splitK, 1);
+    f("rg", "rasterGroup", &MmaGemmConfig::rasterGroup, 8);
+  }
+
+  constexpr int threads() const { return 32 * warpsM * warpsN; }
+  constexpr int minBlocks() const { return minBlocksPerSm; }
+  constexpr int warpTileM() const { return blockM / warpsM; }
+  constexpr int warpTileN() const { return blockN / warpsN; }
+
+  /// Row pitch, in floats, of the epilogue's staging: 8 modulo 32 keeps the
+  /// stores of accumulator pairs free of bank conflicts.
+  constexpr int epiloguePitch() const {
+    return warpTileN() + (40 - warpTileN() % 32) % 32;
+  }
+  /// The epilogue passes 16 rows of each warp's tile through shared memory.
+  constexpr int epilogueBytes() const {
+    return warpsM * warpsN * 16 * epiloguePitch() * 4;
+  }
+  constexpr int stageBytes(const GemmSignature &signature) const {
+    return (blockM + blockN) * blockK * bytesOf(signature.in);
+  }
+  /// Dynamic shared memory of a block: the ring of stages, which the epilogue
+  /// uses again.
+  constexpr int sharedBytes(const GemmSignature &signature) const {
+    int ring = stages * stageBytes(signature);
+    return ring > epilogueBytes() ? ring : epilogueBytes();
+  }
+
+  /// Limits of the template itself; those of an architecture (shared memory,
+  /// registers) are the pruner's.
+  constexpr bool isValid(const GemmSignature &signature) const {
+    bool positive = blockM > 0 && blockN > 0 && blockK > 0 && warpsM > 0 &&
+                    warpsN > 0 && minBlocksPerSm > 0 && splitK > 0 &&
+                    rasterGroup > 0;
+    if (!positive || !signature.isWellFormed())
+      return false;
+    // fp32 data needs tf32 mode here; its exact products are SIMT's.
+    if (signature.in == DType::FP32 && signature.compute != ComputeMode::TF32)
+      return false;
+    if (stages < 2 || stages > 16 || threads() > 1024)
+      return false;
+    // Instructions are 16 x 8; B's fragments are loaded 16 columns at a time.
+    if (blockM % (16 * warpsM) != 0 || blockN % (16 * warpsN) != 0)
+      return false;
+    // Fragments alternate between two register sets: an even number of steps
+    // of 32 bytes along k, and a power of two for the swizzle.
+    int kBytes = blockK * bytesOf(signature.in);
+    if (kBytes < 64 || kBytes > 256 || (kBytes & (kBytes - 1)) != 0)
+      return false;
+    // 255 registers hold 128 accumulators beside the fragments.
+    if (blockM * blockN / threads() > 128)
+      return false;
+    return isLoadable(signature.isKMajorA(), blockM, signature.alignA,
+                      signature) &&
+           isLoadable(signature.isKMajorB(), blockN, signature.alignB,
+                      signature);
+  }
+
+  /// Blocks of the one-dimensional grid; must stay below 2^31.
+  constexpr long long blocks(long long m, long long n, long long batch) const {
+    return tiles(m, n, batch) * splitK;
+  }
+  /// Bytes of GemmParams::partials.
+  constexpr long long partialBytes(long long m, long long n,
+                                   long long batch) const {
+    return splitK == 1 ? 0 : blocks(m, n, batch) * blockM * blockN * 4;
+  }
+  /// Bytes of GemmParams::counters.
+  constexpr long long counterBytes(long long m, long long n,
+                                   long long batch) const {
+    return splitK == 1 ? 0 : tiles(m, n, batch) * 4;
+  }
+
+  friend constexpr bool operator==(const MmaGemmConfig &,
+                                   const MmaGemmConfig &) = default;
+
+private:
+  constexpr long long tiles(long long m, long long n, long long batch) const {
+    return ((m + blockM - 1) / blockM) * ((n + blockN - 1) / blockN) * batch;
+  }
+
+  /// True when the swizzle fits the tile's rows, one pass of the threads covers
+  /// whole rows, and an element-wise load stays within its registers.
+  constexpr bool isLoadable(bool kMajor, int extent, int align,
+                            const GemmSignature &signature) const {
+    int bytes = bytesOf(signature.in);
+    int rowBytes = (kMajor ? blockK : extent) * bytes;
+    if (rowBytes % 128 != 0 && rowBytes != 64 &&
+        !(rowBytes == 32 && bytes == 2))
+      return false;
+    int unitBytes = align < 4 ? 4 : align;
+    if (threads() % (rowBytes / unitBytes) != 0)
+      return false;
+    return align >= 4 || extent * blockK * bytes / 4 / threads() <= 32;
+  }
+};
+
+} // namespace kiln

@@ -1,0 +1,79 @@
+//===- gemm/SimtGemmConfig.h - knobs of the SIMT GEMM
+//----------------------===//
+#pragma once
+
+#include "gemm/GemmSignature.h"
+
+namespace kiln {
+
+/// Register-blocked FFMA kernel: exact fp32 products, any architecture,
+/// layout and alignment. A block computes blockM x blockN, a thread
+/// microM x microN of it.
+struct SimtGemmConfig {
+  int blockM = 128, blockN = 128, blockK = 8;
+  int microM = 8, microN = 8;
+  int minBlocksPerSm = 2;
+  int rasterGroup = 8; ///< run-time value
+
+  static constexpr const char *kName = "simt";
+
+  template <class F> static constexpr void forEachField(F &&f) {
+    f("bm", "blockM", &SimtGemmConfig::blockM, 128);
+    f("bn", "blockN", &SimtGemmConfig::blockN, 128);
+    f("bk", "blockK", &SimtGemmConfig::blockK, 8);
+    f("tm", "microM", &SimtGemmConfig::microM, 8);
+    f("tn", "microN", &SimtGemmConfig::microN, 8);
+    f("mb", "minBlocksPerSm", &SimtGemmConfig::minBlocksPerSm, 2);
+  }
+  template <class F> static constexpr void forEachRuntimeField(F &&f) {
+    f("rg", "rasterGroup", &SimtGemmConfig::rasterGroup, 8);
+  }
+
+  constexpr int threads() const {
+    return (blockM / microM) * (blockN / microN);
+  }
+  constexpr int minBlocks() const { return minBlocksPerSm; }
+
+  /// Row pitch of the k-by-extent tiles, in floats: the pad spreads transposed
+  /// stores over the banks and keeps rows aligned to 16 bytes.
+  constexpr int pitchM() const { return blockM + 4; }
+  constexpr int pitchN() const { return blockN + 4; }
+
+  /// Two buffers of both tiles, as fp32.
+  constexpr int sharedBytes(const GemmSignature &) const {
+    return 2 * blockK * (pitchM() + pitchN()) * 4;
+  }
+
+  constexpr bool isValid(const GemmSignature &signature) const {
+    bool positive = blockM > 0 && blockN > 0 && blockK > 0 && microM > 0 &&
+                    microN > 0 && minBlocksPerSm > 0 && rasterGroup > 0;
+    if (!positive || !signature.isWellFormed() ||
+        signature.compute != ComputeMode::Native)
+      return false;
+    bool micro = microM % 4 == 0 && microN % 4 == 0 && microM * microN <= 128;
+    if (!micro || blockM % microM != 0 || blockN % microN != 0 ||
+        blockK % 4 != 0)
+      return false;
+    // Every thread loads the same number of groups of four elements.
+    int count = threads();
+    return count >= 32 && count <= 1024 && count % 32 == 0 &&
+           (blockM * blockK) % (4 * count) == 0 &&
+           (blockN * blockK) % (4 * count) == 0;
+  }
+
+  /// Blocks of the one-dimensional grid; must stay below 2^31.
+  constexpr long long blocks(long long m, long long n, long long batch) const {
+    return ((m + blockM - 1) / blockM) * ((n + blockN - 1) / blockN) * batch;
+  }
+  constexpr long long partialBytes(long long, long long, long long) const {
+    return 0;
+  }
+  constexpr long long counterBytes(long long, long long, long long) const {
+    return 0;
+  }
+
+  friend constexpr bool operator==(const SimtGemmConfig &,
+                                   const SimtGemmConfig &) = default;
+};
+
+} // namespace kiln

@@ -1,0 +1,84 @@
+//===- trial/TrialParams.h - parameters of the tuner's own kernels
+//---------===//
+//
+// The kernels of trial/TrialTools.cuh prepare and judge the operands of a trial
+// of any family. Each takes one of these structs, on a one-dimensional grid of
+// any number of blocks of kTrialThreads threads: every kernel strides over its
+// elements by its grid. Compiled by the host compiler and by NVRTC.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "common/Types.h"
+
+namespace kiln {
+
+/// Threads of a block of every trial kernel.
+constexpr int kTrialThreads = 256;
+
+/// kilnFillNormal: element i becomes a sample of N(0, 1), a function of (seed,
+/// i) alone, rounded to its type. fp64, fp32, fp16, bf16.
+struct FillNormalParams {
+  void *data = nullptr;
+  long long count = 0; ///< elements
+  unsigned long long seed = 0;
+  DType type = DType::BF16;
+  /// fp32 only: 10 rounds to tf32's mantissa; 0 keeps all bits.
+  int mantissaBits = 0;
+  /// Above 0, about one element in this many is multiplied by outlierScale.
+  int outlierPeriod = 0;
+  float outlierScale = 1.0f;
+};
+
+/// kilnFillPattern: repeats the four bytes of `pattern`, lowest first, from
+/// data on; data must be aligned to 4 bytes, the count need not be.
+struct FillPatternParams {
+  void *data = nullptr;
+  long long bytes = 0;
+  unsigned pattern = 0;
+};
+
+/// kilnCheckRedZone: adds the number of bytes that differ from the pattern to
+/// *differing. Data as in FillPatternParams.
+struct CheckRedZoneParams {
+  const void *data = nullptr;
+  long long bytes = 0;
+  unsigned pattern = 0;
+  unsigned long long *differing = nullptr;
+};
+
+/// kilnFlushL2: reads and writes back every 16 bytes of a buffer that should be
+/// at least twice the L2; bytes is a multiple of 16.
+struct FlushL2Params {
+  void *data = nullptr;
+  long long bytes = 0;
+};
+
+/// What kilnCompareTolerance finds. The host sets it to the values below first;
+/// slabs add up.
+struct CompareResult {
+  unsigned long long checked = 0;
+  unsigned long long mismatches = 0;
+  /// Smallest flat index (row * n + column) of a mismatch, all ones if none.
+  unsigned long long firstBad = ~0ull;
+  /// Largest |d - ref| / tolerance, infinite where d is NaN and ref is not.
+  double maxRatio = 0;
+};
+
+/// kilnCompareTolerance: for the flattened rows [rowBegin, rowEnd) of D, row
+/// r = batchIndex * m + row, checks
+///   |d - ref| <= relEps * |ref| + absScale * bound + 1e-30.
+/// A d that equals ref rounded to D's type passes (so an overflow to infinity
+/// does); a NaN passes only where ref is NaN. fp64, fp32, fp16, bf16.
+struct CompareToleranceParams {
+  const void *d = nullptr;
+  DType type = DType::BF16;
+  long long m = 0, n = 0, ldd = 0, strideD = 0;
+  long long rowBegin = 0, rowEnd = 0;
+  const double *reference = nullptr; ///< (rowEnd - rowBegin, n), contiguous
+  const double *bound = nullptr;     ///< same shape
+  double relEps = 0, absScale = 0;
+  CompareResult *result = nullptr;
+};
+
+} // namespace kiln

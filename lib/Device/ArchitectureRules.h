@@ -1,0 +1,48 @@
+//===- ArchitectureRules.h - what a compute capability alone decides ------===//
+#pragma once
+
+#include "Device/DeviceModel.h"
+
+#include <llvm/ADT/ArrayRef.h>
+
+#include <cstdint>
+
+namespace kiln {
+
+/// Limits and rates that hold for every GPU of one compute capability. Rates
+/// are flops (half a multiply-add) per SM and clock.
+struct ArchitectureRules {
+  int computeCapability = 0;
+  int16_t maxWarpsPerSm = 0, maxBlocksPerSm = 0;
+  int32_t sharedBytesPerSm = 0, sharedBytesPerBlock = 0,
+          sharedBytesReservedPerBlock = 0;
+  int32_t l2Bytes = 0; ///< a small product's, when nothing else is known
+  struct Tensor {
+    int16_t fp64 = 0, tf32 = 0, fp16 = 0, bf16 = 0, fp8 = 0, int8 = 0;
+  };
+  Tensor tensor;  ///< widest instruction
+  Tensor mmaSync; ///< mma.sync
+  int16_t simdFp64 = 0, simdFp32 = 0, simdFp16 = 0, simdInt32 = 0;
+  int16_t specialOps = 0;
+  double l2BytesPerClockPerSm = 0; ///< measured L2 read bandwidth
+};
+
+/// Rules of all known capabilities, ascending.
+llvm::ArrayRef<ArchitectureRules> architectureRules();
+
+/// The rules of \p computeCapability (90 for 9.0), or of the nearest lower
+/// known capability, or the oldest ones.
+const ArchitectureRules &rulesFor(int computeCapability);
+
+/// Fills what is unset from the rules of the model's compute capability
+/// (source Architecture), derived from clocks, SMs and bus as set by then; an
+/// unknown capability takes the nearest older known one's rules, and what
+/// nothing knows becomes a Fallback.
+void fillFromArchitecture(DeviceModel &model);
+
+/// Fills the unset tensor-core rates of the model's capability, those with
+/// floating-point accumulation times \p share.
+void fillTensorRates(DeviceModel &model, double share, ValueSource source,
+                     llvm::StringRef note);
+
+} // namespace kiln

@@ -1,0 +1,186 @@
+//===- DeviceModel.cpp - rates and derived values -------------------------===//
+#include "Device/DeviceModel.h"
+
+#include "Support/Format.h"
+
+#include <llvm/Support/ErrorHandling.h>
+
+#include <cassert>
+
+namespace kiln {
+
+llvm::StringRef nameOf(ValueSource source) {
+  switch (source) {
+  case ValueSource::Unset:
+    return "unset";
+  case ValueSource::Fallback:
+    return "fallback";
+  case ValueSource::Architecture:
+    return "architecture";
+  case ValueSource::Catalog:
+    return "catalog";
+  case ValueSource::Nvml:
+    return "nvml";
+  case ValueSource::Driver:
+    return "driver";
+  case ValueSource::Calibration:
+    return "calibration";
+  case ValueSource::Override:
+    return "override";
+  }
+  return "unknown";
+}
+
+llvm::StringRef nameOf(RateType type) {
+  switch (type) {
+  case RateType::FP64:
+    return "fp64";
+  case RateType::FP32:
+    return "fp32";
+  case RateType::TF32:
+    return "tf32";
+  case RateType::FP16:
+    return "fp16";
+  case RateType::BF16:
+    return "bf16";
+  case RateType::FP8:
+    return "fp8";
+  case RateType::INT8:
+    return "int8";
+  case RateType::INT32:
+    return "int32";
+  }
+  return "unknown";
+}
+
+RateType rateTypeOf(DType type, ComputeMode mode) {
+  switch (type) {
+  case DType::FP64:
+    return RateType::FP64;
+  case DType::FP32:
+    return mode == ComputeMode::TF32 ? RateType::TF32 : RateType::FP32;
+  case DType::INT32:
+    return RateType::INT32;
+  case DType::FP16:
+    return RateType::FP16;
+  case DType::BF16:
+    return RateType::BF16;
+  case DType::E4M3:
+  case DType::E5M2:
+    return RateType::FP8;
+  case DType::INT8:
+    return RateType::INT8;
+  }
+  assert(false && "a DType without a rate");
+  return RateType::FP32;
+}
+
+std::string DeviceModel::archName(bool archSpecific) const {
+  bool hasVariant = archSpecific && ccMajor >= 9;
+  return fmt::format("sm_{}{}", computeCapability(), hasVariant ? "a" : "");
+}
+
+double DeviceModel::tensorFlopsPerClockPerSm(RateType type) const {
+  switch (type) {
+  case RateType::FP64:
+    return tensorFp64FlopsPerClock;
+  case RateType::TF32:
+    return tensorTf32FlopsPerClock;
+  case RateType::FP16:
+    return tensorFp16FlopsPerClock;
+  case RateType::BF16:
+    return tensorBf16FlopsPerClock;
+  case RateType::FP8:
+    return tensorFp8FlopsPerClock;
+  case RateType::INT8:
+    return tensorInt8FlopsPerClock;
+  case RateType::FP32:
+  case RateType::INT32:
+    return 0;
+  }
+  return 0;
+}
+
+double DeviceModel::mmaSyncFlopsPerClockPerSm(RateType type) const {
+  switch (type) {
+  case RateType::FP64:
+    return mmaSyncFp64FlopsPerClock;
+  case RateType::TF32:
+    return mmaSyncTf32FlopsPerClock;
+  case RateType::FP16:
+    return mmaSyncFp16FlopsPerClock;
+  case RateType::BF16:
+    return mmaSyncBf16FlopsPerClock;
+  case RateType::FP8:
+    return mmaSyncFp8FlopsPerClock;
+  case RateType::INT8:
+    return mmaSyncInt8FlopsPerClock;
+  case RateType::FP32:
+  case RateType::INT32:
+    return 0;
+  }
+  return 0;
+}
+
+double DeviceModel::simdFlopsPerClockPerSm(RateType type) const {
+  switch (type) {
+  case RateType::FP64:
+    return simdFp64FlopsPerClock;
+  case RateType::FP16:
+  case RateType::BF16:
+    return simdFp16FlopsPerClock;
+  case RateType::INT8:
+  case RateType::INT32:
+    return simdInt32FlopsPerClock;
+  // tf32 and fp8 data are converted and computed in fp32 without tensor cores.
+  case RateType::FP32:
+  case RateType::TF32:
+  case RateType::FP8:
+    return simdFp32FlopsPerClock;
+  }
+  return 0;
+}
+
+/// flop per SM and clock -> flop per nanosecond of the chip.
+static double ofChip(const DeviceModel &model, double perClockPerSm) {
+  return perClockPerSm * static_cast<double>(model.smCount) * model.smClockMHz *
+         1e-3;
+}
+
+double DeviceModel::tensorFlopsPerNs(RateType type) const {
+  return ofChip(*this, tensorFlopsPerClockPerSm(type));
+}
+
+double DeviceModel::mmaSyncFlopsPerNs(RateType type) const {
+  return ofChip(*this, mmaSyncFlopsPerClockPerSm(type));
+}
+
+double DeviceModel::simdFlopsPerNs(RateType type) const {
+  return ofChip(*this, simdFlopsPerClockPerSm(type));
+}
+
+int64_t DeviceModel::maxClusters(int64_t size) const {
+  switch (size) {
+  case 1:
+    return smCount;
+  case 2:
+    return maxClusters2;
+  case 4:
+    return maxClusters4;
+  case 8:
+    return maxClusters8;
+  default:
+    return 0;
+  }
+}
+
+std::string deviceClassKey(const DeviceModel &model) {
+  return fmt::format(
+      "{} cc={}.{} sms={} l2={} mem={:.0f}x{} mig={} power={:.0f}", model.name,
+      model.ccMajor, model.ccMinor, model.smCount, model.l2Bytes,
+      model.memoryClockMHz, model.memoryBusBits,
+      model.migProfile.empty() ? "none" : model.migProfile,
+      model.powerLimitWatts);
+}
+
+} // namespace kiln

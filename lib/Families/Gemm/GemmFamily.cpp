@@ -1,0 +1,236 @@
+//===- GemmFamily.cpp -----------------------------------------------------===//
+#include "Families/Gemm/GemmFamily.h"
+
+#include "Families/Gemm/GemmProblem.h"
+#include "Families/Gemm/GemmTemplate.h"
+#include "Support/Error.h"
+
+#include <llvm/Support/CheckedArithmetic.h>
+
+#include <cmath>
+
+namespace kiln {
+
+namespace {
+
+class GemmFamily final : public KernelFamily {
+public:
+  GemmFamily() {
+    addTemplate(makeMmaGemmTemplate());
+    addTemplate(makeSimtGemmTemplate());
+    addTemplate(makeNaiveGemmTemplate());
+  }
+
+  llvm::StringRef name() const override { return "gemm"; }
+  const RecordSchema &problemSchema() const override {
+    return gemmProblemSchema();
+  }
+  const RecordSchema &signatureSchema() const override {
+    return gemmSignatureSchema();
+  }
+
+  llvm::Expected<Problem> canonicalise(Record record) const override;
+
+  bool isEmpty(const Problem &problem) const override {
+    GemmProblem p = read(problem);
+    return p.m == 0 || p.n == 0 || p.batch == 0;
+  }
+
+  OperandTable operands(const Problem &problem) const override;
+  Arguments defaultArguments(const Problem &problem) const override;
+
+  std::unique_ptr<Reference>
+  reference(const Problem &problem, const DeviceModel &device) const override {
+    return makeGemmReference(readGemmSignature(problem.signature), device);
+  }
+
+  double flops(const Problem &problem) const override {
+    return read(problem).flops();
+  }
+  double compulsoryBytes(const Problem &problem) const override;
+
+private:
+  static GemmProblem read(const Problem &problem) {
+    return readGemmProblem(problem.extents.values().data());
+  }
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Canonical form
+//===----------------------------------------------------------------------===//
+
+/// Types and chain that the family computes.
+static llvm::Error checkTypes(const GemmProblem &p) {
+  if (p.out != p.dtype && p.out != DType::FP32)
+    return makeError(ErrorCode::Unsupported,
+                     "gemm: out is neither dtype nor fp32");
+  if (p.compute == ComputeMode::TF32 && p.dtype != DType::FP32)
+    return makeError(ErrorCode::InvalidArgument,
+                     "gemm: compute=tf32 needs dtype=fp32");
+  int biases = 0, residuals = 0;
+  for (PointwiseOp op : p.pointwise.ops) {
+    biases += op == PointwiseOp::Bias;
+    residuals += op == PointwiseOp::Residual;
+  }
+  if (biases > 1 || residuals > 1)
+    return makeError(ErrorCode::Unsupported,
+                     "gemm: pointwise has more than one bias or residual");
+  return llvm::Error::success();
+}
+
+static llvm::Error checkLeadingDimension(llvm::StringRef key, int64_t value,
+                                         int64_t columns) {
+  if (value >= columns)
+    return llvm::Error::success();
+  return makeError(ErrorCode::InvalidArgument,
+                   "gemm: {}={} is below the row length {}", key, value,
+                   columns);
+}
+
+static llvm::Error checkMemory(const GemmProblem &p) {
+  if (p.align & (p.align - 1))
+    return makeError(ErrorCode::InvalidArgument,
+                     "gemm: align={} is not a power of two", p.align);
+  int64_t element = std::max(bytesOf(p.dtype), bytesOf(p.out));
+  if (p.align < element)
+    return makeError(ErrorCode::InvalidArgument,
+                     "gemm: align={} is below the element's {} bytes", p.align,
+                     element);
+  if (auto error = checkLeadingDimension("lda", p.lda, p.colsA()))
+    return error;
+  if (auto error = checkLeadingDimension("ldb", p.ldb, p.colsB()))
+    return error;
+  if (auto error = checkLeadingDimension("ldc", p.ldc, p.n))
+    return error;
+  if (auto error = checkLeadingDimension("ldd", p.ldd, p.n))
+    return error;
+  if (auto error = checkLeadingDimension("ldr", p.ldResidual, p.n))
+    return error;
+  // Offsets are computed in 64 bits; the sum of all operands stays far below.
+  for (auto [rows, ld] : {std::pair(p.rowsA(), p.lda),
+                          {p.rowsB(), p.ldb},
+                          {p.m, p.ldc},
+                          {p.m, p.ldd},
+                          {p.m, p.ldResidual}}) {
+    auto elements = llvm::checkedMul(rows, ld);
+    auto all = elements ? llvm::checkedMul(*elements, p.batch) : std::nullopt;
+    constexpr int64_t kMaxElements = int64_t(1) << 56;
+    if (!all || *all > kMaxElements)
+      return makeError(ErrorCode::InvalidArgument,
+                       "gemm: an operand of {} rows of {} elements in a batch "
+                       "of {} exceeds the address space",
+                       rows, ld, p.batch);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
+  GemmProblem p = readGemmProblem(record.values().data());
+  if (auto error = checkTypes(p))
+    return error;
+  if (auto error = checkMemory(p))
+    return error;
+  // What equals a derived default is the default.
+  auto reset = [&](int field, bool isDefault) {
+    if (isDefault)
+      record.set(field, 0);
+  };
+  reset(GemmField::Out, p.out == p.dtype);
+  reset(GemmField::Lda, p.lda == p.colsA());
+  reset(GemmField::Ldb, p.ldb == p.colsB());
+  reset(GemmField::Ldc, p.ldc == p.n || p.beta == 0);
+  reset(GemmField::Ldd, p.ldd == p.n);
+  reset(GemmField::LdResidual,
+        p.ldResidual == p.n || !p.pointwise.contains(PointwiseOp::Residual));
+  Problem problem;
+  problem.signature =
+      toRecord(signatureOf(readGemmProblem(record.values().data())));
+  problem.extents = std::move(record);
+  return problem;
+}
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+/// Leaves exactly the promised alignment: a multiple of it and of no more.
+static int64_t misalignmentOf(int64_t align) { return align < 16 ? align : 0; }
+
+OperandTable GemmFamily::operands(const Problem &problem) const {
+  GemmProblem p = read(problem);
+  auto matrix = [&](llvm::StringRef name, OperandRole role, DType type,
+                    int64_t rows, int64_t cols, int64_t ld, bool present) {
+    OperandSpec spec;
+    spec.name = name;
+    spec.role = role;
+    spec.type = type;
+    spec.rows = rows;
+    spec.cols = cols;
+    spec.leadingDimension = ld;
+    spec.batch = p.batch;
+    spec.batchStride = rows * ld;
+    spec.misalignment = misalignmentOf(p.align);
+    spec.present = present;
+    constexpr int kTf32Mantissa = 10;
+    if (p.compute == ComputeMode::TF32 && role != OperandRole::Out)
+      spec.mantissaBits = kTf32Mantissa;
+    return spec;
+  };
+  OperandTable table;
+  table.operands.push_back(
+      matrix("a", OperandRole::In, p.dtype, p.rowsA(), p.colsA(), p.lda, true));
+  table.operands.push_back(matrix("b", OperandRole::Constant, p.dtype,
+                                  p.rowsB(), p.colsB(), p.ldb, true));
+  table.operands.push_back(
+      matrix("c", OperandRole::In, p.out, p.m, p.n, p.ldc, p.beta != 0));
+  table.operands.push_back(
+      matrix("d", OperandRole::Out, p.out, p.m, p.n, p.ldd, true));
+  OperandSpec bias = matrix("bias", OperandRole::Constant, p.out, 1, p.n, p.n,
+                            p.pointwise.contains(PointwiseOp::Bias));
+  bias.batch = 1;
+  bias.batchStride = 0;
+  table.operands.push_back(bias);
+  table.operands.push_back(matrix("residual", OperandRole::In, p.out, p.m, p.n,
+                                  p.ldResidual,
+                                  p.pointwise.contains(PointwiseOp::Residual)));
+  table.output = GemmOperand::D;
+  // Rounding of the output, and of k products summed in fp32 in any order.
+  int mantissa = p.out == DType::BF16 ? 7 : p.out == DType::FP16 ? 10 : 23;
+  table.tolerance.relative = 2 * std::ldexp(1.0, -mantissa);
+  table.tolerance.scaled =
+      4 * std::sqrt(std::max<double>(p.k, 1)) * std::ldexp(1.0, -24);
+  return table;
+}
+
+Arguments GemmFamily::defaultArguments(const Problem &problem) const {
+  GemmProblem p = read(problem);
+  Arguments arguments;
+  arguments.problem = problem.extents.values().data();
+  arguments.operands[GemmOperand::A] = {0, p.lda, p.strideA()};
+  arguments.operands[GemmOperand::B] = {0, p.ldb, p.strideB()};
+  arguments.operands[GemmOperand::C] = {0, p.ldc, p.strideC()};
+  arguments.operands[GemmOperand::D] = {0, p.ldd, p.strideD()};
+  arguments.operands[GemmOperand::Bias] = {0, p.n, 0};
+  arguments.operands[GemmOperand::Residual] = {0, p.ldResidual,
+                                               p.strideResidual()};
+  arguments.scalars[GemmScalar::Alpha] = p.alpha;
+  arguments.scalars[GemmScalar::Beta] = p.beta;
+  return arguments;
+}
+
+double GemmFamily::compulsoryBytes(const Problem &problem) const {
+  double bytes = 0;
+  for (const OperandSpec &operand : operands(problem).operands)
+    if (operand.present)
+      bytes += double(operand.batch) * operand.rows * operand.cols *
+               bitsOf(operand.type) / 8;
+  return bytes;
+}
+
+std::unique_ptr<KernelFamily> makeGemmFamily() {
+  return std::make_unique<GemmFamily>();
+}
+
+} // namespace kiln

@@ -1,0 +1,289 @@
+//===- GemmProblem.cpp ----------------------------------------------------===//
+#include "Families/Gemm/GemmProblem.h"
+
+#include "Support/Format.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+static constexpr int64_t code(auto value) {
+  return static_cast<int64_t>(value);
+}
+
+static constexpr FieldName kTypeNames[] = {{code(DType::BF16), "bf16"},
+                                           {code(DType::FP16), "fp16"},
+                                           {code(DType::FP32), "fp32"}};
+static constexpr FieldName kComputeNames[] = {
+    {code(ComputeMode::Native), "native"}, {code(ComputeMode::TF32), "tf32"}};
+static constexpr FieldName kLayoutNames[] = {{code(Layout::NN), "NN"},
+                                             {code(Layout::NT), "NT"},
+                                             {code(Layout::TN), "TN"},
+                                             {code(Layout::TT), "TT"}};
+static constexpr FieldName kPointwiseNames[] = {
+    {code(PointwiseOp::Bias), "bias"},
+    {code(PointwiseOp::Residual), "residual"},
+    {code(PointwiseOp::Relu), "relu"},
+    {code(PointwiseOp::GeluErf), "gelu_erf"},
+    {code(PointwiseOp::GeluTanh), "gelu_tanh"},
+    {code(PointwiseOp::Silu), "silu"}};
+
+/// Greatest size: kernels count tiles and rows in 32 bits.
+static constexpr int64_t kMaxExtent = (int64_t(1) << 31) - 1;
+static constexpr int64_t kMaxLeadingDimension = int64_t(1) << 40;
+
+static Field size(llvm::StringRef key, FieldRole role, llvm::StringRef doc) {
+  return {.key = key,
+          .role = role,
+          .required = true,
+          .doc = doc,
+          .maximum = kMaxExtent};
+}
+
+static Field leadingDimension(llvm::StringRef key, llvm::StringRef doc) {
+  return {.key = key, .doc = doc, .maximum = kMaxLeadingDimension};
+}
+
+const RecordSchema &gemmProblemSchema() {
+  static const RecordSchema schema(
+      "gemm", TextStyle::Spaced,
+      {size("m", FieldRole::DynamicExtent, "rows of D"),
+       size("n", FieldRole::Extent, "columns of D"),
+       size("k", FieldRole::Extent, "length of the sums"),
+       {.key = "dtype",
+        .kind = FieldKind::Enum,
+        .role = FieldRole::Signature,
+        .required = true,
+        .names = kTypeNames,
+        .doc = "type of A and B"},
+       {.key = "out",
+        .kind = FieldKind::Enum,
+        .role = FieldRole::Signature,
+        .names = kTypeNames,
+        .doc = "type of D, C, bias and residual; default: dtype"},
+       {.key = "compute",
+        .kind = FieldKind::Enum,
+        .role = FieldRole::Signature,
+        .names = kComputeNames,
+        .doc = "native, or tf32 for fp32 data"},
+       {.key = "layout",
+        .kind = FieldKind::Enum,
+        .role = FieldRole::Signature,
+        .names = kLayoutNames,
+        .doc = "storage of A and B; default: NN"},
+       {.key = "batch",
+        .defaultValue = 1,
+        .doc = "independent products",
+        .maximum = kMaxExtent},
+       {.key = "pointwise",
+        .kind = FieldKind::Chain,
+        .role = FieldRole::Signature,
+        .names = kPointwiseNames,
+        .doc = "epilogue, in order"},
+       {.key = "alpha",
+        .kind = FieldKind::Real,
+        .role = FieldRole::Scalar,
+        .defaultValue = encodeReal(1.0)},
+       {.key = "beta",
+        .kind = FieldKind::Real,
+        .role = FieldRole::Scalar,
+        .defaultValue = encodeReal(0.0),
+        .doc = "0 never reads C"},
+       leadingDimension("lda", "elements; default: packed"),
+       leadingDimension("ldb", "elements; default: packed"),
+       leadingDimension("ldc", "elements; default: packed"),
+       leadingDimension("ldd", "elements; default: packed"),
+       leadingDimension("ldr", "of the residual; default: packed"),
+       {.key = "align",
+        .role = FieldRole::Signature,
+        .defaultValue = 16,
+        .doc = "bytes that divide every pointer and batch stride",
+        .minimum = 1,
+        .maximum = 16}});
+  return schema;
+}
+
+const RecordSchema &gemmSignatureSchema() {
+  static const RecordSchema schema(
+      "gemm", TextStyle::Spaced,
+      {{.key = "in",
+        .kind = FieldKind::Enum,
+        .role = FieldRole::Signature,
+        .required = true,
+        .names = kTypeNames},
+       {.key = "out",
+        .kind = FieldKind::Enum,
+        .role = FieldRole::Signature,
+        .required = true,
+        .names = kTypeNames},
+       {.key = "compute",
+        .kind = FieldKind::Enum,
+        .role = FieldRole::Signature,
+        .names = kComputeNames},
+       {.key = "layout",
+        .kind = FieldKind::Enum,
+        .role = FieldRole::Signature,
+        .required = true,
+        .names = kLayoutNames},
+       {.key = "pointwise",
+        .kind = FieldKind::Chain,
+        .role = FieldRole::Signature,
+        .names = kPointwiseNames},
+       {.key = "readsc", .role = FieldRole::Signature, .maximum = 1},
+       {.key = "aligna",
+        .role = FieldRole::Signature,
+        .defaultValue = 16,
+        .maximum = 16},
+       {.key = "alignb",
+        .role = FieldRole::Signature,
+        .defaultValue = 16,
+        .maximum = 16},
+       {.key = "alignd",
+        .role = FieldRole::Signature,
+        .defaultValue = 16,
+        .maximum = 16}});
+  return schema;
+}
+
+int64_t encodeChain(const PointwiseChain &chain) {
+  uint64_t value = 0;
+  for (int i = 0; i < PointwiseChain::kMaxOps; ++i)
+    value |= static_cast<uint64_t>(chain.ops[i]) << (8 * i);
+  return static_cast<int64_t>(value);
+}
+
+PointwiseChain decodeChain(int64_t value) {
+  PointwiseChain chain;
+  for (int i = 0; i < PointwiseChain::kMaxOps; ++i)
+    chain.ops[i] = static_cast<PointwiseOp>(
+        (static_cast<uint64_t>(value) >> (8 * i)) & 0xff);
+  return chain;
+}
+
+GemmProblem readGemmProblem(const int64_t *values) {
+  GemmProblem p;
+  p.m = values[GemmField::M];
+  p.n = values[GemmField::N];
+  p.k = values[GemmField::K];
+  p.dtype = static_cast<DType>(values[GemmField::DType]);
+  p.out = values[GemmField::Out] ? static_cast<DType>(values[GemmField::Out])
+                                 : p.dtype;
+  p.compute = static_cast<ComputeMode>(values[GemmField::Compute]);
+  p.layout = static_cast<Layout>(values[GemmField::Layout]);
+  p.batch = values[GemmField::Batch];
+  p.pointwise = decodeChain(values[GemmField::Pointwise]);
+  p.alpha = decodeReal(values[GemmField::Alpha]);
+  p.beta = decodeReal(values[GemmField::Beta]);
+  auto resolve = [&](int field, int64_t packed) {
+    return values[field] ? values[field] : packed;
+  };
+  p.lda = resolve(GemmField::Lda, p.colsA());
+  p.ldb = resolve(GemmField::Ldb, p.colsB());
+  p.ldc = resolve(GemmField::Ldc, p.n);
+  p.ldd = resolve(GemmField::Ldd, p.n);
+  p.ldResidual = resolve(GemmField::LdResidual, p.n);
+  p.align = values[GemmField::Align];
+  return p;
+}
+
+/// Greatest power of two, at most 16, that divides every one of \p bytes.
+static int alignmentClass(std::initializer_list<int64_t> bytes) {
+  int64_t combined = 16;
+  for (int64_t value : bytes)
+    combined |= value;
+  return static_cast<int>(combined & -combined);
+}
+
+GemmSignature signatureOf(const GemmProblem &p) {
+  GemmSignature signature;
+  signature.in = p.dtype;
+  signature.out = p.out;
+  signature.compute = p.compute;
+  signature.layout = p.layout;
+  signature.pointwise = p.pointwise;
+  signature.readsC = p.beta != 0;
+  int64_t inBytes = bytesOf(p.dtype), outBytes = bytesOf(p.out);
+  signature.alignA = alignmentClass({p.align, p.lda * inBytes});
+  signature.alignB = alignmentClass({p.align, p.ldb * inBytes});
+  bool residual = p.pointwise.contains(PointwiseOp::Residual);
+  signature.alignD = alignmentClass({p.align, p.ldd * outBytes,
+                                     signature.readsC ? p.ldc * outBytes : 0,
+                                     residual ? p.ldResidual * outBytes : 0});
+  return signature;
+}
+
+Record toRecord(const GemmSignature &signature) {
+  Record record(gemmSignatureSchema());
+  int field = 0;
+  for (int64_t value :
+       {code(signature.in), code(signature.out), code(signature.compute),
+        code(signature.layout), encodeChain(signature.pointwise),
+        code(signature.readsC), code(signature.alignA), code(signature.alignB),
+        code(signature.alignD)})
+    record.set(field++, value);
+  return record;
+}
+
+GemmSignature readGemmSignature(const Record &record) {
+  GemmSignature signature;
+  signature.in = static_cast<DType>(record[0]);
+  signature.out = static_cast<DType>(record[1]);
+  signature.compute = static_cast<ComputeMode>(record[2]);
+  signature.layout = static_cast<Layout>(record[3]);
+  signature.pointwise = decodeChain(record[4]);
+  signature.readsC = record[5] != 0;
+  signature.alignA = static_cast<int>(record[6]);
+  signature.alignB = static_cast<int>(record[7]);
+  signature.alignD = static_cast<int>(record[8]);
+  return signature;
+}
+
+static llvm::StringRef enumeratorOf(DType type) {
+  switch (type) {
+  case DType::BF16:
+    return "BF16";
+  case DType::FP16:
+    return "FP16";
+  default:
+    return "FP32";
+  }
+}
+
+static llvm::StringRef enumeratorOf(PointwiseOp op) {
+  switch (op) {
+  case PointwiseOp::None:
+    return "None";
+  case PointwiseOp::Bias:
+    return "Bias";
+  case PointwiseOp::Residual:
+    return "Residual";
+  case PointwiseOp::Relu:
+    return "Relu";
+  case PointwiseOp::GeluErf:
+    return "GeluErf";
+  case PointwiseOp::GeluTanh:
+    return "GeluTanh";
+  case PointwiseOp::Silu:
+    return "Silu";
+  }
+  return "None";
+}
+
+std::string initializerText(const GemmSignature &s) {
+  std::string chain;
+  for (int i = 0; i < s.pointwise.size(); ++i)
+    chain += fmt::format("{}kiln::PointwiseOp::{}", i ? ", " : "",
+                         enumeratorOf(s.pointwise.ops[i]));
+  std::string layout = {isTransposedA(s.layout) ? 'T' : 'N',
+                        isTransposedB(s.layout) ? 'T' : 'N'};
+  return fmt::format(
+      "{{.in = kiln::DType::{}, .out = kiln::DType::{}, "
+      ".compute = kiln::ComputeMode::{}, .layout = kiln::Layout::{}, "
+      ".pointwise = {{{{{}}}}}, .readsC = {}, .alignA = {}, .alignB = {}, "
+      ".alignD = {}}}",
+      enumeratorOf(s.in), enumeratorOf(s.out),
+      s.compute == ComputeMode::TF32 ? "TF32" : "Native", layout, chain,
+      s.readsC, s.alignA, s.alignB, s.alignD);
+}
+
+} // namespace kiln

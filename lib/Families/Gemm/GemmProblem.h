@@ -1,0 +1,97 @@
+//===- GemmProblem.h - a GEMM problem, typed ------------------------------===//
+//
+// The typed form of the records "gemm m=.. n=.. k=.." and of their signature;
+// it stays inside the family. D = pointwise(alpha * op(A) op(B) + beta * C).
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Kernel/Record.h"
+#include "gemm/GemmSignature.h"
+
+namespace kiln {
+
+/// Sizes and leading dimensions in elements. Leading dimensions are resolved:
+/// never 0 in a problem that canonicalise() made, except where a row is empty.
+struct GemmProblem {
+  int64_t m = 0, n = 0, k = 0, batch = 1;
+  DType dtype = DType::BF16, out = DType::BF16;
+  ComputeMode compute = ComputeMode::Native;
+  Layout layout = Layout::NN;
+  PointwiseChain pointwise;
+  double alpha = 1, beta = 0;
+  int64_t lda = 0, ldb = 0, ldc = 0, ldd = 0, ldResidual = 0;
+  /// Every pointer and batch stride is a multiple of this many bytes.
+  int64_t align = 16;
+
+  // Rows and columns of A and B as they are stored.
+  int64_t rowsA() const { return isTransposedA(layout) ? k : m; }
+  int64_t colsA() const { return isTransposedA(layout) ? m : k; }
+  int64_t rowsB() const { return isTransposedB(layout) ? n : k; }
+  int64_t colsB() const { return isTransposedB(layout) ? k : n; }
+
+  // Batch strides, contiguous.
+  int64_t strideA() const { return rowsA() * lda; }
+  int64_t strideB() const { return rowsB() * ldb; }
+  int64_t strideC() const { return m * ldc; }
+  int64_t strideD() const { return m * ldd; }
+  int64_t strideResidual() const { return m * ldResidual; }
+
+  double flops() const { return 2.0 * m * n * k * batch; }
+};
+
+/// Indices of the fields of problemSchema(), in its order.
+struct GemmField {
+  enum : int {
+    M,
+    N,
+    K,
+    DType,
+    Out,
+    Compute,
+    Layout,
+    Batch,
+    Pointwise,
+    Alpha,
+    Beta,
+    Lda,
+    Ldb,
+    Ldc,
+    Ldd,
+    LdResidual,
+    Align,
+  };
+};
+
+/// Operands in the order of Arguments::operands.
+struct GemmOperand {
+  enum : int { A, B, C, D, Bias, Residual, Count };
+};
+
+/// Scalars in the order of Arguments::scalars.
+struct GemmScalar {
+  enum : int { Alpha, Beta };
+};
+
+const RecordSchema &gemmProblemSchema();
+const RecordSchema &gemmSignatureSchema();
+
+/// Reads the values of a problem record, in schema order, and resolves derived
+/// defaults. Nanoseconds: called on every launch.
+GemmProblem readGemmProblem(const int64_t *values);
+
+/// Signature of a problem: alignment classes from `align` and leading
+/// dimensions.
+GemmSignature signatureOf(const GemmProblem &problem);
+
+Record toRecord(const GemmSignature &signature);
+GemmSignature readGemmSignature(const Record &record);
+
+/// "{.in = kiln::DType::BF16, ...}": the signature as a designated initialiser.
+std::string initializerText(const GemmSignature &signature);
+
+/// Packs a chain into a record's int64 and back: a byte an operation.
+int64_t encodeChain(const PointwiseChain &chain);
+PointwiseChain decodeChain(int64_t value);
+
+} // namespace kiln

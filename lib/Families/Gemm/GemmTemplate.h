@@ -1,0 +1,193 @@
+//===- GemmTemplate.h - what the tile templates of GEMM share -------------===//
+//
+// Each template of the family is its config type (kernel_src/gemm) plus three
+// facts: its space, its limits and its TileKernel. The rest (records, texts,
+// plans, binding) follows from the config and is written once here.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Families/Gemm/GemmProblem.h"
+#include "Families/Gemm/TileEstimate.h"
+#include "Kernel/ConfigSchema.h"
+#include "Kernel/Sources.h"
+#include "Kernel/Template.h"
+#include "gemm/GemmParams.h"
+
+namespace kiln {
+
+/// Fills what no template changes: operands, extents and scalars.
+GemmParams makeGemmParams(const GemmProblem &problem,
+                          const Arguments &arguments);
+
+/// Text of a translation unit that instantiates a GEMM kernel.
+struct GemmEntry {
+  llvm::StringRef header;     ///< "gemm/MmaGemm.cuh"
+  llvm::StringRef configType; ///< "MmaGemmConfig"
+  llvm::StringRef function;   ///< "mmaGemm"
+  llvm::StringRef paramsType = "GemmParams";
+};
+TranslationUnit makeGemmUnit(const GemmEntry &entry, llvm::StringRef unitName,
+                             const GemmSignature &signature,
+                             llvm::StringRef configInitializer, int threads,
+                             int sharedBytes, int minBlocks,
+                             const DeviceModel &device);
+
+/// Places a split-K kernel's counters and partial sums in a workspace.
+WorkspaceLayout splitKWorkspace(int64_t counterBytes, int64_t partialBytes);
+
+/// Workspace that a single plan may ask for; splits that need more are pruned.
+inline constexpr int64_t kMaxWorkspaceBytes = int64_t(512) << 20;
+
+/// Binds one config of one problem.
+template <class Config> class GemmBinder final : public Binder {
+public:
+  GemmBinder(const Config &config, const GemmSignature &signature,
+             WorkspaceLayout workspace)
+      : config(config), workspace(workspace),
+        sharedBytes(config.sharedBytes(signature)) {}
+
+  void bind(const Arguments &arguments, const LaunchContext &context,
+            LaunchSpec &spec) const noexcept override {
+    GemmProblem problem = readGemmProblem(arguments.problem);
+    GemmParams params = makeGemmParams(problem, arguments);
+    if constexpr (requires { config.rasterGroup; })
+      params.rasterGroup = config.rasterGroup;
+    if constexpr (requires { config.splitK; }) {
+      params.splitK = config.splitK;
+      params.counters = reinterpret_cast<unsigned *>(context.workspace);
+      params.partials = reinterpret_cast<float *>(
+          context.workspace + WorkspaceLayout::kZeroedRegionBytes);
+    }
+    if (workspace.zeroedBytes && !context.workspaceZeroed)
+      spec.addMemset(context.workspace, workspace.zeroedBytes, 0);
+    KernelStep &step = spec.addKernel(params);
+    step.grid.x = static_cast<uint32_t>(
+        config.blocks(problem.m, problem.n, problem.batch));
+    step.block.x = static_cast<uint32_t>(config.threads());
+    step.sharedBytes = static_cast<uint32_t>(sharedBytes);
+  }
+
+private:
+  Config config;
+  WorkspaceLayout workspace;
+  int sharedBytes;
+};
+
+/// A template of the family, given its config type.
+template <class Config> class GemmTemplate : public Template {
+public:
+  explicit GemmTemplate(GemmEntry entry)
+      : entry(entry), schema(makeConfigSchema<Config>(Config::kName)) {}
+
+  llvm::StringRef name() const final { return Config::kName; }
+  const RecordSchema &configSchema() const final { return schema; }
+
+  std::optional<Rejection> prune(const Problem &problem, const Record &record,
+                                 const DeviceModel &device) const final {
+    Config config = fromRecord<Config>(record);
+    GemmProblem gemm = readGemmProblem(problem.extents.values().data());
+    GemmSignature signature = readGemmSignature(problem.signature);
+    if (auto rejection = checkLimits(gemm, signature, config, device))
+      return rejection;
+    return checkLaunch(gemm, signature, config, device);
+  }
+
+  Estimate estimate(const Problem &problem, const Record &record,
+                    const DeviceModel &device) const final {
+    return estimateTile(readGemmProblem(problem.extents.values().data()),
+                        tileKernel(readGemmSignature(problem.signature),
+                                   fromRecord<Config>(record), device),
+                        device);
+  }
+
+  Derivation explain(const Problem &problem, const Record &record,
+                     const DeviceModel &device) const final {
+    return explainTile(readGemmProblem(problem.extents.values().data()),
+                       tileKernel(readGemmSignature(problem.signature),
+                                  fromRecord<Config>(record), device),
+                       device);
+  }
+
+  Plan plan(const Problem &problem, const Record &record,
+            const DeviceModel &device) const final {
+    Config config = fromRecord<Config>(record);
+    GemmProblem gemm = readGemmProblem(problem.extents.values().data());
+    GemmSignature signature = readGemmSignature(problem.signature);
+    Plan plan;
+    plan.problem = problem.extents;
+    plan.templateName = name().str();
+    plan.config = record;
+    int sharedBytes = config.sharedBytes(signature);
+    plan.kernels.push_back(makeGemmUnit(
+        entry, name(), signature, initializerText(config), config.threads(),
+        sharedBytes, config.minBlocks(), device));
+    plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
+    plan.workspace =
+        splitKWorkspace(config.counterBytes(gemm.m, gemm.n, gemm.batch),
+                        config.partialBytes(gemm.m, gemm.n, gemm.batch));
+    plan.binder =
+        std::make_shared<GemmBinder<Config>>(config, signature, plan.workspace);
+    return plan;
+  }
+
+protected:
+  /// The template's own limits, most telling first.
+  virtual std::optional<Rejection>
+  checkLimits(const GemmProblem &problem, const GemmSignature &signature,
+              const Config &config, const DeviceModel &device) const = 0;
+
+  virtual TileKernel tileKernel(const GemmSignature &signature,
+                                const Config &config,
+                                const DeviceModel &device) const = 0;
+
+  Record record(const Config &config) const { return toRecord(config, schema); }
+
+private:
+  /// Limits of the device and of a launch that hold for every template.
+  static std::optional<Rejection> checkLaunch(const GemmProblem &problem,
+                                              const GemmSignature &signature,
+                                              const Config &config,
+                                              const DeviceModel &device);
+
+  GemmEntry entry;
+  RecordSchema schema;
+};
+
+template <class Config>
+std::optional<Rejection> GemmTemplate<Config>::checkLaunch(
+    const GemmProblem &problem, const GemmSignature &signature,
+    const Config &config, const DeviceModel &device) {
+  if (config.threads() > device.maxThreadsPerBlock)
+    return Rejection{PruneReason::Threads, double(config.threads()),
+                     double(device.maxThreadsPerBlock)};
+  int64_t shared = config.sharedBytes(signature);
+  if (shared > device.sharedBytesPerBlock)
+    return Rejection{PruneReason::SharedMemory, double(shared),
+                     double(device.sharedBytesPerBlock), "B"};
+  if (!config.isValid(signature))
+    return Rejection{PruneReason::InstructionShape};
+  constexpr double kMaxGrid = 2147483647; // gridDim.x, all architectures
+  double blocks = config.blocks(problem.m, problem.n, problem.batch);
+  if (blocks > kMaxGrid)
+    return Rejection{PruneReason::Grid, blocks, kMaxGrid, "blocks"};
+  double counters = config.counterBytes(problem.m, problem.n, problem.batch);
+  if (counters > WorkspaceLayout::kZeroedRegionBytes)
+    return Rejection{PruneReason::Workspace, counters,
+                     double(WorkspaceLayout::kZeroedRegionBytes), "B"};
+  double partials = config.partialBytes(problem.m, problem.n, problem.batch);
+  if (partials > kMaxWorkspaceBytes)
+    return Rejection{PruneReason::Workspace, partials,
+                     double(kMaxWorkspaceBytes), "B"};
+  return std::nullopt;
+}
+
+std::unique_ptr<Template> makeMmaGemmTemplate();
+std::unique_ptr<Template> makeSimtGemmTemplate();
+std::unique_ptr<Template> makeNaiveGemmTemplate();
+
+/// The family's reference, for one problem.
+std::unique_ptr<Reference> makeGemmReference(const GemmSignature &signature,
+                                             const DeviceModel &device);
+
+} // namespace kiln

@@ -1,0 +1,185 @@
+//===- MmaGemm.cpp - the mma.sync template --------------------------------===//
+//
+// The space is a table of tiles that differ in kind, each with the warp grid
+// that keeps a warp's tile as square as it can be (the fragments a warp loads
+// grow with the sum of its sides, its arithmetic with their product), crossed
+// with what a tile's shape does not decide: depth of k, stages, split-K.
+// Split-K is offered only where whole tiles leave SMs idle; raster group is a
+// run-time value that the order of tiles alone depends on.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Gemm/GemmTemplate.h"
+#include "gemm/MmaGemmConfig.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+namespace {
+
+struct Tile {
+  int blockM, blockN, warpsM, warpsN;
+};
+
+/// Large first: at equal estimates the larger tile re-reads less.
+constexpr Tile kTiles[] = {
+    {256, 128, 4, 2}, {128, 256, 2, 4}, {128, 128, 2, 2}, {128, 128, 2, 4},
+    {256, 64, 4, 1},  {64, 256, 1, 4},  {192, 128, 4, 2}, {128, 192, 2, 4},
+    {128, 64, 2, 2},  {64, 128, 2, 2},  {64, 64, 2, 2},   {128, 32, 4, 1},
+    {32, 128, 1, 4},  {32, 256, 1, 4},  {32, 64, 2, 2},   {64, 32, 2, 2},
+    {16, 64, 1, 2},   {16, 128, 1, 4},  {16, 256, 1, 4},  {16, 64, 1, 4},
+    {32, 32, 2, 2},   {64, 16, 4, 1},   {16, 32, 1, 2},
+};
+constexpr int kStages[] = {3, 4, 2, 5, 6, 8};
+constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
+
+class MmaGemm final : public GemmTemplate<MmaGemmConfig> {
+public:
+  MmaGemm() : GemmTemplate({"gemm/MmaGemm.cuh", "MmaGemmConfig", "mmaGemm"}) {}
+
+  void enumerate(const Problem &problem, const DeviceModel &device,
+                 llvm::function_ref<void(Record)> emit) const override;
+  CandidateClass classOf(const Problem &problem,
+                         const Record &config) const override;
+  std::optional<ClassicConfig>
+  classicConfig(const Record &config) const override;
+
+protected:
+  std::optional<Rejection>
+  checkLimits(const GemmProblem &problem, const GemmSignature &signature,
+              const MmaGemmConfig &config,
+              const DeviceModel &device) const override;
+  TileKernel tileKernel(const GemmSignature &signature,
+                        const MmaGemmConfig &config,
+                        const DeviceModel &device) const override;
+};
+
+} // namespace
+
+/// Splits worth trying: those that do not leave a block without a k iteration
+/// worth its epilogue, while whole tiles fill less than two waves.
+static bool isUsefulSplit(const GemmProblem &problem,
+                          const MmaGemmConfig &config,
+                          const DeviceModel &device) {
+  if (config.splitK == 1)
+    return true;
+  int64_t iterations = (problem.k + config.blockK - 1) / config.blockK;
+  MmaGemmConfig whole = config;
+  whole.splitK = 1;
+  int64_t tiles = whole.blocks(problem.m, problem.n, problem.batch);
+  return iterations >= 4 * config.splitK &&
+         tiles * config.splitK <= 4 * device.smCount &&
+         tiles <= 2 * device.smCount;
+}
+
+void MmaGemm::enumerate(const Problem &problem, const DeviceModel &device,
+                        llvm::function_ref<void(Record)> emit) const {
+  GemmProblem gemm = readGemmProblem(problem.extents.values().data());
+  // Rows of 64 and 128 bytes: two and four steps of the instruction along k.
+  int elements64 = 64 / bytesOf(gemm.dtype);
+  for (const Tile &tile : kTiles)
+    for (int blockK : {elements64, 2 * elements64})
+      for (int stages : kStages)
+        for (int splitK : kSplits) {
+          MmaGemmConfig config;
+          config.blockM = tile.blockM;
+          config.blockN = tile.blockN;
+          config.blockK = blockK;
+          config.stages = stages;
+          config.warpsM = tile.warpsM;
+          config.warpsN = tile.warpsN;
+          // Two blocks an SM where their accumulators leave the registers.
+          int accumulators = tile.blockM * tile.blockN / config.threads();
+          config.minBlocksPerSm = accumulators <= 64 ? 2 : 1;
+          config.splitK = splitK;
+          if (isUsefulSplit(gemm, config, device))
+            emit(record(config));
+        }
+}
+
+CandidateClass MmaGemm::classOf(const Problem &problem,
+                                const Record &config) const {
+  MmaGemmConfig c = fromRecord<MmaGemmConfig>(config);
+  uint64_t key = 1;
+  for (int part : {c.blockM, c.blockN, c.splitK})
+    key = key * 1024 + static_cast<uint64_t>(part);
+  // Fewer splits move fewer bytes; among ties they are the safer choice.
+  return {key, c.splitK};
+}
+
+std::optional<ClassicConfig>
+MmaGemm::classicConfig(const Record &config) const {
+  MmaGemmConfig c = fromRecord<MmaGemmConfig>(config);
+  return ClassicConfig{c.blockM, c.blockN,         c.blockK,
+                       c.splitK, c.threads() / 32, c.stages};
+}
+
+std::optional<Rejection> MmaGemm::checkLimits(const GemmProblem &problem,
+                                              const GemmSignature &signature,
+                                              const MmaGemmConfig &config,
+                                              const DeviceModel &device) const {
+  constexpr int kFirstCapability = 80; // cp.async, bf16 and tf32 mma.sync
+  if (device.computeCapability() < kFirstCapability)
+    return Rejection{PruneReason::Architecture,
+                     double(device.computeCapability()), kFirstCapability};
+  if (signature.in == DType::FP32 && signature.compute != ComputeMode::TF32)
+    return Rejection{PruneReason::Type};
+  // 255 registers hold 128 accumulators beside the fragments of two steps.
+  constexpr double kMaxAccumulators = 128;
+  double accumulators =
+      double(config.blockM) * config.blockN / config.threads();
+  if (accumulators > kMaxAccumulators)
+    return Rejection{PruneReason::Registers, accumulators, kMaxAccumulators,
+                     "accumulators"};
+  int registers = tileKernel(signature, config, device).registersPerThread;
+  int64_t wanted =
+      int64_t(registers) * config.threads() * config.minBlocksPerSm;
+  if (registers > device.maxRegistersPerThread ||
+      wanted > device.registersPerSm)
+    return Rejection{PruneReason::Registers, double(wanted),
+                     double(device.registersPerSm), "registers"};
+  int64_t ranges = (problem.k + config.blockK - 1) / config.blockK;
+  if (config.splitK > 1 && config.splitK > ranges)
+    return Rejection{PruneReason::Dominated, double(config.splitK),
+                     double(ranges), "splits"};
+  return std::nullopt;
+}
+
+TileKernel MmaGemm::tileKernel(const GemmSignature &signature,
+                               const MmaGemmConfig &config,
+                               const DeviceModel &device) const {
+  int bytes = bytesOf(signature.in);
+  int warps = config.warpsM * config.warpsN;
+  TileKernel kernel;
+  kernel.blockM = config.blockM;
+  kernel.blockN = config.blockN;
+  kernel.blockK = config.blockK;
+  kernel.stages = config.stages;
+  kernel.threads = config.threads();
+  kernel.splitK = config.splitK;
+  kernel.rasterGroup = config.rasterGroup;
+  kernel.sharedBytes = config.sharedBytes(signature);
+  kernel.accumulatorsPerThread =
+      config.blockM * config.blockN / config.threads();
+  // Two sets of fragments of one 32-byte step: 4 registers for 16 rows of A,
+  // 2 for 8 columns of B; the rest is addresses and loop state.
+  constexpr int kOverhead = 40;
+  int fragments =
+      2 * (config.warpTileM() / 16 * 4 + config.warpTileN() / 8 * 2);
+  kernel.registersPerThread =
+      std::min<int>(kernel.accumulatorsPerThread + fragments + kOverhead, 255);
+  // Every warp reads the rows of A and the columns of B of its own tile.
+  kernel.sharedReadBytes = double(warps) *
+                           (config.warpTileM() + config.warpTileN()) *
+                           config.blockK * bytes;
+  RateType rate = rateTypeOf(signature.in, signature.compute);
+  kernel.flopsPerClock = device.mmaSyncFlopsPerClockPerSm(rate);
+  kernel.warpsForPeak = 8;
+  return kernel;
+}
+
+std::unique_ptr<Template> makeMmaGemmTemplate() {
+  return std::make_unique<MmaGemm>();
+}
+
+} // namespace kiln

@@ -1,0 +1,103 @@
+//===- NaiveGemm.cpp - the naive template and the family's reference ------===//
+//
+// One thread an element, sums in double precision: slow, obviously right, and
+// never absent. As a template it serves what nothing else does; its tiled twin
+// is what every candidate is compared with.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Gemm/GemmTemplate.h"
+#include "gemm/NaiveGemmConfig.h"
+
+namespace kiln {
+
+namespace {
+
+class NaiveGemm final : public GemmTemplate<NaiveGemmConfig> {
+public:
+  NaiveGemm()
+      : GemmTemplate({"gemm/NaiveGemm.cuh", "NaiveGemmConfig", "naiveGemm"}) {}
+
+  void enumerate(const Problem &problem, const DeviceModel &device,
+                 llvm::function_ref<void(Record)> emit) const override {
+    emit(record(NaiveGemmConfig{}));
+  }
+
+  CandidateClass classOf(const Problem &problem,
+                         const Record &config) const override {
+    return {3, 1000};
+  }
+
+  bool isGeneric() const override { return true; }
+
+protected:
+  std::optional<Rejection>
+  checkLimits(const GemmProblem &problem, const GemmSignature &signature,
+              const NaiveGemmConfig &config,
+              const DeviceModel &device) const override {
+    return std::nullopt;
+  }
+
+  /// A row of 32 elements a warp, every operand straight from the caches.
+  TileKernel tileKernel(const GemmSignature &signature,
+                        const NaiveGemmConfig &config,
+                        const DeviceModel &device) const override {
+    TileKernel kernel;
+    kernel.blockM = 1;
+    kernel.blockN = config.threads();
+    kernel.blockK = 1;
+    kernel.stages = 2;
+    kernel.threads = config.threads();
+    constexpr int kRegisters = 40;
+    kernel.registersPerThread = kRegisters;
+    kernel.accumulatorsPerThread = 1;
+    kernel.flopsPerClock = device.simdFlopsPerClockPerSm(RateType::FP64);
+    // One multiply-add beside two loads and their addresses.
+    kernel.efficiency = 0.1;
+    kernel.tensor = false;
+    return kernel;
+  }
+};
+
+class GemmReference final : public Reference {
+public:
+  GemmReference(const GemmSignature &signature, const DeviceModel &device)
+      : unit(makeGemmUnit({"gemm/ReferenceGemm.cuh", "ReferenceGemmConfig",
+                           "referenceGemm", "ReferenceGemmParams"},
+                          "reference", signature, "{}", config.threads(),
+                          config.sharedBytes(signature), 1, device)) {}
+
+  const TranslationUnit &translationUnit() const override { return unit; }
+
+  void bind(const Arguments &arguments, int64_t rowBegin, int64_t rowEnd,
+            DeviceAddress values, DeviceAddress bounds,
+            LaunchSpec &spec) const override {
+    GemmProblem problem = readGemmProblem(arguments.problem);
+    ReferenceGemmParams params;
+    params.gemm = makeGemmParams(problem, arguments);
+    params.rowBegin = rowBegin;
+    params.rowEnd = rowEnd;
+    params.reference = reinterpret_cast<double *>(values);
+    params.bound = reinterpret_cast<double *>(bounds);
+    KernelStep &step = spec.addKernel(params);
+    step.grid.x =
+        static_cast<uint32_t>(config.blocks(rowEnd - rowBegin, problem.n));
+    step.block.x = static_cast<uint32_t>(config.threads());
+  }
+
+private:
+  static constexpr ReferenceGemmConfig config{};
+  TranslationUnit unit;
+};
+
+} // namespace
+
+std::unique_ptr<Template> makeNaiveGemmTemplate() {
+  return std::make_unique<NaiveGemm>();
+}
+
+std::unique_ptr<Reference> makeGemmReference(const GemmSignature &signature,
+                                             const DeviceModel &device) {
+  return std::make_unique<GemmReference>(signature, device);
+}
+
+} // namespace kiln

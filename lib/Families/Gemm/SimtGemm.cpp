@@ -1,0 +1,120 @@
+//===- SimtGemm.cpp - the FFMA template -----------------------------------===//
+//
+// Exact fp32 products on any architecture, layout and alignment: the path of
+// fp32 data, and the one that never refuses.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Gemm/GemmTemplate.h"
+#include "gemm/SimtGemmConfig.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+namespace {
+
+struct Tile {
+  int blockM, blockN, blockK, microM, microN, minBlocks;
+};
+
+constexpr Tile kTiles[] = {
+    {128, 128, 8, 8, 8, 2},  {128, 128, 16, 8, 8, 2}, {128, 64, 16, 8, 8, 3},
+    {64, 128, 16, 8, 8, 3},  {64, 64, 16, 8, 4, 4},   {64, 64, 16, 4, 4, 2},
+    {32, 128, 16, 4, 8, 4},  {128, 32, 16, 8, 4, 4},  {32, 64, 16, 4, 4, 4},
+    {64, 32, 16, 4, 4, 4},   {32, 32, 16, 4, 4, 8},   {16, 64, 16, 4, 4, 8},
+    {256, 128, 8, 16, 8, 1}, {128, 256, 8, 8, 16, 1},
+};
+
+class SimtGemm final : public GemmTemplate<SimtGemmConfig> {
+public:
+  SimtGemm()
+      : GemmTemplate({"gemm/SimtGemm.cuh", "SimtGemmConfig", "simtGemm"}) {}
+
+  void enumerate(const Problem &problem, const DeviceModel &device,
+                 llvm::function_ref<void(Record)> emit) const override {
+    for (const Tile &tile : kTiles) {
+      SimtGemmConfig config;
+      config.blockM = tile.blockM;
+      config.blockN = tile.blockN;
+      config.blockK = tile.blockK;
+      config.microM = tile.microM;
+      config.microN = tile.microN;
+      config.minBlocksPerSm = tile.minBlocks;
+      emit(record(config));
+    }
+  }
+
+  CandidateClass classOf(const Problem &problem,
+                         const Record &config) const override {
+    SimtGemmConfig c = fromRecord<SimtGemmConfig>(config);
+    uint64_t key = 2;
+    for (int part : {c.blockM, c.blockN})
+      key = key * 1024 + static_cast<uint64_t>(part);
+    return {key, 100};
+  }
+
+  std::optional<ClassicConfig>
+  classicConfig(const Record &config) const override {
+    SimtGemmConfig c = fromRecord<SimtGemmConfig>(config);
+    constexpr int kBuffers = 2;
+    return ClassicConfig{c.blockM, c.blockN,         c.blockK,
+                         1,        c.threads() / 32, kBuffers};
+  }
+
+  bool isGeneric() const override { return true; }
+
+protected:
+  std::optional<Rejection>
+  checkLimits(const GemmProblem &problem, const GemmSignature &signature,
+              const SimtGemmConfig &config,
+              const DeviceModel &device) const override {
+    if (signature.compute != ComputeMode::Native)
+      return Rejection{PruneReason::Type};
+    int registers = tileKernel(signature, config, device).registersPerThread;
+    int64_t wanted =
+        int64_t(registers) * config.threads() * config.minBlocksPerSm;
+    if (registers > device.maxRegistersPerThread ||
+        wanted > device.registersPerSm)
+      return Rejection{PruneReason::Registers, double(wanted),
+                       double(device.registersPerSm), "registers"};
+    return std::nullopt;
+  }
+
+  TileKernel tileKernel(const GemmSignature &signature,
+                        const SimtGemmConfig &config,
+                        const DeviceModel &device) const override {
+    TileKernel kernel;
+    kernel.blockM = config.blockM;
+    kernel.blockN = config.blockN;
+    kernel.blockK = config.blockK;
+    kernel.stages = 2;
+    kernel.threads = config.threads();
+    kernel.rasterGroup = config.rasterGroup;
+    kernel.sharedBytes = config.sharedBytes(signature);
+    kernel.accumulatorsPerThread = config.microM * config.microN;
+    // Two sets of a column of A and a row of B, and the staged global loads.
+    constexpr int kOverhead = 24;
+    int loads =
+        (config.blockM + config.blockN) * config.blockK / config.threads();
+    kernel.registersPerThread =
+        std::min(kernel.accumulatorsPerThread +
+                     (config.microM + config.microN) + loads + kOverhead,
+                 255);
+    // Lanes lie 4 x 8 over a warp's tile and share values by broadcast.
+    kernel.sharedReadBytes = config.threads() / 32.0 * config.blockK *
+                             (4 * config.microM + 8 * config.microN) * 4;
+    kernel.flopsPerClock = device.simdFlopsPerClockPerSm(RateType::FP32);
+    kernel.efficiency = 0.85; // address, load and loop instructions beside FFMA
+    kernel.tensor = false;
+    kernel.warpsForPeak = 8;
+    return kernel;
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Template> makeSimtGemmTemplate() {
+  return std::make_unique<SimtGemm>();
+}
+
+} // namespace kiln

@@ -1,0 +1,50 @@
+//===- TileEstimate.h - predicted time of a tiled GEMM kernel -------------===//
+//
+// One estimate serves every template that computes blockM x blockN tiles with a
+// ring of stages in shared memory. A template describes its kernel; the terms
+// are the bricks of lib/Model put together.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Families/Gemm/GemmProblem.h"
+#include "Kernel/Estimate.h"
+
+#include "Device/DeviceModel.h"
+
+namespace kiln {
+
+/// A tiled GEMM kernel as the estimate sees it. Bytes and flops are those of
+/// one block.
+struct TileKernel {
+  int blockM = 0, blockN = 0, blockK = 0;
+  int stages = 0; ///< tiles in the ring; loads in flight are one fewer
+  int threads = 0;
+  int splitK = 1;
+  int rasterGroup = 1; ///< tile rows that consecutive blocks cover
+  int64_t sharedBytes = 0;
+  int registersPerThread = 0; ///< expected, for occupancy
+  int accumulatorsPerThread = 0;
+  /// Shared memory that the arithmetic of one k iteration reads.
+  double sharedReadBytes = 0;
+  /// Peak of the arithmetic units in flops per SM and clock, and the part of it
+  /// that this tile's instruction stream can sustain.
+  double flopsPerClock = 0, efficiency = 1;
+  /// True for tensor cores: they hold a lower clock than other work.
+  bool tensor = true;
+  /// Resident warps that it takes to use the units of an SM fully.
+  int warpsForPeak = 8;
+};
+
+/// Predicted time of \p kernel on \p problem. Terms add up as DESIGN's formula
+///   launch + ramp + waves * (fill + kIters * max(mma, shared, L2, DRAM))
+///     + epilogue + reduction
+/// says; the largest of the four and the exposed latency name the bound.
+Estimate estimateTile(const GemmProblem &problem, const TileKernel &kernel,
+                      const DeviceModel &device);
+
+/// The walls, intensities, waves and terms of estimateTile, step by step.
+Derivation explainTile(const GemmProblem &problem, const TileKernel &kernel,
+                       const DeviceModel &device);
+
+} // namespace kiln

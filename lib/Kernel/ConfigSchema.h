@@ -1,0 +1,79 @@
+//===- ConfigSchema.h - a kernel's own config type as a record ------------===//
+//
+// A config is a structural aggregate shared with the kernel. Its one field list
+// (forEachField, and forEachRuntimeField for what costs no compilation) gives
+// the schema of its records, both conversions and the designated initialiser
+// that a translation unit carries.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Kernel/Record.h"
+#include "Support/Format.h"
+
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+/// The schema of \p Config's records, called \p name. Every field is an int
+/// with a default; values are at least 1 unless the default is 0.
+template <class Config> RecordSchema makeConfigSchema(llvm::StringRef name) {
+  std::vector<Field> fields;
+  auto addAs = [&](FieldRole role) {
+    return [&fields, role](const char *key, const char *, int Config::*,
+                           int defaultValue) {
+      Field field;
+      field.key = key;
+      field.role = role;
+      // Printed always: a config's text is complete on its own, and a changed
+      // default of a knob in the source changes no stored text.
+      field.required = role == FieldRole::Knob;
+      field.defaultValue = defaultValue;
+      field.minimum = defaultValue > 0 ? 1 : 0;
+      field.maximum = 1 << 20;
+      fields.push_back(field);
+    };
+  };
+  Config::forEachField(addAs(FieldRole::Knob));
+  Config::forEachRuntimeField(addAs(FieldRole::RuntimeKnob));
+  return RecordSchema(name, TextStyle::Dotted, std::move(fields));
+}
+
+/// \p config as a record of \p schema, which makeConfigSchema made.
+template <class Config>
+Record toRecord(const Config &config, const RecordSchema &schema) {
+  Record record(schema);
+  int index = 0;
+  auto read = [&](const char *, const char *, int Config::*member, int) {
+    record.set(index++, config.*member);
+  };
+  Config::forEachField(read);
+  Config::forEachRuntimeField(read);
+  return record;
+}
+
+/// The inverse of toRecord.
+template <class Config> Config fromRecord(const Record &record) {
+  Config config;
+  int index = 0;
+  auto write = [&](const char *, const char *, int Config::*member, int) {
+    config.*member = static_cast<int>(record[index++]);
+  };
+  Config::forEachField(write);
+  Config::forEachRuntimeField(write);
+  return config;
+}
+
+/// "{.blockM = 128, .blockN = 256}": the fields that are fixed at compile time.
+template <class Config> std::string initializerText(const Config &config) {
+  std::string text;
+  Config::forEachField(
+      [&](const char *, const char *member, int Config::*pointer, int) {
+        text += fmt::format("{}.{} = {}", text.empty() ? "" : ", ", member,
+                            config.*pointer);
+      });
+  return "{" + text + "}";
+}
+
+} // namespace kiln

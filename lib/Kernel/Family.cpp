@@ -1,0 +1,66 @@
+//===- Family.cpp - what every family shares ------------------------------===//
+#include "Kernel/Family.h"
+
+#include "Support/Error.h"
+
+namespace kiln {
+
+llvm::Expected<Problem> KernelFamily::parseProblem(llvm::StringRef text) const {
+  auto record = Record::parse(problemSchema(), text);
+  if (!record)
+    return record.takeError();
+  return canonicalise(std::move(*record));
+}
+
+std::string KernelFamily::fixedText(const Problem &problem) const {
+  Record fixed = problem.extents;
+  const RecordSchema &schema = problemSchema();
+  for (size_t i = 0; i < schema.fields().size(); ++i) {
+    const Field &field = schema.fields()[i];
+    if (field.role == FieldRole::DynamicExtent ||
+        field.role == FieldRole::Scalar)
+      fixed.set(static_cast<int>(i), field.required ? 0 : field.defaultValue);
+  }
+  // The signature carries what of the scalars and alignments matters.
+  return fixed.text() + " | " + problem.signature.text();
+}
+
+int KernelFamily::dynamicExtent() const {
+  const RecordSchema &schema = problemSchema();
+  for (size_t i = 0; i < schema.fields().size(); ++i)
+    if (schema.fields()[i].role == FieldRole::DynamicExtent)
+      return static_cast<int>(i);
+  return -1;
+}
+
+const Template *KernelFamily::findTemplate(llvm::StringRef name) const {
+  for (const auto &tmpl : templateList)
+    if (tmpl->name() == name)
+      return tmpl.get();
+  return nullptr;
+}
+
+void KernelFamily::addTemplate(std::unique_ptr<Template> added) {
+  assert(!findTemplate(added->name()) && "a template's name is taken");
+  templateList.push_back(std::move(added));
+}
+
+llvm::Expected<KernelFamily::NamedConfig>
+KernelFamily::parseConfig(llvm::StringRef text) const {
+  llvm::StringRef templateName = text.split('.').first;
+  const Template *tmpl = findTemplate(templateName);
+  if (!tmpl) {
+    std::string names;
+    for (const auto &known : templateList)
+      names += (names.empty() ? "" : ", ") + known->name().str();
+    return makeError(ErrorCode::InvalidArgument,
+                     "{} has no template '{}', it has {}", name(),
+                     templateName.take_front(64), names);
+  }
+  auto config = Record::parse(tmpl->configSchema(), text);
+  if (!config)
+    return config.takeError();
+  return NamedConfig{tmpl, std::move(*config)};
+}
+
+} // namespace kiln

@@ -1,0 +1,359 @@
+//===- Record.cpp ---------------------------------------------------------===//
+#include "Kernel/Record.h"
+
+#include "Support/Error.h"
+
+#include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/StringExtras.h>
+
+#include <bit>
+#include <cassert>
+#include <cmath>
+
+namespace kiln {
+
+static constexpr int kMaxChain = 8;
+static constexpr size_t kMaxTextBytes = 4096;
+
+int64_t encodeReal(double value) { return std::bit_cast<int64_t>(value); }
+double decodeReal(int64_t bits) { return std::bit_cast<double>(bits); }
+
+RecordSchema::RecordSchema(llvm::StringRef name, TextStyle style,
+                           std::vector<Field> fields)
+    : schemaName(name.str()), textStyle(style), fieldList(std::move(fields)) {
+#ifndef NDEBUG
+  for (size_t i = 0; i < fieldList.size(); ++i)
+    for (size_t j = i + 1; j < fieldList.size(); ++j)
+      assert(fieldList[i].key != fieldList[j].key && "a key is used twice");
+#endif
+}
+
+int RecordSchema::find(llvm::StringRef key) const {
+  for (size_t i = 0; i < fieldList.size(); ++i)
+    if (fieldList[i].key == key)
+      return static_cast<int>(i);
+  return -1;
+}
+
+Record::Record(const RecordSchema &schema) : recordSchema(&schema) {
+  for (const Field &field : schema.fields())
+    fieldValues.push_back(field.required ? 0 : field.defaultValue);
+}
+
+int64_t Record::get(llvm::StringRef key) const {
+  int field = recordSchema->find(key);
+  assert(field >= 0 && "the schema has no such key");
+  return fieldValues[field];
+}
+
+void Record::set(llvm::StringRef key, int64_t value) {
+  int field = recordSchema->find(key);
+  assert(field >= 0 && "the schema has no such key");
+  fieldValues[field] = value;
+}
+
+//===----------------------------------------------------------------------===//
+// Printing
+//===----------------------------------------------------------------------===//
+
+static llvm::StringRef nameOfValue(const Field &field, int64_t value) {
+  for (const FieldName &name : field.names)
+    if (name.value == value)
+      return name.name;
+  return {};
+}
+
+static std::string chainText(const Field &field, int64_t value) {
+  std::string text;
+  for (int i = 0; i < kMaxChain; ++i) {
+    int64_t link = (static_cast<uint64_t>(value) >> (8 * i)) & 0xff;
+    if (link == 0)
+      break;
+    if (!text.empty())
+      text += ',';
+    text += nameOfValue(field, link);
+  }
+  return text.empty() ? "none" : text;
+}
+
+std::string Record::valueText(int index) const {
+  const Field &field = recordSchema->fields()[index];
+  int64_t value = fieldValues[index];
+  switch (field.kind) {
+  case FieldKind::Integer:
+    return llvm::itostr(value);
+  case FieldKind::Enum:
+    return nameOfValue(field, value).str();
+  case FieldKind::Real:
+    return fmt::format("{}", decodeReal(value));
+  case FieldKind::Chain:
+    return chainText(field, value);
+  }
+  return {};
+}
+
+/// True when the field is part of the canonical text.
+static bool isPrinted(const Field &field, int64_t value) {
+  return field.required || value != field.defaultValue;
+}
+
+std::string Record::text() const {
+  std::string text = recordSchema->name().str();
+  bool dotted = recordSchema->style() == TextStyle::Dotted;
+  for (size_t i = 0; i < fieldValues.size(); ++i) {
+    const Field &field = recordSchema->fields()[i];
+    if (!isPrinted(field, fieldValues[i]))
+      continue;
+    text += dotted ? '.' : ' ';
+    text += field.key;
+    if (!dotted)
+      text += '=';
+    text += valueText(static_cast<int>(i));
+  }
+  return text;
+}
+
+llvm::json::Object Record::toJson() const {
+  llvm::json::Object object;
+  for (size_t i = 0; i < fieldValues.size(); ++i) {
+    const Field &field = recordSchema->fields()[i];
+    if (!isPrinted(field, fieldValues[i]))
+      continue;
+    if (field.kind == FieldKind::Integer)
+      object[field.key] = fieldValues[i];
+    else if (field.kind == FieldKind::Real)
+      object[field.key] = decodeReal(fieldValues[i]);
+    else
+      object[field.key] = valueText(static_cast<int>(i));
+  }
+  return object;
+}
+
+//===----------------------------------------------------------------------===//
+// Parsing
+//===----------------------------------------------------------------------===//
+
+static std::string listNames(const Field &field) {
+  std::string names;
+  for (const FieldName &name : field.names)
+    names += (names.empty() ? "" : ", ") + name.name.str();
+  return names;
+}
+
+static llvm::Error badValue(const RecordSchema &schema, const Field &field,
+                            llvm::StringRef text, llvm::StringRef expected) {
+  return makeError(ErrorCode::InvalidArgument, "{}: {}={} is not {}",
+                   schema.name(), field.key, text.take_front(64), expected);
+}
+
+static llvm::Expected<int64_t> parseName(const RecordSchema &schema,
+                                         const Field &field,
+                                         llvm::StringRef text) {
+  for (const FieldName &name : field.names)
+    if (name.name == text)
+      return name.value;
+  return badValue(schema, field, text, "one of " + listNames(field));
+}
+
+static llvm::Expected<int64_t> parseChain(const RecordSchema &schema,
+                                          const Field &field,
+                                          llvm::StringRef text) {
+  if (text.empty() || text == "none")
+    return 0;
+  llvm::SmallVector<llvm::StringRef, kMaxChain> links;
+  text.split(links, ',');
+  if (links.size() > kMaxChain)
+    return badValue(schema, field, text, "a chain of at most 8 operations");
+  uint64_t value = 0;
+  for (auto [i, link] : llvm::enumerate(links)) {
+    auto code = parseName(schema, field, link);
+    if (!code)
+      return code.takeError();
+    assert(*code > 0 && *code < 256 && "chain codes are bytes");
+    value |= static_cast<uint64_t>(*code) << (8 * i);
+  }
+  return static_cast<int64_t>(value);
+}
+
+static llvm::Error checkRange(const RecordSchema &schema, const Field &field,
+                              int64_t value) {
+  if (value < field.minimum)
+    return makeError(ErrorCode::InvalidArgument, "{}: {}={} is below {}",
+                     schema.name(), field.key, value, field.minimum);
+  if (value > field.maximum)
+    return makeError(ErrorCode::InvalidArgument, "{}: {}={} is above {}",
+                     schema.name(), field.key, value, field.maximum);
+  return llvm::Error::success();
+}
+
+static llvm::Expected<int64_t> parseValue(const RecordSchema &schema,
+                                          const Field &field,
+                                          llvm::StringRef text) {
+  switch (field.kind) {
+  case FieldKind::Integer: {
+    int64_t value;
+    if (text.getAsInteger(10, value))
+      return badValue(schema, field, text, "an integer");
+    if (auto error = checkRange(schema, field, value))
+      return error;
+    return value;
+  }
+  case FieldKind::Real: {
+    double value;
+    if (text.getAsDouble(value) || !std::isfinite(value))
+      return badValue(schema, field, text, "a finite number");
+    return encodeReal(value);
+  }
+  case FieldKind::Enum:
+    return parseName(schema, field, text);
+  case FieldKind::Chain:
+    return parseChain(schema, field, text);
+  }
+  return badValue(schema, field, text, "a value");
+}
+
+namespace {
+/// Collects the fields of one record; refuses repeats, wants what is required.
+class RecordBuilder {
+public:
+  explicit RecordBuilder(const RecordSchema &schema)
+      : record(schema), seen(schema.fields().size(), false) {}
+
+  llvm::Error set(int field, llvm::Expected<int64_t> value) {
+    if (!value)
+      return value.takeError();
+    if (seen[field])
+      return makeError(ErrorCode::InvalidArgument, "{}: {} is given twice",
+                       record.schema().name(),
+                       record.schema().fields()[field].key);
+    seen[field] = true;
+    record.set(field, *value);
+    return llvm::Error::success();
+  }
+
+  llvm::Expected<Record> finish() {
+    for (auto [i, field] : llvm::enumerate(record.schema().fields()))
+      if (field.required && !seen[i])
+        return makeError(ErrorCode::InvalidArgument, "{}: {} is missing",
+                         record.schema().name(), field.key);
+    return std::move(record);
+  }
+
+private:
+  Record record;
+  llvm::SmallVector<bool, 24> seen;
+};
+} // namespace
+
+static llvm::Error unknownKey(const RecordSchema &schema, llvm::StringRef key) {
+  std::string keys;
+  for (const Field &field : schema.fields())
+    keys += (keys.empty() ? "" : ", ") + field.key.str();
+  return makeError(ErrorCode::InvalidArgument,
+                   "{}: unknown key '{}', known are {}", schema.name(),
+                   key.take_front(64), keys);
+}
+
+/// Field and value of one token; the longest key that the token begins with.
+static llvm::Expected<std::pair<int, llvm::StringRef>>
+splitToken(const RecordSchema &schema, llvm::StringRef token) {
+  if (schema.style() == TextStyle::Spaced) {
+    auto [key, value] = token.split('=');
+    if (key.size() == token.size())
+      return makeError(ErrorCode::InvalidArgument,
+                       "{}: '{}' is not of the form key=value", schema.name(),
+                       token.take_front(64));
+    int field = schema.find(key);
+    if (field < 0)
+      return unknownKey(schema, key);
+    return std::pair(field, value);
+  }
+  int best = -1;
+  for (auto [i, field] : llvm::enumerate(schema.fields()))
+    if (token.starts_with(field.key) &&
+        (best < 0 || field.key.size() > schema.fields()[best].key.size()))
+      best = static_cast<int>(i);
+  if (best < 0)
+    return unknownKey(schema, token);
+  return std::pair(best, token.drop_front(schema.fields()[best].key.size()));
+}
+
+llvm::Expected<Record> Record::parse(const RecordSchema &schema,
+                                     llvm::StringRef text) {
+  if (text.size() > kMaxTextBytes)
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}: {} bytes of text, at most {} are read", schema.name(),
+                     text.size(), kMaxTextBytes);
+  llvm::SmallVector<llvm::StringRef, 24> tokens;
+  if (schema.style() == TextStyle::Dotted)
+    text.split(tokens, '.');
+  else
+    llvm::SplitString(text, tokens);
+  llvm::ArrayRef<llvm::StringRef> rest = tokens;
+  // The schema's name comes first; a problem may leave it out.
+  bool named = !rest.empty() && rest.front() == schema.name();
+  if (named)
+    rest = rest.drop_front();
+  else if (schema.style() == TextStyle::Dotted)
+    return makeError(ErrorCode::InvalidArgument, "'{}' does not begin with {}",
+                     text.take_front(64), schema.name());
+  RecordBuilder builder(schema);
+  for (llvm::StringRef token : rest) {
+    auto split = splitToken(schema, token);
+    if (!split)
+      return split.takeError();
+    auto [field, value] = *split;
+    if (auto error = builder.set(
+            field, parseValue(schema, schema.fields()[field], value)))
+      return error;
+  }
+  return builder.finish();
+}
+
+static llvm::Expected<int64_t> parseJsonValue(const RecordSchema &schema,
+                                              const Field &field,
+                                              const llvm::json::Value &value) {
+  if (field.kind == FieldKind::Integer) {
+    if (auto flag = value.getAsBoolean())
+      return static_cast<int64_t>(*flag);
+    auto number = value.getAsInteger();
+    if (!number)
+      return makeError(ErrorCode::InvalidArgument, "{}: {} is not an integer",
+                       schema.name(), field.key);
+    if (auto error = checkRange(schema, field, *number))
+      return error;
+    return *number;
+  }
+  if (field.kind == FieldKind::Real) {
+    auto number = value.getAsNumber();
+    if (!number || !std::isfinite(*number))
+      return makeError(ErrorCode::InvalidArgument,
+                       "{}: {} is not a finite number", schema.name(),
+                       field.key);
+    return encodeReal(*number);
+  }
+  auto text = value.getAsString();
+  if (!text)
+    return makeError(ErrorCode::InvalidArgument, "{}: {} is not a string",
+                     schema.name(), field.key);
+  return parseValue(schema, field, *text);
+}
+
+llvm::Expected<Record>
+Record::fromJson(const RecordSchema &schema, const llvm::json::Object &object,
+                 llvm::ArrayRef<llvm::StringRef> ignored) {
+  RecordBuilder builder(schema);
+  for (const auto &[key, value] : object) {
+    if (llvm::is_contained(ignored, key.str()))
+      continue;
+    int field = schema.find(key.str());
+    if (field < 0)
+      return unknownKey(schema, key.str());
+    if (auto error = builder.set(
+            field, parseJsonValue(schema, schema.fields()[field], value)))
+      return error;
+  }
+  return builder.finish();
+}
+
+} // namespace kiln

@@ -1,0 +1,46 @@
+//===- Registry.cpp -------------------------------------------------------===//
+#include "Kernel/Registry.h"
+
+#include "Support/Error.h"
+
+namespace kiln {
+
+llvm::Error Registry::add(std::unique_ptr<KernelFamily> family) {
+  if (find(family->name()))
+    return makeError(ErrorCode::InvalidArgument,
+                     "a family called '{}' is registered already",
+                     family->name());
+  familyList.push_back(std::move(family));
+  return llvm::Error::success();
+}
+
+const KernelFamily *Registry::find(llvm::StringRef name) const {
+  for (const auto &family : familyList)
+    if (family->name() == name)
+      return family.get();
+  return nullptr;
+}
+
+llvm::Expected<const KernelFamily *> Registry::get(llvm::StringRef name) const {
+  if (const KernelFamily *family = find(name))
+    return family;
+  std::string names;
+  for (const auto &family : familyList)
+    names += (names.empty() ? "" : ", ") + family->name().str();
+  return makeError(ErrorCode::InvalidArgument,
+                   "no kernel family is called '{}', there are: {}",
+                   name.take_front(64), names);
+}
+
+llvm::Expected<Registry::NamedProblem>
+Registry::parseProblem(llvm::StringRef text) const {
+  auto family = get(text.ltrim().split(' ').first);
+  if (!family)
+    return family.takeError();
+  auto problem = (*family)->parseProblem(text);
+  if (!problem)
+    return problem.takeError();
+  return NamedProblem{*family, std::move(*problem)};
+}
+
+} // namespace kiln

@@ -1,0 +1,102 @@
+//===- Space.cpp - enumerate, prune, estimate, rank -----------------------===//
+//
+// A rank list has to be diverse: when the model is wrong it is wrong about an
+// idea (a tile shape, split-K) and not about one config, so the best of each
+// class precedes every second-best. Ties are real: two configs within 2 % of
+// each other are one answer to a model, and what decides among them is the
+// class's rank and the order of the space, never the last digit of an estimate.
+//
+//===----------------------------------------------------------------------===//
+#include "Kernel/Space.h"
+
+#include "Support/Error.h"
+
+#include <llvm/ADT/DenseSet.h>
+#include <llvm/ADT/STLExtras.h>
+
+#include <tuple>
+
+namespace kiln {
+
+/// Estimates within this factor of the best of a set are tied.
+static constexpr double kTieFactor = 1.02;
+
+llvm::StringRef nameOf(ModelKind kind) {
+  return kind == ModelKind::Main ? "main" : "classic";
+}
+
+/// Reorders [begin, end), sorted by time, so that ties follow (rank, order).
+static void orderTies(llvm::MutableArrayRef<Candidate> sorted) {
+  for (size_t begin = 0; begin < sorted.size();) {
+    double limit = sorted[begin].estimate.totalNs * kTieFactor;
+    size_t end = begin + 1;
+    while (end < sorted.size() && sorted[end].estimate.totalNs <= limit)
+      ++end;
+    llvm::sort(sorted.slice(begin, end - begin),
+               [](const Candidate &a, const Candidate &b) {
+                 return std::tie(a.candidateClass.rank, a.order) <
+                        std::tie(b.candidateClass.rank, b.order);
+               });
+    begin = end;
+  }
+}
+
+void rankCandidates(std::vector<Candidate> &candidates) {
+  llvm::sort(candidates, [](const Candidate &a, const Candidate &b) {
+    return std::tie(a.estimate.totalNs, a.order) <
+           std::tie(b.estimate.totalNs, b.order);
+  });
+  // Stable, so both parts stay sorted by time.
+  llvm::DenseSet<uint64_t> classes;
+  std::vector<bool> leads(candidates.size());
+  for (auto [i, candidate] : llvm::enumerate(candidates))
+    leads[i] = classes.insert(candidate.candidateClass.key).second;
+  std::vector<Candidate> ranked;
+  ranked.reserve(candidates.size());
+  for (bool wanted : {true, false})
+    for (auto [i, candidate] : llvm::enumerate(candidates))
+      if (leads[i] == wanted)
+        ranked.push_back(std::move(candidate));
+  candidates = std::move(ranked);
+  llvm::MutableArrayRef<Candidate> all(candidates);
+  orderTies(all.take_front(classes.size()));
+  orderTies(all.drop_front(classes.size()));
+}
+
+/// The main model: every template's own limits and estimate.
+static void exploreMain(const KernelFamily &family, const Problem &problem,
+                        const DeviceModel &device, bool keepRejected,
+                        Space &space) {
+  int32_t order = 0;
+  for (const auto &tmpl : family.templates())
+    tmpl->enumerate(problem, device, [&](Record config) {
+      int32_t position = order++;
+      if (auto rejection = tmpl->prune(problem, config, device)) {
+        if (keepRejected)
+          space.rejected.push_back({tmpl.get(), std::move(config), *rejection});
+        return;
+      }
+      Candidate candidate{tmpl.get(), std::move(config), {}, {}, position};
+      candidate.estimate = tmpl->estimate(problem, candidate.config, device);
+      candidate.candidateClass = tmpl->classOf(problem, candidate.config);
+      space.ranked.push_back(std::move(candidate));
+    });
+  rankCandidates(space.ranked);
+}
+
+llvm::Expected<Space> exploreSpace(const KernelFamily &family,
+                                   const Problem &problem,
+                                   const DeviceModel &device, ModelKind model,
+                                   bool keepRejected) {
+  Space space;
+  exploreMain(family, problem, device, keepRejected || model != ModelKind::Main,
+              space);
+  if (space.ranked.empty())
+    return makeError(ErrorCode::NoCandidate,
+                     "no template of {} runs {} on {}: {} configs, all pruned",
+                     family.name(), problem.text(), device.name,
+                     space.rejected.size());
+  return space;
+}
+
+} // namespace kiln

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Configures and builds one preset: scripts/build.sh <preset> [cmake option...]
+# Warnings are errors where CI=true. Uses ccache where it is installed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+preset=${1:?usage: scripts/build.sh <preset> [cmake option...]}
+shift
+options=()
+[[ ${CI:-} != true ]] || options+=(-DKILN_WERROR=ON)
+if command -v ccache >/dev/null; then
+  options+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache
+            -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+fi
+cmake --preset "$preset" "${options[@]}" "$@"
+cmake --build --preset "$preset"

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Sets the machine up, builds Kiln and passes its tests: first the cpu tests
+# under the sanitizers, then everything on the release build, which stays in
+# build/release. GPU tests report themselves as skipped where there is no GPU.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+scripts/setup.sh
+CUDA_HOME=$(scripts/setup.sh --cuda-home)
+export CUDA_HOME
+for preset in sanitizers release; do
+  scripts/build.sh "$preset"
+  ctest --preset "$preset" -j "$(nproc)"
+done

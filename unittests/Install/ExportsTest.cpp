@@ -1,0 +1,65 @@
+// What the shared library shows to the dynamic linker: its name, the C
+// interface, and nothing of what it is made of.
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <set>
+#include <sstream>
+#include <string>
+
+namespace {
+
+/// Standard output of a command; fails the test if it fails.
+std::string outputOf(const std::string &command) {
+  std::string output;
+  FILE *pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe);
+  char buffer[4096];
+  while (size_t bytes = fread(buffer, 1, sizeof buffer, pipe))
+    output.append(buffer, bytes);
+  REQUIRE(pclose(pipe) == 0);
+  return output;
+}
+
+/// The names in brackets of the lines with \p tag of the dynamic section.
+std::set<std::string> dynamicEntries(const std::string &tag) {
+  std::istringstream lines(
+      outputOf(std::string(KILN_READELF) + " -dW '" KILN_LIBRARY "'"));
+  std::set<std::string> names;
+  for (std::string line; std::getline(lines, line);) {
+    size_t open = line.find('['), close = line.find(']');
+    if (line.find("(" + tag + ")") != std::string::npos &&
+        open != std::string::npos && close != std::string::npos)
+      names.insert(line.substr(open + 1, close - open - 1));
+  }
+  return names;
+}
+
+} // namespace
+
+TEST_CASE("libkiln exports kiln_ functions only") {
+  std::istringstream symbols(outputOf(
+      std::string(KILN_NM) + " -D --defined-only -P '" KILN_LIBRARY "'"));
+  std::set<std::string> names;
+  for (std::string line; std::getline(symbols, line);) {
+    std::string name = line.substr(0, line.find(' '));
+    INFO(line);
+    CHECK(name.rfind("kiln_", 0) == 0);
+    CHECK(line.substr(name.size(), 3) == " T ");
+    names.insert(name);
+  }
+  CHECK(names.count("kiln_abi_version") == 1);
+}
+
+TEST_CASE("libkiln has its soname and needs the C library only") {
+  CHECK(dynamicEntries("SONAME") == std::set<std::string>{"libkiln.so.0"});
+  const std::set<std::string> allowed = {"libc.so.6", "libm.so.6", "libdl.so.2",
+                                         "libpthread.so.0",
+                                         "ld-linux-x86-64.so.2"};
+  std::set<std::string> needed = dynamicEntries("NEEDED");
+  CHECK(needed.count("libc.so.6") == 1);
+  for (const std::string &name : needed) {
+    INFO(name);
+    CHECK(allowed.count(name) == 1);
+  }
+}

@@ -1,0 +1,38 @@
+# Installs the build in BUILD into BUILD/install-test/moved and builds and runs
+# the consumer project in SOURCE against it. The tree is installed under
+# another name and moved first: nothing in it may depend on where it was made.
+cmake_minimum_required(VERSION 3.25)
+
+set(work ${BUILD}/install-test)
+set(prefix ${work}/moved)
+file(REMOVE_RECURSE ${work})
+
+function(run)
+  execute_process(COMMAND ${ARGV} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${work}/made)
+file(RENAME ${work}/made ${prefix})
+
+run(${CMAKE_COMMAND} -S ${SOURCE} -B ${work}/build -G ${GENERATOR}
+  -DCMAKE_PREFIX_PATH=${prefix}
+  -DCMAKE_C_COMPILER=${C_COMPILER} -DCMAKE_CXX_COMPILER=${CXX_COMPILER})
+run(${CMAKE_COMMAND} --build ${work}/build)
+run(${work}/build/consumer-c)
+run(${work}/build/consumer-cpp)
+if(EXISTS ${prefix}/bin/kiln)
+  run(${prefix}/bin/kiln --help)
+endif()
+
+# The same through pkg-config, where the machine has it.
+find_program(PKG_CONFIG pkg-config)
+if(PKG_CONFIG)
+  set(ENV{PKG_CONFIG_PATH} ${prefix}/${LIBDIR}/pkgconfig)
+  execute_process(COMMAND ${PKG_CONFIG} --cflags --libs kiln
+    OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE
+    COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(flags UNIX_COMMAND "${flags}")
+  run(${C_COMPILER} ${SOURCE}/main.c -o ${work}/consumer-pc ${flags}
+    -Wl,-rpath,${prefix}/${LIBDIR})
+  run(${work}/consumer-pc)
+endif()

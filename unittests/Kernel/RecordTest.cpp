@@ -1,0 +1,117 @@
+#include "Kernel/Record.h"
+
+#include "Support/Error.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+using namespace kiln;
+using llvm::json::Object;
+
+static const FieldName kTypes[] = {{10, "bf16"}, {20, "fp32"}};
+static const FieldName kOps[] = {{10, "bias"}, {30, "relu"}, {200, "last"}};
+
+static const RecordSchema &problemSchema() {
+  static const RecordSchema schema(
+      "gemm", TextStyle::Spaced,
+      {{.key = "m", .role = FieldRole::DynamicExtent, .required = true},
+       {.key = "n", .required = true, .maximum = 1000000},
+       {.key = "dtype",
+        .kind = FieldKind::Enum,
+        .required = true,
+        .names = kTypes},
+       {.key = "batch", .defaultValue = 1},
+       {.key = "pointwise", .kind = FieldKind::Chain, .names = kOps},
+       {.key = "alpha",
+        .kind = FieldKind::Real,
+        .defaultValue = encodeReal(1.0)}});
+  return schema;
+}
+
+static const RecordSchema &configSchema() {
+  static const RecordSchema schema("mma", TextStyle::Dotted,
+                                   {{.key = "b", .required = true},
+                                    {.key = "bm", .required = true},
+                                    {.key = "bmx", .defaultValue = 7}});
+  return schema;
+}
+
+static std::string failure(llvm::Expected<Record> record) {
+  REQUIRE(!record);
+  ErrorSummary summary = summarize(record.takeError());
+  CHECK(summary.code == ErrorCode::InvalidArgument);
+  return summary.message;
+}
+
+TEST_CASE("defaults are omitted and the order is the schema's") {
+  auto record = Record::parse(problemSchema(),
+                              "gemm batch=1 dtype=bf16 n=3 m=0 alpha=1.0");
+  REQUIRE(bool(record));
+  CHECK(record->text() == "gemm m=0 n=3 dtype=bf16");
+}
+
+TEST_CASE("print and parse are inverse, in text and in JSON") {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 500; ++i) {
+    Record record(problemSchema());
+    record.set("m", static_cast<int64_t>(random() >> 1));
+    record.set("n", static_cast<int64_t>(random() % 1000001));
+    record.set("dtype", random() % 2 ? 10 : 20);
+    record.set("batch", static_cast<int64_t>(random() % 3));
+    record.set("pointwise", random() % 2 ? 0x0a | 0xc8 << 8 : 0);
+    record.set("alpha", encodeReal(static_cast<double>(random()) / 7e18));
+    auto fromText = Record::parse(problemSchema(), record.text());
+    REQUIRE(bool(fromText));
+    CHECK(*fromText == record);
+    auto fromJson = Record::fromJson(problemSchema(), record.toJson());
+    REQUIRE(bool(fromJson));
+    CHECK(*fromJson == record);
+  }
+}
+
+TEST_CASE("dotted text takes the longest key") {
+  auto record = Record::parse(configSchema(), "mma.bm128.b2.bmx9");
+  REQUIRE(bool(record));
+  CHECK(record->get("bm") == 128);
+  CHECK(record->get("b") == 2);
+  CHECK(record->get("bmx") == 9);
+  CHECK(record->text() == "mma.b2.bm128.bmx9");
+}
+
+TEST_CASE("bad text is refused by schema, key and value") {
+  auto bad = [](llvm::StringRef text) {
+    return failure(Record::parse(problemSchema(), text));
+  };
+  CHECK(bad("gemm n=1 dtype=bf16") == "gemm: m is missing");
+  CHECK(bad("gemm m=1 m=2") == "gemm: m is given twice");
+  CHECK(bad("gemm m=x") == "gemm: m=x is not an integer");
+  CHECK(bad("gemm m=-1") == "gemm: m=-1 is below 0");
+  CHECK(bad("gemm m=1 n=1000001") == "gemm: n=1000001 is above 1000000");
+  CHECK(bad("gemm m=99999999999999999999") ==
+        "gemm: m=99999999999999999999 is not an integer");
+  CHECK(bad("gemm dtype=int3") == "gemm: dtype=int3 is not one of bf16, fp32");
+  CHECK(bad("gemm alpha=nan") == "gemm: alpha=nan is not a finite number");
+  CHECK(bad("gemm m") == "gemm: 'm' is not of the form key=value");
+  CHECK(bad("gemm q=1").find("gemm: unknown key 'q'") == 0);
+  CHECK(bad(std::string(5000, 'm')).find("gemm: 5000 bytes") == 0);
+  CHECK(bad("gemm pointwise=relu,,relu").find("gemm: pointwise= is not") == 0);
+  CHECK(failure(Record::parse(configSchema(), "simt.bm1")) ==
+        "'simt.bm1' does not begin with mma");
+}
+
+TEST_CASE("bad JSON values are refused") {
+  auto bad = [](llvm::json::Object object) {
+    return failure(Record::fromJson(problemSchema(), object));
+  };
+  CHECK(bad(Object{{"m", 1.5}}) == "gemm: m is not an integer");
+  CHECK(bad(Object{{"dtype", 3}}) == "gemm: dtype is not a string");
+  CHECK(bad(Object{{"name", "x"}}).find("gemm: unknown key 'name'") == 0);
+}
+
+TEST_CASE("equal records have equal keys") {
+  auto a = Record::parse(problemSchema(), "m=1 n=2 dtype=bf16");
+  auto b = Record::parse(problemSchema(), "gemm dtype=bf16 batch=1 n=2 m=1");
+  REQUIRE((bool(a) && bool(b)));
+  CHECK(a->hash() == b->hash());
+}
