@@ -21,7 +21,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <tuple>
+#include <utility>
 
 namespace kiln {
 
@@ -56,9 +56,9 @@ public:
 
   /// The kernel of \p artifact (called \p digest) in the current context, its
   /// function resident on the device and allowed \p sharedBytes of dynamic
-  /// shared memory. With KernelLifetime::Context the loader keeps it for good.
-  /// Costs up to a ms the first time. Errors: those of Module::load and
-  /// setMaxDynamicShared.
+  /// shared memory. With KernelLifetime::Context the loader keeps it for good
+  /// and shares it; with Users each call loads one of its own. Costs up to a ms
+  /// the first time. Errors: those of Module::load and setMaxDynamicShared.
   llvm::Expected<std::shared_ptr<const LoadedKernel>>
   load(const Artifact &artifact, const std::string &digest,
        uint32_t sharedBytes, KernelLifetime lifetime);
@@ -69,15 +69,16 @@ public:
   const Driver &cudaDriver() const { return *driver; }
 
 private:
-  struct Slot;
-  std::shared_ptr<Slot> slotOf(uint64_t context, const std::string &digest,
-                               KernelLifetime lifetime);
+  /// One kernel in one context; its mutex is held while it is loaded.
+  struct Slot {
+    std::mutex mutex;
+    std::shared_ptr<const LoadedKernel> kernel;
+    uint32_t sharedBytes = 0;
+  };
 
   const Driver *driver;
   std::mutex mutex;
-  std::map<std::tuple<uint64_t, std::string, KernelLifetime>,
-           std::shared_ptr<Slot>>
-      slots;
+  std::map<std::pair<uint64_t, std::string>, std::shared_ptr<Slot>> slots;
 };
 
 /// Scratch memory for one launch.

@@ -66,6 +66,8 @@ struct RecordPoint {
   int64_t generation = 0;
   std::string winner; ///< a config's text, or empty: none was valid
   std::vector<Measurement> measurements;
+  /// Measurements that could not be read, kept when the record is written.
+  std::vector<llvm::json::Value> unread;
   llvm::json::Object unknown;
 
   /// The measurement of \p config, null if there is none.
@@ -76,8 +78,8 @@ struct RecordPoint {
 /// A record's content. Points are sorted by extent, each extent once.
 struct TuningRecord {
   std::vector<RecordPoint> points;
-  /// Parts that could not be read: skipped, and kept when it is written.
-  std::vector<llvm::json::Value> unreadPoints;
+  /// Points that could not be read, kept when the record is written.
+  std::vector<llvm::json::Value> unread;
   uint64_t skipped = 0; ///< points and measurements that could not be read
   llvm::json::Object unknown;
 
@@ -90,9 +92,9 @@ struct TuningRecord {
 };
 
 /// Adds \p point to \p record: measurements are united, of two of one config
-/// and mode the newer stays, and the winner is chosen by generation as
-/// RecordPoint::generation says. A winner that is no valid measurement of the
-/// point loses to one that is.
+/// and mode the newer stays, damaged ones are left out, and the winner is
+/// chosen by generation as RecordPoint::generation says. A winner that is no
+/// valid measurement of the point loses to one that is.
 void mergePoint(TuningRecord &record, const RecordPoint &point);
 /// Merges every point of \p from.
 void mergeRecord(TuningRecord &record, const TuningRecord &from);
@@ -151,7 +153,8 @@ public:
 
   /// What was measured for \p problem: at its extent, or at the nearest one of
   /// the same bucket, or at the nearest one. Only points with a valid config
-  /// that the family knows count. Cost: reads and parses a file.
+  /// that the family knows count; whether a device allows a config is for
+  /// Template::prune to say. Cost: reads and parses a file.
   RecordMatch find(const KernelFamily &family, const Problem &problem,
                    llvm::StringRef deviceClass,
                    MeasurementMode mode = MeasurementMode::Cold) const;

@@ -35,7 +35,9 @@ struct WarmupOptions {
 /// One chosen config of one problem.
 struct WarmupRow {
   size_t problem = 0; ///< index into the problems
-  std::string config; ///< empty: the problem could not be planned
+  /// Empty: the problem could not be planned, or without an error, there is
+  /// nothing to compute.
+  std::string config;
   double predictedNs = 0;
   std::string bound;
   size_t kernels = 0;   ///< of its plan
