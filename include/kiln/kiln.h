@@ -22,8 +22,10 @@
 //             zero. In an array all elements have one struct_size, which is the
 //             array's stride. A struct embedded in another by value
 //             (kiln_operand, kiln_workspace_info) never changes its size, and
-//             its struct_size may stay 0. Into a struct that it fills, the
-//             library writes no more than struct_size bytes.
+//             its struct_size may stay 0; elsewhere a size less than that of
+//             the first version, 0 as well, is KILN_INVALID_ARGUMENT. Into a
+//             struct that it fills, the library writes no more than struct_size
+//             bytes; it zeroes those that it does not know.
 //   Values    Enumerations are int32_t; their values never change and leave
 //             gaps for later ones. A value that a library does not know is
 //             KILN_UNSUPPORTED.
@@ -249,7 +251,8 @@ KILN_API void kiln_engine_destroy(kiln_engine *engine) KILN_NOEXCEPT;
 /// kiln_workspace). The first call of a problem in a context may compile and
 /// tune, as the engine's mode says: seconds. A later one takes no lock and
 /// allocates nothing: well under a microsecond above the driver's launch.
-/// Errors: see kiln_status; nothing was enqueued if it fails.
+/// Errors: see kiln_status. Nothing was enqueued if it fails, except that after
+/// KILN_DRIVER_ERROR and KILN_CONTEXT_DEAD a part of the plan's steps may be.
 KILN_API kiln_status kiln_gemm(kiln_engine *engine, const kiln_gemm_args *args,
                                const kiln_workspace *workspace,
                                kiln_stream stream) KILN_NOEXCEPT;

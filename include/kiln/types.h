@@ -250,8 +250,8 @@ enum kiln_operand_flag {
 typedef struct kiln_operand {
   uint32_t struct_size;
   kiln_dtype type;
-  /// First element; aligned to one element at least. Ignored, and may be null,
-  /// where a problem is only described.
+  /// First element; aligned to one element at least, and not null unless the
+  /// launch has nothing to do. Ignored where a problem is only described.
   void *data;
   /// Elements from one row, as stored, to the next; 0: rows are packed. May not
   /// be negative or less than a row.

@@ -51,14 +51,13 @@ struct SimtGemmConfig {
         signature.compute != ComputeMode::Native)
       return false;
     bool micro = microM % 4 == 0 && microN % 4 == 0 && microM * microN <= 128;
-    if (!micro || blockM % microM != 0 || blockN % microN != 0 ||
-        blockK % 4 != 0)
+    if (!micro || blockK % 4 != 0)
       return false;
-    // Every thread loads the same number of groups of four elements.
-    int count = threads();
-    return count >= 32 && count <= 1024 && count % 32 == 0 &&
-           (blockM * blockK) % (4 * count) == 0 &&
-           (blockN * blockK) % (4 * count) == 0;
+    // A warp's lanes are four micro-tiles high and eight wide.
+    if (blockM % (4 * microM) != 0 || blockN % (8 * microN) != 0)
+      return false;
+    return threads() <= 1024 && isLoadable(signature.isKMajorA(), blockM) &&
+           isLoadable(signature.isKMajorB(), blockN);
   }
 
   /// Blocks of the one-dimensional grid; must stay below 2^31.
@@ -74,6 +73,15 @@ struct SimtGemmConfig {
 
   friend constexpr bool operator==(const SimtGemmConfig &,
                                    const SimtGemmConfig &) = default;
+
+private:
+  /// True when every thread loads equally many groups of four elements, and
+  /// one pass of the threads covers whole rows.
+  constexpr bool isLoadable(bool kMajor, int extent) const {
+    int groupsPerRow = (kMajor ? blockK : extent) / 4;
+    return (extent * blockK) % (4 * threads()) == 0 &&
+           threads() % groupsPerRow == 0;
+  }
 };
 
 } // namespace kiln

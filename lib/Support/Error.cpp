@@ -60,6 +60,13 @@ std::error_code KilnError::convertToErrorCode() const {
 llvm::Error addContext(llvm::Error error, const llvm::Twine &context) {
   if (!error)
     return error;
+  // An error with a richer payload, such as a compile log, keeps it.
+  if (error.isA<KilnError>())
+    return llvm::handleErrors(
+        std::move(error), [&](std::unique_ptr<KilnError> e) -> llvm::Error {
+          e->message = (context + ": " + e->message).str();
+          return llvm::Error(std::move(e));
+        });
   ErrorSummary summary = summarize(std::move(error));
   return llvm::make_error<KilnError>(summary.code,
                                      (context + ": " + summary.message).str(),

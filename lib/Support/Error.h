@@ -70,8 +70,9 @@ llvm::Error makeError(ErrorCode code, fmt::format_string<Args...> format,
       code, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Prefixes \p error with "context: ", keeping its code and driver code. What
-/// is not a KilnError becomes one with ErrorCode::Internal. Success stays.
+/// Prefixes \p error with "context: ", keeping its code, driver code and, for a
+/// class derived from KilnError, the rest. What is not a KilnError becomes one
+/// with ErrorCode::Internal. Success stays.
 llvm::Error addContext(llvm::Error error, const llvm::Twine &context);
 
 /// What an error was, as plain data; consumes the error.

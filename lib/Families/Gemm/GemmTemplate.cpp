@@ -60,8 +60,7 @@ namespace {{
 constexpr kiln::GemmSignature kSignature{signature};
 constexpr kiln::{config} kConfig{initializer};
 static_assert(kConfig.isValid(kSignature), "the config does not fit");
-static_assert(kConfig.threads() == {threads} &&
-                  kConfig.sharedBytes(kSignature) == {shared},
+static_assert(kConfig.threads() == {threads} && kConfig.sharedBytes(kSignature) == {shared},
               "host and device disagree about the config");
 }} // namespace
 

@@ -37,7 +37,7 @@ TranslationUnit makeGemmUnit(const GemmEntry &entry, llvm::StringRef unitName,
 WorkspaceLayout splitKWorkspace(int64_t counterBytes, int64_t partialBytes);
 
 /// Workspace that a single plan may ask for; splits that need more are pruned.
-inline constexpr int64_t kMaxWorkspaceBytes = int64_t(512) << 20;
+inline constexpr int64_t kMaxWorkspaceBytes = int64_t(64) << 20;
 
 /// Binds one config of one problem.
 template <class Config> class GemmBinder final : public Binder {

@@ -1,0 +1,175 @@
+//===- common/Ptx.cuh - the PTX instructions that kernels use
+//--------------===//
+//
+// One function an instruction, named after it; the only place for inline
+// assembly. Shared memory is addressed by 32-bit offsets of its own window
+// (sharedAddress). Source of every form: PTX ISA.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+namespace kiln::ptx {
+
+/// Address of \p pointer within the window of shared memory.
+unsigned sharedAddress(const void *pointer) {
+  unsigned long long address;
+  asm("cvta.to.shared.u64 %0, %1;"
+      : "=l"(address)
+      : "l"(reinterpret_cast<unsigned long long>(pointer)));
+  return static_cast<unsigned>(address);
+}
+
+/// Copies kBytes from global to shared memory asynchronously (sm_80): the
+/// first \p sourceBytes of them are read, the rest become zero. Both addresses
+/// are aligned to kBytes.
+template <int kBytes>
+void cpAsync(unsigned shared, const void *global, int sourceBytes) {
+  static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16,
+                "cp.async copies 4, 8 or 16 bytes");
+  // Only 16-byte copies can pass by the L1 cache.
+  if constexpr (kBytes == 16)
+    asm volatile(
+        "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared),
+        "l"(global), "r"(sourceBytes)
+        : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared),
+                 "l"(global), "n"(kBytes), "r"(sourceBytes)
+                 : "memory");
+}
+
+/// Closes the group of this thread's copies since the last commit.
+void cpAsyncCommit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+/// Waits until at most kPending of this thread's groups are under way.
+template <int kPending> void cpAsyncWait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+/// Loads four 8x8 matrices of 16-bit elements (sm_75). Lane l gives the address
+/// of row l % 8 of matrix l / 8; register i gets of matrix i the elements
+/// 2 * (lane % 4) and the next one of row lane / 4.
+void ldmatrixX4(unsigned (&registers)[4], unsigned shared) {
+  asm volatile(
+      "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+      : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]),
+        "=r"(registers[3])
+      : "r"(shared)
+      : "memory");
+}
+
+/// As ldmatrixX4, each matrix transposed.
+void ldmatrixX4Trans(unsigned (&registers)[4], unsigned shared) {
+  asm volatile(
+      "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+      : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]),
+        "=r"(registers[3])
+      : "r"(shared)
+      : "memory");
+}
+
+unsigned ldShared32(unsigned shared) {
+  unsigned value;
+  asm volatile("ld.shared.b32 %0, [%1];"
+               : "=r"(value)
+               : "r"(shared)
+               : "memory");
+  return value;
+}
+
+void stShared32(unsigned shared, unsigned value) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared), "r"(value) : "memory");
+}
+
+/// d += a b for bf16 (16x16, row) and (16x8, column), fp32 sums (sm_80).
+/// Accumulators: rows lane / 4 and + 8, columns 2 * (lane % 4) and the next.
+void mmaBf16(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+               "{%0, %1, %2, %3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/// As mmaBf16, for fp16.
+void mmaFp16(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+               "{%0, %1, %2, %3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/// As mmaBf16, for tf32 (16x8) and (8x8).
+void mmaTf32(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+               "{%0, %1, %2, %3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/// Rounds the fp32 value in \p bits to tf32, ties away from zero (sm_80).
+unsigned cvtRnaTf32(unsigned bits) {
+  unsigned rounded;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(__uint_as_float(bits)));
+  return rounded;
+}
+
+/// fp32 of the fp16 value in \p bits.
+float cvtF32F16(unsigned short bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+
+/// fp16 bits of \p value, to nearest even.
+unsigned short cvtRnF16F32(float value) {
+  unsigned short bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+}
+
+/// Two fp16 in one register, to nearest even (sm_80).
+unsigned cvtRnF16x2F32(float low, float high) {
+  unsigned bits;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+
+/// Two bf16 in one register, to nearest even (sm_80).
+unsigned cvtRnBf16x2F32(float low, float high) {
+  unsigned bits;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+
+/// Loads 16 bytes through L2 alone: what other blocks wrote in this launch.
+float4 ldGlobalCg(const float4 *pointer) {
+  float4 value;
+  asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+               : "l"(pointer)
+               : "memory");
+  return value;
+}
+
+/// Stores 16 bytes to L2.
+void stGlobalCg(float4 *pointer, float4 value) {
+  asm volatile("st.global.cg.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(pointer),
+               "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w)
+               : "memory");
+}
+
+/// Adds to a counter in global memory, acquire and release at device scope;
+/// returns the value before.
+unsigned atomAddAcqRel(unsigned *pointer, unsigned value) {
+  unsigned old;
+  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;"
+               : "=r"(old)
+               : "l"(pointer), "r"(value)
+               : "memory");
+  return old;
+}
+
+} // namespace kiln::ptx

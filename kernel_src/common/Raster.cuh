@@ -1,0 +1,47 @@
+//===- common/Raster.cuh - from a block's index to its piece of work
+//-------===//
+//
+// Blocks start in the order of their index, so neighbours in the index run at
+// the same time and share what they read through L2. Within a group of
+// `rasterGroup` tile rows the order is down the rows first, then to the next
+// column: a column's tiles of B serve the whole group, and the group's rows of
+// A stay in L2 while it walks along n. Splits of k and batches come outside.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+namespace kiln {
+
+/// One block's piece of a batched GEMM.
+struct TileWork {
+  long long batch; ///< batch index
+  int tileM, tileN;
+  int split;
+  long long tile; ///< flat index of the output tile over all batches
+};
+
+/// The work of block \p block of tilesM * tilesN * splits * batches blocks.
+TileWork tileWork(unsigned block, int tilesM, int tilesN, int splits,
+                  int rasterGroup) {
+  unsigned perSplit = static_cast<unsigned>(tilesM) * tilesN;
+  unsigned outer = block / perSplit; // batch * splits + split
+  unsigned index = block - outer * perSplit;
+  unsigned batch = outer / splits;
+
+  unsigned perGroup = static_cast<unsigned>(rasterGroup) * tilesN;
+  unsigned group = index / perGroup;
+  unsigned within = index - group * perGroup;
+  unsigned firstRow = group * rasterGroup;
+  unsigned rows = min(static_cast<unsigned>(rasterGroup), tilesM - firstRow);
+  unsigned column = within / rows;
+
+  TileWork work;
+  work.batch = batch;
+  work.tileM = firstRow + within - column * rows;
+  work.tileN = column;
+  work.split = outer - batch * splits;
+  work.tile = static_cast<long long>(batch) * perSplit + index;
+  return work;
+}
+
+} // namespace kiln

@@ -1,0 +1,238 @@
+//===- trial/TrialTools.cuh - kernels that prepare and judge trials
+//--------===//
+//
+// The tuner's own kernels: fill operands, poison outputs, check red zones,
+// compare with a reference, empty the L2. One translation unit that includes
+// this header holds them all under their extern "C" names.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "common/Convert.cuh"
+#include "trial/TrialParams.h"
+
+namespace kiln::trial {
+
+/// Index of this thread among all of the launch, and how many there are.
+long long firstIndex() {
+  return static_cast<long long>(blockIdx.x) * kTrialThreads + threadIdx.x;
+}
+long long indexStep() {
+  return static_cast<long long>(gridDim.x) * kTrialThreads;
+}
+
+/// 64 well-mixed bits of a counter (SplitMix64: Steele, Lea and Flood, "Fast
+/// splittable pseudorandom number generators", 2014).
+unsigned long long mix(unsigned long long counter) {
+  unsigned long long z = counter * 0x9e3779b97f4a7c15ull;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
+/// A sample of N(0, 1) from 64 random bits (Box and Muller, 1958).
+float normalOf(unsigned long long bits) {
+  constexpr float kScale = 1.0f / 4294967296.0f;
+  float radius = (static_cast<float>(static_cast<unsigned>(bits)) + 0.5f) *
+                 kScale; // (0, 1]
+  float angle = static_cast<float>(static_cast<unsigned>(bits >> 32)) * kScale;
+  return sqrtf(-2.0f * logf(radius)) * cospif(2.0f * angle);
+}
+
+/// Stores element \p index of \p type.
+void storeElement(void *data, DType type, long long index, float value) {
+  switch (type) {
+  case DType::FP64:
+    static_cast<double *>(data)[index] = value;
+    break;
+  case DType::FP32:
+    static_cast<float *>(data)[index] = value;
+    break;
+  case DType::FP16:
+    static_cast<unsigned short *>(data)[index] = fromFloat<DType::FP16>(value);
+    break;
+  default:
+    static_cast<unsigned short *>(data)[index] = fromFloat<DType::BF16>(value);
+  }
+}
+
+/// Loads element \p index of \p type; exact.
+double loadElement(const void *data, DType type, long long index) {
+  switch (type) {
+  case DType::FP64:
+    return static_cast<const double *>(data)[index];
+  case DType::FP32:
+    return static_cast<const float *>(data)[index];
+  case DType::FP16:
+    return toFloat<DType::FP16>(
+        static_cast<const unsigned short *>(data)[index]);
+  default:
+    return toFloat<DType::BF16>(
+        static_cast<const unsigned short *>(data)[index]);
+  }
+}
+
+/// \p value rounded to \p type, as a kernel with exact sums would store it.
+double roundTo(DType type, double value) {
+  float single = static_cast<float>(value);
+  switch (type) {
+  case DType::FP64:
+    return value;
+  case DType::FP32:
+    return single;
+  case DType::FP16:
+    return toFloat<DType::FP16>(fromFloat<DType::FP16>(single));
+  default:
+    return toFloat<DType::BF16>(fromFloat<DType::BF16>(single));
+  }
+}
+
+/// \p value to 10 mantissa bits, ties away from zero; finite values only.
+float roundMantissa10(float value) {
+  return __uint_as_float((__float_as_uint(value) + 0x1000u) & 0xffffe000u);
+}
+
+void fillNormal(const FillNormalParams &params) {
+  for (long long i = firstIndex(); i < params.count; i += indexStep()) {
+    unsigned long long bits = mix(mix(params.seed + 1) + i);
+    float value = normalOf(bits);
+    if (params.outlierPeriod > 0 && mix(bits) % params.outlierPeriod == 0)
+      value *= params.outlierScale;
+    if (params.mantissaBits == 10)
+      value = roundMantissa10(value);
+    storeElement(params.data, params.type, i, value);
+  }
+}
+
+unsigned char patternByte(unsigned pattern, long long index) {
+  return static_cast<unsigned char>(pattern >> (index % 4 * 8));
+}
+
+void fillPattern(const FillPatternParams &params) {
+  auto *words = static_cast<unsigned *>(params.data);
+  auto *bytes = static_cast<unsigned char *>(params.data);
+  long long wordCount = params.bytes / 4;
+  for (long long i = firstIndex(); i < wordCount; i += indexStep())
+    words[i] = params.pattern;
+  for (long long i = wordCount * 4 + firstIndex(); i < params.bytes;
+       i += indexStep())
+    bytes[i] = patternByte(params.pattern, i);
+}
+
+/// Bytes in which two words differ.
+unsigned differingBytes(unsigned left, unsigned right) {
+  unsigned count = 0;
+  for (unsigned difference = left ^ right; difference != 0; difference >>= 8)
+    count += (difference & 0xffu) != 0;
+  return count;
+}
+
+void checkRedZone(const CheckRedZoneParams &params) {
+  const auto *words = static_cast<const unsigned *>(params.data);
+  const auto *bytes = static_cast<const unsigned char *>(params.data);
+  long long wordCount = params.bytes / 4;
+  unsigned long long count = 0;
+  for (long long i = firstIndex(); i < wordCount; i += indexStep())
+    count += differingBytes(words[i], params.pattern);
+  for (long long i = wordCount * 4 + firstIndex(); i < params.bytes;
+       i += indexStep())
+    count += bytes[i] != patternByte(params.pattern, i);
+  if (count != 0)
+    atomicAdd(params.differing, count);
+}
+
+void flushL2(const FlushL2Params &params) {
+  auto *data = static_cast<uint4 *>(params.data);
+  for (long long i = firstIndex(); i < params.bytes / 16; i += indexStep()) {
+    uint4 value = data[i];
+    value.x += 1;
+    data[i] = value;
+  }
+}
+
+/// |d - ref| over the tolerance; at most 1 is a pass, and NaN never comes out.
+double errorRatio(const CompareToleranceParams &params, double d, double ref,
+                  double bound) {
+  const double infinity = __longlong_as_double(0x7ff0000000000000ll);
+  if (isnan(d) || isnan(ref))
+    return isnan(d) && isnan(ref) ? 0.0 : infinity;
+  if (d == roundTo(params.type, ref))
+    return 0.0;
+  double tolerance =
+      params.relEps * fabs(ref) + params.absScale * bound + 1e-30;
+  double ratio = fabs(d - ref) / tolerance;
+  return isnan(ratio) ? infinity : ratio;
+}
+
+/// Sum over the warp, or its largest value, in every lane.
+unsigned long long warpSum(unsigned long long value) {
+  for (int distance = 16; distance > 0; distance /= 2)
+    value += __shfl_xor_sync(~0u, value, distance);
+  return value;
+}
+double warpMax(double value) {
+  for (int distance = 16; distance > 0; distance /= 2)
+    value = fmax(value, __shfl_xor_sync(~0u, value, distance));
+  return value;
+}
+
+void compareTolerance(const CompareToleranceParams &params) {
+  long long count = (params.rowEnd - params.rowBegin) * params.n;
+  unsigned long long checked = 0, mismatches = 0;
+  double worst = 0;
+  for (long long i = firstIndex(); i < count; i += indexStep()) {
+    long long row = params.rowBegin + i / params.n;
+    long long column = i % params.n;
+    long long batch = row / params.m, within = row - batch * params.m;
+    double d =
+        loadElement(params.d, params.type,
+                    batch * params.strideD + within * params.ldd + column);
+    double ratio = errorRatio(params, d, params.reference[i], params.bound[i]);
+    ++checked;
+    worst = fmax(worst, ratio);
+    if (ratio > 1) {
+      ++mismatches;
+      atomicMin(&params.result->firstBad,
+                static_cast<unsigned long long>(row * params.n + column));
+    }
+  }
+  checked = warpSum(checked);
+  mismatches = warpSum(mismatches);
+  worst = warpMax(worst);
+  if (threadIdx.x % 32 == 0 && checked != 0) {
+    atomicAdd(&params.result->checked, checked);
+    if (mismatches != 0)
+      atomicAdd(&params.result->mismatches, mismatches);
+    // Bit patterns of doubles that are not negative are ordered as they are.
+    atomicMax(reinterpret_cast<unsigned long long *>(&params.result->maxRatio),
+              static_cast<unsigned long long>(__double_as_longlong(worst)));
+  }
+}
+
+} // namespace kiln::trial
+
+extern "C" __global__ void __launch_bounds__(kiln::kTrialThreads)
+    kilnFillNormal(const __grid_constant__ kiln::FillNormalParams params) {
+  kiln::trial::fillNormal(params);
+}
+
+extern "C" __global__ void __launch_bounds__(kiln::kTrialThreads)
+    kilnFillPattern(const __grid_constant__ kiln::FillPatternParams params) {
+  kiln::trial::fillPattern(params);
+}
+
+extern "C" __global__ void __launch_bounds__(kiln::kTrialThreads)
+    kilnCheckRedZone(const __grid_constant__ kiln::CheckRedZoneParams params) {
+  kiln::trial::checkRedZone(params);
+}
+
+extern "C" __global__ void __launch_bounds__(kiln::kTrialThreads)
+    kilnFlushL2(const __grid_constant__ kiln::FlushL2Params params) {
+  kiln::trial::flushL2(params);
+}
+
+extern "C" __global__ void __launch_bounds__(kiln::kTrialThreads)
+    kilnCompareTolerance(
+        const __grid_constant__ kiln::CompareToleranceParams params) {
+  kiln::trial::compareTolerance(params);
+}

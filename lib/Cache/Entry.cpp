@@ -1,0 +1,245 @@
+//===- Entry.cpp ----------------------------------------------------------===//
+#include "Cache/Entry.h"
+
+#include "Support/Error.h"
+#include "Support/Hash.h"
+#include "Support/Json.h"
+
+#include <llvm/ADT/STLExtras.h>
+#include <llvm/Support/Endian.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <algorithm>
+
+namespace kiln::cache {
+
+using llvm::support::endian::read32le;
+using llvm::support::endian::read64le;
+using llvm::support::endian::write32le;
+using llvm::support::endian::write64le;
+
+// A byte over 127, a CR LF and an end-of-file mark: what text-mode copies and
+// seven-bit channels damage is damaged in the first bytes.
+static constexpr llvm::StringLiteral kMagic("\x89KILN\r\n\x1a");
+static_assert(kMagic.size() == 8);
+
+// Offsets of the header's fields.
+static constexpr size_t kVersionAt = 8, kHeaderLengthAt = 12, kKindAt = 16,
+                        kKeyLengthAt = 20, kAttributeLengthAt = 24,
+                        kFirstZeroAt = 28, kPayloadLengthAt = 32,
+                        kPayloadHashAt = 40, kSecondZeroAt = 48,
+                        kHeadHashAt = 56;
+static_assert(kHeadHashAt + 8 == kHeaderBytes);
+
+llvm::StringRef nameOf(Kind kind) {
+  switch (kind) {
+  case Kind::Artifact:
+    return "artifact";
+  case Kind::Record:
+    return "record";
+  case Kind::Decision:
+    return "decision";
+  }
+  return "unknown";
+}
+
+llvm::StringRef nameOf(EntryFault fault) {
+  switch (fault) {
+  case EntryFault::None:
+    return "ok";
+  case EntryFault::Truncated:
+    return "truncated";
+  case EntryFault::TrailingBytes:
+    return "bytes after its end";
+  case EntryFault::NotAnEntry:
+    return "not a cache entry";
+  case EntryFault::OtherVersion:
+    return "another format version";
+  case EntryFault::BadHeader:
+    return "header field out of range";
+  case EntryFault::BadHeaderHash:
+    return "header does not match its hash";
+  case EntryFault::BadPayloadHash:
+    return "payload does not match its hash";
+  case EntryFault::BadAttributes:
+    return "attributes are no JSON object";
+  case EntryFault::OtherKind:
+    return "entry of another kind";
+  case EntryFault::OtherKey:
+    return "entry of another key";
+  }
+  return "unknown";
+}
+
+bool isForeign(EntryFault fault) { return fault == EntryFault::OtherVersion; }
+
+std::string fileNameOf(Kind kind, llvm::StringRef key) {
+  return strongHash((nameOf(kind) + "\n" + key).str()).hex();
+}
+
+/// The hash over all that precedes the payload, without the hash itself.
+static uint64_t headHash(llvm::StringRef head) {
+  std::string text;
+  text.reserve(head.size() - 8);
+  text += head.take_front(kHeadHashAt);
+  text += head.drop_front(kHeaderBytes);
+  return payloadHash(text);
+}
+
+llvm::Expected<std::string> encodeEntry(Kind kind, llvm::StringRef key,
+                                        const llvm::json::Object &attributes,
+                                        llvm::StringRef payload) {
+  std::string json;
+  llvm::raw_string_ostream(json)
+      << llvm::json::Value(llvm::json::Object(attributes));
+  if (key.empty() || key.size() > kMaxKeyBytes)
+    return makeError(ErrorCode::InvalidArgument,
+                     "a cache key of {} bytes, between 1 and {} are allowed",
+                     key.size(), kMaxKeyBytes);
+  if (json.size() > kMaxAttributeBytes)
+    return makeError(ErrorCode::InvalidArgument,
+                     "cache attributes of {} bytes, {} are allowed",
+                     json.size(), kMaxAttributeBytes);
+  if (payload.size() > kMaxPayloadBytes)
+    return makeError(ErrorCode::InvalidArgument,
+                     "a cache payload of {} bytes, {} are allowed",
+                     payload.size(), kMaxPayloadBytes);
+
+  std::string bytes;
+  bytes.reserve(kHeaderBytes + key.size() + json.size() + payload.size());
+  bytes.resize(kHeaderBytes); // zero-filled
+  std::copy(kMagic.begin(), kMagic.end(), bytes.begin());
+  write32le(&bytes[kVersionAt], kFormatVersion);
+  write32le(&bytes[kHeaderLengthAt], kHeaderBytes);
+  write32le(&bytes[kKindAt], static_cast<uint32_t>(kind));
+  write32le(&bytes[kKeyLengthAt], static_cast<uint32_t>(key.size()));
+  write32le(&bytes[kAttributeLengthAt], static_cast<uint32_t>(json.size()));
+  write64le(&bytes[kPayloadLengthAt], payload.size());
+  write64le(&bytes[kPayloadHashAt], payloadHash(payload));
+  bytes += key;
+  bytes += json;
+  write64le(&bytes[kHeadHashAt], headHash(bytes));
+  bytes += payload;
+  return bytes;
+}
+
+namespace {
+/// The fixed fields as they stand in the file, unchecked.
+struct Header {
+  uint32_t version, headerBytes, kind, keyBytes, attributeBytes, firstZero;
+  uint64_t payloadBytes, payloadHash, secondZero, headHash;
+
+  /// \p start has at least kHeaderBytes.
+  static Header read(llvm::StringRef start) {
+    const char *at = start.data();
+    return {read32le(at + kVersionAt),
+            read32le(at + kHeaderLengthAt),
+            read32le(at + kKindAt),
+            read32le(at + kKeyLengthAt),
+            read32le(at + kAttributeLengthAt),
+            read32le(at + kFirstZeroAt),
+            read64le(at + kPayloadLengthAt),
+            read64le(at + kPayloadHashAt),
+            read64le(at + kSecondZeroAt),
+            read64le(at + kHeadHashAt)};
+  }
+};
+} // namespace
+
+uint64_t headBytes(llvm::StringRef start, uint64_t fileBytes) {
+  uint64_t wanted = kHeaderBytes;
+  if (start.size() >= kHeaderBytes) {
+    Header header = Header::read(start);
+    wanted += std::min<uint64_t>(header.keyBytes, kMaxKeyBytes);
+    wanted += std::min<uint64_t>(header.attributeBytes, kMaxAttributeBytes);
+  }
+  return std::min(wanted, fileBytes);
+}
+
+static bool isKind(uint32_t value) {
+  return llvm::any_of(kAllKinds, [&](Kind kind) {
+    return static_cast<uint32_t>(kind) == value;
+  });
+}
+
+/// Checks the fixed fields and that they add up to \p fileBytes.
+static EntryFault checkHeader(const Header &header, uint64_t fileBytes) {
+  if (header.version != kFormatVersion)
+    return EntryFault::OtherVersion;
+  if (header.headerBytes != kHeaderBytes || !isKind(header.kind) ||
+      header.keyBytes == 0 || header.keyBytes > kMaxKeyBytes ||
+      header.attributeBytes > kMaxAttributeBytes ||
+      header.payloadBytes > kMaxPayloadBytes || header.firstZero != 0 ||
+      header.secondZero != 0)
+    return EntryFault::BadHeader;
+  // The limits above keep this sum far from overflow.
+  uint64_t total = kHeaderBytes + header.keyBytes + header.attributeBytes +
+                   header.payloadBytes;
+  if (fileBytes != total)
+    return fileBytes < total ? EntryFault::Truncated
+                             : EntryFault::TrailingBytes;
+  return EntryFault::None;
+}
+
+EntryHead decodeHead(llvm::StringRef start, uint64_t fileBytes) {
+  EntryHead head;
+  auto fail = [&](EntryFault fault) {
+    head.fault = fault;
+    return std::move(head);
+  };
+  if (start.size() < kHeaderBytes)
+    return fail(EntryFault::Truncated);
+  if (!start.starts_with(kMagic))
+    return fail(EntryFault::NotAnEntry);
+  Header header = Header::read(start);
+  if (EntryFault fault = checkHeader(header, fileBytes);
+      fault != EntryFault::None)
+    return fail(fault);
+
+  // From here on the lengths agree with the size of the file.
+  uint64_t attributesAt = kHeaderBytes + header.keyBytes;
+  head.payloadOffset = attributesAt + header.attributeBytes;
+  head.payloadBytes = header.payloadBytes;
+  head.payloadHash = header.payloadHash;
+  head.kind = static_cast<Kind>(header.kind);
+  if (start.size() < head.payloadOffset)
+    return fail(EntryFault::Truncated);
+  if (headHash(start.take_front(head.payloadOffset)) != header.headHash)
+    return fail(EntryFault::BadHeaderHash);
+
+  head.key = start.substr(kHeaderBytes, header.keyBytes).str();
+  auto json = parseJson(start.substr(attributesAt, header.attributeBytes),
+                        "attributes", kMaxAttributeBytes);
+  if (!json) {
+    llvm::consumeError(json.takeError());
+    return fail(EntryFault::BadAttributes);
+  }
+  llvm::json::Object *object = json->getAsObject();
+  if (!object)
+    return fail(EntryFault::BadAttributes);
+  head.attributes = std::move(*object);
+  return head;
+}
+
+DecodedEntry decodeEntry(llvm::StringRef bytes, Kind kind,
+                         std::optional<llvm::StringRef> key) {
+  DecodedEntry decoded;
+  EntryHead head = decodeHead(bytes, bytes.size());
+  decoded.fault = head.fault;
+  if (head.fault != EntryFault::None)
+    return decoded;
+
+  llvm::StringRef payload = bytes.drop_front(head.payloadOffset);
+  if (payloadHash(payload) != head.payloadHash)
+    decoded.fault = EntryFault::BadPayloadHash;
+  else if (head.kind != kind)
+    decoded.fault = EntryFault::OtherKind;
+  else if (key && head.key != *key)
+    decoded.fault = EntryFault::OtherKey;
+  if (decoded.fault == EntryFault::None)
+    decoded.entry = {std::move(head.key), std::move(head.attributes),
+                     payload.str()};
+  return decoded;
+}
+
+} // namespace kiln::cache

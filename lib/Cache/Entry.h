@@ -1,0 +1,124 @@
+//===- Entry.h - the bytes of one cache entry -----------------------------===//
+//
+// One file an entry: a fixed header, the full key text, attributes as JSON and
+// the payload. Every number is little-endian. Format version 1:
+//
+//   offset size
+//        0    8  magic 89 'K' 'I' 'L' 'N' 0d 0a 1a
+//        8    4  format version
+//       12    4  header length, 64
+//       16    4  kind
+//       20    4  key length
+//       24    4  attribute length
+//       28    4  zero
+//       32    8  payload length
+//       40    8  xxh3 of the payload
+//       48    8  zero
+//       56    8  xxh3 of bytes 0 to 55, the key and the attributes
+//       64       key, attributes, payload; nothing after them
+//
+// Each bit of a file is under one of the two hashes, or is one of them. A
+// checksum is no signature: who may write is decided by the owner and mode of
+// the directory.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include <llvm/ADT/StringRef.h>
+#include <llvm/Support/Error.h>
+#include <llvm/Support/JSON.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace kiln::cache {
+
+/// What an entry holds. The values are part of the format.
+enum class Kind : uint32_t {
+  Artifact = 1, ///< a cubin and what the compiler said of it
+  Record = 2,   ///< what trials found
+  Decision = 3, ///< the estimator's choice, stored without trials
+};
+inline constexpr Kind kAllKinds[] = {Kind::Artifact, Kind::Record,
+                                     Kind::Decision};
+
+/// "artifact", "record", "decision": also the name of the kind's folder.
+llvm::StringRef nameOf(Kind kind);
+
+inline constexpr uint32_t kFormatVersion = 1;
+inline constexpr uint64_t kHeaderBytes = 64;
+inline constexpr uint64_t kMaxKeyBytes = 1u << 20;
+inline constexpr uint64_t kMaxAttributeBytes = 1u << 20;
+inline constexpr uint64_t kMaxPayloadBytes = 1u << 30;
+
+/// One entry as its users see it: plain data.
+struct Entry {
+  std::string key;               ///< canonical text, any bytes, not empty
+  llvm::json::Object attributes; ///< small facts, valid UTF-8
+  std::string payload;
+};
+
+/// Why bytes are not the entry that was asked for. Every value but None is a
+/// miss.
+enum class EntryFault {
+  None,
+  Truncated,      ///< shorter than the header or than it declares
+  TrailingBytes,  ///< longer than the header declares
+  NotAnEntry,     ///< another magic: not a file of ours
+  OtherVersion,   ///< an older or newer format
+  BadHeader,      ///< a field out of its limits
+  BadHeaderHash,  ///< header, key or attributes do not match their hash
+  BadPayloadHash, ///< the payload does not match its hash
+  BadAttributes,  ///< not a JSON object (a faulty writer)
+  OtherKind,      ///< a valid entry of another kind
+  OtherKey,       ///< a valid entry of another key
+};
+llvm::StringRef nameOf(EntryFault fault);
+
+/// Says that the bytes may well be right for another version of the library,
+/// so that nobody deletes them.
+bool isForeign(EntryFault fault);
+
+/// The file name of an entry without its suffix: SHA-256 of kind and key in
+/// hexadecimal.
+std::string fileNameOf(Kind kind, llvm::StringRef key);
+
+/// The bytes of an entry; the views are only read. Errors: InvalidArgument for
+/// an empty key and whatever is over the limits above.
+llvm::Expected<std::string> encodeEntry(Kind kind, llvm::StringRef key,
+                                        const llvm::json::Object &attributes,
+                                        llvm::StringRef payload);
+
+/// The part of an entry before its payload.
+struct EntryHead {
+  EntryFault fault = EntryFault::None;
+  Kind kind = Kind::Artifact;
+  std::string key;
+  llvm::json::Object attributes;
+  uint64_t payloadOffset = 0;
+  uint64_t payloadBytes = 0;
+  uint64_t payloadHash = 0;
+};
+
+/// How many bytes of the file decodeHead() wants to see, given its first
+/// kHeaderBytes (or fewer); at most \p fileBytes.
+uint64_t headBytes(llvm::StringRef start, uint64_t fileBytes);
+
+/// Checks and reads the head of a file of \p fileBytes from its first bytes
+/// \p start (headBytes() of them). Nothing is allocated before every length
+/// agrees with \p fileBytes.
+EntryHead decodeHead(llvm::StringRef start, uint64_t fileBytes);
+
+/// The outcome of decodeEntry(): entry is meaningful if fault is None.
+struct DecodedEntry {
+  EntryFault fault = EntryFault::None;
+  Entry entry;
+};
+
+/// Checks all of \p bytes, a whole file; with \p key also that it is that
+/// kind's entry of that key. About 10 us for 64 KiB.
+DecodedEntry decodeEntry(llvm::StringRef bytes, Kind kind,
+                         std::optional<llvm::StringRef> key);
+
+} // namespace kiln::cache

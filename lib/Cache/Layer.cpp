@@ -1,0 +1,333 @@
+//===- Layer.cpp ----------------------------------------------------------===//
+#include "Cache/Layer.h"
+
+#include <llvm/ADT/StringExtras.h>
+
+#include <algorithm>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace kiln::cache {
+
+static constexpr llvm::StringLiteral kSuffix(".kiln");
+static constexpr size_t kNameDigits = 64;
+static constexpr int kFolderFlags =
+    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+
+Layer::Layer(FileOps &ops, std::string path, LayerKind kind)
+    : ops(ops), root(std::move(path)), layerKind(kind) {
+  while (root.size() > 1 && root.back() == '/')
+    root.pop_back();
+}
+
+ReadRules Layer::rules() const {
+  ReadRules rules;
+  rules.maxBytes =
+      kHeaderBytes + kMaxKeyBytes + kMaxAttributeBytes + kMaxPayloadBytes;
+  rules.rootMayOwn = layerKind == LayerKind::Read;
+  return rules;
+}
+
+/// Why \p info is not the root of a cache that this user may trust.
+static std::optional<std::string> describeDistrust(const std::string &path,
+                                                   const struct stat &info,
+                                                   LayerKind kind) {
+  auto refuse = [&](const char *why) {
+    return fmt::format("{} (owner {}, mode {:04o}) {}", path, info.st_uid,
+                       static_cast<unsigned>(info.st_mode & 07777), why);
+  };
+  if (S_ISLNK(info.st_mode))
+    return refuse("is a symbolic link");
+  if (!S_ISDIR(info.st_mode))
+    return refuse("is not a directory");
+  bool rootMayOwn = kind == LayerKind::Read;
+  if (info.st_uid != ::geteuid() && !(rootMayOwn && info.st_uid == 0))
+    return refuse(rootMayOwn ? "belongs to neither this user nor root"
+                             : "does not belong to this user");
+  if (info.st_mode & (S_IWGRP | S_IWOTH))
+    return refuse("is writable by others");
+  return std::nullopt;
+}
+
+OpenedFolder Layer::openRoot() const {
+  OpenedFolder opened;
+  int fd = retryInterrupted(
+      [&] { return ops.open(AT_FDCWD, root.c_str(), kFolderFlags, 0); });
+  struct stat info = {};
+  if (fd < 0) {
+    opened.errnoValue = errno;
+    // Say what is there instead, if anything is.
+    if (ops.statusAt(AT_FDCWD, root.c_str(), info) == 0)
+      if (auto distrust = describeDistrust(root, info, layerKind))
+        opened.reason = std::move(*distrust);
+    return opened;
+  }
+  ScopedFd guard(ops, fd);
+  if (retryInterrupted([&] { return ops.status(fd, info); }) < 0) {
+    opened.errnoValue = errno;
+    return opened;
+  }
+  if (auto distrust = describeDistrust(root, info, layerKind)) {
+    opened.errnoValue = EPERM;
+    opened.reason = std::move(*distrust);
+    return opened;
+  }
+  opened.fd = std::move(guard);
+  return opened;
+}
+
+/// mkdir -p with mode 0700; an entry of a folder that is new is made durable
+/// where the parent lets us. Returns 0 or an errno.
+static int createFolders(FileOps &ops, const std::string &path) {
+  auto make = [&] {
+    return retryInterrupted(
+        [&] { return ops.makeFolder(AT_FDCWD, path.c_str(), 0700); });
+  };
+  if (make() < 0) {
+    if (errno != ENOENT)
+      return errno == EEXIST ? 0 : errno;
+    size_t slash = path.rfind('/');
+    if (slash == 0 || slash == std::string::npos)
+      return ENOENT;
+    if (int failure = createFolders(ops, path.substr(0, slash)))
+      return failure;
+    if (make() < 0)
+      return errno == EEXIST ? 0 : errno;
+  }
+  std::string parent = path.substr(0, std::max<size_t>(path.rfind('/'), 1));
+  int fd =
+      ops.open(AT_FDCWD, parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  if (fd >= 0) {
+    ScopedFd guard(ops, fd);
+    ops.sync(fd);
+  }
+  return 0;
+}
+
+/// A symbolic link on the way to the root may only be one that root or this
+/// user made: whoever owns it chooses where the cache lies.
+static std::optional<std::string> checkParents(FileOps &ops,
+                                               const std::string &path) {
+  for (size_t slash = path.find('/', 1); slash != std::string::npos;
+       slash = path.find('/', slash + 1)) {
+    std::string parent = path.substr(0, slash);
+    struct stat info = {};
+    if (ops.statusAt(AT_FDCWD, parent.c_str(), info) != 0)
+      return std::nullopt; // what is missing will be made by us, or reported
+    if (S_ISLNK(info.st_mode) && info.st_uid != 0 && info.st_uid != ::geteuid())
+      return fmt::format("{} (owner {}, mode {:04o}) is a symbolic link of "
+                         "another user on the way to {}",
+                         parent, info.st_uid,
+                         static_cast<unsigned>(info.st_mode & 07777), path);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> Layer::prepare() const {
+  if (auto distrust = checkParents(ops, root))
+    return distrust;
+  OpenedFolder opened = openRoot();
+  if (opened.ok())
+    return std::nullopt;
+  if (!opened.reason.empty())
+    return opened.reason;
+  int failure = opened.errnoValue;
+  if (failure == ENOENT && layerKind == LayerKind::Write) {
+    failure = createFolders(ops, root);
+    if (!failure) {
+      opened = openRoot();
+      if (opened.ok())
+        return std::nullopt;
+      if (!opened.reason.empty())
+        return opened.reason;
+      failure = opened.errnoValue;
+    }
+  }
+  return fmt::format("{}: {}", root, std::strerror(failure));
+}
+
+static std::string kindFolder(Kind kind) {
+  return fmt::format("v{}/{}", kFormatVersion, nameOf(kind));
+}
+
+static std::string relativePath(Kind kind, llvm::StringRef name) {
+  return fmt::format("{}/{}/{}{}", kindFolder(kind), name.take_front(2), name,
+                     llvm::StringRef(kSuffix));
+}
+
+std::string Layer::pathOf(Kind kind, llvm::StringRef name) const {
+  return root + "/" + relativePath(kind, name);
+}
+
+LayerRead Layer::read(Kind kind, llvm::StringRef name) const {
+  LayerRead result;
+  OpenedFolder folder = openRoot();
+  if (!folder.ok()) {
+    result.errnoValue = folder.errnoValue;
+    if (folder.errnoValue != ENOENT)
+      result.status = ReadStatus::Failed;
+    return result;
+  }
+  CheckedFile file = openChecked(ops, folder.fd.get(),
+                                 relativePath(kind, name).c_str(), rules());
+  result.status = file.status;
+  result.errnoValue = file.errnoValue;
+  result.info = file.info;
+  if (file.status != ReadStatus::Ok)
+    return result;
+  result.errnoValue =
+      readUpTo(ops, file.fd.get(), static_cast<uint64_t>(file.info.st_size),
+               result.bytes);
+  if (result.errnoValue)
+    result.status = ReadStatus::Failed;
+  return result;
+}
+
+std::optional<FileIdentity> Layer::identify(Kind kind,
+                                            llvm::StringRef name) const {
+  OpenedFolder folder = openRoot();
+  struct stat info = {};
+  if (!folder.ok() || ops.statusAt(folder.fd.get(),
+                                   relativePath(kind, name).c_str(), info) != 0)
+    return std::nullopt;
+  return FileIdentity::of(info);
+}
+
+/// Opens \p name in \p folder; makes it first, durably, if it is missing.
+static ScopedFd openOrMakeFolder(FileOps &ops, int folder, const char *name) {
+  auto open = [&] {
+    return retryInterrupted(
+        [&] { return ops.open(folder, name, kFolderFlags, 0); });
+  };
+  int fd = open();
+  if (fd >= 0 || errno != ENOENT)
+    return ScopedFd(ops, fd);
+  int made =
+      retryInterrupted([&] { return ops.makeFolder(folder, name, 0700); });
+  if (made < 0 && errno != EEXIST)
+    return ScopedFd(ops, -1);
+  if (made == 0)
+    ops.sync(folder);
+  return ScopedFd(ops, open());
+}
+
+OpenedFolder Layer::openShard(Kind kind, llvm::StringRef name) const {
+  OpenedFolder opened;
+  std::string version = fmt::format("v{}", kFormatVersion);
+  std::string steps[] = {version, nameOf(kind).str(), name.take_front(2).str()};
+  // Somebody may be removing the cache while we make it: ENOENT starts anew.
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    opened = openRoot();
+    if (!opened.ok() && opened.errnoValue == ENOENT &&
+        createFolders(ops, root) == 0)
+      opened = openRoot();
+    if (!opened.ok())
+      return opened;
+    for (const std::string &step : steps) {
+      opened.fd = openOrMakeFolder(ops, opened.fd.get(), step.c_str());
+      if (!opened.ok()) {
+        opened.errnoValue = errno;
+        break;
+      }
+    }
+    if (opened.ok() || opened.errnoValue != ENOENT)
+      return opened;
+  }
+  return opened;
+}
+
+WriteResult Layer::write(Kind kind, llvm::StringRef name, llvm::StringRef bytes,
+                         std::string &reason) const {
+  WriteResult result;
+  std::string file = (name + kSuffix).str();
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    OpenedFolder shard = openShard(kind, name);
+    if (!shard.ok()) {
+      reason = std::move(shard.reason);
+      return {shard.errnoValue, "open the folder"};
+    }
+    result = replaceFile(ops, shard.fd.get(), file.c_str(), bytes);
+    // The shard was removed under our hands.
+    if (result.errnoValue != ENOENT)
+      return result;
+  }
+  return result;
+}
+
+bool Layer::removeIfUnchanged(Kind kind, llvm::StringRef name,
+                              const FileIdentity &seen) const {
+  OpenedFolder folder = openRoot();
+  std::string path = relativePath(kind, name);
+  struct stat info = {};
+  if (!folder.ok() || ops.statusAt(folder.fd.get(), path.c_str(), info) != 0 ||
+      FileIdentity::of(info) != seen)
+    return false;
+  // A writer may replace the file between these calls: its entry would be lost,
+  // which is a miss, and the same writer still holds the bytes it needs.
+  return ops.unlink(folder.fd.get(), path.c_str()) == 0;
+}
+
+/// The names in the open folder \p fd, sorted, without "." and "..".
+static std::vector<std::string> namesIn(ScopedFd fd) {
+  std::vector<std::string> names;
+  DIR *stream = fd ? ::fdopendir(fd.get()) : nullptr;
+  if (!stream)
+    return names;
+  fd.release(); // closedir closes it
+  while (const struct dirent *item = ::readdir(stream)) {
+    llvm::StringRef name(item->d_name);
+    if (name != "." && name != "..")
+      names.push_back(name.str());
+  }
+  ::closedir(stream);
+  llvm::sort(names);
+  return names;
+}
+
+static bool isHex(llvm::StringRef text) {
+  return text.find_first_not_of("0123456789abcdef") == llvm::StringRef::npos;
+}
+
+/// The 64 digits of an entry's file name, empty for any other name.
+static llvm::StringRef entryNameIn(llvm::StringRef fileName,
+                                   llvm::StringRef shard) {
+  llvm::StringRef name = fileName;
+  if (name.consume_back(kSuffix) && name.size() == kNameDigits && isHex(name) &&
+      name.starts_with(shard))
+    return name;
+  return {};
+}
+
+void Layer::walk(Kind kind,
+                 llvm::function_ref<void(const Found &)> visit) const {
+  OpenedFolder opened = openRoot();
+  if (!opened.ok())
+    return;
+  auto openIn = [&](int folder, const std::string &name) {
+    return ScopedFd(ops, retryInterrupted([&] {
+                      return ops.open(folder, name.c_str(), kFolderFlags, 0);
+                    }));
+  };
+  std::string folderName = kindFolder(kind);
+  ScopedFd folder = openIn(opened.fd.get(), folderName);
+  if (!folder)
+    return;
+  std::string base = root + "/" + folderName + "/";
+  for (const std::string &shard : namesIn(openIn(folder.get(), "."))) {
+    ScopedFd files;
+    if (shard.size() == 2 && isHex(shard))
+      files = openIn(folder.get(), shard);
+    if (!files) {
+      visit({folder.get(), shard, base + shard, ""});
+      continue;
+    }
+    for (const std::string &name : namesIn(openIn(files.get(), ".")))
+      if (name != kLockName)
+        visit({files.get(), name, base + shard + "/" + name,
+               entryNameIn(name, shard).str()});
+  }
+}
+
+} // namespace kiln::cache

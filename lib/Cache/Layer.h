@@ -1,0 +1,95 @@
+//===- Layer.h - one folder of the cache ----------------------------------===//
+//
+// Knows paths, owners and modes; knows nothing of what is inside a file. The
+// root is opened and checked anew for every operation, so that a root that
+// somebody removes, replaces or opens to others is noticed at once.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Cache/Store.h"
+#include "Support/AtomicFile.h"
+
+#include <llvm/ADT/STLFunctionalExtras.h>
+
+#include <optional>
+#include <string>
+
+namespace kiln::cache {
+
+/// A descriptor, or why there is none.
+struct OpenedFolder {
+  ScopedFd fd;
+  int errnoValue = 0;
+  std::string reason; ///< set if the folder exists but is not to be trusted
+  bool ok() const { return static_cast<bool>(fd); }
+};
+
+/// Bytes of a file, or why there are none.
+struct LayerRead {
+  ReadStatus status = ReadStatus::Missing;
+  int errnoValue = 0;
+  struct stat info = {};
+  std::string bytes;
+};
+
+/// Immutable, hence thread-safe.
+class Layer {
+public:
+  /// \p path is absolute; \p kind is Write or Read.
+  Layer(FileOps &ops, std::string path, LayerKind kind);
+
+  LayerKind kind() const { return layerKind; }
+  const std::string &path() const { return root; }
+
+  /// Creates a write layer's root and checks either kind of layer. Returns why
+  /// the layer must not be used, or nullopt.
+  std::optional<std::string> prepare() const;
+
+  /// Reads all of the entry called \p name (64 hexadecimal digits).
+  LayerRead read(Kind kind, llvm::StringRef name) const;
+
+  /// What lies at the entry's path now; nullopt if nothing.
+  std::optional<FileIdentity> identify(Kind kind, llvm::StringRef name) const;
+
+  /// Replaces the entry, creating folders that are missing. \p reason gets the
+  /// cause if it is more than the errno.
+  WriteResult write(Kind kind, llvm::StringRef name, llvm::StringRef bytes,
+                    std::string &reason) const;
+
+  /// Deletes the entry if it is still the file that was read.
+  bool removeIfUnchanged(Kind kind, llvm::StringRef name,
+                         const FileIdentity &seen) const;
+
+  /// The folder of the entry, for its lock file; created if missing.
+  OpenedFolder openShard(Kind kind, llvm::StringRef name) const;
+
+  /// Absolute path of the entry.
+  std::string pathOf(Kind kind, llvm::StringRef name) const;
+
+  /// One name found by walk(), relative to the open folder \p folder.
+  struct Found {
+    int folder = -1;
+    std::string name;      ///< file name in its folder
+    std::string path;      ///< absolute
+    std::string entryName; ///< 64 digits if it is named as an entry, else empty
+  };
+  /// Calls \p visit for everything in the kind's folders, sorted by name,
+  /// except for lock files. Unreadable folders are passed over.
+  void walk(Kind kind, llvm::function_ref<void(const Found &)> visit) const;
+
+  /// What files of this layer must be.
+  ReadRules rules() const;
+
+private:
+  OpenedFolder openRoot() const;
+
+  FileOps &ops;
+  std::string root;
+  LayerKind layerKind;
+};
+
+/// Name of the lock file in each shard of the write layer.
+inline constexpr const char *kLockName = ".lock";
+
+} // namespace kiln::cache

@@ -1,0 +1,62 @@
+//===- MemoryLayer.cpp ----------------------------------------------------===//
+#include "Cache/MemoryLayer.h"
+
+namespace kiln::cache {
+
+uint64_t MemoryLayer::costOf(const Item &item) {
+  // Attributes are small; a flat charge covers them and the bookkeeping.
+  constexpr uint64_t kOverheadBytes = 1024;
+  return item.entry.payload.size() + 2 * item.entry.key.size() + kOverheadBytes;
+}
+
+void MemoryLayer::remove(std::map<Key, Items::iterator>::iterator at) {
+  usedBytes -= costOf(*at->second);
+  items.erase(at->second);
+  index.erase(at);
+}
+
+bool MemoryLayer::put(Item item) {
+  std::lock_guard guard(mutex);
+  Key key(item.kind, item.entry.key);
+  if (auto at = index.find(key); at != index.end())
+    remove(at);
+  uint64_t cost = costOf(item);
+  if (cost > maxBytes)
+    return false;
+  while (usedBytes + cost > maxBytes)
+    remove(index.find({items.front().kind, items.front().entry.key}));
+  items.push_back(std::move(item));
+  index.emplace(std::move(key), std::prev(items.end()));
+  usedBytes += cost;
+  return true;
+}
+
+std::optional<MemoryLayer::Item> MemoryLayer::find(Kind kind,
+                                                   llvm::StringRef key) const {
+  std::lock_guard guard(mutex);
+  if (index.empty())
+    return std::nullopt;
+  auto at = index.find({kind, key.str()});
+  if (at == index.end())
+    return std::nullopt;
+  return *at->second;
+}
+
+void MemoryLayer::erase(Kind kind, llvm::StringRef key) {
+  std::lock_guard guard(mutex);
+  if (index.empty())
+    return;
+  if (auto at = index.find({kind, key.str()}); at != index.end())
+    remove(at);
+}
+
+std::vector<MemoryLayer::Item> MemoryLayer::list(Kind kind) const {
+  std::lock_guard guard(mutex);
+  std::vector<Item> found;
+  for (const auto &[key, item] : index)
+    if (key.first == kind)
+      found.push_back(*item);
+  return found;
+}
+
+} // namespace kiln::cache

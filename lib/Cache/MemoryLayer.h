@@ -1,0 +1,51 @@
+//===- MemoryLayer.h - entries that the disk refused ----------------------===//
+#pragma once
+
+#include "Cache/Entry.h"
+#include "Support/AtomicFile.h"
+
+#include <list>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kiln::cache {
+
+/// A bounded map from key to entry, oldest out first. Thread-safe.
+class MemoryLayer {
+public:
+  struct Item {
+    Kind kind = Kind::Artifact;
+    Entry entry;
+    /// The file on disk that this entry replaces for us. While it is the same
+    /// the entry is newer; once another process changes it, the disk is newer.
+    std::optional<FileIdentity> shadowed;
+  };
+
+  explicit MemoryLayer(uint64_t maxBytes) : maxBytes(maxBytes) {}
+
+  /// Keeps \p item in place of what has its key. False: larger than the layer.
+  bool put(Item item);
+  std::optional<Item> find(Kind kind, llvm::StringRef key) const;
+  void erase(Kind kind, llvm::StringRef key);
+  /// All of a kind, in order of keys.
+  std::vector<Item> list(Kind kind) const;
+
+private:
+  using Items = std::list<Item>;
+  using Key = std::pair<Kind, std::string>;
+
+  static uint64_t costOf(const Item &item);
+  void remove(std::map<Key, Items::iterator>::iterator at);
+
+  mutable std::mutex mutex;
+  const uint64_t maxBytes;
+  uint64_t usedBytes = 0;
+  Items items; ///< oldest first
+  std::map<Key, Items::iterator> index;
+};
+
+} // namespace kiln::cache

@@ -1,0 +1,169 @@
+//===- Store.h - artifacts, records and decisions by key ------------------===//
+//
+// A write layer (own uid, 0700), read-only layers behind it, and memory for
+// whatever the disk refuses. One file an entry:
+// <root>/v1/<kind>/<first 2 digits>/<SHA-256 of kind and key>.kiln.
+//
+// The store degrades and never fails: a damaged entry is a miss that heals, a
+// full or read-only disk costs one warning for each cause, and a publisher goes
+// on with the bytes it has: nothing is read back. Publishing is a temporary
+// file, fsync, rename, fsync of the folder, so that a reader sees an old entry
+// or a new one and never a part. Locks save work; no lock is needed to be
+// right. The time stamp of an entry's file is its stamp for eviction.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Cache/Entry.h"
+#include "Support/Log.h"
+
+#include <llvm/ADT/STLFunctionalExtras.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln {
+class FileOps;
+} // namespace kiln
+
+namespace kiln::cache {
+
+/// Which layer an entry came from, in the order in which they are asked.
+enum class LayerKind { Memory, Write, Read };
+llvm::StringRef nameOf(LayerKind layer);
+
+struct StoreOptions {
+  /// Absolute path, created if missing; nullopt: memory only.
+  std::optional<std::string> writeDir;
+  /// Absolute paths of read-only layers, asked in this order.
+  std::vector<std::string> readDirs;
+  Log log;
+  /// Entries that the disk refused are kept up to this, oldest out first.
+  uint64_t maxMemoryBytes = 256u << 20;
+  /// How long update() waits for another process before it goes on unlocked.
+  std::chrono::milliseconds lockDeadline{2000};
+  /// The file system, for tests; null: the real one. Must outlive the store.
+  FileOps *files = nullptr;
+};
+
+/// Where publish() left an entry.
+enum class PublishStatus {
+  Stored,  ///< on disk, durable
+  Memory,  ///< not safely on disk; this process still finds it
+  Dropped, ///< nowhere: over the limits of the format or of memory
+};
+llvm::StringRef nameOf(PublishStatus status);
+
+struct PublishResult {
+  PublishStatus status = PublishStatus::Stored;
+  std::string reason; ///< why it is not Stored; empty for a store in memory
+};
+
+/// Counts since the store was opened.
+struct Statistics {
+  uint64_t hits = 0;          ///< all, of which
+  uint64_t memoryHits = 0;    ///< from memory,
+  uint64_t readLayerHits = 0; ///< from a read layer
+  uint64_t misses = 0;        ///< all, whatever the reason
+  uint64_t damaged = 0;       ///< damaged files met
+  uint64_t removed = 0;       ///< of which were deleted from the write layer
+  uint64_t refused = 0;       ///< files not trusted: owner, mode, no plain file
+  uint64_t unaccepted = 0;    ///< good entries that the caller's test refused
+  uint64_t readErrors = 0;    ///< I/O errors met when reading
+  uint64_t stored = 0;        ///< published on disk
+  uint64_t keptInMemory = 0;  ///< published to memory
+  uint64_t dropped = 0;       ///< published nowhere
+  uint64_t unlockedUpdates = 0; ///< updates that gave up on their lock
+};
+
+/// What list() tells of an entry.
+struct EntryInfo {
+  Kind kind = Kind::Artifact;
+  LayerKind layer = LayerKind::Write;
+  std::string path; ///< empty in memory
+  std::string key;
+  llvm::json::Object attributes;
+  uint64_t payloadBytes = 0;
+  uint64_t fileBytes = 0;
+  std::chrono::system_clock::time_point modified;
+};
+
+/// What verify() found of one file.
+struct VerifyItem {
+  enum class State { Ok, Damaged, Foreign };
+  State state = State::Ok;
+  LayerKind layer = LayerKind::Write;
+  Kind kind = Kind::Artifact;
+  std::string path;
+  std::string reason; ///< empty if Ok
+  std::string key;    ///< empty unless Ok
+};
+llvm::StringRef nameOf(VerifyItem::State state);
+
+/// Every function is thread-safe, none throws or fails; none calls the log
+/// with a lock held. Several processes may share a directory.
+class Store {
+public:
+  using Accept = llvm::function_ref<bool(const llvm::json::Object &)>;
+  using Merge =
+      llvm::function_ref<std::string(std::optional<llvm::StringRef> old)>;
+
+  /// Opens a store, creating the write layer. What is wrong with a layer
+  /// (relative, no directory, another owner, writable by others, a symbolic
+  /// link) disables that layer; notes() says so, and so does one warning. Cost:
+  /// a few system calls, nothing is scanned.
+  static std::unique_ptr<Store> open(StoreOptions options);
+  ~Store();
+
+  /// The entry of \p key, or nullopt. A damaged file in the write layer is
+  /// deleted if nobody replaced it meanwhile. An entry whose attributes
+  /// \p accept refuses (another toolchain, say) is passed over and kept. Never
+  /// blocks, whatever lies at the path. About 50 us for 64 KiB in the page
+  /// cache.
+  std::optional<Entry> lookup(Kind kind, llvm::StringRef key,
+                              Accept accept = nullptr);
+
+  /// Replaces the entry of \p key. Whatever the status, go on with your own
+  /// bytes. Warns once for each cause; after the first sign of a read-only
+  /// directory it stops trying. Cost: two fsyncs, milliseconds.
+  PublishResult publish(Kind kind, llvm::StringRef key,
+                        const llvm::json::Object &attributes,
+                        llvm::StringRef payload);
+
+  /// Replaces the entry of \p key by what \p merge makes of the payload that is
+  /// there (nullopt: none, or damaged), under a lock that the kernel frees when
+  /// its holder dies. Concurrent updates of any number of processes lose
+  /// nothing as long as the lock works; without it (deadline over, no lock
+  /// support) an update may be lost but an entry is never torn. \p merge may
+  /// run more than once and must not call the store.
+  PublishResult update(Kind kind, llvm::StringRef key,
+                       const llvm::json::Object &attributes, Merge merge);
+
+  /// The entries of a kind, by layer, then by file name. Reads and checks heads
+  /// only; damaged and foreign files are left out. An entry in several layers
+  /// is listed once for each.
+  std::vector<EntryInfo> list(Kind kind);
+
+  /// Reads and checks every file of every layer; deletes nothing. Cost: reads
+  /// the whole cache.
+  std::vector<VerifyItem> verify();
+
+  Statistics statistics() const;
+
+  /// Why the store is not what the options asked for: one line each.
+  const std::vector<std::string> &notes() const;
+
+  /// True while there is a write layer that takes entries.
+  bool isPersistent() const;
+
+private:
+  struct Impl;
+  explicit Store(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace kiln::cache

@@ -1,0 +1,109 @@
+//===- CompilePool.h - compilations in parallel ---------------------------===//
+//
+// A thread inside ptxas cannot be cancelled, and a compilation may hang. So the
+// threads are detached from the start and own what they touch together with the
+// pool: a compilation over its limit is abandoned and counted, its thread is
+// replaced, and nobody ever joins it.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Compile/Artifact.h"
+#include "Compile/Compiler.h"
+#include "Compile/TranslationUnit.h"
+
+#include <llvm/ADT/FunctionExtras.h>
+#include <llvm/Support/Error.h>
+
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <memory>
+
+namespace kiln {
+
+/// Memory that one running compilation is taken to need: 110 MB were measured
+/// for a GEMM kernel, large kernels take a multiple.
+inline constexpr uint64_t kBytesPerCompile = 350ull << 20;
+
+/// How many compilations run at once: as many as CPUs and memory allow, at most
+/// \p cap unless that is 0, at least 1. Reads a few small files.
+unsigned compileConcurrency(unsigned cap = 0);
+
+struct CompilePoolOptions {
+  unsigned threads = 0; ///< cap; 0 leaves it to compileConcurrency()
+  /// A compilation that ran this long, waiting in the queue not counted, is
+  /// abandoned by whoever waits.
+  std::chrono::milliseconds compileLimit{120000};
+  /// How long the destructor waits for running compilations.
+  std::chrono::milliseconds shutdownGrace{2000};
+};
+
+struct CompilePoolStatistics {
+  uint64_t compiled = 0;
+  uint64_t failed = 0;    ///< ended with an error, abandoned ones not counted
+  uint64_t cancelled = 0; ///< never started
+  uint64_t abandoned = 0; ///< started, given up
+  uint64_t queued = 0;    ///< now
+  uint64_t running = 0;   ///< now
+  double compileMs = 0;   ///< sum over compiled and failed
+};
+
+/// A bounded pool of compiling threads. Thread-safe. Threads start when there
+/// is work for them and end with the pool.
+class CompilePool {
+public:
+  using Clock = std::chrono::steady_clock;
+  using Result = llvm::Expected<Artifact>;
+  using Callback = llvm::unique_function<void(Result)>;
+  /// Names a submitted unit; 0 is none.
+  using Ticket = uint64_t;
+
+  explicit CompilePool(std::shared_ptr<Compiler> compiler,
+                       CompilePoolOptions options = {});
+
+  /// Cancels what has not started, waits shutdownGrace for the rest, abandons
+  /// what then still runs. Not to be called from a callback.
+  ~CompilePool();
+
+  CompilePool(const CompilePool &) = delete;
+  CompilePool &operator=(const CompilePool &) = delete;
+
+  /// Queues \p unit; lower \p priority runs first, equals in the order they
+  /// came. \p callback is called exactly once, without a lock, from a pool
+  /// thread, or with an error of code Cancelled (cancelled, pool destroyed) or
+  /// CompileFailed (abandoned) from the thread that ends it.
+  Ticket submit(TranslationUnit unit, int64_t priority, Callback callback);
+
+  /// As above, with a future for the result.
+  std::future<Result> submit(TranslationUnit unit, int64_t priority = 0);
+
+  /// Takes back a unit that has not started: its callback gets Cancelled before
+  /// this returns true. False when it runs, has ended, or never was.
+  bool cancel(Ticket ticket);
+
+  /// Takes back everything that has not started; returns how many.
+  size_t cancelAll();
+
+  /// Waits until \p ticket's callback has returned, the unit was cancelled or
+  /// abandoned (by its compileLimit), true, or until \p deadline, false.
+  bool waitFor(Ticket ticket, Clock::time_point deadline);
+
+  /// As above, for everything that was submitted.
+  bool waitForAll(Clock::time_point deadline);
+
+  /// Gives up on every compilation that has run longer than \p limit; returns
+  /// how many. The waits do this with compileLimit.
+  size_t abandonLongerThan(std::chrono::milliseconds limit);
+
+  CompilePoolStatistics statistics() const;
+
+  /// How many compilations run at once.
+  unsigned width() const;
+
+private:
+  struct State;
+  std::shared_ptr<State> state;
+};
+
+} // namespace kiln

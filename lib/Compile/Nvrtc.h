@@ -1,0 +1,110 @@
+//===- Nvrtc.h - NVIDIA's run-time compiler, opened at run time -----------===//
+//
+// libnvrtc is opened only when something must be compiled: a process that finds
+// every kernel in its cache never loads it. Nothing but Nvrtc.cpp sees nvrtc.h.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Support/DynamicLibrary.h"
+#include "Support/Environment.h"
+
+#include <llvm/ADT/ArrayRef.h>
+#include <llvm/ADT/StringRef.h>
+#include <llvm/Support/Error.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+class SourceSet;
+
+/// Where libnvrtc is searched, in this order.
+struct NvrtcSearch {
+  /// A file or a folder. When set, nothing else is searched.
+  std::optional<std::string> explicitPath;
+  /// Let the loader find libnvrtc.so.13, then .12, by its own rules.
+  bool askLoader = true;
+  /// Toolkits: their lib64, lib and targets/x86_64-linux/lib are searched.
+  std::vector<std::string> toolkits;
+  /// Search where distributions and NVIDIA's installers put toolkits.
+  bool usualFolders = true;
+  /// Searched last: the folder of pip's redistributable package, for one. Each
+  /// stands for itself and its lib folder.
+  std::vector<std::string> extraFolders;
+
+  /// KILN_NVRTC, CUDA_HOME and CUDA_PATH of \p environment.
+  static NvrtcSearch
+  fromEnvironment(const Environment &environment,
+                  std::vector<std::string> extraFolders = {});
+};
+
+/// The files that \p search names beyond the loader's own choice, in order,
+/// existing ones only; \p searched receives every place that was looked at.
+std::vector<std::string> nvrtcCandidates(const NvrtcSearch &search,
+                                         std::vector<std::string> &searched);
+
+/// What one call of the compiler gave.
+struct NvrtcOutcome {
+  int result = 0;         ///< an nvrtcResult, 0 is success
+  std::string resultName; ///< e.g. "NVRTC_ERROR_COMPILATION"
+  std::string cubin;      ///< empty unless the result is 0
+  std::string log;        ///< as NVRTC gave it, embedded NULs included
+};
+
+/// A loaded NVRTC, 12.8 or newer. Immutable and thread-safe; stays loaded for
+/// the life of the process. Another libnvrtc may be in the process (PyTorch
+/// brings one): the loader then hands out that one, which serves.
+class Nvrtc {
+public:
+  /// Finds and opens the library, and before it the libnvrtc-builtins of its
+  /// folder, which it could not find outside of the loader's path. Error:
+  /// CompilerMissing, naming everything that was searched. Costs 5 to 500 ms.
+  static llvm::Expected<std::shared_ptr<const Nvrtc>>
+  load(const NvrtcSearch &search);
+
+  ~Nvrtc();
+
+  int majorVersion() const { return major; }
+  int minorVersion() const { return minor; }
+
+  /// Version and GNU build id: "nvrtc 13.0 65be0db3...". Two builds of one
+  /// version differ. Without a build id the last word is "unknown-build".
+  const std::string &identity() const { return identityText; }
+
+  /// The file that was loaded.
+  const std::string &path() const { return library.path(); }
+
+  /// Compute capabilities it compiles for, times ten, ascending: 75, 80, ...
+  llvm::ArrayRef<int> supportedArchs() const { return archs; }
+
+  /// Succeeds when it compiles for \p arch ("sm_90a"). Errors: InvalidArgument
+  /// for a spelling, Unsupported naming version and what it does support.
+  llvm::Error checkSupports(llvm::StringRef arch) const;
+
+  /// Compiles \p source with \p options as they are; \p headers may be null.
+  /// Takes a few hundred ms; cannot be interrupted. The caller has validated
+  /// all it passes.
+  NvrtcOutcome compile(const std::string &name, const std::string &source,
+                       const SourceSet *headers,
+                       llvm::ArrayRef<std::string> options) const;
+
+private:
+  struct Api;
+
+  Nvrtc();
+  static llvm::Expected<std::shared_ptr<const Nvrtc>>
+  open(const std::string &candidate);
+  llvm::Error resolve();
+
+  DynamicLibrary library;
+  std::unique_ptr<Api> api;
+  int major = 0, minor = 0;
+  std::string identityText;
+  std::vector<int> archs;
+};
+
+} // namespace kiln

@@ -1,0 +1,74 @@
+//===- DeviceMemory.h - plain device memory, for trials and tests ---------===//
+#pragma once
+
+#include "Driver/Driver.h"
+#include "Driver/Handles.h"
+#include "Driver/LaunchSpec.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace kiln {
+
+/// Owns one cuMemAlloc of the context that was current when it was made.
+/// Freeing waits for the device, so it never happens on a dispatch path.
+class DeviceMemory {
+public:
+  /// An empty one: no memory, address 0.
+  DeviceMemory() = default;
+
+  /// Allocates \p bytes, aligned to at least 256; 0 gives an empty one.
+  /// Errors: DeviceOutOfMemory with the size asked for, ContextDead.
+  static llvm::Expected<DeviceMemory> allocate(const Driver &driver,
+                                               uint64_t bytes);
+
+  DeviceMemory(DeviceMemory &&other) noexcept;
+  DeviceMemory &operator=(DeviceMemory &&other) noexcept;
+  /// Frees. The context must still exist: else leak() first.
+  ~DeviceMemory();
+
+  DeviceAddress address() const { return base; }
+  uint64_t bytes() const { return size; }
+  bool empty() const { return size == 0; }
+
+  /// Leaves the memory to its context and forgets it.
+  void leak();
+
+private:
+  void free();
+
+  const Driver *driver = nullptr;
+  CudaContext context = nullptr;
+  DeviceAddress base = 0;
+  uint64_t size = 0;
+};
+
+/// The copies below run on the current context; 0 bytes is success. The
+/// synchronous ones return when the copy is done.
+llvm::Error copyToDevice(const Driver &driver, DeviceAddress to,
+                         const void *from, uint64_t bytes);
+llvm::Error copyToHost(const Driver &driver, void *to, DeviceAddress from,
+                       uint64_t bytes);
+
+/// Enqueued on \p stream.
+llvm::Error copyOnDevice(const Driver &driver, DeviceAddress to,
+                         DeviceAddress from, uint64_t bytes, CudaStream stream);
+
+/// As above; host memory must stay valid until \p stream has done the copy.
+llvm::Error copyToDeviceAsync(const Driver &driver, DeviceAddress to,
+                              const void *from, uint64_t bytes,
+                              CudaStream stream);
+llvm::Error copyToHostAsync(const Driver &driver, void *to, DeviceAddress from,
+                            uint64_t bytes, CudaStream stream);
+
+/// Sets \p bytes bytes to \p value on \p stream.
+llvm::Error fillAsync(const Driver &driver, DeviceAddress to, uint8_t value,
+                      uint64_t bytes, CudaStream stream);
+
+/// Bytes free and in all on the device of the current context.
+struct MemoryInfo {
+  uint64_t freeBytes = 0, totalBytes = 0;
+};
+llvm::Expected<MemoryInfo> memoryInfo(const Driver &driver);
+
+} // namespace kiln

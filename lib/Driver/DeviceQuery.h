@@ -1,0 +1,19 @@
+//===- DeviceQuery.h - what driver and NVML tell of a device --------------===//
+#pragma once
+
+#include "Device/DeviceProbe.h"
+#include "Driver/Driver.h"
+
+namespace kiln {
+
+/// Asks the driver's attributes and NVML (KILN_NVML alone if it is set, else
+/// libnvidia-ml.so.1; the device matched by PCI bus id) about device
+/// \p ordinal. Clocks are maxima, never the current ones. A question that
+/// fails leaves its field empty and a line in `failures`; only an ordinal out
+/// of range is an error (InvalidArgument). Makes no context, so the cluster
+/// fit, which takes a loaded function, stays empty: see maxActiveClusters.
+/// Starting NVML costs some 10 ms.
+llvm::Expected<ProbedAttributes>
+queryDevice(const Driver &driver, const Environment &environment, int ordinal);
+
+} // namespace kiln

@@ -1,0 +1,258 @@
+//===- Module.cpp ---------------------------------------------------------===//
+#include "Driver/Module.h"
+
+#include "Driver/Context.h"
+#include "Driver/CudaApi.h"
+
+#include <llvm/ADT/SmallVector.h>
+#include <llvm/BinaryFormat/ELF.h>
+#include <llvm/Support/Endian.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace kiln {
+
+/// Offsets of the fields of an ELF64 header (System V ABI, chapter 4).
+enum ElfOffset : size_t {
+  kElfClass = 4,
+  kElfData = 5,
+  kElfAbiVersion = 8,
+  kElfMachine = 18,
+  kElfProgramOffset = 32,
+  kElfSectionOffset = 40,
+  kElfFlags = 48,
+  kElfProgramEntryBytes = 54,
+  kElfProgramCount = 56,
+  kElfSectionEntryBytes = 58,
+  kElfSectionCount = 60,
+  kElfHeaderBytes = 64,
+};
+
+/// The capability in e_flags. Read off the output of NVRTC: version 7 of the
+/// ABI (12.8, up to sm_90a) keeps it in bits 0 to 7, version 8 (13.0, and 12.8
+/// from sm_100) in bits 8 to 15. Whether it is an "a" variant is not recorded
+/// in all of them.
+static int capabilityOf(uint8_t abiVersion, uint32_t flags) {
+  switch (abiVersion) {
+  case 7:
+    return flags & 0xff;
+  case 8:
+    return (flags >> 8) & 0xff;
+  default:
+    return 0;
+  }
+}
+
+llvm::Expected<CubinHeader> inspectCubin(llvm::StringRef cubin) {
+  namespace endian = llvm::support::endian;
+  if (cubin.size() < kElfHeaderBytes || !cubin.starts_with("\x7f"
+                                                           "ELF"))
+    return makeError(ErrorCode::InvalidArgument,
+                     "{} bytes are not a cubin: no ELF header", cubin.size());
+  const char *header = cubin.data();
+  if (header[kElfClass] != llvm::ELF::ELFCLASS64 ||
+      header[kElfData] != llvm::ELF::ELFDATA2LSB)
+    return makeError(ErrorCode::InvalidArgument,
+                     "not a cubin: ELF class {}, data encoding {}",
+                     int(header[kElfClass]), int(header[kElfData]));
+  uint16_t machine = endian::read16le(header + kElfMachine);
+  if (machine != llvm::ELF::EM_CUDA)
+    return makeError(ErrorCode::InvalidArgument,
+                     "not a cubin: ELF machine {} instead of {}", machine,
+                     int(llvm::ELF::EM_CUDA));
+
+  auto isInside = [&](size_t offsetAt, size_t countAt, size_t entryAt) {
+    uint64_t offset = endian::read64le(header + offsetAt);
+    uint64_t bytes = uint64_t(endian::read16le(header + countAt)) *
+                     endian::read16le(header + entryAt);
+    return bytes <= cubin.size() && offset <= cubin.size() - bytes;
+  };
+  if (!isInside(kElfSectionOffset, kElfSectionCount, kElfSectionEntryBytes) ||
+      !isInside(kElfProgramOffset, kElfProgramCount, kElfProgramEntryBytes))
+    return makeError(ErrorCode::InvalidArgument,
+                     "cubin of {} bytes is truncated: its tables lie outside",
+                     cubin.size());
+  return CubinHeader{capabilityOf(header[kElfAbiVersion],
+                                  endian::read32le(header + kElfFlags))};
+}
+
+/// Whether code for capability \p code runs on \p device: same major, minor
+/// not newer (CUDA C++ Programming Guide, binary compatibility). Code of an "a"
+/// variant also needs equal minors, which only the driver can tell.
+static bool runsOn(int code, int device) {
+  return code / 10 == device / 10 && code % 10 <= device % 10;
+}
+
+/// Capability of the device of the current context.
+static llvm::Expected<int> currentCapability(const Driver &driver) {
+  const CudaApi &api = driver.api();
+  CUdevice device = 0;
+  int major = 0, minor = 0;
+  CUresult result = api.cuCtxGetDevice(&device);
+  if (result == CUDA_SUCCESS)
+    result = api.cuDeviceGetAttribute(
+        &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+  if (result == CUDA_SUCCESS)
+    result = api.cuDeviceGetAttribute(
+        &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+  if (llvm::Error error = driver.check(result, "compute capability"))
+    return error;
+  return major * 10 + minor;
+}
+
+llvm::Expected<Module> Module::load(const Driver &driver,
+                                    llvm::StringRef cubin) {
+  llvm::Expected<CubinHeader> header = inspectCubin(cubin);
+  if (!header)
+    return header.takeError();
+  llvm::Expected<int> capability = currentCapability(driver);
+  if (!capability)
+    return capability.takeError();
+  if (header->capability != 0 && !runsOn(header->capability, *capability))
+    return makeError(ErrorCode::Unsupported,
+                     "cubin for sm_{} does not run on a device of sm_{}",
+                     header->capability, *capability);
+  llvm::Expected<CudaContext> context = currentContext(driver);
+  if (!context)
+    return context.takeError();
+
+  CUmodule module = nullptr;
+  llvm::Error error = driver.check(
+      driver.api().cuModuleLoadData(&module, cubin.data()), "cuModuleLoadData");
+  if (!error)
+    return Module(driver, *context, module);
+  ErrorSummary summary = summarize(std::move(error));
+  if (summary.code == ErrorCode::DriverTooOld)
+    summary.message += fmt::format(
+        "; the driver serves CUDA {}: if the cubin comes from a newer NVRTC, "
+        "upgrade the driver to that version or compile with NVRTC {} or older",
+        formatCudaVersion(driver.version()),
+        formatCudaVersion(driver.version()));
+  return llvm::make_error<KilnError>(summary.code, summary.message,
+                                     summary.driverCode);
+}
+
+Module::Module(Module &&other) noexcept
+    : driver(other.driver), context(other.context),
+      module(std::exchange(other.module, nullptr)) {}
+
+Module &Module::operator=(Module &&other) noexcept {
+  if (this != &other) {
+    unload();
+    driver = other.driver;
+    context = other.context;
+    module = std::exchange(other.module, nullptr);
+  }
+  return *this;
+}
+
+Module::~Module() { unload(); }
+
+void Module::unload() {
+  if (!module)
+    return;
+  // Nothing to do about a failure: a dead context takes its modules with it.
+  const CudaApi &api = driver->api();
+  CUcontext popped = nullptr;
+  if (api.cuCtxPushCurrent(static_cast<CUcontext>(context)) != CUDA_SUCCESS)
+    return;
+  api.cuModuleUnload(static_cast<CUmodule>(module));
+  api.cuCtxPopCurrent(&popped);
+  module = nullptr;
+}
+
+llvm::Expected<CudaFunction> Module::function(const char *name) const {
+  CUfunction function = nullptr;
+  CUresult result = driver->api().cuModuleGetFunction(
+      &function, static_cast<CUmodule>(module), name);
+  if (result == CUDA_ERROR_NOT_FOUND)
+    return makeError(ErrorCode::InvalidArgument,
+                     "the module has no function '{}'", name);
+  if (llvm::Error error = driver->check(result, "cuModuleGetFunction"))
+    return error;
+  if (llvm::Error error =
+          driver->check(driver->api().cuFuncLoad(function), "cuFuncLoad"))
+    return error;
+  return function;
+}
+
+llvm::Expected<FunctionAttributes> functionAttributes(const Driver &driver,
+                                                      CudaFunction function) {
+  FunctionAttributes attributes;
+  const std::pair<CUfunction_attribute, int *> queries[] = {
+      {CU_FUNC_ATTRIBUTE_NUM_REGS, &attributes.registers},
+      {CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, &attributes.localBytes},
+      {CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, &attributes.staticSharedBytes},
+      {CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &attributes.maxThreads},
+  };
+  for (auto [attribute, value] : queries)
+    if (llvm::Error error = driver.check(
+            driver.api().cuFuncGetAttribute(value, attribute,
+                                            static_cast<CUfunction>(function)),
+            "cuFuncGetAttribute"))
+      return error;
+  return attributes;
+}
+
+llvm::Error setMaxDynamicShared(const Driver &driver, CudaFunction function,
+                                uint32_t bytes) {
+  CUresult result = driver.api().cuFuncSetAttribute(
+      static_cast<CUfunction>(function),
+      CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(bytes));
+  if (result == CUDA_ERROR_INVALID_VALUE)
+    return llvm::make_error<KilnError>(
+        ErrorCode::Unsupported,
+        fmt::format("{} bytes of dynamic shared memory exceed what the device "
+                    "gives a block",
+                    bytes),
+        result);
+  return driver.check(result, "cuFuncSetAttribute(max dynamic shared)");
+}
+
+llvm::Error allowLargeClusters(const Driver &driver, CudaFunction function) {
+  return driver.check(driver.api().cuFuncSetAttribute(
+                          static_cast<CUfunction>(function),
+                          CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
+                          1),
+                      "cuFuncSetAttribute(large clusters)");
+}
+
+llvm::Expected<int> maxActiveBlocks(const Driver &driver, CudaFunction function,
+                                    uint32_t threads, uint32_t sharedBytes) {
+  int blocks = 0;
+  if (llvm::Error error =
+          driver.check(driver.api().cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                           &blocks, static_cast<CUfunction>(function),
+                           static_cast<int>(threads), sharedBytes),
+                       "cuOccupancyMaxActiveBlocksPerMultiprocessor"))
+    return error;
+  return blocks;
+}
+
+llvm::Expected<int> maxActiveClusters(const Driver &driver,
+                                      CudaFunction function,
+                                      const KernelStep &step) {
+  CUlaunchAttribute attribute = {};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  attribute.value.clusterDim = {step.cluster.x, step.cluster.y, step.cluster.z};
+  CUlaunchConfig config = {};
+  config.gridDimX = step.grid.x;
+  config.gridDimY = step.grid.y;
+  config.gridDimZ = step.grid.z;
+  config.blockDimX = step.block.x;
+  config.blockDimY = step.block.y;
+  config.blockDimZ = step.block.z;
+  config.sharedMemBytes = step.sharedBytes;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  int clusters = 0;
+  if (llvm::Error error = driver.check(
+          driver.api().cuOccupancyMaxActiveClusters(
+              &clusters, static_cast<CUfunction>(function), &config),
+          "cuOccupancyMaxActiveClusters"))
+    return error;
+  return clusters;
+}
+
+} // namespace kiln

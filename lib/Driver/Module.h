@@ -1,0 +1,93 @@
+//===- Module.h - cubins as loaded functions ------------------------------===//
+//
+// Modules, not libraries (cuLibraryLoadData): a library spreads to every
+// context of the process lazily, which costs a launch its first microseconds
+// and ties unloading to contexts Kiln does not own. A module belongs to one
+// context, as a plan does.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Driver/Driver.h"
+#include "Driver/Handles.h"
+#include "Driver/LaunchSpec.h"
+
+#include <llvm/ADT/StringRef.h>
+
+namespace kiln {
+
+/// What a cubin's ELF header says.
+struct CubinHeader {
+  int capability = 0; ///< 90 for sm_90 and sm_90a, 0 where it does not say
+};
+
+/// Checks that \p cubin is a complete 64-bit little-endian ELF file for
+/// machine EM_CUDA (190) whose tables lie inside it, before a driver parses a
+/// byte of it: drivers are not hardened against damaged images. No driver
+/// needed; well under 1 us. Error: InvalidArgument.
+llvm::Expected<CubinHeader> inspectCubin(llvm::StringRef cubin);
+
+/// A cubin loaded into one context.
+class Module {
+public:
+  /// Loads \p cubin into the current context; the bytes may go afterwards.
+  /// Costs 0.1 to 1 ms. Errors: InvalidArgument (not a cubin), Unsupported
+  /// (made for another architecture than the device), DriverTooOld (the driver
+  /// refuses it; the text says which driver and what would help),
+  /// DeviceOutOfMemory, ContextDead.
+  static llvm::Expected<Module> load(const Driver &driver,
+                                     llvm::StringRef cubin);
+
+  Module(Module &&other) noexcept;
+  Module &operator=(Module &&other) noexcept;
+  /// Unloads. The context must still exist and no graph may reach a function
+  /// of the module: else leak() first.
+  ~Module();
+
+  /// The function called \p name, resident on the device on return even where
+  /// the driver loads lazily: no first launch, least of all one that is being
+  /// captured, loads code. Errors: InvalidArgument when there is none such.
+  llvm::Expected<CudaFunction> function(const char *name) const;
+
+  /// Leaves the module to its context and forgets it.
+  void leak() { module = nullptr; }
+
+private:
+  Module(const Driver &driver, CudaContext context, CudaModule module)
+      : driver(&driver), context(context), module(module) {}
+  void unload();
+
+  const Driver *driver;
+  CudaContext context;
+  CudaModule module;
+};
+
+/// What the loaded code needs, per thread or per block.
+struct FunctionAttributes {
+  int registers = 0;         ///< 32-bit registers a thread
+  int localBytes = 0;        ///< local memory a thread: spills and stack
+  int staticSharedBytes = 0; ///< a block, without the dynamic part
+  int maxThreads = 0;        ///< largest block
+};
+llvm::Expected<FunctionAttributes> functionAttributes(const Driver &driver,
+                                                      CudaFunction function);
+
+/// Allows launches with up to \p bytes of dynamic shared memory a block; the
+/// default limit is 48 KiB. Error: Unsupported when the device has less.
+llvm::Error setMaxDynamicShared(const Driver &driver, CudaFunction function,
+                                uint32_t bytes);
+
+/// Allows clusters of more than 8 blocks, which not every GPU can place.
+llvm::Error allowLargeClusters(const Driver &driver, CudaFunction function);
+
+/// Blocks of \p threads that fit on one SM at once.
+llvm::Expected<int> maxActiveBlocks(const Driver &driver, CudaFunction function,
+                                    uint32_t threads, uint32_t sharedBytes);
+
+/// Clusters of \p step's geometry that fit on the device at once; 0 when none
+/// can be placed.
+llvm::Expected<int> maxActiveClusters(const Driver &driver,
+                                      CudaFunction function,
+                                      const KernelStep &step);
+
+} // namespace kiln

@@ -1,0 +1,37 @@
+//===- Stream.cpp ---------------------------------------------------------===//
+#include "Driver/Stream.h"
+
+#include "Driver/CudaApi.h"
+
+#include <utility>
+
+namespace kiln {
+
+llvm::Error synchronize(const Driver &driver, CudaStream stream) {
+  return driver.check(
+      driver.api().cuStreamSynchronize(static_cast<CUstream>(stream)),
+      "cuStreamSynchronize");
+}
+
+llvm::Error synchronizeContext(const Driver &driver) {
+  return driver.check(driver.api().cuCtxSynchronize(), "cuCtxSynchronize");
+}
+
+llvm::Expected<Stream> Stream::create(const Driver &driver) {
+  CUstream stream = nullptr;
+  if (llvm::Error error = driver.check(
+          driver.api().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING),
+          "cuStreamCreate"))
+    return error;
+  return Stream(driver, stream);
+}
+
+Stream::Stream(Stream &&other) noexcept
+    : driver(other.driver), stream(std::exchange(other.stream, nullptr)) {}
+
+Stream::~Stream() {
+  if (stream)
+    driver->api().cuStreamDestroy(static_cast<CUstream>(stream));
+}
+
+} // namespace kiln

@@ -1,0 +1,69 @@
+//===- FileOps.cpp --------------------------------------------------------===//
+#include "Support/FileOps.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace kiln {
+
+int FileOps::open(int folder, const char *path, int flags, mode_t mode) {
+  return ::openat(folder, path, flags, mode);
+}
+
+int FileOps::close(int fd) { return ::close(fd); }
+
+ssize_t FileOps::read(int fd, void *to, size_t bytes) {
+  return ::read(fd, to, bytes);
+}
+
+ssize_t FileOps::write(int fd, const void *from, size_t bytes) {
+  return ::write(fd, from, bytes);
+}
+
+int FileOps::sync(int fd) { return ::fsync(fd); }
+
+int FileOps::rename(int folder, const char *from, const char *to) {
+  return ::renameat(folder, from, folder, to);
+}
+
+int FileOps::unlink(int folder, const char *path) {
+  return ::unlinkat(folder, path, 0);
+}
+
+int FileOps::makeFolder(int folder, const char *path, mode_t mode) {
+  return ::mkdirat(folder, path, mode);
+}
+
+int FileOps::status(int fd, struct stat &info) { return ::fstat(fd, &info); }
+
+int FileOps::statusAt(int folder, const char *path, struct stat &info) {
+  return ::fstatat(folder, path, &info, AT_SYMLINK_NOFOLLOW);
+}
+
+static int setLock(int fd, short type) {
+  struct flock range = {};
+  range.l_type = type;
+  range.l_whence = SEEK_SET;
+  return ::fcntl(fd, F_OFD_SETLK, &range);
+}
+
+int FileOps::tryLock(int fd) { return setLock(fd, F_WRLCK); }
+
+int FileOps::unlock(int fd) { return setLock(fd, F_UNLCK); }
+
+FileOps &FileOps::system() {
+  static FileOps ops;
+  return ops;
+}
+
+void ScopedFd::reset() {
+  if (fd < 0)
+    return;
+  int before = errno;
+  ops->close(release());
+  errno = before;
+}
+
+} // namespace kiln

@@ -1,0 +1,14 @@
+#include "gemm/MmaGemm.cuh"
+
+namespace {
+constexpr kiln::GemmSignature kSignature{.in = kiln::DType::BF16, .out = kiln::DType::FP32, .compute = kiln::ComputeMode::Native, .layout = kiln::Layout::NT, .pointwise = {{kiln::PointwiseOp::Bias, kiln::PointwiseOp::GeluTanh}}, .readsC = false, .alignA = 16, .alignB = 16, .alignD = 16};
+constexpr kiln::MmaGemmConfig kConfig{.blockM = 128, .blockN = 128, .blockK = 32, .stages = 4, .warpsM = 2, .warpsN = 2, .minBlocksPerSm = 1};
+static_assert(kConfig.isValid(kSignature), "the config does not fit");
+static_assert(kConfig.threads() == 128 && kConfig.sharedBytes(kSignature) == 65536,
+              "host and device disagree about the config");
+} // namespace
+
+extern "C" __global__ void __launch_bounds__(128, 1)
+kilnEntry(const __grid_constant__ kiln::GemmParams params) {
+  kiln::mmaGemm<kSignature, kConfig>(params);
+}
