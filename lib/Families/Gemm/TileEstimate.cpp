@@ -15,6 +15,7 @@
 
 #include "Model/Bandwidth.h"
 #include "Model/Intensity.h"
+#include "Model/MathUtil.h"
 #include "Model/Occupancy.h"
 #include "Model/Pipeline.h"
 #include "Model/RegisterWall.h"
@@ -75,8 +76,6 @@ struct WaveTimes {
 };
 
 } // namespace
-
-static int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 TileModel::TileModel(const GemmProblem &problem, const TileKernel &kernel,
                      const DeviceModel &device)
