@@ -1,6 +1,7 @@
 #include "Driver/DeviceMemory.h"
 
 #include "Driver/Event.h"
+#include "Driver/Graph.h"
 #include "Driver/Stream.h"
 #include "FakeDriver.h"
 
@@ -24,6 +25,27 @@ TEST_CASE("memory is owned, moved and freed") {
   }
   CHECK(kilnFakeBytesInUse() == 0);
   CHECK(require(DeviceMemory::allocate(*fake.driver, 0)).address() == 0);
+}
+
+TEST_CASE("memory is freed in its own context, and beside a capture") {
+  FakeDriver fake;
+  auto stream = require(Stream::create(*fake.driver));
+  {
+    auto memory = require(DeviceMemory::allocate(*fake.driver, 64));
+    auto scope =
+        require(ScopedContext::push(*fake.driver, kilnFakeCreateContext(0)));
+    REQUIRE(!Graph::beginCapture(*fake.driver, stream.handle()));
+    memory = DeviceMemory();
+    CHECK(kilnFakeBytesInUse() == 0);
+  }
+  CHECK(require(captureStatus(*fake.driver, stream.handle())) ==
+        CaptureStatus::Active);
+  require(Graph::endCapture(*fake.driver, stream.handle()));
+
+  auto left = require(DeviceMemory::allocate(*fake.driver, 64));
+  left.leak();
+  CHECK(left.empty());
+  CHECK(kilnFakeBytesInUse() == 64);
 }
 
 TEST_CASE("running out of device memory says how much was asked for") {

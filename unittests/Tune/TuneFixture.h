@@ -38,7 +38,7 @@ private:
 /// An artifact store on a cache folder, compiling with the stand-in NVRTC.
 struct TuneFixture {
   TuneFixture() : nvrtc(FakeNvrtc::open(KILN_BINARY_DIR)) {
-    REQUIRE(nvrtc.reset);
+    REQUIRE(static_cast<bool>(nvrtc.reset));
     reopen();
   }
 
