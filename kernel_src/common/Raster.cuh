@@ -21,8 +21,8 @@ struct TileWork {
 };
 
 /// The work of block \p block of tilesM * tilesN * splits * batches blocks.
-TileWork tileWork(unsigned block, int tilesM, int tilesN, int splits,
-                  int rasterGroup) {
+inline TileWork tileWork(unsigned block, int tilesM, int tilesN, int splits,
+                         int rasterGroup) {
   unsigned perSplit = static_cast<unsigned>(tilesM) * tilesN;
   unsigned outer = block / perSplit; // batch * splits + split
   unsigned index = block - outer * perSplit;
@@ -32,7 +32,9 @@ TileWork tileWork(unsigned block, int tilesM, int tilesN, int splits,
   unsigned group = index / perGroup;
   unsigned within = index - group * perGroup;
   unsigned firstRow = group * rasterGroup;
-  unsigned rows = min(static_cast<unsigned>(rasterGroup), tilesM - firstRow);
+  unsigned below = tilesM - firstRow;
+  unsigned rows =
+      below < static_cast<unsigned>(rasterGroup) ? below : rasterGroup;
   unsigned column = within / rows;
 
   TileWork work;

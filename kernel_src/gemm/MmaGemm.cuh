@@ -64,13 +64,18 @@ public:
                  ceilDiv(params.n, kBlockN), params.splitK, params.rasterGroup);
     float accumulators[kTilesM][kTilesN * 2][4] = {};
     multiply(params, work, ptx::sharedAddress(sharedMemory), accumulators);
-    if (params.splitK > 1 && !reduceSplits(params, work, accumulators))
-      return;
+    if constexpr (kConfig.splits != 0)
+      if (params.splitK > 1 && !reduceSplits(params, work, accumulators))
+        return;
     store(params, work, reinterpret_cast<float *>(sharedMemory), accumulators);
   }
 
 private:
   using Accumulators = float[kTilesM][kTilesN * 2][4];
+
+  static int splitsOf(const GemmParams &params) {
+    return kConfig.splits != 0 ? params.splitK : 1;
+  }
 
   static int ceilDiv(long long value, int by) {
     return static_cast<int>((value + by - 1) / by);
@@ -98,7 +103,7 @@ private:
   static void multiply(const GemmParams &params, const TileWork &work,
                        unsigned shared, Accumulators &accumulators) {
     int kTiles = ceilDiv(params.k, kBlockK);
-    int perSplit = ceilDiv(kTiles, params.splitK);
+    int perSplit = ceilDiv(kTiles, splitsOf(params));
     int first = min(work.split * perSplit, kTiles);
     int count = min(perSplit, kTiles - first);
     long long kBegin = static_cast<long long>(first) * kBlockK;

@@ -14,6 +14,7 @@ struct MmaGemmConfig {
   int stages = 4;
   int warpsM = 2, warpsN = 2;
   int minBlocksPerSm = 1;
+  int splits = 1;      ///< 1: any splitK; 0: splitK is 1, a fifth less code
   int splitK = 1;      ///< run-time value
   int rasterGroup = 8; ///< run-time value
 
@@ -28,6 +29,7 @@ struct MmaGemmConfig {
     f("wm", "warpsM", &MmaGemmConfig::warpsM, 2);
     f("wn", "warpsN", &MmaGemmConfig::warpsN, 2);
     f("mb", "minBlocksPerSm", &MmaGemmConfig::minBlocksPerSm, 1);
+    f("sp", "splits", &MmaGemmConfig::splits, 1);
   }
   /// The knobs that travel in GemmParams: configs that differ only here share
   /// an artifact.
@@ -80,6 +82,8 @@ struct MmaGemmConfig {
     if (signature.in == DType::FP32 && signature.compute != ComputeMode::TF32)
       return false;
     if (stages < 2 || stages > 16 || threads() > 1024)
+      return false;
+    if (splits != 1 && (splits != 0 || splitK != 1))
       return false;
     // Instructions are 16 x 8; B's fragments are loaded 16 columns at a time.
     if (blockM % (16 * warpsM) != 0 || blockN % (16 * warpsN) != 0)
