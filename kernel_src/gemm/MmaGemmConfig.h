@@ -46,18 +46,26 @@ struct MmaGemmConfig {
   constexpr int epiloguePitch() const {
     return warpTileN() + (40 - warpTileN() % 32) % 32;
   }
-  /// The epilogue passes 16 rows of each warp's tile through shared memory.
-  constexpr int epilogueBytes() const {
-    return warpsM * warpsN * 16 * epiloguePitch() * 4;
-  }
   constexpr int stageBytes(const GemmSignature &signature) const {
     return (blockM + blockN) * blockK * bytesOf(signature.in);
+  }
+  constexpr int ringBytes(const GemmSignature &signature) const {
+    return stages * stageBytes(signature);
+  }
+  /// Rows of each warp's tile that the epilogue stages at once: as many as the
+  /// ring has room for (fewer passes are less code), at least 16.
+  constexpr int epilogueRows(const GemmSignature &signature) const {
+    int rows = warpTileM();
+    while (rows % 32 == 0 && epilogueBytes(rows) > ringBytes(signature))
+      rows /= 2;
+    return epilogueBytes(rows) > ringBytes(signature) ? 16 : rows;
   }
   /// Dynamic shared memory of a block: the ring of stages, which the epilogue
   /// uses again.
   constexpr int sharedBytes(const GemmSignature &signature) const {
-    int ring = stages * stageBytes(signature);
-    return ring > epilogueBytes() ? ring : epilogueBytes();
+    int ring = ringBytes(signature);
+    int epilogue = epilogueBytes(epilogueRows(signature));
+    return ring > epilogue ? ring : epilogue;
   }
 
   /// Limits of the template itself; those of an architecture (shared memory,
@@ -109,12 +117,16 @@ struct MmaGemmConfig {
                                    const MmaGemmConfig &) = default;
 
 private:
+  constexpr int epilogueBytes(int rows) const {
+    return warpsM * warpsN * rows * epiloguePitch() * 4;
+  }
+
   constexpr long long tiles(long long m, long long n, long long batch) const {
     return ((m + blockM - 1) / blockM) * ((n + blockN - 1) / blockN) * batch;
   }
 
   /// True when the swizzle fits the tile's rows, one pass of the threads covers
-  /// whole rows, and an element-wise load stays within its registers.
+  /// whole rows, and a load through registers does not need too many.
   constexpr bool isLoadable(bool kMajor, int extent, int align,
                             const GemmSignature &signature) const {
     int bytes = bytesOf(signature.in);
@@ -122,10 +134,11 @@ private:
     if (rowBytes % 128 != 0 && rowBytes != 64 &&
         !(rowBytes == 32 && bytes == 2))
       return false;
-    int unitBytes = align < 4 ? 4 : align;
+    // Below 4 bytes of alignment, vectors of 16 pass through registers.
+    int unitBytes = align < 4 ? 16 : align;
     if (threads() % (rowBytes / unitBytes) != 0)
       return false;
-    return align >= 4 || extent * blockK * bytes / 4 / threads() <= 32;
+    return align >= 4 || extent * blockK * bytes / 16 / threads() <= 4;
   }
 };
 
