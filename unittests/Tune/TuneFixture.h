@@ -62,7 +62,7 @@ struct TuneFixture {
   FakeNvrtc nvrtc;
   FakeFamily family;
   Problem problem = makeProblem(family, "fake m=64 n=64");
-  DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
+  DeviceModel device = must(findDevice("h200-sxm"));
   std::unique_ptr<cache::Store> cache;
   std::unique_ptr<ArtifactStore> artifacts;
 };
