@@ -14,7 +14,7 @@ struct MmaGemmConfig {
   int stages = 4;
   int warpsM = 2, warpsN = 2;
   int minBlocksPerSm = 1;
-  int splits = 1;      ///< 1: any splitK; 0: splitK is 1, a fifth less code
+  int splits = 0;      ///< 1: any splitK; 0: splitK is 1, a fifth less code
   int splitK = 1;      ///< run-time value
   int rasterGroup = 8; ///< run-time value
 
@@ -29,7 +29,7 @@ struct MmaGemmConfig {
     f("wm", "warpsM", &MmaGemmConfig::warpsM, 2);
     f("wn", "warpsN", &MmaGemmConfig::warpsN, 2);
     f("mb", "minBlocksPerSm", &MmaGemmConfig::minBlocksPerSm, 1);
-    f("sp", "splits", &MmaGemmConfig::splits, 1);
+    f("sp", "splits", &MmaGemmConfig::splits, 0);
   }
   /// The knobs that travel in GemmParams: configs that differ only here share
   /// an artifact.

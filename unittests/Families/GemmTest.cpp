@@ -163,7 +163,7 @@ TEST_CASE("bind places operands, scalars, splits and the grid") {
   Problem problem =
       parse("gemm m=100 n=200 k=4096 dtype=bf16 layout=NT alpha=2 beta=3");
   auto named = llvm::cantFail(
-      gemm().parseConfig("mma.bm64.bn64.bk64.st3.wm2.wn2.mb1.sk4"));
+      gemm().parseConfig("mma.bm64.bn64.bk64.st3.wm2.wn2.mb1.sp1.sk4"));
   Plan plan = named.tmpl->plan(problem, named.config, h200());
   CHECK(plan.workspace.zeroedBytes == 2 * 4 * 4);
   CHECK(plan.workspace.bytes == (64 << 10) + 2 * 4 * 4 * 64 * 64 * 4);

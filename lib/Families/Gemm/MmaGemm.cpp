@@ -92,6 +92,7 @@ void MmaGemm::enumerate(const Problem &problem, const DeviceModel &device,
           int accumulators = tile.blockM * tile.blockN / config.threads();
           config.minBlocksPerSm = accumulators <= 64 ? 2 : 1;
           config.splitK = splitK;
+          config.splits = splitK > 1;
           if (isUsefulSplit(gemm, config, device))
             emit(record(config));
         }

@@ -104,7 +104,12 @@ protected:
     kernel.sharedReadBytes = config.threads() / 32.0 * config.blockK *
                              (4 * config.microM + 8 * config.microN) * 4;
     kernel.flopsPerClock = device.simdFlopsPerClockPerSm(RateType::FP32);
-    kernel.efficiency = 0.85; // address, load and loop instructions beside FFMA
+    // Issue slots of one step of k: the FFMAs, 16-byte reads of both fragments,
+    // and the step's share of staging and loop instructions.
+    double ffma = double(config.microM) * config.microN;
+    double reads = (config.microM + config.microN) / 4.0;
+    double staging = 3.0 * loads / config.blockK + 1;
+    kernel.efficiency = ffma / (ffma + reads + staging);
     kernel.tensor = false;
     kernel.warpsForPeak = 8;
     return kernel;

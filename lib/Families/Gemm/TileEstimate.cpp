@@ -134,7 +134,12 @@ static StepTimes stepTimes(const TileModel &model, double perSm,
                        ? device.dramLatencyNs
                        : device.l2LatencyNs + missShare * device.dramLatencyNs;
   double load = std::max(step.l2, step.dram);
-  step.exposed = pipeline(latency, load, pace, kernel.stages).exposedNs;
+  // The barrier of a step, and the first fragments behind it: other blocks of
+  // the SM compute meanwhile.
+  constexpr double kBarrierClocks = 60;
+  double barrier = kBarrierClocks / model.clockGHz() / perSm;
+  step.exposed =
+      barrier + pipeline(latency, load, pace, kernel.stages).exposedNs;
   return step;
 }
 
