@@ -12,6 +12,18 @@
 
 namespace kiln {
 
+/// Tiles of \p block elements that cover \p extent; below 2^31.
+inline int tileCount(long long extent, int block) {
+  return static_cast<int>((extent + block - 1) / block);
+}
+
+/// Elements of \p extent from \p begin on, as far as a tile cares: at most
+/// 2^30.
+inline int leftOf(long long extent, long long begin) {
+  constexpr long long kEnough = 1ll << 30;
+  return static_cast<int>(extent - begin < kEnough ? extent - begin : kEnough);
+}
+
 /// One block's piece of a batched GEMM.
 struct TileWork {
   long long batch; ///< batch index
