@@ -83,6 +83,27 @@ TEST_CASE("alignment classes follow leading dimensions and the promise") {
   CHECK(classes("gemm m=8 n=8 k=8 dtype=fp32 align=4") == std::tuple(4, 4, 4));
   CHECK(classes("gemm m=8 n=8 k=8 dtype=bf16 pointwise=residual ldr=9") ==
         std::tuple(16, 16, 2));
+  // The narrower input's promise, and an output that is wider.
+  CHECK(classes("gemm m=8 n=8 k=8 dtype=bf16 out=fp32 align=2") ==
+        std::tuple(2, 2, 4));
+}
+
+TEST_CASE("every combination of types, layouts and alignments is served") {
+  for (llvm::StringRef types :
+       {"bf16", "bf16 out=fp32", "fp16", "fp16 out=fp32", "fp32",
+        "fp32 compute=tf32"})
+    for (llvm::StringRef layout : {"NN", "NT", "TN", "TT"})
+      for (int align : {2, 4, 8, 16}) {
+        if (types.starts_with("fp32") && align < 4)
+          continue;
+        std::string text =
+            fmt::format("gemm m=17 n=19 k=23 dtype={} layout={} align={}",
+                        types, layout, align);
+        CAPTURE(text);
+        auto space = exploreSpace(gemm(), parse(text), h200());
+        CHECK(bool(space));
+        llvm::consumeError(space.takeError());
+      }
 }
 
 TEST_CASE("signatures and chains survive their records") {
