@@ -37,9 +37,10 @@ public:
   virtual const RecordSchema &problemSchema() const = 0;
   virtual const RecordSchema &signatureSchema() const = 0;
 
-  /// Checks a problem record and brings it into canonical form: what equals a
-  /// derived default becomes that default, so that equal problems have equal
-  /// text. Errors: InvalidArgument, Unsupported.
+  /// Checks a problem record, which need not come from parsing, and brings it
+  /// into canonical form: what equals a derived default becomes that default,
+  /// so that equal problems have equal text. Errors: InvalidArgument,
+  /// Unsupported.
   virtual llvm::Expected<Problem> canonicalise(Record record) const = 0;
 
   /// True when there is nothing to compute: a launch succeeds without steps.
