@@ -11,10 +11,11 @@
 
 #include "Support/Error.h"
 
-#include <llvm/ADT/DenseSet.h>
 #include <llvm/ADT/STLExtras.h>
 
+#include <set>
 #include <tuple>
+#include <utility>
 
 namespace kiln {
 
@@ -47,10 +48,12 @@ void rankCandidates(std::vector<Candidate> &candidates) {
            std::tie(b.estimate.totalNs, b.order);
   });
   // Stable, so both parts stay sorted by time.
-  llvm::DenseSet<uint64_t> classes;
+  // A set that takes any key: templates choose theirs freely.
+  std::set<std::pair<const Template *, uint64_t>> classes;
   std::vector<bool> leads(candidates.size());
   for (auto [i, candidate] : llvm::enumerate(candidates))
-    leads[i] = classes.insert(candidate.candidateClass.key).second;
+    leads[i] =
+        classes.insert({candidate.tmpl, candidate.candidateClass.key}).second;
   std::vector<Candidate> ranked;
   ranked.reserve(candidates.size());
   for (bool wanted : {true, false})
