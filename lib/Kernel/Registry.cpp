@@ -3,6 +3,8 @@
 
 #include "Support/Error.h"
 
+#include <llvm/ADT/StringExtras.h>
+
 namespace kiln {
 
 llvm::Error Registry::add(std::unique_ptr<KernelFamily> family) {
@@ -34,7 +36,7 @@ llvm::Expected<const KernelFamily *> Registry::get(llvm::StringRef name) const {
 
 llvm::Expected<Registry::NamedProblem>
 Registry::parseProblem(llvm::StringRef text) const {
-  auto family = get(text.ltrim().split(' ').first);
+  auto family = get(llvm::getToken(text).first);
   if (!family)
     return family.takeError();
   auto problem = (*family)->parseProblem(text);

@@ -9,8 +9,12 @@
 
 #include <doctest/doctest.h>
 
+#include <llvm/ADT/STLExtras.h>
+
 #include <chrono>
+#include <cmath>
 #include <fstream>
+#include <random>
 #include <set>
 #include <sstream>
 
@@ -89,9 +93,8 @@ TEST_CASE("alignment classes follow leading dimensions and the promise") {
 }
 
 TEST_CASE("every combination of types, layouts and alignments is served") {
-  for (llvm::StringRef types :
-       {"bf16", "bf16 out=fp32", "fp16", "fp16 out=fp32", "fp32",
-        "fp32 compute=tf32"})
+  for (llvm::StringRef types : {"bf16", "bf16 out=fp32", "fp16",
+                                "fp16 out=fp32", "fp32", "fp32 compute=tf32"})
     for (llvm::StringRef layout : {"NN", "NT", "TN", "TT"})
       for (int align : {2, 4, 8, 16}) {
         if (types.starts_with("fp32") && align < 4)
@@ -180,6 +183,94 @@ TEST_CASE("prune names the limit that a typed config breaks") {
   CHECK(reason("mma.bm128.bn128.bk24.st3.wm2.wn2.mb1") == "instruction-shape");
 }
 
+TEST_CASE("prune stands any config that parses, on any problem") {
+  // Knobs at and between their bounds, in combinations no author thought of.
+  std::vector<Problem> problems;
+  for (llvm::StringRef text :
+       {"gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT",
+        "gemm m=268435456 n=268435456 k=268435456 dtype=bf16",
+        "gemm m=2147483647 n=1 k=33554432 dtype=fp32 compute=tf32",
+        "gemm m=1 n=1 k=0 dtype=fp32 batch=2147483647",
+        "gemm m=0 n=0 k=2147483647 dtype=fp16 layout=TT align=2"})
+    problems.push_back(parse(text));
+  std::mt19937 random(7);
+  const int64_t values[] = {0, 1, 2, 3, 4, 8, 16, 31, 32, 64, 128, 256, 1024};
+  size_t kept = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const Template &tmpl = *gemm().templates()[random() % 3];
+    Record config(tmpl.configSchema());
+    for (auto [f, field] : llvm::enumerate(tmpl.configSchema().fields()))
+      config.set(static_cast<int>(f),
+                 std::clamp(values[random() % std::size(values)], field.minimum,
+                            field.maximum));
+    const Problem &problem = problems[random() % problems.size()];
+    if (tmpl.prune(problem, config, h200()))
+      continue;
+    ++kept;
+    CAPTURE(config.text());
+    CHECK(std::isfinite(tmpl.estimate(problem, config, h200()).totalNs));
+    Plan plan = tmpl.plan(problem, config, h200());
+    CHECK(plan.workspace.bytes <=
+          kMaxWorkspaceBytes + WorkspaceLayout::kZeroedRegionBytes);
+  }
+  CHECK(kept > 0);
+}
+
+TEST_CASE("a knob beyond its bounds does not parse") {
+  for (llvm::StringRef text : {"mma.bm0.bn128.bk32.st3.wm2.wn2.mb1",
+                               "mma.bm128.bn128.bk32.st3.wm2.wn0.mb1",
+                               "mma.bm128.bn128.bk32.st3.wm8192.wn8192.mb1",
+                               "simt.bm128.bn128.bk8.tm0.tn8.mb2",
+                               "naive.bt4294967296", "naive.bt-32"}) {
+    CAPTURE(text);
+    auto named = gemm().parseConfig(text);
+    CHECK(!named);
+    CHECK(summarize(named.takeError()).code == ErrorCode::InvalidArgument);
+  }
+}
+
+TEST_CASE("absurd problems have a finite space") {
+  for (llvm::StringRef text :
+       {"gemm m=2147483647 n=2147483647 k=1 dtype=bf16",
+        "gemm m=2147483647 n=1 k=1 dtype=bf16 batch=33554432",
+        "gemm m=1 n=1 k=1 dtype=fp32 batch=2147483647",
+        "gemm m=268435456 n=268435456 k=268435456 dtype=fp16 layout=TN",
+        "gemm m=2147483647 n=0 k=0 dtype=bf16 batch=2147483647",
+        "gemm m=0 n=2147483647 k=0 dtype=fp32 compute=tf32",
+        "gemm m=5 n=5 k=0 dtype=bf16 batch=2147483647"}) {
+    CAPTURE(text);
+    auto problem = gemm().parseProblem(text);
+    if (!problem) {
+      CHECK(summarize(problem.takeError())
+                .message.find("exceeds the address space") !=
+            std::string::npos);
+      continue;
+    }
+    for (ModelKind model : {ModelKind::Main, ModelKind::Classic}) {
+      auto space = exploreSpace(gemm(), *problem, h200(), model, true);
+      REQUIRE(bool(space));
+      for (const Candidate &candidate : space->ranked) {
+        CHECK(std::isfinite(candidate.estimate.totalNs));
+        CHECK(candidate.estimate.totalNs > 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("a rate of zero takes the template out, never the estimate") {
+  DeviceModel device = h200();
+  auto json = llvm::cantFail(parseJson(
+      R"({"mmaSyncBf16FlopsPerClock": 0, "simdFp16FlopsPerClock": 0})", "x"));
+  REQUIRE(!applyJson(device, json, "x", ValueSource::Override));
+  auto space =
+      exploreSpace(gemm(), parse("gemm m=64 n=64 k=64 dtype=bf16"), device);
+  REQUIRE(bool(space));
+  for (const Candidate &candidate : space->ranked) {
+    CHECK(candidate.tmpl->name() != "mma");
+    CHECK(std::isfinite(candidate.estimate.totalNs));
+  }
+}
+
 TEST_CASE("bind places operands, scalars, splits and the grid") {
   Problem problem =
       parse("gemm m=100 n=200 k=4096 dtype=bf16 layout=NT alpha=2 beta=3");
@@ -251,6 +342,19 @@ TEST_CASE("the translation unit is the golden one") {
   golden << file.rdbuf();
   CHECK(plan.kernels[0].source == golden.str());
   CHECK(plan.kernels[0].arch == "sm_90");
+}
+
+TEST_CASE("only a kernel that needs it gets an architecture's own variant") {
+  auto archOf = [&](bool archSpecific, llvm::StringRef device) {
+    GemmEntry entry{"gemm/MmaGemm.cuh", "MmaGemmConfig", "mmaGemm"};
+    entry.archSpecific = archSpecific;
+    return makeGemmUnit(entry, "x", {}, "{}", 128, 0, 1,
+                        llvm::cantFail(findDevice(device)))
+        .arch;
+  };
+  CHECK(archOf(false, "h200-sxm") == "sm_90");
+  CHECK(archOf(true, "h200-sxm") == "sm_90a");
+  CHECK(archOf(true, "a100-sxm4-80gb") == "sm_80");
 }
 
 TEST_CASE("every case of the suites is planned") {
