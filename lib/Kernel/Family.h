@@ -83,7 +83,8 @@ public:
     return templateList;
   }
   const Template *findTemplate(llvm::StringRef name) const;
-  /// Before the family is registered; later templates lose ties to earlier.
+  /// For the family's own constructor; afterwards Registry::addTemplate, which
+  /// checks the name. Later templates lose ties to earlier.
   void addTemplate(std::unique_ptr<Template> added);
 
   /// Parses "mma.bm128.bn128" into the template and the config.

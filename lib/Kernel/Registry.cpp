@@ -16,6 +16,21 @@ llvm::Error Registry::add(std::unique_ptr<KernelFamily> family) {
   return llvm::Error::success();
 }
 
+llvm::Error Registry::addTemplate(llvm::StringRef name,
+                                  std::unique_ptr<Template> added) {
+  for (const auto &family : familyList) {
+    if (family->name() != name)
+      continue;
+    if (family->findTemplate(added->name()))
+      return makeError(ErrorCode::InvalidArgument,
+                       "{} has a template called '{}' already", name,
+                       added->name());
+    family->addTemplate(std::move(added));
+    return llvm::Error::success();
+  }
+  return get(name).takeError();
+}
+
 const KernelFamily *Registry::find(llvm::StringRef name) const {
   for (const auto &family : familyList)
     if (family->name() == name)

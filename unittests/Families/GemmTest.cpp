@@ -1,46 +1,24 @@
-#include "Families/Families.h"
 #include "Families/Gemm/GemmProblem.h"
 #include "Families/Gemm/GemmTemplate.h"
+#include "Families/GemmTesting.h"
 
-#include "Device/Catalog.h"
-#include "Kernel/Space.h"
-#include "Support/Error.h"
-#include "Support/Json.h"
+#include "Support/Hash.h"
+#include "gemm/MmaGemmConfig.h"
+#include "gemm/NaiveGemmConfig.h"
+#include "gemm/SimtGemmConfig.h"
 
 #include <doctest/doctest.h>
 
-#include <llvm/ADT/STLExtras.h>
-
-#include <chrono>
-#include <cmath>
 #include <fstream>
-#include <random>
-#include <set>
 #include <sstream>
 
 using namespace kiln;
-
-static const KernelFamily &gemm() {
-  static const Registry registry = makeBuiltinRegistry();
-  return *registry.find("gemm");
-}
-
-static Problem parse(llvm::StringRef text) {
-  auto problem = gemm().parseProblem(text);
-  if (!problem)
-    FAIL(summarize(problem.takeError()).message);
-  return *problem;
-}
+using namespace kiln::testing;
 
 static std::string failure(llvm::StringRef text) {
   auto problem = gemm().parseProblem(text);
   REQUIRE(!problem);
   return summarize(problem.takeError()).message;
-}
-
-static const DeviceModel &h200() {
-  static const DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
-  return device;
 }
 
 TEST_CASE("equal problems have equal text") {
@@ -92,23 +70,6 @@ TEST_CASE("alignment classes follow leading dimensions and the promise") {
         std::tuple(2, 2, 4));
 }
 
-TEST_CASE("every combination of types, layouts and alignments is served") {
-  for (llvm::StringRef types : {"bf16", "bf16 out=fp32", "fp16",
-                                "fp16 out=fp32", "fp32", "fp32 compute=tf32"})
-    for (llvm::StringRef layout : {"NN", "NT", "TN", "TT"})
-      for (int align : {2, 4, 8, 16}) {
-        if (types.starts_with("fp32") && align < 4)
-          continue;
-        std::string text =
-            fmt::format("gemm m=17 n=19 k=23 dtype={} layout={} align={}",
-                        types, layout, align);
-        CAPTURE(text);
-        auto space = exploreSpace(gemm(), parse(text), h200());
-        CHECK(bool(space));
-        llvm::consumeError(space.takeError());
-      }
-}
-
 TEST_CASE("signatures and chains survive their records") {
   auto problem = parse("gemm m=1 n=2 k=3 dtype=fp16 out=fp32 layout=TN "
                        "pointwise=bias,gelu_tanh,residual beta=0.5");
@@ -117,158 +78,6 @@ TEST_CASE("signatures and chains survive their records") {
   CHECK(signature.pointwise.size() == 3);
   CHECK(signature.readsC);
   CHECK(decodeChain(encodeChain(signature.pointwise)) == signature.pointwise);
-}
-
-TEST_CASE("every config of the space is valid, distinct and parses back") {
-  for (llvm::StringRef text :
-       {"gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT",
-        "gemm m=1 n=4096 k=14336 dtype=fp16 layout=NT",
-        "gemm m=100 n=200 k=300 dtype=fp32 layout=TN",
-        "gemm m=33 n=77 k=131 dtype=fp32 compute=tf32 layout=TT",
-        "gemm m=3 n=5 k=0 dtype=bf16"}) {
-    CAPTURE(text);
-    Problem problem = parse(text);
-    auto space = exploreSpace(gemm(), problem, h200(), ModelKind::Main, true);
-    REQUIRE(bool(space));
-    std::set<std::string> seen;
-    for (const Candidate &candidate : space->ranked) {
-      std::string config = candidate.config.text();
-      CHECK(seen.insert(config).second);
-      auto parsed = gemm().parseConfig(config);
-      REQUIRE(bool(parsed));
-      CHECK(parsed->config == candidate.config);
-      CHECK(candidate.estimate.totalNs > 0);
-      CHECK(std::isfinite(candidate.estimate.totalNs));
-      Plan plan = candidate.tmpl->plan(problem, candidate.config, h200());
-      CHECK(plan.workspace.zeroedBytes <= WorkspaceLayout::kZeroedRegionBytes);
-      CHECK(plan.sharedBytes[0] <= h200().sharedBytesPerBlock);
-    }
-    CHECK(space->ranked.size() > 1);
-  }
-}
-
-TEST_CASE("every template is offered where its types allow it") {
-  auto templates = [](llvm::StringRef text, llvm::StringRef device) {
-    std::set<std::string> names;
-    DeviceModel model = llvm::cantFail(findDevice(device));
-    auto space = exploreSpace(gemm(), parse(text), model);
-    REQUIRE(bool(space));
-    for (const Candidate &candidate : space->ranked)
-      names.insert(candidate.tmpl->name().str());
-    return names;
-  };
-  using Names = std::set<std::string>;
-  llvm::StringRef bf16 = "gemm m=512 n=512 k=512 dtype=bf16";
-  CHECK(templates(bf16, "h200-sxm") == Names{"mma", "naive", "simt"});
-  CHECK(templates(bf16, "t4") == Names{"naive", "simt"});
-  llvm::StringRef fp32 = "gemm m=512 n=512 k=512 dtype=fp32";
-  CHECK(templates(fp32, "h200-sxm") == Names{"naive", "simt"});
-  CHECK(templates("gemm m=512 n=512 k=512 dtype=fp32 compute=tf32",
-                  "h200-sxm") == Names{"mma", "naive"});
-}
-
-TEST_CASE("prune names the limit that a typed config breaks") {
-  Problem problem = parse("gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT");
-  auto reason = [&](llvm::StringRef config) {
-    auto named = gemm().parseConfig(config);
-    REQUIRE(bool(named));
-    auto rejection = named->tmpl->prune(problem, named->config, h200());
-    return rejection ? rejection->text() : "none";
-  };
-  CHECK(reason("mma.bm128.bn128.bk32.st3.wm2.wn2.mb1") == "none");
-  CHECK(reason("mma.bm256.bn256.bk32.st3.wm2.wn4.mb1") ==
-        "registers: 256 accumulators, limit 128 accumulators");
-  CHECK(reason("mma.bm128.bn256.bk64.st8.wm2.wn4.mb1") ==
-        "shared-memory: 393216 B, limit 232448 B");
-  CHECK(reason("mma.bm128.bn128.bk24.st3.wm2.wn2.mb1") == "instruction-shape");
-}
-
-TEST_CASE("prune stands any config that parses, on any problem") {
-  // Knobs at and between their bounds, in combinations no author thought of.
-  std::vector<Problem> problems;
-  for (llvm::StringRef text :
-       {"gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT",
-        "gemm m=268435456 n=268435456 k=268435456 dtype=bf16",
-        "gemm m=2147483647 n=1 k=33554432 dtype=fp32 compute=tf32",
-        "gemm m=1 n=1 k=0 dtype=fp32 batch=2147483647",
-        "gemm m=0 n=0 k=2147483647 dtype=fp16 layout=TT align=2"})
-    problems.push_back(parse(text));
-  std::mt19937 random(7);
-  const int64_t values[] = {0, 1, 2, 3, 4, 8, 16, 31, 32, 64, 128, 256, 1024};
-  size_t kept = 0;
-  for (int i = 0; i < 20000; ++i) {
-    const Template &tmpl = *gemm().templates()[random() % 3];
-    Record config(tmpl.configSchema());
-    for (auto [f, field] : llvm::enumerate(tmpl.configSchema().fields()))
-      config.set(static_cast<int>(f),
-                 std::clamp(values[random() % std::size(values)], field.minimum,
-                            field.maximum));
-    const Problem &problem = problems[random() % problems.size()];
-    if (tmpl.prune(problem, config, h200()))
-      continue;
-    ++kept;
-    CAPTURE(config.text());
-    CHECK(std::isfinite(tmpl.estimate(problem, config, h200()).totalNs));
-    Plan plan = tmpl.plan(problem, config, h200());
-    CHECK(plan.workspace.bytes <=
-          kMaxWorkspaceBytes + WorkspaceLayout::kZeroedRegionBytes);
-  }
-  CHECK(kept > 0);
-}
-
-TEST_CASE("a knob beyond its bounds does not parse") {
-  for (llvm::StringRef text : {"mma.bm0.bn128.bk32.st3.wm2.wn2.mb1",
-                               "mma.bm128.bn128.bk32.st3.wm2.wn0.mb1",
-                               "mma.bm128.bn128.bk32.st3.wm8192.wn8192.mb1",
-                               "simt.bm128.bn128.bk8.tm0.tn8.mb2",
-                               "naive.bt4294967296", "naive.bt-32"}) {
-    CAPTURE(text);
-    auto named = gemm().parseConfig(text);
-    CHECK(!named);
-    CHECK(summarize(named.takeError()).code == ErrorCode::InvalidArgument);
-  }
-}
-
-TEST_CASE("absurd problems have a finite space") {
-  for (llvm::StringRef text :
-       {"gemm m=2147483647 n=2147483647 k=1 dtype=bf16",
-        "gemm m=2147483647 n=1 k=1 dtype=bf16 batch=33554432",
-        "gemm m=1 n=1 k=1 dtype=fp32 batch=2147483647",
-        "gemm m=268435456 n=268435456 k=268435456 dtype=fp16 layout=TN",
-        "gemm m=2147483647 n=0 k=0 dtype=bf16 batch=2147483647",
-        "gemm m=0 n=2147483647 k=0 dtype=fp32 compute=tf32",
-        "gemm m=5 n=5 k=0 dtype=bf16 batch=2147483647"}) {
-    CAPTURE(text);
-    auto problem = gemm().parseProblem(text);
-    if (!problem) {
-      CHECK(summarize(problem.takeError())
-                .message.find("exceeds the address space") !=
-            std::string::npos);
-      continue;
-    }
-    for (ModelKind model : {ModelKind::Main, ModelKind::Classic}) {
-      auto space = exploreSpace(gemm(), *problem, h200(), model, true);
-      REQUIRE(bool(space));
-      for (const Candidate &candidate : space->ranked) {
-        CHECK(std::isfinite(candidate.estimate.totalNs));
-        CHECK(candidate.estimate.totalNs > 0);
-      }
-    }
-  }
-}
-
-TEST_CASE("a rate of zero takes the template out, never the estimate") {
-  DeviceModel device = h200();
-  auto json = llvm::cantFail(parseJson(
-      R"({"mmaSyncBf16FlopsPerClock": 0, "simdFp16FlopsPerClock": 0})", "x"));
-  REQUIRE(!applyJson(device, json, "x", ValueSource::Override));
-  auto space =
-      exploreSpace(gemm(), parse("gemm m=64 n=64 k=64 dtype=bf16"), device);
-  REQUIRE(bool(space));
-  for (const Candidate &candidate : space->ranked) {
-    CHECK(candidate.tmpl->name() != "mma");
-    CHECK(std::isfinite(candidate.estimate.totalNs));
-  }
 }
 
 TEST_CASE("bind places operands, scalars, splits and the grid") {
@@ -357,22 +166,55 @@ TEST_CASE("only a kernel that needs it gets an architecture's own variant") {
   CHECK(archOf(true, "a100-sxm4-80gb") == "sm_80");
 }
 
-TEST_CASE("every case of the suites is planned") {
-  for (llvm::StringRef suite : {"gemm_llm_bf16", "gemm_shapes"}) {
-    auto json = llvm::cantFail(readJsonFile(
-        (llvm::Twine(KILN_SOURCE_DIR "/benchmarks/suites/") + suite + ".json")
-            .str()));
-    for (const llvm::json::Value &value :
-         *json.getAsObject()->getArray("cases")) {
-      auto record = Record::fromJson(gemm().problemSchema(),
-                                     *value.getAsObject(), {"name", "family"});
-      REQUIRE(bool(record));
-      auto problem = gemm().canonicalise(std::move(*record));
-      REQUIRE(bool(problem));
-      CAPTURE(problem->text());
-      auto space = exploreSpace(gemm(), *problem, h200());
-      REQUIRE(bool(space));
-      CHECK(space->ranked.front().tmpl->name() != "naive");
-    }
-  }
+// Caches, records and decisions on every disk are found by these texts: one
+// that changes orphans them all.
+TEST_CASE("the texts that keys are made of are pinned") {
+  Problem plain = parse("gemm m=1 n=4096 k=512 dtype=bf16 layout=NT");
+  CHECK(gemm().fixedText(plain) ==
+        "gemm m=0 n=4096 k=512 dtype=bf16 layout=NT | "
+        "gemm in=bf16 out=bf16 layout=NT");
+  Problem full = parse(
+      "gemm m=7 n=40 k=24 dtype=fp16 out=fp32 layout=TT batch=3 "
+      "pointwise=bias,gelu_erf,residual alpha=0.5 beta=-2 lda=9 ldb=25 ldc=41 "
+      "ldd=44 ldr=42 align=4");
+  CHECK(full.text() ==
+        "gemm m=7 n=40 k=24 dtype=fp16 out=fp32 layout=TT batch=3 "
+        "pointwise=bias,gelu_erf,residual alpha=0.5 beta=-2 lda=9 ldb=25 "
+        "ldc=41 ldd=44 ldr=42 align=4");
+  CHECK(gemm().fixedText(full) ==
+        "gemm m=0 n=40 k=24 dtype=fp16 out=fp32 layout=TT batch=3 "
+        "pointwise=bias,gelu_erf,residual lda=9 ldb=25 ldc=41 ldd=44 ldr=42 "
+        "align=4 | gemm in=fp16 out=fp32 layout=TT "
+        "pointwise=bias,gelu_erf,residual readsc=1 aligna=2 alignb=2 alignd=4");
+  // m and the scalars are no part of a record's key.
+  CHECK(gemm().fixedText(parse("gemm m=9 n=4096 k=512 dtype=bf16 layout=NT "
+                               "alpha=3")) == gemm().fixedText(plain));
+  CHECK(plain.extents.hash().hex() ==
+        strongHash("gemm m=1 n=4096 k=512 dtype=bf16 layout=NT").hex());
+}
+
+TEST_CASE("the texts of configs are pinned") {
+  auto text = [](const auto &config, const RecordSchema &schema) {
+    return toRecord(config, schema).text();
+  };
+  const RecordSchema &mma = gemm().findTemplate("mma")->configSchema();
+  CHECK(text(MmaGemmConfig{}, mma) == "mma.bm128.bn128.bk32.st4.wm2.wn2.mb1");
+  CHECK(text(MmaGemmConfig{.splits = 1, .splitK = 4, .rasterGroup = 16}, mma) ==
+        "mma.bm128.bn128.bk32.st4.wm2.wn2.mb1.sp1.sk4.rg16");
+  CHECK(text(SimtGemmConfig{}, gemm().findTemplate("simt")->configSchema()) ==
+        "simt.bm128.bn128.bk8.tm8.tn8.mb2");
+  CHECK(text(NaiveGemmConfig{}, gemm().findTemplate("naive")->configSchema()) ==
+        "naive.bt256");
+}
+
+TEST_CASE("a user's template enters through the registry") {
+  Registry registry = makeBuiltinRegistry();
+  auto message = [](llvm::Error error) {
+    return summarize(std::move(error)).message;
+  };
+  CHECK(message(registry.addTemplate("gemm", makeSimtGemmTemplate())) ==
+        "gemm has a template called 'simt' already");
+  CHECK(message(registry.addTemplate("conv", makeSimtGemmTemplate()))
+            .find("no kernel family is called 'conv'") == 0);
+  CHECK(bool(registry.parseProblem("\tgemm\tm=1 n=1 k=1 dtype=fp32")));
 }

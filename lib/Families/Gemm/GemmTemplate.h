@@ -97,6 +97,9 @@ public:
     Config config = fromRecord<Config>(record);
     GemmProblem gemm = readGemmProblem(problem.extents.values().data());
     GemmSignature signature = readGemmSignature(problem.signature);
+    if (config.threads() > device.maxThreadsPerBlock)
+      return Rejection{PruneReason::Threads, double(config.threads()),
+                       double(device.maxThreadsPerBlock)};
     if (auto rejection = checkLimits(gemm, signature, config, device))
       return rejection;
     return checkLaunch(gemm, signature, config, device);
@@ -168,9 +171,6 @@ template <class Config>
 std::optional<Rejection> GemmTemplate<Config>::checkLaunch(
     const GemmProblem &problem, const GemmSignature &signature,
     const Config &config, const DeviceModel &device) {
-  if (config.threads() > device.maxThreadsPerBlock)
-    return Rejection{PruneReason::Threads, double(config.threads()),
-                     double(device.maxThreadsPerBlock)};
   // Before anything larger is computed from the config: what isValid lets pass
   // has sizes that fit into ints.
   if (!config.isValid(signature))
