@@ -1,0 +1,184 @@
+//===- ArtifactStore.h - from a translation unit to its artifact ----------===//
+//
+// One door to compiled kernels: own memory, then the cache on disk, then NVRTC,
+// each key compiled at most once at a time in a process. NVRTC is loaded when
+// something must be compiled and not before. What was compiled is published to
+// the cache and served from memory; nothing is read back.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Cache/Store.h"
+#include "Compile/Artifact.h"
+#include "Compile/CompilePool.h"
+#include "Compile/Compiler.h"
+#include "Compile/TranslationUnit.h"
+#include "Kernel/Plan.h"
+#include "Support/Error.h"
+
+#include <llvm/ADT/ArrayRef.h>
+#include <llvm/ADT/StringRef.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+/// A compiled kernel as it is handed around: immutable and shared.
+using ArtifactPtr = std::shared_ptr<const Artifact>;
+
+/// The text that keys \p unit's artifact in the cache: source, digest of its
+/// headers, architecture, semantic options. No path, time, state of the
+/// process, driver or compiler is in it.
+std::string artifactKey(const TranslationUnit &unit);
+
+/// Identifies the kernels of \p plan in records and decisions: the digest of
+/// the one artifact key, or of all of them, in hexadecimal. A measurement that
+/// carries another digest was made with another kernel. About 10 us.
+std::string kernelDigest(const Plan &plan);
+
+/// Where an artifact came from.
+enum class ArtifactOrigin { None, Memory, Disk, Compiled };
+llvm::StringRef nameOf(ArtifactOrigin origin);
+
+/// What became of one request: an artifact, or an error. A plain value.
+struct ArtifactOutcome {
+  ArtifactPtr artifact; ///< null on an error
+  ArtifactOrigin origin = ArtifactOrigin::None;
+  double compileMs = 0; ///< 0 unless it was compiled for this request
+  ErrorSummary error;
+  std::string compileLog; ///< of a compilation that failed
+
+  explicit operator bool() const { return artifact != nullptr; }
+};
+
+/// Turns a failed outcome of \p unit into an error, a CompileError with log and
+/// text where the compiler refused it.
+llvm::Error makeArtifactError(const ArtifactOutcome &outcome,
+                              const TranslationUnit &unit);
+
+/// Priorities of requests; lower runs first. Requests made ahead of their use
+/// count up from kAhead in the order in which they will be needed.
+namespace compile_priority {
+inline constexpr int64_t kNow = -1'000'000;
+inline constexpr int64_t kAhead = 0;
+inline constexpr int64_t kBackground = 1'000'000;
+} // namespace compile_priority
+
+struct ArtifactStoreOptions {
+  NvrtcSearch nvrtc;
+  CompilePoolOptions pool;
+  /// Strict: what is in neither memory nor cache is an error.
+  bool allowCompile = true;
+  /// Passes over cached artifacts of another NVRTC than the one at hand, which
+  /// a look-up then has to load to know its identity.
+  bool exactToolchain = false;
+  /// Artifacts kept in memory beyond their users, oldest out first.
+  uint64_t maxMemoryBytes = 256u << 20;
+};
+
+struct ArtifactStatistics {
+  uint64_t memoryHits = 0;
+  uint64_t diskHits = 0;
+  uint64_t compiled = 0;
+  uint64_t failed = 0; ///< compilations that failed, rejected artifacts too
+  double compileMs = 0;
+};
+
+/// One requested artifact. Movable; dropping it while nobody else waits for the
+/// same artifact takes back a compilation that has not started.
+class PendingArtifact {
+public:
+  PendingArtifact() = default;
+  PendingArtifact(PendingArtifact &&other) noexcept = default;
+  PendingArtifact &operator=(PendingArtifact &&other) noexcept;
+  ~PendingArtifact();
+
+  bool isReady() const;
+  /// Waits for the outcome; may take as long as a compilation. A compilation
+  /// that hangs ends with CompileFailed at the pool's limit.
+  const ArtifactOutcome &wait() const;
+
+private:
+  friend class ArtifactStore;
+  struct Shared;
+  struct Flight;
+  void release();
+  std::shared_ptr<Shared> shared;
+  std::shared_ptr<Flight> flight;
+};
+
+/// Thread-safe. The cache store must outlive it; so must it itself outlive its
+/// pending artifacts' waits.
+///
+/// A cached entry is checked before it is believed: it must parse, name the
+/// unit's architecture and entry, and be an ELF file for that architecture.
+/// Else it is a miss, and the fresh artifact replaces it. An artifact whose
+/// compiler reported that it serialised the kernel (see
+/// Artifact::hasSerialisationAdvisory) is kept in the cache and always answered
+/// with CompileFailed. Spills are reported on the artifact and not refused. A
+/// unit that the compiler refused is not tried again in this process.
+class ArtifactStore {
+public:
+  explicit ArtifactStore(cache::Store &cache,
+                         ArtifactStoreOptions options = {});
+  /// As CompilePool's: what has not started is cancelled.
+  ~ArtifactStore();
+  ArtifactStore(const ArtifactStore &) = delete;
+  ArtifactStore &operator=(const ArtifactStore &) = delete;
+
+  /// The artifact if memory or cache has it. Never compiles and, without
+  /// exactToolchain, never loads NVRTC. Cost: some 10 us, or reading a file.
+  std::optional<ArtifactPtr> lookup(const TranslationUnit &unit);
+
+  /// The artifact; compiles it before everything that is queued, or waits for
+  /// who compiles it already. Errors: Missing with the key where compilation is
+  /// off; those of Compiler::compile; Cancelled when the store goes.
+  llvm::Expected<ArtifactPtr> get(const TranslationUnit &unit);
+
+  /// As get(), past memory and cache: for an artifact that the driver refused.
+  llvm::Expected<ArtifactPtr> recompile(const TranslationUnit &unit);
+
+  /// Starts to get the artifact; memory and cache are asked at once. A unit
+  /// that is queued already takes the more urgent of both priorities.
+  PendingArtifact request(const TranslationUnit &unit,
+                          int64_t priority = compile_priority::kAhead);
+
+  /// How far compileAll() is. `done` counts distinct keys, also failed ones.
+  struct Progress {
+    size_t done = 0, total = 0;
+    /// What just ended, and its unit; null in the first call.
+    const ArtifactOutcome *outcome = nullptr;
+    const TranslationUnit *unit = nullptr;
+  };
+  using ProgressCallback = std::function<void(const Progress &)>;
+
+  /// Gets all \p units in parallel, in their order; equal keys once. Answers
+  /// one outcome for each unit; no failure stops the others. \p progress is
+  /// called from the calling thread, first with done 0. When \p cancel becomes
+  /// true, what has not started ends as Cancelled; running compilations are
+  /// waited for.
+  std::vector<ArtifactOutcome>
+  compileAll(llvm::ArrayRef<TranslationUnit> units,
+             const ProgressCallback &progress = nullptr,
+             const std::atomic<bool> *cancel = nullptr);
+
+  bool allowsCompile() const;
+  ArtifactStatistics statistics() const;
+  /// Whether something had to be compiled, or an identity known.
+  bool isCompilerLoaded() const;
+  /// How many compilations run at once.
+  unsigned width() const;
+
+private:
+  using Flight = PendingArtifact::Flight;
+  using Shared = PendingArtifact::Shared;
+  std::shared_ptr<Shared> shared;
+};
+
+} // namespace kiln

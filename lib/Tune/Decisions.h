@@ -1,0 +1,69 @@
+//===- Decisions.h - the estimator's choices, stored without trials -------===//
+//
+// What warm-up leaves for the GPU box: the ranked configs of a problem whose
+// artifacts were compiled. Keyed by the product, not by the class of the
+// device, because it is written where there is no device.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Cache/Store.h"
+#include "Kernel/Space.h"
+
+#include <llvm/ADT/StringRef.h>
+#include <llvm/Support/Error.h>
+#include <llvm/Support/JSON.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+/// One choice of the estimator.
+struct DecidedConfig {
+  std::string config;
+  double predictedNs = 0;
+  std::string bound;
+  std::string kernel; ///< kernelDigest() of its plan
+
+  friend bool operator==(const DecidedConfig &,
+                         const DecidedConfig &) = default;
+};
+
+/// A problem's choices, best first.
+struct Decision {
+  std::vector<DecidedConfig> configs;
+
+  /// Damaged configs are skipped. Error (InvalidArgument): no decision at all.
+  static llvm::Expected<Decision> parse(llvm::StringRef json);
+  llvm::json::Object toJson() const;
+  friend bool operator==(const Decision &, const Decision &) = default;
+};
+
+/// The text that keys a decision: the whole problem with its dynamic extent,
+/// the device's name and architecture, and the model that chose.
+std::string decisionKey(const Problem &problem, const DeviceModel &device,
+                        ModelKind model);
+
+/// Decisions in the cache. Thread-safe; holds no state. The cache store must
+/// outlive it.
+class DecisionStore {
+public:
+  explicit DecisionStore(cache::Store &cache) : cache(&cache) {}
+
+  /// The decision, or nullopt. Whether the configs and kernels are still
+  /// today's is for the caller to see. Cost: reads and parses a small file.
+  std::optional<Decision> find(const Problem &problem,
+                               const DeviceModel &device,
+                               ModelKind model = ModelKind::Main) const;
+
+  /// Replaces the decision, unless an equal one is there.
+  cache::PublishResult store(const Problem &problem, const DeviceModel &device,
+                             ModelKind model, const Decision &decision);
+
+private:
+  cache::Store *cache;
+};
+
+} // namespace kiln

@@ -1,0 +1,45 @@
+//===- DeviceAssembly.cpp - the device model to plan for ------------------===//
+#include "Tune/DeviceAssembly.h"
+
+#include "Device/Catalog.h"
+#include "Device/DeviceProbe.h"
+#include "Driver/DeviceQuery.h"
+#include "Support/Error.h"
+
+namespace kiln {
+
+llvm::Expected<AssembledDevice>
+assembleDevice(const Driver *driver, const Environment &environment,
+               const DeviceSelection &selection) {
+  AssembledDevice assembled;
+  if (!selection.catalogName.empty()) {
+    auto model = findDevice(selection.catalogName, selection.overridePath);
+    if (!model)
+      return model.takeError();
+    assembled.model = std::move(*model);
+    return assembled;
+  }
+  if (!driver)
+    return makeError(ErrorCode::DriverMissing,
+                     "no device: there is no driver, and no known GPU such as "
+                     "{} is named",
+                     catalogNames().front());
+  auto query = queryDevice(*driver, environment, selection.ordinal);
+  if (!query)
+    return query.takeError();
+  DeviceOverrides overrides;
+  overrides.overridePath = selection.overridePath;
+  if (!selection.calibrationDir.empty() && query->attributes.uuid)
+    overrides.calibrationPath =
+        selection.calibrationDir + "/" + *query->attributes.uuid + ".json";
+  assembled.live = true;
+  assembled.notes = std::move(query->notes);
+  auto model =
+      assembleDeviceModel(query->attributes, overrides, assembled.notes);
+  if (!model)
+    return model.takeError();
+  assembled.model = std::move(*model);
+  return assembled;
+}
+
+} // namespace kiln

@@ -1,0 +1,66 @@
+//===- Warmup.h - compile what a model needs, without a GPU ---------------===//
+//
+// Plans every problem for a device that need not be here, takes the estimator's
+// first choices, compiles their distinct kernels in parallel and stores the
+// decisions. Stop it at any time: what was compiled is in the cache.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Kernel/Registry.h"
+#include "Kernel/Space.h"
+#include "Tune/ArtifactStore.h"
+#include "Tune/Decisions.h"
+
+#include <llvm/ADT/ArrayRef.h>
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+struct WarmupOptions {
+  unsigned top = 1; ///< configs a problem
+  ModelKind model = ModelKind::Main;
+  /// Also compile the generic kernel of each signature, what a machine falls
+  /// back to.
+  bool withGeneric = false;
+  const std::atomic<bool> *cancel = nullptr;
+  /// Called from the calling thread; kernels, not problems, are counted.
+  ArtifactStore::ProgressCallback progress;
+};
+
+/// One chosen config of one problem.
+struct WarmupRow {
+  size_t problem = 0; ///< index into the problems
+  /// Empty: the problem could not be planned, or without an error, there is
+  /// nothing to compute.
+  std::string config;
+  double predictedNs = 0;
+  std::string bound;
+  size_t kernels = 0;   ///< of its plan
+  double compileMs = 0; ///< of those of its kernels that were compiled now
+  bool cached = false;  ///< none had to be compiled for this row
+  ErrorSummary error;   ///< Success if all its kernels are there
+};
+
+struct WarmupResult {
+  /// By problem, then by rank.
+  std::vector<WarmupRow> rows;
+  size_t distinctKernels = 0;
+  size_t compiled = 0, fromCache = 0, failedKernels = 0;
+  size_t failedProblems = 0; ///< without any usable config
+  size_t decisionsStored = 0;
+  std::vector<std::string> notes; ///< e.g. why decisions were not kept
+};
+
+/// Warms the cache up for \p problems on \p device. A problem that fails has a
+/// row that says so and stops nothing. A decision holds only configs whose
+/// kernels compiled. Thread-safe as its arguments are. May take minutes.
+WarmupResult warmup(llvm::ArrayRef<Registry::NamedProblem> problems,
+                    const DeviceModel &device, ArtifactStore &artifacts,
+                    DecisionStore &decisions, const WarmupOptions &options);
+
+} // namespace kiln
