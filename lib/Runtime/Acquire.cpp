@@ -184,9 +184,9 @@ Engine::Acquisition::Attempt Engine::Acquisition::load(Choice &choice,
     getArtifacts(choice.plan);
   Clock::time_point start = Clock::now();
   std::string config = choice.plan.configText();
-  auto loaded = obtainPlan(*services.artifacts, *engine.loader,
-                           std::move(choice.plan),
-                           static_cast<int32_t>(context.model.smCount));
+  auto loaded =
+      obtainPlan(*services.artifacts, *engine.loader, std::move(choice.plan),
+                 static_cast<int32_t>(context.model.smCount));
   if (!loaded)
     return fail(loaded.takeError());
   engine.loadNs.fetch_add(nsSince(start), std::memory_order_relaxed);
@@ -383,11 +383,10 @@ Engine::Acquisition::Attempt Engine::Acquisition::fromEstimate() {
 llvm::Error Engine::Acquisition::finalError() const {
   std::string text = request.common.text();
   if (mode == KILN_MODE_STRICT)
-    return makeError(ErrorCode::Missing,
-                     "strict mode has no kernel for {}; the missing key is: {}",
-                     text,
-                     engine.keyOf(request.family, request.common,
-                                  context.deviceClass));
+    return makeError(
+        ErrorCode::Missing,
+        "strict mode has no kernel for {}; the missing key is: {}", text,
+        engine.keyOf(request.family, request.common, context.deviceClass));
   if (firstError.code != ErrorCode::Success)
     return addContext(errorOf(firstError), text);
   return makeError(ErrorCode::NoCandidate, "{}: no config runs on {}", text,

@@ -41,9 +41,9 @@ Workspace ArenaPool::find(const ArenaKey &key, uint64_t bytes) const noexcept {
   return {arena->address, arena->bytes, /*zeroed=*/true};
 }
 
-llvm::Expected<ArenaPool::Block>
-ArenaPool::allocate(const Driver &driver, const ArenaKey &key,
-                    uint64_t bytes) const {
+llvm::Expected<ArenaPool::Block> ArenaPool::allocate(const Driver &driver,
+                                                     const ArenaKey &key,
+                                                     uint64_t bytes) const {
   Block block;
   block.contextId = key.contextId;
   block.stream = key.stream;
@@ -56,9 +56,8 @@ ArenaPool::allocate(const Driver &driver, const ArenaKey &key,
     return block;
   }
   constexpr size_t kAlignment = 256;
-  block.foreign =
-      allocator->allocate(allocator->user, bytes, kAlignment,
-                          static_cast<kiln_stream>(key.stream));
+  block.foreign = allocator->allocate(allocator->user, bytes, kAlignment,
+                                      static_cast<kiln_stream>(key.stream));
   if (!block.foreign)
     return makeError(ErrorCode::DeviceOutOfMemory,
                      "arena: the allocator has no {} bytes", bytes);
@@ -92,9 +91,9 @@ llvm::Error ArenaPool::ensure(const Driver &driver, const ArenaKey &key,
   auto block = allocate(driver, key, size);
   if (!block)
     return block.takeError();
-  DeviceAddress address =
-      block->foreign ? reinterpret_cast<uintptr_t>(block->foreign)
-                     : block->memory.address();
+  DeviceAddress address = block->foreign
+                              ? reinterpret_cast<uintptr_t>(block->foreign)
+                              : block->memory.address();
   llvm::Error cleared = clear(driver, *block, address);
   auto arena = std::make_unique<Arena>();
   arena->hash = key.hash();
@@ -138,9 +137,8 @@ void ArenaPool::forget(uint64_t contextId) {
       totalBytes.fetch_sub(block.bytes, std::memory_order_relaxed);
       block.memory.leak();
     }
-  std::erase_if(blocks, [&](const Block &block) {
-    return block.contextId == contextId;
-  });
+  std::erase_if(
+      blocks, [&](const Block &block) { return block.contextId == contextId; });
 }
 
 } // namespace kiln

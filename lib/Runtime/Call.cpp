@@ -141,10 +141,11 @@ llvm::Error readArguments(const kiln_arguments &given, const ProblemSpec &spec,
                        "operand {} (slot {}) is null", operand.name,
                        operand.slot);
     if (address & (operand.alignment - 1)) [[unlikely]]
-      return makeError(ErrorCode::InvalidArgument,
-                       "operand {} at {:#x} is not aligned to the {} bytes that "
-                       "the problem promises",
-                       operand.name, address, operand.alignment);
+      return makeError(
+          ErrorCode::InvalidArgument,
+          "operand {} at {:#x} is not aligned to the {} bytes that "
+          "the problem promises",
+          operand.name, address, operand.alignment);
     arguments.operands[operand.index].address = address;
   }
   readScalars(given, spec, values, isGemm, arguments);

@@ -39,7 +39,6 @@ llvm::SmallVector<int64_t, 2> extentsOf(const kiln_arguments &given,
 /// InvalidArgument (null, misaligned or overlapping operands).
 llvm::Error readArguments(const kiln_arguments &given, const ProblemSpec &spec,
                           const OperandList &operands,
-                          llvm::ArrayRef<int64_t> values,
-                          Arguments &arguments);
+                          llvm::ArrayRef<int64_t> values, Arguments &arguments);
 
 } // namespace kiln

@@ -8,24 +8,24 @@
 
 using namespace kiln;
 
-static_assert(
-    KILN_SUCCESS == int(ErrorCode::Success) &&
-    KILN_INVALID_ARGUMENT == int(ErrorCode::InvalidArgument) &&
-    KILN_UNSUPPORTED == int(ErrorCode::Unsupported) &&
-    KILN_NOT_PREPARED == int(ErrorCode::NotPrepared) &&
-    KILN_MISSING == int(ErrorCode::Missing) &&
-    KILN_IN_PROGRESS == int(ErrorCode::InProgress) &&
-    KILN_CANCELLED == int(ErrorCode::Cancelled) &&
-    KILN_DRIVER_MISSING == int(ErrorCode::DriverMissing) &&
-    KILN_DRIVER_TOO_OLD == int(ErrorCode::DriverTooOld) &&
-    KILN_COMPILER_MISSING == int(ErrorCode::CompilerMissing) &&
-    KILN_COMPILE_FAILED == int(ErrorCode::CompileFailed) &&
-    KILN_OUT_OF_MEMORY == int(ErrorCode::OutOfMemory) &&
-    KILN_DEVICE_OUT_OF_MEMORY == int(ErrorCode::DeviceOutOfMemory) &&
-    KILN_NO_CANDIDATE == int(ErrorCode::NoCandidate) &&
-    KILN_DRIVER_ERROR == int(ErrorCode::DriverError) &&
-    KILN_CONTEXT_DEAD == int(ErrorCode::ContextDead) &&
-    KILN_IO == int(ErrorCode::Io) && KILN_INTERNAL == int(ErrorCode::Internal));
+static_assert(KILN_SUCCESS == int(ErrorCode::Success) &&
+              KILN_INVALID_ARGUMENT == int(ErrorCode::InvalidArgument) &&
+              KILN_UNSUPPORTED == int(ErrorCode::Unsupported) &&
+              KILN_NOT_PREPARED == int(ErrorCode::NotPrepared) &&
+              KILN_MISSING == int(ErrorCode::Missing) &&
+              KILN_IN_PROGRESS == int(ErrorCode::InProgress) &&
+              KILN_CANCELLED == int(ErrorCode::Cancelled) &&
+              KILN_DRIVER_MISSING == int(ErrorCode::DriverMissing) &&
+              KILN_DRIVER_TOO_OLD == int(ErrorCode::DriverTooOld) &&
+              KILN_COMPILER_MISSING == int(ErrorCode::CompilerMissing) &&
+              KILN_COMPILE_FAILED == int(ErrorCode::CompileFailed) &&
+              KILN_OUT_OF_MEMORY == int(ErrorCode::OutOfMemory) &&
+              KILN_DEVICE_OUT_OF_MEMORY == int(ErrorCode::DeviceOutOfMemory) &&
+              KILN_NO_CANDIDATE == int(ErrorCode::NoCandidate) &&
+              KILN_DRIVER_ERROR == int(ErrorCode::DriverError) &&
+              KILN_CONTEXT_DEAD == int(ErrorCode::ContextDead) &&
+              KILN_IO == int(ErrorCode::Io) &&
+              KILN_INTERNAL == int(ErrorCode::Internal));
 static_assert(KILN_LOG_DEBUG == int(LogLevel::Debug) &&
               KILN_LOG_INFO == int(LogLevel::Info) &&
               KILN_LOG_WARNING == int(LogLevel::Warning) &&
@@ -89,8 +89,7 @@ static llvm::Error unbuilt(const char *name) {
 extern "C" {
 
 const char *kiln_last_error_message(void) KILN_NOEXCEPT {
-  return lastError.useFallback ? lastError.fallback
-                               : lastError.message.c_str();
+  return lastError.useFallback ? lastError.fallback : lastError.message.c_str();
 }
 
 int64_t kiln_last_driver_error(void) KILN_NOEXCEPT {

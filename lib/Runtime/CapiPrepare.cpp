@@ -22,16 +22,15 @@ kiln_status kiln_prepare(kiln_engine *engine, const kiln_problem *problems,
       *task = nullptr;
     if (!engine)
       return nullArgument("engine");
-    auto made =
-        PrepareTask::create(*engine->engine, problems, count, options);
+    auto made = PrepareTask::create(*engine->engine, problems, count, options);
     if (!made)
       return made.takeError();
     if (!task) {
       (*made)->run();
       return (*made)->result();
     }
-    auto handle = std::make_unique<kiln_task>(
-        kiln_task{*made, engine->engine.get()});
+    auto handle =
+        std::make_unique<kiln_task>(kiln_task{*made, engine->engine.get()});
     (*made)->start();
     *task = handle.release();
     return llvm::Error::success();

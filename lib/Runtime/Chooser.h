@@ -60,8 +60,8 @@ public:
                                    const Problem &problem) const;
 
   /// The whole ranking; plans are made on demand. Errors: NoCandidate.
-  llvm::Expected<std::vector<Candidate>>
-  rank(const KernelFamily &family, const Problem &problem) const;
+  llvm::Expected<std::vector<Candidate>> rank(const KernelFamily &family,
+                                              const Problem &problem) const;
 
   /// The choice of a ranked candidate; false if its workspace is too large.
   /// \p rank is its place.

@@ -37,12 +37,12 @@ llvm::Expected<CurrentContext>
 CurrentContext::enter(const Driver &driver, const StreamContext &context) {
   CurrentContext entered;
   if (context.isCurrent)
-    return std::move(entered);
+    return entered;
   auto scope = ScopedContext::push(driver, context.handle);
   if (!scope)
     return scope.takeError();
   entered.scope.emplace(std::move(*scope));
-  return std::move(entered);
+  return entered;
 }
 
 ContextState::ContextState(uint64_t id, CudaContext handle, DeviceModel model)

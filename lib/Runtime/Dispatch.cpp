@@ -40,9 +40,8 @@ void DispatchTable::publish(const DispatchKey &key, ActivePlanPtr plan) {
   entry->contextId = key.contextId;
   entry->values.assign(key.values.begin(), key.values.end());
   entry->plan = std::move(plan);
-  table.publish(std::move(entry), [&](const DispatchEntry &old) {
-    return old.matches(key);
-  });
+  table.publish(std::move(entry),
+                [&](const DispatchEntry &old) { return old.matches(key); });
 }
 
 size_t DispatchTable::planCount() const {

@@ -148,7 +148,7 @@ EngineConfig::parse(const kiln_engine_options *options) {
     return config;
   }
   if (auto error = readOptions(*options, config))
-    return std::move(error);
+    return error;
   return config;
 }
 

@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-static_assert(sizeof(kiln_operand) == 72 && sizeof(kiln_gemm_args) == 520);
+static_assert(sizeof(kiln_operand) == 72, "embedded: it never changes");
 static_assert(KILN_FP32 == int(DType::FP32) && KILN_FP16 == int(DType::FP16) &&
               KILN_BF16 == int(DType::BF16) && KILN_FP64 == int(DType::FP64) &&
               KILN_INT32 == int(DType::INT32) &&
@@ -103,11 +103,10 @@ static bool readChain(const kiln_gemm_args &args, int64_t &chain,
     return false;
   for (uint32_t i = 0; i < args.pointwise_count; ++i) {
     const kiln_pointwise &link = at(args.pointwise, i);
-    bool sizeIsGood =
-        link.struct_size == sizeof(link) ||
-        (link.struct_size > sizeof(link) &&
-         link.struct_size == args.pointwise->struct_size &&
-         isZero(&link + 1, link.struct_size - sizeof(link)));
+    bool sizeIsGood = link.struct_size == sizeof(link) ||
+                      (link.struct_size > sizeof(link) &&
+                       link.struct_size == args.pointwise->struct_size &&
+                       isZero(&link + 1, link.struct_size - sizeof(link)));
     if (!sizeIsGood || (link.op & ~0xff) ||
         (link.reserved[0] | link.reserved[1]) ||
         !isZero(link.params, sizeof(link.params)))
@@ -208,10 +207,9 @@ bool readGemmCall(const kiln_gemm_args &args, GemmAddresses addresses,
   if (residual)
     reader.read(*residual, outBytes, resolve(ldr, args.n), true,
                 operands[GemmOperand::Residual]);
-  bool scalarsMisaligned =
-      ((reinterpret_cast<uintptr_t>(args.alpha_device) |
-        reinterpret_cast<uintptr_t>(args.beta_device)) &
-       (sizeof(float) - 1)) != 0;
+  bool scalarsMisaligned = ((reinterpret_cast<uintptr_t>(args.alpha_device) |
+                             reinterpret_cast<uintptr_t>(args.beta_device)) &
+                            (sizeof(float) - 1)) != 0;
   bool brokenOutput = args.batch > 1 && args.d.batch_stride == 0;
   if (reader.wrong || scalarsMisaligned || brokenOutput ||
       (!call.isEmpty && overlaps(call.arguments, readsC, args.batch)))

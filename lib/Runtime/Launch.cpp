@@ -36,8 +36,7 @@ static bool readWorkspace(const kiln_workspace &given, Workspace &workspace) {
 llvm::Error Engine::launchPlan(const Driver &driver, const ActivePlan &plan,
                                const StreamContext &context,
                                const Arguments &arguments,
-                               const kiln_workspace *given,
-                               CudaStream stream) {
+                               const kiln_workspace *given, CudaStream stream) {
   Workspace workspace;
   uint64_t needed = plan.loaded->workspace().bytes;
   if (given) {
@@ -96,9 +95,10 @@ llvm::Error Engine::ensureArena(const Driver &driver,
   return arenas.ensure(driver, key, needed);
 }
 
-llvm::Expected<ActivePlanPtr> Engine::acquireForLaunch(
-    const Driver &driver, const StreamContext &context,
-    const KernelFamily &family, const Problem &problem, CudaStream stream) {
+llvm::Expected<ActivePlanPtr>
+Engine::acquireForLaunch(const Driver &driver, const StreamContext &context,
+                         const KernelFamily &family, const Problem &problem,
+                         CudaStream stream) {
   dispatchMisses.fetch_add(1, std::memory_order_relaxed);
   DispatchKey key{&family, context.id, problem.extents.values()};
   {
@@ -119,7 +119,7 @@ llvm::Expected<ActivePlanPtr> Engine::acquireForLaunch(
   if (!entered)
     return entered.takeError();
   if (auto error = refuseCapture(driver, stream, "the problem has no plan yet"))
-    return std::move(error);
+    return error;
   CaptureModeGuard relaxed(driver);
   if (hooks().hasEvents()) {
     EventInfo info;
@@ -223,8 +223,8 @@ llvm::Error Engine::run(const kiln_problem *described,
   if (const DispatchEntry *entry = dispatch.find(key)) {
     plan = entry->plan;
   } else {
-    auto acquired = acquireForLaunch(**loaded, *context, *spec->family,
-                                     *problem, stream);
+    auto acquired =
+        acquireForLaunch(**loaded, *context, *spec->family, *problem, stream);
     if (!acquired)
       return acquired.takeError();
     plan = std::move(*acquired);

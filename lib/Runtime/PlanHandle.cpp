@@ -46,7 +46,7 @@ PlanHandle::acquire(Engine &engine, const kiln_problem *problem,
     }
     handle->parts.push_back({std::move(box), std::move(plan)});
   }
-  return std::move(handle);
+  return handle;
 }
 
 /// The plan for these extents. Beyond the parts are only alignments that the
@@ -89,8 +89,7 @@ llvm::Error PlanHandle::launchRange(const Driver &driver,
     seen.publish(key, plan);
   }
   Arguments arguments;
-  if (auto error =
-          readArguments(given, spec, operandList, values, arguments))
+  if (auto error = readArguments(given, spec, operandList, values, arguments))
     return error;
   return engine.launchPlan(driver, *plan, context, arguments, workspace,
                            stream);

@@ -73,9 +73,9 @@ PrepareTask::create(Engine &engine, const kiln_problem *problems, size_t count,
                     const kiln_prepare_options *options) {
   std::shared_ptr<PrepareTask> task(new PrepareTask(engine));
   if (auto error = task->readOptions(options))
-    return std::move(error);
+    return error;
   if (auto error = checkArray(problems, count, "kiln_problem"))
-    return std::move(error);
+    return error;
   for (size_t i = 0; i < count; ++i) {
     Item item;
     auto spec = ProblemSpec::parse(engine.families(), &at(problems, i));
@@ -86,7 +86,7 @@ PrepareTask::create(Engine &engine, const kiln_problem *problems, size_t count,
     task->items.push_back(std::move(item));
   }
   if (auto error = task->findTargets(options))
-    return std::move(error);
+    return error;
   task->counts.problems_total = count;
   task->startTime = Clock::now();
   return task;
@@ -184,8 +184,8 @@ void PrepareTask::start() {
   };
   auto *argument = new std::shared_ptr<PrepareTask>(shared_from_this());
   const std::optional<kiln_executor> &executor = engine.config().executor;
-  if (executor && executor->submit(executor->user, body, argument) ==
-                      KILN_SUCCESS)
+  if (executor &&
+      executor->submit(executor->user, body, argument) == KILN_SUCCESS)
     return;
   std::thread(body, argument).detach();
 }
@@ -212,8 +212,8 @@ std::chrono::milliseconds PrepareTask::budgetForNext() const {
   auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(
       Clock::now() - startTime);
   auto left = std::max(totalBudget - spent, std::chrono::milliseconds(0));
-  return left / static_cast<int64_t>(counts.problems_total -
-                                     counts.problems_done);
+  return left /
+         static_cast<int64_t>(counts.problems_total - counts.problems_done);
 }
 
 llvm::Error PrepareTask::prepareProblem(const ProblemSpec &spec) {
@@ -236,9 +236,8 @@ llvm::Error PrepareTask::prepareProblem(const ProblemSpec &spec) {
     for (const ExtentBox &box : *boxes) {
       if (spec.family->isEmpty(box.largest))
         continue;
-      auto plan =
-          preparePart(**state, spec, box,
-                      budget / static_cast<int64_t>(boxes->size()));
+      auto plan = preparePart(**state, spec, box,
+                              budget / static_cast<int64_t>(boxes->size()));
       if (!plan)
         return plan.takeError();
       if (!target.hasStream)
@@ -266,10 +265,9 @@ PrepareTask::preparePart(ContextState &state, const ProblemSpec &spec,
   DispatchKey key{spec.family, state.id, box.largest.extents.values()};
   ActivePlanPtr plan;
   if (const DispatchEntry *entry = engine.plans().find(key)) {
-    options.replace =
-        options.retune ||
-        (tunes && (entry->plan->isFallback ||
-                   entry->plan->source == KILN_SOURCE_DECISION));
+    options.replace = options.retune ||
+                      (tunes && (entry->plan->isFallback ||
+                                 entry->plan->source == KILN_SOURCE_DECISION));
     if (!options.replace)
       plan = entry->plan;
   }

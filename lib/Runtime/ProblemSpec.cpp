@@ -102,8 +102,8 @@ static llvm::Error readRange(const kiln_range &from, ProblemSpec &spec) {
   range.first = from.first;
   range.last = from.last;
   range.hint = from.hint;
-  bool hintFits =
-      range.hint == 0 || (range.first <= range.hint && range.hint <= range.last);
+  bool hintFits = range.hint == 0 ||
+                  (range.first <= range.hint && range.hint <= range.last);
   if (range.first < 0 || range.last < range.first || !hintFits)
     return makeError(ErrorCode::InvalidArgument,
                      "range \"{}\": {} to {} with hint {}", from.name,
@@ -141,20 +141,20 @@ llvm::Expected<ProblemSpec> ProblemSpec::parse(const Registry &registry,
   if (!problem)
     return makeError(ErrorCode::InvalidArgument, "problem is null");
   if (auto error = checkInput(*problem, "kiln_problem"))
-    return std::move(error);
+    return error;
   if (problem->flags)
     return makeError(ErrorCode::Unsupported, "problem: flags {:#x}",
                      problem->flags);
   ProblemSpec spec;
   if (auto error = readDescription(registry, *problem, spec))
-    return std::move(error);
+    return error;
   spec.defaults.problem = nullptr;
   if (auto error =
           checkArray(problem->ranges, problem->range_count, "kiln_range"))
-    return std::move(error);
+    return error;
   for (uint32_t i = 0; i < problem->range_count; ++i)
     if (auto error = readRange(kiln::at(problem->ranges, i), spec))
-      return std::move(error);
+      return error;
   llvm::SmallVector<int64_t, 2> last;
   for (const ExtentRange &range : spec.ranges)
     last.push_back(range.last);
@@ -169,8 +169,7 @@ llvm::Expected<ProblemSpec> ProblemSpec::parse(const Registry &registry,
 // Ranges
 //===----------------------------------------------------------------------===//
 
-llvm::Expected<Problem>
-ProblemSpec::at(llvm::ArrayRef<int64_t> values) const {
+llvm::Expected<Problem> ProblemSpec::at(llvm::ArrayRef<int64_t> values) const {
   Record record = problem.extents;
   for (size_t i = 0; i < ranges.size(); ++i)
     record.set(ranges[i].field, values[i]);
@@ -196,8 +195,8 @@ static std::vector<Interval> intervalsOf(const ExtentRange &range) {
   std::vector<Interval> intervals;
   for (int64_t low = std::max<int64_t>(range.first, 1); low <= range.last;) {
     // Buckets end at powers of two.
-    int64_t high = std::min(range.last, static_cast<int64_t>(
-        std::bit_ceil(static_cast<uint64_t>(low))));
+    int64_t high = std::min(range.last, static_cast<int64_t>(std::bit_ceil(
+                                            static_cast<uint64_t>(low))));
     bool hasHint = low <= range.hint && range.hint <= high;
     intervals.push_back({low, high, hasHint ? range.hint : high});
     low = high + 1;
@@ -259,7 +258,7 @@ llvm::Expected<std::vector<ExtentBox>> ProblemSpec::boxes() const {
       common.push_back(interval.common);
     }
     if (auto error = addBoxes(*this, box, common, boxes))
-      return std::move(error);
+      return error;
     size_t position = 0;
     while (position < digit.size() &&
            ++digit[position] == choices[position].size())

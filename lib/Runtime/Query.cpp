@@ -64,9 +64,8 @@ static void merge(kiln_query_result &whole, const kiln_query_result &part) {
   whole.capturable = capturable;
 }
 
-llvm::Expected<kiln_query_result> queryProblem(Engine &engine,
-                                               const kiln_problem *problem,
-                                               CudaStream stream) {
+llvm::Expected<kiln_query_result>
+queryProblem(Engine &engine, const kiln_problem *problem, CudaStream stream) {
   auto spec = ProblemSpec::parse(engine.families(), problem);
   if (!spec)
     return spec.takeError();
@@ -101,9 +100,8 @@ llvm::Expected<kiln_query_result> queryProblem(Engine &engine,
   return whole;
 }
 
-llvm::Expected<std::string> problemKey(Engine &engine,
-                                       const kiln_problem *problem,
-                                       CudaStream stream) {
+llvm::Expected<std::string>
+problemKey(Engine &engine, const kiln_problem *problem, CudaStream stream) {
   auto spec = ProblemSpec::parse(engine.families(), problem);
   if (!spec)
     return spec.takeError();
