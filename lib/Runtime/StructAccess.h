@@ -82,12 +82,12 @@ llvm::Error checkArray(const Struct *array, size_t count, const char *name) {
                      name, count);
   for (size_t i = 0; i < count; ++i) {
     // The first one's size is checked before it is a stride.
-    if (auto error = checkInput(at(array, i), name))
-      return error;
     if (at(array, i).struct_size != array->struct_size)
       return makeError(ErrorCode::InvalidArgument,
                        "{}: element {} has struct_size {}, the first has {}",
                        name, i, at(array, i).struct_size, array->struct_size);
+    if (auto error = checkInput(at(array, i), name))
+      return error;
   }
   return llvm::Error::success();
 }
