@@ -1,0 +1,104 @@
+//===- TrialRunner.h - who runs trials, behind plain data -----------------===//
+//
+// Requests and results are plain data: texts, bytes and numbers. So a runner
+// may do its work in this process, or hand it to a child that is thrown away
+// when a kernel does harm.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Tune/ArtifactStore.h"
+#include "Tune/Records.h"
+
+#include <llvm/Support/Error.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+/// What became of one candidate.
+enum class TrialStatus {
+  Ok,
+  Wrong,        ///< some element is outside of the tolerance, or differs from
+                ///< run to run
+  OutOfBounds,  ///< wrote outside of its operands
+  NotWritten,   ///< left an element of the output as it was
+  LaunchFailed, ///< could not be loaded or launched
+  OutOfMemory,  ///< no room on the device: says nothing about the config
+  Timeout,      ///< not done within the time limit
+  ContextDead,  ///< the context died; it or somebody before it is to blame
+};
+llvm::StringRef nameOf(TrialStatus status);
+
+/// True for what the config itself is to blame for.
+bool isConfigFault(TrialStatus status);
+
+/// Which candidates are compared with the reference.
+enum class TrialValidation {
+  None,
+  All,
+  /// By time, the fastest first, until what is left is slower than a valid one
+  /// by more than the tie band: all that may win.
+  MayWin,
+};
+
+/// Candidates whose times differ by less are tied.
+inline constexpr double kTieBand = 0.02;
+
+struct TrialOptions {
+  MeasurementMode mode = MeasurementMode::Cold;
+  TrialValidation validation = TrialValidation::MayWin;
+  bool measure = true; ///< false: only validate
+  unsigned minSamples = 5, maxSamples = 11;
+  /// No new work begins after this time; what has run by then is reported.
+  std::chrono::milliseconds timeLimit{10000};
+  /// MayWin: the time of a valid candidate from elsewhere; 0: none.
+  double bestNs = 0;
+};
+
+/// One config to try, with the artifacts of its plan's kernels in order.
+struct TrialCandidate {
+  std::string config; ///< "mma.bm128.bn128"
+  std::vector<ArtifactPtr> artifacts;
+};
+
+struct TrialRequest {
+  std::string family;  ///< "gemm"
+  std::string problem; ///< "gemm m=1 n=2 k=3": the canonical text
+  std::vector<TrialCandidate> candidates;
+  TrialOptions options;
+};
+
+/// Times are in ns; samples 0: it was not measured.
+struct TrialResult {
+  std::string config;
+  TrialStatus status = TrialStatus::Ok;
+  bool validated = false; ///< compared with the reference, and correct
+  double medianNs = 0, ciLowNs = 0, ciHighNs = 0;
+  int64_t samples = 0;
+  /// Largest error over the tolerance of what was compared; at most 1 if Ok.
+  double maxErrorRatio = 0;
+  std::string message; ///< what is wrong, empty if Ok
+};
+
+/// Runs trials one request after another. Not thread-safe.
+class TrialRunner {
+public:
+  virtual ~TrialRunner() = default;
+
+  /// Runs \p request; one result for each candidate in its order. Errors are
+  /// those that concern no candidate: InvalidArgument (problem or config that
+  /// nobody knows), DeviceOutOfMemory (no scratch for this problem at all),
+  /// ContextDead, CompileFailed and the like for the tools and the reference.
+  virtual llvm::Expected<std::vector<TrialResult>>
+  run(const TrialRequest &request) = 0;
+
+  /// False once the device hung or its context died: run() then answers
+  /// ContextDead.
+  virtual bool isAlive() const = 0;
+};
+
+} // namespace kiln
