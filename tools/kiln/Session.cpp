@@ -4,6 +4,7 @@
 #include "Cache/CachePaths.h"
 #include "Device/Catalog.h"
 #include "Device/DeviceProbe.h"
+#include "Kernel/Sources.h"
 #include "Support/Json.h"
 #include "kiln/Console.h"
 
@@ -217,6 +218,9 @@ artifactOptions(const ParsedOptions &options, const Environment &environment) {
   if (!threads)
     return threads.takeError();
   store.pool.threads = *threads;
+  if (environment.kilnKernelSrc)
+    if (llvm::Error error = overrideKernelSources(*environment.kilnKernelSrc))
+      return addContext(std::move(error), "KILN_KERNEL_SRC");
   return store;
 }
 

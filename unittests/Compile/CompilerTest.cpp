@@ -29,7 +29,7 @@ TEST_CASE("an artifact carries what the log says") {
   REQUIRE(bool(artifact));
   CHECK(artifact->cubin.substr(0, 4) == "\x7f"
                                         "ELF");
-  CHECK(artifact->cubin.substr(kFakeCubinHeaderBytes) == unit.source);
+  CHECK(artifact->cubin.find(unit.source) != std::string::npos);
   CHECK(artifact->arch == "sm_90a");
   CHECK(artifact->entry == "kilnEntry");
   CHECK(artifact->usage.registersPerThread == 168);

@@ -11,7 +11,8 @@ using namespace kiln::fake;
 namespace kiln::fake {
 
 static State &makeState() {
-  static State *made = new State; // never destroyed: see FakeCudaState.h
+  auto *made = new State; // never destroyed: see FakeCudaState.h
+  resetDevices(*made);
   return *made;
 }
 
@@ -42,9 +43,9 @@ static const std::map<int, int> &h200Attributes() {
   return attributes;
 }
 
-void resetDevices() {
-  state.deviceCount = 1;
-  for (Device &device : state.devices) {
+void resetDevices(State &of) {
+  of.deviceCount = 1;
+  for (Device &device : of.devices) {
     device = Device{};
     device.name = "NVIDIA H200";
     device.attributes = h200Attributes();
@@ -130,8 +131,6 @@ static Device *deviceAt(int ordinal) {
     return nullptr;
   return &state.devices[ordinal];
 }
-
-[[gnu::constructor]] static void startUp() { resetDevices(); }
 
 } // namespace kiln::fake
 

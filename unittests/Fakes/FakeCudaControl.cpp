@@ -55,7 +55,7 @@ void kilnFakeReset() {
   contextStack.clear();
   current = nullptr;
   threadMode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  resetDevices();
+  resetDevices(state);
 }
 
 void kilnFakeSetDriverVersion(int version) { state.driverVersion = version; }

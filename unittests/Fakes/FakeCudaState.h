@@ -249,7 +249,8 @@ bool isAllocated(uint64_t address, uint64_t bytes);
 Context *makeContext(int device);
 /// Ends a context and what it owns; the mutex is held.
 void endContext(Context &context);
-void resetDevices();
+/// Makes all devices H200s, one of them visible.
+void resetDevices(State &of);
 inline bool matches(const std::string &pattern, const std::string &name,
                     const std::string &text) {
   return name == pattern || text.find(pattern) != std::string::npos;

@@ -5,9 +5,10 @@
 #include <nvrtc.h>
 #pragma GCC visibility pop
 
+#include "Fakes/FakeCubin.h"
+
 #include <algorithm>
 #include <chrono>
-#include <elf.h>
 #include <map>
 #include <mutex>
 #include <string>
@@ -55,21 +56,6 @@ static bool isKnownOption(const std::string &option) {
   return std::any_of(
       std::begin(kPrefixes), std::end(kPrefixes),
       [&](const char *prefix) { return option.rfind(prefix, 0) == 0; });
-}
-
-/// An ELF64 header as a cubin has it, nothing else.
-static std::string fakeHeader(int capability) {
-  Elf64_Ehdr header{};
-  const unsigned char ident[] = {0x7f,       'E',         'L',       'F',
-                                 ELFCLASS64, ELFDATA2LSB, EV_CURRENT};
-  std::copy(std::begin(ident), std::end(ident), header.e_ident);
-  header.e_type = ET_EXEC;
-  header.e_machine = 190; // EM_CUDA
-  header.e_version = EV_CURRENT;
-  header.e_flags = static_cast<Elf64_Word>(capability);
-  header.e_ehsize = sizeof(header);
-  static_assert(sizeof(header) == kFakeCubinHeaderBytes);
-  return {reinterpret_cast<const char *>(&header), sizeof(header)};
 }
 
 /// The name of the last kernel: what stands before the first parentheses after
@@ -213,8 +199,8 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count,
     return NVRTC_ERROR_COMPILATION;
   }
   program->log = successLog(s, program, arch);
-  program->cubin = fakeHeader(arch.empty() ? 0 : std::stoi(arch.substr(3))) +
-                   program->source;
+  program->cubin = kiln::makeFakeCubin(
+      program->source, arch.empty() ? 0 : std::stoi(arch.substr(3)));
   program->compiled = true;
   return NVRTC_SUCCESS;
 }

@@ -13,9 +13,6 @@
 #include <string>
 #include <type_traits>
 
-/// Bytes of the ELF header in front of the source text of a fake cubin.
-inline constexpr size_t kFakeCubinHeaderBytes = 64;
-
 /// State is global to the process; every function is thread-safe.
 extern "C" {
 /// Back to how the library was loaded, counts included.

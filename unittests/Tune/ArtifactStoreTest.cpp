@@ -22,10 +22,10 @@ TEST_CASE("an artifact is compiled once, then comes from memory, then disk") {
   CHECK_FALSE(f.artifacts->lookup(unit));
   CHECK_FALSE(f.artifacts->isCompilerLoaded());
 
-  ArtifactPtr first = llvm::cantFail(f.artifacts->get(unit));
+  ArtifactPtr first = must(f.artifacts->get(unit));
   CHECK(first->arch == "sm_90");
   CHECK(first->cubin.find("// fast.t64") != std::string::npos);
-  CHECK(llvm::cantFail(f.artifacts->get(unit)) == first);
+  CHECK(must(f.artifacts->get(unit)) == first);
   CHECK(f.artifacts->lookup(unit) == first);
   ArtifactStatistics s = f.artifacts->statistics();
   CHECK(s.compiled == 1);
@@ -37,7 +37,7 @@ TEST_CASE("an artifact is compiled once, then comes from memory, then disk") {
   REQUIRE(found);
   CHECK((*found)->cubin == first->cubin);
   CHECK((*found)->usage == first->usage);
-  CHECK(llvm::cantFail(f.artifacts->get(unit)) == *found);
+  CHECK(must(f.artifacts->get(unit)) == *found);
   CHECK(f.artifacts->statistics().diskHits == 1);
   CHECK_FALSE(f.artifacts->isCompilerLoaded());
   CHECK(f.nvrtc.compileCount() == 1);
@@ -62,11 +62,11 @@ TEST_CASE("the key holds what decides the cubin and nothing else") {
 TEST_CASE("strict mode compiles nothing and names the key") {
   TuneFixture f;
   TranslationUnit present = f.unit("fast.t64"), absent = f.unit("fast.t32");
-  llvm::cantFail(f.artifacts->get(present));
+  must(f.artifacts->get(present));
   ArtifactStoreOptions strict;
   strict.allowCompile = false;
   f.reopen(strict);
-  CHECK(llvm::cantFail(f.artifacts->get(present)));
+  CHECK(must(f.artifacts->get(present)));
   ErrorSummary error = errorOf(f.artifacts->get(absent));
   CHECK(error.code == ErrorCode::Missing);
   CHECK(error.message.find(absent.digest().hex()) != std::string::npos);
@@ -82,8 +82,7 @@ TEST_CASE("many threads that want one key compile it once") {
   std::vector<ArtifactPtr> got(8);
   std::vector<std::thread> threads;
   for (ArtifactPtr &slot : got)
-    threads.emplace_back(
-        [&] { slot = llvm::cantFail(f.artifacts->get(unit)); });
+    threads.emplace_back([&] { slot = must(f.artifacts->get(unit)); });
   for (std::thread &thread : threads)
     thread.join();
   for (const ArtifactPtr &artifact : got)
@@ -152,8 +151,8 @@ TEST_CASE("a missing compiler is an error that passes") {
   CHECK(errorOf(broken.get(f.unit("fast.t64"))).code ==
         ErrorCode::CompilerMissing);
   // Somebody else fills the cache meanwhile.
-  llvm::cantFail(f.artifacts->get(f.unit("fast.t64")));
-  CHECK(llvm::cantFail(broken.get(f.unit("fast.t64"))));
+  must(f.artifacts->get(f.unit("fast.t64")));
+  CHECK(must(broken.get(f.unit("fast.t64"))));
 }
 
 TEST_CASE("a request nobody waits for is taken back") {
@@ -163,18 +162,17 @@ TEST_CASE("a request nobody waits for is taken back") {
   f.reopen(options);
   f.nvrtc.delayWhen("fast.t16", 100);
   PendingArtifact running = f.artifacts->request(f.unit("fast.t16"));
-  {
-    PendingArtifact dropped = f.artifacts->request(f.unit("fast.t32"));
-    PendingArtifact shared = f.artifacts->request(f.unit("fast.t64"));
-    PendingArtifact kept = f.artifacts->request(f.unit("fast.t64"));
-    shared = PendingArtifact();
-    CHECK(kept.wait());
-  }
+  PendingArtifact dropped = f.artifacts->request(f.unit("fast.t32"));
+  PendingArtifact shared = f.artifacts->request(f.unit("fast.t64"));
+  PendingArtifact kept = f.artifacts->request(f.unit("fast.t64"));
+  dropped = PendingArtifact();
+  shared = PendingArtifact();
+  CHECK(kept.wait());
   CHECK(running.wait());
   CHECK(f.nvrtc.compileCount() == 2);
   CHECK_FALSE(f.artifacts->lookup(f.unit("fast.t32")));
   // And may be asked for anew.
-  CHECK(llvm::cantFail(f.artifacts->get(f.unit("fast.t32"))));
+  CHECK(must(f.artifacts->get(f.unit("fast.t32"))));
 }
 
 TEST_CASE("what is needed now overtakes what was requested ahead") {
@@ -186,7 +184,7 @@ TEST_CASE("what is needed now overtakes what was requested ahead") {
   std::vector<PendingArtifact> ahead;
   for (const char *config : {"fast.t16", "fast.t32", "fast.t64", "fast.t128"})
     ahead.push_back(f.artifacts->request(f.unit(config)));
-  CHECK(llvm::cantFail(f.artifacts->get(f.unit("fast.t128"))));
+  CHECK(must(f.artifacts->get(f.unit("fast.t128"))));
   CHECK_FALSE(ahead[2].isReady());
   for (PendingArtifact &pending : ahead)
     CHECK(pending.wait());
@@ -234,13 +232,13 @@ TEST_CASE("a kernel that ptxas serialised is rejected, also from the cache") {
 TEST_CASE("spills are told and allowed") {
   TuneFixture f;
   f.nvrtc.setUsage(255, 64, 0);
-  CHECK(llvm::cantFail(f.artifacts->get(f.unit("fast.t64")))->hasSpills());
+  CHECK(must(f.artifacts->get(f.unit("fast.t64")))->hasSpills());
 }
 
 TEST_CASE("a cached entry is checked before it is believed") {
   TuneFixture f;
   TranslationUnit unit = f.unit("fast.t64");
-  ArtifactPtr good = llvm::cantFail(f.artifacts->get(unit));
+  ArtifactPtr good = must(f.artifacts->get(unit));
   auto isMiss = [&](const Artifact &bad) {
     f.cache->publish(cache::Kind::Artifact, artifactKey(unit), bad.attributes(),
                      bad.cubin);
@@ -262,7 +260,7 @@ TEST_CASE("a cached entry is checked before it is believed") {
   f.reopen();
   CHECK_FALSE(f.artifacts->lookup(unit));
   // It heals.
-  llvm::cantFail(f.artifacts->get(unit));
+  must(f.artifacts->get(unit));
   f.reopen();
   CHECK(f.artifacts->lookup(unit));
 }
@@ -270,7 +268,7 @@ TEST_CASE("a cached entry is checked before it is believed") {
 TEST_CASE("another toolchain serves unless an exact one is wanted") {
   TuneFixture f;
   TranslationUnit unit = f.unit("fast.t64");
-  llvm::cantFail(f.artifacts->get(unit));
+  must(f.artifacts->get(unit));
   f.nvrtc.setVersion(13, 1);
   f.reopen();
   CHECK(f.artifacts->lookup(unit));
@@ -278,7 +276,7 @@ TEST_CASE("another toolchain serves unless an exact one is wanted") {
   options.exactToolchain = true;
   f.reopen(options);
   CHECK_FALSE(f.artifacts->lookup(unit));
-  CHECK(llvm::cantFail(f.artifacts->get(unit))->toolchain.find("13.1") !=
+  CHECK(must(f.artifacts->get(unit))->toolchain.find("13.1") !=
         std::string::npos);
   f.reopen(options);
   CHECK(f.artifacts->lookup(unit));
@@ -287,11 +285,11 @@ TEST_CASE("another toolchain serves unless an exact one is wanted") {
 TEST_CASE("recompile passes over memory and cache") {
   TuneFixture f;
   TranslationUnit unit = f.unit("fast.t64");
-  ArtifactPtr first = llvm::cantFail(f.artifacts->get(unit));
-  ArtifactPtr second = llvm::cantFail(f.artifacts->recompile(unit));
+  ArtifactPtr first = must(f.artifacts->get(unit));
+  ArtifactPtr second = must(f.artifacts->recompile(unit));
   CHECK(first != second);
   CHECK(f.nvrtc.compileCount() == 2);
-  CHECK(llvm::cantFail(f.artifacts->get(unit)) == second);
+  CHECK(must(f.artifacts->get(unit)) == second);
 }
 
 TEST_CASE("a compilation that hangs is given up") {
@@ -302,7 +300,7 @@ TEST_CASE("a compilation that hangs is given up") {
   f.nvrtc.delayWhen("fast.t64", 1000);
   ErrorSummary error = errorOf(f.artifacts->get(f.unit("fast.t64")));
   CHECK(error.code == ErrorCode::CompileFailed);
-  CHECK(llvm::cantFail(f.artifacts->get(f.unit("fast.t32"))));
+  CHECK(must(f.artifacts->get(f.unit("fast.t32"))));
 }
 
 TEST_CASE("memory is bounded and the cache answers what it let go") {
@@ -310,9 +308,9 @@ TEST_CASE("memory is bounded and the cache answers what it let go") {
   ArtifactStoreOptions options;
   options.maxMemoryBytes = 1;
   f.reopen(options);
-  llvm::cantFail(f.artifacts->get(f.unit("fast.t64")));
-  llvm::cantFail(f.artifacts->get(f.unit("fast.t32")));
-  llvm::cantFail(f.artifacts->get(f.unit("fast.t64")));
+  must(f.artifacts->get(f.unit("fast.t64")));
+  must(f.artifacts->get(f.unit("fast.t32")));
+  must(f.artifacts->get(f.unit("fast.t64")));
   CHECK(f.nvrtc.compileCount() == 2);
   CHECK(f.artifacts->statistics().diskHits == 1);
 }

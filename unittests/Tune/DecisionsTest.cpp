@@ -34,7 +34,7 @@ TEST_CASE("an equal decision is not written again") {
 }
 
 TEST_CASE("damaged configs of a decision are skipped") {
-  Decision decision = llvm::cantFail(Decision::parse(
+  Decision decision = must(Decision::parse(
       R"({"configs": [7, {"config": "a"},
           {"config": "b", "predictedNs": -1, "bound": "", "kernel": ""},
           {"config": "c", "predictedNs": 5, "bound": "", "kernel": ""}]})"));

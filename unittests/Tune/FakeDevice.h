@@ -4,6 +4,7 @@
 #include "Driver/Context.h"
 #include "Driver/Driver.h"
 #include "Fakes/FakeCuda.h"
+#include "Tune/FakeFamily.h"
 
 #include <memory>
 #include <optional>
@@ -24,10 +25,9 @@ inline Environment fakeEnvironment() {
 struct FakeDevice {
   FakeDevice() {
     kilnFakeReset();
-    driver = llvm::cantFail(Driver::load(fakeEnvironment()));
-    primary.emplace(llvm::cantFail(PrimaryContext::retain(*driver, 0)));
-    current.emplace(
-        llvm::cantFail(ScopedContext::push(*driver, primary->handle())));
+    driver = must(Driver::load(fakeEnvironment()));
+    primary.emplace(must(PrimaryContext::retain(*driver, 0)));
+    current.emplace(must(ScopedContext::push(*driver, primary->handle())));
   }
   std::shared_ptr<Driver> driver;
   std::optional<PrimaryContext> primary;

@@ -13,6 +13,8 @@
 #include "Kernel/Space.h"
 #include "Support/Error.h"
 
+#include <doctest/doctest.h>
+
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -21,6 +23,17 @@
 #include <vector>
 
 namespace kiln::fake {
+
+/// The value of what must not fail; llvm::cantFail checks nothing in a release.
+template <class T> T must(llvm::Expected<T> value) {
+  if (!value)
+    FAIL(llvm::toString(value.takeError()));
+  return std::move(*value);
+}
+inline void must(llvm::Error error) {
+  if (error)
+    FAIL(llvm::toString(std::move(error)));
+}
 
 /// The parameter of every fake kernel.
 struct FakeParams {
@@ -325,13 +338,13 @@ public:
 
 /// "fake m=... n=..." or with more of its keys; must parse.
 inline Problem makeProblem(const FakeFamily &family, llvm::StringRef text) {
-  return llvm::cantFail(family.parseProblem(text));
+  return must(family.parseProblem(text));
 }
 
 /// The plan of a config's text, e.g. "fast.t64"; must parse.
 inline Plan makePlan(const FakeFamily &family, const Problem &problem,
                      llvm::StringRef config, const DeviceModel &device) {
-  KernelFamily::NamedConfig named = llvm::cantFail(family.parseConfig(config));
+  KernelFamily::NamedConfig named = must(family.parseConfig(config));
   return named.tmpl->plan(problem, named.config, device);
 }
 

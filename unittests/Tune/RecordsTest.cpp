@@ -45,7 +45,7 @@ RecordPoint point(int64_t extent, const char *winner,
 }
 
 TuningRecord reparse(const TuningRecord &record) {
-  return llvm::cantFail(TuningRecord::parse(printJson(record.toJson())));
+  return must(TuningRecord::parse(printJson(record.toJson())));
 }
 
 struct RecordFixture {
@@ -76,7 +76,6 @@ TEST_CASE("a record survives its text") {
   mergePoint(record,
              point(64, "fast.t64",
                    {measured("fast.t64", 1234.5, 17), rejected("fast.t32")}));
-  record.points[0].measurements[0].mode = MeasurementMode::Cold;
   TuningRecord again = reparse(record);
   REQUIRE(again.points.size() == 1);
   const RecordPoint &p = again.points[0];
@@ -96,7 +95,7 @@ TEST_CASE("a record survives its text") {
   CHECK(m.measuredAtMs == 17);
   CHECK_FALSE(p.measurements[1].valid);
   CHECK(p.measurements[1].reason == "wrong: element 7");
-  CHECK(again.toJson() == record.toJson());
+  CHECK(printJson(again.toJson()) == printJson(record.toJson()));
 }
 
 TEST_CASE("fault 26: damaged parts are skipped, counted and kept") {
@@ -116,7 +115,7 @@ TEST_CASE("fault 26: damaged parts are skipped, counted and kept") {
       {"config": "fast.t64", "medianNs": 12, "ciLowNs": 12, "ciHighNs": 12}
      ]},
     {"extent": -3}, "no point"]})";
-  TuningRecord record = llvm::cantFail(TuningRecord::parse(text));
+  TuningRecord record = must(TuningRecord::parse(text));
   CHECK(record.skipped == 9);
   REQUIRE(record.points.size() == 1);
   const RecordPoint &p = record.points[0];
@@ -125,12 +124,13 @@ TEST_CASE("fault 26: damaged parts are skipped, counted and kept") {
   CHECK(p.winner == "fast.t64");
 
   TuningRecord again = reparse(record);
-  CHECK(again.skipped == 8); // the repeated one is united
+  // The repeated one is united, the infinite one cannot be written.
+  CHECK(again.skipped == 7);
   CHECK(again.unknown.getInteger("new") == 1);
   CHECK(again.points[0].unknown.getString("extra") == "x");
   // A new measurement supersedes what could not be read of its config.
   mergePoint(again, point(64, "", {measured("fast.t32", 10)}));
-  CHECK(reparse(again).skipped == 7);
+  CHECK(reparse(again).skipped == 6);
 }
 
 TEST_CASE("fault 26: what is no record is an error, never a crash") {
@@ -286,8 +286,8 @@ TEST_CASE("fault 25: concurrent stores lose nothing and agree on a winner") {
 TEST_CASE("an estimate is recorded with its terms") {
   FakeFamily family;
   Problem problem = makeProblem(family, "fake m=64 n=64");
-  Space space = llvm::cantFail(
-      exploreSpace(family, problem, llvm::cantFail(findDevice("h200-sxm"))));
+  Space space =
+      must(exploreSpace(family, problem, must(findDevice("h200-sxm"))));
   Measurement m;
   m.setEstimate(space.ranked[0].estimate);
   CHECK(m.predictedNs == space.ranked[0].estimate.totalNs);

@@ -38,7 +38,7 @@ private:
 /// An artifact store on a cache folder, compiling with the stand-in NVRTC.
 struct TuneFixture {
   TuneFixture() : nvrtc(FakeNvrtc::open(KILN_BINARY_DIR)) {
-    REQUIRE(nvrtc.reset);
+    REQUIRE(static_cast<bool>(nvrtc.reset));
     reopen();
   }
 
@@ -62,7 +62,7 @@ struct TuneFixture {
   FakeNvrtc nvrtc;
   FakeFamily family;
   Problem problem = makeProblem(family, "fake m=64 n=64");
-  DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
+  DeviceModel device = must(findDevice("h200-sxm"));
   std::unique_ptr<cache::Store> cache;
   std::unique_ptr<ArtifactStore> artifacts;
 };
