@@ -182,8 +182,10 @@ std::string helpText(const CommandSpec &command) {
                                  command.operands, command.summary);
   llvm::StringRef details = command.details;
   for (llvm::StringRef paragraph : llvm::split(details, "\n"))
-    if (!details.empty())
-      text += wrapHelp(paragraph, 0) + "\n\n";
+    if (!details.empty()) // an example stays as it is
+      text += (paragraph.starts_with("  ") ? paragraph.str()
+                                           : wrapHelp(paragraph, 0)) +
+              "\n\n";
   text += "options\n";
   std::vector<OptionSpec> all(command.options.begin(), command.options.end());
   all.insert(all.end(), std::begin(kUniversal), std::end(kUniversal));
