@@ -14,7 +14,7 @@ struct MmaGemmConfig {
   int stages = 4;
   int warpsM = 2, warpsN = 2;
   int minBlocksPerSm = 1;
-  int splits = 0;      ///< 1: any splitK; 0: splitK is 1, a fifth less code
+  int splits = 0;      ///< 1: any splitK; 0: only 1, for a fifth less code
   int splitK = 1;      ///< run-time value
   int rasterGroup = 8; ///< run-time value
 

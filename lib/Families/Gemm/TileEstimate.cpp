@@ -61,9 +61,9 @@ struct TileModel {
 
 /// What one k iteration takes when some blocks share an SM, in ns.
 struct StepTimes {
-  double math, shared, l2, dram, exposed;
+  double math, shared, issue, l2, dram, exposed;
 
-  double pace() const { return std::max({math, shared, l2, dram}); }
+  double pace() const { return std::max({math, shared, issue, l2, dram}); }
   double total() const { return pace() + exposed; }
 };
 
@@ -119,6 +119,7 @@ static StepTimes stepTimes(const TileModel &model, double perSm,
   // What the arithmetic reads, and what the loads write.
   step.shared = perSm * (kernel.sharedReadBytes + model.stageBytes()) /
                 device.sharedBytesPerClockPerSm / model.clockGHz();
+  step.issue = perSm * kernel.loadIssueClocks / model.clockGHz();
   double inFlight = model.stageBytes() * (kernel.stages - 1);
   double l2 =
       rampedBandwidth(device, MemoryLevel::L2, int64_t(active), inFlight)
@@ -186,6 +187,8 @@ static llvm::StringRef boundOf(const TileModel &model, const StepTimes &step) {
     return model.kernel.tensor ? "tensor" : "simd";
   if (pace == step.dram)
     return "dram";
+  if (pace == step.issue)
+    return "load issue";
   return pace == step.l2 ? "l2" : "shared";
 }
 
@@ -231,6 +234,7 @@ Estimate estimateTile(const GemmProblem &problem, const TileKernel &kernel,
   estimate.add("bytes floor", floor);
   estimate.add("step math", main.step.math);
   estimate.add("step shared", main.step.shared);
+  estimate.add("step issue", main.step.issue);
   estimate.add("step l2", main.step.l2);
   estimate.add("step dram", main.step.dram);
   estimate.add("step exposed", main.step.exposed);
