@@ -63,6 +63,9 @@ struct ValueOrigin {
   std::string note;
 };
 
+/// Threads of a warp, on every GPU there is.
+inline constexpr int64_t kWarpThreads = 32;
+
 /// Number of entries of deviceFields().
 inline constexpr size_t kDeviceFieldCount = 51;
 
@@ -247,7 +250,8 @@ llvm::json::Object toJson(const DeviceModel &model);
 llvm::Error applyJson(DeviceModel &model, const llvm::json::Value &json,
                       llvm::StringRef what, ValueSource source);
 
-/// Reads \p path and applies it with applyJson. Errors: Io, InvalidArgument.
+/// Reads \p path and applies it with applyJson. Errors: InvalidArgument, also
+/// for a file that cannot be read.
 llvm::Error applyJsonFile(DeviceModel &model, llvm::StringRef path,
                           ValueSource source);
 

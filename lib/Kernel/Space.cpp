@@ -13,6 +13,7 @@
 
 #include <llvm/ADT/STLExtras.h>
 
+#include <array>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -116,16 +117,33 @@ static void rerankClassic(const KernelFamily &family, const Problem &problem,
   auto classic = family.classicProblem(problem);
   if (!classic)
     return;
+  auto reject = [&](Candidate &candidate, const Rejection &rejection) {
+    if (keepRejected)
+      space.rejected.push_back(
+          {candidate.tmpl, std::move(candidate.config), rejection});
+  };
   std::vector<Candidate> known, unknown;
   std::vector<ClassicConfig> configs;
+  std::set<std::array<int64_t, 6>> seen;
   llvm::sort(space.ranked, [](const Candidate &a, const Candidate &b) {
     return a.order < b.order;
   });
   for (Candidate &candidate : space.ranked) {
     auto config = candidate.tmpl->classicConfig(candidate.config);
-    if (config)
-      configs.push_back(*config);
-    (config ? known : unknown).push_back(std::move(candidate));
+    if (!config) {
+      unknown.push_back(std::move(candidate));
+      continue;
+    }
+    // What differs in knobs that the model does not know (a raster, the warps'
+    // grid) is one config to it: two such would push out two of other stages.
+    if (!seen.insert({config->blockM, config->blockN, config->blockK,
+                      config->splitK, config->numWarps, config->numStages})
+             .second) {
+      reject(candidate, Rejection{PruneReason::Dominated});
+      continue;
+    }
+    configs.push_back(*config);
+    known.push_back(std::move(candidate));
   }
   ClassicPruning pruning = pruneClassic(device, classic->type, configs);
   space.ranked.clear();
@@ -144,12 +162,8 @@ static void rerankClassic(const KernelFamily &family, const Problem &problem,
     candidate.estimate.add("store", estimate.storeMs * kNsPerMs);
     space.ranked.push_back(std::move(candidate));
   }
-  if (keepRejected)
-    for (const ClassicRejection &rejection : pruning.rejected) {
-      Candidate &candidate = known[rejection.index];
-      space.rejected.push_back({candidate.tmpl, std::move(candidate.config),
-                                rejectionOf(rejection)});
-    }
+  for (const ClassicRejection &rejection : pruning.rejected)
+    reject(known[rejection.index], rejectionOf(rejection));
   rankCandidates(space.ranked);
   for (Candidate &candidate : unknown)
     space.ranked.push_back(std::move(candidate));

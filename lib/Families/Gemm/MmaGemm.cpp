@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/GemmTemplate.h"
+#include "Model/MathUtil.h"
 #include "Model/RegisterWall.h"
 #include "gemm/MmaGemmConfig.h"
 
@@ -70,7 +71,7 @@ static bool isUsefulSplit(const GemmProblem &problem,
                           const DeviceModel &device) {
   if (config.splitK == 1)
     return true;
-  int64_t iterations = (problem.k + config.blockK - 1) / config.blockK;
+  int64_t iterations = ceilDiv(problem.k, config.blockK);
   MmaGemmConfig whole = config;
   whole.splitK = 1;
   int64_t tiles = whole.blocks(problem.m, problem.n, problem.batch);
@@ -170,7 +171,7 @@ std::optional<Rejection> MmaGemm::checkLimits(const GemmProblem &problem,
   if (auto rejection = checkRegisters(registersOf(config), config.threads(),
                                       config.minBlocksPerSm, device))
     return rejection;
-  int64_t ranges = (problem.k + config.blockK - 1) / config.blockK;
+  int64_t ranges = ceilDiv(problem.k, config.blockK);
   if (config.splitK > 1 && config.splitK > ranges)
     return Rejection{PruneReason::Dominated, double(config.splitK),
                      double(ranges), "splits"};
