@@ -85,7 +85,7 @@ function(kiln_add_unittest name)
   if(ARG_GPU)
     add_test(NAME ${name}.gpu COMMAND ${target} --test-suite=gpu)
     set_tests_properties(${name}.gpu PROPERTIES
-      LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 600)
+      LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 600 RESOURCE_LOCK gpu)
     set_property(GLOBAL APPEND PROPERTY KILN_GPU_BINARIES ${target})
   endif()
 endfunction()

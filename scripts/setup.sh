@@ -40,6 +40,12 @@ cudaHome() {
   return 1
 }
 
+# Runs a command and shows its output only if it fails.
+quietly() {
+  local output
+  output=$("$@" 2>&1) || { echo "$output" >&2; fail "failed: $*"; }
+}
+
 # Installs those of the named packages that are missing.
 installPackages() {
   local missing=() asRoot=() package
@@ -56,9 +62,9 @@ installPackages() {
     asRoot=(sudo)
   fi
   echo "setup: installing ${missing[*]}"
-  "${asRoot[@]}" apt-get update -qq
-  "${asRoot[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-    --no-install-recommends "${missing[@]}" >/dev/null
+  quietly "${asRoot[@]}" apt-get update
+  quietly "${asRoot[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y \
+    --no-install-recommends "${missing[@]}"
 }
 
 # Prints a Python interpreter that has pip; fails when there is none.

@@ -4,8 +4,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-command -v clang-tidy-19 >/dev/null ||
-  { echo "tidy: clang-tidy-19 is not installed" >&2; exit 3; }
+tidy=$(command -v clang-tidy-19 || command -v clang-tidy) ||
+  { echo "tidy: clang-tidy is not installed" >&2; exit 3; }
 [[ -f build/release/compile_commands.json ]] ||
   { echo "tidy: configure first: cmake --preset release" >&2; exit 2; }
 if [[ $# -gt 0 ]]; then
@@ -14,4 +14,4 @@ else
   mapfile -t files < <(git ls-files 'lib/*.cpp' 'tools/*.cpp')
 fi
 printf '%s\0' "${files[@]}" |
-  xargs -0 -n 4 -P "$(nproc)" clang-tidy-19 -p build/release --quiet
+  xargs -0 -n 4 -P "$(nproc)" "$tidy" -p build/release --quiet

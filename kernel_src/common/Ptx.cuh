@@ -21,7 +21,7 @@ unsigned sharedAddress(const void *pointer) {
 
 /// Copies kBytes from global to shared memory asynchronously (sm_80): the
 /// first \p sourceBytes of them are read, the rest become zero. Both addresses
-/// are aligned to kBytes.
+/// are aligned to kBytes. (compute-sanitizer takes each for a read of kBytes.)
 template <int kBytes>
 void cpAsync(unsigned shared, const void *global, int sourceBytes) {
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16,
@@ -35,6 +35,36 @@ void cpAsync(unsigned shared, const void *global, int sourceBytes) {
   else
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared),
                  "l"(global), "n"(kBytes), "r"(sourceBytes)
+                 : "memory");
+}
+
+/// Copies kBytes as cpAsync does, or zeros when \p inside is false; nothing at
+/// all when \p active is false. Cheaper than a byte count in a register.
+template <int kBytes>
+void cpAsyncOrZero(unsigned shared, const void *global, bool inside,
+                   bool active) {
+  static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16,
+                "cp.async copies 4, 8 or 16 bytes");
+  if constexpr (kBytes == 16)
+    asm volatile("{\n"
+                 ".reg .pred active, outside;\n"
+                 "setp.ne.b32 active, %3, 0;\n"
+                 "setp.eq.b32 outside, %2, 0;\n"
+                 "@active cp.async.cg.shared.global.L2::128B [%0], [%1], 16, "
+                 "outside;\n"
+                 "}" ::"r"(shared),
+                 "l"(global), "r"(static_cast<int>(inside)),
+                 "r"(static_cast<int>(active))
+                 : "memory");
+  else
+    asm volatile("{\n"
+                 ".reg .pred active, outside;\n"
+                 "setp.ne.b32 active, %3, 0;\n"
+                 "setp.eq.b32 outside, %2, 0;\n"
+                 "@active cp.async.ca.shared.global [%0], [%1], %4, outside;\n"
+                 "}" ::"r"(shared),
+                 "l"(global), "r"(static_cast<int>(inside)),
+                 "r"(static_cast<int>(active)), "n"(kBytes)
                  : "memory");
 }
 
@@ -81,6 +111,12 @@ void stShared32(unsigned shared, unsigned value) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared), "r"(value) : "memory");
 }
 
+void stShared128(unsigned shared, const unsigned (&values)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared),
+               "r"(values[0]), "r"(values[1]), "r"(values[2]), "r"(values[3])
+               : "memory");
+}
+
 /// d += a b for bf16 (16x16, row) and (16x8, column), fp32 sums (sm_80).
 /// Accumulators: rows lane / 4 and + 8, columns 2 * (lane % 4) and the next.
 void mmaBf16(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
@@ -107,13 +143,6 @@ void mmaTf32(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
                "{%0, %1, %2, %3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-/// Rounds the fp32 value in \p bits to tf32, ties away from zero (sm_80).
-unsigned cvtRnaTf32(unsigned bits) {
-  unsigned rounded;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(__uint_as_float(bits)));
-  return rounded;
 }
 
 /// fp32 of the fp16 value in \p bits.

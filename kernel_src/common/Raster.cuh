@@ -12,6 +12,18 @@
 
 namespace kiln {
 
+/// Tiles of \p block elements that cover \p extent; below 2^31.
+inline int tileCount(long long extent, int block) {
+  return static_cast<int>((extent + block - 1) / block);
+}
+
+/// Elements of \p extent from \p begin on, as far as a tile cares: at most
+/// 2^30.
+inline int leftOf(long long extent, long long begin) {
+  constexpr long long kEnough = 1ll << 30;
+  return static_cast<int>(extent - begin < kEnough ? extent - begin : kEnough);
+}
+
 /// One block's piece of a batched GEMM.
 struct TileWork {
   long long batch; ///< batch index
@@ -21,8 +33,8 @@ struct TileWork {
 };
 
 /// The work of block \p block of tilesM * tilesN * splits * batches blocks.
-TileWork tileWork(unsigned block, int tilesM, int tilesN, int splits,
-                  int rasterGroup) {
+inline TileWork tileWork(unsigned block, int tilesM, int tilesN, int splits,
+                         int rasterGroup) {
   unsigned perSplit = static_cast<unsigned>(tilesM) * tilesN;
   unsigned outer = block / perSplit; // batch * splits + split
   unsigned index = block - outer * perSplit;
@@ -32,7 +44,9 @@ TileWork tileWork(unsigned block, int tilesM, int tilesN, int splits,
   unsigned group = index / perGroup;
   unsigned within = index - group * perGroup;
   unsigned firstRow = group * rasterGroup;
-  unsigned rows = min(static_cast<unsigned>(rasterGroup), tilesM - firstRow);
+  unsigned below = tilesM - firstRow;
+  unsigned rows =
+      below < static_cast<unsigned>(rasterGroup) ? below : rasterGroup;
   unsigned column = within / rows;
 
   TileWork work;

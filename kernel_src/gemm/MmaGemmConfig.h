@@ -14,6 +14,7 @@ struct MmaGemmConfig {
   int stages = 4;
   int warpsM = 2, warpsN = 2;
   int minBlocksPerSm = 1;
+  int splits = 0;      ///< 1: any splitK; 0: only 1, for a fifth less code
   int splitK = 1;      ///< run-time value
   int rasterGroup = 8; ///< run-time value
 
@@ -28,6 +29,7 @@ struct MmaGemmConfig {
     f("wm", "warpsM", &MmaGemmConfig::warpsM, 2);
     f("wn", "warpsN", &MmaGemmConfig::warpsN, 2);
     f("mb", "minBlocksPerSm", &MmaGemmConfig::minBlocksPerSm, 1);
+    f("sp", "splits", &MmaGemmConfig::splits, 0);
   }
   /// The knobs that travel in GemmParams: configs that differ only here share
   /// an artifact.
@@ -46,18 +48,26 @@ struct MmaGemmConfig {
   constexpr int epiloguePitch() const {
     return warpTileN() + (40 - warpTileN() % 32) % 32;
   }
-  /// The epilogue passes 16 rows of each warp's tile through shared memory.
-  constexpr int epilogueBytes() const {
-    return warpsM * warpsN * 16 * epiloguePitch() * 4;
-  }
   constexpr int stageBytes(const GemmSignature &signature) const {
     return (blockM + blockN) * blockK * bytesOf(signature.in);
+  }
+  constexpr int ringBytes(const GemmSignature &signature) const {
+    return stages * stageBytes(signature);
+  }
+  /// Rows of each warp's tile that the epilogue stages at once: as many as the
+  /// ring has room for (fewer passes are less code), at least 16.
+  constexpr int epilogueRows(const GemmSignature &signature) const {
+    int rows = warpTileM();
+    while (rows % 32 == 0 && epilogueBytes(rows) > ringBytes(signature))
+      rows /= 2;
+    return epilogueBytes(rows) > ringBytes(signature) ? 16 : rows;
   }
   /// Dynamic shared memory of a block: the ring of stages, which the epilogue
   /// uses again.
   constexpr int sharedBytes(const GemmSignature &signature) const {
-    int ring = stages * stageBytes(signature);
-    return ring > epilogueBytes() ? ring : epilogueBytes();
+    int ring = ringBytes(signature);
+    int epilogue = epilogueBytes(epilogueRows(signature));
+    return ring > epilogue ? ring : epilogue;
   }
 
   /// Limits of the template itself; those of an architecture (shared memory,
@@ -72,6 +82,8 @@ struct MmaGemmConfig {
     if (signature.in == DType::FP32 && signature.compute != ComputeMode::TF32)
       return false;
     if (stages < 2 || stages > 16 || threads() > 1024)
+      return false;
+    if (splits != 1 && (splits != 0 || splitK != 1))
       return false;
     // Instructions are 16 x 8; B's fragments are loaded 16 columns at a time.
     if (blockM % (16 * warpsM) != 0 || blockN % (16 * warpsN) != 0)
@@ -109,12 +121,16 @@ struct MmaGemmConfig {
                                    const MmaGemmConfig &) = default;
 
 private:
+  constexpr int epilogueBytes(int rows) const {
+    return warpsM * warpsN * rows * epiloguePitch() * 4;
+  }
+
   constexpr long long tiles(long long m, long long n, long long batch) const {
     return ((m + blockM - 1) / blockM) * ((n + blockN - 1) / blockN) * batch;
   }
 
   /// True when the swizzle fits the tile's rows, one pass of the threads covers
-  /// whole rows, and an element-wise load stays within its registers.
+  /// whole rows, and a load through registers does not need too many.
   constexpr bool isLoadable(bool kMajor, int extent, int align,
                             const GemmSignature &signature) const {
     int bytes = bytesOf(signature.in);
@@ -122,10 +138,11 @@ private:
     if (rowBytes % 128 != 0 && rowBytes != 64 &&
         !(rowBytes == 32 && bytes == 2))
       return false;
-    int unitBytes = align < 4 ? 4 : align;
+    // Below 4 bytes of alignment, vectors of 16 pass through registers.
+    int unitBytes = align < 4 ? 16 : align;
     if (threads() % (rowBytes / unitBytes) != 0)
       return false;
-    return align >= 4 || extent * blockK * bytes / 4 / threads() <= 32;
+    return align >= 4 || extent * blockK * bytes / 16 / threads() <= 4;
   }
 };
 

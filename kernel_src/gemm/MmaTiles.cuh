@@ -35,9 +35,15 @@ struct TileShape {
 };
 
 /// Loads the tiles of one operand, one after the other along k, with
-/// kThreads threads. Rows whose alignment is below 4 bytes are read element by
-/// element into registers (fetch) and stored later (stash); all others go by
-/// cp.async (fetch alone).
+/// kThreads threads. For each tile: begin, then copy for every part, then
+/// stash, all for the same stage.
+///
+/// cp.async needs rows aligned to 4 bytes at least. 16-bit elements aligned to
+/// 2 are read instead as the two aligned 16-byte vectors that enclose eight of
+/// them, held in registers while the tile before is multiplied, and shifted
+/// into place by stash. Such a read never leaves the 16 bytes around an
+/// element of the operand; where it could, at a row's end, elements are copied
+/// one by one.
 template <TileShape kShape, int kAlign, int kThreads> class TileLoader {
 public:
   static constexpr bool kStaged = kAlign < 4;
@@ -45,7 +51,7 @@ public:
   /// \p base is the first element of the first tile, \p ld in elements.
   TileLoader(const char *base, long long ld) {
     row = threadIdx.x / kUnitsPerRow;
-    column = threadIdx.x % kUnitsPerRow * (kUnit / kShape.elementBytes);
+    column = threadIdx.x % kUnitsPerRow * kUnitElements;
     long long ldBytes = ld * kShape.elementBytes;
     source = base + row * ldBytes + column * kShape.elementBytes;
     rowStepBytes = kRowStep * ldBytes;
@@ -53,43 +59,74 @@ public:
     offset = offsetOf(0);
   }
 
-  /// Starts loading the next tile to \p shared: \p extentLeft rows or columns
-  /// of the operand and \p kLeft steps of k exist from its first element on.
-  void fetch(unsigned shared, int extentLeft, int kLeft) {
-    int rowsLeft = (kShape.kMajor ? extentLeft : kLeft) - row;
-    int columnsLeft = (kShape.kMajor ? kLeft : extentLeft) - column;
-    int unitBytes =
-        min(max(columnsLeft * kShape.elementBytes, 0), static_cast<int>(kUnit));
-    const char *from = source;
-#pragma unroll
-    for (int i = 0; i < kCopies; ++i) {
-      int bytes = i * kRowStep < rowsLeft ? unitBytes : 0;
-      if constexpr (kStaged)
-        staged[i] = loadPair(from, bytes);
-      else if (ownsCopy(i))
-        ptx::cpAsync<kUnit>(shared + sharedOffset(i), from, bytes);
-      from += rowStepBytes;
-    }
+  /// Turns to the next tile, to be written to \p shared: \p extentLeft rows or
+  /// columns of the operand and \p kLeft steps of k exist from its first
+  /// element on; the rest becomes zero. With \p exists false there is no tile
+  /// and nothing is copied.
+  void begin(unsigned shared, int extentLeft, int kLeft, bool exists) {
+    stage = shared;
+    rowsLeft = (kShape.kMajor ? extentLeft : kLeft) - row;
+    int left = (kShape.kMajor ? kLeft : extentLeft) - column;
+    hasColumns = left > 0;
+    // Beyond this point `copies` is false for threads whose part of a row is
+    // cut off by the row's end: they copy here, all rows at once.
+    bool cut = hasColumns && left < (kStaged ? 2 : 1) * kUnitElements;
+    copies = exists && !cut;
+    if (exists && cut)
+      copyCut(min(left, kUnitElements));
+    cursor = source;
     source += tileStepBytes;
   }
 
-  /// Stores what the last fetch brought into registers.
-  void stash(unsigned shared) {
-    if constexpr (kStaged) {
+  /// Issues part \p part of \p parts of the tile's copies.
+  void copy(int part, int parts) {
 #pragma unroll
-      for (int i = 0; i < kCopies; ++i)
+    for (int i = 0; i < kCopies; ++i) {
+      if (i * parts / kCopies != part)
+        continue;
+      bool inside = hasColumns && i * kRowStep < rowsLeft;
+      if constexpr (kStaged)
+        load(staged[i], inside && copies);
+      else
+        ptx::cpAsyncOrZero<kUnit>(stage + sharedOffset(i), cursor, inside,
+                                  copies && ownsCopy(i));
+      cursor += rowStepBytes;
+    }
+  }
+
+  /// Stores what copy brought into registers.
+  void stash() {
+    if constexpr (kStaged) {
+      if (!copies)
+        return;
+      // The tile's own addresses decide how far each vector is shifted.
+      unsigned from =
+          addressBits(source) - static_cast<unsigned>(tileStepBytes);
+#pragma unroll
+      for (int i = 0; i < kCopies; ++i) {
+        unsigned shift = from + i * static_cast<unsigned>(rowStepBytes);
         if (ownsCopy(i))
-          ptx::stShared32(shared + sharedOffset(i), staged[i]);
+          storeShifted(stage + sharedOffset(i), staged[i], shift % 16);
+      }
     }
   }
 
 private:
-  static constexpr int kUnit = kStaged ? 4 : kAlign; // bytes a thread copies
+  // Bytes a thread copies at a time, and rows between its copies.
+  static constexpr int kUnit = kStaged ? 16 : kAlign;
+  static constexpr int kUnitElements = kUnit / kShape.elementBytes;
   static constexpr int kUnitsPerRow = kShape.rowBytes() / kUnit;
   static constexpr int kRowStep = kThreads / kUnitsPerRow;
   static constexpr int kCopies = (kShape.rows() + kRowStep - 1) / kRowStep;
   static_assert(kThreads % kUnitsPerRow == 0,
                 "the block's threads do not cover whole rows of the tile");
+  static_assert(!kStaged || kShape.elementBytes == 2,
+                "only 16-bit elements are aligned below 4 bytes");
+
+  /// Two aligned vectors of 16 bytes.
+  struct Enclosing {
+    unsigned word[8];
+  };
 
   bool ownsCopy(int i) const {
     if constexpr (kShape.rows() % kRowStep == 0)
@@ -112,20 +149,74 @@ private:
       return offsetOf(i);
   }
 
-  static unsigned loadPair(const char *from, int bytes) {
-    static_assert(!kStaged || kShape.elementBytes == 2,
-                  "only 16-bit elements are aligned below 4 bytes");
-    const auto *elements = reinterpret_cast<const unsigned short *>(from);
-    unsigned low = bytes >= 2 ? elements[0] : 0u;
-    unsigned high = bytes >= 4 ? elements[1] : 0u;
-    return low | high << 16;
+  static unsigned addressBits(const char *pointer) {
+    return static_cast<unsigned>(reinterpret_cast<unsigned long long>(pointer));
   }
 
-  const char *source;
+  /// Copies the first \p elements of the thread's unit of every row.
+  void copyCut(int elements) {
+    const char *from = source;
+#pragma unroll 1
+    for (int i = 0; i < kCopies; ++i, from += rowStepBytes) {
+      bool inside = i * kRowStep < rowsLeft;
+      unsigned to = stage + sharedOffset(i);
+      if (!ownsCopy(i))
+        continue;
+      if constexpr (kStaged)
+        copyElements(to, from, inside ? elements : 0);
+      else
+        ptx::cpAsync<kUnit>(to, from,
+                            inside ? elements * kShape.elementBytes : 0);
+    }
+  }
+
+  static void copyElements(unsigned to, const char *from, int elements) {
+    const auto *values = reinterpret_cast<const unsigned short *>(from);
+#pragma unroll
+    for (int i = 0; i < kUnitElements; i += 2) {
+      unsigned low = i < elements ? values[i] : 0u;
+      unsigned high = i + 1 < elements ? values[i + 1] : 0u;
+      ptx::stShared32(to + i * 2, low | high << 16);
+    }
+  }
+
+  void load(Enclosing &vectors, bool inside) const {
+    const auto *aligned = reinterpret_cast<const uint4 *>(
+        reinterpret_cast<unsigned long long>(cursor) & ~15ull);
+    uint4 low = {}, high = {};
+    if (inside) {
+      low = aligned[0];
+      high = aligned[1];
+    }
+    vectors = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+  }
+
+  /// Stores the 16 bytes that begin at byte \p shift, an even number.
+  static void storeShifted(unsigned to, const Enclosing &vectors,
+                           unsigned shift) {
+    unsigned byWords[6], byWord[5];
+#pragma unroll
+    for (int i = 0; i < 6; ++i)
+      byWords[i] = shift & 8 ? vectors.word[i + 2] : vectors.word[i];
+#pragma unroll
+    for (int i = 0; i < 5; ++i)
+      byWord[i] = shift & 4 ? byWords[i + 1] : byWords[i];
+    unsigned out[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      out[i] = __funnelshift_r(byWord[i], byWord[i + 1], shift % 4 * 8);
+    ptx::stShared128(to, out);
+  }
+
+  const char *source; // of this thread's first unit of the next tile
+  const char *cursor; // of its next copy
   long long rowStepBytes, tileStepBytes;
-  int row, column; // of this thread's first copy, in elements
-  unsigned offset;
-  unsigned staged[kStaged ? kCopies : 1];
+  int row, column; // of its first unit, in elements
+  unsigned offset; // of its first unit in a stage
+  unsigned stage;
+  int rowsLeft;
+  bool hasColumns, copies;
+  Enclosing staged[kStaged ? kCopies : 1];
 };
 
 /// Which operand of the instruction a fragment is.

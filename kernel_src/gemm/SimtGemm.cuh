@@ -133,10 +133,9 @@ template <GemmSignature kSignature, SimtGemmConfig kConfig> class SimtGemm {
 public:
   static void run(const GemmParams &params) {
     extern __shared__ __align__(16) float shared[];
-    TileWork work = tileWork(
-        blockIdx.x, static_cast<int>((params.m + kBlockM - 1) / kBlockM),
-        static_cast<int>((params.n + kBlockN - 1) / kBlockN), 1,
-        params.rasterGroup);
+    TileWork work =
+        tileWork(blockIdx.x, tileCount(params.m, kBlockM),
+                 tileCount(params.n, kBlockN), 1, params.rasterGroup);
     Accumulators accumulators = {};
     multiply(params, work, shared, accumulators);
     store(params, work, accumulators);
@@ -150,9 +149,6 @@ private:
   static int firstColumn() {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     return (warp % kWarpsN * 8 + lane % 8) * 4;
-  }
-  static int leftOf(long long extent, long long begin) {
-    return static_cast<int>(min(extent - begin, 1ll << 30));
   }
 
   static void multiply(const GemmParams &params, const TileWork &work,

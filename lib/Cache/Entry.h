@@ -50,7 +50,7 @@ inline constexpr uint32_t kFormatVersion = 1;
 inline constexpr uint64_t kHeaderBytes = 64;
 inline constexpr uint64_t kMaxKeyBytes = 1u << 20;
 inline constexpr uint64_t kMaxAttributeBytes = 1u << 20;
-inline constexpr uint64_t kMaxPayloadBytes = 1u << 30;
+inline constexpr uint64_t kMaxPayloadBytes = 256u << 20;
 
 /// One entry as its users see it: plain data.
 struct Entry {

@@ -185,14 +185,17 @@ LayerRead Layer::read(Kind kind, llvm::StringRef name) const {
   return result;
 }
 
-std::optional<FileIdentity> Layer::identify(Kind kind,
-                                            llvm::StringRef name) const {
+Sighting Layer::identify(Kind kind, llvm::StringRef name) const {
   OpenedFolder folder = openRoot();
+  if (!folder.ok())
+    return {folder.errnoValue == ENOENT, std::nullopt};
   struct stat info = {};
-  if (!folder.ok() || ops.statusAt(folder.fd.get(),
-                                   relativePath(kind, name).c_str(), info) != 0)
-    return std::nullopt;
-  return FileIdentity::of(info);
+  std::string path = relativePath(kind, name);
+  if (retryInterrupted([&] {
+        return ops.statusAt(folder.fd.get(), path.c_str(), info);
+      }) < 0)
+    return {errno == ENOENT || errno == ENOTDIR, std::nullopt};
+  return {true, FileIdentity::of(info)};
 }
 
 /// Opens \p name in \p folder; makes it first, durably, if it is missing.

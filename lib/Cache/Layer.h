@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Cache/MemoryLayer.h"
 #include "Cache/Store.h"
 #include "Support/AtomicFile.h"
 
@@ -49,8 +50,8 @@ public:
   /// Reads all of the entry called \p name (64 hexadecimal digits).
   LayerRead read(Kind kind, llvm::StringRef name) const;
 
-  /// What lies at the entry's path now; nullopt if nothing.
-  std::optional<FileIdentity> identify(Kind kind, llvm::StringRef name) const;
+  /// What lies at the entry's path now.
+  Sighting identify(Kind kind, llvm::StringRef name) const;
 
   /// Replaces the entry, creating folders that are missing. \p reason gets the
   /// cause if it is more than the errno.

@@ -14,15 +14,25 @@
 
 namespace kiln::cache {
 
+/// What was seen at a path: a file, nothing, or (an I/O error) not known.
+struct Sighting {
+  bool isKnown = true;
+  std::optional<FileIdentity> file;
+  friend bool operator==(const Sighting &, const Sighting &) = default;
+};
+
 /// A bounded map from key to entry, oldest out first. Thread-safe.
 class MemoryLayer {
 public:
   struct Item {
     Kind kind = Kind::Artifact;
     Entry entry;
-    /// The file on disk that this entry replaces for us. While it is the same
-    /// the entry is newer; once another process changes it, the disk is newer.
-    std::optional<FileIdentity> shadowed;
+    /// What lay at the entry's path in the write layer. While that stays, the
+    /// entry is newer; once another process changes it, the disk is newer.
+    Sighting shadowed;
+    /// Made by an update that could not read what is on disk: the disk rules
+    /// as soon as it can be read.
+    bool isIncomplete = false;
   };
 
   explicit MemoryLayer(uint64_t maxBytes) : maxBytes(maxBytes) {}

@@ -50,6 +50,13 @@ static bool isReadOnly(int errnoValue) {
 //===----------------------------------------------------------------------===//
 
 struct Store::Impl {
+  /// First in every public function that may warn, so that it goes last: the
+  /// log is called when no lock is held any more.
+  struct WarningSender {
+    Impl &impl;
+    ~WarningSender() { impl.sendWarnings(); }
+  };
+
   using Counter = std::atomic<uint64_t>;
   struct Counters {
     Counter hits{0}, memoryHits{0}, readLayerHits{0}, misses{0}, damaged{0},
@@ -66,24 +73,32 @@ struct Store::Impl {
         : kind(kind), key(key), name(fileNameOf(kind, key)) {}
   };
 
+  /// What an update builds on.
+  struct Base {
+    std::optional<Entry> entry;
+    Sighting seen;             ///< at the entry's path in the write layer
+    bool isUnreadable = false; ///< an I/O error hides what is there
+  };
+
   explicit Impl(StoreOptions options)
       : files(options.files ? *options.files : FileOps::system()),
         log(std::move(options.log)), lockDeadline(options.lockDeadline),
         memory(options.maxMemoryBytes) {}
 
   void addLayer(const std::string &path, LayerKind kind);
-  void warnOnce(std::string cause, const std::string &message);
+  void warnOnce(std::string cause, std::string message);
+  void sendWarnings();
   std::optional<Entry> readLayer(const Layer &layer, const Target &target,
-                                 std::optional<FileIdentity> *identity);
+                                 Base *base = nullptr);
   void reject(const Layer &layer, const Target &target, const LayerRead &read);
-  std::optional<Entry> readCurrent(const Target &target,
-                                   std::optional<FileIdentity> &identity);
+  Base readCurrent(const Target &target);
   bool isNewest(const MemoryLayer::Item &item, const Target &target);
   PublishResult publish(const Target &target,
                         const llvm::json::Object &attributes,
-                        llvm::StringRef payload);
+                        llvm::StringRef payload, const Base *base = nullptr);
   PublishResult keep(const Target &target, const llvm::json::Object &attributes,
-                     llvm::StringRef payload, std::string reason);
+                     llvm::StringRef payload, const Base *base,
+                     std::string reason);
   bool writes() const { return writeLayer && takesEntries; }
 
   FileOps &files;
@@ -97,6 +112,7 @@ struct Store::Impl {
   Counters counters;
   std::mutex warnedMutex;
   std::set<std::string> warned;
+  std::vector<std::string> unsentWarnings;
   /// Threads of this process wait here rather than by polling.
   std::timed_mutex updateMutex;
 };
@@ -120,13 +136,21 @@ void Store::Impl::addLayer(const std::string &path, LayerKind kind) {
     readLayers.push_back(std::move(layer));
 }
 
-void Store::Impl::warnOnce(std::string cause, const std::string &message) {
+/// Notes a warning for sendWarnings(), the first of its cause only.
+void Store::Impl::warnOnce(std::string cause, std::string message) {
+  std::lock_guard guard(warnedMutex);
+  if (warned.insert(std::move(cause)).second)
+    unsentWarnings.push_back(std::move(message));
+}
+
+void Store::Impl::sendWarnings() {
+  std::vector<std::string> lines;
   {
     std::lock_guard guard(warnedMutex);
-    if (!warned.insert(std::move(cause)).second)
-      return;
+    lines.swap(unsentWarnings);
   }
-  log.warning("{}", message);
+  for (const std::string &line : lines)
+    log.warning("{}", line);
 }
 
 //===----------------------------------------------------------------------===//
@@ -153,16 +177,19 @@ void Store::Impl::reject(const Layer &layer, const Target &target,
 }
 
 /// The good entry of \p target in \p layer, or nullopt with everything counted,
-/// reported and, in the write layer, cleared away. \p identity gets the file
-/// that was seen, good or not.
-std::optional<Entry>
-Store::Impl::readLayer(const Layer &layer, const Target &target,
-                       std::optional<FileIdentity> *identity) {
+/// reported and, in the write layer, cleared away. \p base is told of the file,
+/// good or not.
+std::optional<Entry> Store::Impl::readLayer(const Layer &layer,
+                                            const Target &target, Base *base) {
   LayerRead read = layer.read(target.kind, target.name);
+  if (base) {
+    base->isUnreadable = read.status == ReadStatus::Failed;
+    base->seen.isKnown = !base->isUnreadable;
+    if (read.info.st_nlink)
+      base->seen.file = FileIdentity::of(read.info);
+  }
   if (read.status == ReadStatus::Missing)
     return std::nullopt;
-  if (identity && read.info.st_nlink)
-    *identity = FileIdentity::of(read.info);
   if (read.status != ReadStatus::Ok) {
     reject(layer, target, read);
     return std::nullopt;
@@ -185,15 +212,21 @@ Store::Impl::readLayer(const Layer &layer, const Target &target,
   return std::nullopt;
 }
 
-/// True while nobody changed the file that \p item replaces.
+/// True while nobody changed the file that \p item replaces, as far as one can
+/// see.
 bool Store::Impl::isNewest(const MemoryLayer::Item &item,
                            const Target &target) {
-  return !writeLayer ||
-         writeLayer->identify(target.kind, target.name) == item.shadowed;
+  if (!writeLayer)
+    return true;
+  if (item.isIncomplete)
+    return false;
+  Sighting now = writeLayer->identify(target.kind, target.name);
+  return !now.isKnown || !item.shadowed.isKnown || now == item.shadowed;
 }
 
 std::optional<Entry> Store::lookup(Kind kind, llvm::StringRef key,
                                    Accept accept) {
+  Impl::WarningSender sender{*impl};
   Impl::Target target(kind, key);
   Impl::Counters &counters = impl->counters;
   auto hit = [&](std::optional<Entry> &entry, Impl::Counter *layerHits) {
@@ -218,7 +251,7 @@ std::optional<Entry> Store::lookup(Kind kind, llvm::StringRef key,
       return entry;
   }
   if (impl->writeLayer) {
-    entry = impl->readLayer(*impl->writeLayer, target, nullptr);
+    entry = impl->readLayer(*impl->writeLayer, target);
     if (entry && kept) {
       // Another process has published since: its entry rules.
       impl->memory.erase(kind, key);
@@ -233,7 +266,7 @@ std::optional<Entry> Store::lookup(Kind kind, llvm::StringRef key,
       return entry;
   }
   for (const Layer &layer : impl->readLayers) {
-    entry = impl->readLayer(layer, target, nullptr);
+    entry = impl->readLayer(layer, target);
     if (hit(entry, &counters.readLayerHits))
       return entry;
   }
@@ -248,13 +281,18 @@ std::optional<Entry> Store::lookup(Kind kind, llvm::StringRef key,
 /// Keeps in memory what is not safely on disk.
 PublishResult Store::Impl::keep(const Target &target,
                                 const llvm::json::Object &attributes,
-                                llvm::StringRef payload, std::string reason) {
-  std::optional<FileIdentity> shadowed;
-  if (writeLayer)
-    shadowed = writeLayer->identify(target.kind, target.name);
-  if (memory.put({target.kind,
-                  {target.key.str(), attributes, payload.str()},
-                  shadowed})) {
+                                llvm::StringRef payload, const Base *base,
+                                std::string reason) {
+  MemoryLayer::Item item;
+  item.kind = target.kind;
+  item.entry = {target.key.str(), attributes, payload.str()};
+  if (base) {
+    item.shadowed = base->seen;
+    item.isIncomplete = base->isUnreadable;
+  } else if (writeLayer) {
+    item.shadowed = writeLayer->identify(target.kind, target.name);
+  }
+  if (memory.put(std::move(item))) {
     ++counters.keptInMemory;
     return {PublishStatus::Memory, std::move(reason)};
   }
@@ -268,7 +306,7 @@ PublishResult Store::Impl::keep(const Target &target,
 
 PublishResult Store::Impl::publish(const Target &target,
                                    const llvm::json::Object &attributes,
-                                   llvm::StringRef payload) {
+                                   llvm::StringRef payload, const Base *base) {
   auto bytes = encodeEntry(target.kind, target.key, attributes, payload);
   if (!bytes) {
     std::string why = summarize(bytes.takeError()).message;
@@ -277,8 +315,11 @@ PublishResult Store::Impl::publish(const Target &target,
     return {PublishStatus::Dropped, std::move(why)};
   }
   if (!writes())
-    return keep(target, attributes, payload,
+    return keep(target, attributes, payload, base,
                 writeLayer ? writeLayer->path() + " is read-only" : "");
+  if (base && base->isUnreadable)
+    return keep(target, attributes, payload, base,
+                "cannot read what is in the cache");
 
   std::string reason;
   WriteResult written =
@@ -298,39 +339,38 @@ PublishResult Store::Impl::publish(const Target &target,
     takesEntries = false;
   warnOnce(fmt::format("write {}", written.errnoValue),
            why + (forGood ? "; caching in memory from now on" : ""));
-  return keep(target, attributes, payload, std::move(why));
+  return keep(target, attributes, payload, base, std::move(why));
 }
 
 PublishResult Store::publish(Kind kind, llvm::StringRef key,
                              const llvm::json::Object &attributes,
                              llvm::StringRef payload) {
+  Impl::WarningSender sender{*impl};
   return impl->publish(Impl::Target(kind, key), attributes, payload);
 }
 
-/// The newest entry that update() builds on. \p identity gets what lies at its
-/// path in the write layer.
-std::optional<Entry>
-Store::Impl::readCurrent(const Target &target,
-                         std::optional<FileIdentity> &identity) {
-  identity.reset();
+/// The newest entry, for update().
+Store::Impl::Base Store::Impl::readCurrent(const Target &target) {
+  Base base;
   auto kept = memory.find(target.kind, target.key);
   if (kept && isNewest(*kept, target)) {
-    identity = kept->shadowed;
-    return std::move(kept->entry);
+    base.seen = kept->shadowed;
+    base.entry = std::move(kept->entry);
+    return base;
   }
   if (writeLayer)
-    if (auto entry = readLayer(*writeLayer, target, &identity))
-      return entry;
-  if (kept)
-    return std::move(kept->entry);
+    base.entry = readLayer(*writeLayer, target, &base);
+  if (!base.entry && kept)
+    base.entry = std::move(kept->entry);
   for (const Layer &layer : readLayers)
-    if (auto entry = readLayer(layer, target, nullptr))
-      return entry;
-  return std::nullopt;
+    if (!base.entry)
+      base.entry = readLayer(layer, target);
+  return base;
 }
 
 PublishResult Store::update(Kind kind, llvm::StringRef key,
                             const llvm::json::Object &attributes, Merge merge) {
+  Impl::WarningSender sender{*impl};
   Impl::Target target(kind, key);
   auto deadline = std::chrono::steady_clock::now() + impl->lockDeadline;
   std::unique_lock threads(impl->updateMutex, deadline);
@@ -350,14 +390,14 @@ PublishResult Store::update(Kind kind, llvm::StringRef key,
   // published while merge ran is merged too, but for a window of microseconds.
   constexpr int kMaxAttempts = 8;
   for (int attempt = 1;; ++attempt) {
-    std::optional<FileIdentity> seen;
-    std::optional<Entry> old = impl->readCurrent(target, seen);
-    std::string payload = merge(
-        old ? std::optional<llvm::StringRef>(old->payload) : std::nullopt);
+    Impl::Base base = impl->readCurrent(target);
+    std::string payload =
+        merge(base.entry ? std::optional<llvm::StringRef>(base.entry->payload)
+                         : std::nullopt);
     if (!locked && impl->writes() && attempt < kMaxAttempts &&
-        impl->writeLayer->identify(kind, target.name) != seen)
+        impl->writeLayer->identify(kind, target.name) != base.seen)
       continue;
-    return impl->publish(target, attributes, payload);
+    return impl->publish(target, attributes, payload, &base);
   }
 }
 
@@ -406,6 +446,7 @@ std::unique_ptr<Store> Store::open(StoreOptions options) {
     impl->addLayer(path, LayerKind::Read);
   for (const std::string &note : impl->notes)
     impl->warnOnce(note, note);
+  impl->sendWarnings();
   return std::unique_ptr<Store>(new Store(std::move(impl)));
 }
 

@@ -9,7 +9,7 @@
 // on with the bytes it has: nothing is read back. Publishing is a temporary
 // file, fsync, rename, fsync of the folder, so that a reader sees an old entry
 // or a new one and never a part. Locks save work; no lock is needed to be
-// right. The time stamp of an entry's file is its stamp for eviction.
+// right.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -135,10 +135,11 @@ public:
                         llvm::StringRef payload);
 
   /// Replaces the entry of \p key by what \p merge makes of the payload that is
-  /// there (nullopt: none, or damaged), under a lock that the kernel frees when
-  /// its holder dies. Concurrent updates of any number of processes lose
-  /// nothing as long as the lock works; without it (deadline over, no lock
-  /// support) an update may be lost but an entry is never torn. \p merge may
+  /// there (nullopt: none, damaged or unreadable), under a lock that the kernel
+  /// frees when its holder dies. Concurrent updates of any number of processes
+  /// lose nothing as long as the lock works; without it (deadline over, no lock
+  /// support) an update may be lost but an entry is never torn. What an I/O
+  /// error hides is not overwritten: the result stays in memory. \p merge may
   /// run more than once and must not call the store.
   PublishResult update(Kind kind, llvm::StringRef key,
                        const llvm::json::Object &attributes, Merge merge);

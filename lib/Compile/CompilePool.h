@@ -63,16 +63,17 @@ public:
                        CompilePoolOptions options = {});
 
   /// Cancels what has not started, waits shutdownGrace for the rest, abandons
-  /// what then still runs. Not to be called from a callback.
+  /// what then still runs. Callbacks have returned when it returns. Not to be
+  /// called from a callback.
   ~CompilePool();
 
   CompilePool(const CompilePool &) = delete;
   CompilePool &operator=(const CompilePool &) = delete;
 
   /// Queues \p unit; lower \p priority runs first, equals in the order they
-  /// came. \p callback is called exactly once, without a lock, from a pool
-  /// thread, or with an error of code Cancelled (cancelled, pool destroyed) or
-  /// CompileFailed (abandoned) from the thread that ends it.
+  /// came. \p callback must not throw; it is called exactly once, without a
+  /// lock, from a pool thread, or with an error of code Cancelled (cancelled,
+  /// pool destroyed) or CompileFailed (abandoned) from the thread that ends it.
   Ticket submit(TranslationUnit unit, int64_t priority, Callback callback);
 
   /// As above, with a future for the result.

@@ -22,6 +22,9 @@ namespace kiln {
 
 class SourceSet;
 
+/// The oldest NVRTC that knows every architecture Kiln compiles for.
+inline constexpr int kMinNvrtcMajor = 12, kMinNvrtcMinor = 8;
+
 /// Where libnvrtc is searched, in this order.
 struct NvrtcSearch {
   /// A file or a folder. When set, nothing else is searched.
@@ -46,6 +49,9 @@ struct NvrtcSearch {
 /// existing ones only; \p searched receives every place that was looked at.
 std::vector<std::string> nvrtcCandidates(const NvrtcSearch &search,
                                          std::vector<std::string> &searched);
+
+/// NVRTC_ERROR_OUT_OF_MEMORY, the one result that is no fault of the source.
+inline constexpr int kNvrtcOutOfMemory = 1;
 
 /// What one call of the compiler gave.
 struct NvrtcOutcome {

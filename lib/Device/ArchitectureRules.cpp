@@ -16,10 +16,10 @@ namespace kiln {
 /// 65, A100 312, A10 125, L40S 362, H200 989, B200 2250, dense fp16). mma.sync
 /// on 9.0: 2680 flop per SM and clock for bf16 measured on an H100 (65 %; 62.9
 /// % on average in arXiv 2501.12084), the other types by the same share; fp8 is
-/// converted and computed in fp16 there; fp64 has no wider instruction. On 10.0
-/// mma.sync keeps about the rate of 9.0's. L2: gpu-benches, 36-38 bytes per SM
-/// and clock on A100 and H200, 15 on L40; 17-20 on V100 and T4 (arXiv
-/// 1804.06826, 1903.07486).
+/// converted and computed in fp16 there; fp64 has no wider instruction. No
+/// measurement of mma.sync on 10.0 is at hand, 9.0's figures are assumed. L2:
+/// gpu-benches, 36-38 bytes per SM and clock on A100 and H200, 15 on L40; 17-20
+/// on V100 and T4 (arXiv 1804.06826, 1903.07486).
 static constexpr ArchitectureRules kRules[] = {
     {.computeCapability = 70,
      .maxWarpsPerSm = 64,
@@ -166,7 +166,7 @@ static constexpr double kDramReadShare = 0.89;
 static constexpr double kDramWriteShare = 0.71;
 
 /// Share of the maximum clock under dense tensor work: 1500 of 1980 MHz on H100
-/// and H200 SXM, whose tensor cores run into the power limit.
+/// and H200 SXM, whose tensor cores run into the power limit; assumed for 10.0.
 static constexpr double kHopperTensorClockShare = 0.76;
 
 /// Latencies of an H100 SXM (gpu-benches), launch and ramp of an H200 SXM in a
@@ -252,8 +252,8 @@ static void fillDerived(const Filler &fill, const ArchitectureRules &rules) {
        std::round(kDramWriteShare * model.dramPeakBytesPerNs()));
   fill("l2GBs", std::round(rules.l2BytesPerClockPerSm * clockGHz *
                            static_cast<double>(model.smCount)));
-  fill("dramLatencyNs", kDramLatencyCycles / clockGHz);
-  fill("l2LatencyNs", kL2LatencyCycles / clockGHz);
+  fill("dramLatencyNs", std::round(kDramLatencyCycles / clockGHz));
+  fill("l2LatencyNs", std::round(kL2LatencyCycles / clockGHz));
   fill("launchNs", kLaunchNs);
   fill("rampNs", kRampNs);
 }

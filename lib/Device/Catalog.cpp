@@ -8,6 +8,8 @@
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/ADT/StringExtras.h>
 
+#include <cmath>
+
 namespace kiln {
 
 /// Sources. SMs, clocks, bus, power: data sheets and whitepapers of the
@@ -282,10 +284,12 @@ void fillFromCatalog(DeviceModel &model, const CatalogEntry &entry) {
   fill("rampNs", entry.rampNs);
   double clockGHz = model.smClockMHz * 1e-3;
   if (entry.dramLatencyCycles)
-    fillValue(model, "dramLatencyNs", entry.dramLatencyCycles / clockGHz,
+    fillValue(model, "dramLatencyNs",
+              std::round(entry.dramLatencyCycles / clockGHz),
               ValueSource::Catalog, entry.name);
   if (entry.l2LatencyCycles)
-    fillValue(model, "l2LatencyNs", entry.l2LatencyCycles / clockGHz,
+    fillValue(model, "l2LatencyNs",
+              std::round(entry.l2LatencyCycles / clockGHz),
               ValueSource::Catalog, entry.name);
   if (entry.tensorPercent)
     fillTensorRates(model, entry.tensorPercent * 1e-2, ValueSource::Catalog,

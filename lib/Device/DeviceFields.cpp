@@ -6,6 +6,7 @@
 
 #include <cassert>
 #include <cmath>
+#include <iterator>
 
 namespace kiln {
 

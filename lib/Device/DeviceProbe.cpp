@@ -11,6 +11,10 @@
 
 namespace kiln {
 
+/// GeForce boards accumulate in fp32 at half the rate of their architecture
+/// (data sheets of RTX 2080 Ti, 3090, 4090 and 5090).
+static constexpr double kGeForceTensorShare = 0.5;
+
 namespace {
 /// Moves probed answers of one source into the model.
 struct ProbeReader {
@@ -163,6 +167,10 @@ assembleDeviceModel(const ProbedAttributes &probed,
   takeName(model, probed, entry, notes);
   if (entry)
     fillFromCatalog(model, *entry);
+  else if (llvm::StringRef(probed.marketingName.value_or(""))
+               .contains("GeForce"))
+    fillTensorRates(model, kGeForceTensorShare, ValueSource::Architecture,
+                    "GeForce of " + model.archName());
   fillFromArchitecture(model);
   return model;
 }

@@ -52,6 +52,7 @@ void DeviceMemory::free() {
     return;
   // Nothing to do about a failure: a dead context takes its memory with it.
   const CudaApi &api = driver->api();
+  CaptureModeGuard guard(*driver);
   CUcontext popped = nullptr;
   if (api.cuCtxPushCurrent(static_cast<CUcontext>(context)) == CUDA_SUCCESS) {
     api.cuMemFree(base);

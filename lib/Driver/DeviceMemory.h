@@ -24,7 +24,8 @@ public:
 
   DeviceMemory(DeviceMemory &&other) noexcept;
   DeviceMemory &operator=(DeviceMemory &&other) noexcept;
-  /// Frees. The context must still exist: else leak() first.
+  /// Frees, also beside a capture. The context must still exist: else leak()
+  /// first.
   ~DeviceMemory();
 
   DeviceAddress address() const { return base; }

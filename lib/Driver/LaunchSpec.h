@@ -53,7 +53,8 @@ struct TensorMapSpec {
 };
 
 /// A tensor map inside a step's parameters: `prototype` is copied there and its
-/// address replaced.
+/// address replaced. `paramOffset` counts from the start of LaunchSpec::params
+/// (the step's own offset plus that of the member) and is a multiple of 64.
 struct TensorMapPatch {
   const EncodedTensorMap *prototype = nullptr;
   DeviceAddress address = 0;

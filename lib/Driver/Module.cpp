@@ -154,12 +154,13 @@ void Module::unload() {
     return;
   // Nothing to do about a failure: a dead context takes its modules with it.
   const CudaApi &api = driver->api();
+  CaptureModeGuard guard(*driver);
   CUcontext popped = nullptr;
-  if (api.cuCtxPushCurrent(static_cast<CUcontext>(context)) != CUDA_SUCCESS)
-    return;
-  api.cuModuleUnload(static_cast<CUmodule>(module));
-  api.cuCtxPopCurrent(&popped);
-  module = nullptr;
+  if (api.cuCtxPushCurrent(static_cast<CUcontext>(context)) == CUDA_SUCCESS) {
+    api.cuModuleUnload(static_cast<CUmodule>(module));
+    api.cuCtxPopCurrent(&popped);
+  }
+  leak();
 }
 
 llvm::Expected<CudaFunction> Module::function(const char *name) const {

@@ -40,8 +40,8 @@ public:
 
   Module(Module &&other) noexcept;
   Module &operator=(Module &&other) noexcept;
-  /// Unloads. The context must still exist and no graph may reach a function
-  /// of the module: else leak() first.
+  /// Unloads, also beside a capture. The context must still exist and no graph
+  /// may reach a function of the module: else leak() first.
   ~Module();
 
   /// The function called \p name, resident on the device on return even where

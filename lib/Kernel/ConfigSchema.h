@@ -26,9 +26,10 @@ template <class Config> RecordSchema makeConfigSchema(llvm::StringRef name) {
       Field field;
       field.key = key;
       field.role = role;
-      // Printed always: a config's text is complete on its own, and a changed
-      // default of a knob in the source changes no stored text.
-      field.required = role == FieldRole::Knob;
+      // Printed always, so that a config's text is complete on its own and a
+      // changed default changes no stored text; but what is off by default
+      // came later, and the texts without it stay valid.
+      field.required = role == FieldRole::Knob && defaultValue != 0;
       field.defaultValue = defaultValue;
       field.minimum = defaultValue > 0 ? 1 : 0;
       field.maximum = 1 << 20;

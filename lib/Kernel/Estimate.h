@@ -53,9 +53,9 @@ llvm::StringRef nameOf(PruneReason reason);
 /// A named reason with the figure that broke the limit. Cheap: pruning a space
 /// makes thousands.
 struct Rejection {
-  PruneReason reason;
+  PruneReason reason = PruneReason::Dominated;
   double value = 0, limit = 0;
-  llvm::StringRef unit; ///< a literal
+  llvm::StringRef unit = {}; ///< a literal
 
   /// "shared-memory: 245760 B, limit 232448 B".
   std::string text() const;

@@ -59,6 +59,16 @@ public:
   virtual double flops(const Problem &problem) const = 0;
   virtual double compulsoryBytes(const Problem &problem) const = 0;
 
+  /// The problem in the classic model's terms; nullopt: it knows no such kind.
+  struct ClassicProblem {
+    DType type;
+    int64_t m, n, k;
+  };
+  virtual std::optional<ClassicProblem>
+  classicProblem(const Problem &problem) const {
+    return std::nullopt;
+  }
+
   /// Parses and canonicalises "gemm m=1 n=2 k=3"; the family's name is
   /// optional.
   llvm::Expected<Problem> parseProblem(llvm::StringRef text) const;

@@ -84,18 +84,80 @@ static void exploreMain(const KernelFamily &family, const Problem &problem,
   rankCandidates(space.ranked);
 }
 
+/// A classic reason in the words of the pruner.
+static PruneReason reasonOf(ClassicReason reason) {
+  switch (reason) {
+  case ClassicReason::SharedMemory:
+    return PruneReason::SharedMemory;
+  case ClassicReason::SplitKType:
+    return PruneReason::Type;
+  case ClassicReason::Stages:
+  case ClassicReason::TwoStages:
+    return PruneReason::Dominated;
+  }
+  return PruneReason::Dominated;
+}
+
+/// The classic model prunes and ranks anew what the hard limits left over. What
+/// it has no words for (templates without tiles, families of another kind)
+/// keeps its place behind.
+static void rerankClassic(const KernelFamily &family, const Problem &problem,
+                          const DeviceModel &device, bool keepRejected,
+                          Space &space) {
+  auto classic = family.classicProblem(problem);
+  if (!classic)
+    return;
+  std::vector<Candidate> known, unknown;
+  std::vector<ClassicConfig> configs;
+  llvm::sort(space.ranked, [](const Candidate &a, const Candidate &b) {
+    return a.order < b.order;
+  });
+  for (Candidate &candidate : space.ranked) {
+    auto config = candidate.tmpl->classicConfig(candidate.config);
+    if (config)
+      configs.push_back(*config);
+    (config ? known : unknown).push_back(std::move(candidate));
+  }
+  ClassicPruning pruning = pruneClassic(device, classic->type, configs);
+  space.ranked.clear();
+  for (const ClassicSurvivor &survivor : pruning.kept) {
+    Candidate &candidate = known[survivor.index];
+    ClassicEstimate estimate =
+        estimateClassic(device, classic->type, classic->m, classic->n,
+                        classic->k, survivor.config);
+    constexpr double kNsPerMs = 1e6;
+    candidate.estimate = Estimate{};
+    candidate.estimate.totalNs = estimate.totalMs * kNsPerMs;
+    candidate.estimate.bound =
+        estimate.computeMs >= estimate.loadMs ? "tensor" : "dram";
+    candidate.estimate.add("compute", estimate.computeMs * kNsPerMs);
+    candidate.estimate.add("load", estimate.loadMs * kNsPerMs);
+    candidate.estimate.add("store", estimate.storeMs * kNsPerMs);
+    space.ranked.push_back(std::move(candidate));
+  }
+  if (keepRejected)
+    for (const ClassicRejection &rejection : pruning.rejected) {
+      Candidate &candidate = known[rejection.index];
+      space.rejected.push_back({candidate.tmpl, std::move(candidate.config),
+                                Rejection{reasonOf(rejection.reason)}});
+    }
+  rankCandidates(space.ranked);
+  for (Candidate &candidate : unknown)
+    space.ranked.push_back(std::move(candidate));
+}
+
 llvm::Expected<Space> exploreSpace(const KernelFamily &family,
                                    const Problem &problem,
                                    const DeviceModel &device, ModelKind model,
                                    bool keepRejected) {
   Space space;
-  exploreMain(family, problem, device, keepRejected || model != ModelKind::Main,
-              space);
+  exploreMain(family, problem, device, keepRejected, space);
+  if (model == ModelKind::Classic)
+    rerankClassic(family, problem, device, keepRejected, space);
   if (space.ranked.empty())
     return makeError(ErrorCode::NoCandidate,
-                     "no template of {} runs {} on {}: {} configs, all pruned",
-                     family.name(), problem.text(), device.name,
-                     space.rejected.size());
+                     "no template of {} runs {} on {}: every config is pruned",
+                     family.name(), problem.text(), device.name);
   return space;
 }
 

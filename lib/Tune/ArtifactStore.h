@@ -176,6 +176,7 @@ public:
   unsigned width() const;
 
 private:
+  struct Batch;
   using Flight = PendingArtifact::Flight;
   using Shared = PendingArtifact::Shared;
   std::shared_ptr<Shared> shared;

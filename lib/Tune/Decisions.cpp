@@ -77,11 +77,11 @@ cache::PublishResult DecisionStore::store(const Problem &problem,
   // An equal one costs a read instead of two fsyncs: a second warm-up is quick.
   if (find(problem, device, model) == decision)
     return {};
+  llvm::json::Object attributes{{"problem", problem.text()},
+                                {"device", device.name},
+                                {"model", nameOf(model)}};
   return cache->publish(cache::Kind::Decision,
-                        decisionKey(problem, device, model),
-                        {{"problem", problem.text()},
-                         {"device", device.name},
-                         {"model", nameOf(model)}},
+                        decisionKey(problem, device, model), attributes,
                         printJson(decision.toJson()));
 }
 

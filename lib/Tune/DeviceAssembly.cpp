@@ -24,21 +24,19 @@ assembleDevice(const Driver *driver, const Environment &environment,
                      "no device: there is no driver, and no known GPU such as "
                      "{} is named",
                      catalogNames().front());
-  auto query = queryDevice(*driver, environment, selection.ordinal);
-  if (!query)
-    return query.takeError();
+  auto probed = queryDevice(*driver, environment, selection.ordinal);
+  if (!probed)
+    return probed.takeError();
   DeviceOverrides overrides;
   overrides.overridePath = selection.overridePath;
-  if (!selection.calibrationDir.empty() && query->attributes.uuid)
+  if (!selection.calibrationDir.empty() && probed->uuid)
     overrides.calibrationPath =
-        selection.calibrationDir + "/" + *query->attributes.uuid + ".json";
-  assembled.live = true;
-  assembled.notes = std::move(query->notes);
-  auto model =
-      assembleDeviceModel(query->attributes, overrides, assembled.notes);
+        selection.calibrationDir + "/" + *probed->uuid + ".json";
+  auto model = assembleDeviceModel(*probed, overrides, assembled.notes);
   if (!model)
     return model.takeError();
   assembled.model = std::move(*model);
+  assembled.live = true;
   return assembled;
 }
 

@@ -57,7 +57,7 @@ KernelLoader::load(const Artifact &artifact, const std::string &digest,
   if (sharedBytes > slot->sharedBytes) {
     if (llvm::Error error =
             setMaxDynamicShared(*driver, slot->kernel->function(), sharedBytes))
-      return std::move(error);
+      return error;
     slot->sharedBytes = sharedBytes;
   }
   return slot->kernel;

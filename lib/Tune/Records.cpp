@@ -10,6 +10,8 @@
 #include "Support/Error.h"
 #include "Support/Json.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -128,6 +130,27 @@ private:
 };
 } // namespace
 
+/// Whether \p value can be written: JSON has no infinity, but the parser makes
+/// one of 1e999.
+static bool isWritable(const llvm::json::Value &value) {
+  if (const llvm::json::Object *object = value.getAsObject())
+    return llvm::all_of(
+        *object, [](const auto &field) { return isWritable(field.second); });
+  if (const llvm::json::Array *array = value.getAsArray())
+    return llvm::all_of(*array, isWritable);
+  std::optional<double> number = value.getAsNumber();
+  return !number || std::isfinite(*number);
+}
+
+/// Takes out of \p object what could not be written again.
+static llvm::json::Object writableFields(llvm::json::Object object) {
+  llvm::json::Object kept;
+  for (auto &field : object)
+    if (isWritable(field.second))
+      kept[field.first] = std::move(field.second);
+  return kept;
+}
+
 static std::string utf8(llvm::StringRef text) {
   return llvm::json::isUTF8(text) ? text.str() : llvm::json::fixUTF8(text);
 }
@@ -164,7 +187,7 @@ static std::optional<Measurement> readMeasurement(llvm::json::Object object) {
   if (reader.isDamaged || (mode != "cold" && mode != "hot"))
     return std::nullopt;
   m.mode = mode == "cold" ? MeasurementMode::Cold : MeasurementMode::Hot;
-  m.unknown = std::move(object);
+  m.unknown = writableFields(std::move(object));
   if (!isSound(m))
     return std::nullopt;
   return m;
@@ -226,12 +249,13 @@ static std::optional<RecordPoint> readPoint(llvm::json::Object object,
       read = readMeasurement(*known);
     if (!read) {
       ++skipped;
-      point.unread.push_back(std::move(value));
+      if (isWritable(value))
+        point.unread.push_back(std::move(value));
     } else if (place(point, std::move(*read))) {
       ++skipped; // the later of two of one config stays
     }
   }
-  point.unknown = std::move(object);
+  point.unknown = writableFields(std::move(object));
   return point;
 }
 
@@ -251,7 +275,8 @@ llvm::Expected<TuningRecord> TuningRecord::parse(llvm::StringRef json) {
       point = readPoint(*known, record.skipped);
     if (!point) {
       ++record.skipped;
-      record.unread.push_back(std::move(element));
+      if (isWritable(element))
+        record.unread.push_back(std::move(element));
       continue;
     }
     if (record.find(point->extent))
@@ -259,7 +284,7 @@ llvm::Expected<TuningRecord> TuningRecord::parse(llvm::StringRef json) {
     mergePoint(record, *point);
   }
   object->erase("points");
-  record.unknown = std::move(*object);
+  record.unknown = writableFields(std::move(*object));
   return record;
 }
 

@@ -66,7 +66,8 @@ struct RecordPoint {
   int64_t generation = 0;
   std::string winner; ///< a config's text, or empty: none was valid
   std::vector<Measurement> measurements;
-  /// Measurements that could not be read, kept when the record is written.
+  /// Measurements that could not be read, kept when the record is written
+  /// unless they hold a number that JSON has not.
   std::vector<llvm::json::Value> unread;
   llvm::json::Object unknown;
 

@@ -7,6 +7,8 @@
 #include <llvm/Support/FileSystem.h>
 #include <llvm/Support/raw_ostream.h>
 
+#include <algorithm>
+
 using namespace kiln;
 
 /// What an H200 answers under a driver that still knows clocks.
@@ -95,6 +97,18 @@ TEST_CASE("an unknown GPU gets the rules of its architecture") {
         ValueSource::Architecture);
   CHECK(originOf(model, "memoryBusBits").source == ValueSource::Fallback);
   CHECK(model.maxClusters2 == 0);
+}
+
+TEST_CASE("an unknown GeForce has half the tensor rate") {
+  ProbedAttributes probed;
+  probed.marketingName = "NVIDIA GeForce RTX 3090";
+  probed.ccMajor = 8;
+  probed.ccMinor = 6;
+  std::vector<std::string> notes;
+  DeviceModel model = llvm::cantFail(assembleDeviceModel(probed, {}, notes));
+  CHECK(model.tensorFp16FlopsPerClock == 512);
+  CHECK(model.mmaSyncTf32FlopsPerClock == 256);
+  CHECK(model.tensorInt8FlopsPerClock == 2048);
 }
 
 TEST_CASE("nothing at all still gives a usable model, and says so") {

@@ -49,6 +49,15 @@ public:
   }
   double compulsoryBytes(const Problem &problem) const override;
 
+  std::optional<ClassicProblem>
+  classicProblem(const Problem &problem) const override {
+    GemmProblem p = read(problem);
+    if (isEmpty(problem) || p.k == 0)
+      return std::nullopt;
+    // A batch is as many rows: the classic model has no word for it.
+    return ClassicProblem{p.dtype, p.m * p.batch, p.n, p.k};
+  }
+
 private:
   static GemmProblem read(const Problem &problem) {
     return readGemmProblem(problem.extents.values().data());
@@ -93,7 +102,7 @@ static llvm::Error checkMemory(const GemmProblem &p) {
   if (p.align & (p.align - 1))
     return makeError(ErrorCode::InvalidArgument,
                      "gemm: align={} is not a power of two", p.align);
-  int64_t element = std::max(bytesOf(p.dtype), bytesOf(p.out));
+  int64_t element = bytesOf(p.dtype);
   if (p.align < element)
     return makeError(ErrorCode::InvalidArgument,
                      "gemm: align={} is below the element's {} bytes", p.align,
@@ -156,7 +165,10 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
 //===----------------------------------------------------------------------===//
 
 /// Leaves exactly the promised alignment: a multiple of it and of no more.
-static int64_t misalignmentOf(int64_t align) { return align < 16 ? align : 0; }
+static int64_t misalignmentOf(int64_t align, DType type) {
+  align = std::max<int64_t>(align, bytesOf(type));
+  return align < 16 ? align : 0;
+}
 
 OperandTable GemmFamily::operands(const Problem &problem) const {
   GemmProblem p = read(problem);
@@ -171,7 +183,7 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
     spec.leadingDimension = ld;
     spec.batch = p.batch;
     spec.batchStride = rows * ld;
-    spec.misalignment = misalignmentOf(p.align);
+    spec.misalignment = misalignmentOf(p.align, type);
     spec.present = present;
     constexpr int kTf32Mantissa = 10;
     if (p.compute == ComputeMode::TF32 && role != OperandRole::Out)

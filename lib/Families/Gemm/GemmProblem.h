@@ -21,7 +21,8 @@ struct GemmProblem {
   PointwiseChain pointwise;
   double alpha = 1, beta = 0;
   int64_t lda = 0, ldb = 0, ldc = 0, ldd = 0, ldResidual = 0;
-  /// Every pointer and batch stride is a multiple of this many bytes.
+  /// Every pointer and batch stride is a multiple of this many bytes, and of
+  /// its own element's.
   int64_t align = 16;
 
   // Rows and columns of A and B as they are stored.

@@ -10,8 +10,8 @@
 #include "Families/Gemm/GemmProblem.h"
 #include "Families/Gemm/TileEstimate.h"
 #include "Kernel/ConfigSchema.h"
+#include "Kernel/Family.h"
 #include "Kernel/Sources.h"
-#include "Kernel/Template.h"
 #include "gemm/GemmParams.h"
 
 namespace kiln {

@@ -18,11 +18,11 @@ struct Tile {
 };
 
 constexpr Tile kTiles[] = {
-    {128, 128, 8, 8, 8, 2},  {128, 128, 16, 8, 8, 2}, {128, 64, 16, 8, 8, 3},
-    {64, 128, 16, 8, 8, 3},  {64, 64, 16, 8, 4, 4},   {64, 64, 16, 4, 4, 2},
-    {32, 128, 16, 4, 8, 4},  {128, 32, 16, 8, 4, 4},  {32, 64, 16, 4, 4, 4},
-    {64, 32, 16, 4, 4, 4},   {32, 32, 16, 4, 4, 8},   {16, 64, 16, 4, 4, 8},
-    {256, 128, 8, 16, 8, 1}, {128, 256, 8, 8, 16, 1},
+    {256, 128, 16, 16, 8, 1}, {128, 128, 8, 8, 8, 2},  {128, 128, 16, 8, 8, 2},
+    {128, 64, 16, 8, 8, 3},   {64, 128, 16, 8, 8, 3},  {64, 64, 16, 8, 4, 4},
+    {64, 64, 16, 4, 4, 2},    {32, 128, 16, 4, 8, 4},  {128, 32, 16, 8, 4, 4},
+    {32, 64, 16, 4, 4, 4},    {64, 32, 16, 4, 4, 4},   {32, 32, 16, 4, 4, 8},
+    {16, 64, 16, 4, 4, 8},    {256, 128, 8, 16, 8, 1}, {128, 256, 8, 8, 16, 1},
 };
 
 class SimtGemm final : public GemmTemplate<SimtGemmConfig> {
@@ -104,7 +104,12 @@ protected:
     kernel.sharedReadBytes = config.threads() / 32.0 * config.blockK *
                              (4 * config.microM + 8 * config.microN) * 4;
     kernel.flopsPerClock = device.simdFlopsPerClockPerSm(RateType::FP32);
-    kernel.efficiency = 0.85; // address, load and loop instructions beside FFMA
+    // Issue slots of one step of k: the FFMAs, 16-byte reads of both fragments,
+    // and the step's share of staging and loop instructions.
+    double ffma = double(config.microM) * config.microN;
+    double reads = (config.microM + config.microN) / 4.0;
+    double staging = 3.0 * loads / config.blockK + 1;
+    kernel.efficiency = ffma / (ffma + reads + staging);
     kernel.tensor = false;
     kernel.warpsForPeak = 8;
     return kernel;

@@ -15,6 +15,7 @@
 
 #include "Model/Bandwidth.h"
 #include "Model/Intensity.h"
+#include "Model/MathUtil.h"
 #include "Model/Occupancy.h"
 #include "Model/Pipeline.h"
 #include "Model/RegisterWall.h"
@@ -60,9 +61,9 @@ struct TileModel {
 
 /// What one k iteration takes when some blocks share an SM, in ns.
 struct StepTimes {
-  double math, shared, l2, dram, exposed;
+  double math, shared, issue, l2, dram, exposed;
 
-  double pace() const { return std::max({math, shared, l2, dram}); }
+  double pace() const { return std::max({math, shared, issue, l2, dram}); }
   double total() const { return pace() + exposed; }
 };
 
@@ -75,8 +76,6 @@ struct WaveTimes {
 };
 
 } // namespace
-
-static int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 TileModel::TileModel(const GemmProblem &problem, const TileKernel &kernel,
                      const DeviceModel &device)
@@ -120,6 +119,7 @@ static StepTimes stepTimes(const TileModel &model, double perSm,
   // What the arithmetic reads, and what the loads write.
   step.shared = perSm * (kernel.sharedReadBytes + model.stageBytes()) /
                 device.sharedBytesPerClockPerSm / model.clockGHz();
+  step.issue = perSm * kernel.loadIssueClocks / model.clockGHz();
   double inFlight = model.stageBytes() * (kernel.stages - 1);
   double l2 =
       rampedBandwidth(device, MemoryLevel::L2, int64_t(active), inFlight)
@@ -135,7 +135,12 @@ static StepTimes stepTimes(const TileModel &model, double perSm,
                        ? device.dramLatencyNs
                        : device.l2LatencyNs + missShare * device.dramLatencyNs;
   double load = std::max(step.l2, step.dram);
-  step.exposed = pipeline(latency, load, pace, kernel.stages).exposedNs;
+  // The barrier of a step, and the first fragments behind it: other blocks of
+  // the SM compute meanwhile.
+  constexpr double kBarrierClocks = 60;
+  double barrier = kBarrierClocks / model.clockGHz() / perSm;
+  step.exposed =
+      barrier + pipeline(latency, load, pace, kernel.stages).exposedNs;
   return step;
 }
 
@@ -182,6 +187,8 @@ static llvm::StringRef boundOf(const TileModel &model, const StepTimes &step) {
     return model.kernel.tensor ? "tensor" : "simd";
   if (pace == step.dram)
     return "dram";
+  if (pace == step.issue)
+    return "load issue";
   return pace == step.l2 ? "l2" : "shared";
 }
 
@@ -227,6 +234,7 @@ Estimate estimateTile(const GemmProblem &problem, const TileKernel &kernel,
   estimate.add("bytes floor", floor);
   estimate.add("step math", main.step.math);
   estimate.add("step shared", main.step.shared);
+  estimate.add("step issue", main.step.issue);
   estimate.add("step l2", main.step.l2);
   estimate.add("step dram", main.step.dram);
   estimate.add("step exposed", main.step.exposed);

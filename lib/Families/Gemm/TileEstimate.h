@@ -27,6 +27,9 @@ struct TileKernel {
   int accumulatorsPerThread = 0;
   /// Shared memory that the arithmetic of one k iteration reads.
   double sharedReadBytes = 0;
+  /// Clocks of an SM's load units that it takes to issue one iteration's
+  /// copies.
+  double loadIssueClocks = 0;
   /// Peak of the arithmetic units in flops per SM and clock, and the part of it
   /// that this tile's instruction stream can sustain.
   double flopsPerClock = 0, efficiency = 1;

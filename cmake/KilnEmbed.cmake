@@ -1,0 +1,25 @@
+# kiln_embed_sources(<target> <symbol> <directory> <file>...)
+# makes the texts of <file>, named relative to <directory>, part of <target> as
+#   llvm::ArrayRef<kiln::EmbeddedSource> kiln::<symbol>();
+# which the user declares. The files are dependencies: a change rebuilds one
+# generated source, nothing else.
+set(KILN_EMBED_SCRIPT ${CMAKE_CURRENT_LIST_DIR}/KilnEmbedScript.cmake)
+
+function(kiln_embed_sources target symbol directory)
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.cpp)
+  get_filename_component(directory ${directory} ABSOLUTE)
+  list(TRANSFORM ARGN PREPEND ${directory}/ OUTPUT_VARIABLE paths)
+  # The list travels in a file: a command line has a length limit, and one
+  # that did not change keeps its time.
+  set(list ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.list)
+  list(JOIN ARGN "\n" lines)
+  file(CONFIGURE OUTPUT ${list} CONTENT "${lines}\n" @ONLY)
+  add_custom_command(
+    OUTPUT ${output}
+    COMMAND ${CMAKE_COMMAND} -DOUTPUT=${output} -DSYMBOL=${symbol}
+            -DDIRECTORY=${directory} -DLIST=${list} -P ${KILN_EMBED_SCRIPT}
+    DEPENDS ${paths} ${list} ${KILN_EMBED_SCRIPT}
+    COMMENT "Embedding ${symbol}"
+    VERBATIM)
+  target_sources(${target} PRIVATE ${output})
+endfunction()

@@ -1,0 +1,21 @@
+# Every kernel source that the library carries, relative to this folder.
+set(KILN_KERNEL_SOURCES
+  common/Convert.cuh
+  common/Pointwise.cuh
+  common/Ptx.cuh
+  common/Raster.cuh
+  common/Swizzle.cuh
+  common/Types.h
+  gemm/GemmEpilogue.cuh
+  gemm/GemmParams.h
+  gemm/GemmSignature.h
+  gemm/MmaGemm.cuh
+  gemm/MmaGemmConfig.h
+  gemm/MmaTiles.cuh
+  gemm/NaiveGemm.cuh
+  gemm/NaiveGemmConfig.h
+  gemm/ReferenceGemm.cuh
+  gemm/SimtGemm.cuh
+  gemm/SimtGemmConfig.h
+  trial/TrialParams.h
+  trial/TrialTools.cuh)

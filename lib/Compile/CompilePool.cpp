@@ -1,0 +1,336 @@
+//===- CompilePool.cpp ----------------------------------------------------===//
+//
+// All state is behind one mutex in State, which every thread shares. A job is
+// queued, running, or gone: whoever takes it out of its table owns its callback
+// and calls it, so that it is called once whatever ends the job. A worker whose
+// job was taken from it ends without touching the counts again.
+//
+//===----------------------------------------------------------------------===//
+#include "Compile/CompilePool.h"
+
+#include "Compile/ResourceLimits.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace kiln {
+
+using Clock = CompilePool::Clock;
+using Ticket = CompilePool::Ticket;
+using Callback = CompilePool::Callback;
+
+unsigned compileConcurrency(unsigned cap) {
+  uint64_t width = availableCpus();
+  if (std::optional<uint64_t> bytes = availableMemoryBytes())
+    width = std::min<uint64_t>(width, *bytes / kBytesPerCompile);
+  if (cap)
+    width = std::min<uint64_t>(width, cap);
+  return static_cast<unsigned>(std::max<uint64_t>(width, 1));
+}
+
+namespace {
+struct QueuedJob {
+  TranslationUnit unit;
+  Callback callback;
+};
+struct RunningJob {
+  std::string name;
+  Clock::time_point start;
+  Callback callback;
+};
+/// Lowest priority first, then the order of submission.
+using QueueKey = std::pair<int64_t, Ticket>;
+} // namespace
+
+struct CompilePool::State {
+  std::shared_ptr<Compiler> compiler;
+  CompilePoolOptions options;
+  unsigned width = 1;
+
+  std::mutex mutex;
+  std::condition_variable work; ///< something was queued, or the end
+  std::condition_variable done; ///< a job or a worker ended
+  std::map<QueueKey, QueuedJob> queue;
+  std::map<Ticket, QueueKey> queued; ///< where a ticket is in the queue
+  std::map<Ticket, RunningJob> running;
+  /// Jobs that have left the tables and whose callback has not returned.
+  std::set<Ticket> ending;
+  unsigned workers = 0; ///< threads, those of abandoned jobs not counted
+  unsigned busy = 0;    ///< of these, with a job or its callback
+  bool stopping = false;
+  Ticket lastTicket = 0;
+  CompilePoolStatistics counts;
+
+  static void runWorker(std::shared_ptr<State> state);
+  static void startWorkers(const std::shared_ptr<State> &state);
+  bool runNext(std::unique_lock<std::mutex> &lock);
+  void finish(std::unique_lock<std::mutex> &lock, Ticket ticket,
+              Callback callback, CompilePool::Result result);
+  bool isPending(Ticket ticket) const;
+  std::optional<Clock::time_point> nextOverdue() const;
+  size_t abandon(const std::shared_ptr<State> &self,
+                 std::unique_lock<std::mutex> &lock, Clock::duration limit);
+};
+
+/// Calls \p callback without the lock; afterwards the ticket is over.
+void CompilePool::State::finish(std::unique_lock<std::mutex> &lock,
+                                Ticket ticket, Callback callback,
+                                CompilePool::Result result) {
+  ending.insert(ticket);
+  lock.unlock();
+  callback(std::move(result));
+  // Destroyed unlocked, too: what it owns may call the pool.
+  callback = nullptr;
+  lock.lock();
+  ending.erase(ticket);
+  done.notify_all();
+}
+
+/// Compiles the first job of the queue. False when it was abandoned meanwhile,
+/// and with it the thread.
+bool CompilePool::State::runNext(std::unique_lock<std::mutex> &lock) {
+  auto first = queue.begin();
+  const Ticket ticket = first->first.second;
+  TranslationUnit unit = std::move(first->second.unit);
+  running.emplace(ticket, RunningJob{unit.name, Clock::now(),
+                                     std::move(first->second.callback)});
+  queue.erase(first);
+  queued.erase(ticket);
+  ++busy;
+
+  lock.unlock();
+  const Clock::time_point start = Clock::now();
+  CompilePool::Result result = compiler->compile(unit);
+  const std::chrono::duration<double, std::milli> time = Clock::now() - start;
+  lock.lock();
+
+  auto job = running.find(ticket);
+  if (job == running.end()) {
+    llvm::consumeError(result.takeError());
+    return false;
+  }
+  Callback callback = std::move(job->second.callback);
+  running.erase(job);
+  ++(result ? counts.compiled : counts.failed);
+  counts.compileMs += time.count();
+  finish(lock, ticket, std::move(callback), std::move(result));
+  --busy;
+  return true;
+}
+
+void CompilePool::State::runWorker(std::shared_ptr<State> state) {
+  std::unique_lock lock(state->mutex);
+  while (!state->stopping) {
+    if (state->queue.empty())
+      state->work.wait(lock);
+    else if (!state->runNext(lock))
+      return; // not counted any more
+  }
+  --state->workers;
+  state->done.notify_all();
+}
+
+/// Starts threads until each queued job has one that is free, as far as the
+/// width and the system allow; the lock is held.
+void CompilePool::State::startWorkers(const std::shared_ptr<State> &state) {
+  while (!state->stopping && state->workers < state->width &&
+         state->workers - state->busy < state->queue.size()) {
+    try {
+      std::thread(runWorker, state).detach();
+    } catch (const std::system_error &) {
+      return; // those that run will get to it
+    }
+    ++state->workers;
+  }
+}
+
+bool CompilePool::State::isPending(Ticket ticket) const {
+  return queued.count(ticket) || running.count(ticket) || ending.count(ticket);
+}
+
+/// When the first running job reaches the limit of the options.
+std::optional<Clock::time_point> CompilePool::State::nextOverdue() const {
+  std::optional<Clock::time_point> next;
+  for (const auto &[ticket, job] : running)
+    if (!next || job.start + options.compileLimit < *next)
+      next = job.start + options.compileLimit;
+  return next;
+}
+
+size_t CompilePool::State::abandon(const std::shared_ptr<State> &self,
+                                   std::unique_lock<std::mutex> &lock,
+                                   Clock::duration limit) {
+  const Clock::time_point now = Clock::now();
+  std::vector<std::pair<Ticket, RunningJob>> given;
+  for (auto it = running.begin(); it != running.end();) {
+    if (now - it->second.start < limit) {
+      ++it;
+      continue;
+    }
+    given.emplace_back(it->first, std::move(it->second));
+    it = running.erase(it);
+    // The thread is lost to the pool until its compilation ends, if ever.
+    --workers;
+    --busy;
+    ++counts.abandoned;
+  }
+  startWorkers(self);
+  for (auto &[ticket, job] : given) {
+    const auto ms =
+        std::chrono::duration_cast<std::chrono::milliseconds>(now - job.start);
+    finish(lock, ticket, std::move(job.callback),
+           makeError(ErrorCode::CompileFailed,
+                     "compilation of {} abandoned after {} ms", job.name,
+                     ms.count()));
+  }
+  return given.size();
+}
+
+CompilePool::CompilePool(std::shared_ptr<Compiler> compiler,
+                         CompilePoolOptions options)
+    : state(std::make_shared<State>()) {
+  state->compiler = std::move(compiler);
+  // Limits that cannot overflow a time point.
+  constexpr std::chrono::milliseconds kLongest = std::chrono::hours(1000);
+  options.compileLimit = std::min(options.compileLimit, kLongest);
+  options.shutdownGrace = std::min(options.shutdownGrace, kLongest);
+  state->options = options;
+  state->width = compileConcurrency(options.threads);
+}
+
+CompilePool::~CompilePool() {
+  cancelAll();
+  std::unique_lock lock(state->mutex);
+  state->stopping = true;
+  state->work.notify_all();
+  state->done.wait_for(lock, state->options.shutdownGrace,
+                       [&] { return state->workers == 0; });
+  state->abandon(state, lock, Clock::duration::zero());
+  // A callback is the caller's code and may use what ends with the pool.
+  state->done.wait(lock, [&] { return state->ending.empty(); });
+}
+
+CompilePool::Ticket CompilePool::submit(TranslationUnit unit, int64_t priority,
+                                        Callback callback) {
+  std::unique_lock lock(state->mutex);
+  const Ticket ticket = ++state->lastTicket;
+  const QueueKey key{priority, ticket};
+  auto job =
+      state->queue.emplace(key, QueuedJob{std::move(unit), std::move(callback)})
+          .first;
+  state->queued.emplace(ticket, key);
+  State::startWorkers(state);
+  state->work.notify_one();
+  if (state->workers > 0)
+    return ticket;
+
+  // The system gives no thread at all: nobody would ever run the job.
+  QueuedJob stuck = std::move(job->second);
+  state->queue.erase(job);
+  state->queued.erase(ticket);
+  ++state->counts.failed;
+  state->finish(lock, ticket, std::move(stuck.callback),
+                makeError(ErrorCode::OutOfMemory,
+                          "cannot start a thread to compile {}",
+                          stuck.unit.name));
+  return ticket;
+}
+
+std::future<CompilePool::Result> CompilePool::submit(TranslationUnit unit,
+                                                     int64_t priority) {
+  std::promise<Result> promise;
+  std::future<Result> future = promise.get_future();
+  submit(std::move(unit), priority,
+         [promise = std::move(promise)](Result result) mutable {
+           promise.set_value(std::move(result));
+         });
+  return future;
+}
+
+bool CompilePool::cancel(Ticket ticket) {
+  std::unique_lock lock(state->mutex);
+  auto position = state->queued.find(ticket);
+  if (position == state->queued.end())
+    return false;
+  auto job = state->queue.find(position->second);
+  Callback callback = std::move(job->second.callback);
+  std::string name = std::move(job->second.unit.name);
+  state->queue.erase(job);
+  state->queued.erase(position);
+  ++state->counts.cancelled;
+  state->finish(
+      lock, ticket, std::move(callback),
+      makeError(ErrorCode::Cancelled, "compilation of {} was cancelled", name));
+  return true;
+}
+
+size_t CompilePool::cancelAll() {
+  std::vector<Ticket> tickets;
+  {
+    std::lock_guard lock(state->mutex);
+    for (const auto &[ticket, key] : state->queued)
+      tickets.push_back(ticket);
+  }
+  size_t cancelled = 0;
+  for (Ticket ticket : tickets)
+    cancelled += cancel(ticket);
+  return cancelled;
+}
+
+/// Waits until \p isOver, abandoning what reaches its limit meanwhile.
+template <class State, class IsOver>
+static bool waitUntil(const std::shared_ptr<State> &state,
+                      Clock::time_point deadline, IsOver isOver) {
+  std::unique_lock lock(state->mutex);
+  while (!isOver()) {
+    const Clock::time_point now = Clock::now();
+    if (now >= deadline)
+      return false;
+    // A job may start while this waits, so look again after one limit.
+    Clock::time_point wake = now + state->options.compileLimit;
+    if (auto overdue = state->nextOverdue())
+      wake = *overdue;
+    if (wake <= now) {
+      state->abandon(state, lock, state->options.compileLimit);
+      continue;
+    }
+    state->done.wait_until(lock, std::min(wake, deadline));
+  }
+  return true;
+}
+
+bool CompilePool::waitFor(Ticket ticket, Clock::time_point deadline) {
+  return waitUntil(state, deadline, [&] { return !state->isPending(ticket); });
+}
+
+bool CompilePool::waitForAll(Clock::time_point deadline) {
+  return waitUntil(state, deadline, [&] {
+    return state->queue.empty() && state->running.empty() &&
+           state->ending.empty();
+  });
+}
+
+size_t CompilePool::abandonLongerThan(std::chrono::milliseconds limit) {
+  std::unique_lock lock(state->mutex);
+  return state->abandon(state, lock, limit);
+}
+
+CompilePoolStatistics CompilePool::statistics() const {
+  std::lock_guard lock(state->mutex);
+  CompilePoolStatistics result = state->counts;
+  result.queued = state->queue.size();
+  result.running = state->running.size();
+  return result;
+}
+
+unsigned CompilePool::width() const { return state->width; }
+
+} // namespace kiln

@@ -1,0 +1,132 @@
+//===- Compiler.cpp -------------------------------------------------------===//
+#include "Compile/Compiler.h"
+
+#include "Compile/PtxasLog.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace kiln {
+
+char CompileError::ID = 0;
+
+std::string cleanLog(llvm::StringRef log, size_t maxBytes) {
+  std::string text;
+  for (char c : log)
+    if (c != '\0')
+      text += c;
+  if (text.size() <= maxBytes)
+    return text;
+  // Room for the longest count; cut before it, at a line's end if there is one.
+  const size_t keep = maxBytes - std::min<size_t>(maxBytes, 64);
+  size_t cut = llvm::StringRef(text).take_front(keep).rfind('\n');
+  cut = cut == llvm::StringRef::npos ? keep : cut + 1;
+  const size_t dropped = text.size() - cut;
+  text.resize(cut);
+  return text + fmt::format("... {} more bytes\n", dropped);
+}
+
+/// The line of a log that a message should quote: the first that says error,
+/// else the first that says anything.
+static std::string headline(llvm::StringRef log) {
+  llvm::StringRef first;
+  for (llvm::StringRef rest = log; !rest.empty();) {
+    llvm::StringRef line;
+    std::tie(line, rest) = rest.split('\n');
+    line = line.trim();
+    if (line.contains("error"))
+      return line.take_front(400).str();
+    if (first.empty())
+      first = line;
+  }
+  return first.empty() ? "the compiler gave no log"
+                       : first.take_front(400).str();
+}
+
+std::vector<std::string> compileOptions(const TranslationUnit &unit,
+                                        const Nvrtc &compiler) {
+  // canonicalText() counts on this list: it carries a number to raise when an
+  // option here changes what the cubin does.
+  std::vector<std::string> options = {"--gpu-architecture=" + unit.arch,
+                                      "--std=c++20", "-default-device"};
+  // 12.9 brought a cache of NVRTC's own, and with it the way to turn it off:
+  // left on it opens the driver library.
+  if (std::pair(compiler.majorVersion(), compiler.minorVersion()) >=
+      std::pair(12, 9))
+    options.push_back("--no-cache");
+  // A header that is missing from the unit is not read from the working
+  // directory.
+  options.push_back("--no-source-include");
+  // Resources and phase times are read from the log.
+  options.push_back("--ptxas-options=-v");
+  options.push_back("--time=-");
+  options.insert(options.end(), unit.options.begin(), unit.options.end());
+  return options;
+}
+
+bool Compiler::isLoaded() const {
+  std::lock_guard lock(mutex);
+  return loaded != nullptr;
+}
+
+llvm::Expected<std::shared_ptr<const Nvrtc>> Compiler::nvrtc() {
+  std::lock_guard lock(mutex);
+  if (!loaded && !failure) {
+    auto result = Nvrtc::load(search);
+    if (result)
+      loaded = std::move(*result);
+    else
+      failure = summarize(result.takeError());
+  }
+  if (!loaded)
+    return llvm::make_error<KilnError>(failure->code, failure->message,
+                                       failure->driverCode);
+  return loaded;
+}
+
+llvm::Expected<Artifact> Compiler::compile(const TranslationUnit &unit) {
+  if (llvm::Error error = validate(unit))
+    return error;
+  auto compiler = nvrtc();
+  if (!compiler)
+    return compiler.takeError();
+  if (llvm::Error error = (*compiler)->checkSupports(unit.arch))
+    return error;
+
+  const auto start = std::chrono::steady_clock::now();
+  NvrtcOutcome outcome =
+      (*compiler)->compile(unit.name, unit.source, unit.headers.get(),
+                           compileOptions(unit, **compiler));
+  const std::chrono::duration<double, std::milli> total =
+      std::chrono::steady_clock::now() - start;
+
+  std::string log = cleanLog(outcome.log);
+  if (outcome.result == kNvrtcOutOfMemory)
+    return llvm::make_error<KilnError>(
+        ErrorCode::OutOfMemory,
+        fmt::format("out of memory compiling {} for {}", unit.name, unit.arch),
+        outcome.result);
+  if (outcome.result == 0 && outcome.cubin.empty())
+    outcome.resultName = "no cubin";
+  if (outcome.result != 0 || outcome.cubin.empty()) {
+    std::string message =
+        fmt::format("cannot compile {} for {}: {} ({})", unit.name, unit.arch,
+                    headline(log), outcome.resultName);
+    return llvm::make_error<CompileError>(std::move(message), outcome.result,
+                                          std::move(log), unit);
+  }
+
+  Artifact artifact;
+  artifact.cubin = std::move(outcome.cubin);
+  artifact.arch = unit.arch;
+  artifact.entry = unit.entry;
+  artifact.usage = parseResourceUsage(outcome.log, unit.entry);
+  artifact.advisories = parseAdvisories(outcome.log);
+  artifact.toolchain = (*compiler)->identity();
+  artifact.phases = parsePhaseTimes(outcome.log);
+  artifact.phases.totalMs = total.count();
+  artifact.log = std::move(log);
+  return artifact;
+}
+
+} // namespace kiln

@@ -1,0 +1,181 @@
+//===- Nvrtc.cpp ----------------------------------------------------------===//
+#include "Compile/Nvrtc.h"
+
+#include "Compile/EmbeddedSources.h"
+#include "Compile/TranslationUnit.h"
+
+#include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/StringExtras.h>
+
+#include <link.h>
+#include <nvrtc.h>
+
+#include <cstring>
+
+namespace kiln {
+
+static_assert(NVRTC_ERROR_OUT_OF_MEMORY == kNvrtcOutOfMemory);
+
+struct Nvrtc::Api {
+#define KILN_NVRTC_SYMBOL(name) decltype(&::name) name = nullptr;
+#include "Compile/NvrtcSymbols.def"
+};
+
+Nvrtc::Nvrtc() : api(std::make_unique<Api>()) {}
+Nvrtc::~Nvrtc() = default;
+
+//===----------------------------------------------------------------------===//
+// The build id of a loaded library
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct BuildIdQuery {
+  uintptr_t address; ///< anywhere in the library
+  std::string hex;   ///< empty until found
+};
+} // namespace
+
+static bool covers(const dl_phdr_info &info, uintptr_t address) {
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    const ElfW(Phdr) &header = info.dlpi_phdr[i];
+    uintptr_t start = info.dlpi_addr + header.p_vaddr;
+    if (header.p_type == PT_LOAD && address >= start &&
+        address - start < header.p_memsz)
+      return true;
+  }
+  return false;
+}
+
+/// The NT_GNU_BUILD_ID of one note segment in hexadecimal, empty without one.
+static std::string buildIdIn(llvm::StringRef notes) {
+  auto padded = [](size_t size) { return (size + 3) & ~size_t(3); };
+  while (notes.size() >= sizeof(ElfW(Nhdr))) {
+    ElfW(Nhdr) note;
+    std::memcpy(&note, notes.data(), sizeof(note));
+    notes = notes.drop_front(sizeof(note));
+    size_t nameSize = padded(note.n_namesz), size = padded(note.n_descsz);
+    if (nameSize > notes.size() || note.n_descsz > notes.size() - nameSize)
+      break;
+    if (note.n_type == NT_GNU_BUILD_ID &&
+        notes.take_front(note.n_namesz) == llvm::StringRef("GNU\0", 4))
+      return llvm::toHex(notes.substr(nameSize, note.n_descsz),
+                         /*LowerCase=*/true);
+    notes = notes.drop_front(std::min(nameSize + size, notes.size()));
+  }
+  return {};
+}
+
+static int visitLibrary(dl_phdr_info *info, size_t, void *data) {
+  auto *query = static_cast<BuildIdQuery *>(data);
+  if (!covers(*info, query->address))
+    return 0;
+  for (int i = 0; i < info->dlpi_phnum && query->hex.empty(); ++i) {
+    const ElfW(Phdr) &header = info->dlpi_phdr[i];
+    if (header.p_type == PT_NOTE)
+      query->hex = buildIdIn(
+          {reinterpret_cast<const char *>(info->dlpi_addr + header.p_vaddr),
+           header.p_memsz});
+  }
+  return 1;
+}
+
+static std::string buildIdAt(const void *address) {
+  BuildIdQuery query{reinterpret_cast<uintptr_t>(address), {}};
+  dl_iterate_phdr(visitLibrary, &query);
+  return query.hex;
+}
+
+//===----------------------------------------------------------------------===//
+// Opening
+//===----------------------------------------------------------------------===//
+
+llvm::Error Nvrtc::resolve() {
+#define KILN_NVRTC_SYMBOL(symbol)                                              \
+  api->symbol = library.find<decltype(api->symbol)>(#symbol);                  \
+  if (!api->symbol)                                                            \
+    return makeError(ErrorCode::CompilerMissing, "{} has no symbol {}",        \
+                     library.path(), #symbol);
+#include "Compile/NvrtcSymbols.def"
+
+  if (api->nvrtcVersion(&major, &minor) != NVRTC_SUCCESS)
+    return makeError(ErrorCode::CompilerMissing, "{} tells no version",
+                     library.path());
+  if (std::pair(major, minor) < std::pair(kMinNvrtcMajor, kMinNvrtcMinor))
+    return makeError(ErrorCode::CompilerMissing,
+                     "{} is NVRTC {}.{}, older than {}.{}", library.path(),
+                     major, minor, kMinNvrtcMajor, kMinNvrtcMinor);
+
+  int count = 0;
+  if (api->nvrtcGetNumSupportedArchs(&count) == NVRTC_SUCCESS && count > 0) {
+    archs.resize(count);
+    if (api->nvrtcGetSupportedArchs(archs.data()) != NVRTC_SUCCESS)
+      archs.clear();
+  }
+  std::string build =
+      buildIdAt(reinterpret_cast<const void *>(api->nvrtcVersion));
+  identityText = fmt::format("nvrtc {}.{} {}", major, minor,
+                             build.empty() ? "unknown-build" : build);
+  return llvm::Error::success();
+}
+
+llvm::Error Nvrtc::checkSupports(llvm::StringRef arch) const {
+  if (llvm::Error error = checkArch(arch))
+    return error;
+  // A library that tells no list decides when it compiles.
+  int capability = 0;
+  arch.drop_front(strlen("sm_")).consumeInteger(10, capability);
+  if (archs.empty() || llvm::is_contained(archs, capability))
+    return llvm::Error::success();
+  return makeError(ErrorCode::Unsupported,
+                   "NVRTC {}.{} ({}) does not compile for {}; it supports "
+                   "sm_{}",
+                   major, minor, path(), arch, fmt::join(archs, ", sm_"));
+}
+
+//===----------------------------------------------------------------------===//
+// Compiling
+//===----------------------------------------------------------------------===//
+
+/// Reads a text or binary result of a program by NVRTC's pair of functions.
+template <class Size, class Get>
+static nvrtcResult fetch(nvrtcProgram program, Size size, Get get,
+                         std::string &result) {
+  size_t bytes = 0;
+  nvrtcResult status = size(program, &bytes);
+  if (status != NVRTC_SUCCESS)
+    return status;
+  result.resize(bytes);
+  return bytes ? get(program, result.data()) : NVRTC_SUCCESS;
+}
+
+NvrtcOutcome Nvrtc::compile(const std::string &name, const std::string &source,
+                            const SourceSet *headers,
+                            llvm::ArrayRef<std::string> options) const {
+  std::vector<const char *> arguments;
+  for (const std::string &option : options)
+    arguments.push_back(option.c_str());
+
+  NvrtcOutcome outcome;
+  nvrtcProgram program = nullptr;
+  nvrtcResult result = api->nvrtcCreateProgram(
+      &program, source.c_str(), name.c_str(),
+      headers ? static_cast<int>(headers->names().size()) : 0,
+      headers ? headers->texts().data() : nullptr,
+      headers ? headers->names().data() : nullptr);
+  if (result == NVRTC_SUCCESS) {
+    result = api->nvrtcCompileProgram(
+        program, static_cast<int>(arguments.size()), arguments.data());
+    // A log that cannot be read leaves the result as it is.
+    fetch(program, api->nvrtcGetProgramLogSize, api->nvrtcGetProgramLog,
+          outcome.log);
+    if (result == NVRTC_SUCCESS)
+      result = fetch(program, api->nvrtcGetCUBINSize, api->nvrtcGetCUBIN,
+                     outcome.cubin);
+    api->nvrtcDestroyProgram(&program);
+  }
+  outcome.result = result;
+  outcome.resultName = api->nvrtcGetErrorString(result);
+  return outcome;
+}
+
+} // namespace kiln

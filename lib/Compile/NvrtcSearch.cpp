@@ -1,0 +1,167 @@
+//===- NvrtcSearch.cpp - finding libnvrtc and opening it ------------------===//
+//
+// Order: KILN_NVRTC alone when it is set, else the loader, the toolkits that
+// the environment names, the usual folders, the extra folders. A file that is
+// there but does not serve (too old, damaged) is remembered and the search goes
+// on, so that the error tells the whole story.
+//
+//===----------------------------------------------------------------------===//
+#include "Compile/Nvrtc.h"
+
+#include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/SmallString.h>
+#include <llvm/ADT/StringExtras.h>
+#include <llvm/Support/FileSystem.h>
+#include <llvm/Support/Path.h>
+
+#include <algorithm>
+
+namespace kiln {
+
+namespace fs = llvm::sys::fs;
+
+/// Newest first: the name a release installs for its major version.
+static constexpr llvm::StringLiteral kNames[] = {"libnvrtc.so.13",
+                                                 "libnvrtc.so.12"};
+static constexpr llvm::StringLiteral kToolkitFolders[] = {
+    "lib64", "lib", "targets/x86_64-linux/lib"};
+
+NvrtcSearch NvrtcSearch::fromEnvironment(const Environment &environment,
+                                         std::vector<std::string> extras) {
+  NvrtcSearch search;
+  search.explicitPath = environment.kilnNvrtc;
+  if (environment.cudaHome)
+    search.toolkits.push_back(*environment.cudaHome);
+  if (environment.cudaPath && environment.cudaPath != environment.cudaHome)
+    search.toolkits.push_back(*environment.cudaPath);
+  search.extraFolders = std::move(extras);
+  return search;
+}
+
+/// Paths in \p folder whose file name starts with \p prefix, sorted.
+static std::vector<std::string> entriesWith(llvm::StringRef folder,
+                                            llvm::StringRef prefix) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error))
+    if (llvm::sys::path::filename(it->path()).starts_with(prefix))
+      found.push_back(it->path());
+  llvm::sort(found);
+  return found;
+}
+
+static std::vector<std::string> foldersOf(const NvrtcSearch &search) {
+  std::vector<std::string> folders;
+  auto addToolkit = [&](llvm::StringRef root) {
+    for (llvm::StringRef folder : kToolkitFolders)
+      folders.push_back((root + "/" + folder).str());
+  };
+  for (const std::string &toolkit : search.toolkits)
+    addToolkit(toolkit);
+  if (search.usualFolders) {
+    addToolkit("/usr/local/cuda");
+    // Versioned toolkits, the newest first.
+    const std::vector<std::string> versions =
+        entriesWith("/usr/local", "cuda-");
+    for (const std::string &toolkit : llvm::reverse(versions))
+      addToolkit(toolkit);
+    folders.push_back("/usr/lib/x86_64-linux-gnu");
+    folders.push_back("/usr/lib64");
+  }
+  for (const std::string &folder : search.extraFolders) {
+    folders.push_back(folder);
+    folders.push_back(folder + "/lib");
+  }
+  return folders;
+}
+
+std::vector<std::string> nvrtcCandidates(const NvrtcSearch &search,
+                                         std::vector<std::string> &searched) {
+  std::vector<std::string> folders;
+  if (search.explicitPath) {
+    searched.push_back(*search.explicitPath);
+    // The loader would look a name without a slash up in its own folders.
+    llvm::SmallString<128> path(*search.explicitPath);
+    fs::make_absolute(path);
+    if (!fs::exists(path))
+      return {};
+    if (!fs::is_directory(path))
+      return {path.str().str()};
+    folders.push_back(path.str().str());
+  } else {
+    folders = foldersOf(search);
+    searched.insert(searched.end(), folders.begin(), folders.end());
+  }
+  std::vector<std::string> files;
+  for (const std::string &folder : folders)
+    for (llvm::StringRef name : kNames) {
+      std::string path = (folder + "/" + name).str();
+      if (fs::exists(path))
+        files.push_back(std::move(path));
+    }
+  return files;
+}
+
+/// Opens the builtins in \p folder. NVRTC opens them by bare name at its first
+/// compilation and has no search path of its own; a library that is loaded
+/// already is found by its name wherever it came from.
+static void openBuiltins(llvm::StringRef folder) {
+  for (const std::string &path : entriesWith(folder, "libnvrtc-builtins.so."))
+    // Another version's builtins do no harm; a missing one shows in the log of
+    // the compilation that needs it.
+    llvm::consumeError(DynamicLibrary::openFirst({path}, "NVRTC's builtins",
+                                                 ErrorCode::CompilerMissing)
+                           .takeError());
+}
+
+llvm::Expected<std::shared_ptr<const Nvrtc>>
+Nvrtc::open(const std::string &candidate) {
+  if (llvm::StringRef(candidate).contains('/'))
+    openBuiltins(llvm::sys::path::parent_path(candidate));
+  auto library = DynamicLibrary::openFirst({candidate}, "NVRTC",
+                                           ErrorCode::CompilerMissing);
+  if (!library)
+    return library.takeError();
+  std::shared_ptr<Nvrtc> nvrtc(new Nvrtc);
+  nvrtc->library = std::move(*library);
+  // What the loader chose has its builtins beside it, too.
+  if (llvm::StringRef(nvrtc->path()).contains('/') &&
+      nvrtc->path() != candidate)
+    openBuiltins(llvm::sys::path::parent_path(nvrtc->path()));
+  if (llvm::Error error = nvrtc->resolve())
+    return error;
+  return std::shared_ptr<const Nvrtc>(std::move(nvrtc));
+}
+
+llvm::Expected<std::shared_ptr<const Nvrtc>>
+Nvrtc::load(const NvrtcSearch &search) {
+  std::vector<std::string> candidates, searched, failures;
+  if (!search.explicitPath && search.askLoader) {
+    candidates.assign(std::begin(kNames), std::end(kNames));
+    searched.push_back("the loader's path");
+  }
+  for (std::string &file : nvrtcCandidates(search, searched))
+    candidates.push_back(std::move(file));
+
+  for (const std::string &candidate : candidates) {
+    auto nvrtc = open(candidate);
+    if (nvrtc)
+      return nvrtc;
+    // That the loader does not find a bare name is the usual case; what it says
+    // about a file is worth telling.
+    std::string message = summarize(nvrtc.takeError()).message;
+    if (llvm::StringRef(candidate).contains('/') ||
+        !llvm::StringRef(message).contains("No such file"))
+      failures.push_back(std::move(message));
+  }
+  return makeError(
+      ErrorCode::CompilerMissing,
+      "cannot find NVRTC {}.{} or newer ({}); searched {}{}{}; install it or "
+      "set KILN_NVRTC to the library or its folder",
+      kMinNvrtcMajor, kMinNvrtcMinor, fmt::join(kNames, ", "),
+      fmt::join(searched, ", "), failures.empty() ? "" : "; ",
+      fmt::join(failures, "; "));
+}
+
+} // namespace kiln

@@ -1,0 +1,114 @@
+//===- TranslationUnit.cpp ------------------------------------------------===//
+#include "Compile/TranslationUnit.h"
+
+#include "Support/Error.h"
+
+#include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/StringExtras.h>
+
+namespace kiln {
+
+/// Longest name of a unit or an entry.
+static constexpr size_t kMaxNameBytes = 200;
+
+/// Registers a thread may be limited to; ptxas takes no fewer than 16.
+static constexpr unsigned kMinRegisters = 16, kMaxRegisters = 255;
+
+/// -lineinfo makes the unit's name a file name in the cubin.
+static constexpr llvm::StringLiteral kLineInfo = "-lineinfo";
+
+/// \p text made printable and short, for a message about it.
+static std::string quoted(llvm::StringRef text) {
+  std::string result = "'";
+  for (char c : text.take_front(80))
+    result += llvm::isPrint(c) ? c : '?';
+  return result + (text.size() > 80 ? "...'" : "'");
+}
+
+std::string TranslationUnit::canonicalText() const {
+  std::vector<std::string> sorted = options;
+  llvm::sort(sorted);
+  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+
+  // The number is raised when the fixed options of the compiler change.
+  std::string text = "kiln translation unit 1\n";
+  text += fmt::format("arch {}\nentry {}\n", arch, entry);
+  for (const std::string &option : sorted)
+    text += fmt::format("option {}\n", option);
+  if (llvm::is_contained(sorted, kLineInfo))
+    text += fmt::format("name {}\n", name);
+  text += fmt::format("headers {}\n", headers ? headers->digest().hex() : "-");
+  text += fmt::format("source {}\n", source.size());
+  return text + source;
+}
+
+Digest TranslationUnit::digest() const { return strongHash(canonicalText()); }
+
+llvm::Error checkOption(llvm::StringRef option) {
+  static constexpr llvm::StringLiteral kAllowed[] = {
+      kLineInfo, "--use_fast_math", "--fmad=true", "--fmad=false"};
+  if (llvm::is_contained(kAllowed, option))
+    return llvm::Error::success();
+  llvm::StringRef number = option;
+  unsigned registers = 0;
+  // The digits are compared with their own value so that "+32" and "032" are
+  // refused: one meaning has one spelling, and so one cache key.
+  if (number.consume_front("--maxrregcount=") &&
+      !number.getAsInteger(10, registers) && registers >= kMinRegisters &&
+      registers <= kMaxRegisters && number == std::to_string(registers))
+    return llvm::Error::success();
+  return makeError(ErrorCode::InvalidArgument,
+                   "compiler option {} is not allowed; allowed are -lineinfo, "
+                   "--use_fast_math, --fmad=true|false and "
+                   "--maxrregcount={}..{}",
+                   quoted(option), kMinRegisters, kMaxRegisters);
+}
+
+llvm::Error checkArch(llvm::StringRef arch) {
+  llvm::StringRef rest = arch;
+  if (rest.consume_front("sm_")) {
+    llvm::StringRef digits = rest.take_while(llvm::isDigit);
+    llvm::StringRef suffix = rest.drop_front(digits.size());
+    if ((digits.size() == 2 || digits.size() == 3) && digits[0] != '0' &&
+        (suffix.empty() || suffix == "a" || suffix == "f"))
+      return llvm::Error::success();
+  }
+  return makeError(ErrorCode::InvalidArgument,
+                   "{} is no architecture; expected sm_NN, sm_NNa or sm_NNf",
+                   quoted(arch));
+}
+
+static bool isBareName(llvm::StringRef name) {
+  return !name.empty() && name.size() <= kMaxNameBytes &&
+         (llvm::isAlpha(name[0]) || name[0] == '_') &&
+         llvm::all_of(name, [](char c) {
+           return llvm::isAlnum(c) || c == '_' || c == '-' || c == '.';
+         });
+}
+
+static bool isIdentifier(llvm::StringRef name) {
+  return isBareName(name) && name.find_first_of("-.") == llvm::StringRef::npos;
+}
+
+llvm::Error validate(const TranslationUnit &unit) {
+  if (!isBareName(unit.name))
+    return makeError(ErrorCode::InvalidArgument,
+                     "{} is no bare name of a translation unit",
+                     quoted(unit.name));
+  if (!isIdentifier(unit.entry))
+    return makeError(ErrorCode::InvalidArgument,
+                     "entry {} of '{}' is no identifier", quoted(unit.entry),
+                     unit.name);
+  if (unit.source.empty())
+    return makeError(ErrorCode::InvalidArgument, "source of '{}' is empty",
+                     unit.name);
+  if (unit.source.find('\0') != std::string::npos)
+    return makeError(ErrorCode::InvalidArgument,
+                     "source of '{}' contains a NUL", unit.name);
+  for (const std::string &option : unit.options)
+    if (llvm::Error error = checkOption(option))
+      return addContext(std::move(error), unit.name);
+  return checkArch(unit.arch);
+}
+
+} // namespace kiln

@@ -1,0 +1,57 @@
+//===- Bandwidth.h - Little's law -----------------------------------------===//
+//
+// A memory delivers its bandwidth only while bandwidth * latency bytes are on
+// the way (Little, 1961). Few blocks, few loads or narrow ones reach less.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Device/DeviceModel.h"
+
+#include <cstdint>
+
+namespace kiln {
+
+/// Bytes that one SM takes from L2 in a clock (the port of its L1; the same 64
+/// bytes stand in DeepGEMM's cost function for 9.0).
+inline constexpr double kL2BytesPerClockPerSm = 64;
+
+/// Bytes in flight against what a memory needs.
+struct LittlesLaw {
+  double latencyNs = 0;
+  double fullBytesPerNs = 0;
+  double bytesInFlight = 0;
+  double bytesNeeded = 0;       ///< latency * bandwidth
+  double reachedBytesPerNs = 0; ///< min(full, bytesInFlight / latency)
+};
+
+/// Judges \p bytesInFlight of the whole chip. Latency and bandwidth must be
+/// positive. Pure, constant time.
+LittlesLaw littlesLaw(double latencyNs, double fullBytesPerNs,
+                      double bytesInFlight);
+
+/// Bytes in flight of \p warps of the whole chip when each lane has
+/// \p loadsInFlight loads of \p vectorBytes under way.
+double bytesInFlightOf(int64_t warps, int64_t loadsInFlight,
+                       int64_t vectorBytes);
+
+/// Which memory a bandwidth is of.
+enum class MemoryLevel : int32_t { L2 = 0, Dram = 10 };
+
+/// Read bandwidth that a grid reaches.
+struct RampedBandwidth {
+  int64_t blocksInFlight = 0;
+  double bytesInFlightPerBlock = 0;
+  LittlesLaw law;
+  double portBytesPerNs = 0; ///< what the ports of the busy SMs take
+  double bytesPerNs = 0;     ///< the lesser of both
+};
+
+/// Bandwidth of \p level ramped by the blocks in flight: they must keep enough
+/// bytes on the way, and each busy SM takes no more than its port, at the clock
+/// of memory-bound work.
+RampedBandwidth rampedBandwidth(const DeviceModel &device, MemoryLevel level,
+                                int64_t blocksInFlight,
+                                double bytesInFlightPerBlock);
+
+} // namespace kiln

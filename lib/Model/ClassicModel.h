@@ -1,0 +1,88 @@
+//===- ClassicModel.h - the classic matmul performance model --------------===//
+//
+// The roofline-like model that Triton's matmul shipped with: time =
+// max(compute, load) + store, where 80 % of repeated loads hit L2, L2 is four
+// times as fast as DRAM, and 32 blocks all but saturate DRAM. It is kept, with
+// its constants, as the baseline that the main model must beat, and can be
+// selected. It ranks tile templates; numWarps is threads / 32. Its peaks are
+// its own: by capability 7 or 8 and up, so that it knows no wgmma.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Device/DeviceModel.h"
+
+#include <llvm/ADT/ArrayRef.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+/// One config as the classic model knows it.
+struct ClassicConfig {
+  int64_t blockM = 0, blockN = 0, blockK = 0;
+  int64_t splitK = 1;
+  int64_t numWarps = 0;
+  int64_t numStages = 0;
+
+  friend bool operator==(const ClassicConfig &,
+                         const ClassicConfig &) = default;
+};
+
+/// A predicted time and its terms, in milliseconds.
+struct ClassicEstimate {
+  double computeMs = 0;
+  double loadMs = 0;
+  double storeMs = 0;
+  double totalMs = 0; ///< max(compute, load) + store
+};
+
+/// Predicts the time of D[m, n] = A[m, k] B[k, n] with \p type for all of them.
+/// fp32 is computed on tensor cores (as tf32) from capability 8.0 on. m, n and
+/// all of \p config must be at least 1. Reads of \p device only the capability,
+/// SMs, maximum clocks and the memory bus. Pure, constant time.
+ClassicEstimate estimateClassic(const DeviceModel &device, DType type,
+                                int64_t m, int64_t n, int64_t k,
+                                const ClassicConfig &config);
+
+/// Why the classic pruner rejects a config.
+enum class ClassicReason : int32_t {
+  SharedMemory = 0, ///< its stages do not fit
+  SplitKType = 10,  ///< partial sums of this type cannot be added atomically
+  Stages = 20,      ///< two siblings are nearer to the optimal stages
+  TwoStages = 30,   ///< capability 7: one config stands for all its siblings
+};
+
+/// Returns the name of \p reason, e.g. "shared-memory".
+llvm::StringRef nameOf(ClassicReason reason);
+
+/// A config that survives, and its position in the input. On capability 7
+/// numStages became 2, so that it need not be equal to that of the input.
+struct ClassicSurvivor {
+  ClassicConfig config;
+  size_t index = 0;
+};
+
+/// A config that does not, and why.
+struct ClassicRejection {
+  size_t index = 0; ///< in the input
+  ClassicReason reason = ClassicReason::SharedMemory;
+  std::string text; ///< with the figures, e.g. "needs 262144 B, limit 232448"
+};
+
+/// Outcome of the pruner: every index of the input is in exactly one list.
+struct ClassicPruning {
+  std::vector<ClassicSurvivor> kept;      ///< in the pruner's order
+  std::vector<ClassicRejection> rejected; ///< lone faults first, then siblings
+};
+
+/// Prunes \p configs: shared memory, then types without atomic addition, then
+/// of the configs that differ in numStages alone, the two nearest to the
+/// optimum (capability 8 and up) or the first with 2 stages (7). Groups come in
+/// the order of their first config. O(n log n).
+ClassicPruning pruneClassic(const DeviceModel &device, DType type,
+                            llvm::ArrayRef<ClassicConfig> configs);
+
+} // namespace kiln

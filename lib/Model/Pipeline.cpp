@@ -1,0 +1,30 @@
+//===- Pipeline.cpp -------------------------------------------------------===//
+#include "Model/Pipeline.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+namespace kiln {
+
+Pipeline pipeline(double latencyNs, double loadNs, double mathNs,
+                  int64_t stages) {
+  assert(mathNs > 0 && stages >= 1 && "a pipeline without work or stages");
+  Pipeline result{latencyNs, loadNs, mathNs, stages};
+  double fillNs = latencyNs + loadNs;
+  result.stagesNeeded = static_cast<int64_t>(std::ceil(fillNs / mathNs)) + 1;
+  double paceNs = (fillNs + mathNs) / static_cast<double>(stages);
+  result.exposedNs = std::max(0.0, paceNs - mathNs);
+  return result;
+}
+
+LatencyWall latencyWall(double latencyNs, double issueNs, double warps) {
+  assert(issueNs > 0 && "warps that never issue");
+  LatencyWall wall{latencyNs, issueNs, warps};
+  wall.warpsNeeded = static_cast<int64_t>(std::ceil(latencyNs / issueNs));
+  wall.hiddenShare =
+      latencyNs > 0 ? std::min(1.0, warps * issueNs / latencyNs) : 1.0;
+  return wall;
+}
+
+} // namespace kiln

@@ -1,0 +1,44 @@
+//===- Pipeline.h - the latency wall and how stages climb it --------------===//
+//
+// A ring of S stages: a slot is refilled for latency + load, then multiplied
+// for math, so each slot turns over once in latency + load + math and the ring
+// delivers S tiles in that time. Math alone sets the pace once
+// (latency + load + math) / S <= math, which is S >= (latency + load)/math + 1.
+// With fewer stages the rest of each iteration is exposed.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include <cstdint>
+
+namespace kiln {
+
+/// Times of one k step of one block, and what they demand.
+struct Pipeline {
+  double latencyNs = 0; ///< from the issue of a load to its first byte
+  double loadNs = 0;    ///< from the first to the last byte of a stage
+  double mathNs = 0;    ///< to multiply a stage
+  int64_t stages = 0;
+  int64_t stagesNeeded = 0; ///< ceil((latency + load) / math) + 1
+  double exposedNs = 0;     ///< idle time a k step, 0 with stagesNeeded or more
+};
+
+/// Judges a ring of \p stages >= 1. \p mathNs must be positive, the others not
+/// negative. Pure, constant time.
+Pipeline pipeline(double latencyNs, double loadNs, double mathNs,
+                  int64_t stages);
+
+/// The latency wall of plain warps (Volkov, "Better performance at lower
+/// occupancy", 2010): warps in flight * t >= latency.
+struct LatencyWall {
+  double latencyNs = 0;
+  double issueNs = 0;      ///< busy time of one warp between two waits
+  double warps = 0;        ///< in flight on the unit that issues
+  int64_t warpsNeeded = 0; ///< ceil(latency / issue)
+  double hiddenShare = 0;  ///< min(1, warps * issue / latency)
+};
+
+/// Judges \p warps in flight. \p issueNs must be positive.
+LatencyWall latencyWall(double latencyNs, double issueNs, double warps);
+
+} // namespace kiln

@@ -1,0 +1,312 @@
+//===- ArtifactFlights.cpp - keys on their way to artifacts ---------------===//
+//
+// A request that memory does not answer becomes a flight, of which there is one
+// for each key at a time. Its life: disk is asked on the requesting thread,
+// then the unit is queued, then a pool thread compiles, publishes and lands it.
+// Whoever asks for a key in flight joins. A flight counts who is interested in
+// it: to raise its priority, or when nobody is left, its ticket is cancelled,
+// and the callback that this causes queues it again if anybody is interested.
+//
+//===----------------------------------------------------------------------===//
+#include "Tune/ArtifactFlights.h"
+
+#include "Driver/Module.h"
+
+#include <chrono>
+
+namespace kiln {
+
+/// 90 for "sm_90a"; 0 when \p arch has no number.
+static int capabilityOf(llvm::StringRef arch) {
+  int capability = 0;
+  arch.consume_front("sm_");
+  return arch.consumeInteger(10, capability) ? 0 : capability;
+}
+
+/// The outcome that \p artifact stands for: itself, or the reason why it must
+/// not be used.
+static ArtifactOutcome judge(Artifact artifact, ArtifactOrigin origin,
+                             llvm::StringRef unitName) {
+  ArtifactOutcome outcome;
+  outcome.origin = origin;
+  if (origin == ArtifactOrigin::Compiled)
+    outcome.compileMs = artifact.phases.totalMs;
+  if (artifact.hasSerialisationAdvisory()) {
+    std::string codes;
+    for (const Advisory &advisory : artifact.advisories)
+      codes += (codes.empty() ? "" : ", ") + advisory.code;
+    outcome.error = {ErrorCode::CompileFailed,
+                     fmt::format("{} for {}: rejected because ptxas serialised "
+                                 "the kernel ({})",
+                                 unitName, artifact.arch, codes),
+                     0};
+    outcome.compileLog = std::move(artifact.log);
+    return outcome;
+  }
+  outcome.artifact = std::make_shared<const Artifact>(std::move(artifact));
+  return outcome;
+}
+
+ArtifactOutcome failedOutcome(llvm::Error error) {
+  ArtifactOutcome outcome;
+  llvm::handleAllErrors(
+      std::move(error),
+      [&](const CompileError &e) {
+        outcome.error = {e.code, e.message, e.driverCode};
+        outcome.compileLog = e.compileLog;
+      },
+      [&](std::unique_ptr<llvm::ErrorInfoBase> other) {
+        outcome.error = summarize(llvm::Error(std::move(other)));
+      });
+  return outcome;
+}
+
+/// Whether the same unit would fail in the same way again: not when memory was
+/// short, the compiler missing or somebody changed their mind.
+static bool isLasting(const ArtifactOutcome &outcome) {
+  switch (outcome.error.code) {
+  case ErrorCode::InvalidArgument:
+  case ErrorCode::Unsupported:
+  case ErrorCode::CompileFailed:
+    return true;
+  default:
+    return false;
+  }
+}
+
+const ArtifactOutcome *PendingArtifact::Shared::recall(const Digest &digest) {
+  auto found = memory.find(digest);
+  if (found == memory.end())
+    return nullptr;
+  if (found->second.outcome)
+    ++statistics.memoryHits;
+  return &found->second.outcome;
+}
+
+void PendingArtifact::Shared::remember(const Digest &digest,
+                                       const ArtifactOutcome &outcome) {
+  Kept kept{outcome, 1024 + outcome.compileLog.size(), nextSerial++};
+  kept.outcome.origin = ArtifactOrigin::Memory;
+  kept.outcome.compileMs = 0;
+  if (outcome.artifact)
+    kept.bytes += outcome.artifact->cubin.size() + outcome.artifact->log.size();
+  if (auto old = memory.find(digest); old != memory.end()) {
+    memoryBytes -= old->second.bytes;
+    memory.erase(old);
+  }
+  memoryBytes += kept.bytes;
+  memoryOrder.push_back({digest, kept.serial});
+  memory.emplace(digest, std::move(kept));
+  while (memoryBytes > options.maxMemoryBytes && memoryOrder.size() > 1) {
+    auto [oldest, serial] = memoryOrder.front();
+    memoryOrder.pop_front();
+    auto found = memory.find(oldest);
+    if (found == memory.end() || found->second.serial != serial)
+      continue; // was replaced by a younger one
+    memoryBytes -= found->second.bytes;
+    memory.erase(found);
+  }
+}
+
+std::optional<ArtifactOutcome>
+PendingArtifact::Shared::readDisk(const TranslationUnit &unit,
+                                  llvm::StringRef key) {
+  std::string identity;
+  if (options.exactToolchain) {
+    auto nvrtc = compiler->nvrtc();
+    if (!nvrtc) {
+      llvm::consumeError(nvrtc.takeError()); // get() will say so
+      return std::nullopt;
+    }
+    identity = (*nvrtc)->identity();
+  }
+  auto accept = [&](const llvm::json::Object &attributes) {
+    return identity.empty() || attributes.getString("toolchain") == identity;
+  };
+  std::optional<cache::Entry> entry =
+      cache.lookup(cache::Kind::Artifact, key, accept);
+  if (!entry)
+    return std::nullopt;
+  auto artifact =
+      Artifact::fromAttributes(llvm::json::Value(std::move(entry->attributes)),
+                               std::move(entry->payload));
+  if (!artifact) {
+    llvm::consumeError(artifact.takeError());
+    return std::nullopt;
+  }
+  auto header = inspectCubin(artifact->cubin);
+  if (!header) {
+    llvm::consumeError(header.takeError());
+    return std::nullopt;
+  }
+  if (artifact->arch != unit.arch || artifact->entry != unit.entry ||
+      (header->capability != 0 &&
+       header->capability != capabilityOf(unit.arch)))
+    return std::nullopt;
+  return judge(std::move(*artifact), ArtifactOrigin::Disk, unit.name);
+}
+
+PendingArtifact::Shared::FlightPtr
+PendingArtifact::Shared::board(const TranslationUnit &unit, int64_t priority,
+                               bool skipDisk) {
+  auto flight = std::make_shared<Flight>();
+  flight->key = artifactKey(unit);
+  flight->digest = strongHash(flight->key);
+  flight->priority = priority;
+  flight->skipDisk = skipDisk;
+  {
+    std::unique_lock<std::mutex> lock(mutex);
+    if (const ArtifactOutcome *known = recall(flight->digest)) {
+      flight->outcome = *known;
+      flight->done = true;
+      return flight;
+    }
+    auto [place, isNew] = flights.try_emplace(flight->digest, flight);
+    if (!isNew) {
+      FlightPtr joined = place->second;
+      ++joined->interest;
+      if (priority >= joined->priority)
+        return joined;
+      joined->priority = priority;
+      CompilePool::Ticket ticket = joined->ticket;
+      std::shared_ptr<CompilePool> current = pool;
+      lock.unlock();
+      if (current)
+        current->cancel(ticket); // queues it again, where it now belongs
+      return joined;
+    }
+    flight->unit = unit;
+  }
+  if (!skipDisk)
+    if (std::optional<ArtifactOutcome> found = readDisk(unit, flight->key)) {
+      land(flight, std::move(*found));
+      return flight;
+    }
+  if (!options.allowCompile) {
+    land(flight, failedOutcome(makeError(
+                     ErrorCode::Missing,
+                     "{} for {} is not in the cache and compiling is off, key "
+                     "{}",
+                     unit.name, unit.arch, flight->digest.hex())));
+    return flight;
+  }
+  queue(flight);
+  return flight;
+}
+
+void PendingArtifact::Shared::queue(const FlightPtr &flight) {
+  std::unique_lock<std::mutex> lock(mutex);
+  std::shared_ptr<CompilePool> current = pool;
+  if (closing || !current) {
+    landLocked(flight,
+               failedOutcome(makeError(ErrorCode::Cancelled,
+                                       "{} was not compiled: shutting down",
+                                       flight->unit.name)));
+    return;
+  }
+  int64_t priority = flight->priority;
+  lock.unlock();
+  CompilePool::Ticket ticket = current->submit(
+      flight->unit, priority,
+      [self = shared_from_this(), flight](CompilePool::Result result) {
+        self->finishCompile(flight, std::move(result));
+      });
+  lock.lock();
+  flight->ticket = ticket;
+  // Until now nobody could have cancelled it.
+  bool isStale = flight->interest == 0 || flight->priority != priority;
+  lock.unlock();
+  if (isStale)
+    current->cancel(ticket);
+}
+
+void PendingArtifact::Shared::finishCompile(const FlightPtr &flight,
+                                            CompilePool::Result result) {
+  if (!result) {
+    ArtifactOutcome failed = failedOutcome(result.takeError());
+    if (failed.error.code == ErrorCode::Cancelled) {
+      std::unique_lock<std::mutex> lock(mutex);
+      if (flight->interest > 0 && !closing) {
+        lock.unlock();
+        queue(flight);
+        return;
+      }
+      landLocked(flight, std::move(failed));
+      return;
+    }
+    land(flight, std::move(failed));
+    return;
+  }
+  // Kept in the cache also if it is then rejected, so that no other process
+  // compiles it to find out. The store warns of what goes wrong there.
+  cache.publish(cache::Kind::Artifact, flight->key, result->attributes(),
+                result->cubin);
+  land(flight,
+       judge(std::move(*result), ArtifactOrigin::Compiled, flight->unit.name));
+}
+
+void PendingArtifact::Shared::land(const FlightPtr &flight,
+                                   ArtifactOutcome outcome) {
+  std::lock_guard<std::mutex> lock(mutex);
+  landLocked(flight, std::move(outcome));
+}
+
+void PendingArtifact::Shared::landLocked(const FlightPtr &flight,
+                                         ArtifactOutcome outcome) {
+  if (outcome.origin == ArtifactOrigin::Compiled) {
+    ++statistics.compiled;
+    statistics.compileMs += outcome.compileMs;
+  } else if (outcome.origin == ArtifactOrigin::Disk) {
+    ++statistics.diskHits;
+  }
+  if (!outcome && outcome.error.code != ErrorCode::Cancelled &&
+      outcome.error.code != ErrorCode::Missing)
+    ++statistics.failed;
+  if (outcome || isLasting(outcome))
+    remember(flight->digest, outcome);
+  flight->outcome = std::move(outcome);
+  flight->done = true;
+  auto found = flights.find(flight->digest);
+  if (found != flights.end() && found->second == flight)
+    flights.erase(found);
+  ++landings;
+  landed.notify_all();
+}
+
+void PendingArtifact::Shared::leave(const FlightPtr &flight) {
+  std::unique_lock<std::mutex> lock(mutex);
+  if (--flight->interest > 0 || flight->done)
+    return;
+  CompilePool::Ticket ticket = flight->ticket;
+  std::shared_ptr<CompilePool> current = pool;
+  lock.unlock();
+  if (current)
+    current->cancel(ticket);
+}
+
+uint64_t PendingArtifact::Shared::waitForLanding(uint64_t seen) {
+  std::unique_lock<std::mutex> lock(mutex);
+  landed.wait_for(lock, std::chrono::milliseconds(100),
+                  [&] { return landings != seen; });
+  if (landings != seen)
+    return landings;
+  std::shared_ptr<CompilePool> current = pool;
+  lock.unlock();
+  if (current)
+    current->abandonLongerThan(options.pool.compileLimit);
+  return seen;
+}
+
+void PendingArtifact::Shared::wait(const FlightPtr &flight) {
+  for (uint64_t seen = 0;;) {
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      if (flight->done)
+        return;
+      seen = landings;
+    }
+    waitForLanding(seen);
+  }
+}
+
+} // namespace kiln

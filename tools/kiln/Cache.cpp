@@ -1,0 +1,213 @@
+//===- Cache.cpp - kiln cache: what lies there, and whether it is sound ---===//
+#include "Cache/Store.h"
+#include "kiln/Commands.h"
+#include "kiln/Console.h"
+#include "kiln/Report.h"
+#include "kiln/Session.h"
+
+#include <llvm/ADT/StringExtras.h>
+
+#include <algorithm>
+
+namespace kiln::cli {
+
+using cache::EntryInfo;
+using cache::VerifyItem;
+
+namespace {
+
+class ListReport final : public Report {
+public:
+  void print(llvm::raw_ostream &os) const override;
+  llvm::json::Object toJSON() const override;
+
+  std::string root;
+  std::vector<EntryInfo> entries;
+  std::chrono::system_clock::time_point now = std::chrono::system_clock::now();
+
+private:
+  double ageSeconds(const EntryInfo &entry) const {
+    return std::max(
+        0.0, std::chrono::duration<double>(now - entry.modified).count());
+  }
+};
+
+class VerifyReport final : public Report {
+public:
+  void print(llvm::raw_ostream &os) const override;
+  llvm::json::Object toJSON() const override;
+
+  size_t count(VerifyItem::State state) const {
+    return static_cast<size_t>(
+        std::count_if(items.begin(), items.end(), [&](const VerifyItem &item) {
+          return item.state == state;
+        }));
+  }
+
+  std::string root;
+  std::vector<VerifyItem> items;
+};
+
+} // namespace
+
+/// The part of a key that tells a person what the entry is.
+static std::string summaryOf(const EntryInfo &entry) {
+  if (entry.kind == cache::Kind::Artifact) {
+    // Key texts hold the whole source; attributes tell the rest.
+    auto text = [&](llvm::StringRef key) {
+      return entry.attributes.getString(key).value_or("?").str();
+    };
+    return fmt::format("{} {} {}", text("arch"), text("entry"),
+                       text("toolchain").substr(0, 20));
+  }
+  llvm::SmallVector<llvm::StringRef, 8> lines;
+  llvm::StringRef(entry.key).split(lines, '\n', -1, /*KeepEmpty=*/false);
+  // The first line names the format.
+  return llvm::join(llvm::ArrayRef(lines).drop_front(lines.size() > 1), "; ");
+}
+
+static std::string formatAge(double seconds) {
+  constexpr double kMinute = 60, kHour = 3600, kDay = 24 * kHour;
+  if (seconds < kMinute)
+    return fmt::format("{:.0f} s", seconds);
+  if (seconds < kHour)
+    return fmt::format("{:.0f} min", seconds / kMinute);
+  if (seconds < 2 * kDay)
+    return fmt::format("{:.0f} h", seconds / kHour);
+  return fmt::format("{:.0f} d", seconds / kDay);
+}
+
+void ListReport::print(llvm::raw_ostream &os) const {
+  Table table({"kind", "layer", ">bytes", ">age", "file", "what"});
+  uint64_t bytes = 0;
+  for (const EntryInfo &entry : entries) {
+    bytes += entry.fileBytes;
+    llvm::StringRef file = llvm::StringRef(entry.path).rsplit('/').second;
+    table.addRow({nameOf(entry.kind).str(), nameOf(entry.layer).str(),
+                  fmt::format("{}", entry.fileBytes),
+                  formatAge(ageSeconds(entry)), file.take_front(12).str(),
+                  summaryOf(entry)});
+  }
+  os << root << '\n';
+  if (!table.empty())
+    table.print(os);
+  os << fmt::format("{} entries, {} bytes\n", entries.size(), bytes);
+}
+
+llvm::json::Object ListReport::toJSON() const {
+  llvm::json::Array list;
+  for (const EntryInfo &entry : entries)
+    list.push_back(llvm::json::Object{
+        {"kind", nameOf(entry.kind)},
+        {"layer", nameOf(entry.layer)},
+        {"path", entry.path},
+        {"what", llvm::json::fixUTF8(summaryOf(entry))},
+        {"attributes", llvm::json::Object(entry.attributes)},
+        {"payload_bytes", static_cast<int64_t>(entry.payloadBytes)},
+        {"file_bytes", static_cast<int64_t>(entry.fileBytes)},
+        {"age_s", rounded(ageSeconds(entry), 4)}});
+  return llvm::json::Object{{"root", root}, {"entries", std::move(list)}};
+}
+
+void VerifyReport::print(llvm::raw_ostream &os) const {
+  os << root << '\n';
+  Table table({"state", "kind", "reason", "file"});
+  for (const VerifyItem &item : items)
+    if (item.state != VerifyItem::State::Ok)
+      table.addRow({nameOf(item.state).str(), nameOf(item.kind).str(),
+                    item.reason, item.path});
+  if (!table.empty())
+    table.print(os);
+  os << fmt::format(
+      "{} sound, {} damaged, {} foreign\n", count(VerifyItem::State::Ok),
+      count(VerifyItem::State::Damaged), count(VerifyItem::State::Foreign));
+}
+
+llvm::json::Object VerifyReport::toJSON() const {
+  llvm::json::Array list;
+  for (const VerifyItem &item : items)
+    list.push_back(llvm::json::Object{{"state", nameOf(item.state)},
+                                      {"kind", nameOf(item.kind)},
+                                      {"layer", nameOf(item.layer)},
+                                      {"path", item.path},
+                                      {"reason", item.reason}});
+  auto number = [&](VerifyItem::State state) {
+    return static_cast<int64_t>(count(state));
+  };
+  return llvm::json::Object{{"root", root},
+                            {"sound", number(VerifyItem::State::Ok)},
+                            {"damaged", number(VerifyItem::State::Damaged)},
+                            {"foreign", number(VerifyItem::State::Foreign)},
+                            {"files", std::move(list)}};
+}
+
+static llvm::Expected<int> list(const ParsedOptions &options,
+                                cache::Store &store, std::string root) {
+  ListReport report;
+  report.root = std::move(root);
+  std::optional<std::string> only = options.value("--kind");
+  bool isKnown = !only;
+  for (cache::Kind kind : cache::kAllKinds) {
+    if (only && *only != nameOf(kind))
+      continue;
+    isKnown = true;
+    for (EntryInfo &entry : store.list(kind))
+      report.entries.push_back(std::move(entry));
+  }
+  if (!isKnown)
+    return makeError(ErrorCode::InvalidArgument,
+                     "--kind={} is not artifact, record or decision", *only);
+  return emit(report, options.wantsJson());
+}
+
+static llvm::Expected<int> verify(const ParsedOptions &options,
+                                  cache::Store &store, std::string root) {
+  VerifyReport report;
+  report.root = std::move(root);
+  report.items = store.verify();
+  bool damaged = report.count(VerifyItem::State::Damaged) > 0;
+  return emit(report, options.wantsJson(),
+              damaged ? kExitSomeFailed : kExitDone);
+}
+
+static llvm::Expected<int> runCache(const ParsedOptions &options) {
+  if (options.operands().size() != 1)
+    return makeError(ErrorCode::InvalidArgument,
+                     "cache: give one of ls, verify");
+  const std::string &action = options.operands().front();
+  if (action != "ls" && action != "verify")
+    return makeError(ErrorCode::InvalidArgument,
+                     "cache: unknown action '{}', known are ls, verify",
+                     action);
+  Environment environment = Environment::fromProcess();
+  std::vector<std::string> notes;
+  auto cacheOptions = chooseCache(options, environment, notes);
+  if (!cacheOptions)
+    return cacheOptions.takeError();
+  std::string root = cacheOptions->writeDir.value_or("in memory only");
+  std::unique_ptr<cache::Store> store =
+      cache::Store::open(std::move(*cacheOptions));
+  notes.insert(notes.end(), store->notes().begin(), store->notes().end());
+  for (const std::string &note : notes)
+    printWarning(note);
+  return action == "ls" ? list(options, *store, std::move(root))
+                        : verify(options, *store, std::move(root));
+}
+
+static constexpr OptionSpec kOptions[] = {
+    kCacheDirOption,
+    {"--kind", "KIND", "ls: artifact, record or decision alone"},
+};
+
+const CommandSpec kCacheCommand = {
+    "cache",
+    "ls|verify",
+    "list the cache's entries, or check every file of it",
+    "verify reads all files, changes nothing, and ends with 1 if any is "
+    "damaged. Damaged\nentries are harmless: they count as misses and are made "
+    "anew.",
+    kOptions,
+    runCache,
+};
+
+} // namespace kiln::cli

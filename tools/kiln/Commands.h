@@ -1,0 +1,16 @@
+//===- Commands.h - every subcommand of kiln ------------------------------===//
+#pragma once
+
+#include "kiln/Options.h"
+
+namespace kiln::cli {
+
+extern const CommandSpec kInfoCommand;
+extern const CommandSpec kPlanCommand;
+extern const CommandSpec kExplainCommand;
+extern const CommandSpec kWarmupCommand;
+extern const CommandSpec kTuneCommand;
+extern const CommandSpec kBenchCommand;
+extern const CommandSpec kCacheCommand;
+
+} // namespace kiln::cli

@@ -1,0 +1,73 @@
+//===- Console.h - stdout, stderr and exit codes --------------------------===//
+#pragma once
+
+#include "Support/Error.h"
+
+#include <llvm/ADT/StringRef.h>
+#include <llvm/Support/Error.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <string>
+
+namespace kiln::cli {
+
+/// Exit codes, for scripts.
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitSomeFailed = 1;
+inline constexpr int kExitBadInput = 2;
+inline constexpr int kExitNoDevice = 3; ///< no GPU, driver or NVRTC
+
+/// The exit code of a command that ended with \p code.
+int exitCodeOf(ErrorCode code);
+
+/// Before anything else: makes descriptors 0 to 2 exist, so that no file of the
+/// cache becomes stdout, and ignores SIGPIPE, so that a reader who leaves does
+/// not kill work under way.
+void prepareStreams();
+
+/// Writes all of \p text to stdout. A reader that left is no error. Errors: Io.
+llvm::Error writeOutput(llvm::StringRef text);
+
+/// Replaces the file \p path with \p text; "-" is stdout. Errors: Io.
+llvm::Error writeFile(const std::string &path, llvm::StringRef text);
+
+/// One line on stderr, "kiln: error: ..." or "kiln: warning: ...".
+void printError(llvm::StringRef message);
+void printWarning(llvm::StringRef message);
+
+/// \p text with each run of line breaks replaced by "; ".
+std::string onOneLine(llvm::StringRef text);
+
+/// A line on stderr that shows how far work is, on a terminal only; erased on
+/// destruction. For one thread.
+class ProgressBar {
+public:
+  explicit ProgressBar(std::string title);
+  ~ProgressBar();
+  ProgressBar(const ProgressBar &) = delete;
+  ProgressBar &operator=(const ProgressBar &) = delete;
+
+  /// Redraws at most ten times a second, and when \p done is \p total.
+  void update(size_t done, size_t total, llvm::StringRef text = "");
+
+private:
+  std::string title;
+  bool enabled;
+  std::chrono::steady_clock::time_point start, drawn;
+};
+
+/// While it lives the first SIGINT or SIGTERM only sets a flag, so that what is
+/// done so far is kept; the second one kills. One at a time.
+class InterruptGuard {
+public:
+  InterruptGuard();
+  ~InterruptGuard();
+  InterruptGuard(const InterruptGuard &) = delete;
+  InterruptGuard &operator=(const InterruptGuard &) = delete;
+
+  const std::atomic<bool> *flag() const;
+};
+
+} // namespace kiln::cli

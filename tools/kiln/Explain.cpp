@@ -1,0 +1,364 @@
+//===- Explain.cpp - kiln explain: why this config ------------------------===//
+//
+// The derivation of one config's estimate, step by step, and what sets it apart
+// from the runner-up, term by term.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Families.h"
+#include "Kernel/Space.h"
+#include "kiln/Commands.h"
+#include "kiln/Console.h"
+#include "kiln/Report.h"
+#include "kiln/Session.h"
+
+#include <cmath>
+
+namespace kiln::cli {
+
+/// Estimates this close are one answer to the model (see Kernel/Space.h).
+static constexpr double kTieFactor = 1.02;
+
+namespace {
+
+/// Everything that is told about one problem.
+struct Explanation {
+  const Case *which = nullptr;
+  const DeviceModel *device = nullptr;
+  ModelKind model = ModelKind::Main;
+  size_t ranked = 0, pruned = 0;
+  /// The config at hand; its rank from 0, or -1 if it is not in the space.
+  Candidate subject;
+  int rank = -1;
+  std::optional<Rejection> rejection; ///< it cannot run
+  Derivation derivation;
+  /// The best other config, if any.
+  std::optional<Candidate> rival;
+  int rivalRank = -1;
+};
+
+/// A time against work: what it means for the chip.
+class SummarySection final : public Report {
+public:
+  explicit SummarySection(const Explanation &e) : e(e) {}
+  void print(llvm::raw_ostream &os) const override;
+  llvm::json::Object toJSON() const override;
+
+private:
+  double tflops() const {
+    return e.which->named.family->flops(e.which->named.problem) /
+           e.subject.estimate.totalNs * 1e-3;
+  }
+  double bandwidth() const {
+    return e.which->named.family->compulsoryBytes(e.which->named.problem) /
+           e.subject.estimate.totalNs;
+  }
+  const Explanation &e;
+};
+
+/// Walls, intensities, occupancy, waves, bound.
+class DerivationSection final : public Report {
+public:
+  explicit DerivationSection(const Derivation &steps) : steps(steps) {}
+  void print(llvm::raw_ostream &os) const override;
+  llvm::json::Object toJSON() const override;
+
+private:
+  const Derivation &steps;
+};
+
+/// Two estimates side by side.
+class RivalSection final : public Report {
+public:
+  explicit RivalSection(const Explanation &e) : e(e) {}
+  void print(llvm::raw_ostream &os) const override;
+  llvm::json::Object toJSON() const override;
+
+private:
+  /// A term of either estimate, with its value in both.
+  struct Row {
+    std::string name, unit;
+    double subject, rival;
+  };
+  std::vector<Row> rows() const;
+  std::string verdict() const;
+  const Explanation &e;
+};
+
+/// The command's whole answer.
+class ExplainReport final : public Report {
+public:
+  explicit ExplainReport(const Explanation &e) : e(e) {}
+  void print(llvm::raw_ostream &os) const override;
+  llvm::json::Object toJSON() const override;
+
+private:
+  const Explanation &e;
+};
+
+} // namespace
+
+void SummarySection::print(llvm::raw_ostream &os) const {
+  const Estimate &estimate = e.subject.estimate;
+  os << e.which->text() << '\n'
+     << fmt::format("on {} ({}, {} SMs), {} model\n\n", e.device->name,
+                    e.device->archName(), e.device->smCount, nameOf(e.model));
+  std::string place = e.rank == 0  ? "is the first choice"
+                      : e.rank > 0 ? fmt::format("is number {}", e.rank + 1)
+                                   : std::string("is not in the space");
+  std::string text = fmt::format(
+      "{} {} of {} configs that may run; {} were pruned. It is predicted to "
+      "take {} us: {} TFLOP/s, and {} GB/s of the bytes that must move at "
+      "least, {:.0f} % of what DRAM gives. It is bound by {}.",
+      e.subject.config.text(), place, e.ranked, e.pruned,
+      formatUs(estimate.totalNs), formatFigure(tflops()),
+      formatFigure(bandwidth()), 100 * bandwidth() / e.device->dramGBs,
+      estimate.bound);
+  os << wrapText(text);
+}
+
+llvm::json::Object SummarySection::toJSON() const {
+  llvm::json::Object object = e.subject.estimate.toJson();
+  object["config"] = e.subject.config.text();
+  object["rank"] = e.rank < 0 ? llvm::json::Value(nullptr) : e.rank + 1;
+  object["predicted_us"] = rounded(e.subject.estimate.totalNs * 1e-3);
+  object["tflops"] = rounded(tflops());
+  object["gb_per_s"] = rounded(bandwidth());
+  return object;
+}
+
+void DerivationSection::print(llvm::raw_ostream &os) const {
+  for (const DerivationStep &step : steps)
+    os << step.title << '\n'
+       << wrapText(step.formula, 78, "    ")
+       << wrapText("-> " + step.verdict, 78, "    ");
+}
+
+llvm::json::Object DerivationSection::toJSON() const {
+  llvm::json::Array list;
+  for (const DerivationStep &step : steps)
+    list.push_back(
+        llvm::json::Object{{"title", step.title},
+                           {"formula", step.formula},
+                           {"verdict", step.verdict},
+                           {"values", llvm::json::Object(step.values)}});
+  return llvm::json::Object{{"steps", std::move(list)}};
+}
+
+std::vector<RivalSection::Row> RivalSection::rows() const {
+  std::vector<Row> rows;
+  const Estimate &subject = e.subject.estimate, &rival = e.rival->estimate;
+  for (const EstimateTerm &term : subject.terms)
+    rows.push_back(
+        {term.name.str(), term.unit.str(), term.value, rival.term(term.name)});
+  // Templates of another kind may have terms of their own.
+  for (const EstimateTerm &term : rival.terms) {
+    auto isSame = [&](const Row &row) { return row.name == term.name; };
+    if (llvm::none_of(rows, isSame))
+      rows.push_back({term.name.str(), term.unit.str(), 0, term.value});
+  }
+  return rows;
+}
+
+std::string RivalSection::verdict() const {
+  double own = e.subject.estimate.totalNs, other = e.rival->estimate.totalNs;
+  std::string name = e.rank == 0 ? "The runner-up" : "The first choice";
+  std::string text = fmt::format(
+      "{} {} is predicted to take {} us, {:.1f} % {}.", name,
+      e.rival->config.text(), formatUs(other), 100 * std::abs(other / own - 1),
+      other < own ? "less" : "more");
+  if (std::max(own, other) <= kTieFactor * std::min(own, other))
+    return text + " Within 2 % the model calls it a tie: the classes' ranks "
+                  "and the order of the space decide.";
+  if ((other < own) == (e.rank == 0))
+    text += " The best of each class goes before the second best of any.";
+  const Row *largest = nullptr;
+  std::vector<Row> all = rows();
+  for (const Row &row : all)
+    if (row.unit == "ns" && !llvm::StringRef(row.name).starts_with("step") &&
+        (row.rival - row.subject) * (other - own) > 0 &&
+        (!largest || std::abs(row.rival - row.subject) >
+                         std::abs(largest->rival - largest->subject)))
+      largest = &row;
+  if (largest)
+    text +=
+        fmt::format(" Most of the difference is {}: {:+.2f} us.", largest->name,
+                    (largest->rival - largest->subject) * 1e-3);
+  return text;
+}
+
+void RivalSection::print(llvm::raw_ostream &os) const {
+  os << wrapText(verdict()) << '\n';
+  Table table({"term", "unit", ">this", e.rank == 0 ? ">runner-up" : ">first",
+               ">difference"});
+  auto add = [&](llvm::StringRef name, llvm::StringRef unit, double own,
+                 double other) {
+    // Steps take nanoseconds, the whole microseconds.
+    bool inUs = unit == "ns" && !name.starts_with("step");
+    double scale = inUs ? 1e-3 : 1;
+    double difference = (other - own) * scale;
+    table.addRow({name.str(), inUs ? "us" : unit.str(),
+                  formatFigure(own * scale), formatFigure(other * scale),
+                  difference == 0
+                      ? ""
+                      : fmt::format("{}{}", difference > 0 ? "+" : "",
+                                    formatFigure(difference))});
+  };
+  for (const Row &row : rows())
+    if (row.subject != 0 || row.rival != 0)
+      add(row.name, row.unit, row.subject, row.rival);
+  add("total", "ns", e.subject.estimate.totalNs, e.rival->estimate.totalNs);
+  table.print(os);
+}
+
+llvm::json::Object RivalSection::toJSON() const {
+  llvm::json::Object differences;
+  for (const Row &row : rows())
+    differences[row.unit.empty() ? row.name : row.name + "_" + row.unit] =
+        rounded(row.rival - row.subject);
+  llvm::json::Object object = e.rival->estimate.toJson();
+  object["config"] = e.rival->config.text();
+  object["rank"] = e.rivalRank + 1;
+  object["predicted_us"] = rounded(e.rival->estimate.totalNs * 1e-3);
+  object["difference"] = std::move(differences);
+  object["verdict"] = verdict();
+  return object;
+}
+
+void ExplainReport::print(llvm::raw_ostream &os) const {
+  if (e.rejection) {
+    os << e.which->text() << '\n'
+       << fmt::format("on {} ({})\n\n", e.device->name, e.device->archName())
+       << wrapText(fmt::format("{} cannot run: {}", e.subject.config.text(),
+                               e.rejection->text()));
+    return;
+  }
+  SummarySection(e).print(os);
+  os << '\n';
+  DerivationSection(e.derivation).print(os);
+  if (e.rival) {
+    os << '\n';
+    RivalSection(e).print(os);
+  }
+}
+
+llvm::json::Object ExplainReport::toJSON() const {
+  llvm::json::Object object{{"problem", e.which->text()},
+                            {"device", e.device->name},
+                            {"arch", e.device->archName()},
+                            {"model", nameOf(e.model)},
+                            {"ranked", static_cast<int64_t>(e.ranked)},
+                            {"pruned", static_cast<int64_t>(e.pruned)}};
+  if (e.rejection) {
+    object["config"] = e.subject.config.text();
+    object["rejected"] =
+        llvm::json::Object{{"reason", nameOf(e.rejection->reason)},
+                           {"detail", e.rejection->text()}};
+    return object;
+  }
+  object["choice"] = SummarySection(e).toJSON();
+  object["derivation"] = DerivationSection(e.derivation).toJSON();
+  if (e.rival)
+    object["rival"] = RivalSection(e).toJSON();
+  return object;
+}
+
+/// Makes \p config the subject, wherever it stands in \p space.
+static void setSubject(Explanation &e, const Space &space,
+                       KernelFamily::NamedConfig config) {
+  for (auto [i, candidate] : llvm::enumerate(space.ranked))
+    if (candidate.tmpl == config.tmpl && candidate.config == config.config) {
+      e.subject = candidate;
+      e.rank = static_cast<int>(i);
+      return;
+    }
+  const Problem &problem = e.which->named.problem;
+  e.subject.tmpl = config.tmpl;
+  e.subject.config = std::move(config.config);
+  e.rejection = e.subject.tmpl->prune(problem, e.subject.config, *e.device);
+  if (!e.rejection)
+    e.subject.estimate =
+        e.subject.tmpl->estimate(problem, e.subject.config, *e.device);
+}
+
+static llvm::Error fillExplanation(Explanation &e,
+                                   const std::optional<std::string> &named) {
+  const KernelFamily &family = *e.which->named.family;
+  const Problem &problem = e.which->named.problem;
+  if (family.isEmpty(problem))
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}: there is nothing to compute", problem.text());
+  auto space = exploreSpace(family, problem, *e.device, e.model,
+                            /*keepRejected=*/true);
+  if (!space)
+    return space.takeError();
+  e.ranked = space->ranked.size();
+  e.pruned = space->rejected.size();
+  if (named) {
+    auto config = family.parseConfig(*named);
+    if (!config)
+      return config.takeError();
+    setSubject(e, *space, std::move(*config));
+  } else {
+    e.subject = space->ranked.front();
+    e.rank = 0;
+  }
+  if (e.rejection)
+    return llvm::Error::success();
+  e.derivation = e.subject.tmpl->explain(problem, e.subject.config, *e.device);
+  size_t other = e.rank == 0 ? 1 : 0;
+  if (other < space->ranked.size()) {
+    e.rival = space->ranked[other];
+    e.rivalRank = static_cast<int>(other);
+  }
+  return llvm::Error::success();
+}
+
+static llvm::Expected<int> runExplain(const ParsedOptions &options) {
+  Environment environment = Environment::fromProcess();
+  Registry registry = makeBuiltinRegistry();
+  Explanation explanation;
+  auto model = chooseModel(options);
+  if (!model)
+    return model.takeError();
+  explanation.model = *model;
+  auto cases = readCases(options, registry);
+  if (!cases)
+    return cases.takeError();
+  if (cases->size() != 1)
+    return makeError(ErrorCode::InvalidArgument,
+                     "explain: {} problems are given, one is explained",
+                     cases->size());
+  explanation.which = &cases->front();
+  auto device = chooseDevice(options, environment);
+  if (!device)
+    return device.takeError();
+  explanation.device = &device->model();
+  if (llvm::Error error =
+          fillExplanation(explanation, options.value("--config")))
+    return error;
+  return emit(ExplainReport(explanation), options.wantsJson());
+}
+
+static constexpr OptionSpec kOptions[] = {
+    kDeviceOption,
+    kOverrideOption,
+    kModelOption,
+    kSuiteOption,
+    kFilterOption,
+    {"--config", "TEXT", "explain this config instead of the first choice"},
+};
+
+const CommandSpec kExplainCommand = {
+    "explain",
+    "PROBLEM",
+    "derive the choice for one problem: walls, intensities, waves, bound",
+    "Tells step by step how the predicted time of the first choice comes "
+    "about, "
+    "and why it\nis not the runner-up. Needs no GPU with --device NAME.\n\n"
+    "  kiln explain gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT --device "
+    "h200-sxm",
+    kOptions,
+    runExplain,
+};
+
+} // namespace kiln::cli

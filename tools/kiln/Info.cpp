@@ -1,0 +1,206 @@
+//===- Info.cpp - kiln info: libraries, devices, where numbers come from --===//
+#include "Compile/Nvrtc.h"
+#include "Device/Catalog.h"
+#include "kiln/Commands.h"
+#include "kiln/Console.h"
+#include "kiln/Report.h"
+#include "kiln/Session.h"
+
+namespace kiln::cli {
+
+namespace {
+
+/// A library that may or may not be there.
+struct LibraryState {
+  std::string what; ///< "NVRTC"
+  std::string identity, path;
+  std::string error; ///< empty if it was found
+};
+
+/// Version, libraries, cache and catalog.
+class SystemSection final : public Report {
+public:
+  void print(llvm::raw_ostream &os) const override;
+  llvm::json::Object toJSON() const override;
+
+  std::vector<LibraryState> libraries;
+  std::optional<std::string> cacheRoot;
+  bool isCachePersistent = false;
+  std::vector<std::string> cacheNotes;
+};
+
+/// Every number of one device with unit and source.
+class DeviceSection final : public Report {
+public:
+  explicit DeviceSection(ChosenDevice device) : device(std::move(device)) {}
+  void print(llvm::raw_ostream &os) const override;
+  llvm::json::Object toJSON() const override;
+
+private:
+  ChosenDevice device;
+};
+
+class InfoReport final : public Report {
+public:
+  void print(llvm::raw_ostream &os) const override {
+    system.print(os);
+    for (const DeviceSection &device : devices) {
+      os << '\n';
+      device.print(os);
+    }
+  }
+  llvm::json::Object toJSON() const override {
+    llvm::json::Object object = system.toJSON();
+    llvm::json::Array list;
+    for (const DeviceSection &device : devices)
+      list.push_back(device.toJSON());
+    object["devices"] = std::move(list);
+    return object;
+  }
+
+  SystemSection system;
+  std::vector<DeviceSection> devices;
+};
+
+} // namespace
+
+void SystemSection::print(llvm::raw_ostream &os) const {
+  os << "kiln " KILN_VERSION "\n";
+  for (const LibraryState &library : libraries)
+    if (library.error.empty())
+      os << fmt::format("{}: {}, {}\n", library.what, library.identity,
+                        library.path);
+    else
+      os << fmt::format("{}: not usable: {}\n", library.what, library.error);
+  os << fmt::format("cache: {}{}\n", cacheRoot.value_or("in memory only"),
+                    cacheRoot && !isCachePersistent ? ", not usable" : "");
+  for (const std::string &note : cacheNotes)
+    os << fmt::format("    {}\n", note);
+  os << fmt::format("known GPUs: {}\n", fmt::join(catalogNames(), ", "));
+}
+
+llvm::json::Object SystemSection::toJSON() const {
+  llvm::json::Object object{{"version", KILN_VERSION}};
+  for (const LibraryState &library : libraries) {
+    llvm::json::Object state{{"found", library.error.empty()}};
+    if (library.error.empty()) {
+      state["identity"] = library.identity;
+      state["path"] = library.path;
+    } else {
+      state["error"] = library.error;
+    }
+    object[llvm::StringRef(library.what).lower()] = std::move(state);
+  }
+  llvm::json::Array notes(cacheNotes), names;
+  for (llvm::StringRef name : catalogNames())
+    names.push_back(name);
+  object["cache"] = llvm::json::Object{
+      {"root", cacheRoot ? llvm::json::Value(*cacheRoot) : nullptr},
+      {"persistent", isCachePersistent},
+      {"notes", std::move(notes)}};
+  object["catalog"] = std::move(names);
+  return object;
+}
+
+void DeviceSection::print(llvm::raw_ostream &os) const {
+  const DeviceModel &model = device.model();
+  os << (device.driver ? fmt::format("device {}: ", device.ordinal)
+                       : std::string("device: "))
+     << fmt::format("{} ({})\n", model.name, model.archName())
+     << describe(model);
+  for (const std::string &note : device.assembled.notes)
+    os << fmt::format("note: {}\n", note);
+  os << fmt::format("device class: {}\n", deviceClassKey(model));
+}
+
+llvm::json::Object DeviceSection::toJSON() const {
+  const DeviceModel &model = device.model();
+  llvm::json::Object object{
+      {"name", model.name},
+      {"arch", model.archName()},
+      {"live", device.assembled.live},
+      {"class", deviceClassKey(model)},
+      {"numbers", kiln::toJson(model)},
+      {"notes", llvm::json::Array(device.assembled.notes)}};
+  if (device.driver)
+    object["ordinal"] = device.ordinal;
+  return object;
+}
+
+static LibraryState findNvrtc(const ParsedOptions &options,
+                              const Environment &environment) {
+  LibraryState state{"NVRTC", "", "", ""};
+  auto nvrtc = Nvrtc::load(nvrtcSearch(options, environment));
+  if (nvrtc) {
+    state.identity = (*nvrtc)->identity();
+    state.path = (*nvrtc)->path();
+  } else {
+    state.error = summarize(nvrtc.takeError()).message;
+  }
+  return state;
+}
+
+static LibraryState findDriver(const Environment &environment, int &devices) {
+  LibraryState state{"driver", "", "", ""};
+  auto driver = Driver::load(environment);
+  if (driver) {
+    devices = (*driver)->deviceCount();
+    state.identity = fmt::format("CUDA {}, {} device{}",
+                                 formatCudaVersion((*driver)->version()),
+                                 devices, devices == 1 ? "" : "s");
+    state.path = (*driver)->path();
+  } else {
+    state.error = summarize(driver.takeError()).message;
+  }
+  return state;
+}
+
+static llvm::Expected<int> runInfo(const ParsedOptions &options) {
+  Environment environment = Environment::fromProcess();
+  InfoReport report;
+  auto cacheOptions =
+      chooseCache(options, environment, report.system.cacheNotes);
+  if (!cacheOptions)
+    return cacheOptions.takeError();
+  report.system.cacheRoot = cacheOptions->writeDir;
+
+  int devices = 0;
+  report.system.libraries.push_back(findDriver(environment, devices));
+  std::vector<std::string> wanted = options.values("--device");
+  if (wanted.empty())
+    for (int i = 0; i < devices; ++i)
+      wanted.push_back(fmt::format("{}", i));
+  for (const std::string &text : wanted) {
+    auto device = chooseDevice(text, options, environment);
+    if (!device)
+      return device.takeError();
+    report.devices.push_back(DeviceSection(std::move(*device)));
+  }
+  report.system.libraries.push_back(findNvrtc(options, environment));
+  auto store = cache::Store::open(std::move(*cacheOptions));
+  report.system.isCachePersistent = store->isPersistent();
+  report.system.cacheNotes.insert(report.system.cacheNotes.end(),
+                                  store->notes().begin(), store->notes().end());
+  return emit(report, options.wantsJson());
+}
+
+static constexpr OptionSpec kOptions[] = {
+    {"--device", "NAME|FILE|N|auto",
+     "show every number of this GPU; default: all that are here", true},
+    kOverrideOption,
+    kCacheDirOption,
+    kNoCacheOption,
+    kNvrtcOption,
+};
+
+const CommandSpec kInfoCommand = {
+    "info",
+    "",
+    "show libraries, devices, and where each number comes from",
+    "A library or GPU that is missing is told, not an error.\n\n"
+    "  kiln info --device h200-sxm",
+    kOptions,
+    runInfo,
+};
+
+} // namespace kiln::cli

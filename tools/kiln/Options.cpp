@@ -1,0 +1,183 @@
+//===- Options.cpp --------------------------------------------------------===//
+#include "kiln/Options.h"
+
+#include <algorithm>
+
+namespace kiln::cli {
+
+/// Known to every command.
+static constexpr OptionSpec kUniversal[] = {
+    {"--json", nullptr, "print one JSON document instead of tables"},
+    {"--help", nullptr, "print this"},
+};
+
+static const OptionSpec *findOption(const CommandSpec &command,
+                                    llvm::StringRef name) {
+  for (llvm::ArrayRef<OptionSpec> table :
+       {command.options, llvm::ArrayRef<OptionSpec>(kUniversal)})
+    for (const OptionSpec &option : table)
+      if (name == option.name)
+        return &option;
+  return nullptr;
+}
+
+llvm::StringRef nearest(llvm::StringRef word,
+                        llvm::ArrayRef<llvm::StringRef> known) {
+  llvm::StringRef best;
+  // More than a third of the letters wrong is another word.
+  unsigned bestDistance = static_cast<unsigned>(word.size()) / 3 + 2;
+  for (llvm::StringRef candidate : known) {
+    unsigned distance = word.edit_distance(candidate);
+    if (distance < bestDistance) {
+      bestDistance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+static llvm::Error unknownOption(const CommandSpec &command,
+                                 llvm::StringRef name) {
+  std::vector<llvm::StringRef> known;
+  for (llvm::ArrayRef<OptionSpec> table :
+       {command.options, llvm::ArrayRef<OptionSpec>(kUniversal)})
+    for (const OptionSpec &option : table)
+      known.push_back(option.name);
+  llvm::StringRef meant = nearest(name, known);
+  if (meant.empty())
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}: unknown option '{}', see kiln {} --help",
+                     command.name, name, command.name);
+  return makeError(ErrorCode::InvalidArgument,
+                   "{}: unknown option '{}', did you mean {}?", command.name,
+                   name, meant);
+}
+
+llvm::Expected<ParsedOptions>
+ParsedOptions::parse(const CommandSpec &command,
+                     llvm::ArrayRef<llvm::StringRef> words) {
+  ParsedOptions parsed;
+  bool onlyOperands = false;
+  for (size_t i = 0; i < words.size(); ++i) {
+    llvm::StringRef word = words[i];
+    if (word == "--" && !onlyOperands) {
+      onlyOperands = true;
+      continue;
+    }
+    if (onlyOperands || !word.starts_with("-")) {
+      if (!*command.operands)
+        return makeError(ErrorCode::InvalidArgument,
+                         "{}: takes no operands, got '{}'", command.name, word);
+      parsed.words.push_back(word.str());
+      continue;
+    }
+    if (word == "-h")
+      word = "--help";
+    auto [name, attached] = word.split('=');
+    bool isAttached = name.size() != word.size();
+    const OptionSpec *option = findOption(command, name);
+    if (!option)
+      return unknownOption(command, name);
+    if (!option->repeats && parsed.has(name) && name != "--help")
+      return makeError(ErrorCode::InvalidArgument, "{}: {} is given twice",
+                       command.name, name);
+    if (!option->argument && isAttached)
+      return makeError(ErrorCode::InvalidArgument, "{}: {} takes no value",
+                       command.name, name);
+    if (option->argument && !isAttached) {
+      if (++i == words.size())
+        return makeError(ErrorCode::InvalidArgument, "{}: {} needs a value, {}",
+                         command.name, name, option->argument);
+      attached = words[i];
+    }
+    parsed.given.push_back({name.str(), attached.str()});
+  }
+  return parsed;
+}
+
+bool ParsedOptions::has(llvm::StringRef name) const {
+  return value(name).has_value();
+}
+
+std::optional<std::string> ParsedOptions::value(llvm::StringRef name) const {
+  for (const Given &option : given)
+    if (option.name == name)
+      return option.value;
+  return std::nullopt;
+}
+
+std::vector<std::string> ParsedOptions::values(llvm::StringRef name) const {
+  std::vector<std::string> found;
+  for (const Given &option : given)
+    if (option.name == name)
+      found.push_back(option.value);
+  return found;
+}
+
+llvm::Expected<unsigned> ParsedOptions::number(llvm::StringRef name,
+                                               unsigned otherwise,
+                                               unsigned least,
+                                               unsigned greatest) const {
+  std::optional<std::string> text = value(name);
+  if (!text)
+    return otherwise;
+  unsigned number;
+  if (llvm::StringRef(*text).getAsInteger(10, number) || number < least ||
+      number > greatest)
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}={} is not a whole number from {} to {}", name, *text,
+                     least, greatest);
+  return number;
+}
+
+llvm::Expected<std::chrono::milliseconds>
+ParsedOptions::duration(llvm::StringRef name,
+                        std::chrono::milliseconds otherwise) const {
+  std::optional<std::string> text = value(name);
+  if (!text)
+    return otherwise;
+  llvm::StringRef digits(*text);
+  double unitMs = 0;
+  // "ms" first: it ends in "s" too.
+  if (digits.consume_back("ms"))
+    unitMs = 1;
+  else if (digits.consume_back("s"))
+    unitMs = 1e3;
+  else if (digits.consume_back("m"))
+    unitMs = 60e3;
+  else if (digits.consume_back("h"))
+    unitMs = 3600e3;
+  double amount;
+  constexpr double kLongestMs = 30 * 24 * 3600e3;
+  if (unitMs == 0 || digits.getAsDouble(amount) || !(amount > 0) ||
+      amount * unitMs < 1 || amount * unitMs > kLongestMs)
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}={} is not a duration such as 500ms, 10s or 2m", name,
+                     *text);
+  return std::chrono::milliseconds(static_cast<int64_t>(amount * unitMs));
+}
+
+std::string helpText(const CommandSpec &command) {
+  std::string text =
+      fmt::format("usage: kiln {} [options]{}{}\n\n{}\n\n{}", command.name,
+                  *command.operands ? " " : "", command.operands,
+                  command.summary, command.details);
+  text += *command.details ? "\n\noptions\n" : "options\n";
+  size_t width = 0;
+  auto spelling = [](const OptionSpec &option) {
+    return option.argument ? fmt::format("{} {}", option.name, option.argument)
+                           : std::string(option.name);
+  };
+  for (llvm::ArrayRef<OptionSpec> table :
+       {command.options, llvm::ArrayRef<OptionSpec>(kUniversal)})
+    for (const OptionSpec &option : table)
+      width = std::max(width, spelling(option).size());
+  for (llvm::ArrayRef<OptionSpec> table :
+       {command.options, llvm::ArrayRef<OptionSpec>(kUniversal)})
+    for (const OptionSpec &option : table)
+      text +=
+          fmt::format("  {:<{}}  {}\n", spelling(option), width, option.help);
+  return text;
+}
+
+} // namespace kiln::cli

@@ -1,0 +1,239 @@
+//===- Plan.cpp - kiln plan: pruned and ranked candidates -----------------===//
+#include "Families/Families.h"
+#include "Kernel/Space.h"
+#include "kiln/Commands.h"
+#include "kiln/Console.h"
+#include "kiln/Report.h"
+#include "kiln/Session.h"
+
+#include <chrono>
+#include <map>
+
+namespace kiln::cli {
+
+namespace {
+
+/// What planning one problem gave.
+struct PlannedCase {
+  const Case *which = nullptr;
+  Space space;
+  double elapsedMs = 0;
+};
+
+/// Candidates and pruned configs of one problem.
+class SpaceReport final : public Report {
+public:
+  SpaceReport(const PlannedCase &planned, unsigned top, bool listPruned)
+      : planned(planned), top(top), listPruned(listPruned) {
+    for (const Rejected &rejected : planned.space.rejected)
+      ++countByReason[nameOf(rejected.rejection.reason)];
+  }
+
+  void print(llvm::raw_ostream &os) const override;
+  llvm::json::Object toJSON() const override;
+
+private:
+  llvm::ArrayRef<Candidate> shown() const {
+    return llvm::ArrayRef<Candidate>(planned.space.ranked).take_front(top);
+  }
+  void printRanked(llvm::raw_ostream &os) const;
+  void printPruned(llvm::raw_ostream &os) const;
+
+  const PlannedCase &planned;
+  unsigned top;
+  bool listPruned;
+  std::map<llvm::StringRef, size_t> countByReason;
+};
+
+/// All problems of a command.
+class PlanReport final : public Report {
+public:
+  PlanReport(const DeviceModel &device, ModelKind model)
+      : device(device), model(model) {}
+  void add(SpaceReport report) { sections.push_back(std::move(report)); }
+
+  void print(llvm::raw_ostream &os) const override {
+    os << fmt::format("{} ({}), {} model\n", device.name, device.archName(),
+                      nameOf(model));
+    for (const SpaceReport &section : sections) {
+      os << '\n';
+      section.print(os);
+    }
+  }
+  llvm::json::Object toJSON() const override {
+    llvm::json::Array problems;
+    for (const SpaceReport &section : sections)
+      problems.push_back(section.toJSON());
+    return llvm::json::Object{{"device", device.name},
+                              {"arch", device.archName()},
+                              {"model", nameOf(model)},
+                              {"problems", std::move(problems)}};
+  }
+
+private:
+  const DeviceModel &device;
+  ModelKind model;
+  std::vector<SpaceReport> sections;
+};
+
+} // namespace
+
+void SpaceReport::print(llvm::raw_ostream &os) const {
+  os << planned.which->text() << '\n';
+  const Space &space = planned.space;
+  if (space.ranked.empty() && space.rejected.empty()) {
+    os << "nothing to compute\n";
+    return;
+  }
+  os << fmt::format("{} configs: {} ranked, {} pruned",
+                    space.ranked.size() + space.rejected.size(),
+                    space.ranked.size(), space.rejected.size());
+  const char *separator = " (";
+  for (const auto &[reason, count] : countByReason) {
+    os << fmt::format("{}{} {}", separator, reason, count);
+    separator = ", ";
+  }
+  os << (countByReason.empty() ? "" : ")")
+     << fmt::format("; {:.2f} ms\n", planned.elapsedMs);
+  printRanked(os);
+  if (listPruned)
+    printPruned(os);
+}
+
+/// Terms that add up to the time, and what paces a step.
+static std::string mainTerms(const Estimate &estimate) {
+  std::string text;
+  for (const EstimateTerm &term : estimate.terms)
+    if (term.unit == "ns" && term.value > 0 && !term.name.starts_with("step"))
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", term.name,
+                          formatUs(term.value));
+  return text;
+}
+
+void SpaceReport::printRanked(llvm::raw_ostream &os) const {
+  Table table({">rank", "config", ">predicted us", "bound", "terms in us"});
+  for (auto [i, candidate] : llvm::enumerate(shown()))
+    table.addRow({fmt::format("{}", i + 1), candidate.config.text(),
+                  formatUs(candidate.estimate.totalNs),
+                  candidate.estimate.bound.str(),
+                  mainTerms(candidate.estimate)});
+  table.print(os);
+}
+
+void SpaceReport::printPruned(llvm::raw_ostream &os) const {
+  Table table({"pruned", "reason"});
+  for (const Rejected &rejected : planned.space.rejected)
+    table.addRow({rejected.config.text(), rejected.rejection.text()});
+  if (!table.empty()) {
+    os << '\n';
+    table.print(os);
+  }
+}
+
+llvm::json::Object SpaceReport::toJSON() const {
+  llvm::json::Array candidates;
+  for (auto [i, candidate] : llvm::enumerate(shown())) {
+    llvm::json::Object row = candidate.estimate.toJson();
+    row["rank"] = static_cast<int64_t>(i + 1);
+    row["config"] = candidate.config.text();
+    row["template"] = candidate.tmpl->name();
+    row["knobs"] = candidate.config.toJson();
+    row["predicted_us"] = rounded(candidate.estimate.totalNs * 1e-3);
+    candidates.push_back(std::move(row));
+  }
+  llvm::json::Object byReason;
+  for (const auto &[reason, count] : countByReason)
+    byReason[reason] = static_cast<int64_t>(count);
+  llvm::json::Object pruned{
+      {"count", static_cast<int64_t>(planned.space.rejected.size())},
+      {"by_reason", std::move(byReason)}};
+  if (listPruned) {
+    llvm::json::Array configs;
+    for (const Rejected &rejected : planned.space.rejected)
+      configs.push_back(
+          llvm::json::Object{{"config", rejected.config.text()},
+                             {"reason", nameOf(rejected.rejection.reason)},
+                             {"detail", rejected.rejection.text()}});
+    pruned["configs"] = std::move(configs);
+  }
+  return llvm::json::Object{
+      {"name", planned.which->name},
+      {"problem", planned.which->text()},
+      {"ranked", static_cast<int64_t>(planned.space.ranked.size())},
+      {"candidates", std::move(candidates)},
+      {"pruned", std::move(pruned)},
+      {"elapsed_ms", rounded(planned.elapsedMs, 3)}};
+}
+
+static llvm::Expected<PlannedCase>
+planCase(const Case &which, const DeviceModel &device, ModelKind model) {
+  PlannedCase planned;
+  planned.which = &which;
+  const KernelFamily &family = *which.named.family;
+  if (family.isEmpty(which.named.problem))
+    return planned;
+  auto start = std::chrono::steady_clock::now();
+  auto space = exploreSpace(family, which.named.problem, device, model,
+                            /*keepRejected=*/true);
+  if (!space)
+    return space.takeError();
+  planned.elapsedMs = std::chrono::duration<double, std::milli>(
+                          std::chrono::steady_clock::now() - start)
+                          .count();
+  planned.space = std::move(*space);
+  return planned;
+}
+
+static llvm::Expected<int> runPlan(const ParsedOptions &options) {
+  Environment environment = Environment::fromProcess();
+  Registry registry = makeBuiltinRegistry();
+  auto top = options.number("--top", 10);
+  if (!top)
+    return top.takeError();
+  auto model = chooseModel(options);
+  if (!model)
+    return model.takeError();
+  auto cases = readCases(options, registry);
+  if (!cases)
+    return cases.takeError();
+  auto device = chooseDevice(options, environment);
+  if (!device)
+    return device.takeError();
+
+  std::vector<PlannedCase> planned;
+  for (const Case &which : *cases) {
+    auto one = planCase(which, device->model(), *model);
+    if (!one)
+      return one.takeError();
+    planned.push_back(std::move(*one));
+  }
+  PlanReport report(device->model(), *model);
+  for (const PlannedCase &one : planned)
+    report.add(SpaceReport(one, *top, options.has("--pruned")));
+  return emit(report, options.wantsJson());
+}
+
+static constexpr OptionSpec kOptions[] = {
+    kDeviceOption,
+    kOverrideOption,
+    kModelOption,
+    kSuiteOption,
+    kFilterOption,
+    {"--top", "N", "show the N best candidates; default 10"},
+    {"--pruned", nullptr, "list every pruned config with its reason"},
+};
+
+const CommandSpec kPlanCommand = {
+    "plan",
+    "PROBLEM...",
+    "show the pruned and ranked candidates of problems",
+    "Enumerates the configs of every template, prunes what breaks a hard limit "
+    "and ranks\nthe rest by predicted time. Needs no GPU with --device "
+    "NAME.\n\n"
+    "  kiln plan gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT --device "
+    "h200-sxm",
+    kOptions,
+    runPlan,
+};
+
+} // namespace kiln::cli

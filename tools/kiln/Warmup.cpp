@@ -1,0 +1,306 @@
+//===- Warmup.cpp - kiln warmup: compile ahead, without a GPU -------------===//
+#include "Tune/Warmup.h"
+
+#include "Device/Catalog.h"
+#include "Families/Families.h"
+#include "kiln/Commands.h"
+#include "kiln/Console.h"
+#include "kiln/Report.h"
+#include "kiln/Session.h"
+
+#include <llvm/Support/FileSystem.h>
+
+#include <chrono>
+#include <set>
+
+namespace kiln::cli {
+
+namespace {
+
+/// What warming up for one device gave.
+struct DeviceResult {
+  DeviceModel device;
+  WarmupResult result;
+};
+
+class WarmupReport final : public Report {
+public:
+  explicit WarmupReport(llvm::ArrayRef<Case> cases) : cases(cases) {}
+  void print(llvm::raw_ostream &os) const override;
+  llvm::json::Object toJSON() const override;
+  int exitCode() const;
+
+  std::vector<DeviceResult> devices;
+  double elapsedMs = 0;
+  bool interrupted = false;
+
+private:
+  void printDevice(llvm::raw_ostream &os, const DeviceResult &one) const;
+  llvm::ArrayRef<Case> cases;
+};
+
+} // namespace
+
+static std::string formatMs(const WarmupRow &row) {
+  return row.compileMs > 0 ? fmt::format("{:.0f}", row.compileMs) : "";
+}
+
+static llvm::StringRef stateOf(const WarmupRow &row) {
+  if (row.error.code != ErrorCode::Success)
+    return "failed";
+  return row.cached ? "yes" : "no";
+}
+
+void WarmupReport::printDevice(llvm::raw_ostream &os,
+                               const DeviceResult &one) const {
+  os << fmt::format("{} ({})\n", one.device.name, one.device.archName());
+  Table table(
+      {"problem", "config", ">predicted us", "bound", ">compile ms", "cached"});
+  std::set<std::string> errors;
+  for (const WarmupRow &row : one.result.rows) {
+    bool isEmpty = row.config.empty();
+    table.addRow({cases[row.problem].name, isEmpty ? "-" : row.config,
+                  isEmpty ? "" : formatUs(row.predictedNs), row.bound,
+                  formatMs(row), stateOf(row).str()});
+    if (row.error.code != ErrorCode::Success)
+      errors.insert(onOneLine(row.error.message));
+  }
+  table.print(os);
+  for (const std::string &error : errors)
+    os << "failed: " << error << '\n';
+  for (const std::string &note : one.result.notes)
+    os << "decisions not stored: " << note << '\n';
+  os << fmt::format("{} kernels: {} compiled, {} from the cache, {} failed; "
+                    "{} decisions stored\n",
+                    one.result.distinctKernels, one.result.compiled,
+                    one.result.fromCache, one.result.failedKernels,
+                    one.result.decisionsStored);
+}
+
+void WarmupReport::print(llvm::raw_ostream &os) const {
+  for (const DeviceResult &one : devices) {
+    printDevice(os, one);
+    os << '\n';
+  }
+  os << fmt::format("{} problems in {:.2f} s{}\n", cases.size(),
+                    elapsedMs * 1e-3, interrupted ? ", interrupted" : "");
+}
+
+static llvm::json::Object rowToJson(const WarmupRow &row, const Case &which) {
+  llvm::json::Object object{{"name", which.name},
+                            {"problem", which.text()},
+                            {"config", row.config},
+                            {"predicted_us", rounded(row.predictedNs * 1e-3)},
+                            {"bound", row.bound},
+                            {"kernels", static_cast<int64_t>(row.kernels)},
+                            {"compile_ms", rounded(row.compileMs, 4)},
+                            {"cached", row.cached}};
+  if (row.error.code != ErrorCode::Success)
+    object["error"] = llvm::json::fixUTF8(row.error.message);
+  return object;
+}
+
+llvm::json::Object WarmupReport::toJSON() const {
+  llvm::json::Array list;
+  for (const auto &[device, result] : devices) {
+    llvm::json::Array rows;
+    for (const WarmupRow &row : result.rows)
+      rows.push_back(rowToJson(row, cases[row.problem]));
+    auto number = [](size_t count) { return static_cast<int64_t>(count); };
+    list.push_back(
+        llvm::json::Object{{"device", device.name},
+                           {"arch", device.archName()},
+                           {"rows", std::move(rows)},
+                           {"kernels", number(result.distinctKernels)},
+                           {"compiled", number(result.compiled)},
+                           {"from_cache", number(result.fromCache)},
+                           {"failed_kernels", number(result.failedKernels)},
+                           {"failed_problems", number(result.failedProblems)},
+                           {"decisions_stored", number(result.decisionsStored)},
+                           {"notes", llvm::json::Array(result.notes)}});
+  }
+  return llvm::json::Object{{"devices", std::move(list)},
+                            {"elapsed_ms", rounded(elapsedMs, 4)},
+                            {"interrupted", interrupted}};
+}
+
+int WarmupReport::exitCode() const {
+  int code = interrupted ? kExitSomeFailed : kExitDone;
+  for (const auto &[device, result] : devices) {
+    if (!result.notes.empty())
+      code = kExitSomeFailed;
+    for (const WarmupRow &row : result.rows)
+      if (row.error.code == ErrorCode::CompilerMissing)
+        return kExitNoDevice;
+      else if (row.error.code != ErrorCode::Success)
+        code = kExitSomeFailed;
+  }
+  return code;
+}
+
+/// A device for --arch: the first GPU of the catalog with that architecture,
+/// else one of the architecture's rules alone.
+static llvm::Expected<ChosenDevice> deviceOfArch(const std::string &arch) {
+  ChosenDevice chosen;
+  for (llvm::StringRef name : catalogNames()) {
+    auto model = findDevice(name);
+    if (!model)
+      return model.takeError();
+    if (model->archName() != arch && model->archName(true) != arch)
+      continue;
+    chosen.assembled.model = std::move(*model);
+    return chosen;
+  }
+  return makeError(ErrorCode::InvalidArgument,
+                   "--arch={}: no known GPU has this architecture; describe "
+                   "one in a file for --device",
+                   arch);
+}
+
+/// Every device that --device and --arch name.
+static llvm::Expected<std::vector<ChosenDevice>>
+chooseDevices(const ParsedOptions &options, const Environment &environment) {
+  std::vector<ChosenDevice> devices;
+  std::vector<std::string> names = options.values("--device");
+  std::vector<std::string> archs = options.values("--arch");
+  if (names.empty() && archs.empty())
+    names.push_back("auto");
+  for (const std::string &name : names) {
+    auto device = chooseDevice(name, options, environment);
+    if (!device)
+      return device.takeError();
+    devices.push_back(std::move(*device));
+  }
+  for (const std::string &arch : archs) {
+    auto device = deviceOfArch(arch);
+    if (!device)
+      return device.takeError();
+    devices.push_back(std::move(*device));
+  }
+  return devices;
+}
+
+/// Writes the text of every kernel that warm-up compiles for \p device into
+/// \p folder, for those who write kernels.
+static llvm::Error dumpUnits(const std::string &folder,
+                             llvm::ArrayRef<Case> cases,
+                             const DeviceModel &device, unsigned top,
+                             ModelKind model) {
+  if (std::error_code failure = llvm::sys::fs::create_directories(folder))
+    return makeErrnoError(failure.value(), folder);
+  for (const Case &one : cases) {
+    const auto &[family, problem] = one.named;
+    if (family->isEmpty(problem))
+      continue;
+    auto space = exploreSpace(*family, problem, device, model);
+    if (!space)
+      return space.takeError();
+    for (const Candidate &candidate :
+         llvm::ArrayRef<Candidate>(space->ranked).take_front(top))
+      for (const TranslationUnit &unit :
+           candidate.tmpl->plan(problem, candidate.config, device).kernels) {
+        std::string path =
+            fmt::format("{}/{}.{}.{}.cu", folder, unit.name, unit.arch,
+                        unit.digest().hex().substr(0, 12));
+        if (llvm::Error error = writeFile(path, unit.source))
+          return error;
+      }
+  }
+  return llvm::Error::success();
+}
+
+/// The kernels of one device.
+static DeviceResult warmDevice(const DeviceModel &device,
+                               llvm::ArrayRef<Case> cases,
+                               ArtifactStore &artifacts,
+                               DecisionStore &decisions,
+                               WarmupOptions options) {
+  ProgressBar bar("compiling for " + device.name);
+  options.progress = [&](const ArtifactStore::Progress &progress) {
+    bar.update(progress.done, progress.total,
+               progress.unit ? progress.unit->name : "");
+  };
+  return {device,
+          warmup(problemsOf(cases), device, artifacts, decisions, options)};
+}
+
+static llvm::Expected<int> runWarmup(const ParsedOptions &options) {
+  auto start = std::chrono::steady_clock::now();
+  Environment environment = Environment::fromProcess();
+  Registry registry = makeBuiltinRegistry();
+  WarmupOptions warmupOptions;
+  auto top = options.number("--top", 1, 1, 1000);
+  if (!top)
+    return top.takeError();
+  warmupOptions.top = *top;
+  warmupOptions.withGeneric = options.has("--with-generic");
+  auto model = chooseModel(options);
+  if (!model)
+    return model.takeError();
+  warmupOptions.model = *model;
+  auto storeOptions = artifactOptions(options, environment);
+  if (!storeOptions)
+    return storeOptions.takeError();
+  auto cases = readCases(options, registry);
+  if (!cases)
+    return cases.takeError();
+  auto devices = chooseDevices(options, environment);
+  if (!devices)
+    return devices.takeError();
+  if (std::optional<std::string> folder = options.value("--dump-dir"))
+    for (const ChosenDevice &device : *devices)
+      if (llvm::Error error =
+              dumpUnits(*folder, *cases, device.model(), *top, *model))
+        return error;
+  auto cache = openCache(options, environment);
+  if (!cache)
+    return cache.takeError();
+
+  InterruptGuard interrupt;
+  warmupOptions.cancel = interrupt.flag();
+  ArtifactStore artifacts(**cache, *storeOptions);
+  DecisionStore decisions(**cache);
+  WarmupReport report(*cases);
+  for (const ChosenDevice &device : *devices)
+    report.devices.push_back(warmDevice(device.model(), *cases, artifacts,
+                                        decisions, warmupOptions));
+  report.interrupted = interrupt.flag()->load();
+  report.elapsedMs = std::chrono::duration<double, std::milli>(
+                         std::chrono::steady_clock::now() - start)
+                         .count();
+  return emit(report, options.wantsJson(), report.exitCode());
+}
+
+static constexpr OptionSpec kOptions[] = {
+    {"--device", "NAME|FILE|N|auto",
+     "a GPU to compile for, which need not be here; may be repeated", true},
+    {"--arch", "sm_XX",
+     "the first known GPU of this architecture; may be repeated", true},
+    kOverrideOption,
+    kModelOption,
+    kSuiteOption,
+    kFilterOption,
+    {"--top", "N", "compile the N first choices of each problem; default 1"},
+    {"--with-generic", nullptr,
+     "compile the generic kernel of each signature as well"},
+    {"--dump-dir", "DIR", "write the text of every kernel there"},
+    kThreadsOption,
+    kCacheDirOption,
+    kNoCacheOption,
+    kNvrtcOption,
+};
+
+const CommandSpec kWarmupCommand = {
+    "warmup",
+    "PROBLEM...",
+    "compile the first choices for named devices; needs no GPU",
+    "Plans each problem, compiles what its first choices need in parallel and "
+    "stores the\nkernels and the decisions in the cache. May be interrupted: "
+    "what is compiled is kept.\n\n"
+    "  kiln warmup --suite benchmarks/suites/gemm_llm_bf16.json --device "
+    "h200-sxm",
+    kOptions,
+    runWarmup,
+};
+
+} // namespace kiln::cli

@@ -1,0 +1,165 @@
+#include "Compile/CompilePool.h"
+
+#include "Compile/TestUnits.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+using namespace kiln;
+using namespace std::chrono_literals;
+
+static std::shared_ptr<Compiler> fakeCompiler() {
+  return std::make_shared<Compiler>(fakeSearch());
+}
+
+static CompilePool::Clock::time_point in(std::chrono::milliseconds time) {
+  return CompilePool::Clock::now() + time;
+}
+
+/// Returns when \p condition holds; false after ten seconds.
+template <class Condition> static bool eventually(Condition condition) {
+  for (int i = 0; i < 10000; ++i) {
+    if (condition())
+      return true;
+    std::this_thread::sleep_for(1ms);
+  }
+  return false;
+}
+
+TEST_CASE("every unit is compiled once, at most width at a time") {
+  FakeNvrtc fake = FakeNvrtc::open(KILN_BINARY_DIR);
+  fake.delayWhen("", 2);
+  CompilePool pool(fakeCompiler(), {.threads = 2});
+  CHECK(pool.width() <= 2);
+  std::atomic<int> good{0}, bad{0};
+  for (int i = 0; i < 40; ++i) {
+    TranslationUnit unit =
+        makeUnit("sm_80", i % 4 ? fmt::format("f{}();", i) : "#error");
+    pool.submit(std::move(unit), 0, [&](CompilePool::Result result) {
+      ++(result ? good : bad);
+      llvm::consumeError(result.takeError());
+    });
+  }
+  CHECK(pool.waitForAll(in(60s)));
+  CHECK(good == 30);
+  CHECK(bad == 10);
+  CHECK(fake.compileCount() == 40);
+  CHECK(fake.mostConcurrent() <= static_cast<int>(pool.width()));
+  CompilePoolStatistics counts = pool.statistics();
+  CHECK(counts.compiled == 30);
+  CHECK(counts.failed == 10);
+  CHECK(counts.queued + counts.running + counts.abandoned == 0);
+  CHECK(counts.compileMs >= 80);
+  fake.reset();
+}
+
+TEST_CASE("lower priority runs first; what waits can be cancelled") {
+  FakeNvrtc fake = FakeNvrtc::open(KILN_BINARY_DIR);
+  fake.delayWhen("blocker", 100);
+  CompilePool pool(fakeCompiler(), {.threads = 1});
+  auto blocker = pool.submit(makeUnit("sm_80", "blocker();"));
+  REQUIRE(eventually([&] { return pool.statistics().running == 1; }));
+
+  std::mutex mutex;
+  std::vector<int> order;
+  auto record = [&](int tag) {
+    return [&, tag](CompilePool::Result result) {
+      std::lock_guard lock(mutex);
+      order.push_back(result ? tag : -tag);
+      llvm::consumeError(result.takeError());
+    };
+  };
+  pool.submit(makeUnit(), 5, record(1));
+  CompilePool::Ticket cancelled = pool.submit(makeUnit(), 0, record(2));
+  pool.submit(makeUnit(), -5, record(3));
+  pool.submit(makeUnit(), 5, record(4));
+  CHECK(pool.cancel(cancelled));
+  CHECK_FALSE(pool.cancel(cancelled));
+  CHECK(pool.waitFor(cancelled, in(0ms)));
+  CHECK(pool.waitForAll(in(60s)));
+  CHECK(order == std::vector<int>{-2, 3, 1, 4});
+  CHECK(bool(blocker.get()));
+  CHECK(pool.statistics().cancelled == 1);
+  CHECK_FALSE(pool.cancel(12345));
+  fake.reset();
+}
+
+TEST_CASE("a wait ends at its deadline and takes nothing away") {
+  FakeNvrtc fake = FakeNvrtc::open(KILN_BINARY_DIR);
+  fake.delayWhen("slow", 300);
+  CompilePool pool(fakeCompiler(), {.threads = 1});
+  CompilePool::Ticket ticket =
+      pool.submit(makeUnit("sm_80", "slow();"), 0,
+                  [](CompilePool::Result result) { CHECK(bool(result)); });
+  CHECK_FALSE(pool.waitFor(ticket, in(20ms)));
+  CHECK(pool.waitFor(ticket, in(60s)));
+  CHECK(pool.statistics().compiled == 1);
+  fake.reset();
+}
+
+TEST_CASE("a hung compilation is abandoned and its thread replaced") {
+  FakeNvrtc fake = FakeNvrtc::open(KILN_BINARY_DIR);
+  fake.delayWhen("hang", 2000);
+  const auto start = CompilePool::Clock::now();
+  {
+    CompilePool pool(
+        fakeCompiler(),
+        {.threads = 1, .compileLimit = 100ms, .shutdownGrace = 10ms});
+    auto hung = pool.submit(makeUnit("sm_80", "hang();"));
+    auto next = pool.submit(makeUnit());
+    CHECK(pool.waitForAll(in(60s)));
+    auto result = hung.get();
+    REQUIRE_FALSE(bool(result));
+    ErrorSummary error = summarize(result.takeError());
+    CHECK(error.code == ErrorCode::CompileFailed);
+    CHECK(error.message.find("abandoned") != std::string::npos);
+    CHECK(bool(next.get()));
+    CHECK(pool.statistics().abandoned == 1);
+    CHECK(pool.statistics().compiled == 1);
+  }
+  CHECK(CompilePool::Clock::now() - start < 1900ms);
+  // Its thread comes back to a pool that is gone, and ends.
+  std::this_thread::sleep_for(2000ms);
+  fake.reset();
+}
+
+TEST_CASE("a pool that ends cancels the queue and abandons what hangs") {
+  FakeNvrtc fake = FakeNvrtc::open(KILN_BINARY_DIR);
+  fake.delayWhen("hang", 1000);
+  std::future<CompilePool::Result> hung, queued;
+  {
+    CompilePool pool(fakeCompiler(), {.threads = 1, .shutdownGrace = 20ms});
+    hung = pool.submit(makeUnit("sm_80", "hang();"));
+    REQUIRE(eventually([&] { return pool.statistics().running == 1; }));
+    queued = pool.submit(makeUnit());
+  }
+  auto first = hung.get(), second = queued.get();
+  CHECK(summarize(first.takeError()).code == ErrorCode::CompileFailed);
+  CHECK(summarize(second.takeError()).code == ErrorCode::Cancelled);
+  std::this_thread::sleep_for(1100ms);
+  fake.reset();
+}
+
+TEST_CASE("a callback may use the pool") {
+  CompilePool pool(fakeCompiler(), {.threads = 1});
+  std::atomic<int> depth{0};
+  std::function<void(CompilePool::Result)> again =
+      [&](CompilePool::Result result) {
+        CHECK(bool(result));
+        if (++depth < 5)
+          pool.submit(makeUnit(), 0, again);
+      };
+  pool.submit(makeUnit(), 0, again);
+  CHECK(pool.waitForAll(in(60s)));
+  CHECK(depth == 5);
+}
+
+TEST_CASE("concurrency is at least one and at most the cap") {
+  CHECK(compileConcurrency(1) == 1);
+  CHECK(compileConcurrency() >= 1);
+  CHECK(compileConcurrency(1000000) == compileConcurrency());
+}

@@ -1,0 +1,94 @@
+#include "Compile/Nvrtc.h"
+
+#include "Compile/TestUnits.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+using namespace kiln;
+namespace fs = std::filesystem;
+
+static NvrtcSearch emptySearch() {
+  NvrtcSearch search;
+  search.askLoader = false;
+  search.usualFolders = false;
+  return search;
+}
+
+TEST_CASE("a missing compiler is an error that names every place") {
+  NvrtcSearch search = emptySearch();
+  search.toolkits = {"/nowhere/cuda"};
+  search.extraFolders = {"/nowhere/pip"};
+  auto nvrtc = Nvrtc::load(search);
+  ErrorSummary error = summarize(nvrtc.takeError());
+  CHECK(error.code == ErrorCode::CompilerMissing);
+  for (const char *place :
+       {"/nowhere/cuda/lib64", "/nowhere/cuda/targets/x86_64-linux/lib",
+        "/nowhere/pip/lib", "KILN_NVRTC", "libnvrtc.so.13"})
+    CHECK(error.message.find(place) != std::string::npos);
+}
+
+TEST_CASE("a set KILN_NVRTC is all that is searched") {
+  Environment environment;
+  environment.kilnNvrtc = "/nowhere/libnvrtc.so";
+  environment.cudaHome = "/usr/local/cuda";
+  NvrtcSearch search = NvrtcSearch::fromEnvironment(environment);
+  CHECK(search.toolkits.size() == 1);
+  auto nvrtc = Nvrtc::load(search);
+  ErrorSummary error = summarize(nvrtc.takeError());
+  CHECK(error.code == ErrorCode::CompilerMissing);
+  CHECK(error.message.find("/nowhere/libnvrtc.so") != std::string::npos);
+  CHECK(error.message.find("/usr/local") == std::string::npos);
+}
+
+TEST_CASE("what is no library does not serve, and the reason is told") {
+  const fs::path folder =
+      fs::temp_directory_path() / ("kiln-nvrtc-" + std::to_string(getpid()));
+  fs::create_directories(folder);
+  std::ofstream(folder / "libnvrtc.so.12") << "no ELF";
+  NvrtcSearch search = emptySearch();
+  search.extraFolders = {folder.string()};
+  auto nvrtc = Nvrtc::load(search);
+  ErrorSummary error = summarize(nvrtc.takeError());
+  CHECK(error.message.find((folder / "libnvrtc.so.12").string() + "'") !=
+        std::string::npos);
+
+  // A good one in a later place serves instead.
+  fs::create_directories(folder / "good");
+  fs::copy(FakeNvrtc::path(KILN_BINARY_DIR), folder / "good/libnvrtc.so.13");
+  search.extraFolders.push_back((folder / "good").string());
+  auto found = Nvrtc::load(search);
+  REQUIRE(bool(found));
+  CHECK((*found)->path() == (folder / "good/libnvrtc.so.13").string());
+
+  // A folder works where a file does.
+  search = emptySearch();
+  search.explicitPath = (folder / "good").string();
+  CHECK(bool(Nvrtc::load(search)));
+  fs::remove_all(folder);
+}
+
+TEST_CASE("version, identity and architectures of a loaded compiler") {
+  FakeNvrtc fake = FakeNvrtc::open(KILN_BINARY_DIR);
+  auto nvrtc = Nvrtc::load(fakeSearch());
+  REQUIRE(bool(nvrtc));
+  CHECK((*nvrtc)->majorVersion() == 13);
+  CHECK((*nvrtc)->identity().rfind("nvrtc 13.0 ", 0) == 0);
+  CHECK(summarize((*nvrtc)->checkSupports("sm_90a")).code ==
+        ErrorCode::Success);
+  ErrorSummary unknown = summarize((*nvrtc)->checkSupports("sm_70"));
+  CHECK(unknown.code == ErrorCode::Unsupported);
+  CHECK(unknown.message.find("sm_75, sm_80") != std::string::npos);
+  CHECK(summarize((*nvrtc)->checkSupports("turing")).code ==
+        ErrorCode::InvalidArgument);
+
+  fake.setVersion(12, 4);
+  auto old = Nvrtc::load(fakeSearch());
+  ErrorSummary error = summarize(old.takeError());
+  CHECK(error.code == ErrorCode::CompilerMissing);
+  CHECK(error.message.find("NVRTC 12.4, older than 12.8") != std::string::npos);
+  fake.reset();
+}

@@ -1,0 +1,2 @@
+#pragma once
+constexpr int kPlain = 7; // "quotes", \backslashes; ${variables} [brackets]

@@ -1,0 +1,114 @@
+//===- FakeCuda.h - how tests steer the stand-in CUDA driver --------------===//
+//
+// libkiln_fake_cuda.so exports every function of lib/Driver/CudaSymbols.def.
+// Device pointers are host pointers (malloc, so that sanitizers watch them),
+// launches run at once on the calling thread and move a virtual clock, and
+// nothing is ever faster or slower than told: the fake proves logic, not speed.
+// By default there is one H200.
+//
+// Tests load it through Environment::kilnDriver, by the very code that loads a
+// real driver, and link it for the functions below. All are thread-safe unless
+// they say else.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define KILN_FAKE_API __attribute__((visibility("default")))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Restores every default: one H200, no callbacks, no failures, clock and
+/// counters at 0. Objects made before become invalid handles, memory is freed.
+/// No other thread may be inside the fake.
+KILN_FAKE_API void kilnFakeReset(void);
+
+// The machine.
+KILN_FAKE_API void kilnFakeSetDriverVersion(int version);
+/// At most 8; every device starts as an H200.
+KILN_FAKE_API void kilnFakeSetDeviceCount(int count);
+KILN_FAKE_API void kilnFakeSetDeviceName(int device, const char *name);
+/// \p attribute is a CUdevice_attribute. A negative value makes the query fail.
+KILN_FAKE_API void kilnFakeSetDeviceAttribute(int device, int attribute,
+                                              int value);
+KILN_FAKE_API void kilnFakeSetDeviceMemory(int device, uint64_t bytes);
+
+// Contexts beside the primary ones, as an engine would bring them.
+KILN_FAKE_API void *kilnFakeCreateContext(int device);
+/// The handle is reused by the next kilnFakeCreateContext, as a driver does.
+KILN_FAKE_API void kilnFakeDestroyContext(void *context);
+/// Makes every later call on the context current to this thread return
+/// \p result, as after a fault of a kernel.
+KILN_FAKE_API void kilnFakeKillContext(int result);
+
+// Kernels.
+/// One launch, as its callback sees it.
+typedef struct KilnFakeLaunch {
+  const char *function;   ///< name
+  const char *moduleText; ///< what the cubin holds behind its ELF header
+  const void *params;     ///< the kernel's first parameter
+  uint32_t grid[3], block[3], cluster[3];
+  uint32_t sharedBytes; ///< dynamic
+  int dependentLaunch;  ///< programmatic stream serialisation was asked for
+  void *stream;
+  double durationNs; ///< in: the default; out: how far the clock moves
+  int result;        ///< out: a CUresult that kills the context, 0 for none
+} KilnFakeLaunch;
+typedef void (*KilnFakeKernel)(KilnFakeLaunch *launch, void *user);
+/// Runs \p kernel, on the launching thread, at each launch of a function whose
+/// name is or whose module text contains \p pattern; of several matching
+/// callbacks the one registered last. \p paramBytes of the parameter are kept
+/// when the launch is captured. With none registered a launch costs some ns.
+KILN_FAKE_API void kilnFakeOnLaunch(const char *pattern, KilnFakeKernel kernel,
+                                    void *user, size_t paramBytes);
+/// Virtual duration of a launch no callback speaks for; 1000 ns by default.
+KILN_FAKE_API void kilnFakeSetLaunchNs(double ns);
+/// \p attribute is a CUfunction_attribute of every function loaded from now on
+/// whose name is or whose module text contains \p pattern.
+KILN_FAKE_API void kilnFakeSetFunctionAttribute(const char *pattern,
+                                                int attribute, int value);
+
+/// What cuTensorMapEncode* writes into the 128 opaque bytes.
+typedef struct KilnFakeTensorMap {
+  uint64_t address;
+  uint64_t dims[5];
+  uint64_t strides[4];
+  uint32_t box[5]; ///< im2col: channels a pixel, pixels a column, 0...
+  uint8_t rank, dataType, swizzle, im2col;
+  uint8_t elementStrides[5];
+  uint8_t l2Promotion;
+} KilnFakeTensorMap;
+
+// Time, in virtual ns.
+KILN_FAKE_API double kilnFakeClockNs(void);
+KILN_FAKE_API void kilnFakeAdvanceClock(double ns);
+
+// Failures.
+typedef enum KilnFakeFailure {
+  KilnFakeOnce = 0,        ///< that one call
+  KilnFakeAlways = 1,      ///< that call and each later one of the function
+  KilnFakeKillsContext = 2 ///< that call, and its context is dead afterwards
+} KilnFakeFailure;
+/// Makes the \p nth call from now (1: the next) of \p symbol return \p result
+/// and do nothing. Names as in CudaSymbols.def, e.g. "cuMemAlloc". One failure
+/// a symbol is armed at a time; a result of 0 disarms.
+KILN_FAKE_API void kilnFakeFailCall(const char *symbol, uint64_t nth,
+                                    int result, KilnFakeFailure kind);
+
+// Books.
+/// Calls of \p symbol since the last reset, failed ones included.
+KILN_FAKE_API uint64_t kilnFakeCallCount(const char *symbol);
+/// Calls of all symbols since the last reset.
+KILN_FAKE_API uint64_t kilnFakeTotalCalls(void);
+/// Bytes of device memory in use on all devices.
+KILN_FAKE_API uint64_t kilnFakeBytesInUse(void);
+/// Modules that are loaded.
+KILN_FAKE_API uint64_t kilnFakeModulesLoaded(void);
+
+#ifdef __cplusplus
+} // extern "C"
+#endif

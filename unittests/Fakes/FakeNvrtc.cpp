@@ -1,0 +1,288 @@
+// A compiler that compiles nothing; see FakeNvrtc.h.
+// What both headers declare is what the library exports.
+#pragma GCC visibility push(default)
+#include "Fakes/FakeNvrtc.h"
+#include <nvrtc.h>
+#pragma GCC visibility pop
+
+#include "Fakes/FakeCubin.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+struct _nvrtcProgram {
+  std::string source, name, log, cubin;
+  bool compiled = false;
+};
+
+namespace {
+struct State {
+  std::mutex mutex;
+  std::map<std::string, std::string> failures; ///< needle -> log
+  std::map<std::string, int> delays;           ///< needle -> ms
+  std::string appended, lastOptions;
+  int registers = 40, spillBytes = 0, sharedBytes = 0;
+  int major = 13, minor = 0;
+  int compiles = 0, running = 0, mostConcurrent = 0;
+};
+} // namespace
+
+/// Never destroyed: a compilation may outlive main().
+static State &state() {
+  static State *instance = new State;
+  return *instance;
+}
+
+static const int kArchs[] = {75, 80,  86,  87,  88,  89,
+                             90, 100, 103, 110, 120, 121};
+
+static bool isKnownOption(const std::string &option) {
+  static const char *const kPrefixes[] = {"--gpu-architecture=sm_",
+                                          "--std=c++20",
+                                          "-default-device",
+                                          "--no-cache",
+                                          "--no-source-include",
+                                          "--ptxas-options=-v",
+                                          "--time=-",
+                                          "-lineinfo",
+                                          "--use_fast_math",
+                                          "--fmad=",
+                                          "--maxrregcount="};
+  return std::any_of(
+      std::begin(kPrefixes), std::end(kPrefixes),
+      [&](const char *prefix) { return option.rfind(prefix, 0) == 0; });
+}
+
+/// The name of the last kernel: what stands before the first parentheses after
+/// __global__ that are not those of __launch_bounds__.
+static std::string entryOf(const std::string &source) {
+  size_t at = source.rfind("__global__");
+  while (at < source.size()) {
+    const size_t open = source.find('(', at);
+    if (open == std::string::npos || open == 0)
+      break;
+    const size_t end = source.find_last_not_of(" \n", open - 1) + 1;
+    const size_t start = source.find_last_of(" *&\n)", end - 1) + 1;
+    const std::string name = source.substr(start, end - start);
+    if (name != "__launch_bounds__")
+      return name;
+    int depth = 0;
+    for (at = open; at < source.size(); ++at) {
+      depth += (source[at] == '(') - (source[at] == ')');
+      if (depth == 0)
+        break;
+    }
+    ++at;
+  }
+  return "kilnEntry";
+}
+
+/// What NVRTC's log says with --ptxas-options=-v and --time=-, with its NULs.
+static std::string successLog(const State &s, const nvrtcProgram program,
+                              const std::string &arch) {
+  const std::string entry = entryOf(program->source);
+  const std::string spills = std::to_string(s.spillBytes);
+  std::string log;
+  log += "ptxas info    : 0 bytes gmem\n";
+  log += "ptxas info    : Compiling entry function '" + entry + "' for '" +
+         arch + "'\n";
+  log += "ptxas info    : Function properties for " + entry + "\n";
+  log += "ptxas         .     " + spills + " bytes stack frame, " + spills +
+         " bytes spill stores, " + spills + " bytes spill loads\n";
+  log += "ptxas info    : Used " + std::to_string(s.registers) +
+         " registers, used 1 barriers, " + std::to_string(s.sharedBytes) +
+         " bytes smem, 400 bytes cmem[0]\n";
+  log += s.appended;
+  log += std::string(1, '\0');
+  log += "\nFile name, phase name, metric, unit\n";
+  log += program->name + ", CUDA C++ Frontend, 1, ms\n";
+  log += program->name + ", NVVM Optimizer, 2, ms\n";
+  log += program->name + ", PTX Translation, 3, ms\n";
+  return log;
+}
+
+extern "C" {
+
+nvrtcResult nvrtcVersion(int *major, int *minor) {
+  std::lock_guard lock(state().mutex);
+  *major = state().major;
+  *minor = state().minor;
+  return NVRTC_SUCCESS;
+}
+
+const char *nvrtcGetErrorString(nvrtcResult result) {
+  switch (result) {
+  case NVRTC_SUCCESS:
+    return "NVRTC_SUCCESS";
+  case NVRTC_ERROR_INVALID_OPTION:
+    return "NVRTC_ERROR_INVALID_OPTION";
+  case NVRTC_ERROR_COMPILATION:
+    return "NVRTC_ERROR_COMPILATION";
+  default:
+    return "NVRTC_ERROR unknown";
+  }
+}
+
+nvrtcResult nvrtcGetNumSupportedArchs(int *count) {
+  *count = static_cast<int>(std::size(kArchs));
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcGetSupportedArchs(int *archs) {
+  std::copy(std::begin(kArchs), std::end(kArchs), archs);
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcCreateProgram(nvrtcProgram *program, const char *source,
+                               const char *name, int headerCount,
+                               const char *const *headers,
+                               const char *const *headerNames) {
+  if (!program || !source || headerCount < 0 ||
+      (headerCount > 0 && (!headers || !headerNames)))
+    return NVRTC_ERROR_INVALID_INPUT;
+  *program = new _nvrtcProgram;
+  (*program)->source = source;
+  (*program)->name = name ? name : "default_program";
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program) {
+  if (!program || !*program)
+    return NVRTC_ERROR_INVALID_PROGRAM;
+  delete *program;
+  *program = nullptr;
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count,
+                                const char *const *options) {
+  State &s = state();
+  std::unique_lock lock(s.mutex);
+  ++s.compiles;
+  s.lastOptions.clear();
+  std::string arch;
+  const std::string archOption = "--gpu-architecture=";
+  for (int i = 0; i < count; ++i) {
+    const std::string option = options[i];
+    s.lastOptions += option + "\n";
+    if (!isKnownOption(option)) {
+      program->log = "nvrtc: error: unrecognized option " + option + " found\n";
+      return NVRTC_ERROR_INVALID_OPTION;
+    }
+    if (option.rfind(archOption, 0) == 0)
+      arch = option.substr(archOption.size());
+  }
+
+  int delay = 0;
+  for (const auto &[needle, ms] : s.delays)
+    if (program->source.find(needle) != std::string::npos)
+      delay = std::max(delay, ms);
+  s.mostConcurrent = std::max(s.mostConcurrent, ++s.running);
+  lock.unlock();
+  std::this_thread::sleep_for(std::chrono::milliseconds(delay));
+  lock.lock();
+  --s.running;
+
+  for (const auto &[needle, log] : s.failures)
+    if (program->source.find(needle) != std::string::npos) {
+      program->log = log;
+      return NVRTC_ERROR_COMPILATION;
+    }
+  if (program->source.find("#error") != std::string::npos) {
+    program->log = program->name + "(1): catastrophic error: #error directive\n"
+                                   "1 catastrophic error detected.\n";
+    return NVRTC_ERROR_COMPILATION;
+  }
+  program->log = successLog(s, program, arch);
+  program->cubin = kiln::makeFakeCubin(
+      program->source, arch.empty() ? 0 : std::stoi(arch.substr(3)));
+  program->compiled = true;
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcGetCUBINSize(nvrtcProgram program, size_t *size) {
+  if (!program->compiled)
+    return NVRTC_ERROR_INVALID_PROGRAM;
+  *size = program->cubin.size();
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcGetCUBIN(nvrtcProgram program, char *cubin) {
+  program->cubin.copy(cubin, program->cubin.size());
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram program, size_t *size) {
+  *size = program->log.size() + 1;
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcGetProgramLog(nvrtcProgram program, char *log) {
+  program->log.copy(log, program->log.size());
+  log[program->log.size()] = '\0';
+  return NVRTC_SUCCESS;
+}
+
+void kilnFakeNvrtcReset() {
+  State &s = state();
+  std::lock_guard lock(s.mutex);
+  s.failures.clear();
+  s.delays.clear();
+  s.appended.clear();
+  s.lastOptions.clear();
+  s.registers = 40;
+  s.spillBytes = s.sharedBytes = 0;
+  s.major = 13;
+  s.minor = 0;
+  s.compiles = s.mostConcurrent = 0;
+}
+
+void kilnFakeNvrtcFailWhen(const char *needle, const char *log) {
+  std::lock_guard lock(state().mutex);
+  state().failures[needle] = log;
+}
+
+void kilnFakeNvrtcDelayWhen(const char *needle, int ms) {
+  std::lock_guard lock(state().mutex);
+  state().delays[needle] = ms;
+}
+
+void kilnFakeNvrtcAppendLog(const char *text) {
+  std::lock_guard lock(state().mutex);
+  state().appended += text;
+}
+
+void kilnFakeNvrtcSetUsage(int registers, int spillBytes, int sharedBytes) {
+  std::lock_guard lock(state().mutex);
+  state().registers = registers;
+  state().spillBytes = spillBytes;
+  state().sharedBytes = sharedBytes;
+}
+
+void kilnFakeNvrtcSetVersion(int major, int minor) {
+  std::lock_guard lock(state().mutex);
+  state().major = major;
+  state().minor = minor;
+}
+
+int kilnFakeNvrtcCompileCount() {
+  std::lock_guard lock(state().mutex);
+  return state().compiles;
+}
+
+int kilnFakeNvrtcMostConcurrent() {
+  std::lock_guard lock(state().mutex);
+  return state().mostConcurrent;
+}
+
+const char *kilnFakeNvrtcLastOptions() {
+  std::lock_guard lock(state().mutex);
+  return state().lastOptions.c_str();
+}
+
+} // extern "C"

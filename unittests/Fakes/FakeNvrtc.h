@@ -1,0 +1,79 @@
+//===- FakeNvrtc.h - control of libkiln_fake_nvrtc.so ---------------------===//
+//
+// A compiler that compiles nothing: it exports the functions of NVRTC that Kiln
+// uses, checks its arguments as NVRTC does, and gives as the cubin an ELF
+// header followed by the source text, which the fake driver reads back. Its
+// library lies in <build>/lib; point KILN_NVRTC at it.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include <cstddef>
+#include <dlfcn.h>
+#include <string>
+#include <type_traits>
+
+/// State is global to the process; every function is thread-safe.
+extern "C" {
+/// Back to how the library was loaded, counts included.
+void kilnFakeNvrtcReset();
+/// Sources that contain \p needle fail with NVRTC_ERROR_COMPILATION and \p log.
+/// "#error" always fails.
+void kilnFakeNvrtcFailWhen(const char *needle, const char *log);
+/// Compiling a source that contains \p needle ("" is any) takes \p ms.
+void kilnFakeNvrtcDelayWhen(const char *needle, int ms);
+/// Text that every successful log ends with: advisories, warnings.
+void kilnFakeNvrtcAppendLog(const char *text);
+/// What the log reports for the entry; 40, 0, 0 at first.
+void kilnFakeNvrtcSetUsage(int registers, int spillBytes, int sharedBytes);
+/// What nvrtcVersion tells; 13.0 at first.
+void kilnFakeNvrtcSetVersion(int major, int minor);
+/// Calls of nvrtcCompileProgram so far.
+int kilnFakeNvrtcCompileCount();
+/// The most calls of nvrtcCompileProgram that ran at once.
+int kilnFakeNvrtcMostConcurrent();
+/// Options of the last call, each followed by a newline. Valid until the next.
+const char *kilnFakeNvrtcLastOptions();
+}
+
+/// The control functions of a loaded fake; the library stays loaded.
+struct FakeNvrtc {
+  decltype(&kilnFakeNvrtcReset) reset = nullptr;
+  decltype(&kilnFakeNvrtcFailWhen) failWhen = nullptr;
+  decltype(&kilnFakeNvrtcDelayWhen) delayWhen = nullptr;
+  decltype(&kilnFakeNvrtcAppendLog) appendLog = nullptr;
+  decltype(&kilnFakeNvrtcSetUsage) setUsage = nullptr;
+  decltype(&kilnFakeNvrtcSetVersion) setVersion = nullptr;
+  decltype(&kilnFakeNvrtcCompileCount) compileCount = nullptr;
+  decltype(&kilnFakeNvrtcMostConcurrent) mostConcurrent = nullptr;
+  decltype(&kilnFakeNvrtcLastOptions) lastOptions = nullptr;
+
+  /// Path of the library in the build folder \p binaryDir.
+  static std::string path(const std::string &binaryDir) {
+    return binaryDir + "/lib/libkiln_fake_nvrtc.so";
+  }
+
+  /// Opens the fake of \p binaryDir, the same that a Compiler opens, and resets
+  /// it. All members are null when it does not open.
+  static FakeNvrtc open(const std::string &binaryDir) {
+    FakeNvrtc fake;
+    void *library = dlopen(path(binaryDir).c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+      return fake;
+    auto bind = [library](auto &function, const char *name) {
+      function = reinterpret_cast<std::decay_t<decltype(function)>>(
+          dlsym(library, name));
+    };
+    bind(fake.reset, "kilnFakeNvrtcReset");
+    bind(fake.failWhen, "kilnFakeNvrtcFailWhen");
+    bind(fake.delayWhen, "kilnFakeNvrtcDelayWhen");
+    bind(fake.appendLog, "kilnFakeNvrtcAppendLog");
+    bind(fake.setUsage, "kilnFakeNvrtcSetUsage");
+    bind(fake.setVersion, "kilnFakeNvrtcSetVersion");
+    bind(fake.compileCount, "kilnFakeNvrtcCompileCount");
+    bind(fake.mostConcurrent, "kilnFakeNvrtcMostConcurrent");
+    bind(fake.lastOptions, "kilnFakeNvrtcLastOptions");
+    fake.reset();
+    return fake;
+  }
+};

@@ -1,0 +1,72 @@
+#include "Kernel/Space.h"
+
+#include "Kernel/ConfigSchema.h"
+
+#include <doctest/doctest.h>
+
+using namespace kiln;
+
+static Candidate candidate(int32_t order, double ns, uint64_t classKey,
+                           int32_t classRank = 0) {
+  Candidate c;
+  c.order = order;
+  c.estimate.totalNs = ns;
+  c.candidateClass = {classKey, classRank};
+  return c;
+}
+
+static std::vector<int32_t> ranked(std::vector<Candidate> candidates) {
+  rankCandidates(candidates);
+  std::vector<int32_t> orders;
+  for (const Candidate &c : candidates)
+    orders.push_back(c.order);
+  return orders;
+}
+
+TEST_CASE("the best of each class precedes every second-best") {
+  CHECK(ranked({candidate(0, 100, 1), candidate(1, 110, 1),
+                candidate(2, 200, 2), candidate(3, 300, 3),
+                candidate(4, 190, 2)}) == std::vector<int32_t>{0, 4, 3, 1, 2});
+}
+
+TEST_CASE("ties follow the class's rank, then the order of the space") {
+  // 100, 101 and 102 tie with the best of the set; 102.5 does not.
+  CHECK(ranked({candidate(0, 102, 1, 0), candidate(1, 101, 2, 1),
+                candidate(2, 100, 3, 1), candidate(3, 102.5, 4, 0)}) ==
+        std::vector<int32_t>{0, 1, 2, 3});
+}
+
+TEST_CASE("a set begins anew with the first that does not tie") {
+  // 101.9 ties with 100; 103.9 ties with 103 and not with 101.9.
+  CHECK(ranked({candidate(0, 103.9, 1, 0), candidate(1, 103, 2, 1),
+                candidate(2, 101.9, 3, 0), candidate(3, 100, 4, 1)}) ==
+        std::vector<int32_t>{2, 3, 0, 1});
+}
+
+namespace {
+struct ToyConfig {
+  int blockM = 16, stages = 2, splitK = 1;
+  template <class F> static constexpr void forEachField(F &&f) {
+    f("bm", "blockM", &ToyConfig::blockM, 16);
+    f("st", "stages", &ToyConfig::stages, 2);
+  }
+  template <class F> static constexpr void forEachRuntimeField(F &&f) {
+    f("sk", "splitK", &ToyConfig::splitK, 1);
+  }
+  bool operator==(const ToyConfig &) const = default;
+};
+} // namespace
+
+TEST_CASE("a config's field list gives its records and its initialiser") {
+  RecordSchema schema = makeConfigSchema<ToyConfig>("toy");
+  ToyConfig config{.blockM = 64, .stages = 3, .splitK = 4};
+  Record record = toRecord(config, schema);
+  CHECK(record.text() == "toy.bm64.st3.sk4");
+  CHECK(toRecord(ToyConfig{}, schema).text() == "toy.bm16.st2");
+  CHECK(fromRecord<ToyConfig>(record) == config);
+  CHECK(initializerText(config) == "{.blockM = 64, .stages = 3}");
+  CHECK(!!Record::parse(schema, "toy.bm64.st3"));
+  auto zero = Record::parse(schema, "toy.bm0.st3");
+  CHECK(!zero);
+  llvm::consumeError(zero.takeError());
+}

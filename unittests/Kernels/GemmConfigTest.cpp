@@ -1,0 +1,184 @@
+//===- GemmConfigTest.cpp - limits and sizes of the GEMM configs ----------===//
+
+#include "gemm/GemmParams.h"
+#include "gemm/MmaGemmConfig.h"
+#include "gemm/NaiveGemmConfig.h"
+#include "gemm/SimtGemmConfig.h"
+#include "trial/TrialParams.h"
+
+#include <doctest/doctest.h>
+#include <set>
+#include <string>
+#include <type_traits>
+
+using namespace kiln;
+
+namespace {
+
+GemmSignature fp32Signature(ComputeMode compute) {
+  GemmSignature signature;
+  signature.in = signature.out = DType::FP32;
+  signature.compute = compute;
+  return signature;
+}
+
+/// Counts the fields of both lists; keys must differ and defaults agree with
+/// the member initialisers.
+template <class Config> int checkFields() {
+  std::set<std::string> keys, names;
+  int count = 0;
+  auto check = [&](const char *key, const char *name, int Config::*member,
+                   int value) {
+    CHECK_MESSAGE(keys.insert(key).second, key);
+    CHECK_MESSAGE(names.insert(name).second, name);
+    CHECK_MESSAGE(Config{}.*member == value, name);
+    ++count;
+  };
+  Config::forEachField(check);
+  Config::forEachRuntimeField(check);
+  return count;
+}
+
+// Structural, so that kernels can take them as template arguments.
+template <GemmSignature kSignature, MmaGemmConfig kConfig>
+constexpr int kMmaBytes = kConfig.sharedBytes(kSignature);
+static_assert(kMmaBytes<GemmSignature{}, MmaGemmConfig{}> == 65536);
+
+} // namespace
+
+TEST_CASE("the field lists name every knob") {
+  CHECK(checkFields<MmaGemmConfig>() * sizeof(int) == sizeof(MmaGemmConfig));
+  CHECK(checkFields<SimtGemmConfig>() * sizeof(int) == sizeof(SimtGemmConfig));
+  CHECK(checkFields<NaiveGemmConfig>() * sizeof(int) ==
+        sizeof(NaiveGemmConfig));
+}
+
+TEST_CASE("parameters cross to the device as plain bytes") {
+  CHECK(std::is_trivially_copyable_v<GemmParams>);
+  CHECK(std::is_standard_layout_v<GemmParams>);
+  CHECK(sizeof(GemmParams) == 216);
+  CHECK(sizeof(ReferenceGemmParams) == 248);
+  CHECK(sizeof(CompareResult) == 32);
+  CHECK(sizeof(CompareToleranceParams) == 104);
+}
+
+TEST_CASE("a signature is well formed for the supported combinations") {
+  GemmSignature signature;
+  CHECK(signature.isWellFormed());
+  signature.out = DType::FP32;
+  CHECK(signature.isWellFormed());
+  signature.out = DType::FP16;
+  CHECK_FALSE(signature.isWellFormed());
+  signature = {};
+  signature.compute = ComputeMode::TF32;
+  CHECK_FALSE(signature.isWellFormed());
+  CHECK(fp32Signature(ComputeMode::TF32).isWellFormed());
+  signature = {};
+  signature.alignA = 2;
+  CHECK(signature.isWellFormed());
+  for (int bad : {1, 6, 32}) {
+    signature.alignA = bad;
+    CHECK_FALSE(signature.isWellFormed());
+  }
+  // An fp32 output cannot be aligned to less than its element.
+  signature = {};
+  signature.out = DType::FP32;
+  signature.alignD = 2;
+  CHECK_FALSE(signature.isWellFormed());
+}
+
+TEST_CASE("the mma config's sizes") {
+  GemmSignature bf16;
+  MmaGemmConfig config;
+  CHECK(config.threads() == 128);
+  // Staging of a whole 64x64 warp tile, 4 * 64 * 72 * 4 = 73728 bytes, exceeds
+  // the ring of 4 * 256 * 32 * 2; half of it fits.
+  CHECK(config.epilogueRows(bf16) == 32);
+  CHECK(config.sharedBytes(bf16) == 65536);
+
+  config = {};
+  config.blockN = 256;
+  config.blockK = 64;
+  config.stages = 3;
+  config.warpsN = 4;
+  CHECK(config.epilogueRows(bf16) == 64); // 8 * 64 * 72 * 4 fills it exactly
+  CHECK(config.sharedBytes(bf16) == 147456);
+
+  // A ring below the staging of 16 rows: 2 * 32 * 32 * 2 against 16 * 40 * 4.
+  config = {};
+  config.blockM = config.blockN = 16;
+  config.stages = 2;
+  config.warpsM = config.warpsN = 1;
+  CHECK(config.sharedBytes(bf16) == 4096);
+  CHECK(config.epiloguePitch() == 40);
+
+  config = {};
+  config.splitK = 3;
+  CHECK(config.blocks(129, 128, 2) == 2 * 2 * 3);
+  CHECK(config.partialBytes(129, 128, 2) == 12ll * 128 * 128 * 4);
+  CHECK(config.counterBytes(129, 128, 2) == 4 * 4);
+  config.splitK = 1;
+  CHECK(config.partialBytes(129, 128, 2) == 0);
+  CHECK(config.counterBytes(129, 128, 2) == 0);
+  // Past 2^31 elements.
+  CHECK(config.blocks(1ll << 32, 1, 1) == 1ll << 25);
+}
+
+TEST_CASE("the mma config refuses what the template cannot do") {
+  GemmSignature bf16;
+  MmaGemmConfig config;
+  auto valid = [&](auto change) {
+    MmaGemmConfig changed = config;
+    change(changed);
+    return changed.isValid(bf16);
+  };
+  CHECK(config.isValid(bf16));
+  CHECK_FALSE(config.isValid(fp32Signature(ComputeMode::Native)));
+  CHECK(config.isValid(fp32Signature(ComputeMode::TF32)));
+  CHECK_FALSE(valid([](auto &c) { c.stages = 1; }));
+  CHECK_FALSE(valid([](auto &c) { c.blockM = 120; }));
+  CHECK_FALSE(valid([](auto &c) { c.blockK = 48; }));
+  CHECK_FALSE(valid([](auto &c) { c.blockK = 16; }));
+  CHECK_FALSE(valid([](auto &c) { c.warpsM = c.warpsN = 1; })); // 512 sums
+  CHECK_FALSE(valid([](auto &c) { c.splits = 0, c.splitK = 2; }));
+  CHECK(valid([](auto &c) { c.splits = 0; }));
+
+  // 96 columns of bf16 are no whole lines of banks when they run along n.
+  config.blockN = 96;
+  config.warpsN = 3;
+  CHECK(config.isValid(bf16));
+  bf16.layout = Layout::NN;
+  CHECK_FALSE(config.isValid(bf16));
+  // Eight vectors a thread through registers are too many.
+  bf16 = {};
+  config = {};
+  config.blockK = 64;
+  bf16.alignA = 2;
+  CHECK_FALSE(config.isValid(bf16));
+  config.warpsN = 4;
+  CHECK(config.isValid(bf16));
+}
+
+TEST_CASE("the simt config's sizes and limits") {
+  GemmSignature fp32 = fp32Signature(ComputeMode::Native);
+  SimtGemmConfig config;
+  CHECK(config.threads() == 256);
+  CHECK(config.sharedBytes(fp32) == 2 * 8 * (132 + 132) * 4);
+  CHECK(config.isValid(fp32));
+  CHECK_FALSE(config.isValid(fp32Signature(ComputeMode::TF32)));
+  config.microN = 6;
+  CHECK_FALSE(config.isValid(fp32));
+  config.microN = 32; // a warp is eight micro-tiles wide
+  CHECK_FALSE(config.isValid(fp32));
+  config = {};
+  CHECK(config.blocks(257, 128, 3) == 9);
+}
+
+TEST_CASE("the naive grid is bounded and never empty of work") {
+  NaiveGemmConfig config;
+  CHECK(config.blocks(1, 1, 1) == 1);
+  CHECK(config.blocks(257, 1, 1) == 2);
+  CHECK(config.blocks(1ll << 30, 1ll << 20, 1) == NaiveGemmConfig::kMaxBlocks);
+  CHECK(ReferenceGemmConfig{}.threads() == 256);
+  CHECK(ReferenceGemmConfig{}.blocks(65, 64) == 2);
+}

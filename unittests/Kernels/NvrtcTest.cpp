@@ -1,0 +1,145 @@
+// The real texts of the real templates through the real NVRTC, for every
+// architecture that Kiln serves: a sample of configs that prune() lets pass.
+#include "Compile/Compiler.h"
+#include "Device/Catalog.h"
+#include "Families/Families.h"
+#include "Kernel/Space.h"
+#include "Support/Environment.h"
+#include "Support/Error.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <random>
+#include <thread>
+
+using namespace kiln;
+
+namespace {
+
+const KernelFamily &gemm() {
+  static const Registry registry = makeBuiltinRegistry();
+  return *registry.find("gemm");
+}
+
+Compiler &compiler() {
+  static Compiler instance(NvrtcSearch::fromEnvironment(
+      Environment::fromProcess(), {KILN_SOURCE_DIR "/build/cuda"}));
+  return instance;
+}
+
+/// False, aloud, where there is no NVRTC.
+bool hasNvrtc() {
+  auto nvrtc = compiler().nvrtc();
+  if (nvrtc)
+    return true;
+  MESSAGE("skipped: ", summarize(nvrtc.takeError()).message);
+  return false;
+}
+
+struct Sample {
+  std::string device, problem, config;
+  Plan plan;
+};
+
+Problem parse(llvm::StringRef text) {
+  return llvm::cantFail(gemm().parseProblem(text));
+}
+
+void compileAll(std::vector<Sample> &samples) {
+  std::vector<std::thread> threads;
+  std::vector<std::string> failures(samples.size());
+  std::atomic<size_t> next = 0;
+  for (unsigned t = 0; t < std::max(2u, std::thread::hardware_concurrency());
+       ++t)
+    threads.emplace_back([&] {
+      for (size_t i; (i = next++) < samples.size();) {
+        auto artifact = compiler().compile(samples[i].plan.kernels[0]);
+        if (!artifact)
+          failures[i] = llvm::toString(artifact.takeError());
+        else if (artifact->hasSerialisationAdvisory())
+          failures[i] = artifact->advisories[0].text;
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  for (size_t i = 0; i < samples.size(); ++i) {
+    CAPTURE(samples[i].device);
+    CAPTURE(samples[i].problem);
+    CAPTURE(samples[i].config);
+    CHECK(failures[i] == "");
+  }
+}
+
+} // namespace
+
+TEST_CASE("a sample of every template compiles for every architecture") {
+  if (!hasNvrtc())
+    return;
+  // A device of each architecture, by the name of its catalog entry.
+  const char *devices[] = {"a100-sxm4-80gb", "a10",      "rtx-4090",
+                           "h200-sxm",       "b200-sxm", "rtx-5090"};
+  const char *problems[] = {
+      "gemm m=512 n=512 k=512 dtype=bf16 layout=NT pointwise=bias,gelu_tanh",
+      "gemm m=33 n=77 k=131 dtype=fp16 layout=TN out=fp32 beta=1",
+      "gemm m=64 n=64 k=64 dtype=bf16 layout=TT pointwise=residual,silu",
+      "gemm m=64 n=100 k=4100 dtype=fp16 layout=NN pointwise=gelu_erf,relu",
+      "gemm m=100 n=100 k=100 dtype=fp32 compute=tf32 layout=NT align=4",
+      "gemm m=100 n=100 k=100 dtype=fp32 compute=tf32 layout=TN",
+      "gemm m=100 n=101 k=102 dtype=fp32 layout=NT pointwise=bias",
+      "gemm m=128 n=128 k=128 dtype=fp32 layout=NN"};
+  std::mt19937 random(7);
+  std::vector<Sample> samples;
+  for (const char *deviceName : devices) {
+    DeviceModel device = llvm::cantFail(findDevice(deviceName));
+    for (const char *text : problems) {
+      Problem problem = parse(text);
+      Space space = llvm::cantFail(exploreSpace(gemm(), problem, device));
+      std::map<std::string, std::vector<const Candidate *>> byTemplate;
+      for (const Candidate &candidate : space.ranked)
+        byTemplate[candidate.tmpl->name().str()].push_back(&candidate);
+      for (auto &[name, candidates] : byTemplate) {
+        // The naive kernel has one config: two problems show it.
+        if (name == "naive" && random() % 4)
+          continue;
+        const Candidate &pick = *candidates[random() % candidates.size()];
+        samples.push_back({deviceName, text, pick.config.text(),
+                           pick.tmpl->plan(problem, pick.config, device)});
+      }
+    }
+  }
+  compileAll(samples);
+}
+
+TEST_CASE("the reference compiles for every type") {
+  if (!hasNvrtc())
+    return;
+  DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
+  for (const char *text :
+       {"gemm m=8 n=8 k=8 dtype=bf16 layout=NT pointwise=bias,gelu_erf",
+        "gemm m=8 n=8 k=8 dtype=fp32 compute=tf32 layout=TT beta=1"}) {
+    auto artifact = compiler().compile(
+        gemm().reference(parse(text), device)->translationUnit());
+    CHECK_MESSAGE(bool(artifact), text);
+    if (!artifact)
+      MESSAGE(llvm::toString(artifact.takeError()));
+  }
+}
+
+TEST_CASE("a config that host and kernel see differently does not compile") {
+  if (!hasNvrtc())
+    return;
+  DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
+  Problem problem = parse("gemm m=8 n=8 k=8 dtype=bf16 layout=NT");
+  auto named = llvm::cantFail(
+      gemm().parseConfig("mma.bm128.bn128.bk32.st3.wm2.wn2.mb1"));
+  TranslationUnit unit =
+      named.tmpl->plan(problem, named.config, device).kernels[0];
+  size_t at = unit.source.find(".stages = 3");
+  REQUIRE(at != std::string::npos);
+  unit.source.replace(at, 11, ".stages = 4");
+  auto artifact = compiler().compile(unit);
+  REQUIRE(!artifact);
+  CHECK(llvm::toString(artifact.takeError()).find("disagree") !=
+        std::string::npos);
+}

@@ -1,0 +1,331 @@
+#include "Tune/ArtifactStore.h"
+
+#include "Tune/TuneFixture.h"
+
+#include <thread>
+
+using namespace kiln;
+using namespace kiln::fake;
+
+namespace {
+
+/// The summary of what must be an error.
+template <class T> ErrorSummary errorOf(llvm::Expected<T> value) {
+  if (!value)
+    return summarize(value.takeError());
+  return {};
+}
+
+TEST_CASE("an artifact is compiled once, then comes from memory, then disk") {
+  TuneFixture f;
+  TranslationUnit unit = f.unit("fast.t64");
+  CHECK_FALSE(f.artifacts->lookup(unit));
+  CHECK_FALSE(f.artifacts->isCompilerLoaded());
+
+  ArtifactPtr first = must(f.artifacts->get(unit));
+  CHECK(first->arch == "sm_90");
+  CHECK(first->cubin.find("// fast.t64") != std::string::npos);
+  CHECK(must(f.artifacts->get(unit)) == first);
+  CHECK(f.artifacts->lookup(unit) == first);
+  ArtifactStatistics s = f.artifacts->statistics();
+  CHECK(s.compiled == 1);
+  CHECK(s.memoryHits == 2);
+  CHECK(s.diskHits == 0);
+
+  f.reopen();
+  std::optional<ArtifactPtr> found = f.artifacts->lookup(unit);
+  REQUIRE(found);
+  CHECK((*found)->cubin == first->cubin);
+  CHECK((*found)->usage == first->usage);
+  CHECK(must(f.artifacts->get(unit)) == *found);
+  CHECK(f.artifacts->statistics().diskHits == 1);
+  CHECK_FALSE(f.artifacts->isCompilerLoaded());
+  CHECK(f.nvrtc.compileCount() == 1);
+}
+
+TEST_CASE("the key holds what decides the cubin and nothing else") {
+  TuneFixture f;
+  TranslationUnit unit = f.unit("fast.t64"), other = unit;
+  other.name = "another_name";
+  CHECK(artifactKey(other) == artifactKey(unit));
+  other.arch = "sm_80";
+  CHECK(artifactKey(other) != artifactKey(unit));
+  CHECK(artifactKey(f.unit("fast.t64.s4")) == artifactKey(unit));
+  CHECK(artifactKey(f.unit("fast.t32")) != artifactKey(unit));
+
+  Plan one = makePlan(f.family, f.problem, "fast.t64", f.device);
+  CHECK(kernelDigest(one) == unit.digest().hex());
+  Plan two = makePlan(f.family, f.problem, "pair.t64", f.device);
+  CHECK(kernelDigest(two) != two.kernels.front().digest().hex());
+}
+
+TEST_CASE("strict mode compiles nothing and names the key") {
+  TuneFixture f;
+  TranslationUnit present = f.unit("fast.t64"), absent = f.unit("fast.t32");
+  must(f.artifacts->get(present));
+  ArtifactStoreOptions strict;
+  strict.allowCompile = false;
+  f.reopen(strict);
+  CHECK(must(f.artifacts->get(present)));
+  ErrorSummary error = errorOf(f.artifacts->get(absent));
+  CHECK(error.code == ErrorCode::Missing);
+  CHECK(error.message.find(absent.digest().hex()) != std::string::npos);
+  CHECK(errorOf(f.artifacts->recompile(present)).code == ErrorCode::Missing);
+  CHECK_FALSE(f.artifacts->isCompilerLoaded());
+  CHECK(f.nvrtc.compileCount() == 1);
+}
+
+TEST_CASE("many threads that want one key compile it once") {
+  TuneFixture f;
+  TranslationUnit unit = f.unit("fast.t64");
+  f.nvrtc.delayWhen("", 50);
+  std::vector<ArtifactPtr> got(8);
+  std::vector<std::thread> threads;
+  for (ArtifactPtr &slot : got)
+    threads.emplace_back([&] { slot = must(f.artifacts->get(unit)); });
+  for (std::thread &thread : threads)
+    thread.join();
+  for (const ArtifactPtr &artifact : got)
+    CHECK(artifact == got.front());
+  CHECK(f.nvrtc.compileCount() == 1);
+}
+
+TEST_CASE("compileAll compiles distinct keys once and survives failures") {
+  TuneFixture f;
+  f.nvrtc.failWhen("fast.t32", "fast.cu(3): error: no such thing\n");
+  std::vector<TranslationUnit> units = {f.unit("fast.t64"), f.unit("fast.t32"),
+                                        f.unit("fast.t16"),
+                                        f.unit("fast.t64.s2")};
+  std::vector<size_t> done;
+  size_t failed = 0;
+  std::vector<ArtifactOutcome> outcomes = f.artifacts->compileAll(
+      units, [&](const ArtifactStore::Progress &progress) {
+        CHECK(progress.total == 3);
+        done.push_back(progress.done);
+        if (progress.outcome && !*progress.outcome) {
+          ++failed;
+          CHECK(progress.unit->source == units[1].source);
+        }
+      });
+  CHECK(done == std::vector<size_t>{0, 1, 2, 3});
+  CHECK(failed == 1);
+  REQUIRE(outcomes.size() == 4);
+  CHECK(outcomes[0]);
+  CHECK(outcomes[0].origin == ArtifactOrigin::Compiled);
+  CHECK(outcomes[1].error.code == ErrorCode::CompileFailed);
+  CHECK(outcomes[1].compileLog.find("no such thing") != std::string::npos);
+  CHECK(outcomes[2]);
+  CHECK(outcomes[3].artifact == outcomes[0].artifact);
+  CHECK(f.nvrtc.compileCount() == 3);
+  CHECK(f.artifacts->statistics().failed == 1);
+
+  // A unit that the compiler refused is not tried again.
+  ErrorSummary again = errorOf(f.artifacts->get(units[1]));
+  CHECK(again.code == ErrorCode::CompileFailed);
+  CHECK(f.nvrtc.compileCount() == 3);
+}
+
+TEST_CASE("a failed get carries log and text") {
+  TuneFixture f;
+  f.nvrtc.failWhen("fast.t32", "fast.cu(3): error: no such thing\n");
+  TranslationUnit unit = f.unit("fast.t32");
+  auto got = f.artifacts->get(unit);
+  REQUIRE_FALSE(got);
+  bool seen = false;
+  llvm::handleAllErrors(
+      got.takeError(),
+      [&](const CompileError &error) {
+        seen = true;
+        CHECK(error.unit.source == unit.source);
+        CHECK(error.compileLog.find("no such thing") != std::string::npos);
+      },
+      [](const llvm::ErrorInfoBase &) {});
+  CHECK(seen);
+}
+
+TEST_CASE("a missing compiler is an error that passes") {
+  TuneFixture f;
+  ArtifactStoreOptions options;
+  options.nvrtc.explicitPath = f.folder.path() + "/none.so";
+  ArtifactStore broken(*f.cache, options);
+  CHECK(errorOf(broken.get(f.unit("fast.t64"))).code ==
+        ErrorCode::CompilerMissing);
+  // Somebody else fills the cache meanwhile.
+  must(f.artifacts->get(f.unit("fast.t64")));
+  CHECK(must(broken.get(f.unit("fast.t64"))));
+}
+
+TEST_CASE("a request nobody waits for is taken back") {
+  TuneFixture f;
+  ArtifactStoreOptions options;
+  options.pool.threads = 1;
+  f.reopen(options);
+  f.nvrtc.delayWhen("fast.t16", 100);
+  PendingArtifact running = f.artifacts->request(f.unit("fast.t16"));
+  PendingArtifact dropped = f.artifacts->request(f.unit("fast.t32"));
+  PendingArtifact shared = f.artifacts->request(f.unit("fast.t64"));
+  PendingArtifact kept = f.artifacts->request(f.unit("fast.t64"));
+  dropped = PendingArtifact();
+  shared = PendingArtifact();
+  CHECK(kept.wait());
+  CHECK(running.wait());
+  CHECK(f.nvrtc.compileCount() == 2);
+  CHECK_FALSE(f.artifacts->lookup(f.unit("fast.t32")));
+  // And may be asked for anew.
+  CHECK(must(f.artifacts->get(f.unit("fast.t32"))));
+}
+
+TEST_CASE("what is needed now overtakes what was requested ahead") {
+  TuneFixture f;
+  ArtifactStoreOptions options;
+  options.pool.threads = 1;
+  f.reopen(options);
+  f.nvrtc.delayWhen("", 40);
+  std::vector<PendingArtifact> ahead;
+  for (const char *config : {"fast.t16", "fast.t32", "fast.t64", "fast.t128"})
+    ahead.push_back(f.artifacts->request(f.unit(config)));
+  CHECK(must(f.artifacts->get(f.unit("fast.t128"))));
+  CHECK_FALSE(ahead[2].isReady());
+  for (PendingArtifact &pending : ahead)
+    CHECK(pending.wait());
+  CHECK(f.nvrtc.compileCount() == 4);
+}
+
+TEST_CASE("cancelling compileAll ends it with what was done") {
+  TuneFixture f;
+  ArtifactStoreOptions options;
+  options.pool.threads = 1;
+  f.reopen(options);
+  f.nvrtc.delayWhen("", 30);
+  std::atomic<bool> cancel = false;
+  std::vector<TranslationUnit> units;
+  for (const char *config : {"fast.t16", "fast.t32", "fast.t64", "fast.t128"})
+    units.push_back(f.unit(config));
+  size_t last = 0;
+  std::vector<ArtifactOutcome> outcomes = f.artifacts->compileAll(
+      units,
+      [&](const ArtifactStore::Progress &progress) {
+        last = progress.done;
+        cancel = progress.done > 0;
+      },
+      &cancel);
+  CHECK(last == 4);
+  CHECK(outcomes[0]);
+  CHECK(outcomes[3].error.code == ErrorCode::Cancelled);
+  CHECK(f.nvrtc.compileCount() < 4);
+}
+
+TEST_CASE("a kernel that ptxas serialised is rejected, also from the cache") {
+  TuneFixture f;
+  f.nvrtc.appendLog("ptxas info : (C7510) Potential Performance Loss: "
+                    "wgmma.mma_async instructions are serialized\n");
+  TranslationUnit unit = f.unit("fast.t64");
+  ErrorSummary error = errorOf(f.artifacts->get(unit));
+  CHECK(error.code == ErrorCode::CompileFailed);
+  CHECK(error.message.find("C7510") != std::string::npos);
+  f.reopen();
+  CHECK_FALSE(f.artifacts->lookup(unit));
+  CHECK(errorOf(f.artifacts->get(unit)).code == ErrorCode::CompileFailed);
+  CHECK(f.nvrtc.compileCount() == 1);
+}
+
+TEST_CASE("spills are told and allowed") {
+  TuneFixture f;
+  f.nvrtc.setUsage(255, 64, 0);
+  CHECK(must(f.artifacts->get(f.unit("fast.t64")))->hasSpills());
+}
+
+TEST_CASE("a cached entry is checked before it is believed") {
+  TuneFixture f;
+  TranslationUnit unit = f.unit("fast.t64");
+  ArtifactPtr good = must(f.artifacts->get(unit));
+  auto isMiss = [&](const Artifact &bad) {
+    f.cache->publish(cache::Kind::Artifact, artifactKey(unit), bad.attributes(),
+                     bad.cubin);
+    f.reopen();
+    return !f.artifacts->lookup(unit);
+  };
+  Artifact bad = *good;
+  bad.cubin = "no ELF file at all";
+  CHECK(isMiss(bad));
+  bad = *good;
+  bad.arch = "sm_80";
+  CHECK(isMiss(bad));
+  bad = *good;
+  bad.entry = "another";
+  CHECK(isMiss(bad));
+  CHECK_FALSE(isMiss(*good));
+
+  f.cache->publish(cache::Kind::Artifact, artifactKey(unit), {}, good->cubin);
+  f.reopen();
+  CHECK_FALSE(f.artifacts->lookup(unit));
+  // It heals.
+  must(f.artifacts->get(unit));
+  f.reopen();
+  CHECK(f.artifacts->lookup(unit));
+}
+
+TEST_CASE("another toolchain serves unless an exact one is wanted") {
+  TuneFixture f;
+  TranslationUnit unit = f.unit("fast.t64");
+  must(f.artifacts->get(unit));
+  f.nvrtc.setVersion(13, 1);
+  f.reopen();
+  CHECK(f.artifacts->lookup(unit));
+  ArtifactStoreOptions options;
+  options.exactToolchain = true;
+  f.reopen(options);
+  CHECK_FALSE(f.artifacts->lookup(unit));
+  CHECK(must(f.artifacts->get(unit))->toolchain.find("13.1") !=
+        std::string::npos);
+  f.reopen(options);
+  CHECK(f.artifacts->lookup(unit));
+}
+
+TEST_CASE("recompile passes over memory and cache") {
+  TuneFixture f;
+  TranslationUnit unit = f.unit("fast.t64");
+  ArtifactPtr first = must(f.artifacts->get(unit));
+  ArtifactPtr second = must(f.artifacts->recompile(unit));
+  CHECK(first != second);
+  CHECK(f.nvrtc.compileCount() == 2);
+  CHECK(must(f.artifacts->get(unit)) == second);
+}
+
+TEST_CASE("a compilation that hangs is given up") {
+  TuneFixture f;
+  ArtifactStoreOptions options;
+  options.pool.compileLimit = std::chrono::milliseconds(50);
+  f.reopen(options);
+  f.nvrtc.delayWhen("fast.t64", 1000);
+  ErrorSummary error = errorOf(f.artifacts->get(f.unit("fast.t64")));
+  CHECK(error.code == ErrorCode::CompileFailed);
+  CHECK(must(f.artifacts->get(f.unit("fast.t32"))));
+}
+
+TEST_CASE("memory is bounded and the cache answers what it let go") {
+  TuneFixture f;
+  ArtifactStoreOptions options;
+  options.maxMemoryBytes = 1;
+  f.reopen(options);
+  must(f.artifacts->get(f.unit("fast.t64")));
+  must(f.artifacts->get(f.unit("fast.t32")));
+  must(f.artifacts->get(f.unit("fast.t64")));
+  CHECK(f.nvrtc.compileCount() == 2);
+  CHECK(f.artifacts->statistics().diskHits == 1);
+}
+
+TEST_CASE("destroying the store ends what is queued") {
+  TuneFixture f;
+  ArtifactStoreOptions options;
+  options.pool.threads = 1;
+  f.reopen(options);
+  f.nvrtc.delayWhen("", 50);
+  PendingArtifact running = f.artifacts->request(f.unit("fast.t16"));
+  PendingArtifact queued = f.artifacts->request(f.unit("fast.t32"));
+  f.artifacts.reset();
+  CHECK(queued.wait().error.code == ErrorCode::Cancelled);
+  CHECK(running.isReady());
+}
+
+} // namespace

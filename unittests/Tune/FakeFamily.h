@@ -1,0 +1,351 @@
+//===- FakeFamily.h - a kernel family without kernels ---------------------===//
+//
+// "fake" copies a matrix: y = x, [m, n] fp32, m dynamic. Its translation units
+// compile with any NVRTC and do nothing; under the stand-in driver a callback
+// may play the kernel: the first parameter of each is a FakeParams, and the
+// text of each module holds the line "// <template>.t<tile>". Everything that a
+// test wants otherwise is a member of FakeOptions.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Kernel/Registry.h"
+#include "Kernel/Space.h"
+#include "Support/Error.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kiln::fake {
+
+/// The value of what must not fail; llvm::cantFail checks nothing in a release.
+template <class T> T must(llvm::Expected<T> value) {
+  if (!value)
+    FAIL(llvm::toString(value.takeError()));
+  return std::move(*value);
+}
+inline void must(llvm::Error error) {
+  if (error)
+    FAIL(llvm::toString(std::move(error)));
+}
+
+/// The parameter of every fake kernel.
+struct FakeParams {
+  DeviceAddress x = 0, y = 0;
+  int64_t m = 0, n = 0;
+  DeviceAddress workspace = 0;
+  int32_t tile = 0, split = 0, smCount = 0;
+  /// The reference's output: rows [rowBegin, rowEnd) as doubles and floats.
+  int64_t rowBegin = 0, rowEnd = 0;
+  DeviceAddress values = 0, bounds = 0;
+};
+
+struct FakeOptions {
+  /// Predicted ns of a config's text; the default prefers fast.t64, then fast
+  /// tiles by their distance, pair at 3000 and more, plain at 20000.
+  std::function<double(const std::string &config)> predictNs;
+  /// What every text holds besides, for FakeNvrtc's failWhen and delayWhen.
+  std::string comment;
+  uint64_t workspaceBytes = 0, zeroedBytes = 0;
+  uint32_t sharedBytes = 0;
+  bool withTensorMap = false;
+};
+
+inline constexpr int kFieldM = 0, kFieldN = 1, kFieldType = 2;
+inline constexpr int kOperandX = 0, kOperandY = 1;
+
+inline const RecordSchema &problemSchema() {
+  static const FieldName kTypes[] = {
+      {static_cast<int64_t>(DType::FP32), "fp32"},
+      {static_cast<int64_t>(DType::FP16), "fp16"}};
+  static const RecordSchema schema(
+      "fake", TextStyle::Spaced,
+      {Field{.key = "m", .role = FieldRole::DynamicExtent, .required = true},
+       Field{.key = "n", .role = FieldRole::Extent, .required = true},
+       Field{.key = "type",
+             .kind = FieldKind::Enum,
+             .role = FieldRole::Signature,
+             .defaultValue = static_cast<int64_t>(DType::FP32),
+             .names = kTypes}});
+  return schema;
+}
+
+inline const RecordSchema &signatureSchema() {
+  static const RecordSchema schema(
+      "fake_signature", TextStyle::Spaced,
+      {Field{.key = "type", .role = FieldRole::Signature, .required = true}});
+  return schema;
+}
+
+class FakeBinder final : public Binder {
+public:
+  FakeBinder(int kernels, int tile, int split, WorkspaceLayout layout,
+             uint32_t sharedBytes)
+      : kernels(kernels), tile(tile), split(split), layout(layout),
+        sharedBytes(sharedBytes) {}
+
+  void bind(const Arguments &arguments, const LaunchContext &context,
+            LaunchSpec &spec) const noexcept override {
+    FakeParams params;
+    params.x = arguments.operands[kOperandX].address;
+    params.y = arguments.operands[kOperandY].address;
+    params.m = arguments.problem[kFieldM];
+    params.n = arguments.problem[kFieldN];
+    params.workspace = context.workspace;
+    params.tile = tile;
+    params.split = split;
+    params.smCount = context.smCount;
+    if (layout.zeroedBytes && !context.workspaceZeroed)
+      spec.addMemset(context.workspace, layout.zeroedBytes, 0);
+    for (int i = 0; i < kernels; ++i) {
+      KernelStep &step = spec.addKernel(params);
+      step.function = static_cast<uint32_t>(i);
+      step.grid = {static_cast<uint32_t>((params.m + tile - 1) / tile), 1, 1};
+      step.block = {128, 1, 1};
+      step.sharedBytes = sharedBytes;
+    }
+  }
+
+private:
+  int kernels, tile, split;
+  WorkspaceLayout layout;
+  uint32_t sharedBytes;
+};
+
+/// One template: a tile, a split that costs no compilation, some kernels.
+class FakeTemplate final : public Template {
+public:
+  FakeTemplate(std::string name, std::vector<int> tiles, int kernels,
+               const FakeOptions &options)
+      : templateName(std::move(name)), tiles(std::move(tiles)),
+        kernels(kernels), options(options),
+        schema(templateName, TextStyle::Dotted,
+               {Field{.key = "t",
+                      .role = FieldRole::Knob,
+                      .required = true,
+                      .minimum = 1,
+                      .maximum = 4096},
+                Field{.key = "s",
+                      .role = FieldRole::RuntimeKnob,
+                      .defaultValue = 1,
+                      .minimum = 1,
+                      .maximum = 16}}) {}
+
+  llvm::StringRef name() const override { return templateName; }
+  const RecordSchema &configSchema() const override { return schema; }
+
+  void enumerate(const Problem &, const DeviceModel &,
+                 llvm::function_ref<void(Record)> emit) const override {
+    for (int tile : tiles) {
+      Record config(schema);
+      config.set("t", tile);
+      emit(std::move(config));
+    }
+  }
+
+  std::optional<Rejection> prune(const Problem &, const Record &config,
+                                 const DeviceModel &) const override {
+    if (config.get("t") > 256)
+      return Rejection{PruneReason::SharedMemory,
+                       static_cast<double>(config.get("t")), 256, "rows"};
+    return std::nullopt;
+  }
+
+  Estimate estimate(const Problem &, const Record &config,
+                    const DeviceModel &) const override {
+    double ns = options.predictNs ? options.predictNs(config.text())
+                                  : defaultNs(config);
+    Estimate estimate;
+    estimate.totalNs = ns;
+    estimate.bound = "dram";
+    estimate.add("dram", ns);
+    return estimate;
+  }
+
+  CandidateClass classOf(const Problem &, const Record &) const override {
+    int rank = kernels > 1 ? 1 : isGeneric() ? 2 : 0;
+    return {static_cast<uint64_t>(rank), rank};
+  }
+
+  Derivation explain(const Problem &, const Record &,
+                     const DeviceModel &) const override {
+    return {};
+  }
+
+  Plan plan(const Problem &problem, const Record &config,
+            const DeviceModel &device) const override {
+    Plan plan;
+    plan.problem = problem.extents;
+    plan.templateName = templateName;
+    plan.config = config;
+    for (int i = 0; i < kernels; ++i) {
+      TranslationUnit unit;
+      unit.name = "kiln_fake_" + templateName;
+      unit.source = fmt::format(
+          "// {}.t{}\n// kernel {} type {} {}\n"
+          "struct Params {{ long long words[{}]; }};\n"
+          "extern \"C\" __global__ void "
+          "kilnEntry(const __grid_constant__ Params params) {{}}\n",
+          templateName, config.get("t"), i, problem.signature.get("type"),
+          options.comment, sizeof(FakeParams) / 8);
+      unit.arch = device.archName();
+      plan.kernels.push_back(std::move(unit));
+      plan.sharedBytes.push_back(options.sharedBytes);
+    }
+    if (options.withTensorMap) {
+      TensorMapSpec map;
+      map.elementType = static_cast<int32_t>(DType::FP32);
+      map.rank = 2;
+      map.dims[0] = 64;
+      map.dims[1] = 64;
+      map.strides[0] = 256;
+      map.box[0] = map.box[1] = 16;
+      plan.tensorMaps.push_back(map);
+    }
+    plan.workspace.bytes = options.workspaceBytes;
+    plan.workspace.zeroedBytes = options.zeroedBytes;
+    plan.binder = std::make_shared<FakeBinder>(
+        kernels, static_cast<int>(config.get("t")),
+        static_cast<int>(config.get("s")), plan.workspace, options.sharedBytes);
+    return plan;
+  }
+
+  bool isGeneric() const override { return templateName == "plain"; }
+
+private:
+  double defaultNs(const Record &config) const {
+    double tile = static_cast<double>(config.get("t"));
+    double base = isGeneric() ? 20000 : kernels > 1 ? 3000 : 1000;
+    return base + 200 * std::abs(std::log2(tile / 64));
+  }
+
+  std::string templateName;
+  std::vector<int> tiles;
+  int kernels;
+  const FakeOptions &options;
+  RecordSchema schema;
+};
+
+/// The text of its module begins with "// reference".
+class FakeReference final : public Reference {
+public:
+  explicit FakeReference(const DeviceModel &device) {
+    unit.name = "kiln_fake_reference";
+    unit.source =
+        fmt::format("// reference\nstruct Params {{ long long words[{}]; }};\n"
+                    "extern \"C\" __global__ void "
+                    "kilnEntry(const __grid_constant__ Params params) {{}}\n",
+                    sizeof(FakeParams) / 8);
+    unit.arch = device.archName();
+  }
+  const TranslationUnit &translationUnit() const override { return unit; }
+  void bind(const Arguments &arguments, int64_t rowBegin, int64_t rowEnd,
+            DeviceAddress values, DeviceAddress bounds,
+            LaunchSpec &spec) const override {
+    FakeParams params;
+    params.x = arguments.operands[kOperandX].address;
+    params.m = arguments.problem[kFieldM];
+    params.n = arguments.problem[kFieldN];
+    params.rowBegin = rowBegin;
+    params.rowEnd = rowEnd;
+    params.values = values;
+    params.bounds = bounds;
+    KernelStep &step = spec.addKernel(params);
+    step.block = {128, 1, 1};
+  }
+
+private:
+  TranslationUnit unit;
+};
+
+/// Templates fast (t16 ... t256, and t512, which is pruned), pair (t64, t128;
+/// two kernels) and plain (t32, generic). Options may change until the family
+/// is used.
+class FakeFamily final : public KernelFamily {
+public:
+  explicit FakeFamily(FakeOptions given = {}) : options(std::move(given)) {
+    addTemplate(std::make_unique<FakeTemplate>(
+        "fast", std::vector<int>{16, 32, 64, 128, 256, 512}, 1, options));
+    addTemplate(std::make_unique<FakeTemplate>(
+        "pair", std::vector<int>{64, 128}, 2, options));
+    addTemplate(std::make_unique<FakeTemplate>("plain", std::vector<int>{32}, 1,
+                                               options));
+  }
+
+  llvm::StringRef name() const override { return "fake"; }
+  const RecordSchema &problemSchema() const override {
+    return fake::problemSchema();
+  }
+  const RecordSchema &signatureSchema() const override {
+    return fake::signatureSchema();
+  }
+
+  llvm::Expected<Problem> canonicalise(Record record) const override {
+    if (record[kFieldN] > 65536)
+      return makeError(ErrorCode::Unsupported, "fake: n={} is over 65536",
+                       record[kFieldN]);
+    Problem problem;
+    problem.signature = Record(signatureSchema());
+    problem.signature.set("type", record[kFieldType]);
+    problem.extents = std::move(record);
+    return problem;
+  }
+
+  bool isEmpty(const Problem &problem) const override {
+    return problem.extents[kFieldM] == 0 || problem.extents[kFieldN] == 0;
+  }
+
+  OperandTable operands(const Problem &problem) const override {
+    OperandTable table;
+    OperandSpec x;
+    x.name = "x";
+    x.rows = problem.extents[kFieldM];
+    x.cols = x.leadingDimension = problem.extents[kFieldN];
+    OperandSpec y = x;
+    y.name = "y";
+    y.role = OperandRole::Out;
+    table.operands = {x, y};
+    table.output = kOperandY;
+    return table;
+  }
+
+  Arguments defaultArguments(const Problem &problem) const override {
+    Arguments arguments;
+    arguments.problem = problem.extents.values().data();
+    for (int operand : {kOperandX, kOperandY})
+      arguments.operands[operand].leadingDimension = problem.extents[kFieldN];
+    return arguments;
+  }
+
+  std::unique_ptr<Reference>
+  reference(const Problem &, const DeviceModel &device) const override {
+    return std::make_unique<FakeReference>(device);
+  }
+
+  double flops(const Problem &) const override { return 0; }
+  double compulsoryBytes(const Problem &problem) const override {
+    return 8.0 * problem.extents[kFieldM] * problem.extents[kFieldN];
+  }
+
+  FakeOptions options;
+};
+
+/// "fake m=... n=..." or with more of its keys; must parse.
+inline Problem makeProblem(const FakeFamily &family, llvm::StringRef text) {
+  return must(family.parseProblem(text));
+}
+
+/// The plan of a config's text, e.g. "fast.t64"; must parse.
+inline Plan makePlan(const FakeFamily &family, const Problem &problem,
+                     llvm::StringRef config, const DeviceModel &device) {
+  KernelFamily::NamedConfig named = must(family.parseConfig(config));
+  return named.tmpl->plan(problem, named.config, device);
+}
+
+} // namespace kiln::fake

@@ -1,0 +1,118 @@
+#include "Tune/Warmup.h"
+
+#include "Tune/TuneFixture.h"
+
+using namespace kiln;
+using namespace kiln::fake;
+
+namespace {
+
+struct WarmupFixture : TuneFixture {
+  WarmupResult run(std::vector<const char *> texts,
+                   WarmupOptions options = {}) {
+    std::vector<Registry::NamedProblem> problems;
+    for (const char *text : texts)
+      problems.push_back({&family, makeProblem(family, text)});
+    DecisionStore decisions(*cache);
+    return warmup(problems, device, *artifacts, decisions, options);
+  }
+};
+
+TEST_CASE("warm-up compiles distinct kernels and stores decisions") {
+  WarmupFixture f;
+  WarmupResult result =
+      f.run({"fake m=1 n=64", "fake m=2 n=64", "fake m=1 n=64 type=fp16"});
+  REQUIRE(result.rows.size() == 3);
+  CHECK(result.distinctKernels == 2);
+  CHECK(result.compiled == 2);
+  CHECK(result.fromCache == 0);
+  CHECK(result.decisionsStored == 3);
+  CHECK(result.failedProblems == 0);
+  CHECK(result.notes.empty());
+  const WarmupRow &row = result.rows[0];
+  CHECK(row.problem == 0);
+  CHECK(row.config == "fast.t64");
+  CHECK(row.predictedNs == 1000);
+  CHECK(row.bound == "dram");
+  CHECK(row.kernels == 1);
+  CHECK(row.compileMs > 0);
+  CHECK_FALSE(row.cached);
+  // The second problem shares the first one's kernel.
+  CHECK(result.rows[1].cached);
+  CHECK(result.rows[1].compileMs == 0);
+
+  auto decision = DecisionStore(*f.cache).find(
+      makeProblem(f.family, "fake m=2 n=64"), f.device);
+  REQUIRE(decision);
+  CHECK(decision->configs[0].config == "fast.t64");
+  CHECK(decision->configs[0].kernel == f.unit("fast.t64").digest().hex());
+}
+
+TEST_CASE("a second warm-up compiles nothing and writes nothing") {
+  WarmupFixture f;
+  std::vector<const char *> texts = {"fake m=1 n=64", "fake m=2 n=64"};
+  f.run(texts);
+  f.reopen();
+  WarmupResult result = f.run(texts);
+  CHECK(result.compiled == 0);
+  CHECK(result.fromCache == 1);
+  CHECK(result.decisionsStored == 2);
+  CHECK(result.rows[0].cached);
+  CHECK_FALSE(f.artifacts->isCompilerLoaded());
+  CHECK(f.cache->statistics().stored == 0);
+}
+
+TEST_CASE("top and generic choose the rows") {
+  WarmupFixture f;
+  WarmupOptions options;
+  options.top = 2;
+  options.withGeneric = true;
+  WarmupResult result = f.run({"fake m=1 n=64"}, options);
+  REQUIRE(result.rows.size() == 3);
+  CHECK(result.rows[0].config == "fast.t64");
+  CHECK(result.rows[1].config == "pair.t64");
+  CHECK(result.rows[1].kernels == 2);
+  CHECK(result.rows[2].config == "plain.t32");
+  CHECK(result.compiled == 4);
+}
+
+TEST_CASE("a problem that fails stops no other") {
+  WarmupFixture f;
+  f.nvrtc.failWhen("type 8193", "fake.cu(1): error: not this type\n"); // fp32
+  WarmupResult result =
+      f.run({"fake m=1 n=64", "fake m=1 n=64 type=fp16", "fake m=0 n=64"});
+  REQUIRE(result.rows.size() == 3);
+  CHECK(result.rows[0].error.code == ErrorCode::CompileFailed);
+  CHECK_FALSE(result.rows[0].cached);
+  CHECK(result.rows[1].error.code == ErrorCode::Success);
+  CHECK(result.rows[2].error.code == ErrorCode::Success);
+  CHECK(result.rows[2].config.empty());
+  CHECK(result.failedProblems == 1);
+  CHECK(result.failedKernels == 1);
+  CHECK(result.decisionsStored == 1);
+}
+
+TEST_CASE("progress counts kernels and a cancelled warm-up says so") {
+  WarmupFixture f;
+  ArtifactStoreOptions storeOptions;
+  storeOptions.pool.threads = 1;
+  f.reopen(storeOptions);
+  f.nvrtc.delayWhen("", 20);
+  std::atomic<bool> cancel = false;
+  std::vector<size_t> done;
+  WarmupOptions options;
+  options.top = 7;
+  options.cancel = &cancel;
+  options.progress = [&](const ArtifactStore::Progress &progress) {
+    CHECK(progress.total == 8); // of 7 rows, one of which has two
+    done.push_back(progress.done);
+    cancel = progress.done == 1;
+  };
+  WarmupResult result = f.run({"fake m=1 n=64"}, options);
+  CHECK(done.front() == 0);
+  CHECK(done.back() == 8);
+  CHECK(result.failedKernels > 0);
+  CHECK(result.rows.back().error.code == ErrorCode::Cancelled);
+}
+
+} // namespace
