@@ -420,7 +420,8 @@ enum kiln_workspace_flag {
 /// A launch that is given none (null) takes an arena of its (context, stream)
 /// that the engine makes in kiln_prepare or at the first use, at most
 /// workspace_limit_bytes large, and never moves or frees before
-/// kiln_engine_destroy.
+/// kiln_engine_destroy. It is found by the stream's handle, so a stream may be
+/// destroyed only after such launches have completed.
 typedef struct kiln_workspace {
   uint32_t struct_size;
   uint32_t flags; ///< kiln_workspace_flag

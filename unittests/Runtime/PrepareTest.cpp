@@ -104,6 +104,22 @@ TEST_CASE("a cancelled task ends soon and keeps what is finished") {
   kiln_task_release(nullptr);
 }
 
+TEST_CASE("the kernels of many problems compile in parallel") {
+  RuntimeFixture fixture;
+  fixture.nvrtc.delayWhen("", 50);
+  kiln_engine_options options = fixture.options();
+  options.threads = 2;
+  kiln_engine *engine = fixture.engine(options);
+  kiln_problem problems[] = {problemOf("gemm m=64 n=64 k=64 dtype=bf16"),
+                             problemOf("gemm m=64 n=64 k=64 dtype=fp16"),
+                             problemOf("gemm m=64 n=64 k=64 dtype=fp32")};
+  CAPTURE(lastError());
+  REQUIRE(kiln_prepare(engine, problems, 3, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(fixture.nvrtc.compileCount() == 3);
+  if (std::thread::hardware_concurrency() > 1)
+    CHECK(fixture.nvrtc.mostConcurrent() == 2);
+}
+
 TEST_CASE("tasks run where the executor says") {
   RuntimeFixture fixture;
   struct Queue {
