@@ -11,10 +11,11 @@
 
 #include "Support/Error.h"
 
-#include <llvm/ADT/DenseSet.h>
 #include <llvm/ADT/STLExtras.h>
 
+#include <set>
 #include <tuple>
+#include <utility>
 
 namespace kiln {
 
@@ -47,10 +48,12 @@ void rankCandidates(std::vector<Candidate> &candidates) {
            std::tie(b.estimate.totalNs, b.order);
   });
   // Stable, so both parts stay sorted by time.
-  llvm::DenseSet<uint64_t> classes;
+  // A set that takes any key: templates choose theirs freely.
+  std::set<std::pair<const Template *, uint64_t>> classes;
   std::vector<bool> leads(candidates.size());
   for (auto [i, candidate] : llvm::enumerate(candidates))
-    leads[i] = classes.insert(candidate.candidateClass.key).second;
+    leads[i] =
+        classes.insert({candidate.tmpl, candidate.candidateClass.key}).second;
   std::vector<Candidate> ranked;
   ranked.reserve(candidates.size());
   for (bool wanted : {true, false})
@@ -84,18 +87,24 @@ static void exploreMain(const KernelFamily &family, const Problem &problem,
   rankCandidates(space.ranked);
 }
 
-/// A classic reason in the words of the pruner.
-static PruneReason reasonOf(ClassicReason reason) {
-  switch (reason) {
+/// A classic rejection in the words of the pruner.
+static Rejection rejectionOf(const ClassicRejection &classic) {
+  Rejection rejection{PruneReason::Dominated, double(classic.value),
+                      double(classic.limit)};
+  switch (classic.reason) {
   case ClassicReason::SharedMemory:
-    return PruneReason::SharedMemory;
+    rejection.reason = PruneReason::SharedMemory;
+    rejection.unit = "B";
+    break;
   case ClassicReason::SplitKType:
-    return PruneReason::Type;
+    rejection.reason = PruneReason::Type;
+    rejection.unit = "splits";
+    break;
   case ClassicReason::Stages:
   case ClassicReason::TwoStages:
-    return PruneReason::Dominated;
+    break;
   }
-  return PruneReason::Dominated;
+  return rejection;
 }
 
 /// The classic model prunes and ranks anew what the hard limits left over. What
@@ -139,7 +148,7 @@ static void rerankClassic(const KernelFamily &family, const Problem &problem,
     for (const ClassicRejection &rejection : pruning.rejected) {
       Candidate &candidate = known[rejection.index];
       space.rejected.push_back({candidate.tmpl, std::move(candidate.config),
-                                Rejection{reasonOf(rejection.reason)}});
+                                rejectionOf(rejection)});
     }
   rankCandidates(space.ranked);
   for (Candidate &candidate : unknown)

@@ -204,7 +204,7 @@ const CommandSpec kCacheCommand = {
     "ls|verify",
     "list the cache's entries, or check every file of it",
     "verify reads all files, changes nothing, and ends with 1 if any is "
-    "damaged. Damaged\nentries are harmless: they count as misses and are made "
+    "damaged. Damaged entries are harmless: they count as misses and are made "
     "anew.",
     kOptions,
     runCache,

@@ -353,10 +353,9 @@ const CommandSpec kExplainCommand = {
     "PROBLEM",
     "derive the choice for one problem: walls, intensities, waves, bound",
     "Tells step by step how the predicted time of the first choice comes "
-    "about, "
-    "and why it\nis not the runner-up. Needs no GPU with --device NAME.\n\n"
-    "  kiln explain gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT --device "
-    "h200-sxm",
+    "about, and why it is not the runner-up. Needs no GPU with --device "
+    "NAME.\n  kiln explain gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT "
+    "--device h200-sxm",
     kOptions,
     runExplain,
 };

@@ -197,8 +197,8 @@ const CommandSpec kInfoCommand = {
     "info",
     "",
     "show libraries, devices, and where each number comes from",
-    "A library or GPU that is missing is told, not an error.\n\n"
-    "  kiln info --device h200-sxm",
+    "A library or GPU that is missing is told, not an error.\n  kiln info "
+    "--device h200-sxm",
     kOptions,
     runInfo,
 };

@@ -1,7 +1,7 @@
 //===- Options.cpp --------------------------------------------------------===//
 #include "kiln/Options.h"
 
-#include <algorithm>
+#include <llvm/ADT/StringExtras.h>
 
 namespace kiln::cli {
 
@@ -157,26 +157,49 @@ ParsedOptions::duration(llvm::StringRef name,
   return std::chrono::milliseconds(static_cast<int64_t>(amount * unitMs));
 }
 
+/// \p text in lines of at most 80 columns; those behind the first begin with
+/// \p indent spaces.
+static std::string wrapHelp(llvm::StringRef text, size_t indent) {
+  std::string wrapped;
+  size_t column = indent;
+  for (llvm::StringRef word : llvm::split(text, ' ')) {
+    if (column > indent && column + 1 + word.size() > 80) {
+      wrapped += fmt::format("\n{:{}}", "", indent);
+      column = indent;
+    } else if (column > indent) {
+      wrapped += ' ';
+      ++column;
+    }
+    wrapped += word;
+    column += word.size();
+  }
+  return wrapped;
+}
+
 std::string helpText(const CommandSpec &command) {
-  std::string text =
-      fmt::format("usage: kiln {} [options]{}{}\n\n{}\n\n{}", command.name,
-                  *command.operands ? " " : "", command.operands,
-                  command.summary, command.details);
-  text += *command.details ? "\n\noptions\n" : "options\n";
-  size_t width = 0;
-  auto spelling = [](const OptionSpec &option) {
-    return option.argument ? fmt::format("{} {}", option.name, option.argument)
-                           : std::string(option.name);
-  };
-  for (llvm::ArrayRef<OptionSpec> table :
-       {command.options, llvm::ArrayRef<OptionSpec>(kUniversal)})
-    for (const OptionSpec &option : table)
-      width = std::max(width, spelling(option).size());
-  for (llvm::ArrayRef<OptionSpec> table :
-       {command.options, llvm::ArrayRef<OptionSpec>(kUniversal)})
-    for (const OptionSpec &option : table)
-      text +=
-          fmt::format("  {:<{}}  {}\n", spelling(option), width, option.help);
+  std::string text = fmt::format("usage: kiln {} [options]{}{}\n\n{}\n\n",
+                                 command.name, *command.operands ? " " : "",
+                                 command.operands, command.summary);
+  llvm::StringRef details = command.details;
+  for (llvm::StringRef paragraph : llvm::split(details, "\n"))
+    if (!details.empty()) // an example stays as it is
+      text += (paragraph.starts_with("  ") ? paragraph.str()
+                                           : wrapHelp(paragraph, 0)) +
+              "\n\n";
+  text += "options\n";
+  std::vector<OptionSpec> all(command.options.begin(), command.options.end());
+  all.insert(all.end(), std::begin(kUniversal), std::end(kUniversal));
+  constexpr size_t kIndent = 22;
+  for (const OptionSpec &option : all) {
+    std::string spelling = option.name;
+    if (option.argument)
+      spelling += fmt::format(" {}", option.argument);
+    // A long spelling has its line alone.
+    if (spelling.size() + 4 > kIndent)
+      spelling += fmt::format("\n{:{}}", "", kIndent - 2);
+    text += fmt::format("  {:<{}}{}\n", spelling, kIndent - 2,
+                        wrapHelp(option.help, kIndent));
+  }
   return text;
 }
 

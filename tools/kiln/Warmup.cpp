@@ -295,10 +295,9 @@ const CommandSpec kWarmupCommand = {
     "PROBLEM...",
     "compile the first choices for named devices; needs no GPU",
     "Plans each problem, compiles what its first choices need in parallel and "
-    "stores the\nkernels and the decisions in the cache. May be interrupted: "
-    "what is compiled is kept.\n\n"
-    "  kiln warmup --suite benchmarks/suites/gemm_llm_bf16.json --device "
-    "h200-sxm",
+    "stores the kernels and the decisions in the cache. May be interrupted: "
+    "what is compiled is kept.\n  kiln warmup --suite "
+    "benchmarks/suites/gemm_llm_bf16.json --device h200-sxm",
     kOptions,
     runWarmup,
 };

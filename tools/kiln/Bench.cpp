@@ -1,0 +1,237 @@
+//===- Bench.cpp - kiln bench: Kiln beside cuBLASLt -----------------------===//
+#include "Families/Families.h"
+#include "Support/Json.h"
+#include "kiln/BenchJit.h"
+#include "kiln/BenchRunner.h"
+#include "kiln/Commands.h"
+#include "kiln/Console.h"
+
+#include <unistd.h>
+
+namespace kiln::cli {
+
+/// The config that --config names, compiled.
+static llvm::Expected<BenchChoice>
+namedChoice(const Case &which, const std::string &text, LiveSession &session) {
+  const auto &[family, problem] = which.named;
+  auto config = family->parseConfig(text);
+  if (!config)
+    return config.takeError();
+  if (auto rejection =
+          config->tmpl->prune(problem, config->config, session.model()))
+    return makeError(ErrorCode::InvalidArgument, "{} cannot run: {}", text,
+                     rejection->text());
+  BenchChoice choice;
+  choice.from = "named";
+  choice.plan = config->tmpl->plan(problem, config->config, session.model());
+  for (const TranslationUnit &unit : choice.plan.kernels) {
+    auto artifact = session.artifacts->get(unit);
+    if (!artifact)
+      return artifact.takeError();
+    choice.artifacts.push_back(std::move(*artifact));
+  }
+  return choice;
+}
+
+/// What the records say, else the estimator; measured first where a budget is
+/// given.
+static std::vector<TuningOutcome> tunedChoices(llvm::ArrayRef<Case> cases,
+                                               const TuningOptions &tuning,
+                                               LiveSession &session) {
+  Tuner tuner(session.model(), *session.artifacts, *session.records,
+              tuning.maxTrials ? session.trials.get() : nullptr);
+  return tuner.tuneAll(problemsOf(cases), tuning);
+}
+
+namespace {
+/// What bench's options say.
+struct BenchRequest {
+  BenchOptions measuring;
+  TuningOptions tuning;
+  std::optional<std::string> config;
+  bool wantsPeer = true;
+};
+} // namespace
+
+static llvm::Expected<BenchRequest> readRequest(const ParsedOptions &options) {
+  BenchRequest request;
+  request.measuring.allAlgorithms = options.has("--all-heuristics");
+  request.measuring.hot = options.has("--hot");
+  request.config = options.value("--config");
+  request.wantsPeer = !options.has("--no-peer");
+  // Without trials the budget bounds compilation alone.
+  constexpr std::chrono::minutes kCompileBudget(30);
+  auto budget = options.duration("--budget", kCompileBudget);
+  if (!budget)
+    return budget.takeError();
+  request.tuning.budget = *budget;
+  if (!options.has("--budget"))
+    request.tuning.maxTrials = 0;
+  auto model = chooseModel(options);
+  if (!model)
+    return model.takeError();
+  request.tuning.model = *model;
+  if (request.measuring.hot)
+    request.tuning.mode = MeasurementMode::Hot;
+  return request;
+}
+
+static BenchSetting describeSetting(const ParsedOptions &options,
+                                    const LiveSession &session,
+                                    const CublasLt *peer) {
+  BenchSetting setting;
+  setting.what = options.value("--suite").value_or("problems");
+  setting.commit = options.value("--commit").value_or("");
+  setting.gpu = marketingNameOf(session.model());
+  setting.driver = driverVersionText(session.driver());
+  setting.peer = peer ? "cuBLASLt " + peer->versionText() : "no peer";
+  setting.protocol = fmt::format(
+      "{}, N(0, 1) data, CUDA graphs of many launches, all sides interleaved "
+      "in one run on the same buffers, median of 7 to 15 samples{}.",
+      options.has("--hot") ? "Hot L2"
+                           : "Cold L2: operands rotate over three times its "
+                             "size",
+      peer ? "; cuBLASLt runs its heuristic's first choice with 64 MiB of "
+             "workspace"
+           : "");
+  return setting;
+}
+
+/// "13.0" of "nvrtc 13.0 65be...".
+static std::string cudaVersionOf(llvm::StringRef toolchain) {
+  return toolchain.split(' ').second.split(' ').first.str();
+}
+
+static llvm::Expected<BenchChoice> choiceOf(const Case &which,
+                                            const BenchRequest &request,
+                                            const TuningOutcome *outcome,
+                                            LiveSession &session) {
+  if (request.config)
+    return namedChoice(which, *request.config, session);
+  if (outcome->error.code != ErrorCode::Success)
+    return makeError(outcome->error.code, "{}", outcome->error.message);
+  const TuningChoice &choice = outcome->result.choice;
+  if (choice.origin == ChoiceOrigin::Empty)
+    return makeError(ErrorCode::InvalidArgument, "there is nothing to compute");
+  return BenchChoice{choice.plan, choice.artifacts, nameOf(choice.origin).str(),
+                     choice.validated};
+}
+
+/// Measures every case; an error is one after which nothing can be.
+static llvm::Error measureAll(llvm::ArrayRef<Case> cases,
+                              const BenchRequest &request, LiveSession &session,
+                              BenchRunner &runner, BenchReport &report) {
+  InterruptGuard interrupt;
+  std::vector<TuningOutcome> outcomes;
+  if (!request.config)
+    outcomes = tunedChoices(cases, request.tuning, session);
+  ProgressBar bar("measuring");
+  for (size_t i = 0; i < cases.size() && !interrupt.flag()->load(); ++i) {
+    bar.update(i, cases.size(), cases[i].name);
+    BenchRow &row = report.rows.emplace_back();
+    row.which = &cases[i];
+    auto choice = choiceOf(cases[i], request,
+                           request.config ? nullptr : &outcomes[i], session);
+    if (!choice) {
+      ErrorSummary error = summarize(choice.takeError());
+      row.error = error.message;
+      if (error.code == ErrorCode::CompilerMissing)
+        return makeError(error.code, "{}", error.message);
+      continue;
+    }
+    if (llvm::Error error = runner.measure(*choice, row))
+      return error;
+  }
+  report.interrupted = interrupt.flag()->load();
+  return llvm::Error::success();
+}
+
+static llvm::Expected<int> runBench(const ParsedOptions &options) {
+  Environment environment = Environment::fromProcess();
+  Registry registry = makeBuiltinRegistry();
+  auto request = readRequest(options);
+  if (!request)
+    return request.takeError();
+  auto cases = readCases(options, registry);
+  if (!cases)
+    return cases.takeError();
+  if (options.has("--jit"))
+    return runJitBench(options, environment, registry, *cases);
+  auto session =
+      LiveSession::open(options, environment, registry, "bench measures");
+  if (!session)
+    return session.takeError();
+  std::shared_ptr<const CublasLt> peer;
+  if (request->wantsPeer) {
+    auto library = CublasLt::load(
+        environment, nvrtcSearch(options, environment).extraFolders);
+    if (!library)
+      return addContext(library.takeError(),
+                        "nothing to compare with (--no-peer measures Kiln "
+                        "alone)");
+    peer = std::move(*library);
+  }
+  auto runner = BenchRunner::create(**session, peer, request->measuring);
+  if (!runner)
+    return runner.takeError();
+
+  BenchReport report;
+  report.setting = describeSetting(options, **session, peer.get());
+  llvm::Error failure =
+      measureAll(*cases, *request, **session, **runner, report);
+  for (const BenchRow &row : report.rows)
+    if (!row.toolchain.empty())
+      report.setting.cuda = cudaVersionOf(row.toolchain);
+  if (failure) {
+    ErrorSummary error = summarize(std::move(failure));
+    printError(error.message);
+    // A device that hangs or a dead context must not be waited for by
+    // destructors.
+    if (error.code == ErrorCode::InProgress ||
+        error.code == ErrorCode::ContextDead)
+      ::_exit(kExitSomeFailed);
+    return exitCodeOf(error.code);
+  }
+  if (std::optional<std::string> path = options.value("--out"))
+    if (llvm::Error error = writeFile(*path, printJson(report.toJSON())))
+      return error;
+  return emit(report, options.wantsJson(), report.exitCode());
+}
+
+static constexpr OptionSpec kOptions[] = {
+    kDeviceOption,
+    kOverrideOption,
+    kModelOption,
+    kSuiteOption,
+    kFilterOption,
+    {"--config", "TEXT", "measure this config instead of the chosen one"},
+    {"--budget", "TIME", "tune first, for so long; default: not at all"},
+    {"--all-heuristics", nullptr,
+     "measure every algorithm that cuBLASLt's heuristic answers, too"},
+    {"--no-peer", nullptr, "measure Kiln alone"},
+    {"--hot", nullptr, "operands in L2 instead of cold"},
+    {"--out", "FILE", "write the JSON document there as well"},
+    {"--commit", "TEXT", "commit that the document names"},
+    {"--jit", nullptr,
+     "measure compilation and the way from the cache to a launch instead"},
+    {"--repeats", "N", "--jit: compilations of each kernel; default 5"},
+    kThreadsOption,
+    kCacheDirOption,
+    kNoCacheOption,
+    kNvrtcOption,
+};
+
+const CommandSpec kBenchCommand = {
+    "bench",
+    "PROBLEM...",
+    "compare with cuBLASLt, interleaved in one run",
+    "Measures what the records, else the estimator choose beside cuBLASLt's "
+    "own choice, and checks that both are right. A ratio is the peer's time "
+    "over Kiln's: above 1, Kiln is faster. KILN_CUBLASLT names the peer's "
+    "library.\n  kiln bench --suite benchmarks/suites/gemm_llm_bf16.json --out "
+    "benchmarks/results/gemm_llm_bf16.json",
+    kOptions,
+    runBench,
+};
+
+} // namespace kiln::cli

@@ -1,0 +1,196 @@
+//===- BenchReport.cpp ----------------------------------------------------===//
+#include "kiln/BenchReport.h"
+
+#include "Support/Error.h"
+#include "Tune/Records.h"
+#include "kiln/Console.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+namespace kiln::cli {
+
+static double ratioOf(const SampleSummary &peer, const SampleSummary &kiln) {
+  return peer.count && kiln.count && kiln.median > 0 ? peer.median / kiln.median
+                                                     : 0;
+}
+
+double BenchRow::ratio() const { return ratioOf(peer, kiln); }
+double BenchRow::bestRatio() const { return ratioOf(best, kiln); }
+
+double BenchRow::tflops() const {
+  if (kiln.median <= 0)
+    return 0;
+  const auto &[family, problem] = which->named;
+  return family->flops(problem) / kiln.median * 1e-3;
+}
+
+static double geomean(llvm::ArrayRef<double> values) {
+  double logs = 0;
+  for (double value : values)
+    logs += std::log(value);
+  return values.empty() ? 0
+                        : std::exp(logs / static_cast<double>(values.size()));
+}
+
+/// Half of the interval's width over the median.
+static double spreadOf(const SampleSummary &summary) {
+  return summary.median > 0
+             ? (summary.ciHigh - summary.ciLow) / 2 / summary.median
+             : 0;
+}
+
+std::vector<BenchReport::Group> BenchReport::groups() const {
+  struct Range {
+    const char *name;
+    int64_t least, greatest;
+  };
+  constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+  static constexpr Range kRanges[] = {{"m<=16", 0, 16},
+                                      {"m=17..511", 17, 511},
+                                      {"m>=512", 512, kAny},
+                                      {"all", 0, kAny}};
+  std::vector<Group> groups;
+  for (const Range &range : kRanges) {
+    Group group{range.name, {}, {}};
+    for (const BenchRow &row : rows) {
+      int64_t m =
+          dynamicExtentOf(*row.which->named.family, row.which->named.problem);
+      if (m < range.least || m > range.greatest)
+        continue;
+      if (row.ratio() > 0)
+        group.ratios.push_back(row.ratio());
+      if (row.bestRatio() > 0)
+        group.bestRatios.push_back(row.bestRatio());
+    }
+    if (!group.ratios.empty())
+      groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+/// One word on a case's result.
+static std::string verdictOf(const BenchRow &row) {
+  if (!row.error.empty())
+    return "failed";
+  if (!row.correct)
+    return "WRONG";
+  if (row.agrees && !*row.agrees)
+    return "DIFFERS";
+  return "yes";
+}
+
+void BenchReport::print(llvm::raw_ostream &os) const {
+  os << fmt::format("{}; {}, driver {}, {}\n", setting.what, setting.gpu,
+                    setting.driver, setting.peer)
+     << wrapText(setting.protocol);
+  Table table({"problem", "config", ">kiln us", ">+-%", ">peer us", ">ratio",
+               ">best", ">TFLOP/s", "correct"});
+  std::set<std::string> errors;
+  for (const BenchRow &row : rows) {
+    auto time = [](const SampleSummary &summary) {
+      return summary.count ? formatUs(summary.median) : std::string("n/a");
+    };
+    auto ratio = [](double value) {
+      return value > 0 ? fmt::format("{:.3f}", value) : std::string();
+    };
+    table.addRow({row.which->name, row.config, time(row.kiln),
+                  fmt::format("{:.1f}", 100 * spreadOf(row.kiln)),
+                  time(row.peer), ratio(row.ratio()), ratio(row.bestRatio()),
+                  formatFigure(row.tflops()), verdictOf(row)});
+    if (!row.error.empty())
+      errors.insert(
+          fmt::format("failed: {}: {}", row.which->name, onOneLine(row.error)));
+    else if (!row.noPeer.empty())
+      errors.insert(fmt::format("peer n/a: {}: {}", row.which->name,
+                                onOneLine(row.noPeer)));
+  }
+  table.print(os);
+  for (const std::string &error : errors)
+    os << error << '\n';
+  for (const Group &group : groups()) {
+    os << fmt::format(
+        "{}: {} cases, ratio geomean {:.3f}, least {:.3f}, "
+        "greatest {:.3f}",
+        group.name, group.ratios.size(), geomean(group.ratios),
+        *std::min_element(group.ratios.begin(), group.ratios.end()),
+        *std::max_element(group.ratios.begin(), group.ratios.end()));
+    if (!group.bestRatios.empty())
+      os << fmt::format("; to the best of all its algorithms {:.3f}",
+                        geomean(group.bestRatios));
+    os << '\n';
+  }
+}
+
+static llvm::json::Value numberOrNull(double value) {
+  return value > 0 ? rounded(value) : llvm::json::Value(nullptr);
+}
+
+static llvm::json::Object rowToJson(const BenchRow &row) {
+  // The problem's own keys: m, n, k, dtype, ...
+  llvm::json::Object object = row.which->named.problem.extents.toJson();
+  object["name"] = row.which->name;
+  object["family"] = row.which->named.family->name();
+  object["config"] = row.config;
+  object["from"] = row.from;
+  object["kiln_us"] = numberOrNull(row.kiln.median * 1e-3);
+  object["kiln_spread"] = rounded(spreadOf(row.kiln), 3);
+  object["samples"] = static_cast<int64_t>(row.kiln.count);
+  object["launches"] = row.launches;
+  object["copies"] = row.copies;
+  object["peer_us"] = numberOrNull(row.peer.median * 1e-3);
+  object["peer_spread"] = rounded(spreadOf(row.peer), 3);
+  object["ratio"] = numberOrNull(row.ratio());
+  object["tflops"] = rounded(row.tflops(), 4);
+  object["correct"] = row.correct;
+  if (row.agrees)
+    object["agrees"] = *row.agrees;
+  if (row.algorithms > 0) {
+    object["peer_best_us"] = numberOrNull(row.best.median * 1e-3);
+    object["peer_algorithms"] = static_cast<int64_t>(row.algorithms);
+    object["ratio_best"] = numberOrNull(row.bestRatio());
+  }
+  if (!row.error.empty())
+    object["error"] = llvm::json::fixUTF8(row.error);
+  if (!row.noPeer.empty())
+    object["no_peer"] = llvm::json::fixUTF8(row.noPeer);
+  return object;
+}
+
+llvm::json::Object BenchReport::toJSON() const {
+  llvm::json::Array cases;
+  for (const BenchRow &row : rows)
+    cases.push_back(rowToJson(row));
+  llvm::json::Object summary;
+  for (const Group &group : groups()) {
+    llvm::json::Object one{
+        {"cases", static_cast<int64_t>(group.ratios.size())},
+        {"geomean", rounded(geomean(group.ratios), 4)},
+        {"least",
+         rounded(*std::min_element(group.ratios.begin(), group.ratios.end()),
+                 4)},
+        {"greatest",
+         rounded(*std::max_element(group.ratios.begin(), group.ratios.end()),
+                 4)}};
+    if (!group.bestRatios.empty())
+      one["geomean_to_best"] = rounded(geomean(group.bestRatios), 4);
+    summary[group.name] = std::move(one);
+  }
+  return llvm::json::Object{
+      {"what", setting.what},         {"commit", setting.commit},
+      {"gpu", setting.gpu},           {"driver", setting.driver},
+      {"cuda", setting.cuda},         {"peer", setting.peer},
+      {"protocol", setting.protocol}, {"interrupted", interrupted},
+      {"cases", std::move(cases)},    {"summary", std::move(summary)}};
+}
+
+int BenchReport::exitCode() const {
+  for (const BenchRow &row : rows)
+    if (!row.error.empty() || !row.correct || !row.agrees.value_or(true))
+      return kExitSomeFailed;
+  return interrupted ? kExitSomeFailed : kExitDone;
+}
+
+} // namespace kiln::cli

@@ -1,0 +1,59 @@
+//===- BenchReport.h - times beside a peer's ------------------------------===//
+#pragma once
+
+#include "Tune/Statistics.h"
+#include "kiln/Report.h"
+#include "kiln/Session.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln::cli {
+
+/// One case. Times are in ns; a count of 0 means not measured.
+struct BenchRow {
+  const Case *which = nullptr;
+  std::string config;
+  std::string from;   ///< "record", "estimated", "named", ...
+  std::string error;  ///< empty: Kiln's side was measured
+  std::string noPeer; ///< why there is no peer's time
+  SampleSummary kiln, peer, best;
+  size_t algorithms = 0;      ///< of the peer that `best` is the best of
+  bool correct = false;       ///< equals the reference, by Tune's criterion
+  std::optional<bool> agrees; ///< with the peer, within both tolerances
+  std::string toolchain;      ///< that compiled the kernel
+  unsigned launches = 0, copies = 0;
+
+  /// The peer's time over Kiln's; 0 without both.
+  double ratio() const;
+  double bestRatio() const;
+  double tflops() const;
+};
+
+/// Where and how it was measured.
+struct BenchSetting {
+  std::string what, commit, gpu, driver, cuda, peer, protocol;
+};
+
+/// The result file that scripts/updateReadme.py reads, and its table.
+class BenchReport final : public Report {
+public:
+  void print(llvm::raw_ostream &os) const override;
+  llvm::json::Object toJSON() const override;
+  int exitCode() const;
+
+  BenchSetting setting;
+  std::vector<BenchRow> rows;
+  bool interrupted = false;
+
+private:
+  /// Ratios of the cases of one class of m.
+  struct Group {
+    std::string name;
+    std::vector<double> ratios, bestRatios;
+  };
+  std::vector<Group> groups() const;
+};
+
+} // namespace kiln::cli

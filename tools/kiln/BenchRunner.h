@@ -1,0 +1,68 @@
+//===- BenchRunner.h - one case, Kiln beside a peer -----------------------===//
+#pragma once
+
+#include "Driver/Stream.h"
+#include "Tune/LoadedPlan.h"
+#include "Tune/Sampling.h"
+#include "kiln/BenchBuffers.h"
+#include "kiln/BenchReport.h"
+#include "kiln/CublasLt.h"
+#include "kiln/Live.h"
+
+#include <memory>
+#include <optional>
+
+namespace kiln::cli {
+
+/// What runs on Kiln's side.
+struct BenchChoice {
+  Plan plan;
+  std::vector<ArtifactPtr> artifacts;
+  std::string from;
+  bool validated = false; ///< compared with the reference already
+};
+
+struct BenchOptions {
+  /// Measure all algorithms that the peer's heuristic answers, too.
+  bool allAlgorithms = false;
+  bool hot = false; ///< operands stay in L2
+};
+
+/// Measures cases one after another. The session must outlive it.
+class BenchRunner {
+public:
+  /// \p peer may be null: then Kiln is measured alone.
+  static llvm::Expected<std::unique_ptr<BenchRunner>>
+  create(LiveSession &session, std::shared_ptr<const CublasLt> peer,
+         BenchOptions options);
+
+  /// Measures \p choice on \p row.which and fills \p row in. What went wrong
+  /// with this case is in the row; an error ends it all: ContextDead, or
+  /// InProgress when the device hangs, after which memory must not be freed.
+  llvm::Error measure(const BenchChoice &choice, BenchRow &row);
+
+private:
+  struct Bench;
+  BenchRunner(LiveSession &session, std::shared_ptr<const CublasLt> peer,
+              BenchOptions options, Stream stream);
+
+  llvm::Error validate(const BenchChoice &choice, BenchRow &row);
+  llvm::Error prepare(const BenchChoice &choice, Bench &bench);
+  llvm::Error prepareOperands(Bench &bench, BenchRow &row);
+  llvm::Error preparePeer(Bench &bench, BenchRow &row);
+  llvm::Error pickBest(Bench &bench, BenchRow &row);
+  llvm::Error sample(Bench &bench, BenchRow &row);
+  llvm::Error compare(Bench &bench, BenchRow &row);
+  llvm::Expected<std::vector<std::vector<float>>>
+  outputOf(const Bench &bench, const TimedLaunch &launch);
+
+  LiveSession &session;
+  std::shared_ptr<const CublasLt> peer;
+  BenchOptions options;
+  Stream stream;
+  KernelLoader loader;
+  RandomPool pool;
+  DeviceMemory peerWorkspace;
+};
+
+} // namespace kiln::cli

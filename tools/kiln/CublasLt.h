@@ -1,0 +1,101 @@
+//===- CublasLt.h - cuBLASLt as a peer to measure against -----------------===//
+//
+// Opened at run time, its few types declared here: no header of cuBLAS is
+// needed to build. cuBLASLt thinks in column-major matrices, where a row-major
+// one is its transpose: D^T[n, m] = op(B)^T[n, k] op(A)^T[k, m], so A and B
+// change places and nothing is copied.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Driver/Handles.h"
+#include "Driver/LaunchSpec.h"
+#include "Families/Gemm/GemmProblem.h"
+#include "Support/DynamicLibrary.h"
+#include "Support/Environment.h"
+#include "Support/Error.h"
+
+#include <llvm/ADT/ArrayRef.h>
+#include <llvm/Support/Error.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kiln::cli {
+
+/// The library and its handle in the context that was current at load().
+class CublasLt {
+public:
+  /// Opens KILN_CUBLASLT alone if it is set, else what the loader, the toolkits
+  /// of \p environment, the usual folder and \p extraFolders have as
+  /// libcublasLt.so.13 or .12. Error: DriverMissing, naming what was tried.
+  static llvm::Expected<std::shared_ptr<const CublasLt>>
+  load(const Environment &environment,
+       llvm::ArrayRef<std::string> extraFolders);
+  ~CublasLt();
+  CublasLt(const CublasLt &) = delete;
+  CublasLt &operator=(const CublasLt &) = delete;
+
+  /// "13.0.2".
+  std::string versionText() const;
+  const std::string &path() const { return library.path(); }
+
+private:
+  friend class CublasLtMatmul;
+  struct Api;
+  CublasLt();
+  llvm::Error check(int status, const char *what) const;
+
+  DynamicLibrary library;
+  std::unique_ptr<Api> api;
+  void *handle = nullptr;
+};
+
+/// cublasLtMatmulAlgo_t with the workspace that it takes.
+struct CublasLtAlgorithm {
+  uint64_t opaque[8] = {};
+  uint64_t workspaceBytes = 0;
+};
+
+/// One GEMM problem in cuBLASLt's terms. For one thread.
+class CublasLtMatmul {
+public:
+  /// Error Unsupported: a pointwise chain that is none of its fused epilogues.
+  /// \p alignment is what every pointer promises, in bytes.
+  static llvm::Expected<std::unique_ptr<CublasLtMatmul>>
+  create(std::shared_ptr<const CublasLt> library, const GemmProblem &problem,
+         uint32_t alignment, uint64_t workspaceBytes);
+  ~CublasLtMatmul();
+  CublasLtMatmul(const CublasLtMatmul &) = delete;
+  CublasLtMatmul &operator=(const CublasLtMatmul &) = delete;
+
+  /// Its heuristic's choices, its own first; at most \p count. Error
+  /// Unsupported: there is none.
+  llvm::Expected<std::vector<CublasLtAlgorithm>> algorithms(int count) const;
+
+  /// Enqueues one run. \p operands are addresses in GemmOperand's order.
+  llvm::Error launch(const CublasLtAlgorithm &algorithm,
+                     llvm::ArrayRef<DeviceAddress> operands,
+                     DeviceAddress workspace, CudaStream stream) const;
+
+private:
+  explicit CublasLtMatmul(std::shared_ptr<const CublasLt> library)
+      : library(std::move(library)) {}
+  llvm::Error describe(const GemmProblem &problem, uint32_t alignment,
+                       uint64_t workspaceBytes);
+  llvm::Error describeLayouts(const GemmProblem &problem);
+  llvm::Error setDescription(int attribute, const void *value,
+                             size_t bytes) const;
+
+  std::shared_ptr<const CublasLt> library;
+  void *description = nullptr, *preference = nullptr;
+  /// In cuBLASLt's order: its A is Kiln's B.
+  void *layouts[4] = {};
+  int addend = GemmOperand::C; ///< the operand that plays C
+  bool hasBias = false;
+  float alpha = 1, beta = 0;
+};
+
+} // namespace kiln::cli

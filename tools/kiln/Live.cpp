@@ -1,0 +1,59 @@
+//===- Live.cpp -----------------------------------------------------------===//
+#include "kiln/Live.h"
+
+#include "kiln/Console.h"
+
+#include <llvm/Support/MemoryBuffer.h>
+
+namespace kiln::cli {
+
+llvm::Expected<std::unique_ptr<LiveSession>>
+LiveSession::open(const ParsedOptions &options, const Environment &environment,
+                  const Registry &registry, llvm::StringRef why) {
+  auto session = std::make_unique<LiveSession>();
+  auto storeOptions = artifactOptions(options, environment);
+  if (!storeOptions)
+    return storeOptions.takeError();
+  auto device = chooseLiveDevice(options, environment, why);
+  if (!device)
+    return device.takeError();
+  session->device = std::move(*device);
+  auto cache = openCache(options, environment);
+  if (!cache)
+    return cache.takeError();
+  session->cache = std::move(*cache);
+  auto primary =
+      PrimaryContext::retain(session->driver(), session->device.ordinal);
+  if (!primary)
+    return primary.takeError();
+  session->primary.emplace(std::move(*primary));
+  auto current =
+      ScopedContext::push(session->driver(), session->primary->handle());
+  if (!current)
+    return current.takeError();
+  session->current.emplace(std::move(*current));
+  session->artifacts = std::make_unique<ArtifactStore>(
+      *session->cache, std::move(*storeOptions));
+  session->records = std::make_unique<RecordStore>(*session->cache);
+  auto trials = InProcessTrials::create(session->driver(), registry,
+                                        session->model(), *session->artifacts);
+  if (!trials)
+    return trials.takeError();
+  session->trials = std::move(*trials);
+  return session;
+}
+
+std::string marketingNameOf(const DeviceModel &model) {
+  const ValueOrigin &origin = originOf(model, "name");
+  return origin.source == ValueSource::Driver ? origin.note : model.name;
+}
+
+std::string driverVersionText(const Driver &driver) {
+  auto file = llvm::MemoryBuffer::getFile("/sys/module/nvidia/version",
+                                          /*IsText=*/true);
+  if (file && !(*file)->getBuffer().trim().empty())
+    return (*file)->getBuffer().trim().str();
+  return "CUDA " + formatCudaVersion(driver.version());
+}
+
+} // namespace kiln::cli

@@ -1,0 +1,288 @@
+//===- Tune.cpp - kiln tune: measure on this GPU within a budget ----------===//
+#include "Tune/Tuner.h"
+
+#include "Families/Families.h"
+#include "kiln/Commands.h"
+#include "kiln/Console.h"
+#include "kiln/Live.h"
+#include "kiln/Report.h"
+
+#include <chrono>
+#include <cmath>
+#include <set>
+
+namespace kiln::cli {
+
+namespace {
+
+class TuneReport final : public Report {
+public:
+  TuneReport(llvm::ArrayRef<Case> cases, const DeviceModel &device,
+             llvm::ArrayRef<TuningOutcome> outcomes)
+      : cases(cases), device(device), outcomes(outcomes) {}
+  void print(llvm::raw_ostream &os) const override;
+  llvm::json::Object toJSON() const override;
+  int exitCode() const;
+
+  double elapsedMs = 0;
+  bool interrupted = false;
+
+private:
+  size_t trialsInAll() const {
+    size_t count = 0;
+    for (const TuningOutcome &outcome : outcomes)
+      count += outcome.result.trials.size();
+    return count;
+  }
+  llvm::json::Object caseToJson(size_t index) const;
+  void printRow(Table &table, size_t index) const;
+  /// Geometric mean, over what was measured now, of the best time over that of
+  /// the estimator's first choice; 0 where nothing was.
+  double firstChoiceShare() const;
+
+  llvm::ArrayRef<Case> cases;
+  const DeviceModel &device;
+  llvm::ArrayRef<TuningOutcome> outcomes;
+};
+
+} // namespace
+
+double TuneReport::firstChoiceShare() const {
+  double logs = 0;
+  size_t count = 0;
+  for (const TuningOutcome &outcome : outcomes)
+    for (const TuningTrial &trial : outcome.result.trials) {
+      double best = outcome.result.choice.measuredNs;
+      if (trial.rank != 0 || trial.result.medianNs <= 0 || best <= 0)
+        continue;
+      logs += std::log(best / trial.result.medianNs);
+      ++count;
+    }
+  return count ? std::exp(logs / static_cast<double>(count)) : 0;
+}
+
+void TuneReport::printRow(Table &table, size_t index) const {
+  const auto &[result, error] = outcomes[index];
+  const TuningChoice &choice = result.choice;
+  const auto &[family, problem] = cases[index].named;
+  if (error.code != ErrorCode::Success ||
+      choice.origin == ChoiceOrigin::Empty) {
+    table.addRow({cases[index].name, "-", "", "", "", "",
+                  fmt::format("{}", result.trials.size()),
+                  error.code != ErrorCode::Success ? "failed" : "empty"});
+    return;
+  }
+  bool measured = choice.measuredNs > 0;
+  auto rate = [&](double work, double scale) {
+    return measured ? formatFigure(work / choice.measuredNs * scale) : "";
+  };
+  table.addRow({cases[index].name, choice.candidate.config.text(),
+                measured ? formatUs(choice.measuredNs) : "",
+                formatUs(choice.candidate.estimate.totalNs),
+                rate(family->flops(problem), 1e-3),
+                rate(family->compulsoryBytes(problem), 1),
+                fmt::format("{}", result.trials.size()),
+                nameOf(choice.origin).str() +
+                    (measured && !choice.validated ? ", not valid" : "")});
+}
+
+void TuneReport::print(llvm::raw_ostream &os) const {
+  os << fmt::format("{} ({})\n", device.name, device.archName());
+  Table table({"problem", "config", ">measured us", ">predicted us", ">TFLOP/s",
+               ">GB/s", ">trials", "from"});
+  std::set<std::string> errors, notes;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    printRow(table, i);
+    if (outcomes[i].error.code != ErrorCode::Success)
+      errors.insert(fmt::format("{}: {}", cases[i].name,
+                                onOneLine(outcomes[i].error.message)));
+    for (const std::string &note : outcomes[i].result.notes)
+      notes.insert(onOneLine(note));
+  }
+  table.print(os);
+  for (const std::string &error : errors)
+    os << "failed: " << error << '\n';
+  for (const std::string &note : notes)
+    os << "note: " << note << '\n';
+  if (double share = firstChoiceShare())
+    os << fmt::format("the estimator's first choice alone reaches {:.1f} % of "
+                      "the best\n",
+                      100 * share);
+  os << fmt::format("{} problems, {} trials in {:.2f} s{}\n", cases.size(),
+                    trialsInAll(), elapsedMs * 1e-3,
+                    interrupted ? ", interrupted" : "");
+}
+
+static llvm::json::Object trialToJson(const TuningTrial &trial) {
+  const TrialResult &result = trial.result;
+  llvm::json::Object object{{"config", result.config},
+                            {"status", nameOf(result.status)},
+                            {"validated", result.validated},
+                            {"rank", trial.rank + 1},
+                            {"predicted_us", rounded(trial.predictedNs * 1e-3)},
+                            {"bound", trial.bound},
+                            {"measured_us", rounded(result.medianNs * 1e-3)},
+                            {"samples", result.samples},
+                            {"max_error_ratio", rounded(result.maxErrorRatio)}};
+  if (!result.message.empty())
+    object["message"] = llvm::json::fixUTF8(result.message);
+  return object;
+}
+
+llvm::json::Object TuneReport::caseToJson(size_t index) const {
+  const auto &[result, error] = outcomes[index];
+  const TuningChoice &choice = result.choice;
+  const auto &[family, problem] = cases[index].named;
+  llvm::json::Object object{{"name", cases[index].name},
+                            {"problem", cases[index].text()},
+                            {"elapsed_ms", rounded(result.elapsedMs, 4)}};
+  llvm::json::Array trials;
+  for (const TuningTrial &trial : result.trials)
+    trials.push_back(trialToJson(trial));
+  object["trials"] = std::move(trials);
+  if (error.code != ErrorCode::Success) {
+    object["error"] = llvm::json::fixUTF8(error.message);
+    return object;
+  }
+  object["from"] = nameOf(choice.origin);
+  object["stop"] = nameOf(result.stop);
+  object["candidates"] = static_cast<int64_t>(result.candidates);
+  object["rejected"] = static_cast<int64_t>(result.rejected);
+  object["failed_compiles"] = static_cast<int64_t>(result.failedCompiles);
+  object["notes"] = llvm::json::Array(result.notes);
+  if (choice.origin == ChoiceOrigin::Empty)
+    return object;
+  object["config"] = choice.candidate.config.text();
+  object["validated"] = choice.validated;
+  object["predicted_us"] = rounded(choice.candidate.estimate.totalNs * 1e-3);
+  object["bound"] = choice.candidate.estimate.bound;
+  if (choice.measuredNs > 0) {
+    object["measured_us"] = rounded(choice.measuredNs * 1e-3);
+    object["ci_us"] = llvm::json::Array{rounded(choice.ciLowNs * 1e-3),
+                                        rounded(choice.ciHighNs * 1e-3)};
+    object["tflops"] =
+        rounded(family->flops(problem) / choice.measuredNs * 1e-3);
+    object["gb_per_s"] =
+        rounded(family->compulsoryBytes(problem) / choice.measuredNs);
+  }
+  return object;
+}
+
+llvm::json::Object TuneReport::toJSON() const {
+  llvm::json::Array list;
+  for (size_t i = 0; i < cases.size(); ++i)
+    list.push_back(caseToJson(i));
+  return llvm::json::Object{{"device", device.name},
+                            {"class", deviceClassKey(device)},
+                            {"cases", std::move(list)},
+                            {"trials", static_cast<int64_t>(trialsInAll())},
+                            {"first_choice_share", rounded(firstChoiceShare())},
+                            {"elapsed_ms", rounded(elapsedMs, 4)},
+                            {"interrupted", interrupted}};
+}
+
+int TuneReport::exitCode() const {
+  if (!outcomes.empty() &&
+      outcomes.front().error.code == ErrorCode::CompilerMissing)
+    return kExitNoDevice;
+  for (const TuningOutcome &outcome : outcomes)
+    if (outcome.error.code != ErrorCode::Success)
+      return kExitSomeFailed;
+  return interrupted ? kExitSomeFailed : kExitDone;
+}
+
+/// Reads everything of the tuner that has an option.
+static llvm::Error readTuning(const ParsedOptions &options,
+                              TuningOptions &tuning) {
+  constexpr std::chrono::seconds kDefaultBudget(60);
+  auto budget = options.duration("--budget", kDefaultBudget);
+  if (!budget)
+    return budget.takeError();
+  tuning.budget = *budget;
+  auto top = options.number("--top", tuning.top);
+  if (!top)
+    return top.takeError();
+  tuning.top = *top;
+  auto trials = options.number("--max-trials", tuning.maxTrials);
+  if (!trials)
+    return trials.takeError();
+  tuning.maxTrials = *trials;
+  auto model = chooseModel(options);
+  if (!model)
+    return model.takeError();
+  tuning.model = *model;
+  tuning.retune = options.has("--retune");
+  tuning.mode =
+      options.has("--hot") ? MeasurementMode::Hot : MeasurementMode::Cold;
+  return llvm::Error::success();
+}
+
+static llvm::Expected<int> runTune(const ParsedOptions &options) {
+  auto start = std::chrono::steady_clock::now();
+  Environment environment = Environment::fromProcess();
+  Registry registry = makeBuiltinRegistry();
+  TuningOptions tuning;
+  if (llvm::Error error = readTuning(options, tuning))
+    return error;
+  auto cases = readCases(options, registry);
+  if (!cases)
+    return cases.takeError();
+  auto session =
+      LiveSession::open(options, environment, registry, "tune measures");
+  if (!session)
+    return session.takeError();
+
+  InterruptGuard interrupt;
+  tuning.cancel = interrupt.flag();
+  std::vector<TuningOutcome> outcomes;
+  {
+    ProgressBar bar("tuning");
+    tuning.progress = [&](const TuningProgress &progress) {
+      std::string text = (*cases)[progress.problem].name;
+      if (progress.bestNs > 0)
+        text = fmt::format("{}: {} us {}", text, formatUs(progress.bestNs),
+                           progress.bestConfig);
+      bar.update(progress.problemsDone, progress.problems, text);
+    };
+    Tuner tuner((*session)->model(), *(*session)->artifacts,
+                *(*session)->records, (*session)->trials.get());
+    outcomes = tuner.tuneAll(problemsOf(*cases), tuning);
+  }
+  TuneReport report(*cases, (*session)->model(), outcomes);
+  report.interrupted = interrupt.flag()->load();
+  report.elapsedMs = std::chrono::duration<double, std::milli>(
+                         std::chrono::steady_clock::now() - start)
+                         .count();
+  return emit(report, options.wantsJson(), report.exitCode());
+}
+
+static constexpr OptionSpec kOptions[] = {
+    kDeviceOption,
+    kOverrideOption,
+    kModelOption,
+    kSuiteOption,
+    kFilterOption,
+    {"--budget", "TIME", "for all problems together; default 60s"},
+    {"--top", "N", "consider the N first candidates of each; default 24"},
+    {"--max-trials", "N", "measure at most N configs of each; default 12"},
+    {"--retune", nullptr, "measure although there is a record"},
+    {"--hot", nullptr, "measure with operands in L2 instead of cold"},
+    kThreadsOption,
+    kCacheDirOption,
+    kNoCacheOption,
+    kNvrtcOption,
+};
+
+const CommandSpec kTuneCommand = {
+    "tune",
+    "PROBLEM...",
+    "measure candidates on this GPU within a budget",
+    "Compiles candidates in the estimator's order while earlier ones run, "
+    "validates what may win and records the best. What is recorded already is "
+    "not measured again.\n  kiln tune --suite "
+    "benchmarks/suites/gemm_llm_bf16.json --budget 120s",
+    kOptions,
+    runTune,
+};
+
+} // namespace kiln::cli
