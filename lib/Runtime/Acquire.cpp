@@ -19,7 +19,6 @@
 #include "Tune/Tuner.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace kiln {
 
@@ -101,8 +100,8 @@ private:
   Attempt fromStores();
   Attempt fromTrials();
   Attempt fromEstimate();
-  Attempt firstExisting(const std::vector<Candidate> &ranked, size_t count,
-                        double limitNs);
+  Attempt firstExisting(const std::vector<Candidate> &ranked, size_t begin,
+                        size_t end);
   Attempt firstCompiled(const std::vector<Candidate> &ranked);
   Attempt load(Choice &choice, bool mayCompile);
   bool getArtifacts(const Plan &plan);
@@ -278,6 +277,11 @@ Engine::Acquisition::Attempt Engine::Acquisition::fromTrials() {
   tuning.budget = options.budget;
   tuning.retune = options.retune;
   tuning.cancel = options.cancel;
+  uint64_t before = options.trials ? options.trials->load() : 0;
+  if (options.trials)
+    tuning.progress = [&](const TuningProgress &progress) {
+      options.trials->store(before + progress.trials);
+    };
   auto result = [&]() -> llvm::Expected<TuningResult> {
     ContextState::TuningTurn turn(context);
     InProcessTrials *runner =
@@ -293,6 +297,8 @@ Engine::Acquisition::Attempt Engine::Acquisition::fromTrials() {
   if (!result)
     return fail(result.takeError());
   report(*result);
+  if (options.trials)
+    options.trials->store(before + result->trials.size());
   TuningChoice &tuned = result->choice;
   Choice choice;
   choice.tmpl = tuned.candidate.tmpl;
@@ -322,15 +328,13 @@ Engine::Acquisition::Attempt Engine::Acquisition::fromTrials() {
 // The estimator
 //===----------------------------------------------------------------------===//
 
-/// The first of the \p count best candidates that is predicted to take at most
-/// \p limitNs and has its kernels there.
+/// The first candidate from \p begin to \p end that has its kernels there.
 Engine::Acquisition::Attempt
 Engine::Acquisition::firstExisting(const std::vector<Candidate> &ranked,
-                                   size_t count, double limitNs) {
-  for (size_t i = 0; i < std::min(count, ranked.size()); ++i) {
+                                   size_t begin, size_t end) {
+  for (size_t i = begin; i < end; ++i) {
     Choice choice;
-    if (ranked[i].estimate.totalNs > limitNs ||
-        !chooser.makeChoice(request.common, ranked[i], i, choice))
+    if (!chooser.makeChoice(request.common, ranked[i], i, choice))
       continue;
     auto plan = load(choice, /*mayCompile=*/false);
     if (!plan || *plan)
@@ -365,19 +369,16 @@ Engine::Acquisition::Attempt Engine::Acquisition::fromEstimate() {
   if (!ranked)
     return ranked.takeError();
   if (mode != KILN_MODE_STRICT && !ranked->empty()) {
-    // A kernel that is there saves a compilation if it costs next to nothing.
-    constexpr size_t kLooked = 8;
-    constexpr double kClose = 1.1;
-    double limitNs = kClose * ranked->front().estimate.totalNs;
-    auto plan = firstExisting(*ranked, kLooked, limitNs);
+    size_t there = chooser.firstCloseAndThere(request.common, *ranked);
+    auto plan =
+        firstExisting(*ranked, there, std::min(there + 1, ranked->size()));
     if (!plan || *plan)
       return plan;
     plan = firstCompiled(*ranked);
     if (!plan || *plan)
       return plan;
   }
-  return firstExisting(*ranked, ranked->size(),
-                       std::numeric_limits<double>::infinity());
+  return firstExisting(*ranked, 0, ranked->size());
 }
 
 llvm::Error Engine::Acquisition::finalError() const {

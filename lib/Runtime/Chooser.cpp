@@ -87,6 +87,38 @@ Chooser::rank(const KernelFamily &family, const Problem &problem) const {
   return std::move(space->ranked);
 }
 
+size_t Chooser::firstCloseAndThere(const Problem &problem,
+                                   const std::vector<Candidate> &ranked) const {
+  constexpr size_t kLooked = 8;
+  constexpr double kClose = 1.1;
+  for (size_t i = 0; i < std::min(kLooked, ranked.size()); ++i) {
+    Choice choice;
+    if (ranked[i].estimate.totalNs <=
+            kClose * ranked.front().estimate.totalNs &&
+        makeChoice(problem, ranked[i], i, choice) && hasArtifacts(choice.plan))
+      return i;
+  }
+  return ranked.size();
+}
+
+llvm::SmallVector<TranslationUnit, 2>
+Chooser::unitsToCompile(const KernelFamily &family,
+                        const Problem &problem) const {
+  if (!fromRecord(family, problem).choices.empty() ||
+      !fromDecision(family, problem).empty())
+    return {};
+  auto ranked = rank(family, problem);
+  if (!ranked) {
+    llvm::consumeError(ranked.takeError());
+    return {};
+  }
+  Choice choice;
+  if (firstCloseAndThere(problem, *ranked) < ranked->size() ||
+      ranked->empty() || !makeChoice(problem, ranked->front(), 0, choice))
+    return {};
+  return std::move(choice.plan.kernels);
+}
+
 bool Chooser::makeChoice(const Problem &problem, const Candidate &candidate,
                          size_t rank, Choice &choice) const {
   choice.tmpl = candidate.tmpl;

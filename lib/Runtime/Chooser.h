@@ -63,6 +63,17 @@ public:
   llvm::Expected<std::vector<Candidate>> rank(const KernelFamily &family,
                                               const Problem &problem) const;
 
+  /// The kernels that the estimator's choice takes, if they are to be compiled
+  /// because neither record, decision nor a kernel that is there will serve.
+  llvm::SmallVector<TranslationUnit, 2>
+  unitsToCompile(const KernelFamily &family, const Problem &problem) const;
+
+  /// The first of \p ranked that may stand in for its best, if its kernels are
+  /// there; past the last if there is none. They cost next to nothing more than
+  /// the best and save a compilation.
+  size_t firstCloseAndThere(const Problem &problem,
+                            const std::vector<Candidate> &ranked) const;
+
   /// The choice of a ranked candidate; false if its workspace is too large.
   /// \p rank is its place.
   bool makeChoice(const Problem &problem, const Candidate &candidate,

@@ -44,6 +44,8 @@ struct AcquireOptions {
   bool preferTrials = false;
   std::chrono::milliseconds budget{2000};
   const std::atomic<bool> *cancel = nullptr; ///< may be null
+  /// Receives how many configs were tried so far; may be null.
+  std::atomic<uint64_t> *trials = nullptr;
 };
 
 /// What to find a plan for.

@@ -114,6 +114,7 @@ kiln_progress PrepareTask::progress() const {
   {
     std::lock_guard<std::mutex> lock(mutex);
     now = counts;
+    now.trials_done = trialsDone;
     if (done)
       return now;
   }
@@ -193,15 +194,45 @@ void PrepareTask::start() {
 void PrepareTask::work() {
   if (flags & KILN_PREPARE_COMPILE_ONLY)
     return compileOnly();
+  if (engine.config().mode == KILN_MODE_PREDICT && items.size() > 1)
+    compileAhead();
   for (size_t i = 0; i < items.size(); ++i) {
     Item &item = items[i];
     if (cancelled) {
+      ahead.clear(); // takes back what has not begun
       finishProblem(i, {ErrorCode::Cancelled, "cancelled", 0});
       continue;
     }
     if (item.spec && item.error.code == ErrorCode::Success)
       item.error = summarize(prepareProblem(*item.spec));
     finishProblem(i, item.error);
+  }
+}
+
+/// Starts to compile what the problems will ask for one after another. (In the
+/// mode tune each problem has many candidates to keep all threads busy.)
+void PrepareTask::compileAhead() {
+  auto driver = engine.driver();
+  if (!driver) {
+    llvm::consumeError(driver.takeError()); // each problem will say so
+    return;
+  }
+  CaptureModeGuard relaxed(**driver);
+  auto state = engine.contextState(**driver, targets.front().context);
+  if (!state) {
+    llvm::consumeError(state.takeError());
+    return;
+  }
+  Chooser chooser = engine.chooser((*state)->model, (*state)->deviceClass);
+  for (const Item &item : items) {
+    if (!item.spec || item.spec->family->isEmpty(item.spec->problem))
+      continue;
+    for (const TranslationUnit &unit :
+         chooser.unitsToCompile(*item.spec->family, item.spec->problem)) {
+      auto place = static_cast<int64_t>(ahead.size());
+      ahead.push_back(engine.services().artifacts->request(
+          unit, compile_priority::kAhead + place));
+    }
   }
 }
 
@@ -262,6 +293,7 @@ PrepareTask::preparePart(ContextState &state, const ProblemSpec &spec,
   options.preferTrials = tunes;
   options.budget = budget;
   options.cancel = &cancelled;
+  options.trials = &trialsDone;
   DispatchKey key{spec.family, state.id, box.largest.extents.values()};
   ActivePlanPtr plan;
   if (const DispatchEntry *entry = engine.plans().find(key)) {

@@ -60,6 +60,7 @@ private:
                                             const ProblemSpec &spec,
                                             const ExtentBox &box,
                                             std::chrono::milliseconds budget);
+  void compileAhead();
   std::chrono::milliseconds budgetForNext() const;
   void finishProblem(size_t index, ErrorSummary error);
   void callProgress();
@@ -73,6 +74,9 @@ private:
   void *progressUser = nullptr;
   std::chrono::steady_clock::time_point startTime;
   std::atomic<bool> cancelled{false};
+  std::atomic<uint64_t> trialsDone{0};
+  /// Kernels that later problems will need, on their way.
+  std::vector<PendingArtifact> ahead;
 
   mutable std::mutex mutex; ///< guards what follows
   std::condition_variable ended;
