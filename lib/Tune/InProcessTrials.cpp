@@ -344,7 +344,11 @@ llvm::Error InProcessTrials::Session::validate(Attempt &attempt) {
     llvm::Error error =
         attempt.plan->launch(arguments, attempt.workspace, stream);
     hasFailed = static_cast<bool>(error);
-    return error;
+    if (hasFailed || attempt.memory.empty())
+      return error;
+    return impl.state->buffers->checkZone(attempt.workspace.address +
+                                              attempt.workspace.bytes,
+                                          kRedZoneBytes, 1, 0, stream);
   };
   auto verdict =
       impl.state->validator->validate(run, stream, impl.options.hangLimit);

@@ -78,6 +78,9 @@ public:
   /// Adds to findings().outside what changed in the red zones of copy 0 and
   /// between the rows of its output.
   llvm::Error checkBounds(CudaStream stream) const;
+  /// The same for \p zones zones of poison, \p pitch bytes from each other.
+  llvm::Error checkZone(DeviceAddress begin, uint64_t bytes, uint64_t zones,
+                        uint64_t pitch, CudaStream stream) const;
   /// Adds to findings().differing where the output is not what was saved.
   llvm::Error compareWithSaved(CudaStream stream) const;
   llvm::Error resetFindings(CudaStream stream) const;
@@ -125,8 +128,6 @@ private:
   llvm::Error layOut(const TrialBufferOptions &options);
   llvm::Error fillSlot(size_t operand, uint64_t copyAt,
                        CudaStream stream) const;
-  llvm::Error checkZone(DeviceAddress begin, uint64_t bytes, uint64_t zones,
-                        uint64_t pitch, CudaStream stream) const;
   llvm::Error checkPadding(CudaStream stream) const;
   const Slot &outputSlot() const { return slots[operandTable.output]; }
   bool isOutputRead() const { return output().role == OperandRole::InOut; }

@@ -1,0 +1,302 @@
+#include "Tune/InProcessTrials.h"
+
+#include "Tune/FakeDevice.h"
+#include "Tune/FakeTrials.h"
+#include "Tune/LoadedPlan.h"
+#include "Tune/TuneFixture.h"
+
+#include <set>
+
+using namespace kiln;
+using namespace kiln::fake;
+
+namespace {
+
+constexpr const char *kProblem = "fake m=48 n=33";
+
+struct TrialsFixture : FakeDevice, TuneFixture {
+  TrialsFixture() {
+    auto owned = std::make_unique<FakeFamily>();
+    options = &owned->options;
+    tried = owned.get();
+    must(registry.add(std::move(owned)));
+    runnerOptions.scratchBytes = 32 << 20;
+  }
+
+  InProcessTrials &runner() {
+    if (!made)
+      made = must(InProcessTrials::create(*driver, registry, device, *artifacts,
+                                          runnerOptions));
+    return *made;
+  }
+
+  TrialRequest request(std::vector<const char *> configs,
+                       const char *text = kProblem) {
+    TrialRequest request;
+    request.family = "fake";
+    request.problem = text;
+    request.options.validation = TrialValidation::All;
+    Problem problem = makeProblem(*tried, text);
+    for (const char *config : configs) {
+      TrialCandidate &candidate = request.candidates.emplace_back();
+      candidate.config = config;
+      Plan plan = makePlan(*tried, problem, config, device);
+      for (const TranslationUnit &unit : plan.kernels)
+        candidate.artifacts.push_back(must(artifacts->get(unit)));
+    }
+    return request;
+  }
+  std::vector<TrialResult> run(const TrialRequest &request) {
+    return must(runner().run(request));
+  }
+  /// The one result of a config that does \p misdeed.
+  TrialResult tryMisdeed(Misdeed misdeed) {
+    trials.misdeeds["fast.t64"] = misdeed;
+    TrialRequest one = request({"fast.t64"});
+    one.options.measure = false;
+    return run(one).at(0);
+  }
+
+  Registry registry;
+  FakeTrials trials;
+  FakeOptions *options = nullptr;
+  const FakeFamily *tried = nullptr;
+  InProcessTrialsOptions runnerOptions;
+  std::unique_ptr<InProcessTrials> made;
+};
+
+ErrorCode codeOf(llvm::Expected<std::vector<TrialResult>> results) {
+  REQUIRE_FALSE(results);
+  return summarize(results.takeError()).code;
+}
+
+} // namespace
+
+TEST_CASE("right candidates are validated and timed") {
+  TrialsFixture f;
+  f.trials.durations = {{"fast.t64", 3e3}, {"pair.t64", 2e3}};
+  auto results = f.run(f.request({"fast.t64", "pair.t64"}));
+  REQUIRE(results.size() == 2);
+  for (const TrialResult &result : results) {
+    CAPTURE(result.message);
+    CHECK(result.status == TrialStatus::Ok);
+    CHECK(result.validated);
+    CHECK(result.maxErrorRatio == 0);
+    CHECK(result.samples >= 3);
+  }
+  CHECK(results[0].config == "fast.t64");
+  CHECK(results[0].medianNs == doctest::Approx(3e3));
+  CHECK(results[1].medianNs == doctest::Approx(4e3));
+  CHECK(f.runner().isAlive());
+}
+
+TEST_CASE("what a kernel does wrong has a name") {
+  for (auto [misdeed, status] :
+       {std::pair(Misdeed::None, TrialStatus::Ok),
+        {Misdeed::WrongValue, TrialStatus::Wrong},
+        {Misdeed::BeforeOutput, TrialStatus::OutOfBounds},
+        {Misdeed::BehindOutput, TrialStatus::OutOfBounds},
+        {Misdeed::WritesNothing, TrialStatus::NotWritten},
+        {Misdeed::LeavesLast, TrialStatus::NotWritten},
+        {Misdeed::Nondeterminism, TrialStatus::Wrong},
+        {Misdeed::KillsContext, TrialStatus::ContextDead}}) {
+    TrialsFixture f;
+    TrialResult result = f.tryMisdeed(misdeed);
+    CAPTURE(result.message);
+    CHECK(result.status == status);
+    CHECK(result.validated == (status == TrialStatus::Ok));
+    CHECK(result.message.empty() == (status == TrialStatus::Ok));
+    CHECK(result.samples == 0);
+    CHECK(f.runner().isAlive() == (status != TrialStatus::ContextDead));
+  }
+}
+
+TEST_CASE("a workspace is zeroed where its layout says so, and guarded") {
+  TrialsFixture f;
+  f.options->workspaceBytes = 1024;
+  f.options->zeroedBytes = 256;
+  CHECK(f.tryMisdeed(Misdeed::None).status == TrialStatus::Ok);
+  f.trials.scratchBytes = 1024;
+  CHECK(f.tryMisdeed(Misdeed::BehindScratch).status ==
+        TrialStatus::OutOfBounds);
+  f.options->workspaceBytes = 1 << 30;
+  TrialResult result = f.tryMisdeed(Misdeed::None);
+  CHECK(result.status == TrialStatus::OutOfMemory);
+  CHECK_FALSE(isConfigFault(result.status));
+}
+
+TEST_CASE("one bad candidate spoils no other") {
+  TrialsFixture f;
+  f.trials.misdeeds = {{"fast.t16", Misdeed::BehindOutput},
+                       {"fast.t32", Misdeed::WrongValue}};
+  auto results =
+      f.run(f.request({"fast.t16", "fast.t64", "fast.t32", "fast.t128"}));
+  CHECK(results[0].status == TrialStatus::OutOfBounds);
+  CHECK(results[1].status == TrialStatus::Ok);
+  CHECK(results[2].status == TrialStatus::Wrong);
+  CHECK(results[3].status == TrialStatus::Ok);
+  CHECK(results[3].samples > 0);
+  CHECK(results[2].samples == 0);
+}
+
+TEST_CASE("only what may win is validated") {
+  TrialsFixture f;
+  f.trials.durations = {{"fast.t16", 1000},
+                        {"fast.t32", 2000},
+                        {"fast.t64", 2020},
+                        {"fast.t128", 3000}};
+  f.trials.misdeeds = {{"fast.t16", Misdeed::WrongValue}};
+  TrialRequest request =
+      f.request({"fast.t128", "fast.t64", "fast.t32", "fast.t16"});
+  request.options.validation = TrialValidation::MayWin;
+  auto results = f.run(request);
+  CHECK(results[3].status == TrialStatus::Wrong);
+  CHECK(results[2].validated);
+  CHECK(results[1].validated); // a tie
+  CHECK(results[0].status == TrialStatus::Ok);
+  CHECK_FALSE(results[0].validated);
+  CHECK(results[0].medianNs == doctest::Approx(3000));
+  // A valid one from elsewhere is faster than all.
+  request.options.bestNs = 500;
+  int before = f.trials.runsOf("fast.t32");
+  for (const TrialResult &result : f.run(request)) {
+    CHECK_FALSE(result.validated);
+    CHECK(result.status == TrialStatus::Ok);
+  }
+  CHECK(f.trials.runsOf("fast.t32") > before);
+}
+
+TEST_CASE("the reference is computed once a problem, or in slabs") {
+  TrialsFixture f;
+  TrialRequest request = f.request({"fast.t16", "fast.t32", "fast.t64"});
+  request.options.measure = false;
+  f.run(request);
+  f.run(request);
+  CHECK(f.trials.references == 1);
+  f.run(f.request({"fast.t16"}, "fake m=8 n=8"));
+  CHECK(f.trials.references == 2);
+
+  TrialsFixture tight;
+  tight.runnerOptions.scratchBytes = 72 << 10;
+  request = tight.request({"fast.t16", "fast.t32"});
+  request.options.measure = false;
+  for (const TrialResult &result : tight.run(request))
+    CHECK(result.status == TrialStatus::Ok);
+  CHECK(tight.trials.references > 2);
+  tight.trials.misdeeds["fast.t32"] = Misdeed::LeavesLast;
+  CHECK(tight.run(request)[1].status == TrialStatus::NotWritten);
+}
+
+TEST_CASE("a problem without room on the device is no candidate's fault") {
+  TrialsFixture f;
+  f.runnerOptions.scratchBytes = 16 << 10;
+  CHECK(codeOf(f.runner().run(f.request({"fast.t64"}))) ==
+        ErrorCode::DeviceOutOfMemory);
+  CHECK(f.runner().isAlive());
+}
+
+TEST_CASE("the scratch memory stays below its cap and can be given back") {
+  TrialsFixture f;
+  f.run(f.request({"fast.t64"}));
+  CHECK(kilnFakeBytesInUse() <= f.runnerOptions.scratchBytes);
+  CHECK(kilnFakeBytesInUse() > 0);
+  f.runner().releaseScratch();
+  CHECK(kilnFakeBytesInUse() == 0);
+  CHECK(f.run(f.request({"fast.t64"}))[0].status == TrialStatus::Ok);
+  f.made.reset();
+  CHECK(kilnFakeBytesInUse() == 0);
+  CHECK(kilnFakeModulesLoaded() == 0);
+}
+
+TEST_CASE("cold samples rotate over copies, hot ones do not") {
+  TrialsFixture f;
+  TrialRequest request = f.request({"fast.t64"});
+  request.options.validation = TrialValidation::None;
+  f.run(request);
+  std::set<DeviceAddress> cold(f.trials.inputs.begin(), f.trials.inputs.end());
+  CHECK(cold.size() > 8);
+  f.trials.inputs.clear();
+  request.options.mode = MeasurementMode::Hot;
+  TrialResult hot = f.run(request)[0];
+  CHECK(hot.status == TrialStatus::Ok);
+  CHECK_FALSE(hot.validated);
+  CHECK(std::set<DeviceAddress>(f.trials.inputs.begin(), f.trials.inputs.end())
+            .size() == 1);
+}
+
+TEST_CASE("after the context died nothing is run, freed or believed") {
+  TrialsFixture f;
+  f.trials.misdeeds["fast.t32"] = Misdeed::KillsContext;
+  auto results = f.run(f.request({"fast.t64", "fast.t32", "fast.t16"}));
+  CHECK(results[0].status == TrialStatus::Ok);
+  CHECK(results[0].validated);
+  CHECK(results[1].status == TrialStatus::ContextDead);
+  CHECK(results[2].status == TrialStatus::ContextDead);
+  CHECK(f.trials.runsOf("fast.t16") == 0);
+  CHECK_FALSE(f.runner().isAlive());
+  CHECK(codeOf(f.runner().run(f.request({"fast.t64"}))) ==
+        ErrorCode::ContextDead);
+}
+
+TEST_CASE("a device that hangs is given up") {
+  TrialsFixture f;
+  f.runnerOptions.hangLimit = std::chrono::milliseconds(5);
+  TrialRequest request = f.request({"fast.t64", "fast.t32"});
+  f.run(request);
+  constexpr int kNotReady = 600;
+  kilnFakeFailCall("cuEventQuery", 1, kNotReady, KilnFakeAlways);
+  uint64_t freed = kilnFakeCallCount("cuMemFree");
+  auto results = f.run(request);
+  CHECK(results[0].status == TrialStatus::Timeout);
+  CHECK(results[1].status == TrialStatus::ContextDead);
+  CHECK_FALSE(f.runner().isAlive());
+  f.made.reset();
+  CHECK(kilnFakeCallCount("cuMemFree") == freed);
+}
+
+TEST_CASE("time that is over begins no work") {
+  TrialsFixture f;
+  TrialRequest request = f.request({"fast.t64"});
+  request.options.timeLimit = std::chrono::milliseconds(-1);
+  CHECK(f.run(request)[0].status == TrialStatus::Timeout);
+  request.options.validation = TrialValidation::MayWin;
+  CHECK(f.run(request)[0].status == TrialStatus::Timeout);
+  CHECK(f.trials.runs.empty());
+}
+
+TEST_CASE("requests that nobody knows are errors, refused configs are not") {
+  TrialsFixture f;
+  TrialRequest request = f.request({"fast.t64"});
+  TrialRequest changed = request;
+  changed.family = "what";
+  CHECK(codeOf(f.runner().run(changed)) == ErrorCode::InvalidArgument);
+  changed = request;
+  changed.problem = "fake m=1";
+  CHECK(codeOf(f.runner().run(changed)) == ErrorCode::InvalidArgument);
+  changed.problem = "fake m=0 n=1";
+  CHECK(codeOf(f.runner().run(changed)) == ErrorCode::InvalidArgument);
+  changed = request;
+  changed.candidates[0].config = "fast.q1";
+  CHECK(codeOf(f.runner().run(changed)) == ErrorCode::InvalidArgument);
+  changed = request;
+  changed.candidates[0].artifacts.clear();
+  CHECK(codeOf(f.runner().run(changed)) == ErrorCode::InvalidArgument);
+  auto results = f.run(f.request({"fast.t512", "fast.t64"}));
+  CHECK(results[0].status == TrialStatus::LaunchFailed);
+  CHECK(results[0].message.find("limit 256") != std::string::npos);
+  CHECK(results[1].status == TrialStatus::Ok);
+}
+
+TEST_CASE("short memory and refused launches are told apart") {
+  TrialsFixture f;
+  f.run(f.request({"fast.t64"}));
+  constexpr int kOutOfMemory = 2, kInvalidValue = 1;
+  kilnFakeFailCall("cuModuleLoadData", 1, kOutOfMemory, KilnFakeOnce);
+  auto results = f.run(f.request({"fast.t64", "fast.t32"}));
+  CHECK(results[0].status == TrialStatus::OutOfMemory);
+  CHECK(results[1].status == TrialStatus::Ok);
+  kilnFakeFailCall("cuModuleLoadData", 1, kInvalidValue, KilnFakeOnce);
+  results = f.run(f.request({"fast.t64", "fast.t32"}));
+  CHECK(results[0].status == TrialStatus::LaunchFailed);
+  CHECK(results[1].status == TrialStatus::Ok);
+}
