@@ -116,9 +116,10 @@ void ArenaPool::release(const Driver &driver, uint64_t contextId) {
   std::vector<Block> released;
   {
     std::lock_guard<std::mutex> lock(mutex);
-    auto kept = std::stable_partition(
-        blocks.begin(), blocks.end(),
-        [&](const Block &block) { return block.contextId != contextId; });
+    auto kept =
+        std::partition(blocks.begin(), blocks.end(), [&](const Block &block) {
+          return block.contextId != contextId;
+        });
     std::move(kept, blocks.end(), std::back_inserter(released));
     blocks.erase(kept, blocks.end());
   }

@@ -1,0 +1,260 @@
+//===- GemmCheck.cpp - what is wrong with a kiln_gemm_args ----------------===//
+//
+// Every rule of types.h, each with the words that name the field. Off the
+// dispatch path: readGemmCall() tells that something is wrong, not what.
+//
+//===----------------------------------------------------------------------===//
+#include "Runtime/GemmCall.h"
+
+#include "Runtime/StructAccess.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace kiln {
+
+static int64_t resolve(int64_t given, int64_t packed) {
+  return given ? given : packed;
+}
+
+static llvm::Error invalid(llvm::StringRef what, int64_t value) {
+  return makeError(ErrorCode::InvalidArgument, "{} is {}", what, value);
+}
+
+static llvm::Error unsupported(llvm::StringRef what) {
+  return makeError(ErrorCode::Unsupported, "{} is not available yet", what);
+}
+
+static llvm::Error checkEnumerations(const kiln_gemm_args &args) {
+  switch (args.layout) {
+  case KILN_LAYOUT_NN:
+  case KILN_LAYOUT_NT:
+  case KILN_LAYOUT_TN:
+  case KILN_LAYOUT_TT:
+    break;
+  default:
+    return makeError(ErrorCode::Unsupported, "layout {} is unknown",
+                     args.layout);
+  }
+  if (args.compute != KILN_COMPUTE_NATIVE && args.compute != KILN_COMPUTE_TF32)
+    return makeError(ErrorCode::Unsupported, "compute {} is unknown",
+                     args.compute);
+  if (args.determinism)
+    return makeError(ErrorCode::Unsupported,
+                     "determinism {} is not available yet", args.determinism);
+  if (args.accumulator != KILN_DTYPE_NONE && args.accumulator != KILN_FP32)
+    return makeError(ErrorCode::Unsupported, "accumulator {:#x}",
+                     args.accumulator);
+  return llvm::Error::success();
+}
+
+static llvm::Error checkTypes(const kiln_gemm_args &args) {
+  kiln_dtype in = args.a.type, out = args.d.type ? args.d.type : in;
+  if (in == KILN_DTYPE_NONE)
+    return makeError(ErrorCode::InvalidArgument, "a.type is required");
+  if (in != KILN_FP32 && in != KILN_FP16 && in != KILN_BF16)
+    return makeError(ErrorCode::Unsupported,
+                     "a.type {:#x}: bf16, fp16 and fp32 are supported", in);
+  if (args.b.type && args.b.type != in)
+    return makeError(ErrorCode::Unsupported, "b.type {:#x} is not that of a",
+                     args.b.type);
+  if (out != in && out != KILN_FP32)
+    return makeError(ErrorCode::Unsupported,
+                     "d.type {:#x} is neither that of a nor fp32", out);
+  bool readsC = args.beta != 0 || args.beta_device;
+  if (readsC && args.c.type && args.c.type != out)
+    return makeError(ErrorCode::Unsupported, "c.type {:#x} is not that of d",
+                     args.c.type);
+  if (args.compute == KILN_COMPUTE_TF32 && in != KILN_FP32)
+    return makeError(ErrorCode::InvalidArgument,
+                     "compute tf32 needs fp32 data");
+  return llvm::Error::success();
+}
+
+static llvm::Error checkExtents(const kiln_gemm_args &args) {
+  constexpr int64_t kMaxExtent = (int64_t(1) << 31) - 1;
+  for (auto [name, value] : {std::pair("m", args.m),
+                             {"n", args.n},
+                             {"k", args.k},
+                             {"batch", args.batch}}) {
+    if (value < 0)
+      return invalid(name, value);
+    if (value > kMaxExtent)
+      return makeError(ErrorCode::Unsupported, "{} is {}, at most {} works",
+                       name, value, kMaxExtent);
+  }
+  return llvm::Error::success();
+}
+
+namespace {
+/// One operand as checkOperand() sees it.
+struct NamedOperand {
+  std::string name;
+  const kiln_operand *operand;
+  kiln_dtype type;
+  int64_t rowLength;
+  bool isRead; ///< its address is used
+};
+} // namespace
+
+static llvm::Error checkOperand(const NamedOperand &named,
+                                const kiln_gemm_args &args, bool launches) {
+  const kiln_operand &operand = *named.operand;
+  const std::string &name = named.name;
+  if (operand.struct_size != 0 && operand.struct_size != sizeof(operand))
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}.struct_size is {}, {} or 0 is needed", name,
+                     operand.struct_size, sizeof(operand));
+  if (auto error = checkReserved(operand, name.c_str()))
+    return error;
+  if (operand.flags & KILN_OPERAND_POINTER_ARRAY)
+    return unsupported(name + ": an array of pointers");
+  if (operand.flags & ~uint32_t(KILN_OPERAND_CONSTANT))
+    return makeError(ErrorCode::Unsupported, "{}.flags {:#x} are unknown", name,
+                     operand.flags);
+  if (operand.scale)
+    return unsupported(name + ".scale");
+  constexpr int64_t kMaxLeadingDimension = int64_t(1) << 40;
+  if (operand.leading_dim < 0 || operand.leading_dim > kMaxLeadingDimension)
+    return invalid(name + ".leading_dim", operand.leading_dim);
+  if (operand.leading_dim != 0 && operand.leading_dim < named.rowLength)
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}.leading_dim is {}, less than a row of {}", name,
+                     operand.leading_dim, named.rowLength);
+  if (operand.alignment & (operand.alignment - 1))
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}.alignment is {}, no power of two", name,
+                     operand.alignment);
+  if (!launches)
+    return llvm::Error::success();
+  bool isEmpty = args.m == 0 || args.n == 0 || args.batch == 0;
+  uint64_t address = reinterpret_cast<uintptr_t>(operand.data);
+  if (!address && named.isRead && !isEmpty)
+    return makeError(ErrorCode::InvalidArgument, "{}.data is null", name);
+  uint64_t alignment =
+      std::max<uint64_t>(operand.alignment, uint32_t(named.type) >> 11);
+  if (address & (alignment - 1))
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}.data {:#x} is not aligned to {} bytes", name, address,
+                     alignment);
+  return llvm::Error::success();
+}
+
+static llvm::Error checkChain(const kiln_gemm_args &args, kiln_dtype out,
+                              std::vector<NamedOperand> &operands) {
+  if (args.pointwise_count > KILN_MAX_POINTWISE)
+    return makeError(ErrorCode::Unsupported,
+                     "pointwise_count is {}, at most {} works",
+                     args.pointwise_count, KILN_MAX_POINTWISE);
+  if (auto error =
+          checkArray(args.pointwise, args.pointwise_count, "pointwise"))
+    return error;
+  int biases = 0, residuals = 0;
+  for (uint32_t i = 0; i < args.pointwise_count; ++i) {
+    const kiln_pointwise &link = at(args.pointwise, i);
+    if (!isZero(link.params, sizeof(link.params)))
+      return makeError(ErrorCode::Unsupported,
+                       "pointwise[{}].params: no operation takes any", i);
+    std::string name = fmt::format("pointwise[{}].operand", i);
+    switch (link.op) {
+    case KILN_POINTWISE_BIAS:
+      ++biases;
+      operands.push_back({name, &link.operand, out, 0, true});
+      break;
+    case KILN_POINTWISE_RESIDUAL:
+      ++residuals;
+      operands.push_back({name, &link.operand, out, args.n, true});
+      break;
+    case KILN_POINTWISE_NONE:
+    case KILN_POINTWISE_RELU:
+    case KILN_POINTWISE_GELU_ERF:
+    case KILN_POINTWISE_GELU_TANH:
+    case KILN_POINTWISE_SILU:
+      continue;
+    default:
+      return makeError(ErrorCode::Unsupported, "pointwise[{}].op {} is unknown",
+                       i, link.op);
+    }
+    if (link.operand.type && link.operand.type != out)
+      return makeError(ErrorCode::Unsupported, "{}.type {:#x} is not that of d",
+                       name, link.operand.type);
+  }
+  if (biases > 1 || residuals > 1)
+    return makeError(ErrorCode::Unsupported,
+                     "pointwise has more than one bias or residual");
+  return llvm::Error::success();
+}
+
+/// Slots of the struct that no operand is part of.
+static llvm::Error checkSlots(const kiln_gemm_args &args) {
+  if (args.flags)
+    return makeError(ErrorCode::Unsupported, "flags {:#x} are unknown",
+                     args.flags);
+  if (args.max_sms)
+    return unsupported("max_sms");
+  if (args.m_device || args.m_hint)
+    return unsupported("m_device");
+  for (auto [name, scalar] : {std::pair("alpha_device", args.alpha_device),
+                              {"beta_device", args.beta_device}})
+    if (reinterpret_cast<uintptr_t>(scalar) % sizeof(float))
+      return makeError(ErrorCode::InvalidArgument,
+                       "{} {:#x} is not aligned to {} bytes", name,
+                       reinterpret_cast<uintptr_t>(scalar), sizeof(float));
+  return llvm::Error::success();
+}
+
+/// What concerns D together with others.
+static llvm::Error checkOutputOperand(const kiln_gemm_args &args,
+                                      const std::vector<NamedOperand> &operands,
+                                      bool launches) {
+  if (args.batch > 1 && args.d.batch_stride == 0)
+    return makeError(ErrorCode::InvalidArgument,
+                     "d.batch_stride is 0 with a batch of {}", args.batch);
+  if (!launches || !args.d.data || args.m == 0 || args.n == 0 ||
+      args.batch == 0)
+    return llvm::Error::success();
+  for (const NamedOperand &other : operands) {
+    if (other.operand == &args.d || other.operand->data != args.d.data)
+      continue;
+    bool same = resolve(args.c.leading_dim, args.n) ==
+                    resolve(args.d.leading_dim, args.n) &&
+                (args.batch <= 1 || args.c.batch_stride == args.d.batch_stride);
+    if (other.operand != &args.c || !same)
+      return makeError(ErrorCode::InvalidArgument,
+                       "d overlaps {}: it may be c only, with one leading_dim "
+                       "and batch_stride",
+                       other.name);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error checkGemm(const kiln_gemm_args &args, GemmAddresses addresses) {
+  if (auto error = checkInput(args, "kiln_gemm_args"))
+    return error;
+  if (auto error = checkEnumerations(args))
+    return error;
+  if (auto error = checkTypes(args))
+    return error;
+  if (auto error = checkExtents(args))
+    return error;
+  if (auto error = checkSlots(args))
+    return error;
+  auto layout = static_cast<Layout>(args.layout);
+  kiln_dtype in = args.a.type, out = args.d.type ? args.d.type : in;
+  bool readsAB = args.k != 0;
+  std::vector<NamedOperand> operands = {
+      {"a", &args.a, in, isTransposedA(layout) ? args.m : args.k, readsAB},
+      {"b", &args.b, in, isTransposedB(layout) ? args.k : args.n, readsAB},
+      {"d", &args.d, out, args.n, true}};
+  if (args.beta != 0 || args.beta_device)
+    operands.push_back({"c", &args.c, out, args.n, true});
+  if (auto error = checkChain(args, out, operands))
+    return error;
+  bool launches = addresses == GemmAddresses::Used;
+  for (const NamedOperand &operand : operands)
+    if (auto error = checkOperand(operand, args, launches))
+      return error;
+  return checkOutputOperand(args, operands, launches);
+}
+
+} // namespace kiln
