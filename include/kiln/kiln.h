@@ -136,8 +136,8 @@ typedef struct kiln_event {
 
 typedef void (*kiln_event_fn)(void *user, const kiln_event *event);
 
-/// Device memory for arenas and for the buffers of trials. The stream's context
-/// is current during the call.
+/// Device memory for arenas; what trials use for milliseconds is the driver's.
+/// The stream's context is current during the call.
 typedef struct kiln_allocator {
   uint32_t struct_size;
   uint32_t flags; ///< none yet
@@ -150,7 +150,8 @@ typedef struct kiln_allocator {
   uint64_t reserved[4];
 } kiln_allocator;
 
-/// Runs Kiln's host work (compiles, mostly) on the caller's threads.
+/// Runs the tasks of kiln_prepare on the caller's threads. Compilations run on
+/// threads of Kiln's own: one that hangs must be abandoned with its thread.
 typedef struct kiln_executor {
   uint32_t struct_size;
   uint32_t flags; ///< none yet
@@ -209,7 +210,7 @@ typedef struct kiln_engine_options {
   uint64_t scratch_limit_bytes;
   /// Largest workspace that a chosen plan may need; 0: 64 MiB.
   uint64_t workspace_limit_bytes;
-  /// Size that the write layer of the cache is kept under; 0: 4 GiB.
+  /// Size that the write layer of the cache is kept under; 0: 4 GiB. Slot.
   uint64_t cache_limit_bytes;
   /// Write layer; null: KILN_CACHE_DIR, else $XDG_CACHE_HOME/kiln, else
   /// ~/.cache/kiln. Used only if it belongs to this user with mode 0700.

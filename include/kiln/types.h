@@ -139,9 +139,11 @@ enum kiln_determinism_value {
 typedef int32_t kiln_mode;
 enum kiln_mode_value {
   /// The first call compiles and measures candidates within the budget, then
-  /// launches the best.
+  /// launches the best; a stored decision is launched unmeasured until
+  /// kiln_prepare measures.
   KILN_MODE_TUNE = 0,
-  /// The first call compiles the estimator's choice: no trials.
+  /// The first call compiles the estimator's choice: no trials. A kernel that
+  /// is in the cache and predicted to be within 10 % of it saves that.
   KILN_MODE_PREDICT = 10,
   /// The first call launches what is there, at worst a generic kernel; better
   /// ones are made off the critical path. Slot.
@@ -305,7 +307,7 @@ typedef struct kiln_gemm_args {
   /// With 0, and no beta_device, C is never read and `c` is ignored.
   double beta;
   /// Device addresses of one fp32 each, read when the kernel runs; they replace
-  /// alpha and beta. Slot.
+  /// alpha and beta. With a beta_device, C is given and has to be readable.
   const void *alpha_device;
   const void *beta_device;
   kiln_operand a; ///< its type is required
@@ -418,7 +420,8 @@ enum kiln_workspace_flag {
 /// A launch that is given none (null) takes an arena of its (context, stream)
 /// that the engine makes in kiln_prepare or at the first use, at most
 /// workspace_limit_bytes large, and never moves or frees before
-/// kiln_engine_destroy.
+/// kiln_engine_destroy. It is found by the stream's handle, so a stream may be
+/// destroyed only after such launches have completed.
 typedef struct kiln_workspace {
   uint32_t struct_size;
   uint32_t flags; ///< kiln_workspace_flag

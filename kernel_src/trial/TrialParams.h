@@ -39,11 +39,22 @@ struct FillPatternParams {
 };
 
 /// kilnCheckRedZone: adds the number of bytes that differ from the pattern to
-/// *differing. Data as in FillPatternParams.
+/// *differing, in `zones` zones of `bytes` bytes that begin `pitch` bytes from
+/// each other: what lies around an operand, or between its rows. Any alignment;
+/// each zone begins with the pattern's lowest byte.
 struct CheckRedZoneParams {
   const void *data = nullptr;
   long long bytes = 0;
+  long long zones = 1, pitch = 0;
   unsigned pattern = 0;
+  unsigned long long *differing = nullptr;
+};
+
+/// kilnCountDifferences: adds the number of bytes in which two buffers differ
+/// to *differing. Both are aligned to 4 bytes; bytes is a multiple of 4.
+struct CountDifferencesParams {
+  const void *left = nullptr, *right = nullptr;
+  long long bytes = 0;
   unsigned long long *differing = nullptr;
 };
 

@@ -128,15 +128,24 @@ unsigned differingBytes(unsigned left, unsigned right) {
 }
 
 void checkRedZone(const CheckRedZoneParams &params) {
-  const auto *words = static_cast<const unsigned *>(params.data);
-  const auto *bytes = static_cast<const unsigned char *>(params.data);
-  long long wordCount = params.bytes / 4;
+  const auto *data = static_cast<const unsigned char *>(params.data);
   unsigned long long count = 0;
-  for (long long i = firstIndex(); i < wordCount; i += indexStep())
-    count += differingBytes(words[i], params.pattern);
-  for (long long i = wordCount * 4 + firstIndex(); i < params.bytes;
-       i += indexStep())
-    count += bytes[i] != patternByte(params.pattern, i);
+  for (long long i = firstIndex(); i < params.zones * params.bytes;
+       i += indexStep()) {
+    long long zone = i / params.bytes, within = i - zone * params.bytes;
+    count += data[zone * params.pitch + within] !=
+             patternByte(params.pattern, within);
+  }
+  if (count != 0)
+    atomicAdd(params.differing, count);
+}
+
+void countDifferences(const CountDifferencesParams &params) {
+  const auto *left = static_cast<const unsigned *>(params.left);
+  const auto *right = static_cast<const unsigned *>(params.right);
+  unsigned long long count = 0;
+  for (long long i = firstIndex(); i < params.bytes / 4; i += indexStep())
+    count += differingBytes(left[i], right[i]);
   if (count != 0)
     atomicAdd(params.differing, count);
 }
@@ -224,6 +233,12 @@ extern "C" __global__ void __launch_bounds__(kiln::kTrialThreads)
 extern "C" __global__ void __launch_bounds__(kiln::kTrialThreads)
     kilnCheckRedZone(const __grid_constant__ kiln::CheckRedZoneParams params) {
   kiln::trial::checkRedZone(params);
+}
+
+extern "C" __global__ void __launch_bounds__(kiln::kTrialThreads)
+    kilnCountDifferences(
+        const __grid_constant__ kiln::CountDifferencesParams params) {
+  kiln::trial::countDifferences(params);
 }
 
 extern "C" __global__ void __launch_bounds__(kiln::kTrialThreads)

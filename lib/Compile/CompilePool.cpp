@@ -198,18 +198,23 @@ CompilePool::CompilePool(std::shared_ptr<Compiler> compiler,
                          CompilePoolOptions options)
     : state(std::make_shared<State>()) {
   state->compiler = std::move(compiler);
-  // Limits that cannot overflow a time point.
+  // Limits that cannot overflow a time point; without any, waits would spin.
   constexpr std::chrono::milliseconds kLongest = std::chrono::hours(1000);
-  options.compileLimit = std::min(options.compileLimit, kLongest);
+  constexpr std::chrono::milliseconds kShortest(1);
+  options.compileLimit = std::clamp(options.compileLimit, kShortest, kLongest);
   options.shutdownGrace = std::min(options.shutdownGrace, kLongest);
   state->options = options;
   state->width = compileConcurrency(options.threads);
 }
 
 CompilePool::~CompilePool() {
+  {
+    // First, so that nothing is queued behind the cancellation.
+    std::lock_guard lock(state->mutex);
+    state->stopping = true;
+  }
   cancelAll();
   std::unique_lock lock(state->mutex);
-  state->stopping = true;
   state->work.notify_all();
   state->done.wait_for(lock, state->options.shutdownGrace,
                        [&] { return state->workers == 0; });
@@ -222,6 +227,14 @@ CompilePool::Ticket CompilePool::submit(TranslationUnit unit, int64_t priority,
                                         Callback callback) {
   std::unique_lock lock(state->mutex);
   const Ticket ticket = ++state->lastTicket;
+  if (state->stopping) {
+    // A callback of a pool that ends asks for more.
+    ++state->counts.cancelled;
+    state->finish(lock, ticket, std::move(callback),
+                  makeError(ErrorCode::Cancelled,
+                            "compilation of {} was cancelled", unit.name));
+    return ticket;
+  }
   const QueueKey key{priority, ticket};
   auto job =
       state->queue.emplace(key, QueuedJob{std::move(unit), std::move(callback)})

@@ -4,6 +4,7 @@
 #include "Support/Error.h"
 #include "Support/Json.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <iterator>
@@ -81,7 +82,7 @@ static constexpr DeviceField kFields[] = {
     {"mmaSyncInt8FlopsPerClock", "flop/clk",
      &DeviceModel::mmaSyncInt8FlopsPerClock, Range::NonNegative},
     {"simdFp64FlopsPerClock", "flop/clk", &DeviceModel::simdFp64FlopsPerClock,
-     Range::NonNegative},
+     Range::Positive},
     {"simdFp32FlopsPerClock", "flop/clk", &DeviceModel::simdFp32FlopsPerClock,
      Range::Positive},
     {"simdFp16FlopsPerClock", "flop/clk", &DeviceModel::simdFp16FlopsPerClock,
@@ -123,8 +124,26 @@ const ValueOrigin &originOf(const DeviceModel &model, llvm::StringRef key) {
 // Writing a field
 //===----------------------------------------------------------------------===//
 
-/// Largest whole number that a double holds exactly.
-static constexpr double kMaxExactWhole = 9007199254740992.0;
+/// What no GPU comes near. Within these bounds products of a few values stay
+/// inside 64 bits and every estimate stays finite.
+static constexpr double kMaxCount = 1 << 20;
+static constexpr double kMaxBytes = 0x1p50;
+static constexpr double kMaxReal = 1e9;
+static constexpr double kMinReal = 1e-6;
+
+namespace {
+/// The numbers that a field takes.
+struct Bounds {
+  double least, greatest;
+};
+} // namespace
+
+static Bounds boundsOf(const DeviceField &field) {
+  bool isReal = std::holds_alternative<double DeviceModel::*>(field.member);
+  bool isBytes = llvm::StringRef(field.unit) == "B";
+  double least = field.range != Range::Positive ? 0 : isReal ? kMinReal : 1;
+  return {least, isReal ? kMaxReal : isBytes ? kMaxBytes : kMaxCount};
+}
 
 static llvm::Error refuse(const DeviceField &field, llvm::StringRef why) {
   return makeError(ErrorCode::InvalidArgument, "{}: {}", field.key, why);
@@ -138,6 +157,11 @@ static std::string faultOf(const DeviceField &field, double number) {
     return fmt::format("{} is negative", number);
   if (number == 0 && field.range == Range::Positive)
     return "0 is not allowed, it must be positive";
+  Bounds bounds = boundsOf(field);
+  if (number != 0 && number < bounds.least)
+    return fmt::format("{} is below {}", number, bounds.least);
+  if (number > bounds.greatest)
+    return fmt::format("{} is above {}", number, bounds.greatest);
   return {};
 }
 
@@ -160,7 +184,7 @@ llvm::Error setValue(DeviceModel &model, const DeviceField &field,
     if (auto *real = std::get_if<double DeviceModel::*>(&field.member)) {
       model.**real = number;
     } else {
-      if (!whole && (number != std::trunc(number) || number > kMaxExactWhole))
+      if (!whole && number != std::trunc(number))
         return refuse(field, fmt::format("{} is not a whole number", number));
       model.*std::get<int64_t DeviceModel::*>(field.member) =
           whole ? *whole : static_cast<int64_t>(number);
@@ -176,6 +200,17 @@ void fillValue(DeviceModel &model, llvm::StringRef key, FieldValue value,
   assert(field && "no such device field");
   if (model.origins[field->index()].source != ValueSource::Unset)
     return;
+  // What is derived from an odd override may leave its range.
+  Bounds bounds = boundsOf(*field);
+  auto clamp = [&](auto number) {
+    using Number = decltype(number);
+    return std::clamp(number, static_cast<Number>(bounds.least),
+                      static_cast<Number>(bounds.greatest));
+  };
+  if (auto *whole = std::get_if<int64_t>(&value))
+    value = clamp(*whole);
+  else if (auto *real = std::get_if<double>(&value))
+    value = clamp(*real);
   llvm::cantFail(setValue(model, *field, std::move(value), source, note));
 }
 

@@ -63,6 +63,9 @@ struct ValueOrigin {
   std::string note;
 };
 
+/// Threads of a warp, on every GPU there is.
+inline constexpr int64_t kWarpThreads = 32;
+
 /// Number of entries of deviceFields().
 inline constexpr size_t kDeviceFieldCount = 51;
 
@@ -197,7 +200,8 @@ using FieldValue = std::variant<int64_t, double, std::string>;
 
 /// One value of the model: how it is called, measured and stored.
 struct DeviceField {
-  /// Which numbers are accepted; texts always are.
+  /// Which numbers are accepted, up to 2^20 (counts), 2^50 (bytes) or 1e9 (what
+  /// may have a fraction; positive there is at least 1e-6); texts always are.
   enum class Range { Positive, NonNegative };
 
   const char *key;  ///< name of the member
@@ -221,14 +225,15 @@ const DeviceField *findDeviceField(llvm::StringRef key);
 
 /// Stores \p value and its origin. A whole number is accepted for a real field
 /// and a real one without fraction for an integer field. Errors
-/// (InvalidArgument): wrong kind, negative, NaN or infinite, zero where the
-/// field must be positive.
+/// (InvalidArgument): wrong kind, NaN or infinite, outside of the field's
+/// range.
 llvm::Error setValue(DeviceModel &model, const DeviceField &field,
                      FieldValue value, ValueSource source,
                      llvm::StringRef note = "");
 
-/// Stores \p value unless the field already has a source. The value must be
-/// one that setValue accepts.
+/// Stores \p value unless the field already has a source. The value must be of
+/// the field's kind and no NaN; a number outside of the field's range becomes
+/// the nearest inside.
 void fillValue(DeviceModel &model, llvm::StringRef key, FieldValue value,
                ValueSource source, llvm::StringRef note);
 
@@ -245,7 +250,8 @@ llvm::json::Object toJson(const DeviceModel &model);
 llvm::Error applyJson(DeviceModel &model, const llvm::json::Value &json,
                       llvm::StringRef what, ValueSource source);
 
-/// Reads \p path and applies it with applyJson. Errors: Io, InvalidArgument.
+/// Reads \p path and applies it with applyJson. Errors: InvalidArgument, also
+/// for a file that cannot be read.
 llvm::Error applyJsonFile(DeviceModel &model, llvm::StringRef path,
                           ValueSource source);
 

@@ -66,7 +66,7 @@ struct DeviceOverrides {
 /// override file, calibration, driver, NVML, catalog, rule of the
 /// architecture, fallback. Appends to \p notes each failed probe and each
 /// answer that was not believed (0, negative); none is fatal, and neither is a
-/// damaged calibration. Errors (Io, InvalidArgument): the override file alone,
+/// damaged calibration. Errors (InvalidArgument): the override file alone,
 /// since the user named it.
 llvm::Expected<DeviceModel>
 assembleDeviceModel(const ProbedAttributes &probed,

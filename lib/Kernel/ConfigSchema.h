@@ -16,8 +16,13 @@
 
 namespace kiln {
 
+/// Greatest value of a knob. Text may bring any up to it, and products of a few
+/// knobs, which a config computes in ints, must not overflow.
+inline constexpr int64_t kMaxKnob = 1024;
+
 /// The schema of \p Config's records, called \p name. Every field is an int
-/// with a default; values are at least 1 unless the default is 0.
+/// with a default; values are at most kMaxKnob and at least 1, or 0 where the
+/// default is 0.
 template <class Config> RecordSchema makeConfigSchema(llvm::StringRef name) {
   std::vector<Field> fields;
   auto addAs = [&](FieldRole role) {
@@ -32,7 +37,7 @@ template <class Config> RecordSchema makeConfigSchema(llvm::StringRef name) {
       field.required = role == FieldRole::Knob && defaultValue != 0;
       field.defaultValue = defaultValue;
       field.minimum = defaultValue > 0 ? 1 : 0;
-      field.maximum = 1 << 20;
+      field.maximum = kMaxKnob;
       fields.push_back(field);
     };
   };

@@ -37,9 +37,10 @@ public:
   virtual const RecordSchema &problemSchema() const = 0;
   virtual const RecordSchema &signatureSchema() const = 0;
 
-  /// Checks a problem record and brings it into canonical form: what equals a
-  /// derived default becomes that default, so that equal problems have equal
-  /// text. Errors: InvalidArgument, Unsupported.
+  /// Checks a problem record, which need not come from parsing, and brings it
+  /// into canonical form: what equals a derived default becomes that default,
+  /// so that equal problems have equal text. Errors: InvalidArgument,
+  /// Unsupported.
   virtual llvm::Expected<Problem> canonicalise(Record record) const = 0;
 
   /// True when there is nothing to compute: a launch succeeds without steps.
@@ -82,7 +83,8 @@ public:
     return templateList;
   }
   const Template *findTemplate(llvm::StringRef name) const;
-  /// Before the family is registered; later templates lose ties to earlier.
+  /// For the family's own constructor; afterwards Registry::addTemplate, which
+  /// checks the name. Later templates lose ties to earlier.
   void addTemplate(std::unique_ptr<Template> added);
 
   /// Parses "mma.bm128.bn128" into the template and the config.

@@ -43,8 +43,8 @@ public:
 };
 
 /// Everything needed to run one config on one problem. The problem's dynamic
-/// extents may differ at launch, as long as the workspace suffices (see
-/// Template::workspace).
+/// extents may be other ones at launch, but no larger where the config needs a
+/// workspace: it is sized for those of `problem`.
 struct Plan {
   Record problem;
   std::string templateName;

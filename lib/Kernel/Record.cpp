@@ -15,7 +15,9 @@ namespace kiln {
 static constexpr int kMaxChain = 8;
 static constexpr size_t kMaxTextBytes = 4096;
 
-int64_t encodeReal(double value) { return std::bit_cast<int64_t>(value); }
+int64_t encodeReal(double value) {
+  return std::bit_cast<int64_t>(value == 0 ? 0.0 : value);
+}
 double decodeReal(int64_t bits) { return std::bit_cast<double>(bits); }
 
 RecordSchema::RecordSchema(llvm::StringRef name, TextStyle style,
@@ -186,6 +188,44 @@ static llvm::Error checkRange(const RecordSchema &schema, const Field &field,
   return llvm::Error::success();
 }
 
+/// True when \p value holds names of the field and nothing behind its end.
+static bool isChain(const Field &field, int64_t value) {
+  auto rest = static_cast<uint64_t>(value);
+  for (; rest & 0xff; rest >>= 8)
+    if (nameOfValue(field, static_cast<int64_t>(rest & 0xff)).empty())
+      return false;
+  return rest == 0;
+}
+
+llvm::Error Record::check() const {
+  for (auto [i, field] : llvm::enumerate(recordSchema->fields())) {
+    int64_t value = fieldValues[i];
+    bool isFine = true;
+    switch (field.kind) {
+    case FieldKind::Integer:
+      if (auto error = checkRange(*recordSchema, field, value))
+        return error;
+      break;
+    case FieldKind::Real:
+      isFine = std::isfinite(decodeReal(value));
+      break;
+    case FieldKind::Enum:
+      // The default may stand for a value that follows from other fields.
+      isFine = !nameOfValue(field, value).empty() ||
+               (!field.required && value == field.defaultValue);
+      break;
+    case FieldKind::Chain:
+      isFine = isChain(field, value);
+      break;
+    }
+    if (!isFine)
+      return makeError(ErrorCode::InvalidArgument, "{}: {} has no value {:#x}",
+                       recordSchema->name(), field.key,
+                       static_cast<uint64_t>(value));
+  }
+  return llvm::Error::success();
+}
+
 static llvm::Expected<int64_t> parseValue(const RecordSchema &schema,
                                           const Field &field,
                                           llvm::StringRef text) {
@@ -314,9 +354,9 @@ static llvm::Expected<int64_t> parseJsonValue(const RecordSchema &schema,
                                               const Field &field,
                                               const llvm::json::Value &value) {
   if (field.kind == FieldKind::Integer) {
+    std::optional<int64_t> number = value.getAsInteger();
     if (auto flag = value.getAsBoolean())
-      return static_cast<int64_t>(*flag);
-    auto number = value.getAsInteger();
+      number = *flag;
     if (!number)
       return makeError(ErrorCode::InvalidArgument, "{}: {} is not an integer",
                        schema.name(), field.key);

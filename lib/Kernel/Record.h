@@ -62,7 +62,8 @@ struct Field {
   int64_t maximum = std::numeric_limits<int64_t>::max();
 };
 
-/// Converts between a Real field's int64 and its double.
+/// Converts between a Real field's int64 and its double. -0.0 is encoded as
+/// 0.0: equal numbers have equal keys.
 int64_t encodeReal(double value);
 double decodeReal(int64_t bits);
 
@@ -109,6 +110,11 @@ public:
   /// By key; asserts that the schema has it.
   int64_t get(llvm::StringRef key) const;
   void set(llvm::StringRef key, int64_t value);
+
+  /// Checks every value as parse() does: ranges, names, chains without gaps,
+  /// finite numbers. For records whose values were set one by one. Errors:
+  /// InvalidArgument with schema, key and value.
+  llvm::Error check() const;
 
   /// Canonical text: schema order, defaults omitted. parse(text()) == *this.
   std::string text() const;

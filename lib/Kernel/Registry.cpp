@@ -3,6 +3,8 @@
 
 #include "Support/Error.h"
 
+#include <llvm/ADT/StringExtras.h>
+
 namespace kiln {
 
 llvm::Error Registry::add(std::unique_ptr<KernelFamily> family) {
@@ -12,6 +14,21 @@ llvm::Error Registry::add(std::unique_ptr<KernelFamily> family) {
                      family->name());
   familyList.push_back(std::move(family));
   return llvm::Error::success();
+}
+
+llvm::Error Registry::addTemplate(llvm::StringRef name,
+                                  std::unique_ptr<Template> added) {
+  for (const auto &family : familyList) {
+    if (family->name() != name)
+      continue;
+    if (family->findTemplate(added->name()))
+      return makeError(ErrorCode::InvalidArgument,
+                       "{} has a template called '{}' already", name,
+                       added->name());
+    family->addTemplate(std::move(added));
+    return llvm::Error::success();
+  }
+  return get(name).takeError();
 }
 
 const KernelFamily *Registry::find(llvm::StringRef name) const {
@@ -34,7 +51,7 @@ llvm::Expected<const KernelFamily *> Registry::get(llvm::StringRef name) const {
 
 llvm::Expected<Registry::NamedProblem>
 Registry::parseProblem(llvm::StringRef text) const {
-  auto family = get(text.ltrim().split(' ').first);
+  auto family = get(llvm::getToken(text).first);
   if (!family)
     return family.takeError();
   auto problem = (*family)->parseProblem(text);

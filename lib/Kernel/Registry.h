@@ -13,6 +13,12 @@ public:
   /// Errors: InvalidArgument when the name is taken.
   llvm::Error add(std::unique_ptr<KernelFamily> family);
 
+  /// Gives the family called \p family a template of the user's own, behind
+  /// those it has: a later one loses ties. Errors: InvalidArgument when there
+  /// is no such family or the template's name is taken in it.
+  llvm::Error addTemplate(llvm::StringRef family,
+                          std::unique_ptr<Template> added);
+
   const KernelFamily *find(llvm::StringRef name) const;
   /// As find(); the error lists the families there are.
   llvm::Expected<const KernelFamily *> get(llvm::StringRef name) const;

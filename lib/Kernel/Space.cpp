@@ -11,10 +11,12 @@
 
 #include "Support/Error.h"
 
-#include <llvm/ADT/DenseSet.h>
 #include <llvm/ADT/STLExtras.h>
 
+#include <array>
+#include <set>
 #include <tuple>
+#include <utility>
 
 namespace kiln {
 
@@ -47,10 +49,12 @@ void rankCandidates(std::vector<Candidate> &candidates) {
            std::tie(b.estimate.totalNs, b.order);
   });
   // Stable, so both parts stay sorted by time.
-  llvm::DenseSet<uint64_t> classes;
+  // A set that takes any key: templates choose theirs freely.
+  std::set<std::pair<const Template *, uint64_t>> classes;
   std::vector<bool> leads(candidates.size());
   for (auto [i, candidate] : llvm::enumerate(candidates))
-    leads[i] = classes.insert(candidate.candidateClass.key).second;
+    leads[i] =
+        classes.insert({candidate.tmpl, candidate.candidateClass.key}).second;
   std::vector<Candidate> ranked;
   ranked.reserve(candidates.size());
   for (bool wanted : {true, false})
@@ -84,18 +88,24 @@ static void exploreMain(const KernelFamily &family, const Problem &problem,
   rankCandidates(space.ranked);
 }
 
-/// A classic reason in the words of the pruner.
-static PruneReason reasonOf(ClassicReason reason) {
-  switch (reason) {
+/// A classic rejection in the words of the pruner.
+static Rejection rejectionOf(const ClassicRejection &classic) {
+  Rejection rejection{PruneReason::Dominated, double(classic.value),
+                      double(classic.limit)};
+  switch (classic.reason) {
   case ClassicReason::SharedMemory:
-    return PruneReason::SharedMemory;
+    rejection.reason = PruneReason::SharedMemory;
+    rejection.unit = "B";
+    break;
   case ClassicReason::SplitKType:
-    return PruneReason::Type;
+    rejection.reason = PruneReason::Type;
+    rejection.unit = "splits";
+    break;
   case ClassicReason::Stages:
   case ClassicReason::TwoStages:
-    return PruneReason::Dominated;
+    break;
   }
-  return PruneReason::Dominated;
+  return rejection;
 }
 
 /// The classic model prunes and ranks anew what the hard limits left over. What
@@ -107,16 +117,33 @@ static void rerankClassic(const KernelFamily &family, const Problem &problem,
   auto classic = family.classicProblem(problem);
   if (!classic)
     return;
+  auto reject = [&](Candidate &candidate, const Rejection &rejection) {
+    if (keepRejected)
+      space.rejected.push_back(
+          {candidate.tmpl, std::move(candidate.config), rejection});
+  };
   std::vector<Candidate> known, unknown;
   std::vector<ClassicConfig> configs;
+  std::set<std::array<int64_t, 6>> seen;
   llvm::sort(space.ranked, [](const Candidate &a, const Candidate &b) {
     return a.order < b.order;
   });
   for (Candidate &candidate : space.ranked) {
     auto config = candidate.tmpl->classicConfig(candidate.config);
-    if (config)
-      configs.push_back(*config);
-    (config ? known : unknown).push_back(std::move(candidate));
+    if (!config) {
+      unknown.push_back(std::move(candidate));
+      continue;
+    }
+    // What differs in knobs that the model does not know (a raster, the warps'
+    // grid) is one config to it: two such would push out two of other stages.
+    if (!seen.insert({config->blockM, config->blockN, config->blockK,
+                      config->splitK, config->numWarps, config->numStages})
+             .second) {
+      reject(candidate, Rejection{PruneReason::Dominated});
+      continue;
+    }
+    configs.push_back(*config);
+    known.push_back(std::move(candidate));
   }
   ClassicPruning pruning = pruneClassic(device, classic->type, configs);
   space.ranked.clear();
@@ -135,12 +162,8 @@ static void rerankClassic(const KernelFamily &family, const Problem &problem,
     candidate.estimate.add("store", estimate.storeMs * kNsPerMs);
     space.ranked.push_back(std::move(candidate));
   }
-  if (keepRejected)
-    for (const ClassicRejection &rejection : pruning.rejected) {
-      Candidate &candidate = known[rejection.index];
-      space.rejected.push_back({candidate.tmpl, std::move(candidate.config),
-                                Rejection{reasonOf(rejection.reason)}});
-    }
+  for (const ClassicRejection &rejection : pruning.rejected)
+    reject(known[rejection.index], rejectionOf(rejection));
   rankCandidates(space.ranked);
   for (Candidate &candidate : unknown)
     space.ranked.push_back(std::move(candidate));

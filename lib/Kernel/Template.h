@@ -27,8 +27,9 @@ struct Problem {
   std::string text() const { return extents.text(); }
 };
 
-/// Candidates of one class are variations of one idea; a rank list begins with
-/// the best of each class. `rank` orders classes whose estimates tie.
+/// Candidates of one template and key are variations of one idea; a rank list
+/// begins with the best of each class. `rank` orders classes whose estimates
+/// tie.
 struct CandidateClass {
   uint64_t key = 0;
   int32_t rank = 0;
@@ -47,8 +48,8 @@ public:
   virtual void enumerate(const Problem &problem, const DeviceModel &device,
                          llvm::function_ref<void(Record)> emit) const = 0;
 
-  /// The hard limit that \p config breaks, or nullopt. Accepts any config of
-  /// the schema, also one that a user typed.
+  /// The hard limit that \p config breaks, or nullopt. Accepts any config that
+  /// the schema lets parse, also an absurd one that a user typed.
   virtual std::optional<Rejection> prune(const Problem &problem,
                                          const Record &config,
                                          const DeviceModel &device) const = 0;

@@ -6,8 +6,6 @@
 
 namespace kiln {
 
-static constexpr int64_t kWarpThreads = 32;
-
 LittlesLaw littlesLaw(double latencyNs, double fullBytesPerNs,
                       double bytesInFlight) {
   assert(latencyNs > 0 && fullBytesPerNs > 0 && "a memory without figures");

@@ -193,7 +193,7 @@ static void keepNearest(llvm::ArrayRef<ClassicConfig> configs,
       pruning.kept.push_back({configs[index], index});
     else
       pruning.rejected.push_back(
-          {index, ClassicReason::Stages,
+          {index, ClassicReason::Stages, 0, 0,
            fmt::format("{} stages, the optimum is {:.2f} and {} others are "
                        "nearer",
                        configs[index].numStages, optimum, kKeptPerGroup)});
@@ -209,7 +209,7 @@ static void keepFirst(llvm::ArrayRef<ClassicConfig> configs,
   pruning.kept.push_back({config, siblings.front()});
   for (size_t index : siblings.drop_front())
     pruning.rejected.push_back(
-        {index, ClassicReason::TwoStages,
+        {index, ClassicReason::TwoStages, 0, 0,
          fmt::format("capability 7 has {} stages, another config stands for it",
                      kStages7)});
 }
@@ -222,7 +222,7 @@ static bool passesAlone(const DeviceModel &device, DType type,
                   config.numStages * bytesOf(type);
   if (bytes > device.sharedBytesPerBlock) {
     pruning.rejected.push_back(
-        {index, ClassicReason::SharedMemory,
+        {index, ClassicReason::SharedMemory, bytes, device.sharedBytesPerBlock,
          fmt::format("needs {} B of shared memory, limit {}", bytes,
                      device.sharedBytesPerBlock)});
     return false;
@@ -230,7 +230,7 @@ static bool passesAlone(const DeviceModel &device, DType type,
   bool canAdd = type == DType::FP16 || type == DType::FP32;
   if (config.splitK != 1 && !canAdd) {
     pruning.rejected.push_back(
-        {index, ClassicReason::SplitKType,
+        {index, ClassicReason::SplitKType, config.splitK, 1,
          fmt::format("split-K {} needs atomic addition, which only fp16 and "
                      "fp32 have",
                      config.splitK)});

@@ -69,6 +69,9 @@ struct ClassicSurvivor {
 struct ClassicRejection {
   size_t index = 0; ///< in the input
   ClassicReason reason = ClassicReason::SharedMemory;
+  /// The figure that broke a limit: bytes of shared memory or splits; both 0
+  /// where a sibling was merely better.
+  int64_t value = 0, limit = 0;
   std::string text; ///< with the figures, e.g. "needs 262144 B, limit 232448"
 };
 

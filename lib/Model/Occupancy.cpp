@@ -8,7 +8,6 @@
 
 namespace kiln {
 
-static constexpr int64_t kWarpThreads = 32;
 static constexpr int64_t kRegistersPerWarpUnit = 256;
 
 llvm::StringRef nameOf(OccupancyLimit limit) {

@@ -8,7 +8,6 @@
 
 namespace kiln {
 
-static constexpr int64_t kWarpThreads = 32;
 /// Registers are given out in units of 256 a warp, 8 a thread.
 static constexpr int64_t kRegisterUnit = 8;
 

@@ -48,6 +48,7 @@ public:
 
 private:
   struct Impl;
+  class Session;
   explicit InProcessTrials(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl;
 };

@@ -63,6 +63,16 @@ KernelLoader::load(const Artifact &artifact, const std::string &digest,
   return slot->kernel;
 }
 
+void KernelLoader::unloadContext(uint64_t contextId) {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (auto &[key, slot] : slots)
+      if (key.first == contextId && slot->kernel)
+        slot->kernel->unload();
+  }
+  forgetContext(contextId);
+}
+
 void KernelLoader::forgetContext(uint64_t contextId) {
   std::lock_guard<std::mutex> lock(mutex);
   slots.erase(slots.lower_bound({contextId, std::string()}),

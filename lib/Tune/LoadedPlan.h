@@ -42,8 +42,12 @@ public:
 
   CudaFunction function() const { return entry; }
 
+  /// Takes the code off the device now, whatever the lifetime. The context must
+  /// exist, and nobody may launch the kernel any more.
+  void unload() const { Module gone = std::move(module); }
+
 private:
-  Module module;
+  mutable Module module; ///< only unload() changes it
   CudaFunction entry;
   KernelLifetime lifetime;
 };
@@ -62,6 +66,10 @@ public:
   llvm::Expected<std::shared_ptr<const LoadedKernel>>
   load(const Artifact &artifact, const std::string &digest,
        uint32_t sharedBytes, KernelLifetime lifetime);
+
+  /// Unloads the kernels of a context, which must exist, and forgets them. No
+  /// launch or graph may use them any more.
+  void unloadContext(uint64_t contextId);
 
   /// Forgets the kernels of a context that was destroyed.
   void forgetContext(uint64_t contextId);

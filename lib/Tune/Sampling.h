@@ -38,8 +38,10 @@ struct SamplingOptions {
   bool dropSlower = true;
   /// Copies of the buffers to rotate over; 1 measures with a hot cache.
   unsigned copies = 1;
-  /// Empties the caches before each single launch, for buffers of which there
-  /// is no room for copies; costs as much time as it takes. May be null.
+  /// Empties the caches, run before each sample, which then has no more
+  /// launches than there are copies: for buffers whose copies do not exceed the
+  /// cache. With one copy it costs as much time as it takes a launch. May be
+  /// null.
   std::function<llvm::Error(CudaStream)> flush;
   /// Enqueues some 10 us of other work, run before each round so that the
   /// first sample of a round does not begin on an idle device. May be null.

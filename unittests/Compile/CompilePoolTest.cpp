@@ -158,6 +158,34 @@ TEST_CASE("a callback may use the pool") {
   CHECK(depth == 5);
 }
 
+TEST_CASE("what a callback submits to a pool that ends is cancelled") {
+  FakeNvrtc fake = FakeNvrtc::open(KILN_BINARY_DIR);
+  fake.delayWhen("slow", 200);
+  std::atomic<int> cancelled{0};
+  {
+    CompilePool pool(fakeCompiler(), {.threads = 1});
+    pool.submit(makeUnit("sm_80", "slow();"), 0,
+                [&](CompilePool::Result result) {
+                  CHECK(bool(result));
+                  pool.submit(makeUnit(), 0, [&](CompilePool::Result more) {
+                    REQUIRE_FALSE(bool(more));
+                    cancelled += summarize(more.takeError()).code ==
+                                 ErrorCode::Cancelled;
+                  });
+                });
+    REQUIRE(eventually([&] { return pool.statistics().running == 1; }));
+  }
+  CHECK(cancelled == 1);
+  fake.reset();
+}
+
+TEST_CASE("a limit of nothing still lets the threads work") {
+  CompilePool pool(fakeCompiler(), {.threads = 1, .compileLimit = 0ms});
+  auto future = pool.submit(makeUnit());
+  CHECK(pool.waitForAll(in(60s)));
+  llvm::consumeError(future.get().takeError());
+}
+
 TEST_CASE("concurrency is at least one and at most the cap") {
   CHECK(compileConcurrency(1) == 1);
   CHECK(compileConcurrency() >= 1);

@@ -74,6 +74,27 @@ TEST_CASE("peaks of data sheets") {
   }
 }
 
+TEST_CASE("what follows from an odd override stays within its range") {
+  // Rounded, or multiplied, these would leave the range of derived fields.
+  for (const char *text :
+       {R"({"memoryClockMHz": 1e-6})", R"({"smClockMHz": 1e9})",
+        R"({"smClockMHz": 1e-6, "smCount": 1048576})",
+        R"({"smClockMHz": 1e9, "smCount": 1048576})"}) {
+    CAPTURE(text);
+    DeviceModel model;
+    auto json = llvm::cantFail(parseJson(text, "test"));
+    REQUIRE(!applyJson(model, json, "test", ValueSource::Override));
+    fillFromArchitecture(model);
+    for (const DeviceField &field : deviceFields()) {
+      CAPTURE(field.key);
+      DeviceModel copy;
+      if (originOf(model, field.key).source != ValueSource::Unset)
+        CHECK(!setValue(copy, field, field.valueOf(model),
+                        ValueSource::Override));
+    }
+  }
+}
+
 TEST_CASE("an unknown name lists the known ones") {
   std::string message = summarize(findDevice("h300").takeError()).message;
   CHECK(message.find("unknown device 'h300'") != std::string::npos);

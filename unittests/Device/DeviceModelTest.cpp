@@ -100,6 +100,12 @@ TEST_CASE("a bad override names file and key") {
         "my.json: smCount: expected a number or a string");
   CHECK(faultOf(R"({"smClockMHz": {"value": 1, "unit": "GHz"}})") ==
         "my.json: smClockMHz: unit 'GHz', expected 'MHz'");
+  CHECK(faultOf(R"({"smCount": 9223372036854775807})") ==
+        "my.json: smCount: 9.223372036854776e+18 is above 1048576");
+  CHECK(faultOf(R"({"l2GBs": 1e300})") ==
+        "my.json: l2GBs: 1e+300 is above 1000000000");
+  CHECK(faultOf(R"({"smClockMHz": 1e-300})") ==
+        "my.json: smClockMHz: 1e-300 is below 1e-06");
   CHECK(faultOf("[1]") == "my.json: expected an object of device values");
 }
 

@@ -1,42 +1,24 @@
-#include "Families/Families.h"
 #include "Families/Gemm/GemmProblem.h"
 #include "Families/Gemm/GemmTemplate.h"
+#include "Families/GemmTesting.h"
 
-#include "Device/Catalog.h"
-#include "Kernel/Space.h"
-#include "Support/Error.h"
-#include "Support/Json.h"
+#include "Support/Hash.h"
+#include "gemm/MmaGemmConfig.h"
+#include "gemm/NaiveGemmConfig.h"
+#include "gemm/SimtGemmConfig.h"
 
 #include <doctest/doctest.h>
 
-#include <chrono>
 #include <fstream>
-#include <set>
 #include <sstream>
 
 using namespace kiln;
-
-static const KernelFamily &gemm() {
-  static const Registry registry = makeBuiltinRegistry();
-  return *registry.find("gemm");
-}
-
-static Problem parse(llvm::StringRef text) {
-  auto problem = gemm().parseProblem(text);
-  if (!problem)
-    FAIL(summarize(problem.takeError()).message);
-  return *problem;
-}
+using namespace kiln::testing;
 
 static std::string failure(llvm::StringRef text) {
   auto problem = gemm().parseProblem(text);
   REQUIRE(!problem);
   return summarize(problem.takeError()).message;
-}
-
-static const DeviceModel &h200() {
-  static const DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
-  return device;
 }
 
 TEST_CASE("equal problems have equal text") {
@@ -83,6 +65,9 @@ TEST_CASE("alignment classes follow leading dimensions and the promise") {
   CHECK(classes("gemm m=8 n=8 k=8 dtype=fp32 align=4") == std::tuple(4, 4, 4));
   CHECK(classes("gemm m=8 n=8 k=8 dtype=bf16 pointwise=residual ldr=9") ==
         std::tuple(16, 16, 2));
+  // The narrower input's promise, and an output that is wider.
+  CHECK(classes("gemm m=8 n=8 k=8 dtype=bf16 out=fp32 align=2") ==
+        std::tuple(2, 2, 4));
 }
 
 TEST_CASE("signatures and chains survive their records") {
@@ -93,70 +78,6 @@ TEST_CASE("signatures and chains survive their records") {
   CHECK(signature.pointwise.size() == 3);
   CHECK(signature.readsC);
   CHECK(decodeChain(encodeChain(signature.pointwise)) == signature.pointwise);
-}
-
-TEST_CASE("every config of the space is valid, distinct and parses back") {
-  for (llvm::StringRef text :
-       {"gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT",
-        "gemm m=1 n=4096 k=14336 dtype=fp16 layout=NT",
-        "gemm m=100 n=200 k=300 dtype=fp32 layout=TN",
-        "gemm m=33 n=77 k=131 dtype=fp32 compute=tf32 layout=TT",
-        "gemm m=3 n=5 k=0 dtype=bf16"}) {
-    CAPTURE(text);
-    Problem problem = parse(text);
-    auto space = exploreSpace(gemm(), problem, h200(), ModelKind::Main, true);
-    REQUIRE(bool(space));
-    std::set<std::string> seen;
-    for (const Candidate &candidate : space->ranked) {
-      std::string config = candidate.config.text();
-      CHECK(seen.insert(config).second);
-      auto parsed = gemm().parseConfig(config);
-      REQUIRE(bool(parsed));
-      CHECK(parsed->config == candidate.config);
-      CHECK(candidate.estimate.totalNs > 0);
-      CHECK(std::isfinite(candidate.estimate.totalNs));
-      Plan plan = candidate.tmpl->plan(problem, candidate.config, h200());
-      CHECK(plan.workspace.zeroedBytes <= WorkspaceLayout::kZeroedRegionBytes);
-      CHECK(plan.sharedBytes[0] <= h200().sharedBytesPerBlock);
-    }
-    CHECK(space->ranked.size() > 1);
-  }
-}
-
-TEST_CASE("every template is offered where its types allow it") {
-  auto templates = [](llvm::StringRef text, llvm::StringRef device) {
-    std::set<std::string> names;
-    DeviceModel model = llvm::cantFail(findDevice(device));
-    auto space = exploreSpace(gemm(), parse(text), model);
-    REQUIRE(bool(space));
-    for (const Candidate &candidate : space->ranked)
-      names.insert(candidate.tmpl->name().str());
-    return names;
-  };
-  using Names = std::set<std::string>;
-  llvm::StringRef bf16 = "gemm m=512 n=512 k=512 dtype=bf16";
-  CHECK(templates(bf16, "h200-sxm") == Names{"mma", "naive", "simt"});
-  CHECK(templates(bf16, "t4") == Names{"naive", "simt"});
-  llvm::StringRef fp32 = "gemm m=512 n=512 k=512 dtype=fp32";
-  CHECK(templates(fp32, "h200-sxm") == Names{"naive", "simt"});
-  CHECK(templates("gemm m=512 n=512 k=512 dtype=fp32 compute=tf32",
-                  "h200-sxm") == Names{"mma", "naive"});
-}
-
-TEST_CASE("prune names the limit that a typed config breaks") {
-  Problem problem = parse("gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT");
-  auto reason = [&](llvm::StringRef config) {
-    auto named = gemm().parseConfig(config);
-    REQUIRE(bool(named));
-    auto rejection = named->tmpl->prune(problem, named->config, h200());
-    return rejection ? rejection->text() : "none";
-  };
-  CHECK(reason("mma.bm128.bn128.bk32.st3.wm2.wn2.mb1") == "none");
-  CHECK(reason("mma.bm256.bn256.bk32.st3.wm2.wn4.mb1") ==
-        "registers: 256 accumulators, limit 128 accumulators");
-  CHECK(reason("mma.bm128.bn256.bk64.st8.wm2.wn4.mb1") ==
-        "shared-memory: 393216 B, limit 232448 B");
-  CHECK(reason("mma.bm128.bn128.bk24.st3.wm2.wn2.mb1") == "instruction-shape");
 }
 
 TEST_CASE("bind places operands, scalars, splits and the grid") {
@@ -232,24 +153,68 @@ TEST_CASE("the translation unit is the golden one") {
   CHECK(plan.kernels[0].arch == "sm_90");
 }
 
-TEST_CASE("every case of the suites is planned") {
-  for (llvm::StringRef suite : {"gemm_llm_bf16", "gemm_shapes"}) {
-    auto json = llvm::cantFail(readJsonFile(
-        (llvm::Twine(KILN_SOURCE_DIR "/benchmarks/suites/") + suite + ".json")
-            .str()));
-    for (const llvm::json::Value &value :
-         *json.getAsObject()->getArray("cases")) {
-      auto record = Record::fromJson(gemm().problemSchema(),
-                                     *value.getAsObject(), {"name", "family"});
-      REQUIRE(bool(record));
-      auto problem = gemm().canonicalise(std::move(*record));
-      REQUIRE(bool(problem));
-      CAPTURE(problem->text());
-      auto space = exploreSpace(gemm(), *problem, h200());
-      REQUIRE(bool(space));
-      // A handful of products may be anybody's.
-      if (gemm().flops(*problem) > 1e6)
-        CHECK(space->ranked.front().tmpl->name() != "naive");
-    }
-  }
+TEST_CASE("only a kernel that needs it gets an architecture's own variant") {
+  auto archOf = [&](bool archSpecific, llvm::StringRef device) {
+    GemmEntry entry{"gemm/MmaGemm.cuh", "MmaGemmConfig", "mmaGemm"};
+    entry.archSpecific = archSpecific;
+    return makeGemmUnit(entry, "x", {}, "{}", 128, 0, 1,
+                        llvm::cantFail(findDevice(device)))
+        .arch;
+  };
+  CHECK(archOf(false, "h200-sxm") == "sm_90");
+  CHECK(archOf(true, "h200-sxm") == "sm_90a");
+  CHECK(archOf(true, "a100-sxm4-80gb") == "sm_80");
+}
+
+// Caches, records and decisions on every disk are found by these texts: one
+// that changes orphans them all.
+TEST_CASE("the texts that keys are made of are pinned") {
+  Problem plain = parse("gemm m=1 n=4096 k=512 dtype=bf16 layout=NT");
+  CHECK(gemm().fixedText(plain) ==
+        "gemm m=0 n=4096 k=512 dtype=bf16 layout=NT | "
+        "gemm in=bf16 out=bf16 layout=NT");
+  Problem full = parse(
+      "gemm m=7 n=40 k=24 dtype=fp16 out=fp32 layout=TT batch=3 "
+      "pointwise=bias,gelu_erf,residual alpha=0.5 beta=-2 lda=9 ldb=25 ldc=41 "
+      "ldd=44 ldr=42 align=4");
+  CHECK(full.text() ==
+        "gemm m=7 n=40 k=24 dtype=fp16 out=fp32 layout=TT batch=3 "
+        "pointwise=bias,gelu_erf,residual alpha=0.5 beta=-2 lda=9 ldb=25 "
+        "ldc=41 ldd=44 ldr=42 align=4");
+  CHECK(gemm().fixedText(full) ==
+        "gemm m=0 n=40 k=24 dtype=fp16 out=fp32 layout=TT batch=3 "
+        "pointwise=bias,gelu_erf,residual lda=9 ldb=25 ldc=41 ldd=44 ldr=42 "
+        "align=4 | gemm in=fp16 out=fp32 layout=TT "
+        "pointwise=bias,gelu_erf,residual readsc=1 aligna=2 alignb=2 alignd=4");
+  // m and the scalars are no part of a record's key.
+  CHECK(gemm().fixedText(parse("gemm m=9 n=4096 k=512 dtype=bf16 layout=NT "
+                               "alpha=3")) == gemm().fixedText(plain));
+  CHECK(plain.extents.hash().hex() ==
+        strongHash("gemm m=1 n=4096 k=512 dtype=bf16 layout=NT").hex());
+}
+
+TEST_CASE("the texts of configs are pinned") {
+  auto text = [](const auto &config, const RecordSchema &schema) {
+    return toRecord(config, schema).text();
+  };
+  const RecordSchema &mma = gemm().findTemplate("mma")->configSchema();
+  CHECK(text(MmaGemmConfig{}, mma) == "mma.bm128.bn128.bk32.st4.wm2.wn2.mb1");
+  CHECK(text(MmaGemmConfig{.splits = 1, .splitK = 4, .rasterGroup = 16}, mma) ==
+        "mma.bm128.bn128.bk32.st4.wm2.wn2.mb1.sp1.sk4.rg16");
+  CHECK(text(SimtGemmConfig{}, gemm().findTemplate("simt")->configSchema()) ==
+        "simt.bm128.bn128.bk8.tm8.tn8.mb2");
+  CHECK(text(NaiveGemmConfig{}, gemm().findTemplate("naive")->configSchema()) ==
+        "naive.bt256");
+}
+
+TEST_CASE("a user's template enters through the registry") {
+  Registry registry = makeBuiltinRegistry();
+  auto message = [](llvm::Error error) {
+    return summarize(std::move(error)).message;
+  };
+  CHECK(message(registry.addTemplate("gemm", makeSimtGemmTemplate())) ==
+        "gemm has a template called 'simt' already");
+  CHECK(message(registry.addTemplate("conv", makeSimtGemmTemplate()))
+            .find("no kernel family is called 'conv'") == 0);
+  CHECK(bool(registry.parseProblem("\tgemm\tm=1 n=1 k=1 dtype=fp32")));
 }

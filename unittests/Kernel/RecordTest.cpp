@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <random>
 
 using namespace kiln;
@@ -107,6 +108,34 @@ TEST_CASE("bad JSON values are refused") {
   CHECK(bad(Object{{"m", 1.5}}) == "gemm: m is not an integer");
   CHECK(bad(Object{{"dtype", 3}}) == "gemm: dtype is not a string");
   CHECK(bad(Object{{"name", "x"}}).find("gemm: unknown key 'name'") == 0);
+}
+
+TEST_CASE("values that were set one by one are checked like parsed ones") {
+  auto good = Record::parse(problemSchema(), "m=1 n=2 dtype=bf16");
+  REQUIRE(bool(good));
+  auto fault = [&](llvm::StringRef key, int64_t value) {
+    Record record = *good;
+    record.set(key, value);
+    return summarize(record.check()).message;
+  };
+  CHECK(fault("m", 5) == "");
+  CHECK(fault("m", -1) == "gemm: m=-1 is below 0");
+  CHECK(fault("n", 1000001) == "gemm: n=1000001 is above 1000000");
+  CHECK(fault("dtype", 11) == "gemm: dtype has no value 0xb");
+  CHECK(fault("pointwise", 10 | 200 << 8) == "");
+  CHECK(fault("pointwise", 11) == "gemm: pointwise has no value 0xb");
+  // A gap ends a chain: what follows would be lost in its text.
+  CHECK(fault("pointwise", 10 << 8) == "gemm: pointwise has no value 0xa00");
+  CHECK(fault("alpha", encodeReal(-2.5)) == "");
+  CHECK(fault("alpha", encodeReal(INFINITY)).find("alpha has no value") !=
+        std::string::npos);
+}
+
+TEST_CASE("zero has one encoding") {
+  CHECK(encodeReal(-0.0) == encodeReal(0.0));
+  auto a = Record::parse(problemSchema(), "m=1 n=2 dtype=bf16 alpha=-0");
+  REQUIRE(bool(a));
+  CHECK(a->text() == "gemm m=1 n=2 dtype=bf16 alpha=0");
 }
 
 TEST_CASE("equal records have equal keys") {

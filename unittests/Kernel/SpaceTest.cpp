@@ -29,6 +29,15 @@ TEST_CASE("the best of each class precedes every second-best") {
                 candidate(4, 190, 2)}) == std::vector<int32_t>{0, 4, 3, 1, 2});
 }
 
+TEST_CASE("templates choose the keys of their classes freely") {
+  Candidate a = candidate(0, 100, ~uint64_t{0}), b = candidate(1, 110, 0);
+  Candidate c = candidate(2, 120, ~uint64_t{0}), d = c;
+  // Only told apart, never called.
+  d.tmpl = reinterpret_cast<const Template *>(&d);
+  d.order = 3;
+  CHECK(ranked({d, c, b, a}) == std::vector<int32_t>{0, 1, 3, 2});
+}
+
 TEST_CASE("ties follow the class's rank, then the order of the space") {
   // 100, 101 and 102 tie with the best of the set; 102.5 does not.
   CHECK(ranked({candidate(0, 102, 1, 0), candidate(1, 101, 2, 1),

@@ -115,7 +115,10 @@ TEST_CASE("each rejection has its reason") {
   CHECK(pruning.rejected[0].reason == ClassicReason::SharedMemory);
   CHECK(pruning.rejected[0].text ==
         "needs 262144 B of shared memory, limit 232448");
+  CHECK(pruning.rejected[0].value == 262144);
+  CHECK(pruning.rejected[0].limit == 232448);
   CHECK(pruning.rejected[1].reason == ClassicReason::SplitKType);
+  CHECK(pruning.rejected[1].value == 2);
   CHECK(pruning.rejected[2].reason == ClassicReason::Stages);
   CHECK(pruning.rejected[2].index == 0);
 }

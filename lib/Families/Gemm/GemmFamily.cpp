@@ -136,6 +136,8 @@ static llvm::Error checkMemory(const GemmProblem &p) {
 }
 
 llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
+  if (auto error = record.check())
+    return error;
   GemmProblem p = readGemmProblem(record.values().data());
   if (auto error = checkTypes(p))
     return error;

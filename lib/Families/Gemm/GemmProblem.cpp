@@ -206,9 +206,12 @@ GemmSignature signatureOf(const GemmProblem &p) {
   signature.alignA = alignmentClass({p.align, p.lda * inBytes});
   signature.alignB = alignmentClass({p.align, p.ldb * inBytes});
   bool residual = p.pointwise.contains(PointwiseOp::Residual);
-  signature.alignD = alignmentClass({p.align, p.ldd * outBytes,
-                                     signature.readsC ? p.ldc * outBytes : 0,
-                                     residual ? p.ldResidual * outBytes : 0});
+  // A promise below the width of a wider output promises that width all the
+  // same: every pointer is a multiple of its own element.
+  signature.alignD =
+      alignmentClass({std::max(p.align, outBytes), p.ldd * outBytes,
+                      signature.readsC ? p.ldc * outBytes : 0,
+                      residual ? p.ldResidual * outBytes : 0});
   return signature;
 }
 

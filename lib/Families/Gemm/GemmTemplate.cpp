@@ -51,7 +51,7 @@ TranslationUnit makeGemmUnit(const GemmEntry &entry, llvm::StringRef unitName,
   TranslationUnit unit;
   unit.name = fmt::format("kiln_gemm_{}", unitName);
   unit.entry = "kilnEntry";
-  unit.arch = device.archName();
+  unit.arch = device.archName(entry.archSpecific);
   unit.headers = kernelSources();
   unit.source = fmt::format(
       R"(#include "{header}"
@@ -77,6 +77,21 @@ kilnEntry(const __grid_constant__ kiln::{params} params) {{
       fmt::arg("params", entry.paramsType),
       fmt::arg("function", entry.function));
   return unit;
+}
+
+std::optional<Rejection> checkRegisters(int64_t registers, int64_t threads,
+                                        int64_t minBlocks,
+                                        const DeviceModel &device) {
+  auto reject = [](int64_t value, int64_t limit) {
+    return Rejection{PruneReason::Registers, double(value), double(limit),
+                     "registers"};
+  };
+  if (registers > device.maxRegistersPerThread)
+    return reject(registers, device.maxRegistersPerThread);
+  int64_t all = registers * threads * minBlocks;
+  if (all > device.registersPerSm)
+    return reject(all, device.registersPerSm);
+  return std::nullopt;
 }
 
 WorkspaceLayout splitKWorkspace(int64_t counterBytes, int64_t partialBytes) {

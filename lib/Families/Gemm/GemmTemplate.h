@@ -26,6 +26,9 @@ struct GemmEntry {
   llvm::StringRef configType; ///< "MmaGemmConfig"
   llvm::StringRef function;   ///< "mmaGemm"
   llvm::StringRef paramsType = "GemmParams";
+  /// The kernel needs an architecture-specific variant ("sm_90a"), whose cubin
+  /// runs on no other architecture.
+  bool archSpecific = false;
 };
 TranslationUnit makeGemmUnit(const GemmEntry &entry, llvm::StringRef unitName,
                              const GemmSignature &signature,
@@ -35,6 +38,12 @@ TranslationUnit makeGemmUnit(const GemmEntry &entry, llvm::StringRef unitName,
 
 /// Places a split-K kernel's counters and partial sums in a workspace.
 WorkspaceLayout splitKWorkspace(int64_t counterBytes, int64_t partialBytes);
+
+/// The rejection of a kernel that needs more than \p device gives: \p registers
+/// a thread, or all those of \p minBlocks resident blocks of \p threads.
+std::optional<Rejection> checkRegisters(int64_t registers, int64_t threads,
+                                        int64_t minBlocks,
+                                        const DeviceModel &device);
 
 /// Workspace that a single plan may ask for; splits that need more are pruned.
 inline constexpr int64_t kMaxWorkspaceBytes = int64_t(64) << 20;
@@ -88,6 +97,9 @@ public:
     Config config = fromRecord<Config>(record);
     GemmProblem gemm = readGemmProblem(problem.extents.values().data());
     GemmSignature signature = readGemmSignature(problem.signature);
+    if (config.threads() > device.maxThreadsPerBlock)
+      return Rejection{PruneReason::Threads, double(config.threads()),
+                       double(device.maxThreadsPerBlock)};
     if (auto rejection = checkLimits(gemm, signature, config, device))
       return rejection;
     return checkLaunch(gemm, signature, config, device);
@@ -132,7 +144,8 @@ public:
   }
 
 protected:
-  /// The template's own limits, most telling first.
+  /// The template's own limits, most telling first. \p config may be invalid:
+  /// its knobs are within the schema's bounds, no more is known of them.
   virtual std::optional<Rejection>
   checkLimits(const GemmProblem &problem, const GemmSignature &signature,
               const Config &config, const DeviceModel &device) const = 0;
@@ -158,15 +171,14 @@ template <class Config>
 std::optional<Rejection> GemmTemplate<Config>::checkLaunch(
     const GemmProblem &problem, const GemmSignature &signature,
     const Config &config, const DeviceModel &device) {
-  if (config.threads() > device.maxThreadsPerBlock)
-    return Rejection{PruneReason::Threads, double(config.threads()),
-                     double(device.maxThreadsPerBlock)};
+  // Before anything larger is computed from the config: what isValid lets pass
+  // has sizes that fit into ints.
+  if (!config.isValid(signature))
+    return Rejection{PruneReason::InstructionShape};
   int64_t shared = config.sharedBytes(signature);
   if (shared > device.sharedBytesPerBlock)
     return Rejection{PruneReason::SharedMemory, double(shared),
                      double(device.sharedBytesPerBlock), "B"};
-  if (!config.isValid(signature))
-    return Rejection{PruneReason::InstructionShape};
   constexpr double kMaxGrid = 2147483647; // gridDim.x, all architectures
   double blocks = config.blocks(problem.m, problem.n, problem.batch);
   if (blocks > kMaxGrid)

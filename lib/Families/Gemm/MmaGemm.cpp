@@ -9,6 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/GemmTemplate.h"
+#include "Model/MathUtil.h"
+#include "Model/RegisterWall.h"
 #include "gemm/MmaGemmConfig.h"
 
 #include <algorithm>
@@ -69,7 +71,7 @@ static bool isUsefulSplit(const GemmProblem &problem,
                           const DeviceModel &device) {
   if (config.splitK == 1)
     return true;
-  int64_t iterations = (problem.k + config.blockK - 1) / config.blockK;
+  int64_t iterations = ceilDiv(problem.k, config.blockK);
   MmaGemmConfig whole = config;
   whole.splitK = 1;
   int64_t tiles = whole.blocks(problem.m, problem.n, problem.batch);
@@ -135,6 +137,17 @@ MmaGemm::classicConfig(const Record &config) const {
                        c.splitK, c.threads() / 32, c.stages};
 }
 
+/// Expected registers of a thread: two sets of fragments of one 32-byte step
+/// beside the accumulators; the rest is addresses and loop state.
+static int registersOf(const MmaGemmConfig &config) {
+  constexpr int kOverhead = 40, kSets = 2, kLimit = 255;
+  int64_t fragments =
+      mmaSyncFragmentRegisters(config.warpTileM(), config.warpTileN(), kSets);
+  int64_t accumulators = config.blockM * config.blockN / config.threads();
+  return static_cast<int>(
+      std::min<int64_t>(accumulators + fragments + kOverhead, kLimit));
+}
+
 std::optional<Rejection> MmaGemm::checkLimits(const GemmProblem &problem,
                                               const GemmSignature &signature,
                                               const MmaGemmConfig &config,
@@ -152,14 +165,13 @@ std::optional<Rejection> MmaGemm::checkLimits(const GemmProblem &problem,
   if (accumulators > kMaxAccumulators)
     return Rejection{PruneReason::Registers, accumulators, kMaxAccumulators,
                      "accumulators"};
-  int registers = tileKernel(signature, config, device).registersPerThread;
-  int64_t wanted =
-      int64_t(registers) * config.threads() * config.minBlocksPerSm;
-  if (registers > device.maxRegistersPerThread ||
-      wanted > device.registersPerSm)
-    return Rejection{PruneReason::Registers, double(wanted),
-                     double(device.registersPerSm), "registers"};
-  int64_t ranges = (problem.k + config.blockK - 1) / config.blockK;
+  RateType rate = rateTypeOf(signature.in, signature.compute);
+  if (device.mmaSyncFlopsPerClockPerSm(rate) == 0)
+    return Rejection{PruneReason::Type};
+  if (auto rejection = checkRegisters(registersOf(config), config.threads(),
+                                      config.minBlocksPerSm, device))
+    return rejection;
+  int64_t ranges = ceilDiv(problem.k, config.blockK);
   if (config.splitK > 1 && config.splitK > ranges)
     return Rejection{PruneReason::Dominated, double(config.splitK),
                      double(ranges), "splits"};
@@ -192,13 +204,7 @@ TileKernel MmaGemm::tileKernel(const GemmSignature &signature,
   kernel.sharedBytes = config.sharedBytes(signature);
   kernel.accumulatorsPerThread =
       config.blockM * config.blockN / config.threads();
-  // Two sets of fragments of one 32-byte step: 4 registers for 16 rows of A,
-  // 2 for 8 columns of B; the rest is addresses and loop state.
-  constexpr int kOverhead = 40;
-  int fragments =
-      2 * (config.warpTileM() / 16 * 4 + config.warpTileN() / 8 * 2);
-  kernel.registersPerThread =
-      std::min<int>(kernel.accumulatorsPerThread + fragments + kOverhead, 255);
+  kernel.registersPerThread = registersOf(config);
   // Every warp reads the rows of A and the columns of B of its own tile.
   kernel.sharedReadBytes = double(warps) *
                            (config.warpTileM() + config.warpTileN()) *

@@ -70,14 +70,12 @@ protected:
               const DeviceModel &device) const override {
     if (signature.compute != ComputeMode::Native)
       return Rejection{PruneReason::Type};
-    int registers = tileKernel(signature, config, device).registersPerThread;
-    int64_t wanted =
-        int64_t(registers) * config.threads() * config.minBlocksPerSm;
-    if (registers > device.maxRegistersPerThread ||
-        wanted > device.registersPerSm)
-      return Rejection{PruneReason::Registers, double(wanted),
-                       double(device.registersPerSm), "registers"};
-    return std::nullopt;
+    // A micro-tile larger than the tile leaves no threads to share anything.
+    if (!config.isValid(signature))
+      return Rejection{PruneReason::InstructionShape};
+    return checkRegisters(
+        tileKernel(signature, config, device).registersPerThread,
+        config.threads(), config.minBlocksPerSm, device);
   }
 
   TileKernel tileKernel(const GemmSignature &signature,

@@ -1,0 +1,155 @@
+//===- Call.cpp - kiln_arguments as arguments of a launch -----------------===//
+#include "Runtime/Call.h"
+
+#include "Runtime/StructAccess.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+/// Bytes that every address of the problem must be a multiple of.
+static int64_t promisedAlignment(const Problem &problem) {
+  int field = problem.extents.schema().find("align");
+  constexpr int64_t kDefault = 16;
+  return field < 0 ? kDefault : problem.extents[field];
+}
+
+OperandList operandsOf(const ProblemSpec &spec, const Problem &problem) {
+  OperandList list;
+  OperandTable table = spec.family->operands(problem);
+  int64_t promised = promisedAlignment(problem);
+  for (size_t i = 0; i < table.operands.size(); ++i) {
+    const OperandSpec &operand = table.operands[i];
+    if (!operand.present)
+      continue;
+    CallOperand added;
+    added.name = operand.name;
+    added.slot = spec.slots[i];
+    added.index = static_cast<int>(i);
+    added.type = operand.type;
+    added.role = operand.role;
+    added.bytes = static_cast<uint64_t>(operand.bytes());
+    added.alignment = static_cast<uint32_t>(
+        std::max<int64_t>(promised, bytesOf(operand.type)));
+    list.push_back(added);
+  }
+  return list;
+}
+
+llvm::Error checkArguments(const kiln_arguments *given,
+                           const ProblemSpec &spec) {
+  if (!given)
+    return makeError(ErrorCode::InvalidArgument, "arguments is null");
+  if (auto error = checkInput(*given, "kiln_arguments"))
+    return error;
+  if (given->operand_count && !given->operands)
+    return makeError(ErrorCode::InvalidArgument,
+                     "arguments: operands is null, with a count of {}",
+                     given->operand_count);
+  if (given->scalars && given->scalar_count > Arguments::kMaxScalars)
+    return makeError(ErrorCode::InvalidArgument, "arguments: {} scalars",
+                     given->scalar_count);
+  if (!given->extents)
+    return llvm::Error::success();
+  if (given->extent_count > spec.ranges.size())
+    return makeError(ErrorCode::InvalidArgument,
+                     "arguments: {} extents, the problem has {} ranges",
+                     given->extent_count, spec.ranges.size());
+  for (uint32_t i = 0; i < given->extent_count; ++i) {
+    const ExtentRange &range = spec.ranges[i];
+    if (given->extents[i] < range.first || given->extents[i] > range.last)
+      return makeError(ErrorCode::InvalidArgument,
+                       "arguments: extent {} is {}, its range is {} to {}", i,
+                       given->extents[i], range.first, range.last);
+  }
+  return llvm::Error::success();
+}
+
+llvm::SmallVector<int64_t, 2> extentsOf(const kiln_arguments &given,
+                                        const ProblemSpec &spec) {
+  llvm::SmallVector<int64_t, 2> extents;
+  for (size_t i = 0; i < spec.ranges.size(); ++i)
+    extents.push_back(given.extents && i < given.extent_count
+                          ? given.extents[i]
+                          : spec.problem.extents[spec.ranges[i].field]);
+  return extents;
+}
+
+/// Scalars by value and, for gemm, by device address. One that the problem was
+/// made without stays 0: its operand is not read.
+static void readScalars(const kiln_arguments &given, const ProblemSpec &spec,
+                        llvm::ArrayRef<int64_t> values, bool isGemm,
+                        Arguments &arguments) {
+  llvm::ArrayRef<Field> fields = spec.family->problemSchema().fields();
+  uint32_t scalar = 0;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i].role != FieldRole::Scalar)
+      continue;
+    bool isUsed = decodeReal(values[i]) != 0;
+    uint32_t index = scalar++;
+    if (!isUsed) {
+      arguments.scalars[index] = 0;
+      arguments.scalarAddresses[index] = 0;
+      continue;
+    }
+    if (given.scalars && index < given.scalar_count)
+      arguments.scalars[index] = given.scalars[index];
+    arguments.scalarAddresses[index] = 0;
+    uint32_t slot = KILN_GEMM_ALPHA + index;
+    if (isGemm && slot < given.operand_count)
+      arguments.scalarAddresses[index] =
+          reinterpret_cast<uintptr_t>(given.operands[slot]);
+  }
+}
+
+/// Outputs share no memory with other operands, but D may be C of a gemm.
+static llvm::Error checkOverlap(const OperandList &operands, bool isGemm,
+                                const Arguments &arguments) {
+  for (const CallOperand &output : operands) {
+    if (output.role != OperandRole::Out)
+      continue;
+    const OperandArgument &written = arguments.operands[output.index];
+    for (const CallOperand &other : operands) {
+      const OperandArgument &read = arguments.operands[other.index];
+      bool same = read.leadingDimension == written.leadingDimension &&
+                  read.batchStride == written.batchStride;
+      bool mayBe = isGemm && other.slot == KILN_GEMM_C && same;
+      if (other.index != output.index && read.address == written.address &&
+          read.address && !mayBe)
+        return makeError(ErrorCode::InvalidArgument, "{} overlaps {}",
+                         output.name, other.name);
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error readArguments(const kiln_arguments &given, const ProblemSpec &spec,
+                          const OperandList &operands,
+                          llvm::ArrayRef<int64_t> values,
+                          Arguments &arguments) {
+  bool isGemm = spec.slots.size() > 3 && spec.slots[3] == KILN_GEMM_D &&
+                spec.family->name() == "gemm";
+  arguments = spec.defaults;
+  arguments.problem = values.data();
+  for (const CallOperand &operand : operands) {
+    uint64_t address =
+        operand.slot < given.operand_count
+            ? reinterpret_cast<uintptr_t>(given.operands[operand.slot])
+            : 0;
+    if (!address && operand.bytes) [[unlikely]]
+      return makeError(ErrorCode::InvalidArgument,
+                       "operand {} (slot {}) is null", operand.name,
+                       operand.slot);
+    if (address & (operand.alignment - 1)) [[unlikely]]
+      return makeError(
+          ErrorCode::InvalidArgument,
+          "operand {} at {:#x} is not aligned to the {} bytes that "
+          "the problem promises",
+          operand.name, address, operand.alignment);
+    arguments.operands[operand.index].address = address;
+  }
+  readScalars(given, spec, values, isGemm, arguments);
+  return checkOverlap(operands, isGemm, arguments);
+}
+
+} // namespace kiln

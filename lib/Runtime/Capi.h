@@ -1,0 +1,52 @@
+//===- Capi.h - what the exported functions share -------------------------===//
+#pragma once
+
+#include "Runtime/Engine.h"
+#include "Runtime/PlanHandle.h"
+#include "Runtime/PrepareTask.h"
+#include "Support/Error.h"
+#include "kiln/kiln.h"
+
+#include <cstddef>
+#include <new>
+#include <string>
+
+struct kiln_engine {
+  std::unique_ptr<kiln::Engine> engine;
+};
+struct kiln_plan {
+  std::unique_ptr<kiln::PlanHandle> handle;
+};
+struct kiln_task {
+  std::shared_ptr<kiln::PrepareTask> task;
+  kiln::Engine *engine;
+};
+
+namespace kiln {
+
+/// Keeps \p error as the calling thread's last one; returns its status.
+kiln_status report(llvm::Error error) noexcept;
+/// The same for a text in static storage.
+kiln_status report(kiln_status status, const char *message) noexcept;
+
+/// Runs the body of an exported function: nothing leaves it but a status.
+template <class Body> kiln_status guarded(const Body &body) noexcept {
+  try {
+    if (llvm::Error error = body()) [[unlikely]]
+      return report(std::move(error));
+    return KILN_SUCCESS;
+  } catch (const std::bad_alloc &) {
+    return report(KILN_OUT_OF_MEMORY, "out of host memory");
+  } catch (...) {
+    return report(KILN_INTERNAL, "an exception that nobody expected");
+  }
+}
+
+/// InvalidArgument: "engine is null".
+llvm::Error nullArgument(const char *name);
+
+/// Writes \p text as kiln_problem_text describes.
+llvm::Error writeText(const std::string &text, char *buffer, size_t capacity,
+                      size_t *length);
+
+} // namespace kiln

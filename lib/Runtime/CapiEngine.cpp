@@ -1,0 +1,112 @@
+//===- CapiEngine.cpp - engines, launches, statistics, text ---------------===//
+#include "Runtime/Capi.h"
+
+#include "Runtime/Query.h"
+#include "Runtime/StructAccess.h"
+
+using namespace kiln;
+
+/// Families for functions that are given no engine.
+static const Registry &sharedRegistry() {
+  static const Registry registry = makeBuiltinRegistry();
+  return registry;
+}
+
+extern "C" {
+
+kiln_status kiln_engine_create(const kiln_engine_options *options,
+                               kiln_engine **engine) KILN_NOEXCEPT {
+  return guarded([&]() -> llvm::Error {
+    if (!engine)
+      return nullArgument("engine");
+    *engine = nullptr;
+    auto made = Engine::create(options);
+    if (!made)
+      return made.takeError();
+    *engine = new kiln_engine{std::move(*made)};
+    return llvm::Error::success();
+  });
+}
+
+void kiln_engine_destroy(kiln_engine *engine) KILN_NOEXCEPT {
+  // Destructors do not throw; what they may not do is not worth an abort.
+  (void)guarded([&]() -> llvm::Error {
+    delete engine;
+    return llvm::Error::success();
+  });
+}
+
+kiln_status kiln_gemm(kiln_engine *engine, const kiln_gemm_args *args,
+                      const kiln_workspace *workspace,
+                      kiln_stream stream) KILN_NOEXCEPT {
+  return guarded([&]() -> llvm::Error {
+    if (!engine || !args) [[unlikely]]
+      return nullArgument(engine ? "args" : "engine");
+    return engine->engine->launchGemm(*args, workspace, stream);
+  });
+}
+
+kiln_status kiln_run(kiln_engine *engine, const kiln_problem *problem,
+                     const kiln_arguments *arguments,
+                     const kiln_workspace *workspace,
+                     kiln_stream stream) KILN_NOEXCEPT {
+  return guarded([&]() -> llvm::Error {
+    if (!engine)
+      return nullArgument("engine");
+    return engine->engine->run(problem, arguments, workspace, stream);
+  });
+}
+
+kiln_status kiln_query(kiln_engine *engine, const kiln_problem *problem,
+                       kiln_stream stream,
+                       kiln_query_result *result) KILN_NOEXCEPT {
+  return guarded([&]() -> llvm::Error {
+    if (!engine)
+      return nullArgument("engine");
+    if (auto error = checkOutput(result, "result"))
+      return error;
+    auto found = queryProblem(*engine->engine, problem, stream);
+    if (!found)
+      return found.takeError();
+    found->workspace.struct_size = sizeof(kiln_workspace_info);
+    fillOutput(result, *found);
+    return llvm::Error::success();
+  });
+}
+
+kiln_status kiln_problem_text(const kiln_problem *problem, char *buffer,
+                              size_t capacity, size_t *length) KILN_NOEXCEPT {
+  return guarded([&]() -> llvm::Error {
+    auto spec = ProblemSpec::parse(sharedRegistry(), problem);
+    if (!spec)
+      return spec.takeError();
+    return writeText(spec->text, buffer, capacity, length);
+  });
+}
+
+kiln_status kiln_problem_key(kiln_engine *engine, const kiln_problem *problem,
+                             kiln_stream stream, char *buffer, size_t capacity,
+                             size_t *length) KILN_NOEXCEPT {
+  return guarded([&]() -> llvm::Error {
+    if (!engine)
+      return nullArgument("engine");
+    auto key = problemKey(*engine->engine, problem, stream);
+    if (!key)
+      return key.takeError();
+    return writeText(*key, buffer, capacity, length);
+  });
+}
+
+kiln_status kiln_get_statistics(kiln_engine *engine,
+                                kiln_statistics *statistics) KILN_NOEXCEPT {
+  return guarded([&]() -> llvm::Error {
+    if (!engine)
+      return nullArgument("engine");
+    if (auto error = checkOutput(statistics, "statistics"))
+      return error;
+    fillOutput(statistics, engine->engine->statistics());
+    return llvm::Error::success();
+  });
+}
+
+} // extern "C"

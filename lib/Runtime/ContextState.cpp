@@ -1,0 +1,108 @@
+//===- ContextState.cpp - what an engine knows of one context -------------===//
+#include "Runtime/ContextState.h"
+
+#include "Support/Error.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+llvm::Expected<StreamContext> findContext(const Driver &driver,
+                                          CudaStream stream) {
+  auto current = currentContext(driver);
+  if (!current)
+    return current.takeError();
+  StreamContext found;
+  if (stream) {
+    auto owner = contextOf(driver, stream);
+    if (!owner)
+      return addContext(owner.takeError(), "stream");
+    found.handle = *owner;
+  } else {
+    if (!*current)
+      return makeError(ErrorCode::InvalidArgument,
+                       "stream is null and no context is current to this "
+                       "thread");
+    found.handle = *current;
+  }
+  found.isCurrent = found.handle == *current;
+  auto id = contextId(driver, found.handle);
+  if (!id)
+    return id.takeError();
+  found.id = *id;
+  return found;
+}
+
+llvm::Expected<CurrentContext>
+CurrentContext::enter(const Driver &driver, const StreamContext &context) {
+  CurrentContext entered;
+  if (context.isCurrent)
+    return entered;
+  auto scope = ScopedContext::push(driver, context.handle);
+  if (!scope)
+    return scope.takeError();
+  entered.scope.emplace(std::move(*scope));
+  return entered;
+}
+
+ContextState::ContextState(uint64_t id, CudaContext handle, DeviceModel model)
+    : id(id), handle(handle), model(std::move(model)),
+      deviceClass(deviceClassKey(this->model)) {}
+
+void ContextState::addRangePlan(RangePlan added) {
+  std::lock_guard<std::mutex> lock(mutex);
+  auto same = std::find_if(
+      rangePlans.begin(), rangePlans.end(), [&](const RangePlan &old) {
+        return old.family == added.family && old.box.low == added.box.low &&
+               old.box.high == added.box.high &&
+               old.box.largest.extents == added.box.largest.extents;
+      });
+  if (same == rangePlans.end())
+    rangePlans.push_back(std::move(added));
+  else
+    *same = std::move(added);
+}
+
+/// True if \p problem is the one of \p range but for extents within its box.
+static bool isCovered(const RangePlan &range, const Problem &problem) {
+  llvm::ArrayRef<int64_t> values = problem.extents.values();
+  if (!range.box.contains(range.ranges, values) ||
+      !(problem.signature == range.box.largest.signature))
+    return false;
+  Record moved = range.box.largest.extents;
+  for (const ExtentRange &extent : range.ranges)
+    moved.set(extent.field, values[extent.field]);
+  return moved.values() == values;
+}
+
+ActivePlanPtr ContextState::findRangePlan(const KernelFamily &family,
+                                          const Problem &problem) const {
+  std::lock_guard<std::mutex> lock(mutex);
+  for (const RangePlan &range : rangePlans)
+    if (range.family == &family && isCovered(range, problem))
+      return range.plan;
+  return nullptr;
+}
+
+ContextState::TuningTurn::TuningTurn(ContextState &state) : state(state) {
+  std::unique_lock<std::mutex> lock(state.mutex);
+  if (state.isTuning && state.tuner == std::this_thread::get_id())
+    return;
+  state.turnEnded.wait(lock, [&] { return !state.isTuning; });
+  state.isTuning = true;
+  state.tuner = std::this_thread::get_id();
+  granted = true;
+}
+
+ContextState::TuningTurn::~TuningTurn() {
+  if (!granted)
+    return;
+  {
+    std::lock_guard<std::mutex> lock(state.mutex);
+    state.isTuning = false;
+    state.tuner = {};
+  }
+  state.turnEnded.notify_one();
+}
+
+} // namespace kiln

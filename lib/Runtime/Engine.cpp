@@ -1,0 +1,264 @@
+//===- Engine.cpp - everything that Kiln holds ----------------------------===//
+#include "Runtime/Engine.h"
+
+#include "Cache/CachePaths.h"
+#include "Device/DeviceProbe.h"
+#include "Runtime/PrepareTask.h"
+#include "Tune/DeviceAssembly.h"
+
+namespace kiln {
+
+Engine::Engine(EngineConfig config)
+    : options(std::move(config)), registry(makeBuiltinRegistry()),
+      gemm(registry.find("gemm")),
+      arenas(options.workspaceLimit, options.allocator) {}
+
+llvm::Expected<std::unique_ptr<Engine>>
+Engine::create(const kiln_engine_options *given) {
+  auto config = EngineConfig::parse(given);
+  if (!config)
+    return config.takeError();
+  return std::unique_ptr<Engine>(new Engine(std::move(*config)));
+}
+
+Engine::~Engine() {
+  std::map<const PrepareTask *, std::shared_ptr<PrepareTask>> running;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    running.swap(tasks);
+  }
+  for (auto &[key, task] : running)
+    task->cancel();
+  for (auto &[key, task] : running)
+    task->wait(-1);
+  closeContexts();
+}
+
+/// Whether the context is the one that \p state was made for. The driver knows
+/// which handles it gave out.
+static bool isAlive(const Driver &driver, const ContextState &state) {
+  auto id = contextId(driver, state.handle);
+  if (id)
+    return *id == state.id;
+  llvm::consumeError(id.takeError());
+  return false;
+}
+
+void Engine::closeContexts() {
+  for (auto &[id, state] : contexts) {
+    if (isAlive(*loadedDriver, *state)) {
+      auto scope = ScopedContext::push(*loadedDriver, state->handle);
+      if (scope) {
+        CaptureModeGuard relaxed(*loadedDriver);
+        state->closeTrials();
+        arenas.release(*loadedDriver, id);
+        loader->unloadContext(id);
+        continue;
+      }
+      llvm::consumeError(scope.takeError());
+    }
+    state->abandonTrials();
+    arenas.forget(id);
+    loader->forgetContext(id);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Made at the first need
+//===----------------------------------------------------------------------===//
+
+llvm::Expected<const Driver *> Engine::driver() {
+  if (const Driver *ready = readyDriver.load(std::memory_order_acquire))
+    return ready;
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!loadedDriver) {
+    auto loaded = Driver::load(options.environment);
+    if (!loaded)
+      return loaded.takeError();
+    loader = std::make_unique<KernelLoader>(**loaded);
+    loadedDriver = std::move(*loaded);
+    readyDriver.store(loadedDriver.get(), std::memory_order_release);
+  }
+  return loadedDriver.get();
+}
+
+/// Where the cache is, as the options and the environment say.
+static cache::StoreOptions storeOptionsOf(const EngineConfig &config,
+                                          std::vector<std::string> &notes) {
+  cache::StoreOptions options;
+  options.log = config.hooks.cacheLog();
+  if (config.memoryOnly)
+    return options;
+  options.readDirs = config.readDirs;
+  std::optional<std::string> writeDir = config.cacheDir;
+  if (!writeDir) {
+    cache::CacheRoot root = cache::findCacheRoot(config.environment);
+    writeDir = std::move(root.path);
+    notes = std::move(root.notes);
+  }
+  if (!config.readOnly)
+    options.writeDir = std::move(writeDir);
+  else if (writeDir)
+    options.readDirs.insert(options.readDirs.begin(), std::move(*writeDir));
+  return options;
+}
+
+Engine::Services &Engine::services() {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (madeServices)
+      return *madeServices;
+  }
+  // Opening the store may call the log, so no lock is held meanwhile. Whoever
+  // comes second drops what it made; nothing on disk depends on it.
+  std::vector<std::string> notes;
+  auto made = std::make_unique<Services>();
+  made->store = cache::Store::open(storeOptionsOf(options, notes));
+  for (const std::string &note : notes)
+    hooks().log().warning("{}", note);
+  ArtifactStoreOptions artifactOptions;
+  artifactOptions.nvrtc = NvrtcSearch::fromEnvironment(options.environment);
+  artifactOptions.pool.threads = options.threads;
+  artifactOptions.allowCompile = options.mode != KILN_MODE_STRICT;
+  artifactOptions.exactToolchain = options.exactToolchain;
+  made->artifacts =
+      std::make_unique<ArtifactStore>(*made->store, artifactOptions);
+  made->records = std::make_unique<RecordStore>(*made->store);
+  made->decisions = std::make_unique<DecisionStore>(*made->store);
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!madeServices)
+    madeServices = std::move(made);
+  return *madeServices;
+}
+
+llvm::Expected<DeviceModel>
+Engine::assembleModel(const Driver &driver, const StreamContext &context) {
+  auto ordinal = deviceOf(driver, context.handle);
+  if (!ordinal)
+    return ordinal.takeError();
+  DeviceSelection selection;
+  selection.catalogName = options.catalogName;
+  selection.overridePath = options.deviceFile;
+  selection.ordinal = *ordinal;
+  auto assembled = assembleDevice(&driver, options.environment, selection);
+  if (!assembled)
+    return assembled.takeError();
+  for (const std::string &note : assembled->notes)
+    hooks().log().debug("device {}: {}", *ordinal, note);
+  return std::move(assembled->model);
+}
+
+llvm::Expected<std::optional<DeviceModel>> Engine::namedDevice() const {
+  if (!options.deviceFile.empty()) {
+    DeviceOverrides overrides;
+    overrides.overridePath = options.deviceFile;
+    std::vector<std::string> notes;
+    auto model = assembleDeviceModel({}, overrides, notes);
+    if (!model)
+      return model.takeError();
+    return std::optional<DeviceModel>(std::move(*model));
+  }
+  if (options.catalogName.empty())
+    return std::optional<DeviceModel>();
+  DeviceSelection selection;
+  selection.catalogName = options.catalogName;
+  auto assembled = assembleDevice(nullptr, options.environment, selection);
+  if (!assembled)
+    return assembled.takeError();
+  return std::optional<DeviceModel>(std::move(assembled->model));
+}
+
+/// A handle that now belongs to another context says that the old one is gone.
+void Engine::dropDeadTwin(const StreamContext &context) {
+  for (auto it = contexts.begin(); it != contexts.end();) {
+    bool isDead =
+        it->second->handle == context.handle && it->first != context.id;
+    if (!isDead) {
+      ++it;
+      continue;
+    }
+    it->second->abandonTrials();
+    arenas.forget(it->first);
+    loader->forgetContext(it->first);
+    it = contexts.erase(it);
+  }
+}
+
+llvm::Expected<std::shared_ptr<ContextState>>
+Engine::contextState(const Driver &driver, const StreamContext &context) {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    auto found = contexts.find(context.id);
+    if (found != contexts.end())
+      return found->second;
+  }
+  auto model = assembleModel(driver, context);
+  if (!model)
+    return model.takeError();
+  auto made = std::make_shared<ContextState>(context.id, context.handle,
+                                             std::move(*model));
+  std::lock_guard<std::mutex> lock(mutex);
+  dropDeadTwin(context);
+  return contexts.try_emplace(context.id, std::move(made)).first->second;
+}
+
+Chooser Engine::chooser(const DeviceModel &model,
+                        const std::string &deviceClass) {
+  Services &made = services();
+  return Chooser(model, deviceClass, *made.artifacts, *made.records,
+                 *made.decisions, options.workspaceLimit);
+}
+
+std::string Engine::keyOf(const KernelFamily &family, const Problem &problem,
+                          const std::string &deviceClass) const {
+  return recordKey(family, problem, deviceClass);
+}
+
+//===----------------------------------------------------------------------===//
+// Tasks and statistics
+//===----------------------------------------------------------------------===//
+
+void Engine::addTask(std::shared_ptr<PrepareTask> task) {
+  std::lock_guard<std::mutex> lock(mutex);
+  const PrepareTask *key = task.get();
+  tasks.emplace(key, std::move(task));
+}
+
+void Engine::removeTask(const PrepareTask *task) {
+  std::lock_guard<std::mutex> lock(mutex);
+  tasks.erase(task);
+}
+
+kiln_statistics Engine::statistics() {
+  kiln_statistics result = KILN_INIT(kiln_statistics);
+  result.launches = launches.value();
+  result.fallback_launches = fallbackLaunches.value();
+  result.dispatch_misses = dispatchMisses.load();
+  result.trials = trials.load();
+  result.trial_failures = trialFailures.load();
+  result.tune_ns = tuneNs.load();
+  result.load_ns = loadNs.load();
+  result.plans = dispatch.planCount();
+  result.arena_bytes = arenas.bytesInUse();
+  Services *made = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    made = madeServices.get();
+  }
+  if (!made)
+    return result;
+  ArtifactStatistics artifacts = made->artifacts->statistics();
+  result.cache_hits = artifacts.diskHits;
+  result.cache_misses = artifacts.compiled + artifacts.failed;
+  result.compiles = artifacts.compiled;
+  result.compile_failures = artifacts.failed;
+  constexpr double kNsPerMs = 1e6;
+  result.compile_ns = static_cast<uint64_t>(artifacts.compileMs * kNsPerMs);
+  cache::Statistics store = made->store->statistics();
+  result.cache_faults = store.damaged + store.refused + store.readErrors;
+  if (!options.memoryOnly && !options.readOnly)
+    result.cache_faults += store.keptInMemory + store.dropped;
+  return result;
+}
+
+} // namespace kiln

@@ -1,0 +1,174 @@
+//===- Engine.h - everything that Kiln holds ------------------------------===//
+//
+// What is slow or fallible is made at the first need and kept: the driver, the
+// cache, the state of each context, plans, arenas. A launch that hits reads
+// three tables (driver, plans, arenas) and takes no lock. Locks are only ever
+// held over look-ups and insertions, never over work or hooks; work on one
+// problem is done by one thread while others wait for its outcome.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Cache/Store.h"
+#include "Families/Families.h"
+#include "Runtime/Arena.h"
+#include "Runtime/Chooser.h"
+#include "Runtime/ContextState.h"
+#include "Runtime/Counter.h"
+#include "Runtime/Dispatch.h"
+#include "Runtime/EngineConfig.h"
+#include "Runtime/ProblemSpec.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace kiln {
+
+class PrepareTask;
+
+/// How a problem's plan is to be had.
+struct AcquireOptions {
+  /// Measure although a record or decision could serve (mode tune only).
+  bool retune = false;
+  /// A plan that is in the table already is to be replaced.
+  bool replace = false;
+  /// A stored decision does not stand in for trials (mode tune only).
+  bool preferTrials = false;
+  std::chrono::milliseconds budget{2000};
+  const std::atomic<bool> *cancel = nullptr; ///< may be null
+  /// Receives how many configs were tried so far; may be null.
+  std::atomic<uint64_t> *trials = nullptr;
+};
+
+/// What to find a plan for.
+struct PlanRequest {
+  const KernelFamily &family;
+  const Problem &common;  ///< the choice is made for it
+  const Problem &largest; ///< the plan's workspace covers it
+};
+
+class Engine {
+public:
+  /// Makes an engine; opens nothing yet. Errors: those of EngineConfig::parse.
+  static llvm::Expected<std::unique_ptr<Engine>>
+  create(const kiln_engine_options *options);
+  /// Cancels and awaits tasks, unloads kernels, frees arenas.
+  ~Engine();
+  Engine(const Engine &) = delete;
+  Engine &operator=(const Engine &) = delete;
+
+  const EngineConfig &config() const { return options; }
+  const Hooks &hooks() const { return options.hooks; }
+  const Registry &families() const { return registry; }
+
+  // Launching. Errors as kiln.h says of the functions.
+  llvm::Error launchGemm(const kiln_gemm_args &args,
+                         const kiln_workspace *workspace, CudaStream stream);
+  llvm::Error run(const kiln_problem *problem, const kiln_arguments *arguments,
+                  const kiln_workspace *workspace, CudaStream stream);
+
+  /// Launches \p plan. Takes the stream's arena if \p workspace is null and one
+  /// is needed. No lock and no allocation unless it fails or makes an arena.
+  llvm::Error launchPlan(const Driver &driver, const ActivePlan &plan,
+                         const StreamContext &context,
+                         const Arguments &arguments,
+                         const kiln_workspace *workspace, CudaStream stream);
+
+  // What is made at the first need. Thread-safe.
+  llvm::Expected<const Driver *> driver();
+  struct Services {
+    std::unique_ptr<cache::Store> store;
+    std::unique_ptr<ArtifactStore> artifacts;
+    std::unique_ptr<RecordStore> records;
+    std::unique_ptr<DecisionStore> decisions;
+  };
+  Services &services();
+  /// The state of a context, made if it is new. May take some 10 ms.
+  llvm::Expected<std::shared_ptr<ContextState>>
+  contextState(const Driver &driver, const StreamContext &context);
+  /// The device of the options, for work without a GPU; nullopt: none is named.
+  llvm::Expected<std::optional<DeviceModel>> namedDevice() const;
+
+  Chooser chooser(const DeviceModel &model, const std::string &deviceClass);
+
+  /// The plan of a problem that is in no table, in the context that is current:
+  /// by the order of choice. One thread works, others that ask the same wait.
+  /// Run it under a CaptureModeGuard. Adds what it finds to the tables.
+  llvm::Expected<ActivePlanPtr> acquire(ContextState &context,
+                                        const PlanRequest &request,
+                                        const AcquireOptions &options);
+  /// The plan of a problem for a launch on \p stream: from the ranges that were
+  /// prepared, or by acquire(). NotPrepared where the stream is captured.
+  llvm::Expected<ActivePlanPtr> acquireForLaunch(const Driver &driver,
+                                                 const StreamContext &context,
+                                                 const KernelFamily &family,
+                                                 const Problem &problem,
+                                                 CudaStream stream);
+  /// Makes an arena for launches of \p plan. Errors: NotPrepared while the
+  /// stream is captured; those of ArenaPool::ensure.
+  llvm::Error ensureArena(const Driver &driver, const StreamContext &context,
+                          const ActivePlan &plan, CudaStream stream);
+
+  const DispatchTable &plans() const { return dispatch; }
+  DispatchTable &plans() { return dispatch; }
+  const ArenaPool &arenaPool() const { return arenas; }
+  /// What works on a problem now: Missing if nothing does.
+  kiln_state workOn(const DispatchKey &key) const;
+
+  // Tasks that the destructor must end.
+  void addTask(std::shared_ptr<PrepareTask> task);
+  void removeTask(const PrepareTask *task);
+
+  kiln_statistics statistics();
+  /// The record key that \p problem has on a device of class \p deviceClass.
+  std::string keyOf(const KernelFamily &family, const Problem &problem,
+                    const std::string &deviceClass) const;
+
+private:
+  struct Flight;
+  class Acquisition;
+  friend class Acquisition;
+
+  explicit Engine(EngineConfig config);
+
+  llvm::Error launchGemmSlow(const kiln_gemm_args &args,
+                             const Arguments &arguments,
+                             llvm::ArrayRef<int64_t> values,
+                             const kiln_workspace *workspace,
+                             CudaStream stream);
+  llvm::Expected<DeviceModel> assembleModel(const Driver &driver,
+                                            const StreamContext &context);
+  void dropDeadTwin(const StreamContext &context);
+  void closeContexts();
+
+  const EngineConfig options;
+  const Registry registry;
+  const KernelFamily *const gemm;
+
+  // Read by launches.
+  std::atomic<const Driver *> readyDriver{nullptr};
+  DispatchTable dispatch;
+  ArenaPool arenas;
+  Counter launches, fallbackLaunches;
+
+  std::atomic<uint64_t> dispatchMisses{0}, trials{0}, trialFailures{0},
+      tuneNs{0}, loadNs{0};
+
+  mutable std::mutex mutex; ///< guards what follows
+  std::shared_ptr<Driver> loadedDriver;
+  std::unique_ptr<Services> madeServices;
+  std::unique_ptr<KernelLoader> loader;
+  std::map<uint64_t, std::shared_ptr<ContextState>> contexts;
+  std::map<std::string, std::shared_ptr<Flight>> flights;
+  std::map<const PrepareTask *, std::shared_ptr<PrepareTask>> tasks;
+};
+
+} // namespace kiln

@@ -1,0 +1,155 @@
+//===- EngineConfig.cpp - the options of an engine, checked and copied ----===//
+#include "Runtime/EngineConfig.h"
+
+#include "Device/Catalog.h"
+#include "Runtime/StructAccess.h"
+
+namespace kiln {
+
+static llvm::Error checkMode(kiln_mode mode) {
+  switch (mode) {
+  case KILN_MODE_TUNE:
+  case KILN_MODE_PREDICT:
+  case KILN_MODE_STRICT:
+    return llvm::Error::success();
+  case KILN_MODE_BACKGROUND:
+    return makeError(ErrorCode::Unsupported,
+                     "mode background is not available yet");
+  default:
+    return makeError(ErrorCode::Unsupported, "mode {} is unknown", mode);
+  }
+}
+
+static llvm::Error checkHooks(const kiln_engine_options &options) {
+  if (const kiln_allocator *allocator = options.allocator) {
+    if (auto error = checkInput(*allocator, "allocator"))
+      return error;
+    if (allocator->flags)
+      return makeError(ErrorCode::Unsupported, "allocator: flags {:#x}",
+                       allocator->flags);
+    if (!allocator->allocate || !allocator->deallocate)
+      return makeError(ErrorCode::InvalidArgument,
+                       "allocator: a function is null");
+  }
+  if (const kiln_executor *executor = options.executor) {
+    if (auto error = checkInput(*executor, "executor"))
+      return error;
+    if (executor->flags)
+      return makeError(ErrorCode::Unsupported, "executor: flags {:#x}",
+                       executor->flags);
+    if (!executor->submit)
+      return makeError(ErrorCode::InvalidArgument, "executor: submit is null");
+  }
+  return llvm::Error::success();
+}
+
+static llvm::Error checkNumbers(const kiln_engine_options &options) {
+  constexpr uint32_t kKnownFlags =
+      KILN_ENGINE_MEMORY_ONLY | KILN_ENGINE_READ_ONLY |
+      KILN_ENGINE_TOOLCHAIN_EXACT | KILN_ENGINE_IGNORE_ENVIRONMENT;
+  if (uint32_t unknown = options.flags & ~kKnownFlags)
+    return makeError(ErrorCode::Unsupported, "engine flags {:#x} are unknown",
+                     unknown);
+  if (options.threads < 0)
+    return makeError(ErrorCode::InvalidArgument, "threads is {}",
+                     options.threads);
+  if (options.tune_budget_ms < 0)
+    return makeError(ErrorCode::InvalidArgument, "tune_budget_ms is {}",
+                     options.tune_budget_ms);
+  if (options.cache_limit_bytes)
+    return makeError(ErrorCode::Unsupported,
+                     "cache_limit_bytes is not available yet");
+  switch (options.log_level) {
+  case KILN_LOG_DEFAULT:
+  case KILN_LOG_DEBUG:
+  case KILN_LOG_INFO:
+  case KILN_LOG_WARNING:
+  case KILN_LOG_ERROR:
+    break;
+  default:
+    return makeError(ErrorCode::Unsupported, "log_level {} is unknown",
+                     options.log_level);
+  }
+  if (options.read_dir_count && !options.read_dirs)
+    return makeError(ErrorCode::InvalidArgument,
+                     "read_dirs is null, with a count of {}",
+                     options.read_dir_count);
+  return llvm::Error::success();
+}
+
+/// A text with a slash, or one that ends with ".json", is a file.
+static bool isFile(llvm::StringRef text) {
+  return text.contains('/') || text.ends_with(".json");
+}
+
+static llvm::Error readDevice(const char *text, EngineConfig &config) {
+  if (!text || !*text)
+    return llvm::Error::success();
+  if (isFile(text)) {
+    config.deviceFile = text;
+    return llvm::Error::success();
+  }
+  auto known = findDevice(text);
+  if (!known)
+    return addContext(known.takeError(), "device_model");
+  config.catalogName = text;
+  return llvm::Error::success();
+}
+
+static llvm::Error readOptions(const kiln_engine_options &options,
+                               EngineConfig &config) {
+  if (auto error = checkInput(options, "kiln_engine_options"))
+    return error;
+  if (auto error = checkMode(options.mode))
+    return error;
+  if (auto error = checkNumbers(options))
+    return error;
+  if (auto error = checkHooks(options))
+    return error;
+  if (auto error = readDevice(options.device_model, config))
+    return error;
+  config.mode = options.mode;
+  config.memoryOnly = options.flags & KILN_ENGINE_MEMORY_ONLY;
+  config.readOnly = options.flags & KILN_ENGINE_READ_ONLY;
+  config.exactToolchain = options.flags & KILN_ENGINE_TOOLCHAIN_EXACT;
+  config.threads = static_cast<unsigned>(options.threads);
+  if (options.tune_budget_ms)
+    config.tuneBudget = std::chrono::milliseconds(options.tune_budget_ms);
+  if (options.scratch_limit_bytes)
+    config.scratchLimit = options.scratch_limit_bytes;
+  if (options.workspace_limit_bytes)
+    config.workspaceLimit = options.workspace_limit_bytes;
+  if (options.cache_dir)
+    config.cacheDir = options.cache_dir;
+  for (uint32_t i = 0; i < options.read_dir_count; ++i) {
+    if (!options.read_dirs[i])
+      return makeError(ErrorCode::InvalidArgument, "read_dirs[{}] is null", i);
+    config.readDirs.push_back(options.read_dirs[i]);
+  }
+  if (!(options.flags & KILN_ENGINE_IGNORE_ENVIRONMENT))
+    config.environment = Environment::fromProcess();
+  if (options.nvrtc_path)
+    config.environment.kilnNvrtc = options.nvrtc_path;
+  if (options.driver_path)
+    config.environment.kilnDriver = options.driver_path;
+  config.hooks = Hooks(options);
+  if (options.allocator)
+    config.allocator = *options.allocator;
+  if (options.executor)
+    config.executor = *options.executor;
+  return llvm::Error::success();
+}
+
+llvm::Expected<EngineConfig>
+EngineConfig::parse(const kiln_engine_options *options) {
+  EngineConfig config;
+  if (!options) {
+    config.environment = Environment::fromProcess();
+    return config;
+  }
+  if (auto error = readOptions(*options, config))
+    return error;
+  return config;
+}
+
+} // namespace kiln

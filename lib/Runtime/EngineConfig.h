@@ -1,0 +1,42 @@
+//===- EngineConfig.h - the options of an engine, checked and copied ------===//
+#pragma once
+
+#include "Runtime/Hooks.h"
+#include "Support/Environment.h"
+#include "kiln/kiln.h"
+
+#include <llvm/Support/Error.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+/// What kiln_engine_options says, defaults filled in. A plain value that points
+/// into nothing of the caller's but its hooks.
+struct EngineConfig {
+  kiln_mode mode = KILN_MODE_TUNE;
+  bool memoryOnly = false, readOnly = false, exactToolchain = false;
+  unsigned threads = 0; ///< 0: as many as fit
+  std::chrono::milliseconds tuneBudget{2000};
+  uint64_t scratchLimit = uint64_t(2) << 30;
+  uint64_t workspaceLimit = uint64_t(64) << 20;
+  std::optional<std::string> cacheDir;
+  std::vector<std::string> readDirs;
+  /// At most one of both is set.
+  std::string catalogName, deviceFile;
+  /// With the paths of the options in front of the variables.
+  Environment environment;
+  Hooks hooks;
+  std::optional<kiln_allocator> allocator;
+  std::optional<kiln_executor> executor;
+
+  /// Checks and copies \p options; null: the defaults. Reads the environment
+  /// but no file. Errors: InvalidArgument, Unsupported.
+  static llvm::Expected<EngineConfig> parse(const kiln_engine_options *options);
+};
+
+} // namespace kiln

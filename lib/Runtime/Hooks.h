@@ -1,0 +1,41 @@
+//===- Hooks.h - what the caller gave us to call --------------------------===//
+#pragma once
+
+#include "Support/Error.h"
+#include "Support/Log.h"
+#include "kiln/kiln.h"
+
+#include <string>
+
+namespace kiln {
+
+/// One event in C++ terms; empty strings become null.
+struct EventInfo {
+  kiln_event_kind kind = 0;
+  ErrorCode status = ErrorCode::Success;
+  kiln_source source = KILN_SOURCE_NONE;
+  std::string problem, config, key, message;
+  double elapsedMs = 0, predictedNs = 0, measuredNs = 0;
+};
+
+/// The log and event hooks of an engine. A copyable value; nothing here is
+/// called with a lock held.
+class Hooks {
+public:
+  Hooks() = default;
+  explicit Hooks(const kiln_engine_options &options);
+
+  const Log &log() const { return theLog; }
+  /// The log for the cache: its warnings are events as well.
+  Log cacheLog() const;
+
+  bool hasEvents() const { return eventHook != nullptr; }
+  void emit(const EventInfo &event) const;
+
+private:
+  Log theLog;
+  kiln_event_fn eventHook = nullptr;
+  void *eventUser = nullptr;
+};
+
+} // namespace kiln

@@ -1,0 +1,235 @@
+//===- Launch.cpp - one call of the caller's ------------------------------===//
+#include "Runtime/Engine.h"
+
+#include "Runtime/Call.h"
+#include "Runtime/GemmCall.h"
+#include "Runtime/StructAccess.h"
+
+namespace kiln {
+
+//===----------------------------------------------------------------------===//
+// With a plan
+//===----------------------------------------------------------------------===//
+
+[[gnu::cold, gnu::noinline]] static llvm::Error
+explainWorkspace(const kiln_workspace &workspace) {
+  if (auto error = checkInput(workspace, "kiln_workspace"))
+    return error;
+  return makeError(ErrorCode::Unsupported,
+                   "kiln_workspace: flags {:#x} are unknown", workspace.flags);
+}
+
+/// False if \p given says what this version does not know.
+static bool readWorkspace(const kiln_workspace &given, Workspace &workspace) {
+  bool known = given.struct_size == sizeof(given) ||
+               (given.struct_size > sizeof(given) &&
+                isZero(&given + 1, given.struct_size - sizeof(given)));
+  if (!known || (given.flags & ~uint32_t(KILN_WORKSPACE_ZEROED)) ||
+      (given.reserved[0] | given.reserved[1]))
+    return false;
+  workspace.address = reinterpret_cast<uintptr_t>(given.data);
+  workspace.bytes = given.bytes;
+  workspace.zeroed = given.flags & KILN_WORKSPACE_ZEROED;
+  return true;
+}
+
+llvm::Error Engine::launchPlan(const Driver &driver, const ActivePlan &plan,
+                               const StreamContext &context,
+                               const Arguments &arguments,
+                               const kiln_workspace *given, CudaStream stream) {
+  Workspace workspace;
+  uint64_t needed = plan.loaded->workspace().bytes;
+  if (given) {
+    if (!readWorkspace(*given, workspace)) [[unlikely]]
+      return explainWorkspace(*given);
+  } else if (needed) {
+    ArenaKey key = ArenaKey::of(context.id, stream);
+    workspace = arenas.find(key, needed);
+    if (!workspace.address) [[unlikely]] {
+      if (auto error = ensureArena(driver, context, plan, stream))
+        return error;
+      workspace = arenas.find(key, needed);
+    }
+  }
+  auto entered = CurrentContext::enter(driver, context);
+  if (!entered)
+    return entered.takeError();
+  if (auto error = plan.loaded->launch(arguments, workspace, stream))
+    return error;
+  launches.add();
+  if (plan.isFallback)
+    fallbackLaunches.add();
+  return llvm::Error::success();
+}
+
+/// NotPrepared if \p stream is being captured: what \p what names would have to
+/// be made, and that cannot be recorded.
+static llvm::Error refuseCapture(const Driver &driver, CudaStream stream,
+                                 llvm::StringRef what) {
+  auto status = captureStatus(driver, stream);
+  if (!status)
+    return status.takeError();
+  if (*status == CaptureStatus::None)
+    return llvm::Error::success();
+  return makeError(ErrorCode::NotPrepared,
+                   "the stream is being captured and {}: call kiln_prepare "
+                   "with this stream before the capture",
+                   what);
+}
+
+llvm::Error Engine::ensureArena(const Driver &driver,
+                                const StreamContext &context,
+                                const ActivePlan &plan, CudaStream stream) {
+  uint64_t needed = plan.loaded->workspace().bytes;
+  if (needed == 0)
+    return llvm::Error::success();
+  auto entered = CurrentContext::enter(driver, context);
+  if (!entered)
+    return entered.takeError();
+  ArenaKey key = ArenaKey::of(context.id, stream);
+  if (arenas.find(key, needed).address)
+    return llvm::Error::success();
+  if (auto error = refuseCapture(driver, stream, "it has no arena yet"))
+    return error;
+  CaptureModeGuard relaxed(driver);
+  return arenas.ensure(driver, key, needed);
+}
+
+llvm::Expected<ActivePlanPtr>
+Engine::acquireForLaunch(const Driver &driver, const StreamContext &context,
+                         const KernelFamily &family, const Problem &problem,
+                         CudaStream stream) {
+  dispatchMisses.fetch_add(1, std::memory_order_relaxed);
+  DispatchKey key{&family, context.id, problem.extents.values()};
+  {
+    std::shared_ptr<ContextState> known;
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      auto found = contexts.find(context.id);
+      if (found != contexts.end())
+        known = found->second;
+    }
+    if (known)
+      if (ActivePlanPtr plan = known->findRangePlan(family, problem)) {
+        dispatch.publish(key, plan);
+        return plan;
+      }
+  }
+  auto entered = CurrentContext::enter(driver, context);
+  if (!entered)
+    return entered.takeError();
+  if (auto error = refuseCapture(driver, stream, "the problem has no plan yet"))
+    return error;
+  CaptureModeGuard relaxed(driver);
+  if (hooks().hasEvents()) {
+    EventInfo info;
+    info.kind = KILN_EVENT_MISS;
+    info.problem = problem.text();
+    hooks().emit(info);
+  }
+  auto state = contextState(driver, context);
+  if (!state)
+    return state.takeError();
+  AcquireOptions acquireOptions;
+  acquireOptions.budget = options.tuneBudget;
+  return acquire(**state, {family, problem, problem}, acquireOptions);
+}
+
+//===----------------------------------------------------------------------===//
+// kiln_gemm
+//===----------------------------------------------------------------------===//
+
+llvm::Error Engine::launchGemm(const kiln_gemm_args &args,
+                               const kiln_workspace *workspace,
+                               CudaStream stream) {
+  GemmCall call;
+  bool isGood = readGemmCall(args, GemmAddresses::Used, call);
+  if (const Driver *ready = readyDriver.load(std::memory_order_acquire);
+      ready && isGood && !call.isEmpty) [[likely]] {
+    auto context = findContext(*ready, stream);
+    if (!context)
+      return context.takeError();
+    DispatchKey key{gemm, context->id, call.values};
+    if (const DispatchEntry *entry = dispatch.find(key)) [[likely]]
+      return launchPlan(*ready, *entry->plan, *context, call.arguments,
+                        workspace, stream);
+  }
+  // What the table of plans vouched for is checked now.
+  if (auto error = checkGemm(args, GemmAddresses::Used))
+    return error;
+  if (!isGood)
+    return makeError(ErrorCode::Internal, "gemm: checked arguments not read");
+  return launchGemmSlow(args, call.arguments, call.values, workspace, stream);
+}
+
+llvm::Error Engine::launchGemmSlow(const kiln_gemm_args &args,
+                                   const Arguments &arguments,
+                                   llvm::ArrayRef<int64_t> values,
+                                   const kiln_workspace *workspace,
+                                   CudaStream stream) {
+  Record record(gemm->problemSchema());
+  for (size_t i = 0; i < values.size(); ++i)
+    record.set(static_cast<int>(i), values[i]);
+  auto problem = makeProblem(*gemm, std::move(record));
+  if (!problem)
+    return problem.takeError();
+  assert(problem->extents.values() == values &&
+         "what is looked up is the canonical problem");
+  if (gemm->isEmpty(*problem))
+    return llvm::Error::success();
+  auto loaded = driver();
+  if (!loaded)
+    return loaded.takeError();
+  auto context = findContext(**loaded, stream);
+  if (!context)
+    return context.takeError();
+  auto plan = acquireForLaunch(**loaded, *context, *gemm, *problem, stream);
+  if (!plan)
+    return plan.takeError();
+  return launchPlan(**loaded, **plan, *context, arguments, workspace, stream);
+}
+
+//===----------------------------------------------------------------------===//
+// kiln_run
+//===----------------------------------------------------------------------===//
+
+llvm::Error Engine::run(const kiln_problem *described,
+                        const kiln_arguments *given,
+                        const kiln_workspace *workspace, CudaStream stream) {
+  auto spec = ProblemSpec::parse(registry, described);
+  if (!spec)
+    return spec.takeError();
+  if (auto error = checkArguments(given, *spec))
+    return error;
+  llvm::SmallVector<int64_t, 2> extents = extentsOf(*given, *spec);
+  auto problem = spec->at(extents);
+  if (!problem)
+    return problem.takeError();
+  if (spec->family->isEmpty(*problem))
+    return llvm::Error::success();
+  Arguments arguments;
+  OperandList operands = operandsOf(*spec, *problem);
+  if (auto error = readArguments(*given, *spec, operands,
+                                 problem->extents.values(), arguments))
+    return error;
+  auto loaded = driver();
+  if (!loaded)
+    return loaded.takeError();
+  auto context = findContext(**loaded, stream);
+  if (!context)
+    return context.takeError();
+  DispatchKey key{spec->family, context->id, problem->extents.values()};
+  ActivePlanPtr plan;
+  if (const DispatchEntry *entry = dispatch.find(key)) {
+    plan = entry->plan;
+  } else {
+    auto acquired =
+        acquireForLaunch(**loaded, *context, *spec->family, *problem, stream);
+    if (!acquired)
+      return acquired.takeError();
+    plan = std::move(*acquired);
+  }
+  return launchPlan(**loaded, *plan, *context, arguments, workspace, stream);
+}
+
+} // namespace kiln

@@ -1,0 +1,169 @@
+//===- PlanHandle.cpp - a choice that stays -------------------------------===//
+#include "Runtime/PlanHandle.h"
+
+#include "Support/Error.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+llvm::Expected<std::unique_ptr<PlanHandle>>
+PlanHandle::acquire(Engine &engine, const kiln_problem *problem,
+                    CudaStream stream) {
+  auto spec = ProblemSpec::parse(engine.families(), problem);
+  if (!spec)
+    return spec.takeError();
+  auto boxes = spec->boxes();
+  if (!boxes)
+    return boxes.takeError();
+  auto driver = engine.driver();
+  if (!driver)
+    return driver.takeError();
+  auto context = findContext(**driver, stream);
+  if (!context)
+    return context.takeError();
+  auto entered = CurrentContext::enter(**driver, *context);
+  if (!entered)
+    return entered.takeError();
+
+  std::unique_ptr<PlanHandle> handle(new PlanHandle(engine, std::move(*spec)));
+  handle->contextId = context->id;
+  handle->operandList = operandsOf(handle->spec, handle->spec.problem);
+  for (ExtentBox &box : *boxes) {
+    const KernelFamily &family = *handle->spec.family;
+    if (family.isEmpty(box.largest))
+      continue;
+    DispatchKey key{&family, context->id, box.largest.extents.values()};
+    ActivePlanPtr plan;
+    if (const DispatchEntry *entry = engine.plans().find(key)) {
+      plan = entry->plan;
+    } else {
+      auto acquired = engine.acquireForLaunch(**driver, *context, family,
+                                              box.largest, stream);
+      if (!acquired)
+        return acquired.takeError();
+      plan = std::move(*acquired);
+    }
+    handle->parts.push_back({std::move(box), std::move(plan)});
+  }
+  return handle;
+}
+
+/// The plan for these extents. Beyond the parts are only alignments that the
+/// problem's extents rarely have: those are found like a first launch.
+llvm::Expected<ActivePlanPtr>
+PlanHandle::partFor(const Driver &driver, const StreamContext &context,
+                    llvm::ArrayRef<int64_t> extents, CudaStream stream) const {
+  auto problem = spec.at(extents);
+  if (!problem)
+    return problem.takeError();
+  for (const Part &part : parts)
+    if (part.box.contains(spec.ranges, problem->extents.values()) &&
+        part.box.largest.signature == problem->signature)
+      return part.plan;
+  return engine.acquireForLaunch(driver, context, *spec.family, *problem,
+                                 stream);
+}
+
+llvm::Error PlanHandle::launchRange(const Driver &driver,
+                                    const StreamContext &context,
+                                    const kiln_arguments &given,
+                                    const kiln_workspace *workspace,
+                                    CudaStream stream) const {
+  llvm::SmallVector<int64_t, 2> extents = extentsOf(given, spec);
+  if (std::find(extents.begin(), extents.end(), 0) != extents.end())
+    return llvm::Error::success();
+  llvm::SmallVector<int64_t, 24> values(spec.problem.extents.values());
+  for (size_t i = 0; i < extents.size(); ++i)
+    values[spec.ranges[i].field] = extents[i];
+  DispatchKey key{spec.family, contextId, values};
+  ActivePlanPtr plan;
+  const DispatchEntry *entry = seen.find(key);
+  if (entry) {
+    plan = entry->plan;
+  } else {
+    auto found = partFor(driver, context, extents, stream);
+    if (!found)
+      return found.takeError();
+    plan = std::move(*found);
+    seen.publish(key, plan);
+  }
+  Arguments arguments;
+  if (auto error = readArguments(given, spec, operandList, values, arguments))
+    return error;
+  return engine.launchPlan(driver, *plan, context, arguments, workspace,
+                           stream);
+}
+
+llvm::Error PlanHandle::launch(const kiln_arguments *given,
+                               const kiln_workspace *workspace,
+                               CudaStream stream) const {
+  if (auto error = checkArguments(given, spec))
+    return error;
+  auto driver = engine.driver();
+  if (!driver)
+    return driver.takeError();
+  auto context = findContext(**driver, stream);
+  if (!context)
+    return context.takeError();
+  if (context->id != contextId)
+    return makeError(ErrorCode::InvalidArgument,
+                     "the stream is of context {}, the plan of context {}",
+                     context->id, contextId);
+  if (parts.empty())
+    return llvm::Error::success();
+  if (!spec.ranges.empty())
+    return launchRange(**driver, *context, *given, workspace, stream);
+  Arguments arguments;
+  if (auto error = readArguments(*given, spec, operandList,
+                                 spec.problem.extents.values(), arguments))
+    return error;
+  return engine.launchPlan(**driver, *parts.front().plan, *context, arguments,
+                           workspace, stream);
+}
+
+WorkspaceLayout PlanHandle::workspace() const {
+  WorkspaceLayout all;
+  for (const Part &part : parts) {
+    const WorkspaceLayout &needed = part.plan->loaded->workspace();
+    all.bytes = std::max(all.bytes, needed.bytes);
+    all.alignment = std::max(all.alignment, needed.alignment);
+    all.zeroedBytes = std::max(all.zeroedBytes, needed.zeroedBytes);
+  }
+  return all;
+}
+
+static llvm::StringRef nameOfSource(kiln_source source) {
+  switch (source) {
+  case KILN_SOURCE_RECORD:
+    return "record";
+  case KILN_SOURCE_DECISION:
+    return "decision";
+  case KILN_SOURCE_ESTIMATE:
+    return "estimate";
+  case KILN_SOURCE_GENERIC:
+    return "generic";
+  default:
+    return "none";
+  }
+}
+
+std::string PlanHandle::describe() const {
+  std::string text = spec.problem.text();
+  if (parts.empty())
+    return text + ": nothing to compute";
+  // The part of the largest values speaks for all.
+  const ActivePlan &plan = *parts.back().plan;
+  constexpr double kUsPerNs = 1e-3;
+  text += fmt::format(": {}, by {}", plan.loaded->plan().configText(),
+                      nameOfSource(plan.source));
+  if (plan.predictedNs > 0)
+    text += fmt::format(", predicted {:.2f} us", plan.predictedNs * kUsPerNs);
+  if (plan.measuredNs > 0)
+    text += fmt::format(", measured {:.2f} us", plan.measuredNs * kUsPerNs);
+  if (parts.size() > 1)
+    text += fmt::format(", one of {} plans", parts.size());
+  return text;
+}
+
+} // namespace kiln

@@ -1,0 +1,55 @@
+//===- PlanHandle.h - a choice that stays ---------------------------------===//
+#pragma once
+
+#include "Runtime/Call.h"
+#include "Runtime/Engine.h"
+
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+/// What kiln_plan_acquire gives: the plans of one problem in one context, one
+/// for each part of its ranges. Thread-safe.
+class PlanHandle {
+public:
+  /// May compile and tune. Errors: those of a first launch.
+  static llvm::Expected<std::unique_ptr<PlanHandle>>
+  acquire(Engine &engine, const kiln_problem *problem, CudaStream stream);
+
+  /// Looks nothing up but the stream's context and, with ranges, the part.
+  llvm::Error launch(const kiln_arguments *arguments,
+                     const kiln_workspace *workspace, CudaStream stream) const;
+
+  /// Over all parts.
+  WorkspaceLayout workspace() const;
+  const OperandList &operands() const { return operandList; }
+  std::string describe() const;
+
+private:
+  struct Part {
+    ExtentBox box;
+    ActivePlanPtr plan;
+  };
+
+  PlanHandle(Engine &engine, ProblemSpec spec)
+      : engine(engine), spec(std::move(spec)) {}
+  llvm::Error launchRange(const Driver &driver, const StreamContext &context,
+                          const kiln_arguments &given,
+                          const kiln_workspace *workspace,
+                          CudaStream stream) const;
+  llvm::Expected<ActivePlanPtr> partFor(const Driver &driver,
+                                        const StreamContext &context,
+                                        llvm::ArrayRef<int64_t> extents,
+                                        CudaStream stream) const;
+
+  Engine &engine;
+  const ProblemSpec spec;
+  uint64_t contextId = 0;
+  OperandList operandList;
+  std::vector<Part> parts; ///< none: there is nothing to compute
+  /// With ranges: the part of each value that was launched.
+  mutable DispatchTable seen;
+};
+
+} // namespace kiln

@@ -1,0 +1,88 @@
+//===- PrepareTask.h - kiln_prepare, beside the caller or not -------------===//
+#pragma once
+
+#include "Runtime/Engine.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+/// One kiln_prepare: everything copied from the caller when it is made, done by
+/// run(), watched from any thread.
+class PrepareTask : public std::enable_shared_from_this<PrepareTask> {
+public:
+  /// Reads the arguments. A problem that cannot be read is a problem that
+  /// fails. Errors: InvalidArgument, Unsupported (the options), those of the
+  /// driver for a stream.
+  static llvm::Expected<std::shared_ptr<PrepareTask>>
+  create(Engine &engine, const kiln_problem *problems, size_t count,
+         const kiln_prepare_options *options);
+
+  /// Does the work on this thread, once.
+  void run() noexcept;
+  /// Does it on a thread of the executor or of Kiln's own.
+  void start();
+
+  void cancel() { cancelled.store(true); }
+  /// True when it has ended; waits for at most \p timeoutMs, for ever if it is
+  /// negative.
+  bool wait(int64_t timeoutMs);
+  kiln_progress progress() const;
+  /// Success, or the first failed problem's error; only when it has ended.
+  llvm::Error result() const;
+
+private:
+  /// One stream, or with none the current context.
+  struct Target {
+    StreamContext context;
+    CudaStream stream = nullptr;
+    bool hasStream = false;
+  };
+  struct Item {
+    std::optional<ProblemSpec> spec;
+    ErrorSummary error;
+  };
+
+  explicit PrepareTask(Engine &engine) : engine(engine) {}
+
+  llvm::Error readOptions(const kiln_prepare_options *options);
+  llvm::Error findTargets(const kiln_prepare_options *options);
+  void work();
+  void compileOnly();
+  llvm::Expected<DeviceModel> deviceToCompileFor();
+  llvm::Error prepareProblem(const ProblemSpec &spec);
+  llvm::Expected<ActivePlanPtr> preparePart(ContextState &state,
+                                            const ProblemSpec &spec,
+                                            const ExtentBox &box,
+                                            std::chrono::milliseconds budget);
+  void compileAhead();
+  std::chrono::milliseconds budgetForNext() const;
+  void finishProblem(size_t index, ErrorSummary error);
+  void callProgress();
+
+  Engine &engine;
+  std::vector<Item> items;
+  std::vector<Target> targets;
+  uint32_t flags = 0;
+  std::chrono::milliseconds totalBudget{0}; ///< 0: one for each problem
+  kiln_progress_fn progressHook = nullptr;
+  void *progressUser = nullptr;
+  std::chrono::steady_clock::time_point startTime;
+  std::atomic<bool> cancelled{false};
+  std::atomic<uint64_t> trialsDone{0};
+  /// Kernels that later problems will need, on their way.
+  std::vector<PendingArtifact> ahead;
+
+  mutable std::mutex mutex; ///< guards what follows
+  std::condition_variable ended;
+  bool done = false;
+  kiln_progress counts = KILN_INIT(kiln_progress);
+  ErrorSummary firstError;
+};
+
+} // namespace kiln

@@ -1,0 +1,271 @@
+//===- ProblemSpec.cpp - a kiln_problem, understood -----------------------===//
+#include "Runtime/ProblemSpec.h"
+
+#include "Runtime/Dispatch.h"
+#include "Runtime/GemmCall.h"
+#include "Runtime/StructAccess.h"
+#include "Tune/Records.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace kiln {
+
+llvm::Expected<Problem> makeProblem(const KernelFamily &family, Record record) {
+  auto problem = family.canonicalise(std::move(record));
+  if (!problem)
+    return problem.takeError();
+  const RecordSchema &schema = family.problemSchema();
+  llvm::SmallVector<int64_t, 24> values(problem->extents.values());
+  normaliseScalars(schema, values);
+  for (size_t i = 0; i < values.size(); ++i)
+    problem->extents.set(static_cast<int>(i), values[i]);
+  return problem;
+}
+
+static Record recordOf(const RecordSchema &schema,
+                       llvm::ArrayRef<int64_t> values) {
+  Record record(schema);
+  for (size_t i = 0; i < values.size(); ++i)
+    record.set(static_cast<int>(i), values[i]);
+  return record;
+}
+
+//===----------------------------------------------------------------------===//
+// Reading
+//===----------------------------------------------------------------------===//
+
+static llvm::Error readGemm(const kiln_gemm_args &args, ProblemSpec &spec) {
+  if (auto error = checkGemm(args, GemmAddresses::Ignored))
+    return error;
+  GemmCall call;
+  if (!readGemmCall(args, GemmAddresses::Ignored, call))
+    return makeError(ErrorCode::Internal, "gemm: checked arguments not read");
+  auto problem = makeProblem(
+      *spec.family, recordOf(spec.family->problemSchema(), call.values));
+  if (!problem)
+    return problem.takeError();
+  spec.problem = std::move(*problem);
+  Record given = spec.problem.extents;
+  given.set(GemmField::Alpha, encodeReal(args.alpha));
+  if (!args.beta_device)
+    given.set(GemmField::Beta, encodeReal(args.beta));
+  spec.text = given.text();
+  spec.defaults = call.arguments;
+  spec.slots = gemmSlots(call.values[GemmField::Pointwise]);
+  return llvm::Error::success();
+}
+
+static llvm::Error readText(const Registry &registry, const char *text,
+                            ProblemSpec &spec) {
+  auto named = registry.parseProblem(text);
+  if (!named)
+    return named.takeError();
+  spec.family = named->family;
+  spec.defaults = named->family->defaultArguments(named->problem);
+  spec.text = named->problem.text();
+  auto problem = makeProblem(*spec.family, named->problem.extents);
+  if (!problem)
+    return problem.takeError();
+  spec.problem = std::move(*problem);
+  if (spec.family->name() == "gemm") {
+    spec.slots = gemmSlots(spec.problem.extents.get("pointwise"));
+    return llvm::Error::success();
+  }
+  // A family without a struct of its own numbers its operands.
+  size_t count = spec.family->operands(spec.problem).operands.size();
+  for (uint32_t i = 0; i < count; ++i)
+    spec.slots.push_back(i);
+  return llvm::Error::success();
+}
+
+static llvm::Error readRange(const kiln_range &from, ProblemSpec &spec) {
+  if (from.flags)
+    return makeError(ErrorCode::Unsupported, "range: flags {:#x}", from.flags);
+  if (!from.name)
+    return makeError(ErrorCode::InvalidArgument, "range: name is null");
+  const RecordSchema &schema = spec.family->problemSchema();
+  ExtentRange range;
+  range.field = schema.find(from.name);
+  bool mayVary =
+      range.field >= 0 &&
+      (schema.fields()[range.field].role == FieldRole::DynamicExtent ||
+       schema.fields()[range.field].key == "batch");
+  if (!mayVary)
+    return makeError(ErrorCode::InvalidArgument,
+                     "range: {} has no dynamic extent \"{}\"",
+                     spec.family->name(), from.name);
+  for (const ExtentRange &other : spec.ranges)
+    if (other.field == range.field)
+      return makeError(ErrorCode::InvalidArgument,
+                       "range: \"{}\" is given twice", from.name);
+  range.first = from.first;
+  range.last = from.last;
+  range.hint = from.hint;
+  bool hintFits = range.hint == 0 ||
+                  (range.first <= range.hint && range.hint <= range.last);
+  if (range.first < 0 || range.last < range.first || !hintFits)
+    return makeError(ErrorCode::InvalidArgument,
+                     "range \"{}\": {} to {} with hint {}", from.name,
+                     range.first, range.last, range.hint);
+  spec.ranges.push_back(range);
+  return llvm::Error::success();
+}
+
+static llvm::Error readDescription(const Registry &registry,
+                                   const kiln_problem &problem,
+                                   ProblemSpec &spec) {
+  switch (problem.family) {
+  case KILN_FAMILY_FROM_TEXT:
+    if (!problem.text)
+      return makeError(ErrorCode::InvalidArgument,
+                       "problem: text is null and no family is given");
+    if (problem.args)
+      return makeError(ErrorCode::InvalidArgument,
+                       "problem: args without a family");
+    return readText(registry, problem.text, spec);
+  case KILN_FAMILY_GEMM:
+    if (!problem.args || problem.text)
+      return makeError(ErrorCode::InvalidArgument,
+                       "problem: family gemm takes args and no text");
+    spec.family = registry.find("gemm");
+    return readGemm(*static_cast<const kiln_gemm_args *>(problem.args), spec);
+  default:
+    return makeError(ErrorCode::Unsupported,
+                     "problem: family {} is not available", problem.family);
+  }
+}
+
+llvm::Expected<ProblemSpec> ProblemSpec::parse(const Registry &registry,
+                                               const kiln_problem *problem) {
+  if (!problem)
+    return makeError(ErrorCode::InvalidArgument, "problem is null");
+  if (auto error = checkInput(*problem, "kiln_problem"))
+    return error;
+  if (problem->flags)
+    return makeError(ErrorCode::Unsupported, "problem: flags {:#x}",
+                     problem->flags);
+  ProblemSpec spec;
+  if (auto error = readDescription(registry, *problem, spec))
+    return error;
+  spec.defaults.problem = nullptr;
+  if (auto error =
+          checkArray(problem->ranges, problem->range_count, "kiln_range"))
+    return error;
+  for (uint32_t i = 0; i < problem->range_count; ++i)
+    if (auto error = readRange(kiln::at(problem->ranges, i), spec))
+      return error;
+  llvm::SmallVector<int64_t, 2> last;
+  for (const ExtentRange &range : spec.ranges)
+    last.push_back(range.last);
+  auto largest = spec.at(last);
+  if (!largest)
+    return largest.takeError();
+  spec.problem = std::move(*largest);
+  return spec;
+}
+
+//===----------------------------------------------------------------------===//
+// Ranges
+//===----------------------------------------------------------------------===//
+
+llvm::Expected<Problem> ProblemSpec::at(llvm::ArrayRef<int64_t> values) const {
+  Record record = problem.extents;
+  for (size_t i = 0; i < ranges.size(); ++i)
+    record.set(ranges[i].field, values[i]);
+  return makeProblem(*family, std::move(record));
+}
+
+bool ExtentBox::contains(const std::vector<ExtentRange> &ranges,
+                         llvm::ArrayRef<int64_t> values) const {
+  for (size_t i = 0; i < ranges.size(); ++i)
+    if (values[ranges[i].field] < low[i] || values[ranges[i].field] > high[i])
+      return false;
+  return true;
+}
+
+namespace {
+/// One bucket of one range.
+struct Interval {
+  int64_t low, high, common;
+};
+} // namespace
+
+static std::vector<Interval> intervalsOf(const ExtentRange &range) {
+  std::vector<Interval> intervals;
+  for (int64_t low = std::max<int64_t>(range.first, 1); low <= range.last;) {
+    // Buckets end at powers of two.
+    int64_t high = std::min(range.last, static_cast<int64_t>(std::bit_ceil(
+                                            static_cast<uint64_t>(low))));
+    bool hasHint = low <= range.hint && range.hint <= high;
+    intervals.push_back({low, high, hasHint ? range.hint : high});
+    low = high + 1;
+  }
+  return intervals;
+}
+
+/// Adds a box for each signature that the values of \p box take. Only leading
+/// dimensions and alignments can make it differ, with a period of 16 elements
+/// at most.
+static llvm::Error addBoxes(const ProblemSpec &spec, const ExtentBox &box,
+                            llvm::ArrayRef<int64_t> common,
+                            std::vector<ExtentBox> &boxes) {
+  constexpr int64_t kPeriod = 16;
+  size_t firstOfBox = boxes.size();
+  for (int64_t back = 0; back < kPeriod; ++back) {
+    llvm::SmallVector<int64_t, 2> values(box.high);
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = std::max(box.low[i], values[i] - back);
+    auto largest = spec.at(values);
+    if (!largest)
+      return largest.takeError();
+    bool isKnown = false;
+    for (size_t i = firstOfBox; i < boxes.size(); ++i)
+      isKnown |= boxes[i].largest.signature == largest->signature;
+    if (isKnown)
+      continue;
+    ExtentBox added = box;
+    auto typical = spec.at(common);
+    if (!typical)
+      return typical.takeError();
+    added.common =
+        typical->signature == largest->signature ? *typical : *largest;
+    added.largest = std::move(*largest);
+    boxes.push_back(std::move(added));
+    if (spec.ranges.empty())
+      break;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::vector<ExtentBox>> ProblemSpec::boxes() const {
+  std::vector<std::vector<Interval>> choices;
+  for (const ExtentRange &range : ranges)
+    choices.push_back(intervalsOf(range));
+  std::vector<ExtentBox> boxes;
+  for (const auto &intervals : choices)
+    if (intervals.empty())
+      return boxes;
+  // Counts through all combinations of one interval of each range.
+  std::vector<size_t> digit(ranges.size(), 0);
+  for (;;) {
+    ExtentBox box;
+    llvm::SmallVector<int64_t, 2> common;
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      const Interval &interval = choices[i][digit[i]];
+      box.low.push_back(interval.low);
+      box.high.push_back(interval.high);
+      common.push_back(interval.common);
+    }
+    if (auto error = addBoxes(*this, box, common, boxes))
+      return error;
+    size_t position = 0;
+    while (position < digit.size() &&
+           ++digit[position] == choices[position].size())
+      digit[position++] = 0;
+    if (position == digit.size())
+      return boxes;
+  }
+}
+
+} // namespace kiln

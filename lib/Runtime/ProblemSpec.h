@@ -1,0 +1,62 @@
+//===- ProblemSpec.h - a kiln_problem, understood -------------------------===//
+#pragma once
+
+#include "Kernel/Registry.h"
+#include "kiln/kiln.h"
+
+#include <llvm/ADT/SmallVector.h>
+#include <llvm/Support/Error.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace kiln {
+
+/// Values that one extent of a problem takes.
+struct ExtentRange {
+  int field = 0; ///< of the problem's record
+  int64_t first = 0, last = 0, hint = 0;
+};
+
+/// A part of a problem's ranges whose values share one plan: one bucket of each
+/// range, and one signature.
+struct ExtentBox {
+  llvm::SmallVector<int64_t, 2> low, high; ///< by range, both included
+  /// The most common values, which the choice is made for, and the largest,
+  /// which the plan's workspace covers.
+  Problem common, largest;
+
+  bool contains(const std::vector<ExtentRange> &ranges,
+                llvm::ArrayRef<int64_t> values) const;
+};
+
+/// A problem as its family knows it. A value; points into the registry only.
+struct ProblemSpec {
+  const KernelFamily *family = nullptr;
+  /// Canonical, scalars normalised; with ranges, at the last values.
+  Problem problem;
+  std::string text; ///< of the problem as it was given, scalars included
+  /// Leading dimensions, strides and scalars as they were given; no addresses,
+  /// and `problem` is for whoever launches to set.
+  Arguments defaults;
+  /// kiln_arguments slot of each operand.
+  llvm::SmallVector<uint32_t, 8> slots;
+  std::vector<ExtentRange> ranges;
+
+  /// Reads and checks \p problem. Errors: InvalidArgument, Unsupported.
+  static llvm::Expected<ProblemSpec> parse(const Registry &registry,
+                                           const kiln_problem *problem);
+
+  /// The problem with \p values for the ranges' extents. Errors: those of
+  /// KernelFamily::canonicalise.
+  llvm::Expected<Problem> at(llvm::ArrayRef<int64_t> values) const;
+
+  /// All values of the ranges, cut at the buckets of the records; one box if
+  /// there are no ranges. Values of 0 need no plan and are in none.
+  llvm::Expected<std::vector<ExtentBox>> boxes() const;
+};
+
+/// Canonicalises \p record and normalises its scalars.
+llvm::Expected<Problem> makeProblem(const KernelFamily &family, Record record);
+
+} // namespace kiln

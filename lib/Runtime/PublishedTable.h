@@ -1,0 +1,117 @@
+//===- PublishedTable.h - a map that is read without a lock ---------------===//
+//
+// Open addressing over atomic pointers. Readers load and compare; writers, one
+// at a time, store with release and grow by copying into a new array. Entries
+// and old arrays live as long as the table, so a reader never meets anything
+// that was freed and needs no epoch; the cost is the memory of what was
+// replaced, which is rare: a table grows by doubling, and an entry is replaced
+// when a problem is tuned anew.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace kiln {
+
+/// A map from what an Entry says of itself to the Entry. `Entry::hash` places
+/// it; a predicate tells equal ones. Thread-safe.
+template <class Entry> class PublishedTable {
+public:
+  PublishedTable() { show(makeArray(kFirstSlots)); }
+  PublishedTable(const PublishedTable &) = delete;
+  PublishedTable &operator=(const PublishedTable &) = delete;
+
+  /// The entry with \p hash that \p matches accepts, or null. Wait-free; valid
+  /// as long as the table.
+  template <class Match>
+  const Entry *find(uint64_t hash, const Match &matches) const noexcept {
+    const Array *array = current.load(std::memory_order_acquire);
+    for (size_t i = hash & array->mask;; i = (i + 1) & array->mask) {
+      const Entry *entry = array->slots[i].load(std::memory_order_acquire);
+      if (!entry || (entry->hash == hash && matches(*entry)))
+        return entry;
+    }
+  }
+
+  /// Adds \p added, in the place of the entry that \p matches accepts if there
+  /// is one: later readers find the new one.
+  template <class Match>
+  const Entry *publish(std::unique_ptr<Entry> added, const Match &matches) {
+    std::lock_guard<std::mutex> lock(mutex);
+    entries.push_back(std::move(added));
+    const Entry *entry = entries.back().get();
+    if ((used + 1) * 2 > arrays.back()->mask + 1)
+      grow();
+    used += place(*arrays.back(), entry, matches);
+    return entry;
+  }
+
+  /// Calls \p visit with every entry that readers can find, under the table's
+  /// lock.
+  template <class Visit> void forEach(const Visit &visit) const {
+    std::lock_guard<std::mutex> lock(mutex);
+    const Array &array = *arrays.back();
+    for (size_t i = 0; i <= array.mask; ++i)
+      if (const Entry *entry = array.slots[i].load(std::memory_order_relaxed))
+        visit(*entry);
+  }
+
+private:
+  static constexpr size_t kFirstSlots = 64;
+
+  struct Array {
+    size_t mask = 0;
+    std::unique_ptr<std::atomic<const Entry *>[]> slots;
+  };
+
+  static std::unique_ptr<Array> makeArray(size_t slots) {
+    auto array = std::make_unique<Array>();
+    array->mask = slots - 1;
+    array->slots = std::make_unique<std::atomic<const Entry *>[]>(slots);
+    for (size_t i = 0; i < slots; ++i)
+      array->slots[i].store(nullptr, std::memory_order_relaxed);
+    return array;
+  }
+
+  void show(std::unique_ptr<Array> array) {
+    arrays.push_back(std::move(array));
+    current.store(arrays.back().get(), std::memory_order_release);
+  }
+
+  /// Returns 1 if a slot more is used.
+  template <class Match>
+  static size_t place(Array &array, const Entry *entry, const Match &matches) {
+    for (size_t i = entry->hash & array.mask;; i = (i + 1) & array.mask) {
+      const Entry *old = array.slots[i].load(std::memory_order_relaxed);
+      if (old && !(old->hash == entry->hash && matches(*old)))
+        continue;
+      array.slots[i].store(entry, std::memory_order_release);
+      return old ? 0 : 1;
+    }
+  }
+
+  void grow() {
+    // Filled before it is shown: a reader misses nothing.
+    const Array &old = *arrays.back();
+    std::unique_ptr<Array> array = makeArray(2 * (old.mask + 1));
+    for (size_t i = 0; i <= old.mask; ++i)
+      if (const Entry *entry = old.slots[i].load(std::memory_order_relaxed))
+        place(*array, entry, [](const Entry &) { return false; });
+    show(std::move(array));
+  }
+
+  std::atomic<const Array *> current{nullptr};
+  mutable std::mutex mutex; ///< guards all below
+  std::vector<std::unique_ptr<Array>> arrays;
+  std::vector<std::unique_ptr<Entry>> entries;
+  size_t used = 0;
+};
+
+} // namespace kiln

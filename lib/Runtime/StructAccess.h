@@ -1,0 +1,115 @@
+//===- StructAccess.h - the rules of struct_size, written once ------------===//
+#pragma once
+
+#include "Support/Error.h"
+#include "kiln/kiln.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+namespace kiln {
+
+/// Size of a struct's first version, which no caller's may be less than. What a
+/// later version appends is past it.
+template <class Struct> constexpr size_t firstVersionSize() {
+  return sizeof(Struct);
+}
+
+/// True when \p bytes bytes from \p from are zero.
+inline bool isZero(const void *from, size_t bytes) {
+  const char *begin = static_cast<const char *>(from);
+  return std::all_of(begin, begin + bytes, [](char c) { return c == 0; });
+}
+
+/// What is wrong with the size of \p given, or with its bytes past what this
+/// library knows.
+template <class Struct>
+[[gnu::cold, gnu::noinline]] llvm::Error explainSize(const Struct &given,
+                                                     const char *name) {
+  if (given.struct_size < firstVersionSize<Struct>())
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}: struct_size is {}, at least {} is needed", name,
+                     given.struct_size, firstVersionSize<Struct>());
+  return makeError(ErrorCode::Unsupported,
+                   "{}: a field past the {} bytes that this version knows is "
+                   "set",
+                   name, sizeof(Struct));
+}
+
+/// Succeeds when this library understands all of the caller's \p given.
+template <class Struct>
+llvm::Error checkStruct(const Struct &given, const char *name) {
+  if (given.struct_size == sizeof(Struct)) [[likely]]
+    return llvm::Error::success();
+  if (given.struct_size > sizeof(Struct) &&
+      isZero(reinterpret_cast<const char *>(&given) + sizeof(Struct),
+             given.struct_size - sizeof(Struct)))
+    return llvm::Error::success();
+  return explainSize(given, name);
+}
+
+/// Succeeds when `reserved` of \p given is zero too.
+template <class Struct>
+llvm::Error checkReserved(const Struct &given, const char *name) {
+  if (isZero(given.reserved, sizeof(given.reserved)))
+    return llvm::Error::success();
+  return makeError(ErrorCode::Unsupported, "{}: a reserved field is set", name);
+}
+
+/// Both checks, for structs that are read off the dispatch path.
+template <class Struct>
+llvm::Error checkInput(const Struct &given, const char *name) {
+  if (auto error = checkStruct(given, name))
+    return error;
+  return checkReserved(given, name);
+}
+
+/// The \p index-th element of a caller's array, whose stride is the
+/// struct_size of its first element.
+template <class Struct> const Struct &at(const Struct *array, size_t index) {
+  return *reinterpret_cast<const Struct *>(
+      reinterpret_cast<const char *>(array) + index * array->struct_size);
+}
+
+/// Checks an array: a good first element, and the others of its size.
+template <class Struct>
+llvm::Error checkArray(const Struct *array, size_t count, const char *name) {
+  if (count == 0)
+    return llvm::Error::success();
+  if (!array)
+    return makeError(ErrorCode::InvalidArgument, "{}: null, with a count of {}",
+                     name, count);
+  for (size_t i = 0; i < count; ++i) {
+    // The first one's size is checked before it is a stride.
+    if (at(array, i).struct_size != array->struct_size)
+      return makeError(ErrorCode::InvalidArgument,
+                       "{}: element {} has struct_size {}, the first has {}",
+                       name, i, at(array, i).struct_size, array->struct_size);
+    if (auto error = checkInput(at(array, i), name))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
+/// Succeeds when \p result is a struct that may be filled.
+template <class Struct>
+llvm::Error checkOutput(const Struct *result, const char *name) {
+  if (!result)
+    return makeError(ErrorCode::InvalidArgument, "{} is null", name);
+  if (result->struct_size < firstVersionSize<Struct>())
+    return explainSize(*result, name);
+  return llvm::Error::success();
+}
+
+/// Fills the caller's \p result, which passed checkOutput, with \p value; what
+/// the caller's version has more becomes zero.
+template <class Struct> void fillOutput(Struct *result, Struct value) {
+  uint32_t size = result->struct_size;
+  value.struct_size = size;
+  std::memcpy(result, &value, sizeof(Struct));
+  std::memset(reinterpret_cast<char *>(result) + sizeof(Struct), 0,
+              size - sizeof(Struct));
+}
+
+} // namespace kiln

@@ -1,0 +1,86 @@
+//===- Statistics.cpp - what a set of samples says ------------------------===//
+#include "Tune/Statistics.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kiln {
+
+/// Probability of \p successes in \p trials fair tosses.
+static double binomialHalf(size_t trials, size_t successes) {
+  double n = static_cast<double>(trials), k = static_cast<double>(successes);
+  return std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) -
+                  std::lgamma(n - k + 1) - n * std::log(2.0));
+}
+
+/// How many of \p count sorted samples lie outside of the interval on each
+/// side: the most with which it still covers the median by 95 %. 0 where not
+/// even the range of all does.
+static size_t samplesOutside(size_t count) {
+  constexpr double kTail = 0.025;
+  size_t outside = 0;
+  double tail = binomialHalf(count, 0);
+  // The interval from the sample of rank r + 1 to that of rank count - r misses
+  // the median with probability 2 P(X <= r), X ~ B(count, 1/2).
+  while (outside + 1 < (count + 1) / 2) {
+    tail += binomialHalf(count, outside + 1);
+    if (tail > kTail)
+      break;
+    ++outside;
+  }
+  return outside;
+}
+
+static double medianOfSorted(llvm::ArrayRef<double> sorted) {
+  size_t middle = sorted.size() / 2;
+  if (sorted.size() % 2 == 1)
+    return sorted[middle];
+  return (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+static double medianOf(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return medianOfSorted(values);
+}
+
+SampleSummary summarizeSamples(llvm::ArrayRef<double> samples) {
+  SampleSummary summary;
+  if (samples.empty())
+    return summary;
+  std::vector<double> sorted(samples.begin(), samples.end());
+  std::sort(sorted.begin(), sorted.end());
+  size_t outside = samplesOutside(sorted.size());
+  summary.median = medianOfSorted(sorted);
+  summary.ciLow = sorted[outside];
+  summary.ciHigh = sorted[sorted.size() - 1 - outside];
+  summary.count = sorted.size();
+  return summary;
+}
+
+void removeCommonDrift(std::vector<std::vector<double>> &samples,
+                       double threshold) {
+  std::vector<double> medians;
+  size_t rounds = 0;
+  for (const std::vector<double> &row : samples) {
+    medians.push_back(row.empty() ? 0 : medianOf(row));
+    rounds = std::max(rounds, row.size());
+  }
+  for (size_t round = 0; round < rounds; ++round) {
+    std::vector<double> ratios;
+    for (size_t i = 0; i < samples.size(); ++i)
+      if (round < samples[i].size() && medians[i] > 0)
+        ratios.push_back(samples[i][round] / medians[i]);
+    if (ratios.size() < 2)
+      continue;
+    auto [least, most] = std::minmax_element(ratios.begin(), ratios.end());
+    bool isSlow = *least > 1 + threshold, isFast = *most < 1 - threshold;
+    double drift = medianOf(ratios);
+    if ((!isSlow && !isFast) || drift <= 0)
+      continue;
+    for (std::vector<double> &row : samples)
+      if (round < row.size())
+        row[round] /= drift;
+  }
+}
+
+} // namespace kiln

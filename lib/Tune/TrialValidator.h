@@ -1,0 +1,68 @@
+//===- TrialValidator.h - is what a candidate computes right? -------------===//
+#pragma once
+
+#include "Tune/LoadedPlan.h"
+#include "Tune/TrialBuffers.h"
+#include "Tune/TrialRunner.h"
+
+#include <llvm/ADT/STLFunctionalExtras.h>
+#include <llvm/Support/Error.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+namespace kiln {
+
+/// What one validation found.
+struct TrialVerdict {
+  TrialStatus status = TrialStatus::Ok;
+  double maxErrorRatio = 0;
+  std::string message; ///< empty if Ok
+};
+
+/// Compares candidates with the family's reference over copy 0 of the buffers.
+/// The reference is computed once where its memory holds all rows, else slab by
+/// slab for each candidate. Uses the context that was current to create(), and
+/// waits for its work. Not thread-safe.
+class TrialValidator {
+public:
+  /// Enqueues one run of a candidate.
+  using Run = llvm::function_ref<llvm::Error(const Arguments &)>;
+
+  /// All references must outlive it. Errors: those of ArtifactStore::get and
+  /// KernelLoader::load for the reference.
+  static llvm::Expected<TrialValidator>
+  create(const Driver &driver, const TrialTools &tools, TrialBuffers &buffers,
+         const KernelFamily &family, const Problem &problem,
+         const DeviceModel &device, ArtifactStore &artifacts,
+         KernelLoader &loader);
+
+  /// Runs a candidate twice over poisoned outputs: every element within the
+  /// tolerance, nothing else changed, and the same bits both times. Errors:
+  /// those of \p run; InProgress when a wait takes more than \p limit;
+  /// ContextDead.
+  llvm::Expected<TrialVerdict> validate(Run run, CudaStream stream,
+                                        std::chrono::milliseconds limit);
+
+  /// The reference's code, to be kept where its context hangs or is dead.
+  std::shared_ptr<const LoadedKernel> code() const { return kernel; }
+
+private:
+  TrialValidator(const Driver &driver, const TrialTools &tools,
+                 TrialBuffers &buffers)
+      : driver(&driver), tools(&tools), buffers(&buffers) {}
+  llvm::Error compareSlabs(CudaStream stream, std::chrono::milliseconds limit);
+  llvm::Error computeReference(int64_t begin, int64_t end, CudaStream stream);
+  llvm::Error compareRows(int64_t begin, int64_t end, CudaStream stream);
+  llvm::Expected<TrialVerdict> judge(const TrialFindings &findings) const;
+
+  const Driver *driver;
+  const TrialTools *tools;
+  TrialBuffers *buffers;
+  std::unique_ptr<Reference> reference;
+  std::shared_ptr<const LoadedKernel> kernel;
+  bool isReferenceThere = false; ///< of all rows
+};
+
+} // namespace kiln

@@ -1,0 +1,300 @@
+#include "Families/Gemm/GemmTemplate.h"
+#include "Families/GemmTesting.h"
+
+#include "Kernel/Space.h"
+#include "Support/Json.h"
+
+#include <doctest/doctest.h>
+
+#include <llvm/ADT/STLExtras.h>
+
+#include <cmath>
+#include <random>
+#include <set>
+
+using namespace kiln;
+using namespace kiln::testing;
+
+TEST_CASE("every combination of types, layouts and alignments is served") {
+  for (llvm::StringRef types : {"bf16", "bf16 out=fp32", "fp16",
+                                "fp16 out=fp32", "fp32", "fp32 compute=tf32"})
+    for (llvm::StringRef layout : {"NN", "NT", "TN", "TT"})
+      for (int align : {2, 4, 8, 16}) {
+        if (types.starts_with("fp32") && align < 4)
+          continue;
+        std::string text =
+            fmt::format("gemm m=17 n=19 k=23 dtype={} layout={} align={}",
+                        types, layout, align);
+        CAPTURE(text);
+        auto space = exploreSpace(gemm(), parse(text), h200());
+        CHECK(bool(space));
+        llvm::consumeError(space.takeError());
+      }
+}
+
+TEST_CASE("every config of the space is valid, distinct and parses back") {
+  for (llvm::StringRef text :
+       {"gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT",
+        "gemm m=1 n=4096 k=14336 dtype=fp16 layout=NT",
+        "gemm m=100 n=200 k=300 dtype=fp32 layout=TN",
+        "gemm m=33 n=77 k=131 dtype=fp32 compute=tf32 layout=TT",
+        "gemm m=3 n=5 k=0 dtype=bf16"}) {
+    CAPTURE(text);
+    Problem problem = parse(text);
+    auto space = exploreSpace(gemm(), problem, h200(), ModelKind::Main, true);
+    REQUIRE(bool(space));
+    std::set<std::string> seen;
+    for (const Candidate &candidate : space->ranked) {
+      std::string config = candidate.config.text();
+      CHECK(seen.insert(config).second);
+      auto parsed = gemm().parseConfig(config);
+      REQUIRE(bool(parsed));
+      CHECK(parsed->config == candidate.config);
+      CHECK(candidate.estimate.totalNs > 0);
+      CHECK(std::isfinite(candidate.estimate.totalNs));
+      Plan plan = candidate.tmpl->plan(problem, candidate.config, h200());
+      CHECK(plan.workspace.zeroedBytes <= WorkspaceLayout::kZeroedRegionBytes);
+      CHECK(plan.sharedBytes[0] <= h200().sharedBytesPerBlock);
+    }
+    CHECK(space->ranked.size() > 1);
+  }
+}
+
+TEST_CASE("every template is offered where its types allow it") {
+  auto templates = [](llvm::StringRef text, llvm::StringRef device) {
+    std::set<std::string> names;
+    DeviceModel model = llvm::cantFail(findDevice(device));
+    auto space = exploreSpace(gemm(), parse(text), model);
+    REQUIRE(bool(space));
+    for (const Candidate &candidate : space->ranked)
+      names.insert(candidate.tmpl->name().str());
+    return names;
+  };
+  using Names = std::set<std::string>;
+  llvm::StringRef bf16 = "gemm m=512 n=512 k=512 dtype=bf16";
+  CHECK(templates(bf16, "h200-sxm") == Names{"mma", "naive", "simt"});
+  CHECK(templates(bf16, "t4") == Names{"naive", "simt"});
+  llvm::StringRef fp32 = "gemm m=512 n=512 k=512 dtype=fp32";
+  CHECK(templates(fp32, "h200-sxm") == Names{"naive", "simt"});
+  CHECK(templates("gemm m=512 n=512 k=512 dtype=fp32 compute=tf32",
+                  "h200-sxm") == Names{"mma", "naive"});
+}
+
+TEST_CASE("prune names the limit that a typed config breaks") {
+  llvm::StringRef nt = "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT";
+  llvm::StringRef tile = "mma.bm128.bn128.bk32.st3.wm2.wn2.mb1";
+  auto reason = [](llvm::StringRef problem, llvm::StringRef config,
+                   llvm::StringRef device = "h200-sxm") {
+    auto named = llvm::cantFail(gemm().parseConfig(config));
+    auto rejection = named.tmpl->prune(parse(problem), named.config,
+                                       llvm::cantFail(findDevice(device)));
+    return rejection ? rejection->text() : "none";
+  };
+  CHECK(reason(nt, tile) == "none");
+  CHECK(reason(nt, "mma.bm128.bn128.bk32.st3.wm8.wn8.mb1") ==
+        "threads: 2048, limit 1024");
+  CHECK(reason(nt, "mma.bm256.bn256.bk32.st3.wm2.wn4.mb1") ==
+        "registers: 256 accumulators, limit 128 accumulators");
+  // 128 accumulators, 64 for fragments, 40 more; 128 threads, 8 blocks.
+  CHECK(reason(nt, "mma.bm128.bn128.bk32.st3.wm2.wn2.mb8") ==
+        "registers: 237568 registers, limit 65536 registers");
+  CHECK(reason(nt, "mma.bm128.bn256.bk64.st8.wm2.wn4.mb1") ==
+        "shared-memory: 393216 B, limit 232448 B");
+  CHECK(reason(nt, "mma.bm128.bn128.bk24.st3.wm2.wn2.mb1") ==
+        "instruction-shape");
+  CHECK(reason(nt, tile, "t4") == "architecture: 75, limit 80");
+  CHECK(reason("gemm m=64 n=64 k=64 dtype=fp32", tile) == "type");
+  CHECK(reason("gemm m=64 n=64 k=64 dtype=fp32 compute=tf32",
+               "simt.bm128.bn128.bk8.tm8.tn8.mb2") == "type");
+  CHECK(reason("gemm m=64 n=64 k=96 dtype=bf16 layout=NT",
+               (tile + ".sp1.sk4").str()) ==
+        "dominated: 4 splits, limit 3 splits");
+  CHECK(reason("gemm m=8388608 n=8388608 k=64 dtype=bf16 layout=NT", tile) ==
+        "grid: 4294967296 blocks, limit 2147483647 blocks");
+  // 129 * 128 counters of 4 bytes, 4096 partial tiles of 64 KiB.
+  CHECK(reason("gemm m=16512 n=16384 k=64 dtype=bf16 layout=NT",
+               (tile + ".sp1.sk2").str()) ==
+        "workspace: 66048 B, limit 65536 B");
+  CHECK(reason(nt, (tile + ".sp1.sk4").str()) ==
+        "workspace: 268435456 B, limit 67108864 B");
+}
+
+TEST_CASE("prune stands any config that parses, on any problem") {
+  // Knobs at and between their bounds, in combinations no author thought of.
+  std::vector<Problem> problems;
+  for (llvm::StringRef text :
+       {"gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT",
+        "gemm m=268435456 n=268435456 k=268435456 dtype=bf16",
+        "gemm m=2147483647 n=1 k=33554432 dtype=fp32 compute=tf32",
+        "gemm m=1 n=1 k=0 dtype=fp32 batch=2147483647",
+        "gemm m=0 n=0 k=2147483647 dtype=fp16 layout=TT align=2"})
+    problems.push_back(parse(text));
+  std::mt19937 random(7);
+  const int64_t values[] = {0, 1, 2, 3, 4, 8, 16, 31, 32, 64, 128, 256, 1024};
+  size_t kept = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const Template &tmpl = *gemm().templates()[random() % 3];
+    Record config(tmpl.configSchema());
+    for (auto [f, field] : llvm::enumerate(tmpl.configSchema().fields()))
+      config.set(static_cast<int>(f),
+                 std::clamp(values[random() % std::size(values)], field.minimum,
+                            field.maximum));
+    const Problem &problem = problems[random() % problems.size()];
+    if (tmpl.prune(problem, config, h200()))
+      continue;
+    ++kept;
+    CAPTURE(config.text());
+    CHECK(std::isfinite(tmpl.estimate(problem, config, h200()).totalNs));
+    Plan plan = tmpl.plan(problem, config, h200());
+    CHECK(plan.workspace.bytes <=
+          kMaxWorkspaceBytes + WorkspaceLayout::kZeroedRegionBytes);
+  }
+  CHECK(kept > 0);
+}
+
+TEST_CASE("a knob beyond its bounds does not parse") {
+  for (llvm::StringRef text : {"mma.bm0.bn128.bk32.st3.wm2.wn2.mb1",
+                               "mma.bm128.bn128.bk32.st3.wm2.wn0.mb1",
+                               "mma.bm128.bn128.bk32.st3.wm8192.wn8192.mb1",
+                               "simt.bm128.bn128.bk8.tm0.tn8.mb2",
+                               "naive.bt4294967296", "naive.bt-32"}) {
+    CAPTURE(text);
+    auto named = gemm().parseConfig(text);
+    CHECK(!named);
+    CHECK(summarize(named.takeError()).code == ErrorCode::InvalidArgument);
+  }
+}
+
+TEST_CASE("absurd problems have a finite space") {
+  for (llvm::StringRef text :
+       {"gemm m=2147483647 n=2147483647 k=1 dtype=bf16",
+        "gemm m=2147483647 n=1 k=1 dtype=bf16 batch=33554432",
+        "gemm m=1 n=1 k=1 dtype=fp32 batch=2147483647",
+        "gemm m=268435456 n=268435456 k=268435456 dtype=fp16 layout=TN",
+        "gemm m=2147483647 n=0 k=0 dtype=bf16 batch=2147483647",
+        "gemm m=0 n=2147483647 k=0 dtype=fp32 compute=tf32",
+        "gemm m=5 n=5 k=0 dtype=bf16 batch=2147483647"}) {
+    CAPTURE(text);
+    auto problem = gemm().parseProblem(text);
+    if (!problem) {
+      CHECK(summarize(problem.takeError())
+                .message.find("exceeds the address space") !=
+            std::string::npos);
+      continue;
+    }
+    for (ModelKind model : {ModelKind::Main, ModelKind::Classic}) {
+      auto space = exploreSpace(gemm(), *problem, h200(), model, true);
+      REQUIRE(bool(space));
+      for (const Candidate &candidate : space->ranked) {
+        CHECK(std::isfinite(candidate.estimate.totalNs));
+        CHECK(candidate.estimate.totalNs > 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("a rate of zero takes the template out, never the estimate") {
+  DeviceModel device = h200();
+  auto json = llvm::cantFail(parseJson(
+      R"({"mmaSyncBf16FlopsPerClock": 0, "simdFp16FlopsPerClock": 0})", "x"));
+  REQUIRE(!applyJson(device, json, "x", ValueSource::Override));
+  auto space =
+      exploreSpace(gemm(), parse("gemm m=64 n=64 k=64 dtype=bf16"), device);
+  REQUIRE(bool(space));
+  for (const Candidate &candidate : space->ranked) {
+    CHECK(candidate.tmpl->name() != "mma");
+    CHECK(std::isfinite(candidate.estimate.totalNs));
+  }
+}
+
+TEST_CASE("every case of the suites is planned") {
+  for (llvm::StringRef suite : {"gemm_llm_bf16", "gemm_shapes"}) {
+    auto json = llvm::cantFail(readJsonFile(
+        (llvm::Twine(KILN_SOURCE_DIR "/benchmarks/suites/") + suite + ".json")
+            .str()));
+    for (const llvm::json::Value &value :
+         *json.getAsObject()->getArray("cases")) {
+      auto record = Record::fromJson(gemm().problemSchema(),
+                                     *value.getAsObject(), {"name", "family"});
+      REQUIRE(bool(record));
+      auto problem = gemm().canonicalise(std::move(*record));
+      REQUIRE(bool(problem));
+      CAPTURE(problem->text());
+      auto space = exploreSpace(gemm(), *problem, h200());
+      REQUIRE(bool(space));
+      // A handful of products may be anybody's.
+      if (gemm().flops(*problem) > 1e6)
+        CHECK(space->ranked.front().tmpl->name() != "naive");
+    }
+  }
+}
+
+TEST_CASE("a main estimate is the sum of its terms") {
+  Problem problem = parse("gemm m=300 n=4096 k=8192 dtype=bf16 layout=NT");
+  auto space = exploreSpace(gemm(), problem, h200());
+  REQUIRE(bool(space));
+  for (const Candidate &candidate : space->ranked) {
+    CAPTURE(candidate.config.text());
+    const Estimate &estimate = candidate.estimate;
+    double sum = 0;
+    for (llvm::StringRef term : {"launch", "ramp", "fill", "loop", "epilogue",
+                                 "reduction", "bytes floor"})
+      sum += estimate.term(term);
+    CHECK(sum == doctest::Approx(estimate.totalNs));
+    CHECK((estimate.term("reduction") > 0) ==
+          (candidate.tmpl->name() == "mma" && candidate.config.get("sk") > 1));
+  }
+}
+
+TEST_CASE("the classic model ranks by its own estimates, naming its reasons") {
+  for (llvm::StringRef device : {"h200-sxm", "a100-sxm4-40gb", "t4"})
+    for (llvm::StringRef dtype : {"bf16", "fp16", "fp32"}) {
+      CAPTURE(device);
+      CAPTURE(dtype);
+      DeviceModel model = llvm::cantFail(findDevice(device));
+      Problem problem = parse(fmt::format(
+          "gemm m=512 n=4096 k=8192 layout=NT batch=2 dtype={}", dtype));
+      auto space =
+          exploreSpace(gemm(), problem, model, ModelKind::Classic, true);
+      auto main = exploreSpace(gemm(), problem, model, ModelKind::Main, true);
+      REQUIRE((bool(space) && bool(main)));
+      CHECK(space->ranked.size() + space->rejected.size() ==
+            main->ranked.size() + main->rejected.size());
+      DType type = readGemmSignature(problem.signature).in;
+      std::vector<ClassicConfig> configs;
+      for (const Candidate &candidate : main->ranked)
+        if (auto config = candidate.tmpl->classicConfig(candidate.config))
+          if (!llvm::is_contained(configs, *config))
+            configs.push_back(*config);
+      size_t kept = pruneClassic(model, type, configs).kept.size();
+      // The best of each class come first; in both parts the times ascend, up
+      // to ties.
+      std::set<uint64_t> classes;
+      std::vector<ClassicConfig> ranked;
+      double slowestLead = 0, slowestOther = 0;
+      for (auto [i, candidate] : llvm::enumerate(space->ranked)) {
+        auto config = candidate.tmpl->classicConfig(candidate.config);
+        if (!config) {
+          CHECK(i >= kept); // what it has no words for comes last
+          continue;
+        }
+        CHECK(!llvm::is_contained(ranked, *config));
+        ranked.push_back(*config);
+        if (model.ccMajor < 8)
+          config->numStages = 2;
+        double ns =
+            1e6 *
+            estimateClassic(model, type, 1024, 4096, 8192, *config).totalMs;
+        CHECK(candidate.estimate.totalNs == doctest::Approx(ns));
+        bool leads = classes.insert(candidate.candidateClass.key).second;
+        CHECK((!leads || slowestOther == 0));
+        double &slowest = leads ? slowestLead : slowestOther;
+        CHECK(ns * 1.02 >= slowest);
+        slowest = std::max(slowest, ns);
+      }
+      CHECK(ranked.size() == kept);
+      for (const Rejected &rejected : space->rejected)
+        if (rejected.rejection.reason == PruneReason::SharedMemory)
+          CHECK(rejected.rejection.value > rejected.rejection.limit);
+    }
+}

@@ -1,0 +1,206 @@
+// The dispatch path's reading of a kiln_gemm_args against the family's own
+// canonical form, and the table that it looks into.
+#include "Runtime/GemmCall.h"
+#include "Runtime/Dispatch.h"
+#include "Runtime/ProblemSpec.h"
+
+#include "Families/Families.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+#include <set>
+#include <thread>
+
+using namespace kiln;
+
+namespace {
+
+/// A random call, good or bad.
+struct RandomCall {
+  kiln_gemm_args args = kiln_gemm_args_init();
+  kiln_pointwise chain[KILN_MAX_POINTWISE];
+
+  explicit RandomCall(std::mt19937 &random) {
+    auto pick = [&](auto... values) {
+      int64_t list[] = {static_cast<int64_t>(values)...};
+      return list[random() % (sizeof(list) / sizeof(*list))];
+    };
+    auto place = [&](kiln_operand &operand, int64_t packed) {
+      operand.data = reinterpret_cast<void *>(
+          0x1000000 * (1 + random() % 4096) + pick(0, 0, 2, 4, 8, 16));
+      operand.leading_dim = pick(0, 0, packed, packed + 1, packed + 8);
+      operand.batch_stride = pick(0, 1, 4096, 100000);
+      operand.alignment = static_cast<uint32_t>(pick(0, 0, 0, 4, 16));
+    };
+    args.m = pick(1, 3, 64, 100);
+    args.n = pick(1, 8, 96);
+    args.k = pick(0, 1, 32, 50);
+    args.batch = pick(1, 1, 2, 5);
+    args.alpha = double(pick(0, 1, -2));
+    args.beta = double(pick(0, 0, 1, 3));
+    args.layout = static_cast<int32_t>(pick(0, 10, 20, 30));
+    args.a.type = static_cast<int32_t>(pick(KILN_BF16, KILN_FP16, KILN_FP32));
+    args.d.type = static_cast<int32_t>(pick(0, 0, KILN_FP32, args.a.type));
+    args.compute = static_cast<int32_t>(pick(0, 0, 0, KILN_COMPUTE_TF32));
+    auto layout = static_cast<Layout>(args.layout);
+    place(args.a, isTransposedA(layout) ? args.m : args.k);
+    place(args.b, isTransposedB(layout) ? args.k : args.n);
+    place(args.c, args.n);
+    place(args.d, args.n);
+    args.pointwise = chain;
+    args.pointwise_count = random() % 4;
+    for (kiln_pointwise &link : chain) {
+      link = KILN_INIT(kiln_pointwise);
+      link.op = static_cast<int32_t>(pick(0, 10, 20, 30, 40, 50, 60));
+      place(link.operand, args.n);
+    }
+  }
+};
+
+} // namespace
+
+TEST_CASE("what is looked up is the family's canonical problem") {
+  Registry registry = makeBuiltinRegistry();
+  const KernelFamily &family = *registry.find("gemm");
+  std::mt19937 random(7);
+  int good = 0;
+  for (int i = 0; i < 20000; ++i) {
+    RandomCall call(random);
+    GemmCall read;
+    bool isRead = readGemmCall(call.args, GemmAddresses::Used, read);
+    llvm::Error wrong = checkGemm(call.args, GemmAddresses::Used);
+    std::string message = summarize(std::move(wrong)).message;
+    CAPTURE(i);
+    CAPTURE(message);
+    if (message.empty()) {
+      // What passes every check is read.
+      REQUIRE(isRead);
+    }
+    if (!isRead || !message.empty())
+      continue;
+    Record record(family.problemSchema());
+    for (int field = 0; field < GemmCall::kFields; ++field)
+      record.set(field, read.values[field]);
+    auto problem = makeProblem(family, record);
+    REQUIRE(static_cast<bool>(problem));
+    CAPTURE(problem->text());
+    REQUIRE(problem->extents.values() == llvm::ArrayRef<int64_t>(read.values));
+    REQUIRE(readGemmSignature(problem->signature).isWellFormed());
+    ++good;
+  }
+  CHECK(good > 200);
+}
+
+TEST_CASE("alignment is that of all addresses and strides together") {
+  kiln_gemm_args args = kiln_gemm_args_init();
+  args.m = args.n = args.k = 64;
+  args.a.type = KILN_BF16;
+  auto alignment = [&] {
+    GemmCall call;
+    REQUIRE(readGemmCall(args, GemmAddresses::Used, call));
+    return call.values[GemmField::Align];
+  };
+  args.a.data = reinterpret_cast<void *>(0x1000);
+  args.b.data = reinterpret_cast<void *>(0x2000);
+  args.d.data = reinterpret_cast<void *>(0x3000);
+  CHECK(alignment() == 16);
+  args.b.data = reinterpret_cast<void *>(0x2008);
+  CHECK(alignment() == 8);
+  args.d.data = reinterpret_cast<void *>(0x3002);
+  CHECK(alignment() == 2);
+  args.d.data = reinterpret_cast<void *>(0x3000);
+  args.b.alignment = 4; // less is promised than there is
+  CHECK(alignment() == 4);
+  args.b.alignment = 0;
+  args.c.data = reinterpret_cast<void *>(0x4002); // not read
+  CHECK(alignment() == 8);
+  args.a.batch_stride = 3; // no batch
+  CHECK(alignment() == 8);
+  args.batch = 2;
+  args.d.batch_stride = 4096;
+  CHECK(alignment() == 2);
+  GemmCall described;
+  REQUIRE(readGemmCall(args, GemmAddresses::Ignored, described));
+  CHECK(described.values[GemmField::Align] == 2); // the stride's
+}
+
+TEST_CASE("scalars are normalised to what a choice depends on") {
+  Registry registry = makeBuiltinRegistry();
+  const RecordSchema &schema = registry.find("gemm")->problemSchema();
+  auto parsed = Record::parse(schema, "gemm m=1 n=2 k=3 dtype=bf16 alpha=0 "
+                                      "beta=-7");
+  REQUIRE(static_cast<bool>(parsed));
+  llvm::SmallVector<int64_t, 24> values(parsed->values());
+  normaliseScalars(schema, values);
+  CHECK(decodeReal(values[GemmField::Alpha]) == 1);
+  CHECK(decodeReal(values[GemmField::Beta]) == 1);
+}
+
+TEST_CASE("the table keeps what readers hold while it grows") {
+  DispatchTable table;
+  Registry registry = makeBuiltinRegistry();
+  const KernelFamily *family = registry.find("gemm");
+  constexpr int64_t kEntries = 3000;
+  std::atomic<int64_t> published{0};
+  std::atomic<bool> wrong{false};
+  auto keyOf = [&](const int64_t &value, uint64_t context) {
+    return DispatchKey{family, context, llvm::ArrayRef<int64_t>(&value, 1)};
+  };
+  std::thread reader([&] {
+    while (published < kEntries) {
+      int64_t last = published;
+      for (int64_t value = 0; value < last; value += 17) {
+        const DispatchEntry *entry = table.find(keyOf(value, 1));
+        if (!entry || entry->plan->predictedNs != double(value))
+          wrong = true;
+      }
+    }
+  });
+  for (int64_t value = 0; value < kEntries; ++value) {
+    auto plan = std::make_shared<ActivePlan>();
+    plan->predictedNs = double(value);
+    table.publish(keyOf(value, 1), plan);
+    ++published;
+  }
+  reader.join();
+  CHECK_FALSE(wrong);
+  CHECK(table.planCount() == kEntries);
+  int64_t seven = 7, beyond = kEntries;
+  CHECK(table.find(keyOf(seven, 2)) == nullptr);
+  CHECK(table.find(keyOf(beyond, 1)) == nullptr);
+  auto better = std::make_shared<ActivePlan>();
+  better->predictedNs = -1;
+  const DispatchEntry *held = table.find(keyOf(seven, 1));
+  table.publish(keyOf(seven, 1), better);
+  CHECK(held->plan->predictedNs == 7); // still good for who has it
+  CHECK(table.find(keyOf(seven, 1))->plan->predictedNs == -1);
+  CHECK(table.planCount() == kEntries);
+}
+
+TEST_CASE("boxes cover a range exactly") {
+  Registry registry = makeBuiltinRegistry();
+  kiln_problem problem = KILN_INIT(kiln_problem);
+  problem.text = "gemm m=1 n=64 k=64 dtype=bf16 layout=NT";
+  kiln_range range = KILN_INIT(kiln_range);
+  range.name = "m";
+  range.first = 0;
+  range.last = 70;
+  range.hint = 40;
+  problem.ranges = &range;
+  problem.range_count = 1;
+  auto spec = ProblemSpec::parse(registry, &problem);
+  REQUIRE(static_cast<bool>(spec));
+  auto boxes = spec->boxes();
+  REQUIRE(static_cast<bool>(boxes));
+  // 1, 2, 3-4, 5-8, 9-16, 17-32, 33-64, 65-70.
+  REQUIRE(boxes->size() == 8);
+  int64_t next = 1;
+  for (const ExtentBox &box : *boxes) {
+    CHECK(box.low[0] == next);
+    next = box.high[0] + 1;
+    CHECK(box.largest.extents[GemmField::M] == box.high[0]);
+  }
+  CHECK(next == 71);
+  CHECK((*boxes)[6].common.extents[GemmField::M] == 40);
+}

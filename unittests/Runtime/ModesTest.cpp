@@ -1,0 +1,218 @@
+// The order of choice: modes, records, decisions, faults on the way.
+#include "Runtime/RuntimeFixture.h"
+
+using namespace kiln;
+using namespace kiln::testing;
+
+namespace {
+
+kiln_query_result query(kiln_engine *engine, const kiln_problem &problem) {
+  kiln_query_result result = KILN_INIT(kiln_query_result);
+  CAPTURE(lastError());
+  REQUIRE(kiln_query(engine, &problem, nullptr, &result) == KILN_SUCCESS);
+  return result;
+}
+
+} // namespace
+
+TEST_CASE("strict mode compiles nothing and names the missing key") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine(KILN_MODE_STRICT);
+  kiln_gemm_args args = gemmArgs();
+  CHECK(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_MISSING);
+  kiln_problem problem = problemOf(args);
+  char key[1024];
+  size_t length = 0;
+  REQUIRE(kiln_problem_key(engine, &problem, nullptr, key, sizeof(key),
+                           &length) == KILN_SUCCESS);
+  CHECK(length > 0);
+  kiln_gemm(engine, &args, nullptr, nullptr);
+  CHECK(lastErrorHas(key));
+  CHECK(fixture.nvrtc.compileCount() == 0);
+
+  // What another engine compiled serves.
+  kiln_engine *maker = fixture.engine(KILN_MODE_PREDICT);
+  REQUIRE(kiln_gemm(maker, &args, nullptr, nullptr) == KILN_SUCCESS);
+  int compiles = fixture.nvrtc.compileCount();
+  kiln_engine_options options = fixture.options(KILN_MODE_STRICT);
+  options.nvrtc_path = "/nowhere"; // it is not even looked for
+  kiln_engine *strict = fixture.engine(options);
+  CAPTURE(lastError());
+  CHECK(kiln_gemm(strict, &args, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(fixture.nvrtc.compileCount() == compiles);
+  CHECK(statisticsOf(strict).cache_hits == 1);
+}
+
+TEST_CASE("predict compiles the first choice and moves on when it fails") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  kiln_gemm_args args = gemmArgs();
+  REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(fixture.nvrtc.compileCount() == 1);
+  kiln_query_result ready = query(engine, problemOf(args));
+  CHECK(ready.state == KILN_STATE_READY);
+  CHECK(ready.source == KILN_SOURCE_ESTIMATE);
+  CHECK(ready.capturable == 1);
+  CHECK(ready.predicted_us > 0);
+
+  fixture.nvrtc.failWhen("MmaGemmConfig", "error: no tensor cores today");
+  kiln_gemm_args other = gemmArgs(128, 256, 512);
+  other.layout = KILN_LAYOUT_NN;
+  CAPTURE(lastError());
+  REQUIRE(kiln_gemm(engine, &other, nullptr, nullptr) == KILN_SUCCESS);
+  kiln_query_result fallback = query(engine, problemOf(other));
+  CHECK(fallback.state == KILN_STATE_FALLBACK);
+  CHECK(fallback.source == KILN_SOURCE_GENERIC);
+  CHECK(statisticsOf(engine).fallback_launches == 1);
+  CHECK(statisticsOf(engine).compile_failures > 0);
+}
+
+TEST_CASE("a compiler that fails for all is told with its log") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  fixture.nvrtc.failWhen("kilnEntry", "kiln.cu(3): error: nothing works");
+  kiln_gemm_args args = gemmArgs();
+  CHECK(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_COMPILE_FAILED);
+  CHECK(lastErrorHas("nothing works"));
+}
+
+TEST_CASE("without a compiler the cache still serves") {
+  RuntimeFixture fixture;
+  kiln_engine_options options = fixture.options();
+  options.nvrtc_path = "/nowhere";
+  kiln_engine *engine = fixture.engine(options);
+  kiln_gemm_args args = gemmArgs();
+  CHECK(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_COMPILER_MISSING);
+  REQUIRE(kiln_gemm(fixture.engine(), &args, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(kiln_gemm(fixture.engine(options), &args, nullptr, nullptr) ==
+        KILN_SUCCESS);
+}
+
+TEST_CASE("compile only needs no GPU and leaves a decision") {
+  RuntimeFixture fixture;
+  kiln_engine_options options = fixture.options();
+  options.driver_path = "/nowhere/libcuda.so";
+  options.device_model = "h200-sxm";
+  kiln_engine *engine = fixture.engine(options);
+  kiln_gemm_args args = gemmArgs();
+  kiln_problem problem = problemOf(args);
+  kiln_prepare_options prepare = KILN_INIT(kiln_prepare_options);
+  prepare.flags = KILN_PREPARE_COMPILE_ONLY;
+  CAPTURE(lastError());
+  REQUIRE(kiln_prepare(engine, &problem, 1, &prepare, nullptr) == KILN_SUCCESS);
+  CHECK(fixture.nvrtc.compileCount() == 1);
+
+  // The machine of the stand-in driver is such a GPU.
+  kiln_engine *strict = fixture.engine(KILN_MODE_STRICT);
+  CHECK(query(strict, problem).state == KILN_STATE_MISSING);
+  CHECK(query(strict, problem).source == KILN_SOURCE_DECISION);
+  CHECK(kiln_gemm(strict, &args, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(query(strict, problem).source == KILN_SOURCE_DECISION);
+}
+
+TEST_CASE("tune measures once, then the record serves every mode") {
+  RuntimeFixture fixture;
+  kiln_gemm_args args = gemmArgs();
+  kiln_problem problem = problemOf(args);
+  kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
+  CAPTURE(lastError());
+  kiln_status status = kiln_gemm(engine, &args, nullptr, nullptr);
+  REQUIRE(status == KILN_SUCCESS);
+  uint64_t trials = statisticsOf(engine).trials;
+  kiln_query_result tuned = query(engine, problem);
+  if (tuned.source != KILN_SOURCE_RECORD) {
+    // The stand-in computes nothing, so every candidate may be found wrong.
+    CHECK(tuned.state == KILN_STATE_FALLBACK);
+    return;
+  }
+  CHECK(trials > 0);
+  int compiles = fixture.nvrtc.compileCount();
+  for (kiln_mode mode : {KILN_MODE_TUNE, KILN_MODE_PREDICT, KILN_MODE_STRICT}) {
+    kiln_engine *later = fixture.engine(mode);
+    REQUIRE(kiln_gemm(later, &args, nullptr, nullptr) == KILN_SUCCESS);
+    CHECK(statisticsOf(later).trials == 0);
+    CHECK(query(later, problem).source == KILN_SOURCE_RECORD);
+    CHECK(query(later, problem).measured_us > 0);
+    // A neighbour in the bucket is not measured either.
+    kiln_gemm_args neighbour = gemmArgs(120);
+    REQUIRE(kiln_gemm(later, &neighbour, nullptr, nullptr) == KILN_SUCCESS);
+    CHECK(statisticsOf(later).trials == 0);
+    CHECK(query(later, problemOf(neighbour)).source == KILN_SOURCE_RECORD);
+  }
+  CHECK(fixture.nvrtc.compileCount() == compiles);
+}
+
+TEST_CASE("device faults are told as they are") {
+  RuntimeFixture fixture;
+  kiln_gemm_args args = gemmArgs();
+  constexpr int kOutOfMemory = 2, kIllegalAddress = 700;
+  kilnFakeFailCall("cuModuleLoadData", 1, kOutOfMemory, KilnFakeOnce);
+  kiln_engine *engine = fixture.engine();
+  CHECK(kiln_gemm(engine, &args, nullptr, nullptr) ==
+        KILN_DEVICE_OUT_OF_MEMORY);
+  CHECK(kiln_last_driver_error() == kOutOfMemory);
+  CHECK(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  kilnFakeFailCall("cuLaunchKernelEx", 1, kIllegalAddress,
+                   KilnFakeKillsContext);
+  CHECK(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_CONTEXT_DEAD);
+  CHECK(kiln_last_driver_error() == kIllegalAddress);
+  CHECK(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_CONTEXT_DEAD);
+}
+
+TEST_CASE("a cache that cannot be used costs time only") {
+  RuntimeFixture fixture;
+  writeBytes(fixture.cachePath, "not a folder");
+  kiln_engine *engine = fixture.engine();
+  kiln_gemm_args args = gemmArgs();
+  CHECK(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  kiln_engine_options options = fixture.options();
+  options.flags |= KILN_ENGINE_MEMORY_ONLY;
+  CHECK(kiln_gemm(fixture.engine(options), &args, nullptr, nullptr) ==
+        KILN_SUCCESS);
+}
+
+TEST_CASE("read only reads and writes nothing") {
+  RuntimeFixture fixture;
+  kiln_engine_options options = fixture.options();
+  options.flags |= KILN_ENGINE_READ_ONLY;
+  kiln_gemm_args args = gemmArgs();
+  REQUIRE(kiln_gemm(fixture.engine(options), &args, nullptr, nullptr) ==
+          KILN_SUCCESS);
+  CHECK(filesIn(fixture.cachePath).empty());
+  REQUIRE(kiln_gemm(fixture.engine(), &args, nullptr, nullptr) == KILN_SUCCESS);
+  kiln_engine *reader = fixture.engine(options);
+  REQUIRE(kiln_gemm(reader, &args, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(statisticsOf(reader).cache_hits == 1);
+  CHECK(statisticsOf(reader).compiles == 0);
+}
+
+TEST_CASE("engine options are checked") {
+  RuntimeFixture fixture;
+  auto create = [&](auto change) {
+    kiln_engine_options options = fixture.options();
+    change(options);
+    kiln_engine *engine = reinterpret_cast<kiln_engine *>(&options);
+    kiln_status status = kiln_engine_create(&options, &engine);
+    CHECK(engine == nullptr);
+    return status;
+  };
+  using Options = kiln_engine_options;
+  CHECK(create([](Options &o) { o.struct_size = 8; }) == KILN_INVALID_ARGUMENT);
+  CHECK(create([](Options &o) { o.mode = KILN_MODE_BACKGROUND; }) ==
+        KILN_UNSUPPORTED);
+  CHECK(create([](Options &o) { o.mode = 77; }) == KILN_UNSUPPORTED);
+  CHECK(create([](Options &o) { o.flags = 1u << 30; }) == KILN_UNSUPPORTED);
+  CHECK(create([](Options &o) { o.threads = -1; }) == KILN_INVALID_ARGUMENT);
+  CHECK(create([](Options &o) { o.tune_budget_ms = -1; }) ==
+        KILN_INVALID_ARGUMENT);
+  CHECK(create([](Options &o) { o.cache_limit_bytes = 1; }) ==
+        KILN_UNSUPPORTED);
+  CHECK(create([](Options &o) { o.read_dir_count = 1; }) ==
+        KILN_INVALID_ARGUMENT);
+  CHECK(create([](Options &o) { o.device_model = "no-such-gpu"; }) ==
+        KILN_INVALID_ARGUMENT);
+  CHECK(lastErrorHas("no-such-gpu"));
+  CHECK(create([](Options &o) { o.reserved[15] = 1; }) == KILN_UNSUPPORTED);
+  CHECK(kiln_engine_create(nullptr, nullptr) == KILN_INVALID_ARGUMENT);
+  kiln_engine_destroy(nullptr);
+}

@@ -1,0 +1,350 @@
+// kiln_prepare, its tasks, plan handles and ranges.
+#include "Driver/Graph.h"
+#include "Runtime/RuntimeFixture.h"
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+using namespace kiln;
+using namespace kiln::testing;
+
+namespace {
+
+kiln_range rangeOf(const char *name, int64_t first, int64_t last,
+                   int64_t hint = 0) {
+  kiln_range range = KILN_INIT(kiln_range);
+  range.name = name;
+  range.first = first;
+  range.last = last;
+  range.hint = hint;
+  return range;
+}
+
+struct PlanOwner {
+  kiln_plan *plan = nullptr;
+  ~PlanOwner() { kiln_plan_release(plan); }
+};
+
+} // namespace
+
+TEST_CASE("a problem that fails does not stop the others") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  kiln_problem problems[3] = {
+      problemOf("gemm m=64 n=64 k=64 dtype=bf16 layout=NT"),
+      problemOf("gemm m=64 n=64"),
+      problemOf("gemm m=64 n=128 k=64 dtype=bf16 layout=NT")};
+  std::vector<kiln_progress> seen;
+  kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
+  options.progress = [](void *user, const kiln_progress *progress) {
+    static_cast<std::vector<kiln_progress> *>(user)->push_back(*progress);
+    return int32_t(0);
+  };
+  options.progress_user = &seen;
+  CHECK(kiln_prepare(engine, problems, 3, &options, nullptr) ==
+        KILN_INVALID_ARGUMENT);
+  CHECK(lastErrorHas("problem 1"));
+  REQUIRE(seen.size() == 3);
+  CHECK(seen[2].problems_done == 3);
+  CHECK(seen[2].problems_total == 3);
+  CHECK(seen[1].problem == 1);
+  CHECK(seen[1].problem_status == KILN_INVALID_ARGUMENT);
+  CHECK(seen[2].problem_status == KILN_SUCCESS);
+
+  kiln_query_result result = KILN_INIT(kiln_query_result);
+  REQUIRE(kiln_query(engine, &problems[2], nullptr, &result) == KILN_SUCCESS);
+  CHECK(result.state == KILN_STATE_READY);
+}
+
+TEST_CASE("a task is polled, awaited and released") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  fixture.nvrtc.delayWhen("", 50);
+  kiln_problem problem = problemOf("gemm m=64 n=64 k=64 dtype=bf16 layout=NT");
+  kiln_task *task = nullptr;
+  REQUIRE(kiln_prepare(engine, &problem, 1, nullptr, &task) == KILN_SUCCESS);
+  REQUIRE(task != nullptr);
+  kiln_progress progress = KILN_INIT(kiln_progress);
+  CHECK(kiln_task_poll(task, &progress) == KILN_IN_PROGRESS);
+  CHECK(progress.problems_total == 1);
+  CHECK(kiln_task_wait(task, 0) == KILN_IN_PROGRESS);
+  CHECK(kiln_task_wait(task, -1) == KILN_SUCCESS);
+  CHECK(kiln_task_poll(task, &progress) == KILN_SUCCESS);
+  CHECK(progress.problems_done == 1);
+  kiln_task_release(task);
+  kiln_query_result result = KILN_INIT(kiln_query_result);
+  REQUIRE(kiln_query(engine, &problem, nullptr, &result) == KILN_SUCCESS);
+  CHECK(result.state == KILN_STATE_READY);
+}
+
+TEST_CASE("a cancelled task ends soon and keeps what is finished") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  fixture.nvrtc.delayWhen("", 100);
+  std::vector<std::string> texts;
+  std::vector<kiln_problem> problems;
+  for (const char *layout : {"NN", "NT", "TN", "TT"})
+    for (const char *type : {"bf16", "fp16"})
+      texts.push_back(std::string("gemm m=64 n=64 k=64 dtype=") + type +
+                      " layout=" + layout);
+  for (const std::string &text : texts)
+    problems.push_back(problemOf(text.c_str()));
+  kiln_task *task = nullptr;
+  REQUIRE(kiln_prepare(engine, problems.data(), problems.size(), nullptr,
+                       &task) == KILN_SUCCESS);
+  CHECK(kiln_task_cancel(task) == KILN_SUCCESS);
+  CHECK(kiln_task_wait(task, -1) == KILN_CANCELLED);
+  CHECK(fixture.nvrtc.compileCount() < int(problems.size()));
+  kiln_task_release(task);
+  // The engine ends what is still running.
+  REQUIRE(kiln_prepare(engine, problems.data(), problems.size(), nullptr,
+                       &task) == KILN_SUCCESS);
+  kiln_task_release(task);
+  kiln_task_release(nullptr);
+}
+
+TEST_CASE("the kernels of many problems compile in parallel") {
+  RuntimeFixture fixture;
+  fixture.nvrtc.delayWhen("", 50);
+  kiln_engine_options options = fixture.options();
+  options.threads = 2;
+  kiln_engine *engine = fixture.engine(options);
+  kiln_problem problems[] = {problemOf("gemm m=64 n=64 k=64 dtype=bf16"),
+                             problemOf("gemm m=64 n=64 k=64 dtype=fp16"),
+                             problemOf("gemm m=64 n=64 k=64 dtype=fp32")};
+  CAPTURE(lastError());
+  REQUIRE(kiln_prepare(engine, problems, 3, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(fixture.nvrtc.compileCount() == 3);
+  if (std::thread::hardware_concurrency() > 1)
+    CHECK(fixture.nvrtc.mostConcurrent() == 2);
+}
+
+TEST_CASE("tasks run where the executor says") {
+  RuntimeFixture fixture;
+  struct Queue {
+    std::vector<std::pair<void (*)(void *), void *>> work;
+  } queue;
+  kiln_executor executor = KILN_INIT(kiln_executor);
+  executor.user = &queue;
+  executor.submit = [](void *user, void (*work)(void *),
+                       void *argument) -> kiln_status {
+    static_cast<Queue *>(user)->work.push_back({work, argument});
+    return KILN_SUCCESS;
+  };
+  kiln_engine_options options = fixture.options();
+  options.executor = &executor;
+  kiln_engine *engine = fixture.engine(options);
+  kiln_problem problem = problemOf("gemm m=64 n=64 k=64 dtype=bf16 layout=NT");
+  kiln_task *task = nullptr;
+  REQUIRE(kiln_prepare(engine, &problem, 1, nullptr, &task) == KILN_SUCCESS);
+  CHECK(kiln_task_poll(task, nullptr) == KILN_IN_PROGRESS);
+  REQUIRE(queue.work.size() == 1);
+  queue.work[0].first(queue.work[0].second);
+  CHECK(kiln_task_poll(task, nullptr) == KILN_SUCCESS);
+  kiln_task_release(task);
+}
+
+TEST_CASE("prepare refuses what it does not know") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  kiln_problem problem = problemOf("gemm m=64 n=64 k=64 dtype=bf16");
+  kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
+  options.flags = 64;
+  CHECK(kiln_prepare(engine, &problem, 1, &options, nullptr) ==
+        KILN_UNSUPPORTED);
+  options.flags = 0;
+  options.budget_ms = -1;
+  CHECK(kiln_prepare(engine, &problem, 1, &options, nullptr) ==
+        KILN_INVALID_ARGUMENT);
+  options.budget_ms = 0;
+  options.stream_count = 1;
+  CHECK(kiln_prepare(engine, &problem, 1, &options, nullptr) ==
+        KILN_INVALID_ARGUMENT);
+  CHECK(kiln_prepare(engine, nullptr, 1, nullptr, nullptr) ==
+        KILN_INVALID_ARGUMENT);
+  CHECK(kiln_prepare(engine, nullptr, 0, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(kiln_task_poll(nullptr, nullptr) == KILN_INVALID_ARGUMENT);
+}
+
+TEST_CASE("a prepared range serves every value of it, also under capture") {
+  RuntimeFixture fixture;
+  LaunchLog launches;
+  kiln_engine *engine = fixture.engine();
+  kiln_stream stream = fixture.gpu.stream();
+  for (kiln_layout layout : {KILN_LAYOUT_NT, KILN_LAYOUT_TN}) {
+    // With A stored [k, m], its rows are m long: m decides the alignment.
+    CAPTURE(layout);
+    kiln_gemm_args args = gemmArgs(1, 256, 512);
+    args.layout = layout;
+    kiln_problem problem = problemOf(args);
+    kiln_range range = rangeOf("m", 0, 100, 7);
+    problem.ranges = &range;
+    problem.range_count = 1;
+    kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
+    options.streams = &stream;
+    options.stream_count = 1;
+    CAPTURE(lastError());
+    REQUIRE(kiln_prepare(engine, &problem, 1, &options, nullptr) ==
+            KILN_SUCCESS);
+    int compiles = fixture.nvrtc.compileCount();
+    llvm::Error began = Graph::beginCapture(fixture.gpu.driver(), stream);
+    REQUIRE_FALSE(static_cast<bool>(began));
+    for (int64_t m : {0, 1, 2, 3, 5, 7, 16, 33, 64, 65, 99, 100}) {
+      CAPTURE(m);
+      args.m = m;
+      CHECK(kiln_gemm(engine, &args, nullptr, stream) == KILN_SUCCESS);
+    }
+    args.m = 101;
+    CHECK(kiln_gemm(engine, &args, nullptr, stream) == KILN_NOT_PREPARED);
+    auto graph = Graph::endCapture(fixture.gpu.driver(), stream);
+    REQUIRE(static_cast<bool>(graph));
+    CHECK(graph->nodeCount() == 11);
+    CHECK(fixture.nvrtc.compileCount() == compiles);
+    kiln_query_result result = KILN_INIT(kiln_query_result);
+    REQUIRE(kiln_query(engine, &problem, stream, &result) == KILN_SUCCESS);
+    CHECK(result.state == KILN_STATE_READY);
+    CHECK(result.capturable == 1);
+  }
+}
+
+TEST_CASE("a plan tells its operands, launches, and checks its context") {
+  RuntimeFixture fixture;
+  LaunchLog launches;
+  kiln_engine *engine = fixture.engine();
+  kiln_problem problem =
+      problemOf("gemm m=48 n=64 k=32 dtype=bf16 out=fp32 layout=NT beta=1 "
+                "pointwise=bias align=8");
+  PlanOwner owner;
+  CAPTURE(lastError());
+  REQUIRE(kiln_plan_acquire(engine, &problem, nullptr, &owner.plan) ==
+          KILN_SUCCESS);
+  std::vector<kiln_operand_info> operands;
+  for (uint32_t i = 0;; ++i) {
+    kiln_operand_info info = KILN_INIT(kiln_operand_info);
+    kiln_status status = kiln_plan_operand(owner.plan, i, &info);
+    if (status == KILN_INVALID_ARGUMENT)
+      break;
+    REQUIRE(status == KILN_SUCCESS);
+    operands.push_back(info);
+  }
+  REQUIRE(operands.size() == 5);
+  CHECK(std::string(operands[0].name) == "a");
+  CHECK(operands[0].slot == KILN_GEMM_A);
+  CHECK(operands[0].bytes == 48 * 32 * 2);
+  CHECK(operands[0].type == KILN_BF16);
+  CHECK(operands[0].alignment == 8);
+  CHECK(operands[3].slot == KILN_GEMM_D);
+  CHECK(operands[3].role == KILN_ROLE_OUTPUT);
+  CHECK(operands[3].type == KILN_FP32);
+  CHECK(operands[4].slot == KILN_GEMM_POINTWISE);
+
+  void *addresses[KILN_GEMM_POINTWISE + 1] = {};
+  for (const kiln_operand_info &info : operands)
+    addresses[info.slot] = address(0x100000 * (info.slot + 1) + 8);
+  kiln_arguments arguments = KILN_INIT(kiln_arguments);
+  arguments.operands = addresses;
+  arguments.operand_count = KILN_GEMM_POINTWISE + 1;
+  REQUIRE(kiln_plan_launch(owner.plan, &arguments, nullptr, nullptr) ==
+          KILN_SUCCESS);
+  CHECK(launches.last().bias == addresses[KILN_GEMM_POINTWISE]);
+  CHECK(launches.last().c == addresses[KILN_GEMM_C]);
+  CHECK(launches.last().beta == 1.0f);
+  addresses[KILN_GEMM_C] = addresses[KILN_GEMM_D]; // D may be C
+  CHECK(kiln_plan_launch(owner.plan, &arguments, nullptr, nullptr) ==
+        KILN_SUCCESS);
+  addresses[KILN_GEMM_A] = address(0x100004);
+  CHECK(kiln_plan_launch(owner.plan, &arguments, nullptr, nullptr) ==
+        KILN_INVALID_ARGUMENT);
+  addresses[KILN_GEMM_A] = address(0x100008);
+
+  char text[512];
+  size_t length = 0;
+  REQUIRE(kiln_plan_describe(owner.plan, text, sizeof(text), &length) ==
+          KILN_SUCCESS);
+  CHECK(std::strlen(text) == length);
+  CHECK(std::string(text).find("estimate") != std::string::npos);
+
+  void *other = kilnFakeCreateContext(0);
+  {
+    auto scope = ScopedContext::push(fixture.gpu.driver(), other);
+    REQUIRE(static_cast<bool>(scope));
+    CHECK(kiln_plan_launch(owner.plan, &arguments, nullptr, nullptr) ==
+          KILN_INVALID_ARGUMENT);
+    CHECK(lastErrorHas("context"));
+  }
+  kilnFakeDestroyContext(other);
+}
+
+TEST_CASE("a plan of a range takes its extents at launch") {
+  RuntimeFixture fixture;
+  LaunchLog launches;
+  kiln_engine *engine = fixture.engine();
+  kiln_problem problem =
+      problemOf("gemm m=1 n=64 k=32 dtype=bf16 layout=NT batch=1");
+  kiln_range ranges[2] = {rangeOf("m", 1, 300), rangeOf("batch", 1, 4)};
+  problem.ranges = ranges;
+  problem.range_count = 2;
+  PlanOwner owner;
+  CAPTURE(lastError());
+  REQUIRE(kiln_plan_acquire(engine, &problem, nullptr, &owner.plan) ==
+          KILN_SUCCESS);
+  void *addresses[4] = {address(0x100000), address(0x200000), nullptr,
+                        address(0x400000)};
+  int64_t extents[2] = {17, 3};
+  kiln_arguments arguments = KILN_INIT(kiln_arguments);
+  arguments.operands = addresses;
+  arguments.operand_count = 4;
+  arguments.extents = extents;
+  arguments.extent_count = 2;
+  auto launch = [&] {
+    return kiln_plan_launch(owner.plan, &arguments, nullptr, nullptr);
+  };
+  REQUIRE(launch() == KILN_SUCCESS);
+  CHECK(launches.last().m == 17);
+  CHECK(launches.last().batch == 3);
+  extents[0] = 300;
+  CHECK(launch() == KILN_SUCCESS);
+  CHECK(launches.last().m == 300);
+  extents[0] = 301;
+  CHECK(launch() == KILN_INVALID_ARGUMENT);
+  extents[0] = 0;
+  CHECK(launch() == KILN_INVALID_ARGUMENT);
+  arguments.extent_count = 3;
+  CHECK(launch() == KILN_INVALID_ARGUMENT);
+}
+
+TEST_CASE("texts are canonical and cut short as asked") {
+  kiln_gemm_args args = gemmArgs();
+  args.alpha = 2;
+  kiln_problem problem = problemOf(args);
+  char text[256];
+  size_t length = 0;
+  REQUIRE(kiln_problem_text(&problem, text, sizeof(text), &length) ==
+          KILN_SUCCESS);
+  CHECK(std::string(text) ==
+        "gemm m=128 n=256 k=512 dtype=bf16 layout=NT alpha=2");
+  CHECK(length == std::strlen(text));
+  char few[6];
+  REQUIRE(kiln_problem_text(&problem, few, sizeof(few), nullptr) ==
+          KILN_SUCCESS);
+  CHECK(std::string(few) == "gemm ");
+  CHECK(kiln_problem_text(&problem, nullptr, 0, &length) == KILN_SUCCESS);
+  CHECK(kiln_problem_text(&problem, nullptr, 9, &length) ==
+        KILN_INVALID_ARGUMENT);
+  CHECK(kiln_problem_text(nullptr, nullptr, 0, &length) ==
+        KILN_INVALID_ARGUMENT);
+}
+
+TEST_CASE("slots answer unsupported") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  kiln_template user = KILN_INIT(kiln_template);
+  CHECK(kiln_pack_import(engine, "x", nullptr) == KILN_UNSUPPORTED);
+  CHECK(kiln_pack_export(engine, "x", nullptr, 0, nullptr) == KILN_UNSUPPORTED);
+  CHECK(kiln_register_template(engine, &user) == KILN_UNSUPPORTED);
+  CHECK(kiln_pack_import(nullptr, "x", nullptr) == KILN_INVALID_ARGUMENT);
+  CHECK(std::string(kiln_status_name(KILN_UNSUPPORTED)) == "unsupported");
+  CHECK(std::string(kiln_status_name(12345)) == "unknown");
+  CHECK(kiln_abi_version() == KILN_ABI_VERSION);
+}

@@ -1,0 +1,181 @@
+//===- RuntimeFixture.h - an engine over the stand-in libraries -----------===//
+#pragma once
+
+#include "Driver/Context.h"
+#include "Driver/Stream.h"
+#include "Fakes/FakeCuda.h"
+#include "Fakes/FakeNvrtc.h"
+#include "Support/TemporaryFolder.h"
+#include "gemm/GemmParams.h"
+#include "kiln/kiln.h"
+
+#include <doctest/doctest.h>
+
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln::testing {
+
+/// The stand-in driver, loaded as an engine loads it, with the first device's
+/// primary context current to this thread.
+class FakeGpu {
+public:
+  FakeGpu() {
+    kilnFakeReset();
+    Environment environment;
+    environment.kilnDriver = driverPath();
+    auto loaded = Driver::load(environment);
+    REQUIRE(static_cast<bool>(loaded));
+    cuda = std::move(*loaded);
+    auto retained = PrimaryContext::retain(*cuda, 0);
+    REQUIRE(static_cast<bool>(retained));
+    primary.emplace(std::move(*retained));
+    auto pushed = ScopedContext::push(*cuda, primary->handle());
+    REQUIRE(static_cast<bool>(pushed));
+    scope.emplace(std::move(*pushed));
+    auto made = Stream::create(*cuda);
+    REQUIRE(static_cast<bool>(made));
+    own.emplace(std::move(*made));
+  }
+
+  static std::string driverPath() {
+    return std::string(KILN_BINARY_DIR) + "/lib/libkiln_fake_cuda.so";
+  }
+  const Driver &driver() const { return *cuda; }
+  kiln_stream stream() const { return static_cast<kiln_stream>(own->handle()); }
+  CudaContext context() const { return primary->handle(); }
+
+private:
+  std::shared_ptr<Driver> cuda;
+  std::optional<PrimaryContext> primary;
+  std::optional<ScopedContext> scope;
+  std::optional<Stream> own;
+};
+
+/// The kernels that were launched, with their parameters.
+class LaunchLog {
+public:
+  LaunchLog() {
+    kilnFakeOnLaunch("kilnEntry", &LaunchLog::note, this, sizeof(GemmParams));
+  }
+  ~LaunchLog() { kilnFakeOnLaunch("kilnEntry", &LaunchLog::drop, this, 0); }
+
+  size_t count() {
+    std::lock_guard<std::mutex> lock(mutex);
+    return params.size();
+  }
+  GemmParams last() {
+    std::lock_guard<std::mutex> lock(mutex);
+    REQUIRE(!params.empty());
+    return params.back();
+  }
+
+private:
+  static void note(KilnFakeLaunch *launch, void *user) {
+    auto *self = static_cast<LaunchLog *>(user);
+    std::lock_guard<std::mutex> lock(self->mutex);
+    self->params.push_back(*static_cast<const GemmParams *>(launch->params));
+  }
+  static void drop(KilnFakeLaunch *, void *) {}
+
+  std::mutex mutex;
+  std::vector<GemmParams> params;
+};
+
+/// A machine with the stand-ins, a cache of its own, and engines on it.
+class RuntimeFixture {
+public:
+  RuntimeFixture() : nvrtc(FakeNvrtc::open(KILN_BINARY_DIR)) {
+    bool opened = nvrtc.reset != nullptr;
+    REQUIRE(opened);
+    nvrtcPath = FakeNvrtc::path(KILN_BINARY_DIR);
+    driverPath = FakeGpu::driverPath();
+    cachePath = cache / "kiln";
+  }
+  ~RuntimeFixture() {
+    for (kiln_engine *engine : engines)
+      kiln_engine_destroy(engine);
+  }
+
+  kiln_engine_options options(kiln_mode mode = KILN_MODE_PREDICT) const {
+    kiln_engine_options options = KILN_INIT(kiln_engine_options);
+    options.mode = mode;
+    options.flags = KILN_ENGINE_IGNORE_ENVIRONMENT;
+    options.cache_dir = cachePath.c_str();
+    options.driver_path = driverPath.c_str();
+    options.nvrtc_path = nvrtcPath.c_str();
+    options.threads = 1;
+    return options;
+  }
+  kiln_engine *engine(const kiln_engine_options &options) {
+    kiln_engine *made = nullptr;
+    REQUIRE(kiln_engine_create(&options, &made) == KILN_SUCCESS);
+    engines.push_back(made);
+    return made;
+  }
+  kiln_engine *engine(kiln_mode mode = KILN_MODE_PREDICT) {
+    return engine(options(mode));
+  }
+  void destroy(kiln_engine *engine) {
+    std::erase(engines, engine);
+    kiln_engine_destroy(engine);
+  }
+
+  TemporaryFolder cache;
+  FakeNvrtc nvrtc;
+  FakeGpu gpu;
+  std::string nvrtcPath, driverPath, cachePath;
+
+private:
+  std::vector<kiln_engine *> engines;
+};
+
+/// Addresses in nobody's memory: the stand-in never follows them.
+inline void *address(uintptr_t value) {
+  return reinterpret_cast<void *>(value);
+}
+
+/// A good bf16 call with 256-byte aligned addresses.
+inline kiln_gemm_args gemmArgs(int64_t m = 128, int64_t n = 256,
+                               int64_t k = 512) {
+  kiln_gemm_args args = kiln_gemm_args_init();
+  args.layout = KILN_LAYOUT_NT;
+  args.m = m;
+  args.n = n;
+  args.k = k;
+  args.a.type = KILN_BF16;
+  args.a.data = address(0x100000);
+  args.b.data = address(0x200000);
+  args.c.data = address(0x300000);
+  args.d.data = address(0x400000);
+  return args;
+}
+
+inline kiln_problem problemOf(const kiln_gemm_args &args) {
+  kiln_problem problem = KILN_INIT(kiln_problem);
+  problem.family = KILN_FAMILY_GEMM;
+  problem.args = &args;
+  return problem;
+}
+
+inline kiln_problem problemOf(const char *text) {
+  kiln_problem problem = KILN_INIT(kiln_problem);
+  problem.text = text;
+  return problem;
+}
+
+inline std::string lastError() { return kiln_last_error_message(); }
+
+inline bool lastErrorHas(const char *part) {
+  return lastError().find(part) != std::string::npos;
+}
+
+inline kiln_statistics statisticsOf(kiln_engine *engine) {
+  kiln_statistics statistics = KILN_INIT(kiln_statistics);
+  REQUIRE(kiln_get_statistics(engine, &statistics) == KILN_SUCCESS);
+  return statistics;
+}
+
+} // namespace kiln::testing
