@@ -10,8 +10,8 @@ using namespace kiln;
 using namespace kiln::cli;
 
 static constexpr const CommandSpec *kCommands[] = {
-    &kInfoCommand, &kPlanCommand,  &kExplainCommand, &kWarmupCommand,
-    &kTuneCommand, &kBenchCommand, &kCacheCommand,
+    &kInfoCommand, &kPlanCommand, &kExplainCommand, &kWarmupCommand,
+    &kCacheCommand,
 };
 
 static std::string overview() {
