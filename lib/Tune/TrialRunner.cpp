@@ -1,0 +1,36 @@
+//===- TrialRunner.cpp - who runs trials, behind plain data ---------------===//
+#include "Tune/TrialRunner.h"
+
+#include <llvm/Support/ErrorHandling.h>
+
+namespace kiln {
+
+llvm::StringRef nameOf(TrialStatus status) {
+  switch (status) {
+  case TrialStatus::Ok:
+    return "ok";
+  case TrialStatus::Wrong:
+    return "wrong";
+  case TrialStatus::OutOfBounds:
+    return "out-of-bounds";
+  case TrialStatus::NotWritten:
+    return "not-written";
+  case TrialStatus::LaunchFailed:
+    return "launch-failed";
+  case TrialStatus::OutOfMemory:
+    return "out-of-memory";
+  case TrialStatus::Timeout:
+    return "timeout";
+  case TrialStatus::ContextDead:
+    return "context-dead";
+  }
+  llvm_unreachable("unknown trial status");
+}
+
+bool isConfigFault(TrialStatus status) {
+  return status == TrialStatus::Wrong || status == TrialStatus::OutOfBounds ||
+         status == TrialStatus::NotWritten ||
+         status == TrialStatus::LaunchFailed;
+}
+
+} // namespace kiln
