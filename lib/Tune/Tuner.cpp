@@ -1,0 +1,177 @@
+//===- Tuner.cpp - from a problem to the config that is fastest here ------===//
+#include "Tune/Tuner.h"
+
+#include "Tune/TuningSession.h"
+
+#include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/StringMap.h>
+#include <llvm/Support/ErrorHandling.h>
+
+#include <numeric>
+
+namespace kiln {
+
+llvm::StringRef nameOf(ChoiceOrigin origin) {
+  switch (origin) {
+  case ChoiceOrigin::Empty:
+    return "empty";
+  case ChoiceOrigin::Record:
+    return "record";
+  case ChoiceOrigin::Measured:
+    return "measured";
+  case ChoiceOrigin::Estimated:
+    return "estimated";
+  }
+  llvm_unreachable("unknown origin");
+}
+
+llvm::StringRef nameOf(StopReason reason) {
+  switch (reason) {
+  case StopReason::Recorded:
+    return "recorded";
+  case StopReason::Exhausted:
+    return "exhausted";
+  case StopReason::Bound:
+    return "bound";
+  case StopReason::Trials:
+    return "trials";
+  case StopReason::Budget:
+    return "budget";
+  case StopReason::Cancelled:
+    return "cancelled";
+  case StopReason::Device:
+    return "device";
+  }
+  llvm_unreachable("unknown reason");
+}
+
+Tuner::Tuner(const DeviceModel &device, ArtifactStore &artifacts,
+             RecordStore &records, TrialRunner *runner)
+    : device(&device), artifacts(&artifacts), records(&records),
+      runner(runner) {}
+
+llvm::Expected<TuningResult> Tuner::tune(const KernelFamily &family,
+                                         const Problem &problem,
+                                         const TuningOptions &options) {
+  const auto deadline = TuningOptions::Clock::now() + options.budget;
+  const TuningContext context{*device, *artifacts, *records, runner,
+                              deviceClassKey(*device)};
+  TuningSession session(context, family, problem, options);
+  session.begin(compile_priority::kAhead);
+  if (llvm::Error error = session.finish(deadline, TuningProgress()))
+    return error;
+  return session.takeResult();
+}
+
+namespace {
+/// The tuning of many problems, of which equal ones are tuned once.
+class Campaign {
+public:
+  using Clock = TuningOptions::Clock;
+
+  Campaign(const TuningContext &context,
+           llvm::ArrayRef<Registry::NamedProblem> problems,
+           const TuningOptions &options)
+      : problems(problems), options(options),
+        deadline(Clock::now() + options.budget), sessions(problems.size()),
+        firstOf(problems.size()), outcomes(problems.size()) {
+    llvm::StringMap<size_t> known;
+    for (auto [i, named] : llvm::enumerate(problems)) {
+      std::string key =
+          fmt::format("{} {} {}", named.family->name(), named.problem.text(),
+                      named.problem.signature.text());
+      firstOf[i] = known.try_emplace(key, i).first->second;
+      if (firstOf[i] != i)
+        continue;
+      order.push_back(i);
+      sessions[i] = std::make_unique<TuningSession>(context, *named.family,
+                                                    named.problem, options);
+    }
+  }
+
+  std::vector<TuningOutcome> run() {
+    begin();
+    for (size_t done = 0; done < order.size(); ++done)
+      finish(order[done], done);
+    for (size_t i = 0; i < problems.size(); ++i)
+      if (firstOf[i] != i)
+        outcomes[i] = outcomes[firstOf[i]];
+    report(progressAt(problems.size(), 0));
+    return std::move(outcomes);
+  }
+
+private:
+  /// Requests all first choices, sets the order, and requests the rest in it.
+  void begin() {
+    int64_t priority = compile_priority::kAhead;
+    for (size_t i : order)
+      sessions[i]->begin(priority++);
+    llvm::stable_sort(order, [&](size_t a, size_t b) {
+      return sessions[a]->predictedNs() < sessions[b]->predictedNs();
+    });
+    for (size_t i : order) {
+      sessions[i]->compileAhead(priority);
+      priority += sessions[i]->priorities();
+    }
+    waiting = llvm::count_if(
+        order, [&](size_t i) { return sessions[i]->needsTrials(); });
+  }
+
+  /// Finishes problem \p i within an equal share of the time that is left; who
+  /// needs less leaves more to the others.
+  void finish(size_t i, size_t done) {
+    TuningSession &session = *sessions[i];
+    TuningProgress progress = progressAt(done, i);
+    report(progress);
+    if (session.needsTrials() && isDead) {
+      outcomes[i].error = {ErrorCode::ContextDead,
+                           "the device died while others were tuned"};
+      outcomes[i].result.stop = StopReason::Device;
+    } else {
+      const Clock::time_point now = Clock::now();
+      const auto left = std::max(deadline - now, Clock::duration::zero());
+      const auto share = left / std::max<size_t>(waiting, 1);
+      waiting -= session.needsTrials();
+      outcomes[i].error =
+          summarize(session.finish(now + share, std::move(progress)));
+      outcomes[i].result = session.takeResult();
+      isDead |= outcomes[i].error.code == ErrorCode::ContextDead;
+    }
+    // What it requested and nobody needs any more is taken back.
+    sessions[i].reset();
+  }
+
+  TuningProgress progressAt(size_t done, size_t problem) const {
+    TuningProgress progress;
+    progress.problemsDone = done;
+    progress.problems = problems.size();
+    progress.problem = problem;
+    return progress;
+  }
+
+  void report(const TuningProgress &progress) const {
+    if (options.progress)
+      options.progress(progress);
+  }
+
+  llvm::ArrayRef<Registry::NamedProblem> problems;
+  const TuningOptions &options;
+  Clock::time_point deadline;
+  std::vector<std::unique_ptr<TuningSession>> sessions;
+  std::vector<size_t> firstOf; ///< the first problem that equals it
+  std::vector<size_t> order;   ///< of distinct problems
+  std::vector<TuningOutcome> outcomes;
+  size_t waiting = 0; ///< problems that are still to be measured
+  bool isDead = false;
+};
+} // namespace
+
+std::vector<TuningOutcome>
+Tuner::tuneAll(llvm::ArrayRef<Registry::NamedProblem> problems,
+               const TuningOptions &options) {
+  const TuningContext context{*device, *artifacts, *records, runner,
+                              deviceClassKey(*device)};
+  return Campaign(context, problems, options).run();
+}
+
+} // namespace kiln

@@ -1,0 +1,79 @@
+//===- TuningCandidate.h - a config on its way to be the choice -----------===//
+//
+// Private to the tuner.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Tune/Tuner.h"
+
+#include <llvm/ADT/ArrayRef.h>
+
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+/// A candidate from its estimate over its compilation to its trial. It is
+/// moved only while it is Idle.
+struct TuningCandidate {
+  enum class Stage {
+    Idle,      ///< nothing but an estimate
+    Compiling, ///< requested
+    Ready,     ///< its artifacts are here
+    Failed,    ///< some artifact cannot be had
+    Barred,    ///< a record says that this very kernel is wrong
+    Tried,     ///< has a trial
+  };
+
+  Candidate candidate;
+  std::string config;
+  int rank = 0; ///< in the estimator's order
+  /// The generic config that is tried if nothing else is valid.
+  bool isReserve = false;
+
+  Stage stage = Stage::Idle;
+  Plan plan;                          ///< from Compiling on
+  std::string kernel;                 ///< kernelDigest() of the plan
+  std::vector<ArtifactPtr> artifacts; ///< from Ready on
+  ArtifactOutcome failure;            ///< Failed: the artifact's, and
+  size_t failedKernel = 0;            ///< which of plan.kernels it is
+  TrialResult trial;                  ///< Tried
+  bool isSetAside = false; ///< measured, but it could not be validated
+
+  TuningCandidate(Candidate given, int rank);
+
+  /// Plans the config if nobody has; Idle still.
+  void makePlan(const Problem &problem, const DeviceModel &device);
+  /// Starts to get the artifacts of its plan; Idle becomes Compiling or what
+  /// follows. In Compiling the more urgent of both priorities holds.
+  void request(ArtifactStore &store, int64_t priority);
+  /// Sees what became of the requests. False while they are under way.
+  bool poll();
+  /// Waits for the requests; as long as a compilation.
+  void wait();
+
+  /// Idle, under way or Ready: may yet be tried or chosen.
+  bool isOpen() const { return stage <= Stage::Ready; }
+  bool isMeasured() const;
+  /// Measured, compared with the reference, and correct.
+  bool isProven() const { return isMeasured() && trial.validated; }
+  bool isAtFault() const {
+    return stage == Stage::Tried && isConfigFault(trial.status);
+  }
+  /// What load and launch need; needs the artifacts.
+  TuningChoice choice(ChoiceOrigin origin) const;
+
+private:
+  void settle();
+  std::vector<PendingArtifact> pending;
+};
+
+/// The one of \p measured, at least one, that is to be chosen. All that cannot
+/// be told from the fastest are tied, and the estimator's order decides among
+/// them: whose median is within kTieBand of its median, or so near that each
+/// interval holds the other's median. The rank is no noise, so that two runs
+/// agree.
+TuningCandidate *chooseFastest(llvm::ArrayRef<TuningCandidate *> measured);
+
+} // namespace kiln

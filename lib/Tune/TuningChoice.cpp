@@ -1,0 +1,191 @@
+//===- TuningChoice.cpp - which config is chosen, and what is recorded ----===//
+#include "Tune/TuningSession.h"
+
+#include <llvm/ADT/STLExtras.h>
+
+namespace kiln {
+
+using Stage = TuningCandidate::Stage;
+
+TuningSession::EntryList TuningSession::measuredEntries() const {
+  EntryList measured;
+  for (TuningCandidate *entry : tried)
+    if (entry->isMeasured())
+      measured.push_back(entry);
+  return measured;
+}
+
+/// The fastest that is proven, null if none is. What would win and was not
+/// compared with the reference so far is compared now.
+llvm::Expected<TuningCandidate *>
+TuningSession::chooseProven(Clock::time_point deadline) {
+  for (;;) {
+    EntryList measured = measuredEntries();
+    llvm::erase_if(measured, [](const TuningCandidate *entry) {
+      return entry->isSetAside;
+    });
+    if (measured.empty())
+      return nullptr;
+    TuningCandidate *best = chooseFastest(measured);
+    if (best->isProven())
+      return best;
+    if (llvm::Error error = validate(*best, deadline))
+      return error;
+  }
+}
+
+RecordPoint TuningSession::makePoint(const TuningCandidate &winner) const {
+  const int64_t now = std::chrono::duration_cast<std::chrono::milliseconds>(
+                          std::chrono::system_clock::now().time_since_epoch())
+                          .count();
+  RecordPoint point;
+  point.extent = dynamicExtentOf(family, problem);
+  point.generation = generation;
+  point.winner = winner.config;
+  for (const TuningCandidate *entry : tried) {
+    // Lack of memory and of time say nothing about a config.
+    if (!entry->isMeasured() && !entry->isAtFault())
+      continue;
+    Measurement measured;
+    measured.config = entry->config;
+    measured.mode = options.mode;
+    measured.kernel = entry->kernel;
+    measured.measuredAtMs = now;
+    measured.setEstimate(entry->candidate.estimate);
+    const TrialResult &trial = entry->trial;
+    measured.valid = entry->isMeasured();
+    if (measured.valid) {
+      measured.medianNs = trial.medianNs;
+      measured.ciLowNs = trial.ciLowNs;
+      measured.ciHighNs = trial.ciHighNs;
+      measured.samples = trial.samples;
+    } else {
+      measured.reason =
+          trial.message.empty()
+              ? nameOf(trial.status).str()
+              : fmt::format("{}: {}", nameOf(trial.status), trial.message);
+    }
+    point.measurements.push_back(std::move(measured));
+  }
+  return point;
+}
+
+void TuningSession::storeRecord(const TuningCandidate &winner) {
+  RecordStore::StoreResult stored = context.records.store(
+      family, problem, context.deviceClass, makePoint(winner));
+  result.recordStored = stored.publish.status == cache::PublishStatus::Stored;
+  if (!stored.publish.reason.empty())
+    result.notes.push_back(
+        fmt::format("the record was not kept: {}", stored.publish.reason));
+  const std::string &agreed = stored.point.winner;
+  if (agreed.empty() || agreed == winner.config)
+    return;
+  const Measurement *measured = stored.point.find(agreed, options.mode);
+  if (measured && measured->valid)
+    adopt(*measured);
+}
+
+/// Takes the winner that somebody else stored first, so that all who share the
+/// cache launch the same kernel. Keeps the own one if that cannot be.
+void TuningSession::adopt(const Measurement &stored) {
+  auto found = llvm::find_if(entries, [&](const auto &entry) {
+    return entry->config == stored.config;
+  });
+  if (found == entries.end()) {
+    auto named = family.parseConfig(stored.config);
+    if (!named) {
+      llvm::consumeError(named.takeError()); // of another version
+      return;
+    }
+    if (named->tmpl->prune(problem, named->config, context.device))
+      return;
+    Candidate candidate;
+    candidate.tmpl = named->tmpl;
+    candidate.config = named->config;
+    candidate.estimate =
+        named->tmpl->estimate(problem, named->config, context.device);
+    candidate.candidateClass = named->tmpl->classOf(problem, named->config);
+    addEntry(std::move(candidate), static_cast<int>(result.candidates));
+    found = std::prev(entries.end());
+  }
+  TuningCandidate &entry = **found;
+  requestEntry(entry, compile_priority::kNow);
+  entry.makePlan(problem, context.device);
+  if (entry.isAtFault() || entry.kernel != stored.kernel ||
+      !awaitEntry(entry) ||
+      (entry.stage != Stage::Ready && entry.stage != Stage::Tried)) {
+    result.notes.push_back(
+        fmt::format("the recorded winner {} was not adopted", entry.config));
+    return;
+  }
+  result.choice = entry.choice(ChoiceOrigin::Record);
+  result.choice.validated = true;
+  result.choice.measuredNs = stored.medianNs;
+  result.choice.ciLowNs = stored.ciLowNs;
+  result.choice.ciHighNs = stored.ciHighNs;
+}
+
+/// A choice without a proof: the fastest of what was measured, or else the
+/// estimator's first one.
+llvm::Error TuningSession::chooseUnproven() {
+  EntryList measured = measuredEntries();
+  if (!measured.empty()) {
+    result.choice = chooseFastest(measured)->choice(ChoiceOrigin::Measured);
+    return llvm::Error::success();
+  }
+  TuningCandidate *entry = firstObtainable();
+  if (!entry)
+    return noChoice();
+  result.choice = entry->choice(ChoiceOrigin::Estimated);
+  return llvm::Error::success();
+}
+
+/// The first entry whose artifacts are here or can be had, null if there is
+/// none. Where time has been spent already, what is here comes first.
+TuningCandidate *TuningSession::firstObtainable() {
+  auto isHere = [](TuningCandidate &entry) {
+    entry.poll();
+    return entry.stage == Stage::Ready ||
+           (entry.stage == Stage::Tried && !entry.isAtFault());
+  };
+  if (measures() || isCancelled())
+    for (auto &entry : entries)
+      if (isHere(*entry))
+        return entry.get();
+  for (auto &entry : entries) {
+    if (isCancelled())
+      return nullptr;
+    requestEntry(*entry, compile_priority::kNow);
+    if (awaitEntry(*entry) && isHere(*entry))
+      return entry.get();
+  }
+  return nullptr;
+}
+
+llvm::Error TuningSession::noChoice() const {
+  if (isCancelled())
+    return makeError(ErrorCode::Cancelled,
+                     "tuning of {} was cancelled before there was a choice",
+                     problem.text());
+  const TuningCandidate *failed = nullptr;
+  std::string wrong;
+  for (const auto &entry : entries) {
+    if (entry->isAtFault() && wrong.empty())
+      wrong = fmt::format("{} is {}: {}", entry->config,
+                          nameOf(entry->trial.status), entry->trial.message);
+    if (entry->stage == Stage::Barred && wrong.empty())
+      wrong = entry->config + " is recorded as wrong";
+    if (entry->stage == Stage::Failed && !failed)
+      failed = entry.get();
+  }
+  if (wrong.empty() && failed)
+    return addContext(
+        makeArtifactError(failed->failure,
+                          failed->plan.kernels[failed->failedKernel]),
+        problem.text());
+  return makeError(ErrorCode::NoCandidate,
+                   "no kernel computes {} correctly on {}: {}", problem.text(),
+                   context.device.name, wrong);
+}
+
+} // namespace kiln

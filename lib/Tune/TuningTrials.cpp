@@ -1,0 +1,264 @@
+//===- TuningTrials.cpp - which configs are tried, and until when ---------===//
+//
+// Trials follow the estimator's order in small batches. A batch waits for its
+// kernels a little and no longer: one that compiles for long goes into a later
+// batch. Nothing is skipped before a whole batch has shown how far off the
+// predictions of this problem are.
+//
+//===----------------------------------------------------------------------===//
+#include "Tune/TuningSession.h"
+
+#include <llvm/ADT/STLExtras.h>
+
+#include <thread>
+
+namespace kiln {
+
+/// How long a batch that has kernels waits for the rest: about a compilation.
+static constexpr std::chrono::milliseconds kBatchGrace{250};
+static constexpr std::chrono::milliseconds kPollInterval{1};
+/// What a batch gets that begins just before the deadline.
+static constexpr std::chrono::milliseconds kLeastTime{1};
+/// What a first validation may take when the budget is spent.
+static constexpr std::chrono::milliseconds kValidationGrace{500};
+
+/// The time until \p deadline, within [\p least, \p most].
+static std::chrono::milliseconds timeUntil(TuningOptions::Clock::time_point end,
+                                           std::chrono::milliseconds least,
+                                           std::chrono::milliseconds most) {
+  auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+      end - TuningOptions::Clock::now());
+  return std::clamp(left, least, most);
+}
+
+/// Whether even the best of what this problem has shown of its predictions
+/// would not make \p entry faster than the best by more than the noise.
+bool TuningSession::isBeyondBound(const TuningCandidate &entry) const {
+  const unsigned enough =
+      std::min(std::max(options.batch, 1u), options.maxTrials);
+  return bestNs > 0 && ratios >= enough &&
+         entry.candidate.estimate.totalNs * leastRatio >= bestNs * (1 - noise);
+}
+
+TuningSession::EntryList TuningSession::openEntries() {
+  EntryList open;
+  for (auto &entry : entries)
+    if (entry->isOpen() && !entry->isReserve && !isBeyondBound(*entry))
+      open.push_back(entry.get());
+  return open;
+}
+
+std::optional<StopReason>
+TuningSession::stopReason(const EntryList &open,
+                          Clock::time_point deadline) const {
+  if (open.empty()) {
+    bool isSkipping = llvm::any_of(entries, [&](const auto &entry) {
+      return entry->isOpen() && !entry->isReserve;
+    });
+    return isSkipping ? StopReason::Bound : StopReason::Exhausted;
+  }
+  if (tried.size() >= options.maxTrials)
+    return StopReason::Trials;
+  if (isCancelled())
+    return StopReason::Cancelled;
+  if (Clock::now() >= deadline)
+    return StopReason::Budget;
+  return std::nullopt;
+}
+
+/// Tries what is worth it until there is a reason to stop.
+llvm::Error TuningSession::runTrials(Clock::time_point deadline) {
+  while (!runnerFailed) {
+    EntryList open = openEntries();
+    if (auto reason = stopReason(open, deadline)) {
+      result.stop = *reason;
+      break;
+    }
+    compileAhead(firstPriority);
+    EntryList batch = nextBatch(open, deadline);
+    if (batch.empty())
+      continue; // none compiled, or the next look finds why to stop
+    if (llvm::Error error = runBatch(batch, deadline))
+      return error;
+  }
+  return measuredEntries().empty() ? tryReserves(deadline)
+                                   : llvm::Error::success();
+}
+
+/// The entries of \p open that run next: the first ones, or, if these take long
+/// to compile, those that are ready. Empty when tuning should stop, or when
+/// nothing that was requested can be had.
+TuningSession::EntryList TuningSession::nextBatch(const EntryList &open,
+                                                  Clock::time_point deadline) {
+  const size_t wanted = std::min<size_t>(std::max(options.batch, 1u),
+                                         options.maxTrials - tried.size());
+  Clock::time_point graceEnd = Clock::time_point::max();
+  for (;;) {
+    EntryList ready;
+    size_t alive = 0;
+    bool isComplete = true;
+    for (TuningCandidate *entry : open) {
+      if (entry->stage == TuningCandidate::Stage::Idle)
+        break; // nor is anything behind it requested
+      const bool isDone = entry->poll();
+      if (!entry->isOpen())
+        continue;
+      isComplete &= isDone || alive >= wanted;
+      ++alive;
+      if (isDone && ready.size() < wanted)
+        ready.push_back(entry);
+    }
+    const Clock::time_point now = Clock::now();
+    if (!ready.empty()) {
+      if (isComplete || now >= graceEnd)
+        return ready;
+      graceEnd = std::min(graceEnd, now + kBatchGrace);
+    }
+    if (alive == 0 || isCancelled() || now >= deadline)
+      return {};
+    std::this_thread::sleep_for(kPollInterval);
+  }
+}
+
+/// When nothing of the ranking's top could be measured: the generic kernels,
+/// one by one, past the limit of trials.
+llvm::Error TuningSession::tryReserves(Clock::time_point deadline) {
+  for (auto &entry : entries) {
+    if (!entry->isReserve || !entry->isOpen())
+      continue;
+    if (runnerFailed || isCancelled() || Clock::now() >= deadline)
+      break;
+    requestEntry(*entry, compile_priority::kNow);
+    if (!awaitEntry(*entry, deadline))
+      break;
+    if (!entry->isOpen())
+      continue;
+    if (llvm::Error error = runBatch({entry.get()}, deadline))
+      return error;
+    if (entry->isMeasured())
+      break;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error TuningSession::runBatch(const EntryList &batch,
+                                    Clock::time_point deadline) {
+  TrialOptions trialOptions;
+  trialOptions.mode = options.mode;
+  trialOptions.bestNs = bestNs;
+  trialOptions.timeLimit =
+      timeUntil(deadline, kLeastTime, trialOptions.timeLimit);
+  auto results = runRequest(batch, trialOptions);
+  if (!results)
+    return results.takeError();
+  for (auto [i, trial] : llvm::enumerate(*results)) {
+    TuningCandidate &entry = *batch[i];
+    entry.trial = std::move(trial);
+    entry.trial.config = entry.config;
+    entry.stage = TuningCandidate::Stage::Tried;
+    tried.push_back(&entry);
+    noteRatio(entry);
+    noteBest(entry);
+  }
+  progress.trials = tried.size();
+  if (options.progress)
+    options.progress(progress);
+  std::vector<TrialResult> seen;
+  for (const TuningCandidate *entry : batch)
+    seen.push_back(entry->trial);
+  return checkDevice(seen);
+}
+
+/// What a time says of the predictions.
+void TuningSession::noteRatio(const TuningCandidate &entry) {
+  const double predictedNs = entry.candidate.estimate.totalNs;
+  if (!entry.isMeasured() || predictedNs <= 0)
+    return;
+  const double ratio = entry.trial.medianNs / predictedNs;
+  leastRatio = ratios++ == 0 ? ratio : std::min(leastRatio, ratio);
+}
+
+void TuningSession::noteBest(const TuningCandidate &entry) {
+  const TrialResult &trial = entry.trial;
+  if (!entry.isProven() || (bestNs > 0 && bestNs <= trial.medianNs))
+    return;
+  bestNs = trial.medianNs;
+  noise = std::max(kTieBand, (trial.ciHighNs - trial.ciLowNs) / 2 / bestNs);
+  progress.bestNs = bestNs;
+  progress.bestConfig = entry.config;
+}
+
+/// Compares a measured entry with the reference. Afterwards it is proven, at
+/// fault, or set aside.
+llvm::Error TuningSession::validate(TuningCandidate &entry,
+                                    Clock::time_point deadline) {
+  entry.isSetAside = true;
+  const bool isLate = Clock::now() >= deadline;
+  if (runnerFailed || isCancelled() || (isLate && bestNs > 0))
+    return llvm::Error::success();
+  TrialOptions trialOptions;
+  trialOptions.mode = options.mode;
+  trialOptions.measure = false;
+  trialOptions.validation = TrialValidation::All;
+  trialOptions.timeLimit =
+      timeUntil(deadline, kValidationGrace, trialOptions.timeLimit);
+  auto results = runRequest({&entry}, trialOptions);
+  if (!results)
+    return results.takeError();
+  if (results->empty())
+    return llvm::Error::success();
+  const TrialResult &verdict = results->front();
+  entry.trial.validated = verdict.validated;
+  entry.trial.maxErrorRatio = verdict.maxErrorRatio;
+  entry.trial.message = verdict.message;
+  if (isConfigFault(verdict.status))
+    entry.trial.status = verdict.status;
+  entry.isSetAside = !verdict.validated;
+  noteBest(entry);
+  return checkDevice(*results);
+}
+
+/// Runs \p batch: a result for each, or none where the runner cannot do it for
+/// a reason that is no candidate's. Errors: ContextDead.
+llvm::Expected<std::vector<TrialResult>>
+TuningSession::runRequest(const EntryList &batch,
+                          const TrialOptions &trialOptions) {
+  TrialRequest request;
+  request.family = family.name().str();
+  request.problem = problem.text();
+  request.options = trialOptions;
+  for (const TuningCandidate *entry : batch)
+    request.candidates.push_back({entry->config, entry->artifacts});
+  auto results = context.runner->run(request);
+  if (results && results->size() == batch.size())
+    return results;
+  ErrorSummary error{ErrorCode::Internal, "a result is missing"};
+  if (!results)
+    error = summarize(results.takeError());
+  if (error.code == ErrorCode::ContextDead || !context.runner->isAlive()) {
+    result.stop = StopReason::Device;
+    return makeError(ErrorCode::ContextDead, "the device died tuning {}: {}",
+                     problem.text(), error.message);
+  }
+  runnerFailed = true;
+  result.notes.push_back(
+      fmt::format("nothing more was measured: {}", error.message));
+  return std::vector<TrialResult>{};
+}
+
+llvm::Error TuningSession::checkDevice(llvm::ArrayRef<TrialResult> results) {
+  const TrialResult *dead = llvm::find_if(results, [](const TrialResult &r) {
+    return r.status == TrialStatus::ContextDead;
+  });
+  if (dead == results.end() && context.runner->isAlive())
+    return llvm::Error::success();
+  result.stop = StopReason::Device;
+  if (dead != results.end())
+    return makeError(ErrorCode::ContextDead,
+                     "the device died tuning {}: {}: {}", problem.text(),
+                     dead->config, dead->message);
+  return makeError(ErrorCode::ContextDead, "the device hung tuning {}",
+                   problem.text());
+}
+
+} // namespace kiln
