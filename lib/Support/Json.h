@@ -16,8 +16,8 @@ llvm::Expected<llvm::json::Value> parseJson(llvm::StringRef text,
                                             llvm::StringRef what,
                                             size_t maxBytes = 64u << 20);
 
-/// Reads and parses a file. Errors: InvalidArgument, also for a file that cannot
-/// be read: who calls named it.
+/// Reads and parses a file. Errors: InvalidArgument, also for a file that
+/// cannot be read: who calls named it.
 llvm::Expected<llvm::json::Value> readJsonFile(llvm::StringRef path);
 
 /// Prints \p value indented by two spaces, with a newline at the end.
