@@ -128,7 +128,7 @@ private:
   FakeReference launches; ///< its geometry and parameters
 };
 
-/// Copies a matrix whose rows are longer than what is copied is not: [m, n].
+/// Copies a matrix: y = x, [m, n].
 class WrongFamily final : public KernelFamily {
 public:
   WrongFamily() { addTemplate(std::make_unique<WrongTemplate>()); }
