@@ -1,0 +1,273 @@
+//===- TrialSession.cpp - one request on its way --------------------------===//
+#include "Tune/TrialSession.h"
+
+#include <llvm/ADT/STLExtras.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace kiln {
+
+/// Notes what \p error says of a candidate, and of the device.
+void InProcessTrials::Session::blame(Attempt &attempt,
+                                     const ErrorSummary &error) {
+  TrialStatus status = TrialStatus::LaunchFailed;
+  if (error.code == ErrorCode::DeviceOutOfMemory)
+    status = TrialStatus::OutOfMemory;
+  if (error.code == ErrorCode::ContextDead)
+    status = TrialStatus::ContextDead;
+  if (error.code == ErrorCode::InProgress)
+    status = TrialStatus::Timeout;
+  attempt.fail(status, error.message);
+  if (status == TrialStatus::ContextDead || status == TrialStatus::Timeout)
+    impl.alive = false;
+}
+
+/// Allocates the workspace: zeros where its layout says so, else NaN.
+void InProcessTrials::Session::takeWorkspace(Attempt &attempt) {
+  const WorkspaceLayout &layout = attempt.plan->workspace();
+  if (layout.bytes == 0)
+    return;
+  uint64_t bytes = layout.bytes + kRedZoneBytes;
+  workspaceBytes += bytes;
+  if (workspaceBytes > impl.capBytes / kWorkspaceShare) {
+    attempt.fail(
+        TrialStatus::OutOfMemory,
+        fmt::format("no room for a workspace of {} bytes", layout.bytes));
+    return;
+  }
+  auto memory = DeviceMemory::allocate(impl.driver, bytes);
+  if (!memory)
+    return blame(attempt, summarize(memory.takeError()));
+  attempt.memory = std::move(*memory);
+  DeviceAddress address = attempt.memory.address();
+  attempt.workspace = {address, layout.bytes, true};
+  CudaStream stream = impl.stream.handle();
+  constexpr uint8_t kPoisonByte = kTrialPoison & 0xff;
+  if (llvm::Error error =
+          fillAsync(impl.driver, address, kPoisonByte, bytes, stream))
+    return blame(attempt, summarize(std::move(error)));
+  if (llvm::Error error =
+          fillAsync(impl.driver, address, 0, layout.zeroedBytes, stream))
+    blame(attempt, summarize(std::move(error)));
+}
+
+llvm::Error InProcessTrials::Session::load(const TrialCandidate &candidate) {
+  const ProblemState &state = *impl.state;
+  auto named = state.family->parseConfig(candidate.config);
+  if (!named)
+    return named.takeError();
+  Attempt &attempt = attempts.emplace_back();
+  attempt.result.config = candidate.config;
+  if (auto rejection =
+          named->tmpl->prune(state.problem, named->config, impl.device)) {
+    attempt.fail(TrialStatus::LaunchFailed, rejection->text());
+    return llvm::Error::success();
+  }
+  Plan plan = named->tmpl->plan(state.problem, named->config, impl.device);
+  if (candidate.artifacts.size() != plan.kernels.size() ||
+      llvm::is_contained(candidate.artifacts, nullptr))
+    return makeError(
+        ErrorCode::InvalidArgument, "{} comes with {} artifacts for {} kernels",
+        candidate.config, candidate.artifacts.size(), plan.kernels.size());
+  auto loaded = LoadedPlan::load(
+      impl.loader, std::move(plan), candidate.artifacts,
+      static_cast<int32_t>(impl.device.smCount), KernelLifetime::Users);
+  if (!loaded) {
+    blame(attempt, summarize(loaded.takeError()));
+    return llvm::Error::success();
+  }
+  attempt.plan = std::move(*loaded);
+  takeWorkspace(attempt);
+  return llvm::Error::success();
+}
+
+void InProcessTrials::Session::takeTime(Attempt &attempt,
+                                        const SampledTime &time) {
+  if (time.error.code != ErrorCode::Success)
+    return blame(attempt, time.error);
+  if (time.ns.count == 0)
+    return attempt.fail(TrialStatus::Timeout,
+                        "not measured within the time limit");
+  attempt.result.medianNs = time.ns.median;
+  attempt.result.ciLowNs = time.ns.ciLow;
+  attempt.result.ciHighNs = time.ns.ciHigh;
+  attempt.result.samples = static_cast<int64_t>(time.ns.count);
+}
+
+/// Times all that is usable, side by side.
+void InProcessTrials::Session::measure() {
+  const TrialBuffers &buffers = *impl.state->buffers;
+  SamplingOptions options;
+  options.minSamples = request.options.minSamples;
+  options.maxSamples = request.options.maxSamples;
+  options.deadline = deadline;
+  options.hangLimit = impl.options.hangLimit;
+  options.warm = [&](CudaStream stream) { return buffers.flush(stream); };
+  if (request.options.mode == MeasurementMode::Cold) {
+    options.copies = buffers.copies();
+    if (buffers.needsFlush())
+      options.flush = options.warm;
+  }
+  std::vector<Arguments> arguments;
+  for (unsigned copy = 0; copy < options.copies; ++copy)
+    arguments.push_back(buffers.arguments(copy));
+  std::vector<TimedLaunch> launches;
+  std::vector<Attempt *> timed;
+  for (Attempt &attempt : attempts) {
+    if (!attempt.isUsable())
+      continue;
+    timed.push_back(&attempt);
+    launches.push_back([&arguments, &attempt](unsigned copy,
+                                              CudaStream stream) {
+      return attempt.plan->launch(arguments[copy], attempt.workspace, stream);
+    });
+  }
+  if (timed.empty())
+    return;
+  auto times =
+      measureInterleaved(impl.driver, impl.stream.handle(), launches, options);
+  if (!times) {
+    ErrorSummary error = summarize(times.takeError());
+    for (Attempt *attempt : timed)
+      blame(*attempt, error);
+    return;
+  }
+  for (size_t i = 0; i < timed.size(); ++i)
+    takeTime(*timed[i], (*times)[i]);
+}
+
+/// Compares one candidate with the reference.
+llvm::Error InProcessTrials::Session::validate(Attempt &attempt) {
+  if (llvm::Error error = impl.makeValidator())
+    return error;
+  bool hasFailed = false;
+  CudaStream stream = impl.stream.handle();
+  auto run = [&](const Arguments &arguments) {
+    llvm::Error error =
+        attempt.plan->launch(arguments, attempt.workspace, stream);
+    hasFailed = static_cast<bool>(error);
+    if (hasFailed || attempt.memory.empty())
+      return error;
+    return impl.state->buffers->checkZone(attempt.workspace.address +
+                                              attempt.workspace.bytes,
+                                          kRedZoneBytes, 1, 0, stream);
+  };
+  auto verdict =
+      impl.state->validator->validate(run, stream, impl.options.hangLimit);
+  if (!verdict) {
+    ErrorSummary error = summarize(verdict.takeError());
+    if (!hasFailed && error.code != ErrorCode::ContextDead &&
+        error.code != ErrorCode::InProgress)
+      return llvm::make_error<KilnError>(error.code, error.message,
+                                         error.driverCode);
+    blame(attempt, error);
+    return llvm::Error::success();
+  }
+  attempt.result.maxErrorRatio = verdict->maxErrorRatio;
+  attempt.result.validated = verdict->status == TrialStatus::Ok;
+  if (verdict->status != TrialStatus::Ok)
+    attempt.fail(verdict->status, std::move(verdict->message));
+  return llvm::Error::success();
+}
+
+llvm::Error InProcessTrials::Session::validateAll() {
+  for (Attempt &attempt : attempts) {
+    if (!attempt.isUsable() || !impl.alive)
+      continue;
+    if (isLate()) {
+      attempt.fail(TrialStatus::Timeout, "not validated within the time limit");
+      continue;
+    }
+    if (llvm::Error error = validate(attempt))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
+/// The fastest first, until the rest is slower than one that is right.
+llvm::Error InProcessTrials::Session::validateWinners() {
+  std::vector<Attempt *> order;
+  for (Attempt &attempt : attempts)
+    if (attempt.isUsable())
+      order.push_back(&attempt);
+  llvm::stable_sort(order, [](const Attempt *a, const Attempt *b) {
+    return a->result.medianNs < b->result.medianNs;
+  });
+  double bestNs = request.options.bestNs > 0
+                      ? request.options.bestNs
+                      : std::numeric_limits<double>::infinity();
+  for (Attempt *attempt : order) {
+    double ns = attempt->result.medianNs;
+    if (ns > bestNs * (1 + kTieBand) || isLate() || !impl.alive)
+      break;
+    if (llvm::Error error = validate(*attempt))
+      return error;
+    if (attempt->result.validated)
+      bestNs = std::min(bestNs, ns);
+  }
+  return llvm::Error::success();
+}
+
+/// After the device died: nothing that was not validated counts, and nothing
+/// of it can be freed.
+void InProcessTrials::Session::endWithDevice() {
+  for (Attempt &attempt : attempts) {
+    if (attempt.result.status == TrialStatus::Ok && !attempt.result.validated)
+      attempt.fail(TrialStatus::ContextDead,
+                   "the device died before this was tried");
+    attempt.memory.leak();
+    if (attempt.plan)
+      keepForever(std::move(attempt.plan));
+  }
+  impl.abandon();
+}
+
+llvm::Error InProcessTrials::Session::run() {
+  llvm::Error error = impl.setUp(request);
+  for (const TrialCandidate &candidate : request.candidates) {
+    if (error || !impl.alive)
+      break;
+    error = load(candidate);
+  }
+  const TrialOptions &options = request.options;
+  bool afterwards =
+      options.validation == TrialValidation::MayWin && options.measure;
+  if (!error && impl.alive && !afterwards &&
+      options.validation != TrialValidation::None)
+    error = validateAll();
+  if (!error && impl.alive && options.measure)
+    measure();
+  if (!error && impl.alive && afterwards)
+    error = validateWinners();
+  if (error) {
+    ErrorSummary summary = summarize(std::move(error));
+    if (summary.code == ErrorCode::ContextDead ||
+        summary.code == ErrorCode::InProgress) {
+      summary.code = ErrorCode::ContextDead;
+      impl.alive = false;
+    }
+    error = llvm::make_error<KilnError>(summary.code, summary.message,
+                                        summary.driverCode);
+  }
+  if (!impl.alive)
+    endWithDevice();
+  return error;
+}
+
+std::vector<TrialResult> InProcessTrials::Session::takeResults() {
+  std::vector<TrialResult> results;
+  for (size_t i = 0; i < request.candidates.size(); ++i) {
+    if (i < attempts.size()) {
+      results.push_back(std::move(attempts[i].result));
+      continue;
+    }
+    TrialResult &result = results.emplace_back();
+    result.config = request.candidates[i].config;
+    result.status = TrialStatus::ContextDead;
+    result.message = "the device died before this was tried";
+  }
+  return results;
+}
+
+} // namespace kiln

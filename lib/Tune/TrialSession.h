@@ -1,0 +1,117 @@
+//===- TrialSession.h - what trials in this process do inside -------------===//
+//
+// Private to InProcessTrials.cpp and TrialSession.cpp.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Driver/Stream.h"
+#include "Tune/InProcessTrials.h"
+#include "Tune/LoadedPlan.h"
+#include "Tune/Sampling.h"
+#include "Tune/TrialBuffers.h"
+#include "Tune/TrialTools.h"
+#include "Tune/TrialValidator.h"
+
+#include <optional>
+
+namespace kiln {
+
+/// One part in this many of the scratch memory is for workspaces.
+inline constexpr uint64_t kWorkspaceShare = 4;
+
+/// Code that can neither be unloaded nor leaked by its owners: that of a
+/// context which hangs or is dead. Kept until the process ends. Thread-safe.
+void keepForever(std::shared_ptr<const void> code);
+
+/// What stays while requests are about one problem.
+struct ProblemState {
+  const KernelFamily *family = nullptr;
+  Problem problem;
+  bool forTiming = false;
+  std::optional<TrialBuffers> buffers;
+  std::optional<TrialValidator> validator; ///< made when first needed
+};
+
+/// One candidate of a request.
+struct Attempt {
+  TrialResult result;
+  std::shared_ptr<const LoadedPlan> plan;
+  DeviceMemory memory; ///< its own workspace, a red zone behind it
+  Workspace workspace;
+
+  bool isUsable() const { return plan && result.status == TrialStatus::Ok; }
+  void fail(TrialStatus status, std::string message) {
+    std::string config = std::move(result.config);
+    double ratio = result.maxErrorRatio;
+    result = TrialResult();
+    result.config = std::move(config);
+    result.status = status;
+    result.maxErrorRatio = ratio;
+    result.message = std::move(message);
+  }
+};
+
+struct InProcessTrials::Impl {
+  Impl(const Driver &driver, const Registry &registry,
+       const DeviceModel &device, ArtifactStore &artifacts,
+       InProcessTrialsOptions options, Stream stream)
+      : driver(driver), registry(registry), device(device),
+        artifacts(artifacts), options(options), stream(std::move(stream)),
+        loader(driver) {}
+
+  /// Makes everything that concerns the problem and no candidate.
+  llvm::Error setUp(const TrialRequest &request);
+  llvm::Error makeState(const KernelFamily &family, Problem problem,
+                        bool forTiming);
+  llvm::Error makeValidator();
+  /// Gives up everything on the device: freeing would wait for it.
+  void abandon();
+
+  const Driver &driver;
+  const Registry &registry;
+  const DeviceModel device;
+  ArtifactStore &artifacts;
+  const InProcessTrialsOptions options;
+  Stream stream;
+  KernelLoader loader;
+  std::optional<TrialTools> tools;
+  uint64_t capBytes = 0;
+  bool alive = true;
+  DeviceMemory arena; ///< between two problems
+  std::unique_ptr<ProblemState> state;
+};
+
+/// One request on its way through loading, measurement and validation. The
+/// errors of its methods concern no candidate.
+class InProcessTrials::Session {
+public:
+  Session(Impl &impl, const TrialRequest &request)
+      : impl(impl), request(request),
+        deadline(Clock::now() + request.options.timeLimit) {}
+
+  llvm::Error run();
+  std::vector<TrialResult> takeResults();
+
+private:
+  llvm::Error load(const TrialCandidate &candidate);
+  void takeWorkspace(Attempt &attempt);
+  void measure();
+  void takeTime(Attempt &attempt, const SampledTime &time);
+  llvm::Error validateAll();
+  llvm::Error validateWinners();
+  llvm::Error validate(Attempt &attempt);
+  void blame(Attempt &attempt, const ErrorSummary &error);
+  void endWithDevice();
+  bool isLate() const { return Clock::now() > deadline; }
+
+  using Clock = std::chrono::steady_clock;
+
+  Impl &impl;
+  const TrialRequest &request;
+  const Clock::time_point deadline;
+  uint64_t workspaceBytes = 0;
+  std::vector<Attempt> attempts;
+};
+
+} // namespace kiln
