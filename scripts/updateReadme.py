@@ -37,7 +37,9 @@ def geomean(values):
 def table(result):
     """The markdown of one result: where it was measured, and a row per class."""
     by_class = {}
-    for case in result["cases"]:
+    # What has no peer is in the file, not in the table.
+    compared = [case for case in result["cases"] if case["ratio"]]
+    for case in compared:
         m = rows_of_m(case)
         name = next(name for bound, name in CLASSES if m <= bound)
         by_class.setdefault(name, []).append(case)
@@ -51,7 +53,7 @@ def table(result):
     ]
     groups = [(name, by_class[name]) for _, name in CLASSES
               if name in by_class]
-    for name, cases in groups + [("**all**", result["cases"])]:
+    for name, cases in groups + [("**all**", compared)]:
         ratios = [case["ratio"] for case in cases]
         lines.append(
             f"| {name} | {len(cases)} | {geomean(ratios):.2f} "

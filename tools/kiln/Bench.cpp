@@ -86,11 +86,12 @@ static BenchSetting describeSetting(const ParsedOptions &options,
   setting.driver = driverVersionText(session.driver());
   setting.peer = peer ? "cuBLASLt " + peer->versionText() : "no peer";
   setting.protocol = fmt::format(
-      "{}, N(0, 1) data, CUDA graphs of many launches, all sides interleaved "
-      "in one run on the same buffers, median of 7 to 15 samples{}.",
+      "{}, N(0, 1) data, short launches in CUDA graphs of 16 or more, all "
+      "sides interleaved in one run on the same buffers, median of 7 to 15 "
+      "samples{}.",
       options.has("--hot") ? "Hot L2"
-                           : "Cold L2: operands rotate over three times its "
-                             "size",
+                           : "Cold L2 (operands rotate over three times its "
+                             "size, or it is flushed)",
       peer ? "; cuBLASLt runs its heuristic's first choice with 64 MiB of "
              "workspace"
            : "");

@@ -5,7 +5,8 @@
 #include "Driver/Stream.h"
 #include "Tune/LoadedPlan.h"
 #include "Tune/Statistics.h"
-#include "kiln/BenchBuffers.h"
+#include "Tune/TrialBuffers.h"
+#include "Tune/TrialTools.h"
 #include "kiln/Console.h"
 #include "kiln/Live.h"
 #include "kiln/Report.h"
@@ -227,9 +228,9 @@ static void compileTogether(std::shared_ptr<Compiler> compiler,
 static llvm::Expected<double> timeHit(const ChosenPlan &chosen,
                                       const LiveSession &session,
                                       const cache::StoreOptions &cacheOptions,
-                                      const BenchBuffers &buffers,
+                                      const TrialBuffers &buffers,
                                       CudaStream stream, JitReport &report) {
-  const auto &[family, problem] = chosen.which->named;
+  const Problem &problem = chosen.which->named.problem;
   std::unique_ptr<cache::Store> cache = cache::Store::open(cacheOptions);
   ArtifactStoreOptions storeOptions;
   storeOptions.allowCompile = false;
@@ -239,11 +240,7 @@ static llvm::Expected<double> timeHit(const ChosenPlan &chosen,
       DeviceMemory::allocate(session.driver(), chosen.plan.workspace.bytes);
   if (!workspace)
     return workspace.takeError();
-  Arguments arguments = family->defaultArguments(problem);
-  OperandTable table = family->operands(problem);
-  for (size_t i = 0; i < table.operands.size(); ++i)
-    if (table.operands[i].present)
-      arguments.operands[i].address = buffers.addresses(0)[i];
+  Arguments arguments = buffers.arguments(0);
 
   Clock::time_point start = Clock::now();
   auto loaded = obtainPlan(
@@ -275,16 +272,25 @@ static llvm::Error timeHits(llvm::ArrayRef<ChosenPlan> plans,
   auto stream = Stream::create(session.driver());
   if (!stream)
     return stream.takeError();
-  RandomPool pool(session.driver());
+  auto tools =
+      TrialTools::load(session.driver(), *session.artifacts, session.model());
+  if (!tools)
+    return tools.takeError();
+  auto memory = memoryInfo(session.driver());
+  if (!memory)
+    return memory.takeError();
+  TrialBufferOptions bufferOptions;
+  bufferOptions.capBytes = memory->freeBytes / 10 * 8;
+  bufferOptions.forTiming = false;
   for (const ChosenPlan &chosen : plans) {
     // Publishes what is not in the cache yet, and reads it into the page cache.
     for (const TranslationUnit &unit : chosen.plan.kernels)
       if (auto artifact = session.artifacts->get(unit); !artifact)
         return artifact.takeError();
     const auto &[family, problem] = chosen.which->named;
-    auto buffers = BenchBuffers::create(session.driver(), session.model(),
-                                        family->operands(problem),
-                                        /*maxBytes=*/1, pool, stream->handle());
+    auto buffers =
+        TrialBuffers::create(session.driver(), *tools, *family, problem,
+                             bufferOptions, DeviceMemory(), stream->handle());
     if (!buffers)
       return buffers.takeError();
     if (llvm::Error error = stream->synchronize())

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "kiln/BenchRunner.h"
 
+#include "Tune/TrialBuffers.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -19,12 +21,10 @@ static constexpr int kManyAlgorithms = 100;
 
 /// Everything of one case while it is measured.
 struct BenchRunner::Bench {
-  const Problem *problem = nullptr;
-  OperandTable table;
-  Arguments arguments;
   std::shared_ptr<const LoadedPlan> plan;
   DeviceMemory workspace;
-  std::optional<BenchBuffers> buffers;
+  std::optional<TrialBuffers> buffers;
+  std::vector<Arguments> arguments; ///< of each copy
   TimedLaunch kiln;
 
   std::unique_ptr<CublasLtMatmul> matmul;
@@ -35,10 +35,10 @@ struct BenchRunner::Bench {
 
 BenchRunner::BenchRunner(LiveSession &session,
                          std::shared_ptr<const CublasLt> peer,
-                         BenchOptions options, Stream stream)
+                         BenchOptions options, Stream stream, TrialTools tools)
     : session(session), peer(std::move(peer)), options(options),
-      stream(std::move(stream)), loader(session.driver()),
-      pool(session.driver()) {}
+      stream(std::move(stream)), tools(std::move(tools)),
+      loader(session.driver()) {}
 
 llvm::Expected<std::unique_ptr<BenchRunner>>
 BenchRunner::create(LiveSession &session, std::shared_ptr<const CublasLt> peer,
@@ -46,8 +46,13 @@ BenchRunner::create(LiveSession &session, std::shared_ptr<const CublasLt> peer,
   auto stream = Stream::create(session.driver());
   if (!stream)
     return stream.takeError();
+  auto tools =
+      TrialTools::load(session.driver(), *session.artifacts, session.model());
+  if (!tools)
+    return tools.takeError();
   std::unique_ptr<BenchRunner> runner(
-      new BenchRunner(session, std::move(peer), options, std::move(*stream)));
+      new BenchRunner(session, std::move(peer), options, std::move(*stream),
+                      std::move(*tools)));
   if (runner->peer) {
     auto memory = DeviceMemory::allocate(session.driver(), kPeerWorkspaceBytes);
     if (!memory)
@@ -68,8 +73,6 @@ llvm::Error BenchRunner::measure(const BenchChoice &choice, BenchRow &row) {
   if (!choice.artifacts.empty())
     row.toolchain = choice.artifacts.front()->toolchain;
   auto bench = std::make_unique<Bench>();
-  bench->problem = &row.which->named.problem;
-  bench->table = row.which->named.family->operands(*bench->problem);
   auto run = [&]() -> llvm::Error {
     if (llvm::Error error = validate(choice, row))
       return error;
@@ -138,31 +141,29 @@ llvm::Error BenchRunner::prepare(const BenchChoice &choice, Bench &bench) {
 }
 
 llvm::Error BenchRunner::prepareOperands(Bench &bench, BenchRow &row) {
-  const Driver &driver = session.driver();
-  auto memory = memoryInfo(driver);
+  auto memory = memoryInfo(session.driver());
   if (!memory)
     return memory.takeError();
+  TrialBufferOptions bufferOptions;
   // Room for what a library allocates by itself.
-  uint64_t limit = options.hot ? 1 : memory->freeBytes / 10 * 8;
-  auto buffers = BenchBuffers::create(driver, session.model(), bench.table,
-                                      limit, pool, stream.handle());
+  bufferOptions.capBytes = memory->freeBytes / 10 * 8;
+  bufferOptions.forTiming = !options.hot;
+  bufferOptions.l2Bytes = session.model().l2Bytes;
+  const auto &[family, problem] = row.which->named;
+  auto buffers =
+      TrialBuffers::create(session.driver(), tools, *family, problem,
+                           bufferOptions, DeviceMemory(), stream.handle());
   if (!buffers)
     return buffers.takeError();
   bench.buffers.emplace(std::move(*buffers));
   row.copies = bench.buffers->copies();
-
-  bench.arguments = row.which->named.family->defaultArguments(*bench.problem);
-  bench.kiln = [this, &bench](unsigned copy, CudaStream stream) {
-    Arguments arguments = bench.arguments;
-    const OperandAddresses &addresses = bench.buffers->addresses(copy);
-    for (size_t i = 0; i < addresses.size(); ++i)
-      if (bench.table.operands[i].present)
-        arguments.operands[i].address = addresses[i];
+  for (unsigned copy = 0; copy < row.copies; ++copy)
+    bench.arguments.push_back(bench.buffers->arguments(copy));
+  bench.kiln = [&bench](unsigned copy, CudaStream stream) {
     return bench.plan->launch(
-        arguments, {bench.workspace.address(), bench.workspace.bytes(), true},
-        stream);
+        bench.arguments[copy],
+        {bench.workspace.address(), bench.workspace.bytes(), true}, stream);
   };
-
   return llvm::Error::success();
 }
 
@@ -171,8 +172,8 @@ llvm::Error BenchRunner::preparePeer(Bench &bench, BenchRow &row) {
     row.noPeer = peer ? "it has no such family" : "none was asked for";
     return llvm::Error::success();
   }
-  GemmProblem problem = readGemmProblem(bench.arguments.problem);
-  int64_t misalignment = bench.table.operands[bench.table.output].misalignment;
+  GemmProblem problem = readGemmProblem(bench.arguments.front().problem);
+  int64_t misalignment = bench.buffers->output().misalignment;
   uint32_t alignment = misalignment ? static_cast<uint32_t>(misalignment) : 256;
   auto matmul =
       CublasLtMatmul::create(peer, problem, alignment, kPeerWorkspaceBytes);
@@ -192,19 +193,28 @@ llvm::Error BenchRunner::preparePeer(Bench &bench, BenchRow &row) {
   for (const CublasLtAlgorithm &algorithm : bench.algorithms)
     bench.peers.push_back(
         [this, &bench, &algorithm](unsigned copy, CudaStream stream) {
-          return bench.matmul->launch(algorithm, bench.buffers->addresses(copy),
+          return bench.matmul->launch(algorithm, bench.arguments[copy],
                                       peerWorkspace.address(), stream);
         });
   return options.allAlgorithms ? pickBest(bench, row) : llvm::Error::success();
 }
 
+/// How samples are taken over \p buffers, which must outlive it.
+static SamplingOptions samplingOf(const TrialBuffers &buffers) {
+  SamplingOptions sampling;
+  sampling.copies = buffers.copies();
+  sampling.warm = [&](CudaStream stream) { return buffers.flush(stream); };
+  if (buffers.needsFlush())
+    sampling.flush = sampling.warm;
+  return sampling;
+}
+
 /// Finds the fastest of the peer's algorithms with few samples; the final run
 /// measures it again beside Kiln.
 llvm::Error BenchRunner::pickBest(Bench &bench, BenchRow &row) {
-  SamplingOptions sampling;
+  SamplingOptions sampling = samplingOf(*bench.buffers);
   sampling.minSamples = 3;
   sampling.maxSamples = 5;
-  sampling.copies = bench.buffers->copies();
   auto times = measureInterleaved(session.driver(), stream.handle(),
                                   bench.peers, sampling);
   if (!times)
@@ -228,11 +238,10 @@ llvm::Error BenchRunner::sample(Bench &bench, BenchRow &row) {
     launchers.push_back(bench.peers.front());
   if (bench.best != 0)
     launchers.push_back(bench.peers[bench.best]);
-  SamplingOptions sampling;
+  SamplingOptions sampling = samplingOf(*bench.buffers);
   sampling.minSamples = 7;
   sampling.maxSamples = 15;
   sampling.dropSlower = false;
-  sampling.copies = bench.buffers->copies();
   auto times = measureInterleaved(session.driver(), stream.handle(), launchers,
                                   sampling);
   if (!times)
@@ -254,39 +263,19 @@ llvm::Error BenchRunner::sample(Bench &bench, BenchRow &row) {
   return llvm::Error::success();
 }
 
-/// A sample of the rows of the output after one run of \p launch on buffers
-/// that held NaN before.
-llvm::Expected<std::vector<std::vector<float>>>
-BenchRunner::outputOf(const Bench &bench, const TimedLaunch &launch) {
-  const Driver &driver = session.driver();
-  const OperandSpec &spec = bench.table.operands[bench.table.output];
-  DeviceAddress address = bench.buffers->addresses(0)[bench.table.output];
-  if (llvm::Error error =
-          fillAsync(driver, address, 0xff, static_cast<uint64_t>(spec.bytes()),
-                    stream.handle()))
+/// A sample of the output after one run of \p launch on poisoned buffers.
+llvm::Expected<OutputRows> BenchRunner::outputOf(const Bench &bench,
+                                                 const TimedLaunch &launch) {
+  if (llvm::Error error = bench.buffers->prepareOutput(stream.handle()))
     return error;
   if (llvm::Error error = launch(0, stream.handle()))
     return error;
   if (llvm::Error error = stream.synchronize())
     return error;
-  constexpr int64_t kRows = 64;
-  int64_t all = spec.rows * spec.batch, count = std::min(all, kRows);
-  std::vector<std::vector<float>> rows;
-  for (int64_t i = 0; i < count; ++i) {
-    // From the first to the last.
-    int64_t row = count > 1 ? i * (all - 1) / (count - 1) : 0;
-    auto values = readRow(driver, spec, address, row);
-    if (!values)
-      return values.takeError();
-    rows.push_back(std::move(*values));
-  }
-  return rows;
+  return readRows(session.driver(), bench.buffers->output(),
+                  bench.buffers->outputAddress());
 }
 
-/// Both sides' outputs must differ by no more than two errors of the size that
-/// the problem's tolerance allows each. The sum of |a*b| behind it is not
-/// known here; k is above it for N(0, 1) data, whose products' mean size is
-/// 0.64.
 llvm::Error BenchRunner::compare(Bench &bench, BenchRow &row) {
   if (row.peer.count == 0)
     return llvm::Error::success();
@@ -296,21 +285,13 @@ llvm::Error BenchRunner::compare(Bench &bench, BenchRow &row) {
   auto other = outputOf(bench, bench.peers.front());
   if (!other)
     return other.takeError();
-  GemmProblem problem = readGemmProblem(bench.arguments.problem);
-  const Tolerance &tolerance = bench.table.tolerance;
-  constexpr double kSmallSums =
-      16; // few products may be larger than their mean
-  double bound = tolerance.scaled *
-                 (std::abs(problem.alpha) * double(problem.k) + kSmallSums);
-  row.agrees = true;
-  for (size_t i = 0; i < own->size(); ++i)
-    for (size_t j = 0; j < (*own)[i].size(); ++j) {
-      double a = (*own)[i][j], b = (*other)[i][j];
-      double allowed =
-          2 * (tolerance.relative * std::max(std::abs(a), std::abs(b)) + bound);
-      // Not a number compares false.
-      row.agrees = *row.agrees && std::abs(a - b) <= allowed;
-    }
+  // The sum of |a*b| behind the tolerance is not known here. k is above it for
+  // N(0, 1) data, whose products' mean size is 0.64, but for very few products.
+  GemmProblem problem = readGemmProblem(bench.arguments.front().problem);
+  constexpr double kFewProducts = 16;
+  double bound =
+      std::abs(problem.alpha) * static_cast<double>(problem.k) + kFewProducts;
+  row.agrees = agree(*own, *other, bench.buffers->table().tolerance, bound);
   return llvm::Error::success();
 }
 

@@ -1,10 +1,12 @@
 //===- BenchRunner.h - one case, Kiln beside a peer -----------------------===//
 #pragma once
 
+#include "Driver/DeviceMemory.h"
 #include "Driver/Stream.h"
 #include "Tune/LoadedPlan.h"
 #include "Tune/Sampling.h"
-#include "kiln/BenchBuffers.h"
+#include "Tune/TrialTools.h"
+#include "kiln/BenchOutput.h"
 #include "kiln/BenchReport.h"
 #include "kiln/CublasLt.h"
 #include "kiln/Live.h"
@@ -44,7 +46,7 @@ public:
 private:
   struct Bench;
   BenchRunner(LiveSession &session, std::shared_ptr<const CublasLt> peer,
-              BenchOptions options, Stream stream);
+              BenchOptions options, Stream stream, TrialTools tools);
 
   llvm::Error validate(const BenchChoice &choice, BenchRow &row);
   llvm::Error prepare(const BenchChoice &choice, Bench &bench);
@@ -53,15 +55,15 @@ private:
   llvm::Error pickBest(Bench &bench, BenchRow &row);
   llvm::Error sample(Bench &bench, BenchRow &row);
   llvm::Error compare(Bench &bench, BenchRow &row);
-  llvm::Expected<std::vector<std::vector<float>>>
-  outputOf(const Bench &bench, const TimedLaunch &launch);
+  llvm::Expected<OutputRows> outputOf(const Bench &bench,
+                                      const TimedLaunch &launch);
 
   LiveSession &session;
   std::shared_ptr<const CublasLt> peer;
   BenchOptions options;
   Stream stream;
+  TrialTools tools;
   KernelLoader loader;
-  RandomPool pool;
   DeviceMemory peerWorkspace;
 };
 

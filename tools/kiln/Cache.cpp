@@ -53,12 +53,12 @@ public:
 /// The part of a key that tells a person what the entry is.
 static std::string summaryOf(const EntryInfo &entry) {
   if (entry.kind == cache::Kind::Artifact) {
-    // Key texts hold the whole source; attributes tell the rest.
-    auto text = [&](llvm::StringRef key) {
-      return entry.attributes.getString(key).value_or("?").str();
-    };
-    return fmt::format("{} {} {}", text("arch"), text("entry"),
-                       text("toolchain").substr(0, 20));
+    // The key holds the whole text; of that, what config it instantiates.
+    llvm::StringRef config =
+        llvm::StringRef(entry.key).split("kConfig{").second.split('}').first;
+    return fmt::format(
+        "{} {} registers {}", entry.attributes.getString("arch").value_or("?"),
+        entry.attributes.getInteger("registersPerThread").value_or(0), config);
   }
   llvm::SmallVector<llvm::StringRef, 8> lines;
   llvm::StringRef(entry.key).split(lines, '\n', -1, /*KeepEmpty=*/false);

@@ -355,25 +355,25 @@ CublasLtMatmul::algorithms(int count) const {
 }
 
 llvm::Error CublasLtMatmul::launch(const CublasLtAlgorithm &algorithm,
-                                   llvm::ArrayRef<DeviceAddress> operands,
+                                   const Arguments &arguments,
                                    DeviceAddress workspace,
                                    CudaStream stream) const {
-  auto pointer = [](DeviceAddress address) {
-    return reinterpret_cast<void *>(address);
+  auto pointer = [&](int operand) {
+    return reinterpret_cast<void *>(arguments.operands[operand].address);
   };
-  if (hasBias)
+  if (hasBias) {
+    void *bias = pointer(GemmOperand::Bias);
     if (llvm::Error error =
-            setDescription(kDescBiasPointer, &operands[GemmOperand::Bias],
-                           sizeof(DeviceAddress)))
+            setDescription(kDescBiasPointer, &bias, sizeof(bias)))
       return error;
-  void *d = pointer(operands[GemmOperand::D]);
+  }
+  void *d = pointer(GemmOperand::D);
   // With beta 0 its C is D, which is then not read.
-  void *c = beta == 0 ? d : pointer(operands[addend]);
+  void *c = beta == 0 ? d : pointer(addend);
   int status = library->api->cublasLtMatmul(
-      library->handle, description, &alpha, pointer(operands[GemmOperand::B]),
-      layouts[0], pointer(operands[GemmOperand::A]), layouts[1], &beta, c,
-      layouts[2], d, layouts[3], algorithm.opaque, pointer(workspace),
-      algorithm.workspaceBytes, stream);
+      library->handle, description, &alpha, pointer(GemmOperand::B), layouts[0],
+      pointer(GemmOperand::A), layouts[1], &beta, c, layouts[2], d, layouts[3],
+      algorithm.opaque, pointer(workspace), algorithm.workspaceBytes, stream);
   return library->check(status, "cublasLtMatmul");
 }
 

@@ -11,6 +11,7 @@
 #include "Driver/Handles.h"
 #include "Driver/LaunchSpec.h"
 #include "Families/Gemm/GemmProblem.h"
+#include "Kernel/Operand.h"
 #include "Support/DynamicLibrary.h"
 #include "Support/Environment.h"
 #include "Support/Error.h"
@@ -75,10 +76,10 @@ public:
   /// Unsupported: there is none.
   llvm::Expected<std::vector<CublasLtAlgorithm>> algorithms(int count) const;
 
-  /// Enqueues one run. \p operands are addresses in GemmOperand's order.
+  /// Enqueues one run on the operands of \p arguments.
   llvm::Error launch(const CublasLtAlgorithm &algorithm,
-                     llvm::ArrayRef<DeviceAddress> operands,
-                     DeviceAddress workspace, CudaStream stream) const;
+                     const Arguments &arguments, DeviceAddress workspace,
+                     CudaStream stream) const;
 
 private:
   explicit CublasLtMatmul(std::shared_ptr<const CublasLt> library)

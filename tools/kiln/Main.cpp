@@ -10,8 +10,8 @@ using namespace kiln;
 using namespace kiln::cli;
 
 static constexpr const CommandSpec *kCommands[] = {
-    &kInfoCommand, &kPlanCommand, &kExplainCommand, &kWarmupCommand,
-    &kCacheCommand,
+    &kInfoCommand, &kPlanCommand,  &kExplainCommand, &kWarmupCommand,
+    &kTuneCommand, &kBenchCommand, &kCacheCommand,
 };
 
 static std::string overview() {

@@ -1,0 +1,28 @@
+//===- BenchOutput.h - do two sides compute the same? ---------------------===//
+#pragma once
+
+#include "Driver/Driver.h"
+#include "Driver/LaunchSpec.h"
+#include "Kernel/Operand.h"
+
+#include <llvm/Support/Error.h>
+
+#include <vector>
+
+namespace kiln::cli {
+
+/// Rows of an output as floats.
+using OutputRows = std::vector<std::vector<float>>;
+
+/// Reads a sample of the rows of \p spec at \p address, from the first to the
+/// last over all batches: at most 64. Waits for nothing that is enqueued.
+llvm::Expected<OutputRows>
+readRows(const Driver &driver, const OperandSpec &spec, DeviceAddress address);
+
+/// Whether both differ nowhere by more than two errors of the size that
+/// \p tolerance allows each, given \p bound, which is at least what a reference
+/// would give for every element. Not a number differs from everything.
+bool agree(const OutputRows &a, const OutputRows &b, const Tolerance &tolerance,
+           double bound);
+
+} // namespace kiln::cli

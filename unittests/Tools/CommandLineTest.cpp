@@ -1,0 +1,134 @@
+// Help, exit codes and the one line that bad input gets.
+#include "Tools/ToolRunner.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+using namespace kiln::testing;
+
+static const std::string kProblem = "gemm m=64 n=64 k=64 dtype=bf16";
+
+TEST_CASE("every command has help") {
+  Tool tool;
+  ToolResult overview = tool.run("--help");
+  CHECK(overview.code == 0);
+  for (std::string name :
+       {"info", "plan", "explain", "warmup", "tune", "bench", "cache"}) {
+    CAPTURE(name);
+    CHECK(overview.out.find("  " + name + " ") != std::string::npos);
+    ToolResult help = tool.run(name + " --help");
+    CHECK(help.code == 0);
+    CHECK(help.err.empty());
+    CHECK(help.out.find("usage: kiln " + name + " ") == 0);
+    CHECK(help.out.find("--json") != std::string::npos);
+  }
+  CHECK(tool.run("--version").out == "kiln " KILN_TOOL_VERSION "\n");
+}
+
+TEST_CASE("bad input gets one line and exit code 2") {
+  Tool tool;
+  const std::string h200 = " --device h200-sxm";
+  struct {
+    std::string line;    // what is typed
+    std::string mention; // what the error must name
+  } cases[] = {
+      {"", "--help"},
+      {"plam", "did you mean plan"},
+      {"plan" + h200, "no problem"},
+      {"plan m=4" + h200, "m=4"},
+      {"plan conv m=4" + h200, "conv"},
+      {"plan gemm m=4 n=4 dtype=bf16" + h200, "k is missing"},
+      {"plan gemm m=-1 n=4 k=4 dtype=bf16" + h200, "m=-1"},
+      {"plan gemm m=4 n=4 k=4 dtype=int4" + h200, "dtype=int4"},
+      {"plan gemm m=4 n=4 k=4 dtype=bf16 color=red" + h200, "color"},
+      {"plan gemm m=4 m=5 n=4 k=4 dtype=bf16" + h200, "twice"},
+      {"plan gemm m=4 n=4 k=4 dtype=bf16 lda=1" + h200, "lda=1"},
+      {"plan " + kProblem + " --device h200-smx", "did you mean h200-sxm"},
+      {"plan " + kProblem + " --device /no/such.json", "/no/such.json"},
+      {"plan " + kProblem + " --devise h200-sxm", "did you mean --device"},
+      {"plan " + kProblem + h200 + " --top 0", "--top=0"},
+      {"plan " + kProblem + h200 + " --top", "--top"},
+      {"plan " + kProblem + h200 + " --top 1 --top 2", "twice"},
+      {"plan " + kProblem + h200 + " --pruned=yes", "--pruned"},
+      {"plan " + kProblem + h200 + " --model best", "--model=best"},
+      {"plan --suite /no/such.json" + h200, "/no/such.json"},
+      {"plan --suite /" + h200, "/"},
+      {"explain " + kProblem + " " + kProblem + h200, "2 problems"},
+      {"explain " + kProblem + h200 + " --config mma.xx1", "xx"},
+      {"explain " + kProblem + h200 + " --config fast.t1", "fast"},
+      {"warmup " + kProblem + h200 + " --arch sm_12", "sm_12"},
+      {"warmup " + kProblem + h200 + " --threads many", "--threads=many"},
+      {"tune " + kProblem + h200, "h200-sxm"},
+      {"tune " + kProblem + " --budget soon", "--budget=soon"},
+      {"bench " + kProblem + " --budget 5", "--budget=5"},
+      {"info extra", "extra"},
+      {"cache", "ls"},
+      {"cache rm", "rm"},
+      {"cache ls --kind thing", "thing"},
+      {"cache ls --cache-dir /dev/null", "/dev/null"},
+  };
+  for (const auto &[line, mention] : cases) {
+    CAPTURE(line);
+    ToolResult result = tool.run(line);
+    CAPTURE(result.err);
+    CHECK(result.code == 2);
+    CHECK(result.out.empty());
+    CHECK(result.hasOneErrorLine());
+    CHECK(result.err.find(mention) != std::string::npos);
+  }
+}
+
+TEST_CASE("suites are checked case by case") {
+  Tool tool;
+  auto cases = [](const std::string &text) {
+    return R"({"cases": [)" + text + "]}";
+  };
+  const std::string good = R"({"name": "a", "family": "gemm", "m": 1, "n": 8,
+                              "k": 8, "dtype": "bf16"})";
+  auto with = [&](const std::string &from, const std::string &to) {
+    std::string text = good;
+    return cases(text.replace(text.find(from), from.size(), to));
+  };
+  struct {
+    std::string json;
+    std::vector<std::string> mentions;
+  } suites[] = {
+      {"{", {"suite.json"}},
+      {"[]", {"cases"}},
+      {R"({"cases": [], "extra": 1})", {"extra"}},
+      {cases(""), {"no case"}},
+      {cases(good + "," + good), {"case 'a'", "twice"}},
+      {with(R"("name": "a", )", ""), {"case 1", "name is missing"}},
+      {with("gemm", "conv"), {"case 'a'", "conv"}},
+      {with(R"("m": 1)", R"("m": "one")"), {"case 'a'", "m is not"}},
+      {with(R"("m": 1)", R"("m": -1)"), {"case 'a'", "m=-1"}},
+      {with(R"("m": 1)", R"("mm": 1)"), {"case 'a'", "'mm'"}},
+      {cases(std::string(100000, '[')), {"suite.json"}},
+  };
+  for (const auto &[json, mentions] : suites) {
+    CAPTURE(json.substr(0, 200));
+    ToolResult result =
+        tool.run({"plan", "--suite", tool.suite(json), "--device", "t4"});
+    CAPTURE(result.err);
+    CHECK(result.code == 2);
+    CHECK(result.hasOneErrorLine());
+    CHECK(result.err.find("suite.json") != std::string::npos);
+    for (const std::string &mention : mentions)
+      CHECK(result.err.find(mention) != std::string::npos);
+  }
+  CHECK(tool.run({"plan", "--suite", tool.suite(cases(good)), "--device",
+                  "h200-sxm"})
+            .code == 0);
+}
+
+TEST_CASE("a full disk is told, a reader that left is not") {
+  Tool tool;
+  tool.stdoutPath = "/dev/full";
+  ToolResult full = tool.run("plan " + kProblem + " --device h200-sxm");
+  CHECK(full.code == 1);
+  CHECK(full.hasOneErrorLine());
+  // A shell closes the pipe, or stdout, at once.
+  CHECK(std::system("'" KILN_TOOL "' --help | true") == 0);
+  CHECK(std::system("'" KILN_TOOL "' --help >&-") == 0);
+}

@@ -1,0 +1,75 @@
+// info, tune and bench: without a GPU, and with the stand-in driver.
+#include "Tools/ToolRunner.h"
+
+#include <doctest/doctest.h>
+
+using namespace kiln::testing;
+
+static const std::string kProblem = "gemm m=64 n=64 k=64 dtype=bf16";
+
+TEST_CASE("info tells what is missing and where numbers come from") {
+  Tool tool;
+  ToolResult result = tool.run("info --json");
+  CHECK(result.code == 0);
+  llvm::json::Object json = result.json();
+  CHECK(json.getObject("driver")->getBoolean("found") == false);
+  CHECK(json.getObject("nvrtc")->getBoolean("found") == true);
+  CHECK(json.getArray("devices")->empty());
+  CHECK(json.getArray("catalog")->size() >= 8);
+  ToolResult device = tool.run("info --device t4");
+  CHECK(device.code == 0);
+  CHECK(device.out.find("smCount") != std::string::npos);
+  CHECK(device.out.find("catalog") != std::string::npos);
+}
+
+TEST_CASE("info shows a live device") {
+  Tool tool;
+  tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");
+  llvm::json::Object json = tool.run("info --json").json();
+  REQUIRE(json.getArray("devices")->size() == 1);
+  const llvm::json::Object &device =
+      *json.getArray("devices")->front().getAsObject();
+  CHECK(device.getString("name") == "h200-sxm");
+  CHECK(device.getBoolean("live") == true);
+  CHECK(device.getObject("numbers")->getObject("smCount")->getString(
+            "source") == "driver");
+}
+
+TEST_CASE("what needs a GPU ends with 3 where there is none") {
+  Tool tool;
+  for (std::string line :
+       {"tune " + kProblem, "bench " + kProblem, "plan " + kProblem,
+        "warmup " + kProblem, "bench --jit " + kProblem}) {
+    CAPTURE(line);
+    ToolResult result = tool.run(line);
+    CAPTURE(result.err);
+    CHECK(result.code == 3);
+    CHECK(result.hasOneErrorLine());
+  }
+}
+
+TEST_CASE("bench without its peer ends with 3") {
+  Tool tool;
+  tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");
+  ToolResult result = tool.run("bench " + kProblem);
+  CHECK(result.code == 3);
+  CHECK(result.hasOneErrorLine());
+}
+
+TEST_CASE("bench --jit measures compilation for a GPU that is not here") {
+  Tool tool;
+  llvm::json::Object json =
+      tool.run("bench --jit " + kProblem + " --device h200-sxm --json").json();
+  CHECK(json.getArray("kernels")->size() == 1);
+  CHECK(json.getNumber("kernels_per_s").value_or(0) > 0);
+  CHECK(json.getString("no_hits"));
+}
+
+TEST_CASE("bench --jit measures the way from the cache to a launch") {
+  Tool tool;
+  tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");
+  llvm::json::Object json =
+      tool.run("bench --jit " + kProblem + " --json").json();
+  CHECK(json.getArray("hits")->size() == 1);
+  CHECK(json.getBoolean("nvrtc_loaded_on_hits") == false);
+}

@@ -1,0 +1,49 @@
+//===- ToolRunner.h - runs the kiln command and keeps what it said --------===//
+#pragma once
+
+#include "Support/TemporaryFolder.h"
+
+#include <llvm/Support/JSON.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace kiln::testing {
+
+/// What one run of the command gave.
+struct ToolResult {
+  int code = -1; ///< exit code; minus the signal that killed it
+  std::string out, err;
+  double cpuSeconds = 0; ///< user and system
+
+  /// The one JSON document on stdout; fails the test if there is none.
+  llvm::json::Object json() const;
+  /// True if stderr is exactly one line, of an error.
+  bool hasOneErrorLine() const;
+};
+
+/// An environment without GPU, driver and cache of its own, with the stand-in
+/// NVRTC.
+class Tool {
+public:
+  Tool();
+
+  ToolResult run(const std::vector<std::string> &arguments) const;
+  /// The same, its arguments split at spaces.
+  ToolResult run(const std::string &line) const;
+
+  /// Writes a suite and answers its path.
+  std::string suite(const std::string &json,
+                    const std::string &name = "suite.json") const;
+
+  TemporaryFolder folder;
+  /// The whole environment of the child.
+  std::map<std::string, std::string> environment;
+  std::string stdoutPath; ///< where stdout goes instead of a file of ours
+};
+
+/// The path of a library of the build folder.
+std::string builtLibrary(const std::string &name);
+
+} // namespace kiln::testing

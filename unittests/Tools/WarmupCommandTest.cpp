@@ -1,0 +1,85 @@
+// warmup with the stand-in compiler: what it compiles, stores and repeats.
+#include "Tools/ToolRunner.h"
+
+#include <doctest/doctest.h>
+
+using namespace kiln::testing;
+
+static const std::string kSuite = R"({"comment": "three", "cases": [
+  {"name": "a", "family": "gemm", "m": 1, "n": 4096, "k": 4096,
+   "dtype": "bf16", "layout": "NT", "batch": 1},
+  {"name": "b", "family": "gemm", "m": 4096, "n": 4096, "k": 4096,
+   "dtype": "bf16", "layout": "NT"},
+  {"name": "c", "family": "gemm", "m": 64, "n": 64, "k": 64,
+   "dtype": "fp32", "pointwise": "bias,relu"}]})";
+
+static llvm::json::Object deviceOf(const ToolResult &result, size_t index = 0) {
+  llvm::json::Object json = result.json();
+  return *(*json.getArray("devices"))[index].getAsObject();
+}
+
+TEST_CASE("a second warm-up compiles nothing") {
+  Tool tool;
+  std::vector<std::string> line = {"warmup",   "--suite",  tool.suite(kSuite),
+                                   "--device", "h200-sxm", "--json"};
+  ToolResult first = tool.run(line);
+  REQUIRE(first.code == 0);
+  CHECK(first.err.empty());
+  llvm::json::Object device = deviceOf(first);
+  CHECK(device.getInteger("compiled") == 3);
+  CHECK(device.getInteger("decisions_stored") == 3);
+  const llvm::json::Array &rows = *device.getArray("rows");
+  REQUIRE(rows.size() == 3);
+  for (const llvm::json::Value &value : rows) {
+    const llvm::json::Object &row = *value.getAsObject();
+    CHECK(row.getString("config"));
+    CHECK(row.getNumber("predicted_us").value_or(0) > 0);
+    CHECK(row.getString("bound"));
+    CHECK(row.getBoolean("cached") == false);
+  }
+  // Not even NVRTC is needed now.
+  tool.environment["KILN_NVRTC"] = "/nonexistent/libnvrtc.so";
+  llvm::json::Object second = deviceOf(tool.run(line));
+  CHECK(second.getInteger("compiled") == 0);
+  CHECK(second.getInteger("from_cache") == 3);
+}
+
+TEST_CASE("warm-up serves several devices and prints a table") {
+  Tool tool;
+  ToolResult result =
+      tool.run({"warmup", "--suite", tool.suite(kSuite), "--filter", "b",
+                "--device", "h200-sxm", "--arch", "sm_80", "--top", "2"});
+  CHECK(result.code == 0);
+  for (const char *part : {"h200-sxm (sm_90)", "(sm_80)", "predicted us",
+                           "compile ms", "cached", "2 compiled"}) {
+    CAPTURE(part);
+    CHECK(result.out.find(part) != std::string::npos);
+  }
+}
+
+TEST_CASE("without NVRTC warm-up ends with 3") {
+  Tool tool;
+  tool.environment["KILN_NVRTC"] = "/nonexistent/libnvrtc.so";
+  ToolResult result = tool.run("warmup gemm m=64 n=64 k=64 dtype=bf16 "
+                               "--device h200-sxm");
+  CHECK(result.code == 3);
+}
+
+TEST_CASE("warm-up writes texts for authors and works without a cache") {
+  Tool tool;
+  std::string texts = tool.folder / "texts";
+  ToolResult result =
+      tool.run({"warmup", "gemm m=64 n=64 k=64 dtype=bf16", "--device", "a10",
+                "--dump-dir", texts, "--top", "2"});
+  CHECK(result.code == 0);
+  CHECK(filesIn(texts).size() == 2);
+  CHECK(readBytes(filesIn(texts).front()).find("kilnEntry") !=
+        std::string::npos);
+}
+
+TEST_CASE("decisions that cannot be kept are some failed work") {
+  Tool tool;
+  ToolResult result = tool.run("warmup gemm m=64 n=64 k=64 dtype=bf16 --device "
+                               "h200-sxm --cache-dir /proc/no/such");
+  CHECK(result.code == 1);
+}
