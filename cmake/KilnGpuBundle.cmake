@@ -28,6 +28,13 @@ endif()
 if(TARGET kiln)
   list(APPEND binaries kiln)
 endif()
+# The test binaries are linked to the stand-ins, also where they use the real
+# libraries.
+foreach(fake IN ITEMS kiln_fake_cuda kiln_fake_nvml kiln_fake_nvrtc)
+  if(TARGET ${fake})
+    list(APPEND binaries ${fake})
+  endif()
+endforeach()
 list(REMOVE_DUPLICATES binaries)
 
 set(bundle ${PROJECT_SOURCE_DIR}/build/gpu)
