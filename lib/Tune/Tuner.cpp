@@ -113,6 +113,11 @@ private:
       sessions[i]->compileAhead(priority);
       priority += sessions[i]->priorities();
     }
+    // Trials begin when what is left to compile is only what they need next:
+    // before, the first problems' shares would pass in waiting.
+    const Clock::time_point half = deadline - options.budget / 2;
+    for (size_t i : order)
+      sessions[i]->awaitFirst(half);
     waiting = llvm::count_if(
         order, [&](size_t i) { return sessions[i]->needsTrials(); });
   }

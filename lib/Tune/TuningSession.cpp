@@ -178,6 +178,11 @@ double TuningSession::predictedNs() const {
   return needsTrials() ? entries.front()->candidate.estimate.totalNs : 0;
 }
 
+void TuningSession::awaitFirst(Clock::time_point until) {
+  if (needsTrials())
+    awaitEntry(*entries.front(), until);
+}
+
 void TuningSession::compileAhead(int64_t priority) {
   firstPriority = priority;
   if (!needsTrials())

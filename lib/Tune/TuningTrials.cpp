@@ -2,7 +2,7 @@
 //
 // Trials follow the estimator's order in small batches. A batch waits for its
 // kernels a little and no longer: one that compiles for long goes into a later
-// batch. Nothing is skipped before a whole batch has shown how far off the
+// batch. Nothing is skipped before a few trials have shown how far off the
 // predictions of this problem are.
 //
 //===----------------------------------------------------------------------===//
@@ -22,6 +22,10 @@ static constexpr std::chrono::milliseconds kLeastTime{1};
 /// What a first validation may take when the budget is spent.
 static constexpr std::chrono::milliseconds kValidationGrace{500};
 
+/// After how many trials the predictions' errors are known: the first few
+/// differ in class, and so in what the model may have wrong about them.
+static constexpr unsigned kEnoughRatios = 4;
+
 /// The time until \p deadline, within [\p least, \p most].
 static std::chrono::milliseconds timeUntil(TuningOptions::Clock::time_point end,
                                            std::chrono::milliseconds least,
@@ -34,9 +38,7 @@ static std::chrono::milliseconds timeUntil(TuningOptions::Clock::time_point end,
 /// Whether even the best of what this problem has shown of its predictions
 /// would not make \p entry faster than the best by more than the noise.
 bool TuningSession::isBeyondBound(const TuningCandidate &entry) const {
-  const unsigned enough =
-      std::min(std::max(options.batch, 1u), options.maxTrials);
-  return bestNs > 0 && ratios >= enough &&
+  return bestNs > 0 && ratios >= std::min(kEnoughRatios, options.maxTrials) &&
          entry.candidate.estimate.totalNs * leastRatio >= bestNs * (1 - noise);
 }
 

@@ -1,0 +1,182 @@
+//===- ScriptedRunner.h - trials without a GPU ----------------------------===//
+//
+// A runner whose times and verdicts are in tables. It validates as a real one
+// does: the fastest first, until what is left is slower than a valid one.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Tune/TrialRunner.h"
+#include "Tune/TuneFixture.h"
+#include "Tune/Tuner.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace kiln::fake {
+
+class ScriptedRunner final : public TrialRunner {
+public:
+  struct Script {
+    double ns = 0;
+    double halfWidth = 0.002; ///< of the interval, relative
+    TrialStatus status = TrialStatus::Ok;
+    bool slowToFail = false; ///< its fault shows only when it is validated
+  };
+
+  /// The time of a config that is not in the table.
+  static double defaultNs(const std::string &config) {
+    static const std::map<std::string, double> times = {
+        {"fast.t16", 1400},  {"fast.t32", 1200},  {"fast.t64", 1000},
+        {"pair.t64", 3000},  {"fast.t128", 1200}, {"fast.t256", 1400},
+        {"pair.t128", 3200}, {"plain.t32", 20000}};
+    return times.at(config);
+  }
+
+  llvm::Expected<std::vector<TrialResult>>
+  run(const TrialRequest &request) override {
+    requests.push_back(request);
+    std::this_thread::sleep_for(delay * request.candidates.size());
+    if (onRun)
+      onRun();
+    if (error.code != ErrorCode::Success)
+      return makeError(error.code, "{}", error.message);
+    std::vector<TrialResult> results;
+    for (const TrialCandidate &candidate : request.candidates) {
+      for (const ArtifactPtr &artifact : candidate.artifacts)
+        CHECK(artifact);
+      results.push_back(play(candidate.config, request.options));
+    }
+    validate(results, request.options);
+    return results;
+  }
+  bool isAlive() const override { return alive; }
+
+  /// The configs of all requests, in order.
+  std::vector<std::string> configs() const {
+    std::vector<std::string> all;
+    for (const TrialRequest &request : requests)
+      for (const TrialCandidate &candidate : request.candidates)
+        all.push_back(candidate.config);
+    return all;
+  }
+
+  std::map<std::string, Script> scripts;
+  std::optional<Script> anyScript;    ///< of all configs
+  std::chrono::milliseconds delay{0}; ///< of each candidate
+  std::function<void()> onRun;
+  ErrorSummary error;
+  bool alive = true;
+  std::vector<TrialRequest> requests;
+
+private:
+  Script scriptOf(const std::string &config) const {
+    auto found = scripts.find(config);
+    Script script = found != scripts.end() ? found->second
+                    : anyScript            ? *anyScript
+                                           : Script();
+    if (script.ns == 0)
+      script.ns = defaultNs(config);
+    return script;
+  }
+
+  TrialResult play(const std::string &config, const TrialOptions &options) {
+    const Script script = scriptOf(config);
+    TrialResult result;
+    result.config = config;
+    if (!script.slowToFail)
+      result.status = script.status;
+    if (result.status != TrialStatus::Ok)
+      result.message = "as the script says";
+    if (result.status == TrialStatus::ContextDead)
+      alive = false;
+    if (!options.measure || result.status != TrialStatus::Ok)
+      return result;
+    result.medianNs = script.ns;
+    result.ciLowNs = script.ns * (1 - script.halfWidth);
+    result.ciHighNs = script.ns * (1 + script.halfWidth);
+    result.samples = 7;
+    return result;
+  }
+
+  void validate(std::vector<TrialResult> &results,
+                const TrialOptions &options) {
+    std::vector<TrialResult *> order;
+    for (TrialResult &result : results)
+      order.push_back(&result);
+    std::stable_sort(order.begin(), order.end(), [](auto *a, auto *b) {
+      return a->medianNs < b->medianNs;
+    });
+    double best = options.bestNs;
+    for (TrialResult *result : order) {
+      if (result->status != TrialStatus::Ok ||
+          (options.validation == TrialValidation::MayWin && best > 0 &&
+           result->medianNs > best * (1 + kTieBand)))
+        continue;
+      result->status = scriptOf(result->config).status;
+      result->validated = result->status == TrialStatus::Ok;
+      if (result->validated && (best == 0 || result->medianNs < best))
+        best = result->medianNs;
+    }
+  }
+};
+
+struct TunerFixture : TuneFixture {
+  /// Compiles every config's kernels, so that batches depend on no clock.
+  void compileAll() {
+    std::vector<TranslationUnit> units;
+    Space space = must(exploreSpace(family, problem, device));
+    for (const Candidate &candidate : space.ranked)
+      for (auto &unit :
+           candidate.tmpl->plan(problem, candidate.config, device).kernels)
+        units.push_back(unit);
+    for (const ArtifactOutcome &outcome : artifacts->compileAll(units))
+      REQUIRE(static_cast<bool>(outcome));
+  }
+
+  Tuner tuner(bool withRunner = true) {
+    return Tuner(device, *artifacts, *records(),
+                 withRunner ? &runner : nullptr);
+  }
+  llvm::Expected<TuningResult> tune(llvm::StringRef text = "fake m=64 n=64") {
+    return tuner().tune(family, makeProblem(family, text), options);
+  }
+  std::vector<TuningOutcome> tuneAll(std::vector<const char *> texts) {
+    std::vector<Registry::NamedProblem> problems;
+    for (const char *text : texts)
+      problems.push_back({&family, makeProblem(family, text)});
+    return tuner().tuneAll(problems, options);
+  }
+
+  RecordStore *records() {
+    recordStore = std::make_unique<RecordStore>(*cache);
+    return recordStore.get();
+  }
+  /// The one point of the record of the fixture's problem, or nullopt.
+  std::optional<RecordPoint> recordedPoint() {
+    TuningRecord record =
+        records()->load(family, problem, deviceClassKey(device));
+    if (record.points.empty())
+      return std::nullopt;
+    REQUIRE(record.points.size() == 1);
+    return record.points.front();
+  }
+
+  ScriptedRunner runner;
+  TuningOptions options;
+  std::unique_ptr<RecordStore> recordStore;
+};
+
+/// The error's code; Success for a value.
+inline ErrorCode codeOf(llvm::Expected<TuningResult> &result) {
+  return result ? ErrorCode::Success : summarize(result.takeError()).code;
+}
+
+} // namespace kiln::fake

@@ -1,0 +1,425 @@
+#include "Tune/Tuner.h"
+
+#include "Tune/ScriptedRunner.h"
+#include "Tune/TuningCandidate.h"
+
+#include <algorithm>
+
+using namespace kiln;
+using namespace kiln::fake;
+
+namespace {
+
+using Configs = std::vector<std::string>;
+using Script = ScriptedRunner::Script;
+
+/// One kernel of each class, then the rest of the first class.
+const Configs kFirstBatch = {"fast.t64", "pair.t64", "plain.t32", "fast.t32"};
+
+Script failing(TrialStatus status) { return {.status = status}; }
+
+TEST_CASE("trials follow the ranking until nothing can be faster") {
+  TunerFixture f;
+  f.compileAll();
+  TuningResult result = must(f.tune());
+  CHECK(f.runner.configs() == kFirstBatch);
+  CHECK(f.runner.requests.size() == 1);
+  CHECK(f.runner.requests[0].family == "fake");
+  CHECK(f.runner.requests[0].problem == "fake m=64 n=64");
+  CHECK(f.runner.requests[0].candidates[1].artifacts.size() == 2);
+  CHECK(result.stop == StopReason::Bound);
+  CHECK(result.candidates == 8);
+  CHECK(result.skippedByBound == 4);
+  CHECK(result.choice.origin == ChoiceOrigin::Measured);
+  CHECK(result.choice.validated);
+  CHECK(result.choice.plan.configText() == "fast.t64");
+  CHECK(result.choice.artifacts.size() == 1);
+  CHECK(result.choice.measuredNs == 1000);
+  CHECK(result.recordStored);
+  CHECK(result.notes.empty());
+  REQUIRE(result.trials.size() == 4);
+  CHECK(result.trials[1].predictedNs == 3000);
+  CHECK(result.trials[1].rank == 1);
+  CHECK(result.trials[1].bound == "dram");
+}
+
+TEST_CASE("a record holds what was measured beside what was predicted") {
+  TunerFixture f;
+  f.compileAll();
+  f.runner.scripts["fast.t64"].ns = 1100;
+  must(f.tune());
+  std::optional<RecordPoint> point = f.recordedPoint();
+  REQUIRE(point);
+  CHECK(point->extent == 64);
+  CHECK(point->winner == "fast.t64");
+  CHECK(point->measurements.size() == 4);
+  const Measurement *winner = point->find("fast.t64");
+  REQUIRE(winner);
+  CHECK(winner->medianNs == 1100);
+  CHECK(winner->predictedNs == 1000);
+  REQUIRE(winner->terms.size() == 1);
+  CHECK(winner->terms[0].name == "dram");
+  CHECK(winner->kernel == f.unit("fast.t64").digest().hex());
+  CHECK(winner->measuredAtMs > 0);
+}
+
+TEST_CASE("a second run measures and compiles nothing") {
+  TunerFixture f;
+  must(f.tune());
+  const size_t requests = f.runner.requests.size();
+  f.reopen();
+  TuningResult result = must(f.tune());
+  CHECK(f.runner.requests.size() == requests);
+  CHECK_FALSE(f.artifacts->isCompilerLoaded());
+  CHECK(result.stop == StopReason::Recorded);
+  CHECK(result.choice.origin == ChoiceOrigin::Record);
+  CHECK(result.choice.validated);
+  CHECK(result.choice.plan.configText() == "fast.t64");
+  CHECK(result.choice.artifacts.size() == 1);
+  CHECK(result.choice.measuredNs == 1000);
+  CHECK(result.trials.empty());
+}
+
+TEST_CASE("a prediction that was too high keeps others in play") {
+  TunerFixture f;
+  f.compileAll();
+  f.runner.scripts["pair.t64"].ns = 1500; // half of what was predicted
+  TuningResult result = must(f.tune());
+  Configs expected = kFirstBatch;
+  expected.insert(expected.end(), {"fast.t128", "fast.t16", "fast.t256"});
+  CHECK(f.runner.configs() == expected);
+  CHECK(result.stop == StopReason::Bound);
+  CHECK(result.skippedByBound == 1); // pair.t128: 3200 / 2 ns
+  CHECK(f.runner.requests[0].options.bestNs == 0);
+  CHECK(f.runner.requests[1].options.bestNs == 1000);
+}
+
+TEST_CASE("the rank decides among ties and time among the rest") {
+  TunerFixture f;
+  f.compileAll();
+  SUBCASE("within the band") {
+    f.runner.scripts["fast.t32"].ns = 985;
+    CHECK(must(f.tune()).choice.plan.configText() == "fast.t64");
+  }
+  SUBCASE("outside of it") {
+    f.runner.scripts["fast.t32"].ns = 900;
+    CHECK(must(f.tune()).choice.plan.configText() == "fast.t32");
+  }
+  SUBCASE("within the intervals, once it is validated") {
+    f.runner.scripts["fast.t64"] = {.ns = 1030, .halfWidth = 0.04};
+    f.runner.scripts["fast.t32"] = {.ns = 1000, .halfWidth = 0.04};
+    CHECK(must(f.tune()).choice.plan.configText() == "fast.t64");
+    const TrialRequest &last = f.runner.requests.back();
+    CHECK_FALSE(last.options.measure);
+    CHECK(last.options.validation == TrialValidation::All);
+    CHECK(last.candidates[0].config == "fast.t64");
+  }
+  SUBCASE("within the intervals, but wrong") {
+    f.runner.scripts["fast.t64"] = {.ns = 1030,
+                                    .halfWidth = 0.04,
+                                    .status = TrialStatus::Wrong,
+                                    .slowToFail = true};
+    f.runner.scripts["fast.t32"] = {.ns = 1000, .halfWidth = 0.04};
+    TuningResult result = must(f.tune());
+    CHECK(result.choice.plan.configText() == "fast.t32");
+    CHECK(result.rejected == 1);
+    CHECK_FALSE(f.recordedPoint()->find("fast.t64")->valid);
+  }
+}
+
+TEST_CASE("one interval that holds the other's median does not make a tie") {
+  TunerFixture f;
+  Space space = must(exploreSpace(f.family, f.problem, f.device));
+  TuningCandidate fast(space.ranked[0], 1);
+  TuningCandidate slow(fast.candidate, 0);
+  auto setTime = [](TuningCandidate &entry, double ns, double low,
+                    double high) {
+    entry.stage = TuningCandidate::Stage::Tried;
+    entry.trial.medianNs = ns;
+    entry.trial.ciLowNs = low;
+    entry.trial.ciHighNs = high;
+  };
+  setTime(fast, 1000, 990, 1010);
+  setTime(slow, 1100, 980, 1200);
+  TuningCandidate *both[] = {&slow, &fast};
+  CHECK(chooseFastest(both) == &fast);
+  setTime(fast, 1000, 990, 1120);
+  CHECK(chooseFastest(both) == &slow);
+}
+
+TEST_CASE("a config at fault is recorded and never chosen") {
+  TunerFixture f;
+  f.compileAll();
+  for (TrialStatus status :
+       {TrialStatus::Wrong, TrialStatus::OutOfBounds, TrialStatus::NotWritten,
+        TrialStatus::LaunchFailed}) {
+    f.options.retune = true;
+    f.runner.scripts["fast.t64"] = failing(status);
+    TuningResult result = must(f.tune());
+    CHECK(result.choice.plan.configText() == "fast.t32");
+    CHECK(result.rejected == 1);
+    std::optional<RecordPoint> point = f.recordedPoint();
+    REQUIRE(point);
+    const Measurement *faulty = point->find("fast.t64");
+    REQUIRE(faulty);
+    CHECK_FALSE(faulty->valid);
+    CHECK(llvm::StringRef(faulty->reason).starts_with(nameOf(status)));
+  }
+}
+
+TEST_CASE("when every candidate is wrong there is no choice and no record") {
+  TunerFixture f;
+  f.runner.anyScript = failing(TrialStatus::Wrong);
+  auto result = f.tune();
+  CHECK(codeOf(result) == ErrorCode::NoCandidate);
+  CHECK(f.runner.configs().size() == 8);
+  CHECK_FALSE(f.recordedPoint());
+}
+
+TEST_CASE("the generic kernel is tried when nothing before it is valid") {
+  TunerFixture f;
+  f.compileAll();
+  f.options.top = 2;
+  f.options.maxTrials = 2;
+  f.runner.scripts["fast.t64"] = failing(TrialStatus::Wrong);
+  f.runner.scripts["pair.t64"] = failing(TrialStatus::LaunchFailed);
+  TuningResult result = must(f.tune());
+  CHECK(f.runner.configs() == Configs{"fast.t64", "pair.t64", "plain.t32"});
+  CHECK(result.choice.plan.configText() == "plain.t32");
+  CHECK(result.choice.validated);
+}
+
+TEST_CASE("lack of memory is no fault of a config") {
+  TunerFixture f;
+  f.compileAll();
+  SUBCASE("of one") {
+    f.runner.scripts["fast.t64"] = failing(TrialStatus::OutOfMemory);
+    TuningResult result = must(f.tune());
+    CHECK(result.choice.plan.configText() == "fast.t32");
+    CHECK(result.rejected == 0);
+    CHECK(f.recordedPoint()->find("fast.t64") == nullptr);
+  }
+  SUBCASE("of all") {
+    f.runner.anyScript = failing(TrialStatus::OutOfMemory);
+    TuningResult result = must(f.tune());
+    CHECK(result.choice.origin == ChoiceOrigin::Estimated);
+    CHECK_FALSE(result.choice.validated);
+    CHECK(result.choice.plan.configText() == "fast.t64");
+    CHECK_FALSE(f.recordedPoint());
+  }
+  SUBCASE("of the problem") {
+    f.runner.error = {ErrorCode::DeviceOutOfMemory, "no room"};
+    TuningResult result = must(f.tune());
+    CHECK(f.runner.requests.size() == 1);
+    CHECK(result.choice.origin == ChoiceOrigin::Estimated);
+    REQUIRE(result.notes.size() == 1);
+    CHECK(result.notes[0].find("no room") != std::string::npos);
+  }
+}
+
+TEST_CASE("a dead context ends tuning and is held against nobody") {
+  TunerFixture f;
+  f.compileAll();
+  SUBCASE("as a candidate's result") {
+    f.runner.scripts["pair.t64"] = failing(TrialStatus::ContextDead);
+  }
+  SUBCASE("as the runner's error") {
+    f.runner.error = {ErrorCode::ContextDead, "dead"};
+  }
+  SUBCASE("as a hang") { f.runner.alive = false; }
+  auto result = f.tune();
+  CHECK(codeOf(result) == ErrorCode::ContextDead);
+  CHECK(f.runner.requests.size() == 1);
+  CHECK_FALSE(f.recordedPoint());
+}
+
+TEST_CASE("a budget that is spent ends tuning with the best so far") {
+  TunerFixture f;
+  f.compileAll();
+  f.options.batch = 1;
+  f.options.budget = std::chrono::milliseconds(150);
+  f.runner.delay = std::chrono::milliseconds(100);
+  TuningResult result = must(f.tune());
+  CHECK(result.stop == StopReason::Budget);
+  CHECK(result.trials.size() == 2);
+  CHECK(result.choice.origin == ChoiceOrigin::Measured);
+  CHECK(result.elapsedMs < 1500);
+  CHECK(f.runner.requests[0].options.timeLimit.count() <= 150);
+}
+
+TEST_CASE("without time or trials the estimator's first choice is taken") {
+  TunerFixture f;
+  SUBCASE("no time") {
+    f.options.budget = std::chrono::milliseconds(0);
+    CHECK(must(f.tune()).stop == StopReason::Budget);
+  }
+  SUBCASE("no trials") {
+    f.options.maxTrials = 0;
+    CHECK(must(f.tune()).stop == StopReason::Trials);
+  }
+  f.options.retune = true;
+  TuningResult result = must(f.tune());
+  CHECK(f.runner.requests.empty());
+  CHECK(result.choice.origin == ChoiceOrigin::Estimated);
+  CHECK_FALSE(result.choice.validated);
+  CHECK(result.choice.plan.configText() == "fast.t64");
+  CHECK(result.choice.measuredNs == 0);
+  CHECK(f.nvrtc.compileCount() == 1);
+  CHECK_FALSE(f.recordedPoint());
+}
+
+TEST_CASE("without a runner a record or the estimator chooses") {
+  TunerFixture f;
+  f.runner.scripts["fast.t32"].ns = 500;
+  auto tuneWithout = [&] {
+    return must(f.tuner(false).tune(f.family, f.problem, f.options));
+  };
+  CHECK(tuneWithout().choice.origin == ChoiceOrigin::Estimated);
+  must(f.tune());
+  TuningResult result = tuneWithout();
+  CHECK(result.choice.origin == ChoiceOrigin::Record);
+  CHECK(result.choice.plan.configText() == "fast.t32");
+}
+
+TEST_CASE("nothing to compute needs no kernel") {
+  TunerFixture f;
+  TuningResult result = must(f.tune("fake m=0 n=64"));
+  CHECK(result.choice.origin == ChoiceOrigin::Empty);
+  CHECK(f.nvrtc.compileCount() == 0);
+}
+
+TEST_CASE("cancelling keeps what there is") {
+  TunerFixture f;
+  std::atomic<bool> cancel = false;
+  f.options.cancel = &cancel;
+  SUBCASE("after a batch") {
+    f.compileAll();
+    f.options.batch = 1;
+    f.runner.onRun = [&] { cancel = true; };
+    TuningResult result = must(f.tune());
+    CHECK(f.runner.requests.size() == 1);
+    CHECK(result.stop == StopReason::Cancelled);
+    CHECK(result.choice.origin == ChoiceOrigin::Measured);
+    CHECK(result.recordStored);
+  }
+  SUBCASE("before there is anything") {
+    f.nvrtc.delayWhen("", 200);
+    cancel = true;
+    auto result = f.tune();
+    CHECK(codeOf(result) == ErrorCode::Cancelled);
+    CHECK(f.runner.requests.empty());
+  }
+}
+
+TEST_CASE("what does not compile is passed over") {
+  TunerFixture f;
+  SUBCASE("one") {
+    f.nvrtc.failWhen("// fast.t64", "fake.cu(1): error: no\n");
+    TuningResult result = must(f.tune());
+    CHECK(result.failedCompiles == 1);
+    CHECK(result.choice.plan.configText() == "fast.t32");
+    REQUIRE(result.notes.size() == 1);
+    CHECK(llvm::StringRef(result.notes[0]).starts_with("fast.t64: "));
+    CHECK(f.recordedPoint()->find("fast.t64") == nullptr);
+  }
+  SUBCASE("all but the generic one, not measured") {
+    f.options.maxTrials = 0;
+    f.options.top = 1;
+    f.nvrtc.failWhen("// fast.t64", "fake.cu(1): error: no\n");
+    CHECK(must(f.tune()).choice.plan.configText() == "plain.t32");
+  }
+  SUBCASE("all") {
+    f.nvrtc.failWhen("kilnEntry", "fake.cu(1): error: no\n");
+    auto result = f.tune();
+    CHECK(codeOf(result) == ErrorCode::CompileFailed);
+  }
+}
+
+TEST_CASE("a kernel that compiles for long does not hold up the others") {
+  TunerFixture f;
+  ArtifactStoreOptions storeOptions;
+  storeOptions.pool.threads = 8;
+  f.reopen(storeOptions);
+  f.options.batch = 3;
+  f.nvrtc.delayWhen("// fast.t64", 1500);
+  f.runner.scripts["pair.t64"].ns = 300; // rules nothing out
+  f.runner.scripts["fast.t64"].ns = 50;
+  TuningResult result = must(f.tune());
+  Configs configs = f.runner.configs();
+  CHECK(configs.front() != "fast.t64");
+  if (f.artifacts->width() > 1)
+    CHECK(std::count(configs.begin(), configs.end(), "fast.t64") == 1);
+}
+
+TEST_CASE("what a neighbour measured goes first") {
+  TunerFixture f;
+  f.compileAll();
+  f.runner.scripts["fast.t128"].ns = 700; // of 1200 predicted
+  f.runner.scripts["pair.t64"].ns = 1500;
+  must(f.tune());
+  f.runner.requests.clear();
+  TuningResult result = must(f.tune("fake m=100 n=64"));
+  CHECK(f.runner.configs().front() == "fast.t128");
+  CHECK(result.choice.plan.configText() == "fast.t128");
+  CHECK(result.choice.origin == ChoiceOrigin::Measured);
+  CHECK(result.trials[0].rank == 4);
+}
+
+TEST_CASE("a record of another kernel is measured anew") {
+  TunerFixture f;
+  f.runner.scripts["fast.t32"].ns = 500;
+  must(f.tune());
+  f.family.options.comment = "another text";
+  f.runner.scripts.clear();
+  TuningResult result = must(f.tune());
+  CHECK(result.choice.origin == ChoiceOrigin::Measured);
+  CHECK(result.choice.plan.configText() == "fast.t64");
+  CHECK(f.recordedPoint()->generation == 1);
+  CHECK(f.recordedPoint()->winner == "fast.t64");
+}
+
+TEST_CASE("tuning anew replaces the winner") {
+  TunerFixture f;
+  must(f.tune());
+  f.options.retune = true;
+  f.runner.scripts["fast.t32"].ns = 500;
+  CHECK(must(f.tune()).choice.plan.configText() == "fast.t32");
+  CHECK(f.recordedPoint()->generation == 1);
+  CHECK(f.recordedPoint()->winner == "fast.t32");
+}
+
+TEST_CASE("the winner that was stored first is adopted") {
+  TunerFixture f;
+  f.compileAll();
+  f.runner.onRun = [&] { // another process is a little faster
+    RecordPoint point;
+    point.extent = 64;
+    point.winner = "fast.t256";
+    Measurement winner;
+    winner.config = "fast.t256";
+    winner.medianNs = winner.ciLowNs = winner.ciHighNs = 990;
+    winner.kernel = f.unit("fast.t256").digest().hex();
+    point.measurements.push_back(winner);
+    RecordStore(*f.cache).store(f.family, f.problem, deviceClassKey(f.device),
+                                point);
+  };
+  TuningResult result = must(f.tune());
+  CHECK(result.choice.origin == ChoiceOrigin::Record);
+  CHECK(result.choice.validated);
+  CHECK(result.choice.plan.configText() == "fast.t256");
+  CHECK(result.choice.artifacts.size() == 1);
+  CHECK(result.choice.measuredNs == 990);
+  CHECK(f.recordedPoint()->find("fast.t64")->medianNs == 1000);
+}
+
+TEST_CASE("a kernel that a record calls wrong is not taken unmeasured") {
+  TunerFixture f;
+  f.runner.scripts["fast.t64"] = failing(TrialStatus::Wrong);
+  must(f.tune());
+  TuningResult result = must(f.tuner(false).tune(
+      f.family, makeProblem(f.family, "fake m=128 n=64"), f.options));
+  CHECK(result.choice.origin == ChoiceOrigin::Estimated);
+  CHECK(result.choice.plan.configText() == "fast.t32");
+}
+
+} // namespace
