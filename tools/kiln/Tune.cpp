@@ -7,6 +7,8 @@
 #include "kiln/Live.h"
 #include "kiln/Report.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 #include <chrono>
 #include <cmath>
 #include <set>
@@ -33,6 +35,14 @@ private:
     for (const TuningOutcome &outcome : outcomes)
       count += outcome.result.trials.size();
     return count;
+  }
+  /// Problems whose choice no measurement supports.
+  size_t unmeasured() const {
+    return static_cast<size_t>(
+        llvm::count_if(outcomes, [](const TuningOutcome &outcome) {
+          return outcome.error.code != ErrorCode::Success ||
+                 outcome.result.choice.origin == ChoiceOrigin::Estimated;
+        }));
   }
   llvm::json::Object caseToJson(size_t index) const;
   void printRow(Table &table, size_t index) const;
@@ -104,6 +114,11 @@ void TuneReport::print(llvm::raw_ostream &os) const {
     os << "failed: " << error << '\n';
   for (const std::string &note : notes)
     os << "note: " << note << '\n';
+  if (size_t count = unmeasured())
+    os << fmt::format(
+        "{} of the problems not measured: the estimator's word alone, or "
+        "none\n",
+        count);
   if (double share = firstChoiceShare())
     os << fmt::format("the estimator's first choice alone reaches {:.1f} % of "
                       "the best\n",
@@ -177,6 +192,7 @@ llvm::json::Object TuneReport::toJSON() const {
                             {"cases", std::move(list)},
                             {"trials", static_cast<int64_t>(trialsInAll())},
                             {"first_choice_share", rounded(firstChoiceShare())},
+                            {"unmeasured", static_cast<int64_t>(unmeasured())},
                             {"elapsed_ms", rounded(elapsedMs, 4)},
                             {"interrupted", interrupted}};
 }
@@ -185,10 +201,7 @@ int TuneReport::exitCode() const {
   if (!outcomes.empty() &&
       outcomes.front().error.code == ErrorCode::CompilerMissing)
     return kExitNoDevice;
-  for (const TuningOutcome &outcome : outcomes)
-    if (outcome.error.code != ErrorCode::Success)
-      return kExitSomeFailed;
-  return interrupted ? kExitSomeFailed : kExitDone;
+  return interrupted || unmeasured() > 0 ? kExitSomeFailed : kExitDone;
 }
 
 /// Reads everything of the tuner that has an option.
@@ -279,7 +292,8 @@ const CommandSpec kTuneCommand = {
     "measure candidates on this GPU within a budget",
     "Compiles candidates in the estimator's order while earlier ones run, "
     "validates what may win and records the best. What is recorded already is "
-    "not measured again.\n  kiln tune --suite "
+    "not measured again. Ends with 1 if a problem could not be measured."
+    "\n  kiln tune --suite "
     "benchmarks/suites/gemm_llm_bf16.json --budget 120s",
     kOptions,
     runTune,

@@ -48,6 +48,21 @@ TEST_CASE("what needs a GPU ends with 3 where there is none") {
   }
 }
 
+TEST_CASE("tune tells what it could not measure") {
+  Tool tool;
+  // Kernels of the stand-in driver do nothing, so that none is valid.
+  tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");
+  ToolResult result = tool.run("tune " + kProblem + " --budget 2s --json");
+  CHECK(result.code == 1);
+  llvm::json::Object json = result.json();
+  CHECK(json.getInteger("unmeasured") == 1);
+  const llvm::json::Array &cases = *json.getArray("cases");
+  REQUIRE(cases.size() == 1);
+  CHECK(cases.front().getAsObject()->getString("problem") == kProblem);
+  // Nothing to compute is no failure.
+  CHECK(tool.run("tune gemm m=0 n=8 k=8 dtype=bf16 --budget 2s").code == 0);
+}
+
 TEST_CASE("bench without its peer ends with 3") {
   Tool tool;
   tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");
