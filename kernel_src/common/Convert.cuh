@@ -1,5 +1,4 @@
-//===- common/Convert.cuh - element types in memory, fp32 in registers
-//-----===//
+//===- common/Convert.cuh - element types in memory, fp32 in registers ----===//
 //
 // How each DType is stored, converted (IEEE, to nearest even) and moved in
 // vectors of up to 16 bytes, without the toolkit's headers. A new type adds a

@@ -1,5 +1,4 @@
-//===- common/Pointwise.cuh - pointwise chains on registers
-//----------------===//
+//===- common/Pointwise.cuh - pointwise chains on registers ---------------===//
 //
 // The chain is part of a kernel's signature, so it unrolls into straight code.
 // Works on float in kernels and on double in references.
@@ -19,6 +18,10 @@ inline float expOf(float x) { return expf(x); }
 inline double expOf(double x) { return exp(x); }
 inline float tanhOf(float x) { return tanhf(x); }
 inline double tanhOf(double x) { return tanh(x); }
+/// In float within 2 units of the last place, for divisors below 2^126; of
+/// greater ones, infinity included, the quotient is 0.
+inline float quotient(float x, float y) { return __fdividef(x, y); }
+inline double quotient(double x, double y) { return x / y; }
 
 } // namespace detail
 
@@ -38,7 +41,7 @@ template <class Value> Value geluTanh(Value x) {
 
 /// x * sigmoid(x).
 template <class Value> Value silu(Value x) {
-  return x / (Value(1) + detail::expOf(-x));
+  return detail::quotient(x, Value(1) + detail::expOf(-x));
 }
 
 /// One link on \p x; \p operand is the element of its vector or matrix.

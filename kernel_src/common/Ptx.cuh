@@ -1,5 +1,4 @@
-//===- common/Ptx.cuh - the PTX instructions that kernels use
-//--------------===//
+//===- common/Ptx.cuh - the PTX instructions that kernels use -------------===//
 //
 // One function an instruction, named after it; the only place for inline
 // assembly. Shared memory is addressed by 32-bit offsets of its own window

@@ -1,5 +1,4 @@
-//===- common/Raster.cuh - from a block's index to its piece of work
-//-------===//
+//===- common/Raster.cuh - from a block's index to its piece of work ------===//
 //
 // Blocks start in the order of their index, so neighbours in the index run at
 // the same time and share what they read through L2. Within a group of

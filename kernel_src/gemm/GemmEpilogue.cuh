@@ -1,5 +1,4 @@
-//===- gemm/GemmEpilogue.cuh - from accumulators to rows of D
-//--------------===//
+//===- gemm/GemmEpilogue.cuh - from accumulators to rows of D -------------===//
 //
 // D = pointwise(alpha * acc + beta * C) on short runs of one row, shared by the
 // GEMM templates. A run is as wide as the operands' common alignment allows;

@@ -1,5 +1,4 @@
-//===- gemm/GemmParams.h - run-time parameters of the GEMM kernels
-//---------===//
+//===- gemm/GemmParams.h - run-time parameters of the GEMM kernels --------===//
 //
 // Filled by the host, passed by value as the one parameter of every GEMM
 // kernel. Compiled by the host compiler and by NVRTC: plain types only.

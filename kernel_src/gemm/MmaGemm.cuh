@@ -1,5 +1,4 @@
-//===- gemm/MmaGemm.cuh - multistage mma.sync GEMM
-//-------------------------===//
+//===- gemm/MmaGemm.cuh - multistage mma.sync GEMM ------------------------===//
 //
 // Problem: the tensor cores need their operands in registers every few cycles,
 // while memory answers after hundreds. Each block keeps a ring of `stages`

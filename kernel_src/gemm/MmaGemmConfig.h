@@ -1,5 +1,4 @@
-//===- gemm/MmaGemmConfig.h - knobs of the mma.sync GEMM
-//-------------------===//
+//===- gemm/MmaGemmConfig.h - knobs of the mma.sync GEMM ------------------===//
 #pragma once
 
 #include "gemm/GemmSignature.h"

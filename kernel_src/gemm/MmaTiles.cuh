@@ -1,5 +1,4 @@
-//===- gemm/MmaTiles.cuh - operand tiles of the mma.sync GEMM
-//--------------===//
+//===- gemm/MmaTiles.cuh - operand tiles of the mma.sync GEMM -------------===//
 //
 // A tile keeps the order of its matrix: K-major operands (A stored [m, k], B
 // stored [n, k]) as rows along k, the others as rows along m or n. TileLoader

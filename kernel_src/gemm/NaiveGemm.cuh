@@ -1,5 +1,4 @@
-//===- gemm/NaiveGemm.cuh - the GEMM as its definition reads
-//---------------===//
+//===- gemm/NaiveGemm.cuh - the GEMM as its definition reads --------------===//
 //
 // One thread an element, fp64 sums, no tiles: slow, and right for every type,
 // layout, alignment, extent and batch. The family's reference, kept for ever.

@@ -1,5 +1,4 @@
-//===- gemm/NaiveGemmConfig.h - knobs of the naive GEMM
-//--------------------===//
+//===- gemm/NaiveGemmConfig.h - knobs of the naive GEMM -------------------===//
 #pragma once
 
 #include "gemm/GemmSignature.h"

@@ -1,5 +1,4 @@
-//===- gemm/SimtGemm.cuh - register-blocked GEMM on plain FMA
-//--------------===//
+//===- gemm/SimtGemm.cuh - register-blocked GEMM on plain FMA -------------===//
 //
 // The path of exact fp32 products, and of architectures and alignments that
 // nothing else serves. Elements become fp32 on their way to shared memory,

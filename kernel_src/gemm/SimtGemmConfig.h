@@ -1,5 +1,4 @@
-//===- gemm/SimtGemmConfig.h - knobs of the SIMT GEMM
-//----------------------===//
+//===- gemm/SimtGemmConfig.h - knobs of the SIMT GEMM ---------------------===//
 #pragma once
 
 #include "gemm/GemmSignature.h"

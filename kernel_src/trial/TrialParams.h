@@ -1,5 +1,4 @@
-//===- trial/TrialParams.h - parameters of the tuner's own kernels
-//---------===//
+//===- trial/TrialParams.h - parameters of the tuner's own kernels --------===//
 //
 // The kernels of trial/TrialTools.cuh prepare and judge the operands of a trial
 // of any family. Each takes one of these structs, on a one-dimensional grid of

@@ -1,5 +1,4 @@
-//===- trial/TrialTools.cuh - kernels that prepare and judge trials
-//--------===//
+//===- trial/TrialTools.cuh - kernels that prepare and judge trials -------===//
 //
 // The tuner's own kernels: fill operands, poison outputs, check red zones,
 // compare with a reference, empty the L2. One translation unit that includes

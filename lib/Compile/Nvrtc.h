@@ -45,6 +45,12 @@ struct NvrtcSearch {
                   std::vector<std::string> extraFolders = {});
 };
 
+/// build/cuda, where scripts/setup.sh puts NVIDIA's packages, as seen from the
+/// program or shared library that holds this code, in build/<preset>/{bin,lib}.
+/// One of NvrtcSearch::extraFolders; whether it exists is for the search to
+/// see.
+std::string buildTreeToolkit();
+
 /// The files that \p search names beyond the loader's own choice, in order,
 /// existing ones only; \p searched receives every place that was looked at.
 std::vector<std::string> nvrtcCandidates(const NvrtcSearch &search,

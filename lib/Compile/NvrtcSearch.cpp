@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "Compile/Nvrtc.h"
 
+#include <dlfcn.h>
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/SmallString.h>
 #include <llvm/ADT/StringExtras.h>
@@ -15,6 +16,7 @@
 #include <llvm/Support/Path.h>
 
 #include <algorithm>
+#include <dlfcn.h>
 
 namespace kiln {
 
@@ -162,6 +164,21 @@ Nvrtc::load(const NvrtcSearch &search) {
       kMinNvrtcMajor, kMinNvrtcMinor, fmt::join(kNames, ", "),
       fmt::join(searched, ", "), failures.empty() ? "" : "; ",
       fmt::join(failures, "; "));
+}
+
+std::string buildTreeToolkit() {
+  static const int anchor = 0; // an address inside of this object
+  Dl_info info;
+  if (!dladdr(&anchor, &info) || !info.dli_fname)
+    return {};
+  llvm::SmallString<256> folder(info.dli_fname);
+  // A program is named as it was called.
+  if (llvm::sys::fs::real_path(info.dli_fname, folder))
+    return {};
+  llvm::sys::path::remove_filename(folder);
+  llvm::sys::path::append(folder, "..", "..", "cuda");
+  llvm::sys::path::remove_dots(folder, /*remove_dot_dot=*/true);
+  return folder.str().str();
 }
 
 } // namespace kiln

@@ -1,8 +1,10 @@
 //===- Engine.cpp - everything that Kiln holds ----------------------------===//
 #include "Runtime/Engine.h"
 
+
 #include "Cache/CachePaths.h"
 #include "Device/DeviceProbe.h"
+#include "Kernel/Sources.h"
 #include "Runtime/PrepareTask.h"
 #include "Tune/DeviceAssembly.h"
 
@@ -114,10 +116,15 @@ Engine::Services &Engine::services() {
   std::vector<std::string> notes;
   auto made = std::make_unique<Services>();
   made->store = cache::Store::open(storeOptionsOf(options, notes));
+  if (const auto &folder = options.environment.kilnKernelSrc)
+    if (llvm::Error error = overrideKernelSources(*folder))
+      notes.push_back("KILN_KERNEL_SRC: " +
+                      summarize(std::move(error)).message);
   for (const std::string &note : notes)
     hooks().log().warning("{}", note);
   ArtifactStoreOptions artifactOptions;
-  artifactOptions.nvrtc = NvrtcSearch::fromEnvironment(options.environment);
+  artifactOptions.nvrtc =
+      NvrtcSearch::fromEnvironment(options.environment, {buildTreeToolkit()});
   artifactOptions.pool.threads = options.threads;
   artifactOptions.allowCompile = options.mode != KILN_MODE_STRICT;
   artifactOptions.exactToolchain = options.exactToolchain;

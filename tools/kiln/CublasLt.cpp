@@ -373,7 +373,8 @@ llvm::Error CublasLtMatmul::launch(const CublasLtAlgorithm &algorithm,
   int status = library->api->cublasLtMatmul(
       library->handle, description, &alpha, pointer(GemmOperand::B), layouts[0],
       pointer(GemmOperand::A), layouts[1], &beta, c, layouts[2], d, layouts[3],
-      algorithm.opaque, pointer(workspace), algorithm.workspaceBytes, stream);
+      algorithm.opaque, reinterpret_cast<void *>(workspace),
+      algorithm.workspaceBytes, stream);
   return library->check(status, "cublasLtMatmul");
 }
 

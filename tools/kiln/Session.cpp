@@ -196,14 +196,8 @@ openCache(const ParsedOptions &options, const Environment &environment) {
 
 NvrtcSearch nvrtcSearch(const ParsedOptions &options,
                         const Environment &environment) {
-  static const int anchor = 0; // an address inside of this program
-  llvm::SmallString<128> folder(llvm::sys::path::parent_path(
-      fs::getMainExecutable("kiln", const_cast<int *>(&anchor))));
-  // <build>/<preset>/bin/kiln and <build>/cuda.
-  llvm::sys::path::append(folder, "..", "..", "cuda");
-  llvm::sys::path::remove_dots(folder, /*remove_dot_dot=*/true);
   NvrtcSearch search =
-      NvrtcSearch::fromEnvironment(environment, {folder.str().str()});
+      NvrtcSearch::fromEnvironment(environment, {buildTreeToolkit()});
   if (std::optional<std::string> path = options.value("--nvrtc"))
     search.explicitPath = std::move(path);
   return search;
