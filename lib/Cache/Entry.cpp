@@ -39,6 +39,8 @@ llvm::StringRef nameOf(Kind kind) {
     return "record";
   case Kind::Decision:
     return "decision";
+  case Kind::Probe:
+    return "probe";
   }
   return "unknown";
 }

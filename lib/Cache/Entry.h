@@ -39,11 +39,12 @@ enum class Kind : uint32_t {
   Artifact = 1, ///< a cubin and what the compiler said of it
   Record = 2,   ///< what trials found
   Decision = 3, ///< the estimator's choice, stored without trials
+  Probe = 4,    ///< what a device answered to slow questions
 };
 inline constexpr Kind kAllKinds[] = {Kind::Artifact, Kind::Record,
-                                     Kind::Decision};
+                                     Kind::Decision, Kind::Probe};
 
-/// "artifact", "record", "decision": also the name of the kind's folder.
+/// "artifact", "record", ...: also the name of the kind's folder.
 llvm::StringRef nameOf(Kind kind);
 
 inline constexpr uint32_t kFormatVersion = 1;

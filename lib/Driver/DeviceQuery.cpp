@@ -132,8 +132,13 @@ static void queryClocksAndPower(const Nvml &nvml, NvmlDevice device,
     probed.powerLimitWatts = value * kMilliwatts;
 }
 
-static void queryNvml(const Driver &driver, const Environment &environment,
-                      CUdevice device, ProbedAttributes &probed) {
+void queryNvml(const Driver &driver, const Environment &environment,
+               int ordinal, ProbedAttributes &probed) {
+  CUdevice device = 0;
+  if (!answered(driver.check(driver.api().cuDeviceGet(&device, ordinal),
+                             "cuDeviceGet"),
+                probed))
+    return;
   llvm::Expected<Nvml> nvml = Nvml::load(environment);
   if (!nvml) {
     answered(addContext(nvml.takeError(), "nvml"), probed);
@@ -170,8 +175,8 @@ static void queryNvml(const Driver &driver, const Environment &environment,
         "nvml: MIG is on but the device's name shows no profile");
 }
 
-llvm::Expected<ProbedAttributes>
-queryDevice(const Driver &driver, const Environment &environment, int ordinal) {
+llvm::Expected<ProbedAttributes> queryDriver(const Driver &driver,
+                                             int ordinal) {
   CUdevice device = 0;
   if (llvm::Error error = driver.check(
           driver.api().cuDeviceGet(&device, ordinal), "cuDeviceGet"))
@@ -180,7 +185,14 @@ queryDevice(const Driver &driver, const Environment &environment, int ordinal) {
   ProbedAttributes probed;
   queryAttributes(driver, device, probed);
   queryIdentity(driver, device, probed);
-  queryNvml(driver, environment, device, probed);
+  return probed;
+}
+
+llvm::Expected<ProbedAttributes>
+queryDevice(const Driver &driver, const Environment &environment, int ordinal) {
+  auto probed = queryDriver(driver, ordinal);
+  if (probed)
+    queryNvml(driver, environment, ordinal, *probed);
   return probed;
 }
 

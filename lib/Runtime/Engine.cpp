@@ -1,12 +1,12 @@
 //===- Engine.cpp - everything that Kiln holds ----------------------------===//
 #include "Runtime/Engine.h"
 
-
 #include "Cache/CachePaths.h"
 #include "Device/DeviceProbe.h"
 #include "Kernel/Sources.h"
 #include "Runtime/PrepareTask.h"
 #include "Tune/DeviceAssembly.h"
+#include "Tune/ProbeStore.h"
 
 namespace kiln {
 
@@ -147,7 +147,10 @@ Engine::assembleModel(const Driver &driver, const StreamContext &context) {
   selection.catalogName = options.catalogName;
   selection.overridePath = options.deviceFile;
   selection.ordinal = *ordinal;
-  auto assembled = assembleDevice(&driver, options.environment, selection);
+  selection.believeProbes = true;
+  ProbeStore probes(*services().store);
+  auto assembled =
+      assembleDevice(&driver, options.environment, selection, &probes);
   if (!assembled)
     return assembled.takeError();
   for (const std::string &note : assembled->notes)

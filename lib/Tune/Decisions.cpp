@@ -48,9 +48,10 @@ llvm::json::Object Decision::toJson() const {
 
 std::string decisionKey(const Problem &problem, const DeviceModel &device,
                         ModelKind model) {
-  return fmt::format("kiln decision 1\nproblem {}\ndevice {} {}\nmodel {}\n",
+  return fmt::format("kiln decision 1\nproblem {}\ndevice {} {} sms={}\n"
+                     "model {}\n",
                      problem.text(), device.name, device.archName(),
-                     nameOf(model));
+                     device.smCount, nameOf(model));
 }
 
 std::optional<Decision> DecisionStore::find(const Problem &problem,

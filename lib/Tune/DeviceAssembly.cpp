@@ -5,12 +5,14 @@
 #include "Device/DeviceProbe.h"
 #include "Driver/DeviceQuery.h"
 #include "Support/Error.h"
+#include "Tune/ProbeStore.h"
 
 namespace kiln {
 
-llvm::Expected<AssembledDevice>
-assembleDevice(const Driver *driver, const Environment &environment,
-               const DeviceSelection &selection) {
+llvm::Expected<AssembledDevice> assembleDevice(const Driver *driver,
+                                               const Environment &environment,
+                                               const DeviceSelection &selection,
+                                               ProbeStore *probes) {
   AssembledDevice assembled;
   if (!selection.catalogName.empty()) {
     auto model = findDevice(selection.catalogName, selection.overridePath);
@@ -24,9 +26,15 @@ assembleDevice(const Driver *driver, const Environment &environment,
                      "no device: there is no driver, and no known GPU such as "
                      "{} is named",
                      catalogNames().front());
-  auto probed = queryDevice(*driver, environment, selection.ordinal);
+  auto probed = queryDriver(*driver, selection.ordinal);
   if (!probed)
     return probed.takeError();
+  if (!probes || !selection.believeProbes ||
+      !probes->restore(*probed, driver->version())) {
+    queryNvml(*driver, environment, selection.ordinal, *probed);
+    if (probes)
+      probes->store(*probed, driver->version());
+  }
   DeviceOverrides overrides;
   overrides.overridePath = selection.overridePath;
   if (!selection.calibrationDir.empty() && probed->uuid)
@@ -37,6 +45,7 @@ assembleDevice(const Driver *driver, const Environment &environment,
     return model.takeError();
   assembled.model = std::move(*model);
   assembled.live = true;
+  assembled.probed = std::move(*probed);
   return assembled;
 }
 

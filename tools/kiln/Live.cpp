@@ -1,6 +1,7 @@
 //===- Live.cpp -----------------------------------------------------------===//
 #include "kiln/Live.h"
 
+#include "Tune/ProbeStore.h"
 #include "kiln/Console.h"
 
 #include <llvm/Support/MemoryBuffer.h>
@@ -22,6 +23,8 @@ LiveSession::open(const ParsedOptions &options, const Environment &environment,
   if (!cache)
     return cache.takeError();
   session->cache = std::move(*cache);
+  ProbeStore(*session->cache)
+      .store(session->device.assembled.probed, session->driver().version());
   auto primary =
       PrimaryContext::retain(session->driver(), session->device.ordinal);
   if (!primary)

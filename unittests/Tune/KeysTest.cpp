@@ -27,7 +27,7 @@ TEST_CASE("the keys of records, decisions and artifacts are pinned") {
         "kiln decision 1\n"
         "problem gemm m=16 n=4096 k=512 dtype=bf16 layout=NT pointwise=bias "
         "alpha=2\n"
-        "device h200-sxm sm_90\n"
+        "device h200-sxm sm_90 sms=132\n"
         "model classic\n");
   TranslationUnit unit;
   unit.name = "x";
