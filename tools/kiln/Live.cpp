@@ -52,8 +52,8 @@ std::string marketingNameOf(const DeviceModel &model) {
 }
 
 std::string driverVersionText(const Driver &driver) {
-  auto file = llvm::MemoryBuffer::getFile("/sys/module/nvidia/version",
-                                          /*IsText=*/true);
+  // A stream: the kernel calls the file a page long.
+  auto file = llvm::MemoryBuffer::getFileAsStream("/sys/module/nvidia/version");
   if (file && !(*file)->getBuffer().trim().empty())
     return (*file)->getBuffer().trim().str();
   return "CUDA " + formatCudaVersion(driver.version());

@@ -15,19 +15,25 @@
 
 static std::atomic<uint64_t> allocationCount{0};
 
-// Replaced for the whole test binary.
-void *operator new(size_t bytes) {
+// Replaced for the whole test binary; out of line, since GCC takes the half of
+// a pair that it inlined for a mismatch.
+[[gnu::noinline]] void *operator new(size_t bytes) {
   allocationCount.fetch_add(1, std::memory_order_relaxed);
   if (void *memory = std::malloc(bytes ? bytes : 1))
     return memory;
   throw std::bad_alloc();
 }
-void *operator new(size_t bytes, const std::nothrow_t &) noexcept {
+[[gnu::noinline]] void *operator new(size_t bytes,
+                                     const std::nothrow_t &) noexcept {
   allocationCount.fetch_add(1, std::memory_order_relaxed);
   return std::malloc(bytes ? bytes : 1);
 }
-void operator delete(void *memory) noexcept { std::free(memory); }
-void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void *memory, size_t) noexcept {
+  std::free(memory);
+}
 
 using namespace kiln;
 using namespace kiln::testing;
