@@ -20,14 +20,13 @@ CLASSES = [(1, "1"), (16, "2 to 16"), (64, "17 to 64"), (256, "65 to 256"),
            (1024, "257 to 1024"), (math.inf, "more than 1024")]
 
 
-def rows_of_m(case):
-    """The m of a case, from its field or from the end of its name (".../m16")."""
-    if "m" in case:
-        return int(case["m"])
-    match = re.search(r"(?:^|/)m(\d+)$", case["name"])
-    if not match:
-        sys.exit(f"updateReadme: no m in case {case['name']!r}")
-    return int(match.group(1))
+def class_of(case, by_m):
+    """A case's row of the table: the class of its m, or what its name says."""
+    if by_m:
+        m = int(re.search(r"/m(\d+)$", case["name"])[1])
+        return next(name for bound, name in CLASSES if m <= bound)
+    parts = case["name"].split("/")
+    return " ".join(parts[:2]) if parts[0] == "layout" else parts[0]
 
 
 def geomean(values):
@@ -39,20 +38,20 @@ def table(result):
     by_class = {}
     # What has no peer is in the file, not in the table.
     compared = [case for case in result["cases"] if case["ratio"]]
+    # A suite of models names its cases by m; the rows follow what is named.
+    by_m = all(re.search(r"/m\d+$", case["name"]) for case in compared)
     for case in compared:
-        m = rows_of_m(case)
-        name = next(name for bound, name in CLASSES if m <= bound)
-        by_class.setdefault(name, []).append(case)
+        by_class.setdefault(class_of(case, by_m), []).append(case)
     lines = [
         f"{result['what']}; {result['gpu']}, driver {result['driver']}, "
         f"CUDA {result['cuda']}, commit {result['commit']}. "
         f"{result['protocol']}",
         "",
-        "| m | cases | ratio, geomean | least | greatest | best TFLOP/s |",
+        f"| {'m' if by_m else 'cases'} | number | ratio, geomean | least | greatest | best TFLOP/s |",
         "|---|---|---|---|---|---|",
     ]
-    groups = [(name, by_class[name]) for _, name in CLASSES
-              if name in by_class]
+    order = [name for _, name in CLASSES] if by_m else list(by_class)
+    groups = [(name, by_class[name]) for name in order if name in by_class]
     for name, cases in groups + [("**all**", compared)]:
         ratios = [case["ratio"] for case in cases]
         lines.append(
