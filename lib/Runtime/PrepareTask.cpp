@@ -188,7 +188,14 @@ void PrepareTask::start() {
   if (executor &&
       executor->submit(executor->user, body, argument) == KILN_SUCCESS)
     return;
-  std::thread(body, argument).detach();
+  try {
+    std::thread(body, argument).detach();
+  } catch (...) {
+    // Nobody will run it, so the engine must not wait for it either.
+    delete argument;
+    engine.removeTask(this);
+    throw;
+  }
 }
 
 void PrepareTask::work() {
@@ -205,6 +212,9 @@ void PrepareTask::work() {
     }
     if (item.spec && item.error.code == ErrorCode::Success)
       item.error = summarize(prepareProblem(*item.spec));
+    // It has a plan, but not the trials that were asked for.
+    if (cancelled && item.error.code == ErrorCode::Success)
+      item.error = {ErrorCode::Cancelled, "cancelled", 0};
     finishProblem(i, item.error);
   }
 }
