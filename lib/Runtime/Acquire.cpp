@@ -280,7 +280,9 @@ Engine::Acquisition::Attempt Engine::Acquisition::fromTrials() {
   uint64_t before = options.trials ? options.trials->load() : 0;
   if (options.trials)
     tuning.progress = [&](const TuningProgress &progress) {
-      options.trials->store(before + progress.trials);
+      uint64_t now = before + progress.trials;
+      if (options.trials->exchange(now) != now && options.trialsChanged)
+        options.trialsChanged();
     };
   auto result = [&]() -> llvm::Expected<TuningResult> {
     ContextState::TuningTurn turn(context);

@@ -304,6 +304,7 @@ PrepareTask::preparePart(ContextState &state, const ProblemSpec &spec,
   options.budget = budget;
   options.cancel = &cancelled;
   options.trials = &trialsDone;
+  options.trialsChanged = [this] { callProgress(); };
   DispatchKey key{spec.family, state.id, box.largest.extents.values()};
   ActivePlanPtr plan;
   if (const DispatchEntry *entry = engine.plans().find(key)) {
