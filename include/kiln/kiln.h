@@ -448,7 +448,7 @@ typedef struct kiln_statistics {
   uint64_t tune_ns;
   uint64_t load_ns;
   uint64_t arena_bytes;   ///< device memory of arenas now
-  uint64_t scratch_bytes; ///< device memory of trials now. Slot: 0
+  uint64_t scratch_bytes; ///< for device memory of trials; 0 so far
   uint64_t reserved[16];
 } kiln_statistics;
 

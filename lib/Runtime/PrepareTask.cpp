@@ -306,13 +306,12 @@ PrepareTask::preparePart(ContextState &state, const ProblemSpec &spec,
   options.trials = &trialsDone;
   options.trialsChanged = [this] { callProgress(); };
   DispatchKey key{spec.family, state.id, box.largest.extents.values()};
-  ActivePlanPtr plan;
+  ActivePlanPtr plan, replaced;
   if (const DispatchEntry *entry = engine.plans().find(key)) {
     options.replace = options.retune ||
                       (tunes && (entry->plan->isFallback ||
                                  entry->plan->source == KILN_SOURCE_DECISION));
-    if (!options.replace)
-      plan = entry->plan;
+    (options.replace ? replaced : plan) = entry->plan;
   }
   if (!plan) {
     auto acquired =
@@ -320,6 +319,9 @@ PrepareTask::preparePart(ContextState &state, const ProblemSpec &spec,
     if (!acquired)
       return acquired.takeError();
     plan = std::move(*acquired);
+    // Values of the range that were launched have entries of their own.
+    if (replaced && replaced != plan)
+      engine.plans().replace(replaced.get(), plan);
   }
   if (!spec.ranges.empty())
     state.addRangePlan({spec.family, spec.ranges, box, plan});

@@ -1,5 +1,7 @@
 // kiln_prepare, its tasks, plan handles and ranges.
 #include "Driver/Graph.h"
+#include "Families/Families.h"
+#include "Runtime/Dispatch.h"
 #include "Runtime/RuntimeFixture.h"
 
 #include <atomic>
@@ -144,6 +146,25 @@ TEST_CASE("who waits for a task's problem is not cancelled with it") {
   waiter.join();
   CHECK(status == KILN_SUCCESS);
   kiln_task_release(task);
+}
+
+TEST_CASE("a plan is replaced wherever it serves") {
+  Registry registry = makeBuiltinRegistry();
+  DispatchTable table;
+  auto old = std::make_shared<ActivePlan>();
+  auto other = std::make_shared<ActivePlan>();
+  auto now = std::make_shared<ActivePlan>();
+  int64_t values[] = {1, 2, 3};
+  auto key = [&](size_t i) {
+    return DispatchKey{registry.find("gemm"), 1, llvm::ArrayRef(&values[i], 1)};
+  };
+  table.publish(key(0), old);
+  table.publish(key(1), other);
+  table.publish(key(2), old);
+  table.replace(old.get(), now);
+  CHECK(table.find(key(0))->plan == now);
+  CHECK(table.find(key(1))->plan == other);
+  CHECK(table.find(key(2))->plan == now);
 }
 
 TEST_CASE("the kernels of many problems compile in parallel") {
