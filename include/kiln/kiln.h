@@ -112,7 +112,7 @@ typedef int32_t kiln_event_kind;
 enum kiln_event_kind_value {
   KILN_EVENT_MISS = 10,       ///< a problem had no loaded plan
   KILN_EVENT_COMPILED = 20,   ///< one artifact, or failed to
-  KILN_EVENT_LOADED = 30,     ///< one artifact, into one context
+  KILN_EVENT_LOADED = 30,     ///< a plan's kernels, into one context
   KILN_EVENT_TRIAL = 40,      ///< one config was measured, or rejected
   KILN_EVENT_CHOSEN = 50,     ///< a plan now serves the problem
   KILN_EVENT_CACHE_FAULT = 60 ///< an entry was damaged, foreign or not written
@@ -171,7 +171,7 @@ typedef struct kiln_progress {
   kiln_status problem_status;
   uint64_t problems_done, problems_total;
   uint64_t problem; ///< index of the problem that was finished last
-  uint64_t compiles_done, compiles_total;
+  uint64_t compiles_done, compiles_total; ///< of KILN_PREPARE_COMPILE_ONLY
   uint64_t trials_done;
   double elapsed_ms;
   uint64_t reserved[8];
@@ -448,7 +448,7 @@ typedef struct kiln_statistics {
   uint64_t tune_ns;
   uint64_t load_ns;
   uint64_t arena_bytes;   ///< device memory of arenas now
-  uint64_t scratch_bytes; ///< device memory of trials now
+  uint64_t scratch_bytes; ///< for device memory of trials; 0 so far
   uint64_t reserved[16];
 } kiln_statistics;
 

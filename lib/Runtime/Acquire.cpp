@@ -280,7 +280,9 @@ Engine::Acquisition::Attempt Engine::Acquisition::fromTrials() {
   uint64_t before = options.trials ? options.trials->load() : 0;
   if (options.trials)
     tuning.progress = [&](const TuningProgress &progress) {
-      options.trials->store(before + progress.trials);
+      uint64_t now = before + progress.trials;
+      if (options.trials->exchange(now) != now && options.trialsChanged)
+        options.trialsChanged();
     };
   auto result = [&]() -> llvm::Expected<TuningResult> {
     ContextState::TuningTurn turn(context);
@@ -428,25 +430,30 @@ llvm::Expected<ActivePlanPtr> Engine::acquire(ContextState &context,
                   request.largest.extents.values()};
   std::string name = bytesOf(key);
   std::shared_ptr<Flight> flight;
-  bool works = false;
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    std::shared_ptr<Flight> &place = flights[name];
-    works = !place;
+  for (;;) {
+    bool works = false;
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      std::shared_ptr<Flight> &place = flights[name];
+      works = !place;
+      if (works)
+        place = std::make_shared<Flight>();
+      flight = place;
+    }
     if (works)
-      place = std::make_shared<Flight>();
-    flight = place;
-  }
-  if (!works) {
+      break;
     if (flight->worker == std::this_thread::get_id())
       return makeError(ErrorCode::InProgress,
                        "{}: asked for by a hook of the call that works on it",
                        request.common.text());
     std::unique_lock<std::mutex> lock(flight->mutex);
     flight->ended.wait(lock, [&] { return flight->done; });
-    if (!flight->plan)
+    if (flight->plan)
+      return flight->plan;
+    // Another caller's change of mind is not ours: we do the work then.
+    bool isCancelled = given.cancel && *given.cancel;
+    if (flight->error.code != ErrorCode::Cancelled || isCancelled)
       return errorOf(flight->error);
-    return flight->plan;
   }
   // Whatever happens, also an exception: those who wait go on.
   struct Ending {

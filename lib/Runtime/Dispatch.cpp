@@ -44,6 +44,16 @@ void DispatchTable::publish(const DispatchKey &key, ActivePlanPtr plan) {
                 [&](const DispatchEntry &old) { return old.matches(key); });
 }
 
+void DispatchTable::replace(const ActivePlan *old, const ActivePlanPtr &now) {
+  std::vector<const DispatchEntry *> found; // which live as long as the table
+  table.forEach([&](const DispatchEntry &entry) {
+    if (entry.plan.get() == old)
+      found.push_back(&entry);
+  });
+  for (const DispatchEntry *entry : found)
+    publish({entry->family, entry->contextId, entry->values}, now);
+}
+
 size_t DispatchTable::planCount() const {
   std::set<const ActivePlan *> plans;
   table.forEach(

@@ -56,6 +56,8 @@ public:
     });
   }
   void publish(const DispatchKey &key, ActivePlanPtr plan);
+  /// Publishes \p now for every key that has \p old.
+  void replace(const ActivePlan *old, const ActivePlanPtr &now);
 
   /// Distinct plans that launches can hit.
   size_t planCount() const;

@@ -22,6 +22,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -46,6 +47,8 @@ struct AcquireOptions {
   const std::atomic<bool> *cancel = nullptr; ///< may be null
   /// Receives how many configs were tried so far; may be null.
   std::atomic<uint64_t> *trials = nullptr;
+  /// Called, with no lock held, when that number changed; may be empty.
+  std::function<void()> trialsChanged;
 };
 
 /// What to find a plan for.

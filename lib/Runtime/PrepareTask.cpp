@@ -188,7 +188,14 @@ void PrepareTask::start() {
   if (executor &&
       executor->submit(executor->user, body, argument) == KILN_SUCCESS)
     return;
-  std::thread(body, argument).detach();
+  try {
+    std::thread(body, argument).detach();
+  } catch (...) {
+    // Nobody will run it, so the engine must not wait for it either.
+    delete argument;
+    engine.removeTask(this);
+    throw;
+  }
 }
 
 void PrepareTask::work() {
@@ -205,6 +212,9 @@ void PrepareTask::work() {
     }
     if (item.spec && item.error.code == ErrorCode::Success)
       item.error = summarize(prepareProblem(*item.spec));
+    // It has a plan, but not the trials that were asked for.
+    if (cancelled && item.error.code == ErrorCode::Success)
+      item.error = {ErrorCode::Cancelled, "cancelled", 0};
     finishProblem(i, item.error);
   }
 }
@@ -294,14 +304,14 @@ PrepareTask::preparePart(ContextState &state, const ProblemSpec &spec,
   options.budget = budget;
   options.cancel = &cancelled;
   options.trials = &trialsDone;
+  options.trialsChanged = [this] { callProgress(); };
   DispatchKey key{spec.family, state.id, box.largest.extents.values()};
-  ActivePlanPtr plan;
+  ActivePlanPtr plan, replaced;
   if (const DispatchEntry *entry = engine.plans().find(key)) {
     options.replace = options.retune ||
                       (tunes && (entry->plan->isFallback ||
                                  entry->plan->source == KILN_SOURCE_DECISION));
-    if (!options.replace)
-      plan = entry->plan;
+    (options.replace ? replaced : plan) = entry->plan;
   }
   if (!plan) {
     auto acquired =
@@ -309,6 +319,9 @@ PrepareTask::preparePart(ContextState &state, const ProblemSpec &spec,
     if (!acquired)
       return acquired.takeError();
     plan = std::move(*acquired);
+    // Values of the range that were launched have entries of their own.
+    if (replaced && replaced != plan)
+      engine.plans().replace(replaced.get(), plan);
   }
   if (!spec.ranges.empty())
     state.addRangePlan({spec.family, spec.ranges, box, plan});

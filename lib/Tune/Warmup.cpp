@@ -116,6 +116,11 @@ static void storeDecision(const Registry::NamedProblem &named,
   bool isEmpty = false;
   for (const PlannedRow &choice : planned.rows) {
     const WarmupRow &row = choice.row;
+    // What was not reached may be better than what was: no decision then.
+    if (row.error.code == ErrorCode::Cancelled) {
+      ++result.failedProblems;
+      return;
+    }
     if (row.error.code != ErrorCode::Success)
       continue;
     if (row.config.empty())

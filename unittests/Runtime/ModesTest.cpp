@@ -181,6 +181,27 @@ TEST_CASE("a decision is launched until prepare measures, and again if asked") {
   CHECK(statisticsOf(engine).trials > trials);
 }
 
+TEST_CASE("progress tells of trials and may end them") {
+  RuntimeFixture fixture;
+  kilnFakeOnLaunch("trial/TrialTools.cuh", acceptAll, nullptr,
+                   sizeof(CompareToleranceParams));
+  kiln_gemm_args args = gemmArgs();
+  kiln_problem problem = problemOf(args);
+  uint64_t seen = 0; // before the problem was finished
+  kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
+  options.progress_user = &seen;
+  options.progress = [](void *user, const kiln_progress *progress) -> int32_t {
+    if (progress->problems_done == 0)
+      *static_cast<uint64_t *>(user) = progress->trials_done;
+    return progress->trials_done > 0;
+  };
+  kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
+  CHECK(kiln_prepare(engine, &problem, 1, &options, nullptr) == KILN_CANCELLED);
+  CHECK(seen > 0);
+  // What is finished is kept.
+  CHECK(query(engine, problem).source == KILN_SOURCE_RECORD);
+}
+
 TEST_CASE("device faults are told as they are") {
   RuntimeFixture fixture;
   kiln_gemm_args args = gemmArgs();

@@ -1,8 +1,11 @@
 // kiln_prepare, its tasks, plan handles and ranges.
 #include "Driver/Graph.h"
+#include "Families/Families.h"
+#include "Runtime/Dispatch.h"
 #include "Runtime/RuntimeFixture.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <thread>
 
@@ -102,6 +105,66 @@ TEST_CASE("a cancelled task ends soon and keeps what is finished") {
                        &task) == KILN_SUCCESS);
   kiln_task_release(task);
   kiln_task_release(nullptr);
+}
+
+TEST_CASE("a task that is cancelled in its last problem says so") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  fixture.nvrtc.delayWhen("", 100);
+  kiln_problem problem = problemOf("gemm m=64 n=64 k=64 dtype=bf16 layout=NT");
+  kiln_task *task = nullptr;
+  REQUIRE(kiln_prepare(engine, &problem, 1, nullptr, &task) == KILN_SUCCESS);
+  CHECK(kiln_task_cancel(task) == KILN_SUCCESS);
+  CHECK(kiln_task_wait(task, -1) == KILN_CANCELLED);
+  kiln_task_release(task);
+}
+
+TEST_CASE("who waits for a task's problem is not cancelled with it") {
+  RuntimeFixture fixture;
+  kiln_engine_options options = fixture.options(KILN_MODE_TUNE);
+  options.tune_budget_ms = 1;
+  kiln_engine *engine = fixture.engine(options);
+  fixture.nvrtc.delayWhen("", 200);
+  kiln_problem problem = problemOf("gemm m=64 n=64 k=64 dtype=bf16 layout=NT");
+  kiln_task *task = nullptr;
+  REQUIRE(kiln_prepare(engine, &problem, 1, nullptr, &task) == KILN_SUCCESS);
+  kiln_query_result result = KILN_INIT(kiln_query_result);
+  do
+    REQUIRE(kiln_query(engine, &problem, nullptr, &result) == KILN_SUCCESS);
+  while (result.state == KILN_STATE_MISSING);
+  PlanOwner owner;
+  kiln_status status = KILN_INTERNAL;
+  std::thread waiter([&] {
+    auto scope =
+        ScopedContext::push(fixture.gpu.driver(), fixture.gpu.context());
+    if (scope)
+      status = kiln_plan_acquire(engine, &problem, nullptr, &owner.plan);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK(kiln_task_cancel(task) == KILN_SUCCESS);
+  CHECK(kiln_task_wait(task, -1) == KILN_CANCELLED);
+  waiter.join();
+  CHECK(status == KILN_SUCCESS);
+  kiln_task_release(task);
+}
+
+TEST_CASE("a plan is replaced wherever it serves") {
+  Registry registry = makeBuiltinRegistry();
+  DispatchTable table;
+  auto old = std::make_shared<ActivePlan>();
+  auto other = std::make_shared<ActivePlan>();
+  auto now = std::make_shared<ActivePlan>();
+  int64_t values[] = {1, 2, 3};
+  auto key = [&](size_t i) {
+    return DispatchKey{registry.find("gemm"), 1, llvm::ArrayRef(&values[i], 1)};
+  };
+  table.publish(key(0), old);
+  table.publish(key(1), other);
+  table.publish(key(2), old);
+  table.replace(old.get(), now);
+  CHECK(table.find(key(0))->plan == now);
+  CHECK(table.find(key(1))->plan == other);
+  CHECK(table.find(key(2))->plan == now);
 }
 
 TEST_CASE("the kernels of many problems compile in parallel") {

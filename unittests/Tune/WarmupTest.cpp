@@ -113,6 +113,9 @@ TEST_CASE("progress counts kernels and a cancelled warm-up says so") {
   CHECK(done.back() == 8);
   CHECK(result.failedKernels > 0);
   CHECK(result.rows.back().error.code == ErrorCode::Cancelled);
+  // Half of a choice must not stand where a whole one may.
+  CHECK(result.failedProblems == 1);
+  CHECK(result.decisionsStored == 0);
 }
 
 } // namespace
