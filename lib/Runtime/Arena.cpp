@@ -100,15 +100,15 @@ llvm::Error ArenaPool::ensure(const Driver &driver, const ArenaKey &key,
   arena->key = key;
   arena->address = address;
   arena->bytes = size;
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    blocks.push_back(std::move(*block));
-  }
   totalBytes.fetch_add(size, std::memory_order_relaxed);
+  std::lock_guard<std::mutex> lock(mutex);
+  blocks.push_back(std::move(*block));
   if (cleared)
     return cleared;
-  table.publish(std::move(arena),
-                [&](const Arena &old) { return old.key == key; });
+  // Another thread may have grown it meanwhile: the larger one stays.
+  if (!find(key, size).address)
+    table.publish(std::move(arena),
+                  [&](const Arena &old) { return old.key == key; });
   return llvm::Error::success();
 }
 

@@ -80,6 +80,10 @@ llvm::Error checkArray(const Struct *array, size_t count, const char *name) {
   if (!array)
     return makeError(ErrorCode::InvalidArgument, "{}: null, with a count of {}",
                      name, count);
+  if (array->struct_size % alignof(Struct) != 0)
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}: struct_size {} is no stride of an array", name,
+                     array->struct_size);
   for (size_t i = 0; i < count; ++i) {
     // The first one's size is checked before it is a stride.
     if (at(array, i).struct_size != array->struct_size)

@@ -217,9 +217,12 @@ void ArtifactStore::Batch::start() {
 void ArtifactStore::Batch::finish() {
   uint64_t seen = 0;
   while (done < outcomes.size() && !isCancelled()) {
-    for (size_t i = 0; i < outcomes.size(); ++i)
+    // Fewer may be pending, if a flag of cancellation rose and fell.
+    for (size_t i = 0; i < pending.size(); ++i)
       if (!isDone[i] && pending[i].isReady())
         report(i, pending[i].wait());
+    if (pending.size() < outcomes.size())
+      return;
     if (done < outcomes.size())
       seen = store.shared->waitForLanding(seen);
   }
