@@ -53,15 +53,43 @@ enum class PointwiseOp : int {
   GeluErf = 40,
   GeluTanh = 50,
   Silu = 60,
+  Mul = 70,          ///< x * matrix[row, column]
+  Scale = 80,        ///< x * scalar
+  RowBias = 90,      ///< x + vector[row]
+  ColumnScale = 100, ///< x * vector[column]
+  RowScale = 110,    ///< x * vector[row]
 };
 
-/// True when \p op reads an operand of its own.
+/// The shape of the operand that a link reads.
+enum class LinkShape { None, Matrix, Row, Column, Scalar };
+
+/// What \p op reads: a value per element, a row of values (one per column), a
+/// column of values (one per row), or a scalar.
+constexpr LinkShape shapeOf(PointwiseOp op) {
+  switch (op) {
+  case PointwiseOp::Residual:
+  case PointwiseOp::Mul:
+    return LinkShape::Matrix;
+  case PointwiseOp::Bias:
+  case PointwiseOp::ColumnScale:
+    return LinkShape::Row;
+  case PointwiseOp::RowBias:
+  case PointwiseOp::RowScale:
+    return LinkShape::Column;
+  case PointwiseOp::Scale:
+    return LinkShape::Scalar;
+  default:
+    return LinkShape::None;
+  }
+}
+
+/// True when \p op reads an operand of its own in memory.
 constexpr bool hasOperand(PointwiseOp op) {
-  return op == PointwiseOp::Bias || op == PointwiseOp::Residual;
+  return shapeOf(op) != LinkShape::None && op != PointwiseOp::Scale;
 }
 
 /// A bounded chain of pointwise operations, applied first to last. Structural:
-/// part of a kernel's signature. At most one Bias and one Residual.
+/// part of a kernel's signature.
 struct PointwiseChain {
   static constexpr int kMaxOps = 8;
   PointwiseOp ops[kMaxOps] = {};

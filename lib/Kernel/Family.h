@@ -12,16 +12,16 @@
 namespace kiln {
 
 /// The family's reference: a naive kernel that computes, in double precision,
-/// what every candidate is compared with. Rows are those of the output operand
+/// what every candidate is compared with. Rows are those of one written operand
 /// over all batches: row r is row r % rows of batch r / rows.
 class Reference {
 public:
   virtual ~Reference() = default;
   virtual const TranslationUnit &translationUnit() const = 0;
-  /// Appends the step that writes rows [rowBegin, rowEnd) of the expected
-  /// output to \p values and of its error bound to \p bounds, both double and
-  /// packed. KernelStep::function is 0.
-  virtual void bind(const Arguments &arguments, int64_t rowBegin,
+  /// Appends the step that writes rows [rowBegin, rowEnd) of what operand
+  /// number \p operand should hold to \p values and of its error bound to
+  /// \p bounds, both double and packed. KernelStep::function is 0.
+  virtual void bind(const Arguments &arguments, int operand, int64_t rowBegin,
                     int64_t rowEnd, DeviceAddress values, DeviceAddress bounds,
                     LaunchSpec &spec) const = 0;
 };

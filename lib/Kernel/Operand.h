@@ -24,10 +24,33 @@ enum class OperandRole {
   Constant, ///< an input that holds still between launches: a weight
 };
 
-/// How a trial fills an operand with valid data.
-enum class OperandInit {
-  Normal, ///< N(0, 1), rounded to the operand's type
-  Zero,
+/// Which of an operand's two descriptions of data a trial fills it with.
+enum class TrialData {
+  Usual,    ///< N(0, 1) for most: what times are taken with
+  Outliers, ///< values that break careless arithmetic
+};
+
+/// How a trial fills an operand with valid data: samples of a normal
+/// distribution, rounded to the operand's type, some of them replaced.
+struct OperandInit {
+  double mean = 0, deviation = 1;
+  /// Explicit mantissa bits that are kept; 0 keeps the type's (10 for fp32 data
+  /// that a tf32 kernel reads).
+  int mantissaBits = 0;
+  /// Above 0, about one element in this many is +outlier or -outlier.
+  int outlierPeriod = 0;
+  double outlier = 0;
+  /// Above 0, about one element in this many is minus infinity.
+  int minusInfinityPeriod = 0;
+  /// Above 0, each element of the last of so many rows is rowValue.
+  int rowPeriod = 0;
+  double rowValue = 0;
+};
+
+/// |d - ref| <= relative*|ref| + scaled*bound + absolute, for each element,
+/// where `bound` comes from the reference with the value.
+struct Tolerance {
+  double relative = 0, scaled = 0, absolute = 1e-30;
 };
 
 /// One operand of a problem: a batch of row-major matrices. Sizes in elements.
@@ -35,17 +58,24 @@ struct OperandSpec {
   llvm::StringRef name; ///< a literal: "a", "bias"
   OperandRole role = OperandRole::In;
   DType type = DType::FP32;
-  OperandInit init = OperandInit::Normal;
-  /// Explicit mantissa bits kept by the initialiser; 0 keeps the type's (10 for
-  /// fp32 data that a tf32 kernel reads).
-  int mantissaBits = 0;
+  OperandInit usual, outliers; ///< of what is read
+  Tolerance tolerance;         ///< of what is written
   int64_t rows = 0, cols = 0, leadingDimension = 0;
   int64_t batch = 1, batchStride = 0;
   /// Where it starts, in bytes past a 256-byte boundary: the alignment that the
   /// problem promises and no more.
   int64_t misalignment = 0;
   bool present = true; ///< false: the problem has no such operand
+  /// Of an output: index of the input that it may be, exactly (same address and
+  /// strides); -1: none.
+  int mayBe = -1;
 
+  bool isWritten() const {
+    return present && (role == OperandRole::Out || role == OperandRole::InOut);
+  }
+  const OperandInit &init(TrialData data) const {
+    return data == TrialData::Usual ? usual : outliers;
+  }
   /// From the first byte to the end of the last row.
   int64_t bytes() const {
     if (!present || rows == 0 || cols == 0 || batch == 0)
@@ -55,17 +85,10 @@ struct OperandSpec {
   }
 };
 
-/// |d - ref| <= relative*|ref| + scaled*bound + absolute, for each element,
-/// where `bound` comes from the reference with the value.
-struct Tolerance {
-  double relative = 0, scaled = 0, absolute = 1e-30;
-};
-
-/// The operands of a problem in the order that Arguments uses.
+/// The operands of a problem in the order that Arguments uses. Every one that
+/// is written is compared with the reference.
 struct OperandTable {
   llvm::SmallVector<OperandSpec, 8> operands;
-  int output = -1; ///< index of the operand that is compared
-  Tolerance tolerance;
 };
 
 /// One operand of a call.

@@ -1,0 +1,54 @@
+//===- rows/RowParams.h - run-time parameters of kernels over rows --------===//
+//
+// Filled by the host, passed by value as the one parameter of every kernel over
+// rows. Compiled by the host compiler and by NVRTC: plain types only.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+namespace kiln {
+
+/// Operands and extents of one launch. Leading dimensions count elements of
+/// their operand's type. Pointers that the signature does not use are ignored.
+/// y may be x, and residualOut may be residual, with the same leading
+/// dimension. A launch needs rows, cols >= 1.
+struct RowParams {
+  const void *x = nullptr; ///< rows x cols
+  void *y = nullptr;       ///< rows x cols; of a reduction rows values, or one
+  const void *weight = nullptr;   ///< cols values
+  const void *bias = nullptr;     ///< cols values
+  const void *residual = nullptr; ///< rows x cols
+  void *residualOut = nullptr;    ///< rows x cols
+  const void *mask = nullptr;     ///< rows x cols, or cols values
+  float *scales = nullptr;        ///< rows values
+
+  long long rows = 0, cols = 0;
+  long long ldx = 0, ldy = 0, ldResidual = 0, ldResidualOut = 0;
+  long long ldMask = 0; ///< 0: one row for all
+
+  float epsilon = 0; ///< of norms
+  float scale = 1;   ///< of softmax
+
+  /// Of reductions whose rows are cut into ranges: partial results, zeroed
+  /// counters, ranges of a row, and whether all rows are one.
+  float *partials = nullptr;
+  unsigned *counters = nullptr;
+  int ranges = 1;
+  int allRows = 0;
+};
+
+/// Parameters of the reference: rows [rowBegin, rowEnd) of one output.
+struct ReferenceRowParams {
+  RowParams row;
+  int output = 0; ///< index of the operand, see RowOperand
+  long long rowBegin = 0, rowEnd = 0;
+  double *reference = nullptr; ///< (rowEnd - rowBegin) x columns, packed
+  double *bound = nullptr;     ///< same shape: the error scale of each element
+};
+
+/// The operands of a problem over rows, in the order of Arguments::operands.
+struct RowOperand {
+  enum : int { X, Y, Weight, Bias, Residual, ResidualOut, Mask, Scales, Count };
+};
+
+} // namespace kiln

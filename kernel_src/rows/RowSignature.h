@@ -1,0 +1,79 @@
+//===- rows/RowSignature.h - what a kernel over rows fixes ----------------===//
+//
+// Normalisations, softmax, row quantisation and reductions read each row of a
+// matrix once, reduce it, and but for reductions write it again. One set of
+// kernels serves all of them: the signature says what is reduced and what is
+// done with it. Shared by the host and every kernel over rows.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "common/Types.h"
+
+namespace kiln {
+
+/// What is computed of a row x.
+enum class RowOp : int {
+  RmsNorm = 10,   ///< x / sqrt(mean(x^2) + eps) * weight + bias
+  LayerNorm = 20, ///< (x - mean(x)) / sqrt(var(x) + eps) * weight + bias
+  Softmax = 30,  ///< exp(s - max(s)) / sum(exp(s - max(s))), s = scale*x + mask
+  Quantize = 40, ///< x itself, for an output with scales
+  Sum = 50,      ///< from here on: one value of each row, or of all
+  Max = 60,
+  Mean = 70,
+  SumSquares = 80,
+};
+
+/// True when \p op leaves one value of a row instead of a row.
+constexpr bool isReduction(RowOp op) {
+  return static_cast<int>(op) >= static_cast<int>(RowOp::Sum);
+}
+
+/// How an additive mask covers a matrix.
+enum class RowMask : int {
+  None = 0,
+  Matrix = 1, ///< rows x cols
+  Row = 2,    ///< one row of cols values for all rows
+};
+
+/// The part of a problem over rows that its kernels are specialised for. All
+/// sizes and strides are run-time parameters, alignment is the config's.
+struct RowSignature {
+  RowOp op = RowOp::RmsNorm;
+  DType in = DType::BF16;  ///< of x, weight, bias, residual and mask
+  DType out = DType::BF16; ///< of y; E4M3 and INT8 come with a scale per row
+  bool weight = false, bias = false;
+  /// x + residual, rounded to `in`, takes the place of x, and is stored as
+  /// well.
+  bool residual = false;
+  RowMask mask = RowMask::None;
+
+  /// True when y = round(value / scale of its row), the scale being the row's
+  /// greatest magnitude over what the type can hold, or 1 for a row of zeros.
+  constexpr bool quantizes() const {
+    return out == DType::E4M3 || out == DType::INT8;
+  }
+
+  /// True for the combinations that every template can be asked for.
+  constexpr bool isWellFormed() const {
+    bool inOk = isFloat(in),
+         norm = op == RowOp::RmsNorm || op == RowOp::LayerNorm;
+    bool outOk =
+        isFloat(out) || (quantizes() && (norm || op == RowOp::Quantize));
+    if (op == RowOp::Quantize && !quantizes())
+      return false;
+    if (!norm && (weight || bias || residual))
+      return false;
+    return inOk && outOk && (mask == RowMask::None || op == RowOp::Softmax);
+  }
+
+  friend constexpr bool operator==(const RowSignature &,
+                                   const RowSignature &) = default;
+
+private:
+  static constexpr bool isFloat(DType type) {
+    return type == DType::FP32 || type == DType::FP16 || type == DType::BF16;
+  }
+};
+
+} // namespace kiln

@@ -1,0 +1,46 @@
+//===- RowProblem.h - a problem over rows, typed --------------------------===//
+//
+// rmsnorm, layernorm, softmax, rowquant and reduce are families of their own to
+// users, with records that have only the fields they need, but one kind of
+// problem to the kernels. A RowKind says what a family's record has; from it
+// follow the schema, the operands and the reading of a record.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Kernel/Record.h"
+#include "rows/RowSignature.h"
+
+namespace kiln {
+
+/// Sizes and leading dimensions in elements. Leading dimensions are resolved.
+struct RowProblem {
+  RowOp op = RowOp::RmsNorm;
+  int64_t rows = 0, cols = 0;
+  DType dtype = DType::BF16, out = DType::BF16;
+  bool weight = false, bias = false, residual = false;
+  RowMask mask = RowMask::None;
+  bool allRows = false; ///< a reduction of all rows to one value
+  double epsilon = 0, scale = 1;
+  int64_t ldx = 0, ldy = 0, ldResidual = 0, ldResidualOut = 0, ldMask = 0;
+  /// Every pointer is a multiple of this many bytes, and of its own element's.
+  int64_t align = 16;
+};
+
+/// Which family a record belongs to.
+enum class RowKind { RmsNorm, LayerNorm, Softmax, Rowquant, Reduce };
+
+const RecordSchema &rowProblemSchema(RowKind kind);
+const RecordSchema &rowSignatureSchema();
+
+/// Reads the values of a problem record, in its schema's order, and resolves
+/// derived defaults. Nanoseconds: called on every launch.
+RowProblem readRowProblem(RowKind kind, const int64_t *values);
+
+RowSignature signatureOf(const RowProblem &problem);
+Record toRecord(const RowSignature &signature);
+RowSignature readRowSignature(const Record &record);
+/// "{.op = kiln::RowOp::RmsNorm, ...}": a designated initialiser.
+std::string initializerText(const RowSignature &signature);
+
+} // namespace kiln
