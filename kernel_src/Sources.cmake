@@ -1,5 +1,6 @@
 # Every kernel source that the library carries, relative to this folder.
 set(KILN_KERNEL_SOURCES
+  common/Access.cuh
   common/Convert.cuh
   common/Pointwise.cuh
   common/Ptx.cuh

@@ -70,8 +70,10 @@ template <DType kType> unsigned packPair(float low, float high) {
            static_cast<unsigned>(fromFloat<kType>(high)) << 16;
 }
 
-/// Registers of one memory access of 4, 8 or 16 bytes.
-template <int kBytes> struct Words { unsigned word[kBytes / 4]; };
+/// Registers of kBytes of memory; fewer than 4 lie in the lowest bits of one.
+template <int kBytes> struct Words {
+  unsigned word[kBytes < 4 ? 1 : kBytes / 4];
+};
 
 /// One load of kBytes from a pointer aligned to them.
 template <int kBytes> Words<kBytes> loadWords(const void *pointer) {
