@@ -292,4 +292,39 @@ unsigned atomAddAcqRel(unsigned *pointer, unsigned value) {
   return old;
 }
 
+/// Rank of this block in its cluster (sm_90).
+unsigned clusterCtaRank() {
+  unsigned rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+/// The address that \p shared of this block has in block \p rank of the cluster
+/// (sm_90), for stSharedCluster.
+unsigned mapaSharedCluster(unsigned shared, unsigned rank) {
+  unsigned address;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;"
+      : "=r"(address)
+      : "r"(shared), "r"(rank));
+  return address;
+}
+
+/// Stores into the shared memory of a block of the cluster (sm_90).
+void stSharedClusterF32(unsigned address, float value) {
+  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(address), "f"(value)
+               : "memory");
+}
+
+/// The two halves of a barrier of the cluster (sm_90). What was stored before
+/// an arrive with release is seen after the wait; relaxed orders nothing.
+void barrierClusterArriveRelease() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+void barrierClusterArriveRelaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+void barrierClusterWait() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
 } // namespace kiln::ptx
