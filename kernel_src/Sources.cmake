@@ -17,6 +17,7 @@ set(KILN_KERNEL_SOURCES
   gemm/ReferenceGemm.cuh
   gemm/SimtGemm.cuh
   gemm/SimtGemmConfig.h
+  rows/ReferenceRows.cuh
   rows/ReferenceRowsConfig.h
   rows/RowParams.h
   rows/RowSignature.h
