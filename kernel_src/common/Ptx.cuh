@@ -291,6 +291,15 @@ float4 ldGlobalCg(const float4 *pointer) {
   return value;
 }
 
+float ldGlobalCg(const float *pointer) {
+  float value;
+  asm volatile("ld.global.cg.f32 %0, [%1];"
+               : "=f"(value)
+               : "l"(pointer)
+               : "memory");
+  return value;
+}
+
 /// Stores 16 bytes to L2.
 void stGlobalCg(float4 *pointer, float4 value) {
   asm volatile("st.global.cg.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(pointer),

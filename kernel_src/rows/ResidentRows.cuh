@@ -8,8 +8,8 @@
 // Between load and store a row is kept packed, as it came: two bf16 values a
 // register. forgetUnpacked() makes the compiler convert a second time rather
 // than keep the fp32 values, which would cost the occupancy that hides the
-// reduction. The operands that all rows share (weight, bias) are loaded one
-// vector ahead of their use and come from L1 or L2.
+// reduction. The operands that all rows share (weight, bias) come from L1 or L2;
+// few vectors a thread leave the registers to load them one ahead of their use.
 //
 // One block a row, or several rows, and no loop over rows: the scheduler starts
 // blocks in order and evens out SMs of unequal speed, so that reads and writes
@@ -42,6 +42,7 @@ class ResidentRows {
   using Group =
       RowGroup<kThreads, kConfig.rowThreads, kRows, kConfig.cluster>;
   using Vectors = RowVectors<kSignature, kVector>;
+  static constexpr bool kLoadAhead = kVectors <= 4 && kShared == 0;
 
 public:
   static void run(const RowParams &params) {
@@ -207,12 +208,15 @@ private:
   void forEachResult(const typename Math::Final (&final)[kRows],
                      Visit &&visit) {
     Vectors next;
-    if (isInside(0, 0))
+    if (kLoadAhead && isInside(0, 0))
       next = Vectors::load(params, columnAt(0));
 #pragma unroll
     for (int i = 0; i < kVectors + kShared; ++i) {
       Vectors shared = next;
-      if (i + 1 < kVectors + kShared && isInside(0, i + 1))
+      if constexpr (!kLoadAhead) {
+        if (isInside(0, i))
+          shared = Vectors::load(params, columnAt(i));
+      } else if (i + 1 < kVectors && isInside(0, i + 1))
         next = Vectors::load(params, columnAt(i + 1));
       float weight[kVector] = {}, bias[kVector] = {};
       if constexpr (kSignature.weight)

@@ -21,7 +21,7 @@
 
 namespace kiln {
 
-constexpr float kInfinity = __builtin_huge_valf();
+constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000u);
 
 namespace detail {
 
