@@ -42,26 +42,36 @@ def quantise(value, out):
     return scaled.clamp(-greatest, greatest).to(TYPES[out]), scale
 
 
-def finish(case, value, quantised):
-    """A row-wise result in the output's type; a tuple."""
+def same(value):
+    return (value,)
+
+
+def finisher_of(case, quantised):
+    """What brings a row-wise result into the output's type; gives a tuple.
+    torch.compile traces through what these functions return, so that they hold
+    plain values only, not the case."""
     if not quantised:
-        return (value,)
+        return same
     if case.out in GREATEST:
-        return quantise(value, case.out)
-    return (value.to(TYPES[case.out]),)
+        name = case.out
+        return lambda value: quantise(value, name)
+    dtype = TYPES[case.out]
+    return lambda value: (value.to(dtype),)
 
 
 def norm_of(case, quantised):
     """rmsnorm or layernorm, with what is added before and done after it."""
     shape = (case.shape[1],)
+    finish = finisher_of(case, quantised)
+    is_layer_norm = case.family == "layernorm"
 
     def norm(x, weight=None, bias=None, residual=None):
         h = x if residual is None else x + residual
-        if case.family == "layernorm":
+        if is_layer_norm:
             y = F.layer_norm(h, shape, weight, bias, EPSILON)
         else:
             y = F.rms_norm(h, shape, weight, EPSILON)
-        done = finish(case, y, quantised)
+        done = finish(y)
         return done if residual is None else (done[0], h, *done[1:])
 
     return norm
@@ -69,6 +79,7 @@ def norm_of(case, quantised):
 
 def softmax_of(case, quantised):
     scale = case.get("scale", 1.0)
+    finish = finisher_of(case, quantised)
 
     def softmax(x, mask=None):
         # One pass instead of the two of x * scale + mask.
@@ -76,23 +87,28 @@ def softmax_of(case, quantised):
             x = torch.add(mask, x, alpha=scale)
         elif scale != 1.0:
             x = x * scale
-        return finish(case, torch.softmax(x, -1), quantised)
+        return finish(torch.softmax(x, -1))
 
     return softmax
 
 
 def elementwise_of(case, quantised):
-    chain = case.chain
+    finish = finisher_of(case, quantised)
+    links = tuple((UNARY.get(link) or BINARY[link], f"link{index}",
+                   link in BINARY) for index, link in enumerate(case.chain))
 
     def elementwise(x, **operands):
-        for index, link in enumerate(chain):
-            if link in UNARY:
-                x = UNARY[link](x)
-            else:
-                x = BINARY[link](x, operands[f"link{index}"])
-        return (x.to(TYPES[case.out]),) if quantised else (x,)
+        for function, name, has_operand in links:
+            x = function(x, operands[name]) if has_operand else function(x)
+        return finish(x)
 
     return elementwise
+
+
+def reduction_of(case, quantised):
+    reduction = REDUCTIONS[case.spec["op"]]
+    finish = finisher_of(case, quantised)
+    return lambda x: finish(reduction(x))
 
 
 def function_of(case, quantised=True):
@@ -106,10 +122,10 @@ def function_of(case, quantised=True):
     if case.family == "elementwise":
         return elementwise_of(case, quantised)
     if case.family == "reduce":
-        reduction = REDUCTIONS[case.spec["op"]]
-        return lambda x: finish(case, reduction(x), quantised)
+        return reduction_of(case, quantised)
     if case.family == "rowquant":
-        return lambda x: finish(case, x, quantised)
+        finish = finisher_of(case, quantised)
+        return lambda x: finish(x)
     if case.family == "transpose2d":
         return lambda x: (x.t().contiguous(),)
     raise KeyError(case.family)
