@@ -306,9 +306,10 @@ def find_library(path=None):
                             "--library")
 
 
-def c_layouts(compiler="cc"):
-    """{(struct, field): (offset, size)} as a C compiler lays the headers out;
-    the field of a whole struct is ""."""
+def c_layouts():
+    """{(struct, field): (offset, size)} as the C compiler (CC, or cc) lays the
+    headers out; the field of a whole struct is ""."""
+    compiler = os.environ.get("CC", "cc")
     lines = []
     for struct in STRUCTS:
         name = struct.c_name

@@ -22,7 +22,7 @@ TYPE_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8_e4m3": 1, "int8": 1}
 ROW_SLOTS = {"x": 0, "y": 1, "weight": 2, "bias": 3, "residual": 4,
              "residual_out": 5, "mask": 6, "scales": 7}
 
-# Output types that come with a scale per row.
+# Output types that come with a scale per row, and their greatest value.
 QUANTISED = {"fp8_e4m3": 448.0, "int8": 127.0}
 
 # Keys of a case that go into the problem's text, in this order.

@@ -62,7 +62,7 @@ DELAY_CYCLES = 1_000_000
 
 
 class Stopwatch:
-    """Wall time by phase."""
+    """Wall time by phase. The phase "measure" holds all but "tune"."""
 
     def __init__(self):
         self.seconds = collections.defaultdict(float)
@@ -131,6 +131,13 @@ def make_outputs(case, copies):
 #===------------------------------------------------------------------------===#
 
 
+def config_of(description):
+    """The config in a plan's line "PROBLEM: CONFIG, by SOURCE, ..."; the whole
+    line if it looks different."""
+    _, colon, rest = description.partition(": ")
+    return rest.split(", ")[0] if colon else description
+
+
 class KilnSide:
     """Kiln's plan of a case, launched on torch's tensors and stream."""
 
@@ -140,7 +147,8 @@ class KilnSide:
             engine.prepare(case.text, stream, options.budget_ms, options.retune)
         query = engine.query(case.text, stream)
         self.plan = engine.plan(case.text, stream)
-        self.config = self.plan.describe()
+        self.description = self.plan.describe()
+        self.config = config_of(self.description)
         self.source = kiln_ctypes.SOURCES.get(query.source, str(query.source))
         self.predicted_us = query.predicted_us
         self.workspace = self._make_workspace()
@@ -293,9 +301,10 @@ class CaseRun:
             if kiln:
                 stack.callback(kiln.close)
                 self.row |= {"kiln_config": kiln.config,
+                             "kiln_plan": kiln.description,
                              "kiln_from": kiln.source,
                              "kiln_predicted_us": round(kiln.predicted_us, 3)}
-            self._measure(kiln)
+            self._attempt("case", "measure", self._measure, kiln)
         # The launchers, graphs and tensors of the case are gone by now.
         gc.collect()
         torch.cuda.empty_cache()
