@@ -113,8 +113,8 @@ def reduction_of(case, quantised):
 
 def function_of(case, quantised=True):
     """The case's function. Without `quantised` it stays in the inputs' type:
-    given inputs of a wider type it is a reference, and lacks the scales. Errors:
-    KeyError for a case that has no function here."""
+    given inputs of a wider type it is a reference, and lacks the scales.
+    Errors: KeyError for a case that has no function here."""
     if case.family in ("rmsnorm", "layernorm"):
         return norm_of(case, quantised)
     if case.family == "softmax":

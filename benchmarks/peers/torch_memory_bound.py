@@ -40,9 +40,9 @@ import torch_functions
 PROTOCOL = (
     "Cold L2 (operands rotate over copies of three times its size), N(0, 1) "
     "data, CUDA graphs of at least 2 ms, all sides interleaved in one run on "
-    "the same inputs, median of {rounds} rounds; a spread is (greatest - least) "
-    "/ median; torch.compile in its default mode with static shapes; a ratio is "
-    "the time of the faster of eager and torch.compile over Kiln's.")
+    "the same inputs, median of {rounds} rounds; a spread is (greatest - "
+    "least) / median; torch.compile in its default mode with static shapes; a "
+    "ratio is the time of the faster of eager and torch.compile over Kiln's.")
 
 # Length of a graph, and what no GPU beats: used to choose its launches.
 REPLAY_US = 2000
@@ -458,7 +458,7 @@ HEADER = (f"{'case':32} {'MB':>8} {'kiln us':>9} {'eager us':>9} "
 
 
 def number(value, width, digits):
-    return f"{value:{width}.{digits}f}" if value is not None else f"{'-':>{width}}"
+    return f"{'-':>{width}}" if value is None else f"{value:{width}.{digits}f}"
 
 
 def table_line(row):
