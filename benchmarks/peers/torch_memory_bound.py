@@ -5,7 +5,7 @@ suite. One GPU, one process, the same inputs for all sides.
   python3 benchmarks/peers/torch_memory_bound.py --out result.json
 
 How it is timed. Each side of a case is captured into a CUDA graph of many
-launches, at least 2 ms long, so that no side pays for its host code. The
+launches, about 2 ms or more, so that no side pays for its host code. The
 launches rotate over copies of all operands that together exceed three times the
 L2. The graphs are replayed in turns (kiln, eager, compile, kiln, ...), each
 behind a short delay that hides the launch of the graph; the numbers are medians
@@ -39,12 +39,13 @@ import torch_functions
 
 PROTOCOL = (
     "Cold L2 (operands rotate over copies of three times its size), N(0, 1) "
-    "data, CUDA graphs of at least 2 ms, all sides interleaved in one run on "
-    "the same inputs, median of {rounds} rounds; a spread is (greatest - "
+    "data, CUDA graphs of about 2 ms or more, all sides interleaved in one run "
+    "on the same inputs, median of {rounds} rounds; a spread is (greatest - "
     "least) / median; torch.compile in its default mode with static shapes; a "
     "ratio is the time of the faster of eager and torch.compile over Kiln's.")
 
-# Length of a graph, and what no GPU beats: used to choose its launches.
+# Length of a graph on the fastest side, and how fast a launch is guessed to be
+# at best (of an H200): used to choose the launches of a graph.
 REPLAY_US = 2000
 FASTEST_BYTES_PER_US = 4.0e6
 FASTEST_LAUNCH_US = 1.5
