@@ -20,7 +20,16 @@ set(KILN_KERNEL_SOURCES
   gemm/SimtGemmConfig.h
   rows/ReferenceRows.cuh
   rows/ReferenceRowsConfig.h
+  rows/ReloadRows.cuh
+  rows/ReloadRowsConfig.h
+  rows/ResidentRows.cuh
+  rows/ResidentRowsConfig.h
+  rows/RowGroup.cuh
+  rows/RowMath.cuh
   rows/RowParams.h
   rows/RowSignature.h
+  rows/RowStats.cuh
+  rows/SplitRows.cuh
+  rows/SplitRowsConfig.h
   trial/TrialParams.h
   trial/TrialTools.cuh)

@@ -59,7 +59,7 @@ private:
 
   void runRow() {
     Stats stats[1] = {Stats::empty()};
-    forEachVector<Pass::First>([&](long long, float (&value)[kVector],
+    forEachVector<Pass::First>([&](long long, float(&value)[kVector],
                                    const Vectors &) { stats[0].add(value); });
     Group::template reduce<0>(stats);
     if constexpr (isReduction(kSignature.op)) {
@@ -83,11 +83,11 @@ private:
     if constexpr (kSignature.op == RowOp::Quantize)
       magnitude[0] = stats;
     else {
-      forEachVector<Pass::Middle>([&](long long, float (&value)[kVector],
-                                      const Vectors &shared) {
-        apply(value, final, shared);
-        magnitude[0].add(value);
-      });
+      forEachVector<Pass::Middle>(
+          [&](long long, float(&value)[kVector], const Vectors &shared) {
+            apply(value, final, shared);
+            magnitude[0].add(value);
+          });
       Group::template reduce<1>(magnitude);
     }
     float scale = Math::scaleOf(magnitude[0]);
@@ -99,7 +99,7 @@ private:
   void storeResults(const Final &final, float inverse) {
     constexpr int kOutBytes = bytesOf(kSignature.out);
     char *y = static_cast<char *>(params.y) + row * params.ldy * kOutBytes;
-    forEachVector<Pass::Last>([&](long long vector, float (&value)[kVector],
+    forEachVector<Pass::Last>([&](long long vector, float(&value)[kVector],
                                   const Vectors &shared) {
       apply(value, final, shared);
       if constexpr (kSignature.quantizes())
@@ -164,8 +164,8 @@ private:
       chunk.residual[i] = loadVector<kBytes, kHint>(
           at(params.residual, params.ldResidual, column));
     if constexpr (Math::kMaskMatrix)
-      chunk.mask[i] = loadVector<kBytes, kLoad>(
-          at(params.mask, params.ldMask, column));
+      chunk.mask[i] =
+          loadVector<kBytes, kLoad>(at(params.mask, params.ldMask, column));
   }
 
   /// The prepared values of a loaded vector.
@@ -180,10 +180,9 @@ private:
       for (int e = 0; e < kVector; ++e)
         value[e] += added[e];
       Words<kBytes> sum = packFloats<kSignature.in>(value);
-      storeVector<kBytes>(
-          static_cast<char *>(params.residualOut) +
-              (row * params.ldResidualOut + column) * kInBytes,
-          sum);
+      storeVector<kBytes>(static_cast<char *>(params.residualOut) +
+                              (row * params.ldResidualOut + column) * kInBytes,
+                          sum);
       unpackFloats<kSignature.in>(value, sum);
     }
     float masked[kVector] = {};

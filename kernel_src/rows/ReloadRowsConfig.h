@@ -14,7 +14,7 @@ struct ReloadRowsConfig {
   int vector = 8;       ///< elements of one access
   int items = 4;        ///< vectors that a thread has on the way at once
   int streaming = 0;    ///< 1: rows bypass L1, stores are evicted first
-  int gridPerSm = 0; ///< 0: a block for each row; else a grid that stays
+  int gridPerSm = 0;    ///< 0: a block for each row; else a grid that stays
 
   static constexpr const char *kName = "reload";
 

@@ -8,8 +8,9 @@
 // Between load and store a row is kept packed, as it came: two bf16 values a
 // register. forgetUnpacked() makes the compiler convert a second time rather
 // than keep the fp32 values, which would cost the occupancy that hides the
-// reduction. The operands that all rows share (weight, bias) come from L1 or L2;
-// few vectors a thread leave the registers to load them one ahead of their use.
+// reduction. The operands that all rows share (weight, bias) come from L1 or
+// L2; few vectors a thread leave the registers to load them one ahead of their
+// use.
 //
 // One block a row, or several rows, and no loop over rows: the scheduler starts
 // blocks in order and evens out SMs of unequal speed, so that reads and writes
@@ -39,8 +40,7 @@ class ResidentRows {
       kConfig.streaming ? CacheHint::Streaming : CacheHint::Plain;
   using Math = RowMath<kSignature>;
   using Stats = typename Math::Stats;
-  using Group =
-      RowGroup<kThreads, kConfig.rowThreads, kRows, kConfig.cluster>;
+  using Group = RowGroup<kThreads, kConfig.rowThreads, kRows, kConfig.cluster>;
   using Vectors = RowVectors<kSignature, kVector>;
   static constexpr bool kLoadAhead = kVectors <= 4 && kShared == 0;
 
@@ -80,9 +80,7 @@ private:
   bool hasRow(int r) const { return rowAt(r) < params.rows; }
   /// Vector of the row that is this thread's \p i-th, and whether there is one.
   int vectorAt(int i) const { return first + i * kConfig.rowThreads; }
-  bool isInside(int r, int i) const {
-    return hasRow(r) && vectorAt(i) < end;
-  }
+  bool isInside(int r, int i) const { return hasRow(r) && vectorAt(i) < end; }
   long long columnAt(int i) const {
     return static_cast<long long>(vectorAt(i)) * kVector;
   }
@@ -115,7 +113,8 @@ private:
       for (int i = 0; i < kVectors; ++i) {
         if (!isInside(r, i))
           continue;
-        x[r][i] = loadVector<kBytes, kHint>(inputAt(params.x, params.ldx, r, i));
+        x[r][i] =
+            loadVector<kBytes, kHint>(inputAt(params.x, params.ldx, r, i));
         if constexpr (kSignature.residual)
           residual[r][i] = loadVector<kBytes, kHint>(
               inputAt(params.residual, params.ldResidual, r, i));
@@ -156,8 +155,8 @@ private:
       unpackFloats<kSignature.in>(masked, mask[r][i]);
     else if constexpr (Vectors::kMaskRow)
       unpackFloats<kSignature.in>(masked, shared.mask);
-    unpackFloats<kSignature.in>(
-        out, i < kVectors ? x[r][i < kVectors ? i : 0] : fromShared(i));
+    unpackFloats<kSignature.in>(out, i < kVectors ? x[r][i < kVectors ? i : 0]
+                                                  : fromShared(i));
     Math::prepare(out, masked, params);
   }
 
@@ -243,7 +242,7 @@ private:
     float inverse[kRows];
     if constexpr (kSignature.quantizes())
       findScales(stats, final, inverse);
-    forEachResult(final, [&](int r, int i, float (&value)[kVector]) {
+    forEachResult(final, [&](int r, int i, float(&value)[kVector]) {
       if constexpr (kSignature.quantizes())
 #pragma unroll
         for (float &element : value)
@@ -268,7 +267,7 @@ private:
 #pragma unroll
       for (int r = 0; r < kRows; ++r)
         magnitudes[r] = MagnitudeStats::empty();
-      forEachResult(final, [&](int r, int, float (&value)[kVector]) {
+      forEachResult(final, [&](int r, int, float(&value)[kVector]) {
         magnitudes[r].add(value);
       });
       Group::template reduce<1>(magnitudes);

@@ -11,14 +11,14 @@ namespace kiln {
 /// of a warp, some warps, a block or a cluster of blocks.
 struct ResidentRowsConfig {
   int blockThreads = 256;
-  int rowThreads = 256; ///< of a block that share a row
-  int vector = 8;       ///< elements of one access
-  int vectors = 4;      ///< of a row that a thread keeps in registers
+  int rowThreads = 256;  ///< of a block that share a row
+  int vector = 8;        ///< elements of one access
+  int vectors = 4;       ///< of a row that a thread keeps in registers
   int sharedVectors = 0; ///< that it keeps in shared memory besides
-  int rows = 1;         ///< that a thread has on the way at once
-  int cluster = 1;      ///< blocks that share a row
-  int blocksPerSm = 1;  ///< that registers must suffice for
-  int streaming = 1;    ///< 1: rows bypass L1, stores are evicted first
+  int rows = 1;          ///< that a thread has on the way at once
+  int cluster = 1;       ///< blocks that share a row
+  int blocksPerSm = 1;   ///< that registers must suffice for
+  int streaming = 1;     ///< 1: rows bypass L1, stores are evicted first
 
   static constexpr const char *kName = "resident";
   static constexpr int kMaxCluster = 8; // the greatest portable one
@@ -63,12 +63,13 @@ struct ResidentRowsConfig {
     bool groupOk = rowThreads <= blockThreads &&
                    blockThreads % rowThreads == 0 &&
                    (rowThreads % 32 == 0 || 32 % rowThreads == 0);
-    bool clusterOk = (cluster == 1 || (rowThreads == blockThreads && rows == 1)) &&
-                     cluster <= kMaxCluster && (cluster & (cluster - 1)) == 0;
+    bool clusterOk =
+        (cluster == 1 || (rowThreads == blockThreads && rows == 1)) &&
+        cluster <= kMaxCluster && (cluster & (cluster - 1)) == 0;
     // A copy to shared memory takes a vector as it is in memory.
-    bool sharedOk = sharedVectors == 0 ||
-                    (rows == 1 && bytes >= 4 && !signature.residual &&
-                     signature.mask != RowMask::Matrix);
+    bool sharedOk =
+        sharedVectors == 0 || (rows == 1 && bytes >= 4 && !signature.residual &&
+                               signature.mask != RowMask::Matrix);
     return signature.isWellFormed() && blockThreads % 32 == 0 &&
            blockThreads <= 1024 && groupOk && clusterOk && sharedOk &&
            (vector & (vector - 1)) == 0 && bytes <= 16 && vectors <= 32 &&

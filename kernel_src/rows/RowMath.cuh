@@ -84,7 +84,8 @@ template <RowSignature kSignature> struct RowMath {
   /// The results of kCount prepared values.
   template <int kCount>
   static void apply(float (&x)[kCount], const Final &final,
-                    const float (&weight)[kCount], const float (&bias)[kCount]) {
+                    const float (&weight)[kCount],
+                    const float (&bias)[kCount]) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       if constexpr (kOp == RowOp::Softmax)

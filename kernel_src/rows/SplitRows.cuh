@@ -42,8 +42,8 @@ public:
     if (params.allRows) {
       long long perRange = (params.rows + ranges - 1) / ranges;
       long long begin = range * perRange;
-      for (long long row = begin;
-           row < min(params.rows, begin + perRange); ++row)
+      for (long long row = begin; row < min(params.rows, begin + perRange);
+           ++row)
         addRange(stats[0], params, row, 0, params.cols / kVector);
     } else {
       long long vectors = params.cols / kVector;
@@ -70,7 +70,8 @@ private:
 #pragma unroll
       for (int i = 0; i < kItems; ++i)
         if (at + i * kThreads < end)
-          words[i] = loadVector<kBytes, kHint>(x + (at + i * kThreads) * kBytes);
+          words[i] =
+              loadVector<kBytes, kHint>(x + (at + i * kThreads) * kBytes);
 #pragma unroll
       for (int i = 0; i < kItems; ++i)
         if (at + i * kThreads < end) {
