@@ -18,5 +18,10 @@ set(KILN_KERNEL_SOURCES
   gemm/ReferenceGemm.cuh
   gemm/SimtGemm.cuh
   gemm/SimtGemmConfig.h
+  transpose/ReferenceTranspose.cuh
+  transpose/TiledTranspose.cuh
+  transpose/TiledTransposeConfig.h
+  transpose/TransposeParams.h
+  transpose/TransposeSignature.h
   trial/TrialParams.h
   trial/TrialTools.cuh)
