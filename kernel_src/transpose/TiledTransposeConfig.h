@@ -27,6 +27,8 @@ struct TiledTransposeConfig {
 
   static constexpr const char *kName = "tiled";
   static constexpr int kStreamingStores = 1, kStreamingLoads = 2;
+  /// A raster group that in practice holds all rows: tiles go down x's columns.
+  static constexpr int kAllRows = 1024;
 
   template <class F> static constexpr void forEachField(F &&f) {
     f("tr", "tileRows", &TiledTransposeConfig::tileRows, 128);
