@@ -70,7 +70,7 @@ constexpr Tile kTiles[] = {{16, 16}, {8, 16},  {16, 8}, {8, 8},
                            {32, 32}, {4, 16},  {16, 4}};
 /// Threads that share a tile's sub-blocks, as sub-blocks a thread.
 constexpr int kSubBlocksPerThread[] = {1, 2, 4};
-/// Of the best tiles every hint and raster is tried.
+/// Of the best tiles every hint and raster is tried, with the most threads.
 constexpr int kVariedTiles = 3;
 constexpr int kRasterGroups[] = {1, 16, TiledTransposeConfig::kAllRows};
 
@@ -122,6 +122,8 @@ private:
 
   void emitTiles(int vector, int tiles, const TransposeSignature &signature,
                  llvm::function_ref<void(Record)> emit) const;
+  void emitVariations(const TiledTransposeConfig &config,
+                      llvm::function_ref<void(Record)> emit) const;
 
   RecordSchema schema;
 };
@@ -132,43 +134,50 @@ private:
 // Space
 //===----------------------------------------------------------------------===//
 
-/// Emits the first \p tiles tiles for one vector, the best ones varied.
+/// Emits the first \p tiles tiles for one vector; of many the best are varied.
 void TiledTranspose::emitTiles(int vector, int tiles,
                                const TransposeSignature &signature,
                                llvm::function_ref<void(Record)> emit) const {
-  auto emitValid = [&](const TiledTransposeConfig &config) {
-    if (config.isValid(signature))
-      emit(toRecord(config, schema));
-  };
-  // A vector of one narrow element makes tiles of the size that one register
-  // an element makes.
+  // A vector of one element makes tiles as wide as those of four.
   int scale = std::max(vector, 4);
-  for (int i = 0; i < tiles; ++i)
+  for (int i = 0; i < tiles; ++i) {
+    bool isFirst = true;
     for (int share : kSubBlocksPerThread) {
       TiledTransposeConfig config;
       config.vector = vector;
       config.tileRows = kTiles[i].rows * scale;
       config.tileCols = kTiles[i].cols * scale;
-      constexpr int kMinThreads = 64, kMaxThreads = 512;
       int threads = config.subBlocks() / share;
       if (vector == 1)
         threads /= scale * scale;
+      constexpr int kMinThreads = 64, kMaxThreads = 512;
       if (threads < kMinThreads || threads > kMaxThreads)
         continue;
       config.blockThreads = threads;
-      emitValid(config);
-      if (i >= kVariedTiles)
+      if (!config.isValid(signature))
         continue;
-      for (int raster : kRasterGroups)
-        for (int hint : {0, TiledTransposeConfig::kStreamingStores,
-                         TiledTransposeConfig::kStreamingLoads |
-                             TiledTransposeConfig::kStreamingStores}) {
-          TiledTransposeConfig varied = config;
-          varied.rasterGroup = raster;
-          varied.hint = hint;
-          if (varied != config)
-            emitValid(varied);
-        }
+      emit(toRecord(config, schema));
+      if (isFirst && i < kVariedTiles && tiles > kVariedTiles)
+        emitVariations(config, emit);
+      isFirst = false;
+    }
+  }
+}
+
+/// Emits every other hint and raster of \p config.
+void TiledTranspose::emitVariations(
+    const TiledTransposeConfig &config,
+    llvm::function_ref<void(Record)> emit) const {
+  constexpr int kHints[] = {0, TiledTransposeConfig::kStreamingStores,
+                            TiledTransposeConfig::kStreamingStores |
+                                TiledTransposeConfig::kStreamingLoads};
+  for (int raster : kRasterGroups)
+    for (int hint : kHints) {
+      TiledTransposeConfig varied = config;
+      varied.rasterGroup = raster;
+      varied.hint = hint;
+      if (varied != config)
+        emit(toRecord(varied, schema));
     }
 }
 
@@ -181,7 +190,7 @@ void TiledTranspose::enumerate(const Problem &problem, const DeviceModel &,
   emitTiles(widest, std::size(kTiles), signature, emit);
   // Half as wide, a sub-block takes a quarter of the registers.
   constexpr int kFewTiles = 3;
-  if (widest > 1 && widest * signature.elementBytes >= 8)
+  if (widest > 2 && widest * signature.elementBytes >= 8)
     emitTiles(widest / 2, kFewTiles, signature, emit);
   // What every alignment allows.
   if (widest > 1)
