@@ -79,7 +79,9 @@ struct TiledTransposeConfig {
   }
   /// Sub-blocks that a thread loads before it stores the first.
   constexpr int subBlocksAtOnce(const TransposeSignature &signature) const {
-    int fit = kLoadRegisters / subBlockWords(signature);
+    // Each vector of a single element has an address and a mask of its own.
+    int limit = vector == 1 ? kLoadRegisters / 2 : kLoadRegisters;
+    int fit = limit / subBlockWords(signature);
     int all = subBlocksPerThread();
     return fit < 1 ? 1 : fit < all ? fit : all;
   }
