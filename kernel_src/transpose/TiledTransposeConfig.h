@@ -86,11 +86,14 @@ struct TiledTransposeConfig {
     return fit < 1 ? 1 : fit < all ? fit : all;
   }
 
-  /// Registers a thread: the data on the way and addresses. Sub-blocks are
-  /// transposed in place.
+  /// Registers a thread: the data on the way, which is transposed in place, and
+  /// addresses: more of them with several sub-blocks at once, most where each
+  /// element has its own. So much keeps ptxas 13.0 from spilling on every
+  /// architecture.
   constexpr int registers(const TransposeSignature &signature) const {
-    constexpr int kAddresses = 32;
-    return subBlocksAtOnce(signature) * subBlockWords(signature) + kAddresses;
+    int atOnce = subBlocksAtOnce(signature);
+    int addresses = vector == 1 ? 64 : atOnce > 1 ? 40 : 32;
+    return atOnce * subBlockWords(signature) + addresses;
   }
   /// Blocks that the registers of an SM (64 Ki, all architectures) hold.
   constexpr int minBlocks(const TransposeSignature &signature) const {
