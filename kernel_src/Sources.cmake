@@ -31,5 +31,10 @@ set(KILN_KERNEL_SOURCES
   rows/RowStats.cuh
   rows/SplitRows.cuh
   rows/SplitRowsConfig.h
+  transpose/ReferenceTranspose.cuh
+  transpose/TiledTranspose.cuh
+  transpose/TiledTransposeConfig.h
+  transpose/TransposeParams.h
+  transpose/TransposeSignature.h
   trial/TrialParams.h
   trial/TrialTools.cuh)
