@@ -45,7 +45,9 @@ struct FlatElementwiseConfig {
     return signature.isWellFormed() && blockThreads >= 32 &&
            blockThreads <= 1024 && blockThreads % 32 == 0 &&
            isPowerOfTwo(vector) && vector <= 16 && isPowerOfTwo(items) &&
-           items <= 8 && hint >= 0 && hint <= 2 && blocksPerSm >= 0;
+           items <= 8 && vector * bytesOf(signature.in) <= kMaxVectorBytes &&
+           vector * bytesOf(signature.out) <= kMaxVectorBytes && hint >= 0 &&
+           hint <= 2 && blocksPerSm >= 0;
   }
 
   /// Registers that a thread gets: the bits and places of its items, one vector
@@ -60,14 +62,15 @@ struct FlatElementwiseConfig {
       vectorWords = 2;
     int item = vectors * vectorWords + signature.count(LinkShape::Column) +
                (signature.needsPosition() ? 7 : 5);
-    constexpr int kOther = 16;
-    int values = vectors > 1 ? 2 * vector : vector;
-    return (items * item + values + kOther + 7) / 8 * 8;
+    int other = vectors > 2 ? 24 : 16; // more places
+    int values = vectors > 1 || vector > 8 ? 2 * vector : vector;
+    return (items * item + values + other + 7) / 8 * 8;
   }
-  /// Blocks that have to fit an SM of 65536 registers, and with it the
-  /// registers that the compiler may use.
+  /// Blocks that have to fit an SM, and with it the registers that the compiler
+  /// may use.
   constexpr int minBlocks(const ElementwiseSignature &signature) const {
-    int byRegisters = 65536 / (blockThreads * registers(signature));
+    constexpr int kRegistersPerSm = 65536; // sm_75 to sm_120
+    int byRegisters = kRegistersPerSm / (blockThreads * registers(signature));
     int byThreads = 2048 / blockThreads;
     int blocks = byRegisters < byThreads ? byRegisters : byThreads;
     return blocks > 1 ? blocks : 1;
@@ -118,6 +121,7 @@ struct FlatElementwiseConfig {
                                    const FlatElementwiseConfig &) = default;
 
   static constexpr long long kMaxBlocks = (1ll << 31) - 1;
+  static constexpr int kMaxVectorBytes = 32; ///< two accesses
 
 private:
   static constexpr bool isPowerOfTwo(int value) {
