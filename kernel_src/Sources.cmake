@@ -7,6 +7,11 @@ set(KILN_KERNEL_SOURCES
   common/Raster.cuh
   common/Swizzle.cuh
   common/Types.h
+  elementwise/ElementwiseParams.h
+  elementwise/ElementwiseSignature.h
+  elementwise/FlatElementwise.cuh
+  elementwise/FlatElementwiseConfig.h
+  elementwise/ReferenceElementwise.cuh
   gemm/GemmEpilogue.cuh
   gemm/GemmParams.h
   gemm/GemmSignature.h

@@ -117,22 +117,18 @@ template <DType kType, int kCount>
 void unpackFloats(float (&out)[kCount],
                   const Words<kCount * bytesOf(kType)> &words) {
   constexpr int kPerWord = 4 / bytesOf(kType);
-  if constexpr (kCount % 2 == 0 && bitsOf(kType) <= 16) {
+  if constexpr (kType == DType::FP32) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      out[i] = __uint_as_float(words.word[i]);
+  } else if constexpr (kCount == 1)
+    out[0] = toFloat<kType>(static_cast<Storage<kType>>(words.word[0]));
+  else {
 #pragma unroll
     for (int i = 0; i < kCount; i += 2)
-      unpackPair<kType>(
-          out[i], out[i + 1],
-          words.word[i / kPerWord] >> (i % kPerWord * bitsOf(kType)));
-  } else {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      unsigned word = words.word[i / kPerWord];
-      if constexpr (kType == DType::FP32)
-        out[i] = __uint_as_float(word);
-      else
-        out[i] = toFloat<kType>(static_cast<Storage<kType>>(
-            word >> (i % kPerWord * bitsOf(kType))));
-    }
+      unpackPair<kType>(out[i], out[i + 1],
+                        words.word[i / kPerWord] >>
+                            (i % kPerWord * bitsOf(kType)));
   }
 }
 
@@ -145,7 +141,9 @@ Words<kCount * bytesOf(kType)> packFloats(const float (&values)[kCount]) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i)
       words.word[i] = __float_as_uint(values[i]);
-  } else if constexpr (kCount % 2 == 0) {
+  } else if constexpr (kCount == 1)
+    words.word[0] = fromFloat<kType>(values[0]);
+  else {
 #pragma unroll
     for (int i = 0; i < kCount; i += 2) {
       unsigned pair = packPair<kType>(values[i], values[i + 1]);
@@ -154,8 +152,7 @@ Words<kCount * bytesOf(kType)> packFloats(const float (&values)[kCount]) {
       else
         words.word[i / kPerWord] |= pair << (i % kPerWord * bitsOf(kType));
     }
-  } else
-    words.word[0] = static_cast<unsigned>(fromFloat<kType>(values[0]));
+  }
   return words;
 }
 
