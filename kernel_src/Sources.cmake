@@ -17,5 +17,7 @@ set(KILN_KERNEL_SOURCES
   gemm/ReferenceGemm.cuh
   gemm/SimtGemm.cuh
   gemm/SimtGemmConfig.h
+  trial/StreamTools.cuh
+  trial/StreamTools.h
   trial/TrialParams.h
   trial/TrialTools.cuh)
