@@ -66,10 +66,8 @@ static llvm::Error sweepAll(llvm::ArrayRef<Case> cases, SweepOptions options,
   options.cancel = interrupt.flag();
   ProgressBar bar("sweeping");
   for (size_t i = 0; i < cases.size(); ++i) {
-    if (interrupt.flag()->load() || Clock::now() >= options.deadline) {
-      report.interrupted = true;
+    if (interrupt.flag()->load() || Clock::now() >= options.deadline)
       break;
-    }
     options.progress = [&](const SweepProgress &progress) {
       bar.update(i, cases.size(),
                  fmt::format("{}: {} {} of {}", cases[i].name,
@@ -83,7 +81,8 @@ static llvm::Error sweepAll(llvm::ArrayRef<Case> cases, SweepOptions options,
     if (!row.result.toolchain.empty())
       report.toolchain = row.result.toolchain;
   }
-  report.interrupted |= interrupt.flag()->load();
+  report.interrupted =
+      interrupt.flag()->load() || Clock::now() >= options.deadline;
   return llvm::Error::success();
 }
 
