@@ -41,5 +41,7 @@ set(KILN_KERNEL_SOURCES
   transpose/TiledTransposeConfig.h
   transpose/TransposeParams.h
   transpose/TransposeSignature.h
+  trial/StreamTools.cuh
+  trial/StreamTools.h
   trial/TrialParams.h
   trial/TrialTools.cuh)
