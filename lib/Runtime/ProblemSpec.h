@@ -56,6 +56,9 @@ struct ProblemSpec {
   llvm::Expected<std::vector<ExtentBox>> boxes() const;
 };
 
+/// The record of \p schema with these values.
+Record recordOf(const RecordSchema &schema, llvm::ArrayRef<int64_t> values);
+
 /// Canonicalises \p record and normalises its scalars.
 llvm::Expected<Problem> makeProblem(const KernelFamily &family, Record record);
 
