@@ -17,5 +17,9 @@ set(KILN_KERNEL_SOURCES
   gemm/ReferenceGemm.cuh
   gemm/SimtGemm.cuh
   gemm/SimtGemmConfig.h
+  rows/ReferenceRows.cuh
+  rows/ReferenceRowsConfig.h
+  rows/RowParams.h
+  rows/RowSignature.h
   trial/TrialParams.h
   trial/TrialTools.cuh)

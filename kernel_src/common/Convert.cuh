@@ -1,8 +1,8 @@
 //===- common/Convert.cuh - element types in memory, fp32 in registers ----===//
 //
-// How each DType is stored, converted (IEEE, to nearest even) and moved in
-// vectors of up to 16 bytes, without the toolkit's headers. A new type adds a
-// branch to `Storage`, `toFloat` and `fromFloat`.
+// How each DType is stored, converted (to nearest even; types without infinity
+// saturate) and moved in vectors of up to 16 bytes, without the toolkit's
+// headers. A new type adds a branch to `Storage`, `toFloat` and `fromFloat`.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -14,6 +14,7 @@ namespace kiln {
 
 namespace detail {
 template <int kBytes> struct BitsOf;
+template <> struct BitsOf<1> { using Type = unsigned char; };
 template <> struct BitsOf<2> { using Type = unsigned short; };
 template <> struct BitsOf<4> { using Type = float; };
 } // namespace detail
@@ -22,12 +23,28 @@ template <> struct BitsOf<4> { using Type = float; };
 template <DType kType>
 using Storage = typename detail::BitsOf<bytesOf(kType)>::Type;
 
+/// fp32 of an e4m3; exact. Each is an fp16 with a shorter mantissa and an
+/// exponent that is 8 less, but for NaN.
+float e4m3Float(unsigned char bits) {
+  if constexpr (__CUDA_ARCH__ >= 890)
+    return ptx::cvtF32F16(
+        static_cast<unsigned short>(ptx::cvtRnF16x2E4m3x2(bits)));
+  if ((bits & 0x7fu) == 0x7fu)
+    return __uint_as_float(0x7fffffffu);
+  unsigned half = (bits & 0x80u) << 8 | (bits & 0x7fu) << 7;
+  return ptx::cvtF32F16(static_cast<unsigned short>(half)) * 256.0f;
+}
+
 /// fp32 of one stored element; exact.
 template <DType kType> float toFloat(Storage<kType> stored) {
   if constexpr (kType == DType::FP32)
     return stored;
   else if constexpr (kType == DType::FP16)
     return ptx::cvtF32F16(stored);
+  else if constexpr (kType == DType::E4M3)
+    return e4m3Float(stored);
+  else if constexpr (kType == DType::INT8)
+    return static_cast<signed char>(stored);
   else {
     static_assert(kType == DType::BF16, "no conversion from this type");
     return __uint_as_float(static_cast<unsigned>(stored) << 16);
@@ -44,12 +61,45 @@ unsigned short bf16Bits(float value) {
                                      16);
 }
 
+/// e4m3 bits of \p value to nearest even; magnitudes above 448 become 448, NaN
+/// 0x7f.
+unsigned char e4m3Bits(float value) {
+  if constexpr (__CUDA_ARCH__ >= 890)
+    return static_cast<unsigned char>(
+        ptx::cvtRnSatfiniteE4m3x2F32(value, 0.0f));
+  constexpr unsigned kInfinity = 0x7f800000u;
+  constexpr unsigned kLargest = 0x43e00000u;     // 448
+  constexpr unsigned kLeastNormal = 0x3c800000u; // 2^-6
+  unsigned bits = __float_as_uint(value);
+  unsigned sign = bits >> 24 & 0x80u, size = bits & 0x7fffffffu;
+  if (size > kInfinity)
+    return 0x7f;
+  unsigned rounded;
+  if (size >= kLargest)
+    rounded = 0x7e;
+  else if (size >= kLeastNormal) {
+    unsigned rebiased = size - ((127u - 7u) << 23);
+    rounded = (rebiased + 0x7ffffu + (rebiased >> 20 & 1u)) >> 20;
+  } else // counted in subnormals; 8 of them are the least normal number
+    rounded = __float2uint_rn(__uint_as_float(size) * 512.0f);
+  return static_cast<unsigned char>(sign | rounded);
+}
+
+/// int8 bits of \p value to nearest even, clamped to +-127; NaN becomes 0.
+unsigned char int8Bits(float value) {
+  return static_cast<unsigned char>(max(-127, min(127, __float2int_rn(value))));
+}
+
 /// The stored element nearest to \p value.
 template <DType kType> Storage<kType> fromFloat(float value) {
   if constexpr (kType == DType::FP32)
     return value;
   else if constexpr (kType == DType::FP16)
     return ptx::cvtRnF16F32(value);
+  else if constexpr (kType == DType::E4M3)
+    return e4m3Bits(value);
+  else if constexpr (kType == DType::INT8)
+    return int8Bits(value);
   else {
     static_assert(kType == DType::BF16, "no conversion to this type");
     if constexpr (__CUDA_ARCH__ >= 800)
@@ -59,19 +109,33 @@ template <DType kType> Storage<kType> fromFloat(float value) {
   }
 }
 
-/// Two elements of a 16-bit type in one register, \p low in the lower half.
+/// Two elements of a type of 16 or 8 bits in the lower bits of a register, \p
+/// low below \p high, zeros above.
 template <DType kType> unsigned packPair(float low, float high) {
   if constexpr (__CUDA_ARCH__ >= 800 && kType == DType::BF16)
     return ptx::cvtRnBf16x2F32(low, high);
   else if constexpr (__CUDA_ARCH__ >= 800 && kType == DType::FP16)
     return ptx::cvtRnF16x2F32(low, high);
+  else if constexpr (__CUDA_ARCH__ >= 890 && kType == DType::E4M3)
+    return ptx::cvtRnSatfiniteE4m3x2F32(low, high);
   else
     return static_cast<unsigned>(fromFloat<kType>(low)) |
-           static_cast<unsigned>(fromFloat<kType>(high)) << 16;
+           static_cast<unsigned>(fromFloat<kType>(high)) << bitsOf(kType);
 }
 
-/// Registers of one memory access of 4, 8 or 16 bytes.
-template <int kBytes> struct Words { unsigned word[kBytes / 4]; };
+/// The reverse of packPair; bits above the pair are ignored.
+template <DType kType> void unpackPair(float &low, float &high, unsigned pair) {
+  if constexpr (__CUDA_ARCH__ >= 890 && kType == DType::E4M3)
+    unpackPair<DType::FP16>(
+        low, high, ptx::cvtRnF16x2E4m3x2(static_cast<unsigned short>(pair)));
+  else {
+    low = toFloat<kType>(static_cast<Storage<kType>>(pair));
+    high = toFloat<kType>(static_cast<Storage<kType>>(pair >> bitsOf(kType)));
+  }
+}
+
+/// Registers of one memory access of 2, 4, 8 or 16 bytes.
+template <int kBytes> struct Words { unsigned word[(kBytes + 3) / 4]; };
 
 /// One load of kBytes from a pointer aligned to them.
 template <int kBytes> Words<kBytes> loadWords(const void *pointer) {
@@ -81,9 +145,11 @@ template <int kBytes> Words<kBytes> loadWords(const void *pointer) {
   } else if constexpr (kBytes == 8) {
     uint2 value = *static_cast<const uint2 *>(pointer);
     return {value.x, value.y};
-  } else {
-    static_assert(kBytes == 4, "an access has 4, 8 or 16 bytes");
+  } else if constexpr (kBytes == 4)
     return {*static_cast<const unsigned *>(pointer)};
+  else {
+    static_assert(kBytes == 2, "an access has 2, 4, 8 or 16 bytes");
+    return {*static_cast<const unsigned short *>(pointer)};
   }
 }
 
@@ -95,9 +161,12 @@ void storeWords(void *pointer, const Words<kBytes> &value) {
                                       value.word[2], value.word[3]};
   else if constexpr (kBytes == 8)
     *static_cast<uint2 *>(pointer) = {value.word[0], value.word[1]};
-  else {
-    static_assert(kBytes == 4, "an access has 4, 8 or 16 bytes");
+  else if constexpr (kBytes == 4)
     *static_cast<unsigned *>(pointer) = value.word[0];
+  else {
+    static_assert(kBytes == 2, "an access has 2, 4, 8 or 16 bytes");
+    *static_cast<unsigned short *>(pointer) =
+        static_cast<unsigned short>(value.word[0]);
   }
 }
 
@@ -109,13 +178,17 @@ void loadFloats(float (&out)[kCount], const void *pointer) {
     out[0] = toFloat<kType>(*static_cast<const Storage<kType> *>(pointer));
   else {
     Words<kBytes> words = loadWords<kBytes>(pointer);
+    if constexpr (kType == DType::FP32) {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      if constexpr (kType == DType::FP32)
+      for (int i = 0; i < kCount; ++i)
         out[i] = __uint_as_float(words.word[i]);
-      else
-        out[i] = toFloat<kType>(
-            static_cast<unsigned short>(words.word[i / 2] >> (i % 2 * 16)));
+    } else {
+      constexpr int kPairs = 32 / (2 * bitsOf(kType)); // of a register
+#pragma unroll
+      for (int i = 0; i < kCount / 2; ++i)
+        unpackPair<kType>(out[2 * i], out[2 * i + 1],
+                          words.word[i / kPairs] >>
+                              (i % kPairs * 2 * bitsOf(kType)));
     }
   }
 }
@@ -127,13 +200,18 @@ void storeFloats(void *pointer, const float (&values)[kCount]) {
   if constexpr (kCount == 1)
     *static_cast<Storage<kType> *>(pointer) = fromFloat<kType>(values[0]);
   else {
-    Words<kBytes> words;
+    Words<kBytes> words = {};
+    if constexpr (kType == DType::FP32) {
 #pragma unroll
-    for (int i = 0; i < kBytes / 4; ++i) {
-      if constexpr (kType == DType::FP32)
+      for (int i = 0; i < kCount; ++i)
         words.word[i] = __float_as_uint(values[i]);
-      else
-        words.word[i] = packPair<kType>(values[2 * i], values[2 * i + 1]);
+    } else {
+      constexpr int kPairs = 32 / (2 * bitsOf(kType)); // of a register
+#pragma unroll
+      for (int i = 0; i < kCount / 2; ++i)
+        words.word[i / kPairs] |=
+            packPair<kType>(values[2 * i], values[2 * i + 1])
+            << (i % kPairs * 2 * bitsOf(kType));
     }
     storeWords<kBytes>(pointer, words);
   }

@@ -172,6 +172,23 @@ unsigned cvtRnBf16x2F32(float low, float high) {
   return bits;
 }
 
+/// Two e4m3 in the lower half, to nearest even, magnitudes above 448 as 448 and
+/// NaN as 0x7f (sm_89).
+unsigned cvtRnSatfiniteE4m3x2F32(float low, float high) {
+  unsigned short bits;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;"
+      : "=h"(bits)
+      : "f"(high), "f"(low));
+  return bits;
+}
+
+/// Two fp16 in one register of two e4m3; exact (sm_89).
+unsigned cvtRnF16x2E4m3x2(unsigned short pair) {
+  unsigned bits;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(bits) : "h"(pair));
+  return bits;
+}
+
 /// Loads 16 bytes through L2 alone: what other blocks wrote in this launch.
 float4 ldGlobalCg(const float4 *pointer) {
   float4 value;

@@ -15,18 +15,28 @@ namespace kiln {
 /// Threads of a block of every trial kernel.
 constexpr int kTrialThreads = 256;
 
-/// kilnFillNormal: element i becomes a sample of N(0, 1), a function of (seed,
-/// i) alone, rounded to its type. fp64, fp32, fp16, bf16.
+/// kilnFillNormal: element i becomes a sample of a normal distribution, a
+/// function of (seed, i) alone, or what replaces it, rounded to its type: to
+/// nearest even, saturating where the type has no infinity. fp64 (with fp32's
+/// digits), fp32, fp16, bf16, e4m3, int8. Later fields go before earlier ones.
 struct FillNormalParams {
   void *data = nullptr;
   long long count = 0; ///< elements
   unsigned long long seed = 0;
   DType type = DType::BF16;
+  float mean = 0, deviation = 1;
+  /// Above 0, about one element in this many is +outlier or -outlier.
+  int outlierPeriod = 0;
+  float outlier = 0;
+  /// Above 0, about one element in this many is minus infinity.
+  int minusInfinityPeriod = 0;
+  /// Above 0, every element of the last of so many rows is rowValue. Rows are
+  /// counted on through batches, so batches are whole numbers of rows apart.
+  int rowPeriod = 0;
+  float rowValue = 0;
+  long long rowLength = 0; ///< elements from row to row
   /// fp32 only: 10 rounds to tf32's mantissa; 0 keeps all bits.
   int mantissaBits = 0;
-  /// Above 0, about one element in this many is multiplied by outlierScale.
-  int outlierPeriod = 0;
-  float outlierScale = 1.0f;
 };
 
 /// kilnFillPattern: repeats the four bytes of `pattern`, lowest first, from
@@ -77,9 +87,10 @@ struct CompareResult {
 
 /// kilnCompareTolerance: for the flattened rows [rowBegin, rowEnd) of D, row
 /// r = batchIndex * m + row, checks
-///   |d - ref| <= relEps * |ref| + absScale * bound + 1e-30.
+///   |d - ref| <= relEps * |ref| + absScale * bound + absolute.
 /// A d that equals ref rounded to D's type passes (so an overflow to infinity
-/// does); a NaN passes only where ref is NaN. fp64, fp32, fp16, bf16.
+/// does, and an infinity that both have); a NaN passes only where ref is NaN.
+/// The types of kilnFillNormal.
 struct CompareToleranceParams {
   const void *d = nullptr;
   DType type = DType::BF16;
@@ -87,7 +98,7 @@ struct CompareToleranceParams {
   long long rowBegin = 0, rowEnd = 0;
   const double *reference = nullptr; ///< (rowEnd - rowBegin, n), contiguous
   const double *bound = nullptr;     ///< same shape
-  double relEps = 0, absScale = 0;
+  double relEps = 0, absScale = 0, absolute = 1e-30;
   CompareResult *result = nullptr;
 };
 

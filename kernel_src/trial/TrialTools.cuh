@@ -38,6 +38,12 @@ float normalOf(unsigned long long bits) {
   return sqrtf(-2.0f * logf(radius)) * cospif(2.0f * angle);
 }
 
+/// Stores element \p index of \p kType.
+template <DType kType>
+void storeTyped(void *data, long long index, float value) {
+  static_cast<Storage<kType> *>(data)[index] = fromFloat<kType>(value);
+}
+
 /// Stores element \p index of \p type.
 void storeElement(void *data, DType type, long long index, float value) {
   switch (type) {
@@ -45,14 +51,25 @@ void storeElement(void *data, DType type, long long index, float value) {
     static_cast<double *>(data)[index] = value;
     break;
   case DType::FP32:
-    static_cast<float *>(data)[index] = value;
+    storeTyped<DType::FP32>(data, index, value);
     break;
   case DType::FP16:
-    static_cast<unsigned short *>(data)[index] = fromFloat<DType::FP16>(value);
+    storeTyped<DType::FP16>(data, index, value);
+    break;
+  case DType::E4M3:
+    storeTyped<DType::E4M3>(data, index, value);
+    break;
+  case DType::INT8:
+    storeTyped<DType::INT8>(data, index, value);
     break;
   default:
-    static_cast<unsigned short *>(data)[index] = fromFloat<DType::BF16>(value);
+    storeTyped<DType::BF16>(data, index, value);
   }
+}
+
+/// Loads element \p index of \p kType; exact.
+template <DType kType> float loadTyped(const void *data, long long index) {
+  return toFloat<kType>(static_cast<const Storage<kType> *>(data)[index]);
 }
 
 /// Loads element \p index of \p type; exact.
@@ -61,14 +78,21 @@ double loadElement(const void *data, DType type, long long index) {
   case DType::FP64:
     return static_cast<const double *>(data)[index];
   case DType::FP32:
-    return static_cast<const float *>(data)[index];
+    return loadTyped<DType::FP32>(data, index);
   case DType::FP16:
-    return toFloat<DType::FP16>(
-        static_cast<const unsigned short *>(data)[index]);
+    return loadTyped<DType::FP16>(data, index);
+  case DType::E4M3:
+    return loadTyped<DType::E4M3>(data, index);
+  case DType::INT8:
+    return loadTyped<DType::INT8>(data, index);
   default:
-    return toFloat<DType::BF16>(
-        static_cast<const unsigned short *>(data)[index]);
+    return loadTyped<DType::BF16>(data, index);
   }
+}
+
+/// \p value rounded to \p kType.
+template <DType kType> float roundTyped(float value) {
+  return toFloat<kType>(fromFloat<kType>(value));
 }
 
 /// \p value rounded to \p type, as a kernel with exact sums would store it.
@@ -80,23 +104,43 @@ double roundTo(DType type, double value) {
   case DType::FP32:
     return single;
   case DType::FP16:
-    return toFloat<DType::FP16>(fromFloat<DType::FP16>(single));
+    return roundTyped<DType::FP16>(single);
+  case DType::E4M3:
+    return roundTyped<DType::E4M3>(single);
+  case DType::INT8:
+    return roundTyped<DType::INT8>(single);
   default:
-    return toFloat<DType::BF16>(fromFloat<DType::BF16>(single));
+    return roundTyped<DType::BF16>(single);
   }
 }
 
-/// \p value to 10 mantissa bits, ties away from zero; finite values only.
+/// \p value to 10 mantissa bits, ties away from zero; not for NaN.
 float roundMantissa10(float value) {
   return __uint_as_float((__float_as_uint(value) + 0x1000u) & 0xffffe000u);
 }
 
+/// True for about one in \p period of \p bits, none when that is 0.
+bool isPicked(unsigned long long bits, int period) {
+  return period > 0 && bits % period == 0;
+}
+
+/// What element \p index holds before it is rounded to its type.
+float valueOf(const FillNormalParams &params, long long index) {
+  if (params.rowPeriod > 0 &&
+      index / params.rowLength % params.rowPeriod == params.rowPeriod - 1)
+    return params.rowValue;
+  unsigned long long bits = mix(mix(params.seed + 1) + index);
+  unsigned long long choice = mix(bits), other = mix(choice);
+  if (isPicked(other, params.minusInfinityPeriod))
+    return __uint_as_float(0xff800000u);
+  if (isPicked(choice, params.outlierPeriod))
+    return other >> 63 ? -params.outlier : params.outlier;
+  return params.mean + params.deviation * normalOf(bits);
+}
+
 void fillNormal(const FillNormalParams &params) {
   for (long long i = firstIndex(); i < params.count; i += indexStep()) {
-    unsigned long long bits = mix(mix(params.seed + 1) + i);
-    float value = normalOf(bits);
-    if (params.outlierPeriod > 0 && mix(bits) % params.outlierPeriod == 0)
-      value *= params.outlierScale;
+    float value = valueOf(params, i);
     if (params.mantissaBits == 10)
       value = roundMantissa10(value);
     storeElement(params.data, params.type, i, value);
@@ -167,7 +211,7 @@ double errorRatio(const CompareToleranceParams &params, double d, double ref,
   if (d == roundTo(params.type, ref))
     return 0.0;
   double tolerance =
-      params.relEps * fabs(ref) + params.absScale * bound + 1e-30;
+      params.relEps * fabs(ref) + params.absScale * bound + params.absolute;
   double ratio = fabs(d - ref) / tolerance;
   return isnan(ratio) ? infinity : ratio;
 }

@@ -28,6 +28,7 @@ OperandList operandsOf(const ProblemSpec &spec, const Problem &problem) {
     added.index = static_cast<int>(i);
     added.type = operand.type;
     added.role = operand.role;
+    added.mayBe = operand.mayBe;
     added.bytes = static_cast<uint64_t>(operand.bytes());
     added.alignment = static_cast<uint32_t>(
         std::max<int64_t>(promised, bytesOf(operand.type)));
@@ -102,18 +103,19 @@ static void readScalars(const kiln_arguments &given, const ProblemSpec &spec,
   }
 }
 
-/// Outputs share no memory with other operands, but D may be C of a gemm.
-static llvm::Error checkOverlap(const OperandList &operands, bool isGemm,
+/// What is written begins where no other operand does, but for the input that
+/// it may be.
+static llvm::Error checkOverlap(const OperandList &operands,
                                 const Arguments &arguments) {
   for (const CallOperand &output : operands) {
-    if (output.role != OperandRole::Out)
+    if (output.role != OperandRole::Out && output.role != OperandRole::InOut)
       continue;
     const OperandArgument &written = arguments.operands[output.index];
     for (const CallOperand &other : operands) {
       const OperandArgument &read = arguments.operands[other.index];
       bool same = read.leadingDimension == written.leadingDimension &&
                   read.batchStride == written.batchStride;
-      bool mayBe = isGemm && other.slot == KILN_GEMM_C && same;
+      bool mayBe = other.index == output.mayBe && same;
       if (other.index != output.index && read.address == written.address &&
           read.address && !mayBe)
         return makeError(ErrorCode::InvalidArgument, "{} overlaps {}",
@@ -149,7 +151,7 @@ llvm::Error readArguments(const kiln_arguments &given, const ProblemSpec &spec,
     arguments.operands[operand.index].address = address;
   }
   readScalars(given, spec, values, isGemm, arguments);
-  return checkOverlap(operands, isGemm, arguments);
+  return checkOverlap(operands, arguments);
 }
 
 } // namespace kiln

@@ -17,6 +17,7 @@ struct CallOperand {
   int index = 0; ///< in Arguments::operands
   DType type = DType::FP32;
   OperandRole role = OperandRole::In;
+  int mayBe = -1; ///< as OperandSpec::mayBe
   uint64_t bytes = 0;
   uint32_t alignment = 1; ///< bytes that every launch must keep
 };

@@ -44,7 +44,7 @@ llvm::Error InProcessTrials::Impl::setUp(const TrialRequest &request) {
       request.options.measure && request.options.mode == MeasurementMode::Cold;
   if (state && state->family == *family &&
       state->problem.extents == problem->extents &&
-      (state->forTiming || !forTiming))
+      state->data == request.options.data && (state->forTiming || !forTiming))
     return llvm::Error::success();
 
   if (!tools) {
@@ -62,12 +62,14 @@ llvm::Error InProcessTrials::Impl::setUp(const TrialRequest &request) {
                    ? options.scratchBytes
                    : std::min(memory->freeBytes / 2, kMostBytes);
   }
-  return makeState(**family, std::move(*problem), forTiming);
+  return makeState(**family, std::move(*problem), forTiming,
+                   request.options.data);
 }
 
 /// Replaces the state; memory of the one before is taken over.
 llvm::Error InProcessTrials::Impl::makeState(const KernelFamily &family,
-                                             Problem problem, bool forTiming) {
+                                             Problem problem, bool forTiming,
+                                             TrialData data) {
   if (state)
     arena = state->buffers->takeArena();
   state.reset();
@@ -75,9 +77,11 @@ llvm::Error InProcessTrials::Impl::makeState(const KernelFamily &family,
   fresh->family = &family;
   fresh->problem = std::move(problem);
   fresh->forTiming = forTiming;
+  fresh->data = data;
   TrialBufferOptions bufferOptions;
   bufferOptions.capBytes = capBytes - capBytes / kWorkspaceShare;
   bufferOptions.forTiming = forTiming;
+  bufferOptions.data = data;
   bufferOptions.l2Bytes = device.l2Bytes;
   auto buffers =
       TrialBuffers::create(driver, *tools, family, fresh->problem,

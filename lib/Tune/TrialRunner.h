@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Kernel/Operand.h"
 #include "Tune/ArtifactStore.h"
 #include "Tune/Records.h"
 
@@ -25,7 +26,7 @@ enum class TrialStatus {
   Wrong,        ///< some element is outside of the tolerance, or differs from
                 ///< run to run
   OutOfBounds,  ///< wrote outside of its operands
-  NotWritten,   ///< left an element of the output as it was
+  NotWritten,   ///< left an element of an output as it was
   LaunchFailed, ///< could not be loaded or launched
   OutOfMemory,  ///< no room on the device: says nothing about the config
   Timeout,      ///< not done within the time limit
@@ -51,7 +52,8 @@ inline constexpr double kTieBand = 0.02;
 struct TrialOptions {
   MeasurementMode mode = MeasurementMode::Cold;
   TrialValidation validation = TrialValidation::MayWin;
-  bool measure = true; ///< false: only validate
+  TrialData data = TrialData::Usual; ///< what the operands hold
+  bool measure = true;               ///< false: only validate
   unsigned minSamples = 5, maxSamples = 11;
   /// No new work begins after this time; what has run by then is reported.
   std::chrono::milliseconds timeLimit{10000};

@@ -149,9 +149,9 @@ llvm::Error InProcessTrials::Session::validate(Attempt &attempt) {
     hasFailed = static_cast<bool>(error);
     if (hasFailed || attempt.memory.empty())
       return error;
-    return impl.state->buffers->checkZone(attempt.workspace.address +
-                                              attempt.workspace.bytes,
-                                          kRedZoneBytes, 1, 0, stream);
+    return impl.state->buffers->checkZone(
+        attempt.workspace.address + attempt.workspace.bytes, kRedZoneBytes, 1,
+        0, kTrialPoison, stream);
   };
   auto verdict =
       impl.state->validator->validate(run, stream, impl.options.hangLimit);

@@ -29,6 +29,7 @@ struct ProblemState {
   const KernelFamily *family = nullptr;
   Problem problem;
   bool forTiming = false;
+  TrialData data = TrialData::Usual;
   std::optional<TrialBuffers> buffers;
   std::optional<TrialValidator> validator; ///< made when first needed
 };
@@ -63,7 +64,7 @@ struct InProcessTrials::Impl {
   /// Makes everything that concerns the problem and no candidate.
   llvm::Error setUp(const TrialRequest &request);
   llvm::Error makeState(const KernelFamily &family, Problem problem,
-                        bool forTiming);
+                        bool forTiming, TrialData data);
   llvm::Error makeValidator();
   /// Gives up everything on the device: freeing would wait for it.
   void abandon();

@@ -19,68 +19,82 @@ TrialValidator::create(const Driver &driver, const TrialTools &tools,
   auto artifact = artifacts.get(unit);
   if (!artifact)
     return addContext(artifact.takeError(), "the reference");
-  LaunchSpec spec;
-  validator.reference->bind(buffers.referenceArguments(), 0, 1,
-                            buffers.referenceValues(),
-                            buffers.referenceBounds(), spec);
-  auto kernel =
-      loader.load(**artifact, unit.digest().hex(),
-                  spec.steps[0].kernel.sharedBytes, KernelLifetime::Users);
+  uint32_t sharedBytes = 0;
+  for (const TrialOutput &output : buffers.outputs())
+    sharedBytes = std::max(
+        sharedBytes,
+        validator.bindReference(output, 0, 1).steps[0].kernel.sharedBytes);
+  auto kernel = loader.load(**artifact, unit.digest().hex(), sharedBytes,
+                            KernelLifetime::Users);
   if (!kernel)
     return addContext(kernel.takeError(), "the reference");
   validator.kernel = std::move(*kernel);
   return validator;
 }
 
-llvm::Error TrialValidator::computeReference(int64_t begin, int64_t end,
-                                             CudaStream stream) {
+LaunchSpec TrialValidator::bindReference(const TrialOutput &output,
+                                         int64_t begin, int64_t end) const {
   LaunchSpec spec;
-  reference->bind(buffers->referenceArguments(), begin, end,
-                  buffers->referenceValues(), buffers->referenceBounds(), spec);
+  reference->bind(buffers->referenceArguments(), output.operand, begin, end,
+                  buffers->referenceValues(output),
+                  buffers->referenceBounds(output), spec);
+  return spec;
+}
+
+llvm::Error TrialValidator::computeReference(const TrialOutput &output,
+                                             int64_t begin, int64_t end,
+                                             CudaStream stream) {
+  LaunchSpec spec = bindReference(output, begin, end);
   CudaFunction function = kernel->function();
   return addContext(launch(*driver, spec, function, stream), "the reference");
 }
 
-llvm::Error TrialValidator::compareRows(int64_t begin, int64_t end,
-                                        CudaStream stream) {
-  const OperandSpec &output = buffers->output();
-  const Tolerance &tolerance = buffers->table().tolerance;
+llvm::Error TrialValidator::compareRows(size_t number, int64_t begin,
+                                        int64_t end, CudaStream stream) {
+  const TrialOutput &output = buffers->outputs()[number];
+  const OperandSpec &spec = buffers->specOf(output);
   CompareToleranceParams params;
-  params.d = reinterpret_cast<const void *>(buffers->outputAddress());
-  params.type = output.type;
-  params.m = output.rows;
-  params.n = output.cols;
-  params.ldd = output.leadingDimension;
-  params.strideD = output.batchStride;
+  params.d = reinterpret_cast<const void *>(buffers->addressOf(output));
+  params.type = spec.type;
+  params.m = spec.rows;
+  params.n = spec.cols;
+  params.ldd = spec.leadingDimension;
+  params.strideD = spec.batchStride;
   params.rowBegin = begin;
   params.rowEnd = end;
   params.reference =
-      reinterpret_cast<const double *>(buffers->referenceValues());
-  params.bound = reinterpret_cast<const double *>(buffers->referenceBounds());
-  params.relEps = tolerance.relative;
-  params.absScale = tolerance.scaled;
+      reinterpret_cast<const double *>(buffers->referenceValues(output));
+  params.bound =
+      reinterpret_cast<const double *>(buffers->referenceBounds(output));
+  params.relEps = spec.tolerance.relative;
+  params.absScale = spec.tolerance.scaled;
+  params.absolute = spec.tolerance.absolute;
   params.result = reinterpret_cast<CompareResult *>(
-      buffers->findings() + offsetof(TrialFindings, compare));
+      buffers->findings() + offsetof(TrialFindings, compare) +
+      number * sizeof(CompareResult));
   return tools->compare(params, stream);
 }
 
-/// Compares all rows, with the reference that is there or one computed slab by
-/// slab.
-llvm::Error TrialValidator::compareSlabs(CudaStream stream,
-                                         std::chrono::milliseconds limit) {
-  int64_t rows = buffers->outputRows(), slab = buffers->referenceRows();
-  for (int64_t begin = 0; begin < rows; begin += slab) {
-    int64_t end = std::min(begin + slab, rows);
-    if (!isReferenceThere)
-      if (llvm::Error error = computeReference(begin, end, stream))
+/// Compares all rows of all outputs, with the reference that is there or one
+/// computed slab by slab.
+llvm::Error TrialValidator::compareOutputs(CudaStream stream,
+                                           std::chrono::milliseconds limit) {
+  for (size_t number = 0; number < buffers->outputs().size(); ++number) {
+    const TrialOutput &output = buffers->outputs()[number];
+    int64_t slab = output.referenceRows;
+    for (int64_t begin = 0; begin < output.rows; begin += slab) {
+      int64_t end = std::min(begin + slab, output.rows);
+      if (!isReferenceThere)
+        if (llvm::Error error = computeReference(output, begin, end, stream))
+          return error;
+      if (llvm::Error error = compareRows(number, begin, end, stream))
         return error;
-    if (llvm::Error error = compareRows(begin, end, stream))
-      return error;
-    // One by one, so that the limit is that of a slab.
-    if (llvm::Error error = waitWithLimit(*driver, stream, limit))
-      return error;
+      // One by one, so that the limit is that of a slab.
+      if (llvm::Error error = waitWithLimit(*driver, stream, limit))
+        return error;
+    }
   }
-  isReferenceThere = slab >= rows;
+  isReferenceThere = buffers->holdsReference();
   return llvm::Error::success();
 }
 
@@ -97,13 +111,13 @@ TrialValidator::validate(Run run, CudaStream stream,
     return error;
   if (llvm::Error error = buffers->checkBounds(stream))
     return error;
-  if (llvm::Error error = buffers->saveOutput(stream))
+  if (llvm::Error error = buffers->saveOutputs(stream))
     return error;
   if (llvm::Error error = waitWithLimit(*driver, stream, limit))
     return error;
-  if (llvm::Error error = compareSlabs(stream, limit))
+  if (llvm::Error error = compareOutputs(stream, limit))
     return error;
-  if (llvm::Error error = buffers->prepareOutput(stream))
+  if (llvm::Error error = buffers->prepareOutputs(stream))
     return error;
   if (llvm::Error error = run(arguments))
     return error;
@@ -122,48 +136,70 @@ TrialValidator::validate(Run run, CudaStream stream,
   return judge(findings);
 }
 
-llvm::Expected<TrialVerdict>
-TrialValidator::judge(const TrialFindings &findings) const {
-  const CompareResult &compare = findings.compare;
-  const OperandSpec &output = buffers->output();
-  auto elements = static_cast<uint64_t>(buffers->outputRows() * output.cols);
+/// Names the output where there is more than one: "y: ".
+std::string TrialValidator::prefixOf(const TrialOutput &output) const {
+  if (buffers->outputs().size() == 1)
+    return "";
+  return fmt::format("{}: ", buffers->specOf(output).name);
+}
+
+/// What the comparison with the reference says of one output.
+llvm::Error TrialValidator::judgeOutput(const TrialOutput &output,
+                                        const CompareResult &compare,
+                                        TrialVerdict &verdict) const {
+  const OperandSpec &spec = buffers->specOf(output);
+  auto elements = static_cast<uint64_t>(output.rows * spec.cols);
   if (compare.checked != elements)
     return makeError(ErrorCode::Internal,
-                     "a validation compared {} elements of {}", compare.checked,
-                     elements);
+                     "a validation compared {} elements of {} of {}",
+                     compare.checked, elements, spec.name);
+  verdict.maxErrorRatio = std::max(verdict.maxErrorRatio, compare.maxRatio);
+  if (compare.mismatches == 0 || verdict.status != TrialStatus::Ok)
+    return llvm::Error::success();
+  auto columns = static_cast<uint64_t>(spec.cols);
+  uint8_t element[sizeof(double)] = {};
+  auto bytes = static_cast<uint64_t>(bytesOf(spec.type));
+  if (llvm::Error error =
+          copyToHost(*driver, element,
+                     buffers->savedElement(output, compare.firstBad), bytes))
+    return error;
+  uint8_t poison = poisonOf(spec.type) & 0xff;
+  bool isPoison = spec.role == OperandRole::Out &&
+                  std::all_of(element, element + bytes,
+                              [&](uint8_t byte) { return byte == poison; });
+  verdict.status = isPoison ? TrialStatus::NotWritten : TrialStatus::Wrong;
+  verdict.message =
+      fmt::format("{}{} of {} elements are {}, the first in row {}, column {}",
+                  prefixOf(output), compare.mismatches, elements,
+                  isPoison ? "not written" : "wrong",
+                  compare.firstBad / columns, compare.firstBad % columns);
+  if (!isPoison)
+    verdict.message +=
+        fmt::format(", at most {:.3g} times the tolerance", compare.maxRatio);
+  return llvm::Error::success();
+}
+
+llvm::Expected<TrialVerdict>
+TrialValidator::judge(const TrialFindings &findings) const {
+  llvm::ArrayRef<TrialOutput> outputs = buffers->outputs();
   TrialVerdict verdict;
-  verdict.maxErrorRatio = compare.maxRatio;
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (llvm::Error error =
+            judgeOutput(outputs[i], findings.compare[i], verdict))
+      return error;
   if (findings.outside != 0) {
     verdict.status = TrialStatus::OutOfBounds;
     verdict.message = fmt::format("{} bytes outside of the operands changed",
                                   findings.outside);
     return verdict;
   }
-  if (compare.mismatches != 0) {
-    auto columns = static_cast<uint64_t>(output.cols);
-    uint8_t element[sizeof(double)] = {};
-    auto bytes = static_cast<uint64_t>(bytesOf(output.type));
-    if (llvm::Error error = copyToHost(
-            *driver, element, buffers->savedElement(compare.firstBad), bytes))
-      return error;
-    bool isPoison = output.role == OperandRole::Out &&
-                    std::all_of(element, element + bytes,
-                                [](uint8_t byte) { return byte == 0xff; });
-    verdict.status = isPoison ? TrialStatus::NotWritten : TrialStatus::Wrong;
-    verdict.message = fmt::format(
-        "{} of {} elements are {}, the first in row {}, column {}",
-        compare.mismatches, elements, isPoison ? "not written" : "wrong",
-        compare.firstBad / columns, compare.firstBad % columns);
-    if (!isPoison)
-      verdict.message +=
-          fmt::format(", at most {:.3g} times the tolerance", compare.maxRatio);
-    return verdict;
-  }
-  if (findings.differing != 0) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (findings.differing[i] == 0 || verdict.status != TrialStatus::Ok)
+      continue;
     verdict.status = TrialStatus::Wrong;
-    verdict.message = fmt::format("{} bytes of the output differ from run to "
-                                  "run",
-                                  findings.differing);
+    verdict.message =
+        fmt::format("{}{} bytes of the output differ from run to run",
+                    prefixOf(outputs[i]), findings.differing[i]);
   }
   return verdict;
 }

@@ -21,10 +21,10 @@ struct TrialVerdict {
   std::string message; ///< empty if Ok
 };
 
-/// Compares candidates with the family's reference over copy 0 of the buffers.
-/// The reference is computed once where its memory holds all rows, else slab by
-/// slab for each candidate. Uses the context that was current to create(), and
-/// waits for its work. Not thread-safe.
+/// Compares all that candidates write with the family's reference, over copy 0
+/// of the buffers. The reference is computed once where its memory holds all of
+/// it, else slab by slab for each candidate. Uses the context that was current
+/// to create(), and waits for its work. Not thread-safe.
 class TrialValidator {
 public:
   /// Enqueues one run of a candidate.
@@ -52,17 +52,26 @@ private:
   TrialValidator(const Driver &driver, const TrialTools &tools,
                  TrialBuffers &buffers)
       : driver(&driver), tools(&tools), buffers(&buffers) {}
-  llvm::Error compareSlabs(CudaStream stream, std::chrono::milliseconds limit);
-  llvm::Error computeReference(int64_t begin, int64_t end, CudaStream stream);
-  llvm::Error compareRows(int64_t begin, int64_t end, CudaStream stream);
+  llvm::Error compareOutputs(CudaStream stream,
+                             std::chrono::milliseconds limit);
+  LaunchSpec bindReference(const TrialOutput &output, int64_t begin,
+                           int64_t end) const;
+  llvm::Error computeReference(const TrialOutput &output, int64_t begin,
+                               int64_t end, CudaStream stream);
+  llvm::Error compareRows(size_t number, int64_t begin, int64_t end,
+                          CudaStream stream);
   llvm::Expected<TrialVerdict> judge(const TrialFindings &findings) const;
+  llvm::Error judgeOutput(const TrialOutput &output,
+                          const CompareResult &compare,
+                          TrialVerdict &verdict) const;
+  std::string prefixOf(const TrialOutput &output) const;
 
   const Driver *driver;
   const TrialTools *tools;
   TrialBuffers *buffers;
   std::unique_ptr<Reference> reference;
   std::shared_ptr<const LoadedKernel> kernel;
-  bool isReferenceThere = false; ///< of all rows
+  bool isReferenceThere = false; ///< of all rows of all outputs
 };
 
 } // namespace kiln

@@ -173,7 +173,8 @@ llvm::Error BenchRunner::preparePeer(Bench &bench, BenchRow &row) {
     return llvm::Error::success();
   }
   GemmProblem problem = readGemmProblem(bench.arguments.front().problem);
-  int64_t misalignment = bench.buffers->output().misalignment;
+  int64_t misalignment =
+      bench.buffers->table().operands[GemmOperand::D].misalignment;
   uint32_t alignment = misalignment ? static_cast<uint32_t>(misalignment) : 256;
   auto matmul =
       CublasLtMatmul::create(peer, problem, alignment, kPeerWorkspaceBytes);
@@ -263,26 +264,34 @@ llvm::Error BenchRunner::sample(Bench &bench, BenchRow &row) {
   return llvm::Error::success();
 }
 
-/// A sample of the output after one run of \p launch on poisoned buffers.
-llvm::Expected<OutputRows> BenchRunner::outputOf(const Bench &bench,
-                                                 const TimedLaunch &launch) {
-  if (llvm::Error error = bench.buffers->prepareOutput(stream.handle()))
+/// A sample of each output after one run of \p launch on poisoned buffers.
+llvm::Expected<std::vector<OutputRows>>
+BenchRunner::outputsOf(const Bench &bench, const TimedLaunch &launch) {
+  const TrialBuffers &buffers = *bench.buffers;
+  if (llvm::Error error = buffers.prepareOutputs(stream.handle()))
     return error;
   if (llvm::Error error = launch(0, stream.handle()))
     return error;
   if (llvm::Error error = stream.synchronize())
     return error;
-  return readRows(session.driver(), bench.buffers->output(),
-                  bench.buffers->outputAddress());
+  std::vector<OutputRows> outputs;
+  for (const TrialOutput &output : buffers.outputs()) {
+    auto rows = readRows(session.driver(), buffers.specOf(output),
+                         buffers.addressOf(output));
+    if (!rows)
+      return rows.takeError();
+    outputs.push_back(std::move(*rows));
+  }
+  return outputs;
 }
 
 llvm::Error BenchRunner::compare(Bench &bench, BenchRow &row) {
   if (row.peer.count == 0)
     return llvm::Error::success();
-  auto own = outputOf(bench, bench.kiln);
+  auto own = outputsOf(bench, bench.kiln);
   if (!own)
     return own.takeError();
-  auto other = outputOf(bench, bench.peers.front());
+  auto other = outputsOf(bench, bench.peers.front());
   if (!other)
     return other.takeError();
   // The sum of |a*b| behind the tolerance is not known here. k is above it for
@@ -291,7 +300,11 @@ llvm::Error BenchRunner::compare(Bench &bench, BenchRow &row) {
   constexpr double kFewProducts = 16;
   double bound =
       std::abs(problem.alpha) * static_cast<double>(problem.k) + kFewProducts;
-  row.agrees = agree(*own, *other, bench.buffers->table().tolerance, bound);
+  row.agrees = true;
+  llvm::ArrayRef<TrialOutput> outputs = bench.buffers->outputs();
+  for (size_t i = 0; i < outputs.size(); ++i)
+    *row.agrees &= agree((*own)[i], (*other)[i],
+                         bench.buffers->specOf(outputs[i]).tolerance, bound);
   return llvm::Error::success();
 }
 

@@ -55,8 +55,8 @@ private:
   llvm::Error pickBest(Bench &bench, BenchRow &row);
   llvm::Error sample(Bench &bench, BenchRow &row);
   llvm::Error compare(Bench &bench, BenchRow &row);
-  llvm::Expected<OutputRows> outputOf(const Bench &bench,
-                                      const TimedLaunch &launch);
+  llvm::Expected<std::vector<OutputRows>> outputsOf(const Bench &bench,
+                                                    const TimedLaunch &launch);
 
   LiveSession &session;
   std::shared_ptr<const CublasLt> peer;

@@ -59,7 +59,7 @@ TEST_CASE("parameters cross to the device as plain bytes") {
   CHECK(sizeof(GemmParams) == 216);
   CHECK(sizeof(ReferenceGemmParams) == 248);
   CHECK(sizeof(CompareResult) == 32);
-  CHECK(sizeof(CompareToleranceParams) == 104);
+  CHECK(sizeof(CompareToleranceParams) == 112);
 }
 
 TEST_CASE("a signature is well formed for the supported combinations") {

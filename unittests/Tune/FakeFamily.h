@@ -1,6 +1,7 @@
 //===- FakeFamily.h - a kernel family without kernels ---------------------===//
 //
-// "fake" copies a matrix: y = x, [m, n] fp32, m dynamic. Its translation units
+// "fake" copies a matrix: y = x, [m, n] fp32, m dynamic; on demand also to a
+// second output, z = 100 x. Its translation units
 // compile with any NVRTC and do nothing; under the stand-in driver a callback
 // may play the kernel: the first parameter of each is a FakeParams, and the
 // text of each module holds the line "// <template>.t<tile>". Everything that a
@@ -19,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +46,10 @@ struct FakeParams {
   /// The reference's output: rows [rowBegin, rowEnd) as doubles and floats.
   int64_t rowBegin = 0, rowEnd = 0;
   DeviceAddress values = 0, bounds = 0;
+  /// Of the second output, which is int8 or fp32.
+  DeviceAddress z = 0;
+  int64_t ldz = 0, zIsInt8 = 0;
+  int64_t operand = 0; ///< that the reference computes
 };
 
 struct FakeOptions {
@@ -55,10 +61,14 @@ struct FakeOptions {
   uint64_t workspaceBytes = 0, zeroedBytes = 0;
   uint32_t sharedBytes = 0;
   bool withTensorMap = false;
+  /// A second output, z, of this type: fp32 or int8.
+  std::optional<DType> second;
 };
 
 inline constexpr int kFieldM = 0, kFieldN = 1, kFieldType = 2;
-inline constexpr int kOperandX = 0, kOperandY = 1;
+inline constexpr int kOperandX = 0, kOperandY = 1, kOperandZ = 2;
+/// z is x times this.
+inline constexpr int kFactorZ = 100;
 
 inline const RecordSchema &problemSchema() {
   static const FieldName kTypes[] = {
@@ -97,6 +107,9 @@ public:
     params.y = arguments.operands[kOperandY].address;
     params.m = arguments.problem[kFieldM];
     params.n = arguments.problem[kFieldN];
+    params.z = arguments.operands[kOperandZ].address;
+    params.ldz = arguments.operands[kOperandZ].leadingDimension;
+    params.zIsInt8 = arguments.scalars[0] != 0;
     params.workspace = context.workspace;
     params.tile = tile;
     params.split = split;
@@ -245,8 +258,8 @@ public:
     unit.arch = device.archName();
   }
   const TranslationUnit &translationUnit() const override { return unit; }
-  void bind(const Arguments &arguments, int64_t rowBegin, int64_t rowEnd,
-            DeviceAddress values, DeviceAddress bounds,
+  void bind(const Arguments &arguments, int operand, int64_t rowBegin,
+            int64_t rowEnd, DeviceAddress values, DeviceAddress bounds,
             LaunchSpec &spec) const override {
     FakeParams params;
     params.x = arguments.operands[kOperandX].address;
@@ -256,6 +269,7 @@ public:
     params.rowEnd = rowEnd;
     params.values = values;
     params.bounds = bounds;
+    params.operand = operand;
     KernelStep &step = spec.addKernel(params);
     step.block = {128, 1, 1};
   }
@@ -311,7 +325,15 @@ public:
     y.name = "y";
     y.role = OperandRole::Out;
     table.operands = {x, y};
-    table.output = kOperandY;
+    if (options.second) {
+      OperandSpec z = y;
+      z.name = "z";
+      z.type = *options.second;
+      z.leadingDimension += kPaddingZ;
+      if (z.type == DType::INT8)
+        z.tolerance.absolute = 0.501;
+      table.operands.push_back(z);
+    }
     return table;
   }
 
@@ -320,6 +342,9 @@ public:
     arguments.problem = problem.extents.values().data();
     for (int operand : {kOperandX, kOperandY})
       arguments.operands[operand].leadingDimension = problem.extents[kFieldN];
+    arguments.operands[kOperandZ].leadingDimension =
+        problem.extents[kFieldN] + kPaddingZ;
+    arguments.scalars[0] = options.second == DType::INT8;
     return arguments;
   }
 
@@ -334,6 +359,9 @@ public:
   }
 
   FakeOptions options;
+
+private:
+  static constexpr int64_t kPaddingZ = 3;
 };
 
 /// "fake m=... n=..." or with more of its keys; must parse.

@@ -25,6 +25,9 @@ namespace kiln::fake {
 enum class Misdeed {
   None,
   WrongValue,
+  WrongSecond,   ///< in the second output
+  LeavesSecond,  ///< the second output as it was
+  PadsSecond,    ///< writes behind a row of the second output
   BeforeOutput,  ///< writes one byte in front of it
   BehindOutput,  ///< writes one byte behind it
   BehindScratch, ///< writes one byte behind its workspace
@@ -55,6 +58,7 @@ public:
   std::vector<std::string> runs;           ///< configs in order of launch
   int references = 0;                      ///< launches
   int flushes = 0;
+  std::vector<FillNormalParams> fills; ///< of every operand that was filled
   /// What Misdeed::BehindScratch takes for the size of its workspace.
   uint64_t scratchBytes = 0;
 
@@ -80,10 +84,11 @@ private:
     auto *x = reinterpret_cast<const float *>(params.x);
     auto *values = reinterpret_cast<double *>(params.values);
     auto *bounds = reinterpret_cast<double *>(params.bounds);
+    double factor = params.operand == kOperandZ ? kFactorZ : 1;
     for (int64_t i = params.rowBegin * params.n; i < params.rowEnd * params.n;
          ++i) {
-      *values++ = x[i];
-      *bounds++ = std::fabs(x[i]);
+      *values++ = factor * x[i];
+      *bounds++ = factor * std::fabs(x[i]);
     }
   }
 
@@ -120,17 +125,40 @@ private:
       reinterpret_cast<char *>(params.workspace)[scratchBytes] = 0;
     if (misdeed == Misdeed::Nondeterminism)
       y[0] = std::nextafter(y[0], runs.size() % 2 ? 10.0f : -10.0f);
+    if (params.z && misdeed != Misdeed::LeavesSecond)
+      writeSecond(params, misdeed);
     constexpr int kIllegalAddress = 700;
     if (misdeed == Misdeed::KillsContext)
       launch->result = kIllegalAddress;
   }
 
+  static void writeSecond(const FakeParams &params, Misdeed misdeed) {
+    auto *x = reinterpret_cast<const float *>(params.x);
+    for (int64_t row = 0; row < params.m; ++row)
+      for (int64_t column = 0; column < params.n; ++column) {
+        float value = kFactorZ * x[row * params.n + column];
+        bool isLast = row + 1 == params.m && column + 1 == params.n;
+        if (misdeed == Misdeed::WrongSecond && isLast)
+          value += 2;
+        int64_t at = row * params.ldz + column;
+        if (misdeed == Misdeed::PadsSecond && isLast)
+          at = params.n; // behind the first row
+        if (params.zIsInt8)
+          reinterpret_cast<int8_t *>(params.z)[at] =
+              static_cast<int8_t>(std::lrint(value));
+        else
+          reinterpret_cast<float *>(params.z)[at] = value;
+      }
+  }
+
   static void playTool(KilnFakeLaunch *launch, void *user) {
     std::string name = launch->function;
     launch->durationNs = 1000;
-    if (name == "kilnFillNormal")
+    if (name == "kilnFillNormal") {
+      static_cast<FakeTrials *>(user)->fills.push_back(
+          read<FillNormalParams>(launch));
       fillNormal(read<FillNormalParams>(launch));
-    else if (name == "kilnFillPattern")
+    } else if (name == "kilnFillPattern")
       fillPattern(read<FillPatternParams>(launch));
     else if (name == "kilnCheckRedZone")
       checkRedZone(read<CheckRedZoneParams>(launch));
@@ -169,19 +197,22 @@ private:
       *params.differing += left[i] != right[i];
   }
 
-  /// For fp32; a little more tolerant, so that two values may both be right.
+  /// For fp32 and int8; a little more tolerant, so that two values may both be
+  /// right.
   static void compare(const CompareToleranceParams &params) {
     constexpr double kSlack = 1e-5;
     for (long long row = params.rowBegin; row < params.rowEnd; ++row)
       for (long long column = 0; column < params.n; ++column) {
         long long at = (row - params.rowBegin) * params.n + column;
         double ref = params.reference[at];
-        double d = static_cast<const float *>(
-            params.d)[row / params.m * params.strideD +
-                      row % params.m * params.ldd + column];
-        double ratio =
-            std::fabs(d - ref) / ((params.relEps + kSlack) * std::fabs(ref) +
-                                  params.absScale * params.bound[at] + 1e-30);
+        long long element = row / params.m * params.strideD +
+                            row % params.m * params.ldd + column;
+        double d = params.type == DType::INT8
+                       ? static_cast<const int8_t *>(params.d)[element]
+                       : static_cast<const float *>(params.d)[element];
+        double ratio = std::fabs(d - ref) /
+                       ((params.relEps + kSlack) * std::fabs(ref) +
+                        params.absScale * params.bound[at] + params.absolute);
         if (std::isnan(ratio))
           ratio = std::numeric_limits<double>::infinity();
         CompareResult &result = *params.result;

@@ -36,6 +36,8 @@ struct Params {{
   int tile, split, smCount;
   long long rowBegin, rowEnd;
   double *values, *bounds;
+  void *z;
+  long long ldz, zIsInt8, operand;
 }};
 extern "C" __global__ void kilnEntry(const __grid_constant__ Params params) {{
   {}
@@ -117,10 +119,10 @@ public:
                       device)),
         launches(device) {}
   const TranslationUnit &translationUnit() const override { return unit; }
-  void bind(const Arguments &arguments, int64_t rowBegin, int64_t rowEnd,
-            DeviceAddress values, DeviceAddress bounds,
+  void bind(const Arguments &arguments, int operand, int64_t rowBegin,
+            int64_t rowEnd, DeviceAddress values, DeviceAddress bounds,
             LaunchSpec &spec) const override {
-    launches.bind(arguments, rowBegin, rowEnd, values, bounds, spec);
+    launches.bind(arguments, operand, rowBegin, rowEnd, values, bounds, spec);
   }
 
 private:
@@ -147,7 +149,7 @@ public:
   }
   OperandTable operands(const Problem &problem) const override {
     OperandTable table = fake.operands(problem);
-    table.tolerance.relative = 1e-2;
+    table.operands[kOperandY].tolerance.relative = 1e-2;
     return table;
   }
   Arguments defaultArguments(const Problem &problem) const override {

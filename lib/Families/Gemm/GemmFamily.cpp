@@ -187,9 +187,12 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
     spec.batchStride = rows * ld;
     spec.misalignment = misalignmentOf(p.align, type);
     spec.present = present;
+    // Large beside the rest, yet a sum of such products is finite in fp16.
+    spec.outliers.outlierPeriod = 1000;
+    spec.outliers.outlier = 64;
     constexpr int kTf32Mantissa = 10;
-    if (p.compute == ComputeMode::TF32 && role != OperandRole::Out)
-      spec.mantissaBits = kTf32Mantissa;
+    if (p.compute == ComputeMode::TF32)
+      spec.usual.mantissaBits = spec.outliers.mantissaBits = kTf32Mantissa;
     return spec;
   };
   OperandTable table;
@@ -199,8 +202,15 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
                                   p.rowsB(), p.colsB(), p.ldb, true));
   table.operands.push_back(
       matrix("c", OperandRole::In, p.out, p.m, p.n, p.ldc, p.beta != 0));
-  table.operands.push_back(
-      matrix("d", OperandRole::Out, p.out, p.m, p.n, p.ldd, true));
+  OperandSpec d = matrix("d", OperandRole::Out, p.out, p.m, p.n, p.ldd, true);
+  if (p.beta != 0)
+    d.mayBe = GemmOperand::C;
+  // Rounding of the output, and of k products summed in fp32 in any order.
+  int mantissa = p.out == DType::BF16 ? 7 : p.out == DType::FP16 ? 10 : 23;
+  d.tolerance.relative = 2 * std::ldexp(1.0, -mantissa);
+  d.tolerance.scaled =
+      4 * std::sqrt(std::max<double>(p.k, 1)) * std::ldexp(1.0, -24);
+  table.operands.push_back(d);
   OperandSpec bias = matrix("bias", OperandRole::Constant, p.out, 1, p.n, p.n,
                             p.pointwise.contains(PointwiseOp::Bias));
   bias.batch = 1;
@@ -209,12 +219,6 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
   table.operands.push_back(matrix("residual", OperandRole::In, p.out, p.m, p.n,
                                   p.ldResidual,
                                   p.pointwise.contains(PointwiseOp::Residual)));
-  table.output = GemmOperand::D;
-  // Rounding of the output, and of k products summed in fp32 in any order.
-  int mantissa = p.out == DType::BF16 ? 7 : p.out == DType::FP16 ? 10 : 23;
-  table.tolerance.relative = 2 * std::ldexp(1.0, -mantissa);
-  table.tolerance.scaled =
-      4 * std::sqrt(std::max<double>(p.k, 1)) * std::ldexp(1.0, -24);
   return table;
 }
 

@@ -68,7 +68,8 @@ public:
 
   const TranslationUnit &translationUnit() const override { return unit; }
 
-  void bind(const Arguments &arguments, int64_t rowBegin, int64_t rowEnd,
+  /// The one written operand is d.
+  void bind(const Arguments &arguments, int, int64_t rowBegin, int64_t rowEnd,
             DeviceAddress values, DeviceAddress bounds,
             LaunchSpec &spec) const override {
     GemmProblem problem = readGemmProblem(arguments.problem);

@@ -13,7 +13,8 @@
 
 namespace kiln {
 
-/// Sizes and leading dimensions in elements. Leading dimensions are resolved.
+/// Sizes and leading dimensions in elements. Leading dimensions are resolved:
+/// that of a mask of one row is 0.
 struct RowProblem {
   RowOp op = RowOp::RmsNorm;
   int64_t rows = 0, cols = 0;
@@ -25,10 +26,46 @@ struct RowProblem {
   int64_t ldx = 0, ldy = 0, ldResidual = 0, ldResidualOut = 0, ldMask = 0;
   /// Every pointer is a multiple of this many bytes, and of its own element's.
   int64_t align = 16;
+
+  bool isNorm() const { return op == RowOp::RmsNorm || op == RowOp::LayerNorm; }
+  bool quantizes() const { return out == DType::E4M3 || out == DType::INT8; }
 };
 
 /// Which family a record belongs to.
 enum class RowKind { RmsNorm, LayerNorm, Softmax, Rowquant, Reduce };
+
+/// The fields that records of these families are made of. A family's schema has
+/// some of them: fieldIndex() says where.
+struct RowField {
+  enum : int {
+    Rows,
+    Cols,
+    DType,
+    Out,
+    Op,
+    Axis,
+    Weight,
+    Bias,
+    Residual,
+    Mask,
+    Epsilon,
+    Scale,
+    LdX,
+    LdY,
+    LdResidual,
+    LdResidualOut,
+    LdMask,
+    Align,
+    Count
+  };
+};
+
+/// Index of RowField \p field in the records of \p kind, or -1: it has no such
+/// field.
+int fieldIndex(RowKind kind, int field);
+
+/// The family's name, and its schema's: "rmsnorm".
+llvm::StringRef nameOf(RowKind kind);
 
 const RecordSchema &rowProblemSchema(RowKind kind);
 const RecordSchema &rowSignatureSchema();
@@ -37,6 +74,7 @@ const RecordSchema &rowSignatureSchema();
 /// derived defaults. Nanoseconds: called on every launch.
 RowProblem readRowProblem(RowKind kind, const int64_t *values);
 
+/// What is fixed at compile time of \p problem.
 RowSignature signatureOf(const RowProblem &problem);
 Record toRecord(const RowSignature &signature);
 RowSignature readRowSignature(const Record &record);

@@ -1,0 +1,232 @@
+//===- RowFamily.cpp ------------------------------------------------------===//
+//
+// Five families, one class: a RowKind says which. What their trials read and
+// how closely they are judged is in RowOperands.cpp.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Rows/RowFamily.h"
+
+#include "Families/Rows/RowOperands.h"
+#include "Families/Rows/RowUnit.h"
+#include "Support/Error.h"
+
+#include <llvm/Support/CheckedArithmetic.h>
+
+#include <algorithm>
+
+namespace kiln {
+
+namespace {
+
+class RowFamily final : public KernelFamily {
+public:
+  explicit RowFamily(RowKind kind) : kind(kind) {}
+
+  llvm::StringRef name() const override { return nameOf(kind); }
+  const RecordSchema &problemSchema() const override {
+    return rowProblemSchema(kind);
+  }
+  const RecordSchema &signatureSchema() const override {
+    return rowSignatureSchema();
+  }
+
+  llvm::Expected<Problem> canonicalise(Record record) const override;
+
+  /// canonicalise() lets no reduction of nothing pass, so nothing to read is
+  /// nothing to write.
+  bool isEmpty(const Problem &problem) const override {
+    RowProblem p = read(problem);
+    return p.rows == 0 || p.cols == 0;
+  }
+
+  OperandTable operands(const Problem &problem) const override {
+    return rowOperands(read(problem));
+  }
+  Arguments defaultArguments(const Problem &problem) const override;
+
+  std::unique_ptr<Reference>
+  reference(const Problem &problem, const DeviceModel &device) const override {
+    return makeRowReference(kind, read(problem), device);
+  }
+
+  double flops(const Problem &problem) const override;
+  double compulsoryBytes(const Problem &problem) const override;
+
+private:
+  RowProblem read(const Problem &problem) const {
+    return readRowProblem(kind, problem.extents.values().data());
+  }
+
+  RowKind kind;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Canonical form
+//===----------------------------------------------------------------------===//
+
+/// One leading dimension: its field and what it resolved to.
+struct LeadingDimension {
+  int field;
+  int64_t value;
+  bool isRead; ///< false: the problem has no such operand
+};
+
+static llvm::SmallVector<LeadingDimension, 5>
+leadingDimensions(const RowProblem &p) {
+  return {{RowField::LdX, p.ldx, true},
+          {RowField::LdY, p.ldy, !isReduction(p.op)},
+          {RowField::LdResidual, p.ldResidual, p.residual},
+          {RowField::LdResidualOut, p.ldResidualOut, p.residual},
+          {RowField::LdMask, p.ldMask, p.mask == RowMask::Matrix}};
+}
+
+static llvm::Error checkValues(const RecordSchema &schema,
+                               const RowProblem &p) {
+  if (p.epsilon < 0)
+    return makeError(ErrorCode::InvalidArgument, "{}: eps={} is below 0",
+                     schema.name(), p.epsilon);
+  // A maximum or a mean of nothing has no value that would serve everyone.
+  if (isReduction(p.op) && (p.cols == 0 || (p.allRows && p.rows == 0)))
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}: rows={} cols={} leave nothing to reduce",
+                     schema.name(), p.rows, p.cols);
+  if (p.align & (p.align - 1))
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}: align={} is not a power of two", schema.name(),
+                     p.align);
+  // Every pointer is a multiple of its own element all the same.
+  int64_t element = std::min(bytesOf(p.dtype), bytesOf(p.out));
+  if (p.align < element)
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}: align={} is below the element's {} bytes",
+                     schema.name(), p.align, element);
+  return llvm::Error::success();
+}
+
+static llvm::Error checkMemory(RowKind kind, const RowProblem &p) {
+  const RecordSchema &schema = rowProblemSchema(kind);
+  for (const LeadingDimension &ld : leadingDimensions(p)) {
+    if (!ld.isRead)
+      continue;
+    if (ld.value < p.cols)
+      return makeError(ErrorCode::InvalidArgument,
+                       "{}: {}={} is below the row length {}", schema.name(),
+                       schema.fields()[fieldIndex(kind, ld.field)].key,
+                       ld.value, p.cols);
+    // Offsets are computed in 64 bits; the sum of all operands stays far below.
+    constexpr int64_t kMaxElements = int64_t(1) << 56;
+    auto elements = llvm::checkedMul(p.rows, ld.value);
+    if (!elements || *elements > kMaxElements)
+      return makeError(ErrorCode::InvalidArgument,
+                       "{}: {} rows of {} elements exceed the address space",
+                       schema.name(), p.rows, ld.value);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<Problem> RowFamily::canonicalise(Record record) const {
+  if (auto error = record.check())
+    return error;
+  RowProblem p = readRowProblem(kind, record.values().data());
+  if (auto error = checkValues(problemSchema(), p))
+    return error;
+  if (auto error = checkMemory(kind, p))
+    return error;
+  // What equals a derived default, or is never read, is the default.
+  auto reset = [&](int field, bool isDefault) {
+    int index = fieldIndex(kind, field);
+    if (index >= 0 && isDefault)
+      record.set(index, 0);
+  };
+  reset(RowField::Out, p.out == p.dtype);
+  for (const LeadingDimension &ld : leadingDimensions(p))
+    reset(ld.field, !ld.isRead || ld.value == p.cols);
+  Problem problem;
+  RowSignature signature = signatureOf(p);
+  assert(signature.isWellFormed() && "the schema lets nothing else pass");
+  problem.signature = toRecord(signature);
+  problem.extents = std::move(record);
+  return problem;
+}
+
+//===----------------------------------------------------------------------===//
+// Arguments and reports
+//===----------------------------------------------------------------------===//
+
+Arguments RowFamily::defaultArguments(const Problem &problem) const {
+  RowProblem p = read(problem);
+  Arguments arguments;
+  arguments.problem = problem.extents.values().data();
+  arguments.operands[RowOperand::X] = {0, p.ldx, 0};
+  arguments.operands[RowOperand::Y] = {0, p.ldy, 0};
+  arguments.operands[RowOperand::Weight] = {0, p.cols, 0};
+  arguments.operands[RowOperand::Bias] = {0, p.cols, 0};
+  arguments.operands[RowOperand::Residual] = {0, p.ldResidual, 0};
+  arguments.operands[RowOperand::ResidualOut] = {0, p.ldResidualOut, 0};
+  arguments.operands[RowOperand::Mask] = {0, p.ldMask, 0};
+  arguments.operands[RowOperand::Scales] = {0, 1, 0};
+  if (p.isNorm())
+    arguments.scalars[0] = p.epsilon;
+  else if (p.op == RowOp::Softmax)
+    arguments.scalars[0] = p.scale;
+  return arguments;
+}
+
+/// Operations of an element, as a plain program would spell them.
+static double flopsPerElement(const RowProblem &p) {
+  double optional = p.weight + p.bias + p.residual + (p.mask != RowMask::None) +
+                    (p.scale != 1);
+  // The greatest magnitude, and the division by the scale.
+  if (p.quantizes())
+    optional += 2;
+  switch (p.op) {
+  case RowOp::RmsNorm: // square, add; multiply
+    return optional + 3;
+  case RowOp::LayerNorm: // add; subtract, square, add; multiply
+    return optional + 5;
+  case RowOp::Softmax: // maximum; subtract, exponential, add; multiply
+    return optional + 5;
+  case RowOp::Quantize:
+    return optional;
+  case RowOp::SumSquares:
+    return 2;
+  case RowOp::Sum:
+  case RowOp::Max:
+  case RowOp::Mean:
+    return 1;
+  }
+  return 0;
+}
+
+double RowFamily::flops(const Problem &problem) const {
+  RowProblem p = read(problem);
+  return flopsPerElement(p) * p.rows * p.cols;
+}
+
+double RowFamily::compulsoryBytes(const Problem &problem) const {
+  double bytes = 0;
+  for (const OperandSpec &operand : operands(problem).operands)
+    if (operand.present)
+      bytes += double(operand.rows) * operand.cols * bytesOf(operand.type);
+  return bytes;
+}
+
+std::unique_ptr<KernelFamily> makeRmsNormFamily() {
+  return std::make_unique<RowFamily>(RowKind::RmsNorm);
+}
+std::unique_ptr<KernelFamily> makeLayerNormFamily() {
+  return std::make_unique<RowFamily>(RowKind::LayerNorm);
+}
+std::unique_ptr<KernelFamily> makeSoftmaxFamily() {
+  return std::make_unique<RowFamily>(RowKind::Softmax);
+}
+std::unique_ptr<KernelFamily> makeRowquantFamily() {
+  return std::make_unique<RowFamily>(RowKind::Rowquant);
+}
+std::unique_ptr<KernelFamily> makeReduceFamily() {
+  return std::make_unique<RowFamily>(RowKind::Reduce);
+}
+
+} // namespace kiln

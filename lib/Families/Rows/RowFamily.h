@@ -1,0 +1,23 @@
+//===- RowFamily.h - norms, softmax, quantisation and reductions ----------===//
+#pragma once
+
+#include "Kernel/Family.h"
+
+#include <memory>
+
+namespace kiln {
+
+/// y = x / sqrt(mean(x^2) + eps) * weight + bias of each row, for x or for
+/// x + residual, which is stored as well; y may be quantised by rows.
+std::unique_ptr<KernelFamily> makeRmsNormFamily();
+/// y = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias, otherwise the same.
+std::unique_ptr<KernelFamily> makeLayerNormFamily();
+/// y = softmax(scale * x + mask) of each row.
+std::unique_ptr<KernelFamily> makeSoftmaxFamily();
+/// y = round(x / scale), scale = max|x| / (the greatest value of y's type) of
+/// each row, to e4m3 or int8; the scales are stored in fp32.
+std::unique_ptr<KernelFamily> makeRowquantFamily();
+/// y = sum, greatest value, mean or sum of squares of each row, or of all.
+std::unique_ptr<KernelFamily> makeReduceFamily();
+
+} // namespace kiln

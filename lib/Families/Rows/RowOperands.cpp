@@ -1,0 +1,224 @@
+//===- RowOperands.cpp - operands, data and tolerances over rows ----------===//
+//
+// Usual data is N(0, 1). Outliers are what careless arithmetic fails on: a mean
+// far above the deviation (a variance from sums of squares cancels), exponents
+// far beyond the range of exp, rows that are masked out or zero.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Rows/RowOperands.h"
+
+#include "rows/RowParams.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace kiln {
+
+//===----------------------------------------------------------------------===//
+// Data
+//===----------------------------------------------------------------------===//
+
+static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// Rare enough that many rows of usual length have none, and differ.
+static constexpr int kRare = 10007, kFrequent = 1009, kVeryFrequent = 61;
+/// One row in so many is all zeros, or all minus infinity.
+static constexpr int kRowPeriod = 3;
+
+static OperandInit outliersOfX(const RowProblem &p) {
+  OperandInit init;
+  switch (p.op) {
+  case RowOp::RmsNorm:
+  case RowOp::LayerNorm:
+    init.mean = 300;
+    init.outlierPeriod = kRare;
+    init.outlier = p.quantizes() ? 1e4 : 1e3;
+    init.rowPeriod = p.quantizes() ? kRowPeriod : 0;
+    break;
+  case RowOp::Softmax:
+    init.outlierPeriod = kRare;
+    init.outlier = 1e4;
+    init.minusInfinityPeriod = kVeryFrequent;
+    init.rowPeriod = kRowPeriod;
+    init.rowValue = -kInfinity;
+    break;
+  case RowOp::Max:
+    init.outlierPeriod = kFrequent;
+    init.outlier = 1e4;
+    init.minusInfinityPeriod = kVeryFrequent;
+    init.rowPeriod = kRowPeriod;
+    init.rowValue = -kInfinity;
+    break;
+  case RowOp::Quantize:
+    init.rowPeriod = kRowPeriod;
+    [[fallthrough]];
+  case RowOp::Sum:
+  case RowOp::Mean:
+  case RowOp::SumSquares:
+    init.outlierPeriod = kFrequent;
+    init.outlier = 1e4;
+    break;
+  }
+  return init;
+}
+
+/// Zero where x is: the sum of both is a row of zeros then.
+static OperandInit outliersOfResidual(const RowProblem &p) {
+  OperandInit init;
+  init.rowPeriod = p.quantizes() ? kRowPeriod : 0;
+  return init;
+}
+
+static OperandInit outliersOfMask() {
+  OperandInit init;
+  init.minusInfinityPeriod = 7;
+  return init;
+}
+
+//===----------------------------------------------------------------------===//
+// Tolerances
+//===----------------------------------------------------------------------===//
+
+/// What values near zero may lose: half of the type's least subnormal.
+static double absoluteOf(DType type) {
+  switch (type) {
+  case DType::FP16:
+    return 1.01 * std::ldexp(1.0, -25);
+  case DType::E4M3:
+    return 1.01 * std::ldexp(1.0, -10);
+  case DType::INT8: // rounded to integers, not to digits
+    return 0.501;
+  default:
+    return Tolerance{}.absolute;
+  }
+}
+
+/// Half a unit in the last place, relative to the least number of a binade.
+static double halfUlp(DType type) {
+  switch (type) {
+  case DType::BF16:
+    return std::ldexp(1.0, -8);
+  case DType::FP16:
+    return std::ldexp(1.0, -11);
+  case DType::E4M3:
+    return std::ldexp(1.0, -4);
+  case DType::INT8:
+    return 0;
+  default:
+    return std::ldexp(1.0, -24);
+  }
+}
+
+/// Rounding to \p type of what fp32 arithmetic computes with an error of
+/// \p scaled times the reference's bound.
+static Tolerance toleranceOf(DType type, double scaled) {
+  // Narrow types are stored once, and leave no room for a second rounding.
+  double roundings = bitsOf(type) == 8 ? 1.01 : 4;
+  return {roundings * halfUlp(type), scaled, absoluteOf(type)};
+}
+
+static Tolerance toleranceOfY(const RowProblem &p) {
+  constexpr double kElement = 4e-7, kSum = 1e-6;
+  if (p.op == RowOp::Max) // computes nothing
+    return {1.01 * halfUlp(p.out), 0, absoluteOf(p.out)};
+  return toleranceOf(p.out, isReduction(p.op) ? kSum : kElement);
+}
+
+//===----------------------------------------------------------------------===//
+// The table
+//===----------------------------------------------------------------------===//
+
+/// Leaves exactly the promised alignment: a multiple of it and of no more.
+static int64_t misalignmentOf(int64_t align, DType type) {
+  align = std::max<int64_t>(align, bytesOf(type));
+  return align < 16 ? align : 0;
+}
+
+namespace {
+/// Builds the table of one problem.
+class TableBuilder {
+public:
+  explicit TableBuilder(const RowProblem &p) : p(p) {}
+
+  OperandSpec &add(llvm::StringRef name, OperandRole role, DType type,
+                   bool present) {
+    OperandSpec spec;
+    spec.name = name;
+    spec.role = role;
+    spec.type = type;
+    spec.present = present;
+    spec.misalignment = misalignmentOf(p.align, type);
+    table.operands.push_back(spec);
+    return table.operands.back();
+  }
+  OperandSpec &addMatrix(llvm::StringRef name, OperandRole role, DType type,
+                         int64_t leadingDimension, bool present) {
+    OperandSpec &spec = add(name, role, type, present);
+    spec.rows = p.rows;
+    spec.cols = p.cols;
+    spec.leadingDimension = leadingDimension;
+    return spec;
+  }
+  OperandSpec &addRow(llvm::StringRef name, bool present) {
+    OperandSpec &spec = add(name, OperandRole::Constant, p.dtype, present);
+    spec.rows = 1;
+    spec.cols = spec.leadingDimension = p.cols;
+    return spec;
+  }
+  /// A value of each of so many rows, one after the other.
+  OperandSpec &addColumn(llvm::StringRef name, DType type, int64_t rows,
+                         bool present) {
+    OperandSpec &spec = add(name, OperandRole::Out, type, present);
+    spec.rows = rows;
+    spec.cols = spec.leadingDimension = 1;
+    return spec;
+  }
+
+  void addY() {
+    if (isReduction(p.op)) {
+      addColumn("y", p.out, p.allRows ? 1 : p.rows, true).tolerance =
+          toleranceOfY(p);
+      return;
+    }
+    OperandSpec &y = addMatrix("y", OperandRole::Out, p.out, p.ldy, true);
+    y.tolerance = toleranceOfY(p);
+    if (bytesOf(p.out) == bytesOf(p.dtype) && p.ldy == p.ldx)
+      y.mayBe = RowOperand::X;
+  }
+
+  OperandTable table;
+
+private:
+  const RowProblem &p;
+};
+} // namespace
+
+OperandTable rowOperands(const RowProblem &p) {
+  constexpr double kElement = 4e-7;
+  TableBuilder builder(p);
+  builder.addMatrix("x", OperandRole::In, p.dtype, p.ldx, true).outliers =
+      outliersOfX(p);
+  builder.addY();
+  builder.addRow("weight", p.weight);
+  builder.addRow("bias", p.bias);
+  builder
+      .addMatrix("residual", OperandRole::In, p.dtype, p.ldResidual, p.residual)
+      .outliers = outliersOfResidual(p);
+  OperandSpec &sum = builder.addMatrix("residual_out", OperandRole::Out,
+                                       p.dtype, p.ldResidualOut, p.residual);
+  sum.tolerance = toleranceOf(p.dtype, kElement);
+  if (p.ldResidualOut == p.ldResidual)
+    sum.mayBe = RowOperand::Residual;
+  OperandSpec &mask =
+      p.mask == RowMask::Row
+          ? builder.addRow("mask", true)
+          : builder.addMatrix("mask", OperandRole::In, p.dtype, p.ldMask,
+                              p.mask == RowMask::Matrix);
+  mask.outliers = outliersOfMask();
+  builder.addColumn("scales", DType::FP32, p.rows, p.quantizes()).tolerance =
+      toleranceOf(DType::FP32, kElement);
+  return std::move(builder.table);
+}
+
+} // namespace kiln

@@ -1,0 +1,391 @@
+//===- RowProblem.cpp -----------------------------------------------------===//
+#include "Families/Rows/RowProblem.h"
+
+#include "Support/Format.h"
+
+#include <array>
+#include <cassert>
+
+namespace kiln {
+
+static constexpr int64_t code(auto value) {
+  return static_cast<int64_t>(value);
+}
+
+//===----------------------------------------------------------------------===//
+// Which fields a family's records have, and where
+//===----------------------------------------------------------------------===//
+
+static constexpr int kNormFields[] = {
+    RowField::Rows,     RowField::Cols,       RowField::DType,
+    RowField::Out,      RowField::Weight,     RowField::Bias,
+    RowField::Residual, RowField::Epsilon,    RowField::LdX,
+    RowField::LdY,      RowField::LdResidual, RowField::LdResidualOut,
+    RowField::Align};
+static constexpr int kSoftmaxFields[] = {
+    RowField::Rows,   RowField::Cols, RowField::DType, RowField::Out,
+    RowField::Scale,  RowField::Mask, RowField::LdX,   RowField::LdY,
+    RowField::LdMask, RowField::Align};
+static constexpr int kRowquantFields[] = {
+    RowField::Rows, RowField::Cols, RowField::DType, RowField::Op,
+    RowField::LdX,  RowField::LdY,  RowField::Align};
+static constexpr int kReduceFields[] = {
+    RowField::Op,    RowField::Rows, RowField::Cols, RowField::Axis,
+    RowField::DType, RowField::Out,  RowField::LdX,  RowField::Align};
+
+static llvm::ArrayRef<int> fieldsOf(RowKind kind) {
+  switch (kind) {
+  case RowKind::RmsNorm:
+  case RowKind::LayerNorm:
+    return kNormFields;
+  case RowKind::Softmax:
+    return kSoftmaxFields;
+  case RowKind::Rowquant:
+    return kRowquantFields;
+  case RowKind::Reduce:
+    return kReduceFields;
+  }
+  return {};
+}
+
+namespace {
+/// Index of each RowField in a record, or -1.
+struct FieldMap {
+  int8_t at[RowField::Count];
+
+  template <size_t N> constexpr explicit FieldMap(const int (&fields)[N]) {
+    for (int8_t &index : at)
+      index = -1;
+    for (size_t i = 0; i < N; ++i)
+      at[fields[i]] = static_cast<int8_t>(i);
+  }
+};
+} // namespace
+
+static constexpr FieldMap kFieldMaps[] = {
+    FieldMap(kNormFields), FieldMap(kNormFields), FieldMap(kSoftmaxFields),
+    FieldMap(kRowquantFields), FieldMap(kReduceFields)};
+
+int fieldIndex(RowKind kind, int field) {
+  return kFieldMaps[static_cast<int>(kind)].at[field];
+}
+
+llvm::StringRef nameOf(RowKind kind) {
+  switch (kind) {
+  case RowKind::RmsNorm:
+    return "rmsnorm";
+  case RowKind::LayerNorm:
+    return "layernorm";
+  case RowKind::Softmax:
+    return "softmax";
+  case RowKind::Rowquant:
+    return "rowquant";
+  case RowKind::Reduce:
+    return "reduce";
+  }
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Schemas
+//===----------------------------------------------------------------------===//
+
+static constexpr FieldName kTypeNames[] = {{code(DType::BF16), "bf16"},
+                                           {code(DType::FP16), "fp16"},
+                                           {code(DType::FP32), "fp32"},
+                                           {code(DType::E4M3), "fp8_e4m3"},
+                                           {code(DType::INT8), "int8"}};
+/// The types of the above that need no scale.
+static constexpr llvm::ArrayRef<FieldName> kFloatNames(kTypeNames, 3);
+
+/// A quantisation is named after what it makes: the type is its value.
+static constexpr FieldName kQuantizationNames[] = {
+    {code(DType::E4M3), "quant_fp8_per_row"},
+    {code(DType::INT8), "quant_int8_per_row"}};
+static constexpr FieldName kOpNames[] = {
+    {code(RowOp::Sum), "sum"},         {code(RowOp::Max), "max"},
+    {code(RowOp::Mean), "mean"},       {code(RowOp::SumSquares), "sumsq"},
+    {code(RowOp::RmsNorm), "rmsnorm"}, {code(RowOp::LayerNorm), "layernorm"},
+    {code(RowOp::Softmax), "softmax"}, {code(RowOp::Quantize), "quantize"}};
+static constexpr llvm::ArrayRef<FieldName> kReductionNames(kOpNames, 4);
+
+static constexpr int64_t kAxisCols = 0, kAxisAll = 10;
+static constexpr FieldName kAxisNames[] = {{kAxisCols, "cols"},
+                                           {kAxisAll, "all"}};
+
+/// Greatest size: kernels count rows in 32 bits.
+static constexpr int64_t kMaxExtent = (int64_t(1) << 31) - 1;
+static constexpr int64_t kMaxLeadingDimension = int64_t(1) << 40;
+
+static Field size(llvm::StringRef key, FieldRole role, llvm::StringRef doc) {
+  return {.key = key,
+          .role = role,
+          .required = true,
+          .doc = doc,
+          .maximum = kMaxExtent};
+}
+
+static Field leadingDimension(llvm::StringRef key, llvm::StringRef doc) {
+  return {.key = key, .doc = doc, .maximum = kMaxLeadingDimension};
+}
+
+static Field type(llvm::StringRef key, bool required,
+                  llvm::ArrayRef<FieldName> names, llvm::StringRef doc) {
+  return {.key = key,
+          .kind = FieldKind::Enum,
+          .role = FieldRole::Signature,
+          .required = required,
+          .names = names,
+          .doc = doc};
+}
+
+static Field flag(llvm::StringRef key, llvm::StringRef doc,
+                  int64_t maximum = 1) {
+  return {
+      .key = key, .role = FieldRole::Signature, .doc = doc, .maximum = maximum};
+}
+
+static Field scalar(llvm::StringRef key, double defaultValue,
+                    llvm::StringRef doc) {
+  return {.key = key,
+          .kind = FieldKind::Real,
+          .role = FieldRole::Scalar,
+          .defaultValue = encodeReal(defaultValue),
+          .doc = doc};
+}
+
+static Field operation(RowKind kind) {
+  Field field = type("op", true, kReductionNames, "what is made of a row");
+  if (kind == RowKind::Rowquant) {
+    field.required = false;
+    field.defaultValue = code(DType::E4M3);
+    field.names = kQuantizationNames;
+    field.doc = "the type of y";
+  }
+  return field;
+}
+
+static Field describe(RowKind kind, int field) {
+  bool norm = kind == RowKind::RmsNorm || kind == RowKind::LayerNorm;
+  switch (field) {
+  case RowField::Rows:
+    return size("rows", FieldRole::DynamicExtent, "rows of x");
+  case RowField::Cols:
+    return size("cols", FieldRole::Extent, "length of a row");
+  case RowField::DType:
+    return type("dtype", true, kFloatNames, "type of what is read");
+  case RowField::Out:
+    return type("out", false, norm ? llvm::ArrayRef(kTypeNames) : kFloatNames,
+                "type of y; default: dtype");
+  case RowField::Op:
+    return operation(kind);
+  case RowField::Axis:
+    return type("axis", false, kAxisNames,
+                "cols: a value of each row; all: of all rows");
+  case RowField::Weight:
+    return flag("weight", "1: a factor of each column");
+  case RowField::Bias:
+    return flag("bias", "1: a term of each column");
+  case RowField::Residual:
+    return flag("residual", "1: x + residual takes the place of x, is stored");
+  case RowField::Mask:
+    return flag("mask", "a term of 1: each element, 2: each column", 2);
+  case RowField::Epsilon:
+    return scalar("eps", 1e-5, "added to the mean square or the variance");
+  case RowField::Scale:
+    return scalar("scale", 1.0, "factor of x");
+  case RowField::LdX:
+    return leadingDimension("ldx", "elements; default: packed");
+  case RowField::LdY:
+    return leadingDimension("ldy", "elements; default: packed");
+  case RowField::LdResidual:
+    return leadingDimension("ldr", "of the residual; default: packed");
+  case RowField::LdResidualOut:
+    return leadingDimension("ldh", "of the stored sum; default: packed");
+  case RowField::LdMask:
+    return leadingDimension("ldmask", "elements; default: packed");
+  default:
+    return {.key = "align",
+            .role = FieldRole::Signature,
+            .defaultValue = 16,
+            .doc = "bytes that divide every pointer",
+            .minimum = 1,
+            .maximum = 16};
+  }
+}
+
+static RecordSchema makeSchema(RowKind kind) {
+  std::vector<Field> fields;
+  for (int field : fieldsOf(kind))
+    fields.push_back(describe(kind, field));
+  return RecordSchema(nameOf(kind), TextStyle::Spaced, std::move(fields));
+}
+
+const RecordSchema &rowProblemSchema(RowKind kind) {
+  static const RecordSchema schemas[] = {
+      makeSchema(RowKind::RmsNorm), makeSchema(RowKind::LayerNorm),
+      makeSchema(RowKind::Softmax), makeSchema(RowKind::Rowquant),
+      makeSchema(RowKind::Reduce)};
+  return schemas[static_cast<int>(kind)];
+}
+
+const RecordSchema &rowSignatureSchema() {
+  static const RecordSchema schema(
+      "rows", TextStyle::Spaced,
+      {type("op", true, kOpNames, {}), type("in", true, kFloatNames, {}),
+       type("out", true, kTypeNames, {}), flag("weight", {}), flag("bias", {}),
+       flag("residual", {}), flag("mask", {}, 2)});
+  return schema;
+}
+
+//===----------------------------------------------------------------------===//
+// Records to structs and back
+//===----------------------------------------------------------------------===//
+
+static RowOp operationOf(RowKind kind, int64_t op) {
+  switch (kind) {
+  case RowKind::RmsNorm:
+    return RowOp::RmsNorm;
+  case RowKind::LayerNorm:
+    return RowOp::LayerNorm;
+  case RowKind::Softmax:
+    return RowOp::Softmax;
+  case RowKind::Rowquant:
+    return RowOp::Quantize;
+  case RowKind::Reduce:
+    break;
+  }
+  return static_cast<RowOp>(op);
+}
+
+RowProblem readRowProblem(RowKind kind, const int64_t *values) {
+  const FieldMap &map = kFieldMaps[static_cast<int>(kind)];
+  // The value of a field, or 0 where the family has no such field.
+  auto get = [&](int field) {
+    return map.at[field] < 0 ? 0 : values[map.at[field]];
+  };
+  auto resolve = [&](int field, int64_t derived) {
+    int64_t value = get(field);
+    return value ? value : derived;
+  };
+  RowProblem p;
+  p.op = operationOf(kind, get(RowField::Op));
+  p.rows = get(RowField::Rows);
+  p.cols = get(RowField::Cols);
+  p.dtype = static_cast<DType>(get(RowField::DType));
+  p.out = static_cast<DType>(kind == RowKind::Rowquant
+                                 ? get(RowField::Op)
+                                 : resolve(RowField::Out, code(p.dtype)));
+  p.weight = get(RowField::Weight) != 0;
+  p.bias = get(RowField::Bias) != 0;
+  p.residual = get(RowField::Residual) != 0;
+  p.mask = static_cast<RowMask>(get(RowField::Mask));
+  p.allRows = get(RowField::Axis) == kAxisAll;
+  if (map.at[RowField::Epsilon] >= 0)
+    p.epsilon = decodeReal(get(RowField::Epsilon));
+  if (map.at[RowField::Scale] >= 0)
+    p.scale = decodeReal(get(RowField::Scale));
+  p.ldx = resolve(RowField::LdX, p.cols);
+  p.ldy = resolve(RowField::LdY, isReduction(p.op) ? 1 : p.cols);
+  p.ldResidual = resolve(RowField::LdResidual, p.cols);
+  p.ldResidualOut = resolve(RowField::LdResidualOut, p.cols);
+  p.ldMask = p.mask == RowMask::Row ? 0 : resolve(RowField::LdMask, p.cols);
+  p.align = get(RowField::Align);
+  return p;
+}
+
+RowSignature signatureOf(const RowProblem &p) {
+  return {.op = p.op,
+          .in = p.dtype,
+          .out = p.out,
+          .weight = p.weight,
+          .bias = p.bias,
+          .residual = p.residual,
+          .mask = p.mask};
+}
+
+Record toRecord(const RowSignature &signature) {
+  Record record(rowSignatureSchema());
+  int field = 0;
+  for (int64_t value :
+       {code(signature.op), code(signature.in), code(signature.out),
+        code(signature.weight), code(signature.bias), code(signature.residual),
+        code(signature.mask)})
+    record.set(field++, value);
+  return record;
+}
+
+RowSignature readRowSignature(const Record &record) {
+  RowSignature signature;
+  signature.op = static_cast<RowOp>(record[0]);
+  signature.in = static_cast<DType>(record[1]);
+  signature.out = static_cast<DType>(record[2]);
+  signature.weight = record[3] != 0;
+  signature.bias = record[4] != 0;
+  signature.residual = record[5] != 0;
+  signature.mask = static_cast<RowMask>(record[6]);
+  return signature;
+}
+
+//===----------------------------------------------------------------------===//
+// Text of the signature
+//===----------------------------------------------------------------------===//
+
+static llvm::StringRef enumeratorOf(DType type) {
+  switch (type) {
+  case DType::BF16:
+    return "BF16";
+  case DType::FP16:
+    return "FP16";
+  case DType::E4M3:
+    return "E4M3";
+  case DType::INT8:
+    return "INT8";
+  default:
+    return "FP32";
+  }
+}
+
+static llvm::StringRef enumeratorOf(RowOp op) {
+  switch (op) {
+  case RowOp::RmsNorm:
+    return "RmsNorm";
+  case RowOp::LayerNorm:
+    return "LayerNorm";
+  case RowOp::Softmax:
+    return "Softmax";
+  case RowOp::Quantize:
+    return "Quantize";
+  case RowOp::Sum:
+    return "Sum";
+  case RowOp::Max:
+    return "Max";
+  case RowOp::Mean:
+    return "Mean";
+  case RowOp::SumSquares:
+    return "SumSquares";
+  }
+  return {};
+}
+
+static llvm::StringRef enumeratorOf(RowMask mask) {
+  switch (mask) {
+  case RowMask::None:
+    return "None";
+  case RowMask::Matrix:
+    return "Matrix";
+  case RowMask::Row:
+    return "Row";
+  }
+  return {};
+}
+
+std::string initializerText(const RowSignature &s) {
+  return fmt::format(
+      "{{.op = kiln::RowOp::{}, .in = kiln::DType::{}, .out = kiln::DType::{}, "
+      ".weight = {}, .bias = {}, .residual = {}, .mask = kiln::RowMask::{}}}",
+      enumeratorOf(s.op), enumeratorOf(s.in), enumeratorOf(s.out), s.weight,
+      s.bias, s.residual, enumeratorOf(s.mask));
+}
+
+} // namespace kiln
