@@ -23,12 +23,9 @@ template <> struct BitsOf<4> { using Type = float; };
 template <DType kType>
 using Storage = typename detail::BitsOf<bytesOf(kType)>::Type;
 
-/// fp32 of an e4m3; exact. Each is an fp16 with a shorter mantissa and an
-/// exponent that is 8 less, but for NaN.
-float e4m3Float(unsigned char bits) {
-  if constexpr (__CUDA_ARCH__ >= 890)
-    return ptx::cvtF32F16(
-        static_cast<unsigned short>(ptx::cvtRnF16x2E4m3x2(bits)));
+/// fp32 of an e4m3, exact, for architectures without the instruction. Each is
+/// an fp16 with a shorter mantissa and an exponent that is 8 less, but for NaN.
+float softFloatOfE4m3(unsigned char bits) {
   if ((bits & 0x7fu) == 0x7fu)
     return __uint_as_float(0x7fffffffu);
   unsigned half = (bits & 0x80u) << 8 | (bits & 0x7fu) << 7;
@@ -41,9 +38,13 @@ template <DType kType> float toFloat(Storage<kType> stored) {
     return stored;
   else if constexpr (kType == DType::FP16)
     return ptx::cvtF32F16(stored);
-  else if constexpr (kType == DType::E4M3)
-    return e4m3Float(stored);
-  else if constexpr (kType == DType::INT8)
+  else if constexpr (kType == DType::E4M3) {
+    if constexpr (__CUDA_ARCH__ >= 890)
+      return ptx::cvtF32F16(
+          static_cast<unsigned short>(ptx::cvtRnF16x2E4m3x2(stored)));
+    else
+      return softFloatOfE4m3(stored);
+  } else if constexpr (kType == DType::INT8)
     return static_cast<signed char>(stored);
   else {
     static_assert(kType == DType::BF16, "no conversion from this type");
@@ -61,12 +62,9 @@ unsigned short bf16Bits(float value) {
                                      16);
 }
 
-/// e4m3 bits of \p value to nearest even; magnitudes above 448 become 448, NaN
-/// 0x7f.
-unsigned char e4m3Bits(float value) {
-  if constexpr (__CUDA_ARCH__ >= 890)
-    return static_cast<unsigned char>(
-        ptx::cvtRnSatfiniteE4m3x2F32(value, 0.0f));
+/// e4m3 bits of \p value to nearest even in integer arithmetic, likewise;
+/// magnitudes above 448 become 448, NaN 0x7f.
+unsigned char softE4m3OfFloat(float value) {
   constexpr unsigned kInfinity = 0x7f800000u;
   constexpr unsigned kLargest = 0x43e00000u;     // 448
   constexpr unsigned kLeastNormal = 0x3c800000u; // 2^-6
@@ -96,9 +94,13 @@ template <DType kType> Storage<kType> fromFloat(float value) {
     return value;
   else if constexpr (kType == DType::FP16)
     return ptx::cvtRnF16F32(value);
-  else if constexpr (kType == DType::E4M3)
-    return e4m3Bits(value);
-  else if constexpr (kType == DType::INT8)
+  else if constexpr (kType == DType::E4M3) {
+    if constexpr (__CUDA_ARCH__ >= 890)
+      return static_cast<unsigned char>(
+          ptx::cvtRnSatfiniteE4m3x2F32(value, 0.0f));
+    else
+      return softE4m3OfFloat(value);
+  } else if constexpr (kType == DType::INT8)
     return int8Bits(value);
   else {
     static_assert(kType == DType::BF16, "no conversion to this type");

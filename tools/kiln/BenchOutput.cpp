@@ -27,6 +27,14 @@ static float fromHalf(uint16_t bits) {
   return sign * std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
 }
 
+/// An fp16 with a shorter mantissa and an exponent that is 8 less, but for NaN.
+static float fromE4m3(uint8_t bits) {
+  if ((bits & 0x7f) == 0x7f)
+    return std::numeric_limits<float>::quiet_NaN();
+  int half = (bits & 0x80) << 8 | (bits & 0x7f) << 7;
+  return fromHalf(static_cast<uint16_t>(half)) * 256;
+}
+
 static float elementAt(const std::vector<uint8_t> &bytes, size_t index,
                        DType type) {
   if (type == DType::FP32) {
@@ -34,6 +42,10 @@ static float elementAt(const std::vector<uint8_t> &bytes, size_t index,
     std::memcpy(&value, &bytes[index * sizeof(value)], sizeof(value));
     return value;
   }
+  if (type == DType::E4M3)
+    return fromE4m3(bytes[index]);
+  if (type == DType::INT8)
+    return static_cast<int8_t>(bytes[index]);
   uint16_t bits;
   std::memcpy(&bits, &bytes[index * sizeof(bits)], sizeof(bits));
   return type == DType::BF16 ? fromBf16(bits) : fromHalf(bits);

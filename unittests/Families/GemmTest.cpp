@@ -134,6 +134,25 @@ TEST_CASE("the operand table describes what the problem reads and writes") {
   CHECK(gemm().flops(problem) == 2.0 * 4 * 6 * 8 * 3);
 }
 
+TEST_CASE("only d is written, within a tolerance, and may be c") {
+  OperandTable table = gemm().operands(
+      parse("gemm m=4 n=6 k=16 dtype=fp32 compute=tf32 beta=1"));
+  for (int i = 0; i < GemmOperand::Count; ++i) {
+    const OperandSpec &operand = table.operands[i];
+    CHECK(operand.isWritten() == (i == GemmOperand::D));
+    CHECK(operand.init(TrialData::Usual).mantissaBits == 10);
+    CHECK(operand.init(TrialData::Outliers).mantissaBits == 10);
+    CHECK(operand.init(TrialData::Usual).outlierPeriod == 0);
+    CHECK(operand.init(TrialData::Outliers).outlierPeriod > 0);
+  }
+  const OperandSpec &d = table.operands[GemmOperand::D];
+  CHECK(d.mayBe == GemmOperand::C);
+  CHECK(d.tolerance.relative == std::ldexp(1.0, -22));
+  CHECK(d.tolerance.scaled == std::ldexp(1.0, -20));
+  table = gemm().operands(parse("gemm m=4 n=6 k=16 dtype=bf16"));
+  CHECK(table.operands[GemmOperand::D].mayBe == -1);
+}
+
 TEST_CASE("nothing to compute is known as such") {
   CHECK(gemm().isEmpty(parse("gemm m=0 n=5 k=5 dtype=bf16")));
   CHECK(gemm().isEmpty(parse("gemm m=5 n=5 k=5 dtype=bf16 batch=0")));

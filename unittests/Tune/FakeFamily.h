@@ -48,7 +48,7 @@ struct FakeParams {
   DeviceAddress values = 0, bounds = 0;
   /// Of the second output, which is int8 or fp32.
   DeviceAddress z = 0;
-  int64_t ldz = 0, zIsInt8 = 0;
+  int64_t ldz = 0, zIsInt8 = 0, zIsRead = 0;
   int64_t operand = 0; ///< that the reference computes
 };
 
@@ -63,6 +63,8 @@ struct FakeOptions {
   bool withTensorMap = false;
   /// A second output, z, of this type: fp32 or int8.
   std::optional<DType> second;
+  bool accumulates = false;    ///< z, fp32, is added to
+  OperandInit usual, outliers; ///< of x
 };
 
 inline constexpr int kFieldM = 0, kFieldN = 1, kFieldType = 2;
@@ -110,6 +112,7 @@ public:
     params.z = arguments.operands[kOperandZ].address;
     params.ldz = arguments.operands[kOperandZ].leadingDimension;
     params.zIsInt8 = arguments.scalars[0] != 0;
+    params.zIsRead = arguments.scalars[1] != 0;
     params.workspace = context.workspace;
     params.tile = tile;
     params.split = split;
@@ -270,6 +273,9 @@ public:
     params.values = values;
     params.bounds = bounds;
     params.operand = operand;
+    params.z = arguments.operands[kOperandZ].address;
+    params.ldz = arguments.operands[kOperandZ].leadingDimension;
+    params.zIsRead = arguments.scalars[1] != 0;
     KernelStep &step = spec.addKernel(params);
     step.block = {128, 1, 1};
   }
@@ -322,6 +328,8 @@ public:
     x.rows = problem.extents[kFieldM];
     x.cols = x.leadingDimension = problem.extents[kFieldN];
     OperandSpec y = x;
+    x.usual = options.usual;
+    x.outliers = options.outliers;
     y.name = "y";
     y.role = OperandRole::Out;
     table.operands = {x, y};
@@ -330,6 +338,8 @@ public:
       z.name = "z";
       z.type = *options.second;
       z.leadingDimension += kPaddingZ;
+      if (options.accumulates)
+        z.role = OperandRole::InOut;
       if (z.type == DType::INT8)
         z.tolerance.absolute = 0.501;
       table.operands.push_back(z);
@@ -345,6 +355,7 @@ public:
     arguments.operands[kOperandZ].leadingDimension =
         problem.extents[kFieldN] + kPaddingZ;
     arguments.scalars[0] = options.second == DType::INT8;
+    arguments.scalars[1] = options.accumulates;
     return arguments;
   }
 

@@ -84,10 +84,15 @@ private:
     auto *x = reinterpret_cast<const float *>(params.x);
     auto *values = reinterpret_cast<double *>(params.values);
     auto *bounds = reinterpret_cast<double *>(params.bounds);
-    double factor = params.operand == kOperandZ ? kFactorZ : 1;
+    auto *z = reinterpret_cast<const float *>(params.z);
+    bool isSecond = params.operand == kOperandZ;
+    double factor = isSecond ? kFactorZ : 1;
     for (int64_t i = params.rowBegin * params.n; i < params.rowEnd * params.n;
          ++i) {
-      *values++ = factor * x[i];
+      *values = factor * x[i];
+      if (isSecond && params.zIsRead)
+        *values += z[i / params.n * params.ldz + i % params.n];
+      ++values;
       *bounds++ = factor * std::fabs(x[i]);
     }
   }
@@ -146,6 +151,8 @@ private:
         if (params.zIsInt8)
           reinterpret_cast<int8_t *>(params.z)[at] =
               static_cast<int8_t>(std::lrint(value));
+        else if (params.zIsRead)
+          reinterpret_cast<float *>(params.z)[at] += value;
         else
           reinterpret_cast<float *>(params.z)[at] = value;
       }

@@ -6,6 +6,7 @@
 #include "Tune/TuneFixture.h"
 
 #include <set>
+#include <tuple>
 
 using namespace kiln;
 using namespace kiln::fake;
@@ -111,6 +112,74 @@ TEST_CASE("what a kernel does wrong has a name") {
   }
 }
 
+TEST_CASE("every output is compared, and the wrong one is named") {
+  for (DType type : {DType::FP32, DType::INT8}) {
+    for (auto [misdeed, status, begin] :
+         {std::tuple(Misdeed::None, TrialStatus::Ok, ""),
+          {Misdeed::WrongValue, TrialStatus::Wrong, "y: 1 of 1584 elements "},
+          {Misdeed::WrongSecond, TrialStatus::Wrong, "z: 1 of 1584 elements "},
+          // No right result is what poison is, but for int8 -1 is.
+          {Misdeed::LeavesSecond, TrialStatus::NotWritten,
+           "z: 1584 of 1584 elements are not written"},
+          {Misdeed::PadsSecond, TrialStatus::OutOfBounds, ""},
+          {Misdeed::Nondeterminism, TrialStatus::Wrong, "y: "}}) {
+      TrialsFixture f;
+      f.options->second = type;
+      TrialResult result = f.tryMisdeed(misdeed);
+      CAPTURE(result.message);
+      CHECK(result.status == status);
+      CHECK(result.message.starts_with(begin));
+      CHECK(f.trials.references == 2);
+    }
+  }
+}
+
+TEST_CASE(
+    "an output that is read is as it was for each run and the reference") {
+  TrialsFixture f;
+  f.options->second = DType::FP32;
+  f.options->accumulates = true;
+  CHECK(f.tryMisdeed(Misdeed::None).status == TrialStatus::Ok);
+  CHECK(f.tryMisdeed(Misdeed::WrongSecond).status == TrialStatus::Wrong);
+  CHECK(f.tryMisdeed(Misdeed::LeavesSecond).status == TrialStatus::Wrong);
+  CHECK(f.tryMisdeed(Misdeed::None).status == TrialStatus::Ok);
+}
+
+TEST_CASE("operands are filled as they are described") {
+  TrialsFixture f;
+  f.options->usual.mean = 3;
+  f.options->outliers = {.mean = -1,
+                         .deviation = 0.5,
+                         .mantissaBits = 10,
+                         .outlierPeriod = 7,
+                         .outlier = 1e4,
+                         .minusInfinityPeriod = 9,
+                         .rowPeriod = 4,
+                         .rowValue = 2};
+  TrialRequest request = f.request({"fast.t64"});
+  request.options.measure = false;
+  f.run(request);
+  REQUIRE(f.trials.fills.size() > 0);
+  CHECK(f.trials.fills.back().mean == 3);
+  CHECK(f.trials.fills.back().deviation == 1);
+  CHECK(f.trials.fills.back().outlierPeriod == 0);
+  request.options.data = TrialData::Outliers;
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    CHECK(f.run(request)[0].status == TrialStatus::Ok);
+    CHECK(f.trials.references == 2); // anew for other data
+  }
+  const FillNormalParams &fill = f.trials.fills.back();
+  CHECK(fill.mean == -1);
+  CHECK(fill.deviation == 0.5f);
+  CHECK(fill.mantissaBits == 10);
+  CHECK(fill.outlierPeriod == 7);
+  CHECK(fill.outlier == 1e4f);
+  CHECK(fill.minusInfinityPeriod == 9);
+  CHECK(fill.rowPeriod == 4);
+  CHECK(fill.rowValue == 2);
+  CHECK(fill.rowLength == 33);
+}
+
 TEST_CASE("a workspace is zeroed where its layout says so, and guarded") {
   TrialsFixture f;
   f.options->workspaceBytes = 1024;
@@ -185,6 +254,15 @@ TEST_CASE("the reference is computed once a problem, or in slabs") {
   CHECK(tight.trials.references > 2);
   tight.trials.misdeeds["fast.t32"] = Misdeed::LeavesLast;
   CHECK(tight.run(request)[1].status == TrialStatus::NotWritten);
+
+  TrialsFixture two; // outputs, whose slabs take turns
+  two.options->second = DType::INT8;
+  two.runnerOptions.scratchBytes = 100 << 10;
+  two.trials.misdeeds["fast.t32"] = Misdeed::WrongSecond;
+  auto results = two.run(request);
+  CHECK(results[0].status == TrialStatus::Ok);
+  CHECK(results[1].status == TrialStatus::Wrong);
+  CHECK(two.trials.references > 4);
 }
 
 TEST_CASE("a problem without room on the device is no candidate's fault") {

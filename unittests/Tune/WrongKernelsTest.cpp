@@ -11,6 +11,7 @@ struct Way {
   int tile;
   const char *body;
   TrialStatus status;
+  const char *second = "*at = rounded;"; ///< of z, int8
 };
 constexpr Way kWays[] = {
     {1, "out[i] = in[i];", TrialStatus::Ok},
@@ -19,13 +20,19 @@ constexpr Way kWays[] = {
      TrialStatus::OutOfBounds},
     {4, "out[i] = in[i]; if (i == 0) ((char *)out)[-1] = 1;",
      TrialStatus::OutOfBounds},
-    {5, "", TrialStatus::NotWritten},
+    {5, "", TrialStatus::NotWritten, ""},
     {6, "if (i + 1 < count) out[i] = in[i];", TrialStatus::NotWritten},
     {7,
      "unsigned long long now; "
      "asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(now)); "
      "out[i] = in[i] * (1.0f + 1e-5f * ((now >> 5) % 64));",
      TrialStatus::Wrong},
+    {8, "out[i] = in[i];", TrialStatus::Wrong,
+     "*at = i != 77 ? rounded : rounded > 0 ? rounded - 2 : rounded + 2;"},
+    {9, "out[i] = in[i];", TrialStatus::NotWritten,
+     "if (i + 1 < count) *at = rounded;"},
+    {10, "out[i] = in[i];", TrialStatus::OutOfBounds,
+     "*at = rounded; if (i + 1 == params.n) at[1] = 0;"},
 };
 
 constexpr const char *kText = R"(
@@ -37,7 +44,7 @@ struct Params {{
   long long rowBegin, rowEnd;
   double *values, *bounds;
   void *z;
-  long long ldz, zIsInt8, operand;
+  long long ldz, zIsInt8, zIsRead, operand;
 }};
 extern "C" __global__ void kilnEntry(const __grid_constant__ Params params) {{
   {}
@@ -94,8 +101,12 @@ public:
         fmt::format("const float *in = params.x; float *out = params.y; "
                     "long long count = params.m * params.n; "
                     "for (long long i = blockIdx.x * 128 + threadIdx.x; "
-                    "i < count; i += gridDim.x * 128) {{ {} }}",
-                    way.body),
+                    "i < count; i += gridDim.x * 128) {{ {} "
+                    "signed char *at = (signed char *)params.z + "
+                    "i / params.n * params.ldz + i % params.n; "
+                    "int rounded = max(-127, min(127, "
+                    "__float2int_rn(100.0f * in[i]))); {} }}",
+                    way.body, way.second),
         device));
     plan.sharedBytes.push_back(0);
     plan.binder =
@@ -114,8 +125,11 @@ public:
                       "long long begin = params.rowBegin * params.n, "
                       "end = params.rowEnd * params.n; "
                       "for (long long i = begin + threadIdx.x; i < end; "
-                      "i += 128) { params.values[i - begin] = params.x[i]; "
-                      "params.bounds[i - begin] = fabs(params.x[i]); }",
+                      "i += 128) { double value = params.x[i]; "
+                      "if (params.operand == 2) value = "
+                      "fmax(-127.0, fmin(127.0, 100 * value)); "
+                      "params.values[i - begin] = value; "
+                      "params.bounds[i - begin] = fabs(value); }",
                       device)),
         launches(device) {}
   const TranslationUnit &translationUnit() const override { return unit; }
@@ -130,7 +144,7 @@ private:
   FakeReference launches; ///< its geometry and parameters
 };
 
-/// Copies a matrix: y = x, [m, n].
+/// Copies a matrix: y = x, [m, n], and z = 100 x rounded to int8.
 class WrongFamily final : public KernelFamily {
 public:
   WrongFamily() { addTemplate(std::make_unique<WrongTemplate>()); }
@@ -165,7 +179,12 @@ public:
   }
 
 private:
-  FakeFamily fake;
+  static FakeOptions withSecond() {
+    FakeOptions options;
+    options.second = DType::INT8;
+    return options;
+  }
+  FakeFamily fake{withSecond()};
 };
 
 } // namespace
@@ -193,6 +212,8 @@ TEST_SUITE("gpu") {
         CAPTURE(results[i].message);
         CHECK(nameOf(results[i].status).str() == nameOf(kWays[i].status).str());
         CHECK(results[i].validated == (kWays[i].status == TrialStatus::Ok));
+        bool namesSecond = results[i].message.starts_with("z: ");
+        CHECK(namesSecond == (kWays[i].tile == 8 || kWays[i].tile == 9));
       }
     }
   }
