@@ -11,7 +11,7 @@
 //   from 0 to 2^31 - 1, any leading dimension that is no less than a row (rows
 //   times it at most 2^56) and any address that is aligned to its element
 //   works. batch_stride is ignored. If rows or cols is 0, a call succeeds and
-//   launches nothing.
+//   launches nothing, unless its struct says else.
 //
 //   Vectors of values per column or per row are packed; their leading_dim is
 //   ignored.
@@ -105,7 +105,8 @@ enum kiln_axis_value {
   KILN_AXIS_ALL = 10     ///< all: y holds one value
 };
 
-/// y = op(x) along an axis. y is packed.
+/// y = op(x) along an axis. y is packed. Nothing to reduce (no columns, or no
+/// rows with KILN_AXIS_ALL) is invalid: no value would serve everyone.
 typedef struct kiln_reduce_args {
   uint32_t struct_size;
   kiln_reduction op;

@@ -62,9 +62,15 @@ inline bool isGoodLink(const kiln_pointwise *chain, uint32_t index) {
 /// are aligned.
 class OperandReader {
 public:
-  OperandReader(CallAddresses addresses, bool isEmpty, int64_t batch = 1)
-      : batch(batch), launches(addresses == CallAddresses::Used),
+  OperandReader(CallAddresses addresses, bool isEmpty)
+      : launches(addresses == CallAddresses::Used),
         needed(launches && !isEmpty) {}
+  /// Of a family that has batches.
+  OperandReader(CallAddresses addresses, bool isEmpty, int64_t batch)
+      : OperandReader(addresses, isEmpty) {
+    strideMask = -1;
+    countsStrides = batch > 1;
+  }
 
   /// One that has no scale. \p leadingDimension is resolved; \p isRead: its
   /// address is used.
@@ -89,9 +95,9 @@ public:
     wrong |= (promise != 0) & ((address & (promise - 1)) != 0);
     // An address is aligned to its element whatever less is promised.
     bits |= promise ? std::max(promise, elementBytes) : address;
-    if (batch > 1)
+    if (countsStrides)
       bits |= static_cast<uint64_t>(from.batch_stride) * elementBytes;
-    to = {address, leadingDimension, from.batch_stride};
+    to = {address, leadingDimension, from.batch_stride & strideMask};
   }
 
   /// The scales, one for each row, that the kernel writes for \p y.
@@ -151,7 +157,8 @@ public:
   bool wrong = false;
 
 private:
-  int64_t batch;
+  int64_t strideMask = 0; ///< 0: strides are ignored
+  bool countsStrides = false;
   bool launches, needed;
   uint64_t bits = 0;
 };

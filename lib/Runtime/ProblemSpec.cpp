@@ -95,6 +95,7 @@ static llvm::Error readText(const Registry &registry, const char *text,
   spec.family = named->family;
   spec.defaults = named->family->defaultArguments(named->problem);
   spec.text = named->problem.text();
+  spec.hasPackedBatches = true;
   auto problem = makeProblem(*spec.family, named->problem.extents);
   if (!problem)
     return problem.takeError();
@@ -197,6 +198,22 @@ llvm::Expected<Problem> ProblemSpec::at(llvm::ArrayRef<int64_t> values) const {
   for (size_t i = 0; i < ranges.size(); ++i)
     record.set(ranges[i].field, values[i]);
   return makeProblem(*family, std::move(record));
+}
+
+Arguments ProblemSpec::argumentsAt(llvm::ArrayRef<int64_t> values) const {
+  Arguments arguments = defaults;
+  arguments.problem = values.data();
+  if (ranges.empty())
+    return arguments;
+  Problem launched;
+  launched.extents = recordOf(family->problemSchema(), values);
+  Arguments packed = family->defaultArguments(launched);
+  for (int i = 0; i < Arguments::kMaxOperands; ++i) {
+    arguments.operands[i].leadingDimension = packed.operands[i].leadingDimension;
+    if (hasPackedBatches)
+      arguments.operands[i].batchStride = packed.operands[i].batchStride;
+  }
+  return arguments;
 }
 
 bool ExtentBox::contains(const std::vector<ExtentRange> &ranges,

@@ -10,14 +10,15 @@
 
 namespace kiln {
 
-static_assert(KILN_ROW_X == RowOperand::X && KILN_ROW_Y == RowOperand::Y &&
-              KILN_ROW_WEIGHT == RowOperand::Weight &&
-              KILN_ROW_BIAS == RowOperand::Bias &&
-              KILN_ROW_RESIDUAL == RowOperand::Residual &&
-              KILN_ROW_RESIDUAL_OUT == RowOperand::ResidualOut &&
-              KILN_ROW_MASK == RowOperand::Mask &&
-              KILN_ROW_SCALES == RowOperand::Scales &&
-              KILN_ROW_SLOT_COUNT == RowOperand::Count);
+static_assert(int(KILN_ROW_X) == int(RowOperand::X) &&
+              int(KILN_ROW_Y) == int(RowOperand::Y) &&
+              int(KILN_ROW_WEIGHT) == int(RowOperand::Weight) &&
+              int(KILN_ROW_BIAS) == int(RowOperand::Bias) &&
+              int(KILN_ROW_RESIDUAL) == int(RowOperand::Residual) &&
+              int(KILN_ROW_RESIDUAL_OUT) == int(RowOperand::ResidualOut) &&
+              int(KILN_ROW_MASK) == int(RowOperand::Mask) &&
+              int(KILN_ROW_SCALES) == int(RowOperand::Scales) &&
+              int(KILN_ROW_SLOT_COUNT) == int(RowOperand::Count));
 
 namespace {
 // Fields of the families' records, in their order.

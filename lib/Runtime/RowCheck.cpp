@@ -108,6 +108,12 @@ llvm::Error checkReduce(const kiln_reduce_args &args, CallAddresses addresses) {
   }
   if (args.axis != KILN_AXIS_COLUMNS && args.axis != KILN_AXIS_ALL)
     return makeError(ErrorCode::Unsupported, "axis {} is unknown", args.axis);
+  bool hasNothing =
+      args.cols == 0 || (args.rows == 0 && args.axis == KILN_AXIS_ALL);
+  if (hasNothing)
+    return makeError(ErrorCode::InvalidArgument,
+                     "rows {} and cols {} leave nothing to reduce", args.rows,
+                     args.cols);
   kiln_dtype out = args.y.type ? args.y.type : args.x.type;
   if (auto error = checkTypes(args.x.type, out, false))
     return error;
