@@ -1,11 +1,17 @@
 # Every kernel source that the library carries, relative to this folder.
 set(KILN_KERNEL_SOURCES
+  common/Access.cuh
   common/Convert.cuh
   common/Pointwise.cuh
   common/Ptx.cuh
   common/Raster.cuh
   common/Swizzle.cuh
   common/Types.h
+  elementwise/ElementwiseParams.h
+  elementwise/ElementwiseSignature.h
+  elementwise/FlatElementwise.cuh
+  elementwise/FlatElementwiseConfig.h
+  elementwise/ReferenceElementwise.cuh
   gemm/GemmEpilogue.cuh
   gemm/GemmParams.h
   gemm/GemmSignature.h

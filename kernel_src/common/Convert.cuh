@@ -136,8 +136,10 @@ template <DType kType> void unpackPair(float &low, float &high, unsigned pair) {
   }
 }
 
-/// Registers of one memory access of 2, 4, 8 or 16 bytes.
-template <int kBytes> struct Words { unsigned word[(kBytes + 3) / 4]; };
+/// Registers of kBytes of memory; fewer than 4 lie in the lowest bits of one.
+template <int kBytes> struct Words {
+  unsigned word[(kBytes + 3) / 4];
+};
 
 /// One load of kBytes from a pointer aligned to them.
 template <int kBytes> Words<kBytes> loadWords(const void *pointer) {

@@ -189,6 +189,98 @@ unsigned cvtRnF16x2E4m3x2(unsigned short pair) {
   return bits;
 }
 
+/// 2^x within 2 units of the last place; subnormal results become 0.
+float ex2ApproxFtz(float x) {
+  float value;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
+  return value;
+}
+
+/// 1 / x within 1 unit of the last place; subnormal results become 0.
+float rcpApproxFtz(float x) {
+  float value;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
+  return value;
+}
+
+// Loads of what this launch reads once: they leave nothing behind in L1. Not
+// the read-only path: an operand may be overwritten in place. The number is
+// that of the bits, to which the pointer is aligned.
+unsigned ldGlobalNoAllocate8(const void *pointer) {
+  unsigned value;
+  asm volatile("ld.global.L1::no_allocate.u8 %0, [%1];"
+               : "=r"(value)
+               : "l"(pointer)
+               : "memory");
+  return value;
+}
+
+unsigned ldGlobalNoAllocate16(const void *pointer) {
+  unsigned short value;
+  asm volatile("ld.global.L1::no_allocate.u16 %0, [%1];"
+               : "=h"(value)
+               : "l"(pointer)
+               : "memory");
+  return value;
+}
+
+unsigned ldGlobalNoAllocate32(const void *pointer) {
+  unsigned value;
+  asm volatile("ld.global.L1::no_allocate.b32 %0, [%1];"
+               : "=r"(value)
+               : "l"(pointer)
+               : "memory");
+  return value;
+}
+
+uint2 ldGlobalNoAllocate64(const void *pointer) {
+  uint2 value;
+  asm volatile("ld.global.L1::no_allocate.v2.b32 {%0, %1}, [%2];"
+               : "=r"(value.x), "=r"(value.y)
+               : "l"(pointer)
+               : "memory");
+  return value;
+}
+
+uint4 ldGlobalNoAllocate128(const void *pointer) {
+  uint4 value;
+  asm volatile("ld.global.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "l"(pointer)
+               : "memory");
+  return value;
+}
+
+// Stores of what nobody reads soon: their lines are the first that the caches
+// drop. Named as the loads above.
+void stGlobalStreaming8(void *pointer, unsigned value) {
+  asm volatile("st.global.cs.u8 [%0], %1;" ::"l"(pointer), "r"(value)
+               : "memory");
+}
+
+void stGlobalStreaming16(void *pointer, unsigned value) {
+  asm volatile("st.global.cs.u16 [%0], %1;" ::"l"(pointer),
+               "h"(static_cast<unsigned short>(value))
+               : "memory");
+}
+
+void stGlobalStreaming32(void *pointer, unsigned value) {
+  asm volatile("st.global.cs.b32 [%0], %1;" ::"l"(pointer), "r"(value)
+               : "memory");
+}
+
+void stGlobalStreaming64(void *pointer, uint2 value) {
+  asm volatile("st.global.cs.v2.b32 [%0], {%1, %2};" ::"l"(pointer),
+               "r"(value.x), "r"(value.y)
+               : "memory");
+}
+
+void stGlobalStreaming128(void *pointer, uint4 value) {
+  asm volatile("st.global.cs.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(pointer),
+               "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w)
+               : "memory");
+}
+
 /// Loads 16 bytes through L2 alone: what other blocks wrote in this launch.
 float4 ldGlobalCg(const float4 *pointer) {
   float4 value;

@@ -145,21 +145,6 @@ const RecordSchema &gemmSignatureSchema() {
   return schema;
 }
 
-int64_t encodeChain(const PointwiseChain &chain) {
-  uint64_t value = 0;
-  for (int i = 0; i < PointwiseChain::kMaxOps; ++i)
-    value |= static_cast<uint64_t>(chain.ops[i]) << (8 * i);
-  return static_cast<int64_t>(value);
-}
-
-PointwiseChain decodeChain(int64_t value) {
-  PointwiseChain chain;
-  for (int i = 0; i < PointwiseChain::kMaxOps; ++i)
-    chain.ops[i] = static_cast<PointwiseOp>(
-        (static_cast<uint64_t>(value) >> (8 * i)) & 0xff);
-  return chain;
-}
-
 GemmProblem readGemmProblem(const int64_t *values) {
   GemmProblem p;
   p.m = values[GemmField::M];
@@ -252,41 +237,17 @@ static llvm::StringRef enumeratorOf(DType type) {
   }
 }
 
-static llvm::StringRef enumeratorOf(PointwiseOp op) {
-  switch (op) {
-  case PointwiseOp::None:
-    return "None";
-  case PointwiseOp::Bias:
-    return "Bias";
-  case PointwiseOp::Residual:
-    return "Residual";
-  case PointwiseOp::Relu:
-    return "Relu";
-  case PointwiseOp::GeluErf:
-    return "GeluErf";
-  case PointwiseOp::GeluTanh:
-    return "GeluTanh";
-  case PointwiseOp::Silu:
-    return "Silu";
-  }
-  return "None";
-}
-
 std::string initializerText(const GemmSignature &s) {
-  std::string chain;
-  for (int i = 0; i < s.pointwise.size(); ++i)
-    chain += fmt::format("{}kiln::PointwiseOp::{}", i ? ", " : "",
-                         enumeratorOf(s.pointwise.ops[i]));
   std::string layout = {isTransposedA(s.layout) ? 'T' : 'N',
                         isTransposedB(s.layout) ? 'T' : 'N'};
   return fmt::format(
       "{{.in = kiln::DType::{}, .out = kiln::DType::{}, "
       ".compute = kiln::ComputeMode::{}, .layout = kiln::Layout::{}, "
-      ".pointwise = {{{{{}}}}}, .readsC = {}, .alignA = {}, .alignB = {}, "
+      ".pointwise = {}, .readsC = {}, .alignA = {}, .alignB = {}, "
       ".alignD = {}}}",
       enumeratorOf(s.in), enumeratorOf(s.out),
-      s.compute == ComputeMode::TF32 ? "TF32" : "Native", layout, chain,
-      s.readsC, s.alignA, s.alignB, s.alignD);
+      s.compute == ComputeMode::TF32 ? "TF32" : "Native", layout,
+      initializerText(s.pointwise), s.readsC, s.alignA, s.alignB, s.alignD);
 }
 
 } // namespace kiln

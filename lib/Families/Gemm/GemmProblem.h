@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Families/Chain.h"
 #include "Kernel/Record.h"
 #include "gemm/GemmSignature.h"
 
@@ -90,9 +91,5 @@ GemmSignature readGemmSignature(const Record &record);
 
 /// "{.in = kiln::DType::BF16, ...}": the signature as a designated initialiser.
 std::string initializerText(const GemmSignature &signature);
-
-/// Packs a chain into a record's int64 and back: a byte an operation.
-int64_t encodeChain(const PointwiseChain &chain);
-PointwiseChain decodeChain(int64_t value);
 
 } // namespace kiln

@@ -1,0 +1,155 @@
+//===- elementwise/FlatElementwiseConfig.h - knobs of the flat kernel -----===//
+//
+// Included by the host and by NVRTC.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "elementwise/ElementwiseParams.h"
+#include "elementwise/ElementwiseSignature.h"
+
+namespace kiln {
+
+/// The matrix as one line of vectors, cut into chunks of threads * items; a
+/// thread has all loads of its items under way at once. Any architecture, type,
+/// length and stride; a vector of one element serves any alignment.
+struct FlatElementwiseConfig {
+  int blockThreads = 256;
+  int vector = 8; ///< elements that follow each other in a row
+  int items = 4;  ///< vectors of a thread and chunk
+  int hint = 0;   ///< 0: none; 1: streaming loads and stores; 2: stores only
+  /// 0: a block a chunk. Above: so many blocks an SM, which stride over the
+  /// chunks.
+  int blocksPerSm = 0;
+
+  static constexpr const char *kName = "flat";
+
+  /// Calls f(key, member, pointer to the member, default) for each field.
+  template <class F> static constexpr void forEachField(F &&f) {
+    f("t", "blockThreads", &FlatElementwiseConfig::blockThreads, 256);
+    f("v", "vector", &FlatElementwiseConfig::vector, 8);
+    f("i", "items", &FlatElementwiseConfig::items, 4);
+    f("h", "hint", &FlatElementwiseConfig::hint, 0);
+  }
+  template <class F> static constexpr void forEachRuntimeField(F &&f) {
+    f("ps", "blocksPerSm", &FlatElementwiseConfig::blocksPerSm, 0);
+  }
+
+  constexpr int threads() const { return blockThreads; }
+  constexpr int sharedBytes(const ElementwiseSignature &) const { return 0; }
+  constexpr long long vectorsPerChunk() const {
+    return static_cast<long long>(blockThreads) * items;
+  }
+
+  constexpr bool isValid(const ElementwiseSignature &signature) const {
+    return signature.isWellFormed() && blockThreads >= 32 &&
+           blockThreads <= 1024 && blockThreads % 32 == 0 &&
+           isPowerOfTwo(vector) && vector <= 16 && isPowerOfTwo(items) &&
+           items <= 8 && vector * bytesOf(signature.in) <= kMaxVectorBytes &&
+           vector * bytesOf(signature.out) <= kMaxVectorBytes && hint >= 0 &&
+           hint <= 2 && blocksPerSm >= 0;
+  }
+
+  /// Registers that a thread gets: the bits and places of its items, one vector
+  /// with what is added to it in fp32, and what else a kernel holds. The
+  /// constants are the least with which ptxas 13.0 spilled nowhere in a few
+  /// thousand random configs for sm_75 to sm_120.
+  constexpr int registers(const ElementwiseSignature &signature) const {
+    int vectors = 1 + signature.count(LinkShape::Matrix) +
+                  signature.count(LinkShape::Row);
+    int vectorWords = (vector * bytesOf(signature.in) + 3) / 4;
+    if (vectorWords < 2) // narrow items cost as much in places
+      vectorWords = 2;
+    int item = vectors * vectorWords + signature.count(LinkShape::Column) +
+               (signature.needsPosition() ? 7 : 5);
+    int other = vectors > 2 ? 24 : 16; // more places
+    int values = vectors > 1 || vector > 8 ? 2 * vector : vector;
+    return (items * item + values + other + 7) / 8 * 8;
+  }
+  /// Blocks that have to fit an SM, and with it the registers that the compiler
+  /// may use.
+  constexpr int minBlocks(const ElementwiseSignature &signature) const {
+    constexpr int kRegistersPerSm = 65536; // sm_75 to sm_120
+    int byRegisters = kRegistersPerSm / (blockThreads * registers(signature));
+    int byThreads = 2048 / blockThreads;
+    int blocks = byRegisters < byThreads ? byRegisters : byThreads;
+    return blocks > 1 ? blocks : 1;
+  }
+
+  /// True when rows of \p cols elements are cut into whole vectors, or need not
+  /// be.
+  constexpr bool fitsRow(const ElementwiseSignature &signature,
+                         long long cols) const {
+    return !signature.needsPosition() || cols % vector == 0;
+  }
+
+  /// Pieces of a problem.
+  constexpr long long vectors(long long rows, long long cols) const {
+    return rows * cols / vector;
+  }
+  constexpr long long chunks(long long rows, long long cols) const {
+    return (vectors(rows, cols) + vectorsPerChunk() - 1) / vectorsPerChunk();
+  }
+
+  /// Blocks of the one-dimensional grid on \p smCount SMs, at least 1.
+  constexpr long long blocks(long long rows, long long cols,
+                             long long smCount) const {
+    long long resident = blocksPerSm * smCount;
+    long long most = resident > 0 ? resident : kMaxBlocks;
+    long long wanted = chunks(rows, cols);
+    return wanted < 1 ? 1 : wanted < most ? wanted : most;
+  }
+
+  /// Fills all but the operands for a grid of \p gridBlocks blocks.
+  constexpr void fillGeometry(FlatElementwiseParams &params,
+                              const ElementwiseSignature &signature,
+                              long long gridBlocks) const {
+    long long rows = params.operands.rows, cols = params.operands.cols;
+    params.vectors = vectors(rows, cols);
+    params.chunks = chunks(rows, cols);
+    if (!signature.needsPosition())
+      return;
+    long long perRow = cols / vector, gridStep = gridBlocks * vectorsPerChunk();
+    params.vectorsPerRow = static_cast<unsigned>(perRow);
+    params.stepRows = static_cast<unsigned>(blockThreads / perRow);
+    params.stepColumns = static_cast<unsigned>(blockThreads % perRow);
+    params.gridStepRows = static_cast<unsigned>(gridStep / perRow);
+    params.gridStepColumns = static_cast<unsigned>(gridStep % perRow);
+  }
+
+  friend constexpr bool operator==(const FlatElementwiseConfig &,
+                                   const FlatElementwiseConfig &) = default;
+
+  static constexpr long long kMaxBlocks = (1ll << 31) - 1;
+  static constexpr int kMaxVectorBytes = 32; ///< two accesses
+
+private:
+  static constexpr bool isPowerOfTwo(int value) {
+    return value > 0 && (value & (value - 1)) == 0;
+  }
+};
+
+/// referenceElementwise: a thread an element. No choice of the tuner, so it has
+/// no fields.
+struct ReferenceElementwiseConfig {
+  static constexpr const char *kName = "reference";
+
+  constexpr int threads() const { return 256; }
+  constexpr int minBlocks(const ElementwiseSignature &) const { return 1; }
+  constexpr int sharedBytes(const ElementwiseSignature &) const { return 0; }
+  constexpr bool isValid(const ElementwiseSignature &signature) const {
+    return signature.isWellFormed();
+  }
+  /// Blocks of the one-dimensional grid; the kernel strides by it.
+  constexpr long long blocks(long long rows, long long cols) const {
+    constexpr long long kMost = 1ll << 20;
+    long long wanted = (rows * cols + threads() - 1) / threads();
+    return wanted < kMost ? wanted : kMost;
+  }
+
+  friend constexpr bool
+  operator==(const ReferenceElementwiseConfig &,
+             const ReferenceElementwiseConfig &) = default;
+};
+
+} // namespace kiln

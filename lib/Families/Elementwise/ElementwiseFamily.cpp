@@ -1,0 +1,278 @@
+//===- ElementwiseFamily.cpp ----------------------------------------------===//
+#include "Families/Elementwise/ElementwiseFamily.h"
+
+#include "Families/Elementwise/ElementwiseProblem.h"
+#include "Families/Elementwise/ElementwiseTemplate.h"
+#include "Support/Error.h"
+
+#include <llvm/Support/CheckedArithmetic.h>
+
+#include <cmath>
+
+namespace kiln {
+
+namespace {
+
+class ElementwiseFamily final : public KernelFamily {
+public:
+  ElementwiseFamily() { addTemplate(makeFlatElementwiseTemplate()); }
+
+  llvm::StringRef name() const override { return "elementwise"; }
+  const RecordSchema &problemSchema() const override {
+    return elementwiseProblemSchema();
+  }
+  const RecordSchema &signatureSchema() const override {
+    return elementwiseSignatureSchema();
+  }
+
+  llvm::Expected<Problem> canonicalise(Record record) const override;
+
+  bool isEmpty(const Problem &problem) const override {
+    ElementwiseProblem p = read(problem);
+    return p.rows == 0 || p.cols == 0;
+  }
+
+  OperandTable operands(const Problem &problem) const override;
+  Arguments defaultArguments(const Problem &problem) const override;
+
+  std::unique_ptr<Reference>
+  reference(const Problem &problem, const DeviceModel &device) const override {
+    return makeElementwiseReference(readElementwiseSignature(problem.signature),
+                                    device);
+  }
+
+  double flops(const Problem &problem) const override;
+  double compulsoryBytes(const Problem &problem) const override;
+
+private:
+  static ElementwiseProblem read(const Problem &problem) {
+    return readElementwiseProblem(problem.extents.values().data());
+  }
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Canonical form
+//===----------------------------------------------------------------------===//
+
+static llvm::Error checkMatrix(llvm::StringRef key, int64_t ld,
+                               const ElementwiseProblem &p) {
+  if (ld < p.cols)
+    return makeError(ErrorCode::InvalidArgument,
+                     "elementwise: {}={} is below the row length {}", key, ld,
+                     p.cols);
+  // Offsets are computed in 64 bits.
+  constexpr int64_t kMaxElements = int64_t(1) << 56;
+  auto elements = llvm::checkedMul(p.rows, ld);
+  if (!elements || *elements > kMaxElements)
+    return makeError(ErrorCode::InvalidArgument,
+                     "elementwise: a matrix of {} rows of {} elements exceeds "
+                     "the address space",
+                     p.rows, ld);
+  return llvm::Error::success();
+}
+
+static llvm::Error check(const ElementwiseProblem &p) {
+  if (p.align & (p.align - 1))
+    return makeError(ErrorCode::InvalidArgument,
+                     "elementwise: align={} is not a power of two", p.align);
+  int scales = 0;
+  for (PointwiseOp op : p.chain.ops)
+    scales += op == PointwiseOp::Scale;
+  if (scales > 1)
+    return makeError(ErrorCode::Unsupported,
+                     "elementwise: op has {} scales, at most one is served",
+                     scales);
+  if (auto error = checkMatrix("ldx", p.ldx, p))
+    return error;
+  if (auto error = checkMatrix("ldy", p.ldy, p))
+    return error;
+  return checkMatrix("ldo", p.ldOperand, p);
+}
+
+llvm::Expected<Problem> ElementwiseFamily::canonicalise(Record record) const {
+  if (auto error = record.check())
+    return error;
+  if (auto error = resolveCast(record))
+    return error;
+  ElementwiseProblem p = readElementwiseProblem(record.values().data());
+  if (auto error = check(p))
+    return error;
+  // What equals a derived default, or is read by nobody, is the default.
+  auto reset = [&](int field, bool isDefault, int64_t value = 0) {
+    if (isDefault)
+      record.set(field, value);
+  };
+  reset(ElementwiseField::Out, p.out == p.dtype);
+  reset(ElementwiseField::Scale, !p.reads(LinkShape::Scalar), encodeReal(1.0));
+  reset(ElementwiseField::LdX, p.ldx == p.cols);
+  reset(ElementwiseField::LdY, p.ldy == p.cols);
+  reset(ElementwiseField::LdOperand,
+        p.ldOperand == p.cols || !p.reads(LinkShape::Matrix));
+  Problem problem;
+  problem.signature =
+      toRecord(signatureOf(readElementwiseProblem(record.values().data())));
+  problem.extents = std::move(record);
+  return problem;
+}
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+/// Leaves exactly the promised alignment: a multiple of it and of no more.
+static int64_t misalignmentOf(int64_t align, DType type) {
+  align = std::max<int64_t>(align, bytesOf(type));
+  return align < 16 ? align : 0;
+}
+
+/// Rounding of the output to \p type, and of a few fp32 operations, whose scale
+/// the reference knows.
+static Tolerance toleranceOf(DType type) {
+  Tolerance tolerance;
+  tolerance.scaled = 4e-7;
+  // A result among the subnormals is off by half the least of them.
+  constexpr double kSlack = 1.01;
+  switch (type) {
+  case DType::BF16:
+    tolerance.relative = std::ldexp(1.0, -6);
+    break;
+  case DType::FP16:
+    tolerance.relative = std::ldexp(1.0, -9);
+    tolerance.absolute = std::ldexp(kSlack, -25);
+    break;
+  case DType::E4M3:
+    tolerance.relative = std::ldexp(kSlack, -4);
+    tolerance.absolute = std::ldexp(kSlack, -10);
+    break;
+  default:
+    tolerance.relative = std::ldexp(1.0, -22);
+  }
+  return tolerance;
+}
+
+/// Name of the operand that \p op reads.
+static llvm::StringRef operandName(PointwiseOp op) {
+  switch (op) {
+  case PointwiseOp::Residual:
+    return "add";
+  case PointwiseOp::Mul:
+    return "mul";
+  case PointwiseOp::Bias:
+    return "bias";
+  case PointwiseOp::RowBias:
+    return "row_bias";
+  case PointwiseOp::ColumnScale:
+    return "col_scale";
+  case PointwiseOp::RowScale:
+    return "row_scale";
+  default:
+    return "none";
+  }
+}
+
+static OperandSpec matrixSpec(llvm::StringRef name, OperandRole role,
+                              DType type, int64_t rows, int64_t cols,
+                              int64_t ld, int64_t align) {
+  OperandSpec spec;
+  spec.name = name;
+  spec.role = role;
+  spec.type = type;
+  spec.rows = rows;
+  spec.cols = cols;
+  spec.leadingDimension = ld;
+  spec.batchStride = rows * ld;
+  spec.misalignment = misalignmentOf(align, type);
+  // Beyond where every activation has settled.
+  spec.outliers.outlierPeriod = 100;
+  spec.outliers.outlier = 1e4;
+  return spec;
+}
+
+OperandTable ElementwiseFamily::operands(const Problem &problem) const {
+  ElementwiseProblem p = read(problem);
+  OperandTable table;
+  table.operands.push_back(matrixSpec("x", OperandRole::In, p.dtype, p.rows,
+                                      p.cols, p.ldx, p.align));
+  OperandSpec y =
+      matrixSpec("y", OperandRole::Out, p.out, p.rows, p.cols, p.ldy, p.align);
+  y.tolerance = toleranceOf(p.out);
+  if (bytesOf(p.out) == bytesOf(p.dtype) && p.ldx == p.ldy)
+    y.mayBe = ElementwiseOperand::X;
+  table.operands.push_back(y);
+  for (PointwiseOp op : p.chain.ops) {
+    OperandSpec spec;
+    switch (shapeOf(op)) {
+    case LinkShape::Matrix:
+      spec = matrixSpec(operandName(op), OperandRole::In, p.dtype, p.rows,
+                        p.cols, p.ldOperand, p.align);
+      break;
+    case LinkShape::Row:
+      spec = matrixSpec(operandName(op), OperandRole::Constant, p.dtype, 1,
+                        p.cols, p.cols, p.align);
+      break;
+    case LinkShape::Column: // its elements follow each other
+      spec = matrixSpec(operandName(op), OperandRole::In, p.dtype, 1, p.rows,
+                        p.rows, p.align);
+      break;
+    default:
+      spec.name = operandName(op);
+      spec.present = false;
+    }
+    table.operands.push_back(spec);
+  }
+  return table;
+}
+
+Arguments ElementwiseFamily::defaultArguments(const Problem &problem) const {
+  ElementwiseProblem p = read(problem);
+  Arguments arguments;
+  arguments.problem = problem.extents.values().data();
+  static_assert(ElementwiseOperand::Count <= Arguments::kMaxOperands);
+  OperandTable table = operands(problem);
+  for (size_t i = 0; i < table.operands.size(); ++i) {
+    const OperandSpec &spec = table.operands[i];
+    arguments.operands[i] = {0, spec.leadingDimension, spec.batchStride};
+  }
+  arguments.scalars[ElementwiseScalar::Scale] = p.scale;
+  return arguments;
+}
+
+/// Operations of a formula as it is written, with every function as one.
+static double operationsOf(PointwiseOp op) {
+  switch (op) {
+  case PointwiseOp::None:
+    return 0;
+  case PointwiseOp::GeluErf:
+    return 5;
+  case PointwiseOp::GeluTanh:
+    return 8;
+  case PointwiseOp::Silu:
+    return 4;
+  default:
+    return 1;
+  }
+}
+
+double ElementwiseFamily::flops(const Problem &problem) const {
+  ElementwiseProblem p = read(problem);
+  double operations = 0;
+  for (PointwiseOp op : p.chain.ops)
+    operations += operationsOf(op);
+  return operations * p.rows * p.cols;
+}
+
+double ElementwiseFamily::compulsoryBytes(const Problem &problem) const {
+  double bytes = 0;
+  for (const OperandSpec &operand : operands(problem).operands)
+    if (operand.present)
+      bytes += double(operand.rows) * operand.cols * bytesOf(operand.type);
+  return bytes;
+}
+
+std::unique_ptr<KernelFamily> makeElementwiseFamily() {
+  return std::make_unique<ElementwiseFamily>();
+}
+
+} // namespace kiln

@@ -1,0 +1,267 @@
+//===- ElementwiseProblem.cpp ---------------------------------------------===//
+#include "Families/Elementwise/ElementwiseProblem.h"
+
+#include "Families/Chain.h"
+#include "Support/Error.h"
+
+#include <optional>
+
+namespace kiln {
+
+static constexpr int64_t code(auto value) {
+  return static_cast<int64_t>(value);
+}
+
+static constexpr FieldName kTypeNames[] = {{code(DType::BF16), "bf16"},
+                                           {code(DType::FP16), "fp16"},
+                                           {code(DType::FP32), "fp32"},
+                                           {code(DType::E4M3), "fp8_e4m3"}};
+
+/// Codes of casts lie behind those of all operations and never leave
+/// resolveCast(): a byte for each pair of kTypeNames.
+static constexpr int64_t kFirstCast = 192;
+static constexpr int kTypeCount = std::size(kTypeNames);
+static constexpr int64_t castCode(int from, int to) {
+  return kFirstCast + from * kTypeCount + to;
+}
+
+static constexpr FieldName kOpNames[] = {
+    {code(PointwiseOp::Residual), "add"},
+    {code(PointwiseOp::Mul), "mul"},
+    {code(PointwiseOp::Bias), "bias"},
+    {code(PointwiseOp::Scale), "scale"},
+    {code(PointwiseOp::Relu), "relu"},
+    {code(PointwiseOp::GeluErf), "gelu_erf"},
+    {code(PointwiseOp::GeluTanh), "gelu_tanh"},
+    {code(PointwiseOp::Silu), "silu"},
+    {code(PointwiseOp::RowBias), "row_bias"},
+    {code(PointwiseOp::ColumnScale), "col_scale"},
+    {code(PointwiseOp::RowScale), "row_scale"},
+    {castCode(0, 1), "cast_bf16_fp16"},
+    {castCode(0, 2), "cast_bf16_fp32"},
+    {castCode(0, 3), "cast_bf16_fp8_e4m3"},
+    {castCode(1, 0), "cast_fp16_bf16"},
+    {castCode(1, 2), "cast_fp16_fp32"},
+    {castCode(1, 3), "cast_fp16_fp8_e4m3"},
+    {castCode(2, 0), "cast_fp32_bf16"},
+    {castCode(2, 1), "cast_fp32_fp16"},
+    {castCode(2, 3), "cast_fp32_fp8_e4m3"},
+    {castCode(3, 0), "cast_fp8_e4m3_bf16"},
+    {castCode(3, 1), "cast_fp8_e4m3_fp16"},
+    {castCode(3, 2), "cast_fp8_e4m3_fp32"}};
+
+/// Greatest size: kernels count rows and columns in 32 bits.
+static constexpr int64_t kMaxExtent = (int64_t(1) << 31) - 1;
+static constexpr int64_t kMaxLeadingDimension = int64_t(1) << 40;
+
+static Field size(llvm::StringRef key, FieldRole role, llvm::StringRef doc) {
+  return {.key = key,
+          .role = role,
+          .required = true,
+          .doc = doc,
+          .maximum = kMaxExtent};
+}
+
+static Field leadingDimension(llvm::StringRef key, llvm::StringRef doc) {
+  return {.key = key, .doc = doc, .maximum = kMaxLeadingDimension};
+}
+
+const RecordSchema &elementwiseProblemSchema() {
+  static const RecordSchema schema(
+      "elementwise", TextStyle::Spaced,
+      {{.key = "op",
+        .kind = FieldKind::Chain,
+        .role = FieldRole::Signature,
+        .names = kOpNames,
+        .doc = "operations in order, or one cast; default: none, a copy"},
+       size("rows", FieldRole::DynamicExtent, "rows of x and y"),
+       size("cols", FieldRole::Extent, "columns of x and y"),
+       {.key = "dtype",
+        .kind = FieldKind::Enum,
+        .role = FieldRole::Signature,
+        .names = kTypeNames,
+        .doc = "type of x and of all that operations read; a cast implies it"},
+       {.key = "out",
+        .kind = FieldKind::Enum,
+        .role = FieldRole::Signature,
+        .names = kTypeNames,
+        .doc = "type of y; default: dtype, or what a cast says"},
+       {.key = "scale",
+        .kind = FieldKind::Real,
+        .role = FieldRole::Scalar,
+        .defaultValue = encodeReal(1.0),
+        .doc = "factor of the operation scale"},
+       leadingDimension("ldx", "elements; default: packed"),
+       leadingDimension("ldy", "elements; default: packed"),
+       leadingDimension("ldo", "of add's and mul's matrices; default: packed"),
+       {.key = "align",
+        .role = FieldRole::Signature,
+        .defaultValue = 16,
+        .doc = "bytes that divide every pointer",
+        .minimum = 1,
+        .maximum = 16}});
+  return schema;
+}
+
+const RecordSchema &elementwiseSignatureSchema() {
+  constexpr int kOps = std::size(kOpNames) - kTypeCount * (kTypeCount - 1);
+  static const RecordSchema schema(
+      "elementwise", TextStyle::Spaced,
+      {{.key = "in",
+        .kind = FieldKind::Enum,
+        .role = FieldRole::Signature,
+        .required = true,
+        .names = kTypeNames},
+       {.key = "out",
+        .kind = FieldKind::Enum,
+        .role = FieldRole::Signature,
+        .required = true,
+        .names = kTypeNames},
+       {.key = "op",
+        .kind = FieldKind::Chain,
+        .role = FieldRole::Signature,
+        .names = llvm::ArrayRef(kOpNames).take_front(kOps)},
+       {.key = "contiguous", .role = FieldRole::Signature, .maximum = 1}});
+  return schema;
+}
+
+//===----------------------------------------------------------------------===//
+// Casts
+//===----------------------------------------------------------------------===//
+
+/// Sets a type that a cast implies, or checks it against what is there.
+static llvm::Error imply(Record &record, int field, const FieldName &type) {
+  if (record[field] != 0 && record[field] != type.value)
+    return makeError(
+        ErrorCode::InvalidArgument, "elementwise: op={} contradicts {}={}",
+        record.valueText(ElementwiseField::Op),
+        record.schema().fields()[field].key, record.valueText(field));
+  record.set(field, type.value);
+  return llvm::Error::success();
+}
+
+llvm::Error resolveCast(Record &record) {
+  auto chain = static_cast<uint64_t>(record[ElementwiseField::Op]);
+  std::optional<int64_t> cast;
+  for (uint64_t rest = chain; rest != 0; rest >>= 8)
+    if (int64_t(rest & 0xff) >= kFirstCast)
+      cast = int64_t(rest & 0xff) - kFirstCast;
+  if (cast) {
+    if (chain > 0xff)
+      return makeError(ErrorCode::InvalidArgument,
+                       "elementwise: op={} has a cast that is not alone",
+                       record.valueText(ElementwiseField::Op));
+    if (auto error = imply(record, ElementwiseField::DType,
+                           kTypeNames[*cast / kTypeCount]))
+      return error;
+    if (auto error = imply(record, ElementwiseField::Out,
+                           kTypeNames[*cast % kTypeCount]))
+      return error;
+    record.set(ElementwiseField::Op, 0);
+  }
+  if (record[ElementwiseField::DType] == 0)
+    return makeError(ErrorCode::InvalidArgument,
+                     "elementwise: dtype is missing");
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Records
+//===----------------------------------------------------------------------===//
+
+ElementwiseProblem readElementwiseProblem(const int64_t *values) {
+  ElementwiseProblem p;
+  p.chain = decodeChain(values[ElementwiseField::Op]);
+  p.rows = values[ElementwiseField::Rows];
+  p.cols = values[ElementwiseField::Cols];
+  p.dtype = static_cast<DType>(values[ElementwiseField::DType]);
+  p.out = values[ElementwiseField::Out]
+              ? static_cast<DType>(values[ElementwiseField::Out])
+              : p.dtype;
+  p.scale = decodeReal(values[ElementwiseField::Scale]);
+  auto resolve = [&](int field) {
+    return values[field] ? values[field] : p.cols;
+  };
+  p.ldx = resolve(ElementwiseField::LdX);
+  p.ldy = resolve(ElementwiseField::LdY);
+  p.ldOperand = resolve(ElementwiseField::LdOperand);
+  p.align = values[ElementwiseField::Align];
+  return p;
+}
+
+ElementwiseSignature signatureOf(const ElementwiseProblem &p) {
+  ElementwiseSignature signature;
+  signature.in = p.dtype;
+  signature.out = p.out;
+  signature.chain = p.chain;
+  signature.contiguous = p.ldx == p.cols && p.ldy == p.cols &&
+                         (p.ldOperand == p.cols || !p.reads(LinkShape::Matrix));
+  return signature;
+}
+
+Record toRecord(const ElementwiseSignature &signature) {
+  Record record(elementwiseSignatureSchema());
+  int field = 0;
+  for (int64_t value :
+       {code(signature.in), code(signature.out), encodeChain(signature.chain),
+        code(signature.contiguous)})
+    record.set(field++, value);
+  return record;
+}
+
+ElementwiseSignature readElementwiseSignature(const Record &record) {
+  ElementwiseSignature signature;
+  signature.in = static_cast<DType>(record[0]);
+  signature.out = static_cast<DType>(record[1]);
+  signature.chain = decodeChain(record[2]);
+  signature.contiguous = record[3] != 0;
+  return signature;
+}
+
+static llvm::StringRef enumeratorOf(DType type) {
+  switch (type) {
+  case DType::BF16:
+    return "BF16";
+  case DType::FP16:
+    return "FP16";
+  case DType::E4M3:
+    return "E4M3";
+  default:
+    return "FP32";
+  }
+}
+
+std::string initializerText(const ElementwiseSignature &s) {
+  return fmt::format("{{.in = kiln::DType::{}, .out = kiln::DType::{}, "
+                     ".chain = {}, .contiguous = {}}}",
+                     enumeratorOf(s.in), enumeratorOf(s.out),
+                     initializerText(s.chain), s.contiguous);
+}
+
+//===----------------------------------------------------------------------===//
+// Alignment
+//===----------------------------------------------------------------------===//
+
+/// Elements of \p type in one access to matrices of leading dimension \p ld,
+/// with all of them packed when \p ld is 0. An access of 16 bytes may be
+/// followed by more.
+static int64_t widestAccess(DType type, int64_t align, int64_t ld) {
+  constexpr int64_t kMostElements = 16, kMostBytes = 16;
+  int64_t bytes = bytesOf(type);
+  int64_t common = std::max(align, bytes) | kMostBytes | ld * bytes;
+  int64_t aligned = common & -common;
+  return aligned == kMostBytes ? kMostElements : aligned / bytes;
+}
+
+int64_t widestVector(const ElementwiseProblem &p) {
+  bool contiguous = signatureOf(p).contiguous;
+  auto widest = [&](DType type, int64_t ld) {
+    return widestAccess(type, p.align, contiguous ? 0 : ld);
+  };
+  int64_t vector = std::min(widest(p.dtype, p.ldx), widest(p.out, p.ldy));
+  if (p.reads(LinkShape::Matrix))
+    vector = std::min(vector, widest(p.dtype, p.ldOperand));
+  return vector;
+}
+
+} // namespace kiln

@@ -1,0 +1,89 @@
+//===- ElementwiseProblem.h - an elementwise problem, typed ---------------===//
+//
+// The typed form of the records "elementwise rows=.. cols=.. op=.." and of
+// their signature; it stays inside the family. y = chain(x).
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Kernel/Record.h"
+#include "elementwise/ElementwiseSignature.h"
+
+#include <llvm/Support/Error.h>
+
+#include <algorithm>
+
+namespace kiln {
+
+/// Sizes and leading dimensions in elements. Leading dimensions are resolved:
+/// never 0 in a problem that canonicalise() made, except where a row is empty.
+struct ElementwiseProblem {
+  PointwiseChain chain;
+  int64_t rows = 0, cols = 0;
+  DType dtype = DType::BF16, out = DType::BF16;
+  double scale = 1; ///< factor of the `scale` link
+  int64_t ldx = 0, ldy = 0;
+  int64_t ldOperand = 0; ///< of every matrix that a link reads
+  /// Every pointer is a multiple of this many bytes, and of its own element's.
+  int64_t align = 16;
+
+  /// True when some link reads an operand of \p shape.
+  bool reads(LinkShape shape) const {
+    return std::any_of(std::begin(chain.ops), std::end(chain.ops),
+                       [&](PointwiseOp op) { return shapeOf(op) == shape; });
+  }
+};
+
+/// Indices of the fields of the problem's schema, in its order.
+struct ElementwiseField {
+  enum : int {
+    Op,
+    Rows,
+    Cols,
+    DType,
+    Out,
+    Scale,
+    LdX,
+    LdY,
+    LdOperand,
+    Align,
+  };
+};
+
+/// Operands in the order of Arguments::operands: x, y, then one for each link
+/// of the chain, present where the link reads one.
+struct ElementwiseOperand {
+  enum : int { X, Y, FirstLink, Count = FirstLink + PointwiseChain::kMaxOps };
+};
+
+/// Scalars in the order of Arguments::scalars.
+struct ElementwiseScalar {
+  enum : int { Scale };
+};
+
+const RecordSchema &elementwiseProblemSchema();
+const RecordSchema &elementwiseSignatureSchema();
+
+/// Replaces the name of a cast ("cast_fp32_bf16") by what it stands for: an
+/// empty chain, dtype and out. Errors: InvalidArgument where it is not alone in
+/// its chain or contradicts what the record says, and where no type is given.
+llvm::Error resolveCast(Record &record);
+
+/// Reads the values of a problem record after resolveCast(), in schema order,
+/// and resolves derived defaults. Nanoseconds: called on every launch.
+ElementwiseProblem readElementwiseProblem(const int64_t *values);
+
+/// What is fixed at compile time of \p problem.
+ElementwiseSignature signatureOf(const ElementwiseProblem &problem);
+Record toRecord(const ElementwiseSignature &signature);
+ElementwiseSignature readElementwiseSignature(const Record &record);
+
+/// "{.in = kiln::DType::BF16, ...}": the signature as a designated initialiser.
+std::string initializerText(const ElementwiseSignature &signature);
+
+/// Elements that one access may cover at most, a power of two up to 16: every
+/// pointer and, unless all matrices are packed, every row's start are aligned
+/// to accessBytes of so many elements of either type.
+int64_t widestVector(const ElementwiseProblem &problem);
+
+} // namespace kiln

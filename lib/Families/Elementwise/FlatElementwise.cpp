@@ -1,0 +1,368 @@
+//===- FlatElementwise.cpp - the flat template ----------------------------===//
+//
+// The space is small: how many bytes a thread asks for at once (vector, items),
+// in blocks of how many threads, what the caches keep, and whether blocks stay
+// or each does one piece. Little's law ranks it; see Model/Stream.h.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Elementwise/ElementwiseTemplate.h"
+#include "Families/Stream/StreamEstimate.h"
+#include "Kernel/ConfigSchema.h"
+#include "elementwise/FlatElementwiseConfig.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+namespace {
+
+/// Bytes of the widest access; a vector of more is split.
+constexpr int64_t kAccessBytes = 16;
+
+//===----------------------------------------------------------------------===//
+// Estimate
+//===----------------------------------------------------------------------===//
+
+/// Instructions of one element, ordinary and special.
+struct Instructions {
+  double simd = 0, special = 0;
+
+  void add(double simdCount, double specialCount = 0) {
+    simd += simdCount;
+    special += specialCount;
+  }
+};
+
+/// To fp32: a shift or a mask; two e4m3 take one cvt and two more (sm_89), a
+/// dozen integer instructions each before.
+double unpackCost(DType type, const DeviceModel &device) {
+  if (type == DType::FP32)
+    return 0;
+  if (type != DType::E4M3)
+    return 1;
+  return device.computeCapability() >= 89 ? 1.5 : 12;
+}
+
+/// From fp32: pairs take one cvt where there is one.
+double packCost(DType type, const DeviceModel &device) {
+  if (type == DType::FP32)
+    return 0;
+  if (type != DType::E4M3)
+    return device.computeCapability() >= 80 ? 0.5 : 2;
+  return device.computeCapability() >= 89 ? 0.5 : 16;
+}
+
+/// Counted in the kernel's SASS: erff is a polynomial of about 20 steps.
+void addLink(Instructions &count, PointwiseOp op) {
+  switch (op) {
+  case PointwiseOp::None:
+    return;
+  case PointwiseOp::GeluErf:
+    return count.add(26, 1);
+  case PointwiseOp::GeluTanh:
+    return count.add(5, 2);
+  case PointwiseOp::Silu:
+    return count.add(3, 2);
+  default:
+    return count.add(1);
+  }
+}
+
+Instructions instructionsOf(const ElementwiseSignature &signature,
+                            const FlatElementwiseConfig &config,
+                            const DeviceModel &device) {
+  Instructions count;
+  double unpack = unpackCost(signature.in, device);
+  count.add(unpack + packCost(signature.out, device));
+  for (PointwiseOp op : signature.chain.ops) {
+    addLink(count, op);
+    if (shapeOf(op) == LinkShape::Matrix || shapeOf(op) == LinkShape::Row)
+      count.add(unpack);
+  }
+  // Addresses, accesses and their share of the thread's beginning and end.
+  int operands = 2 + signature.count(LinkShape::Matrix) +
+                 signature.count(LinkShape::Row) +
+                 signature.count(LinkShape::Column);
+  double perVector = 3.0 * operands + (signature.needsPosition() ? 8 : 2);
+  double perThread = signature.needsPosition() ? 90 : 30;
+  count.add((perVector + perThread / config.items) / config.vector);
+  return count;
+}
+
+StreamKernel streamKernel(const ElementwiseProblem &p,
+                          const ElementwiseSignature &signature,
+                          const FlatElementwiseConfig &config,
+                          const DeviceModel &device) {
+  StreamKernel kernel;
+  int64_t inBytes = bytesOf(p.dtype), outBytes = bytesOf(p.out);
+  double elements = double(p.rows) * p.cols;
+  int64_t matrices = 1 + signature.count(LinkShape::Matrix);
+  int64_t rowLinks = signature.count(LinkShape::Row);
+  int64_t columnLinks = signature.count(LinkShape::Column);
+  kernel.tasks = std::max<int64_t>(config.chunks(p.rows, p.cols), 1);
+  kernel.block = {config.threads(), config.registers(signature), 0};
+  kernel.persistent = config.blocksPerSm > 0;
+  kernel.readBytes = elements * matrices * inBytes +
+                     double(rowLinks * p.cols + columnLinks * p.rows) * inBytes;
+  kernel.writeBytes = elements * outBytes;
+  // Vectors and their ends in other rows: once more from the caches for every
+  // vector of the matrix.
+  kernel.sharedReadBytes = elements * rowLinks * inBytes +
+                           elements / config.vector * columnLinks * inBytes;
+  // A vector of several accesses asks for each of its sectors with two of
+  // them; past L1 the second goes to L2 again.
+  if (config.hint == 1 && config.vector * inBytes > kAccessBytes)
+    kernel.rereadBytes = elements * matrices * inBytes;
+  kernel.loadBytesPerTask =
+      double(config.vectorsPerChunk()) * config.vector * matrices * inBytes;
+  Instructions count = instructionsOf(signature, config, device);
+  kernel.simdOps = elements * count.simd;
+  kernel.specialOps = elements * count.special;
+  return kernel;
+}
+
+//===----------------------------------------------------------------------===//
+// Limits
+//===----------------------------------------------------------------------===//
+
+/// Where a vector would not be aligned, or would leave its row.
+std::optional<Rejection> checkVector(const ElementwiseProblem &p,
+                                     const ElementwiseSignature &signature,
+                                     const FlatElementwiseConfig &config) {
+  int64_t widest = widestVector(p);
+  if (signature.needsPosition() && p.cols > 0)
+    widest = std::min(widest, p.cols & -p.cols);
+  if (config.vector <= widest)
+    return std::nullopt;
+  return Rejection{PruneReason::Alignment, double(config.vector),
+                   double(widest), "elements"};
+}
+
+std::optional<Rejection> checkRegisters(const ElementwiseSignature &signature,
+                                        const FlatElementwiseConfig &config,
+                                        const DeviceModel &device) {
+  int64_t most = std::min(device.maxRegistersPerThread,
+                          device.registersPerSm / config.threads());
+  int64_t registers = config.registers(signature);
+  if (registers <= most)
+    return std::nullopt;
+  return Rejection{PruneReason::Registers, double(registers), double(most),
+                   "registers"};
+}
+
+/// A grid that stays has to fit the chip, and to have more than one piece of
+/// work for some block.
+std::optional<Rejection> checkGrid(const ElementwiseProblem &p,
+                                   const ElementwiseSignature &signature,
+                                   const FlatElementwiseConfig &config,
+                                   const DeviceModel &device) {
+  if (config.blocksPerSm == 0)
+    return std::nullopt;
+  int64_t resident =
+      occupancy(device, {config.threads(), config.registers(signature), 0})
+          .blocksPerSm;
+  if (config.blocksPerSm > resident)
+    return Rejection{PruneReason::Registers, double(config.blocksPerSm),
+                     double(resident), "blocks"};
+  double blocks = double(config.blocksPerSm) * device.smCount;
+  double chunks = config.chunks(p.rows, p.cols);
+  if (blocks >= chunks)
+    return Rejection{PruneReason::Dominated, blocks, chunks, "blocks"};
+  return std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// Binding
+//===----------------------------------------------------------------------===//
+
+class FlatBinder final : public Binder {
+public:
+  FlatBinder(const FlatElementwiseConfig &config,
+             const ElementwiseSignature &signature)
+      : config(config), signature(signature) {}
+
+  void bind(const Arguments &arguments, const LaunchContext &context,
+            LaunchSpec &spec) const noexcept override {
+    ElementwiseProblem problem = readElementwiseProblem(arguments.problem);
+    FlatElementwiseParams params;
+    params.operands = makeElementwiseParams(problem, arguments);
+    long long blocks =
+        config.blocks(problem.rows, problem.cols, context.smCount);
+    config.fillGeometry(params, signature, blocks);
+    KernelStep &step = spec.addKernel(params);
+    step.grid.x = static_cast<uint32_t>(blocks);
+    step.block.x = static_cast<uint32_t>(config.threads());
+  }
+
+private:
+  FlatElementwiseConfig config;
+  ElementwiseSignature signature;
+};
+
+//===----------------------------------------------------------------------===//
+// The template
+//===----------------------------------------------------------------------===//
+
+class FlatElementwise final : public Template {
+public:
+  FlatElementwise()
+      : schema(makeConfigSchema<FlatElementwiseConfig>(
+            FlatElementwiseConfig::kName)) {}
+
+  llvm::StringRef name() const override { return FlatElementwiseConfig::kName; }
+  const RecordSchema &configSchema() const override { return schema; }
+
+  void enumerate(const Problem &problem, const DeviceModel &device,
+                 llvm::function_ref<void(Record)> emit) const override;
+
+  std::optional<Rejection> prune(const Problem &problem, const Record &record,
+                                 const DeviceModel &device) const override {
+    auto config = fromRecord<FlatElementwiseConfig>(record);
+    ElementwiseProblem p = read(problem);
+    auto signature = readElementwiseSignature(problem.signature);
+    if (config.threads() > device.maxThreadsPerBlock)
+      return Rejection{PruneReason::Threads, double(config.threads()),
+                       double(device.maxThreadsPerBlock)};
+    // Before anything is computed from the config.
+    if (!config.isValid(signature))
+      return Rejection{PruneReason::InstructionShape};
+    if (auto rejection = checkVector(p, signature, config))
+      return rejection;
+    if (auto rejection = checkRegisters(signature, config, device))
+      return rejection;
+    return checkGrid(p, signature, config, device);
+  }
+
+  Estimate estimate(const Problem &problem, const Record &record,
+                    const DeviceModel &device) const override {
+    return estimateStream(kernel(problem, record, device), device);
+  }
+
+  Derivation explain(const Problem &problem, const Record &record,
+                     const DeviceModel &device) const override {
+    return explainStream(kernel(problem, record, device), device);
+  }
+
+  /// Kernels that treat memory in the same way; what stays comes last.
+  CandidateClass classOf(const Problem &problem,
+                         const Record &record) const override {
+    auto config = fromRecord<FlatElementwiseConfig>(record);
+    bool stays = config.blocksPerSm > 0;
+    int hintRank = config.hint == 1 ? 0 : config.hint == 2 ? 1 : 2;
+    return {static_cast<uint64_t>(config.vector * 8 + config.hint * 2 + stays),
+            3 * stays + hintRank};
+  }
+
+  Plan plan(const Problem &problem, const Record &record,
+            const DeviceModel &device) const override {
+    auto config = fromRecord<FlatElementwiseConfig>(record);
+    auto signature = readElementwiseSignature(problem.signature);
+    Plan plan;
+    plan.problem = problem.extents;
+    plan.templateName = name().str();
+    plan.config = record;
+    plan.kernels.push_back(makeElementwiseUnit(
+        {"elementwise/FlatElementwise.cuh", "FlatElementwiseConfig",
+         "flatElementwise", "FlatElementwiseParams", name()},
+        signature, initializerText(config), config.threads(),
+        config.minBlocks(signature), device));
+    plan.sharedBytes.push_back(0);
+    plan.binder = std::make_shared<FlatBinder>(config, signature);
+    return plan;
+  }
+
+  /// A vector of one element serves everything.
+  bool isGeneric() const override { return true; }
+
+private:
+  static ElementwiseProblem read(const Problem &problem) {
+    return readElementwiseProblem(problem.extents.values().data());
+  }
+  static StreamKernel kernel(const Problem &problem, const Record &record,
+                             const DeviceModel &device) {
+    return streamKernel(read(problem),
+                        readElementwiseSignature(problem.signature),
+                        fromRecord<FlatElementwiseConfig>(record), device);
+  }
+
+  RecordSchema schema;
+};
+
+/// What is varied for one vector width.
+struct Variations {
+  llvm::ArrayRef<int> threads, items, hints;
+  bool persistent = false;
+};
+
+constexpr int kAllThreads[] = {256, 512, 128, 1024};
+constexpr int kAllItems[] = {4, 2, 1, 8};
+constexpr int kAllHints[] = {1, 2, 0};
+
+/// All variations of one width, those of a resident grid behind the others: as
+/// many blocks as fit, then half of them.
+void enumerateVector(int vector, const Variations &variations,
+                     const ElementwiseSignature &signature,
+                     const DeviceModel &device,
+                     llvm::function_ref<void(FlatElementwiseConfig)> emit) {
+  for (bool persistent : {false, true})
+    for (int items : variations.items)
+      for (int threads : variations.threads)
+        for (int hint : variations.hints) {
+          FlatElementwiseConfig config{threads, vector, items, hint, 0};
+          if (!persistent) {
+            emit(config);
+            continue;
+          }
+          if (!variations.persistent || threads == 128 || items == 8)
+            continue;
+          int64_t fit =
+              occupancy(device, {threads, config.registers(signature), 0})
+                  .blocksPerSm;
+          for (int64_t blocks : {fit, fit / 2})
+            if (blocks > 0) {
+              config.blocksPerSm = static_cast<int>(blocks);
+              emit(config);
+            }
+        }
+}
+
+void FlatElementwise::enumerate(const Problem &problem,
+                                const DeviceModel &device,
+                                llvm::function_ref<void(Record)> emit) const {
+  ElementwiseProblem p = read(problem);
+  auto signature = readElementwiseSignature(problem.signature);
+  int64_t widest = widestVector(p);
+  if (signature.needsPosition() && p.cols > 0)
+    widest = std::min(widest, p.cols & -p.cols);
+  // One access of either type, then one of the narrower and two of the wider.
+  int inBytes = bytesOf(p.dtype), outBytes = bytesOf(p.out);
+  auto limited = [&](int64_t elements) {
+    return static_cast<int>(std::min(elements, widest));
+  };
+  int whole = limited(kAccessBytes / std::max(inBytes, outBytes));
+  int split = limited(kAccessBytes / std::min(inBytes, outBytes));
+  auto add = [&](int vector, const Variations &variations) {
+    enumerateVector(vector, variations, signature, device,
+                    [&](const FlatElementwiseConfig &config) {
+                      emit(toRecord(config, schema));
+                    });
+  };
+  llvm::ArrayRef<int> threads(kAllThreads), items(kAllItems), hints(kAllHints);
+  add(whole, {threads, items, hints, true});
+  if (split != whole)
+    add(split, {threads.take_front(2), items, hints, false});
+  if (whole > 2)
+    add(whole / 2, {threads.take_front(1), items, hints.take_front(2), false});
+  // Serves whatever a problem of the same signature may bring.
+  if (whole > 1)
+    add(1, {threads.take_front(1), items.take_front(1), hints.take_back(1),
+            false});
+}
+
+} // namespace
+
+std::unique_ptr<Template> makeFlatElementwiseTemplate() {
+  return std::make_unique<FlatElementwise>();
+}
+
+} // namespace kiln
