@@ -27,5 +27,10 @@ set(KILN_KERNEL_SOURCES
   rows/ReferenceRowsConfig.h
   rows/RowParams.h
   rows/RowSignature.h
+  transpose/ReferenceTranspose.cuh
+  transpose/TiledTranspose.cuh
+  transpose/TiledTransposeConfig.h
+  transpose/TransposeParams.h
+  transpose/TransposeSignature.h
   trial/TrialParams.h
   trial/TrialTools.cuh)

@@ -1,0 +1,325 @@
+//===- TiledTranspose.cpp - the tiled template ----------------------------===//
+//
+// The one template of the family. Every config moves the same bytes; they
+// differ in how long the pieces are that DRAM sees, in how many bytes are on
+// the way, and in the order of the tiles.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Transpose/TiledTranspose.h"
+
+#include "Families/Stream/StreamEstimate.h"
+#include "Families/Transpose/TransposeFamily.h"
+#include "Kernel/ConfigSchema.h"
+#include "Kernel/Sources.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace kiln {
+
+TransposeParams makeTransposeParams(const TransposeProblem &problem,
+                                    const Arguments &arguments) {
+  const OperandArgument &x = arguments.operands[TransposeOperand::X];
+  const OperandArgument &y = arguments.operands[TransposeOperand::Y];
+  TransposeParams params;
+  params.x = reinterpret_cast<const void *>(x.address);
+  params.y = reinterpret_cast<void *>(y.address);
+  params.rows = problem.rows;
+  params.cols = problem.cols;
+  params.ldx = x.leadingDimension;
+  params.ldy = y.leadingDimension;
+  return params;
+}
+
+namespace {
+
+/// Binds one config of one problem.
+class TransposeBinder final : public Binder {
+public:
+  TransposeBinder(const TiledTransposeConfig &config, int sharedBytes)
+      : config(config), sharedBytes(sharedBytes) {}
+
+  void bind(const Arguments &arguments, const LaunchContext &,
+            LaunchSpec &spec) const noexcept override {
+    TransposeProblem problem = readTransposeProblem(arguments.problem);
+    TransposeParams params = makeTransposeParams(problem, arguments);
+    params.rasterGroup = static_cast<int>(std::min<int64_t>(
+        config.rasterGroup, config.tileRowCount(problem.rows)));
+    KernelStep &step = spec.addKernel(params);
+    step.grid.x =
+        static_cast<uint32_t>(config.blocks(problem.rows, problem.cols));
+    step.block.x = static_cast<uint32_t>(config.threads());
+    step.sharedBytes = static_cast<uint32_t>(sharedBytes);
+  }
+
+private:
+  TiledTransposeConfig config;
+  int sharedBytes;
+};
+
+/// A tile in vectors of rows and of columns, so that one table serves elements
+/// and vectors of every width.
+struct Tile {
+  int rows, cols;
+};
+
+/// Best guesses first: pieces of 256 bytes on both sides, then such that trade
+/// the length of one side for the other's or for more blocks.
+constexpr Tile kTiles[] = {{16, 16}, {8, 16},  {16, 8}, {8, 8},
+                           {32, 16}, {16, 32}, {32, 8}, {8, 32},
+                           {32, 32}, {4, 16},  {16, 4}};
+/// Threads that share a tile's sub-blocks, as sub-blocks a thread.
+constexpr int kSubBlocksPerThread[] = {1, 2, 4};
+/// Of the best tiles every hint and raster is tried, with the most threads.
+constexpr int kVariedTiles = 3;
+constexpr int kRasterGroups[] = {1, 16, TiledTransposeConfig::kAllRows};
+
+class TiledTranspose final : public Template {
+public:
+  TiledTranspose()
+      : schema(makeConfigSchema<TiledTransposeConfig>(
+            TiledTransposeConfig::kName)) {}
+
+  llvm::StringRef name() const override { return TiledTransposeConfig::kName; }
+  const RecordSchema &configSchema() const override { return schema; }
+
+  void enumerate(const Problem &problem, const DeviceModel &device,
+                 llvm::function_ref<void(Record)> emit) const override;
+
+  std::optional<Rejection> prune(const Problem &problem, const Record &record,
+                                 const DeviceModel &device) const override;
+
+  Estimate estimate(const Problem &problem, const Record &record,
+                    const DeviceModel &device) const override {
+    return estimateStream(streamKernel(problem, record, device), device);
+  }
+
+  /// Tiles are the ideas; threads, hints and rasters vary them.
+  CandidateClass classOf(const Problem &, const Record &record) const override {
+    TiledTransposeConfig c = fromRecord<TiledTransposeConfig>(record);
+    uint64_t key = 0;
+    for (int part : {c.tileRows, c.tileCols, c.vector})
+      key = key * 1024 + static_cast<uint64_t>(part);
+    return {key, 0};
+  }
+
+  Derivation explain(const Problem &problem, const Record &record,
+                     const DeviceModel &device) const override {
+    return explainStream(streamKernel(problem, record, device), device);
+  }
+
+  Plan plan(const Problem &problem, const Record &record,
+            const DeviceModel &device) const override;
+
+  bool isGeneric() const override { return true; }
+
+private:
+  static StreamKernel streamKernel(const Problem &problem, const Record &record,
+                                   const DeviceModel &device);
+  static TranslationUnit unit(const TiledTransposeConfig &config,
+                              TransposeSignature signature,
+                              const DeviceModel &device);
+
+  void emitTiles(int vector, int tiles, const TransposeSignature &signature,
+                 llvm::function_ref<void(Record)> emit) const;
+  void emitVariations(const TiledTransposeConfig &config,
+                      llvm::function_ref<void(Record)> emit) const;
+
+  RecordSchema schema;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Space
+//===----------------------------------------------------------------------===//
+
+/// Emits the first \p tiles tiles for one vector; of many the best are varied.
+void TiledTranspose::emitTiles(int vector, int tiles,
+                               const TransposeSignature &signature,
+                               llvm::function_ref<void(Record)> emit) const {
+  // A vector of one element makes tiles as wide as those of four.
+  int scale = std::max(vector, 4);
+  for (int i = 0; i < tiles; ++i) {
+    bool isFirst = true;
+    for (int share : kSubBlocksPerThread) {
+      TiledTransposeConfig config;
+      config.vector = vector;
+      config.tileRows = kTiles[i].rows * scale;
+      config.tileCols = kTiles[i].cols * scale;
+      int threads = config.subBlocks() / share;
+      if (vector == 1)
+        threads /= scale * scale;
+      constexpr int kMinThreads = 64, kMaxThreads = 512;
+      if (threads < kMinThreads || threads > kMaxThreads)
+        continue;
+      config.blockThreads = threads;
+      if (!config.isValid(signature))
+        continue;
+      emit(toRecord(config, schema));
+      if (isFirst && i < kVariedTiles && tiles > kVariedTiles)
+        emitVariations(config, emit);
+      isFirst = false;
+    }
+  }
+}
+
+/// Emits every other hint and raster of \p config.
+void TiledTranspose::emitVariations(
+    const TiledTransposeConfig &config,
+    llvm::function_ref<void(Record)> emit) const {
+  constexpr int kHints[] = {0, TiledTransposeConfig::kStreamingStores,
+                            TiledTransposeConfig::kStreamingStores |
+                                TiledTransposeConfig::kStreamingLoads};
+  for (int raster : kRasterGroups)
+    for (int hint : kHints) {
+      TiledTransposeConfig varied = config;
+      varied.rasterGroup = raster;
+      varied.hint = hint;
+      if (varied != config)
+        emit(toRecord(varied, schema));
+    }
+}
+
+void TiledTranspose::enumerate(const Problem &problem, const DeviceModel &,
+                               llvm::function_ref<void(Record)> emit) const {
+  TransposeSignature signature = readTransposeSignature(problem.signature);
+  int widest = signature.align / signature.elementBytes;
+  if (widest * signature.elementBytes < 4)
+    widest = 1; // narrower than a register
+  emitTiles(widest, std::size(kTiles), signature, emit);
+  // Half as wide, a sub-block takes a quarter of the registers.
+  constexpr int kFewTiles = 3;
+  if (widest > 2 && widest * signature.elementBytes >= 8)
+    emitTiles(widest / 2, kFewTiles, signature, emit);
+  // What every alignment allows.
+  if (widest > 1)
+    emitTiles(1, 1, signature, emit);
+}
+
+std::optional<Rejection>
+TiledTranspose::prune(const Problem &problem, const Record &record,
+                      const DeviceModel &device) const {
+  TiledTransposeConfig config = fromRecord<TiledTransposeConfig>(record);
+  TransposeProblem p = readTransposeProblem(problem.extents.values().data());
+  TransposeSignature signature = readTransposeSignature(problem.signature);
+  if (config.threads() > device.maxThreadsPerBlock)
+    return Rejection{PruneReason::Threads, double(config.threads()),
+                     double(device.maxThreadsPerBlock)};
+  if (config.vectorBytes(signature) > signature.align)
+    return Rejection{PruneReason::Alignment,
+                     double(config.vectorBytes(signature)),
+                     double(signature.align), "B"};
+  if (!config.isValid(signature))
+    return Rejection{PruneReason::InstructionShape};
+  int64_t shared = config.sharedBytes(signature);
+  if (shared > device.sharedBytesPerBlock)
+    return Rejection{PruneReason::SharedMemory, double(shared),
+                     double(device.sharedBytesPerBlock), "B"};
+  int64_t registers = int64_t(config.registers(signature)) * config.threads();
+  if (registers > device.registersPerSm)
+    return Rejection{PruneReason::Registers, double(registers),
+                     double(device.registersPerSm), "registers"};
+  constexpr double kMaxGrid = 2147483647; // gridDim.x, all architectures
+  double blocks = config.blocks(p.rows, p.cols);
+  if (blocks > kMaxGrid)
+    return Rejection{PruneReason::Grid, blocks, kMaxGrid, "blocks"};
+  return std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// Estimate
+//===----------------------------------------------------------------------===//
+
+StreamKernel TiledTranspose::streamKernel(const Problem &problem,
+                                          const Record &record,
+                                          const DeviceModel &device) {
+  TiledTransposeConfig config = fromRecord<TiledTransposeConfig>(record);
+  TransposeProblem p = readTransposeProblem(problem.extents.values().data());
+  TransposeSignature signature = readTransposeSignature(problem.signature);
+  StreamKernel kernel;
+  kernel.tasks = config.blocks(p.rows, p.cols);
+  kernel.block = {config.threads(), config.registers(signature),
+                  config.sharedBytes(signature)};
+  kernel.readBytes = p.bytes();
+  kernel.writeBytes = p.bytes();
+  int atOnce = config.subBlocksAtOnce(signature);
+  double subBlockBytes = config.vector * config.vectorBytes(signature);
+  kernel.loadBytesPerTask = config.threads() * atOnce * subBlockBytes;
+  kernel.loadRounds = config.subBlocksPerThread() / atOnce;
+  // Instructions of a sub-block: both sides' accesses and addresses, and a
+  // permute for each register of each halving.
+  double halvings = signature.elementBytes == 4 || config.vector == 1 ? 0
+                    : signature.elementBytes == 2                     ? 1
+                                                                      : 2;
+  constexpr double kPerVector = 10, kPerSubBlock = 12;
+  double perSubBlock = config.vector * kPerVector + kPerSubBlock +
+                       halvings * config.subBlockWords(signature);
+  kernel.simdOps = perSubBlock * config.subBlocks() * double(kernel.tasks);
+  // Into shared memory and out of it, and a barrier between.
+  constexpr double kBarrierClocks = 60;
+  double clocks = 2.0 * double(config.sharedBytes(signature)) /
+                      device.sharedBytesPerClockPerSm +
+                  kBarrierClocks;
+  kernel.serialNs = clocks * 1e3 / double(device.smClockMHz);
+  return kernel;
+}
+
+//===----------------------------------------------------------------------===//
+// Plan
+//===----------------------------------------------------------------------===//
+
+TranslationUnit TiledTranspose::unit(const TiledTransposeConfig &config,
+                                     TransposeSignature signature,
+                                     const DeviceModel &device) {
+  // No more than the kernel needs, so that better aligned problems share it.
+  signature.align = config.vectorBytes(signature);
+  TranslationUnit unit;
+  unit.name = "kiln_transpose2d_tiled";
+  unit.entry = "kilnEntry";
+  unit.arch = device.archName(false);
+  unit.headers = kernelSources();
+  unit.source = fmt::format(
+      R"(#include "transpose/TiledTranspose.cuh"
+
+namespace {{
+constexpr kiln::TransposeSignature kSignature{signature};
+constexpr kiln::TiledTransposeConfig kConfig{config};
+static_assert(kConfig.isValid(kSignature), "the config does not fit");
+static_assert(kConfig.threads() == {threads} && kConfig.sharedBytes(kSignature) == {shared},
+              "host and device disagree about the config");
+}} // namespace
+
+extern "C" __global__ void __launch_bounds__({threads}, {minBlocks})
+kilnEntry(const __grid_constant__ kiln::TransposeParams params) {{
+  kiln::tiledTranspose<kSignature, kConfig>(params);
+}}
+)",
+      fmt::arg("signature", initializerText(signature)),
+      fmt::arg("config", initializerText(config)),
+      fmt::arg("threads", config.threads()),
+      fmt::arg("shared", config.sharedBytes(signature)),
+      fmt::arg("minBlocks", config.minBlocks(signature)));
+  return unit;
+}
+
+Plan TiledTranspose::plan(const Problem &problem, const Record &record,
+                          const DeviceModel &device) const {
+  TiledTransposeConfig config = fromRecord<TiledTransposeConfig>(record);
+  TransposeSignature signature = readTransposeSignature(problem.signature);
+  int sharedBytes = config.sharedBytes(signature);
+  Plan plan;
+  plan.problem = problem.extents;
+  plan.templateName = name().str();
+  plan.config = record;
+  plan.kernels.push_back(unit(config, signature, device));
+  plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
+  plan.binder = std::make_shared<TransposeBinder>(config, sharedBytes);
+  return plan;
+}
+
+std::unique_ptr<Template> makeTiledTransposeTemplate() {
+  return std::make_unique<TiledTranspose>();
+}
+
+} // namespace kiln

@@ -1,0 +1,152 @@
+//===- TransposeFamily.cpp ------------------------------------------------===//
+#include "Families/Transpose/TransposeFamily.h"
+
+#include "Families/Transpose/TransposeProblem.h"
+#include "Support/Error.h"
+
+#include <llvm/Support/CheckedArithmetic.h>
+
+#include <algorithm>
+
+namespace kiln {
+
+namespace {
+
+class TransposeFamily final : public KernelFamily {
+public:
+  TransposeFamily() { addTemplate(makeTiledTransposeTemplate()); }
+
+  llvm::StringRef name() const override { return "transpose2d"; }
+  const RecordSchema &problemSchema() const override {
+    return transposeProblemSchema();
+  }
+  const RecordSchema &signatureSchema() const override {
+    return transposeSignatureSchema();
+  }
+
+  llvm::Expected<Problem> canonicalise(Record record) const override;
+
+  bool isEmpty(const Problem &problem) const override {
+    TransposeProblem p = read(problem);
+    return p.rows == 0 || p.cols == 0;
+  }
+
+  OperandTable operands(const Problem &problem) const override;
+  Arguments defaultArguments(const Problem &problem) const override;
+
+  std::unique_ptr<Reference>
+  reference(const Problem &problem, const DeviceModel &device) const override {
+    return makeTransposeReference(read(problem).dtype, device);
+  }
+
+  double flops(const Problem &) const override { return 0; }
+  double compulsoryBytes(const Problem &problem) const override {
+    return 2 * read(problem).bytes();
+  }
+
+private:
+  static TransposeProblem read(const Problem &problem) {
+    return readTransposeProblem(problem.extents.values().data());
+  }
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Canonical form
+//===----------------------------------------------------------------------===//
+
+static llvm::Error checkMatrix(llvm::StringRef key, int64_t rows, int64_t cols,
+                               int64_t leadingDimension) {
+  if (leadingDimension < cols)
+    return makeError(ErrorCode::InvalidArgument,
+                     "transpose2d: {}={} is below the row length {}", key,
+                     leadingDimension, cols);
+  // Offsets are computed in 64 bits.
+  auto elements = llvm::checkedMul(rows, leadingDimension);
+  constexpr int64_t kMaxElements = int64_t(1) << 56;
+  if (!elements || *elements > kMaxElements)
+    return makeError(ErrorCode::InvalidArgument,
+                     "transpose2d: an operand of {} rows of {} elements "
+                     "exceeds the address space",
+                     rows, leadingDimension);
+  return llvm::Error::success();
+}
+
+llvm::Expected<Problem> TransposeFamily::canonicalise(Record record) const {
+  if (auto error = record.check())
+    return error;
+  TransposeProblem p = readTransposeProblem(record.values().data());
+  if (p.align & (p.align - 1))
+    return makeError(ErrorCode::InvalidArgument,
+                     "transpose2d: align={} is not a power of two", p.align);
+  if (p.align < bytesOf(p.dtype))
+    return makeError(ErrorCode::InvalidArgument,
+                     "transpose2d: align={} is below the element's {} bytes",
+                     p.align, bytesOf(p.dtype));
+  if (auto error = checkMatrix("ldx", p.rows, p.cols, p.ldx))
+    return error;
+  if (auto error = checkMatrix("ldy", p.cols, p.rows, p.ldy))
+    return error;
+  // What equals a derived default is the default.
+  if (p.ldx == p.cols)
+    record.set(TransposeField::Ldx, 0);
+  if (p.ldy == p.rows)
+    record.set(TransposeField::Ldy, 0);
+  Problem problem;
+  problem.signature = toRecord(signatureOf(p));
+  problem.extents = std::move(record);
+  return problem;
+}
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+OperandTable TransposeFamily::operands(const Problem &problem) const {
+  TransposeProblem p = read(problem);
+  OperandSpec x;
+  x.name = "x";
+  x.role = OperandRole::In;
+  x.type = p.dtype;
+  x.rows = p.rows;
+  x.cols = p.cols;
+  x.leadingDimension = p.ldx;
+  x.batchStride = p.rows * p.ldx;
+  // Exactly the promised alignment: a multiple of it and of no more.
+  x.misalignment = p.align < 16 ? p.align : 0;
+  // All of a byte's values should appear, not only those next to zero.
+  constexpr double kInt8Deviation = 40;
+  if (p.dtype == DType::INT8)
+    x.usual.deviation = kInt8Deviation;
+  // Nothing is computed, so no value breaks anything: large ones stand for all.
+  x.outliers = x.usual;
+  x.outliers.outlierPeriod = 64;
+  x.outliers.outlier = bytesOf(p.dtype) == 1 ? 100 : 10000;
+
+  OperandSpec y = x;
+  y.name = "y";
+  y.role = OperandRole::Out;
+  std::swap(y.rows, y.cols);
+  y.leadingDimension = p.ldy;
+  y.batchStride = p.cols * p.ldy;
+  y.tolerance = {0, 0, 0};
+  OperandTable table;
+  table.operands = {x, y};
+  return table;
+}
+
+Arguments TransposeFamily::defaultArguments(const Problem &problem) const {
+  TransposeProblem p = read(problem);
+  Arguments arguments;
+  arguments.problem = problem.extents.values().data();
+  arguments.operands[TransposeOperand::X] = {0, p.ldx, p.rows * p.ldx};
+  arguments.operands[TransposeOperand::Y] = {0, p.ldy, p.cols * p.ldy};
+  return arguments;
+}
+
+std::unique_ptr<KernelFamily> makeTransposeFamily() {
+  return std::make_unique<TransposeFamily>();
+}
+
+} // namespace kiln

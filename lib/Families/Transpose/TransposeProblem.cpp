@@ -1,0 +1,110 @@
+//===- TransposeProblem.cpp -----------------------------------------------===//
+#include "Families/Transpose/TransposeProblem.h"
+
+#include "Support/Format.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+static constexpr int64_t code(auto value) {
+  return static_cast<int64_t>(value);
+}
+
+static constexpr FieldName kTypeNames[] = {
+    {code(DType::BF16), "bf16"}, {code(DType::FP16), "fp16"},
+    {code(DType::FP32), "fp32"}, {code(DType::E4M3), "fp8_e4m3"},
+    {code(DType::INT8), "int8"},
+};
+
+/// Greatest size: kernels count tiles and rows in 32 bits.
+static constexpr int64_t kMaxExtent = (int64_t(1) << 31) - 1;
+static constexpr int64_t kMaxLeadingDimension = int64_t(1) << 40;
+
+static Field size(llvm::StringRef key, FieldRole role, llvm::StringRef doc) {
+  return {.key = key,
+          .role = role,
+          .required = true,
+          .doc = doc,
+          .maximum = kMaxExtent};
+}
+
+static Field leadingDimension(llvm::StringRef key, llvm::StringRef doc) {
+  return {.key = key, .doc = doc, .maximum = kMaxLeadingDimension};
+}
+
+const RecordSchema &transposeProblemSchema() {
+  static const RecordSchema schema(
+      "transpose2d", TextStyle::Spaced,
+      {size("rows", FieldRole::DynamicExtent, "rows of x, columns of y"),
+       size("cols", FieldRole::Extent, "columns of x, rows of y"),
+       {.key = "dtype",
+        .kind = FieldKind::Enum,
+        .role = FieldRole::Signature,
+        .required = true,
+        .names = kTypeNames,
+        .doc = "type of x and y"},
+       leadingDimension("ldx", "elements; default: packed"),
+       leadingDimension("ldy", "elements; default: packed"),
+       {.key = "align",
+        .role = FieldRole::Signature,
+        .defaultValue = 16,
+        .doc = "bytes that divide both pointers",
+        .minimum = 1,
+        .maximum = 16}});
+  return schema;
+}
+
+const RecordSchema &transposeSignatureSchema() {
+  static const RecordSchema schema("transpose2d", TextStyle::Spaced,
+                                   {{.key = "bytes",
+                                     .role = FieldRole::Signature,
+                                     .required = true,
+                                     .maximum = 4},
+                                    {.key = "align",
+                                     .role = FieldRole::Signature,
+                                     .defaultValue = 16,
+                                     .maximum = 16}});
+  return schema;
+}
+
+TransposeProblem readTransposeProblem(const int64_t *values) {
+  TransposeProblem p;
+  p.rows = values[TransposeField::Rows];
+  p.cols = values[TransposeField::Cols];
+  p.dtype = static_cast<DType>(values[TransposeField::DType]);
+  int64_t ldx = values[TransposeField::Ldx], ldy = values[TransposeField::Ldy];
+  p.ldx = ldx ? ldx : p.cols;
+  p.ldy = ldy ? ldy : p.rows;
+  p.align = values[TransposeField::Align];
+  return p;
+}
+
+TransposeSignature signatureOf(const TransposeProblem &p) {
+  int64_t element = bytesOf(p.dtype), combined = 16 | p.align;
+  for (int64_t elements : {p.rows, p.cols, p.ldx, p.ldy})
+    combined |= elements * element;
+  TransposeSignature signature;
+  signature.elementBytes = static_cast<int>(element);
+  // The greatest power of two that divides them all.
+  signature.align = static_cast<int>(combined & -combined);
+  return signature;
+}
+
+Record toRecord(const TransposeSignature &signature) {
+  Record record(transposeSignatureSchema());
+  record.set(0, signature.elementBytes);
+  record.set(1, signature.align);
+  return record;
+}
+
+TransposeSignature readTransposeSignature(const Record &record) {
+  return {static_cast<int>(record[0]), static_cast<int>(record[1])};
+}
+
+std::string initializerText(const TransposeSignature &signature) {
+  return fmt::format("{{.elementBytes = {}, .align = {}}}",
+                     signature.elementBytes, signature.align);
+}
+
+} // namespace kiln

@@ -1,0 +1,55 @@
+//===- TransposeProblem.h - a transposition, typed ------------------------===//
+//
+// The typed form of the records "transpose2d rows=.. cols=.." and of their
+// signature; it stays inside the family. y[c, r] = x[r, c].
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Kernel/Record.h"
+#include "common/Types.h"
+#include "transpose/TransposeSignature.h"
+
+namespace kiln {
+
+/// Sizes and leading dimensions in elements. Leading dimensions are resolved:
+/// never 0 in a problem that canonicalise() made, except where a row is empty.
+struct TransposeProblem {
+  int64_t rows = 0, cols = 0; ///< of x
+  DType dtype = DType::BF16;
+  int64_t ldx = 0, ldy = 0;
+  /// Every pointer is a multiple of this many bytes, and of its own element's.
+  int64_t align = 16;
+
+  /// Of x, or of y.
+  double bytes() const { return double(rows) * double(cols) * bytesOf(dtype); }
+};
+
+/// Indices of the fields of transposeProblemSchema(), in its order.
+struct TransposeField {
+  enum : int { Rows, Cols, DType, Ldx, Ldy, Align };
+};
+
+/// Operands in the order of Arguments::operands.
+struct TransposeOperand {
+  enum : int { X, Y, Count };
+};
+
+const RecordSchema &transposeProblemSchema();
+const RecordSchema &transposeSignatureSchema();
+
+/// Reads the values of a problem record, in schema order, and resolves derived
+/// defaults. Nanoseconds: called on every launch.
+TransposeProblem readTransposeProblem(const int64_t *values);
+
+/// Signature of a problem: the alignment that pointers, leading dimensions and
+/// extents have in common.
+TransposeSignature signatureOf(const TransposeProblem &problem);
+
+Record toRecord(const TransposeSignature &signature);
+TransposeSignature readTransposeSignature(const Record &record);
+
+/// "{.elementBytes = 2, .align = 16}": a designated initialiser.
+std::string initializerText(const TransposeSignature &signature);
+
+} // namespace kiln

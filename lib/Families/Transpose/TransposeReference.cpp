@@ -1,0 +1,74 @@
+//===- TransposeReference.cpp ---------------------------------------------===//
+#include "Families/Transpose/TiledTranspose.h"
+#include "Families/Transpose/TransposeFamily.h"
+#include "Kernel/Sources.h"
+#include "Support/Format.h"
+
+namespace kiln {
+
+namespace {
+
+llvm::StringRef enumeratorOf(DType type) {
+  switch (type) {
+  case DType::FP32:
+    return "FP32";
+  case DType::FP16:
+    return "FP16";
+  case DType::E4M3:
+    return "E4M3";
+  case DType::INT8:
+    return "INT8";
+  default:
+    return "BF16";
+  }
+}
+
+class TransposeReference final : public Reference {
+public:
+  TransposeReference(DType type, const DeviceModel &device) {
+    unit.name = "kiln_transpose2d_reference";
+    unit.entry = "kilnEntry";
+    unit.arch = device.archName(false);
+    unit.headers = kernelSources();
+    unit.source = fmt::format(
+        R"(#include "transpose/ReferenceTranspose.cuh"
+
+extern "C" __global__ void __launch_bounds__({threads})
+kilnEntry(const __grid_constant__ kiln::ReferenceTransposeParams params) {{
+  kiln::referenceTranspose<kiln::DType::{type}>(params);
+}}
+)",
+        fmt::arg("threads", ReferenceTransposeConfig::threads()),
+        fmt::arg("type", enumeratorOf(type)));
+  }
+
+  const TranslationUnit &translationUnit() const override { return unit; }
+
+  void bind(const Arguments &arguments, int operand, int64_t rowBegin,
+            int64_t rowEnd, DeviceAddress values, DeviceAddress bounds,
+            LaunchSpec &spec) const override {
+    TransposeProblem problem = readTransposeProblem(arguments.problem);
+    ReferenceTransposeParams params;
+    params.transpose = makeTransposeParams(problem, arguments);
+    params.rowBegin = rowBegin;
+    params.rowEnd = rowEnd;
+    params.reference = reinterpret_cast<double *>(values);
+    params.bound = reinterpret_cast<double *>(bounds);
+    KernelStep &step = spec.addKernel(params);
+    step.grid.x = static_cast<uint32_t>(
+        ReferenceTransposeConfig::blocks(rowEnd - rowBegin, problem.rows));
+    step.block.x = static_cast<uint32_t>(ReferenceTransposeConfig::threads());
+  }
+
+private:
+  TranslationUnit unit;
+};
+
+} // namespace
+
+std::unique_ptr<Reference> makeTransposeReference(DType type,
+                                                  const DeviceModel &device) {
+  return std::make_unique<TransposeReference>(type, device);
+}
+
+} // namespace kiln
