@@ -2,4 +2,5 @@
 set(KILN_PUBLIC_HEADERS
   kiln/kiln.h
   kiln/kiln.hpp
+  kiln/rows.h
   kiln/types.h)

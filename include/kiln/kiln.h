@@ -1,9 +1,9 @@
 //===- kiln.h - the C interface of Kiln -----------------------------------===//
 //
-// Kiln computes GEMMs and their relatives on NVIDIA GPUs with kernels that it
-// compiles at run time, chooses per problem and keeps in a cache on disk.
-// This header, with types.h, is its only binary boundary. It is C11 and C++,
-// and includes no header of CUDA.
+// Kiln computes GEMMs, normalisations and their relatives on NVIDIA GPUs with
+// kernels that it compiles at run time, chooses per problem and keeps in a
+// cache on disk. This header, with types.h and rows.h, is its only binary
+// boundary. It is C11 and C++, and includes no header of CUDA.
 //
 // Rules that hold for every function
 //   Status    Every function that can fail returns a kiln_status; none throws,
@@ -69,6 +69,7 @@
 #ifndef KILN_KILN_H
 #define KILN_KILN_H
 
+#include "kiln/rows.h"
 #include "kiln/types.h"
 
 #include <stddef.h>
@@ -257,6 +258,36 @@ KILN_API void kiln_engine_destroy(kiln_engine *engine) KILN_NOEXCEPT;
 KILN_API kiln_status kiln_gemm(kiln_engine *engine, const kiln_gemm_args *args,
                                const kiln_workspace *workspace,
                                kiln_stream stream) KILN_NOEXCEPT;
+
+// The same for what rows.h describes: see kiln_gemm.
+KILN_API kiln_status kiln_elementwise(kiln_engine *engine,
+                                      const kiln_elementwise_args *args,
+                                      const kiln_workspace *workspace,
+                                      kiln_stream stream) KILN_NOEXCEPT;
+KILN_API kiln_status kiln_reduce(kiln_engine *engine,
+                                 const kiln_reduce_args *args,
+                                 const kiln_workspace *workspace,
+                                 kiln_stream stream) KILN_NOEXCEPT;
+KILN_API kiln_status kiln_softmax(kiln_engine *engine,
+                                  const kiln_softmax_args *args,
+                                  const kiln_workspace *workspace,
+                                  kiln_stream stream) KILN_NOEXCEPT;
+KILN_API kiln_status kiln_rms_norm(kiln_engine *engine,
+                                   const kiln_norm_args *args,
+                                   const kiln_workspace *workspace,
+                                   kiln_stream stream) KILN_NOEXCEPT;
+KILN_API kiln_status kiln_layer_norm(kiln_engine *engine,
+                                     const kiln_norm_args *args,
+                                     const kiln_workspace *workspace,
+                                     kiln_stream stream) KILN_NOEXCEPT;
+KILN_API kiln_status kiln_quantize(kiln_engine *engine,
+                                   const kiln_quantize_args *args,
+                                   const kiln_workspace *workspace,
+                                   kiln_stream stream) KILN_NOEXCEPT;
+KILN_API kiln_status kiln_transpose(kiln_engine *engine,
+                                    const kiln_transpose_args *args,
+                                    const kiln_workspace *workspace,
+                                    kiln_stream stream) KILN_NOEXCEPT;
 
 /// The same for a problem of any family. A problem given as text is parsed by
 /// each call: use a plan in a loop.

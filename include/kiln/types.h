@@ -1,7 +1,8 @@
 //===- types.h - values and structs of Kiln's C interface -----------------===//
 //
-// What problems, operands, arguments and workspaces look like. Included by
-// kiln.h, whose head states the rules that all of it follows.
+// What operands, arguments and workspaces look like, and the problems of gemm;
+// rows.h has those of the other families. Included by kiln.h, whose head states
+// the rules that all of it follows.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_TYPES_H
@@ -108,16 +109,23 @@ enum kiln_layout_value {
   KILN_LAYOUT_TT = 30
 };
 
-/// One operation of a pointwise chain, on fp32 values.
+/// One operation of a pointwise chain, on fp32 values. A vector has an entry
+/// for each column or row. Those from KILN_POINTWISE_MUL on are for elementwise
+/// chains; as links of a gemm they are slots.
 typedef int32_t kiln_pointwise_op;
 enum kiln_pointwise_op_value {
   KILN_POINTWISE_NONE = 0,
-  KILN_POINTWISE_BIAS = 10,     ///< x + vector[column]; n entries of D's type
-  KILN_POINTWISE_RESIDUAL = 20, ///< x + matrix[row, column]; D's shape and type
+  KILN_POINTWISE_BIAS = 10,     ///< x + vector[column]
+  KILN_POINTWISE_RESIDUAL = 20, ///< x + matrix[row, column]
   KILN_POINTWISE_RELU = 30,
-  KILN_POINTWISE_GELU_ERF = 40,  ///< x/2 (1 + erf(x / sqrt 2))
-  KILN_POINTWISE_GELU_TANH = 50, ///< its approximation by tanh
-  KILN_POINTWISE_SILU = 60       ///< x / (1 + exp(-x))
+  KILN_POINTWISE_GELU_ERF = 40,      ///< x/2 (1 + erf(x / sqrt 2))
+  KILN_POINTWISE_GELU_TANH = 50,     ///< its approximation by tanh
+  KILN_POINTWISE_SILU = 60,          ///< x / (1 + exp(-x))
+  KILN_POINTWISE_MUL = 70,           ///< x * matrix[row, column]
+  KILN_POINTWISE_SCALE = 80,         ///< x * params[0]
+  KILN_POINTWISE_ROW_BIAS = 90,      ///< x + vector[row]
+  KILN_POINTWISE_COLUMN_SCALE = 100, ///< x * vector[column]
+  KILN_POINTWISE_ROW_SCALE = 110     ///< x * vector[row]
 };
 
 /// Which runs must give the same bits for the same inputs.
@@ -152,22 +160,22 @@ enum kiln_mode_value {
   KILN_MODE_STRICT = 30
 };
 
-/// The kinds of problems. All but gemm are slots.
+/// The kinds of problems, with the struct that describes one.
 typedef int32_t kiln_family;
 enum kiln_family_value {
-  KILN_FAMILY_FROM_TEXT = 0, ///< the problem's text names it
-  KILN_FAMILY_GEMM = 10,     ///< args is a kiln_gemm_args
-  KILN_FAMILY_GROUPED_GEMM = 20,
-  KILN_FAMILY_QUANTIZED_GEMM = 30,
-  KILN_FAMILY_ATTENTION = 40,
-  KILN_FAMILY_CONVOLUTION = 50,
-  KILN_FAMILY_ELEMENTWISE = 60,
-  KILN_FAMILY_REDUCTION = 70,
-  KILN_FAMILY_SOFTMAX = 80,
-  KILN_FAMILY_LAYER_NORM = 90,
-  KILN_FAMILY_RMS_NORM = 100,
-  KILN_FAMILY_QUANTIZE = 110,
-  KILN_FAMILY_TRANSPOSE = 120
+  KILN_FAMILY_FROM_TEXT = 0,       ///< the problem's text names it
+  KILN_FAMILY_GEMM = 10,           ///< kiln_gemm_args
+  KILN_FAMILY_GROUPED_GEMM = 20,   ///< slot
+  KILN_FAMILY_QUANTIZED_GEMM = 30, ///< slot
+  KILN_FAMILY_ATTENTION = 40,      ///< slot
+  KILN_FAMILY_CONVOLUTION = 50,    ///< slot
+  KILN_FAMILY_ELEMENTWISE = 60,    ///< kiln_elementwise_args
+  KILN_FAMILY_REDUCTION = 70,      ///< kiln_reduce_args
+  KILN_FAMILY_SOFTMAX = 80,        ///< kiln_softmax_args
+  KILN_FAMILY_LAYER_NORM = 90,     ///< kiln_norm_args
+  KILN_FAMILY_RMS_NORM = 100,      ///< kiln_norm_args
+  KILN_FAMILY_QUANTIZE = 110,      ///< kiln_quantize_args
+  KILN_FAMILY_TRANSPOSE = 120      ///< kiln_transpose_args
 };
 
 /// How far a problem is. Launches never wait for a state to improve.
@@ -225,7 +233,8 @@ enum kiln_granularity_value {
   KILN_GRANULARITY_BLOCK = 30   ///< one per block_rows x block_columns
 };
 
-/// Scales by which the elements of an operand are multiplied. Slot.
+/// Scales by which the elements of an operand are multiplied. An output that is
+/// quantised has those that the kernel computes (rows.h); else a slot.
 typedef struct kiln_scale {
   uint32_t struct_size;
   kiln_dtype type;
@@ -266,7 +275,7 @@ typedef struct kiln_operand {
   /// described. Leading dimensions and strides are taken into account anyway.
   uint32_t alignment;
   uint32_t flags;          ///< kiln_operand_flag
-  const kiln_scale *scale; ///< null: none. Slot.
+  const kiln_scale *scale; ///< null: none
   uint64_t reserved[3];
 } kiln_operand;
 
@@ -277,9 +286,11 @@ typedef struct kiln_operand {
 typedef struct kiln_pointwise {
   uint32_t struct_size;
   kiln_pointwise_op op;
-  kiln_operand operand; ///< of KILN_POINTWISE_BIAS and KILN_POINTWISE_RESIDUAL;
-                        ///< its type may stay KILN_DTYPE_NONE: D's
-  float params[4];      ///< of operations that take some; no present one does
+  /// Of an operation that reads a matrix or vector. Its type may stay
+  /// KILN_DTYPE_NONE: D's in a gemm, x's in an elementwise chain, which is the
+  /// only one allowed.
+  kiln_operand operand;
+  float params[4]; ///< [0]: the factor of KILN_POINTWISE_SCALE; else zero
   uint64_t reserved[2];
 } kiln_pointwise;
 
@@ -335,7 +346,8 @@ typedef struct kiln_gemm_args {
 typedef struct kiln_range {
   uint32_t struct_size;
   uint32_t flags;      ///< none yet
-  const char *name;    ///< as in a problem's text: "m" or "batch" for gemm
+  const char *name;    ///< as in a problem's text: "m" or "batch" for gemm,
+                       ///< "rows" for what rows.h describes
   int64_t first, last; ///< both included
   int64_t hint;        ///< the most common value; 0: none
   uint64_t reserved[2];
@@ -377,12 +389,12 @@ enum kiln_gemm_slot {
 typedef struct kiln_arguments {
   uint32_t struct_size;
   uint32_t operand_count; ///< length of operands; what is past it is null
-  /// Device addresses by slot: kiln_gemm_slot, or kiln_operand_info.slot. Slots
-  /// that the problem does not use are ignored.
+  /// Device addresses by slot: kiln_gemm_slot and its like in rows.h, or
+  /// kiln_operand_info.slot. Slots that the problem does not use are ignored.
   void *const *operands;
-  /// Scalars passed by value, in the family's order (gemm: alpha, beta); null:
-  /// those of the problem. A plan made with beta == 0 reads no C: its beta
-  /// stays 0.
+  /// Scalars passed by value, in the family's order (gemm: alpha, beta; others:
+  /// the one they have); null: those of the problem. A plan made with beta == 0
+  /// reads no C: its beta stays 0.
   const double *scalars;
   /// Values of the problem's dynamic extents, in the order of its ranges; null:
   /// those of the problem. Only for a problem that was given ranges.

@@ -131,8 +131,7 @@ llvm::Error readArguments(const kiln_arguments &given, const ProblemSpec &spec,
                           Arguments &arguments) {
   bool isGemm = spec.slots.size() > 3 && spec.slots[3] == KILN_GEMM_D &&
                 spec.family->name() == "gemm";
-  arguments = spec.defaults;
-  arguments.problem = values.data();
+  arguments = spec.argumentsAt(values);
   for (const CallOperand &operand : operands) {
     uint64_t address =
         operand.slot < given.operand_count

@@ -10,9 +10,18 @@
 
 namespace kiln {
 
+/// The families that calls launch; null: this build lacks it.
+static std::array<const KernelFamily *, kCallKinds>
+findCallFamilies(const Registry &registry) {
+  std::array<const KernelFamily *, kCallKinds> families;
+  for (int kind = 0; kind < kCallKinds; ++kind)
+    families[kind] = registry.find(kCallReaders[kind].family);
+  return families;
+}
+
 Engine::Engine(EngineConfig config)
     : options(std::move(config)), registry(makeBuiltinRegistry()),
-      gemm(registry.find("gemm")),
+      callFamilies(findCallFamilies(registry)),
       arenas(options.workspaceLimit, options.allocator) {}
 
 llvm::Expected<std::unique_ptr<Engine>>

@@ -17,8 +17,10 @@
 #include "Runtime/Counter.h"
 #include "Runtime/Dispatch.h"
 #include "Runtime/EngineConfig.h"
+#include "Runtime/FamilyCall.h"
 #include "Runtime/ProblemSpec.h"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -73,7 +75,8 @@ public:
   const Registry &families() const { return registry; }
 
   // Launching. Errors as kiln.h says of the functions.
-  llvm::Error launchGemm(const kiln_gemm_args &args,
+  /// Launches what \p args, the struct of \p kind, describes.
+  llvm::Error launchCall(CallKind kind, const void *args,
                          const kiln_workspace *workspace, CudaStream stream);
   llvm::Error run(const kiln_problem *problem, const kiln_arguments *arguments,
                   const kiln_workspace *workspace, CudaStream stream);
@@ -142,9 +145,7 @@ private:
 
   explicit Engine(EngineConfig config);
 
-  llvm::Error launchGemmSlow(const kiln_gemm_args &args,
-                             const Arguments &arguments,
-                             llvm::ArrayRef<int64_t> values,
+  llvm::Error launchCallSlow(const KernelFamily &family, const FamilyCall &call,
                              const kiln_workspace *workspace,
                              CudaStream stream);
   llvm::Expected<DeviceModel> assembleModel(const Driver &driver,
@@ -154,7 +155,8 @@ private:
 
   const EngineConfig options;
   const Registry registry;
-  const KernelFamily *const gemm;
+  /// By CallKind.
+  const std::array<const KernelFamily *, kCallKinds> callFamilies;
 
   // Read by launches.
   std::atomic<const Driver *> readyDriver{nullptr};

@@ -1,9 +1,8 @@
 //===- GemmCall.cpp - kiln_gemm_args as values and arguments --------------===//
 #include "Runtime/GemmCall.h"
 
-#include "Runtime/StructAccess.h"
+#include "Runtime/OperandReader.h"
 
-#include <algorithm>
 #include <bit>
 
 namespace kiln {
@@ -26,72 +25,13 @@ static_assert(KILN_POINTWISE_NONE == int(PointwiseOp::None) &&
               KILN_POINTWISE_RELU == int(PointwiseOp::Relu) &&
               KILN_POINTWISE_GELU_ERF == int(PointwiseOp::GeluErf) &&
               KILN_POINTWISE_GELU_TANH == int(PointwiseOp::GeluTanh) &&
-              KILN_POINTWISE_SILU == int(PointwiseOp::Silu));
+              KILN_POINTWISE_SILU == int(PointwiseOp::Silu) &&
+              KILN_POINTWISE_MUL == int(PointwiseOp::Mul) &&
+              KILN_POINTWISE_SCALE == int(PointwiseOp::Scale) &&
+              KILN_POINTWISE_ROW_BIAS == int(PointwiseOp::RowBias) &&
+              KILN_POINTWISE_COLUMN_SCALE == int(PointwiseOp::ColumnScale) &&
+              KILN_POINTWISE_ROW_SCALE == int(PointwiseOp::RowScale));
 static_assert(KILN_MAX_POINTWISE == PointwiseChain::kMaxOps);
-
-/// Greatest alignment that the family tells apart, in bytes.
-static constexpr uint64_t kMaxAlign = 16;
-
-static uint64_t addressOf(const kiln_operand &operand) {
-  return reinterpret_cast<uintptr_t>(operand.data);
-}
-
-/// Leading dimensions, resolved, and what the family's record has for them.
-static int64_t resolve(int64_t given, int64_t packed) {
-  return given ? given : packed;
-}
-static int64_t canonical(int64_t given, int64_t packed) {
-  return given == packed ? 0 : given;
-}
-
-//===----------------------------------------------------------------------===//
-// The dispatch path
-//===----------------------------------------------------------------------===//
-
-namespace {
-
-/// Reads the operands of one call, collecting what is wrong and how all of them
-/// are aligned.
-class OperandReader {
-public:
-  OperandReader(const kiln_gemm_args &args, GemmAddresses addresses,
-                bool isEmpty)
-      : batch(args.batch), launches(addresses == GemmAddresses::Used),
-        needed(launches && !isEmpty) {}
-
-  void read(const kiln_operand &from, uint64_t elementBytes,
-            int64_t leadingDimension, bool isRead, OperandArgument &to) {
-    uint64_t address = launches ? addressOf(from) : 0;
-    uint64_t promise = from.alignment;
-    wrong |= (from.struct_size != 0) & (from.struct_size != sizeof(from));
-    wrong |= (from.flags & ~uint32_t(KILN_OPERAND_CONSTANT)) != 0;
-    wrong |= (from.reserved[0] | from.reserved[1] | from.reserved[2]) != 0;
-    wrong |= from.scale != nullptr;
-    wrong |= (promise & (promise - 1)) != 0;
-    wrong |= needed & isRead & (address == 0);
-    wrong |= (address & (elementBytes - 1)) != 0;
-    wrong |= (promise != 0) & ((address & (promise - 1)) != 0);
-    // An address is aligned to its element whatever less is promised.
-    bits |= promise ? std::max(promise, elementBytes) : address;
-    if (batch > 1)
-      bits |= static_cast<uint64_t>(from.batch_stride) * elementBytes;
-    to = {address, leadingDimension, from.batch_stride};
-  }
-
-  int64_t alignment() const {
-    uint64_t all = bits | kMaxAlign;
-    return static_cast<int64_t>(all & -all);
-  }
-
-  bool wrong = false;
-
-private:
-  int64_t batch;
-  bool launches, needed;
-  uint64_t bits = 0;
-};
-
-} // namespace
 
 /// The chain as a record holds it; its operands go to \p bias and \p residual.
 static bool readChain(const kiln_gemm_args &args, int64_t &chain,
@@ -104,12 +44,7 @@ static bool readChain(const kiln_gemm_args &args, int64_t &chain,
     return false;
   for (uint32_t i = 0; i < args.pointwise_count; ++i) {
     const kiln_pointwise &link = at(args.pointwise, i);
-    bool sizeIsGood = link.struct_size == sizeof(link) ||
-                      (link.struct_size > sizeof(link) &&
-                       link.struct_size == args.pointwise->struct_size &&
-                       isZero(&link + 1, link.struct_size - sizeof(link)));
-    if (!sizeIsGood || (link.op & ~0xff) ||
-        (link.reserved[0] | link.reserved[1]) ||
+    if (!isGoodLink(args.pointwise, i) ||
         !isZero(link.params, sizeof(link.params)))
       return false;
     if (link.op == KILN_POINTWISE_NONE)
@@ -181,25 +116,25 @@ struct CallShape {
 
 /// Fills the arguments of the launch. False if an operand is wrong.
 static bool readOperands(const kiln_gemm_args &args, const CallShape &shape,
-                         OperandReader &reader, GemmCall &call) {
-  auto inBytes = static_cast<uint64_t>(shape.in >> 8) / 8;
-  auto outBytes = static_cast<uint64_t>(shape.out >> 8) / 8;
+                         OperandReader &reader, FamilyCall &call) {
+  uint64_t inBytes = elementBytesOf(shape.in);
+  uint64_t outBytes = elementBytesOf(shape.out);
   bool readsAB = args.k != 0;
   OperandArgument *operands = call.arguments.operands;
-  reader.read(args.a, inBytes, resolve(args.a.leading_dim, shape.packedA),
+  reader.read(args.a, inBytes, resolveRow(args.a.leading_dim, shape.packedA),
               readsAB, operands[GemmOperand::A]);
-  reader.read(args.b, inBytes, resolve(args.b.leading_dim, shape.packedB),
+  reader.read(args.b, inBytes, resolveRow(args.b.leading_dim, shape.packedB),
               readsAB, operands[GemmOperand::B]);
-  reader.read(args.d, outBytes, resolve(args.d.leading_dim, args.n), true,
+  reader.read(args.d, outBytes, resolveRow(args.d.leading_dim, args.n), true,
               operands[GemmOperand::D]);
   if (shape.readsC)
-    reader.read(args.c, outBytes, resolve(shape.ldc, args.n), true,
+    reader.read(args.c, outBytes, resolveRow(shape.ldc, args.n), true,
                 operands[GemmOperand::C]);
   if (shape.bias)
     reader.read(*shape.bias, outBytes, args.n, true,
                 operands[GemmOperand::Bias]);
   if (shape.residual)
-    reader.read(*shape.residual, outBytes, resolve(shape.ldr, args.n), true,
+    reader.read(*shape.residual, outBytes, resolveRow(shape.ldr, args.n), true,
                 operands[GemmOperand::Residual]);
   auto alpha = reinterpret_cast<uintptr_t>(args.alpha_device);
   auto beta = reinterpret_cast<uintptr_t>(args.beta_device);
@@ -228,22 +163,20 @@ static void readValues(const kiln_gemm_args &args, const CallShape &shape,
   values[GemmField::Pointwise] = shape.chain;
   values[GemmField::Alpha] = std::bit_cast<int64_t>(1.0);
   values[GemmField::Beta] = std::bit_cast<int64_t>(shape.readsC ? 1.0 : 0.0);
-  values[GemmField::Lda] = canonical(args.a.leading_dim, shape.packedA);
-  values[GemmField::Ldb] = canonical(args.b.leading_dim, shape.packedB);
-  values[GemmField::Ldc] = canonical(shape.ldc, args.n);
-  values[GemmField::Ldd] = canonical(args.d.leading_dim, args.n);
-  values[GemmField::LdResidual] = canonical(shape.ldr, args.n);
+  values[GemmField::Lda] = canonicalRow(args.a.leading_dim, shape.packedA);
+  values[GemmField::Ldb] = canonicalRow(args.b.leading_dim, shape.packedB);
+  values[GemmField::Ldc] = canonicalRow(shape.ldc, args.n);
+  values[GemmField::Ldd] = canonicalRow(args.d.leading_dim, args.n);
+  values[GemmField::LdResidual] = canonicalRow(shape.ldr, args.n);
   values[GemmField::Align] = alignment;
 }
+static constexpr int kFields = GemmField::Align + 1;
+static_assert(kFields <= FamilyCall::kMaxFields);
 
-bool readGemmCall(const kiln_gemm_args &args, GemmAddresses addresses,
-                  GemmCall &call) noexcept {
-  // Another size is for checkGemm to judge, and rare.
-  if (args.struct_size != sizeof(args)) [[unlikely]]
-    if (args.struct_size < sizeof(args) ||
-        !isZero(&args + 1, args.struct_size - sizeof(args)))
-      return false;
-  if (hasSlots(args) || (args.m | args.n | args.k | args.batch) < 0)
+bool readGemmCall(const kiln_gemm_args &args, CallAddresses addresses,
+                  FamilyCall &call) noexcept {
+  if (!hasKnownSize(args) || hasSlots(args) ||
+      (args.m | args.n | args.k | args.batch) < 0)
     return false;
   CallShape shape(args);
   if (!readChain(args, shape.chain, shape.bias, shape.residual))
@@ -260,10 +193,11 @@ bool readGemmCall(const kiln_gemm_args &args, GemmAddresses addresses,
   if (shape.residual)
     shape.ldr = shape.residual->leading_dim;
   call.isEmpty = args.m == 0 || args.n == 0 || args.batch == 0;
-  OperandReader reader(args, addresses, call.isEmpty);
+  OperandReader reader(addresses, call.isEmpty, args.batch);
   if (!readOperands(args, shape, reader, call))
     return false;
   readValues(args, shape, reader.alignment(), call.values);
+  call.fieldCount = kFields;
   return true;
 }
 

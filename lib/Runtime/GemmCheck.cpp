@@ -6,24 +6,12 @@
 //===----------------------------------------------------------------------===//
 #include "Runtime/GemmCall.h"
 
-#include "Runtime/StructAccess.h"
+#include "Runtime/OperandCheck.h"
+#include "Runtime/OperandReader.h"
 
-#include <algorithm>
 #include <vector>
 
 namespace kiln {
-
-static int64_t resolve(int64_t given, int64_t packed) {
-  return given ? given : packed;
-}
-
-static llvm::Error invalid(llvm::StringRef what, int64_t value) {
-  return makeError(ErrorCode::InvalidArgument, "{} is {}", what, value);
-}
-
-static llvm::Error unsupported(llvm::StringRef what) {
-  return makeError(ErrorCode::Unsupported, "{} is not available yet", what);
-}
 
 static llvm::Error checkEnumerations(const kiln_gemm_args &args) {
   switch (args.layout) {
@@ -72,71 +60,12 @@ static llvm::Error checkTypes(const kiln_gemm_args &args) {
 }
 
 static llvm::Error checkExtents(const kiln_gemm_args &args) {
-  constexpr int64_t kMaxExtent = (int64_t(1) << 31) - 1;
   for (auto [name, value] : {std::pair("m", args.m),
                              {"n", args.n},
                              {"k", args.k},
-                             {"batch", args.batch}}) {
-    if (value < 0)
-      return invalid(name, value);
-    if (value > kMaxExtent)
-      return makeError(ErrorCode::Unsupported, "{} is {}, at most {} works",
-                       name, value, kMaxExtent);
-  }
-  return llvm::Error::success();
-}
-
-namespace {
-/// One operand as checkOperand() sees it.
-struct NamedOperand {
-  std::string name;
-  const kiln_operand *operand;
-  kiln_dtype type;
-  int64_t rowLength;
-  bool isRead; ///< its address is used
-};
-} // namespace
-
-static llvm::Error checkOperand(const NamedOperand &named,
-                                const kiln_gemm_args &args, bool launches) {
-  const kiln_operand &operand = *named.operand;
-  const std::string &name = named.name;
-  if (operand.struct_size != 0 && operand.struct_size != sizeof(operand))
-    return makeError(ErrorCode::InvalidArgument,
-                     "{}.struct_size is {}, {} or 0 is needed", name,
-                     operand.struct_size, sizeof(operand));
-  if (auto error = checkReserved(operand, name.c_str()))
-    return error;
-  if (operand.flags & KILN_OPERAND_POINTER_ARRAY)
-    return unsupported(name + ": an array of pointers");
-  if (operand.flags & ~uint32_t(KILN_OPERAND_CONSTANT))
-    return makeError(ErrorCode::Unsupported, "{}.flags {:#x} are unknown", name,
-                     operand.flags);
-  if (operand.scale)
-    return unsupported(name + ".scale");
-  constexpr int64_t kMaxLeadingDimension = int64_t(1) << 40;
-  if (operand.leading_dim < 0 || operand.leading_dim > kMaxLeadingDimension)
-    return invalid(name + ".leading_dim", operand.leading_dim);
-  if (operand.leading_dim != 0 && operand.leading_dim < named.rowLength)
-    return makeError(ErrorCode::InvalidArgument,
-                     "{}.leading_dim is {}, less than a row of {}", name,
-                     operand.leading_dim, named.rowLength);
-  if (operand.alignment & (operand.alignment - 1))
-    return makeError(ErrorCode::InvalidArgument,
-                     "{}.alignment is {}, no power of two", name,
-                     operand.alignment);
-  if (!launches)
-    return llvm::Error::success();
-  bool isEmpty = args.m == 0 || args.n == 0 || args.batch == 0;
-  uint64_t address = reinterpret_cast<uintptr_t>(operand.data);
-  if (!address && named.isRead && !isEmpty)
-    return makeError(ErrorCode::InvalidArgument, "{}.data is null", name);
-  uint64_t alignment =
-      std::max<uint64_t>(operand.alignment, uint32_t(named.type) >> 11);
-  if (address & (alignment - 1))
-    return makeError(ErrorCode::InvalidArgument,
-                     "{}.data {:#x} is not aligned to {} bytes", name, address,
-                     alignment);
+                             {"batch", args.batch}})
+    if (auto error = checkExtent(name, value))
+      return error;
   return llvm::Error::success();
 }
 
@@ -154,16 +83,20 @@ static llvm::Error checkChain(const kiln_gemm_args &args, kiln_dtype out,
     const kiln_pointwise &link = at(args.pointwise, i);
     if (!isZero(link.params, sizeof(link.params)))
       return makeError(ErrorCode::Unsupported,
-                       "pointwise[{}].params: no operation takes any", i);
+                       "pointwise[{}].params: no operation of a gemm takes any",
+                       i);
     std::string name = fmt::format("pointwise[{}].operand", i);
     switch (link.op) {
     case KILN_POINTWISE_BIAS:
       ++biases;
-      operands.push_back({name, &link.operand, out, 0, true});
+      operands.push_back({.name = name,
+                          .operand = &link.operand,
+                          .type = out,
+                          .isVector = true});
       break;
     case KILN_POINTWISE_RESIDUAL:
       ++residuals;
-      operands.push_back({name, &link.operand, out, args.n, true});
+      operands.push_back({name, &link.operand, out, args.n});
       break;
     case KILN_POINTWISE_NONE:
     case KILN_POINTWISE_RELU:
@@ -172,8 +105,9 @@ static llvm::Error checkChain(const kiln_gemm_args &args, kiln_dtype out,
     case KILN_POINTWISE_SILU:
       continue;
     default:
-      return makeError(ErrorCode::Unsupported, "pointwise[{}].op {} is unknown",
-                       i, link.op);
+      return makeError(ErrorCode::Unsupported,
+                       "pointwise[{}].op {} is not available in a gemm", i,
+                       link.op);
     }
     if (link.operand.type && link.operand.type != out)
       return makeError(ErrorCode::Unsupported, "{}.type {:#x} is not that of d",
@@ -191,9 +125,9 @@ static llvm::Error checkSlots(const kiln_gemm_args &args) {
     return makeError(ErrorCode::Unsupported, "flags {:#x} are unknown",
                      args.flags);
   if (args.max_sms)
-    return unsupported("max_sms");
+    return notAvailable("max_sms");
   if (args.m_device || args.m_hint)
-    return unsupported("m_device");
+    return notAvailable("m_device");
   for (auto [name, scalar] : {std::pair("alpha_device", args.alpha_device),
                               {"beta_device", args.beta_device}})
     if (reinterpret_cast<uintptr_t>(scalar) % sizeof(float))
@@ -216,8 +150,8 @@ static llvm::Error checkOutputOperand(const kiln_gemm_args &args,
   for (const NamedOperand &other : operands) {
     if (other.operand == &args.d || other.operand->data != args.d.data)
       continue;
-    bool same = resolve(args.c.leading_dim, args.n) ==
-                    resolve(args.d.leading_dim, args.n) &&
+    bool same = resolveRow(args.c.leading_dim, args.n) ==
+                    resolveRow(args.d.leading_dim, args.n) &&
                 (args.batch <= 1 || args.c.batch_stride == args.d.batch_stride);
     if (other.operand != &args.c || !same)
       return makeError(ErrorCode::InvalidArgument,
@@ -228,7 +162,7 @@ static llvm::Error checkOutputOperand(const kiln_gemm_args &args,
   return llvm::Error::success();
 }
 
-llvm::Error checkGemm(const kiln_gemm_args &args, GemmAddresses addresses) {
+llvm::Error checkGemm(const kiln_gemm_args &args, CallAddresses addresses) {
   if (auto error = checkInput(args, "kiln_gemm_args"))
     return error;
   if (auto error = checkEnumerations(args))
@@ -242,18 +176,28 @@ llvm::Error checkGemm(const kiln_gemm_args &args, GemmAddresses addresses) {
   auto layout = static_cast<Layout>(args.layout);
   kiln_dtype in = args.a.type, out = args.d.type ? args.d.type : in;
   bool readsAB = args.k != 0;
+  int64_t rowA = isTransposedA(layout) ? args.m : args.k;
+  int64_t rowB = isTransposedB(layout) ? args.k : args.n;
   std::vector<NamedOperand> operands = {
-      {"a", &args.a, in, isTransposedA(layout) ? args.m : args.k, readsAB},
-      {"b", &args.b, in, isTransposedB(layout) ? args.k : args.n, readsAB},
-      {"d", &args.d, out, args.n, true}};
+      {.name = "a",
+       .operand = &args.a,
+       .type = in,
+       .rowLength = rowA,
+       .isRead = readsAB},
+      {.name = "b",
+       .operand = &args.b,
+       .type = in,
+       .rowLength = rowB,
+       .isRead = readsAB},
+      {.name = "d", .operand = &args.d, .type = out, .rowLength = args.n}};
   if (args.beta != 0 || args.beta_device)
-    operands.push_back({"c", &args.c, out, args.n, true});
+    operands.push_back({"c", &args.c, out, args.n});
   if (auto error = checkChain(args, out, operands))
     return error;
-  bool launches = addresses == GemmAddresses::Used;
-  for (const NamedOperand &operand : operands)
-    if (auto error = checkOperand(operand, args, launches))
-      return error;
+  bool isEmpty = args.m == 0 || args.n == 0 || args.batch == 0;
+  if (auto error = checkOperands(operands, addresses, isEmpty))
+    return error;
+  bool launches = addresses == CallAddresses::Used;
   return checkOutputOperand(args, operands, launches);
 }
 

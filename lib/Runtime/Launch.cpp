@@ -2,7 +2,6 @@
 #include "Runtime/Engine.h"
 
 #include "Runtime/Call.h"
-#include "Runtime/GemmCall.h"
 #include "Runtime/StructAccess.h"
 
 namespace kiln {
@@ -136,46 +135,49 @@ Engine::acquireForLaunch(const Driver &driver, const StreamContext &context,
 }
 
 //===----------------------------------------------------------------------===//
-// kiln_gemm
+// kiln_gemm and its like
 //===----------------------------------------------------------------------===//
 
-llvm::Error Engine::launchGemm(const kiln_gemm_args &args,
+llvm::Error Engine::launchCall(CallKind kind, const void *args,
                                const kiln_workspace *workspace,
                                CudaStream stream) {
-  GemmCall call;
-  bool isGood = readGemmCall(args, GemmAddresses::Used, call);
+  const CallReader &reader = readerOf(kind);
+  const KernelFamily *family = callFamilies[static_cast<int>(kind)];
+  FamilyCall call;
+  bool isGood = reader.read(args, CallAddresses::Used, call);
   if (const Driver *ready = readyDriver.load(std::memory_order_acquire);
       ready && isGood && !call.isEmpty) [[likely]] {
     auto context = findContext(*ready, stream);
     if (!context)
       return context.takeError();
-    DispatchKey key{gemm, context->id, call.values};
+    DispatchKey key{family, context->id, call.fields()};
     if (const DispatchEntry *entry = dispatch.find(key)) [[likely]]
       return launchPlan(*ready, *entry->plan, *context, call.arguments,
                         workspace, stream);
   }
   // What the table of plans vouched for is checked now.
-  if (auto error = checkGemm(args, GemmAddresses::Used))
+  if (auto error = reader.check(args, CallAddresses::Used))
     return error;
   if (!isGood)
-    return makeError(ErrorCode::Internal, "gemm: checked arguments not read");
-  return launchGemmSlow(args, call.arguments, call.values, workspace, stream);
+    return makeError(ErrorCode::Internal, "{}: checked arguments not read",
+                     reader.family);
+  if (!family)
+    return makeError(ErrorCode::Unsupported, "family {} is not available",
+                     reader.family);
+  return launchCallSlow(*family, call, workspace, stream);
 }
 
-llvm::Error Engine::launchGemmSlow(const kiln_gemm_args &args,
-                                   const Arguments &arguments,
-                                   llvm::ArrayRef<int64_t> values,
+llvm::Error Engine::launchCallSlow(const KernelFamily &family,
+                                   const FamilyCall &call,
                                    const kiln_workspace *workspace,
                                    CudaStream stream) {
-  Record record(gemm->problemSchema());
-  for (size_t i = 0; i < values.size(); ++i)
-    record.set(static_cast<int>(i), values[i]);
-  auto problem = makeProblem(*gemm, std::move(record));
+  auto problem =
+      makeProblem(family, recordOf(family.problemSchema(), call.fields()));
   if (!problem)
     return problem.takeError();
-  assert(problem->extents.values() == values &&
+  assert(problem->extents.values() == call.fields() &&
          "what is looked up is the canonical problem");
-  if (gemm->isEmpty(*problem))
+  if (family.isEmpty(*problem))
     return llvm::Error::success();
   auto loaded = driver();
   if (!loaded)
@@ -183,10 +185,11 @@ llvm::Error Engine::launchGemmSlow(const kiln_gemm_args &args,
   auto context = findContext(**loaded, stream);
   if (!context)
     return context.takeError();
-  auto plan = acquireForLaunch(**loaded, *context, *gemm, *problem, stream);
+  auto plan = acquireForLaunch(**loaded, *context, family, *problem, stream);
   if (!plan)
     return plan.takeError();
-  return launchPlan(**loaded, **plan, *context, arguments, workspace, stream);
+  return launchPlan(**loaded, **plan, *context, call.arguments, workspace,
+                    stream);
 }
 
 //===----------------------------------------------------------------------===//

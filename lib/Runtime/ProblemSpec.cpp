@@ -23,8 +23,7 @@ llvm::Expected<Problem> makeProblem(const KernelFamily &family, Record record) {
   return problem;
 }
 
-static Record recordOf(const RecordSchema &schema,
-                       llvm::ArrayRef<int64_t> values) {
+Record recordOf(const RecordSchema &schema, llvm::ArrayRef<int64_t> values) {
   Record record(schema);
   for (size_t i = 0; i < values.size(); ++i)
     record.set(static_cast<int>(i), values[i]);
@@ -35,24 +34,56 @@ static Record recordOf(const RecordSchema &schema,
 // Reading
 //===----------------------------------------------------------------------===//
 
-static llvm::Error readGemm(const kiln_gemm_args &args, ProblemSpec &spec) {
-  if (auto error = checkGemm(args, GemmAddresses::Ignored))
+/// kiln_arguments slot of each operand. Only a gemm's differ from the order of
+/// its operands.
+static llvm::SmallVector<uint32_t, 8> slotsOf(const KernelFamily &family,
+                                              const Problem &problem) {
+  if (family.name() == "gemm")
+    return gemmSlots(problem.extents.get("pointwise"));
+  llvm::SmallVector<uint32_t, 8> slots;
+  size_t count = family.operands(problem).operands.size();
+  for (uint32_t i = 0; i < count; ++i)
+    slots.push_back(i);
+  return slots;
+}
+
+/// The problem's text with the scalars that were given by value.
+static std::string textWithScalars(const Problem &problem,
+                                   const Arguments &given) {
+  Record record = problem.extents;
+  llvm::ArrayRef<Field> fields = record.schema().fields();
+  int scalar = 0;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i].role != FieldRole::Scalar)
+      continue;
+    if (!given.scalarAddresses[scalar])
+      record.set(static_cast<int>(i), encodeReal(given.scalars[scalar]));
+    ++scalar;
+  }
+  return record.text();
+}
+
+static llvm::Error readStruct(const Registry &registry, CallKind kind,
+                              const void *args, ProblemSpec &spec) {
+  const CallReader &reader = readerOf(kind);
+  spec.family = registry.find(reader.family);
+  if (!spec.family)
+    return makeError(ErrorCode::Unsupported,
+                     "problem: family {} is not available", reader.family);
+  if (auto error = reader.check(args, CallAddresses::Ignored))
     return error;
-  GemmCall call;
-  if (!readGemmCall(args, GemmAddresses::Ignored, call))
-    return makeError(ErrorCode::Internal, "gemm: checked arguments not read");
+  FamilyCall call;
+  if (!reader.read(args, CallAddresses::Ignored, call))
+    return makeError(ErrorCode::Internal, "{}: checked arguments not read",
+                     reader.family);
   auto problem = makeProblem(
-      *spec.family, recordOf(spec.family->problemSchema(), call.values));
+      *spec.family, recordOf(spec.family->problemSchema(), call.fields()));
   if (!problem)
     return problem.takeError();
   spec.problem = std::move(*problem);
-  Record given = spec.problem.extents;
-  given.set(GemmField::Alpha, encodeReal(args.alpha));
-  if (!args.beta_device)
-    given.set(GemmField::Beta, encodeReal(args.beta));
-  spec.text = given.text();
+  spec.text = textWithScalars(spec.problem, call.arguments);
   spec.defaults = call.arguments;
-  spec.slots = gemmSlots(call.values[GemmField::Pointwise]);
+  spec.slots = slotsOf(*spec.family, spec.problem);
   return llvm::Error::success();
 }
 
@@ -64,18 +95,12 @@ static llvm::Error readText(const Registry &registry, const char *text,
   spec.family = named->family;
   spec.defaults = named->family->defaultArguments(named->problem);
   spec.text = named->problem.text();
+  spec.hasPackedBatches = true;
   auto problem = makeProblem(*spec.family, named->problem.extents);
   if (!problem)
     return problem.takeError();
   spec.problem = std::move(*problem);
-  if (spec.family->name() == "gemm") {
-    spec.slots = gemmSlots(spec.problem.extents.get("pointwise"));
-    return llvm::Error::success();
-  }
-  // A family without a struct of its own numbers its operands.
-  size_t count = spec.family->operands(spec.problem).operands.size();
-  for (uint32_t i = 0; i < count; ++i)
-    spec.slots.push_back(i);
+  spec.slots = slotsOf(*spec.family, spec.problem);
   return llvm::Error::success();
 }
 
@@ -115,8 +140,7 @@ static llvm::Error readRange(const kiln_range &from, ProblemSpec &spec) {
 static llvm::Error readDescription(const Registry &registry,
                                    const kiln_problem &problem,
                                    ProblemSpec &spec) {
-  switch (problem.family) {
-  case KILN_FAMILY_FROM_TEXT:
+  if (problem.family == KILN_FAMILY_FROM_TEXT) {
     if (!problem.text)
       return makeError(ErrorCode::InvalidArgument,
                        "problem: text is null and no family is given");
@@ -124,16 +148,16 @@ static llvm::Error readDescription(const Registry &registry,
       return makeError(ErrorCode::InvalidArgument,
                        "problem: args without a family");
     return readText(registry, problem.text, spec);
-  case KILN_FAMILY_GEMM:
-    if (!problem.args || problem.text)
-      return makeError(ErrorCode::InvalidArgument,
-                       "problem: family gemm takes args and no text");
-    spec.family = registry.find("gemm");
-    return readGemm(*static_cast<const kiln_gemm_args *>(problem.args), spec);
-  default:
+  }
+  std::optional<CallKind> kind = callKindOf(problem.family);
+  if (!kind)
     return makeError(ErrorCode::Unsupported,
                      "problem: family {} is not available", problem.family);
-  }
+  if (!problem.args || problem.text)
+    return makeError(ErrorCode::InvalidArgument,
+                     "problem: family {} takes args and no text",
+                     readerOf(*kind).family);
+  return readStruct(registry, *kind, problem.args, spec);
 }
 
 llvm::Expected<ProblemSpec> ProblemSpec::parse(const Registry &registry,
@@ -174,6 +198,22 @@ llvm::Expected<Problem> ProblemSpec::at(llvm::ArrayRef<int64_t> values) const {
   for (size_t i = 0; i < ranges.size(); ++i)
     record.set(ranges[i].field, values[i]);
   return makeProblem(*family, std::move(record));
+}
+
+Arguments ProblemSpec::argumentsAt(llvm::ArrayRef<int64_t> values) const {
+  Arguments arguments = defaults;
+  arguments.problem = values.data();
+  if (ranges.empty())
+    return arguments;
+  Problem launched;
+  launched.extents = recordOf(family->problemSchema(), values);
+  Arguments packed = family->defaultArguments(launched);
+  for (int i = 0; i < Arguments::kMaxOperands; ++i) {
+    arguments.operands[i].leadingDimension = packed.operands[i].leadingDimension;
+    if (hasPackedBatches)
+      arguments.operands[i].batchStride = packed.operands[i].batchStride;
+  }
+  return arguments;
 }
 
 bool ExtentBox::contains(const std::vector<ExtentRange> &ranges,

@@ -42,6 +42,9 @@ struct ProblemSpec {
   /// kiln_arguments slot of each operand.
   llvm::SmallVector<uint32_t, 8> slots;
   std::vector<ExtentRange> ranges;
+  /// Batch strides are those of packed matrices, as in all text, and follow the
+  /// extents.
+  bool hasPackedBatches = false;
 
   /// Reads and checks \p problem. Errors: InvalidArgument, Unsupported.
   static llvm::Expected<ProblemSpec> parse(const Registry &registry,
@@ -51,10 +54,18 @@ struct ProblemSpec {
   /// KernelFamily::canonicalise.
   llvm::Expected<Problem> at(llvm::ArrayRef<int64_t> values) const;
 
+  /// Leading dimensions, strides and scalars of a launch whose record has
+  /// \p values: rows that are packed follow the extents. No addresses. No
+  /// allocation.
+  Arguments argumentsAt(llvm::ArrayRef<int64_t> values) const;
+
   /// All values of the ranges, cut at the buckets of the records; one box if
   /// there are no ranges. Values of 0 need no plan and are in none.
   llvm::Expected<std::vector<ExtentBox>> boxes() const;
 };
+
+/// The record of \p schema with these values.
+Record recordOf(const RecordSchema &schema, llvm::ArrayRef<int64_t> values);
 
 /// Canonicalises \p record and normalises its scalars.
 llvm::Expected<Problem> makeProblem(const KernelFamily &family, Record record);

@@ -67,9 +67,9 @@ TEST_CASE("what is looked up is the family's canonical problem") {
   int good = 0;
   for (int i = 0; i < 20000; ++i) {
     RandomCall call(random);
-    GemmCall read;
-    bool isRead = readGemmCall(call.args, GemmAddresses::Used, read);
-    llvm::Error wrong = checkGemm(call.args, GemmAddresses::Used);
+    FamilyCall read;
+    bool isRead = readGemmCall(call.args, CallAddresses::Used, read);
+    llvm::Error wrong = checkGemm(call.args, CallAddresses::Used);
     std::string message = summarize(std::move(wrong)).message;
     CAPTURE(i);
     CAPTURE(message);
@@ -79,13 +79,11 @@ TEST_CASE("what is looked up is the family's canonical problem") {
     }
     if (!isRead || !message.empty())
       continue;
-    Record record(family.problemSchema());
-    for (int field = 0; field < GemmCall::kFields; ++field)
-      record.set(field, read.values[field]);
-    auto problem = makeProblem(family, record);
+    auto problem =
+        makeProblem(family, recordOf(family.problemSchema(), read.fields()));
     REQUIRE(static_cast<bool>(problem));
     CAPTURE(problem->text());
-    REQUIRE(problem->extents.values() == llvm::ArrayRef<int64_t>(read.values));
+    REQUIRE(problem->extents.values() == read.fields());
     REQUIRE(readGemmSignature(problem->signature).isWellFormed());
     ++good;
   }
@@ -97,8 +95,8 @@ TEST_CASE("alignment is that of all addresses and strides together") {
   args.m = args.n = args.k = 64;
   args.a.type = KILN_BF16;
   auto alignment = [&] {
-    GemmCall call;
-    REQUIRE(readGemmCall(args, GemmAddresses::Used, call));
+    FamilyCall call;
+    REQUIRE(readGemmCall(args, CallAddresses::Used, call));
     return call.values[GemmField::Align];
   };
   args.a.data = reinterpret_cast<void *>(0x1000);
@@ -120,8 +118,8 @@ TEST_CASE("alignment is that of all addresses and strides together") {
   args.batch = 2;
   args.d.batch_stride = 4096;
   CHECK(alignment() == 2);
-  GemmCall described;
-  REQUIRE(readGemmCall(args, GemmAddresses::Ignored, described));
+  FamilyCall described;
+  REQUIRE(readGemmCall(args, CallAddresses::Ignored, described));
   CHECK(described.values[GemmField::Align] == 2); // the stride's
 }
 

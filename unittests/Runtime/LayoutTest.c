@@ -1,0 +1,94 @@
+/* Sizes and offsets of the structs of the C interface on 64-bit targets, as a C
+   compiler lays them out: what callers were built with. A change here breaks
+   them; growth goes into reserved space or, for structs that are in no other,
+   to the end, with the first version's size kept in StructAccess.h. */
+#include "kiln/kiln.h"
+
+#include <stddef.h>
+
+#define SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type)
+#define AT(type, field, offset)                                                \
+  _Static_assert(offsetof(type, field) == (offset), #type "." #field)
+
+SIZE(kiln_scale, 88);
+AT(kiln_scale, data, 8);
+AT(kiln_scale, granularity, 16);
+AT(kiln_scale, row_stride, 32);
+SIZE(kiln_operand, 72);
+AT(kiln_operand, data, 8);
+AT(kiln_operand, leading_dim, 16);
+AT(kiln_operand, alignment, 32);
+AT(kiln_operand, scale, 40);
+SIZE(kiln_pointwise, 112);
+AT(kiln_pointwise, operand, 8);
+AT(kiln_pointwise, params, 80);
+
+SIZE(kiln_gemm_args, 472);
+AT(kiln_gemm_args, m, 8);
+AT(kiln_gemm_args, alpha, 40);
+AT(kiln_gemm_args, a, 72);
+AT(kiln_gemm_args, pointwise, 360);
+AT(kiln_gemm_args, reserved, 408);
+
+SIZE(kiln_elementwise_args, 272);
+AT(kiln_elementwise_args, rows, 8);
+AT(kiln_elementwise_args, x, 24);
+AT(kiln_elementwise_args, y, 96);
+AT(kiln_elementwise_args, pointwise, 168);
+AT(kiln_elementwise_args, pointwise_count, 176);
+AT(kiln_elementwise_args, reserved, 208);
+
+SIZE(kiln_reduce_args, 264);
+AT(kiln_reduce_args, op, 4);
+AT(kiln_reduce_args, axis, 8);
+AT(kiln_reduce_args, rows, 16);
+AT(kiln_reduce_args, x, 32);
+AT(kiln_reduce_args, y, 104);
+AT(kiln_reduce_args, reserved, 200);
+
+SIZE(kiln_softmax_args, 344);
+AT(kiln_softmax_args, mask_kind, 4);
+AT(kiln_softmax_args, scale, 24);
+AT(kiln_softmax_args, x, 32);
+AT(kiln_softmax_args, y, 104);
+AT(kiln_softmax_args, mask, 176);
+AT(kiln_softmax_args, reserved, 280);
+
+SIZE(kiln_norm_args, 552);
+AT(kiln_norm_args, rows, 8);
+AT(kiln_norm_args, epsilon, 24);
+AT(kiln_norm_args, x, 32);
+AT(kiln_norm_args, y, 104);
+AT(kiln_norm_args, weight, 176);
+AT(kiln_norm_args, bias, 248);
+AT(kiln_norm_args, residual, 320);
+AT(kiln_norm_args, residual_out, 392);
+AT(kiln_norm_args, reserved, 488);
+
+SIZE(kiln_quantize_args, 256);
+AT(kiln_quantize_args, x, 24);
+AT(kiln_quantize_args, y, 96);
+AT(kiln_quantize_args, reserved, 192);
+
+SIZE(kiln_transpose_args, 256);
+AT(kiln_transpose_args, rows, 8);
+AT(kiln_transpose_args, x, 24);
+AT(kiln_transpose_args, y, 96);
+AT(kiln_transpose_args, reserved, 192);
+
+SIZE(kiln_range, 56);
+SIZE(kiln_problem, 72);
+SIZE(kiln_arguments, 72);
+SIZE(kiln_workspace, 40);
+SIZE(kiln_workspace_info, 40);
+
+/* The initialisers, in C. */
+int kilnInitialisersAreRight(void) {
+  kiln_norm_args norm = kiln_norm_args_init();
+  kiln_softmax_args softmax = kiln_softmax_args_init();
+  kiln_scale scale = kiln_row_scales_init(&norm);
+  return norm.struct_size == sizeof(norm) && norm.epsilon == 1e-5 &&
+         softmax.struct_size == sizeof(softmax) && softmax.scale == 1.0 &&
+         scale.struct_size == sizeof(scale) && scale.data == &norm &&
+         scale.granularity == KILN_GRANULARITY_ROW;
+}
