@@ -18,6 +18,9 @@ struct FlatElementwiseConfig {
   int vector = 8; ///< elements that follow each other in a row
   int items = 4;  ///< vectors of a thread and chunk
   int hint = 0;   ///< 0: none; 1: streaming loads and stores; 2: stores only
+  /// Blocks that the compiler makes fit an SM by giving each fewer registers;
+  /// 0: as many as leave each what it wants.
+  int residentBlocks = 0;
   /// 0: a block a chunk. Above: so many blocks an SM, which stride over the
   /// chunks.
   int blocksPerSm = 0;
@@ -30,6 +33,7 @@ struct FlatElementwiseConfig {
     f("v", "vector", &FlatElementwiseConfig::vector, 8);
     f("i", "items", &FlatElementwiseConfig::items, 4);
     f("h", "hint", &FlatElementwiseConfig::hint, 0);
+    f("b", "residentBlocks", &FlatElementwiseConfig::residentBlocks, 0);
   }
   template <class F> static constexpr void forEachRuntimeField(F &&f) {
     f("ps", "blocksPerSm", &FlatElementwiseConfig::blocksPerSm, 0);
@@ -47,31 +51,52 @@ struct FlatElementwiseConfig {
            isPowerOfTwo(vector) && vector <= 16 && isPowerOfTwo(items) &&
            items <= 8 && vector * bytesOf(signature.in) <= kMaxVectorBytes &&
            vector * bytesOf(signature.out) <= kMaxVectorBytes && hint >= 0 &&
-           hint <= 2 && blocksPerSm >= 0;
+           hint <= 2 && residentBlocks >= 0 &&
+           blockThreads * residentBlocks <= kMostThreadsPerSm &&
+           blocksPerSm >= 0;
   }
 
-  /// Registers that a thread gets: the bits and places of its items, one vector
-  /// with what is added to it in fp32, and what else a kernel holds. The
-  /// constants are the least with which ptxas 13.0 spilled nowhere in a few
-  /// thousand random configs for sm_75 to sm_120.
-  constexpr int registers(const ElementwiseSignature &signature) const {
-    int vectors = 1 + signature.count(LinkShape::Matrix) +
-                  signature.count(LinkShape::Row);
-    int vectorWords = (vector * bytesOf(signature.in) + 3) / 4;
-    if (vectorWords < 2) // narrow items cost as much in places
-      vectorWords = 2;
-    int item = vectors * vectorWords + signature.count(LinkShape::Column) +
+  /// Registers that hold the bits and offsets of a thread's items and the
+  /// values of one: with fewer, not all loads are on the way at once.
+  constexpr int leastRegisters(const ElementwiseSignature &signature) const {
+    int item = operandVectors(signature) * vectorWords(signature) +
+               signature.count(LinkShape::Column) +
+               (signature.needsPosition() ? 4 : 2);
+    constexpr int kOther = 14;
+    return roundUp(items * item + vector + kOther);
+  }
+  /// Registers that a thread wants: the bits and places of its items, one
+  /// vector with what is added to it in fp32, and what else a kernel holds. The
+  /// constants are about the least with which ptxas 13.0 does not spill, tried
+  /// on random configs for sm_75 to sm_120.
+  constexpr int wantedRegisters(const ElementwiseSignature &signature) const {
+    int vectors = operandVectors(signature), words = vectorWords(signature);
+    if (words < 2) // narrow items cost as much in places
+      words = 2;
+    int item = vectors * words + signature.count(LinkShape::Column) +
                (signature.needsPosition() ? 7 : 5);
-    int other = vectors > 2 ? 24 : 16; // more places
     int values = vectors > 1 || vector > 8 ? 2 * vector : vector;
-    return (items * item + values + other + 7) / 8 * 8;
+    int other = 16;
+    if (vectors > 2)
+      other += 8;
+    if (items > 4 || vector * bytesOf(signature.in) > 16)
+      other += 8;
+    return roundUp(items * item + values + other);
+  }
+  /// Registers that a thread gets.
+  constexpr int registers(const ElementwiseSignature &signature) const {
+    return residentBlocks == 0
+               ? wantedRegisters(signature)
+               : kRegistersPerSm / (blockThreads * residentBlocks) / 8 * 8;
   }
   /// Blocks that have to fit an SM, and with it the registers that the compiler
   /// may use.
   constexpr int minBlocks(const ElementwiseSignature &signature) const {
-    constexpr int kRegistersPerSm = 65536; // sm_75 to sm_120
-    int byRegisters = kRegistersPerSm / (blockThreads * registers(signature));
-    int byThreads = 2048 / blockThreads;
+    if (residentBlocks > 0)
+      return residentBlocks;
+    int byRegisters =
+        kRegistersPerSm / (blockThreads * wantedRegisters(signature));
+    int byThreads = kMostThreadsPerSm / blockThreads;
     int blocks = byRegisters < byThreads ? byRegisters : byThreads;
     return blocks > 1 ? blocks : 1;
   }
@@ -123,7 +148,22 @@ struct FlatElementwiseConfig {
   static constexpr long long kMaxBlocks = (1ll << 31) - 1;
   static constexpr int kMaxVectorBytes = 32; ///< two accesses
 
+  // Of the largest SM that is served, sm_75 to sm_120.
+  static constexpr int kRegistersPerSm = 65536, kMostThreadsPerSm = 2048;
+
 private:
+  /// Operands of a chain that come in vectors, x among them.
+  static constexpr int operandVectors(const ElementwiseSignature &signature) {
+    return 1 + signature.count(LinkShape::Matrix) +
+           signature.count(LinkShape::Row);
+  }
+  constexpr int vectorWords(const ElementwiseSignature &signature) const {
+    return (vector * bytesOf(signature.in) + 3) / 4;
+  }
+  /// Registers are given out in eights.
+  static constexpr int roundUp(int registers) {
+    return (registers + 7) / 8 * 8;
+  }
   static constexpr bool isPowerOfTwo(int value) {
     return value > 0 && (value & (value - 1)) == 0;
   }

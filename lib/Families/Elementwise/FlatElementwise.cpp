@@ -140,12 +140,17 @@ std::optional<Rejection> checkVector(const ElementwiseProblem &p,
 std::optional<Rejection> checkRegisters(const ElementwiseSignature &signature,
                                         const FlatElementwiseConfig &config,
                                         const DeviceModel &device) {
-  int64_t most = std::min(device.maxRegistersPerThread,
-                          device.registersPerSm / config.threads());
-  int64_t registers = config.registers(signature);
-  if (registers <= most)
+  // Fewer threads with more on the way each gain nothing from here on.
+  constexpr int64_t kMostRegisters = 168;
+  int64_t most =
+      std::min(kMostRegisters, device.registersPerSm / config.threads());
+  int64_t least = config.residentBlocks == 0 ? config.wantedRegisters(signature)
+                                             : config.leastRegisters(signature);
+  if (config.residentBlocks > 0)
+    most = std::min<int64_t>(most, config.registers(signature));
+  if (least <= most)
     return std::nullopt;
-  return Rejection{PruneReason::Registers, double(registers), double(most),
+  return Rejection{PruneReason::Registers, double(least), double(most),
                    "registers"};
 }
 
@@ -290,39 +295,59 @@ private:
 /// What is varied for one vector width.
 struct Variations {
   llvm::ArrayRef<int> threads, items, hints;
-  bool persistent = false;
+  /// Also with more resident blocks, and with a grid that stays.
+  bool residency = false;
 };
 
 constexpr int kAllThreads[] = {256, 512, 128, 1024};
 constexpr int kAllItems[] = {4, 2, 1, 8};
 constexpr int kAllHints[] = {1, 2, 0};
 
-/// All variations of one width, those of a resident grid behind the others: as
-/// many blocks as fit, then half of them.
+/// The config with as many blocks on an SM as leave each thread what it cannot
+/// do without.
+FlatElementwiseConfig withMostBlocks(FlatElementwiseConfig config,
+                                     const ElementwiseSignature &signature) {
+  int byRegisters = FlatElementwiseConfig::kRegistersPerSm /
+                    (config.blockThreads * config.leastRegisters(signature));
+  int byThreads =
+      FlatElementwiseConfig::kMostThreadsPerSm / config.blockThreads;
+  config.residentBlocks = std::min(byRegisters, byThreads);
+  return config;
+}
+
+/// All variations of one width. Of the residency: those of a block a chunk
+/// first, then grids of as many blocks as fit and of half of them.
 void enumerateVector(int vector, const Variations &variations,
                      const ElementwiseSignature &signature,
                      const DeviceModel &device,
                      llvm::function_ref<void(FlatElementwiseConfig)> emit) {
-  for (bool persistent : {false, true})
-    for (int items : variations.items)
-      for (int threads : variations.threads)
-        for (int hint : variations.hints) {
-          FlatElementwiseConfig config{threads, vector, items, hint, 0};
-          if (!persistent) {
-            emit(config);
-            continue;
-          }
-          if (!variations.persistent || threads == 128 || items == 8)
-            continue;
-          int64_t fit =
-              occupancy(device, {threads, config.registers(signature), 0})
-                  .blocksPerSm;
-          for (int64_t blocks : {fit, fit / 2})
-            if (blocks > 0) {
-              config.blocksPerSm = static_cast<int>(blocks);
-              emit(config);
-            }
-        }
+  auto forEach = [&](llvm::ArrayRef<int> threads, llvm::ArrayRef<int> items,
+                     auto &&body) {
+    for (int itemCount : items)
+      for (int threadCount : threads)
+        for (int hint : variations.hints)
+          body(FlatElementwiseConfig{threadCount, vector, itemCount, hint});
+  };
+  forEach(variations.threads, variations.items, emit);
+  if (!variations.residency)
+    return;
+  llvm::ArrayRef<int> fewThreads = variations.threads.take_front(2);
+  forEach(fewThreads, variations.items, [&](FlatElementwiseConfig config) {
+    FlatElementwiseConfig denser = withMostBlocks(config, signature);
+    if (denser.residentBlocks > config.minBlocks(signature))
+      emit(denser);
+  });
+  forEach(fewThreads, variations.items.take_front(3),
+          [&](FlatElementwiseConfig config) {
+            int64_t fit = occupancy(device, {config.threads(),
+                                             config.registers(signature), 0})
+                              .blocksPerSm;
+            for (int64_t blocks : {fit, fit / 2})
+              if (blocks > 0) {
+                config.blocksPerSm = static_cast<int>(blocks);
+                emit(config);
+              }
+          });
 }
 
 void FlatElementwise::enumerate(const Problem &problem,

@@ -1,0 +1,455 @@
+#include "Families/Elementwise/ElementwiseFamily.h"
+#include "Families/Elementwise/ElementwiseProblem.h"
+#include "Families/Families.h"
+
+#include "Compile/Compiler.h"
+#include "Device/Catalog.h"
+#include "Kernel/ConfigSchema.h"
+#include "Kernel/Space.h"
+#include "Support/Environment.h"
+#include "Support/Error.h"
+#include "Support/Json.h"
+#include "elementwise/FlatElementwiseConfig.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <fstream>
+#include <random>
+#include <set>
+#include <sstream>
+
+using namespace kiln;
+
+namespace {
+
+const KernelFamily &family() {
+  static const auto family = makeElementwiseFamily();
+  return *family;
+}
+
+const DeviceModel &h200() {
+  static const DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
+  return device;
+}
+
+Problem parse(llvm::StringRef text) {
+  auto problem = family().parseProblem(text);
+  if (!problem)
+    FAIL(summarize(problem.takeError()).message);
+  return *problem;
+}
+
+std::string failure(llvm::StringRef text) {
+  auto problem = family().parseProblem(text);
+  REQUIRE(!problem);
+  return summarize(problem.takeError()).message;
+}
+
+/// Why \p config may not run, or "none".
+std::string reason(llvm::StringRef problem, llvm::StringRef config) {
+  auto named = llvm::cantFail(family().parseConfig(config));
+  auto rejection = named.tmpl->prune(parse(problem), named.config, h200());
+  return rejection ? rejection->text() : "none";
+}
+
+/// What bind() makes of \p problem with \p config.
+FlatElementwiseParams bound(const Problem &problem, llvm::StringRef config,
+                            KernelStep &step) {
+  auto named = llvm::cantFail(family().parseConfig(config));
+  Plan plan = named.tmpl->plan(problem, named.config, h200());
+  Arguments arguments = family().defaultArguments(problem);
+  for (int i = 0; i < Arguments::kMaxOperands; ++i)
+    arguments.operands[i].address = 0x1000 * (i + 1);
+  LaunchContext context;
+  context.smCount = 10;
+  LaunchSpec spec;
+  plan.binder->bind(arguments, context, spec);
+  REQUIRE(spec.stepCount == 1);
+  step = spec.steps[0].kernel;
+  FlatElementwiseParams params;
+  REQUIRE(step.paramBytes == sizeof(params));
+  std::memcpy(&params, spec.params + step.paramOffset, sizeof(params));
+  return params;
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Problems
+//===----------------------------------------------------------------------===//
+
+TEST_CASE("elementwise problems parse into one canonical text each") {
+  auto text = [](llvm::StringRef from) { return parse(from).text(); };
+  CHECK(text("elementwise rows=64 dtype=bf16 cols=4096 op=add") ==
+        "elementwise op=add rows=64 cols=4096 dtype=bf16");
+  CHECK(text("op=bias,gelu_tanh rows=8192 cols=28672 dtype=bf16 out=bf16 "
+             "ldx=28672 ldy=28672 ldo=99999 scale=3") ==
+        "elementwise op=bias,gelu_tanh rows=8192 cols=28672 dtype=bf16");
+  CHECK(text("op=silu,mul rows=7 cols=9 dtype=fp16 ldx=18 ldo=18") ==
+        "elementwise op=silu,mul rows=7 cols=9 dtype=fp16 ldx=18 ldo=18");
+  CHECK(text("op=scale,row_bias,col_scale,row_scale rows=1 cols=2 dtype=fp32 "
+             "scale=0.5 align=4") ==
+        "elementwise op=scale,row_bias,col_scale,row_scale rows=1 cols=2 "
+        "dtype=fp32 scale=0.5 align=4");
+  CHECK(family().fixedText(parse("op=silu,mul rows=7 cols=9 dtype=fp16")) ==
+        "elementwise op=silu,mul rows=0 cols=9 dtype=fp16 | "
+        "elementwise in=fp16 out=fp16 op=silu,mul contiguous=1");
+}
+
+TEST_CASE("a cast is an empty chain between its types") {
+  llvm::StringRef plain = "elementwise rows=4 cols=4 dtype=fp32 out=bf16";
+  for (llvm::StringRef text :
+       {"op=cast_fp32_bf16 rows=4 cols=4 dtype=fp32 out=bf16",
+        "op=cast_fp32_bf16 rows=4 cols=4 dtype=fp32",
+        "op=cast_fp32_bf16 rows=4 cols=4",
+        "op=none rows=4 cols=4 dtype=fp32 out=bf16"})
+    CHECK(parse(text).text() == plain);
+  CHECK(parse("op=cast_fp8_e4m3_fp16 rows=4 cols=4").text() ==
+        "elementwise rows=4 cols=4 dtype=fp8_e4m3 out=fp16");
+  CHECK(failure("op=cast_fp32_bf16 rows=4 cols=4 dtype=fp16") ==
+        "elementwise: op=cast_fp32_bf16 contradicts dtype=fp16");
+  CHECK(failure("op=cast_fp32_bf16 rows=4 cols=4 dtype=fp32 out=fp16") ==
+        "elementwise: op=cast_fp32_bf16 contradicts out=fp16");
+  CHECK(failure("op=relu,cast_fp32_bf16 rows=4 cols=4 dtype=fp32") ==
+        "elementwise: op=relu,cast_fp32_bf16 has a cast that is not alone");
+  // Each name says what it stands for.
+  for (const FieldName &name :
+       family().problemSchema().fields()[ElementwiseField::Op].names) {
+    llvm::StringRef text = name.name;
+    if (!text.consume_front("cast_"))
+      continue;
+    CAPTURE(text);
+    Problem problem =
+        parse(fmt::format("op=cast_{} rows=4 cols=4", text.str()));
+    CHECK(problem.extents.valueText(ElementwiseField::DType) + "_" +
+              problem.extents.valueText(ElementwiseField::Out) ==
+          text);
+  }
+}
+
+TEST_CASE("bad elementwise problems get one clear line") {
+  CHECK(failure("op=add rows=1 cols=1") == "elementwise: dtype is missing");
+  CHECK(failure("op=add cols=1 dtype=bf16") == "elementwise: rows is missing");
+  CHECK(failure("op=scale,relu,scale rows=1 cols=1 dtype=bf16") ==
+        "elementwise: op has 2 scales, at most one is served");
+  CHECK(failure("op=add rows=1 cols=8 dtype=bf16 ldx=7") ==
+        "elementwise: ldx=7 is below the row length 8");
+  CHECK(failure("op=add rows=1 cols=8 dtype=bf16 ldo=7") ==
+        "elementwise: ldo=7 is below the row length 8");
+  CHECK(failure("rows=1 cols=8 dtype=bf16 align=12") ==
+        "elementwise: align=12 is not a power of two");
+  CHECK(failure("rows=2147483647 cols=2147483647 dtype=bf16")
+            .find("exceeds the address space") != std::string::npos);
+  CHECK(failure("op=residual rows=1 cols=8 dtype=bf16")
+            .find("op=residual is not one of add, mul") != std::string::npos);
+}
+
+TEST_CASE("a signature is packed when every matrix is, and survives") {
+  auto contiguous = [](llvm::StringRef text) {
+    Problem problem = parse(text);
+    auto signature = readElementwiseSignature(problem.signature);
+    CHECK(toRecord(signature) == problem.signature);
+    return signature.contiguous;
+  };
+  CHECK(contiguous("op=mul rows=2 cols=8 dtype=bf16"));
+  CHECK(!contiguous("op=mul rows=2 cols=8 dtype=bf16 ldo=9"));
+  CHECK(contiguous("op=bias rows=2 cols=8 dtype=bf16 ldo=9"));
+  CHECK(!contiguous("op=bias rows=2 cols=8 dtype=bf16 ldy=9"));
+}
+
+TEST_CASE("the elementwise operands are x, y and one for each link") {
+  Problem problem = parse("op=row_bias,silu,mul,scale,bias rows=3 cols=5 "
+                          "dtype=bf16 out=fp32 ldo=8 align=2");
+  OperandTable table = family().operands(problem);
+  REQUIRE(table.operands.size() == ElementwiseOperand::Count);
+  auto link = [&](int i) {
+    return table.operands[ElementwiseOperand::FirstLink + i];
+  };
+  CHECK(table.operands[0].bytes() == 3 * 5 * 2);
+  CHECK(table.operands[1].bytes() == 3 * 5 * 4);
+  CHECK(table.operands[1].mayBe == -1);
+  CHECK(link(0).bytes() == 3 * 2);
+  CHECK(!link(1).present);
+  CHECK(link(2).bytes() == (2 * 8 + 5) * 2);
+  CHECK(!link(3).present);
+  CHECK(link(4).bytes() == 5 * 2);
+  CHECK(link(4).misalignment == 2);
+  CHECK(!link(5).present);
+  CHECK(family().compulsoryBytes(problem) ==
+        3 * 5 * 2 + 3 * 5 * 4 + 3 * 2 + 3 * 5 * 2 + 5 * 2);
+  auto mayBe = [](llvm::StringRef text) {
+    return family().operands(parse(text)).operands[1].mayBe;
+  };
+  CHECK(mayBe("op=relu rows=3 cols=5 dtype=bf16 out=fp16") == 0);
+  CHECK(mayBe("op=relu rows=3 cols=5 dtype=bf16 ldx=6") == -1);
+  CHECK(family().isEmpty(parse("rows=0 cols=5 dtype=fp32")));
+  CHECK(family().isEmpty(parse("rows=5 cols=0 dtype=fp32")));
+}
+
+//===----------------------------------------------------------------------===//
+// Configs
+//===----------------------------------------------------------------------===//
+
+TEST_CASE("a vector keeps to alignment, row length and packing") {
+  auto widest = [](llvm::StringRef text) {
+    return widestVector(
+        readElementwiseProblem(parse(text).extents.values().data()));
+  };
+  CHECK(widest("op=add rows=3 cols=5 dtype=bf16") == 16);
+  CHECK(widest("op=add rows=3 cols=5 dtype=bf16 align=8") == 4);
+  CHECK(widest("op=add rows=3 cols=5 dtype=bf16 align=1") == 1);
+  CHECK(widest("op=add rows=3 cols=8 dtype=bf16 ldo=12") == 4);
+  CHECK(widest("op=add rows=3 cols=8 dtype=bf16 out=fp32 ldy=10") == 2);
+  CHECK(widest("rows=3 cols=8 dtype=fp32 out=fp8_e4m3 align=4") == 1);
+  llvm::StringRef config = "flat.t256.v8.i4.h1";
+  CHECK(reason("op=add rows=3 cols=5 dtype=bf16", config) == "none");
+  CHECK(reason("op=add rows=3 cols=5 dtype=bf16 align=8", config) ==
+        "alignment: 8 elements, limit 4 elements");
+  // A bias has columns, and a vector must not leave its row.
+  CHECK(reason("op=bias rows=3 cols=12 dtype=bf16", config) ==
+        "alignment: 8 elements, limit 4 elements");
+  CHECK(reason("op=add rows=3 cols=8 dtype=bf16 ldx=12", config) ==
+        "alignment: 8 elements, limit 4 elements");
+  CHECK(reason("op=add rows=3 cols=8 dtype=bf16 ldx=16", config) == "none");
+}
+
+TEST_CASE("prune names the limit that an elementwise config breaks") {
+  llvm::StringRef add = "op=add rows=8192 cols=8192 dtype=bf16";
+  CHECK(reason(add, "flat.t256.v8.i3") == "instruction-shape");
+  CHECK(reason(add, "flat.t48.v8.i4") == "instruction-shape");
+  CHECK(reason(add, "flat.t256.v8.i4.h3") == "instruction-shape");
+  CHECK(reason("rows=4 cols=4 dtype=fp32", "flat.t256.v16.i1") ==
+        "instruction-shape");
+  CHECK(reason(add, "flat.t1024.v16.i8").find("registers: ") == 0);
+  // 32 registers of bits, 8 of offsets, 8 of values and 14 more; a fifth block
+  // leaves 51.
+  CHECK(reason(add, "flat.t256.v8.i4.b5") ==
+        "registers: 64 registers, limit 48 registers");
+  CHECK(reason(add, "flat.t256.v8.i4.b4") == "none");
+  CHECK(reason(add, "flat.t256.v8.i4.b9") == "instruction-shape");
+  CHECK(reason(add, "flat.t256.v8.i4.ps9").find("registers: 9 blocks") == 0);
+  CHECK(reason("op=add rows=8 cols=8192 dtype=bf16", "flat.t256.v8.i4.ps2") ==
+        "dominated: 264 blocks, limit 8 blocks");
+  CHECK(reason(add, "flat.t256.v8.i4.ps2") == "none");
+}
+
+TEST_CASE("the flat space is valid, distinct, and parses back") {
+  for (llvm::StringRef text :
+       {"op=add rows=8192 cols=8192 dtype=bf16",
+        "op=bias,gelu_tanh rows=8192 cols=28672 dtype=bf16",
+        "op=cast_fp32_bf16 rows=16384 cols=16384",
+        "op=add rows=64 cols=4096 dtype=bf16",
+        "op=silu,mul rows=1000 cols=4097 dtype=fp16 ldx=4100 align=2",
+        "op=row_scale rows=1 cols=1 dtype=fp8_e4m3 out=fp32",
+        "op=relu rows=2147483647 cols=33554432 dtype=bf16 align=1",
+        "op=relu rows=0 cols=0 dtype=fp16"}) {
+    CAPTURE(text);
+    Problem problem = parse(text);
+    const Template &flat = *family().findTemplate("flat");
+    CHECK(flat.isGeneric());
+    std::set<std::string> seen;
+    int kept = 0;
+    flat.enumerate(problem, h200(), [&](Record config) {
+      CHECK(seen.insert(config.text()).second);
+      CHECK(!config.check());
+      auto parsed = family().parseConfig(config.text());
+      REQUIRE(bool(parsed));
+      CHECK(parsed->config == config);
+      if (flat.prune(problem, config, h200()))
+        return;
+      ++kept;
+      Plan plan = flat.plan(problem, config, h200());
+      CHECK(plan.workspace.bytes == 0);
+    });
+    CHECK(seen.size() < 200);
+    CHECK(kept >= 10);
+    // Whatever rows, strides and alignment: one config always runs.
+    CHECK(!flat.prune(
+        problem, llvm::cantFail(family().parseConfig("flat.t256.v1.i4")).config,
+        h200()));
+  }
+}
+
+TEST_CASE("any elementwise config that parses is pruned or planned") {
+  Problem problem = parse("op=bias,add rows=2147483647 cols=4096 dtype=fp16");
+  const Template &flat = *family().findTemplate("flat");
+  std::mt19937 random(7);
+  const int64_t values[] = {0, 1, 2, 4, 8, 16, 31, 32, 128, 256, 1024};
+  int kept = 0;
+  for (int i = 0; i < 5000; ++i) {
+    Record config(flat.configSchema());
+    for (int f = 0; f < int(config.values().size()); ++f)
+      config.set(f, std::max(values[random() % std::size(values)],
+                             flat.configSchema().fields()[f].minimum));
+    if (flat.prune(problem, config, h200()))
+      continue;
+    ++kept;
+    KernelStep step;
+    bound(problem, config.text(), step);
+    CHECK(step.grid.x >= 1);
+  }
+  CHECK(kept > 0);
+}
+
+//===----------------------------------------------------------------------===//
+// Launches
+//===----------------------------------------------------------------------===//
+
+TEST_CASE("bind cuts packed matrices into chunks") {
+  KernelStep step;
+  auto params = bound(parse("op=silu,mul rows=5 cols=1001 dtype=bf16"),
+                      "flat.t128.v8.i2", step);
+  CHECK(step.grid == Dim3{3}); // 5005 elements, 625 vectors, 256 a chunk
+  CHECK(step.block == Dim3{128});
+  CHECK(params.vectors == 625);
+  CHECK(params.chunks == 3);
+  CHECK(params.operands.x == reinterpret_cast<void *>(0x1000));
+  CHECK(params.operands.y == reinterpret_cast<void *>(0x2000));
+  CHECK(params.operands.operands[1] == reinterpret_cast<void *>(0x4000));
+  // A problem below one vector still has a block for its end.
+  bound(parse("rows=1 cols=3 dtype=bf16"), "flat.t128.v8.i2", step);
+  CHECK(step.grid == Dim3{1});
+  // A grid that stays is as large as the chip.
+  bound(parse("rows=1000 cols=1000 dtype=bf16"), "flat.t128.v8.i2.ps2", step);
+  CHECK(step.grid == Dim3{20});
+}
+
+TEST_CASE("steps of rows and columns walk every vector once") {
+  for (llvm::StringRef config :
+       {"flat.t32.v1.i1", "flat.t32.v2.i4", "flat.t64.v4.i8.ps1",
+        "flat.t128.v1.i2.ps1", "flat.t256.v4.i1"})
+    for (int cols : {4, 12, 64, 100, 1000}) {
+      CAPTURE(config);
+      CAPTURE(cols);
+      KernelStep step;
+      auto c = fromRecord<FlatElementwiseConfig>(
+          llvm::cantFail(family().parseConfig(config)).config);
+      auto params =
+          bound(parse(fmt::format("op=relu rows=37 cols={} dtype=fp32 ldx=1004",
+                                  cols)),
+                config, step);
+      auto advance = [&](uint32_t &row, uint32_t &column, uint32_t rows,
+                         uint32_t columns) {
+        row += rows;
+        column += columns;
+        if (column >= params.vectorsPerRow) {
+          column -= params.vectorsPerRow;
+          ++row;
+        }
+      };
+      std::vector<int> visits(params.vectors);
+      bool right = true;
+      for (uint32_t block = 0; block < step.grid.x; ++block)
+        for (uint32_t thread = 0; thread < step.block.x; ++thread) {
+          int64_t vector = block * c.vectorsPerChunk() + thread;
+          uint32_t row = vector / params.vectorsPerRow;
+          uint32_t column = vector % params.vectorsPerRow;
+          for (int64_t chunk = block; chunk < params.chunks;
+               chunk += step.grid.x) {
+            uint32_t itemRow = row, itemColumn = column;
+            for (int i = 0; i < c.items; ++i) {
+              int64_t index = vector + i * c.blockThreads;
+              if (index < params.vectors) {
+                ++visits[index];
+                right &= itemRow == index / params.vectorsPerRow &&
+                         itemColumn == index % params.vectorsPerRow;
+              }
+              advance(itemRow, itemColumn, params.stepRows, params.stepColumns);
+            }
+            vector += step.grid.x * c.vectorsPerChunk();
+            advance(row, column, params.gridStepRows, params.gridStepColumns);
+          }
+        }
+      CHECK(right);
+      CHECK(visits == std::vector<int>(params.vectors, 1));
+      CHECK(params.vectors == 37 * cols / c.vector);
+    }
+}
+
+//===----------------------------------------------------------------------===//
+// Texts
+//===----------------------------------------------------------------------===//
+
+TEST_CASE("the flat translation unit is the golden one") {
+  auto named = llvm::cantFail(family().parseConfig("flat.t256.v8.i4.h1.ps4"));
+  Plan plan = named.tmpl->plan(
+      parse("op=bias,gelu_tanh rows=64 cols=4096 dtype=bf16 out=fp8_e4m3"),
+      named.config, h200());
+  std::ifstream file(KILN_SOURCE_DIR
+                     "/unittests/Families/golden/flat_elementwise.cu");
+  std::stringstream golden;
+  golden << file.rdbuf();
+  CHECK(plan.kernels[0].source == golden.str());
+  CHECK(plan.kernels[0].arch == "sm_90");
+}
+
+TEST_CASE("sampled elementwise kernels compile everywhere, without spills") {
+  Compiler compiler(NvrtcSearch::fromEnvironment(
+      Environment::fromProcess(), {KILN_SOURCE_DIR "/build/cuda"}));
+  if (auto nvrtc = compiler.nvrtc(); !nvrtc) {
+    MESSAGE("skipped: ", summarize(nvrtc.takeError()).message);
+    return;
+  }
+  const char *devices[] = {"t4",       "a100-sxm4-80gb", "a10",     "rtx-4090",
+                           "h200-sxm", "b200-sxm",       "rtx-5090"};
+  const char *problems[] = {
+      "op=bias,gelu_tanh rows=512 cols=4096 dtype=bf16",
+      "op=silu,mul rows=512 cols=4096 dtype=fp16 ldx=8192 ldo=8192",
+      "op=cast_fp32_bf16 rows=512 cols=4096",
+      "op=row_scale,gelu_erf,scale rows=9 cols=77 dtype=fp32 out=fp8_e4m3",
+      "op=add,relu rows=9 cols=77 dtype=fp8_e4m3 out=fp16 align=1"};
+  auto compile = [&](const TranslationUnit &unit, bool maySpill = false) {
+    auto artifact = compiler.compile(unit);
+    if (!artifact)
+      return llvm::toString(artifact.takeError());
+    return artifact->hasSpills() && !maySpill ? artifact->log : std::string();
+  };
+  std::mt19937 random(11);
+  const Template &flat = *family().findTemplate("flat");
+  for (const char *deviceName : devices) {
+    DeviceModel device = llvm::cantFail(findDevice(deviceName));
+    for (const char *text : problems) {
+      Problem problem = parse(text);
+      std::vector<Record> configs;
+      flat.enumerate(problem, device, [&](Record config) {
+        if (!flat.prune(problem, config, device))
+          configs.push_back(std::move(config));
+      });
+      const Record &config = configs[random() % configs.size()];
+      CAPTURE(deviceName);
+      CAPTURE(text);
+      CAPTURE(config.text());
+      // A config that asks for more blocks than registers allow may spill.
+      CHECK(compile(flat.plan(problem, config, device).kernels[0],
+                    config.get("b") > 0) == "");
+    }
+  }
+  for (const char *text : problems)
+    CHECK(compile(family().reference(parse(text), h200())->translationUnit()) ==
+          "");
+}
+
+TEST_CASE("problems come as JSON, and their spaces are ranked") {
+  for (const char *text :
+       {R"({"op": "add", "rows": 8192, "cols": 8192, "dtype": "bf16"})",
+        R"({"op": "bias,gelu_tanh", "rows": 8192, "cols": 28672,
+            "dtype": "bf16"})",
+        R"({"op": "silu,mul", "rows": 8192, "cols": 28672, "dtype": "bf16"})",
+        R"({"op": "cast_fp32_bf16", "rows": 16384, "cols": 16384,
+            "dtype": "fp32", "out": "bf16"})",
+        R"({"op": "add", "rows": 64, "cols": 4096, "dtype": "bf16"})"}) {
+    auto json = llvm::cantFail(parseJson(text, "case"));
+    auto record =
+        Record::fromJson(family().problemSchema(), *json.getAsObject());
+    REQUIRE(bool(record));
+    Problem problem = llvm::cantFail(family().canonicalise(std::move(*record)));
+    CAPTURE(problem.text());
+    Space space = llvm::cantFail(exploreSpace(family(), problem, h200()));
+    CHECK(space.ranked.size() > 30);
+    for (const Candidate &candidate : space.ranked) {
+      CHECK(std::isfinite(candidate.estimate.totalNs));
+      CHECK(candidate.estimate.totalNs > 0);
+    }
+  }
+}
