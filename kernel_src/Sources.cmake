@@ -25,12 +25,23 @@ set(KILN_KERNEL_SOURCES
   gemm/SimtGemmConfig.h
   rows/ReferenceRows.cuh
   rows/ReferenceRowsConfig.h
+  rows/ReloadRows.cuh
+  rows/ReloadRowsConfig.h
+  rows/ResidentRows.cuh
+  rows/ResidentRowsConfig.h
+  rows/RowGroup.cuh
+  rows/RowMath.cuh
   rows/RowParams.h
   rows/RowSignature.h
+  rows/RowStats.cuh
+  rows/SplitRows.cuh
+  rows/SplitRowsConfig.h
   transpose/ReferenceTranspose.cuh
   transpose/TiledTranspose.cuh
   transpose/TiledTransposeConfig.h
   transpose/TransposeParams.h
   transpose/TransposeSignature.h
+  trial/StreamTools.cuh
+  trial/StreamTools.h
   trial/TrialParams.h
   trial/TrialTools.cuh)

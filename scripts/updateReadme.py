@@ -11,6 +11,7 @@ import json
 import math
 import pathlib
 import re
+import statistics
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -18,6 +19,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Upper bounds of the classes of m: token counts of decoding to prefill.
 CLASSES = [(1, "1"), (16, "2 to 16"), (64, "17 to 64"), (256, "65 to 256"),
            (1024, "257 to 1024"), (math.inf, "more than 1024")]
+
+
+# What moves less is paced by launches as much as by memory.
+LARGE_BYTES = 100e6
 
 
 def class_of(case, by_m):
@@ -33,34 +38,110 @@ def geomean(values):
     return math.exp(sum(math.log(value) for value in values) / len(values))
 
 
-def table(result):
-    """The markdown of one result: where it was measured, and a row per class."""
+def geomean_text(values):
+    """The geometric mean of the values that are there, "n/a" if none is."""
+    present = [value for value in values if value]
+    return f"{geomean(present):.2f}" if present else "n/a"
+
+
+def origin(result):
+    """Where and how a result was measured."""
+    return (f"{result['what']}; {result['gpu']}, driver {result['driver']}, "
+            f"CUDA {result['cuda']}"
+            + (f", torch {result['torch']}" if "torch" in result else "")
+            + f", commit {result['commit']}. {result['protocol']}")
+
+
+def grouped(cases, by_m=False):
+    """(name, cases) of each class, in the order of the table."""
     by_class = {}
+    for case in cases:
+        by_class.setdefault(class_of(case, by_m), []).append(case)
+    order = [name for _, name in CLASSES] if by_m else list(by_class)
+    return [(name, by_class[name]) for name in order if name in by_class]
+
+
+def peer_table(result):
+    """Kiln beside a library: a row per class of m or of names."""
     # What has no peer is in the file, not in the table.
-    compared = [case for case in result["cases"] if case["ratio"]]
+    compared = [case for case in result["cases"] if case.get("ratio")]
     # A suite of models names its cases by m; the rows follow what is named.
     by_m = all(re.search(r"/m\d+$", case["name"]) for case in compared)
-    for case in compared:
-        by_class.setdefault(class_of(case, by_m), []).append(case)
     lines = [
-        f"{result['what']}; {result['gpu']}, driver {result['driver']}, "
-        f"CUDA {result['cuda']}, commit {result['commit']}. "
-        f"{result['protocol']}",
-        "",
         f"| {'m' if by_m else 'cases'} | number | ratio, geomean | least | greatest | best TFLOP/s |",
         "|---|---|---|---|---|---|",
     ]
-    order = [name for _, name in CLASSES] if by_m else list(by_class)
-    groups = [(name, by_class[name]) for name in order if name in by_class]
-    for name, cases in groups + [("**all**", compared)]:
+    for name, cases in grouped(compared, by_m) + [("**all**", compared)]:
+        if not cases:
+            continue
         ratios = [case["ratio"] for case in cases]
         lines.append(
             f"| {name} | {len(cases)} | {geomean(ratios):.2f} "
             f"| {min(ratios):.2f} | {max(ratios):.2f} "
             f"| {max(case['tflops'] for case in cases):.0f} |")
-    lines += ["", "A ratio is the peer's time over Kiln's: above 1, Kiln is "
-              "faster."]
-    return "\n".join(lines)
+    return lines + ["", "A ratio is the peer's time over Kiln's: above 1, Kiln "
+                    "is faster."]
+
+
+def stream_table(result):
+    """Kiln beside a stream that moves the same bytes."""
+    compared = [case for case in result["cases"] if case.get("fraction")]
+    large = [case for case in compared if case["bytes"] > LARGE_BYTES]
+    lines = [
+        "| cases | number | fraction of the stream, geomean | least | greatest | best GB/s |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, cases in grouped(compared) + [("**over 100 MB**", large),
+                                            ("**all**", compared)]:
+        if not cases:
+            continue
+        fractions = [case["fraction"] for case in cases]
+        lines.append(
+            f"| {name} | {len(cases)} | {geomean(fractions):.3f} "
+            f"| {min(fractions):.3f} | {max(fractions):.3f} "
+            f"| {max(case['gbs'] for case in cases):.0f} |")
+    return lines + ["", "A fraction is the stream's time over Kiln's: at 1, "
+                    "nothing is left to gain."]
+
+
+def torch_table(result):
+    """Kiln beside PyTorch, eager and compiled."""
+    compared = [case for case in result["cases"] if case.get("ratio")]
+    lines = [
+        "| cases | number | ratio, geomean | least | greatest | to eager | to torch.compile | compile s, median |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+
+    def over_kiln(cases, side):
+        return geomean_text([case[side] / case["kiln_us"] for case in cases
+                             if case.get(side)])
+
+    for name, cases in grouped(compared) + [("**all**", compared)]:
+        if not cases:
+            continue
+        ratios = [case["ratio"] for case in cases]
+        seconds = [case["compile_s"] for case in cases
+                   if case.get("compile_s") is not None]
+        lines.append(
+            f"| {name} | {len(cases)} | {geomean(ratios):.2f} "
+            f"| {min(ratios):.2f} | {max(ratios):.2f} "
+            f"| {over_kiln(cases, 'eager_us')} "
+            f"| {over_kiln(cases, 'compile_us')} "
+            f"| {format(statistics.median(seconds), '.1f') if seconds else 'n/a'} |")
+    return lines + ["", "A ratio is the time of the faster of eager and "
+                    "torch.compile over Kiln's: above 1, Kiln is faster."]
+
+
+def table(result):
+    """The markdown of one result: where it was measured, and its rows."""
+    keys = set().union(*(case.keys() for case in result["cases"]))
+    if "fraction" in keys:
+        rows = stream_table(result)
+    elif "eager_us" in keys or "compile_us" in keys:
+        rows = torch_table(result)
+    else:
+        rows = peer_table(result)
+    return "\n".join([origin(result), ""] + rows)
 
 
 def updated(text):

@@ -291,10 +291,36 @@ float4 ldGlobalCg(const float4 *pointer) {
   return value;
 }
 
+float ldGlobalCg(const float *pointer) {
+  float value;
+  asm volatile("ld.global.cg.f32 %0, [%1];"
+               : "=f"(value)
+               : "l"(pointer)
+               : "memory");
+  return value;
+}
+
 /// Stores 16 bytes to L2.
 void stGlobalCg(float4 *pointer, float4 value) {
   asm volatile("st.global.cg.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(pointer),
                "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w)
+               : "memory");
+}
+
+/// Loads 16 bytes that are read once: they take no place in the L1 (sm_70).
+uint4 ldGlobalNoAllocate(const uint4 *pointer) {
+  uint4 value;
+  asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "l"(pointer)
+               : "memory");
+  return value;
+}
+
+/// Stores 16 bytes that nobody reads soon: the first to leave the L2.
+void stGlobalCs(uint4 *pointer, uint4 value) {
+  asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(pointer),
+               "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w)
                : "memory");
 }
 
@@ -307,6 +333,41 @@ unsigned atomAddAcqRel(unsigned *pointer, unsigned value) {
                : "l"(pointer), "r"(value)
                : "memory");
   return old;
+}
+
+/// Rank of this block in its cluster (sm_90).
+unsigned clusterCtaRank() {
+  unsigned rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+/// The address that \p shared of this block has in block \p rank of the cluster
+/// (sm_90), for stSharedCluster.
+unsigned mapaSharedCluster(unsigned shared, unsigned rank) {
+  unsigned address;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;"
+      : "=r"(address)
+      : "r"(shared), "r"(rank));
+  return address;
+}
+
+/// Stores into the shared memory of a block of the cluster (sm_90).
+void stSharedClusterF32(unsigned address, float value) {
+  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(address), "f"(value)
+               : "memory");
+}
+
+/// The two halves of a barrier of the cluster (sm_90). What was stored before
+/// an arrive with release is seen after the wait; relaxed orders nothing.
+void barrierClusterArriveRelease() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+void barrierClusterArriveRelaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+void barrierClusterWait() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
 } // namespace kiln::ptx

@@ -1,56 +1,87 @@
 //===- Stream.h - the time of a kernel that memory sets -------------------===//
 //
 // A kernel that reads, computes little and writes is as fast as the bytes that
-// it keeps on the way (Little, 1961). Its blocks take turns between waiting for
-// loads and everything else; while they do the latter they keep nothing on the
-// way, so what counts is the average over a block's life.
+// it keeps on the way (Little, 1961). Its tasks take turns between waiting for
+// loads and everything else, and while they do the latter they keep nothing on
+// the way; so what counts is what all resident tasks move in one task's life:
+//
+//   life       = load rounds * latency + reductions + a block's start and end
+//   latency    : resident tasks * bytes of a task / life
+//   bandwidth  : of DRAM for this mix of reads and writes, of L2 for what is
+//                read once more
+//   issue      : instructions of the SMs, results of their special units
+//
+// The least of them is the rate. None is reached to the last byte while another
+// is close: times are joined by a p-norm, t = (sum t_i^p)^(1/p). Tasks run in
+// waves; the last one has fewer tasks on the way.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "Device/DeviceModel.h"
 #include "Model/Occupancy.h"
-#include "Model/Waves.h"
+
+#include <llvm/ADT/StringRef.h>
 
 #include <cstdint>
 
 namespace kiln {
 
-/// What a memory-bound kernel does. Bytes are of the whole problem.
+/// What a memory-bound kernel does. Bytes and operations are of the whole
+/// problem unless the name says else.
 struct StreamKernel {
-  int64_t tasks =
-      0; ///< equal pieces of work, each done by one block or cluster
+  int64_t tasks = 1; ///< equal pieces of work, each of one block or cluster
   int64_t clusterSize = 1; ///< blocks that do a task together
   BlockResources block;
-  bool persistent = false;    ///< a resident grid that strides over the tasks
-  double readBytes = 0;       ///< from DRAM, once
-  double writeBytes = 0;      ///< to DRAM, once
-  double rereadBytes = 0;     ///< read once more, while still in a cache or not
-  double sharedReadBytes = 0; ///< small operands that each task reads (weights)
-  double loadBytesPerTask = 0; ///< that a task has on the way at once
-  int64_t loadRounds = 1;      ///< waits for loads that a task has in a row
-  double serialNs = 0;   ///< of a task, between its loads and its end: barriers
-  double simdOps = 0;    ///< fp32 instructions, per lane
-  double specialOps = 0; ///< exp2, rcp, rsqrt
+  /// Blocks to an SM of a grid that stays and strides over the tasks; 0: each
+  /// task has a block of its own.
+  int64_t persistentPerSm = 0;
+  double readBytes = 0;   ///< from DRAM, once
+  double writeBytes = 0;  ///< to DRAM, once
+  double rereadBytes = 0; ///< read again by the task that read them before
+  double sharedBytesPerTask = 0; ///< that every task reads alike: weights
+  int64_t loadRounds = 1;        ///< waits for DRAM that a task has in a row
+  int64_t rereadRounds = 0;      ///< waits for what it reads again
+  double serialNs = 0;           ///< reductions and barriers of a task
+  double simdOps = 0;            ///< instructions of one lane
+  double specialOps = 0;         ///< exp2, rcp, rsqrt
+};
+
+/// What sets the time.
+enum class StreamBound : int32_t {
+  Dram = 0,
+  L2 = 10,
+  Issue = 20,
+  Latency = 30
+};
+llvm::StringRef nameOf(StreamBound bound);
+
+/// The time of one wave of tasks, part by part.
+struct StreamWave {
+  int64_t tasks = 0;
+  double dramNs = 0, l2Ns = 0, issueNs = 0, lifeNs = 0;
+  double totalNs = 0;
 };
 
 /// Every term of the time. In ns unless the name says else.
 struct StreamTime {
   Occupancy occupancy;
-  Waves waves;
-  double bytesInFlight = 0;  ///< whole chip, average over a task's life
-  double bytesNeeded = 0;    ///< latency * bandwidth
-  double fullBytesPerNs = 0; ///< of this mix of reads and writes
-  double reachedBytesPerNs = 0;
-  double latencyNs = 0; ///< of a task that is alone
+  int64_t slots = 0;             ///< tasks that are resident at once
+  double taskBytes = 0;          ///< read and written by one task
+  double bytesInFlightPerSm = 0; ///< of loads, while all tasks wait
+  double bytesNeededPerSm = 0;   ///< latency * bandwidth / SMs
+  double dramBytesPerNs = 0;     ///< that this mix of reads and writes reaches
+  double lifeNs = 0;             ///< of a task that is alone
+  bool rereadFitsL2 = true;
+  StreamWave full, last; ///< a wave of all slots, and what remains
+  double fullWaves = 0;
   double launchNs = 0, rampNs = 0;
-  double dramNs = 0, l2Ns = 0, issueNs = 0;
-  double tailNs = 0; ///< what the last wave adds
   double totalNs = 0;
-  enum class Bound { Dram, L2, Issue, Latency } bound = Bound::Dram;
+  StreamBound bound = StreamBound::Dram;
 };
 
-/// Pure, about a microsecond. \p kernel must have tasks and threads.
+/// Pure, about a microsecond. \p kernel must have tasks and threads, and fit an
+/// SM.
 StreamTime streamTime(const StreamKernel &kernel, const DeviceModel &device);
 
 } // namespace kiln

@@ -31,4 +31,9 @@ SampleSummary summarizeSamples(llvm::ArrayRef<double> samples);
 void removeCommonDrift(std::vector<std::vector<double>> &samples,
                        double threshold = 0.03);
 
+/// Spearman's rank correlation of two series of equal length, in [-1, 1]: how
+/// well the order of one tells that of the other. Equal values share the mean
+/// of their ranks. 0 where either has fewer than two different values.
+double rankCorrelation(llvm::ArrayRef<double> a, llvm::ArrayRef<double> b);
+
 } // namespace kiln

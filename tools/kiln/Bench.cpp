@@ -1,10 +1,12 @@
-//===- Bench.cpp - kiln bench: Kiln beside cuBLASLt -----------------------===//
+//===- Bench.cpp - kiln bench: Kiln beside cuBLASLt, or a stream ----------===//
 #include "Families/Families.h"
 #include "Support/Json.h"
 #include "kiln/BenchJit.h"
 #include "kiln/BenchRunner.h"
 #include "kiln/Commands.h"
 #include "kiln/Console.h"
+
+#include <llvm/ADT/STLExtras.h>
 
 #include <unistd.h>
 
@@ -59,6 +61,7 @@ static llvm::Expected<BenchRequest> readRequest(const ParsedOptions &options) {
   request.measuring.hot = options.has("--hot");
   request.config = options.value("--config");
   request.wantsPeer = !options.has("--no-peer");
+  request.measuring.wantsStream = request.wantsPeer;
   // Without trials the budget bounds compilation alone.
   constexpr std::chrono::minutes kCompileBudget(30);
   auto budget = options.duration("--budget", kCompileBudget);
@@ -76,25 +79,42 @@ static llvm::Expected<BenchRequest> readRequest(const ParsedOptions &options) {
   return request;
 }
 
+/// What the peers of \p cases do.
+static std::string peerProtocol(llvm::ArrayRef<Case> cases,
+                                const BenchRequest &request,
+                                const CublasLt *peer) {
+  std::string text;
+  if (peer)
+    text += "; cuBLASLt runs its heuristic's first choice with 64 MiB of "
+            "workspace";
+  if (request.measuring.wantsStream && llvm::any_of(cases, isStreamed))
+    text += "; the reference stream is the fastest of the driver's copy, where "
+            "as much is read as written, and of plain kernels that read and "
+            "write as many bytes in buffers of their own";
+  return text;
+}
+
 static BenchSetting describeSetting(const ParsedOptions &options,
                                     const LiveSession &session,
+                                    llvm::ArrayRef<Case> cases,
+                                    const BenchRequest &request,
                                     const CublasLt *peer) {
   BenchSetting setting;
   setting.what = options.value("--suite").value_or("problems");
   setting.commit = options.value("--commit").value_or("");
   setting.gpu = marketingNameOf(session.model());
   setting.driver = driverVersionText(session.driver());
-  setting.peer = peer ? "cuBLASLt " + peer->versionText() : "no peer";
+  setting.hot = request.measuring.hot;
+  setting.peer = peer ? "cuBLASLt " + peer->versionText()
+                 : request.measuring.wantsStream ? "reference stream"
+                                                 : "no peer";
   setting.protocol = fmt::format(
       "{}, N(0, 1) data, short launches in CUDA graphs of 16 or more, all "
-      "sides interleaved in one run on the same buffers, median of 7 to 15 "
-      "samples{}.",
-      options.has("--hot") ? "Hot L2"
-                           : "Cold L2 (operands rotate over three times its "
-                             "size, or it is flushed)",
-      peer ? "; cuBLASLt runs its heuristic's first choice with 64 MiB of "
-             "workspace"
-           : "");
+      "sides interleaved in one run{}, median of 7 to 15 samples{}.",
+      setting.hot ? "Hot L2 (one copy of the operands)"
+                  : "Cold L2 (operands rotate over three times its "
+                    "size, or it is flushed)",
+      peer ? " on the same buffers" : "", peerProtocol(cases, request, peer));
   return setting;
 }
 
@@ -163,7 +183,7 @@ static llvm::Expected<int> runBench(const ParsedOptions &options) {
   if (!session)
     return session.takeError();
   std::shared_ptr<const CublasLt> peer;
-  if (request->wantsPeer) {
+  if (request->wantsPeer && !llvm::all_of(*cases, isStreamed)) {
     auto library = CublasLt::load(
         environment, nvrtcSearch(options, environment).extraFolders);
     if (!library)
@@ -177,7 +197,8 @@ static llvm::Expected<int> runBench(const ParsedOptions &options) {
     return runner.takeError();
 
   BenchReport report;
-  report.setting = describeSetting(options, **session, peer.get());
+  report.setting =
+      describeSetting(options, **session, *cases, *request, peer.get());
   llvm::Error failure =
       measureAll(*cases, *request, **session, **runner, report);
   for (const BenchRow &row : report.rows)
@@ -225,11 +246,16 @@ static constexpr OptionSpec kOptions[] = {
 const CommandSpec kBenchCommand = {
     "bench",
     "PROBLEM...",
-    "compare with cuBLASLt, interleaved in one run",
+    "compare with cuBLASLt or a stream, interleaved in one run",
     "Measures what the records, else the estimator choose beside cuBLASLt's "
     "own choice, and checks that both are right. A ratio is the peer's time "
     "over Kiln's: above 1, Kiln is faster. KILN_CUBLASLT names the peer's "
-    "library.\n  kiln bench --suite benchmarks/suites/gemm_llm_bf16.json --out "
+    "library.\nWhat memory alone can pace stands beside a reference stream "
+    "that "
+    "moves the same bytes with as many reads and writes: the fastest of the "
+    "driver's copy and plain kernels. A fraction is the stream's time over "
+    "Kiln's: at 1, nothing is left to gain.\n  kiln bench --suite "
+    "benchmarks/suites/gemm_llm_bf16.json --out "
     "benchmarks/results/gemm_llm_bf16.json",
     kOptions,
     runBench,

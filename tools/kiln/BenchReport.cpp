@@ -27,6 +27,24 @@ double BenchRow::tflops() const {
   return family->flops(problem) / kiln.median * 1e-3;
 }
 
+bool isStreamed(const Case &which) {
+  return which.named.family->name() != "gemm";
+}
+
+double BenchRow::gbs() const {
+  return kiln.median > 0
+             ? static_cast<double>(stream.bytes.total()) / kiln.median
+             : 0;
+}
+
+double BenchRow::streamGbs() const {
+  return stream.ns.median > 0
+             ? static_cast<double>(stream.bytes.total()) / stream.ns.median
+             : 0;
+}
+
+double BenchRow::fraction() const { return ratioOf(stream.ns, kiln); }
+
 static double geomean(llvm::ArrayRef<double> values) {
   double logs = 0;
   for (double value : values)
@@ -56,6 +74,8 @@ std::vector<BenchReport::Group> BenchReport::groups() const {
   for (const Range &range : kRanges) {
     Group group{range.name, {}, {}};
     for (const BenchRow &row : rows) {
+      if (row.isStreamed())
+        continue;
       int64_t m =
           dynamicExtentOf(*row.which->named.family, row.which->named.problem);
       if (m < range.least || m > range.greatest)
@@ -83,50 +103,138 @@ static std::string verdictOf(const BenchRow &row) {
   return "yes";
 }
 
+static std::string timeText(const SampleSummary &summary) {
+  return summary.count ? formatUs(summary.median) : std::string("n/a");
+}
+
+static std::string ratioText(double value) {
+  return value > 0 ? fmt::format("{:.3f}", value) : std::string();
+}
+
+/// "all: 93 cases, ratio geomean 0.780, least 0.510, greatest 1.350".
+static std::string groupText(llvm::StringRef name, llvm::StringRef what,
+                             llvm::ArrayRef<double> values) {
+  return fmt::format("{}: {} case{}, {} geomean {:.3f}, least {:.3f}, "
+                     "greatest {:.3f}",
+                     name, values.size(), values.size() == 1 ? "" : "s", what,
+                     geomean(values),
+                     *std::min_element(values.begin(), values.end()),
+                     *std::max_element(values.begin(), values.end()));
+}
+
+std::vector<BenchReport::Group> BenchReport::streamGroups() const {
+  constexpr int64_t kLargeBytes = 100'000'000;
+  Group large{"over 100 MB", {}, {}}, all{"all", {}, {}};
+  for (const BenchRow &row : rows) {
+    if (!row.isStreamed() || row.fraction() <= 0)
+      continue;
+    all.ratios.push_back(row.fraction());
+    if (row.stream.bytes.total() > kLargeBytes)
+      large.ratios.push_back(row.fraction());
+  }
+  std::vector<Group> groups;
+  for (Group *group : {&large, &all})
+    if (!group->ratios.empty())
+      groups.push_back(std::move(*group));
+  return groups;
+}
+
+void BenchReport::printPeers(llvm::raw_ostream &os) const {
+  Table table({"problem", "config", ">kiln us", ">+-%", ">peer us", ">ratio",
+               ">best", ">TFLOP/s", "correct"});
+  for (const BenchRow &row : rows)
+    if (!row.isStreamed())
+      table.addRow({row.which->name, row.config, timeText(row.kiln),
+                    fmt::format("{:.1f}", 100 * spreadOf(row.kiln)),
+                    timeText(row.peer), ratioText(row.ratio()),
+                    ratioText(row.bestRatio()), formatFigure(row.tflops()),
+                    verdictOf(row)});
+  if (!table.empty())
+    table.print(os);
+}
+
+void BenchReport::printStreams(llvm::raw_ostream &os) const {
+  Table table({"problem", "config", ">MB", ">kiln us", ">+-%", ">GB/s",
+               ">stream us", ">GB/s", ">fraction", "stream", "correct"});
+  constexpr double kBytesPerMB = 1e6;
+  for (const BenchRow &row : rows)
+    if (row.isStreamed())
+      table.addRow({row.which->name, row.config,
+                    formatFigure(static_cast<double>(row.stream.bytes.total()) /
+                                 kBytesPerMB),
+                    timeText(row.kiln),
+                    fmt::format("{:.1f}", 100 * spreadOf(row.kiln)),
+                    formatFigure(row.gbs()), timeText(row.stream.ns),
+                    formatFigure(row.streamGbs()), ratioText(row.fraction()),
+                    row.stream.variant, verdictOf(row)});
+  if (!table.empty())
+    table.print(os);
+}
+
 void BenchReport::print(llvm::raw_ostream &os) const {
   os << fmt::format("{}; {}, driver {}, {}\n", setting.what, setting.gpu,
                     setting.driver, setting.peer)
      << wrapText(setting.protocol);
-  Table table({"problem", "config", ">kiln us", ">+-%", ">peer us", ">ratio",
-               ">best", ">TFLOP/s", "correct"});
+  printPeers(os);
+  printStreams(os);
   std::set<std::string> errors;
-  for (const BenchRow &row : rows) {
-    auto time = [](const SampleSummary &summary) {
-      return summary.count ? formatUs(summary.median) : std::string("n/a");
-    };
-    auto ratio = [](double value) {
-      return value > 0 ? fmt::format("{:.3f}", value) : std::string();
-    };
-    table.addRow({row.which->name, row.config, time(row.kiln),
-                  fmt::format("{:.1f}", 100 * spreadOf(row.kiln)),
-                  time(row.peer), ratio(row.ratio()), ratio(row.bestRatio()),
-                  formatFigure(row.tflops()), verdictOf(row)});
+  for (const BenchRow &row : rows)
     if (!row.error.empty())
       errors.insert(
           fmt::format("failed: {}: {}", row.which->name, onOneLine(row.error)));
     else if (!row.noPeer.empty())
-      errors.insert(fmt::format("peer n/a: {}: {}", row.which->name,
-                                onOneLine(row.noPeer)));
-  }
-  table.print(os);
+      errors.insert(fmt::format("{} n/a: {}: {}",
+                                row.isStreamed() ? "stream" : "peer",
+                                row.which->name, onOneLine(row.noPeer)));
   for (const std::string &error : errors)
     os << error << '\n';
   for (const Group &group : groups()) {
-    os << fmt::format(
-        "{}: {} cases, ratio geomean {:.3f}, least {:.3f}, "
-        "greatest {:.3f}",
-        group.name, group.ratios.size(), geomean(group.ratios),
-        *std::min_element(group.ratios.begin(), group.ratios.end()),
-        *std::max_element(group.ratios.begin(), group.ratios.end()));
+    os << groupText(group.name, "ratio", group.ratios);
     if (!group.bestRatios.empty())
       os << fmt::format("; to the best of all its algorithms {:.3f}",
                         geomean(group.bestRatios));
     os << '\n';
   }
+  for (const Group &group : streamGroups())
+    os << groupText(group.name, "fraction of the stream", group.ratios) << '\n';
 }
 
 static llvm::json::Value numberOrNull(double value) {
   return value > 0 ? rounded(value) : llvm::json::Value(nullptr);
+}
+
+/// What only a case with a peer has.
+static void addPeer(const BenchRow &row, llvm::json::Object &object) {
+  object["peer_us"] = numberOrNull(row.peer.median * 1e-3);
+  object["peer_spread"] = rounded(spreadOf(row.peer), 3);
+  object["ratio"] = numberOrNull(row.ratio());
+  object["tflops"] = rounded(row.tflops(), 4);
+  if (row.agrees)
+    object["agrees"] = *row.agrees;
+  if (row.algorithms > 0) {
+    object["peer_best_us"] = numberOrNull(row.best.median * 1e-3);
+    object["peer_algorithms"] = static_cast<int64_t>(row.algorithms);
+    object["ratio_best"] = numberOrNull(row.bestRatio());
+  }
+  if (!row.noPeer.empty())
+    object["no_peer"] = llvm::json::fixUTF8(row.noPeer);
+}
+
+/// What only a case with a stream has.
+static void addStream(const BenchRow &row, llvm::json::Object &object) {
+  const StreamResult &stream = row.stream;
+  object["bytes"] = stream.bytes.total();
+  object["read_bytes"] = stream.bytes.read;
+  object["written_bytes"] = stream.bytes.written;
+  object["gbs"] = numberOrNull(row.gbs());
+  object["stream"] = stream.variant;
+  object["stream_variants"] = static_cast<int64_t>(stream.variants);
+  object["stream_us"] = numberOrNull(stream.ns.median * 1e-3);
+  object["stream_spread"] = rounded(spreadOf(stream.ns), 3);
+  object["stream_gbs"] = numberOrNull(row.streamGbs());
+  object["fraction"] = numberOrNull(row.fraction());
+  if (!row.noPeer.empty())
+    object["no_stream"] = llvm::json::fixUTF8(row.noPeer);
 }
 
 static llvm::json::Object rowToJson(const BenchRow &row) {
@@ -141,50 +249,48 @@ static llvm::json::Object rowToJson(const BenchRow &row) {
   object["samples"] = static_cast<int64_t>(row.kiln.count);
   object["launches"] = row.launches;
   object["copies"] = row.copies;
-  object["peer_us"] = numberOrNull(row.peer.median * 1e-3);
-  object["peer_spread"] = rounded(spreadOf(row.peer), 3);
-  object["ratio"] = numberOrNull(row.ratio());
-  object["tflops"] = rounded(row.tflops(), 4);
   object["correct"] = row.correct;
-  if (row.agrees)
-    object["agrees"] = *row.agrees;
-  if (row.algorithms > 0) {
-    object["peer_best_us"] = numberOrNull(row.best.median * 1e-3);
-    object["peer_algorithms"] = static_cast<int64_t>(row.algorithms);
-    object["ratio_best"] = numberOrNull(row.bestRatio());
-  }
+  if (row.isStreamed())
+    addStream(row, object);
+  else
+    addPeer(row, object);
   if (!row.error.empty())
     object["error"] = llvm::json::fixUTF8(row.error);
-  if (!row.noPeer.empty())
-    object["no_peer"] = llvm::json::fixUTF8(row.noPeer);
   return object;
+}
+
+/// Geometric mean and extremes of ratios, of which there is one at least.
+static llvm::json::Object groupToJson(llvm::ArrayRef<double> ratios) {
+  return llvm::json::Object{
+      {"cases", static_cast<int64_t>(ratios.size())},
+      {"geomean", rounded(geomean(ratios), 4)},
+      {"least", rounded(*std::min_element(ratios.begin(), ratios.end()), 4)},
+      {"greatest",
+       rounded(*std::max_element(ratios.begin(), ratios.end()), 4)}};
 }
 
 llvm::json::Object BenchReport::toJSON() const {
   llvm::json::Array cases;
   for (const BenchRow &row : rows)
     cases.push_back(rowToJson(row));
-  llvm::json::Object summary;
+  llvm::json::Object summary, streams;
   for (const Group &group : groups()) {
-    llvm::json::Object one{
-        {"cases", static_cast<int64_t>(group.ratios.size())},
-        {"geomean", rounded(geomean(group.ratios), 4)},
-        {"least",
-         rounded(*std::min_element(group.ratios.begin(), group.ratios.end()),
-                 4)},
-        {"greatest",
-         rounded(*std::max_element(group.ratios.begin(), group.ratios.end()),
-                 4)}};
+    llvm::json::Object one = groupToJson(group.ratios);
     if (!group.bestRatios.empty())
       one["geomean_to_best"] = rounded(geomean(group.bestRatios), 4);
     summary[group.name] = std::move(one);
   }
+  for (const Group &group : streamGroups())
+    streams[group.name] = groupToJson(group.ratios);
+  if (!streams.empty())
+    summary["stream"] = std::move(streams);
   return llvm::json::Object{
       {"what", setting.what},         {"commit", setting.commit},
       {"gpu", setting.gpu},           {"driver", setting.driver},
       {"cuda", setting.cuda},         {"peer", setting.peer},
-      {"protocol", setting.protocol}, {"interrupted", interrupted},
-      {"cases", std::move(cases)},    {"summary", std::move(summary)}};
+      {"protocol", setting.protocol}, {"hot", setting.hot},
+      {"interrupted", interrupted},   {"cases", std::move(cases)},
+      {"summary", std::move(summary)}};
 }
 
 int BenchReport::exitCode() const {

@@ -8,6 +8,8 @@
 
 #include "Tune/TrialBuffers.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -31,6 +33,8 @@ struct BenchRunner::Bench {
   std::vector<CublasLtAlgorithm> algorithms;
   std::vector<TimedLaunch> peers; ///< one for each algorithm
   size_t best = 0;                ///< index of the fastest of them
+
+  std::unique_ptr<BenchStream> stream; ///< in place of a peer
 };
 
 BenchRunner::BenchRunner(LiveSession &session,
@@ -80,7 +84,8 @@ llvm::Error BenchRunner::measure(const BenchChoice &choice, BenchRow &row) {
       return error;
     if (llvm::Error error = prepareOperands(*bench, row))
       return error;
-    if (llvm::Error error = preparePeer(*bench, row))
+    if (llvm::Error error = row.isStreamed() ? prepareStream(*bench, row)
+                                             : preparePeer(*bench, row))
       return error;
     if (llvm::Error error = sample(*bench, row))
       return error;
@@ -168,8 +173,8 @@ llvm::Error BenchRunner::prepareOperands(Bench &bench, BenchRow &row) {
 }
 
 llvm::Error BenchRunner::preparePeer(Bench &bench, BenchRow &row) {
-  if (!peer || row.which->named.family->name() != "gemm") {
-    row.noPeer = peer ? "it has no such family" : "none was asked for";
+  if (!peer) {
+    row.noPeer = "none was asked for";
     return llvm::Error::success();
   }
   GemmProblem problem = readGemmProblem(bench.arguments.front().problem);
@@ -210,6 +215,50 @@ static SamplingOptions samplingOf(const TrialBuffers &buffers) {
   return sampling;
 }
 
+/// The stream kernels of \p mix, loaded once.
+llvm::Expected<const StreamTools *> BenchRunner::streamTools(StreamMix mix) {
+  auto known = streams.find({mix.reads, mix.writes});
+  if (known != streams.end())
+    return &known->second;
+  auto loaded = StreamTools::load(session.driver(), *session.artifacts,
+                                  session.model(), mix);
+  if (!loaded)
+    return loaded.takeError();
+  return &streams.emplace(std::pair(mix.reads, mix.writes), std::move(*loaded))
+              .first->second;
+}
+
+llvm::Error BenchRunner::makeStream(Bench &bench) {
+  StreamBytes bytes = streamBytesOf(bench.buffers->table());
+  auto kernels = streamTools(bytes.mix());
+  if (!kernels)
+    return kernels.takeError();
+  auto made = BenchStream::create(session.driver(), tools, **kernels, bytes,
+                                  bench.buffers->copies(), stream.handle());
+  if (!made)
+    return made.takeError();
+  bench.stream = std::move(*made);
+  return bench.stream->pickBest(stream.handle(), samplingOf(*bench.buffers));
+}
+
+llvm::Error BenchRunner::prepareStream(Bench &bench, BenchRow &row) {
+  row.stream.bytes = streamBytesOf(bench.buffers->table());
+  if (!options.wantsStream) {
+    row.noPeer = "none was asked for";
+    return llvm::Error::success();
+  }
+  llvm::Error error = makeStream(bench);
+  if (!error)
+    return llvm::Error::success();
+  ErrorSummary summary = summarize(std::move(error));
+  if (endsAll(summary.code))
+    return makeError(summary.code, "{}", summary.message);
+  // Kiln is measured without it.
+  bench.stream.reset();
+  row.noPeer = summary.message;
+  return llvm::Error::success();
+}
+
 /// Finds the fastest of the peer's algorithms with few samples; the final run
 /// measures it again beside Kiln.
 llvm::Error BenchRunner::pickBest(Bench &bench, BenchRow &row) {
@@ -239,6 +288,8 @@ llvm::Error BenchRunner::sample(Bench &bench, BenchRow &row) {
     launchers.push_back(bench.peers.front());
   if (bench.best != 0)
     launchers.push_back(bench.peers[bench.best]);
+  if (bench.stream)
+    llvm::append_range(launchers, bench.stream->finalists());
   SamplingOptions sampling = samplingOf(*bench.buffers);
   sampling.minSamples = 7;
   sampling.maxSamples = 15;
@@ -252,7 +303,13 @@ llvm::Error BenchRunner::sample(Bench &bench, BenchRow &row) {
     return makeError(own.error.code, "{}", own.error.message);
   row.kiln = own.ns;
   row.launches = own.launches;
-  if (times->size() > 1) {
+  if (bench.stream) {
+    auto reference = bench.stream->result(llvm::ArrayRef(*times).drop_front());
+    if (reference)
+      row.stream = std::move(*reference);
+    else
+      row.noPeer = summarize(reference.takeError()).message;
+  } else if (times->size() > 1) {
     const SampledTime &other = (*times)[1];
     if (other.error.code == ErrorCode::Success)
       row.peer = other.ns;

@@ -8,11 +8,14 @@
 #include "Tune/TrialTools.h"
 #include "kiln/BenchOutput.h"
 #include "kiln/BenchReport.h"
+#include "kiln/BenchStream.h"
 #include "kiln/CublasLt.h"
 #include "kiln/Live.h"
 
+#include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace kiln::cli {
 
@@ -28,6 +31,8 @@ struct BenchOptions {
   /// Measure all algorithms that the peer's heuristic answers, too.
   bool allAlgorithms = false;
   bool hot = false; ///< operands stay in L2
+  /// Measure a reference stream beside what no peer computes.
+  bool wantsStream = true;
 };
 
 /// Measures cases one after another. The session must outlive it.
@@ -52,6 +57,9 @@ private:
   llvm::Error prepare(const BenchChoice &choice, Bench &bench);
   llvm::Error prepareOperands(Bench &bench, BenchRow &row);
   llvm::Error preparePeer(Bench &bench, BenchRow &row);
+  llvm::Error prepareStream(Bench &bench, BenchRow &row);
+  llvm::Error makeStream(Bench &bench);
+  llvm::Expected<const StreamTools *> streamTools(StreamMix mix);
   llvm::Error pickBest(Bench &bench, BenchRow &row);
   llvm::Error sample(Bench &bench, BenchRow &row);
   llvm::Error compare(Bench &bench, BenchRow &row);
@@ -65,6 +73,7 @@ private:
   TrialTools tools;
   KernelLoader loader;
   DeviceMemory peerWorkspace;
+  std::map<std::pair<int, int>, StreamTools> streams; ///< by reads and writes
 };
 
 } // namespace kiln::cli

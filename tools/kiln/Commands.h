@@ -11,6 +11,7 @@ extern const CommandSpec kExplainCommand;
 extern const CommandSpec kWarmupCommand;
 extern const CommandSpec kTuneCommand;
 extern const CommandSpec kBenchCommand;
+extern const CommandSpec kSweepCommand;
 extern const CommandSpec kCacheCommand;
 
 } // namespace kiln::cli

@@ -105,14 +105,18 @@ void SummarySection::print(llvm::raw_ostream &os) const {
   std::string place = e.rank == 0  ? "is the first choice"
                       : e.rank > 0 ? fmt::format("is number {}", e.rank + 1)
                                    : std::string("is not in the space");
+  // Where memory must set the pace, its rate is all there is to tell.
+  std::string arithmetic =
+      isMemoryBound(*e.which)
+          ? ""
+          : fmt::format("{} TFLOP/s, and ", formatFigure(tflops()));
   std::string text = fmt::format(
       "{} {} of {} configs that may run; {} were pruned. It is predicted to "
-      "take {} us: {} TFLOP/s, and {} GB/s of the bytes that must move at "
-      "least, {:.0f} % of what DRAM gives. It is bound by {}.",
+      "take {} us: {}{} GB/s of the bytes that must move at least, {:.0f} % of "
+      "what DRAM gives. It is bound by {}.",
       e.subject.config.text(), place, e.ranked, e.pruned,
-      formatUs(estimate.totalNs), formatFigure(tflops()),
-      formatFigure(bandwidth()), 100 * bandwidth() / e.device->dramGBs,
-      estimate.bound);
+      formatUs(estimate.totalNs), arithmetic, formatFigure(bandwidth()),
+      100 * bandwidth() / e.device->dramGBs, estimate.bound);
   os << wrapText(text);
 }
 
@@ -123,6 +127,7 @@ llvm::json::Object SummarySection::toJSON() const {
   object["predicted_us"] = rounded(e.subject.estimate.totalNs * 1e-3);
   object["tflops"] = rounded(tflops());
   object["gb_per_s"] = rounded(bandwidth());
+  object["dram_share"] = rounded(bandwidth() / e.device->dramGBs, 4);
   return object;
 }
 
@@ -353,8 +358,10 @@ const CommandSpec kExplainCommand = {
     "PROBLEM",
     "derive the choice for one problem: walls, intensities, waves, bound",
     "Tells step by step how the predicted time of the first choice comes "
-    "about, and why it is not the runner-up. Needs no GPU with --device "
-    "NAME.\n  kiln explain gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT "
+    "about, and why it is not the runner-up. Where memory must set the pace, "
+    "that is how many bytes are on the way of how many must be. Needs no GPU "
+    "with --device NAME.\n  kiln explain gemm m=4096 n=4096 k=4096 dtype=bf16 "
+    "layout=NT "
     "--device h200-sxm",
     kOptions,
     runExplain,

@@ -1,6 +1,7 @@
 //===- Info.cpp - kiln info: libraries, devices, where numbers come from --===//
 #include "Compile/Nvrtc.h"
 #include "Device/Catalog.h"
+#include "Families/Families.h"
 #include "kiln/Commands.h"
 #include "kiln/Console.h"
 #include "kiln/Report.h"
@@ -27,6 +28,7 @@ public:
   std::optional<std::string> cacheRoot;
   bool isCachePersistent = false;
   std::vector<std::string> cacheNotes;
+  std::vector<std::string> families;
 };
 
 /// Every number of one device with unit and source.
@@ -76,7 +78,8 @@ void SystemSection::print(llvm::raw_ostream &os) const {
                     cacheRoot && !isCachePersistent ? ", not usable" : "");
   for (const std::string &note : cacheNotes)
     os << fmt::format("    {}\n", note);
-  os << fmt::format("known GPUs: {}\n", fmt::join(catalogNames(), ", "));
+  os << fmt::format("families: {}\n", fmt::join(families, ", "))
+     << fmt::format("known GPUs: {}\n", fmt::join(catalogNames(), ", "));
 }
 
 llvm::json::Object SystemSection::toJSON() const {
@@ -99,6 +102,7 @@ llvm::json::Object SystemSection::toJSON() const {
       {"persistent", isCachePersistent},
       {"notes", std::move(notes)}};
   object["catalog"] = std::move(names);
+  object["families"] = llvm::json::Array(families);
   return object;
 }
 
@@ -163,6 +167,9 @@ static llvm::Expected<int> runInfo(const ParsedOptions &options) {
   if (!cacheOptions)
     return cacheOptions.takeError();
   report.system.cacheRoot = cacheOptions->writeDir;
+  Registry registry = makeBuiltinRegistry();
+  for (const auto &family : registry.families())
+    report.system.families.push_back(family->name().str());
 
   int devices = 0;
   report.system.libraries.push_back(findDriver(environment, devices));

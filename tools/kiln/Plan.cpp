@@ -36,6 +36,13 @@ private:
   llvm::ArrayRef<Candidate> shown() const {
     return llvm::ArrayRef<Candidate>(planned.space.ranked).take_front(top);
   }
+  double flops() const {
+    return planned.which->named.family->flops(planned.which->named.problem);
+  }
+  double bytes() const {
+    return planned.which->named.family->compulsoryBytes(
+        planned.which->named.problem);
+  }
   void printRanked(llvm::raw_ostream &os) const;
   void printPruned(llvm::raw_ostream &os) const;
 
@@ -111,12 +118,17 @@ static std::string mainTerms(const Estimate &estimate) {
 }
 
 void SpaceReport::printRanked(llvm::raw_ostream &os) const {
-  Table table({">rank", "config", ">predicted us", "bound", "terms in us"});
-  for (auto [i, candidate] : llvm::enumerate(shown()))
-    table.addRow({fmt::format("{}", i + 1), candidate.config.text(),
-                  formatUs(candidate.estimate.totalNs),
-                  candidate.estimate.bound.str(),
-                  mainTerms(candidate.estimate)});
+  // The rate that tells how good a candidate is.
+  const bool inBytes = isMemoryBound(*planned.which);
+  Table table({">rank", "config", ">predicted us",
+               inBytes ? ">GB/s" : ">TFLOP/s", "bound", "terms in us"});
+  for (auto [i, candidate] : llvm::enumerate(shown())) {
+    const double ns = candidate.estimate.totalNs;
+    table.addRow(
+        {fmt::format("{}", i + 1), candidate.config.text(), formatUs(ns),
+         formatFigure(inBytes ? bytes() / ns : flops() / ns * 1e-3),
+         candidate.estimate.bound.str(), mainTerms(candidate.estimate)});
+  }
   table.print(os);
 }
 
@@ -139,6 +151,7 @@ llvm::json::Object SpaceReport::toJSON() const {
     row["template"] = candidate.tmpl->name();
     row["knobs"] = candidate.config.toJson();
     row["predicted_us"] = rounded(candidate.estimate.totalNs * 1e-3);
+    row["gb_per_s"] = rounded(bytes() / candidate.estimate.totalNs);
     candidates.push_back(std::move(row));
   }
   llvm::json::Object byReason;

@@ -343,6 +343,15 @@ llvm::Expected<std::vector<Case>> readCases(const ParsedOptions &options,
   return cases;
 }
 
+bool isMemoryBound(const Case &which) {
+  // Since Volta, plain fp32 arithmetic alone does 10 and more operations in the
+  // time of a byte of DRAM.
+  constexpr double kFewOpsPerByte = 8;
+  const auto &[family, problem] = which.named;
+  return family->flops(problem) <
+         kFewOpsPerByte * family->compulsoryBytes(problem);
+}
+
 std::vector<Registry::NamedProblem> problemsOf(llvm::ArrayRef<Case> cases) {
   std::vector<Registry::NamedProblem> problems;
   for (const Case &entry : cases)

@@ -114,6 +114,10 @@ llvm::Expected<std::vector<Case>> parseSuite(const llvm::json::Value &json,
                                              llvm::StringRef path,
                                              const Registry &registry);
 
+/// Whether memory must set the pace of \p which on any GPU: there is so little
+/// arithmetic for each byte that its rate tells nothing.
+bool isMemoryBound(const Case &which);
+
 /// The problems of \p cases alone.
 std::vector<Registry::NamedProblem> problemsOf(llvm::ArrayRef<Case> cases);
 

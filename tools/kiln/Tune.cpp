@@ -86,14 +86,15 @@ void TuneReport::printRow(Table &table, size_t index) const {
   auto rate = [&](double work, double scale) {
     return measured ? formatFigure(work / choice.measuredNs * scale) : "";
   };
-  table.addRow({cases[index].name, choice.candidate.config.text(),
-                measured ? formatUs(choice.measuredNs) : "",
-                formatUs(choice.candidate.estimate.totalNs),
-                rate(family->flops(problem), 1e-3),
-                rate(family->compulsoryBytes(problem), 1),
-                fmt::format("{}", result.trials.size()),
-                nameOf(choice.origin).str() +
-                    (measured && !choice.validated ? ", not valid" : "")});
+  table.addRow(
+      {cases[index].name, choice.candidate.config.text(),
+       measured ? formatUs(choice.measuredNs) : "",
+       formatUs(choice.candidate.estimate.totalNs),
+       isMemoryBound(cases[index]) ? "" : rate(family->flops(problem), 1e-3),
+       rate(family->compulsoryBytes(problem), 1),
+       fmt::format("{}", result.trials.size()),
+       nameOf(choice.origin).str() +
+           (measured && !choice.validated ? ", not valid" : "")});
 }
 
 void TuneReport::print(llvm::raw_ostream &os) const {

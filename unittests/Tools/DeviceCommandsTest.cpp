@@ -16,6 +16,7 @@ TEST_CASE("info tells what is missing and where numbers come from") {
   CHECK(json.getObject("nvrtc")->getBoolean("found") == true);
   CHECK(json.getArray("devices")->empty());
   CHECK(json.getArray("catalog")->size() >= 8);
+  CHECK(json.getArray("families")->size() >= 1);
   ToolResult device = tool.run("info --device t4");
   CHECK(device.code == 0);
   CHECK(device.out.find("smCount") != std::string::npos);
@@ -39,7 +40,7 @@ TEST_CASE("what needs a GPU ends with 3 where there is none") {
   Tool tool;
   for (std::string line :
        {"tune " + kProblem, "bench " + kProblem, "plan " + kProblem,
-        "warmup " + kProblem, "bench --jit " + kProblem}) {
+        "warmup " + kProblem, "sweep " + kProblem, "bench --jit " + kProblem}) {
     CAPTURE(line);
     ToolResult result = tool.run(line);
     CAPTURE(result.err);
@@ -61,6 +62,25 @@ TEST_CASE("tune tells what it could not measure") {
   CHECK(cases.front().getAsObject()->getString("problem") == kProblem);
   // Nothing to compute is no failure.
   CHECK(tool.run("tune gemm m=0 n=8 k=8 dtype=bf16 --budget 2s").code == 0);
+}
+
+TEST_CASE("sweep keeps its document when a case fails") {
+  Tool tool;
+  tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");
+  // Kernels of the stand-in driver do nothing, nor does what judges them.
+  std::string path = tool.folder / "sweep.json";
+  ToolResult result = tool.run("sweep " + kProblem + " --json --out " + path);
+  CHECK(result.code == 1);
+  const llvm::json::Object json = result.json();
+  const llvm::json::Array &cases = *json.getArray("cases");
+  REQUIRE(cases.size() == 1);
+  CHECK(cases.front().getAsObject()->getString("problem") == kProblem);
+  CHECK(readBytes(path) == result.out);
+  // Nothing to compute is no failure; no time to begin is.
+  CHECK(tool.run("sweep gemm m=0 n=8 k=8 dtype=bf16").code == 0);
+  ToolResult late = tool.run("sweep " + kProblem + " --time-limit 1ms --json");
+  CHECK(late.code == 1);
+  CHECK(late.json().getBoolean("interrupted") == true);
 }
 
 TEST_CASE("bench without its peer ends with 3") {

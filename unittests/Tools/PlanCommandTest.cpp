@@ -125,3 +125,17 @@ TEST_CASE("explain takes a config, also one that cannot run") {
   CHECK(refused.json().getObject("rejected")->getString("reason") ==
         pruned.getString("reason"));
 }
+
+TEST_CASE("what memory must pace is told in GB/s") {
+  Tool tool;
+  const std::string thin =
+      "gemm m=1 n=4096 k=4096 dtype=bf16 layout=NT --device h200-sxm";
+  ToolResult planned = tool.run("plan " + thin);
+  CHECK(planned.out.find("GB/s") != std::string::npos);
+  CHECK(planned.out.find("TFLOP/s") == std::string::npos);
+  ToolResult explained = tool.run("explain " + thin);
+  CHECK(explained.out.find("GB/s") != std::string::npos);
+  CHECK(explained.out.find("TFLOP/s") == std::string::npos);
+  ToolResult thick = tool.run("plan " + kProblem);
+  CHECK(thick.out.find("TFLOP/s") != std::string::npos);
+}

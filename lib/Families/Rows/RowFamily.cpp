@@ -7,6 +7,7 @@
 #include "Families/Rows/RowFamily.h"
 
 #include "Families/Rows/RowOperands.h"
+#include "Families/Rows/RowTemplate.h"
 #include "Families/Rows/RowUnit.h"
 #include "Support/Error.h"
 
@@ -20,7 +21,12 @@ namespace {
 
 class RowFamily final : public KernelFamily {
 public:
-  explicit RowFamily(RowKind kind) : kind(kind) {}
+  explicit RowFamily(RowKind kind) : kind(kind) {
+    addTemplate(makeResidentRowsTemplate(kind));
+    if (kind == RowKind::Reduce)
+      addTemplate(makeSplitRowsTemplate(kind));
+    addTemplate(makeReloadRowsTemplate(kind));
+  }
 
   llvm::StringRef name() const override { return nameOf(kind); }
   const RecordSchema &problemSchema() const override {

@@ -1,0 +1,380 @@
+"""The part of Kiln's C interface that the peer benchmarks call, by ctypes.
+
+The structs mirror include/kiln/kiln.h and types.h field by field; zero is the
+default of every field, as there. `python3 kiln_ctypes.py --self-test` compares
+their layouts with what the C compiler makes of the headers.
+
+Not thread-safe beyond what the C interface is: an object's last call is its
+close(). Addresses and streams are plain integers, as torch gives them
+(Tensor.data_ptr(), torch.cuda.current_stream().cuda_stream).
+"""
+import argparse
+import ctypes
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+from ctypes import (POINTER, Structure, byref, c_char_p, c_double, c_int32,
+                    c_int64, c_size_t, c_uint32, c_uint64, c_void_p)
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+MODES = {"tune": 0, "predict": 10, "strict": 30}
+PREPARE_RETUNE = 2
+WORKSPACE_ZEROED = 1
+SOURCES = {0: "none", 10: "record", 20: "decision", 30: "estimate",
+           40: "generic"}
+
+LogFunction = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_char_p)
+
+
+class KilnError(RuntimeError):
+    """A call of Kiln that failed; `status` is its name, "unsupported"."""
+
+    def __init__(self, status, message):
+        super().__init__(f"{status}: {message}")
+        self.status = status
+
+
+class CStruct(Structure):
+    """A struct of Kiln's: its size is set, all else is zero."""
+
+    c_name = ""
+
+    def __init__(self, **values):
+        super().__init__(struct_size=ctypes.sizeof(type(self)), **values)
+
+
+class Problem(CStruct):
+    c_name = "kiln_problem"
+    _fields_ = [("struct_size", c_uint32), ("family", c_int32),
+                ("text", c_char_p), ("args", c_void_p), ("ranges", c_void_p),
+                ("range_count", c_uint32), ("flags", c_uint32),
+                ("reserved", c_uint64 * 4)]
+
+
+class Arguments(CStruct):
+    c_name = "kiln_arguments"
+    _fields_ = [("struct_size", c_uint32), ("operand_count", c_uint32),
+                ("operands", POINTER(c_void_p)), ("scalars", POINTER(c_double)),
+                ("extents", POINTER(c_int64)), ("scalar_count", c_uint32),
+                ("extent_count", c_uint32), ("reserved", c_uint64 * 4)]
+
+
+class WorkspaceInfo(CStruct):
+    c_name = "kiln_workspace_info"
+    _fields_ = [("struct_size", c_uint32), ("alignment", c_uint32),
+                ("bytes", c_uint64), ("zeroed_bytes", c_uint64),
+                ("reserved", c_uint64 * 2)]
+
+
+class Workspace(CStruct):
+    c_name = "kiln_workspace"
+    _fields_ = [("struct_size", c_uint32), ("flags", c_uint32),
+                ("data", c_void_p), ("bytes", c_uint64),
+                ("reserved", c_uint64 * 2)]
+
+
+class EngineOptions(CStruct):
+    c_name = "kiln_engine_options"
+    _fields_ = [("struct_size", c_uint32), ("mode", c_int32),
+                ("flags", c_uint32), ("threads", c_int32),
+                ("tune_budget_ms", c_int64), ("scratch_limit_bytes", c_uint64),
+                ("workspace_limit_bytes", c_uint64),
+                ("cache_limit_bytes", c_uint64), ("cache_dir", c_char_p),
+                ("read_dirs", POINTER(c_char_p)), ("read_dir_count", c_uint32),
+                ("log_level", c_int32), ("device_model", c_char_p),
+                ("nvrtc_path", c_char_p), ("driver_path", c_char_p),
+                ("log", LogFunction), ("log_user", c_void_p),
+                ("event", c_void_p), ("event_user", c_void_p),
+                ("allocator", c_void_p), ("executor", c_void_p),
+                ("reserved", c_uint64 * 16)]
+
+
+class PrepareOptions(CStruct):
+    c_name = "kiln_prepare_options"
+    _fields_ = [("struct_size", c_uint32), ("flags", c_uint32),
+                ("budget_ms", c_int64), ("streams", POINTER(c_void_p)),
+                ("stream_count", c_uint32), ("reserved0", c_uint32),
+                ("progress", c_void_p), ("progress_user", c_void_p),
+                ("reserved", c_uint64 * 8)]
+
+
+class QueryResult(CStruct):
+    c_name = "kiln_query_result"
+    _fields_ = [("struct_size", c_uint32), ("state", c_int32),
+                ("source", c_int32), ("capturable", c_int32),
+                ("workspace", WorkspaceInfo), ("predicted_us", c_double),
+                ("measured_us", c_double), ("reserved", c_uint64 * 8)]
+
+
+class OperandInfo(CStruct):
+    c_name = "kiln_operand_info"
+    _fields_ = [("struct_size", c_uint32), ("slot", c_uint32),
+                ("type", c_int32), ("role", c_int32), ("name", c_char_p),
+                ("bytes", c_uint64), ("alignment", c_uint32),
+                ("reserved0", c_uint32), ("reserved", c_uint64 * 4)]
+
+
+STRUCTS = [Problem, Arguments, WorkspaceInfo, Workspace, EngineOptions,
+           PrepareOptions, QueryResult, OperandInfo]
+
+ABI_VERSION = 1
+
+# Functions that return a status, with what they take.
+STATUS_FUNCTIONS = {
+    "kiln_engine_create": [POINTER(EngineOptions), POINTER(c_void_p)],
+    "kiln_prepare": [c_void_p, POINTER(Problem), c_size_t,
+                     POINTER(PrepareOptions), POINTER(c_void_p)],
+    "kiln_query": [c_void_p, POINTER(Problem), c_void_p, POINTER(QueryResult)],
+    "kiln_plan_acquire": [c_void_p, POINTER(Problem), c_void_p,
+                          POINTER(c_void_p)],
+    "kiln_plan_workspace": [c_void_p, POINTER(WorkspaceInfo)],
+    "kiln_plan_launch": [c_void_p, POINTER(Arguments), POINTER(Workspace),
+                         c_void_p],
+    "kiln_plan_operand": [c_void_p, c_uint32, POINTER(OperandInfo)],
+    "kiln_plan_describe": [c_void_p, c_char_p, c_size_t, POINTER(c_size_t)],
+    "kiln_problem_text": [POINTER(Problem), c_char_p, c_size_t,
+                          POINTER(c_size_t)],
+}
+
+OTHER_FUNCTIONS = {
+    "kiln_engine_destroy": ([c_void_p], None),
+    "kiln_plan_release": ([c_void_p], None),
+    "kiln_last_error_message": ([], c_char_p),
+    "kiln_status_name": ([c_int32], c_char_p),
+    "kiln_abi_version": ([], c_uint32),
+    "kiln_version_string": ([], c_char_p),
+}
+
+
+class Library:
+    """libkiln.so, with the functions above typed."""
+
+    def __init__(self, path):
+        self._functions = ctypes.CDLL(os.fspath(path))
+        for name, arguments in STATUS_FUNCTIONS.items():
+            self._declare(name, arguments, c_int32)
+        for name, (arguments, result) in OTHER_FUNCTIONS.items():
+            self._declare(name, arguments, result)
+        version = self.kiln_abi_version()
+        if version != ABI_VERSION:
+            raise KilnError("unsupported",
+                            f"abi version {version}, wanted {ABI_VERSION}")
+
+    def _declare(self, name, arguments, result):
+        function = getattr(self._functions, name)
+        function.argtypes, function.restype = arguments, result
+        setattr(self, name, function)
+
+    def check(self, status):
+        """Raises KilnError with the thread's last message unless it is 0."""
+        if status != 0:
+            raise KilnError(self.kiln_status_name(status).decode(),
+                            self.kiln_last_error_message().decode())
+
+    def text_of(self, function, subject):
+        """What a function that writes text into a buffer has to say."""
+        length = c_size_t(0)
+        self.check(function(subject, None, 0, byref(length)))
+        buffer = ctypes.create_string_buffer(length.value + 1)
+        self.check(function(subject, buffer, len(buffer), byref(length)))
+        return buffer.value.decode()
+
+    def canonical(self, text):
+        """The canonical text of a problem; needs no GPU."""
+        problem = Problem(text=text.encode())
+        return self.text_of(self.kiln_problem_text, byref(problem))
+
+
+class Engine:
+    """An engine; close() it after its plans. Options as kiln_engine_options,
+    strings as str. `log` takes one str and may be called from any thread."""
+
+    def __init__(self, library, mode="tune", log=None, **options):
+        values = {key: os.fspath(value).encode()
+                  if isinstance(value, (str, os.PathLike)) else value
+                  for key, value in options.items() if value is not None}
+        self.library = library
+        self._handle = c_void_p()
+        # Kept here: the engine calls it as long as it lives.
+        self._log = LogFunction(
+            (lambda user, level, text: log(text.decode())) if log else 0)
+        made = EngineOptions(mode=MODES[mode], log=self._log, **values)
+        library.check(library.kiln_engine_create(byref(made),
+                                                 byref(self._handle)))
+
+    def close(self):
+        self.library.kiln_engine_destroy(self._handle)
+        self._handle = c_void_p()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.close()
+
+    def prepare(self, text, stream, budget_ms=0, retune=False):
+        """Makes a problem ready on a stream's context: up to its budget."""
+        streams = (c_void_p * 1)(stream)
+        options = PrepareOptions(
+            flags=PREPARE_RETUNE if retune else 0, budget_ms=budget_ms,
+            streams=streams, stream_count=1)
+        problem = Problem(text=text.encode())
+        self.library.check(self.library.kiln_prepare(
+            self._handle, byref(problem), 1, byref(options), None))
+
+    def query(self, text, stream):
+        """A QueryResult: where the choice is from, and its times."""
+        result = QueryResult()
+        problem = Problem(text=text.encode())
+        self.library.check(self.library.kiln_query(
+            self._handle, byref(problem), stream, byref(result)))
+        return result
+
+    def plan(self, text, stream):
+        """The chosen plan of a problem; may compile and measure: seconds."""
+        handle = c_void_p()
+        problem = Problem(text=text.encode())
+        self.library.check(self.library.kiln_plan_acquire(
+            self._handle, byref(problem), stream, byref(handle)))
+        return Plan(self.library, handle)
+
+
+class Plan:
+    """One loaded way to compute one problem; close() gives it back."""
+
+    def __init__(self, library, handle):
+        self.library = library
+        self._handle = handle
+
+    def close(self):
+        self.library.kiln_plan_release(self._handle)
+        self._handle = c_void_p()
+
+    def describe(self):
+        return self.library.text_of(self.library.kiln_plan_describe,
+                                    self._handle)
+
+    def workspace(self):
+        """What each launch needs, a WorkspaceInfo."""
+        info = WorkspaceInfo()
+        self.library.check(self.library.kiln_plan_workspace(self._handle,
+                                                            byref(info)))
+        return info
+
+    def operands(self):
+        """The OperandInfo of every operand."""
+        infos = []
+        while True:
+            info = OperandInfo()
+            status = self.library.kiln_plan_operand(self._handle, len(infos),
+                                                    byref(info))
+            # Past the last one is the only reason to refuse an index.
+            if status != 0:
+                return infos
+            infos.append(info)
+
+    def launch(self, arguments, stream, workspace=None):
+        """Enqueues the plan. Costs a few microseconds of Python."""
+        status = self.library.kiln_plan_launch(
+            self._handle, byref(arguments),
+            None if workspace is None else byref(workspace), stream)
+        if status != 0:
+            self.library.check(status)
+
+
+def arguments_of(addresses):
+    """Arguments whose operands are a dict of addresses by slot."""
+    count = max(addresses) + 1
+    operands = (c_void_p * count)()
+    for slot, address in addresses.items():
+        operands[slot] = address
+    # ctypes keeps the array alive through the struct's pointer.
+    return Arguments(operands=operands, operand_count=count)
+
+
+def find_library(path=None):
+    """The library to load: what is named, else the project's own builds."""
+    if path is not None:
+        return pathlib.Path(path)
+    for build in ("release", "gpu"):
+        for found in sorted((ROOT / "build" / build).glob("**/libkiln.so")):
+            return found
+    raise FileNotFoundError("no build/release/**/libkiln.so; name one with "
+                            "--library")
+
+
+def c_layouts():
+    """{(struct, field): (offset, size)} as the C compiler (CC, or cc) lays the
+    headers out; the field of a whole struct is ""."""
+    compiler = os.environ.get("CC", "cc")
+    lines = []
+    for struct in STRUCTS:
+        name = struct.c_name
+        lines.append(f'printf("{name} . 0 %zu\\n", sizeof({name}));')
+        lines += [f'printf("{name} {field} %zu %zu\\n", '
+                  f"offsetof({name}, {field}), sizeof((({name} *)0)->{field}));"
+                  for field, *_ in struct._fields_]
+    body = "\n".join(lines)
+    source = (f"#include <kiln/kiln.h>\n#include <stddef.h>\n"
+              f"#include <stdio.h>\nint main(void) {{\n{body}\nreturn 0;\n}}\n")
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "layouts.c")
+        path.write_text(source)
+        program = path.with_suffix("")
+        subprocess.run([compiler, "-std=c11", f"-I{ROOT / 'include'}",
+                        str(path), "-o", str(program)], check=True)
+        text = subprocess.run([str(program)], check=True, text=True,
+                              capture_output=True).stdout
+    rows = (line.split() for line in text.splitlines())
+    return {(name, field.rstrip(".")): (int(offset), int(size))
+            for name, field, offset, size in rows}
+
+
+def python_layouts():
+    """The same as ctypes lays its structs out."""
+    layouts = {}
+    for struct in STRUCTS:
+        layouts[struct.c_name, ""] = (0, ctypes.sizeof(struct))
+        for field, *_ in struct._fields_:
+            member = getattr(struct, field)
+            layouts[struct.c_name, field] = (member.offset, member.size)
+    return layouts
+
+
+def self_test(library_path=None):
+    """Compares the layouts, and calls what works without a GPU if there is a
+    library. Returns the number of faults, which it prints."""
+    expected, found = c_layouts(), python_layouts()
+    faults = [f"{'.'.join(key)}: C has {expected[key]}, ctypes {found[key]}"
+              for key in expected if expected[key] != found[key]]
+    if library_path is not None:
+        library = Library(library_path)
+        with Engine(library, mode="predict"):
+            pass
+        text = library.canonical("gemm dtype=bf16 n=32 k=16 m=64 layout=NN")
+        if not text.startswith("gemm ") or "layout" in text:
+            faults.append(f"canonical text is {text!r}")
+        try:
+            library.canonical("gemm dtype=bf16 n=32")
+            faults.append("a problem without m was accepted")
+        except KilnError as error:
+            if error.status != "invalid-argument":
+                faults.append(f"a problem without m gave {error}")
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    return len(faults)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--self-test", action="store_true", required=True)
+    parser.add_argument("--library", help="also call this libkiln.so")
+    options = parser.parse_args()
+    return 1 if self_test(options.library) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,580 @@
+#!/usr/bin/env python3
+"""Times Kiln against PyTorch, eager and torch.compile, on the memory-bound
+suite. One GPU, one process, the same inputs for all sides.
+
+  python3 benchmarks/peers/torch_memory_bound.py --out result.json
+
+How it is timed. Each side of a case is captured into a CUDA graph of many
+launches, about 2 ms or more, so that no side pays for its host code. The
+launches rotate over copies of all operands that together exceed three times the
+L2. The graphs are replayed in turns (kiln, eager, compile, kiln, ...), each
+behind a short delay that hides the launch of the graph; the numbers are medians
+over the rounds. A small case is measured hot as well: one copy, which stays in
+the L2.
+
+Outputs. Kiln writes to one output per copy. torch allocates its outputs from
+the graph's memory, which would hand the same block, warm in the L2, to every
+launch. So an output is kept until `copies` launches later: torch's outputs
+rotate over as many blocks as Kiln's. Temporaries inside of a torch function
+are freed at once, as in a user's program.
+"""
+import argparse
+import collections
+import contextlib
+import gc
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+import torch
+
+import kiln_ctypes
+import memory_bound_cases
+import torch_functions
+
+PROTOCOL = (
+    "Cold L2 (operands rotate over copies of three times its size), N(0, 1) "
+    "data, CUDA graphs of about 2 ms or more, all sides interleaved in one run "
+    "on the same inputs, median of {rounds} rounds; a spread is (greatest - "
+    "least) / median; torch.compile in its default mode with static shapes; a "
+    "ratio is the time of the faster of eager and torch.compile over Kiln's.")
+
+# Length of a graph on the fastest side, and how fast a launch is guessed to be
+# at best (of an H200): used to choose the launches of a graph.
+REPLAY_US = 2000
+FASTEST_BYTES_PER_US = 4.0e6
+FASTEST_LAUNCH_US = 1.5
+
+MEMORY_LIMIT_BYTES = 40e9
+LEAST_ROTATION_BYTES = 192 << 20
+# A case up to this size is measured hot as well.
+HOT_BYTES = 2 << 20
+
+WARM_UP_CALLS = 3
+# Clocks rise from idle while the graphs are replayed untimed for so long.
+WARM_UP_S = 0.05
+# About half a millisecond, more than the launch of a graph takes.
+DELAY_CYCLES = 1_000_000
+
+
+class Stopwatch:
+    """Wall time by phase. The phase "measure" holds all but "tune"."""
+
+    def __init__(self):
+        self.seconds = collections.defaultdict(float)
+
+    @contextlib.contextmanager
+    def phase(self, name):
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] += time.perf_counter() - begin
+
+
+def current_stream():
+    return torch.cuda.current_stream().cuda_stream
+
+
+#===------------------------------------------------------------------------===#
+# Data
+#===------------------------------------------------------------------------===#
+
+
+def copies_of(case):
+    """Copies of the operands: over 3 x L2 together and two at least, but no
+    more than fit the memory limit."""
+    properties = torch.cuda.get_device_properties(0)
+    rotation = max(LEAST_ROTATION_BYTES,
+                   3 * getattr(properties, "L2_cache_size", 0))
+    # Inputs are shared; outputs are Kiln's, eager's and torch.compile's.
+    held = sum(operand.bytes * (3 if operand.output else 1)
+               for operand in case.operands())
+    wanted = max(2, math.ceil(rotation / case.bytes))
+    return max(1, min(wanted, int(MEMORY_LIMIT_BYTES // held)))
+
+
+def launches_of(case, copies):
+    """Launches of a graph: a multiple of the copies."""
+    fastest_us = case.bytes / FASTEST_BYTES_PER_US + FASTEST_LAUNCH_US
+    return math.ceil(REPLAY_US / fastest_us / copies) * copies
+
+
+def make_inputs(case, copies):
+    """A dict of inputs by name for each copy."""
+    generator = torch.Generator(device="cuda").manual_seed(20240501)
+    return [{operand.name: torch.empty(
+                operand.shape, device="cuda",
+                dtype=torch_functions.TYPES[operand.dtype]).normal_(
+                    generator=generator)
+             for operand in case.inputs()} for _ in range(copies)]
+
+
+def make_outputs(case, copies):
+    """The same for Kiln's outputs, filled with NaN or -1."""
+    outputs = [{operand.name: torch.empty(
+                   operand.shape, device="cuda",
+                   dtype=torch_functions.TYPES[operand.dtype])
+                for operand in case.outputs()} for _ in range(copies)]
+    for copy in outputs:
+        for tensor in copy.values():
+            tensor.view(torch.uint8).fill_(255)
+    return outputs
+
+
+#===------------------------------------------------------------------------===#
+# Sides
+#===------------------------------------------------------------------------===#
+
+
+def config_of(description):
+    """The config in a plan's line "PROBLEM: CONFIG, by SOURCE, ..."; the whole
+    line if it looks different."""
+    _, colon, rest = description.partition(": ")
+    return rest.split(", ")[0] if colon else description
+
+
+class KilnSide:
+    """Kiln's plan of a case, launched on torch's tensors and stream."""
+
+    def __init__(self, engine, case, options):
+        stream = current_stream()
+        if options.mode == "tune":
+            engine.prepare(case.text, stream, options.budget_ms, options.retune)
+        query = engine.query(case.text, stream)
+        self.plan = engine.plan(case.text, stream)
+        self.description = self.plan.describe()
+        self.config = config_of(self.description)
+        self.source = kiln_ctypes.SOURCES.get(query.source, str(query.source))
+        self.predicted_us = query.predicted_us
+        self.workspace = self._make_workspace()
+        self.arguments = []
+
+    def _make_workspace(self):
+        need = self.plan.workspace()
+        if need.bytes == 0:
+            return None
+        # Blocks of torch's allocator are aligned to 512 bytes.
+        self.memory = torch.zeros(need.bytes, dtype=torch.uint8, device="cuda")
+        return kiln_ctypes.Workspace(
+            flags=kiln_ctypes.WORKSPACE_ZEROED, data=self.memory.data_ptr(),
+            bytes=need.bytes)
+
+    def bind(self, case, inputs, outputs):
+        """Takes the operands of every copy. Errors: RuntimeError if they are
+        not those that the plan asks for."""
+        slots = {operand.name: operand for operand in case.operands()}
+        given = {operand.slot: operand.bytes for operand in slots.values()}
+        for info in self.plan.operands():
+            if info.bytes > given.get(info.slot, 0):
+                raise RuntimeError(
+                    f"the plan wants {info.bytes} bytes of "
+                    f"{info.name.decode()} at slot {info.slot}, the case has "
+                    f"{given.get(info.slot, 0)}")
+        self.arguments = [
+            kiln_ctypes.arguments_of(
+                {slots[name].slot: tensor.data_ptr()
+                 for name, tensor in {**copy_in, **copy_out}.items()})
+            for copy_in, copy_out in zip(inputs, outputs)]
+
+    def launch(self, copy):
+        self.plan.launch(self.arguments[copy], current_stream(),
+                         self.workspace)
+
+    def close(self):
+        self.plan.close()
+
+
+def compile_function(function, inputs):
+    """(compiled function, seconds of its first call)."""
+    torch._dynamo.reset()
+    compiled = torch.compile(function, fullgraph=True, dynamic=False)
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    compiled(**inputs)
+    torch.cuda.synchronize()
+    return compiled, time.perf_counter() - begin
+
+
+def torch_launcher(function, inputs, copies):
+    """launch(copy) that keeps the outputs of the last `copies` launches."""
+    kept = collections.deque()
+
+    def launch(copy):
+        # Freed first, so that the new output takes the oldest one's block.
+        if len(kept) == copies:
+            kept.popleft()
+        kept.append(function(**inputs[copy]))
+
+    return launch
+
+
+#===------------------------------------------------------------------------===#
+# Timing
+#===------------------------------------------------------------------------===#
+
+
+def capture(launch, copies, launches):
+    """A graph of launches that rotate over the copies."""
+    for call in range(WARM_UP_CALLS):
+        launch(call % copies)
+    torch.cuda.synchronize()
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    # A tensor or graph that is collected now would end the capture. This is
+    # also why torch.cuda.graph is not used: it collects first, each time.
+    gc.disable()
+    try:
+        with torch.cuda.stream(stream):
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                for index in range(launches):
+                    launch(index % copies)
+            except BaseException:
+                with contextlib.suppress(RuntimeError):
+                    graph.capture_end()
+                raise
+            graph.capture_end()
+    finally:
+        gc.enable()
+    torch.cuda.synchronize()
+    return graph
+
+
+def warm_up(graphs):
+    """Replays everything untimed, so that clocks and graphs are ready."""
+    end = time.perf_counter() + WARM_UP_S
+    while True:
+        for graph in graphs.values():
+            graph.replay()
+        torch.cuda.synchronize()
+        if time.perf_counter() >= end:
+            return
+
+
+def delay():
+    """Keeps the GPU busy while the host gets ahead."""
+    sleep = getattr(torch.cuda, "_sleep", None)
+    if sleep is not None:
+        sleep(DELAY_CYCLES)
+
+
+def time_graphs(graphs, rounds, launches):
+    """{side: microseconds of one launch, one per round}."""
+    warm_up(graphs)
+    marks = {name: [] for name in graphs}
+    for _ in range(rounds):
+        for name, graph in graphs.items():
+            pair = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+            delay()
+            pair[0].record()
+            graph.replay()
+            pair[1].record()
+            marks[name].append(pair)
+    torch.cuda.synchronize()
+    return {name: [1e3 * begin.elapsed_time(end) / launches
+                   for begin, end in pairs]
+            for name, pairs in marks.items()}
+
+
+#===------------------------------------------------------------------------===#
+# One case
+#===------------------------------------------------------------------------===#
+
+
+class CaseRun:
+    """Measures one case; what fails of it is noted in its row."""
+
+    def __init__(self, engine, case, options, watch):
+        self.engine, self.case, self.options = engine, case, options
+        self.watch = watch
+        self.row = {"name": case.name, "text": case.text, "bytes": case.bytes}
+
+    def run(self):
+        """The row of the result."""
+        with contextlib.ExitStack() as stack:
+            kiln = self._attempt("kiln", "tune", KilnSide, self.engine,
+                                 self.case, self.options)
+            if kiln:
+                stack.callback(kiln.close)
+                self.row |= {"kiln_config": kiln.config,
+                             "kiln_plan": kiln.description,
+                             "kiln_from": kiln.source,
+                             "kiln_predicted_us": round(kiln.predicted_us, 3)}
+            self._attempt("case", "measure", self._measure, kiln)
+        # The launchers, graphs and tensors of the case are gone by now.
+        gc.collect()
+        torch.cuda.empty_cache()
+        return self.row
+
+    def _attempt(self, side, phase, function, *arguments):
+        """The function's result, or None and a note of why there is none."""
+        try:
+            with self.watch.phase(phase):
+                return function(*arguments)
+        except Exception as error:  # any failure of a side is a result
+            text = str(error).strip() or type(error).__name__
+            self.row[f"{side}_error"] = text[:500]
+            print(f"{self.case.name}: {side}: {text[:500]}", file=sys.stderr)
+            return None
+
+    def _measure(self, kiln):
+        copies = copies_of(self.case)
+        with self.watch.phase("data"):
+            inputs = make_inputs(self.case, copies)
+            outputs = make_outputs(self.case, copies)
+        functions = self._torch_functions(inputs[0])
+        if kiln and self._attempt("kiln", "check", self._bind_and_check, kiln,
+                                  inputs, outputs) is None:
+            kiln = None
+        times, launches = self._times(kiln, functions, inputs, copies)
+        self.row |= {"copies": copies, "launches": launches}
+        self.row |= summary_of(self.case, times)
+        if self.case.bytes <= HOT_BYTES:
+            times, launches = self._times(kiln, functions, inputs, 1)
+            self.row["hot"] = {"launches": launches} | {
+                f"{side}_hot_us": round(statistics.median(values), 4)
+                for side, values in times.items()}
+
+    def _torch_functions(self, inputs):
+        """{side: function} of torch's sides."""
+        eager = self._attempt("eager", "check", torch_functions.function_of,
+                              self.case)
+        functions = {"eager": eager} if eager else {}
+        if eager and not self.options.no_compile:
+            made = self._attempt("compile", "compile", compile_function, eager,
+                                 inputs)
+            if made:
+                functions["compile"], seconds = made
+                self.row["compile_s"] = round(seconds, 3)
+        return functions
+
+    def _bind_and_check(self, kiln, inputs, outputs):
+        """Runs every copy once, checks the last; True when it could run."""
+        kiln.bind(self.case, inputs, outputs)
+        for copy in range(len(inputs)):
+            kiln.launch(copy)
+        torch.cuda.synchronize()
+        faults = torch_functions.faults_of(self.case, inputs[-1], outputs[-1])
+        self.row["agrees"] = not faults
+        if faults:
+            self.row["disagrees"] = faults
+        # What the check took must not be missing in the graphs' pools.
+        torch.cuda.empty_cache()
+        return True
+
+    def _times(self, kiln, functions, inputs, copies):
+        """({side: samples}, launches of a graph)."""
+        launches = launches_of(self.case, copies)
+        launchers = {"kiln": kiln.launch} if kiln else {}
+        launchers |= {side: torch_launcher(function, inputs, copies)
+                      for side, function in functions.items()}
+        graphs = {side: self._attempt(side, "capture", capture, launch, copies,
+                                      launches)
+                  for side, launch in launchers.items()}
+        graphs = {side: graph for side, graph in graphs.items() if graph}
+        with self.watch.phase("timing"):
+            times = time_graphs(graphs, self.options.rounds, launches)
+        return times, launches
+
+
+def summary_of(case, times):
+    """What a row says about the samples of its sides; a ratio is null if one
+    of its sides is missing."""
+    row = {}
+    medians = {side: statistics.median(values)
+               for side, values in times.items()}
+    for side, median in medians.items():
+        row[f"{side}_us"] = round(median, 4)
+        row[f"{side}_spread"] = round(
+            (max(times[side]) - min(times[side])) / median, 4)
+    kiln = medians.pop("kiln", None)
+
+    def ratio(time_us):
+        return round(time_us / kiln, 4) if time_us and kiln else None
+
+    row["kiln_gbs"] = round(case.bytes / kiln / 1e3, 1) if kiln else None
+    row["ratio"] = ratio(min(medians.values(), default=None))
+    row["ratio_eager"] = ratio(medians.get("eager"))
+    row["ratio_compile"] = ratio(medians.get("compile"))
+    return row
+
+
+#===------------------------------------------------------------------------===#
+# Report
+#===------------------------------------------------------------------------===#
+
+
+def driver_version():
+    try:
+        return subprocess.run(
+            ["nvidia-smi", "--query-gpu=driver_version",
+             "--format=csv,noheader"], check=True, text=True,
+            capture_output=True).stdout.split()[0]
+    except (OSError, subprocess.SubprocessError, IndexError):
+        return "unknown"
+
+
+def triton_version():
+    try:
+        import triton
+        return triton.__version__
+    except ImportError:
+        return "none"
+
+
+def geomean(values):
+    return round(math.exp(statistics.fmean(map(math.log, values))), 4)
+
+
+def add_summary(document):
+    """Sets the geometric means and least ratios over the cases so far."""
+    for suffix in ("", "_eager", "_compile"):
+        ratios = [(row[f"ratio{suffix}"], row["name"])
+                  for row in document["cases"] if row.get(f"ratio{suffix}")]
+        if ratios:
+            document[f"geomean{suffix}"] = geomean([value for value, _ in
+                                                    ratios])
+            (document[f"least{suffix}"],
+             document[f"least{suffix}_case"]) = min(ratios)
+
+
+def write_document(document, path):
+    """Writes it after every case: a run that is cut short leaves its rows."""
+    if path is None:
+        return
+    text = json.dumps(document, indent=1)
+    beside = pathlib.Path(f"{path}.part")
+    beside.write_text(text + "\n")
+    os.replace(beside, path)
+
+
+HEADER = (f"{'case':32} {'MB':>8} {'kiln us':>9} {'eager us':>9} "
+          f"{'compile us':>10} {'GB/s':>6} {'ratio':>6} {'spread %':>8} "
+          f"{'hot k/e/c us':>17} agrees config")
+
+
+def number(value, width, digits):
+    return f"{'-':>{width}}" if value is None else f"{value:{width}.{digits}f}"
+
+
+def table_line(row):
+    hot = row.get("hot", {})
+    hot_text = "/".join(number(hot.get(f"{side}_hot_us"), 1, 2)
+                        for side in ("kiln", "eager", "compile")) if hot else ""
+    spread = row.get("kiln_spread")
+    return (f"{row['name']:32} {row['bytes'] / 1e6:8.2f} "
+            f"{number(row.get('kiln_us'), 9, 2)} "
+            f"{number(row.get('eager_us'), 9, 2)} "
+            f"{number(row.get('compile_us'), 10, 2)} "
+            f"{number(row.get('kiln_gbs'), 6, 0)} "
+            f"{number(row.get('ratio'), 6, 3)} "
+            f"{number(None if spread is None else 100 * spread, 8, 1)} "
+            f"{hot_text:>17} {'yes' if row.get('agrees') else 'NO':6} "
+            f"{row.get('kiln_config', '-')}")
+
+
+def print_summary(document, watch):
+    for suffix, peer in (("", "the faster of both"), ("_eager", "eager"),
+                         ("_compile", "torch.compile")):
+        if f"geomean{suffix}" in document:
+            print(f"against {peer}: geomean {document[f'geomean{suffix}']:.3f},"
+                  f" least {document[f'least{suffix}']:.3f} "
+                  f"({document[f'least{suffix}_case']})")
+    print("seconds: " + ", ".join(f"{phase} {seconds:.1f}" for phase, seconds
+                                  in watch.seconds.items()))
+
+
+#===------------------------------------------------------------------------===#
+# Run
+#===------------------------------------------------------------------------===#
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--suite", default=memory_bound_cases.SUITE)
+    parser.add_argument("--filter", default="",
+                        help="parts of names, joined by commas")
+    parser.add_argument("--library", help="libkiln.so; default: of the build")
+    parser.add_argument("--mode", choices=sorted(kiln_ctypes.MODES),
+                        default="tune")
+    parser.add_argument("--budget-ms", type=int, default=2000,
+                        help="of tuning, for each case")
+    parser.add_argument("--retune", action="store_true",
+                        help="measure although the cache has a record")
+    parser.add_argument("--cache-dir", help="default: KILN_CACHE_DIR")
+    parser.add_argument("--nvrtc", help="path of the NVRTC that Kiln opens")
+    parser.add_argument("--scratch-gib", type=int, default=16,
+                        help="device memory that Kiln's trials may hold")
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--no-compile", action="store_true",
+                        help="leave torch.compile out")
+    parser.add_argument("--verbose", action="store_true",
+                        help="print Kiln's log")
+    parser.add_argument("--commit", default="", help="noted in the result")
+    parser.add_argument("--out", help="path of the result, JSON")
+    return parser.parse_args()
+
+
+def make_engine(options):
+    library = kiln_ctypes.Library(kiln_ctypes.find_library(options.library))
+    log = (lambda text: print(text, file=sys.stderr)) if options.verbose \
+        else None
+    return kiln_ctypes.Engine(
+        library, mode=options.mode, log=log,
+        tune_budget_ms=options.budget_ms, cache_dir=options.cache_dir,
+        nvrtc_path=options.nvrtc, scratch_limit_bytes=options.scratch_gib << 30)
+
+
+def allow_many_compilations():
+    """Raises Dynamo's limits, which have had several names."""
+    import torch._dynamo
+    for name in ("cache_size_limit", "recompile_limit",
+                 "accumulated_cache_size_limit", "accumulated_recompile_limit"):
+        if hasattr(torch._dynamo.config, name):
+            setattr(torch._dynamo.config, name, 4096)
+
+
+def new_document(options):
+    return {"what": "memory_bound_torch",
+            "gpu": torch.cuda.get_device_name(0), "driver": driver_version(),
+            "cuda": torch.version.cuda, "commit": options.commit,
+            "torch": torch.__version__, "triton": triton_version(),
+            "mode": options.mode, "budget_ms": options.budget_ms,
+            "protocol": PROTOCOL.format(rounds=options.rounds),
+            "interrupted": True, "cases": []}
+
+
+def main():
+    options = parse_options()
+    cases = memory_bound_cases.load_suite(options.suite, options.filter)
+    watch = Stopwatch()
+    # Makes the device's primary context, Kiln's too, current.
+    torch.zeros(1, device="cuda")
+    if not options.no_compile:
+        allow_many_compilations()
+    document = new_document(options)
+    print(HEADER)
+    with watch.phase("total"), torch.no_grad(), make_engine(options) as engine:
+        for case in cases:
+            row = CaseRun(engine, case, options, watch).run()
+            print(table_line(row), flush=True)
+            document["cases"].append(row)
+            add_summary(document)
+            write_document(document, options.out)
+        torch.cuda.synchronize()
+    document["interrupted"] = False
+    document["seconds"] = {phase: round(seconds, 1)
+                           for phase, seconds in watch.seconds.items()}
+    write_document(document, options.out)
+    print_summary(document, watch)
+    # Kiln's numbers stand only if it computes what torch computes.
+    return 0 if all(row.get("agrees") for row in document["cases"]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

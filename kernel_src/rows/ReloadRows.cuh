@@ -1,0 +1,207 @@
+//===- rows/ReloadRows.cuh - rows that are read again ---------------------===//
+//
+// first pass:  statistics, a chunk of `items` vectors on the way at a time
+// (quantised norms: one more pass for the greatest magnitude of the results)
+// last pass:   results, from the row's end to its beginning, because what was
+//              read last is most likely still in the caches
+//
+// A residual is added and stored by the first pass; later passes read the sum.
+// Each element is read by the thread that writes it, before it does, so that a
+// result may take its input's place.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "rows/ReloadRowsConfig.h"
+#include "rows/RowGroup.cuh"
+#include "rows/RowMath.cuh"
+
+namespace kiln {
+
+template <RowSignature kSignature, ReloadRowsConfig kConfig> class ReloadRows {
+  static_assert(kConfig.isValid(kSignature),
+                "the config is not valid for this signature");
+
+  static constexpr int kVector = kConfig.vector, kItems = kConfig.items;
+  static constexpr int kRowThreads = kConfig.rowThreads;
+  static constexpr int kInBytes = bytesOf(kSignature.in);
+  static constexpr int kBytes = kVector * kInBytes;
+  static constexpr CacheHint kHint =
+      kConfig.streaming ? CacheHint::Streaming : CacheHint::Plain;
+  using Math = RowMath<kSignature>;
+  using Stats = typename Math::Stats;
+  using Final = typename Math::Final;
+  using Group = RowGroup<kConfig.blockThreads, kRowThreads>;
+  using Vectors = RowVectors<kSignature, kVector>;
+
+  /// A chunk of a row: the inputs of this thread's `items` vectors.
+  struct Chunk {
+    Words<kBytes> x[kItems];
+    Words<kBytes> residual[kSignature.residual ? kItems : 1];
+    Words<kBytes> mask[Math::kMaskMatrix ? kItems : 1];
+  };
+
+public:
+  /// Any one-dimensional grid.
+  static void run(const RowParams &params) {
+    constexpr int kGroups = kConfig.groups();
+    long long step = static_cast<long long>(gridDim.x) * kGroups;
+    // All groups of a block go round equally often: they share barriers.
+    for (long long base = static_cast<long long>(blockIdx.x) * kGroups;
+         base < params.rows; base += step)
+      ReloadRows(params, base + threadIdx.x / kRowThreads).runRow();
+  }
+
+private:
+  ReloadRows(const RowParams &params, long long row)
+      : params(params), row(row), hasRow(row < params.rows),
+        vectors(params.cols / kVector) {}
+
+  void runRow() {
+    Stats stats[1] = {Stats::empty()};
+    forEachVector<Pass::First>([&](long long, float(&value)[kVector],
+                                   const Vectors &) { stats[0].add(value); });
+    Group::template reduce<0>(stats);
+    if constexpr (isReduction(kSignature.op)) {
+      using Out = Storage<kSignature.out>;
+      if (hasRow && threadIdx.x % kRowThreads == 0)
+        static_cast<Out *>(params.y)[row] = fromFloat<kSignature.out>(
+            Math::reduced(stats[0], static_cast<double>(params.cols)));
+    } else {
+      Final final = Math::finish(stats[0], params);
+      float inverse = 1.0f;
+      if constexpr (kSignature.quantizes())
+        inverse = 1.0f / findScale(stats[0], final);
+      storeResults(final, inverse);
+    }
+    if constexpr (kRowThreads > 32)
+      __syncthreads(); // the next row reuses the memory of the reductions
+  }
+
+  float findScale(const Stats &stats, const Final &final) {
+    MagnitudeStats magnitude[1] = {MagnitudeStats::empty()};
+    if constexpr (kSignature.op == RowOp::Quantize)
+      magnitude[0] = stats;
+    else {
+      forEachVector<Pass::Middle>(
+          [&](long long, float(&value)[kVector], const Vectors &shared) {
+            apply(value, final, shared);
+            magnitude[0].add(value);
+          });
+      Group::template reduce<1>(magnitude);
+    }
+    float scale = Math::scaleOf(magnitude[0]);
+    if (hasRow && threadIdx.x % kRowThreads == 0)
+      params.scales[row] = scale;
+    return scale;
+  }
+
+  void storeResults(const Final &final, float inverse) {
+    constexpr int kOutBytes = bytesOf(kSignature.out);
+    char *y = static_cast<char *>(params.y) + row * params.ldy * kOutBytes;
+    forEachVector<Pass::Last>([&](long long vector, float(&value)[kVector],
+                                  const Vectors &shared) {
+      apply(value, final, shared);
+      if constexpr (kSignature.quantizes())
+#pragma unroll
+        for (float &element : value)
+          element *= inverse;
+      storeVector<kVector * kOutBytes, kHint>(
+          y + vector * kVector * kOutBytes, packFloats<kSignature.out>(value));
+    });
+  }
+
+  static void apply(float (&value)[kVector], const Final &final,
+                    const Vectors &shared) {
+    float weight[kVector] = {}, bias[kVector] = {};
+    if constexpr (kSignature.weight)
+      unpackFloats<kSignature.in>(weight, shared.weight);
+    if constexpr (kSignature.bias)
+      unpackFloats<kSignature.in>(bias, shared.bias);
+    Math::apply(value, final, weight, bias);
+  }
+
+  enum class Pass { First, Middle, Last };
+
+  /// Calls \p visit with (vector, prepared values, operands of its columns) for
+  /// each of this thread's vectors: from the end in the last pass.
+  template <Pass kPass, class Visit> void forEachVector(Visit &&visit) {
+    if (!hasRow)
+      return;
+    constexpr long long kChunk = static_cast<long long>(kRowThreads) * kItems;
+    long long lane = threadIdx.x % kRowThreads;
+    long long chunks = (vectors + kChunk - 1) / kChunk;
+    for (long long c = 0; c < chunks; ++c) {
+      long long at = (kPass == Pass::Last ? chunks - 1 - c : c) * kChunk;
+      Chunk chunk;
+#pragma unroll
+      for (int i = 0; i < kItems; ++i)
+        if (long long vector = at + i * kRowThreads + lane; vector < vectors)
+          load<kPass>(chunk, i, vector * kVector);
+#pragma unroll
+      for (int i = 0; i < kItems; ++i)
+        if (long long vector = at + i * kRowThreads + lane; vector < vectors) {
+          Vectors shared = Vectors::load(params, vector * kVector);
+          float value[kVector];
+          values<kPass>(value, chunk, i, vector * kVector, shared);
+          visit(vector, value, shared);
+        }
+    }
+  }
+
+  const char *at(const void *base, long long ld, long long column) const {
+    return static_cast<const char *>(base) + (row * ld + column) * kInBytes;
+  }
+
+  template <Pass kPass> void load(Chunk &chunk, int i, long long column) const {
+    constexpr bool kSummed = kSignature.residual && kPass != Pass::First;
+    // What is read again stays in the caches.
+    constexpr CacheHint kLoad = kPass == Pass::Last ? kHint : CacheHint::Plain;
+    chunk.x[i] = loadVector<kBytes, kLoad>(
+        kSummed ? at(params.residualOut, params.ldResidualOut, column)
+                : at(params.x, params.ldx, column));
+    if constexpr (kSignature.residual && kPass == Pass::First)
+      chunk.residual[i] = loadVector<kBytes, kHint>(
+          at(params.residual, params.ldResidual, column));
+    if constexpr (Math::kMaskMatrix)
+      chunk.mask[i] =
+          loadVector<kBytes, kLoad>(at(params.mask, params.ldMask, column));
+  }
+
+  /// The prepared values of a loaded vector.
+  template <Pass kPass>
+  void values(float (&value)[kVector], Chunk &chunk, int i, long long column,
+              const Vectors &shared) const {
+    unpackFloats<kSignature.in>(value, chunk.x[i]);
+    if constexpr (kSignature.residual && kPass == Pass::First) {
+      float added[kVector];
+      unpackFloats<kSignature.in>(added, chunk.residual[i]);
+#pragma unroll
+      for (int e = 0; e < kVector; ++e)
+        value[e] += added[e];
+      Words<kBytes> sum = packFloats<kSignature.in>(value);
+      storeVector<kBytes>(static_cast<char *>(params.residualOut) +
+                              (row * params.ldResidualOut + column) * kInBytes,
+                          sum);
+      unpackFloats<kSignature.in>(value, sum);
+    }
+    float masked[kVector] = {};
+    if constexpr (Math::kMaskMatrix)
+      unpackFloats<kSignature.in>(masked, chunk.mask[i]);
+    else if constexpr (Vectors::kMaskRow)
+      unpackFloats<kSignature.in>(masked, shared.mask);
+    Math::prepare(value, masked, params);
+  }
+
+  const RowParams &params;
+  long long row;
+  bool hasRow;
+  long long vectors; ///< of a row
+};
+
+template <RowSignature kSignature, ReloadRowsConfig kConfig>
+void reloadRows(const RowParams &params) {
+  ReloadRows<kSignature, kConfig>::run(params);
+}
+
+} // namespace kiln

@@ -1,0 +1,56 @@
+//===- rows/ReloadRowsConfig.h - knobs of rows that are read again --------===//
+#pragma once
+
+#include "rows/RowSignature.h"
+
+namespace kiln {
+
+/// A group of threads walks over its row once for the statistics and once more
+/// for the results, the second time from the L2 where the rows on the way fit
+/// there. Any row length; the family's generic kernel.
+struct ReloadRowsConfig {
+  int blockThreads = 256;
+  int rowThreads = 256; ///< of a block that share a row
+  int vector = 8;       ///< elements of one access
+  int items = 4;        ///< vectors that a thread has on the way at once
+  int streaming = 0;    ///< 1: rows bypass L1, stores are evicted first
+  int gridPerSm = 0;    ///< 0: a block for each row; else a grid that stays
+
+  static constexpr const char *kName = "reload";
+
+  template <class F> static constexpr void forEachField(F &&f) {
+    using C = ReloadRowsConfig;
+    f("t", "blockThreads", &C::blockThreads, 256);
+    f("rt", "rowThreads", &C::rowThreads, 256);
+    f("v", "vector", &C::vector, 8);
+    f("i", "items", &C::items, 4);
+    f("h", "streaming", &C::streaming, 0);
+  }
+  template <class F> static constexpr void forEachRuntimeField(F &&f) {
+    f("ps", "gridPerSm", &ReloadRowsConfig::gridPerSm, 0);
+  }
+
+  constexpr int threads() const { return blockThreads; }
+  constexpr int minBlocks() const { return 1; }
+  constexpr int groups() const { return blockThreads / rowThreads; }
+  constexpr int blockRows() const { return groups(); }
+  constexpr int sharedBytes(const RowSignature &) const { return 0; }
+  constexpr double blocks(long long rowCount) const {
+    return static_cast<double>((rowCount + groups() - 1) / groups());
+  }
+
+  constexpr bool isValid(const RowSignature &signature) const {
+    int bytes = vector * bytesOf(signature.in);
+    bool groupOk = rowThreads <= blockThreads &&
+                   blockThreads % rowThreads == 0 &&
+                   (rowThreads % 32 == 0 || 32 % rowThreads == 0);
+    return signature.isWellFormed() && blockThreads % 32 == 0 &&
+           blockThreads <= 1024 && groupOk && (vector & (vector - 1)) == 0 &&
+           bytes <= 16 && items <= 16 && streaming <= 1 && gridPerSm <= 32;
+  }
+
+  friend constexpr bool operator==(const ReloadRowsConfig &,
+                                   const ReloadRowsConfig &) = default;
+};
+
+} // namespace kiln

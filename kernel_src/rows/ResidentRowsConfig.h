@@ -1,0 +1,84 @@
+//===- rows/ResidentRowsConfig.h - knobs of rows kept on the chip ---------===//
+#pragma once
+
+#include "rows/RowSignature.h"
+
+namespace kiln {
+
+/// Each row is loaded once, all of it at once, and stays on the chip until its
+/// statistics are complete: in registers, packed, and where these do not
+/// suffice in shared memory as well. A group of threads works on a row: a part
+/// of a warp, some warps, a block or a cluster of blocks.
+struct ResidentRowsConfig {
+  int blockThreads = 256;
+  int rowThreads = 256;  ///< of a block that share a row
+  int vector = 8;        ///< elements of one access
+  int vectors = 4;       ///< of a row that a thread keeps in registers
+  int sharedVectors = 0; ///< that it keeps in shared memory besides
+  int rows = 1;          ///< that a thread has on the way at once
+  int cluster = 1;       ///< blocks that share a row
+  int blocksPerSm = 1;   ///< that registers must suffice for
+  int streaming = 1;     ///< 1: rows bypass L1, stores are evicted first
+
+  static constexpr const char *kName = "resident";
+  static constexpr int kMaxCluster = 8; // the greatest portable one
+
+  template <class F> static constexpr void forEachField(F &&f) {
+    using C = ResidentRowsConfig;
+    f("t", "blockThreads", &C::blockThreads, 256);
+    f("rt", "rowThreads", &C::rowThreads, 256);
+    f("v", "vector", &C::vector, 8);
+    f("n", "vectors", &C::vectors, 4);
+    f("s", "sharedVectors", &C::sharedVectors, 0);
+    f("r", "rows", &C::rows, 1);
+    f("c", "cluster", &C::cluster, 1);
+    f("mb", "blocksPerSm", &C::blocksPerSm, 1);
+    f("h", "streaming", &C::streaming, 0);
+  }
+  template <class F> static constexpr void forEachRuntimeField(F &&) {}
+
+  constexpr int threads() const { return blockThreads; }
+  constexpr int minBlocks() const { return blocksPerSm; }
+  constexpr int groups() const { return blockThreads / rowThreads; }
+  /// Rows that a block has on the way.
+  constexpr int blockRows() const { return groups() * rows; }
+  /// Vectors of a row that a block holds, and elements that the cluster does.
+  constexpr long long blockVectors() const {
+    return static_cast<long long>(rowThreads) * (vectors + sharedVectors);
+  }
+  constexpr long long capacity() const {
+    return blockVectors() * cluster * vector;
+  }
+  constexpr int sharedBytes(const RowSignature &signature) const {
+    return sharedVectors * blockThreads * vector * bytesOf(signature.in);
+  }
+  /// Blocks of the grid for \p rowCount rows.
+  constexpr double blocks(long long rowCount) const {
+    return static_cast<double>((rowCount + blockRows() - 1) / blockRows()) *
+           cluster;
+  }
+
+  constexpr bool isValid(const RowSignature &signature) const {
+    int bytes = vector * bytesOf(signature.in);
+    bool groupOk = rowThreads <= blockThreads &&
+                   blockThreads % rowThreads == 0 &&
+                   (rowThreads % 32 == 0 || 32 % rowThreads == 0);
+    bool clusterOk =
+        (cluster == 1 || (rowThreads == blockThreads && rows == 1)) &&
+        cluster <= kMaxCluster && (cluster & (cluster - 1)) == 0;
+    // A copy to shared memory takes a vector as it is in memory.
+    bool sharedOk =
+        sharedVectors == 0 || (rows == 1 && bytes >= 4 && !signature.residual &&
+                               signature.mask != RowMask::Matrix);
+    return signature.isWellFormed() && blockThreads % 32 == 0 &&
+           blockThreads <= 1024 && groupOk && clusterOk && sharedOk &&
+           (vector & (vector - 1)) == 0 && bytes <= 16 && vectors <= 32 &&
+           sharedVectors <= 32 && rows <= 8 && blocksPerSm <= 32 &&
+           streaming <= 1;
+  }
+
+  friend constexpr bool operator==(const ResidentRowsConfig &,
+                                   const ResidentRowsConfig &) = default;
+};
+
+} // namespace kiln

@@ -1,0 +1,145 @@
+//===- rows/RowGroup.cuh - reductions over the threads of a row -----------===//
+//
+// A row is the work of a group: a power of two of lanes, some warps of a block,
+// a whole block, or a cluster of blocks. Statistics go through the group in up
+// to three steps: shuffles within a warp, shared memory between the warps of a
+// block, distributed shared memory between the blocks of a cluster. Every
+// thread of the group ends up with the result. The order of merging is fixed.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "common/Ptx.cuh"
+#include "rows/RowStats.cuh"
+
+namespace kiln {
+
+/// kRows rows at once, each of kGroup of a block's kThreads threads, times
+/// kCluster blocks.
+template <int kThreads, int kGroup, int kRows = 1, int kCluster = 1>
+class RowGroup {
+  static_assert(kThreads % kGroup == 0, "groups fill the block");
+  static_assert(kGroup % 32 == 0 || (kGroup < 32 && 32 % kGroup == 0),
+                "a group is whole warps or a part of one");
+  static_assert(kCluster == 1 || kGroup == kThreads,
+                "blocks of a cluster work on one row");
+  static constexpr int kWarps = kGroup > 32 ? kGroup / 32 : 1;
+
+public:
+  /// Tells the other blocks of a cluster that this one runs. Before begin() of
+  /// all of them nobody may write into another's shared memory.
+  static void begin() {
+    if constexpr (kCluster > 1)
+      ptx::barrierClusterArriveRelaxed();
+  }
+
+  /// Merges the statistics of all threads of each row's group. \p kStage tells
+  /// the reductions of one kernel apart: each has shared memory of its own, so
+  /// that it may be used once without a barrier behind it.
+  template <int kStage = 0, class Stats>
+  static void reduce(Stats (&stats)[kRows]) {
+    reduceWarp<(kGroup < 32 ? kGroup : 32)>(stats);
+    if constexpr (kWarps > 1)
+      reduceBlock<kStage>(stats);
+    if constexpr (kCluster > 1)
+      reduceCluster<kStage>(stats);
+  }
+
+private:
+  template <int kLanes, class Stats>
+  static void reduceWarp(Stats (&stats)[kRows]) {
+    using Words = StatsWords<Stats>;
+#pragma unroll
+    for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        Words words = Words::of(stats[r]);
+#pragma unroll
+        for (int w = 0; w < Words::kCount; ++w)
+          words.word[w] = __shfl_xor_sync(~0u, words.word[w], distance);
+        stats[r].merge(words.stats());
+      }
+    }
+  }
+
+  template <int kStage, class Stats>
+  static void reduceBlock(Stats (&stats)[kRows]) {
+    using Words = StatsWords<Stats>;
+    constexpr int kPieces = kThreads / 32; // warps of the block
+    __shared__ float scratch[kRows][Words::kCount][kPieces];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (lane == 0)
+      for (int r = 0; r < kRows; ++r)
+#pragma unroll
+        for (int w = 0; w < Words::kCount; ++w)
+          scratch[r][w][warp] = Words::of(stats[r]).word[w];
+    __syncthreads();
+    // Each warp reads the statistics of its group's warps, a lane each.
+    int piece = warp / kWarps * kWarps + lane % kWarps;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      Words words;
+#pragma unroll
+      for (int w = 0; w < Words::kCount; ++w)
+        words.word[w] = scratch[r][w][piece];
+      stats[r] = words.stats();
+    }
+    if constexpr ((kWarps & (kWarps - 1)) == 0)
+      reduceWarp<kWarps>(stats);
+    else
+      gatherWarps(stats);
+  }
+
+  /// The same for a number of warps that is no power of two: lane after lane.
+  template <class Stats> static void gatherWarps(Stats (&stats)[kRows]) {
+    using Words = StatsWords<Stats>;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      Words mine = Words::of(stats[r]);
+      Stats all = Stats::empty();
+      for (int i = 0; i < kWarps; ++i) {
+        Words words;
+#pragma unroll
+        for (int w = 0; w < Words::kCount; ++w)
+          words.word[w] = __shfl_sync(~0u, mine.word[w], i);
+        all.merge(words.stats());
+      }
+      stats[r] = all;
+    }
+  }
+
+  template <int kStage, class Stats>
+  static void reduceCluster(Stats (&stats)[kRows]) {
+    using Words = StatsWords<Stats>;
+    __shared__ float scratch[kRows][kCluster][Words::kCount];
+    if constexpr (kStage == 0)
+      ptx::barrierClusterWait(); // of begin()
+    if (threadIdx.x < kCluster)
+#pragma unroll
+      for (int r = 0; r < kRows; ++r)
+#pragma unroll
+        for (int w = 0; w < Words::kCount; ++w)
+          ptx::stSharedClusterF32(
+              ptx::mapaSharedCluster(
+                  ptx::sharedAddress(&scratch[r][ptx::clusterCtaRank()][w]),
+                  threadIdx.x),
+              Words::of(stats[r]).word[w]);
+    ptx::barrierClusterArriveRelease();
+    ptx::barrierClusterWait();
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      Stats all = Stats::empty();
+#pragma unroll
+      for (int peer = 0; peer < kCluster; ++peer) {
+        Words words;
+#pragma unroll
+        for (int w = 0; w < Words::kCount; ++w)
+          words.word[w] = scratch[r][peer][w];
+        all.merge(words.stats());
+      }
+      stats[r] = all;
+    }
+  }
+};
+
+} // namespace kiln

@@ -1,0 +1,143 @@
+//===- rows/RowMath.cuh - the arithmetic of a row, vector by vector -------===//
+//
+// What all kernels over rows share, however they move a row: which values its
+// statistics are of, what the statistics give once they are complete, and what
+// becomes of each value. All of it in fp32.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "common/Access.cuh"
+#include "rows/RowParams.h"
+#include "rows/RowStats.cuh"
+
+namespace kiln {
+
+/// Keeps the compiler from reusing what it derived from \p words before: what a
+/// row becomes as fp32 would else stay in registers, twice the row's own, while
+/// the row waits for its statistics.
+template <int kBytes> void forgetUnpacked(Words<kBytes> &words) {
+#pragma unroll
+  for (unsigned &word : words.word)
+    asm volatile("" : "+r"(word));
+}
+
+/// The greatest magnitude that a type with scales holds.
+template <DType kOut> constexpr float greatestOf() {
+  static_assert(kOut == DType::E4M3 || kOut == DType::INT8,
+                "this type comes without scales");
+  return kOut == DType::E4M3 ? 448.0f : 127.0f;
+}
+
+/// 1 / sqrt(value), within a unit of the last place.
+inline float inverseSqrt(float value) {
+  float estimate = rsqrtf(value);
+  return value == kInfinity
+             ? 0.0f
+             : estimate * fmaf(-0.5f * value * estimate, estimate, 1.5f);
+}
+
+template <RowSignature kSignature> struct RowMath {
+  static constexpr RowOp kOp = kSignature.op;
+  static constexpr float kLog2E = 1.4426950408889634f;
+  using Stats = StatsOf<kOp>;
+
+  /// Whether values are `masked` by a matrix, which is read like the row.
+  static constexpr bool kMaskMatrix = kSignature.mask == RowMask::Matrix;
+
+  /// Turns elements of x, with those of the mask, into what is reduced.
+  template <int kCount>
+  static void prepare(float (&x)[kCount], const float (&mask)[kCount],
+                      const RowParams &params) {
+    if constexpr (kOp == RowOp::Softmax) {
+      float scale = params.scale * kLog2E;
+#pragma unroll
+      for (int i = 0; i < kCount; ++i)
+        x[i] = kSignature.mask == RowMask::None
+                   ? x[i] * scale
+                   : fmaf(mask[i], kLog2E, x[i] * scale);
+    }
+  }
+
+  /// y = (x - shift) * factor, of exp2(x - shift) for softmax.
+  struct Final {
+    float shift, factor;
+  };
+
+  /// What complete statistics say of each value.
+  static Final finish(const Stats &stats, const RowParams &params) {
+    if constexpr (kOp == RowOp::RmsNorm)
+      return {0.0f, inverseSqrt(stats.sum / static_cast<float>(params.cols) +
+                                params.epsilon)};
+    else if constexpr (kOp == RowOp::LayerNorm)
+      return {stats.mean,
+              inverseSqrt(stats.deviations / static_cast<float>(params.cols) +
+                          params.epsilon)};
+    else if constexpr (kOp == RowOp::Softmax)
+      return {stats.max == -kInfinity ? 0.0f : stats.max, 1.0f / stats.sum};
+    else {
+      static_assert(kOp == RowOp::Quantize, "a reduction writes no row");
+      return {0.0f, 1.0f};
+    }
+  }
+
+  /// The results of kCount prepared values.
+  template <int kCount>
+  static void apply(float (&x)[kCount], const Final &final,
+                    const float (&weight)[kCount],
+                    const float (&bias)[kCount]) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      if constexpr (kOp == RowOp::Softmax)
+        x[i] = ptx::ex2ApproxFtz(x[i] - final.shift) * final.factor;
+      if constexpr (kOp == RowOp::LayerNorm)
+        x[i] -= final.shift;
+      if constexpr (kOp == RowOp::LayerNorm || kOp == RowOp::RmsNorm)
+        x[i] *= final.factor;
+      if constexpr (kSignature.weight)
+        x[i] *= weight[i];
+      if constexpr (kSignature.bias)
+        x[i] += bias[i];
+    }
+  }
+
+  /// The scale of a row of results, given their greatest magnitude.
+  static float scaleOf(const MagnitudeStats &stats) {
+    return stats.max == 0 ? 1.0f : stats.max / greatestOf<kSignature.out>();
+  }
+
+  /// The one value that a reduction leaves of \p count values.
+  static float reduced(const Stats &stats, double count) {
+    if constexpr (kOp == RowOp::Max)
+      return stats.max;
+    else if constexpr (kOp == RowOp::Mean)
+      return static_cast<float>(stats.sum / count);
+    else
+      return stats.sum;
+  }
+};
+
+/// Vectors of kCount columns of the operands that all rows share.
+template <RowSignature kSignature, int kCount> struct RowVectors {
+  static constexpr int kBytes = kCount * bytesOf(kSignature.in);
+  static constexpr bool kMaskRow = kSignature.mask == RowMask::Row;
+  Words<kBytes> weight, bias, mask;
+
+  /// Of the columns from \p column on.
+  static RowVectors load(const RowParams &params, long long column) {
+    RowVectors vectors;
+    auto at = [&](const void *base) {
+      return loadVector<kBytes>(static_cast<const char *>(base) +
+                                column * bytesOf(kSignature.in));
+    };
+    if constexpr (kSignature.weight)
+      vectors.weight = at(params.weight);
+    if constexpr (kSignature.bias)
+      vectors.bias = at(params.bias);
+    if constexpr (kMaskRow)
+      vectors.mask = at(params.mask);
+    return vectors;
+  }
+};
+
+} // namespace kiln

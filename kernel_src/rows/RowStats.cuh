@@ -1,0 +1,182 @@
+//===- rows/RowStats.cuh - what a row is reduced to -----------------------===//
+//
+// Per operation, the statistics of a part of a row: empty at first, added to a
+// vector of values at a time, and merged with those of another part. Merging
+// takes no order for granted but the callers' is fixed, so that equal inputs
+// give equal bits.
+//
+// Sums of a vector are formed before they join the running sum: that cuts the
+// length of the chain of roundings by the vector's length. Means and variances
+// are kept as (count, mean, sum of squared deviations) and merged by the rule
+// of Chan, Golub and LeVeque ("Updating formulae and a pairwise algorithm for
+// computing sample variances", 1979), so that a large mean costs no digits.
+// Softmax keeps (max, sum of exp2(value - max)) in one pass (Milakov and
+// Gimelshein, arXiv 1805.02867).
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "common/Ptx.cuh"
+#include "rows/RowSignature.h"
+
+namespace kiln {
+
+constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000u);
+
+namespace detail {
+
+/// Sum of kCount values as a tree.
+template <int kCount> float treeSum(const float (&x)[kCount]) {
+  if constexpr (kCount == 1)
+    return x[0];
+  else {
+    float half[kCount / 2];
+#pragma unroll
+    for (int i = 0; i < kCount / 2; ++i)
+      half[i] = x[2 * i] + x[2 * i + 1];
+    return treeSum(half);
+  }
+}
+
+/// The greater of two values; NaN if either is.
+inline float maxOrNan(float a, float b) {
+  return a > b || a != a ? a : b; // b where b is NaN
+}
+
+} // namespace detail
+
+struct SumStats {
+  float sum;
+
+  static SumStats empty() { return {0.0f}; }
+  template <int kCount> void add(const float (&x)[kCount]) {
+    sum += detail::treeSum(x);
+  }
+  void merge(const SumStats &other) { sum += other.sum; }
+};
+
+struct SquareStats {
+  float sum;
+
+  static SquareStats empty() { return {0.0f}; }
+  template <int kCount> void add(const float (&x)[kCount]) {
+    float square = x[0] * x[0];
+#pragma unroll
+    for (int i = 1; i < kCount; ++i)
+      square = fmaf(x[i], x[i], square);
+    sum += square;
+  }
+  void merge(const SquareStats &other) { sum += other.sum; }
+};
+
+struct MaxStats {
+  float max;
+
+  static MaxStats empty() { return {-kInfinity}; }
+  template <int kCount> void add(const float (&x)[kCount]) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      max = detail::maxOrNan(x[i], max);
+  }
+  void merge(const MaxStats &other) { max = detail::maxOrNan(other.max, max); }
+};
+
+/// The greatest magnitude; NaN if any value is.
+struct MagnitudeStats {
+  float max;
+
+  static MagnitudeStats empty() { return {0.0f}; }
+  template <int kCount> void add(const float (&x)[kCount]) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      max = detail::maxOrNan(fabsf(x[i]), max);
+  }
+  void merge(const MagnitudeStats &other) {
+    max = detail::maxOrNan(other.max, max);
+  }
+};
+
+struct MomentStats {
+  float count, mean, deviations;
+
+  static MomentStats empty() { return {0.0f, 0.0f, 0.0f}; }
+  template <int kCount> void add(const float (&x)[kCount]) {
+    constexpr float kInverse = 1.0f / kCount;
+    MomentStats vector{float(kCount), detail::treeSum(x) * kInverse, 0.0f};
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      float deviation = x[i] - vector.mean;
+      vector.deviations = fmaf(deviation, deviation, vector.deviations);
+    }
+    merge(vector);
+  }
+  void merge(const MomentStats &other) {
+    float total = count + other.count;
+    float share = total > 0 ? __fdividef(other.count, total) : 0.0f;
+    float difference = other.mean - mean;
+    mean = fmaf(difference, share, mean);
+    deviations += other.deviations + difference * difference * count * share;
+    count = total;
+  }
+};
+
+/// Of values in units of log2: what is summed is exp2(x - max).
+struct SoftmaxStats {
+  float max, sum;
+
+  static SoftmaxStats empty() { return {-kInfinity, 0.0f}; }
+  template <int kCount> void add(const float (&x)[kCount]) {
+    float greatest = x[0];
+#pragma unroll
+    for (int i = 1; i < kCount; ++i)
+      greatest = fmaxf(greatest, x[i]);
+    raiseTo(greatest);
+    float base = baseOf(max), part[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      part[i] = ptx::ex2ApproxFtz(x[i] - base);
+    sum += detail::treeSum(part);
+  }
+  void merge(const SoftmaxStats &other) {
+    raiseTo(other.max);
+    sum = fmaf(other.sum, ptx::ex2ApproxFtz(other.max - baseOf(max)), sum);
+  }
+
+private:
+  /// What is subtracted: not minus infinity, of which the difference to itself
+  /// is NaN. A row without any greater value still ends as 0/0.
+  static float baseOf(float max) { return max == -kInfinity ? 0.0f : max; }
+  void raiseTo(float greatest) {
+    float raised = fmaxf(max, greatest);
+    sum *= ptx::ex2ApproxFtz(max - baseOf(raised));
+    max = raised;
+  }
+};
+
+namespace detail {
+template <RowOp kOp> struct StatsOf;
+template <> struct StatsOf<RowOp::RmsNorm> { using Type = SquareStats; };
+template <> struct StatsOf<RowOp::LayerNorm> { using Type = MomentStats; };
+template <> struct StatsOf<RowOp::Softmax> { using Type = SoftmaxStats; };
+template <> struct StatsOf<RowOp::Quantize> { using Type = MagnitudeStats; };
+template <> struct StatsOf<RowOp::Sum> { using Type = SumStats; };
+template <> struct StatsOf<RowOp::Max> { using Type = MaxStats; };
+template <> struct StatsOf<RowOp::Mean> { using Type = SumStats; };
+template <> struct StatsOf<RowOp::SumSquares> { using Type = SquareStats; };
+} // namespace detail
+
+/// The statistics that \p kOp needs of a row.
+template <RowOp kOp> using StatsOf = typename detail::StatsOf<kOp>::Type;
+
+/// Statistics as the floats that they consist of.
+template <class Stats> struct StatsWords {
+  static constexpr int kCount = sizeof(Stats) / sizeof(float);
+  float word[kCount];
+
+  static StatsWords of(const Stats &stats) {
+    return __builtin_bit_cast(StatsWords, stats);
+  }
+  Stats stats() const { return __builtin_bit_cast(Stats, *this); }
+};
+
+} // namespace kiln

@@ -1,0 +1,128 @@
+//===- rows/SplitRows.cuh - reductions in ranges --------------------------===//
+//
+// Blocks blockIdx.x = output * ranges + range. An output is a row, or all rows
+// (params.allRows): then a range is some of the rows, or where these are packed
+// a piece of the one long row that they make (the host passes it as such).
+//
+// A block reduces its range and leaves the statistics in the workspace. The one
+// that finds itself last by the output's counter merges all of them in order,
+// so that the result does not depend on who was last, and resets the counter.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "common/Access.cuh"
+#include "rows/RowGroup.cuh"
+#include "rows/RowMath.cuh"
+#include "rows/SplitRowsConfig.h"
+
+namespace kiln {
+
+template <RowSignature kSignature, SplitRowsConfig kConfig> class SplitRows {
+  static_assert(kConfig.isValid(kSignature),
+                "the config is not valid for this signature");
+
+  static constexpr int kThreads = kConfig.blockThreads;
+  static constexpr int kVector = kConfig.vector, kItems = kConfig.items;
+  static constexpr int kInBytes = bytesOf(kSignature.in);
+  static constexpr int kBytes = kVector * kInBytes;
+  static constexpr CacheHint kHint =
+      kConfig.streaming ? CacheHint::Streaming : CacheHint::Plain;
+  using Math = RowMath<kSignature>;
+  using Stats = typename Math::Stats;
+  using Words = StatsWords<Stats>;
+  using Group = RowGroup<kThreads, kThreads>;
+  static_assert(Words::kCount == 1, "a range leaves one float");
+
+public:
+  static void run(const RowParams &params) {
+    unsigned ranges = static_cast<unsigned>(params.ranges);
+    unsigned output = blockIdx.x / ranges, range = blockIdx.x % ranges;
+    Stats stats[1] = {Stats::empty()};
+    if (params.allRows) {
+      long long perRange = (params.rows + ranges - 1) / ranges;
+      long long begin = range * perRange;
+      for (long long row = begin; row < min(params.rows, begin + perRange);
+           ++row)
+        addRange(stats[0], params, row, 0, params.cols / kVector);
+    } else {
+      long long vectors = params.cols / kVector;
+      long long perRange = (vectors + ranges - 1) / ranges;
+      addRange(stats[0], params, output, range * perRange,
+               min(vectors, (range + 1) * perRange));
+    }
+    Group::template reduce<0>(stats);
+    if (ranges == 1)
+      store(params, output, stats[0]);
+    else if (isLast(params, output, range, stats[0]))
+      mergeRanges(params, output);
+  }
+
+private:
+  /// Adds vectors [begin, end) of \p row to \p stats.
+  static void addRange(Stats &stats, const RowParams &params, long long row,
+                       long long begin, long long end) {
+    const char *x =
+        static_cast<const char *>(params.x) + row * params.ldx * kInBytes;
+    for (long long at = begin + threadIdx.x; at < end;
+         at += kThreads * kItems) {
+      kiln::Words<kBytes> words[kItems];
+#pragma unroll
+      for (int i = 0; i < kItems; ++i)
+        if (at + i * kThreads < end)
+          words[i] =
+              loadVector<kBytes, kHint>(x + (at + i * kThreads) * kBytes);
+#pragma unroll
+      for (int i = 0; i < kItems; ++i)
+        if (at + i * kThreads < end) {
+          float value[kVector];
+          unpackFloats<kSignature.in>(value, words[i]);
+          stats.add(value);
+        }
+    }
+  }
+
+  static void store(const RowParams &params, unsigned output,
+                    const Stats &stats) {
+    if (threadIdx.x != 0)
+      return;
+    double count = static_cast<double>(params.cols) *
+                   (params.allRows ? static_cast<double>(params.rows) : 1.0);
+    static_cast<Storage<kSignature.out> *>(params.y)[output] =
+        fromFloat<kSignature.out>(Math::reduced(stats, count));
+  }
+
+  /// Leaves \p stats in the workspace; true in all threads of the last block.
+  static bool isLast(const RowParams &params, unsigned output, unsigned range,
+                     const Stats &stats) {
+    __shared__ bool last;
+    if (threadIdx.x == 0) {
+      unsigned ranges = static_cast<unsigned>(params.ranges);
+      params.partials[static_cast<long long>(output) * ranges + range] =
+          Words::of(stats).word[0];
+      // Acquire and release: what others left is seen once they counted.
+      last = ptx::atomAddAcqRel(params.counters + output, 1) == ranges - 1;
+      if (last)
+        params.counters[output] = 0;
+    }
+    __syncthreads();
+    return last;
+  }
+
+  static void mergeRanges(const RowParams &params, unsigned output) {
+    Stats stats[1] = {Stats::empty()};
+    const float *partials =
+        params.partials + static_cast<long long>(output) * params.ranges;
+    for (int i = threadIdx.x; i < params.ranges; i += kThreads)
+      stats[0].merge(Words{{ptx::ldGlobalCg(partials + i)}}.stats());
+    Group::template reduce<1>(stats);
+    store(params, output, stats[0]);
+  }
+};
+
+template <RowSignature kSignature, SplitRowsConfig kConfig>
+void splitRows(const RowParams &params) {
+  SplitRows<kSignature, kConfig>::run(params);
+}
+
+} // namespace kiln

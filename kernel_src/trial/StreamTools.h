@@ -1,0 +1,108 @@
+//===- trial/StreamTools.h - parameters of kernels that only move bytes ---===//
+//
+// What a memory-bound kernel is measured against: a stream that reads and
+// writes as many bytes in the same proportion and computes nothing. Compiled by
+// the host compiler and by NVRTC.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+namespace kiln {
+
+/// Bytes of each access.
+constexpr int kStreamChunk = 16;
+/// Threads of a block at most.
+constexpr int kStreamThreads = 1024;
+
+/// What a step reads and writes, in accesses: each goes to a region of its own
+/// of the buffer. No writes: the few there are follow the reads.
+struct StreamMix {
+  static constexpr int kMost = 4;
+  int reads = 1, writes = 1;
+
+  constexpr bool isValid() const {
+    return reads >= 1 && reads <= kMost && writes >= 0 && writes <= kMost;
+  }
+  friend constexpr bool operator==(const StreamMix &,
+                                   const StreamMix &) = default;
+};
+
+/// The mix whose proportion is nearest to that of \p readBytes to
+/// \p writtenBytes, of those the one with the fewest accesses.
+constexpr StreamMix mixOf(double readBytes, double writtenBytes) {
+  // Beyond this, what is written is lost in what is read.
+  constexpr double kFewWrites = 16;
+  if (writtenBytes * kFewWrites < readBytes)
+    return {1, 0};
+  StreamMix best;
+  double bestOff = 0;
+  for (int reads = 1; reads <= StreamMix::kMost; ++reads)
+    for (int writes = 1; writes <= StreamMix::kMost; ++writes) {
+      double a = reads * writtenBytes, b = writes * readBytes;
+      // The greater over the less, at least 1.
+      double off = a > b ? (b > 0 ? a / b : a) : b / a;
+      if (bestOff == 0 || off < bestOff ||
+          (off == bestOff && reads + writes < best.reads + best.writes)) {
+        bestOff = off;
+        best = {reads, writes};
+      }
+    }
+  return best;
+}
+
+/// How accesses ask for a place in the caches.
+enum class StreamHint : int {
+  Plain = 0,
+  Streaming = 10, ///< loads pass by the L1, stores leave the L2 first
+};
+
+/// One kernel, fixed at compile time.
+struct StreamConfig {
+  StreamMix mix;
+  int unroll = 1; ///< steps of a thread whose loads are under way at once
+  StreamHint hint = StreamHint::Plain;
+
+  /// Loads of a thread that are under way at once: 32 registers' worth.
+  static constexpr int kMostLoads = 8;
+  constexpr bool isValid() const {
+    return mix.isValid() && unroll >= 1 && mix.reads * unroll <= kMostLoads;
+  }
+};
+
+/// Parameters of every stream kernel, on a one-dimensional grid of any number
+/// of blocks of any number of threads up to kStreamThreads. Sizes are in
+/// accesses. Region r of a buffer begins r pitches from its start; the last one
+/// may be shorter. Both buffers are aligned to 16 bytes, and `write` has room
+/// for one access even where writeChunks is 0.
+struct StreamParams {
+  const void *read = nullptr;
+  void *write = nullptr;
+  long long readChunks = 0, writeChunks = 0;
+  long long readPitch = 0, writePitch = 0;
+  long long steps = 0;      ///< what the longest region needs
+  long long wholeSteps = 0; ///< that find all of their accesses inside
+};
+
+/// Divides \p readChunks and \p writeChunks into the regions of \p mix.
+constexpr StreamParams streamParams(StreamMix mix, long long readChunks,
+                                    long long writeChunks) {
+  auto least = [](long long a, long long b) { return a < b ? a : b; };
+  StreamParams params;
+  params.readChunks = readChunks;
+  params.writeChunks = writeChunks;
+  params.readPitch = (readChunks + mix.reads - 1) / mix.reads;
+  params.steps = params.readPitch;
+  params.wholeSteps = readChunks - (mix.reads - 1) * params.readPitch;
+  if (mix.writes > 0) {
+    params.writePitch = (writeChunks + mix.writes - 1) / mix.writes;
+    if (params.writePitch > params.steps)
+      params.steps = params.writePitch;
+    params.wholeSteps = least(
+        params.wholeSteps, writeChunks - (mix.writes - 1) * params.writePitch);
+  }
+  if (params.wholeSteps < 0)
+    params.wholeSteps = 0;
+  return params;
+}
+
+} // namespace kiln

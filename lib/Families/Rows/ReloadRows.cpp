@@ -1,0 +1,103 @@
+//===- ReloadRows.cpp - the template "reload" -----------------------------===//
+#include "Families/Rows/RowTemplate.h"
+#include "Model/MathUtil.h"
+#include "rows/ReloadRowsConfig.h"
+
+namespace kiln {
+
+namespace {
+
+class ReloadRowsTemplate final : public RowTemplate<ReloadRowsConfig> {
+public:
+  explicit ReloadRowsTemplate(RowKind kind)
+      : RowTemplate(kind, {.header = "rows/ReloadRows.cuh",
+                           .configType = "ReloadRowsConfig",
+                           .function = "reloadRows"}) {}
+
+  bool isGeneric() const override { return true; }
+
+  CandidateClass classOf(const Problem &, const Record &record) const override {
+    auto config = fromRecord<ReloadRowsConfig>(record);
+    constexpr uint64_t kReload = 1000; // apart from the other templates' keys
+    return {kReload + (config.gridPerSm > 0), 1};
+  }
+
+protected:
+  void forEachConfig(
+      const RowProblem &problem, const DeviceModel &,
+      llvm::function_ref<void(const ReloadRowsConfig &)> emit) const override {
+    if (problem.allRows)
+      return;
+    ReloadRowsConfig config;
+    config.vector =
+        static_cast<int>(widestVector(problem, 16 / bytesOf(problem.dtype)));
+    int64_t ofRow = problem.cols / config.vector;
+    for (int rowThreads : {1024, 512, 256, 128, 32, 8, 1}) {
+      if (rowThreads > 1 && rowThreads / 2 >= ofRow)
+        continue;
+      config.rowThreads = rowThreads;
+      config.blockThreads = std::max(rowThreads, 256);
+      for (int items : {4, 2, 1}) {
+        config.items = items;
+        for (int gridPerSm : {0, 2}) {
+          // A grid that stays is for rows that fill a block.
+          if (gridPerSm != 0 && rowThreads < 512)
+            continue;
+          config.gridPerSm = gridPerSm;
+          for (int streaming : {0, 1}) {
+            config.streaming = streaming;
+            emit(config);
+          }
+        }
+      }
+    }
+  }
+
+  std::optional<Rejection> checkLimits(const RowProblem &problem,
+                                       const RowSignature &,
+                                       const ReloadRowsConfig &,
+                                       const DeviceModel &) const override {
+    if (problem.allRows)
+      return Rejection{PruneReason::InstructionShape};
+    return std::nullopt;
+  }
+
+  StreamKernel stream(const RowProblem &problem, const RowSignature &signature,
+                      const ReloadRowsConfig &config,
+                      const DeviceModel &device) const override {
+    StreamKernel kernel = rowStream(problem);
+    kernel.tasks = ceilDiv(problem.rows, config.blockRows());
+    kernel.persistentPerSm = config.gridPerSm;
+    int64_t matrices = 1 + problem.residual + (problem.mask == RowMask::Matrix);
+    int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
+    kernel.block = {.threads = config.blockThreads,
+                    .registersPerThread = std::min<int64_t>(
+                        device.maxRegistersPerThread,
+                        24 + config.items * words * matrices +
+                            workingRegisters(signature, config.vector)),
+                    .sharedBytes = kScratchBytes / 4};
+    int64_t chunk = int64_t(config.rowThreads) * config.vector * config.items;
+    kernel.loadRounds = ceilDiv(problem.cols, chunk);
+    if (!isReduction(problem.op)) {
+      // The sum with a residual is read again, not its terms.
+      int64_t passes = problem.quantizes() && problem.isNorm() ? 2 : 1;
+      double again = static_cast<double>(matrices - problem.residual);
+      kernel.rereadBytes =
+          static_cast<double>(passes) * static_cast<double>(problem.rows) *
+          again * static_cast<double>(problem.cols) * bytesOf(problem.dtype);
+      kernel.rereadRounds = passes * kernel.loadRounds;
+    }
+    kernel.sharedBytesPerTask = sharedOperandBytes(problem);
+    kernel.serialNs = reductionNs(problem, config.rowThreads, 1, device);
+    kernel.simdOps *= 1.5; // conversions and addresses of every pass
+    return kernel;
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Template> makeReloadRowsTemplate(RowKind kind) {
+  return std::make_unique<ReloadRowsTemplate>(kind);
+}
+
+} // namespace kiln

@@ -1,0 +1,235 @@
+//===- ResidentRows.cpp - the template "resident" -------------------------===//
+#include "Families/Rows/RowTemplate.h"
+#include "Model/MathUtil.h"
+#include "rows/ResidentRowsConfig.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+namespace {
+
+class ResidentRowsTemplate final : public RowTemplate<ResidentRowsConfig> {
+public:
+  explicit ResidentRowsTemplate(RowKind kind)
+      : RowTemplate(kind, {.header = "rows/ResidentRows.cuh",
+                           .configType = "ResidentRowsConfig",
+                           .function = "residentRows"}) {}
+
+  CandidateClass classOf(const Problem &, const Record &record) const override {
+    auto config = fromRecord<ResidentRowsConfig>(record);
+    // What a row is kept in makes the class.
+    int64_t key = 4 * config.cluster + 2 * (config.sharedVectors > 0);
+    return {static_cast<uint64_t>(key), 0};
+  }
+
+protected:
+  void forEachConfig(
+      const RowProblem &problem, const DeviceModel &device,
+      llvm::function_ref<void(const ResidentRowsConfig &)> emit) const override;
+  std::optional<Rejection>
+  checkLimits(const RowProblem &problem, const RowSignature &signature,
+              const ResidentRowsConfig &config,
+              const DeviceModel &device) const override;
+  StreamKernel stream(const RowProblem &problem, const RowSignature &signature,
+                      const ResidentRowsConfig &config,
+                      const DeviceModel &device) const override;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Registers
+//===----------------------------------------------------------------------===//
+
+/// Registers that hold the rows of a thread between load and store.
+static int64_t keptRegisters(const RowSignature &signature,
+                             const ResidentRowsConfig &config) {
+  int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
+  int64_t matrices = 1 + (signature.mask == RowMask::Matrix);
+  return config.rows * config.vectors * words * matrices;
+}
+
+/// The same at its most: while a residual is on the way, it is there too.
+static int64_t peakRegisters(const RowSignature &signature,
+                             const ResidentRowsConfig &config) {
+  int64_t kept = keptRegisters(signature, config);
+  return std::max(kept + workingRegisters(signature, config.vector),
+                  kept * (1 + signature.residual) + 14);
+}
+
+/// Registers that the launch bounds leave a thread.
+static int64_t registerLimit(const ResidentRowsConfig &config,
+                             const DeviceModel &device) {
+  int64_t threads = int64_t(config.blockThreads) * config.blocksPerSm;
+  constexpr int64_t kUnit = 8; // registers are given in eights
+  return std::min(device.maxRegistersPerThread,
+                  roundDown(device.registersPerSm / threads, kUnit));
+}
+
+//===----------------------------------------------------------------------===//
+// Space
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Enumerates the configs of one problem.
+class ResidentSpace {
+public:
+  ResidentSpace(const RowProblem &problem, const DeviceModel &device,
+                llvm::function_ref<void(const ResidentRowsConfig &)> emit)
+      : problem(problem), signature(signatureOf(problem)), device(device),
+        emit(emit) {}
+
+  void run() {
+    int64_t widest = widestVector(problem, 16 / bytesOf(problem.dtype));
+    visitVector(widest);
+    if (widest > 1)
+      visitVector(widest / 2);
+  }
+
+private:
+  void visitVector(int64_t vector) {
+    config.vector = static_cast<int>(vector);
+    int64_t ofRow = problem.cols / vector;
+    for (int rowThreads : {256, 128, 512, 1024, 64, 32, 16, 8, 4, 2, 1}) {
+      // No more than half of the group idles, but for the smallest.
+      if (rowThreads > 1 && rowThreads / 2 >= ofRow)
+        continue;
+      config.rowThreads = rowThreads;
+      config.cluster = 1;
+      visitHolding(ceilDiv(ofRow, rowThreads));
+      if (!device.hasClusters() || rowThreads < 256)
+        continue;
+      for (int cluster : {2, 4, 8}) {
+        config.cluster = cluster;
+        visitHolding(ceilDiv(ceilDiv(ofRow, cluster), rowThreads));
+      }
+    }
+  }
+
+  /// A thread has to keep \p vectors vectors of its row.
+  void visitHolding(int64_t vectors) {
+    constexpr int64_t kMostInRegisters = 8, kMostShared = 12;
+    int64_t shared = vectors - std::min(vectors, kMostInRegisters);
+    if (shared > kMostShared ||
+        (config.cluster > 1 && vectors * config.cluster < 4 * config.cluster))
+      return;
+    config.vectors = static_cast<int>(vectors - shared);
+    config.sharedVectors = static_cast<int>(shared);
+    visitBlocks();
+    // Half of it in shared memory leaves registers for more blocks.
+    if (shared == 0 && vectors >= 4 && vectors % 2 == 0) {
+      config.vectors = static_cast<int>(vectors / 2);
+      config.sharedVectors = static_cast<int>(vectors / 2);
+      visitBlocks();
+      config.sharedVectors = 0;
+    }
+  }
+
+  void visitBlocks() {
+    for (int blockThreads : {256, 128, 512, 1024}) {
+      bool isWhole = config.rowThreads >= 256 || config.cluster > 1;
+      if (blockThreads < config.rowThreads ||
+          (isWhole && blockThreads != config.rowThreads) ||
+          (!isWhole && blockThreads > 256))
+        continue;
+      config.blockThreads = blockThreads;
+      for (int rows : {1, 2, 4}) {
+        if (rows > 1 && (config.rowThreads > 64 || config.sharedVectors ||
+                         config.vectors * rows > 4))
+          continue;
+        config.rows = rows;
+        visitOccupancy();
+      }
+    }
+  }
+
+  /// As many blocks to an SM as registers allow, and as its threads allow.
+  void visitOccupancy() {
+    int64_t peak = roundUp(peakRegisters(signature, config), 8);
+    int64_t byThreads =
+        device.maxWarpsPerSm * kWarpThreads / config.blockThreads;
+    int64_t byRegisters = device.registersPerSm / (peak * config.blockThreads);
+    int64_t most = std::clamp<int64_t>(std::min(byThreads, byRegisters), 1, 32);
+    for (int64_t blocks : {most, int64_t(1)}) {
+      config.blocksPerSm = static_cast<int>(blocks);
+      for (int streaming : {1, 0}) {
+        config.streaming = streaming;
+        emit(config);
+      }
+      if (most == 1)
+        break;
+    }
+  }
+
+  const RowProblem &problem;
+  const RowSignature signature;
+  const DeviceModel &device;
+  llvm::function_ref<void(const ResidentRowsConfig &)> emit;
+  ResidentRowsConfig config;
+};
+} // namespace
+
+void ResidentRowsTemplate::forEachConfig(
+    const RowProblem &problem, const DeviceModel &device,
+    llvm::function_ref<void(const ResidentRowsConfig &)> emit) const {
+  if (!problem.allRows)
+    ResidentSpace(problem, device, emit).run();
+}
+
+//===----------------------------------------------------------------------===//
+// Limits and time
+//===----------------------------------------------------------------------===//
+
+std::optional<Rejection> ResidentRowsTemplate::checkLimits(
+    const RowProblem &problem, const RowSignature &signature,
+    const ResidentRowsConfig &config, const DeviceModel &device) const {
+  if (problem.allRows)
+    return Rejection{PruneReason::InstructionShape};
+  if (config.cluster > 1 && !device.hasClusters())
+    return Rejection{PruneReason::Architecture,
+                     double(device.computeCapability()), 90, "capability"};
+  // A copy to shared memory that passes by the registers.
+  if (config.sharedVectors > 0 && device.ccMajor < 8)
+    return Rejection{PruneReason::Architecture,
+                     double(device.computeCapability()), 80, "capability"};
+  if (config.capacity() < problem.cols)
+    return Rejection{PruneReason::InstructionShape, double(config.capacity()),
+                     double(problem.cols), "elements"};
+  int64_t limit = registerLimit(config, device);
+  int64_t peak = peakRegisters(signature, config);
+  if (peak > limit)
+    return Rejection{PruneReason::Registers, double(peak), double(limit)};
+  return std::nullopt;
+}
+
+StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
+                                          const RowSignature &signature,
+                                          const ResidentRowsConfig &config,
+                                          const DeviceModel &device) const {
+  StreamKernel kernel = rowStream(problem);
+  kernel.tasks = ceilDiv(problem.rows, config.blockRows());
+  kernel.clusterSize = config.cluster;
+  // The compiler uses some of what it is given.
+  int64_t wanted = roundUp(peakRegisters(signature, config) + 8, 8);
+  kernel.block = {
+      .threads = config.blockThreads,
+      .registersPerThread = std::min(wanted, registerLimit(config, device)),
+      .sharedBytes = config.sharedBytes(signature) + kScratchBytes / 4};
+  kernel.sharedBytesPerTask = sharedOperandBytes(problem);
+  kernel.serialNs =
+      reductionNs(problem, config.rowThreads, config.cluster, device);
+  if (sharedOperandBytes(problem) > 0)
+    kernel.serialNs += device.l2LatencyNs;
+  // Lanes that have no vector still issue.
+  double used = static_cast<double>(problem.cols) /
+                static_cast<double>(config.capacity());
+  kernel.simdOps *= 1 + 0.3 * (1 - used);
+  return kernel;
+}
+
+std::unique_ptr<Template> makeResidentRowsTemplate(RowKind kind) {
+  return std::make_unique<ResidentRowsTemplate>(kind);
+}
+
+} // namespace kiln

@@ -1,0 +1,225 @@
+//===- RowTemplate.h - what the templates over rows share -----------------===//
+//
+// Each template is its config type (kernel_src/rows) plus three facts: its
+// space, its limits and what it does to memory. The rest (records, texts,
+// plans, binding) follows from the config and is written once here.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Families/Rows/RowProblem.h"
+#include "Families/Rows/RowUnit.h"
+#include "Families/Stream/StreamEstimate.h"
+#include "Kernel/ConfigSchema.h"
+#include "Kernel/Family.h"
+
+namespace kiln {
+
+/// Greatest power of two of elements, up to \p most, by which every access of
+/// every operand of \p problem may be made: it divides the row, and the access,
+/// of 16 bytes at most, divides every address.
+int64_t widestVector(const RowProblem &problem, int64_t most);
+
+/// Values that the output of a reduction has; else rows.
+int64_t outputCount(const RowProblem &problem);
+
+/// What every template over rows moves: the bytes of \p problem, read and
+/// written once, and what its arithmetic takes.
+StreamKernel rowStream(const RowProblem &problem);
+
+/// Bytes of a row and of what is read with it, element by element.
+double rowReadBytes(const RowProblem &problem);
+/// Bytes of the operands that all rows share.
+double sharedOperandBytes(const RowProblem &problem);
+
+/// Time of a reduction over \p threads of a block and \p cluster blocks.
+double reductionNs(const RowProblem &problem, int64_t threads, int64_t cluster,
+                   const DeviceModel &device);
+
+/// 32-bit registers that the values of one vector take while they are fp32,
+/// besides what stays.
+int64_t workingRegisters(const RowSignature &signature, int64_t vector);
+
+/// Binds one config of one problem.
+template <class Config> class RowBinder final : public Binder {
+public:
+  RowBinder(RowKind kind, const Config &config, const RowSignature &signature,
+            WorkspaceLayout workspace)
+      : kind(kind), config(config), workspace(workspace),
+        sharedBytes(config.sharedBytes(signature)) {}
+
+  void bind(const Arguments &arguments, const LaunchContext &context,
+            LaunchSpec &spec) const noexcept override {
+    RowProblem problem = readRowProblem(kind, arguments.problem);
+    RowParams params = makeRowParams(problem, arguments);
+    double blocks = config.blocks(problem.rows);
+    if constexpr (requires { config.ranges; }) {
+      // Packed rows that are all one make one long row.
+      if (problem.allRows && params.ldx == params.cols) {
+        params.cols *= params.rows;
+        params.rows = 1;
+        params.allRows = 0;
+      }
+      params.ranges = config.ranges;
+      params.counters = reinterpret_cast<unsigned *>(context.workspace);
+      params.partials = reinterpret_cast<float *>(
+          context.workspace + WorkspaceLayout::kZeroedRegionBytes);
+      blocks = config.blocks(outputCount(problem));
+    }
+    if constexpr (requires { config.gridPerSm; })
+      if (config.gridPerSm != 0)
+        blocks = std::min(blocks, double(config.gridPerSm) * context.smCount);
+    if (workspace.zeroedBytes && !context.workspaceZeroed)
+      spec.addMemset(context.workspace, workspace.zeroedBytes, 0);
+    KernelStep &step = spec.addKernel(params);
+    step.grid.x = static_cast<uint32_t>(blocks);
+    step.block.x = static_cast<uint32_t>(config.threads());
+    if constexpr (requires { config.cluster; })
+      step.cluster.x = static_cast<uint32_t>(config.cluster);
+    step.sharedBytes = static_cast<uint32_t>(sharedBytes);
+  }
+
+private:
+  RowKind kind;
+  Config config;
+  WorkspaceLayout workspace;
+  int sharedBytes;
+};
+
+/// A template over rows, given its config type.
+template <class Config> class RowTemplate : public Template {
+public:
+  RowTemplate(RowKind kind, RowEntry entry)
+      : kind(kind), entry(entry),
+        schema(makeConfigSchema<Config>(Config::kName)) {}
+
+  llvm::StringRef name() const final { return Config::kName; }
+  const RecordSchema &configSchema() const final { return schema; }
+
+  void enumerate(const Problem &problem, const DeviceModel &device,
+                 llvm::function_ref<void(Record)> emit) const final {
+    forEachConfig(read(problem), device, [&](const Config &config) {
+      emit(toRecord(config, schema));
+    });
+  }
+
+  std::optional<Rejection> prune(const Problem &problem, const Record &record,
+                                 const DeviceModel &device) const final {
+    Config config = fromRecord<Config>(record);
+    RowProblem rows = read(problem);
+    RowSignature signature = readRowSignature(problem.signature);
+    if (config.threads() > device.maxThreadsPerBlock)
+      return Rejection{PruneReason::Threads, double(config.threads()),
+                       double(device.maxThreadsPerBlock)};
+    // Before anything larger is computed from the config: what isValid lets
+    // pass has sizes that fit into ints.
+    if (!config.isValid(signature))
+      return Rejection{PruneReason::InstructionShape};
+    int64_t widest = widestVector(rows, config.vector);
+    if (config.vector > widest)
+      return Rejection{PruneReason::Alignment, double(config.vector),
+                       double(widest), "elements"};
+    int64_t shared = config.sharedBytes(signature) + kScratchBytes;
+    if (shared > device.sharedBytesPerBlock)
+      return Rejection{PruneReason::SharedMemory, double(shared),
+                       double(device.sharedBytesPerBlock), "B"};
+    if (auto rejection = checkLimits(rows, signature, config, device))
+      return rejection;
+    constexpr double kMaxGrid = 2147483647; // gridDim.x, all architectures
+    double blocks = config.blocks(gridRows(rows));
+    if (blocks > kMaxGrid)
+      return Rejection{PruneReason::Grid, blocks, kMaxGrid, "blocks"};
+    return std::nullopt;
+  }
+
+  Estimate estimate(const Problem &problem, const Record &record,
+                    const DeviceModel &device) const final {
+    return estimateStream(stream(read(problem),
+                                 readRowSignature(problem.signature),
+                                 fromRecord<Config>(record), device),
+                          device);
+  }
+
+  Derivation explain(const Problem &problem, const Record &record,
+                     const DeviceModel &device) const final {
+    return explainStream(stream(read(problem),
+                                readRowSignature(problem.signature),
+                                fromRecord<Config>(record), device),
+                         device);
+  }
+
+  Plan plan(const Problem &problem, const Record &record,
+            const DeviceModel &device) const final {
+    Config config = fromRecord<Config>(record);
+    RowSignature signature = readRowSignature(problem.signature);
+    Plan plan;
+    plan.problem = problem.extents;
+    plan.templateName = name().str();
+    plan.config = record;
+    int sharedBytes = config.sharedBytes(signature);
+    plan.kernels.push_back(
+        makeRowUnit(entry, name(), signature, initializerText(config),
+                    config.threads(), sharedBytes, config.minBlocks(), device));
+    plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
+    if constexpr (requires { config.ranges; })
+      plan.workspace = workspaceOf(config, outputCount(read(problem)));
+    plan.binder = std::make_shared<RowBinder<Config>>(kind, config, signature,
+                                                      plan.workspace);
+    return plan;
+  }
+
+protected:
+  /// Static shared memory of the reductions, at most.
+  static constexpr int64_t kScratchBytes = 2048;
+
+  /// Calls \p emit with the template's space for a problem, best guesses first.
+  virtual void
+  forEachConfig(const RowProblem &problem, const DeviceModel &device,
+                llvm::function_ref<void(const Config &)> emit) const = 0;
+
+  /// The template's own limits, of a valid config.
+  virtual std::optional<Rejection>
+  checkLimits(const RowProblem &problem, const RowSignature &signature,
+              const Config &config, const DeviceModel &device) const = 0;
+
+  virtual StreamKernel stream(const RowProblem &problem,
+                              const RowSignature &signature,
+                              const Config &config,
+                              const DeviceModel &device) const = 0;
+
+  RowProblem read(const Problem &problem) const {
+    return readRowProblem(kind, problem.extents.values().data());
+  }
+
+private:
+  static int64_t gridRows(const RowProblem &problem) {
+    if constexpr (requires(const Config &config) { config.ranges; })
+      return outputCount(problem);
+    else
+      return problem.rows;
+  }
+
+  static WorkspaceLayout workspaceOf(const Config &config,
+                                     int64_t outputs) requires requires {
+    config.ranges;
+  }
+  {
+    WorkspaceLayout layout;
+    layout.zeroedBytes = static_cast<uint64_t>(config.counterBytes(outputs));
+    if (layout.zeroedBytes)
+      layout.bytes = WorkspaceLayout::kZeroedRegionBytes +
+                     static_cast<uint64_t>(config.partialBytes(outputs));
+    return layout;
+  }
+
+  RowKind kind;
+  RowEntry entry;
+  RecordSchema schema;
+};
+
+std::unique_ptr<Template> makeResidentRowsTemplate(RowKind kind);
+std::unique_ptr<Template> makeReloadRowsTemplate(RowKind kind);
+/// Of reductions only.
+std::unique_ptr<Template> makeSplitRowsTemplate(RowKind kind);
+
+} // namespace kiln

@@ -1,0 +1,98 @@
+//===- SplitRows.cpp - the template "split" -------------------------------===//
+#include "Families/Rows/RowTemplate.h"
+#include "Model/MathUtil.h"
+#include "rows/SplitRowsConfig.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+namespace {
+
+class SplitRowsTemplate final : public RowTemplate<SplitRowsConfig> {
+public:
+  explicit SplitRowsTemplate(RowKind kind)
+      : RowTemplate(kind, {.header = "rows/SplitRows.cuh",
+                           .configType = "SplitRowsConfig",
+                           .function = "splitRows"}) {}
+
+  bool isGeneric() const override { return true; }
+
+  CandidateClass classOf(const Problem &, const Record &record) const override {
+    auto config = fromRecord<SplitRowsConfig>(record);
+    constexpr uint64_t kSplit = 2000; // apart from the other templates' keys
+    return {kSplit + (config.ranges > 1), 0};
+  }
+
+protected:
+  void forEachConfig(
+      const RowProblem &problem, const DeviceModel &device,
+      llvm::function_ref<void(const SplitRowsConfig &)> emit) const override {
+    SplitRowsConfig config;
+    config.vector =
+        static_cast<int>(widestVector(problem, 16 / bytesOf(problem.dtype)));
+    int64_t outputs = outputCount(problem);
+    for (int blockThreads : {256, 512, 128, 1024}) {
+      config.blockThreads = blockThreads;
+      for (int items : {4, 8, 2}) {
+        config.items = items;
+        // Blocks in all, per SM; each row, or all rows, gets a share of them.
+        int last = 0;
+        for (int perSm : {8, 4, 16, 2, 32}) {
+          int64_t ranges = ceilDiv(perSm * device.smCount, outputs);
+          config.ranges = static_cast<int>(std::min<int64_t>(ranges, kMaxKnob));
+          if (config.ranges == last)
+            continue;
+          last = config.ranges;
+          for (int streaming : {0, 1}) {
+            config.streaming = streaming;
+            emit(config);
+          }
+        }
+      }
+    }
+  }
+
+  std::optional<Rejection> checkLimits(const RowProblem &problem,
+                                       const RowSignature &,
+                                       const SplitRowsConfig &config,
+                                       const DeviceModel &) const override {
+    int64_t outputs = outputCount(problem);
+    auto counters = static_cast<double>(config.counterBytes(outputs));
+    if (counters > WorkspaceLayout::kZeroedRegionBytes)
+      return Rejection{PruneReason::Workspace, counters,
+                       double(WorkspaceLayout::kZeroedRegionBytes), "B"};
+    return std::nullopt;
+  }
+
+  StreamKernel stream(const RowProblem &problem, const RowSignature &signature,
+                      const SplitRowsConfig &config,
+                      const DeviceModel &device) const override {
+    StreamKernel kernel = rowStream(problem);
+    int64_t outputs = outputCount(problem);
+    kernel.tasks = outputs * config.ranges;
+    int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
+    kernel.block = {.threads = config.blockThreads,
+                    .registersPerThread =
+                        22 + config.items * words +
+                        workingRegisters(signature, config.vector) / 2,
+                    .sharedBytes = kScratchBytes / 8};
+    int64_t ofTask =
+        ceilDiv(problem.cols * (problem.rows / outputs), config.ranges);
+    int64_t chunk = int64_t(config.blockThreads) * config.vector * config.items;
+    kernel.loadRounds = std::max<int64_t>(1, ceilDiv(ofTask, chunk));
+    kernel.serialNs = reductionNs(problem, config.blockThreads, 1, device);
+    // Partial results, a counter, and for the last block the merging.
+    if (config.ranges > 1)
+      kernel.serialNs += 3 * device.l2LatencyNs;
+    return kernel;
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Template> makeSplitRowsTemplate(RowKind kind) {
+  return std::make_unique<SplitRowsTemplate>(kind);
+}
+
+} // namespace kiln

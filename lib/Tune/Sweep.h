@@ -1,0 +1,87 @@
+//===- Sweep.h - every config of a space, measured ------------------------===//
+//
+// The tuner stops when it knows enough; a sweep goes on. It tells how good the
+// estimator's order is: what its first choices reach of the best there is.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Kernel/Space.h"
+#include "Tune/ArtifactStore.h"
+#include "Tune/TrialRunner.h"
+
+#include <llvm/Support/Error.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+/// How far the sweep of one problem is; given from the thread that sweeps.
+struct SweepProgress {
+  bool isCompiling = false;
+  size_t done = 0, total = 0; ///< kernels, then configs
+};
+
+struct SweepOptions {
+  using Clock = std::chrono::steady_clock;
+
+  /// Configs of a batch, whose samples are interleaved; at least 2.
+  unsigned batch = 8;
+  MeasurementMode mode = MeasurementMode::Cold;
+  ModelKind model = ModelKind::Main;
+  /// No batch begins after it.
+  Clock::time_point deadline = Clock::time_point::max();
+  /// Becomes true from any thread: the sweep ends soon with what it has.
+  const std::atomic<bool> *cancel = nullptr;
+  std::function<void(const SweepProgress &)> progress;
+};
+
+/// One config. Its times are brought to those of the first batch by what the
+/// anchor took in both.
+struct SweptConfig {
+  int rank = 0; ///< in the estimator's order, from 0
+  double predictedNs = 0;
+  std::string bound;
+  /// samples 0 and Timeout: not tried. What did not compile is LaunchFailed,
+  /// with the compiler's words.
+  TrialResult result;
+
+  /// Has a time, and nothing was found wrong with it.
+  bool isMeasured() const {
+    return result.status == TrialStatus::Ok && result.samples > 0;
+  }
+};
+
+struct SweepResult {
+  std::vector<SweptConfig> configs; ///< in the estimator's order
+  size_t failedCompiles = 0;
+  std::string toolchain; ///< that compiled the kernels
+  bool isComplete = true; ///< no config was left out for time or on request
+
+  /// The fastest that was compared with the reference; null: none was.
+  const SweptConfig *best() const;
+  /// The best time over that of the fastest among the first \p count of the
+  /// ranking: 1 is perfect; 0 where there is no such time.
+  double share(size_t count) const;
+  size_t measured() const;
+  /// Spearman's correlation of predicted and measured times.
+  double correlation() const;
+};
+
+/// Compiles and measures every config of \p problem's space that passes
+/// pruning, in the estimator's order, with no rule that stops early; samples of
+/// a config that is clearly slower than the fastest of its batch end early. The
+/// best so far runs in every batch as an anchor. What may be the best is
+/// compared with the reference. Records nothing. Takes some 0.1 s a compilation
+/// on each thread and some 10 ms a config. Errors: NoCandidate, ContextDead,
+/// CompilerMissing, those of the runner that concern no config.
+llvm::Expected<SweepResult>
+sweepSpace(const KernelFamily &family, const Problem &problem,
+           const DeviceModel &device, ArtifactStore &artifacts,
+           TrialRunner &runner, const SweepOptions &options);
+
+} // namespace kiln

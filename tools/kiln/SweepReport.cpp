@@ -1,0 +1,175 @@
+//===- SweepReport.cpp - what the estimator's order is worth --------------===//
+#include "kiln/SweepReport.h"
+
+#include "Support/Error.h"
+#include "kiln/Console.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kiln::cli {
+
+static constexpr size_t kTopFew = 5;
+
+static double geomean(llvm::ArrayRef<double> values) {
+  double logs = 0;
+  for (double value : values)
+    logs += std::log(value);
+  return values.empty() ? 0
+                        : std::exp(logs / static_cast<double>(values.size()));
+}
+
+static std::string percent(double share) {
+  return share > 0 ? fmt::format("{:.1f}", 100 * share) : "n/a";
+}
+
+std::vector<SweepReport::Group> SweepReport::groups() const {
+  std::vector<Group> groups;
+  Group all{"all", {}, {}};
+  for (const SweepRow &row : rows) {
+    if (!row.error.empty() || row.result.share(1) <= 0)
+      continue;
+    llvm::StringRef family = row.which->named.family->name();
+    auto known =
+        std::find_if(groups.begin(), groups.end(),
+                     [&](const Group &group) { return group.name == family; });
+    if (known == groups.end())
+      known = groups.insert(groups.end(), {family.str(), {}, {}});
+    for (Group *group : {&*known, &all}) {
+      group->top1.push_back(row.result.share(1));
+      group->top5.push_back(row.result.share(kTopFew));
+    }
+  }
+  if (!groups.empty())
+    groups.push_back(std::move(all));
+  return groups;
+}
+
+void SweepReport::print(llvm::raw_ostream &os) const {
+  os << fmt::format("{}; {}, driver {}, {} model, {}\n", what, gpu, driver,
+                    model, mode);
+  Table table({"problem", ">configs", ">measured", "best", ">best us",
+               "first choice", ">first us", ">top1 %", ">top5 %", ">rank corr",
+               ""});
+  std::vector<std::string> errors;
+  for (const SweepRow &row : rows) {
+    const SweepResult &result = row.result;
+    const SweptConfig *best = result.best();
+    if (!row.error.empty() || result.configs.empty()) {
+      table.addRow({row.which->name, "", "", "", "", "", "", "", "", "",
+                    row.error.empty() ? "empty" : "failed"});
+      if (!row.error.empty())
+        errors.push_back(fmt::format("failed: {}: {}", row.which->name,
+                                     onOneLine(row.error)));
+      continue;
+    }
+    const SweptConfig &first = result.configs.front();
+    table.addRow({row.which->name, fmt::format("{}", result.configs.size()),
+                  fmt::format("{}", result.measured()),
+                  best ? best->result.config : "none",
+                  best ? formatUs(best->result.medianNs) : "",
+                  first.result.config,
+                  first.isMeasured() ? formatUs(first.result.medianNs)
+                                     : nameOf(first.result.status).str(),
+                  percent(result.share(1)), percent(result.share(kTopFew)),
+                  fmt::format("{:.2f}", result.correlation()),
+                  result.isComplete ? "" : "incomplete"});
+  }
+  table.print(os);
+  for (const std::string &error : errors)
+    os << error << '\n';
+  for (const Group &group : groups())
+    os << fmt::format(
+        "{}: {} case{}; of the best, the first choice reaches {} % (least {} "
+        "%), the first {} {} %\n",
+        group.name, group.top1.size(), group.top1.size() == 1 ? "" : "s",
+        percent(geomean(group.top1)),
+        percent(*std::min_element(group.top1.begin(), group.top1.end())),
+        kTopFew, percent(geomean(group.top5)));
+  os << fmt::format("{} problems in {:.1f} s{}\n", rows.size(),
+                    elapsedMs * 1e-3,
+                    interrupted ? ", ended before all was measured" : "");
+}
+
+static llvm::json::Object configToJson(const SweptConfig &config) {
+  const TrialResult &trial = config.result;
+  llvm::json::Object object{{"config", trial.config},
+                            {"rank", config.rank + 1},
+                            {"predicted_ns", rounded(config.predictedNs)},
+                            {"bound", config.bound},
+                            {"measured_ns", config.isMeasured()
+                                                ? rounded(trial.medianNs)
+                                                : llvm::json::Value(nullptr)},
+                            {"samples", trial.samples},
+                            {"status", nameOf(trial.status)},
+                            {"validated", trial.validated}};
+  if (!trial.message.empty())
+    object["message"] = llvm::json::fixUTF8(trial.message);
+  return object;
+}
+
+static llvm::json::Object rowToJson(const SweepRow &row) {
+  llvm::json::Object object{{"name", row.which->name},
+                            {"family", row.which->named.family->name()},
+                            {"problem", row.which->text()}};
+  if (!row.error.empty()) {
+    object["error"] = llvm::json::fixUTF8(row.error);
+    return object;
+  }
+  const SweepResult &result = row.result;
+  auto share = [](double value) {
+    return value > 0 ? rounded(value, 4) : llvm::json::Value(nullptr);
+  };
+  llvm::json::Array configs;
+  for (const SweptConfig &config : result.configs)
+    configs.push_back(configToJson(config));
+  const SweptConfig *best = result.best();
+  object["complete"] = result.isComplete;
+  object["measured"] = static_cast<int64_t>(result.measured());
+  object["failed_compiles"] = static_cast<int64_t>(result.failedCompiles);
+  object["best"] = best ? llvm::json::Value(best->result.config)
+                        : llvm::json::Value(nullptr);
+  object["best_ns"] =
+      best ? rounded(best->result.medianNs) : llvm::json::Value(nullptr);
+  object["best_rank"] =
+      best ? llvm::json::Value(best->rank + 1) : llvm::json::Value(nullptr);
+  object["top1"] = share(result.share(1));
+  object["top5"] = share(result.share(kTopFew));
+  object["rank_correlation"] = rounded(result.correlation(), 4);
+  object["configs"] = std::move(configs);
+  return object;
+}
+
+llvm::json::Object SweepReport::toJSON() const {
+  llvm::json::Array cases;
+  for (const SweepRow &row : rows)
+    cases.push_back(rowToJson(row));
+  llvm::json::Object summary;
+  for (const Group &group : groups())
+    summary[group.name] = llvm::json::Object{
+        {"cases", static_cast<int64_t>(group.top1.size())},
+        {"top1", rounded(geomean(group.top1), 4)},
+        {"top1_least",
+         rounded(*std::min_element(group.top1.begin(), group.top1.end()), 4)},
+        {"top5", rounded(geomean(group.top5), 4)}};
+  return llvm::json::Object{{"what", what},
+                            {"commit", commit},
+                            {"gpu", gpu},
+                            {"driver", driver},
+                            {"toolchain", toolchain},
+                            {"model", model},
+                            {"mode", mode},
+                            {"interrupted", interrupted},
+                            {"elapsed_ms", rounded(elapsedMs, 4)},
+                            {"cases", std::move(cases)},
+                            {"summary", std::move(summary)}};
+}
+
+int SweepReport::exitCode() const {
+  for (const SweepRow &row : rows)
+    if (!row.error.empty() || (!row.result.configs.empty() && !row.isDone()))
+      return kExitSomeFailed;
+  return interrupted ? kExitSomeFailed : kExitDone;
+}
+
+} // namespace kiln::cli

@@ -1,0 +1,77 @@
+#include "kiln/SweepReport.h"
+
+#include "Tune/TuneFixture.h"
+#include "kiln/Console.h"
+
+#include <llvm/Support/raw_ostream.h>
+
+#include <cmath>
+
+using namespace kiln;
+using namespace kiln::cli;
+using kiln::fake::FakeFamily;
+using kiln::fake::makeProblem;
+
+/// Configs in rank order with these times, 0 for what has none.
+static SweepResult resultOf(const std::vector<double> &times) {
+  SweepResult result;
+  for (double ns : times) {
+    SweptConfig &config = result.configs.emplace_back();
+    config.rank = static_cast<int>(result.configs.size()) - 1;
+    config.predictedNs = 1000 + 10 * config.rank;
+    config.result.config = "fast.t" + std::to_string(16 << config.rank);
+    config.result.medianNs = ns;
+    config.result.samples = ns > 0 ? 7 : 0;
+    config.result.validated = ns > 0;
+    if (ns == 0)
+      config.result.status = TrialStatus::Wrong;
+  }
+  return result;
+}
+
+TEST_CASE("a sweep's report has every config and what the first reach") {
+  FakeFamily family;
+  std::vector<Case> cases;
+  for (const char *name : {"a", "b"})
+    cases.push_back({name, {&family, makeProblem(family, "fake m=64 n=64")}});
+  SweepReport report;
+  report.rows.push_back(
+      {&cases[0], resultOf({1000, 1500, 0, 1200, 1300, 1250, 800}), ""});
+  report.rows.push_back({&cases[1], resultOf({500, 600}), ""});
+  CHECK(report.exitCode() == kExitDone);
+  llvm::json::Object json = report.toJSON();
+  const llvm::json::Object &first =
+      *json.getArray("cases")->front().getAsObject();
+  CHECK(first.getArray("configs")->size() == 7);
+  CHECK(first.getString("best") == "fast.t1024");
+  CHECK(first.getInteger("best_rank") == 7);
+  CHECK(first.getNumber("top1").value_or(0) == doctest::Approx(0.8));
+  CHECK(first.getNumber("top5").value_or(0) == doctest::Approx(0.8));
+  const llvm::json::Object &wrong =
+      *(*first.getArray("configs"))[2].getAsObject();
+  CHECK(wrong.getString("status") == "wrong");
+  CHECK(wrong.get("measured_ns")->getAsNull());
+  const llvm::json::Object *all = json.getObject("summary")->getObject("all");
+  REQUIRE(all);
+  CHECK(all->getInteger("cases") == 2);
+  CHECK(all->getNumber("top1").value_or(0) ==
+        doctest::Approx(std::sqrt(0.8)).epsilon(1e-3));
+  CHECK(all->getNumber("top1_least").value_or(0) == doctest::Approx(0.8));
+  CHECK(json.getObject("summary")->getObject("fake"));
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  report.print(os);
+  CHECK(os.str().find("first choice reaches 89.4 %") != std::string::npos);
+}
+
+TEST_CASE("a space that was not measured to its end is no success") {
+  FakeFamily family;
+  Case one{"a", {&family, makeProblem(family, "fake m=64 n=64")}};
+  SweepReport report;
+  report.rows.push_back({&one, resultOf({1000, 900}), ""});
+  SUBCASE("incomplete") { report.rows[0].result.isComplete = false; }
+  SUBCASE("no first choice") { report.rows[0].result = resultOf({0, 900}); }
+  SUBCASE("failed") { report.rows[0].error = "no memory"; }
+  SUBCASE("interrupted") { report.interrupted = true; }
+  CHECK(report.exitCode() == kExitSomeFailed);
+}
