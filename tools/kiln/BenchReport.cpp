@@ -156,17 +156,20 @@ void BenchReport::printPeers(llvm::raw_ostream &os) const {
 void BenchReport::printStreams(llvm::raw_ostream &os) const {
   Table table({"problem", "config", ">MB", ">kiln us", ">+-%", ">GB/s",
                ">stream us", ">GB/s", ">fraction", "stream", "correct"});
+  auto figure = [](double value) {
+    return value > 0 ? formatFigure(value) : std::string();
+  };
   constexpr double kBytesPerMB = 1e6;
-  for (const BenchRow &row : rows)
-    if (row.isStreamed())
-      table.addRow({row.which->name, row.config,
-                    formatFigure(static_cast<double>(row.stream.bytes.total()) /
-                                 kBytesPerMB),
-                    timeText(row.kiln),
-                    fmt::format("{:.1f}", 100 * spreadOf(row.kiln)),
-                    formatFigure(row.gbs()), timeText(row.stream.ns),
-                    formatFigure(row.streamGbs()), ratioText(row.fraction()),
-                    row.stream.variant, verdictOf(row)});
+  for (const BenchRow &row : rows) {
+    if (!row.isStreamed())
+      continue;
+    auto bytes = static_cast<double>(row.stream.bytes.total());
+    table.addRow(
+        {row.which->name, row.config, figure(bytes / kBytesPerMB),
+         timeText(row.kiln), fmt::format("{:.1f}", 100 * spreadOf(row.kiln)),
+         figure(row.gbs()), timeText(row.stream.ns), figure(row.streamGbs()),
+         ratioText(row.fraction()), row.stream.variant, verdictOf(row)});
+  }
   if (!table.empty())
     table.print(os);
 }

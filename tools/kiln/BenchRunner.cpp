@@ -76,6 +76,9 @@ llvm::Error BenchRunner::measure(const BenchChoice &choice, BenchRow &row) {
   row.from = choice.from;
   if (!choice.artifacts.empty())
     row.toolchain = choice.artifacts.front()->toolchain;
+  const auto &[family, problem] = row.which->named;
+  if (row.isStreamed())
+    row.stream.bytes = streamBytesOf(family->operands(problem));
   auto bench = std::make_unique<Bench>();
   auto run = [&]() -> llvm::Error {
     if (llvm::Error error = validate(choice, row))
@@ -228,8 +231,7 @@ llvm::Expected<const StreamTools *> BenchRunner::streamTools(StreamMix mix) {
               .first->second;
 }
 
-llvm::Error BenchRunner::makeStream(Bench &bench) {
-  StreamBytes bytes = streamBytesOf(bench.buffers->table());
+llvm::Error BenchRunner::makeStream(Bench &bench, const StreamBytes &bytes) {
   auto kernels = streamTools(bytes.mix());
   if (!kernels)
     return kernels.takeError();
@@ -242,12 +244,11 @@ llvm::Error BenchRunner::makeStream(Bench &bench) {
 }
 
 llvm::Error BenchRunner::prepareStream(Bench &bench, BenchRow &row) {
-  row.stream.bytes = streamBytesOf(bench.buffers->table());
   if (!options.wantsStream) {
     row.noPeer = "none was asked for";
     return llvm::Error::success();
   }
-  llvm::Error error = makeStream(bench);
+  llvm::Error error = makeStream(bench, row.stream.bytes);
   if (!error)
     return llvm::Error::success();
   ErrorSummary summary = summarize(std::move(error));

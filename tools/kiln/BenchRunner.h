@@ -58,7 +58,7 @@ private:
   llvm::Error prepareOperands(Bench &bench, BenchRow &row);
   llvm::Error preparePeer(Bench &bench, BenchRow &row);
   llvm::Error prepareStream(Bench &bench, BenchRow &row);
-  llvm::Error makeStream(Bench &bench);
+  llvm::Error makeStream(Bench &bench, const StreamBytes &bytes);
   llvm::Expected<const StreamTools *> streamTools(StreamMix mix);
   llvm::Error pickBest(Bench &bench, BenchRow &row);
   llvm::Error sample(Bench &bench, BenchRow &row);

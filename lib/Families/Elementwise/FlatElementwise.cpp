@@ -101,20 +101,19 @@ StreamKernel streamKernel(const ElementwiseProblem &p,
   int64_t columnLinks = signature.count(LinkShape::Column);
   kernel.tasks = std::max<int64_t>(config.chunks(p.rows, p.cols), 1);
   kernel.block = {config.threads(), config.registers(signature), 0};
-  kernel.persistent = config.blocksPerSm > 0;
+  kernel.persistentPerSm = config.blocksPerSm;
   kernel.readBytes = elements * matrices * inBytes +
                      double(rowLinks * p.cols + columnLinks * p.rows) * inBytes;
   kernel.writeBytes = elements * outBytes;
   // Vectors and their ends in other rows: once more from the caches for every
   // vector of the matrix.
-  kernel.sharedReadBytes = elements * rowLinks * inBytes +
-                           elements / config.vector * columnLinks * inBytes;
+  kernel.sharedBytesPerTask =
+      (elements * rowLinks + elements / config.vector * columnLinks) * inBytes /
+      double(kernel.tasks);
   // A vector of several accesses asks for each of its sectors with two of
   // them; past L1 the second goes to L2 again.
   if (config.hint == 1 && config.vector * inBytes > kAccessBytes)
     kernel.rereadBytes = elements * matrices * inBytes;
-  kernel.loadBytesPerTask =
-      double(config.vectorsPerChunk()) * config.vector * matrices * inBytes;
   Instructions count = instructionsOf(signature, config, device);
   kernel.simdOps = elements * count.simd;
   kernel.specialOps = elements * count.special;

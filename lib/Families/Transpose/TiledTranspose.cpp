@@ -244,8 +244,6 @@ StreamKernel TiledTranspose::streamKernel(const Problem &problem,
   kernel.readBytes = p.bytes();
   kernel.writeBytes = p.bytes();
   int atOnce = config.subBlocksAtOnce(signature);
-  double subBlockBytes = config.vector * config.vectorBytes(signature);
-  kernel.loadBytesPerTask = config.threads() * atOnce * subBlockBytes;
   kernel.loadRounds = config.subBlocksPerThread() / atOnce;
   // Instructions of a sub-block: both sides' accesses and addresses, and a
   // permute for each register of each halving.
