@@ -222,11 +222,12 @@ llvm::Expected<Problem> ProblemSpec::at(llvm::ArrayRef<int64_t> values) const {
   return makeProblem(*family, std::move(record));
 }
 
-Arguments ProblemSpec::argumentsAt(llvm::ArrayRef<int64_t> values) const {
-  Arguments arguments = defaults;
+void ProblemSpec::readDefaults(llvm::ArrayRef<int64_t> values,
+                               Arguments &arguments) const {
+  arguments = defaults;
   arguments.problem = values.data();
   if (!followsExtents)
-    return arguments;
+    return;
   Problem launched;
   launched.extents = recordOf(family->problemSchema(), values);
   Arguments packed = family->defaultArguments(launched);
@@ -236,7 +237,6 @@ Arguments ProblemSpec::argumentsAt(llvm::ArrayRef<int64_t> values) const {
     if (hasPackedBatches)
       arguments.operands[i].batchStride = packed.operands[i].batchStride;
   }
-  return arguments;
 }
 
 bool ExtentBox::contains(const std::vector<ExtentRange> &ranges,

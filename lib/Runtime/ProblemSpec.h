@@ -59,7 +59,7 @@ struct ProblemSpec {
   /// Leading dimensions, strides and scalars of a launch whose record has
   /// \p values: what is packed follows the extents. No addresses. Free unless
   /// followsExtents.
-  Arguments argumentsAt(llvm::ArrayRef<int64_t> values) const;
+  void readDefaults(llvm::ArrayRef<int64_t> values, Arguments &arguments) const;
 
   /// All values of the ranges, cut at the buckets of the records; one box if
   /// there are no ranges. Values of 0 need no plan and are in none.

@@ -3,6 +3,7 @@
 #include "Runtime/RuntimeFixture.h"
 
 #include "elementwise/ElementwiseParams.h"
+#include "rows/RowParams.h"
 #include "transpose/TransposeParams.h"
 
 #include <limits>
@@ -64,6 +65,7 @@ TEST_CASE("an elementwise chain reaches its kernel; an equal one hits") {
   RuntimeFixture fixture;
   LaunchLog<FlatElementwiseParams> launches;
   kiln_engine *engine = fixture.engine();
+  kiln_stream stream = fixture.gpu.stream();
   kiln_pointwise chain[4] = {
       KILN_INIT(kiln_pointwise), KILN_INIT(kiln_pointwise),
       KILN_INIT(kiln_pointwise), KILN_INIT(kiln_pointwise)};
@@ -77,7 +79,7 @@ TEST_CASE("an elementwise chain reaches its kernel; an equal one hits") {
   args.pointwise = chain;
   args.pointwise_count = 4;
   CAPTURE(lastError());
-  REQUIRE(kiln_elementwise(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  REQUIRE(kiln_elementwise(engine, &args, nullptr, stream) == KILN_SUCCESS);
   ElementwiseParams params = launches.last().operands;
   CHECK(params.x == args.x.data);
   CHECK(params.y == args.y.data);
@@ -90,11 +92,69 @@ TEST_CASE("an elementwise chain reaches its kernel; an equal one hits") {
   args.y.data = args.x.data; // in place
   args.x.leading_dim = 96;   // what 0 means
   uint64_t before = kilnFakeTotalCalls();
-  REQUIRE(kiln_elementwise(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  REQUIRE(kiln_elementwise(engine, &args, nullptr, stream) == KILN_SUCCESS);
   // As of a gemm: three questions for the context, and the launch.
   CHECK(kilnFakeTotalCalls() - before == 4);
   CHECK(launches.last().operands.scale == 2.0f);
   CHECK(statisticsOf(engine).dispatch_misses == 1);
+}
+
+TEST_CASE("a norm reaches its kernel with all that it may have") {
+  RuntimeFixture fixture;
+  LaunchLog<RowParams> launches;
+  kiln_engine *engine = fixture.engine();
+  kiln_scale scale = kiln_row_scales_init(address(0x500000));
+  auto args = withXY(kiln_norm_args_init(), KILN_BF16);
+  args.epsilon = 0.25;
+  args.y.type = KILN_INT8;
+  args.y.scale = &scale;
+  args.weight = operandAt(0x300000, KILN_BF16);
+  args.residual = args.residual_out = operandAt(0x600000, KILN_BF16);
+  CAPTURE(lastError());
+  REQUIRE(kiln_layer_norm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  RowParams params = launches.last();
+  CHECK(params.x == args.x.data);
+  CHECK(params.y == args.y.data);
+  CHECK(params.weight == args.weight.data);
+  CHECK(params.residual == args.residual.data);
+  CHECK(params.residualOut == args.residual_out.data);
+  CHECK(params.scales == scale.data);
+  CHECK(params.epsilon == 0.25f);
+  CHECK(params.rows == 48);
+  CHECK(params.ldResidual == 96);
+  args.epsilon = 0.5;
+  REQUIRE(kiln_layer_norm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(launches.last().epsilon == 0.5f);
+  CHECK(statisticsOf(engine).dispatch_misses == 1);
+  REQUIRE(kiln_rms_norm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(statisticsOf(engine).dispatch_misses == 2); // another family
+}
+
+TEST_CASE("the other calls over rows reach their kernels") {
+  RuntimeFixture fixture;
+  LaunchLog<RowParams> launches;
+  kiln_engine *engine = fixture.engine();
+  auto softmax = withXY(kiln_softmax_args_init(), KILN_FP16);
+  softmax.scale = 0.125;
+  softmax.mask_kind = KILN_MASK_MATRIX;
+  softmax.mask = operandAt(0x300000);
+  CAPTURE(lastError());
+  REQUIRE(kiln_softmax(engine, &softmax, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(launches.last().mask == softmax.mask.data);
+  CHECK(launches.last().ldMask == 96);
+  CHECK(launches.last().scale == 0.125f);
+  auto reduce = withXY(KILN_INIT(kiln_reduce_args), KILN_FP16);
+  reduce.op = KILN_REDUCTION_MAX;
+  reduce.y.type = KILN_FP32;
+  REQUIRE(kiln_reduce(engine, &reduce, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(launches.last().y == reduce.y.data);
+  kiln_scale scale = kiln_row_scales_init(address(0x500000));
+  auto quantize = withXY(KILN_INIT(kiln_quantize_args), KILN_BF16);
+  quantize.y.type = KILN_E4M3;
+  quantize.y.scale = &scale;
+  REQUIRE(kiln_quantize(engine, &quantize, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(launches.last().scales == scale.data);
+  CHECK(launches.count() == 3);
 }
 
 TEST_CASE("rows that are packed follow the extents of a launch") {
