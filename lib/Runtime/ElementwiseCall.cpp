@@ -1,6 +1,7 @@
 //===- ElementwiseCall.cpp - kiln_elementwise_args as a call --------------===//
 #include "Runtime/ElementwiseCall.h"
 
+#include "Families/Elementwise/ElementwiseProblem.h"
 #include "Runtime/OperandCheck.h"
 #include "Runtime/OperandReader.h"
 
@@ -10,11 +11,6 @@
 namespace kiln {
 
 namespace {
-/// Fields of the family's records, in their order.
-struct ElementwiseField {
-  enum : int { Op, Rows, Cols, DType, Out, Scale, LdX, LdY, LdO, Align, Count };
-};
-
 /// The links of a chain as a record holds them.
 struct Links {
   uint64_t packed = 0;
@@ -24,6 +20,11 @@ struct Links {
 };
 } // namespace
 
+static constexpr int kFields = ElementwiseField::Align + 1;
+static_assert(int(KILN_ELEMENTWISE_X) == int(ElementwiseOperand::X) &&
+              int(KILN_ELEMENTWISE_Y) == int(ElementwiseOperand::Y) &&
+              int(KILN_ELEMENTWISE_POINTWISE) ==
+                  int(ElementwiseOperand::FirstLink));
 static_assert(KILN_ELEMENTWISE_POINTWISE + KILN_MAX_POINTWISE <=
               Arguments::kMaxOperands);
 
@@ -103,7 +104,7 @@ bool readElementwiseCall(const kiln_elementwise_args &args,
   reader.checkWritten({operands, count}, KILN_ELEMENTWISE_Y, mayBe);
   if (reader.wrong)
     return false;
-  call.arguments.scalars[0] = links.factor;
+  call.arguments.scalars[ElementwiseScalar::Scale] = links.factor;
   int64_t *values = call.values;
   values[ElementwiseField::Op] = static_cast<int64_t>(links.packed);
   values[ElementwiseField::Rows] = args.rows;
@@ -113,9 +114,9 @@ bool readElementwiseCall(const kiln_elementwise_args &args,
   values[ElementwiseField::Scale] = std::bit_cast<int64_t>(1.0);
   values[ElementwiseField::LdX] = canonicalRow(args.x.leading_dim, args.cols);
   values[ElementwiseField::LdY] = canonicalRow(args.y.leading_dim, args.cols);
-  values[ElementwiseField::LdO] = links.leadingDim;
+  values[ElementwiseField::LdOperand] = links.leadingDim;
   values[ElementwiseField::Align] = reader.alignment();
-  call.fieldCount = ElementwiseField::Count;
+  call.fieldCount = kFields;
   return true;
 }
 
