@@ -17,6 +17,7 @@ struct Links {
   int count = 0;
   double factor = 1;      ///< of the one scale
   int64_t leadingDim = 0; ///< of all matrices, canonical
+  bool hasMatrix = false, hasFactor = false;
 };
 } // namespace
 
@@ -35,13 +36,12 @@ static_assert(KILN_ELEMENTWISE_POINTWISE + KILN_MAX_POINTWISE <=
 /// Reads one link. False if it is wrong in a way that \p reader does not see.
 static bool readLink(const kiln_elementwise_args &args,
                      const kiln_pointwise &link, OperandReader &reader,
-                     Links &links, bool &hasMatrix, bool &hasFactor,
-                     OperandArgument &to) {
+                     Links &links, OperandArgument &to) {
   auto op = static_cast<PointwiseOp>(link.op);
   LinkShape shape = shapeOf(op);
   if (shape == LinkShape::Scalar) {
-    bool again = hasFactor;
-    hasFactor = true;
+    bool again = links.hasFactor;
+    links.hasFactor = true;
     links.factor = link.params[0];
     return !again && std::isfinite(link.params[0]) &&
            isZero(link.params + 1, sizeof(link.params) - sizeof(float));
@@ -57,8 +57,8 @@ static bool readLink(const kiln_elementwise_args &args,
   if (!isMatrix)
     return true;
   int64_t leadingDim = canonicalRow(link.operand.leading_dim, args.cols);
-  bool differs = hasMatrix && leadingDim != links.leadingDim;
-  hasMatrix = true;
+  bool differs = links.hasMatrix && leadingDim != links.leadingDim;
+  links.hasMatrix = true;
   links.leadingDim = leadingDim;
   return !differs;
 }
@@ -68,14 +68,13 @@ static bool readLinks(const kiln_elementwise_args &args, OperandReader &reader,
   if (args.pointwise_count > KILN_MAX_POINTWISE ||
       (args.pointwise_count && !args.pointwise))
     return false;
-  bool hasMatrix = false, hasFactor = false;
   for (uint32_t i = 0; i < args.pointwise_count; ++i) {
     if (!isGoodLink(args.pointwise, i))
       return false;
     const kiln_pointwise &link = at(args.pointwise, i);
     if (link.op != KILN_POINTWISE_NONE)
       links.packed |= static_cast<uint64_t>(link.op) << (8 * links.count);
-    if (!readLink(args, link, reader, links, hasMatrix, hasFactor,
+    if (!readLink(args, link, reader, links,
                   operands[KILN_ELEMENTWISE_POINTWISE + links.count]))
       return false;
     links.count += link.op != KILN_POINTWISE_NONE;
