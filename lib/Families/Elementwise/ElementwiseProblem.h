@@ -61,6 +61,8 @@ struct ElementwiseScalar {
   enum : int { Scale };
 };
 
+/// Schemas of the family's problems and signatures. Made at the first use and
+/// kept; thread-safe.
 const RecordSchema &elementwiseProblemSchema();
 const RecordSchema &elementwiseSignatureSchema();
 
@@ -75,6 +77,7 @@ ElementwiseProblem readElementwiseProblem(const int64_t *values);
 
 /// What is fixed at compile time of \p problem.
 ElementwiseSignature signatureOf(const ElementwiseProblem &problem);
+/// A signature as a record of elementwiseSignatureSchema(), and back.
 Record toRecord(const ElementwiseSignature &signature);
 ElementwiseSignature readElementwiseSignature(const Record &record);
 

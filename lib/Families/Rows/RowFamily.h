@@ -1,4 +1,9 @@
 //===- RowFamily.h - norms, softmax, quantisation and reductions ----------===//
+//
+// Arithmetic is fp32 on fp32, fp16 and bf16 data. Templates: resident, reload
+// and, for reductions, split.
+//
+//===----------------------------------------------------------------------===//
 #pragma once
 
 #include "Kernel/Family.h"

@@ -8,6 +8,7 @@ namespace kiln {
 
 /// The operands of \p problem in the order of RowOperand: their shapes, the
 /// data that trials fill them with, and how closely outputs are judged.
+/// \p problem comes from a canonical record. Microseconds; thread-safe.
 OperandTable rowOperands(const RowProblem &problem);
 
 } // namespace kiln

@@ -67,7 +67,10 @@ int fieldIndex(RowKind kind, int field);
 /// The family's name, and its schema's: "rmsnorm".
 llvm::StringRef nameOf(RowKind kind);
 
+/// Schema of a family's problems: the fields that fieldIndex() finds. Made at
+/// the first use and kept; thread-safe.
 const RecordSchema &rowProblemSchema(RowKind kind);
+/// Schema of the signatures of all of them.
 const RecordSchema &rowSignatureSchema();
 
 /// Reads the values of a problem record, in its schema's order, and resolves
@@ -76,6 +79,7 @@ RowProblem readRowProblem(RowKind kind, const int64_t *values);
 
 /// What is fixed at compile time of \p problem.
 RowSignature signatureOf(const RowProblem &problem);
+/// A signature as a record of rowSignatureSchema(), and back.
 Record toRecord(const RowSignature &signature);
 RowSignature readRowSignature(const Record &record);
 /// "{.op = kiln::RowOp::RmsNorm, ...}": a designated initialiser.

@@ -27,12 +27,14 @@ int64_t outputCount(const RowProblem &problem);
 /// written once, and what its arithmetic takes.
 StreamKernel rowStream(const RowProblem &problem);
 
-/// Bytes of a row and of what is read with it, element by element.
+/// Bytes of a row and of what is read with it, element by element: residual,
+/// mask.
 double rowReadBytes(const RowProblem &problem);
-/// Bytes of the operands that all rows share.
+/// Bytes of the operands that all rows share: weight, bias, a mask of one row.
 double sharedOperandBytes(const RowProblem &problem);
 
-/// Time of a reduction over \p threads of a block and \p cluster blocks.
+/// Time in ns of reducing a row over \p threads of a block and \p cluster
+/// blocks, twice where a norm's result is quantised.
 double reductionNs(const RowProblem &problem, int64_t threads, int64_t cluster,
                    const DeviceModel &device);
 
@@ -40,7 +42,7 @@ double reductionNs(const RowProblem &problem, int64_t threads, int64_t cluster,
 /// besides what stays.
 int64_t workingRegisters(const RowSignature &signature, int64_t vector);
 
-/// Binds one config of one problem.
+/// Binds one config of one problem. \p workspace: its plan's.
 template <class Config> class RowBinder final : public Binder {
 public:
   RowBinder(RowKind kind, const Config &config, const RowSignature &signature,
@@ -182,6 +184,7 @@ protected:
   checkLimits(const RowProblem &problem, const RowSignature &signature,
               const Config &config, const DeviceModel &device) const = 0;
 
+  /// What a config that prune() let pass does to memory.
   virtual StreamKernel stream(const RowProblem &problem,
                               const RowSignature &signature,
                               const Config &config,
@@ -217,9 +220,12 @@ private:
   RecordSchema schema;
 };
 
+/// Rows that stay on the chip until they are written: in registers, in shared
+/// memory as well, or spread over a cluster.
 std::unique_ptr<Template> makeResidentRowsTemplate(RowKind kind);
+/// Rows that are read once for each pass: any length; the generic template.
 std::unique_ptr<Template> makeReloadRowsTemplate(RowKind kind);
-/// Of reductions only.
+/// Rows that several blocks reduce a range of each. Of reductions only.
 std::unique_ptr<Template> makeSplitRowsTemplate(RowKind kind);
 
 } // namespace kiln

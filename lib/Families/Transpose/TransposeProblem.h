@@ -21,7 +21,7 @@ struct TransposeProblem {
   /// Every pointer is a multiple of this many bytes, and of its own element's.
   int64_t align = 16;
 
-  /// Of x, or of y.
+  /// Bytes of the elements of x, or of y, without gaps between rows.
   double bytes() const { return double(rows) * double(cols) * bytesOf(dtype); }
 };
 
@@ -35,6 +35,8 @@ struct TransposeOperand {
   enum : int { X, Y, Count };
 };
 
+/// Schemas of the family's problems and signatures. Made at the first use and
+/// kept; thread-safe.
 const RecordSchema &transposeProblemSchema();
 const RecordSchema &transposeSignatureSchema();
 
@@ -46,6 +48,7 @@ TransposeProblem readTransposeProblem(const int64_t *values);
 /// extents have in common.
 TransposeSignature signatureOf(const TransposeProblem &problem);
 
+/// A signature as a record of transposeSignatureSchema(), and back.
 Record toRecord(const TransposeSignature &signature);
 TransposeSignature readTransposeSignature(const Record &record);
 
