@@ -2,5 +2,6 @@
 set(KILN_PUBLIC_HEADERS
   kiln/kiln.h
   kiln/kiln.hpp
+  kiln/problems.hpp
   kiln/rows.h
   kiln/types.h)

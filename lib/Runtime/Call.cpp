@@ -131,7 +131,7 @@ llvm::Error readArguments(const kiln_arguments &given, const ProblemSpec &spec,
                           Arguments &arguments) {
   bool isGemm = spec.slots.size() > 3 && spec.slots[3] == KILN_GEMM_D &&
                 spec.family->name() == "gemm";
-  arguments = spec.argumentsAt(values);
+  spec.readDefaults(values, arguments);
   for (const CallOperand &operand : operands) {
     uint64_t address =
         operand.slot < given.operand_count

@@ -1,6 +1,7 @@
 //===- ElementwiseCall.cpp - kiln_elementwise_args as a call --------------===//
 #include "Runtime/ElementwiseCall.h"
 
+#include "Families/Elementwise/ElementwiseProblem.h"
 #include "Runtime/OperandCheck.h"
 #include "Runtime/OperandReader.h"
 
@@ -10,20 +11,21 @@
 namespace kiln {
 
 namespace {
-/// Fields of the family's records, in their order.
-struct ElementwiseField {
-  enum : int { Op, Rows, Cols, DType, Out, Scale, LdX, LdY, LdO, Align, Count };
-};
-
 /// The links of a chain as a record holds them.
 struct Links {
   uint64_t packed = 0;
   int count = 0;
   double factor = 1;      ///< of the one scale
   int64_t leadingDim = 0; ///< of all matrices, canonical
+  bool hasMatrix = false, hasFactor = false;
 };
 } // namespace
 
+static constexpr int kFields = ElementwiseField::Align + 1;
+static_assert(int(KILN_ELEMENTWISE_X) == int(ElementwiseOperand::X) &&
+              int(KILN_ELEMENTWISE_Y) == int(ElementwiseOperand::Y) &&
+              int(KILN_ELEMENTWISE_POINTWISE) ==
+                  int(ElementwiseOperand::FirstLink));
 static_assert(KILN_ELEMENTWISE_POINTWISE + KILN_MAX_POINTWISE <=
               Arguments::kMaxOperands);
 
@@ -34,13 +36,12 @@ static_assert(KILN_ELEMENTWISE_POINTWISE + KILN_MAX_POINTWISE <=
 /// Reads one link. False if it is wrong in a way that \p reader does not see.
 static bool readLink(const kiln_elementwise_args &args,
                      const kiln_pointwise &link, OperandReader &reader,
-                     Links &links, bool &hasMatrix, bool &hasFactor,
-                     OperandArgument &to) {
+                     Links &links, OperandArgument &to) {
   auto op = static_cast<PointwiseOp>(link.op);
   LinkShape shape = shapeOf(op);
   if (shape == LinkShape::Scalar) {
-    bool again = hasFactor;
-    hasFactor = true;
+    bool again = links.hasFactor;
+    links.hasFactor = true;
     links.factor = link.params[0];
     return !again && std::isfinite(link.params[0]) &&
            isZero(link.params + 1, sizeof(link.params) - sizeof(float));
@@ -56,8 +57,8 @@ static bool readLink(const kiln_elementwise_args &args,
   if (!isMatrix)
     return true;
   int64_t leadingDim = canonicalRow(link.operand.leading_dim, args.cols);
-  bool differs = hasMatrix && leadingDim != links.leadingDim;
-  hasMatrix = true;
+  bool differs = links.hasMatrix && leadingDim != links.leadingDim;
+  links.hasMatrix = true;
   links.leadingDim = leadingDim;
   return !differs;
 }
@@ -67,14 +68,13 @@ static bool readLinks(const kiln_elementwise_args &args, OperandReader &reader,
   if (args.pointwise_count > KILN_MAX_POINTWISE ||
       (args.pointwise_count && !args.pointwise))
     return false;
-  bool hasMatrix = false, hasFactor = false;
   for (uint32_t i = 0; i < args.pointwise_count; ++i) {
     if (!isGoodLink(args.pointwise, i))
       return false;
     const kiln_pointwise &link = at(args.pointwise, i);
     if (link.op != KILN_POINTWISE_NONE)
       links.packed |= static_cast<uint64_t>(link.op) << (8 * links.count);
-    if (!readLink(args, link, reader, links, hasMatrix, hasFactor,
+    if (!readLink(args, link, reader, links,
                   operands[KILN_ELEMENTWISE_POINTWISE + links.count]))
       return false;
     links.count += link.op != KILN_POINTWISE_NONE;
@@ -103,7 +103,7 @@ bool readElementwiseCall(const kiln_elementwise_args &args,
   reader.checkWritten({operands, count}, KILN_ELEMENTWISE_Y, mayBe);
   if (reader.wrong)
     return false;
-  call.arguments.scalars[0] = links.factor;
+  call.arguments.scalars[ElementwiseScalar::Scale] = links.factor;
   int64_t *values = call.values;
   values[ElementwiseField::Op] = static_cast<int64_t>(links.packed);
   values[ElementwiseField::Rows] = args.rows;
@@ -113,9 +113,9 @@ bool readElementwiseCall(const kiln_elementwise_args &args,
   values[ElementwiseField::Scale] = std::bit_cast<int64_t>(1.0);
   values[ElementwiseField::LdX] = canonicalRow(args.x.leading_dim, args.cols);
   values[ElementwiseField::LdY] = canonicalRow(args.y.leading_dim, args.cols);
-  values[ElementwiseField::LdO] = links.leadingDim;
+  values[ElementwiseField::LdOperand] = links.leadingDim;
   values[ElementwiseField::Align] = reader.alignment();
-  call.fieldCount = ElementwiseField::Count;
+  call.fieldCount = kFields;
   return true;
 }
 

@@ -137,6 +137,21 @@ static llvm::Error readRange(const kiln_range &from, ProblemSpec &spec) {
   return llvm::Error::success();
 }
 
+/// Whether the leading dimensions or strides of \p spec differ between two of
+/// its problems.
+static bool arePackedApart(const ProblemSpec &spec, const Problem &a,
+                           const Problem &b) {
+  Arguments left = spec.family->defaultArguments(a);
+  Arguments right = spec.family->defaultArguments(b);
+  for (int i = 0; i < Arguments::kMaxOperands; ++i) {
+    const OperandArgument &l = left.operands[i], &r = right.operands[i];
+    if (l.leadingDimension != r.leadingDimension ||
+        (spec.hasPackedBatches && l.batchStride != r.batchStride))
+      return true;
+  }
+  return false;
+}
+
 static llvm::Error readDescription(const Registry &registry,
                                    const kiln_problem &problem,
                                    ProblemSpec &spec) {
@@ -179,12 +194,19 @@ llvm::Expected<ProblemSpec> ProblemSpec::parse(const Registry &registry,
   for (uint32_t i = 0; i < problem->range_count; ++i)
     if (auto error = readRange(kiln::at(problem->ranges, i), spec))
       return error;
-  llvm::SmallVector<int64_t, 2> last;
-  for (const ExtentRange &range : spec.ranges)
+  llvm::SmallVector<int64_t, 2> first, last;
+  for (const ExtentRange &range : spec.ranges) {
+    first.push_back(std::min(std::max<int64_t>(range.first, 1), range.last));
     last.push_back(range.last);
+  }
+  auto smallest = spec.at(first);
+  if (!smallest)
+    return smallest.takeError();
   auto largest = spec.at(last);
   if (!largest)
     return largest.takeError();
+  spec.followsExtents =
+      !spec.ranges.empty() && arePackedApart(spec, *smallest, *largest);
   spec.problem = std::move(*largest);
   return spec;
 }
@@ -200,20 +222,21 @@ llvm::Expected<Problem> ProblemSpec::at(llvm::ArrayRef<int64_t> values) const {
   return makeProblem(*family, std::move(record));
 }
 
-Arguments ProblemSpec::argumentsAt(llvm::ArrayRef<int64_t> values) const {
-  Arguments arguments = defaults;
+void ProblemSpec::readDefaults(llvm::ArrayRef<int64_t> values,
+                               Arguments &arguments) const {
+  arguments = defaults;
   arguments.problem = values.data();
-  if (ranges.empty())
-    return arguments;
+  if (!followsExtents)
+    return;
   Problem launched;
   launched.extents = recordOf(family->problemSchema(), values);
   Arguments packed = family->defaultArguments(launched);
   for (int i = 0; i < Arguments::kMaxOperands; ++i) {
-    arguments.operands[i].leadingDimension = packed.operands[i].leadingDimension;
+    arguments.operands[i].leadingDimension =
+        packed.operands[i].leadingDimension;
     if (hasPackedBatches)
       arguments.operands[i].batchStride = packed.operands[i].batchStride;
   }
-  return arguments;
 }
 
 bool ExtentBox::contains(const std::vector<ExtentRange> &ranges,

@@ -42,9 +42,11 @@ struct ProblemSpec {
   /// kiln_arguments slot of each operand.
   llvm::SmallVector<uint32_t, 8> slots;
   std::vector<ExtentRange> ranges;
-  /// Batch strides are those of packed matrices, as in all text, and follow the
-  /// extents.
+  /// Batch strides are those of packed matrices, as in all text.
   bool hasPackedBatches = false;
+  /// Leading dimensions or strides differ over the ranges: something is packed
+  /// whose row or matrix is as large as an extent says.
+  bool followsExtents = false;
 
   /// Reads and checks \p problem. Errors: InvalidArgument, Unsupported.
   static llvm::Expected<ProblemSpec> parse(const Registry &registry,
@@ -55,9 +57,9 @@ struct ProblemSpec {
   llvm::Expected<Problem> at(llvm::ArrayRef<int64_t> values) const;
 
   /// Leading dimensions, strides and scalars of a launch whose record has
-  /// \p values: rows that are packed follow the extents. No addresses. No
-  /// allocation.
-  Arguments argumentsAt(llvm::ArrayRef<int64_t> values) const;
+  /// \p values: what is packed follows the extents. No addresses. Free unless
+  /// followsExtents.
+  void readDefaults(llvm::ArrayRef<int64_t> values, Arguments &arguments) const;
 
   /// All values of the ranges, cut at the buckets of the records; one box if
   /// there are no ranges. Values of 0 need no plan and are in none.

@@ -1,9 +1,8 @@
 //===- RowCall.cpp - reductions, softmax, norms, quantisation as calls ----===//
 #include "Runtime/RowCall.h"
 
+#include "Families/Rows/RowUnit.h"
 #include "Runtime/OperandReader.h"
-#include "rows/RowParams.h"
-#include "rows/RowSignature.h"
 
 #include <bit>
 #include <limits>
@@ -21,7 +20,8 @@ static_assert(int(KILN_ROW_X) == int(RowOperand::X) &&
               int(KILN_ROW_SLOT_COUNT) == int(RowOperand::Count));
 
 namespace {
-// Fields of the families' records, in their order.
+// Fields of the families' records, in their order; fieldIndex() knows it too,
+// but at the cost of a call for each.
 struct ReduceField {
   enum : int { Op, Rows, Cols, Axis, DType, Out, LdX, Align, Count };
 };

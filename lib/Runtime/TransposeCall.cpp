@@ -1,17 +1,13 @@
 //===- TransposeCall.cpp - kiln_transpose_args as a call ------------------===//
 #include "Runtime/TransposeCall.h"
 
+#include "Families/Transpose/TransposeProblem.h"
 #include "Runtime/OperandCheck.h"
 #include "Runtime/OperandReader.h"
 
 namespace kiln {
 
-namespace {
-/// Fields of the family's records, in their order.
-struct TransposeField {
-  enum : int { Rows, Cols, DType, LdX, LdY, Align, Count };
-};
-} // namespace
+static constexpr int kFields = TransposeField::Align + 1;
 
 bool readTransposeCall(const kiln_transpose_args &args, CallAddresses addresses,
                        FamilyCall &call) noexcept {
@@ -34,10 +30,10 @@ bool readTransposeCall(const kiln_transpose_args &args, CallAddresses addresses,
   values[TransposeField::Rows] = args.rows;
   values[TransposeField::Cols] = args.cols;
   values[TransposeField::DType] = args.x.type;
-  values[TransposeField::LdX] = canonicalRow(args.x.leading_dim, args.cols);
-  values[TransposeField::LdY] = canonicalRow(args.y.leading_dim, args.rows);
+  values[TransposeField::Ldx] = canonicalRow(args.x.leading_dim, args.cols);
+  values[TransposeField::Ldy] = canonicalRow(args.y.leading_dim, args.rows);
   values[TransposeField::Align] = reader.alignment();
-  call.fieldCount = TransposeField::Count;
+  call.fieldCount = kFields;
   return true;
 }
 

@@ -112,7 +112,7 @@ TEST_CASE("other threads may capture while a problem is made ready") {
 
 TEST_CASE("the caller's workspace: size, alignment, zeroes") {
   RuntimeFixture fixture;
-  LaunchLog launches;
+  LaunchLog<> launches;
   kiln_engine *engine = fixture.engine();
   kiln_gemm_args args = splitArgs();
   kiln_workspace_info need = workspaceOf(engine, problemOf(args));
@@ -147,7 +147,7 @@ TEST_CASE("the caller's workspace: size, alignment, zeroes") {
 
 TEST_CASE("a stream keeps its arena, another stream has its own") {
   RuntimeFixture fixture;
-  LaunchLog launches;
+  LaunchLog<> launches;
   kiln_engine *engine = fixture.engine();
   kiln_gemm_args args = splitArgs();
   auto counters = [&](kiln_stream stream) {

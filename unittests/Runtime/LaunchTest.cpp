@@ -9,7 +9,7 @@ using namespace kiln::testing;
 
 TEST_CASE("a gemm reaches its kernel with its addresses and scalars") {
   RuntimeFixture fixture;
-  LaunchLog launches;
+  LaunchLog<> launches;
   kiln_engine *engine = fixture.engine();
   kiln_gemm_args args = gemmArgs();
   args.alpha = 0.5;
@@ -35,7 +35,7 @@ TEST_CASE("a gemm reaches its kernel with its addresses and scalars") {
 
 TEST_CASE("an equal call hits, whatever its scalars and addresses are") {
   RuntimeFixture fixture;
-  LaunchLog launches;
+  LaunchLog<> launches;
   kiln_engine *engine = fixture.engine();
   kiln_gemm_args args = gemmArgs();
   REQUIRE(kiln_gemm(engine, &args, nullptr, fixture.gpu.stream()) ==
@@ -60,7 +60,7 @@ TEST_CASE("an equal call hits, whatever its scalars and addresses are") {
 
 TEST_CASE("scalars in device memory reach the kernel") {
   RuntimeFixture fixture;
-  LaunchLog launches;
+  LaunchLog<> launches;
   kiln_engine *engine = fixture.engine();
   kiln_gemm_args args = gemmArgs();
   args.alpha_device = address(0x500000);
@@ -127,7 +127,7 @@ TEST_CASE("an empty problem launches nothing and needs no driver") {
 
 TEST_CASE("a sum over nothing is launched without A and B") {
   RuntimeFixture fixture;
-  LaunchLog launches;
+  LaunchLog<> launches;
   kiln_engine *engine = fixture.engine();
   kiln_gemm_args args = gemmArgs(64, 64, 0);
   args.a.data = args.b.data = nullptr;
@@ -248,7 +248,7 @@ TEST_CASE("what is wrong with a call is named") {
 
 TEST_CASE("pointwise chains: operands, order, and what is refused") {
   RuntimeFixture fixture;
-  LaunchLog launches;
+  LaunchLog<> launches;
   kiln_engine *engine = fixture.engine();
   kiln_pointwise chain[3] = {KILN_INIT(kiln_pointwise),
                              KILN_INIT(kiln_pointwise),
@@ -312,7 +312,7 @@ TEST_CASE("structs of newer callers work while their new fields are zero") {
 
 TEST_CASE("a described problem runs with addresses by slot") {
   RuntimeFixture fixture;
-  LaunchLog launches;
+  LaunchLog<> launches;
   kiln_engine *engine = fixture.engine();
   void *operands[KILN_GEMM_SLOT_COUNT] = {};
   operands[KILN_GEMM_A] = address(0x100000);

@@ -232,7 +232,7 @@ TEST_CASE("prepare refuses what it does not know") {
 
 TEST_CASE("a prepared range serves every value of it, also under capture") {
   RuntimeFixture fixture;
-  LaunchLog launches;
+  LaunchLog<> launches;
   kiln_engine *engine = fixture.engine();
   kiln_stream stream = fixture.gpu.stream();
   for (kiln_layout layout : {KILN_LAYOUT_NT, KILN_LAYOUT_TN}) {
@@ -273,7 +273,7 @@ TEST_CASE("a prepared range serves every value of it, also under capture") {
 
 TEST_CASE("a plan tells its operands, launches, and checks its context") {
   RuntimeFixture fixture;
-  LaunchLog launches;
+  LaunchLog<> launches;
   kiln_engine *engine = fixture.engine();
   kiln_problem problem =
       problemOf("gemm m=48 n=64 k=32 dtype=bf16 out=fp32 layout=NT beta=1 "
@@ -341,7 +341,7 @@ TEST_CASE("a plan tells its operands, launches, and checks its context") {
 
 TEST_CASE("a plan of a range takes its extents at launch") {
   RuntimeFixture fixture;
-  LaunchLog launches;
+  LaunchLog<> launches;
   kiln_engine *engine = fixture.engine();
   kiln_problem problem =
       problemOf("gemm m=1 n=64 k=32 dtype=bf16 layout=NT batch=1");

@@ -54,11 +54,12 @@ private:
   std::optional<Stream> own;
 };
 
-/// The kernels that were launched, with their parameters.
-class LaunchLog {
+/// The kernels that were launched, with their parameters, which are of type
+/// \p Params.
+template <class Params = GemmParams> class LaunchLog {
 public:
   LaunchLog() {
-    kilnFakeOnLaunch("kilnEntry", &LaunchLog::note, this, sizeof(GemmParams));
+    kilnFakeOnLaunch("kilnEntry", &LaunchLog::note, this, sizeof(Params));
   }
   ~LaunchLog() { kilnFakeOnLaunch("kilnEntry", &LaunchLog::drop, this, 0); }
 
@@ -66,7 +67,7 @@ public:
     std::lock_guard<std::mutex> lock(mutex);
     return params.size();
   }
-  GemmParams last() {
+  Params last() {
     std::lock_guard<std::mutex> lock(mutex);
     REQUIRE(!params.empty());
     return params.back();
@@ -76,12 +77,12 @@ private:
   static void note(KilnFakeLaunch *launch, void *user) {
     auto *self = static_cast<LaunchLog *>(user);
     std::lock_guard<std::mutex> lock(self->mutex);
-    self->params.push_back(*static_cast<const GemmParams *>(launch->params));
+    self->params.push_back(*static_cast<const Params *>(launch->params));
   }
   static void drop(KilnFakeLaunch *, void *) {}
 
   std::mutex mutex;
-  std::vector<GemmParams> params;
+  std::vector<Params> params;
 };
 
 /// A machine with the stand-ins, a cache of its own, and engines on it.

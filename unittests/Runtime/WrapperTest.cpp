@@ -8,6 +8,9 @@
 
 #include <cuda.h>
 
+#include <memory>
+#include <string>
+
 namespace {
 
 /// The stand-in driver with a current context, by its C interface alone.
@@ -73,4 +76,77 @@ TEST_CASE("the wrapper's failures carry the message") {
   for (int i = 0; i <= KILN_MAX_POINTWISE; ++i)
     longChain.relu();
   CHECK(engine.run(longChain, nullptr).code() == KILN_UNSUPPORTED);
+}
+
+namespace {
+/// Canonical text of what a builder describes.
+template <class Call> std::string textOf(const Call &call) {
+  kiln::Problem problem(call);
+  kiln_problem described = problem.get();
+  char text[300] = "";
+  size_t length = 0;
+  kiln_status status =
+      kiln_problem_text(&described, text, sizeof text, &length);
+  return status == KILN_SUCCESS ? text : kiln_last_error_message();
+}
+} // namespace
+
+TEST_CASE("builders over rows describe what they were told") {
+  void *m = at(0x100000);
+  CHECK(textOf(kiln::Elementwise(KILN_BF16, 3, 8).silu().mul(m, 16)) ==
+        "elementwise op=silu,mul rows=3 cols=8 dtype=bf16 ldo=16");
+  CHECK(textOf(kiln::Elementwise(KILN_FP32, 3, 8)
+                   .outputType(KILN_E4M3)
+                   .scale(0.5f)) ==
+        "elementwise op=scale rows=3 cols=8 dtype=fp32 out=fp8_e4m3 scale=0.5");
+  CHECK(textOf(kiln::Reduce(KILN_REDUCTION_MEAN, KILN_FP16, 3, 8).all()) ==
+        "reduce op=mean rows=3 cols=8 axis=all dtype=fp16");
+  CHECK(textOf(kiln::Softmax(KILN_FP32, 3, 8).scale(0.25).rowMask(m)) ==
+        "softmax rows=3 cols=8 dtype=fp32 scale=0.25 mask=2");
+  CHECK(textOf(kiln::RmsNorm(KILN_BF16, 3, 8)
+                   .weight(m)
+                   .residual(m, m, 9, 10)
+                   .quantized(KILN_INT8, m)) ==
+        "rmsnorm rows=3 cols=8 dtype=bf16 out=int8 weight=1 residual=1 ldr=9 "
+        "ldh=10");
+  CHECK(textOf(kiln::LayerNorm(KILN_BF16, 3, 8).bias(m).epsilon(0.5)) ==
+        "layernorm rows=3 cols=8 dtype=bf16 bias=1 eps=0.5");
+  CHECK(textOf(kiln::Quantize(KILN_BF16, KILN_INT8, 3, 8).scales(m)) ==
+        "rowquant rows=3 cols=8 dtype=bf16 op=quant_int8_per_row");
+  CHECK(textOf(kiln::Transpose(KILN_INT8, 3, 8).y(m, 4)) ==
+        "transpose2d rows=3 cols=8 dtype=int8 ldy=4");
+}
+
+TEST_CASE("a copied builder keeps its own chain and scales") {
+  auto norm = std::make_unique<kiln::RmsNorm>(KILN_BF16, 3, 8);
+  norm->quantized(KILN_E4M3, at(0x100000));
+  kiln::RmsNorm copy(*norm), assigned(KILN_FP32, 1, 1);
+  assigned = *norm;
+  norm.reset();
+  CHECK(copy.get().y.scale->data == at(0x100000));
+  CHECK(assigned.get().y.scale->data == at(0x100000));
+  auto chain = std::make_unique<kiln::Elementwise>(KILN_BF16, 3, 8);
+  chain->relu();
+  kiln::Elementwise copied(*chain);
+  chain.reset();
+  CHECK(copied.get().pointwise[0].op == KILN_POINTWISE_RELU);
+}
+
+TEST_CASE("the wrapper launches calls over rows, also with a plan") {
+  Machine machine;
+  kiln::Engine engine = kiln::Engine::create(machine.options).orThrow();
+  kiln::Elementwise gate = kiln::Elementwise(KILN_BF16, 64, 128)
+                               .x(at(0x100000))
+                               .y(at(0x100000))
+                               .silu()
+                               .mul(at(0x200000));
+  engine.run(gate, nullptr).orThrow();
+  kiln::Transpose transpose =
+      kiln::Transpose(KILN_FP16, 64, 128).x(at(0x100000)).y(at(0x200000));
+  engine.prepare({gate, transpose}).orThrow();
+  engine.run(transpose, nullptr).orThrow();
+  kiln::Problem ranged = kiln::Problem(gate).range("rows", 1, 64);
+  kiln::Plan plan = engine.plan(ranged, nullptr).orThrow();
+  plan.launch(kiln::Arguments(gate).extent(0, 5), nullptr).orThrow();
+  CHECK(engine.statistics().orThrow().launches == 3);
 }

@@ -22,5 +22,22 @@ int main(void) {
   failures += check(strlen(kiln_last_error_message()) > 0, "message");
   failures += check(!strcmp(kiln_status_name(status), "invalid-argument"),
                     "name of the status");
+
+  /* Every family's call is there. */
+  kiln_norm_args norm = kiln_norm_args_init();
+  kiln_softmax_args softmax = kiln_softmax_args_init();
+  kiln_elementwise_args elementwise = KILN_INIT(kiln_elementwise_args);
+  kiln_reduce_args reduce = KILN_INIT(kiln_reduce_args);
+  kiln_quantize_args quantize = KILN_INIT(kiln_quantize_args);
+  kiln_transpose_args transpose = KILN_INIT(kiln_transpose_args);
+  kiln_status refusals[] = {kiln_rms_norm(NULL, &norm, NULL, NULL),
+                            kiln_layer_norm(NULL, &norm, NULL, NULL),
+                            kiln_softmax(NULL, &softmax, NULL, NULL),
+                            kiln_elementwise(NULL, &elementwise, NULL, NULL),
+                            kiln_reduce(NULL, &reduce, NULL, NULL),
+                            kiln_quantize(NULL, &quantize, NULL, NULL),
+                            kiln_transpose(NULL, &transpose, NULL, NULL)};
+  for (size_t i = 0; i < sizeof refusals / sizeof *refusals; ++i)
+    failures += check(refusals[i] == KILN_INVALID_ARGUMENT, "null engine");
   return failures;
 }

@@ -1,0 +1,623 @@
+//===- problems.hpp - builders of problems over kiln.h --------------------===//
+//
+// The part of kiln.hpp that says what to compute: a class with setters for each
+// struct of kiln.h, Problem and Arguments. Each builder holds its struct, which
+// get() shows. The calls that get it check it: setters never fail.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KILN_PROBLEMS_HPP
+#define KILN_PROBLEMS_HPP
+
+#include "kiln/kiln.h"
+
+#include <array>
+#include <cassert>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace kiln {
+inline namespace v1 {
+
+/// A struct of kiln.h with its size set and all else zero.
+template <class Struct> struct Sized : Struct {
+  Sized() noexcept : Struct(KILN_INIT(Struct)) {}
+};
+
+namespace detail {
+
+/// Addresses and scalars of one launch, by slot.
+struct Slots {
+  static constexpr uint32_t kCount = KILN_GEMM_SLOT_COUNT;
+  std::array<void *, kCount> operands{};
+  std::array<double, 2> scalars{};
+  uint32_t scalarCount = 0;
+};
+
+inline void place(kiln_operand &operand, const void *data,
+                  int64_t leadingDim) noexcept {
+  // The C struct has one pointer type for all roles; inputs are only read.
+  operand.data = const_cast<void *>(data);
+  operand.leading_dim = leadingDim;
+}
+
+/// Addresses of a chain's operands. \p first: the slot of link 0.
+template <class Args>
+void fillChain(const Args &args, uint32_t first, Slots &slots) noexcept {
+  for (uint32_t i = 0; i < args.pointwise_count && i < KILN_MAX_POINTWISE; ++i)
+    slots.operands[first + i] = args.pointwise[i].operand.data;
+}
+
+static_assert(sizeof(Sized<kiln_pointwise>) == sizeof(kiln_pointwise),
+              "an array of one is used as an array of the other");
+
+/// What the builders over rows share. \p Self is the class that derives from
+/// it, \p Args its struct.
+template <class Self, class Args> class RowBuilder {
+public:
+  /// The rows x cols matrix that is read. A leading dimension counts elements;
+  /// 0: rows are packed.
+  Self &x(const void *data, int64_t leadingDim = 0) noexcept {
+    place(values.x, data, leadingDim);
+    return self();
+  }
+  Self &y(void *data, int64_t leadingDim = 0) noexcept {
+    place(values.y, data, leadingDim);
+    return self();
+  }
+
+  /// Valid while this object lives and is not changed.
+  const Args &get() const noexcept { return values; }
+  Args &get() noexcept { return values; }
+
+protected:
+  RowBuilder(const Args &initial, kiln_dtype type, int64_t rows,
+             int64_t cols) noexcept
+      : values(initial) {
+    values.rows = rows;
+    values.cols = cols;
+    values.x.type = type;
+  }
+  Self &self() noexcept { return static_cast<Self &>(*this); }
+  void fillXY(Slots &slots) const noexcept {
+    slots.operands[KILN_ROW_X] = values.x.data;
+    slots.operands[KILN_ROW_Y] = values.y.data;
+  }
+  void fillScalar(double value, Slots &slots) const noexcept {
+    slots.scalars[0] = value;
+    slots.scalarCount = 1;
+  }
+
+  Args values;
+};
+static_assert(KILN_ELEMENTWISE_X == 0 && KILN_ELEMENTWISE_Y == 1 &&
+                  KILN_TRANSPOSE_X == 0 && KILN_TRANSPOSE_Y == 1 &&
+                  KILN_ROW_X == 0 && KILN_ROW_Y == 1,
+              "x and y have the same slots everywhere");
+
+/// The same with a y that may be quantised, one scale per row.
+template <class Self, class Args>
+class QuantizingBuilder : public RowBuilder<Self, Args> {
+public:
+  QuantizingBuilder(const QuantizingBuilder &other) noexcept
+      : RowBuilder<Self, Args>(other), scale(other.scale) {
+    relink();
+  }
+  QuantizingBuilder &operator=(const QuantizingBuilder &other) noexcept {
+    RowBuilder<Self, Args>::operator=(other);
+    scale = other.scale;
+    relink();
+    return *this;
+  }
+
+protected:
+  using RowBuilder<Self, Args>::RowBuilder;
+  void setScales(kiln_dtype type, void *scales) noexcept {
+    this->values.y.type = type;
+    this->values.y.scale = &scale;
+    scale.data = scales;
+  }
+  void fillScales(Slots &slots) const noexcept {
+    slots.operands[KILN_ROW_SCALES] = scale.data;
+  }
+
+private:
+  /// A copied struct points to its own scale.
+  void relink() noexcept {
+    if (this->values.y.scale)
+      this->values.y.scale = &scale;
+  }
+
+  kiln_scale scale = kiln_row_scales_init(nullptr);
+};
+
+} // namespace detail
+
+//===----------------------------------------------------------------------===//
+// Gemm
+//===----------------------------------------------------------------------===//
+
+/// D = pointwise(alpha * op(A) op(B) + beta * C): a kiln_gemm_args with
+/// setters. Leading dimensions of 0 are packed rows. The pointwise chain is
+/// applied in the order in which it is added. Addresses may be left out where
+/// the problem is only described.
+class Gemm {
+public:
+  static constexpr kiln_family kFamily = KILN_FAMILY_GEMM;
+  static constexpr auto kLaunch = &kiln_gemm;
+
+  /// All operands have \p type; D is changed by outputType().
+  Gemm(kiln_dtype type, int64_t m, int64_t n, int64_t k) noexcept {
+    values.m = m;
+    values.n = n;
+    values.k = k;
+    values.a.type = type;
+    values.pointwise = links.data();
+  }
+  Gemm(const Gemm &other) noexcept : values(other.values), links(other.links) {
+    values.pointwise = links.data();
+  }
+  Gemm &operator=(const Gemm &other) noexcept {
+    values = other.values;
+    links = other.links;
+    values.pointwise = links.data();
+    return *this;
+  }
+
+  Gemm &layout(kiln_layout value) noexcept { return set(values.layout, value); }
+  Gemm &batch(int64_t count) noexcept { return set(values.batch, count); }
+  Gemm &compute(kiln_compute mode) noexcept {
+    return set(values.compute, mode);
+  }
+  Gemm &outputType(kiln_dtype type) noexcept {
+    return set(values.d.type, type);
+  }
+  Gemm &determinism(kiln_determinism level) noexcept {
+    return set(values.determinism, level);
+  }
+  Gemm &alpha(double value) noexcept { return set(values.alpha, value); }
+
+  Gemm &a(const void *data, int64_t leadingDim = 0,
+          int64_t batchStride = 0) noexcept {
+    return place(values.a, data, leadingDim, batchStride);
+  }
+  Gemm &b(const void *data, int64_t leadingDim = 0,
+          int64_t batchStride = 0) noexcept {
+    return place(values.b, data, leadingDim, batchStride);
+  }
+  /// The same with the promise that the content never changes.
+  Gemm &weights(const void *data, int64_t leadingDim = 0,
+                int64_t batchStride = 0) noexcept {
+    values.b.flags |= KILN_OPERAND_CONSTANT;
+    return b(data, leadingDim, batchStride);
+  }
+  /// Adds beta * C.
+  Gemm &c(double beta, const void *data, int64_t leadingDim = 0,
+          int64_t batchStride = 0) noexcept {
+    values.beta = beta;
+    return place(values.c, data, leadingDim, batchStride);
+  }
+  Gemm &d(void *data, int64_t leadingDim = 0,
+          int64_t batchStride = 0) noexcept {
+    return place(values.d, data, leadingDim, batchStride);
+  }
+
+  Gemm &bias(const void *data, int64_t batchStride = 0) noexcept {
+    return link(KILN_POINTWISE_BIAS, data, 0, batchStride);
+  }
+  Gemm &residual(const void *data, int64_t leadingDim = 0,
+                 int64_t batchStride = 0) noexcept {
+    return link(KILN_POINTWISE_RESIDUAL, data, leadingDim, batchStride);
+  }
+  Gemm &relu() noexcept { return link(KILN_POINTWISE_RELU); }
+  Gemm &geluErf() noexcept { return link(KILN_POINTWISE_GELU_ERF); }
+  Gemm &geluTanh() noexcept { return link(KILN_POINTWISE_GELU_TANH); }
+  Gemm &silu() noexcept { return link(KILN_POINTWISE_SILU); }
+
+  /// Valid while this object lives and is not changed. A chain that is longer
+  /// than KILN_MAX_POINTWISE is refused by the call that gets it.
+  const kiln_gemm_args &get() const noexcept { return values; }
+  kiln_gemm_args &get() noexcept { return values; }
+
+  void fill(detail::Slots &slots) const noexcept {
+    slots.operands[KILN_GEMM_A] = values.a.data;
+    slots.operands[KILN_GEMM_B] = values.b.data;
+    slots.operands[KILN_GEMM_C] = values.c.data;
+    slots.operands[KILN_GEMM_D] = values.d.data;
+    detail::fillChain(values, KILN_GEMM_POINTWISE, slots);
+    slots.scalars = {values.alpha, values.beta};
+    slots.scalarCount = 2;
+  }
+
+private:
+  template <class T> Gemm &set(T &field, T value) noexcept {
+    field = value;
+    return *this;
+  }
+  Gemm &place(kiln_operand &operand, const void *data, int64_t leadingDim,
+              int64_t batchStride) noexcept {
+    detail::place(operand, data, leadingDim);
+    operand.batch_stride = batchStride;
+    return *this;
+  }
+  Gemm &link(kiln_pointwise_op op, const void *data = nullptr,
+             int64_t leadingDim = 0, int64_t batchStride = 0) noexcept {
+    uint32_t index = values.pointwise_count++;
+    if (index >= links.size())
+      return *this;
+    links[index].op = op;
+    return place(links[index].operand, data, leadingDim, batchStride);
+  }
+
+  kiln_gemm_args values = kiln_gemm_args_init();
+  std::array<Sized<kiln_pointwise>, KILN_MAX_POINTWISE> links;
+};
+
+//===----------------------------------------------------------------------===//
+// Over rows
+//===----------------------------------------------------------------------===//
+
+/// y = pointwise(x): a kiln_elementwise_args with setters. The chain is applied
+/// in the order in which it is added; without a link, a copy or cast.
+class Elementwise
+    : public detail::RowBuilder<Elementwise, kiln_elementwise_args> {
+public:
+  static constexpr kiln_family kFamily = KILN_FAMILY_ELEMENTWISE;
+  static constexpr auto kLaunch = &kiln_elementwise;
+
+  /// x, y and what links read have \p type; y is changed by outputType().
+  Elementwise(kiln_dtype type, int64_t rows, int64_t cols) noexcept
+      : RowBuilder(KILN_INIT(kiln_elementwise_args), type, rows, cols) {
+    values.pointwise = links.data();
+  }
+  Elementwise(const Elementwise &other) noexcept
+      : RowBuilder(other), links(other.links) {
+    values.pointwise = links.data();
+  }
+  Elementwise &operator=(const Elementwise &other) noexcept {
+    RowBuilder::operator=(other);
+    links = other.links;
+    values.pointwise = links.data();
+    return *this;
+  }
+
+  Elementwise &outputType(kiln_dtype type) noexcept {
+    values.y.type = type;
+    return *this;
+  }
+  /// Adds, or multiplies by, a rows x cols matrix. All matrices of a chain have
+  /// one leading dimension.
+  Elementwise &add(const void *data, int64_t leadingDim = 0) noexcept {
+    return link(KILN_POINTWISE_RESIDUAL, data, leadingDim);
+  }
+  Elementwise &mul(const void *data, int64_t leadingDim = 0) noexcept {
+    return link(KILN_POINTWISE_MUL, data, leadingDim);
+  }
+  Elementwise &scale(float factor) noexcept {
+    uint32_t index = values.pointwise_count;
+    link(KILN_POINTWISE_SCALE);
+    if (index < links.size())
+      links[index].params[0] = factor;
+    return *this;
+  }
+  /// A value for each column.
+  Elementwise &bias(const void *data) noexcept {
+    return link(KILN_POINTWISE_BIAS, data);
+  }
+  Elementwise &columnScale(const void *data) noexcept {
+    return link(KILN_POINTWISE_COLUMN_SCALE, data);
+  }
+  /// A value for each row.
+  Elementwise &rowBias(const void *data) noexcept {
+    return link(KILN_POINTWISE_ROW_BIAS, data);
+  }
+  Elementwise &rowScale(const void *data) noexcept {
+    return link(KILN_POINTWISE_ROW_SCALE, data);
+  }
+  Elementwise &relu() noexcept { return link(KILN_POINTWISE_RELU); }
+  Elementwise &geluErf() noexcept { return link(KILN_POINTWISE_GELU_ERF); }
+  Elementwise &geluTanh() noexcept { return link(KILN_POINTWISE_GELU_TANH); }
+  Elementwise &silu() noexcept { return link(KILN_POINTWISE_SILU); }
+
+  void fill(detail::Slots &slots) const noexcept {
+    fillXY(slots);
+    detail::fillChain(values, KILN_ELEMENTWISE_POINTWISE, slots);
+    fillScalar(1.0, slots);
+    for (const kiln_pointwise &one : links)
+      if (one.op == KILN_POINTWISE_SCALE)
+        slots.scalars[0] = one.params[0];
+  }
+
+private:
+  Elementwise &link(kiln_pointwise_op op, const void *data = nullptr,
+                    int64_t leadingDim = 0) noexcept {
+    uint32_t index = values.pointwise_count++;
+    if (index >= links.size())
+      return *this;
+    links[index].op = op;
+    detail::place(links[index].operand, data, leadingDim);
+    return *this;
+  }
+
+  std::array<Sized<kiln_pointwise>, KILN_MAX_POINTWISE> links;
+};
+
+/// y[r] = op(x[r, :]), or y = op(x) after all(): a kiln_reduce_args with
+/// setters.
+class Reduce : public detail::RowBuilder<Reduce, kiln_reduce_args> {
+public:
+  static constexpr kiln_family kFamily = KILN_FAMILY_REDUCTION;
+  static constexpr auto kLaunch = &kiln_reduce;
+
+  Reduce(kiln_reduction op, kiln_dtype type, int64_t rows,
+         int64_t cols) noexcept
+      : RowBuilder(KILN_INIT(kiln_reduce_args), type, rows, cols) {
+    values.op = op;
+  }
+  Reduce &outputType(kiln_dtype type) noexcept {
+    values.y.type = type;
+    return *this;
+  }
+  /// Reduces all to one value.
+  Reduce &all() noexcept {
+    values.axis = KILN_AXIS_ALL;
+    return *this;
+  }
+
+  void fill(detail::Slots &slots) const noexcept { fillXY(slots); }
+};
+
+/// y = softmax(scale * x + mask) of each row: a kiln_softmax_args with setters.
+class Softmax : public detail::RowBuilder<Softmax, kiln_softmax_args> {
+public:
+  static constexpr kiln_family kFamily = KILN_FAMILY_SOFTMAX;
+  static constexpr auto kLaunch = &kiln_softmax;
+
+  Softmax(kiln_dtype type, int64_t rows, int64_t cols) noexcept
+      : RowBuilder(kiln_softmax_args_init(), type, rows, cols) {}
+  Softmax &outputType(kiln_dtype type) noexcept {
+    values.y.type = type;
+    return *this;
+  }
+  Softmax &scale(double factor) noexcept {
+    values.scale = factor;
+    return *this;
+  }
+  /// A rows x cols matrix that is added.
+  Softmax &mask(const void *data, int64_t leadingDim = 0) noexcept {
+    values.mask_kind = KILN_MASK_MATRIX;
+    detail::place(values.mask, data, leadingDim);
+    return *this;
+  }
+  /// cols values that are added to every row.
+  Softmax &rowMask(const void *data) noexcept {
+    values.mask_kind = KILN_MASK_ROW;
+    detail::place(values.mask, data, 0);
+    return *this;
+  }
+
+  void fill(detail::Slots &slots) const noexcept {
+    fillXY(slots);
+    slots.operands[KILN_ROW_MASK] = values.mask.data;
+    fillScalar(values.scale, slots);
+  }
+};
+
+namespace detail {
+/// A kiln_norm_args with setters, for both norms.
+template <class Self>
+class NormBuilder : public QuantizingBuilder<Self, kiln_norm_args> {
+public:
+  NormBuilder(kiln_dtype type, int64_t rows, int64_t cols) noexcept
+      : QuantizingBuilder<Self, kiln_norm_args>(kiln_norm_args_init(), type,
+                                                rows, cols) {}
+  Self &outputType(kiln_dtype type) noexcept {
+    this->values.y.type = type;
+    return this->self();
+  }
+  /// y is of \p type, e4m3 or int8, with an fp32 scale of each row, which the
+  /// kernel writes to \p scales.
+  Self &quantized(kiln_dtype type, void *scales) noexcept {
+    this->setScales(type, scales);
+    return this->self();
+  }
+  Self &epsilon(double value) noexcept {
+    this->values.epsilon = value;
+    return this->self();
+  }
+  /// Factors and terms of the columns, in x's type.
+  Self &weight(const void *data) noexcept {
+    return optional(this->values.weight, data, 0);
+  }
+  Self &bias(const void *data) noexcept {
+    return optional(this->values.bias, data, 0);
+  }
+  /// Normalises x + residual and stores that sum to \p sum, which may be the
+  /// residual itself.
+  Self &residual(const void *data, void *sum, int64_t leadingDim = 0,
+                 int64_t sumLeadingDim = 0) noexcept {
+    optional(this->values.residual_out, sum, sumLeadingDim);
+    return optional(this->values.residual, data, leadingDim);
+  }
+
+  void fill(Slots &slots) const noexcept {
+    const kiln_norm_args &from = this->values;
+    this->fillXY(slots);
+    slots.operands[KILN_ROW_WEIGHT] = from.weight.data;
+    slots.operands[KILN_ROW_BIAS] = from.bias.data;
+    slots.operands[KILN_ROW_RESIDUAL] = from.residual.data;
+    slots.operands[KILN_ROW_RESIDUAL_OUT] = from.residual_out.data;
+    this->fillScales(slots);
+    this->fillScalar(from.epsilon, slots);
+  }
+
+private:
+  /// An operand is there when its type is set.
+  Self &optional(kiln_operand &operand, const void *data,
+                 int64_t leadingDim) noexcept {
+    operand.type = this->values.x.type;
+    place(operand, data, leadingDim);
+    return this->self();
+  }
+};
+} // namespace detail
+
+/// y = x / sqrt(mean(x^2) + epsilon) * weight + bias of each row.
+class RmsNorm : public detail::NormBuilder<RmsNorm> {
+public:
+  static constexpr kiln_family kFamily = KILN_FAMILY_RMS_NORM;
+  static constexpr auto kLaunch = &kiln_rms_norm;
+  using NormBuilder::NormBuilder;
+};
+
+/// y = (x - mean(x)) / sqrt(var(x) + epsilon) * weight + bias of each row.
+class LayerNorm : public detail::NormBuilder<LayerNorm> {
+public:
+  static constexpr kiln_family kFamily = KILN_FAMILY_LAYER_NORM;
+  static constexpr auto kLaunch = &kiln_layer_norm;
+  using NormBuilder::NormBuilder;
+};
+
+/// y = round(x / scale of its row): a kiln_quantize_args with setters.
+class Quantize
+    : public detail::QuantizingBuilder<Quantize, kiln_quantize_args> {
+public:
+  static constexpr kiln_family kFamily = KILN_FAMILY_QUANTIZE;
+  static constexpr auto kLaunch = &kiln_quantize;
+
+  /// From \p type to \p outputType, e4m3 or int8.
+  Quantize(kiln_dtype type, kiln_dtype outputType, int64_t rows,
+           int64_t cols) noexcept
+      : QuantizingBuilder(KILN_INIT(kiln_quantize_args), type, rows, cols) {
+    setScales(outputType, nullptr);
+  }
+  /// rows fp32 values, which the kernel writes.
+  Quantize &scales(void *data) noexcept {
+    setScales(values.y.type, data);
+    return *this;
+  }
+
+  void fill(detail::Slots &slots) const noexcept {
+    fillXY(slots);
+    fillScales(slots);
+  }
+};
+
+/// y[c, r] = x[r, c]: a kiln_transpose_args with setters. rows and cols are
+/// x's.
+class Transpose : public detail::RowBuilder<Transpose, kiln_transpose_args> {
+public:
+  static constexpr kiln_family kFamily = KILN_FAMILY_TRANSPOSE;
+  static constexpr auto kLaunch = &kiln_transpose;
+
+  Transpose(kiln_dtype type, int64_t rows, int64_t cols) noexcept
+      : RowBuilder(KILN_INIT(kiln_transpose_args), type, rows, cols) {}
+
+  void fill(detail::Slots &slots) const noexcept { fillXY(slots); }
+};
+
+//===----------------------------------------------------------------------===//
+// Problems and arguments
+//===----------------------------------------------------------------------===//
+
+/// For templates that take any of the builders above.
+template <class Call>
+using EnableForCall = std::enable_if_t<
+    std::is_same_v<decltype(Call::kFamily), const kiln_family>>;
+
+/// A problem without its addresses, with the ranges of its dynamic extents.
+class Problem {
+public:
+  template <class Call, class = EnableForCall<Call>>
+  Problem(const Call &described)
+      : family(Call::kFamily), held(std::make_shared<const Call>(described)),
+        args(&static_cast<const Call *>(held.get())->get()) {}
+  /// For any family: "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT".
+  Problem(std::string described) : text(std::move(described)) {}
+  Problem(const char *described) : text(described) {}
+
+  /// The extent \p name, a string literal, takes values from \p first to
+  /// \p last.
+  Problem &range(const char *name, int64_t first, int64_t last,
+                 int64_t hint = 0) {
+    kiln_range added = KILN_INIT(kiln_range);
+    added.name = name;
+    added.first = first;
+    added.last = last;
+    added.hint = hint;
+    ranges.push_back(added);
+    return *this;
+  }
+
+  /// The problem for kiln.h, valid while this object lives and is not changed.
+  kiln_problem get() const noexcept {
+    kiln_problem problem = KILN_INIT(kiln_problem);
+    problem.family = family;
+    problem.args = args;
+    if (!args)
+      problem.text = text.c_str();
+    problem.ranges = ranges.data();
+    problem.range_count = static_cast<uint32_t>(ranges.size());
+    return problem;
+  }
+
+private:
+  kiln_family family = KILN_FAMILY_FROM_TEXT;
+  std::shared_ptr<const void> held; ///< the builder; never changed, so shared
+  const void *args = nullptr;       ///< its struct
+  std::string text;
+  std::vector<kiln_range> ranges;
+};
+
+/// Addresses and scalars of one launch of a plan.
+class Arguments {
+public:
+  Arguments() noexcept = default;
+  /// Takes addresses and scalars of a Gemm, Softmax, ...
+  template <class Call, class = EnableForCall<Call>>
+  explicit Arguments(const Call &call) noexcept {
+    call.fill(slots);
+  }
+
+  /// Sets the address of a slot (kiln_gemm_slot, kiln_row_slot, ...,
+  /// kiln_operand_info.slot), which is less than kSlots.
+  Arguments &operand(uint32_t slot, const void *data) noexcept {
+    assert(slot < kSlots && "no such slot");
+    slots.operands[slot] = const_cast<void *>(data);
+    return *this;
+  }
+  /// Sets the value of the problem's dynamic extent \p index.
+  Arguments &extent(uint32_t index, int64_t value) noexcept {
+    assert(index < kExtents && "no such extent");
+    extents[index] = value;
+    if (extentCount <= index)
+      extentCount = index + 1;
+    return *this;
+  }
+
+  /// Valid while this object lives and is not changed.
+  kiln_arguments get() const noexcept {
+    kiln_arguments arguments = KILN_INIT(kiln_arguments);
+    arguments.operands = slots.operands.data();
+    arguments.operand_count = kSlots;
+    arguments.scalars = slots.scalarCount ? slots.scalars.data() : nullptr;
+    arguments.scalar_count = slots.scalarCount;
+    arguments.extents = extentCount ? extents.data() : nullptr;
+    arguments.extent_count = extentCount;
+    return arguments;
+  }
+
+  static constexpr uint32_t kSlots = detail::Slots::kCount, kExtents = 4;
+
+private:
+  detail::Slots slots;
+  std::array<int64_t, kExtents> extents{};
+  uint32_t extentCount = 0;
+};
+
+} // namespace v1
+} // namespace kiln
+
+#endif // KILN_PROBLEMS_HPP
