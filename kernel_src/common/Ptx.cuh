@@ -189,6 +189,13 @@ unsigned cvtRnF16x2E4m3x2(unsigned short pair) {
   return bits;
 }
 
+/// The greater of two values; NaN if either is (sm_80).
+float maxNan(float a, float b) {
+  float value;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(value) : "f"(a), "f"(b));
+  return value;
+}
+
 /// 2^x within 2 units of the last place; subnormal results become 0.
 float ex2ApproxFtz(float x) {
   float value;

@@ -59,49 +59,61 @@ private:
 
   void runRow() {
     Stats stats[1] = {Stats::empty()};
-    forEachVector<Pass::First>([&](long long, float(&value)[kVector],
-                                   const Vectors &) { stats[0].add(value); });
+    forEachChunk<Pass::First>([&](Chunk &chunk, long long at) {
+      // A collector for each chunk, so that its pivot is never far.
+      auto collector = Math::Collector::empty();
+      forEachVector<Pass::First>(chunk, at,
+                                 [&](long long, float(&value)[kVector],
+                                     const typename Vectors::Values &shared) {
+                                   Math::collect(collector, value,
+                                                 shared.weight);
+                                 });
+      stats[0].merge(collector.template stats<kVector>());
+    });
     Group::template reduce<0>(stats);
     if constexpr (isReduction(kSignature.op)) {
       using Out = Storage<kSignature.out>;
-      if (hasRow && threadIdx.x % kRowThreads == 0)
+      if (isWriter())
         static_cast<Out *>(params.y)[row] = fromFloat<kSignature.out>(
             Math::reduced(stats[0], static_cast<double>(params.cols)));
     } else {
       Final final = Math::finish(stats[0], params);
       float inverse = 1.0f;
-      if constexpr (kSignature.quantizes())
-        inverse = 1.0f / findScale(stats[0], final);
+      if constexpr (kSignature.quantizes()) {
+        float scale = Math::scaleOf(findGreatest(stats[0], final));
+        inverse = 1.0f / scale;
+        if (isWriter())
+          params.scales[row] = scale;
+      }
       storeResults(final, inverse);
     }
     if constexpr (kRowThreads > 32)
       __syncthreads(); // the next row reuses the memory of the reductions
   }
 
-  float findScale(const Stats &stats, const Final &final) {
-    MagnitudeStats magnitude[1] = {MagnitudeStats::empty()};
+  bool isWriter() const { return hasRow && threadIdx.x % kRowThreads == 0; }
+
+  /// The greatest magnitude of the row's results.
+  float findGreatest(const Stats &stats, const Final &final) {
     if constexpr (kSignature.op == RowOp::Quantize)
-      magnitude[0] = stats;
+      return stats.max;
+    else if constexpr (Math::kScalesAtOnce)
+      return stats.weighted.max * final.factor;
     else {
-      forEachVector<Pass::Middle>(
-          [&](long long, float(&value)[kVector], const Vectors &shared) {
-            apply(value, final, shared);
-            magnitude[0].add(value);
-          });
+      MagnitudeStats magnitude[1] = {MagnitudeStats::empty()};
+      forEachResult<Pass::Middle>(
+          final,
+          [&](long long, float(&value)[kVector]) { magnitude[0].add(value); });
       Group::template reduce<1>(magnitude);
+      return magnitude[0].max;
     }
-    float scale = Math::scaleOf(magnitude[0]);
-    if (hasRow && threadIdx.x % kRowThreads == 0)
-      params.scales[row] = scale;
-    return scale;
   }
 
   void storeResults(const Final &final, float inverse) {
     constexpr int kOutBytes = bytesOf(kSignature.out);
     char *y = static_cast<char *>(params.y) + row * params.ldy * kOutBytes;
-    forEachVector<Pass::Last>([&](long long vector, float(&value)[kVector],
-                                  const Vectors &shared) {
-      apply(value, final, shared);
+    forEachResult<Pass::Last>(final, [&](long long vector,
+                                         float(&value)[kVector]) {
       if constexpr (kSignature.quantizes())
 #pragma unroll
         for (float &element : value)
@@ -111,42 +123,54 @@ private:
     });
   }
 
-  static void apply(float (&value)[kVector], const Final &final,
-                    const Vectors &shared) {
-    float weight[kVector] = {}, bias[kVector] = {};
-    if constexpr (kSignature.weight)
-      unpackFloats<kSignature.in>(weight, shared.weight);
-    if constexpr (kSignature.bias)
-      unpackFloats<kSignature.in>(bias, shared.bias);
-    Math::apply(value, final, weight, bias);
-  }
-
   enum class Pass { First, Middle, Last };
 
-  /// Calls \p visit with (vector, prepared values, operands of its columns) for
-  /// each of this thread's vectors: from the end in the last pass.
-  template <Pass kPass, class Visit> void forEachVector(Visit &&visit) {
+  /// Calls \p visit with each chunk, loaded, and the first vector of it: from
+  /// the row's end in the last pass.
+  template <Pass kPass, class Visit> void forEachChunk(Visit &&visit) {
     if (!hasRow)
       return;
     constexpr long long kChunk = static_cast<long long>(kRowThreads) * kItems;
     long long lane = threadIdx.x % kRowThreads;
     long long chunks = (vectors + kChunk - 1) / kChunk;
     for (long long c = 0; c < chunks; ++c) {
-      long long at = (kPass == Pass::Last ? chunks - 1 - c : c) * kChunk;
+      long long at = (kPass == Pass::Last ? chunks - 1 - c : c) * kChunk + lane;
       Chunk chunk;
 #pragma unroll
       for (int i = 0; i < kItems; ++i)
-        if (long long vector = at + i * kRowThreads + lane; vector < vectors)
+        if (long long vector = at + i * kRowThreads; vector < vectors)
           load<kPass>(chunk, i, vector * kVector);
-#pragma unroll
-      for (int i = 0; i < kItems; ++i)
-        if (long long vector = at + i * kRowThreads + lane; vector < vectors) {
-          Vectors shared = Vectors::load(params, vector * kVector);
-          float value[kVector];
-          values<kPass>(value, chunk, i, vector * kVector, shared);
-          visit(vector, value, shared);
-        }
+      visit(chunk, at);
     }
+  }
+
+  /// Calls \p visit with (vector, prepared values, operands of its columns) for
+  /// each vector of \p chunk.
+  template <Pass kPass, class Visit>
+  void forEachVector(Chunk &chunk, long long at, Visit &&visit) {
+#pragma unroll
+    for (int i = 0; i < kItems; ++i)
+      if (long long vector = at + i * kRowThreads; vector < vectors) {
+        long long column = vector * kVector;
+        auto shared = Vectors::load(params, column).unpack();
+        float value[kVector];
+        values<kPass>(value, chunk, i, column, shared);
+        visit(vector, value, shared);
+      }
+  }
+
+  /// Calls \p visit with (vector, results) for each vector of the row.
+  template <Pass kPass, class Visit>
+  void forEachResult(const Final &final, Visit &&visit) {
+    forEachChunk<kPass>([&](Chunk &chunk, long long at) {
+      forEachVector<kPass>(chunk, at,
+                           [&](long long vector, float(&value)[kVector],
+                               const typename Vectors::Values &shared) {
+                             Math::apply(value, final, shared.weight,
+                                         shared.bias);
+                             visit(vector, value);
+                           });
+    });
   }
 
   const char *at(const void *base, long long ld, long long column) const {
@@ -171,7 +195,7 @@ private:
   /// The prepared values of a loaded vector.
   template <Pass kPass>
   void values(float (&value)[kVector], Chunk &chunk, int i, long long column,
-              const Vectors &shared) const {
+              const typename Vectors::Values &shared) const {
     unpackFloats<kSignature.in>(value, chunk.x[i]);
     if constexpr (kSignature.residual && kPass == Pass::First) {
       float added[kVector];
@@ -185,12 +209,12 @@ private:
                           sum);
       unpackFloats<kSignature.in>(value, sum);
     }
-    float masked[kVector] = {};
-    if constexpr (Math::kMaskMatrix)
+    if constexpr (Math::kMaskMatrix) {
+      float masked[kVector];
       unpackFloats<kSignature.in>(masked, chunk.mask[i]);
-    else if constexpr (Vectors::kMaskRow)
-      unpackFloats<kSignature.in>(masked, shared.mask);
-    Math::prepare(value, masked, params);
+      Math::prepare(value, masked, params);
+    } else
+      Math::prepare(value, shared.mask, params);
   }
 
   const RowParams &params;

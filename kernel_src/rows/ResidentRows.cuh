@@ -40,6 +40,7 @@ class ResidentRows {
       kConfig.streaming ? CacheHint::Streaming : CacheHint::Plain;
   using Math = RowMath<kSignature>;
   using Stats = typename Math::Stats;
+  using Final = typename Math::Final;
   using Group = RowGroup<kThreads, kConfig.rowThreads, kRows, kConfig.cluster>;
   using Vectors = RowVectors<kSignature, kVector>;
   static constexpr bool kLoadAhead = kVectors <= 4 && kShared == 0;
@@ -77,10 +78,14 @@ private:
 
   /// Row of this thread's \p r-th row, and whether there is one.
   long long rowAt(int r) const { return row + r * kConfig.groups(); }
-  bool hasRow(int r) const { return rowAt(r) < params.rows; }
+  bool hasRow(int r) const {
+    return kConfig.blockRows() == 1 || rowAt(r) < params.rows;
+  }
   /// Vector of the row that is this thread's \p i-th, and whether there is one.
   int vectorAt(int i) const { return first + i * kConfig.rowThreads; }
-  bool isInside(int r, int i) const { return hasRow(r) && vectorAt(i) < end; }
+  bool isInside(int r, int i) const {
+    return hasRow(r) && (kConfig.exact || vectorAt(i) < end);
+  }
   long long columnAt(int i) const {
     return static_cast<long long>(vectorAt(i)) * kVector;
   }
@@ -149,15 +154,16 @@ private:
   }
 
   /// The \p i-th vector of row \p r, prepared.
-  void values(float (&out)[kVector], int r, int i, const Vectors &shared) {
-    float masked[kVector] = {};
-    if constexpr (Math::kMaskMatrix)
-      unpackFloats<kSignature.in>(masked, mask[r][i]);
-    else if constexpr (Vectors::kMaskRow)
-      unpackFloats<kSignature.in>(masked, shared.mask);
+  void values(float (&out)[kVector], int r, int i,
+              const typename Vectors::Values &shared) {
     unpackFloats<kSignature.in>(out, i < kVectors ? x[r][i < kVectors ? i : 0]
                                                   : fromShared(i));
-    Math::prepare(out, masked, params);
+    if constexpr (Math::kMaskMatrix) {
+      float masked[kVector];
+      unpackFloats<kSignature.in>(masked, mask[r][i]);
+      Math::prepare(out, masked, params);
+    } else
+      Math::prepare(out, shared.mask, params);
   }
 
   Words<kBytes> fromShared(int i) const {
@@ -169,25 +175,30 @@ private:
   }
 
   void reduce(Stats (&stats)[kRows]) {
+    typename Math::Collector collectors[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
-      stats[r] = Stats::empty();
+      collectors[r] = Math::Collector::empty();
 #pragma unroll
     for (int i = 0; i < kVectors + kShared; ++i) {
       if (kShared > 0 && i == kVectors)
         ptx::cpAsyncWait<0>();
+      typename Vectors::Values shared;
+      if constexpr (Vectors::kMaskRow || Math::kScalesAtOnce)
+        if (isInside(0, i))
+          shared = Vectors::load(params, columnAt(i)).unpack();
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
         if (!isInside(r, i))
           continue;
-        Vectors shared;
-        if constexpr (Vectors::kMaskRow)
-          shared = Vectors::load(params, columnAt(i));
         float value[kVector];
         values(value, r, i, shared);
-        stats[r].add(value);
+        Math::collect(collectors[r], value, shared.weight);
       }
     }
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
+      stats[r] = collectors[r].template stats<kVector>();
     forget();
   }
 
@@ -204,8 +215,7 @@ private:
 
   /// Calls \p visit with (r, i, results) for each vector of the rows.
   template <class Visit>
-  void forEachResult(const typename Math::Final (&final)[kRows],
-                     Visit &&visit) {
+  void forEachResult(const Final (&final)[kRows], Visit &&visit) {
     Vectors next;
     if (kLoadAhead && isInside(0, 0))
       next = Vectors::load(params, columnAt(0));
@@ -217,33 +227,38 @@ private:
           shared = Vectors::load(params, columnAt(i));
       } else if (i + 1 < kVectors && isInside(0, i + 1))
         next = Vectors::load(params, columnAt(i + 1));
-      float weight[kVector] = {}, bias[kVector] = {};
-      if constexpr (kSignature.weight)
-        unpackFloats<kSignature.in>(weight, shared.weight);
-      if constexpr (kSignature.bias)
-        unpackFloats<kSignature.in>(bias, shared.bias);
+      typename Vectors::Values of = shared.unpack();
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
         if (!isInside(r, i))
           continue;
         float value[kVector];
-        values(value, r, i, shared);
-        Math::apply(value, final[r], weight, bias);
+        values(value, r, i, of);
+        Math::apply(value, final[r], of.weight, of.bias);
         visit(r, i, value);
       }
     }
   }
 
   void store(const Stats (&stats)[kRows]) {
-    typename Math::Final final[kRows];
+    Final final[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
       final[r] = Math::finish(stats[r], params);
     float inverse[kRows];
-    if constexpr (kSignature.quantizes())
-      findScales(stats, final, inverse);
+    if constexpr (kSignature.quantizes()) {
+      float greatest[kRows];
+      findGreatest(stats, final, greatest);
+      storeScales(greatest, inverse);
+    }
+    // One factor less for each value, where nothing is added to it.
+    constexpr bool kFold = Math::kScalesAtOnce;
+    if constexpr (kFold)
+#pragma unroll
+      for (int r = 0; r < kRows; ++r)
+        final[r].factor *= inverse[r];
     forEachResult(final, [&](int r, int i, float(&value)[kVector]) {
-      if constexpr (kSignature.quantizes())
+      if constexpr (kSignature.quantizes() && !kFold)
 #pragma unroll
         for (float &element : value)
           element *= inverse[r];
@@ -254,16 +269,19 @@ private:
     });
   }
 
-  /// The scale of each row, stored, and what its values are multiplied by.
-  void findScales(const Stats (&stats)[kRows],
-                  const typename Math::Final (&final)[kRows],
-                  float (&inverse)[kRows]) {
-    MagnitudeStats magnitudes[kRows];
+  /// The greatest magnitude of each row's results.
+  void findGreatest(const Stats (&stats)[kRows], const Final (&final)[kRows],
+                    float (&greatest)[kRows]) {
     if constexpr (kSignature.op == RowOp::Quantize) {
 #pragma unroll
       for (int r = 0; r < kRows; ++r)
-        magnitudes[r] = stats[r];
+        greatest[r] = stats[r].max;
+    } else if constexpr (Math::kScalesAtOnce) {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r)
+        greatest[r] = stats[r].weighted.max * final[r].factor;
     } else {
+      MagnitudeStats magnitudes[kRows];
 #pragma unroll
       for (int r = 0; r < kRows; ++r)
         magnitudes[r] = MagnitudeStats::empty();
@@ -272,10 +290,17 @@ private:
       });
       Group::template reduce<1>(magnitudes);
       forget();
+#pragma unroll
+      for (int r = 0; r < kRows; ++r)
+        greatest[r] = magnitudes[r].max;
     }
+  }
+
+  /// Stores the scale of each row and gives what its values are multiplied by.
+  void storeScales(const float (&greatest)[kRows], float (&inverse)[kRows]) {
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      float scale = Math::scaleOf(magnitudes[r]);
+      float scale = Math::scaleOf(greatest[r]);
       inverse[r] = 1.0f / scale;
       if (isWriter() && hasRow(r))
         params.scales[rowAt(r)] = scale;

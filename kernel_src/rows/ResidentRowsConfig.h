@@ -19,6 +19,7 @@ struct ResidentRowsConfig {
   int cluster = 1;       ///< blocks that share a row
   int blocksPerSm = 1;   ///< that registers must suffice for
   int streaming = 1;     ///< 1: rows bypass L1, stores are evicted first
+  int exact = 0;         ///< 1: rows have exactly capacity() elements
 
   static constexpr const char *kName = "resident";
   static constexpr int kMaxCluster = 8; // the greatest portable one
@@ -34,6 +35,7 @@ struct ResidentRowsConfig {
     f("c", "cluster", &C::cluster, 1);
     f("mb", "blocksPerSm", &C::blocksPerSm, 1);
     f("h", "streaming", &C::streaming, 0);
+    f("e", "exact", &C::exact, 0);
   }
   template <class F> static constexpr void forEachRuntimeField(F &&) {}
 
@@ -74,7 +76,7 @@ struct ResidentRowsConfig {
            blockThreads <= 1024 && groupOk && clusterOk && sharedOk &&
            (vector & (vector - 1)) == 0 && bytes <= 16 && vectors <= 32 &&
            sharedVectors <= 32 && rows <= 8 && blocksPerSm <= 32 &&
-           streaming <= 1;
+           streaming <= 1 && exact <= 1;
   }
 
   friend constexpr bool operator==(const ResidentRowsConfig &,

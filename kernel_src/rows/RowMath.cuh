@@ -40,7 +40,12 @@ inline float inverseSqrt(float value) {
 template <RowSignature kSignature> struct RowMath {
   static constexpr RowOp kOp = kSignature.op;
   static constexpr float kLog2E = 1.4426950408889634f;
-  using Stats = StatsOf<kOp>;
+  /// The greatest magnitude of a quantised norm is known with its statistics:
+  /// that of the weighted values times what all of them are multiplied by.
+  static constexpr bool kScalesAtOnce =
+      kOp == RowOp::RmsNorm && kSignature.quantizes() && !kSignature.bias;
+  using Stats = StatsOf<kOp, kScalesAtOnce>;
+  using Collector = CollectorOf<Stats>;
 
   /// Whether values are `masked` by a matrix, which is read like the row.
   static constexpr bool kMaskMatrix = kSignature.mask == RowMask::Matrix;
@@ -59,20 +64,41 @@ template <RowSignature kSignature> struct RowMath {
     }
   }
 
+  /// Adds prepared values to a thread's statistics.
+  template <int kCount>
+  static void collect(Collector &collector, const float (&x)[kCount],
+                      const float (&weight)[kCount]) {
+    if constexpr (kScalesAtOnce) {
+      collector.squares.add(x);
+      float weighted[kCount];
+#pragma unroll
+      for (int i = 0; i < kCount; ++i)
+        weighted[i] = kSignature.weight ? x[i] * weight[i] : x[i];
+      collector.weighted.add(weighted);
+    } else
+      collector.add(x);
+  }
+
   /// y = (x - shift) * factor, of exp2(x - shift) for softmax.
   struct Final {
     float shift, factor;
   };
 
+  static float mean(float sum, const RowParams &params) {
+    return __fdividef(sum, static_cast<float>(params.cols));
+  }
+
   /// What complete statistics say of each value.
   static Final finish(const Stats &stats, const RowParams &params) {
-    if constexpr (kOp == RowOp::RmsNorm)
-      return {0.0f, inverseSqrt(stats.sum / static_cast<float>(params.cols) +
-                                params.epsilon)};
+    if constexpr (kScalesAtOnce)
+      return {0.0f,
+              inverseSqrt(stats.squares.sum / static_cast<float>(params.cols) +
+                          params.epsilon)};
+    else if constexpr (kOp == RowOp::RmsNorm)
+      return {0.0f, inverseSqrt(mean(stats.sum, params) + params.epsilon)};
     else if constexpr (kOp == RowOp::LayerNorm)
       return {stats.mean,
-              inverseSqrt(stats.deviations / static_cast<float>(params.cols) +
-                          params.epsilon)};
+              inverseSqrt(mean(stats.deviations, params) + params.epsilon)};
     else if constexpr (kOp == RowOp::Softmax)
       return {stats.max == -kInfinity ? 0.0f : stats.max, 1.0f / stats.sum};
     else {
@@ -90,20 +116,26 @@ template <RowSignature kSignature> struct RowMath {
     for (int i = 0; i < kCount; ++i) {
       if constexpr (kOp == RowOp::Softmax)
         x[i] = ptx::ex2ApproxFtz(x[i] - final.shift) * final.factor;
-      if constexpr (kOp == RowOp::LayerNorm)
-        x[i] -= final.shift;
-      if constexpr (kOp == RowOp::LayerNorm || kOp == RowOp::RmsNorm)
+      // One instruction less where the rounding of shift * factor, at most
+      // 2^-24 of it, is far below what the output can hold.
+      if constexpr (kOp == RowOp::LayerNorm && bitsOf(kSignature.out) <= 16)
+        x[i] = fmaf(x[i], final.factor, -final.shift * final.factor);
+      else if constexpr (kOp == RowOp::LayerNorm)
+        x[i] = (x[i] - final.shift) * final.factor;
+      if constexpr (kOp == RowOp::RmsNorm)
         x[i] *= final.factor;
-      if constexpr (kSignature.weight)
+      if constexpr (kSignature.weight && kSignature.bias)
+        x[i] = fmaf(x[i], weight[i], bias[i]);
+      else if constexpr (kSignature.weight)
         x[i] *= weight[i];
-      if constexpr (kSignature.bias)
+      else if constexpr (kSignature.bias)
         x[i] += bias[i];
     }
   }
 
   /// The scale of a row of results, given their greatest magnitude.
-  static float scaleOf(const MagnitudeStats &stats) {
-    return stats.max == 0 ? 1.0f : stats.max / greatestOf<kSignature.out>();
+  static float scaleOf(float greatest) {
+    return greatest == 0 ? 1.0f : greatest / greatestOf<kSignature.out>();
   }
 
   /// The one value that a reduction leaves of \p count values.
@@ -122,6 +154,21 @@ template <RowSignature kSignature, int kCount> struct RowVectors {
   static constexpr int kBytes = kCount * bytesOf(kSignature.in);
   static constexpr bool kMaskRow = kSignature.mask == RowMask::Row;
   Words<kBytes> weight, bias, mask;
+
+  /// The operands' values; zeros where there is no such operand.
+  struct Values {
+    float weight[kCount] = {}, bias[kCount] = {}, mask[kCount] = {};
+  };
+  Values unpack() const {
+    Values values;
+    if constexpr (kSignature.weight)
+      unpackFloats<kSignature.in>(values.weight, weight);
+    if constexpr (kSignature.bias)
+      unpackFloats<kSignature.in>(values.bias, bias);
+    if constexpr (kMaskRow)
+      unpackFloats<kSignature.in>(values.mask, mask);
+    return values;
+  }
 
   /// Of the columns from \p column on.
   static RowVectors load(const RowParams &params, long long column) {

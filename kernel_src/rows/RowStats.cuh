@@ -40,7 +40,10 @@ template <int kCount> float treeSum(const float (&x)[kCount]) {
 
 /// The greater of two values; NaN if either is.
 inline float maxOrNan(float a, float b) {
-  return a > b || a != a ? a : b; // b where b is NaN
+  if constexpr (__CUDA_ARCH__ >= 800)
+    return ptx::maxNan(a, b);
+  else
+    return a > b || a != a ? a : b; // b where b is NaN
 }
 
 } // namespace detail
@@ -96,20 +99,25 @@ struct MagnitudeStats {
   }
 };
 
+/// Of the values and of the same times their weights: what quantising a norm
+/// needs besides, when nothing is added to it.
+struct SquareMagnitudeStats {
+  SquareStats squares;
+  MagnitudeStats weighted;
+
+  static SquareMagnitudeStats empty() {
+    return {SquareStats::empty(), MagnitudeStats::empty()};
+  }
+  void merge(const SquareMagnitudeStats &other) {
+    squares.merge(other.squares);
+    weighted.merge(other.weighted);
+  }
+};
+
 struct MomentStats {
   float count, mean, deviations;
 
   static MomentStats empty() { return {0.0f, 0.0f, 0.0f}; }
-  template <int kCount> void add(const float (&x)[kCount]) {
-    constexpr float kInverse = 1.0f / kCount;
-    MomentStats vector{float(kCount), detail::treeSum(x) * kInverse, 0.0f};
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      float deviation = x[i] - vector.mean;
-      vector.deviations = fmaf(deviation, deviation, vector.deviations);
-    }
-    merge(vector);
-  }
   void merge(const MomentStats &other) {
     float total = count + other.count;
     float share = total > 0 ? __fdividef(other.count, total) : 0.0f;
@@ -117,6 +125,34 @@ struct MomentStats {
     mean = fmaf(difference, share, mean);
     deviations += other.deviations + difference * difference * count * share;
     count = total;
+  }
+};
+
+/// Collects the moments of one thread's values as sums of x - pivot and of its
+/// square, three instructions a value. The pivot is the mean of the first
+/// vector: the sum of all squared deviations is at least kCount times the
+/// square of what the pivot is off, so that subtracting loses no more digits
+/// than log2 of the number of vectors.
+struct MomentCollector {
+  float pivot, sum, squares, vectors;
+
+  static MomentCollector empty() { return {0.0f, 0.0f, 0.0f, 0.0f}; }
+  template <int kCount> void add(const float (&x)[kCount]) {
+    if (vectors == 0.0f)
+      pivot = detail::treeSum(x) * (1.0f / kCount);
+    float difference[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      difference[i] = x[i] - pivot;
+      squares = fmaf(difference[i], difference[i], squares);
+    }
+    sum += detail::treeSum(difference);
+    vectors += 1.0f;
+  }
+  template <int kCount> MomentStats stats() const {
+    float count = vectors * kCount;
+    float mean = vectors > 0 ? __fdividef(sum, count) : 0.0f;
+    return {count, pivot + mean, fmaxf(fmaf(-sum, mean, squares), 0.0f)};
   }
 };
 
@@ -154,19 +190,46 @@ private:
 };
 
 namespace detail {
-template <RowOp kOp> struct StatsOf;
-template <> struct StatsOf<RowOp::RmsNorm> { using Type = SquareStats; };
-template <> struct StatsOf<RowOp::LayerNorm> { using Type = MomentStats; };
-template <> struct StatsOf<RowOp::Softmax> { using Type = SoftmaxStats; };
-template <> struct StatsOf<RowOp::Quantize> { using Type = MagnitudeStats; };
-template <> struct StatsOf<RowOp::Sum> { using Type = SumStats; };
-template <> struct StatsOf<RowOp::Max> { using Type = MaxStats; };
-template <> struct StatsOf<RowOp::Mean> { using Type = SumStats; };
-template <> struct StatsOf<RowOp::SumSquares> { using Type = SquareStats; };
+template <RowOp kOp, bool kWithMagnitude> struct StatsOf;
+template <> struct StatsOf<RowOp::RmsNorm, false> { using Type = SquareStats; };
+template <> struct StatsOf<RowOp::RmsNorm, true> {
+  using Type = SquareMagnitudeStats;
+};
+template <> struct StatsOf<RowOp::LayerNorm, false> {
+  using Type = MomentStats;
+};
+template <> struct StatsOf<RowOp::Softmax, false> {
+  using Type = SoftmaxStats;
+};
+template <> struct StatsOf<RowOp::Quantize, false> {
+  using Type = MagnitudeStats;
+};
+template <> struct StatsOf<RowOp::Sum, false> { using Type = SumStats; };
+template <> struct StatsOf<RowOp::Max, false> { using Type = MaxStats; };
+template <> struct StatsOf<RowOp::Mean, false> { using Type = SumStats; };
+template <> struct StatsOf<RowOp::SumSquares, false> {
+  using Type = SquareStats;
+};
 } // namespace detail
 
-/// The statistics that \p kOp needs of a row.
-template <RowOp kOp> using StatsOf = typename detail::StatsOf<kOp>::Type;
+/// The statistics that \p kOp needs of a row, with the greatest magnitude of
+/// the weighted values or without.
+template <RowOp kOp, bool kWithMagnitude>
+using StatsOf = typename detail::StatsOf<kOp, kWithMagnitude>::Type;
+
+/// How one thread collects them: adds vectors of values, then gives stats().
+template <class Stats> struct PlainCollector : Stats {
+  static PlainCollector empty() { return {Stats::empty()}; }
+  template <int kCount> Stats stats() const { return *this; }
+};
+namespace detail {
+template <class Stats> struct CollectorOf {
+  using Type = PlainCollector<Stats>;
+};
+template <> struct CollectorOf<MomentStats> { using Type = MomentCollector; };
+} // namespace detail
+template <class Stats>
+using CollectorOf = typename detail::CollectorOf<Stats>::Type;
 
 /// Statistics as the floats that they consist of.
 template <class Stats> struct StatsWords {

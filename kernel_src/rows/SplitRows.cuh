@@ -64,6 +64,7 @@ private:
                        long long begin, long long end) {
     const char *x =
         static_cast<const char *>(params.x) + row * params.ldx * kInBytes;
+    auto collector = Math::Collector::empty();
     for (long long at = begin + threadIdx.x; at < end;
          at += kThreads * kItems) {
       kiln::Words<kBytes> words[kItems];
@@ -77,9 +78,10 @@ private:
         if (at + i * kThreads < end) {
           float value[kVector];
           unpackFloats<kSignature.in>(value, words[i]);
-          stats.add(value);
+          collector.add(value);
         }
     }
+    stats.merge(collector.template stats<kVector>());
   }
 
   static void store(const RowParams &params, unsigned output,

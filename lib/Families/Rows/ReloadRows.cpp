@@ -33,7 +33,10 @@ protected:
         static_cast<int>(widestVector(problem, 16 / bytesOf(problem.dtype)));
     int64_t ofRow = problem.cols / config.vector;
     for (int rowThreads : {1024, 512, 256, 128, 32, 8, 1}) {
-      if (rowThreads > 1 && rowThreads / 2 >= ofRow)
+      // A row that gives a thread more than this is for more threads.
+      constexpr int64_t kMostVectors = 64;
+      if ((rowThreads > 1 && rowThreads / 2 >= ofRow) ||
+          (rowThreads < 1024 && ofRow > kMostVectors * rowThreads))
         continue;
       config.rowThreads = rowThreads;
       config.blockThreads = std::max(rowThreads, 256);

@@ -127,6 +127,7 @@ private:
   }
 
   void visitBlocks() {
+    config.exact = config.capacity() == problem.cols;
     for (int blockThreads : {256, 128, 512, 1024}) {
       bool isWhole = config.rowThreads >= 256 || config.cluster > 1;
       if (blockThreads < config.rowThreads ||
@@ -193,7 +194,8 @@ std::optional<Rejection> ResidentRowsTemplate::checkLimits(
   if (config.sharedVectors > 0 && device.ccMajor < 8)
     return Rejection{PruneReason::Architecture,
                      double(device.computeCapability()), 80, "capability"};
-  if (config.capacity() < problem.cols)
+  if (config.capacity() < problem.cols ||
+      (config.exact && config.capacity() != problem.cols))
     return Rejection{PruneReason::InstructionShape, double(config.capacity()),
                      double(problem.cols), "elements"};
   int64_t limit = registerLimit(config, device);
