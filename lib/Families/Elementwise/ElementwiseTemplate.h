@@ -23,8 +23,8 @@ struct ElementwiseEntry {
 };
 /// The translation unit that instantiates \p entry with a signature and a
 /// config, whose text is \p configInitializer. The text asserts \p threads and
-/// \p minBlocks, blocks that an SM must have registers for, as the host computed
-/// them. Microseconds.
+/// \p minBlocks, blocks that an SM must have registers for, as the host
+/// computed them. Microseconds.
 TranslationUnit makeElementwiseUnit(const ElementwiseEntry &entry,
                                     const ElementwiseSignature &signature,
                                     llvm::StringRef configInitializer,
