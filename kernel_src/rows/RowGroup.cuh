@@ -124,6 +124,7 @@ private:
                   ptx::sharedAddress(&scratch[r][ptx::clusterCtaRank()][w]),
                   threadIdx.x),
               Words::of(stats[r]).word[w]);
+    __syncwarp(); // the barrier asks for whole warps
     ptx::barrierClusterArriveRelease();
     ptx::barrierClusterWait();
 #pragma unroll

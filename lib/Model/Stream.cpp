@@ -19,9 +19,10 @@ static constexpr double kTurnaroundNs = 900;
 /// Loads of a busy memory take longer than those of an idle one.
 static constexpr double kLoadedLatencyFactor = 1.5;
 
-/// Exponent of the p-norm. H200, copies and norms of 8 to 64 KB on the way per
-/// SM: 4 keeps 20 of 22 within 8 %.
-static constexpr double kNorm = 4;
+/// Exponent of the p-norm: kNormBase + kNormStep for each block that an SM
+/// holds, kNormMost at most. A block loads, computes and stores in turn; it is
+/// other blocks that do the rest meanwhile.
+static constexpr double kNormBase = 1, kNormStep = 0.8, kNormMost = 6;
 
 /// What is on the way beyond twice the need spreads the accesses over more
 /// pages of the DRAM: this share of the bandwidth is lost for each doubling.
@@ -35,7 +36,11 @@ static constexpr double kCrowdingLoss = 0.02;
 static constexpr double kPersistentLoss = 0.08;
 
 /// Share of the issue slots that code between memory accesses reaches.
-static constexpr double kIssueEfficiency = 0.7;
+static constexpr double kIssueEfficiency = 0.9;
+
+/// Clocks between two instructions of one warp that has its scheduler almost
+/// for itself, with what a compiler finds to overlap.
+static constexpr double kClocksPerInstruction = 2.2;
 
 llvm::StringRef nameOf(StreamBound bound) {
   switch (bound) {
@@ -95,17 +100,20 @@ public:
     double clock = device.sustainedMemoryClockMHz * 1e-3;
     double lanes = device.simdFlopsPerClockPerSm(RateType::FP32) / 2;
     double sms = static_cast<double>(device.smCount) * share;
-    result.issueNs =
-        n / tasks *
-        (kernel.simdOps / (lanes * kIssueEfficiency) +
-         kernel.specialOps / (device.specialOpsPerClock * kIssueEfficiency)) /
-        (sms * clock);
+    // The special units work beside the others.
+    double clocks = std::max(kernel.simdOps / lanes,
+                             kernel.specialOps / device.specialOpsPerClock) /
+                    kIssueEfficiency;
+    result.issueNs = n / tasks * clocks / (sms * clock);
     result.lifeNs = time.lifeNs;
+    double norm = std::min(
+        kNorm, kNormBase +
+                   kNormStep * static_cast<double>(time.occupancy.blocksPerSm));
     double sum = 0;
     for (double part :
          {result.dramNs, result.l2Ns, result.issueNs, result.lifeNs})
-      sum += std::pow(part, kNorm);
-    result.totalNs = std::pow(sum, 1 / kNorm);
+      sum += std::pow(part, norm);
+    result.totalNs = std::pow(sum, 1 / norm);
     return result;
   }
 
@@ -167,6 +175,11 @@ StreamTime streamTime(const StreamKernel &kernel, const DeviceModel &device) {
                 static_cast<double>(kernel.rereadRounds) * again +
                 (time.taskBytes + kernel.rereadBytes / tasks) / port +
                 kernel.serialNs;
+  double opsPerThread =
+      kernel.simdOps / tasks /
+      static_cast<double>(kernel.block.threads * kernel.clusterSize);
+  time.lifeNs += opsPerThread * kClocksPerInstruction /
+                 (device.sustainedMemoryClockMHz * 1e-3);
   time.launchNs = device.launchNs;
   time.rampNs = device.rampNs;
   // A first wave's start is in the ramp; those behind it pay for theirs.

@@ -58,6 +58,21 @@ static int64_t peakRegisters(const RowSignature &signature,
                   kept * (1 + signature.residual) + 14);
 }
 
+/// Registers that the compiler takes where nothing limits it: it unpacks some
+/// vectors ahead, all of them for the exponentials of softmax (ptxas 13.0 for
+/// sm_90, rms norm of 1, 2, 4 and 8 vectors: 26, 40, 56 and 64).
+static int64_t wantedRegisters(const RowSignature &signature,
+                               const ResidentRowsConfig &config) {
+  auto kept = static_cast<double>(keptRegisters(signature, config));
+  double wanted = std::min(18 + 2.4 * kept, 38 + kept);
+  if (signature.op == RowOp::LayerNorm)
+    wanted += 6;
+  if (signature.op == RowOp::Softmax && kept > 16)
+    wanted += kept;
+  return std::max<int64_t>(roundUp(static_cast<int64_t>(wanted), 8),
+                           peakRegisters(signature, config));
+}
+
 /// Registers that the launch bounds leave a thread.
 static int64_t registerLimit(const ResidentRowsConfig &config,
                              const DeviceModel &device) {
@@ -78,7 +93,14 @@ public:
   ResidentSpace(const RowProblem &problem, const DeviceModel &device,
                 llvm::function_ref<void(const ResidentRowsConfig &)> emit)
       : problem(problem), signature(signatureOf(problem)), device(device),
-        emit(emit) {}
+        emit(emit) {
+    // Results that exceed the L2 by far leave in better order when they stay
+    // there for a while; less is written sooner when it does not (H200: 1 to
+    // 4 % either way).
+    constexpr double kLongBytes = 1.5;
+    isLong = rowStream(problem).writeBytes + rowStream(problem).readBytes >
+             kLongBytes * static_cast<double>(device.l2Bytes);
+  }
 
   void run() {
     int64_t widest = widestVector(problem, 16 / bytesOf(problem.dtype));
@@ -91,20 +113,27 @@ private:
   void visitVector(int64_t vector) {
     config.vector = static_cast<int>(vector);
     int64_t ofRow = problem.cols / vector;
-    for (int rowThreads : {256, 128, 512, 1024, 64, 32, 16, 8, 4, 2, 1}) {
-      // No more than half of the group idles, but for the smallest.
-      if (rowThreads > 1 && rowThreads / 2 >= ofRow)
-        continue;
-      config.rowThreads = rowThreads;
-      config.cluster = 1;
-      visitHolding(ceilDiv(ofRow, rowThreads));
-      if (!device.hasClusters() || rowThreads < 256)
-        continue;
-      for (int cluster : {2, 4, 8}) {
-        config.cluster = cluster;
-        visitHolding(ceilDiv(ceilDiv(ofRow, cluster), rowThreads));
+    // Two to four vectors a thread first: enough loads on the way, few
+    // registers.
+    for (int64_t least : {2, 4, 1, 8})
+      for (int rowThreads : {256, 128, 512, 1024, 64, 32, 16, 8, 4, 2, 1}) {
+        int64_t vectors = ceilDiv(ofRow, rowThreads);
+        bool isMost = least == 8 && vectors > 8;
+        if (!isMost && (vectors < least || vectors >= 2 * least))
+          continue;
+        // No more than half of the group idles, but for the smallest.
+        if (rowThreads > 1 && rowThreads / 2 >= ofRow)
+          continue;
+        config.rowThreads = rowThreads;
+        config.cluster = 1;
+        visitHolding(vectors);
+        if (!device.hasClusters() || rowThreads < 256)
+          continue;
+        for (int cluster : {2, 4, 8}) {
+          config.cluster = cluster;
+          visitHolding(ceilDiv(ceilDiv(ofRow, cluster), rowThreads));
+        }
       }
-    }
   }
 
   /// A thread has to keep \p vectors vectors of its row.
@@ -118,7 +147,8 @@ private:
     config.sharedVectors = static_cast<int>(shared);
     visitBlocks();
     // Half of it in shared memory leaves registers for more blocks.
-    if (shared == 0 && vectors >= 4 && vectors % 2 == 0) {
+    if (shared == 0 && vectors >= 4 && vectors % 2 == 0 &&
+        config.rowThreads >= 128) {
       config.vectors = static_cast<int>(vectors / 2);
       config.sharedVectors = static_cast<int>(vectors / 2);
       visitBlocks();
@@ -152,10 +182,10 @@ private:
         device.maxWarpsPerSm * kWarpThreads / config.blockThreads;
     int64_t byRegisters = device.registersPerSm / (peak * config.blockThreads);
     int64_t most = std::clamp<int64_t>(std::min(byThreads, byRegisters), 1, 32);
-    for (int64_t blocks : {most, int64_t(1)}) {
+    for (int64_t blocks : {int64_t(1), most}) {
       config.blocksPerSm = static_cast<int>(blocks);
-      for (int streaming : {1, 0}) {
-        config.streaming = streaming;
+      for (int streaming : {isLong, 1 - isLong}) {
+        config.streaming = 1 - streaming;
         emit(config);
       }
       if (most == 1)
@@ -168,6 +198,7 @@ private:
   const DeviceModel &device;
   llvm::function_ref<void(const ResidentRowsConfig &)> emit;
   ResidentRowsConfig config;
+  int isLong = 0; ///< the problem, against the L2
 };
 } // namespace
 
@@ -212,8 +243,7 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
   StreamKernel kernel = rowStream(problem);
   kernel.tasks = ceilDiv(problem.rows, config.blockRows());
   kernel.clusterSize = config.cluster;
-  // The compiler uses some of what it is given.
-  int64_t wanted = roundUp(peakRegisters(signature, config) + 8, 8);
+  int64_t wanted = wantedRegisters(signature, config);
   kernel.block = {
       .threads = config.blockThreads,
       .registersPerThread = std::min(wanted, registerLimit(config, device)),
@@ -221,8 +251,25 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
   kernel.sharedBytesPerTask = sharedOperandBytes(problem);
   kernel.serialNs =
       reductionNs(problem, config.rowThreads, config.cluster, device);
-  if (sharedOperandBytes(problem) > 0)
-    kernel.serialNs += device.l2LatencyNs;
+  if (sharedOperandBytes(problem) > 0) {
+    // One load ahead of the stores, or none: each wait is for DRAM where no
+    // block before has read the same, else mostly for L1.
+    constexpr double kL1LatencyNs = 25;
+    int64_t vectors = config.vectors + config.sharedVectors;
+    bool isFirst = kernel.tasks * config.cluster <= device.smCount;
+    auto waits =
+        static_cast<double>(vectors <= 4 ? ceilDiv(vectors, 2) : vectors);
+    kernel.serialNs +=
+        device.l2LatencyNs +
+        (waits - 1) * (isFirst ? device.dramLatencyNs : kL1LatencyNs);
+  }
+  // What a thread does once: addresses, merging, shuffles.
+  double perThread = problem.op == RowOp::LayerNorm ? 160
+                     : problem.op == RowOp::Softmax ? 130
+                                                    : 70;
+  kernel.simdOps +=
+      perThread *
+      static_cast<double>(kernel.tasks * config.cluster * config.blockThreads);
   // Lanes that have no vector still issue.
   double used = static_cast<double>(problem.cols) /
                 static_cast<double>(config.capacity());

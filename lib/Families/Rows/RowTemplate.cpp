@@ -74,20 +74,19 @@ StreamKernel rowStream(const RowProblem &p) {
                         (p.residual ? elements * bytesOf(p.dtype) : 0) +
                         (p.quantizes() ? rows * sizeof(float) : 0);
   // Instructions of one element, counted in the machine code of the resident
-  // kernel: conversions, the statistics, the result, packing.
-  double each = 4;
+  // kernel (ptxas 13.0 for sm_90): conversions, statistics, result, packing.
+  double each = 5;
+  if (isReduction(p.op))
+    each = 2.5;
   if (p.op == RowOp::LayerNorm)
-    each += 5;
+    each += 2;
   if (p.op == RowOp::Softmax)
-    each += 7;
-  if (!isReduction(p.op))
-    each += 3 + p.weight + p.bias;
-  if (p.residual)
-    each += 4;
+    each += 6.5;
+  each += 2 * p.weight + 2 * p.bias + 4 * p.residual;
   if (p.mask != RowMask::None)
-    each += 4;
-  if (p.quantizes() && p.isNorm())
     each += 6;
+  if (p.quantizes() && p.isNorm())
+    each += 3;
   kernel.simdOps = elements * each;
   kernel.specialOps = p.op == RowOp::Softmax ? 2 * elements : 0;
   return kernel;
