@@ -123,7 +123,8 @@ void compileAll(GpuTrials &gpu, const std::vector<Triple> &triples) {
   }
 }
 
-void validateAll(GpuTrials &gpu, const std::vector<Triple> &triples) {
+void checkAll(GpuTrials &gpu, const std::vector<Triple> &triples) {
+  compileAll(gpu, triples);
   // Beyond so many, one more tells nothing new.
   constexpr int kMostFailures = 30;
   int failures = 0;

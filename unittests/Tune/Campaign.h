@@ -68,9 +68,10 @@ std::vector<std::string> bestConfigs(const KernelFamily &family,
 /// Compiles the kernels and references of all \p triples in parallel.
 void compileAll(GpuTrials &gpu, const std::vector<Triple> &triples);
 
-/// Compares all \p triples with their references; the message of a failure does
-/// it again. Cheaper where those of one problem and data follow each other.
-void validateAll(GpuTrials &gpu, const std::vector<Triple> &triples);
+/// Compiles all \p triples and compares them with their references; the message
+/// of a failure does it again. Cheaper where those of one problem and data
+/// follow each other.
+void checkAll(GpuTrials &gpu, const std::vector<Triple> &triples);
 
 /// Runs a triple over memory that ends where its operands end, so that a
 /// sanitizer sees a read beyond them. What it computes is not looked at.

@@ -107,8 +107,7 @@ TEST_SUITE("gpu") {
       const auto &names = i % 10 == 0 ? generic : special;
       triples.push_back(generator.draw(names[i % names.size()]));
     }
-    compileAll(gpu, triples);
-    validateAll(gpu, triples);
+    checkAll(gpu, triples);
   }
 
   // Small enough to run under compute-sanitizer.
@@ -123,8 +122,7 @@ TEST_SUITE("gpu") {
     for (const auto &tmpl : family.templates())
       for (int i = 0; i < kEach; ++i)
         triples.push_back(generator.draw(tmpl->name()));
-    compileAll(gpu, triples);
-    validateAll(gpu, triples);
+    checkAll(gpu, triples);
     for (const Triple &triple : triples)
       runWithoutRedZones(gpu, triple);
   }
