@@ -1,0 +1,80 @@
+//===- Campaign.h - many kernels tried on a real GPU ----------------------===//
+//
+// What the campaigns of all families share: how problems are paired with
+// configs, compiled together, compared with their references one by one, and
+// run where a sanitizer sees reads beyond operands.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Kernel/Space.h"
+#include "Tune/GpuTrials.h"
+
+#include <initializer_list>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace kiln::fake {
+
+/// One thing to try: its text is all that it takes to do it again.
+struct Triple {
+  const KernelFamily *family = nullptr;
+  Problem problem;
+  std::string config;
+  TrialData data = TrialData::Usual;
+
+  std::string text() const;
+};
+
+/// Random numbers, and what is drawn with them. The same seed draws the same.
+class Draws {
+public:
+  explicit Draws(unsigned seed) : random(seed) {}
+
+  /// At least 0 and less than \p end.
+  int64_t below(int64_t end) {
+    return static_cast<int64_t>(random() % static_cast<uint64_t>(end));
+  }
+  bool chance(int percent) { return below(100) < percent; }
+  template <class T> T pick(std::initializer_list<T> choices) {
+    return choices.begin()[below(static_cast<int64_t>(choices.size()))];
+  }
+  /// " lda=1030": a leading dimension beyond a row of \p columns, often one
+  /// that breaks vectors; mostly nothing.
+  std::string padded(const char *key, int64_t columns);
+  /// " align=4", at least \p least; mostly nothing, which is 16.
+  std::string alignment(int64_t least);
+
+  /// One of all configs that the template called \p tmpl has for \p problem,
+  /// or "".
+  std::string config(const KernelFamily &family, const Problem &problem,
+                     llvm::StringRef tmpl, const DeviceModel &device);
+  /// The same, each class of configs as likely as any other.
+  std::string configOfAnyClass(const KernelFamily &family,
+                               const Problem &problem, llvm::StringRef tmpl,
+                               const DeviceModel &device);
+
+private:
+  std::mt19937_64 random;
+};
+
+/// The first choice for \p problem, the best config of each other template and,
+/// while that makes fewer than \p least, the best of the following classes.
+std::vector<std::string> bestConfigs(const KernelFamily &family,
+                                     const Problem &problem,
+                                     const DeviceModel &device, size_t least);
+
+/// Compiles the kernels and references of all \p triples in parallel.
+void compileAll(GpuTrials &gpu, const std::vector<Triple> &triples);
+
+/// Compiles all \p triples and compares them with their references; the message
+/// of a failure does it again. Cheaper where those of one problem and data
+/// follow each other.
+void checkAll(GpuTrials &gpu, const std::vector<Triple> &triples);
+
+/// Runs a triple over memory that ends where its operands end, so that a
+/// sanitizer sees a read beyond them. What it computes is not looked at.
+void runWithoutRedZones(GpuTrials &gpu, const Triple &triple);
+
+} // namespace kiln::fake
