@@ -6,7 +6,7 @@ suite. One GPU, one process, the same inputs for all sides.
 
 How it is timed. Each side of a case is captured into a CUDA graph of many
 launches, about 2 ms or more, so that no side pays for its host code. The
-launches rotate over copies of all operands that together exceed eight times the
+launches rotate over copies of all operands that together exceed 32 times the
 L2. The graphs are replayed in turns (kiln, eager, compile, kiln, ...), each
 behind a short delay that hides the launch of the graph; the numbers are medians
 over the rounds. A small case is measured hot as well: one copy, which stays in
@@ -38,7 +38,7 @@ import memory_bound_cases
 import torch_functions
 
 PROTOCOL = (
-    "Cold L2 (operands rotate over copies of eight times its size), N(0, 1) "
+    "Cold L2 (operands rotate over copies of 32 times its size), N(0, 1) "
     "data, CUDA graphs of about 2 ms or more, all sides interleaved in one run "
     "on the same inputs, median of {rounds} rounds; a spread is (greatest - "
     "least) / median; torch.compile in its default mode with static shapes; a "
@@ -51,7 +51,8 @@ FASTEST_BYTES_PER_US = 4.0e6
 FASTEST_LAUNCH_US = 1.5
 
 MEMORY_LIMIT_BYTES = 40e9
-LEAST_ROTATION_BYTES = 480 << 20
+LEAST_ROTATION_BYTES = 1920 << 20
+MOST_COPIES = 1024
 # A case up to this size is measured hot as well.
 HOT_BYTES = 2 << 20
 
@@ -87,15 +88,15 @@ def current_stream():
 
 
 def copies_of(case):
-    """Copies of the operands: over 8 x L2 together and two at least, but no
+    """Copies of the operands: over 32 x L2 together and two at least, but no
     more than fit the memory limit."""
     properties = torch.cuda.get_device_properties(0)
     rotation = max(LEAST_ROTATION_BYTES,
-                   8 * getattr(properties, "L2_cache_size", 0))
+                   32 * getattr(properties, "L2_cache_size", 0))
     # Inputs are shared; outputs are Kiln's, eager's and torch.compile's.
     held = sum(operand.bytes * (3 if operand.output else 1)
                for operand in case.operands())
-    wanted = max(2, math.ceil(rotation / case.bytes))
+    wanted = min(MOST_COPIES, max(2, math.ceil(rotation / case.bytes)))
     return max(1, min(wanted, int(MEMORY_LIMIT_BYTES // held)))
 
 

@@ -107,8 +107,8 @@ public:
     result.issueNs = n / tasks * clocks / (sms * clock);
     result.lifeNs = time.lifeNs;
     double norm = std::min(
-        kNorm, kNormBase +
-                   kNormStep * static_cast<double>(time.occupancy.blocksPerSm));
+        kNormMost, kNormBase + kNormStep * static_cast<double>(
+                                               time.occupancy.blocksPerSm));
     double sum = 0;
     for (double part :
          {result.dramNs, result.l2Ns, result.issueNs, result.lifeNs})

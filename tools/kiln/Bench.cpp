@@ -112,7 +112,7 @@ static BenchSetting describeSetting(const ParsedOptions &options,
       "{}, N(0, 1) data, short launches in CUDA graphs of 16 or more, all "
       "sides interleaved in one run{}, median of 7 to 15 samples{}.",
       setting.hot ? "Hot L2 (one copy of the operands)"
-                  : "Cold L2 (operands rotate over eight times its "
+                  : "Cold L2 (operands rotate over 32 times its "
                     "size, or it is flushed)",
       peer ? " on the same buffers" : "", peerProtocol(cases, request, peer));
   return setting;
