@@ -61,9 +61,9 @@ void addLink(Instructions &count, PointwiseOp op, bool pairs) {
   case PointwiseOp::GeluErf:
     return count.add(26, 1);
   case PointwiseOp::GeluTanh:
-    return pairs ? count.add(7.5, 1.5) : count.add(5, 2);
+    return pairs ? count.add(7, 1.5) : count.add(5, 2);
   case PointwiseOp::Silu:
-    return pairs ? count.add(5.5, 1.5) : count.add(3, 2);
+    return pairs ? count.add(5, 1.5) : count.add(3, 2);
   default:
     return count.add(1);
   }
@@ -83,14 +83,13 @@ Instructions instructionsOf(const ElementwiseSignature &signature,
     else if (shapeOf(op) == LinkShape::Row) // once for all items
       count.add(unpack / config.items);
   }
-  // Accesses with their addresses, whose distances are constants where no
-  // positions are needed, and their share of the thread's beginning and end.
-  bool runs = signature.needsPosition();
+  // Accesses, with their addresses where those lie at distances that are not
+  // constants, and their share of the thread's beginning and end.
   int operands = 2 + signature.count(LinkShape::Matrix) +
                  signature.count(LinkShape::Column);
-  double perVector = (runs ? 3.0 : 1.0) * operands;
-  double perThread = runs ? 75 : 50;
-  count.add((perVector + perThread / config.items) / config.vector);
+  double perVector = (signature.needsPosition() ? 3.0 : 1.0) * operands;
+  constexpr double kPerThread = 80;
+  count.add((perVector + kPerThread / config.items) / config.vector);
   return count;
 }
 
