@@ -71,13 +71,15 @@ struct FlatElementwiseConfig {
            blocksPerSm >= 0;
   }
 
-  /// Registers that hold the bits and offsets of a thread's items and the
-  /// values of one: with fewer, not all loads are on the way at once.
+  /// Registers that hold the bits of a thread's items and of rows of values,
+  /// the values of one item, and what else a kernel cannot do without: with
+  /// fewer it spills.
   constexpr int leastRegisters(const ElementwiseSignature &signature) const {
-    int item = matrices(signature) * vectorWords(signature) +
-               signature.count(LinkShape::Column) + 2;
-    constexpr int kOther = 14;
-    return roundUp(items * item + vector + rowRegisters(signature) + kOther);
+    int words = vectorWords(signature);
+    int item = matrices(signature) * words + signature.count(LinkShape::Column);
+    int other = items > 4 ? 26 : 18;
+    return roundUp(items * item + signature.count(LinkShape::Row) * words +
+                   vector + other);
   }
   /// Registers that a thread wants: the bits and places of its items, one
   /// vector with what is added to it in fp32, and what else a kernel holds. The

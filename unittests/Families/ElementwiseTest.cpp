@@ -222,8 +222,7 @@ TEST_CASE("prune names the limit that an elementwise config breaks") {
   CHECK(reason("rows=4 cols=4 dtype=fp32", "flat.t256.v16.i1") ==
         "instruction-shape");
   CHECK(reason(add, "flat.t1024.v16.i8").find("registers: ") == 0);
-  // 32 registers of bits, 8 of offsets, 8 of values and 14 more; a fifth block
-  // leaves 51.
+  // 32 registers of bits, 8 of values and 18 more; a fifth block leaves 51.
   CHECK(reason(add, "flat.t256.v8.i4.b5") ==
         "registers: 64 registers, limit 48 registers");
   CHECK(reason(add, "flat.t256.v8.i4.b4") == "none");
