@@ -2,8 +2,9 @@
 //
 // The chain is part of a kernel's signature, so it unrolls into straight code.
 // Works on float in kernels and on double in references. In float the smooth
-// activations cost one ex2 and one rcp: a kernel that memory sets has about 25
-// instructions an element to spend.
+// activations cost one ex2 and one rcp, at an eighth of the rate of additions:
+// beside memory that is the most of a kernel's time, so elements can come in
+// pairs that share the rcp.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -29,6 +30,21 @@ inline double overOnePlusExp2(double x, double exponent) {
   return x / (1.0 + exp2(exponent));
 }
 
+/// overOnePlusExp2 of two values with one reciprocal between them, 1 / (a * b)
+/// of a = 1 + 2^exponent0 and b = 1 + 2^exponent1. The error is 6 units of the
+/// last place. Both are kept below 2^63 so that their product and its
+/// reciprocal are normal numbers: a result is never smaller than 2^-62 of its
+/// x, an infinite x stays so, and a NaN does not reach the other value.
+inline void pairOverOnePlusExp2(float &x0, float &x1, float exponent0,
+                                float exponent1) {
+  constexpr float kMost = 62.0f;
+  float power = ptx::ex2ApproxFtz(fminf(exponent0, kMost)); // a - 1
+  float b = 1.0f + ptx::ex2ApproxFtz(fminf(exponent1, kMost));
+  float reciprocal = ptx::rcpApproxFtz(fmaf(power, b, b));
+  x0 *= reciprocal * b;
+  x1 *= fmaf(reciprocal, power, reciprocal);
+}
+
 constexpr double kLog2E = 1.4426950408889634074;
 
 } // namespace detail
@@ -39,19 +55,27 @@ template <class Value> Value geluErf(Value x) {
   return Value(0.5) * x * (Value(1) + detail::erfOf(x * kInvSqrt2));
 }
 
-/// The tanh approximation of gelu (Hendrycks and Gimpel, arXiv 1606.08415),
-/// x/2 * (1 + tanh(u)) with u = sqrt(2/pi) * (x + 0.044715 x^3), written as
-/// x / (1 + exp(-2u)).
-template <class Value> Value geluTanh(Value x) {
-  constexpr double kSqrt2OverPi = 0.79788456080286535588;
-  constexpr Value kLinear = Value(-2 * detail::kLog2E * kSqrt2OverPi);
-  constexpr Value kCubic = Value(-2 * detail::kLog2E * kSqrt2OverPi * 0.044715);
-  return detail::overOnePlusExp2(x, x * (kLinear + kCubic * (x * x)));
+/// The exponent of an activation that is x / (1 + 2^exponent):
+/// - GeluTanh, the tanh approximation of gelu (Hendrycks and Gimpel, arXiv
+///   1606.08415): x/2 * (1 + tanh(u)) with u = sqrt(2/pi) * (x + 0.044715 x^3)
+///   is x / (1 + exp(-2u));
+/// - Silu: x * sigmoid(x).
+template <PointwiseOp kOp, class Value> Value sigmoidExponent(Value x) {
+  if constexpr (kOp == PointwiseOp::GeluTanh) {
+    constexpr double kSqrt2OverPi = 0.79788456080286535588;
+    constexpr Value kLinear = Value(-2 * detail::kLog2E * kSqrt2OverPi);
+    constexpr Value kCubic =
+        Value(-2 * detail::kLog2E * kSqrt2OverPi * 0.044715);
+    return x * (kLinear + kCubic * (x * x));
+  } else {
+    static_assert(kOp == PointwiseOp::Silu, "no sigmoid in this operation");
+    return x * Value(-detail::kLog2E);
+  }
 }
 
-/// x * sigmoid(x).
-template <class Value> Value silu(Value x) {
-  return detail::overOnePlusExp2(x, x * Value(-detail::kLog2E));
+/// True for what sigmoidExponent knows.
+constexpr bool hasSigmoid(PointwiseOp op) {
+  return op == PointwiseOp::GeluTanh || op == PointwiseOp::Silu;
 }
 
 /// How a link combines x with its operand.
@@ -84,10 +108,8 @@ Value applyPointwise(Value x, Value operand) {
     return x < Value(0) ? Value(0) : x; // keeps NaN
   else if constexpr (kOp == PointwiseOp::GeluErf)
     return geluErf(x);
-  else if constexpr (kOp == PointwiseOp::GeluTanh)
-    return geluTanh(x);
-  else if constexpr (kOp == PointwiseOp::Silu)
-    return silu(x);
+  else if constexpr (hasSigmoid(kOp))
+    return detail::overOnePlusExp2(x, sigmoidExponent<kOp>(x));
   else {
     static_assert(kOp == PointwiseOp::None, "unknown pointwise operation");
     return x;
@@ -117,6 +139,25 @@ Value applyChain(Value x, const LinkOperands<Value> &operands) {
   else
     return applyChain<kChain, kFirst + 1>(
         applyPointwise<kChain.ops[kFirst]>(x, operands.link[kFirst]), operands);
+}
+
+/// applyChain on two elements in place; what costs a reciprocal shares it, at
+/// the error of detail::pairOverOnePlusExp2.
+template <PointwiseChain kChain, int kFirst = 0>
+void applyChainToPair(float &x0, float &x1,
+                      const LinkOperands<float> &operands0,
+                      const LinkOperands<float> &operands1) {
+  if constexpr (kFirst < kChain.size()) {
+    constexpr PointwiseOp kOp = kChain.ops[kFirst];
+    if constexpr (hasSigmoid(kOp))
+      detail::pairOverOnePlusExp2(x0, x1, sigmoidExponent<kOp>(x0),
+                                  sigmoidExponent<kOp>(x1));
+    else {
+      x0 = applyPointwise<kOp>(x0, operands0.link[kFirst]);
+      x1 = applyPointwise<kOp>(x1, operands1.link[kFirst]);
+    }
+    applyChainToPair<kChain, kFirst + 1>(x0, x1, operands0, operands1);
+  }
 }
 
 /// The chain of an element with its bias and its residual.

@@ -34,13 +34,18 @@ struct ElementwiseParams {
 struct FlatElementwiseParams {
   ElementwiseParams operands;
 
-  long long vectors = 0;      ///< whole ones
-  long long chunks = 0;       ///< pieces of threads * items vectors
-  unsigned vectorsPerRow = 1; ///< below: of a signature that needs positions
-  /// How far a step of `threads` vectors goes, and one of all blocks' chunks.
-  /// The latter wraps only where the step leaves the matrix.
-  unsigned stepRows = 0, stepColumns = 0;
-  unsigned gridStepRows = 0, gridStepColumns = 0;
+  long long chunks = 0;     ///< pieces of threads * items vectors
+  long long fullChunks = 0; ///< the first ones, which lack no vector
+
+  /// Of a signature that needs no positions: whole vectors of the line.
+  long long vectors = 0;
+
+  /// Of one that does: a thread's items lie below each other, rowStep rows
+  /// apart; such a run of them is one of vectorsPerRow in a group of runs, and
+  /// each group begins groupRows rows below the one before.
+  long long runs = 0;
+  unsigned vectorsPerRow = 1;
+  unsigned rowStep = 1, groupRows = 1;
 };
 
 /// Parameters of referenceElementwise: rows [rowBegin, rowEnd).

@@ -1,12 +1,14 @@
 //===- elementwise/FlatElementwise.cuh - a chain over a line of vectors ---===//
 //
 // Memory sets the time, so two things count: enough loads on the way, and few
-// instructions beside them. Item i of a chunk is the vector
+// instructions beside them. A thread issues the loads of all its items before
+// it uses the first. Where every matrix is packed and no link asks for row or
+// column, the operands are lines of vectors; item i of a chunk is
 //   chunk * threads * items + i * threads + thread,
-// so that each access of a warp is one run of memory. A thread issues the loads
-// of all its items before it uses the first. Where every matrix is packed the
-// index is the offset; else (row, column) come from one division a thread and
-// from additions afterwards.
+// so that each access of a warp is one run of memory and the items lie at
+// constant distances. Else a thread's items lie below each other: one division
+// finds their place, their distance is the same for all threads, and what links
+// read of a row of values is read once for all of them.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -35,15 +37,19 @@ class FlatElementwise {
   static constexpr CacheHint kStoreHint =
       kConfig.hint != 0 ? CacheHint::Streaming : CacheHint::Plain;
 
-  /// Where a vector lies. Row and column (in vectors) are kept only where the
-  /// signature needs them.
-  struct Position {
+  static constexpr bool kRuns = kSignature.needsPosition();
+  /// Two elements to a reciprocal, where its error is far below that of y.
+  static constexpr bool kPairs = kVector > 1 && kOut != DType::FP32;
+
+  /// Where the first item of a thread lies: in the line, or in the matrix.
+  struct Place {
     long long vector = 0;
-    unsigned row = 0, column = 0;
+    FlatPlace first;
   };
 
   /// The bits of one item: x and what the links read of it. Of a column of
-  /// values the one element lies where a vector's first does.
+  /// values the one element lies where a vector's first does; rows of values
+  /// are the same in all items.
   struct Item {
     Words<kInBytes> x;
     Words<kInBytes> link[kLinks > 0 ? kLinks : 1];
@@ -55,53 +61,57 @@ public:
     if constexpr (kChain.contains(PointwiseOp::Scale))
       scale = params.operands.scalePtr ? *params.operands.scalePtr
                                        : params.operands.scale;
-    Position first = firstPosition(params);
     for (long long chunk = blockIdx.x; chunk < params.chunks;
-         chunk += gridDim.x) {
-      if ((chunk + 1) * kConfig.vectorsPerChunk() <= params.vectors)
-        runChunk<true>(params, first, scale);
-      else
-        runChunk<false>(params, first, scale);
-      first.vector += gridDim.x * kConfig.vectorsPerChunk();
-      step(params, first, params.gridStepRows, params.gridStepColumns);
-    }
-    if constexpr (!kSignature.needsPosition() && kVector > 1)
+         chunk += gridDim.x)
+      runChunk(params, chunk, scale);
+    if constexpr (!kRuns && kVector > 1)
       runTail(params.operands, params.vectors * kVector, scale);
   }
 
 private:
-  static Position firstPosition(const FlatElementwiseParams &params) {
-    Position position;
-    position.vector =
-        static_cast<long long>(blockIdx.x) * kConfig.vectorsPerChunk() +
-        threadIdx.x;
-    if constexpr (kSignature.needsPosition()) {
-      auto index = static_cast<unsigned long long>(position.vector);
-      position.row = static_cast<unsigned>(index / params.vectorsPerRow);
-      position.column =
-          static_cast<unsigned>(index) - position.row * params.vectorsPerRow;
-    }
-    return position;
+  static void runChunk(const FlatElementwiseParams &params, long long chunk,
+                       float scale) {
+    Place place;
+    if constexpr (kRuns) {
+      long long run = chunk * kThreads + threadIdx.x;
+      if (run >= params.runs)
+        return;
+      place.first = placeOf(params, run);
+    } else
+      place.vector = chunk * kConfig.vectorsPerChunk() + threadIdx.x;
+    if (chunk < params.fullChunks)
+      runItems<true>(params, place, scale);
+    else
+      runItems<false>(params, place, scale);
   }
 
-  /// Moves row and column on; columns is less than a row has.
-  static void step(const FlatElementwiseParams &params, Position &position,
-                   unsigned rows, unsigned columns) {
-    if constexpr (kSignature.needsPosition()) {
-      position.row += rows;
-      position.column += columns;
-      if (position.column >= params.vectorsPerRow) {
-        position.column -= params.vectorsPerRow;
-        ++position.row;
-      }
-    }
+  static bool isInside(const FlatElementwiseParams &params, const Place &place,
+                       int item) {
+    if constexpr (kRuns)
+      return place.first.row + item * params.rowStep <
+             static_cast<unsigned>(params.operands.rows);
+    else
+      return place.vector + item * kThreads < params.vectors;
   }
 
-  /// Offset in elements of a vector in a matrix.
-  static long long offsetOf(const Position &position, long long ld) {
-    long long column = static_cast<long long>(position.column) * kVector;
-    return kSignature.contiguous ? position.vector * kVector
-                                 : position.row * ld + column;
+  /// Address of an item in a matrix. The compiler finds one for all items and
+  /// their distances.
+  template <DType kType>
+  static const char *itemAt(const FlatElementwiseParams &params,
+                            const Place &place, int item, const void *operand,
+                            long long ld) {
+    if constexpr (kSignature.contiguous)
+      ld = params.operands.cols; // offsets that all operands share
+    long long offset, distance;
+    if constexpr (kRuns) {
+      offset = place.first.row * ld +
+               static_cast<long long>(place.first.column) * kVector;
+      distance = params.rowStep * ld;
+    } else {
+      offset = place.vector * kVector;
+      distance = kThreads * kVector;
+    }
+    return at<kType>(at<kType>(operand, offset), item * distance);
   }
 
   template <DType kType>
@@ -109,22 +119,41 @@ private:
     return static_cast<const char *>(operand) + offset * bytesOf(kType);
   }
 
+  /// Loads what link kLink and those behind it read of an item, but rows of
+  /// values.
   template <int kLink>
-  static void loadLink(Item &item, const ElementwiseParams &operands,
-                       const Position &position) {
+  static void loadLinks(Item &item, const FlatElementwiseParams &params,
+                        const Place &place, int index) {
     constexpr LinkShape kShape = shapeOf(kChain.ops[kLink]);
-    const void *operand = operands.operands[kLink];
+    const void *operand = params.operands.operands[kLink];
     if constexpr (kShape == LinkShape::Matrix)
-      item.link[kLink] = loadVector<kInBytes, kLoadHint>(
-          at<kIn>(operand, offsetOf(position, operands.ldOperand)));
-    else if constexpr (kShape == LinkShape::Row) // shared by rows: stays in L1
-      item.link[kLink] = loadVector<kInBytes>(
-          at<kIn>(operand, static_cast<long long>(position.column) * kVector));
+      item.link[kLink] = loadVector<kInBytes, kLoadHint>(itemAt<kIn>(
+          params, place, index, operand, params.operands.ldOperand));
     else if constexpr (kShape == LinkShape::Column)
       item.link[kLink].word[0] =
-          loadVector<bytesOf(kIn)>(at<kIn>(operand, position.row)).word[0];
+          loadVector<bytesOf(kIn)>(
+              at<kIn>(at<kIn>(operand, place.first.row),
+                      static_cast<long long>(index) * params.rowStep))
+              .word[0];
     if constexpr (kLink + 1 < kLinks)
-      loadLink<kLink + 1>(item, operands, position);
+      loadLinks<kLink + 1>(item, params, place, index);
+  }
+
+  /// Loads the vectors of rows of values into all items.
+  template <int kLink>
+  static void loadRowLinks(Item (&items)[kItems],
+                           const FlatElementwiseParams &params,
+                           const Place &place) {
+    if constexpr (shapeOf(kChain.ops[kLink]) == LinkShape::Row) {
+      Words<kInBytes> row = loadVector<kInBytes>(
+          at<kIn>(params.operands.operands[kLink],
+                  static_cast<long long>(place.first.column) * kVector));
+#pragma unroll
+      for (int i = 0; i < kItems; ++i)
+        items[i].link[kLink] = row;
+    }
+    if constexpr (kLink + 1 < kLinks)
+      loadRowLinks<kLink + 1>(items, params, place);
   }
 
   /// Values of link kLink for each element of the vector.
@@ -161,72 +190,69 @@ private:
     unpackFloats<kIn>(values, item.x);
     if constexpr (kLinks > 0)
       unpackLink<0>(operands, item, scale);
+    if constexpr (kPairs) {
 #pragma unroll
-    for (int e = 0; e < kVector; ++e)
-      values[e] = applyChain<kChain>(values[e], operands[e]);
+      for (int e = 0; e < kVector; e += 2)
+        applyChainToPair<kChain>(values[e], values[e + 1], operands[e],
+                                 operands[e + 1]);
+    } else {
+#pragma unroll
+      for (int e = 0; e < kVector; ++e)
+        values[e] = applyChain<kChain>(values[e], operands[e]);
+    }
     return packFloats<kOut>(values);
   }
 
-  /// One chunk: positions, loads, then chain and stores. All of its vectors
-  /// exist when kFull.
+  /// The items of one thread: loads, then chain and stores. All of them exist
+  /// when kFull; of a run, the first always does.
   template <bool kFull>
-  static void runChunk(const FlatElementwiseParams &params, Position position,
+  static void runItems(const FlatElementwiseParams &params, const Place &place,
                        float scale) {
     const ElementwiseParams &operands = params.operands;
-    Position positions[kItems];
     Item items[kItems];
-#pragma unroll
-    for (int i = 0; i < kItems; ++i) {
-      positions[i] = position;
-      if (kFull || position.vector < params.vectors) {
-        items[i].x = loadVector<kInBytes, kLoadHint>(
-            at<kIn>(operands.x, offsetOf(position, operands.ldx)));
-        if constexpr (kLinks > 0)
-          loadLink<0>(items[i], operands, position);
-      }
-      position.vector += kThreads;
-      step(params, position, params.stepRows, params.stepColumns);
-    }
+    if constexpr (kLinks > 0)
+      loadRowLinks<0>(items, params, place);
 #pragma unroll
     for (int i = 0; i < kItems; ++i)
-      if (kFull || positions[i].vector < params.vectors)
+      if (kFull || isInside(params, place, i)) {
+        items[i].x = loadVector<kInBytes, kLoadHint>(
+            itemAt<kIn>(params, place, i, operands.x, operands.ldx));
+        if constexpr (kLinks > 0)
+          loadLinks<0>(items[i], params, place, i);
+      }
+    // Never true. The compiler moves no instruction across a branch: without
+    // one it starts on the first item, which waits, before it has issued the
+    // last loads.
+    if (kFull && operands.y == nullptr)
+      return;
+#pragma unroll
+    for (int i = 0; i < kItems; ++i)
+      if (kFull || isInside(params, place, i))
         storeVector<kOutBytes, kStoreHint>(
-            static_cast<char *>(operands.y) +
-                offsetOf(positions[i], operands.ldy) * bytesOf(kOut),
+            const_cast<char *>(
+                itemAt<kOut>(params, place, i, operands.y, operands.ldy)),
             compute(items[i], scale));
   }
 
-  /// What is left of a run of elements behind its last whole vector.
+  /// The elements behind the last whole vector, by the first block.
   static void runTail(const ElementwiseParams &operands, long long begin,
                       float scale) {
     constexpr FlatElementwiseConfig kScalar{.blockThreads = kThreads,
                                             .vector = 1,
                                             .items = 1,
                                             .hint = kConfig.hint};
-    long long index = begin + threadIdx.x;
-    if (blockIdx.x != 0 || index >= operands.rows * operands.cols)
+    Place place;
+    place.vector = begin + threadIdx.x;
+    if (blockIdx.x != 0 || place.vector >= operands.rows * operands.cols)
       return;
-    FlatElementwise<kSignature, kScalar>::runElement(operands, index, scale);
+    FlatElementwiseParams params;
+    params.operands = operands;
+    FlatElementwise<kSignature, kScalar>::template runItems<true>(
+        params, {place.vector}, scale);
   }
 
   template <ElementwiseSignature, FlatElementwiseConfig>
   friend class FlatElementwise;
-
-  /// One element of packed matrices.
-  static void runElement(const ElementwiseParams &operands, long long index,
-                         float scale) {
-    static_assert(kVector == 1 && !kSignature.needsPosition(),
-                  "an element is a vector of one");
-    Position position;
-    position.vector = index;
-    Item item;
-    item.x = loadVector<kInBytes, kLoadHint>(at<kIn>(operands.x, index));
-    if constexpr (kLinks > 0)
-      loadLink<0>(item, operands, position);
-    storeVector<kOutBytes, kStoreHint>(static_cast<char *>(operands.y) +
-                                           index * bytesOf(kOut),
-                                       compute(item, scale));
-  }
 };
 
 /// y = chain(x) on a one-dimensional grid of kConfig.blocks blocks. Every

@@ -10,9 +10,24 @@
 
 namespace kiln {
 
-/// The matrix as one line of vectors, cut into chunks of threads * items; a
-/// thread has all loads of its items under way at once. Any architecture, type,
-/// length and stride; a vector of one element serves any alignment.
+/// Row and column, in vectors, of a run's first item.
+struct FlatPlace {
+  unsigned row = 0, column = 0;
+};
+
+constexpr FlatPlace placeOf(const FlatElementwiseParams &params,
+                            long long run) {
+  auto index = static_cast<unsigned long long>(run);
+  auto group = static_cast<unsigned>(index / params.vectorsPerRow);
+  return {group * params.groupRows,
+          static_cast<unsigned>(index) - group * params.vectorsPerRow};
+}
+
+/// Packed matrices as one line of vectors, cut into chunks of threads * items;
+/// where positions count, runs of items below each other, neighbours in a row
+/// for neighbouring threads. A thread has all loads of its items under way at
+/// once. Any architecture, type, length and stride; a vector of one element
+/// serves any alignment.
 struct FlatElementwiseConfig {
   int blockThreads = 256;
   int vector = 8; ///< elements that follow each other in a row
@@ -56,28 +71,31 @@ struct FlatElementwiseConfig {
            blocksPerSm >= 0;
   }
 
-  /// Registers that hold the bits and offsets of a thread's items and the
-  /// values of one: with fewer, not all loads are on the way at once.
+  /// Registers that hold the bits of a thread's items and of rows of values,
+  /// the values of one item, and what else a kernel cannot do without: with
+  /// fewer it spills.
   constexpr int leastRegisters(const ElementwiseSignature &signature) const {
-    int item = operandVectors(signature) * vectorWords(signature) +
-               signature.count(LinkShape::Column) +
-               (signature.needsPosition() ? 4 : 2);
-    constexpr int kOther = 14;
-    return roundUp(items * item + vector + kOther);
+    int words = vectorWords(signature);
+    int item = matrices(signature) * words + signature.count(LinkShape::Column);
+    int other = items > 4 ? 26 : 18;
+    return roundUp(items * item + signature.count(LinkShape::Row) * words +
+                   vector + other);
   }
   /// Registers that a thread wants: the bits and places of its items, one
   /// vector with what is added to it in fp32, and what else a kernel holds. The
   /// constants are about the least with which ptxas 13.0 does not spill, tried
   /// on random configs for sm_75 to sm_120.
   constexpr int wantedRegisters(const ElementwiseSignature &signature) const {
-    int vectors = operandVectors(signature), words = vectorWords(signature);
+    int words = vectorWords(signature);
     if (words < 2) // narrow items cost as much in places
       words = 2;
-    int item = vectors * words + signature.count(LinkShape::Column) +
-               (signature.needsPosition() ? 7 : 5);
-    int values = vectors > 1 || vector > 8 ? 2 * vector : vector;
-    int other = 16;
-    if (vectors > 2)
+    int item = matrices(signature) * words +
+               signature.count(LinkShape::Column) +
+               (signature.needsPosition() ? 6 : 5);
+    bool combines = matrices(signature) > 1 || rowRegisters(signature) > 0;
+    int values = combines || vector > 8 ? 2 * vector : vector;
+    int other = 16 + rowRegisters(signature);
+    if (matrices(signature) + signature.count(LinkShape::Row) > 2)
       other += 8;
     if (items > 4 || vector * bytesOf(signature.in) > 16)
       other += 8;
@@ -112,34 +130,50 @@ struct FlatElementwiseConfig {
   constexpr long long vectors(long long rows, long long cols) const {
     return rows * cols / vector;
   }
-  constexpr long long chunks(long long rows, long long cols) const {
-    return (vectors(rows, cols) + vectorsPerChunk() - 1) / vectorsPerChunk();
+  constexpr long long runs(long long rows, long long cols) const {
+    return divideUp(rows, items) * (cols / vector);
+  }
+  constexpr long long chunks(const ElementwiseSignature &signature,
+                             long long rows, long long cols) const {
+    return signature.needsPosition()
+               ? divideUp(runs(rows, cols), blockThreads)
+               : divideUp(vectors(rows, cols), vectorsPerChunk());
   }
 
   /// Blocks of the one-dimensional grid on \p smCount SMs, at least 1.
-  constexpr long long blocks(long long rows, long long cols,
+  constexpr long long blocks(const ElementwiseSignature &signature,
+                             long long rows, long long cols,
                              long long smCount) const {
     long long resident = blocksPerSm * smCount;
     long long most = resident > 0 ? resident : kMaxBlocks;
-    long long wanted = chunks(rows, cols);
+    long long wanted = chunks(signature, rows, cols);
     return wanted < 1 ? 1 : wanted < most ? wanted : most;
   }
 
-  /// Fills all but the operands for a grid of \p gridBlocks blocks.
+  /// Fills all but the operands, which are there.
   constexpr void fillGeometry(FlatElementwiseParams &params,
-                              const ElementwiseSignature &signature,
-                              long long gridBlocks) const {
+                              const ElementwiseSignature &signature) const {
     long long rows = params.operands.rows, cols = params.operands.cols;
-    params.vectors = vectors(rows, cols);
-    params.chunks = chunks(rows, cols);
-    if (!signature.needsPosition())
+    params.chunks = chunks(signature, rows, cols);
+    if (!signature.needsPosition()) {
+      params.vectors = vectors(rows, cols);
+      params.fullChunks = params.vectors / vectorsPerChunk();
       return;
-    long long perRow = cols / vector, gridStep = gridBlocks * vectorsPerChunk();
-    params.vectorsPerRow = static_cast<unsigned>(perRow);
-    params.stepRows = static_cast<unsigned>(blockThreads / perRow);
-    params.stepColumns = static_cast<unsigned>(blockThreads % perRow);
-    params.gridStepRows = static_cast<unsigned>(gridStep / perRow);
-    params.gridStepColumns = static_cast<unsigned>(gridStep % perRow);
+    }
+    params.runs = runs(rows, cols);
+    params.vectorsPerRow = static_cast<unsigned>(cols / vector);
+    // Items of adjacent rows lie in one piece of memory with those of the
+    // block's other warps. Where rows are shorter than a warp, only threads in
+    // adjacent rows make its accesses whole.
+    long long groups = divideUp(rows, items), fullGroups = rows / items;
+    if (params.vectorsPerRow >= kWarp) {
+      params.groupRows = static_cast<unsigned>(items);
+    } else {
+      params.rowStep = static_cast<unsigned>(groups);
+      fullGroups = rows - (items - 1) * groups;
+    }
+    if (fullGroups > 0)
+      params.fullChunks = fullGroups * params.vectorsPerRow / blockThreads;
   }
 
   friend constexpr bool operator==(const FlatElementwiseConfig &,
@@ -152,13 +186,20 @@ struct FlatElementwiseConfig {
   static constexpr int kRegistersPerSm = 65536, kMostThreadsPerSm = 2048;
 
 private:
-  /// Operands of a chain that come in vectors, x among them.
-  static constexpr int operandVectors(const ElementwiseSignature &signature) {
-    return 1 + signature.count(LinkShape::Matrix) +
-           signature.count(LinkShape::Row);
+  /// Matrices that are read.
+  static constexpr int matrices(const ElementwiseSignature &signature) {
+    return 1 + signature.count(LinkShape::Matrix);
+  }
+  /// Registers of the rows of values, in fp32 for all items.
+  constexpr int rowRegisters(const ElementwiseSignature &signature) const {
+    return signature.count(LinkShape::Row) * vector;
   }
   constexpr int vectorWords(const ElementwiseSignature &signature) const {
     return (vector * bytesOf(signature.in) + 3) / 4;
+  }
+  static constexpr unsigned kWarp = 32;
+  static constexpr long long divideUp(long long count, long long by) {
+    return (count + by - 1) / by;
   }
   /// Registers are given out in eights.
   static constexpr int roundUp(int registers) {

@@ -222,8 +222,7 @@ TEST_CASE("prune names the limit that an elementwise config breaks") {
   CHECK(reason("rows=4 cols=4 dtype=fp32", "flat.t256.v16.i1") ==
         "instruction-shape");
   CHECK(reason(add, "flat.t1024.v16.i8").find("registers: ") == 0);
-  // 32 registers of bits, 8 of offsets, 8 of values and 14 more; a fifth block
-  // leaves 51.
+  // 32 registers of bits, 8 of values and 18 more; a fifth block leaves 51.
   CHECK(reason(add, "flat.t256.v8.i4.b5") ==
         "registers: 64 registers, limit 48 registers");
   CHECK(reason(add, "flat.t256.v8.i4.b4") == "none");
@@ -304,6 +303,7 @@ TEST_CASE("bind cuts packed matrices into chunks") {
   CHECK(step.block == Dim3{128});
   CHECK(params.vectors == 625);
   CHECK(params.chunks == 3);
+  CHECK(params.fullChunks == 2);
   CHECK(params.operands.x == reinterpret_cast<void *>(0x1000));
   CHECK(params.operands.y == reinterpret_cast<void *>(0x2000));
   CHECK(params.operands.operands[1] == reinterpret_cast<void *>(0x4000));
@@ -315,7 +315,7 @@ TEST_CASE("bind cuts packed matrices into chunks") {
   CHECK(step.grid == Dim3{20});
 }
 
-TEST_CASE("steps of rows and columns walk every vector once") {
+TEST_CASE("runs of items walk every vector once") {
   for (llvm::StringRef config :
        {"flat.t32.v1.i1", "flat.t32.v2.i4", "flat.t64.v4.i8.ps1",
         "flat.t128.v1.i2.ps1", "flat.t256.v4.i1"})
@@ -329,41 +329,26 @@ TEST_CASE("steps of rows and columns walk every vector once") {
           bound(parse(fmt::format("op=relu rows=37 cols={} dtype=fp32 ldx=1004",
                                   cols)),
                 config, step);
-      auto advance = [&](uint32_t &row, uint32_t &column, uint32_t rows,
-                         uint32_t columns) {
-        row += rows;
-        column += columns;
-        if (column >= params.vectorsPerRow) {
-          column -= params.vectorsPerRow;
-          ++row;
-        }
-      };
-      std::vector<int> visits(params.vectors);
-      bool right = true;
-      for (uint32_t block = 0; block < step.grid.x; ++block)
-        for (uint32_t thread = 0; thread < step.block.x; ++thread) {
-          int64_t vector = block * c.vectorsPerChunk() + thread;
-          uint32_t row = vector / params.vectorsPerRow;
-          uint32_t column = vector % params.vectorsPerRow;
-          for (int64_t chunk = block; chunk < params.chunks;
-               chunk += step.grid.x) {
-            uint32_t itemRow = row, itemColumn = column;
-            for (int i = 0; i < c.items; ++i) {
-              int64_t index = vector + i * c.blockThreads;
-              if (index < params.vectors) {
-                ++visits[index];
-                right &= itemRow == index / params.vectorsPerRow &&
-                         itemColumn == index % params.vectorsPerRow;
-              }
-              advance(itemRow, itemColumn, params.stepRows, params.stepColumns);
-            }
-            vector += step.grid.x * c.vectorsPerChunk();
-            advance(row, column, params.gridStepRows, params.gridStepColumns);
-          }
-        }
-      CHECK(right);
-      CHECK(visits == std::vector<int>(params.vectors, 1));
-      CHECK(params.vectors == 37 * cols / c.vector);
+      REQUIRE(int(params.vectorsPerRow) == cols / c.vector);
+      std::vector<int> visits(37 * params.vectorsPerRow);
+      bool firstInside = true, full = true;
+      for (int64_t run = 0; run < params.runs; ++run) {
+        FlatPlace place = placeOf(params, run);
+        firstInside &= place.row < 37;
+        for (int i = 0; i < c.items; ++i)
+          if (uint32_t row = place.row + i * params.rowStep; row < 37)
+            ++visits[row * params.vectorsPerRow + place.column];
+          else
+            full &= run / c.blockThreads >= params.fullChunks;
+      }
+      CHECK(full);
+      CHECK(params.fullChunks * c.blockThreads <= params.runs);
+      CHECK(firstInside);
+      CHECK(visits == std::vector<int>(visits.size(), 1));
+      CHECK((params.chunks - 1) * c.blockThreads < params.runs);
+      CHECK(params.chunks * c.blockThreads >= params.runs);
+      // Short rows are read side by side.
+      CHECK(int(params.groupRows) == (params.vectorsPerRow < 32 ? 1 : c.items));
     }
 }
 

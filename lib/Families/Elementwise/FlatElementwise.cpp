@@ -52,17 +52,18 @@ double packCost(DType type, const DeviceModel &device) {
   return device.computeCapability() >= 89 ? 0.5 : 16;
 }
 
-/// Counted in the kernel's SASS: erff is a polynomial of about 20 steps.
-void addLink(Instructions &count, PointwiseOp op) {
+/// Counted in the kernel's SASS: erff is a polynomial of about 20 steps. With
+/// \p pairs two elements share a reciprocal, at some multiplications.
+void addLink(Instructions &count, PointwiseOp op, bool pairs) {
   switch (op) {
   case PointwiseOp::None:
     return;
   case PointwiseOp::GeluErf:
     return count.add(26, 1);
   case PointwiseOp::GeluTanh:
-    return count.add(5, 2);
+    return pairs ? count.add(7, 1.5) : count.add(5, 2);
   case PointwiseOp::Silu:
-    return count.add(3, 2);
+    return pairs ? count.add(5, 1.5) : count.add(3, 2);
   default:
     return count.add(1);
   }
@@ -74,18 +75,21 @@ Instructions instructionsOf(const ElementwiseSignature &signature,
   Instructions count;
   double unpack = unpackCost(signature.in, device);
   count.add(unpack + packCost(signature.out, device));
+  bool pairs = config.vector > 1 && signature.out != DType::FP32;
   for (PointwiseOp op : signature.chain.ops) {
-    addLink(count, op);
-    if (shapeOf(op) == LinkShape::Matrix || shapeOf(op) == LinkShape::Row)
+    addLink(count, op, pairs);
+    if (shapeOf(op) == LinkShape::Matrix)
       count.add(unpack);
+    else if (shapeOf(op) == LinkShape::Row) // once for all items
+      count.add(unpack / config.items);
   }
-  // Addresses, accesses and their share of the thread's beginning and end.
+  // Accesses, with their addresses where those lie at distances that are not
+  // constants, and their share of the thread's beginning and end.
   int operands = 2 + signature.count(LinkShape::Matrix) +
-                 signature.count(LinkShape::Row) +
                  signature.count(LinkShape::Column);
-  double perVector = 3.0 * operands + (signature.needsPosition() ? 8 : 2);
-  double perThread = signature.needsPosition() ? 90 : 30;
-  count.add((perVector + perThread / config.items) / config.vector);
+  double perVector = (signature.needsPosition() ? 3.0 : 1.0) * operands;
+  constexpr double kPerThread = 80;
+  count.add((perVector + kPerThread / config.items) / config.vector);
   return count;
 }
 
@@ -99,17 +103,17 @@ StreamKernel streamKernel(const ElementwiseProblem &p,
   int64_t matrices = 1 + signature.count(LinkShape::Matrix);
   int64_t rowLinks = signature.count(LinkShape::Row);
   int64_t columnLinks = signature.count(LinkShape::Column);
-  kernel.tasks = std::max<int64_t>(config.chunks(p.rows, p.cols), 1);
+  kernel.tasks = std::max<int64_t>(config.chunks(signature, p.rows, p.cols), 1);
   kernel.block = {config.threads(), config.registers(signature), 0};
   kernel.persistentPerSm = config.blocksPerSm;
   kernel.readBytes = elements * matrices * inBytes +
                      double(rowLinks * p.cols + columnLinks * p.rows) * inBytes;
   kernel.writeBytes = elements * outBytes;
-  // Vectors and their ends in other rows: once more from the caches for every
-  // vector of the matrix.
-  kernel.sharedBytesPerTask =
-      (elements * rowLinks + elements / config.vector * columnLinks) * inBytes /
-      double(kernel.tasks);
+  // From the caches: a row of values for every run of items, one of a column
+  // for every vector.
+  kernel.sharedBytesPerTask = (elements / config.items * rowLinks +
+                               elements / config.vector * columnLinks) *
+                              inBytes / double(kernel.tasks);
   // A vector of several accesses asks for each of its sectors with two of
   // them; past L1 the second goes to L2 again.
   if (config.hint == 1 && config.vector * inBytes > kAccessBytes)
@@ -169,7 +173,7 @@ std::optional<Rejection> checkGrid(const ElementwiseProblem &p,
     return Rejection{PruneReason::Registers, double(config.blocksPerSm),
                      double(resident), "blocks"};
   double blocks = double(config.blocksPerSm) * device.smCount;
-  double chunks = config.chunks(p.rows, p.cols);
+  double chunks = config.chunks(signature, p.rows, p.cols);
   if (blocks >= chunks)
     return Rejection{PruneReason::Dominated, blocks, chunks, "blocks"};
   return std::nullopt;
@@ -191,8 +195,8 @@ public:
     FlatElementwiseParams params;
     params.operands = makeElementwiseParams(problem, arguments);
     long long blocks =
-        config.blocks(problem.rows, problem.cols, context.smCount);
-    config.fillGeometry(params, signature, blocks);
+        config.blocks(signature, problem.rows, problem.cols, context.smCount);
+    config.fillGeometry(params, signature);
     KernelStep &step = spec.addKernel(params);
     step.grid.x = static_cast<uint32_t>(blocks);
     step.block.x = static_cast<uint32_t>(config.threads());
