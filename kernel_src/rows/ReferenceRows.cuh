@@ -38,6 +38,7 @@ class ReferenceRows {
   struct Statistics {
     double center = 0;  ///< mean of LayerNorm, maximum of softmax
     double inverse = 1; ///< 1 / deviation, or 1 / sum of exponentials
+    double size = 0;    ///< mean of |x| where the center is a mean
   };
   /// Greatest magnitude and error scale of the results of a row.
   struct Magnitude {
@@ -236,11 +237,15 @@ private:
   }
 
   static Statistics normStatistics(const RowParams &rows, long long row) {
-    double mean = 0;
+    double mean = 0, size = 0;
     if constexpr (kOp == RowOp::LayerNorm) {
-      forEachColumn(
-          rows, [&](long long column) { mean += input(rows, row, column); });
+      forEachColumn(rows, [&](long long column) {
+        double x = input(rows, row, column);
+        mean += x;
+        size += fabs(x);
+      });
       mean = combineBlock(mean, add) / rows.cols;
+      size = combineBlock(size, add) / rows.cols;
     }
     double squares = 0;
     forEachColumn(rows, [&](long long column) {
@@ -248,7 +253,7 @@ private:
       squares += distance * distance;
     });
     squares = combineBlock(squares, add) / rows.cols;
-    return {mean, 1 / sqrt(squares + static_cast<double>(rows.epsilon))};
+    return {mean, 1 / sqrt(squares + static_cast<double>(rows.epsilon)), size};
   }
 
   /// An element before it is quantised.
@@ -266,7 +271,7 @@ private:
       bias = load(rows.bias, column);
     double factor = statistics.inverse * weight;
     return {(x - statistics.center) * factor + bias,
-            (fabs(x) + fabs(statistics.center)) * fabs(factor) + fabs(bias)};
+            (fabs(x) + statistics.size) * fabs(factor) + fabs(bias)};
   }
 
   static Result softmaxElement(const RowParams &rows, long long row,

@@ -31,7 +31,7 @@ template <RowSignature kSignature, ReloadRowsConfig kConfig> class ReloadRows {
   using Math = RowMath<kSignature>;
   using Stats = typename Math::Stats;
   using Final = typename Math::Final;
-  using Group = RowGroup<kConfig.blockThreads, kRowThreads>;
+  using Group = RowGroup<kConfig.blockThreads, kRowThreads, 1, kConfig.cluster>;
   using Vectors = RowVectors<kSignature, kVector>;
 
   /// A chunk of a row: the inputs of this thread's `items` vectors.
@@ -42,12 +42,14 @@ template <RowSignature kSignature, ReloadRowsConfig kConfig> class ReloadRows {
   };
 
 public:
-  /// Any one-dimensional grid.
+  /// Any one-dimensional grid; a cluster for each row if there are clusters.
   static void run(const RowParams &params) {
-    constexpr int kGroups = kConfig.groups();
-    long long step = static_cast<long long>(gridDim.x) * kGroups;
+    Group::begin();
+    constexpr int kGroups = kConfig.groups(), kCluster = kConfig.cluster;
+    long long step = static_cast<long long>(gridDim.x / kCluster) * kGroups;
     // All groups of a block go round equally often: they share barriers.
-    for (long long base = static_cast<long long>(blockIdx.x) * kGroups;
+    for (long long base =
+             static_cast<long long>(blockIdx.x / kCluster) * kGroups;
          base < params.rows; base += step)
       ReloadRows(params, base + threadIdx.x / kRowThreads).runRow();
   }
@@ -55,7 +57,14 @@ public:
 private:
   ReloadRows(const RowParams &params, long long row)
       : params(params), row(row), hasRow(row < params.rows),
-        vectors(params.cols / kVector) {}
+        vectors(params.cols / kVector) {
+    if constexpr (kConfig.cluster > 1) {
+      long long perBlock = (vectors + kConfig.cluster - 1) / kConfig.cluster;
+      rank = ptx::clusterCtaRank();
+      begin = rank * perBlock;
+      vectors = min(vectors, begin + perBlock);
+    }
+  }
 
   void runRow() {
     Stats stats[1] = {Stats::empty()};
@@ -91,7 +100,9 @@ private:
       __syncthreads(); // the next row reuses the memory of the reductions
   }
 
-  bool isWriter() const { return hasRow && threadIdx.x % kRowThreads == 0; }
+  bool isWriter() const {
+    return hasRow && rank == 0 && threadIdx.x % kRowThreads == 0;
+  }
 
   /// The greatest magnitude of the row's results.
   float findGreatest(const Stats &stats, const Final &final) {
@@ -132,9 +143,10 @@ private:
       return;
     constexpr long long kChunk = static_cast<long long>(kRowThreads) * kItems;
     long long lane = threadIdx.x % kRowThreads;
-    long long chunks = (vectors + kChunk - 1) / kChunk;
+    long long chunks = (vectors - begin + kChunk - 1) / kChunk;
     for (long long c = 0; c < chunks; ++c) {
-      long long at = (kPass == Pass::Last ? chunks - 1 - c : c) * kChunk + lane;
+      long long at =
+          begin + (kPass == Pass::Last ? chunks - 1 - c : c) * kChunk + lane;
       Chunk chunk;
 #pragma unroll
       for (int i = 0; i < kItems; ++i)
@@ -220,7 +232,8 @@ private:
   const RowParams &params;
   long long row;
   bool hasRow;
-  long long vectors; ///< of a row
+  long long begin = 0, vectors; ///< this block's part of the row
+  unsigned rank = 0;            ///< of the block among those of the row
 };
 
 template <RowSignature kSignature, ReloadRowsConfig kConfig>

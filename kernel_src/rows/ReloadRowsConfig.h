@@ -7,12 +7,14 @@ namespace kiln {
 
 /// A group of threads walks over its row once for the statistics and once more
 /// for the results, the second time from the L2 where the rows on the way fit
-/// there. Any row length; the family's generic kernel.
+/// there; a cluster of blocks to a row leaves fewer rows on the way. Any row
+/// length; the family's generic kernel.
 struct ReloadRowsConfig {
   int blockThreads = 256;
   int rowThreads = 256; ///< of a block that share a row
   int vector = 8;       ///< elements of one access
   int items = 4;        ///< vectors that a thread has on the way at once
+  int cluster = 1;      ///< blocks that share a row
   int streaming = 0;    ///< 1: rows bypass L1, stores are evicted first
   int gridPerSm = 0;    ///< 0: a block for each row; else a grid that stays
 
@@ -24,6 +26,7 @@ struct ReloadRowsConfig {
     f("rt", "rowThreads", &C::rowThreads, 256);
     f("v", "vector", &C::vector, 8);
     f("i", "items", &C::items, 4);
+    f("c", "cluster", &C::cluster, 1);
     f("h", "streaming", &C::streaming, 0);
   }
   template <class F> static constexpr void forEachRuntimeField(F &&f) {
@@ -36,7 +39,7 @@ struct ReloadRowsConfig {
   constexpr int blockRows() const { return groups(); }
   constexpr int sharedBytes(const RowSignature &) const { return 0; }
   constexpr double blocks(long long rowCount) const {
-    return static_cast<double>((rowCount + groups() - 1) / groups());
+    return static_cast<double>((rowCount + groups() - 1) / groups()) * cluster;
   }
 
   constexpr bool isValid(const RowSignature &signature) const {
@@ -44,7 +47,10 @@ struct ReloadRowsConfig {
     bool groupOk = rowThreads <= blockThreads &&
                    blockThreads % rowThreads == 0 &&
                    (rowThreads % 32 == 0 || 32 % rowThreads == 0);
-    return signature.isWellFormed() && blockThreads % 32 == 0 &&
+    bool clusterOk =
+        cluster == 1 || (rowThreads == blockThreads && gridPerSm == 0 &&
+                         cluster <= 8 && (cluster & (cluster - 1)) == 0);
+    return clusterOk && signature.isWellFormed() && blockThreads % 32 == 0 &&
            blockThreads <= 1024 && groupOk && (vector & (vector - 1)) == 0 &&
            bytes <= 16 && items <= 16 && streaming <= 1 && gridPerSm <= 32;
   }

@@ -114,16 +114,20 @@ private:
     __shared__ float scratch[kRows][kCluster][Words::kCount];
     if constexpr (kStage == 0)
       ptx::barrierClusterWait(); // of begin()
+    // Offsets within the window of shared memory, not pointers: of arithmetic
+    // on generic addresses ptxas 13.0 made code for sm_90 that now and then
+    // stored to an address made of the window's upper half.
+    unsigned mine = ptx::sharedAddress(scratch) +
+                    ptx::clusterCtaRank() * Words::kCount * sizeof(float);
     if (threadIdx.x < kCluster)
 #pragma unroll
       for (int r = 0; r < kRows; ++r)
 #pragma unroll
         for (int w = 0; w < Words::kCount; ++w)
-          ptx::stSharedClusterF32(
-              ptx::mapaSharedCluster(
-                  ptx::sharedAddress(&scratch[r][ptx::clusterCtaRank()][w]),
-                  threadIdx.x),
-              Words::of(stats[r]).word[w]);
+          ptx::stSharedClusterF32(ptx::mapaSharedCluster(mine, threadIdx.x) +
+                                      (r * kCluster * Words::kCount + w) *
+                                          sizeof(float),
+                                  Words::of(stats[r]).word[w]);
     __syncwarp(); // the barrier asks for whole warps
     ptx::barrierClusterArriveRelease();
     ptx::barrierClusterWait();

@@ -17,12 +17,15 @@ namespace kiln {
 static constexpr double kTurnaroundNs = 900;
 
 /// Loads of a busy memory take longer than those of an idle one.
-static constexpr double kLoadedLatencyFactor = 1.5;
+static constexpr double kLoadedLatencyFactor = 2.5;
 
 /// Exponent of the p-norm: kNormBase + kNormStep for each block that an SM
 /// holds, kNormMost at most. A block loads, computes and stores in turn; it is
 /// other blocks that do the rest meanwhile.
-static constexpr double kNormBase = 1, kNormStep = 0.8, kNormMost = 6;
+static constexpr double kNormBase = 2.5, kNormStep = 0.8, kNormMost = 6;
+
+/// A task that waits this often has no phases: its warps are apart by then.
+static constexpr int64_t kManyRounds = 4;
 
 /// What is on the way beyond twice the need spreads the accesses over more
 /// pages of the DRAM: this share of the bandwidth is lost for each doubling.
@@ -106,9 +109,10 @@ public:
                     kIssueEfficiency;
     result.issueNs = n / tasks * clocks / (sms * clock);
     result.lifeNs = time.lifeNs;
-    double norm = std::min(
-        kNormMost, kNormBase + kNormStep * static_cast<double>(
-                                               time.occupancy.blocksPerSm));
+    double norm =
+        kNormBase + kNormStep * static_cast<double>(time.occupancy.blocksPerSm);
+    if (norm > kNormMost || kernel.loadRounds >= kManyRounds)
+      norm = kNormMost;
     double sum = 0;
     for (double part :
          {result.dramNs, result.l2Ns, result.issueNs, result.lifeNs})

@@ -19,12 +19,14 @@ public:
   CandidateClass classOf(const Problem &, const Record &record) const override {
     auto config = fromRecord<ReloadRowsConfig>(record);
     constexpr uint64_t kReload = 1000; // apart from the other templates' keys
-    return {kReload + (config.gridPerSm > 0), 1};
+    return {kReload + 10u * static_cast<unsigned>(config.cluster) +
+                (config.gridPerSm > 0),
+            1};
   }
 
 protected:
   void forEachConfig(
-      const RowProblem &problem, const DeviceModel &,
+      const RowProblem &problem, const DeviceModel &device,
       llvm::function_ref<void(const ReloadRowsConfig &)> emit) const override {
     if (problem.allRows)
       return;
@@ -40,28 +42,46 @@ protected:
         continue;
       config.rowThreads = rowThreads;
       config.blockThreads = std::max(rowThreads, 256);
-      for (int items : {4, 2, 1}) {
-        config.items = items;
-        for (int gridPerSm : {0, 2}) {
-          // A grid that stays is for rows that fill a block.
-          if (gridPerSm != 0 && rowThreads < 512)
-            continue;
-          config.gridPerSm = gridPerSm;
-          for (int streaming : {0, 1}) {
-            config.streaming = streaming;
-            emit(config);
-          }
+      for (int cluster : {1, 2, 4, 8}) {
+        // Fewer rows on the way are worth a barrier where a row is long.
+        constexpr int64_t kLongRow = 8;
+        if (cluster > 1 && (!device.hasClusters() || rowThreads < 256 ||
+                            ofRow < kLongRow * cluster * rowThreads))
+          continue;
+        config.cluster = cluster;
+        visitItems(config, emit);
+      }
+    }
+  }
+
+  /// The configs that differ in what is on the way and how it is cached.
+  static void
+  visitItems(ReloadRowsConfig config,
+             llvm::function_ref<void(const ReloadRowsConfig &)> emit) {
+    for (int items : {4, 2, 1}) {
+      config.items = items;
+      for (int gridPerSm : {0, 2}) {
+        // A grid that stays is for rows that fill a block.
+        if (gridPerSm != 0 && (config.rowThreads < 512 || config.cluster > 1))
+          continue;
+        config.gridPerSm = gridPerSm;
+        for (int streaming : {0, 1}) {
+          config.streaming = streaming;
+          emit(config);
         }
       }
     }
   }
 
-  std::optional<Rejection> checkLimits(const RowProblem &problem,
-                                       const RowSignature &,
-                                       const ReloadRowsConfig &,
-                                       const DeviceModel &) const override {
+  std::optional<Rejection>
+  checkLimits(const RowProblem &problem, const RowSignature &,
+              const ReloadRowsConfig &config,
+              const DeviceModel &device) const override {
     if (problem.allRows)
       return Rejection{PruneReason::InstructionShape};
+    if (config.cluster > 1 && !device.hasClusters())
+      return Rejection{PruneReason::Architecture,
+                       double(device.computeCapability()), 90, "capability"};
     return std::nullopt;
   }
 
@@ -70,6 +90,7 @@ protected:
                       const DeviceModel &device) const override {
     StreamKernel kernel = rowStream(problem);
     kernel.tasks = ceilDiv(problem.rows, config.blockRows());
+    kernel.clusterSize = config.cluster;
     kernel.persistentPerSm = config.gridPerSm;
     int64_t matrices = 1 + problem.residual + (problem.mask == RowMask::Matrix);
     int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
@@ -79,7 +100,8 @@ protected:
                         24 + config.items * words * matrices +
                             workingRegisters(signature, config.vector)),
                     .sharedBytes = kScratchBytes / 4};
-    int64_t chunk = int64_t(config.rowThreads) * config.vector * config.items;
+    int64_t chunk = int64_t(config.rowThreads) * config.vector * config.items *
+                    config.cluster;
     kernel.loadRounds = ceilDiv(problem.cols, chunk);
     if (!isReduction(problem.op)) {
       // The sum with a residual is read again, not its terms.
@@ -91,7 +113,8 @@ protected:
       kernel.rereadRounds = passes * kernel.loadRounds;
     }
     kernel.sharedBytesPerTask = sharedOperandBytes(problem);
-    kernel.serialNs = reductionNs(problem, config.rowThreads, 1, device);
+    kernel.serialNs =
+        reductionNs(problem, config.rowThreads, config.cluster, device);
     kernel.simdOps *= 1.5; // conversions and addresses of every pass
     return kernel;
   }

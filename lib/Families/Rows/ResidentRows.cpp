@@ -252,16 +252,20 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
   kernel.serialNs =
       reductionNs(problem, config.rowThreads, config.cluster, device);
   if (sharedOperandBytes(problem) > 0) {
-    // One load ahead of the stores, or none: each wait is for DRAM where no
-    // block before has read the same, else mostly for L1.
-    constexpr double kL1LatencyNs = 25;
+    // One load ahead of the stores, or none. Each wait is for DRAM where no
+    // block before has read the same, for L2 where shared memory or the row's
+    // length leave L1 no room for them, else for L1.
+    constexpr double kL1LatencyNs = 25, kL1Bytes = 96 << 10;
     int64_t vectors = config.vectors + config.sharedVectors;
     bool isFirst = kernel.tasks * config.cluster <= device.smCount;
-    auto waits =
-        static_cast<double>(vectors <= 4 ? ceilDiv(vectors, 2) : vectors);
+    bool fitsL1 = config.sharedVectors == 0 &&
+                  sharedOperandBytes(problem) / config.cluster < kL1Bytes;
+    double latency = isFirst  ? device.dramLatencyNs
+                     : fitsL1 ? kL1LatencyNs
+                              : device.l2LatencyNs;
+    int64_t waits = vectors <= 4 ? ceilDiv(vectors, 2) : vectors;
     kernel.serialNs +=
-        device.l2LatencyNs +
-        (waits - 1) * (isFirst ? device.dramLatencyNs : kL1LatencyNs);
+        device.l2LatencyNs + static_cast<double>(waits - 1) * latency;
   }
   // What a thread does once: addresses, merging, shuffles.
   double perThread = problem.op == RowOp::LayerNorm ? 160

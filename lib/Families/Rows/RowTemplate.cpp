@@ -96,8 +96,9 @@ double reductionNs(const RowProblem &problem, int64_t threads, int64_t cluster,
                    const DeviceModel &device) {
   // A shuffle and what merges, about 30 clocks each step; a round through
   // shared memory with its barrier, about 60; a barrier of a cluster, half a
-  // microsecond (H200: 0.50 to 0.65 us).
-  constexpr double kStepClocks = 30, kRoundClocks = 60, kClusterNs = 550;
+  // microsecond (H200: 0.50 to 0.65 us), and as much until all of its blocks
+  // have started.
+  constexpr double kStepClocks = 30, kRoundClocks = 60, kClusterNs = 1200;
   double clocks = 0;
   for (int64_t lanes = std::min<int64_t>(threads, 32); lanes > 1; lanes /= 2)
     clocks += kStepClocks;

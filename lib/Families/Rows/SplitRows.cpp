@@ -32,13 +32,13 @@ protected:
     config.vector =
         static_cast<int>(widestVector(problem, 16 / bytesOf(problem.dtype)));
     int64_t outputs = outputCount(problem);
-    for (int blockThreads : {256, 512, 128, 1024}) {
+    for (int blockThreads : {512, 256, 128, 1024}) {
       config.blockThreads = blockThreads;
-      for (int items : {4, 8, 2}) {
+      for (int items : {8, 4, 2}) {
         config.items = items;
         // Blocks in all, per SM; each row, or all rows, gets a share of them.
         int last = 0;
-        for (int perSm : {8, 4, 16, 2, 32}) {
+        for (int perSm : {4, 8, 2, 16, 32}) {
           int64_t ranges = ceilDiv(perSm * device.smCount, outputs);
           config.ranges = static_cast<int>(std::min<int64_t>(ranges, kMaxKnob));
           if (config.ranges == last)
@@ -73,9 +73,7 @@ protected:
     kernel.tasks = outputs * config.ranges;
     int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
     kernel.block = {.threads = config.blockThreads,
-                    .registersPerThread =
-                        22 + config.items * words +
-                        workingRegisters(signature, config.vector) / 2,
+                    .registersPerThread = 22 + config.items * words,
                     .sharedBytes = kScratchBytes / 8};
     int64_t ofTask =
         ceilDiv(problem.cols * (problem.rows / outputs), config.ranges);
