@@ -75,7 +75,7 @@ private:
                                  [&](long long, float(&value)[kVector],
                                      const typename Vectors::Values &shared) {
                                    Math::collect(collector, value,
-                                                 shared.weight);
+                                                 shared.weight, params);
                                  });
       stats[0].merge(collector.template stats<kVector>());
     });

@@ -43,13 +43,19 @@ class ResidentRows {
   using Final = typename Math::Final;
   using Group = RowGroup<kThreads, kConfig.rowThreads, kRows, kConfig.cluster>;
   using Vectors = RowVectors<kSignature, kVector>;
-  static constexpr bool kLoadAhead = kVectors <= 4 && kShared == 0;
+  /// Vectors of a thread; of as many at a time the shared operands are loaded,
+  /// of few before the reduction.
+  static constexpr int kHeld = kVectors + kShared;
+  static constexpr int kAtOnce = kHeld < 2 ? 1 : 2;
+  static constexpr bool kEarly = kHeld <= kAtOnce;
 
 public:
   static void run(const RowParams &params) {
     Group::begin();
     ResidentRows block(params);
     block.load();
+    if constexpr (kEarly)
+      block.loadShared(0);
     Stats stats[kRows];
     block.reduce(stats);
     Group::reduce(stats);
@@ -193,7 +199,7 @@ private:
           continue;
         float value[kVector];
         values(value, r, i, shared);
-        Math::collect(collectors[r], value, shared.weight);
+        Math::collect(collectors[r], value, shared.weight, params);
       }
     }
 #pragma unroll
@@ -216,28 +222,32 @@ private:
   /// Calls \p visit with (r, i, results) for each vector of the rows.
   template <class Visit>
   void forEachResult(const Final (&final)[kRows], Visit &&visit) {
-    Vectors next;
-    if (kLoadAhead && isInside(0, 0))
-      next = Vectors::load(params, columnAt(0));
 #pragma unroll
-    for (int i = 0; i < kVectors + kShared; ++i) {
-      Vectors shared = next;
-      if constexpr (!kLoadAhead) {
-        if (isInside(0, i))
-          shared = Vectors::load(params, columnAt(i));
-      } else if (i + 1 < kVectors && isInside(0, i + 1))
-        next = Vectors::load(params, columnAt(i + 1));
-      typename Vectors::Values of = shared.unpack();
+    for (int first = 0; first < kHeld; first += kAtOnce) {
+      if constexpr (!kEarly)
+        loadShared(first);
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) {
-        if (!isInside(r, i))
-          continue;
-        float value[kVector];
-        values(value, r, i, of);
-        Math::apply(value, final[r], of.weight, of.bias);
-        visit(r, i, value);
+      for (int i = first; i < first + kAtOnce && i < kHeld; ++i) {
+        typename Vectors::Values of = operands[i - first].unpack();
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) {
+          if (!isInside(r, i))
+            continue;
+          float value[kVector];
+          values(value, r, i, of);
+          Math::apply(value, final[r], of.weight, of.bias);
+          visit(r, i, value);
+        }
       }
     }
+  }
+
+  /// The shared operands of vectors \p first and following.
+  void loadShared(int first) {
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i)
+      if (first + i < kHeld && isInside(0, first + i))
+        operands[i] = Vectors::load(params, columnAt(first + i));
   }
 
   void store(const Stats (&stats)[kRows]) {
@@ -327,6 +337,7 @@ private:
   const RowParams &params;
   long long row;
   int first, end; ///< vectors of the row
+  Vectors operands[kAtOnce];
   Words<kBytes> x[kRows][kVectors];
   Words<kBytes> mask[Math::kMaskMatrix ? kRows : 1][kVectors];
 };

@@ -65,9 +65,8 @@ struct ResidentRowsConfig {
     bool groupOk = rowThreads <= blockThreads &&
                    blockThreads % rowThreads == 0 &&
                    (rowThreads % 32 == 0 || 32 % rowThreads == 0);
-    bool clusterOk =
-        (cluster == 1 || (rowThreads == blockThreads && rows == 1)) &&
-        cluster <= kMaxCluster && (cluster & (cluster - 1)) == 0;
+    bool clusterOk = (cluster == 1 || rowThreads == blockThreads) &&
+                     cluster <= kMaxCluster && (cluster & (cluster - 1)) == 0;
     // A copy to shared memory takes a vector as it is in memory.
     bool sharedOk =
         sharedVectors == 0 || (rows == 1 && bytes >= 4 && !signature.residual &&

@@ -54,21 +54,26 @@ template <RowSignature kSignature> struct RowMath {
   template <int kCount>
   static void prepare(float (&x)[kCount], const float (&mask)[kCount],
                       const RowParams &params) {
-    if constexpr (kOp == RowOp::Softmax) {
+    if constexpr (kSignature.mask != RowMask::None) {
       float scale = params.scale * kLog2E;
 #pragma unroll
       for (int i = 0; i < kCount; ++i)
-        x[i] = kSignature.mask == RowMask::None
-                   ? x[i] * scale
-                   : fmaf(mask[i], kLog2E, x[i] * scale);
+        x[i] = fmaf(mask[i], kLog2E, x[i] * scale);
     }
+  }
+
+  /// What makes a prepared value of softmax an exponent in units of log2.
+  static float exponentFactor(const RowParams &params) {
+    return kSignature.mask == RowMask::None ? params.scale * kLog2E : 1.0f;
   }
 
   /// Adds prepared values to a thread's statistics.
   template <int kCount>
   static void collect(Collector &collector, const float (&x)[kCount],
-                      const float (&weight)[kCount]) {
-    if constexpr (kScalesAtOnce) {
+                      const float (&weight)[kCount], const RowParams &params) {
+    if constexpr (kOp == RowOp::Softmax)
+      collector.add(x, exponentFactor(params));
+    else if constexpr (kScalesAtOnce) {
       collector.squares.add(x);
       float weighted[kCount];
 #pragma unroll
@@ -79,9 +84,9 @@ template <RowSignature kSignature> struct RowMath {
       collector.add(x);
   }
 
-  /// y = (x - shift) * factor, of exp2(x - shift) for softmax.
+  /// y = (x - shift) * factor; of softmax exp2(x * exponent - shift) * factor.
   struct Final {
-    float shift, factor;
+    float shift, factor, exponent = 1;
   };
 
   static float mean(float sum, const RowParams &params) {
@@ -100,7 +105,8 @@ template <RowSignature kSignature> struct RowMath {
       return {stats.mean,
               inverseSqrt(mean(stats.deviations, params) + params.epsilon)};
     else if constexpr (kOp == RowOp::Softmax)
-      return {stats.max == -kInfinity ? 0.0f : stats.max, 1.0f / stats.sum};
+      return {stats.max == -kInfinity ? 0.0f : stats.max, 1.0f / stats.sum,
+              exponentFactor(params)};
     else {
       static_assert(kOp == RowOp::Quantize, "a reduction writes no row");
       return {0.0f, 1.0f};
@@ -115,7 +121,8 @@ template <RowSignature kSignature> struct RowMath {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       if constexpr (kOp == RowOp::Softmax)
-        x[i] = ptx::ex2ApproxFtz(x[i] - final.shift) * final.factor;
+        x[i] = ptx::ex2ApproxFtz(fmaf(x[i], final.exponent, -final.shift)) *
+               final.factor;
       // One instruction less where the rounding of shift * factor, at most
       // 2^-24 of it, is far below what the output can hold.
       if constexpr (kOp == RowOp::LayerNorm && bitsOf(kSignature.out) <= 16)

@@ -128,16 +128,22 @@ struct MomentStats {
   }
 };
 
-/// Collects the moments of one thread's values as sums of x - pivot and of its
-/// square, three instructions a value. The pivot is the mean of the first
-/// vector: the sum of all squared deviations is at least kCount times the
-/// square of what the pivot is off, so that subtracting loses no more digits
-/// than log2 of the number of vectors.
+/// Collects the moments of one thread's values, a few vectors at a time as sums
+/// of x - pivot and of its square: three instructions a value. The pivot is the
+/// mean of their first vector, so the sum of the squared deviations is at least
+/// kCount times the square of what the pivot is off, and subtracting loses no
+/// more digits than log2 of the number of vectors.
 struct MomentCollector {
+  MomentStats before;
   float pivot, sum, squares, vectors;
 
-  static MomentCollector empty() { return {0.0f, 0.0f, 0.0f, 0.0f}; }
+  static MomentCollector empty() {
+    return {MomentStats::empty(), 0.0f, 0.0f, 0.0f, 0.0f};
+  }
   template <int kCount> void add(const float (&x)[kCount]) {
+    constexpr float kFew = 4;
+    if (vectors == kFew)
+      fold<kCount>();
     if (vectors == 0.0f)
       pivot = detail::treeSum(x) * (1.0f / kCount);
     float difference[kCount];
@@ -149,28 +155,38 @@ struct MomentCollector {
     sum += detail::treeSum(difference);
     vectors += 1.0f;
   }
-  template <int kCount> MomentStats stats() const {
+  template <int kCount> MomentStats stats() {
+    fold<kCount>();
+    return before;
+  }
+
+private:
+  template <int kCount> void fold() {
     float count = vectors * kCount;
     float mean = vectors > 0 ? __fdividef(sum, count) : 0.0f;
-    return {count, pivot + mean, fmaxf(fmaf(-sum, mean, squares), 0.0f)};
+    before.merge({count, pivot + mean, fmaxf(fmaf(-sum, mean, squares), 0.0f)});
+    sum = squares = vectors = 0.0f;
   }
 };
 
-/// Of values in units of log2: what is summed is exp2(x - max).
+/// Of exponents in units of log2, x times a factor. `max` is the greatest of
+/// their rounded values; what is summed is exp2(x * factor - max), the product
+/// unrounded: max only keeps the sum in range and cancels from the result, so
+/// that its rounding, large where exponents are, costs nothing.
 struct SoftmaxStats {
   float max, sum;
 
   static SoftmaxStats empty() { return {-kInfinity, 0.0f}; }
-  template <int kCount> void add(const float (&x)[kCount]) {
-    float greatest = x[0];
+  template <int kCount> void add(const float (&x)[kCount], float factor) {
+    float greatest = x[0] * factor;
 #pragma unroll
     for (int i = 1; i < kCount; ++i)
-      greatest = fmaxf(greatest, x[i]);
+      greatest = fmaxf(greatest, x[i] * factor);
     raiseTo(greatest);
     float base = baseOf(max), part[kCount];
 #pragma unroll
     for (int i = 0; i < kCount; ++i)
-      part[i] = ptx::ex2ApproxFtz(x[i] - base);
+      part[i] = ptx::ex2ApproxFtz(fmaf(x[i], factor, -base));
     sum += detail::treeSum(part);
   }
   void merge(const SoftmaxStats &other) {

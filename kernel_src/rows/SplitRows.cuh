@@ -64,7 +64,6 @@ private:
                        long long begin, long long end) {
     const char *x =
         static_cast<const char *>(params.x) + row * params.ldx * kInBytes;
-    auto collector = Math::Collector::empty();
     for (long long at = begin + threadIdx.x; at < end;
          at += kThreads * kItems) {
       kiln::Words<kBytes> words[kItems];
@@ -73,6 +72,9 @@ private:
         if (at + i * kThreads < end)
           words[i] =
               loadVector<kBytes, kHint>(x + (at + i * kThreads) * kBytes);
+      // Sums of what is on the way at once, then of these: a short chain of
+      // roundings.
+      auto collector = Math::Collector::empty();
 #pragma unroll
       for (int i = 0; i < kItems; ++i)
         if (at + i * kThreads < end) {
@@ -80,8 +82,8 @@ private:
           unpackFloats<kSignature.in>(value, words[i]);
           collector.add(value);
         }
+      stats.merge(collector.template stats<kVector>());
     }
-    stats.merge(collector.template stats<kVector>());
   }
 
   static void store(const RowParams &params, unsigned output,

@@ -75,6 +75,7 @@ private:
   llvm::Error runTrials(Clock::time_point deadline);
   llvm::Error tryReserves(Clock::time_point deadline);
   EntryList openEntries();
+  double optimisticRatio() const;
   bool isBeyondBound(const TuningCandidate &entry) const;
   std::optional<StopReason> stopReason(const EntryList &open,
                                        Clock::time_point deadline) const;
@@ -116,8 +117,11 @@ private:
   EntryList tried;           ///< in the order in which they ran
   double bestNs = 0;         ///< of what is proven; 0: none
   double noise = kTieBand;   ///< of bestNs, relative
-  double leastRatio = 0;     ///< of measured to predicted
-  unsigned ratios = 0;       ///< that leastRatio is the least of
+  /// Ratios of measured to predicted times.
+  struct {
+    unsigned count = 0;
+    double least = 0, sum = 0, squares = 0;
+  } ratios;
   bool runnerFailed = false; ///< cannot do trials of this problem
   TuningProgress progress;
   TuningResult result;

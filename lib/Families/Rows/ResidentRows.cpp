@@ -252,7 +252,7 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
   kernel.serialNs =
       reductionNs(problem, config.rowThreads, config.cluster, device);
   if (sharedOperandBytes(problem) > 0) {
-    // One load ahead of the stores, or none. Each wait is for DRAM where no
+    // Loaded two vectors at a time. Each wait is for DRAM where no
     // block before has read the same, for L2 where shared memory or the row's
     // length leave L1 no room for them, else for L1.
     constexpr double kL1LatencyNs = 25, kL1Bytes = 96 << 10;
@@ -263,7 +263,7 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
     double latency = isFirst  ? device.dramLatencyNs
                      : fitsL1 ? kL1LatencyNs
                               : device.l2LatencyNs;
-    int64_t waits = vectors <= 4 ? ceilDiv(vectors, 2) : vectors;
+    int64_t waits = ceilDiv(vectors, 2);
     kernel.serialNs +=
         device.l2LatencyNs + static_cast<double>(waits - 1) * latency;
   }
