@@ -48,6 +48,40 @@ public:
 private:
   template <int kLanes, class Stats>
   static void reduceWarp(Stats (&stats)[kRows]) {
+    if constexpr (requires { stats[0].rescale(0.0f); })
+      reduceScaled<kLanes>(stats);
+    else
+      mergeLanes<kLanes>(stats);
+  }
+
+  /// Statistics with a maximum: one exponential in all, not two a step.
+  template <int kLanes, class Stats>
+  static void reduceScaled(Stats (&stats)[kRows]) {
+    MaximumOf maxima[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
+      maxima[r].max = stats[r].max;
+    mergeLanes<kLanes>(maxima);
+    SumStats sums[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      stats[r].rescale(maxima[r].max);
+      sums[r].sum = stats[r].sum;
+    }
+    mergeLanes<kLanes>(sums);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
+      stats[r].sum = sums[r].sum;
+  }
+
+  /// A maximum that ignores NaN: it then shows in the sum.
+  struct MaximumOf {
+    float max;
+    void merge(const MaximumOf &other) { max = fmaxf(max, other.max); }
+  };
+
+  template <int kLanes, class Stats>
+  static void mergeLanes(Stats (&stats)[kRows]) {
     using Words = StatsWords<Stats>;
 #pragma unroll
     for (int distance = kLanes / 2; distance > 0; distance /= 2) {

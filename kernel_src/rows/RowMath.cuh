@@ -125,7 +125,7 @@ template <RowSignature kSignature> struct RowMath {
                final.factor;
       // One instruction less where the rounding of shift * factor, at most
       // 2^-24 of it, is far below what the output can hold.
-      if constexpr (kOp == RowOp::LayerNorm && bitsOf(kSignature.out) <= 16)
+      if constexpr (kOp == RowOp::LayerNorm && bitsOf(kSignature.out) == 16)
         x[i] = fmaf(x[i], final.factor, -final.shift * final.factor);
       else if constexpr (kOp == RowOp::LayerNorm)
         x[i] = (x[i] - final.shift) * final.factor;

@@ -194,6 +194,10 @@ struct SoftmaxStats {
     sum = fmaf(other.sum, ptx::ex2ApproxFtz(other.max - baseOf(max)), sum);
   }
 
+  /// The same for lanes that know the greatest of all their maxima: then sums
+  /// simply add.
+  void rescale(float greatest) { raiseTo(greatest); }
+
 private:
   /// What is subtracted: not minus infinity, of which the difference to itself
   /// is NaN. A row without any greater value still ends as 0/0.

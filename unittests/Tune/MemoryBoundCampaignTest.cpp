@@ -112,6 +112,7 @@ public:
     constexpr unsigned kSeed = 3;
     Draws draws(kSeed);
     std::vector<DeviceMemory> memory;
+    std::vector<std::vector<uint8_t>> contents;
     Arguments arguments = triple.family->defaultArguments(triple.problem);
     for (size_t i = 0; i < table.operands.size(); ++i) {
       const OperandSpec &operand = table.operands[i];
@@ -125,8 +126,11 @@ public:
         std::fill(bytes.begin(), bytes.end(), uint8_t(0xff));
       memory.push_back(must(DeviceMemory::allocate(*gpu.driver, bytes.size())));
       arguments.operands[i].address = memory.back().address();
-      must(copyToDevice(*gpu.driver, memory.back().address(), bytes.data(),
-                        bytes.size()));
+      // On the launch's stream: another one's copy may come too late.
+      contents.push_back(std::move(bytes));
+      must(copyToDeviceAsync(*gpu.driver, memory.back().address(),
+                             contents.back().data(), contents.back().size(),
+                             stream.handle()));
     }
     if (inPlace)
       for (size_t i = 0; i < table.operands.size(); ++i)
