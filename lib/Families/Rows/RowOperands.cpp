@@ -118,8 +118,12 @@ static Tolerance toleranceOf(DType type, double scaled) {
   return {roundings * halfUlp(type), scaled, absoluteOf(type)};
 }
 
+/// Ten roundings of fp32 on the way to an element: statistics, root, products.
+static constexpr double kElement = 6e-7;
+/// What sums of any length may be off, of the sum of magnitudes.
+static constexpr double kSum = 1e-6;
+
 static Tolerance toleranceOfY(const RowProblem &p) {
-  constexpr double kElement = 4e-7, kSum = 1e-6;
   if (p.op == RowOp::Max) // computes nothing
     return {1.01 * halfUlp(p.out), 0, absoluteOf(p.out)};
   return toleranceOf(p.out, isReduction(p.op) ? kSum : kElement);
@@ -195,7 +199,6 @@ private:
 } // namespace
 
 OperandTable rowOperands(const RowProblem &p) {
-  constexpr double kElement = 4e-7;
   TableBuilder builder(p);
   builder.addMatrix("x", OperandRole::In, p.dtype, p.ldx, true).outliers =
       outliersOfX(p);

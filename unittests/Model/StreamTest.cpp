@@ -1,0 +1,72 @@
+// The brick of memory-bound kernels: limits that it must meet, and directions.
+#include "Model/Stream.h"
+
+#include "Model/TestDevices.h"
+
+#include <doctest/doctest.h>
+
+using namespace kiln;
+
+/// A copy of 128 MiB by blocks of 4 KiB.
+static StreamKernel copyKernel() {
+  StreamKernel kernel;
+  constexpr double kBytes = 128 << 20;
+  kernel.tasks = 32768;
+  kernel.block = {.threads = 256, .registersPerThread = 32, .sharedBytes = 0};
+  kernel.readBytes = kernel.writeBytes = kBytes;
+  return kernel;
+}
+
+TEST_CASE("a large copy takes as long as its bytes, and a little more") {
+  DeviceModel device = testDevice();
+  StreamTime time = streamTime(copyKernel(), device);
+  double floorNs = 2.0 * (128 << 20) / device.dramBytesPerNs();
+  CHECK(time.totalNs > floorNs);
+  CHECK(time.totalNs < 1.15 * floorNs);
+  CHECK(time.bound == StreamBound::Dram);
+}
+
+TEST_CASE("one task takes its life") {
+  StreamKernel kernel = copyKernel();
+  kernel.tasks = 1;
+  kernel.readBytes = kernel.writeBytes = 4096;
+  StreamTime time = streamTime(kernel, testDevice());
+  CHECK(time.bound == StreamBound::Latency);
+  CHECK(time.fullWaves == 0);
+  CHECK(time.last.tasks == 1);
+  CHECK(time.totalNs >= time.launchNs + time.rampNs + time.lifeNs);
+}
+
+TEST_CASE("what is worse takes longer") {
+  DeviceModel device = testDevice();
+  const StreamKernel base = copyKernel();
+  double baseNs = streamTime(base, device).totalNs;
+  auto isSlower = [&](auto change) {
+    StreamKernel kernel = base;
+    change(kernel);
+    return streamTime(kernel, device).totalNs > baseNs;
+  };
+  CHECK(isSlower([](StreamKernel &k) { k.writeBytes *= 2; }));
+  CHECK(isSlower([](StreamKernel &k) { k.serialNs = 2000; }));
+  CHECK(isSlower([](StreamKernel &k) { k.block.registersPerThread = 200; }));
+  CHECK(isSlower([](StreamKernel &k) { k.persistentPerSm = 8; }));
+  CHECK(isSlower([](StreamKernel &k) { k.simdOps = 4e9; }));
+  CHECK(isSlower([](StreamKernel &k) { k.specialOps = 1e9; }));
+  CHECK(isSlower([](StreamKernel &k) { k.rereadBytes = k.readBytes; }));
+}
+
+TEST_CASE("what is read again comes from DRAM once it exceeds the L2") {
+  StreamKernel kernel = copyKernel();
+  kernel.rereadBytes = kernel.readBytes;
+  CHECK(streamTime(kernel, testDevice()).rereadFitsL2);
+  kernel.tasks = 132;
+  CHECK_FALSE(streamTime(kernel, testDevice()).rereadFitsL2);
+}
+
+TEST_CASE("clusters leave SMs idle") {
+  StreamKernel kernel = copyKernel();
+  DeviceModel device = testDevice();
+  int64_t alone = streamTime(kernel, device).slots;
+  kernel.clusterSize = 8;
+  CHECK(streamTime(kernel, device).slots * 8 < alone);
+}
