@@ -205,9 +205,12 @@ int TuneReport::exitCode() const {
   return interrupted || unmeasured() > 0 ? kExitSomeFailed : kExitDone;
 }
 
-/// Reads everything of the tuner that has an option.
+/// Reads everything of the tuner that has an option. Who tunes ahead of time
+/// has more of it than a first launch: the search goes further.
 static llvm::Error readTuning(const ParsedOptions &options,
                               TuningOptions &tuning) {
+  tuning.maxTrials = 64;
+  tuning.top = 200;
   constexpr std::chrono::seconds kDefaultBudget(60);
   auto budget = options.duration("--budget", kDefaultBudget);
   if (!budget)
@@ -277,8 +280,8 @@ static constexpr OptionSpec kOptions[] = {
     kSuiteOption,
     kFilterOption,
     {"--budget", "TIME", "for all problems together; default 60s"},
-    {"--top", "N", "consider the N first candidates of each; default 24"},
-    {"--max-trials", "N", "measure at most N configs of each; default 12"},
+    {"--top", "N", "consider the N first candidates of each; default 200"},
+    {"--max-trials", "N", "measure at most N configs of each; default 64"},
     {"--retune", nullptr, "measure although there is a record"},
     {"--hot", nullptr, "measure with operands in L2 instead of cold"},
     kThreadsOption,
