@@ -32,13 +32,14 @@ struct ElementwiseParams {
 /// vectors of the config's elements. FlatElementwiseConfig::fillGeometry makes
 /// them.
 struct FlatElementwiseParams {
-  ElementwiseParams operands;
-
+  // First, so that a small chain finds all it reads in one line of parameters.
   long long chunks = 0;     ///< pieces of threads * items vectors
   long long fullChunks = 0; ///< the first ones, which lack no vector
 
   /// Of a signature that needs no positions: whole vectors of the line.
   long long vectors = 0;
+
+  ElementwiseParams operands;
 
   /// Of one that does: a thread's items lie below each other, rowStep rows
   /// apart; such a run of them is one of vectorsPerRow in a group of runs, and

@@ -75,7 +75,7 @@ private:
                                  [&](long long, float(&value)[kVector],
                                      const typename Vectors::Values &shared) {
                                    Math::collect(collector, value,
-                                                 shared.weight, params);
+                                                 shared.weight);
                                  });
       stats[0].merge(collector.template stats<kVector>());
     });

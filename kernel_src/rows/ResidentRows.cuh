@@ -41,7 +41,8 @@ class ResidentRows {
   using Math = RowMath<kSignature>;
   using Stats = typename Math::Stats;
   using Final = typename Math::Final;
-  using Group = RowGroup<kThreads, kConfig.rowThreads, kRows, kConfig.cluster>;
+  using Group = RowGroup<kThreads, kConfig.rowThreads, kRows, kConfig.cluster,
+                         kConfig.exact != 0>;
   using Vectors = RowVectors<kSignature, kVector>;
   /// Vectors of a thread; of as many at a time the shared operands are loaded,
   /// of few before the reduction.
@@ -199,7 +200,7 @@ private:
           continue;
         float value[kVector];
         values(value, r, i, shared);
-        Math::collect(collectors[r], value, shared.weight, params);
+        Math::collect(collectors[r], value, shared.weight);
       }
     }
 #pragma unroll

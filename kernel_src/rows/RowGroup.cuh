@@ -15,8 +15,9 @@
 namespace kiln {
 
 /// kRows rows at once, each of kGroup of a block's kThreads threads, times
-/// kCluster blocks.
-template <int kThreads, int kGroup, int kRows = 1, int kCluster = 1>
+/// kCluster blocks. kEqual: all threads have statistics of as many values.
+template <int kThreads, int kGroup, int kRows = 1, int kCluster = 1,
+          bool kEqual = false>
 class RowGroup {
   static_assert(kThreads % kGroup == 0, "groups fill the block");
   static_assert(kGroup % 32 == 0 || (kGroup < 32 && 32 % kGroup == 0),
@@ -87,6 +88,12 @@ private:
     for (int distance = kLanes / 2; distance > 0; distance /= 2) {
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
+        if constexpr (kEqual && requires { stats[r].mergeEqual(0.0f, 0.0f); }) {
+          stats[r].mergeEqual(
+              __shfl_xor_sync(~0u, stats[r].mean, distance),
+              __shfl_xor_sync(~0u, stats[r].deviations, distance));
+          continue;
+        }
         Words words = Words::of(stats[r]);
 #pragma unroll
         for (int w = 0; w < Words::kCount; ++w)

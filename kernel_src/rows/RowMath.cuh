@@ -39,7 +39,6 @@ inline float inverseSqrt(float value) {
 
 template <RowSignature kSignature> struct RowMath {
   static constexpr RowOp kOp = kSignature.op;
-  static constexpr float kLog2E = 1.4426950408889634f;
   /// The greatest magnitude of a quantised norm is known with its statistics:
   /// that of the weighted values times what all of them are multiplied by.
   static constexpr bool kScalesAtOnce =
@@ -50,30 +49,26 @@ template <RowSignature kSignature> struct RowMath {
   /// Whether values are `masked` by a matrix, which is read like the row.
   static constexpr bool kMaskMatrix = kSignature.mask == RowMask::Matrix;
 
-  /// Turns elements of x, with those of the mask, into what is reduced.
+  /// Turns elements of x, with those of the mask, into what is reduced. The
+  /// product is rounded: contracted into some of the differences it is used in
+  /// and not into others, it would differ from itself.
   template <int kCount>
   static void prepare(float (&x)[kCount], const float (&mask)[kCount],
                       const RowParams &params) {
-    if constexpr (kSignature.mask != RowMask::None) {
-      float scale = params.scale * kLog2E;
+    if constexpr (kOp == RowOp::Softmax) {
 #pragma unroll
       for (int i = 0; i < kCount; ++i)
-        x[i] = fmaf(mask[i], kLog2E, x[i] * scale);
+        x[i] = kSignature.mask == RowMask::None
+                   ? __fmul_rn(x[i], params.scale)
+                   : fmaf(x[i], params.scale, mask[i]);
     }
-  }
-
-  /// What makes a prepared value of softmax an exponent in units of log2.
-  static float exponentFactor(const RowParams &params) {
-    return kSignature.mask == RowMask::None ? params.scale * kLog2E : 1.0f;
   }
 
   /// Adds prepared values to a thread's statistics.
   template <int kCount>
   static void collect(Collector &collector, const float (&x)[kCount],
-                      const float (&weight)[kCount], const RowParams &params) {
-    if constexpr (kOp == RowOp::Softmax)
-      collector.add(x, exponentFactor(params));
-    else if constexpr (kScalesAtOnce) {
+                      const float (&weight)[kCount]) {
+    if constexpr (kScalesAtOnce) {
       collector.squares.add(x);
       float weighted[kCount];
 #pragma unroll
@@ -84,9 +79,9 @@ template <RowSignature kSignature> struct RowMath {
       collector.add(x);
   }
 
-  /// y = (x - shift) * factor; of softmax exp2(x * exponent - shift) * factor.
+  /// y = (x - shift) * factor; of softmax exp(x - shift) * factor.
   struct Final {
-    float shift, factor, exponent = 1;
+    float shift, factor;
   };
 
   static float mean(float sum, const RowParams &params) {
@@ -105,8 +100,7 @@ template <RowSignature kSignature> struct RowMath {
       return {stats.mean,
               inverseSqrt(mean(stats.deviations, params) + params.epsilon)};
     else if constexpr (kOp == RowOp::Softmax)
-      return {stats.max == -kInfinity ? 0.0f : stats.max, 1.0f / stats.sum,
-              exponentFactor(params)};
+      return {stats.max == -kInfinity ? 0.0f : stats.max, 1.0f / stats.sum};
     else {
       static_assert(kOp == RowOp::Quantize, "a reduction writes no row");
       return {0.0f, 1.0f};
@@ -121,8 +115,7 @@ template <RowSignature kSignature> struct RowMath {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       if constexpr (kOp == RowOp::Softmax)
-        x[i] = ptx::ex2ApproxFtz(fmaf(x[i], final.exponent, -final.shift)) *
-               final.factor;
+        x[i] = detail::expOfDifference(x[i], final.shift) * final.factor;
       // One instruction less where the rounding of shift * factor, at most
       // 2^-24 of it, is far below what the output can hold.
       if constexpr (kOp == RowOp::LayerNorm && bitsOf(kSignature.out) == 16)
@@ -142,7 +135,10 @@ template <RowSignature kSignature> struct RowMath {
 
   /// The scale of a row of results, given their greatest magnitude.
   static float scaleOf(float greatest) {
-    return greatest == 0 ? 1.0f : greatest / greatestOf<kSignature.out>();
+    // Not subnormal: its inverse is to be finite.
+    constexpr float kLeast = 0x1p-126f;
+    float scale = greatest / greatestOf<kSignature.out>();
+    return greatest == 0 ? 1.0f : scale < kLeast ? kLeast : scale;
   }
 
   /// The one value that a reduction leaves of \p count values.

@@ -13,21 +13,23 @@ namespace kiln {
 /// y may be x, and residualOut may be residual, with the same leading
 /// dimension. A launch needs rows, cols >= 1.
 struct RowParams {
-  const void *x = nullptr; ///< rows x cols
-  void *y = nullptr;       ///< rows x cols; of a reduction rows values, or one
-  const void *weight = nullptr;   ///< cols values
+  // What most kernels read comes first: a launch's parameters reach an SM by
+  // lines of 64 bytes, and small kernels wait for each of them.
+  const void *x = nullptr;      ///< rows x cols
+  void *y = nullptr;            ///< rows x cols; of a reduction rows or one
+  const void *weight = nullptr; ///< cols values
+  long long rows = 0, cols = 0;
+  long long ldx = 0, ldy = 0;
+  float epsilon = 0; ///< of norms
+  float scale = 1;   ///< of softmax
+
   const void *bias = nullptr;     ///< cols values
   const void *residual = nullptr; ///< rows x cols
   void *residualOut = nullptr;    ///< rows x cols
   const void *mask = nullptr;     ///< rows x cols, or cols values
   float *scales = nullptr;        ///< rows values
-
-  long long rows = 0, cols = 0;
-  long long ldx = 0, ldy = 0, ldResidual = 0, ldResidualOut = 0;
+  long long ldResidual = 0, ldResidualOut = 0;
   long long ldMask = 0; ///< 0: one row for all
-
-  float epsilon = 0; ///< of norms
-  float scale = 1;   ///< of softmax
 
   /// Of reductions whose rows are cut into ranges: partial results, zeroed
   /// counters, ranges of a row, and whether all rows are one.

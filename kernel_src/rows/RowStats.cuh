@@ -38,6 +38,12 @@ template <int kCount> float treeSum(const float (&x)[kCount]) {
   }
 }
 
+/// exp(x - base), at most 1 where base is the greater.
+inline float expOfDifference(float x, float base) {
+  constexpr float kLog2E = 1.4426950408889634f;
+  return ptx::ex2ApproxFtz((x - base) * kLog2E);
+}
+
 /// The greater of two values; NaN if either is.
 inline float maxOrNan(float a, float b) {
   if constexpr (__CUDA_ARCH__ >= 800)
@@ -126,6 +132,14 @@ struct MomentStats {
     deviations += other.deviations + difference * difference * count * share;
     count = total;
   }
+  /// The same with statistics of as many values, given by their mean and
+  /// deviations.
+  void mergeEqual(float otherMean, float otherDeviations) {
+    float difference = otherMean - mean;
+    mean = fmaf(difference, 0.5f, mean);
+    deviations += fmaf(difference * difference, 0.5f * count, otherDeviations);
+    count *= 2;
+  }
 };
 
 /// Collects the moments of one thread's values, a few vectors at a time as sums
@@ -169,29 +183,27 @@ private:
   }
 };
 
-/// Of exponents in units of log2, x times a factor. `max` is the greatest of
-/// their rounded values; what is summed is exp2(x * factor - max), the product
-/// unrounded: max only keeps the sum in range and cancels from the result, so
-/// that its rounding, large where exponents are, costs nothing.
+/// What is summed is exp(x - max), which needs no more range than fp32 has and
+/// loses nothing where x is large.
 struct SoftmaxStats {
   float max, sum;
 
   static SoftmaxStats empty() { return {-kInfinity, 0.0f}; }
-  template <int kCount> void add(const float (&x)[kCount], float factor) {
-    float greatest = x[0] * factor;
+  template <int kCount> void add(const float (&x)[kCount]) {
+    float greatest = x[0];
 #pragma unroll
     for (int i = 1; i < kCount; ++i)
-      greatest = fmaxf(greatest, x[i] * factor);
+      greatest = fmaxf(greatest, x[i]);
     raiseTo(greatest);
     float base = baseOf(max), part[kCount];
 #pragma unroll
     for (int i = 0; i < kCount; ++i)
-      part[i] = ptx::ex2ApproxFtz(fmaf(x[i], factor, -base));
+      part[i] = detail::expOfDifference(x[i], base);
     sum += detail::treeSum(part);
   }
   void merge(const SoftmaxStats &other) {
     raiseTo(other.max);
-    sum = fmaf(other.sum, ptx::ex2ApproxFtz(other.max - baseOf(max)), sum);
+    sum = fmaf(other.sum, detail::expOfDifference(other.max, baseOf(max)), sum);
   }
 
   /// The same for lanes that know the greatest of all their maxima: then sums
@@ -204,7 +216,7 @@ private:
   static float baseOf(float max) { return max == -kInfinity ? 0.0f : max; }
   void raiseTo(float greatest) {
     float raised = fmaxf(max, greatest);
-    sum *= ptx::ex2ApproxFtz(max - baseOf(raised));
+    sum *= detail::expOfDifference(max, baseOf(raised));
     max = raised;
   }
 };

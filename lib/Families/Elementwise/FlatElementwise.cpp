@@ -368,7 +368,9 @@ void FlatElementwise::enumerate(const Problem &problem,
     return static_cast<int>(std::min(elements, widest));
   };
   int whole = limited(kAccessBytes / std::max(inBytes, outBytes));
-  int split = limited(kAccessBytes / std::min(inBytes, outBytes));
+  int split = limited(std::min<int64_t>(
+      kAccessBytes / std::min(inBytes, outBytes),
+      FlatElementwiseConfig::kMaxVectorBytes / std::max(inBytes, outBytes)));
   auto add = [&](int vector, const Variations &variations) {
     enumerateVector(vector, variations, signature, device,
                     [&](const FlatElementwiseConfig &config) {

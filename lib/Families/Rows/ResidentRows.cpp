@@ -140,8 +140,7 @@ private:
   void visitHolding(int64_t vectors) {
     constexpr int64_t kMostInRegisters = 8, kMostShared = 12;
     int64_t shared = vectors - std::min(vectors, kMostInRegisters);
-    if (shared > kMostShared ||
-        (config.cluster > 1 && vectors * config.cluster < 4 * config.cluster))
+    if (shared > kMostShared || (config.cluster > 1 && vectors < 4))
       return;
     config.vectors = static_cast<int>(vectors - shared);
     config.sharedVectors = static_cast<int>(shared);

@@ -3,6 +3,9 @@
 #include "Model/MathUtil.h"
 #include "rows/SplitRowsConfig.h"
 
+#include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/SmallVector.h>
+
 #include <algorithm>
 
 namespace kiln {
@@ -37,13 +40,13 @@ protected:
       for (int items : {8, 4, 2}) {
         config.items = items;
         // Blocks in all, per SM; each row, or all rows, gets a share of them.
-        int last = 0;
+        llvm::SmallVector<int, 5> tried;
         for (int perSm : {4, 8, 2, 16, 32}) {
           int64_t ranges = ceilDiv(perSm * device.smCount, outputs);
           config.ranges = static_cast<int>(std::min<int64_t>(ranges, kMaxKnob));
-          if (config.ranges == last)
+          if (llvm::is_contained(tried, config.ranges))
             continue;
-          last = config.ranges;
+          tried.push_back(config.ranges);
           for (int streaming : {0, 1}) {
             config.streaming = streaming;
             emit(config);

@@ -53,8 +53,8 @@ static DerivationStep trafficStep(const StreamKernel &kernel,
         time.rereadFitsL2 ? "from L2: what is on the way fits there"
                           : "from DRAM: what is on the way exceeds the L2");
   step.values = llvm::json::Object{{"read_bytes", kernel.readBytes},
-                 {"write_bytes", kernel.writeBytes},
-                 {"reread_bytes", kernel.rereadBytes}};
+                                   {"write_bytes", kernel.writeBytes},
+                                   {"reread_bytes", kernel.rereadBytes}};
   return step;
 }
 
@@ -76,7 +76,7 @@ static DerivationStep occupancyStep(const StreamKernel &kernel,
           ? fmt::format("each the work of a cluster of {}", kernel.clusterSize)
           : std::string("each the work of a block"));
   step.values = llvm::json::Object{{"blocks_per_sm", occupancy.blocksPerSm},
-                 {"resident_tasks", time.slots}};
+                                   {"resident_tasks", time.slots}};
   return step;
 }
 
@@ -92,8 +92,9 @@ static DerivationStep littleStep(const StreamTime &time) {
                  : ratio < 2 ? "enough"
                              : "more than it takes, which costs some order of "
                                "the accesses";
-  step.values = llvm::json::Object{{"in_flight_bytes_per_sm", time.bytesInFlightPerSm},
-                 {"needed_bytes_per_sm", time.bytesNeededPerSm}};
+  step.values =
+      llvm::json::Object{{"in_flight_bytes_per_sm", time.bytesInFlightPerSm},
+                         {"needed_bytes_per_sm", time.bytesNeededPerSm}};
   return step;
 }
 
@@ -113,7 +114,8 @@ static DerivationStep lifeStep(const StreamKernel &kernel,
   step.verdict = fmt::format("latency alone would allow {:.0f} GB/s",
                              static_cast<double>(time.full.tasks) *
                                  time.taskBytes / time.lifeNs);
-  step.values = llvm::json::Object{{"life_ns", time.lifeNs}, {"task_bytes", time.taskBytes}};
+  step.values = llvm::json::Object{{"life_ns", time.lifeNs},
+                                   {"task_bytes", time.taskBytes}};
   return step;
 }
 
@@ -130,8 +132,8 @@ static DerivationStep waveStep(const StreamTime &time) {
   step.verdict = fmt::format("bound by {}; with launch and ramp {:.2f} us",
                              nameOf(time.bound).str(), time.totalNs * 1e-3);
   step.values = llvm::json::Object{{"full_waves", time.fullWaves},
-                 {"last_wave_tasks", time.last.tasks},
-                 {"total_ns", time.totalNs}};
+                                   {"last_wave_tasks", time.last.tasks},
+                                   {"total_ns", time.totalNs}};
   return step;
 }
 
