@@ -10,7 +10,7 @@
 //   default. Arithmetic is fp32; a result is rounded to its type once. Any size
 //   from 0 to 2^31 - 1, any leading dimension that is no less than a row (rows
 //   times it at most 2^56) and any address that is aligned to its element
-//   works. batch_stride is ignored. If rows or cols is 0, a call succeeds and
+//   works. batch_stride is a slot: 0. If rows or cols is 0, a call succeeds and
 //   launches nothing, unless its struct says else.
 //
 //   Vectors of values per column or per row are packed; their leading_dim is

@@ -343,7 +343,10 @@ private:
   }
 
   static Result rowScale(const Magnitude &magnitude) {
-    double scale = magnitude.value > 0 ? magnitude.value / kGreatest : 1.0;
+    // Not subnormal in fp32: its inverse is to be finite.
+    constexpr double kLeast = 0x1p-126;
+    double scale =
+        magnitude.value > 0 ? fmax(magnitude.value / kGreatest, kLeast) : 1.0;
     return {scale,
             isUncertain(magnitude) ? kUnbounded : magnitude.bound / kGreatest};
   }

@@ -194,6 +194,8 @@ llvm::Error checkGemm(const kiln_gemm_args &args, CallAddresses addresses) {
     operands.push_back({"c", &args.c, out, args.n});
   if (auto error = checkChain(args, out, operands))
     return error;
+  for (NamedOperand &operand : operands)
+    operand.hasBatches = true;
   bool isEmpty = args.m == 0 || args.n == 0 || args.batch == 0;
   if (auto error = checkOperands(operands, addresses, isEmpty))
     return error;

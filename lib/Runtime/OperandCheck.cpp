@@ -58,6 +58,10 @@ llvm::Error checkOperand(const NamedOperand &named, CallAddresses addresses,
                      operand.flags);
   if (operand.scale && !named.mayScale)
     return notAvailable(name + ".scale");
+  if (operand.batch_stride && !named.hasBatches)
+    return makeError(ErrorCode::Unsupported,
+                     "{}.batch_stride is {}, there are no batches", name,
+                     operand.batch_stride);
   if (!named.isVector)
     if (auto error = checkLeadingDimension(named))
       return error;

@@ -26,6 +26,7 @@ struct NamedOperand {
   /// Of one that is written: name of the one that it may be exactly.
   llvm::StringRef mayBe = {};
   bool mayScale = false; ///< its scale is looked at elsewhere
+  bool hasBatches = false;
 };
 
 /// "{what} is {value}": InvalidArgument.

@@ -95,9 +95,10 @@ public:
     wrong |= (promise != 0) & ((address & (promise - 1)) != 0);
     // An address is aligned to its element whatever less is promised.
     bits |= promise ? std::max(promise, elementBytes) : address;
+    wrong |= (from.batch_stride & ~strideMask) != 0;
     if (countsStrides)
       bits |= static_cast<uint64_t>(from.batch_stride) * elementBytes;
-    to = {address, leadingDimension, from.batch_stride & strideMask};
+    to = {address, leadingDimension, from.batch_stride};
   }
 
   /// The scales, one for each row, that the kernel writes for \p y.
@@ -157,7 +158,7 @@ public:
   bool wrong = false;
 
 private:
-  int64_t strideMask = 0; ///< 0: strides are ignored
+  int64_t strideMask = 0; ///< 0: a batch stride is wrong
   bool countsStrides = false;
   bool launches, needed;
   uint64_t bits = 0;
