@@ -212,7 +212,7 @@ TEST_CASE("only what may win is validated") {
   TrialsFixture f;
   f.trials.durations = {{"fast.t16", 1000},
                         {"fast.t32", 2000},
-                        {"fast.t64", 2020},
+                        {"fast.t64", 2008},
                         {"fast.t128", 3000}};
   f.trials.misdeeds = {{"fast.t16", Misdeed::WrongValue}};
   TrialRequest request =

@@ -98,7 +98,7 @@ TEST_CASE("the rank decides among ties and time among the rest") {
   TunerFixture f;
   f.compileAll();
   SUBCASE("within the band") {
-    f.runner.scripts["fast.t32"].ns = 985;
+    f.runner.scripts["fast.t32"].ns = 997;
     CHECK(must(f.tune()).choice.plan.configText() == "fast.t64");
   }
   SUBCASE("outside of it") {
