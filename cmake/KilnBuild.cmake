@@ -41,6 +41,8 @@ target_link_options(kiln_options INTERFACE
   -static-libstdc++ -static-libgcc -Wl,--gc-sections -Wl,--as-needed)
 if(KILN_SANITIZERS)
   target_compile_options(kiln_options INTERFACE
+    # Instrumented code hides from GCC what it initialises.
+    -Wno-maybe-uninitialized
     -fsanitize=address,undefined -fno-sanitize-recover=all
     -fno-omit-frame-pointer -O1)
   target_link_options(kiln_options INTERFACE -fsanitize=address,undefined)
