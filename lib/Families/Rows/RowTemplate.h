@@ -171,7 +171,8 @@ public:
   }
 
 protected:
-  /// Static shared memory of the reductions, at most.
+  /// Static shared memory of the reductions: what configs of the space take at
+  /// most. It counts only beside rows kept in shared memory.
   static constexpr int64_t kScratchBytes = 2048;
 
   /// Calls \p emit with the template's space for a problem, best guesses first.
