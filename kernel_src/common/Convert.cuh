@@ -137,9 +137,7 @@ template <DType kType> void unpackPair(float &low, float &high, unsigned pair) {
 }
 
 /// Registers of kBytes of memory; fewer than 4 lie in the lowest bits of one.
-template <int kBytes> struct Words {
-  unsigned word[(kBytes + 3) / 4];
-};
+template <int kBytes> struct Words { unsigned word[(kBytes + 3) / 4]; };
 
 /// One load of kBytes from a pointer aligned to them.
 template <int kBytes> Words<kBytes> loadWords(const void *pointer) {

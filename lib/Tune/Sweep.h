@@ -59,7 +59,7 @@ struct SweptConfig {
 struct SweepResult {
   std::vector<SweptConfig> configs; ///< in the estimator's order
   size_t failedCompiles = 0;
-  std::string toolchain; ///< that compiled the kernels
+  std::string toolchain;  ///< that compiled the kernels
   bool isComplete = true; ///< no config was left out for time or on request
 
   /// The fastest that was compared with the reference; null: none was.

@@ -114,9 +114,9 @@ private:
   std::vector<std::unique_ptr<TuningCandidate>> entries;
   int64_t firstPriority = 0; ///< of compileAhead()
 
-  EntryList tried;           ///< in the order in which they ran
-  double bestNs = 0;         ///< of what is proven; 0: none
-  double noise = kTieBand;   ///< of bestNs, relative
+  EntryList tried;         ///< in the order in which they ran
+  double bestNs = 0;       ///< of what is proven; 0: none
+  double noise = kTieBand; ///< of bestNs, relative
   /// Ratios of measured to predicted times.
   struct {
     unsigned count = 0;

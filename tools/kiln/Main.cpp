@@ -11,7 +11,7 @@ using namespace kiln::cli;
 
 static constexpr const CommandSpec *kCommands[] = {
     &kInfoCommand, &kPlanCommand,  &kExplainCommand, &kWarmupCommand,
-    &kTuneCommand, &kBenchCommand, &kSweepCommand, &kCacheCommand,
+    &kTuneCommand, &kBenchCommand, &kSweepCommand,   &kCacheCommand,
 };
 
 static std::string overview() {
