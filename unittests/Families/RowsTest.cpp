@@ -218,7 +218,7 @@ TEST_CASE("a reduction's values are packed") {
     Parsed sum = parse(fmt::format(
         "reduce op=sum rows=4 cols=6 axis={} dtype=bf16 out=fp32 ldx=8",
         all ? "all" : "cols"));
-    const OperandSpec &y = sum.table().operands[RowOperand::Y];
+    OperandSpec y = sum.table().operands[RowOperand::Y];
     CHECK((y.rows == (all ? 1 : 4) && y.cols == 1));
     CHECK((y.leadingDimension == 1 && y.mayBe == -1));
     CHECK(sum.family->compulsoryBytes(sum.problem) ==
