@@ -20,6 +20,16 @@ namespace kiln {
 struct WorkspaceLayout {
   static constexpr uint64_t kZeroedRegionBytes = 64 << 10;
   uint64_t bytes = 0, alignment = 256, zeroedBytes = 0;
+
+  /// Counters, and partial results that they guard; none without counters.
+  static WorkspaceLayout ofSplit(int64_t counterBytes, int64_t partialBytes) {
+    WorkspaceLayout layout;
+    if (counterBytes == 0)
+      return layout;
+    layout.zeroedBytes = static_cast<uint64_t>(counterBytes);
+    layout.bytes = kZeroedRegionBytes + static_cast<uint64_t>(partialBytes);
+    return layout;
+  }
 };
 
 /// What a launch knows besides its arguments.

@@ -1,6 +1,7 @@
 //===- OperandCheck.cpp - what is wrong with the operands of a call -------===//
 #include "Runtime/OperandCheck.h"
 
+#include "Families/ProblemFields.h"
 #include "Runtime/OperandReader.h"
 
 #include <algorithm>
@@ -30,7 +31,6 @@ static llvm::Error checkAddress(const NamedOperand &named, bool isEmpty) {
 }
 
 static llvm::Error checkLeadingDimension(const NamedOperand &named) {
-  constexpr int64_t kMaxLeadingDimension = int64_t(1) << 40;
   int64_t given = named.operand->leading_dim;
   if (given < 0 || given > kMaxLeadingDimension)
     return invalidValue(named.name + ".leading_dim", given);
@@ -129,7 +129,6 @@ llvm::Error checkAbsent(llvm::StringRef name, const kiln_operand &operand,
 }
 
 llvm::Error checkExtent(llvm::StringRef name, int64_t value) {
-  constexpr int64_t kMaxExtent = (int64_t(1) << 31) - 1;
   if (value < 0)
     return invalidValue(name, value);
   if (value > kMaxExtent)

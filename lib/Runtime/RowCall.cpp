@@ -5,6 +5,7 @@
 #include "Runtime/OperandReader.h"
 
 #include <bit>
+#include <cassert>
 #include <limits>
 
 namespace kiln {
@@ -20,46 +21,22 @@ static_assert(int(KILN_ROW_X) == int(RowOperand::X) &&
               int(KILN_ROW_SLOT_COUNT) == int(RowOperand::Count));
 
 namespace {
-// Fields of the families' records, in their order; fieldIndex() knows it too,
-// but at the cost of a call for each.
-struct ReduceField {
-  enum : int { Op, Rows, Cols, Axis, DType, Out, LdX, Align, Count };
-};
-struct SoftmaxField {
-  enum : int {
-    Rows,
-    Cols,
-    DType,
-    Out,
-    Scale,
-    Mask,
-    LdX,
-    LdY,
-    LdMask,
-    Align,
-    Count
-  };
-};
-struct QuantizeField {
-  enum : int { Rows, Cols, DType, Op, LdX, LdY, Align, Count };
-};
-struct NormField {
-  enum : int {
-    Rows,
-    Cols,
-    DType,
-    Out,
-    Weight,
-    Bias,
-    Residual,
-    Epsilon,
-    LdX,
-    LdY,
-    LdResidual,
-    LdResidualOut,
-    Align,
-    Count
-  };
+/// The values of a record, by field. Where each goes is known when this is
+/// compiled.
+template <RowKind kKind> class RowValues {
+public:
+  explicit RowValues(FamilyCall &call) : values(call.values) {
+    call.fieldCount = fieldsOf(kKind).count;
+  }
+
+  int64_t &operator[](int field) {
+    int index = fieldIndex(kKind, field);
+    assert(index >= 0 && "the family has no such field");
+    return values[index];
+  }
+
+private:
+  int64_t *values;
 };
 
 /// What the structs of these families share: x and y.
@@ -109,16 +86,15 @@ bool readReduceCall(const kiln_reduce_args &args, CallAddresses addresses,
                 kFirst + KILN_REDUCTION_SUM_SQUARES == int(RowOp::SumSquares));
   if (reader.wrong)
     return false;
-  int64_t *values = call.values;
-  values[ReduceField::Op] = int64_t(args.op) + kFirst;
-  values[ReduceField::Rows] = args.rows;
-  values[ReduceField::Cols] = args.cols;
-  values[ReduceField::Axis] = args.axis;
-  values[ReduceField::DType] = shape.in;
-  values[ReduceField::Out] = shape.outValue();
-  values[ReduceField::LdX] = canonicalRow(args.x.leading_dim, args.cols);
-  values[ReduceField::Align] = reader.alignment();
-  call.fieldCount = ReduceField::Count;
+  RowValues<RowKind::Reduce> values(call);
+  values[RowField::Op] = int64_t(args.op) + kFirst;
+  values[RowField::Rows] = args.rows;
+  values[RowField::Cols] = args.cols;
+  values[RowField::Axis] = args.axis;
+  values[RowField::DType] = shape.in;
+  values[RowField::Out] = shape.outValue();
+  values[RowField::LdX] = canonicalRow(args.x.leading_dim, args.cols);
+  values[RowField::Align] = reader.alignment();
   return true;
 }
 
@@ -150,18 +126,17 @@ bool readSoftmaxCall(const kiln_softmax_args &args, CallAddresses addresses,
   if (reader.wrong || args.mask_kind % kStep != 0)
     return false;
   call.arguments.scalars[0] = args.scale;
-  int64_t *values = call.values;
-  values[SoftmaxField::Rows] = args.rows;
-  values[SoftmaxField::Cols] = args.cols;
-  values[SoftmaxField::DType] = shape.in;
-  values[SoftmaxField::Out] = shape.outValue();
-  values[SoftmaxField::Scale] = kAnyScalar;
-  values[SoftmaxField::Mask] = args.mask_kind / kStep;
-  values[SoftmaxField::LdX] = canonicalRow(args.x.leading_dim, args.cols);
-  values[SoftmaxField::LdY] = canonicalRow(args.y.leading_dim, args.cols);
-  values[SoftmaxField::LdMask] = canonicalRow(maskRow, args.cols);
-  values[SoftmaxField::Align] = reader.alignment();
-  call.fieldCount = SoftmaxField::Count;
+  RowValues<RowKind::Softmax> values(call);
+  values[RowField::Rows] = args.rows;
+  values[RowField::Cols] = args.cols;
+  values[RowField::DType] = shape.in;
+  values[RowField::Out] = shape.outValue();
+  values[RowField::Scale] = kAnyScalar;
+  values[RowField::Mask] = args.mask_kind / kStep;
+  values[RowField::LdX] = canonicalRow(args.x.leading_dim, args.cols);
+  values[RowField::LdY] = canonicalRow(args.y.leading_dim, args.cols);
+  values[RowField::LdMask] = canonicalRow(maskRow, args.cols);
+  values[RowField::Align] = reader.alignment();
   return true;
 }
 
@@ -184,15 +159,14 @@ bool readQuantizeCall(const kiln_quantize_args &args, CallAddresses addresses,
   reader.checkWritten(all, KILN_ROW_SCALES, -1);
   if (reader.wrong)
     return false;
-  int64_t *values = call.values;
-  values[QuantizeField::Rows] = args.rows;
-  values[QuantizeField::Cols] = args.cols;
-  values[QuantizeField::DType] = shape.in;
-  values[QuantizeField::Op] = shape.out;
-  values[QuantizeField::LdX] = canonicalRow(args.x.leading_dim, args.cols);
-  values[QuantizeField::LdY] = canonicalRow(args.y.leading_dim, args.cols);
-  values[QuantizeField::Align] = reader.alignment();
-  call.fieldCount = QuantizeField::Count;
+  RowValues<RowKind::Rowquant> values(call);
+  values[RowField::Rows] = args.rows;
+  values[RowField::Cols] = args.cols;
+  values[RowField::DType] = shape.in;
+  values[RowField::Op] = shape.out;
+  values[RowField::LdX] = canonicalRow(args.x.leading_dim, args.cols);
+  values[RowField::LdY] = canonicalRow(args.y.leading_dim, args.cols);
+  values[RowField::Align] = reader.alignment();
   return true;
 }
 
@@ -227,23 +201,25 @@ static void readOptional(const kiln_norm_args &args,
 
 static void readNormValues(const kiln_norm_args &args,
                            const RowShape<kiln_norm_args> &shape,
-                           int64_t alignment, int64_t *values) {
+                           int64_t alignment, FamilyCall &call) {
+  // Both norms have the same fields.
+  RowValues<RowKind::RmsNorm> values(call);
   bool hasResidual = args.residual.type != KILN_DTYPE_NONE;
-  values[NormField::Rows] = args.rows;
-  values[NormField::Cols] = args.cols;
-  values[NormField::DType] = shape.in;
-  values[NormField::Out] = shape.outValue();
-  values[NormField::Weight] = args.weight.type != KILN_DTYPE_NONE;
-  values[NormField::Bias] = args.bias.type != KILN_DTYPE_NONE;
-  values[NormField::Residual] = hasResidual;
-  values[NormField::Epsilon] = kAnyScalar;
-  values[NormField::LdX] = canonicalRow(args.x.leading_dim, args.cols);
-  values[NormField::LdY] = canonicalRow(args.y.leading_dim, args.cols);
-  values[NormField::LdResidual] =
+  values[RowField::Rows] = args.rows;
+  values[RowField::Cols] = args.cols;
+  values[RowField::DType] = shape.in;
+  values[RowField::Out] = shape.outValue();
+  values[RowField::Weight] = args.weight.type != KILN_DTYPE_NONE;
+  values[RowField::Bias] = args.bias.type != KILN_DTYPE_NONE;
+  values[RowField::Residual] = hasResidual;
+  values[RowField::Epsilon] = kAnyScalar;
+  values[RowField::LdX] = canonicalRow(args.x.leading_dim, args.cols);
+  values[RowField::LdY] = canonicalRow(args.y.leading_dim, args.cols);
+  values[RowField::LdResidual] =
       hasResidual ? canonicalRow(args.residual.leading_dim, args.cols) : 0;
-  values[NormField::LdResidualOut] =
+  values[RowField::LdResidualOut] =
       hasResidual ? canonicalRow(args.residual_out.leading_dim, args.cols) : 0;
-  values[NormField::Align] = alignment;
+  values[RowField::Align] = alignment;
 }
 
 bool readNormCall(const kiln_norm_args &args, CallAddresses addresses,
@@ -275,8 +251,7 @@ bool readNormCall(const kiln_norm_args &args, CallAddresses addresses,
   if (reader.wrong)
     return false;
   call.arguments.scalars[0] = args.epsilon;
-  readNormValues(args, shape, reader.alignment(), call.values);
-  call.fieldCount = NormField::Count;
+  readNormValues(args, shape, reader.alignment(), call);
   return true;
 }
 

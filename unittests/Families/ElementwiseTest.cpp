@@ -84,7 +84,7 @@ TEST_CASE("elementwise problems parse into one canonical text each") {
   CHECK(text("elementwise rows=64 dtype=bf16 cols=4096 op=add") ==
         "elementwise op=add rows=64 cols=4096 dtype=bf16");
   CHECK(text("op=bias,gelu_tanh rows=8192 cols=28672 dtype=bf16 out=bf16 "
-             "ldx=28672 ldy=28672 ldo=99999 scale=3") ==
+             "ldx=28672 ldy=28672 ldo=99 scale=3") ==
         "elementwise op=bias,gelu_tanh rows=8192 cols=28672 dtype=bf16");
   CHECK(text("op=silu,mul rows=7 cols=9 dtype=fp16 ldx=18 ldo=18") ==
         "elementwise op=silu,mul rows=7 cols=9 dtype=fp16 ldx=18 ldo=18");
@@ -139,6 +139,8 @@ TEST_CASE("bad elementwise problems get one clear line") {
         "elementwise: ldo=7 is below the row length 8");
   CHECK(failure("rows=1 cols=8 dtype=bf16 align=12") ==
         "elementwise: align=12 is not a power of two");
+  CHECK(failure("rows=1 cols=8 dtype=fp32 out=bf16 align=1") ==
+        "elementwise: align=1 is below the element's 2 bytes");
   CHECK(failure("rows=2147483647 cols=2147483647 dtype=bf16")
             .find("exceeds the address space") != std::string::npos);
   CHECK(failure("op=residual rows=1 cols=8 dtype=bf16")
@@ -198,7 +200,7 @@ TEST_CASE("a vector keeps to alignment, row length and packing") {
   };
   CHECK(widest("op=add rows=3 cols=5 dtype=bf16") == 16);
   CHECK(widest("op=add rows=3 cols=5 dtype=bf16 align=8") == 4);
-  CHECK(widest("op=add rows=3 cols=5 dtype=bf16 align=1") == 1);
+  CHECK(widest("op=add rows=3 cols=5 dtype=bf16 align=2") == 1);
   CHECK(widest("op=add rows=3 cols=8 dtype=bf16 ldo=12") == 4);
   CHECK(widest("op=add rows=3 cols=8 dtype=bf16 out=fp32 ldy=10") == 2);
   CHECK(widest("rows=3 cols=8 dtype=fp32 out=fp8_e4m3 align=4") == 1);
@@ -241,7 +243,7 @@ TEST_CASE("the flat space is valid, distinct, and parses back") {
         "op=add rows=64 cols=4096 dtype=bf16",
         "op=silu,mul rows=1000 cols=4097 dtype=fp16 ldx=4100 align=2",
         "op=row_scale rows=1 cols=1 dtype=fp8_e4m3 out=fp32",
-        "op=relu rows=2147483647 cols=33554432 dtype=bf16 align=1",
+        "op=relu rows=2147483647 cols=33554432 dtype=bf16 align=2",
         "op=relu rows=0 cols=0 dtype=fp16"}) {
     CAPTURE(text);
     Problem problem = parse(text);

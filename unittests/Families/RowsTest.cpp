@@ -106,8 +106,8 @@ TEST_CASE("bad problems over rows get one clear line") {
         "reduce: rows=0 cols=5 leave nothing to reduce");
   CHECK(
       failure("rmsnorm rows=2147483647 cols=1 ldx=1099511627776 dtype=bf16") ==
-      "rmsnorm: 2147483647 rows of 1099511627776 elements exceed the address "
-      "space");
+      "rmsnorm: an operand of 2147483647 rows of 1099511627776 elements "
+      "exceeds the address space");
   // Only norms and quantisation make types that need a scale.
   for (llvm::StringRef text : {"softmax rows=1 cols=8 dtype=bf16 out=int8",
                                "reduce op=sum rows=1 cols=8 dtype=bf16 "

@@ -3,9 +3,8 @@
 
 #include "Families/Elementwise/ElementwiseProblem.h"
 #include "Families/Elementwise/ElementwiseTemplate.h"
+#include "Families/ProblemFields.h"
 #include "Support/Error.h"
-
-#include <llvm/Support/CheckedArithmetic.h>
 
 #include <cmath>
 
@@ -56,27 +55,11 @@ private:
 // Canonical form
 //===----------------------------------------------------------------------===//
 
-static llvm::Error checkMatrix(llvm::StringRef key, int64_t ld,
-                               const ElementwiseProblem &p) {
-  if (ld < p.cols)
-    return makeError(ErrorCode::InvalidArgument,
-                     "elementwise: {}={} is below the row length {}", key, ld,
-                     p.cols);
-  // Offsets are computed in 64 bits.
-  constexpr int64_t kMaxElements = int64_t(1) << 56;
-  auto elements = llvm::checkedMul(p.rows, ld);
-  if (!elements || *elements > kMaxElements)
-    return makeError(ErrorCode::InvalidArgument,
-                     "elementwise: a matrix of {} rows of {} elements exceeds "
-                     "the address space",
-                     p.rows, ld);
-  return llvm::Error::success();
-}
-
 static llvm::Error check(const ElementwiseProblem &p) {
-  if (p.align & (p.align - 1))
-    return makeError(ErrorCode::InvalidArgument,
-                     "elementwise: align={} is not a power of two", p.align);
+  llvm::StringRef family = "elementwise";
+  if (auto error = checkAlign(family, p.align,
+                              std::min(bytesOf(p.dtype), bytesOf(p.out))))
+    return error;
   int scales = 0;
   for (PointwiseOp op : p.chain.ops)
     scales += op == PointwiseOp::Scale;
@@ -84,11 +67,13 @@ static llvm::Error check(const ElementwiseProblem &p) {
     return makeError(ErrorCode::Unsupported,
                      "elementwise: op has {} scales, at most one is served",
                      scales);
-  if (auto error = checkMatrix("ldx", p.ldx, p))
+  if (auto error = checkMatrix(family, "ldx", p.rows, p.cols, p.ldx))
     return error;
-  if (auto error = checkMatrix("ldy", p.ldy, p))
+  if (auto error = checkMatrix(family, "ldy", p.rows, p.cols, p.ldy))
     return error;
-  return checkMatrix("ldo", p.ldOperand, p);
+  if (!p.reads(LinkShape::Matrix))
+    return llvm::Error::success();
+  return checkMatrix(family, "ldo", p.rows, p.cols, p.ldOperand);
 }
 
 llvm::Expected<Problem> ElementwiseFamily::canonicalise(Record record) const {
@@ -120,12 +105,6 @@ llvm::Expected<Problem> ElementwiseFamily::canonicalise(Record record) const {
 //===----------------------------------------------------------------------===//
 // Operands
 //===----------------------------------------------------------------------===//
-
-/// Leaves exactly the promised alignment: a multiple of it and of no more.
-static int64_t misalignmentOf(int64_t align, DType type) {
-  align = std::max<int64_t>(align, bytesOf(type));
-  return align < 16 ? align : 0;
-}
 
 /// Rounding of the output to \p type, and of a few fp32 operations, whose scale
 /// the reference knows.

@@ -2,6 +2,8 @@
 #include "Families/Elementwise/ElementwiseProblem.h"
 
 #include "Families/Chain.h"
+#include "Families/KernelUnit.h"
+#include "Families/ProblemFields.h"
 #include "Support/Error.h"
 
 #include <optional>
@@ -50,22 +52,6 @@ static constexpr FieldName kOpNames[] = {
     {castCode(3, 1), "cast_fp8_e4m3_fp16"},
     {castCode(3, 2), "cast_fp8_e4m3_fp32"}};
 
-/// Greatest size: kernels count rows and columns in 32 bits.
-static constexpr int64_t kMaxExtent = (int64_t(1) << 31) - 1;
-static constexpr int64_t kMaxLeadingDimension = int64_t(1) << 40;
-
-static Field size(llvm::StringRef key, FieldRole role, llvm::StringRef doc) {
-  return {.key = key,
-          .role = role,
-          .required = true,
-          .doc = doc,
-          .maximum = kMaxExtent};
-}
-
-static Field leadingDimension(llvm::StringRef key, llvm::StringRef doc) {
-  return {.key = key, .doc = doc, .maximum = kMaxLeadingDimension};
-}
-
 const RecordSchema &elementwiseProblemSchema() {
   static const RecordSchema schema(
       "elementwise", TextStyle::Spaced,
@@ -74,8 +60,8 @@ const RecordSchema &elementwiseProblemSchema() {
         .role = FieldRole::Signature,
         .names = kOpNames,
         .doc = "operations in order, or one cast; default: none, a copy"},
-       size("rows", FieldRole::DynamicExtent, "rows of x and y"),
-       size("cols", FieldRole::Extent, "columns of x and y"),
+       extentField("rows", FieldRole::DynamicExtent, "rows of x and y"),
+       extentField("cols", FieldRole::Extent, "columns of x and y"),
        {.key = "dtype",
         .kind = FieldKind::Enum,
         .role = FieldRole::Signature,
@@ -91,9 +77,10 @@ const RecordSchema &elementwiseProblemSchema() {
         .role = FieldRole::Scalar,
         .defaultValue = encodeReal(1.0),
         .doc = "factor of the operation scale"},
-       leadingDimension("ldx", "elements; default: packed"),
-       leadingDimension("ldy", "elements; default: packed"),
-       leadingDimension("ldo", "of add's and mul's matrices; default: packed"),
+       leadingDimensionField("ldx", "elements; default: packed"),
+       leadingDimensionField("ldy", "elements; default: packed"),
+       leadingDimensionField("ldo",
+                             "of add's and mul's matrices; default: packed"),
        {.key = "align",
         .role = FieldRole::Signature,
         .defaultValue = 16,
@@ -216,19 +203,6 @@ ElementwiseSignature readElementwiseSignature(const Record &record) {
   signature.chain = decodeChain(record[2]);
   signature.contiguous = record[3] != 0;
   return signature;
-}
-
-static llvm::StringRef enumeratorOf(DType type) {
-  switch (type) {
-  case DType::BF16:
-    return "BF16";
-  case DType::FP16:
-    return "FP16";
-  case DType::E4M3:
-    return "E4M3";
-  default:
-    return "FP32";
-  }
 }
 
 std::string initializerText(const ElementwiseSignature &s) {

@@ -1,6 +1,7 @@
 //===- ElementwiseTemplate.cpp - texts, parameters and the reference ------===//
 #include "Families/Elementwise/ElementwiseTemplate.h"
 
+#include "Families/KernelUnit.h"
 #include "Kernel/Sources.h"
 #include "Support/Format.h"
 #include "elementwise/FlatElementwiseConfig.h"
@@ -35,34 +36,16 @@ TranslationUnit makeElementwiseUnit(const ElementwiseEntry &entry,
                                     llvm::StringRef configInitializer,
                                     int threads, int minBlocks,
                                     const DeviceModel &device) {
-  TranslationUnit unit;
-  unit.name = fmt::format("kiln_elementwise_{}", entry.unitName);
-  unit.entry = "kilnEntry";
-  unit.arch = device.archName();
-  unit.headers = kernelSources();
-  unit.source = fmt::format(
-      R"(#include "{header}"
-
-namespace {{
-constexpr kiln::ElementwiseSignature kSignature{signature};
-constexpr kiln::{config} kConfig{initializer};
-static_assert(kConfig.isValid(kSignature), "the config does not fit");
-static_assert(kConfig.threads() == {threads} && kConfig.minBlocks(kSignature) == {minBlocks},
-              "host and device disagree about the config");
-}} // namespace
-
-extern "C" __global__ void __launch_bounds__({threads}, {minBlocks})
-kilnEntry(const __grid_constant__ kiln::{params} params) {{
-  kiln::{function}<kSignature, kConfig>(params);
-}}
-)",
-      fmt::arg("header", entry.header),
-      fmt::arg("signature", initializerText(signature)),
-      fmt::arg("config", entry.configType),
-      fmt::arg("initializer", configInitializer), fmt::arg("threads", threads),
-      fmt::arg("minBlocks", minBlocks), fmt::arg("params", entry.paramsType),
-      fmt::arg("function", entry.function));
-  return unit;
+  return makeKernelUnit(
+      {entry.header, "ElementwiseSignature", entry.configType, entry.paramsType,
+       entry.function},
+      {.unitName = fmt::format("kiln_elementwise_{}", entry.unitName),
+       .signature = initializerText(signature),
+       .config = configInitializer.str(),
+       .threads = threads,
+       .minBlocks = minBlocks,
+       .check = fmt::format("kConfig.minBlocks(kSignature) == {}", minBlocks)},
+      device);
 }
 
 namespace {

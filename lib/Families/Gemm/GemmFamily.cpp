@@ -3,9 +3,8 @@
 
 #include "Families/Gemm/GemmProblem.h"
 #include "Families/Gemm/GemmTemplate.h"
+#include "Families/ProblemFields.h"
 #include "Support/Error.h"
-
-#include <llvm/Support/CheckedArithmetic.h>
 
 #include <cmath>
 
@@ -89,50 +88,25 @@ static llvm::Error checkTypes(const GemmProblem &p) {
   return llvm::Error::success();
 }
 
-static llvm::Error checkLeadingDimension(llvm::StringRef key, int64_t value,
-                                         int64_t columns) {
-  if (value >= columns)
-    return llvm::Error::success();
-  return makeError(ErrorCode::InvalidArgument,
-                   "gemm: {}={} is below the row length {}", key, value,
-                   columns);
-}
-
 static llvm::Error checkMemory(const GemmProblem &p) {
-  if (p.align & (p.align - 1))
-    return makeError(ErrorCode::InvalidArgument,
-                     "gemm: align={} is not a power of two", p.align);
-  int64_t element = bytesOf(p.dtype);
-  if (p.align < element)
-    return makeError(ErrorCode::InvalidArgument,
-                     "gemm: align={} is below the element's {} bytes", p.align,
-                     element);
-  if (auto error = checkLeadingDimension("lda", p.lda, p.colsA()))
+  if (auto error = checkAlign("gemm", p.align, bytesOf(p.dtype)))
     return error;
-  if (auto error = checkLeadingDimension("ldb", p.ldb, p.colsB()))
+  auto check = [&](llvm::StringRef key, int64_t rows, int64_t cols,
+                   int64_t ld) {
+    return checkMatrix("gemm", key, rows, cols, ld, p.batch);
+  };
+  if (auto error = check("lda", p.rowsA(), p.colsA(), p.lda))
     return error;
-  if (auto error = checkLeadingDimension("ldc", p.ldc, p.n))
+  if (auto error = check("ldb", p.rowsB(), p.colsB(), p.ldb))
     return error;
-  if (auto error = checkLeadingDimension("ldd", p.ldd, p.n))
+  if (auto error = check("ldd", p.m, p.n, p.ldd))
     return error;
-  if (auto error = checkLeadingDimension("ldr", p.ldResidual, p.n))
-    return error;
-  // Offsets are computed in 64 bits; the sum of all operands stays far below.
-  for (auto [rows, ld] : {std::pair(p.rowsA(), p.lda),
-                          {p.rowsB(), p.ldb},
-                          {p.m, p.ldc},
-                          {p.m, p.ldd},
-                          {p.m, p.ldResidual}}) {
-    auto elements = llvm::checkedMul(rows, ld);
-    auto all = elements ? llvm::checkedMul(*elements, p.batch) : std::nullopt;
-    constexpr int64_t kMaxElements = int64_t(1) << 56;
-    if (!all || *all > kMaxElements)
-      return makeError(ErrorCode::InvalidArgument,
-                       "gemm: an operand of {} rows of {} elements in a batch "
-                       "of {} exceeds the address space",
-                       rows, ld, p.batch);
-  }
-  return llvm::Error::success();
+  if (p.beta != 0)
+    if (auto error = check("ldc", p.m, p.n, p.ldc))
+      return error;
+  if (!p.pointwise.contains(PointwiseOp::Residual))
+    return llvm::Error::success();
+  return check("ldr", p.m, p.n, p.ldResidual);
 }
 
 llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
@@ -143,7 +117,7 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
     return error;
   if (auto error = checkMemory(p))
     return error;
-  // What equals a derived default is the default.
+  // What equals a derived default, or is never read, is the default.
   auto reset = [&](int field, bool isDefault) {
     if (isDefault)
       record.set(field, 0);
@@ -165,12 +139,6 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
 //===----------------------------------------------------------------------===//
 // Operands
 //===----------------------------------------------------------------------===//
-
-/// Leaves exactly the promised alignment: a multiple of it and of no more.
-static int64_t misalignmentOf(int64_t align, DType type) {
-  align = std::max<int64_t>(align, bytesOf(type));
-  return align < 16 ? align : 0;
-}
 
 OperandTable GemmFamily::operands(const Problem &problem) const {
   GemmProblem p = read(problem);

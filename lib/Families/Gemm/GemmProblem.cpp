@@ -1,6 +1,8 @@
 //===- GemmProblem.cpp ----------------------------------------------------===//
 #include "Families/Gemm/GemmProblem.h"
 
+#include "Families/KernelUnit.h"
+#include "Families/ProblemFields.h"
 #include "Support/Format.h"
 
 #include <algorithm>
@@ -28,28 +30,12 @@ static constexpr FieldName kPointwiseNames[] = {
     {code(PointwiseOp::GeluTanh), "gelu_tanh"},
     {code(PointwiseOp::Silu), "silu"}};
 
-/// Greatest size: kernels count tiles and rows in 32 bits.
-static constexpr int64_t kMaxExtent = (int64_t(1) << 31) - 1;
-static constexpr int64_t kMaxLeadingDimension = int64_t(1) << 40;
-
-static Field size(llvm::StringRef key, FieldRole role, llvm::StringRef doc) {
-  return {.key = key,
-          .role = role,
-          .required = true,
-          .doc = doc,
-          .maximum = kMaxExtent};
-}
-
-static Field leadingDimension(llvm::StringRef key, llvm::StringRef doc) {
-  return {.key = key, .doc = doc, .maximum = kMaxLeadingDimension};
-}
-
 const RecordSchema &gemmProblemSchema() {
   static const RecordSchema schema(
       "gemm", TextStyle::Spaced,
-      {size("m", FieldRole::DynamicExtent, "rows of D"),
-       size("n", FieldRole::Extent, "columns of D"),
-       size("k", FieldRole::Extent, "length of the sums"),
+      {extentField("m", FieldRole::DynamicExtent, "rows of D"),
+       extentField("n", FieldRole::Extent, "columns of D"),
+       extentField("k", FieldRole::Extent, "length of the sums"),
        {.key = "dtype",
         .kind = FieldKind::Enum,
         .role = FieldRole::Signature,
@@ -89,11 +75,11 @@ const RecordSchema &gemmProblemSchema() {
         .role = FieldRole::Scalar,
         .defaultValue = encodeReal(0.0),
         .doc = "0 never reads C"},
-       leadingDimension("lda", "elements; default: packed"),
-       leadingDimension("ldb", "elements; default: packed"),
-       leadingDimension("ldc", "elements; default: packed"),
-       leadingDimension("ldd", "elements; default: packed"),
-       leadingDimension("ldr", "of the residual; default: packed"),
+       leadingDimensionField("lda", "elements; default: packed"),
+       leadingDimensionField("ldb", "elements; default: packed"),
+       leadingDimensionField("ldc", "elements; default: packed"),
+       leadingDimensionField("ldd", "elements; default: packed"),
+       leadingDimensionField("ldr", "of the residual; default: packed"),
        {.key = "align",
         .role = FieldRole::Signature,
         .defaultValue = 16,
@@ -224,17 +210,6 @@ GemmSignature readGemmSignature(const Record &record) {
   signature.alignB = static_cast<int>(record[7]);
   signature.alignD = static_cast<int>(record[8]);
   return signature;
-}
-
-static llvm::StringRef enumeratorOf(DType type) {
-  switch (type) {
-  case DType::BF16:
-    return "BF16";
-  case DType::FP16:
-    return "FP16";
-  default:
-    return "FP32";
-  }
 }
 
 std::string initializerText(const GemmSignature &s) {

@@ -1,6 +1,7 @@
 //===- GemmTemplate.cpp ---------------------------------------------------===//
 #include "Families/Gemm/GemmTemplate.h"
 
+#include "Families/KernelUnit.h"
 #include "Support/Format.h"
 
 namespace kiln {
@@ -48,35 +49,17 @@ TranslationUnit makeGemmUnit(const GemmEntry &entry, llvm::StringRef unitName,
                              llvm::StringRef configInitializer, int threads,
                              int sharedBytes, int minBlocks,
                              const DeviceModel &device) {
-  TranslationUnit unit;
-  unit.name = fmt::format("kiln_gemm_{}", unitName);
-  unit.entry = "kilnEntry";
-  unit.arch = device.archName(entry.archSpecific);
-  unit.headers = kernelSources();
-  unit.source = fmt::format(
-      R"(#include "{header}"
-
-namespace {{
-constexpr kiln::GemmSignature kSignature{signature};
-constexpr kiln::{config} kConfig{initializer};
-static_assert(kConfig.isValid(kSignature), "the config does not fit");
-static_assert(kConfig.threads() == {threads} && kConfig.sharedBytes(kSignature) == {shared},
-              "host and device disagree about the config");
-}} // namespace
-
-extern "C" __global__ void __launch_bounds__({threads}, {minBlocks})
-kilnEntry(const __grid_constant__ kiln::{params} params) {{
-  kiln::{function}<kSignature, kConfig>(params);
-}}
-)",
-      fmt::arg("header", entry.header),
-      fmt::arg("signature", initializerText(signature)),
-      fmt::arg("config", entry.configType),
-      fmt::arg("initializer", configInitializer), fmt::arg("threads", threads),
-      fmt::arg("shared", sharedBytes), fmt::arg("minBlocks", minBlocks),
-      fmt::arg("params", entry.paramsType),
-      fmt::arg("function", entry.function));
-  return unit;
+  return makeKernelUnit(
+      {entry.header, "GemmSignature", entry.configType, entry.paramsType,
+       entry.function},
+      {.unitName = fmt::format("kiln_gemm_{}", unitName),
+       .signature = initializerText(signature),
+       .config = configInitializer.str(),
+       .threads = threads,
+       .minBlocks = minBlocks,
+       .check =
+           fmt::format("kConfig.sharedBytes(kSignature) == {}", sharedBytes)},
+      device, entry.archSpecific);
 }
 
 std::optional<Rejection> checkRegisters(int64_t registers, int64_t threads,
@@ -92,15 +75,6 @@ std::optional<Rejection> checkRegisters(int64_t registers, int64_t threads,
   if (all > device.registersPerSm)
     return reject(all, device.registersPerSm);
   return std::nullopt;
-}
-
-WorkspaceLayout splitKWorkspace(int64_t counterBytes, int64_t partialBytes) {
-  WorkspaceLayout layout;
-  if (counterBytes == 0)
-    return layout;
-  layout.zeroedBytes = counterBytes;
-  layout.bytes = WorkspaceLayout::kZeroedRegionBytes + partialBytes;
-  return layout;
 }
 
 } // namespace kiln

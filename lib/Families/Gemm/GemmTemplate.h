@@ -36,9 +36,6 @@ TranslationUnit makeGemmUnit(const GemmEntry &entry, llvm::StringRef unitName,
                              int sharedBytes, int minBlocks,
                              const DeviceModel &device);
 
-/// Places a split-K kernel's counters and partial sums in a workspace.
-WorkspaceLayout splitKWorkspace(int64_t counterBytes, int64_t partialBytes);
-
 /// The rejection of a kernel that needs more than \p device gives: \p registers
 /// a thread, or all those of \p minBlocks resident blocks of \p threads.
 std::optional<Rejection> checkRegisters(int64_t registers, int64_t threads,
@@ -135,9 +132,9 @@ public:
         entry, name(), signature, initializerText(config), config.threads(),
         sharedBytes, config.minBlocks(), device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
-    plan.workspace =
-        splitKWorkspace(config.counterBytes(gemm.m, gemm.n, gemm.batch),
-                        config.partialBytes(gemm.m, gemm.n, gemm.batch));
+    plan.workspace = WorkspaceLayout::ofSplit(
+        config.counterBytes(gemm.m, gemm.n, gemm.batch),
+        config.partialBytes(gemm.m, gemm.n, gemm.batch));
     plan.binder =
         std::make_shared<GemmBinder<Config>>(config, signature, plan.workspace);
     return plan;

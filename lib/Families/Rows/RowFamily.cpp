@@ -6,12 +6,11 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Rows/RowFamily.h"
 
+#include "Families/ProblemFields.h"
 #include "Families/Rows/RowOperands.h"
 #include "Families/Rows/RowTemplate.h"
 #include "Families/Rows/RowUnit.h"
 #include "Support/Error.h"
-
-#include <llvm/Support/CheckedArithmetic.h>
 
 #include <algorithm>
 
@@ -98,17 +97,9 @@ static llvm::Error checkValues(const RecordSchema &schema,
     return makeError(ErrorCode::InvalidArgument,
                      "{}: rows={} cols={} leave nothing to reduce",
                      schema.name(), p.rows, p.cols);
-  if (p.align & (p.align - 1))
-    return makeError(ErrorCode::InvalidArgument,
-                     "{}: align={} is not a power of two", schema.name(),
-                     p.align);
   // Every pointer is a multiple of its own element all the same.
-  int64_t element = std::min(bytesOf(p.dtype), bytesOf(p.out));
-  if (p.align < element)
-    return makeError(ErrorCode::InvalidArgument,
-                     "{}: align={} is below the element's {} bytes",
-                     schema.name(), p.align, element);
-  return llvm::Error::success();
+  return checkAlign(schema.name(), p.align,
+                    std::min(bytesOf(p.dtype), bytesOf(p.out)));
 }
 
 static llvm::Error checkMemory(RowKind kind, const RowProblem &p) {
@@ -116,18 +107,9 @@ static llvm::Error checkMemory(RowKind kind, const RowProblem &p) {
   for (const LeadingDimension &ld : leadingDimensions(p)) {
     if (!ld.isRead)
       continue;
-    if (ld.value < p.cols)
-      return makeError(ErrorCode::InvalidArgument,
-                       "{}: {}={} is below the row length {}", schema.name(),
-                       schema.fields()[fieldIndex(kind, ld.field)].key,
-                       ld.value, p.cols);
-    // Offsets are computed in 64 bits; the sum of all operands stays far below.
-    constexpr int64_t kMaxElements = int64_t(1) << 56;
-    auto elements = llvm::checkedMul(p.rows, ld.value);
-    if (!elements || *elements > kMaxElements)
-      return makeError(ErrorCode::InvalidArgument,
-                       "{}: {} rows of {} elements exceed the address space",
-                       schema.name(), p.rows, ld.value);
+    llvm::StringRef key = schema.fields()[fieldIndex(kind, ld.field)].key;
+    if (auto error = checkMatrix(schema.name(), key, p.rows, p.cols, ld.value))
+      return error;
   }
   return llvm::Error::success();
 }

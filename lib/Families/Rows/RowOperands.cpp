@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Rows/RowOperands.h"
 
+#include "Families/ProblemFields.h"
 #include "rows/RowParams.h"
 
 #include <algorithm>
@@ -132,12 +133,6 @@ static Tolerance toleranceOfY(const RowProblem &p) {
 //===----------------------------------------------------------------------===//
 // The table
 //===----------------------------------------------------------------------===//
-
-/// Leaves exactly the promised alignment: a multiple of it and of no more.
-static int64_t misalignmentOf(int64_t align, DType type) {
-  align = std::max<int64_t>(align, bytesOf(type));
-  return align < 16 ? align : 0;
-}
 
 namespace {
 /// Builds the table of one problem.

@@ -1,6 +1,8 @@
 //===- RowProblem.cpp -----------------------------------------------------===//
 #include "Families/Rows/RowProblem.h"
 
+#include "Families/KernelUnit.h"
+#include "Families/ProblemFields.h"
 #include "Support/Format.h"
 
 #include <array>
@@ -10,64 +12,6 @@ namespace kiln {
 
 static constexpr int64_t code(auto value) {
   return static_cast<int64_t>(value);
-}
-
-//===----------------------------------------------------------------------===//
-// Which fields a family's records have, and where
-//===----------------------------------------------------------------------===//
-
-static constexpr int kNormFields[] = {
-    RowField::Rows,     RowField::Cols,       RowField::DType,
-    RowField::Out,      RowField::Weight,     RowField::Bias,
-    RowField::Residual, RowField::Epsilon,    RowField::LdX,
-    RowField::LdY,      RowField::LdResidual, RowField::LdResidualOut,
-    RowField::Align};
-static constexpr int kSoftmaxFields[] = {
-    RowField::Rows,   RowField::Cols, RowField::DType, RowField::Out,
-    RowField::Scale,  RowField::Mask, RowField::LdX,   RowField::LdY,
-    RowField::LdMask, RowField::Align};
-static constexpr int kRowquantFields[] = {
-    RowField::Rows, RowField::Cols, RowField::DType, RowField::Op,
-    RowField::LdX,  RowField::LdY,  RowField::Align};
-static constexpr int kReduceFields[] = {
-    RowField::Op,    RowField::Rows, RowField::Cols, RowField::Axis,
-    RowField::DType, RowField::Out,  RowField::LdX,  RowField::Align};
-
-static llvm::ArrayRef<int> fieldsOf(RowKind kind) {
-  switch (kind) {
-  case RowKind::RmsNorm:
-  case RowKind::LayerNorm:
-    return kNormFields;
-  case RowKind::Softmax:
-    return kSoftmaxFields;
-  case RowKind::Rowquant:
-    return kRowquantFields;
-  case RowKind::Reduce:
-    return kReduceFields;
-  }
-  return {};
-}
-
-namespace {
-/// Index of each RowField in a record, or -1.
-struct FieldMap {
-  int8_t at[RowField::Count];
-
-  template <size_t N> constexpr explicit FieldMap(const int (&fields)[N]) {
-    for (int8_t &index : at)
-      index = -1;
-    for (size_t i = 0; i < N; ++i)
-      at[fields[i]] = static_cast<int8_t>(i);
-  }
-};
-} // namespace
-
-static constexpr FieldMap kFieldMaps[] = {
-    FieldMap(kNormFields), FieldMap(kNormFields), FieldMap(kSoftmaxFields),
-    FieldMap(kRowquantFields), FieldMap(kReduceFields)};
-
-int fieldIndex(RowKind kind, int field) {
-  return kFieldMaps[static_cast<int>(kind)].at[field];
 }
 
 llvm::StringRef nameOf(RowKind kind) {
@@ -113,22 +57,6 @@ static constexpr int64_t kAxisCols = 0, kAxisAll = 10;
 static constexpr FieldName kAxisNames[] = {{kAxisCols, "cols"},
                                            {kAxisAll, "all"}};
 
-/// Greatest size: kernels count rows in 32 bits.
-static constexpr int64_t kMaxExtent = (int64_t(1) << 31) - 1;
-static constexpr int64_t kMaxLeadingDimension = int64_t(1) << 40;
-
-static Field size(llvm::StringRef key, FieldRole role, llvm::StringRef doc) {
-  return {.key = key,
-          .role = role,
-          .required = true,
-          .doc = doc,
-          .maximum = kMaxExtent};
-}
-
-static Field leadingDimension(llvm::StringRef key, llvm::StringRef doc) {
-  return {.key = key, .doc = doc, .maximum = kMaxLeadingDimension};
-}
-
 static Field type(llvm::StringRef key, bool required,
                   llvm::ArrayRef<FieldName> names, llvm::StringRef doc) {
   return {.key = key,
@@ -169,9 +97,9 @@ static Field describe(RowKind kind, int field) {
   bool norm = kind == RowKind::RmsNorm || kind == RowKind::LayerNorm;
   switch (field) {
   case RowField::Rows:
-    return size("rows", FieldRole::DynamicExtent, "rows of x");
+    return extentField("rows", FieldRole::DynamicExtent, "rows of x");
   case RowField::Cols:
-    return size("cols", FieldRole::Extent, "length of a row");
+    return extentField("cols", FieldRole::Extent, "length of a row");
   case RowField::DType:
     return type("dtype", true, kFloatNames, "type of what is read");
   case RowField::Out:
@@ -195,15 +123,15 @@ static Field describe(RowKind kind, int field) {
   case RowField::Scale:
     return scalar("scale", 1.0, "factor of x");
   case RowField::LdX:
-    return leadingDimension("ldx", "elements; default: packed");
+    return leadingDimensionField("ldx", "elements; default: packed");
   case RowField::LdY:
-    return leadingDimension("ldy", "elements; default: packed");
+    return leadingDimensionField("ldy", "elements; default: packed");
   case RowField::LdResidual:
-    return leadingDimension("ldr", "of the residual; default: packed");
+    return leadingDimensionField("ldr", "of the residual; default: packed");
   case RowField::LdResidualOut:
-    return leadingDimension("ldh", "of the stored sum; default: packed");
+    return leadingDimensionField("ldh", "of the stored sum; default: packed");
   case RowField::LdMask:
-    return leadingDimension("ldmask", "elements; default: packed");
+    return leadingDimensionField("ldmask", "elements; default: packed");
   default:
     return {.key = "align",
             .role = FieldRole::Signature,
@@ -216,7 +144,8 @@ static Field describe(RowKind kind, int field) {
 
 static RecordSchema makeSchema(RowKind kind) {
   std::vector<Field> fields;
-  for (int field : fieldsOf(kind))
+  const RowFieldList &list = fieldsOf(kind);
+  for (int field : llvm::ArrayRef(list.fields, size_t(list.count)))
     fields.push_back(describe(kind, field));
   return RecordSchema(nameOf(kind), TextStyle::Spaced, std::move(fields));
 }
@@ -259,10 +188,11 @@ static RowOp operationOf(RowKind kind, int64_t op) {
 }
 
 RowProblem readRowProblem(RowKind kind, const int64_t *values) {
-  const FieldMap &map = kFieldMaps[static_cast<int>(kind)];
+  const RowFieldList &list = fieldsOf(kind);
+  auto has = [&](int field) { return list.indexOf[field] >= 0; };
   // The value of a field, or 0 where the family has no such field.
   auto get = [&](int field) {
-    return map.at[field] < 0 ? 0 : values[map.at[field]];
+    return has(field) ? values[list.indexOf[field]] : 0;
   };
   auto resolve = [&](int field, int64_t derived) {
     int64_t value = get(field);
@@ -281,9 +211,9 @@ RowProblem readRowProblem(RowKind kind, const int64_t *values) {
   p.residual = get(RowField::Residual) != 0;
   p.mask = static_cast<RowMask>(get(RowField::Mask));
   p.allRows = get(RowField::Axis) == kAxisAll;
-  if (map.at[RowField::Epsilon] >= 0)
+  if (has(RowField::Epsilon))
     p.epsilon = decodeReal(get(RowField::Epsilon));
-  if (map.at[RowField::Scale] >= 0)
+  if (has(RowField::Scale))
     p.scale = decodeReal(get(RowField::Scale));
   p.ldx = resolve(RowField::LdX, p.cols);
   p.ldy = resolve(RowField::LdY, isReduction(p.op) ? 1 : p.cols);
@@ -330,21 +260,6 @@ RowSignature readRowSignature(const Record &record) {
 //===----------------------------------------------------------------------===//
 // Text of the signature
 //===----------------------------------------------------------------------===//
-
-static llvm::StringRef enumeratorOf(DType type) {
-  switch (type) {
-  case DType::BF16:
-    return "BF16";
-  case DType::FP16:
-    return "FP16";
-  case DType::E4M3:
-    return "E4M3";
-  case DType::INT8:
-    return "INT8";
-  default:
-    return "FP32";
-  }
-}
 
 static llvm::StringRef enumeratorOf(RowOp op) {
   switch (op) {

@@ -8,8 +8,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Families/Rows/RowFields.h"
 #include "Kernel/Record.h"
-#include "rows/RowSignature.h"
 
 namespace kiln {
 
@@ -30,39 +30,6 @@ struct RowProblem {
   bool isNorm() const { return op == RowOp::RmsNorm || op == RowOp::LayerNorm; }
   bool quantizes() const { return out == DType::E4M3 || out == DType::INT8; }
 };
-
-/// Which family a record belongs to.
-enum class RowKind { RmsNorm, LayerNorm, Softmax, Rowquant, Reduce };
-
-/// The fields that records of these families are made of. A family's schema has
-/// some of them: fieldIndex() says where.
-struct RowField {
-  enum : int {
-    Rows,
-    Cols,
-    DType,
-    Out,
-    Op,
-    Axis,
-    Weight,
-    Bias,
-    Residual,
-    Mask,
-    Epsilon,
-    Scale,
-    LdX,
-    LdY,
-    LdResidual,
-    LdResidualOut,
-    LdMask,
-    Align,
-    Count
-  };
-};
-
-/// Index of RowField \p field in the records of \p kind, or -1: it has no such
-/// field.
-int fieldIndex(RowKind kind, int field);
 
 /// The family's name, and its schema's: "rmsnorm".
 llvm::StringRef nameOf(RowKind kind);

@@ -163,8 +163,11 @@ public:
         makeRowUnit(entry, name(), signature, initializerText(config),
                     config.threads(), sharedBytes, config.minBlocks(), device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
-    if constexpr (requires { config.ranges; })
-      plan.workspace = workspaceOf(config, outputCount(read(problem)));
+    if constexpr (requires { config.ranges; }) {
+      int64_t outputs = outputCount(read(problem));
+      plan.workspace = WorkspaceLayout::ofSplit(config.counterBytes(outputs),
+                                                config.partialBytes(outputs));
+    }
     plan.binder = std::make_shared<RowBinder<Config>>(kind, config, signature,
                                                       plan.workspace);
     return plan;
@@ -201,19 +204,6 @@ private:
       return outputCount(problem);
     else
       return problem.rows;
-  }
-
-  static WorkspaceLayout workspaceOf(const Config &config,
-                                     int64_t outputs) requires requires {
-    config.ranges;
-  }
-  {
-    WorkspaceLayout layout;
-    layout.zeroedBytes = static_cast<uint64_t>(config.counterBytes(outputs));
-    if (layout.zeroedBytes)
-      layout.bytes = WorkspaceLayout::kZeroedRegionBytes +
-                     static_cast<uint64_t>(config.partialBytes(outputs));
-    return layout;
   }
 
   RowKind kind;

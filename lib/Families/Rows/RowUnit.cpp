@@ -1,6 +1,7 @@
 //===- RowUnit.cpp --------------------------------------------------------===//
 #include "Families/Rows/RowUnit.h"
 
+#include "Families/KernelUnit.h"
 #include "Kernel/Sources.h"
 #include "Support/Format.h"
 
@@ -40,35 +41,17 @@ TranslationUnit makeRowUnit(const RowEntry &entry, llvm::StringRef unitName,
                             llvm::StringRef configInitializer, int threads,
                             int sharedBytes, int minBlocks,
                             const DeviceModel &device) {
-  TranslationUnit unit;
-  unit.name = fmt::format("kiln_rows_{}", unitName);
-  unit.entry = "kilnEntry";
-  unit.arch = device.archName(false);
-  unit.headers = kernelSources();
-  unit.source = fmt::format(
-      R"(#include "{header}"
-
-namespace {{
-constexpr kiln::RowSignature kSignature{signature};
-constexpr kiln::{config} kConfig{initializer};
-static_assert(kConfig.isValid(kSignature), "the config does not fit");
-static_assert(kConfig.threads() == {threads} && kConfig.sharedBytes(kSignature) == {shared},
-              "host and device disagree about the config");
-}} // namespace
-
-extern "C" __global__ void __launch_bounds__({threads}, {minBlocks})
-kilnEntry(const __grid_constant__ kiln::{params} params) {{
-  kiln::{function}<kSignature, kConfig>(params);
-}}
-)",
-      fmt::arg("header", entry.header),
-      fmt::arg("signature", initializerText(signature)),
-      fmt::arg("config", entry.configType),
-      fmt::arg("initializer", configInitializer), fmt::arg("threads", threads),
-      fmt::arg("shared", sharedBytes), fmt::arg("minBlocks", minBlocks),
-      fmt::arg("params", entry.paramsType),
-      fmt::arg("function", entry.function));
-  return unit;
+  return makeKernelUnit(
+      {entry.header, "RowSignature", entry.configType, entry.paramsType,
+       entry.function},
+      {.unitName = fmt::format("kiln_rows_{}", unitName),
+       .signature = initializerText(signature),
+       .config = configInitializer.str(),
+       .threads = threads,
+       .minBlocks = minBlocks,
+       .check =
+           fmt::format("kConfig.sharedBytes(kSignature) == {}", sharedBytes)},
+      device);
 }
 
 } // namespace kiln

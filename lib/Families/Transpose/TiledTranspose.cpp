@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Transpose/TiledTranspose.h"
 
+#include "Families/KernelUnit.h"
 #include "Families/Stream/StreamEstimate.h"
 #include "Families/Transpose/TransposeFamily.h"
 #include "Kernel/ConfigSchema.h"
@@ -272,33 +273,17 @@ TranslationUnit TiledTranspose::unit(const TiledTransposeConfig &config,
                                      const DeviceModel &device) {
   // No more than the kernel needs, so that better aligned problems share it.
   signature.align = config.vectorBytes(signature);
-  TranslationUnit unit;
-  unit.name = "kiln_transpose2d_tiled";
-  unit.entry = "kilnEntry";
-  unit.arch = device.archName(false);
-  unit.headers = kernelSources();
-  unit.source = fmt::format(
-      R"(#include "transpose/TiledTranspose.cuh"
-
-namespace {{
-constexpr kiln::TransposeSignature kSignature{signature};
-constexpr kiln::TiledTransposeConfig kConfig{config};
-static_assert(kConfig.isValid(kSignature), "the config does not fit");
-static_assert(kConfig.threads() == {threads} && kConfig.sharedBytes(kSignature) == {shared},
-              "host and device disagree about the config");
-}} // namespace
-
-extern "C" __global__ void __launch_bounds__({threads}, {minBlocks})
-kilnEntry(const __grid_constant__ kiln::TransposeParams params) {{
-  kiln::tiledTranspose<kSignature, kConfig>(params);
-}}
-)",
-      fmt::arg("signature", initializerText(signature)),
-      fmt::arg("config", initializerText(config)),
-      fmt::arg("threads", config.threads()),
-      fmt::arg("shared", config.sharedBytes(signature)),
-      fmt::arg("minBlocks", config.minBlocks(signature)));
-  return unit;
+  return makeKernelUnit(
+      {"transpose/TiledTranspose.cuh", "TransposeSignature",
+       "TiledTransposeConfig", "TransposeParams", "tiledTranspose"},
+      {.unitName = "kiln_transpose2d_tiled",
+       .signature = initializerText(signature),
+       .config = initializerText(config),
+       .threads = config.threads(),
+       .minBlocks = config.minBlocks(signature),
+       .check = fmt::format("kConfig.sharedBytes(kSignature) == {}",
+                            config.sharedBytes(signature))},
+      device);
 }
 
 Plan TiledTranspose::plan(const Problem &problem, const Record &record,

@@ -1,10 +1,8 @@
 //===- TransposeFamily.cpp ------------------------------------------------===//
 #include "Families/Transpose/TransposeFamily.h"
 
+#include "Families/ProblemFields.h"
 #include "Families/Transpose/TransposeProblem.h"
-#include "Support/Error.h"
-
-#include <llvm/Support/CheckedArithmetic.h>
 
 #include <algorithm>
 
@@ -56,37 +54,15 @@ private:
 // Canonical form
 //===----------------------------------------------------------------------===//
 
-static llvm::Error checkMatrix(llvm::StringRef key, int64_t rows, int64_t cols,
-                               int64_t leadingDimension) {
-  if (leadingDimension < cols)
-    return makeError(ErrorCode::InvalidArgument,
-                     "transpose2d: {}={} is below the row length {}", key,
-                     leadingDimension, cols);
-  // Offsets are computed in 64 bits.
-  auto elements = llvm::checkedMul(rows, leadingDimension);
-  constexpr int64_t kMaxElements = int64_t(1) << 56;
-  if (!elements || *elements > kMaxElements)
-    return makeError(ErrorCode::InvalidArgument,
-                     "transpose2d: an operand of {} rows of {} elements "
-                     "exceeds the address space",
-                     rows, leadingDimension);
-  return llvm::Error::success();
-}
-
 llvm::Expected<Problem> TransposeFamily::canonicalise(Record record) const {
   if (auto error = record.check())
     return error;
   TransposeProblem p = readTransposeProblem(record.values().data());
-  if (p.align & (p.align - 1))
-    return makeError(ErrorCode::InvalidArgument,
-                     "transpose2d: align={} is not a power of two", p.align);
-  if (p.align < bytesOf(p.dtype))
-    return makeError(ErrorCode::InvalidArgument,
-                     "transpose2d: align={} is below the element's {} bytes",
-                     p.align, bytesOf(p.dtype));
-  if (auto error = checkMatrix("ldx", p.rows, p.cols, p.ldx))
+  if (auto error = checkAlign(name(), p.align, bytesOf(p.dtype)))
     return error;
-  if (auto error = checkMatrix("ldy", p.cols, p.rows, p.ldy))
+  if (auto error = checkMatrix(name(), "ldx", p.rows, p.cols, p.ldx))
+    return error;
+  if (auto error = checkMatrix(name(), "ldy", p.cols, p.rows, p.ldy))
     return error;
   // What equals a derived default is the default.
   if (p.ldx == p.cols)
@@ -113,8 +89,7 @@ OperandTable TransposeFamily::operands(const Problem &problem) const {
   x.cols = p.cols;
   x.leadingDimension = p.ldx;
   x.batchStride = p.rows * p.ldx;
-  // Exactly the promised alignment: a multiple of it and of no more.
-  x.misalignment = p.align < 16 ? p.align : 0;
+  x.misalignment = misalignmentOf(p.align, p.dtype);
   // All of a byte's values should appear, not only those next to zero.
   constexpr double kInt8Deviation = 40;
   if (p.dtype == DType::INT8)

@@ -1,6 +1,8 @@
 //===- TransposeProblem.cpp -----------------------------------------------===//
 #include "Families/Transpose/TransposeProblem.h"
 
+#include "Families/KernelUnit.h"
+#include "Families/ProblemFields.h"
 #include "Support/Format.h"
 
 #include <algorithm>
@@ -17,35 +19,19 @@ static constexpr FieldName kTypeNames[] = {
     {code(DType::INT8), "int8"},
 };
 
-/// Greatest size: kernels count tiles and rows in 32 bits.
-static constexpr int64_t kMaxExtent = (int64_t(1) << 31) - 1;
-static constexpr int64_t kMaxLeadingDimension = int64_t(1) << 40;
-
-static Field size(llvm::StringRef key, FieldRole role, llvm::StringRef doc) {
-  return {.key = key,
-          .role = role,
-          .required = true,
-          .doc = doc,
-          .maximum = kMaxExtent};
-}
-
-static Field leadingDimension(llvm::StringRef key, llvm::StringRef doc) {
-  return {.key = key, .doc = doc, .maximum = kMaxLeadingDimension};
-}
-
 const RecordSchema &transposeProblemSchema() {
   static const RecordSchema schema(
       "transpose2d", TextStyle::Spaced,
-      {size("rows", FieldRole::DynamicExtent, "rows of x, columns of y"),
-       size("cols", FieldRole::Extent, "columns of x, rows of y"),
+      {extentField("rows", FieldRole::DynamicExtent, "rows of x, columns of y"),
+       extentField("cols", FieldRole::Extent, "columns of x, rows of y"),
        {.key = "dtype",
         .kind = FieldKind::Enum,
         .role = FieldRole::Signature,
         .required = true,
         .names = kTypeNames,
         .doc = "type of x and y"},
-       leadingDimension("ldx", "elements; default: packed"),
-       leadingDimension("ldy", "elements; default: packed"),
+       leadingDimensionField("ldx", "elements; default: packed"),
+       leadingDimensionField("ldy", "elements; default: packed"),
        {.key = "align",
         .role = FieldRole::Signature,
         .defaultValue = 16,

@@ -1,4 +1,5 @@
 //===- TransposeReference.cpp ---------------------------------------------===//
+#include "Families/KernelUnit.h"
 #include "Families/Transpose/TiledTranspose.h"
 #include "Families/Transpose/TransposeFamily.h"
 #include "Kernel/Sources.h"
@@ -7,21 +8,6 @@
 namespace kiln {
 
 namespace {
-
-llvm::StringRef enumeratorOf(DType type) {
-  switch (type) {
-  case DType::FP32:
-    return "FP32";
-  case DType::FP16:
-    return "FP16";
-  case DType::E4M3:
-    return "E4M3";
-  case DType::INT8:
-    return "INT8";
-  default:
-    return "BF16";
-  }
-}
 
 class TransposeReference final : public Reference {
 public:

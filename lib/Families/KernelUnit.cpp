@@ -1,0 +1,69 @@
+//===- KernelUnit.cpp -----------------------------------------------------===//
+#include "Families/KernelUnit.h"
+
+#include "Kernel/Sources.h"
+#include "Support/Format.h"
+
+#include <llvm/Support/ErrorHandling.h>
+
+namespace kiln {
+
+TranslationUnit makeKernelUnit(const KernelEntry &entry,
+                               const KernelInstance &instance,
+                               const DeviceModel &device, bool archSpecific) {
+  TranslationUnit unit;
+  unit.name = instance.unitName;
+  unit.entry = "kilnEntry";
+  unit.arch = device.archName(archSpecific);
+  unit.headers = kernelSources();
+  unit.source = fmt::format(
+      R"(#include "{header}"
+
+namespace {{
+constexpr kiln::{signatureType} kSignature{signature};
+constexpr kiln::{configType} kConfig{config};
+static_assert(kConfig.isValid(kSignature), "the config does not fit");
+static_assert(kConfig.threads() == {threads} && {check},
+              "host and device disagree about the config");
+}} // namespace
+
+extern "C" __global__ void __launch_bounds__({threads}, {minBlocks})
+kilnEntry(const __grid_constant__ kiln::{params} params) {{
+  kiln::{function}<kSignature, kConfig>(params);
+}}
+)",
+      fmt::arg("header", entry.header),
+      fmt::arg("signatureType", entry.signatureType),
+      fmt::arg("signature", instance.signature),
+      fmt::arg("configType", entry.configType),
+      fmt::arg("config", instance.config),
+      fmt::arg("threads", instance.threads), fmt::arg("check", instance.check),
+      fmt::arg("minBlocks", instance.minBlocks),
+      fmt::arg("params", entry.paramsType),
+      fmt::arg("function", entry.function));
+  return unit;
+}
+
+llvm::StringRef enumeratorOf(DType type) {
+  switch (type) {
+  case DType::FP64:
+    return "FP64";
+  case DType::FP32:
+    return "FP32";
+  case DType::INT32:
+    return "INT32";
+  case DType::FP16:
+    return "FP16";
+  case DType::BF16:
+    return "BF16";
+  case DType::E4M3:
+    return "E4M3";
+  case DType::E5M2:
+    return "E5M2";
+  case DType::INT8:
+    return "INT8";
+  }
+  llvm_unreachable("unknown type");
+}
+
+} // namespace kiln

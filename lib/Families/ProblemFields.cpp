@@ -1,0 +1,41 @@
+//===- ProblemFields.cpp --------------------------------------------------===//
+#include "Families/ProblemFields.h"
+
+#include "Support/Error.h"
+#include "Support/Format.h"
+
+#include <llvm/Support/CheckedArithmetic.h>
+
+namespace kiln {
+
+llvm::Error checkAlign(llvm::StringRef family, int64_t align,
+                       int64_t elementBytes) {
+  if (align & (align - 1))
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}: align={} is not a power of two", family, align);
+  if (align < elementBytes)
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}: align={} is below the element's {} bytes", family,
+                     align, elementBytes);
+  return llvm::Error::success();
+}
+
+llvm::Error checkMatrix(llvm::StringRef family, llvm::StringRef key,
+                        int64_t rows, int64_t cols, int64_t ld, int64_t batch) {
+  if (ld < cols)
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}: {}={} is below the row length {}", family, key, ld,
+                     cols);
+  constexpr int64_t kMaxElements = int64_t(1) << 56;
+  auto elements = llvm::checkedMul(rows, ld);
+  auto all = elements ? llvm::checkedMul(*elements, batch) : std::nullopt;
+  if (all && *all <= kMaxElements)
+    return llvm::Error::success();
+  std::string times = batch == 1 ? "" : fmt::format(" in a batch of {}", batch);
+  return makeError(ErrorCode::InvalidArgument,
+                   "{}: an operand of {} rows of {} elements{} exceeds the "
+                   "address space",
+                   family, rows, ld, times);
+}
+
+} // namespace kiln

@@ -1,0 +1,96 @@
+//===- RowFields.h - which fields a record over rows has, and where -------===//
+#pragma once
+
+#include "rows/RowSignature.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace kiln {
+
+/// Which family a record belongs to.
+enum class RowKind { RmsNorm, LayerNorm, Softmax, Rowquant, Reduce };
+
+/// The fields that records of these families are made of. A family's schema has
+/// some of them: fieldIndex() says where.
+struct RowField {
+  enum : int {
+    Rows,
+    Cols,
+    DType,
+    Out,
+    Op,
+    Axis,
+    Weight,
+    Bias,
+    Residual,
+    Mask,
+    Epsilon,
+    Scale,
+    LdX,
+    LdY,
+    LdResidual,
+    LdResidualOut,
+    LdMask,
+    Align,
+    Count
+  };
+};
+
+/// The fields of one family's records, in their order.
+struct RowFieldList {
+  int count = 0;
+  int8_t fields[RowField::Count] = {};
+  /// Where each RowField is among them; -1: nowhere.
+  int8_t indexOf[RowField::Count] = {};
+
+  template <size_t N> constexpr explicit RowFieldList(const int (&list)[N]) {
+    for (int8_t &index : indexOf)
+      index = -1;
+    for (int field : list) {
+      indexOf[field] = static_cast<int8_t>(count);
+      fields[count++] = static_cast<int8_t>(field);
+    }
+  }
+};
+
+inline constexpr RowFieldList kNormFields(
+    {RowField::Rows, RowField::Cols, RowField::DType, RowField::Out,
+     RowField::Weight, RowField::Bias, RowField::Residual, RowField::Epsilon,
+     RowField::LdX, RowField::LdY, RowField::LdResidual,
+     RowField::LdResidualOut, RowField::Align});
+inline constexpr RowFieldList kSoftmaxFields(
+    {RowField::Rows, RowField::Cols, RowField::DType, RowField::Out,
+     RowField::Scale, RowField::Mask, RowField::LdX, RowField::LdY,
+     RowField::LdMask, RowField::Align});
+inline constexpr RowFieldList kRowquantFields({RowField::Rows, RowField::Cols,
+                                               RowField::DType, RowField::Op,
+                                               RowField::LdX, RowField::LdY,
+                                               RowField::Align});
+inline constexpr RowFieldList kReduceFields({RowField::Op, RowField::Rows,
+                                             RowField::Cols, RowField::Axis,
+                                             RowField::DType, RowField::Out,
+                                             RowField::LdX, RowField::Align});
+
+constexpr const RowFieldList &fieldsOf(RowKind kind) {
+  switch (kind) {
+  case RowKind::RmsNorm:
+  case RowKind::LayerNorm:
+    break;
+  case RowKind::Softmax:
+    return kSoftmaxFields;
+  case RowKind::Rowquant:
+    return kRowquantFields;
+  case RowKind::Reduce:
+    return kReduceFields;
+  }
+  return kNormFields;
+}
+
+/// Index of RowField \p field in the records of \p kind, or -1: it has no such
+/// field.
+constexpr int fieldIndex(RowKind kind, int field) {
+  return fieldsOf(kind).indexOf[field];
+}
+
+} // namespace kiln
