@@ -314,23 +314,6 @@ void stGlobalCg(float4 *pointer, float4 value) {
                : "memory");
 }
 
-/// Loads 16 bytes that are read once: they take no place in the L1 (sm_70).
-uint4 ldGlobalNoAllocate(const uint4 *pointer) {
-  uint4 value;
-  asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
-               : "l"(pointer)
-               : "memory");
-  return value;
-}
-
-/// Stores 16 bytes that nobody reads soon: the first to leave the L2.
-void stGlobalCs(uint4 *pointer, uint4 value) {
-  asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(pointer),
-               "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w)
-               : "memory");
-}
-
 /// Adds to a counter in global memory, acquire and release at device scope;
 /// returns the value before.
 unsigned atomAddAcqRel(unsigned *pointer, unsigned value) {

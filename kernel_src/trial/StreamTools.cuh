@@ -37,14 +37,14 @@ public:
 private:
   static uint4 load(const uint4 *pointer) {
     if constexpr (kConfig.hint == StreamHint::Streaming)
-      return ptx::ldGlobalNoAllocate(pointer);
+      return ptx::ldGlobalNoAllocate128(pointer);
     else
       return *pointer;
   }
 
   static void store(uint4 *pointer, uint4 value) {
     if constexpr (kConfig.hint == StreamHint::Streaming)
-      ptx::stGlobalCs(pointer, value);
+      ptx::stGlobalStreaming128(pointer, value);
     else
       *pointer = value;
   }
