@@ -30,7 +30,8 @@ enum class CallAddresses {
 struct FamilyCall {
   static constexpr int kMaxFields = 24;
   /// Of the problem's record, in its schema's order: what the family's
-  /// canonicalise() makes of it, scalars normalised.
+  /// canonicalise() makes of it, scalars normalised. Where a problem is only
+  /// described, leading dimensions may still be as they were given.
   int64_t values[kMaxFields];
   int fieldCount = 0;
   Arguments arguments;  ///< `problem` points to `values`

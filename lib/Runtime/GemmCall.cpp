@@ -151,7 +151,7 @@ static bool readOperands(const kiln_gemm_args &args, const CallShape &shape,
 
 /// Fills the record's values.
 static void readValues(const kiln_gemm_args &args, const CallShape &shape,
-                       int64_t alignment, int64_t *values) {
+                       const OperandReader &reader, int64_t *values) {
   values[GemmField::M] = args.m;
   values[GemmField::N] = args.n;
   values[GemmField::K] = args.k;
@@ -163,12 +163,12 @@ static void readValues(const kiln_gemm_args &args, const CallShape &shape,
   values[GemmField::Pointwise] = shape.chain;
   values[GemmField::Alpha] = std::bit_cast<int64_t>(1.0);
   values[GemmField::Beta] = std::bit_cast<int64_t>(shape.readsC ? 1.0 : 0.0);
-  values[GemmField::Lda] = canonicalRow(args.a.leading_dim, shape.packedA);
+  values[GemmField::Lda] = reader.recordRow(args.a.leading_dim, shape.packedA);
   values[GemmField::Ldb] = canonicalRow(args.b.leading_dim, shape.packedB);
   values[GemmField::Ldc] = canonicalRow(shape.ldc, args.n);
   values[GemmField::Ldd] = canonicalRow(args.d.leading_dim, args.n);
   values[GemmField::LdResidual] = canonicalRow(shape.ldr, args.n);
-  values[GemmField::Align] = alignment;
+  values[GemmField::Align] = reader.alignment();
 }
 static constexpr int kFields = GemmField::Align + 1;
 static_assert(kFields <= FamilyCall::kMaxFields);
@@ -196,7 +196,7 @@ bool readGemmCall(const kiln_gemm_args &args, CallAddresses addresses,
   OperandReader reader(addresses, call.isEmpty, args.batch);
   if (!readOperands(args, shape, reader, call))
     return false;
-  readValues(args, shape, reader.alignment(), call.values);
+  readValues(args, shape, reader, call.values);
   call.fieldCount = kFields;
   return true;
 }

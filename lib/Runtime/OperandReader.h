@@ -125,6 +125,13 @@ public:
     to = {address, 1, 0};
   }
 
+  /// The leading dimension \p given of rows that are as long as an extent which
+  /// a range may vary, as a record has it. 0 stays what it is: packed at every
+  /// extent.
+  int64_t recordRow(int64_t given, int64_t packed) const {
+    return launches ? canonicalRow(given, packed) : given;
+  }
+
   /// One that the call does not have.
   void readAbsent(const kiln_operand &from) {
     wrong |= launches & (from.data != nullptr);

@@ -73,9 +73,8 @@ llvm::Error PlanHandle::launchRange(const Driver &driver,
   llvm::SmallVector<int64_t, 2> extents = extentsOf(given, spec);
   if (std::find(extents.begin(), extents.end(), 0) != extents.end())
     return llvm::Error::success();
-  llvm::SmallVector<int64_t, 24> values(spec.problem.extents.values());
-  for (size_t i = 0; i < extents.size(); ++i)
-    values[spec.ranges[i].field] = extents[i];
+  Record record = spec.recordAt(extents);
+  llvm::ArrayRef<int64_t> values = record.values();
   DispatchKey key{spec.family, contextId, values};
   ActivePlanPtr plan;
   const DispatchEntry *entry = seen.find(key);

@@ -63,6 +63,25 @@ static std::string textWithScalars(const Problem &problem,
   return record.text();
 }
 
+/// Reads \p given into the spec's problem: canonical, and as described.
+static llvm::Error readRecord(const Record &given, ProblemSpec &spec) {
+  auto problem = makeProblem(*spec.family, given);
+  if (!problem)
+    return problem.takeError();
+  spec.problem = std::move(*problem);
+  spec.described = spec.problem.extents;
+  // A leading dimension that equals the length of its row is no field of the
+  // canonical record; at another extent it would not be what was asked for.
+  llvm::ArrayRef<Field> fields = given.schema().fields();
+  for (int i = 0; i < static_cast<int>(fields.size()); ++i) {
+    bool isOptional =
+        fields[i].role == FieldRole::Extent && !fields[i].required;
+    if (isOptional && spec.described[i] == fields[i].defaultValue)
+      spec.described.set(i, given[i]);
+  }
+  return llvm::Error::success();
+}
+
 static llvm::Error readStruct(const Registry &registry, CallKind kind,
                               const void *args, ProblemSpec &spec) {
   const CallReader &reader = readerOf(kind);
@@ -76,11 +95,9 @@ static llvm::Error readStruct(const Registry &registry, CallKind kind,
   if (!reader.read(args, CallAddresses::Ignored, call))
     return makeError(ErrorCode::Internal, "{}: checked arguments not read",
                      reader.family);
-  auto problem = makeProblem(
-      *spec.family, recordOf(spec.family->problemSchema(), call.fields()));
-  if (!problem)
-    return problem.takeError();
-  spec.problem = std::move(*problem);
+  if (auto error = readRecord(
+          recordOf(spec.family->problemSchema(), call.fields()), spec))
+    return error;
   spec.text = textWithScalars(spec.problem, call.arguments);
   spec.defaults = call.arguments;
   spec.slots = slotsOf(*spec.family, spec.problem);
@@ -96,10 +113,11 @@ static llvm::Error readText(const Registry &registry, const char *text,
   spec.defaults = named->family->defaultArguments(named->problem);
   spec.text = named->problem.text();
   spec.hasPackedBatches = true;
-  auto problem = makeProblem(*spec.family, named->problem.extents);
-  if (!problem)
-    return problem.takeError();
-  spec.problem = std::move(*problem);
+  auto given = Record::parse(spec.family->problemSchema(), text);
+  if (!given)
+    return given.takeError();
+  if (auto error = readRecord(*given, spec))
+    return error;
   spec.slots = slotsOf(*spec.family, spec.problem);
   return llvm::Error::success();
 }
@@ -215,11 +233,15 @@ llvm::Expected<ProblemSpec> ProblemSpec::parse(const Registry &registry,
 // Ranges
 //===----------------------------------------------------------------------===//
 
-llvm::Expected<Problem> ProblemSpec::at(llvm::ArrayRef<int64_t> values) const {
-  Record record = problem.extents;
+Record ProblemSpec::recordAt(llvm::ArrayRef<int64_t> extents) const {
+  Record record = described;
   for (size_t i = 0; i < ranges.size(); ++i)
-    record.set(ranges[i].field, values[i]);
-  return makeProblem(*family, std::move(record));
+    record.set(ranges[i].field, extents[i]);
+  return record;
+}
+
+llvm::Expected<Problem> ProblemSpec::at(llvm::ArrayRef<int64_t> extents) const {
+  return makeProblem(*family, recordAt(extents));
 }
 
 void ProblemSpec::readDefaults(llvm::ArrayRef<int64_t> values,

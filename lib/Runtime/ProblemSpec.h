@@ -35,6 +35,9 @@ struct ProblemSpec {
   const KernelFamily *family = nullptr;
   /// Canonical, scalars normalised; with ranges, at the last values.
   Problem problem;
+  /// The same as it was described, for other extents: a leading dimension is 0
+  /// only where rows are packed, whatever their length.
+  Record described;
   std::string text; ///< of the problem as it was given, scalars included
   /// Leading dimensions, strides and scalars as they were given; no addresses,
   /// and `problem` is for whoever launches to set.
@@ -52,9 +55,10 @@ struct ProblemSpec {
   static llvm::Expected<ProblemSpec> parse(const Registry &registry,
                                            const kiln_problem *problem);
 
-  /// The problem with \p values for the ranges' extents. Errors: those of
-  /// KernelFamily::canonicalise.
-  llvm::Expected<Problem> at(llvm::ArrayRef<int64_t> values) const;
+  /// The record with \p extents for the ranges', not canonical.
+  Record recordAt(llvm::ArrayRef<int64_t> extents) const;
+  /// The problem of that record. Errors: those of KernelFamily::canonicalise.
+  llvm::Expected<Problem> at(llvm::ArrayRef<int64_t> extents) const;
 
   /// Leading dimensions, strides and scalars of a launch whose record has
   /// \p values: what is packed follows the extents. No addresses. Free unless

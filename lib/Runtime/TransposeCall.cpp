@@ -31,7 +31,7 @@ bool readTransposeCall(const kiln_transpose_args &args, CallAddresses addresses,
   values[TransposeField::Cols] = args.cols;
   values[TransposeField::DType] = args.x.type;
   values[TransposeField::Ldx] = canonicalRow(args.x.leading_dim, args.cols);
-  values[TransposeField::Ldy] = canonicalRow(args.y.leading_dim, args.rows);
+  values[TransposeField::Ldy] = reader.recordRow(args.y.leading_dim, args.rows);
   values[TransposeField::Align] = reader.alignment();
   call.fieldCount = kFields;
   return true;

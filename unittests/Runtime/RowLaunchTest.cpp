@@ -190,9 +190,16 @@ TEST_CASE("rows that are packed follow the extents of a launch") {
     CHECK(launches.last().rows == 5);
     CHECK(launches.last().ldy == 5);
     CHECK(launches.last().ldx == 96);
-    args.y.leading_dim = 100;
-    launch(problemOf(KILN_FAMILY_TRANSPOSE, args), "rows");
-    CHECK(launches.last().ldy == 100);
+    // What is given stays, also where it is the length of the longest row.
+    for (int64_t given : {100, 64}) {
+      args.y.leading_dim = given;
+      launch(problemOf(KILN_FAMILY_TRANSPOSE, args), "rows");
+      CHECK(launches.last().ldy == given);
+    }
+    launch(problemOf("transpose2d rows=64 cols=96 dtype=bf16 ldy=64"), "rows");
+    CHECK(launches.last().ldy == 64);
+    launch(problemOf("transpose2d rows=64 cols=96 dtype=bf16"), "rows");
+    CHECK(launches.last().ldy == 5);
   }
   LaunchLog<GemmParams> launches;
   kiln_gemm_args args = gemmArgs();
@@ -202,6 +209,9 @@ TEST_CASE("rows that are packed follow the extents of a launch") {
   operands[KILN_GEMM_D] = args.d.data;
   launch(problemOf(KILN_FAMILY_GEMM, args), "m");
   CHECK(launches.last().lda == 5);
+  args.m = args.a.leading_dim = 64;
+  launch(problemOf(KILN_FAMILY_GEMM, args), "m");
+  CHECK(launches.last().lda == 64);
 }
 
 TEST_CASE("what is wrong with a chain is named") {
