@@ -6,6 +6,9 @@
 
 #include <llvm/Support/CheckedArithmetic.h>
 
+#include <optional>
+#include <string>
+
 namespace kiln {
 
 llvm::Error checkAlign(llvm::StringRef family, int64_t align,
@@ -31,11 +34,11 @@ llvm::Error checkMatrix(llvm::StringRef family, llvm::StringRef key,
   auto all = elements ? llvm::checkedMul(*elements, batch) : std::nullopt;
   if (all && *all <= kMaxElements)
     return llvm::Error::success();
-  std::string times = batch == 1 ? "" : fmt::format(" in a batch of {}", batch);
+  std::string inBatch =
+      batch == 1 ? "" : fmt::format(" in a batch of {}", batch);
   return makeError(ErrorCode::InvalidArgument,
-                   "{}: an operand of {} rows of {} elements{} exceeds the "
-                   "address space",
-                   family, rows, ld, times);
+                   "{}: {}={}: {} such rows{} exceed the address space", family,
+                   key, ld, rows, inBatch);
 }
 
 } // namespace kiln

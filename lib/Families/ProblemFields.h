@@ -7,11 +7,13 @@
 #include <llvm/Support/Error.h>
 
 #include <algorithm>
+#include <cstdint>
 
 namespace kiln {
 
 /// Greatest size: kernels count rows, columns and tiles in 32 bits.
 inline constexpr int64_t kMaxExtent = (int64_t(1) << 31) - 1;
+/// Greatest leading dimension: no row fills more of an address space.
 inline constexpr int64_t kMaxLeadingDimension = int64_t(1) << 40;
 
 /// A size that every problem of a family states.
@@ -29,14 +31,14 @@ inline Field leadingDimensionField(llvm::StringRef key, llvm::StringRef doc) {
   return {.key = key, .doc = doc, .maximum = kMaxLeadingDimension};
 }
 
-/// The bytes that divide every pointer of a problem, beyond what its own
-/// element asks for: \p elementBytes at least, those of the smallest element.
+/// InvalidArgument unless \p align, the bytes that divide every pointer, is a
+/// power of two and at least \p elementBytes, those of the smallest element.
 llvm::Error checkAlign(llvm::StringRef family, int64_t align,
                        int64_t elementBytes);
 
-/// Whether the leading dimension \p ld, the value of \p key, holds rows of
-/// \p cols elements, and offsets in \p rows of them fit 64 bits with room for
-/// the sum of all operands.
+/// InvalidArgument if a row of \p cols elements is longer than the leading
+/// dimension \p ld, the value of \p key, or a batch of matrices of \p rows rows
+/// is too large for 64-bit offsets, with room for the sum of all operands.
 llvm::Error checkMatrix(llvm::StringRef family, llvm::StringRef key,
                         int64_t rows, int64_t cols, int64_t ld,
                         int64_t batch = 1);

@@ -1,11 +1,11 @@
 //===- RowCall.cpp - reductions, softmax, norms, quantisation as calls ----===//
 #include "Runtime/RowCall.h"
 
+#include "Families/Rows/RowFields.h"
 #include "Families/Rows/RowUnit.h"
 #include "Runtime/OperandReader.h"
 
 #include <bit>
-#include <cassert>
 #include <limits>
 
 namespace kiln {
@@ -24,15 +24,17 @@ namespace {
 /// The values of a record, by field. Where each goes is known when this is
 /// compiled.
 template <RowKind kKind> class RowValues {
+  static_assert(RowField::Count <= FamilyCall::kMaxFields);
+
 public:
   explicit RowValues(FamilyCall &call) : values(call.values) {
     call.fieldCount = fieldsOf(kKind).count;
   }
 
-  int64_t &operator[](int field) {
-    int index = fieldIndex(kKind, field);
-    assert(index >= 0 && "the family has no such field");
-    return values[index];
+  template <int kField> int64_t &at() {
+    constexpr int kIndex = fieldIndex(kKind, kField);
+    static_assert(kIndex >= 0, "the family has no such field");
+    return values[kIndex];
   }
 
 private:
@@ -87,14 +89,14 @@ bool readReduceCall(const kiln_reduce_args &args, CallAddresses addresses,
   if (reader.wrong)
     return false;
   RowValues<RowKind::Reduce> values(call);
-  values[RowField::Op] = int64_t(args.op) + kFirst;
-  values[RowField::Rows] = args.rows;
-  values[RowField::Cols] = args.cols;
-  values[RowField::Axis] = args.axis;
-  values[RowField::DType] = shape.in;
-  values[RowField::Out] = shape.outValue();
-  values[RowField::LdX] = canonicalRow(args.x.leading_dim, args.cols);
-  values[RowField::Align] = reader.alignment();
+  values.at<RowField::Op>() = int64_t(args.op) + kFirst;
+  values.at<RowField::Rows>() = args.rows;
+  values.at<RowField::Cols>() = args.cols;
+  values.at<RowField::Axis>() = args.axis;
+  values.at<RowField::DType>() = shape.in;
+  values.at<RowField::Out>() = shape.outValue();
+  values.at<RowField::LdX>() = canonicalRow(args.x.leading_dim, args.cols);
+  values.at<RowField::Align>() = reader.alignment();
   return true;
 }
 
@@ -127,16 +129,16 @@ bool readSoftmaxCall(const kiln_softmax_args &args, CallAddresses addresses,
     return false;
   call.arguments.scalars[0] = args.scale;
   RowValues<RowKind::Softmax> values(call);
-  values[RowField::Rows] = args.rows;
-  values[RowField::Cols] = args.cols;
-  values[RowField::DType] = shape.in;
-  values[RowField::Out] = shape.outValue();
-  values[RowField::Scale] = kAnyScalar;
-  values[RowField::Mask] = args.mask_kind / kStep;
-  values[RowField::LdX] = canonicalRow(args.x.leading_dim, args.cols);
-  values[RowField::LdY] = canonicalRow(args.y.leading_dim, args.cols);
-  values[RowField::LdMask] = canonicalRow(maskRow, args.cols);
-  values[RowField::Align] = reader.alignment();
+  values.at<RowField::Rows>() = args.rows;
+  values.at<RowField::Cols>() = args.cols;
+  values.at<RowField::DType>() = shape.in;
+  values.at<RowField::Out>() = shape.outValue();
+  values.at<RowField::Scale>() = kAnyScalar;
+  values.at<RowField::Mask>() = args.mask_kind / kStep;
+  values.at<RowField::LdX>() = canonicalRow(args.x.leading_dim, args.cols);
+  values.at<RowField::LdY>() = canonicalRow(args.y.leading_dim, args.cols);
+  values.at<RowField::LdMask>() = canonicalRow(maskRow, args.cols);
+  values.at<RowField::Align>() = reader.alignment();
   return true;
 }
 
@@ -160,13 +162,13 @@ bool readQuantizeCall(const kiln_quantize_args &args, CallAddresses addresses,
   if (reader.wrong)
     return false;
   RowValues<RowKind::Rowquant> values(call);
-  values[RowField::Rows] = args.rows;
-  values[RowField::Cols] = args.cols;
-  values[RowField::DType] = shape.in;
-  values[RowField::Op] = shape.out;
-  values[RowField::LdX] = canonicalRow(args.x.leading_dim, args.cols);
-  values[RowField::LdY] = canonicalRow(args.y.leading_dim, args.cols);
-  values[RowField::Align] = reader.alignment();
+  values.at<RowField::Rows>() = args.rows;
+  values.at<RowField::Cols>() = args.cols;
+  values.at<RowField::DType>() = shape.in;
+  values.at<RowField::Op>() = shape.out;
+  values.at<RowField::LdX>() = canonicalRow(args.x.leading_dim, args.cols);
+  values.at<RowField::LdY>() = canonicalRow(args.y.leading_dim, args.cols);
+  values.at<RowField::Align>() = reader.alignment();
   return true;
 }
 
@@ -202,24 +204,24 @@ static void readOptional(const kiln_norm_args &args,
 static void readNormValues(const kiln_norm_args &args,
                            const RowShape<kiln_norm_args> &shape,
                            int64_t alignment, FamilyCall &call) {
-  // Both norms have the same fields.
+  static_assert(&fieldsOf(RowKind::RmsNorm) == &fieldsOf(RowKind::LayerNorm));
   RowValues<RowKind::RmsNorm> values(call);
   bool hasResidual = args.residual.type != KILN_DTYPE_NONE;
-  values[RowField::Rows] = args.rows;
-  values[RowField::Cols] = args.cols;
-  values[RowField::DType] = shape.in;
-  values[RowField::Out] = shape.outValue();
-  values[RowField::Weight] = args.weight.type != KILN_DTYPE_NONE;
-  values[RowField::Bias] = args.bias.type != KILN_DTYPE_NONE;
-  values[RowField::Residual] = hasResidual;
-  values[RowField::Epsilon] = kAnyScalar;
-  values[RowField::LdX] = canonicalRow(args.x.leading_dim, args.cols);
-  values[RowField::LdY] = canonicalRow(args.y.leading_dim, args.cols);
-  values[RowField::LdResidual] =
+  values.at<RowField::Rows>() = args.rows;
+  values.at<RowField::Cols>() = args.cols;
+  values.at<RowField::DType>() = shape.in;
+  values.at<RowField::Out>() = shape.outValue();
+  values.at<RowField::Weight>() = args.weight.type != KILN_DTYPE_NONE;
+  values.at<RowField::Bias>() = args.bias.type != KILN_DTYPE_NONE;
+  values.at<RowField::Residual>() = hasResidual;
+  values.at<RowField::Epsilon>() = kAnyScalar;
+  values.at<RowField::LdX>() = canonicalRow(args.x.leading_dim, args.cols);
+  values.at<RowField::LdY>() = canonicalRow(args.y.leading_dim, args.cols);
+  values.at<RowField::LdResidual>() =
       hasResidual ? canonicalRow(args.residual.leading_dim, args.cols) : 0;
-  values[RowField::LdResidualOut] =
+  values.at<RowField::LdResidualOut>() =
       hasResidual ? canonicalRow(args.residual_out.leading_dim, args.cols) : 0;
-  values[RowField::Align] = alignment;
+  values.at<RowField::Align>() = alignment;
 }
 
 bool readNormCall(const kiln_norm_args &args, CallAddresses addresses,

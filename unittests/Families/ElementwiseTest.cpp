@@ -142,7 +142,7 @@ TEST_CASE("bad elementwise problems get one clear line") {
   CHECK(failure("rows=1 cols=8 dtype=fp32 out=bf16 align=1") ==
         "elementwise: align=1 is below the element's 2 bytes");
   CHECK(failure("rows=2147483647 cols=2147483647 dtype=bf16")
-            .find("exceeds the address space") != std::string::npos);
+            .find("exceed the address space") != std::string::npos);
   CHECK(failure("op=residual rows=1 cols=8 dtype=bf16")
             .find("op=residual is not one of add, mul") != std::string::npos);
 }

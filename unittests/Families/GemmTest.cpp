@@ -27,6 +27,10 @@ TEST_CASE("equal problems have equal text") {
   CHECK(parse("gemm m=64 n=128 k=256 dtype=bf16 out=bf16 layout=NT lda=256 "
               "ldb=256 ldc=999 ldd=128 batch=1 alpha=1 beta=0 align=16")
             .text() == plain.text());
+  // What nothing reads is no error, either.
+  CHECK(
+      parse("gemm m=64 n=128 k=256 dtype=bf16 layout=NT ldc=1 ldr=1").text() ==
+      plain.text());
   CHECK(parse("gemm m=64 n=128 k=256 dtype=bf16 layout=NT beta=1 ldc=999")
             .text() ==
         "gemm m=64 n=128 k=256 dtype=bf16 layout=NT beta=1 ldc=999");
@@ -40,6 +44,17 @@ TEST_CASE("bad problems get one clear line") {
         "gemm: compute=tf32 needs dtype=fp32");
   CHECK(failure("gemm m=1 n=1 k=8 dtype=bf16 lda=4") ==
         "gemm: lda=4 is below the row length 8");
+  auto shortRow = [](llvm::StringRef fields) {
+    return failure(("gemm m=2 n=8 k=4 dtype=bf16 " + fields).str());
+  };
+  CHECK(shortRow("layout=NN ldb=7") == "gemm: ldb=7 is below the row length 8");
+  CHECK(shortRow("layout=NT ldb=3") == "gemm: ldb=3 is below the row length 4");
+  CHECK(shortRow("layout=NT lda=3") == "gemm: lda=3 is below the row length 4");
+  CHECK(shortRow("layout=TN lda=1") == "gemm: lda=1 is below the row length 2");
+  CHECK(shortRow("ldd=7") == "gemm: ldd=7 is below the row length 8");
+  CHECK(shortRow("beta=1 ldc=7") == "gemm: ldc=7 is below the row length 8");
+  CHECK(shortRow("pointwise=residual ldr=7") ==
+        "gemm: ldr=7 is below the row length 8");
   CHECK(failure("gemm m=1 n=1 k=1 dtype=bf16 align=3") ==
         "gemm: align=3 is not a power of two");
   CHECK(failure("gemm m=1 n=1 k=1 dtype=fp32 align=2") ==
@@ -48,7 +63,8 @@ TEST_CASE("bad problems get one clear line") {
         "gemm: pointwise has more than one bias or residual");
   CHECK(failure("gemm m=2147483647 n=2147483647 k=1 dtype=bf16 "
                 "batch=2147483647")
-            .find("exceeds the address space") != std::string::npos);
+            .find("in a batch of 2147483647 exceed the address space") !=
+        std::string::npos);
 }
 
 TEST_CASE("alignment classes follow leading dimensions and the promise") {

@@ -9,6 +9,8 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <fstream>
+#include <sstream>
 
 using namespace kiln;
 
@@ -106,8 +108,8 @@ TEST_CASE("bad problems over rows get one clear line") {
         "reduce: rows=0 cols=5 leave nothing to reduce");
   CHECK(
       failure("rmsnorm rows=2147483647 cols=1 ldx=1099511627776 dtype=bf16") ==
-      "rmsnorm: an operand of 2147483647 rows of 1099511627776 elements "
-      "exceeds the address space");
+      "rmsnorm: ldx=1099511627776: 2147483647 such rows exceed the address "
+      "space");
   // Only norms and quantisation make types that need a scale.
   for (llvm::StringRef text : {"softmax rows=1 cols=8 dtype=bf16 out=int8",
                                "reduce op=sum rows=1 cols=8 dtype=bf16 "
@@ -369,6 +371,20 @@ TEST_CASE("the texts that keys over rows are made of are pinned") {
   CHECK(fixed("reduce rows=7 cols=300 dtype=bf16 op=sumsq axis=all out=fp32") ==
         "reduce op=sumsq rows=0 cols=300 axis=all dtype=bf16 out=fp32 | "
         "rows op=sumsq in=bf16 out=fp32");
+}
+
+TEST_CASE("rows: the translation unit is the golden one") {
+  Parsed norm = parse("rmsnorm rows=8192 cols=4096 dtype=bf16 weight=1");
+  auto named = llvm::cantFail(
+      norm.family->parseConfig("resident.t256.rt256.v4.n2.s2.r1.c1.mb1.e1"));
+  Plan plan = named.tmpl->plan(norm.problem, named.config,
+                               llvm::cantFail(findDevice("h200-sxm")));
+  std::ifstream file(KILN_SOURCE_DIR "/unittests/Families/golden/resident.cu");
+  std::stringstream golden;
+  golden << file.rdbuf();
+  CHECK(plan.kernels[0].source == golden.str());
+  CHECK(plan.kernels[0].arch == "sm_90");
+  CHECK(plan.workspace.bytes == 0);
 }
 
 TEST_CASE("the suite's cases over rows are problems") {

@@ -87,8 +87,8 @@ TEST_CASE("transpose: bad problems get one clear line") {
   CHECK(failure("rows=4 cols=8 dtype=fp32 align=2") ==
         "transpose2d: align=2 is below the element's 4 bytes");
   CHECK(failure("rows=2147483647 cols=8 dtype=fp32 ldx=1099511627776") ==
-        "transpose2d: an operand of 2147483647 rows of 1099511627776 elements "
-        "exceeds the address space");
+        "transpose2d: ldx=1099511627776: 2147483647 such rows exceed the "
+        "address space");
 }
 
 TEST_CASE("transpose: the signature is a width and what divides everything") {

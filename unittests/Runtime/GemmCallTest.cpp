@@ -29,7 +29,8 @@ struct RandomCall {
     auto place = [&](kiln_operand &operand, int64_t packed) {
       operand.data = reinterpret_cast<void *>(
           0x1000000 * (1 + random() % 4096) + pick(0, 0, 2, 4, 8, 16));
-      operand.leading_dim = pick(0, 0, packed, packed + 1, packed + 8);
+      operand.leading_dim =
+          pick(0, 0, 0, packed, packed + 1, packed + 8, packed - 1);
       operand.batch_stride = pick(0, 1, 4096, 100000);
       operand.alignment = static_cast<uint32_t>(pick(0, 0, 0, 4, 16));
     };

@@ -2,7 +2,6 @@
 #include "Families/Elementwise/ElementwiseTemplate.h"
 
 #include "Families/KernelUnit.h"
-#include "Kernel/Sources.h"
 #include "Support/Format.h"
 #include "elementwise/FlatElementwiseConfig.h"
 
@@ -37,8 +36,11 @@ TranslationUnit makeElementwiseUnit(const ElementwiseEntry &entry,
                                     int threads, int minBlocks,
                                     const DeviceModel &device) {
   return makeKernelUnit(
-      {entry.header, "ElementwiseSignature", entry.configType, entry.paramsType,
-       entry.function},
+      {.header = entry.header,
+       .signatureType = "ElementwiseSignature",
+       .configType = entry.configType,
+       .paramsType = entry.paramsType,
+       .function = entry.function},
       {.unitName = fmt::format("kiln_elementwise_{}", entry.unitName),
        .signature = initializerText(signature),
        .config = configInitializer.str(),

@@ -6,6 +6,7 @@
 #include "Families/ProblemFields.h"
 #include "Support/Error.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace kiln {

@@ -50,8 +50,11 @@ TranslationUnit makeGemmUnit(const GemmEntry &entry, llvm::StringRef unitName,
                              int sharedBytes, int minBlocks,
                              const DeviceModel &device) {
   return makeKernelUnit(
-      {entry.header, "GemmSignature", entry.configType, entry.paramsType,
-       entry.function},
+      {.header = entry.header,
+       .signatureType = "GemmSignature",
+       .configType = entry.configType,
+       .paramsType = entry.paramsType,
+       .function = entry.function},
       {.unitName = fmt::format("kiln_gemm_{}", unitName),
        .signature = initializerText(signature),
        .config = configInitializer.str(),

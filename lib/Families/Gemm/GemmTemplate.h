@@ -11,7 +11,6 @@
 #include "Families/Gemm/TileEstimate.h"
 #include "Kernel/ConfigSchema.h"
 #include "Kernel/Family.h"
-#include "Kernel/Sources.h"
 #include "gemm/GemmParams.h"
 
 namespace kiln {

@@ -13,6 +13,7 @@
 #include "Support/Error.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace kiln {
 
@@ -107,8 +108,10 @@ static llvm::Error checkMemory(RowKind kind, const RowProblem &p) {
   for (const LeadingDimension &ld : leadingDimensions(p)) {
     if (!ld.isRead)
       continue;
-    llvm::StringRef key = schema.fields()[fieldIndex(kind, ld.field)].key;
-    if (auto error = checkMatrix(schema.name(), key, p.rows, p.cols, ld.value))
+    int index = fieldIndex(kind, ld.field);
+    assert(index >= 0 && "what is read has a field");
+    if (auto error = checkMatrix(schema.name(), schema.fields()[index].key,
+                                 p.rows, p.cols, ld.value))
       return error;
   }
   return llvm::Error::success();

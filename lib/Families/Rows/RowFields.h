@@ -1,8 +1,6 @@
 //===- RowFields.h - which fields a record over rows has, and where -------===//
 #pragma once
 
-#include "rows/RowSignature.h"
-
 #include <cstddef>
 #include <cstdint>
 

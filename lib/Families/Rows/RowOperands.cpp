@@ -10,7 +10,6 @@
 #include "Families/ProblemFields.h"
 #include "rows/RowParams.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 

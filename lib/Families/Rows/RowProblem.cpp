@@ -5,9 +5,6 @@
 #include "Families/ProblemFields.h"
 #include "Support/Format.h"
 
-#include <array>
-#include <cassert>
-
 namespace kiln {
 
 static constexpr int64_t code(auto value) {

@@ -10,6 +10,7 @@
 
 #include "Families/Rows/RowFields.h"
 #include "Kernel/Record.h"
+#include "rows/RowSignature.h"
 
 namespace kiln {
 

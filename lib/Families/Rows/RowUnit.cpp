@@ -2,7 +2,6 @@
 #include "Families/Rows/RowUnit.h"
 
 #include "Families/KernelUnit.h"
-#include "Kernel/Sources.h"
 #include "Support/Format.h"
 
 namespace kiln {
@@ -42,8 +41,11 @@ TranslationUnit makeRowUnit(const RowEntry &entry, llvm::StringRef unitName,
                             int sharedBytes, int minBlocks,
                             const DeviceModel &device) {
   return makeKernelUnit(
-      {entry.header, "RowSignature", entry.configType, entry.paramsType,
-       entry.function},
+      {.header = entry.header,
+       .signatureType = "RowSignature",
+       .configType = entry.configType,
+       .paramsType = entry.paramsType,
+       .function = entry.function},
       {.unitName = fmt::format("kiln_rows_{}", unitName),
        .signature = initializerText(signature),
        .config = configInitializer.str(),

@@ -11,7 +11,6 @@
 #include "Families/Stream/StreamEstimate.h"
 #include "Families/Transpose/TransposeFamily.h"
 #include "Kernel/ConfigSchema.h"
-#include "Kernel/Sources.h"
 
 #include <algorithm>
 #include <iterator>
@@ -274,8 +273,11 @@ TranslationUnit TiledTranspose::unit(const TiledTransposeConfig &config,
   // No more than the kernel needs, so that better aligned problems share it.
   signature.align = config.vectorBytes(signature);
   return makeKernelUnit(
-      {"transpose/TiledTranspose.cuh", "TransposeSignature",
-       "TiledTransposeConfig", "TransposeParams", "tiledTranspose"},
+      {.header = "transpose/TiledTranspose.cuh",
+       .signatureType = "TransposeSignature",
+       .configType = "TiledTransposeConfig",
+       .paramsType = "TransposeParams",
+       .function = "tiledTranspose"},
       {.unitName = "kiln_transpose2d_tiled",
        .signature = initializerText(signature),
        .config = initializerText(config),

@@ -4,7 +4,7 @@
 #include "Families/ProblemFields.h"
 #include "Families/Transpose/TransposeProblem.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace kiln {
 
