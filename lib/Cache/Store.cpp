@@ -316,7 +316,8 @@ PublishResult Store::Impl::publish(const Target &target,
   }
   if (!writes())
     return keep(target, attributes, payload, base,
-                writeLayer ? writeLayer->path() + " is read-only" : "");
+                writeLayer ? writeLayer->path() + " is read-only"
+                           : "there is no folder to write to");
   if (base && base->isUnreadable)
     return keep(target, attributes, payload, base,
                 "cannot read what is in the cache");

@@ -111,7 +111,7 @@ static void settleRow(PlannedRow &planned,
 static void storeDecision(const Registry::NamedProblem &named,
                           const PlannedProblem &planned,
                           const DeviceModel &device, DecisionStore &decisions,
-                          ModelKind model, WarmupResult &result) {
+                          const WarmupOptions &options, WarmupResult &result) {
   Decision decision;
   bool isEmpty = false;
   for (const PlannedRow &choice : planned.rows) {
@@ -135,8 +135,10 @@ static void storeDecision(const Registry::NamedProblem &named,
     ++result.failedProblems;
     return;
   }
+  if (!options.storeDecisions)
+    return;
   cache::PublishResult stored =
-      decisions.store(named.problem, device, model, decision);
+      decisions.store(named.problem, device, options.model, decision);
   if (stored.status == cache::PublishStatus::Stored)
     ++result.decisionsStored;
   else if (result.notes.empty() || result.notes.back() != stored.reason)
@@ -168,8 +170,7 @@ WarmupResult warmup(llvm::ArrayRef<Registry::NamedProblem> problems,
   for (size_t i = 0; i < problems.size(); ++i) {
     for (PlannedRow &choice : planned[i].rows)
       settleRow(choice, outcomes, charged);
-    storeDecision(problems[i], planned[i], device, decisions, options.model,
-                  result);
+    storeDecision(problems[i], planned[i], device, decisions, options, result);
     for (PlannedRow &choice : planned[i].rows)
       result.rows.push_back(std::move(choice.row));
   }

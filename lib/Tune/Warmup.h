@@ -27,6 +27,8 @@ struct WarmupOptions {
   /// Also compile the generic kernel of each signature, what a machine falls
   /// back to.
   bool withGeneric = false;
+  /// Keep what was chosen; without a cache, nothing can be kept.
+  bool storeDecisions = true;
   const std::atomic<bool> *cancel = nullptr;
   /// Called from the calling thread; kernels, not problems, are counted.
   ArtifactStore::ProgressCallback progress;

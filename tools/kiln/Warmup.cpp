@@ -234,6 +234,7 @@ static llvm::Expected<int> runWarmup(const ParsedOptions &options) {
     return top.takeError();
   warmupOptions.top = *top;
   warmupOptions.withGeneric = options.has("--with-generic");
+  warmupOptions.storeDecisions = !options.has("--no-cache");
   auto model = chooseModel(options);
   if (!model)
     return model.takeError();

@@ -70,8 +70,9 @@ TEST_CASE("warm-up writes texts for authors and works without a cache") {
   std::string texts = tool.folder / "texts";
   ToolResult result =
       tool.run({"warmup", "gemm m=64 n=64 k=64 dtype=bf16", "--device", "a10",
-                "--dump-dir", texts, "--top", "2"});
+                "--dump-dir", texts, "--top", "2", "--no-cache"});
   CHECK(result.code == 0);
+  CHECK(result.out.find("not stored") == std::string::npos);
   CHECK(filesIn(texts).size() == 2);
   CHECK(readBytes(filesIn(texts).front()).find("kilnEntry") !=
         std::string::npos);
@@ -82,4 +83,6 @@ TEST_CASE("decisions that cannot be kept are some failed work") {
   ToolResult result = tool.run("warmup gemm m=64 n=64 k=64 dtype=bf16 --device "
                                "h200-sxm --cache-dir /proc/no/such");
   CHECK(result.code == 1);
+  CHECK(result.out.find("decisions not stored: there is no folder") !=
+        std::string::npos);
 }
