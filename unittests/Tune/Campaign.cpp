@@ -49,29 +49,29 @@ static std::vector<Candidate> candidatesOf(const KernelFamily &family,
   return candidates;
 }
 
-std::string Draws::config(const KernelFamily &family, const Problem &problem,
-                          llvm::StringRef tmpl, const DeviceModel &device) {
-  auto candidates = candidatesOf(family, problem, tmpl, device);
-  if (candidates.empty())
-    return "";
-  return candidates[below(static_cast<int64_t>(candidates.size()))]
-      .config.text();
-}
-
-std::string Draws::configOfAnyClass(const KernelFamily &family,
-                                    const Problem &problem,
-                                    llvm::StringRef tmpl,
-                                    const DeviceModel &device) {
-  std::map<uint64_t, std::vector<Candidate>> classes;
-  for (Candidate &candidate : candidatesOf(family, problem, tmpl, device))
-    classes[candidate.candidateClass.key].push_back(std::move(candidate));
-  if (classes.empty())
-    return "";
-  const auto &candidates =
-      std::next(classes.begin(), below(static_cast<int64_t>(classes.size())))
-          ->second;
-  return candidates[below(static_cast<int64_t>(candidates.size()))]
-      .config.text();
+Triple Draws::triple(const KernelFamily &family, llvm::StringRef tmpl,
+                     const DeviceModel &device, Evenly evenly,
+                     llvm::function_ref<std::string()> text) {
+  for (;;) {
+    auto problem = family.parseProblem(text());
+    if (!problem) {
+      llvm::consumeError(problem.takeError());
+      continue;
+    }
+    std::map<uint64_t, std::vector<Candidate>> classes;
+    for (Candidate &candidate : candidatesOf(family, *problem, tmpl, device))
+      classes[evenly == Evenly::Classes ? candidate.candidateClass.key : 0]
+          .push_back(std::move(candidate));
+    if (classes.empty())
+      continue;
+    auto chosen = classes.begin();
+    if (evenly == Evenly::Classes)
+      std::advance(chosen, below(static_cast<int64_t>(classes.size())));
+    const std::vector<Candidate> &candidates = chosen->second;
+    const Candidate &drawn =
+        candidates[below(static_cast<int64_t>(candidates.size()))];
+    return {&family, std::move(*problem), drawn.config.text()};
+  }
 }
 
 std::vector<std::string> bestConfigs(const KernelFamily &family,

@@ -10,6 +10,8 @@
 #include "Kernel/Space.h"
 #include "Tune/GpuTrials.h"
 
+#include <llvm/ADT/STLFunctionalExtras.h>
+
 #include <initializer_list>
 #include <random>
 #include <string>
@@ -26,6 +28,9 @@ struct Triple {
 
   std::string text() const;
 };
+
+/// What of a template's space is drawn as often as any other.
+enum class Evenly { Configs, Classes };
 
 /// Random numbers, and what is drawn with them. The same seed draws the same.
 class Draws {
@@ -46,14 +51,11 @@ public:
   /// " align=4", at least \p least; mostly nothing, which is 16.
   std::string alignment(int64_t least);
 
-  /// One of all configs that the template called \p tmpl has for \p problem,
-  /// or "".
-  std::string config(const KernelFamily &family, const Problem &problem,
-                     llvm::StringRef tmpl, const DeviceModel &device);
-  /// The same, each class of configs as likely as any other.
-  std::string configOfAnyClass(const KernelFamily &family,
-                               const Problem &problem, llvm::StringRef tmpl,
-                               const DeviceModel &device);
+  /// A problem of \p family, one of the texts that \p text draws, which the
+  /// template called \p tmpl takes, and one of its configs.
+  Triple triple(const KernelFamily &family, llvm::StringRef tmpl,
+                const DeviceModel &device, Evenly evenly,
+                llvm::function_ref<std::string()> text);
 
 private:
   std::mt19937_64 random;

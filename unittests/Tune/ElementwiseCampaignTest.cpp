@@ -112,19 +112,11 @@ public:
 
 private:
   Triple draw(const KernelFamily &family) {
-    llvm::StringRef tmpl = family.templates().front()->name();
-    for (;;) {
-      auto problem = family.parseProblem(
-          &family == &transpose ? transposeText() : elementwiseText());
-      if (!problem) {
-        llvm::consumeError(problem.takeError());
-        continue;
-      }
-      std::string config =
-          draws.configOfAnyClass(family, *problem, tmpl, device);
-      if (!config.empty())
-        return {&family, std::move(*problem), std::move(config)};
-    }
+    return draws.triple(family, family.templates().front()->name(), device,
+                        Evenly::Classes, [&] {
+                          return &family == &transpose ? transposeText()
+                                                       : elementwiseText();
+                        });
   }
 
   /// Ragged, or a multiple of vectors.

@@ -17,17 +17,8 @@ public:
 
   /// A problem that the template called \p tmpl takes, and one of its configs.
   Triple draw(llvm::StringRef tmpl) {
-    for (;;) {
-      std::string text = problemText();
-      auto problem = family.parseProblem(text);
-      if (!problem) {
-        llvm::consumeError(problem.takeError());
-        continue;
-      }
-      std::string config = draws.config(family, *problem, tmpl, device);
-      if (!config.empty())
-        return {&family, std::move(*problem), std::move(config)};
-    }
+    return draws.triple(family, tmpl, device, Evenly::Configs,
+                        [&] { return problemText(); });
   }
 
 private:

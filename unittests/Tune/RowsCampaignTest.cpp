@@ -127,17 +127,8 @@ public:
 
 private:
   Triple draw(const KernelFamily &family, llvm::StringRef tmpl) {
-    for (;;) {
-      auto problem = family.parseProblem(problemText(family.name()));
-      if (!problem) {
-        llvm::consumeError(problem.takeError());
-        continue;
-      }
-      std::string config =
-          draws.configOfAnyClass(family, *problem, tmpl, device);
-      if (!config.empty())
-        return {&family, std::move(*problem), std::move(config)};
-    }
+    return draws.triple(family, tmpl, device, Evenly::Classes,
+                        [&] { return problemText(family.name()); });
   }
 
   /// Ragged, or a multiple of vectors; often long enough for many blocks.
