@@ -8,12 +8,16 @@ namespace kiln {
 
 TranslationUnit makeKernelUnit(const KernelEntry &entry,
                                const KernelInstance &instance,
-                               const DeviceModel &device, bool archSpecific) {
+                               const DeviceModel &device) {
   TranslationUnit unit;
   unit.name = instance.unitName;
   unit.entry = "kilnEntry";
-  unit.arch = device.archName(archSpecific);
+  unit.arch = device.archName(entry.archSpecific);
   unit.headers = kernelSources();
+  std::string check =
+      instance.sharedBytes
+          ? fmt::format("sharedBytes(kSignature) == {}", *instance.sharedBytes)
+          : fmt::format("minBlocks(kSignature) == {}", instance.minBlocks);
   unit.source = fmt::format(
       R"(#include "{header}"
 
@@ -21,7 +25,7 @@ namespace {{
 constexpr kiln::{signatureType} kSignature{signature};
 constexpr kiln::{configType} kConfig{config};
 static_assert(kConfig.isValid(kSignature), "the config does not fit");
-static_assert(kConfig.threads() == {threads} && {check},
+static_assert(kConfig.threads() == {threads} && kConfig.{check},
               "host and device disagree about the config");
 }} // namespace
 
@@ -35,7 +39,7 @@ kilnEntry(const __grid_constant__ kiln::{params} params) {{
       fmt::arg("signature", instance.signature),
       fmt::arg("configType", entry.configType),
       fmt::arg("config", instance.config),
-      fmt::arg("threads", instance.threads), fmt::arg("check", instance.check),
+      fmt::arg("threads", instance.threads), fmt::arg("check", check),
       fmt::arg("minBlocks", instance.minBlocks),
       fmt::arg("params", entry.paramsType),
       fmt::arg("function", entry.function));

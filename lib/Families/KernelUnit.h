@@ -7,6 +7,7 @@
 
 #include <llvm/ADT/StringRef.h>
 
+#include <optional>
 #include <string>
 
 namespace kiln {
@@ -18,6 +19,9 @@ struct KernelEntry {
   llvm::StringRef configType;    ///< "MmaGemmConfig"
   llvm::StringRef paramsType;    ///< "GemmParams"
   llvm::StringRef function;      ///< "mmaGemm"
+  /// The kernel needs an architecture-specific variant ("sm_90a"), whose cubin
+  /// runs on no other architecture.
+  bool archSpecific = false;
 };
 
 /// What one instance of it is made of.
@@ -25,19 +29,19 @@ struct KernelInstance {
   std::string unitName;  ///< "kiln_gemm_mma"
   std::string signature; ///< a designated initialiser
   std::string config;    ///< likewise
-  int threads = 0, minBlocks = 1;
-  /// What host and device must agree about besides the threads:
-  /// "kConfig.sharedBytes(kSignature) == 65536".
-  std::string check;
+  int threads = 0;
+  int minBlocks = 1; ///< blocks that an SM must have registers for
+  /// Dynamic shared memory; without: the config has none, and chooses minBlocks
+  /// by the signature.
+  std::optional<int> sharedBytes = std::nullopt;
 };
 
 /// The translation unit of \p instance for \p device: includes, signature and
 /// config as constants, static_asserts that host and device agree, one entry.
-/// \p archSpecific: its cubin runs on no other architecture ("sm_90a").
+/// Microseconds.
 TranslationUnit makeKernelUnit(const KernelEntry &entry,
                                const KernelInstance &instance,
-                               const DeviceModel &device,
-                               bool archSpecific = false);
+                               const DeviceModel &device);
 
 /// "BF16": the enumerator of \p type in kernel_src.
 llvm::StringRef enumeratorOf(DType type);

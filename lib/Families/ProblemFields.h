@@ -31,6 +31,29 @@ inline Field leadingDimensionField(llvm::StringRef key, llvm::StringRef doc) {
   return {.key = key, .doc = doc, .maximum = kMaxLeadingDimension};
 }
 
+/// One of \p names, fixed at compile time.
+inline Field enumField(llvm::StringRef key, bool required,
+                       llvm::ArrayRef<FieldName> names,
+                       llvm::StringRef doc = {}) {
+  return {.key = key,
+          .kind = FieldKind::Enum,
+          .role = FieldRole::Signature,
+          .required = required,
+          .names = names,
+          .doc = doc};
+}
+
+/// The alignment that a problem promises; kernels tell no more than 16 bytes
+/// apart.
+inline Field alignField(llvm::StringRef doc) {
+  return {.key = "align",
+          .role = FieldRole::Signature,
+          .defaultValue = 16,
+          .doc = doc,
+          .minimum = 1,
+          .maximum = 16};
+}
+
 /// InvalidArgument unless \p align, the bytes that divide every pointer, is a
 /// power of two and at least \p elementBytes, those of the smallest element.
 llvm::Error checkAlign(llvm::StringRef family, int64_t align,

@@ -11,6 +11,17 @@
 
 namespace kiln {
 
+/// Rows [rowBegin, rowEnd) of what a written operand should hold, and where
+/// they go: values and, of the same shape, their error bounds, double and
+/// packed.
+struct ReferencePart {
+  int operand = 0; ///< its number in the operand table
+  int64_t rowBegin = 0, rowEnd = 0;
+  DeviceAddress values = 0, bounds = 0;
+
+  int64_t rows() const { return rowEnd - rowBegin; }
+};
+
 /// The family's reference: a naive kernel that computes, in double precision,
 /// what every candidate is compared with. Rows are those of one written operand
 /// over all batches: row r is row r % rows of batch r / rows.
@@ -18,11 +29,8 @@ class Reference {
 public:
   virtual ~Reference() = default;
   virtual const TranslationUnit &translationUnit() const = 0;
-  /// Appends the step that writes rows [rowBegin, rowEnd) of what operand
-  /// number \p operand should hold to \p values and of its error bound to
-  /// \p bounds, both double and packed. KernelStep::function is 0.
-  virtual void bind(const Arguments &arguments, int operand, int64_t rowBegin,
-                    int64_t rowEnd, DeviceAddress values, DeviceAddress bounds,
+  /// Appends the step that computes \p part. KernelStep::function is 0.
+  virtual void bind(const Arguments &arguments, const ReferencePart &part,
                     LaunchSpec &spec) const = 0;
 };
 

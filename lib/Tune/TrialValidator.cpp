@@ -35,9 +35,13 @@ TrialValidator::create(const Driver &driver, const TrialTools &tools,
 LaunchSpec TrialValidator::bindReference(const TrialOutput &output,
                                          int64_t begin, int64_t end) const {
   LaunchSpec spec;
-  reference->bind(buffers->referenceArguments(), output.operand, begin, end,
-                  buffers->referenceValues(output),
-                  buffers->referenceBounds(output), spec);
+  reference->bind(buffers->referenceArguments(),
+                  {.operand = output.operand,
+                   .rowBegin = begin,
+                   .rowEnd = end,
+                   .values = buffers->referenceValues(output),
+                   .bounds = buffers->referenceBounds(output)},
+                  spec);
   return spec;
 }
 

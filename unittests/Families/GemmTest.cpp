@@ -190,11 +190,9 @@ TEST_CASE("the translation unit is the golden one") {
 
 TEST_CASE("only a kernel that needs it gets an architecture's own variant") {
   auto archOf = [&](bool archSpecific, llvm::StringRef device) {
-    GemmEntry entry{"gemm/MmaGemm.cuh", "MmaGemmConfig", "mmaGemm"};
+    KernelEntry entry;
     entry.archSpecific = archSpecific;
-    return makeGemmUnit(entry, "x", {}, "{}", 128, 0, 1,
-                        llvm::cantFail(findDevice(device)))
-        .arch;
+    return makeKernelUnit(entry, {}, llvm::cantFail(findDevice(device))).arch;
   };
   CHECK(archOf(false, "h200-sxm") == "sm_90");
   CHECK(archOf(true, "h200-sxm") == "sm_90a");

@@ -330,7 +330,8 @@ TEST_CASE("the reference takes large blocks for what few blocks reduce") {
     auto reference = parsed.family->reference(parsed.problem, device);
     Arguments arguments = parsed.arguments();
     LaunchSpec spec;
-    reference->bind(arguments, RowOperand::Scales, 2, 5, 0x1000, 0x2000, spec);
+    reference->bind(arguments, {RowOperand::Scales, 2, 5, 0x1000, 0x2000},
+                    spec);
     REQUIRE(spec.stepCount == 1);
     ReferenceRowParams params;
     std::memcpy(&params, spec.params, sizeof(params));

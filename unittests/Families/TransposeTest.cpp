@@ -267,7 +267,7 @@ TEST_CASE("transpose: bind places operands and the grid") {
 
   auto reference = transpose().reference(problem, h200());
   LaunchSpec check;
-  reference->bind(arguments, TransposeOperand::Y, 64, 200, 0x3000, 0x4000,
+  reference->bind(arguments, {TransposeOperand::Y, 64, 200, 0x3000, 0x4000},
                   check);
   REQUIRE(check.stepCount == 1);
   CHECK(check.steps[0].kernel.grid == Dim3{5 * 32});

@@ -261,18 +261,17 @@ public:
     unit.arch = device.archName();
   }
   const TranslationUnit &translationUnit() const override { return unit; }
-  void bind(const Arguments &arguments, int operand, int64_t rowBegin,
-            int64_t rowEnd, DeviceAddress values, DeviceAddress bounds,
+  void bind(const Arguments &arguments, const ReferencePart &part,
             LaunchSpec &spec) const override {
     FakeParams params;
     params.x = arguments.operands[kOperandX].address;
     params.m = arguments.problem[kFieldM];
     params.n = arguments.problem[kFieldN];
-    params.rowBegin = rowBegin;
-    params.rowEnd = rowEnd;
-    params.values = values;
-    params.bounds = bounds;
-    params.operand = operand;
+    params.rowBegin = part.rowBegin;
+    params.rowEnd = part.rowEnd;
+    params.values = part.values;
+    params.bounds = part.bounds;
+    params.operand = part.operand;
     params.z = arguments.operands[kOperandZ].address;
     params.ldz = arguments.operands[kOperandZ].leadingDimension;
     params.zIsRead = arguments.scalars[1] != 0;

@@ -133,10 +133,9 @@ public:
                       device)),
         launches(device) {}
   const TranslationUnit &translationUnit() const override { return unit; }
-  void bind(const Arguments &arguments, int operand, int64_t rowBegin,
-            int64_t rowEnd, DeviceAddress values, DeviceAddress bounds,
+  void bind(const Arguments &arguments, const ReferencePart &part,
             LaunchSpec &spec) const override {
-    launches.bind(arguments, operand, rowBegin, rowEnd, values, bounds, spec);
+    launches.bind(arguments, part, spec);
   }
 
 private:

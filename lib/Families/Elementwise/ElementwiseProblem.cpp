@@ -62,16 +62,11 @@ const RecordSchema &elementwiseProblemSchema() {
         .doc = "operations in order, or one cast; default: none, a copy"},
        extentField("rows", FieldRole::DynamicExtent, "rows of x and y"),
        extentField("cols", FieldRole::Extent, "columns of x and y"),
-       {.key = "dtype",
-        .kind = FieldKind::Enum,
-        .role = FieldRole::Signature,
-        .names = kTypeNames,
-        .doc = "type of x and of all that operations read; a cast implies it"},
-       {.key = "out",
-        .kind = FieldKind::Enum,
-        .role = FieldRole::Signature,
-        .names = kTypeNames,
-        .doc = "type of y; default: dtype, or what a cast says"},
+       enumField(
+           "dtype", false, kTypeNames,
+           "type of x and of all that operations read; a cast implies it"),
+       enumField("out", false, kTypeNames,
+                 "type of y; default: dtype, or what a cast says"),
        {.key = "scale",
         .kind = FieldKind::Real,
         .role = FieldRole::Scalar,
@@ -81,12 +76,7 @@ const RecordSchema &elementwiseProblemSchema() {
        leadingDimensionField("ldy", "elements; default: packed"),
        leadingDimensionField("ldo",
                              "of add's and mul's matrices; default: packed"),
-       {.key = "align",
-        .role = FieldRole::Signature,
-        .defaultValue = 16,
-        .doc = "bytes that divide every pointer",
-        .minimum = 1,
-        .maximum = 16}});
+       alignField("bytes that divide every pointer")});
   return schema;
 }
 
@@ -94,16 +84,8 @@ const RecordSchema &elementwiseSignatureSchema() {
   constexpr int kOps = std::size(kOpNames) - kTypeCount * (kTypeCount - 1);
   static const RecordSchema schema(
       "elementwise", TextStyle::Spaced,
-      {{.key = "in",
-        .kind = FieldKind::Enum,
-        .role = FieldRole::Signature,
-        .required = true,
-        .names = kTypeNames},
-       {.key = "out",
-        .kind = FieldKind::Enum,
-        .role = FieldRole::Signature,
-        .required = true,
-        .names = kTypeNames},
+      {enumField("in", true, kTypeNames),
+       enumField("out", true, kTypeNames),
        {.key = "op",
         .kind = FieldKind::Chain,
         .role = FieldRole::Signature,

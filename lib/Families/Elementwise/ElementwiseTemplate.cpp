@@ -2,7 +2,7 @@
 #include "Families/Elementwise/ElementwiseTemplate.h"
 
 #include "Families/KernelUnit.h"
-#include "Support/Format.h"
+#include "Families/ReferenceStep.h"
 #include "elementwise/FlatElementwiseConfig.h"
 
 namespace kiln {
@@ -30,56 +30,34 @@ ElementwiseParams makeElementwiseParams(const ElementwiseProblem &problem,
   return params;
 }
 
-TranslationUnit makeElementwiseUnit(const ElementwiseEntry &entry,
-                                    const ElementwiseSignature &signature,
-                                    llvm::StringRef configInitializer,
-                                    int threads, int minBlocks,
-                                    const DeviceModel &device) {
-  return makeKernelUnit(
-      {.header = entry.header,
-       .signatureType = "ElementwiseSignature",
-       .configType = entry.configType,
-       .paramsType = entry.paramsType,
-       .function = entry.function},
-      {.unitName = fmt::format("kiln_elementwise_{}", entry.unitName),
-       .signature = initializerText(signature),
-       .config = configInitializer.str(),
-       .threads = threads,
-       .minBlocks = minBlocks,
-       .check = fmt::format("kConfig.minBlocks(kSignature) == {}", minBlocks)},
-      device);
-}
-
 namespace {
 
 class ElementwiseReference final : public Reference {
 public:
   ElementwiseReference(const ElementwiseSignature &signature,
                        const DeviceModel &device)
-      : unit(makeElementwiseUnit({"elementwise/ReferenceElementwise.cuh",
-                                  "ReferenceElementwiseConfig",
-                                  "referenceElementwise",
-                                  "ReferenceElementwiseParams", "reference"},
-                                 signature, "{}", config.threads(),
-                                 config.minBlocks(signature), device)) {}
+      : unit(makeKernelUnit({.header = "elementwise/ReferenceElementwise.cuh",
+                             .signatureType = "ElementwiseSignature",
+                             .configType = "ReferenceElementwiseConfig",
+                             .paramsType = "ReferenceElementwiseParams",
+                             .function = "referenceElementwise"},
+                            {.unitName = "kiln_elementwise_reference",
+                             .signature = initializerText(signature),
+                             .config = "{}",
+                             .threads = config.threads(),
+                             .minBlocks = config.minBlocks(signature)},
+                            device)) {}
 
   const TranslationUnit &translationUnit() const override { return unit; }
 
   /// The one written operand is y.
-  void bind(const Arguments &arguments, int, int64_t rowBegin, int64_t rowEnd,
-            DeviceAddress values, DeviceAddress bounds,
+  void bind(const Arguments &arguments, const ReferencePart &part,
             LaunchSpec &spec) const override {
     ElementwiseProblem problem = readElementwiseProblem(arguments.problem);
     ReferenceElementwiseParams params;
     params.operands = makeElementwiseParams(problem, arguments);
-    params.rowBegin = rowBegin;
-    params.rowEnd = rowEnd;
-    params.reference = reinterpret_cast<double *>(values);
-    params.bound = reinterpret_cast<double *>(bounds);
-    KernelStep &step = spec.addKernel(params);
-    step.grid.x =
-        static_cast<uint32_t>(config.blocks(rowEnd - rowBegin, problem.cols));
-    step.block.x = static_cast<uint32_t>(config.threads());
+    addReferenceStep(part, params, config.blocks(part.rows(), problem.cols),
+                     config.threads(), spec);
   }
 
 private:

@@ -12,25 +12,6 @@ namespace kiln {
 ElementwiseParams makeElementwiseParams(const ElementwiseProblem &problem,
                                         const Arguments &arguments);
 
-/// Names of a kernel of the family, as its translation unit spells them. The
-/// strings are literals.
-struct ElementwiseEntry {
-  llvm::StringRef header;     ///< "elementwise/FlatElementwise.cuh"
-  llvm::StringRef configType; ///< "FlatElementwiseConfig"
-  llvm::StringRef function;   ///< "flatElementwise"
-  llvm::StringRef paramsType; ///< "FlatElementwiseParams"
-  llvm::StringRef unitName;   ///< "flat"
-};
-/// The translation unit that instantiates \p entry with a signature and a
-/// config, whose text is \p configInitializer. The text asserts \p threads and
-/// \p minBlocks, blocks that an SM must have registers for, as the host
-/// computed them. Microseconds.
-TranslationUnit makeElementwiseUnit(const ElementwiseEntry &entry,
-                                    const ElementwiseSignature &signature,
-                                    llvm::StringRef configInitializer,
-                                    int threads, int minBlocks,
-                                    const DeviceModel &device);
-
 /// For the family's own constructor: the matrix as a line of vectors.
 std::unique_ptr<Template> makeFlatElementwiseTemplate();
 

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Elementwise/ElementwiseTemplate.h"
+#include "Families/KernelUnit.h"
 #include "Families/Stream/StreamEstimate.h"
 #include "Kernel/ConfigSchema.h"
 #include "elementwise/FlatElementwiseConfig.h"
@@ -269,11 +270,18 @@ public:
     plan.problem = problem.extents;
     plan.templateName = name().str();
     plan.config = record;
-    plan.kernels.push_back(makeElementwiseUnit(
-        {"elementwise/FlatElementwise.cuh", "FlatElementwiseConfig",
-         "flatElementwise", "FlatElementwiseParams", name()},
-        signature, initializerText(config), config.threads(),
-        config.minBlocks(signature), device));
+    plan.kernels.push_back(
+        makeKernelUnit({.header = "elementwise/FlatElementwise.cuh",
+                        .signatureType = "ElementwiseSignature",
+                        .configType = "FlatElementwiseConfig",
+                        .paramsType = "FlatElementwiseParams",
+                        .function = "flatElementwise"},
+                       {.unitName = "kiln_elementwise_flat",
+                        .signature = initializerText(signature),
+                        .config = initializerText(config),
+                        .threads = config.threads(),
+                        .minBlocks = config.minBlocks(signature)},
+                       device));
     plan.sharedBytes.push_back(0);
     plan.binder = std::make_shared<FlatBinder>(config, signature);
     return plan;

@@ -1,9 +1,6 @@
 //===- GemmTemplate.cpp ---------------------------------------------------===//
 #include "Families/Gemm/GemmTemplate.h"
 
-#include "Families/KernelUnit.h"
-#include "Support/Format.h"
-
 namespace kiln {
 
 GemmParams makeGemmParams(const GemmProblem &problem,
@@ -42,27 +39,6 @@ GemmParams makeGemmParams(const GemmProblem &problem,
   params.alphaPtr = scalar(GemmScalar::Alpha);
   params.betaPtr = scalar(GemmScalar::Beta);
   return params;
-}
-
-TranslationUnit makeGemmUnit(const GemmEntry &entry, llvm::StringRef unitName,
-                             const GemmSignature &signature,
-                             llvm::StringRef configInitializer, int threads,
-                             int sharedBytes, int minBlocks,
-                             const DeviceModel &device) {
-  return makeKernelUnit(
-      {.header = entry.header,
-       .signatureType = "GemmSignature",
-       .configType = entry.configType,
-       .paramsType = entry.paramsType,
-       .function = entry.function},
-      {.unitName = fmt::format("kiln_gemm_{}", unitName),
-       .signature = initializerText(signature),
-       .config = configInitializer.str(),
-       .threads = threads,
-       .minBlocks = minBlocks,
-       .check =
-           fmt::format("kConfig.sharedBytes(kSignature) == {}", sharedBytes)},
-      device, entry.archSpecific);
 }
 
 std::optional<Rejection> checkRegisters(int64_t registers, int64_t threads,

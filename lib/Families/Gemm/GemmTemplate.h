@@ -9,6 +9,7 @@
 
 #include "Families/Gemm/GemmProblem.h"
 #include "Families/Gemm/TileEstimate.h"
+#include "Families/KernelUnit.h"
 #include "Kernel/ConfigSchema.h"
 #include "Kernel/Family.h"
 #include "gemm/GemmParams.h"
@@ -18,22 +19,6 @@ namespace kiln {
 /// Fills what no template changes: operands, extents and scalars.
 GemmParams makeGemmParams(const GemmProblem &problem,
                           const Arguments &arguments);
-
-/// Text of a translation unit that instantiates a GEMM kernel.
-struct GemmEntry {
-  llvm::StringRef header;     ///< "gemm/MmaGemm.cuh"
-  llvm::StringRef configType; ///< "MmaGemmConfig"
-  llvm::StringRef function;   ///< "mmaGemm"
-  llvm::StringRef paramsType = "GemmParams";
-  /// The kernel needs an architecture-specific variant ("sm_90a"), whose cubin
-  /// runs on no other architecture.
-  bool archSpecific = false;
-};
-TranslationUnit makeGemmUnit(const GemmEntry &entry, llvm::StringRef unitName,
-                             const GemmSignature &signature,
-                             llvm::StringRef configInitializer, int threads,
-                             int sharedBytes, int minBlocks,
-                             const DeviceModel &device);
 
 /// The rejection of a kernel that needs more than \p device gives: \p registers
 /// a thread, or all those of \p minBlocks resident blocks of \p threads.
@@ -82,7 +67,7 @@ private:
 /// A template of the family, given its config type.
 template <class Config> class GemmTemplate : public Template {
 public:
-  explicit GemmTemplate(GemmEntry entry)
+  explicit GemmTemplate(const KernelEntry &entry)
       : entry(entry), schema(makeConfigSchema<Config>(Config::kName)) {}
 
   llvm::StringRef name() const final { return Config::kName; }
@@ -127,9 +112,15 @@ public:
     plan.templateName = name().str();
     plan.config = record;
     int sharedBytes = config.sharedBytes(signature);
-    plan.kernels.push_back(makeGemmUnit(
-        entry, name(), signature, initializerText(config), config.threads(),
-        sharedBytes, config.minBlocks(), device));
+    plan.kernels.push_back(
+        makeKernelUnit(entry,
+                       {.unitName = ("kiln_gemm_" + name()).str(),
+                        .signature = initializerText(signature),
+                        .config = initializerText(config),
+                        .threads = config.threads(),
+                        .minBlocks = config.minBlocks(),
+                        .sharedBytes = sharedBytes},
+                       device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
     plan.workspace = WorkspaceLayout::ofSplit(
         config.counterBytes(gemm.m, gemm.n, gemm.batch),
@@ -159,7 +150,7 @@ private:
                                               const Config &config,
                                               const DeviceModel &device);
 
-  GemmEntry entry;
+  KernelEntry entry;
   RecordSchema schema;
 };
 

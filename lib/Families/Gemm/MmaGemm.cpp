@@ -43,7 +43,12 @@ constexpr int kLargeTile = 64 * 128;
 
 class MmaGemm final : public GemmTemplate<MmaGemmConfig> {
 public:
-  MmaGemm() : GemmTemplate({"gemm/MmaGemm.cuh", "MmaGemmConfig", "mmaGemm"}) {}
+  MmaGemm()
+      : GemmTemplate({.header = "gemm/MmaGemm.cuh",
+                      .signatureType = "GemmSignature",
+                      .configType = "MmaGemmConfig",
+                      .paramsType = "GemmParams",
+                      .function = "mmaGemm"}) {}
 
   void enumerate(const Problem &problem, const DeviceModel &device,
                  llvm::function_ref<void(Record)> emit) const override;

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/GemmTemplate.h"
+#include "Families/ReferenceStep.h"
 #include "gemm/NaiveGemmConfig.h"
 
 namespace kiln {
@@ -15,7 +16,11 @@ namespace {
 class NaiveGemm final : public GemmTemplate<NaiveGemmConfig> {
 public:
   NaiveGemm()
-      : GemmTemplate({"gemm/NaiveGemm.cuh", "NaiveGemmConfig", "naiveGemm"}) {}
+      : GemmTemplate({.header = "gemm/NaiveGemm.cuh",
+                      .signatureType = "GemmSignature",
+                      .configType = "NaiveGemmConfig",
+                      .paramsType = "GemmParams",
+                      .function = "naiveGemm"}) {}
 
   void enumerate(const Problem &problem, const DeviceModel &device,
                  llvm::function_ref<void(Record)> emit) const override {
@@ -61,28 +66,28 @@ protected:
 class GemmReference final : public Reference {
 public:
   GemmReference(const GemmSignature &signature, const DeviceModel &device)
-      : unit(makeGemmUnit({"gemm/ReferenceGemm.cuh", "ReferenceGemmConfig",
-                           "referenceGemm", "ReferenceGemmParams"},
-                          "reference", signature, "{}", config.threads(),
-                          config.sharedBytes(signature), 1, device)) {}
+      : unit(makeKernelUnit({.header = "gemm/ReferenceGemm.cuh",
+                             .signatureType = "GemmSignature",
+                             .configType = "ReferenceGemmConfig",
+                             .paramsType = "ReferenceGemmParams",
+                             .function = "referenceGemm"},
+                            {.unitName = "kiln_gemm_reference",
+                             .signature = initializerText(signature),
+                             .config = "{}",
+                             .threads = config.threads(),
+                             .sharedBytes = config.sharedBytes(signature)},
+                            device)) {}
 
   const TranslationUnit &translationUnit() const override { return unit; }
 
   /// The one written operand is d.
-  void bind(const Arguments &arguments, int, int64_t rowBegin, int64_t rowEnd,
-            DeviceAddress values, DeviceAddress bounds,
+  void bind(const Arguments &arguments, const ReferencePart &part,
             LaunchSpec &spec) const override {
     GemmProblem problem = readGemmProblem(arguments.problem);
     ReferenceGemmParams params;
     params.gemm = makeGemmParams(problem, arguments);
-    params.rowBegin = rowBegin;
-    params.rowEnd = rowEnd;
-    params.reference = reinterpret_cast<double *>(values);
-    params.bound = reinterpret_cast<double *>(bounds);
-    KernelStep &step = spec.addKernel(params);
-    step.grid.x =
-        static_cast<uint32_t>(config.blocks(rowEnd - rowBegin, problem.n));
-    step.block.x = static_cast<uint32_t>(config.threads());
+    addReferenceStep(part, params, config.blocks(part.rows(), problem.n),
+                     config.threads(), spec);
   }
 
 private:

@@ -28,7 +28,11 @@ constexpr Tile kTiles[] = {
 class SimtGemm final : public GemmTemplate<SimtGemmConfig> {
 public:
   SimtGemm()
-      : GemmTemplate({"gemm/SimtGemm.cuh", "SimtGemmConfig", "simtGemm"}) {}
+      : GemmTemplate({.header = "gemm/SimtGemm.cuh",
+                      .signatureType = "GemmSignature",
+                      .configType = "SimtGemmConfig",
+                      .paramsType = "GemmParams",
+                      .function = "simtGemm"}) {}
 
   void enumerate(const Problem &problem, const DeviceModel &device,
                  llvm::function_ref<void(Record)> emit) const override {

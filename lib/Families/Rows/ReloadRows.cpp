@@ -11,7 +11,9 @@ class ReloadRowsTemplate final : public RowTemplate<ReloadRowsConfig> {
 public:
   explicit ReloadRowsTemplate(RowKind kind)
       : RowTemplate(kind, {.header = "rows/ReloadRows.cuh",
+                           .signatureType = "RowSignature",
                            .configType = "ReloadRowsConfig",
+                           .paramsType = "RowParams",
                            .function = "reloadRows"}) {}
 
   bool isGeneric() const override { return true; }

@@ -13,7 +13,9 @@ class ResidentRowsTemplate final : public RowTemplate<ResidentRowsConfig> {
 public:
   explicit ResidentRowsTemplate(RowKind kind)
       : RowTemplate(kind, {.header = "rows/ResidentRows.cuh",
+                           .signatureType = "RowSignature",
                            .configType = "ResidentRowsConfig",
+                           .paramsType = "RowParams",
                            .function = "residentRows"}) {}
 
   CandidateClass classOf(const Problem &, const Record &record) const override {

@@ -54,16 +54,6 @@ static constexpr int64_t kAxisCols = 0, kAxisAll = 10;
 static constexpr FieldName kAxisNames[] = {{kAxisCols, "cols"},
                                            {kAxisAll, "all"}};
 
-static Field type(llvm::StringRef key, bool required,
-                  llvm::ArrayRef<FieldName> names, llvm::StringRef doc) {
-  return {.key = key,
-          .kind = FieldKind::Enum,
-          .role = FieldRole::Signature,
-          .required = required,
-          .names = names,
-          .doc = doc};
-}
-
 static Field flag(llvm::StringRef key, llvm::StringRef doc,
                   int64_t maximum = 1) {
   return {
@@ -80,7 +70,7 @@ static Field scalar(llvm::StringRef key, double defaultValue,
 }
 
 static Field operation(RowKind kind) {
-  Field field = type("op", true, kReductionNames, "what is made of a row");
+  Field field = enumField("op", true, kReductionNames, "what is made of a row");
   if (kind == RowKind::Rowquant) {
     field.required = false;
     field.defaultValue = code(DType::E4M3);
@@ -98,15 +88,16 @@ static Field describe(RowKind kind, int field) {
   case RowField::Cols:
     return extentField("cols", FieldRole::Extent, "length of a row");
   case RowField::DType:
-    return type("dtype", true, kFloatNames, "type of what is read");
+    return enumField("dtype", true, kFloatNames, "type of what is read");
   case RowField::Out:
-    return type("out", false, norm ? llvm::ArrayRef(kTypeNames) : kFloatNames,
-                "type of y; default: dtype");
+    return enumField("out", false,
+                     norm ? llvm::ArrayRef(kTypeNames) : kFloatNames,
+                     "type of y; default: dtype");
   case RowField::Op:
     return operation(kind);
   case RowField::Axis:
-    return type("axis", false, kAxisNames,
-                "cols: a value of each row; all: of all rows");
+    return enumField("axis", false, kAxisNames,
+                     "cols: a value of each row; all: of all rows");
   case RowField::Weight:
     return flag("weight", "1: a factor of each column");
   case RowField::Bias:
@@ -130,12 +121,7 @@ static Field describe(RowKind kind, int field) {
   case RowField::LdMask:
     return leadingDimensionField("ldmask", "elements; default: packed");
   default:
-    return {.key = "align",
-            .role = FieldRole::Signature,
-            .defaultValue = 16,
-            .doc = "bytes that divide every pointer",
-            .minimum = 1,
-            .maximum = 16};
+    return alignField("bytes that divide every pointer");
   }
 }
 
@@ -158,8 +144,8 @@ const RecordSchema &rowProblemSchema(RowKind kind) {
 const RecordSchema &rowSignatureSchema() {
   static const RecordSchema schema(
       "rows", TextStyle::Spaced,
-      {type("op", true, kOpNames, {}), type("in", true, kFloatNames, {}),
-       type("out", true, kTypeNames, {}), flag("weight", {}), flag("bias", {}),
+      {enumField("op", true, kOpNames), enumField("in", true, kFloatNames),
+       enumField("out", true, kTypeNames), flag("weight", {}), flag("bias", {}),
        flag("residual", {}), flag("mask", {}, 2)});
   return schema;
 }

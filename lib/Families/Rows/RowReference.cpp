@@ -1,4 +1,6 @@
 //===- RowReference.cpp - what problems over rows are compared with -------===//
+#include "Families/KernelUnit.h"
+#include "Families/ReferenceStep.h"
 #include "Families/Rows/RowUnit.h"
 #include "Support/Format.h"
 #include "rows/ReferenceRowsConfig.h"
@@ -14,30 +16,30 @@ public:
   RowReference(RowKind kind, const RowProblem &problem,
                const DeviceModel &device)
       : kind(kind), config(configFor(problem)),
-        unit(makeRowUnit(
-            {"rows/ReferenceRows.cuh", "ReferenceRowsConfig", "referenceRows",
-             "ReferenceRowParams"},
-            "reference", signatureOf(problem),
-            fmt::format("{{.blockThreads = {}}}", config.blockThreads),
-            config.threads(), config.sharedBytes(signatureOf(problem)), 1,
+        unit(makeKernelUnit(
+            {.header = "rows/ReferenceRows.cuh",
+             .signatureType = "RowSignature",
+             .configType = "ReferenceRowsConfig",
+             .paramsType = "ReferenceRowParams",
+             .function = "referenceRows"},
+            {.unitName = "kiln_rows_reference",
+             .signature = initializerText(signatureOf(problem)),
+             .config =
+                 fmt::format("{{.blockThreads = {}}}", config.blockThreads),
+             .threads = config.threads(),
+             .sharedBytes = config.sharedBytes(signatureOf(problem))},
             device)) {}
 
   const TranslationUnit &translationUnit() const override { return unit; }
 
-  void bind(const Arguments &arguments, int operand, int64_t rowBegin,
-            int64_t rowEnd, DeviceAddress values, DeviceAddress bounds,
+  void bind(const Arguments &arguments, const ReferencePart &part,
             LaunchSpec &spec) const override {
     ReferenceRowParams params;
     params.row =
         makeRowParams(readRowProblem(kind, arguments.problem), arguments);
-    params.output = operand;
-    params.rowBegin = rowBegin;
-    params.rowEnd = rowEnd;
-    params.reference = reinterpret_cast<double *>(values);
-    params.bound = reinterpret_cast<double *>(bounds);
-    KernelStep &step = spec.addKernel(params);
-    step.grid.x = static_cast<uint32_t>(config.blocks(rowEnd - rowBegin));
-    step.block.x = static_cast<uint32_t>(config.threads());
+    params.output = part.operand;
+    addReferenceStep(part, params, config.blocks(part.rows()), config.threads(),
+                     spec);
   }
 
 private:

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Families/KernelUnit.h"
 #include "Families/Rows/RowProblem.h"
 #include "Families/Rows/RowUnit.h"
 #include "Families/Stream/StreamEstimate.h"
@@ -91,7 +92,7 @@ private:
 /// A template over rows, given its config type.
 template <class Config> class RowTemplate : public Template {
 public:
-  RowTemplate(RowKind kind, RowEntry entry)
+  RowTemplate(RowKind kind, const KernelEntry &entry)
       : kind(kind), entry(entry),
         schema(makeConfigSchema<Config>(Config::kName)) {}
 
@@ -160,8 +161,14 @@ public:
     plan.config = record;
     int sharedBytes = config.sharedBytes(signature);
     plan.kernels.push_back(
-        makeRowUnit(entry, name(), signature, initializerText(config),
-                    config.threads(), sharedBytes, config.minBlocks(), device));
+        makeKernelUnit(entry,
+                       {.unitName = ("kiln_rows_" + name()).str(),
+                        .signature = initializerText(signature),
+                        .config = initializerText(config),
+                        .threads = config.threads(),
+                        .minBlocks = config.minBlocks(),
+                        .sharedBytes = sharedBytes},
+                       device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
     if constexpr (requires { config.ranges; }) {
       int64_t outputs = outputCount(read(problem));
@@ -207,7 +214,7 @@ private:
   }
 
   RowKind kind;
-  RowEntry entry;
+  KernelEntry entry;
   RecordSchema schema;
 };
 

@@ -1,9 +1,6 @@
 //===- RowUnit.cpp --------------------------------------------------------===//
 #include "Families/Rows/RowUnit.h"
 
-#include "Families/KernelUnit.h"
-#include "Support/Format.h"
-
 namespace kiln {
 
 RowParams makeRowParams(const RowProblem &problem, const Arguments &arguments) {
@@ -33,27 +30,6 @@ RowParams makeRowParams(const RowProblem &problem, const Arguments &arguments) {
     params.scale = static_cast<float>(arguments.scalars[0]);
   params.allRows = problem.allRows;
   return params;
-}
-
-TranslationUnit makeRowUnit(const RowEntry &entry, llvm::StringRef unitName,
-                            const RowSignature &signature,
-                            llvm::StringRef configInitializer, int threads,
-                            int sharedBytes, int minBlocks,
-                            const DeviceModel &device) {
-  return makeKernelUnit(
-      {.header = entry.header,
-       .signatureType = "RowSignature",
-       .configType = entry.configType,
-       .paramsType = entry.paramsType,
-       .function = entry.function},
-      {.unitName = fmt::format("kiln_rows_{}", unitName),
-       .signature = initializerText(signature),
-       .config = configInitializer.str(),
-       .threads = threads,
-       .minBlocks = minBlocks,
-       .check =
-           fmt::format("kConfig.sharedBytes(kSignature) == {}", sharedBytes)},
-      device);
 }
 
 } // namespace kiln

@@ -21,24 +21,6 @@ namespace kiln {
 /// are one. Nanoseconds; allocates nothing.
 RowParams makeRowParams(const RowProblem &problem, const Arguments &arguments);
 
-/// Names of a kernel over rows, as its translation unit spells them. The
-/// strings are literals.
-struct RowEntry {
-  llvm::StringRef header;     ///< "rows/ResidentRows.cuh"
-  llvm::StringRef configType; ///< "ResidentRowsConfig"
-  llvm::StringRef function;   ///< "residentRows"
-  llvm::StringRef paramsType = "RowParams";
-};
-/// The translation unit that instantiates \p entry with a signature and a
-/// config, whose text is \p configInitializer. \p threads and \p sharedBytes
-/// are what the host computed, which the text asserts; \p minBlocks: blocks
-/// that an SM must have registers for. Microseconds.
-TranslationUnit makeRowUnit(const RowEntry &entry, llvm::StringRef unitName,
-                            const RowSignature &signature,
-                            llvm::StringRef configInitializer, int threads,
-                            int sharedBytes, int minBlocks,
-                            const DeviceModel &device);
-
 /// What candidates for \p problem are compared with. Immutable.
 std::unique_ptr<Reference> makeRowReference(RowKind kind,
                                             const RowProblem &problem,

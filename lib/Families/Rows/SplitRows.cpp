@@ -16,7 +16,9 @@ class SplitRowsTemplate final : public RowTemplate<SplitRowsConfig> {
 public:
   explicit SplitRowsTemplate(RowKind kind)
       : RowTemplate(kind, {.header = "rows/SplitRows.cuh",
+                           .signatureType = "RowSignature",
                            .configType = "SplitRowsConfig",
+                           .paramsType = "RowParams",
                            .function = "splitRows"}) {}
 
   bool isGeneric() const override { return true; }

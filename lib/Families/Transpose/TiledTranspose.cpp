@@ -272,20 +272,18 @@ TranslationUnit TiledTranspose::unit(const TiledTransposeConfig &config,
                                      const DeviceModel &device) {
   // No more than the kernel needs, so that better aligned problems share it.
   signature.align = config.vectorBytes(signature);
-  return makeKernelUnit(
-      {.header = "transpose/TiledTranspose.cuh",
-       .signatureType = "TransposeSignature",
-       .configType = "TiledTransposeConfig",
-       .paramsType = "TransposeParams",
-       .function = "tiledTranspose"},
-      {.unitName = "kiln_transpose2d_tiled",
-       .signature = initializerText(signature),
-       .config = initializerText(config),
-       .threads = config.threads(),
-       .minBlocks = config.minBlocks(signature),
-       .check = fmt::format("kConfig.sharedBytes(kSignature) == {}",
-                            config.sharedBytes(signature))},
-      device);
+  return makeKernelUnit({.header = "transpose/TiledTranspose.cuh",
+                         .signatureType = "TransposeSignature",
+                         .configType = "TiledTransposeConfig",
+                         .paramsType = "TransposeParams",
+                         .function = "tiledTranspose"},
+                        {.unitName = "kiln_transpose2d_tiled",
+                         .signature = initializerText(signature),
+                         .config = initializerText(config),
+                         .threads = config.threads(),
+                         .minBlocks = config.minBlocks(signature),
+                         .sharedBytes = config.sharedBytes(signature)},
+                        device);
 }
 
 Plan TiledTranspose::plan(const Problem &problem, const Record &record,

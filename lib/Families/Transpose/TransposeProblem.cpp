@@ -24,20 +24,10 @@ const RecordSchema &transposeProblemSchema() {
       "transpose2d", TextStyle::Spaced,
       {extentField("rows", FieldRole::DynamicExtent, "rows of x, columns of y"),
        extentField("cols", FieldRole::Extent, "columns of x, rows of y"),
-       {.key = "dtype",
-        .kind = FieldKind::Enum,
-        .role = FieldRole::Signature,
-        .required = true,
-        .names = kTypeNames,
-        .doc = "type of x and y"},
+       enumField("dtype", true, kTypeNames, "type of x and y"),
        leadingDimensionField("ldx", "elements; default: packed"),
        leadingDimensionField("ldy", "elements; default: packed"),
-       {.key = "align",
-        .role = FieldRole::Signature,
-        .defaultValue = 16,
-        .doc = "bytes that divide both pointers",
-        .minimum = 1,
-        .maximum = 16}});
+       alignField("bytes that divide both pointers")});
   return schema;
 }
 

@@ -1,5 +1,6 @@
 //===- TransposeReference.cpp ---------------------------------------------===//
 #include "Families/KernelUnit.h"
+#include "Families/ReferenceStep.h"
 #include "Families/Transpose/TiledTranspose.h"
 #include "Families/Transpose/TransposeFamily.h"
 #include "Kernel/Sources.h"
@@ -30,20 +31,15 @@ kilnEntry(const __grid_constant__ kiln::ReferenceTransposeParams params) {{
 
   const TranslationUnit &translationUnit() const override { return unit; }
 
-  void bind(const Arguments &arguments, int operand, int64_t rowBegin,
-            int64_t rowEnd, DeviceAddress values, DeviceAddress bounds,
+  void bind(const Arguments &arguments, const ReferencePart &part,
             LaunchSpec &spec) const override {
     TransposeProblem problem = readTransposeProblem(arguments.problem);
     ReferenceTransposeParams params;
     params.transpose = makeTransposeParams(problem, arguments);
-    params.rowBegin = rowBegin;
-    params.rowEnd = rowEnd;
-    params.reference = reinterpret_cast<double *>(values);
-    params.bound = reinterpret_cast<double *>(bounds);
-    KernelStep &step = spec.addKernel(params);
-    step.grid.x = static_cast<uint32_t>(
-        ReferenceTransposeConfig::blocks(rowEnd - rowBegin, problem.rows));
-    step.block.x = static_cast<uint32_t>(ReferenceTransposeConfig::threads());
+    addReferenceStep(
+        part, params,
+        ReferenceTransposeConfig::blocks(part.rows(), problem.rows),
+        ReferenceTransposeConfig::threads(), spec);
   }
 
 private:
