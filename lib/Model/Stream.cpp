@@ -108,7 +108,7 @@ public:
                              kernel.specialOps / device.specialOpsPerClock) /
                     kIssueEfficiency;
     result.issueNs = n / tasks * clocks / (sms * clock);
-    result.lifeNs = time.lifeNs;
+    result.lifeNs = time.life.totalNs();
     double norm =
         kNormBase + kNormStep * static_cast<double>(time.occupancy.blocksPerSm);
     if (norm > kNormMost || kernel.loadRounds >= kManyRounds)
@@ -175,21 +175,21 @@ StreamTime streamTime(const StreamKernel &kernel, const DeviceModel &device) {
   double port = kL2BytesPerClockPerSm * device.sustainedMemoryClockMHz * 1e-3 *
                 static_cast<double>(kernel.clusterSize);
   double again = time.rereadFitsL2 ? device.l2LatencyNs : loaded;
-  time.lifeNs = static_cast<double>(kernel.loadRounds) * loaded +
-                static_cast<double>(kernel.rereadRounds) * again +
-                (time.taskBytes + kernel.rereadBytes / tasks) / port +
-                kernel.serialNs;
+  time.life.loadNs = static_cast<double>(kernel.loadRounds) * loaded;
+  time.life.rereadNs = static_cast<double>(kernel.rereadRounds) * again;
+  time.life.portNs = (time.taskBytes + kernel.rereadBytes / tasks) / port;
+  time.life.serialNs = kernel.serialNs;
   double opsPerThread =
       kernel.simdOps / tasks /
       static_cast<double>(kernel.block.threads * kernel.clusterSize);
-  time.lifeNs += opsPerThread * kClocksPerInstruction /
-                 (device.sustainedMemoryClockMHz * 1e-3);
+  time.life.issueNs = opsPerThread * kClocksPerInstruction /
+                      (device.sustainedMemoryClockMHz * 1e-3);
   time.launchNs = device.launchNs;
   time.rampNs = device.rampNs;
   // A first wave's start is in the ramp; those behind it pay for theirs.
   bool isSingle = kernel.tasks <= time.slots;
   if (!isSingle)
-    time.lifeNs += kTurnaroundNs;
+    time.life.turnaroundNs = kTurnaroundNs;
   WaveModel model(kernel, device, time);
   int64_t fullWaves = kernel.tasks / time.slots;
   time.full = model.wave(std::min(time.slots, kernel.tasks));

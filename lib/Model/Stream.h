@@ -63,6 +63,20 @@ struct StreamWave {
   double totalNs = 0;
 };
 
+/// What a task that is alone waits for, one after the other, in ns.
+struct StreamLife {
+  double loadNs = 0;       ///< first loads, from a busy DRAM
+  double rereadNs = 0;     ///< loads of what is read again
+  double portNs = 0;       ///< its bytes through the SM's port
+  double serialNs = 0;     ///< reductions and barriers, StreamKernel::serialNs
+  double issueNs = 0;      ///< its instructions, at a thread's own pace
+  double turnaroundNs = 0; ///< until the next block runs in its place
+
+  double totalNs() const {
+    return loadNs + rereadNs + portNs + serialNs + issueNs + turnaroundNs;
+  }
+};
+
 /// Every term of the time. In ns unless the name says else.
 struct StreamTime {
   Occupancy occupancy;
@@ -71,7 +85,7 @@ struct StreamTime {
   double bytesInFlightPerSm = 0; ///< of loads, while all tasks wait
   double bytesNeededPerSm = 0;   ///< latency * bandwidth / SMs
   double dramBytesPerNs = 0;     ///< that this mix of reads and writes reaches
-  double lifeNs = 0;             ///< of a task that is alone
+  StreamLife life;               ///< of a task that is alone
   bool rereadFitsL2 = true;
   StreamWave full, last; ///< a wave of all slots, and what remains
   double fullWaves = 0;

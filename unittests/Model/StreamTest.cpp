@@ -34,7 +34,7 @@ TEST_CASE("one task takes its life") {
   CHECK(time.bound == StreamBound::Latency);
   CHECK(time.fullWaves == 0);
   CHECK(time.last.tasks == 1);
-  CHECK(time.totalNs >= time.launchNs + time.rampNs + time.lifeNs);
+  CHECK(time.totalNs >= time.launchNs + time.rampNs + time.life.totalNs());
 }
 
 TEST_CASE("what is worse takes longer") {

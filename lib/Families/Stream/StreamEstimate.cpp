@@ -19,7 +19,7 @@ Estimate estimateStream(const StreamKernel &kernel, const DeviceModel &device) {
   estimate.add("wave dram", time.full.dramNs);
   estimate.add("wave l2", time.full.l2Ns);
   estimate.add("wave issue", time.full.issueNs);
-  estimate.add("task life", time.lifeNs);
+  estimate.add("task life", time.life.totalNs());
   estimate.add("full waves", time.fullWaves, "");
   estimate.add("tasks", static_cast<double>(kernel.tasks), "");
   estimate.add("resident tasks", static_cast<double>(time.slots), "");
@@ -100,22 +100,30 @@ static DerivationStep littleStep(const StreamTime &time) {
 
 static DerivationStep lifeStep(const StreamKernel &kernel,
                                const StreamTime &time) {
+  const StreamLife &life = time.life;
   DerivationStep step;
   step.title = "a task's life";
-  step.formula = fmt::format(
-      "{} wait{} for DRAM{}, {:.0f} ns of reductions, start and end = {:.0f} "
-      "ns "
-      "for {:.1f} KB",
-      kernel.loadRounds, kernel.loadRounds == 1 ? "" : "s",
-      kernel.rereadRounds
-          ? fmt::format(" and {} for what is read again", kernel.rereadRounds)
-          : std::string(),
-      kernel.serialNs, time.lifeNs, time.taskBytes / kKB);
+  step.formula = fmt::format("{} wait{} for DRAM {:.0f}", kernel.loadRounds,
+                             kernel.loadRounds == 1 ? "" : "s", life.loadNs);
+  auto add = [&](llvm::StringRef what, double ns) {
+    if (ns > 0)
+      step.formula += fmt::format(", {} {:.0f}", what, ns);
+  };
+  add("what is read again", life.rereadNs);
+  add("the SM's port", life.portNs);
+  add("reductions and barriers", life.serialNs);
+  add("instructions", life.issueNs);
+  add("the next block's start", life.turnaroundNs);
+  step.formula += fmt::format(": {:.0f} ns for {:.1f} KB", life.totalNs(),
+                              time.taskBytes / kKB);
   step.verdict = fmt::format("latency alone would allow {:.0f} GB/s",
                              static_cast<double>(time.full.tasks) *
-                                 time.taskBytes / time.lifeNs);
-  step.values = llvm::json::Object{{"life_ns", time.lifeNs},
-                                   {"task_bytes", time.taskBytes}};
+                                 time.taskBytes / life.totalNs());
+  step.values = llvm::json::Object{
+      {"life_ns", life.totalNs()},          {"load_ns", life.loadNs},
+      {"reread_ns", life.rereadNs},         {"port_ns", life.portNs},
+      {"serial_ns", life.serialNs},         {"issue_ns", life.issueNs},
+      {"turnaround_ns", life.turnaroundNs}, {"task_bytes", time.taskBytes}};
   return step;
 }
 
