@@ -20,9 +20,6 @@
 
 namespace kiln {
 
-/// Estimates within this factor of the best of a set are tied.
-static constexpr double kTieFactor = 1.02;
-
 llvm::StringRef nameOf(ModelKind kind) {
   return kind == ModelKind::Main ? "main" : "classic";
 }
@@ -30,7 +27,7 @@ llvm::StringRef nameOf(ModelKind kind) {
 /// Reorders [begin, end), sorted by time, so that ties follow (rank, order).
 static void orderTies(llvm::MutableArrayRef<Candidate> sorted) {
   for (size_t begin = 0; begin < sorted.size();) {
-    double limit = sorted[begin].estimate.totalNs * kTieFactor;
+    double limit = sorted[begin].estimate.totalNs * kEstimateTie;
     size_t end = begin + 1;
     while (end < sorted.size() && sorted[end].estimate.totalNs <= limit)
       ++end;
@@ -108,15 +105,12 @@ static Rejection rejectionOf(const ClassicRejection &classic) {
   return rejection;
 }
 
-/// The classic model prunes and ranks anew what the hard limits left over. What
-/// it has no words for (templates without tiles, families of another kind)
-/// keeps its place behind.
-static void rerankClassic(const KernelFamily &family, const Problem &problem,
+/// The classic model prunes and ranks anew what the hard limits left over.
+/// Templates that it has no words for, those without tiles, keep their place
+/// behind.
+static void rerankClassic(const KernelFamily::ClassicProblem &problem,
                           const DeviceModel &device, bool keepRejected,
                           Space &space) {
-  auto classic = family.classicProblem(problem);
-  if (!classic)
-    return;
   auto reject = [&](Candidate &candidate, const Rejection &rejection) {
     if (keepRejected)
       space.rejected.push_back(
@@ -145,13 +139,12 @@ static void rerankClassic(const KernelFamily &family, const Problem &problem,
     configs.push_back(*config);
     known.push_back(std::move(candidate));
   }
-  ClassicPruning pruning = pruneClassic(device, classic->type, configs);
+  ClassicPruning pruning = pruneClassic(device, problem.type, configs);
   space.ranked.clear();
   for (const ClassicSurvivor &survivor : pruning.kept) {
     Candidate &candidate = known[survivor.index];
-    ClassicEstimate estimate =
-        estimateClassic(device, classic->type, classic->m, classic->n,
-                        classic->k, survivor.config);
+    ClassicEstimate estimate = estimateClassic(
+        device, problem.type, problem.m, problem.n, problem.k, survivor.config);
     constexpr double kNsPerMs = 1e6;
     candidate.estimate = Estimate{};
     candidate.estimate.totalNs = estimate.totalMs * kNsPerMs;
@@ -175,8 +168,14 @@ llvm::Expected<Space> exploreSpace(const KernelFamily &family,
                                    bool keepRejected) {
   Space space;
   exploreMain(family, problem, device, keepRejected, space);
-  if (model == ModelKind::Classic)
-    rerankClassic(family, problem, device, keepRejected, space);
+  if (model == ModelKind::Classic) {
+    auto classic = family.classicProblem(problem);
+    if (!classic)
+      return makeError(ErrorCode::Unsupported,
+                       "the classic model knows nothing like {}",
+                       problem.text());
+    rerankClassic(*classic, device, keepRejected, space);
+  }
   if (space.ranked.empty())
     return makeError(ErrorCode::NoCandidate,
                      "no template of {} runs {} on {}: every config is pruned",

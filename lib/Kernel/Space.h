@@ -35,9 +35,13 @@ struct Space {
   std::vector<Rejected> rejected;
 };
 
+/// Estimates within this factor of the best of a set are one answer.
+inline constexpr double kEstimateTie = 1.02;
+
 /// Enumerates, prunes, estimates and ranks. Pure: needs no GPU, no driver and
 /// no compiler. \p keepRejected false drops the rejected configs, which saves
-/// their records. Errors: NoCandidate.
+/// their records. Errors: NoCandidate; Unsupported where \p model has no words
+/// for the problem.
 llvm::Expected<Space> exploreSpace(const KernelFamily &family,
                                    const Problem &problem,
                                    const DeviceModel &device,
@@ -45,8 +49,8 @@ llvm::Expected<Space> exploreSpace(const KernelFamily &family,
                                    bool keepRejected = false);
 
 /// Orders candidates in place: the best of each class first, then the rest,
-/// each part by time; all within 1.02 of a part's best form a set ordered by
-/// (rank of class, order), and so on with the rest.
+/// each part by time; all within kEstimateTie of a part's best form a set
+/// ordered by (rank of class, order), and so on with the rest.
 void rankCandidates(std::vector<Candidate> &candidates);
 
 } // namespace kiln

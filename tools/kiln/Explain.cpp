@@ -15,9 +15,6 @@
 
 namespace kiln::cli {
 
-/// Estimates this close are one answer to the model (see Kernel/Space.h).
-static constexpr double kTieFactor = 1.02;
-
 namespace {
 
 /// Everything that is told about one problem.
@@ -171,9 +168,11 @@ std::string RivalSection::verdict() const {
       "{} {} is predicted to take {} us, {:.1f} % {}.", name,
       e.rival->config.text(), formatUs(other), 100 * std::abs(other / own - 1),
       other < own ? "less" : "more");
-  if (std::max(own, other) <= kTieFactor * std::min(own, other))
-    return text + " Within 2 % the model calls it a tie: the classes' ranks "
-                  "and the order of the space decide.";
+  if (std::max(own, other) <= kEstimateTie * std::min(own, other))
+    return text + fmt::format(" Within {:.0f} % the model calls it a tie: the "
+                              "classes' ranks and the order of the space "
+                              "decide.",
+                              100 * (kEstimateTie - 1));
   if ((other < own) == (e.rank == 0))
     text += " The best of each class goes before the second best of any.";
   const Row *largest = nullptr;
