@@ -112,9 +112,8 @@ def torch_table(result):
         "|---|---|---|---|---|---|---|---|",
     ]
 
-    def over_kiln(cases, side):
-        return geomean_text([case[side] / case["kiln_us"] for case in cases
-                             if case.get(side)])
+    def present(cases, key):
+        return geomean_text([case[key] for case in cases if case.get(key)])
 
     for name, cases in grouped(compared) + [("**all**", compared)]:
         if not cases:
@@ -125,8 +124,8 @@ def torch_table(result):
         lines.append(
             f"| {name} | {len(cases)} | {geomean(ratios):.2f} "
             f"| {min(ratios):.2f} | {max(ratios):.2f} "
-            f"| {over_kiln(cases, 'eager_us')} "
-            f"| {over_kiln(cases, 'compile_us')} "
+            f"| {present(cases, 'ratio_eager')} "
+            f"| {present(cases, 'ratio_compile')} "
             f"| {format(statistics.median(seconds), '.1f') if seconds else 'n/a'} |")
     return lines + ["", "A ratio is the time of the faster of eager and "
                     "torch.compile over Kiln's: above 1, Kiln is faster."]
@@ -145,11 +144,11 @@ def table(result):
 
 
 def updated(text):
-    """README text with every section replaced whose result file exists."""
+    """README text with every section replaced by what its result file says."""
     def replace(match):
         path = ROOT / "benchmarks" / "results" / f"{match['name']}.json"
         if not path.exists():
-            return match[0]
+            sys.exit(f"updateReadme: README.md shows {path}, which is missing")
         body = table(json.loads(path.read_text()))
         return f"{match['begin']}\n{body}\n{match['end']}"
 
