@@ -71,8 +71,6 @@ public:
                   DeviceAddress from, DeviceAddress to,
                   CudaStream stream) const;
 
-  StreamMix mix() const { return theMix; }
-
 private:
   StreamTools(const Driver &driver, Module module, StreamMix mix,
               int64_t smCount)

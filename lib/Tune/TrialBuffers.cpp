@@ -11,11 +11,7 @@ namespace kiln {
 static constexpr uint64_t kAlignment = 256;
 /// Copies beyond which emptying the cache is cheaper than more of them.
 static constexpr uint64_t kMaxCopies = 64;
-/// The copies' data exceed the L2 by this factor, or the cache is flushed.
-/// Under a cyclic sweep the L2 does not drop its oldest lines first but keeps a
-/// part of them: over eight times its size, reductions on an H200 still found a
-/// seventh of their data there and seemed to beat the DRAM's peak.
-static constexpr int64_t kColdFactor = 32;
+/// However large one copy is, its next run would find the end of it in the L2.
 static constexpr uint64_t kLeastCopies = 2;
 /// What TrialFindings may take.
 static constexpr uint64_t kFindingsBytes = 512;

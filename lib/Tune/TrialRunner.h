@@ -46,8 +46,9 @@ enum class TrialValidation {
   MayWin,
 };
 
-/// Candidates whose times differ by less are tied; so are those whose intervals
-/// overlap. Medians of interleaved samples agree to 0.3 % from run to run.
+/// Candidates whose times differ by less are tied; so are two of which each has
+/// the other's median within its interval. Medians of interleaved samples agree
+/// to 0.3 % from run to run.
 inline constexpr double kTieBand = 0.005;
 
 struct TrialOptions {

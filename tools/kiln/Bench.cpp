@@ -1,6 +1,7 @@
 //===- Bench.cpp - kiln bench: Kiln beside cuBLASLt, or a stream ----------===//
 #include "Families/Families.h"
 #include "Support/Json.h"
+#include "Tune/TrialBuffers.h"
 #include "kiln/BenchJit.h"
 #include "kiln/BenchRunner.h"
 #include "kiln/Commands.h"
@@ -111,9 +112,10 @@ static BenchSetting describeSetting(const ParsedOptions &options,
   setting.protocol = fmt::format(
       "{}, N(0, 1) data, short launches in CUDA graphs of 16 or more, all "
       "sides interleaved in one run{}, median of 7 to 15 samples{}.",
-      setting.hot ? "Hot L2 (one copy of the operands)"
-                  : "Cold L2 (operands rotate over 32 times its "
-                    "size, or it is flushed)",
+      setting.hot ? std::string("Hot L2 (one copy of the operands)")
+                  : fmt::format("Cold L2 (operands rotate over {} times its "
+                                "size, or it is flushed)",
+                                kColdFactor),
       peer ? " on the same buffers" : "", peerProtocol(cases, request, peer));
   return setting;
 }

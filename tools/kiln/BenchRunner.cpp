@@ -1,7 +1,8 @@
 //===- BenchRunner.cpp - one case, Kiln beside a peer ---------------------===//
 //
-// Both sides read and write the same buffers and are sampled in turns by the
-// loop that trials use, so that a clock that drifts meets both alike.
+// Both sides are sampled in turns by the loop that trials use, so that a clock
+// that drifts meets both alike. A peer that computes the same reads and writes
+// the same buffers; a reference stream has its own.
 //
 //===----------------------------------------------------------------------===//
 #include "kiln/BenchRunner.h"
