@@ -31,6 +31,10 @@ namespace detail {
 /// Addresses and scalars of one launch, by slot.
 struct Slots {
   static constexpr uint32_t kCount = KILN_GEMM_SLOT_COUNT;
+  static_assert(kCount >= KILN_ROW_SLOT_COUNT &&
+                    kCount >= KILN_ELEMENTWISE_SLOT_COUNT &&
+                    kCount >= KILN_TRANSPOSE_SLOT_COUNT,
+                "every family's slots have room");
   std::array<void *, kCount> operands{};
   std::array<double, 2> scalars{};
   uint32_t scalarCount = 0;

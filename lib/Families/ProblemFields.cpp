@@ -6,6 +6,7 @@
 
 #include <llvm/Support/CheckedArithmetic.h>
 
+#include <cmath>
 #include <optional>
 #include <string>
 
@@ -21,6 +22,14 @@ llvm::Error checkAlign(llvm::StringRef family, int64_t align,
                      "{}: align={} is below the element's {} bytes", family,
                      align, elementBytes);
   return llvm::Error::success();
+}
+
+llvm::Error checkScalar(llvm::StringRef family, llvm::StringRef key,
+                        double value) {
+  if (std::isfinite(static_cast<float>(value)))
+    return llvm::Error::success();
+  return makeError(ErrorCode::InvalidArgument,
+                   "{}: {}={} is beyond the range of fp32", family, key, value);
 }
 
 llvm::Error checkMatrix(llvm::StringRef family, llvm::StringRef key,

@@ -59,6 +59,11 @@ inline Field alignField(llvm::StringRef doc) {
 llvm::Error checkAlign(llvm::StringRef family, int64_t align,
                        int64_t elementBytes);
 
+/// InvalidArgument if \p value, of \p key, is more than fp32 holds: kernels
+/// take scalars as fp32.
+llvm::Error checkScalar(llvm::StringRef family, llvm::StringRef key,
+                        double value);
+
 /// InvalidArgument if a row of \p cols elements is longer than the leading
 /// dimension \p ld, the value of \p key, or a batch of matrices of \p rows rows
 /// is too large for 64-bit offsets, with room for the sum of all operands.

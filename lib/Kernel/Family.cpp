@@ -12,6 +12,15 @@ llvm::Expected<Problem> KernelFamily::parseProblem(llvm::StringRef text) const {
   return canonicalise(std::move(*record));
 }
 
+double KernelFamily::compulsoryBytes(const Problem &problem) const {
+  double bits = 0;
+  for (const OperandSpec &operand : operands(problem).operands)
+    if (operand.present)
+      bits += double(operand.batch) * double(operand.rows) *
+              double(operand.cols) * bitsOf(operand.type);
+  return bits / 8;
+}
+
 std::string KernelFamily::fixedText(const Problem &problem) const {
   Record fixed = problem.extents;
   const RecordSchema &schema = problemSchema();

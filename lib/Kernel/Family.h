@@ -64,9 +64,10 @@ public:
   virtual std::unique_ptr<Reference>
   reference(const Problem &problem, const DeviceModel &device) const = 0;
 
-  /// Arithmetic operations and the least bytes that must move, for reports.
+  /// Arithmetic operations and the least bytes that must move, for reports. The
+  /// bytes: every operand's elements once, unless the family knows better.
   virtual double flops(const Problem &problem) const = 0;
-  virtual double compulsoryBytes(const Problem &problem) const = 0;
+  virtual double compulsoryBytes(const Problem &problem) const;
 
   /// The problem in the classic model's terms; nullopt: it knows no such kind.
   struct ClassicProblem {

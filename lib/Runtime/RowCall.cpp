@@ -6,7 +6,7 @@
 #include "Runtime/OperandReader.h"
 
 #include <bit>
-#include <limits>
+#include <cmath>
 
 namespace kiln {
 
@@ -63,9 +63,9 @@ template <class Args> static bool isGoodRowStruct(const Args &args) {
          (args.rows | args.cols) >= 0;
 }
 
+/// As a kernel takes it: in fp32.
 static bool isFinite(double value) {
-  constexpr double kMax = std::numeric_limits<double>::max();
-  return -kMax <= value && value <= kMax;
+  return std::isfinite(static_cast<float>(value));
 }
 
 bool readReduceCall(const kiln_reduce_args &args, CallAddresses addresses,

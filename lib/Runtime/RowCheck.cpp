@@ -127,8 +127,9 @@ llvm::Error checkSoftmax(const kiln_softmax_args &args,
                          CallAddresses addresses) {
   if (auto error = checkRowArgs(args, "kiln_softmax_args"))
     return error;
-  if (!std::isfinite(args.scale))
-    return makeError(ErrorCode::InvalidArgument, "scale is {}", args.scale);
+  if (!std::isfinite(static_cast<float>(args.scale)))
+    return makeError(ErrorCode::InvalidArgument,
+                     "scale is {}, no finite number in fp32", args.scale);
   kiln_dtype out = args.y.type ? args.y.type : args.x.type;
   if (auto error = checkTypes(args.x.type, out, false))
     return error;
@@ -225,8 +226,10 @@ static llvm::Error checkOptional(const kiln_norm_args &args,
 llvm::Error checkNorm(const kiln_norm_args &args, CallAddresses addresses) {
   if (auto error = checkRowArgs(args, "kiln_norm_args"))
     return error;
-  if (!(args.epsilon >= 0) || !std::isfinite(args.epsilon))
-    return makeError(ErrorCode::InvalidArgument, "epsilon is {}", args.epsilon);
+  if (!(args.epsilon >= 0) || !std::isfinite(static_cast<float>(args.epsilon)))
+    return makeError(ErrorCode::InvalidArgument,
+                     "epsilon is {}, no finite number in fp32 from 0 on",
+                     args.epsilon);
   kiln_dtype out = args.y.type ? args.y.type : args.x.type;
   if (auto error = checkTypes(args.x.type, out, true))
     return error;

@@ -133,6 +133,8 @@ TEST_CASE("bad elementwise problems get one clear line") {
   CHECK(failure("op=add cols=1 dtype=bf16") == "elementwise: rows is missing");
   CHECK(failure("op=scale,relu,scale rows=1 cols=1 dtype=bf16") ==
         "elementwise: op has 2 scales, at most one is served");
+  CHECK(failure("op=scale rows=1 cols=1 dtype=bf16 scale=1e39") ==
+        "elementwise: scale=1e+39 is beyond the range of fp32");
   CHECK(failure("op=add rows=1 cols=8 dtype=bf16 ldx=7") ==
         "elementwise: ldx=7 is below the row length 8");
   CHECK(failure("op=add rows=1 cols=8 dtype=bf16 ldo=7") ==

@@ -2,6 +2,7 @@
 #include "Families/Rows/RowUnit.h"
 
 #include "Device/Catalog.h"
+#include "Kernel/Space.h"
 #include "Support/Error.h"
 #include "Support/Json.h"
 #include "rows/ReferenceRowsConfig.h"
@@ -90,6 +91,10 @@ TEST_CASE("bad problems over rows get one clear line") {
         "softmax: cols=2147483648 is above 2147483647");
   CHECK(failure("rmsnorm rows=1 cols=8 dtype=bf16 eps=-1") ==
         "rmsnorm: eps=-1 is below 0");
+  CHECK(failure("rmsnorm rows=1 cols=8 dtype=bf16 eps=1e300") ==
+        "rmsnorm: eps=1e+300 is beyond the range of fp32");
+  CHECK(failure("softmax rows=1 cols=8 dtype=bf16 scale=-1e39") ==
+        "softmax: scale=-1e+39 is beyond the range of fp32");
   CHECK(failure("layernorm rows=1 cols=8 dtype=bf16 ldx=7") ==
         "layernorm: ldx=7 is below the row length 8");
   CHECK(failure("layernorm rows=1 cols=8 dtype=bf16 residual=1 ldh=7") ==
@@ -386,6 +391,17 @@ TEST_CASE("rows: the translation unit is the golden one") {
   CHECK(plan.kernels[0].source == golden.str());
   CHECK(plan.kernels[0].arch == "sm_90");
   CHECK(plan.workspace.bytes == 0);
+}
+
+TEST_CASE("the classic model does not speak of what it does not know") {
+  Parsed norm = parse("rmsnorm rows=8192 cols=4096 dtype=bf16");
+  auto space =
+      exploreSpace(*norm.family, norm.problem,
+                   llvm::cantFail(findDevice("h200-sxm")), ModelKind::Classic);
+  REQUIRE(!space);
+  CHECK(summarize(space.takeError()).message ==
+        "the classic model knows nothing like rmsnorm rows=8192 cols=4096 "
+        "dtype=bf16");
 }
 
 TEST_CASE("the suite's cases over rows are problems") {

@@ -159,6 +159,45 @@ TEST_CASE("a hit of other families allocates nothing") {
   CHECK(made == 0);
 }
 
+TEST_CASE("a launch of a range's plan allocates nothing") {
+  RuntimeFixture fixture;
+  // What is packed follows the rows in the last two.
+  for (const char *text :
+       {"elementwise op=silu,mul rows=64 cols=4096 dtype=bf16",
+        "elementwise op=row_bias rows=64 cols=4096 dtype=bf16",
+        "softmax rows=64 cols=4096 dtype=bf16",
+        "transpose2d rows=64 cols=4096 dtype=bf16",
+        "gemm m=64 n=256 k=512 dtype=bf16 layout=TN"}) {
+    CAPTURE(text);
+    kiln_problem problem = problemOf(text);
+    kiln_range range = KILN_INIT(kiln_range);
+    range.name = llvm::StringRef(text).starts_with("gemm") ? "m" : "rows";
+    range.first = 1;
+    range.last = 64;
+    problem.ranges = &range;
+    problem.range_count = 1;
+    kiln_plan *plan = nullptr;
+    REQUIRE(kiln_plan_acquire(fixture.engine(), &problem, nullptr, &plan) ==
+            KILN_SUCCESS);
+    void *operands[4] = {address(0x1000000), address(0x2000000),
+                         address(0x3000000), address(0x4000000)};
+    int64_t extent = 33;
+    kiln_arguments arguments = KILN_INIT(kiln_arguments);
+    arguments.operands = operands;
+    arguments.operand_count = 4;
+    arguments.extents = &extent;
+    arguments.extent_count = 1;
+    kiln_status status = kiln_plan_launch(plan, &arguments, nullptr, nullptr);
+    uint64_t before = allocationCount;
+    status |= kiln_plan_launch(plan, &arguments, nullptr, nullptr);
+    uint64_t made = allocationCount - before;
+    CAPTURE(lastError());
+    CHECK(status == KILN_SUCCESS);
+    CHECK(made == 0);
+    kiln_plan_release(plan);
+  }
+}
+
 TEST_CASE("own work of a hit") {
   RuntimeFixture fixture;
   kiln_engine *engine = fixture.engine();

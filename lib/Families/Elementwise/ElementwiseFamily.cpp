@@ -4,6 +4,7 @@
 #include "Families/Elementwise/ElementwiseProblem.h"
 #include "Families/Elementwise/ElementwiseTemplate.h"
 #include "Families/ProblemFields.h"
+#include "Families/Rounding.h"
 #include "Support/Error.h"
 
 #include <algorithm>
@@ -42,7 +43,6 @@ public:
   }
 
   double flops(const Problem &problem) const override;
-  double compulsoryBytes(const Problem &problem) const override;
 
 private:
   static ElementwiseProblem read(const Problem &problem) {
@@ -68,6 +68,8 @@ static llvm::Error check(const ElementwiseProblem &p) {
     return makeError(ErrorCode::Unsupported,
                      "elementwise: op has {} scales, at most one is served",
                      scales);
+  if (auto error = checkScalar(family, "scale", p.scale))
+    return error;
   if (auto error = checkMatrix(family, "ldx", p.rows, p.cols, p.ldx))
     return error;
   if (auto error = checkMatrix(family, "ldy", p.rows, p.cols, p.ldy))
@@ -107,30 +109,8 @@ llvm::Expected<Problem> ElementwiseFamily::canonicalise(Record record) const {
 // Operands
 //===----------------------------------------------------------------------===//
 
-/// Rounding of the output to \p type, and of a few fp32 operations, whose scale
-/// the reference knows.
-static Tolerance toleranceOf(DType type) {
-  Tolerance tolerance;
-  tolerance.scaled = 4e-7;
-  // A result among the subnormals is off by half the least of them.
-  constexpr double kSlack = 1.01;
-  switch (type) {
-  case DType::BF16:
-    tolerance.relative = std::ldexp(1.0, -6);
-    break;
-  case DType::FP16:
-    tolerance.relative = std::ldexp(1.0, -9);
-    tolerance.absolute = std::ldexp(kSlack, -25);
-    break;
-  case DType::E4M3:
-    tolerance.relative = std::ldexp(kSlack, -4);
-    tolerance.absolute = std::ldexp(kSlack, -10);
-    break;
-  default:
-    tolerance.relative = std::ldexp(1.0, -22);
-  }
-  return tolerance;
-}
+/// A few fp32 operations, whose scale the reference knows.
+static constexpr double kChainError = 4e-7;
 
 /// Name of the operand that \p op reads.
 static llvm::StringRef operandName(PointwiseOp op) {
@@ -162,7 +142,6 @@ static OperandSpec matrixSpec(llvm::StringRef name, OperandRole role,
   spec.rows = rows;
   spec.cols = cols;
   spec.leadingDimension = ld;
-  spec.batchStride = rows * ld;
   spec.misalignment = misalignmentOf(align, type);
   // Beyond where every activation has settled.
   spec.outliers.outlierPeriod = 100;
@@ -177,7 +156,7 @@ OperandTable ElementwiseFamily::operands(const Problem &problem) const {
                                       p.cols, p.ldx, p.align));
   OperandSpec y =
       matrixSpec("y", OperandRole::Out, p.out, p.rows, p.cols, p.ldy, p.align);
-  y.tolerance = toleranceOf(p.out);
+  y.tolerance = roundedTolerance(p.out, kChainError);
   if (bytesOf(p.out) == bytesOf(p.dtype) && p.ldx == p.ldy)
     y.mayBe = ElementwiseOperand::X;
   table.operands.push_back(y);
@@ -210,11 +189,12 @@ Arguments ElementwiseFamily::defaultArguments(const Problem &problem) const {
   Arguments arguments;
   arguments.problem = problem.extents.values().data();
   static_assert(ElementwiseOperand::Count <= Arguments::kMaxOperands);
-  OperandTable table = operands(problem);
-  for (size_t i = 0; i < table.operands.size(); ++i) {
-    const OperandSpec &spec = table.operands[i];
-    arguments.operands[i] = {0, spec.leadingDimension, spec.batchStride};
-  }
+  arguments.operands[ElementwiseOperand::X].leadingDimension = p.ldx;
+  arguments.operands[ElementwiseOperand::Y].leadingDimension = p.ldy;
+  for (int i = 0; i < PointwiseChain::kMaxOps; ++i)
+    if (shapeOf(p.chain.ops[i]) == LinkShape::Matrix)
+      arguments.operands[ElementwiseOperand::FirstLink + i].leadingDimension =
+          p.ldOperand;
   arguments.scalars[ElementwiseScalar::Scale] = p.scale;
   return arguments;
 }
@@ -241,14 +221,6 @@ double ElementwiseFamily::flops(const Problem &problem) const {
   for (PointwiseOp op : p.chain.ops)
     operations += operationsOf(op);
   return operations * p.rows * p.cols;
-}
-
-double ElementwiseFamily::compulsoryBytes(const Problem &problem) const {
-  double bytes = 0;
-  for (const OperandSpec &operand : operands(problem).operands)
-    if (operand.present)
-      bytes += double(operand.rows) * operand.cols * bytesOf(operand.type);
-  return bytes;
 }
 
 std::unique_ptr<KernelFamily> makeElementwiseFamily() {

@@ -47,7 +47,6 @@ public:
   double flops(const Problem &problem) const override {
     return read(problem).flops();
   }
-  double compulsoryBytes(const Problem &problem) const override;
 
   std::optional<ClassicProblem>
   classicProblem(const Problem &problem) const override {
@@ -205,15 +204,6 @@ Arguments GemmFamily::defaultArguments(const Problem &problem) const {
   arguments.scalars[GemmScalar::Alpha] = p.alpha;
   arguments.scalars[GemmScalar::Beta] = p.beta;
   return arguments;
-}
-
-double GemmFamily::compulsoryBytes(const Problem &problem) const {
-  double bytes = 0;
-  for (const OperandSpec &operand : operands(problem).operands)
-    if (operand.present)
-      bytes += double(operand.batch) * operand.rows * operand.cols *
-               bitsOf(operand.type) / 8;
-  return bytes;
 }
 
 std::unique_ptr<KernelFamily> makeGemmFamily() {

@@ -99,9 +99,9 @@ public:
     // Results that exceed the L2 by far leave in better order when they stay
     // there for a while; less is written sooner when it does not (H200: 1 to
     // 4 % either way).
-    constexpr double kLongBytes = 1.5;
+    constexpr double kLongOfL2 = 1.5;
     isLong = rowStream(problem).writeBytes + rowStream(problem).readBytes >
-             kLongBytes * static_cast<double>(device.l2Bytes);
+             kLongOfL2 * static_cast<double>(device.l2Bytes);
   }
 
   void run() {
@@ -160,7 +160,7 @@ private:
   void visitBlocks() {
     config.exact = config.capacity() == problem.cols;
     for (int blockThreads : {256, 128, 512, 1024}) {
-      bool isWhole = config.rowThreads >= 256 || config.cluster > 1;
+      bool isWhole = config.rowThreads >= 256; // as that of a cluster is
       if (blockThreads < config.rowThreads ||
           (isWhole && blockThreads != config.rowThreads) ||
           (!isWhole && blockThreads > 256))
@@ -185,8 +185,8 @@ private:
     int64_t most = std::clamp<int64_t>(std::min(byThreads, byRegisters), 1, 32);
     for (int64_t blocks : {int64_t(1), most}) {
       config.blocksPerSm = static_cast<int>(blocks);
-      for (int streaming : {isLong, 1 - isLong}) {
-        config.streaming = 1 - streaming;
+      for (bool streaming : {!isLong, isLong}) {
+        config.streaming = streaming;
         emit(config);
       }
       if (most == 1)
@@ -199,7 +199,7 @@ private:
   const DeviceModel &device;
   llvm::function_ref<void(const ResidentRowsConfig &)> emit;
   ResidentRowsConfig config;
-  int isLong = 0; ///< the problem, against the L2
+  bool isLong = false; ///< the problem, against the L2
 };
 } // namespace
 

@@ -56,7 +56,6 @@ public:
   }
 
   double flops(const Problem &problem) const override;
-  double compulsoryBytes(const Problem &problem) const override;
 
 private:
   RowProblem read(const Problem &problem) const {
@@ -93,6 +92,10 @@ static llvm::Error checkValues(const RecordSchema &schema,
   if (p.epsilon < 0)
     return makeError(ErrorCode::InvalidArgument, "{}: eps={} is below 0",
                      schema.name(), p.epsilon);
+  if (auto error = checkScalar(schema.name(), "eps", p.epsilon))
+    return error;
+  if (auto error = checkScalar(schema.name(), "scale", p.scale))
+    return error;
   // A maximum or a mean of nothing has no value that would serve everyone.
   if (isReduction(p.op) && (p.cols == 0 || (p.allRows && p.rows == 0)))
     return makeError(ErrorCode::InvalidArgument,
@@ -194,14 +197,6 @@ static double flopsPerElement(const RowProblem &p) {
 double RowFamily::flops(const Problem &problem) const {
   RowProblem p = read(problem);
   return flopsPerElement(p) * p.rows * p.cols;
-}
-
-double RowFamily::compulsoryBytes(const Problem &problem) const {
-  double bytes = 0;
-  for (const OperandSpec &operand : operands(problem).operands)
-    if (operand.present)
-      bytes += double(operand.rows) * operand.cols * bytesOf(operand.type);
-  return bytes;
 }
 
 std::unique_ptr<KernelFamily> makeRmsNormFamily() {

@@ -8,6 +8,7 @@
 #include "Families/Rows/RowOperands.h"
 
 #include "Families/ProblemFields.h"
+#include "Families/Rounding.h"
 #include "rows/RowParams.h"
 
 #include <cmath>
@@ -80,44 +81,6 @@ static OperandInit outliersOfMask() {
 // Tolerances
 //===----------------------------------------------------------------------===//
 
-/// What values near zero may lose: half of the type's least subnormal.
-static double absoluteOf(DType type) {
-  switch (type) {
-  case DType::FP16:
-    return 1.01 * std::ldexp(1.0, -25);
-  case DType::E4M3:
-    return 1.01 * std::ldexp(1.0, -10);
-  case DType::INT8: // rounded to integers, not to digits
-    return 0.501;
-  default:
-    return Tolerance{}.absolute;
-  }
-}
-
-/// Half a unit in the last place, relative to the least number of a binade.
-static double halfUlp(DType type) {
-  switch (type) {
-  case DType::BF16:
-    return std::ldexp(1.0, -8);
-  case DType::FP16:
-    return std::ldexp(1.0, -11);
-  case DType::E4M3:
-    return std::ldexp(1.0, -4);
-  case DType::INT8:
-    return 0;
-  default:
-    return std::ldexp(1.0, -24);
-  }
-}
-
-/// Rounding to \p type of what fp32 arithmetic computes with an error of
-/// \p scaled times the reference's bound.
-static Tolerance toleranceOf(DType type, double scaled) {
-  // Narrow types are stored once, and leave no room for a second rounding.
-  double roundings = bitsOf(type) == 8 ? 1.01 : 4;
-  return {roundings * halfUlp(type), scaled, absoluteOf(type)};
-}
-
 /// Ten roundings of fp32 on the way to an element: statistics, root, products.
 static constexpr double kElement = 6e-7;
 /// What sums of any length may be off, of the sum of magnitudes.
@@ -125,8 +88,8 @@ static constexpr double kSum = 1e-6;
 
 static Tolerance toleranceOfY(const RowProblem &p) {
   if (p.op == RowOp::Max) // computes nothing
-    return {1.01 * halfUlp(p.out), 0, absoluteOf(p.out)};
-  return toleranceOf(p.out, isReduction(p.op) ? kSum : kElement);
+    return {1.01 * halfUlp(p.out), 0, roundingFloor(p.out)};
+  return roundedTolerance(p.out, isReduction(p.op) ? kSum : kElement);
 }
 
 //===----------------------------------------------------------------------===//
@@ -204,7 +167,7 @@ OperandTable rowOperands(const RowProblem &p) {
       .outliers = outliersOfResidual(p);
   OperandSpec &sum = builder.addMatrix("residual_out", OperandRole::Out,
                                        p.dtype, p.ldResidualOut, p.residual);
-  sum.tolerance = toleranceOf(p.dtype, kElement);
+  sum.tolerance = roundedTolerance(p.dtype, kElement);
   if (p.ldResidualOut == p.ldResidual)
     sum.mayBe = RowOperand::Residual;
   OperandSpec &mask =
@@ -214,7 +177,7 @@ OperandTable rowOperands(const RowProblem &p) {
                               p.mask == RowMask::Matrix);
   mask.outliers = outliersOfMask();
   builder.addColumn("scales", DType::FP32, p.rows, p.quantizes()).tolerance =
-      toleranceOf(DType::FP32, kElement);
+      roundedTolerance(DType::FP32, kElement);
   return std::move(builder.table);
 }
 

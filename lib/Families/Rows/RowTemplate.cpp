@@ -52,7 +52,9 @@ int64_t outputCount(const RowProblem &problem) {
   return problem.allRows ? 1 : problem.rows;
 }
 
-double rowReadBytes(const RowProblem &problem) {
+/// Bytes of a row and of what is read with it, element by element: residual,
+/// mask.
+static double rowReadBytes(const RowProblem &problem) {
   int64_t matrices = 1 + problem.residual + (problem.mask == RowMask::Matrix);
   return static_cast<double>(problem.cols * matrices * bytesOf(problem.dtype));
 }

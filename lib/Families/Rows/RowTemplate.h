@@ -27,10 +27,6 @@ int64_t outputCount(const RowProblem &problem);
 /// What every template over rows moves: the bytes of \p problem, read and
 /// written once, and what its arithmetic takes.
 StreamKernel rowStream(const RowProblem &problem);
-
-/// Bytes of a row and of what is read with it, element by element: residual,
-/// mask.
-double rowReadBytes(const RowProblem &problem);
 /// Bytes of the operands that all rows share: weight, bias, a mask of one row.
 double sharedOperandBytes(const RowProblem &problem);
 
@@ -182,7 +178,7 @@ public:
 
 protected:
   /// Static shared memory of the reductions: what configs of the space take at
-  /// most. It counts only beside rows kept in shared memory.
+  /// most.
   static constexpr int64_t kScratchBytes = 2048;
 
   /// Calls \p emit with the template's space for a problem, best guesses first.

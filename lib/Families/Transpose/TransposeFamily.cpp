@@ -38,9 +38,6 @@ public:
   }
 
   double flops(const Problem &) const override { return 0; }
-  double compulsoryBytes(const Problem &problem) const override {
-    return 2 * read(problem).bytes();
-  }
 
 private:
   static TransposeProblem read(const Problem &problem) {
@@ -88,7 +85,6 @@ OperandTable TransposeFamily::operands(const Problem &problem) const {
   x.rows = p.rows;
   x.cols = p.cols;
   x.leadingDimension = p.ldx;
-  x.batchStride = p.rows * p.ldx;
   x.misalignment = misalignmentOf(p.align, p.dtype);
   // All of a byte's values should appear, not only those next to zero.
   constexpr double kInt8Deviation = 40;
@@ -104,7 +100,6 @@ OperandTable TransposeFamily::operands(const Problem &problem) const {
   y.role = OperandRole::Out;
   std::swap(y.rows, y.cols);
   y.leadingDimension = p.ldy;
-  y.batchStride = p.cols * p.ldy;
   y.tolerance = {0, 0, 0};
   OperandTable table;
   table.operands = {x, y};
@@ -115,8 +110,8 @@ Arguments TransposeFamily::defaultArguments(const Problem &problem) const {
   TransposeProblem p = read(problem);
   Arguments arguments;
   arguments.problem = problem.extents.values().data();
-  arguments.operands[TransposeOperand::X] = {0, p.ldx, p.rows * p.ldx};
-  arguments.operands[TransposeOperand::Y] = {0, p.ldy, p.cols * p.ldy};
+  arguments.operands[TransposeOperand::X].leadingDimension = p.ldx;
+  arguments.operands[TransposeOperand::Y].leadingDimension = p.ldy;
   return arguments;
 }
 
