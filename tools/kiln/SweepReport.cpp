@@ -2,22 +2,14 @@
 #include "kiln/SweepReport.h"
 
 #include "Support/Error.h"
+#include "Tune/Statistics.h"
 #include "kiln/Console.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace kiln::cli {
 
 static constexpr size_t kTopFew = 5;
-
-static double geomean(llvm::ArrayRef<double> values) {
-  double logs = 0;
-  for (double value : values)
-    logs += std::log(value);
-  return values.empty() ? 0
-                        : std::exp(logs / static_cast<double>(values.size()));
-}
 
 static std::string percent(double share) {
   return share > 0 ? fmt::format("{:.1f}", 100 * share) : "n/a";
