@@ -75,10 +75,11 @@ struct SweepResult {
 /// Compiles and measures every config of \p problem's space that passes
 /// pruning, in the estimator's order, with no rule that stops early; samples of
 /// a config that is clearly slower than the fastest of its batch end early. The
-/// best so far runs in every batch as an anchor. What may be the best is
-/// compared with the reference. Records nothing. Takes some 0.1 s a compilation
-/// on each thread and some 10 ms a config. Errors: NoCandidate, ContextDead,
-/// CompilerMissing, those of the runner that concern no config.
+/// best so far runs in every batch as an anchor; should it fail there, that is
+/// its result, and the batch runs again beside the next fastest. What may be
+/// the best is compared with the reference. Records nothing. Takes some 0.1 s a
+/// compilation on each thread and some 10 ms a config. Errors: NoCandidate,
+/// ContextDead, CompilerMissing, those of the runner that concern no config.
 llvm::Expected<SweepResult>
 sweepSpace(const KernelFamily &family, const Problem &problem,
            const DeviceModel &device, ArtifactStore &artifacts,
