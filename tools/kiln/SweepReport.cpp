@@ -15,21 +15,53 @@ static std::string percent(double share) {
   return share > 0 ? fmt::format("{:.1f}", 100 * share) : "n/a";
 }
 
+double SweepReport::Group::least() const {
+  return withoutFirst > 0 || top1.empty()
+             ? 0
+             : *std::min_element(top1.begin(), top1.end());
+}
+
+/// "rmsnorm: 3 of 4 cases; of the best, the first choice reaches ...".
+std::string SweepReport::Group::text() const {
+  std::string text = fmt::format("{}: {} of {} case{}", name, top1.size(),
+                                 cases, cases == 1 ? "" : "s");
+  if (!top1.empty())
+    text += fmt::format("; of the best, the first choice reaches {} % (least "
+                        "{:.1f} %), the first {} {} %",
+                        percent(geomean(top1)), 100 * least(), kTopFew,
+                        percent(geomean(top5)));
+  if (withoutFirst > 0)
+    text += fmt::format("; in {} the first choice got no time", withoutFirst);
+  if (size_t rest = cases - top1.size() - withoutFirst)
+    text += fmt::format("; {} not measured to the end", rest);
+  return text;
+}
+
 std::vector<SweepReport::Group> SweepReport::groups() const {
   std::vector<Group> groups;
-  Group all{"all", {}, {}};
+  Group all;
+  all.name = "all";
   for (const SweepRow &row : rows) {
-    if (!row.error.empty() || row.result.share(1) <= 0)
+    if (row.isEmpty())
       continue;
     llvm::StringRef family = row.which->named.family->name();
     auto known =
         std::find_if(groups.begin(), groups.end(),
                      [&](const Group &group) { return group.name == family; });
-    if (known == groups.end())
-      known = groups.insert(groups.end(), {family.str(), {}, {}});
+    if (known == groups.end()) {
+      known = groups.emplace(groups.end());
+      known->name = family.str();
+    }
     for (Group *group : {&*known, &all}) {
-      group->top1.push_back(row.result.share(1));
-      group->top5.push_back(row.result.share(kTopFew));
+      ++group->cases;
+      // What was cut short was tried in the estimator's order: its best is
+      // that of the first choices alone.
+      if (row.isDone()) {
+        group->top1.push_back(row.result.share(1));
+        group->top5.push_back(row.result.share(kTopFew));
+      } else if (row.isComplete()) {
+        ++group->withoutFirst;
+      }
     }
   }
   if (!groups.empty())
@@ -49,7 +81,9 @@ void SweepReport::print(llvm::raw_ostream &os) const {
     const SweptConfig *best = result.best();
     if (!row.error.empty() || result.configs.empty()) {
       table.addRow({row.which->name, "", "", "", "", "", "", "", "", "",
-                    row.error.empty() ? "empty" : "failed"});
+                    !row.error.empty() ? "failed"
+                    : row.isEmpty()    ? "empty"
+                                       : "incomplete"});
       if (!row.error.empty())
         errors.push_back(fmt::format("failed: {}: {}", row.which->name,
                                      onOneLine(row.error)));
@@ -71,13 +105,7 @@ void SweepReport::print(llvm::raw_ostream &os) const {
   for (const std::string &error : errors)
     os << error << '\n';
   for (const Group &group : groups())
-    os << fmt::format(
-        "{}: {} case{}; of the best, the first choice reaches {} % (least {} "
-        "%), the first {} {} %\n",
-        group.name, group.top1.size(), group.top1.size() == 1 ? "" : "s",
-        percent(geomean(group.top1)),
-        percent(*std::min_element(group.top1.begin(), group.top1.end())),
-        kTopFew, percent(geomean(group.top5)));
+    os << group.text() << '\n';
   os << fmt::format("{} problems in {:.1f} s{}\n", rows.size(),
                     elapsedMs * 1e-3,
                     interrupted ? ", ended before all was measured" : "");
@@ -100,6 +128,10 @@ static llvm::json::Object configToJson(const SweptConfig &config) {
   return object;
 }
 
+static llvm::json::Value shareToJson(double share) {
+  return share > 0 ? rounded(share, 4) : llvm::json::Value(nullptr);
+}
+
 static llvm::json::Object rowToJson(const SweepRow &row) {
   llvm::json::Object object{{"name", row.which->name},
                             {"family", row.which->named.family->name()},
@@ -109,9 +141,6 @@ static llvm::json::Object rowToJson(const SweepRow &row) {
     return object;
   }
   const SweepResult &result = row.result;
-  auto share = [](double value) {
-    return value > 0 ? rounded(value, 4) : llvm::json::Value(nullptr);
-  };
   llvm::json::Array configs;
   for (const SweptConfig &config : result.configs)
     configs.push_back(configToJson(config));
@@ -125,8 +154,8 @@ static llvm::json::Object rowToJson(const SweepRow &row) {
       best ? rounded(best->result.medianNs) : llvm::json::Value(nullptr);
   object["best_rank"] =
       best ? llvm::json::Value(best->rank + 1) : llvm::json::Value(nullptr);
-  object["top1"] = share(result.share(1));
-  object["top5"] = share(result.share(kTopFew));
+  object["top1"] = shareToJson(result.share(1));
+  object["top5"] = shareToJson(result.share(kTopFew));
   object["rank_correlation"] = rounded(result.correlation(), 4);
   object["configs"] = std::move(configs);
   return object;
@@ -140,10 +169,13 @@ llvm::json::Object SweepReport::toJSON() const {
   for (const Group &group : groups())
     summary[group.name] = llvm::json::Object{
         {"cases", static_cast<int64_t>(group.top1.size())},
-        {"top1", rounded(geomean(group.top1), 4)},
-        {"top1_least",
-         rounded(*std::min_element(group.top1.begin(), group.top1.end()), 4)},
-        {"top5", rounded(geomean(group.top5), 4)}};
+        {"of", static_cast<int64_t>(group.cases)},
+        {"without_first", static_cast<int64_t>(group.withoutFirst)},
+        {"top1", shareToJson(geomean(group.top1))},
+        {"top1_least", group.top1.empty() && group.withoutFirst == 0
+                           ? llvm::json::Value(nullptr)
+                           : rounded(group.least(), 4)},
+        {"top5", shareToJson(geomean(group.top5))}};
   return llvm::json::Object{{"what", what},
                             {"commit", commit},
                             {"gpu", gpu},
@@ -159,7 +191,7 @@ llvm::json::Object SweepReport::toJSON() const {
 
 int SweepReport::exitCode() const {
   for (const SweepRow &row : rows)
-    if (!row.error.empty() || (!row.result.configs.empty() && !row.isDone()))
+    if (!row.error.empty() || (!row.isEmpty() && !row.isDone()))
       return kExitSomeFailed;
   return interrupted ? kExitSomeFailed : kExitDone;
 }

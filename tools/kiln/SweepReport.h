@@ -17,10 +17,12 @@ struct SweepRow {
   SweepResult result;
   std::string error; ///< empty: result is there
 
-  /// All of the space was tried, and both ends of the comparison have a time.
-  bool isDone() const {
-    return error.empty() && result.isComplete && result.share(1) > 0;
-  }
+  /// All of the space was tried.
+  bool isComplete() const { return error.empty() && result.isComplete; }
+  /// And both ends of the comparison have a time.
+  bool isDone() const { return isComplete() && result.share(1) > 0; }
+  /// There is nothing to compute.
+  bool isEmpty() const { return isComplete() && result.configs.empty(); }
 };
 
 /// Every config with its prediction and its time, and what the first choices
@@ -37,10 +39,16 @@ public:
   double elapsedMs = 0;
 
 private:
-  /// Shares of the cases of one family that have them.
+  /// The cases of one family in which there is something to compute.
   struct Group {
     std::string name;
-    std::vector<double> top1, top5;
+    std::vector<double> top1, top5; ///< of those that are done
+    size_t cases = 0;
+    size_t withoutFirst = 0; ///< complete, but the first choice got no time
+
+    /// Of what was tried to its end; 0 where a first choice got no time.
+    double least() const;
+    std::string text() const;
   };
   std::vector<Group> groups() const;
 };

@@ -75,3 +75,46 @@ TEST_CASE("a space that was not measured to its end is no success") {
   SUBCASE("interrupted") { report.interrupted = true; }
   CHECK(report.exitCode() == kExitSomeFailed);
 }
+
+TEST_CASE("the summary counts what it leaves out") {
+  FakeFamily family;
+  Case one{"a", {&family, makeProblem(family, "fake m=64 n=64")}};
+  SweepReport report;
+  report.rows.push_back({&one, resultOf({1000, 800}), ""});
+  report.rows.push_back({&one, SweepResult(), ""}); // nothing to compute
+  auto summary = [&] {
+    llvm::json::Object json = report.toJSON();
+    return *json.getObject("summary")->getObject("all");
+  };
+  auto text = [&] {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    report.print(os);
+    return os.str();
+  };
+  CHECK(summary().getInteger("of") == 1);
+  SUBCASE("an interrupted space, whose best is that of what was tried") {
+    report.rows.push_back({&one, resultOf({1000, 1100, 0}), ""});
+    report.rows.back().result.isComplete = false;
+    CHECK(summary().getInteger("without_first") == 0);
+    CHECK(summary().getNumber("top1_least") == 0.8);
+    CHECK(text().find("all: 1 of 2 cases; of the best, the first choice "
+                      "reaches 80.0 % (least 80.0 %)") != std::string::npos);
+    CHECK(text().find("1 not measured to the end") != std::string::npos);
+  }
+  SUBCASE("a first choice that is wrong") {
+    report.rows.push_back({&one, resultOf({0, 900}), ""});
+    CHECK(summary().getInteger("without_first") == 1);
+    CHECK(summary().getNumber("top1_least") == 0.0);
+    CHECK(text().find("(least 0.0 %)") != std::string::npos);
+    CHECK(text().find("in 1 the first choice got no time") !=
+          std::string::npos);
+  }
+  CHECK(summary().getInteger("cases") == 1);
+  CHECK(summary().getInteger("of") == 2);
+  CHECK(summary().getNumber("top1") == 0.8);
+  report.rows.erase(report.rows.begin());
+  CHECK(summary().getInteger("cases") == 0);
+  CHECK(summary().get("top1")->getAsNull());
+  CHECK(text().find("all: 0 of 1 case;") != std::string::npos);
+}
