@@ -41,6 +41,11 @@ size_t SweepResult::measured() const {
       llvm::count_if(configs, [](const auto &c) { return c.isMeasured(); }));
 }
 
+size_t SweepResult::faulty() const {
+  return static_cast<size_t>(llvm::count_if(
+      configs, [](const auto &c) { return isConfigFault(c.result.status); }));
+}
+
 double SweepResult::correlation() const {
   std::vector<double> predicted, measured;
   for (const SweptConfig &config : configs)

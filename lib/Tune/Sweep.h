@@ -68,6 +68,9 @@ struct SweepResult {
   /// ranking: 1 is perfect; 0 where there is no such time.
   double share(size_t count) const;
   size_t measured() const;
+  /// Configs that are to blame for having no time: wrong, out of bounds, not
+  /// compiled. A space that prunes well has none.
+  size_t faulty() const;
   /// Spearman's correlation of predicted and measured times.
   double correlation() const;
 };

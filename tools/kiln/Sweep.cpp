@@ -150,7 +150,8 @@ const CommandSpec kSweepCommand = {
     "Compiles and measures all that passes pruning, with no rule that stops "
     "early, and tells what the estimator's first choice and its first five "
     "reach of the best. Records nothing. Ends with 1 if a space was not "
-    "measured to its end.\n  kiln sweep --suite "
+    "measured to its end, or if a config is wrong or does not compile.\n  kiln "
+    "sweep --suite "
     "benchmarks/suites/memory_bound.json --out sweep.json",
     kOptions,
     runSweep,

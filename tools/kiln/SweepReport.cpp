@@ -5,11 +5,16 @@
 #include "Tune/Statistics.h"
 #include "kiln/Console.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 #include <algorithm>
 
 namespace kiln::cli {
 
 static constexpr size_t kTopFew = 5;
+/// Of the table without faults, and where these go: behind "measured".
+static constexpr size_t kColumns = 11;
+static constexpr int kFaultColumn = 3;
 
 static std::string percent(double share) {
   return share > 0 ? fmt::format("{:.1f}", 100 * share) : "n/a";
@@ -69,37 +74,57 @@ std::vector<SweepReport::Group> SweepReport::groups() const {
   return groups;
 }
 
+/// A row of the table without its faults.
+static std::vector<std::string> cellsOf(const SweepRow &row) {
+  const SweepResult &result = row.result;
+  if (!row.error.empty() || result.configs.empty()) {
+    std::vector<std::string> cells(kColumns);
+    cells.front() = row.which->name;
+    cells.back() = !row.error.empty() ? "failed"
+                   : row.isEmpty()    ? "empty"
+                                      : "incomplete";
+    return cells;
+  }
+  const SweptConfig *best = result.best();
+  const SweptConfig &first = result.configs.front();
+  return {row.which->name,
+          fmt::format("{}", result.configs.size()),
+          fmt::format("{}", result.measured()),
+          best ? best->result.config : "none",
+          best ? formatUs(best->result.medianNs) : "",
+          first.result.config,
+          first.isMeasured() ? formatUs(first.result.medianNs)
+                             : nameOf(first.result.status).str(),
+          percent(result.share(1)),
+          percent(result.share(kTopFew)),
+          fmt::format("{:.2f}", result.correlation()),
+          result.isComplete ? "" : "incomplete"};
+}
+
 void SweepReport::print(llvm::raw_ostream &os) const {
   os << fmt::format("{}; {}, driver {}, {} model, {}\n", what, gpu, driver,
                     model, mode);
-  Table table({"problem", ">configs", ">measured", "best", ">best us",
-               "first choice", ">first us", ">top1 %", ">top5 %", ">rank corr",
-               ""});
+  const bool hasFaults = llvm::any_of(
+      rows, [](const SweepRow &row) { return row.result.faulty() > 0; });
+  std::vector<llvm::StringRef> headers = {
+      "problem",  ">configs",     ">measured", "best",
+      ">best us", "first choice", ">first us", ">top1 %",
+      ">top5 %",  ">rank corr",   ""};
+  if (hasFaults)
+    headers.insert(headers.begin() + kFaultColumn, ">faulty");
+  Table table(headers);
   std::vector<std::string> errors;
   for (const SweepRow &row : rows) {
-    const SweepResult &result = row.result;
-    const SweptConfig *best = result.best();
-    if (!row.error.empty() || result.configs.empty()) {
-      table.addRow({row.which->name, "", "", "", "", "", "", "", "", "",
-                    !row.error.empty() ? "failed"
-                    : row.isEmpty()    ? "empty"
-                                       : "incomplete"});
-      if (!row.error.empty())
-        errors.push_back(fmt::format("failed: {}: {}", row.which->name,
-                                     onOneLine(row.error)));
-      continue;
-    }
-    const SweptConfig &first = result.configs.front();
-    table.addRow({row.which->name, fmt::format("{}", result.configs.size()),
-                  fmt::format("{}", result.measured()),
-                  best ? best->result.config : "none",
-                  best ? formatUs(best->result.medianNs) : "",
-                  first.result.config,
-                  first.isMeasured() ? formatUs(first.result.medianNs)
-                                     : nameOf(first.result.status).str(),
-                  percent(result.share(1)), percent(result.share(kTopFew)),
-                  fmt::format("{:.2f}", result.correlation()),
-                  result.isComplete ? "" : "incomplete"});
+    std::vector<std::string> cells = cellsOf(row);
+    if (hasFaults)
+      cells.insert(cells.begin() + kFaultColumn,
+                   row.result.configs.empty()
+                       ? ""
+                       : fmt::format("{}", row.result.faulty()));
+    table.addRow(std::move(cells));
+    if (!row.error.empty())
+      errors.push_back(
+          fmt::format("failed: {}: {}", row.which->name, onOneLine(row.error)));
   }
   table.print(os);
   for (const std::string &error : errors)
@@ -147,6 +172,7 @@ static llvm::json::Object rowToJson(const SweepRow &row) {
   const SweptConfig *best = result.best();
   object["complete"] = result.isComplete;
   object["measured"] = static_cast<int64_t>(result.measured());
+  object["faulty"] = static_cast<int64_t>(result.faulty());
   object["failed_compiles"] = static_cast<int64_t>(result.failedCompiles);
   object["best"] = best ? llvm::json::Value(best->result.config)
                         : llvm::json::Value(nullptr);
@@ -191,7 +217,8 @@ llvm::json::Object SweepReport::toJSON() const {
 
 int SweepReport::exitCode() const {
   for (const SweepRow &row : rows)
-    if (!row.error.empty() || (!row.isEmpty() && !row.isDone()))
+    if (!row.error.empty() || (!row.isEmpty() && !row.isDone()) ||
+        row.result.faulty() > 0)
       return kExitSomeFailed;
   return interrupted ? kExitSomeFailed : kExitDone;
 }

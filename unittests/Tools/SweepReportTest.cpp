@@ -38,13 +38,15 @@ TEST_CASE("a sweep's report has every config and what the first reach") {
   report.rows.push_back(
       {&cases[0], resultOf({1000, 1500, 0, 1200, 1300, 1250, 800}), ""});
   report.rows.push_back({&cases[1], resultOf({500, 600}), ""});
-  CHECK(report.exitCode() == kExitDone);
+  // One of the first's configs is wrong.
+  CHECK(report.exitCode() == kExitSomeFailed);
   llvm::json::Object json = report.toJSON();
   const llvm::json::Object &first =
       *json.getArray("cases")->front().getAsObject();
   CHECK(first.getArray("configs")->size() == 7);
   CHECK(first.getString("best") == "fast.t1024");
   CHECK(first.getInteger("best_rank") == 7);
+  CHECK(first.getInteger("faulty") == 1);
   CHECK(first.getNumber("top1").value_or(0) == doctest::Approx(0.8));
   CHECK(first.getNumber("top5").value_or(0) == doctest::Approx(0.8));
   const llvm::json::Object &wrong =
@@ -117,4 +119,29 @@ TEST_CASE("the summary counts what it leaves out") {
   CHECK(summary().getInteger("cases") == 0);
   CHECK(summary().get("top1")->getAsNull());
   CHECK(text().find("all: 0 of 1 case;") != std::string::npos);
+}
+
+TEST_CASE("configs that are faulty are counted and are no success") {
+  FakeFamily family;
+  Case one{"a", {&family, makeProblem(family, "fake m=64 n=64")}};
+  SweepReport report;
+  report.rows.push_back({&one, resultOf({1000, 900, 1100}), ""});
+  auto text = [&] {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    report.print(os);
+    return os.str();
+  };
+  CHECK(report.exitCode() == kExitDone);
+  CHECK(text().find("faulty") == std::string::npos);
+  SweptConfig &last = report.rows[0].result.configs.back();
+  last.result.samples = 0;
+  SUBCASE("wrong") { last.result.status = TrialStatus::Wrong; }
+  SUBCASE("out of bounds") { last.result.status = TrialStatus::OutOfBounds; }
+  SUBCASE("not compiled") { last.result.status = TrialStatus::LaunchFailed; }
+  CHECK(report.exitCode() == kExitSomeFailed);
+  CHECK(text().find("measured  faulty  best") != std::string::npos);
+  // What there was no room for is not to blame.
+  last.result.status = TrialStatus::OutOfMemory;
+  CHECK(report.exitCode() == kExitDone);
 }

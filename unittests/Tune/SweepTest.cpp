@@ -83,6 +83,7 @@ TEST_CASE("a wrong config is not the best, and a first choice without a time "
   CHECK(result.share(8) == 1);
   CHECK(result.isComplete);
   CHECK(result.measured() == 7);
+  CHECK(result.faulty() == 1);
 }
 
 TEST_CASE("an anchor that fails beside others is not the best any more") {
@@ -138,6 +139,7 @@ TEST_CASE("what does not compile is told and the rest is measured") {
   CHECK(failed.result.status == TrialStatus::LaunchFailed);
   CHECK_FALSE(failed.result.message.empty());
   CHECK(result.measured() == 7);
+  CHECK(result.faulty() == 1);
 }
 
 TEST_CASE("a sweep ends at its deadline and says so") {
@@ -147,6 +149,7 @@ TEST_CASE("a sweep ends at its deadline and says so") {
   SweepResult none = f.sweep();
   CHECK_FALSE(none.isComplete);
   CHECK(none.measured() == 0);
+  CHECK(none.faulty() == 0); // late is nobody's fault
   CHECK(none.best() == nullptr);
   CHECK(none.share(1) == 0);
   std::atomic<bool> cancel = false;
