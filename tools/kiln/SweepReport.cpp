@@ -133,7 +133,7 @@ void SweepReport::print(llvm::raw_ostream &os) const {
     os << group.text() << '\n';
   os << fmt::format("{} problems in {:.1f} s{}\n", rows.size(),
                     elapsedMs * 1e-3,
-                    interrupted ? ", ended before all was measured" : "");
+                    isInterrupted() ? ", ended before all was measured" : "");
 }
 
 static llvm::json::Object configToJson(const SweptConfig &config) {
@@ -209,7 +209,7 @@ llvm::json::Object SweepReport::toJSON() const {
                             {"toolchain", toolchain},
                             {"model", model},
                             {"mode", mode},
-                            {"interrupted", interrupted},
+                            {"interrupted", isInterrupted()},
                             {"elapsed_ms", rounded(elapsedMs, 4)},
                             {"cases", std::move(cases)},
                             {"summary", std::move(summary)}};
@@ -220,7 +220,12 @@ int SweepReport::exitCode() const {
     if (!row.error.empty() || (!row.isEmpty() && !row.isDone()) ||
         row.result.faulty() > 0)
       return kExitSomeFailed;
-  return interrupted ? kExitSomeFailed : kExitDone;
+  return isInterrupted() ? kExitSomeFailed : kExitDone;
+}
+
+bool SweepReport::isInterrupted() const {
+  return llvm::any_of(
+      rows, [](const SweepRow &row) { return !row.result.isComplete; });
 }
 
 } // namespace kiln::cli

@@ -14,6 +14,7 @@ namespace kiln::cli {
 /// One case of a sweep.
 struct SweepRow {
   const Case *which = nullptr;
+  /// Not complete as well: never begun, or the device was lost in it.
   SweepResult result;
   std::string error; ///< empty: result is there
 
@@ -32,10 +33,11 @@ public:
   void print(llvm::raw_ostream &os) const override;
   llvm::json::Object toJSON() const override;
   int exitCode() const;
+  /// By the user, the time limit or a lost device, before all was measured.
+  bool isInterrupted() const;
 
   std::string what, commit, gpu, driver, toolchain, model, mode;
-  std::vector<SweepRow> rows;
-  bool interrupted = false; ///< by the user or the time limit
+  std::vector<SweepRow> rows; ///< of all cases, begun or not
   double elapsedMs = 0;
 
 private:

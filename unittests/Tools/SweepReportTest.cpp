@@ -74,8 +74,26 @@ TEST_CASE("a space that was not measured to its end is no success") {
   SUBCASE("incomplete") { report.rows[0].result.isComplete = false; }
   SUBCASE("no first choice") { report.rows[0].result = resultOf({0, 900}); }
   SUBCASE("failed") { report.rows[0].error = "no memory"; }
-  SUBCASE("interrupted") { report.interrupted = true; }
+  SUBCASE("never begun") {
+    report.rows[0].result = SweepResult();
+    report.rows[0].result.isComplete = false;
+  }
   CHECK(report.exitCode() == kExitSomeFailed);
+}
+
+TEST_CASE("a sweep is interrupted where something was not tried") {
+  FakeFamily family;
+  Case one{"a", {&family, makeProblem(family, "fake m=64 n=64")}};
+  SweepReport report;
+  report.rows.push_back({&one, resultOf({1000, 900}), ""});
+  report.rows.push_back({&one, SweepResult(), ""});
+  report.rows.push_back({&one, SweepResult(), "no candidate"});
+  CHECK_FALSE(report.isInterrupted());
+  CHECK(report.toJSON().getBoolean("interrupted") == false);
+  SUBCASE("of a space") { report.rows[0].result.isComplete = false; }
+  SUBCASE("of the cases") { report.rows[1].result.isComplete = false; }
+  SUBCASE("since the device died") { report.rows[2].result.isComplete = false; }
+  CHECK(report.toJSON().getBoolean("interrupted") == true);
 }
 
 TEST_CASE("the summary counts what it leaves out") {
