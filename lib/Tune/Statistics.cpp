@@ -116,4 +116,14 @@ double rankCorrelation(llvm::ArrayRef<double> a, llvm::ArrayRef<double> b) {
   return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : 0;
 }
 
+double geomean(llvm::ArrayRef<double> values) {
+  double logs = 0;
+  for (double value : values) {
+    assert(value > 0 && "only positive values have a logarithm");
+    logs += std::log(value);
+  }
+  return values.empty() ? 0
+                        : std::exp(logs / static_cast<double>(values.size()));
+}
+
 } // namespace kiln

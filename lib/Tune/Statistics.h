@@ -36,4 +36,8 @@ void removeCommonDrift(std::vector<std::vector<double>> &samples,
 /// of their ranks. 0 where either has fewer than two different values.
 double rankCorrelation(llvm::ArrayRef<double> a, llvm::ArrayRef<double> b);
 
+/// Geometric mean of positive values: what is right for ratios, since that of
+/// the inverses is its inverse. 0 where there are none.
+double geomean(llvm::ArrayRef<double> values);
+
 } // namespace kiln

@@ -41,6 +41,11 @@ size_t SweepResult::measured() const {
       llvm::count_if(configs, [](const auto &c) { return c.isMeasured(); }));
 }
 
+size_t SweepResult::faulty() const {
+  return static_cast<size_t>(llvm::count_if(
+      configs, [](const auto &c) { return isConfigFault(c.result.status); }));
+}
+
 double SweepResult::correlation() const {
   std::vector<double> predicted, measured;
   for (const SweptConfig &config : configs)
@@ -70,6 +75,8 @@ private:
   llvm::Error runBatch(size_t &next);
   llvm::Error check(llvm::ArrayRef<TrialResult> results) const;
   void take(size_t index, TrialResult trial, double scale);
+  void loseAnchor(TrialResult trial);
+  void chooseAnchor();
   void leaveOut(size_t begin);
   bool isOver() const {
     return (options.cancel && options.cancel->load()) ||
@@ -90,7 +97,7 @@ private:
   SweepResult result;
   std::vector<Plan> plans;                    ///< of result.configs
   std::vector<std::vector<ArtifactPtr>> code; ///< empty: it did not compile
-  int anchor = -1;                            ///< index of the best so far
+  int anchor = -1;                            ///< index of the fastest so far
 };
 
 } // namespace
@@ -174,7 +181,7 @@ void Sweep::take(size_t index, TrialResult trial, double scale) {
 }
 
 /// Tries the next configs that compiled, beside the best so far; moves \p next
-/// behind them.
+/// behind them, or, where that one fails now, leaves them to the next batch.
 llvm::Error Sweep::runBatch(size_t &next) {
   TrialRequest request;
   request.family = family.name().str();
@@ -182,6 +189,8 @@ llvm::Error Sweep::runBatch(size_t &next) {
   request.options.mode = options.mode;
   request.options.validation = TrialValidation::MayWin;
   request.options.timeLimit = kBatchLimit;
+  // No bestNs: the clock may have dropped since, and then what is faster than
+  // the anchor beside it would not be validated.
   std::vector<size_t> batch;
   if (anchor >= 0)
     batch.push_back(static_cast<size_t>(anchor));
@@ -205,16 +214,46 @@ llvm::Error Sweep::runBatch(size_t &next) {
 
   double scale = 1;
   if (anchor >= 0) {
-    const double before = result.configs[anchor].result.medianNs;
-    const double now = trials->front().medianNs;
-    if (trials->front().status == TrialStatus::Ok && now > 0)
-      scale = before / now;
+    TrialResult &again = trials->front();
+    if (again.status != TrialStatus::Ok || again.medianNs <= 0) {
+      // Nothing brings this batch's times to those of the first.
+      next = batch[first];
+      loseAnchor(std::move(again));
+      return llvm::Error::success();
+    }
+    TrialResult &known = result.configs[anchor].result;
+    scale = known.medianNs / again.medianNs;
+    if (again.validated) {
+      known.validated = true;
+      known.maxErrorRatio = std::max(known.maxErrorRatio, again.maxErrorRatio);
+    }
   }
   for (size_t i = first; i < batch.size(); ++i)
     take(batch[i], std::move((*trials)[i]), scale);
-  if (const SweptConfig *best = result.best())
-    anchor = best->rank;
+  chooseAnchor();
   return llvm::Error::success();
+}
+
+/// The anchor got no time beside others: what is known of it now counts, and
+/// the next fastest takes its place.
+void Sweep::loseAnchor(TrialResult trial) {
+  // Where it is not to blame, the best may be lost with it.
+  result.isComplete &= isConfigFault(trial.status);
+  take(static_cast<size_t>(anchor), std::move(trial), 1);
+  chooseAnchor();
+}
+
+/// Takes the fastest, validated or not: one that was slower than an anchor that
+/// failed later has yet to be, which the next batch does.
+void Sweep::chooseAnchor() {
+  anchor = -1;
+  double leastNs = 0;
+  for (const SweptConfig &config : result.configs)
+    if (config.isMeasured() &&
+        (anchor < 0 || config.result.medianNs < leastNs)) {
+      anchor = config.rank;
+      leastNs = config.result.medianNs;
+    }
 }
 
 /// Marks what is not tried any more.

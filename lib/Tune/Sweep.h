@@ -68,6 +68,9 @@ struct SweepResult {
   /// ranking: 1 is perfect; 0 where there is no such time.
   double share(size_t count) const;
   size_t measured() const;
+  /// Configs that are to blame for having no time: wrong, out of bounds, not
+  /// compiled. A space that prunes well has none.
+  size_t faulty() const;
   /// Spearman's correlation of predicted and measured times.
   double correlation() const;
 };
@@ -75,10 +78,11 @@ struct SweepResult {
 /// Compiles and measures every config of \p problem's space that passes
 /// pruning, in the estimator's order, with no rule that stops early; samples of
 /// a config that is clearly slower than the fastest of its batch end early. The
-/// best so far runs in every batch as an anchor. What may be the best is
-/// compared with the reference. Records nothing. Takes some 0.1 s a compilation
-/// on each thread and some 10 ms a config. Errors: NoCandidate, ContextDead,
-/// CompilerMissing, those of the runner that concern no config.
+/// best so far runs in every batch as an anchor; should it fail there, that is
+/// its result, and the batch runs again beside the next fastest. What may be
+/// the best is compared with the reference. Records nothing. Takes some 0.1 s a
+/// compilation on each thread and some 10 ms a config. Errors: NoCandidate,
+/// ContextDead, CompilerMissing, those of the runner that concern no config.
 llvm::Expected<SweepResult>
 sweepSpace(const KernelFamily &family, const Problem &problem,
            const DeviceModel &device, ArtifactStore &artifacts,

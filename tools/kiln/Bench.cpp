@@ -1,15 +1,13 @@
 //===- Bench.cpp - kiln bench: Kiln beside cuBLASLt, or a stream ----------===//
 #include "Families/Families.h"
-#include "Support/Json.h"
 #include "Tune/TrialBuffers.h"
 #include "kiln/BenchJit.h"
 #include "kiln/BenchRunner.h"
 #include "kiln/Commands.h"
 #include "kiln/Console.h"
+#include "kiln/Ending.h"
 
 #include <llvm/ADT/STLExtras.h>
-
-#include <unistd.h>
 
 namespace kiln::cli {
 
@@ -149,6 +147,7 @@ static llvm::Error measureAll(llvm::ArrayRef<Case> cases,
   if (!request.config)
     outcomes = tunedChoices(cases, request.tuning, session);
   ProgressBar bar("measuring");
+  report.interrupted = true; // unless the end is reached
   for (size_t i = 0; i < cases.size() && !interrupt.flag()->load(); ++i) {
     bar.update(i, cases.size(), cases[i].name);
     BenchRow &row = report.rows.emplace_back();
@@ -165,7 +164,7 @@ static llvm::Error measureAll(llvm::ArrayRef<Case> cases,
     if (llvm::Error error = runner.measure(*choice, row))
       return error;
   }
-  report.interrupted = interrupt.flag()->load();
+  report.interrupted = report.rows.size() < cases.size();
   return llvm::Error::success();
 }
 
@@ -197,6 +196,8 @@ static llvm::Expected<int> runBench(const ParsedOptions &options) {
   auto runner = BenchRunner::create(**session, peer, request->measuring);
   if (!runner)
     return runner.takeError();
+  if (llvm::Error error = checkOutput(options.value("--out")))
+    return error;
 
   BenchReport report;
   report.setting =
@@ -206,20 +207,8 @@ static llvm::Expected<int> runBench(const ParsedOptions &options) {
   for (const BenchRow &row : report.rows)
     if (!row.toolchain.empty())
       report.setting.cuda = cudaVersionOf(row.toolchain);
-  if (failure) {
-    ErrorSummary error = summarize(std::move(failure));
-    printError(error.message);
-    // A device that hangs or a dead context must not be waited for by
-    // destructors.
-    if (error.code == ErrorCode::InProgress ||
-        error.code == ErrorCode::ContextDead)
-      ::_exit(kExitSomeFailed);
-    return exitCodeOf(error.code);
-  }
-  if (std::optional<std::string> path = options.value("--out"))
-    if (llvm::Error error = writeFile(*path, printJson(report.toJSON())))
-      return error;
-  return emit(report, options.wantsJson(), report.exitCode());
+  return finish(report, options.value("--out"), options.wantsJson(),
+                std::move(failure), report.exitCode());
 }
 
 static constexpr OptionSpec kOptions[] = {

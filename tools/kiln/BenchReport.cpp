@@ -6,7 +6,6 @@
 #include "kiln/Console.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <set>
 
@@ -44,14 +43,6 @@ double BenchRow::streamGbs() const {
 }
 
 double BenchRow::fraction() const { return ratioOf(stream.ns, kiln); }
-
-static double geomean(llvm::ArrayRef<double> values) {
-  double logs = 0;
-  for (double value : values)
-    logs += std::log(value);
-  return values.empty() ? 0
-                        : std::exp(logs / static_cast<double>(values.size()));
-}
 
 /// Half of the interval's width over the median.
 static double spreadOf(const SampleSummary &summary) {

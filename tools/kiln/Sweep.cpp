@@ -2,9 +2,9 @@
 #include "Tune/Sweep.h"
 
 #include "Families/Families.h"
-#include "Support/Json.h"
 #include "kiln/Commands.h"
 #include "kiln/Console.h"
+#include "kiln/Ending.h"
 #include "kiln/Live.h"
 #include "kiln/SweepReport.h"
 
@@ -43,6 +43,7 @@ static llvm::Expected<SweepOptions> readSweep(const ParsedOptions &options,
 static llvm::Error sweepCase(SweepRow &row, const SweepOptions &options,
                              LiveSession &session) {
   const auto &[family, problem] = row.which->named;
+  row.result.isComplete = true;
   if (family->isEmpty(problem))
     return llvm::Error::success();
   auto result = sweepSpace(*family, problem, session.model(),
@@ -54,8 +55,10 @@ static llvm::Error sweepCase(SweepRow &row, const SweepOptions &options,
   ErrorSummary error = summarize(result.takeError());
   row.error = error.message;
   if (error.code == ErrorCode::ContextDead ||
-      error.code == ErrorCode::CompilerMissing)
+      error.code == ErrorCode::CompilerMissing) {
+    row.result.isComplete = false;
     return makeError(error.code, "{}", error.message);
+  }
   return llvm::Error::success();
 }
 
@@ -65,6 +68,11 @@ static llvm::Error sweepAll(llvm::ArrayRef<Case> cases, SweepOptions options,
   InterruptGuard interrupt;
   options.cancel = interrupt.flag();
   ProgressBar bar("sweeping");
+  for (const Case &one : cases) {
+    SweepRow &row = report.rows.emplace_back();
+    row.which = &one;
+    row.result.isComplete = false; // until its turn comes
+  }
   for (size_t i = 0; i < cases.size(); ++i) {
     if (interrupt.flag()->load() || Clock::now() >= options.deadline)
       break;
@@ -74,15 +82,12 @@ static llvm::Error sweepAll(llvm::ArrayRef<Case> cases, SweepOptions options,
                              progress.isCompiling ? "kernel" : "config",
                              progress.done, progress.total));
     };
-    SweepRow &row = report.rows.emplace_back();
-    row.which = &cases[i];
+    SweepRow &row = report.rows[i];
     if (llvm::Error error = sweepCase(row, options, session))
       return error;
     if (!row.result.toolchain.empty())
       report.toolchain = row.result.toolchain;
   }
-  report.interrupted =
-      interrupt.flag()->load() || Clock::now() >= options.deadline;
   return llvm::Error::success();
 }
 
@@ -100,6 +105,8 @@ static llvm::Expected<int> runSweep(const ParsedOptions &options) {
       LiveSession::open(options, environment, registry, "sweep measures");
   if (!session)
     return session.takeError();
+  if (llvm::Error error = checkOutput(options.value("--out")))
+    return error;
 
   SweepReport report;
   report.what = options.value("--suite").value_or("problems");
@@ -111,19 +118,8 @@ static llvm::Expected<int> runSweep(const ParsedOptions &options) {
   llvm::Error failure = sweepAll(*cases, *sweep, **session, report);
   report.elapsedMs =
       std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-  int code = report.exitCode();
-  if (failure) {
-    // What was measured until then is kept.
-    ErrorSummary error = summarize(std::move(failure));
-    printError(error.message);
-    code = exitCodeOf(error.code);
-    if (code == kExitNoDevice)
-      return code;
-  }
-  if (std::optional<std::string> path = options.value("--out"))
-    if (llvm::Error error = writeFile(*path, printJson(report.toJSON())))
-      return error;
-  return emit(report, options.wantsJson(), code);
+  return finish(report, options.value("--out"), options.wantsJson(),
+                std::move(failure), report.exitCode());
 }
 
 static constexpr OptionSpec kOptions[] = {
@@ -150,7 +146,8 @@ const CommandSpec kSweepCommand = {
     "Compiles and measures all that passes pruning, with no rule that stops "
     "early, and tells what the estimator's first choice and its first five "
     "reach of the best. Records nothing. Ends with 1 if a space was not "
-    "measured to its end.\n  kiln sweep --suite "
+    "measured to its end, or if a config is wrong or does not compile.\n  kiln "
+    "sweep --suite "
     "benchmarks/suites/memory_bound.json --out sweep.json",
     kOptions,
     runSweep,

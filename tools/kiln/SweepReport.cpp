@@ -2,42 +2,71 @@
 #include "kiln/SweepReport.h"
 
 #include "Support/Error.h"
+#include "Tune/Statistics.h"
 #include "kiln/Console.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 #include <algorithm>
-#include <cmath>
 
 namespace kiln::cli {
 
 static constexpr size_t kTopFew = 5;
-
-static double geomean(llvm::ArrayRef<double> values) {
-  double logs = 0;
-  for (double value : values)
-    logs += std::log(value);
-  return values.empty() ? 0
-                        : std::exp(logs / static_cast<double>(values.size()));
-}
+/// Of the table without faults, and where these go: behind "measured".
+static constexpr size_t kColumns = 11;
+static constexpr int kFaultColumn = 3;
 
 static std::string percent(double share) {
   return share > 0 ? fmt::format("{:.1f}", 100 * share) : "n/a";
 }
 
+double SweepReport::Group::least() const {
+  return withoutFirst > 0 || top1.empty()
+             ? 0
+             : *std::min_element(top1.begin(), top1.end());
+}
+
+/// "rmsnorm: 3 of 4 cases; of the best, the first choice reaches ...".
+std::string SweepReport::Group::text() const {
+  std::string text = fmt::format("{}: {} of {} case{}", name, top1.size(),
+                                 cases, cases == 1 ? "" : "s");
+  if (!top1.empty())
+    text += fmt::format("; of the best, the first choice reaches {} % (least "
+                        "{:.1f} %), the first {} {} %",
+                        percent(geomean(top1)), 100 * least(), kTopFew,
+                        percent(geomean(top5)));
+  if (withoutFirst > 0)
+    text += fmt::format("; in {} the first choice got no time", withoutFirst);
+  if (size_t rest = cases - top1.size() - withoutFirst)
+    text += fmt::format("; {} not measured to the end", rest);
+  return text;
+}
+
 std::vector<SweepReport::Group> SweepReport::groups() const {
   std::vector<Group> groups;
-  Group all{"all", {}, {}};
+  Group all;
+  all.name = "all";
   for (const SweepRow &row : rows) {
-    if (!row.error.empty() || row.result.share(1) <= 0)
+    if (row.isEmpty())
       continue;
     llvm::StringRef family = row.which->named.family->name();
     auto known =
         std::find_if(groups.begin(), groups.end(),
                      [&](const Group &group) { return group.name == family; });
-    if (known == groups.end())
-      known = groups.insert(groups.end(), {family.str(), {}, {}});
+    if (known == groups.end()) {
+      known = groups.emplace(groups.end());
+      known->name = family.str();
+    }
     for (Group *group : {&*known, &all}) {
-      group->top1.push_back(row.result.share(1));
-      group->top5.push_back(row.result.share(kTopFew));
+      ++group->cases;
+      // What was cut short was tried in the estimator's order: its best is
+      // that of the first choices alone.
+      if (row.isDone()) {
+        group->top1.push_back(row.result.share(1));
+        group->top5.push_back(row.result.share(kTopFew));
+      } else if (row.isComplete()) {
+        ++group->withoutFirst;
+      }
     }
   }
   if (!groups.empty())
@@ -45,50 +74,66 @@ std::vector<SweepReport::Group> SweepReport::groups() const {
   return groups;
 }
 
+/// A row of the table without its faults.
+static std::vector<std::string> cellsOf(const SweepRow &row) {
+  const SweepResult &result = row.result;
+  if (!row.error.empty() || result.configs.empty()) {
+    std::vector<std::string> cells(kColumns);
+    cells.front() = row.which->name;
+    cells.back() = !row.error.empty() ? "failed"
+                   : row.isEmpty()    ? "empty"
+                                      : "incomplete";
+    return cells;
+  }
+  const SweptConfig *best = result.best();
+  const SweptConfig &first = result.configs.front();
+  return {row.which->name,
+          fmt::format("{}", result.configs.size()),
+          fmt::format("{}", result.measured()),
+          best ? best->result.config : "none",
+          best ? formatUs(best->result.medianNs) : "",
+          first.result.config,
+          first.isMeasured() ? formatUs(first.result.medianNs)
+                             : nameOf(first.result.status).str(),
+          percent(result.share(1)),
+          percent(result.share(kTopFew)),
+          fmt::format("{:.2f}", result.correlation()),
+          result.isComplete ? "" : "incomplete"};
+}
+
 void SweepReport::print(llvm::raw_ostream &os) const {
   os << fmt::format("{}; {}, driver {}, {} model, {}\n", what, gpu, driver,
                     model, mode);
-  Table table({"problem", ">configs", ">measured", "best", ">best us",
-               "first choice", ">first us", ">top1 %", ">top5 %", ">rank corr",
-               ""});
+  const bool hasFaults = llvm::any_of(
+      rows, [](const SweepRow &row) { return row.result.faulty() > 0; });
+  std::vector<llvm::StringRef> headers = {
+      "problem",  ">configs",     ">measured", "best",
+      ">best us", "first choice", ">first us", ">top1 %",
+      ">top5 %",  ">rank corr",   ""};
+  if (hasFaults)
+    headers.insert(headers.begin() + kFaultColumn, ">faulty");
+  Table table(headers);
   std::vector<std::string> errors;
   for (const SweepRow &row : rows) {
-    const SweepResult &result = row.result;
-    const SweptConfig *best = result.best();
-    if (!row.error.empty() || result.configs.empty()) {
-      table.addRow({row.which->name, "", "", "", "", "", "", "", "", "",
-                    row.error.empty() ? "empty" : "failed"});
-      if (!row.error.empty())
-        errors.push_back(fmt::format("failed: {}: {}", row.which->name,
-                                     onOneLine(row.error)));
-      continue;
-    }
-    const SweptConfig &first = result.configs.front();
-    table.addRow({row.which->name, fmt::format("{}", result.configs.size()),
-                  fmt::format("{}", result.measured()),
-                  best ? best->result.config : "none",
-                  best ? formatUs(best->result.medianNs) : "",
-                  first.result.config,
-                  first.isMeasured() ? formatUs(first.result.medianNs)
-                                     : nameOf(first.result.status).str(),
-                  percent(result.share(1)), percent(result.share(kTopFew)),
-                  fmt::format("{:.2f}", result.correlation()),
-                  result.isComplete ? "" : "incomplete"});
+    std::vector<std::string> cells = cellsOf(row);
+    if (hasFaults)
+      cells.insert(cells.begin() + kFaultColumn,
+                   row.result.configs.empty()
+                       ? ""
+                       : fmt::format("{}", row.result.faulty()));
+    table.addRow(std::move(cells));
+    if (!row.error.empty())
+      errors.push_back(
+          fmt::format("failed: {}: {}", row.which->name, onOneLine(row.error)));
   }
   table.print(os);
   for (const std::string &error : errors)
     os << error << '\n';
   for (const Group &group : groups())
-    os << fmt::format(
-        "{}: {} case{}; of the best, the first choice reaches {} % (least {} "
-        "%), the first {} {} %\n",
-        group.name, group.top1.size(), group.top1.size() == 1 ? "" : "s",
-        percent(geomean(group.top1)),
-        percent(*std::min_element(group.top1.begin(), group.top1.end())),
-        kTopFew, percent(geomean(group.top5)));
+    os << group.text() << '\n';
   os << fmt::format("{} problems in {:.1f} s{}\n", rows.size(),
                     elapsedMs * 1e-3,
-                    interrupted ? ", ended before all was measured" : "");
+                    isInterrupted() ? ", ended before all was measured" : "");
 }
 
 static llvm::json::Object configToJson(const SweptConfig &config) {
@@ -108,6 +153,10 @@ static llvm::json::Object configToJson(const SweptConfig &config) {
   return object;
 }
 
+static llvm::json::Value shareToJson(double share) {
+  return share > 0 ? rounded(share, 4) : llvm::json::Value(nullptr);
+}
+
 static llvm::json::Object rowToJson(const SweepRow &row) {
   llvm::json::Object object{{"name", row.which->name},
                             {"family", row.which->named.family->name()},
@@ -117,15 +166,13 @@ static llvm::json::Object rowToJson(const SweepRow &row) {
     return object;
   }
   const SweepResult &result = row.result;
-  auto share = [](double value) {
-    return value > 0 ? rounded(value, 4) : llvm::json::Value(nullptr);
-  };
   llvm::json::Array configs;
   for (const SweptConfig &config : result.configs)
     configs.push_back(configToJson(config));
   const SweptConfig *best = result.best();
   object["complete"] = result.isComplete;
   object["measured"] = static_cast<int64_t>(result.measured());
+  object["faulty"] = static_cast<int64_t>(result.faulty());
   object["failed_compiles"] = static_cast<int64_t>(result.failedCompiles);
   object["best"] = best ? llvm::json::Value(best->result.config)
                         : llvm::json::Value(nullptr);
@@ -133,8 +180,8 @@ static llvm::json::Object rowToJson(const SweepRow &row) {
       best ? rounded(best->result.medianNs) : llvm::json::Value(nullptr);
   object["best_rank"] =
       best ? llvm::json::Value(best->rank + 1) : llvm::json::Value(nullptr);
-  object["top1"] = share(result.share(1));
-  object["top5"] = share(result.share(kTopFew));
+  object["top1"] = shareToJson(result.share(1));
+  object["top5"] = shareToJson(result.share(kTopFew));
   object["rank_correlation"] = rounded(result.correlation(), 4);
   object["configs"] = std::move(configs);
   return object;
@@ -148,10 +195,13 @@ llvm::json::Object SweepReport::toJSON() const {
   for (const Group &group : groups())
     summary[group.name] = llvm::json::Object{
         {"cases", static_cast<int64_t>(group.top1.size())},
-        {"top1", rounded(geomean(group.top1), 4)},
-        {"top1_least",
-         rounded(*std::min_element(group.top1.begin(), group.top1.end()), 4)},
-        {"top5", rounded(geomean(group.top5), 4)}};
+        {"of", static_cast<int64_t>(group.cases)},
+        {"without_first", static_cast<int64_t>(group.withoutFirst)},
+        {"top1", shareToJson(geomean(group.top1))},
+        {"top1_least", group.top1.empty() && group.withoutFirst == 0
+                           ? llvm::json::Value(nullptr)
+                           : rounded(group.least(), 4)},
+        {"top5", shareToJson(geomean(group.top5))}};
   return llvm::json::Object{{"what", what},
                             {"commit", commit},
                             {"gpu", gpu},
@@ -159,7 +209,7 @@ llvm::json::Object SweepReport::toJSON() const {
                             {"toolchain", toolchain},
                             {"model", model},
                             {"mode", mode},
-                            {"interrupted", interrupted},
+                            {"interrupted", isInterrupted()},
                             {"elapsed_ms", rounded(elapsedMs, 4)},
                             {"cases", std::move(cases)},
                             {"summary", std::move(summary)}};
@@ -167,9 +217,15 @@ llvm::json::Object SweepReport::toJSON() const {
 
 int SweepReport::exitCode() const {
   for (const SweepRow &row : rows)
-    if (!row.error.empty() || (!row.result.configs.empty() && !row.isDone()))
+    if (!row.error.empty() || (!row.isEmpty() && !row.isDone()) ||
+        row.result.faulty() > 0)
       return kExitSomeFailed;
-  return interrupted ? kExitSomeFailed : kExitDone;
+  return isInterrupted() ? kExitSomeFailed : kExitDone;
+}
+
+bool SweepReport::isInterrupted() const {
+  return llvm::any_of(
+      rows, [](const SweepRow &row) { return !row.result.isComplete; });
 }
 
 } // namespace kiln::cli

@@ -14,13 +14,16 @@ namespace kiln::cli {
 /// One case of a sweep.
 struct SweepRow {
   const Case *which = nullptr;
+  /// Not complete as well: never begun, or the device was lost in it.
   SweepResult result;
   std::string error; ///< empty: result is there
 
-  /// All of the space was tried, and both ends of the comparison have a time.
-  bool isDone() const {
-    return error.empty() && result.isComplete && result.share(1) > 0;
-  }
+  /// All of the space was tried.
+  bool isComplete() const { return error.empty() && result.isComplete; }
+  /// And both ends of the comparison have a time.
+  bool isDone() const { return isComplete() && result.share(1) > 0; }
+  /// There is nothing to compute.
+  bool isEmpty() const { return isComplete() && result.configs.empty(); }
 };
 
 /// Every config with its prediction and its time, and what the first choices
@@ -30,17 +33,24 @@ public:
   void print(llvm::raw_ostream &os) const override;
   llvm::json::Object toJSON() const override;
   int exitCode() const;
+  /// By the user, the time limit or a lost device, before all was measured.
+  bool isInterrupted() const;
 
   std::string what, commit, gpu, driver, toolchain, model, mode;
-  std::vector<SweepRow> rows;
-  bool interrupted = false; ///< by the user or the time limit
+  std::vector<SweepRow> rows; ///< of all cases, begun or not
   double elapsedMs = 0;
 
 private:
-  /// Shares of the cases of one family that have them.
+  /// The cases of one family in which there is something to compute.
   struct Group {
     std::string name;
-    std::vector<double> top1, top5;
+    std::vector<double> top1, top5; ///< of those that are done
+    size_t cases = 0;
+    size_t withoutFirst = 0; ///< complete, but the first choice got no time
+
+    /// Of what was tried to its end; 0 where a first choice got no time.
+    double least() const;
+    std::string text() const;
   };
   std::vector<Group> groups() const;
 };

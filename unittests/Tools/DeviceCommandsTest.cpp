@@ -83,6 +83,38 @@ TEST_CASE("sweep keeps its document when a case fails") {
   CHECK(late.json().getBoolean("interrupted") == true);
 }
 
+TEST_CASE("what a long command measured is not lost with its --out") {
+  Tool tool;
+  tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");
+  const std::string empty = " gemm m=0 n=8 k=8 dtype=bf16";
+  // Told before anything is measured.
+  ToolResult nowhere = tool.run("sweep" + empty + " --out /no/such/file.json");
+  CHECK(nowhere.code == 2);
+  CHECK(nowhere.hasOneErrorLine());
+  CHECK(nowhere.out.empty());
+  for (std::string command : {"sweep", "bench --no-peer"}) {
+    CAPTURE(command);
+    ToolResult full = tool.run(command + empty + " --json --out /dev/full");
+    CHECK(full.code == 1);
+    CHECK(full.hasOneErrorLine());
+    CHECK(full.json().getArray("cases")->size() == 1);
+  }
+}
+
+TEST_CASE("sweep keeps its document when the compiler is missing") {
+  Tool tool;
+  tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");
+  tool.environment["KILN_NVRTC"] = "/nonexistent/libnvrtc.so";
+  std::string path = tool.folder / "sweep.json";
+  ToolResult result = tool.run({"sweep", "gemm m=0 n=8 k=8 dtype=bf16",
+                                kProblem, "--json", "--out", path});
+  CHECK(result.code == 3);
+  CHECK(result.hasOneErrorLine());
+  CHECK(result.json().getArray("cases")->size() == 2);
+  CHECK(result.json().getBoolean("interrupted") == true);
+  CHECK(readBytes(path) == result.out);
+}
+
 TEST_CASE("bench without its peer ends with 3") {
   Tool tool;
   tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");

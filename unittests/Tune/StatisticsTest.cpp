@@ -105,3 +105,12 @@ TEST_CASE("rank correlation sees order alone") {
   CHECK(rankCorrelation({5, 5, 7}, {1, 2, 3}) ==
         doctest::Approx(1.5 / std::sqrt(1.5 * 2)));
 }
+
+TEST_CASE("the geometric mean is that of ratios, whichever way they go") {
+  CHECK(geomean({}) == 0);
+  CHECK(geomean({0.8}) == doctest::Approx(0.8));
+  CHECK(geomean({2, 8}) == doctest::Approx(4));
+  CHECK(geomean({1 / 2.0, 1 / 8.0}) == doctest::Approx(1 / 4.0));
+  // A product that no double holds.
+  CHECK(geomean(std::vector<double>(1000, 1e9)) == doctest::Approx(1e9));
+}

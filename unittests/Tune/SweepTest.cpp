@@ -83,6 +83,50 @@ TEST_CASE("a wrong config is not the best, and a first choice without a time "
   CHECK(result.share(8) == 1);
   CHECK(result.isComplete);
   CHECK(result.measured() == 7);
+  CHECK(result.faulty() == 1);
+}
+
+TEST_CASE("an anchor that fails beside others is not the best any more") {
+  SweepFixture f;
+  f.sweeps.batch = 4;
+  TrialStatus status = TrialStatus::Wrong;
+  SUBCASE("wrong, which shows when it is validated") {
+    f.runner.onRun = [&] {
+      if (f.runner.requests.size() == 2)
+        f.runner.scripts["fast.t64"] = {1000, 0.002, TrialStatus::Wrong, true};
+    };
+  }
+  SUBCASE("late, in a batch that is slow") {
+    status = TrialStatus::Timeout;
+    f.runner.onRun = [&] {
+      if (f.runner.requests.size() != 2)
+        return;
+      f.runner.scripts["fast.t64"].status = TrialStatus::Timeout;
+      for (const char *config :
+           {"fast.t16", "fast.t32", "fast.t128", "fast.t256", "pair.t64",
+            "pair.t128", "plain.t32"})
+        f.runner.scripts[config].ns = 2 * ScriptedRunner::defaultNs(config);
+    };
+  }
+  SweepResult result = f.sweep();
+  CHECK(f.find(result, "fast.t64").result.status == status);
+  CHECK(result.isComplete == (status == TrialStatus::Wrong));
+  CHECK(result.measured() == 7);
+  REQUIRE(f.runner.requests.size() > 2);
+  // The same configs again, beside the next fastest of the first batch.
+  const auto &failed = f.runner.requests[1].candidates;
+  const auto &again = f.runner.requests[2].candidates;
+  CHECK(failed[0].config == "fast.t64");
+  CHECK(again[0].config != "fast.t64");
+  CHECK(again[1].config == failed[1].config);
+  // Which was not validated yet beside the first, and keeps the times' scale.
+  REQUIRE(result.best());
+  CHECK(result.best()->result.config == again[0].config);
+  CHECK(result.best()->result.medianNs == 1200);
+  for (const SweptConfig &config : result.configs)
+    if (config.isMeasured())
+      CHECK(config.result.medianNs ==
+            doctest::Approx(ScriptedRunner::defaultNs(config.result.config)));
 }
 
 TEST_CASE("what does not compile is told and the rest is measured") {
@@ -95,6 +139,7 @@ TEST_CASE("what does not compile is told and the rest is measured") {
   CHECK(failed.result.status == TrialStatus::LaunchFailed);
   CHECK_FALSE(failed.result.message.empty());
   CHECK(result.measured() == 7);
+  CHECK(result.faulty() == 1);
 }
 
 TEST_CASE("a sweep ends at its deadline and says so") {
@@ -104,6 +149,7 @@ TEST_CASE("a sweep ends at its deadline and says so") {
   SweepResult none = f.sweep();
   CHECK_FALSE(none.isComplete);
   CHECK(none.measured() == 0);
+  CHECK(none.faulty() == 0); // late is nobody's fault
   CHECK(none.best() == nullptr);
   CHECK(none.share(1) == 0);
   std::atomic<bool> cancel = false;
