@@ -19,7 +19,7 @@ namespace kiln {
 template <int kBytes> void forgetUnpacked(Words<kBytes> &words) {
 #pragma unroll
   for (unsigned &word : words.word)
-    asm volatile("" : "+r"(word));
+    ptx::opaque(word);
 }
 
 /// The greatest magnitude that a type with scales holds.
