@@ -12,12 +12,6 @@
 
 namespace kiln {
 
-/// How an access treats the caches.
-enum class CacheHint {
-  Plain,
-  Streaming, ///< once: loads stay out of L1, stored lines are dropped first
-};
-
 /// Bytes of the widest access that \p bytes split into: what a pointer to a
 /// vector of so many bytes has to be aligned to.
 constexpr int accessBytes(int bytes) { return bytes < 16 ? bytes : 16; }
