@@ -90,7 +90,7 @@ template <RowSignature kSignature> struct RowMath {
 
   /// What complete statistics say of each value.
   static Final finish(const Stats &stats, const RowParams &params) {
-    if constexpr (kScalesAtOnce)
+    if constexpr (kScalesAtOnce) // rounded, unlike mean(): scales hang on it
       return {0.0f,
               inverseSqrt(stats.squares.sum / static_cast<float>(params.cols) +
                           params.epsilon)};
