@@ -12,6 +12,7 @@ set(KILN_KERNEL_SOURCES
   elementwise/FlatElementwise.cuh
   elementwise/FlatElementwiseConfig.h
   elementwise/ReferenceElementwise.cuh
+  elementwise/ReferenceElementwiseConfig.h
   gemm/GemmEpilogue.cuh
   gemm/GemmParams.h
   gemm/GemmSignature.h

@@ -278,11 +278,9 @@ class Plan:
 
     def launch(self, arguments, stream, workspace=None):
         """Enqueues the plan. Costs a few microseconds of Python."""
-        status = self.library.kiln_plan_launch(
+        self.library.check(self.library.kiln_plan_launch(
             self._handle, byref(arguments),
-            None if workspace is None else byref(workspace), stream)
-        if status != 0:
-            self.library.check(status)
+            None if workspace is None else byref(workspace), stream))
 
 
 def arguments_of(addresses):

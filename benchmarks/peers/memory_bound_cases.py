@@ -26,8 +26,12 @@ ROW_SLOTS = {"x": 0, "y": 1, "weight": 2, "bias": 3, "residual": 4,
 QUANTISED = {"fp8_e4m3": 448.0, "int8": 127.0}
 
 # Keys of a case that go into the problem's text, in this order.
-TEXT_KEYS = ["op", "rows", "cols", "axis", "dtype", "out", "weight", "bias",
+TEXT_KEYS = ["op", "rows", "cols", "dtype", "out", "weight", "bias",
              "residual", "scale", "mask"]
+
+# Links of elementwise chains that are served, and whether each has an operand.
+LINKS = {"add": True, "mul": True, "bias": True, "relu": False, "silu": False,
+         "gelu_erf": False, "gelu_tanh": False}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,8 +53,22 @@ class Operand:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One case of the suite, as its JSON object `spec` says."""
+    """One case of the suite, as its JSON object `spec` says. Errors: ValueError
+    for what Kiln knows but these programs have no operands for."""
     spec: dict
+
+    def __post_init__(self):
+        def refuse(what):
+            raise ValueError(f"{self.name}: {what} is not served")
+
+        if self.family == "elementwise":
+            for link in self.chain:
+                if link not in LINKS:
+                    refuse(f"the link {link}")
+        if self.get("mask", 0) not in (0, 1):
+            refuse(f"mask={self.get('mask')}")
+        if self.get("axis", "cols") != "cols":
+            refuse(f"axis={self.get('axis')}")
 
     def get(self, key, default=None):
         return self.spec.get(key, default)
@@ -123,7 +141,7 @@ class Case:
         shapes = {"add": self.shape, "mul": self.shape,
                   "bias": self.shape[1:]}
         for index, link in enumerate(self.chain):
-            if link in shapes:
+            if LINKS[link]:
                 operands.append(Operand(f"link{index}", 2 + index,
                                         shapes[link], self.dtype))
         return operands

@@ -7,10 +7,10 @@ suite. One GPU, one process, the same inputs for all sides.
 How it is timed. Each side of a case is captured into a CUDA graph of many
 launches, about 2 ms or more, so that no side pays for its host code. The
 launches rotate over copies of all operands that together exceed 32 times the
-L2. The graphs are replayed in turns (kiln, eager, compile, kiln, ...), each
-behind a short delay that hides the launch of the graph; the numbers are medians
-over the rounds. A small case is measured hot as well: one copy, which stays in
-the L2.
+L2, but 1024 copies at most. The graphs are replayed in turns (kiln, eager,
+compile, kiln, ...), each behind a short delay that hides the launch of the
+graph; the numbers are medians over the rounds. A small case is measured hot as
+well: one copy, which stays in the L2.
 
 Outputs. Kiln writes to one output per copy. torch allocates its outputs from
 the graph's memory, which would hand the same block, warm in the L2, to every
@@ -38,11 +38,12 @@ import memory_bound_cases
 import torch_functions
 
 PROTOCOL = (
-    "Cold L2 (operands rotate over copies of 32 times its size), N(0, 1) "
-    "data, CUDA graphs of about 2 ms or more, all sides interleaved in one run "
-    "on the same inputs, median of {rounds} rounds; a spread is (greatest - "
-    "least) / median; torch.compile in its default mode with static shapes; a "
-    "ratio is the time of the faster of eager and torch.compile over Kiln's.")
+    "Cold L2 (operands rotate over copies of 32 times the L2, but 1024 copies "
+    "at most), N(0, 1) data, CUDA graphs of about 2 ms or more, all sides "
+    "interleaved in one run on the same inputs, median of {rounds} rounds; a "
+    "spread is (greatest - least) / median; torch.compile in its default mode "
+    "with static shapes; a ratio is the time of the faster of eager and "
+    "torch.compile over Kiln's.")
 
 # Length of a graph on the fastest side, and how fast a launch is guessed to be
 # at best (of an H200): used to choose the launches of a graph.
@@ -89,7 +90,7 @@ def current_stream():
 
 def copies_of(case):
     """Copies of the operands: over 32 x L2 together and two at least, but no
-    more than fit the memory limit."""
+    more than MOST_COPIES, and than fit the memory limit."""
     properties = torch.cuda.get_device_properties(0)
     rotation = max(LEAST_ROTATION_BYTES,
                    32 * getattr(properties, "L2_cache_size", 0))

@@ -28,7 +28,8 @@
 //   to +-127 and rounded to the nearest even. With y.scale, each row is divided
 //   by a scale that the kernel computes: the greatest magnitude in the row over
 //   448 (e4m3) or 127 (int8), 1 for a row of zeros; it is stored to
-//   y.scale->data, from which y times the scale gives the row back. The
+//   y.scale->data, from which y times the scale gives the row back. A row with
+//   a NaN has the scale NaN: an e4m3 row is NaN then, an int8 row 0. The
 //   kiln_scale's granularity is KILN_GRANULARITY_ROW, its type fp32 or
 //   KILN_DTYPE_NONE, its strides and blocks are 0: packed.
 //

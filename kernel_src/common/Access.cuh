@@ -12,12 +12,6 @@
 
 namespace kiln {
 
-/// How an access treats the caches.
-enum class CacheHint {
-  Plain,
-  Streaming, ///< once: loads stay out of L1, stored lines are dropped first
-};
-
 /// Bytes of the widest access that \p bytes split into: what a pointer to a
 /// vector of so many bytes has to be aligned to.
 constexpr int accessBytes(int bytes) { return bytes < 16 ? bytes : 16; }
@@ -110,50 +104,6 @@ void storeVector(void *pointer, const Words<kBytes> &value) {
           bytes + 16 * i, {value.word[4 * i], value.word[4 * i + 1],
                            value.word[4 * i + 2], value.word[4 * i + 3]});
   }
-}
-
-/// fp32 of the kCount elements in \p words; exact.
-template <DType kType, int kCount>
-void unpackFloats(float (&out)[kCount],
-                  const Words<kCount * bytesOf(kType)> &words) {
-  constexpr int kPerWord = 4 / bytesOf(kType);
-  if constexpr (kType == DType::FP32) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i)
-      out[i] = __uint_as_float(words.word[i]);
-  } else if constexpr (kCount == 1)
-    out[0] = toFloat<kType>(static_cast<Storage<kType>>(words.word[0]));
-  else {
-#pragma unroll
-    for (int i = 0; i < kCount; i += 2)
-      unpackPair<kType>(out[i], out[i + 1],
-                        words.word[i / kPerWord] >>
-                            (i % kPerWord * bitsOf(kType)));
-  }
-}
-
-/// The kCount stored elements nearest to \p values.
-template <DType kType, int kCount>
-Words<kCount * bytesOf(kType)> packFloats(const float (&values)[kCount]) {
-  constexpr int kPerWord = 4 / bytesOf(kType);
-  Words<kCount * bytesOf(kType)> words;
-  if constexpr (kType == DType::FP32) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i)
-      words.word[i] = __float_as_uint(values[i]);
-  } else if constexpr (kCount == 1)
-    words.word[0] = fromFloat<kType>(values[0]);
-  else {
-#pragma unroll
-    for (int i = 0; i < kCount; i += 2) {
-      unsigned pair = packPair<kType>(values[i], values[i + 1]);
-      if (i % kPerWord == 0)
-        words.word[i / kPerWord] = pair;
-      else
-        words.word[i / kPerWord] |= pair << (i % kPerWord * bitsOf(kType));
-    }
-  }
-  return words;
 }
 
 } // namespace kiln

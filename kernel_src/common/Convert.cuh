@@ -139,6 +139,50 @@ template <DType kType> void unpackPair(float &low, float &high, unsigned pair) {
 /// Registers of kBytes of memory; fewer than 4 lie in the lowest bits of one.
 template <int kBytes> struct Words { unsigned word[(kBytes + 3) / 4]; };
 
+/// fp32 of the kCount elements in \p words; exact.
+template <DType kType, int kCount>
+void unpackFloats(float (&out)[kCount],
+                  const Words<kCount * bytesOf(kType)> &words) {
+  constexpr int kPerWord = 4 / bytesOf(kType);
+  if constexpr (kType == DType::FP32) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      out[i] = __uint_as_float(words.word[i]);
+  } else if constexpr (kCount == 1)
+    out[0] = toFloat<kType>(static_cast<Storage<kType>>(words.word[0]));
+  else {
+#pragma unroll
+    for (int i = 0; i < kCount; i += 2)
+      unpackPair<kType>(out[i], out[i + 1],
+                        words.word[i / kPerWord] >>
+                            (i % kPerWord * bitsOf(kType)));
+  }
+}
+
+/// The kCount stored elements nearest to \p values.
+template <DType kType, int kCount>
+Words<kCount * bytesOf(kType)> packFloats(const float (&values)[kCount]) {
+  constexpr int kPerWord = 4 / bytesOf(kType);
+  Words<kCount * bytesOf(kType)> words;
+  if constexpr (kType == DType::FP32) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      words.word[i] = __float_as_uint(values[i]);
+  } else if constexpr (kCount == 1)
+    words.word[0] = fromFloat<kType>(values[0]);
+  else {
+#pragma unroll
+    for (int i = 0; i < kCount; i += 2) {
+      unsigned pair = packPair<kType>(values[i], values[i + 1]);
+      if (i % kPerWord == 0)
+        words.word[i / kPerWord] = pair;
+      else
+        words.word[i / kPerWord] |= pair << (i % kPerWord * bitsOf(kType));
+    }
+  }
+  return words;
+}
+
 /// One load of kBytes from a pointer aligned to them.
 template <int kBytes> Words<kBytes> loadWords(const void *pointer) {
   if constexpr (kBytes == 16) {
@@ -175,48 +219,19 @@ void storeWords(void *pointer, const Words<kBytes> &value) {
 /// Loads kCount elements with one access, aligned to its size.
 template <DType kType, int kCount>
 void loadFloats(float (&out)[kCount], const void *pointer) {
-  constexpr int kBytes = kCount * bytesOf(kType);
   if constexpr (kCount == 1)
     out[0] = toFloat<kType>(*static_cast<const Storage<kType> *>(pointer));
-  else {
-    Words<kBytes> words = loadWords<kBytes>(pointer);
-    if constexpr (kType == DType::FP32) {
-#pragma unroll
-      for (int i = 0; i < kCount; ++i)
-        out[i] = __uint_as_float(words.word[i]);
-    } else {
-      constexpr int kPairs = 32 / (2 * bitsOf(kType)); // of a register
-#pragma unroll
-      for (int i = 0; i < kCount / 2; ++i)
-        unpackPair<kType>(out[2 * i], out[2 * i + 1],
-                          words.word[i / kPairs] >>
-                              (i % kPairs * 2 * bitsOf(kType)));
-    }
-  }
+  else
+    unpackFloats<kType>(out, loadWords<kCount * bytesOf(kType)>(pointer));
 }
 
 /// Stores kCount elements with one access, aligned to its size.
 template <DType kType, int kCount>
 void storeFloats(void *pointer, const float (&values)[kCount]) {
-  constexpr int kBytes = kCount * bytesOf(kType);
   if constexpr (kCount == 1)
     *static_cast<Storage<kType> *>(pointer) = fromFloat<kType>(values[0]);
-  else {
-    Words<kBytes> words = {};
-    if constexpr (kType == DType::FP32) {
-#pragma unroll
-      for (int i = 0; i < kCount; ++i)
-        words.word[i] = __float_as_uint(values[i]);
-    } else {
-      constexpr int kPairs = 32 / (2 * bitsOf(kType)); // of a register
-#pragma unroll
-      for (int i = 0; i < kCount / 2; ++i)
-        words.word[i / kPairs] |=
-            packPair<kType>(values[2 * i], values[2 * i + 1])
-            << (i % kPairs * 2 * bitsOf(kType));
-    }
-    storeWords<kBytes>(pointer, words);
-  }
+  else
+    storeWords<kCount * bytesOf(kType)>(pointer, packFloats<kType>(values));
 }
 
 } // namespace kiln

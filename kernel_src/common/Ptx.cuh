@@ -9,6 +9,9 @@
 
 namespace kiln::ptx {
 
+/// No instruction: the compiler takes \p value for a new one from here on.
+void opaque(unsigned &value) { asm volatile("" : "+r"(value)); }
+
 /// Address of \p pointer within the window of shared memory.
 unsigned sharedAddress(const void *pointer) {
   unsigned long long address;

@@ -44,6 +44,12 @@ constexpr bool isTransposedB(Layout layout) {
   return layout == Layout::NT || layout == Layout::TT;
 }
 
+/// How an access treats the caches.
+enum class CacheHint : int {
+  Plain = 0,
+  Streaming = 1, ///< once: loads stay out of L1, stored lines are dropped first
+};
+
 /// One link of a pointwise chain; acts on fp32 values, element by element.
 enum class PointwiseOp : int {
   None = 0,

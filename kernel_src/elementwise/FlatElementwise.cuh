@@ -257,7 +257,8 @@ private:
 
 /// y = chain(x) on a one-dimensional grid of kConfig.blocks blocks. Every
 /// matrix's pointer, and its row length in bytes unless all are packed, is a
-/// multiple of accessBytes of a vector; kConfig.fitsRow holds.
+/// multiple of accessBytes of a vector; where kSignature needs positions, rows
+/// have whole vectors.
 template <ElementwiseSignature kSignature, FlatElementwiseConfig kConfig>
 void flatElementwise(const FlatElementwiseParams &params) {
   FlatElementwise<kSignature, kConfig>::run(params);

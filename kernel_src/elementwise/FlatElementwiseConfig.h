@@ -55,7 +55,6 @@ struct FlatElementwiseConfig {
   }
 
   constexpr int threads() const { return blockThreads; }
-  constexpr int sharedBytes(const ElementwiseSignature &) const { return 0; }
   constexpr long long vectorsPerChunk() const {
     return static_cast<long long>(blockThreads) * items;
   }
@@ -71,15 +70,13 @@ struct FlatElementwiseConfig {
            blocksPerSm >= 0;
   }
 
-  /// Registers that hold the bits of a thread's items and of rows of values,
-  /// the values of one item, and what else a kernel cannot do without: with
-  /// fewer it spills.
-  constexpr int leastRegisters(const ElementwiseSignature &signature) const {
-    int words = vectorWords(signature);
-    int item = matrices(signature) * words + signature.count(LinkShape::Column);
-    int other = items > 4 ? 26 : 18;
-    return roundUp(items * item + signature.count(LinkShape::Row) * words +
-                   vector + other);
+  /// Matrices that are read.
+  static constexpr int matrices(const ElementwiseSignature &signature) {
+    return 1 + signature.count(LinkShape::Matrix);
+  }
+  /// Registers that hold the bits of a vector.
+  constexpr int vectorWords(const ElementwiseSignature &signature) const {
+    return (vector * bytesOf(signature.in) + 3) / 4;
   }
   /// Registers that a thread wants: the bits and places of its items, one
   /// vector with what is added to it in fp32, and what else a kernel holds. The
@@ -117,13 +114,6 @@ struct FlatElementwiseConfig {
     int byThreads = kMostThreadsPerSm / blockThreads;
     int blocks = byRegisters < byThreads ? byRegisters : byThreads;
     return blocks > 1 ? blocks : 1;
-  }
-
-  /// True when rows of \p cols elements are cut into whole vectors, or need not
-  /// be.
-  constexpr bool fitsRow(const ElementwiseSignature &signature,
-                         long long cols) const {
-    return !signature.needsPosition() || cols % vector == 0;
   }
 
   /// Pieces of a problem.
@@ -186,16 +176,9 @@ struct FlatElementwiseConfig {
   static constexpr int kRegistersPerSm = 65536, kMostThreadsPerSm = 2048;
 
 private:
-  /// Matrices that are read.
-  static constexpr int matrices(const ElementwiseSignature &signature) {
-    return 1 + signature.count(LinkShape::Matrix);
-  }
   /// Registers of the rows of values, in fp32 for all items.
   constexpr int rowRegisters(const ElementwiseSignature &signature) const {
     return signature.count(LinkShape::Row) * vector;
-  }
-  constexpr int vectorWords(const ElementwiseSignature &signature) const {
-    return (vector * bytesOf(signature.in) + 3) / 4;
   }
   static constexpr unsigned kWarp = 32;
   static constexpr long long divideUp(long long count, long long by) {
@@ -208,29 +191,6 @@ private:
   static constexpr bool isPowerOfTwo(int value) {
     return value > 0 && (value & (value - 1)) == 0;
   }
-};
-
-/// referenceElementwise: a thread an element. No choice of the tuner, so it has
-/// no fields.
-struct ReferenceElementwiseConfig {
-  static constexpr const char *kName = "reference";
-
-  constexpr int threads() const { return 256; }
-  constexpr int minBlocks(const ElementwiseSignature &) const { return 1; }
-  constexpr int sharedBytes(const ElementwiseSignature &) const { return 0; }
-  constexpr bool isValid(const ElementwiseSignature &signature) const {
-    return signature.isWellFormed();
-  }
-  /// Blocks of the one-dimensional grid; the kernel strides by it.
-  constexpr long long blocks(long long rows, long long cols) const {
-    constexpr long long kMost = 1ll << 20;
-    long long wanted = (rows * cols + threads() - 1) / threads();
-    return wanted < kMost ? wanted : kMost;
-  }
-
-  friend constexpr bool
-  operator==(const ReferenceElementwiseConfig &,
-             const ReferenceElementwiseConfig &) = default;
 };
 
 } // namespace kiln

@@ -10,7 +10,7 @@
 #include "common/Convert.cuh"
 #include "common/Pointwise.cuh"
 #include "elementwise/ElementwiseParams.h"
-#include "elementwise/FlatElementwiseConfig.h"
+#include "elementwise/ReferenceElementwiseConfig.h"
 
 namespace kiln {
 

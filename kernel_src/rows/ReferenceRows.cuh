@@ -308,8 +308,8 @@ private:
     Magnitude greatest = {0, 0};
     forEachColumn(rows, [&](long long column) {
       Result result = element(rows, row, column, statistics);
-      greatest.value = fmax(greatest.value, fabs(result.value));
-      greatest.bound = fmax(greatest.bound, result.bound);
+      greatest.value = greater(greatest.value, fabs(result.value));
+      greatest.bound = greater(greatest.bound, result.bound);
     });
     return {combineBlock(greatest.value, greater),
             combineBlock(greatest.bound, greater)};
@@ -342,11 +342,13 @@ private:
     return magnitude.value < kLeastCertain * magnitude.bound;
   }
 
+  /// NaN for a row with a NaN.
   static Result rowScale(const Magnitude &magnitude) {
     // Not subnormal in fp32: its inverse is to be finite.
     constexpr double kLeast = 0x1p-126;
-    double scale =
-        magnitude.value > 0 ? fmax(magnitude.value / kGreatest, kLeast) : 1.0;
+    double scale = magnitude.value == 0
+                       ? 1.0
+                       : greater(magnitude.value / kGreatest, kLeast);
     return {scale,
             isUncertain(magnitude) ? kUnbounded : magnitude.bound / kGreatest};
   }
@@ -355,6 +357,8 @@ private:
   static Result quantized(const Result &result, const Magnitude &magnitude) {
     double scale = rowScale(magnitude).value;
     double value = result.value / scale;
+    if (kSignature.out == DType::INT8 && isnan(value))
+      return {0, 0}; // what the type has for it
     // NaN passes through.
     value = value > kGreatest    ? kGreatest
             : value < -kGreatest ? -kGreatest

@@ -44,15 +44,13 @@ struct ReloadRowsConfig {
 
   constexpr bool isValid(const RowSignature &signature) const {
     int bytes = vector * bytesOf(signature.in);
-    bool groupOk = rowThreads <= blockThreads &&
-                   blockThreads % rowThreads == 0 &&
-                   (rowThreads % 32 == 0 || 32 % rowThreads == 0);
     bool clusterOk =
         cluster == 1 || (rowThreads == blockThreads && gridPerSm == 0 &&
                          cluster <= 8 && (cluster & (cluster - 1)) == 0);
     return clusterOk && signature.isWellFormed() && blockThreads % 32 == 0 &&
-           blockThreads <= 1024 && groupOk && (vector & (vector - 1)) == 0 &&
-           bytes <= 16 && items <= 16 && streaming <= 1 && gridPerSm <= 32;
+           blockThreads <= 1024 && isRowGroup(rowThreads, blockThreads) &&
+           (vector & (vector - 1)) == 0 && bytes <= 16 && items <= 16 &&
+           streaming <= 1 && gridPerSm <= 32;
   }
 
   friend constexpr bool operator==(const ReloadRowsConfig &,

@@ -18,7 +18,7 @@ struct ResidentRowsConfig {
   int rows = 1;          ///< that a thread has on the way at once
   int cluster = 1;       ///< blocks that share a row
   int blocksPerSm = 1;   ///< that registers must suffice for
-  int streaming = 1;     ///< 1: rows bypass L1, stores are evicted first
+  int streaming = 0;     ///< 1: rows bypass L1, stores are evicted first
   int exact = 0;         ///< 1: rows have exactly capacity() elements
 
   static constexpr const char *kName = "resident";
@@ -62,9 +62,6 @@ struct ResidentRowsConfig {
 
   constexpr bool isValid(const RowSignature &signature) const {
     int bytes = vector * bytesOf(signature.in);
-    bool groupOk = rowThreads <= blockThreads &&
-                   blockThreads % rowThreads == 0 &&
-                   (rowThreads % 32 == 0 || 32 % rowThreads == 0);
     bool clusterOk = (cluster == 1 || rowThreads == blockThreads) &&
                      cluster <= kMaxCluster && (cluster & (cluster - 1)) == 0;
     // A copy to shared memory takes a vector as it is in memory.
@@ -72,10 +69,10 @@ struct ResidentRowsConfig {
         sharedVectors == 0 || (rows == 1 && bytes >= 4 && !signature.residual &&
                                signature.mask != RowMask::Matrix);
     return signature.isWellFormed() && blockThreads % 32 == 0 &&
-           blockThreads <= 1024 && groupOk && clusterOk && sharedOk &&
-           (vector & (vector - 1)) == 0 && bytes <= 16 && vectors <= 32 &&
-           sharedVectors <= 32 && rows <= 8 && blocksPerSm <= 32 &&
-           streaming <= 1 && exact <= 1;
+           blockThreads <= 1024 && isRowGroup(rowThreads, blockThreads) &&
+           clusterOk && sharedOk && (vector & (vector - 1)) == 0 &&
+           bytes <= 16 && vectors <= 32 && sharedVectors <= 32 && rows <= 8 &&
+           blocksPerSm <= 32 && streaming <= 1 && exact <= 1;
   }
 
   friend constexpr bool operator==(const ResidentRowsConfig &,

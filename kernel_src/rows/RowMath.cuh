@@ -19,7 +19,7 @@ namespace kiln {
 template <int kBytes> void forgetUnpacked(Words<kBytes> &words) {
 #pragma unroll
   for (unsigned &word : words.word)
-    asm volatile("" : "+r"(word));
+    ptx::opaque(word);
 }
 
 /// The greatest magnitude that a type with scales holds.
@@ -90,7 +90,7 @@ template <RowSignature kSignature> struct RowMath {
 
   /// What complete statistics say of each value.
   static Final finish(const Stats &stats, const RowParams &params) {
-    if constexpr (kScalesAtOnce)
+    if constexpr (kScalesAtOnce) // rounded, unlike mean(): scales hang on it
       return {0.0f,
               inverseSqrt(stats.squares.sum / static_cast<float>(params.cols) +
                           params.epsilon)};

@@ -36,6 +36,13 @@ enum class RowMask : int {
   Row = 2,    ///< one row of cols values for all rows
 };
 
+/// True when \p threads of a block of \p blockThreads can share a row: an equal
+/// part of the block, made of whole warps or an equal part of one.
+constexpr bool isRowGroup(int threads, int blockThreads) {
+  return threads <= blockThreads && blockThreads % threads == 0 &&
+         (threads % 32 == 0 || 32 % threads == 0);
+}
+
 /// The part of a problem over rows that its kernels are specialised for. All
 /// sizes and strides are run-time parameters, alignment is the config's.
 struct RowSignature {

@@ -38,7 +38,7 @@ struct SplitRowsConfig {
   constexpr long long counterBytes(long long outputs) const {
     return ranges > 1 ? outputs * 4 : 0;
   }
-  /// Every range leaves the floats of its statistics.
+  /// Every range leaves the one float of its statistics.
   constexpr long long partialBytes(long long outputs) const {
     return ranges > 1 ? outputs * ranges * 4 : 0;
   }

@@ -1,8 +1,7 @@
-//===- transpose/ReferenceTranspose.cuh - what a transpose is compared with
-//===//
+//===- transpose/ReferenceTranspose.cuh - what y is compared with ---------===//
 //
-// One thread an element, values in double precision: for a type it is exact, so
-// nothing less than the same value passes.
+// A block takes a square of y, by way of shared memory. The values are doubles,
+// which hold those of every type, so only the very same value passes.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

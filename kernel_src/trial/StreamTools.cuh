@@ -36,14 +36,14 @@ public:
 
 private:
   static uint4 load(const uint4 *pointer) {
-    if constexpr (kConfig.hint == StreamHint::Streaming)
+    if constexpr (kConfig.hint == CacheHint::Streaming)
       return ptx::ldGlobalNoAllocate128(pointer);
     else
       return *pointer;
   }
 
   static void store(uint4 *pointer, uint4 value) {
-    if constexpr (kConfig.hint == StreamHint::Streaming)
+    if constexpr (kConfig.hint == CacheHint::Streaming)
       ptx::stGlobalStreaming128(pointer, value);
     else
       *pointer = value;

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "common/Types.h"
+
 namespace kiln {
 
 /// Bytes of each access.
@@ -50,17 +52,11 @@ constexpr StreamMix mixOf(double readBytes, double writtenBytes) {
   return best;
 }
 
-/// How accesses ask for a place in the caches.
-enum class StreamHint : int {
-  Plain = 0,
-  Streaming = 10, ///< loads pass by the L1, stores leave the L2 first
-};
-
 /// One kernel, fixed at compile time.
 struct StreamConfig {
   StreamMix mix;
   int unroll = 1; ///< steps of a thread whose loads are under way at once
-  StreamHint hint = StreamHint::Plain;
+  CacheHint hint = CacheHint::Plain;
 
   /// Loads of a thread that are under way at once: 32 registers' worth.
   static constexpr int kMostLoads = 8;

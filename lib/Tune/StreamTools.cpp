@@ -13,8 +13,7 @@
 
 namespace kiln {
 
-static constexpr StreamHint kHints[] = {StreamHint::Plain,
-                                        StreamHint::Streaming};
+static constexpr CacheHint kHints[] = {CacheHint::Plain, CacheHint::Streaming};
 
 StreamBytes streamBytesOf(const OperandTable &table) {
   StreamBytes bytes;
@@ -44,14 +43,14 @@ std::string StreamVariant::text() const {
   std::string text = fmt::format("u{}.t{}", unroll, threads);
   if (blocksPerSm > 0)
     text += fmt::format(".b{}", blocksPerSm);
-  return text + (hint == StreamHint::Streaming ? ".streaming" : "");
+  return text + (hint == CacheHint::Streaming ? ".streaming" : "");
 }
 
 /// The unrolls that a mix allows, the least first.
 static std::vector<int> unrollsOf(StreamMix mix) {
   std::vector<int> unrolls;
   for (int unroll : {1, 2, 4, 8})
-    if (StreamConfig{mix, unroll, StreamHint::Plain}.isValid())
+    if (StreamConfig{mix, unroll, CacheHint::Plain}.isValid())
       unrolls.push_back(unroll);
   return unrolls;
 }
@@ -66,9 +65,9 @@ std::vector<StreamVariant> streamVariants(const StreamBytes &bytes) {
     for (int threads : {256, 512, kStreamThreads}) {
       if (isSmall && (unroll > 2 || threads == 512))
         continue;
-      variants.push_back({unroll, StreamHint::Streaming, threads, 0});
+      variants.push_back({unroll, CacheHint::Streaming, threads, 0});
       if (isSmall || threads == 512)
-        variants.push_back({unroll, StreamHint::Plain, threads, 0});
+        variants.push_back({unroll, CacheHint::Plain, threads, 0});
     }
   if (isSmall)
     return variants;
@@ -80,7 +79,7 @@ std::vector<StreamVariant> streamVariants(const StreamBytes &bytes) {
   for (size_t i = first; i < unrolls.size(); ++i)
     for (auto [threads, blocksPerSm] : kGrids)
       variants.push_back(
-          {unrolls[i], StreamHint::Streaming, threads, blocksPerSm});
+          {unrolls[i], CacheHint::Streaming, threads, blocksPerSm});
   return variants;
 }
 
@@ -88,9 +87,9 @@ std::vector<StreamVariant> streamVariants(const StreamBytes &bytes) {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-static std::string entryOf(int unroll, StreamHint hint) {
+static std::string entryOf(int unroll, CacheHint hint) {
   return fmt::format("kilnStream{}{}",
-                     hint == StreamHint::Streaming ? "Streaming" : "Plain",
+                     hint == CacheHint::Streaming ? "Streaming" : "Plain",
                      unroll);
 }
 
@@ -102,7 +101,7 @@ TranslationUnit streamToolsUnit(const DeviceModel &device, StreamMix mix) {
   std::string kernels;
   // One cubin for all; resources are reported for the last, the largest.
   for (int unroll : unrollsOf(mix))
-    for (StreamHint hint : kHints) {
+    for (CacheHint hint : kHints) {
       unit.entry = entryOf(unroll, hint);
       unit.source += fmt::format("// {}\n", unit.entry);
       kernels += fmt::format(
@@ -111,10 +110,10 @@ TranslationUnit streamToolsUnit(const DeviceModel &device, StreamMix mix) {
           "{}(const __grid_constant__ kiln::StreamParams params) {{\n"
           "  kiln::trial::Stream<kiln::StreamConfig{{\n"
           "      .mix = {{.reads = {}, .writes = {}}}, .unroll = {},\n"
-          "      .hint = kiln::StreamHint::{}}}>::run(params);\n"
+          "      .hint = kiln::CacheHint::{}}}>::run(params);\n"
           "}}\n",
           unit.entry, mix.reads, mix.writes, unroll,
-          hint == StreamHint::Streaming ? "Streaming" : "Plain");
+          hint == CacheHint::Streaming ? "Streaming" : "Plain");
     }
   unit.source += "#include \"trial/StreamTools.cuh\"\n" + kernels;
   return unit;
@@ -133,7 +132,7 @@ llvm::Expected<StreamTools> StreamTools::load(const Driver &driver,
     return addContext(module.takeError(), "the reference stream");
   StreamTools tools(driver, std::move(*module), mix, device.smCount);
   for (int unroll : unrollsOf(mix))
-    for (StreamHint hint : kHints) {
+    for (CacheHint hint : kHints) {
       auto function = tools.module.function(entryOf(unroll, hint).c_str());
       if (!function)
         return addContext(function.takeError(), "the reference stream");
@@ -157,7 +156,7 @@ llvm::Error StreamTools::run(const StreamVariant &variant,
     pieces = std::min(pieces, smCount * variant.blocksPerSm);
   size_t index =
       llvm::Log2_32(static_cast<uint32_t>(variant.unroll)) * std::size(kHints) +
-      (variant.hint == StreamHint::Streaming);
+      (variant.hint == CacheHint::Streaming);
   assert(index < functions.size() && "a variant of another mix");
   LaunchSpec spec;
   KernelStep &step = spec.addKernel(params);

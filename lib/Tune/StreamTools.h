@@ -40,7 +40,7 @@ StreamBytes streamBytesOf(const OperandTable &table);
 /// One way to move the bytes.
 struct StreamVariant {
   int unroll = 1;
-  StreamHint hint = StreamHint::Plain;
+  CacheHint hint = CacheHint::Plain;
   int threads = 256;
   int blocksPerSm = 0; ///< of a grid that stays; 0: a block for each piece
 

@@ -158,10 +158,10 @@ TEST_CASE("each variant is one launch of its own kernel") {
       must(tools.run(variant, bytes, 0x1000, 0x2000, stream.handle()));
       return launches.back();
     };
-    auto once = run({4, StreamHint::Streaming, 512, 0});
+    auto once = run({4, CacheHint::Streaming, 512, 0});
     CHECK(once.first == "kilnStreamStreaming4");
     CHECK(once.second == (16 << 20) / 16 / (512 * 4));
-    auto stays = run({2, StreamHint::Plain, 256, 4});
+    auto stays = run({2, CacheHint::Plain, 256, 4});
     CHECK(stays.first == "kilnStreamPlain2");
     CHECK(stays.second == f.device.smCount * 4);
     must(tools.run({}, {0, 0}, 0x1000, 0x2000, stream.handle()));

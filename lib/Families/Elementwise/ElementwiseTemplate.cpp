@@ -3,7 +3,7 @@
 
 #include "Families/KernelUnit.h"
 #include "Families/ReferenceStep.h"
-#include "elementwise/FlatElementwiseConfig.h"
+#include "elementwise/ReferenceElementwiseConfig.h"
 
 namespace kiln {
 

@@ -129,6 +129,20 @@ StreamKernel streamKernel(const ElementwiseProblem &p,
 // Limits
 //===----------------------------------------------------------------------===//
 
+/// Registers that hold the bits of a thread's items and of rows of values, the
+/// values of one item, and what else a kernel cannot do without: with fewer it
+/// spills.
+int leastRegisters(const FlatElementwiseConfig &config,
+                   const ElementwiseSignature &signature) {
+  int words = config.vectorWords(signature);
+  int item = FlatElementwiseConfig::matrices(signature) * words +
+             signature.count(LinkShape::Column);
+  int rows = signature.count(LinkShape::Row) * words;
+  int other = config.items > 4 ? 26 : 18;
+  // They are given out in eights.
+  return (config.items * item + rows + config.vector + other + 7) / 8 * 8;
+}
+
 /// Where a vector would not be aligned, or would leave its row.
 std::optional<Rejection> checkVector(const ElementwiseProblem &p,
                                      const ElementwiseSignature &signature,
@@ -149,8 +163,9 @@ std::optional<Rejection> checkRegisters(const ElementwiseSignature &signature,
   constexpr int64_t kMostRegisters = 168;
   int64_t most =
       std::min(kMostRegisters, device.registersPerSm / config.threads());
-  int64_t least = config.residentBlocks == 0 ? config.wantedRegisters(signature)
-                                             : config.leastRegisters(signature);
+  int64_t least = config.residentBlocks == 0
+                      ? config.wantedRegisters(signature)
+                      : leastRegisters(config, signature);
   if (config.residentBlocks > 0)
     most = std::min<int64_t>(most, config.registers(signature));
   if (least <= most)
@@ -320,7 +335,7 @@ constexpr int kAllHints[] = {1, 2, 0};
 FlatElementwiseConfig withMostBlocks(FlatElementwiseConfig config,
                                      const ElementwiseSignature &signature) {
   int byRegisters = FlatElementwiseConfig::kRegistersPerSm /
-                    (config.blockThreads * config.leastRegisters(signature));
+                    (config.blockThreads * leastRegisters(config, signature));
   int byThreads =
       FlatElementwiseConfig::kMostThreadsPerSm / config.blockThreads;
   config.residentBlocks = std::min(byRegisters, byThreads);
