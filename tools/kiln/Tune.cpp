@@ -2,6 +2,7 @@
 #include "Tune/Tuner.h"
 
 #include "Families/Families.h"
+#include "Tune/Statistics.h"
 #include "kiln/Commands.h"
 #include "kiln/Console.h"
 #include "kiln/Live.h"
@@ -10,7 +11,6 @@
 #include <llvm/ADT/STLExtras.h>
 
 #include <chrono>
-#include <cmath>
 #include <set>
 
 namespace kiln::cli {
@@ -58,17 +58,14 @@ private:
 } // namespace
 
 double TuneReport::firstChoiceShare() const {
-  double logs = 0;
-  size_t count = 0;
+  std::vector<double> shares;
   for (const TuningOutcome &outcome : outcomes)
     for (const TuningTrial &trial : outcome.result.trials) {
       double best = outcome.result.choice.measuredNs;
-      if (trial.rank != 0 || trial.result.medianNs <= 0 || best <= 0)
-        continue;
-      logs += std::log(best / trial.result.medianNs);
-      ++count;
+      if (trial.rank == 0 && trial.result.medianNs > 0 && best > 0)
+        shares.push_back(best / trial.result.medianNs);
     }
-  return count ? std::exp(logs / static_cast<double>(count)) : 0;
+  return geomean(shares);
 }
 
 void TuneReport::printRow(Table &table, size_t index) const {

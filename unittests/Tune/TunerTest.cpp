@@ -89,9 +89,19 @@ TEST_CASE("a prediction that was too high keeps others in play") {
   expected.insert(expected.end(), {"fast.t128", "fast.t16", "fast.t256"});
   CHECK(f.runner.configs() == expected);
   CHECK(result.stop == StopReason::Bound);
-  CHECK(result.skippedByBound == 1); // pair.t128: 3200 / 2 ns
+  CHECK(result.skippedByBound == 1); // pair.t128, were it 0.44 of 3200 ns
   CHECK(f.runner.requests[0].options.bestNs == 0);
   CHECK(f.runner.requests[1].options.bestNs == 1000);
+}
+
+TEST_CASE("predictions that scatter keep others in play") {
+  TunerFixture f;
+  f.compileAll();
+  // 1.15 of what was predicted, the others 1: two deviations below the mean of
+  // these, fast.t128 with its 1200 ns would win, though 1 is the least ratio.
+  f.runner.scripts["fast.t64"].ns = 1150;
+  f.runner.scripts["fast.t128"].ns = 1100;
+  CHECK(must(f.tune()).choice.plan.configText() == "fast.t128");
 }
 
 TEST_CASE("the rank decides among ties and time among the rest") {
