@@ -47,9 +47,10 @@ std::string failure(llvm::StringRef text) {
 }
 
 /// Why \p config may not run, or "none".
-std::string reason(llvm::StringRef problem, llvm::StringRef config) {
+std::string reason(llvm::StringRef problem, llvm::StringRef config,
+                   const DeviceModel &device = h200()) {
   auto named = llvm::cantFail(family().parseConfig(config));
-  auto rejection = named.tmpl->prune(parse(problem), named.config, h200());
+  auto rejection = named.tmpl->prune(parse(problem), named.config, device);
   return rejection ? rejection->text() : "none";
 }
 
@@ -231,6 +232,12 @@ TEST_CASE("prune names the limit that an elementwise config breaks") {
         "registers: 64 registers, limit 48 registers");
   CHECK(reason(add, "flat.t256.v8.i4.b4") == "none");
   CHECK(reason(add, "flat.t256.v8.i4.b9") == "instruction-shape");
+  DeviceModel ada = llvm::cantFail(findDevice("rtx-4090"));
+  CHECK(reason(add, "flat.t256.v8.i1.b8") ==
+        "registers: 40 registers, limit 32 registers");
+  CHECK(reason(add, "flat.t256.v8.i1.b8", ada) ==
+        "threads: 2048 threads of an SM, limit 1536 threads of an SM");
+  CHECK(reason(add, "flat.t256.v8.i1.b6", ada) == "none");
   CHECK(reason(add, "flat.t256.v8.i4.ps9").find("registers: 9 blocks") == 0);
   CHECK(reason("op=add rows=8 cols=8192 dtype=bf16", "flat.t256.v8.i4.ps2") ==
         "dominated: 264 blocks, limit 8 blocks");

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Elementwise/ElementwiseTemplate.h"
 #include "Families/KernelUnit.h"
+#include "Families/LaunchLimits.h"
 #include "Families/Stream/StreamEstimate.h"
 #include "Kernel/ConfigSchema.h"
 #include "elementwise/FlatElementwiseConfig.h"
@@ -174,6 +175,18 @@ std::optional<Rejection> checkRegisters(const ElementwiseSignature &signature,
                    "registers"};
 }
 
+/// Launch bounds that \p device cannot keep are ignored by the assembler, and
+/// the config is another's twin.
+std::optional<Rejection> checkResident(const FlatElementwiseConfig &config,
+                                       const DeviceModel &device) {
+  int64_t threads = int64_t(config.residentBlocks) * config.threads();
+  int64_t most = device.maxWarpsPerSm * kWarpThreads;
+  if (threads <= most)
+    return std::nullopt;
+  return Rejection{PruneReason::Threads, double(threads), double(most),
+                   "threads of an SM"};
+}
+
 /// A grid that stays has to fit the chip, and to have more than one piece of
 /// work for some block.
 std::optional<Rejection> checkGrid(const ElementwiseProblem &p,
@@ -244,13 +257,14 @@ public:
     auto config = fromRecord<FlatElementwiseConfig>(record);
     ElementwiseProblem p = read(problem);
     auto signature = readElementwiseSignature(problem.signature);
-    if (config.threads() > device.maxThreadsPerBlock)
-      return Rejection{PruneReason::Threads, double(config.threads()),
-                       double(device.maxThreadsPerBlock)};
+    if (auto rejection = checkThreads(config.threads(), device))
+      return rejection;
     // Before anything is computed from the config.
     if (!config.isValid(signature))
       return Rejection{PruneReason::InstructionShape};
     if (auto rejection = checkVector(p, signature, config))
+      return rejection;
+    if (auto rejection = checkResident(config, device))
       return rejection;
     if (auto rejection = checkRegisters(signature, config, device))
       return rejection;
@@ -333,11 +347,13 @@ constexpr int kAllHints[] = {1, 2, 0};
 /// The config with as many blocks on an SM as leave each thread what it cannot
 /// do without.
 FlatElementwiseConfig withMostBlocks(FlatElementwiseConfig config,
-                                     const ElementwiseSignature &signature) {
+                                     const ElementwiseSignature &signature,
+                                     const DeviceModel &device) {
   int byRegisters = FlatElementwiseConfig::kRegistersPerSm /
                     (config.blockThreads * leastRegisters(config, signature));
-  int byThreads =
-      FlatElementwiseConfig::kMostThreadsPerSm / config.blockThreads;
+  auto most = static_cast<int>(device.maxWarpsPerSm * kWarpThreads);
+  int byThreads = std::min(most, FlatElementwiseConfig::kMostThreadsPerSm) /
+                  config.blockThreads;
   config.residentBlocks = std::min(byRegisters, byThreads);
   return config;
 }
@@ -360,7 +376,7 @@ void enumerateVector(int vector, const Variations &variations,
     return;
   llvm::ArrayRef<int> fewThreads = variations.threads.take_front(2);
   forEach(fewThreads, variations.items, [&](FlatElementwiseConfig config) {
-    FlatElementwiseConfig denser = withMostBlocks(config, signature);
+    FlatElementwiseConfig denser = withMostBlocks(config, signature, device);
     if (denser.residentBlocks > config.minBlocks(signature))
       emit(denser);
   });

@@ -10,6 +10,7 @@
 #include "Families/Gemm/GemmProblem.h"
 #include "Families/Gemm/TileEstimate.h"
 #include "Families/KernelUnit.h"
+#include "Families/LaunchLimits.h"
 #include "Kernel/ConfigSchema.h"
 #include "Kernel/Family.h"
 #include "gemm/GemmParams.h"
@@ -78,9 +79,8 @@ public:
     Config config = fromRecord<Config>(record);
     GemmProblem gemm = readGemmProblem(problem.extents.values().data());
     GemmSignature signature = readGemmSignature(problem.signature);
-    if (config.threads() > device.maxThreadsPerBlock)
-      return Rejection{PruneReason::Threads, double(config.threads()),
-                       double(device.maxThreadsPerBlock)};
+    if (auto rejection = checkThreads(config.threads(), device))
+      return rejection;
     if (auto rejection = checkLimits(gemm, signature, config, device))
       return rejection;
     return checkLaunch(gemm, signature, config, device);
@@ -163,13 +163,11 @@ std::optional<Rejection> GemmTemplate<Config>::checkLaunch(
   if (!config.isValid(signature))
     return Rejection{PruneReason::InstructionShape};
   int64_t shared = config.sharedBytes(signature);
-  if (shared > device.sharedBytesPerBlock)
-    return Rejection{PruneReason::SharedMemory, double(shared),
-                     double(device.sharedBytesPerBlock), "B"};
-  constexpr double kMaxGrid = 2147483647; // gridDim.x, all architectures
-  double blocks = config.blocks(problem.m, problem.n, problem.batch);
-  if (blocks > kMaxGrid)
-    return Rejection{PruneReason::Grid, blocks, kMaxGrid, "blocks"};
+  if (auto rejection = checkSharedBytes(shared, device))
+    return rejection;
+  if (auto rejection =
+          checkGrid(config.blocks(problem.m, problem.n, problem.batch)))
+    return rejection;
   double counters = config.counterBytes(problem.m, problem.n, problem.batch);
   if (counters > WorkspaceLayout::kZeroedRegionBytes)
     return Rejection{PruneReason::Workspace, counters,

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "Families/KernelUnit.h"
+#include "Families/LaunchLimits.h"
 #include "Families/Rows/RowProblem.h"
 #include "Families/Rows/RowUnit.h"
 #include "Families/Stream/StreamEstimate.h"
@@ -107,9 +108,8 @@ public:
     Config config = fromRecord<Config>(record);
     RowProblem rows = read(problem);
     RowSignature signature = readRowSignature(problem.signature);
-    if (config.threads() > device.maxThreadsPerBlock)
-      return Rejection{PruneReason::Threads, double(config.threads()),
-                       double(device.maxThreadsPerBlock)};
+    if (auto rejection = checkThreads(config.threads(), device))
+      return rejection;
     // Before anything larger is computed from the config: what isValid lets
     // pass has sizes that fit into ints.
     if (!config.isValid(signature))
@@ -119,16 +119,11 @@ public:
       return Rejection{PruneReason::Alignment, double(config.vector),
                        double(widest), "elements"};
     int64_t shared = config.sharedBytes(signature) + kScratchBytes;
-    if (shared > device.sharedBytesPerBlock)
-      return Rejection{PruneReason::SharedMemory, double(shared),
-                       double(device.sharedBytesPerBlock), "B"};
+    if (auto rejection = checkSharedBytes(shared, device))
+      return rejection;
     if (auto rejection = checkLimits(rows, signature, config, device))
       return rejection;
-    constexpr double kMaxGrid = 2147483647; // gridDim.x, all architectures
-    double blocks = config.blocks(gridRows(rows));
-    if (blocks > kMaxGrid)
-      return Rejection{PruneReason::Grid, blocks, kMaxGrid, "blocks"};
-    return std::nullopt;
+    return checkGrid(config.blocks(gridRows(rows)));
   }
 
   Estimate estimate(const Problem &problem, const Record &record,

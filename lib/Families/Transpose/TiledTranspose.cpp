@@ -8,6 +8,7 @@
 #include "Families/Transpose/TiledTranspose.h"
 
 #include "Families/KernelUnit.h"
+#include "Families/LaunchLimits.h"
 #include "Families/Stream/StreamEstimate.h"
 #include "Families/Transpose/TransposeFamily.h"
 #include "Kernel/ConfigSchema.h"
@@ -203,28 +204,21 @@ TiledTranspose::prune(const Problem &problem, const Record &record,
   TiledTransposeConfig config = fromRecord<TiledTransposeConfig>(record);
   TransposeProblem p = readTransposeProblem(problem.extents.values().data());
   TransposeSignature signature = readTransposeSignature(problem.signature);
-  if (config.threads() > device.maxThreadsPerBlock)
-    return Rejection{PruneReason::Threads, double(config.threads()),
-                     double(device.maxThreadsPerBlock)};
+  if (auto rejection = checkThreads(config.threads(), device))
+    return rejection;
   if (config.vectorBytes(signature) > signature.align)
     return Rejection{PruneReason::Alignment,
                      double(config.vectorBytes(signature)),
                      double(signature.align), "B"};
   if (!config.isValid(signature))
     return Rejection{PruneReason::InstructionShape};
-  int64_t shared = config.sharedBytes(signature);
-  if (shared > device.sharedBytesPerBlock)
-    return Rejection{PruneReason::SharedMemory, double(shared),
-                     double(device.sharedBytesPerBlock), "B"};
+  if (auto rejection = checkSharedBytes(config.sharedBytes(signature), device))
+    return rejection;
   int64_t registers = int64_t(config.registers(signature)) * config.threads();
   if (registers > device.registersPerSm)
     return Rejection{PruneReason::Registers, double(registers),
                      double(device.registersPerSm), "registers"};
-  constexpr double kMaxGrid = 2147483647; // gridDim.x, all architectures
-  double blocks = config.blocks(p.rows, p.cols);
-  if (blocks > kMaxGrid)
-    return Rejection{PruneReason::Grid, blocks, kMaxGrid, "blocks"};
-  return std::nullopt;
+  return checkGrid(config.blocks(p.rows, p.cols));
 }
 
 //===----------------------------------------------------------------------===//
