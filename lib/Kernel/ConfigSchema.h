@@ -49,14 +49,13 @@ template <class Config> RecordSchema makeConfigSchema(llvm::StringRef name) {
 /// \p config as a record of \p schema, which makeConfigSchema made.
 template <class Config>
 Record toRecord(const Config &config, const RecordSchema &schema) {
-  Record record(schema);
-  int index = 0;
+  llvm::SmallVector<int64_t, 24> values;
   auto read = [&](const char *, const char *, int Config::*member, int) {
-    record.set(index++, config.*member);
+    values.push_back(config.*member);
   };
   Config::forEachField(read);
   Config::forEachRuntimeField(read);
-  return record;
+  return Record(schema, values);
 }
 
 /// The inverse of toRecord.

@@ -18,16 +18,25 @@ struct EstimateTerm {
   llvm::StringRef unit; ///< a literal: "ns", "B", "", ...
 };
 
-/// A predicted time, every term of it kept.
+/// How much of an estimate is wanted: ranking a space needs the time alone.
+enum class Detail { Time, Terms };
+
+/// A predicted time and, unless only the time was asked for, its terms.
 struct Estimate {
+  explicit Estimate(Detail detail = Detail::Terms) : detail(detail) {}
+
   double totalNs = 0;
   /// What limits the kernel: "tensor", "simd", "shared", "l2", "dram",
   /// "latency". A literal.
   llvm::StringRef bound;
-  llvm::SmallVector<EstimateTerm, 16> terms;
+  /// None inline: a space has a thousand estimates, and few are looked into.
+  llvm::SmallVector<EstimateTerm, 0> terms;
+  Detail detail;
 
+  /// Appends a term; does nothing where only the time is wanted.
   void add(llvm::StringRef name, double value, llvm::StringRef unit = "ns") {
-    terms.push_back({name, value, unit});
+    if (detail == Detail::Terms)
+      terms.push_back({name, value, unit});
   }
   /// Value of the term called \p name, 0 if there is none.
   double term(llvm::StringRef name) const;

@@ -99,6 +99,9 @@ public:
   Record() = default;
   /// All defaults; required fields are 0.
   explicit Record(const RecordSchema &schema);
+  /// \p values of every field, in the schema's order.
+  Record(const RecordSchema &schema, llvm::ArrayRef<int64_t> values)
+      : recordSchema(&schema), fieldValues(values.begin(), values.end()) {}
 
   const RecordSchema &schema() const { return *recordSchema; }
   bool empty() const { return !recordSchema; }

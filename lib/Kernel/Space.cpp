@@ -11,8 +11,11 @@
 
 #include "Support/Error.h"
 
+#include <llvm/ADT/Hashing.h>
 #include <llvm/ADT/STLExtras.h>
+#include <llvm/Support/MathExtras.h>
 
+#include <algorithm>
 #include <array>
 #include <set>
 #include <tuple>
@@ -24,64 +27,155 @@ llvm::StringRef nameOf(ModelKind kind) {
   return kind == ModelKind::Main ? "main" : "classic";
 }
 
-/// Reorders [begin, end), sorted by time, so that ties follow (rank, order).
-static void orderTies(llvm::MutableArrayRef<Candidate> sorted) {
+namespace {
+
+/// Where a candidate stands among the times.
+struct Timed {
+  double ns;
+  int32_t order;
+  uint32_t index; ///< in the vector that is ranked
+
+  friend bool operator<(const Timed &a, const Timed &b) {
+    return std::tie(a.ns, a.order) < std::tie(b.ns, b.order);
+  }
+};
+
+/// The classes that have a leader: a hash table of their leaders, at most half
+/// full. A set of LLVM would keep two keys for itself, but templates choose
+/// theirs freely.
+class LeaderSet {
+public:
+  explicit LeaderSet(llvm::ArrayRef<Candidate> candidates)
+      : candidates(candidates),
+        table(llvm::PowerOf2Ceil(2 * candidates.size() + 2), kNobody) {}
+
+  /// False when the candidate's class has a leader already.
+  bool insert(uint32_t index) {
+    const Candidate &added = candidates[index];
+    size_t slot = llvm::hash_combine(added.tmpl, added.candidateClass.key);
+    for (;; ++slot) {
+      uint32_t &leader = table[slot & (table.size() - 1)];
+      if (leader == kNobody) {
+        leader = index;
+        return true;
+      }
+      const Candidate &known = candidates[leader];
+      if (known.tmpl == added.tmpl &&
+          known.candidateClass.key == added.candidateClass.key)
+        return false;
+    }
+  }
+
+private:
+  static constexpr uint32_t kNobody = ~uint32_t{0};
+  llvm::ArrayRef<Candidate> candidates;
+  std::vector<uint32_t> table;
+};
+
+} // namespace
+
+/// Reorders \p sorted, sorted by time, so that ties follow (rank, order).
+static void orderTies(llvm::MutableArrayRef<Timed> sorted,
+                      llvm::ArrayRef<Candidate> candidates) {
   for (size_t begin = 0; begin < sorted.size();) {
-    double limit = sorted[begin].estimate.totalNs * kEstimateTie;
+    double limit = sorted[begin].ns * kEstimateTie;
     size_t end = begin + 1;
-    while (end < sorted.size() && sorted[end].estimate.totalNs <= limit)
+    while (end < sorted.size() && sorted[end].ns <= limit)
       ++end;
-    llvm::sort(sorted.slice(begin, end - begin),
-               [](const Candidate &a, const Candidate &b) {
-                 return std::tie(a.candidateClass.rank, a.order) <
-                        std::tie(b.candidateClass.rank, b.order);
-               });
+    std::sort(
+        sorted.begin() + begin, sorted.begin() + end,
+        [&](const Timed &a, const Timed &b) {
+          return std::tie(candidates[a.index].candidateClass.rank, a.order) <
+                 std::tie(candidates[b.index].candidateClass.rank, b.order);
+        });
     begin = end;
   }
 }
 
 void rankCandidates(std::vector<Candidate> &candidates) {
-  llvm::sort(candidates, [](const Candidate &a, const Candidate &b) {
-    return std::tie(a.estimate.totalNs, a.order) <
-           std::tie(b.estimate.totalNs, b.order);
-  });
+  // Candidates are large: what is sorted are their places.
+  std::vector<Timed> sorted;
+  sorted.reserve(candidates.size());
+  for (const Candidate &candidate : candidates)
+    sorted.push_back({candidate.estimate.totalNs, candidate.order,
+                      static_cast<uint32_t>(sorted.size())});
+  std::sort(sorted.begin(), sorted.end());
   // Stable, so both parts stay sorted by time.
-  // A set that takes any key: templates choose theirs freely.
-  std::set<std::pair<const Template *, uint64_t>> classes;
-  std::vector<bool> leads(candidates.size());
-  for (auto [i, candidate] : llvm::enumerate(candidates))
-    leads[i] =
-        classes.insert({candidate.tmpl, candidate.candidateClass.key}).second;
+  LeaderSet leaders(candidates);
+  std::vector<Timed> rest;
+  rest.reserve(sorted.size());
+  llvm::erase_if(sorted, [&](const Timed &timed) {
+    if (leaders.insert(timed.index))
+      return false;
+    rest.push_back(timed);
+    return true;
+  });
+  orderTies(sorted, candidates);
+  orderTies(rest, candidates);
+
   std::vector<Candidate> ranked;
   ranked.reserve(candidates.size());
-  for (bool wanted : {true, false})
-    for (auto [i, candidate] : llvm::enumerate(candidates))
-      if (leads[i] == wanted)
-        ranked.push_back(std::move(candidate));
+  for (const std::vector<Timed> *part : {&sorted, &rest})
+    for (const Timed &timed : *part)
+      ranked.push_back(std::move(candidates[timed.index]));
   candidates = std::move(ranked);
-  llvm::MutableArrayRef<Candidate> all(candidates);
-  orderTies(all.take_front(classes.size()));
-  orderTies(all.drop_front(classes.size()));
 }
+
+void Candidate::fillTerms(const Problem &problem, const DeviceModel &device) {
+  if (estimate.terms.empty())
+    estimate = tmpl->estimate(problem, config, device);
+}
+
+namespace {
+
+/// Puts what one template after the other gives into a space.
+class SpaceFiller final : public SpaceSink {
+public:
+  SpaceFiller(Space &space, bool keepRejected)
+      : space(space), keepRejected(keepRejected) {}
+
+  void take(const Template &next, const Problem &problem,
+            const DeviceModel &device) {
+    tmpl = &next;
+    next.judge(problem, device, *this);
+  }
+
+  void rank(Record config, const Estimate &estimate,
+            CandidateClass candidateClass) override {
+    Candidate &added = space.ranked.emplace_back();
+    added.tmpl = tmpl;
+    added.config = std::move(config);
+    added.estimate.totalNs = estimate.totalNs;
+    added.estimate.bound = estimate.bound;
+    added.candidateClass = candidateClass;
+    added.order = order++;
+  }
+
+  void reject(const Rejection &rejection,
+              llvm::function_ref<Record()> makeConfig) override {
+    ++order;
+    if (keepRejected)
+      space.rejected.push_back({tmpl, makeConfig(), rejection});
+  }
+
+private:
+  Space &space;
+  bool keepRejected;
+  const Template *tmpl = nullptr;
+  int32_t order = 0;
+};
+
+} // namespace
 
 /// The main model: every template's own limits and estimate.
 static void exploreMain(const KernelFamily &family, const Problem &problem,
                         const DeviceModel &device, bool keepRejected,
                         Space &space) {
-  int32_t order = 0;
+  constexpr size_t kUsual = 1024;
+  space.ranked.reserve(kUsual);
+  SpaceFiller filler(space, keepRejected);
   for (const auto &tmpl : family.templates())
-    tmpl->enumerate(problem, device, [&](Record config) {
-      int32_t position = order++;
-      if (auto rejection = tmpl->prune(problem, config, device)) {
-        if (keepRejected)
-          space.rejected.push_back({tmpl.get(), std::move(config), *rejection});
-        return;
-      }
-      Candidate candidate{tmpl.get(), std::move(config), {}, {}, position};
-      candidate.estimate = tmpl->estimate(problem, candidate.config, device);
-      candidate.candidateClass = tmpl->classOf(problem, candidate.config);
-      space.ranked.push_back(std::move(candidate));
-    });
+    filler.take(*tmpl, problem, device);
   rankCandidates(space.ranked);
 }
 

@@ -11,9 +11,12 @@ namespace kiln {
 struct Candidate {
   const Template *tmpl = nullptr;
   Record config;
-  Estimate estimate;
+  Estimate estimate; ///< without terms in a space of the main model
   CandidateClass candidateClass;
   int32_t order = 0; ///< position in the space
+
+  /// Adds the estimate's terms where they were left out.
+  void fillTerms(const Problem &problem, const DeviceModel &device);
 };
 
 /// A config that may not run, with the reason.
@@ -40,8 +43,8 @@ inline constexpr double kEstimateTie = 1.02;
 
 /// Enumerates, prunes, estimates and ranks. Pure: needs no GPU, no driver and
 /// no compiler. \p keepRejected false drops the rejected configs, which saves
-/// their records. Errors: NoCandidate; Unsupported where \p model has no words
-/// for the problem.
+/// their records. About 0.1 us a config of GEMM. Errors: NoCandidate;
+/// Unsupported where \p model has no words for the problem.
 llvm::Expected<Space> exploreSpace(const KernelFamily &family,
                                    const Problem &problem,
                                    const DeviceModel &device,

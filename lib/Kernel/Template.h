@@ -35,6 +35,21 @@ struct CandidateClass {
   int32_t rank = 0;
 };
 
+/// Takes a template's space, config by config.
+class SpaceSink {
+public:
+  /// A config that may run. The estimate's terms are not wanted.
+  virtual void rank(Record config, const Estimate &estimate,
+                    CandidateClass candidateClass) = 0;
+  /// A config that breaks a limit; \p makeConfig is called only where rejected
+  /// configs are kept.
+  virtual void reject(const Rejection &rejection,
+                      llvm::function_ref<Record()> makeConfig) = 0;
+
+protected:
+  ~SpaceSink() = default;
+};
+
 class Template {
 public:
   virtual ~Template() = default;
@@ -64,6 +79,13 @@ public:
   /// The derivation of estimate(), for people.
   virtual Derivation explain(const Problem &problem, const Record &config,
                              const DeviceModel &device) const = 0;
+
+  /// Gives \p sink every config of enumerate(), in its order, with what
+  /// prune(), or else estimate() and classOf(), say of it. This one asks them
+  /// config by config; a base of typed templates whose spaces are large reads
+  /// problem and signature once and converts only configs that stay.
+  virtual void judge(const Problem &problem, const DeviceModel &device,
+                     SpaceSink &sink) const;
 
   /// The config in the classic model's terms; nullopt: not a tile template.
   virtual std::optional<ClassicConfig>

@@ -154,6 +154,7 @@ void TuningSession::addEntry(Candidate candidate, int rank, bool isReserve) {
     if (entry->candidate.tmpl == candidate.tmpl &&
         entry->candidate.config == candidate.config)
       return;
+  candidate.fillTerms(problem, context.device); // records keep them
   entries.push_back(
       std::make_unique<TuningCandidate>(std::move(candidate), rank));
   entries.back()->isReserve = isReserve;

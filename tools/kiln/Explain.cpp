@@ -308,10 +308,12 @@ static llvm::Error fillExplanation(Explanation &e,
   }
   if (e.rejection)
     return llvm::Error::success();
+  e.subject.fillTerms(problem, *e.device);
   e.derivation = e.subject.tmpl->explain(problem, e.subject.config, *e.device);
   size_t other = e.rank == 0 ? 1 : 0;
   if (other < space->ranked.size()) {
     e.rival = space->ranked[other];
+    e.rival->fillTerms(problem, *e.device);
     e.rivalRank = static_cast<int>(other);
   }
   return llvm::Error::success();

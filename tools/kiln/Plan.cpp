@@ -178,8 +178,10 @@ llvm::json::Object SpaceReport::toJSON() const {
       {"elapsed_ms", rounded(planned.elapsedMs, 3)}};
 }
 
-static llvm::Expected<PlannedCase>
-planCase(const Case &which, const DeviceModel &device, ModelKind model) {
+/// Plans \p which; the first \p top candidates get their terms, untimed.
+static llvm::Expected<PlannedCase> planCase(const Case &which,
+                                            const DeviceModel &device,
+                                            ModelKind model, unsigned top) {
   PlannedCase planned;
   planned.which = &which;
   const KernelFamily &family = *which.named.family;
@@ -194,6 +196,9 @@ planCase(const Case &which, const DeviceModel &device, ModelKind model) {
                           std::chrono::steady_clock::now() - start)
                           .count();
   planned.space = std::move(*space);
+  for (auto [i, candidate] : llvm::enumerate(planned.space.ranked))
+    if (i < top)
+      candidate.fillTerms(which.named.problem, device);
   return planned;
 }
 
@@ -215,7 +220,7 @@ static llvm::Expected<int> runPlan(const ParsedOptions &options) {
 
   std::vector<PlannedCase> planned;
   for (const Case &which : *cases) {
-    auto one = planCase(which, device->model(), *model);
+    auto one = planCase(which, device->model(), *model, *top);
     if (!one)
       return one.takeError();
     planned.push_back(std::move(*one));

@@ -212,23 +212,41 @@ TEST_CASE("a rate of zero takes the template out, never the estimate") {
 }
 
 TEST_CASE("every case of the suites is planned") {
-  for (llvm::StringRef suite : {"gemm_llm_bf16", "gemm_shapes"}) {
-    auto json = llvm::cantFail(readJsonFile(
-        (llvm::Twine(KILN_SOURCE_DIR "/benchmarks/suites/") + suite + ".json")
-            .str()));
-    for (const llvm::json::Value &value :
-         *json.getAsObject()->getArray("cases")) {
-      auto record = Record::fromJson(gemm().problemSchema(),
-                                     *value.getAsObject(), {"name", "family"});
-      REQUIRE(bool(record));
-      auto problem = gemm().canonicalise(std::move(*record));
-      REQUIRE(bool(problem));
-      CAPTURE(problem->text());
-      auto space = exploreSpace(gemm(), *problem, h200());
+  for (llvm::StringRef suite : {"gemm_llm_bf16", "gemm_shapes"})
+    for (const Problem &problem : suiteProblems(suite)) {
+      CAPTURE(problem.text());
+      auto space = exploreSpace(gemm(), problem, h200());
       REQUIRE(bool(space));
       // A handful of products may be anybody's.
-      if (gemm().flops(*problem) > 1e6)
+      if (gemm().flops(problem) > 1e6)
         CHECK(space->ranked.front().tmpl->name() != "naive");
+    }
+}
+
+TEST_CASE("a space says of each config what its template says of it alone") {
+  for (llvm::StringRef text : {"gemm m=300 n=4096 k=8192 dtype=bf16 layout=NT",
+                               "gemm m=1000 n=7777 k=2664 dtype=fp16",
+                               "gemm m=512 n=512 k=512 dtype=fp32"}) {
+    Problem problem = parse(text);
+    auto space = exploreSpace(gemm(), problem, h200(), ModelKind::Main, true);
+    REQUIRE(bool(space));
+    for (Candidate &candidate : space->ranked) {
+      CAPTURE(candidate.config.text());
+      const Template &tmpl = *candidate.tmpl;
+      CHECK(!tmpl.prune(problem, candidate.config, h200()));
+      CHECK(tmpl.classOf(problem, candidate.config).key ==
+            candidate.candidateClass.key);
+      Estimate before = candidate.estimate;
+      CHECK(before.terms.empty());
+      candidate.fillTerms(problem, h200());
+      CHECK(candidate.estimate.totalNs == before.totalNs);
+      CHECK(candidate.estimate.bound == before.bound);
+      CHECK(!candidate.estimate.terms.empty());
+    }
+    for (const Rejected &rejected : space->rejected) {
+      auto alone = rejected.tmpl->prune(problem, rejected.config, h200());
+      REQUIRE(bool(alone));
+      CHECK(alone->text() == rejected.rejection.text());
     }
   }
 }
@@ -237,8 +255,9 @@ TEST_CASE("a main estimate is the sum of its terms") {
   Problem problem = parse("gemm m=300 n=4096 k=8192 dtype=bf16 layout=NT");
   auto space = exploreSpace(gemm(), problem, h200());
   REQUIRE(bool(space));
-  for (const Candidate &candidate : space->ranked) {
+  for (Candidate &candidate : space->ranked) {
     CAPTURE(candidate.config.text());
+    candidate.fillTerms(problem, h200());
     const Estimate &estimate = candidate.estimate;
     double sum = 0;
     for (llvm::StringRef term : {"launch", "ramp", "fill", "loop", "epilogue",

@@ -286,8 +286,9 @@ TEST_CASE("fault 25: concurrent stores lose nothing and agree on a winner") {
 TEST_CASE("an estimate is recorded with its terms") {
   FakeFamily family;
   Problem problem = makeProblem(family, "fake m=64 n=64");
-  Space space =
-      must(exploreSpace(family, problem, must(findDevice("h200-sxm"))));
+  const DeviceModel device = must(findDevice("h200-sxm"));
+  Space space = must(exploreSpace(family, problem, device));
+  space.ranked[0].fillTerms(problem, device);
   Measurement m;
   m.setEstimate(space.ranked[0].estimate);
   CHECK(m.predictedNs == space.ranked[0].estimate.totalNs);

@@ -1,8 +1,9 @@
 //===- GemmTemplate.h - what the tile templates of GEMM share -------------===//
 //
-// Each template of the family is its config type (kernel_src/gemm) plus three
-// facts: its space, its limits and its TileKernel. The rest (records, texts,
-// plans, binding) follows from the config and is written once here.
+// Each template of the family is its config type (kernel_src/gemm) plus typed
+// facts: its space, its limits, its classes and its prediction, for which most
+// give a TileKernel. The rest (records, texts, plans, binding) follows from the
+// config and is written once here.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -14,6 +15,8 @@
 #include "Kernel/ConfigSchema.h"
 #include "Kernel/Family.h"
 #include "gemm/GemmParams.h"
+
+#include <cassert>
 
 namespace kiln {
 
@@ -74,38 +77,52 @@ public:
   llvm::StringRef name() const final { return Config::kName; }
   const RecordSchema &configSchema() const final { return schema; }
 
+  void enumerate(const Problem &problem, const DeviceModel &device,
+                 llvm::function_ref<void(Record)> emit) const final {
+    forEachConfig(read(problem), device,
+                  [&](const Config &config) { emit(record(config)); });
+  }
+
   std::optional<Rejection> prune(const Problem &problem, const Record &record,
                                  const DeviceModel &device) const final {
-    Config config = fromRecord<Config>(record);
-    GemmProblem gemm = readGemmProblem(problem.extents.values().data());
-    GemmSignature signature = readGemmSignature(problem.signature);
-    if (auto rejection = checkThreads(config.threads(), device))
-      return rejection;
-    if (auto rejection = checkLimits(gemm, signature, config, device))
-      return rejection;
-    return checkLaunch(gemm, signature, config, device);
+    return check(read(problem), readGemmSignature(problem.signature),
+                 fromRecord<Config>(record), device);
   }
 
   Estimate estimate(const Problem &problem, const Record &record,
                     const DeviceModel &device) const final {
-    return estimateTile(readGemmProblem(problem.extents.values().data()),
-                        tileKernel(readGemmSignature(problem.signature),
-                                   fromRecord<Config>(record), device),
-                        device);
+    return predict(read(problem), readGemmSignature(problem.signature),
+                   fromRecord<Config>(record), device, Detail::Terms);
   }
 
   Derivation explain(const Problem &problem, const Record &record,
                      const DeviceModel &device) const final {
-    return explainTile(readGemmProblem(problem.extents.values().data()),
-                       tileKernel(readGemmSignature(problem.signature),
-                                  fromRecord<Config>(record), device),
-                       device);
+    return derive(read(problem), readGemmSignature(problem.signature),
+                  fromRecord<Config>(record), device);
+  }
+
+  CandidateClass classOf(const Problem &, const Record &record) const final {
+    return classOfConfig(fromRecord<Config>(record));
+  }
+
+  void judge(const Problem &problem, const DeviceModel &device,
+             SpaceSink &sink) const final {
+    GemmProblem gemm = read(problem);
+    GemmSignature signature = readGemmSignature(problem.signature);
+    forEachConfig(gemm, device, [&](const Config &config) {
+      if (auto rejection = check(gemm, signature, config, device))
+        sink.reject(*rejection, [&] { return record(config); });
+      else
+        sink.rank(record(config),
+                  predict(gemm, signature, config, device, Detail::Time),
+                  classOfConfig(config));
+    });
   }
 
   Plan plan(const Problem &problem, const Record &record,
             const DeviceModel &device) const final {
     Config config = fromRecord<Config>(record);
-    GemmProblem gemm = readGemmProblem(problem.extents.values().data());
+    GemmProblem gemm = read(problem);
     GemmSignature signature = readGemmSignature(problem.signature);
     Plan plan;
     plan.problem = problem.extents;
@@ -131,19 +148,62 @@ public:
   }
 
 protected:
+  /// Calls \p emit with the template's space for a problem, best guesses first.
+  virtual void
+  forEachConfig(const GemmProblem &problem, const DeviceModel &device,
+                llvm::function_ref<void(const Config &)> emit) const = 0;
+
+  virtual CandidateClass classOfConfig(const Config &config) const = 0;
+
   /// The template's own limits, most telling first. \p config may be invalid:
   /// its knobs are within the schema's bounds, no more is known of them.
   virtual std::optional<Rejection>
   checkLimits(const GemmProblem &problem, const GemmSignature &signature,
               const Config &config, const DeviceModel &device) const = 0;
 
+  /// The kernel as TileEstimate sees it. A template whose kernels are no tiles
+  /// with a ring of stages overrides predict() and derive() instead.
   virtual TileKernel tileKernel(const GemmSignature &signature,
                                 const Config &config,
-                                const DeviceModel &device) const = 0;
+                                const DeviceModel &device) const {
+    assert(false && "neither tileKernel() nor predict() and derive()");
+    return {};
+  }
 
-  Record record(const Config &config) const { return toRecord(config, schema); }
+  /// The time of a config that prune() lets pass. With Detail::Time it is asked
+  /// of a whole space: it allocates nothing, and its terms go nowhere.
+  virtual Estimate predict(const GemmProblem &problem,
+                           const GemmSignature &signature, const Config &config,
+                           const DeviceModel &device, Detail detail) const {
+    return estimateTile(problem, tileKernel(signature, config, device), device,
+                        detail);
+  }
+
+  /// How predict() comes to its time, for people.
+  virtual Derivation derive(const GemmProblem &problem,
+                            const GemmSignature &signature,
+                            const Config &config,
+                            const DeviceModel &device) const {
+    return explainTile(problem, tileKernel(signature, config, device), device);
+  }
 
 private:
+  static GemmProblem read(const Problem &problem) {
+    return readGemmProblem(problem.extents.values().data());
+  }
+  Record record(const Config &config) const { return toRecord(config, schema); }
+
+  std::optional<Rejection> check(const GemmProblem &problem,
+                                 const GemmSignature &signature,
+                                 const Config &config,
+                                 const DeviceModel &device) const {
+    if (auto rejection = checkThreads(config.threads(), device))
+      return rejection;
+    if (auto rejection = checkLimits(problem, signature, config, device))
+      return rejection;
+    return checkLaunch(problem, signature, config, device);
+  }
+
   /// Limits of the device and of a launch that hold for every template.
   static std::optional<Rejection> checkLaunch(const GemmProblem &problem,
                                               const GemmSignature &signature,

@@ -50,14 +50,14 @@ public:
                       .paramsType = "GemmParams",
                       .function = "mmaGemm"}) {}
 
-  void enumerate(const Problem &problem, const DeviceModel &device,
-                 llvm::function_ref<void(Record)> emit) const override;
-  CandidateClass classOf(const Problem &problem,
-                         const Record &config) const override;
   std::optional<ClassicConfig>
   classicConfig(const Record &config) const override;
 
 protected:
+  void forEachConfig(
+      const GemmProblem &problem, const DeviceModel &device,
+      llvm::function_ref<void(const MmaGemmConfig &)> emit) const override;
+  CandidateClass classOfConfig(const MmaGemmConfig &config) const override;
   std::optional<Rejection>
   checkLimits(const GemmProblem &problem, const GemmSignature &signature,
               const MmaGemmConfig &config,
@@ -69,38 +69,35 @@ protected:
 
 } // namespace
 
-/// Splits worth trying: those that do not leave a block without a k iteration
-/// worth its epilogue, while whole tiles fill less than two waves.
-static bool isUsefulSplit(const GemmProblem &problem,
-                          const MmaGemmConfig &config,
-                          const DeviceModel &device) {
-  if (config.splitK == 1)
-    return true;
-  int64_t iterations = ceilDiv(problem.k, config.blockK);
-  MmaGemmConfig whole = config;
-  whole.splitK = 1;
+/// Splits worth trying of a block's tile: those that do not leave a block
+/// without a k iteration worth its epilogue, while whole tiles fill less than
+/// two waves.
+static llvm::ArrayRef<int> usefulSplits(const GemmProblem &problem,
+                                        const MmaGemmConfig &whole,
+                                        const DeviceModel &device) {
+  llvm::ArrayRef<int> splits(kSplits);
   int64_t tiles = whole.blocks(problem.m, problem.n, problem.batch);
-  return iterations >= 4 * config.splitK &&
-         tiles * config.splitK <= 4 * device.smCount &&
-         tiles <= 2 * device.smCount;
+  if (tiles > 2 * device.smCount)
+    return splits.take_front(1);
+  int64_t most = std::min(ceilDiv(problem.k, whole.blockK) / 4,
+                          4 * device.smCount / std::max<int64_t>(tiles, 1));
+  return splits.take_while(
+      [&](int split) { return split == 1 || split <= most; });
 }
 
 /// The raster matters where a column of tiles is longer than a group of it.
-static bool isUsefulRaster(const GemmProblem &problem,
-                           const MmaGemmConfig &config) {
-  return config.rasterGroup == kRasterGroups[0] ||
-         problem.m > int64_t(config.blockM) * kRasterGroups[0];
+static llvm::ArrayRef<int> usefulRasters(const GemmProblem &problem,
+                                         int blockM) {
+  llvm::ArrayRef<int> groups(kRasterGroups);
+  return problem.m > int64_t(blockM) * groups[0] ? groups
+                                                 : groups.take_front(1);
 }
 
-void MmaGemm::enumerate(const Problem &problem, const DeviceModel &device,
-                        llvm::function_ref<void(Record)> emit) const {
-  GemmProblem gemm = readGemmProblem(problem.extents.values().data());
-  MmaGemmConfig config;
-  auto emitUseful = [&] {
-    if (isUsefulSplit(gemm, config, device) && isUsefulRaster(gemm, config))
-      emit(record(config));
-  };
+void MmaGemm::forEachConfig(
+    const GemmProblem &problem, const DeviceModel &device,
+    llvm::function_ref<void(const MmaGemmConfig &)> emit) const {
   for (const Tile &tile : kTiles) {
+    MmaGemmConfig config;
     config.blockM = tile.blockM;
     config.blockN = tile.blockN;
     config.warpsM = tile.warpsM;
@@ -111,23 +108,23 @@ void MmaGemm::enumerate(const Problem &problem, const DeviceModel &device,
     for (int rowBytes : kStageRows) {
       if (rowBytes > 128 && tile.blockM * tile.blockN > kLargeTile)
         continue;
-      config.blockK = rowBytes / bytesOf(gemm.dtype);
+      config.blockK = rowBytes / bytesOf(problem.dtype);
+      config.splitK = 1;
+      llvm::ArrayRef<int> splits = usefulSplits(problem, config, device);
       for (int stages : kStages)
-        for (int splitK : kSplits)
-          for (int rasterGroup : kRasterGroups) {
+        for (int splitK : splits)
+          for (int group : usefulRasters(problem, config.blockM)) {
             config.stages = stages;
             config.splitK = splitK;
             config.splits = splitK > 1;
-            config.rasterGroup = rasterGroup;
-            emitUseful();
+            config.rasterGroup = group;
+            emit(config);
           }
     }
   }
 }
 
-CandidateClass MmaGemm::classOf(const Problem &problem,
-                                const Record &config) const {
-  MmaGemmConfig c = fromRecord<MmaGemmConfig>(config);
+CandidateClass MmaGemm::classOfConfig(const MmaGemmConfig &c) const {
   uint64_t key = 1;
   for (int part : {c.blockM, c.blockN, c.splitK})
     key = key * 1024 + static_cast<uint64_t>(part);

@@ -22,19 +22,19 @@ public:
                       .paramsType = "GemmParams",
                       .function = "naiveGemm"}) {}
 
-  void enumerate(const Problem &problem, const DeviceModel &device,
-                 llvm::function_ref<void(Record)> emit) const override {
-    emit(record(NaiveGemmConfig{}));
-  }
-
-  CandidateClass classOf(const Problem &problem,
-                         const Record &config) const override {
-    return {3, 1000};
-  }
-
   bool isGeneric() const override { return true; }
 
 protected:
+  void forEachConfig(
+      const GemmProblem &, const DeviceModel &,
+      llvm::function_ref<void(const NaiveGemmConfig &)> emit) const override {
+    emit(NaiveGemmConfig{});
+  }
+
+  CandidateClass classOfConfig(const NaiveGemmConfig &) const override {
+    return {3, 1000};
+  }
+
   std::optional<Rejection>
   checkLimits(const GemmProblem &problem, const GemmSignature &signature,
               const NaiveGemmConfig &config,

@@ -34,29 +34,6 @@ public:
                       .paramsType = "GemmParams",
                       .function = "simtGemm"}) {}
 
-  void enumerate(const Problem &problem, const DeviceModel &device,
-                 llvm::function_ref<void(Record)> emit) const override {
-    for (const Tile &tile : kTiles) {
-      SimtGemmConfig config;
-      config.blockM = tile.blockM;
-      config.blockN = tile.blockN;
-      config.blockK = tile.blockK;
-      config.microM = tile.microM;
-      config.microN = tile.microN;
-      config.minBlocksPerSm = tile.minBlocks;
-      emit(record(config));
-    }
-  }
-
-  CandidateClass classOf(const Problem &problem,
-                         const Record &config) const override {
-    SimtGemmConfig c = fromRecord<SimtGemmConfig>(config);
-    uint64_t key = 2;
-    for (int part : {c.blockM, c.blockN})
-      key = key * 1024 + static_cast<uint64_t>(part);
-    return {key, 100};
-  }
-
   std::optional<ClassicConfig>
   classicConfig(const Record &config) const override {
     SimtGemmConfig c = fromRecord<SimtGemmConfig>(config);
@@ -68,6 +45,28 @@ public:
   bool isGeneric() const override { return true; }
 
 protected:
+  void forEachConfig(
+      const GemmProblem &, const DeviceModel &,
+      llvm::function_ref<void(const SimtGemmConfig &)> emit) const override {
+    for (const Tile &tile : kTiles) {
+      SimtGemmConfig config;
+      config.blockM = tile.blockM;
+      config.blockN = tile.blockN;
+      config.blockK = tile.blockK;
+      config.microM = tile.microM;
+      config.microN = tile.microN;
+      config.minBlocksPerSm = tile.minBlocks;
+      emit(config);
+    }
+  }
+
+  CandidateClass classOfConfig(const SimtGemmConfig &config) const override {
+    uint64_t key = 2;
+    for (int part : {config.blockM, config.blockN})
+      key = key * 1024 + static_cast<uint64_t>(part);
+    return {key, 100};
+  }
+
   std::optional<Rejection>
   checkLimits(const GemmProblem &problem, const GemmSignature &signature,
               const SimtGemmConfig &config,

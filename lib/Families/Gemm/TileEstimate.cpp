@@ -193,12 +193,12 @@ static llvm::StringRef boundOf(const TileModel &model, const StepTimes &step) {
 }
 
 Estimate estimateTile(const GemmProblem &problem, const TileKernel &kernel,
-                      const DeviceModel &device) {
+                      const DeviceModel &device, Detail detail) {
   TileModel model(problem, kernel, device);
   int64_t slots = std::max<int64_t>(model.grid.slots, 1);
   int64_t fullWaves = model.blocks / slots;
   int64_t lastBlocks = model.blocks % slots;
-  Estimate estimate;
+  Estimate estimate(detail);
   double loop = 0, fill = 0, epilogue = 0;
   WaveTimes main{};
   if (fullWaves > 0) {

@@ -44,7 +44,7 @@ struct TileKernel {
 ///     + epilogue + reduction
 /// says; the largest of the four and the exposed latency name the bound.
 Estimate estimateTile(const GemmProblem &problem, const TileKernel &kernel,
-                      const DeviceModel &device);
+                      const DeviceModel &device, Detail detail = Detail::Terms);
 
 /// The walls, intensities, waves and terms of estimateTile, step by step.
 Derivation explainTile(const GemmProblem &problem, const TileKernel &kernel,
