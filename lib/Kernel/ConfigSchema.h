@@ -11,6 +11,7 @@
 #include "Kernel/Record.h"
 #include "Support/Format.h"
 
+#include <cassert>
 #include <string>
 #include <vector>
 
@@ -49,13 +50,16 @@ template <class Config> RecordSchema makeConfigSchema(llvm::StringRef name) {
 /// \p config as a record of \p schema, which makeConfigSchema made.
 template <class Config>
 Record toRecord(const Config &config, const RecordSchema &schema) {
-  llvm::SmallVector<int64_t, 24> values;
+  constexpr size_t kMaxFields = 32;
+  int64_t values[kMaxFields];
+  size_t count = 0;
   auto read = [&](const char *, const char *, int Config::*member, int) {
-    values.push_back(config.*member);
+    assert(count < kMaxFields && "too many knobs");
+    values[count++] = config.*member;
   };
   Config::forEachField(read);
   Config::forEachRuntimeField(read);
-  return Record(schema, values);
+  return Record(schema, llvm::ArrayRef(values, count));
 }
 
 /// The inverse of toRecord.

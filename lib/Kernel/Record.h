@@ -144,7 +144,8 @@ public:
 
 private:
   const RecordSchema *recordSchema = nullptr;
-  llvm::SmallVector<int64_t, 24> fieldValues;
+  /// Room for a config: a space has a thousand of them.
+  llvm::SmallVector<int64_t, 16> fieldValues;
 };
 
 } // namespace kiln

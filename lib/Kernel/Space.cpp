@@ -92,6 +92,26 @@ static void orderTies(llvm::MutableArrayRef<Timed> sorted,
   }
 }
 
+/// Brings every candidate to the place of its entry in \p places, in place: a
+/// second vector of them would cost more than all of the ranking.
+static void permute(std::vector<Candidate> &candidates,
+                    std::vector<Timed> &places) {
+  for (uint32_t start = 0; start < places.size(); ++start) {
+    if (places[start].index == start)
+      continue;
+    Candidate held = std::move(candidates[start]);
+    uint32_t hole = start;
+    for (;;) {
+      uint32_t next = std::exchange(places[hole].index, hole);
+      if (next == start)
+        break;
+      candidates[hole] = std::move(candidates[next]);
+      hole = next;
+    }
+    candidates[hole] = std::move(held);
+  }
+}
+
 void rankCandidates(std::vector<Candidate> &candidates) {
   // Candidates are large: what is sorted are their places.
   std::vector<Timed> sorted;
@@ -113,12 +133,8 @@ void rankCandidates(std::vector<Candidate> &candidates) {
   orderTies(sorted, candidates);
   orderTies(rest, candidates);
 
-  std::vector<Candidate> ranked;
-  ranked.reserve(candidates.size());
-  for (const std::vector<Timed> *part : {&sorted, &rest})
-    for (const Timed &timed : *part)
-      ranked.push_back(std::move(candidates[timed.index]));
-  candidates = std::move(ranked);
+  sorted.insert(sorted.end(), rest.begin(), rest.end());
+  permute(candidates, sorted);
 }
 
 void Candidate::fillTerms(const Problem &problem, const DeviceModel &device) {
@@ -140,7 +156,7 @@ public:
     next.judge(problem, device, *this);
   }
 
-  void rank(Record config, const Estimate &estimate,
+  void rank(Record &&config, const Estimate &estimate,
             CandidateClass candidateClass) override {
     Candidate &added = space.ranked.emplace_back();
     added.tmpl = tmpl;

@@ -39,7 +39,7 @@ struct CandidateClass {
 class SpaceSink {
 public:
   /// A config that may run. The estimate's terms are not wanted.
-  virtual void rank(Record config, const Estimate &estimate,
+  virtual void rank(Record &&config, const Estimate &estimate,
                     CandidateClass candidateClass) = 0;
   /// A config that breaks a limit; \p makeConfig is called only where rejected
   /// configs are kept.

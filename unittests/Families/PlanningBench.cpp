@@ -75,7 +75,7 @@ TEST_CASE("planning a GEMM's whole space") {
                   "most %.0f us (%zu candidates)\n",
                   suite.str().c_str(), name.str().c_str(), times.medianUs,
                   times.medianConfigs, times.worstUs, times.mostConfigs);
-      constexpr double kLimitUs = 3000;
+      constexpr double kLimitUs = 1500;
       if (!kSanitized)
         CHECK(times.medianUs < kLimitUs);
     }

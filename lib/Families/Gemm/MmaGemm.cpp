@@ -13,6 +13,8 @@
 #include "Model/RegisterWall.h"
 #include "gemm/MmaGemmConfig.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 #include <algorithm>
 
 namespace kiln {
@@ -36,6 +38,8 @@ constexpr Tile kTiles[] = {
 /// Bytes of k in a stage: two, four and eight steps of the instruction.
 constexpr int kStageRows[] = {128, 64, 256};
 constexpr int kStages[] = {3, 4, 2, 5, 6, 8};
+/// A split's loop is short, and other blocks hide its waits.
+constexpr int kSplitStages[] = {3, 4, 2, 6};
 constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 constexpr int kRasterGroups[] = {8, 16};
 /// Tiles above this keep to 128 bytes of k: deeper stages leave too few.
@@ -69,20 +73,49 @@ protected:
 
 } // namespace
 
-/// Splits worth trying of a block's tile: those that do not leave a block
-/// without a k iteration worth its epilogue, while whole tiles fill less than
-/// two waves.
-static llvm::ArrayRef<int> usefulSplits(const GemmProblem &problem,
-                                        const MmaGemmConfig &whole,
-                                        const DeviceModel &device) {
-  llvm::ArrayRef<int> splits(kSplits);
-  int64_t tiles = whole.blocks(problem.m, problem.n, problem.batch);
+/// False for a tile of which half is padding while one half as tall or as wide
+/// computes the same: it could only waste arithmetic and shared memory. The
+/// least sides of the table are kept.
+static bool isUsefulTile(const GemmProblem &problem, const Tile &tile) {
+  constexpr int kLeastM = 16, kLeastN = 32;
+  return (tile.blockM <= kLeastM || problem.m > tile.blockM / 2) &&
+         (tile.blockN <= kLeastN || problem.n > tile.blockN / 2);
+}
+
+/// Splits worth trying of a block's tile, 1 first. Blocks keep at least four
+/// iterations of k, to be worth an epilogue, and whole tiles fill less than two
+/// waves. Splits that leave three of four SMs idle give way to larger ones.
+static llvm::SmallVector<int, std::size(kSplits)>
+usefulSplits(const GemmProblem &problem, const MmaGemmConfig &whole,
+             const DeviceModel &device) {
+  llvm::SmallVector<int, std::size(kSplits)> useful{1};
+  int64_t tiles =
+      std::max<int64_t>(whole.blocks(problem.m, problem.n, problem.batch), 1);
   if (tiles > 2 * device.smCount)
-    return splits.take_front(1);
+    return useful;
   int64_t most = std::min(ceilDiv(problem.k, whole.blockK) / 4,
-                          4 * device.smCount / std::max<int64_t>(tiles, 1));
-  return splits.take_while(
-      [&](int split) { return split == 1 || split <= most; });
+                          4 * device.smCount / tiles);
+  for (auto [i, split] : llvm::enumerate(kSplits)) {
+    bool isLast = i + 1 == std::size(kSplits) || kSplits[i + 1] > most;
+    bool idles = 4 * tiles * split < device.smCount && !isLast;
+    if (split > 1 && split <= most && !idles)
+      useful.push_back(split);
+  }
+  return useful;
+}
+
+/// False for a ring with stages that no iteration of the loop over k fills, and
+/// for one that splits are not worth trying with.
+static bool isUsefulRing(const GemmProblem &problem,
+                         const MmaGemmConfig &config) {
+  constexpr int kLeastStages = 3;
+  if (config.splitK > 1 && !llvm::is_contained(kSplitStages, config.stages))
+    return false;
+  if (config.stages <= kLeastStages)
+    return true;
+  int64_t iterations =
+      ceilDiv(ceilDiv(problem.k, config.blockK), config.splitK);
+  return config.stages - 1 <= iterations;
 }
 
 /// The raster matters where a column of tiles is longer than a group of it.
@@ -97,6 +130,8 @@ void MmaGemm::forEachConfig(
     const GemmProblem &problem, const DeviceModel &device,
     llvm::function_ref<void(const MmaGemmConfig &)> emit) const {
   for (const Tile &tile : kTiles) {
+    if (!isUsefulTile(problem, tile))
+      continue;
     MmaGemmConfig config;
     config.blockM = tile.blockM;
     config.blockN = tile.blockN;
@@ -110,16 +145,19 @@ void MmaGemm::forEachConfig(
         continue;
       config.blockK = rowBytes / bytesOf(problem.dtype);
       config.splitK = 1;
-      llvm::ArrayRef<int> splits = usefulSplits(problem, config, device);
+      auto splits = usefulSplits(problem, config, device);
       for (int stages : kStages)
-        for (int splitK : splits)
+        for (int splitK : splits) {
+          config.stages = stages;
+          config.splitK = splitK;
+          config.splits = splitK > 1;
+          if (!isUsefulRing(problem, config))
+            continue;
           for (int group : usefulRasters(problem, config.blockM)) {
-            config.stages = stages;
-            config.splitK = splitK;
-            config.splits = splitK > 1;
             config.rasterGroup = group;
             emit(config);
           }
+        }
     }
   }
 }
