@@ -5,6 +5,7 @@
 
 #include <llvm/ADT/STLExtras.h>
 
+#include <algorithm>
 #include <array>
 
 namespace kiln {
@@ -18,6 +19,19 @@ bool Artifact::hasSerialisationAdvisory() const {
   return llvm::any_of(advisories, [](const Advisory &advisory) {
     return llvm::is_contained(kCodes, advisory.code);
   });
+}
+
+std::string Artifact::rejection(bool maySpill) const {
+  if (hasSerialisationAdvisory()) {
+    std::string codes;
+    for (const Advisory &advisory : advisories)
+      codes += (codes.empty() ? "" : ", ") + advisory.code;
+    return fmt::format("ptxas serialised the kernel ({})", codes);
+  }
+  if (hasSpills() && !maySpill)
+    return fmt::format("ptxas spilled {} bytes",
+                       std::max(usage.spillStoreBytes, usage.spillLoadBytes));
+  return {};
 }
 
 namespace {

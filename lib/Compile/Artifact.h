@@ -58,6 +58,10 @@ struct Artifact {
   bool hasSpills() const {
     return usage.spillLoadBytes > 0 || usage.spillStoreBytes > 0;
   }
+  /// Why a config with this artifact is rejected, e.g. "ptxas serialised the
+  /// kernel (C7510)" or "ptxas spilled 24 bytes"; empty: it is not. \p maySpill
+  /// is the translation unit's.
+  std::string rejection(bool maySpill) const;
 
   /// True when ptxas ignored setmaxnreg or serialised wgmma, which costs a
   /// multiple of the kernel's time: such a config is rejected.

@@ -14,6 +14,7 @@ TranslationUnit makeKernelUnit(const KernelEntry &entry,
   unit.entry = "kilnEntry";
   unit.arch = device.archName(entry.archSpecific);
   unit.headers = kernelSources();
+  unit.maySpill = instance.maySpill;
   std::string check =
       instance.sharedBytes
           ? fmt::format("sharedBytes(kSignature) == {}", *instance.sharedBytes)

@@ -23,7 +23,8 @@ enum class Detail { Time, Terms };
 
 /// A predicted time and, unless only the time was asked for, its terms.
 struct Estimate {
-  explicit Estimate(Detail detail = Detail::Terms) : detail(detail) {}
+  Estimate() = default;
+  explicit Estimate(Detail detail) : detail(detail) {}
 
   double totalNs = 0;
   /// What limits the kernel: "tensor", "simd", "shared", "l2", "dram",
@@ -31,7 +32,7 @@ struct Estimate {
   llvm::StringRef bound;
   /// None inline: a space has a thousand estimates, and few are looked into.
   llvm::SmallVector<EstimateTerm, 0> terms;
-  Detail detail;
+  Detail detail = Detail::Terms;
 
   /// Appends a term; does nothing where only the time is wanted.
   void add(llvm::StringRef name, double value, llvm::StringRef unit = "ns") {

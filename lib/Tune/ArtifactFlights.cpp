@@ -26,19 +26,16 @@ static int capabilityOf(llvm::StringRef arch) {
 /// The outcome that \p artifact stands for: itself, or the reason why it must
 /// not be used.
 static ArtifactOutcome judge(Artifact artifact, ArtifactOrigin origin,
-                             llvm::StringRef unitName) {
+                             const TranslationUnit &unit) {
   ArtifactOutcome outcome;
   outcome.origin = origin;
   if (origin == ArtifactOrigin::Compiled)
     outcome.compileMs = artifact.phases.totalMs;
-  if (artifact.hasSerialisationAdvisory()) {
-    std::string codes;
-    for (const Advisory &advisory : artifact.advisories)
-      codes += (codes.empty() ? "" : ", ") + advisory.code;
+  std::string reason = artifact.rejection(unit.maySpill);
+  if (!reason.empty()) {
     outcome.error = {ErrorCode::CompileFailed,
-                     fmt::format("{} for {}: rejected because ptxas serialised "
-                                 "the kernel ({})",
-                                 unitName, artifact.arch, codes),
+                     fmt::format("{} for {}: rejected because {}", unit.name,
+                                 artifact.arch, reason),
                      0};
     outcome.compileLog = std::move(artifact.log);
     return outcome;
@@ -143,7 +140,7 @@ PendingArtifact::Shared::readDisk(const TranslationUnit &unit,
       (header->capability != 0 &&
        header->capability != capabilityOf(unit.arch)))
     return std::nullopt;
-  return judge(std::move(*artifact), ArtifactOrigin::Disk, unit.name);
+  return judge(std::move(*artifact), ArtifactOrigin::Disk, unit);
 }
 
 PendingArtifact::Shared::FlightPtr
@@ -242,7 +239,7 @@ void PendingArtifact::Shared::finishCompile(const FlightPtr &flight,
   cache.publish(cache::Kind::Artifact, flight->key, result->attributes(),
                 result->cubin);
   land(flight,
-       judge(std::move(*result), ArtifactOrigin::Compiled, flight->unit.name));
+       judge(std::move(*result), ArtifactOrigin::Compiled, flight->unit));
 }
 
 void PendingArtifact::Shared::land(const FlightPtr &flight,

@@ -120,9 +120,9 @@ private:
 /// unit's architecture and entry, and be an ELF file for that architecture.
 /// Else it is a miss, and the fresh artifact replaces it. An artifact whose
 /// compiler reported that it serialised the kernel (see
-/// Artifact::hasSerialisationAdvisory) is kept in the cache and always answered
-/// with CompileFailed. Spills are reported on the artifact and not refused. A
-/// unit that the compiler refused is not tried again in this process.
+/// Artifact::hasSerialisationAdvisory), or that spills where its unit may not,
+/// is kept in the cache and always answered with CompileFailed. A unit that the
+/// compiler refused is not tried again in this process.
 class ArtifactStore {
 public:
   explicit ArtifactStore(cache::Store &cache,

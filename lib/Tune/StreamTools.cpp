@@ -97,6 +97,7 @@ TranslationUnit streamToolsUnit(const DeviceModel &device, StreamMix mix) {
   TranslationUnit unit;
   unit.name = fmt::format("kiln_stream_tools_{}_{}", mix.reads, mix.writes);
   unit.headers = kernelSources();
+  unit.maySpill = true;
   unit.arch = device.archName();
   std::string kernels;
   // One cubin for all; resources are reported for the last, the largest.

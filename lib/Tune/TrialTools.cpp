@@ -18,6 +18,7 @@ TranslationUnit trialToolsUnit(const DeviceModel &device) {
   TranslationUnit unit;
   unit.name = "kiln_trial_tools";
   unit.headers = kernelSources();
+  unit.maySpill = true;
   unit.arch = device.archName();
   // One cubin for all; resources are reported for the last, the largest.
   for (const char *name : kNames) {

@@ -63,6 +63,23 @@ TEST_CASE("a log that is not UTF-8 still becomes JSON") {
   CHECK(bool(Artifact::fromAttributes(*value, "")));
 }
 
+TEST_CASE("an artifact is rejected for its codes and for its spills, by name") {
+  Artifact artifact = makeArtifact();
+  artifact.usage.spillLoadBytes = artifact.usage.spillStoreBytes = 0;
+  for (llvm::StringRef code :
+       {"C7504", "C7507", "C7508", "C7509", "C7510", "C7511", "C7514", "C7515",
+        "C7518", "C7519", "C7520"}) {
+    artifact.advisories = {{code.str(), "as it says"}};
+    CHECK(artifact.rejection(true) ==
+          fmt::format("ptxas serialised the kernel ({})", code));
+  }
+  artifact.advisories = {{"C7505", "harmless"}, {"C7516", "harmless"}};
+  CHECK(artifact.rejection(false).empty());
+  artifact.usage.spillStoreBytes = 24;
+  CHECK(artifact.rejection(false) == "ptxas spilled 24 bytes");
+  CHECK(artifact.rejection(true).empty());
+}
+
 TEST_CASE("serialisation advisories are told from harmless ones") {
   Artifact artifact = makeArtifact();
   CHECK(artifact.hasSerialisationAdvisory());

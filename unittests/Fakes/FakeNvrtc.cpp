@@ -25,6 +25,7 @@ struct State {
   std::mutex mutex;
   std::map<std::string, std::string> failures; ///< needle -> log
   std::map<std::string, int> delays;           ///< needle -> ms
+  std::map<std::string, int> spills;           ///< needle -> bytes
   std::string appended, lastOptions;
   int registers = 40, spillBytes = 0, sharedBytes = 0;
   int major = 13, minor = 0;
@@ -86,7 +87,11 @@ static std::string entryOf(const std::string &source) {
 static std::string successLog(const State &s, const nvrtcProgram program,
                               const std::string &arch) {
   const std::string entry = entryOf(program->source);
-  const std::string spills = std::to_string(s.spillBytes);
+  int spillBytes = s.spillBytes;
+  for (const auto &[needle, bytes] : s.spills)
+    if (program->source.find(needle) != std::string::npos)
+      spillBytes = bytes;
+  const std::string spills = std::to_string(spillBytes);
   std::string log;
   log += "ptxas info    : 0 bytes gmem\n";
   log += "ptxas info    : Compiling entry function '" + entry + "' for '" +
@@ -233,6 +238,7 @@ void kilnFakeNvrtcReset() {
   std::lock_guard lock(s.mutex);
   s.failures.clear();
   s.delays.clear();
+  s.spills.clear();
   s.appended.clear();
   s.lastOptions.clear();
   s.registers = 40;
@@ -262,6 +268,11 @@ void kilnFakeNvrtcSetUsage(int registers, int spillBytes, int sharedBytes) {
   state().registers = registers;
   state().spillBytes = spillBytes;
   state().sharedBytes = sharedBytes;
+}
+
+void kilnFakeNvrtcSpillWhen(const char *needle, int bytes) {
+  std::lock_guard lock(state().mutex);
+  state().spills[needle] = bytes;
 }
 
 void kilnFakeNvrtcSetVersion(int major, int minor) {

@@ -26,6 +26,8 @@ void kilnFakeNvrtcDelayWhen(const char *needle, int ms);
 void kilnFakeNvrtcAppendLog(const char *text);
 /// What the log reports for the entry; 40, 0, 0 at first.
 void kilnFakeNvrtcSetUsage(int registers, int spillBytes, int sharedBytes);
+/// Sources that contain \p needle spill \p bytes.
+void kilnFakeNvrtcSpillWhen(const char *needle, int bytes);
 /// What nvrtcVersion tells; 13.0 at first.
 void kilnFakeNvrtcSetVersion(int major, int minor);
 /// Calls of nvrtcCompileProgram so far.
@@ -43,6 +45,7 @@ struct FakeNvrtc {
   decltype(&kilnFakeNvrtcDelayWhen) delayWhen = nullptr;
   decltype(&kilnFakeNvrtcAppendLog) appendLog = nullptr;
   decltype(&kilnFakeNvrtcSetUsage) setUsage = nullptr;
+  decltype(&kilnFakeNvrtcSpillWhen) spillWhen = nullptr;
   decltype(&kilnFakeNvrtcSetVersion) setVersion = nullptr;
   decltype(&kilnFakeNvrtcCompileCount) compileCount = nullptr;
   decltype(&kilnFakeNvrtcMostConcurrent) mostConcurrent = nullptr;
@@ -69,6 +72,7 @@ struct FakeNvrtc {
     bind(fake.delayWhen, "kilnFakeNvrtcDelayWhen");
     bind(fake.appendLog, "kilnFakeNvrtcAppendLog");
     bind(fake.setUsage, "kilnFakeNvrtcSetUsage");
+    bind(fake.spillWhen, "kilnFakeNvrtcSpillWhen");
     bind(fake.setVersion, "kilnFakeNvrtcSetVersion");
     bind(fake.compileCount, "kilnFakeNvrtcCompileCount");
     bind(fake.mostConcurrent, "kilnFakeNvrtcMostConcurrent");

@@ -1,6 +1,11 @@
 // The order of choice: modes, records, decisions, faults on the way.
+#include "Device/Catalog.h"
+#include "Families/Families.h"
+#include "Kernel/Space.h"
 #include "Runtime/RuntimeFixture.h"
 #include "trial/TrialParams.h"
+
+#include <llvm/ADT/STLExtras.h>
 
 #include <cstring>
 
@@ -79,6 +84,44 @@ TEST_CASE("predict compiles the first choice and moves on when it fails") {
   CHECK(fallback.source == KILN_SOURCE_GENERIC);
   CHECK(statisticsOf(engine).fallback_launches == 1);
   CHECK(statisticsOf(engine).compile_failures > 0);
+}
+
+TEST_CASE("predict takes the next of the ranking when the first spills") {
+  RuntimeFixture fixture;
+  kiln_gemm_args args = gemmArgs();
+  // What is first and what is next, by the estimator itself.
+  Registry registry = makeBuiltinRegistry();
+  const KernelFamily &gemm = *registry.find("gemm");
+  Problem problem = llvm::cantFail(
+      gemm.parseProblem("m=128 n=256 k=512 dtype=bf16 layout=NT"));
+  DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
+  Space space = llvm::cantFail(exploreSpace(gemm, problem, device));
+  auto unit = [&](const Candidate &candidate) {
+    return candidate.tmpl->plan(problem, candidate.config, device).kernels[0];
+  };
+  std::string first = unit(space.ranked[0]).source;
+  const auto next = llvm::find_if(space.ranked, [&](const Candidate &other) {
+    return unit(other).source != first;
+  });
+  REQUIRE(next != space.ranked.end());
+
+  fixture.nvrtc.spillWhen(first.c_str(), 24);
+  for (int time = 0; time < 2; ++time) {
+    kiln_engine *engine = fixture.engine();
+    CAPTURE(lastError());
+    REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+    kiln_problem asked = problemOf(args);
+    kiln_plan *plan = nullptr;
+    REQUIRE(kiln_plan_acquire(engine, &asked, nullptr, &plan) == KILN_SUCCESS);
+    char text[1024];
+    size_t length = 0;
+    CHECK(kiln_plan_describe(plan, text, sizeof(text), &length) ==
+          KILN_SUCCESS);
+    CHECK(llvm::StringRef(text).contains(next->config.text()));
+    kiln_plan_release(plan);
+    // The first was compiled once: its artifact stays refused.
+    CHECK(fixture.nvrtc.compileCount() == 2);
+  }
 }
 
 TEST_CASE("a compiler that fails for all is told with its log") {

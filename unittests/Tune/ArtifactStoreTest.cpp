@@ -229,10 +229,29 @@ TEST_CASE("a kernel that ptxas serialised is rejected, also from the cache") {
   CHECK(f.nvrtc.compileCount() == 1);
 }
 
-TEST_CASE("spills are told and allowed") {
+TEST_CASE("a kernel that spills is rejected by name, also from the cache") {
+  TuneFixture f;
+  f.nvrtc.spillWhen("// fast.t64", 24);
+  TranslationUnit unit = f.unit("fast.t64");
+  for (int time = 0; time < 2; ++time) {
+    ErrorSummary error = errorOf(f.artifacts->get(unit));
+    CHECK(error.code == ErrorCode::CompileFailed);
+    CHECK(error.message.find("rejected because ptxas spilled 24 bytes") !=
+          std::string::npos);
+    CHECK_FALSE(f.artifacts->lookup(unit));
+    f.reopen();
+  }
+  CHECK(f.nvrtc.compileCount() == 1);
+  CHECK_FALSE(must(f.artifacts->get(f.unit("fast.t32")))->hasSpills());
+}
+
+TEST_CASE("the kernel that a signature falls back to may spill") {
   TuneFixture f;
   f.nvrtc.setUsage(255, 64, 0);
-  CHECK(must(f.artifacts->get(f.unit("fast.t64")))->hasSpills());
+  TranslationUnit unit = f.unit("plain.t32");
+  CHECK(must(f.artifacts->get(unit))->hasSpills());
+  f.reopen();
+  CHECK(f.artifacts->lookup(unit));
 }
 
 TEST_CASE("a cached entry is checked before it is believed") {

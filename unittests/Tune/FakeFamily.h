@@ -211,6 +211,7 @@ public:
           templateName, config.get("t"), i, problem.signature.get("type"),
           options.comment, sizeof(FakeParams) / 8);
       unit.arch = device.archName();
+      unit.maySpill = isGeneric();
       plan.kernels.push_back(std::move(unit));
       plan.sharedBytes.push_back(options.sharedBytes);
     }

@@ -332,6 +332,20 @@ TEST_CASE("what does not compile is passed over") {
     CHECK(llvm::StringRef(result.notes[0]).starts_with("fast.t64: "));
     CHECK(f.recordedPoint()->find("fast.t64") == nullptr);
   }
+  SUBCASE("one that spills") {
+    f.nvrtc.spillWhen("// fast.t64", 24);
+    TuningResult result = must(f.tune());
+    CHECK(result.failedCompiles == 1);
+    CHECK(result.choice.plan.configText() == "fast.t32");
+    REQUIRE(result.notes.size() == 1);
+    CHECK(result.notes[0].find("rejected because ptxas spilled 24 bytes") !=
+          std::string::npos);
+  }
+  SUBCASE("all spill, not measured: the generic one may") {
+    f.options.maxTrials = 0;
+    f.nvrtc.setUsage(255, 24, 0);
+    CHECK(must(f.tune()).choice.plan.configText() == "plain.t32");
+  }
   SUBCASE("all but the generic one, not measured") {
     f.options.maxTrials = 0;
     f.options.top = 1;

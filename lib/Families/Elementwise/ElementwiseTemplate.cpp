@@ -45,7 +45,8 @@ public:
                              .signature = initializerText(signature),
                              .config = "{}",
                              .threads = config.threads(),
-                             .minBlocks = config.minBlocks(signature)},
+                             .minBlocks = config.minBlocks(signature),
+                             .maySpill = true},
                             device)) {}
 
   const TranslationUnit &translationUnit() const override { return unit; }

@@ -309,7 +309,8 @@ public:
                         .signature = initializerText(signature),
                         .config = initializerText(config),
                         .threads = config.threads(),
-                        .minBlocks = config.minBlocks(signature)},
+                        .minBlocks = config.minBlocks(signature),
+                        .maySpill = true},
                        device));
     plan.sharedBytes.push_back(0);
     plan.binder = std::make_shared<FlatBinder>(config, signature);

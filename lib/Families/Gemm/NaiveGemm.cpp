@@ -75,7 +75,8 @@ public:
                              .signature = initializerText(signature),
                              .config = "{}",
                              .threads = config.threads(),
-                             .sharedBytes = config.sharedBytes(signature)},
+                             .sharedBytes = config.sharedBytes(signature),
+                             .maySpill = true},
                             device)) {}
 
   const TranslationUnit &translationUnit() const override { return unit; }

@@ -27,7 +27,8 @@ public:
              .config =
                  fmt::format("{{.blockThreads = {}}}", config.blockThreads),
              .threads = config.threads(),
-             .sharedBytes = config.sharedBytes(signatureOf(problem))},
+             .sharedBytes = config.sharedBytes(signatureOf(problem)),
+             .maySpill = true},
             device)) {}
 
   const TranslationUnit &translationUnit() const override { return unit; }

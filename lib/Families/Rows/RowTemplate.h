@@ -158,7 +158,8 @@ public:
                         .config = initializerText(config),
                         .threads = config.threads(),
                         .minBlocks = config.minBlocks(),
-                        .sharedBytes = sharedBytes},
+                        .sharedBytes = sharedBytes,
+                        .maySpill = isGeneric()},
                        device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
     if constexpr (requires { config.ranges; }) {

@@ -276,7 +276,8 @@ TranslationUnit TiledTranspose::unit(const TiledTransposeConfig &config,
                          .config = initializerText(config),
                          .threads = config.threads(),
                          .minBlocks = config.minBlocks(signature),
-                         .sharedBytes = config.sharedBytes(signature)},
+                         .sharedBytes = config.sharedBytes(signature),
+                         .maySpill = true},
                         device);
 }
 

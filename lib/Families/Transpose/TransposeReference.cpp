@@ -17,6 +17,7 @@ public:
     unit.entry = "kilnEntry";
     unit.arch = device.archName(false);
     unit.headers = kernelSources();
+    unit.maySpill = true;
     unit.source = fmt::format(
         R"(#include "transpose/ReferenceTranspose.cuh"
 
