@@ -228,6 +228,7 @@ static constexpr OptionSpec kOptions[] = {
     {"--jit", nullptr,
      "measure compilation and the way from the cache to a launch instead"},
     {"--repeats", "N", "--jit: compilations of each kernel; default 5"},
+    {"--new", "N", "--jit: cases timed as new problems; default 8"},
     kThreadsOption,
     kCacheDirOption,
     kNoCacheOption,

@@ -7,12 +7,16 @@
 #include "Tune/Statistics.h"
 #include "Tune/TrialBuffers.h"
 #include "Tune/TrialTools.h"
+#include "kiln/BenchNew.h"
 #include "kiln/Console.h"
 #include "kiln/Live.h"
 #include "kiln/Report.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 #include <algorithm>
 #include <map>
+#include <optional>
 
 namespace kiln::cli {
 
@@ -25,11 +29,12 @@ static double msSince(Clock::time_point start) {
 
 namespace {
 
-/// The first choice of one case.
+/// What serves one case: the record's winner, else the first choice.
 struct ChosenPlan {
   const Case *which = nullptr;
-  Candidate candidate;
+  const Template *tmpl = nullptr;
   Plan plan;
+  bool isRecorded = false;
 };
 
 /// One distinct kernel, compiled alone.
@@ -53,11 +58,15 @@ public:
 
   std::string device, toolchain;
   unsigned repeats = 0, threads = 0;
+  size_t cases = 0, recorded = 0; ///< and those that a record answers
   std::vector<CompiledKernel> kernels;
   double kernelsPerSecond = 0;
   std::vector<HitTime> hits;
+  size_t refused =
+      0; ///< cases without a hit, since ptxas spilled or serialised
   bool compilerStayedOut = true; ///< of the way from cache to launch
-  std::string noHits;            ///< why they were not measured
+  std::vector<NewProblem> newProblems;
+  std::string noHits; ///< why both were not measured
 };
 
 /// Least, middle and greatest of some times.
@@ -101,8 +110,65 @@ static Spread hitSpread(const std::vector<HitTime> &hits) {
   return spreadOf(hits, [](const HitTime &hit) { return hit.ms; });
 }
 
+/// Of the rows that have the time.
+template <class Get>
+static Spread newSpread(const std::vector<NewProblem> &rows, Get get) {
+  std::vector<double> times;
+  for (const NewProblem &row : rows)
+    if (row.error.empty())
+      times.push_back(get(row));
+  return Spread(std::move(times));
+}
+
+static Spread ownSpread(const std::vector<NewProblem> &rows) {
+  return newSpread(rows, [](const NewProblem &row) { return row.ownMs(); });
+}
+static Spread tuneSpread(const std::vector<NewProblem> &rows) {
+  return newSpread(rows, [](const NewProblem &row) { return row.tuneMs; });
+}
+static Spread cachedSpread(const std::vector<NewProblem> &rows) {
+  return newSpread(rows, [](const NewProblem &row) { return row.cachedMs; });
+}
+
+static void printNew(const std::vector<NewProblem> &rows,
+                     llvm::raw_ostream &os) {
+  Table table({"new problem", ">predict", ">of it compiling", ">tune",
+               ">cached", "ms; failed"});
+  for (const NewProblem &row : rows) {
+    auto ms = [](double value) { return fmt::format("{:.2f}", value); };
+    table.addRow({row.name, ms(row.predictMs), ms(row.compileMs),
+                  ms(row.tuneMs), ms(row.cachedMs), row.error});
+  }
+  table.print(os);
+  os << fmt::format("new problem, mode predict without compiling: {}\n",
+                    ownSpread(rows).text())
+     << fmt::format("new problem, mode tune: {}\n", tuneSpread(rows).text())
+     << fmt::format("new problem, prepare and launch from a warm cache: {}\n",
+                    cachedSpread(rows).text());
+}
+
+static llvm::json::Object newToJson(const std::vector<NewProblem> &rows) {
+  llvm::json::Array list;
+  for (const NewProblem &row : rows) {
+    llvm::json::Object object{{"name", row.name},
+                              {"predict_ms", rounded(row.predictMs)},
+                              {"compile_ms", rounded(row.compileMs)},
+                              {"tune_ms", rounded(row.tuneMs)},
+                              {"cached_ms", rounded(row.cachedMs)}};
+    if (!row.error.empty())
+      object["error"] = llvm::json::fixUTF8(row.error);
+    list.push_back(std::move(object));
+  }
+  return llvm::json::Object{
+      {"problems", std::move(list)},
+      {"predict_without_compiling", ownSpread(rows).toJSON()},
+      {"tune", tuneSpread(rows).toJSON()},
+      {"cached", cachedSpread(rows).toJSON()}};
+}
+
 void JitReport::print(llvm::raw_ostream &os) const {
-  os << fmt::format("{}, {}\n", device, toolchain);
+  os << fmt::format("{}, {}; {} cases, {} chosen by records\n", device,
+                    toolchain, cases, recorded);
   Table table({"kernel", ">ms", ">front end", ">nvvm", ">ptxas"});
   for (const CompiledKernel &kernel : kernels) {
     auto ms = [](double value) { return fmt::format("{:.1f}", value); };
@@ -120,6 +186,8 @@ void JitReport::print(llvm::raw_ostream &os) const {
     os << fmt::format("cache to first launch, {} cases: {}{}\n", hits.size(),
                       hitSpread(hits).text(),
                       compilerStayedOut ? "" : "; NVRTC was loaded");
+  if (!newProblems.empty())
+    printNew(newProblems, os);
 }
 
 llvm::json::Object JitReport::toJSON() const {
@@ -139,35 +207,64 @@ llvm::json::Object JitReport::toJSON() const {
                             {"toolchain", toolchain},
                             {"repeats", repeats},
                             {"threads", threads},
+                            {"cases", static_cast<int64_t>(cases)},
+                            {"recorded", static_cast<int64_t>(recorded)},
                             {"kernels", std::move(list)},
                             {"compile", compileSpread(kernels).toJSON()},
                             {"kernels_per_s", rounded(kernelsPerSecond)}};
   if (noHits.empty()) {
     object["hits"] = std::move(hitList);
+    object["refused"] = static_cast<int64_t>(refused);
     object["hit_to_launch"] = hitSpread(hits).toJSON();
     object["nvrtc_loaded_on_hits"] = !compilerStayedOut;
+    object["new_problems"] = newToJson(newProblems);
   } else {
     object["no_hits"] = noHits;
   }
   return object;
 }
 
+/// The config that \p records hold of exactly this problem, if it may run.
+static std::optional<RecordedConfig> recordOf(const Case &which,
+                                              const DeviceModel &device,
+                                              const RecordStore &records) {
+  const auto &[family, problem] = which.named;
+  RecordMatch match = records.find(*family, problem, deviceClassKey(device));
+  if (match.kind != RecordMatchKind::Exact)
+    return std::nullopt;
+  RecordedConfig &winner = match.configs.front();
+  if (winner.tmpl->prune(problem, winner.config, device))
+    return std::nullopt;
+  return std::move(winner);
+}
+
+/// What serves each of \p cases; \p records may be null.
 static llvm::Expected<std::vector<ChosenPlan>>
 choosePlans(llvm::ArrayRef<Case> cases, const DeviceModel &device,
-            ModelKind model) {
+            ModelKind model, const RecordStore *records) {
   std::vector<ChosenPlan> plans;
   for (const Case &which : cases) {
     const auto &[family, problem] = which.named;
     if (family->isEmpty(problem))
       continue;
-    auto space = exploreSpace(*family, problem, device, model);
-    if (!space)
-      return space.takeError();
     ChosenPlan chosen;
     chosen.which = &which;
-    chosen.candidate = std::move(space->ranked.front());
-    chosen.plan =
-        chosen.candidate.tmpl->plan(problem, chosen.candidate.config, device);
+    Record config;
+    std::optional<RecordedConfig> recorded;
+    if (records)
+      recorded = recordOf(which, device, *records);
+    if (recorded) {
+      chosen.isRecorded = true;
+      chosen.tmpl = recorded->tmpl;
+      config = std::move(recorded->config);
+    } else {
+      auto space = exploreSpace(*family, problem, device, model);
+      if (!space)
+        return space.takeError();
+      chosen.tmpl = space->ranked.front().tmpl;
+      config = std::move(space->ranked.front().config);
+    }
+    chosen.plan = chosen.tmpl->plan(problem, config, device);
     plans.push_back(std::move(chosen));
   }
   return plans;
@@ -245,8 +342,7 @@ static llvm::Expected<double> timeHit(const ChosenPlan &chosen,
   Clock::time_point start = Clock::now();
   auto loaded = obtainPlan(
       artifacts, loader,
-      chosen.candidate.tmpl->plan(problem, chosen.candidate.config,
-                                  session.model()),
+      chosen.tmpl->plan(problem, chosen.plan.config, session.model()),
       static_cast<int32_t>(session.model().smCount), KernelLifetime::Users);
   if (!loaded)
     return loaded.takeError();
@@ -259,6 +355,22 @@ static llvm::Expected<double> timeHit(const ChosenPlan &chosen,
     return error;
   report.compilerStayedOut &= !artifacts.isCompilerLoaded();
   return ms;
+}
+
+/// Publishes what is not in the cache yet, and reads it into the page cache.
+/// False where a kernel is refused: an engine would take another config.
+static llvm::Expected<bool> cacheKernels(const Plan &plan,
+                                         ArtifactStore &artifacts) {
+  for (const TranslationUnit &unit : plan.kernels) {
+    auto artifact = artifacts.get(unit);
+    if (artifact)
+      continue;
+    ErrorSummary error = summarize(artifact.takeError());
+    if (error.code == ErrorCode::CompileFailed)
+      return false;
+    return makeError(error.code, "{}", error.message);
+  }
+  return true;
 }
 
 static llvm::Error timeHits(llvm::ArrayRef<ChosenPlan> plans,
@@ -283,10 +395,13 @@ static llvm::Error timeHits(llvm::ArrayRef<ChosenPlan> plans,
   bufferOptions.capBytes = memory->freeBytes / 10 * 8;
   bufferOptions.forTiming = false;
   for (const ChosenPlan &chosen : plans) {
-    // Publishes what is not in the cache yet, and reads it into the page cache.
-    for (const TranslationUnit &unit : chosen.plan.kernels)
-      if (auto artifact = session.artifacts->get(unit); !artifact)
-        return artifact.takeError();
+    auto isThere = cacheKernels(chosen.plan, *session.artifacts);
+    if (!isThere)
+      return isThere.takeError();
+    if (!*isThere) {
+      ++report.refused;
+      continue;
+    }
     const auto &[family, problem] = chosen.which->named;
     auto buffers =
         TrialBuffers::create(session.driver(), *tools, *family, problem,
@@ -313,6 +428,9 @@ llvm::Expected<int> runJitBench(const ParsedOptions &options,
   if (!repeats)
     return repeats.takeError();
   report.repeats = *repeats;
+  auto newCount = options.number("--new", 8, 0, 10000);
+  if (!newCount)
+    return newCount.takeError();
   auto storeOptions = artifactOptions(options, environment);
   if (!storeOptions)
     return storeOptions.takeError();
@@ -323,26 +441,39 @@ llvm::Expected<int> runJitBench(const ParsedOptions &options,
   if (!device)
     return device.takeError();
   report.device = device->model().name;
-  auto plans = choosePlans(cases, device->model(), *model);
+  if (!device->driver)
+    report.noHits = "the device is not here";
+  else if (options.has("--no-cache"))
+    report.noHits = "there is no cache";
+  std::unique_ptr<LiveSession> session;
+  if (report.noHits.empty()) {
+    auto opened =
+        LiveSession::open(options, environment, registry, "bench measures");
+    if (!opened)
+      return opened.takeError();
+    session = std::move(*opened);
+  }
+  auto plans = choosePlans(cases, device->model(), *model,
+                           session ? session->records.get() : nullptr);
   if (!plans)
     return plans.takeError();
+  report.cases = plans->size();
+  report.recorded = static_cast<size_t>(llvm::count_if(
+      *plans, [](const ChosenPlan &chosen) { return chosen.isRecorded; }));
 
   auto compiler = std::make_shared<Compiler>(storeOptions->nvrtc);
   if (llvm::Error error = compileAlone(*compiler, *plans, report))
     return error;
   compileTogether(compiler, storeOptions->pool, report);
-  if (!device->driver)
-    report.noHits = "the device is not here";
-  else if (options.has("--no-cache"))
-    report.noHits = "there is no cache";
-  if (report.noHits.empty()) {
-    auto session =
-        LiveSession::open(options, environment, registry, "bench measures");
-    if (!session)
-      return session.takeError();
+  if (session) {
     if (llvm::Error error =
-            timeHits(*plans, options, environment, **session, report))
+            timeHits(*plans, options, environment, *session, report))
       return error;
+    auto rows = timeNewProblems(cases, *newCount, options, environment,
+                                registry, *session);
+    if (!rows)
+      return rows.takeError();
+    report.newProblems = std::move(*rows);
   }
   return emit(report, options.wantsJson());
 }

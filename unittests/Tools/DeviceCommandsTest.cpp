@@ -139,4 +139,14 @@ TEST_CASE("bench --jit measures the way from the cache to a launch") {
       tool.run("bench --jit " + kProblem + " --json").json();
   CHECK(json.getArray("hits")->size() == 1);
   CHECK(json.getBoolean("nvrtc_loaded_on_hits") == false);
+  CHECK(json.getInteger("cases") == 1);
+  CHECK(json.getInteger("recorded") == 0);
+  // The stand-in's kernels compute nothing, so mode tune finds none right.
+  const llvm::json::Object *fresh = json.getObject("new_problems");
+  REQUIRE(fresh);
+  REQUIRE(fresh->getArray("problems")->size() == 1);
+  const llvm::json::Object *row =
+      (*fresh->getArray("problems"))[0].getAsObject();
+  CHECK(row->getNumber("predict_ms").value_or(0) > 0);
+  CHECK(row->getNumber("cached_ms").value_or(0) > 0);
 }
