@@ -4,6 +4,8 @@
 #include "Driver/DeviceMemory.h"
 #include "Driver/Stream.h"
 #include "Tune/LoadedPlan.h"
+#include "Tune/TrialBuffers.h"
+#include "Tune/TrialTools.h"
 
 #include <algorithm>
 #include <map>
@@ -52,7 +54,18 @@ static std::vector<Candidate> candidatesOf(const KernelFamily &family,
 Triple Draws::triple(const KernelFamily &family, llvm::StringRef tmpl,
                      const DeviceModel &device, Evenly evenly,
                      llvm::function_ref<std::string()> text) {
-  for (;;) {
+  std::optional<Triple> drawn = tripleIfAny(family, tmpl, device, evenly, text);
+  REQUIRE_MESSAGE(drawn.has_value(), tmpl.str(), " takes no problem drawn");
+  return std::move(*drawn);
+}
+
+std::optional<Triple>
+Draws::tripleIfAny(const KernelFamily &family, llvm::StringRef tmpl,
+                   const DeviceModel &device, Evenly evenly,
+                   llvm::function_ref<std::string()> text) {
+  // A template for one layout, two types and few rows takes one in hundreds.
+  constexpr int kMostDraws = 20000;
+  for (int i = 0; i < kMostDraws; ++i) {
     auto problem = family.parseProblem(text());
     if (!problem) {
       llvm::consumeError(problem.takeError());
@@ -70,8 +83,9 @@ Triple Draws::triple(const KernelFamily &family, llvm::StringRef tmpl,
     const std::vector<Candidate> &candidates = chosen->second;
     const Candidate &drawn =
         candidates[below(static_cast<int64_t>(candidates.size()))];
-    return {&family, std::move(*problem), drawn.config.text()};
+    return Triple{&family, std::move(*problem), drawn.config.text()};
   }
+  return std::nullopt;
 }
 
 std::vector<std::string> bestConfigs(const KernelFamily &family,
@@ -100,31 +114,43 @@ std::vector<std::string> bestConfigs(const KernelFamily &family,
 // Trying
 //===----------------------------------------------------------------------===//
 
-void compileAll(GpuTrials &gpu, const std::vector<Triple> &triples) {
+std::vector<Triple> compileAll(GpuTrials &gpu,
+                               const std::vector<Triple> &triples) {
   std::vector<TranslationUnit> units;
-  std::vector<std::string> texts;
-  for (const Triple &triple : triples) {
+  std::vector<size_t> tripleOf;
+  for (size_t i = 0; i < triples.size(); ++i) {
+    const Triple &triple = triples[i];
     auto named = must(triple.family->parseConfig(triple.config));
     Plan plan = named.tmpl->plan(triple.problem, named.config, gpu.device);
-    for (const TranslationUnit &unit : plan.kernels) {
-      units.push_back(unit);
-      texts.push_back(triple.text());
-    }
+    units.insert(units.end(), plan.kernels.begin(), plan.kernels.end());
     units.push_back(triple.family->reference(triple.problem, gpu.device)
                         ->translationUnit());
-    texts.push_back("the reference of " + triple.text());
+    tripleOf.resize(units.size(), i);
   }
   std::vector<ArtifactOutcome> outcomes = gpu.artifacts->compileAll(units);
+  std::set<size_t> refused;
   for (size_t i = 0; i < outcomes.size(); ++i) {
-    INFO(texts[i]);
+    INFO(triples[tripleOf[i]].text());
     INFO(outcomes[i].compileLog);
-    if (!outcomes[i])
+    if (outcomes[i])
+      continue;
+    if (outcomes[i].error.message.find("rejected because ptxas") ==
+        std::string::npos)
       FAIL(outcomes[i].error.message);
+    refused.insert(tripleOf[i]);
   }
+  if (!refused.empty())
+    MESSAGE(refused.size(), " of ", triples.size(), " are refused, first ",
+            triples[*refused.begin()].text());
+  std::vector<Triple> kept;
+  for (size_t i = 0; i < triples.size(); ++i)
+    if (!refused.count(i))
+      kept.push_back(triples[i]);
+  return kept;
 }
 
-void checkAll(GpuTrials &gpu, const std::vector<Triple> &triples) {
-  compileAll(gpu, triples);
+std::vector<Triple> checkAll(GpuTrials &gpu, const std::vector<Triple> &given) {
+  std::vector<Triple> triples = compileAll(gpu, given);
   // Beyond so many, one more tells nothing new.
   constexpr int kMostFailures = 30;
   int failures = 0;
@@ -147,16 +173,77 @@ void checkAll(GpuTrials &gpu, const std::vector<Triple> &triples) {
     if (failures == kMostFailures)
       FAIL("too many failures to go on");
   }
+  return triples;
+}
+
+static std::shared_ptr<const LoadedPlan>
+loadTriple(GpuTrials &gpu, KernelLoader &loader, const Triple &triple) {
+  auto named = must(triple.family->parseConfig(triple.config));
+  return must(obtainPlan(
+      *gpu.artifacts, loader,
+      named.tmpl->plan(triple.problem, named.config, gpu.device),
+      static_cast<int32_t>(gpu.device.smCount), KernelLifetime::Users));
+}
+
+void checkRepeats(GpuTrials &gpu, const Triple &triple, int launches) {
+  INFO(triple.text());
+  const Driver &driver = *gpu.driver;
+  KernelLoader loader(driver);
+  auto plan = loadTriple(gpu, loader, triple);
+  TrialTools tools = must(TrialTools::load(driver, *gpu.artifacts, gpu.device));
+  Stream stream = must(Stream::create(driver));
+  TrialBufferOptions bufferOptions;
+  bufferOptions.capBytes = uint64_t(1) << 30;
+  bufferOptions.forTiming = false;
+  TrialBuffers buffers = must(
+      TrialBuffers::create(driver, tools, *triple.family, triple.problem,
+                           bufferOptions, DeviceMemory(), stream.handle()));
+  Arguments arguments = buffers.arguments(0);
+  // Both results in memory of the same kind, whose rest stays as it is.
+  int out = 0;
+  OperandTable table = triple.family->operands(triple.problem);
+  while (table.operands[out].role != OperandRole::Out)
+    ++out;
+  uint64_t bytes =
+      (static_cast<uint64_t>(table.operands[out].bytes()) + 3) / 4 * 4;
+  DeviceMemory first = must(DeviceMemory::allocate(driver, bytes));
+  DeviceMemory next = must(DeviceMemory::allocate(driver, bytes));
+  DeviceMemory counter = must(DeviceMemory::allocate(driver, 8));
+  for (const DeviceMemory *memory : {&first, &next, &counter})
+    must(fillAsync(driver, memory->address(), 0, memory->bytes(),
+                   stream.handle()));
+  WorkspaceLayout layout = plan->workspace();
+  DeviceMemory scratch = must(DeviceMemory::allocate(driver, layout.bytes));
+  if (layout.bytes)
+    must(
+        fillAsync(driver, scratch.address(), 0, layout.bytes, stream.handle()));
+  CountDifferencesParams differences;
+  differences.left = reinterpret_cast<const void *>(first.address());
+  differences.right = reinterpret_cast<const void *>(next.address());
+  differences.bytes = static_cast<long long>(bytes);
+  differences.differing =
+      reinterpret_cast<unsigned long long *>(counter.address());
+  for (int i = 0; i < launches; ++i) {
+    arguments.operands[out].address = i == 0 ? first.address() : next.address();
+    must(plan->launch(arguments, {scratch.address(), layout.bytes, true},
+                      stream.handle()));
+    if (i > 0)
+      must(tools.countDifferences(differences, stream.handle()));
+  }
+  must(stream.synchronize());
+  unsigned long long differing = ~0ull;
+  must(copyToHost(driver, &differing, counter.address(), sizeof(differing)));
+  CHECK(differing == 0);
+  std::vector<uint8_t> result(bytes);
+  must(copyToHost(driver, result.data(), next.address(), bytes));
+  CHECK(std::any_of(result.begin(), result.end(),
+                    [](uint8_t byte) { return byte != 0; }));
 }
 
 void runWithoutRedZones(GpuTrials &gpu, const Triple &triple) {
   INFO(triple.text());
-  auto named = must(triple.family->parseConfig(triple.config));
   KernelLoader loader(*gpu.driver);
-  auto plan = must(obtainPlan(
-      *gpu.artifacts, loader,
-      named.tmpl->plan(triple.problem, named.config, gpu.device),
-      static_cast<int32_t>(gpu.device.smCount), KernelLifetime::Users));
+  auto plan = loadTriple(gpu, loader, triple);
   Stream stream = must(Stream::create(*gpu.driver));
   std::vector<DeviceMemory> memory;
   auto allocate = [&](uint64_t bytes) {

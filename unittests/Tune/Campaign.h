@@ -13,6 +13,7 @@
 #include <llvm/ADT/STLFunctionalExtras.h>
 
 #include <initializer_list>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -56,6 +57,11 @@ public:
   Triple triple(const KernelFamily &family, llvm::StringRef tmpl,
                 const DeviceModel &device, Evenly evenly,
                 llvm::function_ref<std::string()> text);
+  /// The same of a template that may take none of them on \p device.
+  std::optional<Triple> tripleIfAny(const KernelFamily &family,
+                                    llvm::StringRef tmpl,
+                                    const DeviceModel &device, Evenly evenly,
+                                    llvm::function_ref<std::string()> text);
 
 private:
   std::mt19937_64 random;
@@ -67,13 +73,21 @@ std::vector<std::string> bestConfigs(const KernelFamily &family,
                                      const Problem &problem,
                                      const DeviceModel &device, size_t least);
 
-/// Compiles the kernels and references of all \p triples in parallel.
-void compileAll(GpuTrials &gpu, const std::vector<Triple> &triples);
+/// Compiles the kernels and references of all \p triples in parallel. Answers
+/// those that may run: not the ones that are refused because ptxas spilled or
+/// serialised them.
+std::vector<Triple> compileAll(GpuTrials &gpu,
+                               const std::vector<Triple> &triples);
 
-/// Compiles all \p triples and compares them with their references; the message
-/// of a failure does it again. Cheaper where those of one problem and data
-/// follow each other.
-void checkAll(GpuTrials &gpu, const std::vector<Triple> &triples);
+/// Compiles all \p triples and compares those that may run, its answer, with
+/// their references; the message of a failure does it again. Cheaper where
+/// those of one problem and data follow each other.
+std::vector<Triple> checkAll(GpuTrials &gpu,
+                             const std::vector<Triple> &triples);
+
+/// Launches a triple so many times on one workspace and compares each result
+/// with the first, bit for bit, on the device.
+void checkRepeats(GpuTrials &gpu, const Triple &triple, int launches);
 
 /// Runs a triple over memory that ends where its operands end, so that a
 /// sanitizer sees a read beyond them. What it computes is not looked at.

@@ -3,6 +3,8 @@
 #include "Families/Families.h"
 #include "Tune/Campaign.h"
 
+#include <map>
+
 using namespace kiln;
 using namespace kiln::fake;
 
@@ -15,10 +17,11 @@ public:
             unsigned seed, int64_t largest)
       : family(family), device(device), draws(seed), largest(largest) {}
 
-  /// A problem that the template called \p tmpl takes, and one of its configs.
-  Triple draw(llvm::StringRef tmpl) {
-    return draws.triple(family, tmpl, device, Evenly::Configs,
-                        [&] { return problemText(); });
+  /// A problem that the template called \p tmpl takes, and one of its configs;
+  /// nothing where it is not for this device.
+  std::optional<Triple> draw(llvm::StringRef tmpl, Evenly evenly) {
+    return draws.tripleIfAny(family, tmpl, device, evenly,
+                             [&] { return problemText(); });
   }
 
 private:
@@ -78,6 +81,31 @@ private:
   int64_t largest;
 };
 
+/// The best two configs of each template, and of those that have any, the best
+/// two with splits that a counter joins: for the first problem that has them.
+std::vector<Triple> someOfEachKind(const KernelFamily &family,
+                                   const DeviceModel &device) {
+  std::vector<Triple> triples;
+  std::map<std::pair<const Template *, bool>, int> seen;
+  for (llvm::StringRef text :
+       {"m=200 n=328 k=1000 dtype=bf16 layout=NT",
+        "m=128 n=128 k=4096 dtype=bf16 layout=NT pointwise=bias,silu",
+        "m=8 n=520 k=4096 dtype=fp16 layout=NT",
+        "m=1 n=520 k=4096 dtype=bf16 layout=NT",
+        "m=65 n=77 k=130 dtype=fp32"}) {
+    Problem problem = must(family.parseProblem(text));
+    Space space = must(exploreSpace(family, problem, device));
+    for (const Candidate &candidate : space.ranked) {
+      Plan plan = candidate.tmpl->plan(problem, candidate.config, device);
+      bool isSplit = plan.workspace.zeroedBytes > 0;
+      constexpr int kEach = 2;
+      if (seen[{candidate.tmpl, isSplit}]++ < kEach)
+        triples.push_back({&family, problem, candidate.config.text()});
+    }
+  }
+  return triples;
+}
+
 } // namespace
 
 TEST_SUITE("gpu") {
@@ -86,19 +114,36 @@ TEST_SUITE("gpu") {
     GpuTrials gpu(makeBuiltinRegistry());
     const KernelFamily &family = **gpu.registry.get("gemm");
     constexpr unsigned kSeed = 20240917;
-    constexpr size_t kTriples = 300;
+    constexpr size_t kTriples = 600, kLeast = 500;
     constexpr int64_t kLargest = 640;
     Generator generator(family, gpu.device, kSeed, kLargest);
     std::vector<Triple> triples;
-    // The generic kernel has few configs and is the least likely to be wrong.
+    // The generic kernels have few configs and are the least likely to be
+    // wrong.
     std::vector<llvm::StringRef> special, generic;
     for (const auto &tmpl : family.templates())
-      (tmpl->isGeneric() ? generic : special).push_back(tmpl->name());
+      if (generator.draw(tmpl->name(), Evenly::Configs))
+        (tmpl->isGeneric() ? generic : special).push_back(tmpl->name());
     for (size_t i = 0; i < kTriples; ++i) {
       const auto &names = i % 10 == 0 ? generic : special;
-      triples.push_back(generator.draw(names[i % names.size()]));
+      // Half of them from rare classes as often as from large ones.
+      triples.push_back(*generator.draw(
+          names[(i % 10 == 0 ? i / 10 : i) % names.size()],
+          i / names.size() % 2 ? Evenly::Classes : Evenly::Configs));
     }
-    checkAll(gpu, triples);
+    CHECK(checkAll(gpu, triples).size() >= kLeast);
+  }
+
+  TEST_CASE("ten thousand launches of each kind of kernel agree bit for bit") {
+    GpuTrials gpu(makeBuiltinRegistry());
+    const KernelFamily &family = **gpu.registry.get("gemm");
+    // mma with and without splits, simt and naive are on every device.
+    std::vector<Triple> triples =
+        compileAll(gpu, someOfEachKind(family, gpu.device));
+    REQUIRE(triples.size() >= 4);
+    constexpr int kLaunches = 10000;
+    for (const Triple &triple : triples)
+      checkRepeats(gpu, triple, kLaunches);
   }
 
   // Small enough to run under compute-sanitizer.
@@ -111,10 +156,13 @@ TEST_SUITE("gpu") {
     Generator generator(family, gpu.device, kSeed, kLargest);
     std::vector<Triple> triples;
     for (const auto &tmpl : family.templates())
-      for (int i = 0; i < kEach; ++i)
-        triples.push_back(generator.draw(tmpl->name()));
-    checkAll(gpu, triples);
-    for (const Triple &triple : triples)
+      for (int i = 0; i < kEach; ++i) {
+        auto drawn = generator.draw(tmpl->name(), Evenly::Configs);
+        if (!drawn)
+          break;
+        triples.push_back(std::move(*drawn));
+      }
+    for (const Triple &triple : checkAll(gpu, triples))
       runWithoutRedZones(gpu, triple);
   }
 
