@@ -104,6 +104,15 @@ usefulSplits(const GemmProblem &problem, const MmaGemmConfig &whole,
   return useful;
 }
 
+/// Whether splits are tried with stages of 64 bytes of k too. On 9.0, with room
+/// for deep stages, they won no case of aligned operands (H200, CUDA 13.0,
+/// benchmarks/results).
+static bool usesShallowSplits(const GemmProblem &problem,
+                              const DeviceModel &device) {
+  GemmSignature signature = signatureOf(problem);
+  return device.ccMajor != 9 || signature.alignA < 16 || signature.alignB < 16;
+}
+
 /// False for a ring with stages that no iteration of the loop over k fills, and
 /// for one that splits are not worth trying with.
 static bool isUsefulRing(const GemmProblem &problem,
@@ -129,6 +138,7 @@ static llvm::ArrayRef<int> usefulRasters(const GemmProblem &problem,
 void MmaGemm::forEachConfig(
     const GemmProblem &problem, const DeviceModel &device,
     llvm::function_ref<void(const MmaGemmConfig &)> emit) const {
+  bool hasShallowSplits = usesShallowSplits(problem, device);
   for (const Tile &tile : kTiles) {
     if (!isUsefulTile(problem, tile))
       continue;
@@ -145,7 +155,9 @@ void MmaGemm::forEachConfig(
         continue;
       config.blockK = rowBytes / bytesOf(problem.dtype);
       config.splitK = 1;
-      auto splits = usefulSplits(problem, config, device);
+      llvm::SmallVector<int, std::size(kSplits)> splits{1};
+      if (rowBytes >= 128 || hasShallowSplits)
+        splits = usefulSplits(problem, config, device);
       for (int stages : kStages)
         for (int splitK : splits) {
           config.stages = stages;
