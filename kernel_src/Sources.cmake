@@ -4,9 +4,12 @@ set(KILN_KERNEL_SOURCES
   common/Convert.cuh
   common/Pointwise.cuh
   common/Ptx.cuh
+  common/PtxSm90.cuh
   common/Raster.cuh
   common/Swizzle.cuh
+  common/TensorMap.h
   common/Types.h
+  common/Wgmma.cuh
   elementwise/ElementwiseParams.h
   elementwise/ElementwiseSignature.h
   elementwise/FlatElementwise.cuh
@@ -22,8 +25,15 @@ set(KILN_KERNEL_SOURCES
   gemm/NaiveGemm.cuh
   gemm/NaiveGemmConfig.h
   gemm/ReferenceGemm.cuh
+  gemm/Repack.cuh
+  gemm/RepackConfig.h
   gemm/SimtGemm.cuh
   gemm/SimtGemmConfig.h
+  gemm/Sm90Epilogue.cuh
+  gemm/Sm90Gemm.cuh
+  gemm/Sm90GemmConfig.h
+  gemm/Sm90GemmParams.h
+  gemm/Sm90Tiles.cuh
   rows/ReferenceRows.cuh
   rows/ReferenceRowsConfig.h
   rows/ReloadRows.cuh

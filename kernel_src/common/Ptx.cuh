@@ -100,6 +100,24 @@ void ldmatrixX4Trans(unsigned (&registers)[4], unsigned shared) {
       : "memory");
 }
 
+unsigned short ldShared16(unsigned shared) {
+  unsigned short value;
+  asm volatile("ld.shared.b16 %0, [%1];"
+               : "=h"(value)
+               : "r"(shared)
+               : "memory");
+  return value;
+}
+
+uint4 ldShared128(unsigned shared) {
+  uint4 value;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "r"(shared)
+               : "memory");
+  return value;
+}
+
 unsigned ldShared32(unsigned shared) {
   unsigned value;
   asm volatile("ld.shared.b32 %0, [%1];"
@@ -111,6 +129,12 @@ unsigned ldShared32(unsigned shared) {
 
 void stShared32(unsigned shared, unsigned value) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared), "r"(value) : "memory");
+}
+
+void stShared64(unsigned shared, unsigned low, unsigned high) {
+  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(shared), "r"(low),
+               "r"(high)
+               : "memory");
 }
 
 void stShared128(unsigned shared, const unsigned (&values)[4]) {

@@ -16,6 +16,7 @@ namespace {
 class GemmFamily final : public KernelFamily {
 public:
   GemmFamily() {
+    addTemplate(makeSm90GemmTemplate());
     addTemplate(makeMmaGemmTemplate());
     addTemplate(makeSimtGemmTemplate());
     addTemplate(makeNaiveGemmTemplate());

@@ -87,7 +87,7 @@ public:
   }
 
   Estimate estimate(const Problem &problem, const Record &record,
-                    const DeviceModel &device) const final {
+                    const DeviceModel &device) const override {
     return estimateTile(readGemmProblem(problem.extents.values().data()),
                         tileKernel(readGemmSignature(problem.signature),
                                    fromRecord<Config>(record), device),
@@ -95,7 +95,7 @@ public:
   }
 
   Derivation explain(const Problem &problem, const Record &record,
-                     const DeviceModel &device) const final {
+                     const DeviceModel &device) const override {
     return explainTile(readGemmProblem(problem.extents.values().data()),
                        tileKernel(readGemmSignature(problem.signature),
                                   fromRecord<Config>(record), device),
@@ -127,6 +127,7 @@ public:
         config.partialBytes(gemm.m, gemm.n, gemm.batch));
     plan.binder =
         std::make_shared<GemmBinder<Config>>(config, signature, plan.workspace);
+    completePlan(gemm, signature, config, device, plan);
     return plan;
   }
 
@@ -137,9 +138,20 @@ protected:
   checkLimits(const GemmProblem &problem, const GemmSignature &signature,
               const Config &config, const DeviceModel &device) const = 0;
 
+  /// The kernel as estimateTile() sees it; called only by the estimate() and
+  /// explain() of this class.
   virtual TileKernel tileKernel(const GemmSignature &signature,
                                 const Config &config,
-                                const DeviceModel &device) const = 0;
+                                const DeviceModel &device) const {
+    return {};
+  }
+
+  /// Adds to \p plan, of one kernel, what only this template has: further
+  /// kernels, tensor maps, a workspace and a binder of its own.
+  virtual void completePlan(const GemmProblem &problem,
+                            const GemmSignature &signature,
+                            const Config &config, const DeviceModel &device,
+                            Plan &plan) const {}
 
   Record record(const Config &config) const { return toRecord(config, schema); }
 
@@ -179,6 +191,7 @@ std::optional<Rejection> GemmTemplate<Config>::checkLaunch(
   return std::nullopt;
 }
 
+std::unique_ptr<Template> makeSm90GemmTemplate();
 std::unique_ptr<Template> makeMmaGemmTemplate();
 std::unique_ptr<Template> makeSimtGemmTemplate();
 std::unique_ptr<Template> makeNaiveGemmTemplate();
