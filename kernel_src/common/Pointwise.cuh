@@ -222,9 +222,4 @@ double joinErrorScale(double x, double y, double scaleX, double scaleY) {
   return kSteepest * scaleX * fabs(y) + fabs(silu) * scaleY;
 }
 
-template <PointwiseChain kChain>
-double chainErrorScale(double scale, double bias, double residual) {
-  return chainErrorScale<kChain>(scale, sharedOperands<kChain>(bias, residual));
-}
-
 } // namespace kiln

@@ -161,8 +161,8 @@ void computeRun(const EpilogueOperands &operands, const GemmParams &params,
   if constexpr (kSignature.columnsPerOutput() == 1) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i)
-      accumulators[i] = applyChain<kChain>(accumulators[i],
-                                           links.template ofElement<kChain>(i));
+      accumulators[i] =
+          applyChain<kChain>(accumulators[i], links.bias[i], links.residual[i]);
   } else {
     auto behind = loadLinks<kSignature, kJoin + 1, kChain.size(), kCount / 2>(
         operands, params, row, column / 2, valid / 2);
