@@ -32,12 +32,32 @@ TEST_CASE("every combination of types, layouts and alignments is served") {
       }
 }
 
+TEST_CASE("every template serves a swiglu that it serves without") {
+  for (llvm::StringRef types :
+       {"bf16", "bf16 out=fp32", "fp16", "fp32", "fp32 compute=tf32"})
+    for (int n : {512, 500, 2}) {
+      std::string text =
+          fmt::format("gemm m=100 n={} k=320 dtype={} layout=NT", n, types);
+      CAPTURE(text);
+      auto configs = [&](llvm::StringRef chain) {
+        std::set<std::string> found;
+        auto space = llvm::cantFail(
+            exploreSpace(gemm(), parse((text + chain).str()), h200()));
+        for (const Candidate &candidate : space.ranked)
+          found.insert(candidate.config.text());
+        return found;
+      };
+      CHECK(configs(" pointwise=swiglu") == configs(""));
+    }
+}
+
 TEST_CASE("every config of the space is valid, distinct and parses back") {
   for (llvm::StringRef text :
        {"gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT",
         "gemm m=1 n=4096 k=14336 dtype=fp16 layout=NT",
         "gemm m=100 n=200 k=300 dtype=fp32 layout=TN",
         "gemm m=33 n=77 k=131 dtype=fp32 compute=tf32 layout=TT",
+        "gemm m=33 n=78 k=131 dtype=bf16 layout=NT pointwise=bias,swiglu",
         "gemm m=3 n=5 k=0 dtype=bf16"}) {
     CAPTURE(text);
     Problem problem = parse(text);

@@ -80,6 +80,16 @@ TEST_CASE("a signature is well formed for the supported combinations") {
     signature.alignA = bad;
     CHECK_FALSE(signature.isWellFormed());
   }
+  // Columns are joined once, without C.
+  signature = {};
+  signature.pointwise = {{PointwiseOp::Bias, PointwiseOp::SwiGlu}};
+  CHECK(signature.isWellFormed());
+  CHECK(signature.columnsPerOutput() == 2);
+  signature.readsC = true;
+  CHECK_FALSE(signature.isWellFormed());
+  signature.readsC = false;
+  signature.pointwise.ops[2] = PointwiseOp::SwiGlu;
+  CHECK_FALSE(signature.isWellFormed());
   // An fp32 output cannot be aligned to less than its element.
   signature = {};
   signature.out = DType::FP32;

@@ -87,6 +87,12 @@ TEST_CASE("a sample of every template compiles for every architecture") {
       "gemm m=100 n=100 k=100 dtype=fp32 compute=tf32 layout=NT align=4",
       "gemm m=100 n=100 k=100 dtype=fp32 compute=tf32 layout=TN",
       "gemm m=100 n=101 k=102 dtype=fp32 layout=NT pointwise=bias",
+      "gemm m=64 n=512 k=512 dtype=bf16 layout=NT pointwise=swiglu",
+      "gemm m=33 n=78 k=131 dtype=fp16 layout=NT out=fp32 "
+      "pointwise=bias,swiglu,residual",
+      "gemm m=33 n=78 k=132 dtype=fp32 compute=tf32 layout=NN "
+      "pointwise=residual,swiglu,bias",
+      "gemm m=33 n=96 k=132 dtype=fp32 layout=TN pointwise=swiglu,relu",
       "gemm m=128 n=128 k=128 dtype=fp32 layout=NN"};
   std::mt19937 random(7);
   std::vector<Sample> samples;
@@ -111,12 +117,39 @@ TEST_CASE("a sample of every template compiles for every architecture") {
   compileAll(samples);
 }
 
+// The widths of a warp's tile leave a run of two accesses an odd share of a row
+// or a part of one: each has a config here.
+TEST_CASE("runs that are joined fit every warp's tile") {
+  if (!hasNvrtc())
+    return;
+  DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
+  std::vector<Sample> samples;
+  for (const char *ldd : {"256", "260", "258", "257"})
+    for (const char *config : {"mma.bm64.bn16.bk64.st3.wm4.wn1.mb2",
+                               "mma.bm128.bn192.bk64.st3.wm2.wn4.mb1",
+                               "mma.bm256.bn96.bk64.st3.wm4.wn2.mb1",
+                               "simt.bm64.bn64.bk16.tm8.tn4.mb4"}) {
+      std::string text = std::string("gemm m=64 n=512 k=512 dtype=bf16 "
+                                     "layout=NT pointwise=bias,swiglu,residual "
+                                     "ldd=") +
+                         ldd;
+      CAPTURE(config);
+      Problem problem = parse(text);
+      auto named = llvm::cantFail(gemm().parseConfig(config));
+      REQUIRE(!named.tmpl->prune(problem, named.config, device));
+      samples.push_back({"h200-sxm", text, config,
+                         named.tmpl->plan(problem, named.config, device)});
+    }
+  compileAll(samples);
+}
+
 TEST_CASE("the reference compiles for every type") {
   if (!hasNvrtc())
     return;
   DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
   for (const char *text :
        {"gemm m=8 n=8 k=8 dtype=bf16 layout=NT pointwise=bias,gelu_erf",
+        "gemm m=8 n=8 k=8 dtype=bf16 pointwise=residual,swiglu,bias",
         "gemm m=8 n=8 k=8 dtype=fp32 compute=tf32 layout=TT beta=1"}) {
     auto artifact = compiler().compile(
         gemm().reference(parse(text), device)->translationUnit());

@@ -33,6 +33,10 @@ private:
 
   std::string problemText() {
     int64_t m = extent(), n = extent();
+    bool joins = draws.chance(20);
+    if (joins)
+      n += n % 2;
+    int64_t columns = joins ? n / 2 : n; // of D
     int64_t k = draws.chance(5) ? 0 : extent() * (draws.chance(20) ? 4 : 1);
     std::string type = draws.pick({"bf16", "fp16", "fp32"});
     std::string layout = draws.pick({"NN", "NT", "TN", "TT"});
@@ -46,15 +50,15 @@ private:
       text += fmt::format(" batch={}", 1 + draws.below(4));
     if (draws.chance(25))
       text += fmt::format(" alpha={}", draws.pick({"0.5", "-1.25", "0"}));
-    if (draws.chance(30))
+    if (!joins && draws.chance(30))
       text += fmt::format(" beta={}", draws.pick({"1", "-0.75"}));
     int element = type == "fp32" ? 4 : 2;
     text += draws.alignment(element);
     bool transposedA = layout[0] == 'T', transposedB = layout[1] == 'T';
     text += draws.padded("lda", transposedA ? m : k) +
             draws.padded("ldb", transposedB ? k : n) + draws.padded("ldc", n) +
-            draws.padded("ldd", n);
-    return text + chain(n);
+            draws.padded("ldd", columns);
+    return text + (joins ? joinedChain(n) : chain(n));
   }
 
   std::string chain(int64_t n) {
@@ -70,6 +74,28 @@ private:
       return "";
     bool hasResidual = text.find("residual") != std::string::npos;
     return " pointwise=" + text + (hasResidual ? draws.padded("ldr", n) : "");
+  }
+
+  /// One with a swiglu, and links on both sides of it.
+  std::string joinedChain(int64_t n) {
+    std::string before, behind;
+    int64_t residualCols = 0;
+    auto add = [&](const char *op, int percent) {
+      if (!draws.chance(percent))
+        return false;
+      bool isBefore = draws.chance(50);
+      if (isBefore)
+        before += fmt::format("{},", op);
+      else
+        behind += fmt::format(",{}", op);
+      residualCols = isBefore ? n : n / 2;
+      return true;
+    };
+    add("bias", 40);
+    add(draws.pick({"relu", "gelu_erf", "gelu_tanh", "silu"}), 20);
+    bool hasResidual = add("residual", 30);
+    return fmt::format(" pointwise={}swiglu{}", before, behind) +
+           (hasResidual ? draws.padded("ldr", residualCols) : "");
   }
 
   const KernelFamily &family;
