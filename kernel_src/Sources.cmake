@@ -16,6 +16,8 @@ set(KILN_KERNEL_SOURCES
   gemm/GemmEpilogue.cuh
   gemm/GemmParams.h
   gemm/GemmSignature.h
+  gemm/Gemv.cuh
+  gemm/GemvConfig.h
   gemm/MmaGemm.cuh
   gemm/MmaGemmConfig.h
   gemm/MmaTiles.cuh
@@ -24,6 +26,9 @@ set(KILN_KERNEL_SOURCES
   gemm/ReferenceGemm.cuh
   gemm/SimtGemm.cuh
   gemm/SimtGemmConfig.h
+  gemm/SkinnyGemm.cuh
+  gemm/SkinnyGemmConfig.h
+  gemm/StreamedRows.cuh
   rows/ReferenceRows.cuh
   rows/ReferenceRowsConfig.h
   rows/ReloadRows.cuh

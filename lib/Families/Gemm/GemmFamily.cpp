@@ -17,6 +17,8 @@ class GemmFamily final : public KernelFamily {
 public:
   GemmFamily() {
     addTemplate(makeMmaGemmTemplate());
+    addTemplate(makeGemvTemplate());
+    addTemplate(makeSkinnyGemmTemplate());
     addTemplate(makeSimtGemmTemplate());
     addTemplate(makeNaiveGemmTemplate());
   }

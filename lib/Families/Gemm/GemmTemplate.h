@@ -8,6 +8,7 @@
 #pragma once
 
 #include "Families/Gemm/GemmProblem.h"
+#include "Families/Gemm/StreamedTile.h"
 #include "Families/Gemm/TileEstimate.h"
 #include "Families/KernelUnit.h"
 #include "Families/LaunchLimits.h"
@@ -65,8 +66,10 @@ private:
   int sharedBytes;
 };
 
-/// A template of the family, given its config type.
-template <class Config> class GemmTemplate : public Template {
+/// A template of the family, given its config type and what describes a kernel
+/// to its estimate: a TileKernel or a StreamedTile.
+template <class Config, class Kernel = TileKernel>
+class GemmTemplate : public Template {
 public:
   explicit GemmTemplate(const KernelEntry &entry)
       : entry(entry), schema(makeConfigSchema<Config>(Config::kName)) {}
@@ -137,9 +140,9 @@ protected:
   checkLimits(const GemmProblem &problem, const GemmSignature &signature,
               const Config &config, const DeviceModel &device) const = 0;
 
-  virtual TileKernel tileKernel(const GemmSignature &signature,
-                                const Config &config,
-                                const DeviceModel &device) const = 0;
+  virtual Kernel tileKernel(const GemmSignature &signature,
+                            const Config &config,
+                            const DeviceModel &device) const = 0;
 
   Record record(const Config &config) const { return toRecord(config, schema); }
 
@@ -154,8 +157,8 @@ private:
   RecordSchema schema;
 };
 
-template <class Config>
-std::optional<Rejection> GemmTemplate<Config>::checkLaunch(
+template <class Config, class Kernel>
+std::optional<Rejection> GemmTemplate<Config, Kernel>::checkLaunch(
     const GemmProblem &problem, const GemmSignature &signature,
     const Config &config, const DeviceModel &device) {
   // Before anything larger is computed from the config: what isValid lets pass
@@ -180,6 +183,8 @@ std::optional<Rejection> GemmTemplate<Config>::checkLaunch(
 }
 
 std::unique_ptr<Template> makeMmaGemmTemplate();
+std::unique_ptr<Template> makeGemvTemplate();
+std::unique_ptr<Template> makeSkinnyGemmTemplate();
 std::unique_ptr<Template> makeSimtGemmTemplate();
 std::unique_ptr<Template> makeNaiveGemmTemplate();
 
