@@ -155,7 +155,7 @@ StreamedTile Gemv::tileKernel(const GemmSignature &signature,
   double vectors = config.vectors;
   tile.opsPerElement =
       1 + kLoad + vectors + vectors * (1 + kLoad) / config.rowsPerWarp;
-  // Shuffles in a row, the barrier, and the operands of the epilogue.
+  // Shuffles in a row; the barrier and the operands of the epilogue.
   constexpr double kShuffleNs = 15, kFinishNs = 300;
   tile.serialNs =
       kShuffleNs * (5 + config.rowsPerWarp * config.vectors) + kFinishNs;

@@ -1,8 +1,17 @@
 //===- StreamedTile.cpp ---------------------------------------------------===//
+//
+// Blocks do not wait for each other: as one ends the next starts, while the
+// others of the SM keep loads on the way. So the time is that of all bytes at
+// the rate that the resident blocks sustain, not a sum of waves in step; waves
+// matter for how many blocks the busiest SM has at the end, and for the starts
+// that the other blocks do not cover.
+//
+//===----------------------------------------------------------------------===//
 #include "Families/Gemm/StreamedTile.h"
 
-#include "Families/Stream/StreamEstimate.h"
+#include "Model/Bandwidth.h"
 #include "Model/MathUtil.h"
+#include "Model/Waves.h"
 #include "Support/Format.h"
 
 #include <algorithm>
@@ -43,43 +52,123 @@ std::optional<Rejection> checkStreamed(const GemmProblem &problem,
   return std::nullopt;
 }
 
-/// Blocks that work on the same vectors and the same range of k count once.
-static StreamKernel streamOf(const GemmProblem &problem,
-                             const StreamedTile &kernel,
-                             const DeviceModel &device) {
+namespace {
+
+/// A wave of blocks, in ns: what each resource takes, and all of them together.
+struct StreamWave {
+  double blocks = 0, perSm = 0;
+  double dramNs = 0, l2Ns = 0, portNs = 0, latencyNs = 0, issueNs = 0;
+  double totalNs = 0;
+};
+
+/// Everything that the terms are computed from, for one kernel and problem.
+struct StreamModel {
+  const GemmProblem &problem;
+  const StreamedTile &kernel;
+  const DeviceModel &device;
+
+  int64_t blocks = 0;
+  double elements = 0; ///< of the streamed rows that a block reads
+  double streamedBytes = 0, vectorBytes = 0; ///< that a block reads
+  double otherBytes = 0; ///< of C, the residual and D, of a block
+  double bytesInFlight = 0;
+  Occupancy resident;
+  Waves grid;
+
+  StreamModel(const GemmProblem &problem, const StreamedTile &kernel,
+              const DeviceModel &device);
+
+  StreamWave wave(int64_t count) const;
+  LittlesLaw little(int64_t count) const;
+  /// What blocks that start behind others cost each wave but the first.
+  double restartNs() const;
+};
+
+/// Every term of the time, in ns.
+struct StreamTerms {
+  double stream = 0, restarts = 0, reduction = 0, total = 0;
+  StreamWave main; ///< a full wave, or the only one
+};
+
+} // namespace
+
+/// Loads of a busy memory take longer than those of an idle one (H200).
+static constexpr double kBusyLatencyFactor = 2.5;
+
+static double busyLatencyNs(const DeviceModel &device) {
+  return kBusyLatencyFactor * device.dramLatencyNs;
+}
+
+StreamModel::StreamModel(const GemmProblem &problem, const StreamedTile &kernel,
+                         const DeviceModel &device)
+    : problem(problem), kernel(kernel), device(device) {
   int64_t rows = std::max<int64_t>(streamedExtent(problem, kernel.streamsA), 1);
   int64_t vectors =
       std::max<int64_t>(vectorExtent(problem, kernel.streamsA), 1);
-  double batch = double(std::max<int64_t>(problem.batch, 1));
-  double k = double(std::max<int64_t>(problem.k, 1));
-  double bytes = bytesOf(problem.dtype), outBytes = bytesOf(problem.out);
-  StreamKernel stream;
-  stream.tasks = ceilDiv(rows, kernel.rows) * ceilDiv(vectors, kernel.vectors) *
-                 std::max<int64_t>(problem.batch, 1) * kernel.splitK;
-  stream.block = kernel.block;
-  double elements = batch * double(rows) * k;
-  double results = batch * double(rows) * double(vectors);
-  int reads =
-      (problem.beta != 0) + problem.pointwise.contains(PointwiseOp::Residual);
-  stream.readBytes = (elements + batch * double(vectors) * k) * bytes +
-                     reads * results * outBytes;
-  stream.writeBytes = results * outBytes;
-  double kOfBlock = k / kernel.splitK;
-  stream.sharedBytesPerTask =
-      double(std::min<int64_t>(vectors, kernel.vectors)) * kOfBlock * bytes /
-      double(kernel.blocksPerVectorRead);
-  double ofBlock = kernel.rows * kOfBlock * bytes;
-  stream.loadRounds = std::max<int64_t>(
-      1, int64_t(std::ceil(ofBlock / std::max(kernel.bytesInFlight, 1.0))));
-  stream.serialNs = kernel.serialNs;
-  stream.simdOps = elements * kernel.opsPerElement;
-  // Tensor cores keep their issue slots busy for as long as ordinary
-  // instructions would: both are counted in lanes.
+  double bytes = bytesOf(problem.dtype);
+  double k = double(std::max<int64_t>(problem.k, 1)) / kernel.splitK;
+  blocks = ceilDiv(rows, kernel.rows) * ceilDiv(vectors, kernel.vectors) *
+           std::max<int64_t>(problem.batch, 1) * kernel.splitK;
+  double ownRows = double(std::min<int64_t>(rows, kernel.rows));
+  double ownVectors = double(std::min<int64_t>(vectors, kernel.vectors));
+  elements = ownRows * k;
+  streamedBytes = elements * bytes;
+  vectorBytes = ownVectors * k * bytes /
+                double(std::max<int64_t>(kernel.blocksPerVectorRead, 1));
+  int accesses = 1 + (problem.beta != 0) +
+                 problem.pointwise.contains(PointwiseOp::Residual);
+  otherBytes =
+      accesses * ownRows * ownVectors * bytesOf(problem.out) / kernel.splitK;
+  bytesInFlight = std::min(kernel.bytesInFlight, streamedBytes);
+  resident = occupancy(device, kernel.block);
+  grid = waves(device, blocks, std::max<int64_t>(resident.blocksPerSm, 1));
+}
+
+LittlesLaw StreamModel::little(int64_t count) const {
+  return littlesLaw(busyLatencyNs(device), device.dramBytesPerNs(),
+                    double(count) * bytesInFlight);
+}
+
+StreamWave StreamModel::wave(int64_t count) const {
+  StreamWave wave;
+  if (count == 0)
+    return wave;
+  wave.blocks = double(count);
+  wave.perSm = double(ceilDiv(count, device.smCount));
+  double clockGHz = device.sustainedMemoryClockMHz * 1e-3;
+  double moved = streamedBytes + otherBytes;
+  wave.dramNs = wave.blocks * moved / device.dramBytesPerNs();
+  wave.l2Ns = wave.blocks * (moved + vectorBytes) / device.l2BytesPerNs();
+  wave.portNs =
+      wave.perSm * (moved + vectorBytes) / (kL2BytesPerClockPerSm * clockGHz);
+  // Its blocks wait at the same time, each for its own loads.
+  wave.latencyNs = busyLatencyNs(device) * streamedBytes / bytesInFlight;
+  // Code between loads reaches 0.9 of the issue slots. Tensor cores are busy
+  // beside it, by and large.
+  constexpr double kIssueEfficiency = 0.9;
+  double lanes =
+      device.simdFlopsPerClockPerSm(RateType::FP32) / 2 * kIssueEfficiency;
+  double clocks = kernel.opsPerElement / lanes;
   if (kernel.tensorFlopsPerClock > 0)
-    stream.simdOps += elements * kernel.tensorFlopsPerElement /
-                      kernel.tensorFlopsPerClock *
-                      device.simdFlopsPerClockPerSm(RateType::FP32) / 2;
-  return stream;
+    clocks = std::max(clocks, kernel.tensorFlopsPerElement /
+                                  kernel.tensorFlopsPerClock);
+  wave.issueNs = wave.perSm * elements * clocks / clockGHz;
+  // None is reached to the last byte while another is close.
+  constexpr double kNorm = 6;
+  double sum = 0;
+  for (double part :
+       {wave.dramNs, wave.l2Ns, wave.portNs, wave.latencyNs, wave.issueNs})
+    sum += std::pow(part, kNorm);
+  wave.totalNs = std::pow(sum, 1 / kNorm);
+  return wave;
+}
+
+double StreamModel::restartNs() const {
+  // While a block starts and ends, the others of its SM keep loads on the way.
+  auto others = double(grid.slots - device.smCount);
+  double need = busyLatencyNs(device) * device.dramBytesPerNs();
+  double covered = std::min(1.0, others * bytesInFlight / need);
+  return (busyLatencyNs(device) + kernel.serialNs) * (1 - covered);
 }
 
 /// Splits store their sums, count arrivals, and the last reads them all.
@@ -88,53 +177,152 @@ static double reductionNs(const StreamedTile &kernel,
   if (kernel.splitK == 1)
     return 0;
   // H200: a counter's round trip through L2 takes about 0.65 us, the fence
-  // before it another; the sums are read one after the other.
+  // before it another; the sums are read a few at a time.
   constexpr double kHopNs = 650;
   return 2 * kHopNs + kernel.splitK * device.l2LatencyNs / 4;
 }
 
+static StreamTerms termsOf(const StreamModel &model) {
+  const DeviceModel &device = model.device;
+  StreamTerms terms;
+  int64_t slots = std::max<int64_t>(model.grid.slots, 1);
+  int64_t fullWaves = model.blocks / slots;
+  StreamWave full = model.wave(std::min(slots, model.blocks));
+  StreamWave last = model.wave(model.blocks % slots);
+  terms.main = fullWaves > 0 ? full : last;
+  terms.stream = double(fullWaves) * full.totalNs + last.totalNs;
+  terms.restarts = double(model.grid.waves - 1) * model.restartNs();
+  terms.reduction = reductionNs(model.kernel, device);
+  terms.total = device.launchNs + device.rampNs + terms.stream +
+                terms.restarts + model.kernel.tailNs + terms.reduction;
+  return terms;
+}
+
+static llvm::StringRef boundOf(const StreamWave &wave, bool tensor) {
+  double most = std::max(
+      {wave.dramNs, wave.l2Ns, wave.portNs, wave.latencyNs, wave.issueNs});
+  return most == wave.dramNs      ? "dram"
+         : most == wave.latencyNs ? "latency"
+         : most != wave.issueNs   ? "l2"
+         : tensor                 ? "tensor"
+                                  : "simd";
+}
+
 Estimate estimateTile(const GemmProblem &problem, const StreamedTile &kernel,
                       const DeviceModel &device) {
-  Estimate estimate = estimateStream(streamOf(problem, kernel, device), device);
-  double reduction = reductionNs(kernel, device);
-  estimate.totalNs += kernel.tailNs + reduction;
+  StreamModel model(problem, kernel, device);
+  StreamTerms terms = termsOf(model);
+  Estimate estimate;
+  estimate.totalNs = terms.total;
+  estimate.bound = boundOf(terms.main, kernel.tensorFlopsPerClock > 0);
+  estimate.add("launch", device.launchNs);
+  estimate.add("ramp", device.rampNs);
+  estimate.add("stream", terms.stream);
+  estimate.add("restarts", terms.restarts);
   estimate.add("tail", kernel.tailNs);
-  estimate.add("reduction", reduction);
+  estimate.add("reduction", terms.reduction);
+  estimate.add("wave dram", terms.main.dramNs);
+  estimate.add("wave l2", terms.main.l2Ns);
+  estimate.add("wave port", terms.main.portNs);
+  estimate.add("wave latency", terms.main.latencyNs);
+  estimate.add("wave issue", terms.main.issueNs);
+  estimate.add("blocks per SM", double(model.grid.blocksPerSm), "");
+  estimate.add("waves", double(model.blocks) / double(model.grid.slots), "");
+  estimate.add("in flight per block", model.bytesInFlight, "B");
   return estimate;
+}
+
+//===----------------------------------------------------------------------===//
+// Explanation
+//===----------------------------------------------------------------------===//
+
+static DerivationStep explainRows(const StreamModel &model) {
+  const StreamedTile &kernel = model.kernel;
+  const char *streamed = kernel.streamsA ? "A" : "B";
+  const char *other = kernel.streamsA ? "B" : "A";
+  return {"streamed rows",
+          fmt::format("{} rows of {} past {} of {}, {} x {} a block, k in {}",
+                      streamedExtent(model.problem, kernel.streamsA), streamed,
+                      vectorExtent(model.problem, kernel.streamsA), other,
+                      kernel.rows, kernel.vectors, kernel.splitK),
+          fmt::format("{} blocks; each reads {:.0f} B of {} once, and {:.0f} B "
+                      "of {} from L2",
+                      model.blocks, model.streamedBytes, streamed,
+                      model.vectorBytes, other),
+          llvm::json::Object{{"blocks", model.blocks},
+                             {"streamed_bytes", model.streamedBytes},
+                             {"vector_bytes", model.vectorBytes}}};
+}
+
+static DerivationStep explainOccupancy(const StreamModel &model) {
+  const Occupancy &o = model.resident;
+  return {
+      "occupancy",
+      fmt::format("blocks an SM by warps {}, blocks {}, registers {}, "
+                  "shared memory {}",
+                  o.blocksByWarps, o.blocksByBlocks, o.blocksByRegisters,
+                  o.blocksByShared),
+      fmt::format("{} blocks, limited by {}", o.blocksPerSm, nameOf(o.limit)),
+      llvm::json::Object{{"blocks_per_sm", o.blocksPerSm}}};
+}
+
+static DerivationStep explainLittle(const StreamModel &model) {
+  LittlesLaw law =
+      model.little(std::min<int64_t>(model.blocks, model.grid.slots));
+  return {"Little's law",
+          fmt::format("{:.0f} KB of loads on the way; {:.0f} ns * {:.0f} GB/s "
+                      "ask for {:.0f} KB",
+                      law.bytesInFlight / 1024, law.latencyNs,
+                      law.fullBytesPerNs, law.bytesNeeded / 1024),
+          law.bytesInFlight < law.bytesNeeded ? "too few: latency shows"
+                                              : "enough",
+          llvm::json::Object{{"bytes_in_flight", law.bytesInFlight},
+                             {"bytes_needed", law.bytesNeeded}}};
+}
+
+static DerivationStep explainWaves(const StreamModel &model,
+                                   const StreamTerms &terms) {
+  const StreamWave &wave = terms.main;
+  return {"waves",
+          fmt::format("{:.0f} blocks: dram {:.2f}, l2 {:.2f}, port {:.2f}, "
+                      "latency {:.2f}, issue {:.2f} us -> {:.2f} us",
+                      wave.blocks, wave.dramNs * 1e-3, wave.l2Ns * 1e-3,
+                      wave.portNs * 1e-3, wave.latencyNs * 1e-3,
+                      wave.issueNs * 1e-3, wave.totalNs * 1e-3),
+          fmt::format("{} waves: {:.2f} us, and {:.2f} us for blocks that "
+                      "start behind others",
+                      model.grid.waves, terms.stream * 1e-3,
+                      terms.restarts * 1e-3),
+          llvm::json::Object{{"waves", model.grid.waves},
+                             {"stream_ns", terms.stream},
+                             {"restarts_ns", terms.restarts}}};
+}
+
+static DerivationStep explainTail(const StreamModel &model,
+                                  const StreamTerms &terms) {
+  double before = model.device.launchNs + model.device.rampNs;
+  double tail = model.kernel.tailNs;
+  return {"ends",
+          fmt::format("{:.0f} ns of launch and ramp; {:.0f} ns "
+                      "for the last sums and stores, {:.0f} ns for splits",
+                      before, tail, terms.reduction),
+          fmt::format("{:.2f} us in all", terms.total * 1e-3),
+          llvm::json::Object{{"before_ns", before},
+                             {"tail_ns", tail},
+                             {"reduction_ns", terms.reduction},
+                             {"total_ns", terms.total}}};
 }
 
 Derivation explainTile(const GemmProblem &problem, const StreamedTile &kernel,
                        const DeviceModel &device) {
-  StreamKernel stream = streamOf(problem, kernel, device);
+  StreamModel model(problem, kernel, device);
+  StreamTerms terms = termsOf(model);
   Derivation steps;
-  steps.push_back(
-      {"streamed rows",
-       fmt::format("{} rows of {} past {} of {}, {} x {} a block, k in {}",
-                   streamedExtent(problem, kernel.streamsA),
-                   kernel.streamsA ? "A" : "B",
-                   vectorExtent(problem, kernel.streamsA),
-                   kernel.streamsA ? "B" : "A", kernel.rows, kernel.vectors,
-                   kernel.splitK),
-       fmt::format("{} blocks, each with {:.0f} B of the rows on the way: {} "
-                   "rounds of loads",
-                   stream.tasks, kernel.bytesInFlight, stream.loadRounds),
-       llvm::json::Object{{"rows", kernel.rows},
-                          {"vectors", kernel.vectors},
-                          {"split_k", kernel.splitK},
-                          {"blocks", stream.tasks},
-                          {"load_rounds", stream.loadRounds}}});
-  for (DerivationStep &step : explainStream(stream, device))
-    steps.push_back(std::move(step));
-  double reduction = reductionNs(kernel, device);
-  steps.push_back(
-      {"tail",
-       fmt::format("{:.0f} ns for the last block's sums and stores, {:.0f} ns "
-                   "for {} splits",
-                   kernel.tailNs, reduction, kernel.splitK),
-       fmt::format("{:.2f} us in all",
-                   estimateTile(problem, kernel, device).totalNs * 1e-3),
-       llvm::json::Object{{"tail_ns", kernel.tailNs},
-                          {"reduction_ns", reduction}}});
+  steps.push_back(explainRows(model));
+  steps.push_back(explainOccupancy(model));
+  steps.push_back(explainLittle(model));
+  steps.push_back(explainWaves(model, terms));
+  steps.push_back(explainTail(model, terms));
   return steps;
 }
 

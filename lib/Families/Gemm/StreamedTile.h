@@ -2,7 +2,7 @@
 //
 // What the templates for small m or n have in common on the host: which operand
 // they stream, and how long that takes. The rows of one operand, once each, set
-// the time; the estimate is that of Model/Stream.h.
+// the time.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -23,7 +23,7 @@ struct StreamedTile {
   int rows = 0, vectors = 0; ///< of a block
   int splitK = 1;
   BlockResources block;
-  /// Bytes of the streamed rows that a block keeps on the way.
+  /// Bytes of the streamed rows that a block keeps on the way, on average.
   double bytesInFlight = 0;
   /// Instructions of a lane for each element of the streamed rows.
   double opsPerElement = 0;
@@ -48,8 +48,11 @@ std::optional<Rejection> checkStreamed(const GemmProblem &problem,
                                        bool streamsA, int vectors,
                                        const DeviceModel &device);
 
-/// Predicted time of \p kernel on \p problem: that of the stream of its blocks,
-/// and its tail. About a microsecond.
+/// Predicted time of \p kernel on \p problem:
+///   launch + ramp + stream + restarts + tail + reduction,
+/// with stream the 6-norm of what DRAM, L2, the SMs' ports, the loads on the
+/// way and the instructions take; the largest names the bound. About a
+/// microsecond.
 Estimate estimateTile(const GemmProblem &problem, const StreamedTile &kernel,
                       const DeviceModel &device);
 
