@@ -55,13 +55,14 @@ protected:
 
 /// Registers that a thread cannot do without: the vectors on the way, those of
 /// the small operand that come with them, what several vectors use again, sums
-/// and addresses.
+/// and addresses. ptxas spills below this.
 static int64_t registersOf(const GemvConfig &config) {
-  constexpr int kOverhead = 24, kEarly = 8;
+  constexpr int kOverhead = 24, kEarly = 8, kPerVector = 3;
   int64_t rows = config.rowsPerWarp, vectors = config.vectors;
   int64_t early = vectors * config.unroll <= kEarly ? vectors : 1;
   return 4 * config.unroll * (rows + early) + (vectors > 1 ? 8 * rows : 0) +
-         rows * vectors + 2 * (rows + vectors) + kOverhead;
+         rows * vectors + 2 * (rows + vectors) + kPerVector * (vectors - 1) +
+         kOverhead;
 }
 
 /// Blocks of an SM that its registers hold.

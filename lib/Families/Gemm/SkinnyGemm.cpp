@@ -25,11 +25,14 @@ struct Ring {
 constexpr Ring kRings[] = {
     {16, 4, 64, 6}, {32, 4, 64, 4}, {16, 4, 64, 4},  {32, 4, 64, 6},
     {16, 8, 64, 4}, {32, 8, 64, 4}, {16, 4, 128, 4}, {32, 4, 128, 3},
-    {16, 8, 32, 6}, {16, 4, 32, 8}, {32, 4, 32, 8},  {64, 4, 64, 4},
-    {64, 8, 64, 2}, {64, 4, 32, 6}, {32, 8, 32, 6},  {64, 4, 128, 2},
+    {32, 4, 64, 3}, {16, 8, 32, 6}, {16, 4, 32, 8},  {32, 4, 32, 8},
+    {64, 4, 64, 4}, {64, 8, 64, 2}, {64, 4, 32, 6},  {32, 8, 32, 6},
+    {64, 8, 32, 3}, {32, 4, 32, 4}, {16, 4, 32, 4},
 };
 constexpr int kVectors[] = {8, 16, 24, 32, 48, 64};
-constexpr int kSplits[] = {1, 2, 4, 8};
+/// One vector leaves seven of the instruction's eight columns empty.
+constexpr int64_t kLeastVectors = 2;
+constexpr int kSplits[] = {32, 16, 8, 4, 2};
 
 class SkinnyGemm final : public GemmTemplate<SkinnyGemmConfig, StreamedTile> {
 public:
@@ -77,20 +80,19 @@ static int minBlocksOf(const SkinnyGemmConfig &config,
   return static_cast<int>(std::max<int64_t>(resident.blocksPerSm, 1));
 }
 
-/// Splits fill SMs that whole tiles leave idle, as long as each has work for
-/// its ring.
+/// Splits fill SMs that whole tiles leave idle. More warps split k at a smaller
+/// price, so there is no need of both.
 static bool isUsefulSplit(const GemmProblem &problem,
-                          const SkinnyGemmConfig &config,
+                          const SkinnyGemmConfig &config, int splitK,
                           const DeviceModel &device) {
-  if (config.splitK == 1)
-    return true;
+  constexpr int kFewWarps = 4, kLeastStages = 2;
   SkinnyGemmConfig whole = config;
   whole.splitK = 1;
   int64_t tiles = whole.blocks(problem.m, problem.n, problem.batch);
   int64_t stages = ceilDiv(problem.k, config.blockK());
-  return tiles < device.smCount &&
-         tiles * config.splitK <= 2 * device.smCount &&
-         stages >= int64_t(config.stages) * config.splitK;
+  return config.warps <= kFewWarps && tiles < device.smCount &&
+         tiles * splitK <= 2 * device.smCount &&
+         stages >= kLeastStages * splitK;
 }
 
 void SkinnyGemm::enumerate(const Problem &problem, const DeviceModel &device,
@@ -102,21 +104,28 @@ void SkinnyGemm::enumerate(const Problem &problem, const DeviceModel &device,
   int64_t vectors = vectorExtent(gemm, config.streamsA);
   const int *padded = std::find_if(std::begin(kVectors), std::end(kVectors),
                                    [&](int v) { return v >= vectors; });
-  if (padded == std::end(kVectors))
+  if (vectors < kLeastVectors || padded == std::end(kVectors))
     return;
   config.vectors = *padded;
-  for (const Ring &ring : kRings)
-    for (int splitK : kSplits) {
-      config.rows = ring.rows;
-      config.warps = ring.warps;
-      config.warpK = ring.warpK;
-      config.stages = ring.stages;
-      config.splitK = splitK;
-      config.splits = splitK > 1;
-      config.minBlocksPerSm = minBlocksOf(config, signature, device);
-      if (isUsefulSplit(gemm, config, device))
+  for (const Ring &ring : kRings) {
+    config.rows = ring.rows;
+    config.warps = ring.warps;
+    config.warpK = ring.warpK;
+    config.stages = ring.stages;
+    config.splits = 0;
+    config.splitK = 1;
+    config.minBlocksPerSm = minBlocksOf(config, signature, device);
+    emit(record(config));
+    // The two that fill most: fewer leave SMs idle, which is their point.
+    config.splits = 1;
+    int emitted = 0;
+    for (int splitK : kSplits)
+      if (emitted < 2 && isUsefulSplit(gemm, config, splitK, device)) {
+        config.splitK = splitK;
         emit(record(config));
-    }
+        ++emitted;
+      }
+  }
 }
 
 CandidateClass SkinnyGemm::classOf(const Problem &problem,
@@ -134,10 +143,10 @@ std::optional<Rejection> SkinnyGemm::checkLimits(
   if (auto rejection = checkStreamed(problem, signature, config.streamsA,
                                      config.vectors, device))
     return rejection;
-  // One vector leaves seven of the instruction's eight columns empty.
   int64_t vectors = vectorExtent(problem, config.streamsA);
-  if (vectors < 2)
-    return Rejection{PruneReason::Dominated, double(vectors), 2, "vectors"};
+  if (vectors < kLeastVectors)
+    return Rejection{PruneReason::Dominated, double(vectors),
+                     double(kLeastVectors), "vectors"};
   if (device.mmaSyncFlopsPerClockPerSm(
           rateTypeOf(signature.in, signature.compute)) == 0)
     return Rejection{PruneReason::Type};
