@@ -149,6 +149,7 @@ StreamedTile Gemv::tileKernel(const GemmSignature &signature,
   constexpr double kVectorBytes = 16;
   tile.bytesInFlight = double(config.threads()) * config.rowsPerWarp *
                        config.unroll * kVectorBytes;
+  tile.alternates = true;
   tile.blocksPerVectorRead = config.minBlocksPerSm;
   // An element is converted once and multiplied by every vector's, which is
   // converted and loaded once for the rows of a warp.

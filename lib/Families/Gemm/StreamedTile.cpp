@@ -141,8 +141,6 @@ StreamWave StreamModel::wave(int64_t count) const {
   wave.l2Ns = wave.blocks * (moved + vectorBytes) / device.l2BytesPerNs();
   wave.portNs =
       wave.perSm * (moved + vectorBytes) / (kL2BytesPerClockPerSm * clockGHz);
-  // Its blocks wait at the same time, each for its own loads.
-  wave.latencyNs = busyLatencyNs(device) * streamedBytes / bytesInFlight;
   // Code between loads reaches 0.9 of the issue slots. Tensor cores are busy
   // beside it, by and large.
   constexpr double kIssueEfficiency = 0.9;
@@ -152,7 +150,14 @@ StreamWave StreamModel::wave(int64_t count) const {
   if (kernel.tensorFlopsPerClock > 0)
     clocks = std::max(clocks, kernel.tensorFlopsPerElement /
                                   kernel.tensorFlopsPerClock);
-  wave.issueNs = wave.perSm * elements * clocks / clockGHz;
+  double blockIssueNs = elements * clocks / clockGHz;
+  wave.issueNs = wave.perSm * blockIssueNs;
+  // Its blocks wait at the same time, each for its own loads. Where a block's
+  // instructions come after, its few warps take about twice the clocks that
+  // those of all blocks would.
+  constexpr double kAlone = 2;
+  wave.latencyNs = busyLatencyNs(device) * streamedBytes / bytesInFlight +
+                   (kernel.alternates ? kAlone * blockIssueNs : 0);
   // None is reached to the last byte while another is close.
   constexpr double kNorm = 6;
   double sum = 0;

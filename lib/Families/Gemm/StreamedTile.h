@@ -25,6 +25,9 @@ struct StreamedTile {
   BlockResources block;
   /// Bytes of the streamed rows that a block keeps on the way, on average.
   double bytesInFlight = 0;
+  /// True where a block's instructions and its loads take turns; else they run
+  /// beside each other.
+  bool alternates = false;
   /// Instructions of a lane for each element of the streamed rows.
   double opsPerElement = 0;
   /// Flops of the tensor cores for each element, and their rate in flops per SM
