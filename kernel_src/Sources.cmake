@@ -19,6 +19,8 @@ set(KILN_KERNEL_SOURCES
   gemm/GemmEpilogue.cuh
   gemm/GemmParams.h
   gemm/GemmSignature.h
+  gemm/Gemv.cuh
+  gemm/GemvConfig.h
   gemm/MmaGemm.cuh
   gemm/MmaGemmConfig.h
   gemm/MmaTiles.cuh
@@ -29,11 +31,14 @@ set(KILN_KERNEL_SOURCES
   gemm/RepackConfig.h
   gemm/SimtGemm.cuh
   gemm/SimtGemmConfig.h
+  gemm/SkinnyGemm.cuh
+  gemm/SkinnyGemmConfig.h
   gemm/Sm90Epilogue.cuh
   gemm/Sm90Gemm.cuh
   gemm/Sm90GemmConfig.h
   gemm/Sm90GemmParams.h
   gemm/Sm90Tiles.cuh
+  gemm/StreamedRows.cuh
   rows/ReferenceRows.cuh
   rows/ReferenceRowsConfig.h
   rows/ReloadRows.cuh

@@ -128,6 +128,8 @@ struct Sm90GemmConfig {
   constexpr bool isValid(const GemmSignature &signature) const {
     if (signature.in != DType::BF16 && signature.in != DType::FP16)
       return false;
+    if (signature.columnsPerOutput() != 1)
+      return false;
     if (!signature.isWellFormed() || splitK < 1 || rasterGroup < 1 ||
         splits > 1 || swapAB > 1 || pingPong > 1 || stages < 2 || stages > 16)
       return false;

@@ -3,9 +3,11 @@
 #include "Families/GemmTesting.h"
 
 #include "Support/Hash.h"
+#include "gemm/GemvConfig.h"
 #include "gemm/MmaGemmConfig.h"
 #include "gemm/NaiveGemmConfig.h"
 #include "gemm/SimtGemmConfig.h"
+#include "gemm/SkinnyGemmConfig.h"
 
 #include <doctest/doctest.h>
 
@@ -224,6 +226,29 @@ TEST_CASE("bind places operands, scalars, splits and the grid") {
   CHECK(zeroed.stepCount == 1);
 }
 
+TEST_CASE("the grid covers whichever operand is streamed, and splits of it") {
+  auto gridOf = [](llvm::StringRef text, llvm::StringRef config) {
+    Problem problem = parse(text);
+    auto named = llvm::cantFail(gemm().parseConfig(config));
+    Plan plan = named.tmpl->plan(problem, named.config, h200());
+    LaunchSpec spec;
+    LaunchContext context;
+    context.workspaceZeroed = true;
+    plan.binder->bind(gemm().defaultArguments(problem), context, spec);
+    return spec.steps[0].kernel.grid;
+  };
+  // 4 rows of B a block: one warp's, as all four split k.
+  CHECK(gridOf("gemm m=1 n=101 k=4096 dtype=bf16 layout=NT batch=3",
+               "gemv.r4.u4.w4.wk4.v1.mb4") == Dim3{26 * 3});
+  CHECK(gridOf("gemm m=101 n=2 k=4096 dtype=bf16 layout=NT",
+               "gemv.r4.u4.w4.wk1.v2.mb2.sa1") == Dim3{7});
+  CHECK(gridOf("gemm m=16 n=101 k=4096 dtype=bf16 layout=NT",
+               "skinny.r32.v16.k64.st4.w4.mb2.sp1.sk3") == Dim3{4 * 3});
+  // A launch may have more rows than the plan was made for.
+  CHECK(gridOf("gemm m=17 n=101 k=4096 dtype=bf16 layout=NT",
+               "skinny.r32.v16.k64.st4.w4.mb2") == Dim3{4 * 2});
+}
+
 TEST_CASE("the operand table describes what the problem reads and writes") {
   Problem problem = parse("gemm m=4 n=6 k=8 dtype=bf16 out=fp32 layout=TN "
                           "batch=3 pointwise=bias align=2 ldd=7");
@@ -266,17 +291,30 @@ TEST_CASE("nothing to compute is known as such") {
   CHECK(!gemm().isEmpty(parse("gemm m=5 n=5 k=0 dtype=bf16")));
 }
 
-TEST_CASE("the translation unit is the golden one") {
-  Problem problem = parse("gemm m=128 n=256 k=512 dtype=bf16 layout=NT "
-                          "pointwise=bias,gelu_tanh out=fp32");
-  auto named = llvm::cantFail(
-      gemm().parseConfig("mma.bm128.bn128.bk32.st4.wm2.wn2.mb1"));
-  Plan plan = named.tmpl->plan(problem, named.config, h200());
-  std::ifstream file(KILN_SOURCE_DIR "/unittests/Families/golden/mma.cu");
-  std::stringstream golden;
-  golden << file.rdbuf();
-  CHECK(plan.kernels[0].source == golden.str());
-  CHECK(plan.kernels[0].arch == "sm_90");
+TEST_CASE("the translation units are the golden ones") {
+  struct Case {
+    llvm::StringRef problem, config, file;
+  };
+  for (const Case &c :
+       {Case{"gemm m=128 n=256 k=512 dtype=bf16 layout=NT "
+             "pointwise=bias,gelu_tanh out=fp32",
+             "mma.bm128.bn128.bk32.st4.wm2.wn2.mb1", "mma.cu"},
+        Case{"gemm m=1 n=4096 k=4096 dtype=bf16 layout=NT pointwise=bias",
+             "gemv.r4.u4.w4.wk4.v1.mb4.ef1", "gemv.cu"},
+        Case{"gemm m=4096 n=12 k=4096 dtype=fp16 layout=NT",
+             "skinny.r16.v16.k64.st6.w4.mb2.sa1.sp1.sk2", "skinny.cu"}}) {
+    CAPTURE(c.file.str());
+    Problem problem = parse(c.problem);
+    auto named = llvm::cantFail(gemm().parseConfig(c.config));
+    CHECK(!named.tmpl->prune(problem, named.config, h200()));
+    Plan plan = named.tmpl->plan(problem, named.config, h200());
+    std::ifstream file(
+        (KILN_SOURCE_DIR "/unittests/Families/golden/" + c.file).str());
+    std::stringstream golden;
+    golden << file.rdbuf();
+    CHECK(plan.kernels[0].source == golden.str());
+    CHECK(plan.kernels[0].arch == "sm_90");
+  }
 }
 
 TEST_CASE("only a kernel that needs it gets an architecture's own variant") {
@@ -329,6 +367,12 @@ TEST_CASE("the texts of configs are pinned") {
   CHECK(text(MmaGemmConfig{}, mma) == "mma.bm128.bn128.bk32.st4.wm2.wn2.mb1");
   CHECK(text(MmaGemmConfig{.splits = 1, .splitK = 4, .rasterGroup = 16}, mma) ==
         "mma.bm128.bn128.bk32.st4.wm2.wn2.mb1.sp1.sk4.rg16");
+  CHECK(text(GemvConfig{}, gemm().findTemplate("gemv")->configSchema()) ==
+        "gemv.r4.u4.w4.wk4.v1.mb4");
+  const RecordSchema &skinny = gemm().findTemplate("skinny")->configSchema();
+  CHECK(text(SkinnyGemmConfig{}, skinny) == "skinny.r16.v16.k64.st6.w4.mb2");
+  CHECK(text(SkinnyGemmConfig{.streamsA = 1, .splits = 1, .splitK = 4},
+             skinny) == "skinny.r16.v16.k64.st6.w4.mb2.sa1.sp1.sk4");
   CHECK(text(SimtGemmConfig{}, gemm().findTemplate("simt")->configSchema()) ==
         "simt.bm128.bn128.bk8.tm8.tn8.mb2");
   CHECK(text(NaiveGemmConfig{}, gemm().findTemplate("naive")->configSchema()) ==

@@ -3,6 +3,8 @@
 #include "Families/Families.h"
 #include "Tune/Campaign.h"
 
+#include <utility>
+
 using namespace kiln;
 using namespace kiln::fake;
 
@@ -17,8 +19,12 @@ public:
 
   /// A problem that the template called \p tmpl takes, and one of its configs.
   Triple draw(llvm::StringRef tmpl) {
-    return draws.triple(family, tmpl, device, Evenly::Configs,
-                        [&] { return problemText(); });
+    bool streams = tmpl == "gemv" || tmpl == "skinny";
+    return draws.triple(family, tmpl, device,
+                        streams ? Evenly::Classes : Evenly::Configs, [&] {
+                          return streams ? streamedText(tmpl == "gemv" ? 8 : 64)
+                                         : problemText();
+                        });
   }
 
 private:
@@ -33,10 +39,6 @@ private:
 
   std::string problemText() {
     int64_t m = extent(), n = extent();
-    bool joins = draws.chance(20);
-    if (joins)
-      n += n % 2;
-    int64_t columns = joins ? n / 2 : n; // of D
     int64_t k = draws.chance(5) ? 0 : extent() * (draws.chance(20) ? 4 : 1);
     std::string type = draws.pick({"bf16", "fp16", "fp32"});
     std::string layout = draws.pick({"NN", "NT", "TN", "TT"});
@@ -44,6 +46,36 @@ private:
         fmt::format("m={} n={} k={} dtype={} layout={}", m, n, k, type, layout);
     if (type == "fp32" && draws.chance(60))
       text += " compute=tf32";
+    int element = type == "fp32" ? 4 : 2;
+    text += draws.alignment(element);
+    bool transposedA = layout[0] == 'T', transposedB = layout[1] == 'T';
+    text += draws.padded("lda", transposedA ? m : k) +
+            draws.padded("ldb", transposedB ? k : n);
+    return text + restOf(n, type);
+  }
+
+  /// One extent of up to \p most, and rows along k that begin at multiples of
+  /// 16 bytes. k is long enough for several rounds, and of any length.
+  std::string streamedText(int64_t most) {
+    int64_t m = 1 + draws.below(most), n = extent();
+    if (draws.chance(40))
+      std::swap(m, n);
+    int64_t k = draws.chance(5)    ? 0
+                : draws.chance(50) ? 8 * (1 + draws.below(largest))
+                                   : 1 + draws.below(4 * largest);
+    std::string type = draws.pick({"bf16", "fp16"});
+    auto pitch = [&] { return (k + 7) / 8 * 8 + 8 * draws.below(3); };
+    std::string text =
+        fmt::format("m={} n={} k={} dtype={} layout=NT", m, n, k, type);
+    if (k > 0)
+      text += fmt::format(" lda={} ldb={}", pitch(), pitch());
+    return text + restOf(n, type);
+  }
+
+  /// What follows the inputs in a problem's text.
+  std::string restOf(int64_t n, llvm::StringRef type) {
+    std::string text;
+    bool joins = n % 2 == 0 && draws.chance(30);
     if (type != "fp32" && draws.chance(25))
       text += " out=fp32";
     if (draws.chance(30))
@@ -52,13 +84,9 @@ private:
       text += fmt::format(" alpha={}", draws.pick({"0.5", "-1.25", "0"}));
     if (!joins && draws.chance(30))
       text += fmt::format(" beta={}", draws.pick({"1", "-0.75"}));
-    int element = type == "fp32" ? 4 : 2;
-    text += draws.alignment(element);
-    bool transposedA = layout[0] == 'T', transposedB = layout[1] == 'T';
-    text += draws.padded("lda", transposedA ? m : k) +
-            draws.padded("ldb", transposedB ? k : n) + draws.padded("ldc", n) +
-            draws.padded("ldd", columns);
-    return text + (joins ? joinedChain(n) : chain(n));
+    int64_t columns = joins ? n / 2 : n; // of D
+    return text + draws.padded("ldc", n) + draws.padded("ldd", columns) +
+           (joins ? joinedChain(n) : chain(n));
   }
 
   std::string chain(int64_t n) {

@@ -18,6 +18,8 @@ public:
   GemmFamily() {
     addTemplate(makeSm90GemmTemplate());
     addTemplate(makeMmaGemmTemplate());
+    addTemplate(makeGemvTemplate());
+    addTemplate(makeSkinnyGemmTemplate());
     addTemplate(makeSimtGemmTemplate());
     addTemplate(makeNaiveGemmTemplate());
   }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "Families/Gemm/GemmProblem.h"
+#include "Families/Gemm/StreamedTile.h"
 #include "Families/Gemm/TileEstimate.h"
 #include "Families/KernelUnit.h"
 #include "Families/LaunchLimits.h"
@@ -65,8 +66,10 @@ private:
   int sharedBytes;
 };
 
-/// A template of the family, given its config type.
-template <class Config> class GemmTemplate : public Template {
+/// A template of the family, given its config type and what describes a kernel
+/// to its estimate: a TileKernel or a StreamedTile.
+template <class Config, class Kernel = TileKernel>
+class GemmTemplate : public Template {
 public:
   explicit GemmTemplate(const KernelEntry &entry)
       : entry(entry), schema(makeConfigSchema<Config>(Config::kName)) {}
@@ -138,13 +141,9 @@ protected:
   checkLimits(const GemmProblem &problem, const GemmSignature &signature,
               const Config &config, const DeviceModel &device) const = 0;
 
-  /// The kernel as estimateTile() sees it; called only by the estimate() and
-  /// explain() of this class.
-  virtual TileKernel tileKernel(const GemmSignature &signature,
-                                const Config &config,
-                                const DeviceModel &device) const {
-    return {};
-  }
+  virtual Kernel tileKernel(const GemmSignature &signature,
+                            const Config &config,
+                            const DeviceModel &device) const = 0;
 
   /// Adds to \p plan, of one kernel, what only this template has: further
   /// kernels, tensor maps, a workspace and a binder of its own.
@@ -166,8 +165,8 @@ private:
   RecordSchema schema;
 };
 
-template <class Config>
-std::optional<Rejection> GemmTemplate<Config>::checkLaunch(
+template <class Config, class Kernel>
+std::optional<Rejection> GemmTemplate<Config, Kernel>::checkLaunch(
     const GemmProblem &problem, const GemmSignature &signature,
     const Config &config, const DeviceModel &device) {
   // Before anything larger is computed from the config: what isValid lets pass
@@ -193,6 +192,8 @@ std::optional<Rejection> GemmTemplate<Config>::checkLaunch(
 
 std::unique_ptr<Template> makeSm90GemmTemplate();
 std::unique_ptr<Template> makeMmaGemmTemplate();
+std::unique_ptr<Template> makeGemvTemplate();
+std::unique_ptr<Template> makeSkinnyGemmTemplate();
 std::unique_ptr<Template> makeSimtGemmTemplate();
 std::unique_ptr<Template> makeNaiveGemmTemplate();
 

@@ -217,11 +217,9 @@ llvm::StringRef Sm90Model::bound() const {
   return pace() == shared ? "shared" : pace() == l2 ? "l2" : "dram";
 }
 
-Estimate estimateSm90(const GemmProblem &problem,
-                      const GemmSignature &signature,
-                      const Sm90GemmConfig &config,
+Estimate estimateTile(const GemmProblem &problem, const Sm90Kernel &kernel,
                       const DeviceModel &device) {
-  Sm90Model model(problem, signature, config, device);
+  Sm90Model model(problem, kernel.signature, kernel.config, device);
   double loop =
       double(model.tilesPerBlock) * double(model.kSteps) * model.step();
   Estimate estimate;
@@ -365,10 +363,9 @@ static DerivationStep explainBound(const Sm90Model &model) {
                              {"dram_ns", model.dram}}};
 }
 
-Derivation explainSm90(const GemmProblem &problem,
-                       const GemmSignature &signature,
-                       const Sm90GemmConfig &config,
+Derivation explainTile(const GemmProblem &problem, const Sm90Kernel &kernel,
                        const DeviceModel &device) {
+  const auto &[signature, config] = kernel;
   Sm90Model model(problem, signature, config, device);
   RateType rate = rateTypeOf(signature.in, signature.compute);
   double peak = device.tensorFlopsPerClockPerSm(rate) *

@@ -9,18 +9,21 @@
 
 namespace kiln {
 
-/// Predicted time of \p config on \p problem: persistent blocks that each walk
+/// A wgmma kernel as the estimate sees it.
+struct Sm90Kernel {
+  GemmSignature signature;
+  Sm90GemmConfig config;
+};
+
+/// Predicted time of \p kernel on \p problem: persistent blocks that each walk
 /// over their share of the tiles,
 ///   launch + ramp + repack + fill + tiles * (kIters * step + exposed epilogue)
 ///     + last epilogue + reduction, or the bytes of DRAM where they take longer.
-Estimate estimateSm90(const GemmProblem &problem,
-                      const GemmSignature &signature,
-                      const Sm90GemmConfig &config, const DeviceModel &device);
+Estimate estimateTile(const GemmProblem &problem, const Sm90Kernel &kernel,
+                      const DeviceModel &device);
 
-/// The walls, intensities, waves and terms of estimateSm90, step by step.
-Derivation explainSm90(const GemmProblem &problem,
-                       const GemmSignature &signature,
-                       const Sm90GemmConfig &config,
+/// The walls, intensities, waves and terms of the estimate, step by step.
+Derivation explainTile(const GemmProblem &problem, const Sm90Kernel &kernel,
                        const DeviceModel &device);
 
 /// Bytes that the copies of unaligned operands take in the workspace.

@@ -61,7 +61,7 @@ struct Raster {
 };
 constexpr Raster kRasters[] = {{8, 0}, {16, 0}, {8, 1}};
 
-class Sm90Gemm final : public GemmTemplate<Sm90GemmConfig> {
+class Sm90Gemm final : public GemmTemplate<Sm90GemmConfig, Sm90Kernel> {
 public:
   Sm90Gemm()
       : GemmTemplate({.header = "gemm/Sm90Gemm.cuh",
@@ -78,24 +78,16 @@ public:
   std::optional<ClassicConfig>
   classicConfig(const Record &config) const override;
 
-  Estimate estimate(const Problem &problem, const Record &config,
-                    const DeviceModel &device) const override {
-    return estimateSm90(readGemmProblem(problem.extents.values().data()),
-                        readGemmSignature(problem.signature),
-                        fromRecord<Sm90GemmConfig>(config), device);
-  }
-  Derivation explain(const Problem &problem, const Record &config,
-                     const DeviceModel &device) const override {
-    return explainSm90(readGemmProblem(problem.extents.values().data()),
-                       readGemmSignature(problem.signature),
-                       fromRecord<Sm90GemmConfig>(config), device);
-  }
-
 protected:
   std::optional<Rejection>
   checkLimits(const GemmProblem &problem, const GemmSignature &signature,
               const Sm90GemmConfig &config,
               const DeviceModel &device) const override;
+  Sm90Kernel tileKernel(const GemmSignature &signature,
+                        const Sm90GemmConfig &config,
+                        const DeviceModel &) const override {
+    return {signature, config};
+  }
   void completePlan(const GemmProblem &problem, const GemmSignature &signature,
                     const Sm90GemmConfig &config, const DeviceModel &device,
                     Plan &plan) const override {
