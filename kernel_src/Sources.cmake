@@ -4,9 +4,12 @@ set(KILN_KERNEL_SOURCES
   common/Convert.cuh
   common/Pointwise.cuh
   common/Ptx.cuh
+  common/PtxSm90.cuh
   common/Raster.cuh
   common/Swizzle.cuh
+  common/TensorMap.h
   common/Types.h
+  common/Wgmma.cuh
   elementwise/ElementwiseParams.h
   elementwise/ElementwiseSignature.h
   elementwise/FlatElementwise.cuh
@@ -16,14 +19,26 @@ set(KILN_KERNEL_SOURCES
   gemm/GemmEpilogue.cuh
   gemm/GemmParams.h
   gemm/GemmSignature.h
+  gemm/Gemv.cuh
+  gemm/GemvConfig.h
   gemm/MmaGemm.cuh
   gemm/MmaGemmConfig.h
   gemm/MmaTiles.cuh
   gemm/NaiveGemm.cuh
   gemm/NaiveGemmConfig.h
   gemm/ReferenceGemm.cuh
+  gemm/Repack.cuh
+  gemm/RepackConfig.h
   gemm/SimtGemm.cuh
   gemm/SimtGemmConfig.h
+  gemm/SkinnyGemm.cuh
+  gemm/SkinnyGemmConfig.h
+  gemm/Sm90Epilogue.cuh
+  gemm/Sm90Gemm.cuh
+  gemm/Sm90GemmConfig.h
+  gemm/Sm90GemmParams.h
+  gemm/Sm90Tiles.cuh
+  gemm/StreamedRows.cuh
   rows/ReferenceRows.cuh
   rows/ReferenceRowsConfig.h
   rows/ReloadRows.cuh

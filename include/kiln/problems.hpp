@@ -219,6 +219,9 @@ public:
   Gemm &geluErf() noexcept { return link(KILN_POINTWISE_GELU_ERF); }
   Gemm &geluTanh() noexcept { return link(KILN_POINTWISE_GELU_TANH); }
   Gemm &silu() noexcept { return link(KILN_POINTWISE_SILU); }
+  /// silu(x) * y of columns 2j and 2j + 1: D and what later links read are half
+  /// as wide.
+  Gemm &swiGlu() noexcept { return link(KILN_POINTWISE_SWIGLU); }
 
   /// Valid while this object lives and is not changed. A chain that is longer
   /// than KILN_MAX_POINTWISE is refused by the call that gets it.

@@ -110,8 +110,9 @@ enum kiln_layout_value {
 };
 
 /// One operation of a pointwise chain, on fp32 values. A vector has an entry
-/// for each column or row. Those from KILN_POINTWISE_MUL on are for elementwise
-/// chains; as links of a gemm they are slots.
+/// for each column or row. Those from KILN_POINTWISE_MUL to
+/// KILN_POINTWISE_ROW_SCALE are for elementwise chains; as links of a gemm they
+/// are slots. KILN_POINTWISE_SWIGLU is for a gemm only.
 typedef int32_t kiln_pointwise_op;
 enum kiln_pointwise_op_value {
   KILN_POINTWISE_NONE = 0,
@@ -125,7 +126,10 @@ enum kiln_pointwise_op_value {
   KILN_POINTWISE_SCALE = 80,         ///< x * params[0]
   KILN_POINTWISE_ROW_BIAS = 90,      ///< x + vector[row]
   KILN_POINTWISE_COLUMN_SCALE = 100, ///< x * vector[column]
-  KILN_POINTWISE_ROW_SCALE = 110     ///< x * vector[row]
+  KILN_POINTWISE_ROW_SCALE = 110,    ///< x * vector[row]
+  /// silu(x) * y of columns 2j (x) and 2j + 1 (y) becomes column j: what
+  /// follows has half as many columns.
+  KILN_POINTWISE_SWIGLU = 120
 };
 
 /// Which runs must give the same bits for the same inputs.
@@ -307,6 +311,11 @@ typedef struct kiln_pointwise {
 /// address, leading dimension and stride); it may overlap no other operand and
 /// C in no other way.
 ///
+/// The chain may hold one KILN_POINTWISE_SWIGLU: the rows of a gate and of an
+/// up projection alternate in a weight stored [n, k]. n, which is even then,
+/// stays the width of the product: operands of links before it have n columns,
+/// D and those of links behind it n / 2. C is not available with it.
+///
 /// alpha and batch must be set: zero means zero. kiln_gemm_args_init() gives
 /// both as 1.
 typedef struct kiln_gemm_args {
@@ -326,8 +335,8 @@ typedef struct kiln_gemm_args {
   kiln_operand c; ///< type: D's, the only one allowed
   kiln_operand d; ///< type: A's by default; fp32 works with any A
   const kiln_pointwise *pointwise; ///< applied first to last; null: none
-  uint32_t pointwise_count;        ///< at most KILN_MAX_POINTWISE; one bias
-                                   ///< and one residual at most
+  uint32_t pointwise_count;        ///< at most KILN_MAX_POINTWISE; one bias,
+                                   ///< residual and swiglu at most
   kiln_compute compute;
   kiln_dtype accumulator; ///< KILN_DTYPE_NONE: fp32. Others: slot.
   kiln_determinism determinism;

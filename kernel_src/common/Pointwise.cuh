@@ -100,6 +100,7 @@ constexpr LinkKind kindOf(PointwiseOp op) {
 /// One link on \p x; \p operand is the element of its scalar, vector or matrix.
 template <PointwiseOp kOp, class Value>
 Value applyPointwise(Value x, Value operand) {
+  static_assert(!joinsColumns(kOp), "this operation takes two columns");
   if constexpr (kindOf(kOp) == LinkKind::Add)
     return x + operand;
   else if constexpr (kindOf(kOp) == LinkKind::Multiply)
@@ -114,6 +115,13 @@ Value applyPointwise(Value x, Value operand) {
     static_assert(kOp == PointwiseOp::None, "unknown pointwise operation");
     return x;
   }
+}
+
+/// What a link that joins columns makes of the even column's \p x and the odd
+/// column's \p y.
+template <PointwiseOp kOp, class Value> Value joinColumns(Value x, Value y) {
+  static_assert(kOp == PointwiseOp::SwiGlu, "no operation on two columns");
+  return applyPointwise<PointwiseOp::Silu>(x, Value(0)) * y;
 }
 
 /// The operands of one element, by link; links without one are ignored.
@@ -131,14 +139,30 @@ LinkOperands<Value> sharedOperands(Value bias, Value residual) {
   return operands;
 }
 
-/// The chain from link kFirst on, of an element with its operands.
-template <PointwiseChain kChain, int kFirst = 0, class Value>
+/// The chain's links [kFirst, kLast) of an element with its operands. None of
+/// them joins columns.
+template <PointwiseChain kChain, int kFirst = 0, int kLast = kChain.size(),
+          class Value>
 Value applyChain(Value x, const LinkOperands<Value> &operands) {
-  if constexpr (kFirst == kChain.size())
+  if constexpr (kFirst == kLast)
     return x;
   else
-    return applyChain<kChain, kFirst + 1>(
+    return applyChain<kChain, kFirst + 1, kLast>(
         applyPointwise<kChain.ops[kFirst]>(x, operands.link[kFirst]), operands);
+}
+
+/// The whole of a chain that joins columns, of the even column's \p x and the
+/// odd column's \p y: links before the join take each column's operands, those
+/// behind it the result's.
+template <PointwiseChain kChain, class Value>
+Value applyChainToColumns(Value x, Value y, const LinkOperands<Value> &ofX,
+                          const LinkOperands<Value> &ofY,
+                          const LinkOperands<Value> &ofResult) {
+  constexpr int kJoin = kChain.joinAt();
+  x = applyChain<kChain, 0, kJoin>(x, ofX);
+  y = applyChain<kChain, 0, kJoin>(y, ofY);
+  return applyChain<kChain, kJoin + 1>(joinColumns<kChain.ops[kJoin]>(x, y),
+                                       ofResult);
 }
 
 /// applyChain on two elements in place; what costs a reciprocal shares it, at
@@ -166,29 +190,36 @@ Value applyChain(Value x, Value bias, Value residual) {
   return applyChain<kChain>(x, sharedOperands<kChain>(bias, residual));
 }
 
-/// How far an error of \p scale before the chain can have grown after it: the
-/// steepest slope of gelu is 1.1289, of silu 1.0999; what is added adds its own
-/// magnitude, a factor scales.
-template <PointwiseChain kChain, int kFirst = 0>
+/// Above the steepest slope of any activation: 1.1289 of gelu, 1.0999 of silu.
+constexpr double kSteepest = 1.13;
+
+/// How far an error of \p scale before the links [kFirst, kLast) can have grown
+/// after them: an activation's slope and a factor scale it, what is added adds
+/// its own magnitude.
+template <PointwiseChain kChain, int kFirst = 0, int kLast = kChain.size()>
 double chainErrorScale(double scale, const LinkOperands<double> &operands) {
-  if constexpr (kFirst == kChain.size())
+  if constexpr (kFirst == kLast)
     return scale;
   else {
     constexpr PointwiseOp kOp = kChain.ops[kFirst];
-    constexpr double kSteepest = 1.13;
+    static_assert(!joinsColumns(kOp), "this operation takes two columns");
     if constexpr (kindOf(kOp) == LinkKind::Add)
       scale += fabs(operands.link[kFirst]);
     else if constexpr (kindOf(kOp) == LinkKind::Multiply)
       scale *= fabs(operands.link[kFirst]);
     else if constexpr (kOp != PointwiseOp::Relu)
       scale *= kSteepest;
-    return chainErrorScale<kChain, kFirst + 1>(scale, operands);
+    return chainErrorScale<kChain, kFirst + 1, kLast>(scale, operands);
   }
 }
 
-template <PointwiseChain kChain>
-double chainErrorScale(double scale, double bias, double residual) {
-  return chainErrorScale<kChain>(scale, sharedOperands<kChain>(bias, residual));
+/// The error scale of joinColumns: that of a product, to first order, with the
+/// slope of the activation in the even column's factor.
+template <PointwiseOp kOp>
+double joinErrorScale(double x, double y, double scaleX, double scaleY) {
+  static_assert(kOp == PointwiseOp::SwiGlu, "no operation on two columns");
+  double silu = applyPointwise<PointwiseOp::Silu>(x, 0.0);
+  return kSteepest * scaleX * fabs(y) + fabs(silu) * scaleY;
 }
 
 } // namespace kiln

@@ -90,6 +90,14 @@ void ldmatrixX4(unsigned (&registers)[4], unsigned shared) {
       : "memory");
 }
 
+/// As ldmatrixX4, two matrices: lanes 0 to 15 give the addresses.
+void ldmatrixX2(unsigned &register0, unsigned &register1, unsigned shared) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(register0), "=r"(register1)
+               : "r"(shared)
+               : "memory");
+}
+
 /// As ldmatrixX4, each matrix transposed.
 void ldmatrixX4Trans(unsigned (&registers)[4], unsigned shared) {
   asm volatile(
@@ -98,6 +106,24 @@ void ldmatrixX4Trans(unsigned (&registers)[4], unsigned shared) {
         "=r"(registers[3])
       : "r"(shared)
       : "memory");
+}
+
+unsigned short ldShared16(unsigned shared) {
+  unsigned short value;
+  asm volatile("ld.shared.b16 %0, [%1];"
+               : "=h"(value)
+               : "r"(shared)
+               : "memory");
+  return value;
+}
+
+uint4 ldShared128(unsigned shared) {
+  uint4 value;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "r"(shared)
+               : "memory");
+  return value;
 }
 
 unsigned ldShared32(unsigned shared) {
@@ -111,6 +137,12 @@ unsigned ldShared32(unsigned shared) {
 
 void stShared32(unsigned shared, unsigned value) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared), "r"(value) : "memory");
+}
+
+void stShared64(unsigned shared, unsigned low, unsigned high) {
+  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(shared), "r"(low),
+               "r"(high)
+               : "memory");
 }
 
 void stShared128(unsigned shared, const unsigned (&values)[4]) {
@@ -257,6 +289,24 @@ uint4 ldGlobalNoAllocate128(const void *pointer) {
   asm volatile("ld.global.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
                : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
                : "l"(pointer)
+               : "memory");
+  return value;
+}
+
+/// The cache policy of lines that L2 drops first (sm_80).
+unsigned long long createPolicyEvictFirst() {
+  unsigned long long policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+
+/// As ldGlobalNoAllocate128, with a cache policy for L2 (sm_80).
+uint4 ldGlobalNoAllocate128(const void *pointer, unsigned long long policy) {
+  uint4 value;
+  asm volatile("ld.global.L1::no_allocate.L2::cache_hint.v4.b32 "
+               "{%0, %1, %2, %3}, [%4], %5;"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "l"(pointer), "l"(policy)
                : "memory");
   return value;
 }

@@ -50,7 +50,8 @@ enum class CacheHint : int {
   Streaming = 1, ///< once: loads stay out of L1, stored lines are dropped first
 };
 
-/// One link of a pointwise chain; acts on fp32 values, element by element.
+/// One link of a pointwise chain; acts on fp32 values, element by element but
+/// for SwiGlu, behind which there are half as many columns.
 enum class PointwiseOp : int {
   None = 0,
   Bias = 10,     ///< x + vector[column]
@@ -64,6 +65,7 @@ enum class PointwiseOp : int {
   RowBias = 90,      ///< x + vector[row]
   ColumnScale = 100, ///< x * vector[column]
   RowScale = 110,    ///< x * vector[row]
+  SwiGlu = 120,      ///< silu(x) * y of columns 2j and 2j + 1 becomes column j
 };
 
 /// The shape of the operand that a link reads.
@@ -94,6 +96,11 @@ constexpr bool hasOperand(PointwiseOp op) {
   return shapeOf(op) != LinkShape::None && op != PointwiseOp::Scale;
 }
 
+/// True when \p op makes one column of two neighbouring ones.
+constexpr bool joinsColumns(PointwiseOp op) {
+  return op == PointwiseOp::SwiGlu;
+}
+
 /// A bounded chain of pointwise operations, applied first to last. Structural:
 /// part of a kernel's signature.
 struct PointwiseChain {
@@ -111,6 +118,27 @@ struct PointwiseChain {
       if (link == op)
         return true;
     return false;
+  }
+  /// Index of the first link that is \p op; size() if none is.
+  constexpr int find(PointwiseOp op) const {
+    int at = 0;
+    while (at < size() && ops[at] != op)
+      ++at;
+    return at;
+  }
+  /// Index of the link that joins columns, of which a chain has one at most;
+  /// size() if none does.
+  constexpr int joinAt() const {
+    int at = 0;
+    while (at < size() && !joinsColumns(ops[at]))
+      ++at;
+    return at;
+  }
+  /// Columns of the chain's input that make one of its result: 1 or 2.
+  constexpr int columnsPerResult() const { return joinAt() < size() ? 2 : 1; }
+  /// The same of what link \p index acts on.
+  constexpr int columnsBefore(int index) const {
+    return joinAt() < index ? 2 : 1;
   }
   friend constexpr bool operator==(const PointwiseChain &,
                                    const PointwiseChain &) = default;

@@ -2,7 +2,9 @@
 //
 // D = pointwise(alpha * acc + beta * C) on short runs of one row, shared by the
 // GEMM templates. A run is as wide as the operands' common alignment allows;
-// only the run that crosses the end of a row works element by element.
+// only the run that crosses the end of a row works element by element. Where
+// the chain joins columns, a run of D takes twice as many accumulators; rows
+// and columns are those of the product, whose n is even then.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -39,8 +41,13 @@ EpilogueOperands epilogueOperands(const GemmParams &params, long long batch) {
 }
 
 /// Elements of D in one access of the signature's alignment class.
-template <GemmSignature kSignature> constexpr int epilogueVector() {
+template <GemmSignature kSignature> constexpr int epilogueAccess() {
   return kSignature.alignD / bytesOf(kSignature.out);
+}
+
+/// Accumulators in the widest run: those of one access to D.
+template <GemmSignature kSignature> constexpr int epilogueVector() {
+  return epilogueAccess<kSignature>() * kSignature.columnsPerOutput();
 }
 
 /// Loads \p valid of kCount elements; all of them with one access.
@@ -59,6 +66,23 @@ void loadRun(float (&out)[kCount], const char *pointer, int valid) {
   }
 }
 
+/// The same by accesses of at most kAccess elements.
+template <DType kType, int kAccess, int kCount>
+void loadRuns(float (&out)[kCount], const char *pointer, int valid) {
+  if constexpr (kCount <= kAccess)
+    loadRun<kType>(out, pointer, valid);
+  else {
+#pragma unroll
+    for (int i = 0; i < kCount; i += kAccess) {
+      float part[kAccess];
+      loadRun<kType>(part, pointer + i * bytesOf(kType), valid - i);
+#pragma unroll
+      for (int j = 0; j < kAccess; ++j)
+        out[i + j] = part[j];
+    }
+  }
+}
+
 /// Stores \p valid of kCount elements; all of them with one access.
 template <DType kType, int kCount>
 void storeRun(char *pointer, const float (&values)[kCount], int valid) {
@@ -74,44 +98,105 @@ void storeRun(char *pointer, const float (&values)[kCount], int valid) {
   }
 }
 
-/// Finishes kCount accumulators of D's row \p row from \p column on, of which
-/// \p valid (at least 1) lie inside D. kCount elements fit the alignment class
-/// and column is a multiple of kCount.
-template <GemmSignature kSignature, int kCount>
-void finishRun(const EpilogueOperands &operands, const GemmParams &params,
-               long long row, long long column, int valid,
-               float (&accumulators)[kCount]) {
+/// What the links of a run read.
+template <int kCount> struct RunOperands {
+  float bias[kCount] = {}, residual[kCount] = {};
+
+  template <PointwiseChain kChain> LinkOperands<float> ofElement(int i) const {
+    return sharedOperands<kChain>(bias[i], residual[i]);
+  }
+};
+
+/// Loads what the links [kFirst, kLast) read for \p valid of kCount elements
+/// from (\p row, \p column) on, a column of what they act on.
+template <GemmSignature kSignature, int kFirst, int kLast, int kCount>
+RunOperands<kCount> loadLinks(const EpilogueOperands &operands,
+                              const GemmParams &params, long long row,
+                              long long column, int valid) {
   constexpr DType kType = kSignature.out;
   constexpr int kBytes = bytesOf(kType);
-  constexpr PointwiseChain kChain = kSignature.pointwise;
-  static_assert(kCount * kBytes <= kSignature.alignD,
-                "a run is wider than its alignment allows");
-  float bias[kCount] = {}, residual[kCount] = {};
-  if constexpr (kChain.contains(PointwiseOp::Bias))
-    loadRun<kType>(bias, operands.bias + column * kBytes, valid);
-  if constexpr (kChain.contains(PointwiseOp::Residual))
-    loadRun<kType>(
-        residual,
+  constexpr int kAccess = epilogueAccess<kSignature>();
+  constexpr int kBias = kSignature.pointwise.find(PointwiseOp::Bias);
+  constexpr int kResidual = kSignature.pointwise.find(PointwiseOp::Residual);
+  RunOperands<kCount> run;
+  if constexpr (kBias >= kFirst && kBias < kLast)
+    loadRuns<kType, kAccess>(run.bias, operands.bias + column * kBytes, valid);
+  if constexpr (kResidual >= kFirst && kResidual < kLast)
+    loadRuns<kType, kAccess>(
+        run.residual,
         operands.residual + (row * params.ldResidual + column) * kBytes, valid);
+  return run;
+}
+
+/// alpha, C and the chain on kCount accumulators of the product's row \p row
+/// from \p column on, a multiple of kCount, of which \p valid (at least 1) lie
+/// inside the product. The first kCount / columnsPerOutput() of them become
+/// D's elements from column / columnsPerOutput() on; nothing is stored. kCount
+/// is a power of two and, where columns are joined, at least 2.
+template <GemmSignature kSignature, int kCount>
+void computeRun(const EpilogueOperands &operands, const GemmParams &params,
+                long long row, long long column, int valid,
+                float (&accumulators)[kCount]) {
+  constexpr PointwiseChain kChain = kSignature.pointwise;
+  constexpr int kJoin = kChain.joinAt();
+  static_assert(kCount % kSignature.columnsPerOutput() == 0,
+                "a run ends between columns that are joined");
+  auto links = loadLinks<kSignature, 0, kJoin, kCount>(operands, params, row,
+                                                       column, valid);
 #pragma unroll
   for (int i = 0; i < kCount; ++i)
     accumulators[i] *= operands.alpha;
   if constexpr (kSignature.readsC) {
     // beta may be a device scalar that turns out to be 0: C stays unread.
     if (operands.beta != 0.0f) {
+      constexpr int kBytes = bytesOf(kSignature.out);
       float c[kCount];
-      loadRun<kType>(c, operands.c + (row * params.ldc + column) * kBytes,
-                     valid);
+      loadRuns<kSignature.out, epilogueAccess<kSignature>()>(
+          c, operands.c + (row * params.ldc + column) * kBytes, valid);
 #pragma unroll
       for (int i = 0; i < kCount; ++i)
         accumulators[i] += operands.beta * c[i];
     }
   }
+  if constexpr (kSignature.columnsPerOutput() == 1) {
 #pragma unroll
-  for (int i = 0; i < kCount; ++i)
-    accumulators[i] = applyChain<kChain>(accumulators[i], bias[i], residual[i]);
-  storeRun<kType>(operands.d + (row * params.ldd + column) * kBytes,
-                  accumulators, valid);
+    for (int i = 0; i < kCount; ++i)
+      accumulators[i] =
+          applyChain<kChain>(accumulators[i], links.bias[i], links.residual[i]);
+  } else {
+    auto behind = loadLinks<kSignature, kJoin + 1, kChain.size(), kCount / 2>(
+        operands, params, row, column / 2, valid / 2);
+#pragma unroll
+    for (int i = 0; i < kCount; i += 2)
+      accumulators[i / 2] =
+          applyChainToColumns<kChain>(accumulators[i], accumulators[i + 1],
+                                      links.template ofElement<kChain>(i),
+                                      links.template ofElement<kChain>(i + 1),
+                                      behind.template ofElement<kChain>(i / 2));
+  }
+}
+
+/// computeRun, and stores what it makes. D's elements of a run fit the
+/// alignment class.
+template <GemmSignature kSignature, int kCount>
+void finishRun(const EpilogueOperands &operands, const GemmParams &params,
+               long long row, long long column, int valid,
+               float (&accumulators)[kCount]) {
+  constexpr DType kType = kSignature.out;
+  constexpr int kJoined = kSignature.columnsPerOutput();
+  static_assert(kCount <= epilogueVector<kSignature>(),
+                "a run is wider than its alignment allows");
+  computeRun<kSignature>(operands, params, row, column, valid, accumulators);
+  char *d = operands.d + (row * params.ldd + column / kJoined) * bytesOf(kType);
+  if constexpr (kJoined == 1)
+    storeRun<kType>(d, accumulators, valid);
+  else {
+    float values[kCount / kJoined];
+#pragma unroll
+    for (int i = 0; i < kCount / kJoined; ++i)
+      values[i] = accumulators[i];
+    storeRun<kType>(d, values, valid / kJoined);
+  }
 }
 
 } // namespace kiln

@@ -12,14 +12,15 @@ namespace kiln {
 /// count elements of their operand's type; A, B, C, D and the residual are
 /// matrices of `batch` with a batch stride (0 shares an input). Pointers that
 /// the signature does not use are ignored. A launch needs m, n, batch >= 1; k
-/// may be 0.
+/// may be 0. n is the width of the product; where the chain joins columns, n is
+/// even, and D and what links behind the join read are half as wide.
 struct GemmParams {
   const void *a = nullptr;
   const void *b = nullptr;
   const void *c = nullptr; ///< may be D, element for element
   void *d = nullptr;
-  const void *bias = nullptr;     ///< n entries, added to every row
-  const void *residual = nullptr; ///< m x n, row-major
+  const void *bias = nullptr;     ///< a row, added to every row
+  const void *residual = nullptr; ///< m rows, row-major
 
   long long m = 0, n = 0, k = 0, batch = 1;
   long long lda = 0, ldb = 0, ldc = 0, ldd = 0, ldResidual = 0;
@@ -50,7 +51,7 @@ struct GemmParams {
 struct ReferenceGemmParams {
   GemmParams gemm;
   long long rowBegin = 0, rowEnd = 0;
-  double *reference = nullptr; ///< (rowEnd - rowBegin, n), contiguous
+  double *reference = nullptr; ///< (rowEnd - rowBegin, D's columns), packed
   double *bound = nullptr;     ///< same shape: the error scale of each element
 };
 

@@ -25,8 +25,8 @@ struct GemmSignature {
   DType out = DType::BF16; ///< type of D, C, bias and residual
   ComputeMode compute = ComputeMode::Native;
   Layout layout = Layout::NT;
-  PointwiseChain pointwise{};
-  bool readsC = false; ///< false: beta is 0 and C is never read
+  PointwiseChain pointwise{}; ///< a SwiGlu makes D half as wide as the product
+  bool readsC = false;        ///< false: beta is 0 and C is never read
   int alignA = 16, alignB = 16, alignD = 16;
 
   /// True when consecutive elements of A in memory are consecutive in k.
@@ -34,16 +34,27 @@ struct GemmSignature {
   /// True when consecutive elements of B in memory are consecutive in k.
   constexpr bool isKMajorB() const { return isTransposedB(layout); }
 
+  /// Columns of the product that make one of D: 2 where the chain joins them.
+  constexpr int columnsPerOutput() const {
+    return pointwise.columnsPerResult();
+  }
+
   /// True for the combinations every GEMM template can be asked for: bf16,
   /// fp16 or fp32 in, out of the same type or fp32, tf32 only of fp32 data,
-  /// and alignment classes as described above.
+  /// columns joined once at most and without C, and alignment classes as
+  /// described above.
   constexpr bool isWellFormed() const {
     bool typeOk = in == DType::BF16 || in == DType::FP16 || in == DType::FP32;
     bool outOk = out == in || out == DType::FP32;
     bool computeOk = compute == ComputeMode::Native ||
                      (compute == ComputeMode::TF32 && in == DType::FP32);
-    return typeOk && outOk && computeOk && isClass(alignA, bytesOf(in)) &&
-           isClass(alignB, bytesOf(in)) && isClass(alignD, bytesOf(out));
+    int joins = 0;
+    for (PointwiseOp op : pointwise.ops)
+      joins += joinsColumns(op);
+    bool joinOk = joins == 0 || (joins == 1 && !readsC);
+    return typeOk && outOk && computeOk && joinOk &&
+           isClass(alignA, bytesOf(in)) && isClass(alignB, bytesOf(in)) &&
+           isClass(alignD, bytesOf(out));
   }
 
   friend constexpr bool operator==(const GemmSignature &,

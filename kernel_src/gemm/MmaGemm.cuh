@@ -380,9 +380,13 @@ private:
     constexpr int kPitch = kConfig.epiloguePitch();
     constexpr int kVector = epilogueVector<kSignature>();
     constexpr int kRunsPerRow = kWarpN / kVector;
-    constexpr int kPasses = kConfig.epilogueRows(kSignature) * kRunsPerRow / 32;
-    static_assert(16 * kRunsPerRow % 32 == 0, "lanes do not share rows evenly");
+    constexpr int kRows = kConfig.epilogueRows(kSignature);
+    constexpr int kPasses = (kRows * kRunsPerRow + 31) / 32;
+    static_assert(kWarpN % kVector == 0, "a run crosses the warp's tile");
     int rowsLeft = leftOf(params.m, row);
+    // Lanes of the last pass may have no row.
+    if constexpr (kRows * kRunsPerRow % 32 != 0)
+      rowsLeft = min(rowsLeft, kRows);
     int columnsLeft = leftOf(params.n, column);
 #pragma unroll 1
     for (int pass = 0; pass < kPasses; ++pass) {

@@ -267,6 +267,20 @@ public:
                                           ((chunk + tile * 2) ^ phase) * 16);
   }
 
+  /// The first two registers of B's fragment \p tile: its columns 0 to 7, for
+  /// tiles along k of 16-bit elements.
+  void readHalf(unsigned (&registers)[4], unsigned shared, int tile,
+                int step) const {
+    static_assert(kOperand == FragmentOf::B && kShape.kMajor &&
+                      kShape.use() == SwizzleFor::Ldmatrix,
+                  "only columns of B along k have halves");
+    constexpr int kRowBytes = kShape.rowBytes();
+    ptx::ldmatrixX2(registers[0], registers[1],
+                    shared + tile * 16 * kRowBytes +
+                        ((row * kRowBytes + (chunk ^ phase) * 16) ^
+                         static_cast<unsigned>(step * 32)));
+  }
+
 private:
   void readWords(unsigned (&registers)[4], unsigned shared, int tile,
                  int step) const {

@@ -36,17 +36,23 @@ template <GemmSignature kSignature, NaiveGemmConfig kConfig>
 void naiveGemm(const GemmParams &params) {
   static_assert(kConfig.isValid(kSignature),
                 "the config is not valid for this signature");
-  long long count = params.batch * params.m * params.n;
+  // Columns of the product that one thread joins to an element.
+  constexpr int kJoined = kSignature.columnsPerOutput();
+  long long columns = params.n / kJoined;
+  long long count = params.batch * params.m * columns;
   long long step = static_cast<long long>(gridDim.x) * kConfig.threads();
   long long first =
       static_cast<long long>(blockIdx.x) * kConfig.threads() + threadIdx.x;
   for (long long i = first; i < count; i += step) {
-    long long flatRow = i / params.n, column = i - flatRow * params.n;
+    long long flatRow = i / columns;
+    long long column = (i - flatRow * columns) * kJoined;
     long long batch = flatRow / params.m, row = flatRow - batch * params.m;
-    float value[1] = {
-        static_cast<float>(naiveDot<kSignature>(params, batch, row, column))};
+    float values[kJoined];
+    for (int j = 0; j < kJoined; ++j)
+      values[j] = static_cast<float>(
+          naiveDot<kSignature>(params, batch, row, column + j));
     finishRun<kSignature>(epilogueOperands<kSignature>(params, batch), params,
-                          row, column, 1, value);
+                          row, column, kJoined, values);
   }
 }
 

@@ -28,8 +28,12 @@ class ReferenceGemm {
   using In = Storage<kSignature.in>;
   using Out = Storage<kSignature.out>;
 
-  /// Sums of a thread's elements: rows threadRow + kPerSide * i, columns
-  /// likewise.
+  static constexpr PointwiseChain kChain = kSignature.pointwise;
+  /// Columns of the product that make one element.
+  static constexpr int kJoined = kSignature.columnsPerOutput();
+
+  /// Sums of a thread's elements: rows threadRow + kPerSide * i, columns as
+  /// columnOf() says.
   struct Sums {
     double value[kMicro][kMicro] = {};
     double magnitude[kMicro][kMicro] = {};
@@ -106,13 +110,19 @@ private:
     }
   }
 
+  /// Column within the tile of a thread's sum \p j: what is joined is one
+  /// thread's.
+  static int columnOf(int j) {
+    int threadColumn = threadIdx.x % kPerSide;
+    return kJoined * (threadColumn + kPerSide * (j / kJoined)) + j % kJoined;
+  }
+
   /// Adds the products of the tile's rows [begin, end), tile row 0 being
   /// \p row.
   static void add(Sums &sums, const double (&tileA)[kBlockK][kPitch],
                   const double (&tileB)[kBlockK][kPitch], long long row,
                   long long begin, long long end) {
-    int threadRow = threadIdx.x / kPerSide,
-        threadColumn = threadIdx.x % kPerSide;
+    int threadRow = threadIdx.x / kPerSide;
     for (int depth = 0; depth < kBlockK; ++depth) {
       double a[kMicro], b[kMicro];
 #pragma unroll
@@ -120,7 +130,7 @@ private:
         long long at = row + threadRow + kPerSide * i;
         bool mine = at >= begin && at < end;
         a[i] = mine ? tileA[depth][threadRow + kPerSide * i] : 0.0;
-        b[i] = tileB[depth][threadColumn + kPerSide * i];
+        b[i] = tileB[depth][columnOf(i)];
       }
 #pragma unroll
       for (int i = 0; i < kMicro; ++i)
@@ -138,11 +148,11 @@ private:
 #pragma unroll
     for (int i = 0; i < kMicro; ++i)
 #pragma unroll
-      for (int j = 0; j < kMicro; ++j) {
+      for (int j = 0; j < kMicro; j += kJoined) {
         long long r = row + threadIdx.x / kPerSide + kPerSide * i;
-        long long c = column + threadIdx.x % kPerSide + kPerSide * j;
+        long long c = column + columnOf(j);
         if (r < params.rowEnd && c < params.gemm.n)
-          finishElement(params, r, c, sums.value[i][j], sums.magnitude[i][j]);
+          finishElement(params, r, c, &sums.value[i][j], &sums.magnitude[i][j]);
       }
   }
 
@@ -150,30 +160,71 @@ private:
     return toFloat<kSignature.out>(static_cast<const Out *>(matrix)[index]);
   }
 
-  static void finishElement(const ReferenceGemmParams &params, long long row,
-                            long long column, double value, double magnitude) {
-    constexpr PointwiseChain kChain = kSignature.pointwise;
-    const GemmParams &gemm = params.gemm;
-    long long batch = row / gemm.m, within = row - batch * gemm.m;
+  /// Where an element is: its batch, its row there, and a column of what the
+  /// links that are asked about act on.
+  struct Place {
+    long long batch, row, column;
+  };
+
+  /// What the links [kFirst, kLast) read at \p place.
+  template <int kFirst, int kLast>
+  static LinkOperands<double> operandsAt(const GemmParams &gemm, Place place) {
+    constexpr int kBias = kChain.find(PointwiseOp::Bias);
+    constexpr int kResidual = kChain.find(PointwiseOp::Residual);
+    double bias = 0, residual = 0;
+    if constexpr (kBias >= kFirst && kBias < kLast)
+      bias = outAt(gemm.bias, place.batch * gemm.strideBias + place.column);
+    if constexpr (kResidual >= kFirst && kResidual < kLast)
+      residual =
+          outAt(gemm.residual, place.batch * gemm.strideResidual +
+                                   place.row * gemm.ldResidual + place.column);
+    return sharedOperands<kChain>(bias, residual);
+  }
+
+  /// alpha, C and the links before a join on one sum and its magnitude.
+  static void finishColumn(const GemmParams &gemm, Place place, double &value,
+                           double &magnitude) {
     double alpha = gemm.alphaPtr ? *gemm.alphaPtr : gemm.alpha;
     double beta = gemm.betaPtr ? *gemm.betaPtr : gemm.beta;
     value *= alpha;
     magnitude *= fabs(alpha);
     if (kSignature.readsC && beta != 0) {
-      double c = beta * outAt(gemm.c, batch * gemm.strideC + within * gemm.ldc +
-                                          column);
+      double c = beta * outAt(gemm.c, place.batch * gemm.strideC +
+                                          place.row * gemm.ldc + place.column);
       value += c;
       magnitude += fabs(c);
     }
-    double bias = 0, residual = 0;
-    if constexpr (kChain.contains(PointwiseOp::Bias))
-      bias = outAt(gemm.bias, batch * gemm.strideBias + column);
-    if constexpr (kChain.contains(PointwiseOp::Residual))
-      residual = outAt(gemm.residual, batch * gemm.strideResidual +
-                                          within * gemm.ldResidual + column);
-    long long at = (row - params.rowBegin) * gemm.n + column;
-    params.reference[at] = applyChain<kChain>(value, bias, residual);
-    params.bound[at] = chainErrorScale<kChain>(magnitude, bias, residual);
+    constexpr int kJoin = kChain.joinAt();
+    auto operands = operandsAt<0, kJoin>(gemm, place);
+    value = applyChain<kChain, 0, kJoin>(value, operands);
+    magnitude = chainErrorScale<kChain, 0, kJoin>(magnitude, operands);
+  }
+
+  /// Finishes the kJoined sums from the product's \p column on.
+  static void finishElement(const ReferenceGemmParams &params, long long row,
+                            long long column, const double *values,
+                            const double *magnitudes) {
+    const GemmParams &gemm = params.gemm;
+    long long batch = row / gemm.m;
+    Place place = {batch, row - batch * gemm.m, column};
+    double value = values[0], magnitude = magnitudes[0];
+    finishColumn(gemm, place, value, magnitude);
+    if constexpr (kJoined == 2) {
+      constexpr int kJoin = kChain.joinAt();
+      double x = value, y = values[1];
+      double scaleX = magnitude, scaleY = magnitudes[1];
+      finishColumn(gemm, {place.batch, place.row, column + 1}, y, scaleY);
+      place.column = column / 2;
+      auto operands = operandsAt<kJoin + 1, kChain.size()>(gemm, place);
+      value = applyChain<kChain, kJoin + 1>(
+          joinColumns<kChain.ops[kJoin]>(x, y), operands);
+      magnitude = chainErrorScale<kChain, kJoin + 1>(
+          joinErrorScale<kChain.ops[kJoin]>(x, y, scaleX, scaleY), operands);
+    }
+    long long at =
+        (row - params.rowBegin) * (gemm.n / kJoined) + column / kJoined;
+    params.reference[at] = value;
+    params.bound[at] = magnitude;
   }
 };
 

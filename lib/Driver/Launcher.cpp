@@ -62,28 +62,35 @@ static CUresult launchKernel(const CudaApi &api, const KernelStep &step,
 }
 
 /// Puts every tensor map where its kernel reads it.
-static CUresult patchTensorMaps(const CudaApi &api, LaunchSpec &spec) {
+static llvm::Error patchTensorMaps(const Driver &driver, LaunchSpec &spec) {
   for (uint32_t i = 0; i < spec.tensorMapCount; ++i) {
     const TensorMapPatch &patch = spec.tensorMaps[i];
     std::byte *target = spec.params + patch.paramOffset;
     assert(patch.paramOffset % alignof(EncodedTensorMap) == 0 &&
            patch.paramOffset + sizeof(EncodedTensorMap) <= spec.paramBytes &&
            "a tensor map lies aligned inside the parameters");
+    if (!patch.prototype) {
+      auto encoded = encodeTensorMap(driver, spec.mapSpec(i), patch.address);
+      if (!encoded)
+        return encoded.takeError();
+      std::memcpy(target, &*encoded, sizeof(EncodedTensorMap));
+      continue;
+    }
     std::memcpy(target, patch.prototype, sizeof(EncodedTensorMap));
-    CUresult result =
-        api.cuTensorMapReplaceAddress(reinterpret_cast<CUtensorMap *>(target),
-                                      reinterpret_cast<void *>(patch.address));
+    CUresult result = driver.api().cuTensorMapReplaceAddress(
+        reinterpret_cast<CUtensorMap *>(target),
+        reinterpret_cast<void *>(patch.address));
     if (result != CUDA_SUCCESS)
-      return result;
+      return driver.check(result, "cuTensorMapReplaceAddress");
   }
-  return CUDA_SUCCESS;
+  return llvm::Error::success();
 }
 
 llvm::Error launch(const Driver &driver, LaunchSpec &spec,
                    llvm::ArrayRef<CudaFunction> functions, CudaStream stream) {
   const CudaApi &api = driver.api();
-  if (CUresult result = patchTensorMaps(api, spec); result != CUDA_SUCCESS)
-    return driver.check(result, "cuTensorMapReplaceAddress");
+  if (llvm::Error error = patchTensorMaps(driver, spec))
+    return error;
 
   for (uint32_t i = 0; i < spec.stepCount; ++i) {
     const LaunchStep &step = spec.steps[i];

@@ -10,8 +10,8 @@
 namespace kiln {
 
 /// Executes the steps of \p spec in order on \p stream. Tensor maps are copied
-/// into \p spec's parameters first, each at its offset from the start of
-/// `spec.params` (a multiple of 64), with its address replaced. KernelStep
+/// or encoded into \p spec's parameters first, each at its offset from the start
+/// of `spec.params` (a multiple of 64). KernelStep
 /// `function` indexes \p functions. A spec without steps launches nothing.
 ///
 /// The stream's context must be current. Returns when the work is enqueued (or

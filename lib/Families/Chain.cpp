@@ -48,6 +48,8 @@ static llvm::StringRef enumeratorOf(PointwiseOp op) {
     return "ColumnScale";
   case PointwiseOp::RowScale:
     return "RowScale";
+  case PointwiseOp::SwiGlu:
+    return "SwiGlu";
   }
   return "None";
 }

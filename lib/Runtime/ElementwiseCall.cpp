@@ -163,6 +163,11 @@ static llvm::Error checkLink(const kiln_elementwise_args &args, uint32_t index,
       link.op == KILN_POINTWISE_GELU_ERF ||
       link.op == KILN_POINTWISE_GELU_TANH || link.op == KILN_POINTWISE_SILU ||
       shapeOf(op) != LinkShape::None;
+  if (joinsColumns(op))
+    return makeError(ErrorCode::Unsupported,
+                     "pointwise[{}].op {} joins columns, which is available in "
+                     "a gemm only",
+                     index, link.op);
   if (!isKnown)
     return makeError(ErrorCode::Unsupported, "pointwise[{}].op {} is unknown",
                      index, link.op);

@@ -30,39 +30,9 @@ static_assert(KILN_POINTWISE_NONE == int(PointwiseOp::None) &&
               KILN_POINTWISE_SCALE == int(PointwiseOp::Scale) &&
               KILN_POINTWISE_ROW_BIAS == int(PointwiseOp::RowBias) &&
               KILN_POINTWISE_COLUMN_SCALE == int(PointwiseOp::ColumnScale) &&
-              KILN_POINTWISE_ROW_SCALE == int(PointwiseOp::RowScale));
+              KILN_POINTWISE_ROW_SCALE == int(PointwiseOp::RowScale) &&
+              KILN_POINTWISE_SWIGLU == int(PointwiseOp::SwiGlu));
 static_assert(KILN_MAX_POINTWISE == PointwiseChain::kMaxOps);
-
-/// The chain as a record holds it; its operands go to \p bias and \p residual.
-static bool readChain(const kiln_gemm_args &args, int64_t &chain,
-                      const kiln_operand *&bias,
-                      const kiln_operand *&residual) {
-  uint64_t packed = 0;
-  unsigned length = 0;
-  if (args.pointwise_count > KILN_MAX_POINTWISE ||
-      (args.pointwise_count && !args.pointwise))
-    return false;
-  for (uint32_t i = 0; i < args.pointwise_count; ++i) {
-    const kiln_pointwise &link = at(args.pointwise, i);
-    if (!isGoodLink(args.pointwise, i) ||
-        !isZero(link.params, sizeof(link.params)))
-      return false;
-    if (link.op == KILN_POINTWISE_NONE)
-      continue;
-    packed |= static_cast<uint64_t>(link.op) << (8 * length++);
-    if (link.op == KILN_POINTWISE_BIAS) {
-      if (bias)
-        return false;
-      bias = &link.operand;
-    } else if (link.op == KILN_POINTWISE_RESIDUAL) {
-      if (residual)
-        return false;
-      residual = &link.operand;
-    }
-  }
-  chain = static_cast<int64_t>(packed);
-  return true;
-}
 
 /// True if a field is set that must not be, whatever the operands are.
 static bool hasSlots(const kiln_gemm_args &args) {
@@ -102,17 +72,57 @@ struct CallShape {
   int64_t chain = 0;
   const kiln_operand *bias = nullptr, *residual = nullptr;
   int64_t packedA, packedB; ///< elements of a row as stored
+  int64_t outCols;          ///< of what the links read so far make: D's at last
+  int64_t biasCols, residualCols;
   int64_t ldc = 0, ldr = 0; ///< as given, 0 where the operand is not read
 
   explicit CallShape(const kiln_gemm_args &args)
       : in(args.a.type), out(args.d.type ? args.d.type : in),
-        readsC(args.beta != 0 || args.beta_device) {
+        readsC(args.beta != 0 || args.beta_device), outCols(args.n),
+        biasCols(args.n), residualCols(args.n) {
     auto layout = static_cast<Layout>(args.layout);
     packedA = isTransposedA(layout) ? args.m : args.k;
     packedB = isTransposedB(layout) ? args.k : args.n;
   }
 };
 } // namespace
+
+/// Reads the chain into \p shape. False if it is wrong.
+static bool readChain(const kiln_gemm_args &args, CallShape &shape) {
+  uint64_t packed = 0;
+  unsigned length = 0;
+  bool isJoined = false;
+  if (args.pointwise_count > KILN_MAX_POINTWISE ||
+      (args.pointwise_count && !args.pointwise))
+    return false;
+  for (uint32_t i = 0; i < args.pointwise_count; ++i) {
+    const kiln_pointwise &link = at(args.pointwise, i);
+    if (!isGoodLink(args.pointwise, i) ||
+        !isZero(link.params, sizeof(link.params)))
+      return false;
+    if (link.op == KILN_POINTWISE_NONE)
+      continue;
+    packed |= static_cast<uint64_t>(link.op) << (8 * length++);
+    if (link.op == KILN_POINTWISE_BIAS) {
+      if (shape.bias)
+        return false;
+      shape.bias = &link.operand;
+      shape.biasCols = shape.outCols;
+    } else if (link.op == KILN_POINTWISE_RESIDUAL) {
+      if (shape.residual)
+        return false;
+      shape.residual = &link.operand;
+      shape.residualCols = shape.outCols;
+    } else if (link.op == KILN_POINTWISE_SWIGLU) {
+      if (isJoined || shape.readsC || args.n % 2 != 0)
+        return false;
+      isJoined = true;
+      shape.outCols = args.n / 2;
+    }
+  }
+  shape.chain = static_cast<int64_t>(packed);
+  return true;
+}
 
 /// Fills the arguments of the launch. False if an operand is wrong.
 static bool readOperands(const kiln_gemm_args &args, const CallShape &shape,
@@ -125,16 +135,17 @@ static bool readOperands(const kiln_gemm_args &args, const CallShape &shape,
               readsAB, operands[GemmOperand::A]);
   reader.read(args.b, inBytes, resolveRow(args.b.leading_dim, shape.packedB),
               readsAB, operands[GemmOperand::B]);
-  reader.read(args.d, outBytes, resolveRow(args.d.leading_dim, args.n), true,
-              operands[GemmOperand::D]);
+  reader.read(args.d, outBytes, resolveRow(args.d.leading_dim, shape.outCols),
+              true, operands[GemmOperand::D]);
   if (shape.readsC)
     reader.read(args.c, outBytes, resolveRow(shape.ldc, args.n), true,
                 operands[GemmOperand::C]);
   if (shape.bias)
-    reader.read(*shape.bias, outBytes, args.n, true,
+    reader.read(*shape.bias, outBytes, shape.biasCols, true,
                 operands[GemmOperand::Bias]);
   if (shape.residual)
-    reader.read(*shape.residual, outBytes, resolveRow(shape.ldr, args.n), true,
+    reader.read(*shape.residual, outBytes,
+                resolveRow(shape.ldr, shape.residualCols), true,
                 operands[GemmOperand::Residual]);
   auto alpha = reinterpret_cast<uintptr_t>(args.alpha_device);
   auto beta = reinterpret_cast<uintptr_t>(args.beta_device);
@@ -166,8 +177,8 @@ static void readValues(const kiln_gemm_args &args, const CallShape &shape,
   values[GemmField::Lda] = reader.recordRow(args.a.leading_dim, shape.packedA);
   values[GemmField::Ldb] = canonicalRow(args.b.leading_dim, shape.packedB);
   values[GemmField::Ldc] = canonicalRow(shape.ldc, args.n);
-  values[GemmField::Ldd] = canonicalRow(args.d.leading_dim, args.n);
-  values[GemmField::LdResidual] = canonicalRow(shape.ldr, args.n);
+  values[GemmField::Ldd] = canonicalRow(args.d.leading_dim, shape.outCols);
+  values[GemmField::LdResidual] = canonicalRow(shape.ldr, shape.residualCols);
   values[GemmField::Align] = reader.alignment();
 }
 static constexpr int kFields = GemmField::Align + 1;
@@ -179,7 +190,7 @@ bool readGemmCall(const kiln_gemm_args &args, CallAddresses addresses,
       (args.m | args.n | args.k | args.batch) < 0)
     return false;
   CallShape shape(args);
-  if (!readChain(args, shape.chain, shape.bias, shape.residual))
+  if (!readChain(args, shape))
     return false;
   auto differs = [](const kiln_operand *operand, kiln_dtype type) {
     return operand && operand->type && operand->type != type;

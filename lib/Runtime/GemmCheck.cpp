@@ -69,7 +69,77 @@ static llvm::Error checkExtents(const kiln_gemm_args &args) {
   return llvm::Error::success();
 }
 
+namespace {
+/// What the links so far have come to.
+struct ChainState {
+  int biases = 0, residuals = 0, joins = 0;
+  int64_t columns; ///< of what the next link acts on, and of D at last
+};
+} // namespace
+
+static llvm::Error checkSwiGlu(const kiln_gemm_args &args,
+                               const ChainState &state) {
+  if (state.joins > 1)
+    return makeError(ErrorCode::Unsupported,
+                     "pointwise has more than one swiglu");
+  if (args.n % 2 != 0)
+    return makeError(ErrorCode::InvalidArgument,
+                     "n is {}, odd: swiglu joins columns in pairs", args.n);
+  if (args.beta_device)
+    return makeError(ErrorCode::Unsupported,
+                     "beta_device is set with swiglu, which takes no C");
+  if (args.beta != 0)
+    return makeError(ErrorCode::Unsupported,
+                     "beta is {} with swiglu, which takes no C", args.beta);
+  return llvm::Error::success();
+}
+
+/// Adds the operand of link \p index to \p operands.
+static llvm::Error checkLink(const kiln_gemm_args &args, uint32_t index,
+                             kiln_dtype out, ChainState &state,
+                             std::vector<NamedOperand> &operands) {
+  const kiln_pointwise &link = at(args.pointwise, index);
+  if (!isZero(link.params, sizeof(link.params)))
+    return makeError(ErrorCode::Unsupported,
+                     "pointwise[{}].params: no operation of a gemm takes any",
+                     index);
+  std::string name = fmt::format("pointwise[{}].operand", index);
+  switch (link.op) {
+  case KILN_POINTWISE_BIAS:
+    ++state.biases;
+    operands.push_back({.name = name,
+                        .operand = &link.operand,
+                        .type = out,
+                        .isVector = true});
+    break;
+  case KILN_POINTWISE_RESIDUAL:
+    ++state.residuals;
+    operands.push_back({name, &link.operand, out, state.columns});
+    break;
+  case KILN_POINTWISE_SWIGLU:
+    ++state.joins;
+    state.columns = args.n / 2;
+    return checkSwiGlu(args, state);
+  case KILN_POINTWISE_NONE:
+  case KILN_POINTWISE_RELU:
+  case KILN_POINTWISE_GELU_ERF:
+  case KILN_POINTWISE_GELU_TANH:
+  case KILN_POINTWISE_SILU:
+    return llvm::Error::success();
+  default:
+    return makeError(ErrorCode::Unsupported,
+                     "pointwise[{}].op {} is not available in a gemm", index,
+                     link.op);
+  }
+  if (link.operand.type && link.operand.type != out)
+    return makeError(ErrorCode::Unsupported, "{}.type {:#x} is not that of d",
+                     name, link.operand.type);
+  return llvm::Error::success();
+}
+
+/// Adds the operands of all links to \p operands.
 static llvm::Error checkChain(const kiln_gemm_args &args, kiln_dtype out,
+                              ChainState &state,
                               std::vector<NamedOperand> &operands) {
   if (args.pointwise_count > KILN_MAX_POINTWISE)
     return makeError(ErrorCode::Unsupported,
@@ -78,42 +148,10 @@ static llvm::Error checkChain(const kiln_gemm_args &args, kiln_dtype out,
   if (auto error =
           checkArray(args.pointwise, args.pointwise_count, "pointwise"))
     return error;
-  int biases = 0, residuals = 0;
-  for (uint32_t i = 0; i < args.pointwise_count; ++i) {
-    const kiln_pointwise &link = at(args.pointwise, i);
-    if (!isZero(link.params, sizeof(link.params)))
-      return makeError(ErrorCode::Unsupported,
-                       "pointwise[{}].params: no operation of a gemm takes any",
-                       i);
-    std::string name = fmt::format("pointwise[{}].operand", i);
-    switch (link.op) {
-    case KILN_POINTWISE_BIAS:
-      ++biases;
-      operands.push_back({.name = name,
-                          .operand = &link.operand,
-                          .type = out,
-                          .isVector = true});
-      break;
-    case KILN_POINTWISE_RESIDUAL:
-      ++residuals;
-      operands.push_back({name, &link.operand, out, args.n});
-      break;
-    case KILN_POINTWISE_NONE:
-    case KILN_POINTWISE_RELU:
-    case KILN_POINTWISE_GELU_ERF:
-    case KILN_POINTWISE_GELU_TANH:
-    case KILN_POINTWISE_SILU:
-      continue;
-    default:
-      return makeError(ErrorCode::Unsupported,
-                       "pointwise[{}].op {} is not available in a gemm", i,
-                       link.op);
-    }
-    if (link.operand.type && link.operand.type != out)
-      return makeError(ErrorCode::Unsupported, "{}.type {:#x} is not that of d",
-                       name, link.operand.type);
-  }
-  if (biases > 1 || residuals > 1)
+  for (uint32_t i = 0; i < args.pointwise_count; ++i)
+    if (auto error = checkLink(args, i, out, state, operands))
+      return error;
+  if (state.biases > 1 || state.residuals > 1)
     return makeError(ErrorCode::Unsupported,
                      "pointwise has more than one bias or residual");
   return llvm::Error::success();
@@ -178,6 +216,7 @@ llvm::Error checkGemm(const kiln_gemm_args &args, CallAddresses addresses) {
   bool readsAB = args.k != 0;
   int64_t rowA = isTransposedA(layout) ? args.m : args.k;
   int64_t rowB = isTransposedB(layout) ? args.k : args.n;
+  constexpr size_t kD = 2;
   std::vector<NamedOperand> operands = {
       {.name = "a",
        .operand = &args.a,
@@ -189,11 +228,13 @@ llvm::Error checkGemm(const kiln_gemm_args &args, CallAddresses addresses) {
        .type = in,
        .rowLength = rowB,
        .isRead = readsAB},
-      {.name = "d", .operand = &args.d, .type = out, .rowLength = args.n}};
+      {.name = "d", .operand = &args.d, .type = out}};
   if (args.beta != 0 || args.beta_device)
     operands.push_back({"c", &args.c, out, args.n});
-  if (auto error = checkChain(args, out, operands))
+  ChainState chain = {.columns = args.n};
+  if (auto error = checkChain(args, out, chain, operands))
     return error;
+  operands[kD].rowLength = chain.columns;
   for (NamedOperand &operand : operands)
     operand.hasBatches = true;
   bool isEmpty = args.m == 0 || args.n == 0 || args.batch == 0;

@@ -132,6 +132,8 @@ TEST_CASE("a cast is an empty chain between its types") {
 TEST_CASE("bad elementwise problems get one clear line") {
   CHECK(failure("op=add rows=1 cols=1") == "elementwise: dtype is missing");
   CHECK(failure("op=add cols=1 dtype=bf16") == "elementwise: rows is missing");
+  CHECK(failure("op=swiglu rows=1 cols=2 dtype=bf16").find("op=swiglu") !=
+        std::string::npos);
   CHECK(failure("op=scale,relu,scale rows=1 cols=1 dtype=bf16") ==
         "elementwise: op has 2 scales, at most one is served");
   CHECK(failure("op=scale rows=1 cols=1 dtype=bf16 scale=1e39") ==

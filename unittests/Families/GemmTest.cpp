@@ -3,9 +3,11 @@
 #include "Families/GemmTesting.h"
 
 #include "Support/Hash.h"
+#include "gemm/GemvConfig.h"
 #include "gemm/MmaGemmConfig.h"
 #include "gemm/NaiveGemmConfig.h"
 #include "gemm/SimtGemmConfig.h"
+#include "gemm/SkinnyGemmConfig.h"
 
 #include <doctest/doctest.h>
 
@@ -65,6 +67,97 @@ TEST_CASE("bad problems get one clear line") {
                 "batch=2147483647")
             .find("in a batch of 2147483647 exceed the address space") !=
         std::string::npos);
+}
+
+TEST_CASE("a chain knows where it joins columns") {
+  using Op = PointwiseOp;
+  constexpr PointwiseChain plain{{Op::Bias, Op::Silu, Op::Residual}};
+  static_assert(plain.joinAt() == plain.size() && plain.size() == 3);
+  static_assert(plain.columnsPerResult() == 1 && plain.columnsBefore(2) == 1);
+  constexpr PointwiseChain joined{{Op::Bias, Op::SwiGlu, Op::Residual}};
+  static_assert(joined.joinAt() == 1 && joined.columnsPerResult() == 2);
+  static_assert(joined.columnsBefore(0) == 1 && joined.columnsBefore(1) == 1);
+  static_assert(joined.columnsBefore(2) == 2);
+  static_assert(joined.find(Op::Residual) == 2 && joined.find(Op::Mul) == 3);
+  CHECK(decodeChain(encodeChain(joined)) == joined);
+  // Eight links leave no None to end at.
+  PointwiseChain full;
+  std::fill_n(full.ops, PointwiseChain::kMaxOps, Op::Relu);
+  CHECK(full.joinAt() == PointwiseChain::kMaxOps);
+  full.ops[7] = Op::SwiGlu;
+  CHECK(full.joinAt() == 7);
+  CHECK(full.columnsPerResult() == 2);
+}
+
+TEST_CASE("swiglu halves d and what is read behind it") {
+  Problem problem = parse("gemm m=4 n=6 k=8 dtype=bf16 layout=NT batch=3 "
+                          "pointwise=bias,swiglu,residual ldd=3 ldr=3");
+  // Packed leading dimensions are no part of the text.
+  CHECK(problem.text() == "gemm m=4 n=6 k=8 dtype=bf16 layout=NT batch=3 "
+                          "pointwise=bias,swiglu,residual");
+  OperandTable table = gemm().operands(problem);
+  auto shape = [&](int index) {
+    const OperandSpec &spec = table.operands[index];
+    return std::tuple(spec.rows, spec.cols, spec.leadingDimension);
+  };
+  CHECK(shape(GemmOperand::B) == std::tuple(6, 8, 8));
+  CHECK(shape(GemmOperand::D) == std::tuple(4, 3, 3));
+  CHECK(shape(GemmOperand::Bias) == std::tuple(1, 6, 6));
+  CHECK(shape(GemmOperand::Residual) == std::tuple(4, 3, 3));
+  CHECK(table.operands[GemmOperand::D].batchStride == 4 * 3);
+  CHECK(gemm().compulsoryBytes(problem) ==
+        2 * (3 * (4 * 8 + 6 * 8 + 4 * 3 + 4 * 3) + 6));
+  CHECK(gemm().flops(problem) == 2.0 * 4 * 6 * 8 * 3);
+  Arguments arguments = gemm().defaultArguments(problem);
+  CHECK(arguments.operands[GemmOperand::D].leadingDimension == 3);
+  CHECK(arguments.operands[GemmOperand::Residual].batchStride == 12);
+  // The other way round.
+  problem = parse("gemm m=4 n=6 k=8 dtype=bf16 pointwise=residual,swiglu,bias");
+  table = gemm().operands(problem);
+  CHECK(shape(GemmOperand::Bias) == std::tuple(1, 3, 3));
+  CHECK(shape(GemmOperand::Residual) == std::tuple(4, 6, 6));
+  // Alignment is that of D's rows.
+  auto alignD = [&](llvm::StringRef fields) {
+    auto text = ("gemm m=8 k=8 dtype=bf16 pointwise=swiglu " + fields).str();
+    return readGemmSignature(parse(text).signature).alignD;
+  };
+  CHECK(alignD("n=16") == 16);
+  CHECK(alignD("n=8") == 8);
+  CHECK(alignD("n=6") == 2);
+  CHECK(alignD("n=6 ldd=8") == 16);
+}
+
+TEST_CASE("swiglu is refused where it means nothing") {
+  auto message = [](llvm::StringRef fields) {
+    return failure(("gemm m=2 k=4 dtype=bf16 " + fields).str());
+  };
+  CHECK(message("n=7 pointwise=swiglu") ==
+        "gemm: n=7 is odd, swiglu joins columns in pairs");
+  CHECK(message("n=8 pointwise=swiglu,relu,swiglu") ==
+        "gemm: pointwise has more than one swiglu");
+  CHECK(message("n=8 pointwise=swiglu beta=0.5") ==
+        "gemm: beta=0.5 with swiglu, which takes no C");
+  CHECK(message("n=8 pointwise=swiglu ldd=3") ==
+        "gemm: ldd=3 is below the row length 4");
+  CHECK(message("n=8 pointwise=residual,swiglu ldr=7") ==
+        "gemm: ldr=7 is below the row length 8");
+  CHECK(message("n=8 pointwise=swiglu,residual ldr=3") ==
+        "gemm: ldr=3 is below the row length 4");
+}
+
+TEST_CASE("the translation unit of a swiglu differs in its chain only") {
+  auto source = [](llvm::StringRef chain) {
+    Problem problem =
+        parse(("gemm m=128 n=256 k=512 dtype=bf16 layout=NT pointwise=" + chain)
+                  .str());
+    auto named = llvm::cantFail(
+        gemm().parseConfig("mma.bm128.bn128.bk32.st4.wm2.wn2.mb1"));
+    return named.tmpl->plan(problem, named.config, h200()).kernels[0].source;
+  };
+  std::string swiGlu = source("bias,swiglu");
+  size_t at = swiGlu.find("SwiGlu");
+  REQUIRE(at != std::string::npos);
+  CHECK(swiGlu.replace(at, 6, "Silu") == source("bias,silu"));
 }
 
 TEST_CASE("alignment classes follow leading dimensions and the promise") {
@@ -133,6 +226,29 @@ TEST_CASE("bind places operands, scalars, splits and the grid") {
   CHECK(zeroed.stepCount == 1);
 }
 
+TEST_CASE("the grid covers whichever operand is streamed, and splits of it") {
+  auto gridOf = [](llvm::StringRef text, llvm::StringRef config) {
+    Problem problem = parse(text);
+    auto named = llvm::cantFail(gemm().parseConfig(config));
+    Plan plan = named.tmpl->plan(problem, named.config, h200());
+    LaunchSpec spec;
+    LaunchContext context;
+    context.workspaceZeroed = true;
+    plan.binder->bind(gemm().defaultArguments(problem), context, spec);
+    return spec.steps[0].kernel.grid;
+  };
+  // 4 rows of B a block: one warp's, as all four split k.
+  CHECK(gridOf("gemm m=1 n=101 k=4096 dtype=bf16 layout=NT batch=3",
+               "gemv.r4.u4.w4.wk4.v1.mb4") == Dim3{26 * 3});
+  CHECK(gridOf("gemm m=101 n=2 k=4096 dtype=bf16 layout=NT",
+               "gemv.r4.u4.w4.wk1.v2.mb2.sa1") == Dim3{7});
+  CHECK(gridOf("gemm m=16 n=101 k=4096 dtype=bf16 layout=NT",
+               "skinny.r32.v16.k64.st4.w4.mb2.sp1.sk3") == Dim3{4 * 3});
+  // A launch may have more rows than the plan was made for.
+  CHECK(gridOf("gemm m=17 n=101 k=4096 dtype=bf16 layout=NT",
+               "skinny.r32.v16.k64.st4.w4.mb2") == Dim3{4 * 2});
+}
+
 TEST_CASE("the operand table describes what the problem reads and writes") {
   Problem problem = parse("gemm m=4 n=6 k=8 dtype=bf16 out=fp32 layout=TN "
                           "batch=3 pointwise=bias align=2 ldd=7");
@@ -175,17 +291,30 @@ TEST_CASE("nothing to compute is known as such") {
   CHECK(!gemm().isEmpty(parse("gemm m=5 n=5 k=0 dtype=bf16")));
 }
 
-TEST_CASE("the translation unit is the golden one") {
-  Problem problem = parse("gemm m=128 n=256 k=512 dtype=bf16 layout=NT "
-                          "pointwise=bias,gelu_tanh out=fp32");
-  auto named = llvm::cantFail(
-      gemm().parseConfig("mma.bm128.bn128.bk32.st4.wm2.wn2.mb1"));
-  Plan plan = named.tmpl->plan(problem, named.config, h200());
-  std::ifstream file(KILN_SOURCE_DIR "/unittests/Families/golden/mma.cu");
-  std::stringstream golden;
-  golden << file.rdbuf();
-  CHECK(plan.kernels[0].source == golden.str());
-  CHECK(plan.kernels[0].arch == "sm_90");
+TEST_CASE("the translation units are the golden ones") {
+  struct Case {
+    llvm::StringRef problem, config, file;
+  };
+  for (const Case &c :
+       {Case{"gemm m=128 n=256 k=512 dtype=bf16 layout=NT "
+             "pointwise=bias,gelu_tanh out=fp32",
+             "mma.bm128.bn128.bk32.st4.wm2.wn2.mb1", "mma.cu"},
+        Case{"gemm m=1 n=4096 k=4096 dtype=bf16 layout=NT pointwise=bias",
+             "gemv.r4.u4.w4.wk4.v1.mb4.ef1", "gemv.cu"},
+        Case{"gemm m=4096 n=12 k=4096 dtype=fp16 layout=NT",
+             "skinny.r16.v16.k64.st6.w4.mb2.sa1.sp1.sk2", "skinny.cu"}}) {
+    CAPTURE(c.file.str());
+    Problem problem = parse(c.problem);
+    auto named = llvm::cantFail(gemm().parseConfig(c.config));
+    CHECK(!named.tmpl->prune(problem, named.config, h200()));
+    Plan plan = named.tmpl->plan(problem, named.config, h200());
+    std::ifstream file(
+        (KILN_SOURCE_DIR "/unittests/Families/golden/" + c.file).str());
+    std::stringstream golden;
+    golden << file.rdbuf();
+    CHECK(plan.kernels[0].source == golden.str());
+    CHECK(plan.kernels[0].arch == "sm_90");
+  }
 }
 
 TEST_CASE("only a kernel that needs it gets an architecture's own variant") {
@@ -219,6 +348,10 @@ TEST_CASE("the texts that keys are made of are pinned") {
         "pointwise=bias,gelu_erf,residual lda=9 ldb=25 ldc=41 ldd=44 ldr=42 "
         "align=4 | gemm in=fp16 out=fp32 layout=TT "
         "pointwise=bias,gelu_erf,residual readsc=1 aligna=2 alignb=2 alignd=4");
+  CHECK(gemm().fixedText(parse("gemm m=7 n=40 k=24 dtype=bf16 layout=NT "
+                               "pointwise=bias,swiglu")) ==
+        "gemm m=0 n=40 k=24 dtype=bf16 layout=NT pointwise=bias,swiglu | "
+        "gemm in=bf16 out=bf16 layout=NT pointwise=bias,swiglu alignd=8");
   // m and the scalars are no part of a record's key.
   CHECK(gemm().fixedText(parse("gemm m=9 n=4096 k=512 dtype=bf16 layout=NT "
                                "alpha=3")) == gemm().fixedText(plain));
@@ -234,6 +367,12 @@ TEST_CASE("the texts of configs are pinned") {
   CHECK(text(MmaGemmConfig{}, mma) == "mma.bm128.bn128.bk32.st4.wm2.wn2.mb1");
   CHECK(text(MmaGemmConfig{.splits = 1, .splitK = 4, .rasterGroup = 16}, mma) ==
         "mma.bm128.bn128.bk32.st4.wm2.wn2.mb1.sp1.sk4.rg16");
+  CHECK(text(GemvConfig{}, gemm().findTemplate("gemv")->configSchema()) ==
+        "gemv.r4.u4.w4.wk4.v1.mb4");
+  const RecordSchema &skinny = gemm().findTemplate("skinny")->configSchema();
+  CHECK(text(SkinnyGemmConfig{}, skinny) == "skinny.r16.v16.k64.st6.w4.mb2");
+  CHECK(text(SkinnyGemmConfig{.streamsA = 1, .splits = 1, .splitK = 4},
+             skinny) == "skinny.r16.v16.k64.st6.w4.mb2.sa1.sp1.sk4");
   CHECK(text(SimtGemmConfig{}, gemm().findTemplate("simt")->configSchema()) ==
         "simt.bm128.bn128.bk8.tm8.tn8.mb2");
   CHECK(text(NaiveGemmConfig{}, gemm().findTemplate("naive")->configSchema()) ==

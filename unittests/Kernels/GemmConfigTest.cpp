@@ -1,9 +1,11 @@
 //===- GemmConfigTest.cpp - limits and sizes of the GEMM configs ----------===//
 
 #include "gemm/GemmParams.h"
+#include "gemm/GemvConfig.h"
 #include "gemm/MmaGemmConfig.h"
 #include "gemm/NaiveGemmConfig.h"
 #include "gemm/SimtGemmConfig.h"
+#include "gemm/SkinnyGemmConfig.h"
 #include "trial/TrialParams.h"
 
 #include <doctest/doctest.h>
@@ -51,6 +53,9 @@ TEST_CASE("the field lists name every knob") {
   CHECK(checkFields<SimtGemmConfig>() * sizeof(int) == sizeof(SimtGemmConfig));
   CHECK(checkFields<NaiveGemmConfig>() * sizeof(int) ==
         sizeof(NaiveGemmConfig));
+  CHECK(checkFields<GemvConfig>() * sizeof(int) == sizeof(GemvConfig));
+  CHECK(checkFields<SkinnyGemmConfig>() * sizeof(int) ==
+        sizeof(SkinnyGemmConfig));
 }
 
 TEST_CASE("parameters cross to the device as plain bytes") {
@@ -80,6 +85,16 @@ TEST_CASE("a signature is well formed for the supported combinations") {
     signature.alignA = bad;
     CHECK_FALSE(signature.isWellFormed());
   }
+  // Columns are joined once, without C.
+  signature = {};
+  signature.pointwise = {{PointwiseOp::Bias, PointwiseOp::SwiGlu}};
+  CHECK(signature.isWellFormed());
+  CHECK(signature.columnsPerOutput() == 2);
+  signature.readsC = true;
+  CHECK_FALSE(signature.isWellFormed());
+  signature.readsC = false;
+  signature.pointwise.ops[2] = PointwiseOp::SwiGlu;
+  CHECK_FALSE(signature.isWellFormed());
   // An fp32 output cannot be aligned to less than its element.
   signature = {};
   signature.out = DType::FP32;
@@ -172,6 +187,62 @@ TEST_CASE("the simt config's sizes and limits") {
   CHECK_FALSE(config.isValid(fp32));
   config = {};
   CHECK(config.blocks(257, 128, 3) == 9);
+}
+
+TEST_CASE("the gemv config's sizes and limits") {
+  GemmSignature bf16;
+  GemvConfig config;
+  CHECK(config.isValid(bf16));
+  CHECK(config.rowsPerBlock() == 4);
+  CHECK(config.sharedBytes(bf16) == 4 * 4 * 4);
+  CHECK(config.blocks(1, 4097, 2) == 1025 * 2);
+  config.streamsA = 1;
+  CHECK(config.blocks(4097, 1, 2) == 1025 * 2);
+  auto valid = [&](auto change) {
+    GemvConfig changed;
+    change(changed);
+    return changed.isValid(bf16);
+  };
+  CHECK(valid([](auto &c) { c.rowsPerWarp = 4, c.vectors = 8; }));
+  CHECK_FALSE(valid([](auto &c) { c.rowsPerWarp = 8, c.vectors = 8; }));
+  CHECK_FALSE(valid([](auto &c) { c.vectors = 3; }));
+  CHECK_FALSE(valid([](auto &c) { c.warps = 6; }));
+  CHECK_FALSE(valid([](auto &c) { c.unroll = 8; }));
+  CHECK_FALSE(valid([](auto &c) { c.streamsA = 2; }));
+  bf16.alignB = 8;
+  CHECK_FALSE(GemvConfig{}.isValid(bf16));
+  CHECK_FALSE(GemvConfig{}.isValid(fp32Signature(ComputeMode::Native)));
+}
+
+TEST_CASE("the skinny config's sizes and limits") {
+  GemmSignature bf16;
+  SkinnyGemmConfig config;
+  CHECK(config.isValid(bf16));
+  CHECK(config.blockK() == 256);
+  CHECK(config.sharedBytes(bf16) == 4 * 6 * (16 + 16) * 64 * 2);
+  // Sums of 64 by 64 take more than two short stages.
+  SkinnyGemmConfig wide{.rows = 64, .vectors = 64, .warpK = 32, .stages = 2};
+  CHECK(wide.isValid(bf16));
+  CHECK(wide.sharedBytes(bf16) == 4 * 64 * 68 * 4);
+  CHECK(config.blocks(16, 4097, 2) == 257 * 2);
+  CHECK(config.blocks(17, 4097, 2) == 257 * 2 * 2);
+  config.splits = 1;
+  config.splitK = 3;
+  CHECK(config.blocks(16, 4097, 2) == 257 * 2 * 3);
+  CHECK(config.partialBytes(16, 4097, 2) == 257ll * 2 * 3 * 16 * 16 * 4);
+  CHECK(config.counterBytes(16, 4097, 2) == 257 * 2 * 4);
+  auto valid = [&](auto change) {
+    SkinnyGemmConfig changed;
+    change(changed);
+    return changed.isValid(bf16);
+  };
+  CHECK(valid([](auto &c) { c.vectors = 24; }));
+  CHECK_FALSE(valid([](auto &c) { c.vectors = 12; }));
+  CHECK_FALSE(valid([](auto &c) { c.rows = 24; }));
+  CHECK_FALSE(valid([](auto &c) { c.rows = 128, c.vectors = 64; }));
+  CHECK_FALSE(valid([](auto &c) { c.warpK = 48; }));
+  CHECK_FALSE(valid([](auto &c) { c.splitK = 2; }));
+  CHECK_FALSE(valid([](auto &c) { c.stages = 1; }));
 }
 
 TEST_CASE("the naive grid is bounded and never empty of work") {

@@ -21,6 +21,13 @@ struct RandomCall {
   kiln_gemm_args args = kiln_gemm_args_init();
   kiln_pointwise chain[KILN_MAX_POINTWISE];
 
+  bool joins() const {
+    for (uint32_t i = 0; i < args.pointwise_count; ++i)
+      if (chain[i].op == KILN_POINTWISE_SWIGLU)
+        return true;
+    return false;
+  }
+
   explicit RandomCall(std::mt19937 &random) {
     auto pick = [&](auto... values) {
       int64_t list[] = {static_cast<int64_t>(values)...};
@@ -35,7 +42,7 @@ struct RandomCall {
       operand.alignment = static_cast<uint32_t>(pick(0, 0, 0, 4, 16));
     };
     args.m = pick(1, 3, 64, 100);
-    args.n = pick(1, 8, 96);
+    args.n = pick(1, 8, 96, 96);
     args.k = pick(0, 1, 32, 50);
     args.batch = pick(1, 1, 2, 5);
     args.alpha = double(pick(0, 1, -2));
@@ -53,9 +60,11 @@ struct RandomCall {
     args.pointwise_count = random() % 4;
     for (kiln_pointwise &link : chain) {
       link = KILN_INIT(kiln_pointwise);
-      link.op = static_cast<int32_t>(pick(0, 10, 20, 30, 40, 50, 60));
+      link.op = static_cast<int32_t>(pick(0, 10, 20, 30, 40, 50, 60, 120));
       place(link.operand, args.n);
     }
+    if (joins())
+      place(args.d, args.n / 2);
   }
 };
 
@@ -65,7 +74,7 @@ TEST_CASE("what is looked up is the family's canonical problem") {
   Registry registry = makeBuiltinRegistry();
   const KernelFamily &family = *registry.find("gemm");
   std::mt19937 random(7);
-  int good = 0;
+  int good = 0, joined = 0;
   for (int i = 0; i < 20000; ++i) {
     RandomCall call(random);
     FamilyCall read;
@@ -87,8 +96,62 @@ TEST_CASE("what is looked up is the family's canonical problem") {
     REQUIRE(problem->extents.values() == read.fields());
     REQUIRE(readGemmSignature(problem->signature).isWellFormed());
     ++good;
+    joined += call.joins();
   }
   CHECK(good > 200);
+  CHECK(joined > 20);
+}
+
+TEST_CASE("a swiglu makes d half as wide, or is refused by name") {
+  kiln_gemm_args args = kiln_gemm_args_init();
+  args.m = args.n = args.k = 64;
+  args.a.type = KILN_BF16;
+  kiln_pointwise links[3] = {KILN_INIT(kiln_pointwise),
+                             KILN_INIT(kiln_pointwise),
+                             KILN_INIT(kiln_pointwise)};
+  links[0].op = KILN_POINTWISE_BIAS;
+  links[1].op = KILN_POINTWISE_SWIGLU;
+  links[2].op = KILN_POINTWISE_RESIDUAL;
+  args.pointwise = links;
+  args.pointwise_count = 3;
+  auto message = [&] {
+    FamilyCall call;
+    bool isRead = readGemmCall(args, CallAddresses::Ignored, call);
+    std::string text =
+        summarize(checkGemm(args, CallAddresses::Ignored)).message;
+    CHECK(isRead == text.empty());
+    return text;
+  };
+  CHECK(message() == "");
+  FamilyCall call;
+  args.d.leading_dim = links[2].operand.leading_dim = 40;
+  REQUIRE(readGemmCall(args, CallAddresses::Ignored, call));
+  CHECK(call.values[GemmField::Ldd] == 40);
+  CHECK(call.arguments.operands[GemmOperand::Bias].leadingDimension == 64);
+  CHECK(call.arguments.operands[GemmOperand::Residual].leadingDimension == 40);
+  args.d.leading_dim = links[2].operand.leading_dim = 32;
+  REQUIRE(readGemmCall(args, CallAddresses::Ignored, call));
+  CHECK(call.values[GemmField::Ldd] == 0);
+  CHECK(call.values[GemmField::LdResidual] == 0);
+  CHECK(gemmSlots(call.values[GemmField::Pointwise])[GemmOperand::Residual] ==
+        KILN_GEMM_POINTWISE + 2);
+
+  args.beta = 2;
+  CHECK(message() == "beta is 2 with swiglu, which takes no C");
+  args.beta = 0;
+  args.beta_device = &args;
+  CHECK(message() == "beta_device is set with swiglu, which takes no C");
+  args.beta_device = nullptr;
+  args.n = 63;
+  CHECK(message() == "n is 63, odd: swiglu joins columns in pairs");
+  args.n = 64;
+  links[0].op = KILN_POINTWISE_SWIGLU;
+  CHECK(message() == "pointwise has more than one swiglu");
+  links[0].op = KILN_POINTWISE_RESIDUAL;
+  links[0].operand.leading_dim = 32;
+  args.pointwise_count = 2;
+  CHECK(summarize(checkGemm(args, CallAddresses::Ignored)).message ==
+        "pointwise[0].operand.leading_dim is 32, less than a row of 64");
 }
 
 TEST_CASE("alignment is that of all addresses and strides together") {

@@ -281,6 +281,37 @@ TEST_CASE("pointwise chains: operands, order, and what is refused") {
   CHECK(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_INVALID_ARGUMENT);
 }
 
+TEST_CASE("a swiglu reaches its kernel, whose d is half as wide") {
+  RuntimeFixture fixture;
+  LaunchLog<> launches;
+  kiln_engine *engine = fixture.engine();
+  kiln_pointwise chain[2] = {KILN_INIT(kiln_pointwise),
+                             KILN_INIT(kiln_pointwise)};
+  chain[0].op = KILN_POINTWISE_SWIGLU;
+  chain[1].op = KILN_POINTWISE_RESIDUAL;
+  chain[1].operand.data = address(0x800000);
+  kiln_gemm_args args = gemmArgs();
+  args.pointwise = chain;
+  args.pointwise_count = 2;
+  CAPTURE(lastError());
+  REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  GemmParams params = launches.last();
+  CHECK(params.n == 256);
+  CHECK(params.ldd == 128);
+  CHECK(params.ldResidual == 128);
+  CHECK(params.residual == chain[1].operand.data);
+  args.d.leading_dim = 128; // what 0 means
+  REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(statisticsOf(engine).dispatch_misses == 1);
+  args.d.leading_dim = 127;
+  CHECK(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_INVALID_ARGUMENT);
+  CHECK(lastErrorHas("d.leading_dim is 127, less than a row of 128"));
+  args.d.leading_dim = 0;
+  args.beta = 1;
+  CHECK(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_UNSUPPORTED);
+  CHECK(lastErrorHas("takes no C"));
+}
+
 TEST_CASE("structs of newer callers work while their new fields are zero") {
   RuntimeFixture fixture;
   kiln_engine *engine = fixture.engine();

@@ -278,6 +278,10 @@ TEST_CASE("what is wrong with a chain is named") {
   chain[2].params[1] = 1;
   CHECK(kiln_elementwise(engine, &good, nullptr, nullptr) == KILN_UNSUPPORTED);
   CHECK(lastErrorHas("pointwise[2].params"));
+  chain[2].params[1] = 0;
+  chain[2].op = KILN_POINTWISE_SWIGLU;
+  CHECK(kiln_elementwise(engine, &good, nullptr, nullptr) == KILN_UNSUPPORTED);
+  CHECK(lastErrorHas("available in a gemm only"));
   // As links of a gemm they are slots.
   kiln_gemm_args gemm = gemmArgs();
   gemm.pointwise = chain;

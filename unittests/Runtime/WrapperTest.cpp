@@ -91,6 +91,16 @@ template <class Call> std::string textOf(const Call &call) {
 }
 } // namespace
 
+TEST_CASE("a gemm's builder keeps the order of its chain") {
+  CHECK(textOf(kiln::Gemm(KILN_BF16, 3, 8, 16)
+                   .layout(KILN_LAYOUT_NT)
+                   .bias(nullptr)
+                   .swiGlu()
+                   .residual(nullptr, 4)) ==
+        "gemm m=3 n=8 k=16 dtype=bf16 layout=NT "
+        "pointwise=bias,swiglu,residual");
+}
+
 TEST_CASE("builders over rows describe what they were told") {
   void *m = at(0x100000);
   CHECK(textOf(kiln::Elementwise(KILN_BF16, 3, 8).silu().mul(m, 16)) ==

@@ -4,6 +4,7 @@
 #include "Tune/Campaign.h"
 
 #include <map>
+#include <utility>
 
 using namespace kiln;
 using namespace kiln::fake;
@@ -20,8 +21,10 @@ public:
   /// A problem that the template called \p tmpl takes, and one of its configs;
   /// nothing where it is not for this device.
   std::optional<Triple> draw(llvm::StringRef tmpl, Evenly evenly) {
-    return draws.tripleIfAny(family, tmpl, device, evenly,
-                             [&] { return problemText(); });
+    bool streams = tmpl == "gemv" || tmpl == "skinny";
+    return draws.tripleIfAny(family, tmpl, device, evenly, [&] {
+      return streams ? streamedText(tmpl == "gemv" ? 8 : 64) : problemText();
+    });
   }
 
 private:
@@ -43,21 +46,47 @@ private:
         fmt::format("m={} n={} k={} dtype={} layout={}", m, n, k, type, layout);
     if (type == "fp32" && draws.chance(60))
       text += " compute=tf32";
+    int element = type == "fp32" ? 4 : 2;
+    text += draws.alignment(element);
+    bool transposedA = layout[0] == 'T', transposedB = layout[1] == 'T';
+    text += draws.padded("lda", transposedA ? m : k) +
+            draws.padded("ldb", transposedB ? k : n);
+    return text + restOf(n, type);
+  }
+
+  /// One extent of up to \p most, and rows along k that begin at multiples of
+  /// 16 bytes. k is long enough for several rounds, and of any length.
+  std::string streamedText(int64_t most) {
+    int64_t m = 1 + draws.below(most), n = extent();
+    if (draws.chance(40))
+      std::swap(m, n);
+    int64_t k = draws.chance(5)    ? 0
+                : draws.chance(50) ? 8 * (1 + draws.below(largest))
+                                   : 1 + draws.below(4 * largest);
+    std::string type = draws.pick({"bf16", "fp16"});
+    auto pitch = [&] { return (k + 7) / 8 * 8 + 8 * draws.below(3); };
+    std::string text =
+        fmt::format("m={} n={} k={} dtype={} layout=NT", m, n, k, type);
+    if (k > 0)
+      text += fmt::format(" lda={} ldb={}", pitch(), pitch());
+    return text + restOf(n, type);
+  }
+
+  /// What follows the inputs in a problem's text.
+  std::string restOf(int64_t n, llvm::StringRef type) {
+    std::string text;
+    bool joins = n % 2 == 0 && draws.chance(30);
     if (type != "fp32" && draws.chance(25))
       text += " out=fp32";
     if (draws.chance(30))
       text += fmt::format(" batch={}", 1 + draws.below(4));
     if (draws.chance(25))
       text += fmt::format(" alpha={}", draws.pick({"0.5", "-1.25", "0"}));
-    if (draws.chance(30))
+    if (!joins && draws.chance(30))
       text += fmt::format(" beta={}", draws.pick({"1", "-0.75"}));
-    int element = type == "fp32" ? 4 : 2;
-    text += draws.alignment(element);
-    bool transposedA = layout[0] == 'T', transposedB = layout[1] == 'T';
-    text += draws.padded("lda", transposedA ? m : k) +
-            draws.padded("ldb", transposedB ? k : n) + draws.padded("ldc", n) +
-            draws.padded("ldd", n);
-    return text + chain(n);
+    int64_t columns = joins ? n / 2 : n; // of D
+    return text + draws.padded("ldc", n) + draws.padded("ldd", columns) +
+           (joins ? joinedChain(n) : chain(n));
   }
 
   std::string chain(int64_t n) {
@@ -73,6 +102,28 @@ private:
       return "";
     bool hasResidual = text.find("residual") != std::string::npos;
     return " pointwise=" + text + (hasResidual ? draws.padded("ldr", n) : "");
+  }
+
+  /// One with a swiglu, and links on both sides of it.
+  std::string joinedChain(int64_t n) {
+    std::string before, behind;
+    int64_t residualCols = 0;
+    auto add = [&](const char *op, int percent) {
+      if (!draws.chance(percent))
+        return false;
+      bool isBefore = draws.chance(50);
+      if (isBefore)
+        before += fmt::format("{},", op);
+      else
+        behind += fmt::format(",{}", op);
+      residualCols = isBefore ? n : n / 2;
+      return true;
+    };
+    add("bias", 40);
+    add(draws.pick({"relu", "gelu_erf", "gelu_tanh", "silu"}), 20);
+    bool hasResidual = add("residual", 30);
+    return fmt::format(" pointwise={}swiglu{}", before, behind) +
+           (hasResidual ? draws.padded("ldr", residualCols) : "");
   }
 
   const KernelFamily &family;

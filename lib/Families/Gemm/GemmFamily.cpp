@@ -16,7 +16,10 @@ namespace {
 class GemmFamily final : public KernelFamily {
 public:
   GemmFamily() {
+    addTemplate(makeSm90GemmTemplate());
     addTemplate(makeMmaGemmTemplate());
+    addTemplate(makeGemvTemplate());
+    addTemplate(makeSkinnyGemmTemplate());
     addTemplate(makeSimtGemmTemplate());
     addTemplate(makeNaiveGemmTemplate());
   }
@@ -69,7 +72,30 @@ private:
 // Canonical form
 //===----------------------------------------------------------------------===//
 
-/// Types and chain that the family computes.
+/// Chains that the family computes.
+static llvm::Error checkChain(const GemmProblem &p) {
+  int biases = 0, residuals = 0, joins = 0;
+  for (PointwiseOp op : p.pointwise.ops) {
+    biases += op == PointwiseOp::Bias;
+    residuals += op == PointwiseOp::Residual;
+    joins += joinsColumns(op);
+  }
+  if (biases > 1 || residuals > 1)
+    return makeError(ErrorCode::Unsupported,
+                     "gemm: pointwise has more than one bias or residual");
+  if (joins > 1)
+    return makeError(ErrorCode::Unsupported,
+                     "gemm: pointwise has more than one swiglu");
+  if (joins == 1 && p.n % 2 != 0)
+    return makeError(ErrorCode::InvalidArgument,
+                     "gemm: n={} is odd, swiglu joins columns in pairs", p.n);
+  if (joins == 1 && p.beta != 0)
+    return makeError(ErrorCode::Unsupported,
+                     "gemm: beta={} with swiglu, which takes no C", p.beta);
+  return llvm::Error::success();
+}
+
+/// Types that the family computes.
 static llvm::Error checkTypes(const GemmProblem &p) {
   if (p.out != p.dtype && p.out != DType::FP32)
     return makeError(ErrorCode::Unsupported,
@@ -77,14 +103,6 @@ static llvm::Error checkTypes(const GemmProblem &p) {
   if (p.compute == ComputeMode::TF32 && p.dtype != DType::FP32)
     return makeError(ErrorCode::InvalidArgument,
                      "gemm: compute=tf32 needs dtype=fp32");
-  int biases = 0, residuals = 0;
-  for (PointwiseOp op : p.pointwise.ops) {
-    biases += op == PointwiseOp::Bias;
-    residuals += op == PointwiseOp::Residual;
-  }
-  if (biases > 1 || residuals > 1)
-    return makeError(ErrorCode::Unsupported,
-                     "gemm: pointwise has more than one bias or residual");
   return llvm::Error::success();
 }
 
@@ -99,14 +117,14 @@ static llvm::Error checkMemory(const GemmProblem &p) {
     return error;
   if (auto error = check("ldb", p.rowsB(), p.colsB(), p.ldb))
     return error;
-  if (auto error = check("ldd", p.m, p.n, p.ldd))
+  if (auto error = check("ldd", p.m, p.outCols(), p.ldd))
     return error;
   if (p.beta != 0)
     if (auto error = check("ldc", p.m, p.n, p.ldc))
       return error;
   if (!p.pointwise.contains(PointwiseOp::Residual))
     return llvm::Error::success();
-  return check("ldr", p.m, p.n, p.ldResidual);
+  return check("ldr", p.m, p.linkCols(PointwiseOp::Residual), p.ldResidual);
 }
 
 llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
@@ -114,6 +132,8 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
     return error;
   GemmProblem p = readGemmProblem(record.values().data());
   if (auto error = checkTypes(p))
+    return error;
+  if (auto error = checkChain(p))
     return error;
   if (auto error = checkMemory(p))
     return error;
@@ -126,9 +146,10 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
   reset(GemmField::Lda, p.lda == p.colsA());
   reset(GemmField::Ldb, p.ldb == p.colsB());
   reset(GemmField::Ldc, p.ldc == p.n || p.beta == 0);
-  reset(GemmField::Ldd, p.ldd == p.n);
+  reset(GemmField::Ldd, p.ldd == p.outCols());
   reset(GemmField::LdResidual,
-        p.ldResidual == p.n || !p.pointwise.contains(PointwiseOp::Residual));
+        p.ldResidual == p.linkCols(PointwiseOp::Residual) ||
+            !p.pointwise.contains(PointwiseOp::Residual));
   Problem problem;
   problem.signature =
       toRecord(signatureOf(readGemmProblem(record.values().data())));
@@ -170,7 +191,8 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
                                   p.rowsB(), p.colsB(), p.ldb, true));
   table.operands.push_back(
       matrix("c", OperandRole::In, p.out, p.m, p.n, p.ldc, p.beta != 0));
-  OperandSpec d = matrix("d", OperandRole::Out, p.out, p.m, p.n, p.ldd, true);
+  OperandSpec d =
+      matrix("d", OperandRole::Out, p.out, p.m, p.outCols(), p.ldd, true);
   if (p.beta != 0)
     d.mayBe = GemmOperand::C;
   // Rounding of the output, and of k products summed in fp32 in any order.
@@ -179,12 +201,14 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
   d.tolerance.scaled =
       4 * std::sqrt(std::max<double>(p.k, 1)) * std::ldexp(1.0, -24);
   table.operands.push_back(d);
-  OperandSpec bias = matrix("bias", OperandRole::Constant, p.out, 1, p.n, p.n,
-                            p.pointwise.contains(PointwiseOp::Bias));
+  int64_t biasCols = p.linkCols(PointwiseOp::Bias);
+  OperandSpec bias = matrix("bias", OperandRole::Constant, p.out, 1, biasCols,
+                            biasCols, p.pointwise.contains(PointwiseOp::Bias));
   bias.batch = 1;
   bias.batchStride = 0;
   table.operands.push_back(bias);
-  table.operands.push_back(matrix("residual", OperandRole::In, p.out, p.m, p.n,
+  table.operands.push_back(matrix("residual", OperandRole::In, p.out, p.m,
+                                  p.linkCols(PointwiseOp::Residual),
                                   p.ldResidual,
                                   p.pointwise.contains(PointwiseOp::Residual)));
   return table;
@@ -198,7 +222,7 @@ Arguments GemmFamily::defaultArguments(const Problem &problem) const {
   arguments.operands[GemmOperand::B] = {0, p.ldb, p.strideB()};
   arguments.operands[GemmOperand::C] = {0, p.ldc, p.strideC()};
   arguments.operands[GemmOperand::D] = {0, p.ldd, p.strideD()};
-  arguments.operands[GemmOperand::Bias] = {0, p.n, 0};
+  arguments.operands[GemmOperand::Bias] = {0, p.linkCols(PointwiseOp::Bias), 0};
   arguments.operands[GemmOperand::Residual] = {0, p.ldResidual,
                                                p.strideResidual()};
   arguments.scalars[GemmScalar::Alpha] = p.alpha;

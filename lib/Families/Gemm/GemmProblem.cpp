@@ -28,13 +28,15 @@ static constexpr FieldName kPointwiseNames[] = {
     {code(PointwiseOp::Relu), "relu"},
     {code(PointwiseOp::GeluErf), "gelu_erf"},
     {code(PointwiseOp::GeluTanh), "gelu_tanh"},
-    {code(PointwiseOp::Silu), "silu"}};
+    {code(PointwiseOp::Silu), "silu"},
+    {code(PointwiseOp::SwiGlu), "swiglu"}};
 
 const RecordSchema &gemmProblemSchema() {
   static const RecordSchema schema(
       "gemm", TextStyle::Spaced,
       {extentField("m", FieldRole::DynamicExtent, "rows of D"),
-       extentField("n", FieldRole::Extent, "columns of D"),
+       extentField("n", FieldRole::Extent,
+                   "columns of the product: D's, or with swiglu twice those"),
        extentField("k", FieldRole::Extent, "length of the sums"),
        enumField("dtype", true, kTypeNames, "type of A and B"),
        enumField("out", false, kTypeNames,
@@ -117,8 +119,9 @@ GemmProblem readGemmProblem(const int64_t *values) {
   p.lda = resolve(GemmField::Lda, p.colsA());
   p.ldb = resolve(GemmField::Ldb, p.colsB());
   p.ldc = resolve(GemmField::Ldc, p.n);
-  p.ldd = resolve(GemmField::Ldd, p.n);
-  p.ldResidual = resolve(GemmField::LdResidual, p.n);
+  p.ldd = resolve(GemmField::Ldd, p.outCols());
+  p.ldResidual =
+      resolve(GemmField::LdResidual, p.linkCols(PointwiseOp::Residual));
   p.align = values[GemmField::Align];
   return p;
 }

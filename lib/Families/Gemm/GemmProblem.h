@@ -2,6 +2,7 @@
 //
 // The typed form of the records "gemm m=.. n=.. k=.." and of their signature;
 // it stays inside the family. D = pointwise(alpha * op(A) op(B) + beta * C).
+// n is the width of the product, which a chain that joins columns halves.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -31,6 +32,13 @@ struct GemmProblem {
   int64_t colsA() const { return isTransposedA(layout) ? m : k; }
   int64_t rowsB() const { return isTransposedB(layout) ? n : k; }
   int64_t colsB() const { return isTransposedB(layout) ? k : n; }
+
+  /// Columns of D.
+  int64_t outCols() const { return n / pointwise.columnsPerResult(); }
+  /// Columns of what the chain's \p op acts on, and so of its operand.
+  int64_t linkCols(PointwiseOp op) const {
+    return n / pointwise.columnsBefore(pointwise.find(op));
+  }
 
   // Batch strides, contiguous.
   int64_t strideA() const { return rowsA() * lda; }

@@ -1,14 +1,15 @@
 //===- GemmTemplate.h - what the tile templates of GEMM share -------------===//
 //
 // Each template of the family is its config type (kernel_src/gemm) plus typed
-// facts: its space, its limits, its classes and its prediction, for which most
-// give a TileKernel. The rest (records, texts, plans, binding) follows from the
-// config and is written once here.
+// facts: its space, its limits, its classes and its kernel as an estimate sees
+// it. The rest (records, texts, plans, binding) follows from the config and is
+// written once here.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "Families/Gemm/GemmProblem.h"
+#include "Families/Gemm/StreamedTile.h"
 #include "Families/Gemm/TileEstimate.h"
 #include "Families/KernelUnit.h"
 #include "Families/LaunchLimits.h"
@@ -68,8 +69,10 @@ private:
   int sharedBytes;
 };
 
-/// A template of the family, given its config type.
-template <class Config> class GemmTemplate : public Template {
+/// A template of the family, given its config type and what describes a kernel
+/// to its estimate: whatever estimateTile() and explainTile() take.
+template <class Config, class Kernel = TileKernel>
+class GemmTemplate : public Template {
 public:
   explicit GemmTemplate(const KernelEntry &entry)
       : entry(entry), schema(makeConfigSchema<Config>(Config::kName)) {}
@@ -97,8 +100,10 @@ public:
 
   Derivation explain(const Problem &problem, const Record &record,
                      const DeviceModel &device) const final {
-    return derive(read(problem), readGemmSignature(problem.signature),
-                  fromRecord<Config>(record), device);
+    return explainTile(read(problem),
+                       tileKernel(readGemmSignature(problem.signature),
+                                  fromRecord<Config>(record), device),
+                       device);
   }
 
   CandidateClass classOf(const Problem &, const Record &record) const final {
@@ -145,6 +150,7 @@ public:
         config.partialBytes(gemm.m, gemm.n, gemm.batch));
     plan.binder =
         std::make_shared<GemmBinder<Config>>(config, signature, plan.workspace);
+    completePlan(gemm, signature, config, device, plan);
     return plan;
   }
 
@@ -162,31 +168,17 @@ protected:
   checkLimits(const GemmProblem &problem, const GemmSignature &signature,
               const Config &config, const DeviceModel &device) const = 0;
 
-  /// The kernel as TileEstimate sees it. A template whose kernels are no tiles
-  /// with a ring of stages overrides predict() and derive() instead.
-  virtual TileKernel tileKernel(const GemmSignature &signature,
-                                const Config &config,
-                                const DeviceModel &device) const {
-    assert(false && "neither tileKernel() nor predict() and derive()");
-    return {};
-  }
-
-  /// The time of a config that prune() lets pass. With Detail::Time it is asked
-  /// of a whole space: it allocates nothing, and its terms go nowhere.
-  virtual Estimate predict(const GemmProblem &problem,
-                           const GemmSignature &signature, const Config &config,
-                           const DeviceModel &device, Detail detail) const {
-    return estimateTile(problem, tileKernel(signature, config, device), device,
-                        detail);
-  }
-
-  /// How predict() comes to its time, for people.
-  virtual Derivation derive(const GemmProblem &problem,
-                            const GemmSignature &signature,
+  /// The kernel as its estimate sees it.
+  virtual Kernel tileKernel(const GemmSignature &signature,
                             const Config &config,
-                            const DeviceModel &device) const {
-    return explainTile(problem, tileKernel(signature, config, device), device);
-  }
+                            const DeviceModel &device) const = 0;
+
+  /// Adds to \p plan, of one kernel, what only this template has: further
+  /// kernels, tensor maps, a workspace and a binder of its own.
+  virtual void completePlan(const GemmProblem &problem,
+                            const GemmSignature &signature,
+                            const Config &config, const DeviceModel &device,
+                            Plan &plan) const {}
 
 private:
   static GemmProblem read(const Problem &problem) {
@@ -205,6 +197,15 @@ private:
     return checkLaunch(problem, signature, config, device);
   }
 
+  /// The time of a config that prune() lets pass. With Detail::Time it is asked
+  /// of a whole space: it allocates nothing, and its terms go nowhere.
+  Estimate predict(const GemmProblem &problem, const GemmSignature &signature,
+                   const Config &config, const DeviceModel &device,
+                   Detail detail) const {
+    return estimateTile(problem, tileKernel(signature, config, device), device,
+                        detail);
+  }
+
   /// Limits of the device and of a launch that hold for every template.
   static std::optional<Rejection> checkLaunch(const GemmProblem &problem,
                                               const GemmSignature &signature,
@@ -215,8 +216,8 @@ private:
   RecordSchema schema;
 };
 
-template <class Config>
-std::optional<Rejection> GemmTemplate<Config>::checkLaunch(
+template <class Config, class Kernel>
+std::optional<Rejection> GemmTemplate<Config, Kernel>::checkLaunch(
     const GemmProblem &problem, const GemmSignature &signature,
     const Config &config, const DeviceModel &device) {
   // Before anything larger is computed from the config: what isValid lets pass
@@ -240,7 +241,10 @@ std::optional<Rejection> GemmTemplate<Config>::checkLaunch(
   return std::nullopt;
 }
 
+std::unique_ptr<Template> makeSm90GemmTemplate();
 std::unique_ptr<Template> makeMmaGemmTemplate();
+std::unique_ptr<Template> makeGemvTemplate();
+std::unique_ptr<Template> makeSkinnyGemmTemplate();
 std::unique_ptr<Template> makeSimtGemmTemplate();
 std::unique_ptr<Template> makeNaiveGemmTemplate();
 

@@ -42,7 +42,8 @@ constexpr int kStages[] = {3, 4, 2, 5, 6, 8};
 constexpr int kSplitStages[] = {3, 4, 2, 6};
 constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 constexpr int kRasterGroups[] = {8, 16};
-/// Tiles above this keep to 128 bytes of k: deeper stages leave too few.
+/// Tiles above this keep to 128 bytes of k: deeper stages leave too few. They
+/// are what wgmma is for, where there is any.
 constexpr int kLargeTile = 64 * 128;
 
 class MmaGemm final : public GemmTemplate<MmaGemmConfig> {
@@ -113,6 +114,19 @@ static bool usesShallowSplits(const GemmProblem &problem,
   return device.ccMajor != 9 || signature.alignA < 16 || signature.alignB < 16;
 }
 
+/// Whether wgmma takes the problem with its operands as they are. A large tile
+/// of mma.sync cannot win then: 2680 flops per clock and SM against 4096, of
+/// which it keeps less, for every fragment passes through registers. Small ones
+/// stay, to which wgmma has too little to hide its latency behind.
+static bool isForWgmma(const GemmProblem &problem, const DeviceModel &device) {
+  constexpr int kCapability = 90, kAligned = 16;
+  GemmSignature signature = signatureOf(problem);
+  return device.computeCapability() == kCapability &&
+         bytesOf(problem.dtype) == 2 && problem.k > 0 &&
+         signature.alignA >= kAligned && signature.alignB >= kAligned &&
+         signature.columnsPerOutput() == 1;
+}
+
 /// False for a ring with stages that no iteration of the loop over k fills, and
 /// for one that splits are not worth trying with.
 static bool isUsefulRing(const GemmProblem &problem,
@@ -139,8 +153,10 @@ void MmaGemm::forEachConfig(
     const GemmProblem &problem, const DeviceModel &device,
     llvm::function_ref<void(const MmaGemmConfig &)> emit) const {
   bool hasShallowSplits = usesShallowSplits(problem, device);
+  bool hasLargeTiles = !isForWgmma(problem, device);
   for (const Tile &tile : kTiles) {
-    if (!isUsefulTile(problem, tile))
+    bool isLarge = tile.blockM * tile.blockN > kLargeTile;
+    if (!isUsefulTile(problem, tile) || (isLarge && !hasLargeTiles))
       continue;
     MmaGemmConfig config;
     config.blockM = tile.blockM;
@@ -151,7 +167,7 @@ void MmaGemm::forEachConfig(
     int accumulators = tile.blockM * tile.blockN / config.threads();
     config.minBlocksPerSm = accumulators <= 64 ? 2 : 1;
     for (int rowBytes : kStageRows) {
-      if (rowBytes > 128 && tile.blockM * tile.blockN > kLargeTile)
+      if (rowBytes > 128 && isLarge)
         continue;
       config.blockK = rowBytes / bytesOf(problem.dtype);
       config.splitK = 1;

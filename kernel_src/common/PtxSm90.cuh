@@ -1,0 +1,230 @@
+//===- common/PtxSm90.cuh - the PTX instructions of Hopper ----------------===//
+//
+// Barriers in shared memory, bulk copies by tensor map, and what surrounds
+// wgmma (see Wgmma.cuh). As in Ptx.cuh: one function an instruction. Source of
+// every form: PTX ISA.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "common/Ptx.cuh"
+#include "common/TensorMap.h"
+
+namespace kiln::ptx {
+
+//===----------------------------------------------------------------------===//
+// Barriers
+//===----------------------------------------------------------------------===//
+
+/// Makes a barrier of \p count arrivals a phase; its first phase has parity 0.
+void mbarrierInit(unsigned barrier, unsigned count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier),
+               "r"(count)
+               : "memory");
+}
+
+/// Initialised barriers are seen by the cluster and by bulk copies after this
+/// and a barrier of their threads.
+void fenceMbarrierInit() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+void mbarrierArrive(unsigned barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier)
+               : "memory");
+}
+
+/// Arrives, and has the phase wait for \p bytes of bulk copies.
+void mbarrierArriveExpectTx(unsigned barrier, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                   barrier),
+               "r"(bytes)
+               : "memory");
+}
+
+/// Arrives at a barrier of a block of the cluster, by its mapped address. For
+/// what bulk copies read and write only: it orders no other memory.
+void mbarrierArriveCluster(unsigned mapped) {
+  asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::
+                   "r"(mapped)
+               : "memory");
+}
+
+/// As mbarrierArriveCluster; what this thread knows of memory is seen by
+/// threads of the cluster that wait with mbarrierWaitCluster.
+void mbarrierArriveReleaseCluster(unsigned mapped) {
+  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::
+                   "r"(mapped)
+               : "memory");
+}
+
+/// True once the phase of \p parity is over; waits a while for it.
+bool mbarrierTryWait(unsigned barrier, unsigned parity) {
+  unsigned done;
+  asm volatile("{\n.reg .pred p;\n"
+               "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+               "selp.u32 %0, 1, 0, p;\n}"
+               : "=r"(done)
+               : "r"(barrier), "r"(parity)
+               : "memory");
+  return done != 0;
+}
+
+/// Returns when the phase of \p parity is over. Of a new barrier the phase
+/// before its first, of parity 1, is.
+void mbarrierWait(unsigned barrier, unsigned parity) {
+  while (!mbarrierTryWait(barrier, parity)) {
+  }
+}
+
+/// mbarrierWait that sees what arrivals with release in the cluster published.
+void mbarrierWaitCluster(unsigned barrier, unsigned parity) {
+  unsigned done = 0;
+  while (!done)
+    asm volatile("{\n.reg .pred p;\n"
+                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, "
+                 "[%1], %2;\n"
+                 "selp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(done)
+                 : "r"(barrier), "r"(parity)
+                 : "memory");
+}
+
+/// Waits for \p threads threads, whole warps, at barrier \p id of the block.
+void barSync(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+//===----------------------------------------------------------------------===//
+// Bulk copies
+//===----------------------------------------------------------------------===//
+
+/// What this thread wrote to shared memory is seen by bulk copies and wgmma
+/// that start after a barrier.
+void fenceProxyAsync() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+void prefetchTensorMap(const TensorMap *map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+// Policies for accesses through L2.
+unsigned long long createPolicyEvictNormal() {
+  unsigned long long policy;
+  asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+unsigned long long createPolicyEvictFirst() {
+  unsigned long long policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+unsigned long long createPolicyEvictLast() {
+  unsigned long long policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+
+/// Loads the box of \p map at (x, y, z), innermost first, to \p shared; its
+/// bytes arrive at \p barrier.
+void tmaLoad(unsigned shared, const TensorMap *map, unsigned barrier, int x,
+             int y, int z, unsigned long long policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::"
+      "bytes.L2::cache_hint [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(shared),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "l"(policy)
+      : "memory");
+}
+
+/// tmaLoad to the same place in every block of the cluster that \p mask names,
+/// with arrivals at the barrier of each.
+void tmaLoadMulticast(unsigned shared, const TensorMap *map, unsigned barrier,
+                      int x, int y, int z, unsigned short mask,
+                      unsigned long long policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::"
+      "bytes.multicast::cluster.L2::cache_hint [%0], [%1, {%3, %4, %5}], [%2], "
+      "%6, %7;" ::"r"(shared),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "h"(mask), "l"(policy)
+      : "memory");
+}
+
+/// Stores \p shared as the box of \p map at (x, y, z); what lies outside of the
+/// tensor is left out. Part of this thread's next group.
+void tmaStore(const TensorMap *map, unsigned shared, int x, int y, int z) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, "
+      "%4}], [%1];" ::"l"(map),
+      "r"(shared), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
+
+/// Closes the group of this thread's bulk stores.
+void bulkCommit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+/// Waits until at most kPending of this thread's groups still read shared
+/// memory.
+template <int kPending> void bulkWaitRead() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+
+/// Waits until at most kPending of this thread's groups are under way.
+template <int kPending> void bulkWait() {
+  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+/// Stores four 8x8 matrices of 16-bit elements; the reverse of ldmatrixX4.
+void stmatrixX4(unsigned shared, const unsigned (&registers)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, "
+               "%4};" ::"r"(shared),
+               "r"(registers[0]), "r"(registers[1]), "r"(registers[2]),
+               "r"(registers[3])
+               : "memory");
+}
+
+/// As stmatrixX4, each matrix transposed.
+void stmatrixX4Trans(unsigned shared, const unsigned (&registers)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, "
+               "%3, %4};" ::"r"(shared),
+               "r"(registers[0]), "r"(registers[1]), "r"(registers[2]),
+               "r"(registers[3])
+               : "memory");
+}
+
+/// Two matrices, transposed; lanes 0 to 15 give the addresses.
+void stmatrixX2Trans(unsigned shared, unsigned first, unsigned second) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, "
+               "%2};" ::"r"(shared),
+               "r"(first), "r"(second)
+               : "memory");
+}
+
+//===----------------------------------------------------------------------===//
+// Warpgroups
+//===----------------------------------------------------------------------===//
+
+/// Gives registers of this warpgroup back, down to kCount a thread.
+template <int kCount> void setmaxnregDec() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+
+/// Takes registers that others gave back, up to kCount a thread.
+template <int kCount> void setmaxnregInc() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+
+/// Before the first wgmma that reads registers or sums written since.
+void wgmmaFence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+
+/// Closes the group of this warpgroup's products.
+void wgmmaCommit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/// Waits until at most kPending groups of products are under way.
+template <int kPending> void wgmmaWait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+
+} // namespace kiln::ptx

@@ -1,0 +1,82 @@
+//===- gemm/GemvConfig.h - knobs of the matrix-vector kernel --------------===//
+#pragma once
+
+#include "gemm/GemmSignature.h"
+
+namespace kiln {
+
+/// Streams the rows of one operand past a few vectors, the rows of the other
+/// one, on plain FMA: bf16 and fp16 stored NT with rows of 16-byte vectors,
+/// sm_80 and up. A warp computes rowsPerWarp rows by `vectors`; warpsK of the
+/// block's warps share the same rows and split k.
+struct GemvConfig {
+  int rowsPerWarp = 4;
+  int unroll = 4; ///< vectors of each row that a lane has on the way at once
+  int warps = 4, warpsK = 4;
+  int vectors = 1;
+  int minBlocksPerSm = 4;
+  int streamsA = 0;   ///< 1: A is streamed past the rows of B; 0: B past A's
+  int evictFirst = 0; ///< 1: what is streamed leaves L2 first
+
+  static constexpr const char *kName = "gemv";
+
+  template <class F> static constexpr void forEachField(F &&f) {
+    f("r", "rowsPerWarp", &GemvConfig::rowsPerWarp, 4);
+    f("u", "unroll", &GemvConfig::unroll, 4);
+    f("w", "warps", &GemvConfig::warps, 4);
+    f("wk", "warpsK", &GemvConfig::warpsK, 4);
+    f("v", "vectors", &GemvConfig::vectors, 1);
+    f("mb", "minBlocksPerSm", &GemvConfig::minBlocksPerSm, 4);
+    f("sa", "streamsA", &GemvConfig::streamsA, 0);
+    f("ef", "evictFirst", &GemvConfig::evictFirst, 0);
+  }
+  template <class F> static constexpr void forEachRuntimeField(F &&) {}
+
+  constexpr int threads() const { return 32 * warps; }
+  constexpr int minBlocks() const { return minBlocksPerSm; }
+  constexpr int rowsPerBlock() const { return rowsPerWarp * (warps / warpsK); }
+  /// Elements of k that the block's loads of one round cover.
+  constexpr int roundK() const { return 32 * 8 * unroll * warpsK; }
+
+  /// The sums of every split of k.
+  constexpr int sharedBytes(const GemmSignature &) const {
+    return warpsK * rowsPerBlock() * vectors * 4;
+  }
+
+  constexpr bool isValid(const GemmSignature &signature) const {
+    bool positive = rowsPerWarp > 0 && unroll > 0 && warps > 0 && warpsK > 0 &&
+                    vectors > 0 && minBlocksPerSm > 0;
+    if (!positive || !signature.isWellFormed() || streamsA < 0 ||
+        streamsA > 1 || evictFirst < 0 || evictFirst > 1)
+      return false;
+    if (bytesOf(signature.in) != 2 || signature.layout != Layout::NT ||
+        signature.alignA != 16 || signature.alignB != 16)
+      return false;
+    if (warps % warpsK != 0 || threads() > 1024)
+      return false;
+    // The lanes of a warp end with a sum each, halving the count at a time.
+    int sums = rowsPerWarp * vectors;
+    if (sums > 32 || (sums & (sums - 1)) != 0)
+      return false;
+    // Four registers hold a vector; 24 of them leave room for the sums.
+    return rowsPerWarp * unroll <= 24;
+  }
+
+  /// Blocks of the one-dimensional grid; must stay below 2^31.
+  constexpr long long blocks(long long m, long long n, long long batch) const {
+    long long rows = streamsA ? m : n, others = streamsA ? n : m;
+    return ((rows + rowsPerBlock() - 1) / rowsPerBlock()) *
+           ((others + vectors - 1) / vectors) * batch;
+  }
+  constexpr long long partialBytes(long long, long long, long long) const {
+    return 0;
+  }
+  constexpr long long counterBytes(long long, long long, long long) const {
+    return 0;
+  }
+
+  friend constexpr bool operator==(const GemvConfig &,
+                                   const GemvConfig &) = default;
+};
+
+} // namespace kiln

@@ -1,0 +1,341 @@
+//===- gemm/SkinnyGemm.cuh - a matrix past up to 64 vectors ---------------===//
+//
+// Problem: with few vectors the time is still that of reading the matrix, but
+// plain FMA is too slow for them. mma.sync takes the streamed rows on its side
+// of 16 and the vectors on its side of 8, so that little of it is padding.
+//
+// The warps split k inside the block. Each has a ring of its own, filled by
+// cp.async with exactly the slices of both operands that it multiplies, so no
+// warp ever waits for another until the sums meet: the loop has no barrier of
+// the block. The sums of the warps are added in their order.
+//
+// splitK blocks may share a tile where there are too few of them; then the last
+// to arrive, by a counter, adds all sums in the order of the splits. No block
+// waits for another, and the bits do not depend on who is last. The counter is
+// left at zero for the next launch.
+//
+// Limits: sm_80 and up; rows of both operands aligned to 16 bytes.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "gemm/MmaTiles.cuh"
+#include "gemm/SkinnyGemmConfig.h"
+#include "gemm/StreamedRows.cuh"
+
+namespace kiln {
+
+/// Brings the slices of one operand, kExtent rows of kRowBytes, to a warp's own
+/// ring. What does not exist becomes zero.
+template <int kExtent, int kRowBytes> class SliceLoader {
+public:
+  /// \p view are the block's rows, \p begin the bytes of k before the warp's
+  /// first slice.
+  SliceLoader(const RowsView &view, long long begin) {
+    int lane = threadIdx.x % 32;
+    row = lane / kUnits;
+    unit = lane % kUnits;
+    source = view.base + row * view.pitchBytes + begin + unit * 16;
+    rowStepBytes = kRowStep * view.pitchBytes;
+    rowsLeft = view.rowsLeft - row;
+  }
+
+  /// Issues the copies of a slice to \p shared, \p tileBytes of k after the
+  /// first one; \p left of its elements exist.
+  void copy(unsigned shared, long long tileBytes, int left) const {
+    const char *from = source + tileBytes;
+    int mine = left - unit * kElements;
+    bool cut = mine > 0 && mine < kElements;
+#pragma unroll
+    for (int i = 0; i < kCopies; ++i, from += rowStepBytes) {
+      bool inside = i * kRowStep < rowsLeft;
+      ptx::cpAsyncOrZero<16>(shared + offsetOf(i), from, inside && mine > 0,
+                             !cut);
+    }
+    if (cut)
+      copyCut(shared, source + tileBytes, mine);
+  }
+
+private:
+  static constexpr int kElements = 8; // 16 bits each
+  static constexpr int kUnits = kRowBytes / 16;
+  static constexpr int kRowStep = 32 / kUnits;
+  static constexpr int kCopies = kExtent / kRowStep;
+  static_assert(kExtent % kRowStep == 0, "copies cover whole slices");
+
+  unsigned offsetOf(int i) const {
+    return swizzledOffset<kRowBytes, SwizzleFor::Ldmatrix>(row + i * kRowStep,
+                                                           unit * 16);
+  }
+
+  /// The lane's part of every row when the rows end within it.
+  void copyCut(unsigned shared, const char *from, int elements) const {
+#pragma unroll 1
+    for (int i = 0; i < kCopies; ++i, from += rowStepBytes)
+      ptx::cpAsync<16>(shared + offsetOf(i), from,
+                       i * kRowStep < rowsLeft ? elements * 2 : 0);
+  }
+
+  const char *source; // of the lane's first unit of the first slice
+  long long rowStepBytes;
+  int row, unit;
+  int rowsLeft; // from the lane's first row on
+};
+
+template <GemmSignature kSignature, SkinnyGemmConfig kConfig> class SkinnyGemm {
+  static_assert(kConfig.isValid(kSignature),
+                "the config is not valid for this signature");
+  static_assert(__CUDA_ARCH__ >= 800, "mma.sync with cp.async needs sm_80");
+
+  static constexpr bool kStreamsA = kConfig.streamsA != 0;
+  static constexpr int kRows = kConfig.rows, kVectors = kConfig.vectors;
+  static constexpr int kWarpK = kConfig.warpK, kBlockK = kConfig.blockK();
+  static constexpr int kStages = kConfig.stages, kWarps = kConfig.warps;
+  static constexpr int kBytes = bytesOf(kSignature.in);
+  static constexpr int kSteps = kWarpK / 16;
+  static constexpr int kTilesS = kRows / 16;    // fragments of 16 rows
+  static constexpr int kTilesV = kVectors / 8;  // of 8 vectors
+  static constexpr int kPairsV = kVectors / 16; // those that load in pairs
+
+  static constexpr TileShape kShapeS = {true, kRows, kWarpK, kBytes};
+  static constexpr TileShape kShapeV = {true, kVectors, kWarpK, kBytes};
+  static constexpr int kStageBytes = kShapeS.bytes() + kShapeV.bytes();
+  static constexpr StagedSums kStaged = {
+      kStreamsA, kRows, kVectors, kConfig.stagingPitch(), kConfig.threads()};
+
+  using LoaderS = SliceLoader<kRows, kShapeS.rowBytes()>;
+  using LoaderV = SliceLoader<kVectors, kShapeV.rowBytes()>;
+  using ReaderS = FragmentReader<kShapeS, FragmentOf::A>;
+  using ReaderV = FragmentReader<kShapeV, FragmentOf::B>;
+  using Accumulators = float[kTilesS][kTilesV][4];
+
+  /// Two sets of fragments of one step of k.
+  struct Fragments {
+    unsigned rows[2][kTilesS][4];
+    unsigned vectors[2][(kTilesV + 1) / 2][4];
+  };
+
+public:
+  static void run(const GemmParams &params) {
+    extern __shared__ __align__(128) unsigned char sharedMemory[];
+    float *staged = reinterpret_cast<float *>(sharedMemory);
+    StreamWork work = streamWork(params, kConfig, splitsOf(params));
+    Accumulators accumulators = {};
+    unsigned ring =
+        ptx::sharedAddress(sharedMemory) + warp() * kConfig.ringBytes();
+    multiply(params, work, ring, accumulators);
+    // The sums take the place of the rings of all warps.
+    __syncthreads();
+    stage(accumulators, staged + warp() * kStaged.floats());
+    __syncthreads();
+    int parts = kWarps;
+    if constexpr (kConfig.splits != 0)
+      if (params.splitK > 1) {
+        if (!reduceSplits(params, work, staged))
+          return;
+        parts = 1;
+      }
+    finishSums<kSignature, kStaged>(params, work, staged, parts);
+  }
+
+private:
+  static int splitsOf(const GemmParams &params) {
+    return kConfig.splits != 0 ? params.splitK : 1;
+  }
+  static int warp() { return threadIdx.x / 32; }
+
+  /// The slices of one warp, from the first of its block's range of k on.
+  class Producer {
+  public:
+    Producer(const GemmParams &params, const StreamWork &work)
+        : total(tileCount(params.k, kBlockK)), first(firstTile(params, work)),
+          kBegin(static_cast<long long>(first) * kBlockK + warp() * kWarpK),
+          kLeft(params.k - kBegin),
+          rows(streamedRows<kSignature, kStreamsA>(params, work),
+               kBegin * kBytes),
+          vectors(vectorRows<kSignature, kStreamsA>(params, work),
+                  kBegin * kBytes) {
+      count = min(tileCount(total, splitsOf(params)), total - first);
+    }
+
+    /// Tiles of the block.
+    int tiles() const { return count; }
+
+    /// Issues the copies of the warp's slice of tile \p tile, which may not
+    /// exist, and closes their group.
+    void load(int tile, unsigned stage) const {
+      if (tile < count) {
+        long long offset = static_cast<long long>(tile) * kBlockK;
+        long long rest = kLeft - offset;
+        int left = rest >= kWarpK ? kWarpK : static_cast<int>(max(rest, 0ll));
+        rows.copy(stage, offset * kBytes, left);
+        vectors.copy(stage + kShapeS.bytes(), offset * kBytes, left);
+      }
+      // Committed even when empty: the wait counts groups.
+      ptx::cpAsyncCommit();
+    }
+
+  private:
+    int firstTile(const GemmParams &params, const StreamWork &work) const {
+      return min(work.split * tileCount(total, splitsOf(params)), total);
+    }
+
+    int total, first, count;
+    long long kBegin, kLeft;
+    LoaderS rows;
+    LoaderV vectors;
+  };
+
+  /// Sums the products of the warp's slices, with the ring at \p ring.
+  static void multiply(const GemmParams &params, const StreamWork &work,
+                       unsigned ring, Accumulators &accumulators) {
+    Producer producer(params, work);
+    ReaderS readerS(0);
+    ReaderV readerV(0);
+    Fragments fragments;
+#pragma unroll 1
+    for (int tile = 0; tile < kStages - 1; ++tile)
+      producer.load(tile, ring + tile * kStageBytes);
+    unsigned ringEnd = ring + kStages * kStageBytes;
+    unsigned reading = ring, writing = ringEnd - kStageBytes;
+#pragma unroll 1
+    for (int tile = 0; tile < producer.tiles(); ++tile) {
+      // Beyond this point the warp's next slice is there for all its lanes, and
+      // none of them reads the one before any more.
+      ptx::cpAsyncWait<kStages - 2>();
+      __syncwarp();
+      producer.load(tile + kStages - 1, writing);
+      readFragments(fragments, readerS, readerV, reading, 0);
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+        if (step + 1 < kSteps)
+          readFragments(fragments, readerS, readerV, reading, step + 1);
+        multiplyStep(fragments, step % 2, accumulators);
+      }
+      writing = reading;
+      reading += kStageBytes;
+      if (reading == ringEnd)
+        reading = ring;
+    }
+    // No copy may land where the sums are staged.
+    ptx::cpAsyncWait<0>();
+  }
+
+  /// Loads the fragments of \p step into the set of its parity.
+  static void readFragments(Fragments &fragments, const ReaderS &readerS,
+                            const ReaderV &readerV, unsigned stage, int step) {
+#pragma unroll
+    for (int i = 0; i < kTilesS; ++i)
+      readerS.read(fragments.rows[step % 2][i], stage, i, step);
+    stage += kShapeS.bytes();
+#pragma unroll
+    for (int j = 0; j < kPairsV; ++j)
+      readerV.read(fragments.vectors[step % 2][j], stage, j, step);
+    if constexpr (kTilesV % 2 != 0)
+      readerV.readHalf(fragments.vectors[step % 2][kPairsV], stage, kPairsV,
+                       step);
+  }
+
+  static void multiplyStep(Fragments &fragments, int set,
+                           Accumulators &accumulators) {
+#pragma unroll
+    for (int i = 0; i < kTilesS; ++i)
+#pragma unroll
+      for (int j = 0; j < kTilesV; ++j) {
+        unsigned(&pair)[4] = fragments.vectors[set][j / 2];
+        multiplyAdd(accumulators[i][j], fragments.rows[set][i], pair[j % 2 * 2],
+                    pair[j % 2 * 2 + 1]);
+      }
+  }
+
+  static void multiplyAdd(float (&d)[4], const unsigned (&a)[4], unsigned b0,
+                          unsigned b1) {
+    if constexpr (kSignature.in == DType::BF16)
+      ptx::mmaBf16(d, a, b0, b1);
+    else
+      ptx::mmaFp16(d, a, b0, b1);
+  }
+
+  /// Writes the warp's sums as they lie in D.
+  static void stage(const Accumulators &accumulators, float *staged) {
+    int lane = threadIdx.x % 32;
+    int row = lane / 4, vector = lane % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < kTilesS; ++i)
+#pragma unroll
+      for (int j = 0; j < kTilesV; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          staged[kStaged.offset(i * 16 + row + e / 2 * 8,
+                                j * 8 + vector + e % 2)] =
+              accumulators[i][j][e];
+  }
+
+  /// Publishes this split's sums. True in the block that arrived last: the
+  /// first staged part then holds the sum over all splits.
+  static bool reduceSplits(const GemmParams &params, const StreamWork &work,
+                           float *staged) {
+    __shared__ bool isLast;
+    constexpr int kGroups = kRows * kVectors / 4;
+    auto *tile = reinterpret_cast<float4 *>(params.partials) +
+                 work.tile * params.splitK * kGroups;
+#pragma unroll 1
+    for (int i = threadIdx.x; i < kGroups; i += kConfig.threads())
+      ptx::stGlobalCg(tile + work.split * kGroups + i,
+                      sumParts(staged + stagedGroup(i)));
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      __threadfence();
+      unsigned before = ptx::atomAddAcqRel(params.counters + work.tile, 1);
+      isLast = before == static_cast<unsigned>(params.splitK) - 1;
+      if (isLast)
+        params.counters[work.tile] = 0;
+      __threadfence();
+    }
+    __syncthreads();
+    if (!isLast)
+      return false;
+#pragma unroll 1
+    for (int i = threadIdx.x; i < kGroups; i += kConfig.threads()) {
+      float4 sum = {};
+#pragma unroll 1
+      for (int split = 0; split < params.splitK; ++split)
+        add(sum, ptx::ldGlobalCg(tile + split * kGroups + i));
+      *reinterpret_cast<float4 *>(staged + stagedGroup(i)) = sum;
+    }
+    __syncthreads();
+    return true;
+  }
+
+  /// Where four sums of a row of D are staged; the groups cover the tile.
+  static int stagedGroup(int group) {
+    constexpr int kPerRow = kStaged.width() / 4;
+    return group / kPerRow * kStaged.pitch + group % kPerRow * 4;
+  }
+
+  /// The sum of the warps' parts, in their order.
+  static float4 sumParts(const float *staged) {
+    float4 sum = {};
+#pragma unroll
+    for (int part = 0; part < kWarps; ++part)
+      add(sum,
+          *reinterpret_cast<const float4 *>(staged + part * kStaged.floats()));
+    return sum;
+  }
+
+  static void add(float4 &sum, const float4 &part) {
+    sum.x += part.x;
+    sum.y += part.y;
+    sum.z += part.z;
+    sum.w += part.w;
+  }
+};
+
+/// D = pointwise(alpha * A B^T + beta * C) on a one-dimensional grid of
+/// kConfig.blocks(m, n, batch) blocks.
+template <GemmSignature kSignature, SkinnyGemmConfig kConfig>
+void skinnyGemm(const GemmParams &params) {
+  SkinnyGemm<kSignature, kConfig>::run(params);
+}
+
+} // namespace kiln

@@ -1,0 +1,303 @@
+//===- gemm/Sm90Gemm.cuh - warp-specialised wgmma GEMM --------------------===//
+//
+// Problem: wgmma multiplies 64 x n x 16 from shared memory in n / 2 clocks, so
+// an SM eats a 128 x 256 x 64 step in half a microsecond and nothing that a
+// multiplying thread does besides may cost issue slots or registers.
+//
+// Choice: one thread of a producer copies tiles by TMA into a ring of stages,
+// consumers wait for a stage, issue its wgmmas and release the stage before it
+// while these run; full and empty barriers are all that they exchange. Blocks
+// are persistent: the producer runs ahead into the next tile while the last
+// one's sums are stored, and with pingPong two consumers take turns, one
+// multiplying while the other stores. Blocks of a cluster that share a tile
+// bring a half of it each, to both. Layouts differ in boxes and descriptors
+// only.
+//
+// Split-K: the splits of a tile are a cluster, so they run together and may
+// wait for each other. Each publishes the sums of the pieces that others own,
+// through L2, and finishes its own pieces: sums are added in the order of the
+// splits, and the reduction is as parallel as the products.
+//
+// Rejected: several small blocks an SM without a producer (two with three
+// stages collapse), clusters of four (30 fit where 33 would be needed), a
+// fix-up by the last split to arrive (0.81 of the speed where this has 0.91).
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "common/Wgmma.cuh"
+#include "gemm/Sm90Epilogue.cuh"
+#include "gemm/Sm90Tiles.cuh"
+
+namespace kiln {
+
+template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Gemm {
+  static_assert(kConfig.isValid(kSignature),
+                "the config is not valid for this signature");
+  static_assert(__CUDA_ARCH__ == 900, "wgmma needs sm_90a");
+
+  static constexpr int kStages = kConfig.stages, kBlockK = kConfig.blockK;
+  static constexpr int kConsumers = kConfig.consumers;
+  static constexpr int kRows = kConfig.rows(), kColumns = kConfig.columns();
+  static constexpr int kUnits = kConfig.units();
+  static constexpr int kMulticast = kConfig.multicastBlocks();
+  static constexpr int kSlab = Sm90GemmConfig::kSlab;
+  static constexpr int kSlabBytes = Sm90GemmConfig::kSlabBytes;
+  static constexpr bool kRowsKMajor = kConfig.isRowSideKMajor(kSignature);
+  static constexpr bool kColumnsKMajor =
+      kConfig.isColumnSideKMajor(kSignature);
+  static constexpr bool kIsCluster = kMulticast > 1 || kConfig.splits;
+
+  using Shared = Sm90Shared<kSignature, kConfig>;
+  using Place = RingPlace<kStages>;
+  using Walk = Sm90Walk<kConfig>;
+  using Accumulators = float[kUnits][kColumns / 2];
+  using Epilogue = Sm90Epilogue<kSignature, kConfig>;
+
+public:
+  static void run(const Sm90GemmParams &params) {
+    extern __shared__ __align__(16) unsigned char sharedMemory[];
+    constexpr unsigned kMask = Sm90GemmConfig::kAlignment - 1;
+    Shared shared{(ptx::sharedAddress(sharedMemory) + kMask) & ~kMask};
+    setUp(params, shared);
+    int role = threadIdx.x / Sm90GemmConfig::kWarpgroup;
+    if (role == kConsumers) {
+      if constexpr (kConfig.tradesRegisters())
+        ptx::setmaxnregDec<kConfig.producerRegisters()>();
+      if (threadIdx.x == kConsumers * Sm90GemmConfig::kWarpgroup)
+        produce(params, shared);
+      __syncwarp();
+    } else {
+      if constexpr (kConfig.tradesRegisters())
+        ptx::setmaxnregInc<kConfig.consumerRegisters()>();
+      consume(params, shared, role);
+    }
+    // No block leaves while another may still arrive at its barriers.
+    if constexpr (kIsCluster)
+      clusterSync();
+  }
+
+private:
+  static void clusterSync() {
+    __syncwarp();
+    ptx::barrierClusterArriveRelease();
+    ptx::barrierClusterWait();
+  }
+
+  static void setUp(const Sm90GemmParams &params, const Shared &shared) {
+    if (threadIdx.x == 0) {
+      ptx::prefetchTensorMap(&params.a);
+      ptx::prefetchTensorMap(&params.b);
+      for (int stage = 0; stage < kStages; ++stage) {
+        ptx::mbarrierInit(shared.full(stage), 1);
+        ptx::mbarrierInit(shared.empty(stage),
+                          kConfig.readers() * kMulticast);
+      }
+      ptx::mbarrierInit(shared.turn(0), 1);
+      ptx::mbarrierInit(shared.turn(1), 1);
+      if constexpr (kConfig.splits)
+        ptx::mbarrierInit(shared.split(), kConsumers * params.gemm.splitK);
+      ptx::fenceMbarrierInit();
+    }
+    __syncthreads();
+    if constexpr (kIsCluster)
+      clusterSync();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // The producer
+  //===--------------------------------------------------------------------===//
+
+  /// Brings the tiles of every k step of every tile to the ring.
+  static void produce(const Sm90GemmParams &params, const Shared &shared) {
+    Walk walk(params);
+    unsigned long long policyA = ptx::createPolicyEvictNormal();
+    unsigned long long policyB = policyA;
+    if (params.hints) {
+      policyA = ptx::createPolicyEvictLast();
+      policyB = ptx::createPolicyEvictFirst();
+    }
+    const TensorMap *rowMap = kConfig.swapAB ? &params.b : &params.a;
+    const TensorMap *columnMap = kConfig.swapAB ? &params.a : &params.b;
+    unsigned long long rowPolicy = kConfig.swapAB ? policyB : policyA;
+    unsigned long long columnPolicy = kConfig.swapAB ? policyA : policyB;
+    int rowStep = kConfig.swapAB ? params.batchStepB : params.batchStepA;
+    int columnStep = kConfig.swapAB ? params.batchStepA : params.batchStepB;
+    Place place;
+#pragma unroll 1
+    for (; !walk.isDone(); walk.next()) {
+      Sm90Tile tile = walk.tile();
+#pragma unroll 1
+      for (int step = 0; step < walk.kCount; ++step) {
+        int k = (walk.kFirst + step) * kBlockK;
+        unsigned full = shared.full(place.stage);
+        ptx::mbarrierWait(shared.empty(place.stage), place.phase ^ 1);
+        ptx::mbarrierArriveExpectTx(full, kConfig.stageBytes());
+        loadTile<kRowsKMajor, kRows, kConfig.clusterColumns()>(
+            shared.rowTile(place.stage), rowMap, full, tile.rowBegin, k,
+            tile.batch * rowStep, walk.multicastRank(), rowPolicy);
+        loadTile<kColumnsKMajor, kColumns, kConfig.clusterRows()>(
+            shared.columnTile(place.stage), columnMap, full, tile.columnBegin,
+            k, tile.batch * columnStep, walk.multicastRank(), columnPolicy);
+        place.next();
+      }
+    }
+  }
+
+  /// Loads one side's tile: slabs of 128 bytes, along k of kExtent rows, or
+  /// along the extent of kBlockK rows. Of a tile with two sharers each block
+  /// loads half of the boxes for both.
+  template <bool kKMajor, int kExtent, int kSharers>
+  static void loadTile(unsigned shared, const TensorMap *map, unsigned full,
+                       int begin, int k, int batch, int rank,
+                       unsigned long long policy) {
+    if constexpr (kKMajor) {
+      constexpr int kBoxRows = kExtent / kSharers;
+      int row = kSharers > 1 ? rank * kBoxRows : 0;
+#pragma unroll
+      for (int slab = 0; slab < kBlockK / kSlab; ++slab)
+        loadBox<kSharers>(shared + (slab * kExtent + row) * kSlabBytes, map,
+                          full, k + slab * kSlab, begin + row, batch, policy);
+    } else {
+      constexpr int kBoxes = kExtent / kSlab;
+#pragma unroll
+      for (int i = 0; i < kBoxes / kSharers; ++i) {
+        int slab = kSharers > 1 ? rank * (kBoxes / kSharers) + i : i;
+        loadBox<kSharers>(shared + slab * kBlockK * kSlabBytes, map, full,
+                          begin + slab * kSlab, k, batch, policy);
+      }
+    }
+  }
+
+  template <int kSharers>
+  static void loadBox(unsigned shared, const TensorMap *map, unsigned full,
+                      int x, int y, int z, unsigned long long policy) {
+    if constexpr (kSharers > 1)
+      ptx::tmaLoadMulticast(shared, map, full, x, y, z, (1 << kSharers) - 1,
+                            policy);
+    else
+      ptx::tmaLoad(shared, map, full, x, y, z, policy);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // The consumers
+  //===--------------------------------------------------------------------===//
+
+  static void consume(const Sm90GemmParams &params, const Shared &shared,
+                      int consumer) {
+    Walk walk(params);
+    Epilogue epilogue(params, shared, consumer);
+    Place place;
+    unsigned turn = consumer == 0; // the first turn is there from the start
+    if constexpr (kConfig.pingPong)
+      if (consumer == 1) {
+        walk.next();
+        place.skip(walk.kCount);
+      }
+    Accumulators sums;
+#pragma unroll 1
+    while (!walk.isDone()) {
+      Sm90Tile tile = walk.tile();
+      if constexpr (kConfig.pingPong) {
+        ptx::mbarrierWait(shared.turn(consumer), turn);
+        turn ^= 1;
+      }
+      multiply(shared, consumer, walk.kCount, place, sums);
+      epilogue.store(tile, walk, sums);
+      walk.next();
+      if constexpr (kConfig.pingPong) {
+        walk.next();
+        place.skip(walk.kCount);
+      }
+    }
+    epilogue.finish();
+  }
+
+  /// Sums the products of \p steps stages from \p place on.
+  static void multiply(const Shared &shared, int consumer, int steps,
+                       Place &place, Accumulators &sums) {
+    // Lower halves of the descriptors of stage 0; a stage is a fixed step on.
+    int rowOffset = kConfig.pingPong ? 0 : consumer * kUnits * unitBytes();
+    unsigned long long rowBase =
+        descriptor<kRowsKMajor>(shared.rowTile(0) + rowOffset);
+    unsigned long long columnBase =
+        descriptor<kColumnsKMajor>(shared.columnTile(0));
+    int accumulate = 0, before = -1;
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step) {
+      ptx::mbarrierWait(shared.full(place.stage), place.phase);
+      ptx::wgmmaFence();
+      unsigned offset = place.stage * (kConfig.stageBytes() >> 4);
+#pragma unroll
+      for (int k = 0; k < kBlockK; k += 16) {
+#pragma unroll
+        for (int unit = 0; unit < kUnits; ++unit)
+          ptx::wgmma<kSignature.in, kColumns, !kRowsKMajor, !kColumnsKMajor>(
+              sums[unit],
+              rowBase + offset + (unit * unitBytes() >> 4) +
+                  kOffset<kRowsKMajor, kRows>(k),
+              columnBase + offset + kOffset<kColumnsKMajor, kColumns>(k),
+              accumulate);
+        accumulate = 1;
+      }
+      ptx::wgmmaCommit();
+      // One group stays under way: the stage before is read.
+      ptx::wgmmaWait<1>();
+      if (before >= 0)
+        release(shared, before);
+      before = place.stage;
+      place.next();
+    }
+    // The other consumer's products may follow without a gap.
+    if constexpr (kConfig.pingPong)
+      if (threadIdx.x % Sm90GemmConfig::kWarpgroup == 0)
+        ptx::mbarrierArrive(shared.turn(1 - consumer));
+    ptx::wgmmaWait<0>();
+    release(shared, before);
+  }
+
+  /// Bytes between the tiles of two units of one k step.
+  static constexpr int unitBytes() {
+    return kRowsKMajor ? Sm90GemmConfig::kUnit * kSlabBytes
+                       : kBlockK * kSlabBytes;
+  }
+
+  /// What step \p k of a tile adds to the address in its descriptor.
+  template <bool kKMajor, int kExtent> static constexpr unsigned kOffset(int k) {
+    int bytes = kKMajor ? k / kSlab * kExtent * kSlabBytes + k % kSlab * 2
+                        : k * kSlabBytes;
+    return static_cast<unsigned>(bytes) >> 4;
+  }
+
+  /// Descriptor of a tile with 128-byte swizzle (PTX ISA, matrix descriptor):
+  /// address, leading and stride byte offsets in units of 16 bytes. Along k a
+  /// swizzle atom is 8 rows of the extent, 1024 bytes from the next; along the
+  /// extent it is 8 rows of k, and a slab of 64 follows at the leading offset.
+  template <bool kKMajor>
+  static unsigned long long descriptor(unsigned address) {
+    constexpr unsigned long long kSwizzle128 = 1ull << 62;
+    constexpr unsigned long long kStride = 1024 >> 4;
+    constexpr unsigned long long kLeading =
+        kKMajor ? 1 : kBlockK * kSlabBytes >> 4;
+    return kSwizzle128 | kStride << 32 | kLeading << 16 |
+           (address & 0x3ffffu) >> 4;
+  }
+
+  /// Tells the producers of all blocks that fill \p stage that it is read.
+  static void release(const Shared &shared, int stage) {
+    int thread = threadIdx.x % Sm90GemmConfig::kWarpgroup;
+    if constexpr (kMulticast > 1) {
+      if (thread < kMulticast)
+        ptx::mbarrierArriveCluster(
+            ptx::mapaSharedCluster(shared.empty(stage), thread));
+    } else if (thread == 0)
+      ptx::mbarrierArrive(shared.empty(stage));
+  }
+};
+
+template <GemmSignature kSignature, Sm90GemmConfig kConfig>
+void sm90Gemm(const Sm90GemmParams &params) {
+  Sm90Gemm<kSignature, kConfig>::run(params);
+}
+
+} // namespace kiln

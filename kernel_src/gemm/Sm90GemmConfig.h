@@ -1,0 +1,213 @@
+//===- gemm/Sm90GemmConfig.h - knobs of the wgmma GEMM --------------------===//
+#pragma once
+
+#include "gemm/GemmSignature.h"
+
+namespace kiln {
+
+/// Warp-specialised wgmma kernel for sm_90a, bf16 and fp16. One producer feeds a
+/// ring of `stages` tiles by TMA, `consumers` warpgroups multiply them; blocks
+/// are persistent and walk over tiles of blockM x blockN.
+///
+/// A tile has a *row side* (the m of wgmma, 64 rows an instruction) and a
+/// *column side* (its n, 8 to 256): rows are those of D and columns are those
+/// of D, unless swapAB exchanges them, so that few rows of D meet many columns.
+struct Sm90GemmConfig {
+  int blockM = 128, blockN = 256, blockK = 64;
+  int stages = 4;
+  int consumers = 2;
+  int pingPong = 0; ///< 1: each consumer has a tile of its own, in turns
+  int swapAB = 0;
+  int clusterM = 1; ///< blocks stacked along m that share tiles of B
+  int clusterN = 1; ///< blocks side by side along n that share tiles of A
+  int splits = 0;   ///< 1: any splitK; 0: only 1
+  int splitK = 1;   ///< run-time value; the blocks of a tile form a cluster
+  int rasterGroup = 8;  ///< run-time value
+  int rasterAlongN = 0; ///< run-time value; 1: groups of tile columns
+  int hints = 0; ///< run-time value; 1: B leaves L2 first, A stays
+  int promotion = 2; ///< run-time value; L2 promotion: 1 none, 2 128 B, 3 256 B
+
+  static constexpr const char *kName = "sm90";
+
+  template <class F> static constexpr void forEachField(F &&f) {
+    f("bm", "blockM", &Sm90GemmConfig::blockM, 128);
+    f("bn", "blockN", &Sm90GemmConfig::blockN, 256);
+    f("bk", "blockK", &Sm90GemmConfig::blockK, 64);
+    f("st", "stages", &Sm90GemmConfig::stages, 4);
+    f("wg", "consumers", &Sm90GemmConfig::consumers, 2);
+    f("pp", "pingPong", &Sm90GemmConfig::pingPong, 0);
+    f("sw", "swapAB", &Sm90GemmConfig::swapAB, 0);
+    f("cm", "clusterM", &Sm90GemmConfig::clusterM, 1);
+    f("cn", "clusterN", &Sm90GemmConfig::clusterN, 1);
+    f("sp", "splits", &Sm90GemmConfig::splits, 0);
+  }
+  template <class F> static constexpr void forEachRuntimeField(F &&f) {
+    f("sk", "splitK", &Sm90GemmConfig::splitK, 1);
+    f("rg", "rasterGroup", &Sm90GemmConfig::rasterGroup, 8);
+    f("rn", "rasterAlongN", &Sm90GemmConfig::rasterAlongN, 0);
+    f("hi", "hints", &Sm90GemmConfig::hints, 0);
+    f("pr", "promotion", &Sm90GemmConfig::promotion, 2);
+  }
+
+  static constexpr int kWarpgroup = 128;
+  /// Bytes of a row of a swizzled tile, and elements of two bytes in it.
+  static constexpr int kSlabBytes = 128, kSlab = 64;
+  /// Rows of one wgmma.
+  static constexpr int kUnit = 64;
+  /// Staging buffers of a consumer: one fills while the other is stored.
+  static constexpr int kStagingBuffers = 2;
+
+  // The two sides of a tile.
+  constexpr int rows() const { return swapAB ? blockN : blockM; }
+  constexpr int columns() const { return swapAB ? blockM : blockN; }
+  constexpr bool isRowSideKMajor(const GemmSignature &signature) const {
+    return swapAB ? signature.isKMajorB() : signature.isKMajorA();
+  }
+  constexpr bool isColumnSideKMajor(const GemmSignature &signature) const {
+    return swapAB ? signature.isKMajorA() : signature.isKMajorB();
+  }
+  /// Blocks of a cluster along the row side, which share the column side's
+  /// tiles, and along the column side.
+  constexpr int clusterRows() const { return swapAB ? clusterN : clusterM; }
+  constexpr int clusterColumns() const { return swapAB ? clusterM : clusterN; }
+  constexpr int multicastBlocks() const { return clusterM * clusterN; }
+
+  /// Rows of a tile that one consumer computes, and wgmmas stacked in them.
+  constexpr int consumerRows() const {
+    return pingPong ? rows() : rows() / consumers;
+  }
+  constexpr int units() const { return consumerRows() / kUnit; }
+  /// Consumers that read each stage.
+  constexpr int readers() const { return pingPong ? 1 : consumers; }
+  constexpr int accumulators() const { return units() * columns() / 2; }
+
+  /// One warp feeds one consumer; more consumers trade registers with a whole
+  /// warpgroup of producers.
+  constexpr bool tradesRegisters() const { return consumers > 1; }
+  constexpr int threads() const {
+    return consumers * kWarpgroup + (tradesRegisters() ? kWarpgroup : 32);
+  }
+  constexpr int minBlocks() const { return 1; }
+  constexpr int producerRegisters() const { return consumers > 2 ? 32 : 40; }
+  constexpr int consumerRegisters() const { return consumers > 2 ? 160 : 232; }
+
+  constexpr int rowTileBytes() const { return rows() * blockK * 2; }
+  constexpr int columnTileBytes() const { return columns() * blockK * 2; }
+  constexpr int stageBytes() const {
+    return rowTileBytes() + columnTileBytes();
+  }
+
+  /// Accumulator columns that a consumer stages at once: 64 rows by this many,
+  /// as one box of the tensor map of D.
+  constexpr int pieceColumns(const GemmSignature &signature) const {
+    int most = swapAB ? kUnit : kSlabBytes / bytesOf(signature.out);
+    if (swapAB && columns() <= most)
+      return columns();
+    for (int width = most; width > 16; width /= 2)
+      if (columns() % width == 0)
+        return width;
+    return 16;
+  }
+  constexpr int pieceBytes(const GemmSignature &signature) const {
+    return kUnit * pieceColumns(signature) * bytesOf(signature.out);
+  }
+  constexpr int stagingBytes(const GemmSignature &signature) const {
+    return consumers * kStagingBuffers * roundUp(pieceBytes(signature));
+  }
+  /// Full and empty of each stage, two for turns, one for splits.
+  constexpr int barrierBytes() const { return (2 * stages + 3) * 8; }
+  constexpr int sharedBytes(const GemmSignature &signature) const {
+    return kAlignment + stages * stageBytes() + stagingBytes(signature) +
+           barrierBytes();
+  }
+  /// The hardware gives dynamic shared memory 16 bytes of alignment; swizzled
+  /// tiles want this.
+  static constexpr int kAlignment = 1024;
+
+  /// Limits of the template itself; those of an architecture are the pruner's.
+  constexpr bool isValid(const GemmSignature &signature) const {
+    if (signature.in != DType::BF16 && signature.in != DType::FP16)
+      return false;
+    if (signature.columnsPerOutput() != 1)
+      return false;
+    if (!signature.isWellFormed() || splitK < 1 || rasterGroup < 1 ||
+        splits > 1 || swapAB > 1 || pingPong > 1 || stages < 2 || stages > 16)
+      return false;
+    if (consumers < 1 || consumers > 3 || (pingPong && consumers != 2))
+      return false;
+    if (blockK != 64 && blockK != 128)
+      return false;
+    return isTileValid(signature) && isClusterValid(signature);
+  }
+
+  constexpr int splitBlocks() const { return splits ? splitK : 1; }
+  constexpr int clusterBlocks() const {
+    return multicastBlocks() * splitBlocks();
+  }
+  constexpr long long tilesM(long long m) const {
+    return (m + blockM - 1) / blockM;
+  }
+  constexpr long long tilesN(long long n) const {
+    return (n + blockN - 1) / blockN;
+  }
+  /// Clusters of the grid that would give each its one piece of work.
+  constexpr long long clusters(long long m, long long n,
+                               long long batch) const {
+    return (tilesM(m) + clusterM - 1) / clusterM *
+           ((tilesN(n) + clusterN - 1) / clusterN) * batch;
+  }
+  /// Blocks of a grid that is not persistent; the launch has fewer.
+  constexpr long long blocks(long long m, long long n, long long batch) const {
+    return clusters(m, n, batch) * clusterBlocks();
+  }
+  /// Bytes of GemmParams::partials: all splits of all tiles.
+  constexpr long long partialBytes(long long m, long long n,
+                                   long long batch) const {
+    return splitBlocks() == 1 ? 0
+                              : blocks(m, n, batch) * blockM * blockN * 4;
+  }
+  constexpr long long counterBytes(long long, long long, long long) const {
+    return 0;
+  }
+
+  friend constexpr bool operator==(const Sm90GemmConfig &,
+                                   const Sm90GemmConfig &) = default;
+
+private:
+  static constexpr int roundUp(int bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+
+  constexpr bool isTileValid(const GemmSignature &signature) const {
+    int perConsumer = pingPong ? 1 : consumers;
+    if (rows() < 64 || rows() > 256 || rows() % (kUnit * perConsumer) != 0)
+      return false;
+    // Unswapped pieces are whole columns of D, 16 of them at least.
+    int step = swapAB ? 8 : 16;
+    if (columns() < step || columns() > 256 || columns() % step != 0)
+      return false;
+    if (columns() % 16 != 0 && columns() != 8 && columns() != 24)
+      return false;
+    if (!isColumnSideKMajor(signature) && columns() % kSlab != 0)
+      return false;
+    // What setmaxnreg leaves a consumer beside addresses and the epilogue.
+    return accumulators() <= (consumers > 2 ? 96 : 192);
+  }
+
+  constexpr bool isClusterValid(const GemmSignature &signature) const {
+    if (clusterM < 1 || clusterN < 1 || multicastBlocks() > 2)
+      return false;
+    // Splits take the cluster's dimension for themselves.
+    if (splits && (multicastBlocks() != 1 || splitK > 8))
+      return false;
+    if (!splits && splitK != 1)
+      return false;
+    // Each block brings its share of a shared tile, in whole boxes.
+    int columnUnit = isColumnSideKMajor(signature) ? 8 : kSlab;
+    int rowUnit = isRowSideKMajor(signature) ? 8 : kSlab;
+    return columns() % (columnUnit * clusterRows()) == 0 &&
+           rows() % (rowUnit * clusterColumns()) == 0;
+  }
+};
+
+} // namespace kiln

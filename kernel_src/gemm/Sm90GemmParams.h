@@ -1,0 +1,21 @@
+//===- gemm/Sm90GemmParams.h - parameters of the wgmma GEMM ---------------===//
+#pragma once
+
+#include "common/TensorMap.h"
+#include "gemm/GemmParams.h"
+
+namespace kiln {
+
+/// Tensor maps of rank 3 (inner, outer, batch) over the operands as they are
+/// stored, with the boxes that Sm90GemmConfig and the signature imply; `d` only
+/// where D is stored by TMA.
+struct Sm90GemmParams {
+  TensorMap a, b, d;
+  GemmParams gemm;
+  /// 0 where all batches share the operand.
+  int batchStepA = 1, batchStepB = 1;
+  int rasterAlongN = 0;
+  int hints = 0;
+};
+
+} // namespace kiln

@@ -1,0 +1,124 @@
+//===- gemm/Sm90Tiles.cuh - what both roles of the wgmma GEMM share -------===//
+//
+// Where a block's tiles lie in the problem and in the order of the launch, and
+// where its ring, staging and barriers lie in shared memory.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "common/PtxSm90.cuh"
+#include "common/Raster.cuh"
+#include "gemm/Sm90GemmConfig.h"
+#include "gemm/Sm90GemmParams.h"
+
+namespace kiln {
+
+/// Shared memory of a block, as offsets in its window.
+template <GemmSignature kSignature, Sm90GemmConfig kConfig> struct Sm90Shared {
+  unsigned base;
+
+  static constexpr int kStages = kConfig.stages;
+  static constexpr int kStaging = kStages * kConfig.stageBytes();
+  static constexpr int kBarriers =
+      kStaging + kConfig.stagingBytes(kSignature);
+
+  unsigned rowTile(int stage) const {
+    return base + stage * kConfig.stageBytes();
+  }
+  unsigned columnTile(int stage) const {
+    return rowTile(stage) + kConfig.rowTileBytes();
+  }
+  /// The staging buffers of one consumer.
+  unsigned staging(int consumer) const {
+    return base + kStaging +
+           consumer * (kConfig.stagingBytes(kSignature) / kConfig.consumers);
+  }
+  unsigned full(int stage) const { return base + kBarriers + stage * 8; }
+  unsigned empty(int stage) const { return full(kStages + stage); }
+  /// The barrier that says that it is \p consumer's turn to multiply.
+  unsigned turn(int consumer) const { return full(2 * kStages + consumer); }
+  /// The barrier that says that all splits have published their sums.
+  unsigned split() const { return full(2 * kStages + 2); }
+};
+
+/// A place in the ring: which stage comes next, in which phase.
+template <int kStages> struct RingPlace {
+  int stage = 0;
+  unsigned phase = 0;
+
+  void next() {
+    if (++stage == kStages) {
+      stage = 0;
+      phase ^= 1;
+    }
+  }
+  void skip(int count) {
+    stage += count;
+    phase ^= stage / kStages & 1;
+    stage %= kStages;
+  }
+};
+
+/// One tile of D as a block sees it. Offsets fit ints: so do TMA coordinates.
+struct Sm90Tile {
+  int rowBegin, columnBegin; ///< on the tile's sides
+  int batch;
+  long long index; ///< flat number among all tiles of the launch
+};
+
+/// The tiles of a block, in order. Blocks of a cluster walk in step.
+template <Sm90GemmConfig kConfig> class Sm90Walk {
+public:
+  explicit Sm90Walk(const Sm90GemmParams &params) : params(params) {
+    splits = kConfig.splits ? params.gemm.splitK : 1;
+    int cluster = kConfig.multicastBlocks() * splits;
+    rank = blockIdx.x % cluster;
+    index = blockIdx.x / cluster;
+    step = gridDim.x / cluster;
+    clustersM = tileCount(params.gemm.m, kConfig.blockM * kConfig.clusterM);
+    clustersN = tileCount(params.gemm.n, kConfig.blockN * kConfig.clusterN);
+    total = static_cast<unsigned>(clustersM) * clustersN *
+            static_cast<unsigned>(params.gemm.batch);
+    // The tiles of k that every tile of this block takes.
+    int all = tileCount(params.gemm.k, kConfig.blockK);
+    int perSplit = splits == 1 ? all : tileCount(all, splits);
+    kFirst = splitRank() * perSplit;
+    kCount = min(perSplit, all - kFirst);
+  }
+
+  bool isDone() const { return index >= total; }
+  void next() { index += step; }
+
+  Sm90Tile tile() const {
+    bool alongN = params.rasterAlongN;
+    TileWork work = tileWork(index, alongN ? clustersN : clustersM,
+                             alongN ? clustersM : clustersN, 1,
+                             params.gemm.rasterGroup);
+    int clusterM = alongN ? work.tileN : work.tileM;
+    int clusterN = alongN ? work.tileM : work.tileN;
+    int tileM = clusterM * kConfig.clusterM + rank % kConfig.clusterM;
+    int tileN = clusterN * kConfig.clusterN + rank % kConfig.clusterN;
+    Sm90Tile tile;
+    tile.rowBegin =
+        kConfig.swapAB ? tileN * kConfig.blockN : tileM * kConfig.blockM;
+    tile.columnBegin =
+        kConfig.swapAB ? tileM * kConfig.blockM : tileN * kConfig.blockN;
+    tile.batch = static_cast<int>(work.batch);
+    tile.index = work.tile;
+    return tile;
+  }
+
+  /// This block's number among those of its cluster, which either share tiles
+  /// or split k.
+  int multicastRank() const { return kConfig.splits ? 0 : rank; }
+  int splitRank() const { return kConfig.splits ? rank : 0; }
+
+  int splits, kFirst, kCount;
+
+private:
+  const Sm90GemmParams &params;
+  int rank, clustersM, clustersN;
+  unsigned index, step, total;
+};
+
+} // namespace kiln

@@ -1,0 +1,148 @@
+//===- gemm/StreamedRows.cuh - what kernels for one small extent share ----===//
+//
+// When m or n is small, one operand is read once and sets the time. Its rows
+// are *streamed* past the few rows of the other one, the *vectors*; both lie
+// along k. So B is streamed past the rows of A where m is small, and A past
+// those of B where n is. The kernels differ in how they multiply; here is which
+// part a block has, and how its sums become D, whichever way round it lies.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "common/Raster.cuh"
+#include "gemm/GemmEpilogue.cuh"
+
+namespace kiln {
+
+/// A block's part: streamed rows and vectors from here on.
+struct StreamWork {
+  long long batch, row, vector;
+  long long tile; ///< flat index of the part over all batches
+  int split;
+};
+
+/// The work of this block. Blocks with the same streamed rows are neighbours,
+/// so that L2 serves all but the first.
+template <class Config>
+StreamWork streamWork(const GemmParams &params, const Config &config,
+                      int splits) {
+  long long rows = config.streamsA ? params.m : params.n;
+  long long vectors = config.streamsA ? params.n : params.m;
+  unsigned tilesV = tileCount(vectors, config.vectors);
+  unsigned tilesS = tileCount(rows, config.rowsPerBlock());
+  unsigned outer = blockIdx.x / tilesV; // (batch * tilesS + tile) * splits + s
+  unsigned tileV = blockIdx.x - outer * tilesV;
+  unsigned row = outer / splits; // batch * tilesS + tile
+  unsigned batch = row / tilesS;
+  StreamWork work;
+  work.batch = batch;
+  work.row =
+      static_cast<long long>(row - batch * tilesS) * config.rowsPerBlock();
+  work.vector = static_cast<long long>(tileV) * config.vectors;
+  work.tile = static_cast<long long>(row) * tilesV + tileV;
+  work.split = static_cast<int>(outer - row * splits);
+  return work;
+}
+
+/// One operand from the block's first row on.
+struct RowsView {
+  const char *base;
+  long long pitchBytes;
+  int rowsLeft; ///< rows that exist, at least 1
+
+  template <GemmSignature kSignature>
+  static RowsView ofA(const GemmParams &params, long long batch,
+                      long long row) {
+    return make<kSignature>(params.a, batch * params.strideA, params.lda,
+                            params.m, row);
+  }
+  template <GemmSignature kSignature>
+  static RowsView ofB(const GemmParams &params, long long batch,
+                      long long row) {
+    return make<kSignature>(params.b, batch * params.strideB, params.ldb,
+                            params.n, row);
+  }
+
+private:
+  template <GemmSignature kSignature>
+  static RowsView make(const void *matrix, long long batchOffset, long long ld,
+                       long long rows, long long row) {
+    constexpr int kBytes = bytesOf(kSignature.in);
+    return {static_cast<const char *>(matrix) +
+                (batchOffset + row * ld) * kBytes,
+            ld * kBytes, leftOf(rows, row)};
+  }
+};
+
+/// The rows that a block streams.
+template <GemmSignature kSignature, bool kStreamsA>
+RowsView streamedRows(const GemmParams &params, const StreamWork &work) {
+  if constexpr (kStreamsA)
+    return RowsView::ofA<kSignature>(params, work.batch, work.row);
+  else
+    return RowsView::ofB<kSignature>(params, work.batch, work.row);
+}
+
+/// The vectors that it streams them past.
+template <GemmSignature kSignature, bool kStreamsA>
+RowsView vectorRows(const GemmParams &params, const StreamWork &work) {
+  if constexpr (kStreamsA)
+    return RowsView::ofB<kSignature>(params, work.batch, work.vector);
+  else
+    return RowsView::ofA<kSignature>(params, work.batch, work.vector);
+}
+
+/// How a block's sums lie in shared memory: as rows of D, once for each part of
+/// k that was summed apart.
+struct StagedSums {
+  bool streamsA;
+  int rows, vectors; ///< of the block
+  int pitch;         ///< floats from one row of D to the next
+  int threads;       ///< of the block
+
+  constexpr int height() const { return streamsA ? rows : vectors; }
+  constexpr int width() const { return streamsA ? vectors : rows; }
+  constexpr int floats() const { return height() * pitch; }
+  constexpr int offset(int row, int vector) const {
+    return streamsA ? row * pitch + vector : vector * pitch + row;
+  }
+  /// Elements of D that a thread finishes at a time, \p most at most.
+  constexpr int run(int most) const {
+    int elements = most;
+    while (width() % elements != 0)
+      elements /= 2;
+    return elements;
+  }
+};
+
+/// Adds up the \p parts of the block's sums, in their order, and finishes them.
+/// All threads of the block take part, after a barrier.
+template <GemmSignature kSignature, StagedSums kSums>
+void finishSums(const GemmParams &params, const StreamWork &work,
+                const float *staged, int parts) {
+  constexpr int kRun = kSums.run(epilogueVector<kSignature>());
+  constexpr int kRunsPerRow = kSums.width() / kRun;
+  constexpr int kRuns = kSums.height() * kRunsPerRow;
+  long long firstRow = kSums.streamsA ? work.row : work.vector;
+  long long firstColumn = kSums.streamsA ? work.vector : work.row;
+  int rowsLeft = leftOf(params.m, firstRow);
+  int columnsLeft = leftOf(params.n, firstColumn);
+  EpilogueOperands operands = epilogueOperands<kSignature>(params, work.batch);
+#pragma unroll 1
+  for (int run = threadIdx.x; run < kRuns; run += kSums.threads) {
+    int r = run / kRunsPerRow, c = run % kRunsPerRow * kRun;
+    if (r >= rowsLeft || c >= columnsLeft)
+      continue;
+    const float *from = staged + r * kSums.pitch + c;
+    float values[kRun] = {};
+#pragma unroll 1
+    for (int part = 0; part < parts; ++part, from += kSums.floats())
+#pragma unroll
+      for (int i = 0; i < kRun; ++i)
+        values[i] += from[i];
+    finishRun<kSignature>(operands, params, firstRow + r, firstColumn + c,
+                          columnsLeft - c, values);
+  }
+}
+
+} // namespace kiln

@@ -1,0 +1,168 @@
+//===- Gemv.cpp - the matrix-vector template ------------------------------===//
+//
+// The space crosses how a lane's loads are spread over rows and k (rowsPerWarp
+// times unroll is 16, or 8 where registers are short) with how many of a
+// block's warps split k. What is left out are splits whose last round of k
+// would be mostly empty: they wait a whole latency for little.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Gemm/GemmTemplate.h"
+#include "Model/MathUtil.h"
+#include "gemm/GemvConfig.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+namespace {
+
+struct Shape {
+  int rowsPerWarp, unroll;
+};
+
+/// Best guesses first: 4 rows times 4 vectors measured best on an H200.
+constexpr Shape kShapes[] = {{4, 4}, {2, 4}, {2, 8}, {4, 2},
+                             {8, 2}, {8, 1}, {1, 8}};
+constexpr int kWarpsK[] = {4, 2, 1, 8};
+/// Vectors that plain FMA has time for while memory delivers.
+constexpr int kMaxVectors = 8;
+
+class Gemv final : public GemmTemplate<GemvConfig, StreamedTile> {
+public:
+  Gemv()
+      : GemmTemplate({.header = "gemm/Gemv.cuh",
+                      .signatureType = "GemmSignature",
+                      .configType = "GemvConfig",
+                      .paramsType = "GemmParams",
+                      .function = "gemv"}) {}
+
+protected:
+  void forEachConfig(
+      const GemmProblem &problem, const DeviceModel &device,
+      llvm::function_ref<void(const GemvConfig &)> emit) const override;
+  CandidateClass classOfConfig(const GemvConfig &config) const override;
+  std::optional<Rejection>
+  checkLimits(const GemmProblem &problem, const GemmSignature &signature,
+              const GemvConfig &config,
+              const DeviceModel &device) const override;
+  StreamedTile tileKernel(const GemmSignature &signature,
+                          const GemvConfig &config,
+                          const DeviceModel &device) const override;
+};
+
+} // namespace
+
+/// Registers that a thread cannot do without: the vectors on the way, those of
+/// the small operand that come with them, what several vectors use again, sums
+/// and addresses. ptxas spills below this.
+static int64_t registersOf(const GemvConfig &config) {
+  constexpr int kOverhead = 24, kEarly = 8, kPerVector = 3;
+  int64_t rows = config.rowsPerWarp, vectors = config.vectors;
+  int64_t early = vectors * config.unroll <= kEarly ? vectors : 1;
+  return 4 * config.unroll * (rows + early) + (vectors > 1 ? 8 * rows : 0) +
+         rows * vectors + 2 * (rows + vectors) + kPerVector * (vectors - 1) +
+         kOverhead;
+}
+
+/// Blocks of an SM that its registers hold.
+static int minBlocksOf(const GemvConfig &config, const DeviceModel &device) {
+  constexpr int kUnit = 8;
+  int64_t blocks = device.registersPerSm /
+                   (config.threads() * roundUp(registersOf(config), kUnit));
+  int64_t byWarps = device.maxWarpsPerSm / config.warps;
+  return static_cast<int>(std::clamp<int64_t>(blocks, 1, byWarps));
+}
+
+/// True when the rounds that cover k are well filled, or cannot be shorter.
+static bool isUsefulRound(const GemmProblem &problem,
+                          const GemvConfig &config) {
+  constexpr double kFilled = 0.7;
+  int64_t round = config.roundK();
+  int64_t k = std::max<int64_t>(problem.k, 1);
+  if (config.unroll == 1 && config.warpsK == 1)
+    return true;
+  return double(k) / double(roundUp(k, round)) >= kFilled;
+}
+
+void Gemv::forEachConfig(
+    const GemmProblem &problem, const DeviceModel &device,
+    llvm::function_ref<void(const GemvConfig &)> emit) const {
+  GemvConfig config;
+  config.streamsA = problem.m > problem.n;
+  int64_t vectors = vectorExtent(problem, config.streamsA);
+  if (vectors > kMaxVectors)
+    return;
+  config.vectors = 1;
+  while (config.vectors < vectors)
+    config.vectors *= 2;
+  // What fits into L2 beside the rest may be there again at the next call.
+  double bytes = double(streamedExtent(problem, config.streamsA)) *
+                 double(problem.k) * bytesOf(problem.dtype);
+  config.evictFirst = bytes > double(device.l2Bytes) / 2;
+  for (const Shape &shape : kShapes)
+    for (int warpsK : kWarpsK) {
+      config.rowsPerWarp = shape.rowsPerWarp;
+      config.unroll = shape.unroll;
+      config.warpsK = warpsK;
+      config.warps = std::max(4, warpsK);
+      config.minBlocksPerSm = minBlocksOf(config, device);
+      // The widest split is for rows of which there are few.
+      bool isWide = warpsK == 8 && shape.rowsPerWarp * shape.unroll < 16;
+      if (!isWide && isUsefulRound(problem, config))
+        emit(config);
+    }
+}
+
+CandidateClass Gemv::classOfConfig(const GemvConfig &c) const {
+  uint64_t key = 4;
+  for (int part : {c.vectors, c.rowsPerWarp, c.warpsK})
+    key = key * 1024 + static_cast<uint64_t>(part);
+  return {key, 0};
+}
+
+std::optional<Rejection> Gemv::checkLimits(const GemmProblem &problem,
+                                           const GemmSignature &signature,
+                                           const GemvConfig &config,
+                                           const DeviceModel &device) const {
+  if (auto rejection = checkStreamed(problem, signature, config.streamsA,
+                                     config.vectors, device))
+    return rejection;
+  if (config.warps < config.warpsK)
+    return Rejection{PruneReason::InstructionShape};
+  return checkRegisters(registersOf(config), config.threads(),
+                        config.minBlocksPerSm, device);
+}
+
+StreamedTile Gemv::tileKernel(const GemmSignature &signature,
+                              const GemvConfig &config,
+                              const DeviceModel &device) const {
+  StreamedTile tile;
+  tile.streamsA = config.streamsA;
+  tile.rows = config.rowsPerBlock();
+  tile.vectors = config.vectors;
+  // The compiler takes what minBlocksPerSm leaves it.
+  int64_t registers = registersOf(config);
+  tile.block = {config.threads(), registers, config.sharedBytes(signature)};
+  constexpr double kVectorBytes = 16;
+  tile.bytesInFlight = double(config.threads()) * config.rowsPerWarp *
+                       config.unroll * kVectorBytes;
+  tile.alternates = true;
+  tile.blocksPerVectorRead = config.minBlocksPerSm;
+  // An element is converted once and multiplied by every vector's, which is
+  // converted and loaded once for the rows of a warp.
+  constexpr double kLoad = 0.25; // of a vector with its address, an element
+  double vectors = config.vectors;
+  tile.opsPerElement =
+      1 + kLoad + vectors + vectors * (1 + kLoad) / config.rowsPerWarp;
+  // Shuffles in a row; the barrier and the operands of the epilogue.
+  constexpr double kShuffleNs = 15, kFinishNs = 300;
+  tile.serialNs =
+      kShuffleNs * (5 + config.rowsPerWarp * config.vectors) + kFinishNs;
+  return tile;
+}
+
+std::unique_ptr<Template> makeGemvTemplate() {
+  return std::make_unique<Gemv>();
+}
+
+} // namespace kiln

@@ -1,0 +1,404 @@
+//===- Sm90Estimate.cpp ---------------------------------------------------===//
+//
+// A block is two machines beside each other: a producer that is bound by memory
+// and consumers that are bound by wgmma, with a ring between them that hides
+// latency as far as it is deep. A step of k takes what the slower of them
+// takes. A block walks over its tiles without a pause for the producer, so what
+// a tile costs besides its steps is what its consumers do alone: the epilogue,
+// which a ring that is full again shortens, and which pingPong hides behind the
+// other consumer's products.
+//
+// Figures in clocks are of an SM, measured on an H200 or H100 as each says.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Gemm/Sm90Estimate.h"
+
+#include "Model/Bandwidth.h"
+#include "Model/Intensity.h"
+#include "Model/MathUtil.h"
+#include "Model/Pipeline.h"
+#include "Model/RegisterWall.h"
+#include "Model/SharedMemoryWall.h"
+#include "Model/Traffic.h"
+#include "Model/Waves.h"
+#include "Support/Format.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kiln {
+
+namespace {
+
+/// Everything that the terms are computed from.
+struct Sm90Model {
+  const GemmProblem &problem;
+  const GemmSignature &signature;
+  const Sm90GemmConfig &config;
+  const DeviceModel &device;
+
+  int64_t clusters, resident, active; ///< of the work, at once, and busy
+  int64_t tilesPerBlock, kSteps;
+  Waves grid;
+  Traffic bytes;
+
+  // One step of k of one block, in ns.
+  double math, shared, l2, dram, exposed;
+  // Once a tile.
+  double epilogue, exposedEpilogue, reduction;
+  // Once a block.
+  double fill, drain, repack;
+
+  Sm90Model(const GemmProblem &problem, const GemmSignature &signature,
+            const Sm90GemmConfig &config, const DeviceModel &device);
+
+  double clockGHz() const { return 1e-3 * device.sustainedTensorClockMHz; }
+  double pace() const { return std::max({math, shared, l2, dram}); }
+  double step() const { return pace() + exposed; }
+  /// The largest share of the tiles that a busy block has.
+  double total() const;
+  double bytesFloor() const;
+  /// The steps of that share, and what its tiles cost besides.
+  double loop() const;
+  double betweenTiles() const;
+  /// What the bytes of DRAM take longer than both.
+  double beyondFloor() const {
+    return std::max(0.0, bytesFloor() - (loop() + betweenTiles()));
+  }
+  llvm::StringRef bound() const;
+
+private:
+  void computeTraffic();
+  void computeStep();
+  void computeTile();
+};
+
+} // namespace
+
+/// Clocks of one m64 x n x k16 wgmma of 16-bit elements. Narrow ones wait for
+/// the rows' tile from shared memory (H100, third-party unit tests: n = 8 18.9,
+/// 16 20.7, 32 24.7, 64 32.8, 128 65, 192 97.1, 256 129.3).
+static double wgmmaClocks(int n) {
+  return std::max(0.507 * n, 17.0 + 0.245 * n);
+}
+
+int64_t residentClusters(const Sm90GemmConfig &config,
+                         const DeviceModel &device) {
+  return std::max<int64_t>(1, device.maxClusters(config.clusterBlocks()));
+}
+
+Sm90Model::Sm90Model(const GemmProblem &problem, const GemmSignature &signature,
+                     const Sm90GemmConfig &config, const DeviceModel &device)
+    : problem(problem), signature(signature), config(config), device(device) {
+  clusters = config.clusters(problem.m, problem.n, problem.batch);
+  resident = residentClusters(config, device);
+  active = std::min(clusters, resident) * config.clusterBlocks();
+  tilesPerBlock = ceilDiv(clusters, resident);
+  kSteps = ceilDiv(ceilDiv(problem.k, config.blockK), config.splitK);
+  grid = waves(device, clusters * config.clusterBlocks(), 1,
+               config.clusterBlocks());
+  computeTraffic();
+  computeStep();
+  computeTile();
+}
+
+void Sm90Model::computeTraffic() {
+  TrafficInput input;
+  input.m = problem.m;
+  input.n = problem.n;
+  input.k = problem.k;
+  input.batch = problem.batch;
+  input.bitsA = input.bitsB = bitsOf(problem.dtype);
+  input.bitsD = bitsOf(problem.out);
+  input.blockM = config.blockM;
+  input.blockN = config.blockN;
+  input.splitK = config.splitK;
+  input.groupTiles = config.rasterGroup;
+  input.groupAlongN = config.rasterAlongN;
+  input.slots = std::max<int64_t>(active, 1);
+  input.clusterM = config.clusterM;
+  input.clusterN = config.clusterN;
+  bytes = traffic(device, input);
+}
+
+void Sm90Model::computeStep() {
+  double ghz = clockGHz();
+  int n = config.columns();
+  double products =
+      double(config.rows()) / Sm90GemmConfig::kUnit * (config.blockK / 16.0);
+  // A lone consumer waits for its barrier between stages.
+  constexpr double kLoneClocks = 30;
+  math =
+      (products * wgmmaClocks(n) + (config.consumers == 1 ? kLoneClocks : 0)) /
+      ghz;
+  // Each wgmma reads its 64 rows and all columns; the producer writes both.
+  double read = products * (Sm90GemmConfig::kUnit + n) * 16 * 2;
+  shared = (read + config.stageBytes()) / device.sharedBytesPerClockPerSm / ghz;
+  // What a block asks of L2: of a tile that two share, its half.
+  double asked = double(config.rowTileBytes()) / config.clusterColumns() +
+                 double(config.columnTileBytes()) / config.clusterRows();
+  double port = kL2BytesPerClockPerSm * device.sustainedMemoryClockMHz * 1e-3;
+  l2 = std::max(asked / port, double(active) * asked / device.l2BytesPerNs());
+  double missShare =
+      std::min(1.0, bytes.dramReadBytes / std::max(bytes.l2ReadBytes, 1.0));
+  dram = double(active) * asked * missShare / device.dramBytesPerNs();
+  double latency = missShare > 0.5
+                       ? device.dramLatencyNs
+                       : device.l2LatencyNs + missShare * device.dramLatencyNs;
+  // TMA adds its own way to that of a plain load: 217 ns where a load takes
+  // 265 clocks, 595 where one takes 598 (H100 SXM, third-party).
+  constexpr double kTmaNs = 200;
+  exposed =
+      pipeline(latency + kTmaNs, std::max(l2, dram), pace(), config.stages)
+          .exposedNs;
+}
+
+void Sm90Model::computeTile() {
+  double ghz = clockGHz();
+  // A piece passes two barriers of its warpgroup, some 32 results a thread and
+  // a store; each operand of the chain that is read adds its latency.
+  constexpr double kPieceClocks = 330, kOperandClocks = 500;
+  double pieces = double(config.units()) * config.columns() /
+                  config.pieceColumns(signature);
+  double operands =
+      signature.readsC + signature.pointwise.contains(PointwiseOp::Residual);
+  epilogue = pieces * (kPieceClocks + operands * kOperandClocks) / ghz;
+  if (signature.alignD < 16)
+    epilogue *= 2;
+  double outBytes = double(active) * config.blockM * config.blockN *
+                    bytesOf(problem.out) / config.splitK;
+  double written = outBytes / device.dramWriteBytesPerNs();
+  double loop = double(kSteps) * step();
+  // With pingPong the other consumer multiplies meanwhile; otherwise the ring
+  // is full when the next tile begins, and its steps catch up on memory.
+  if (config.pingPong)
+    exposedEpilogue = std::max(0.0, epilogue - loop);
+  else
+    exposedEpilogue = epilogue;
+  exposedEpilogue = std::max(exposedEpilogue, written - loop);
+  // The last stores have to arrive.
+  constexpr double kDrainNs = 700;
+  drain = kDrainNs + epilogue;
+  fill = device.dramLatencyNs + 200 + std::max(l2, dram);
+  reduction = 0;
+  if (config.splitK > 1) {
+    // Sums through L2 to the owner and a hop between the blocks.
+    constexpr double kHopNs = 900;
+    double moved = 4.0 * config.blockM * config.blockN * (config.splitK - 1) /
+                   config.splitK * 2;
+    double port = kL2BytesPerClockPerSm * device.sustainedMemoryClockMHz * 1e-3;
+    reduction = kHopNs + std::max(moved / port, double(active) * moved /
+                                                    device.l2BytesPerNs());
+  }
+  double copied = double(repackBytes(problem, signature));
+  repack = copied == 0 ? 0
+                       : device.launchNs + device.rampNs +
+                             copied / device.dramBytesPerNs() +
+                             copied / device.dramWriteBytesPerNs();
+}
+
+double Sm90Model::bytesFloor() const {
+  double stored =
+      double(problem.m) * problem.n * problem.batch * bytesOf(problem.out);
+  return bytes.dramReadBytes / device.dramBytesPerNs() +
+         stored / device.dramWriteBytesPerNs();
+}
+
+double Sm90Model::loop() const {
+  return double(tilesPerBlock) * double(kSteps) * step();
+}
+
+double Sm90Model::betweenTiles() const {
+  return double(tilesPerBlock - 1) * exposedEpilogue +
+         double(tilesPerBlock) * reduction;
+}
+
+double Sm90Model::total() const {
+  return fill + loop() + betweenTiles() + beyondFloor() + drain;
+}
+
+llvm::StringRef Sm90Model::bound() const {
+  if (bytesFloor() > loop())
+    return "dram";
+  if (exposed > pace())
+    return "latency";
+  if (pace() == math)
+    return "tensor";
+  return pace() == shared ? "shared" : pace() == l2 ? "l2" : "dram";
+}
+
+Estimate estimateTile(const GemmProblem &problem, const Sm90Kernel &kernel,
+                      const DeviceModel &device, Detail detail) {
+  Sm90Model model(problem, kernel.signature, kernel.config, device);
+  Estimate estimate(detail);
+  estimate.totalNs =
+      device.launchNs + device.rampNs + model.repack + model.total();
+  estimate.bound = model.bound();
+  estimate.add("launch", device.launchNs);
+  estimate.add("ramp", device.rampNs);
+  estimate.add("repack", model.repack);
+  estimate.add("fill", model.fill);
+  estimate.add("loop", model.loop());
+  estimate.add("epilogue",
+               double(model.tilesPerBlock - 1) * model.exposedEpilogue +
+                   model.drain);
+  estimate.add("reduction", double(model.tilesPerBlock) * model.reduction);
+  estimate.add("bytes floor", model.beyondFloor());
+  estimate.add("step math", model.math);
+  estimate.add("step shared", model.shared);
+  estimate.add("step l2", model.l2);
+  estimate.add("step dram", model.dram);
+  estimate.add("step exposed", model.exposed);
+  estimate.add("k iterations", double(model.kSteps), "");
+  estimate.add("tiles per block", double(model.tilesPerBlock), "");
+  estimate.add("dram bytes", model.bytes.dramReadBytes, "B");
+  return estimate;
+}
+
+//===----------------------------------------------------------------------===//
+// Explanation
+//===----------------------------------------------------------------------===//
+
+static DerivationStep explainRegisters(const Sm90Model &model) {
+  const Sm90GemmConfig &config = model.config;
+  int multiplying =
+      (config.pingPong ? 1 : config.consumers) * Sm90GemmConfig::kWarpgroup;
+  int limit = config.tradesRegisters()
+                  ? config.consumerRegisters()
+                  : int(model.device.maxRegistersPerThread);
+  constexpr int kOthers = 40; // descriptors, places, the epilogue's values
+  int total = config.accumulators() + kOthers;
+  return {"register wall",
+          fmt::format("{} x {} / {} threads = {} accumulators, + {} for "
+                      "descriptors and the epilogue = {}",
+                      config.blockM, config.blockN, multiplying,
+                      config.accumulators(), kOthers, total),
+          fmt::format("{} of {} registers of a multiplying thread: {}", total,
+                      limit, total <= limit ? "fits" : "spills"),
+          llvm::json::Object{{"accumulators", config.accumulators()},
+                             {"registers", total},
+                             {"limit", limit}}};
+}
+
+static DerivationStep explainShared(const Sm90Model &model) {
+  const Sm90GemmConfig &config = model.config;
+  int64_t bytes = config.sharedBytes(model.signature);
+  int64_t limit = model.device.sharedBytesPerBlock;
+  return {
+      "shared-memory wall",
+      fmt::format("{} stages * ({} + {}) * {} * 2 B = {} B, + {} B of "
+                  "staging, barriers and alignment",
+                  config.stages, config.blockM, config.blockN, config.blockK,
+                  config.stages * config.stageBytes(),
+                  bytes - config.stages * config.stageBytes()),
+      fmt::format("{} B of {} B; {} stages would fit", bytes, limit,
+                  config.stages + (limit - bytes) / (config.stageBytes() + 16)),
+      llvm::json::Object{{"bytes", bytes}, {"limit", limit}}};
+}
+
+static DerivationStep explainLatency(const Sm90Model &model) {
+  Pipeline ring =
+      pipeline(model.device.dramLatencyNs, std::max(model.l2, model.dram),
+               model.pace(), model.config.stages);
+  return {"latency wall",
+          fmt::format("S_min = ceil(({:.0f} + {:.0f} ns) / {:.0f} ns) + 1 = {}",
+                      ring.latencyNs, ring.loadNs, ring.mathNs,
+                      ring.stagesNeeded),
+          fmt::format(
+              "{} stages: {}", model.config.stages,
+              model.exposed > 0
+                  ? fmt::format("{:.0f} ns a step stay exposed", model.exposed)
+                  : "latency is hidden"),
+          llvm::json::Object{{"stages_needed", ring.stagesNeeded},
+                             {"stages", model.config.stages},
+                             {"exposed_ns", model.exposed}}};
+}
+
+static DerivationStep explainIntensity(llvm::StringRef title,
+                                       const Intensity &intensity,
+                                       llvm::StringRef memory) {
+  return {title.str(),
+          fmt::format("{:.4g} flop / {:.4g} B = {:.1f} flop/B, ridge {:.1f}",
+                      intensity.flops, intensity.bytes, intensity.flopsPerByte,
+                      intensity.ridge),
+          intensity.computeBound ? "the arithmetic is the limit"
+                                 : fmt::format("{} is the limit", memory),
+          llvm::json::Object{{"flops_per_byte", intensity.flopsPerByte},
+                             {"ridge", intensity.ridge}}};
+}
+
+static DerivationStep explainWaves(const Sm90Model &model) {
+  const Sm90GemmConfig &config = model.config;
+  double used =
+      double(model.clusters) / double(model.tilesPerBlock * model.resident);
+  return {"waves",
+          fmt::format("{} x {} tiles, batch {}, split-K {}, clusters of {}: {} "
+                      "clusters on {} at once: {} tiles a block",
+                      config.tilesM(model.problem.m),
+                      config.tilesN(model.problem.n), model.problem.batch,
+                      config.splitK, config.clusterBlocks(), model.clusters,
+                      model.resident, model.tilesPerBlock),
+          fmt::format("{:.0f} % of the blocks' turns have a tile", 100 * used),
+          llvm::json::Object{{"tiles_per_block", model.tilesPerBlock},
+                             {"utilisation", used}}};
+}
+
+static DerivationStep explainEpilogue(const Sm90Model &model) {
+  return {"epilogue",
+          fmt::format("{:.0f} ns a tile, {:.0f} ns of it exposed; splits "
+                      "{:.0f} ns; repacking {:.0f} ns",
+                      model.epilogue, model.exposedEpilogue, model.reduction,
+                      model.repack),
+          model.config.pingPong ? "the other consumer multiplies meanwhile"
+                                : "the ring fills meanwhile",
+          llvm::json::Object{{"epilogue_ns", model.epilogue},
+                             {"exposed_ns", model.exposedEpilogue},
+                             {"reduction_ns", model.reduction}}};
+}
+
+static DerivationStep explainBound(const Sm90Model &model) {
+  return {"bound",
+          fmt::format("a step of k: wgmma {:.0f}, shared {:.0f}, L2 {:.0f}, "
+                      "DRAM {:.0f} ns, exposed {:.0f} ns; all bytes {:.0f} ns",
+                      model.math, model.shared, model.l2, model.dram,
+                      model.exposed, model.bytesFloor()),
+          fmt::format("{} sets the pace of {} steps", model.bound(),
+                      model.kSteps * model.tilesPerBlock),
+          llvm::json::Object{{"bound", model.bound()},
+                             {"math_ns", model.math},
+                             {"shared_ns", model.shared},
+                             {"l2_ns", model.l2},
+                             {"dram_ns", model.dram}}};
+}
+
+Derivation explainTile(const GemmProblem &problem, const Sm90Kernel &kernel,
+                       const DeviceModel &device) {
+  const auto &[signature, config] = kernel;
+  Sm90Model model(problem, signature, config, device);
+  RateType rate = rateTypeOf(signature.in, signature.compute);
+  double peak = device.tensorFlopsPerClockPerSm(rate) * double(device.smCount) *
+                model.clockGHz();
+  int bits = bitsOf(problem.dtype);
+  Derivation steps;
+  steps.push_back(explainRegisters(model));
+  steps.push_back(explainShared(model));
+  steps.push_back(explainLatency(model));
+  steps.push_back(
+      explainIntensity("intensity of the tile",
+                       tileIntensity(config.blockM * config.clusterM,
+                                     config.blockN * config.clusterN, bits,
+                                     bits, peak, device.l2BytesPerNs()),
+                       "L2"));
+  steps.push_back(explainIntensity(
+      "intensity of the problem",
+      problemIntensity({problem.m, problem.n, problem.k, problem.batch, bits,
+                        bits, bitsOf(problem.out)},
+                       peak, device.dramBytesPerNs()),
+      "DRAM"));
+  steps.push_back(explainWaves(model));
+  steps.push_back(explainEpilogue(model));
+  steps.push_back(explainBound(model));
+  return steps;
+}
+
+} // namespace kiln

@@ -1,0 +1,38 @@
+//===- Sm90Estimate.h - predicted time of the wgmma GEMM ------------------===//
+#pragma once
+
+#include "Families/Gemm/GemmProblem.h"
+#include "Kernel/Estimate.h"
+#include "gemm/Sm90GemmConfig.h"
+
+#include "Device/DeviceModel.h"
+
+namespace kiln {
+
+/// A wgmma kernel as the estimate sees it.
+struct Sm90Kernel {
+  GemmSignature signature;
+  Sm90GemmConfig config;
+};
+
+/// Predicted time of \p kernel on \p problem: persistent blocks that each walk
+/// over their share of the tiles,
+///   launch + ramp + repack + fill + tiles * (kIters * step + exposed epilogue)
+///     + last epilogue + reduction, or the bytes of DRAM where they take
+///     longer.
+Estimate estimateTile(const GemmProblem &problem, const Sm90Kernel &kernel,
+                      const DeviceModel &device, Detail detail = Detail::Terms);
+
+/// The walls, intensities, waves and terms of the estimate, step by step.
+Derivation explainTile(const GemmProblem &problem, const Sm90Kernel &kernel,
+                       const DeviceModel &device);
+
+/// Bytes that the copies of unaligned operands take in the workspace.
+int64_t repackBytes(const GemmProblem &problem, const GemmSignature &signature);
+
+/// Clusters of \p config that run at once on the whole of \p device, at
+/// least 1.
+int64_t residentClusters(const Sm90GemmConfig &config,
+                         const DeviceModel &device);
+
+} // namespace kiln

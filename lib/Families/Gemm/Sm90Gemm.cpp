@@ -1,0 +1,270 @@
+//===- Sm90Gemm.cpp - the wgmma template ----------------------------------===//
+//
+// The space is a table of tiles, each with the consumers that its sums need,
+// crossed with what costs nothing to compile (raster, split count, hints) and
+// with clusters of two. Of the ring's depth there is one choice: as many stages
+// as fit, for a deeper ring was never slower. What is left out is dominated for
+// the problem at hand: tiles that are mostly padding, rasters that order fewer
+// tiles than SMs, splits where whole tiles fill the chip.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Gemm/GemmTemplate.h"
+#include "Families/Gemm/Sm90Estimate.h"
+#include "Families/Gemm/Sm90Plan.h"
+#include "Model/MathUtil.h"
+#include "gemm/Sm90GemmConfig.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+namespace {
+
+/// Sides of a tile by what they are to wgmma, and who computes it.
+struct Tile {
+  int rows, columns, blockK, consumers, pingPong;
+};
+
+/// Best guesses first: they win ties.
+constexpr Tile kTiles[] = {
+    {128, 256, 64, 2, 0}, {128, 192, 64, 2, 1}, {256, 128, 64, 2, 0},
+    {128, 128, 64, 2, 1}, {256, 192, 64, 2, 0}, {128, 224, 64, 2, 0},
+    {128, 160, 64, 2, 1}, {128, 176, 64, 2, 1}, {192, 176, 64, 3, 0},
+    {192, 192, 64, 3, 0}, {192, 128, 64, 3, 0}, {256, 160, 64, 2, 0},
+    {256, 112, 64, 2, 0}, {256, 96, 64, 2, 0},  {128, 192, 64, 2, 0},
+    {128, 128, 64, 2, 0}, {128, 112, 64, 2, 1}, {128, 96, 64, 2, 1},
+    {64, 256, 64, 2, 1},  {64, 192, 64, 2, 1},  {64, 128, 64, 2, 1},
+    {64, 256, 64, 1, 0},  {64, 192, 64, 1, 0},  {64, 128, 64, 1, 0},
+    {64, 96, 64, 1, 0},   {64, 64, 64, 1, 0},   {64, 64, 128, 1, 0},
+    {64, 128, 128, 1, 0}, {128, 64, 64, 1, 0},  {128, 64, 64, 2, 0},
+    {64, 112, 64, 1, 0},  {64, 32, 128, 1, 0},  {256, 64, 64, 2, 0},
+    {128, 96, 64, 2, 0},
+};
+/// Tiles with few columns, for swapAB.
+constexpr Tile kThinTiles[] = {
+    {64, 8, 128, 1, 0},   {64, 16, 128, 1, 0},  {64, 24, 128, 1, 0},
+    {64, 32, 128, 1, 0},  {64, 48, 128, 1, 0},  {64, 64, 128, 1, 0},
+    {64, 64, 64, 1, 0},   {64, 80, 64, 1, 0},   {64, 96, 64, 1, 0},
+    {64, 112, 64, 1, 0},  {64, 128, 64, 1, 0},  {128, 16, 128, 2, 0},
+    {128, 32, 128, 2, 0}, {128, 48, 64, 2, 0},  {128, 64, 64, 2, 0},
+    {128, 96, 64, 2, 0},  {128, 128, 64, 2, 0}, {256, 64, 64, 2, 0},
+    {256, 32, 64, 2, 0},  {256, 128, 64, 2, 0}, {128, 192, 64, 2, 1},
+    {128, 256, 64, 2, 0}, {256, 48, 64, 2, 0},  {128, 80, 64, 2, 0},
+};
+constexpr int kSplits[] = {1, 2, 4, 8};
+/// A ring deeper than this holds more than memory has on its way.
+constexpr int kMostStages = 12;
+
+/// An order of tiles: how many walk together, along which side.
+struct Raster {
+  int group, alongN;
+};
+constexpr Raster kRasters[] = {{8, 0}, {16, 0}, {8, 1}};
+
+class Sm90Gemm final : public GemmTemplate<Sm90GemmConfig, Sm90Kernel> {
+public:
+  Sm90Gemm()
+      : GemmTemplate({.header = "gemm/Sm90Gemm.cuh",
+                      .signatureType = "GemmSignature",
+                      .configType = "Sm90GemmConfig",
+                      .paramsType = "Sm90GemmParams",
+                      .function = "sm90Gemm",
+                      .archSpecific = true}) {}
+
+  std::optional<ClassicConfig>
+  classicConfig(const Record &config) const override;
+
+protected:
+  void forEachConfig(
+      const GemmProblem &problem, const DeviceModel &device,
+      llvm::function_ref<void(const Sm90GemmConfig &)> emit) const override;
+  CandidateClass classOfConfig(const Sm90GemmConfig &config) const override;
+  std::optional<Rejection>
+  checkLimits(const GemmProblem &problem, const GemmSignature &signature,
+              const Sm90GemmConfig &config,
+              const DeviceModel &device) const override;
+  Sm90Kernel tileKernel(const GemmSignature &signature,
+                        const Sm90GemmConfig &config,
+                        const DeviceModel &) const override {
+    return {signature, config};
+  }
+  void completePlan(const GemmProblem &problem, const GemmSignature &signature,
+                    const Sm90GemmConfig &config, const DeviceModel &device,
+                    Plan &plan) const override {
+    completeSm90Plan(problem, signature, config, device, plan);
+  }
+};
+
+/// Emits the useful variations of tiles for one problem.
+class Enumeration {
+public:
+  Enumeration(const GemmProblem &problem, const GemmSignature &signature,
+              const DeviceModel &device,
+              llvm::function_ref<void(const Sm90GemmConfig &)> emit)
+      : problem(problem), signature(signature), device(device), emit(emit) {}
+
+  void addTile(const Tile &tile, bool swap);
+
+private:
+  bool isWasteful(const Tile &tile, bool swap) const;
+  void addClusters(Sm90GemmConfig config);
+  void addRuntime(Sm90GemmConfig config);
+  void addSplits(Sm90GemmConfig config);
+  int stagesThatFit(Sm90GemmConfig config) const;
+
+  const GemmProblem &problem;
+  const GemmSignature &signature;
+  const DeviceModel &device;
+  llvm::function_ref<void(const Sm90GemmConfig &)> emit;
+};
+
+} // namespace
+
+/// True where the tile's padding alone makes a smaller one better.
+bool Enumeration::isWasteful(const Tile &tile, bool swap) const {
+  int64_t rowExtent = swap ? problem.n : problem.m;
+  int64_t columnExtent = swap ? problem.m : problem.n;
+  constexpr int kUnit = Sm90GemmConfig::kUnit;
+  if (tile.rows > kUnit && tile.rows >= rowExtent + kUnit)
+    return true;
+  return tile.columns >= columnExtent + std::max(16, tile.columns / 4) &&
+         tile.columns > 16;
+}
+
+int Enumeration::stagesThatFit(Sm90GemmConfig config) const {
+  int64_t rest = config.sharedBytes(signature) -
+                 int64_t(config.stages) * config.stageBytes();
+  int64_t perStage = config.stageBytes() + 16;
+  return static_cast<int>(std::min<int64_t>(
+      kMostStages, (device.sharedBytesPerBlock - rest) / perStage));
+}
+
+void Enumeration::addTile(const Tile &tile, bool swap) {
+  if (isWasteful(tile, swap))
+    return;
+  Sm90GemmConfig config;
+  config.swapAB = swap;
+  (swap ? config.blockN : config.blockM) = tile.rows;
+  (swap ? config.blockM : config.blockN) = tile.columns;
+  config.blockK = tile.blockK;
+  config.consumers = tile.consumers;
+  config.pingPong = tile.pingPong;
+  config.stages = 2;
+  config.stages = stagesThatFit(config);
+  addClusters(config);
+  addSplits(config);
+}
+
+void Enumeration::addClusters(Sm90GemmConfig config) {
+  addRuntime(config);
+  // Sharing pays where blocks of a wave would load the same tile twice.
+  if (config.tilesM(problem.m) > 1) {
+    config.clusterM = 2;
+    addRuntime(config);
+    config.clusterM = 1;
+  }
+  if (config.tilesN(problem.n) > 1 && problem.m > 128) {
+    config.clusterN = 2;
+    addRuntime(config);
+  }
+}
+
+void Enumeration::addRuntime(Sm90GemmConfig config) {
+  int64_t tiles = config.tilesM(problem.m) * config.tilesN(problem.n);
+  for (const Raster &raster : kRasters) {
+    bool isFirst = &raster == kRasters;
+    // One order of what runs at once is as good as another.
+    int64_t along =
+        raster.alongN ? config.tilesN(problem.n) : config.tilesM(problem.m);
+    if (!isFirst && (tiles <= device.smCount || along <= raster.group / 2))
+      continue;
+    config.rasterGroup = raster.group;
+    config.rasterAlongN = raster.alongN;
+    config.hints = 0;
+    emit(config);
+    if (isFirst && config.tilesM(problem.m) <= 2) {
+      config.hints = 1;
+      emit(config);
+    }
+  }
+}
+
+void Enumeration::addSplits(Sm90GemmConfig config) {
+  if (config.pingPong)
+    return;
+  int64_t tiles = config.blocks(problem.m, problem.n, problem.batch);
+  int64_t ranges = ceilDiv(problem.k, config.blockK);
+  config.splits = 1;
+  for (int split : kSplits) {
+    if (split == 1 || tiles * split > 2 * device.smCount ||
+        tiles > device.smCount || ranges < 4 * split)
+      continue;
+    config.splitK = split;
+    config.hints = config.tilesM(problem.m) <= 2;
+    emit(config);
+  }
+}
+
+void Sm90Gemm::forEachConfig(
+    const GemmProblem &problem, const DeviceModel &device,
+    llvm::function_ref<void(const Sm90GemmConfig &)> emit) const {
+  if (device.computeCapability() != 90)
+    return;
+  GemmSignature signature = signatureOf(problem);
+  Enumeration enumeration(problem, signature, device, emit);
+  for (const Tile &tile : kTiles)
+    enumeration.addTile(tile, false);
+  for (const Tile &tile : kThinTiles)
+    enumeration.addTile(tile, true);
+}
+
+CandidateClass Sm90Gemm::classOfConfig(const Sm90GemmConfig &c) const {
+  uint64_t key = 1;
+  for (int part : {c.blockM, c.blockN, c.splitK, c.swapAB, c.pingPong})
+    key = key * 1024 + static_cast<uint64_t>(part);
+  return {key * 4 + static_cast<uint64_t>(c.multicastBlocks()), c.splitK};
+}
+
+std::optional<ClassicConfig>
+Sm90Gemm::classicConfig(const Record &config) const {
+  Sm90GemmConfig c = fromRecord<Sm90GemmConfig>(config);
+  return ClassicConfig{c.blockM, c.blockN,         c.blockK,
+                       c.splitK, c.threads() / 32, c.stages};
+}
+
+std::optional<Rejection> Sm90Gemm::checkLimits(
+    const GemmProblem &problem, const GemmSignature &signature,
+    const Sm90GemmConfig &config, const DeviceModel &device) const {
+  constexpr int kCapability = 90; // wgmma is of this architecture alone
+  if (device.computeCapability() != kCapability)
+    return Rejection{PruneReason::Architecture,
+                     double(device.computeCapability()), kCapability};
+  if (signature.in != DType::BF16 && signature.in != DType::FP16)
+    return Rejection{PruneReason::Type};
+  if (!config.isValid(signature))
+    return Rejection{PruneReason::InstructionShape};
+  int64_t ranges = ceilDiv(problem.k, config.blockK);
+  int64_t perSplit = ceilDiv(std::max<int64_t>(ranges, 1), config.splitK);
+  // Every split has work, and there is some at all.
+  if (ranges == 0 || (config.splitK - 1) * perSplit >= ranges)
+    return Rejection{PruneReason::Dominated, double(config.splitK),
+                     double(ranges), "splits"};
+  if (config.clusterBlocks() > 1 &&
+      device.maxClusters(config.clusterBlocks()) == 0)
+    return Rejection{PruneReason::Cluster, double(config.clusterBlocks())};
+  // TMA's coordinates are ints.
+  constexpr double kMaxCoordinate = 2147483647;
+  double most = double(std::max({problem.m, problem.n, problem.k}));
+  if (most + 256 > kMaxCoordinate)
+    return Rejection{PruneReason::Grid, most, kMaxCoordinate, "elements"};
+  double bytes = double(repackBytes(problem, signature));
+  if (bytes > kMaxRepackBytes)
+    return Rejection{PruneReason::Workspace, bytes, kMaxRepackBytes, "B"};
+  return std::nullopt;
+}
+
+std::unique_ptr<Template> makeSm90GemmTemplate() {
+  return std::make_unique<Sm90Gemm>();
+}
+
+} // namespace kiln

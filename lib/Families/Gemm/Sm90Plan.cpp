@@ -1,0 +1,295 @@
+//===- Sm90Plan.cpp -------------------------------------------------------===//
+//
+// Tensor maps say how operands lie in memory, so everything about layouts and
+// batches is here: the kernel only names coordinates. A launch compares its
+// maps with those of the plan; where sizes are the same, as they are unless a
+// dynamic extent has changed, the encoded prototype serves.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Gemm/Sm90Plan.h"
+
+#include "Families/Gemm/GemmTemplate.h"
+#include "Families/Gemm/Sm90Estimate.h"
+#include "Model/MathUtil.h"
+#include "gemm/RepackConfig.h"
+#include "gemm/Sm90GemmParams.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+namespace kiln {
+
+namespace {
+
+/// A batch of row-major matrices in memory. Sizes in elements.
+struct StoredMatrix {
+  DeviceAddress address = 0;
+  int64_t rows = 0, cols = 0, ld = 0, stride = 0;
+};
+
+/// Rows of 16-byte multiples that hold \p cols elements of two bytes.
+int64_t packedPitch(int64_t cols) { return roundUp(cols * 2, 16); }
+
+class Sm90Binder final : public Binder {
+public:
+  Sm90Binder(const GemmProblem &problem, const GemmSignature &signature,
+             const Sm90GemmConfig &config, const DeviceModel &device)
+      : signature(signature), config(config),
+        mostClusters(residentClusters(config, device)) {
+    StoredMatrix a{0, problem.rowsA(), problem.colsA(), problem.lda,
+                   problem.strideA()};
+    StoredMatrix b{0, problem.rowsB(), problem.colsB(), problem.ldb,
+                   problem.strideB()};
+    if (repacksA())
+      repacked(a);
+    if (repacksB())
+      repacked(b);
+    planned.a = mapOfA(a, problem.batch);
+    planned.b = mapOfB(b, problem.batch);
+    planned.d = mapOfD({0, problem.m, problem.n, problem.ldd,
+                        problem.strideD()},
+                       problem.batch);
+  }
+
+  void bind(const Arguments &arguments, const LaunchContext &context,
+            LaunchSpec &spec) const noexcept override;
+
+  /// Tensor maps in the order of Plan::tensorMaps.
+  struct Maps {
+    TensorMapSpec a, b, d;
+  };
+  const Maps &maps() const { return planned; }
+  bool storesByTma() const { return signature.alignD == 16; }
+  bool repacksA() const { return signature.alignA < 16; }
+  bool repacksB() const { return signature.alignB < 16; }
+
+private:
+  static constexpr int kSlab = Sm90GemmConfig::kSlab;
+
+  /// The matrix as repack leaves it: batches without gaps.
+  static void repacked(StoredMatrix &matrix) {
+    matrix.ld = packedPitch(matrix.cols) / 2;
+    matrix.stride = matrix.stride ? matrix.rows * matrix.ld : 0;
+  }
+
+  TensorMapSpec mapOf(const StoredMatrix &matrix, int64_t batch, DType type,
+                      uint32_t boxCols, uint32_t boxRows,
+                      TensorMapSwizzle swizzle) const;
+  TensorMapSpec operandMap(const StoredMatrix &matrix, int64_t batch,
+                           bool isRowSide, bool kMajor) const;
+  TensorMapSpec mapOfA(const StoredMatrix &a, int64_t batch) const {
+    return operandMap(a, batch, !config.swapAB, signature.isKMajorA());
+  }
+  TensorMapSpec mapOfB(const StoredMatrix &b, int64_t batch) const {
+    return operandMap(b, batch, config.swapAB, signature.isKMajorB());
+  }
+  TensorMapSpec mapOfD(const StoredMatrix &d, int64_t batch) const;
+
+  StoredMatrix bindOperand(StoredMatrix matrix, bool repacks, int64_t batch,
+                           DeviceAddress &workspace, LaunchSpec &spec) const;
+  void addMap(const TensorMapSpec &map, const TensorMapSpec &plannedMap,
+              const EncodedTensorMap &prototype, DeviceAddress address,
+              size_t offset, LaunchSpec &spec) const;
+
+  GemmSignature signature;
+  Sm90GemmConfig config;
+  int64_t mostClusters;
+  Maps planned;
+};
+
+} // namespace
+
+TensorMapSpec Sm90Binder::mapOf(const StoredMatrix &matrix, int64_t batch,
+                                DType type, uint32_t boxCols, uint32_t boxRows,
+                                TensorMapSwizzle swizzle) const {
+  int64_t bytes = bytesOf(type);
+  TensorMapSpec map;
+  map.elementType = static_cast<int32_t>(type);
+  map.rank = 3;
+  map.dims[0] = static_cast<uint64_t>(matrix.cols);
+  map.dims[1] = static_cast<uint64_t>(matrix.rows);
+  // All batches of a shared operand are its first.
+  map.dims[2] = static_cast<uint64_t>(matrix.stride ? batch : 1);
+  map.strides[0] = static_cast<uint64_t>(matrix.ld * bytes);
+  // Not read with one batch, but it has to be a stride all the same.
+  int64_t stride = batch > 1 && matrix.stride ? matrix.stride
+                                              : matrix.ld * matrix.rows;
+  map.strides[1] = static_cast<uint64_t>(stride * bytes);
+  map.box[0] = boxCols;
+  map.box[1] = boxRows;
+  map.box[2] = 1;
+  map.swizzle = swizzle;
+  map.l2Promotion = config.promotion == 1   ? L2Promotion::None
+                    : config.promotion == 2 ? L2Promotion::B128
+                                            : L2Promotion::B256;
+  return map;
+}
+
+/// Boxes of a slab: along k with rows of the extent, of which each block of a
+/// cluster that shares the tile brings its part; or along the extent with rows
+/// of k.
+TensorMapSpec Sm90Binder::operandMap(const StoredMatrix &matrix, int64_t batch,
+                                     bool isRowSide, bool kMajor) const {
+  int extent = isRowSide ? config.rows() : config.columns();
+  int sharers = isRowSide ? config.clusterColumns() : config.clusterRows();
+  return mapOf(matrix, batch, signature.in, kSlab,
+               kMajor ? extent / sharers : config.blockK,
+               TensorMapSwizzle::B128);
+}
+
+TensorMapSpec Sm90Binder::mapOfD(const StoredMatrix &d, int64_t batch) const {
+  int bytes = bytesOf(signature.out);
+  int piece = config.pieceColumns(signature);
+  int rowBytes = config.swapAB ? Sm90GemmConfig::kSlabBytes : piece * bytes;
+  int boxRows = config.swapAB ? piece : Sm90GemmConfig::kUnit;
+  TensorMapSwizzle swizzle = rowBytes == 128  ? TensorMapSwizzle::B128
+                             : rowBytes == 64 ? TensorMapSwizzle::B64
+                                              : TensorMapSwizzle::B32;
+  return mapOf(d, batch, signature.out, rowBytes / bytes, boxRows, swizzle);
+}
+
+/// Where the product reads an operand: its own place, or the workspace, to
+/// which a step before then copies it.
+StoredMatrix Sm90Binder::bindOperand(StoredMatrix matrix, bool repacks,
+                                     int64_t batch, DeviceAddress &workspace,
+                                     LaunchSpec &spec) const {
+  if (!repacks)
+    return matrix;
+  int64_t copies = matrix.stride ? batch : 1;
+  int64_t pitch = packedPitch(matrix.cols);
+  RepackParams params;
+  params.source = reinterpret_cast<const void *>(matrix.address);
+  params.target = reinterpret_cast<void *>(workspace);
+  params.rows = matrix.rows * copies;
+  params.rowsPerBatch = matrix.rows;
+  params.rowBytes = matrix.cols * 2;
+  params.sourcePitch = matrix.ld * 2;
+  params.sourceStride = matrix.stride * 2;
+  params.targetPitch = pitch;
+  KernelStep &step = spec.addKernel(params);
+  constexpr RepackConfig kRepack{};
+  step.function = 1;
+  step.grid.x = static_cast<uint32_t>(
+      std::max<int64_t>(1, kRepack.blocks(params.rows, pitch)));
+  step.block.x = static_cast<uint32_t>(kRepack.threads());
+  matrix.address = workspace;
+  repacked(matrix);
+  workspace += static_cast<DeviceAddress>(roundUp(params.rows * pitch, 256));
+  return matrix;
+}
+
+void Sm90Binder::addMap(const TensorMapSpec &map,
+                        const TensorMapSpec &plannedMap,
+                        const EncodedTensorMap &prototype,
+                        DeviceAddress address, size_t offset,
+                        LaunchSpec &spec) const {
+  auto at = static_cast<uint32_t>(offset);
+  bool isSame =
+      std::memcmp(map.dims, plannedMap.dims, sizeof(map.dims)) == 0 &&
+      std::memcmp(map.strides, plannedMap.strides, sizeof(map.strides)) == 0;
+  if (isSame)
+    spec.addTensorMap(prototype, address, at);
+  else
+    spec.addTensorMap(map, address, at);
+}
+
+void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
+                      LaunchSpec &spec) const noexcept {
+  GemmProblem problem = readGemmProblem(arguments.problem);
+  auto stored = [&](int index, int64_t rows, int64_t cols) {
+    const OperandArgument &operand = arguments.operands[index];
+    return StoredMatrix{operand.address, rows, cols, operand.leadingDimension,
+                        problem.batch > 1 ? operand.batchStride : 0};
+  };
+  DeviceAddress workspace =
+      context.workspace + WorkspaceLayout::kZeroedRegionBytes;
+  Sm90GemmParams params;
+  params.gemm = makeGemmParams(problem, arguments);
+  params.gemm.partials = reinterpret_cast<float *>(workspace);
+  if (config.splits)
+    workspace += static_cast<DeviceAddress>(
+        config.partialBytes(problem.m, problem.n, problem.batch));
+  StoredMatrix a = bindOperand(
+      stored(GemmOperand::A, problem.rowsA(), problem.colsA()), repacksA(),
+      problem.batch, workspace, spec);
+  StoredMatrix b = bindOperand(
+      stored(GemmOperand::B, problem.rowsB(), problem.colsB()), repacksB(),
+      problem.batch, workspace, spec);
+  StoredMatrix d = stored(GemmOperand::D, problem.m, problem.n);
+  params.gemm.splitK = config.splitK;
+  params.gemm.rasterGroup = config.rasterGroup;
+  params.rasterAlongN = config.rasterAlongN;
+  params.hints = config.hints;
+  params.batchStepA = a.stride != 0;
+  params.batchStepB = b.stride != 0;
+  int64_t clusters =
+      config.clusters(problem.m, problem.n, problem.batch);
+  auto size = static_cast<uint32_t>(config.clusterBlocks());
+  int64_t resident = std::clamp<int64_t>(context.smCount / int64_t(size), 1,
+                                         mostClusters);
+  KernelStep &step = spec.addKernel(params);
+  step.grid.x = static_cast<uint32_t>(std::min(clusters, resident)) * size;
+  step.block.x = static_cast<uint32_t>(config.threads());
+  step.cluster.x = size;
+  step.sharedBytes = static_cast<uint32_t>(config.sharedBytes(signature));
+  const EncodedTensorMap *maps = context.tensorMaps;
+  size_t base = step.paramOffset;
+  addMap(mapOfA(a, problem.batch), planned.a, maps[0], a.address,
+         base + offsetof(Sm90GemmParams, a), spec);
+  addMap(mapOfB(b, problem.batch), planned.b, maps[1], b.address,
+         base + offsetof(Sm90GemmParams, b), spec);
+  if (storesByTma())
+    addMap(mapOfD(d, problem.batch), planned.d, maps[2], d.address,
+           base + offsetof(Sm90GemmParams, d), spec);
+}
+
+/// The second kernel of a plan, for what TMA cannot read.
+static TranslationUnit repackUnit(const DeviceModel &device) {
+  constexpr RepackConfig kRepack{};
+  return makeKernelUnit({.header = "gemm/Repack.cuh",
+                         .signatureType = "RepackSignature",
+                         .configType = "RepackConfig",
+                         .paramsType = "RepackParams",
+                         .function = "repack"},
+                        {.unitName = "kiln_gemm_repack",
+                         .signature = "{}",
+                         .config = "{}",
+                         .threads = kRepack.threads(),
+                         .sharedBytes = 0},
+                        device);
+}
+
+int64_t repackBytes(const GemmProblem &problem,
+                    const GemmSignature &signature) {
+  auto bytes = [&](int align, int64_t rows, int64_t cols) {
+    return align >= 16
+               ? 0
+               : roundUp(problem.batch * rows * packedPitch(cols), 256);
+  };
+  return bytes(signature.alignA, problem.rowsA(), problem.colsA()) +
+         bytes(signature.alignB, problem.rowsB(), problem.colsB());
+}
+
+void completeSm90Plan(const GemmProblem &problem,
+                      const GemmSignature &signature,
+                      const Sm90GemmConfig &config, const DeviceModel &device,
+                      Plan &plan) {
+  auto binder =
+      std::make_shared<Sm90Binder>(problem, signature, config, device);
+  plan.tensorMaps = {binder->maps().a, binder->maps().b};
+  if (binder->storesByTma())
+    plan.tensorMaps.push_back(binder->maps().d);
+  int64_t scratch = repackBytes(problem, signature);
+  if (scratch) {
+    plan.kernels.push_back(repackUnit(device));
+    plan.sharedBytes.push_back(0);
+  }
+  scratch += config.partialBytes(problem.m, problem.n, problem.batch);
+  if (scratch)
+    plan.workspace.bytes = WorkspaceLayout::kZeroedRegionBytes +
+                           static_cast<uint64_t>(scratch);
+  plan.binder = std::move(binder);
+}
+
+} // namespace kiln

@@ -1,0 +1,23 @@
+//===- Sm90Plan.h - the plan of a wgmma GEMM ------------------------------===//
+#pragma once
+
+#include "Device/DeviceModel.h"
+#include "Families/Gemm/GemmProblem.h"
+#include "Kernel/Plan.h"
+#include "gemm/Sm90GemmConfig.h"
+
+namespace kiln {
+
+/// What the copies of unaligned operands may take of a workspace; larger
+/// problems are left to templates that load them as they are.
+inline constexpr double kMaxRepackBytes = double(1 << 28);
+
+/// Adds to \p plan, which has the product's kernel, what the template's base
+/// does not know: tensor maps, the kernel that repacks unaligned operands, the
+/// workspace, and the binder of all that.
+void completeSm90Plan(const GemmProblem &problem,
+                      const GemmSignature &signature,
+                      const Sm90GemmConfig &config, const DeviceModel &device,
+                      Plan &plan);
+
+} // namespace kiln

@@ -1,0 +1,14 @@
+#include "gemm/SkinnyGemm.cuh"
+
+namespace {
+constexpr kiln::GemmSignature kSignature{.in = kiln::DType::FP16, .out = kiln::DType::FP16, .compute = kiln::ComputeMode::Native, .layout = kiln::Layout::NT, .pointwise = {{}}, .readsC = false, .alignA = 16, .alignB = 16, .alignD = 8};
+constexpr kiln::SkinnyGemmConfig kConfig{.rows = 16, .vectors = 16, .warpK = 64, .stages = 6, .warps = 4, .minBlocksPerSm = 2, .streamsA = 1, .splits = 1};
+static_assert(kConfig.isValid(kSignature), "the config does not fit");
+static_assert(kConfig.threads() == 128 && kConfig.sharedBytes(kSignature) == 98304,
+              "host and device disagree about the config");
+} // namespace
+
+extern "C" __global__ void __launch_bounds__(128, 2)
+kilnEntry(const __grid_constant__ kiln::GemmParams params) {
+  kiln::skinnyGemm<kSignature, kConfig>(params);
+}
