@@ -111,8 +111,7 @@ private:
   /// Brings the tiles of every k step of every tile to the ring.
   static void produce(const Sm90GemmParams &params, const Shared &shared) {
     Walk walk(params);
-    unsigned long long policyA = ptx::createPolicyEvictNormal();
-    unsigned long long policyB = policyA;
+    unsigned long long policyA = 0, policyB = 0; // none
     if (params.hints) {
       policyA = ptx::createPolicyEvictLast();
       policyB = ptx::createPolicyEvictFirst();
@@ -173,10 +172,11 @@ private:
   static void loadBox(unsigned shared, const TensorMap *map, unsigned full,
                       int x, int y, int z, unsigned long long policy) {
     if constexpr (kSharers > 1)
-      ptx::tmaLoadMulticast(shared, map, full, x, y, z, (1 << kSharers) - 1,
-                            policy);
-    else
+      ptx::tmaLoadMulticast(shared, map, full, x, y, z, (1 << kSharers) - 1);
+    else if (policy)
       ptx::tmaLoad(shared, map, full, x, y, z, policy);
+    else
+      ptx::tmaLoad(shared, map, full, x, y, z);
   }
 
   //===--------------------------------------------------------------------===//
