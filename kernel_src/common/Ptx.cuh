@@ -135,6 +135,12 @@ unsigned ldShared32(unsigned shared) {
   return value;
 }
 
+void stShared16(unsigned shared, unsigned value) {
+  asm volatile("st.shared.b16 [%0], %1;" ::"r"(shared),
+               "h"(static_cast<unsigned short>(value))
+               : "memory");
+}
+
 void stShared32(unsigned shared, unsigned value) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared), "r"(value) : "memory");
 }
@@ -376,6 +382,16 @@ unsigned atomAddAcqRel(unsigned *pointer, unsigned value) {
                : "l"(pointer), "r"(value)
                : "memory");
   return old;
+}
+
+/// Loads a counter in global memory, acquire at device scope (sm_70).
+unsigned ldAcquire(const unsigned *pointer) {
+  unsigned value;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+               : "=r"(value)
+               : "l"(pointer)
+               : "memory");
+  return value;
 }
 
 /// Rank of this block in its cluster (sm_90).

@@ -50,14 +50,6 @@ void mbarrierArriveCluster(unsigned mapped) {
                : "memory");
 }
 
-/// As mbarrierArriveCluster; what this thread knows of memory is seen by
-/// threads of the cluster that wait with mbarrierWaitCluster.
-void mbarrierArriveReleaseCluster(unsigned mapped) {
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::
-                   "r"(mapped)
-               : "memory");
-}
-
 /// True once the phase of \p parity is over; waits a while for it.
 bool mbarrierTryWait(unsigned barrier, unsigned parity) {
   unsigned done;
@@ -75,19 +67,6 @@ bool mbarrierTryWait(unsigned barrier, unsigned parity) {
 void mbarrierWait(unsigned barrier, unsigned parity) {
   while (!mbarrierTryWait(barrier, parity)) {
   }
-}
-
-/// mbarrierWait that sees what arrivals with release in the cluster published.
-void mbarrierWaitCluster(unsigned barrier, unsigned parity) {
-  unsigned done = 0;
-  while (!done)
-    asm volatile("{\n.reg .pred p;\n"
-                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, "
-                 "[%1], %2;\n"
-                 "selp.u32 %0, 1, 0, p;\n}"
-                 : "=r"(done)
-                 : "r"(barrier), "r"(parity)
-                 : "memory");
 }
 
 /// Waits for \p threads threads, whole warps, at barrier \p id of the block.

@@ -8,6 +8,9 @@
 // outside of D; where it is not, rows are shifted to the alignment that each
 // has in D, so that all but their ends are 16-byte stores all the same.
 //
+// C and the residual come in by TMA into buffers of the same shape, where D is
+// aligned; fetch() is the role of the thread that brings them.
+//
 // With swapAB the rows of wgmma are columns of D: stores to the staging buffer
 // are transposed, the rest is the same.
 //
@@ -26,22 +29,27 @@ class Sm90Epilogue {
   static constexpr int kOutBytes = bytesOf(kOut);
   static constexpr int kThreads = Sm90GemmConfig::kWarpgroup;
   static constexpr int kUnit = Sm90GemmConfig::kUnit;
+  static constexpr int kBuffers = Sm90GemmConfig::kStagingBuffers;
   static constexpr int kUnits = kConfig.units(), kColumns = kConfig.columns();
   static constexpr int kPiece = kConfig.pieceColumns(kSignature);
   static constexpr int kPieces = kColumns / kPiece; ///< of a unit
   static constexpr bool kSwap = kConfig.swapAB;
+  /// Columns of a piece that make one of D.
+  static constexpr int kJoined = kSignature.columnsPerOutput();
   /// A staged piece is one or two boxes of rows of D, one after the other.
   static constexpr int kBoxRows = kSwap ? kPiece : kUnit;
-  static constexpr int kRowBytes =
-      kSwap ? Sm90GemmConfig::kSlabBytes : kPiece * kOutBytes;
+  static constexpr int kRowBytes = kSwap ? Sm90GemmConfig::kSlabBytes
+                                         : kPiece / kJoined * kOutBytes;
   static constexpr int kBoxes = kSwap ? kUnit * kOutBytes / kRowBytes : 1;
   static constexpr int kBoxColumns = kRowBytes / kOutBytes;
   static constexpr int kBoxBytes = kBoxRows * kRowBytes;
-  static constexpr int kBufferBytes =
-      kConfig.stagingBytes(kSignature) / kConfig.consumers /
-      Sm90GemmConfig::kStagingBuffers;
-  /// D's rows begin at multiples of 16 bytes, as TMA wants them.
-  static constexpr bool kByTma = kSignature.alignD == 16;
+  static constexpr bool kByTma = kConfig.storesByTma(kSignature);
+  /// Where the chain joins columns, computeRun reads what it needs.
+  static constexpr bool kBias =
+      kJoined == 1 && kSignature.pointwise.contains(PointwiseOp::Bias);
+  static constexpr bool kResidual =
+      kSignature.pointwise.contains(PointwiseOp::Residual);
+  static constexpr int kFetched = kConfig.fetchedOperands(kSignature);
 
   using Shared = Sm90Shared<kSignature, kConfig>;
   using Walk = Sm90Walk<kConfig>;
@@ -49,8 +57,7 @@ class Sm90Epilogue {
 
 public:
   Sm90Epilogue(const Sm90GemmParams &params, const Shared &shared, int consumer)
-      : params(params), shared(shared), consumer(consumer),
-        staging(shared.staging(consumer)) {}
+      : params(params), shared(shared), consumer(consumer) {}
 
   /// Finishes this consumer's part of \p tile; returns with stores under way.
   void store(const Sm90Tile &tile, const Walk &walk, Accumulators &sums) {
@@ -59,19 +66,12 @@ public:
         exchange(tile, walk, sums);
     EpilogueOperands operands =
         epilogueOperands<kSignature>(params.gemm, tile.batch);
-    int rowBegin =
-        tile.rowBegin + (kConfig.pingPong ? 0 : consumer * kUnits * kUnit);
 #pragma unroll
-    for (int unit = 0; unit < kUnits; ++unit)
-#pragma unroll
-      for (int piece = 0; piece < kPieces; ++piece) {
-        if constexpr (kConfig.splits)
-          if (!owns(walk, unit * kPieces + piece))
-            continue;
-        storePiece(operands, tile.batch, rowBegin + unit * kUnit,
-                   tile.columnBegin + piece * kPiece,
-                   sums[unit] + piece * (kPiece / 2));
-      }
+    for (int i = 0; i < kUnits * kPieces; ++i)
+      if (walk.owns(numberOf(consumer, i)))
+        storePiece(operands, tile.batch, rowOf(tile, consumer, i),
+                   columnOf(tile, i),
+                   sums[i / kPieces] + i % kPieces * (kPiece / 2));
   }
 
   /// Waits until no store reads shared memory any more.
@@ -81,10 +81,78 @@ public:
         ptx::bulkWaitRead<0>();
   }
 
+  //===--------------------------------------------------------------------===//
+  // Fetching C and the residual
+  //===--------------------------------------------------------------------===//
+
+  static void setUp(const Sm90GemmParams &params, const Shared &shared) {
+    for (int consumer = 0; consumer < kConfig.consumers; ++consumer)
+      for (int buffer = 0; buffer < kBuffers; ++buffer) {
+        ptx::mbarrierInit(shared.fetchFull(consumer, buffer), 1);
+        ptx::mbarrierInit(shared.fetchEmpty(consumer, buffer), 1);
+      }
+  }
+
+  /// Brings what \p consumer's pieces read, in the order in which they do.
+  static void fetch(const Sm90GemmParams &params, const Shared &shared,
+                    int consumer) {
+    RingPlace<kBuffers> place;
+    Walk walk(params);
+    if (kConfig.pingPong && consumer == 1)
+      walk.next();
+#pragma unroll 1
+    while (!walk.isDone()) {
+      Sm90Tile tile = walk.tile();
+#pragma unroll 1
+      for (int i = 0; i < kUnits * kPieces; ++i)
+        if (walk.owns(numberOf(consumer, i)))
+          fetchPiece(params, shared, tile, consumer, i, place);
+      walk.next();
+      if constexpr (kConfig.pingPong)
+        walk.next();
+    }
+  }
+
 private:
+  static void fetchPiece(const Sm90GemmParams &params, const Shared &shared,
+                         const Sm90Tile &tile, int consumer, int piece,
+                         RingPlace<kBuffers> &place) {
+    int row = rowOf(tile, consumer, piece), column = columnOf(tile, piece);
+    int rowOfD = kSwap ? column : row, columnOfD = kSwap ? row : column;
+    unsigned full = shared.fetchFull(consumer, place.stage);
+    ptx::mbarrierWait(shared.fetchEmpty(consumer, place.stage),
+                      place.phase ^ 1);
+    ptx::mbarrierArriveExpectTx(full, kFetched * kBoxes * kBoxBytes);
+    int operand = 0;
+    auto load = [&](const TensorMap &map, int batchStep) {
+      unsigned target = shared.fetched(consumer, place.stage, operand++);
+#pragma unroll
+      for (int box = 0; box < kBoxes; ++box)
+        ptx::tmaLoad(target + box * kBoxBytes, &map, full,
+                     columnOfD + box * kBoxColumns, rowOfD,
+                     tile.batch * batchStep);
+    };
+    if constexpr (kSignature.readsC)
+      load(params.c, params.batchStepC);
+    if constexpr (kResidual)
+      load(params.residual, params.batchStepResidual);
+    place.next();
+  }
+
+  /// Number of a consumer's piece among all of a tile.
+  static int numberOf(int consumer, int piece) {
+    return kConfig.pingPong ? piece : consumer * kUnits * kPieces + piece;
+  }
+  /// Where it begins, on the tile's sides.
+  static int rowOf(const Sm90Tile &tile, int consumer, int piece) {
+    int first = kConfig.pingPong ? 0 : consumer * kUnits;
+    return tile.rowBegin + (first + piece / kPieces) * kUnit;
+  }
+  static int columnOf(const Sm90Tile &tile, int piece) {
+    return tile.columnBegin + piece % kPieces * kPiece;
+  }
+
   static int thread() { return threadIdx.x % kThreads; }
-  static int lane() { return threadIdx.x % 32; }
-  static int warp() { return threadIdx.x % kThreads / 32; }
 
   /// A barrier of this consumer's threads; 0 is the block's.
   void barrier() const { ptx::barSync(1 + consumer, kThreads); }
@@ -92,10 +160,6 @@ private:
   //===--------------------------------------------------------------------===//
   // Splits
   //===--------------------------------------------------------------------===//
-
-  static bool owns(const Walk &walk, int piece) {
-    return walk.splits == 1 || piece % walk.splits == walk.splitRank();
-  }
 
   /// Partial sums of one piece of this consumer: a thread's vectors of four lie
   /// kThreads vectors apart.
@@ -106,35 +170,44 @@ private:
     return reinterpret_cast<float4 *>(
                params.gemm.partials +
                (tile.index * splits + split) * kTileFloats +
-               (consumer * kUnits * kPieces + piece) * (kUnit * kPiece)) +
+               numberOf(consumer, piece) * (kUnit * kPiece)) +
            thread();
   }
 
   /// Publishes the pieces that other splits own and adds theirs to this
-  /// split's own, in the order of the splits.
+  /// split's own, from the next split around to the one before.
   void exchange(const Sm90Tile &tile, const Walk &walk, Accumulators &sums) {
+    unsigned splits = walk.splits;
+    unsigned *counter =
+        params.gemm.counters + tile.index * kConfig.consumers + consumer;
 #pragma unroll
     for (int i = 0; i < kUnits * kPieces; ++i)
-      if (!owns(walk, i))
-        publish(partials(tile, walk.splits, walk.splitRank(), i),
+      if (!walk.owns(numberOf(consumer, i)))
+        publish(partials(tile, splits, walk.splitRank(), i),
                 sums[i / kPieces] + i % kPieces * (kPiece / 2));
     barrier();
-    if (thread() < walk.splits)
-      ptx::mbarrierArriveReleaseCluster(
-          ptx::mapaSharedCluster(shared.split(), thread()));
-    ptx::mbarrierWaitCluster(shared.split(), splitPhase);
-    splitPhase ^= 1;
+    if (thread() == 0) {
+      __threadfence();
+      ptx::atomAddAcqRel(counter, 1);
+      while (ptx::ldAcquire(counter) < splits) {
+      }
+    }
+    // Beyond this point all splits have published.
+    barrier();
 #pragma unroll
     for (int i = 0; i < kUnits * kPieces; ++i)
-      if (owns(walk, i))
+      if (walk.owns(numberOf(consumer, i)))
 #pragma unroll 1
-        for (int other = 1; other < walk.splits; ++other) {
-          int split = walk.splitRank() + other;
-          if (split >= walk.splits)
-            split -= walk.splits;
+        for (unsigned other = 1; other < splits; ++other) {
+          unsigned split = walk.splitRank() + other;
+          if (split >= splits)
+            split -= splits;
           add(sums[i / kPieces] + i % kPieces * (kPiece / 2),
-              partials(tile, walk.splits, split, i));
+              partials(tile, splits, split, i));
         }
+    // The last split to have seen the counter leaves it at zero.
+    if (thread() == 0 && ptx::atomAddAcqRel(counter, 1) == 2 * splits - 1)
+      *counter = 0;
   }
 
   static void publish(float4 *partial, const float *sums) {
@@ -164,20 +237,24 @@ private:
   /// tile's sides.
   void storePiece(const EpilogueOperands &operands, int batch, int row,
                   int column, const float *sums) {
-    unsigned buffer = staging + next * kBufferBytes;
-    next ^= 1;
+    unsigned buffer = shared.staging(consumer, place.stage);
+    if constexpr (kFetched > 0)
+      ptx::mbarrierWait(shared.fetchFull(consumer, place.stage), place.phase);
     if constexpr (kByTma) {
       // The store before the last has left this buffer.
       if (thread() == 0)
-        ptx::bulkWaitRead<Sm90GemmConfig::kStagingBuffers - 1>();
+        ptx::bulkWaitRead<kBuffers - 1>();
       barrier();
     }
     stage(operands, row, column, sums, buffer);
-    int rowOfD = kSwap ? column : row, columnOfD = kSwap ? row : column;
+    int rowOfD = kSwap ? column : row;
+    int columnOfD = kSwap ? row : column / kJoined;
     if constexpr (kByTma) {
       ptx::fenceProxyAsync();
       barrier();
       if (thread() == 0) {
+        if constexpr (kFetched > 0)
+          ptx::mbarrierArrive(shared.fetchEmpty(consumer, place.stage));
 #pragma unroll
         for (int box = 0; box < kBoxes; ++box)
           ptx::tmaStore(&params.d, buffer + box * kBoxBytes,
@@ -192,33 +269,51 @@ private:
         storeShifted(operands.d, buffer + box * kBoxBytes, rowOfD,
                      columnOfD + box * kBoxColumns);
     }
+    place.next();
   }
 
   /// Writes the finished piece to \p buffer. Lane l has of each 8 columns the
   /// two from 2 (l % 4) on, of rows l / 4 and l / 4 + 8 of its warp's 16.
   void stage(const EpilogueOperands &operands, int row, int column,
              const float *sums, unsigned buffer) const {
-    long long ownRow = row + warp() * 16 + lane() / 4;
-    long long ownColumn = column + lane() % 4 * 2;
+    // Computed anew for each piece: kept, they would cost registers that the
+    // sums of later pieces need.
+    unsigned thread = threadIdx.x % kThreads;
+    ptx::opaque(thread);
+    int rowInPiece = thread / 32 * 16 + thread % 32 / 4;
+    int columnInPiece = thread % 4 * 2;
 #pragma unroll
     for (int j = 0; j < kPiece / 8; j += 2) {
       constexpr int kStep = kPiece >= 16 ? 2 : 1;
       unsigned words[4];
+      float bias[2];
 #pragma unroll
       for (int i = 0; i < 2 * kStep; ++i) {
+        if (j + i / 2 >= kPiece / 8)
+          break;
         float pair[2] = {sums[(j + i / 2) * 4 + i % 2 * 2],
                          sums[(j + i / 2) * 4 + i % 2 * 2 + 1]};
-        finishPair(operands, ownRow + i % 2 * 8, ownColumn + (j + i / 2) * 8,
-                   pair);
-        if constexpr (kOutBytes == 2)
+        int r = rowInPiece + i % 2 * 8, c = columnInPiece + (j + i / 2) * 8;
+        if (kBias && (kSwap || i % 2 == 0))
+          loadBias(bias, operands.bias, row + r, column + c);
+        finishPair(operands, row, column, r, c, bias, pair);
+        if constexpr (kJoined == 2)
+          stageOne(buffer + stagedOffset(r, c / 2 * kOutBytes), pair[0]);
+        else if constexpr (kOutBytes == 2)
           words[i] = packPair<kOut>(pair[0], pair[1]);
         else
-          stageFloats(buffer, warp() * 16 + lane() / 4 + i % 2 * 8,
-                      (j + i / 2) * 8 + lane() % 4 * 2, pair);
+          stageFloats(buffer, r, c, pair);
       }
-      if constexpr (kOutBytes == 2)
-        stageWords(buffer, j, words);
+      if constexpr (kOutBytes == 2 && kJoined == 1)
+        stageWords(buffer, thread, j, words);
     }
+  }
+
+  static void stageOne(unsigned target, float value) {
+    if constexpr (kOutBytes == 2)
+      ptx::stShared16(target, packPair<kOut>(value, 0.0f));
+    else
+      ptx::stShared32(target, __float_as_uint(value));
   }
 
   /// Offset in a staged piece of byte \p byte of row \p row, as TMA swizzles.
@@ -228,9 +323,10 @@ private:
 
   /// Stores the 16 x 16 (16 x 8 where a piece has no more) results from column
   /// block \p j on.
-  static void stageWords(unsigned buffer, int j, const unsigned (&words)[4]) {
-    int matrix = lane() / 8, within = lane() % 8;
-    int rowBlock = warp() * 2 + matrix % 2, columnBlock = j + matrix / 2;
+  static void stageWords(unsigned buffer, unsigned thread, int j,
+                         const unsigned (&words)[4]) {
+    int matrix = thread % 32 / 8, within = thread % 8;
+    int rowBlock = thread / 32 * 2 + matrix % 2, columnBlock = j + matrix / 2;
     if constexpr (!kSwap)
       ptx::stmatrixX4(
           buffer + stagedOffset(rowBlock * 8 + within, columnBlock * 16),
@@ -273,64 +369,95 @@ private:
   // The chain
   //===--------------------------------------------------------------------===//
 
-  /// Applies alpha, C and the chain to two sums of one row and neighbouring
-  /// columns, on the tile's sides.
-  void finishPair(const EpilogueOperands &operands, long long row,
-                  long long column, float (&pair)[2]) const {
+  /// Applies alpha, C and the chain to two sums of row \p r and columns \p c and
+  /// the next, with these entries of the bias, in the piece that begins at
+  /// (row, column), on the tile's sides. Where the chain joins columns, pair[0] is the one result.
+  void finishPair(const EpilogueOperands &operands, int row, int column, int r,
+                  int c, const float (&bias)[2], float (&pair)[2]) const {
     constexpr PointwiseChain kChain = kSignature.pointwise;
-    constexpr bool kBias = kChain.contains(PointwiseOp::Bias);
-    constexpr bool kResidual = kChain.contains(PointwiseOp::Residual);
-    float bias[2] = {}, residual[2] = {};
-    if constexpr (kBias)
-      loadPair(bias, operands.bias, 0, 0, row, column);
-    if constexpr (kResidual)
-      loadPair(residual, operands.residual, params.gemm.ldResidual, 1, row,
-               column);
-    pair[0] *= operands.alpha;
-    pair[1] *= operands.alpha;
-    if constexpr (kSignature.readsC)
-      if (operands.beta != 0.0f) {
-        float c[2];
-        loadPair(c, operands.c, params.gemm.ldc, 1, row, column);
-        pair[0] += operands.beta * c[0];
-        pair[1] += operands.beta * c[1];
-      }
-    applyChainToPair<kChain>(
-        pair[0], pair[1], sharedOperands<kChain>(bias[0], residual[0]),
-        sharedOperands<kChain>(bias[1], residual[1]));
-  }
-
-  /// Loads what belongs to the pair from an operand of D's shape, or with
-  /// \p rowScale 0 from a row of it; 0 outside of D.
-  void loadPair(float (&out)[2], const char *operand, long long ld,
-                int rowScale, long long row, long long column) const {
-    out[0] = out[1] = 0.0f;
-    if constexpr (kSwap) {
-      // Two rows of D, one column.
-      if (row < params.gemm.n)
-#pragma unroll
-        for (int i = 0; i < 2; ++i)
-          if (column + i < params.gemm.m)
-            loadOne(out[i], operand, (column + i) * rowScale * ld + row);
-    } else if (row < params.gemm.m) {
-      long long at = row * rowScale * ld + column;
-      if constexpr (kSignature.alignD >= 2 * kOutBytes) {
-        if (column + 1 < params.gemm.n) {
-          loadFloats<kOut>(out, operand + at * kOutBytes);
-          return;
+    if constexpr (kJoined == 2) { // rows, columns and links of its own
+      int left = static_cast<int>(params.gemm.n) - (column + c);
+      if (row + r < static_cast<int>(params.gemm.m) && left > 0)
+        computeRun<kSignature>(operands, params.gemm, row + r, column + c, left,
+                               pair);
+    } else {
+      float residual[2] = {}, ofC[2] = {};
+      if constexpr (kResidual)
+        readPair(residual, operands.residual, params.gemm.ldResidual,
+                 kSignature.readsC, row, column, r, c);
+      pair[0] *= operands.alpha;
+      pair[1] *= operands.alpha;
+      if constexpr (kSignature.readsC)
+        if (operands.beta != 0.0f) {
+          readPair(ofC, operands.c, params.gemm.ldc, 0, row, column, r, c);
+          pair[0] += operands.beta * ofC[0];
+          pair[1] += operands.beta * ofC[1];
         }
-      }
-#pragma unroll
-      for (int i = 0; i < 2; ++i)
-        if (column + i < params.gemm.n)
-          loadOne(out[i], operand, at + i);
+      applyChainToPair<kChain>(
+          pair[0], pair[1], sharedOperands<kChain>(bias[0], residual[0]),
+          sharedOperands<kChain>(bias[1], residual[1]));
     }
   }
 
-  static void loadOne(float &out, const char *operand, long long at) {
+  /// The pair's entries of the bias, one for each column of D; 0 outside of D.
+  void loadBias(float (&out)[2], const char *bias, int row, int column) const {
+    const char *at = bias + (kSwap ? row : column) * kOutBytes;
+    int left = static_cast<int>(params.gemm.n) - (kSwap ? row : column);
+    out[0] = out[1] = 0.0f;
+    if constexpr (kSwap) {
+      loadOne(out[0], at, left > 0);
+      out[1] = out[0];
+    } else if constexpr (kSignature.alignD < 2 * kOutBytes) {
+      loadOne(out[0], at, left > 0);
+      loadOne(out[1], at + kOutBytes, left > 1);
+    } else if (left > 1)
+      loadFloats<kOut>(out, at);
+    else
+      loadOne(out[0], at, left > 0);
+  }
+
+  static void loadOne(float &out, const char *at, bool exists) {
     float one[1];
-    loadFloats<kOut>(one, operand + at * kOutBytes);
-    out = one[0];
+    if (exists) {
+      loadFloats<kOut>(one, at);
+      out = one[0];
+    }
+  }
+
+  /// What belongs to a pair of a matrix of D's shape: the fetched operand
+  /// number \p operand, or in memory.
+  void readPair(float (&out)[2], const char *matrix, long long ld, int operand,
+                int row, int column, int r, int c) const {
+    if constexpr (kFetched == 0)
+      loadPair(out, matrix, ld, row + r, column + c);
+    else {
+      unsigned piece = shared.fetched(consumer, place.stage, operand);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        unsigned at = kSwap ? piece + r / kBoxColumns * kBoxBytes +
+                                  stagedOffset(c + i, r % kBoxColumns *
+                                                          kOutBytes)
+                            : piece + stagedOffset(r, (c + i) * kOutBytes);
+        if constexpr (kOutBytes == 4)
+          out[i] = __uint_as_float(ptx::ldShared32(at));
+        else if constexpr (kSwap)
+          out[i] = toFloat<kOut>(ptx::ldShared16(at));
+        else if (i == 0) // both columns in one word
+          unpackPair<kOut>(out[0], out[1], ptx::ldShared32(at));
+      }
+    }
+  }
+
+  /// Loads what belongs to the pair from a matrix of D's shape; 0 outside of D.
+  void loadPair(float (&out)[2], const char *matrix, long long ld, int row,
+                int column) const {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      int rowOfD = kSwap ? column + i : row, columnOfD = kSwap ? row : column + i;
+      loadOne(out[i], matrix + (rowOfD * ld + columnOfD) * kOutBytes,
+              rowOfD < static_cast<int>(params.gemm.m) &&
+                  columnOfD < static_cast<int>(params.gemm.n));
+    }
   }
 
   //===--------------------------------------------------------------------===//
@@ -345,7 +472,8 @@ private:
     constexpr int kVectors = kRowBytes / 16 - 1; // within a row
     constexpr int kSingles = 16 / kOutBytes;     // at its ends
     int rows = min(leftOf(params.gemm.m, row), kBoxRows);
-    int bytes = min(leftOf(params.gemm.n, column), kBoxColumns) * kOutBytes;
+    int bytes = min(leftOf(params.gemm.n / kJoined, column), kBoxColumns) *
+                kOutBytes;
     if (bytes <= 0)
       return;
     char *first = d + (row * params.gemm.ldd + column) * kOutBytes;
@@ -409,9 +537,7 @@ private:
   const Sm90GemmParams &params;
   Shared shared;
   int consumer;
-  unsigned staging;
-  int next = 0;
-  unsigned splitPhase = 0;
+  RingPlace<kBuffers> place; ///< of the buffers, staging and fetched
 };
 
 } // namespace kiln

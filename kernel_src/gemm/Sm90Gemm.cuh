@@ -13,10 +13,15 @@
 // bring a half of it each, to both. Layouts differ in boxes and descriptors
 // only.
 //
-// Split-K: the splits of a tile are a cluster, so they run together and may
-// wait for each other. Each publishes the sums of the pieces that others own,
-// through L2, and finishes its own pieces: sums are added in the order of the
-// splits, and the reduction is as parallel as the products.
+// Threads beside the producer, one for each consumer, fetch C and the residual,
+// piece by piece of a tile, into buffers that the epilogue reads: their latency
+// passes during the products.
+//
+// Split-K: each split of a tile publishes the sums of the pieces that others
+// own, through L2, waits until all have, and finishes its own pieces: sums are
+// added in a fixed order, and the reduction is as parallel as the products.
+// Splits wait for each other, so the launch is cooperative: all of its blocks
+// run at once or none does.
 //
 // Rejected: several small blocks an SM without a producer (two with three
 // stages collapse), clusters of four (30 fit where 33 would be needed), a
@@ -46,7 +51,7 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Gemm {
   static constexpr bool kRowsKMajor = kConfig.isRowSideKMajor(kSignature);
   static constexpr bool kColumnsKMajor =
       kConfig.isColumnSideKMajor(kSignature);
-  static constexpr bool kIsCluster = kMulticast > 1 || kConfig.splits;
+  static constexpr bool kFetches = kConfig.fetchedOperands(kSignature) > 0;
 
   using Shared = Sm90Shared<kSignature, kConfig>;
   using Place = RingPlace<kStages>;
@@ -64,8 +69,13 @@ public:
     if (role == kConsumers) {
       if constexpr (kConfig.tradesRegisters())
         ptx::setmaxnregDec<kConfig.producerRegisters()>();
-      if (threadIdx.x == kConsumers * Sm90GemmConfig::kWarpgroup)
+      constexpr int kFirst = kConsumers * Sm90GemmConfig::kWarpgroup;
+      if (threadIdx.x == kFirst)
         produce(params, shared);
+      if constexpr (kFetches)
+        if (int warp = (threadIdx.x - kFirst) / 32;
+            warp > 0 && warp <= kConsumers && threadIdx.x % 32 == 0)
+          Epilogue::fetch(params, shared, warp - 1);
       __syncwarp();
     } else {
       if constexpr (kConfig.tradesRegisters())
@@ -73,7 +83,7 @@ public:
       consume(params, shared, role);
     }
     // No block leaves while another may still arrive at its barriers.
-    if constexpr (kIsCluster)
+    if constexpr (kMulticast > 1)
       clusterSync();
   }
 
@@ -95,12 +105,12 @@ private:
       }
       ptx::mbarrierInit(shared.turn(0), 1);
       ptx::mbarrierInit(shared.turn(1), 1);
-      if constexpr (kConfig.splits)
-        ptx::mbarrierInit(shared.split(), kConsumers * params.gemm.splitK);
+      if constexpr (kFetches)
+        Epilogue::setUp(params, shared);
       ptx::fenceMbarrierInit();
     }
     __syncthreads();
-    if constexpr (kIsCluster)
+    if constexpr (kMulticast > 1)
       clusterSync();
   }
 

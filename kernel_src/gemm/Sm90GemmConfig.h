@@ -21,7 +21,7 @@ struct Sm90GemmConfig {
   int clusterM = 1; ///< blocks stacked along m that share tiles of B
   int clusterN = 1; ///< blocks side by side along n that share tiles of A
   int splits = 0;   ///< 1: any splitK; 0: only 1
-  int splitK = 1;   ///< run-time value; the blocks of a tile form a cluster
+  int splitK = 1;   ///< run-time value; all blocks run at once
   int rasterGroup = 8;  ///< run-time value
   int rasterAlongN = 0; ///< run-time value; 1: groups of tile columns
   int hints = 0; ///< run-time value; 1: B leaves L2 first, A stays
@@ -54,7 +54,8 @@ struct Sm90GemmConfig {
   static constexpr int kSlabBytes = 128, kSlab = 64;
   /// Rows of one wgmma.
   static constexpr int kUnit = 64;
-  /// Staging buffers of a consumer: one fills while the other is stored.
+  /// Staging buffers of a consumer: one fills while the other is stored; and
+  /// as many for pieces of C and the residual on their way in.
   static constexpr int kStagingBuffers = 2;
 
   // The two sides of a tile.
@@ -81,11 +82,12 @@ struct Sm90GemmConfig {
   constexpr int readers() const { return pingPong ? 1 : consumers; }
   constexpr int accumulators() const { return units() * columns() / 2; }
 
-  /// One warp feeds one consumer; more consumers trade registers with a whole
-  /// warpgroup of producers.
+  /// Two warps feed one consumer, its stages and what its epilogue reads; more
+  /// consumers trade registers with a whole warpgroup, a warp for each and one
+  /// for the stages.
   constexpr bool tradesRegisters() const { return consumers > 1; }
   constexpr int threads() const {
-    return consumers * kWarpgroup + (tradesRegisters() ? kWarpgroup : 32);
+    return consumers * kWarpgroup + (tradesRegisters() ? kWarpgroup : 64);
   }
   constexpr int minBlocks() const { return 1; }
   constexpr int producerRegisters() const { return consumers > 2 ? 32 : 40; }
@@ -98,24 +100,44 @@ struct Sm90GemmConfig {
   }
 
   /// Accumulator columns that a consumer stages at once: 64 rows by this many,
-  /// as one box of the tensor map of D.
+  /// as one box of the tensor map of D. Splits share a tile out by pieces, so
+  /// theirs are smaller.
   constexpr int pieceColumns(const GemmSignature &signature) const {
-    int most = swapAB ? kUnit : kSlabBytes / bytesOf(signature.out);
-    if (swapAB && columns() <= most)
+    int joined = signature.columnsPerOutput();
+    int most = swapAB ? kUnit : joined * kSlabBytes / bytesOf(signature.out);
+    if (splits)
+      most = swapAB ? 16 : joined * 32;
+    if (swapAB && (columns() <= most || columns() % 16 != 0))
       return columns();
-    for (int width = most; width > 16; width /= 2)
-      if (columns() % width == 0)
-        return width;
-    return 16;
+    int width = most;
+    while (width > 16 * joined && columns() % width != 0)
+      width /= 2;
+    return width;
   }
   constexpr int pieceBytes(const GemmSignature &signature) const {
-    return kUnit * pieceColumns(signature) * bytesOf(signature.out);
+    return roundUp(kUnit * pieceColumns(signature) *
+                   bytesOf(signature.out) / signature.columnsPerOutput());
+  }
+  /// True where D is stored by TMA: its rows begin at multiples of 16 bytes.
+  constexpr bool storesByTma(const GemmSignature &signature) const {
+    return signature.alignD == 16;
+  }
+  /// Matrices of D's shape that come in by TMA, piece by piece: C, residual.
+  constexpr int fetchedOperands(const GemmSignature &signature) const {
+    if (!storesByTma(signature) || signature.columnsPerOutput() != 1)
+      return 0;
+    return signature.readsC +
+           signature.pointwise.contains(PointwiseOp::Residual);
   }
   constexpr int stagingBytes(const GemmSignature &signature) const {
-    return consumers * kStagingBuffers * roundUp(pieceBytes(signature));
+    return consumers * kStagingBuffers * pieceBytes(signature) *
+           (1 + fetchedOperands(signature));
   }
-  /// Full and empty of each stage, two for turns, one for splits.
-  constexpr int barrierBytes() const { return (2 * stages + 3) * 8; }
+  /// Full and empty of each stage and of each consumer's fetched pieces, and
+  /// two for turns.
+  constexpr int barrierBytes() const {
+    return (2 * stages + 2 * kStagingBuffers * consumers + 2) * 8;
+  }
   constexpr int sharedBytes(const GemmSignature &signature) const {
     return kAlignment + stages * stageBytes() + stagingBytes(signature) +
            barrierBytes();
@@ -128,8 +150,6 @@ struct Sm90GemmConfig {
   constexpr bool isValid(const GemmSignature &signature) const {
     if (signature.in != DType::BF16 && signature.in != DType::FP16)
       return false;
-    if (signature.columnsPerOutput() != 1)
-      return false;
     if (!signature.isWellFormed() || splitK < 1 || rasterGroup < 1 ||
         splits > 1 || swapAB > 1 || pingPong > 1 || stages < 2 || stages > 16)
       return false;
@@ -141,7 +161,8 @@ struct Sm90GemmConfig {
   }
 
   constexpr int splitBlocks() const { return splits ? splitK : 1; }
-  constexpr int clusterBlocks() const {
+  /// Blocks that work on the same tiles in step: a cluster, or all splits.
+  constexpr int groupBlocks() const {
     return multicastBlocks() * splitBlocks();
   }
   constexpr long long tilesM(long long m) const {
@@ -150,15 +171,15 @@ struct Sm90GemmConfig {
   constexpr long long tilesN(long long n) const {
     return (n + blockN - 1) / blockN;
   }
-  /// Clusters of the grid that would give each its one piece of work.
-  constexpr long long clusters(long long m, long long n,
+  /// Groups of blocks that would give each its one piece of work.
+  constexpr long long groups(long long m, long long n,
                                long long batch) const {
     return (tilesM(m) + clusterM - 1) / clusterM *
            ((tilesN(n) + clusterN - 1) / clusterN) * batch;
   }
   /// Blocks of a grid that is not persistent; the launch has fewer.
   constexpr long long blocks(long long m, long long n, long long batch) const {
-    return clusters(m, n, batch) * clusterBlocks();
+    return groups(m, n, batch) * groupBlocks();
   }
   /// Bytes of GemmParams::partials: all splits of all tiles.
   constexpr long long partialBytes(long long m, long long n,
@@ -166,8 +187,10 @@ struct Sm90GemmConfig {
     return splitBlocks() == 1 ? 0
                               : blocks(m, n, batch) * blockM * blockN * 4;
   }
-  constexpr long long counterBytes(long long, long long, long long) const {
-    return 0;
+  /// Bytes of GemmParams::counters: one for each consumer of each tile.
+  constexpr long long counterBytes(long long m, long long n,
+                                   long long batch) const {
+    return splitBlocks() == 1 ? 0 : groups(m, n, batch) * consumers * 4;
   }
 
   friend constexpr bool operator==(const Sm90GemmConfig &,
@@ -182,8 +205,11 @@ private:
     int perConsumer = pingPong ? 1 : consumers;
     if (rows() < 64 || rows() > 256 || rows() % (kUnit * perConsumer) != 0)
       return false;
-    // Unswapped pieces are whole columns of D, 16 of them at least.
-    int step = swapAB ? 8 : 16;
+    // Rows of D are staged in 32 bytes at least, of results that one thread
+    // has both columns of.
+    if (swapAB && signature.columnsPerOutput() != 1)
+      return false;
+    int step = swapAB ? 8 : 16 * signature.columnsPerOutput();
     if (columns() < step || columns() > 256 || columns() % step != 0)
       return false;
     if (columns() % 16 != 0 && columns() != 8 && columns() != 24)
@@ -197,10 +223,8 @@ private:
   constexpr bool isClusterValid(const GemmSignature &signature) const {
     if (clusterM < 1 || clusterN < 1 || multicastBlocks() > 2)
       return false;
-    // Splits take the cluster's dimension for themselves.
-    if (splits && (multicastBlocks() != 1 || splitK > 8))
-      return false;
-    if (!splits && splitK != 1)
+    // Splits of a tile wait for each other, each with one tile at a time.
+    if (splits ? multicastBlocks() != 1 || pingPong : splitK != 1)
       return false;
     // Each block brings its share of a shared tile, in whole boxes.
     int columnUnit = isColumnSideKMajor(signature) ? 8 : kSlab;

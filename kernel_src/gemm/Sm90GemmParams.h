@@ -8,12 +8,12 @@ namespace kiln {
 
 /// Tensor maps of rank 3 (inner, outer, batch) over the operands as they are
 /// stored, with the boxes that Sm90GemmConfig and the signature imply; `d` only
-/// where D is stored by TMA.
+/// where D is stored by TMA, `c` and `residual` where they are fetched so.
 struct Sm90GemmParams {
-  TensorMap a, b, d;
+  TensorMap a, b, c, d, residual;
   GemmParams gemm;
   /// 0 where all batches share the operand.
-  int batchStepA = 1, batchStepB = 1;
+  int batchStepA = 1, batchStepB = 1, batchStepC = 1, batchStepResidual = 1;
   int rasterAlongN = 0;
   int hints = 0;
 };

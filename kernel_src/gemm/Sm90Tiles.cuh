@@ -28,17 +28,30 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> struct Sm90Shared {
   unsigned columnTile(int stage) const {
     return rowTile(stage) + kConfig.rowTileBytes();
   }
-  /// The staging buffers of one consumer.
-  unsigned staging(int consumer) const {
-    return base + kStaging +
-           consumer * (kConfig.stagingBytes(kSignature) / kConfig.consumers);
+  /// A staging buffer of one consumer.
+  unsigned staging(int consumer, int buffer) const {
+    return base + kStaging + (consumer * kBuffers + buffer) * kPieceBytes;
+  }
+  /// Where piece number \p operand of \p buffer comes in.
+  unsigned fetched(int consumer, int buffer, int operand) const {
+    return staging(consumer, buffer) +
+           (operand + 1) * kConfig.consumers * kBuffers * kPieceBytes;
   }
   unsigned full(int stage) const { return base + kBarriers + stage * 8; }
   unsigned empty(int stage) const { return full(kStages + stage); }
   /// The barrier that says that it is \p consumer's turn to multiply.
   unsigned turn(int consumer) const { return full(2 * kStages + consumer); }
-  /// The barrier that says that all splits have published their sums.
-  unsigned split() const { return full(2 * kStages + 2); }
+  /// The barriers of a consumer's buffer of fetched pieces.
+  unsigned fetchFull(int consumer, int buffer) const {
+    return full(2 * kStages + 2 + 2 * (consumer * kBuffers + buffer));
+  }
+  unsigned fetchEmpty(int consumer, int buffer) const {
+    return fetchFull(consumer, buffer) + 8;
+  }
+
+private:
+  static constexpr int kBuffers = Sm90GemmConfig::kStagingBuffers;
+  static constexpr int kPieceBytes = kConfig.pieceBytes(kSignature);
 };
 
 /// A place in the ring: which stage comes next, in which phase.
@@ -66,15 +79,16 @@ struct Sm90Tile {
   long long index; ///< flat number among all tiles of the launch
 };
 
-/// The tiles of a block, in order. Blocks of a cluster walk in step.
+/// The tiles of a block, in order. Blocks of a cluster, and the splits of a
+/// tile, walk in step.
 template <Sm90GemmConfig kConfig> class Sm90Walk {
 public:
   explicit Sm90Walk(const Sm90GemmParams &params) : params(params) {
     splits = kConfig.splits ? params.gemm.splitK : 1;
-    int cluster = kConfig.multicastBlocks() * splits;
-    rank = blockIdx.x % cluster;
-    index = blockIdx.x / cluster;
-    step = gridDim.x / cluster;
+    int group = kConfig.multicastBlocks() * splits;
+    rank = blockIdx.x % group;
+    index = blockIdx.x / group;
+    step = gridDim.x / group;
     clustersM = tileCount(params.gemm.m, kConfig.blockM * kConfig.clusterM);
     clustersN = tileCount(params.gemm.n, kConfig.blockN * kConfig.clusterN);
     total = static_cast<unsigned>(clustersM) * clustersN *
@@ -108,10 +122,15 @@ public:
     return tile;
   }
 
-  /// This block's number among those of its cluster, which either share tiles
-  /// or split k.
+  /// This block's number among those that share tiles or split k.
   int multicastRank() const { return kConfig.splits ? 0 : rank; }
   int splitRank() const { return kConfig.splits ? rank : 0; }
+
+  /// True when this split finishes piece \p piece of a tile, counted over all
+  /// its consumers.
+  bool owns(int piece) const {
+    return !kConfig.splits || piece % splits == splitRank();
+  }
 
   int splits, kFirst, kCount;
 

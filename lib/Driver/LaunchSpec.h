@@ -69,6 +69,7 @@ struct KernelStep {
   uint32_t sharedBytes = 0; ///< dynamic shared memory
   uint32_t paramOffset = 0, paramBytes = 0;
   bool dependentLaunch = false; ///< programmatic stream serialisation
+  bool cooperative = false;     ///< all blocks run at once, or the launch fails
 };
 
 struct MemsetStep {

@@ -31,7 +31,7 @@ stepError(const Driver &driver, CUresult result, const LaunchSpec &spec,
 static CUresult launchKernel(const CudaApi &api, const KernelStep &step,
                              std::byte *params, CudaFunction function,
                              CudaStream stream) {
-  CUlaunchAttribute attributes[2];
+  CUlaunchAttribute attributes[3];
   unsigned count = 0;
   if (step.cluster != Dim3{}) {
     CUlaunchAttribute &attribute = attributes[count++];
@@ -39,6 +39,11 @@ static CUresult launchKernel(const CudaApi &api, const KernelStep &step,
     attribute.value.clusterDim.x = step.cluster.x;
     attribute.value.clusterDim.y = step.cluster.y;
     attribute.value.clusterDim.z = step.cluster.z;
+  }
+  if (step.cooperative) {
+    CUlaunchAttribute &attribute = attributes[count++];
+    attribute.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+    attribute.value.cooperative = 1;
   }
   if (step.dependentLaunch) {
     CUlaunchAttribute &attribute = attributes[count++];

@@ -123,8 +123,7 @@ static bool isForWgmma(const GemmProblem &problem, const DeviceModel &device) {
   GemmSignature signature = signatureOf(problem);
   return device.computeCapability() == kCapability &&
          bytesOf(problem.dtype) == 2 && problem.k > 0 &&
-         signature.alignA >= kAligned && signature.alignB >= kAligned &&
-         signature.columnsPerOutput() == 1;
+         signature.alignA >= kAligned && signature.alignB >= kAligned;
 }
 
 /// False for a ring with stages that no iteration of the loop over k fills, and

@@ -20,7 +20,6 @@
 #include "Model/RegisterWall.h"
 #include "Model/SharedMemoryWall.h"
 #include "Model/Traffic.h"
-#include "Model/Waves.h"
 #include "Support/Format.h"
 
 #include <algorithm>
@@ -39,7 +38,6 @@ struct Sm90Model {
 
   int64_t clusters, resident, active; ///< of the work, at once, and busy
   int64_t tilesPerBlock, kSteps;
-  Waves grid;
   Traffic bytes;
 
   // One step of k of one block, in ns.
@@ -82,21 +80,20 @@ static double wgmmaClocks(int n) {
   return std::max(0.507 * n, 17.0 + 0.245 * n);
 }
 
-int64_t residentClusters(const Sm90GemmConfig &config,
+int64_t residentGroups(const Sm90GemmConfig &config,
                          const DeviceModel &device) {
-  return std::max<int64_t>(1, device.maxClusters(config.clusterBlocks()));
+  int64_t clusters = device.maxClusters(config.multicastBlocks());
+  return std::max<int64_t>(1, clusters / config.splitBlocks());
 }
 
 Sm90Model::Sm90Model(const GemmProblem &problem, const GemmSignature &signature,
                      const Sm90GemmConfig &config, const DeviceModel &device)
     : problem(problem), signature(signature), config(config), device(device) {
-  clusters = config.clusters(problem.m, problem.n, problem.batch);
-  resident = residentClusters(config, device);
-  active = std::min(clusters, resident) * config.clusterBlocks();
+  clusters = config.groups(problem.m, problem.n, problem.batch);
+  resident = residentGroups(config, device);
+  active = std::min(clusters, resident) * config.groupBlocks();
   tilesPerBlock = ceilDiv(clusters, resident);
   kSteps = ceilDiv(ceilDiv(problem.k, config.blockK), config.splitK);
-  grid = waves(device, clusters * config.clusterBlocks(), 1,
-               config.clusterBlocks());
   computeTraffic();
   computeStep();
   computeTile();
@@ -336,7 +333,7 @@ static DerivationStep explainWaves(const Sm90Model &model) {
                       "clusters on {} at once: {} tiles a block",
                       config.tilesM(model.problem.m),
                       config.tilesN(model.problem.n), model.problem.batch,
-                      config.splitK, config.clusterBlocks(), model.clusters,
+                      config.splitK, config.groupBlocks(), model.clusters,
                       model.resident, model.tilesPerBlock),
           fmt::format("{:.0f} % of the blocks' turns have a tile", 100 * used),
           llvm::json::Object{{"tiles_per_block", model.tilesPerBlock},

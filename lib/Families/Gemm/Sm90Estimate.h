@@ -30,9 +30,9 @@ Derivation explainTile(const GemmProblem &problem, const Sm90Kernel &kernel,
 /// Bytes that the copies of unaligned operands take in the workspace.
 int64_t repackBytes(const GemmProblem &problem, const GemmSignature &signature);
 
-/// Clusters of \p config that run at once on the whole of \p device, at
+/// Groups of blocks of \p config that run at once on the whole of \p device, at
 /// least 1.
-int64_t residentClusters(const Sm90GemmConfig &config,
+int64_t residentGroups(const Sm90GemmConfig &config,
                          const DeviceModel &device);
 
 } // namespace kiln

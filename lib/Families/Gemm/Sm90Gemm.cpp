@@ -51,7 +51,7 @@ constexpr Tile kThinTiles[] = {
     {256, 32, 64, 2, 0},  {256, 128, 64, 2, 0}, {128, 192, 64, 2, 1},
     {128, 256, 64, 2, 0}, {256, 48, 64, 2, 0},  {128, 80, 64, 2, 0},
 };
-constexpr int kSplits[] = {1, 2, 4, 8};
+constexpr int kSplits[] = {2, 3, 4, 5, 6, 8, 12, 16};
 /// A ring deeper than this holds more than memory has on its way.
 constexpr int kMostStages = 12;
 
@@ -195,12 +195,16 @@ void Enumeration::addSplits(Sm90GemmConfig config) {
   int64_t tiles = config.blocks(problem.m, problem.n, problem.batch);
   int64_t ranges = ceilDiv(problem.k, config.blockK);
   config.splits = 1;
+  config.stages = 2;
+  config.stages = stagesThatFit(config); // splits stage smaller pieces
+  config.hints = config.tilesM(problem.m) <= 2;
   for (int split : kSplits) {
-    if (split == 1 || tiles * split > 2 * device.smCount ||
-        tiles > device.smCount || ranges < 4 * split)
+    // Half of the SMs at least, and all at once.
+    bool isUseful = tiles * split <= device.smCount &&
+                    2 * tiles * split > device.smCount && ranges >= 4 * split;
+    if (!isUseful)
       continue;
     config.splitK = split;
-    config.hints = config.tilesM(problem.m) <= 2;
     emit(config);
   }
 }
@@ -249,9 +253,21 @@ std::optional<Rejection> Sm90Gemm::checkLimits(
   if (ranges == 0 || (config.splitK - 1) * perSplit >= ranges)
     return Rejection{PruneReason::Dominated, double(config.splitK),
                      double(ranges), "splits"};
-  if (config.clusterBlocks() > 1 &&
-      device.maxClusters(config.clusterBlocks()) == 0)
-    return Rejection{PruneReason::Cluster, double(config.clusterBlocks())};
+  if (config.multicastBlocks() > 1 &&
+      device.maxClusters(config.multicastBlocks()) == 0)
+    return Rejection{PruneReason::Cluster, double(config.multicastBlocks())};
+  // Splits of a tile wait for each other: all of them run at once.
+  if (config.splitBlocks() > device.smCount)
+    return Rejection{PruneReason::Grid, double(config.splitBlocks()),
+                     double(device.smCount), "splits"};
+  // What the epilogue reads takes registers beside the sums; ptxas 13.0 spills
+  // where more are left over.
+  bool reads = config.fetchedOperands(signature) > 0 ||
+               signature.pointwise.contains(PointwiseOp::Bias);
+  int accumulators = !reads ? 192 : config.pingPong ? 128 : 160;
+  if (config.accumulators() > accumulators)
+    return Rejection{PruneReason::Registers, double(config.accumulators()),
+                     double(accumulators), "accumulators"};
   // TMA's coordinates are ints.
   constexpr double kMaxCoordinate = 2147483647;
   double most = double(std::max({problem.m, problem.n, problem.k}));

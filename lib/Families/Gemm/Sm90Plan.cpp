@@ -36,7 +36,7 @@ public:
   Sm90Binder(const GemmProblem &problem, const GemmSignature &signature,
              const Sm90GemmConfig &config, const DeviceModel &device)
       : signature(signature), config(config),
-        mostClusters(residentClusters(config, device)) {
+        mostGroups(residentGroups(config, device)) {
     StoredMatrix a{0, problem.rowsA(), problem.colsA(), problem.lda,
                    problem.strideA()};
     StoredMatrix b{0, problem.rowsB(), problem.colsB(), problem.ldb,
@@ -47,20 +47,33 @@ public:
       repacked(b);
     planned.a = mapOfA(a, problem.batch);
     planned.b = mapOfB(b, problem.batch);
-    planned.d = mapOfD({0, problem.m, problem.n, problem.ldd,
-                        problem.strideD()},
+    int64_t columns = problem.n / signature.columnsPerOutput();
+    planned.d = mapOfD({0, problem.m, columns, problem.ldd, problem.strideD()},
                        problem.batch);
+    planned.c = mapOfD({0, problem.m, columns, problem.ldc, problem.strideC()},
+                       problem.batch);
+    planned.residual = mapOfD({0, problem.m, columns, problem.ldResidual,
+                               problem.strideResidual()},
+                              problem.batch);
   }
 
   void bind(const Arguments &arguments, const LaunchContext &context,
             LaunchSpec &spec) const noexcept override;
 
-  /// Tensor maps in the order of Plan::tensorMaps.
+  /// The tensor maps of a launch; those that it does not use stay out of the
+  /// plan.
   struct Maps {
-    TensorMapSpec a, b, d;
+    TensorMapSpec a, b, c, d, residual;
   };
   const Maps &maps() const { return planned; }
-  bool storesByTma() const { return signature.alignD == 16; }
+  bool storesByTma() const { return config.storesByTma(signature); }
+  bool fetchesC() const {
+    return config.fetchedOperands(signature) > 0 && signature.readsC;
+  }
+  bool fetchesResidual() const {
+    return config.fetchedOperands(signature) > 0 &&
+           signature.pointwise.contains(PointwiseOp::Residual);
+  }
   bool repacksA() const { return signature.alignA < 16; }
   bool repacksB() const { return signature.alignB < 16; }
 
@@ -94,7 +107,7 @@ private:
 
   GemmSignature signature;
   Sm90GemmConfig config;
-  int64_t mostClusters;
+  int64_t mostGroups;
   Maps planned;
 };
 
@@ -140,7 +153,7 @@ TensorMapSpec Sm90Binder::operandMap(const StoredMatrix &matrix, int64_t batch,
 
 TensorMapSpec Sm90Binder::mapOfD(const StoredMatrix &d, int64_t batch) const {
   int bytes = bytesOf(signature.out);
-  int piece = config.pieceColumns(signature);
+  int piece = config.pieceColumns(signature) / signature.columnsPerOutput();
   int rowBytes = config.swapAB ? Sm90GemmConfig::kSlabBytes : piece * bytes;
   int boxRows = config.swapAB ? piece : Sm90GemmConfig::kUnit;
   TensorMapSwizzle swizzle = rowBytes == 128  ? TensorMapSwizzle::B128
@@ -206,42 +219,60 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
       context.workspace + WorkspaceLayout::kZeroedRegionBytes;
   Sm90GemmParams params;
   params.gemm = makeGemmParams(problem, arguments);
-  params.gemm.partials = reinterpret_cast<float *>(workspace);
-  if (config.splits)
+  if (config.splits) {
+    int64_t counters =
+        config.counterBytes(problem.m, problem.n, problem.batch);
+    if (!context.workspaceZeroed)
+      spec.addMemset(context.workspace, static_cast<uint64_t>(counters), 0);
+    params.gemm.counters = reinterpret_cast<unsigned *>(context.workspace);
+    params.gemm.partials = reinterpret_cast<float *>(workspace);
     workspace += static_cast<DeviceAddress>(
         config.partialBytes(problem.m, problem.n, problem.batch));
+  }
   StoredMatrix a = bindOperand(
       stored(GemmOperand::A, problem.rowsA(), problem.colsA()), repacksA(),
       problem.batch, workspace, spec);
   StoredMatrix b = bindOperand(
       stored(GemmOperand::B, problem.rowsB(), problem.colsB()), repacksB(),
       problem.batch, workspace, spec);
-  StoredMatrix d = stored(GemmOperand::D, problem.m, problem.n);
+  int64_t columns = problem.n / signature.columnsPerOutput();
+  StoredMatrix c = stored(GemmOperand::C, problem.m, columns);
+  StoredMatrix d = stored(GemmOperand::D, problem.m, columns);
+  StoredMatrix residual = stored(GemmOperand::Residual, problem.m, columns);
   params.gemm.splitK = config.splitK;
   params.gemm.rasterGroup = config.rasterGroup;
   params.rasterAlongN = config.rasterAlongN;
   params.hints = config.hints;
   params.batchStepA = a.stride != 0;
   params.batchStepB = b.stride != 0;
-  int64_t clusters =
-      config.clusters(problem.m, problem.n, problem.batch);
-  auto size = static_cast<uint32_t>(config.clusterBlocks());
-  int64_t resident = std::clamp<int64_t>(context.smCount / int64_t(size), 1,
-                                         mostClusters);
+  params.batchStepC = c.stride != 0;
+  params.batchStepResidual = residual.stride != 0;
+  int64_t groups = config.groups(problem.m, problem.n, problem.batch);
+  int64_t resident = std::clamp<int64_t>(
+      context.smCount / config.groupBlocks(), 1, mostGroups);
   KernelStep &step = spec.addKernel(params);
-  step.grid.x = static_cast<uint32_t>(std::min(clusters, resident)) * size;
+  step.grid.x = static_cast<uint32_t>(std::min(groups, resident) *
+                                      config.groupBlocks());
   step.block.x = static_cast<uint32_t>(config.threads());
-  step.cluster.x = size;
+  step.cluster.x = static_cast<uint32_t>(config.multicastBlocks());
+  step.cooperative = config.splits && config.splitK > 1;
   step.sharedBytes = static_cast<uint32_t>(config.sharedBytes(signature));
-  const EncodedTensorMap *maps = context.tensorMaps;
-  size_t base = step.paramOffset;
-  addMap(mapOfA(a, problem.batch), planned.a, maps[0], a.address,
-         base + offsetof(Sm90GemmParams, a), spec);
-  addMap(mapOfB(b, problem.batch), planned.b, maps[1], b.address,
-         base + offsetof(Sm90GemmParams, b), spec);
+  // In the order of Plan::tensorMaps.
+  const EncodedTensorMap *prototype = context.tensorMaps;
+  auto add = [&](const StoredMatrix &matrix, const TensorMapSpec &map,
+                 const TensorMapSpec &plannedMap, size_t member) {
+    addMap(map, plannedMap, *prototype++, matrix.address,
+           step.paramOffset + member, spec);
+  };
+  add(a, mapOfA(a, problem.batch), planned.a, offsetof(Sm90GemmParams, a));
+  add(b, mapOfB(b, problem.batch), planned.b, offsetof(Sm90GemmParams, b));
   if (storesByTma())
-    addMap(mapOfD(d, problem.batch), planned.d, maps[2], d.address,
-           base + offsetof(Sm90GemmParams, d), spec);
+    add(d, mapOfD(d, problem.batch), planned.d, offsetof(Sm90GemmParams, d));
+  if (fetchesC())
+    add(c, mapOfD(c, problem.batch), planned.c, offsetof(Sm90GemmParams, c));
+  if (fetchesResidual())
+    add(residual, mapOfD(residual, problem.batch), planned.residual,
+        offsetof(Sm90GemmParams, residual));
 }
 
 /// The second kernel of a plan, for what TMA cannot read.
@@ -280,15 +311,19 @@ void completeSm90Plan(const GemmProblem &problem,
   plan.tensorMaps = {binder->maps().a, binder->maps().b};
   if (binder->storesByTma())
     plan.tensorMaps.push_back(binder->maps().d);
+  if (binder->fetchesC())
+    plan.tensorMaps.push_back(binder->maps().c);
+  if (binder->fetchesResidual())
+    plan.tensorMaps.push_back(binder->maps().residual);
   int64_t scratch = repackBytes(problem, signature);
   if (scratch) {
     plan.kernels.push_back(repackUnit(device));
     plan.sharedBytes.push_back(0);
-  }
-  scratch += config.partialBytes(problem.m, problem.n, problem.batch);
-  if (scratch)
-    plan.workspace.bytes = WorkspaceLayout::kZeroedRegionBytes +
+    plan.workspace.bytes = std::max<uint64_t>(
+                               plan.workspace.bytes,
+                               WorkspaceLayout::kZeroedRegionBytes) +
                            static_cast<uint64_t>(scratch);
+  }
   plan.binder = std::move(binder);
 }
 
