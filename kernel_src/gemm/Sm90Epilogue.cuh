@@ -282,11 +282,18 @@ private:
     ptx::opaque(thread);
     int rowInPiece = thread / 32 * 16 + thread % 32 / 4;
     int columnInPiece = thread % 4 * 2;
+    // All at once: their latencies overlap.
+    float bias[kPiece / 8][2];
+    if constexpr (kBias)
+#pragma unroll
+      for (int j = 0; j < kPiece / 8; ++j)
+        if (!kSwap || j == 0)
+          loadBias(bias[j], operands.bias, row + rowInPiece,
+                   column + columnInPiece + j * 8);
 #pragma unroll
     for (int j = 0; j < kPiece / 8; j += 2) {
       constexpr int kStep = kPiece >= 16 ? 2 : 1;
       unsigned words[4];
-      float bias[2];
 #pragma unroll
       for (int i = 0; i < 2 * kStep; ++i) {
         if (j + i / 2 >= kPiece / 8)
@@ -294,9 +301,13 @@ private:
         float pair[2] = {sums[(j + i / 2) * 4 + i % 2 * 2],
                          sums[(j + i / 2) * 4 + i % 2 * 2 + 1]};
         int r = rowInPiece + i % 2 * 8, c = columnInPiece + (j + i / 2) * 8;
-        if (kBias && (kSwap || i % 2 == 0))
-          loadBias(bias, operands.bias, row + r, column + c);
-        finishPair(operands, row, column, r, c, bias, pair);
+        float pairBias[2] = {};
+        if constexpr (kBias) {
+          // Of the rows of D as wgmma's columns each thread has two entries.
+          pairBias[0] = kSwap ? bias[0][i % 2] : bias[j + i / 2][0];
+          pairBias[1] = kSwap ? bias[0][i % 2] : bias[j + i / 2][1];
+        }
+        finishPair(operands, row, column, r, c, pairBias, pair);
         if constexpr (kJoined == 2)
           stageOne(buffer + stagedOffset(r, c / 2 * kOutBytes), pair[0]);
         else if constexpr (kOutBytes == 2)
@@ -399,21 +410,20 @@ private:
     }
   }
 
-  /// The pair's entries of the bias, one for each column of D; 0 outside of D.
+  /// Entries of the bias: those of \p column and the next, or with swapAB those
+  /// of \p row and the eighth after it; 0 outside of D.
   void loadBias(float (&out)[2], const char *bias, int row, int column) const {
-    const char *at = bias + (kSwap ? row : column) * kOutBytes;
-    int left = static_cast<int>(params.gemm.n) - (kSwap ? row : column);
+    constexpr int kApart = kSwap ? 8 : 1;
+    int first = kSwap ? row : column;
+    const char *at = bias + first * kOutBytes;
+    int left = static_cast<int>(params.gemm.n) - first;
     out[0] = out[1] = 0.0f;
-    if constexpr (kSwap) {
-      loadOne(out[0], at, left > 0);
-      out[1] = out[0];
-    } else if constexpr (kSignature.alignD < 2 * kOutBytes) {
-      loadOne(out[0], at, left > 0);
-      loadOne(out[1], at + kOutBytes, left > 1);
-    } else if (left > 1)
+    if (kApart == 1 && kSignature.alignD >= 2 * kOutBytes && left > 1)
       loadFloats<kOut>(out, at);
-    else
+    else {
       loadOne(out[0], at, left > 0);
+      loadOne(out[1], at + kApart * kOutBytes, left > kApart);
+    }
   }
 
   static void loadOne(float &out, const char *at, bool exists) {

@@ -263,6 +263,7 @@ std::optional<Rejection> Sm90Gemm::checkLimits(
   // What the epilogue reads takes registers beside the sums; ptxas 13.0 spills
   // where more are left over.
   bool reads = config.fetchedOperands(signature) > 0 ||
+               signature.columnsPerOutput() > 1 ||
                signature.pointwise.contains(PointwiseOp::Bias);
   int accumulators = !reads ? 192 : config.pingPong ? 128 : 160;
   if (config.accumulators() > accumulators)
