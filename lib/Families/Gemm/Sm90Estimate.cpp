@@ -67,10 +67,7 @@ struct Sm90Model {
   double loop() const;
   double betweenTiles() const;
   /// What the floors take longer than both.
-  double beyondFloor() const {
-    return std::max(0.0, std::max(bytesFloor(), powerFloor()) -
-                             (loop() + betweenTiles()));
-  }
+  double beyondFloor() const;
   llvm::StringRef bound() const;
 
 private:
@@ -197,7 +194,7 @@ void Sm90Model::computeTile() {
   reduction = 0;
   if (config.splitK > 1) {
     // Sums through L2 to the owner and a hop between the blocks.
-    constexpr double kHopNs = 900;
+    constexpr double kHopNs = 1800;
     double moved = 4.0 * config.blockM * config.blockN * (config.splitK - 1) /
                    config.splitK * 2;
     double port = kL2BytesPerClockPerSm * ghz;
@@ -238,13 +235,26 @@ double Sm90Model::betweenTiles() const {
          double(tilesPerBlock) * reduction;
 }
 
+/// Wave by wave: blocks of the last one, which may be few, have the chip for
+/// themselves but are no faster than alone.
+double Sm90Model::beyondFloor() const {
+  double floorOfGroup = std::max(bytesFloor(), powerFloor()) / double(clusters);
+  double tile = double(kSteps) * step() + reduction;
+  auto beyond = [&](int64_t groups, double path) {
+    return std::max(0.0, double(groups) * floorOfGroup - path);
+  };
+  int64_t fullWaves = clusters / resident, rest = clusters % resident;
+  return double(fullWaves) * beyond(resident, tile + exposedEpilogue) +
+         beyond(rest, tile);
+}
+
 double Sm90Model::total() const {
   return fill + loop() + betweenTiles() + beyondFloor() + drain;
 }
 
 llvm::StringRef Sm90Model::bound() const {
-  if (bytesFloor() > loop())
-    return "dram";
+  if (beyondFloor() > 0)
+    return bytesFloor() > powerFloor() ? "dram" : "tensor";
   if (exposed > pace())
     return "latency";
   if (pace() == math)
