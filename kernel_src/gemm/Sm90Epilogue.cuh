@@ -218,7 +218,7 @@ private:
                         unsigned rank) {
     constexpr int kVectors = kPiece / 8;
     constexpr int kFree = (176 - kConfig.accumulators()) / (4 * kVectors);
-    constexpr int kAtOnce = kFree < 1 ? 1 : kFree > 8 ? 8 : kFree;
+    constexpr int kAtOnce = kFree < 1 ? 1 : kFree > 4 ? 4 : kFree;
     constexpr long long kTileVectors =
         static_cast<long long>(kConfig.blockM) * kConfig.blockN / 4;
 #pragma unroll 1
