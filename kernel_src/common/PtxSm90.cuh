@@ -36,18 +36,19 @@ void mbarrierArrive(unsigned barrier) {
 
 /// Arrives, and has the phase wait for \p bytes of bulk copies.
 void mbarrierArriveExpectTx(unsigned barrier, unsigned bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                   barrier),
-               "r"(bytes)
-               : "memory");
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
+      "r"(bytes)
+      : "memory");
 }
 
 /// Arrives at a barrier of a block of the cluster, by its mapped address. For
 /// what bulk copies read and write only: it orders no other memory.
 void mbarrierArriveCluster(unsigned mapped) {
-  asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::
-                   "r"(mapped)
-               : "memory");
+  asm volatile(
+      "mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::"r"(
+          mapped)
+      : "memory");
 }
 
 /// True once the phase of \p parity is over; waits a while for it.
@@ -89,8 +90,8 @@ void prefetchTensorMap(const TensorMap *map) {
 }
 
 /// The cache policy of lines that L2 drops last; see also Ptx.cuh. (Of lines
-/// without a wish there is none: copies with createpolicy's evict_normal took up
-/// to 1.4 times as long as copies without a policy on an H200.)
+/// without a wish there is none: copies with createpolicy's evict_normal took
+/// up to 1.4 times as long as copies without a policy on an H200.)
 unsigned long long createPolicyEvictLast() {
   unsigned long long policy;
   asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));

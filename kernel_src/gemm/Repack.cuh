@@ -20,16 +20,14 @@ void repack(const RepackParams &params) {
   constexpr int kPieces = 16 / RepackConfig::kPieceBytes;
   long long vectors = params.targetPitch / 16; // a row
   long long all = params.rows * vectors;
-  for (long long i = blockIdx.x * static_cast<long long>(kConfig.threads()) +
-                     threadIdx.x;
+  for (long long i =
+           blockIdx.x * static_cast<long long>(kConfig.threads()) + threadIdx.x;
        i < all; i += static_cast<long long>(gridDim.x) * kConfig.threads()) {
     long long row = i / vectors, byte = i % vectors * 16;
     long long batch = row / params.rowsPerBatch;
-    const char *source = static_cast<const char *>(params.source) +
-                         batch * params.sourceStride +
-                         (row - batch * params.rowsPerBatch) *
-                             params.sourcePitch +
-                         byte;
+    const char *source =
+        static_cast<const char *>(params.source) + batch * params.sourceStride +
+        (row - batch * params.rowsPerBatch) * params.sourcePitch + byte;
     unsigned short pieces[kPieces];
 #pragma unroll
     for (int piece = 0; piece < kPieces; ++piece) {
@@ -42,8 +40,8 @@ void repack(const RepackParams &params) {
     unsigned *words = &vector.x;
 #pragma unroll
     for (int word = 0; word < 4; ++word)
-      words[word] = pieces[2 * word] |
-                    static_cast<unsigned>(pieces[2 * word + 1]) << 16;
+      words[word] =
+          pieces[2 * word] | static_cast<unsigned>(pieces[2 * word + 1]) << 16;
     *reinterpret_cast<uint4 *>(static_cast<char *>(params.target) +
                                row * params.targetPitch + byte) = vector;
   }

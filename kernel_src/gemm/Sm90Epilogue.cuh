@@ -23,8 +23,7 @@
 
 namespace kiln {
 
-template <GemmSignature kSignature, Sm90GemmConfig kConfig>
-class Sm90Epilogue {
+template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Epilogue {
   static constexpr DType kOut = kSignature.out;
   static constexpr int kOutBytes = bytesOf(kOut);
   static constexpr int kThreads = Sm90GemmConfig::kWarpgroup;
@@ -38,8 +37,8 @@ class Sm90Epilogue {
   static constexpr int kJoined = kSignature.columnsPerOutput();
   /// A staged piece is one or two boxes of rows of D, one after the other.
   static constexpr int kBoxRows = kSwap ? kPiece : kUnit;
-  static constexpr int kRowBytes = kSwap ? Sm90GemmConfig::kSlabBytes
-                                         : kPiece / kJoined * kOutBytes;
+  static constexpr int kRowBytes =
+      kSwap ? Sm90GemmConfig::kSlabBytes : kPiece / kJoined * kOutBytes;
   static constexpr int kBoxes = kSwap ? kUnit * kOutBytes / kRowBytes : 1;
   static constexpr int kBoxColumns = kRowBytes / kOutBytes;
   static constexpr int kBoxBytes = kBoxRows * kRowBytes;
@@ -213,9 +212,9 @@ private:
   static void publish(float4 *partial, const float *sums) {
 #pragma unroll
     for (int i = 0; i < kPiece / 8; ++i)
-      ptx::stGlobalCg(partial + i * kThreads, {sums[4 * i], sums[4 * i + 1],
-                                               sums[4 * i + 2],
-                                               sums[4 * i + 3]});
+      ptx::stGlobalCg(
+          partial + i * kThreads,
+          {sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]});
   }
 
   static void add(float *sums, const float4 *partial) {
@@ -339,9 +338,9 @@ private:
     int matrix = thread % 32 / 8, within = thread % 8;
     int rowBlock = thread / 32 * 2 + matrix % 2, columnBlock = j + matrix / 2;
     if constexpr (!kSwap)
-      ptx::stmatrixX4(
-          buffer + stagedOffset(rowBlock * 8 + within, columnBlock * 16),
-          words);
+      ptx::stmatrixX4(buffer +
+                          stagedOffset(rowBlock * 8 + within, columnBlock * 16),
+                      words);
     else if constexpr (kPiece % 16 == 0)
       ptx::stmatrixX4Trans(
           buffer + stagedOffset(columnBlock * 8 + within, rowBlock * 16),
@@ -370,8 +369,7 @@ private:
       unsigned box = buffer + row / kBoxColumns * kBoxBytes;
 #pragma unroll
       for (int i = 0; i < 2; ++i)
-        ptx::stShared32(box +
-                            stagedOffset(column + i, row % kBoxColumns * 4),
+        ptx::stShared32(box + stagedOffset(column + i, row % kBoxColumns * 4),
                         __float_as_uint(pair[i]));
     }
   }
@@ -380,9 +378,10 @@ private:
   // The chain
   //===--------------------------------------------------------------------===//
 
-  /// Applies alpha, C and the chain to two sums of row \p r and columns \p c and
-  /// the next, with these entries of the bias, in the piece that begins at
-  /// (row, column), on the tile's sides. Where the chain joins columns, pair[0] is the one result.
+  /// Applies alpha, C and the chain to two sums of row \p r and columns \p c
+  /// and the next, with these entries of the bias, in the piece that begins at
+  /// (row, column), on the tile's sides. Where the chain joins columns, pair[0]
+  /// is the one result.
   void finishPair(const EpilogueOperands &operands, int row, int column, int r,
                   int c, const float (&bias)[2], float (&pair)[2]) const {
     constexpr PointwiseChain kChain = kSignature.pointwise;
@@ -404,9 +403,9 @@ private:
           pair[0] += operands.beta * ofC[0];
           pair[1] += operands.beta * ofC[1];
         }
-      applyChainToPair<kChain>(
-          pair[0], pair[1], sharedOperands<kChain>(bias[0], residual[0]),
-          sharedOperands<kChain>(bias[1], residual[1]));
+      applyChainToPair<kChain>(pair[0], pair[1],
+                               sharedOperands<kChain>(bias[0], residual[0]),
+                               sharedOperands<kChain>(bias[1], residual[1]));
     }
   }
 
@@ -444,10 +443,10 @@ private:
       unsigned piece = shared.fetched(consumer, place.stage, operand);
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        unsigned at = kSwap ? piece + r / kBoxColumns * kBoxBytes +
-                                  stagedOffset(c + i, r % kBoxColumns *
-                                                          kOutBytes)
-                            : piece + stagedOffset(r, (c + i) * kOutBytes);
+        unsigned at = kSwap
+                          ? piece + r / kBoxColumns * kBoxBytes +
+                                stagedOffset(c + i, r % kBoxColumns * kOutBytes)
+                          : piece + stagedOffset(r, (c + i) * kOutBytes);
         if constexpr (kOutBytes == 4)
           out[i] = __uint_as_float(ptx::ldShared32(at));
         else if constexpr (kSwap)
@@ -463,7 +462,8 @@ private:
                 int column) const {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      int rowOfD = kSwap ? column + i : row, columnOfD = kSwap ? row : column + i;
+      int rowOfD = kSwap ? column + i : row,
+          columnOfD = kSwap ? row : column + i;
       loadOne(out[i], matrix + (rowOfD * ld + columnOfD) * kOutBytes,
               rowOfD < static_cast<int>(params.gemm.m) &&
                   columnOfD < static_cast<int>(params.gemm.n));
@@ -475,15 +475,15 @@ private:
   //===--------------------------------------------------------------------===//
 
   /// Stores the staged box as the rows of D from (row, column) on. A row begins
-  /// `shift` bytes past a multiple of 16, so each vector of it takes the ends of
-  /// two staged ones, and its two ends, 16 bytes together, go one by one.
+  /// `shift` bytes past a multiple of 16, so each vector of it takes the ends
+  /// of two staged ones, and its two ends, 16 bytes together, go one by one.
   void storeShifted(char *d, unsigned box, long long row,
                     long long column) const {
     constexpr int kVectors = kRowBytes / 16 - 1; // within a row
     constexpr int kSingles = 16 / kOutBytes;     // at its ends
     int rows = min(leftOf(params.gemm.m, row), kBoxRows);
-    int bytes = min(leftOf(params.gemm.n / kJoined, column), kBoxColumns) *
-                kOutBytes;
+    int bytes =
+        min(leftOf(params.gemm.n / kJoined, column), kBoxColumns) * kOutBytes;
     if (bytes <= 0)
       return;
     char *first = d + (row * params.gemm.ldd + column) * kOutBytes;

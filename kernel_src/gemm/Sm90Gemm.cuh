@@ -49,8 +49,7 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Gemm {
   static constexpr int kSlab = Sm90GemmConfig::kSlab;
   static constexpr int kSlabBytes = Sm90GemmConfig::kSlabBytes;
   static constexpr bool kRowsKMajor = kConfig.isRowSideKMajor(kSignature);
-  static constexpr bool kColumnsKMajor =
-      kConfig.isColumnSideKMajor(kSignature);
+  static constexpr bool kColumnsKMajor = kConfig.isColumnSideKMajor(kSignature);
   static constexpr bool kFetches = kConfig.fetchedOperands(kSignature) > 0;
 
   using Shared = Sm90Shared<kSignature, kConfig>;
@@ -100,8 +99,7 @@ private:
       ptx::prefetchTensorMap(&params.b);
       for (int stage = 0; stage < kStages; ++stage) {
         ptx::mbarrierInit(shared.full(stage), 1);
-        ptx::mbarrierInit(shared.empty(stage),
-                          kConfig.readers() * kMulticast);
+        ptx::mbarrierInit(shared.empty(stage), kConfig.readers() * kMulticast);
       }
       ptx::mbarrierInit(shared.turn(0), 1);
       ptx::mbarrierInit(shared.turn(1), 1);
@@ -273,7 +271,8 @@ private:
   }
 
   /// What step \p k of a tile adds to the address in its descriptor.
-  template <bool kKMajor, int kExtent> static constexpr unsigned kOffset(int k) {
+  template <bool kKMajor, int kExtent>
+  static constexpr unsigned kOffset(int k) {
     int bytes = kKMajor ? k / kSlab * kExtent * kSlabBytes + k % kSlab * 2
                         : k * kSlabBytes;
     return static_cast<unsigned>(bytes) >> 4;

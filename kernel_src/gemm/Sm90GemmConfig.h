@@ -5,9 +5,9 @@
 
 namespace kiln {
 
-/// Warp-specialised wgmma kernel for sm_90a, bf16 and fp16. One producer feeds a
-/// ring of `stages` tiles by TMA, `consumers` warpgroups multiply them; blocks
-/// are persistent and walk over tiles of blockM x blockN.
+/// Warp-specialised wgmma kernel for sm_90a, bf16 and fp16. One producer feeds
+/// a ring of `stages` tiles by TMA, `consumers` warpgroups multiply them;
+/// blocks are persistent and walk over tiles of blockM x blockN.
 ///
 /// A tile has a *row side* (the m of wgmma, 64 rows an instruction) and a
 /// *column side* (its n, 8 to 256): rows are those of D and columns are those
@@ -18,13 +18,13 @@ struct Sm90GemmConfig {
   int consumers = 2;
   int pingPong = 0; ///< 1: each consumer has a tile of its own, in turns
   int swapAB = 0;
-  int clusterM = 1; ///< blocks stacked along m that share tiles of B
-  int clusterN = 1; ///< blocks side by side along n that share tiles of A
-  int splits = 0;   ///< 1: any splitK; 0: only 1
-  int splitK = 1;   ///< run-time value; all blocks run at once
+  int clusterM = 1;     ///< blocks stacked along m that share tiles of B
+  int clusterN = 1;     ///< blocks side by side along n that share tiles of A
+  int splits = 0;       ///< 1: any splitK; 0: only 1
+  int splitK = 1;       ///< run-time value; all blocks run at once
   int rasterGroup = 8;  ///< run-time value
   int rasterAlongN = 0; ///< run-time value; 1: groups of tile columns
-  int hints = 0; ///< run-time value; 1: B leaves L2 first, A stays
+  int hints = 0;        ///< run-time value; 1: B leaves L2 first, A stays
   int promotion = 2; ///< run-time value; L2 promotion: 1 none, 2 128 B, 3 256 B
 
   static constexpr const char *kName = "sm90";
@@ -115,8 +115,8 @@ struct Sm90GemmConfig {
     return width;
   }
   constexpr int pieceBytes(const GemmSignature &signature) const {
-    return roundUp(kUnit * pieceColumns(signature) *
-                   bytesOf(signature.out) / signature.columnsPerOutput());
+    return roundUp(kUnit * pieceColumns(signature) * bytesOf(signature.out) /
+                   signature.columnsPerOutput());
   }
   /// True where D is stored by TMA: its rows begin at multiples of 16 bytes.
   constexpr bool storesByTma(const GemmSignature &signature) const {
@@ -172,8 +172,7 @@ struct Sm90GemmConfig {
     return (n + blockN - 1) / blockN;
   }
   /// Groups of blocks that would give each its one piece of work.
-  constexpr long long groups(long long m, long long n,
-                               long long batch) const {
+  constexpr long long groups(long long m, long long n, long long batch) const {
     return (tilesM(m) + clusterM - 1) / clusterM *
            ((tilesN(n) + clusterN - 1) / clusterN) * batch;
   }
@@ -184,8 +183,7 @@ struct Sm90GemmConfig {
   /// Bytes of GemmParams::partials: all splits of all tiles.
   constexpr long long partialBytes(long long m, long long n,
                                    long long batch) const {
-    return splitBlocks() == 1 ? 0
-                              : blocks(m, n, batch) * blockM * blockN * 4;
+    return splitBlocks() == 1 ? 0 : blocks(m, n, batch) * blockM * blockN * 4;
   }
   /// Bytes of GemmParams::counters: one for each consumer of each tile.
   constexpr long long counterBytes(long long m, long long n,

@@ -19,8 +19,7 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> struct Sm90Shared {
 
   static constexpr int kStages = kConfig.stages;
   static constexpr int kStaging = kStages * kConfig.stageBytes();
-  static constexpr int kBarriers =
-      kStaging + kConfig.stagingBytes(kSignature);
+  static constexpr int kBarriers = kStaging + kConfig.stagingBytes(kSignature);
 
   unsigned rowTile(int stage) const {
     return base + stage * kConfig.stageBytes();
@@ -105,9 +104,9 @@ public:
 
   Sm90Tile tile() const {
     bool alongN = params.rasterAlongN;
-    TileWork work = tileWork(index, alongN ? clustersN : clustersM,
-                             alongN ? clustersM : clustersN, 1,
-                             params.gemm.rasterGroup);
+    TileWork work =
+        tileWork(index, alongN ? clustersN : clustersM,
+                 alongN ? clustersM : clustersN, 1, params.gemm.rasterGroup);
     int clusterM = alongN ? work.tileN : work.tileM;
     int clusterN = alongN ? work.tileM : work.tileN;
     int tileM = clusterM * kConfig.clusterM + rank % kConfig.clusterM;

@@ -54,9 +54,9 @@ struct TensorMapSpec {
 
 /// A tensor map inside a step's parameters: `prototype` is copied there and its
 /// address replaced (0.02 us); without one, where sizes are not those of the
-/// prototype, LaunchSpec::mapSpec is encoded instead (0.05 us). `paramOffset` counts from the start of
-/// LaunchSpec::params (the step's own offset plus that of the member) and is a
-/// multiple of 64.
+/// prototype, LaunchSpec::mapSpec is encoded instead (0.05 us). `paramOffset`
+/// counts from the start of LaunchSpec::params (the step's own offset plus that
+/// of the member) and is a multiple of 64.
 struct TensorMapPatch {
   const EncodedTensorMap *prototype = nullptr;
   DeviceAddress address = 0;

@@ -10,9 +10,9 @@
 namespace kiln {
 
 /// Executes the steps of \p spec in order on \p stream. Tensor maps are copied
-/// or encoded into \p spec's parameters first, each at its offset from the start
-/// of `spec.params` (a multiple of 64). KernelStep
-/// `function` indexes \p functions. A spec without steps launches nothing.
+/// or encoded into \p spec's parameters first, each at its offset from the
+/// start of `spec.params` (a multiple of 64). KernelStep `function` indexes \p
+/// functions. A spec without steps launches nothing.
 ///
 /// The stream's context must be current. Returns when the work is enqueued (or
 /// recorded, under capture); \p spec may go then. No lock, no allocation unless

@@ -8,6 +8,12 @@
 // which a ring that is full again shortens, and which pingPong hides behind the
 // other consumer's products.
 //
+// Two floors hold for the chip as a whole: the bytes of DRAM, and power. A
+// board that all tensor cores keep busy lowers its clock until they fit its
+// limit; where tiles leave SMs idle, or memory leaves tensor cores idle, the
+// clock of the others stays high. So a block's own path is reckoned at the full
+// clock, and all products of the chip together at the clock it sustains.
+//
 // Figures in clocks are of an SM, measured on an H200 or H100 as each says.
 //
 //===----------------------------------------------------------------------===//
@@ -50,18 +56,20 @@ struct Sm90Model {
   Sm90Model(const GemmProblem &problem, const GemmSignature &signature,
             const Sm90GemmConfig &config, const DeviceModel &device);
 
-  double clockGHz() const { return 1e-3 * device.sustainedTensorClockMHz; }
+  double clockGHz() const { return 1e-3 * device.smClockMHz; }
   double pace() const { return std::max({math, shared, l2, dram}); }
   double step() const { return pace() + exposed; }
   /// The largest share of the tiles that a busy block has.
   double total() const;
   double bytesFloor() const;
+  double powerFloor() const;
   /// The steps of that share, and what its tiles cost besides.
   double loop() const;
   double betweenTiles() const;
-  /// What the bytes of DRAM take longer than both.
+  /// What the floors take longer than both.
   double beyondFloor() const {
-    return std::max(0.0, bytesFloor() - (loop() + betweenTiles()));
+    return std::max(0.0, std::max(bytesFloor(), powerFloor()) -
+                             (loop() + betweenTiles()));
   }
   llvm::StringRef bound() const;
 
@@ -81,7 +89,7 @@ static double wgmmaClocks(int n) {
 }
 
 int64_t residentGroups(const Sm90GemmConfig &config,
-                         const DeviceModel &device) {
+                       const DeviceModel &device) {
   int64_t clusters = device.maxClusters(config.multicastBlocks());
   return std::max<int64_t>(1, clusters / config.splitBlocks());
 }
@@ -128,14 +136,17 @@ void Sm90Model::computeStep() {
   math =
       (products * wgmmaClocks(n) + (config.consumers == 1 ? kLoneClocks : 0)) /
       ghz;
-  // Each wgmma reads its 64 rows and all columns; the producer writes both.
+  // Each wgmma reads its 64 rows and all columns. (What TMA writes meanwhile
+  // does not show: two units of 128 x 192 run at the rate of one of 256.)
   double read = products * (Sm90GemmConfig::kUnit + n) * 16 * 2;
-  shared = (read + config.stageBytes()) / device.sharedBytesPerClockPerSm / ghz;
-  // What a block asks of L2: of a tile that two share, its half.
+  shared = read / device.sharedBytesPerClockPerSm / ghz;
+  // What a block asks of L2: of a tile that two share, its half. The port of an
+  // SM is the limit and not L2: blocks that ask for the same tile at about the
+  // same time are answered together (a 64 x 128 tile on all of an H200 took in
+  // 16 TB/s).
   double asked = double(config.rowTileBytes()) / config.clusterColumns() +
                  double(config.columnTileBytes()) / config.clusterRows();
-  double port = kL2BytesPerClockPerSm * device.sustainedMemoryClockMHz * 1e-3;
-  l2 = std::max(asked / port, double(active) * asked / device.l2BytesPerNs());
+  l2 = asked / (kL2BytesPerClockPerSm * ghz);
   double missShare =
       std::min(1.0, bytes.dramReadBytes / std::max(bytes.l2ReadBytes, 1.0));
   dram = double(active) * asked * missShare / device.dramBytesPerNs();
@@ -183,7 +194,7 @@ void Sm90Model::computeTile() {
     constexpr double kHopNs = 900;
     double moved = 4.0 * config.blockM * config.blockN * (config.splitK - 1) /
                    config.splitK * 2;
-    double port = kL2BytesPerClockPerSm * device.sustainedMemoryClockMHz * 1e-3;
+    double port = kL2BytesPerClockPerSm * ghz;
     reduction = kHopNs + std::max(moved / port, double(active) * moved /
                                                     device.l2BytesPerNs());
   }
@@ -199,6 +210,17 @@ double Sm90Model::bytesFloor() const {
       double(problem.m) * problem.n * problem.batch * bytesOf(problem.out);
   return bytes.dramReadBytes / device.dramBytesPerNs() +
          stored / device.dramWriteBytesPerNs();
+}
+
+double Sm90Model::powerFloor() const {
+  double products = double(clusters) * config.multicastBlocks() *
+                    double(kSteps) * config.splitK * config.rows() /
+                    Sm90GemmConfig::kUnit * (config.blockK / 16.0);
+  // Narrow wgmmas wait for shared memory, which is no tensor work.
+  constexpr double kClocksPerColumn = 0.507;
+  double clocks = products * kClocksPerColumn * config.columns();
+  return clocks / double(device.smCount) /
+         (1e-3 * device.sustainedTensorClockMHz);
 }
 
 double Sm90Model::loop() const {

@@ -32,7 +32,6 @@ int64_t repackBytes(const GemmProblem &problem, const GemmSignature &signature);
 
 /// Groups of blocks of \p config that run at once on the whole of \p device, at
 /// least 1.
-int64_t residentGroups(const Sm90GemmConfig &config,
-                         const DeviceModel &device);
+int64_t residentGroups(const Sm90GemmConfig &config, const DeviceModel &device);
 
 } // namespace kiln

@@ -218,8 +218,11 @@ void Sm90Gemm::forEachConfig(
   Enumeration enumeration(problem, signature, device, emit);
   for (const Tile &tile : kTiles)
     enumeration.addTile(tile, false);
-  for (const Tile &tile : kThinTiles)
-    enumeration.addTile(tile, true);
+  // With many rows on both sides exchanged tiles are the same once more.
+  constexpr int64_t kMostThin = 512;
+  if (problem.m <= kMostThin)
+    for (const Tile &tile : kThinTiles)
+      enumeration.addTile(tile, true);
 }
 
 CandidateClass Sm90Gemm::classOfConfig(const Sm90GemmConfig &c) const {

@@ -52,9 +52,9 @@ public:
                        problem.batch);
     planned.c = mapOfD({0, problem.m, columns, problem.ldc, problem.strideC()},
                        problem.batch);
-    planned.residual = mapOfD({0, problem.m, columns, problem.ldResidual,
-                               problem.strideResidual()},
-                              problem.batch);
+    planned.residual = mapOfD(
+        {0, problem.m, columns, problem.ldResidual, problem.strideResidual()},
+        problem.batch);
   }
 
   void bind(const Arguments &arguments, const LaunchContext &context,
@@ -126,8 +126,8 @@ TensorMapSpec Sm90Binder::mapOf(const StoredMatrix &matrix, int64_t batch,
   map.dims[2] = static_cast<uint64_t>(matrix.stride ? batch : 1);
   map.strides[0] = static_cast<uint64_t>(matrix.ld * bytes);
   // Not read with one batch, but it has to be a stride all the same.
-  int64_t stride = batch > 1 && matrix.stride ? matrix.stride
-                                              : matrix.ld * matrix.rows;
+  int64_t stride =
+      batch > 1 && matrix.stride ? matrix.stride : matrix.ld * matrix.rows;
   map.strides[1] = static_cast<uint64_t>(stride * bytes);
   map.box[0] = boxCols;
   map.box[1] = boxRows;
@@ -220,8 +220,7 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
   Sm90GemmParams params;
   params.gemm = makeGemmParams(problem, arguments);
   if (config.splits) {
-    int64_t counters =
-        config.counterBytes(problem.m, problem.n, problem.batch);
+    int64_t counters = config.counterBytes(problem.m, problem.n, problem.batch);
     if (!context.workspaceZeroed)
       spec.addMemset(context.workspace, static_cast<uint64_t>(counters), 0);
     params.gemm.counters = reinterpret_cast<unsigned *>(context.workspace);
@@ -229,12 +228,12 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
     workspace += static_cast<DeviceAddress>(
         config.partialBytes(problem.m, problem.n, problem.batch));
   }
-  StoredMatrix a = bindOperand(
-      stored(GemmOperand::A, problem.rowsA(), problem.colsA()), repacksA(),
-      problem.batch, workspace, spec);
-  StoredMatrix b = bindOperand(
-      stored(GemmOperand::B, problem.rowsB(), problem.colsB()), repacksB(),
-      problem.batch, workspace, spec);
+  StoredMatrix a =
+      bindOperand(stored(GemmOperand::A, problem.rowsA(), problem.colsA()),
+                  repacksA(), problem.batch, workspace, spec);
+  StoredMatrix b =
+      bindOperand(stored(GemmOperand::B, problem.rowsB(), problem.colsB()),
+                  repacksB(), problem.batch, workspace, spec);
   int64_t columns = problem.n / signature.columnsPerOutput();
   StoredMatrix c = stored(GemmOperand::C, problem.m, columns);
   StoredMatrix d = stored(GemmOperand::D, problem.m, columns);
@@ -248,11 +247,11 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
   params.batchStepC = c.stride != 0;
   params.batchStepResidual = residual.stride != 0;
   int64_t groups = config.groups(problem.m, problem.n, problem.batch);
-  int64_t resident = std::clamp<int64_t>(
-      context.smCount / config.groupBlocks(), 1, mostGroups);
+  int64_t resident = std::clamp<int64_t>(context.smCount / config.groupBlocks(),
+                                         1, mostGroups);
   KernelStep &step = spec.addKernel(params);
-  step.grid.x = static_cast<uint32_t>(std::min(groups, resident) *
-                                      config.groupBlocks());
+  step.grid.x =
+      static_cast<uint32_t>(std::min(groups, resident) * config.groupBlocks());
   step.block.x = static_cast<uint32_t>(config.threads());
   step.cluster.x = static_cast<uint32_t>(config.multicastBlocks());
   step.cooperative = config.splits && config.splitK > 1;
@@ -294,9 +293,8 @@ static TranslationUnit repackUnit(const DeviceModel &device) {
 int64_t repackBytes(const GemmProblem &problem,
                     const GemmSignature &signature) {
   auto bytes = [&](int align, int64_t rows, int64_t cols) {
-    return align >= 16
-               ? 0
-               : roundUp(problem.batch * rows * packedPitch(cols), 256);
+    return align >= 16 ? 0
+                       : roundUp(problem.batch * rows * packedPitch(cols), 256);
   };
   return bytes(signature.alignA, problem.rowsA(), problem.colsA()) +
          bytes(signature.alignB, problem.rowsB(), problem.colsB());
@@ -319,10 +317,10 @@ void completeSm90Plan(const GemmProblem &problem,
   if (scratch) {
     plan.kernels.push_back(repackUnit(device));
     plan.sharedBytes.push_back(0);
-    plan.workspace.bytes = std::max<uint64_t>(
-                               plan.workspace.bytes,
-                               WorkspaceLayout::kZeroedRegionBytes) +
-                           static_cast<uint64_t>(scratch);
+    plan.workspace.bytes =
+        std::max<uint64_t>(plan.workspace.bytes,
+                           WorkspaceLayout::kZeroedRegionBytes) +
+        static_cast<uint64_t>(scratch);
   }
   plan.binder = std::move(binder);
 }
