@@ -196,14 +196,8 @@ private:
 #pragma unroll
     for (int i = 0; i < kUnits * kPieces; ++i)
       if (walk.owns(numberOf(consumer, i)))
-#pragma unroll 1
-        for (unsigned other = 1; other < splits; ++other) {
-          unsigned split = walk.splitRank() + other;
-          if (split >= splits)
-            split -= splits;
-          add(sums[i / kPieces] + i % kPieces * (kPiece / 2),
-              partials(tile, splits, split, i));
-        }
+        addOthers(sums[i / kPieces] + i % kPieces * (kPiece / 2),
+                  partials(tile, splits, 0, i), splits, walk.splitRank());
     // The last split to have seen the counter leaves it at zero.
     if (thread() == 0 && ptx::atomAddAcqRel(counter, 1) == 2 * splits - 1)
       *counter = 0;
@@ -217,14 +211,41 @@ private:
           {sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]});
   }
 
-  static void add(float *sums, const float4 *partial) {
+  /// Adds the other splits' sums of a piece, whose first split's lie at
+  /// \p partial. As many splits at once as registers allow: each round takes
+  /// the latency of L2.
+  static void addOthers(float *sums, const float4 *partial, unsigned splits,
+                        unsigned rank) {
+    constexpr int kVectors = kPiece / 8;
+    constexpr int kFree = (176 - kConfig.accumulators()) / (4 * kVectors);
+    constexpr int kAtOnce = kFree < 1 ? 1 : kFree > 8 ? 8 : kFree;
+    constexpr long long kTileVectors =
+        static_cast<long long>(kConfig.blockM) * kConfig.blockN / 4;
+#pragma unroll 1
+    for (unsigned first = 1; first < splits; first += kAtOnce) {
+      float4 parts[kAtOnce][kVectors];
 #pragma unroll
-    for (int i = 0; i < kPiece / 8; ++i) {
-      float4 part = ptx::ldGlobalCg(partial + i * kThreads);
-      sums[4 * i] += part.x;
-      sums[4 * i + 1] += part.y;
-      sums[4 * i + 2] += part.z;
-      sums[4 * i + 3] += part.w;
+      for (int i = 0; i < kAtOnce; ++i) {
+        unsigned other = first + i;
+        unsigned split = rank + other < splits ? rank + other
+                                               : rank + other - splits;
+#pragma unroll
+        for (int v = 0; v < kVectors; ++v) {
+          parts[i][v] = {};
+          if (other < splits)
+            parts[i][v] = ptx::ldGlobalCg(partial + split * kTileVectors +
+                                          v * kThreads);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i)
+#pragma unroll
+        for (int v = 0; v < kVectors; ++v) {
+          sums[4 * v] += parts[i][v].x;
+          sums[4 * v + 1] += parts[i][v].y;
+          sums[4 * v + 2] += parts[i][v].z;
+          sums[4 * v + 3] += parts[i][v].w;
+        }
     }
   }
 

@@ -127,6 +127,11 @@ bool Enumeration::isWasteful(const Tile &tile, bool swap) const {
   constexpr int kUnit = Sm90GemmConfig::kUnit;
   if (tile.rows > kUnit && tile.rows >= rowExtent + kUnit)
     return true;
+  // Turns need a second tile to take.
+  int64_t tiles = ceilDiv(rowExtent, tile.rows) *
+                  ceilDiv(columnExtent, tile.columns) * problem.batch;
+  if (tile.pingPong && tiles <= device.smCount)
+    return true;
   return tile.columns >= columnExtent + std::max(16, tile.columns / 4) &&
          tile.columns > 16;
 }
