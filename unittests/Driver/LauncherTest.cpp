@@ -27,7 +27,7 @@ struct Seen {
   std::string function;
   Dim3 grid, block, cluster;
   uint32_t sharedBytes = 0;
-  bool dependent = false;
+  bool dependent = false, cooperative = false;
   int32_t n = 0;
   uint8_t counterBefore = 0;
   KilnFakeTensorMap map = {};
@@ -45,6 +45,7 @@ void record(KilnFakeLaunch *launch, void *user) {
   seen.cluster = {launch->cluster[0], launch->cluster[1], launch->cluster[2]};
   seen.sharedBytes = launch->sharedBytes;
   seen.dependent = launch->dependentLaunch != 0;
+  seen.cooperative = launch->cooperative != 0;
   seen.n = params.n;
   seen.counterBefore = *counter;
   std::memcpy(&seen.map, params.map.opaque, sizeof(seen.map));
@@ -121,6 +122,7 @@ TEST_CASE("a spec's steps run in order with their geometry and maps") {
   CHECK(first.grid == Dim3{3, 2, 1});
   CHECK(first.cluster == Dim3{1, 1, 1});
   CHECK(!first.dependent);
+  CHECK(!first.cooperative);
   CHECK(first.counterBefore == 7); // the memset came before
   CHECK(second.function == "second");
   CHECK(second.block == Dim3{384, 1, 1});
@@ -138,6 +140,83 @@ TEST_CASE("a spec's steps run in order with their geometry and maps") {
   REQUIRE(!copyToHost(*plan.driver, bytes, plan.memory.address(), 4));
   CHECK(bytes[0] == 10);
   CHECK(bytes[3] == 7);
+}
+
+TEST_CASE("a map whose sizes changed is encoded at launch") {
+  Plan plan;
+  kilnFakeOnLaunch("void", record, &plan.seen, sizeof(Params));
+  EncodedTensorMap prototype =
+      require(encodeTensorMap(*plan.driver, matrixSpec(), 0));
+  LaunchSpec spec;
+  for (uint32_t function : {0u, 1u}) {
+    Params params;
+    params.counter = plan.memory.address();
+    KernelStep &step = spec.addKernel(params);
+    step.function = function;
+    step.block = {128, 1, 1};
+  }
+  TensorMapSpec shorter = matrixSpec();
+  shorter.dims[1] = 77;
+  shorter.strides[0] = 8208;
+  uint32_t second = spec.steps[1].kernel.paramOffset;
+  spec.addTensorMap(prototype, plan.memory.address(), 0);
+  spec.addTensorMap(shorter, plan.memory.address() + 64, second);
+  shorter.dims[1] = 1; // the launch has a copy
+  REQUIRE(!launch(*plan.driver, spec, plan.functions, plan.stream.handle()));
+
+  REQUIRE(plan.seen.size() == 2);
+  const KilnFakeTensorMap &same = plan.seen[0].map, &map = plan.seen[1].map;
+  CHECK(same.dims[1] == 1000);
+  CHECK(same.address == plan.memory.address());
+  CHECK(map.dims[1] == 77);
+  CHECK(map.strides[0] == 8208);
+  CHECK(map.box[1] == 128);
+  CHECK(map.address == plan.memory.address() + 64);
+  CHECK(kilnFakeCallCount("cuTensorMapReplaceAddress") == 1);
+}
+
+TEST_CASE("a map that cannot be encoded launches nothing") {
+  Plan plan;
+  LaunchSpec spec;
+  KernelStep &step = spec.addKernel(Params{});
+  step.block = {128, 1, 1};
+  TensorMapSpec odd = matrixSpec();
+  odd.strides[0] = 8200;
+  spec.addTensorMap(odd, plan.memory.address(), 0);
+  ErrorSummary error =
+      errorOf(launch(*plan.driver, spec, plan.functions, plan.stream.handle()));
+  CHECK(error.code == ErrorCode::InvalidArgument);
+  CHECK(error.message.find("stride 8200") != std::string::npos);
+  CHECK(kilnFakeCallCount("cuLaunchKernelEx") == 0);
+}
+
+TEST_CASE("a cooperative step runs with all of its blocks or not at all") {
+  Plan plan;
+  kilnFakeOnLaunch("void", record, &plan.seen, sizeof(Params));
+  auto run = [&](uint32_t blocks, bool cooperative) {
+    LaunchSpec spec;
+    Params params;
+    params.counter = plan.memory.address();
+    KernelStep &step = spec.addKernel(params);
+    step.function = 1;
+    step.grid = {blocks, 1, 1};
+    step.block = {384, 1, 1};
+    step.sharedBytes = 100000;
+    step.cooperative = cooperative;
+    return errorOf(
+        launch(*plan.driver, spec, plan.functions, plan.stream.handle()));
+  };
+  // 132 SMs of two blocks each.
+  CHECK(run(264, true).code == ErrorCode::Success);
+  REQUIRE(plan.seen.size() == 1);
+  CHECK(plan.seen[0].cooperative);
+  CHECK(run(265, false).code == ErrorCode::Success);
+  REQUIRE(plan.seen.size() == 2);
+  CHECK(!plan.seen[1].cooperative);
+  ErrorSummary error = run(265, true);
+  CHECK(error.code == ErrorCode::Unsupported);
+  CHECK(error.message.find("grid 265x1x1") != std::string::npos);
+  CHECK(plan.seen.size() == 2);
 }
 
 TEST_CASE("a captured spec runs when its graph does, with its own parameters") {

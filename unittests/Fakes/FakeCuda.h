@@ -54,6 +54,7 @@ typedef struct KilnFakeLaunch {
   uint32_t grid[3], block[3], cluster[3];
   uint32_t sharedBytes; ///< dynamic
   int dependentLaunch;  ///< programmatic stream serialisation was asked for
+  int cooperative;      ///< all blocks at once were asked for
   void *stream;
   double durationNs; ///< in: the default; out: how far the clock moves
   int result;        ///< out: a CUresult that kills the context, 0 for none

@@ -76,6 +76,16 @@ static int activeBlocks(const Function &function, int threads,
        limit(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR, 1)}));
 }
 
+uint64_t kiln::fake::residentBlocks(const CUlaunchConfig &config,
+                                    const Function &function) {
+  int threads =
+      static_cast<int>(config.blockDimX * config.blockDimY * config.blockDimZ);
+  int blocks = activeBlocks(function, threads, config.sharedMemBytes);
+  return static_cast<uint64_t>(blocks) *
+         static_cast<uint64_t>(deviceAttribute(
+             function, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+}
+
 /// What both kinds of map write, and the limits both share.
 static CUresult encodeMap(CUtensorMap *map, KilnFakeTensorMap fake,
                           void *address, const cuuint64_t *dims,
@@ -220,12 +230,8 @@ CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction handle,
       const auto &dim = config->attrs[i].value.clusterDim;
       size = static_cast<int>(dim.x * dim.y * dim.z);
     }
-  int threads = static_cast<int>(config->blockDimX * config->blockDimY *
-                                 config->blockDimZ);
-  int blocks = activeBlocks(*function, threads, config->sharedMemBytes);
-  int sms =
-      deviceAttribute(*function, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-  *clusters = sms * blocks / std::max(size, 1);
+  *clusters =
+      static_cast<int>(residentBlocks(*config, *function)) / std::max(size, 1);
   return CUDA_SUCCESS;
 }
 

@@ -243,6 +243,8 @@ inline bool isDefaultStream(CUstream handle) {
 /// Executes or, if \p stream is being captured, records \p node.
 CUresult enqueue(CUstream stream, Node &&node);
 CUresult execute(const Node &node);
+/// Blocks of \p function that the whole device holds at once.
+uint64_t residentBlocks(const CUlaunchConfig &config, const Function &function);
 /// Whether [address, address + bytes) lies inside one allocation.
 bool isAllocated(uint64_t address, uint64_t bytes);
 /// Makes a context of a new id; the mutex is held.

@@ -165,8 +165,13 @@ static CUresult describe(const CUlaunchConfig &config, Function &function,
                CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) {
       launch.dependentLaunch =
           attribute.value.programmaticStreamSerializationAllowed;
+    } else if (attribute.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
+      launch.cooperative = attribute.value.cooperative;
     }
   }
+  uint64_t blocks = uint64_t(grid[0]) * grid[1] * grid[2];
+  if (launch.cooperative && blocks > residentBlocks(config, function))
+    return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
   return CUDA_SUCCESS;
 }
 

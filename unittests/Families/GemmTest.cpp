@@ -8,6 +8,7 @@
 #include "gemm/NaiveGemmConfig.h"
 #include "gemm/SimtGemmConfig.h"
 #include "gemm/SkinnyGemmConfig.h"
+#include "gemm/Sm90GemmConfig.h"
 
 #include <doctest/doctest.h>
 
@@ -302,7 +303,10 @@ TEST_CASE("the translation units are the golden ones") {
         Case{"gemm m=1 n=4096 k=4096 dtype=bf16 layout=NT pointwise=bias",
              "gemv.r4.u4.w4.wk4.v1.mb4.ef1", "gemv.cu"},
         Case{"gemm m=4096 n=12 k=4096 dtype=fp16 layout=NT",
-             "skinny.r16.v16.k64.st6.w4.mb2.sa1.sp1.sk2", "skinny.cu"}}) {
+             "skinny.r16.v16.k64.st6.w4.mb2.sa1.sp1.sk2", "skinny.cu"},
+        Case{"gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT beta=1 "
+             "pointwise=bias,silu",
+             "sm90.bm128.bn128.bk64.st4.wg2.pp1.cm2.cn1.rg16", "sm90.cu"}}) {
     CAPTURE(c.file.str());
     Problem problem = parse(c.problem);
     auto named = llvm::cantFail(gemm().parseConfig(c.config));
@@ -313,7 +317,7 @@ TEST_CASE("the translation units are the golden ones") {
     std::stringstream golden;
     golden << file.rdbuf();
     CHECK(plan.kernels[0].source == golden.str());
-    CHECK(plan.kernels[0].arch == "sm_90");
+    CHECK(plan.kernels[0].arch == (c.file == "sm90.cu" ? "sm_90a" : "sm_90"));
   }
 }
 
@@ -373,6 +377,17 @@ TEST_CASE("the texts of configs are pinned") {
   CHECK(text(SkinnyGemmConfig{}, skinny) == "skinny.r16.v16.k64.st6.w4.mb2");
   CHECK(text(SkinnyGemmConfig{.streamsA = 1, .splits = 1, .splitK = 4},
              skinny) == "skinny.r16.v16.k64.st6.w4.mb2.sa1.sp1.sk4");
+  const RecordSchema &sm90 = gemm().findTemplate("sm90")->configSchema();
+  CHECK(text(Sm90GemmConfig{}, sm90) ==
+        "sm90.bm128.bn256.bk64.st4.wg2.cm1.cn1");
+  CHECK(text(Sm90GemmConfig{.blockM = 24,
+                            .blockN = 64,
+                            .consumers = 1,
+                            .swapAB = 1,
+                            .splits = 1,
+                            .splitK = 3,
+                            .hints = 1},
+             sm90) == "sm90.bm24.bn64.bk64.st4.wg1.sw1.cm1.cn1.sp1.sk3.hi1");
   CHECK(text(SimtGemmConfig{}, gemm().findTemplate("simt")->configSchema()) ==
         "simt.bm128.bn128.bk8.tm8.tn8.mb2");
   CHECK(text(NaiveGemmConfig{}, gemm().findTemplate("naive")->configSchema()) ==

@@ -6,6 +6,7 @@
 #include "gemm/NaiveGemmConfig.h"
 #include "gemm/SimtGemmConfig.h"
 #include "gemm/SkinnyGemmConfig.h"
+#include "gemm/Sm90GemmConfig.h"
 #include "trial/TrialParams.h"
 
 #include <doctest/doctest.h>
@@ -56,6 +57,7 @@ TEST_CASE("the field lists name every knob") {
   CHECK(checkFields<GemvConfig>() * sizeof(int) == sizeof(GemvConfig));
   CHECK(checkFields<SkinnyGemmConfig>() * sizeof(int) ==
         sizeof(SkinnyGemmConfig));
+  CHECK(checkFields<Sm90GemmConfig>() * sizeof(int) == sizeof(Sm90GemmConfig));
 }
 
 TEST_CASE("parameters cross to the device as plain bytes") {

@@ -1,0 +1,259 @@
+// The space of the wgmma template, walked through: what every config in it
+// keeps, on the host and in the maps that a driver encodes.
+#include "Driver/FakeDriver.h"
+#include "Driver/Launcher.h"
+#include "Families/Sm90Testing.h"
+#include "Kernel/ConfigSchema.h"
+#include "Kernel/Space.h"
+#include "gemm/Sm90GemmConfig.h"
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <set>
+
+using namespace kiln;
+using namespace kiln::testing;
+
+namespace {
+
+/// Problems whose signatures differ in what a config's sizes depend on.
+constexpr llvm::StringRef kProblems[] = {
+    "gemm m=8192 n=8192 k=8192 dtype=bf16 layout=NT",
+    "gemm m=4096 n=4096 k=4096 dtype=fp16 layout=NN batch=2",
+    "gemm m=1000 n=1024 k=2048 dtype=bf16 layout=TN",
+    "gemm m=512 n=7168 k=2048 dtype=bf16 layout=TT lda=520",
+    "gemm m=64 n=4096 k=14336 dtype=bf16 layout=NT",
+    "gemm m=17 n=2112 k=7168 dtype=fp16 layout=NN",
+    "gemm m=128 n=512 k=4096 dtype=bf16 layout=NT out=fp32",
+    "gemm m=333 n=1048 k=1000 dtype=bf16 layout=NT pointwise=bias,gelu_erf",
+    "gemm m=2048 n=4096 k=4096 dtype=bf16 layout=NT beta=1 pointwise=residual",
+    "gemm m=100 n=512 k=8192 dtype=bf16 layout=NT out=fp32 beta=1 "
+    "pointwise=bias,residual,silu",
+    "gemm m=2048 n=8192 k=4096 dtype=bf16 layout=NT pointwise=swiglu",
+    "gemm m=256 n=1024 k=4096 dtype=bf16 layout=NT out=fp32 "
+    "pointwise=bias,swiglu,residual",
+    "gemm m=1000 n=7777 k=2664 dtype=bf16 layout=NT",
+    "gemm m=48 n=333 k=4095 dtype=fp16 layout=TN batch=3 beta=1",
+    "gemm m=31 n=40 k=64 dtype=bf16 layout=NT",
+};
+
+/// Calls \p visit with each sm90 candidate; returns how many there are.
+template <class F> size_t forEachCandidate(const Problem &problem, F visit) {
+  Space space = llvm::cantFail(exploreSpace(gemm(), problem, h200()));
+  size_t count = 0;
+  for (const Candidate &candidate : space.ranked)
+    if (candidate.tmpl->name() == "sm90") {
+      ++count;
+      visit(candidate);
+    }
+  return count;
+}
+
+constexpr size_t kMembers[] = {
+    offsetof(Sm90GemmParams, a), offsetof(Sm90GemmParams, b),
+    offsetof(Sm90GemmParams, c), offsetof(Sm90GemmParams, d),
+    offsetof(Sm90GemmParams, residual)};
+
+uint64_t boxBytes(const TensorMapSpec &map) {
+  return uint64_t(map.box[0]) * map.box[1] *
+         bytesOf(static_cast<DType>(map.elementType));
+}
+
+/// Bytes that a row of a box has for its swizzle: all of it, no more.
+uint64_t swizzleBytes(TensorMapSwizzle swizzle) {
+  return swizzle == TensorMapSwizzle::B128  ? 128
+         : swizzle == TensorMapSwizzle::B64 ? 64
+         : swizzle == TensorMapSwizzle::B32 ? 32
+                                            : 0;
+}
+
+/// Whether whole boxes of \p map fill \p bytes.
+bool fills(const TensorMapSpec &map, uint64_t bytes) {
+  return bytes % boxBytes(map) == 0;
+}
+
+void checkMaps(const Driver &driver, const BoundLaunch &launch,
+               const Sm90GemmConfig &config, const GemmSignature &signature) {
+  for (size_t member : kMembers) {
+    auto map = launch.map(member);
+    if (!map)
+      continue;
+    CAPTURE(member);
+    CHECK(map->isPrototype);
+    auto encoded = encodeTensorMap(driver, map->spec, map->address);
+    if (!encoded)
+      FAIL_CHECK(summarize(encoded.takeError()).message);
+    uint64_t rowBytes =
+        map->spec.box[0] * bytesOf(static_cast<DType>(map->spec.elementType));
+    CHECK(rowBytes == swizzleBytes(map->spec.swizzle));
+  }
+  auto a = launch.map(kMembers[0]), b = launch.map(kMembers[1]),
+       d = launch.map(kMembers[3]);
+  REQUIRE((a && b));
+  CHECK(fills(a->spec, uint64_t(config.blockM) * config.blockK * 2));
+  CHECK(fills(b->spec, uint64_t(config.blockN) * config.blockK * 2));
+  CHECK(d.has_value() == config.storesByTma(signature));
+  if (d)
+    CHECK(boxBytes(d->spec) <= uint64_t(config.pieceBytes(signature)));
+}
+
+void checkLaunch(const BoundLaunch &launch, const Plan &plan,
+                 const Sm90GemmConfig &config) {
+  const KernelStep &step = launch.product();
+  int64_t group = config.groupBlocks();
+  CHECK(step.grid.x >= group);
+  CHECK(step.grid.x <= h200().smCount);
+  CHECK(step.grid.x % group == 0);
+  CHECK(step.cluster == Dim3{uint32_t(config.multicastBlocks())});
+  CHECK(step.cooperative == (config.splitK > 1));
+  CHECK(step.block.x <= 512);
+  CHECK(step.sharedBytes == plan.sharedBytes[0]);
+  CHECK(launch.spec.paramBytes <= LaunchSpec::kMaxParamBytes);
+  CHECK((plan.workspace.zeroedBytes > 0) == (config.splitK > 1));
+  CHECK(plan.workspace.zeroedBytes <= WorkspaceLayout::kZeroedRegionBytes);
+}
+
+/// The kernel's own cut of k: every split has a part.
+bool hasWorkForAll(const Sm90GemmConfig &config, int64_t k) {
+  int64_t all = (k + config.blockK - 1) / config.blockK;
+  int64_t each = (all + config.splitK - 1) / config.splitK;
+  return (config.splitK - 1) * each < all;
+}
+
+} // namespace
+
+TEST_CASE("every wgmma config of a space keeps the rules of its launch") {
+  FakeDriver fake;
+  for (llvm::StringRef text : kProblems) {
+    CAPTURE(text.str());
+    Problem problem = parse(text);
+    GemmSignature signature = readGemmSignature(problem.signature);
+    int64_t k = readGemmProblem(problem.extents.values().data()).k;
+    size_t count = forEachCandidate(problem, [&](const Candidate &candidate) {
+      CAPTURE(candidate.config.text());
+      auto config = fromRecord<Sm90GemmConfig>(candidate.config);
+      CHECK(config.isValid(signature));
+      CHECK(config.stages >= 2);
+      CHECK(config.sharedBytes(signature) <= h200().sharedBytesPerBlock);
+      // A ring as deep as fits, up to what is worth it.
+      CHECK((config.stages == 12 ||
+             config.sharedBytes(signature) + config.stageBytes() + 16 >
+                 h200().sharedBytesPerBlock));
+      CHECK(hasWorkForAll(config, k));
+      Plan plan = candidate.tmpl->plan(problem, candidate.config, h200());
+      CHECK(plan.kernels[0].arch == "sm_90a");
+      CHECK(!plan.kernels[0].maySpill);
+      BoundLaunch launch(plan, problem);
+      checkMaps(*fake.driver, launch, config, signature);
+      checkLaunch(launch, plan, config);
+    });
+    CHECK(count > 5);
+    CHECK(count < 600);
+  }
+}
+
+TEST_CASE("the space has what the problem asks for") {
+  struct Found {
+    std::set<int> splits, swaps, clusters, pingPongs;
+  };
+  auto find = [](llvm::StringRef text) {
+    Found found;
+    forEachCandidate(parse(text), [&](const Candidate &candidate) {
+      auto config = fromRecord<Sm90GemmConfig>(candidate.config);
+      found.splits.insert(config.splitK);
+      found.swaps.insert(config.swapAB);
+      found.clusters.insert(config.multicastBlocks());
+      found.pingPongs.insert(config.pingPong);
+    });
+    return found;
+  };
+  // A large one fills the chip with whole tiles.
+  Found large = find("gemm m=8192 n=8192 k=8192 dtype=bf16 layout=NT");
+  CHECK(large.splits == std::set<int>{1});
+  CHECK(large.clusters == std::set<int>{1, 2});
+  CHECK(large.pingPongs == std::set<int>{0, 1});
+  CHECK(large.swaps.count(0) == 1);
+  // Few rows and a long k.
+  Found thin = find("gemm m=16 n=1024 k=16384 dtype=bf16 layout=NT");
+  CHECK(thin.splits.size() > 2);
+  CHECK(thin.swaps.count(1) == 1);
+  // Joined columns are columns of wgmma.
+  Found joined =
+      find("gemm m=16 n=1024 k=16384 dtype=bf16 layout=NT pointwise=swiglu");
+  CHECK(joined.swaps == std::set<int>{0});
+  // TMA reads a copy of A in any case.
+  CHECK(!find("gemm m=512 n=512 k=1001 dtype=bf16 layout=NT").swaps.empty());
+  for (llvm::StringRef other :
+       {"gemm m=512 n=512 k=0 dtype=bf16 layout=NT",
+        "gemm m=512 n=512 k=512 dtype=fp32 compute=tf32 layout=NT"})
+    CHECK(find(other).swaps.empty());
+}
+
+TEST_CASE("prune names what takes the wgmma kernel out") {
+  auto reason = [](llvm::StringRef problem, llvm::StringRef config,
+                   llvm::StringRef device = "h200-sxm") {
+    auto named = sm90Config(config);
+    auto rejection = named.tmpl->prune(parse(problem), named.config,
+                                       llvm::cantFail(findDevice(device)));
+    return rejection ? rejection->text() : "none";
+  };
+  llvm::StringRef nt = "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT";
+  llvm::StringRef wide = "sm90.bm128.bn256.bk64.st4.wg2";
+  llvm::StringRef split = "sm90.bm128.bn128.bk64.st4.wg2.sp1";
+  auto with = [](llvm::StringRef a, llvm::StringRef b) {
+    return (a + b).str();
+  };
+  CHECK(reason(nt, wide) == "none");
+  CHECK(reason(nt, wide, "a100-sxm4-80gb") == "architecture: 80, limit 90");
+  CHECK(reason(nt, wide, "b200-sxm") == "architecture: 100, limit 90");
+  CHECK(reason("gemm m=64 n=64 k=64 dtype=fp32 compute=tf32", wide) == "type");
+  CHECK(reason(nt, "sm90.bm96.bn256.bk64.st4.wg2") == "instruction-shape");
+  CHECK(reason(nt, "sm90.bm128.bn256.bk64.st5.wg2") ==
+        "shared-memory: 279712 B, limit 232448 B");
+  CHECK(reason("gemm m=64 n=64 k=0 dtype=bf16", wide) ==
+        "dominated: 1 splits, limit 0 splits");
+  CHECK(reason("gemm m=64 n=64 k=192 dtype=bf16", with(split, ".sk4")) ==
+        "dominated: 4 splits, limit 3 splits");
+  // The fourth of four ranges of two would be empty.
+  CHECK(reason("gemm m=64 n=64 k=320 dtype=bf16", with(split, ".sk4")) ==
+        "dominated: 4 splits, limit 5 splits");
+  CHECK(reason("gemm m=64 n=64 k=68096 dtype=bf16", with(split, ".sk133")) ==
+        "grid: 133 splits, limit 132 splits");
+  CHECK(reason(nt, with(split, ".sk2")) ==
+        "workspace: 134217728 B, limit 67108864 B");
+  // What the epilogue reads shares registers with the sums.
+  llvm::StringRef tall = "sm90.bm256.bn192.bk64.st3.wg2";
+  CHECK(reason(nt, tall) == "none");
+  CHECK(reason(with(nt, " pointwise=bias"), tall) ==
+        "registers: 192 accumulators, limit 160 accumulators");
+  CHECK(reason(with(nt, " pointwise=residual"),
+               "sm90.bm128.bn192.bk64.st4.wg2.pp1") ==
+        "registers: 192 accumulators, limit 128 accumulators");
+  CHECK(reason("gemm m=65536 n=65536 k=4095 dtype=bf16 layout=NT", wide) ==
+        "workspace: 1073741824 B, limit 268435456 B");
+}
+
+TEST_CASE("a wgmma estimate explains itself") {
+  Problem problem = parse("gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT");
+  auto named = sm90Config("sm90.bm128.bn256.bk64.st4.wg2");
+  Derivation derivation = named.tmpl->explain(problem, named.config, h200());
+  auto find = [&](llvm::StringRef title) -> const DerivationStep * {
+    for (const DerivationStep &step : derivation)
+      if (step.title == title)
+        return &step;
+    return nullptr;
+  };
+  // The walls of this tile as the literature has them: 128 sums a thread,
+  // 48 KiB a stage, four of which fit.
+  const DerivationStep *registers = find("register wall");
+  REQUIRE(registers);
+  CHECK(registers->formula.find("128 x 256 / 256 threads = 128 accumulators") !=
+        std::string::npos);
+  const DerivationStep *shared = find("shared-memory wall");
+  REQUIRE(shared);
+  CHECK(shared->formula.find("4 stages * (128 + 256) * 64 * 2 B = 196608 B") !=
+        std::string::npos);
+  CHECK(shared->verdict.find("4 stages would fit") != std::string::npos);
+  CHECK(find("latency wall"));
+}

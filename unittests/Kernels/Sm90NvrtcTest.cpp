@@ -1,0 +1,220 @@
+// The wgmma kernels through the real NVRTC: what a space begins with for each
+// kind of signature has to compile without spills, and without what makes ptxas
+// serialise wgmma or ignore setmaxnreg.
+#include "Compile/Compiler.h"
+#include "Device/Catalog.h"
+#include "Families/Families.h"
+#include "Kernel/Sources.h"
+#include "Kernel/Space.h"
+#include "Support/Environment.h"
+#include "Support/Error.h"
+#include "Support/Format.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <set>
+#include <thread>
+
+using namespace kiln;
+
+namespace {
+
+const KernelFamily &gemm() {
+  static const Registry registry = makeBuiltinRegistry();
+  return *registry.find("gemm");
+}
+
+Compiler &compiler() {
+  static Compiler instance(NvrtcSearch::fromEnvironment(
+      Environment::fromProcess(), {KILN_SOURCE_DIR "/build/cuda"}));
+  return instance;
+}
+
+/// False, aloud, where there is no NVRTC.
+bool hasNvrtc() {
+  auto nvrtc = compiler().nvrtc();
+  if (nvrtc)
+    return true;
+  MESSAGE("skipped: ", summarize(nvrtc.takeError()).message);
+  return false;
+}
+
+struct Sample {
+  std::string problem, config;
+  TranslationUnit unit;
+  std::string failure;
+};
+
+std::string failureOf(const TranslationUnit &unit) {
+  auto artifact = compiler().compile(unit);
+  if (!artifact)
+    return llvm::toString(artifact.takeError());
+  if (artifact->arch != "sm_90a")
+    return artifact->arch;
+  return artifact->rejection(/*maySpill=*/false);
+}
+
+/// The best sm90 candidate of each of the first \p count classes of a space;
+/// what differs in run-time knobs is one kernel.
+void addFirstChoices(llvm::StringRef text, size_t count,
+                     std::vector<Sample> &samples) {
+  CAPTURE(text.str());
+  DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
+  Problem problem = llvm::cantFail(gemm().parseProblem(text));
+  Space space = llvm::cantFail(exploreSpace(gemm(), problem, device));
+  std::set<std::string> sources;
+  for (const Candidate &candidate : space.ranked) {
+    if (candidate.tmpl->name() != "sm90" || sources.size() == count)
+      continue;
+    Plan plan = candidate.tmpl->plan(problem, candidate.config, device);
+    if (sources.insert(plan.kernels[0].source).second)
+      samples.push_back(
+          {text.str(), candidate.config.text(), plan.kernels[0], ""});
+  }
+  CHECK(sources.size() == count);
+}
+
+void compileAll(std::vector<Sample> &samples) {
+  std::atomic<size_t> next = 0;
+  auto work = [&] {
+    for (size_t i; (i = next++) < samples.size();)
+      samples[i].failure = failureOf(samples[i].unit);
+  };
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < std::max(2u, std::thread::hardware_concurrency());
+       ++t)
+    threads.emplace_back(work);
+  for (std::thread &thread : threads)
+    thread.join();
+  for (const Sample &sample : samples) {
+    CAPTURE(sample.problem);
+    CAPTURE(sample.config);
+    CHECK(sample.failure == "");
+  }
+}
+
+/// A kernel of one instruction, for either type and with all sums kept.
+TranslationUnit wgmmaUnit(int width) {
+  TranslationUnit unit;
+  unit.name = "kiln_wgmma_width";
+  unit.arch = "sm_90a";
+  unit.headers = kernelSources();
+  unit.source = fmt::format(R"(
+#include "common/PtxSm90.cuh"
+#include "common/Wgmma.cuh"
+using namespace kiln;
+extern "C" __global__ void __launch_bounds__(128, 1)
+kilnEntry(float *out, unsigned long long a, unsigned long long b) {{
+  constexpr int kWidth = {};
+  static_assert(ptx::hasWgmma(kWidth), "the width is not known");
+  float sums[kWidth / 2];
+  ptx::wgmmaFence();
+  ptx::wgmma<DType::BF16, kWidth, 0, 1>(sums, a, b, 0);
+  ptx::wgmma<DType::FP16, kWidth, 1, 0>(sums, b, a, 1);
+  ptx::wgmmaCommit();
+  ptx::wgmmaWait<0>();
+  for (int i = 0; i < kWidth / 2; ++i)
+    out[i * 128 + threadIdx.x] = sums[i];
+}}
+)",
+                            width);
+  return unit;
+}
+
+} // namespace
+
+TEST_CASE("the first choices of every kind of signature compile clean") {
+  if (!hasNvrtc())
+    return;
+  std::vector<Sample> samples;
+  for (const char *text :
+       {// Layouts, with tiles of all sizes.
+        "gemm m=8192 n=8192 k=8192 dtype=bf16 layout=NT",
+        "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NN",
+        "gemm m=4096 n=4096 k=4096 dtype=fp16 layout=TN",
+        "gemm m=2048 n=2048 k=2048 dtype=bf16 layout=TT",
+        // Few rows: swapped sides, splits, hints.
+        "gemm m=64 n=4096 k=14336 dtype=bf16 layout=NT",
+        "gemm m=24 n=2112 k=7168 dtype=fp16 layout=NN",
+        "gemm m=128 n=7168 k=2048 dtype=bf16 layout=NT",
+        // Epilogues.
+        "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT "
+        "pointwise=bias,gelu_erf",
+        "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT pointwise=residual",
+        "gemm m=2048 n=4096 k=4096 dtype=fp16 layout=NT beta=1 "
+        "pointwise=bias,residual,silu",
+        "gemm m=64 n=4096 k=4096 dtype=bf16 layout=NT "
+        "pointwise=bias,gelu_tanh,residual",
+        "gemm m=4096 n=8192 k=4096 dtype=bf16 layout=NT pointwise=swiglu",
+        "gemm m=2048 n=4096 k=4096 dtype=bf16 layout=NT out=fp32 "
+        "pointwise=bias,swiglu,residual",
+        "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT out=fp32",
+        "gemm m=512 n=512 k=8192 dtype=fp16 layout=TT out=fp32 beta=1",
+        // D that no tensor map describes.
+        "gemm m=1000 n=7777 k=2664 dtype=bf16 layout=NT",
+        "gemm m=333 n=1001 k=4096 dtype=fp16 layout=NN "
+        "pointwise=bias,residual",
+        "gemm m=60 n=1001 k=4096 dtype=bf16 layout=NT out=fp32 ldd=1001 "
+        "beta=1 pointwise=bias"})
+    addFirstChoices(text, 5, samples);
+  compileAll(samples);
+}
+
+TEST_CASE("the kernel that repacks compiles clean") {
+  if (!hasNvrtc())
+    return;
+  DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
+  Problem problem = llvm::cantFail(
+      gemm().parseProblem("gemm m=512 n=512 k=511 dtype=bf16 layout=NT"));
+  auto named = llvm::cantFail(
+      gemm().parseConfig("sm90.bm128.bn128.bk64.st4.wg2.pp0.sw0.cm1.cn1"));
+  REQUIRE(!named.tmpl->prune(problem, named.config, device));
+  Plan plan = named.tmpl->plan(problem, named.config, device);
+  REQUIRE(plan.kernels.size() == 2);
+  auto artifact = compiler().compile(plan.kernels[1]);
+  REQUIRE(bool(artifact));
+  CHECK(artifact->rejection(false) == "");
+}
+
+TEST_CASE("wgmma compiles in each of its widths") {
+  if (!hasNvrtc())
+    return;
+  std::vector<int> widths = {8, 24};
+  for (int width = 16; width <= 256; width += 16)
+    widths.push_back(width);
+  for (int width : widths) {
+    CAPTURE(width);
+    auto artifact = compiler().compile(wgmmaUnit(width));
+    if (!artifact) {
+      FAIL_CHECK(llvm::toString(artifact.takeError()));
+      continue;
+    }
+    // A width without an instruction of its own would leave nothing to keep.
+    CHECK(artifact->usage.registersPerThread >= width / 2);
+    CHECK(artifact->rejection(false) == "");
+  }
+  auto artifact = compiler().compile(wgmmaUnit(40));
+  REQUIRE(!artifact);
+  CHECK(llvm::toString(artifact.takeError()).find("width is not known") !=
+        std::string::npos);
+}
+
+TEST_CASE("a config that does not fit its signature does not compile") {
+  if (!hasNvrtc())
+    return;
+  DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
+  Problem problem = llvm::cantFail(
+      gemm().parseProblem("gemm m=512 n=512 k=512 dtype=bf16 layout=NT"));
+  auto named = llvm::cantFail(
+      gemm().parseConfig("sm90.bm128.bn128.bk64.st4.wg2.pp0.sw0.cm1.cn1"));
+  TranslationUnit unit =
+      named.tmpl->plan(problem, named.config, device).kernels[0];
+  size_t at = unit.source.find(".blockN = 128");
+  REQUIRE(at != std::string::npos);
+  unit.source.replace(at, 13, ".blockN = 104");
+  auto artifact = compiler().compile(unit);
+  REQUIRE(!artifact);
+  CHECK(llvm::toString(artifact.takeError()).find("does not fit") !=
+        std::string::npos);
+}
