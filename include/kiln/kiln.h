@@ -209,7 +209,7 @@ typedef struct kiln_engine_options {
   /// Most device memory that trials hold at a time; 0: 2 GiB, and no more than
   /// half of what is free.
   uint64_t scratch_limit_bytes;
-  /// Largest workspace that a chosen plan may need; 0: 64 MiB.
+  /// Largest workspace that a chosen plan may need; 0: 256 MiB.
   uint64_t workspace_limit_bytes;
   /// Size that the write layer of the cache is kept under; 0: 4 GiB. Slot.
   uint64_t cache_limit_bytes;

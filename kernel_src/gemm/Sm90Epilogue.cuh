@@ -217,7 +217,9 @@ private:
   static void addOthers(float *sums, const float4 *partial, unsigned splits,
                         unsigned rank) {
     constexpr int kVectors = kPiece / 8;
-    constexpr int kFree = (176 - kConfig.accumulators()) / (4 * kVectors);
+    constexpr int kRegisters = kConfig.consumers > 2 ? 112 : 176;
+    constexpr int kFree =
+        (kRegisters - kConfig.accumulators()) / (4 * kVectors);
     constexpr int kAtOnce = kFree < 1 ? 1 : kFree > 4 ? 4 : kFree;
     constexpr long long kTileVectors =
         static_cast<long long>(kConfig.blockM) * kConfig.blockN / 4;

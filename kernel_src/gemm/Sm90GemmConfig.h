@@ -153,6 +153,8 @@ struct Sm90GemmConfig {
     if (!signature.isWellFormed() || splitK < 1 || rasterGroup < 1 ||
         splits > 1 || swapAB > 1 || pingPong > 1 || stages < 2 || stages > 16)
       return false;
+    if (rasterAlongN > 1 || hints > 1 || promotion < 1 || promotion > 3)
+      return false;
     if (consumers < 1 || consumers > 3 || (pingPong && consumers != 2))
       return false;
     if (blockK != 64 && blockK != 128)

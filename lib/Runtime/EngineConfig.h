@@ -23,7 +23,7 @@ struct EngineConfig {
   unsigned threads = 0; ///< 0: as many as fit
   std::chrono::milliseconds tuneBudget{2000};
   uint64_t scratchLimit = uint64_t(2) << 30;
-  uint64_t workspaceLimit = uint64_t(64) << 20;
+  uint64_t workspaceLimit = uint64_t(256) << 20;
   std::optional<std::string> cacheDir;
   std::vector<std::string> readDirs;
   /// At most one of both is set.

@@ -244,6 +244,27 @@ Sm90Gemm::classicConfig(const Record &config) const {
                        c.splitK, c.threads() / 32, c.stages};
 }
 
+/// Sums that a consumer's thread has registers for beside what the epilogue
+/// holds: a chain's values, and rows that are shifted to an unaligned D. Beyond
+/// these, kernels that ptxas 13.0 compiled spilled.
+static int mostAccumulators(const GemmSignature &signature,
+                            const Sm90GemmConfig &config) {
+  bool hasMatrix = signature.readsC ||
+                   signature.pointwise.contains(PointwiseOp::Residual);
+  bool hasChain = signature.readsC || signature.pointwise.size() > 0;
+  bool shifts = !config.storesByTma(signature);
+  int most = config.consumers > 2 ? 96 : 192;
+  auto limit = [&](bool holds, int registers) {
+    if (holds)
+      most = std::min(most, registers);
+  };
+  limit(hasChain, config.consumers > 2 ? 88 : config.pingPong ? 128 : 160);
+  limit(shifts, config.pingPong ? 160 : 192);
+  limit(shifts && hasMatrix, 128);
+  limit(config.swapAB && (shifts || signature.out == DType::FP32), 160);
+  return most;
+}
+
 std::optional<Rejection> Sm90Gemm::checkLimits(
     const GemmProblem &problem, const GemmSignature &signature,
     const Sm90GemmConfig &config, const DeviceModel &device) const {
@@ -268,12 +289,7 @@ std::optional<Rejection> Sm90Gemm::checkLimits(
   if (config.splitBlocks() > device.smCount)
     return Rejection{PruneReason::Grid, double(config.splitBlocks()),
                      double(device.smCount), "splits"};
-  // What the epilogue reads takes registers beside the sums; ptxas 13.0 spills
-  // where more are left over.
-  bool reads = config.fetchedOperands(signature) > 0 ||
-               signature.columnsPerOutput() > 1 ||
-               signature.pointwise.contains(PointwiseOp::Bias);
-  int accumulators = !reads ? 192 : config.pingPong ? 128 : 160;
+  int accumulators = mostAccumulators(signature, config);
   if (config.accumulators() > accumulators)
     return Rejection{PruneReason::Registers, double(config.accumulators()),
                      double(accumulators), "accumulators"};

@@ -219,7 +219,7 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
       context.workspace + WorkspaceLayout::kZeroedRegionBytes;
   Sm90GemmParams params;
   params.gemm = makeGemmParams(problem, arguments);
-  if (config.splits) {
+  if (config.splitBlocks() > 1) {
     int64_t counters = config.counterBytes(problem.m, problem.n, problem.batch);
     if (!context.workspaceZeroed)
       spec.addMemset(context.workspace, static_cast<uint64_t>(counters), 0);
@@ -254,7 +254,7 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
       static_cast<uint32_t>(std::min(groups, resident) * config.groupBlocks());
   step.block.x = static_cast<uint32_t>(config.threads());
   step.cluster.x = static_cast<uint32_t>(config.multicastBlocks());
-  step.cooperative = config.splits && config.splitK > 1;
+  step.cooperative = config.splitBlocks() > 1;
   step.sharedBytes = static_cast<uint32_t>(config.sharedBytes(signature));
   // In the order of Plan::tensorMaps.
   const EncodedTensorMap *prototype = context.tensorMaps;

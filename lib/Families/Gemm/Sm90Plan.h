@@ -10,7 +10,8 @@ namespace kiln {
 
 /// What the copies of unaligned operands may take of a workspace; larger
 /// problems are left to templates that load them as they are.
-inline constexpr double kMaxRepackBytes = double(1 << 28);
+inline constexpr double kMaxRepackBytes =
+    double((int64_t(256) << 20) - WorkspaceLayout::kZeroedRegionBytes);
 
 /// Adds to \p plan, which has the product's kernel, what the template's base
 /// does not know: tensor maps, the kernel that repacks unaligned operands, the
