@@ -67,6 +67,7 @@ struct Lane {
   std::optional<Graph> graph; ///< of result.launches launches
   std::optional<Event> start, stop;
   size_t row = 0; ///< of its samples
+  bool isKept = false;
 };
 
 class Sampler {
@@ -78,8 +79,10 @@ public:
     for (const TimedLaunch &launcher : launchers)
       lanes.emplace_back(launcher);
     samples.resize(lanes.size());
-    for (size_t i = 0; i < lanes.size(); ++i)
+    for (size_t i = 0; i < lanes.size(); ++i) {
       lanes[i].row = i;
+      lanes[i].isKept = i < options.keep.size() && options.keep[i];
+    }
   }
 
   llvm::Expected<std::vector<SampledTime>> run();
@@ -264,7 +267,7 @@ void Sampler::judge(size_t rounds) {
     return;
   double limit = bestHigh * (rounds < options.minSamples ? kEarlyFactor : 1.0);
   for (Lane &lane : lanes)
-    if (lane.isActive() && lane.result.ns.ciLow > limit)
+    if (lane.isActive() && !lane.isKept && lane.result.ns.ciLow > limit)
       lane.result.dropped = true;
 }
 

@@ -36,6 +36,8 @@ struct SamplingOptions {
   double relativePrecision = 0.01;
   /// Drop a launcher whose interval lies above another's.
   bool dropSlower = true;
+  /// Of each launcher, whether it is not dropped; empty: of none.
+  std::vector<bool> keep;
   /// Copies of the buffers to rotate over; 1 measures with a hot cache.
   unsigned copies = 1;
   /// Empties the caches, run before each sample, which then has no more

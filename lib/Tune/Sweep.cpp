@@ -3,6 +3,7 @@
 
 #include "Support/Error.h"
 #include "Tune/Statistics.h"
+#include "Tune/TrialScale.h"
 
 #include <llvm/ADT/STLExtras.h>
 
@@ -13,10 +14,20 @@ namespace kiln {
 /// What one batch may take.
 static constexpr std::chrono::milliseconds kBatchLimit{60000};
 
+/// How far behind the best a config may be that takes part in the playoff.
+/// Times of different batches are off by some 1 %, those that made a config the
+/// best so far by more.
+static constexpr double kPlayoffBand = 0.05;
+
 const SweptConfig *SweepResult::best() const {
+  // The least of many times are too low, and those of the playoff no more: who
+  // was not fast enough for it is not the best for that.
+  const bool hasPlayoff = llvm::any_of(
+      configs, [](const SweptConfig &config) { return config.inPlayoff; });
   const SweptConfig *best = nullptr;
   for (const SweptConfig &config : configs)
     if (config.isMeasured() && config.result.validated &&
+        config.inPlayoff >= hasPlayoff &&
         (!best || config.result.medianNs < best->result.medianNs))
       best = &config;
   return best;
@@ -73,10 +84,20 @@ private:
   llvm::Error explore();
   llvm::Error compile();
   llvm::Error runBatch(size_t &next);
+  llvm::Expected<std::vector<TrialResult>>
+  runConfigs(llvm::ArrayRef<size_t> batch, TrialOptions trialOptions,
+             size_t kept);
   llvm::Error check(llvm::ArrayRef<TrialResult> results) const;
-  void take(size_t index, TrialResult trial, double scale);
-  void loseAnchor(TrialResult trial);
-  void chooseAnchor();
+  std::vector<size_t> carried() const;
+  double repeatCarried(llvm::ArrayRef<size_t> again,
+                       llvm::MutableArrayRef<TrialResult> trials);
+  void take(size_t index, TrialResult trial);
+  void lose(size_t index, TrialResult trial);
+  int fastest() const;
+  llvm::Error playOff();
+  std::vector<size_t> chooseFinalists() const;
+  bool takeFinal(llvm::ArrayRef<size_t> finalists,
+                 llvm::MutableArrayRef<TrialResult> trials);
   void leaveOut(size_t begin);
   bool isOver() const {
     return (options.cancel && options.cancel->load()) ||
@@ -97,7 +118,8 @@ private:
   SweepResult result;
   std::vector<Plan> plans;                    ///< of result.configs
   std::vector<std::vector<ArtifactPtr>> code; ///< empty: it did not compile
-  int anchor = -1;                            ///< index of the fastest so far
+  std::vector<RepeatedTrial> repeats;         ///< of result.configs
+  int reference = -1; ///< index of what gives the scale; -1: none yet
 };
 
 } // namespace
@@ -114,6 +136,7 @@ llvm::Error Sweep::explore() {
     config.result.config = candidate.config.text();
     plans.push_back(candidate.tmpl->plan(problem, candidate.config, device));
   }
+  repeats.resize(plans.size());
   return llvm::Error::success();
 }
 
@@ -169,41 +192,63 @@ llvm::Error Sweep::check(llvm::ArrayRef<TrialResult> results) const {
   return llvm::Error::success();
 }
 
-void Sweep::take(size_t index, TrialResult trial, double scale) {
+/// Takes \p trial, whose times are on the common scale.
+void Sweep::take(size_t index, TrialResult trial) {
   SweptConfig &config = result.configs[index];
   trial.config = config.result.config;
-  trial.medianNs *= scale;
-  trial.ciLowNs *= scale;
-  trial.ciHighNs *= scale;
   config.result = std::move(trial);
+  repeats[index].begin(config.result);
   // Late, and not of the config's making.
   result.isComplete &= config.result.status != TrialStatus::Timeout;
 }
 
-/// Tries the next configs that compiled, beside the best so far; moves \p next
-/// behind them, or, where that one fails now, leaves them to the next batch.
-llvm::Error Sweep::runBatch(size_t &next) {
+/// A config that had a time got none beside others: what is known of it now
+/// counts.
+void Sweep::lose(size_t index, TrialResult trial) {
+  // Where it is not to blame, the best may be lost with it.
+  result.isComplete &= isConfigFault(trial.status);
+  take(index, std::move(trial));
+}
+
+/// The fastest, validated or not: one that was slower than another that failed
+/// later has yet to be, which the next batch does. -1: none is measured.
+int Sweep::fastest() const {
+  int best = -1;
+  for (const SweptConfig &config : result.configs)
+    if (config.isMeasured() &&
+        (best < 0 ||
+         config.result.medianNs < result.configs[best].result.medianNs))
+      best = config.rank;
+  return best;
+}
+
+/// What runs in the next batch again: the reference, then the best so far.
+std::vector<size_t> Sweep::carried() const {
+  std::vector<size_t> again;
+  if (reference >= 0)
+    again.push_back(static_cast<size_t>(reference));
+  if (int best = fastest(); best >= 0 && best != reference)
+    again.push_back(static_cast<size_t>(best));
+  return again;
+}
+
+/// Runs \p batch, whose first \p kept configs others are held against.
+llvm::Expected<std::vector<TrialResult>>
+Sweep::runConfigs(llvm::ArrayRef<size_t> batch, TrialOptions trialOptions,
+                  size_t kept) {
   TrialRequest request;
   request.family = family.name().str();
   request.problem = problem.text();
+  request.options = trialOptions;
   request.options.mode = options.mode;
   request.options.validation = TrialValidation::MayWin;
   request.options.timeLimit = kBatchLimit;
-  // No bestNs: the clock may have dropped since, and then what is faster than
-  // the anchor beside it would not be validated.
-  std::vector<size_t> batch;
-  if (anchor >= 0)
-    batch.push_back(static_cast<size_t>(anchor));
-  for (; next < plans.size() && batch.size() < std::max(options.batch, 2u);
-       ++next)
-    if (!code[next].empty())
-      batch.push_back(next);
-  const size_t first = anchor >= 0;
-  if (batch.size() == first)
-    return llvm::Error::success(); // nothing is left that compiled
-  for (size_t index : batch)
-    request.candidates.push_back(
-        {result.configs[index].result.config, code[index]});
+  for (auto [i, index] : llvm::enumerate(batch)) {
+    TrialCandidate &candidate = request.candidates.emplace_back();
+    candidate.config = result.configs[index].result.config;
+    candidate.artifacts = code[index];
+    candidate.isKept = i < kept;
+  }
   auto trials = runner.run(request);
   if (!trials)
     return trials.takeError();
@@ -211,49 +256,140 @@ llvm::Error Sweep::runBatch(size_t &next) {
     return makeError(ErrorCode::Internal, "a result is missing");
   if (llvm::Error error = check(*trials))
     return error;
+  return trials;
+}
+
+/// Merges what the carried configs took now, the reference first. Where it
+/// failed, the other, which is known beside it, takes its place. The scale of
+/// the batch; 0: nothing gives one.
+double Sweep::repeatCarried(llvm::ArrayRef<size_t> again,
+                            llvm::MutableArrayRef<TrialResult> trials) {
+  double scale = 0;
+  for (auto [i, index] : llvm::enumerate(again)) {
+    TrialResult &known = result.configs[index].result;
+    if (!isTimed(trials[i])) {
+      // No room beside the reference: what is known of it still holds.
+      if (scale > 0 && trials[i].status == TrialStatus::OutOfMemory)
+        continue;
+      lose(index, std::move(trials[i]));
+      continue;
+    }
+    if (scale == 0) {
+      scale = known.medianNs / trials[i].medianNs;
+      reference = static_cast<int>(index);
+    }
+    repeats[index].repeat(known, trials[i], scale);
+  }
+  return scale;
+}
+
+/// Tries the next configs that compiled, beside what is carried; moves \p next
+/// behind them, or, where nothing gives the scale, leaves them to the next
+/// batch.
+llvm::Error Sweep::runBatch(size_t &next) {
+  const std::vector<size_t> again = carried();
+  std::vector<size_t> batch = again;
+  const size_t size = std::max<size_t>(options.batch, again.size() + 1);
+  for (; next < plans.size() && batch.size() < size; ++next)
+    if (!code[next].empty())
+      batch.push_back(next);
+  if (batch.size() == again.size())
+    return llvm::Error::success(); // nothing is left that compiled
+  auto trials = runConfigs(batch, TrialOptions(), again.size());
+  if (!trials)
+    return trials.takeError();
 
   double scale = 1;
-  if (anchor >= 0) {
-    TrialResult &again = trials->front();
-    if (again.status != TrialStatus::Ok || again.medianNs <= 0) {
-      // Nothing brings this batch's times to those of the first.
-      next = batch[first];
-      loseAnchor(std::move(again));
+  if (!again.empty()) {
+    scale = repeatCarried(again, *trials);
+    if (scale == 0) {
+      next = batch[again.size()];
+      reference = fastest();
       return llvm::Error::success();
     }
-    TrialResult &known = result.configs[anchor].result;
-    scale = known.medianNs / again.medianNs;
-    if (again.validated) {
-      known.validated = true;
-      known.maxErrorRatio = std::max(known.maxErrorRatio, again.maxErrorRatio);
-    }
+  } else if (int first = chooseReference(*trials); first >= 0) {
+    reference = static_cast<int>(batch[first]);
   }
-  for (size_t i = first; i < batch.size(); ++i)
-    take(batch[i], std::move((*trials)[i]), scale);
-  chooseAnchor();
+  for (size_t i = again.size(); i < batch.size(); ++i) {
+    scaleTimes((*trials)[i], scale);
+    take(batch[i], std::move((*trials)[i]));
+  }
   return llvm::Error::success();
 }
 
-/// The anchor got no time beside others: what is known of it now counts, and
-/// the next fastest takes its place.
-void Sweep::loseAnchor(TrialResult trial) {
-  // Where it is not to blame, the best may be lost with it.
-  result.isComplete &= isConfigFault(trial.status);
-  take(static_cast<size_t>(anchor), std::move(trial), 1);
-  chooseAnchor();
+/// The reference, the best few, and the estimator's first choice; none where
+/// there is nothing to settle.
+std::vector<size_t> Sweep::chooseFinalists() const {
+  std::vector<double> times;
+  for (const SweptConfig &config : result.configs)
+    times.push_back(config.isMeasured() ? config.result.medianNs : 0);
+  std::vector<size_t> finalists =
+      findContenders(times, kPlayoffBand, options.playoff);
+  if (!finalists.empty() && times.front() > 0 &&
+      !llvm::is_contained(finalists, 0))
+    finalists.push_back(0);
+  if (finalists.size() < 2)
+    return {};
+  // In front: where memory is short, the last ones go without.
+  const auto scaling = static_cast<size_t>(reference);
+  llvm::erase(finalists, scaling);
+  finalists.insert(finalists.begin(), scaling);
+  return finalists;
 }
 
-/// Takes the fastest, validated or not: one that was slower than an anchor that
-/// failed later has yet to be, which the next batch does.
-void Sweep::chooseAnchor() {
-  anchor = -1;
-  double leastNs = 0;
-  for (const SweptConfig &config : result.configs)
-    if (config.isMeasured() &&
-        (anchor < 0 || config.result.medianNs < leastNs)) {
-      anchor = config.rank;
-      leastNs = config.result.medianNs;
+/// Takes the times of a playoff; false where a config is out, and with it what
+/// was known of the rest: then another playoff has to tell.
+bool Sweep::takeFinal(llvm::ArrayRef<size_t> finalists,
+                      llvm::MutableArrayRef<TrialResult> trials) {
+  bool isDecided = true;
+  for (auto [i, index] : llvm::enumerate(finalists))
+    if (isConfigFault(trials[i].status)) {
+      lose(index, std::move(trials[i]));
+      isDecided = false;
     }
+  if (!isDecided) {
+    if (!result.configs[reference].isMeasured())
+      reference = fastest();
+    return false;
+  }
+  if (!isTimed(trials.front())) { // late: the earlier order stands
+    result.isComplete = false;
+    return true;
+  }
+  const double scale =
+      result.configs[reference].result.medianNs / trials.front().medianNs;
+  for (auto [i, index] : llvm::enumerate(finalists)) {
+    SweptConfig &config = result.configs[index];
+    config.inPlayoff = true;
+    if (!isTimed(trials[i]))
+      continue;
+    scaleTimes(trials[i], scale);
+    trials[i].validated |= config.result.validated;
+    take(index, std::move(trials[i]));
+  }
+  return true;
+}
+
+/// Measures those that may be the best once more, side by side. Repeats that
+/// without a config that turns out to be faulty.
+llvm::Error Sweep::playOff() {
+  TrialOptions trialOptions;
+  trialOptions.minSamples *= 2;
+  trialOptions.maxSamples *= 2;
+  for (bool isDecided = false; !isDecided;) {
+    const std::vector<size_t> finalists = chooseFinalists();
+    if (finalists.empty())
+      return llvm::Error::success();
+    if (isOver()) {
+      result.isComplete = false;
+      return llvm::Error::success();
+    }
+    auto trials = runConfigs(finalists, trialOptions, finalists.size());
+    if (!trials)
+      return trials.takeError();
+    isDecided = takeFinal(finalists, *trials);
+  }
+  return llvm::Error::success();
 }
 
 /// Marks what is not tried any more.
@@ -278,6 +414,8 @@ llvm::Expected<SweepResult> Sweep::run() {
     if (llvm::Error error = runBatch(next))
       return error;
   leaveOut(next);
+  if (llvm::Error error = playOff())
+    return error;
   return std::move(result);
 }
 

@@ -29,8 +29,12 @@ struct SweepProgress {
 struct SweepOptions {
   using Clock = std::chrono::steady_clock;
 
-  /// Configs of a batch, whose samples are interleaved; at least 2.
+  /// Configs of a batch, whose samples are interleaved, what is measured again
+  /// included; a new one is always among them.
   unsigned batch = 8;
+  /// Configs of the playoff, besides the first choice and the reference; 0:
+  /// there is none.
+  unsigned playoff = 12;
   MeasurementMode mode = MeasurementMode::Cold;
   ModelKind model = ModelKind::Main;
   /// No batch begins after it.
@@ -41,7 +45,7 @@ struct SweepOptions {
 };
 
 /// One config. Its times are brought to those of the first batch by what the
-/// anchor took in both.
+/// reference took in both (TrialScale.h).
 struct SweptConfig {
   int rank = 0; ///< in the estimator's order, from 0
   double predictedNs = 0;
@@ -49,6 +53,9 @@ struct SweptConfig {
   /// samples 0 and Timeout: not tried. What did not compile is LaunchFailed,
   /// with the compiler's words.
   TrialResult result;
+  /// Took part in the playoff: its time is that of the playoff, or, where there
+  /// was no time or room for it there, that from before.
+  bool inPlayoff = false;
 
   /// Has a time, and nothing was found wrong with it.
   bool isMeasured() const {
@@ -59,10 +66,12 @@ struct SweptConfig {
 struct SweepResult {
   std::vector<SweptConfig> configs; ///< in the estimator's order
   size_t failedCompiles = 0;
-  std::string toolchain;  ///< that compiled the kernels
-  bool isComplete = true; ///< no config was left out for time or on request
+  std::string toolchain; ///< that compiled the kernels
+  /// No config and no playoff was left out for time or on request.
+  bool isComplete = true;
 
-  /// The fastest that was compared with the reference; null: none was.
+  /// The fastest that was found right, of those of the playoff if there was
+  /// one; null: none was.
   const SweptConfig *best() const;
   /// The best time over that of the fastest among the first \p count of the
   /// ranking: 1 is perfect; 0 where there is no such time.
@@ -77,10 +86,14 @@ struct SweepResult {
 
 /// Compiles and measures every config of \p problem's space that passes
 /// pruning, in the estimator's order, with no rule that stops early; samples of
-/// a config that is clearly slower than the fastest of its batch end early. The
-/// best so far runs in every batch as an anchor; should it fail there, that is
-/// its result, and the batch runs again beside the next fastest. What may be
-/// the best is compared with the reference. Records nothing. Takes some 0.1 s a
+/// a config that is clearly slower than the fastest of its batch end early. One
+/// reference config runs in every batch and gives the scale of its times; the
+/// best so far runs in it to be measured again. Should either fail there, that
+/// is its result; where the reference does, the best takes its place, or the
+/// batch runs again beside the next fastest. At the end those that may be the
+/// best, and the first choice, run once more side by side with twice the
+/// samples: this playoff sets their times. What may be the best is compared
+/// with the family's reference kernel. Records nothing. Takes some 0.1 s a
 /// compilation on each thread and some 10 ms a config. Errors: NoCandidate,
 /// ContextDead, CompilerMissing, those of the runner that concern no config.
 llvm::Expected<SweepResult>

@@ -59,14 +59,18 @@ struct TrialOptions {
   unsigned minSamples = 5, maxSamples = 11;
   /// No new work begins after this time; what has run by then is reported.
   std::chrono::milliseconds timeLimit{10000};
-  /// MayWin: the time of a valid candidate from elsewhere; 0: none.
-  double bestNs = 0;
 };
 
 /// One config to try, with the artifacts of its plan's kernels in order.
 struct TrialCandidate {
   std::string config; ///< "mma.bm128.bn128"
   std::vector<ArtifactPtr> artifacts;
+  /// MayWin takes it for valid, since an earlier request found it so: it is not
+  /// compared again.
+  bool isProven = false;
+  /// Sampled as long as any other, even where it is clearly slower: what other
+  /// times are held against.
+  bool isKept = false;
 };
 
 struct TrialRequest {
@@ -80,7 +84,8 @@ struct TrialRequest {
 struct TrialResult {
   std::string config;
   TrialStatus status = TrialStatus::Ok;
-  bool validated = false; ///< compared with the reference, and correct
+  bool validated = false; ///< compared with the reference, and correct; or
+                          ///< proven and timed
   double medianNs = 0, ciLowNs = 0, ciHighNs = 0;
   int64_t samples = 0;
   /// Largest error over the tolerance of what was compared; at most 1 if Ok.

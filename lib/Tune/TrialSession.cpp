@@ -59,6 +59,8 @@ llvm::Error InProcessTrials::Session::load(const TrialCandidate &candidate) {
     return named.takeError();
   Attempt &attempt = attempts.emplace_back();
   attempt.result.config = candidate.config;
+  attempt.isProven = candidate.isProven;
+  attempt.isKept = candidate.isKept;
   if (auto rejection =
           named->tmpl->prune(state.problem, named->config, impl.device)) {
     attempt.fail(TrialStatus::LaunchFailed, rejection->text());
@@ -118,6 +120,7 @@ void InProcessTrials::Session::measure() {
     if (!attempt.isUsable())
       continue;
     timed.push_back(&attempt);
+    options.keep.push_back(attempt.isKept);
     launches.push_back([&arguments, &attempt](unsigned copy,
                                               CudaStream stream) {
       return attempt.plan->launch(arguments[copy], attempt.workspace, stream);
@@ -194,15 +197,18 @@ llvm::Error InProcessTrials::Session::validateWinners() {
   llvm::stable_sort(order, [](const Attempt *a, const Attempt *b) {
     return a->result.medianNs < b->result.medianNs;
   });
-  double bestNs = request.options.bestNs > 0
-                      ? request.options.bestNs
-                      : std::numeric_limits<double>::infinity();
+  double bestNs = std::numeric_limits<double>::infinity();
   for (Attempt *attempt : order) {
     double ns = attempt->result.medianNs;
-    if (ns > bestNs * (1 + kTieBand) || isLate() || !impl.alive)
+    if (ns > bestNs * (1 + kTieBand) || !impl.alive)
       break;
-    if (llvm::Error error = validate(*attempt))
+    if (attempt->isProven) {
+      attempt->result.validated = true;
+    } else if (isLate()) {
+      break;
+    } else if (llvm::Error error = validate(*attempt)) {
       return error;
+    }
     if (attempt->result.validated)
       bestNs = std::min(bestNs, ns);
   }

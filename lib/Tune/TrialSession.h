@@ -40,6 +40,7 @@ struct Attempt {
   std::shared_ptr<const LoadedPlan> plan;
   DeviceMemory memory; ///< its own workspace, a red zone behind it
   Workspace workspace;
+  bool isProven = false, isKept = false; ///< as the candidate's
 
   bool isUsable() const { return plan && result.status == TrialStatus::Ok; }
   void fail(TrialStatus status, std::string message) {

@@ -6,8 +6,10 @@
 // interleaved. When does it stop: when the optimistic bound of what is left,
 // the prediction times the best ratio of measured to predicted that this
 // problem has shown, cannot beat the best by more than the noise; or when the
-// budget is spent. What does it cost: some 0.1 s a compilation on each thread,
-// 20 to 500 ms of GPU time a problem.
+// budget is spent. How are configs of different batches compared: a reference
+// runs in all of them and brings their times to one scale (TrialScale.h); then
+// the best few are measured once more, side by side. What does it cost: some
+// 0.1 s a compilation on each thread, 20 to 500 ms of GPU time a problem.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -49,8 +51,12 @@ struct TuningOptions {
   unsigned maxTrials = 12;
   /// Configs considered, from the top of the ranking.
   unsigned top = 24;
-  /// Configs of a batch, whose samples are interleaved.
+  /// New configs of a batch, whose samples are interleaved. A reference and the
+  /// best so far run in it again, which is no trial.
   unsigned batch = 4;
+  /// Proven configs near the best that are measured once more at the end, side
+  /// by side, which decides; below 2: none are.
+  unsigned playoff = 3;
   MeasurementMode mode = MeasurementMode::Cold;
   ModelKind model = ModelKind::Main;
   /// Measure although there is a record, and replace its winner.

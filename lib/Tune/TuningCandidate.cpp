@@ -63,8 +63,7 @@ void TuningCandidate::settle() {
 }
 
 bool TuningCandidate::isMeasured() const {
-  return stage == Stage::Tried && trial.status == TrialStatus::Ok &&
-         trial.samples > 0 && trial.medianNs > 0;
+  return stage == Stage::Tried && isTimed(trial);
 }
 
 TuningChoice TuningCandidate::choice(ChoiceOrigin origin) const {

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Tune/TrialScale.h"
 #include "Tune/Tuner.h"
 
 #include <llvm/ADT/ArrayRef.h>
@@ -38,7 +39,8 @@ struct TuningCandidate {
   std::vector<ArtifactPtr> artifacts; ///< from Ready on
   ArtifactOutcome failure;            ///< Failed: the artifact's, and
   size_t failedKernel = 0;            ///< which of plan.kernels it is
-  TrialResult trial;                  ///< Tried
+  TrialResult trial;       ///< Tried; its times are on the scale of all batches
+  RepeatedTrial repeats;   ///< of trial, while it isMeasured()
   bool isSetAside = false; ///< measured, but it could not be validated
 
   TuningCandidate(Candidate given, int rank);

@@ -1,11 +1,17 @@
 //===- TuningChoice.cpp - which config is chosen, and what is recorded ----===//
 #include "Tune/TuningSession.h"
 
+#include "Tune/Statistics.h"
+
 #include <llvm/ADT/STLExtras.h>
 
 namespace kiln {
 
 using Stage = TuningCandidate::Stage;
+
+/// How far behind the best a proven config may be that takes part in the
+/// playoff: some times the error between batches, which is about 1 %.
+static constexpr double kPlayoffBand = 0.06;
 
 TuningSession::EntryList TuningSession::measuredEntries() const {
   EntryList measured;
@@ -32,6 +38,89 @@ TuningSession::chooseProven(Clock::time_point deadline) {
     if (llvm::Error error = validate(*best, deadline))
       return error;
   }
+}
+
+/// The proven that are so near the best that times of different batches do not
+/// tell them apart, \p winner among them; none where it is alone.
+TuningSession::EntryList
+TuningSession::chooseFinalists(TuningCandidate &winner) const {
+  std::vector<double> times;
+  for (const TuningCandidate *entry : tried)
+    times.push_back(entry->isProven() ? entry->trial.medianNs : 0);
+  EntryList finalists;
+  for (size_t i : findContenders(times, kPlayoffBand, options.playoff))
+    finalists.push_back(tried[i]);
+  if (finalists.size() < 2)
+    return {};
+  // It may have won by its rank.
+  if (!llvm::is_contained(finalists, &winner))
+    finalists.back() = &winner;
+  return finalists;
+}
+
+/// Takes what a playoff of \p finalists says: those that it decides among. None
+/// where it does not, because some came too late.
+TuningSession::EntryList
+TuningSession::takePlayoff(const EntryList &finalists,
+                           llvm::MutableArrayRef<TrialResult> trials) {
+  EntryList timed;
+  std::vector<TrialResult *> times;
+  std::vector<double> ratios;
+  bool isLate = false;
+  for (auto [i, entry] : llvm::enumerate(finalists)) {
+    trials[i].config = entry->config;
+    if (isConfigFault(trials[i].status)) {
+      entry->trial = std::move(trials[i]);
+      continue;
+    }
+    if (!isTimed(trials[i]) || trials[i].samples < TrialOptions().minSamples) {
+      isLate = true;
+      continue;
+    }
+    timed.push_back(entry);
+    times.push_back(&trials[i]);
+    ratios.push_back(entry->trial.medianNs / trials[i].medianNs);
+  }
+  if (isLate)
+    return {};
+  // All together keep their place among the rest.
+  const double scale = geomean(ratios);
+  for (auto [entry, time] : llvm::zip_equal(timed, times)) {
+    scaleTimes(*time, scale);
+    time->validated = true;
+    time->maxErrorRatio = entry->trial.maxErrorRatio;
+    entry->trial = std::move(*time);
+  }
+  return timed;
+}
+
+/// Measures what is near \p winner once more, all side by side with twice the
+/// samples, which decides. The earlier order stands where there is no time for
+/// that.
+llvm::Expected<TuningCandidate *>
+TuningSession::playOff(TuningCandidate &winner, Clock::time_point deadline) {
+  const EntryList finalists = chooseFinalists(winner);
+  const Clock::time_point now = Clock::now();
+  if (finalists.empty() || runnerFailed || isCancelled() || now >= deadline)
+    return &winner;
+  TrialOptions trialOptions;
+  trialOptions.mode = options.mode;
+  trialOptions.validation = TrialValidation::None;
+  trialOptions.minSamples *= 2;
+  trialOptions.maxSamples *= 2;
+  trialOptions.timeLimit =
+      std::min(trialOptions.timeLimit,
+               std::chrono::ceil<std::chrono::milliseconds>(deadline - now));
+  auto results = runRequest(finalists, trialOptions, finalists.size());
+  if (!results)
+    return results.takeError();
+  if (results->empty())
+    return &winner;
+  if (llvm::Error error = checkDevice(*results))
+    return error;
+  const EntryList timed = takePlayoff(finalists, *results);
+  weighTrials();
+  return timed.empty() ? chooseProven(deadline) : chooseFastest(timed);
 }
 
 RecordPoint TuningSession::makePoint(const TuningCandidate &winner) const {

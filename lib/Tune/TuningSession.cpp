@@ -273,6 +273,8 @@ llvm::Error TuningSession::conclude(Clock::time_point deadline) {
   if (llvm::Error error = runTrials(deadline))
     return error;
   auto winner = chooseProven(deadline);
+  if (winner && *winner)
+    winner = playOff(**winner, deadline);
   if (!winner)
     return winner.takeError();
   if (!*winner)

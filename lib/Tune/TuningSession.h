@@ -81,16 +81,27 @@ private:
                                        Clock::time_point deadline) const;
   EntryList nextBatch(const EntryList &open, Clock::time_point deadline);
   llvm::Error runBatch(const EntryList &batch, Clock::time_point deadline);
+  EntryList carriedEntries() const;
+  double repeatCarried(const EntryList &carried,
+                       llvm::ArrayRef<TrialResult> trials);
+  void takeTrial(TuningCandidate &entry, TrialResult trial, double scale);
   llvm::Error validate(TuningCandidate &entry, Clock::time_point deadline);
   llvm::Expected<std::vector<TrialResult>>
-  runRequest(const EntryList &batch, const TrialOptions &trialOptions);
+  runRequest(const EntryList &batch, const TrialOptions &trialOptions,
+             size_t kept = 0);
   llvm::Error checkDevice(llvm::ArrayRef<TrialResult> results);
+  void weighTrials();
   void noteRatio(const TuningCandidate &entry);
   void noteBest(const TuningCandidate &entry);
 
   // Choosing and recording: TuningChoice.cpp.
   EntryList measuredEntries() const;
   llvm::Expected<TuningCandidate *> chooseProven(Clock::time_point deadline);
+  EntryList chooseFinalists(TuningCandidate &winner) const;
+  EntryList takePlayoff(const EntryList &finalists,
+                        llvm::MutableArrayRef<TrialResult> trials);
+  llvm::Expected<TuningCandidate *> playOff(TuningCandidate &winner,
+                                            Clock::time_point deadline);
   void storeRecord(const TuningCandidate &winner);
   RecordPoint makePoint(const TuningCandidate &winner) const;
   void adopt(const Measurement &stored);
@@ -114,14 +125,17 @@ private:
   std::vector<std::unique_ptr<TuningCandidate>> entries;
   int64_t firstPriority = 0; ///< of compileAhead()
 
-  EntryList tried;         ///< in the order in which they ran
+  EntryList tried; ///< in the order in which they first ran
+  /// Gives the scale of each batch; null: none yet.
+  TuningCandidate *reference = nullptr;
   double bestNs = 0;       ///< of what is proven; 0: none
   double noise = kTieBand; ///< of bestNs, relative
-  /// Ratios of measured to predicted times.
-  struct {
+  /// Of measured to predicted times.
+  struct Ratios {
     unsigned count = 0;
     double least = 0, sum = 0, squares = 0;
-  } ratios;
+  };
+  Ratios ratios;
   bool runnerFailed = false; ///< cannot do trials of this problem
   TuningProgress progress;
   TuningResult result;

@@ -159,32 +159,105 @@ llvm::Error TuningSession::tryReserves(Clock::time_point deadline) {
   return llvm::Error::success();
 }
 
+/// What runs in the next batch again: the reference, then the best so far. The
+/// best may yet have to be proven.
+TuningSession::EntryList TuningSession::carriedEntries() const {
+  EntryList measured = measuredEntries();
+  EntryList carried;
+  if (reference)
+    carried.push_back(reference);
+  llvm::erase_if(
+      measured, [](const TuningCandidate *entry) { return entry->isSetAside; });
+  auto best = llvm::min_element(measured, [](const auto *a, const auto *b) {
+    return a->trial.medianNs < b->trial.medianNs;
+  });
+  if (best != measured.end() && *best != reference)
+    carried.push_back(*best);
+  return carried;
+}
+
+/// Merges what the carried entries took now, the reference first; where it has
+/// no time, the other, which is known beside it, takes its place. The scale of
+/// the batch; 0: what was to give it is at fault now, so that the batch has to
+/// run beside another.
+double TuningSession::repeatCarried(const EntryList &carried,
+                                    llvm::ArrayRef<TrialResult> trials) {
+  double scale = 0;
+  bool hasLost = false;
+  for (auto [i, entry] : llvm::enumerate(carried)) {
+    const TrialResult &again = trials[i];
+    if (isTimed(again)) {
+      if (scale == 0) {
+        scale = entry->trial.medianNs / again.medianNs;
+        reference = entry;
+      }
+      entry->repeats.repeat(entry->trial, again, scale);
+    } else if (isConfigFault(again.status)) {
+      entry->trial = again;
+      entry->trial.config = entry->config;
+      hasLost = true;
+    }
+    // Else it came too late: what is known of it still holds.
+  }
+  if (scale > 0)
+    return scale;
+  // Where nobody is to blame the batch was late, and its times are few if any.
+  if (!hasLost)
+    return 1;
+  EntryList measured = measuredEntries();
+  reference = measured.empty() ? nullptr : chooseFastest(measured);
+  return 0;
+}
+
+void TuningSession::takeTrial(TuningCandidate &entry, TrialResult trial,
+                              double scale) {
+  scaleTimes(trial, scale);
+  entry.trial = std::move(trial);
+  entry.trial.config = entry.config;
+  entry.repeats.begin(entry.trial);
+  entry.stage = TuningCandidate::Stage::Tried;
+  tried.push_back(&entry);
+}
+
+/// Tries \p batch, beside what is carried. Entries that could not be brought to
+/// the scale of the others stay as they were.
 llvm::Error TuningSession::runBatch(const EntryList &batch,
                                     Clock::time_point deadline) {
   TrialOptions trialOptions;
   trialOptions.mode = options.mode;
-  trialOptions.bestNs = bestNs;
   trialOptions.timeLimit =
       timeUntil(deadline, kLeastTime, trialOptions.timeLimit);
-  auto results = runRequest(batch, trialOptions);
+  const EntryList carried = carriedEntries();
+  EntryList all = carried;
+  all.insert(all.end(), batch.begin(), batch.end());
+  auto results = runRequest(all, trialOptions, carried.size());
   if (!results)
     return results.takeError();
-  for (auto [i, trial] : llvm::enumerate(*results)) {
-    TuningCandidate &entry = *batch[i];
-    entry.trial = std::move(trial);
-    entry.trial.config = entry.config;
-    entry.stage = TuningCandidate::Stage::Tried;
-    tried.push_back(&entry);
-    noteRatio(entry);
-    noteBest(entry);
-  }
+  if (results->empty())
+    return llvm::Error::success();
+  llvm::Error deviceError = checkDevice(*results);
+  double scale = 1;
+  if (!carried.empty())
+    scale = repeatCarried(carried, *results);
+  else if (int first = chooseReference(*results); first >= 0)
+    reference = batch[first];
+  for (size_t i = 0; i < batch.size() && scale > 0; ++i)
+    takeTrial(*batch[i], std::move((*results)[carried.size() + i]), scale);
+  weighTrials();
   progress.trials = tried.size();
   if (options.progress)
     options.progress(progress);
-  std::vector<TrialResult> seen;
-  for (const TuningCandidate *entry : batch)
-    seen.push_back(entry->trial);
-  return checkDevice(seen);
+  return deviceError;
+}
+
+/// Finds anew what all trials say: those that ran again changed, too.
+void TuningSession::weighTrials() {
+  ratios = Ratios();
+  bestNs = 0;
+  for (const TuningCandidate *entry : tried) {
+    noteRatio(*entry);
+    noteBest(*entry);
+  }
 }
 
 /// What a time says of the predictions.
@@ -235,21 +308,24 @@ llvm::Error TuningSession::validate(TuningCandidate &entry,
   if (isConfigFault(verdict.status))
     entry.trial.status = verdict.status;
   entry.isSetAside = !verdict.validated;
-  noteBest(entry);
+  weighTrials();
   return checkDevice(*results);
 }
 
-/// Runs \p batch: a result for each, or none where the runner cannot do it for
-/// a reason that is no candidate's. Errors: ContextDead.
+/// Runs \p batch, whose first \p kept entries others are held against: a result
+/// for each, or none where the runner cannot do it for a reason that is no
+/// candidate's. Errors: ContextDead.
 llvm::Expected<std::vector<TrialResult>>
 TuningSession::runRequest(const EntryList &batch,
-                          const TrialOptions &trialOptions) {
+                          const TrialOptions &trialOptions, size_t kept) {
   TrialRequest request;
   request.family = family.name().str();
   request.problem = problem.text();
   request.options = trialOptions;
   for (const TuningCandidate *entry : batch)
-    request.candidates.push_back({entry->config, entry->artifacts});
+    request.candidates.push_back({entry->config, entry->artifacts,
+                                  entry->isProven(),
+                                  request.candidates.size() < kept});
   auto results = context.runner->run(request);
   if (results && results->size() == batch.size())
     return results;

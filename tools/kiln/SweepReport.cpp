@@ -147,7 +147,8 @@ static llvm::json::Object configToJson(const SweptConfig &config) {
                                                 : llvm::json::Value(nullptr)},
                             {"samples", trial.samples},
                             {"status", nameOf(trial.status)},
-                            {"validated", trial.validated}};
+                            {"validated", trial.validated},
+                            {"playoff", config.inPlayoff}};
   if (!trial.message.empty())
     object["message"] = llvm::json::fixUTF8(trial.message);
   return object;

@@ -208,6 +208,7 @@ static llvm::Error readTuning(const ParsedOptions &options,
                               TuningOptions &tuning) {
   tuning.maxTrials = 64;
   tuning.top = 200;
+  tuning.playoff = 8;
   constexpr std::chrono::seconds kDefaultBudget(60);
   auto budget = options.duration("--budget", kDefaultBudget);
   if (!budget)

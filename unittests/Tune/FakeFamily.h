@@ -56,6 +56,8 @@ struct FakeOptions {
   /// Predicted ns of a config's text; the default prefers fast.t64, then fast
   /// tiles by their distance, pair at 3000 and more, plain at 20000.
   std::function<double(const std::string &config)> predictNs;
+  /// Tiles of the template fast.
+  std::vector<int> fastTiles = {16, 32, 64, 128, 256, 512};
   /// What every text holds besides, for FakeNvrtc's failWhen and delayWhen.
   std::string comment;
   uint64_t workspaceBytes = 0, zeroedBytes = 0;
@@ -290,8 +292,8 @@ private:
 class FakeFamily final : public KernelFamily {
 public:
   explicit FakeFamily(FakeOptions given = {}) : options(std::move(given)) {
-    addTemplate(std::make_unique<FakeTemplate>(
-        "fast", std::vector<int>{16, 32, 64, 128, 256, 512}, 1, options));
+    addTemplate(
+        std::make_unique<FakeTemplate>("fast", options.fastTiles, 1, options));
     addTemplate(std::make_unique<FakeTemplate>(
         "pair", std::vector<int>{64, 128}, 2, options));
     addTemplate(std::make_unique<FakeTemplate>("plain", std::vector<int>{32}, 1,

@@ -225,14 +225,25 @@ TEST_CASE("only what may win is validated") {
   CHECK(results[0].status == TrialStatus::Ok);
   CHECK_FALSE(results[0].validated);
   CHECK(results[0].medianNs == doctest::Approx(3000));
-  // A valid one from elsewhere is faster than all.
-  request.options.bestNs = 500;
-  int before = f.trials.runsOf("fast.t32");
-  for (const TrialResult &result : f.run(request)) {
-    CHECK_FALSE(result.validated);
-    CHECK(result.status == TrialStatus::Ok);
+  // What an earlier request proved is believed, and the rest held against it.
+  request.candidates[3].isProven = true;
+  results = f.run(request);
+  CHECK(results[3].validated);
+  for (size_t i = 0; i < 3; ++i) {
+    CHECK_FALSE(results[i].validated);
+    CHECK(results[i].status == TrialStatus::Ok);
   }
-  CHECK(f.trials.runsOf("fast.t32") > before);
+}
+
+TEST_CASE("a candidate that is kept is sampled as long as the fastest") {
+  TrialsFixture f;
+  f.trials.durations = {
+      {"fast.t64", 1e5}, {"fast.t32", 3e5}, {"fast.t16", 3e5}};
+  TrialRequest request = f.request({"fast.t16", "fast.t32", "fast.t64"});
+  request.candidates[1].isKept = true;
+  auto results = f.run(request);
+  CHECK(results[0].samples < results[2].samples);
+  CHECK(results[1].samples == results[2].samples);
 }
 
 TEST_CASE("the reference is computed once a problem, or in slabs") {

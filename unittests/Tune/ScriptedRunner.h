@@ -13,6 +13,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -54,7 +56,7 @@ public:
         CHECK(artifact);
       results.push_back(play(candidate.config, request.options));
     }
-    validate(results, request.options);
+    validate(results, request);
     return results;
   }
   bool isAlive() const override { return alive; }
@@ -72,6 +74,9 @@ public:
   std::optional<Script> anyScript;    ///< of all configs
   std::chrono::milliseconds delay{0}; ///< of each candidate
   std::function<void()> onRun;
+  /// What times of a config are multiplied by in a request, of which this is
+  /// the number, from 1: clocks and noise.
+  std::function<double(const std::string &config, size_t request)> factor;
   ErrorSummary error;
   bool alive = true;
   std::vector<TrialRequest> requests;
@@ -99,34 +104,58 @@ private:
       alive = false;
     if (!options.measure || result.status != TrialStatus::Ok)
       return result;
-    result.medianNs = script.ns;
-    result.ciLowNs = script.ns * (1 - script.halfWidth);
-    result.ciHighNs = script.ns * (1 + script.halfWidth);
+    result.medianNs =
+        script.ns * (factor ? factor(config, requests.size()) : 1);
+    result.ciLowNs = result.medianNs * (1 - script.halfWidth);
+    result.ciHighNs = result.medianNs * (1 + script.halfWidth);
     result.samples = 7;
     return result;
   }
 
   void validate(std::vector<TrialResult> &results,
-                const TrialOptions &options) {
-    std::vector<TrialResult *> order;
-    for (TrialResult &result : results)
-      order.push_back(&result);
-    std::stable_sort(order.begin(), order.end(), [](auto *a, auto *b) {
-      return a->medianNs < b->medianNs;
+                const TrialRequest &request) {
+    const TrialValidation validation = request.options.validation;
+    if (validation == TrialValidation::None)
+      return;
+    std::vector<size_t> order;
+    for (size_t i = 0; i < results.size(); ++i)
+      order.push_back(i);
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return results[a].medianNs < results[b].medianNs;
     });
-    double best = options.bestNs;
-    for (TrialResult *result : order) {
+    double best = 0;
+    for (size_t i : order) {
+      TrialResult *result = &results[i];
+      const bool mayWin = validation == TrialValidation::MayWin;
       if (result->status != TrialStatus::Ok ||
-          (options.validation == TrialValidation::MayWin && best > 0 &&
-           result->medianNs > best * (1 + kTieBand)))
+          (mayWin && best > 0 && result->medianNs > best * (1 + kTieBand)))
         continue;
-      result->status = scriptOf(result->config).status;
+      if (!mayWin || !request.candidates[i].isProven)
+        result->status = scriptOf(result->config).status;
       result->validated = result->status == TrialStatus::Ok;
       if (result->validated && (best == 0 || result->medianNs < best))
         best = result->medianNs;
     }
   }
 };
+
+/// For ScriptedRunner::factor: a clock that goes up and down by 30 % of what it
+/// is in the first request, and noise of up to \p noise to either side of each
+/// time.
+inline std::function<double(const std::string &, size_t)>
+noisyClock(double noise) {
+  return [noise](const std::string &config, size_t request) {
+    auto seed = static_cast<uint32_t>(request * 2654435761u);
+    for (char c : config)
+      seed = (seed ^ static_cast<unsigned char>(c)) * 16777619u;
+    seed ^= seed >> 15;
+    seed *= 2246822519u;
+    seed ^= seed >> 13;
+    const double random = seed * (2.0 / 4294967296.0) - 1;
+    return (1 + 0.3 * std::sin(static_cast<double>(request) - 1)) *
+           (1 + noise * random);
+  };
+}
 
 struct TunerFixture : TuneFixture {
   /// Compiles every config's kernels, so that batches depend on no clock.

@@ -7,6 +7,8 @@ using namespace kiln::fake;
 
 namespace {
 
+using Configs = std::vector<std::string>;
+
 struct SweepFixture : TunerFixture {
   SweepResult sweep() {
     return must(
@@ -18,6 +20,12 @@ struct SweepFixture : TunerFixture {
         return one;
     FAIL("no such config");
     return result.configs.front();
+  }
+  Configs lastConfigs() {
+    Configs configs;
+    for (const TrialCandidate &one : runner.requests.back().candidates)
+      configs.push_back(one.config);
+    return configs;
   }
   SweepOptions sweeps;
 };
@@ -37,10 +45,14 @@ TEST_CASE("a sweep measures every config, the best of each batch again") {
   CHECK(result.correlation() > 0.9);
   for (size_t i = 0; i < 8; ++i)
     CHECK(result.configs[i].rank == static_cast<int>(i));
-  // 3 configs, then the anchor and two more.
+  // 3 configs, then the reference, which is the best, and two more; nothing is
+  // so near the best that a playoff would have to tell.
   CHECK(f.runner.requests.size() == 4);
-  for (size_t i = 1; i < f.runner.requests.size(); ++i)
+  for (size_t i = 1; i < f.runner.requests.size(); ++i) {
     CHECK(f.runner.requests[i].candidates[0].config == "fast.t64");
+    CHECK(f.runner.requests[i].candidates[0].isKept);
+    CHECK_FALSE(f.runner.requests[i].candidates[1].isKept);
+  }
   CHECK(f.runner.configs().size() == 8 + 3);
 }
 
@@ -52,6 +64,10 @@ TEST_CASE("shares are of the best, whatever its rank") {
   CHECK(result.share(1) == doctest::Approx(0.8));
   CHECK(result.share(8) == 1);
   CHECK(result.best()->rank > 1);
+  // The first choice is held against the best in the playoff.
+  CHECK(f.lastConfigs() == Configs{"fast.t64", "fast.t256"});
+  CHECK(result.configs[0].inPlayoff);
+  CHECK(result.best()->inPlayoff);
 }
 
 TEST_CASE("times of later batches are brought to those of the first") {
@@ -86,7 +102,7 @@ TEST_CASE("a wrong config is not the best, and a first choice without a time "
   CHECK(result.faulty() == 1);
 }
 
-TEST_CASE("an anchor that fails beside others is not the best any more") {
+TEST_CASE("a reference that fails beside others is not the best any more") {
   SweepFixture f;
   f.sweeps.batch = 4;
   TrialStatus status = TrialStatus::Wrong;
@@ -159,6 +175,126 @@ TEST_CASE("a sweep ends at its deadline and says so") {
   SweepResult some = f.sweep();
   CHECK_FALSE(some.isComplete);
   CHECK(some.measured() == 2);
+}
+
+TEST_CASE("a clock that drifts does not change who is the best") {
+  SweepFixture f;
+  f.sweeps.batch = 3;
+  f.runner.scripts["fast.t16"].ns = 960;
+  f.runner.scripts["fast.t256"].ns = 980;
+  // Up and down by 30 % from batch to batch.
+  f.runner.factor = [](const std::string &, size_t request) {
+    return request % 2 ? 1.0 : request % 4 ? 1.3 : 0.75;
+  };
+  SweepResult result = f.sweep();
+  REQUIRE(result.best());
+  CHECK(result.best()->result.config == "fast.t16");
+  CHECK(result.share(1) == doctest::Approx(0.96));
+  for (const SweptConfig &config : result.configs) {
+    const std::string &name = config.result.config;
+    const double ns = f.runner.scripts[name].ns;
+    CHECK(config.result.medianNs ==
+          doctest::Approx(ns > 0 ? ns : ScriptedRunner::defaultNs(name)));
+  }
+}
+
+TEST_CASE("over a hundred batches errors do not compound") {
+  FakeOptions options;
+  options.fastTiles.clear();
+  for (int tile = 1; tile <= 200; ++tile)
+    options.fastTiles.push_back(tile);
+  FakeFamily large(options);
+  SweepFixture f;
+  f.sweeps.batch = 4;
+  f.runner.anyScript = ScriptedRunner::Script{.ns = 1000};
+  f.runner.factor = noisyClock(0.01);
+  SweepResult result =
+      must(sweepSpace(large, makeProblem(large, "fake m=64 n=64"), f.device,
+                      *f.artifacts, f.runner, f.sweeps));
+  CHECK(f.runner.requests.size() > 100);
+  CHECK(result.measured() == 203);
+  // Each time has the noise of its own and of the reference in two batches.
+  for (const SweptConfig &config : result.configs)
+    CHECK(std::abs(config.result.medianNs / 1000 - 1) < 0.045);
+}
+
+TEST_CASE("a reference that fails hands its scale to the best beside it") {
+  SweepFixture f;
+  f.sweeps.batch = 4;
+  f.runner.scripts["fast.t32"].ns = 800; // the best of the first batch
+  f.runner.factor = [](const std::string &, size_t request) {
+    return request == 1 ? 1 : 1.3;
+  };
+  f.runner.onRun = [&] {
+    if (f.runner.requests.size() == 2)
+      f.runner.scripts["fast.t64"].status = TrialStatus::LaunchFailed;
+  };
+  SweepResult result = f.sweep();
+  CHECK(f.find(result, "fast.t64").result.status == TrialStatus::LaunchFailed);
+  CHECK(result.measured() == 7);
+  REQUIRE(f.runner.requests.size() == 3);
+  CHECK(f.runner.requests[2].candidates[0].config == "fast.t32");
+  // Nothing ran in vain: two new ones, then the other two.
+  CHECK(f.runner.configs().size() == 4 + 4 + 3);
+  for (const SweptConfig &config : result.configs)
+    if (config.isMeasured() && config.result.config != "fast.t32")
+      CHECK(config.result.medianNs ==
+            doctest::Approx(ScriptedRunner::defaultNs(config.result.config)));
+}
+
+TEST_CASE("the playoff decides among those that are near the best") {
+  SweepFixture f;
+  f.sweeps.batch = 8;
+  f.runner.scripts["fast.t32"].ns = 960;
+  f.runner.scripts["fast.t128"].ns = 980;
+  size_t playoff = 2;
+  // Lucky in the batch where all are measured.
+  f.runner.factor = [&](const std::string &config, size_t request) {
+    return (request < playoff ? 1 : 1.2) *
+           (request < playoff && config == "fast.t128" ? 0.96 : 1);
+  };
+  SUBCASE("by its times") {
+    SweepResult result = f.sweep();
+    CHECK(f.lastConfigs() == Configs{"fast.t64", "fast.t128", "fast.t32"});
+    const TrialRequest &last = f.runner.requests.back();
+    CHECK(last.options.minSamples == 2 * TrialOptions().minSamples);
+    CHECK(last.options.maxSamples == 2 * TrialOptions().maxSamples);
+    REQUIRE(result.best());
+    CHECK(result.best()->result.config == "fast.t32");
+    CHECK(result.best()->result.medianNs == doctest::Approx(960));
+    CHECK(f.find(result, "fast.t128").result.medianNs == doctest::Approx(980));
+    CHECK(result.share(1) == doctest::Approx(0.96));
+    CHECK(result.isComplete);
+  }
+  SUBCASE("of the best few alone") {
+    f.sweeps.playoff = 1;
+    SweepResult result = f.sweep();
+    CHECK(f.lastConfigs() == Configs{"fast.t64", "fast.t128"});
+    // fast.t32 may have been as lucky.
+    CHECK(result.best()->result.config == "fast.t128");
+  }
+  SUBCASE("again, where one turns out to be faulty") {
+    f.runner.onRun = [&] {
+      if (f.runner.requests.size() == 2)
+        f.runner.scripts["fast.t64"].status = TrialStatus::LaunchFailed;
+    };
+    SweepResult result = f.sweep();
+    CHECK(f.runner.requests.size() == 3);
+    CHECK(result.best()->result.config == "fast.t32");
+    CHECK(result.share(1) == 0);
+    CHECK(result.faulty() == 1);
+  }
+  SUBCASE("not where time is over before") {
+    std::atomic<bool> cancel = false;
+    f.sweeps.cancel = &cancel;
+    f.runner.onRun = [&] { cancel = true; };
+    SweepResult result = f.sweep();
+    CHECK(f.runner.requests.size() == 1);
+    CHECK(result.measured() == 8);
+    CHECK_FALSE(result.isComplete);
+    CHECK(result.best()->result.config == "fast.t128");
+    CHECK_FALSE(result.best()->inPlayoff);
+  }
 }
 
 TEST_CASE("a device that dies ends the sweep") {

@@ -3,7 +3,10 @@
 #include "Tune/ScriptedRunner.h"
 #include "Tune/TuningCandidate.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 #include <algorithm>
+#include <cmath>
 
 using namespace kiln;
 using namespace kiln::fake;
@@ -86,12 +89,18 @@ TEST_CASE("a prediction that was too high keeps others in play") {
   f.runner.scripts["pair.t64"].ns = 1500; // half of what was predicted
   TuningResult result = must(f.tune());
   Configs expected = kFirstBatch;
-  expected.insert(expected.end(), {"fast.t128", "fast.t16", "fast.t256"});
+  // The best of the first batch again, then the new ones.
+  expected.insert(expected.end(),
+                  {"fast.t64", "fast.t128", "fast.t16", "fast.t256"});
   CHECK(f.runner.configs() == expected);
+  CHECK(result.trials.size() == 7);
   CHECK(result.stop == StopReason::Bound);
   CHECK(result.skippedByBound == 1); // pair.t128, were it 0.44 of 3200 ns
-  CHECK(f.runner.requests[0].options.bestNs == 0);
-  CHECK(f.runner.requests[1].options.bestNs == 1000);
+  const auto &second = f.runner.requests[1].candidates;
+  CHECK(second[0].isProven);
+  CHECK(second[0].isKept);
+  CHECK_FALSE(second[1].isProven);
+  CHECK_FALSE(second[1].isKept);
 }
 
 TEST_CASE("predictions that scatter keep others in play") {
@@ -119,10 +128,11 @@ TEST_CASE("the rank decides among ties and time among the rest") {
     f.runner.scripts["fast.t64"] = {.ns = 1030, .halfWidth = 0.04};
     f.runner.scripts["fast.t32"] = {.ns = 1000, .halfWidth = 0.04};
     CHECK(must(f.tune()).choice.plan.configText() == "fast.t64");
-    const TrialRequest &last = f.runner.requests.back();
-    CHECK_FALSE(last.options.measure);
-    CHECK(last.options.validation == TrialValidation::All);
-    CHECK(last.candidates[0].config == "fast.t64");
+    // Then the playoff, which finds them tied again.
+    const TrialRequest &proof = *(f.runner.requests.end() - 2);
+    CHECK_FALSE(proof.options.measure);
+    CHECK(proof.options.validation == TrialValidation::All);
+    CHECK(proof.candidates[0].config == "fast.t64");
   }
   SUBCASE("within the intervals, but wrong") {
     f.runner.scripts["fast.t64"] = {.ns = 1030,
@@ -135,6 +145,180 @@ TEST_CASE("the rank decides among ties and time among the rest") {
     CHECK(result.rejected == 1);
     CHECK_FALSE(f.recordedPoint()->find("fast.t64")->valid);
   }
+}
+
+TEST_CASE("a clock that drifts does not change what is chosen") {
+  TunerFixture f;
+  f.compileAll();
+  f.options.batch = 2;
+  f.runner.scripts["fast.t256"].ns = 930; // in the last batch
+  f.runner.scripts["pair.t64"].ns = 1500; // rules nothing out
+  f.runner.factor = [](const std::string &, size_t request) {
+    return request == 1 ? 1 : 1 + 0.3 * (request % 2 ? 1 : -1);
+  };
+  SUBCASE("slow in the end") {
+    f.runner.factor = [](const std::string &, size_t request) {
+      return 1 + 0.1 * static_cast<double>(request - 1);
+    };
+  }
+  SUBCASE("up and down") {}
+  TuningResult result = must(f.tune());
+  CHECK(result.choice.plan.configText() == "fast.t256");
+  CHECK(result.choice.measuredNs == doctest::Approx(930));
+  for (const TuningTrial &trial : result.trials) {
+    const std::string &config = trial.result.config;
+    const double ns = f.runner.scripts[config].ns;
+    CHECK(trial.result.medianNs ==
+          doctest::Approx(ns > 0 ? ns : ScriptedRunner::defaultNs(config)));
+  }
+  CHECK(f.recordedPoint()->find("fast.t64")->medianNs == doctest::Approx(1000));
+}
+
+TEST_CASE("over a hundred batches the errors of trials do not compound") {
+  FakeOptions options;
+  options.fastTiles.clear();
+  for (int tile = 1; tile <= 200; ++tile)
+    options.fastTiles.push_back(tile);
+  options.predictNs = [](const std::string &) { return 1000; };
+  FakeFamily large(options);
+  TunerFixture f;
+  f.options.batch = 2;
+  f.options.top = f.options.maxTrials = 203;
+  f.options.budget = std::chrono::seconds(60);
+  f.runner.anyScript = Script{.ns = 1000};
+  f.runner.scripts["fast.t199"].ns = 950;
+  f.runner.factor = noisyClock(0.01);
+  TuningResult result = must(
+      f.tuner().tune(large, makeProblem(large, "fake m=64 n=64"), f.options));
+  CHECK(f.runner.requests.size() > 100);
+  CHECK(result.trials.size() == 203);
+  CHECK(result.choice.plan.configText() == "fast.t199");
+  for (const TuningTrial &trial : result.trials) {
+    const double ns = trial.result.config == "fast.t199" ? 950 : 1000;
+    CHECK(std::abs(trial.result.medianNs / ns - 1) < 0.045);
+  }
+}
+
+TEST_CASE("a reference that fails is at fault, and the best takes its place") {
+  TunerFixture f;
+  f.compileAll();
+  f.options.batch = 4;
+  f.runner.scripts["pair.t64"].ns = 1500; // rules nothing out
+  f.runner.factor = [](const std::string &, size_t request) {
+    return request == 1 ? 1 : 1.3;
+  };
+  f.runner.onRun = [&] {
+    if (f.runner.requests.size() == 2)
+      f.runner.scripts["fast.t64"].status = TrialStatus::LaunchFailed;
+  };
+  SUBCASE("beside it") {
+    f.runner.scripts["fast.t32"].ns = 900;
+    TuningResult result = must(f.tune());
+    CHECK(result.choice.plan.configText() == "fast.t32");
+    CHECK(f.runner.requests.size() == 2);
+    CHECK(result.trials.back().result.medianNs == doctest::Approx(1400));
+  }
+  SUBCASE("in the next batch, which runs what had no scale") {
+    f.runner.scripts["fast.t128"].ns = 1150;
+    TuningResult result = must(f.tune());
+    CHECK(f.runner.requests.size() >= 3);
+    CHECK(f.runner.requests[2].candidates[0].config == "fast.t32");
+    CHECK(result.choice.plan.configText() == "fast.t128");
+    CHECK(result.choice.measuredNs == doctest::Approx(1150));
+    CHECK(result.rejected == 1);
+    CHECK_FALSE(f.recordedPoint()->find("fast.t64")->valid);
+  }
+}
+
+/// Two configs that are tied where all are measured, and 2 % apart in truth.
+struct PlayoffFixture : TunerFixture {
+  PlayoffFixture() {
+    compileAll();
+    options.maxTrials = 4; // a batch
+    runner.scripts["fast.t32"].ns = 980;
+    runner.factor = [](const std::string &config, size_t request) {
+      return (request == 1 ? 1 : 1.3) *
+             (request == 1 && config == "fast.t32" ? 1.022 : 1);
+    };
+  }
+  std::string chosen() {
+    result = must(tune());
+    return result.choice.plan.configText();
+  }
+  TuningResult result;
+};
+
+TEST_CASE("a playoff decides among the proven that are near the best") {
+  PlayoffFixture f;
+  SUBCASE("by its times") {
+    CHECK(f.chosen() == "fast.t32");
+    REQUIRE(f.runner.requests.size() == 2);
+    const TrialRequest &last = f.runner.requests.back();
+    REQUIRE(last.candidates.size() == 2);
+    CHECK(last.candidates[0].isKept);
+    CHECK(last.candidates[1].isKept);
+    CHECK(last.options.validation == TrialValidation::None);
+    CHECK(last.options.minSamples == 2 * TrialOptions().minSamples);
+    CHECK(f.result.trials.size() == 4);
+    CHECK(f.result.choice.validated);
+    // Both keep their place among the rest, and the record their ratio.
+    std::optional<RecordPoint> point = f.recordedPoint();
+    REQUIRE(point);
+    CHECK(point->winner == "fast.t32");
+    const double fast = point->find("fast.t32")->medianNs;
+    const double slow = point->find("fast.t64")->medianNs;
+    CHECK(fast / slow == doctest::Approx(0.98));
+    CHECK(slow == doctest::Approx(1000).epsilon(0.02));
+  }
+  SUBCASE("not where there may be none") {
+    f.options.playoff = 0;
+    CHECK(f.chosen() == "fast.t64");
+    CHECK(f.runner.requests.size() == 1);
+  }
+  SUBCASE("without one that turns out to be faulty") {
+    f.runner.onRun = [&] {
+      if (f.runner.requests.size() == 2)
+        f.runner.scripts["fast.t32"].status = TrialStatus::LaunchFailed;
+    };
+    CHECK(f.chosen() == "fast.t64");
+    CHECK(f.result.rejected == 1);
+  }
+}
+
+TEST_CASE("the earlier order stands where there is no playoff in time") {
+  PlayoffFixture f;
+  std::atomic<bool> cancel = false;
+  SUBCASE("late") {
+    f.runner.onRun = [&] {
+      if (f.runner.requests.size() == 2)
+        f.runner.scripts = {{"fast.t64", failing(TrialStatus::Timeout)},
+                            {"fast.t32", failing(TrialStatus::Timeout)}};
+    };
+    CHECK(f.chosen() == "fast.t64");
+    CHECK(f.result.choice.measuredNs == 1000);
+    CHECK(f.runner.requests.size() == 2);
+  }
+  SUBCASE("over") {
+    f.options.budget = std::chrono::milliseconds(200);
+    f.runner.delay = std::chrono::milliseconds(60); // of each of four
+    CHECK(f.chosen() == "fast.t64");
+    CHECK(f.runner.requests.size() == 1);
+  }
+  SUBCASE("cancelled") {
+    f.options.cancel = &cancel;
+    f.runner.onRun = [&] { cancel = true; };
+    CHECK(f.chosen() == "fast.t64");
+    CHECK(f.runner.requests.size() == 1);
+  }
+  SUBCASE("failed") {
+    f.runner.onRun = [&] {
+      if (f.runner.requests.size() == 2)
+        f.runner.error = {ErrorCode::DeviceOutOfMemory, "no room"};
+    };
+    CHECK(f.chosen() == "fast.t64");
+    CHECK(f.result.notes.size() == 1);
+  }
+  CHECK(f.result.recordStored);
 }
 
 TEST_CASE("one interval that holds the other's median does not make a tie") {
@@ -372,7 +556,9 @@ TEST_CASE("a kernel that compiles for long does not hold up the others") {
   Configs configs = f.runner.configs();
   CHECK(configs.front() != "fast.t64");
   if (f.artifacts->width() > 1)
-    CHECK(std::count(configs.begin(), configs.end(), "fast.t64") == 1);
+    CHECK(llvm::count_if(result.trials, [](const TuningTrial &trial) {
+            return trial.result.config == "fast.t64";
+          }) == 1);
 }
 
 TEST_CASE("what a neighbour measured goes first") {
