@@ -248,7 +248,7 @@ typedef struct kiln_scale {
   int32_t order;      ///< 0: plain strides; other orders of blocks: later
   int64_t row_stride; ///< between scales of neighbouring rows, in scales
   int64_t column_stride;
-  int64_t batch_stride; ///< 0: shared by the whole batch
+  int64_t batch_stride; ///< not negative; 0: shared by the whole batch
   uint64_t reserved[4];
 } kiln_scale;
 

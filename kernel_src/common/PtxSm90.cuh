@@ -150,11 +150,6 @@ template <int kPending> void bulkWaitRead() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
 }
 
-/// Waits until at most kPending of this thread's groups are under way.
-template <int kPending> void bulkWait() {
-  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
-}
-
 /// Stores four 8x8 matrices of 16-bit elements; the reverse of ldmatrixX4.
 void stmatrixX4(unsigned shared, const unsigned (&registers)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, "

@@ -31,7 +31,7 @@ struct GemmParams {
   const float *alphaPtr = nullptr;
   const float *betaPtr = nullptr;
   float alpha = 1.0f;
-  float beta = 0.0f; ///< 0 (also through betaPtr): C is not read
+  float beta = 0.0f; ///< 0 (also through betaPtr): C does not count
 
   /// Consecutive blocks cover this many tile rows before the next tile column;
   /// at least 1.
@@ -39,9 +39,9 @@ struct GemmParams {
   /// k is cut into this many ranges, each the work of its own block; at least
   /// 1. Above 1 both workspaces are needed.
   int splitK = 1;
-  /// Partial sums, MmaGemmConfig::partialBytes, aligned to 16; content ignored.
+  /// Partial sums, the config's partialBytes, aligned to 16; content ignored.
   float *partials = nullptr;
-  /// One counter a tile, MmaGemmConfig::counterBytes; zero at the start, and
+  /// Counters of the tiles, the config's counterBytes; zero at the start, and
   /// left at zero.
   unsigned *counters = nullptr;
 };

@@ -58,6 +58,9 @@ struct GemvConfig {
     int sums = rowsPerWarp * vectors;
     if (sums > 32 || (sums & (sums - 1)) != 0)
       return false;
+    // What the chain joins is finished in one run.
+    if ((streamsA ? vectors : rowsPerBlock()) % signature.columnsPerOutput())
+      return false;
     // Four registers hold a vector; 24 of them leave room for the sums.
     return rowsPerWarp * unroll <= 24;
   }

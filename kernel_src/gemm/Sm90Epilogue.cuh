@@ -229,14 +229,14 @@ private:
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         unsigned other = first + i;
-        unsigned split = rank + other < splits ? rank + other
-                                               : rank + other - splits;
+        unsigned split =
+            rank + other < splits ? rank + other : rank + other - splits;
 #pragma unroll
         for (int v = 0; v < kVectors; ++v) {
           parts[i][v] = {};
           if (other < splits)
-            parts[i][v] = ptx::ldGlobalCg(partial + split * kTileVectors +
-                                          v * kThreads);
+            parts[i][v] =
+                ptx::ldGlobalCg(partial + split * kTileVectors + v * kThreads);
         }
       }
 #pragma unroll

@@ -145,7 +145,7 @@ public:
 private:
   const RecordSchema *recordSchema = nullptr;
   /// Room for a config: a space has a thousand of them.
-  llvm::SmallVector<int64_t, 16> fieldValues;
+  llvm::SmallVector<int64_t, 18> fieldValues;
 };
 
 } // namespace kiln

@@ -62,6 +62,10 @@ llvm::Error checkOperand(const NamedOperand &named, CallAddresses addresses,
     return makeError(ErrorCode::Unsupported,
                      "{}.batch_stride is {}, there are no batches", name,
                      operand.batch_stride);
+  if (operand.batch_stride < 0)
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}.batch_stride is {}, it may not be negative", name,
+                     operand.batch_stride);
   if (!named.isVector)
     if (auto error = checkLeadingDimension(named))
       return error;

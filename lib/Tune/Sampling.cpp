@@ -295,9 +295,13 @@ llvm::Expected<std::vector<SampledTime>> Sampler::run() {
   }
   size_t round = 0;
   while (!isSettled(round) && Clock::now() <= options.deadline) {
+    const Clock::time_point begin = Clock::now();
     if (llvm::Error error = runRound(round))
       return error;
     judge(++round);
+    constexpr Clock::duration kMostRest = std::chrono::milliseconds(10);
+    if (options.rests && !isSettled(round))
+      std::this_thread::sleep_for(std::min(Clock::now() - begin, kMostRest));
   }
   std::vector<SampledTime> results;
   for (Lane &lane : lanes)

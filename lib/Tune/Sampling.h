@@ -48,6 +48,10 @@ struct SamplingOptions {
   /// Enqueues some 10 us of other work, run before each round so that the
   /// first sample of a round does not begin on an idle device. May be null.
   std::function<llvm::Error(CudaStream)> warm;
+  /// Leaves the device idle after each round for as long as the round took, at
+  /// most 10 ms, so that a power limit does not lower its clock: what all
+  /// kernels reach under the limit tells little of which is better without.
+  bool rests = false;
   /// No new round begins after it; one that runs is waited for.
   std::chrono::steady_clock::time_point deadline =
       std::chrono::steady_clock::time_point::max();

@@ -105,6 +105,7 @@ void InProcessTrials::Session::measure() {
   options.maxSamples = request.options.maxSamples;
   options.deadline = deadline;
   options.hangLimit = impl.options.hangLimit;
+  options.rests = true;
   options.warm = [&](CudaStream stream) { return buffers.flush(stream); };
   if (request.options.mode == MeasurementMode::Cold) {
     options.copies = buffers.copies();

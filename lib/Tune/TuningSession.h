@@ -9,6 +9,7 @@
 
 #include "Tune/TuningCandidate.h"
 
+#include <llvm/ADT/DenseMap.h>
 #include <llvm/ADT/StringMap.h>
 
 #include <memory>
@@ -75,7 +76,6 @@ private:
   llvm::Error runTrials(Clock::time_point deadline);
   llvm::Error tryReserves(Clock::time_point deadline);
   EntryList openEntries();
-  double optimisticRatio() const;
   bool isBeyondBound(const TuningCandidate &entry) const;
   std::optional<StopReason> stopReason(const EntryList &open,
                                        Clock::time_point deadline) const;
@@ -130,12 +130,17 @@ private:
   TuningCandidate *reference = nullptr;
   double bestNs = 0;       ///< of what is proven; 0: none
   double noise = kTieBand; ///< of bestNs, relative
-  /// Of measured to predicted times.
+  /// Of measured to predicted times: of all, and of each template, whose
+  /// estimates are wrong in ways of their own.
   struct Ratios {
     unsigned count = 0;
     double least = 0, sum = 0, squares = 0;
+
+    void add(double ratio);
+    double optimistic() const;
   };
   Ratios ratios;
+  llvm::SmallDenseMap<const Template *, Ratios> ratiosOf;
   bool runnerFailed = false; ///< cannot do trials of this problem
   TuningProgress progress;
   TuningResult result;

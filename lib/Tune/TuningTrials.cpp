@@ -35,27 +35,42 @@ static std::chrono::milliseconds timeUntil(TuningOptions::Clock::time_point end,
   return std::clamp(left, least, most);
 }
 
+void TuningSession::Ratios::add(double ratio) {
+  least = count == 0 ? ratio : std::min(least, ratio);
+  sum += ratio;
+  squares += ratio * ratio;
+  ++count;
+}
+
 /// The luckiest ratio of measured to predicted that is to be reckoned with: the
 /// least seen, or two standard deviations below the mean where that is less.
 /// The first few are alike and so are their ratios, so no deviation counts that
-/// is below the model's own: 4 % within the spaces of memory-bound problems on
-/// an H200, where the least of the first four left 3 % on the table.
-double TuningSession::optimisticRatio() const {
-  double mean = ratios.sum / ratios.count;
-  double variance = ratios.squares / ratios.count - mean * mean;
-  constexpr double kDeviations = 2, kModelDeviation = 0.04;
+/// is below the models' own: 4 % within the spaces of memory-bound problems and
+/// 6 % within those of matrix products on an H200, where the least of the first
+/// few left 3 % on the table.
+double TuningSession::Ratios::optimistic() const {
+  double mean = sum / count;
+  double variance = squares / count - mean * mean;
+  constexpr double kDeviations = 2, kModelDeviation = 0.06;
   double deviation =
       std::max(std::sqrt(std::max(variance, 0.0)), kModelDeviation * mean);
-  return std::min(ratios.least, mean - kDeviations * deviation);
+  return std::min(least, mean - kDeviations * deviation);
 }
 
 /// Whether even that would not make \p entry faster than the best by more than
-/// the noise.
+/// the noise. Of a template that has not run twice the others' luck is no
+/// measure: its estimates may be too high by a fifth.
 bool TuningSession::isBeyondBound(const TuningCandidate &entry) const {
-  return bestNs > 0 &&
-         ratios.count >= std::min(kEnoughRatios, options.maxTrials) &&
-         entry.candidate.estimate.totalNs * optimisticRatio() >=
-             bestNs * (1 - noise);
+  constexpr unsigned kEnoughOfTemplate = 2;
+  constexpr double kUnknown = 0.8;
+  if (bestNs <= 0 || ratios.count < std::min(kEnoughRatios, options.maxTrials))
+    return false;
+  auto own = ratiosOf.find(entry.candidate.tmpl);
+  bool isKnown =
+      own != ratiosOf.end() && own->second.count >= kEnoughOfTemplate;
+  double ratio = std::min(ratios.optimistic(),
+                          isKnown ? own->second.optimistic() : kUnknown);
+  return entry.candidate.estimate.totalNs * ratio >= bestNs * (1 - noise);
 }
 
 TuningSession::EntryList TuningSession::openEntries() {
@@ -253,6 +268,7 @@ llvm::Error TuningSession::runBatch(const EntryList &batch,
 /// Finds anew what all trials say: those that ran again changed, too.
 void TuningSession::weighTrials() {
   ratios = Ratios();
+  ratiosOf.clear();
   bestNs = 0;
   for (const TuningCandidate *entry : tried) {
     noteRatio(*entry);
@@ -266,10 +282,8 @@ void TuningSession::noteRatio(const TuningCandidate &entry) {
   if (!entry.isMeasured() || predictedNs <= 0)
     return;
   const double ratio = entry.trial.medianNs / predictedNs;
-  ratios.least = ratios.count == 0 ? ratio : std::min(ratios.least, ratio);
-  ratios.sum += ratio;
-  ratios.squares += ratio * ratio;
-  ++ratios.count;
+  ratios.add(ratio);
+  ratiosOf[entry.candidate.tmpl].add(ratio);
 }
 
 void TuningSession::noteBest(const TuningCandidate &entry) {

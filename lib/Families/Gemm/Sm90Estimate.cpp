@@ -48,6 +48,7 @@ struct Sm90Model {
 
   // One step of k of one block, in ns.
   double math, shared, l2, dram, exposed;
+  Pipeline ring;
   // Once a tile.
   double epilogue, exposedEpilogue, reduction;
   // Once a block.
@@ -156,8 +157,8 @@ void Sm90Model::computeStep() {
   // TMA adds its own way to that of a plain load: 217 ns where a load takes
   // 265 clocks, 595 where one takes 598 (H100 SXM, third-party).
   constexpr double kTmaNs = 200;
-  exposed =
-      pipeline(latency + kTmaNs, l2, pace(), config.stages).exposedNs;
+  ring = pipeline(latency + kTmaNs, l2, pace(), config.stages);
+  exposed = ring.exposedNs;
 }
 
 void Sm90Model::computeTile() {
@@ -170,31 +171,40 @@ void Sm90Model::computeTile() {
   double operands =
       signature.readsC + signature.pointwise.contains(PointwiseOp::Residual);
   epilogue = pieces * (kPieceClocks + operands * kOperandClocks) / ghz;
-  if (signature.alignD < 16)
-    epilogue *= 2;
+  // Rows that are shifted cost several times as much (1000 x 7777 x 2664 on an
+  // H200: 83 us instead of 60).
+  constexpr double kShifting = 7;
+  if (!config.storesByTma(signature))
+    epilogue *= kShifting;
   double outBytes = double(active) * config.blockM * config.blockN *
-                    bytesOf(problem.out) / config.splitK;
+                    bytesOf(problem.out) /
+                    (config.splitK * signature.columnsPerOutput());
   double written = outBytes / device.dramWriteBytesPerNs();
   double loop = double(kSteps) * step();
   // With pingPong the other consumer multiplies meanwhile; otherwise the ring
   // is full when the next tile begins, and its steps catch up on memory.
-  if (config.pingPong)
-    exposedEpilogue = std::max(0.0, epilogue - loop);
-  else
+  // Shifted rows keep the load and store units of both from other work.
+  constexpr double kShiftExposed = 0.7;
+  if (!config.pingPong)
     exposedEpilogue = epilogue;
+  else
+    exposedEpilogue =
+        std::max(epilogue - loop,
+                 config.storesByTma(signature) ? 0 : kShiftExposed * epilogue);
   exposedEpilogue = std::max(exposedEpilogue, written - loop);
   // The last stores have to arrive.
   constexpr double kDrainNs = 700;
   drain = kDrainNs + epilogue;
-  // The first stage has nothing to hide behind; a cluster's blocks wait for each
-  // other once more before (0.5 to 0.65 us, third-party).
-  constexpr double kClusterNs = 600;
+  // The first stage has nothing to hide behind; a cluster's blocks wait for
+  // each other once before, and the slower of them sets the pace (1024^3 and
+  // other grids of one wave took 0.5 to 1 us longer with clusters on an H200).
+  constexpr double kClusterNs = 1200;
   fill = device.dramLatencyNs + 200 + l2 +
          (config.multicastBlocks() > 1 ? kClusterNs : 0);
   reduction = 0;
   if (config.splitK > 1) {
     // Sums through L2 to the owner and a hop between the blocks.
-    constexpr double kHopNs = 1800;
+    constexpr double kHopNs = 2500;
     double moved = 4.0 * config.blockM * config.blockN * (config.splitK - 1) /
                    config.splitK * 2;
     double port = kL2BytesPerClockPerSm * ghz;
@@ -209,10 +219,14 @@ void Sm90Model::computeTile() {
 }
 
 double Sm90Model::bytesFloor() const {
-  double stored =
-      double(problem.m) * problem.n * problem.batch * bytesOf(problem.out);
+  // D once, and what the epilogue reads of its shape.
+  int matrices = 1 + signature.readsC +
+                 signature.pointwise.contains(PointwiseOp::Residual);
+  double stored = double(problem.m) * double(problem.outCols()) *
+                  double(problem.batch) * bytesOf(problem.out);
   return bytes.dramReadBytes / device.dramBytesPerNs() +
-         stored / device.dramWriteBytesPerNs();
+         stored / device.dramWriteBytesPerNs() +
+         (matrices - 1) * stored / device.dramBytesPerNs();
 }
 
 double Sm90Model::powerFloor() const {
@@ -240,12 +254,13 @@ double Sm90Model::betweenTiles() const {
 double Sm90Model::beyondFloor() const {
   double floorOfGroup = std::max(bytesFloor(), powerFloor()) / double(clusters);
   double tile = double(kSteps) * step() + reduction;
-  auto beyond = [&](int64_t groups, double path) {
-    return std::max(0.0, double(groups) * floorOfGroup - path);
+  // An exposed epilogue comes on top of either: in so short a pause no clock
+  // rises.
+  auto beyond = [&](int64_t groups) {
+    return std::max(0.0, double(groups) * floorOfGroup - tile);
   };
   int64_t fullWaves = clusters / resident, rest = clusters % resident;
-  return double(fullWaves) * beyond(resident, tile + exposedEpilogue) +
-         beyond(rest, tile);
+  return double(fullWaves) * beyond(resident) + beyond(rest);
 }
 
 double Sm90Model::total() const {
@@ -259,7 +274,7 @@ llvm::StringRef Sm90Model::bound() const {
     return "latency";
   if (pace() == math)
     return "tensor";
-  return pace() == shared ? "shared" : pace() == l2 ? "l2" : "dram";
+  return pace() == shared ? "shared" : "l2";
 }
 
 Estimate estimateTile(const GemmProblem &problem, const Sm90Kernel &kernel,
@@ -278,7 +293,9 @@ Estimate estimateTile(const GemmProblem &problem, const Sm90Kernel &kernel,
                double(model.tilesPerBlock - 1) * model.exposedEpilogue +
                    model.drain);
   estimate.add("reduction", double(model.tilesPerBlock) * model.reduction);
-  estimate.add("bytes floor", model.beyondFloor());
+  estimate.add("beyond path", model.beyondFloor());
+  estimate.add("floor bytes", model.bytesFloor());
+  estimate.add("floor power", model.powerFloor());
   estimate.add("step math", model.math);
   estimate.add("step shared", model.shared);
   estimate.add("step l2", model.l2);
@@ -332,9 +349,7 @@ static DerivationStep explainShared(const Sm90Model &model) {
 }
 
 static DerivationStep explainLatency(const Sm90Model &model) {
-  Pipeline ring =
-      pipeline(model.device.dramLatencyNs, std::max(model.l2, model.dram),
-               model.pace(), model.config.stages);
+  const Pipeline &ring = model.ring;
   return {"latency wall",
           fmt::format("S_min = ceil(({:.0f} + {:.0f} ns) / {:.0f} ns) + 1 = {}",
                       ring.latencyNs, ring.loadNs, ring.mathNs,
@@ -392,18 +407,20 @@ static DerivationStep explainEpilogue(const Sm90Model &model) {
 }
 
 static DerivationStep explainBound(const Sm90Model &model) {
-  return {"bound",
-          fmt::format("a step of k: wgmma {:.0f}, shared {:.0f}, L2 {:.0f}, "
-                      "DRAM {:.0f} ns, exposed {:.0f} ns; all bytes {:.0f} ns",
-                      model.math, model.shared, model.l2, model.dram,
-                      model.exposed, model.bytesFloor()),
-          fmt::format("{} sets the pace of {} steps", model.bound(),
-                      model.kSteps * model.tilesPerBlock),
-          llvm::json::Object{{"bound", model.bound()},
-                             {"math_ns", model.math},
-                             {"shared_ns", model.shared},
-                             {"l2_ns", model.l2},
-                             {"dram_ns", model.dram}}};
+  return {
+      "bound",
+      fmt::format("a step of k: wgmma {:.0f}, shared {:.0f}, L2 {:.0f}, "
+                  "DRAM {:.0f} ns, exposed {:.0f} ns; all bytes take {:.0f} "
+                  "ns, all products at the board's power {:.0f} ns",
+                  model.math, model.shared, model.l2, model.dram, model.exposed,
+                  model.bytesFloor(), model.powerFloor()),
+      fmt::format("{} sets the pace of {} steps", model.bound(),
+                  model.kSteps * model.tilesPerBlock),
+      llvm::json::Object{{"bound", model.bound()},
+                         {"math_ns", model.math},
+                         {"shared_ns", model.shared},
+                         {"l2_ns", model.l2},
+                         {"dram_ns", model.dram}}};
 }
 
 Derivation explainTile(const GemmProblem &problem, const Sm90Kernel &kernel,

@@ -136,12 +136,13 @@ bool Enumeration::isWasteful(const Tile &tile, bool swap) const {
          tile.columns > 16;
 }
 
+/// At least two: the pruner then names what does not fit.
 int Enumeration::stagesThatFit(Sm90GemmConfig config) const {
   int64_t rest = config.sharedBytes(signature) -
                  int64_t(config.stages) * config.stageBytes();
   int64_t perStage = config.stageBytes() + 16;
-  return static_cast<int>(std::min<int64_t>(
-      kMostStages, (device.sharedBytesPerBlock - rest) / perStage));
+  return static_cast<int>(std::clamp<int64_t>(
+      (device.sharedBytesPerBlock - rest) / perStage, 2, kMostStages));
 }
 
 void Enumeration::addTile(const Tile &tile, bool swap) {
@@ -154,7 +155,6 @@ void Enumeration::addTile(const Tile &tile, bool swap) {
   config.blockK = tile.blockK;
   config.consumers = tile.consumers;
   config.pingPong = tile.pingPong;
-  config.stages = 2;
   config.stages = stagesThatFit(config);
   addClusters(config);
   addSplits(config);
@@ -187,7 +187,9 @@ void Enumeration::addRuntime(Sm90GemmConfig config) {
     config.rasterAlongN = raster.alongN;
     config.hints = 0;
     emit(config);
-    if (isFirst && config.tilesM(problem.m) <= 2) {
+    // Multicast copies take no wishes.
+    bool mayHint = config.multicastBlocks() == 1;
+    if (isFirst && mayHint && config.tilesM(problem.m) <= 2) {
       config.hints = 1;
       emit(config);
     }
@@ -200,7 +202,6 @@ void Enumeration::addSplits(Sm90GemmConfig config) {
   int64_t tiles = config.blocks(problem.m, problem.n, problem.batch);
   int64_t ranges = ceilDiv(problem.k, config.blockK);
   config.splits = 1;
-  config.stages = 2;
   config.stages = stagesThatFit(config); // splits stage smaller pieces
   config.hints = config.tilesM(problem.m) <= 2;
   for (int split : kSplits) {
@@ -225,7 +226,8 @@ void Sm90Gemm::forEachConfig(
     enumeration.addTile(tile, false);
   // With many rows on both sides exchanged tiles are the same once more.
   constexpr int64_t kMostThin = 512;
-  if (problem.m <= kMostThin)
+  bool canSwap = signature.columnsPerOutput() == 1;
+  if (canSwap && problem.m <= kMostThin)
     for (const Tile &tile : kThinTiles)
       enumeration.addTile(tile, true);
 }
@@ -249,8 +251,8 @@ Sm90Gemm::classicConfig(const Record &config) const {
 /// these, kernels that ptxas 13.0 compiled spilled.
 static int mostAccumulators(const GemmSignature &signature,
                             const Sm90GemmConfig &config) {
-  bool hasMatrix = signature.readsC ||
-                   signature.pointwise.contains(PointwiseOp::Residual);
+  bool hasMatrix =
+      signature.readsC || signature.pointwise.contains(PointwiseOp::Residual);
   bool hasChain = signature.readsC || signature.pointwise.size() > 0;
   bool shifts = !config.storesByTma(signature);
   int most = config.consumers > 2 ? 96 : 192;
@@ -263,6 +265,26 @@ static int mostAccumulators(const GemmSignature &signature,
   limit(shifts && hasMatrix, 128);
   limit(config.swapAB && (shifts || signature.out == DType::FP32), 160);
   return most;
+}
+
+/// TMA's coordinates are ints, and its strides are below 2^40 bytes.
+static std::optional<Rejection>
+checkTensorMaps(const GemmProblem &problem, const GemmSignature &signature) {
+  constexpr double kMaxCoordinate = 2147483647, kMostBox = 256;
+  double most = double(std::max({problem.m, problem.n, problem.k}));
+  if (most + kMostBox > kMaxCoordinate)
+    return Rejection{PruneReason::Grid, most, kMaxCoordinate, "elements"};
+  constexpr double kMaxStride = double(int64_t(1) << 40);
+  double in = bytesOf(signature.in), out = bytesOf(signature.out);
+  double rowsA = problem.rowsA(), rowsB = problem.rowsB(), rowsD = problem.m;
+  if (problem.batch == 1)
+    rowsA = rowsB = rowsD = 1;
+  for (double stride : {in * problem.lda * rowsA, in * problem.ldb * rowsB,
+                        out * problem.ldd * rowsD, out * problem.ldc * rowsD,
+                        out * problem.ldResidual * rowsD})
+    if (stride >= kMaxStride)
+      return Rejection{PruneReason::Alignment, stride, kMaxStride, "B"};
+  return std::nullopt;
 }
 
 std::optional<Rejection> Sm90Gemm::checkLimits(
@@ -293,11 +315,8 @@ std::optional<Rejection> Sm90Gemm::checkLimits(
   if (config.accumulators() > accumulators)
     return Rejection{PruneReason::Registers, double(config.accumulators()),
                      double(accumulators), "accumulators"};
-  // TMA's coordinates are ints.
-  constexpr double kMaxCoordinate = 2147483647;
-  double most = double(std::max({problem.m, problem.n, problem.k}));
-  if (most + 256 > kMaxCoordinate)
-    return Rejection{PruneReason::Grid, most, kMaxCoordinate, "elements"};
+  if (auto rejection = checkTensorMaps(problem, signature))
+    return rejection;
   double bytes = double(repackBytes(problem, signature));
   if (bytes > kMaxRepackBytes)
     return Rejection{PruneReason::Workspace, bytes, kMaxRepackBytes, "B"};

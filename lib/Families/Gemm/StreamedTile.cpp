@@ -117,8 +117,10 @@ StreamModel::StreamModel(const GemmProblem &problem, const StreamedTile &kernel,
                 double(std::max<int64_t>(kernel.blocksPerVectorRead, 1));
   int accesses = 1 + (problem.beta != 0) +
                  problem.pointwise.contains(PointwiseOp::Residual);
-  otherBytes =
-      accesses * ownRows * ownVectors * bytesOf(problem.out) / kernel.splitK;
+  double share =
+      double(problem.outCols()) / double(std::max<int64_t>(problem.n, 1));
+  otherBytes = accesses * share * ownRows * ownVectors * bytesOf(problem.out) /
+               kernel.splitK;
   bytesInFlight = std::min(kernel.bytesInFlight, streamedBytes);
   resident = occupancy(device, kernel.block);
   grid = waves(device, blocks, std::max<int64_t>(resident.blocksPerSm, 1));
@@ -137,7 +139,8 @@ StreamWave StreamModel::wave(int64_t count) const {
   wave.perSm = double(ceilDiv(count, device.smCount));
   double clockGHz = device.sustainedMemoryClockMHz * 1e-3;
   double moved = streamedBytes + otherBytes;
-  wave.dramNs = wave.blocks * moved / device.dramBytesPerNs();
+  wave.dramNs =
+      wave.blocks * moved / (kernel.dramShare * device.dramBytesPerNs());
   wave.l2Ns = wave.blocks * (moved + vectorBytes) / device.l2BytesPerNs();
   wave.portNs =
       wave.perSm * (moved + vectorBytes) / (kL2BytesPerClockPerSm * clockGHz);

@@ -35,6 +35,8 @@ struct StreamedTile {
   double tensorFlopsPerElement = 0, tensorFlopsPerClock = 0;
   /// Blocks of an SM that share the vectors in its L1; 1 where each reads them.
   int64_t blocksPerVectorRead = 1;
+  /// Part of DRAM's bandwidth that the pattern of the copies reaches.
+  double dramShare = 1;
   double serialNs = 0; ///< reductions and barriers of a block
   double tailNs = 0; ///< from the last bytes' arrival to the end of the kernel
 };
