@@ -413,7 +413,7 @@ TEST_CASE("a main estimate is the sum of its terms") {
     const Estimate &estimate = candidate.estimate;
     double sum = 0;
     for (llvm::StringRef term : {"launch", "ramp", "repack", "fill", "loop",
-                                 "epilogue", "reduction", "bytes floor"})
+                                 "epilogue", "reduction", "bytes floor", "beyond path"})
       sum += estimate.term(term);
     CHECK(sum == doctest::Approx(estimate.totalNs));
     llvm::StringRef name = candidate.tmpl->name();

@@ -231,7 +231,7 @@ TEST_CASE("prune names what takes the wgmma kernel out") {
                "sm90.bm128.bn192.bk64.st4.wg2.pp1") ==
         "registers: 192 accumulators, limit 128 accumulators");
   CHECK(reason("gemm m=65536 n=65536 k=4095 dtype=bf16 layout=NT", wide) ==
-        "workspace: 1073741824 B, limit 268435456 B");
+        "workspace: 1073741824 B, limit 268369920 B");
 }
 
 TEST_CASE("a wgmma estimate explains itself") {

@@ -11,7 +11,13 @@ using namespace kiln::testing;
 namespace {
 
 /// Few rows and a long sum: the estimator cuts k, which takes a workspace.
-kiln_gemm_args splitArgs() { return gemmArgs(16, 256, 65536); }
+/// A problem whose k is split; tf32, whose kernels take plain parameters.
+kiln_gemm_args splitArgs() {
+  kiln_gemm_args args = gemmArgs(16, 256, 65536);
+  args.a.type = args.b.type = args.d.type = KILN_FP32;
+  args.compute = KILN_COMPUTE_TF32;
+  return args;
+}
 
 kiln_workspace_info workspaceOf(kiln_engine *engine,
                                 const kiln_problem &problem) {

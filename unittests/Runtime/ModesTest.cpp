@@ -74,7 +74,7 @@ TEST_CASE("predict compiles the first choice and moves on when it fails") {
   CHECK(ready.capturable == 1);
   CHECK(ready.predicted_us > 0);
 
-  fixture.nvrtc.failWhen("MmaGemmConfig", "error: no tensor cores today");
+  fixture.nvrtc.failWhen("kConfig{.blockM", "error: no tiles today");
   kiln_gemm_args other = gemmArgs(128, 256, 512);
   other.layout = KILN_LAYOUT_NN;
   CAPTURE(lastError());

@@ -55,7 +55,7 @@ TEST_CASE("a record holds what was measured beside what was predicted") {
   REQUIRE(point);
   CHECK(point->extent == 64);
   CHECK(point->winner == "fast.t64");
-  CHECK(point->measurements.size() == 4);
+  CHECK(point->measurements.size() == 5);
   const Measurement *winner = point->find("fast.t64");
   REQUIRE(winner);
   CHECK(winner->medianNs == 1100);
