@@ -29,6 +29,7 @@ set(KILN_KERNEL_SOURCES
   gemm/ReferenceGemm.cuh
   gemm/Repack.cuh
   gemm/RepackConfig.h
+  gemm/ShiftedRows.cuh
   gemm/SimtGemm.cuh
   gemm/SimtGemmConfig.h
   gemm/SkinnyGemm.cuh

@@ -412,8 +412,9 @@ TEST_CASE("a main estimate is the sum of its terms") {
     candidate.fillTerms(problem, h200());
     const Estimate &estimate = candidate.estimate;
     double sum = 0;
-    for (llvm::StringRef term : {"launch", "ramp", "repack", "fill", "loop",
-                                 "epilogue", "reduction", "bytes floor", "beyond path"})
+    for (llvm::StringRef term :
+         {"launch", "ramp", "repack", "fill", "loop", "epilogue", "reduction",
+          "bytes floor", "beyond path"})
       sum += estimate.term(term);
     CHECK(sum == doctest::Approx(estimate.totalNs));
     llvm::StringRef name = candidate.tmpl->name();

@@ -101,6 +101,11 @@ private:
 
   StoredMatrix bindOperand(StoredMatrix matrix, bool repacks, int64_t batch,
                            DeviceAddress &workspace, LaunchSpec &spec) const;
+  void bindSplits(const GemmProblem &problem, const LaunchContext &context,
+                  DeviceAddress &workspace, GemmParams &params,
+                  LaunchSpec &spec) const;
+  void setGeometry(const GemmProblem &problem, const LaunchContext &context,
+                   KernelStep &step) const;
   void addMap(const TensorMapSpec &map, const TensorMapSpec &plannedMap,
               const EncodedTensorMap &prototype, DeviceAddress address,
               size_t offset, LaunchSpec &spec) const;
@@ -207,6 +212,39 @@ void Sm90Binder::addMap(const TensorMapSpec &map,
     spec.addTensorMap(map, address, at);
 }
 
+/// Gives splits their counters, zero, and their sums at \p workspace, which is
+/// stepped past them.
+void Sm90Binder::bindSplits(const GemmProblem &problem,
+                            const LaunchContext &context,
+                            DeviceAddress &workspace, GemmParams &params,
+                            LaunchSpec &spec) const {
+  params.splitK = config.splitK;
+  if (config.splitBlocks() == 1)
+    return;
+  int64_t counters = config.counterBytes(problem.m, problem.n, problem.batch);
+  if (!context.workspaceZeroed)
+    spec.addMemset(context.workspace, static_cast<uint64_t>(counters), 0);
+  params.counters = reinterpret_cast<unsigned *>(context.workspace);
+  params.partials = reinterpret_cast<float *>(workspace);
+  workspace += static_cast<DeviceAddress>(
+      config.partialBytes(problem.m, problem.n, problem.batch));
+}
+
+/// Blocks are persistent: as many as run at once, or as have a tile.
+void Sm90Binder::setGeometry(const GemmProblem &problem,
+                             const LaunchContext &context,
+                             KernelStep &step) const {
+  int64_t groups = config.groups(problem.m, problem.n, problem.batch);
+  int64_t resident = std::clamp<int64_t>(context.smCount / config.groupBlocks(),
+                                         1, mostGroups);
+  step.grid.x =
+      static_cast<uint32_t>(std::min(groups, resident) * config.groupBlocks());
+  step.block.x = static_cast<uint32_t>(config.threads());
+  step.cluster.x = static_cast<uint32_t>(config.multicastBlocks());
+  step.cooperative = config.splitBlocks() > 1;
+  step.sharedBytes = static_cast<uint32_t>(config.sharedBytes(signature));
+}
+
 void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
                       LaunchSpec &spec) const noexcept {
   GemmProblem problem = readGemmProblem(arguments.problem);
@@ -219,15 +257,7 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
       context.workspace + WorkspaceLayout::kZeroedRegionBytes;
   Sm90GemmParams params;
   params.gemm = makeGemmParams(problem, arguments);
-  if (config.splitBlocks() > 1) {
-    int64_t counters = config.counterBytes(problem.m, problem.n, problem.batch);
-    if (!context.workspaceZeroed)
-      spec.addMemset(context.workspace, static_cast<uint64_t>(counters), 0);
-    params.gemm.counters = reinterpret_cast<unsigned *>(context.workspace);
-    params.gemm.partials = reinterpret_cast<float *>(workspace);
-    workspace += static_cast<DeviceAddress>(
-        config.partialBytes(problem.m, problem.n, problem.batch));
-  }
+  bindSplits(problem, context, workspace, params.gemm, spec);
   StoredMatrix a =
       bindOperand(stored(GemmOperand::A, problem.rowsA(), problem.colsA()),
                   repacksA(), problem.batch, workspace, spec);
@@ -238,7 +268,6 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
   StoredMatrix c = stored(GemmOperand::C, problem.m, columns);
   StoredMatrix d = stored(GemmOperand::D, problem.m, columns);
   StoredMatrix residual = stored(GemmOperand::Residual, problem.m, columns);
-  params.gemm.splitK = config.splitK;
   params.gemm.rasterGroup = config.rasterGroup;
   params.rasterAlongN = config.rasterAlongN;
   params.hints = config.hints;
@@ -246,16 +275,8 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
   params.batchStepB = b.stride != 0;
   params.batchStepC = c.stride != 0;
   params.batchStepResidual = residual.stride != 0;
-  int64_t groups = config.groups(problem.m, problem.n, problem.batch);
-  int64_t resident = std::clamp<int64_t>(context.smCount / config.groupBlocks(),
-                                         1, mostGroups);
   KernelStep &step = spec.addKernel(params);
-  step.grid.x =
-      static_cast<uint32_t>(std::min(groups, resident) * config.groupBlocks());
-  step.block.x = static_cast<uint32_t>(config.threads());
-  step.cluster.x = static_cast<uint32_t>(config.multicastBlocks());
-  step.cooperative = config.splitBlocks() > 1;
-  step.sharedBytes = static_cast<uint32_t>(config.sharedBytes(signature));
+  setGeometry(problem, context, step);
   // In the order of Plan::tensorMaps.
   const EncodedTensorMap *prototype = context.tensorMaps;
   auto add = [&](const StoredMatrix &matrix, const TensorMapSpec &map,
