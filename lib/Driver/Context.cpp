@@ -44,6 +44,15 @@ llvm::Expected<int> deviceOf(const Driver &driver, CudaContext context) {
   return device;
 }
 
+llvm::Expected<int64_t> smCountOf(const Driver &driver, CudaContext context) {
+  CUdevResource resource = {};
+  CUresult result = driver.api().cuCtxGetDevResource(
+      static_cast<CUcontext>(context), &resource, CU_DEV_RESOURCE_TYPE_SM);
+  if (llvm::Error error = driver.check(result, "cuCtxGetDevResource"))
+    return error;
+  return static_cast<int64_t>(resource.sm.smCount);
+}
+
 llvm::Expected<CaptureStatus> captureStatus(const Driver &driver,
                                             CudaStream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;

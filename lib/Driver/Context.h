@@ -31,6 +31,10 @@ llvm::Expected<CudaContext> contextOf(const Driver &driver, CudaStream stream);
 /// Ordinal of the device that \p context is on; makes it current meanwhile.
 llvm::Expected<int> deviceOf(const Driver &driver, CudaContext context);
 
+/// SMs that work in \p context may use: all of its device, or what a green
+/// context was given. Errors: Unsupported where the driver cannot tell.
+llvm::Expected<int64_t> smCountOf(const Driver &driver, CudaContext context);
+
 enum class CaptureStatus {
   None,
   Active,      ///< work launched now is recorded into a graph

@@ -147,6 +147,24 @@ Engine::Services &Engine::services() {
   return *madeServices;
 }
 
+/// A green context has fewer SMs than its device: plans are made for those, and
+/// records of other contexts do not apply.
+static void limitToContext(const Driver &driver, CudaContext context,
+                           DeviceModel &model) {
+  auto count = smCountOf(driver, context);
+  if (!count) { // all of them, as far as anyone knows
+    llvm::consumeError(count.takeError());
+    return;
+  }
+  if (*count <= 0 || *count >= model.smCount)
+    return;
+  const double share = double(*count) / double(model.smCount);
+  model.smCount = *count;
+  for (int64_t *clusters :
+       {&model.maxClusters2, &model.maxClusters4, &model.maxClusters8})
+    *clusters = static_cast<int64_t>(double(*clusters) * share);
+}
+
 llvm::Expected<DeviceModel>
 Engine::assembleModel(const Driver &driver, const StreamContext &context) {
   auto ordinal = deviceOf(driver, context.handle);
@@ -164,6 +182,7 @@ Engine::assembleModel(const Driver &driver, const StreamContext &context) {
     return assembled.takeError();
   for (const std::string &note : assembled->notes)
     hooks().log().debug("device {}: {}", *ordinal, note);
+  limitToContext(driver, context.handle, assembled->model);
   return std::move(assembled->model);
 }
 

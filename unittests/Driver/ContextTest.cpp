@@ -35,6 +35,17 @@ TEST_CASE("contexts are pushed and popped, and know their device") {
   CHECK(require(deviceOf(*fake.driver, fake.primary.handle())) == 0);
 }
 
+TEST_CASE("a context knows how many SMs it may use") {
+  FakeDriver fake;
+  CHECK(require(smCountOf(*fake.driver, fake.primary.handle())) == 132);
+  kilnFakeLimitSms(16);
+  CHECK(require(smCountOf(*fake.driver, nullptr)) == 16);
+  kilnFakeFailCall("cuCtxGetDevResource", 1, CUDA_ERROR_NOT_SUPPORTED,
+                   KilnFakeOnce);
+  CHECK(errorOf(smCountOf(*fake.driver, nullptr)).code ==
+        ErrorCode::Unsupported);
+}
+
 TEST_CASE("an id tells contexts apart that share a handle") {
   FakeDriver fake;
   CudaContext first = kilnFakeCreateContext(0);

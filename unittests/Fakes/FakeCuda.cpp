@@ -53,6 +53,14 @@ void resetDevices(State &of) {
   }
 }
 
+int visibleSms(int device) {
+  std::lock_guard lock(state.mutex);
+  const int all = state.devices[device].attributes.at(
+      CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  const int limit = state.greenSms;
+  return limit > 0 && limit < all ? limit : all;
+}
+
 /// A failure armed for this call, and what it does beyond its result.
 CUresult enterSlow(Symbol symbol, uint64_t call) {
   std::lock_guard lock(state.mutex);
@@ -335,6 +343,21 @@ CUresult cuCtxGetId(CUcontext handle, unsigned long long *id) {
       CUDA_ERROR_CONTEXT_IS_DESTROYED)
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   *id = context->id.load(std::memory_order_relaxed);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevResource(CUcontext handle, CUdevResource *resource,
+                             CUdevResourceType type) {
+  KILN_FAKE_ENTER(cuCtxGetDevResource, Needs::Init);
+  Context *context =
+      handle ? objectOf<Context>(handle, Kind::Context) : current;
+  if (!context)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  if (type != CU_DEV_RESOURCE_TYPE_SM)
+    return CUDA_ERROR_INVALID_RESOURCE_TYPE;
+  *resource = {};
+  resource->type = type;
+  resource->sm.smCount = static_cast<unsigned>(visibleSms(context->device));
   return CUDA_SUCCESS;
 }
 

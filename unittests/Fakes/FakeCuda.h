@@ -36,6 +36,8 @@ KILN_FAKE_API void kilnFakeSetDeviceName(int device, const char *name);
 KILN_FAKE_API void kilnFakeSetDeviceAttribute(int device, int attribute,
                                               int value);
 KILN_FAKE_API void kilnFakeSetDeviceMemory(int device, uint64_t bytes);
+/// Contexts have \p count SMs, as green ones do; 0: those of their device.
+KILN_FAKE_API void kilnFakeLimitSms(int count);
 
 // Contexts beside the primary ones, as an engine would bring them.
 KILN_FAKE_API void *kilnFakeCreateContext(int device);

@@ -47,6 +47,7 @@ void kilnFakeReset() {
   state.modulesLoaded = 0;
   state.initialised = false;
   state.driverVersion = 13000;
+  state.greenSms = 0;
   state.armedFailures = state.callbackCount = state.captureCount = 0;
   state.clockPs = 0;
   state.launchPs = 1000 * 1000;
@@ -58,6 +59,7 @@ void kilnFakeReset() {
   resetDevices(state);
 }
 
+void kilnFakeLimitSms(int count) { state.greenSms = count; }
 void kilnFakeSetDriverVersion(int version) { state.driverVersion = version; }
 
 void kilnFakeSetDeviceCount(int count) {

@@ -82,8 +82,7 @@ uint64_t kiln::fake::residentBlocks(const CUlaunchConfig &config,
       static_cast<int>(config.blockDimX * config.blockDimY * config.blockDimZ);
   int blocks = activeBlocks(function, threads, config.sharedMemBytes);
   return static_cast<uint64_t>(blocks) *
-         static_cast<uint64_t>(deviceAttribute(
-             function, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+         static_cast<uint64_t>(visibleSms(current->device));
 }
 
 /// What both kinds of map write, and the limits both share.

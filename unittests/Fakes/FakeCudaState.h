@@ -151,6 +151,7 @@ struct State {
   std::mutex mutex; ///< guards all but the atomics
   std::atomic<bool> initialised{false};
   std::atomic<int> driverVersion{13000};
+  std::atomic<int> greenSms{0}; ///< SMs of all contexts; 0: the device's
   int deviceCount = 1;
   std::array<Device, 8> devices;
   std::vector<std::unique_ptr<Object>> objects;
@@ -253,6 +254,8 @@ Context *makeContext(int device);
 void endContext(Context &context);
 /// Makes all devices H200s, one of them visible.
 void resetDevices(State &of);
+/// SMs that contexts of \p device may use.
+int visibleSms(int device);
 inline bool matches(const std::string &pattern, const std::string &name,
                     const std::string &text) {
   return name == pattern || text.find(pattern) != std::string::npos;

@@ -3,6 +3,7 @@
 #include "Runtime/RuntimeFixture.h"
 
 #include <cstring>
+#include <string>
 
 using namespace kiln;
 using namespace kiln::testing;
@@ -31,6 +32,31 @@ TEST_CASE("a gemm reaches its kernel with its addresses and scalars") {
   CHECK(params.beta == 0.0f);
   CHECK(statisticsOf(engine).launches == 1);
   CHECK(statisticsOf(engine).dispatch_misses == 1);
+}
+
+TEST_CASE("kernels keep to the SMs of a green context") {
+  RuntimeFixture fixture;
+  kilnFakeLimitSms(24);
+  struct Grid {
+    uint32_t blocks = 0;
+    std::string kernel;
+  } grid;
+  kilnFakeOnLaunch(
+      "kilnEntry",
+      [](KilnFakeLaunch *launch, void *user) {
+        auto *seen = static_cast<Grid *>(user);
+        seen->blocks = launch->grid[0];
+        seen->kernel = launch->moduleText;
+      },
+      &grid, 0);
+  kiln_engine *engine = fixture.engine();
+  kiln_gemm_args args = gemmArgs(4096, 4096, 4096);
+  CAPTURE(lastError());
+  CHECK(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(grid.kernel.find("Sm90Gemm") != std::string::npos);
+  CHECK(grid.blocks == 24);
+  kilnFakeOnLaunch(
+      "kilnEntry", [](KilnFakeLaunch *, void *) {}, nullptr, 0);
 }
 
 TEST_CASE("an equal call hits, whatever its scalars and addresses are") {
