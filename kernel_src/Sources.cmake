@@ -29,7 +29,6 @@ set(KILN_KERNEL_SOURCES
   gemm/ReferenceGemm.cuh
   gemm/Repack.cuh
   gemm/RepackConfig.h
-  gemm/ShiftedRows.cuh
   gemm/SimtGemm.cuh
   gemm/SimtGemmConfig.h
   gemm/SkinnyGemm.cuh

@@ -19,7 +19,6 @@
 
 #include "common/Swizzle.cuh"
 #include "gemm/GemmEpilogue.cuh"
-#include "gemm/ShiftedRows.cuh"
 #include "gemm/Sm90Tiles.cuh"
 
 namespace kiln {
@@ -86,10 +85,6 @@ public:
   //===--------------------------------------------------------------------===//
 
   static void setUp(const Sm90GemmParams &params, const Shared &shared) {
-    if constexpr (kSignature.readsC)
-      ptx::prefetchTensorMap(&params.c);
-    if constexpr (kResidual)
-      ptx::prefetchTensorMap(&params.residual);
     for (int consumer = 0; consumer < kConfig.consumers; ++consumer)
       for (int buffer = 0; buffer < kBuffers; ++buffer) {
         ptx::mbarrierInit(shared.fetchFull(consumer, buffer), 1);
@@ -498,17 +493,78 @@ private:
     }
   }
 
-  /// Stores the staged box as the rows of an unaligned D from (row, column) on.
+  //===--------------------------------------------------------------------===//
+  // Stores to an unaligned D
+  //===--------------------------------------------------------------------===//
+
+  /// Stores the staged box as the rows of D from (row, column) on. A row begins
+  /// `shift` bytes past a multiple of 16, so each vector of it takes the ends
+  /// of two staged ones, and its two ends, 16 bytes together, go one by one.
   void storeShifted(char *d, unsigned box, long long row,
                     long long column) const {
+    constexpr int kVectors = kRowBytes / 16 - 1; // within a row
+    constexpr int kSingles = 16 / kOutBytes;     // at its ends
     int rows = min(leftOf(params.gemm.m, row), kBoxRows);
     int bytes =
         min(leftOf(params.gemm.n / kJoined, column), kBoxColumns) * kOutBytes;
     if (bytes <= 0)
       return;
-    ShiftedRows<kRowBytes, kOutBytes, kThreads>::store(
-        d + (row * params.gemm.ldd + column) * kOutBytes,
-        params.gemm.ldd * kOutBytes, box, rows, bytes, thread());
+    char *first = d + (row * params.gemm.ldd + column) * kOutBytes;
+    long long pitch = params.gemm.ldd * kOutBytes;
+#pragma unroll 1
+    for (int i = thread(); i < rows * kSingles; i += kThreads) {
+      int r = i / kSingles;
+      char *target = first + r * pitch;
+      int byte = i % kSingles * kOutBytes;
+      if (byte >= 16 - shiftOf(target))
+        byte += kRowBytes - 16;
+      if (byte < bytes)
+        storeOne(target + byte, box + stagedOffset(r, byte));
+    }
+#pragma unroll 1
+    for (int i = thread(); i < rows * kVectors; i += kThreads) {
+      int r = i / kVectors, vector = i % kVectors;
+      char *target = first + r * pitch;
+      int shift = shiftOf(target);
+      int begin = vector * 16 + 16 - shift;
+      if (begin + 16 <= bytes)
+        storeVector(target + begin, box + stagedOffset(r, vector * 16),
+                    box + stagedOffset(r, vector * 16 + 16), 16 - shift);
+      else
+        for (int byte = begin; byte < bytes; byte += kOutBytes)
+          storeOne(target + byte, box + stagedOffset(r, byte));
+    }
+  }
+
+  static int shiftOf(const char *target) {
+    return static_cast<int>(reinterpret_cast<unsigned long long>(target) & 15);
+  }
+
+  static void storeOne(char *target, unsigned staged) {
+    if constexpr (kOutBytes == 2)
+      *reinterpret_cast<unsigned short *>(target) = ptx::ldShared16(staged);
+    else
+      *reinterpret_cast<unsigned *>(target) = ptx::ldShared32(staged);
+  }
+
+  /// Stores the 16 bytes that begin \p skip bytes into two staged vectors.
+  static void storeVector(char *target, unsigned low, unsigned high, int skip) {
+    uint4 a = ptx::ldShared128(low), b = ptx::ldShared128(high);
+    unsigned words[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+    // Shift by 4, 2 and 1 words, then by half a word.
+#pragma unroll
+    for (int distance = 4; distance >= 1; distance /= 2)
+      if (skip & distance * 4)
+#pragma unroll
+        for (int i = 0; i + distance < 8; ++i)
+          words[i] = words[i + distance];
+    if constexpr (kOutBytes == 2)
+      if (skip & 2)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          words[i] = __funnelshift_r(words[i], words[i + 1], 16);
+    *reinterpret_cast<uint4 *>(target) = {words[0], words[1], words[2],
+                                          words[3]};
   }
 
   const Sm90GemmParams &params;

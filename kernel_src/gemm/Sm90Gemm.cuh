@@ -95,11 +95,8 @@ private:
 
   static void setUp(const Sm90GemmParams &params, const Shared &shared) {
     if (threadIdx.x == 0) {
-      // That of D, too: the first store comes when nothing else is left to do.
       ptx::prefetchTensorMap(&params.a);
       ptx::prefetchTensorMap(&params.b);
-      if constexpr (kConfig.storesByTma(kSignature))
-        ptx::prefetchTensorMap(&params.d);
       for (int stage = 0; stage < kStages; ++stage) {
         ptx::mbarrierInit(shared.full(stage), 1);
         ptx::mbarrierInit(shared.empty(stage), kConfig.readers() * kMulticast);
