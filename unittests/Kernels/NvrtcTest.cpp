@@ -1,10 +1,9 @@
 // The real texts of the real templates through the real NVRTC, for every
 // architecture that Kiln serves: a sample of configs that prune() lets pass.
-#include "Compile/Compiler.h"
+#include "RealCompiler.h"
+
 #include "Device/Catalog.h"
-#include "Families/Families.h"
 #include "Kernel/Space.h"
-#include "Support/Environment.h"
 #include "Support/Error.h"
 
 #include <doctest/doctest.h>
@@ -14,28 +13,9 @@
 #include <thread>
 
 using namespace kiln;
+using namespace kiln::testing;
 
 namespace {
-
-const KernelFamily &gemm() {
-  static const Registry registry = makeBuiltinRegistry();
-  return *registry.find("gemm");
-}
-
-Compiler &compiler() {
-  static Compiler instance(NvrtcSearch::fromEnvironment(
-      Environment::fromProcess(), {KILN_SOURCE_DIR "/build/cuda"}));
-  return instance;
-}
-
-/// False, aloud, where there is no NVRTC.
-bool hasNvrtc() {
-  auto nvrtc = compiler().nvrtc();
-  if (nvrtc)
-    return true;
-  MESSAGE("skipped: ", summarize(nvrtc.takeError()).message);
-  return false;
-}
 
 struct Sample {
   std::string device, problem, config;

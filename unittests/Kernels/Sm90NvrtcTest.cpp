@@ -1,12 +1,11 @@
 // The wgmma kernels through the real NVRTC: what a space begins with for each
 // kind of signature has to compile without spills, and without what makes ptxas
 // serialise wgmma or ignore setmaxnreg.
-#include "Compile/Compiler.h"
+#include "RealCompiler.h"
+
 #include "Device/Catalog.h"
-#include "Families/Families.h"
 #include "Kernel/Sources.h"
 #include "Kernel/Space.h"
-#include "Support/Environment.h"
 #include "Support/Error.h"
 #include "Support/Format.h"
 
@@ -17,28 +16,9 @@
 #include <thread>
 
 using namespace kiln;
+using namespace kiln::testing;
 
 namespace {
-
-const KernelFamily &gemm() {
-  static const Registry registry = makeBuiltinRegistry();
-  return *registry.find("gemm");
-}
-
-Compiler &compiler() {
-  static Compiler instance(NvrtcSearch::fromEnvironment(
-      Environment::fromProcess(), {KILN_SOURCE_DIR "/build/cuda"}));
-  return instance;
-}
-
-/// False, aloud, where there is no NVRTC.
-bool hasNvrtc() {
-  auto nvrtc = compiler().nvrtc();
-  if (nvrtc)
-    return true;
-  MESSAGE("skipped: ", summarize(nvrtc.takeError()).message);
-  return false;
-}
 
 struct Sample {
   std::string problem, config;

@@ -19,8 +19,8 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/Sm90Estimate.h"
 
+#include "Families/Gemm/TileDerivation.h"
 #include "Model/Bandwidth.h"
-#include "Model/Intensity.h"
 #include "Model/MathUtil.h"
 #include "Model/Pipeline.h"
 #include "Model/RegisterWall.h"
@@ -348,35 +348,6 @@ static DerivationStep explainShared(const Sm90Model &model) {
       llvm::json::Object{{"bytes", bytes}, {"limit", limit}}};
 }
 
-static DerivationStep explainLatency(const Sm90Model &model) {
-  const Pipeline &ring = model.ring;
-  return {"latency wall",
-          fmt::format("S_min = ceil(({:.0f} + {:.0f} ns) / {:.0f} ns) + 1 = {}",
-                      ring.latencyNs, ring.loadNs, ring.mathNs,
-                      ring.stagesNeeded),
-          fmt::format(
-              "{} stages: {}", model.config.stages,
-              model.exposed > 0
-                  ? fmt::format("{:.0f} ns a step stay exposed", model.exposed)
-                  : "latency is hidden"),
-          llvm::json::Object{{"stages_needed", ring.stagesNeeded},
-                             {"stages", model.config.stages},
-                             {"exposed_ns", model.exposed}}};
-}
-
-static DerivationStep explainIntensity(llvm::StringRef title,
-                                       const Intensity &intensity,
-                                       llvm::StringRef memory) {
-  return {title.str(),
-          fmt::format("{:.4g} flop / {:.4g} B = {:.1f} flop/B, ridge {:.1f}",
-                      intensity.flops, intensity.bytes, intensity.flopsPerByte,
-                      intensity.ridge),
-          intensity.computeBound ? "the arithmetic is the limit"
-                                 : fmt::format("{} is the limit", memory),
-          llvm::json::Object{{"flops_per_byte", intensity.flopsPerByte},
-                             {"ridge", intensity.ridge}}};
-}
-
 static DerivationStep explainWaves(const Sm90Model &model) {
   const Sm90GemmConfig &config = model.config;
   double used =
@@ -430,23 +401,12 @@ Derivation explainTile(const GemmProblem &problem, const Sm90Kernel &kernel,
   RateType rate = rateTypeOf(signature.in, signature.compute);
   double peak = device.tensorFlopsPerClockPerSm(rate) * double(device.smCount) *
                 model.clockGHz();
-  int bits = bitsOf(problem.dtype);
   Derivation steps;
   steps.push_back(explainRegisters(model));
   steps.push_back(explainShared(model));
-  steps.push_back(explainLatency(model));
-  steps.push_back(
-      explainIntensity("intensity of the tile",
-                       tileIntensity(config.blockM * config.clusterM,
-                                     config.blockN * config.clusterN, bits,
-                                     bits, peak, device.l2BytesPerNs()),
-                       "L2"));
-  steps.push_back(explainIntensity(
-      "intensity of the problem",
-      problemIntensity({problem.m, problem.n, problem.k, problem.batch, bits,
-                        bits, bitsOf(problem.out)},
-                       peak, device.dramBytesPerNs()),
-      "DRAM"));
+  steps.push_back(explainLatency(model.ring, model.exposed));
+  explainIntensities(problem, config.blockM * config.clusterM,
+                     config.blockN * config.clusterN, peak, device, steps);
   steps.push_back(explainWaves(model));
   steps.push_back(explainEpilogue(model));
   steps.push_back(explainBound(model));

@@ -13,8 +13,8 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/TileEstimate.h"
 
+#include "Families/Gemm/TileDerivation.h"
 #include "Model/Bandwidth.h"
-#include "Model/Intensity.h"
 #include "Model/MathUtil.h"
 #include "Model/Occupancy.h"
 #include "Model/Pipeline.h"
@@ -287,38 +287,6 @@ static DerivationStep explainShared(const TileModel &model) {
                              {"max_stages", wall.maxStages}}};
 }
 
-static DerivationStep explainLatency(const TileModel &model,
-                                     const StepTimes &step) {
-  double load = std::max(step.l2, step.dram);
-  Pipeline ring = pipeline(model.device.dramLatencyNs, load, step.pace(),
-                           model.kernel.stages);
-  return {"latency wall",
-          fmt::format("S_min = ceil(({:.0f} + {:.0f} ns) / {:.0f} ns) + 1 = {}",
-                      ring.latencyNs, ring.loadNs, ring.mathNs,
-                      ring.stagesNeeded),
-          fmt::format(
-              "{} stages: {}", model.kernel.stages,
-              step.exposed > 0
-                  ? fmt::format("{:.0f} ns a step stay exposed", step.exposed)
-                  : "latency is hidden"),
-          llvm::json::Object{{"stages_needed", ring.stagesNeeded},
-                             {"stages", model.kernel.stages},
-                             {"exposed_ns", step.exposed}}};
-}
-
-static DerivationStep explainIntensity(llvm::StringRef title,
-                                       const Intensity &intensity,
-                                       llvm::StringRef memory) {
-  return {title.str(),
-          fmt::format("{:.4g} flop / {:.4g} B = {:.1f} flop/B, ridge {:.1f}",
-                      intensity.flops, intensity.bytes, intensity.flopsPerByte,
-                      intensity.ridge),
-          intensity.computeBound ? "the arithmetic is the limit"
-                                 : fmt::format("{} is the limit", memory),
-          llvm::json::Object{{"flops_per_byte", intensity.flopsPerByte},
-                             {"ridge", intensity.ridge}}};
-}
-
 static DerivationStep explainWaves(const TileModel &model) {
   const Waves &grid = model.grid;
   return {"waves",
@@ -374,23 +342,15 @@ Derivation explainTile(const GemmProblem &problem, const TileKernel &kernel,
   StepTimes step =
       stepTimes(model, double(ceilDiv(active, device.smCount)), double(active));
   double peak = kernel.flopsPerClock * device.smCount * model.clockGHz();
-  int bits = bitsOf(problem.dtype);
   Derivation steps;
   steps.push_back(explainRegisters(model));
   steps.push_back(explainShared(model));
   steps.push_back(explainOccupancy(model));
-  steps.push_back(explainLatency(model, step));
-  steps.push_back(
-      explainIntensity("intensity of the tile",
-                       tileIntensity(kernel.blockM, kernel.blockN, bits, bits,
-                                     peak, device.l2BytesPerNs()),
-                       "L2"));
-  steps.push_back(explainIntensity(
-      "intensity of the problem",
-      problemIntensity({problem.m, problem.n, problem.k, problem.batch, bits,
-                        bits, bitsOf(problem.out)},
-                       peak, device.dramBytesPerNs()),
-      "DRAM"));
+  Pipeline ring = pipeline(device.dramLatencyNs, std::max(step.l2, step.dram),
+                           step.pace(), kernel.stages);
+  steps.push_back(explainLatency(ring, step.exposed));
+  explainIntensities(problem, kernel.blockM, kernel.blockN, peak, device,
+                     steps);
   steps.push_back(explainWaves(model));
   steps.push_back(explainBound(model, step));
   return steps;

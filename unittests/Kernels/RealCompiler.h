@@ -1,0 +1,33 @@
+// The real NVRTC for tests that compile the real texts.
+#pragma once
+
+#include "Compile/Compiler.h"
+#include "Families/Families.h"
+#include "Support/Environment.h"
+#include "Support/Error.h"
+
+#include <doctest/doctest.h>
+
+namespace kiln::testing {
+
+inline const KernelFamily &gemm() {
+  static const Registry registry = makeBuiltinRegistry();
+  return *registry.find("gemm");
+}
+
+inline Compiler &compiler() {
+  static Compiler instance(NvrtcSearch::fromEnvironment(
+      Environment::fromProcess(), {KILN_SOURCE_DIR "/build/cuda"}));
+  return instance;
+}
+
+/// False, aloud, where there is no NVRTC.
+inline bool hasNvrtc() {
+  auto nvrtc = compiler().nvrtc();
+  if (nvrtc)
+    return true;
+  MESSAGE("skipped: ", summarize(nvrtc.takeError()).message);
+  return false;
+}
+
+} // namespace kiln::testing
