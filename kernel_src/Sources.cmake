@@ -29,11 +29,13 @@ set(KILN_KERNEL_SOURCES
   gemm/ReferenceGemm.cuh
   gemm/Repack.cuh
   gemm/RepackConfig.h
+  gemm/ShiftedRows.cuh
   gemm/SimtGemm.cuh
   gemm/SimtGemmConfig.h
   gemm/SkinnyGemm.cuh
   gemm/SkinnyGemmConfig.h
   gemm/Sm90Epilogue.cuh
+  gemm/Sm90Exchange.cuh
   gemm/Sm90Gemm.cuh
   gemm/Sm90GemmConfig.h
   gemm/Sm90GemmParams.h

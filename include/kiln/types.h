@@ -422,7 +422,7 @@ typedef struct kiln_workspace_info {
   uint32_t struct_size;
   uint32_t alignment;    ///< bytes; at most 256
   uint64_t bytes;        ///< 0: none
-  uint64_t zeroed_bytes; ///< the first of them, which hold counters
+  uint64_t zeroed_bytes; ///< the first of them, zero between launches
   uint64_t reserved[2];
 } kiln_workspace_info;
 

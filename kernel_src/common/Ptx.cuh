@@ -384,14 +384,23 @@ unsigned atomAddAcqRel(unsigned *pointer, unsigned value) {
   return old;
 }
 
-/// Loads a counter in global memory, acquire at device scope (sm_70).
-unsigned ldAcquire(const unsigned *pointer) {
-  unsigned value;
-  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
-               : "=r"(value)
+/// Loads 16 bytes that another block of this launch may be writing: each float
+/// is its old or its new value (relaxed at device scope, sm_70).
+float4 ldRelaxed(const float4 *pointer) {
+  float4 value;
+  asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
                : "l"(pointer)
                : "memory");
   return value;
+}
+
+/// Stores 16 bytes for another block's ldRelaxed.
+void stRelaxed(float4 *pointer, float4 value) {
+  asm volatile(
+      "st.relaxed.gpu.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(pointer),
+      "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w)
+      : "memory");
 }
 
 /// Rank of this block in its cluster (sm_90).

@@ -70,6 +70,18 @@ void mbarrierWait(unsigned barrier, unsigned parity) {
   }
 }
 
+/// True in one lane of a warp that is whole here, always the same. The compiler
+/// knows what this is: operands of a bulk copy behind it, which have to be the
+/// same in all lanes, need no loop over lanes.
+bool electOne() {
+  unsigned elected;
+  asm volatile("{\n.reg .pred p;\n"
+               "elect.sync _|p, 0xffffffff;\n"
+               "selp.u32 %0, 1, 0, p;\n}"
+               : "=r"(elected));
+  return elected != 0;
+}
+
 /// Waits for \p threads threads, whole warps, at barrier \p id of the block.
 void barSync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
@@ -83,6 +95,10 @@ void barSync(int id, int threads) {
 /// that start after a barrier.
 void fenceProxyAsync() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+void prefetchL2(const void *address) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address) : "memory");
 }
 
 void prefetchTensorMap(const TensorMap *map) {

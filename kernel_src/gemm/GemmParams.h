@@ -37,11 +37,12 @@ struct GemmParams {
   /// at least 1.
   int rasterGroup = 8;
   /// k is cut into this many ranges, each the work of its own block; at least
-  /// 1. Above 1 both workspaces are needed.
+  /// 1. Above 1 the workspaces are needed.
   int splitK = 1;
-  /// Partial sums, the config's partialBytes, aligned to 16; content ignored.
+  /// Partial sums, aligned to 16. With counters they are the config's
+  /// partialBytes, content ignored; without, its zeroedBytes, as below.
   float *partials = nullptr;
-  /// Counters of the tiles, the config's counterBytes; zero at the start, and
+  /// Counters of the tiles, the config's zeroedBytes; zero at the start, and
   /// left at zero.
   unsigned *counters = nullptr;
 };

@@ -74,7 +74,7 @@ struct GemvConfig {
   constexpr long long partialBytes(long long, long long, long long) const {
     return 0;
   }
-  constexpr long long counterBytes(long long, long long, long long) const {
+  constexpr long long zeroedBytes(long long, long long, long long) const {
     return 0;
   }
 

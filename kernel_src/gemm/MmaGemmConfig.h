@@ -111,8 +111,8 @@ struct MmaGemmConfig {
     return splitK == 1 ? 0 : blocks(m, n, batch) * blockM * blockN * 4;
   }
   /// Bytes of GemmParams::counters.
-  constexpr long long counterBytes(long long m, long long n,
-                                   long long batch) const {
+  constexpr long long zeroedBytes(long long m, long long n,
+                                  long long batch) const {
     return splitK == 1 ? 0 : tiles(m, n, batch) * 4;
   }
 

@@ -35,7 +35,7 @@ struct NaiveGemmConfig {
   constexpr long long partialBytes(long long, long long, long long) const {
     return 0;
   }
-  constexpr long long counterBytes(long long, long long, long long) const {
+  constexpr long long zeroedBytes(long long, long long, long long) const {
     return 0;
   }
 

@@ -87,8 +87,8 @@ struct SkinnyGemmConfig {
     return splitK == 1 ? 0 : blocks(m, n, batch) * rows * vectors * 4;
   }
   /// Bytes of GemmParams::counters.
-  constexpr long long counterBytes(long long m, long long n,
-                                   long long batch) const {
+  constexpr long long zeroedBytes(long long m, long long n,
+                                  long long batch) const {
     return splitK == 1 ? 0 : tiles(m, n, batch) * 4;
   }
 

@@ -4,7 +4,7 @@
 // columns as a 128-byte row of D has. A piece goes through a swizzled staging
 // buffer in shared memory, so that D is written in whole lines; two buffers
 // alternate, one filling while the other is read. Where D is aligned to 16
-// bytes one thread stores the piece by TMA, which also leaves out what is
+// bytes TMA stores the piece, or each warp's rows of it, and leaves out what is
 // outside of D; where it is not, rows are shifted to the alignment that each
 // has in D, so that all but their ends are 16-byte stores all the same.
 //
@@ -19,6 +19,8 @@
 
 #include "common/Swizzle.cuh"
 #include "gemm/GemmEpilogue.cuh"
+#include "gemm/ShiftedRows.cuh"
+#include "gemm/Sm90Exchange.cuh"
 #include "gemm/Sm90Tiles.cuh"
 
 namespace kiln {
@@ -33,6 +35,7 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Epilogue {
   static constexpr int kPiece = kConfig.pieceColumns(kSignature);
   static constexpr int kPieces = kColumns / kPiece; ///< of a unit
   static constexpr bool kSwap = kConfig.swapAB;
+  static constexpr int kSplits = kConfig.splitK();
   /// Columns of a piece that make one of D.
   static constexpr int kJoined = kSignature.columnsPerOutput();
   /// A staged piece is one or two boxes of rows of D, one after the other.
@@ -42,6 +45,7 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Epilogue {
   static constexpr int kBoxes = kSwap ? kUnit * kOutBytes / kRowBytes : 1;
   static constexpr int kBoxColumns = kRowBytes / kOutBytes;
   static constexpr int kBoxBytes = kBoxRows * kRowBytes;
+  static constexpr int kStoredRows = kConfig.storedRows(kSignature);
   static constexpr bool kByTma = kConfig.storesByTma(kSignature);
   /// Where the chain joins columns, computeRun reads what it needs.
   static constexpr bool kBias =
@@ -49,34 +53,46 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Epilogue {
   static constexpr bool kResidual =
       kSignature.pointwise.contains(PointwiseOp::Residual);
   static constexpr int kFetched = kConfig.fetchedOperands(kSignature);
+  /// Warps store their rows each for itself, or one thread stores all.
+  static constexpr bool kByWarp = kByTma && kStoredRows < kBoxRows;
+  static constexpr int kStorers = kByWarp ? 4 : 1;
 
   using Shared = Sm90Shared<kSignature, kConfig>;
   using Walk = Sm90Walk<kConfig>;
+  using Exchange = Sm90Exchange<kConfig, kPiece>;
   using Accumulators = float[kUnits][kColumns / 2];
 
 public:
-  Sm90Epilogue(const Sm90GemmParams &params, const Shared &shared, int consumer)
-      : params(params), shared(shared), consumer(consumer) {}
+  /// For a thread in warp \p warp of \p consumer.
+  Sm90Epilogue(const Sm90GemmParams &params, const Shared &shared, int consumer,
+               int warp)
+      : params(params), shared(shared), consumer(consumer), warp(warp) {}
+
+  /// Before the products of the first tile.
+  void warmUp(const Walk &walk) const {
+    if constexpr (kSplits > 1)
+      if (!walk.isDone())
+        Exchange(params, walk.tile(), numberOf(consumer, 0), walk.splitRank())
+            .warmUp();
+  }
 
   /// Finishes this consumer's part of \p tile; returns with stores under way.
   void store(const Sm90Tile &tile, const Walk &walk, Accumulators &sums) {
-    if constexpr (kConfig.splits)
-      if (walk.splits > 1)
-        exchange(tile, walk, sums);
     EpilogueOperands operands =
         epilogueOperands<kSignature>(params.gemm, tile.batch);
+    if constexpr (kSplits > 1)
+      storeOwned(operands, tile, walk, sums);
+    else
 #pragma unroll
-    for (int i = 0; i < kUnits * kPieces; ++i)
-      if (walk.owns(numberOf(consumer, i)))
+      for (int i = 0; i < kUnits * kPieces; ++i)
         storePiece(operands, tile.batch, rowOf(tile, consumer, i),
-                   columnOf(tile, i),
-                   sums[i / kPieces] + i % kPieces * (kPiece / 2));
+                   columnOf(tile, i), pieceOf(sums, i));
   }
 
   /// Waits until no store reads shared memory any more.
   void finish() {
     if constexpr (kByTma)
-      if (thread() == 0)
+      if (isStorer())
         ptx::bulkWaitRead<0>();
   }
 
@@ -85,10 +101,14 @@ public:
   //===--------------------------------------------------------------------===//
 
   static void setUp(const Sm90GemmParams &params, const Shared &shared) {
+    if constexpr (kSignature.readsC)
+      ptx::prefetchTensorMap(&params.c);
+    if constexpr (kResidual)
+      ptx::prefetchTensorMap(&params.residual);
     for (int consumer = 0; consumer < kConfig.consumers; ++consumer)
       for (int buffer = 0; buffer < kBuffers; ++buffer) {
         ptx::mbarrierInit(shared.fetchFull(consumer, buffer), 1);
-        ptx::mbarrierInit(shared.fetchEmpty(consumer, buffer), 1);
+        ptx::mbarrierInit(shared.fetchEmpty(consumer, buffer), kStorers);
       }
   }
 
@@ -150,104 +170,51 @@ private:
   static int columnOf(const Sm90Tile &tile, int piece) {
     return tile.columnBegin + piece % kPieces * kPiece;
   }
+  static const float *pieceOf(const Accumulators &sums, int piece) {
+    return sums[piece / kPieces] + piece % kPieces * (kPiece / 2);
+  }
 
   static int thread() { return threadIdx.x % kThreads; }
 
   /// A barrier of this consumer's threads; 0 is the block's.
   void barrier() const { ptx::barSync(1 + consumer, kThreads); }
 
-  //===--------------------------------------------------------------------===//
-  // Splits
-  //===--------------------------------------------------------------------===//
-
-  /// Partial sums of one piece of this consumer: a thread's vectors of four lie
-  /// kThreads vectors apart.
-  float4 *partials(const Sm90Tile &tile, int splits, int split,
-                   int piece) const {
-    constexpr long long kTileFloats =
-        static_cast<long long>(kConfig.blockM) * kConfig.blockN;
-    return reinterpret_cast<float4 *>(
-               params.gemm.partials +
-               (tile.index * splits + split) * kTileFloats +
-               numberOf(consumer, piece) * (kUnit * kPiece)) +
-           thread();
+  /// A barrier of the threads whose results one thread stores.
+  void meet() const {
+    if constexpr (kByWarp)
+      __syncwarp();
+    else
+      barrier();
   }
+  bool isStorer() const { return (kByWarp || warp == 0) && ptx::electOne(); }
 
-  /// Publishes the pieces that other splits own and adds theirs to this
-  /// split's own, from the next split around to the one before.
-  void exchange(const Sm90Tile &tile, const Walk &walk, Accumulators &sums) {
-    unsigned splits = walk.splits;
-    unsigned *counter =
-        params.gemm.counters + tile.index * kConfig.consumers + consumer;
+  /// Publishes the pieces that other splits own; adds what they publish to this
+  /// one's, and stores those.
+  void storeOwned(const EpilogueOperands &operands, const Sm90Tile &tile,
+                  const Walk &walk, const Accumulators &sums) {
+    int rank = walk.splitRank();
 #pragma unroll
     for (int i = 0; i < kUnits * kPieces; ++i)
       if (!walk.owns(numberOf(consumer, i)))
-        publish(partials(tile, splits, walk.splitRank(), i),
-                sums[i / kPieces] + i % kPieces * (kPiece / 2));
-    barrier();
-    if (thread() == 0) {
-      __threadfence();
-      ptx::atomAddAcqRel(counter, 1);
-      while (ptx::ldAcquire(counter) < splits) {
-      }
-    }
-    // Beyond this point all splits have published.
-    barrier();
-#pragma unroll
-    for (int i = 0; i < kUnits * kPieces; ++i)
-      if (walk.owns(numberOf(consumer, i)))
-        addOthers(sums[i / kPieces] + i % kPieces * (kPiece / 2),
-                  partials(tile, splits, 0, i), splits, walk.splitRank());
-    // The last split to have seen the counter leaves it at zero.
-    if (thread() == 0 && ptx::atomAddAcqRel(counter, 1) == 2 * splits - 1)
-      *counter = 0;
-  }
-
-  static void publish(float4 *partial, const float *sums) {
-#pragma unroll
-    for (int i = 0; i < kPiece / 8; ++i)
-      ptx::stGlobalCg(
-          partial + i * kThreads,
-          {sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]});
-  }
-
-  /// Adds the other splits' sums of a piece, whose first split's lie at
-  /// \p partial. As many splits at once as registers allow: each round takes
-  /// the latency of L2.
-  static void addOthers(float *sums, const float4 *partial, unsigned splits,
-                        unsigned rank) {
-    constexpr int kVectors = kPiece / 8;
-    constexpr int kRegisters = kConfig.consumers > 2 ? 112 : 176;
-    constexpr int kFree =
-        (kRegisters - kConfig.accumulators()) / (4 * kVectors);
-    constexpr int kAtOnce = kFree < 1 ? 1 : kFree > 4 ? 4 : kFree;
-    constexpr long long kTileVectors =
-        static_cast<long long>(kConfig.blockM) * kConfig.blockN / 4;
+        Exchange(params, tile, numberOf(consumer, i), rank)
+            .publish(pieceOf(sums, i));
 #pragma unroll 1
-    for (unsigned first = 1; first < splits; first += kAtOnce) {
-      float4 parts[kAtOnce][kVectors];
+    for (int i = 0; i < kUnits * kPieces; ++i) {
+      if (!walk.owns(numberOf(consumer, i)))
+        continue;
+      // In registers of their own: one code for all pieces.
+      float own[kPiece / 2];
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        unsigned other = first + i;
-        unsigned split =
-            rank + other < splits ? rank + other : rank + other - splits;
+      for (int other = 0; other < kUnits * kPieces; ++other)
+        if (other == i)
 #pragma unroll
-        for (int v = 0; v < kVectors; ++v) {
-          parts[i][v] = {};
-          if (other < splits)
-            parts[i][v] =
-                ptx::ldGlobalCg(partial + split * kTileVectors + v * kThreads);
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i)
-#pragma unroll
-        for (int v = 0; v < kVectors; ++v) {
-          sums[4 * v] += parts[i][v].x;
-          sums[4 * v + 1] += parts[i][v].y;
-          sums[4 * v + 2] += parts[i][v].z;
-          sums[4 * v + 3] += parts[i][v].w;
-        }
+          for (int j = 0; j < kPiece / 2; ++j)
+            own[j] = pieceOf(sums, other)[j];
+      Exchange exchange(params, tile, numberOf(consumer, i), rank);
+      exchange.addOthers(own);
+      storePiece(operands, tile.batch, rowOf(tile, consumer, i),
+                 columnOf(tile, i), own);
+      exchange.clearOthers();
     }
   }
 
@@ -264,23 +231,24 @@ private:
       ptx::mbarrierWait(shared.fetchFull(consumer, place.stage), place.phase);
     if constexpr (kByTma) {
       // The store before the last has left this buffer.
-      if (thread() == 0)
+      if (isStorer())
         ptx::bulkWaitRead<kBuffers - 1>();
-      barrier();
+      meet();
     }
     stage(operands, row, column, sums, buffer);
     int rowOfD = kSwap ? column : row;
     int columnOfD = kSwap ? row : column / kJoined;
     if constexpr (kByTma) {
       ptx::fenceProxyAsync();
-      barrier();
-      if (thread() == 0) {
+      meet();
+      if (isStorer()) {
         if constexpr (kFetched > 0)
           ptx::mbarrierArrive(shared.fetchEmpty(consumer, place.stage));
+        int first = kByWarp ? warp * kStoredRows : 0;
 #pragma unroll
         for (int box = 0; box < kBoxes; ++box)
-          ptx::tmaStore(&params.d, buffer + box * kBoxBytes,
-                        columnOfD + box * kBoxColumns, rowOfD, batch);
+          ptx::tmaStore(&params.d, buffer + box * kBoxBytes + first * kRowBytes,
+                        columnOfD + box * kBoxColumns, rowOfD + first, batch);
         ptx::bulkCommit();
       }
     } else {
@@ -493,83 +461,22 @@ private:
     }
   }
 
-  //===--------------------------------------------------------------------===//
-  // Stores to an unaligned D
-  //===--------------------------------------------------------------------===//
-
-  /// Stores the staged box as the rows of D from (row, column) on. A row begins
-  /// `shift` bytes past a multiple of 16, so each vector of it takes the ends
-  /// of two staged ones, and its two ends, 16 bytes together, go one by one.
+  /// Stores the staged box as the rows of an unaligned D from (row, column) on.
   void storeShifted(char *d, unsigned box, long long row,
                     long long column) const {
-    constexpr int kVectors = kRowBytes / 16 - 1; // within a row
-    constexpr int kSingles = 16 / kOutBytes;     // at its ends
     int rows = min(leftOf(params.gemm.m, row), kBoxRows);
     int bytes =
         min(leftOf(params.gemm.n / kJoined, column), kBoxColumns) * kOutBytes;
     if (bytes <= 0)
       return;
-    char *first = d + (row * params.gemm.ldd + column) * kOutBytes;
-    long long pitch = params.gemm.ldd * kOutBytes;
-#pragma unroll 1
-    for (int i = thread(); i < rows * kSingles; i += kThreads) {
-      int r = i / kSingles;
-      char *target = first + r * pitch;
-      int byte = i % kSingles * kOutBytes;
-      if (byte >= 16 - shiftOf(target))
-        byte += kRowBytes - 16;
-      if (byte < bytes)
-        storeOne(target + byte, box + stagedOffset(r, byte));
-    }
-#pragma unroll 1
-    for (int i = thread(); i < rows * kVectors; i += kThreads) {
-      int r = i / kVectors, vector = i % kVectors;
-      char *target = first + r * pitch;
-      int shift = shiftOf(target);
-      int begin = vector * 16 + 16 - shift;
-      if (begin + 16 <= bytes)
-        storeVector(target + begin, box + stagedOffset(r, vector * 16),
-                    box + stagedOffset(r, vector * 16 + 16), 16 - shift);
-      else
-        for (int byte = begin; byte < bytes; byte += kOutBytes)
-          storeOne(target + byte, box + stagedOffset(r, byte));
-    }
-  }
-
-  static int shiftOf(const char *target) {
-    return static_cast<int>(reinterpret_cast<unsigned long long>(target) & 15);
-  }
-
-  static void storeOne(char *target, unsigned staged) {
-    if constexpr (kOutBytes == 2)
-      *reinterpret_cast<unsigned short *>(target) = ptx::ldShared16(staged);
-    else
-      *reinterpret_cast<unsigned *>(target) = ptx::ldShared32(staged);
-  }
-
-  /// Stores the 16 bytes that begin \p skip bytes into two staged vectors.
-  static void storeVector(char *target, unsigned low, unsigned high, int skip) {
-    uint4 a = ptx::ldShared128(low), b = ptx::ldShared128(high);
-    unsigned words[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
-    // Shift by 4, 2 and 1 words, then by half a word.
-#pragma unroll
-    for (int distance = 4; distance >= 1; distance /= 2)
-      if (skip & distance * 4)
-#pragma unroll
-        for (int i = 0; i + distance < 8; ++i)
-          words[i] = words[i + distance];
-    if constexpr (kOutBytes == 2)
-      if (skip & 2)
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-          words[i] = __funnelshift_r(words[i], words[i + 1], 16);
-    *reinterpret_cast<uint4 *>(target) = {words[0], words[1], words[2],
-                                          words[3]};
+    ShiftedRows<kRowBytes, kOutBytes, kThreads>::store(
+        d + (row * params.gemm.ldd + column) * kOutBytes,
+        params.gemm.ldd * kOutBytes, box, rows, bytes, thread());
   }
 
   const Sm90GemmParams &params;
   Shared shared;
-  int consumer;
+  int consumer, warp;
   RingPlace<kBuffers> place; ///< of the buffers, staging and fetched
 };
 

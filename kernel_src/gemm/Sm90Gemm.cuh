@@ -6,9 +6,11 @@
 //
 // Choice: one thread of a producer copies tiles by TMA into a ring of stages,
 // consumers wait for a stage, issue its wgmmas and release the stage before it
-// while these run; full and empty barriers are all that they exchange. Blocks
-// are persistent: the producer runs ahead into the next tile while the last
-// one's sums are stored, and with pingPong two consumers take turns, one
+// while these run; full and empty barriers are all that they exchange. The
+// producer's loop sets the pace of small tiles, so its thread is an elected
+// one: a copy is then one instruction and no loop over lanes (up to 5 %).
+// Blocks are persistent: the producer runs ahead into the next tile while the
+// last one's sums are stored, and with pingPong two consumers take turns, one
 // multiplying while the other stores. Blocks of a cluster that share a tile
 // bring a half of it each, to both. Layouts differ in boxes and descriptors
 // only.
@@ -17,11 +19,10 @@
 // piece by piece of a tile, into buffers that the epilogue reads: their latency
 // passes during the products.
 //
-// Split-K: each split of a tile publishes the sums of the pieces that others
-// own, through L2, waits until all have, and finishes its own pieces: sums are
-// added in a fixed order, and the reduction is as parallel as the products.
-// Splits wait for each other, so the launch is cooperative: all of its blocks
-// run at once or none does.
+// Split-K: splits of a tile exchange sums through L2, and each finishes a part
+// of it: sums are added in a fixed order, and the reduction is as parallel as
+// the products. Splits wait for each other, so the launch is cooperative: all
+// of its blocks run at once or none does.
 //
 // Rejected: several small blocks an SM without a producer (two with three
 // stages collapse), clusters of four (30 fit where 33 would be needed), a
@@ -64,22 +65,23 @@ public:
     constexpr unsigned kMask = Sm90GemmConfig::kAlignment - 1;
     Shared shared{(ptx::sharedAddress(sharedMemory) + kMask) & ~kMask};
     setUp(params, shared);
-    int role = threadIdx.x / Sm90GemmConfig::kWarpgroup;
+    // The same in all lanes of a warp, and known to be.
+    int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
+    int role = warp / 4;
     if (role == kConsumers) {
       if constexpr (kConfig.tradesRegisters())
         ptx::setmaxnregDec<kConfig.producerRegisters()>();
-      constexpr int kFirst = kConsumers * Sm90GemmConfig::kWarpgroup;
-      if (threadIdx.x == kFirst)
+      int feeder = warp % 4;
+      if (feeder == 0 && ptx::electOne())
         produce(params, shared);
       if constexpr (kFetches)
-        if (int warp = (threadIdx.x - kFirst) / 32;
-            warp > 0 && warp <= kConsumers && threadIdx.x % 32 == 0)
-          Epilogue::fetch(params, shared, warp - 1);
+        if (feeder > 0 && feeder <= kConsumers && ptx::electOne())
+          Epilogue::fetch(params, shared, feeder - 1);
       __syncwarp();
     } else {
       if constexpr (kConfig.tradesRegisters())
         ptx::setmaxnregInc<kConfig.consumerRegisters()>();
-      consume(params, shared, role);
+      consume(params, shared, role, warp % 4);
     }
     // No block leaves while another may still arrive at its barriers.
     if constexpr (kMulticast > 1)
@@ -95,8 +97,11 @@ private:
 
   static void setUp(const Sm90GemmParams &params, const Shared &shared) {
     if (threadIdx.x == 0) {
+      // That of D, too: the first store comes when nothing else is left to do.
       ptx::prefetchTensorMap(&params.a);
       ptx::prefetchTensorMap(&params.b);
+      if constexpr (kConfig.storesByTma(kSignature))
+        ptx::prefetchTensorMap(&params.d);
       for (int stage = 0; stage < kStages; ++stage) {
         ptx::mbarrierInit(shared.full(stage), 1);
         ptx::mbarrierInit(shared.empty(stage), kConfig.readers() * kMulticast);
@@ -118,9 +123,17 @@ private:
 
   /// Brings the tiles of every k step of every tile to the ring.
   static void produce(const Sm90GemmParams &params, const Shared &shared) {
+    if (params.hints)
+      produce<true>(params, shared);
+    else
+      produce<false>(params, shared);
+  }
+
+  template <bool kHints>
+  static void produce(const Sm90GemmParams &params, const Shared &shared) {
     Walk walk(params);
     unsigned long long policyA = 0, policyB = 0; // none
-    if (params.hints) {
+    if constexpr (kHints) {
       policyA = ptx::createPolicyEvictLast();
       policyB = ptx::createPolicyEvictFirst();
     }
@@ -140,10 +153,10 @@ private:
         unsigned full = shared.full(place.stage);
         ptx::mbarrierWait(shared.empty(place.stage), place.phase ^ 1);
         ptx::mbarrierArriveExpectTx(full, kConfig.stageBytes());
-        loadTile<kRowsKMajor, kRows, kConfig.clusterColumns()>(
+        loadTile<kHints, kRowsKMajor, kRows, kConfig.clusterColumns()>(
             shared.rowTile(place.stage), rowMap, full, tile.rowBegin, k,
             tile.batch * rowStep, walk.multicastRank(), rowPolicy);
-        loadTile<kColumnsKMajor, kColumns, kConfig.clusterRows()>(
+        loadTile<kHints, kColumnsKMajor, kColumns, kConfig.clusterRows()>(
             shared.columnTile(place.stage), columnMap, full, tile.columnBegin,
             k, tile.batch * columnStep, walk.multicastRank(), columnPolicy);
         place.next();
@@ -154,7 +167,7 @@ private:
   /// Loads one side's tile: slabs of 128 bytes, along k of kExtent rows, or
   /// along the extent of kBlockK rows. Of a tile with two sharers each block
   /// loads half of the boxes for both.
-  template <bool kKMajor, int kExtent, int kSharers>
+  template <bool kHints, bool kKMajor, int kExtent, int kSharers>
   static void loadTile(unsigned shared, const TensorMap *map, unsigned full,
                        int begin, int k, int batch, int rank,
                        unsigned long long policy) {
@@ -163,25 +176,26 @@ private:
       int row = kSharers > 1 ? rank * kBoxRows : 0;
 #pragma unroll
       for (int slab = 0; slab < kBlockK / kSlab; ++slab)
-        loadBox<kSharers>(shared + (slab * kExtent + row) * kSlabBytes, map,
-                          full, k + slab * kSlab, begin + row, batch, policy);
+        loadBox<kHints, kSharers>(shared + (slab * kExtent + row) * kSlabBytes,
+                                  map, full, k + slab * kSlab, begin + row,
+                                  batch, policy);
     } else {
       constexpr int kBoxes = kExtent / kSlab;
 #pragma unroll
       for (int i = 0; i < kBoxes / kSharers; ++i) {
         int slab = kSharers > 1 ? rank * (kBoxes / kSharers) + i : i;
-        loadBox<kSharers>(shared + slab * kBlockK * kSlabBytes, map, full,
-                          begin + slab * kSlab, k, batch, policy);
+        loadBox<kHints, kSharers>(shared + slab * kBlockK * kSlabBytes, map,
+                                  full, begin + slab * kSlab, k, batch, policy);
       }
     }
   }
 
-  template <int kSharers>
+  template <bool kHints, int kSharers>
   static void loadBox(unsigned shared, const TensorMap *map, unsigned full,
                       int x, int y, int z, unsigned long long policy) {
     if constexpr (kSharers > 1)
       ptx::tmaLoadMulticast(shared, map, full, x, y, z, (1 << kSharers) - 1);
-    else if (policy)
+    else if constexpr (kHints)
       ptx::tmaLoad(shared, map, full, x, y, z, policy);
     else
       ptx::tmaLoad(shared, map, full, x, y, z);
@@ -192,9 +206,10 @@ private:
   //===--------------------------------------------------------------------===//
 
   static void consume(const Sm90GemmParams &params, const Shared &shared,
-                      int consumer) {
+                      int consumer, int warp) {
     Walk walk(params);
-    Epilogue epilogue(params, shared, consumer);
+    Epilogue epilogue(params, shared, consumer, warp);
+    epilogue.warmUp(walk);
     Place place;
     unsigned turn = consumer == 0; // the first turn is there from the start
     if constexpr (kConfig.pingPong)

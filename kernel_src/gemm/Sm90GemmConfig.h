@@ -20,8 +20,7 @@ struct Sm90GemmConfig {
   int swapAB = 0;
   int clusterM = 1;     ///< blocks stacked along m that share tiles of B
   int clusterN = 1;     ///< blocks side by side along n that share tiles of A
-  int splits = 0;       ///< 1: any splitK; 0: only 1
-  int splitK = 1;       ///< run-time value; all blocks run at once
+  int splits = 0;       ///< blocks that share a tile's k, all at once; 0: one
   int rasterGroup = 8;  ///< run-time value
   int rasterAlongN = 0; ///< run-time value; 1: groups of tile columns
   int hints = 0;        ///< run-time value; 1: B leaves L2 first, A stays
@@ -39,10 +38,9 @@ struct Sm90GemmConfig {
     f("sw", "swapAB", &Sm90GemmConfig::swapAB, 0);
     f("cm", "clusterM", &Sm90GemmConfig::clusterM, 1);
     f("cn", "clusterN", &Sm90GemmConfig::clusterN, 1);
-    f("sp", "splits", &Sm90GemmConfig::splits, 0);
+    f("sk", "splits", &Sm90GemmConfig::splits, 0);
   }
   template <class F> static constexpr void forEachRuntimeField(F &&f) {
-    f("sk", "splitK", &Sm90GemmConfig::splitK, 1);
     f("rg", "rasterGroup", &Sm90GemmConfig::rasterGroup, 8);
     f("rn", "rasterAlongN", &Sm90GemmConfig::rasterAlongN, 0);
     f("hi", "hints", &Sm90GemmConfig::hints, 0);
@@ -72,6 +70,7 @@ struct Sm90GemmConfig {
   constexpr int clusterRows() const { return swapAB ? clusterN : clusterM; }
   constexpr int clusterColumns() const { return swapAB ? clusterM : clusterN; }
   constexpr int multicastBlocks() const { return clusterM * clusterN; }
+  constexpr int splitK() const { return splits > 1 ? splits : 1; }
 
   /// Rows of a tile that one consumer computes, and wgmmas stacked in them.
   constexpr int consumerRows() const {
@@ -99,18 +98,20 @@ struct Sm90GemmConfig {
     return rowTileBytes() + columnTileBytes();
   }
 
-  /// Accumulator columns that a consumer stages at once: 64 rows by this many,
-  /// as one box of the tensor map of D. Splits share a tile out by pieces, so
-  /// theirs are smaller.
+  /// Accumulator columns that a consumer stages at once: 64 rows by this many.
+  /// They are a line of D, a half or a quarter of it; with swapAB rows of D, as
+  /// many as a piece should have. Splits share a tile out by pieces, so there
+  /// is one for each, if 16 columns allow it.
   constexpr int pieceColumns(const GemmSignature &signature) const {
     int joined = signature.columnsPerOutput();
-    int most = swapAB ? kUnit : joined * kSlabBytes / bytesOf(signature.out);
-    if (splits)
-      most = swapAB ? 16 : joined * 32;
-    if (swapAB && (columns() <= most || columns() % 16 != 0))
+    int width = swapAB ? kUnit : joined * kSlabBytes / bytesOf(signature.out);
+    if (swapAB && columns() % 16 != 0)
       return columns();
-    int width = most;
-    while (width > 16 * joined && columns() % width != 0)
+    if (swapAB && splitK() == 1)
+      for (int parts = 1;; ++parts)
+        if (columns() % (8 * parts) == 0 && columns() / parts <= width)
+          return columns() / parts;
+    while (width > 16 * joined && !isPiece(width))
       width /= 2;
     return width;
   }
@@ -121,6 +122,17 @@ struct Sm90GemmConfig {
   /// True where D is stored by TMA: its rows begin at multiples of 16 bytes.
   constexpr bool storesByTma(const GemmSignature &signature) const {
     return signature.alignD == 16;
+  }
+  /// Rows of D in a box that one thread stores. With those of a warp, warps
+  /// need not meet: up to 5 % on an H200. But a consumer that stores many
+  /// pieces while nothing multiplies waits for TMA, which takes whole pieces
+  /// faster (0.5 %); and with swapAB a warp has a quarter of each line of D.
+  constexpr int storedRows(const GemmSignature &signature) const {
+    int piece = pieceColumns(signature);
+    if (swapAB)
+      return piece;
+    bool waits = !pingPong && units() * columns() / piece >= 4;
+    return waits ? kUnit : kUnit / 4;
   }
   /// Matrices of D's shape that come in by TMA, piece by piece: C, residual.
   constexpr int fetchedOperands(const GemmSignature &signature) const {
@@ -150,8 +162,9 @@ struct Sm90GemmConfig {
   constexpr bool isValid(const GemmSignature &signature) const {
     if (signature.in != DType::BF16 && signature.in != DType::FP16)
       return false;
-    if (!signature.isWellFormed() || splitK < 1 || rasterGroup < 1 ||
-        splits > 1 || swapAB > 1 || pingPong > 1 || stages < 2 || stages > 16)
+    if (!signature.isWellFormed() || splits < 0 || splits == 1 ||
+        rasterGroup < 1 || swapAB > 1 || pingPong > 1 || stages < 2 ||
+        stages > 16)
       return false;
     if (rasterAlongN > 1 || hints > 1 || promotion < 1 || promotion > 3)
       return false;
@@ -162,11 +175,8 @@ struct Sm90GemmConfig {
     return isTileValid(signature) && isClusterValid(signature);
   }
 
-  constexpr int splitBlocks() const { return splits ? splitK : 1; }
   /// Blocks that work on the same tiles in step: a cluster, or all splits.
-  constexpr int groupBlocks() const {
-    return multicastBlocks() * splitBlocks();
-  }
+  constexpr int groupBlocks() const { return multicastBlocks() * splitK(); }
   constexpr long long tilesM(long long m) const {
     return (m + blockM - 1) / blockM;
   }
@@ -182,21 +192,26 @@ struct Sm90GemmConfig {
   constexpr long long blocks(long long m, long long n, long long batch) const {
     return groups(m, n, batch) * groupBlocks();
   }
-  /// Bytes of GemmParams::partials: all splits of all tiles.
-  constexpr long long partialBytes(long long m, long long n,
-                                   long long batch) const {
-    return splitBlocks() == 1 ? 0 : blocks(m, n, batch) * blockM * blockN * 4;
+  /// Bytes of GemmParams::partials, without counters: all splits of all tiles.
+  constexpr long long zeroedBytes(long long m, long long n,
+                                  long long batch) const {
+    return splitK() == 1 ? 0 : blocks(m, n, batch) * blockM * blockN * 4;
   }
-  /// Bytes of GemmParams::counters: one for each consumer of each tile.
-  constexpr long long counterBytes(long long m, long long n,
-                                   long long batch) const {
-    return splitBlocks() == 1 ? 0 : groups(m, n, batch) * consumers * 4;
+  constexpr long long partialBytes(long long, long long, long long) const {
+    return 0;
   }
 
   friend constexpr bool operator==(const Sm90GemmConfig &,
                                    const Sm90GemmConfig &) = default;
 
 private:
+  /// Whether pieces of \p width columns make up a consumer's part, one for each
+  /// split at least.
+  constexpr bool isPiece(int width) const {
+    return columns() % width == 0 &&
+           rows() / kUnit * (columns() / width) >= splitK();
+  }
+
   static constexpr int roundUp(int bytes) {
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
@@ -224,7 +239,7 @@ private:
     if (clusterM < 1 || clusterN < 1 || multicastBlocks() > 2)
       return false;
     // Splits of a tile wait for each other, each with one tile at a time.
-    if (splits ? multicastBlocks() != 1 || pingPong : splitK != 1)
+    if (splitK() > 1 && (multicastBlocks() != 1 || pingPong))
       return false;
     // Each block brings its share of a shared tile, in whole boxes.
     int columnUnit = isColumnSideKMajor(signature) ? 8 : kSlab;

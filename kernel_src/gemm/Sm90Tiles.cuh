@@ -83,18 +83,17 @@ struct Sm90Tile {
 template <Sm90GemmConfig kConfig> class Sm90Walk {
 public:
   explicit Sm90Walk(const Sm90GemmParams &params) : params(params) {
-    splits = kConfig.splits ? params.gemm.splitK : 1;
-    int group = kConfig.multicastBlocks() * splits;
-    rank = blockIdx.x % group;
-    index = blockIdx.x / group;
-    step = gridDim.x / group;
-    clustersM = tileCount(params.gemm.m, kConfig.blockM * kConfig.clusterM);
-    clustersN = tileCount(params.gemm.n, kConfig.blockN * kConfig.clusterN);
+    constexpr unsigned kGroup = kConfig.groupBlocks();
+    rank = blockIdx.x % kGroup;
+    index = blockIdx.x / kGroup;
+    step = gridDim.x / kGroup;
+    clustersM = count(params.gemm.m, kConfig.blockM * kConfig.clusterM);
+    clustersN = count(params.gemm.n, kConfig.blockN * kConfig.clusterN);
     total = static_cast<unsigned>(clustersM) * clustersN *
             static_cast<unsigned>(params.gemm.batch);
     // The tiles of k that every tile of this block takes.
-    int all = tileCount(params.gemm.k, kConfig.blockK);
-    int perSplit = splits == 1 ? all : tileCount(all, splits);
+    int all = count(params.gemm.k, kConfig.blockK);
+    int perSplit = count(all, kConfig.splitK());
     kFirst = splitRank() * perSplit;
     kCount = min(perSplit, all - kFirst);
   }
@@ -122,18 +121,21 @@ public:
   }
 
   /// This block's number among those that share tiles or split k.
-  int multicastRank() const { return kConfig.splits ? 0 : rank; }
-  int splitRank() const { return kConfig.splits ? rank : 0; }
+  int multicastRank() const { return kConfig.splitK() > 1 ? 0 : rank; }
+  int splitRank() const { return kConfig.splitK() > 1 ? rank : 0; }
 
   /// True when this split finishes piece \p piece of a tile, counted over all
   /// its consumers.
-  bool owns(int piece) const {
-    return !kConfig.splits || piece % splits == splitRank();
-  }
+  bool owns(int piece) const { return piece % kConfig.splitK() == splitRank(); }
 
-  int splits, kFirst, kCount;
+  int kFirst, kCount;
 
 private:
+  /// tileCount in 32 bits: extents fit TMA's coordinates.
+  static int count(long long extent, unsigned block) {
+    return (static_cast<unsigned>(extent) + block - 1) / block;
+  }
+
   const Sm90GemmParams &params;
   int rank, clustersM, clustersN;
   unsigned index, step, total;

@@ -14,20 +14,20 @@
 namespace kiln {
 
 /// Scratch memory of a launch. The first `zeroedBytes` bytes are zero when a
-/// launch begins and are left zero by it: counters and semaphores live there.
-/// All else begins at kZeroedRegionBytes, so that plans which share one
-/// workspace never write where another expects zeros.
+/// launch begins and are left zero by it: counters live there, and sums that
+/// are there once they are not zero. All else begins at kZeroedRegionBytes, so
+/// that plans which share one workspace never write where another expects
+/// zeros.
 struct WorkspaceLayout {
-  static constexpr uint64_t kZeroedRegionBytes = 64 << 10;
+  static constexpr uint64_t kZeroedRegionBytes = 16 << 20;
   uint64_t bytes = 0, alignment = 256, zeroedBytes = 0;
 
-  /// Counters, and partial results that they guard; none without counters.
-  static WorkspaceLayout ofSplit(int64_t counterBytes, int64_t partialBytes) {
+  /// What splits share: what is zero between launches, and what need not be.
+  static WorkspaceLayout ofSplit(int64_t zeroedBytes, int64_t otherBytes) {
     WorkspaceLayout layout;
-    if (counterBytes == 0)
-      return layout;
-    layout.zeroedBytes = static_cast<uint64_t>(counterBytes);
-    layout.bytes = kZeroedRegionBytes + static_cast<uint64_t>(partialBytes);
+    layout.bytes = layout.zeroedBytes = static_cast<uint64_t>(zeroedBytes);
+    if (otherBytes)
+      layout.bytes = kZeroedRegionBytes + static_cast<uint64_t>(otherBytes);
     return layout;
   }
 };

@@ -60,6 +60,7 @@ private:
   llvm::Error prepareStream(Bench &bench, BenchRow &row);
   llvm::Error makeStream(Bench &bench, const StreamBytes &bytes);
   llvm::Expected<const StreamTools *> streamTools(StreamMix mix);
+  llvm::Error loadPeers(const Bench &bench);
   llvm::Error pickBest(Bench &bench, BenchRow &row);
   llvm::Error sample(Bench &bench, BenchRow &row);
   llvm::Error compare(Bench &bench, BenchRow &row);

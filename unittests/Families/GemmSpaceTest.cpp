@@ -184,12 +184,12 @@ TEST_CASE("prune names the limit that a typed config breaks") {
         "dominated: 4 splits, limit 3 splits");
   CHECK(reason("gemm m=8388608 n=8388608 k=64 dtype=bf16 layout=NT", tile) ==
         "grid: 4294967296 blocks, limit 2147483647 blocks");
-  // 129 * 128 counters of 4 bytes, 4096 partial tiles of 64 KiB.
-  CHECK(reason("gemm m=16512 n=16384 k=64 dtype=bf16 layout=NT",
-               (tile + ".sp1.sk2").str()) ==
-        "workspace: 66048 B, limit 65536 B");
+  // 4096 partial tiles of 64 KiB; 512, which have to be zero at the start.
   CHECK(reason(nt, (tile + ".sp1.sk4").str()) ==
         "workspace: 268435456 B, limit 67108864 B");
+  CHECK(reason("gemm m=2048 n=2048 k=4096 dtype=bf16 layout=NT",
+               "sm90.bm128.bn128.bk64.st6.wg2.cm1.cn1.sk2") ==
+        "workspace: 33554432 B, limit 16777216 B");
 }
 
 TEST_CASE("prune names what takes the streams of one operand out") {

@@ -197,7 +197,8 @@ TEST_CASE("bind places operands, scalars, splits and the grid") {
       gemm().parseConfig("mma.bm64.bn64.bk64.st3.wm2.wn2.mb1.sp1.sk4"));
   Plan plan = named.tmpl->plan(problem, named.config, h200());
   CHECK(plan.workspace.zeroedBytes == 2 * 4 * 4);
-  CHECK(plan.workspace.bytes == (64 << 10) + 2 * 4 * 4 * 64 * 64 * 4);
+  CHECK(plan.workspace.bytes ==
+        WorkspaceLayout::kZeroedRegionBytes + 2 * 4 * 4 * 64 * 64 * 4);
   Arguments arguments = gemm().defaultArguments(problem);
   arguments.operands[GemmOperand::A].address = 0x1000;
   arguments.operands[GemmOperand::D].address = 0x2000;
@@ -220,7 +221,7 @@ TEST_CASE("bind places operands, scalars, splits and the grid") {
   CHECK(params.splitK == 4);
   CHECK(params.strideD == 100 * 200);
   CHECK(params.counters == reinterpret_cast<unsigned *>(0x100000));
-  CHECK(params.partials == reinterpret_cast<float *>(0x110000));
+  CHECK(params.partials == reinterpret_cast<float *>(0x1100000));
   context.workspaceZeroed = true;
   LaunchSpec zeroed;
   plan.binder->bind(arguments, context, zeroed);
@@ -384,10 +385,9 @@ TEST_CASE("the texts of configs are pinned") {
                             .blockN = 64,
                             .consumers = 1,
                             .swapAB = 1,
-                            .splits = 1,
-                            .splitK = 3,
+                            .splits = 3,
                             .hints = 1},
-             sm90) == "sm90.bm24.bn64.bk64.st4.wg1.sw1.cm1.cn1.sp1.sk3.hi1");
+             sm90) == "sm90.bm24.bn64.bk64.st4.wg1.sw1.cm1.cn1.sk3.hi1");
   CHECK(text(SimtGemmConfig{}, gemm().findTemplate("simt")->configSchema()) ==
         "simt.bm128.bn128.bk8.tm8.tn8.mb2");
   CHECK(text(NaiveGemmConfig{}, gemm().findTemplate("naive")->configSchema()) ==

@@ -20,7 +20,7 @@ constexpr size_t kResidual = offsetof(Sm90GemmParams, residual);
 
 constexpr llvm::StringRef kWide = "sm90.bm128.bn256.bk64.st4.wg2";
 constexpr llvm::StringRef kSwapped = "sm90.bm64.bn128.bk64.st4.wg2.sw1";
-constexpr llvm::StringRef kSplit = "sm90.bm128.bn128.bk64.st4.wg2.sp1.sk3";
+constexpr llvm::StringRef kSplit = "sm90.bm128.bn128.bk64.st4.wg2.sk3";
 
 using Shape = std::tuple<uint64_t, uint64_t, uint64_t>;
 using Strides = std::tuple<uint64_t, uint64_t>;
@@ -148,13 +148,14 @@ TEST_CASE("maps of D fit the pieces that are staged") {
            Case{"dtype=bf16",
                 "sm90.bm128.bn176.bk64.st4.wg2.pp1",
                 {512, 384, 1},
-                {16, 64},
+                {16, 16},
                 Swizzle::B32},
            Case{"dtype=bf16",
                 "sm90.bm128.bn160.bk64.st4.wg2.pp1",
                 {512, 384, 1},
-                {32, 64},
+                {32, 16},
                 Swizzle::B64},
+           Case{"dtype=bf16", kWide, {512, 384, 1}, {64, 64}, Swizzle::B128},
            Case{"dtype=bf16 out=fp32",
                 kWide,
                 {512, 384, 1},
@@ -165,7 +166,7 @@ TEST_CASE("maps of D fit the pieces that are staged") {
                 {512, 384, 1},
                 {32, 64},
                 Swizzle::B128},
-           Case{"dtype=bf16", kSplit, {512, 384, 1}, {32, 64}, Swizzle::B64},
+           Case{"dtype=bf16", kSplit, {512, 384, 1}, {64, 16}, Swizzle::B128},
            Case{"dtype=fp16",
                 "sm90.bm24.bn64.bk64.st4.wg1.sw1",
                 {512, 384, 1},
@@ -174,7 +175,7 @@ TEST_CASE("maps of D fit the pieces that are staged") {
            Case{"dtype=bf16 pointwise=swiglu",
                 kWide,
                 {256, 384, 1},
-                {64, 64},
+                {64, 16},
                 Swizzle::B128},
            Case{"dtype=bf16 pointwise=swiglu",
                 "sm90.bm128.bn224.bk64.st3.wg2",
@@ -208,7 +209,9 @@ TEST_CASE("c and the residual have maps where the epilogue fetches them") {
     if (auto residual = launch.map(kResidual)) {
       CHECK(residual->address == addressOf(GemmOperand::Residual));
       CHECK(residual->spec.strides[0] == 536 * 2);
-      CHECK(box(*residual) == box(mapOf(launch, kD)));
+      // Whole pieces come in, a warp's rows go out.
+      CHECK(box(*residual) == Box{64, 64});
+      CHECK(box(mapOf(launch, kD)) == Box{64, 16});
     }
     return std::tuple(launch.map(kC).has_value(), launch.map(kD).has_value(),
                       launch.map(kResidual).has_value());
@@ -253,10 +256,11 @@ TEST_CASE("an operand that TMA cannot read is copied first") {
   CHECK(dims(b) == Shape{511, 512, 2});
   CHECK(strides(b) == Strides{1024, 512 * 1024});
   CHECK(mapOf(launch, kA).address == addressOf(GemmOperand::A));
-  CHECK(plan.workspace.bytes == (64 << 10) + 2 * 512 * 1024);
+  CHECK(plan.workspace.bytes ==
+        WorkspaceLayout::kZeroedRegionBytes + 2 * 512 * 1024);
 }
 
-TEST_CASE("copies, partial sums and counters share a workspace") {
+TEST_CASE("copies and partial sums share a workspace") {
   // Rows of A and B, [k, m] and [k, n], begin at odd elements.
   Problem problem = parse("gemm m=301 n=303 k=4096 dtype=fp16 layout=TN "
                           "batch=2 beta=1 pointwise=residual");
@@ -277,22 +281,22 @@ TEST_CASE("copies, partial sums and counters share a workspace") {
     return Region{at(copy.target), uint64_t(copy.rows * copy.targetPitch)};
   };
   constexpr uint64_t kTiles = 3 * 3 * 2;
-  Region regions[] = {{at(params.gemm.counters), kTiles * 2 * 4},
-                      {at(params.gemm.partials), kTiles * 3 * 128 * 128 * 4},
+  Region regions[] = {{at(params.gemm.partials), kTiles * 3 * 128 * 128 * 4},
                       copied(1),
                       copied(2)};
+  CHECK(params.gemm.counters == nullptr);
   CHECK(regions[0].begin == kWorkspaceAddress);
   CHECK(regions[0].bytes <= WorkspaceLayout::kZeroedRegionBytes);
   CHECK(regions[1].begin ==
         kWorkspaceAddress + WorkspaceLayout::kZeroedRegionBytes);
-  for (int i = 1; i < 4; ++i) {
+  for (int i = 1; i < 3; ++i) {
     CHECK(regions[i].begin >= regions[i - 1].begin + regions[i - 1].bytes);
     CHECK(regions[i].begin % plan.workspace.alignment == 0);
   }
-  CHECK(regions[3].begin + regions[3].bytes <=
+  CHECK(regions[2].begin + regions[2].bytes <=
         kWorkspaceAddress + plan.workspace.bytes);
-  CHECK(mapOf(launch, kA).address == regions[2].begin);
-  CHECK(mapOf(launch, kB).address == regions[3].begin);
+  CHECK(mapOf(launch, kA).address == regions[1].begin);
+  CHECK(mapOf(launch, kB).address == regions[2].begin);
   CHECK(launch.spec.tensorMapCount == 2);
 }
 
@@ -358,16 +362,16 @@ TEST_CASE("a plan serves other values of m") {
   BoundLaunch fewer(plan, other);
   REQUIRE(fewer.spec.stepCount == 3);
   CHECK(fewer.product().grid == Dim3{4 * 3});
-  CHECK(fewer.spec.steps[0].memset.bytes == 4 * 2 * 4);
+  CHECK(fewer.spec.steps[0].memset.bytes == 4 * 3 * 128 * 128 * 4);
   CHECK(fewer.repack(1).rows == 7);
   CHECK(reinterpret_cast<DeviceAddress>(fewer.repack(1).target) ==
-        kWorkspaceAddress + (64 << 10) + 4 * 3 * 128 * 128 * 4);
+        kWorkspaceAddress + WorkspaceLayout::kZeroedRegionBytes);
 }
 
-TEST_CASE("splits of a tile run at once, on counters that are zero") {
+TEST_CASE("splits of a tile run at once, on sums that are zero") {
   Problem problem = parse("gemm m=256 n=512 k=4096 dtype=bf16 layout=NT");
   Plan plan = sm90Plan(problem, kSplit);
-  CHECK(plan.workspace.zeroedBytes == 8 * 2 * 4);
+  CHECK(plan.workspace.zeroedBytes == 8 * 3 * 128 * 128 * 4);
   LaunchContext context = BoundLaunch::defaultContext();
   BoundLaunch launch(plan, problem, context);
   REQUIRE(launch.spec.stepCount == 2);
@@ -375,7 +379,6 @@ TEST_CASE("splits of a tile run at once, on counters that are zero") {
   CHECK(launch.spec.steps[0].memset.value == 0);
   CHECK(launch.product().cooperative);
   CHECK(launch.product().grid == Dim3{8 * 3});
-  CHECK(launch.params().gemm.splitK == 3);
   context.workspaceZeroed = true;
   CHECK(BoundLaunch(plan, problem, context).spec.stepCount == 1);
 

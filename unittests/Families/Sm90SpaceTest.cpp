@@ -106,19 +106,19 @@ void checkLaunch(const BoundLaunch &launch, const Plan &plan,
   CHECK(step.grid.x <= h200().smCount);
   CHECK(step.grid.x % group == 0);
   CHECK(step.cluster == Dim3{uint32_t(config.multicastBlocks())});
-  CHECK(step.cooperative == (config.splitK > 1));
+  CHECK(step.cooperative == (config.splitK() > 1));
   CHECK(step.block.x <= 512);
   CHECK(step.sharedBytes == plan.sharedBytes[0]);
   CHECK(launch.spec.paramBytes <= LaunchSpec::kMaxParamBytes);
-  CHECK((plan.workspace.zeroedBytes > 0) == (config.splitK > 1));
+  CHECK((plan.workspace.zeroedBytes > 0) == (config.splitK() > 1));
   CHECK(plan.workspace.zeroedBytes <= WorkspaceLayout::kZeroedRegionBytes);
 }
 
 /// The kernel's own cut of k: every split has a part.
 bool hasWorkForAll(const Sm90GemmConfig &config, int64_t k) {
   int64_t all = (k + config.blockK - 1) / config.blockK;
-  int64_t each = (all + config.splitK - 1) / config.splitK;
-  return (config.splitK - 1) * each < all;
+  int64_t each = (all + config.splitK() - 1) / config.splitK();
+  return (config.splitK() - 1) * each < all;
 }
 
 } // namespace
@@ -161,7 +161,7 @@ TEST_CASE("the space has what the problem asks for") {
     Found found;
     forEachCandidate(parse(text), [&](const Candidate &candidate) {
       auto config = fromRecord<Sm90GemmConfig>(candidate.config);
-      found.splits.insert(config.splitK);
+      found.splits.insert(config.splitK());
       found.swaps.insert(config.swapAB);
       found.clusters.insert(config.multicastBlocks());
       found.pingPongs.insert(config.pingPong);
@@ -200,7 +200,7 @@ TEST_CASE("prune names what takes the wgmma kernel out") {
   };
   llvm::StringRef nt = "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT";
   llvm::StringRef wide = "sm90.bm128.bn256.bk64.st4.wg2";
-  llvm::StringRef split = "sm90.bm128.bn128.bk64.st4.wg2.sp1";
+  llvm::StringRef split = "sm90.bm128.bn128.bk64.st4.wg2";
   auto with = [](llvm::StringRef a, llvm::StringRef b) {
     return (a + b).str();
   };
@@ -221,7 +221,7 @@ TEST_CASE("prune names what takes the wgmma kernel out") {
   CHECK(reason("gemm m=64 n=64 k=68096 dtype=bf16", with(split, ".sk133")) ==
         "grid: 133 splits, limit 132 splits");
   CHECK(reason(nt, with(split, ".sk2")) ==
-        "workspace: 134217728 B, limit 67108864 B");
+        "workspace: 134217728 B, limit 16777216 B");
   // What the epilogue reads shares registers with the sums.
   llvm::StringRef tall = "sm90.bm256.bn192.bk64.st3.wg2";
   CHECK(reason(nt, tall) == "none");
@@ -231,7 +231,7 @@ TEST_CASE("prune names what takes the wgmma kernel out") {
                "sm90.bm128.bn192.bk64.st4.wg2.pp1") ==
         "registers: 192 accumulators, limit 128 accumulators");
   CHECK(reason("gemm m=65536 n=65536 k=4095 dtype=bf16 layout=NT", wide) ==
-        "workspace: 1073741824 B, limit 268369920 B");
+        "workspace: 1073741824 B, limit 251658240 B");
 }
 
 TEST_CASE("a wgmma estimate explains itself") {

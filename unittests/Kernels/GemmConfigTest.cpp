@@ -133,10 +133,10 @@ TEST_CASE("the mma config's sizes") {
   config.splitK = 3;
   CHECK(config.blocks(129, 128, 2) == 2 * 2 * 3);
   CHECK(config.partialBytes(129, 128, 2) == 12ll * 128 * 128 * 4);
-  CHECK(config.counterBytes(129, 128, 2) == 4 * 4);
+  CHECK(config.zeroedBytes(129, 128, 2) == 4 * 4);
   config.splitK = 1;
   CHECK(config.partialBytes(129, 128, 2) == 0);
-  CHECK(config.counterBytes(129, 128, 2) == 0);
+  CHECK(config.zeroedBytes(129, 128, 2) == 0);
   // Past 2^31 elements.
   CHECK(config.blocks(1ll << 32, 1, 1) == 1ll << 25);
 }
@@ -232,7 +232,7 @@ TEST_CASE("the skinny config's sizes and limits") {
   config.splitK = 3;
   CHECK(config.blocks(16, 4097, 2) == 257 * 2 * 3);
   CHECK(config.partialBytes(16, 4097, 2) == 257ll * 2 * 3 * 16 * 16 * 4);
-  CHECK(config.counterBytes(16, 4097, 2) == 257 * 2 * 4);
+  CHECK(config.zeroedBytes(16, 4097, 2) == 257 * 2 * 4);
   auto valid = [&](auto change) {
     SkinnyGemmConfig changed;
     change(changed);

@@ -60,8 +60,7 @@ template <class F> int forEachValid(const GemmSignature &signature, F visit) {
               c.pingPong = kind == 1 || kind == 5;
               c.clusterM = kind == 2 || kind == 5 || kind == 7 ? 2 : 1;
               c.clusterN = kind == 3 || kind == 7 ? 2 : 1;
-              c.splits = kind == 4 || kind == 6;
-              c.splitK = kind == 6 ? 3 : 1;
+              c.splits = kind == 6 ? 3 : kind == 4 ? 16 : 0;
               if (!c.isValid(signature))
                 continue;
               ++count;
@@ -92,7 +91,9 @@ bool arePiecesGood(const Sm90GemmConfig &c, const GemmSignature &s) {
   int boxRows = c.swapAB ? piece : Sm90GemmConfig::kUnit;
   int boxes = c.swapAB ? Sm90GemmConfig::kUnit * out / rowBytes : 1;
   bool isSwizzled = rowBytes == 32 || rowBytes == 64 || rowBytes == 128;
-  return isSwizzled && boxRows <= 256 &&
+  int stored = c.storedRows(s); // of D's rows at once
+  return isSwizzled && boxRows % stored == 0 && stored * rowBytes % 128 == 0 &&
+         boxRows <= 256 &&
          boxes * boxRows * rowBytes ==
              Sm90GemmConfig::kUnit * piece / joined * out &&
          boxes * boxRows * rowBytes <= c.pieceBytes(s) &&
@@ -134,7 +135,7 @@ TEST_CASE("every tile that is valid is cut into whole boxes and pieces") {
       FAIL_CHECK("bm" << c.blockM << " bn" << c.blockN << " bk" << c.blockK
                       << " wg" << c.consumers << " pp" << c.pingPong << " sw"
                       << c.swapAB << " cm" << c.clusterM << " cn" << c.clusterN
-                      << " sp" << c.splits);
+                      << " sk" << c.splits);
     });
     CHECK(seen > 50);
   }
@@ -152,9 +153,14 @@ TEST_CASE("pieces are as wide as a line of D, and narrower for splits") {
     return c.pieceColumns(s);
   };
   CHECK(piece(256, bf16) == 64);
+  CHECK(piece(192, bf16) == 64);
+  CHECK(piece(96, bf16) == 32);
   CHECK(piece(160, bf16) == 32);
   CHECK(piece(176, bf16) == 16);
-  CHECK(piece(256, bf16, 1) == 32);
+  CHECK(piece(256, bf16, 2) == 64);
+  CHECK(piece(256, bf16, 16) == 32);
+  CHECK(piece(128, bf16, 32) == 16);
+  CHECK(piece(176, bf16, 2) == 16);
   CHECK(piece(256, fp32) == 32);
   CHECK(piece(176, fp32) == 16);
   CHECK(piece(256, joined) == 128);
@@ -168,12 +174,12 @@ TEST_CASE("pieces are as wide as a line of D, and narrower for splits") {
   };
   CHECK(swapped(8) == 8);
   CHECK(swapped(24) == 24);
-  CHECK(swapped(24, 1) == 24);
+  CHECK(swapped(24, 2) == 24);
   CHECK(swapped(48) == 48);
-  CHECK(swapped(96) == 32);
-  CHECK(swapped(112) == 16);
+  CHECK(swapped(96) == 48);
+  CHECK(swapped(112) == 56);
   CHECK(swapped(128) == 64);
-  CHECK(swapped(128, 1) == 16);
+  CHECK(swapped(128, 8) == 32);
 }
 
 TEST_CASE("the wgmma config's sizes") {
@@ -206,14 +212,12 @@ TEST_CASE("the wgmma config's sizes") {
   CHECK(c.groups(257, 257, 1) == 2 * 2);
   CHECK(c.blocks(257, 257, 1) == 2 * 2 * 2);
   CHECK(c.partialBytes(257, 257, 1) == 0);
-  CHECK(c.counterBytes(257, 257, 1) == 0);
+  CHECK(c.zeroedBytes(257, 257, 1) == 0);
   c.clusterM = 1;
-  c.splits = 1;
-  CHECK(c.counterBytes(257, 257, 1) == 0); // one split has nobody to wait for
-  c.splitK = 3;
+  c.splits = 3;
   CHECK(c.blocks(257, 257, 2) == 3 * 2 * 2 * 3);
-  CHECK(c.partialBytes(257, 257, 2) == 36ll * 128 * 256 * 4);
-  CHECK(c.counterBytes(257, 257, 2) == 12 * 2 * 4);
+  CHECK(c.zeroedBytes(257, 257, 2) == 36ll * 128 * 256 * 4);
+  CHECK(c.partialBytes(257, 257, 2) == 0);
 }
 
 TEST_CASE("the wgmma config refuses what the template cannot do") {
@@ -230,7 +234,7 @@ TEST_CASE("the wgmma config refuses what the template cannot do") {
   CHECK_FALSE(valid([](auto &c) { c.consumers = 0; }));
   CHECK_FALSE(valid([](auto &c) { c.consumers = 4; }));
   CHECK_FALSE(valid([](auto &c) { c.rasterGroup = 0; }));
-  CHECK_FALSE(valid([](auto &c) { c.splitK = 0; }));
+  CHECK_FALSE(valid([](auto &c) { c.splits = -1; }));
   // Turns are between two; each has the whole tile's sums.
   CHECK_FALSE(valid([](auto &c) { c.pingPong = 1, c.consumers = 1; }));
   CHECK_FALSE(valid([](auto &c) { c.pingPong = 1; }));
@@ -254,11 +258,10 @@ TEST_CASE("the wgmma config refuses what the template cannot do") {
   CHECK(valid([](auto &c) { c.clusterM = 2; }));
   CHECK(valid([](auto &c) { c.clusterN = 2; }));
   CHECK_FALSE(valid([](auto &c) { c.clusterM = c.clusterN = 2; }));
-  CHECK_FALSE(valid([](auto &c) { c.clusterM = 2, c.splits = 1; }));
+  CHECK_FALSE(valid([](auto &c) { c.clusterM = 2, c.splits = 2; }));
   CHECK_FALSE(
-      valid([](auto &c) { c.blockN = 128, c.pingPong = c.splits = 1; }));
-  CHECK_FALSE(valid([](auto &c) { c.splitK = 2; }));
-  CHECK(valid([](auto &c) { c.splits = 1, c.splitK = 2; }));
+      valid([](auto &c) { c.blockN = 128, c.pingPong = 1, c.splits = 2; }));
+  CHECK(valid([](auto &c) { c.splits = 2; }));
 
   // Along n a tile of B comes in slabs of 64 columns, shared ones in twos.
   GemmSignature nn = signatureOf(DType::BF16, Layout::NN);

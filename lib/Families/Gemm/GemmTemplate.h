@@ -146,7 +146,7 @@ public:
                        device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
     plan.workspace = WorkspaceLayout::ofSplit(
-        config.counterBytes(gemm.m, gemm.n, gemm.batch),
+        config.zeroedBytes(gemm.m, gemm.n, gemm.batch),
         config.partialBytes(gemm.m, gemm.n, gemm.batch));
     plan.binder =
         std::make_shared<GemmBinder<Config>>(config, signature, plan.workspace);
@@ -230,9 +230,9 @@ std::optional<Rejection> GemmTemplate<Config, Kernel>::checkLaunch(
   if (auto rejection =
           checkGrid(config.blocks(problem.m, problem.n, problem.batch)))
     return rejection;
-  double counters = config.counterBytes(problem.m, problem.n, problem.batch);
-  if (counters > WorkspaceLayout::kZeroedRegionBytes)
-    return Rejection{PruneReason::Workspace, counters,
+  double zeroed = config.zeroedBytes(problem.m, problem.n, problem.batch);
+  if (zeroed > WorkspaceLayout::kZeroedRegionBytes)
+    return Rejection{PruneReason::Workspace, zeroed,
                      double(WorkspaceLayout::kZeroedRegionBytes), "B"};
   double partials = config.partialBytes(problem.m, problem.n, problem.batch);
   if (partials > kMaxWorkspaceBytes)

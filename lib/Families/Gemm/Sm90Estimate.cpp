@@ -89,7 +89,7 @@ static double wgmmaClocks(int n) {
 int64_t residentGroups(const Sm90GemmConfig &config,
                        const DeviceModel &device) {
   int64_t clusters = device.maxClusters(config.multicastBlocks());
-  return std::max<int64_t>(1, clusters / config.splitBlocks());
+  return std::max<int64_t>(1, clusters / config.splitK());
 }
 
 Sm90Model::Sm90Model(const GemmProblem &problem, const GemmSignature &signature,
@@ -99,7 +99,7 @@ Sm90Model::Sm90Model(const GemmProblem &problem, const GemmSignature &signature,
   resident = residentGroups(config, device);
   active = std::min(clusters, resident) * config.groupBlocks();
   tilesPerBlock = ceilDiv(clusters, resident);
-  kSteps = ceilDiv(ceilDiv(problem.k, config.blockK), config.splitK);
+  kSteps = ceilDiv(ceilDiv(problem.k, config.blockK), config.splitK());
   computeTraffic();
   computeStep();
   computeTile();
@@ -115,7 +115,7 @@ void Sm90Model::computeTraffic() {
   input.bitsD = bitsOf(problem.out);
   input.blockM = config.blockM;
   input.blockN = config.blockN;
-  input.splitK = config.splitK;
+  input.splitK = config.splitK();
   input.groupTiles = config.rasterGroup;
   input.groupAlongN = config.rasterAlongN;
   input.slots = std::max<int64_t>(active, 1);
@@ -141,11 +141,10 @@ void Sm90Model::computeStep() {
   // What a block asks of L2: of a tile that two share, its half. The port of an
   // SM is the limit and not L2: blocks that ask for the same tile at about the
   // same time are answered together (64 x 128 tiles on all of an H200 took in
-  // 15 TB/s, 57 to 61 bytes a clock of an SM).
-  constexpr double kPortShare = 0.9;
+  // 16 TB/s, all that the ports take).
   double asked = double(config.rowTileBytes()) / config.clusterColumns() +
                  double(config.columnTileBytes()) / config.clusterRows();
-  l2 = asked / (kPortShare * kL2BytesPerClockPerSm * ghz);
+  l2 = asked / (kL2BytesPerClockPerSm * ghz);
   double missShare =
       std::min(1.0, bytes.dramReadBytes / std::max(bytes.l2ReadBytes, 1.0));
   // For people: DRAM's part of the pace is a floor for all steps together, for
@@ -178,7 +177,7 @@ void Sm90Model::computeTile() {
     epilogue *= kShifting;
   double outBytes = double(active) * config.blockM * config.blockN *
                     bytesOf(problem.out) /
-                    (config.splitK * signature.columnsPerOutput());
+                    (config.splitK() * signature.columnsPerOutput());
   double written = outBytes / device.dramWriteBytesPerNs();
   double loop = double(kSteps) * step();
   // With pingPong the other consumer multiplies meanwhile; otherwise the ring
@@ -202,14 +201,14 @@ void Sm90Model::computeTile() {
   fill = device.dramLatencyNs + 200 + l2 +
          (config.multicastBlocks() > 1 ? kClusterNs : 0);
   reduction = 0;
-  if (config.splitK > 1) {
-    // Sums through L2 to the owner and a hop between the blocks.
-    constexpr double kHopNs = 2500;
-    double moved = 4.0 * config.blockM * config.blockN * (config.splitK - 1) /
-                   config.splitK * 2;
-    double port = kL2BytesPerClockPerSm * ghz;
-    reduction = kHopNs + std::max(moved / port, double(active) * moved /
-                                                    device.l2BytesPerNs());
+  if (config.splitK() > 1) {
+    // A split's sums go to L2 and from there to their owner, who leaves zeros;
+    // and splits wait for the slowest of them. An SM stores 25 bytes a clock.
+    constexpr double kHopNs = 3000, kStoredPerClock = 25;
+    double moved = 4.0 * config.blockM * config.blockN * (config.splitK() - 1) /
+                   config.splitK();
+    reduction = kHopNs + moved / (kL2BytesPerClockPerSm * ghz) +
+                2 * moved / (kStoredPerClock * ghz);
   }
   double copied = double(repackBytes(problem, signature));
   repack = copied == 0 ? 0
@@ -231,7 +230,7 @@ double Sm90Model::bytesFloor() const {
 
 double Sm90Model::powerFloor() const {
   double products = double(clusters) * config.multicastBlocks() *
-                    double(kSteps) * config.splitK * config.rows() /
+                    double(kSteps) * config.splitK() * config.rows() /
                     Sm90GemmConfig::kUnit * (config.blockK / 16.0);
   // Narrow wgmmas wait for shared memory, which is no tensor work.
   constexpr double kClocksPerColumn = 0.507;
@@ -357,7 +356,7 @@ static DerivationStep explainWaves(const Sm90Model &model) {
                       "clusters on {} at once: {} tiles a block",
                       config.tilesM(model.problem.m),
                       config.tilesN(model.problem.n), model.problem.batch,
-                      config.splitK, config.groupBlocks(), model.clusters,
+                      config.splitK(), config.groupBlocks(), model.clusters,
                       model.resident, model.tilesPerBlock),
           fmt::format("{:.0f} % of the blocks' turns have a tile", 100 * used),
           llvm::json::Object{{"tiles_per_block", model.tilesPerBlock},

@@ -51,7 +51,7 @@ constexpr Tile kThinTiles[] = {
     {256, 32, 64, 2, 0},  {256, 128, 64, 2, 0}, {128, 192, 64, 2, 1},
     {128, 256, 64, 2, 0}, {256, 48, 64, 2, 0},  {128, 80, 64, 2, 0},
 };
-constexpr int kSplits[] = {2, 3, 4, 5, 6, 8, 12, 16};
+constexpr int kSplits[] = {2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32};
 /// A ring deeper than this holds more than memory has on its way.
 constexpr int kMostStages = 12;
 
@@ -201,8 +201,6 @@ void Enumeration::addSplits(Sm90GemmConfig config) {
     return;
   int64_t tiles = config.blocks(problem.m, problem.n, problem.batch);
   int64_t ranges = ceilDiv(problem.k, config.blockK);
-  config.splits = 1;
-  config.stages = stagesThatFit(config); // splits stage smaller pieces
   config.hints = config.tilesM(problem.m) <= 2;
   for (int split : kSplits) {
     // Half of the SMs at least, and all at once.
@@ -210,7 +208,8 @@ void Enumeration::addSplits(Sm90GemmConfig config) {
                     2 * tiles * split > device.smCount && ranges >= 4 * split;
     if (!isUseful)
       continue;
-    config.splitK = split;
+    config.splits = split;
+    config.stages = stagesThatFit(config); // splits stage smaller pieces
     emit(config);
   }
 }
@@ -234,21 +233,21 @@ void Sm90Gemm::forEachConfig(
 
 CandidateClass Sm90Gemm::classOfConfig(const Sm90GemmConfig &c) const {
   uint64_t key = 1;
-  for (int part : {c.blockM, c.blockN, c.splitK, c.swapAB, c.pingPong})
+  for (int part : {c.blockM, c.blockN, c.splitK(), c.swapAB, c.pingPong})
     key = key * 1024 + static_cast<uint64_t>(part);
-  return {key * 4 + static_cast<uint64_t>(c.multicastBlocks()), c.splitK};
+  return {key * 4 + static_cast<uint64_t>(c.multicastBlocks()), c.splitK()};
 }
 
 std::optional<ClassicConfig>
 Sm90Gemm::classicConfig(const Record &config) const {
   Sm90GemmConfig c = fromRecord<Sm90GemmConfig>(config);
-  return ClassicConfig{c.blockM, c.blockN,         c.blockK,
-                       c.splitK, c.threads() / 32, c.stages};
+  return ClassicConfig{c.blockM,   c.blockN,         c.blockK,
+                       c.splitK(), c.threads() / 32, c.stages};
 }
 
 /// Sums that a consumer's thread has registers for beside what the epilogue
-/// holds: a chain's values, and rows that are shifted to an unaligned D. Beyond
-/// these, kernels that ptxas 13.0 compiled spilled.
+/// holds: a chain's values, other splits' sums, and rows that are shifted to an
+/// unaligned D. Beyond these, kernels that ptxas 13.0 compiled spilled.
 static int mostAccumulators(const GemmSignature &signature,
                             const Sm90GemmConfig &config) {
   bool hasMatrix =
@@ -261,6 +260,7 @@ static int mostAccumulators(const GemmSignature &signature,
       most = std::min(most, registers);
   };
   limit(hasChain, config.consumers > 2 ? 88 : config.pingPong ? 128 : 160);
+  limit(config.splitK() > 1, config.consumers > 2 ? 88 : 128);
   limit(shifts, config.pingPong ? 160 : 192);
   limit(shifts && hasMatrix, 128);
   limit(config.swapAB && (shifts || signature.out == DType::FP32), 160);
@@ -299,17 +299,17 @@ std::optional<Rejection> Sm90Gemm::checkLimits(
   if (!config.isValid(signature))
     return Rejection{PruneReason::InstructionShape};
   int64_t ranges = ceilDiv(problem.k, config.blockK);
-  int64_t perSplit = ceilDiv(std::max<int64_t>(ranges, 1), config.splitK);
+  int64_t perSplit = ceilDiv(std::max<int64_t>(ranges, 1), config.splitK());
   // Every split has work, and there is some at all.
-  if (ranges == 0 || (config.splitK - 1) * perSplit >= ranges)
-    return Rejection{PruneReason::Dominated, double(config.splitK),
+  if (ranges == 0 || (config.splitK() - 1) * perSplit >= ranges)
+    return Rejection{PruneReason::Dominated, double(config.splitK()),
                      double(ranges), "splits"};
   if (config.multicastBlocks() > 1 &&
       device.maxClusters(config.multicastBlocks()) == 0)
     return Rejection{PruneReason::Cluster, double(config.multicastBlocks())};
   // Splits of a tile wait for each other: all of them run at once.
-  if (config.splitBlocks() > device.smCount)
-    return Rejection{PruneReason::Grid, double(config.splitBlocks()),
+  if (config.splitK() > device.smCount)
+    return Rejection{PruneReason::Grid, double(config.splitK()),
                      double(device.smCount), "splits"};
   int accumulators = mostAccumulators(signature, config);
   if (config.accumulators() > accumulators)

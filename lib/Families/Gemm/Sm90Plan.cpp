@@ -50,9 +50,9 @@ public:
     int64_t columns = problem.n / signature.columnsPerOutput();
     planned.d = mapOfD({0, problem.m, columns, problem.ldd, problem.strideD()},
                        problem.batch);
-    planned.c = mapOfD({0, problem.m, columns, problem.ldc, problem.strideC()},
-                       problem.batch);
-    planned.residual = mapOfD(
+    planned.c = fetchedMap(
+        {0, problem.m, columns, problem.ldc, problem.strideC()}, problem.batch);
+    planned.residual = fetchedMap(
         {0, problem.m, columns, problem.ldResidual, problem.strideResidual()},
         problem.batch);
   }
@@ -97,13 +97,21 @@ private:
   TensorMapSpec mapOfB(const StoredMatrix &b, int64_t batch) const {
     return operandMap(b, batch, config.swapAB, signature.isKMajorB());
   }
-  TensorMapSpec mapOfD(const StoredMatrix &d, int64_t batch) const;
+  TensorMapSpec pieceMap(const StoredMatrix &matrix, int64_t batch,
+                         uint32_t boxRows) const;
+  TensorMapSpec mapOfD(const StoredMatrix &d, int64_t batch) const {
+    return pieceMap(d, batch, config.storedRows(signature));
+  }
+  TensorMapSpec fetchedMap(const StoredMatrix &matrix, int64_t batch) const {
+    return pieceMap(matrix, batch,
+                    config.swapAB ? config.pieceColumns(signature)
+                                  : Sm90GemmConfig::kUnit);
+  }
 
   StoredMatrix bindOperand(StoredMatrix matrix, bool repacks, int64_t batch,
                            DeviceAddress &workspace, LaunchSpec &spec) const;
   void bindSplits(const GemmProblem &problem, const LaunchContext &context,
-                  DeviceAddress &workspace, GemmParams &params,
-                  LaunchSpec &spec) const;
+                  GemmParams &params, LaunchSpec &spec) const;
   void setGeometry(const GemmProblem &problem, const LaunchContext &context,
                    KernelStep &step) const;
   void addMap(const TensorMapSpec &map, const TensorMapSpec &plannedMap,
@@ -156,15 +164,17 @@ TensorMapSpec Sm90Binder::operandMap(const StoredMatrix &matrix, int64_t batch,
                TensorMapSwizzle::B128);
 }
 
-TensorMapSpec Sm90Binder::mapOfD(const StoredMatrix &d, int64_t batch) const {
+/// Boxes as wide as the rows of a staged piece.
+TensorMapSpec Sm90Binder::pieceMap(const StoredMatrix &matrix, int64_t batch,
+                                   uint32_t boxRows) const {
   int bytes = bytesOf(signature.out);
   int piece = config.pieceColumns(signature) / signature.columnsPerOutput();
   int rowBytes = config.swapAB ? Sm90GemmConfig::kSlabBytes : piece * bytes;
-  int boxRows = config.swapAB ? piece : Sm90GemmConfig::kUnit;
   TensorMapSwizzle swizzle = rowBytes == 128  ? TensorMapSwizzle::B128
                              : rowBytes == 64 ? TensorMapSwizzle::B64
                                               : TensorMapSwizzle::B32;
-  return mapOf(d, batch, signature.out, rowBytes / bytes, boxRows, swizzle);
+  return mapOf(matrix, batch, signature.out, rowBytes / bytes, boxRows,
+               swizzle);
 }
 
 /// Where the product reads an operand: its own place, or the workspace, to
@@ -212,22 +222,18 @@ void Sm90Binder::addMap(const TensorMapSpec &map,
     spec.addTensorMap(map, address, at);
 }
 
-/// Gives splits their counters, zero, and their sums at \p workspace, which is
-/// stepped past them.
+/// Gives splits the zeros where they exchange sums.
 void Sm90Binder::bindSplits(const GemmProblem &problem,
-                            const LaunchContext &context,
-                            DeviceAddress &workspace, GemmParams &params,
+                            const LaunchContext &context, GemmParams &params,
                             LaunchSpec &spec) const {
-  params.splitK = config.splitK;
-  if (config.splitBlocks() == 1)
+  if (config.splitK() == 1)
     return;
-  int64_t counters = config.counterBytes(problem.m, problem.n, problem.batch);
   if (!context.workspaceZeroed)
-    spec.addMemset(context.workspace, static_cast<uint64_t>(counters), 0);
-  params.counters = reinterpret_cast<unsigned *>(context.workspace);
-  params.partials = reinterpret_cast<float *>(workspace);
-  workspace += static_cast<DeviceAddress>(
-      config.partialBytes(problem.m, problem.n, problem.batch));
+    spec.addMemset(context.workspace,
+                   static_cast<uint64_t>(
+                       config.zeroedBytes(problem.m, problem.n, problem.batch)),
+                   0);
+  params.partials = reinterpret_cast<float *>(context.workspace);
 }
 
 /// Blocks are persistent: as many as run at once, or as have a tile.
@@ -241,7 +247,7 @@ void Sm90Binder::setGeometry(const GemmProblem &problem,
       static_cast<uint32_t>(std::min(groups, resident) * config.groupBlocks());
   step.block.x = static_cast<uint32_t>(config.threads());
   step.cluster.x = static_cast<uint32_t>(config.multicastBlocks());
-  step.cooperative = config.splitBlocks() > 1;
+  step.cooperative = config.splitK() > 1;
   step.sharedBytes = static_cast<uint32_t>(config.sharedBytes(signature));
 }
 
@@ -257,7 +263,7 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
       context.workspace + WorkspaceLayout::kZeroedRegionBytes;
   Sm90GemmParams params;
   params.gemm = makeGemmParams(problem, arguments);
-  bindSplits(problem, context, workspace, params.gemm, spec);
+  bindSplits(problem, context, params.gemm, spec);
   StoredMatrix a =
       bindOperand(stored(GemmOperand::A, problem.rowsA(), problem.colsA()),
                   repacksA(), problem.batch, workspace, spec);
@@ -289,9 +295,10 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
   if (storesByTma())
     add(d, mapOfD(d, problem.batch), planned.d, offsetof(Sm90GemmParams, d));
   if (fetchesC())
-    add(c, mapOfD(c, problem.batch), planned.c, offsetof(Sm90GemmParams, c));
+    add(c, fetchedMap(c, problem.batch), planned.c,
+        offsetof(Sm90GemmParams, c));
   if (fetchesResidual())
-    add(residual, mapOfD(residual, problem.batch), planned.residual,
+    add(residual, fetchedMap(residual, problem.batch), planned.residual,
         offsetof(Sm90GemmParams, residual));
 }
 

@@ -1,0 +1,88 @@
+//===- gemm/ShiftedRows.cuh - staged rows to where no vector is aligned ---===//
+//
+// Rows of D may begin anywhere between multiples of 16 bytes, each elsewhere.
+// Staged rows do begin there, so each vector of D takes the end of one staged
+// vector and the beginning of the next; the two ends of a row, 16 bytes
+// together, go element by element.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "common/Ptx.cuh"
+#include "common/Swizzle.cuh"
+
+namespace kiln {
+
+/// Stores of rows of kRowBytes that lie swizzled in shared memory, elements of
+/// kElementBytes, by kThreads threads.
+template <int kRowBytes, int kElementBytes, int kThreads> struct ShiftedRows {
+  /// Stores \p bytes of each of \p rows rows staged at \p staged to \p first,
+  /// first + pitch, and so on; the calling thread is number \p thread.
+  static void store(char *first, long long pitch, unsigned staged, int rows,
+                    int bytes, int thread) {
+    constexpr int kVectors = kRowBytes / 16 - 1; // within a row
+    constexpr int kSingles = 16 / kElementBytes; // at its ends
+#pragma unroll 1
+    for (int i = thread; i < rows * kSingles; i += kThreads) {
+      int r = i / kSingles;
+      char *target = first + r * pitch;
+      int byte = i % kSingles * kElementBytes;
+      if (byte >= 16 - shiftOf(target))
+        byte += kRowBytes - 16;
+      if (byte < bytes)
+        storeOne(target + byte, staged + stagedOffset(r, byte));
+    }
+#pragma unroll 1
+    for (int i = thread; i < rows * kVectors; i += kThreads) {
+      int r = i / kVectors, vector = i % kVectors;
+      char *target = first + r * pitch;
+      int shift = shiftOf(target);
+      int begin = vector * 16 + 16 - shift;
+      if (begin + 16 <= bytes)
+        storeVector(target + begin, staged + stagedOffset(r, vector * 16),
+                    staged + stagedOffset(r, vector * 16 + 16), 16 - shift);
+      else
+        for (int byte = begin; byte < bytes; byte += kElementBytes)
+          storeOne(target + byte, staged + stagedOffset(r, byte));
+    }
+  }
+
+private:
+  static unsigned stagedOffset(unsigned row, unsigned byte) {
+    return swizzledOffset<kRowBytes, SwizzleFor::Ldmatrix>(row, byte);
+  }
+
+  /// Bytes that \p target lies past a multiple of 16.
+  static int shiftOf(const char *target) {
+    return static_cast<int>(reinterpret_cast<unsigned long long>(target) & 15);
+  }
+
+  static void storeOne(char *target, unsigned staged) {
+    if constexpr (kElementBytes == 2)
+      *reinterpret_cast<unsigned short *>(target) = ptx::ldShared16(staged);
+    else
+      *reinterpret_cast<unsigned *>(target) = ptx::ldShared32(staged);
+  }
+
+  /// Stores the 16 bytes that begin \p skip bytes into two staged vectors.
+  static void storeVector(char *target, unsigned low, unsigned high, int skip) {
+    uint4 a = ptx::ldShared128(low), b = ptx::ldShared128(high);
+    unsigned words[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+    // Shift by 4, 2 and 1 words, then by half a word.
+#pragma unroll
+    for (int distance = 4; distance >= 1; distance /= 2)
+      if (skip & distance * 4)
+#pragma unroll
+        for (int i = 0; i + distance < 8; ++i)
+          words[i] = words[i + distance];
+    if constexpr (kElementBytes == 2)
+      if (skip & 2)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          words[i] = __funnelshift_r(words[i], words[i + 1], 16);
+    *reinterpret_cast<uint4 *>(target) = {words[0], words[1], words[2],
+                                          words[3]};
+  }
+};
+
+} // namespace kiln
