@@ -117,13 +117,15 @@ private:
     // before, the first problems' shares would pass in waiting.
     const Clock::time_point half = deadline - options.budget / 2;
     for (size_t i : order)
-      sessions[i]->awaitFirst(half);
+      sessions[i]->awaitFirst(1, half);
     waiting = llvm::count_if(
         order, [&](size_t i) { return sessions[i]->needsTrials(); });
   }
 
   /// Finishes problem \p i within an equal share of the time that is left; who
-  /// needs less leaves more to the others.
+  /// needs less leaves more to the others. Until its first batches are compiled
+  /// the share does not run: those that come first would measure next to
+  /// nothing.
   void finish(size_t i, size_t done) {
     TuningSession &session = *sessions[i];
     TuningProgress progress = progressAt(done, i);
@@ -133,17 +135,23 @@ private:
                            "the device died while others were tuned"};
       outcomes[i].result.stop = StopReason::Device;
     } else {
-      const Clock::time_point now = Clock::now();
-      const auto left = std::max(deadline - now, Clock::duration::zero());
-      const auto share = left / std::max<size_t>(waiting, 1);
+      constexpr size_t kFirstBatches = 4;
+      session.awaitFirst(kFirstBatches * options.batch, shareEnd());
+      const Clock::time_point end = shareEnd();
       waiting -= session.needsTrials();
-      outcomes[i].error =
-          summarize(session.finish(now + share, std::move(progress)));
+      outcomes[i].error = summarize(session.finish(end, std::move(progress)));
       outcomes[i].result = session.takeResult();
       isDead |= outcomes[i].error.code == ErrorCode::ContextDead;
     }
     // What it requested and nobody needs any more is taken back.
     sessions[i].reset();
+  }
+
+  /// When an equal share of the time that is left would end now.
+  Clock::time_point shareEnd() const {
+    const Clock::time_point now = Clock::now();
+    const auto left = std::max(deadline - now, Clock::duration::zero());
+    return now + left / std::max<size_t>(waiting, 1);
   }
 
   TuningProgress progressAt(size_t done, size_t problem) const {

@@ -179,9 +179,13 @@ double TuningSession::predictedNs() const {
   return needsTrials() ? entries.front()->candidate.estimate.totalNs : 0;
 }
 
-void TuningSession::awaitFirst(Clock::time_point until) {
-  if (needsTrials())
-    awaitEntry(*entries.front(), until);
+void TuningSession::awaitFirst(size_t count, Clock::time_point until) {
+  if (!needsTrials())
+    return;
+  for (size_t i = 0; i < std::min(count, entries.size()); ++i)
+    if (entries[i]->stage == TuningCandidate::Stage::Compiling &&
+        !awaitEntry(*entries[i], until))
+      return;
 }
 
 void TuningSession::compileAhead(int64_t priority) {

@@ -42,8 +42,9 @@ public:
   bool needsTrials() const;
   /// Of the first choice; 0 where nothing is to be measured.
   double predictedNs() const;
-  /// Waits for the first choice's artifacts, until \p until at most.
-  void awaitFirst(Clock::time_point until);
+  /// Waits for what the first \p count entries requested, until \p until at
+  /// most.
+  void awaitFirst(size_t count, Clock::time_point until);
   /// Requests what the next trials need, the first of all entries with
   /// \p priority and each further one after it, priorities() of them at most.
   void compileAhead(int64_t priority);
