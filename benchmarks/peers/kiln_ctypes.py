@@ -73,7 +73,7 @@ class Workspace(CStruct):
     c_name = "kiln_workspace"
     _fields_ = [("struct_size", c_uint32), ("flags", c_uint32),
                 ("data", c_void_p), ("bytes", c_uint64),
-                ("reserved", c_uint64 * 2)]
+                ("zeroed_bytes", c_uint64), ("reserved", c_uint64 * 1)]
 
 
 class EngineOptions(CStruct):

@@ -417,30 +417,33 @@ typedef struct kiln_arguments {
 // Workspace
 //===----------------------------------------------------------------------===//
 
-/// The workspace that a launch needs.
+/// The workspace that a launch needs: a region that is zero between launches,
+/// then, from a multiple of 256 bytes on, one whose content does not matter.
 typedef struct kiln_workspace_info {
   uint32_t struct_size;
   uint32_t alignment;    ///< bytes; at most 256
-  uint64_t bytes;        ///< 0: none
-  uint64_t zeroed_bytes; ///< the first of them, zero between launches
+  uint64_t bytes;        ///< of both; 0: none
+  uint64_t zeroed_bytes; ///< of the first region
   uint64_t reserved[2];
 } kiln_workspace_info;
 
 enum kiln_workspace_flag {
-  /// The first zeroed_bytes are zero. Kernels leave them so: zero them once,
-  /// then set this flag on every launch that uses this memory for Kiln only.
-  /// Without it, the launch zeroes them itself (a memset more).
+  /// The zeroed region is zero. Kernels leave it so: zero it once, then set
+  /// this flag on every launch that uses this memory for Kiln only. Without it,
+  /// the launch zeroes what it needs itself (a memset more, of up to some MiB).
   KILN_WORKSPACE_ZEROED = 1
 };
 
 /// Device memory that belongs to one launch from its call until it completed.
-/// Launches of one stream may share it. Too few bytes or too little alignment
-/// is KILN_INVALID_ARGUMENT; an engine's workspace_limit_bytes, aligned to 256,
-/// are always enough.
+/// Launches of one stream may share it; so that plans may share one that stays
+/// zeroed, its zeroed region is as large as the largest of theirs, the rest as
+/// the largest rest, and zeroed_bytes says where it ends. Too few bytes or too
+/// little alignment is KILN_INVALID_ARGUMENT; without KILN_WORKSPACE_ZEROED an
+/// engine's workspace_limit_bytes, aligned to 256, are always enough.
 ///
 /// A launch that is given none (null) takes an arena of its (context, stream)
-/// that the engine makes in kiln_prepare or at the first use, at most
-/// workspace_limit_bytes large, and never moves or frees before
+/// that the engine makes in kiln_prepare or at the first use, each region at
+/// most workspace_limit_bytes large, and never moves or frees before
 /// kiln_engine_destroy. It is found by the stream's handle, so a stream may be
 /// destroyed only after such launches have completed.
 typedef struct kiln_workspace {
@@ -448,7 +451,10 @@ typedef struct kiln_workspace {
   uint32_t flags; ///< kiln_workspace_flag
   void *data;     ///< device memory of the stream's context
   uint64_t bytes;
-  uint64_t reserved[2];
+  /// With KILN_WORKSPACE_ZEROED: bytes of the zeroed region; 0: as many as the
+  /// plan needs.
+  uint64_t zeroed_bytes;
+  uint64_t reserved[1];
 } kiln_workspace;
 
 #ifdef __cplusplus

@@ -37,7 +37,8 @@ struct GemmParams {
   /// at least 1.
   int rasterGroup = 8;
   /// k is cut into this many ranges, each the work of its own block; at least
-  /// 1. Above 1 the workspaces are needed.
+  /// 1. Above 1 the workspaces are needed. Of templates that are not compiled
+  /// for a number of ranges.
   int splitK = 1;
   /// Partial sums, aligned to 16. With counters they are the config's
   /// partialBytes, content ignored; without, its zeroedBytes, as below.

@@ -58,8 +58,8 @@ public:
     constexpr int kRegisters = kConfig.consumers > 2 ? 96 : 144;
     constexpr int kFree =
         (kRegisters - kConfig.accumulators() - kPiece / 2) / 4;
-    constexpr int kMostVectors =
-        kFree < 16 ? kFree : 16; // and code is compiled
+    // Beyond 16 compiling takes longer than the rounds that it saves.
+    constexpr int kMostVectors = kFree < 16 ? kFree : 16;
     constexpr int kMost = kMostVectors < kVectors ? 1 : kMostVectors / kVectors;
     constexpr int kRounds = (kOthers + kMost - 1) / kMost;
     constexpr int kAtOnce = (kOthers + kRounds - 1) / kRounds;
@@ -112,7 +112,8 @@ private:
     return places + (split * kSplitVectors + v * kThreads);
   }
 
-  /// A sum of +0 goes as -0: added to any other sum the two are the same.
+  /// A sum of +0 goes as -0: added to another sum the two are the same, but for
+  /// the sign of a zero.
   static float published(float sum) {
     return __float_as_uint(sum) == 0 ? -0.0f : sum;
   }

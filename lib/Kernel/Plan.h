@@ -8,37 +8,46 @@
 
 #include <llvm/ADT/SmallVector.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
 namespace kiln {
 
-/// Scratch memory of a launch. The first `zeroedBytes` bytes are zero when a
-/// launch begins and are left zero by it: counters live there, and sums that
-/// are there once they are not zero. All else begins at kZeroedRegionBytes, so
-/// that plans which share one workspace never write where another expects
-/// zeros.
+/// Memory that a launch works in: first the zeroed region, which is zero when a
+/// launch begins and left zero by it (counters live there, and sums that are
+/// there once they are not zero), then scratch, whose content does not matter.
+/// Plans that share a workspace share its regions, each as large as the largest
+/// of theirs, so that none writes where another expects zeros.
 struct WorkspaceLayout {
-  static constexpr uint64_t kZeroedRegionBytes = 16 << 20;
-  uint64_t bytes = 0, alignment = 256, zeroedBytes = 0;
+  static constexpr uint64_t kAlignment = 256; ///< of both regions
+  uint64_t zeroedBytes = 0, scratchBytes = 0;
 
-  /// What splits share: what is zero between launches, and what need not be.
-  static WorkspaceLayout ofSplit(int64_t zeroedBytes, int64_t otherBytes) {
-    WorkspaceLayout layout;
-    layout.bytes = layout.zeroedBytes = static_cast<uint64_t>(zeroedBytes);
-    if (otherBytes)
-      layout.bytes = kZeroedRegionBytes + static_cast<uint64_t>(otherBytes);
-    return layout;
+  /// Bytes of a workspace with a zeroed region of \p zeroed bytes.
+  uint64_t bytesBehind(uint64_t zeroed) const {
+    return scratchBytes ? scratchBegin(zeroed) + scratchBytes : zeroedBytes;
+  }
+  uint64_t bytes() const { return bytesBehind(zeroedBytes); }
+
+  /// Where scratch begins behind a zeroed region of \p zeroed bytes.
+  static uint64_t scratchBegin(uint64_t zeroed) {
+    return (zeroed + kAlignment - 1) / kAlignment * kAlignment;
+  }
+
+  /// That of plans of either layout.
+  void merge(const WorkspaceLayout &other) {
+    zeroedBytes = std::max(zeroedBytes, other.zeroedBytes);
+    scratchBytes = std::max(scratchBytes, other.scratchBytes);
   }
 };
 
 /// What a launch knows besides its arguments.
 struct LaunchContext {
-  int32_t smCount = 0; ///< SMs that a persistent grid may use
-  DeviceAddress workspace = 0;
-  /// The workspace's first zeroedBytes are zero; otherwise bind() adds a
-  /// memset.
-  bool workspaceZeroed = false;
+  int32_t smCount = 0;       ///< SMs that a persistent grid may use
+  DeviceAddress zeroed = 0;  ///< the zeroed region, and
+  DeviceAddress scratch = 0; ///< what comes behind it
+  /// The zeroed region is zero; otherwise bind() adds a memset.
+  bool isZeroed = false;
   /// Encoded prototypes of the plan's tensor maps, in its order.
   const EncodedTensorMap *tensorMaps = nullptr;
 };

@@ -174,7 +174,7 @@ Engine::Acquisition::Attempt Engine::Acquisition::load(Choice &choice,
       return ActivePlanPtr();
     choice.plan =
         choice.tmpl->plan(request.largest, choice.config, context.model);
-    if (choice.plan.workspace.bytes > engine.options.workspaceLimit)
+    if (choice.plan.workspace.bytes() > engine.options.workspaceLimit)
       return ActivePlanPtr();
   }
   if (!mayCompile && !chooser.hasArtifacts(choice.plan))
@@ -311,7 +311,7 @@ Engine::Acquisition::Attempt Engine::Acquisition::fromTrials() {
   choice.isFallback = !measured;
   choice.predictedNs = tuned.candidate.estimate.totalNs;
   choice.measuredNs = tuned.measuredNs;
-  if (choice.plan.workspace.bytes <= engine.options.workspaceLimit) {
+  if (choice.plan.workspace.bytes() <= engine.options.workspaceLimit) {
     auto plan = load(choice, /*mayCompile=*/true);
     if (!plan || *plan)
       return plan;

@@ -33,12 +33,18 @@ uint64_t ArenaKey::hash() const noexcept {
   return mixed ^ (mixed >> 29);
 }
 
-Workspace ArenaPool::find(const ArenaKey &key, uint64_t bytes) const noexcept {
-  const Arena *arena = table.find(
+const Arena *ArenaPool::newest(const ArenaKey &key) const noexcept {
+  return table.find(
       key.hash(), [&](const Arena &candidate) { return candidate.key == key; });
-  if (!arena || arena->bytes < bytes)
+}
+
+Workspace ArenaPool::find(const ArenaKey &key,
+                          const WorkspaceLayout &needed) const noexcept {
+  const Arena *arena = newest(key);
+  if (!arena || arena->zeroedBytes < needed.zeroedBytes ||
+      arena->bytes < needed.bytesBehind(arena->zeroedBytes))
     return {};
-  return {arena->address, arena->bytes, /*zeroed=*/true};
+  return {arena->address, arena->bytes, /*isZeroed=*/true, arena->zeroedBytes};
 }
 
 llvm::Expected<ArenaPool::Block> ArenaPool::allocate(const Driver &driver,
@@ -67,46 +73,58 @@ llvm::Expected<ArenaPool::Block> ArenaPool::allocate(const Driver &driver,
 /// Zeroes the region that kernels expect to be zero. Memory of an allocator is
 /// good in its stream's order only; the driver's may be cleared beside it.
 llvm::Error ArenaPool::clear(const Driver &driver, const Block &block,
-                             DeviceAddress address) const {
-  uint64_t bytes =
-      std::min<uint64_t>(block.bytes, WorkspaceLayout::kZeroedRegionBytes);
+                             const Arena &arena) const {
+  if (arena.zeroedBytes == 0)
+    return llvm::Error::success();
   if (block.foreign)
-    return fillAsync(driver, address, 0, bytes, block.stream);
+    return fillAsync(driver, arena.address, 0, arena.zeroedBytes, block.stream);
   auto stream = Stream::create(driver);
   if (!stream)
     return stream.takeError();
-  if (auto error = fillAsync(driver, address, 0, bytes, stream->handle()))
+  if (auto error = fillAsync(driver, arena.address, 0, arena.zeroedBytes,
+                             stream->handle()))
     return error;
   return stream->synchronize();
 }
 
+/// A power of two, so that a region grows a few times only; no more than
+/// \p limit unless so much is needed.
+static uint64_t roomFor(uint64_t bytes, uint64_t least, uint64_t limit) {
+  uint64_t room = std::max(std::bit_ceil(bytes), least);
+  return bytes == 0 ? 0 : std::max(bytes, std::min(room, limit));
+}
+
 llvm::Error ArenaPool::ensure(const Driver &driver, const ArenaKey &key,
-                              uint64_t bytes) {
-  if (find(key, bytes).address)
+                              const WorkspaceLayout &needed) {
+  if (find(key, needed).address)
     return llvm::Error::success();
-  // Powers of two, so that an arena grows a few times only.
-  constexpr uint64_t kLeastBytes = 1 << 20;
-  uint64_t size = std::max(std::bit_ceil(bytes), kLeastBytes);
-  size = std::max(bytes, std::min(size, limitBytes));
-  auto block = allocate(driver, key, size);
+  WorkspaceLayout layout = needed;
+  if (const Arena *old = newest(key)) {
+    uint64_t begin = WorkspaceLayout::scratchBegin(old->zeroedBytes);
+    layout.merge(
+        {old->zeroedBytes, old->bytes > begin ? old->bytes - begin : 0});
+  }
+  constexpr uint64_t kLeastZeroed = 64 << 10, kLeastScratch = 1 << 20;
+  layout.zeroedBytes = roomFor(layout.zeroedBytes, kLeastZeroed, limitBytes);
+  layout.scratchBytes = roomFor(layout.scratchBytes, kLeastScratch, limitBytes);
+  auto block = allocate(driver, key, layout.bytes());
   if (!block)
     return block.takeError();
-  DeviceAddress address = block->foreign
-                              ? reinterpret_cast<uintptr_t>(block->foreign)
-                              : block->memory.address();
-  llvm::Error cleared = clear(driver, *block, address);
   auto arena = std::make_unique<Arena>();
   arena->hash = key.hash();
   arena->key = key;
-  arena->address = address;
-  arena->bytes = size;
-  totalBytes.fetch_add(size, std::memory_order_relaxed);
+  arena->address = block->foreign ? reinterpret_cast<uintptr_t>(block->foreign)
+                                  : block->memory.address();
+  arena->bytes = layout.bytes();
+  arena->zeroedBytes = layout.zeroedBytes;
+  llvm::Error cleared = clear(driver, *block, *arena);
+  totalBytes.fetch_add(arena->bytes, std::memory_order_relaxed);
   std::lock_guard<std::mutex> lock(mutex);
   blocks.push_back(std::move(*block));
   if (cleared)
     return cleared;
-  // Another thread may have grown it meanwhile: the larger one stays.
-  if (!find(key, size).address)
+  // Another thread may have made one that serves both meanwhile.
+  if (!find(key, layout).address)
     table.publish(std::move(arena),
                   [&](const Arena &old) { return old.key == key; });
   return llvm::Error::success();

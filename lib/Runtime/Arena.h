@@ -1,9 +1,10 @@
 //===- Arena.h - workspaces of streams that were given none ---------------===//
 //
 // One arena for each (context, stream): launches of a stream follow one another
-// and may share it. An arena never moves and is never freed before its engine,
-// because a graph may hold its address; when a plan needs more, a larger one
-// takes its place for later launches and the old one stays.
+// and may share it, each region as large as the largest that they need. An
+// arena never moves and is never freed before its engine, because a graph may
+// hold its address; when a plan needs more, a larger one takes its place for
+// later launches and the old one stays.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -35,7 +36,7 @@ struct Arena {
   uint64_t hash = 0;
   ArenaKey key;
   DeviceAddress address = 0;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0, zeroedBytes = 0;
 };
 
 /// All arenas of an engine. Thread-safe; find() takes no lock.
@@ -44,14 +45,16 @@ public:
   ArenaPool(uint64_t limitBytes, std::optional<kiln_allocator> allocator)
       : limitBytes(limitBytes), allocator(allocator) {}
 
-  /// The workspace for a launch of a plan that needs \p bytes; one without
+  /// The workspace for a launch of a plan that needs \p needed; one without
   /// address if there is none that large yet.
-  Workspace find(const ArenaKey &key, uint64_t bytes) const noexcept;
+  Workspace find(const ArenaKey &key,
+                 const WorkspaceLayout &needed) const noexcept;
 
   /// Makes sure that find() succeeds. The stream's context must be current, the
   /// stream not be captured, and a CaptureModeGuard in place. Errors:
   /// DeviceOutOfMemory, those of the driver.
-  llvm::Error ensure(const Driver &driver, const ArenaKey &key, uint64_t bytes);
+  llvm::Error ensure(const Driver &driver, const ArenaKey &key,
+                     const WorkspaceLayout &needed);
 
   /// Frees the arenas of a context, which must be current.
   void release(const Driver &driver, uint64_t contextId);
@@ -75,7 +78,8 @@ private:
   llvm::Expected<Block> allocate(const Driver &driver, const ArenaKey &key,
                                  uint64_t bytes) const;
   llvm::Error clear(const Driver &driver, const Block &block,
-                    DeviceAddress address) const;
+                    const Arena &arena) const;
+  const Arena *newest(const ArenaKey &key) const noexcept;
 
   const uint64_t limitBytes;
   const std::optional<kiln_allocator> allocator;

@@ -1,5 +1,6 @@
 //===- CapiPlan.cpp - plan handles ----------------------------------------===//
 #include "Runtime/Capi.h"
+#include "Runtime/Query.h"
 
 #include "Runtime/StructAccess.h"
 
@@ -44,12 +45,7 @@ kiln_status kiln_plan_workspace(const kiln_plan *plan,
       return nullArgument("plan");
     if (auto error = checkOutput(info, "info"))
       return error;
-    WorkspaceLayout layout = plan->handle->workspace();
-    kiln_workspace_info filled = KILN_INIT(kiln_workspace_info);
-    filled.alignment = static_cast<uint32_t>(layout.alignment);
-    filled.bytes = layout.bytes;
-    filled.zeroed_bytes = layout.zeroedBytes;
-    fillOutput(info, filled);
+    fillOutput(info, workspaceInfo(plan->handle->workspace()));
     return llvm::Error::success();
   });
 }

@@ -10,7 +10,7 @@ bool Chooser::completes(const Problem &problem, Choice &choice) const {
   if (choice.tmpl->prune(problem, choice.config, device))
     return false;
   choice.plan = choice.tmpl->plan(problem, choice.config, device);
-  return choice.plan.workspace.bytes <= workspaceLimit;
+  return choice.plan.workspace.bytes() <= workspaceLimit;
 }
 
 bool Chooser::hasArtifacts(const Plan &plan) const {
@@ -128,7 +128,7 @@ bool Chooser::makeChoice(const Problem &problem, const Candidate &candidate,
   choice.source = isGeneric ? KILN_SOURCE_GENERIC : KILN_SOURCE_ESTIMATE;
   choice.isFallback = isGeneric;
   choice.plan = candidate.tmpl->plan(problem, candidate.config, device);
-  return choice.plan.workspace.bytes <= workspaceLimit;
+  return choice.plan.workspace.bytes() <= workspaceLimit;
 }
 
 } // namespace kiln

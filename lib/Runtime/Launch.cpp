@@ -24,11 +24,12 @@ static bool readWorkspace(const kiln_workspace &given, Workspace &workspace) {
                (given.struct_size > sizeof(given) &&
                 isZero(&given + 1, given.struct_size - sizeof(given)));
   if (!known || (given.flags & ~uint32_t(KILN_WORKSPACE_ZEROED)) ||
-      (given.reserved[0] | given.reserved[1]))
+      given.reserved[0])
     return false;
   workspace.address = reinterpret_cast<uintptr_t>(given.data);
   workspace.bytes = given.bytes;
-  workspace.zeroed = given.flags & KILN_WORKSPACE_ZEROED;
+  workspace.isZeroed = given.flags & KILN_WORKSPACE_ZEROED;
+  workspace.zeroedBytes = given.zeroed_bytes;
   return true;
 }
 
@@ -37,11 +38,11 @@ llvm::Error Engine::launchPlan(const Driver &driver, const ActivePlan &plan,
                                const Arguments &arguments,
                                const kiln_workspace *given, CudaStream stream) {
   Workspace workspace;
-  uint64_t needed = plan.loaded->workspace().bytes;
+  const WorkspaceLayout &needed = plan.loaded->workspace();
   if (given) {
     if (!readWorkspace(*given, workspace)) [[unlikely]]
       return explainWorkspace(*given);
-  } else if (needed) {
+  } else if (needed.bytes()) {
     ArenaKey key = ArenaKey::of(context.id, stream);
     workspace = arenas.find(key, needed);
     if (!workspace.address) [[unlikely]] {
@@ -79,8 +80,8 @@ static llvm::Error refuseCapture(const Driver &driver, CudaStream stream,
 llvm::Error Engine::ensureArena(const Driver &driver,
                                 const StreamContext &context,
                                 const ActivePlan &plan, CudaStream stream) {
-  uint64_t needed = plan.loaded->workspace().bytes;
-  if (needed == 0)
+  const WorkspaceLayout &needed = plan.loaded->workspace();
+  if (needed.bytes() == 0)
     return llvm::Error::success();
   auto entered = CurrentContext::enter(driver, context);
   if (!entered)

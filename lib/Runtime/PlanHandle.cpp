@@ -123,12 +123,8 @@ llvm::Error PlanHandle::launch(const kiln_arguments *given,
 
 WorkspaceLayout PlanHandle::workspace() const {
   WorkspaceLayout all;
-  for (const Part &part : parts) {
-    const WorkspaceLayout &needed = part.plan->loaded->workspace();
-    all.bytes = std::max(all.bytes, needed.bytes);
-    all.alignment = std::max(all.alignment, needed.alignment);
-    all.zeroedBytes = std::max(all.zeroedBytes, needed.zeroedBytes);
-  }
+  for (const Part &part : parts)
+    all.merge(part.plan->loaded->workspace());
   return all;
 }
 

@@ -7,6 +7,19 @@ namespace kiln {
 
 static constexpr double kUsPerNs = 1e-3;
 
+kiln_workspace_info workspaceInfo(const WorkspaceLayout &layout) {
+  kiln_workspace_info info = KILN_INIT(kiln_workspace_info);
+  info.alignment = WorkspaceLayout::kAlignment;
+  info.bytes = layout.bytes();
+  info.zeroed_bytes = layout.zeroedBytes;
+  return info;
+}
+
+static WorkspaceLayout layoutOf(const kiln_workspace_info &info) {
+  uint64_t begin = WorkspaceLayout::scratchBegin(info.zeroed_bytes);
+  return {info.zeroed_bytes, info.bytes > begin ? info.bytes - begin : 0};
+}
+
 /// The state of one part of a problem's ranges.
 static kiln_query_result queryPart(Engine &engine, ContextState &state,
                                    const KernelFamily &family,
@@ -19,13 +32,10 @@ static kiln_query_result queryPart(Engine &engine, ContextState &state,
   else
     plan = state.findRangePlan(family, box.largest);
   if (plan) {
-    const WorkspaceLayout &needed = plan->loaded->workspace();
     part.state = plan->isFallback ? KILN_STATE_FALLBACK : KILN_STATE_READY;
     part.source = plan->source;
     part.capturable = 1;
-    part.workspace.alignment = static_cast<uint32_t>(needed.alignment);
-    part.workspace.bytes = needed.bytes;
-    part.workspace.zeroed_bytes = needed.zeroedBytes;
+    part.workspace = workspaceInfo(plan->loaded->workspace());
     part.predicted_us = plan->predictedNs * kUsPerNs;
     part.measured_us = plan->measuredNs * kUsPerNs;
     return part;
@@ -41,10 +51,7 @@ static kiln_query_result queryPart(Engine &engine, ContextState &state,
     return part;
   const Choice &first = stored.front();
   part.source = first.source;
-  part.workspace.alignment =
-      static_cast<uint32_t>(first.plan.workspace.alignment);
-  part.workspace.bytes = first.plan.workspace.bytes;
-  part.workspace.zeroed_bytes = first.plan.workspace.zeroedBytes;
+  part.workspace = workspaceInfo(first.plan.workspace);
   part.predicted_us = first.predictedNs * kUsPerNs;
   part.measured_us = first.measuredNs * kUsPerNs;
   return part;
@@ -52,15 +59,12 @@ static kiln_query_result queryPart(Engine &engine, ContextState &state,
 
 /// \p part joins \p whole: the least state, the largest workspace.
 static void merge(kiln_query_result &whole, const kiln_query_result &part) {
-  kiln_workspace_info needed = whole.workspace;
-  needed.bytes = std::max(needed.bytes, part.workspace.bytes);
-  needed.alignment = std::max(needed.alignment, part.workspace.alignment);
-  needed.zeroed_bytes =
-      std::max(needed.zeroed_bytes, part.workspace.zeroed_bytes);
+  WorkspaceLayout needed = layoutOf(whole.workspace);
+  needed.merge(layoutOf(part.workspace));
   int32_t capturable = whole.capturable & part.capturable;
   if (part.state < whole.state)
     whole = part;
-  whole.workspace = needed;
+  whole.workspace = workspaceInfo(needed);
   whole.capturable = capturable;
 }
 

@@ -7,6 +7,8 @@
 
 namespace kiln {
 
+kiln_workspace_info workspaceInfo(const WorkspaceLayout &layout);
+
 /// What kiln_query answers. Starts no work; may read the cache.
 llvm::Expected<kiln_query_result>
 queryProblem(Engine &engine, const kiln_problem *problem, CudaStream stream);

@@ -111,26 +111,41 @@ LoadedPlan::load(KernelLoader &loader, Plan plan,
   return std::shared_ptr<const LoadedPlan>(std::move(loaded));
 }
 
-llvm::Error LoadedPlan::checkWorkspace(const Workspace &given) const {
+/// Bytes of the zeroed region of \p given; what is not said to be zero is one
+/// that this launch clears for itself.
+static uint64_t zeroedRegion(const Workspace &given,
+                             const WorkspaceLayout &needed) {
+  return given.isZeroed && given.zeroedBytes ? given.zeroedBytes
+                                             : needed.zeroedBytes;
+}
+
+llvm::Error LoadedPlan::explainWorkspace(const Workspace &given) const {
   const WorkspaceLayout &needed = thePlan.workspace;
-  if (given.address == 0 || given.bytes < needed.bytes)
+  uint64_t zeroed = zeroedRegion(given, needed);
+  if (zeroed < needed.zeroedBytes)
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}: {} bytes of the workspace are zero, {} are needed",
+                     thePlan.configText(), zeroed, needed.zeroedBytes);
+  if (given.address == 0 || given.bytes < needed.bytesBehind(zeroed))
     return makeError(ErrorCode::InvalidArgument,
                      "{}: the workspace has {} bytes, {} are needed",
                      thePlan.configText(), given.address ? given.bytes : 0,
-                     needed.bytes);
-  if (given.address % needed.alignment != 0)
-    return makeError(ErrorCode::InvalidArgument,
-                     "{}: the workspace at {:#x} is not aligned to {} bytes",
-                     thePlan.configText(), given.address, needed.alignment);
-  return llvm::Error::success();
+                     needed.bytesBehind(zeroed));
+  return makeError(ErrorCode::InvalidArgument,
+                   "{}: the workspace at {:#x} is not aligned to {} bytes",
+                   thePlan.configText(), given.address,
+                   WorkspaceLayout::kAlignment);
 }
 
 void LoadedPlan::bind(const Arguments &arguments, const Workspace &workspace,
                       LaunchSpec &spec) const noexcept {
   LaunchContext launchContext;
   launchContext.smCount = smCount;
-  launchContext.workspace = workspace.address;
-  launchContext.workspaceZeroed = workspace.zeroed;
+  launchContext.zeroed = workspace.address;
+  launchContext.scratch =
+      workspace.address +
+      WorkspaceLayout::scratchBegin(zeroedRegion(workspace, thePlan.workspace));
+  launchContext.isZeroed = workspace.isZeroed;
   launchContext.tensorMaps = tensorMaps.data();
   thePlan.binder->bind(arguments, launchContext, spec);
 }
@@ -139,10 +154,13 @@ llvm::Error LoadedPlan::launch(const Arguments &arguments,
                                const Workspace &workspace,
                                CudaStream stream) const {
   const WorkspaceLayout &needed = thePlan.workspace;
-  if (needed.bytes != 0 &&
-      (workspace.address == 0 || workspace.bytes < needed.bytes ||
-       workspace.address % needed.alignment != 0)) [[unlikely]]
-    return checkWorkspace(workspace);
+  if (needed.bytes() != 0) {
+    uint64_t zeroed = zeroedRegion(workspace, needed);
+    if (workspace.address == 0 || zeroed < needed.zeroedBytes ||
+        workspace.bytes < needed.bytesBehind(zeroed) ||
+        workspace.address % WorkspaceLayout::kAlignment != 0) [[unlikely]]
+      return explainWorkspace(workspace);
+  }
   LaunchSpec spec;
   bind(arguments, workspace, spec);
   return kiln::launch(*driver, spec, functions, stream);

@@ -93,8 +93,10 @@ private:
 struct Workspace {
   DeviceAddress address = 0;
   uint64_t bytes = 0;
-  /// The layout's first zeroedBytes are zero, as launches leave them.
-  bool zeroed = false;
+  /// The zeroed region is zero, as launches leave it.
+  bool isZeroed = false;
+  /// Bytes of that region; 0: as many as the plan's layout has.
+  uint64_t zeroedBytes = 0;
 };
 
 /// A plan loaded into one context. Immutable and thread-safe; share it by
@@ -127,7 +129,7 @@ public:
 private:
   LoadedPlan(const Driver &driver, Plan plan)
       : driver(&driver), thePlan(std::move(plan)) {}
-  llvm::Error checkWorkspace(const Workspace &workspace) const;
+  llvm::Error explainWorkspace(const Workspace &workspace) const;
 
   const Driver *driver;
   Plan thePlan;

@@ -26,22 +26,22 @@ void InProcessTrials::Session::blame(Attempt &attempt,
 /// Allocates the workspace: zeros where its layout says so, else NaN.
 void InProcessTrials::Session::takeWorkspace(Attempt &attempt) {
   const WorkspaceLayout &layout = attempt.plan->workspace();
-  if (layout.bytes == 0)
+  if (layout.bytes() == 0)
     return;
-  uint64_t bytes = layout.bytes + kRedZoneBytes;
-  workspaceBytes += bytes;
-  if (workspaceBytes > impl.capBytes / kWorkspaceShare) {
+  uint64_t bytes = layout.bytes() + kRedZoneBytes;
+  if (workspaceBytes + bytes > impl.capBytes / kWorkspaceShare) {
     attempt.fail(
         TrialStatus::OutOfMemory,
-        fmt::format("no room for a workspace of {} bytes", layout.bytes));
+        fmt::format("no room for a workspace of {} bytes", layout.bytes()));
     return;
   }
+  workspaceBytes += bytes;
   auto memory = DeviceMemory::allocate(impl.driver, bytes);
   if (!memory)
     return blame(attempt, summarize(memory.takeError()));
   attempt.memory = std::move(*memory);
   DeviceAddress address = attempt.memory.address();
-  attempt.workspace = {address, layout.bytes, true};
+  attempt.workspace = {address, layout.bytes(), true};
   CudaStream stream = impl.stream.handle();
   constexpr uint8_t kPoisonByte = kTrialPoison & 0xff;
   if (llvm::Error error =

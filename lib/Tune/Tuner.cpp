@@ -123,9 +123,9 @@ private:
   }
 
   /// Finishes problem \p i within an equal share of the time that is left; who
-  /// needs less leaves more to the others. Until its first batches are compiled
-  /// the share does not run: those that come first would measure next to
-  /// nothing.
+  /// needs less leaves more to the others. The share begins when its first
+  /// batches are compiled, or half of it has passed: those that come first
+  /// would measure next to nothing otherwise.
   void finish(size_t i, size_t done) {
     TuningSession &session = *sessions[i];
     TuningProgress progress = progressAt(done, i);
@@ -136,7 +136,9 @@ private:
       outcomes[i].result.stop = StopReason::Device;
     } else {
       constexpr size_t kFirstBatches = 4;
-      session.awaitFirst(kFirstBatches * options.batch, shareEnd());
+      const Clock::time_point now = Clock::now();
+      session.awaitFirst(kFirstBatches * std::max(options.batch, 1u),
+                         now + (shareEnd() - now) / 2);
       const Clock::time_point end = shareEnd();
       waiting -= session.needsTrials();
       outcomes[i].error = summarize(session.finish(end, std::move(progress)));

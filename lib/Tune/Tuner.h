@@ -145,7 +145,8 @@ public:
 
   /// Tunes all \p problems within one budget: the first choices of all compile
   /// in parallel first, then the time that is left is shared out, what is
-  /// cheap to measure first. One outcome a problem, in their order; no failure
+  /// cheap to measure first; for its first batches a problem waits up to half
+  /// of its share. One outcome a problem, in their order; no failure
   /// but a dead context stops the others.
   std::vector<TuningOutcome>
   tuneAll(llvm::ArrayRef<Registry::NamedProblem> problems,

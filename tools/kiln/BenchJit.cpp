@@ -334,7 +334,7 @@ static llvm::Expected<double> timeHit(const ChosenPlan &chosen,
   ArtifactStore artifacts(*cache, storeOptions);
   KernelLoader loader(session.driver());
   auto workspace =
-      DeviceMemory::allocate(session.driver(), chosen.plan.workspace.bytes);
+      DeviceMemory::allocate(session.driver(), chosen.plan.workspace.bytes());
   if (!workspace)
     return workspace.takeError();
   Arguments arguments = buffers.arguments(0);

@@ -140,13 +140,13 @@ llvm::Error BenchRunner::prepare(const BenchChoice &choice, Bench &bench) {
     return plan.takeError();
   bench.plan = std::move(*plan);
   const WorkspaceLayout &layout = bench.plan->workspace();
-  auto workspace = DeviceMemory::allocate(driver, layout.bytes);
+  auto workspace = DeviceMemory::allocate(driver, layout.bytes());
   if (!workspace)
     return workspace.takeError();
   bench.workspace = std::move(*workspace);
-  return layout.bytes ? fillAsync(driver, bench.workspace.address(), 0,
-                                  layout.bytes, stream.handle())
-                      : llvm::Error::success();
+  return layout.bytes() ? fillAsync(driver, bench.workspace.address(), 0,
+                                    layout.bytes(), stream.handle())
+                        : llvm::Error::success();
 }
 
 llvm::Error BenchRunner::prepareOperands(Bench &bench, BenchRow &row) {
@@ -216,7 +216,11 @@ llvm::Error BenchRunner::preparePeer(Bench &bench, BenchRow &row) {
 /// a third slower than one made later. What fails is sampling's to report.
 llvm::Error BenchRunner::loadPeers(const Bench &bench) {
   for (const TimedLaunch &launch : bench.peers)
-    llvm::consumeError(launch(0, stream.handle()));
+    if (llvm::Error error = launch(0, stream.handle())) {
+      ErrorSummary summary = summarize(std::move(error));
+      if (endsAll(summary.code))
+        return makeError(summary.code, "{}", summary.message);
+    }
   return stream.synchronize();
 }
 

@@ -272,7 +272,7 @@ TEST_CASE("the flat space is valid, distinct, and parses back") {
         return;
       ++kept;
       Plan plan = flat.plan(problem, config, h200());
-      CHECK(plan.workspace.bytes == 0);
+      CHECK(plan.workspace.bytes() == 0);
     });
     CHECK(seen.size() < 200);
     CHECK(kept >= 10);

@@ -197,13 +197,14 @@ TEST_CASE("bind places operands, scalars, splits and the grid") {
       gemm().parseConfig("mma.bm64.bn64.bk64.st3.wm2.wn2.mb1.sp1.sk4"));
   Plan plan = named.tmpl->plan(problem, named.config, h200());
   CHECK(plan.workspace.zeroedBytes == 2 * 4 * 4);
-  CHECK(plan.workspace.bytes ==
-        WorkspaceLayout::kZeroedRegionBytes + 2 * 4 * 4 * 64 * 64 * 4);
+  CHECK(plan.workspace.scratchBytes == 2 * 4 * 4 * 64 * 64 * 4);
+  CHECK(plan.workspace.bytes() == 256 + 2 * 4 * 4 * 64 * 64 * 4);
   Arguments arguments = gemm().defaultArguments(problem);
   arguments.operands[GemmOperand::A].address = 0x1000;
   arguments.operands[GemmOperand::D].address = 0x2000;
   LaunchContext context;
-  context.workspace = 0x100000;
+  context.zeroed = 0x100000;
+  context.scratch = 0x200000;
   LaunchSpec spec;
   plan.binder->bind(arguments, context, spec);
   REQUIRE(spec.stepCount == 2);
@@ -221,8 +222,8 @@ TEST_CASE("bind places operands, scalars, splits and the grid") {
   CHECK(params.splitK == 4);
   CHECK(params.strideD == 100 * 200);
   CHECK(params.counters == reinterpret_cast<unsigned *>(0x100000));
-  CHECK(params.partials == reinterpret_cast<float *>(0x1100000));
-  context.workspaceZeroed = true;
+  CHECK(params.partials == reinterpret_cast<float *>(0x200000));
+  context.isZeroed = true;
   LaunchSpec zeroed;
   plan.binder->bind(arguments, context, zeroed);
   CHECK(zeroed.stepCount == 1);
@@ -235,7 +236,7 @@ TEST_CASE("the grid covers whichever operand is streamed, and splits of it") {
     Plan plan = named.tmpl->plan(problem, named.config, h200());
     LaunchSpec spec;
     LaunchContext context;
-    context.workspaceZeroed = true;
+    context.isZeroed = true;
     plan.binder->bind(gemm().defaultArguments(problem), context, spec);
     return spec.steps[0].kernel.grid;
   };

@@ -390,7 +390,7 @@ TEST_CASE("rows: the translation unit is the golden one") {
   golden << file.rdbuf();
   CHECK(plan.kernels[0].source == golden.str());
   CHECK(plan.kernels[0].arch == "sm_90");
-  CHECK(plan.workspace.bytes == 0);
+  CHECK(plan.workspace.bytes() == 0);
 }
 
 TEST_CASE("the classic model does not speak of what it does not know") {

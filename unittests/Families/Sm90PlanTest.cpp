@@ -238,8 +238,7 @@ TEST_CASE("an operand that TMA cannot read is copied first") {
   BoundLaunch launch(plan, problem);
   REQUIRE(launch.spec.stepCount == 2);
   RepackParams copy = launch.repack(0);
-  DeviceAddress target =
-      kWorkspaceAddress + WorkspaceLayout::kZeroedRegionBytes;
+  DeviceAddress target = kScratchAddress;
   CHECK(copy.source == reinterpret_cast<void *>(addressOf(GemmOperand::B)));
   CHECK(copy.target == reinterpret_cast<void *>(target));
   CHECK(copy.rows == 2 * 512);
@@ -256,8 +255,8 @@ TEST_CASE("an operand that TMA cannot read is copied first") {
   CHECK(dims(b) == Shape{511, 512, 2});
   CHECK(strides(b) == Strides{1024, 512 * 1024});
   CHECK(mapOf(launch, kA).address == addressOf(GemmOperand::A));
-  CHECK(plan.workspace.bytes ==
-        WorkspaceLayout::kZeroedRegionBytes + 2 * 512 * 1024);
+  CHECK(plan.workspace.zeroedBytes == 0);
+  CHECK(plan.workspace.scratchBytes == 2 * 512 * 1024);
 }
 
 TEST_CASE("copies and partial sums share a workspace") {
@@ -285,16 +284,13 @@ TEST_CASE("copies and partial sums share a workspace") {
                       copied(1),
                       copied(2)};
   CHECK(params.gemm.counters == nullptr);
-  CHECK(regions[0].begin == kWorkspaceAddress);
-  CHECK(regions[0].bytes <= WorkspaceLayout::kZeroedRegionBytes);
-  CHECK(regions[1].begin ==
-        kWorkspaceAddress + WorkspaceLayout::kZeroedRegionBytes);
-  for (int i = 1; i < 3; ++i) {
-    CHECK(regions[i].begin >= regions[i - 1].begin + regions[i - 1].bytes);
-    CHECK(regions[i].begin % plan.workspace.alignment == 0);
-  }
+  CHECK(regions[0].begin == kZeroedAddress);
+  CHECK(regions[0].bytes == plan.workspace.zeroedBytes);
+  CHECK(regions[1].begin == kScratchAddress);
+  CHECK(regions[2].begin >= regions[1].begin + regions[1].bytes);
+  CHECK(regions[2].begin % WorkspaceLayout::kAlignment == 0);
   CHECK(regions[2].begin + regions[2].bytes <=
-        kWorkspaceAddress + plan.workspace.bytes);
+        kScratchAddress + plan.workspace.scratchBytes);
   CHECK(mapOf(launch, kA).address == regions[1].begin);
   CHECK(mapOf(launch, kB).address == regions[2].begin);
   CHECK(launch.spec.tensorMapCount == 2);
@@ -365,7 +361,7 @@ TEST_CASE("a plan serves other values of m") {
   CHECK(fewer.spec.steps[0].memset.bytes == 4 * 3 * 128 * 128 * 4);
   CHECK(fewer.repack(1).rows == 7);
   CHECK(reinterpret_cast<DeviceAddress>(fewer.repack(1).target) ==
-        kWorkspaceAddress + WorkspaceLayout::kZeroedRegionBytes);
+        kScratchAddress);
 }
 
 TEST_CASE("splits of a tile run at once, on sums that are zero") {
@@ -379,7 +375,7 @@ TEST_CASE("splits of a tile run at once, on sums that are zero") {
   CHECK(launch.spec.steps[0].memset.value == 0);
   CHECK(launch.product().cooperative);
   CHECK(launch.product().grid == Dim3{8 * 3});
-  context.workspaceZeroed = true;
+  context.isZeroed = true;
   CHECK(BoundLaunch(plan, problem, context).spec.stepCount == 1);
 
   // More tiles than groups of splits that fit: groups take several.
@@ -392,7 +388,7 @@ TEST_CASE("splits of a tile run at once, on sums that are zero") {
   // Whole tiles wait for nobody.
   plan = sm90Plan(problem, "sm90.bm128.bn128.bk64.st4.wg2");
   CHECK(!BoundLaunch(plan, problem).product().cooperative);
-  CHECK(plan.workspace.bytes == 0);
+  CHECK(plan.workspace.bytes() == 0);
 }
 
 TEST_CASE("a persistent grid keeps to the SMs that it may use") {

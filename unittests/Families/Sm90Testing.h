@@ -27,7 +27,8 @@ struct BoundMap {
 constexpr DeviceAddress addressOf(int operand) {
   return 0x7000000000 + DeviceAddress(operand) * 0x100000000;
 }
-constexpr DeviceAddress kWorkspaceAddress = 0x6000000000;
+constexpr DeviceAddress kZeroedAddress = 0x6000000000,
+                        kScratchAddress = 0x6800000000;
 
 /// What binding \p plan to the problem of a call gives.
 class BoundLaunch {
@@ -55,7 +56,8 @@ public:
   static LaunchContext defaultContext() {
     LaunchContext context;
     context.smCount = static_cast<int32_t>(h200().smCount);
-    context.workspace = kWorkspaceAddress;
+    context.zeroed = kZeroedAddress;
+    context.scratch = kScratchAddress;
     return context;
   }
 

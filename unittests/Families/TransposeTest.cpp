@@ -245,7 +245,7 @@ TEST_CASE("transpose: bind places operands and the grid") {
   auto named = llvm::cantFail(
       transpose().parseConfig("tiled.tr128.tc64.t128.v8.rg1024"));
   Plan plan = named.tmpl->plan(problem, named.config, h200());
-  CHECK(plan.workspace.bytes == 0);
+  CHECK(plan.workspace.bytes() == 0);
   CHECK(plan.sharedBytes[0] == 128 * 64 * 2);
   Arguments arguments = transpose().defaultArguments(problem);
   arguments.operands[TransposeOperand::X].address = 0x1000;

@@ -213,10 +213,10 @@ void checkRepeats(GpuTrials &gpu, const Triple &triple, int launches) {
     must(fillAsync(driver, memory->address(), 0, memory->bytes(),
                    stream.handle()));
   WorkspaceLayout layout = plan->workspace();
-  DeviceMemory scratch = must(DeviceMemory::allocate(driver, layout.bytes));
-  if (layout.bytes)
-    must(
-        fillAsync(driver, scratch.address(), 0, layout.bytes, stream.handle()));
+  DeviceMemory scratch = must(DeviceMemory::allocate(driver, layout.bytes()));
+  if (layout.bytes())
+    must(fillAsync(driver, scratch.address(), 0, layout.bytes(),
+                   stream.handle()));
   CountDifferencesParams differences;
   differences.left = reinterpret_cast<const void *>(first.address());
   differences.right = reinterpret_cast<const void *>(next.address());
@@ -225,7 +225,7 @@ void checkRepeats(GpuTrials &gpu, const Triple &triple, int launches) {
       reinterpret_cast<unsigned long long *>(counter.address());
   for (int i = 0; i < launches; ++i) {
     arguments.operands[out].address = i == 0 ? first.address() : next.address();
-    must(plan->launch(arguments, {scratch.address(), layout.bytes, true},
+    must(plan->launch(arguments, {scratch.address(), layout.bytes(), true},
                       stream.handle()));
     if (i > 0)
       must(tools.countDifferences(differences, stream.handle()));
@@ -234,6 +234,11 @@ void checkRepeats(GpuTrials &gpu, const Triple &triple, int launches) {
   unsigned long long differing = ~0ull;
   must(copyToHost(driver, &differing, counter.address(), sizeof(differing)));
   CHECK(differing == 0);
+  // What a next launch would take for counters or sums of its own.
+  std::vector<uint8_t> zeroed(layout.zeroedBytes);
+  must(copyToHost(driver, zeroed.data(), scratch.address(), zeroed.size()));
+  CHECK(std::all_of(zeroed.begin(), zeroed.end(),
+                    [](uint8_t byte) { return byte == 0; }));
   std::vector<uint8_t> result(bytes);
   must(copyToHost(driver, result.data(), next.address(), bytes));
   CHECK(std::any_of(result.begin(), result.end(),
@@ -265,7 +270,7 @@ void runWithoutRedZones(GpuTrials &gpu, const Triple &triple) {
     arguments.operands[i].address = allocate(end) + offset;
   }
   Workspace workspace;
-  if (uint64_t bytes = plan->workspace().bytes)
+  if (uint64_t bytes = plan->workspace().bytes())
     workspace = {allocate(bytes), bytes, true};
   must(plan->launch(arguments, workspace, stream.handle()));
   must(stream.synchronize());

@@ -41,7 +41,7 @@ inline void must(llvm::Error error) {
 struct FakeParams {
   DeviceAddress x = 0, y = 0;
   int64_t m = 0, n = 0;
-  DeviceAddress workspace = 0;
+  DeviceAddress workspace = 0, scratch = 0;
   int32_t tile = 0, split = 0, smCount = 0;
   /// The reference's output: rows [rowBegin, rowEnd) as doubles and floats.
   int64_t rowBegin = 0, rowEnd = 0;
@@ -60,7 +60,7 @@ struct FakeOptions {
   std::vector<int> fastTiles = {16, 32, 64, 128, 256, 512};
   /// What every text holds besides, for FakeNvrtc's failWhen and delayWhen.
   std::string comment;
-  uint64_t workspaceBytes = 0, zeroedBytes = 0;
+  uint64_t zeroedBytes = 0, scratchBytes = 0;
   uint32_t sharedBytes = 0;
   bool withTensorMap = false;
   /// A second output, z, of this type: fp32 or int8.
@@ -115,12 +115,13 @@ public:
     params.ldz = arguments.operands[kOperandZ].leadingDimension;
     params.zIsInt8 = arguments.scalars[0] != 0;
     params.zIsRead = arguments.scalars[1] != 0;
-    params.workspace = context.workspace;
+    params.workspace = context.zeroed;
+    params.scratch = context.scratch;
     params.tile = tile;
     params.split = split;
     params.smCount = context.smCount;
-    if (layout.zeroedBytes && !context.workspaceZeroed)
-      spec.addMemset(context.workspace, layout.zeroedBytes, 0);
+    if (layout.zeroedBytes && !context.isZeroed)
+      spec.addMemset(context.zeroed, layout.zeroedBytes, 0);
     for (int i = 0; i < kernels; ++i) {
       KernelStep &step = spec.addKernel(params);
       step.function = static_cast<uint32_t>(i);
@@ -227,8 +228,7 @@ public:
       map.box[0] = map.box[1] = 16;
       plan.tensorMaps.push_back(map);
     }
-    plan.workspace.bytes = options.workspaceBytes;
-    plan.workspace.zeroedBytes = options.zeroedBytes;
+    plan.workspace = {options.zeroedBytes, options.scratchBytes};
     plan.binder = std::make_shared<FakeBinder>(
         kernels, static_cast<int>(config.get("t")),
         static_cast<int>(config.get("s")), plan.workspace, options.sharedBytes);

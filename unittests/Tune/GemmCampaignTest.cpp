@@ -133,7 +133,7 @@ private:
 };
 
 /// The best two configs of each template, and of those that have any, the best
-/// two with splits that a counter joins: for the first problem that has them.
+/// two with splits of k: for the first problem that has them.
 std::vector<Triple> someOfEachKind(const KernelFamily &family,
                                    const DeviceModel &device) {
   std::vector<Triple> triples;

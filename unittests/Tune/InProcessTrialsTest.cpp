@@ -182,13 +182,13 @@ TEST_CASE("operands are filled as they are described") {
 
 TEST_CASE("a workspace is zeroed where its layout says so, and guarded") {
   TrialsFixture f;
-  f.options->workspaceBytes = 1024;
   f.options->zeroedBytes = 256;
+  f.options->scratchBytes = 768;
   CHECK(f.tryMisdeed(Misdeed::None).status == TrialStatus::Ok);
   f.trials.scratchBytes = 1024;
   CHECK(f.tryMisdeed(Misdeed::BehindScratch).status ==
         TrialStatus::OutOfBounds);
-  f.options->workspaceBytes = 1 << 30;
+  f.options->scratchBytes = 1 << 30;
   TrialResult result = f.tryMisdeed(Misdeed::None);
   CHECK(result.status == TrialStatus::OutOfMemory);
   CHECK_FALSE(isConfigFault(result.status));

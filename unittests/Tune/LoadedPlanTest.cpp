@@ -71,8 +71,8 @@ TEST_CASE("a loaded plan launches what its binder says") {
 
 TEST_CASE("steps run in order and a dirty workspace is cleared first") {
   PlanFixture f;
-  f.family.options.workspaceBytes = 512;
   f.family.options.zeroedBytes = 256;
+  f.family.options.scratchBytes = 256;
   auto plan = must(f.load("pair.t64"));
   DeviceMemory memory = must(DeviceMemory::allocate(*f.driver, 512));
   DeviceAddress address = memory.address();
@@ -85,6 +85,7 @@ TEST_CASE("steps run in order and a dirty workspace is cleared first") {
   CHECK(f.launches.texts[0].find("kernel 0") != std::string::npos);
   CHECK(f.launches.texts[1].find("kernel 1") != std::string::npos);
   CHECK(f.launches.params[1].workspace == address);
+  CHECK(f.launches.params[1].scratch == address + 256);
 
   uint64_t before = kilnFakeTotalCalls();
   must(plan->launch(f.arguments(), {address, 512, true}, nullptr));
@@ -93,15 +94,23 @@ TEST_CASE("steps run in order and a dirty workspace is cleared first") {
 
 TEST_CASE("a workspace that does not do is refused") {
   PlanFixture f;
-  f.family.options.workspaceBytes = 512;
+  f.family.options.zeroedBytes = 200;
+  f.family.options.scratchBytes = 256;
   auto plan = must(f.load("fast.t64"));
-  CHECK(plan->workspace().bytes == 512);
-  for (Workspace workspace : {Workspace{}, Workspace{0x1000, 511, true},
-                              Workspace{0x1001, 4096, true}})
+  CHECK(plan->workspace().bytes() == 512);
+  for (Workspace workspace :
+       {Workspace{}, Workspace{0x1000, 511, true},
+        Workspace{0x1001, 4096, true}, Workspace{0x1000, 4096, true, 199},
+        Workspace{0x1000, 767, true, 257}})
     CHECK(codeOf(plan->launch(f.arguments(), workspace, nullptr)) ==
           ErrorCode::InvalidArgument);
   CHECK(f.launches.params.empty());
   must(plan->launch(f.arguments(), {0x1000, 512, true}, nullptr));
+  CHECK(f.launches.params.back().scratch == 0x1100);
+  // Another plan's zeros end later.
+  must(plan->launch(f.arguments(), {0x1000, 768, true, 257}, nullptr));
+  CHECK(f.launches.params.back().workspace == 0x1000);
+  CHECK(f.launches.params.back().scratch == 0x1200);
 }
 
 TEST_CASE("plans of one context share kernels, which stay") {

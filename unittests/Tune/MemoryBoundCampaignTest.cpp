@@ -186,7 +186,7 @@ TEST_CASE("campaigns find the suite's cases and outputs that may be inputs") {
     auto named = must(triple.family->parseConfig(triple.config));
     templates.insert(named.tmpl->name().str());
     Plan plan = named.tmpl->plan(triple.problem, named.config, device);
-    CHECK(plan.workspace.bytes == 0);
+    CHECK(plan.workspace.bytes() == 0);
     OperandTable table = triple.family->operands(triple.problem);
     CHECK(table.operands[1].mayBe == 0);
   }

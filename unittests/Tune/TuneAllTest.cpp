@@ -86,6 +86,17 @@ TEST_CASE("all problems get a choice within one budget") {
   CHECK(outcomes.back().result.stop == StopReason::Budget);
 }
 
+TEST_CASE("a kernel that compiles for long does not eat a problem's share") {
+  TunerFixture f;
+  f.options.budget = std::chrono::milliseconds(600);
+  f.nvrtc.delayWhen("// fast.t32", 1500);
+  auto outcomes = f.tuneAll({"fake m=4 n=64"});
+  f.nvrtc.delayWhen("// fast.t32", 0);
+  REQUIRE(allUsable(outcomes));
+  CHECK(outcomes[0].result.trials.size() >= 1);
+  CHECK(outcomes[0].result.choice.origin == ChoiceOrigin::Measured);
+}
+
 TEST_CASE("a dead context stops all but what records answer") {
   TunerFixture f;
   must(f.tune("fake m=4 n=64"));

@@ -50,12 +50,11 @@ public:
       params.rasterGroup = config.rasterGroup;
     if constexpr (requires { config.splitK; }) {
       params.splitK = config.splitK;
-      params.counters = reinterpret_cast<unsigned *>(context.workspace);
-      params.partials = reinterpret_cast<float *>(
-          context.workspace + WorkspaceLayout::kZeroedRegionBytes);
+      params.counters = reinterpret_cast<unsigned *>(context.zeroed);
+      params.partials = reinterpret_cast<float *>(context.scratch);
     }
-    if (workspace.zeroedBytes && !context.workspaceZeroed)
-      spec.addMemset(context.workspace, workspace.zeroedBytes, 0);
+    if (workspace.zeroedBytes && !context.isZeroed)
+      spec.addMemset(context.zeroed, workspace.zeroedBytes, 0);
     KernelStep &step = spec.addKernel(params);
     step.grid.x = static_cast<uint32_t>(
         config.blocks(problem.m, problem.n, problem.batch));
@@ -145,9 +144,9 @@ public:
                         .maySpill = isGeneric()},
                        device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
-    plan.workspace = WorkspaceLayout::ofSplit(
-        config.zeroedBytes(gemm.m, gemm.n, gemm.batch),
-        config.partialBytes(gemm.m, gemm.n, gemm.batch));
+    plan.workspace = {
+        uint64_t(config.zeroedBytes(gemm.m, gemm.n, gemm.batch)),
+        uint64_t(config.partialBytes(gemm.m, gemm.n, gemm.batch))};
     plan.binder =
         std::make_shared<GemmBinder<Config>>(config, signature, plan.workspace);
     completePlan(gemm, signature, config, device, plan);
@@ -230,14 +229,12 @@ std::optional<Rejection> GemmTemplate<Config, Kernel>::checkLaunch(
   if (auto rejection =
           checkGrid(config.blocks(problem.m, problem.n, problem.batch)))
     return rejection;
-  double zeroed = config.zeroedBytes(problem.m, problem.n, problem.batch);
-  if (zeroed > WorkspaceLayout::kZeroedRegionBytes)
-    return Rejection{PruneReason::Workspace, zeroed,
-                     double(WorkspaceLayout::kZeroedRegionBytes), "B"};
-  double partials = config.partialBytes(problem.m, problem.n, problem.batch);
-  if (partials > kMaxWorkspaceBytes)
-    return Rejection{PruneReason::Workspace, partials,
-                     double(kMaxWorkspaceBytes), "B"};
+  double bytes =
+      double(config.zeroedBytes(problem.m, problem.n, problem.batch)) +
+      double(config.partialBytes(problem.m, problem.n, problem.batch));
+  if (bytes > kMaxWorkspaceBytes)
+    return Rejection{PruneReason::Workspace, bytes, double(kMaxWorkspaceBytes),
+                     "B"};
   return std::nullopt;
 }
 

@@ -162,11 +162,13 @@ void Sm90Model::computeStep() {
 
 void Sm90Model::computeTile() {
   double ghz = clockGHz();
-  // A piece passes two barriers of its warpgroup, some 32 results a thread and
-  // a store; each operand of the chain that is read adds its latency.
+  // A piece is some 32 results a thread, a turn of its staging buffer and a
+  // store; each operand of the chain that is read adds its latency. Splits
+  // share them out.
   constexpr double kPieceClocks = 330, kOperandClocks = 500;
-  double pieces = double(config.units()) * config.columns() /
-                  config.pieceColumns(signature);
+  double pieces = double(ceilDiv(config.units() * config.columns() /
+                                     config.pieceColumns(signature),
+                                 config.splitK()));
   double operands =
       signature.readsC + signature.pointwise.contains(PointwiseOp::Residual);
   epilogue = pieces * (kPieceClocks + operands * kOperandClocks) / ghz;
@@ -204,7 +206,7 @@ void Sm90Model::computeTile() {
   if (config.splitK() > 1) {
     // A split's sums go to L2 and from there to their owner, who leaves zeros;
     // and splits wait for the slowest of them. An SM stores 25 bytes a clock.
-    constexpr double kHopNs = 3000, kStoredPerClock = 25;
+    constexpr double kHopNs = 3300, kStoredPerClock = 25;
     double moved = 4.0 * config.blockM * config.blockN * (config.splitK() - 1) /
                    config.splitK();
     reduction = kHopNs + moved / (kL2BytesPerClockPerSm * ghz) +

@@ -1,11 +1,11 @@
 //===- Sm90Gemm.cpp - the wgmma template ----------------------------------===//
 //
 // The space is a table of tiles, each with the consumers that its sums need,
-// crossed with what costs nothing to compile (raster, split count, hints) and
-// with clusters of two. Of the ring's depth there is one choice: as many stages
-// as fit, for a deeper ring was never slower. What is left out is dominated for
-// the problem at hand: tiles that are mostly padding, rasters that order fewer
-// tiles than SMs, splits where whole tiles fill the chip.
+// crossed with what costs nothing to compile (raster, hints), with clusters of
+// two and with split counts. Of the ring's depth there is one choice: as many
+// stages as fit, for a deeper ring was never slower. What is left out is
+// dominated for the problem at hand: tiles that are mostly padding, rasters
+// that order fewer tiles than SMs, splits where whole tiles fill the chip.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/GemmTemplate.h"
@@ -260,7 +260,11 @@ static int mostAccumulators(const GemmSignature &signature,
       most = std::min(most, registers);
   };
   limit(hasChain, config.consumers > 2 ? 88 : config.pingPong ? 128 : 160);
-  limit(config.splitK() > 1, config.consumers > 2 ? 88 : 128);
+  bool isSplit = config.splitK() > 1;
+  limit(isSplit, config.consumers > 2 ? 88 : 128);
+  limit(isSplit && signature.columnsPerOutput() == 2,
+        config.consumers > 2 ? 56 : 112);
+  limit(isSplit && shifts && hasChain, 112);
   limit(shifts, config.pingPong ? 160 : 192);
   limit(shifts && hasMatrix, 128);
   limit(config.swapAB && (shifts || signature.out == DType::FP32), 160);

@@ -109,7 +109,7 @@ private:
   }
 
   StoredMatrix bindOperand(StoredMatrix matrix, bool repacks, int64_t batch,
-                           DeviceAddress &workspace, LaunchSpec &spec) const;
+                           DeviceAddress &scratch, LaunchSpec &spec) const;
   void bindSplits(const GemmProblem &problem, const LaunchContext &context,
                   GemmParams &params, LaunchSpec &spec) const;
   void setGeometry(const GemmProblem &problem, const LaunchContext &context,
@@ -180,7 +180,7 @@ TensorMapSpec Sm90Binder::pieceMap(const StoredMatrix &matrix, int64_t batch,
 /// Where the product reads an operand: its own place, or the workspace, to
 /// which a step before then copies it.
 StoredMatrix Sm90Binder::bindOperand(StoredMatrix matrix, bool repacks,
-                                     int64_t batch, DeviceAddress &workspace,
+                                     int64_t batch, DeviceAddress &scratch,
                                      LaunchSpec &spec) const {
   if (!repacks)
     return matrix;
@@ -188,7 +188,7 @@ StoredMatrix Sm90Binder::bindOperand(StoredMatrix matrix, bool repacks,
   int64_t pitch = packedPitch(matrix.cols);
   RepackParams params;
   params.source = reinterpret_cast<const void *>(matrix.address);
-  params.target = reinterpret_cast<void *>(workspace);
+  params.target = reinterpret_cast<void *>(scratch);
   params.rows = matrix.rows * copies;
   params.rowsPerBatch = matrix.rows;
   params.rowBytes = matrix.cols * 2;
@@ -201,9 +201,9 @@ StoredMatrix Sm90Binder::bindOperand(StoredMatrix matrix, bool repacks,
   step.grid.x = static_cast<uint32_t>(
       std::max<int64_t>(1, kRepack.blocks(params.rows, pitch)));
   step.block.x = static_cast<uint32_t>(kRepack.threads());
-  matrix.address = workspace;
+  matrix.address = scratch;
   repacked(matrix);
-  workspace += static_cast<DeviceAddress>(roundUp(params.rows * pitch, 256));
+  scratch += static_cast<DeviceAddress>(roundUp(params.rows * pitch, 256));
   return matrix;
 }
 
@@ -228,12 +228,12 @@ void Sm90Binder::bindSplits(const GemmProblem &problem,
                             LaunchSpec &spec) const {
   if (config.splitK() == 1)
     return;
-  if (!context.workspaceZeroed)
-    spec.addMemset(context.workspace,
+  if (!context.isZeroed)
+    spec.addMemset(context.zeroed,
                    static_cast<uint64_t>(
                        config.zeroedBytes(problem.m, problem.n, problem.batch)),
                    0);
-  params.partials = reinterpret_cast<float *>(context.workspace);
+  params.partials = reinterpret_cast<float *>(context.zeroed);
 }
 
 /// Blocks are persistent: as many as run at once, or as have a tile.
@@ -259,17 +259,16 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
     return StoredMatrix{operand.address, rows, cols, operand.leadingDimension,
                         problem.batch > 1 ? operand.batchStride : 0};
   };
-  DeviceAddress workspace =
-      context.workspace + WorkspaceLayout::kZeroedRegionBytes;
+  DeviceAddress scratch = context.scratch;
   Sm90GemmParams params;
   params.gemm = makeGemmParams(problem, arguments);
   bindSplits(problem, context, params.gemm, spec);
   StoredMatrix a =
       bindOperand(stored(GemmOperand::A, problem.rowsA(), problem.colsA()),
-                  repacksA(), problem.batch, workspace, spec);
+                  repacksA(), problem.batch, scratch, spec);
   StoredMatrix b =
       bindOperand(stored(GemmOperand::B, problem.rowsB(), problem.colsB()),
-                  repacksB(), problem.batch, workspace, spec);
+                  repacksB(), problem.batch, scratch, spec);
   int64_t columns = problem.n / signature.columnsPerOutput();
   StoredMatrix c = stored(GemmOperand::C, problem.m, columns);
   StoredMatrix d = stored(GemmOperand::D, problem.m, columns);
@@ -345,10 +344,7 @@ void completeSm90Plan(const GemmProblem &problem,
   if (scratch) {
     plan.kernels.push_back(repackUnit(device));
     plan.sharedBytes.push_back(0);
-    plan.workspace.bytes =
-        std::max<uint64_t>(plan.workspace.bytes,
-                           WorkspaceLayout::kZeroedRegionBytes) +
-        static_cast<uint64_t>(scratch);
+    plan.workspace.scratchBytes = static_cast<uint64_t>(scratch);
   }
   plan.binder = std::move(binder);
 }

@@ -10,8 +10,7 @@ namespace kiln {
 
 /// What the copies of unaligned operands may take of a workspace; larger
 /// problems are left to templates that load them as they are.
-inline constexpr double kMaxRepackBytes =
-    double((int64_t(256) << 20) - WorkspaceLayout::kZeroedRegionBytes);
+inline constexpr double kMaxRepackBytes = double(int64_t(256) << 20);
 
 /// Adds to \p plan, which has the product's kernel, what the template's base
 /// does not know: tensor maps, the kernel that repacks unaligned operands, the

@@ -61,16 +61,15 @@ public:
         params.allRows = 0;
       }
       params.ranges = config.ranges;
-      params.counters = reinterpret_cast<unsigned *>(context.workspace);
-      params.partials = reinterpret_cast<float *>(
-          context.workspace + WorkspaceLayout::kZeroedRegionBytes);
+      params.counters = reinterpret_cast<unsigned *>(context.zeroed);
+      params.partials = reinterpret_cast<float *>(context.scratch);
       blocks = config.blocks(outputCount(problem));
     }
     if constexpr (requires { config.gridPerSm; })
       if (config.gridPerSm != 0)
         blocks = std::min(blocks, double(config.gridPerSm) * context.smCount);
-    if (workspace.zeroedBytes && !context.workspaceZeroed)
-      spec.addMemset(context.workspace, workspace.zeroedBytes, 0);
+    if (workspace.zeroedBytes && !context.isZeroed)
+      spec.addMemset(context.zeroed, workspace.zeroedBytes, 0);
     KernelStep &step = spec.addKernel(params);
     step.grid.x = static_cast<uint32_t>(blocks);
     step.block.x = static_cast<uint32_t>(config.threads());
@@ -164,8 +163,8 @@ public:
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
     if constexpr (requires { config.ranges; }) {
       int64_t outputs = outputCount(read(problem));
-      plan.workspace = WorkspaceLayout::ofSplit(config.counterBytes(outputs),
-                                                config.partialBytes(outputs));
+      plan.workspace = {uint64_t(config.counterBytes(outputs)),
+                        uint64_t(config.partialBytes(outputs))};
     }
     plan.binder = std::make_shared<RowBinder<Config>>(kind, config, signature,
                                                       plan.workspace);

@@ -64,9 +64,10 @@ protected:
                                        const DeviceModel &) const override {
     int64_t outputs = outputCount(problem);
     auto counters = static_cast<double>(config.counterBytes(outputs));
-    if (counters > WorkspaceLayout::kZeroedRegionBytes)
-      return Rejection{PruneReason::Workspace, counters,
-                       double(WorkspaceLayout::kZeroedRegionBytes), "B"};
+    constexpr double kMostCounterBytes = 64 << 10;
+    if (counters > kMostCounterBytes)
+      return Rejection{PruneReason::Workspace, counters, kMostCounterBytes,
+                       "B"};
     return std::nullopt;
   }
 
