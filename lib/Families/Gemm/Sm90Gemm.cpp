@@ -51,7 +51,7 @@ constexpr Tile kThinTiles[] = {
     {256, 32, 64, 2, 0},  {256, 128, 64, 2, 0}, {128, 192, 64, 2, 1},
     {128, 256, 64, 2, 0}, {256, 48, 64, 2, 0},  {128, 80, 64, 2, 0},
 };
-constexpr int kSplits[] = {2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32};
+constexpr int kSplits[] = {2, 3, 4, 5, 6, 8, 12, 16, 32};
 /// A ring deeper than this holds more than memory has on its way.
 constexpr int kMostStages = 12;
 
