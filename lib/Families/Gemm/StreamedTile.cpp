@@ -184,10 +184,10 @@ static double reductionNs(const StreamedTile &kernel,
                           const DeviceModel &device) {
   if (kernel.splitK == 1)
     return 0;
-  // H200: a counter's round trip through L2 takes about 0.65 us, the fence
-  // before it another; the sums are read a few at a time.
-  constexpr double kHopNs = 650;
-  return 2 * kHopNs + kernel.splitK * device.l2LatencyNs / 4;
+  // As of the tiles of mma.sync (TileEstimate.cpp); the sums are read a few at
+  // a time.
+  constexpr double kHandOverNs = 4500;
+  return kHandOverNs + kernel.splitK * device.l2LatencyNs / 4;
 }
 
 static StreamTerms termsOf(const StreamModel &model) {

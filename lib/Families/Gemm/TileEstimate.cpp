@@ -169,14 +169,15 @@ static double reductionNs(const TileModel &model) {
   if (model.kernel.splitK == 1)
     return 0;
   const DeviceModel &device = model.device;
-  // A counter's round trip through L2 costs about 0.65 us on sm_90, the partial
-  // tile's fence another.
-  constexpr double kHopNs = 650;
+  // The way of a store, a fence, a counter and a load, one after the other, and
+  // the wait for the slowest split (H200: five kernels took 2.3 to 4.5 us more
+  // than two round trips of 0.65 us).
+  constexpr double kHandOverNs = 4500;
   double tileBytes = 4.0 * model.kernel.blockM * model.kernel.blockN;
   double reads = tileBytes * model.kernel.splitK;
   double port = kL2BytesPerClockPerSm * device.sustainedMemoryClockMHz * 1e-3;
   double all = model.bytes.reduceReadBytes / device.l2BytesPerNs();
-  return 2 * kHopNs + std::max(reads / port, all);
+  return kHandOverNs + std::max(reads / port, all);
 }
 
 static llvm::StringRef boundOf(const TileModel &model, const StepTimes &step) {
