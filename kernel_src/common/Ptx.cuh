@@ -403,6 +403,11 @@ void stRelaxed(float4 *pointer, float4 value) {
       : "memory");
 }
 
+/// Brings the line of \p address to L2; nobody waits for it.
+void prefetchL2(const void *address) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address) : "memory");
+}
+
 /// Rank of this block in its cluster (sm_90).
 unsigned clusterCtaRank() {
   unsigned rank;

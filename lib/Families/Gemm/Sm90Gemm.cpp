@@ -138,8 +138,8 @@ bool Enumeration::isWasteful(const Tile &tile, bool swap) const {
 
 /// At least two: the pruner then names what does not fit.
 int Enumeration::stagesThatFit(Sm90GemmConfig config) const {
-  int64_t rest = config.sharedBytes(signature) -
-                 int64_t(config.stages) * config.stageBytes();
+  config.stages = 0;
+  int64_t rest = config.sharedBytes(signature);
   int64_t perStage = config.stageBytes() + 16;
   return static_cast<int>(std::clamp<int64_t>(
       (device.sharedBytesPerBlock - rest) / perStage, 2, kMostStages));
