@@ -8,7 +8,7 @@
 // consumers wait for a stage, issue its wgmmas and release the stage before it
 // while these run; full and empty barriers are all that they exchange. The
 // producer's loop sets the pace of small tiles, so its thread is an elected
-// one: a copy is then one instruction and no loop over lanes (up to 5 %).
+// one: a copy is then one instruction and no loop over lanes (up to 4 %).
 // Blocks are persistent: the producer runs ahead into the next tile while the
 // last one's sums are stored, and with pingPong two consumers take turns, one
 // multiplying while the other stores. Blocks of a cluster that share a tile
@@ -26,7 +26,8 @@
 //
 // Rejected: several small blocks an SM without a producer (two with three
 // stages collapse), clusters of four (30 fit where 33 would be needed), a
-// fix-up by the last split to arrive (0.81 of the speed where this has 0.91).
+// fix-up by the last split to arrive (0.81 of the speed where a counter for all
+// had 0.91).
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -124,7 +124,7 @@ struct Sm90GemmConfig {
     return signature.alignD == 16;
   }
   /// Rows of D in a box that one thread stores. With those of a warp, warps
-  /// need not meet: up to 5 % on an H200. But a consumer that stores many
+  /// need not meet: up to 3 % on an H200. But a consumer that stores many
   /// pieces while nothing multiplies waits for TMA, which takes whole pieces
   /// faster (0.5 %); and with swapAB a warp has a quarter of each line of D.
   constexpr int storedRows(const GemmSignature &signature) const {
