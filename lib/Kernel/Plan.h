@@ -46,10 +46,15 @@ struct LaunchContext {
   int32_t smCount = 0;       ///< SMs that a persistent grid may use
   DeviceAddress zeroed = 0;  ///< the zeroed region, and
   DeviceAddress scratch = 0; ///< what comes behind it
-  /// The zeroed region is zero; otherwise bind() adds a memset.
-  bool isZeroed = false;
+  bool isZeroed = false;     ///< the zeroed region is zero
   /// Encoded prototypes of the plan's tensor maps, in its order.
   const EncodedTensorMap *tensorMaps = nullptr;
+
+  /// Adds what makes \p bytes of the zeroed region zero, if anything.
+  void zero(uint64_t bytes, LaunchSpec &spec) const {
+    if (bytes && !isZeroed)
+      spec.addMemset(zeroed, bytes, 0);
+  }
 };
 
 /// Turns the arguments of a call into a launch. Immutable and thread-safe;

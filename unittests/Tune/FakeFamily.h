@@ -120,8 +120,7 @@ public:
     params.tile = tile;
     params.split = split;
     params.smCount = context.smCount;
-    if (layout.zeroedBytes && !context.isZeroed)
-      spec.addMemset(context.zeroed, layout.zeroedBytes, 0);
+    context.zero(layout.zeroedBytes, spec);
     for (int i = 0; i < kernels; ++i) {
       KernelStep &step = spec.addKernel(params);
       step.function = static_cast<uint32_t>(i);

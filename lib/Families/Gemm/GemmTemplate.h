@@ -53,8 +53,7 @@ public:
       params.counters = reinterpret_cast<unsigned *>(context.zeroed);
       params.partials = reinterpret_cast<float *>(context.scratch);
     }
-    if (workspace.zeroedBytes && !context.isZeroed)
-      spec.addMemset(context.zeroed, workspace.zeroedBytes, 0);
+    context.zero(workspace.zeroedBytes, spec);
     KernelStep &step = spec.addKernel(params);
     step.grid.x = static_cast<uint32_t>(
         config.blocks(problem.m, problem.n, problem.batch));

@@ -228,11 +228,8 @@ void Sm90Binder::bindSplits(const GemmProblem &problem,
                             LaunchSpec &spec) const {
   if (config.splitK() == 1)
     return;
-  if (!context.isZeroed)
-    spec.addMemset(context.zeroed,
-                   static_cast<uint64_t>(
-                       config.zeroedBytes(problem.m, problem.n, problem.batch)),
-                   0);
+  int64_t bytes = config.zeroedBytes(problem.m, problem.n, problem.batch);
+  context.zero(static_cast<uint64_t>(bytes), spec);
   params.partials = reinterpret_cast<float *>(context.zeroed);
 }
 

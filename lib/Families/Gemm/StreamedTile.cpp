@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/StreamedTile.h"
 
+#include "Families/Gemm/TileEstimate.h"
 #include "Model/Bandwidth.h"
 #include "Model/MathUtil.h"
 #include "Model/Waves.h"
@@ -184,9 +185,7 @@ static double reductionNs(const StreamedTile &kernel,
                           const DeviceModel &device) {
   if (kernel.splitK == 1)
     return 0;
-  // As of the tiles of mma.sync (TileEstimate.cpp); the sums are read a few at
-  // a time.
-  constexpr double kHandOverNs = 4500;
+  // The sums are read a few at a time.
   return kHandOverNs + kernel.splitK * device.l2LatencyNs / 4;
 }
 

@@ -169,10 +169,6 @@ static double reductionNs(const TileModel &model) {
   if (model.kernel.splitK == 1)
     return 0;
   const DeviceModel &device = model.device;
-  // The way of a store, a fence, a counter and a load, one after the other, and
-  // the wait for the slowest split (H200: five kernels took 2.3 to 4.5 us more
-  // than two round trips of 0.65 us).
-  constexpr double kHandOverNs = 4500;
   double tileBytes = 4.0 * model.kernel.blockM * model.kernel.blockN;
   double reads = tileBytes * model.kernel.splitK;
   double port = kL2BytesPerClockPerSm * device.sustainedMemoryClockMHz * 1e-3;

@@ -68,8 +68,7 @@ public:
     if constexpr (requires { config.gridPerSm; })
       if (config.gridPerSm != 0)
         blocks = std::min(blocks, double(config.gridPerSm) * context.smCount);
-    if (workspace.zeroedBytes && !context.isZeroed)
-      spec.addMemset(context.zeroed, workspace.zeroedBytes, 0);
+    context.zero(workspace.zeroedBytes, spec);
     KernelStep &step = spec.addKernel(params);
     step.grid.x = static_cast<uint32_t>(blocks);
     step.block.x = static_cast<uint32_t>(config.threads());
