@@ -30,4 +30,16 @@ inline bool hasNvrtc() {
   return false;
 }
 
+/// Checks that \p unit is refused for \p reason with \p text in place of
+/// \p known.
+inline void checkRefused(TranslationUnit unit, llvm::StringRef known,
+                         llvm::StringRef text, llvm::StringRef reason) {
+  size_t at = unit.source.find(known.str());
+  REQUIRE(at != std::string::npos);
+  unit.source.replace(at, known.size(), text.str());
+  auto artifact = compiler().compile(unit);
+  REQUIRE(!artifact);
+  CHECK(llvm::StringRef(llvm::toString(artifact.takeError())).contains(reason));
+}
+
 } // namespace kiln::testing

@@ -19,6 +19,14 @@ kiln_gemm_args splitArgs() {
   return args;
 }
 
+kiln_workspace zeroedWorkspace(uint64_t bytes) {
+  kiln_workspace workspace = KILN_INIT(kiln_workspace);
+  workspace.data = address(0xa00000);
+  workspace.bytes = bytes;
+  workspace.flags = KILN_WORKSPACE_ZEROED;
+  return workspace;
+}
+
 kiln_workspace_info workspaceOf(kiln_engine *engine,
                                 const kiln_problem &problem) {
   kiln_plan *plan = nullptr;
@@ -95,10 +103,7 @@ TEST_CASE("a capture on a stream without an arena takes a workspace only") {
   kiln_stream stream = fixture.gpu.stream();
   beginCapture(fixture, stream);
   CHECK(kiln_gemm(engine, &args, nullptr, stream) == KILN_NOT_PREPARED);
-  kiln_workspace workspace = KILN_INIT(kiln_workspace);
-  workspace.data = address(0xa00000);
-  workspace.bytes = need.bytes;
-  workspace.flags = KILN_WORKSPACE_ZEROED;
+  kiln_workspace workspace = zeroedWorkspace(need.bytes);
   CHECK(kiln_gemm(engine, &args, &workspace, stream) == KILN_SUCCESS);
   CHECK(endCapture(fixture, stream) == 1);
 }
@@ -157,11 +162,8 @@ TEST_CASE("plans share a workspace whose zeroed region is the larger one's") {
   kiln_engine *engine = fixture.engine();
   kiln_gemm_args args = splitArgs();
   kiln_workspace_info need = workspaceOf(engine, problemOf(args));
-  kiln_workspace workspace = KILN_INIT(kiln_workspace);
-  workspace.data = address(0xa00000);
-  workspace.flags = KILN_WORKSPACE_ZEROED;
+  kiln_workspace workspace = zeroedWorkspace(need.bytes + (1 << 20));
   workspace.zeroed_bytes = need.zeroed_bytes + (1 << 20);
-  workspace.bytes = need.bytes + (1 << 20);
   CHECK(kiln_gemm(engine, &args, &workspace, nullptr) == KILN_SUCCESS);
   auto *counters = reinterpret_cast<char *>(launches.last().counters);
   CHECK(counters == workspace.data);
