@@ -34,6 +34,7 @@ set(KILN_KERNEL_SOURCES
   gemm/SimtGemmConfig.h
   gemm/SkinnyGemm.cuh
   gemm/SkinnyGemmConfig.h
+  gemm/Sm90Bias.cuh
   gemm/Sm90Epilogue.cuh
   gemm/Sm90Exchange.cuh
   gemm/Sm90Gemm.cuh

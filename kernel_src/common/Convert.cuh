@@ -225,6 +225,21 @@ void loadFloats(float (&out)[kCount], const void *pointer) {
     unpackFloats<kType>(out, loadWords<kCount * bytesOf(kType)>(pointer));
 }
 
+/// loadFloats where \p exists, else zeros, without a branch; 2 to 8 bytes.
+template <DType kType, int kCount>
+void loadFloatsOrZeros(float (&out)[kCount], const void *pointer, bool exists) {
+  constexpr int kBytes = kCount * bytesOf(kType);
+  static_assert(kBytes == 2 || kBytes == 4 || kBytes == 8, "no such access");
+  Words<kBytes> words;
+  if constexpr (kBytes == 8) {
+    uint2 value = ptx::ldGlobalOrZero64(pointer, exists);
+    words = {value.x, value.y};
+  } else
+    words = {kBytes == 4 ? ptx::ldGlobalOrZero32(pointer, exists)
+                         : ptx::ldGlobalOrZero16(pointer, exists)};
+  unpackFloats<kType>(out, words);
+}
+
 /// Stores kCount elements with one access, aligned to its size.
 template <DType kType, int kCount>
 void storeFloats(void *pointer, const float (&values)[kCount]) {

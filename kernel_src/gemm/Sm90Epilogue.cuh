@@ -8,8 +8,9 @@
 // outside of D; where it is not, rows are shifted to the alignment that each
 // has in D, so that all but their ends are 16-byte stores all the same.
 //
-// C and the residual come in by TMA into buffers of the same shape, where D is
-// aligned; fetch() is the role of the thread that brings them.
+// C and the residual come in by TMA, where D is aligned: into the buffer that
+// the piece is staged in, each thread's results replacing what it has read.
+// fetch() is the role of the thread that brings them.
 //
 // With swapAB the rows of wgmma are columns of D: stores to the staging buffer
 // are transposed, the rest is the same.
@@ -20,6 +21,7 @@
 #include "common/Swizzle.cuh"
 #include "gemm/GemmEpilogue.cuh"
 #include "gemm/ShiftedRows.cuh"
+#include "gemm/Sm90Bias.cuh"
 #include "gemm/Sm90Exchange.cuh"
 #include "gemm/Sm90Tiles.cuh"
 
@@ -30,7 +32,7 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Epilogue {
   static constexpr int kOutBytes = bytesOf(kOut);
   static constexpr int kThreads = Sm90GemmConfig::kWarpgroup;
   static constexpr int kUnit = Sm90GemmConfig::kUnit;
-  static constexpr int kBuffers = Sm90GemmConfig::kStagingBuffers;
+  static constexpr int kBuffers = kConfig.stagingBuffers(kSignature);
   static constexpr int kUnits = kConfig.units(), kColumns = kConfig.columns();
   static constexpr int kPiece = kConfig.pieceColumns(kSignature);
   static constexpr int kPieces = kColumns / kPiece; ///< of a unit
@@ -47,9 +49,6 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Epilogue {
   static constexpr int kBoxBytes = kBoxRows * kRowBytes;
   static constexpr int kStoredRows = kConfig.storedRows(kSignature);
   static constexpr bool kByTma = kConfig.storesByTma(kSignature);
-  /// Where the chain joins columns, computeRun reads what it needs.
-  static constexpr bool kBias =
-      kJoined == 1 && kSignature.pointwise.contains(PointwiseOp::Bias);
   static constexpr bool kResidual =
       kSignature.pointwise.contains(PointwiseOp::Residual);
   static constexpr int kFetched = kConfig.fetchedOperands(kSignature);
@@ -60,6 +59,7 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Epilogue {
   using Shared = Sm90Shared<kSignature, kConfig>;
   using Walk = Sm90Walk<kConfig>;
   using Exchange = Sm90Exchange<kConfig, kPiece>;
+  using Bias = Sm90Bias<kSignature, kConfig>;
   using Accumulators = float[kUnits][kColumns / 2];
 
 public:
@@ -76,17 +76,28 @@ public:
             .warmUp();
   }
 
+  /// Before the products of \p tile.
+  void prepare(const Sm90Tile &tile) {
+    bias.load(epilogueOperands<kSignature>(params.gemm, tile.batch).bias,
+              kSwap ? rowOf(tile, consumer, 0) : columnOf(tile, 0),
+              static_cast<int>(params.gemm.n));
+  }
+
   /// Finishes this consumer's part of \p tile; returns with stores under way.
   void store(const Sm90Tile &tile, const Walk &walk, Accumulators &sums) {
     EpilogueOperands operands =
         epilogueOperands<kSignature>(params.gemm, tile.batch);
+    // The last piece of the tile before was stored during the products.
+    if constexpr (kFetched > 0)
+      if (isStorer())
+        release<0>();
     if constexpr (kSplits > 1)
       storeOwned(operands, tile, walk, sums);
     else
 #pragma unroll
       for (int i = 0; i < kUnits * kPieces; ++i)
         storePiece(operands, tile.batch, rowOf(tile, consumer, i),
-                   columnOf(tile, i), pieceOf(sums, i));
+                   columnOf(tile, i), pieceOf(sums, i), bias.piece(i));
   }
 
   /// Waits until no store reads shared memory any more.
@@ -204,16 +215,19 @@ private:
         continue;
       // In registers of their own: one code for all pieces.
       float own[kPiece / 2];
+      typename Bias::Piece ownBias;
 #pragma unroll
       for (int other = 0; other < kUnits * kPieces; ++other)
-        if (other == i)
+        if (other == i) {
 #pragma unroll
           for (int j = 0; j < kPiece / 2; ++j)
             own[j] = pieceOf(sums, other)[j];
+          ownBias = bias.piece(other);
+        }
       Exchange exchange(params, tile, numberOf(consumer, i), rank);
       exchange.addOthers(own);
       storePiece(operands, tile.batch, rowOf(tile, consumer, i),
-                 columnOf(tile, i), own);
+                 columnOf(tile, i), own, ownBias);
       exchange.clearOthers();
     }
   }
@@ -225,31 +239,32 @@ private:
   /// Finishes and stores a piece whose first sum is of (row, column) on the
   /// tile's sides.
   void storePiece(const EpilogueOperands &operands, int batch, int row,
-                  int column, const float *sums) {
+                  int column, const float *sums,
+                  const typename Bias::Piece &pieceBias) {
     unsigned buffer = shared.staging(consumer, place.stage);
     if constexpr (kFetched > 0)
       ptx::mbarrierWait(shared.fetchFull(consumer, place.stage), place.phase);
-    if constexpr (kByTma) {
+    else if constexpr (kByTma) {
       // The store before the last has left this buffer.
       if (isStorer())
         ptx::bulkWaitRead<kBuffers - 1>();
       meet();
     }
-    stage(operands, row, column, sums, buffer);
+    stage(operands, row, column, sums, pieceBias, buffer);
     int rowOfD = kSwap ? column : row;
     int columnOfD = kSwap ? row : column / kJoined;
     if constexpr (kByTma) {
       ptx::fenceProxyAsync();
       meet();
       if (isStorer()) {
-        if constexpr (kFetched > 0)
-          ptx::mbarrierArrive(shared.fetchEmpty(consumer, place.stage));
         int first = kByWarp ? warp * kStoredRows : 0;
 #pragma unroll
         for (int box = 0; box < kBoxes; ++box)
           ptx::tmaStore(&params.d, buffer + box * kBoxBytes + first * kRowBytes,
                         columnOfD + box * kBoxColumns, rowOfD + first, batch);
         ptx::bulkCommit();
+        release<1>();
+        stored = place.stage;
       }
     } else {
       // Whoever passes has finished reading the other buffer.
@@ -262,24 +277,27 @@ private:
     place.next();
   }
 
+  /// For a storer: gives the last stored piece's buffer to fetch() again, once
+  /// all but the latest kPending stores have left theirs.
+  template <int kPending> void release() {
+    if (kFetched > 0 && stored >= 0) {
+      ptx::bulkWaitRead<kPending>();
+      ptx::mbarrierArrive(shared.fetchEmpty(consumer, stored));
+      stored = -1;
+    }
+  }
+
   /// Writes the finished piece to \p buffer. Lane l has of each 8 columns the
   /// two from 2 (l % 4) on, of rows l / 4 and l / 4 + 8 of its warp's 16.
   void stage(const EpilogueOperands &operands, int row, int column,
-             const float *sums, unsigned buffer) const {
+             const float *sums, const typename Bias::Piece &pieceBias,
+             unsigned buffer) const {
     // Computed anew for each piece: kept, they would cost registers that the
     // sums of later pieces need.
     unsigned thread = threadIdx.x % kThreads;
     ptx::opaque(thread);
     int rowInPiece = thread / 32 * 16 + thread % 32 / 4;
     int columnInPiece = thread % 4 * 2;
-    // All at once: their latencies overlap.
-    float bias[kPiece / 8][2];
-    if constexpr (kBias)
-#pragma unroll
-      for (int j = 0; j < kPiece / 8; ++j)
-        if (!kSwap || j == 0)
-          loadBias(bias[j], operands.bias, row + rowInPiece,
-                   column + columnInPiece + j * 8);
 #pragma unroll
     for (int j = 0; j < kPiece / 8; j += 2) {
       constexpr int kStep = kPiece >= 16 ? 2 : 1;
@@ -292,11 +310,7 @@ private:
                          sums[(j + i / 2) * 4 + i % 2 * 2 + 1]};
         int r = rowInPiece + i % 2 * 8, c = columnInPiece + (j + i / 2) * 8;
         float pairBias[2] = {};
-        if constexpr (kBias) {
-          // Of the rows of D as wgmma's columns each thread has two entries.
-          pairBias[0] = kSwap ? bias[0][i % 2] : bias[j + i / 2][0];
-          pairBias[1] = kSwap ? bias[0][i % 2] : bias[j + i / 2][1];
-        }
+        pieceBias.ofPair(pairBias, j + i / 2, i % 2);
         finishPair(operands, row, column, r, c, pairBias, pair);
         if constexpr (kJoined == 2)
           stageOne(buffer + stagedOffset(r, c / 2 * kOutBytes), pair[0]);
@@ -400,30 +414,6 @@ private:
     }
   }
 
-  /// Entries of the bias: those of \p column and the next, or with swapAB those
-  /// of \p row and the eighth after it; 0 outside of D.
-  void loadBias(float (&out)[2], const char *bias, int row, int column) const {
-    constexpr int kApart = kSwap ? 8 : 1;
-    int first = kSwap ? row : column;
-    const char *at = bias + first * kOutBytes;
-    int left = static_cast<int>(params.gemm.n) - first;
-    out[0] = out[1] = 0.0f;
-    if (kApart == 1 && kSignature.alignD >= 2 * kOutBytes && left > 1)
-      loadFloats<kOut>(out, at);
-    else {
-      loadOne(out[0], at, left > 0);
-      loadOne(out[1], at + kApart * kOutBytes, left > kApart);
-    }
-  }
-
-  static void loadOne(float &out, const char *at, bool exists) {
-    float one[1];
-    if (exists) {
-      loadFloats<kOut>(one, at);
-      out = one[0];
-    }
-  }
-
   /// What belongs to a pair of a matrix of D's shape: the fetched operand
   /// number \p operand, or in memory.
   void readPair(float (&out)[2], const char *matrix, long long ld, int operand,
@@ -448,6 +438,12 @@ private:
     }
   }
 
+  static float loadOne(const char *at, bool exists) {
+    float one[1];
+    loadFloatsOrZeros<kOut>(one, at, exists);
+    return one[0];
+  }
+
   /// Loads what belongs to the pair from a matrix of D's shape; 0 outside of D.
   void loadPair(float (&out)[2], const char *matrix, long long ld, int row,
                 int column) const {
@@ -455,9 +451,9 @@ private:
     for (int i = 0; i < 2; ++i) {
       int rowOfD = kSwap ? column + i : row,
           columnOfD = kSwap ? row : column + i;
-      loadOne(out[i], matrix + (rowOfD * ld + columnOfD) * kOutBytes,
-              rowOfD < static_cast<int>(params.gemm.m) &&
-                  columnOfD < static_cast<int>(params.gemm.n));
+      out[i] = loadOne(matrix + (rowOfD * ld + columnOfD) * kOutBytes,
+                       rowOfD < static_cast<int>(params.gemm.m) &&
+                           columnOfD < static_cast<int>(params.gemm.n));
     }
   }
 
@@ -477,7 +473,9 @@ private:
   const Sm90GemmParams &params;
   Shared shared;
   int consumer, warp;
-  RingPlace<kBuffers> place; ///< of the buffers, staging and fetched
+  Bias bias;                 ///< of the tile
+  RingPlace<kBuffers> place; ///< of the buffers
+  int stored = -1;           ///< the buffer that a storer has not yet released
 };
 
 } // namespace kiln

@@ -226,6 +226,7 @@ private:
         ptx::mbarrierWait(shared.turn(consumer), turn);
         turn ^= 1;
       }
+      epilogue.prepare(tile);
       multiply(shared, consumer, walk.kCount, place, sums);
       epilogue.store(tile, walk, sums);
       walk.next();

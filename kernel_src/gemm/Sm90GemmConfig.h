@@ -52,9 +52,6 @@ struct Sm90GemmConfig {
   static constexpr int kSlabBytes = 128, kSlab = 64;
   /// Rows of one wgmma.
   static constexpr int kUnit = 64;
-  /// Staging buffers of a consumer: one fills while the other is stored; and
-  /// as many for pieces of C and the residual on their way in.
-  static constexpr int kStagingBuffers = 2;
 
   // The two sides of a tile.
   constexpr int rows() const { return swapAB ? blockN : blockM; }
@@ -128,10 +125,9 @@ struct Sm90GemmConfig {
   /// pieces while nothing multiplies waits for TMA, which takes whole pieces
   /// faster (0.5 %); and with swapAB a warp has a quarter of each line of D.
   constexpr int storedRows(const GemmSignature &signature) const {
-    int piece = pieceColumns(signature);
     if (swapAB)
-      return piece;
-    bool waits = !pingPong && units() * columns() / piece >= 4;
+      return pieceColumns(signature);
+    bool waits = !pingPong && pieces(signature) >= 4;
     return waits ? kUnit : kUnit / 4;
   }
   /// Matrices of D's shape that come in by TMA, piece by piece: C, residual.
@@ -141,18 +137,33 @@ struct Sm90GemmConfig {
     return signature.readsC +
            signature.pointwise.contains(PointwiseOp::Residual);
   }
+  /// Pieces of a tile that a consumer finishes, one after the other.
+  constexpr int pieces(const GemmSignature &signature) const {
+    return units() * (columns() / pieceColumns(signature));
+  }
+  /// Staging buffers of a consumer: one fills while the other is stored. What
+  /// is fetched comes in where the piece is staged, so that more buffers have
+  /// it there before the epilogue begins; two operands need two of each.
+  constexpr int stagingBuffers(const GemmSignature &signature) const {
+    constexpr int kLeast = 2, kMost = 4;
+    int all = pieces(signature);
+    if (fetchedOperands(signature) != 1 || all < kLeast)
+      return kLeast;
+    return all < kMost ? all : kMost;
+  }
   constexpr int stagingBytes(const GemmSignature &signature) const {
-    return consumers * kStagingBuffers * pieceBytes(signature) *
-           (1 + fetchedOperands(signature));
+    int operands = fetchedOperands(signature);
+    return consumers * stagingBuffers(signature) * pieceBytes(signature) *
+           (operands > 1 ? operands : 1);
   }
   /// Full and empty of each stage and of each consumer's fetched pieces, and
   /// two for turns.
-  constexpr int barrierBytes() const {
-    return (2 * stages + 2 * kStagingBuffers * consumers + 2) * 8;
+  constexpr int barrierBytes(const GemmSignature &signature) const {
+    return (2 * stages + 2 * stagingBuffers(signature) * consumers + 2) * 8;
   }
   constexpr int sharedBytes(const GemmSignature &signature) const {
     return kAlignment + stages * stageBytes() + stagingBytes(signature) +
-           barrierBytes();
+           barrierBytes(signature);
   }
   /// The hardware gives dynamic shared memory 16 bytes of alignment; swizzled
   /// tiles want this.

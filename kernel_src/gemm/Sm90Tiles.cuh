@@ -31,10 +31,11 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> struct Sm90Shared {
   unsigned staging(int consumer, int buffer) const {
     return base + kStaging + (consumer * kBuffers + buffer) * kPieceBytes;
   }
-  /// Where piece number \p operand of \p buffer comes in.
+  /// Where fetched operand number \p operand of \p buffer comes in: the first
+  /// one where its piece is staged.
   unsigned fetched(int consumer, int buffer, int operand) const {
     return staging(consumer, buffer) +
-           (operand + 1) * kConfig.consumers * kBuffers * kPieceBytes;
+           operand * kConfig.consumers * kBuffers * kPieceBytes;
   }
   unsigned full(int stage) const { return base + kBarriers + stage * 8; }
   unsigned empty(int stage) const { return full(kStages + stage); }
@@ -49,7 +50,7 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> struct Sm90Shared {
   }
 
 private:
-  static constexpr int kBuffers = Sm90GemmConfig::kStagingBuffers;
+  static constexpr int kBuffers = kConfig.stagingBuffers(kSignature);
   static constexpr int kPieceBytes = kConfig.pieceBytes(kSignature);
 };
 

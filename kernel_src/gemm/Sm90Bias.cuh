@@ -1,0 +1,129 @@
+//===- gemm/Sm90Bias.cuh - the bias of a tile in registers ----------------===//
+//
+// Loaded before the products of a tile, so that they hide the latency: on an
+// H200, pieces of an epilogue that load it each for itself wait 0.8 us each,
+// even for L1. Where the bias goes along wgmma's columns, lanes share them out
+// and hand them round by shuffles; where along its rows (swapAB), each thread
+// has those of its two rows of each unit.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "common/Convert.cuh"
+#include "gemm/Sm90GemmConfig.h"
+
+namespace kiln {
+
+/// True where the epilogue adds the bias; where the chain joins columns,
+/// computeRun reads what it needs.
+template <GemmSignature kSignature>
+constexpr bool kAddsBias =
+    kSignature.pointwise.contains(PointwiseOp::Bias) &&
+    kSignature.columnsPerOutput() == 1;
+
+template <GemmSignature kSignature, Sm90GemmConfig kConfig,
+          bool kExists = kAddsBias<kSignature>>
+class Sm90Bias {
+  static constexpr DType kOut = kSignature.out;
+  static constexpr int kBytes = bytesOf(kOut);
+  static constexpr bool kSwap = kConfig.swapAB;
+  static constexpr int kPiece = kConfig.pieceColumns(kSignature);
+  static constexpr int kPieces = kConfig.columns() / kPiece; ///< of a unit
+  /// Entries of a word, and words of a piece; one warp has words for all.
+  static constexpr int kPerWord = 4 / kBytes;
+  static constexpr int kPieceWords = kPiece / kPerWord;
+  static_assert(kSwap || kPieceWords <= 32, "a piece is wider than a line");
+
+public:
+  /// The bias of one piece.
+  class Piece {
+  public:
+    /// Entries of a thread's two sums in column block \p block, of the second
+    /// or the first of its rows.
+    void ofPair(float (&out)[2], int block, bool isSecond) const {
+      if constexpr (kSwap)
+        out[0] = out[1] = rows[isSecond];
+      else if constexpr (kPerWord == 2)
+        unpackPair<kOut>(out[0], out[1],
+                         __shfl_sync(~0u, word, block * 4 + lane() % 4));
+      else
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+          out[i] = __uint_as_float(
+              __shfl_sync(~0u, word, block * 8 + lane() % 4 * 2 + i));
+    }
+
+  private:
+    friend Sm90Bias;
+    unsigned word = 0;      ///< this lane's of the piece's columns
+    float rows[2] = {0, 0}; ///< with swapAB those of the thread's rows
+  };
+
+  /// Loads the entries from \p first, the tile's column or the consumer's row,
+  /// to \p end.
+  void load(const char *bias, int first, int end) {
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i)
+#pragma unroll
+      for (int j = 0; j < kEach; ++j) {
+        int at = kSwap ? i * Sm90GemmConfig::kUnit + rowInUnit() + j * 8
+                       : (i * 32 + lane()) * kPerWord + j;
+        bool exists = first + at < end;
+        const char *entry = bias + (first + at) * kBytes;
+        if constexpr (kBytes == 4)
+          entries[i][j] =
+              __uint_as_float(ptx::ldGlobalOrZero32(entry, exists));
+        else
+          entries[i][j] = ptx::ldGlobalOrZero16(entry, exists);
+      }
+  }
+
+  /// That of piece \p number of the consumer.
+  Piece piece(int number) const {
+    Piece result;
+    if constexpr (kSwap) {
+#pragma unroll
+      for (int j = 0; j < 2; ++j)
+        result.rows[j] = toFloat<kOut>(entries[number / kPieces][j]);
+    } else {
+      int first = number % kPieces * kPieceWords;
+      result.word = wordOf(entries[first / 32]);
+      if constexpr (kPieceWords < 32)
+        result.word = __shfl_sync(~0u, result.word, first % 32 + lane());
+    }
+    return result;
+  }
+
+private:
+  using Entry = Storage<kOut>;
+  /// Entries of a lane: of its words, kept apart since joining them would wait
+  /// for them; or of its two rows of each unit.
+  static constexpr int kEach = kSwap ? 2 : kPerWord;
+  static constexpr int kLoads =
+      kSwap ? kConfig.units() : (kPieces * kPieceWords + 31) / 32;
+
+  static int lane() { return threadIdx.x % 32; }
+  static int rowInUnit() { return threadIdx.x / 32 % 4 * 16 + lane() / 4; }
+
+  static unsigned wordOf(const Entry (&word)[kEach]) {
+    if constexpr (kBytes == 4)
+      return __float_as_uint(word[0]);
+    else
+      return word[0] | static_cast<unsigned>(word[1]) << 16;
+  }
+
+  Entry entries[kLoads][kEach];
+};
+
+/// No bias.
+template <GemmSignature kSignature, Sm90GemmConfig kConfig>
+class Sm90Bias<kSignature, kConfig, false> {
+public:
+  struct Piece {
+    void ofPair(float (&)[2], int, bool) const {}
+  };
+  void load(const char *, int, int) {}
+  Piece piece(int) const { return {}; }
+};
+
+} // namespace kiln
