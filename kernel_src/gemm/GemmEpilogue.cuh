@@ -128,6 +128,30 @@ RunOperands<kCount> loadLinks(const EpilogueOperands &operands,
   return run;
 }
 
+/// Has what computeRun reads for a run from (\p row, \p column) on brought to
+/// L2, long before: nobody waits for it.
+template <GemmSignature kSignature>
+void prefetchRun(const EpilogueOperands &operands, const GemmParams &params,
+                 long long row, long long column) {
+  constexpr PointwiseChain kChain = kSignature.pointwise;
+  constexpr int kBytes = bytesOf(kSignature.out);
+  // A column as the link sees it, before or behind the join.
+  auto columnFor = [&](PointwiseOp op) {
+    return kChain.find(op) < kChain.joinAt()
+               ? column
+               : column / kSignature.columnsPerOutput();
+  };
+  if constexpr (kChain.contains(PointwiseOp::Bias))
+    ptx::prefetchL2(operands.bias + columnFor(PointwiseOp::Bias) * kBytes);
+  if constexpr (kChain.contains(PointwiseOp::Residual))
+    ptx::prefetchL2(
+        operands.residual +
+        (row * params.ldResidual + columnFor(PointwiseOp::Residual)) * kBytes);
+  if constexpr (kSignature.readsC)
+    if (operands.beta != 0.0f)
+      ptx::prefetchL2(operands.c + (row * params.ldc + column) * kBytes);
+}
+
 /// alpha, C and the chain on kCount accumulators of the product's row \p row
 /// from \p column on, a multiple of kCount, of which \p valid (at least 1) lie
 /// inside the product. The first kCount / columnsPerOutput() of them become

@@ -53,6 +53,7 @@ public:
   static void run(const GemmParams &params) {
     extern __shared__ __align__(16) float shared[];
     StreamWork work = streamWork(params, kConfig, 1);
+    prefetchSums<kSignature, kStaged>(params, work);
     Sums sums = {};
     Gemv(params, work).multiply(params.k, sums);
     stage(sums, shared);

@@ -120,6 +120,7 @@ public:
     extern __shared__ __align__(128) unsigned char sharedMemory[];
     float *staged = reinterpret_cast<float *>(sharedMemory);
     StreamWork work = streamWork(params, kConfig, splitsOf(params));
+    prefetchSums<kSignature, kStaged>(params, work);
     Accumulators accumulators = {};
     unsigned ring =
         ptx::sharedAddress(sharedMemory) + warp() * kConfig.ringBytes();

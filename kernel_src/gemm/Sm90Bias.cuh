@@ -17,9 +17,8 @@ namespace kiln {
 /// True where the epilogue adds the bias; where the chain joins columns,
 /// computeRun reads what it needs.
 template <GemmSignature kSignature>
-constexpr bool kAddsBias =
-    kSignature.pointwise.contains(PointwiseOp::Bias) &&
-    kSignature.columnsPerOutput() == 1;
+constexpr bool kAddsBias = kSignature.pointwise.contains(PointwiseOp::Bias) &&
+                           kSignature.columnsPerOutput() == 1;
 
 template <GemmSignature kSignature, Sm90GemmConfig kConfig,
           bool kExists = kAddsBias<kSignature>>
@@ -71,8 +70,7 @@ public:
         bool exists = first + at < end;
         const char *entry = bias + (first + at) * kBytes;
         if constexpr (kBytes == 4)
-          entries[i][j] =
-              __uint_as_float(ptx::ldGlobalOrZero32(entry, exists));
+          entries[i][j] = __uint_as_float(ptx::ldGlobalOrZero32(entry, exists));
         else
           entries[i][j] = ptx::ldGlobalOrZero16(entry, exists);
       }

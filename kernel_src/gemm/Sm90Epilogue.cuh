@@ -399,15 +399,17 @@ private:
       float residual[2] = {}, ofC[2] = {};
       if constexpr (kResidual)
         readPair(residual, operands.residual, params.gemm.ldResidual,
-                 kSignature.readsC, row, column, r, c);
-      pair[0] *= operands.alpha;
-      pair[1] *= operands.alpha;
+                 kSignature.readsC, true, row, column, r, c);
+      // A device scalar may turn out to be 0, whatever C holds then.
       if constexpr (kSignature.readsC)
-        if (operands.beta != 0.0f) {
-          readPair(ofC, operands.c, params.gemm.ldc, 0, row, column, r, c);
-          pair[0] += operands.beta * ofC[0];
-          pair[1] += operands.beta * ofC[1];
-        }
+        readPair(ofC, operands.c, params.gemm.ldc, 0, operands.beta != 0.0f,
+                 row, column, r, c);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        pair[i] *= operands.alpha;
+        if constexpr (kSignature.readsC)
+          pair[i] += operands.beta * ofC[i];
+      }
       applyChainToPair<kChain>(pair[0], pair[1],
                                sharedOperands<kChain>(bias[0], residual[0]),
                                sharedOperands<kChain>(bias[1], residual[1]));
@@ -415,11 +417,11 @@ private:
   }
 
   /// What belongs to a pair of a matrix of D's shape: the fetched operand
-  /// number \p operand, or in memory.
+  /// number \p operand, or in memory; 0 unless it \p counts.
   void readPair(float (&out)[2], const char *matrix, long long ld, int operand,
-                int row, int column, int r, int c) const {
+                bool counts, int row, int column, int r, int c) const {
     if constexpr (kFetched == 0)
-      loadPair(out, matrix, ld, row + r, column + c);
+      loadPair(out, matrix, ld, counts, row + r, column + c);
     else {
       unsigned piece = shared.fetched(consumer, place.stage, operand);
 #pragma unroll
@@ -435,6 +437,10 @@ private:
         else if (i == 0) // both columns in one word
           unpackPair<kOut>(out[0], out[1], ptx::ldShared32(at));
       }
+      // Selected, not branched on: reads that follow do not wait.
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        out[i] = counts ? out[i] : 0.0f;
     }
   }
 
@@ -445,14 +451,14 @@ private:
   }
 
   /// Loads what belongs to the pair from a matrix of D's shape; 0 outside of D.
-  void loadPair(float (&out)[2], const char *matrix, long long ld, int row,
-                int column) const {
+  void loadPair(float (&out)[2], const char *matrix, long long ld, bool counts,
+                int row, int column) const {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       int rowOfD = kSwap ? column + i : row,
           columnOfD = kSwap ? row : column + i;
       out[i] = loadOne(matrix + (rowOfD * ld + columnOfD) * kOutBytes,
-                       rowOfD < static_cast<int>(params.gemm.m) &&
+                       counts && rowOfD < static_cast<int>(params.gemm.m) &&
                            columnOfD < static_cast<int>(params.gemm.n));
     }
   }

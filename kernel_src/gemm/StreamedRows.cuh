@@ -115,11 +115,12 @@ struct StagedSums {
   }
 };
 
-/// Adds up the \p parts of the block's sums, in their order, and finishes them.
-/// All threads of the block take part, after a barrier.
-template <GemmSignature kSignature, StagedSums kSums>
-void finishSums(const GemmParams &params, const StreamWork &work,
-                const float *staged, int parts) {
+/// The runs of D that a thread of the block finishes: calls \p finish with row
+/// and column of each within the block's part, its place in D, and how many
+/// columns are left.
+template <GemmSignature kSignature, StagedSums kSums, class Finish>
+void forEachRun(const GemmParams &params, const StreamWork &work,
+                Finish &&finish) {
   constexpr int kRun = kSums.run(epilogueVector<kSignature>());
   constexpr int kRunsPerRow = kSums.width() / kRun;
   constexpr int kRuns = kSums.height() * kRunsPerRow;
@@ -127,22 +128,48 @@ void finishSums(const GemmParams &params, const StreamWork &work,
   long long firstColumn = kSums.streamsA ? work.vector : work.row;
   int rowsLeft = leftOf(params.m, firstRow);
   int columnsLeft = leftOf(params.n, firstColumn);
-  EpilogueOperands operands = epilogueOperands<kSignature>(params, work.batch);
 #pragma unroll 1
   for (int run = threadIdx.x; run < kRuns; run += kSums.threads) {
     int r = run / kRunsPerRow, c = run % kRunsPerRow * kRun;
-    if (r >= rowsLeft || c >= columnsLeft)
-      continue;
-    const float *from = staged + r * kSums.pitch + c;
-    float values[kRun] = {};
-#pragma unroll 1
-    for (int part = 0; part < parts; ++part, from += kSums.floats())
-#pragma unroll
-      for (int i = 0; i < kRun; ++i)
-        values[i] += from[i];
-    finishRun<kSignature>(operands, params, firstRow + r, firstColumn + c,
-                          columnsLeft - c, values);
+    if (r < rowsLeft && c < columnsLeft)
+      finish(r, c, firstRow + r, firstColumn + c, columnsLeft - c);
   }
+}
+
+/// Before the products: has what finishSums reads of memory brought to L2.
+template <GemmSignature kSignature, StagedSums kSums>
+void prefetchSums(const GemmParams &params, const StreamWork &work) {
+  if constexpr (kSignature.readsC ||
+                kSignature.pointwise.contains(PointwiseOp::Bias) ||
+                kSignature.pointwise.contains(PointwiseOp::Residual)) {
+    EpilogueOperands operands =
+        epilogueOperands<kSignature>(params, work.batch);
+    forEachRun<kSignature, kSums>(
+        params, work, [&](int, int, long long row, long long column, int) {
+          prefetchRun<kSignature>(operands, params, row, column);
+        });
+  }
+}
+
+/// Adds up the \p parts of the block's sums, in their order, and finishes them.
+/// All threads of the block take part, after a barrier.
+template <GemmSignature kSignature, StagedSums kSums>
+void finishSums(const GemmParams &params, const StreamWork &work,
+                const float *staged, int parts) {
+  constexpr int kRun = kSums.run(epilogueVector<kSignature>());
+  EpilogueOperands operands = epilogueOperands<kSignature>(params, work.batch);
+  forEachRun<kSignature, kSums>(
+      params, work,
+      [&](int r, int c, long long row, long long column, int left) {
+        const float *from = staged + r * kSums.pitch + c;
+        float values[kRun] = {};
+#pragma unroll 1
+        for (int part = 0; part < parts; ++part, from += kSums.floats())
+#pragma unroll
+          for (int i = 0; i < kRun; ++i)
+            values[i] += from[i];
+        finishRun<kSignature>(operands, params, row, column, left, values);
+      });
 }
 
 } // namespace kiln
