@@ -225,19 +225,16 @@ void loadFloats(float (&out)[kCount], const void *pointer) {
     unpackFloats<kType>(out, loadWords<kCount * bytesOf(kType)>(pointer));
 }
 
-/// loadFloats where \p exists, else zeros, without a branch; 2 to 8 bytes.
-template <DType kType, int kCount>
-void loadFloatsOrZeros(float (&out)[kCount], const void *pointer, bool exists) {
-  constexpr int kBytes = kCount * bytesOf(kType);
-  static_assert(kBytes == 2 || kBytes == 4 || kBytes == 8, "no such access");
-  Words<kBytes> words;
-  if constexpr (kBytes == 8) {
-    uint2 value = ptx::ldGlobalOrZero64(pointer, exists);
-    words = {value.x, value.y};
-  } else
-    words = {kBytes == 4 ? ptx::ldGlobalOrZero32(pointer, exists)
-                         : ptx::ldGlobalOrZero16(pointer, exists)};
-  unpackFloats<kType>(out, words);
+/// Loads an element of 2 or 4 bytes where it \p exists, else 0, without a
+/// branch.
+template <DType kType>
+Storage<kType> loadOrZero(const void *pointer, bool exists) {
+  if constexpr (kType == DType::FP32)
+    return __uint_as_float(ptx::ldGlobalOrZero32(pointer, exists));
+  else {
+    static_assert(bytesOf(kType) == 2, "no such access");
+    return ptx::ldGlobalOrZero16(pointer, exists);
+  }
 }
 
 /// Stores kCount elements with one access, aligned to its size.

@@ -377,21 +377,6 @@ unsigned ldGlobalOrZero32(const void *pointer, bool exists) {
   return value;
 }
 
-uint2 ldGlobalOrZero64(const void *pointer, bool exists) {
-  uint2 value;
-  asm volatile("{\n"
-               "  .reg .pred p;\n"
-               "  setp.ne.b32 p, %3, 0;\n"
-               "  mov.b32 %0, 0;\n"
-               "  mov.b32 %1, 0;\n"
-               "  @p ld.global.v2.b32 {%0, %1}, [%2];\n"
-               "}"
-               : "=r"(value.x), "=r"(value.y)
-               : "l"(pointer), "r"(static_cast<int>(exists))
-               : "memory");
-  return value;
-}
-
 /// Loads 16 bytes through L2 alone: what other blocks wrote in this launch.
 float4 ldGlobalCg(const float4 *pointer) {
   float4 value;

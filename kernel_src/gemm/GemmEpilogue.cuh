@@ -147,8 +147,9 @@ void prefetchRun(const EpilogueOperands &operands, const GemmParams &params,
     ptx::prefetchL2(
         operands.residual +
         (row * params.ldResidual + columnFor(PointwiseOp::Residual)) * kBytes);
+  // Whether C is read a device scalar says, which would be waited for.
   if constexpr (kSignature.readsC)
-    if (operands.beta != 0.0f)
+    if (!params.betaPtr)
       ptx::prefetchL2(operands.c + (row * params.ldc + column) * kBytes);
 }
 

@@ -20,6 +20,8 @@ template <GemmSignature kSignature>
 constexpr bool kAddsBias = kSignature.pointwise.contains(PointwiseOp::Bias) &&
                            kSignature.columnsPerOutput() == 1;
 
+/// The bias of a consumer's part of a tile. Whole warps load it, before the
+/// products, and ask for it, behind them.
 template <GemmSignature kSignature, Sm90GemmConfig kConfig,
           bool kExists = kAddsBias<kSignature>>
 class Sm90Bias {
@@ -31,7 +33,7 @@ class Sm90Bias {
   /// Entries of a word, and words of a piece; one warp has words for all.
   static constexpr int kPerWord = 4 / kBytes;
   static constexpr int kPieceWords = kPiece / kPerWord;
-  static_assert(kSwap || kPieceWords <= 32, "a piece is wider than a line");
+  static_assert(kSwap || 32 % kPieceWords == 0, "a piece crosses words");
 
 public:
   /// The bias of one piece.
@@ -67,12 +69,8 @@ public:
       for (int j = 0; j < kEach; ++j) {
         int at = kSwap ? i * Sm90GemmConfig::kUnit + rowInUnit() + j * 8
                        : (i * 32 + lane()) * kPerWord + j;
-        bool exists = first + at < end;
-        const char *entry = bias + (first + at) * kBytes;
-        if constexpr (kBytes == 4)
-          entries[i][j] = __uint_as_float(ptx::ldGlobalOrZero32(entry, exists));
-        else
-          entries[i][j] = ptx::ldGlobalOrZero16(entry, exists);
+        entries[i][j] =
+            loadOrZero<kOut>(bias + (first + at) * kBytes, first + at < end);
       }
   }
 

@@ -2,8 +2,8 @@
 //
 // A consumer finishes its sums piece by piece: 64 rows of wgmma by as many
 // columns as a 128-byte row of D has. A piece goes through a swizzled staging
-// buffer in shared memory, so that D is written in whole lines; two buffers
-// alternate, one filling while the other is read. Where D is aligned to 16
+// buffer in shared memory, so that D is written in whole lines; buffers
+// alternate, one filling while another is read. Where D is aligned to 16
 // bytes TMA stores the piece, or each warp's rows of it, and leaves out what is
 // outside of D; where it is not, rows are shifted to the alignment that each
 // has in D, so that all but their ends are 16-byte stores all the same.
@@ -242,9 +242,10 @@ private:
                   int column, const float *sums,
                   const typename Bias::Piece &pieceBias) {
     unsigned buffer = shared.staging(consumer, place.stage);
-    if constexpr (kFetched > 0)
+    if constexpr (kFetched > 0) {
       ptx::mbarrierWait(shared.fetchFull(consumer, place.stage), place.phase);
-    else if constexpr (kByTma) {
+      __syncwarp();
+    } else if constexpr (kByTma) {
       // The store before the last has left this buffer.
       if (isStorer())
         ptx::bulkWaitRead<kBuffers - 1>();
@@ -263,8 +264,10 @@ private:
           ptx::tmaStore(&params.d, buffer + box * kBoxBytes + first * kRowBytes,
                         columnOfD + box * kBoxColumns, rowOfD + first, batch);
         ptx::bulkCommit();
-        release<1>();
-        stored = place.stage;
+        if constexpr (kFetched > 0) {
+          release<1>();
+          stored = place.stage;
+        }
       }
     } else {
       // Whoever passes has finished reading the other buffer.
@@ -280,7 +283,7 @@ private:
   /// For a storer: gives the last stored piece's buffer to fetch() again, once
   /// all but the latest kPending stores have left theirs.
   template <int kPending> void release() {
-    if (kFetched > 0 && stored >= 0) {
+    if (stored >= 0) {
       ptx::bulkWaitRead<kPending>();
       ptx::mbarrierArrive(shared.fetchEmpty(consumer, stored));
       stored = -1;
@@ -444,12 +447,6 @@ private:
     }
   }
 
-  static float loadOne(const char *at, bool exists) {
-    float one[1];
-    loadFloatsOrZeros<kOut>(one, at, exists);
-    return one[0];
-  }
-
   /// Loads what belongs to the pair from a matrix of D's shape; 0 outside of D.
   void loadPair(float (&out)[2], const char *matrix, long long ld, bool counts,
                 int row, int column) const {
@@ -457,9 +454,10 @@ private:
     for (int i = 0; i < 2; ++i) {
       int rowOfD = kSwap ? column + i : row,
           columnOfD = kSwap ? row : column + i;
-      out[i] = loadOne(matrix + (rowOfD * ld + columnOfD) * kOutBytes,
-                       counts && rowOfD < static_cast<int>(params.gemm.m) &&
-                           columnOfD < static_cast<int>(params.gemm.n));
+      bool exists = rowOfD < static_cast<int>(params.gemm.m) &&
+                    columnOfD < static_cast<int>(params.gemm.n);
+      out[i] = toFloat<kOut>(loadOrZero<kOut>(
+          matrix + (rowOfD * ld + columnOfD) * kOutBytes, counts && exists));
     }
   }
 

@@ -16,7 +16,7 @@
 // only.
 //
 // Threads beside the producer, one for each consumer, fetch C and the residual,
-// piece by piece of a tile, into buffers that the epilogue reads: their latency
+// piece by piece of a tile, where the epilogue stages its pieces: their latency
 // passes during the products.
 //
 // Split-K: splits of a tile exchange sums through L2, and each finishes a part

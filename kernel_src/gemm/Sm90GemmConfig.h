@@ -141,15 +141,17 @@ struct Sm90GemmConfig {
   constexpr int pieces(const GemmSignature &signature) const {
     return units() * (columns() / pieceColumns(signature));
   }
-  /// Staging buffers of a consumer: one fills while the other is stored. What
-  /// is fetched comes in where the piece is staged, so that more buffers have
-  /// it there before the epilogue begins; two operands need two of each.
+  /// Staging buffers of a consumer: one fills while another is stored. What is
+  /// fetched comes in where the piece is staged, so that more buffers have it
+  /// there before the epilogue begins; a second operand has as many of its own.
   constexpr int stagingBuffers(const GemmSignature &signature) const {
-    constexpr int kLeast = 2, kMost = 4;
+    constexpr int kLeast = 2;
+    int fetched = fetchedOperands(signature);
+    int most = fetched == 0 ? kLeast : fetched == 1 ? 4 : 3;
     int all = pieces(signature);
-    if (fetchedOperands(signature) != 1 || all < kLeast)
+    if (all < kLeast)
       return kLeast;
-    return all < kMost ? all : kMost;
+    return all < most ? all : most;
   }
   constexpr int stagingBytes(const GemmSignature &signature) const {
     int operands = fetchedOperands(signature);

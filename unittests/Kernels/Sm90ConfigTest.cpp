@@ -191,11 +191,12 @@ TEST_CASE("the wgmma config's sizes") {
   // Two consumers with two buffers of 64 x 64; 2 * 4 + 8 + 2 barriers.
   CHECK(c.stagingBytes(bf16) == 4 * 64 * 64 * 2);
   CHECK(c.sharedBytes(bf16) == 1024 + 4 * 49152 + 32768 + 18 * 8);
-  // C and the residual come in where pieces are staged, two buffers each; what
-  // comes alone has one for each of four pieces.
+  // C and the residual come in where pieces are staged, three buffers each;
+  // what comes alone has one for each of four pieces.
   GemmSignature both = withChain(bf16, {{PointwiseOp::Residual}}, true);
   CHECK(c.fetchedOperands(both) == 2);
-  CHECK(c.stagingBytes(both) == 2 * 32768);
+  CHECK(c.stagingBuffers(both) == 3);
+  CHECK(c.stagingBytes(both) == 3 * 32768);
   GemmSignature one = withChain(bf16, {{PointwiseOp::Residual}});
   CHECK(c.stagingBuffers(one) == 4);
   CHECK(c.stagingBytes(one) == 2 * 32768);

@@ -162,25 +162,28 @@ void Sm90Model::computeStep() {
 
 void Sm90Model::computeTile() {
   double ghz = clockGHz();
-  // A piece is some 32 results a thread, a turn of its staging buffer and a
-  // store. Each matrix of the chain adds its reads of shared memory, an
-  // activation the 1.5 transcendentals a result of two consumers at once; a
-  // bias costs nothing (128 x 256 tiles on an H200). Splits share pieces out.
-  constexpr double kPieceClocks = 330, kOperandClocks = 220,
-                   kActivationClocks = 700;
-  double pieces = double(ceilDiv(config.units() * config.columns() /
-                                     config.pieceColumns(signature),
-                                 config.splitK()));
-  double operands =
+  // A piece takes a turn of its staging buffer and a store. 32 results a thread
+  // of it add, for a matrix of the chain, the reads of shared memory, and for
+  // an activation some 1.5 transcendentals each, one after the other where two
+  // consumers finish at once (128 x 256 tiles on an H200). A bias costs
+  // nothing. Splits share pieces out.
+  constexpr double kPieceClocks = 330, kMatrixClocks = 220,
+                   kActivationClocks = 350;
+  double pieces = double(ceilDiv(config.pieces(signature), config.splitK()));
+  double results = double(config.pieceColumns(signature)) /
+                   (Sm90GemmConfig::kUnit * signature.columnsPerOutput());
+  double matrices =
       signature.readsC + signature.pointwise.contains(PointwiseOp::Residual);
   double activations = 0;
-  for (PointwiseOp op :
-       {PointwiseOp::GeluTanh, PointwiseOp::GeluErf, PointwiseOp::Silu})
+  for (PointwiseOp op : {PointwiseOp::GeluTanh, PointwiseOp::GeluErf,
+                         PointwiseOp::Silu, PointwiseOp::SwiGlu})
     activations += signature.pointwise.contains(op);
-  epilogue = pieces *
-             (kPieceClocks + operands * kOperandClocks +
-              activations * kActivationClocks) /
-             ghz;
+  int atOnce = config.pingPong ? 1 : config.consumers;
+  epilogue =
+      pieces *
+      (kPieceClocks + results * (matrices * kMatrixClocks +
+                                 activations * atOnce * kActivationClocks)) /
+      ghz;
   // Rows that are shifted cost several times as much (1000 x 7777 x 2664 on an
   // H200: 83 us instead of 60).
   constexpr double kShifting = 7;

@@ -247,27 +247,38 @@ Sm90Gemm::classicConfig(const Record &config) const {
 
 /// Sums that a consumer's thread has registers for beside what the epilogue
 /// holds: a chain's values, other splits' sums, and rows that are shifted to an
-/// unaligned D. Beyond these, kernels that ptxas 13.0 compiled spilled.
+/// unaligned D. Beyond these, most kernels that ptxas 13.0 compiled spilled.
 static int mostAccumulators(const GemmSignature &signature,
                             const Sm90GemmConfig &config) {
-  bool hasMatrix =
-      signature.readsC || signature.pointwise.contains(PointwiseOp::Residual);
-  bool hasChain = signature.readsC || signature.pointwise.size() > 0;
-  bool shifts = !config.storesByTma(signature);
-  int most = config.consumers > 2 ? 96 : 192;
-  auto limit = [&](bool holds, int registers) {
+  const PointwiseChain &chain = signature.pointwise;
+  bool isThree = config.consumers > 2;
+  int most = isThree ? 96 : 192;
+  auto limit = [&](bool holds, int sumsOfTwo, int sumsOfThree) {
     if (holds)
-      most = std::min(most, registers);
+      most = std::min(most, isThree ? sumsOfThree : sumsOfTwo);
   };
-  limit(hasChain, config.consumers > 2 ? 88 : config.pingPong ? 128 : 160);
-  bool isSplit = config.splitK() > 1;
-  limit(isSplit, config.consumers > 2 ? 88 : 128);
-  limit(isSplit && signature.columnsPerOutput() == 2,
-        config.consumers > 2 ? 56 : 112);
-  limit(isSplit && shifts && hasChain, 112);
-  limit(shifts, config.pingPong ? 160 : 192);
-  limit(shifts && hasMatrix, 128);
-  limit(config.swapAB && (shifts || signature.out == DType::FP32), 160);
+  bool isWide = signature.out == DType::FP32;
+  bool shifts = !config.storesByTma(signature);
+  bool hasResidual = chain.contains(PointwiseOp::Residual);
+  bool hasMatrix = signature.readsC || hasResidual;
+  bool hasChain = signature.readsC || chain.size() > 0;
+  bool hasErf = chain.contains(PointwiseOp::GeluErf);
+  bool hasActivation = hasErf || chain.contains(PointwiseOp::GeluTanh) ||
+                       chain.contains(PointwiseOp::Silu);
+  limit(isWide && hasChain, 160, 96);
+  limit(signature.columnsPerOutput() == 2, 160, 88);
+  limit(hasMatrix && hasActivation, 176, 96);
+  limit(signature.readsC && hasResidual, 176, 88);
+  limit(hasErf, 192, 88);
+  limit(shifts, config.pingPong ? 160 : 192, 96);
+  limit(shifts && hasMatrix, 160, 88);
+  limit(config.swapAB && (isWide || shifts), 160, 96);
+  limit(config.swapAB && (hasMatrix || hasErf), 128, 88);
+  if (config.splitK() > 1) {
+    limit(true, 128, 88);
+    limit(signature.columnsPerOutput() == 2, 112, 56);
+    limit(shifts && hasChain, 112, 88);
+  }
   return most;
 }
 
