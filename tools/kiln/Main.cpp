@@ -6,6 +6,10 @@
 
 #include <vector>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 using namespace kiln;
 using namespace kiln::cli;
 
@@ -64,7 +68,17 @@ static llvm::Expected<int> dispatch(llvm::ArrayRef<llvm::StringRef> words) {
                                  : fmt::format(", did you mean {}?", meant));
 }
 
+/// Has malloc keep what NVRTC frees. It would hand memory back to the system
+/// after each compilation and ask for it anew, 3600 page faults a kernel, and
+/// threads that compile take turns at those.
+static void keepFreedMemory() {
+#ifdef __GLIBC__
+  mallopt(M_TOP_PAD, 64 << 20);
+#endif
+}
+
 int main(int argc, char **argv) {
+  keepFreedMemory();
   prepareStreams();
   llvm::SmallVector<llvm::StringRef, 32> words(argv + (argc > 0), argv + argc);
   auto code = dispatch(words);

@@ -39,7 +39,7 @@ constexpr const char *kText = R"(
 struct Params {{
   const float *x; float *y;
   long long m, n;
-  unsigned long long workspace;
+  unsigned long long workspace, scratch;
   int tile, split, smCount;
   long long rowBegin, rowEnd;
   double *values, *bounds;
