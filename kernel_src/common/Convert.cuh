@@ -25,7 +25,7 @@ using Storage = typename detail::BitsOf<bytesOf(kType)>::Type;
 
 /// fp32 of an e4m3, exact, for architectures without the instruction. Each is
 /// an fp16 with a shorter mantissa and an exponent that is 8 less, but for NaN.
-float softFloatOfE4m3(unsigned char bits) {
+inline float softFloatOfE4m3(unsigned char bits) {
   if ((bits & 0x7fu) == 0x7fu)
     return __uint_as_float(0x7fffffffu);
   unsigned half = (bits & 0x80u) << 8 | (bits & 0x7fu) << 7;
@@ -54,7 +54,7 @@ template <DType kType> float toFloat(Storage<kType> stored) {
 
 /// bf16 bits of \p value to nearest even in integer arithmetic, for
 /// architectures without the instruction. NaN stays NaN.
-unsigned short bf16Bits(float value) {
+inline unsigned short bf16Bits(float value) {
   unsigned bits = __float_as_uint(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u)
     return 0x7fff;
@@ -64,7 +64,7 @@ unsigned short bf16Bits(float value) {
 
 /// e4m3 bits of \p value to nearest even in integer arithmetic, likewise;
 /// magnitudes above 448 become 448, NaN 0x7f.
-unsigned char softE4m3OfFloat(float value) {
+inline unsigned char softE4m3OfFloat(float value) {
   constexpr unsigned kInfinity = 0x7f800000u;
   constexpr unsigned kLargest = 0x43e00000u;     // 448
   constexpr unsigned kLeastNormal = 0x3c800000u; // 2^-6
@@ -84,7 +84,7 @@ unsigned char softE4m3OfFloat(float value) {
 }
 
 /// int8 bits of \p value to nearest even, clamped to +-127; NaN becomes 0.
-unsigned char int8Bits(float value) {
+inline unsigned char int8Bits(float value) {
   return static_cast<unsigned char>(max(-127, min(127, __float2int_rn(value))));
 }
 

@@ -10,10 +10,10 @@
 namespace kiln::ptx {
 
 /// No instruction: the compiler takes \p value for a new one from here on.
-void opaque(unsigned &value) { asm volatile("" : "+r"(value)); }
+inline void opaque(unsigned &value) { asm volatile("" : "+r"(value)); }
 
 /// Address of \p pointer within the window of shared memory.
-unsigned sharedAddress(const void *pointer) {
+inline unsigned sharedAddress(const void *pointer) {
   unsigned long long address;
   asm("cvta.to.shared.u64 %0, %1;"
       : "=l"(address)
@@ -71,7 +71,9 @@ void cpAsyncOrZero(unsigned shared, const void *global, bool inside,
 }
 
 /// Closes the group of this thread's copies since the last commit.
-void cpAsyncCommit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+inline void cpAsyncCommit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
 
 /// Waits until at most kPending of this thread's groups are under way.
 template <int kPending> void cpAsyncWait() {
@@ -81,7 +83,7 @@ template <int kPending> void cpAsyncWait() {
 /// Loads four 8x8 matrices of 16-bit elements (sm_75). Lane l gives the address
 /// of row l % 8 of matrix l / 8; register i gets of matrix i the elements
 /// 2 * (lane % 4) and the next one of row lane / 4.
-void ldmatrixX4(unsigned (&registers)[4], unsigned shared) {
+inline void ldmatrixX4(unsigned (&registers)[4], unsigned shared) {
   asm volatile(
       "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
       : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]),
@@ -91,7 +93,8 @@ void ldmatrixX4(unsigned (&registers)[4], unsigned shared) {
 }
 
 /// As ldmatrixX4, two matrices: lanes 0 to 15 give the addresses.
-void ldmatrixX2(unsigned &register0, unsigned &register1, unsigned shared) {
+inline void ldmatrixX2(unsigned &register0, unsigned &register1,
+                       unsigned shared) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
                : "=r"(register0), "=r"(register1)
                : "r"(shared)
@@ -99,7 +102,7 @@ void ldmatrixX2(unsigned &register0, unsigned &register1, unsigned shared) {
 }
 
 /// As ldmatrixX4, each matrix transposed.
-void ldmatrixX4Trans(unsigned (&registers)[4], unsigned shared) {
+inline void ldmatrixX4Trans(unsigned (&registers)[4], unsigned shared) {
   asm volatile(
       "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
       : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]),
@@ -108,7 +111,7 @@ void ldmatrixX4Trans(unsigned (&registers)[4], unsigned shared) {
       : "memory");
 }
 
-unsigned short ldShared16(unsigned shared) {
+inline unsigned short ldShared16(unsigned shared) {
   unsigned short value;
   asm volatile("ld.shared.b16 %0, [%1];"
                : "=h"(value)
@@ -117,7 +120,7 @@ unsigned short ldShared16(unsigned shared) {
   return value;
 }
 
-uint4 ldShared128(unsigned shared) {
+inline uint4 ldShared128(unsigned shared) {
   uint4 value;
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
                : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
@@ -126,7 +129,7 @@ uint4 ldShared128(unsigned shared) {
   return value;
 }
 
-unsigned ldShared32(unsigned shared) {
+inline unsigned ldShared32(unsigned shared) {
   unsigned value;
   asm volatile("ld.shared.b32 %0, [%1];"
                : "=r"(value)
@@ -135,23 +138,23 @@ unsigned ldShared32(unsigned shared) {
   return value;
 }
 
-void stShared16(unsigned shared, unsigned value) {
+inline void stShared16(unsigned shared, unsigned value) {
   asm volatile("st.shared.b16 [%0], %1;" ::"r"(shared),
                "h"(static_cast<unsigned short>(value))
                : "memory");
 }
 
-void stShared32(unsigned shared, unsigned value) {
+inline void stShared32(unsigned shared, unsigned value) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared), "r"(value) : "memory");
 }
 
-void stShared64(unsigned shared, unsigned low, unsigned high) {
+inline void stShared64(unsigned shared, unsigned low, unsigned high) {
   asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(shared), "r"(low),
                "r"(high)
                : "memory");
 }
 
-void stShared128(unsigned shared, const unsigned (&values)[4]) {
+inline void stShared128(unsigned shared, const unsigned (&values)[4]) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared),
                "r"(values[0]), "r"(values[1]), "r"(values[2]), "r"(values[3])
                : "memory");
@@ -159,7 +162,8 @@ void stShared128(unsigned shared, const unsigned (&values)[4]) {
 
 /// d += a b for bf16 (16x16, row) and (16x8, column), fp32 sums (sm_80).
 /// Accumulators: rows lane / 4 and + 8, columns 2 * (lane % 4) and the next.
-void mmaBf16(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+inline void mmaBf16(float (&d)[4], const unsigned (&a)[4], unsigned b0,
+                    unsigned b1) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
                "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                "{%0, %1, %2, %3};"
@@ -168,7 +172,8 @@ void mmaBf16(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
 }
 
 /// As mmaBf16, for fp16.
-void mmaFp16(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+inline void mmaFp16(float (&d)[4], const unsigned (&a)[4], unsigned b0,
+                    unsigned b1) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
                "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                "{%0, %1, %2, %3};"
@@ -177,7 +182,8 @@ void mmaFp16(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
 }
 
 /// As mmaBf16, for tf32 (16x8) and (8x8).
-void mmaTf32(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+inline void mmaTf32(float (&d)[4], const unsigned (&a)[4], unsigned b0,
+                    unsigned b1) {
   asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
                "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                "{%0, %1, %2, %3};"
@@ -186,28 +192,28 @@ void mmaTf32(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
 }
 
 /// fp32 of the fp16 value in \p bits.
-float cvtF32F16(unsigned short bits) {
+inline float cvtF32F16(unsigned short bits) {
   float value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
   return value;
 }
 
 /// fp16 bits of \p value, to nearest even.
-unsigned short cvtRnF16F32(float value) {
+inline unsigned short cvtRnF16F32(float value) {
   unsigned short bits;
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
   return bits;
 }
 
 /// Two fp16 in one register, to nearest even (sm_80).
-unsigned cvtRnF16x2F32(float low, float high) {
+inline unsigned cvtRnF16x2F32(float low, float high) {
   unsigned bits;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
   return bits;
 }
 
 /// Two bf16 in one register, to nearest even (sm_80).
-unsigned cvtRnBf16x2F32(float low, float high) {
+inline unsigned cvtRnBf16x2F32(float low, float high) {
   unsigned bits;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
   return bits;
@@ -215,7 +221,7 @@ unsigned cvtRnBf16x2F32(float low, float high) {
 
 /// Two e4m3 in the lower half, to nearest even, magnitudes above 448 as 448 and
 /// NaN as 0x7f (sm_89).
-unsigned cvtRnSatfiniteE4m3x2F32(float low, float high) {
+inline unsigned cvtRnSatfiniteE4m3x2F32(float low, float high) {
   unsigned short bits;
   asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;"
       : "=h"(bits)
@@ -224,28 +230,28 @@ unsigned cvtRnSatfiniteE4m3x2F32(float low, float high) {
 }
 
 /// Two fp16 in one register of two e4m3; exact (sm_89).
-unsigned cvtRnF16x2E4m3x2(unsigned short pair) {
+inline unsigned cvtRnF16x2E4m3x2(unsigned short pair) {
   unsigned bits;
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(bits) : "h"(pair));
   return bits;
 }
 
 /// The greater of two values; NaN if either is (sm_80).
-float maxNan(float a, float b) {
+inline float maxNan(float a, float b) {
   float value;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(value) : "f"(a), "f"(b));
   return value;
 }
 
 /// 2^x within 2 units of the last place; subnormal results become 0.
-float ex2ApproxFtz(float x) {
+inline float ex2ApproxFtz(float x) {
   float value;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
   return value;
 }
 
 /// 1 / x within 1 unit of the last place; subnormal results become 0.
-float rcpApproxFtz(float x) {
+inline float rcpApproxFtz(float x) {
   float value;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
   return value;
@@ -254,7 +260,7 @@ float rcpApproxFtz(float x) {
 // Loads of what this launch reads once: they leave nothing behind in L1. Not
 // the read-only path: an operand may be overwritten in place. The number is
 // that of the bits, to which the pointer is aligned.
-unsigned ldGlobalNoAllocate8(const void *pointer) {
+inline unsigned ldGlobalNoAllocate8(const void *pointer) {
   unsigned value;
   asm volatile("ld.global.L1::no_allocate.u8 %0, [%1];"
                : "=r"(value)
@@ -263,7 +269,7 @@ unsigned ldGlobalNoAllocate8(const void *pointer) {
   return value;
 }
 
-unsigned ldGlobalNoAllocate16(const void *pointer) {
+inline unsigned ldGlobalNoAllocate16(const void *pointer) {
   unsigned short value;
   asm volatile("ld.global.L1::no_allocate.u16 %0, [%1];"
                : "=h"(value)
@@ -272,7 +278,7 @@ unsigned ldGlobalNoAllocate16(const void *pointer) {
   return value;
 }
 
-unsigned ldGlobalNoAllocate32(const void *pointer) {
+inline unsigned ldGlobalNoAllocate32(const void *pointer) {
   unsigned value;
   asm volatile("ld.global.L1::no_allocate.b32 %0, [%1];"
                : "=r"(value)
@@ -281,7 +287,7 @@ unsigned ldGlobalNoAllocate32(const void *pointer) {
   return value;
 }
 
-uint2 ldGlobalNoAllocate64(const void *pointer) {
+inline uint2 ldGlobalNoAllocate64(const void *pointer) {
   uint2 value;
   asm volatile("ld.global.L1::no_allocate.v2.b32 {%0, %1}, [%2];"
                : "=r"(value.x), "=r"(value.y)
@@ -290,7 +296,7 @@ uint2 ldGlobalNoAllocate64(const void *pointer) {
   return value;
 }
 
-uint4 ldGlobalNoAllocate128(const void *pointer) {
+inline uint4 ldGlobalNoAllocate128(const void *pointer) {
   uint4 value;
   asm volatile("ld.global.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
                : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
@@ -300,14 +306,15 @@ uint4 ldGlobalNoAllocate128(const void *pointer) {
 }
 
 /// The cache policy of lines that L2 drops first (sm_80).
-unsigned long long createPolicyEvictFirst() {
+inline unsigned long long createPolicyEvictFirst() {
   unsigned long long policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
   return policy;
 }
 
 /// As ldGlobalNoAllocate128, with a cache policy for L2 (sm_80).
-uint4 ldGlobalNoAllocate128(const void *pointer, unsigned long long policy) {
+inline uint4 ldGlobalNoAllocate128(const void *pointer,
+                                   unsigned long long policy) {
   uint4 value;
   asm volatile("ld.global.L1::no_allocate.L2::cache_hint.v4.b32 "
                "{%0, %1, %2, %3}, [%4], %5;"
@@ -319,29 +326,29 @@ uint4 ldGlobalNoAllocate128(const void *pointer, unsigned long long policy) {
 
 // Stores of what nobody reads soon: their lines are the first that the caches
 // drop. Named as the loads above.
-void stGlobalStreaming8(void *pointer, unsigned value) {
+inline void stGlobalStreaming8(void *pointer, unsigned value) {
   asm volatile("st.global.cs.u8 [%0], %1;" ::"l"(pointer), "r"(value)
                : "memory");
 }
 
-void stGlobalStreaming16(void *pointer, unsigned value) {
+inline void stGlobalStreaming16(void *pointer, unsigned value) {
   asm volatile("st.global.cs.u16 [%0], %1;" ::"l"(pointer),
                "h"(static_cast<unsigned short>(value))
                : "memory");
 }
 
-void stGlobalStreaming32(void *pointer, unsigned value) {
+inline void stGlobalStreaming32(void *pointer, unsigned value) {
   asm volatile("st.global.cs.b32 [%0], %1;" ::"l"(pointer), "r"(value)
                : "memory");
 }
 
-void stGlobalStreaming64(void *pointer, uint2 value) {
+inline void stGlobalStreaming64(void *pointer, uint2 value) {
   asm volatile("st.global.cs.v2.b32 [%0], {%1, %2};" ::"l"(pointer),
                "r"(value.x), "r"(value.y)
                : "memory");
 }
 
-void stGlobalStreaming128(void *pointer, uint4 value) {
+inline void stGlobalStreaming128(void *pointer, uint4 value) {
   asm volatile("st.global.cs.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(pointer),
                "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w)
                : "memory");
@@ -349,7 +356,7 @@ void stGlobalStreaming128(void *pointer, uint4 value) {
 
 /// Loads where \p exists, else makes zeros, without a branch: loads that follow
 /// do not wait.
-unsigned short ldGlobalOrZero16(const void *pointer, bool exists) {
+inline unsigned short ldGlobalOrZero16(const void *pointer, bool exists) {
   unsigned short value;
   asm volatile("{\n"
                "  .reg .pred p;\n"
@@ -363,7 +370,7 @@ unsigned short ldGlobalOrZero16(const void *pointer, bool exists) {
   return value;
 }
 
-unsigned ldGlobalOrZero32(const void *pointer, bool exists) {
+inline unsigned ldGlobalOrZero32(const void *pointer, bool exists) {
   unsigned value;
   asm volatile("{\n"
                "  .reg .pred p;\n"
@@ -378,7 +385,7 @@ unsigned ldGlobalOrZero32(const void *pointer, bool exists) {
 }
 
 /// Loads 16 bytes through L2 alone: what other blocks wrote in this launch.
-float4 ldGlobalCg(const float4 *pointer) {
+inline float4 ldGlobalCg(const float4 *pointer) {
   float4 value;
   asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
                : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
@@ -387,7 +394,7 @@ float4 ldGlobalCg(const float4 *pointer) {
   return value;
 }
 
-float ldGlobalCg(const float *pointer) {
+inline float ldGlobalCg(const float *pointer) {
   float value;
   asm volatile("ld.global.cg.f32 %0, [%1];"
                : "=f"(value)
@@ -397,7 +404,7 @@ float ldGlobalCg(const float *pointer) {
 }
 
 /// Stores 16 bytes to L2.
-void stGlobalCg(float4 *pointer, float4 value) {
+inline void stGlobalCg(float4 *pointer, float4 value) {
   asm volatile("st.global.cg.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(pointer),
                "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w)
                : "memory");
@@ -405,7 +412,7 @@ void stGlobalCg(float4 *pointer, float4 value) {
 
 /// Adds to a counter in global memory, acquire and release at device scope;
 /// returns the value before.
-unsigned atomAddAcqRel(unsigned *pointer, unsigned value) {
+inline unsigned atomAddAcqRel(unsigned *pointer, unsigned value) {
   unsigned old;
   asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;"
                : "=r"(old)
@@ -416,7 +423,7 @@ unsigned atomAddAcqRel(unsigned *pointer, unsigned value) {
 
 /// Loads 16 bytes that another block of this launch may be writing: each float
 /// is its old or its new value (relaxed at device scope, sm_70).
-float4 ldRelaxed(const float4 *pointer) {
+inline float4 ldRelaxed(const float4 *pointer) {
   float4 value;
   asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
                : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
@@ -426,7 +433,7 @@ float4 ldRelaxed(const float4 *pointer) {
 }
 
 /// Stores 16 bytes for another block's ldRelaxed.
-void stRelaxed(float4 *pointer, float4 value) {
+inline void stRelaxed(float4 *pointer, float4 value) {
   asm volatile(
       "st.relaxed.gpu.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(pointer),
       "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w)
@@ -434,12 +441,12 @@ void stRelaxed(float4 *pointer, float4 value) {
 }
 
 /// Brings the line of \p address to L2; nobody waits for it.
-void prefetchL2(const void *address) {
+inline void prefetchL2(const void *address) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address) : "memory");
 }
 
 /// Rank of this block in its cluster (sm_90).
-unsigned clusterCtaRank() {
+inline unsigned clusterCtaRank() {
   unsigned rank;
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
@@ -447,7 +454,7 @@ unsigned clusterCtaRank() {
 
 /// The address that \p shared of this block has in block \p rank of the cluster
 /// (sm_90), for stSharedCluster.
-unsigned mapaSharedCluster(unsigned shared, unsigned rank) {
+inline unsigned mapaSharedCluster(unsigned shared, unsigned rank) {
   unsigned address;
   asm("mapa.shared::cluster.u32 %0, %1, %2;"
       : "=r"(address)
@@ -456,20 +463,20 @@ unsigned mapaSharedCluster(unsigned shared, unsigned rank) {
 }
 
 /// Stores into the shared memory of a block of the cluster (sm_90).
-void stSharedClusterF32(unsigned address, float value) {
+inline void stSharedClusterF32(unsigned address, float value) {
   asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(address), "f"(value)
                : "memory");
 }
 
 /// The two halves of a barrier of the cluster (sm_90). What was stored before
 /// an arrive with release is seen after the wait; relaxed orders nothing.
-void barrierClusterArriveRelease() {
+inline void barrierClusterArriveRelease() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
-void barrierClusterArriveRelaxed() {
+inline void barrierClusterArriveRelaxed() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
-void barrierClusterWait() {
+inline void barrierClusterWait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 

@@ -17,7 +17,7 @@ namespace kiln::ptx {
 //===----------------------------------------------------------------------===//
 
 /// Makes a barrier of \p count arrivals a phase; its first phase has parity 0.
-void mbarrierInit(unsigned barrier, unsigned count) {
+inline void mbarrierInit(unsigned barrier, unsigned count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier),
                "r"(count)
                : "memory");
@@ -25,17 +25,17 @@ void mbarrierInit(unsigned barrier, unsigned count) {
 
 /// Initialised barriers are seen by the cluster and by bulk copies after this
 /// and a barrier of their threads.
-void fenceMbarrierInit() {
+inline void fenceMbarrierInit() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-void mbarrierArrive(unsigned barrier) {
+inline void mbarrierArrive(unsigned barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier)
                : "memory");
 }
 
 /// Arrives, and has the phase wait for \p bytes of bulk copies.
-void mbarrierArriveExpectTx(unsigned barrier, unsigned bytes) {
+inline void mbarrierArriveExpectTx(unsigned barrier, unsigned bytes) {
   asm volatile(
       "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
       "r"(bytes)
@@ -44,7 +44,7 @@ void mbarrierArriveExpectTx(unsigned barrier, unsigned bytes) {
 
 /// Arrives at a barrier of a block of the cluster, by its mapped address. For
 /// what bulk copies read and write only: it orders no other memory.
-void mbarrierArriveCluster(unsigned mapped) {
+inline void mbarrierArriveCluster(unsigned mapped) {
   asm volatile(
       "mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::"r"(
           mapped)
@@ -52,7 +52,7 @@ void mbarrierArriveCluster(unsigned mapped) {
 }
 
 /// True once the phase of \p parity is over; waits a while for it.
-bool mbarrierTryWait(unsigned barrier, unsigned parity) {
+inline bool mbarrierTryWait(unsigned barrier, unsigned parity) {
   unsigned done;
   asm volatile("{\n.reg .pred p;\n"
                "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
@@ -65,7 +65,7 @@ bool mbarrierTryWait(unsigned barrier, unsigned parity) {
 
 /// Returns when the phase of \p parity is over. Of a new barrier the phase
 /// before its first, of parity 1, is.
-void mbarrierWait(unsigned barrier, unsigned parity) {
+inline void mbarrierWait(unsigned barrier, unsigned parity) {
   while (!mbarrierTryWait(barrier, parity)) {
   }
 }
@@ -73,7 +73,7 @@ void mbarrierWait(unsigned barrier, unsigned parity) {
 /// True in one lane of a warp that is whole here, always the same. The compiler
 /// knows what this is: operands of a bulk copy behind it, which have to be the
 /// same in all lanes, need no loop over lanes.
-bool electOne() {
+inline bool electOne() {
   unsigned elected;
   asm volatile("{\n.reg .pred p;\n"
                "elect.sync _|p, 0xffffffff;\n"
@@ -83,7 +83,7 @@ bool electOne() {
 }
 
 /// Waits for \p threads threads, whole warps, at barrier \p id of the block.
-void barSync(int id, int threads) {
+inline void barSync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
@@ -93,18 +93,18 @@ void barSync(int id, int threads) {
 
 /// What this thread wrote to shared memory is seen by bulk copies and wgmma
 /// that start after a barrier.
-void fenceProxyAsync() {
+inline void fenceProxyAsync() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-void prefetchTensorMap(const TensorMap *map) {
+inline void prefetchTensorMap(const TensorMap *map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
 /// The cache policy of lines that L2 drops last; see also Ptx.cuh. (Of lines
 /// without a wish there is none: copies with createpolicy's evict_normal took
 /// up to 1.4 times as long as copies without a policy on an H200.)
-unsigned long long createPolicyEvictLast() {
+inline unsigned long long createPolicyEvictLast() {
   unsigned long long policy;
   asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
   return policy;
@@ -112,8 +112,8 @@ unsigned long long createPolicyEvictLast() {
 
 /// Loads the box of \p map at (x, y, z), innermost first, to \p shared; its
 /// bytes arrive at \p barrier.
-void tmaLoad(unsigned shared, const TensorMap *map, unsigned barrier, int x,
-             int y, int z) {
+inline void tmaLoad(unsigned shared, const TensorMap *map, unsigned barrier,
+                    int x, int y, int z) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::"
       "bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(shared),
@@ -122,8 +122,8 @@ void tmaLoad(unsigned shared, const TensorMap *map, unsigned barrier, int x,
 }
 
 /// tmaLoad with a cache policy for L2.
-void tmaLoad(unsigned shared, const TensorMap *map, unsigned barrier, int x,
-             int y, int z, unsigned long long policy) {
+inline void tmaLoad(unsigned shared, const TensorMap *map, unsigned barrier,
+                    int x, int y, int z, unsigned long long policy) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::"
       "bytes.L2::cache_hint [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(shared),
@@ -133,8 +133,9 @@ void tmaLoad(unsigned shared, const TensorMap *map, unsigned barrier, int x,
 
 /// tmaLoad to the same place in every block of the cluster that \p mask names,
 /// with arrivals at the barrier of each.
-void tmaLoadMulticast(unsigned shared, const TensorMap *map, unsigned barrier,
-                      int x, int y, int z, unsigned short mask) {
+inline void tmaLoadMulticast(unsigned shared, const TensorMap *map,
+                             unsigned barrier, int x, int y, int z,
+                             unsigned short mask) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::"
       "bytes.multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(
@@ -145,7 +146,8 @@ void tmaLoadMulticast(unsigned shared, const TensorMap *map, unsigned barrier,
 
 /// Stores \p shared as the box of \p map at (x, y, z); what lies outside of the
 /// tensor is left out. Part of this thread's next group.
-void tmaStore(const TensorMap *map, unsigned shared, int x, int y, int z) {
+inline void tmaStore(const TensorMap *map, unsigned shared, int x, int y,
+                     int z) {
   asm volatile(
       "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, "
       "%4}], [%1];" ::"l"(map),
@@ -154,7 +156,9 @@ void tmaStore(const TensorMap *map, unsigned shared, int x, int y, int z) {
 }
 
 /// Closes the group of this thread's bulk stores.
-void bulkCommit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+inline void bulkCommit() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
 
 /// Waits until at most kPending of this thread's groups still read shared
 /// memory.
@@ -163,7 +167,7 @@ template <int kPending> void bulkWaitRead() {
 }
 
 /// Stores four 8x8 matrices of 16-bit elements; the reverse of ldmatrixX4.
-void stmatrixX4(unsigned shared, const unsigned (&registers)[4]) {
+inline void stmatrixX4(unsigned shared, const unsigned (&registers)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, "
                "%4};" ::"r"(shared),
                "r"(registers[0]), "r"(registers[1]), "r"(registers[2]),
@@ -172,7 +176,7 @@ void stmatrixX4(unsigned shared, const unsigned (&registers)[4]) {
 }
 
 /// As stmatrixX4, each matrix transposed.
-void stmatrixX4Trans(unsigned shared, const unsigned (&registers)[4]) {
+inline void stmatrixX4Trans(unsigned shared, const unsigned (&registers)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, "
                "%3, %4};" ::"r"(shared),
                "r"(registers[0]), "r"(registers[1]), "r"(registers[2]),
@@ -181,7 +185,7 @@ void stmatrixX4Trans(unsigned shared, const unsigned (&registers)[4]) {
 }
 
 /// Two matrices, transposed; lanes 0 to 15 give the addresses.
-void stmatrixX2Trans(unsigned shared, unsigned first, unsigned second) {
+inline void stmatrixX2Trans(unsigned shared, unsigned first, unsigned second) {
   asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, "
                "%2};" ::"r"(shared),
                "r"(first), "r"(second)
@@ -203,10 +207,12 @@ template <int kCount> void setmaxnregInc() {
 }
 
 /// Before the first wgmma that reads registers or sums written since.
-void wgmmaFence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+inline void wgmmaFence() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
 
 /// Closes the group of this warpgroup's products.
-void wgmmaCommit() {
+inline void wgmmaCommit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 

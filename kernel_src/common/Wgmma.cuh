@@ -91,13 +91,44 @@ namespace kiln::ptx {
                : KILN_OUTS_##count                                             \
                : "l"(descriptorA), "l"(descriptorB), "r"(accumulate),          \
                  "n"(kTransA), "n"(kTransB))
-#define KILN_WGMMA_CASE(n, count, a, b, scale, transA, transB)                 \
-  if constexpr (kN == n) {                                                     \
-    if constexpr (kType == DType::BF16)                                        \
-      KILN_WGMMA(n, count, "bf16", a, b, scale, transA, transB);               \
-    else                                                                       \
-      KILN_WGMMA(n, count, "f16", a, b, scale, transA, transB);                \
-  }
+#define KILN_WGMMA_WIDTH(n, count, a, b, scale, transA, transB)                \
+  template <> struct WgmmaOf<n> {                                              \
+    template <DType kType, int kTransA, int kTransB>                           \
+    static void run(float (&d)[n / 2], unsigned long long descriptorA,         \
+                    unsigned long long descriptorB, int accumulate) {          \
+      if constexpr (kType == DType::BF16)                                      \
+        KILN_WGMMA(n, count, "bf16", a, b, scale, transA, transB);             \
+      else                                                                     \
+        KILN_WGMMA(n, count, "f16", a, b, scale, transA, transB);              \
+    }                                                                          \
+  };
+
+namespace detail {
+
+/// The instruction of one width. (A class for each: of one function with all
+/// of them the compiler's front end goes over each operand at each use.)
+template <int kN> struct WgmmaOf;
+
+KILN_WGMMA_WIDTH(8, 4, 4, 5, 6, 7, 8)
+KILN_WGMMA_WIDTH(16, 8, 8, 9, 10, 11, 12)
+KILN_WGMMA_WIDTH(24, 12, 12, 13, 14, 15, 16)
+KILN_WGMMA_WIDTH(32, 16, 16, 17, 18, 19, 20)
+KILN_WGMMA_WIDTH(48, 24, 24, 25, 26, 27, 28)
+KILN_WGMMA_WIDTH(64, 32, 32, 33, 34, 35, 36)
+KILN_WGMMA_WIDTH(80, 40, 40, 41, 42, 43, 44)
+KILN_WGMMA_WIDTH(96, 48, 48, 49, 50, 51, 52)
+KILN_WGMMA_WIDTH(112, 56, 56, 57, 58, 59, 60)
+KILN_WGMMA_WIDTH(128, 64, 64, 65, 66, 67, 68)
+KILN_WGMMA_WIDTH(144, 72, 72, 73, 74, 75, 76)
+KILN_WGMMA_WIDTH(160, 80, 80, 81, 82, 83, 84)
+KILN_WGMMA_WIDTH(176, 88, 88, 89, 90, 91, 92)
+KILN_WGMMA_WIDTH(192, 96, 96, 97, 98, 99, 100)
+KILN_WGMMA_WIDTH(208, 104, 104, 105, 106, 107, 108)
+KILN_WGMMA_WIDTH(224, 112, 112, 113, 114, 115, 116)
+KILN_WGMMA_WIDTH(240, 120, 120, 121, 122, 123, 124)
+KILN_WGMMA_WIDTH(256, 128, 128, 129, 130, 131, 132)
+
+} // namespace detail
 
 /// Widths that wgmma() knows.
 constexpr bool hasWgmma(int n) {
@@ -115,24 +146,8 @@ void wgmma(float (&d)[kN / 2], unsigned long long descriptorA,
   static_assert(kType == DType::BF16 || kType == DType::FP16,
                 "k is 16 for elements of two bytes only");
   static_assert(hasWgmma(kN), "no such width here");
-  KILN_WGMMA_CASE(8, 4, 4, 5, 6, 7, 8)
-  KILN_WGMMA_CASE(16, 8, 8, 9, 10, 11, 12)
-  KILN_WGMMA_CASE(24, 12, 12, 13, 14, 15, 16)
-  KILN_WGMMA_CASE(32, 16, 16, 17, 18, 19, 20)
-  KILN_WGMMA_CASE(48, 24, 24, 25, 26, 27, 28)
-  KILN_WGMMA_CASE(64, 32, 32, 33, 34, 35, 36)
-  KILN_WGMMA_CASE(80, 40, 40, 41, 42, 43, 44)
-  KILN_WGMMA_CASE(96, 48, 48, 49, 50, 51, 52)
-  KILN_WGMMA_CASE(112, 56, 56, 57, 58, 59, 60)
-  KILN_WGMMA_CASE(128, 64, 64, 65, 66, 67, 68)
-  KILN_WGMMA_CASE(144, 72, 72, 73, 74, 75, 76)
-  KILN_WGMMA_CASE(160, 80, 80, 81, 82, 83, 84)
-  KILN_WGMMA_CASE(176, 88, 88, 89, 90, 91, 92)
-  KILN_WGMMA_CASE(192, 96, 96, 97, 98, 99, 100)
-  KILN_WGMMA_CASE(208, 104, 104, 105, 106, 107, 108)
-  KILN_WGMMA_CASE(224, 112, 112, 113, 114, 115, 116)
-  KILN_WGMMA_CASE(240, 120, 120, 121, 122, 123, 124)
-  KILN_WGMMA_CASE(256, 128, 128, 129, 130, 131, 132)
+  detail::WgmmaOf<kN>::template run<kType, kTransA, kTransB>(
+      d, descriptorA, descriptorB, accumulate);
 }
 
 #undef KILN_REGS_4
@@ -172,6 +187,6 @@ void wgmma(float (&d)[kN / 2], unsigned long long descriptorA,
 #undef KILN_REGS_128
 #undef KILN_OUTS_128
 #undef KILN_WGMMA
-#undef KILN_WGMMA_CASE
+#undef KILN_WGMMA_WIDTH
 
 } // namespace kiln::ptx

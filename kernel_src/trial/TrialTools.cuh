@@ -13,16 +13,16 @@
 namespace kiln::trial {
 
 /// Index of this thread among all of the launch, and how many there are.
-long long firstIndex() {
+inline long long firstIndex() {
   return static_cast<long long>(blockIdx.x) * kTrialThreads + threadIdx.x;
 }
-long long indexStep() {
+inline long long indexStep() {
   return static_cast<long long>(gridDim.x) * kTrialThreads;
 }
 
 /// 64 well-mixed bits of a counter (SplitMix64: Steele, Lea and Flood, "Fast
 /// splittable pseudorandom number generators", 2014).
-unsigned long long mix(unsigned long long counter) {
+inline unsigned long long mix(unsigned long long counter) {
   unsigned long long z = counter * 0x9e3779b97f4a7c15ull;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
@@ -30,7 +30,7 @@ unsigned long long mix(unsigned long long counter) {
 }
 
 /// A sample of N(0, 1) from 64 random bits (Box and Muller, 1958).
-float normalOf(unsigned long long bits) {
+inline float normalOf(unsigned long long bits) {
   constexpr float kScale = 1.0f / 4294967296.0f;
   float radius = (static_cast<float>(static_cast<unsigned>(bits)) + 0.5f) *
                  kScale; // (0, 1]
@@ -45,7 +45,7 @@ void storeTyped(void *data, long long index, float value) {
 }
 
 /// Stores element \p index of \p type.
-void storeElement(void *data, DType type, long long index, float value) {
+inline void storeElement(void *data, DType type, long long index, float value) {
   switch (type) {
   case DType::FP64:
     static_cast<double *>(data)[index] = value;
@@ -73,7 +73,7 @@ template <DType kType> float loadTyped(const void *data, long long index) {
 }
 
 /// Loads element \p index of \p type; exact.
-double loadElement(const void *data, DType type, long long index) {
+inline double loadElement(const void *data, DType type, long long index) {
   switch (type) {
   case DType::FP64:
     return static_cast<const double *>(data)[index];
@@ -96,7 +96,7 @@ template <DType kType> float roundTyped(float value) {
 }
 
 /// \p value rounded to \p type, as a kernel with exact sums would store it.
-double roundTo(DType type, double value) {
+inline double roundTo(DType type, double value) {
   float single = static_cast<float>(value);
   switch (type) {
   case DType::FP64:
@@ -115,17 +115,17 @@ double roundTo(DType type, double value) {
 }
 
 /// \p value to 10 mantissa bits, ties away from zero; not for NaN.
-float roundMantissa10(float value) {
+inline float roundMantissa10(float value) {
   return __uint_as_float((__float_as_uint(value) + 0x1000u) & 0xffffe000u);
 }
 
 /// True for about one in \p period of \p bits, none when that is 0.
-bool isPicked(unsigned long long bits, int period) {
+inline bool isPicked(unsigned long long bits, int period) {
   return period > 0 && bits % period == 0;
 }
 
 /// What element \p index holds before it is rounded to its type.
-float valueOf(const FillNormalParams &params, long long index) {
+inline float valueOf(const FillNormalParams &params, long long index) {
   if (params.rowPeriod > 0 &&
       index / params.rowLength % params.rowPeriod == params.rowPeriod - 1)
     return params.rowValue;
@@ -138,7 +138,7 @@ float valueOf(const FillNormalParams &params, long long index) {
   return params.mean + params.deviation * normalOf(bits);
 }
 
-void fillNormal(const FillNormalParams &params) {
+inline void fillNormal(const FillNormalParams &params) {
   for (long long i = firstIndex(); i < params.count; i += indexStep()) {
     float value = valueOf(params, i);
     if (params.mantissaBits == 10)
@@ -147,11 +147,11 @@ void fillNormal(const FillNormalParams &params) {
   }
 }
 
-unsigned char patternByte(unsigned pattern, long long index) {
+inline unsigned char patternByte(unsigned pattern, long long index) {
   return static_cast<unsigned char>(pattern >> (index % 4 * 8));
 }
 
-void fillPattern(const FillPatternParams &params) {
+inline void fillPattern(const FillPatternParams &params) {
   auto *words = static_cast<unsigned *>(params.data);
   auto *bytes = static_cast<unsigned char *>(params.data);
   long long wordCount = params.bytes / 4;
@@ -163,14 +163,14 @@ void fillPattern(const FillPatternParams &params) {
 }
 
 /// Bytes in which two words differ.
-unsigned differingBytes(unsigned left, unsigned right) {
+inline unsigned differingBytes(unsigned left, unsigned right) {
   unsigned count = 0;
   for (unsigned difference = left ^ right; difference != 0; difference >>= 8)
     count += (difference & 0xffu) != 0;
   return count;
 }
 
-void checkRedZone(const CheckRedZoneParams &params) {
+inline void checkRedZone(const CheckRedZoneParams &params) {
   const auto *data = static_cast<const unsigned char *>(params.data);
   unsigned long long count = 0;
   for (long long i = firstIndex(); i < params.zones * params.bytes;
@@ -183,7 +183,7 @@ void checkRedZone(const CheckRedZoneParams &params) {
     atomicAdd(params.differing, count);
 }
 
-void countDifferences(const CountDifferencesParams &params) {
+inline void countDifferences(const CountDifferencesParams &params) {
   const auto *left = static_cast<const unsigned *>(params.left);
   const auto *right = static_cast<const unsigned *>(params.right);
   unsigned long long count = 0;
@@ -193,7 +193,7 @@ void countDifferences(const CountDifferencesParams &params) {
     atomicAdd(params.differing, count);
 }
 
-void flushL2(const FlushL2Params &params) {
+inline void flushL2(const FlushL2Params &params) {
   auto *data = static_cast<uint4 *>(params.data);
   for (long long i = firstIndex(); i < params.bytes / 16; i += indexStep()) {
     uint4 value = data[i];
@@ -203,8 +203,8 @@ void flushL2(const FlushL2Params &params) {
 }
 
 /// |d - ref| over the tolerance; at most 1 is a pass, and NaN never comes out.
-double errorRatio(const CompareToleranceParams &params, double d, double ref,
-                  double bound) {
+inline double errorRatio(const CompareToleranceParams &params, double d,
+                         double ref, double bound) {
   const double infinity = __longlong_as_double(0x7ff0000000000000ll);
   if (isnan(d) || isnan(ref))
     return isnan(d) && isnan(ref) ? 0.0 : infinity;
@@ -217,18 +217,18 @@ double errorRatio(const CompareToleranceParams &params, double d, double ref,
 }
 
 /// Sum over the warp, or its largest value, in every lane.
-unsigned long long warpSum(unsigned long long value) {
+inline unsigned long long warpSum(unsigned long long value) {
   for (int distance = 16; distance > 0; distance /= 2)
     value += __shfl_xor_sync(~0u, value, distance);
   return value;
 }
-double warpMax(double value) {
+inline double warpMax(double value) {
   for (int distance = 16; distance > 0; distance /= 2)
     value = fmax(value, __shfl_xor_sync(~0u, value, distance));
   return value;
 }
 
-void compareTolerance(const CompareToleranceParams &params) {
+inline void compareTolerance(const CompareToleranceParams &params) {
   long long count = (params.rowEnd - params.rowBegin) * params.n;
   unsigned long long checked = 0, mismatches = 0;
   double worst = 0;

@@ -9,6 +9,7 @@
 #include "Tune/TrialTools.h"
 #include "kiln/BenchNew.h"
 #include "kiln/Console.h"
+#include "kiln/Ending.h"
 #include "kiln/Live.h"
 #include "kiln/Report.h"
 
@@ -56,7 +57,9 @@ public:
   void print(llvm::raw_ostream &os) const override;
   llvm::json::Object toJSON() const override;
 
+  std::string what, commit; ///< for the document
   std::string device, toolchain;
+  std::string gpu, driver; ///< empty where nothing is launched
   unsigned repeats = 0, threads = 0;
   size_t cases = 0, recorded = 0; ///< and those that a record answers
   std::vector<CompiledKernel> kernels;
@@ -203,7 +206,9 @@ llvm::json::Object JitReport::toJSON() const {
   for (const HitTime &hit : hits)
     hitList.push_back(llvm::json::Object{
         {"name", hit.name}, {"config", hit.config}, {"ms", rounded(hit.ms)}});
-  llvm::json::Object object{{"device", device},
+  llvm::json::Object object{{"what", what},
+                            {"commit", commit},
+                            {"device", device},
                             {"toolchain", toolchain},
                             {"repeats", repeats},
                             {"threads", threads},
@@ -213,6 +218,8 @@ llvm::json::Object JitReport::toJSON() const {
                             {"compile", compileSpread(kernels).toJSON()},
                             {"kernels_per_s", rounded(kernelsPerSecond)}};
   if (noHits.empty()) {
+    object["gpu"] = gpu;
+    object["driver"] = driver;
     object["hits"] = std::move(hitList);
     object["refused"] = static_cast<int64_t>(refused);
     object["hit_to_launch"] = hitSpread(hits).toJSON();
@@ -419,11 +426,35 @@ static llvm::Error timeHits(llvm::ArrayRef<ChosenPlan> plans,
   return llvm::Error::success();
 }
 
+/// What only a live device shows: hits, and first calls of \p newCount cases.
+static llvm::Error timeLive(llvm::ArrayRef<Case> cases,
+                            llvm::ArrayRef<ChosenPlan> plans, unsigned newCount,
+                            const ParsedOptions &options,
+                            const Environment &environment,
+                            const Registry &registry, LiveSession &session,
+                            JitReport &report) {
+  report.gpu = marketingNameOf(session.model());
+  report.driver = driverVersionText(session.driver());
+  if (llvm::Error error =
+          timeHits(plans, options, environment, session, report))
+    return error;
+  auto rows =
+      timeNewProblems(cases, newCount, options, environment, registry, session);
+  if (!rows)
+    return rows.takeError();
+  report.newProblems = std::move(*rows);
+  return llvm::Error::success();
+}
+
 llvm::Expected<int> runJitBench(const ParsedOptions &options,
                                 const Environment &environment,
                                 const Registry &registry,
                                 llvm::ArrayRef<Case> cases) {
+  if (llvm::Error error = checkOutput(options.value("--out")))
+    return error;
   JitReport report;
+  report.what = options.value("--suite").value_or("problems");
+  report.commit = options.value("--commit").value_or("");
   auto repeats = options.number("--repeats", 5, 1, 100);
   if (!repeats)
     return repeats.takeError();
@@ -465,17 +496,12 @@ llvm::Expected<int> runJitBench(const ParsedOptions &options,
   if (llvm::Error error = compileAlone(*compiler, *plans, report))
     return error;
   compileTogether(compiler, storeOptions->pool, report);
-  if (session) {
-    if (llvm::Error error =
-            timeHits(*plans, options, environment, *session, report))
-      return error;
-    auto rows = timeNewProblems(cases, *newCount, options, environment,
-                                registry, *session);
-    if (!rows)
-      return rows.takeError();
-    report.newProblems = std::move(*rows);
-  }
-  return emit(report, options.wantsJson());
+  llvm::Error failure = session
+                            ? timeLive(cases, *plans, *newCount, options,
+                                       environment, registry, *session, report)
+                            : llvm::Error::success();
+  return finish(report, options.value("--out"), options.wantsJson(),
+                std::move(failure), kExitDone);
 }
 
 } // namespace kiln::cli

@@ -51,7 +51,8 @@ TEST_CASE("the options are the fixed ones and the unit's, nothing else") {
   unit.options = {"--maxrregcount=64"};
   REQUIRE(bool(compiler.compile(unit)));
   CHECK(std::string(fake.lastOptions()) ==
-        "--gpu-architecture=sm_90\n--std=c++20\n-default-device\n--no-cache\n"
+        "--gpu-architecture=sm_90\n--std=c++20\n-default-device\n--minimal\n"
+        "--no-cache\n"
         "--no-source-include\n--ptxas-options=-v\n--time=-\n"
         "--maxrregcount=64\n");
 

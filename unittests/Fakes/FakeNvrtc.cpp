@@ -46,6 +46,7 @@ static bool isKnownOption(const std::string &option) {
   static const char *const kPrefixes[] = {"--gpu-architecture=sm_",
                                           "--std=c++20",
                                           "-default-device",
+                                          "--minimal",
                                           "--no-cache",
                                           "--no-source-include",
                                           "--ptxas-options=-v",

@@ -125,8 +125,13 @@ TEST_CASE("bench without its peer ends with 3") {
 
 TEST_CASE("bench --jit measures compilation for a GPU that is not here") {
   Tool tool;
-  llvm::json::Object json =
-      tool.run("bench --jit " + kProblem + " --device h200-sxm --json").json();
+  std::string path = tool.folder / "jit.json";
+  ToolResult result =
+      tool.run("bench --jit " + kProblem +
+               " --device h200-sxm --json --commit abc --out " + path);
+  llvm::json::Object json = result.json();
+  CHECK(json.getString("commit") == "abc");
+  CHECK(readBytes(path) == result.out);
   CHECK(json.getArray("kernels")->size() == 1);
   CHECK(json.getNumber("kernels_per_s").value_or(0) > 0);
   CHECK(json.getString("no_hits"));
