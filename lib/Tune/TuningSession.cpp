@@ -120,20 +120,20 @@ llvm::Error TuningSession::explore() {
   auto space = exploreSpace(family, problem, context.device, options.model);
   if (!space)
     return space.takeError();
-  const std::vector<Candidate> &ranked = space->ranked;
-  result.candidates = ranked.size();
+  ranking = std::move(space->ranked);
+  result.candidates = ranking.size();
 
-  std::vector<Seed> seeds = seedsOf(match, problem, context.device, ranked);
+  std::vector<Seed> seeds = seedsOf(match, problem, context.device, ranking);
   seeds.resize(std::min<size_t>(seeds.size(), std::max(options.batch, 1u)));
   for (Seed &seed : seeds)
     addEntry(std::move(seed.candidate), seed.rank);
-  for (size_t i = 0; i < ranked.size() && i < std::max(options.top, 1u); ++i)
-    addEntry(ranked[i], static_cast<int>(i));
+  for (size_t i = 0; i < ranking.size() && i < std::max(options.top, 1u); ++i)
+    addEntry(ranking[i], static_cast<int>(i));
   llvm::StringSet<> generic;
-  for (size_t i = 0; i < ranked.size(); ++i)
-    if (ranked[i].tmpl->isGeneric() &&
-        generic.insert(ranked[i].tmpl->name()).second)
-      addEntry(ranked[i], static_cast<int>(i), /*isReserve=*/true);
+  for (size_t i = 0; i < ranking.size(); ++i)
+    if (ranking[i].tmpl->isGeneric() &&
+        generic.insert(ranking[i].tmpl->name()).second)
+      addEntry(ranking[i], static_cast<int>(i), /*isReserve=*/true);
 
   // A point that is measured anew gets a new generation, or its old winner
   // would stay. The number is taken now: who began with the same one and stores
@@ -158,6 +158,13 @@ void TuningSession::addEntry(Candidate candidate, int rank, bool isReserve) {
   entries.push_back(
       std::make_unique<TuningCandidate>(std::move(candidate), rank));
   entries.back()->isReserve = isReserve;
+}
+
+/// Adds what varies the idea of \p entry, wherever it is ranked.
+void TuningSession::addRelatives(const TuningCandidate &entry) {
+  for (auto [i, candidate] : llvm::enumerate(ranking))
+    if (areRelatives(candidate, entry.candidate))
+      addEntry(candidate, static_cast<int>(i));
 }
 
 void TuningSession::requestEntry(TuningCandidate &entry, int64_t priority) {
@@ -194,13 +201,12 @@ void TuningSession::compileAhead(int64_t priority) {
     return;
   size_t wanted =
       options.maxTrials - std::min<size_t>(tried.size(), options.maxTrials);
-  for (size_t i = 0; i < entries.size() && wanted > 0; ++i) {
-    TuningCandidate &entry = *entries[i];
-    if (entry.isReserve || !entry.isOpen() || isBeyondBound(entry))
-      continue;
-    if (entry.stage == TuningCandidate::Stage::Idle)
-      requestEntry(entry, priority + static_cast<int64_t>(i));
-    wanted -= entry.isOpen();
+  for (auto [i, entry] : llvm::enumerate(openEntries())) {
+    if (wanted == 0)
+      break;
+    if (entry->stage == TuningCandidate::Stage::Idle)
+      requestEntry(*entry, priority + static_cast<int64_t>(i));
+    wanted -= entry->isOpen();
   }
 }
 

@@ -64,6 +64,7 @@ private:
   bool takeRecord();
   llvm::Error explore();
   void addEntry(Candidate candidate, int rank, bool isReserve = false);
+  void addRelatives(const TuningCandidate &entry);
   void requestEntry(TuningCandidate &entry, int64_t priority);
   bool awaitEntry(TuningCandidate &entry, Clock::time_point until);
   bool awaitEntry(TuningCandidate &entry);
@@ -76,7 +77,7 @@ private:
   // Trials: TuningTrials.cpp.
   llvm::Error runTrials(Clock::time_point deadline);
   llvm::Error tryReserves(Clock::time_point deadline);
-  EntryList openEntries();
+  EntryList openEntries() const;
   bool isBeyondBound(const TuningCandidate &entry) const;
   std::optional<StopReason> stopReason(const EntryList &open,
                                        Clock::time_point deadline) const;
@@ -121,16 +122,18 @@ private:
   int64_t generation = 0; ///< of the point that storeRecord() makes
   std::unique_ptr<TuningCandidate> recorded; ///< the record's answer
   llvm::StringMap<std::string> knownWrong;   ///< config to kernel
-  /// In the order in which they are tried: what a record knows, the top of the
-  /// ranking, the reserves.
+  /// What a record knows, the top of the ranking, the reserves, and relatives
+  /// of what was the best. They are tried in this order, but see openEntries().
   std::vector<std::unique_ptr<TuningCandidate>> entries;
-  int64_t firstPriority = 0; ///< of compileAhead()
+  std::vector<Candidate> ranking; ///< the whole space, for relatives
+  int64_t firstPriority = 0;      ///< of compileAhead()
 
   EntryList tried; ///< in the order in which they first ran
   /// Gives the scale of each batch; null: none yet.
   TuningCandidate *reference = nullptr;
-  double bestNs = 0;       ///< of what is proven; 0: none
-  double noise = kTieBand; ///< of bestNs, relative
+  const TuningCandidate *best = nullptr; ///< of what is proven
+  double bestNs = 0;                     ///< its time; 0: none
+  double noise = kTieBand;               ///< of bestNs, relative
   /// Of measured to predicted times: of all, and of each template, whose
   /// estimates are wrong in ways of their own.
   struct Ratios {

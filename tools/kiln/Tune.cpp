@@ -207,7 +207,7 @@ int TuneReport::exitCode() const {
 static llvm::Error readTuning(const ParsedOptions &options,
                               TuningOptions &tuning) {
   tuning.maxTrials = 64;
-  tuning.top = 200;
+  tuning.top = 400;
   tuning.playoff = 8;
   constexpr std::chrono::seconds kDefaultBudget(60);
   auto budget = options.duration("--budget", kDefaultBudget);
@@ -278,7 +278,7 @@ static constexpr OptionSpec kOptions[] = {
     kSuiteOption,
     kFilterOption,
     {"--budget", "TIME", "for all problems together; default 60s"},
-    {"--top", "N", "consider the N first candidates of each; default 200"},
+    {"--top", "N", "consider the N first candidates of each; default 400"},
     {"--max-trials", "N", "measure at most N configs of each; default 64"},
     {"--retune", nullptr, "measure although there is a record"},
     {"--hot", nullptr, "measure with operands in L2 instead of cold"},

@@ -103,6 +103,31 @@ TEST_CASE("a prediction that was too high keeps others in play") {
   CHECK_FALSE(second[1].isKept);
 }
 
+TEST_CASE("relatives of the best are tried wherever they rank") {
+  TunerFixture f;
+  f.compileAll();
+  f.options.top = 3;
+  f.options.maxTrials = 5;
+  f.runner.scripts["pair.t64"].ns = 1500; // others may be better than predicted
+  SUBCASE("those of the first idea") {
+    TuningResult result = must(f.tune());
+    // The best again, then what shares its class.
+    CHECK(f.runner.configs() == Configs{"fast.t64", "pair.t64", "plain.t32",
+                                        "fast.t64", "fast.t32", "fast.t128"});
+    CHECK(result.stop == StopReason::Trials);
+    CHECK(result.trials.back().rank == 4);
+  }
+  SUBCASE("before the next idea") {
+    f.options.top = 24;
+    f.runner.scripts["pair.t64"].ns = 900;
+    must(f.tune());
+    const Configs configs = f.runner.configs();
+    REQUIRE(configs.size() > 6);
+    CHECK(Configs(configs.begin(), configs.begin() + 4) == kFirstBatch);
+    CHECK(configs[6] == "pair.t128");
+  }
+}
+
 TEST_CASE("predictions that scatter keep others in play") {
   TunerFixture f;
   f.compileAll();
