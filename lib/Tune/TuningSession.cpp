@@ -120,20 +120,20 @@ llvm::Error TuningSession::explore() {
   auto space = exploreSpace(family, problem, context.device, options.model);
   if (!space)
     return space.takeError();
-  ranking = std::move(space->ranked);
-  result.candidates = ranking.size();
+  const std::vector<Candidate> &ranked = space->ranked;
+  result.candidates = ranked.size();
 
-  std::vector<Seed> seeds = seedsOf(match, problem, context.device, ranking);
+  std::vector<Seed> seeds = seedsOf(match, problem, context.device, ranked);
   seeds.resize(std::min<size_t>(seeds.size(), std::max(options.batch, 1u)));
   for (Seed &seed : seeds)
     addEntry(std::move(seed.candidate), seed.rank);
-  for (size_t i = 0; i < ranking.size() && i < std::max(options.top, 1u); ++i)
-    addEntry(ranking[i], static_cast<int>(i));
+  for (size_t i = 0; i < ranked.size() && i < std::max(options.top, 1u); ++i)
+    addEntry(ranked[i], static_cast<int>(i));
   llvm::StringSet<> generic;
-  for (size_t i = 0; i < ranking.size(); ++i)
-    if (ranking[i].tmpl->isGeneric() &&
-        generic.insert(ranking[i].tmpl->name()).second)
-      addEntry(ranking[i], static_cast<int>(i), /*isReserve=*/true);
+  for (size_t i = 0; i < ranked.size(); ++i)
+    if (ranked[i].tmpl->isGeneric() &&
+        generic.insert(ranked[i].tmpl->name()).second)
+      addEntry(ranked[i], static_cast<int>(i), /*isReserve=*/true);
 
   // A point that is measured anew gets a new generation, or its old winner
   // would stay. The number is taken now: who began with the same one and stores
@@ -160,11 +160,19 @@ void TuningSession::addEntry(Candidate candidate, int rank, bool isReserve) {
   entries.back()->isReserve = isReserve;
 }
 
-/// Adds what varies the idea of \p entry, wherever it is ranked.
-void TuningSession::addRelatives(const TuningCandidate &entry) {
-  for (auto [i, candidate] : llvm::enumerate(ranking))
-    if (areRelatives(candidate, entry.candidate))
-      addEntry(candidate, static_cast<int>(i));
+/// Adds what varies the idea of the best, wherever it ranks. The space is
+/// explored anew, which takes a fraction of a millisecond: kept, those of many
+/// problems would fill the memory.
+void TuningSession::addRelatives() {
+  if (!best || (kin && areRelatives(kin->candidate, best->candidate)))
+    return;
+  kin = best;
+  auto space = exploreSpace(family, problem, context.device, options.model);
+  if (!space)
+    return llvm::consumeError(space.takeError()); // it could be explored before
+  for (auto [i, candidate] : llvm::enumerate(space->ranked))
+    if (areRelatives(candidate, best->candidate))
+      addEntry(std::move(candidate), static_cast<int>(i));
 }
 
 void TuningSession::requestEntry(TuningCandidate &entry, int64_t priority) {

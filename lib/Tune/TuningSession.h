@@ -64,7 +64,7 @@ private:
   bool takeRecord();
   llvm::Error explore();
   void addEntry(Candidate candidate, int rank, bool isReserve = false);
-  void addRelatives(const TuningCandidate &entry);
+  void addRelatives();
   void requestEntry(TuningCandidate &entry, int64_t priority);
   bool awaitEntry(TuningCandidate &entry, Clock::time_point until);
   bool awaitEntry(TuningCandidate &entry);
@@ -125,13 +125,13 @@ private:
   /// What a record knows, the top of the ranking, the reserves, and relatives
   /// of what was the best. They are tried in this order, but see openEntries().
   std::vector<std::unique_ptr<TuningCandidate>> entries;
-  std::vector<Candidate> ranking; ///< the whole space, for relatives
-  int64_t firstPriority = 0;      ///< of compileAhead()
+  int64_t firstPriority = 0; ///< of compileAhead()
 
   EntryList tried; ///< in the order in which they first ran
   /// Gives the scale of each batch; null: none yet.
   TuningCandidate *reference = nullptr;
   const TuningCandidate *best = nullptr; ///< of what is proven
+  const TuningCandidate *kin = nullptr;  ///< whose relatives were added last
   double bestNs = 0;                     ///< its time; 0: none
   double noise = kTieBand;               ///< of bestNs, relative
   /// Of measured to predicted times: of all, and of each template, whose

@@ -115,8 +115,7 @@ TuningSession::stopReason(const EntryList &open,
 /// Tries what is worth it until there is a reason to stop.
 llvm::Error TuningSession::runTrials(Clock::time_point deadline) {
   while (!runnerFailed) {
-    if (best)
-      addRelatives(*best);
+    addRelatives();
     EntryList open = openEntries();
     if (auto reason = stopReason(open, deadline)) {
       result.stop = *reason;
