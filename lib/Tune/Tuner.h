@@ -1,15 +1,16 @@
 //===- Tuner.h - from a problem to the config that is fastest here --------===//
 //
 // Which parameters: the knobs of all templates of the problem's family. Which
-// search: the estimator's order, cut short; kernels are compiled ahead in
-// parallel while earlier ones run, in small batches whose samples are
-// interleaved. When does it stop: when the optimistic bound of what is left,
-// the prediction times the best ratio of measured to predicted that this
-// problem has shown, cannot beat the best by more than the noise; or when the
-// budget is spent. How are configs of different batches compared: a reference
-// runs in all of them and brings their times to one scale (TrialScale.h); then
-// the best few are measured once more, side by side. What does it cost: some
-// 0.1 s a compilation on each thread, 20 to 500 ms of GPU time a problem.
+// search: the estimator's order, cut short, and beside it relatives of the best
+// so far; kernels are compiled ahead in parallel while earlier ones run, in
+// small batches whose samples are interleaved. When does it stop: when the
+// optimistic bound of what is left, the prediction times the best ratio of
+// measured to predicted that this problem has shown, cannot beat the best by
+// more than the noise; or when the budget is spent. How are configs of
+// different batches compared: a reference runs in all of them and brings their
+// times to one scale (TrialScale.h); then the best few are measured once more,
+// side by side. What does it cost: some 0.1 s a compilation on each thread, 20
+// to 500 ms of GPU time a problem.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -49,7 +50,8 @@ struct TuningOptions {
   /// Configs tried a problem at most. 0 tries none: the choice is the
   /// estimator's, unmeasured.
   unsigned maxTrials = 12;
-  /// Configs considered, from the top of the ranking.
+  /// Configs considered, from the top of the ranking; relatives of the best are
+  /// wherever they rank.
   unsigned top = 24;
   /// New configs of a batch, whose samples are interleaved. A reference and the
   /// best so far run in it again, which is no trial.

@@ -152,8 +152,10 @@ llvm::Error TuningSession::explore() {
 void TuningSession::addEntry(Candidate candidate, int rank, bool isReserve) {
   for (const auto &entry : entries)
     if (entry->candidate.tmpl == candidate.tmpl &&
-        entry->candidate.config == candidate.config)
+        entry->candidate.config == candidate.config) {
+      entry->isReserve &= isReserve;
       return;
+    }
   candidate.fillTerms(problem, context.device); // records keep them
   entries.push_back(
       std::make_unique<TuningCandidate>(std::move(candidate), rank));
@@ -207,9 +209,14 @@ void TuningSession::compileAhead(int64_t priority) {
   firstPriority = priority;
   if (!needsTrials())
     return;
+  // Relatives of the best before their turn comes, which may be now.
+  constexpr size_t kRelativesAhead = 3;
   size_t wanted =
       options.maxTrials - std::min<size_t>(tried.size(), options.maxTrials);
-  for (auto [i, entry] : llvm::enumerate(openEntries())) {
+  // All batches but the first have one.
+  if (!best && options.batch > 1 && wanted > 0)
+    wanted -= (wanted - 1) / options.batch;
+  for (auto [i, entry] : llvm::enumerate(openEntries(kRelativesAhead))) {
     if (wanted == 0)
       break;
     if (entry->stage == TuningCandidate::Stage::Idle)

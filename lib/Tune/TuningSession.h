@@ -46,7 +46,7 @@ public:
   /// most.
   void awaitFirst(size_t count, Clock::time_point until);
   /// Requests what the next trials need, the first of all entries with
-  /// \p priority and each further one after it, priorities() of them at most.
+  /// \p priority and each further one after it, some priorities() of them.
   void compileAhead(int64_t priority);
   int64_t priorities() const { return static_cast<int64_t>(entries.size()); }
 
@@ -77,7 +77,7 @@ private:
   // Trials: TuningTrials.cpp.
   llvm::Error runTrials(Clock::time_point deadline);
   llvm::Error tryReserves(Clock::time_point deadline);
-  EntryList openEntries() const;
+  EntryList openEntries(size_t relatives) const;
   bool isBeyondBound(const TuningCandidate &entry) const;
   std::optional<StopReason> stopReason(const EntryList &open,
                                        Clock::time_point deadline) const;

@@ -278,7 +278,9 @@ static constexpr OptionSpec kOptions[] = {
     kSuiteOption,
     kFilterOption,
     {"--budget", "TIME", "for all problems together; default 60s"},
-    {"--top", "N", "consider the N first candidates of each; default 400"},
+    {"--top", "N",
+     "consider the N first candidates of each, and relatives of the "
+     "best; default 400"},
     {"--max-trials", "N", "measure at most N configs of each; default 64"},
     {"--retune", nullptr, "measure although there is a record"},
     {"--hot", nullptr, "measure with operands in L2 instead of cold"},

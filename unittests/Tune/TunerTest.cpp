@@ -586,6 +586,24 @@ TEST_CASE("a kernel that compiles for long does not hold up the others") {
           }) == 1);
 }
 
+TEST_CASE("a relative that compiles for long lets other ideas go first") {
+  TunerFixture f;
+  ArtifactStoreOptions storeOptions;
+  storeOptions.pool.threads = 8;
+  f.reopen(storeOptions);
+  f.options.batch = 2;
+  f.nvrtc.delayWhen("// fast.t32", 1500);
+  f.runner.scripts["fast.t64"].ns = 100;   // the best
+  f.runner.scripts["plain.t32"].ns = 1000; // of 20000; rules nothing out
+  TuningResult result = must(f.tune());
+  REQUIRE(result.trials.size() == 8);
+  if (f.artifacts->width() > 1)
+    CHECK(llvm::none_of(llvm::ArrayRef(result.trials).take_front(4),
+                        [](const TuningTrial &trial) {
+                          return trial.result.config == "fast.t32";
+                        }));
+}
+
 TEST_CASE("what a neighbour measured goes first") {
   TunerFixture f;
   f.compileAll();
