@@ -50,8 +50,8 @@ std::vector<std::string> compileOptions(const TranslationUnit &unit,
   std::vector<std::string> options = {"--gpu-architecture=" + unit.arch,
                                       "--std=c++20", "-default-device"};
   // Without what no kernel here names (textures, the device runtime, CUDA's
-  // host types) the front end, through which one thread goes at a time, starts
-  // some 3 ms sooner.
+  // host types; NVRTC 12.4 has the option) the front end, through which one
+  // thread goes at a time, starts some 3 ms sooner.
   options.push_back("--minimal");
   // 12.9 brought a cache of NVRTC's own, and with it the way to turn it off:
   // left on it opens the driver library.

@@ -209,14 +209,13 @@ void TuningSession::compileAhead(int64_t priority) {
   firstPriority = priority;
   if (!needsTrials())
     return;
-  // Relatives of the best before their turn comes, which may be now.
-  constexpr size_t kRelativesAhead = 3;
   size_t wanted =
       options.maxTrials - std::min<size_t>(tried.size(), options.maxTrials);
-  // All batches but the first have one.
+  // Relatives of a best that is not known yet take a place in all batches but
+  // the first.
   if (!best && options.batch > 1 && wanted > 0)
     wanted -= (wanted - 1) / options.batch;
-  for (auto [i, entry] : llvm::enumerate(openEntries(kRelativesAhead))) {
+  for (auto [i, entry] : llvm::enumerate(openEntries())) {
     if (wanted == 0)
       break;
     if (entry->stage == TuningCandidate::Stage::Idle)

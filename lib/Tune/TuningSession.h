@@ -77,7 +77,7 @@ private:
   // Trials: TuningTrials.cpp.
   llvm::Error runTrials(Clock::time_point deadline);
   llvm::Error tryReserves(Clock::time_point deadline);
-  EntryList openEntries(size_t relatives) const;
+  EntryList openEntries() const;
   bool isBeyondBound(const TuningCandidate &entry) const;
   std::optional<StopReason> stopReason(const EntryList &open,
                                        Clock::time_point deadline) const;

@@ -76,20 +76,27 @@ bool TuningSession::isBeyondBound(const TuningCandidate &entry) const {
   return entry.candidate.estimate.totalNs * ratio >= bestNs * (1 - noise);
 }
 
-/// What is worth a trial, in the order in which it gets one: \p relatives of
-/// the best, which share what the model had wrong about it, go before new
-/// ideas.
-TuningSession::EntryList TuningSession::openEntries(size_t relatives) const {
-  EntryList first, others;
+/// What is worth a trial, in the order in which it gets one: every batch has a
+/// relative of the best, which shares what the model had wrong about that, as
+/// long as there are; of batches of one every other is.
+TuningSession::EntryList TuningSession::openEntries() const {
+  EntryList relatives, ideas;
   for (auto &entry : entries) {
     if (!entry->isOpen() || entry->isReserve || isBeyondBound(*entry))
       continue;
-    const bool isFirst = best && first.size() < relatives &&
-                         areRelatives(entry->candidate, best->candidate);
-    (isFirst ? first : others).push_back(entry.get());
+    bool isRelative = best && areRelatives(entry->candidate, best->candidate);
+    (isRelative ? relatives : ideas).push_back(entry.get());
   }
-  llvm::append_range(first, others);
-  return first;
+  const size_t stride = std::max(options.batch, 2u);
+  EntryList open;
+  auto relative = relatives.begin(), idea = ideas.begin();
+  while (relative != relatives.end() || idea != ideas.end()) {
+    const bool isTurn = (tried.size() + open.size()) % stride == 0;
+    const bool takesRelative =
+        relative != relatives.end() && (isTurn || idea == ideas.end());
+    open.push_back(takesRelative ? *relative++ : *idea++);
+  }
+  return open;
 }
 
 std::optional<StopReason>
@@ -112,12 +119,10 @@ TuningSession::stopReason(const EntryList &open,
 
 /// Tries what is worth it until there is a reason to stop.
 llvm::Error TuningSession::runTrials(Clock::time_point deadline) {
-  // Of a batch of one, every other would have to be a relative: none is.
-  const size_t relatives = options.batch > 1;
   while (!runnerFailed) {
     if (tried.size() < options.maxTrials)
       addRelatives();
-    EntryList open = openEntries(relatives);
+    EntryList open = openEntries();
     if (auto reason = stopReason(open, deadline)) {
       result.stop = *reason;
       break;

@@ -126,6 +126,17 @@ TEST_CASE("relatives of the best are tried wherever they rank") {
     CHECK(Configs(configs.begin(), configs.begin() + 4) == kFirstBatch);
     CHECK(configs[6] == "pair.t128");
   }
+  SUBCASE("also one by one") {
+    f.options.top = 24;
+    f.options.batch = 1;
+    TuningResult result = must(f.tune());
+    CHECK(result.stop == StopReason::Trials);
+    Configs tried;
+    for (const TuningTrial &trial : result.trials)
+      tried.push_back(trial.result.config);
+    CHECK(tried == Configs{"fast.t64", "pair.t64", "fast.t32", "plain.t32",
+                           "fast.t128"});
+  }
 }
 
 TEST_CASE("predictions that scatter keep others in play") {
