@@ -59,9 +59,7 @@ public:
         leader = index;
         return true;
       }
-      const Candidate &known = candidates[leader];
-      if (known.tmpl == added.tmpl &&
-          known.candidateClass.key == added.candidateClass.key)
+      if (candidates[leader].sharesClass(added))
         return false;
     }
   }

@@ -17,6 +17,11 @@ struct Candidate {
 
   /// Adds the estimate's terms where they were left out.
   void fillTerms(const Problem &problem, const DeviceModel &device);
+
+  /// Whether both are variations of one idea.
+  bool sharesClass(const Candidate &other) const {
+    return tmpl == other.tmpl && candidateClass.key == other.candidateClass.key;
+  }
 };
 
 /// A config that may not run, with the reason.

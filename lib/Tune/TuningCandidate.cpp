@@ -81,10 +81,6 @@ TuningChoice TuningCandidate::choice(ChoiceOrigin origin) const {
   return choice;
 }
 
-bool areRelatives(const Candidate &a, const Candidate &b) {
-  return a.tmpl == b.tmpl && a.candidateClass.key == b.candidateClass.key;
-}
-
 static bool isTied(const TrialResult &best, const TrialResult &other) {
   return other.medianNs <= best.medianNs * (1 + kTieBand) ||
          (other.ciLowNs <= best.medianNs && other.medianNs <= best.ciHighNs);

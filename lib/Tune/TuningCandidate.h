@@ -71,9 +71,6 @@ private:
   std::vector<PendingArtifact> pending;
 };
 
-/// Whether both vary one idea: have one template and class.
-bool areRelatives(const Candidate &a, const Candidate &b);
-
 /// The one of \p measured, at least one, that is to be chosen. All that cannot
 /// be told from the fastest are tied, and the estimator's order decides among
 /// them: whose median is within kTieBand of its median, or so near that each

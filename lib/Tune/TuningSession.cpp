@@ -166,14 +166,14 @@ void TuningSession::addEntry(Candidate candidate, int rank, bool isReserve) {
 /// explored anew, which takes a fraction of a millisecond: kept, those of many
 /// problems would fill the memory.
 void TuningSession::addRelatives() {
-  if (!best || (kin && areRelatives(kin->candidate, best->candidate)))
+  if (!best || (kin && kin->candidate.sharesClass(best->candidate)))
     return;
   kin = best;
   auto space = exploreSpace(family, problem, context.device, options.model);
   if (!space)
     return llvm::consumeError(space.takeError()); // it could be explored before
   for (auto [i, candidate] : llvm::enumerate(space->ranked))
-    if (areRelatives(candidate, best->candidate))
+    if (candidate.sharesClass(best->candidate))
       addEntry(std::move(candidate), static_cast<int>(i));
 }
 

@@ -84,7 +84,7 @@ TuningSession::EntryList TuningSession::openEntries() const {
   for (auto &entry : entries) {
     if (!entry->isOpen() || entry->isReserve || isBeyondBound(*entry))
       continue;
-    bool isRelative = best && areRelatives(entry->candidate, best->candidate);
+    bool isRelative = best && entry->candidate.sharesClass(best->candidate);
     (isRelative ? relatives : ideas).push_back(entry.get());
   }
   const size_t stride = std::max(options.batch, 2u);

@@ -170,6 +170,13 @@ struct TunerFixture : TuneFixture {
       REQUIRE(static_cast<bool>(outcome));
   }
 
+  /// As many as there are, up to eight.
+  void compileOnManyThreads() {
+    ArtifactStoreOptions storeOptions;
+    storeOptions.pool.threads = 8;
+    reopen(storeOptions);
+  }
+
   Tuner tuner(bool withRunner = true) {
     return Tuner(device, *artifacts, *records(),
                  withRunner ? &runner : nullptr);

@@ -581,9 +581,7 @@ TEST_CASE("what does not compile is passed over") {
 
 TEST_CASE("a kernel that compiles for long does not hold up the others") {
   TunerFixture f;
-  ArtifactStoreOptions storeOptions;
-  storeOptions.pool.threads = 8;
-  f.reopen(storeOptions);
+  f.compileOnManyThreads();
   f.options.batch = 3;
   f.nvrtc.delayWhen("// fast.t64", 1500);
   f.runner.scripts["pair.t64"].ns = 300; // rules nothing out
@@ -599,9 +597,7 @@ TEST_CASE("a kernel that compiles for long does not hold up the others") {
 
 TEST_CASE("a relative that compiles for long lets other ideas go first") {
   TunerFixture f;
-  ArtifactStoreOptions storeOptions;
-  storeOptions.pool.threads = 8;
-  f.reopen(storeOptions);
+  f.compileOnManyThreads();
   f.options.batch = 2;
   f.nvrtc.delayWhen("// fast.t32", 1500);
   f.runner.scripts["fast.t64"].ns = 100;   // the best
