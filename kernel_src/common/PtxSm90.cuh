@@ -87,6 +87,11 @@ inline void barSync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+/// Counts as there without waiting for the others.
+inline void barArrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
 //===----------------------------------------------------------------------===//
 // Bulk copies
 //===----------------------------------------------------------------------===//

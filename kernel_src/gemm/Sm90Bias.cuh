@@ -29,11 +29,10 @@ class Sm90Bias {
   static constexpr int kBytes = bytesOf(kOut);
   static constexpr bool kSwap = kConfig.swapAB;
   static constexpr int kPiece = kConfig.pieceColumns(kSignature);
-  static constexpr int kPieces = kConfig.columns() / kPiece; ///< of a unit
+  static constexpr int kPieces = kConfig.unitPieces(kSignature);
   /// Entries of a word, and words of a piece; one warp has words for all.
   static constexpr int kPerWord = 4 / kBytes;
   static constexpr int kPieceWords = kPiece / kPerWord;
-  static_assert(kSwap || 32 % kPieceWords == 0, "a piece crosses words");
 
 public:
   /// The bias of one piece.
@@ -82,10 +81,15 @@ public:
       for (int j = 0; j < 2; ++j)
         result.rows[j] = toFloat<kOut>(entries[number / kPieces][j]);
     } else {
-      int first = number % kPieces * kPieceWords;
+      int first = kConfig.pieceBegin(number % kPieces, kPiece) / kPerWord;
+      int from = first % 32 + lane();
       result.word = wordOf(entries[first / 32]);
-      if constexpr (kPieceWords < 32)
-        result.word = __shfl_sync(~0u, result.word, first % 32 + lane());
+      if (first % 32 != 0 || kPieceWords < 32)
+        result.word = __shfl_sync(~0u, result.word, from);
+      if (first % 32 + kPieceWords > 32) {
+        unsigned next = __shfl_sync(~0u, wordOf(entries[first / 32 + 1]), from);
+        result.word = from < 32 ? result.word : next;
+      }
     }
     return result;
   }
@@ -96,7 +100,7 @@ private:
   /// for them; or of its two rows of each unit.
   static constexpr int kEach = kSwap ? 2 : kPerWord;
   static constexpr int kLoads =
-      kSwap ? kConfig.units() : (kPieces * kPieceWords + 31) / 32;
+      kSwap ? kConfig.units() : (kConfig.columns() / kPerWord + 31) / 32;
 
   static int lane() { return threadIdx.x % 32; }
   static int rowInUnit() { return threadIdx.x / 32 % 4 * 16 + lane() / 4; }

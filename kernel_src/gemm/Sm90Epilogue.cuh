@@ -35,7 +35,7 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Epilogue {
   static constexpr int kBuffers = kConfig.stagingBuffers(kSignature);
   static constexpr int kUnits = kConfig.units(), kColumns = kConfig.columns();
   static constexpr int kPiece = kConfig.pieceColumns(kSignature);
-  static constexpr int kPieces = kColumns / kPiece; ///< of a unit
+  static constexpr int kPieces = kConfig.unitPieces(kSignature);
   static constexpr bool kSwap = kConfig.swapAB;
   static constexpr int kSplits = kConfig.splitK();
   /// Columns of a piece that make one of D.
@@ -125,9 +125,8 @@ public:
 
   /// Brings what \p consumer's pieces read, in the order in which they do.
   static void fetch(const Sm90GemmParams &params, const Shared &shared,
-                    int consumer) {
+                    Walk walk, int consumer) {
     RingPlace<kBuffers> place;
-    Walk walk(params);
     if (kConfig.pingPong && consumer == 1)
       walk.next();
 #pragma unroll 1
@@ -179,10 +178,11 @@ private:
     return tile.rowBegin + (first + piece / kPieces) * kUnit;
   }
   static int columnOf(const Sm90Tile &tile, int piece) {
-    return tile.columnBegin + piece % kPieces * kPiece;
+    return tile.columnBegin + kConfig.pieceBegin(piece % kPieces, kPiece);
   }
   static const float *pieceOf(const Accumulators &sums, int piece) {
-    return sums[piece / kPieces] + piece % kPieces * (kPiece / 2);
+    return sums[piece / kPieces] +
+           kConfig.pieceBegin(piece % kPieces, kPiece) / 2;
   }
 
   static int thread() { return threadIdx.x % kThreads; }

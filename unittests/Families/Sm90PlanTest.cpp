@@ -148,6 +148,11 @@ TEST_CASE("maps of D fit the pieces that are staged") {
            Case{"dtype=bf16",
                 "sm90.bm128.bn176.bk64.st4.wg2.pp1",
                 {512, 384, 1},
+                {64, 16},
+                Swizzle::B128},
+           Case{"dtype=bf16 pointwise=residual",
+                "sm90.bm128.bn176.bk64.st4.wg2.pp1",
+                {512, 384, 1},
                 {16, 16},
                 Swizzle::B32},
            Case{"dtype=bf16",
@@ -421,6 +426,11 @@ TEST_CASE("run-time knobs reach the kernel and no text") {
   CHECK(params.gemm.rasterGroup == 16);
   CHECK(params.rasterAlongN == 1);
   CHECK(params.hints == 1);
+  CHECK(params.tilesFirst == 0);
   CHECK(plan.tensorMaps[0].l2Promotion == L2Promotion::B256);
   CHECK(plain.tensorMaps[0].l2Promotion == L2Promotion::B128);
+  problem = parse("gemm m=256 n=256 k=8192 dtype=bf16 layout=NT");
+  plan = sm90Plan(problem, config(kSplit, ".tf1"));
+  CHECK(plan.kernels[0].source == sm90Plan(problem, kSplit).kernels[0].source);
+  CHECK(BoundLaunch(plan, problem).params().tilesFirst == 1);
 }

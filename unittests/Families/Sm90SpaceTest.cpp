@@ -114,11 +114,9 @@ void checkLaunch(const BoundLaunch &launch, const Plan &plan,
   CHECK(plan.workspace.zeroedBytes <= uint64_t(64) << 20);
 }
 
-/// The kernel's own cut of k: every split has a part.
+/// Splits take turns in k: every one has a step.
 bool hasWorkForAll(const Sm90GemmConfig &config, int64_t k) {
-  int64_t all = (k + config.blockK - 1) / config.blockK;
-  int64_t each = (all + config.splitK() - 1) / config.splitK();
-  return (config.splitK() - 1) * each < all;
+  return config.splitK() <= (k + config.blockK - 1) / config.blockK;
 }
 
 } // namespace
@@ -215,9 +213,8 @@ TEST_CASE("prune names what takes the wgmma kernel out") {
         "dominated: 1 splits, limit 0 splits");
   CHECK(reason("gemm m=64 n=64 k=192 dtype=bf16", with(split, ".sk4")) ==
         "dominated: 4 splits, limit 3 splits");
-  // The fourth of four ranges of two would be empty.
   CHECK(reason("gemm m=64 n=64 k=320 dtype=bf16", with(split, ".sk4")) ==
-        "dominated: 4 splits, limit 5 splits");
+        "none");
   CHECK(reason("gemm m=64 n=64 k=68096 dtype=bf16", with(split, ".sk133")) ==
         "grid: 133 splits, limit 132 splits");
   CHECK(reason(nt, with(split, ".sk2")) ==

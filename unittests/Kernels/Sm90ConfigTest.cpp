@@ -81,11 +81,25 @@ bool areBoxesGood(bool kMajor, int extent, int sharers, int blockK) {
          bytes * sharers == extent * blockK * 2;
 }
 
-/// Pieces of 64 rows tile the columns, and their boxes fill a buffer.
+/// Pieces cover the columns without a gap. They overlap only where nothing of
+/// D's shape is read, which a piece before could have written.
+bool doPiecesCover(const Sm90GemmConfig &c, const GemmSignature &s) {
+  int piece = c.pieceColumns(s), covered = 0;
+  bool mayOverlap = !s.readsC && !s.pointwise.contains(PointwiseOp::Residual);
+  for (int i = 0; i < c.unitPieces(s); ++i) {
+    int begin = c.pieceBegin(i, piece);
+    if (begin < 0 || begin > covered || (begin < covered && !mayOverlap))
+      return false;
+    covered = begin + piece;
+  }
+  return covered == c.columns();
+}
+
+/// Pieces of 64 rows cover the columns, and their boxes fill a buffer.
 bool arePiecesGood(const Sm90GemmConfig &c, const GemmSignature &s) {
   int piece = c.pieceColumns(s), joined = s.columnsPerOutput();
   int out = bytesOf(s.out);
-  if (piece < 8 || c.columns() % piece != 0 || piece % joined != 0)
+  if (piece < 8 || !doPiecesCover(c, s) || piece % joined != 0)
     return false;
   int rowBytes = c.swapAB ? Sm90GemmConfig::kSlabBytes : piece / joined * out;
   int boxRows = c.swapAB ? piece : Sm90GemmConfig::kUnit;
@@ -156,13 +170,15 @@ TEST_CASE("pieces are as wide as a line of D, and narrower for splits") {
   CHECK(piece(192, bf16) == 64);
   CHECK(piece(96, bf16) == 32);
   CHECK(piece(160, bf16) == 32);
-  CHECK(piece(176, bf16) == 16);
+  CHECK(piece(176, bf16) == 64); // at 0, 64 and 112
+  CHECK(piece(48, bf16) == 32);
+  CHECK(piece(176, withChain(bf16, {{PointwiseOp::Residual}})) == 16);
   CHECK(piece(256, bf16, 2) == 64);
   CHECK(piece(256, bf16, 16) == 32);
   CHECK(piece(128, bf16, 32) == 16);
   CHECK(piece(176, bf16, 2) == 16);
   CHECK(piece(256, fp32) == 32);
-  CHECK(piece(176, fp32) == 16);
+  CHECK(piece(176, fp32) == 32);
   CHECK(piece(256, joined) == 128);
   CHECK(piece(192, joined) == 64);
   CHECK(piece(224, joined) == 32);
@@ -243,6 +259,7 @@ TEST_CASE("the wgmma config refuses what the template cannot do") {
   CHECK_FALSE(valid([](auto &c) { c.consumers = 0; }));
   CHECK_FALSE(valid([](auto &c) { c.consumers = 4; }));
   CHECK_FALSE(valid([](auto &c) { c.rasterGroup = 0; }));
+  CHECK_FALSE(valid([](auto &c) { c.tilesFirst = 1; })); // no splits
   CHECK_FALSE(valid([](auto &c) { c.splits = -1; }));
   // Turns are between two; each has the whole tile's sums.
   CHECK_FALSE(valid([](auto &c) { c.pingPong = 1, c.consumers = 1; }));

@@ -72,6 +72,7 @@ struct Sm90Model {
   llvm::StringRef bound() const;
 
 private:
+  double scattering() const;
   void computeTraffic();
   void computeStep();
   void computeTile();
@@ -124,6 +125,17 @@ void Sm90Model::computeTraffic() {
   bytes = traffic(device, input);
 }
 
+/// How much longer a step takes where splits stand between the blocks that ask
+/// for the same tiles. 256 x 256 x 16384 with 8 splits on an H200: 11.5 us, and
+/// 9.6 with tiles first; 256 x 1024 x 8192 with 2: 12.2 and 11.7; next to
+/// nothing where one side has few tiles.
+double Sm90Model::scattering() const {
+  constexpr double kPerSplit = 0.05;
+  int64_t fewer = std::min(config.tilesM(problem.m), config.tilesN(problem.n));
+  bool isScattered = !config.tilesFirst && fewer >= kManyTiles;
+  return isScattered ? 1 + kPerSplit * (config.splitK() - 1) : 1;
+}
+
 void Sm90Model::computeStep() {
   double ghz = clockGHz();
   int n = config.columns();
@@ -138,13 +150,14 @@ void Sm90Model::computeStep() {
   // does not show: two units of 128 x 192 run at the rate of one of 256.)
   double read = products * (Sm90GemmConfig::kUnit + n) * 16 * 2;
   shared = read / device.sharedBytesPerClockPerSm / ghz;
-  // What a block asks of L2: of a tile that two share, its half. The port of an
-  // SM is the limit and not L2: blocks that ask for the same tile at about the
-  // same time are answered together (64 x 128 tiles on all of an H200 took in
-  // 15 TB/s, 0.9 of what the ports take).
+  // The port of an SM is the limit and not L2, and takes in what another block
+  // asked for as well: blocks that ask for the same tile at about the same time
+  // are answered together (64 x 128 tiles on all of an H200 took in 15 TB/s,
+  // 0.9 of what the ports take).
+  l2 = config.stageBytes() / (kL2BytesPerClockPerSm * ghz) * scattering();
+  // What a block asks for: of a tile that two share, its half.
   double asked = double(config.rowTileBytes()) / config.clusterColumns() +
                  double(config.columnTileBytes()) / config.clusterRows();
-  l2 = asked / (kL2BytesPerClockPerSm * ghz);
   double missShare =
       std::min(1.0, bytes.dramReadBytes / std::max(bytes.l2ReadBytes, 1.0));
   // For people: DRAM's part of the pace is a floor for all steps together, for
@@ -209,22 +222,27 @@ void Sm90Model::computeTile() {
   constexpr double kDrainNs = 700;
   drain = kDrainNs + epilogue;
   // The first stage has nothing to hide behind; a cluster's blocks wait for
-  // each other once before, and the slower of them sets the pace (1024^3 and
-  // other grids of one wave took 0.5 to 1 us longer with clusters on an H200).
-  constexpr double kClusterNs = 1200;
+  // each other once before, and the slower of them sets the pace (grids of one
+  // wave took 0.1 to 0.6 us longer with clusters on an H200).
+  constexpr double kClusterNs = 300;
   fill = device.dramLatencyNs + 200 + l2 +
          (config.multicastBlocks() > 1 ? kClusterNs : 0);
   reduction = 0;
   if (config.splitK() > 1) {
-    // A split's sums go to L2 and from there to their owner, who leaves zeros.
-    // An SM stores 25 bytes a clock; the rest, waiting for the slowest of the
-    // splits above all, is fitted to eight kernels of 11 to 50 us (H200), of
-    // whose times the estimates are 0.75 to 1.07.
-    constexpr double kHopNs = 3300, kStoredPerClock = 25;
-    double moved = 4.0 * config.blockM * config.blockN * (config.splitK() - 1) /
-                   config.splitK();
-    reduction = kHopNs + moved / (kL2BytesPerClockPerSm * ghz) +
-                2 * moved / (kStoredPerClock * ghz);
+    // A split's sums go to L2, but for the pieces that it owns; of those it
+    // reads what the others have and leaves zeros. An SM stores 25 bytes a
+    // clock; the rest, waiting for the slowest of the splits above all, is
+    // fitted to 900 kernels of 6 to 50 us (H200). With tiles first the splits
+    // of one begin 0.1 to 0.4 us apart.
+    constexpr double kHopNs = 1500, kSplitNs = 150, kApartNs = 100,
+                     kStoredPerClock = 25;
+    double published = 4.0 * config.blockM * config.blockN *
+                       (config.splitK() - 1) / config.splitK();
+    double cleared = pieces * 4.0 * Sm90GemmConfig::kUnit *
+                     config.pieceColumns(signature) * (config.splitK() - 1);
+    reduction = kHopNs + kSplitNs * config.splitK() +
+                (config.tilesFirst ? kApartNs : 0) +
+                (published + cleared) / (kStoredPerClock * ghz);
   }
   double copied = double(repackBytes(problem, signature));
   repack = copied == 0 ? 0

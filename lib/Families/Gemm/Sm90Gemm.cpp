@@ -201,6 +201,7 @@ void Enumeration::addSplits(Sm90GemmConfig config) {
     return;
   int64_t tiles = config.blocks(problem.m, problem.n, problem.batch);
   int64_t ranges = ceilDiv(problem.k, config.blockK);
+  int64_t fewer = std::min(config.tilesM(problem.m), config.tilesN(problem.n));
   config.hints = config.tilesM(problem.m) <= 2;
   for (int split : kSplits) {
     // Half of the SMs at least, and all at once.
@@ -210,7 +211,14 @@ void Enumeration::addSplits(Sm90GemmConfig config) {
       continue;
     config.splits = split;
     config.stages = stagesThatFit(config); // splits stage smaller pieces
-    emit(config);
+    for (int tilesFirst : {0, 1}) {
+      // Where many tiles share both sides' operands they come first; where
+      // none do there is nothing to put first.
+      if (tilesFirst ? fewer == 1 : fewer >= kManyTiles)
+        continue;
+      config.tilesFirst = tilesFirst;
+      emit(config);
+    }
   }
 }
 
@@ -314,9 +322,8 @@ std::optional<Rejection> Sm90Gemm::checkLimits(
   if (!config.isValid(signature))
     return Rejection{PruneReason::InstructionShape};
   int64_t ranges = ceilDiv(problem.k, config.blockK);
-  int64_t perSplit = ceilDiv(std::max<int64_t>(ranges, 1), config.splitK());
   // Every split has work, and there is some at all.
-  if (ranges == 0 || (config.splitK() - 1) * perSplit >= ranges)
+  if (ranges < config.splitK())
     return Rejection{PruneReason::Dominated, double(config.splitK()),
                      double(ranges), "splits"};
   if (config.multicastBlocks() > 1 &&

@@ -272,6 +272,7 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
   StoredMatrix residual = stored(GemmOperand::Residual, problem.m, columns);
   params.gemm.rasterGroup = config.rasterGroup;
   params.rasterAlongN = config.rasterAlongN;
+  params.tilesFirst = config.tilesFirst;
   params.hints = config.hints;
   params.batchStepA = a.stride != 0;
   params.batchStepB = b.stride != 0;
