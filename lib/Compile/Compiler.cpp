@@ -70,22 +70,71 @@ std::vector<std::string> compileOptions(const TranslationUnit &unit,
 
 bool Compiler::isLoaded() const {
   std::lock_guard lock(mutex);
-  return loaded != nullptr;
+  return primary.nvrtc != nullptr;
 }
 
 llvm::Expected<std::shared_ptr<const Nvrtc>> Compiler::nvrtc() {
   std::lock_guard lock(mutex);
-  if (!loaded && !failure) {
+  if (!primary.nvrtc && !failure) {
     auto result = Nvrtc::load(search);
     if (result)
-      loaded = std::move(*result);
+      primary.nvrtc = std::move(*result);
     else
       failure = summarize(result.takeError());
   }
-  if (!loaded)
+  if (!primary.nvrtc)
     return llvm::make_error<KilnError>(failure->code, failure->message,
                                        failure->driverCode);
-  return loaded;
+  return primary.nvrtc;
+}
+
+//===----------------------------------------------------------------------===//
+// Sharing out
+//===----------------------------------------------------------------------===//
+
+/// A compilation that one of the libraries has under way.
+class Compiler::Turn {
+public:
+  explicit Turn(Compiler &compiler)
+      : compiler(compiler), library(compiler.choose()) {}
+  ~Turn() {
+    std::lock_guard lock(compiler.mutex);
+    --library.busy;
+  }
+  Turn(const Turn &) = delete;
+  Turn &operator=(const Turn &) = delete;
+
+  const Nvrtc *operator->() const { return library.nvrtc.get(); }
+
+private:
+  Compiler &compiler;
+  Library &library;
+};
+
+/// The library for one more compilation, which counts from here on.
+Compiler::Library &Compiler::choose() {
+  // The front end takes a sixth of a compilation.
+  constexpr int kSeveral = 4;
+  std::unique_lock lock(mutex);
+  if (primary.busy >= kSeveral && !triedAlternate) {
+    triedAlternate = true;
+    lock.unlock(); // others go on meanwhile
+    loadAlternate();
+    lock.lock();
+  }
+  bool isCrowded = primary.busy >= kSeveral && alternate.busy < primary.busy;
+  Library &library = alternate.nvrtc && isCrowded ? alternate : primary;
+  ++library.busy;
+  return library;
+}
+
+/// Without an alternate the primary does everything.
+void Compiler::loadAlternate() {
+  auto result = primary.nvrtc->loadAlternate();
+  if (!result)
+    return llvm::consumeError(result.takeError());
+  std::lock_guard lock(mutex);
+  alternate.nvrtc = std::move(*result);
 }
 
 llvm::Expected<Artifact> Compiler::compile(const TranslationUnit &unit) {
@@ -99,7 +148,7 @@ llvm::Expected<Artifact> Compiler::compile(const TranslationUnit &unit) {
 
   const auto start = std::chrono::steady_clock::now();
   NvrtcOutcome outcome =
-      (*compiler)->compile(unit.name, unit.source, unit.headers.get(),
+      Turn(*this)->compile(unit.name, unit.source, unit.headers.get(),
                            compileOptions(unit, **compiler));
   const std::chrono::duration<double, std::milli> total =
       std::chrono::steady_clock::now() - start;

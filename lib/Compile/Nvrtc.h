@@ -78,6 +78,11 @@ public:
   static llvm::Expected<std::shared_ptr<const Nvrtc>>
   load(const NvrtcSearch &search);
 
+  /// The alternate build that toolkits install beside this one, of the same
+  /// version: it compiles to the same code and has global state, and so a lock,
+  /// of its own. Error: CompilerMissing. Costs 5 to 500 ms.
+  llvm::Expected<std::shared_ptr<const Nvrtc>> loadAlternate() const;
+
   ~Nvrtc();
 
   int majorVersion() const { return major; }

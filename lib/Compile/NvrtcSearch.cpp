@@ -25,6 +25,9 @@ namespace fs = llvm::sys::fs;
 /// Newest first: the name a release installs for its major version.
 static constexpr llvm::StringLiteral kNames[] = {"libnvrtc.so.13",
                                                  "libnvrtc.so.12"};
+/// The same library once more, from CUDA 12.8 on; its own builtins have the
+/// same addition to their name.
+static constexpr llvm::StringLiteral kAlternate = ".alt";
 static constexpr llvm::StringLiteral kToolkitFolders[] = {
     "lib64", "lib", "targets/x86_64-linux/lib"};
 
@@ -107,9 +110,11 @@ std::vector<std::string> nvrtcCandidates(const NvrtcSearch &search,
 
 /// Opens the builtins in \p folder. NVRTC opens them by bare name at its first
 /// compilation and has no search path of its own; a library that is loaded
-/// already is found by its name wherever it came from.
-static void openBuiltins(llvm::StringRef folder) {
-  for (const std::string &path : entriesWith(folder, "libnvrtc-builtins.so."))
+/// already is found by its name wherever it came from. \p build is empty or
+/// kAlternate.
+static void openBuiltins(llvm::StringRef folder, llvm::StringRef build = "") {
+  std::string prefix = ("libnvrtc-builtins" + build + ".so.").str();
+  for (const std::string &path : entriesWith(folder, prefix))
     // Another version's builtins do no harm; a missing one shows in the log of
     // the compilation that needs it.
     llvm::consumeError(DynamicLibrary::openFirst({path}, "NVRTC's builtins",
@@ -134,6 +139,20 @@ Nvrtc::open(const std::string &candidate) {
   if (llvm::Error error = nvrtc->resolve())
     return error;
   return std::shared_ptr<const Nvrtc>(std::move(nvrtc));
+}
+
+llvm::Expected<std::shared_ptr<const Nvrtc>> Nvrtc::loadAlternate() const {
+  llvm::StringRef folder = llvm::sys::path::parent_path(path());
+  openBuiltins(folder, kAlternate);
+  auto other = open(
+      fmt::format("{}/libnvrtc{}.so.{}", folder, kAlternate, majorVersion()));
+  if (!other)
+    return other.takeError();
+  if ((*other)->major != major || (*other)->minor != minor)
+    return makeError(ErrorCode::CompilerMissing,
+                     "{} is NVRTC {}.{} beside {}.{}", (*other)->path(),
+                     (*other)->major, (*other)->minor, major, minor);
+  return other;
 }
 
 llvm::Expected<std::shared_ptr<const Nvrtc>>

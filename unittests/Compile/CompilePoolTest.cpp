@@ -5,12 +5,15 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <unistd.h>
 
 using namespace kiln;
 using namespace std::chrono_literals;
+namespace fs = std::filesystem;
 
 static std::shared_ptr<Compiler> fakeCompiler() {
   return std::make_shared<Compiler>(fakeSearch());
@@ -55,6 +58,100 @@ TEST_CASE("every unit is compiled once, at most width at a time") {
   CHECK(counts.queued + counts.running + counts.abandoned == 0);
   CHECK(counts.compileMs >= 80);
   fake.reset();
+}
+
+namespace {
+/// A folder with the fake as NVRTC and, if wanted, as its alternate build: two
+/// files, so two libraries with a state each.
+class TwoLibraries {
+public:
+  explicit TwoLibraries(bool hasAlternate)
+      : folder(fs::temp_directory_path() /
+               fmt::format("kiln-two-nvrtc-{}", getpid())) {
+    fs::create_directories(folder);
+    for (const char *name : {"libnvrtc.so.13", "libnvrtc.alt.so.13"})
+      if (hasAlternate || std::string(name) == "libnvrtc.so.13")
+        fs::copy(FakeNvrtc::path(KILN_BINARY_DIR), folder / name);
+  }
+  ~TwoLibraries() { fs::remove_all(folder); }
+
+  FakeNvrtc primary() const { return opened("libnvrtc.so.13"); }
+  FakeNvrtc alternate() const { return opened("libnvrtc.alt.so.13"); }
+  NvrtcSearch search() const {
+    NvrtcSearch search;
+    search.explicitPath = folder.string();
+    return search;
+  }
+
+private:
+  FakeNvrtc opened(const char *name) const {
+    return FakeNvrtc::openFile((folder / name).string());
+  }
+  fs::path folder;
+};
+} // namespace
+
+/// Compiles \p count units, each of which takes a while, with \p threads.
+static void compileMany(const NvrtcSearch &search, unsigned threads,
+                        int count) {
+  auto compiler = std::make_shared<Compiler>(search);
+  CompilePool pool(compiler, {.threads = threads});
+  std::string toolchain = llvm::cantFail(compiler->nvrtc())->identity();
+  std::vector<std::future<CompilePool::Result>> results;
+  for (int i = 0; i < count; ++i)
+    results.push_back(pool.submit(makeUnit("sm_80", fmt::format("f{}();", i))));
+  for (auto &result : results) {
+    CompilePool::Result artifact = result.get();
+    REQUIRE(bool(artifact));
+    CHECK(artifact->toolchain == toolchain);
+  }
+}
+
+TEST_CASE("many threads share two libraries, few keep to one") {
+  TwoLibraries libraries(/*hasAlternate=*/true);
+  FakeNvrtc primary = libraries.primary(), alternate = libraries.alternate();
+  primary.delayWhen("", 5);
+  alternate.delayWhen("", 5);
+  compileMany(libraries.search(), 2, 16);
+  CHECK(primary.compileCount() == 16);
+  CHECK(alternate.compileCount() == 0);
+  // A pool has no more threads than the machine has cores; these are ours.
+  auto compiler = std::make_shared<Compiler>(libraries.search());
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 16; ++i)
+    threads.emplace_back([&] {
+      for (int j = 0; j < 8; ++j)
+        llvm::cantFail(compiler->compile(makeUnit()));
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  CHECK(primary.compileCount() + alternate.compileCount() == 16 + 128);
+  CHECK(alternate.compileCount() > 32);
+  CHECK(primary.mostConcurrent() <= 12);
+}
+
+TEST_CASE("an alternate build of another version does not serve") {
+  TwoLibraries libraries(/*hasAlternate=*/true);
+  FakeNvrtc alternate = libraries.alternate();
+  alternate.setVersion(13, 1);
+  auto nvrtc = llvm::cantFail(Nvrtc::load(libraries.search()));
+  ErrorSummary error = summarize(nvrtc->loadAlternate().takeError());
+  CHECK(error.code == ErrorCode::CompilerMissing);
+  CHECK(error.message.find("NVRTC 13.1 beside 13.0") != std::string::npos);
+}
+
+TEST_CASE("without an alternate build one library does everything") {
+  TwoLibraries libraries(/*hasAlternate=*/false);
+  FakeNvrtc primary = libraries.primary();
+  primary.delayWhen("", 5);
+  auto compiler = std::make_shared<Compiler>(libraries.search());
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i)
+    threads.emplace_back(
+        [&] { llvm::cantFail(compiler->compile(makeUnit())); });
+  for (std::thread &thread : threads)
+    thread.join();
+  CHECK(primary.compileCount() == 8);
 }
 
 TEST_CASE("lower priority runs first; what waits can be cancelled") {

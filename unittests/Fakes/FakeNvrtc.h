@@ -59,8 +59,13 @@ struct FakeNvrtc {
   /// Opens the fake of \p binaryDir, the same that a Compiler opens, and resets
   /// it. All members are null when it does not open.
   static FakeNvrtc open(const std::string &binaryDir) {
+    return openFile(path(binaryDir));
+  }
+
+  /// The same of one file; a copy of the library has a state of its own.
+  static FakeNvrtc openFile(const std::string &file) {
     FakeNvrtc fake;
-    void *library = dlopen(path(binaryDir).c_str(), RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library)
       return fake;
     auto bind = [library](auto &function, const char *name) {
