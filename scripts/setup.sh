@@ -97,8 +97,8 @@ installCudaPackages() {
   done
   local from=$partial/unpacked/nvidia/cu13
   mv "$from/include/cuda.h" "$from/include/nvrtc.h" "$partial/include/"
-  mv "$from/lib/libnvrtc.so.13" "$from/lib/libnvrtc-builtins.so.13.0" \
-    "$partial/lib/"
+  mv "$from"/lib/libnvrtc{,.alt}.so.13 \
+    "$from"/lib/libnvrtc-builtins{,.alt}.so.13.0 "$partial/lib/"
   # The licence travels with the library.
   mv "$partial"/unpacked/nvidia_cuda_nvrtc-*.dist-info "$partial/"
   ln -s libnvrtc.so.13 "$partial/lib/libnvrtc.so"

@@ -111,11 +111,14 @@ public:
   // Fetching C and the residual
   //===--------------------------------------------------------------------===//
 
-  static void setUp(const Sm90GemmParams &params, const Shared &shared) {
+  static void prefetchMaps(const Sm90GemmParams &params) {
     if constexpr (kSignature.readsC)
       ptx::prefetchTensorMap(&params.c);
     if constexpr (kResidual)
       ptx::prefetchTensorMap(&params.residual);
+  }
+
+  static void setUp(const Shared &shared) {
     for (int consumer = 0; consumer < kConfig.consumers; ++consumer)
       for (int buffer = 0; buffer < kBuffers; ++buffer) {
         ptx::mbarrierInit(shared.fetchFull(consumer, buffer), 1);

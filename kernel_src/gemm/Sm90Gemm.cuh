@@ -72,7 +72,7 @@ public:
     if (isProducer && ptx::electOne())
       prefetchMaps(params);
     Walk walk(params);
-    begin(params, shared, isProducer);
+    begin(shared, isProducer);
     if (role == kConsumers) {
       if constexpr (kConfig.tradesRegisters())
         ptx::setmaxnregDec<kConfig.producerRegisters()>();
@@ -98,27 +98,29 @@ private:
     // That of D, too: the first store comes when nothing else is left to do.
     if constexpr (kConfig.storesByTma(kSignature))
       ptx::prefetchTensorMap(&params.d);
+    if constexpr (kFetches)
+      Epilogue::prefetchMaps(params);
   }
 
   /// The producer's warp sets up and goes on; the others wait for it, blocks
   /// of a cluster for each other's.
-  static void begin(const Sm90GemmParams &params, const Shared &shared,
-                    bool isProducer) {
+  static void begin(const Shared &shared, bool isProducer) {
     if (isProducer && ptx::electOne())
-      setUp(params, shared);
+      setUp(shared);
     __syncwarp();
     if constexpr (kMulticast > 1) {
       // Relaxed: the fence in setUp has released the barriers, and a release
       // would wait for all that was ever written.
       ptx::barrierClusterArriveRelaxed();
       ptx::barrierClusterWait();
-    } else if (isProducer)
+    } else if (isProducer) {
       ptx::barArrive(0, kConfig.threads());
-    else
+    } else {
       ptx::barSync(0, kConfig.threads());
+    }
   }
 
-  static void setUp(const Sm90GemmParams &params, const Shared &shared) {
+  static void setUp(const Shared &shared) {
     for (int stage = 0; stage < kStages; ++stage) {
       ptx::mbarrierInit(shared.full(stage), 1);
       ptx::mbarrierInit(shared.empty(stage), kConfig.readers() * kMulticast);
@@ -126,7 +128,7 @@ private:
     ptx::mbarrierInit(shared.turn(0), 1);
     ptx::mbarrierInit(shared.turn(1), 1);
     if constexpr (kFetches)
-      Epilogue::setUp(params, shared);
+      Epilogue::setUp(shared);
     ptx::fenceMbarrierInit();
   }
 

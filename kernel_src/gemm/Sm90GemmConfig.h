@@ -25,8 +25,8 @@ struct Sm90GemmConfig {
   int rasterAlongN = 0; ///< run-time value; 1: groups of tile columns
   int hints = 0;        ///< run-time value; 1: B leaves L2 first, A stays
   int promotion = 2; ///< run-time value; L2 promotion: 1 none, 2 128 B, 3 256 B
-  int tilesFirst = 0; ///< run-time value; 1: blocks of one split come in turn,
-                      ///< all its tiles, and not those of one tile
+  int tilesFirst = 0; ///< run-time value; 1: neighbours are the tiles of one
+                      ///< split, not the splits of one tile
 
   static constexpr const char *kName = "sm90";
 
@@ -106,7 +106,9 @@ struct Sm90GemmConfig {
   /// Where nothing of D's shape is read, the last piece of a unit may begin
   /// before the one ahead of it ends, and what both have is stored twice: two
   /// pieces of 64 for 112 columns instead of seven of 16 (0.6 us less on an
-  /// H200). Pieces of 32 are no better for it: 224 columns took 0.4 us more.
+  /// H200). Widths that have pieces of 32 do not overlap: 224 columns took 0.4
+  /// us more so. Nor do those of three consumers, whose larger buffers would
+  /// take a stage from the ring.
   constexpr int pieceColumns(const GemmSignature &signature) const {
     int joined = signature.columnsPerOutput();
     int width = swapAB ? kUnit : joined * kSlabBytes / bytesOf(signature.out);
@@ -116,15 +118,16 @@ struct Sm90GemmConfig {
       for (int parts = 1;; ++parts)
         if (columns() % (8 * parts) == 0 && columns() / parts <= width)
           return columns() / parts;
-    bool overlaps = !swapAB && splitK() == 1 && columns() % 32 != 0 &&
-                    joined == 1 && storesByTma(signature) &&
-                    fetchedOperands(signature) == 0;
+    bool overlaps = !swapAB && splitK() == 1 && consumers < 3 &&
+                    columns() % 32 != 0 && joined == 1 &&
+                    storesByTma(signature) && fetchedOperands(signature) == 0;
     while (width > 16 * joined &&
            (overlaps ? width > columns() : !isPiece(width)))
       width /= 2;
     return width;
   }
-  /// Pieces of 64 rows, and where one begins.
+  /// Pieces of 64 rows, and where one of \p width begins. (Kernels give the
+  /// width as a constant: the compiler does not see through its computation.)
   constexpr int unitPieces(const GemmSignature &signature) const {
     int width = pieceColumns(signature);
     return (columns() + width - 1) / width;
@@ -201,7 +204,7 @@ struct Sm90GemmConfig {
         stages > 16)
       return false;
     if (rasterAlongN > 1 || hints > 1 || promotion < 1 || promotion > 3 ||
-        tilesFirst > (splitK() > 1))
+        tilesFirst > 1 || (tilesFirst && splitK() == 1))
       return false;
     if (consumers < 1 || consumers > 3 || (pingPong && consumers != 2))
       return false;

@@ -51,7 +51,7 @@ struct Artifact {
   std::string entry; ///< name of the kernel in the cubin
   ResourceUsage usage;
   std::vector<Advisory> advisories;
-  std::string toolchain; ///< Nvrtc::identity() of the compiler
+  std::string toolchain; ///< Nvrtc::identity(), for an alternate build too
   PhaseTimes phases;
   std::string log; ///< at most 64 KiB, without NULs
 

@@ -113,16 +113,17 @@ private:
 
 /// The library for one more compilation, which counts from here on.
 Compiler::Library &Compiler::choose() {
-  // The front end takes a sixth of a compilation.
-  constexpr int kSeveral = 4;
+  // The front end takes a sixth of a compilation and more where others compete
+  // for the cores' caches: with four at once it is busy most of the time.
+  constexpr int kCrowd = 4;
   std::unique_lock lock(mutex);
-  if (primary.busy >= kSeveral && !triedAlternate) {
+  if (primary.busy >= kCrowd && !triedAlternate) {
     triedAlternate = true;
     lock.unlock(); // others go on meanwhile
     loadAlternate();
     lock.lock();
   }
-  bool isCrowded = primary.busy >= kSeveral && alternate.busy < primary.busy;
+  bool isCrowded = primary.busy >= kCrowd && alternate.busy < primary.busy;
   Library &library = alternate.nvrtc && isCrowded ? alternate : primary;
   ++library.busy;
   return library;
@@ -146,12 +147,16 @@ llvm::Expected<Artifact> Compiler::compile(const TranslationUnit &unit) {
   if (llvm::Error error = (*compiler)->checkSupports(unit.arch))
     return error;
 
-  const auto start = std::chrono::steady_clock::now();
-  NvrtcOutcome outcome =
-      Turn(*this)->compile(unit.name, unit.source, unit.headers.get(),
-                           compileOptions(unit, **compiler));
-  const std::chrono::duration<double, std::milli> total =
-      std::chrono::steady_clock::now() - start;
+  std::vector<std::string> options = compileOptions(unit, **compiler);
+  NvrtcOutcome outcome;
+  std::chrono::duration<double, std::milli> total{};
+  {
+    Turn turn(*this);
+    const auto start = std::chrono::steady_clock::now();
+    outcome =
+        turn->compile(unit.name, unit.source, unit.headers.get(), options);
+    total = std::chrono::steady_clock::now() - start;
+  }
 
   std::string log = cleanLog(outcome.log);
   if (outcome.result == kNvrtcOutOfMemory)

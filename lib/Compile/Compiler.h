@@ -45,7 +45,7 @@ std::string cleanLog(llvm::StringRef log, size_t maxBytes = kMaxLogBytes);
 /// Thread-safe; concurrent compilations run in parallel, but for a front end
 /// that NVRTC lets one thread at a time through. Where several compile at once
 /// they are shared out between NVRTC and the alternate build beside it, if
-/// there is one: 16 threads compile twice as much then.
+/// there is one.
 class Compiler {
 public:
   explicit Compiler(NvrtcSearch search) : search(std::move(search)) {}

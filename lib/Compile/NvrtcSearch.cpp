@@ -143,9 +143,16 @@ Nvrtc::open(const std::string &candidate) {
 
 llvm::Expected<std::shared_ptr<const Nvrtc>> Nvrtc::loadAlternate() const {
   llvm::StringRef folder = llvm::sys::path::parent_path(path());
+  std::string file =
+      fmt::format("{}/libnvrtc{}.so.{}", folder, kAlternate, major);
+  if (folder.empty() || !fs::exists(file))
+    return makeError(ErrorCode::CompilerMissing,
+                     "there is no alternate build beside {}", path());
+  if (fs::equivalent(file, path()))
+    return makeError(ErrorCode::CompilerMissing,
+                     "{} is the alternate build itself", path());
   openBuiltins(folder, kAlternate);
-  auto other = open(
-      fmt::format("{}/libnvrtc{}.so.{}", folder, kAlternate, majorVersion()));
+  auto other = open(file);
   if (!other)
     return other.takeError();
   if ((*other)->major != major || (*other)->minor != minor)

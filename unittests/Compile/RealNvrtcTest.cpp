@@ -4,8 +4,10 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 #include <unistd.h>
 
 using namespace kiln;
@@ -90,6 +92,28 @@ TEST_CASE("the alternate build compiles to the same code") {
       REQUIRE(other.result == 0);
       CHECK(one.cubin == other.cubin);
     }
+}
+
+TEST_CASE("many threads compile the same code at once") {
+  auto compiler = realCompiler();
+  if (!compiler)
+    return;
+  auto expected = compiler->compile(makeUnit("sm_90a"));
+  REQUIRE(bool(expected));
+  std::atomic<int> same{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 12; ++i)
+    threads.emplace_back([&] {
+      for (int j = 0; j < 4; ++j) {
+        Artifact artifact =
+            llvm::cantFail(compiler->compile(makeUnit("sm_90a")));
+        same += artifact.cubin == expected->cubin &&
+                artifact.toolchain == expected->toolchain;
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  CHECK(same == 48);
 }
 
 TEST_CASE("a kernel short of registers reports its spills") {

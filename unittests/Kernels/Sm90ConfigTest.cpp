@@ -82,10 +82,12 @@ bool areBoxesGood(bool kMajor, int extent, int sharers, int blockK) {
 }
 
 /// Pieces cover the columns without a gap. They overlap only where nothing of
-/// D's shape is read, which a piece before could have written.
+/// D's shape is read, which a piece before could have written, where TMA stores
+/// them, and where no splits keep sums of them.
 bool doPiecesCover(const Sm90GemmConfig &c, const GemmSignature &s) {
   int piece = c.pieceColumns(s), covered = 0;
-  bool mayOverlap = !s.readsC && !s.pointwise.contains(PointwiseOp::Residual);
+  bool mayOverlap = !s.readsC && !s.pointwise.contains(PointwiseOp::Residual) &&
+                    c.storesByTma(s) && c.splitK() == 1 && !c.swapAB;
   for (int i = 0; i < c.unitPieces(s); ++i) {
     int begin = c.pieceBegin(i, piece);
     if (begin < 0 || begin > covered || (begin < covered && !mayOverlap))

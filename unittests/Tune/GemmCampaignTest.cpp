@@ -197,6 +197,48 @@ TEST_SUITE("gpu") {
       checkRepeats(gpu, triple, kLaunches);
   }
 
+  // The same: what a draw of small problems seldom or never has.
+  TEST_CASE("sample of every template: kinds of sm90") {
+    GpuTrials gpu(makeBuiltinRegistry());
+    const KernelFamily &family = **gpu.registry.get("gemm");
+    if (gpu.device.computeCapability() != 90) {
+      MESSAGE("SKIPPED: no device of compute capability 9.0");
+      return;
+    }
+    struct Kind {
+      llvm::StringRef problem, config;
+    };
+    const Kind kKinds[] = {
+        // Pieces that overlap, and a bias of theirs that crosses words.
+        {"m=130 n=240 k=200 dtype=bf16 layout=NT pointwise=bias,gelu_tanh",
+         "sm90.bm64.bn112.bk64.st4.wg1.cm1.cn1"},
+        {"m=260 n=360 k=136 dtype=bf16 out=fp32 layout=NN pointwise=bias",
+         "sm90.bm128.bn176.bk64.st3.wg2.pp1.cm1.cn1"},
+        {"m=70 n=50 k=72 dtype=fp16 layout=TN",
+         "sm90.bm64.bn48.bk64.st4.wg1.cm1.cn1"},
+        // Clusters with fewer steps than stages, and with many.
+        {"m=130 n=240 k=64 dtype=bf16 layout=NT",
+         "sm90.bm64.bn112.bk64.st6.wg1.cm2.cn1"},
+        {"m=260 n=520 k=1000 dtype=bf16 layout=NT pointwise=bias,residual",
+         "sm90.bm128.bn128.bk64.st3.wg2.cm1.cn2"},
+        {"m=300 n=400 k=328 dtype=bf16 layout=TT beta=1",
+         "sm90.bm128.bn128.bk64.st3.wg2.pp1.cm2.cn1"},
+        // Splits of which some have a step more, in both orders of blocks, and
+        // with several tiles a block.
+        {"m=200 n=200 k=1000 dtype=bf16 layout=NT",
+         "sm90.bm64.bn64.bk64.st4.wg1.cm1.cn1.sk5"},
+        {"m=200 n=200 k=1000 dtype=bf16 layout=NT pointwise=bias,silu",
+         "sm90.bm64.bn64.bk64.st4.wg1.cm1.cn1.sk5.tf1"},
+        {"m=250 n=250 k=2100 dtype=fp16 layout=NT",
+         "sm90.bm64.bn64.bk64.st4.wg1.cm1.cn1.sk32.tf1"},
+    };
+    std::vector<Triple> triples;
+    for (const Kind &kind : kKinds)
+      triples.push_back({&family, must(family.parseProblem(kind.problem)),
+                         kind.config.str()});
+    CHECK(checkAll(gpu, triples).size() == triples.size());
+  }
+
   // Small enough to run under compute-sanitizer.
   TEST_CASE("sample of every template") {
     GpuTrials gpu(makeBuiltinRegistry());

@@ -2,10 +2,11 @@
 //
 // The space is a table of tiles, each with the consumers that its sums need,
 // crossed with what costs nothing to compile (raster, hints), with clusters of
-// two and with split counts. Of the ring's depth there is one choice: as many
-// stages as fit, for a deeper ring was never slower. What is left out is
-// dominated for the problem at hand: tiles that are mostly padding, rasters
-// that order fewer tiles than SMs, splits where whole tiles fill the chip.
+// two and with split counts. Of the ring's depth
+// there is one choice: as many stages as fit, for a deeper ring was never
+// slower. What is left out is dominated for the problem at hand: tiles that are
+// mostly padding, rasters that order fewer tiles than SMs, splits where whole
+// tiles fill the chip.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/GemmTemplate.h"
@@ -203,6 +204,8 @@ void Enumeration::addSplits(Sm90GemmConfig config) {
   int64_t ranges = ceilDiv(problem.k, config.blockK);
   int64_t fewer = std::min(config.tilesM(problem.m), config.tilesN(problem.n));
   config.hints = config.tilesM(problem.m) <= 2;
+  // Where one side has few tiles it is no better: 0 to 7 % slower on an H200.
+  config.tilesFirst = fewer >= kManyTiles;
   for (int split : kSplits) {
     // Half of the SMs at least, and all at once.
     bool isUseful = tiles * split <= device.smCount &&
@@ -211,14 +214,7 @@ void Enumeration::addSplits(Sm90GemmConfig config) {
       continue;
     config.splits = split;
     config.stages = stagesThatFit(config); // splits stage smaller pieces
-    for (int tilesFirst : {0, 1}) {
-      // Where many tiles share both sides' operands they come first; where
-      // none do there is nothing to put first.
-      if (tilesFirst ? fewer == 1 : fewer >= kManyTiles)
-        continue;
-      config.tilesFirst = tilesFirst;
-      emit(config);
-    }
+    emit(config);
   }
 }
 
