@@ -29,7 +29,7 @@ class Sm90Bias {
   static constexpr int kBytes = bytesOf(kOut);
   static constexpr bool kSwap = kConfig.swapAB;
   static constexpr int kPiece = kConfig.pieceColumns(kSignature);
-  static constexpr int kPieces = kConfig.unitPieces(kSignature);
+  static constexpr int kPieces = kConfig.unitPieces(kPiece);
   /// Entries of a word, and words of a piece; one warp has words for all.
   static constexpr int kPerWord = 4 / kBytes;
   static constexpr int kPieceWords = kPiece / kPerWord;

@@ -35,7 +35,7 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Epilogue {
   static constexpr int kBuffers = kConfig.stagingBuffers(kSignature);
   static constexpr int kUnits = kConfig.units(), kColumns = kConfig.columns();
   static constexpr int kPiece = kConfig.pieceColumns(kSignature);
-  static constexpr int kPieces = kConfig.unitPieces(kSignature);
+  static constexpr int kPieces = kConfig.unitPieces(kPiece);
   static constexpr bool kSwap = kConfig.swapAB;
   static constexpr int kSplits = kConfig.splitK();
   /// Columns of a piece that make one of D.

@@ -109,8 +109,7 @@ private:
       setUp(shared);
     __syncwarp();
     if constexpr (kMulticast > 1) {
-      // Relaxed: the fence in setUp has released the barriers, and a release
-      // would wait for all that was ever written.
+      // Relaxed: the fence in setUp has released the barriers.
       ptx::barrierClusterArriveRelaxed();
       ptx::barrierClusterWait();
     } else if (isProducer) {

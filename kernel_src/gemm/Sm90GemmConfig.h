@@ -106,9 +106,9 @@ struct Sm90GemmConfig {
   /// Where nothing of D's shape is read, the last piece of a unit may begin
   /// before the one ahead of it ends, and what both have is stored twice: two
   /// pieces of 64 for 112 columns instead of seven of 16 (0.6 us less on an
-  /// H200). Widths that have pieces of 32 do not overlap: 224 columns took 0.4
-  /// us more so. Nor do those of three consumers, whose larger buffers would
-  /// take a stage from the ring.
+  /// H200). Widths that have pieces of 32 do not overlap: 224 columns took
+  /// 0.25 us more so. Nor do those of three consumers, whose larger buffers
+  /// would take a stage from the ring.
   constexpr int pieceColumns(const GemmSignature &signature) const {
     int joined = signature.columnsPerOutput();
     int width = swapAB ? kUnit : joined * kSlabBytes / bytesOf(signature.out);
@@ -118,18 +118,17 @@ struct Sm90GemmConfig {
       for (int parts = 1;; ++parts)
         if (columns() % (8 * parts) == 0 && columns() / parts <= width)
           return columns() / parts;
-    bool overlaps = !swapAB && splitK() == 1 && consumers < 3 &&
-                    columns() % 32 != 0 && joined == 1 &&
-                    storesByTma(signature) && fetchedOperands(signature) == 0;
+    bool overlaps = columns() % 32 != 0 && !swapAB && splitK() == 1 &&
+                    consumers < 3 && joined == 1 && storesByTma(signature) &&
+                    fetchedOperands(signature) == 0;
     while (width > 16 * joined &&
            (overlaps ? width > columns() : !isPiece(width)))
       width /= 2;
     return width;
   }
-  /// Pieces of 64 rows, and where one of \p width begins. (Kernels give the
-  /// width as a constant: the compiler does not see through its computation.)
-  constexpr int unitPieces(const GemmSignature &signature) const {
-    int width = pieceColumns(signature);
+  /// Pieces of \p width in a unit, and where one begins. (Of pieceColumns(),
+  /// which kernels keep as a constant: compilers do not see through it.)
+  constexpr int unitPieces(int width) const {
     return (columns() + width - 1) / width;
   }
   constexpr int pieceBegin(int piece, int width) const {
@@ -163,7 +162,7 @@ struct Sm90GemmConfig {
   }
   /// Pieces of a tile that a consumer finishes, one after the other.
   constexpr int pieces(const GemmSignature &signature) const {
-    return units() * unitPieces(signature);
+    return units() * unitPieces(pieceColumns(signature));
   }
   /// Staging buffers of a consumer: one fills while another is stored. What is
   /// fetched comes in where the piece is staged, so that more buffers have it

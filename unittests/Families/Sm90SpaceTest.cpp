@@ -188,6 +188,27 @@ TEST_CASE("the space has what the problem asks for") {
     CHECK(find(other).swaps.empty());
 }
 
+TEST_CASE("tiles come before splits where both sides have many") {
+  int first = 0, behind = 0;
+  for (llvm::StringRef text :
+       {"gemm m=256 n=256 k=16384 dtype=bf16 layout=NT",
+        "gemm m=128 n=2112 k=7168 dtype=bf16 layout=NT"}) {
+    Problem problem = parse(text);
+    GemmProblem sizes = readGemmProblem(problem.extents.values().data());
+    forEachCandidate(problem, [&](const Candidate &candidate) {
+      auto config = fromRecord<Sm90GemmConfig>(candidate.config);
+      if (config.splitK() == 1)
+        return;
+      CAPTURE(candidate.config.text());
+      bool isMany = config.tilesM(sizes.m) >= 4 && config.tilesN(sizes.n) >= 4;
+      CHECK(config.tilesFirst == isMany);
+      ++(isMany ? first : behind);
+    });
+  }
+  CHECK(first > 20);
+  CHECK(behind > 20);
+}
+
 TEST_CASE("prune names what takes the wgmma kernel out") {
   auto reason = [](llvm::StringRef problem, llvm::StringRef config,
                    llvm::StringRef device = "h200-sxm") {

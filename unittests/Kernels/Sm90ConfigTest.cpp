@@ -88,7 +88,7 @@ bool doPiecesCover(const Sm90GemmConfig &c, const GemmSignature &s) {
   int piece = c.pieceColumns(s), covered = 0;
   bool mayOverlap = !s.readsC && !s.pointwise.contains(PointwiseOp::Residual) &&
                     c.storesByTma(s) && c.splitK() == 1 && !c.swapAB;
-  for (int i = 0; i < c.unitPieces(s); ++i) {
+  for (int i = 0; i < c.unitPieces(piece); ++i) {
     int begin = c.pieceBegin(i, piece);
     if (begin < 0 || begin > covered || (begin < covered && !mayOverlap))
       return false;

@@ -9,10 +9,6 @@
 
 namespace kiln {
 
-/// With so many tiles on both sides, blocks that ask for the same ones are to
-/// be neighbours, and splits are not to stand between them.
-constexpr int64_t kManyTiles = 4;
-
 /// A wgmma kernel as the estimate sees it.
 struct Sm90Kernel {
   GemmSignature signature;
