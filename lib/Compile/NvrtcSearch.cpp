@@ -16,7 +16,6 @@
 #include <llvm/Support/Path.h>
 
 #include <algorithm>
-#include <dlfcn.h>
 
 namespace kiln {
 
@@ -25,8 +24,8 @@ namespace fs = llvm::sys::fs;
 /// Newest first: the name a release installs for its major version.
 static constexpr llvm::StringLiteral kNames[] = {"libnvrtc.so.13",
                                                  "libnvrtc.so.12"};
-/// The same library once more, from CUDA 12.8 on; its own builtins have the
-/// same addition to their name.
+/// The same library once more, where a toolkit has it; its own builtins have
+/// the same addition to their name.
 static constexpr llvm::StringLiteral kAlternate = ".alt";
 static constexpr llvm::StringLiteral kToolkitFolders[] = {
     "lib64", "lib", "targets/x86_64-linux/lib"};

@@ -64,36 +64,6 @@ TEST_CASE("the same unit gives the same cubin") {
   CHECK(first->cubin == second->cubin);
 }
 
-TEST_CASE("the alternate build compiles to the same code") {
-  auto compiler = realCompiler();
-  if (!compiler)
-    return;
-  auto primary = llvm::cantFail(compiler->nvrtc());
-  auto alternate = primary->loadAlternate();
-  if (!alternate) {
-    MESSAGE("SKIPPED: " << summarize(alternate.takeError()).message);
-    return;
-  }
-  CHECK((*alternate)->identity() != primary->identity());
-  for (const char *arch : {"sm_80", "sm_90a", "sm_100a"})
-    for (const char *body :
-         {"out[threadIdx.x] = 1.0f;",
-          "float x = out[threadIdx.x];\n#pragma unroll\n"
-          "for (int i = 0; i < 64; ++i) x = x * out[i] + __expf(x);\n"
-          "out[threadIdx.x] = x;"}) {
-      CAPTURE(arch);
-      TranslationUnit unit = makeUnit(arch, body);
-      auto compile = [&](const Nvrtc &nvrtc) {
-        return nvrtc.compile(unit.name, unit.source, nullptr,
-                             compileOptions(unit, nvrtc));
-      };
-      NvrtcOutcome one = compile(*primary), other = compile(**alternate);
-      REQUIRE(one.result == 0);
-      REQUIRE(other.result == 0);
-      CHECK(one.cubin == other.cubin);
-    }
-}
-
 TEST_CASE("many threads compile the same code at once") {
   auto compiler = realCompiler();
   if (!compiler)

@@ -104,6 +104,35 @@ kilnEntry(float *out, unsigned long long a, unsigned long long b) {{
 
 } // namespace
 
+TEST_CASE("NVRTC's alternate build compiles kernels to the same code") {
+  if (!hasNvrtc())
+    return;
+  auto primary = llvm::cantFail(compiler().nvrtc());
+  auto alternate = primary->loadAlternate();
+  if (!alternate) {
+    MESSAGE("skipped: ", summarize(alternate.takeError()).message);
+    return;
+  }
+  CHECK((*alternate)->path() != primary->path());
+  std::vector<Sample> samples;
+  addFirstChoices("gemm m=256 n=256 k=16384 dtype=bf16 layout=NT", 1, samples);
+  addFirstChoices("gemm m=4096 n=4096 k=4096 dtype=fp16 layout=TN "
+                  "pointwise=bias,gelu_erf",
+                  2, samples);
+  for (const Sample &sample : samples) {
+    CAPTURE(sample.config);
+    const TranslationUnit &unit = sample.unit;
+    auto compile = [&](const Nvrtc &nvrtc) {
+      NvrtcOutcome outcome =
+          nvrtc.compile(unit.name, unit.source, unit.headers.get(),
+                        compileOptions(unit, nvrtc));
+      REQUIRE(outcome.result == 0);
+      return outcome.cubin;
+    };
+    CHECK((compile(*primary) == compile(**alternate)));
+  }
+}
+
 TEST_CASE("the first choices of every kind of signature compile clean") {
   if (!hasNvrtc())
     return;
