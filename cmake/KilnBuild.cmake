@@ -7,6 +7,12 @@ endif()
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+# Kiln's libraries are linked statically: nothing that is installed needs a run
+# path. It must not get one, also not from a packager's settings: CMake pads the
+# run path of the build tree with ':' to the length of the installed one, and
+# the loader takes each empty component for the working directory.
+set(CMAKE_INSTALL_RPATH "")
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH OFF)
 
 find_package(Threads REQUIRED)
 # Debian's LLVM package refuses a plain "19"; its exported targets need zlib

@@ -36,10 +36,6 @@ if(TARGET kiln)
 endif()
 
 if(TARGET kiln_tool)
-  file(RELATIVE_PATH libraries
-    /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
-  set_target_properties(kiln_tool PROPERTIES
-    INSTALL_RPATH "$ORIGIN/${libraries}")
   install(TARGETS kiln_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 

@@ -13,6 +13,8 @@ endfunction()
 
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${work}/made)
 file(RENAME ${work}/made ${prefix})
+run(${CMAKE_COMMAND} -E env KILN_ELF_TREE=${prefix}
+  ${TESTS} "--test-case=F1: no ELF file*")
 
 run(${CMAKE_COMMAND} -S ${SOURCE} -B ${work}/build -G ${GENERATOR}
   -DCMAKE_PREFIX_PATH=${prefix}
