@@ -53,9 +53,9 @@ if(KILN_SANITIZERS)
   target_compile_options(kiln_options INTERFACE
     # Instrumented code hides from GCC what it initialises.
     -Wno-maybe-uninitialized
-    -fsanitize=address,undefined -fno-sanitize-recover=all
+    -fsanitize=${KILN_SANITIZERS} -fno-sanitize-recover=all
     -fno-omit-frame-pointer -O1)
-  target_link_options(kiln_options INTERFACE -fsanitize=address,undefined)
+  target_link_options(kiln_options INTERFACE -fsanitize=${KILN_SANITIZERS})
 endif()
 
 # kiln_add_library(<Name> SOURCES <file>... [DEPENDS <Lib>...] [CUDA_HEADERS])
