@@ -1,18 +1,11 @@
 // kiln_gemm end to end on a GPU: compiled by the real NVRTC, loaded by the real
 // driver, compared with the host, also from a CUDA graph.
-#include "Driver/Context.h"
-#include "Driver/DeviceMemory.h"
 #include "Driver/Graph.h"
-#include "Driver/Stream.h"
-#include "Support/TemporaryFolder.h"
-#include "kiln/kiln.h"
-
-#include <doctest/doctest.h>
+#include "Runtime/GpuFixture.h"
 
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <optional>
 #include <random>
 #include <vector>
 
@@ -20,55 +13,6 @@ using namespace kiln;
 using namespace kiln::testing;
 
 namespace {
-
-template <class T> T require(llvm::Expected<T> value) {
-  bool good = static_cast<bool>(value);
-  if (!good) {
-    std::string message = summarize(value.takeError()).message;
-    FAIL(message);
-  }
-  return std::move(*value);
-}
-
-void require(llvm::Error error) {
-  std::string message = summarize(std::move(error)).message;
-  REQUIRE(message == "");
-}
-
-/// The first GPU with a stream, an engine and a cache of its own.
-struct Gpu {
-  explicit Gpu(kiln_mode mode) {
-    driver = require(Driver::load(Environment::fromProcess()));
-    primary.emplace(require(PrimaryContext::retain(*driver, 0)));
-    scope.emplace(require(ScopedContext::push(*driver, primary->handle())));
-    stream.emplace(require(Stream::create(*driver)));
-    cachePath = folder / "kiln";
-    engine = makeEngine(mode);
-  }
-  ~Gpu() { kiln_engine_destroy(engine); }
-
-  kiln_engine *makeEngine(kiln_mode mode, const char *nvrtc = nullptr) {
-    kiln_engine_options options = KILN_INIT(kiln_engine_options);
-    options.mode = mode;
-    options.cache_dir = cachePath.c_str();
-    options.nvrtc_path = nvrtc;
-    options.tune_budget_ms = 4000;
-    kiln_engine *made = nullptr;
-    REQUIRE(kiln_engine_create(&options, &made) == KILN_SUCCESS);
-    return made;
-  }
-  kiln_stream handle() const {
-    return static_cast<kiln_stream>(stream->handle());
-  }
-
-  TemporaryFolder folder;
-  std::string cachePath;
-  std::shared_ptr<Driver> driver;
-  std::optional<PrimaryContext> primary;
-  std::optional<ScopedContext> scope;
-  std::optional<Stream> stream;
-  kiln_engine *engine = nullptr;
-};
 
 /// fp32 matrices of one product on host and device.
 struct Product {
@@ -140,8 +84,6 @@ struct Product {
   kiln_gemm_args args = kiln_gemm_args_init();
 };
 
-std::string lastError() { return kiln_last_error_message(); }
-
 } // namespace
 
 TEST_SUITE("gpu") {
@@ -166,7 +108,7 @@ TEST_SUITE("gpu") {
         options.stream_count = 1;
         kiln_status status =
             kiln_prepare(gpu.engine, &problem, 1, &options, nullptr);
-        CAPTURE(lastError());
+        CAPTURE(gpuError());
         REQUIRE(status == KILN_SUCCESS);
         product.poison();
         REQUIRE(kiln_gemm(gpu.engine, &product.args, nullptr, stream) ==
@@ -201,7 +143,7 @@ TEST_SUITE("gpu") {
     kiln_engine *later = gpu.makeEngine(KILN_MODE_STRICT, "/nowhere");
     auto start = std::chrono::steady_clock::now();
     kiln_status prepared = kiln_prepare(later, &problem, 1, &options, nullptr);
-    CAPTURE(lastError());
+    CAPTURE(gpuError());
     kiln_status launched = kiln_gemm(later, &product.args, nullptr, stream);
     std::chrono::duration<double, std::milli> elapsed =
         std::chrono::steady_clock::now() - start;
