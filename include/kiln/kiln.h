@@ -251,9 +251,11 @@ KILN_API void kiln_engine_destroy(kiln_engine *engine) KILN_NOEXCEPT;
 
 /// Enqueues one GEMM on \p stream. \p workspace may be null (see
 /// kiln_workspace). The first call of a problem in a context may compile and
-/// tune, as the engine's mode says: seconds. A later one takes no lock and
-/// allocates nothing: well under a microsecond above the driver's launch.
-/// Errors: see kiln_status. Nothing was enqueued if it fails, except that after
+/// tune, as the engine's mode says: seconds. A later one allocates nothing and
+/// takes no lock: well under a microsecond above the driver's launch. Only
+/// where its plan has a workspace does it wait while another thread enqueues
+/// such a plan on the same stream, so that their kernels do not mix. Errors:
+/// see kiln_status. Nothing was enqueued if it fails, except that after
 /// KILN_DRIVER_ERROR and KILN_CONTEXT_DEAD a part of the plan's steps may be.
 KILN_API kiln_status kiln_gemm(kiln_engine *engine, const kiln_gemm_args *args,
                                const kiln_workspace *workspace,

@@ -4,7 +4,19 @@
 #include "Driver/Driver.h"
 #include "Driver/Handles.h"
 
+#include <cstdint>
+
 namespace kiln {
+
+/// Whether \p stream is the legacy default stream: null or CU_STREAM_LEGACY.
+inline bool isLegacyStream(CudaStream stream) {
+  return reinterpret_cast<uintptr_t>(stream) <= 1;
+}
+
+/// Whether \p stream is CU_STREAM_PER_THREAD: another stream in each thread.
+inline bool isPerThreadStream(CudaStream stream) {
+  return reinterpret_cast<uintptr_t>(stream) == 2;
+}
 
 /// Waits for all work of \p stream. Errors: whatever that work did wrong.
 llvm::Error synchronize(const Driver &driver, CudaStream stream);

@@ -2,7 +2,8 @@
 //
 // What is slow or fallible is made at the first need and kept: the driver, the
 // cache, the state of each context, plans, arenas. A launch that hits reads
-// three tables (driver, plans, arenas) and takes no lock. Locks are only ever
+// three tables (driver, plans, arenas) and takes no lock, except that of its
+// stream where its plan has a workspace (StreamLock.h). Locks are only ever
 // held over look-ups and insertions, never over work or hooks; work on one
 // problem is done by one thread while others wait for its outcome.
 //
@@ -82,7 +83,8 @@ public:
                   const kiln_workspace *workspace, CudaStream stream);
 
   /// Launches \p plan. Takes the stream's arena if \p workspace is null and one
-  /// is needed. No lock and no allocation unless it fails or makes an arena.
+  /// is needed. No lock but the stream's, and that only where the plan has a
+  /// workspace; no allocation unless it fails or meets the stream first.
   llvm::Error launchPlan(const Driver &driver, const ActivePlan &plan,
                          const StreamContext &context,
                          const Arguments &arguments,

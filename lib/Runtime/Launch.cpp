@@ -2,6 +2,7 @@
 #include "Runtime/Engine.h"
 
 #include "Runtime/Call.h"
+#include "Runtime/StreamLock.h"
 #include "Runtime/StructAccess.h"
 
 namespace kiln {
@@ -54,6 +55,9 @@ llvm::Error Engine::launchPlan(const Driver &driver, const ActivePlan &plan,
   auto entered = CurrentContext::enter(driver, context);
   if (!entered)
     return entered.takeError();
+  std::unique_lock<std::mutex> turn;
+  if (needed.bytes())
+    turn = lockStream(context.id, stream);
   if (auto error = plan.loaded->launch(arguments, workspace, stream))
     return error;
   launches.add();
