@@ -1,4 +1,4 @@
-//===- FakeCuda.cpp - start, errors, devices, contexts, memory ------------===//
+//===- FakeCuda.cpp - start, errors, devices, contexts --------------------===//
 #include "Fakes/FakeCudaState.h"
 
 #include <algorithm>
@@ -9,6 +9,10 @@
 using namespace kiln::fake;
 
 namespace kiln::fake {
+
+Context::Context()
+    : Object(Kind::Context), legacy(std::make_unique<WorkQueue>()) {}
+Context::~Context() = default;
 
 static State &makeState() {
   auto *made = new State; // never destroyed: see FakeCudaState.h
@@ -103,8 +107,7 @@ void endContext(Context &context) {
       ++it;
       continue;
     }
-    state.devices[it->second.device].bytesInUse -= it->second.bytes;
-    std::free(reinterpret_cast<void *>(it->first));
+    freeAllocation(it->first, it->second);
     it = state.allocations.erase(it);
   }
   for (const auto &object : state.objects) {
@@ -118,19 +121,16 @@ void endContext(Context &context) {
       object->kind = Kind::Dead;
     if (object->kind == Kind::Stream &&
         static_cast<Stream &>(*object).context == &context)
+      endStream(static_cast<Stream &>(*object));
+    if (object->kind == Kind::Event &&
+        static_cast<Event &>(*object).context == &context)
       object->kind = Kind::Dead;
   }
+  context.legacy->clear();
+  std::erase_if(state.holdings, [&](const State::Holding &holding) {
+    return holding.context == &context;
+  });
   context.sticky = CUDA_ERROR_CONTEXT_IS_DESTROYED;
-}
-
-bool isAllocated(uint64_t address, uint64_t bytes) {
-  std::lock_guard lock(state.mutex);
-  auto next = state.allocations.upper_bound(address);
-  if (next == state.allocations.begin())
-    return false;
-  const auto &[base, allocation] = *std::prev(next);
-  return address - base <= allocation.bytes &&
-         bytes <= allocation.bytes - (address - base);
 }
 
 /// The device of \p ordinal, null if there is none such.
@@ -185,6 +185,11 @@ CUresult cuDriverGetVersion(int *version) {
   X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "not permitted when capturing")     \
   X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "capture failed earlier")           \
   X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "depends on a capturing stream")       \
+  X(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "captured by another thread")      \
+  X(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "depends on uncaptured work")         \
+  X(CUDA_ERROR_CAPTURED_EVENT, "recorded in a capturing stream")               \
+  X(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, "too many blocks at once")        \
+  X(CUDA_ERROR_ILLEGAL_STATE, "not in a state for this operation")             \
   X(CUDA_ERROR_INVALID_CLUSTER_SIZE, "invalid cluster size")                   \
   X(CUDA_ERROR_UNKNOWN, "unknown error")
 
@@ -386,113 +391,7 @@ CUresult cuCtxPopCurrent(CUcontext *popped) {
 
 CUresult cuCtxSynchronize() {
   KILN_FAKE_ENTER(cuCtxSynchronize, Needs::Quiet);
-  return CUDA_SUCCESS;
-}
-
-// Memory.
-
-CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes) {
-  KILN_FAKE_ENTER(cuMemAlloc, Needs::Quiet);
-  if (bytes == 0)
-    return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard lock(state.mutex);
-  Device &device = state.devices[current->device];
-  constexpr size_t kAlignment = 256;
-  void *memory = nullptr;
-  if (bytes > device.memoryBytes - device.bytesInUse ||
-      posix_memalign(&memory, kAlignment, bytes) != 0)
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  *address = reinterpret_cast<CUdeviceptr>(memory);
-  device.bytesInUse += bytes;
-  state.allocations[*address] = {bytes, current->device, current->id};
-  return CUDA_SUCCESS;
-}
-
-CUresult cuMemFree(CUdeviceptr address) {
-  KILN_FAKE_ENTER(cuMemFree, Needs::Quiet);
-  if (address == 0)
-    return CUDA_SUCCESS;
-  std::lock_guard lock(state.mutex);
-  auto found = state.allocations.find(address);
-  if (found == state.allocations.end())
-    return CUDA_ERROR_INVALID_VALUE;
-  state.devices[found->second.device].bytesInUse -= found->second.bytes;
-  std::free(reinterpret_cast<void *>(address));
-  state.allocations.erase(found);
-  return CUDA_SUCCESS;
-}
-
-CUresult cuMemGetInfo(size_t *freeBytes, size_t *totalBytes) {
-  KILN_FAKE_ENTER(cuMemGetInfo, Needs::Context);
-  std::lock_guard lock(state.mutex);
-  const Device &device = state.devices[current->device];
-  *totalBytes = device.memoryBytes;
-  *freeBytes = device.memoryBytes - device.bytesInUse;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t bytes) {
-  KILN_FAKE_ENTER(cuMemcpyHtoD, Needs::Quiet);
-  if (!isAllocated(to, bytes))
-    return CUDA_ERROR_INVALID_VALUE;
-  std::memcpy(reinterpret_cast<void *>(to), from, bytes);
-  return CUDA_SUCCESS;
-}
-
-CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t bytes) {
-  KILN_FAKE_ENTER(cuMemcpyDtoH, Needs::Quiet);
-  if (!isAllocated(from, bytes))
-    return CUDA_ERROR_INVALID_VALUE;
-  std::memcpy(to, reinterpret_cast<const void *>(from), bytes);
-  return CUDA_SUCCESS;
-}
-
-static CUresult enqueueCopy(void *to, const void *from, size_t bytes,
-                            CUstream stream) {
-  Node node;
-  node.type = Node::Type::Copy;
-  node.to = to;
-  node.from = from;
-  node.bytes = bytes;
-  return enqueue(stream, std::move(node));
-}
-
-CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes,
-                           CUstream stream) {
-  KILN_FAKE_ENTER(cuMemcpyHtoDAsync, Needs::Context);
-  if (!isAllocated(to, bytes))
-    return CUDA_ERROR_INVALID_VALUE;
-  return enqueueCopy(reinterpret_cast<void *>(to), from, bytes, stream);
-}
-
-CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes,
-                           CUstream stream) {
-  KILN_FAKE_ENTER(cuMemcpyDtoHAsync, Needs::Context);
-  if (!isAllocated(from, bytes))
-    return CUDA_ERROR_INVALID_VALUE;
-  return enqueueCopy(to, reinterpret_cast<const void *>(from), bytes, stream);
-}
-
-CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes,
-                           CUstream stream) {
-  KILN_FAKE_ENTER(cuMemcpyDtoDAsync, Needs::Context);
-  if (!isAllocated(to, bytes) || !isAllocated(from, bytes))
-    return CUDA_ERROR_INVALID_VALUE;
-  return enqueueCopy(reinterpret_cast<void *>(to),
-                     reinterpret_cast<const void *>(from), bytes, stream);
-}
-
-CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes,
-                         CUstream stream) {
-  KILN_FAKE_ENTER(cuMemsetD8Async, Needs::Context);
-  if (!isAllocated(to, bytes))
-    return CUDA_ERROR_INVALID_VALUE;
-  Node node;
-  node.type = Node::Type::Memset;
-  node.to = reinterpret_cast<void *>(to);
-  node.value = value;
-  node.bytes = bytes;
-  return enqueue(stream, std::move(node));
+  return awaitHeld(Awaits::Context);
 }
 
 } // extern "C"

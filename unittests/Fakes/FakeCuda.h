@@ -6,6 +6,10 @@
 // nothing is ever faster or slower than told: the fake proves logic, not speed.
 // By default there is one H200.
 //
+// It is at least as strict as a driver: what that refuses beside a capture is
+// refused (FakeCudaCapture.cpp has the rules), and handles of streams, events
+// and contexts are given out again as soon as they are free.
+//
 // Tests load it through Environment::kilnDriver, by the very code that loads a
 // real driver, and link it for the functions below. All are thread-safe unless
 // they say else.
@@ -36,6 +40,12 @@ KILN_FAKE_API void kilnFakeSetDeviceName(int device, const char *name);
 KILN_FAKE_API void kilnFakeSetDeviceAttribute(int device, int attribute,
                                               int value);
 KILN_FAKE_API void kilnFakeSetDeviceMemory(int device, uint64_t bytes);
+/// Makes other processes take what leaves \p bytes free now; what this process
+/// allocates and frees counts from there.
+KILN_FAKE_API void kilnFakeSetFreeMemory(int device, uint64_t bytes);
+/// Allocations of \p bytes or more are address space: copies and memsets of
+/// more than a MiB there do nothing. For devices larger than the host. 0: none.
+KILN_FAKE_API void kilnFakeSetHollowMemory(uint64_t bytes);
 /// Contexts have \p count SMs, as green ones do; 0: those of their device.
 KILN_FAKE_API void kilnFakeLimitSms(int count);
 
@@ -74,6 +84,50 @@ KILN_FAKE_API void kilnFakeSetLaunchNs(double ns);
 /// whose name is or whose module text contains \p pattern.
 KILN_FAKE_API void kilnFakeSetFunctionAttribute(const char *pattern,
                                                 int attribute, int value);
+
+// Steps: what is enqueued, by whom, in which order.
+typedef enum KilnFakeStepKind {
+  KilnFakeStepKernel,
+  KilnFakeStepMemset,
+  KilnFakeStepCopy
+} KilnFakeStepKind;
+typedef struct KilnFakeStep {
+  KilnFakeStepKind kind;
+  const char *function; ///< of a kernel, else ""
+  void *stream;
+  uint64_t streamId; ///< 0: a default stream
+  uint64_t thread;   ///< kilnFakeThread() of who enqueued it
+  int isCaptured;    ///< recorded, not run
+  int isFromGraph;
+} KilnFakeStep;
+/// A number of the calling thread that no other has.
+KILN_FAKE_API uint64_t kilnFakeThread(void);
+/// Keeps every step from now on, or no longer and forgets those that were kept.
+KILN_FAKE_API void kilnFakeLogSteps(int on);
+KILN_FAKE_API size_t kilnFakeStepCount(void);
+/// Step \p index in the order of enqueuing; valid until the log is turned off.
+KILN_FAKE_API KilnFakeStep kilnFakeStepAt(size_t index);
+/// Calls \p hook behind every step, on the thread that enqueued it and without
+/// a lock: it may yield, wait for others or call the driver, and so widen the
+/// gap between two steps of a plan. Null: none.
+typedef void (*KilnFakeStepHook)(const KilnFakeStep *step, void *user);
+KILN_FAKE_API void kilnFakeOnStep(KilnFakeStepHook hook, void *user);
+
+// Work that does not end.
+/// A launch of a function whose name is or whose module text contains
+/// \p pattern stays unfinished from now on, and so does what is enqueued behind
+/// it: on its stream, on the default stream if its stream is a blocking one,
+/// and on blocking streams if it is the default one. Events behind it are not
+/// ready; cuStreamSynchronize, cuEventSynchronize and synchronous copies behind
+/// it, cuCtxSynchronize, cuMemFree, cuModuleLoadData and cuModuleUnload block.
+KILN_FAKE_API void kilnFakeHoldWork(const char *pattern);
+/// Runs all that is held, on the calling thread, and holds nothing any more.
+KILN_FAKE_API void kilnFakeReleaseWork(void);
+/// Calls that had to wait for held work. Each waits for \p ms at most (1000 by
+/// default) and then fails with CUDA_ERROR_UNKNOWN without doing anything,
+/// where a driver would wait for ever.
+KILN_FAKE_API uint64_t kilnFakeBlockedCalls(void);
+KILN_FAKE_API void kilnFakeSetBlockLimit(int ms);
 
 /// What cuTensorMapEncode* writes into the 128 opaque bytes.
 typedef struct KilnFakeTensorMap {

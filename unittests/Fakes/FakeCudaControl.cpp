@@ -1,6 +1,7 @@
 //===- FakeCudaControl.cpp - what tests call ------------------------------===//
 #include "Fakes/FakeCudaState.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
@@ -35,11 +36,22 @@ extern "C" {
 void kilnFakeReset() {
   std::lock_guard lock(state.mutex);
   for (const auto &[address, allocation] : state.allocations)
-    std::free(reinterpret_cast<void *>(address));
+    freeAllocation(address, allocation);
   state.allocations.clear();
   for (const auto &object : state.objects)
     object->kind = Kind::Dead;
   state.freeContexts.clear();
+  state.freeStreams.clear();
+  state.freeEvents.clear();
+  state.holdings.clear();
+  state.heldPattern.clear();
+  state.blockedCalls = 0;
+  state.blockLimit = std::chrono::milliseconds(1000);
+  state.hollowFrom = 0;
+  state.isLogging = false;
+  state.steps.clear();
+  state.stepHook = nullptr;
+  countObservers();
   state.captures.clear();
   state.callbacks.clear();
   state.functionRules.clear();
@@ -82,6 +94,18 @@ void kilnFakeSetDeviceMemory(int device, uint64_t bytes) {
   state.devices.at(device).memoryBytes = bytes;
 }
 
+void kilnFakeSetFreeMemory(int device, uint64_t bytes) {
+  std::lock_guard lock(state.mutex);
+  Device &changed = state.devices.at(device);
+  uint64_t rest = changed.memoryBytes - changed.bytesInUse;
+  changed.othersBytes = rest - std::min(rest, bytes);
+}
+
+void kilnFakeSetHollowMemory(uint64_t bytes) {
+  std::lock_guard lock(state.mutex);
+  state.hollowFrom = bytes;
+}
+
 void *kilnFakeCreateContext(int device) {
   std::lock_guard lock(state.mutex);
   return static_cast<Object *>(makeContext(device));
@@ -116,6 +140,52 @@ void kilnFakeSetFunctionAttribute(const char *pattern, int attribute,
                                   int value) {
   std::lock_guard lock(state.mutex);
   state.functionRules.push_back({pattern, attribute, value});
+}
+
+uint64_t kilnFakeThread() {
+  thread_local const uint64_t number = state.nextThread++;
+  return number;
+}
+
+void kilnFakeLogSteps(int on) {
+  std::lock_guard lock(state.mutex);
+  state.isLogging = on != 0;
+  if (!on)
+    state.steps.clear();
+  countObservers();
+}
+
+size_t kilnFakeStepCount() {
+  std::lock_guard lock(state.mutex);
+  return state.steps.size();
+}
+
+KilnFakeStep kilnFakeStepAt(size_t index) {
+  std::lock_guard lock(state.mutex);
+  return state.steps.at(index).step;
+}
+
+void kilnFakeOnStep(KilnFakeStepHook hook, void *user) {
+  std::lock_guard lock(state.mutex);
+  state.stepHook = hook;
+  state.stepUser = user;
+  countObservers();
+}
+
+void kilnFakeHoldWork(const char *pattern) {
+  std::lock_guard lock(state.mutex);
+  state.heldPattern = pattern;
+  countObservers();
+}
+
+uint64_t kilnFakeBlockedCalls() {
+  std::lock_guard lock(state.mutex);
+  return state.blockedCalls;
+}
+
+void kilnFakeSetBlockLimit(int ms) {
+  std::lock_guard lock(state.mutex);
+  state.blockLimit = std::chrono::milliseconds(ms);
 }
 
 double kilnFakeClockNs() {

@@ -76,11 +76,9 @@ static int activeBlocks(const Function &function, int threads,
        limit(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR, 1)}));
 }
 
-uint64_t kiln::fake::residentBlocks(const CUlaunchConfig &config,
+uint64_t kiln::fake::residentBlocks(int threads, size_t sharedBytes,
                                     const Function &function) {
-  int threads =
-      static_cast<int>(config.blockDimX * config.blockDimY * config.blockDimZ);
-  int blocks = activeBlocks(function, threads, config.sharedMemBytes);
+  int blocks = activeBlocks(function, threads, sharedBytes);
   return static_cast<uint64_t>(blocks) *
          static_cast<uint64_t>(visibleSms(current->device));
 }
@@ -120,6 +118,8 @@ CUresult cuModuleLoadData(CUmodule *handle, const void *data) {
                   4) != 0 ||
       readAt<uint16_t>(image, 18) != kMachineCuda)
     return CUDA_ERROR_INVALID_IMAGE;
+  if (CUresult result = awaitHeld(Awaits::Context); result != CUDA_SUCCESS)
+    return result;
   std::lock_guard lock(state.mutex);
   Module *module = state.make<Module>();
   module->contextId = current->id;
@@ -131,6 +131,8 @@ CUresult cuModuleLoadData(CUmodule *handle, const void *data) {
 
 CUresult cuModuleUnload(CUmodule handle) {
   KILN_FAKE_ENTER(cuModuleUnload, Needs::Quiet);
+  if (CUresult result = awaitHeld(Awaits::Context); result != CUDA_SUCCESS)
+    return result;
   std::lock_guard lock(state.mutex);
   Module *module = objectOf<Module>(handle, Kind::Module);
   if (!module)
@@ -229,8 +231,11 @@ CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction handle,
       const auto &dim = config->attrs[i].value.clusterDim;
       size = static_cast<int>(dim.x * dim.y * dim.z);
     }
-  *clusters =
-      static_cast<int>(residentBlocks(*config, *function)) / std::max(size, 1);
+  auto threads = static_cast<int>(config->blockDimX * config->blockDimY *
+                                  config->blockDimZ);
+  *clusters = static_cast<int>(
+                  residentBlocks(threads, config->sharedMemBytes, *function)) /
+              std::max(size, 1);
   return CUDA_SUCCESS;
 }
 

@@ -16,8 +16,11 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -43,6 +46,7 @@ enum class Kind : uint32_t {
   Module,
   Function,
   Graph,
+  GraphNode,
   GraphExec
 };
 
@@ -52,12 +56,20 @@ struct Object {
   std::atomic<Kind> kind;
 };
 
+struct Node;
+
+/// Work of a stream that is not done: a launch that was told to stay
+/// unfinished, and what was enqueued behind it. Empty while nothing is held.
+using WorkQueue = std::deque<Node>;
+
 struct Context : Object {
-  Context() : Object(Kind::Context) {}
+  Context();
+  ~Context() override;
   std::atomic<uint64_t> id{0};
   std::atomic<int> sticky{0}; ///< the CUresult of every call, 0 while alive
   int device = 0;
-  int references = 0; ///< of a primary context
+  int references = 0;                ///< of a primary context
+  std::unique_ptr<WorkQueue> legacy; ///< of its default stream
 };
 
 struct Callback {
@@ -86,12 +98,16 @@ struct Function : Object {
 struct Event : Object {
   Event() : Object(Kind::Event) {}
   bool timing = true, recorded = false;
+  std::atomic<bool> isCaptured{false}; ///< last recorded in a capture
+  int pending = 0; ///< records that were enqueued and not reached
+  Context *context = nullptr;
   uint64_t clockPs = 0;
 };
 
-/// Work in the order it was enqueued, kept while it is captured.
+/// Work in the order it was enqueued, kept while it is captured or held.
 struct Node {
-  enum class Type { Kernel, Memset, Copy, Event } type = Type::Kernel;
+  enum class Type { Kernel, Memset, Copy, Event, Wait } type = Type::Kernel;
+  Context *context = nullptr; ///< in which it runs
   KilnFakeLaunch launch = {};
   Function *function = nullptr;
   Callback callback;
@@ -108,6 +124,13 @@ struct Graph : Object {
   std::vector<Node> nodes;
 };
 
+/// A node of a graph that was built by hand.
+struct GraphNode : Object {
+  GraphNode() : Object(Kind::GraphNode) {}
+  Graph *graph = nullptr;
+  size_t index = 0;
+};
+
 struct GraphExec : Object {
   GraphExec() : Object(Kind::GraphExec) {}
   std::vector<Node> nodes;
@@ -116,7 +139,9 @@ struct GraphExec : Object {
 struct Stream : Object {
   Stream() : Object(Kind::Stream) {}
   Context *context = nullptr;
+  uint64_t id = 0;
   bool blocking = true; ///< synchronises with the default stream
+  WorkQueue held;
   std::atomic<int> capture{CU_STREAM_CAPTURE_STATUS_NONE};
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::thread::id capturer;
@@ -127,6 +152,7 @@ struct Device {
   std::string name;
   std::map<int, int> attributes;
   uint64_t memoryBytes = 0, bytesInUse = 0;
+  uint64_t othersBytes = 0; ///< taken by other processes
   Context *primary = nullptr;
 };
 
@@ -140,6 +166,7 @@ struct Allocation {
   uint64_t bytes = 0;
   int device = 0;
   uint64_t contextId = 0;
+  bool isHollow = false; ///< of addresses only
 };
 
 struct FunctionRule {
@@ -155,16 +182,43 @@ struct State {
   int deviceCount = 1;
   std::array<Device, 8> devices;
   std::vector<std::unique_ptr<Object>> objects;
+  // Whose handles are given out again at once, the last one first.
   std::vector<Context *> freeContexts;
+  std::vector<Stream *> freeStreams;
+  std::vector<Event *> freeEvents;
   std::vector<Stream *> captures;
   std::map<uint64_t, Allocation> allocations; ///< by address
   std::array<Failure, kSymbolCount> failures;
   std::vector<Callback> callbacks;
   std::vector<FunctionRule> functionRules;
   uint64_t modulesLoaded = 0;
+  uint64_t hollowFrom = 0; ///< bytes of allocations that are hollow; 0: none
 
-  std::atomic<uint64_t> nextContextId{1};
+  std::string heldPattern; ///< launches that stay unfinished; empty: none
+  /// Where something is held: a stream, or a context's default stream.
+  struct Holding {
+    Context *context = nullptr;
+    Stream *stream = nullptr; ///< null: the default one
+    bool operator==(const Holding &) const = default;
+  };
+  std::vector<Holding> holdings;
+  std::condition_variable released;
+  uint64_t blockedCalls = 0;
+  std::chrono::milliseconds blockLimit{1000};
+
+  struct LoggedStep {
+    KilnFakeStep step;
+    std::string function;
+  };
+  bool isLogging = false;
+  std::deque<LoggedStep> steps;
+  KilnFakeStepHook stepHook = nullptr;
+  void *stepUser = nullptr;
+
+  std::atomic<uint64_t> nextContextId{1}, nextStreamId{16}, nextThread{1};
   std::atomic<int> armedFailures{0}, callbackCount{0}, captureCount{0};
+  /// Counts who looks at single launches: a log, a hook, what is held.
+  std::atomic<int> observers{0};
   std::atomic<uint64_t> clockPs{0}, launchPs{1000 * 1000};
   std::array<std::atomic<uint64_t>, kSymbolCount> calls{};
 
@@ -188,11 +242,16 @@ enum class Needs {
   Nothing, ///< answers before cuInit and on a dead context
   Init,
   Context, ///< a live current context
-  Quiet,   ///< as Context, and refused beside an unsafe capture
+  Quiet,   ///< as Context, and may be refused beside a capture
 };
 
 CUresult enterSlow(Symbol symbol, uint64_t call);
-CUresult refuseInCapture();
+/// What the captures under way say of a call of \p symbol: FakeCudaCapture.cpp.
+CUresult refuseBesideCapture(Symbol symbol);
+/// Invalidates the capture of \p stream and returns \p result.
+CUresult ruinCapture(Stream &stream, CUresult result);
+/// The same for work of the default stream, whatever enqueues it.
+CUresult refuseLegacyWork();
 
 /// Counts the call and says whether it may go on. Ten ns at most.
 inline CUresult enter(Symbol symbol, Needs needs) {
@@ -213,7 +272,7 @@ inline CUresult enter(Symbol symbol, Needs needs) {
     return static_cast<CUresult>(sticky);
   if (needs == Needs::Quiet &&
       state.captureCount.load(std::memory_order_relaxed) != 0)
-    return refuseInCapture();
+    return refuseBesideCapture(symbol);
   return CUDA_SUCCESS;
 }
 
@@ -241,13 +300,47 @@ inline bool isDefaultStream(CUstream handle) {
   return reinterpret_cast<uintptr_t>(handle) <= 2;
 }
 
-/// Executes or, if \p stream is being captured, records \p node.
-CUresult enqueue(CUstream stream, Node &&node);
+/// Whether \p handle is the default stream that waits for blocking streams.
+inline bool isLegacyStream(CUstream handle) {
+  return reinterpret_cast<uintptr_t>(handle) <= 1;
+}
+/// The stream object behind \p handle; null with *valid for the default ones.
+Stream *streamOf(CUstream handle, bool *valid);
+
+/// Executes \p node, records it if \p stream is being captured, or keeps it
+/// behind what is held there.
+CUresult enqueue(CUstream stream, Node &&node, bool isFromGraph = false);
 CUresult execute(const Node &node);
-/// Blocks of \p function that the whole device holds at once.
-uint64_t residentBlocks(const CUlaunchConfig &config, const Function &function);
+/// Keeps the parameters of a kernel beyond the call that brought them.
+void keepParams(Node &node);
+/// Writes into \p node what \p config and \p params say of a launch.
+CUresult describe(const CUlaunchConfig &config, Function &function,
+                  void **params, Node &node);
+CUresult describeAttribute(const CUlaunchAttribute &attribute,
+                           KilnFakeLaunch &launch);
+/// What a real driver refuses in a geometry, and in all of a launch.
+CUresult checkGeometry(const CUlaunchConfig &config, const Function &function);
+CUresult checkResidency(const KilnFakeLaunch &launch, const Function &function);
+Callback callbackOf(const Function &function);
+
+/// Waits until nothing is held of \p stream, of the default stream and all
+/// blocking ones (Legacy), or of the current context: for a limited time, after
+/// which the call fails. Counts the calls that waited.
+enum class Awaits { Stream, Legacy, Context };
+CUresult awaitHeld(Awaits what, Stream *stream = nullptr);
+
+/// Blocks of \p threads that the whole device holds at once.
+uint64_t residentBlocks(int threads, size_t sharedBytes,
+                        const Function &function);
 /// Whether [address, address + bytes) lies inside one allocation.
 bool isAllocated(uint64_t address, uint64_t bytes);
+/// Whether a copy or memset of \p bytes there is skipped.
+bool isHollow(const void *address, uint64_t bytes);
+void freeAllocation(uint64_t address, const Allocation &allocation);
+/// Takes \p stream out of everything; the mutex is held.
+void endStream(Stream &stream);
+/// Updates State::observers; the mutex is held.
+void countObservers();
 /// Makes a context of a new id; the mutex is held.
 Context *makeContext(int device);
 /// Ends a context and what it owns; the mutex is held.
