@@ -102,6 +102,8 @@ static VerifyItem verifyFile(FileOps &files, const Layer &layer, Kind kind,
     item.reason = reason.str();
     return item;
   };
+  if (!found.reason.empty())
+    return judge(VerifyItem::State::Damaged, found.reason);
   if (found.entryName.empty())
     return judge(VerifyItem::State::Foreign,
                  llvm::StringRef(found.name).starts_with(kTemporaryPrefix)

@@ -30,10 +30,10 @@ ReadRules Layer::rules() const {
   return rules;
 }
 
-/// Why \p info is not the root of a cache that this user may trust.
-static std::optional<std::string> describeDistrust(const std::string &path,
-                                                   const struct stat &info,
-                                                   LayerKind kind) {
+/// Why \p path with \p info, a folder of the cache, is not one that this user
+/// may trust.
+std::optional<std::string> Layer::distrustOf(const struct stat &info,
+                                             llvm::StringRef path) const {
   auto refuse = [&](const char *why) {
     return fmt::format("{} (owner {}, mode {:04o}) {}", path, info.st_uid,
                        static_cast<unsigned>(info.st_mode & 07777), why);
@@ -42,7 +42,7 @@ static std::optional<std::string> describeDistrust(const std::string &path,
     return refuse("is a symbolic link");
   if (!S_ISDIR(info.st_mode))
     return refuse("is not a directory");
-  bool rootMayOwn = kind == LayerKind::Read;
+  bool rootMayOwn = layerKind == LayerKind::Read;
   if (info.st_uid != ::geteuid() && !(rootMayOwn && info.st_uid == 0))
     return refuse(rootMayOwn ? "belongs to neither this user nor root"
                              : "does not belong to this user");
@@ -60,7 +60,7 @@ OpenedFolder Layer::openRoot() const {
     opened.errnoValue = errno;
     // Say what is there instead, if anything is.
     if (ops.statusAt(AT_FDCWD, root.c_str(), info) == 0)
-      if (auto distrust = describeDistrust(root, info, layerKind))
+      if (auto distrust = distrustOf(info, root))
         opened.reason = std::move(*distrust);
     return opened;
   }
@@ -69,7 +69,7 @@ OpenedFolder Layer::openRoot() const {
     opened.errnoValue = errno;
     return opened;
   }
-  if (auto distrust = describeDistrust(root, info, layerKind)) {
+  if (auto distrust = distrustOf(info, root)) {
     opened.errnoValue = EPERM;
     opened.reason = std::move(*distrust);
     return opened;
@@ -148,13 +148,24 @@ std::optional<std::string> Layer::prepare() const {
   return fmt::format("{}: {}", root, std::strerror(failure));
 }
 
+static std::string versionFolder() {
+  return fmt::format("v{}", kFormatVersion);
+}
+
 static std::string kindFolder(Kind kind) {
-  return fmt::format("v{}/{}", kFormatVersion, nameOf(kind));
+  return fmt::format("{}/{}", versionFolder(), nameOf(kind));
+}
+
+static std::string shardFolder(Kind kind, llvm::StringRef name) {
+  return fmt::format("{}/{}", kindFolder(kind), name.take_front(2));
+}
+
+static std::string fileName(llvm::StringRef name) {
+  return (name + kSuffix).str();
 }
 
 static std::string relativePath(Kind kind, llvm::StringRef name) {
-  return fmt::format("{}/{}/{}{}", kindFolder(kind), name.take_front(2), name,
-                     llvm::StringRef(kSuffix));
+  return shardFolder(kind, name) + "/" + fileName(name);
 }
 
 std::string Layer::pathOf(Kind kind, llvm::StringRef name) const {
@@ -170,6 +181,24 @@ LayerRead Layer::read(Kind kind, llvm::StringRef name) const {
       result.status = ReadStatus::Failed;
     return result;
   }
+  // Whoever may write to a folder on the way chooses which file is read.
+  for (const std::string &step :
+       {versionFolder(), kindFolder(kind), shardFolder(kind, name)}) {
+    struct stat info = {};
+    if (retryInterrupted([&] {
+          return ops.statusAt(folder.fd.get(), step.c_str(), info);
+        }) < 0) {
+      result.errnoValue = errno;
+      if (errno != ENOENT && errno != ENOTDIR)
+        result.status = ReadStatus::Failed;
+      return result;
+    }
+    if (auto distrust = distrustOf(info, root + "/" + step)) {
+      result.status = ReadStatus::WrongMode;
+      result.reason = std::move(*distrust);
+      return result;
+    }
+  }
   CheckedFile file = openChecked(ops, folder.fd.get(),
                                  relativePath(kind, name).c_str(), rules());
   result.status = file.status;
@@ -182,20 +211,28 @@ LayerRead Layer::read(Kind kind, llvm::StringRef name) const {
                result.bytes);
   if (result.errnoValue)
     result.status = ReadStatus::Failed;
+  result.file = std::move(file.fd);
   return result;
+}
+
+/// What lies at \p path in \p folder now.
+static Sighting sightingAt(FileOps &ops, int folder, const std::string &path) {
+  struct stat info = {};
+  if (retryInterrupted(
+          [&] { return ops.statusAt(folder, path.c_str(), info); }) < 0)
+    return {errno == ENOENT || errno == ENOTDIR, std::nullopt};
+  return {true, FileIdentity::of(info)};
 }
 
 Sighting Layer::identify(Kind kind, llvm::StringRef name) const {
   OpenedFolder folder = openRoot();
   if (!folder.ok())
     return {folder.errnoValue == ENOENT, std::nullopt};
-  struct stat info = {};
-  std::string path = relativePath(kind, name);
-  if (retryInterrupted([&] {
-        return ops.statusAt(folder.fd.get(), path.c_str(), info);
-      }) < 0)
-    return {errno == ENOENT || errno == ENOTDIR, std::nullopt};
-  return {true, FileIdentity::of(info)};
+  return sightingAt(ops, folder.fd.get(), relativePath(kind, name));
+}
+
+Sighting Layer::identifyIn(int shard, llvm::StringRef name) const {
+  return sightingAt(ops, shard, fileName(name));
 }
 
 /// Opens \p name in \p folder; makes it first, durably, if it is missing.
@@ -218,8 +255,8 @@ static ScopedFd openOrMakeFolder(FileOps &ops, int folder, const char *name) {
 
 OpenedFolder Layer::openShard(Kind kind, llvm::StringRef name) const {
   OpenedFolder opened;
-  std::string version = fmt::format("v{}", kFormatVersion);
-  std::string steps[] = {version, nameOf(kind).str(), name.take_front(2).str()};
+  std::string steps[] = {versionFolder(), nameOf(kind).str(),
+                         name.take_front(2).str()};
   // Somebody may be removing the cache while we make it: ENOENT starts anew.
   for (int attempt = 0; attempt < 4; ++attempt) {
     opened = openRoot();
@@ -228,11 +265,23 @@ OpenedFolder Layer::openShard(Kind kind, llvm::StringRef name) const {
       opened = openRoot();
     if (!opened.ok())
       return opened;
+    std::string path = root;
     for (const std::string &step : steps) {
+      path += "/" + step;
       opened.fd = openOrMakeFolder(ops, opened.fd.get(), step.c_str());
-      if (!opened.ok()) {
+      struct stat info = {};
+      if (!opened.ok() || retryInterrupted([&] {
+                            return ops.status(opened.fd.get(), info);
+                          }) < 0) {
         opened.errnoValue = errno;
+        opened.fd.reset();
         break;
+      }
+      if (auto distrust = distrustOf(info, path)) {
+        opened = {};
+        opened.errnoValue = EPERM;
+        opened.reason = std::move(*distrust);
+        return opened;
       }
     }
     if (opened.ok() || opened.errnoValue != ENOENT)
@@ -242,16 +291,17 @@ OpenedFolder Layer::openShard(Kind kind, llvm::StringRef name) const {
 }
 
 WriteResult Layer::write(Kind kind, llvm::StringRef name, llvm::StringRef bytes,
-                         std::string &reason) const {
+                         std::string &reason, MayReplace mayReplace) const {
   WriteResult result;
-  std::string file = (name + kSuffix).str();
+  std::string file = fileName(name);
   for (int attempt = 0; attempt < 4; ++attempt) {
     OpenedFolder shard = openShard(kind, name);
     if (!shard.ok()) {
       reason = std::move(shard.reason);
       return {shard.errnoValue, "open the folder"};
     }
-    result = replaceFile(ops, shard.fd.get(), file.c_str(), bytes);
+    auto ask = [&] { return !mayReplace || mayReplace(shard.fd.get()); };
+    result = replaceFile(ops, shard.fd.get(), file.c_str(), bytes, ask);
     // The shard was removed under our hands.
     if (result.errnoValue != ENOENT)
       return result;
@@ -313,23 +363,39 @@ void Layer::walk(Kind kind,
                       return ops.open(folder, name.c_str(), kFolderFlags, 0);
                     }));
   };
-  std::string folderName = kindFolder(kind);
-  ScopedFd folder = openIn(opened.fd.get(), folderName);
-  if (!folder)
+  // What is no folder, or one that lookups refuse, is shown and passed over.
+  auto openTrusted = [&](int folder, const std::string &name,
+                         const std::string &path) {
+    ScopedFd fd = openIn(folder, name);
+    struct stat info = {};
+    std::optional<std::string> distrust;
+    if (!fd && errno != ENOENT)
+      visit({folder, name, path, "", ""});
+    if (fd && ops.status(fd.get(), info) == 0)
+      distrust = distrustOf(info, path);
+    if (distrust) {
+      visit({folder, name, path, "", std::move(*distrust)});
+      fd.reset();
+    }
+    return fd;
+  };
+  std::string path = root + "/" + versionFolder();
+  ScopedFd version = openTrusted(opened.fd.get(), versionFolder(), path);
+  if (!version)
     return;
-  std::string base = root + "/" + folderName + "/";
+  path += "/" + nameOf(kind).str();
+  ScopedFd folder = openTrusted(version.get(), nameOf(kind).str(), path);
   for (const std::string &shard : namesIn(openIn(folder.get(), "."))) {
-    ScopedFd files;
-    if (shard.size() == 2 && isHex(shard))
-      files = openIn(folder.get(), shard);
-    if (!files) {
-      visit({folder.get(), shard, base + shard, ""});
+    const std::string shardPath = path + "/" + shard;
+    if (shard.size() != 2 || !isHex(shard)) {
+      visit({folder.get(), shard, shardPath, "", ""});
       continue;
     }
+    ScopedFd files = openTrusted(folder.get(), shard, shardPath);
     for (const std::string &name : namesIn(openIn(files.get(), ".")))
       if (name != kLockName)
-        visit({files.get(), name, base + shard + "/" + name,
-               entryNameIn(name, shard).str()});
+        visit({files.get(), name, shardPath + "/" + name,
+               entryNameIn(name, shard).str(), ""});
   }
 }
 

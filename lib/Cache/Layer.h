@@ -32,6 +32,9 @@ struct LayerRead {
   int errnoValue = 0;
   struct stat info = {};
   std::string bytes;
+  std::string reason; ///< set if a folder on the way is not to be trusted
+  /// While this is open no other file gets the identity of the one read.
+  ScopedFd file;
 };
 
 /// Immutable, hence thread-safe.
@@ -52,11 +55,17 @@ public:
 
   /// What lies at the entry's path now.
   Sighting identify(Kind kind, llvm::StringRef name) const;
+  /// The same, given a descriptor of the entry's shard.
+  Sighting identifyIn(int shard, llvm::StringRef name) const;
+
+  /// Asked with a descriptor of the entry's shard just before it is replaced;
+  /// false leaves the entry as it is. See replaceFile().
+  using MayReplace = llvm::function_ref<bool(int shard)>;
 
   /// Replaces the entry, creating folders that are missing. \p reason gets the
   /// cause if it is more than the errno.
   WriteResult write(Kind kind, llvm::StringRef name, llvm::StringRef bytes,
-                    std::string &reason) const;
+                    std::string &reason, MayReplace mayReplace = nullptr) const;
 
   /// Deletes the entry if it is still the file that was read.
   bool removeIfUnchanged(Kind kind, llvm::StringRef name,
@@ -74,6 +83,7 @@ public:
     std::string name;      ///< file name in its folder
     std::string path;      ///< absolute
     std::string entryName; ///< 64 digits if it is named as an entry, else empty
+    std::string reason;    ///< set if it is a folder that is not trusted
   };
   /// Calls \p visit for everything in the kind's folders, sorted by name,
   /// except for lock files. Unreadable folders are passed over.
@@ -84,6 +94,8 @@ public:
 
 private:
   OpenedFolder openRoot() const;
+  std::optional<std::string> distrustOf(const struct stat &info,
+                                        llvm::StringRef path) const;
 
   FileOps &ops;
   std::string root;

@@ -15,20 +15,25 @@ void MemoryLayer::remove(std::map<Key, Items::iterator>::iterator at) {
   index.erase(at);
 }
 
-bool MemoryLayer::put(Item item) {
+MemoryLayer::PutResult MemoryLayer::put(Item item,
+                                        std::optional<uint64_t> expected) {
   std::lock_guard guard(mutex);
   Key key(item.kind, item.entry.key);
-  if (auto at = index.find(key); at != index.end())
+  auto at = index.find(key);
+  if (expected && *expected != (at == index.end() ? 0 : at->second->serial))
+    return PutResult::Changed;
+  if (at != index.end())
     remove(at);
   uint64_t cost = costOf(item);
   if (cost > maxBytes)
-    return false;
+    return PutResult::TooLarge;
+  item.serial = ++lastSerial;
   while (usedBytes + cost > maxBytes)
     remove(index.find({items.front().kind, items.front().entry.key}));
   items.push_back(std::move(item));
   index.emplace(std::move(key), std::prev(items.end()));
   usedBytes += cost;
-  return true;
+  return PutResult::Kept;
 }
 
 std::optional<MemoryLayer::Item> MemoryLayer::find(Kind kind,

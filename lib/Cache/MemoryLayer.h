@@ -33,12 +33,16 @@ public:
     /// Made by an update that could not read what is on disk: the disk rules
     /// as soon as it can be read.
     bool isIncomplete = false;
+    uint64_t serial = 0; ///< no two items have the same; set by put()
   };
+  enum class PutResult { Kept, TooLarge, Changed };
 
   explicit MemoryLayer(uint64_t maxBytes) : maxBytes(maxBytes) {}
 
-  /// Keeps \p item in place of what has its key. False: larger than the layer.
-  bool put(Item item);
+  /// Keeps \p item in place of what has its key. With \p expected only if that
+  /// has this serial, or for 0, if there is nothing; else Changed. TooLarge: it
+  /// is larger than the layer, and what had its key is gone.
+  PutResult put(Item item, std::optional<uint64_t> expected = std::nullopt);
   std::optional<Item> find(Kind kind, llvm::StringRef key) const;
   void erase(Kind kind, llvm::StringRef key);
   /// All of a kind, in order of keys.
@@ -53,7 +57,7 @@ private:
 
   mutable std::mutex mutex;
   const uint64_t maxBytes;
-  uint64_t usedBytes = 0;
+  uint64_t usedBytes = 0, lastSerial = 0;
   Items items; ///< oldest first
   std::map<Key, Items::iterator> index;
 };

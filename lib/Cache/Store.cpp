@@ -3,16 +3,10 @@
 
 #include "Cache/CachePaths.h"
 #include "Cache/Inspect.h"
-#include "Cache/Layer.h"
-#include "Cache/MemoryLayer.h"
-#include "Cache/UpdateLock.h"
+#include "Cache/StoreImpl.h"
 #include "Support/Error.h"
-#include "Support/Hash.h"
 
-#include <atomic>
 #include <cstring>
-#include <mutex>
-#include <set>
 
 namespace kiln::cache {
 
@@ -40,85 +34,14 @@ llvm::StringRef nameOf(PublishStatus status) {
   return "unknown";
 }
 
-/// Errors that will be the same at the next attempt: stop trying.
-static bool isReadOnly(int errnoValue) {
-  return errnoValue == EROFS || errnoValue == EACCES || errnoValue == EPERM;
-}
-
 //===----------------------------------------------------------------------===//
-// What a store is made of
+// Layers and warnings
 //===----------------------------------------------------------------------===//
-
-struct Store::Impl {
-  /// First in every public function that may warn, so that it goes last: the
-  /// log is called when no lock is held any more.
-  struct WarningSender {
-    Impl &impl;
-    ~WarningSender() { impl.sendWarnings(); }
-  };
-
-  using Counter = std::atomic<uint64_t>;
-  struct Counters {
-    Counter hits{0}, memoryHits{0}, readLayerHits{0}, misses{0}, damaged{0},
-        removed{0}, refused{0}, unaccepted{0}, readErrors{0}, stored{0},
-        keptInMemory{0}, dropped{0}, unlockedUpdates{0};
-  };
-
-  /// One key: what every step needs to know of it.
-  struct Target {
-    Kind kind;
-    llvm::StringRef key;
-    std::string name;
-    Target(Kind kind, llvm::StringRef key)
-        : kind(kind), key(key), name(fileNameOf(kind, key)) {}
-  };
-
-  /// What an update builds on.
-  struct Base {
-    std::optional<Entry> entry;
-    Sighting seen;             ///< at the entry's path in the write layer
-    bool isUnreadable = false; ///< an I/O error hides what is there
-  };
-
-  explicit Impl(StoreOptions options)
-      : files(options.files ? *options.files : FileOps::system()),
-        log(std::move(options.log)), lockDeadline(options.lockDeadline),
-        memory(options.maxMemoryBytes) {}
-
-  void addLayer(const std::string &path, LayerKind kind);
-  void warnOnce(std::string cause, std::string message);
-  void sendWarnings();
-  std::optional<Entry> readLayer(const Layer &layer, const Target &target,
-                                 Base *base = nullptr);
-  void reject(const Layer &layer, const Target &target, const LayerRead &read);
-  Base readCurrent(const Target &target);
-  bool isNewest(const MemoryLayer::Item &item, const Target &target);
-  PublishResult publish(const Target &target,
-                        const llvm::json::Object &attributes,
-                        llvm::StringRef payload, const Base *base = nullptr);
-  PublishResult keep(const Target &target, const llvm::json::Object &attributes,
-                     llvm::StringRef payload, const Base *base,
-                     std::string reason);
-  bool writes() const { return writeLayer && takesEntries; }
-
-  FileOps &files;
-  const Log log;
-  const std::chrono::milliseconds lockDeadline;
-  std::optional<Layer> writeLayer;
-  std::vector<Layer> readLayers;
-  std::vector<std::string> notes;
-  MemoryLayer memory;
-  std::atomic<bool> takesEntries{true};
-  Counters counters;
-  std::mutex warnedMutex;
-  std::set<std::string> warned;
-  std::vector<std::string> unsentWarnings;
-  /// Threads of this process wait here rather than by polling.
-  std::timed_mutex updateMutex;
-};
 
 void Store::Impl::addLayer(const std::string &path, LayerKind kind) {
   auto skip = [&](const std::string &why) {
+    if (kind == LayerKind::Write)
+      refusal = why;
     notes.push_back(kind == LayerKind::Write
                         ? fmt::format("cache directory not used, {}: caching "
                                       "in memory only",
@@ -169,11 +92,28 @@ void Store::Impl::reject(const Layer &layer, const Target &target,
     return;
   }
   ++counters.refused;
+  if (!read.reason.empty())
+    return warnOnce("refused folder",
+                    fmt::format("cache entry {} is not used: the folder {}",
+                                path, read.reason));
   warnOnce(fmt::format("refused {}", static_cast<int>(read.status)),
            fmt::format("cache entry {} (owner {}, mode {:04o}) is not used: {}",
                        path, read.info.st_uid,
                        static_cast<unsigned>(read.info.st_mode & 07777),
                        describe(read.status)));
+}
+
+/// Deletes a damaged file that nobody replaced meanwhile.
+bool Store::Impl::removeDamaged(const Layer &layer, const Target &target,
+                                const FileIdentity &seen) {
+  // What somebody puts there between two system calls is lost. For an artifact
+  // that is a miss, for a record what somebody was told is stored.
+  std::optional<KeyLock> commit;
+  if (target.kind == Kind::Record)
+    lock(commit, target, LockUse::Commit, KeyLock::Clock::now());
+  if (commit && commit->isBusy())
+    return false;
+  return layer.removeIfUnchanged(target.kind, target.name, seen);
 }
 
 /// The good entry of \p target in \p layer, or nullopt with everything counted,
@@ -187,6 +127,7 @@ std::optional<Entry> Store::Impl::readLayer(const Layer &layer,
     base->seen.isKnown = !base->isUnreadable;
     if (read.info.st_nlink)
       base->seen.file = FileIdentity::of(read.info);
+    base->file = std::move(read.file);
   }
   if (read.status == ReadStatus::Missing)
     return std::nullopt;
@@ -206,9 +147,11 @@ std::optional<Entry> Store::Impl::readLayer(const Layer &layer,
                        nameOf(decoded.fault)));
   if (layer.kind() == LayerKind::Write && takesEntries &&
       !isForeign(decoded.fault) &&
-      layer.removeIfUnchanged(target.kind, target.name,
-                              FileIdentity::of(read.info)))
+      removeDamaged(layer, target, FileIdentity::of(read.info))) {
     ++counters.removed;
+    if (base)
+      base->seen.file.reset();
+  }
   return std::nullopt;
 }
 
@@ -272,134 +215,6 @@ std::optional<Entry> Store::lookup(Kind kind, llvm::StringRef key,
   }
   ++counters.misses;
   return std::nullopt;
-}
-
-//===----------------------------------------------------------------------===//
-// Writing
-//===----------------------------------------------------------------------===//
-
-/// Keeps in memory what is not safely on disk.
-PublishResult Store::Impl::keep(const Target &target,
-                                const llvm::json::Object &attributes,
-                                llvm::StringRef payload, const Base *base,
-                                std::string reason) {
-  MemoryLayer::Item item;
-  item.kind = target.kind;
-  item.entry = {target.key.str(), attributes, payload.str()};
-  if (base) {
-    item.shadowed = base->seen;
-    item.isIncomplete = base->isUnreadable;
-  } else if (writeLayer) {
-    item.shadowed = writeLayer->identify(target.kind, target.name);
-  }
-  if (memory.put(std::move(item))) {
-    ++counters.keptInMemory;
-    return {PublishStatus::Memory, std::move(reason)};
-  }
-  ++counters.dropped;
-  std::string full = fmt::format(
-      "{} payload of {} bytes does not fit into the memory of the cache",
-      nameOf(target.kind), payload.size());
-  warnOnce("memory", full);
-  return {PublishStatus::Dropped, reason.empty() ? full : reason + "; " + full};
-}
-
-PublishResult Store::Impl::publish(const Target &target,
-                                   const llvm::json::Object &attributes,
-                                   llvm::StringRef payload, const Base *base) {
-  auto bytes = encodeEntry(target.kind, target.key, attributes, payload);
-  if (!bytes) {
-    std::string why = summarize(bytes.takeError()).message;
-    ++counters.dropped;
-    warnOnce("limits", why);
-    return {PublishStatus::Dropped, std::move(why)};
-  }
-  if (!writes())
-    return keep(target, attributes, payload, base,
-                writeLayer ? writeLayer->path() + " is read-only"
-                           : "there is no folder to write to");
-  if (base && base->isUnreadable)
-    return keep(target, attributes, payload, base,
-                "cannot read what is in the cache");
-
-  std::string reason;
-  WriteResult written =
-      writeLayer->write(target.kind, target.name, *bytes, reason);
-  if (written.ok()) {
-    memory.erase(target.kind, target.key);
-    ++counters.stored;
-    return {};
-  }
-
-  std::string why =
-      fmt::format("cannot write to the cache in {} ({}): {}",
-                  writeLayer->path(), written.step,
-                  reason.empty() ? std::strerror(written.errnoValue) : reason);
-  bool forGood = isReadOnly(written.errnoValue);
-  if (forGood)
-    takesEntries = false;
-  warnOnce(fmt::format("write {}", written.errnoValue),
-           why + (forGood ? "; caching in memory from now on" : ""));
-  return keep(target, attributes, payload, base, std::move(why));
-}
-
-PublishResult Store::publish(Kind kind, llvm::StringRef key,
-                             const llvm::json::Object &attributes,
-                             llvm::StringRef payload) {
-  Impl::WarningSender sender{*impl};
-  return impl->publish(Impl::Target(kind, key), attributes, payload);
-}
-
-/// The newest entry, for update().
-Store::Impl::Base Store::Impl::readCurrent(const Target &target) {
-  Base base;
-  auto kept = memory.find(target.kind, target.key);
-  if (kept && isNewest(*kept, target)) {
-    base.seen = kept->shadowed;
-    base.entry = std::move(kept->entry);
-    return base;
-  }
-  if (writeLayer)
-    base.entry = readLayer(*writeLayer, target, &base);
-  if (!base.entry && kept)
-    base.entry = std::move(kept->entry);
-  for (const Layer &layer : readLayers)
-    if (!base.entry)
-      base.entry = readLayer(layer, target);
-  return base;
-}
-
-PublishResult Store::update(Kind kind, llvm::StringRef key,
-                            const llvm::json::Object &attributes, Merge merge) {
-  Impl::WarningSender sender{*impl};
-  Impl::Target target(kind, key);
-  auto deadline = std::chrono::steady_clock::now() + impl->lockDeadline;
-  std::unique_lock threads(impl->updateMutex, deadline);
-
-  std::optional<UpdateLock> processes;
-  if (impl->writes()) {
-    OpenedFolder shard = impl->writeLayer->openShard(kind, target.name);
-    if (shard.ok())
-      processes.emplace(impl->files, shard.fd.get(), deadline);
-  }
-  bool locked = threads.owns_lock() &&
-                (!impl->writes() || (processes && processes->held()));
-  if (!locked)
-    ++impl->counters.unlockedUpdates;
-
-  // Without the lock, look once more before replacing: what another process
-  // published while merge ran is merged too, but for a window of microseconds.
-  constexpr int kMaxAttempts = 8;
-  for (int attempt = 1;; ++attempt) {
-    Impl::Base base = impl->readCurrent(target);
-    std::string payload =
-        merge(base.entry ? std::optional<llvm::StringRef>(base.entry->payload)
-                         : std::nullopt);
-    if (!locked && impl->writes() && attempt < kMaxAttempts &&
-        impl->writeLayer->identify(kind, target.name) != base.seen)
-      continue;
-    return impl->publish(target, attributes, payload, &base);
-  }
 }
 
 //===----------------------------------------------------------------------===//

@@ -44,8 +44,9 @@ struct StoreOptions {
   Log log;
   /// Entries that the disk refused are kept up to this, oldest out first.
   uint64_t maxMemoryBytes = 256u << 20;
-  /// How long update() waits for another process before it goes on unlocked.
-  std::chrono::milliseconds lockDeadline{2000};
+  /// How long update() waits for another process to finish its update before
+  /// it goes on beside it.
+  std::chrono::milliseconds lockDeadline{10000};
   /// The file system, for tests; null: the real one. Must outlive the store.
   FileOps *files = nullptr;
 };
@@ -77,7 +78,7 @@ struct Statistics {
   uint64_t stored = 0;        ///< published on disk
   uint64_t keptInMemory = 0;  ///< published to memory
   uint64_t dropped = 0;       ///< published nowhere
-  uint64_t unlockedUpdates = 0; ///< updates that gave up on their lock
+  uint64_t unlockedUpdates = 0; ///< updates that did not get their turn
 };
 
 /// What list() tells of an entry.
@@ -135,12 +136,14 @@ public:
                         llvm::StringRef payload);
 
   /// Replaces the entry of \p key by what \p merge makes of the payload that is
-  /// there (nullopt: none, damaged or unreadable), under a lock that the kernel
-  /// frees when its holder dies. Concurrent updates of any number of processes
-  /// lose nothing as long as the lock works; without it (deadline over, no lock
-  /// support) an update may be lost but an entry is never torn. What an I/O
-  /// error hides is not overwritten: the result stays in memory. \p merge may
-  /// run more than once and must not call the store.
+  /// there (nullopt: none, damaged or unreadable). Updates of any number of
+  /// processes lose nothing that was Stored, also where one of them is slow or
+  /// stopped: each takes its turn, at the latest goes on without after
+  /// lockDeadline, and before it replaces the entry it looks whether that is
+  /// the one it read, else it merges again. On a file system without locks this
+  /// look is all there is, and two updates within microseconds of each other
+  /// may lose one. What an I/O error hides is not overwritten: the result stays
+  /// in memory. \p merge may run up to 8 times and must not call the store.
   PublishResult update(Kind kind, llvm::StringRef key,
                        const llvm::json::Object &attributes, Merge merge);
 

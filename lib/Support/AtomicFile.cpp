@@ -140,13 +140,16 @@ static WriteResult finishTemporary(FileOps &ops, ScopedFd fd,
 }
 
 WriteResult replaceFile(FileOps &ops, int folder, const char *name,
-                        llvm::StringRef bytes) {
+                        llvm::StringRef bytes,
+                        llvm::function_ref<bool()> mayReplace) {
   std::string temporary;
   int fd = createTemporary(ops, folder, temporary);
   if (fd < 0)
     return {errno, "create"};
 
   WriteResult result = finishTemporary(ops, ScopedFd(ops, fd), bytes);
+  if (result.ok() && mayReplace && !mayReplace())
+    result = {ECANCELED, "compare"};
   if (result.ok() && retryInterrupted([&] {
                        return ops.rename(folder, temporary.c_str(), name);
                      }) < 0)

@@ -10,6 +10,7 @@
 
 #include "Support/FileOps.h"
 
+#include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/ADT/StringRef.h>
 
 #include <cerrno>
@@ -83,8 +84,12 @@ struct WriteResult {
 /// plain file, link or FIFO was there. No temporary file is left behind as long
 /// as unlink works. Thread-safe, also between hosts that share the folder.
 /// Cost: two fsyncs.
+///
+/// \p mayReplace, if given, is asked when nothing but the rename is left to do;
+/// on false nothing is replaced, with ECANCELED as the error.
 WriteResult replaceFile(FileOps &ops, int folder, const char *name,
-                        llvm::StringRef bytes);
+                        llvm::StringRef bytes,
+                        llvm::function_ref<bool()> mayReplace = nullptr);
 
 /// Names of temporary files start with this.
 inline constexpr llvm::StringLiteral kTemporaryPrefix = ".tmp.";

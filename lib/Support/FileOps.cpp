@@ -42,16 +42,22 @@ int FileOps::statusAt(int folder, const char *path, struct stat &info) {
   return ::fstatat(folder, path, &info, AT_SYMLINK_NOFOLLOW);
 }
 
-static int setLock(int fd, short type) {
+static int setLock(int fd, off_t offset, short type) {
   struct flock range = {};
   range.l_type = type;
   range.l_whence = SEEK_SET;
+  range.l_start = offset;
+  range.l_len = 1;
   return ::fcntl(fd, F_OFD_SETLK, &range);
 }
 
-int FileOps::tryLock(int fd) { return setLock(fd, F_WRLCK); }
+int FileOps::tryLock(int fd, off_t offset) {
+  return setLock(fd, offset, F_WRLCK);
+}
 
-int FileOps::unlock(int fd) { return setLock(fd, F_UNLCK); }
+int FileOps::unlock(int fd, off_t offset) {
+  return setLock(fd, offset, F_UNLCK);
+}
 
 FileOps &FileOps::system() {
   static FileOps ops;

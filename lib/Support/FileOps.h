@@ -28,11 +28,12 @@ public:
   virtual int status(int fd, struct stat &info);
   /// Of \p path itself: a symbolic link is not followed.
   virtual int statusAt(int folder, const char *path, struct stat &info);
-  /// Takes the whole file for writing, or fails at once with EAGAIN. The lock
-  /// belongs to the open file description: closing another descriptor of the
-  /// file does not drop it, and the kernel frees it with its holder.
-  virtual int tryLock(int fd);
-  virtual int unlock(int fd);
+  /// Locks the byte at \p offset for writing, whether the file has it or not,
+  /// or fails at once with EAGAIN. The lock belongs to the open file
+  /// description: closing another descriptor of the file does not drop it, and
+  /// the kernel frees it with its holder.
+  virtual int tryLock(int fd, off_t offset);
+  virtual int unlock(int fd, off_t offset);
 
   /// The real one.
   static FileOps &system();

@@ -223,6 +223,40 @@ TEST_CASE_FIXTURE(Fixture, "fault 9: a directory that is opened to others "
   CHECK(warnings.mention("0777"));
 }
 
+TEST_CASE_FIXTURE(Fixture, "F18: a folder below the root that others may write "
+                           "to, or a link in its place, is refused") {
+  const std::filesystem::path shard = std::filesystem::path(path).parent_path();
+  for (const std::filesystem::path &below :
+       {shard, shard.parent_path(), shard.parent_path().parent_path()}) {
+    CAPTURE(below.string());
+    ::chmod(below.c_str(), 0777);
+    Warnings told;
+    auto fresh = openStore(folder / "cache", nullptr, told.log());
+    CHECK_FALSE(fresh->lookup(Kind::Artifact, "key"));
+    CHECK(told.mention(below.string() + " (owner"));
+    auto result = fresh->publish(Kind::Artifact, "key", {}, "new");
+    CHECK(result.status == PublishStatus::Memory);
+    CHECK(result.reason.find("mode 0777) is writable by others") !=
+          std::string::npos);
+    // So later reasons tell the same, and not that it is read-only.
+    CHECK(fresh->publish(Kind::Artifact, "other", {}, "new").reason ==
+          result.reason);
+    bool isFound = false;
+    for (const VerifyItem &item : fresh->verify())
+      isFound |= item.path == below && item.state == VerifyItem::State::Damaged;
+    CHECK(isFound);
+    ::chmod(below.c_str(), 0700);
+
+    std::filesystem::rename(below, folder / "elsewhere");
+    std::filesystem::create_directory_symlink(folder / "elsewhere", below);
+    CHECK_FALSE(openStore(folder / "cache")->lookup(Kind::Artifact, "key"));
+    std::filesystem::remove(below);
+    std::filesystem::rename(folder / "elsewhere", below);
+  }
+  CHECK(readBytes(path) == good);
+  CHECK(heals());
+}
+
 TEST_CASE("fault 9: whose read layers are trusted") {
   if (::geteuid() != 0)
     return; // only root can make files for others

@@ -8,6 +8,8 @@
 #include <doctest/doctest.h>
 #include <set>
 #include <sstream>
+#include <thread>
+#include <utility>
 
 using namespace kiln;
 using namespace kiln::cache;
@@ -187,19 +189,45 @@ TEST_CASE("fault 14: writers are killed at any time") {
   CHECK(lost == 0);
 }
 
-/// A child that takes the lock of "key" inside an update and stays there.
-static pid_t startHolder(const std::string &folder) {
+namespace {
+/// Stops its process, once, at the first call of stop() or the first rename.
+class StoppingFileOps : public FileOps {
+public:
+  StoppingFileOps(int ready, bool stopsAtRename)
+      : ready(ready), stopsAtRename(stopsAtRename) {}
+  void stop() {
+    if (!std::exchange(hasStopped, true) && ::write(ready, "x", 1) == 1)
+      ::raise(SIGSTOP);
+  }
+  int rename(int folder, const char *from, const char *to) override {
+    if (stopsAtRename)
+      stop();
+    return FileOps::rename(folder, from, to);
+  }
+
+private:
+  int ready;
+  bool stopsAtRename, hasStopped = false;
+};
+} // namespace
+
+/// A child that adds "holder" to the record "key" and stops while it merges, or
+/// between comparing and replacing. Ends with 0 if it was told "stored".
+static pid_t startHolder(const std::string &folder,
+                         bool stopsAtRename = false) {
   int ready[2];
   REQUIRE(::pipe(ready) == 0);
   pid_t child = ::fork();
   if (child == 0) {
-    openStore(folder)->update(Kind::Record, "key", {},
-                              [&](std::optional<llvm::StringRef>) {
-                                if (::write(ready[1], "x", 1) == 1)
-                                  ::raise(SIGSTOP);
-                                return "holder";
-                              });
-    ::_exit(0);
+    StoppingFileOps ops(ready[1], stopsAtRename);
+    auto result = openStore(folder, &ops)
+                      ->update(Kind::Record, "key", {},
+                               [&](std::optional<llvm::StringRef> old) {
+                                 if (!stopsAtRename)
+                                   ops.stop();
+                                 return (old ? old->str() : "") + "holder\n";
+                               });
+    ::_exit(result.status == PublishStatus::Stored ? 0 : 1);
   }
   char byte;
   REQUIRE(::read(ready[0], &byte, 1) == 1);
@@ -236,4 +264,86 @@ TEST_CASE("fault 22: a killed holder frees its lock") {
   CHECK(store->update(Kind::Record, "key", {}, addLine("next")).status ==
         PublishStatus::Stored);
   CHECK(store->statistics().unlockedUpdates == 0);
+}
+
+/// Continues a stopped child; true if it was told "stored".
+static bool continueHolder(pid_t child) {
+  int status = 0;
+  ::kill(child, SIGCONT);
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static std::unique_ptr<Store> openWithDeadline(const std::string &folder,
+                                               int milliseconds) {
+  StoreOptions options;
+  options.writeDir = folder;
+  options.lockDeadline = std::chrono::milliseconds(milliseconds);
+  return Store::open(std::move(options));
+}
+
+TEST_CASE("F2: a holder that is stopped and continued undoes no update") {
+  TemporaryFolder folder;
+  pid_t holder = startHolder(folder / "cache");
+  auto store = openWithDeadline(folder / "cache", 50);
+  CHECK(store->update(Kind::Record, "key", {}, addLine("waiter")).status ==
+        PublishStatus::Stored);
+  CHECK(continueHolder(holder));
+  CHECK(store->lookup(Kind::Record, "key")->payload == "waiter\nholder\n");
+}
+
+TEST_CASE("F2: beside a holder that is stopped as it replaces, an update is in "
+          "memory and says so") {
+  TemporaryFolder folder;
+  pid_t holder = startHolder(folder / "cache", true);
+  auto store = openWithDeadline(folder / "cache", 50);
+  auto result = store->update(Kind::Record, "key", {}, addLine("waiter"));
+  CHECK(result.status == PublishStatus::Memory);
+  CHECK(result.reason.find("lock") != std::string::npos);
+  CHECK(store->lookup(Kind::Record, "key")->payload == "waiter\n");
+  CHECK(continueHolder(holder));
+  CHECK(openStore(folder / "cache")->lookup(Kind::Record, "key")->payload ==
+        "holder\n");
+  CHECK(store->update(Kind::Record, "key", {}, addLine("waiter")).status ==
+        PublishStatus::Stored);
+  CHECK(store->lookup(Kind::Record, "key")->payload == "holder\nwaiter\n");
+}
+
+TEST_CASE("F2: 8 processes that do not wait for each other lose no update of a "
+          "large record") {
+  TemporaryFolder folder;
+  constexpr int kProcesses = 8, kUpdates = 5;
+  const std::string tail(30000, 'x');
+  int failures = runProcesses(kProcesses, [&](int child) {
+    auto store = openWithDeadline(folder / "cache", 0);
+    for (int i = 0; i < kUpdates; ++i) {
+      auto add = addLine(fmt::format("{} {} {}", child, i, tail));
+      // An update that was not stored is none; its process tries again.
+      while (store->update(Kind::Record, "key", {}, add).status !=
+             PublishStatus::Stored)
+        std::this_thread::yield();
+    }
+    return true;
+  });
+  CHECK(failures == 0);
+  auto lines = linesOf(
+      openStore(folder / "cache")->lookup(Kind::Record, "key")->payload);
+  CHECK(std::set(lines.begin(), lines.end()).size() == kProcesses * kUpdates);
+}
+
+TEST_CASE("F2: a thread that does not wait for another one loses no update in "
+          "memory") {
+  StoreOptions options;
+  options.lockDeadline = std::chrono::milliseconds(0);
+  auto store = Store::open(std::move(options));
+  bool isFirst = true;
+  store->update(Kind::Record, "key", {},
+                [&](std::optional<llvm::StringRef> old) {
+                  if (std::exchange(isFirst, false))
+                    std::thread([&] {
+                      store->update(Kind::Record, "key", {}, addLine("other"));
+                    }).join();
+                  return addLine("own")(old);
+                });
+  CHECK(store->lookup(Kind::Record, "key")->payload == "other\nown\n");
 }

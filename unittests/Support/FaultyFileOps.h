@@ -69,8 +69,8 @@ public:
   int statusAt(int folder, const char *path, struct stat &info) override {
     return fails("statusAt") ? -1 : FileOps::statusAt(folder, path, info);
   }
-  int tryLock(int fd) override {
-    return fails("tryLock") ? -1 : FileOps::tryLock(fd);
+  int tryLock(int fd, off_t offset) override {
+    return fails("tryLock") ? -1 : FileOps::tryLock(fd, offset);
   }
 
   int calls = 0;                       ///< since arm()

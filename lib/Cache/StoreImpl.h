@@ -1,0 +1,106 @@
+//===- StoreImpl.h - what a store is made of ------------------------------===//
+//
+// Private to Store.cpp and StoreWrite.cpp.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Cache/KeyLock.h"
+#include "Cache/Layer.h"
+#include "Cache/MemoryLayer.h"
+#include "Cache/Store.h"
+
+#include <atomic>
+#include <mutex>
+#include <set>
+
+namespace kiln::cache {
+
+struct Store::Impl {
+  /// First in every public function that may warn, so that it goes last: the
+  /// log is called when no lock is held any more.
+  struct WarningSender {
+    Impl &impl;
+    ~WarningSender() { impl.sendWarnings(); }
+  };
+
+  using Counter = std::atomic<uint64_t>;
+  struct Counters {
+    Counter hits{0}, memoryHits{0}, readLayerHits{0}, misses{0}, damaged{0},
+        removed{0}, refused{0}, unaccepted{0}, readErrors{0}, stored{0},
+        keptInMemory{0}, dropped{0}, unlockedUpdates{0};
+  };
+
+  /// One key: what every step needs to know of it.
+  struct Target {
+    Kind kind;
+    llvm::StringRef key;
+    std::string name;
+    Target(Kind kind, llvm::StringRef key)
+        : kind(kind), key(key), name(fileNameOf(kind, key)) {}
+  };
+
+  /// What an update builds on.
+  struct Base {
+    std::optional<Entry> entry;
+    Sighting seen;             ///< at the entry's path in the write layer
+    ScopedFd file;             ///< keeps what was seen from looking alike
+    bool isUnreadable = false; ///< an I/O error hides what is there
+    uint64_t memorySerial = 0; ///< of what memory has, 0 for nothing
+  };
+
+  explicit Impl(StoreOptions options)
+      : files(options.files ? *options.files : FileOps::system()),
+        log(std::move(options.log)), lockDeadline(options.lockDeadline),
+        memory(options.maxMemoryBytes) {}
+
+  void addLayer(const std::string &path, LayerKind kind);
+  void warnOnce(std::string cause, std::string message);
+  void sendWarnings();
+  void stopWriting(std::string reason);
+
+  std::optional<Entry> readLayer(const Layer &layer, const Target &target,
+                                 Base *base = nullptr);
+  void reject(const Layer &layer, const Target &target, const LayerRead &read);
+  bool removeDamaged(const Layer &layer, const Target &target,
+                     const FileIdentity &seen);
+  bool isNewest(const MemoryLayer::Item &item, const Target &target);
+
+  Base readCurrent(const Target &target);
+  std::optional<PublishResult> publish(const Target &target,
+                                       const llvm::json::Object &attributes,
+                                       llvm::StringRef payload,
+                                       const Base *base = nullptr,
+                                       Layer::MayReplace mayReplace = nullptr);
+  std::optional<PublishResult> keep(const Target &target,
+                                    const llvm::json::Object &attributes,
+                                    llvm::StringRef payload, const Base *base,
+                                    std::string reason);
+  std::optional<PublishResult> replace(const Target &target,
+                                       const llvm::json::Object &attributes,
+                                       llvm::StringRef payload,
+                                       const Base &base,
+                                       std::optional<KeyLock> &commit);
+  void lock(std::optional<KeyLock> &lock, const Target &target, LockUse use,
+            KeyLock::Clock::time_point deadline);
+  bool writes() const { return writeLayer && takesEntries; }
+  std::string whyNotWriting();
+
+  FileOps &files;
+  const Log log;
+  const std::chrono::milliseconds lockDeadline;
+  std::optional<Layer> writeLayer;
+  std::vector<Layer> readLayers;
+  std::vector<std::string> notes;
+  MemoryLayer memory;
+  std::atomic<bool> takesEntries{true};
+  Counters counters;
+  std::mutex warnedMutex;
+  std::set<std::string> warned;
+  std::vector<std::string> unsentWarnings;
+  std::string refusal; ///< why writes() is false; under warnedMutex
+  /// Threads of this process wait here rather than by polling.
+  std::timed_mutex updateMutex;
+};
+
+} // namespace kiln::cache

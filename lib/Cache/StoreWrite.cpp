@@ -1,0 +1,211 @@
+//===- StoreWrite.cpp - publishing and updating ---------------------------===//
+//
+// An update reads an entry, merges and replaces it. Any number of processes and
+// threads may do so at once, and what one was told is stored must not be undone
+// by another. So each compares before its rename: if the file is not the one it
+// read, it merges again. Comparing and renaming are two system calls; the
+// key's commit lock makes them one. Nobody computes while it holds that lock,
+// so a process that is stopped holds it hardly ever; where one does, others say
+// after a deadline that their update is in memory alone.
+//
+// The turn, a lock around all of the update, is there for speed: those who have
+// it need not merge twice. Whoever waits for it for too long goes on without.
+//
+//===----------------------------------------------------------------------===//
+#include "Cache/StoreImpl.h"
+#include "Support/Error.h"
+
+#include <cerrno>
+#include <cstring>
+
+namespace kiln::cache {
+
+/// Errors that will be the same at the next attempt: stop trying.
+static bool isReadOnly(int errnoValue) {
+  return errnoValue == EROFS || errnoValue == EACCES || errnoValue == EPERM;
+}
+
+void Store::Impl::stopWriting(std::string reason) {
+  std::lock_guard guard(warnedMutex);
+  if (takesEntries.exchange(false))
+    refusal = std::move(reason);
+}
+
+std::string Store::Impl::whyNotWriting() {
+  std::lock_guard guard(warnedMutex);
+  return refusal.empty() ? "there is no folder to write to" : refusal;
+}
+
+/// Keeps in memory what is not safely on disk. Nullopt: memory has changed
+/// since \p base.
+std::optional<PublishResult>
+Store::Impl::keep(const Target &target, const llvm::json::Object &attributes,
+                  llvm::StringRef payload, const Base *base,
+                  std::string reason) {
+  MemoryLayer::Item item;
+  item.kind = target.kind;
+  item.entry = {target.key.str(), attributes, payload.str()};
+  std::optional<uint64_t> expected;
+  if (base) {
+    item.shadowed = base->seen;
+    item.isIncomplete = base->isUnreadable;
+    expected = base->memorySerial;
+  } else if (writeLayer) {
+    item.shadowed = writeLayer->identify(target.kind, target.name);
+  }
+  switch (memory.put(std::move(item), expected)) {
+  case MemoryLayer::PutResult::Changed:
+    return std::nullopt;
+  case MemoryLayer::PutResult::Kept:
+    ++counters.keptInMemory;
+    return PublishResult{PublishStatus::Memory, std::move(reason)};
+  case MemoryLayer::PutResult::TooLarge:
+    break;
+  }
+  ++counters.dropped;
+  std::string full = fmt::format(
+      "{} payload of {} bytes does not fit into the memory of the cache",
+      nameOf(target.kind), payload.size());
+  warnOnce("memory", full);
+  return PublishResult{PublishStatus::Dropped,
+                       reason.empty() ? full : reason + "; " + full};
+}
+
+/// Nullopt: \p mayReplace said no, or memory has changed since \p base.
+std::optional<PublishResult>
+Store::Impl::publish(const Target &target, const llvm::json::Object &attributes,
+                     llvm::StringRef payload, const Base *base,
+                     Layer::MayReplace mayReplace) {
+  auto bytes = encodeEntry(target.kind, target.key, attributes, payload);
+  if (!bytes) {
+    std::string why = summarize(bytes.takeError()).message;
+    ++counters.dropped;
+    warnOnce("limits", why);
+    return PublishResult{PublishStatus::Dropped, std::move(why)};
+  }
+  if (!writes())
+    return keep(target, attributes, payload, base, whyNotWriting());
+  if (base && base->isUnreadable)
+    return keep(target, attributes, payload, base,
+                "cannot read what is in the cache");
+
+  std::string reason;
+  WriteResult written =
+      writeLayer->write(target.kind, target.name, *bytes, reason, mayReplace);
+  if (written.ok()) {
+    memory.erase(target.kind, target.key);
+    ++counters.stored;
+    return PublishResult{};
+  }
+  if (mayReplace && written.errnoValue == ECANCELED)
+    return std::nullopt;
+
+  std::string why =
+      fmt::format("cannot write to the cache in {} ({}): {}",
+                  writeLayer->path(), written.step,
+                  reason.empty() ? std::strerror(written.errnoValue) : reason);
+  bool forGood = isReadOnly(written.errnoValue);
+  if (forGood)
+    stopWriting(why);
+  warnOnce(fmt::format("write {}", written.errnoValue),
+           why + (forGood ? "; caching in memory from now on" : ""));
+  return keep(target, attributes, payload, base, std::move(why));
+}
+
+PublishResult Store::publish(Kind kind, llvm::StringRef key,
+                             const llvm::json::Object &attributes,
+                             llvm::StringRef payload) {
+  Impl::WarningSender sender{*impl};
+  return *impl->publish(Impl::Target(kind, key), attributes, payload);
+}
+
+/// The newest entry, for update().
+Store::Impl::Base Store::Impl::readCurrent(const Target &target) {
+  Base base;
+  auto kept = memory.find(target.kind, target.key);
+  if (kept)
+    base.memorySerial = kept->serial;
+  if (kept && isNewest(*kept, target)) {
+    base.seen = kept->shadowed;
+    if (writeLayer && !base.seen.isKnown)
+      base.seen = writeLayer->identify(target.kind, target.name);
+    base.isUnreadable = !base.seen.isKnown;
+    base.entry = std::move(kept->entry);
+    return base;
+  }
+  if (writeLayer)
+    base.entry = readLayer(*writeLayer, target, &base);
+  if (!base.entry && kept)
+    base.entry = std::move(kept->entry);
+  for (const Layer &layer : readLayers)
+    if (!base.entry)
+      base.entry = readLayer(layer, target);
+  return base;
+}
+
+/// Takes a lock of \p target in the write layer, or leaves \p lock without a
+/// value.
+void Store::Impl::lock(std::optional<KeyLock> &lock, const Target &target,
+                       LockUse use, KeyLock::Clock::time_point deadline) {
+  if (!writes())
+    return;
+  OpenedFolder shard = writeLayer->openShard(target.kind, target.name);
+  if (shard.ok())
+    lock.emplace(files, shard.fd.get(), target.name, use, deadline);
+}
+
+/// Publishes \p payload if what it was made from is still there; else nullopt.
+/// \p commit is held already or will be.
+std::optional<PublishResult>
+Store::Impl::replace(const Target &target, const llvm::json::Object &attributes,
+                     llvm::StringRef payload, const Base &base,
+                     std::optional<KeyLock> &commit) {
+  bool isBusy = false;
+  auto isUnchanged = [&](int shard) {
+    if (!commit)
+      commit.emplace(files, shard, target.name, LockUse::Commit,
+                     KeyLock::Clock::now() + lockDeadline);
+    isBusy = commit->isBusy();
+    return !isBusy && writeLayer->identifyIn(shard, target.name) == base.seen;
+  };
+  auto result = publish(target, attributes, payload, &base, isUnchanged);
+  if (!result && isBusy)
+    return keep(target, attributes, payload, &base,
+                fmt::format("another process has kept the lock of {} for {} ms",
+                            writeLayer->pathOf(target.kind, target.name),
+                            lockDeadline.count()));
+  return result;
+}
+
+PublishResult Store::update(Kind kind, llvm::StringRef key,
+                            const llvm::json::Object &attributes, Merge merge) {
+  Impl::WarningSender sender{*impl};
+  Impl::Target target(kind, key);
+  auto deadline = KeyLock::Clock::now() + impl->lockDeadline;
+  std::unique_lock threads(impl->updateMutex, deadline);
+  std::optional<KeyLock> turn;
+  impl->lock(turn, target, LockUse::Turn, deadline);
+  if (!threads.owns_lock() || (impl->writes() && !(turn && turn->held())))
+    ++impl->counters.unlockedUpdates;
+
+  constexpr int kMaxAttempts = 8;
+  for (int attempt = 1;; ++attempt) {
+    // Whoever was overtaken so often lets nobody in between any more.
+    std::optional<KeyLock> commit;
+    const bool isLast = attempt == kMaxAttempts;
+    if (isLast)
+      impl->lock(commit, target, LockUse::Commit,
+                 KeyLock::Clock::now() + impl->lockDeadline);
+    Impl::Base base = impl->readCurrent(target);
+    std::string payload =
+        merge(base.entry ? std::optional<llvm::StringRef>(base.entry->payload)
+                         : std::nullopt);
+    if (auto result = impl->replace(target, attributes, payload, base, commit))
+      return *result;
+    if (isLast)
+      return *impl->keep(target, attributes, payload, nullptr,
+                         "others replace the entry all the time");
+  }
+}
+
+} // namespace kiln::cache
