@@ -271,8 +271,9 @@ typedef struct kiln_operand {
   /// Elements from one row, as stored, to the next; 0: rows are packed. May not
   /// be negative or less than a row.
   int64_t leading_dim;
-  /// Elements from one matrix of the batch to the next; 0 uses one input matrix
-  /// for the whole batch and is invalid for an output with batch > 1.
+  /// Elements from one matrix of the batch to the next, not negative; 0 uses one
+  /// input matrix for the whole batch and is invalid for an output with
+  /// batch > 1, or whose problem has a range over batch that goes beyond 1.
   int64_t batch_stride;
   /// Bytes by which every address used for this operand will be aligned, a
   /// power of two. 0: what `data` has, or 16 where the problem is only

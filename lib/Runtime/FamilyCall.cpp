@@ -6,22 +6,32 @@
 #include "Runtime/RowCall.h"
 #include "Runtime/TransposeCall.h"
 
+#include <type_traits>
+
 namespace kiln {
 
-/// A reader and a check of one struct, as functions of its address.
-template <class Args,
-          bool (*read)(const Args &, CallAddresses, FamilyCall &) noexcept,
-          llvm::Error (*check)(const Args &, CallAddresses)>
+/// A reader and a check of one struct, as functions of its address. Those of a
+/// family without batches take the CallAddresses of a CallUse alone.
+template <class Args, auto read, auto check>
 static constexpr CallReader makeReader(kiln_family number,
                                        llvm::StringLiteral family) {
-  return {
-      number, family,
-      [](const void *args, CallAddresses addresses, FamilyCall &call) noexcept {
-        return read(*static_cast<const Args *>(args), addresses, call);
-      },
-      [](const void *args, CallAddresses addresses) {
-        return check(*static_cast<const Args *>(args), addresses);
-      }};
+  return {number, family,
+          [](const void *given, CallUse use, FamilyCall &call) noexcept {
+            const Args &args = *static_cast<const Args *>(given);
+            if constexpr (std::is_invocable_v<decltype(read), const Args &,
+                                              CallUse, FamilyCall &>)
+              return read(args, use, call);
+            else
+              return read(args, use.addresses, call);
+          },
+          [](const void *given, CallUse use) -> llvm::Error {
+            const Args &args = *static_cast<const Args *>(given);
+            if constexpr (std::is_invocable_v<decltype(check), const Args &,
+                                              CallUse>)
+              return check(args, use);
+            else
+              return check(args, use.addresses);
+          }};
 }
 
 constexpr CallReader kCallReaders[kCallKinds] = {

@@ -15,6 +15,7 @@
 #include <llvm/ADT/StringRef.h>
 #include <llvm/Support/Error.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -24,6 +25,22 @@ namespace kiln {
 enum class CallAddresses {
   Used,    ///< one call: they are checked, and their alignment counts
   Ignored, ///< a problem is described
+};
+
+/// What a caller's struct is read for.
+struct CallUse {
+  CallUse(CallAddresses addresses, int64_t largestBatch = 0)
+      : addresses(addresses), largestBatch(largestBatch) {}
+
+  CallAddresses addresses;
+  /// Of a problem with a range over its batch: the range's last value. Strides
+  /// are used although the struct may say that there is one matrix.
+  int64_t largestBatch;
+
+  /// The most matrices of a launch, if the struct says \p batch.
+  int64_t mostBatches(int64_t batch) const {
+    return std::max(batch, largestBatch);
+  }
 };
 
 /// One call, or one problem, as the family knows it.
@@ -65,11 +82,10 @@ struct CallReader {
   llvm::StringLiteral family; ///< its name in the registry
   /// Reads the struct. False if anything is wrong with it that a look into the
   /// table of plans would not show: check() says what. Some 30 ns.
-  bool (*read)(const void *args, CallAddresses addresses,
-               FamilyCall &call) noexcept;
+  bool (*read)(const void *args, CallUse use, FamilyCall &call) noexcept;
   /// Succeeds when all of the struct is as kiln.h asks and this version can do
   /// it. Errors: InvalidArgument, Unsupported, each naming the field.
-  llvm::Error (*check)(const void *args, CallAddresses addresses);
+  llvm::Error (*check)(const void *args, CallUse use);
 };
 
 extern const CallReader kCallReaders[kCallKinds];

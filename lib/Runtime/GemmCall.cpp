@@ -126,7 +126,7 @@ static bool readChain(const kiln_gemm_args &args, CallShape &shape) {
 
 /// Fills the arguments of the launch. False if an operand is wrong.
 static bool readOperands(const kiln_gemm_args &args, const CallShape &shape,
-                         OperandReader &reader, FamilyCall &call) {
+                         CallUse use, OperandReader &reader, FamilyCall &call) {
   uint64_t inBytes = elementBytesOf(shape.in);
   uint64_t outBytes = elementBytesOf(shape.out);
   bool readsAB = args.k != 0;
@@ -154,7 +154,8 @@ static bool readOperands(const kiln_gemm_args &args, const CallShape &shape,
   call.arguments.scalarAddresses[GemmScalar::Alpha] = alpha;
   call.arguments.scalarAddresses[GemmScalar::Beta] = beta;
   bool misaligned = ((alpha | beta) & (sizeof(float) - 1)) != 0;
-  bool brokenOutput = args.batch > 1 && args.d.batch_stride == 0;
+  bool brokenOutput =
+      use.mostBatches(args.batch) > 1 && args.d.batch_stride == 0;
   bool isShared =
       !call.isEmpty && overlaps(call.arguments, shape.readsC, args.batch);
   return !(reader.wrong | misaligned | brokenOutput | isShared);
@@ -184,7 +185,7 @@ static void readValues(const kiln_gemm_args &args, const CallShape &shape,
 static constexpr int kFields = GemmField::Align + 1;
 static_assert(kFields <= FamilyCall::kMaxFields);
 
-bool readGemmCall(const kiln_gemm_args &args, CallAddresses addresses,
+bool readGemmCall(const kiln_gemm_args &args, CallUse use,
                   FamilyCall &call) noexcept {
   if (!hasKnownSize(args) || hasSlots(args) ||
       (args.m | args.n | args.k | args.batch) < 0)
@@ -204,8 +205,9 @@ bool readGemmCall(const kiln_gemm_args &args, CallAddresses addresses,
   if (shape.residual)
     shape.ldr = shape.residual->leading_dim;
   call.isEmpty = args.m == 0 || args.n == 0 || args.batch == 0;
-  OperandReader reader(addresses, call.isEmpty, args.batch);
-  if (!readOperands(args, shape, reader, call))
+  OperandReader reader(use.addresses, call.isEmpty,
+                       use.mostBatches(args.batch));
+  if (!readOperands(args, shape, use, reader, call))
     return false;
   readValues(args, shape, reader, call.values);
   call.fieldCount = kFields;

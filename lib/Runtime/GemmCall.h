@@ -12,9 +12,9 @@
 namespace kiln {
 
 /// See CallReader.
-bool readGemmCall(const kiln_gemm_args &args, CallAddresses addresses,
+bool readGemmCall(const kiln_gemm_args &args, CallUse use,
                   FamilyCall &call) noexcept;
-llvm::Error checkGemm(const kiln_gemm_args &args, CallAddresses addresses);
+llvm::Error checkGemm(const kiln_gemm_args &args, CallUse use);
 
 /// kiln_arguments slot of each operand of GemmOperand, for a pointwise chain
 /// as a record holds it.

@@ -178,12 +178,13 @@ static llvm::Error checkSlots(const kiln_gemm_args &args) {
 /// What concerns D together with others.
 static llvm::Error checkOutputOperand(const kiln_gemm_args &args,
                                       const std::vector<NamedOperand> &operands,
-                                      bool launches) {
-  if (args.batch > 1 && args.d.batch_stride == 0)
+                                      CallUse use) {
+  int64_t batch = use.mostBatches(args.batch);
+  if (batch > 1 && args.d.batch_stride == 0)
     return makeError(ErrorCode::InvalidArgument,
-                     "d.batch_stride is 0 with a batch of {}", args.batch);
-  if (!launches || !args.d.data || args.m == 0 || args.n == 0 ||
-      args.batch == 0)
+                     "d.batch_stride is 0 with a batch of {}", batch);
+  if (use.addresses == CallAddresses::Ignored || !args.d.data || args.m == 0 ||
+      args.n == 0 || args.batch == 0)
     return llvm::Error::success();
   for (const NamedOperand &other : operands) {
     if (other.operand == &args.d || other.operand->data != args.d.data)
@@ -200,7 +201,7 @@ static llvm::Error checkOutputOperand(const kiln_gemm_args &args,
   return llvm::Error::success();
 }
 
-llvm::Error checkGemm(const kiln_gemm_args &args, CallAddresses addresses) {
+llvm::Error checkGemm(const kiln_gemm_args &args, CallUse use) {
   if (auto error = checkInput(args, "kiln_gemm_args"))
     return error;
   if (auto error = checkEnumerations(args))
@@ -238,10 +239,9 @@ llvm::Error checkGemm(const kiln_gemm_args &args, CallAddresses addresses) {
   for (NamedOperand &operand : operands)
     operand.hasBatches = true;
   bool isEmpty = args.m == 0 || args.n == 0 || args.batch == 0;
-  if (auto error = checkOperands(operands, addresses, isEmpty))
+  if (auto error = checkOperands(operands, use.addresses, isEmpty))
     return error;
-  bool launches = addresses == CallAddresses::Used;
-  return checkOutputOperand(args, operands, launches);
+  return checkOutputOperand(args, operands, use);
 }
 
 } // namespace kiln

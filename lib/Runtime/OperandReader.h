@@ -10,6 +10,7 @@
 #include "Runtime/StructAccess.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace kiln {
 
@@ -65,10 +66,10 @@ public:
   OperandReader(CallAddresses addresses, bool isEmpty)
       : launches(addresses == CallAddresses::Used),
         needed(launches && !isEmpty) {}
-  /// Of a family that has batches.
+  /// Of a family that has batches, of \p batch matrices at most.
   OperandReader(CallAddresses addresses, bool isEmpty, int64_t batch)
       : OperandReader(addresses, isEmpty) {
-    strideMask = -1;
+    strideMask = std::numeric_limits<int64_t>::max();
     countsStrides = batch > 1;
   }
 
@@ -165,7 +166,7 @@ public:
   bool wrong = false;
 
 private:
-  int64_t strideMask = 0; ///< 0: a batch stride is wrong
+  int64_t strideMask = 0; ///< bits that a batch stride may have
   bool countsStrides = false;
   bool launches, needed;
   uint64_t bits = 0;

@@ -82,17 +82,29 @@ static llvm::Error readRecord(const Record &given, ProblemSpec &spec) {
   return llvm::Error::success();
 }
 
+/// Last value of a range over the batch; 0 if there is none.
+static int64_t largestBatchOf(const kiln_problem &problem) {
+  int64_t largest = 0;
+  for (uint32_t i = 0; i < problem.range_count; ++i) {
+    const kiln_range &range = kiln::at(problem.ranges, i);
+    if (range.name && llvm::StringRef(range.name) == "batch")
+      largest = std::max(largest, range.last);
+  }
+  return largest;
+}
+
 static llvm::Error readStruct(const Registry &registry, CallKind kind,
-                              const void *args, ProblemSpec &spec) {
+                              const kiln_problem &problem, ProblemSpec &spec) {
   const CallReader &reader = readerOf(kind);
   spec.family = registry.find(reader.family);
   if (!spec.family)
     return makeError(ErrorCode::Unsupported,
                      "problem: family {} is not available", reader.family);
-  if (auto error = reader.check(args, CallAddresses::Ignored))
+  CallUse use(CallAddresses::Ignored, largestBatchOf(problem));
+  if (auto error = reader.check(problem.args, use))
     return error;
   FamilyCall call;
-  if (!reader.read(args, CallAddresses::Ignored, call))
+  if (!reader.read(problem.args, use, call))
     return makeError(ErrorCode::Internal, "{}: checked arguments not read",
                      reader.family);
   if (auto error = readRecord(
@@ -190,7 +202,7 @@ static llvm::Error readDescription(const Registry &registry,
     return makeError(ErrorCode::InvalidArgument,
                      "problem: family {} takes args and no text",
                      readerOf(*kind).family);
-  return readStruct(registry, *kind, problem.args, spec);
+  return readStruct(registry, *kind, problem, spec);
 }
 
 llvm::Expected<ProblemSpec> ProblemSpec::parse(const Registry &registry,
@@ -202,13 +214,13 @@ llvm::Expected<ProblemSpec> ProblemSpec::parse(const Registry &registry,
   if (problem->flags)
     return makeError(ErrorCode::Unsupported, "problem: flags {:#x}",
                      problem->flags);
+  if (auto error =
+          checkArray(problem->ranges, problem->range_count, "kiln_range"))
+    return error;
   ProblemSpec spec;
   if (auto error = readDescription(registry, *problem, spec))
     return error;
   spec.defaults.problem = nullptr;
-  if (auto error =
-          checkArray(problem->ranges, problem->range_count, "kiln_range"))
-    return error;
   for (uint32_t i = 0; i < problem->range_count; ++i)
     if (auto error = readRange(kiln::at(problem->ranges, i), spec))
       return error;

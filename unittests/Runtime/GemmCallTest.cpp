@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <random>
 #include <set>
 #include <thread>
@@ -66,6 +67,91 @@ struct RandomCall {
     if (joins())
       place(args.d, args.n / 2);
   }
+
+  /// Sets one field to what it must not be, or to the edge of what it may.
+  void spoil(std::mt19937 &random) {
+    auto pick = [&](auto... values) {
+      int64_t list[] = {static_cast<int64_t>(values)...};
+      return list[random() % (sizeof(list) / sizeof(*list))];
+    };
+    constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+    constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+    kiln_operand *operands[] = {&args.a, &args.b, &args.c, &args.d,
+                                &chain[0].operand};
+    kiln_operand &operand = *operands[random() % 5];
+    switch (random() % 24) {
+    case 0:
+    case 1:
+      operand.batch_stride = pick(-8, -1, -4096, kLeast, kMost);
+      break;
+    case 2:
+      operand.leading_dim = pick(-1, kLeast, kMost, int64_t(1) << 41);
+      break;
+    case 3:
+      operand.struct_size = static_cast<uint32_t>(pick(72, 1, 80));
+      break;
+    case 4:
+      operand.alignment = static_cast<uint32_t>(pick(1, 3, 256, 1u << 31));
+      break;
+    case 5:
+      operand.flags = static_cast<uint32_t>(pick(1, 2, 3, 4));
+      break;
+    case 6:
+      operand.type = static_cast<kiln_dtype>(pick(KILN_FP32, KILN_E4M3, -1));
+      break;
+    case 7:
+      operand.data = nullptr;
+      break;
+    case 8:
+      operand.data = args.d.data;
+      break;
+    case 9:
+      operand.reserved[random() % 3] = 1;
+      break;
+    case 10:
+      args.m = pick(0, -1, kLeast, kMost, int64_t(1) << 31);
+      break;
+    case 11:
+      args.batch = pick(0, -1, int64_t(1) << 31);
+      break;
+    case 12:
+      args.layout = static_cast<int32_t>(pick(5, -1, 40));
+      break;
+    case 13:
+      args.compute = static_cast<int32_t>(pick(5, -1));
+      break;
+    case 14:
+      args.determinism = 10;
+      break;
+    case 15:
+      args.accumulator = static_cast<int32_t>(pick(KILN_FP32, KILN_FP16));
+      break;
+    case 16:
+      args.alpha_device = reinterpret_cast<void *>(pick(4, 5));
+      break;
+    case 17:
+      args.beta_device = reinterpret_cast<void *>(pick(4, 6));
+      break;
+    case 18:
+      args.pointwise_count = static_cast<uint32_t>(pick(9, 0x7fffffff));
+      break;
+    case 19:
+      chain[0].op = static_cast<int32_t>(pick(70, 255, 256, -1, 5));
+      break;
+    case 20:
+      chain[0].struct_size = static_cast<uint32_t>(pick(0, 8, 200));
+      break;
+    case 21:
+      chain[0].params[2] = 1;
+      break;
+    case 22:
+      args.beta = std::numeric_limits<double>::quiet_NaN();
+      break;
+    case 23:
+      args.reserved[random() % 8] = 7;
+      break;
+    }
+  }
 };
 
 } // namespace
@@ -100,6 +186,100 @@ TEST_CASE("what is looked up is the family's canonical problem") {
   }
   CHECK(good > 200);
   CHECK(joined > 20);
+}
+
+TEST_CASE("S14a: a call that is refused would not have hit either") {
+  Registry registry = makeBuiltinRegistry();
+  const KernelFamily &family = *registry.find("gemm");
+  std::mt19937 random(11);
+  int refused = 0, read = 0, negative = 0;
+  for (int i = 0; i < 40000; ++i) {
+    RandomCall call(random);
+    call.spoil(random);
+    FamilyCall values;
+    bool isRead = readGemmCall(call.args, CallAddresses::Used, values);
+    std::string message =
+        summarize(checkGemm(call.args, CallAddresses::Used)).message;
+    CAPTURE(i);
+    CAPTURE(message);
+    REQUIRE((isRead || !message.empty()));
+    if (message.empty())
+      continue;
+    ++refused;
+    negative += message.find("may not be negative") != std::string::npos;
+    if (!isRead || values.isEmpty)
+      continue;
+    ++read;
+    // Only the table of plans, which has canonical problems, may stand between
+    // what is wrong and a launch.
+    auto problem =
+        makeProblem(family, recordOf(family.problemSchema(), values.fields()));
+    bool wouldHit = problem && problem->extents.values() == values.fields();
+    if (!problem)
+      llvm::consumeError(problem.takeError());
+    REQUIRE_FALSE(wouldHit);
+  }
+  CHECK(refused > 1000);
+  CHECK(read > 100);
+  CHECK(negative > 100);
+}
+
+TEST_CASE("S2: strides count for the largest batch of a range") {
+  Registry registry = makeBuiltinRegistry();
+  kiln_gemm_args args = kiln_gemm_args_init(); // of one product
+  args.m = 100;
+  args.n = args.k = 64;
+  args.layout = KILN_LAYOUT_NT;
+  args.a.type = KILN_BF16;
+  args.a.batch_stride = args.b.batch_stride = args.d.batch_stride = 6401;
+  kiln_range ranges[2] = {KILN_INIT(kiln_range), KILN_INIT(kiln_range)};
+  ranges[0].name = "m";
+  ranges[0].first = 1;
+  ranges[0].last = 128;
+  ranges[1].name = "batch";
+  ranges[1].first = 1;
+  ranges[1].last = 4;
+  kiln_problem problem = KILN_INIT(kiln_problem);
+  problem.family = KILN_FAMILY_GEMM;
+  problem.args = &args;
+  problem.ranges = ranges;
+  problem.range_count = 2;
+  auto alignment = [&]() -> int64_t {
+    auto spec = ProblemSpec::parse(registry, &problem);
+    if (!spec) {
+      FAIL(summarize(spec.takeError()).message);
+      return 0;
+    }
+    // In every part of the ranges, and so in the plan of each.
+    auto boxes = spec->boxes();
+    REQUIRE(static_cast<bool>(boxes));
+    for (const ExtentBox &box : *boxes)
+      CHECK(box.largest.extents[GemmField::Align] ==
+            spec->problem.extents[GemmField::Align]);
+    return spec->problem.extents[GemmField::Align];
+  };
+  auto refusal = [&] {
+    auto spec = ProblemSpec::parse(registry, &problem);
+    return spec ? "" : summarize(spec.takeError()).message;
+  };
+  for (int64_t described : {1, 2, 4}) {
+    args.batch = described;
+    CHECK(alignment() == 2);
+  }
+  args.batch = 1;
+  problem.range_count = 1; // one product, whose strides nobody uses
+  CHECK(alignment() == 16);
+  problem.range_count = 2;
+  args.b.batch_stride = args.d.batch_stride = 6400;
+  CHECK(alignment() == 2); // A's
+  args.a.batch_stride = 0; // one A for all
+  CHECK(alignment() == 16);
+  args.d.batch_stride = 0;
+  CHECK(refusal() == "d.batch_stride is 0 with a batch of 4");
+  ranges[1].last = 1;
+  CHECK(refusal() == "");
+  args.d.batch_stride = -6400;
+  CHECK(refusal() == "d.batch_stride is -6400, it may not be negative");
 }
 
 TEST_CASE("a swiglu makes d half as wide, or is refused by name") {
