@@ -401,6 +401,16 @@ KILN_API kiln_status kiln_plan_launch(const kiln_plan *plan,
                                       const kiln_workspace *workspace,
                                       kiln_stream stream) KILN_NOEXCEPT;
 
+/// The same with what \p args, the struct of \p family, says: addresses,
+/// scalars, strides and, for a plan of a problem with ranges, the dynamic
+/// extents. KILN_INVALID_ARGUMENT if it is not a call of the plan's problem:
+/// another size, type, leading dimension or chain, an extent outside of its
+/// range, or less alignment.
+KILN_API kiln_status kiln_plan_launch_call(const kiln_plan *plan,
+                                           kiln_family family, const void *args,
+                                           const kiln_workspace *workspace,
+                                           kiln_stream stream) KILN_NOEXCEPT;
+
 typedef int32_t kiln_role;
 enum kiln_role_value {
   KILN_ROLE_INPUT = 0,

@@ -136,11 +136,13 @@ public:
     kiln_arguments values = arguments.get();
     return Status(kiln_plan_launch(get(), &values, workspace, stream));
   }
-  /// With the addresses and scalars of a Gemm, Softmax, ...
+  /// With the addresses, scalars and dynamic extents of a Gemm, Softmax, ...,
+  /// which has to be one of the plan's problem otherwise.
   template <class Call, class = EnableForCall<Call>>
   Status launch(const Call &call, kiln_stream stream,
                 const kiln_workspace *workspace = nullptr) const {
-    return launch(Arguments(call), stream, workspace);
+    return Status(kiln_plan_launch_call(get(), Call::kFamily, &call.get(),
+                                        workspace, stream));
   }
   Result<WorkspaceInfo> workspace() const {
     WorkspaceInfo info;

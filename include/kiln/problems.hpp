@@ -47,11 +47,14 @@ inline void place(kiln_operand &operand, const void *data,
   operand.leading_dim = leadingDim;
 }
 
-/// Addresses of a chain's operands. \p first: the slot of link 0.
+/// Addresses of a chain's operands. \p first: the slot of the first link. Links
+/// that do nothing have none.
 template <class Args>
 void fillChain(const Args &args, uint32_t first, Slots &slots) noexcept {
+  uint32_t slot = first;
   for (uint32_t i = 0; i < args.pointwise_count && i < KILN_MAX_POINTWISE; ++i)
-    slots.operands[first + i] = args.pointwise[i].operand.data;
+    if (args.pointwise[i].op != KILN_POINTWISE_NONE)
+      slots.operands[slot++] = args.pointwise[i].operand.data;
 }
 
 static_assert(sizeof(Sized<kiln_pointwise>) == sizeof(kiln_pointwise),
@@ -182,6 +185,14 @@ public:
     return set(values.determinism, level);
   }
   Gemm &alpha(double value) noexcept { return set(values.alpha, value); }
+  /// alpha, an fp32 in device memory, is read when the kernel runs.
+  Gemm &alphaDevice(const void *address) noexcept {
+    return set(values.alpha_device, address);
+  }
+  /// The same for beta: the C of c() is read whatever its beta is.
+  Gemm &betaDevice(const void *address) noexcept {
+    return set(values.beta_device, address);
+  }
 
   Gemm &a(const void *data, int64_t leadingDim = 0,
           int64_t batchStride = 0) noexcept {
@@ -233,6 +244,8 @@ public:
     slots.operands[KILN_GEMM_B] = values.b.data;
     slots.operands[KILN_GEMM_C] = values.c.data;
     slots.operands[KILN_GEMM_D] = values.d.data;
+    slots.operands[KILN_GEMM_ALPHA] = const_cast<void *>(values.alpha_device);
+    slots.operands[KILN_GEMM_BETA] = const_cast<void *>(values.beta_device);
     detail::fillChain(values, KILN_GEMM_POINTWISE, slots);
     slots.scalars = {values.alpha, values.beta};
     slots.scalarCount = 2;
@@ -578,11 +591,12 @@ private:
   std::vector<kiln_range> ranges;
 };
 
-/// Addresses and scalars of one launch of a plan.
+/// Addresses, scalars and dynamic extents of one launch of a plan.
 class Arguments {
 public:
   Arguments() noexcept = default;
-  /// Takes addresses and scalars of a Gemm, Softmax, ...
+  /// Takes addresses and scalars of a Gemm, Softmax, ..., and nothing else:
+  /// extents are set by extent(), by the order of the problem's ranges.
   template <class Call, class = EnableForCall<Call>>
   explicit Arguments(const Call &call) noexcept {
     call.fill(slots);

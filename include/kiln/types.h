@@ -271,8 +271,8 @@ typedef struct kiln_operand {
   /// Elements from one row, as stored, to the next; 0: rows are packed. May not
   /// be negative or less than a row.
   int64_t leading_dim;
-  /// Elements from one matrix of the batch to the next, not negative; 0 uses one
-  /// input matrix for the whole batch and is invalid for an output with
+  /// Elements from one matrix of the batch to the next, not negative; 0 uses
+  /// one input matrix for the whole batch and is invalid for an output with
   /// batch > 1, or whose problem has a range over batch that goes beyond 1.
   int64_t batch_stride;
   /// Bytes by which every address used for this operand will be aligned, a
@@ -384,14 +384,18 @@ enum kiln_gemm_slot {
   KILN_GEMM_B = 1,
   KILN_GEMM_C = 2,
   KILN_GEMM_D = 3,
-  KILN_GEMM_ALPHA = 4, ///< of alpha_device
-  KILN_GEMM_BETA = 5,  ///< of beta_device
-  KILN_GEMM_ROWS = 6,  ///< of m_device
+  /// Of alpha_device and beta_device: needed where the problem was described
+  /// with them, and replace the value elsewhere.
+  KILN_GEMM_ALPHA = 4,
+  KILN_GEMM_BETA = 5,
+  KILN_GEMM_ROWS = 6, ///< of m_device
   KILN_GEMM_SCALE_A = 8,
   KILN_GEMM_SCALE_B = 9,
   KILN_GEMM_SCALE_C = 10,
   KILN_GEMM_SCALE_D = 11,
-  KILN_GEMM_POINTWISE = 16, ///< + i: operand of the chain's link i
+  /// + i: operand of the chain's link i; links that are KILN_POINTWISE_NONE are
+  /// not counted.
+  KILN_GEMM_POINTWISE = 16,
   KILN_GEMM_SLOT_COUNT = KILN_GEMM_POINTWISE + KILN_MAX_POINTWISE
 };
 
@@ -406,8 +410,10 @@ typedef struct kiln_arguments {
   /// the one they have); null: those of the problem. A plan made with beta == 0
   /// reads no C: its beta stays 0.
   const double *scalars;
-  /// Values of the problem's dynamic extents, in the order of its ranges; null:
-  /// those of the problem. Only for a problem that was given ranges.
+  /// Values of the problem's dynamic extents, in the order of its ranges. One
+  /// that is not given, because this is null or extent_count less, is as the
+  /// problem was described, which has to be inside its range then. Only for a
+  /// problem that was given ranges.
   const int64_t *extents;
   uint32_t scalar_count;
   uint32_t extent_count;

@@ -37,6 +37,15 @@ OperandList operandsOf(const ProblemSpec &spec, const Problem &problem) {
   return list;
 }
 
+/// Value of the extent of range \p index: that of \p given or, where that has
+/// none, the described problem's.
+static int64_t extentOf(const kiln_arguments &given, const ProblemSpec &spec,
+                        uint32_t index) {
+  if (given.extents && index < given.extent_count)
+    return given.extents[index];
+  return spec.described[spec.ranges[index].field];
+}
+
 llvm::Error checkArguments(const kiln_arguments *given,
                            const ProblemSpec &spec) {
   if (!given)
@@ -50,18 +59,20 @@ llvm::Error checkArguments(const kiln_arguments *given,
   if (given->scalars && given->scalar_count > Arguments::kMaxScalars)
     return makeError(ErrorCode::InvalidArgument, "arguments: {} scalars",
                      given->scalar_count);
-  if (!given->extents)
-    return llvm::Error::success();
-  if (given->extent_count > spec.ranges.size())
+  if (given->extents && given->extent_count > spec.ranges.size())
     return makeError(ErrorCode::InvalidArgument,
                      "arguments: {} extents, the problem has {} ranges",
                      given->extent_count, spec.ranges.size());
-  for (uint32_t i = 0; i < given->extent_count; ++i) {
+  for (uint32_t i = 0; i < spec.ranges.size(); ++i) {
     const ExtentRange &range = spec.ranges[i];
-    if (given->extents[i] < range.first || given->extents[i] > range.last)
-      return makeError(ErrorCode::InvalidArgument,
-                       "arguments: extent {} is {}, its range is {} to {}", i,
-                       given->extents[i], range.first, range.last);
+    int64_t value = extentOf(*given, spec, i);
+    if (range.first <= value && value <= range.last)
+      continue;
+    bool isGiven = given->extents && i < given->extent_count;
+    return makeError(ErrorCode::InvalidArgument,
+                     "arguments: extent {} is {}{}, its range is {} to {}", i,
+                     isGiven ? "" : "not given, and in the problem ", value,
+                     range.first, range.last);
   }
   return llvm::Error::success();
 }
@@ -69,18 +80,17 @@ llvm::Error checkArguments(const kiln_arguments *given,
 llvm::SmallVector<int64_t, 2> extentsOf(const kiln_arguments &given,
                                         const ProblemSpec &spec) {
   llvm::SmallVector<int64_t, 2> extents;
-  for (size_t i = 0; i < spec.ranges.size(); ++i)
-    extents.push_back(given.extents && i < given.extent_count
-                          ? given.extents[i]
-                          : spec.problem.extents[spec.ranges[i].field]);
+  for (uint32_t i = 0; i < spec.ranges.size(); ++i)
+    extents.push_back(extentOf(given, spec, i));
   return extents;
 }
 
 /// Scalars by value and, for gemm, by device address. One that the problem was
 /// made without stays 0: its operand is not read.
-static void readScalars(const kiln_arguments &given, const ProblemSpec &spec,
-                        llvm::ArrayRef<int64_t> values, bool isGemm,
-                        Arguments &arguments) {
+static llvm::Error readScalars(const kiln_arguments &given,
+                               const ProblemSpec &spec,
+                               llvm::ArrayRef<int64_t> values, bool isGemm,
+                               Arguments &arguments) {
   llvm::ArrayRef<Field> fields = spec.family->problemSchema().fields();
   uint32_t scalar = 0;
   for (size_t i = 0; i < fields.size(); ++i) {
@@ -96,11 +106,25 @@ static void readScalars(const kiln_arguments &given, const ProblemSpec &spec,
     if (given.scalars && index < given.scalar_count)
       arguments.scalars[index] = given.scalars[index];
     arguments.scalarAddresses[index] = 0;
+    if (!isGemm)
+      continue;
     uint32_t slot = KILN_GEMM_ALPHA + index;
-    if (isGemm && slot < given.operand_count)
-      arguments.scalarAddresses[index] =
-          reinterpret_cast<uintptr_t>(given.operands[slot]);
+    uint64_t address = slot < given.operand_count
+                           ? reinterpret_cast<uintptr_t>(given.operands[slot])
+                           : 0;
+    // A value in its place would be another one than the caller's.
+    if (!address && spec.defaults.scalarAddresses[index]) [[unlikely]]
+      return makeError(ErrorCode::InvalidArgument,
+                       "{} (slot {}) is null: the problem was described with "
+                       "its value in device memory",
+                       fields[i].key, slot);
+    if (address % sizeof(float)) [[unlikely]]
+      return makeError(ErrorCode::InvalidArgument,
+                       "{} (slot {}) at {:#x} is not aligned to {} bytes",
+                       fields[i].key, slot, address, sizeof(float));
+    arguments.scalarAddresses[index] = address;
   }
+  return llvm::Error::success();
 }
 
 /// What is written begins where no other operand does, but for the input that
@@ -149,7 +173,8 @@ llvm::Error readArguments(const kiln_arguments &given, const ProblemSpec &spec,
           operand.name, address, operand.alignment);
     arguments.operands[operand.index].address = address;
   }
-  readScalars(given, spec, values, isGemm, arguments);
+  if (auto error = readScalars(given, spec, values, isGemm, arguments))
+    return error;
   return checkOverlap(operands, arguments);
 }
 

@@ -26,18 +26,20 @@ using OperandList = llvm::SmallVector<CallOperand, 8>;
 /// The operands that \p problem, one of \p spec's, has.
 OperandList operandsOf(const ProblemSpec &spec, const Problem &problem);
 
-/// Checks what does not depend on the problem's extents. Errors:
-/// InvalidArgument, Unsupported.
+/// Checks what does not depend on the problem's extents, and that these are in
+/// their ranges. Errors: InvalidArgument, Unsupported.
 llvm::Error checkArguments(const kiln_arguments *given,
                            const ProblemSpec &spec);
 
-/// Values of the ranges' extents: those of \p given, or the problem's.
+/// Values of the ranges' extents: those of \p given or, where it has none,
+/// those that the problem was described with.
 llvm::SmallVector<int64_t, 2> extentsOf(const kiln_arguments &given,
                                         const ProblemSpec &spec);
 
 /// Reads addresses and scalars into \p arguments for a problem with record
 /// \p values, which must outlive them. No allocation unless it fails. Errors:
-/// InvalidArgument (null, misaligned or overlapping operands).
+/// InvalidArgument (null, misaligned or overlapping operands, a scalar without
+/// the address that the problem was described with).
 llvm::Error readArguments(const kiln_arguments &given, const ProblemSpec &spec,
                           const OperandList &operands,
                           llvm::ArrayRef<int64_t> values, Arguments &arguments);

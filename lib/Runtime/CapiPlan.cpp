@@ -61,6 +61,17 @@ kiln_status kiln_plan_launch(const kiln_plan *plan,
   });
 }
 
+kiln_status kiln_plan_launch_call(const kiln_plan *plan, kiln_family family,
+                                  const void *args,
+                                  const kiln_workspace *workspace,
+                                  kiln_stream stream) KILN_NOEXCEPT {
+  return guarded([&]() -> llvm::Error {
+    if (!plan || !args)
+      return nullArgument(plan ? "args" : "plan");
+    return plan->handle->launchCall(family, args, workspace, stream);
+  });
+}
+
 kiln_status kiln_plan_operand(const kiln_plan *plan, uint32_t index,
                               kiln_operand_info *info) KILN_NOEXCEPT {
   return guarded([&]() -> llvm::Error {

@@ -51,17 +51,15 @@ PlanHandle::acquire(Engine &engine, const kiln_problem *problem,
 
 /// The plan for these extents. Beyond the parts are only alignments that the
 /// problem's extents rarely have: those are found like a first launch.
-llvm::Expected<ActivePlanPtr>
-PlanHandle::partFor(const Driver &driver, const StreamContext &context,
-                    llvm::ArrayRef<int64_t> extents, CudaStream stream) const {
-  auto problem = spec.at(extents);
-  if (!problem)
-    return problem.takeError();
+llvm::Expected<ActivePlanPtr> PlanHandle::partFor(const Driver &driver,
+                                                  const StreamContext &context,
+                                                  const Problem &problem,
+                                                  CudaStream stream) const {
   for (const Part &part : parts)
-    if (part.box.contains(spec.ranges, problem->extents.values()) &&
-        part.box.largest.signature == problem->signature)
+    if (part.box.contains(spec.ranges, problem.extents.values()) &&
+        part.box.largest.signature == problem.signature)
       return part.plan;
-  return engine.acquireForLaunch(driver, context, *spec.family, *problem,
+  return engine.acquireForLaunch(driver, context, *spec.family, problem,
                                  stream);
 }
 
@@ -71,8 +69,11 @@ llvm::Error PlanHandle::launchRange(const Driver &driver,
                                     const kiln_workspace *workspace,
                                     CudaStream stream) const {
   llvm::SmallVector<int64_t, 2> extents = extentsOf(given, spec);
-  if (std::find(extents.begin(), extents.end(), 0) != extents.end())
-    return llvm::Error::success();
+  if (std::find(extents.begin(), extents.end(), 0) != extents.end()) {
+    // Nothing to do, except for a family that refuses to do nothing.
+    auto empty = spec.at(extents);
+    return empty ? llvm::Error::success() : empty.takeError();
+  }
   Record record = spec.recordAt(extents);
   llvm::ArrayRef<int64_t> values = record.values();
   DispatchKey key{spec.family, contextId, values};
@@ -81,7 +82,10 @@ llvm::Error PlanHandle::launchRange(const Driver &driver,
   if (entry) {
     plan = entry->plan;
   } else {
-    auto found = partFor(driver, context, extents, stream);
+    auto problem = spec.at(extents);
+    if (!problem)
+      return problem.takeError();
+    auto found = partFor(driver, context, *problem, stream);
     if (!found)
       return found.takeError();
     plan = std::move(*found);
@@ -94,6 +98,16 @@ llvm::Error PlanHandle::launchRange(const Driver &driver,
                            stream);
 }
 
+llvm::Expected<StreamContext> PlanHandle::contextFor(const Driver &driver,
+                                                     CudaStream stream) const {
+  auto context = findContext(driver, stream);
+  if (context && context->id != contextId)
+    return makeError(ErrorCode::InvalidArgument,
+                     "the stream is of context {}, the plan of context {}",
+                     context->id, contextId);
+  return context;
+}
+
 llvm::Error PlanHandle::launch(const kiln_arguments *given,
                                const kiln_workspace *workspace,
                                CudaStream stream) const {
@@ -102,13 +116,9 @@ llvm::Error PlanHandle::launch(const kiln_arguments *given,
   auto driver = engine.driver();
   if (!driver)
     return driver.takeError();
-  auto context = findContext(**driver, stream);
+  auto context = contextFor(**driver, stream);
   if (!context)
     return context.takeError();
-  if (context->id != contextId)
-    return makeError(ErrorCode::InvalidArgument,
-                     "the stream is of context {}, the plan of context {}",
-                     context->id, contextId);
   if (parts.empty())
     return llvm::Error::success();
   if (!spec.ranges.empty())
@@ -118,6 +128,76 @@ llvm::Error PlanHandle::launch(const kiln_arguments *given,
                                  spec.problem.extents.values(), arguments))
     return error;
   return engine.launchPlan(**driver, *parts.front().plan, *context, arguments,
+                           workspace, stream);
+}
+
+/// The plan's problem with the extents of \p call, which has to be a call of
+/// it: no field may differ, except that more alignment is as good.
+llvm::Expected<Problem> PlanHandle::problemOf(const FamilyCall &call) const {
+  llvm::SmallVector<int64_t, 2> extents;
+  llvm::ArrayRef<Field> fields = spec.family->problemSchema().fields();
+  for (const ExtentRange &range : spec.ranges) {
+    int64_t value = call.values[range.field];
+    if (value < range.first || value > range.last)
+      return makeError(ErrorCode::InvalidArgument,
+                       "{} is {}, the plan's range is {} to {}",
+                       fields[range.field].key, value, range.first, range.last);
+    extents.push_back(value);
+  }
+  auto problem = spec.at(extents);
+  if (!problem)
+    return problem.takeError();
+  for (int i = 0; i < call.fieldCount; ++i) {
+    int64_t mine = problem->extents[i], its = call.values[i];
+    bool fits = fields[i].key == "align" ? its >= mine : its == mine;
+    if (!fits)
+      return makeError(
+          ErrorCode::InvalidArgument,
+          "the call is no call of the plan, {} differs: \"{}\" and \"{}\"",
+          fields[i].key,
+          recordOf(problem->extents.schema(), call.fields()).text(),
+          problem->text());
+  }
+  return problem;
+}
+
+llvm::Error PlanHandle::launchCall(kiln_family family, const void *args,
+                                   const kiln_workspace *workspace,
+                                   CudaStream stream) const {
+  std::optional<CallKind> kind = callKindOf(family);
+  if (!kind || readerOf(*kind).family != spec.family->name())
+    return makeError(ErrorCode::InvalidArgument,
+                     "family {} is not the plan's, which is {}", family,
+                     spec.family->name());
+  const CallReader &reader = readerOf(*kind);
+  FamilyCall call;
+  bool isGood = reader.read(args, CallAddresses::Used, call);
+  auto driver = engine.driver();
+  if (!driver)
+    return driver.takeError();
+  auto context = contextFor(**driver, stream);
+  if (!context)
+    return context.takeError();
+  DispatchKey key{spec.family, contextId, call.fields()};
+  if (isGood && !call.isEmpty) [[likely]]
+    if (const DispatchEntry *entry = calls.find(key)) [[likely]]
+      return engine.launchPlan(**driver, *entry->plan, *context, call.arguments,
+                               workspace, stream);
+  if (auto error = reader.check(args, CallAddresses::Used))
+    return error;
+  if (!isGood)
+    return makeError(ErrorCode::Internal, "{}: checked arguments not read",
+                     reader.family);
+  auto problem = problemOf(call);
+  if (!problem)
+    return problem.takeError();
+  if (call.isEmpty)
+    return llvm::Error::success();
+  auto plan = partFor(**driver, *context, *problem, stream);
+  if (!plan)
+    return plan.takeError();
+  calls.publish(key, *plan);
+  return engine.launchPlan(**driver, **plan, *context, call.arguments,
                            workspace, stream);
 }
 

@@ -21,6 +21,13 @@ public:
   llvm::Error launch(const kiln_arguments *arguments,
                      const kiln_workspace *workspace, CudaStream stream) const;
 
+  /// The same for what \p args, the struct of \p family, describes: a call of
+  /// the plan's problem at some value of its ranges. Reads the struct as
+  /// kiln_gemm does. Errors: InvalidArgument for another problem.
+  llvm::Error launchCall(kiln_family family, const void *args,
+                         const kiln_workspace *workspace,
+                         CudaStream stream) const;
+
   /// Over all parts.
   WorkspaceLayout workspace() const;
   const OperandList &operands() const { return operandList; }
@@ -40,8 +47,11 @@ private:
                           CudaStream stream) const;
   llvm::Expected<ActivePlanPtr> partFor(const Driver &driver,
                                         const StreamContext &context,
-                                        llvm::ArrayRef<int64_t> extents,
+                                        const Problem &problem,
                                         CudaStream stream) const;
+  llvm::Expected<StreamContext> contextFor(const Driver &driver,
+                                           CudaStream stream) const;
+  llvm::Expected<Problem> problemOf(const FamilyCall &call) const;
 
   Engine &engine;
   const ProblemSpec spec;
@@ -50,6 +60,8 @@ private:
   std::vector<Part> parts; ///< none: there is nothing to compute
   /// With ranges: the part of each value that was launched.
   mutable DispatchTable seen;
+  /// The part of each call that was found to be one of the problem.
+  mutable DispatchTable calls;
 };
 
 } // namespace kiln

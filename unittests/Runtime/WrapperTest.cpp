@@ -2,14 +2,22 @@
 // kiln, so nothing of lib/ is included here.
 #include "Fakes/FakeCuda.h"
 #include "Fakes/FakeNvrtc.h"
+#include "elementwise/ElementwiseParams.h"
+#include "gemm/GemmParams.h"
 #include "kiln/kiln.hpp"
+#include "rows/RowParams.h"
+#include "transpose/TransposeParams.h"
 
 #include <doctest/doctest.h>
 
 #include <cuda.h>
 
+#include <algorithm>
+#include <cstring>
 #include <memory>
 #include <string>
+#include <type_traits>
+#include <vector>
 
 namespace {
 
@@ -159,4 +167,214 @@ TEST_CASE("the wrapper launches calls over rows, also with a plan") {
   kiln::Plan plan = engine.plan(ranged, nullptr).orThrow();
   plan.launch(kiln::Arguments(gate).extent(0, 5), nullptr).orThrow();
   CHECK(engine.statistics().orThrow().launches == 3);
+}
+
+namespace {
+
+/// Values of any type that a kernel gets, to be compared.
+using Values = std::vector<uint64_t>;
+template <class... Fields> Values valuesOf(const Fields &...fields) {
+  auto word = [](const auto &field) {
+    uint64_t bits = 0;
+    static_assert(sizeof(field) <= sizeof(bits));
+    std::memcpy(&bits, &field, sizeof(field));
+    return bits;
+  };
+  return {word(fields)...};
+}
+
+Values valuesOf(const kiln::GemmParams &p) {
+  return valuesOf(p.a, p.b, p.c, p.d, p.bias, p.residual, p.m, p.n, p.k,
+                  p.batch, p.lda, p.ldb, p.ldc, p.ldd, p.ldResidual, p.strideA,
+                  p.strideB, p.strideC, p.strideD, p.strideBias,
+                  p.strideResidual, p.alphaPtr, p.betaPtr, p.alpha, p.beta);
+}
+Values valuesOf(const kiln::FlatElementwiseParams &params) {
+  const kiln::ElementwiseParams &p = params.operands;
+  Values values = valuesOf(p.x, p.y, p.rows, p.cols, p.ldx, p.ldy, p.ldOperand,
+                           p.scalePtr, p.scale);
+  for (const void *operand : p.operands)
+    values.push_back(reinterpret_cast<uintptr_t>(operand));
+  return values;
+}
+Values valuesOf(const kiln::RowParams &p) {
+  return valuesOf(p.x, p.y, p.weight, p.rows, p.cols, p.ldx, p.ldy, p.epsilon,
+                  p.scale, p.bias, p.residual, p.residualOut, p.mask, p.scales,
+                  p.ldResidual, p.ldResidualOut, p.ldMask, p.allRows);
+}
+Values valuesOf(const kiln::TransposeParams &p) {
+  return valuesOf(p.x, p.y, p.rows, p.cols, p.ldx, p.ldy);
+}
+
+/// Launches \p call in each way that there is and wants the same of all. What
+/// a kernel gets is of type \p Params; each of \p addresses must be in it.
+template <class Params, class Call>
+void checkWays(const kiln::Engine &engine, const Call &call,
+               const std::vector<uintptr_t> &addresses) {
+  Values seen;
+  auto see = [](KilnFakeLaunch *launch, void *user) {
+    *static_cast<Values *>(user) =
+        valuesOf(*static_cast<const Params *>(launch->params));
+  };
+  kilnFakeOnLaunch("kilnEntry", see, &seen, sizeof(Params));
+  engine.run(call, nullptr).orThrow();
+  Values expected = seen;
+  for (uintptr_t wanted : addresses) {
+    CAPTURE(wanted);
+    CHECK(std::count(expected.begin(), expected.end(), wanted) == 1);
+  }
+  kiln::Plan plan = engine.plan(call, nullptr).orThrow();
+  const char *dynamic = std::is_same_v<Call, kiln::Gemm> ? "m" : "rows";
+  kiln::Problem problem = kiln::Problem(call).range(dynamic, 1, 4096);
+  kiln::Plan ranged = engine.plan(problem, nullptr).orThrow();
+  kiln::Arguments arguments(call);
+  auto check = [&](const char *way, const kiln::Status &status) {
+    CAPTURE(way);
+    CAPTURE(status.message());
+    CHECK(status.ok());
+    CHECK(seen == expected);
+    seen.clear();
+  };
+  seen.clear();
+  check("plan, call", plan.launch(call, nullptr));
+  check("plan, arguments", plan.launch(arguments, nullptr));
+  check("run, arguments", engine.run(call, arguments, nullptr));
+  check("ranged plan, call", ranged.launch(call, nullptr));
+  check("the same again", ranged.launch(call, nullptr));
+  check("ranged plan, arguments", ranged.launch(arguments, nullptr));
+  auto drop = [](KilnFakeLaunch *, void *) {};
+  kilnFakeOnLaunch("kilnEntry", drop, nullptr, 0);
+}
+
+} // namespace
+
+TEST_CASE(
+    "S8: whatever a builder was told reaches the kernel, also by a plan") {
+  Machine machine;
+  kiln::Engine engine = kiln::Engine::create(machine.options).orThrow();
+  kiln::Gemm gemm = kiln::Gemm(KILN_BF16, 64, 128, 256)
+                        .layout(KILN_LAYOUT_NT)
+                        .batch(3)
+                        .a(at(0x1000000), 264, 264 * 64)
+                        .b(at(0x2000000), 0, 128 * 256)
+                        .c(2, at(0x3000000), 136, 136 * 64)
+                        .d(at(0x4000000), 144, 144 * 64)
+                        .alpha(0.5)
+                        .bias(at(0x5000000), 128)
+                        .relu()
+                        .residual(at(0x6000000), 152, 152 * 64);
+  std::vector<uintptr_t> operands = {0x1000000, 0x2000000, 0x3000000,
+                                     0x4000000, 0x5000000, 0x6000000};
+  checkWays<kiln::GemmParams>(engine, gemm, operands);
+  gemm.alphaDevice(at(0x7000000)).betaDevice(at(0x7000004));
+  operands.insert(operands.end(), {0x7000000, 0x7000004});
+  checkWays<kiln::GemmParams>(engine, gemm, operands);
+  // A link that does nothing takes no slot.
+  kiln::Gemm gaps = kiln::Gemm(KILN_BF16, 64, 128, 256)
+                        .a(at(0x1000000))
+                        .b(at(0x2000000))
+                        .d(at(0x4000000))
+                        .relu()
+                        .bias(at(0x5000000));
+  const_cast<kiln_pointwise *>(gaps.get().pointwise)[0].op =
+      KILN_POINTWISE_NONE;
+  checkWays<kiln::GemmParams>(engine, gaps, {0x5000000});
+
+  kiln::Elementwise chain = kiln::Elementwise(KILN_BF16, 64, 128)
+                                .x(at(0x1000000), 136)
+                                .y(at(0x2000000), 144)
+                                .add(at(0x3000000), 152)
+                                .mul(at(0x4000000), 152)
+                                .scale(0.25f)
+                                .bias(at(0x5000000))
+                                .columnScale(at(0x6000000))
+                                .rowBias(at(0x7000000))
+                                .rowScale(at(0x8000000));
+  checkWays<kiln::FlatElementwiseParams>(engine, chain,
+                                         {0x1000000, 0x2000000, 0x3000000,
+                                          0x4000000, 0x5000000, 0x6000000,
+                                          0x7000000, 0x8000000});
+  kiln::Reduce reduce = kiln::Reduce(KILN_REDUCTION_MAX, KILN_FP32, 64, 128)
+                            .x(at(0x1000000), 136)
+                            .y(at(0x2000000));
+  checkWays<kiln::RowParams>(engine, reduce, {0x1000000, 0x2000000});
+  kiln::Softmax softmax = kiln::Softmax(KILN_FP32, 64, 128)
+                              .x(at(0x1000000), 136)
+                              .y(at(0x2000000), 144)
+                              .scale(0.25)
+                              .mask(at(0x3000000), 152);
+  checkWays<kiln::RowParams>(engine, softmax,
+                             {0x1000000, 0x2000000, 0x3000000});
+  checkWays<kiln::RowParams>(engine, softmax.rowMask(at(0x4000000)),
+                             {0x1000000, 0x2000000, 0x4000000});
+  auto tellNorm = [](auto norm) {
+    return norm.x(at(0x1000000), 136)
+        .y(at(0x2000000), 144)
+        .weight(at(0x3000000))
+        .bias(at(0x4000000))
+        .residual(at(0x5000000), at(0x6000000), 152, 160)
+        .epsilon(0.5)
+        .quantized(KILN_E4M3, at(0x7000000));
+  };
+  std::vector<uintptr_t> all = {0x1000000, 0x2000000, 0x3000000, 0x4000000,
+                                0x5000000, 0x6000000, 0x7000000};
+  checkWays<kiln::RowParams>(engine,
+                             tellNorm(kiln::RmsNorm(KILN_BF16, 64, 128)), all);
+  checkWays<kiln::RowParams>(
+      engine, tellNorm(kiln::LayerNorm(KILN_BF16, 64, 128)), all);
+  kiln::Quantize quantize = kiln::Quantize(KILN_BF16, KILN_INT8, 64, 128)
+                                .x(at(0x1000000), 136)
+                                .y(at(0x2000000), 144)
+                                .scales(at(0x3000000));
+  checkWays<kiln::RowParams>(engine, quantize,
+                             {0x1000000, 0x2000000, 0x3000000});
+  kiln::Transpose transpose = kiln::Transpose(KILN_FP16, 64, 128)
+                                  .x(at(0x1000000), 136)
+                                  .y(at(0x2000000));
+  checkWays<kiln::TransposeParams>(engine, transpose, {0x1000000, 0x2000000});
+}
+
+TEST_CASE("S4: a plan launches a call with the call's own sizes, or not") {
+  Machine machine;
+  kiln::Engine engine = kiln::Engine::create(machine.options).orThrow();
+  auto gemmOf = [](int64_t m) {
+    return kiln::Gemm(KILN_FP32, m, 512, 512)
+        .layout(KILN_LAYOUT_NT)
+        .a(at(0x1000000))
+        .b(at(0x2000000))
+        .d(at(0x4000000));
+  };
+  kiln::Problem problem = kiln::Problem(gemmOf(64)).range("m", 1, 100, 64);
+  kiln::Plan plan = engine.plan(problem, nullptr).orThrow();
+  long long launched = 0;
+  auto see = [](KilnFakeLaunch *launch, void *user) {
+    *static_cast<long long *>(user) =
+        static_cast<const kiln::GemmParams *>(launch->params)->m;
+  };
+  kilnFakeOnLaunch("kilnEntry", see, &launched, sizeof(kiln::GemmParams));
+  for (int64_t m : {17, 64, 100, 17}) {
+    plan.launch(gemmOf(m), nullptr).orThrow();
+    CHECK(launched == m);
+  }
+  launched = 0;
+  auto refusal = [&](const kiln::Gemm &gemm) {
+    kiln::Status status = plan.launch(gemm, nullptr);
+    CHECK(status.code() == KILN_INVALID_ARGUMENT);
+    return status.message();
+  };
+  CHECK(refusal(gemmOf(101)) == "m is 101, the plan's range is 1 to 100");
+  kiln::Gemm narrow = gemmOf(17);
+  narrow.get().n = 256;
+  CHECK(refusal(narrow).find("n differs") != std::string::npos);
+  CHECK(refusal(gemmOf(17).relu()).find("pointwise differs") !=
+        std::string::npos);
+  CHECK(refusal(gemmOf(17).a(at(0x1000000), 520)).find("lda differs") !=
+        std::string::npos);
+  CHECK(refusal(gemmOf(17).a(at(0x1000004))).find("align differs") !=
+        std::string::npos);
+  CHECK(refusal(gemmOf(17).a(nullptr)) == "a.data is null");
+  CHECK(refusal(gemmOf(-1)) == "m is -1");
+  kiln::Softmax softmax(KILN_FP32, 17, 512);
+  CHECK(plan.launch(softmax, nullptr).code() == KILN_INVALID_ARGUMENT);
+  CHECK(launched == 0);
 }
