@@ -52,8 +52,14 @@
 //   a plan handle with a workspace of the caller's. Otherwise it returns
 //   KILN_NOT_PREPARED, adds nothing to the graph and does not end the capture.
 //   What a graph may reach (kernels, arenas) stays loaded until the engine is
-//   destroyed. Two graphs that were captured with the arena of one stream share
-//   it, so they must not run at the same time: give each a workspace instead.
+//   destroyed. A graph captured with the arena of a stream shares it with other
+//   graphs of that stream and with launches on it. None of these may run at the
+//   same time, and no thread may launch such a graph into the stream while
+//   another one launches there: give the graph a workspace of its own instead.
+//   Of a stream in capture the driver tells no more than the handle, which it
+//   gives out again when a stream is destroyed. So prepare a stream, or launch
+//   on it, before it is captured, also if its handle was prepared before: it
+//   would be taken for the earlier stream.
 //
 // Lifetime
 //   An engine outlives its plans, tasks, launches in flight and graphs captured
@@ -147,6 +153,9 @@ typedef struct kiln_allocator {
   /// is usable on `stream` in stream order, or null if there is none.
   void *(*allocate)(void *user, size_t bytes, size_t alignment,
                     kiln_stream stream);
+  /// `stream` is that of `allocate` if memory is given back at once, which no
+  /// launch used. In kiln_engine_destroy it is null: no launch uses the memory
+  /// any more, and its stream may be gone.
   void (*deallocate)(void *user, void *data, size_t bytes, kiln_stream stream);
   uint64_t reserved[4];
 } kiln_allocator;
@@ -318,6 +327,8 @@ typedef struct kiln_prepare_options {
   int64_t budget_ms;
   /// Streams that will be used: their contexts get the kernels loaded, and each
   /// stream its arena. None: the calling thread's current context, no arenas.
+  /// CU_STREAM_PER_THREAD is the calling thread's, so a task does not take it:
+  /// KILN_INVALID_ARGUMENT.
   const kiln_stream *streams;
   uint32_t stream_count;
   uint32_t reserved0;

@@ -451,8 +451,10 @@ enum kiln_workspace_flag {
 /// A launch that is given none (null) takes an arena of its (context, stream)
 /// that the engine makes in kiln_prepare or at the first use, each region at
 /// most workspace_limit_bytes large, and never moves or frees before
-/// kiln_engine_destroy. It is found by the stream's handle, so a stream may be
-/// destroyed only after such launches have completed.
+/// kiln_engine_destroy. A stream may be destroyed only after such launches have
+/// completed: unless a graph holds it, its arena then serves the next stream
+/// that the driver gives the handle to. That of a thread's CU_STREAM_PER_THREAD
+/// serves a later thread when the thread has ended.
 typedef struct kiln_workspace {
   uint32_t struct_size;
   uint32_t flags; ///< kiln_workspace_flag

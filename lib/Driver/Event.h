@@ -15,7 +15,11 @@ public:
                                       Timing timing = Timing::Enabled);
   Event(Event &&other) noexcept;
   Event &operator=(Event &&) = delete;
+  /// The context must still exist: else leak() first.
   ~Event();
+
+  /// Leaves the event to its context and forgets it.
+  void leak() { event = nullptr; }
 
   CudaEvent handle() const { return event; }
 

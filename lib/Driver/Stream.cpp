@@ -7,6 +7,15 @@
 
 namespace kiln {
 
+llvm::Expected<uint64_t> streamId(const Driver &driver, CudaStream stream) {
+  unsigned long long id = 0;
+  if (llvm::Error error = driver.check(
+          driver.api().cuStreamGetId(static_cast<CUstream>(stream), &id),
+          "cuStreamGetId"))
+    return error;
+  return id;
+}
+
 llvm::Error synchronize(const Driver &driver, CudaStream stream) {
   return driver.check(
       driver.api().cuStreamSynchronize(static_cast<CUstream>(stream)),

@@ -1,6 +1,7 @@
 //===- Arena.cpp - workspaces of streams that were given none -------------===//
 #include "Runtime/Arena.h"
 
+#include "Driver/Context.h"
 #include "Driver/Stream.h"
 
 #include <algorithm>
@@ -8,51 +9,145 @@
 
 namespace kiln {
 
-/// CU_STREAM_LEGACY and CU_STREAM_PER_THREAD of the driver's interface.
-static const CudaStream kLegacyStream = reinterpret_cast<CudaStream>(1);
-static const CudaStream kPerThreadStream = reinterpret_cast<CudaStream>(2);
+//===----------------------------------------------------------------------===//
+// Finding
+//===----------------------------------------------------------------------===//
 
-/// A number that no other thread of the process has or will have.
-static uint64_t threadNumber() noexcept {
-  static std::atomic<uint64_t> next{1};
-  thread_local const uint64_t number =
-      next.fetch_add(1, std::memory_order_relaxed);
-  return number;
+llvm::Expected<ArenaStream>
+ArenaStream::find(const Driver &driver, uint64_t contextId, CudaStream stream) {
+  ArenaStream found;
+  found.contextId = contextId;
+  if (isLegacyStream(stream)) {
+    // Lives as long as its context, and cannot be captured.
+    found.id = 1;
+    return found;
+  }
+  found.handle = stream;
+  auto capture = captureStatus(driver, stream);
+  if (!capture)
+    return capture.takeError();
+  found.isCaptured = *capture != CaptureStatus::None;
+  if (isPerThreadStream(stream)) {
+    const ThreadPlace &thread = threadPlace();
+    found.place = thread.place;
+    found.id = thread.number;
+    return found;
+  }
+  if (found.isCaptured)
+    return found;
+  auto id = streamId(driver, stream);
+  if (!id)
+    return id.takeError();
+  found.id = *id;
+  return found;
 }
 
-ArenaKey ArenaKey::of(uint64_t contextId, CudaStream stream) noexcept {
-  if (stream == kLegacyStream)
-    stream = nullptr;
-  return {contextId, stream, stream == kPerThreadStream ? threadNumber() : 0};
-}
-
-uint64_t ArenaKey::hash() const noexcept {
+uint64_t ArenaStream::hash() const noexcept {
   uint64_t mixed = contextId * 0x9e3779b97f4a7c15u;
-  mixed ^= reinterpret_cast<uintptr_t>(stream) + (thread << 17);
+  mixed ^= reinterpret_cast<uintptr_t>(handle) + (place << 17);
   mixed *= 0xbf58476d1ce4e5b9u;
   return mixed ^ (mixed >> 29);
 }
 
-const Arena *ArenaPool::newest(const ArenaKey &key) const noexcept {
-  return table.find(
-      key.hash(), [&](const Arena &candidate) { return candidate.key == key; });
+WorkspaceLayout Arena::layout() const {
+  uint64_t begin = WorkspaceLayout::scratchBegin(zeroedBytes);
+  return {zeroedBytes, bytes > begin ? bytes - begin : 0};
 }
 
-Workspace ArenaPool::find(const ArenaKey &key,
+const Arena *ArenaPool::newest(const ArenaStream &stream) const noexcept {
+  return table.find(stream.hash(), [&](const Arena &candidate) {
+    return candidate.contextId == stream.contextId &&
+           candidate.handle == stream.handle && candidate.place == stream.place;
+  });
+}
+
+Workspace ArenaPool::find(const ArenaStream &stream,
                           const WorkspaceLayout &needed) const noexcept {
-  const Arena *arena = newest(key);
-  if (!arena || arena->zeroedBytes < needed.zeroedBytes ||
-      arena->bytes < needed.bytesBehind(arena->zeroedBytes))
+  const Arena *arena = newest(stream);
+  if (!arena || !arena->covers(needed))
     return {};
+  if (stream.id && arena->owner.load(std::memory_order_acquire) != stream.id)
+    return {};
+  if (stream.isCaptured && !arena->isInGraph.load(std::memory_order_relaxed))
+    arena->isInGraph.store(true, std::memory_order_release);
   return {arena->address, arena->bytes, /*isZeroed=*/true, arena->zeroedBytes};
 }
 
+//===----------------------------------------------------------------------===//
+// Making
+//===----------------------------------------------------------------------===//
+
+ArenaPool::ArenaPool(uint64_t limitBytes,
+                     std::optional<kiln_allocator> allocator)
+    : limitBytes(limitBytes), allocator(allocator),
+      threadExit(
+          [](void *user, const ThreadPlace &ended) {
+            static_cast<ArenaPool *>(user)->threadEnds(ended);
+          },
+          this) {}
+
+DeviceAddress ArenaPool::Block::address() const {
+  return foreign ? reinterpret_cast<uintptr_t>(foreign) : memory.address();
+}
+
+uint64_t ArenaPool::bytesInUse() const {
+  std::lock_guard<std::mutex> lock(mutex);
+  uint64_t sum = 0;
+  for (const Block &block : blocks)
+    sum += block.bytes;
+  return sum;
+}
+
+/// The arena of \p stream, also one that it gets from the stream that had its
+/// handle or place before; null if there is none. \p streamId is the driver's.
+llvm::Expected<const Arena *> ArenaPool::takeOver(const ArenaStream &stream,
+                                                  uint64_t streamId) {
+  std::lock_guard<std::mutex> lock(mutex);
+  const Arena *arena = newest(stream);
+  if (!arena || arena->owner.load(std::memory_order_relaxed) == stream.id)
+    return arena;
+  if (arena->isInGraph.load(std::memory_order_acquire))
+    return nullptr;
+  if (stream.place) {
+    auto block =
+        std::find_if(blocks.begin(), blocks.end(), [&](const Block &candidate) {
+          return candidate.arena == arena;
+        });
+    // Without a known end, the work of the thread before may still run.
+    if (block == blocks.end() || !block->lastUse)
+      return nullptr;
+    if (auto error = block->lastUse->makeWait(stream.handle))
+      return error;
+    block->lastUse.reset();
+    block->streamId = streamId;
+  }
+  arena->owner.store(stream.id, std::memory_order_release);
+  return arena;
+}
+
 llvm::Expected<ArenaPool::Block> ArenaPool::allocate(const Driver &driver,
-                                                     const ArenaKey &key,
-                                                     uint64_t bytes) const {
+                                                     const ArenaStream &stream,
+                                                     uint64_t bytes) {
+  if (!allocator) {
+    std::lock_guard<std::mutex> lock(mutex);
+    auto spare =
+        std::find_if(blocks.begin(), blocks.end(), [&](const Block &block) {
+          return !block.arena && block.contextId == stream.contextId &&
+                 block.bytes >= bytes;
+        });
+    if (spare != blocks.end()) {
+      Block taken = std::move(*spare);
+      blocks.erase(spare);
+      return taken;
+    }
+  }
+  auto context = currentContext(driver);
+  if (!context)
+    return context.takeError();
   Block block;
-  block.contextId = key.contextId;
-  block.stream = key.stream;
+  block.driver = &driver;
+  block.contextId = stream.contextId;
+  block.context = *context;
   block.bytes = bytes;
   if (!allocator) {
     auto memory = DeviceMemory::allocate(driver, bytes);
@@ -63,28 +158,69 @@ llvm::Expected<ArenaPool::Block> ArenaPool::allocate(const Driver &driver,
   }
   constexpr size_t kAlignment = 256;
   block.foreign = allocator->allocate(allocator->user, bytes, kAlignment,
-                                      static_cast<kiln_stream>(key.stream));
+                                      static_cast<kiln_stream>(stream.handle));
   if (!block.foreign)
     return makeError(ErrorCode::DeviceOutOfMemory,
                      "arena: the allocator has no {} bytes", bytes);
   return block;
 }
 
-/// Zeroes the region that kernels expect to be zero. Memory of an allocator is
-/// good in its stream's order only; the driver's may be cleared beside it.
+/// Zeroes the region that kernels expect to be zero, the first \p bytes. Memory
+/// of an allocator is good in the order of \p stream only; the driver's may be
+/// cleared beside it.
 llvm::Error ArenaPool::clear(const Driver &driver, const Block &block,
-                             const Arena &arena) const {
-  if (arena.zeroedBytes == 0)
+                             CudaStream stream, uint64_t bytes) const {
+  if (bytes == 0)
     return llvm::Error::success();
   if (block.foreign)
-    return fillAsync(driver, arena.address, 0, arena.zeroedBytes, block.stream);
-  auto stream = Stream::create(driver);
-  if (!stream)
-    return stream.takeError();
-  if (auto error = fillAsync(driver, arena.address, 0, arena.zeroedBytes,
-                             stream->handle()))
+    return fillAsync(driver, block.address(), 0, bytes, stream);
+  auto own = Stream::create(driver);
+  if (!own)
+    return own.takeError();
+  if (auto error = fillAsync(driver, block.address(), 0, bytes, own->handle()))
     return error;
-  return stream->synchronize();
+  return own->synchronize();
+}
+
+/// Takes back memory that no launch used. Freeing what is the driver's would
+/// wait for kernels of others, so it is kept.
+void ArenaPool::giveBack(Block block, CudaStream stream) {
+  if (block.foreign) {
+    allocator->deallocate(allocator->user, block.foreign, block.bytes,
+                          static_cast<kiln_stream>(stream));
+    return;
+  }
+  std::lock_guard<std::mutex> lock(mutex);
+  blocks.push_back(std::move(block));
+}
+
+/// Shows \p block as the stream's arena. False, and \p block is untouched, if
+/// another thread made one meanwhile which this would not cover.
+bool ArenaPool::publish(const ArenaStream &stream,
+                        const WorkspaceLayout &layout, uint64_t streamId,
+                        Block &block) {
+  auto arena = std::make_unique<Arena>();
+  arena->hash = stream.hash();
+  arena->contextId = stream.contextId;
+  arena->handle = stream.handle;
+  arena->place = stream.place;
+  arena->address = block.address();
+  arena->bytes = block.bytes;
+  arena->zeroedBytes = layout.zeroedBytes;
+  arena->owner.store(stream.id, std::memory_order_relaxed);
+  std::lock_guard<std::mutex> lock(mutex);
+  const Arena *now = newest(stream);
+  bool isOwn = now && now->owner.load(std::memory_order_relaxed) == stream.id;
+  if (isOwn && !arena->covers(now->layout()))
+    return false;
+  block.streamId = streamId;
+  block.arena = arena.get();
+  blocks.push_back(std::move(block));
+  table.publish(std::move(arena), [&](const Arena &old) {
+    return old.contextId == stream.contextId && old.handle == stream.handle &&
+           old.place == stream.place;
+  });
+  return true;
 }
 
 /// A power of two, so that a region grows a few times only; no more than
@@ -94,40 +230,97 @@ static uint64_t roomFor(uint64_t bytes, uint64_t least, uint64_t limit) {
   return bytes == 0 ? 0 : std::max(bytes, std::min(room, limit));
 }
 
-llvm::Error ArenaPool::ensure(const Driver &driver, const ArenaKey &key,
+llvm::Error ArenaPool::ensure(const Driver &driver, const ArenaStream &stream,
                               const WorkspaceLayout &needed) {
-  if (find(key, needed).address)
-    return llvm::Error::success();
-  WorkspaceLayout layout = needed;
-  if (const Arena *old = newest(key)) {
-    uint64_t begin = WorkspaceLayout::scratchBegin(old->zeroedBytes);
-    layout.merge(
-        {old->zeroedBytes, old->bytes > begin ? old->bytes - begin : 0});
+  assert(!stream.isCaptured && stream.id && "memory cannot be recorded");
+  uint64_t idOfThread = 0;
+  if (stream.place) {
+    auto id = streamId(driver, stream.handle);
+    if (!id)
+      return id.takeError();
+    idOfThread = *id;
   }
-  constexpr uint64_t kLeastZeroed = 64 << 10, kLeastScratch = 1 << 20;
-  layout.zeroedBytes = roomFor(layout.zeroedBytes, kLeastZeroed, limitBytes);
-  layout.scratchBytes = roomFor(layout.scratchBytes, kLeastScratch, limitBytes);
-  auto block = allocate(driver, key, layout.bytes());
-  if (!block)
-    return block.takeError();
-  auto arena = std::make_unique<Arena>();
-  arena->hash = key.hash();
-  arena->key = key;
-  arena->address = block->foreign ? reinterpret_cast<uintptr_t>(block->foreign)
-                                  : block->memory.address();
-  arena->bytes = layout.bytes();
-  arena->zeroedBytes = layout.zeroedBytes;
-  llvm::Error cleared = clear(driver, *block, *arena);
-  totalBytes.fetch_add(arena->bytes, std::memory_order_relaxed);
+  for (;;) {
+    auto old = takeOver(stream, idOfThread);
+    if (!old)
+      return old.takeError();
+    if (*old && (*old)->covers(needed))
+      return llvm::Error::success();
+    WorkspaceLayout layout = needed;
+    if (*old)
+      layout.merge((*old)->layout());
+    constexpr uint64_t kLeastZeroed = 64 << 10, kLeastScratch = 1 << 20;
+    layout.zeroedBytes = roomFor(layout.zeroedBytes, kLeastZeroed, limitBytes);
+    layout.scratchBytes =
+        roomFor(layout.scratchBytes, kLeastScratch, limitBytes);
+    auto block = allocate(driver, stream, layout.bytes());
+    if (!block)
+      return block.takeError();
+    if (auto error = clear(driver, *block, stream.handle, layout.zeroedBytes)) {
+      giveBack(std::move(*block), stream.handle);
+      return error;
+    }
+    if (publish(stream, layout, idOfThread, *block))
+      return llvm::Error::success();
+    giveBack(std::move(*block), stream.handle);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Ending
+//===----------------------------------------------------------------------===//
+
+/// An event at the end of what this thread's CU_STREAM_PER_THREAD was given in
+/// \p context. Fails if the context is gone, or if the stream is captured or is
+/// not the one called \p id any more.
+static llvm::Expected<Event> markEnd(const Driver &driver, CudaContext context,
+                                     uint64_t contextId, CudaStream stream,
+                                     uint64_t id) {
+  auto alive = kiln::contextId(driver, context);
+  if (!alive)
+    return alive.takeError();
+  if (*alive != contextId)
+    return makeError(ErrorCode::ContextDead, "another context");
+  auto scope = ScopedContext::push(driver, context);
+  if (!scope)
+    return scope.takeError();
+  auto capture = captureStatus(driver, stream);
+  if (!capture)
+    return capture.takeError();
+  if (*capture != CaptureStatus::None)
+    return makeError(ErrorCode::NotPrepared, "in capture");
+  auto now = streamId(driver, stream);
+  if (!now)
+    return now.takeError();
+  if (*now != id)
+    return makeError(ErrorCode::InvalidArgument, "another stream");
+  auto event = Event::create(driver, Event::Timing::Disabled);
+  if (!event)
+    return event.takeError();
+  if (auto error = event->record(stream))
+    return error;
+  return event;
+}
+
+/// Lets the next thread of the place have the arenas of the one that ends. An
+/// arena whose end cannot be told stays until the engine's end.
+void ArenaPool::threadEnds(const ThreadPlace &ended) {
   std::lock_guard<std::mutex> lock(mutex);
-  blocks.push_back(std::move(*block));
-  if (cleared)
-    return cleared;
-  // Another thread may have made one that serves both meanwhile.
-  if (!find(key, layout).address)
-    table.publish(std::move(arena),
-                  [&](const Arena &old) { return old.key == key; });
-  return llvm::Error::success();
+  for (Block &block : blocks) {
+    const Arena *arena = block.arena;
+    if (!arena || arena->place != ended.place ||
+        arena->owner.load(std::memory_order_relaxed) != ended.number ||
+        arena->isInGraph.load(std::memory_order_relaxed))
+      continue;
+    if (newest({arena->contextId, arena->handle, arena->place}) != arena)
+      continue; // outgrown: nobody will have it
+    auto end = markEnd(*block.driver, block.context, block.contextId,
+                       arena->handle, block.streamId);
+    if (end)
+      block.lastUse = std::make_unique<Event>(std::move(*end));
+    else
+      llvm::consumeError(end.takeError());
+  }
 }
 
 void ArenaPool::release(const Driver &driver, uint64_t contextId) {
@@ -141,20 +334,19 @@ void ArenaPool::release(const Driver &driver, uint64_t contextId) {
     std::move(kept, blocks.end(), std::back_inserter(released));
     blocks.erase(kept, blocks.end());
   }
-  for (Block &block : released) {
-    totalBytes.fetch_sub(block.bytes, std::memory_order_relaxed);
-    if (block.foreign)
+  for (Block &block : released)
+    if (block.foreign) // the stream may be gone
       allocator->deallocate(allocator->user, block.foreign, block.bytes,
-                            static_cast<kiln_stream>(block.stream));
-  }
+                            /*stream=*/nullptr);
 }
 
 void ArenaPool::forget(uint64_t contextId) {
   std::lock_guard<std::mutex> lock(mutex);
   for (Block &block : blocks)
     if (block.contextId == contextId) {
-      totalBytes.fetch_sub(block.bytes, std::memory_order_relaxed);
       block.memory.leak();
+      if (block.lastUse)
+        block.lastUse->leak();
     }
   std::erase_if(
       blocks, [&](const Block &block) { return block.contextId == contextId; });

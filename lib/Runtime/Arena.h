@@ -6,11 +6,27 @@
 // hold its address; when a plan needs more, a larger one takes its place for
 // later launches and the old one stays.
 //
+// Streams end without telling, and the driver gives their handles to others. An
+// arena is found by handle and belongs to one stream by its id, which is unique
+// in the process. When a handle comes with another id, the new stream takes the
+// arena over, so that there are no more arenas than streams at one time; except
+// for one that a graph holds, which would share it unknowingly.
+//
+//   A stream of the caller's: kiln.h asks that its launches have completed when
+//   it is destroyed, so nothing has to be waited for.
+//   CU_STREAM_PER_THREAD: a place for each thread. What a thread leaves behind
+//   when it ends may still run: an event marks its end, and the stream of the
+//   thread that gets the place waits for it.
+//   A stream in capture: asking for its id would end the capture, so that the
+//   handle alone finds its arena.
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "Driver/DeviceMemory.h"
+#include "Driver/Event.h"
 #include "Runtime/PublishedTable.h"
+#include "Runtime/ThreadPlace.h"
 #include "Tune/LoadedPlan.h"
 #include "kiln/kiln.h"
 
@@ -21,39 +37,56 @@
 
 namespace kiln {
 
-/// Which arena: CU_STREAM_PER_THREAD is another stream in each thread.
-struct ArenaKey {
+/// The stream of a launch, as arenas are found by it.
+struct ArenaStream {
   uint64_t contextId = 0;
-  CudaStream stream = nullptr;
-  uint64_t thread = 0; ///< 0 unless the handle is per-thread
+  CudaStream handle = nullptr; ///< null for CU_STREAM_LEGACY
+  /// The calling thread's if the stream is CU_STREAM_PER_THREAD, else 0.
+  uint64_t place = 0;
+  /// Tells streams apart that had one handle or place after another; 0: not
+  /// known, in a capture.
+  uint64_t id = 0;
+  bool isCaptured = false;
 
-  static ArenaKey of(uint64_t contextId, CudaStream stream) noexcept;
+  /// Two driver look-ups, some 30 ns, for a stream of the caller's. Errors:
+  /// those of the driver.
+  static llvm::Expected<ArenaStream>
+  find(const Driver &driver, uint64_t contextId, CudaStream stream);
   uint64_t hash() const noexcept;
-  friend bool operator==(const ArenaKey &, const ArenaKey &) = default;
 };
 
 struct Arena {
   uint64_t hash = 0;
-  ArenaKey key;
+  uint64_t contextId = 0;
+  CudaStream handle = nullptr;
+  uint64_t place = 0;
   DeviceAddress address = 0;
   uint64_t bytes = 0, zeroedBytes = 0;
+  mutable std::atomic<uint64_t> owner{0}; ///< ArenaStream::id
+  /// A graph may hold the address: no other stream may ever use it.
+  mutable std::atomic<bool> isInGraph{false};
+
+  bool covers(const WorkspaceLayout &needed) const {
+    return zeroedBytes >= needed.zeroedBytes &&
+           bytes >= needed.bytesBehind(zeroedBytes);
+  }
+  WorkspaceLayout layout() const;
 };
 
 /// All arenas of an engine. Thread-safe; find() takes no lock.
 class ArenaPool {
 public:
-  ArenaPool(uint64_t limitBytes, std::optional<kiln_allocator> allocator)
-      : limitBytes(limitBytes), allocator(allocator) {}
+  ArenaPool(uint64_t limitBytes, std::optional<kiln_allocator> allocator);
 
   /// The workspace for a launch of a plan that needs \p needed; one without
-  /// address if there is none that large yet.
-  Workspace find(const ArenaKey &key,
+  /// address if the stream has none that large yet.
+  Workspace find(const ArenaStream &stream,
                  const WorkspaceLayout &needed) const noexcept;
 
-  /// Makes sure that find() succeeds. The stream's context must be current, the
-  /// stream not be captured, and a CaptureModeGuard in place. Errors:
-  /// DeviceOutOfMemory, those of the driver.
-  llvm::Error ensure(const Driver &driver, const ArenaKey &key,
+  /// Makes sure that find() succeeds from now on. The stream's context must be
+  /// current, the stream not be captured, and a CaptureModeGuard in place.
+  /// Errors: DeviceOutOfMemory, those of the driver.
+  llvm::Error ensure(const Driver &driver, const ArenaStream &stream,
                      const WorkspaceLayout &needed);
 
   /// Frees the arenas of a context, which must be current.
@@ -61,32 +94,44 @@ public:
   /// Forgets those of a context that is gone.
   void forget(uint64_t contextId);
 
-  uint64_t bytesInUse() const {
-    return totalBytes.load(std::memory_order_relaxed);
-  }
+  uint64_t bytesInUse() const;
 
 private:
-  /// Memory behind an arena: the driver's or the caller's allocator's.
+  /// Memory of an arena: the driver's or the caller's allocator's.
   struct Block {
+    const Driver *driver = nullptr;
     uint64_t contextId = 0;
-    CudaStream stream = nullptr;
+    CudaContext context = nullptr;
     uint64_t bytes = 0;
     DeviceMemory memory;
     void *foreign = nullptr;
+    const Arena *arena = nullptr; ///< null: kept for another one
+    /// Of CU_STREAM_PER_THREAD: the driver's id of the owner's stream, and the
+    /// end of its work if the thread has ended.
+    uint64_t streamId = 0;
+    std::unique_ptr<Event> lastUse;
+
+    DeviceAddress address() const;
   };
 
-  llvm::Expected<Block> allocate(const Driver &driver, const ArenaKey &key,
-                                 uint64_t bytes) const;
-  llvm::Error clear(const Driver &driver, const Block &block,
-                    const Arena &arena) const;
-  const Arena *newest(const ArenaKey &key) const noexcept;
+  const Arena *newest(const ArenaStream &stream) const noexcept;
+  llvm::Expected<const Arena *> takeOver(const ArenaStream &stream,
+                                         uint64_t streamId);
+  llvm::Expected<Block> allocate(const Driver &driver,
+                                 const ArenaStream &stream, uint64_t bytes);
+  llvm::Error clear(const Driver &driver, const Block &block, CudaStream stream,
+                    uint64_t bytes) const;
+  bool publish(const ArenaStream &stream, const WorkspaceLayout &layout,
+               uint64_t streamId, Block &block);
+  void giveBack(Block block, CudaStream stream);
+  void threadEnds(const ThreadPlace &ended);
 
   const uint64_t limitBytes;
   const std::optional<kiln_allocator> allocator;
   PublishedTable<Arena> table;
-  std::atomic<uint64_t> totalBytes{0};
-  std::mutex mutex; ///< guards blocks
+  mutable std::mutex mutex; ///< guards blocks, and what arenas belong to
   std::vector<Block> blocks;
+  ThreadExitHook threadExit; ///< last: it is called while all else exists
 };
 
 } // namespace kiln

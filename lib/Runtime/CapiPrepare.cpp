@@ -1,9 +1,21 @@
 //===- CapiPrepare.cpp - kiln_prepare and its tasks -----------------------===//
 #include "Runtime/Capi.h"
 
+#include "Driver/Stream.h"
 #include "Runtime/StructAccess.h"
 
 using namespace kiln;
+
+/// The thread of a task is not the one whose CU_STREAM_PER_THREAD is meant.
+static llvm::Error refusePerThread(const kiln_prepare_options *options) {
+  for (uint32_t i = 0; options && i < options->stream_count; ++i)
+    if (isPerThreadStream(options->streams[i]))
+      return makeError(ErrorCode::InvalidArgument,
+                       "stream {} is CU_STREAM_PER_THREAD, another stream in "
+                       "the thread of a task: prepare it without a task",
+                       i);
+  return llvm::Error::success();
+}
 
 /// The result of a task that has ended, InProgress before.
 static llvm::Error outcomeOf(kiln_task &task, int64_t timeoutMs) {
@@ -29,6 +41,8 @@ kiln_status kiln_prepare(kiln_engine *engine, const kiln_problem *problems,
       (*made)->run();
       return (*made)->result();
     }
+    if (auto error = refusePerThread(options))
+      return error;
     auto handle =
         std::make_unique<kiln_task>(kiln_task{*made, engine->engine.get()});
     (*made)->start();

@@ -38,23 +38,22 @@ llvm::Error Engine::launchPlan(const Driver &driver, const ActivePlan &plan,
                                const StreamContext &context,
                                const Arguments &arguments,
                                const kiln_workspace *given, CudaStream stream) {
+  auto entered = CurrentContext::enter(driver, context);
+  if (!entered)
+    return entered.takeError();
   Workspace workspace;
   const WorkspaceLayout &needed = plan.loaded->workspace();
   if (given) {
     if (!readWorkspace(*given, workspace)) [[unlikely]]
       return explainWorkspace(*given);
   } else if (needed.bytes()) {
-    ArenaKey key = ArenaKey::of(context.id, stream);
-    workspace = arenas.find(key, needed);
-    if (!workspace.address) [[unlikely]] {
+    auto user = ArenaStream::find(driver, context.id, stream);
+    if (!user)
+      return user.takeError();
+    while (!(workspace = arenas.find(*user, needed)).address)
       if (auto error = ensureArena(driver, context, plan, stream))
         return error;
-      workspace = arenas.find(key, needed);
-    }
   }
-  auto entered = CurrentContext::enter(driver, context);
-  if (!entered)
-    return entered.takeError();
   std::unique_lock<std::mutex> turn;
   if (needed.bytes())
     turn = lockStream(context.id, stream);
@@ -90,13 +89,15 @@ llvm::Error Engine::ensureArena(const Driver &driver,
   auto entered = CurrentContext::enter(driver, context);
   if (!entered)
     return entered.takeError();
-  ArenaKey key = ArenaKey::of(context.id, stream);
-  if (arenas.find(key, needed).address)
+  auto user = ArenaStream::find(driver, context.id, stream);
+  if (!user)
+    return user.takeError();
+  if (arenas.find(*user, needed).address)
     return llvm::Error::success();
   if (auto error = refuseCapture(driver, stream, "it has no arena yet"))
     return error;
   CaptureModeGuard relaxed(driver);
-  return arenas.ensure(driver, key, needed);
+  return arenas.ensure(driver, *user, needed);
 }
 
 llvm::Expected<ActivePlanPtr>
