@@ -20,11 +20,9 @@ namespace kiln {
 /// adds nothing.
 static constexpr int64_t kSubCoresPerSm = 4;
 
-/// Flops of a sub-core in a clock: on capability 7 of fp16 tensor cores and of
-/// fp32 units (which have no tensor cores there), from 8 on of tensor cores by
-/// width: 32 bits (as tf32), 16 bits, 8 bits.
+/// Flops of a sub-core's tensor cores in a clock: on capability 7 of fp16, from
+/// 8 on by width: 32 bits (as tf32), 16 bits, 8 bits.
 static constexpr double kTensorFlops7 = 256;
-static constexpr double kSimdFlops7 = 32;
 static constexpr double kTensorFlops8Of32Bits = 256;
 static constexpr double kTensorFlops8Of16Bits = 512;
 static constexpr double kTensorFlops8Of8Bits = 1024;
@@ -36,25 +34,9 @@ static constexpr double kBlocksForAll = 108;
 static constexpr double kDramShareOfFew = 0.95;
 static constexpr double kDramShareOfRest = 0.05;
 
-/// L2 over DRAM bandwidth.
-static constexpr double kL2OverDram = 4;
-
-/// Share of the repeated loads of a tile that miss and hit L2.
-static constexpr double kMissShare = 0.2;
-static constexpr double kHitShare = 0.8;
-
-/// Write over read bandwidth.
-static constexpr double kStoreShare = 0.6;
-
 /// Bytes of an element of D while it is zeroed ahead of a split-K sum, whatever
 /// its type.
 static constexpr double kZeroBytes = 2;
-
-/// Units of the model: operations count in 2^30 against rates in 10^12 per
-/// second, bytes in 2^20 against 10^9 per second, and both are read as
-/// milliseconds.
-static constexpr double kGibiOps = 1024.0 * 1024 * 1024;
-static constexpr double kMebiBytes = 1024.0 * 1024;
 
 /// The pruner's mma: 16x8x16 in 8 cycles of a sub-core, and the latency of an
 /// asynchronous copy that stages hide.
@@ -71,9 +53,14 @@ static constexpr int64_t kStages7 = 2;
 // Estimate
 //===----------------------------------------------------------------------===//
 
-static double flopsPerSubCore(const DeviceModel &device, DType type) {
+/// Of what \p config multiplies with; fp32 has no tensor cores on capability 7.
+static double flopsPerSubCore(const DeviceModel &device, DType type,
+                              const ClassicConfig &config) {
+  if (!config.tensor || (device.ccMajor < 8 && type == DType::FP32))
+    return device.simdFlopsPerClockPerSm(RateType::FP32) /
+           static_cast<double>(kSubCoresPerSm);
   if (device.ccMajor < 8)
-    return type == DType::FP32 ? kSimdFlops7 : kTensorFlops7;
+    return kTensorFlops7;
   switch (bitsOf(type)) {
   case 8:
     return kTensorFlops8Of8Bits;
@@ -84,24 +71,30 @@ static double flopsPerSubCore(const DeviceModel &device, DType type) {
   }
 }
 
-/// Rate in 10^12 flops a second of \p blocks with \p numWarps each.
-static double tflopsOf(const DeviceModel &device, DType type, int64_t blocks,
-                       int64_t numWarps) {
-  int64_t subCores = device.smCount * kSubCoresPerSm;
-  int64_t warps = blocks * std::min(numWarps, kSubCoresPerSm);
-  double peak = static_cast<double>(subCores) * device.smClockMHz * 1e3 *
-                flopsPerSubCore(device, type) * 1e-9;
-  return static_cast<double>(std::min(subCores, warps)) /
-         static_cast<double>(subCores) * peak;
+/// The peak, and the share of the sub-cores that the blocks keep active.
+static void addArithmetic(const DeviceModel &device, DType type,
+                          const ClassicConfig &config,
+                          ClassicEstimate &result) {
+  result.subCores = device.smCount * kSubCoresPerSm;
+  int64_t warps = result.blocks * std::min(config.numWarps, kSubCoresPerSm);
+  result.activeWarps = std::min(result.subCores, warps);
+  result.activeShare = static_cast<double>(result.activeWarps) /
+                       static_cast<double>(result.subCores);
+  result.peakTflops = static_cast<double>(result.subCores) * device.smClockMHz *
+                      1e3 * flopsPerSubCore(device, type, config) * 1e-9;
 }
 
-/// DRAM bandwidth in 10^9 bytes a second that \p blocks reach.
-static double dramGBsOf(const DeviceModel &device, double blocks) {
+/// DRAM bandwidth that the blocks reach.
+static void addBandwidth(const DeviceModel &device, ClassicEstimate &result) {
+  auto blocks = static_cast<double>(result.blocks);
   double few = std::min(1.0, blocks / kBlocksForMost);
   double rest = std::clamp(
       (blocks - kBlocksForMost) / (kBlocksForAll - kBlocksForMost), 0.0, 1.0);
-  return device.dramPeakBytesPerNs() *
-         (few * kDramShareOfFew + rest * kDramShareOfRest);
+  result.dramPeakGBs = device.dramPeakBytesPerNs();
+  result.shareOfFew = few * kDramShareOfFew;
+  result.shareOfRest = rest * kDramShareOfRest;
+  result.dramGBs =
+      result.dramPeakGBs * (result.shareOfFew + result.shareOfRest);
 }
 
 ClassicEstimate estimateClassic(const DeviceModel &device, DType type,
@@ -109,37 +102,41 @@ ClassicEstimate estimateClassic(const DeviceModel &device, DType type,
                                 const ClassicConfig &config) {
   assert(m > 0 && n > 0 && config.splitK > 0 && config.numWarps > 0 &&
          "nothing to estimate");
-  int64_t tilesM = ceilDiv(m, config.blockM);
-  int64_t tilesN = ceilDiv(n, config.blockN);
-  int64_t blocks = tilesM * tilesN * config.splitK;
+  ClassicEstimate result;
+  result.tilesM = ceilDiv(m, config.blockM);
+  result.tilesN = ceilDiv(n, config.blockN);
+  result.blocks = result.tilesM * result.tilesN * config.splitK;
   // A tile is computed and moved in full, even if the problem is smaller.
   double rows = static_cast<double>(std::max(m, config.blockM));
   double columns = static_cast<double>(std::max(n, config.blockN));
   double depth = static_cast<double>(k);
   double elementBytes = bytesOf(type);
 
-  ClassicEstimate result;
-  result.computeMs = 2 * rows * columns * depth / kGibiOps /
-                     tflopsOf(device, type, blocks, config.numWarps);
+  addArithmetic(device, type, config, result);
+  result.operations = 2 * rows * columns * depth;
+  result.computeMs = result.operations / kClassicGibi /
+                     (result.activeShare * result.peakTflops);
 
   // The first tile that wants a row or column loads it from DRAM.
-  double dramGBs = dramGBsOf(device, static_cast<double>(blocks));
+  addBandwidth(device, result);
   double bytesA = rows * depth * elementBytes;
   double bytesB = columns * depth * elementBytes;
-  double repeatsA = static_cast<double>(tilesN - 1);
-  double repeatsB = static_cast<double>(tilesM - 1);
-  double fromDram = bytesA * (1 + kMissShare * repeatsA) +
-                    bytesB * (1 + kMissShare * repeatsB);
-  double fromL2 = bytesA * kHitShare * repeatsA + bytesB * kHitShare * repeatsB;
-  result.loadMs = fromDram / kMebiBytes / dramGBs +
-                  fromL2 / kMebiBytes / (dramGBs * kL2OverDram);
+  double repeatsA = static_cast<double>(result.tilesN - 1);
+  double repeatsB = static_cast<double>(result.tilesM - 1);
+  constexpr double kHitShare = 1 - kClassicMissShare;
+  result.dramBytes = bytesA * (1 + kClassicMissShare * repeatsA) +
+                     bytesB * (1 + kClassicMissShare * repeatsB);
+  result.l2Bytes =
+      bytesA * kHitShare * repeatsA + bytesB * kHitShare * repeatsB;
+  result.loadMs =
+      result.dramBytes / kClassicMebi / result.dramGBs +
+      result.l2Bytes / kClassicMebi / (result.dramGBs * kClassicL2OverDram);
 
-  double storeGBs = dramGBs * kStoreShare;
-  double stored = rows * columns * elementBytes *
-                  static_cast<double>(config.splitK) / kMebiBytes;
-  double zeroed =
-      config.splitK == 1 ? 0 : rows * columns * kZeroBytes / kMebiBytes;
-  result.storeMs = (stored + zeroed) / storeGBs;
+  result.storedBytes =
+      rows * columns * elementBytes * static_cast<double>(config.splitK);
+  result.zeroedBytes = config.splitK == 1 ? 0 : rows * columns * kZeroBytes;
+  result.storeMs = (result.storedBytes + result.zeroedBytes) / kClassicMebi /
+                   (result.dramGBs * kClassicStoreShare);
   result.totalMs = std::max(result.computeMs, result.loadMs) + result.storeMs;
   return result;
 }

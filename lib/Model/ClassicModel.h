@@ -4,8 +4,12 @@
 // max(compute, load) + store, where 80 % of repeated loads hit L2, L2 is four
 // times as fast as DRAM, and 32 blocks all but saturate DRAM. It is kept, with
 // its constants, as the baseline that the main model must beat, and can be
-// selected. It ranks tile templates; numWarps is threads / 32. Its peaks are
-// its own: by capability 7 or 8 and up, so that it knows no wgmma.
+// selected. It ranks tile templates; numWarps is threads / 32. Its tensor peaks
+// are its own: by capability 7 or 8 and up, so that it knows no wgmma. Kernels
+// of ordinary arithmetic have a function of their own (get_simd_tflops), with
+// the same share of active sub-cores. Its figure of 32 flops a sub-core is that
+// of 7.x and 8.0; from 8.6 on there are twice as many lanes, so the rate is the
+// device's, which is the same where the figure holds.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -26,23 +30,51 @@ struct ClassicConfig {
   int64_t splitK = 1;
   int64_t numWarps = 0;
   int64_t numStages = 0;
+  bool tensor = true; ///< false: it multiplies by FFMA, in fp32
 
   friend bool operator==(const ClassicConfig &,
                          const ClassicConfig &) = default;
 };
 
-/// A predicted time and its terms, in milliseconds.
+/// Share of the repeated loads of a tile that miss L2; the others hit.
+inline constexpr double kClassicMissShare = 0.2;
+/// L2 over DRAM bandwidth, and write over read bandwidth of DRAM.
+inline constexpr double kClassicL2OverDram = 4;
+inline constexpr double kClassicStoreShare = 0.6;
+/// Units of the model: operations count in 2^30 against rates in 10^12 per
+/// second, bytes in 2^20 against 10^9 per second, and both are read as
+/// milliseconds.
+inline constexpr double kClassicGibi = 1024.0 * 1024 * 1024;
+inline constexpr double kClassicMebi = 1024.0 * 1024;
+
+/// A predicted time, its terms in milliseconds, and what these come from.
 struct ClassicEstimate {
   double computeMs = 0;
   double loadMs = 0;
   double storeMs = 0;
   double totalMs = 0; ///< max(compute, load) + store
+
+  int64_t tilesM = 0, tilesN = 0, blocks = 0;
+  int64_t subCores = 0;    ///< of the chip
+  int64_t activeWarps = 0; ///< that feed one each, at most as many
+  double activeShare = 0;  ///< activeWarps / subCores
+  double peakTflops = 0;   ///< of all sub-cores
+  double operations = 0;   ///< of whole tiles
+  double dramPeakGBs = 0;  ///< of the pins
+  /// Share of it that the first blocks reach, and what later ones add.
+  double shareOfFew = 0, shareOfRest = 0;
+  double dramGBs = 0; ///< what all blocks reach
+  double dramBytes = 0, l2Bytes = 0;
+  double storedBytes = 0, zeroedBytes = 0;
+
+  bool isComputeBound() const { return computeMs >= loadMs; }
 };
 
 /// Predicts the time of D[m, n] = A[m, k] B[k, n] with \p type for all of them.
-/// fp32 is computed on tensor cores (as tf32) from capability 8.0 on. m, n and
-/// all of \p config must be at least 1. Reads of \p device only the capability,
-/// SMs, maximum clocks and the memory bus. Pure, constant time.
+/// fp32 on tensor cores is tf32, from capability 8.0 on; before, and for
+/// configs without tensor cores, it is FFMA. m, n and all of \p config must be
+/// at least 1. Reads of \p device only the capability, SMs, maximum clocks, the
+/// FFMA rate and the memory bus. Pure, constant time.
 ClassicEstimate estimateClassic(const DeviceModel &device, DType type,
                                 int64_t m, int64_t n, int64_t k,
                                 const ClassicConfig &config);

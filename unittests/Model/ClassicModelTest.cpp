@@ -133,3 +133,34 @@ TEST_CASE("capability 7 keeps one sibling, with two stages") {
   REQUIRE(pruning.rejected.size() == 1);
   CHECK(pruning.rejected[0].reason == ClassicReason::TwoStages);
 }
+
+TEST_CASE("E4: FFMA has its own peak, and the same share of sub-cores") {
+  // 64 x 64 tiles of 4 warps; the model counts 2^30 against 10^12.
+  ClassicConfig simt{64, 64, 16, 1, 4, 2, /*tensor=*/false};
+  struct Case {
+    llvm::StringRef device;
+    DType type;
+    double tflops; ///< of the data sheet, fp32
+  };
+  for (auto [name, type, tflops] :
+       {Case{"a100-sxm4-40gb", DType::FP32, 19.5},
+        Case{"h200-sxm", DType::FP32, 66.9}, Case{"t4", DType::FP16, 8.14},
+        Case{"v100-sxm2", DType::FP16, 15.7}}) {
+    CAPTURE(name.str());
+    ClassicEstimate whole =
+        estimateClassic(testDevice(name), type, 4096, 4096, 4096, simt);
+    CHECK(whole.activeShare == 1);
+    CHECK(whole.peakTflops == doctest::Approx(tflops).epsilon(0.01));
+    CHECK(whole.computeMs == doctest::Approx(128 / whole.peakTflops));
+    // One block feeds four of all sub-cores.
+    ClassicEstimate one =
+        estimateClassic(testDevice(name), type, 64, 64, 4096, simt);
+    CHECK(one.activeWarps == 4);
+    CHECK(one.activeShare ==
+          doctest::Approx(1.0 / double(testDevice(name).smCount)));
+  }
+  ClassicConfig tensor = simt;
+  tensor.tensor = true;
+  CHECK(estimateClassic(testDevice(), DType::FP16, 4096, 4096, 4096, tensor)
+            .peakTflops > 500);
+}

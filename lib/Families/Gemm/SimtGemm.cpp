@@ -38,8 +38,12 @@ public:
   classicConfig(const Record &config) const override {
     SimtGemmConfig c = fromRecord<SimtGemmConfig>(config);
     constexpr int kBuffers = 2;
-    return ClassicConfig{c.blockM, c.blockN,         c.blockK,
-                         1,        c.threads() / 32, kBuffers};
+    return ClassicConfig{.blockM = c.blockM,
+                         .blockN = c.blockN,
+                         .blockK = c.blockK,
+                         .numWarps = c.threads() / 32,
+                         .numStages = kBuffers,
+                         .tensor = false};
   }
 
   bool isGeneric() const override { return true; }
@@ -73,6 +77,12 @@ protected:
               const DeviceModel &device) const override {
     if (signature.compute != ComputeMode::Native)
       return Rejection{PruneReason::Type};
+    // 255 registers hold 128 sums beside a column of A and a row of B.
+    constexpr int kMaxAccumulators = 128;
+    int accumulators = config.microM * config.microN;
+    if (accumulators > kMaxAccumulators)
+      return Rejection{PruneReason::Registers, double(accumulators),
+                       kMaxAccumulators, "accumulators a thread"};
     // A micro-tile larger than the tile leaves no threads to share anything.
     if (!config.isValid(signature))
       return Rejection{PruneReason::InstructionShape};
