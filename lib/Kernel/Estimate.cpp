@@ -49,12 +49,40 @@ llvm::StringRef nameOf(PruneReason reason) {
   return "unknown";
 }
 
+/// What people call the limit: the two that bound every tile are walls.
+static llvm::StringRef limitName(PruneReason reason) {
+  if (reason == PruneReason::Registers)
+    return "register wall";
+  if (reason == PruneReason::SharedMemory)
+    return "shared-memory wall";
+  return nameOf(reason);
+}
+
 std::string Rejection::text() const {
+  llvm::StringRef name = limitName(reason);
   if (value == 0 && limit == 0)
-    return nameOf(reason).str();
-  llvm::StringRef space = unit.empty() ? "" : " ";
-  return fmt::format("{}: {}{}{}, limit {}{}{}", nameOf(reason), value, space,
-                     unit, limit, space, unit);
+    return name.str();
+  std::string broken =
+      fmt::format("{}: {}{}{}", name, value, unit.empty() ? "" : " ", unit);
+  if (!allowed.empty())
+    return fmt::format("{}, {} allowed", broken, allowed);
+  if (name != nameOf(reason))
+    return fmt::format("{}, {} allowed", broken, limit);
+  return fmt::format("{}, limit {}{}{}", broken, limit, unit.empty() ? "" : " ",
+                     unit);
+}
+
+llvm::json::Object Rejection::toJson() const {
+  llvm::json::Object object{{"reason", nameOf(reason)}, {"detail", text()}};
+  if (value == 0 && limit == 0)
+    return object;
+  object["value"] = value;
+  object["unit"] = unit;
+  if (allowed.empty())
+    object["limit"] = limit;
+  else
+    object["allowed"] = allowed;
+  return object;
 }
 
 } // namespace kiln

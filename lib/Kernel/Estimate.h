@@ -6,16 +6,15 @@
 #include <llvm/Support/JSON.h>
 
 #include <string>
-#include <vector>
 
 namespace kiln {
 
-/// One named part of an estimate. Terms whose unit is "ns" add up, in the way
-/// the family documents; the rest are what they were computed from.
+/// One named figure of an estimate: an addend, or what addends come from.
 struct EstimateTerm {
   llvm::StringRef name; ///< a literal
   double value = 0;
-  llvm::StringRef unit; ///< a literal: "ns", "B", "", ...
+  llvm::StringRef unit;  ///< a literal: "ns", "B", "", ...
+  bool isAddend = false; ///< all addends, in ns, add up to the total
 };
 
 /// How much of an estimate is wanted: ranking a space needs the time alone.
@@ -34,10 +33,16 @@ struct Estimate {
   llvm::SmallVector<EstimateTerm, 0> terms;
   Detail detail = Detail::Terms;
 
-  /// Appends a term; does nothing where only the time is wanted.
-  void add(llvm::StringRef name, double value, llvm::StringRef unit = "ns") {
+  /// Appends an addend of the total; does nothing where only the time is
+  /// wanted.
+  void add(llvm::StringRef name, double ns) {
     if (detail == Detail::Terms)
-      terms.push_back({name, value, unit});
+      terms.push_back({name, ns, "ns", /*isAddend=*/true});
+  }
+  /// Appends a figure that addends come from, in the same way.
+  void note(llvm::StringRef name, double value, llvm::StringRef unit = "ns") {
+    if (detail == Detail::Terms)
+      terms.push_back({name, value, unit, /*isAddend=*/false});
   }
   /// Value of the term called \p name, 0 if there is none.
   double term(llvm::StringRef name) const;
@@ -66,20 +71,14 @@ struct Rejection {
   PruneReason reason = PruneReason::Dominated;
   double value = 0, limit = 0;
   llvm::StringRef unit = {}; ///< a literal
+  /// What is allowed where that is no single number, e.g. "64 or 128"; a
+  /// literal. Then \p limit means nothing.
+  llvm::StringRef allowed = {};
 
-  /// "shared-memory: 245760 B, limit 232448 B".
+  /// "register wall: 256 accumulators a thread, 192 allowed".
   std::string text() const;
+  /// {reason, detail}, and the figures where there are any.
+  llvm::json::Object toJson() const;
 };
-
-/// One step of a derivation, for `kiln explain`.
-struct DerivationStep {
-  std::string title;   ///< "register wall"
-  std::string formula; ///< "128 * 256 / 256 threads = 128 accumulators"
-  std::string verdict; ///< what follows
-  llvm::json::Object values;
-};
-
-/// How one config's estimate comes about, for one problem on one device.
-using Derivation = std::vector<DerivationStep>;
 
 } // namespace kiln

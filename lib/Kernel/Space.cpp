@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 #include "Kernel/Space.h"
 
+#include "Kernel/ClassicRanking.h"
 #include "Support/Error.h"
 
 #include <llvm/ADT/Hashing.h>
@@ -16,8 +17,6 @@
 #include <llvm/Support/MathExtras.h>
 
 #include <algorithm>
-#include <array>
-#include <set>
 #include <tuple>
 #include <utility>
 
@@ -193,83 +192,6 @@ static void exploreMain(const KernelFamily &family, const Problem &problem,
   rankCandidates(space.ranked);
 }
 
-/// A classic rejection in the words of the pruner.
-static Rejection rejectionOf(const ClassicRejection &classic) {
-  Rejection rejection{PruneReason::Dominated, double(classic.value),
-                      double(classic.limit)};
-  switch (classic.reason) {
-  case ClassicReason::SharedMemory:
-    rejection.reason = PruneReason::SharedMemory;
-    rejection.unit = "B";
-    break;
-  case ClassicReason::SplitKType:
-    rejection.reason = PruneReason::Type;
-    rejection.unit = "splits";
-    break;
-  case ClassicReason::Stages:
-  case ClassicReason::TwoStages:
-    break;
-  }
-  return rejection;
-}
-
-/// The classic model prunes and ranks anew what the hard limits left over.
-/// Templates that it has no words for, those without tiles, keep their place
-/// behind.
-static void rerankClassic(const KernelFamily::ClassicProblem &problem,
-                          const DeviceModel &device, bool keepRejected,
-                          Space &space) {
-  auto reject = [&](Candidate &candidate, const Rejection &rejection) {
-    if (keepRejected)
-      space.rejected.push_back(
-          {candidate.tmpl, std::move(candidate.config), rejection});
-  };
-  std::vector<Candidate> known, unknown;
-  std::vector<ClassicConfig> configs;
-  std::set<std::array<int64_t, 6>> seen;
-  llvm::sort(space.ranked, [](const Candidate &a, const Candidate &b) {
-    return a.order < b.order;
-  });
-  for (Candidate &candidate : space.ranked) {
-    auto config = candidate.tmpl->classicConfig(candidate.config);
-    if (!config) {
-      unknown.push_back(std::move(candidate));
-      continue;
-    }
-    // What differs in knobs that the model does not know (a raster, the warps'
-    // grid) is one config to it: two such would push out two of other stages.
-    if (!seen.insert({config->blockM, config->blockN, config->blockK,
-                      config->splitK, config->numWarps, config->numStages})
-             .second) {
-      reject(candidate, Rejection{PruneReason::Dominated});
-      continue;
-    }
-    configs.push_back(*config);
-    known.push_back(std::move(candidate));
-  }
-  ClassicPruning pruning = pruneClassic(device, problem.type, configs);
-  space.ranked.clear();
-  for (const ClassicSurvivor &survivor : pruning.kept) {
-    Candidate &candidate = known[survivor.index];
-    ClassicEstimate estimate = estimateClassic(
-        device, problem.type, problem.m, problem.n, problem.k, survivor.config);
-    constexpr double kNsPerMs = 1e6;
-    candidate.estimate = Estimate{};
-    candidate.estimate.totalNs = estimate.totalMs * kNsPerMs;
-    candidate.estimate.bound =
-        estimate.computeMs >= estimate.loadMs ? "tensor" : "dram";
-    candidate.estimate.add("compute", estimate.computeMs * kNsPerMs);
-    candidate.estimate.add("load", estimate.loadMs * kNsPerMs);
-    candidate.estimate.add("store", estimate.storeMs * kNsPerMs);
-    space.ranked.push_back(std::move(candidate));
-  }
-  for (const ClassicRejection &rejection : pruning.rejected)
-    reject(known[rejection.index], rejectionOf(rejection));
-  rankCandidates(space.ranked);
-  for (Candidate &candidate : unknown)
-    space.ranked.push_back(std::move(candidate));
-}
-
 llvm::Expected<Space> exploreSpace(const KernelFamily &family,
                                    const Problem &problem,
                                    const DeviceModel &device, ModelKind model,
@@ -282,13 +204,50 @@ llvm::Expected<Space> exploreSpace(const KernelFamily &family,
       return makeError(ErrorCode::Unsupported,
                        "the classic model knows nothing like {}",
                        problem.text());
-    rerankClassic(*classic, device, keepRejected, space);
+    rankClassic(*classic, device, keepRejected, space);
   }
   if (space.ranked.empty())
     return makeError(ErrorCode::NoCandidate,
                      "no template of {} runs {} on {}: every config is pruned",
                      family.name(), problem.text(), device.name);
   return space;
+}
+
+/// The problem and the config where \p model is the classic one and has words
+/// for both.
+static std::optional<ClassicCase> classicCase(const KernelFamily &family,
+                                              const Problem &problem,
+                                              const Candidate &candidate,
+                                              ModelKind model) {
+  if (model != ModelKind::Classic)
+    return std::nullopt;
+  auto known = family.classicProblem(problem);
+  auto config = candidate.tmpl->classicConfig(candidate.config);
+  if (!known || !config)
+    return std::nullopt;
+  return ClassicCase{*known, *config};
+}
+
+ModelKind modelOf(const KernelFamily &family, const Problem &problem,
+                  const Candidate &candidate, ModelKind model) {
+  return classicCase(family, problem, candidate, model) ? ModelKind::Classic
+                                                        : ModelKind::Main;
+}
+
+Estimate estimateCandidate(const KernelFamily &family, const Problem &problem,
+                           const Candidate &candidate,
+                           const DeviceModel &device, ModelKind model) {
+  if (auto classic = classicCase(family, problem, candidate, model))
+    return estimateOf(*classic, device);
+  return candidate.tmpl->estimate(problem, candidate.config, device);
+}
+
+Derivation explainCandidate(const KernelFamily &family, const Problem &problem,
+                            const Candidate &candidate,
+                            const DeviceModel &device, ModelKind model) {
+  if (auto classic = classicCase(family, problem, candidate, model))
+    return explainClassic(*classic, device);
+  return candidate.tmpl->explain(problem, candidate.config, device);
 }
 
 } // namespace kiln

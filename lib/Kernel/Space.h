@@ -56,6 +56,22 @@ llvm::Expected<Space> exploreSpace(const KernelFamily &family,
                                    ModelKind model = ModelKind::Main,
                                    bool keepRejected = false);
 
+/// The model that estimates \p candidate where \p model ranks: the main one for
+/// templates that the classic one has no words for.
+ModelKind modelOf(const KernelFamily &family, const Problem &problem,
+                  const Candidate &candidate, ModelKind model);
+
+/// The estimate by modelOf(), with its terms, of template and config of
+/// \p candidate, which prune() let pass; what else it has is not read.
+Estimate estimateCandidate(const KernelFamily &family, const Problem &problem,
+                           const Candidate &candidate,
+                           const DeviceModel &device, ModelKind model);
+
+/// The derivation of that estimate. It formats text: for one at a time.
+Derivation explainCandidate(const KernelFamily &family, const Problem &problem,
+                            const Candidate &candidate,
+                            const DeviceModel &device, ModelKind model);
+
 /// Orders candidates in place: the best of each class first, then the rest,
 /// each part by time; all within kEstimateTie of a part's best form a set
 /// ordered by (rank of class, order), and so on with the rest.

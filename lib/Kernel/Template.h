@@ -8,6 +8,7 @@
 #pragma once
 
 #include "Device/DeviceModel.h"
+#include "Kernel/Derivation.h"
 #include "Kernel/Estimate.h"
 #include "Kernel/Plan.h"
 #include "Kernel/Record.h"
@@ -76,7 +77,7 @@ public:
   virtual CandidateClass classOf(const Problem &problem,
                                  const Record &config) const = 0;
 
-  /// The derivation of estimate(), for people.
+  /// The derivation of estimate(): steps whose last result is its total.
   virtual Derivation explain(const Problem &problem, const Record &config,
                              const DeviceModel &device) const = 0;
 

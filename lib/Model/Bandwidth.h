@@ -16,6 +16,15 @@ namespace kiln {
 /// bytes stand in DeepGEMM's cost function for 9.0).
 inline constexpr double kL2BytesPerClockPerSm = 64;
 
+/// Loads of a busy DRAM take this many times as long as one of an idle DRAM:
+/// they queue behind each other (H200: 720 ns, where a lone load takes 288).
+inline constexpr double kBusyLatencyFactor = 2.5;
+
+/// From the issue of a load to its data while DRAM is busy.
+inline double busyDramLatencyNs(const DeviceModel &device) {
+  return kBusyLatencyFactor * device.dramLatencyNs;
+}
+
 /// Bytes in flight against what a memory needs.
 struct LittlesLaw {
   double latencyNs = 0;

@@ -16,9 +16,6 @@ namespace kiln {
 /// alone take 1.1 us and its reduction 0.3 us.
 static constexpr double kTurnaroundNs = 900;
 
-/// Loads of a busy memory take longer than those of an idle one.
-static constexpr double kLoadedLatencyFactor = 2.5;
-
 /// Exponent of the p-norm: kNormBase + kNormStep for each block that an SM
 /// holds, kNormMost at most. A block loads, computes and stores in turn; it is
 /// other blocks that do the rest meanwhile.
@@ -109,15 +106,11 @@ public:
                     kIssueEfficiency;
     result.issueNs = n / tasks * clocks / (sms * clock);
     result.lifeNs = time.life.totalNs();
-    double norm =
-        kNormBase + kNormStep * static_cast<double>(time.occupancy.blocksPerSm);
-    if (norm > kNormMost || kernel.loadRounds >= kManyRounds)
-      norm = kNormMost;
     double sum = 0;
     for (double part :
          {result.dramNs, result.l2Ns, result.issueNs, result.lifeNs})
-      sum += std::pow(part, norm);
-    result.totalNs = std::pow(sum, 1 / norm);
+      sum += std::pow(part, time.norm);
+    result.totalNs = std::pow(sum, 1 / time.norm);
     return result;
   }
 
@@ -129,9 +122,8 @@ private:
 };
 } // namespace
 
-/// Tasks that are resident at once.
-static int64_t slotsOf(const StreamKernel &kernel, const DeviceModel &device,
-                       const Occupancy &occupancy) {
+int64_t residentTasks(const StreamKernel &kernel, const Occupancy &occupancy,
+                      const DeviceModel &device) {
   int64_t perSm = occupancy.blocksPerSm;
   if (kernel.persistentPerSm != 0)
     perSm = std::min(perSm, kernel.persistentPerSm);
@@ -141,6 +133,13 @@ static int64_t slotsOf(const StreamKernel &kernel, const DeviceModel &device,
   if (clusters == 0)
     clusters = device.smCount / kernel.clusterSize;
   return clusters * perSm;
+}
+
+static double normOf(const StreamKernel &kernel, const Occupancy &occupancy) {
+  double norm =
+      kNormBase + kNormStep * static_cast<double>(occupancy.blocksPerSm);
+  return kernel.loadRounds >= kManyRounds ? kNormMost
+                                          : std::min(norm, kNormMost);
 }
 
 static StreamBound boundOf(const StreamWave &wave) {
@@ -157,13 +156,16 @@ StreamTime streamTime(const StreamKernel &kernel, const DeviceModel &device) {
   auto tasks = static_cast<double>(kernel.tasks);
   auto sms = static_cast<double>(device.smCount);
   time.occupancy = occupancy(device, kernel.block);
-  time.slots = std::max<int64_t>(1, slotsOf(kernel, device, time.occupancy));
+  time.slots = residentTasks(kernel, time.occupancy, device);
+  assert(time.slots > 0 && "a kernel that fits no SM");
+  time.norm = normOf(kernel, time.occupancy);
   time.taskBytes = (kernel.readBytes + kernel.writeBytes) / tasks;
   double readPerTask = kernel.readBytes / tasks;
   auto resident = static_cast<double>(std::min(time.slots, kernel.tasks));
   time.bytesInFlightPerSm =
       resident * readPerTask / static_cast<double>(kernel.loadRounds) / sms;
-  double loaded = device.dramLatencyNs * kLoadedLatencyFactor;
+  double loaded = busyDramLatencyNs(device);
+  time.loadedLatencyNs = loaded;
   time.bytesNeededPerSm = loaded * device.dramBytesPerNs() / sms;
   time.dramBytesPerNs = mixedBytesPerNs(kernel, device);
   double crowding = time.bytesInFlightPerSm / (2 * time.bytesNeededPerSm);

@@ -83,10 +83,13 @@ struct StreamTime {
   int64_t slots = 0;             ///< tasks that are resident at once
   double taskBytes = 0;          ///< read and written by one task
   double bytesInFlightPerSm = 0; ///< of loads, while all tasks wait
-  double bytesNeededPerSm = 0;   ///< latency * bandwidth / SMs
+  double loadedLatencyNs = 0;    ///< of a load while DRAM is busy
+  double bytesNeededPerSm = 0;   ///< loaded latency * bandwidth / SMs
   double dramBytesPerNs = 0;     ///< that this mix of reads and writes reaches
   StreamLife life;               ///< of a task that is alone
   bool rereadFitsL2 = true;
+  /// Exponent of the norm that joins the times of a wave.
+  double norm = 1;
   StreamWave full, last; ///< a wave of all slots, and what remains
   double fullWaves = 0;
   double launchNs = 0, rampNs = 0;
@@ -94,8 +97,13 @@ struct StreamTime {
   StreamBound bound = StreamBound::Dram;
 };
 
+/// Tasks of \p kernel that are resident at once; 0 where an SM, or the SMs of
+/// a cluster, hold none. \p occupancy is that of its blocks.
+int64_t residentTasks(const StreamKernel &kernel, const Occupancy &occupancy,
+                      const DeviceModel &device);
+
 /// Pure, about a microsecond. \p kernel must have tasks and threads, and fit an
-/// SM.
+/// SM: residentTasks() above 0.
 StreamTime streamTime(const StreamKernel &kernel, const DeviceModel &device);
 
 } // namespace kiln

@@ -228,19 +228,20 @@ TEST_CASE("prune names the limit that an elementwise config breaks") {
   CHECK(reason(add, "flat.t256.v8.i4.h3") == "instruction-shape");
   CHECK(reason("rows=4 cols=4 dtype=fp32", "flat.t256.v16.i1") ==
         "instruction-shape");
-  CHECK(reason(add, "flat.t1024.v16.i8").find("registers: ") == 0);
+  CHECK(reason(add, "flat.t1024.v16.i8").find("register wall: ") == 0);
   // 32 registers of bits, 8 of values and 18 more; a fifth block leaves 51.
   CHECK(reason(add, "flat.t256.v8.i4.b5") ==
-        "registers: 64 registers, limit 48 registers");
+        "register wall: 64 registers a thread, 48 allowed");
   CHECK(reason(add, "flat.t256.v8.i4.b4") == "none");
   CHECK(reason(add, "flat.t256.v8.i4.b9") == "instruction-shape");
   DeviceModel ada = llvm::cantFail(findDevice("rtx-4090"));
   CHECK(reason(add, "flat.t256.v8.i1.b8") ==
-        "registers: 40 registers, limit 32 registers");
+        "register wall: 40 registers a thread, 32 allowed");
   CHECK(reason(add, "flat.t256.v8.i1.b8", ada) ==
         "threads: 2048 threads of an SM, limit 1536 threads of an SM");
   CHECK(reason(add, "flat.t256.v8.i1.b6", ada) == "none");
-  CHECK(reason(add, "flat.t256.v8.i4.ps9").find("registers: 9 blocks") == 0);
+  CHECK(reason(add, "flat.t256.v8.i4.ps9").find("register wall: 9 blocks") ==
+        0);
   CHECK(reason("op=add rows=8 cols=8192 dtype=bf16", "flat.t256.v8.i4.ps2") ==
         "dominated: 264 blocks, limit 8 blocks");
   CHECK(reason(add, "flat.t256.v8.i4.ps2") == "none");

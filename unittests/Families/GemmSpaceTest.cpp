@@ -167,12 +167,13 @@ TEST_CASE("prune names the limit that a typed config breaks") {
   CHECK(reason(nt, "mma.bm128.bn128.bk32.st3.wm8.wn8.mb1") ==
         "threads: 2048, limit 1024");
   CHECK(reason(nt, "mma.bm256.bn256.bk32.st3.wm2.wn4.mb1") ==
-        "registers: 256 accumulators, limit 128 accumulators");
-  // 128 accumulators, 64 for fragments, 40 more; 128 threads, 8 blocks.
+        "register wall: 256 accumulators a thread, 128 allowed");
+  // 128 accumulators, 64 for fragments, 40 more; eight blocks of 128 threads
+  // leave each 64.
   CHECK(reason(nt, "mma.bm128.bn128.bk32.st3.wm2.wn2.mb8") ==
-        "registers: 237568 registers, limit 65536 registers");
+        "register wall: 232 registers a thread, 64 allowed");
   CHECK(reason(nt, "mma.bm128.bn256.bk64.st8.wm2.wn4.mb1") ==
-        "shared-memory: 393216 B, limit 232448 B");
+        "shared-memory wall: 393216 B, 232448 allowed");
   CHECK(reason(nt, "mma.bm128.bn128.bk24.st3.wm2.wn2.mb1") ==
         "instruction-shape");
   CHECK(reason(nt, tile, "t4") == "architecture: 75, limit 80");
@@ -219,7 +220,7 @@ TEST_CASE("prune names what takes the streams of one operand out") {
   CHECK(reason(one, "gemv.r3.u4.w4.wk4.v1.mb4") == "instruction-shape");
   CHECK(reason(one, "gemv.r4.u4.w2.wk4.v1.mb4") == "instruction-shape");
   CHECK(reason(nine, "skinny.r64.v16.k128.st8.w4.mb1") ==
-        "shared-memory: 655360 B, limit 232448 B");
+        "shared-memory wall: 655360 B, 232448 allowed");
   CHECK(reason("gemm m=9 n=64 k=256 dtype=bf16 layout=NT",
                (skinny + ".sp1.sk2").str()) ==
         "dominated: 2 splits, limit 1 splits");

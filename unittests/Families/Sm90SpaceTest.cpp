@@ -227,9 +227,10 @@ TEST_CASE("prune names what takes the wgmma kernel out") {
   CHECK(reason(nt, wide, "a100-sxm4-80gb") == "architecture: 80, limit 90");
   CHECK(reason(nt, wide, "b200-sxm") == "architecture: 100, limit 90");
   CHECK(reason("gemm m=64 n=64 k=64 dtype=fp32 compute=tf32", wide) == "type");
-  CHECK(reason(nt, "sm90.bm96.bn256.bk64.st4.wg2") == "instruction-shape");
+  CHECK(reason(nt, "sm90.bm96.bn256.bk64.st4.wg2") ==
+        "instruction-shape: 96 rows, 128 or 256 allowed");
   CHECK(reason(nt, "sm90.bm128.bn256.bk64.st5.wg2") ==
-        "shared-memory: 279712 B, limit 232448 B");
+        "shared-memory wall: 279712 B, 232448 allowed");
   CHECK(reason("gemm m=64 n=64 k=0 dtype=bf16", wide) ==
         "dominated: 1 splits, limit 0 splits");
   CHECK(reason("gemm m=64 n=64 k=192 dtype=bf16", with(split, ".sk4")) ==
@@ -245,10 +246,10 @@ TEST_CASE("prune names what takes the wgmma kernel out") {
   CHECK(reason(nt, tall) == "none");
   CHECK(reason(with(nt, " pointwise=bias"), tall) == "none");
   CHECK(reason(with(nt, " out=fp32 pointwise=bias"), tall) ==
-        "registers: 192 accumulators, limit 160 accumulators");
+        "register wall: 192 accumulators a thread, 160 allowed");
   CHECK(reason(with(nt, " pointwise=gelu_tanh,residual"),
                "sm90.bm128.bn192.bk64.st3.wg2.pp1") ==
-        "registers: 192 accumulators, limit 176 accumulators");
+        "register wall: 192 accumulators a thread, 176 allowed");
   CHECK(reason("gemm m=65536 n=65536 k=4095 dtype=bf16 layout=NT", wide) ==
         "workspace: 1073741824 B, limit 268435456 B");
 }

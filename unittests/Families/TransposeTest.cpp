@@ -174,7 +174,7 @@ TEST_CASE("transpose: prune names the limit that a typed config breaks") {
   CHECK(reason(square, "tiled.tr128.tc128.t512.v8") == "instruction-shape");
   CHECK(reason(square, "tiled.tr96.tc128.t256.v8") == "instruction-shape");
   CHECK(reason("rows=64 cols=64 dtype=fp32", "tiled.tr256.tc256.t256.v4") ==
-        "shared-memory: 262144 B, limit 232448 B");
+        "shared-memory wall: 262144 B, 232448 allowed");
   CHECK(reason("rows=8388608 cols=8388608 dtype=int8",
                "tiled.tr32.tc32.t256.v1") ==
         "grid: 68719476736 blocks, limit 2147483647 blocks");

@@ -1,6 +1,7 @@
 // The brick of memory-bound kernels: limits that it must meet, and directions.
 #include "Model/Stream.h"
 
+#include "Model/Bandwidth.h"
 #include "Model/TestDevices.h"
 
 #include <doctest/doctest.h>
@@ -69,4 +70,32 @@ TEST_CASE("clusters leave SMs idle") {
   int64_t alone = streamTime(kernel, device).slots;
   kernel.clusterSize = 8;
   CHECK(streamTime(kernel, device).slots * 8 < alone);
+}
+
+TEST_CASE("E5: a kernel that fits no SM has no resident task") {
+  DeviceModel device = testDevice();
+  StreamKernel kernel = copyKernel();
+  auto resident = [&] {
+    return residentTasks(kernel, occupancy(device, kernel.block), device);
+  };
+  CHECK(resident() == streamTime(kernel, device).slots);
+  kernel.block = {.threads = 1024, .registersPerThread = 68, .sharedBytes = 0};
+  CHECK(resident() == 0);
+  kernel.block.registersPerThread = 64;
+  CHECK(resident() == device.smCount);
+  kernel.clusterSize = 8;
+  device.smCount = 4;
+  device.maxClusters8 = 0;
+  CHECK(resident() == 0);
+}
+
+TEST_CASE("E8: one latency of a busy DRAM serves the law and a task's life") {
+  DeviceModel device = testDevice();
+  StreamTime time = streamTime(copyKernel(), device);
+  CHECK(time.loadedLatencyNs ==
+        doctest::Approx(kBusyLatencyFactor * device.dramLatencyNs));
+  CHECK(time.life.loadNs == time.loadedLatencyNs);
+  CHECK(time.bytesNeededPerSm ==
+        doctest::Approx(time.loadedLatencyNs * device.dramBytesPerNs() /
+                        double(device.smCount)));
 }

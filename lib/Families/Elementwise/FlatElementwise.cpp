@@ -8,7 +8,7 @@
 #include "Families/Elementwise/ElementwiseTemplate.h"
 #include "Families/KernelUnit.h"
 #include "Families/LaunchLimits.h"
-#include "Families/Stream/StreamEstimate.h"
+#include "Families/Stream/StreamTemplate.h"
 #include "Kernel/ConfigSchema.h"
 #include "elementwise/FlatElementwiseConfig.h"
 
@@ -95,10 +95,10 @@ Instructions instructionsOf(const ElementwiseSignature &signature,
   return count;
 }
 
-StreamKernel streamKernel(const ElementwiseProblem &p,
-                          const ElementwiseSignature &signature,
-                          const FlatElementwiseConfig &config,
-                          const DeviceModel &device) {
+StreamKernel streamOf(const ElementwiseProblem &p,
+                      const ElementwiseSignature &signature,
+                      const FlatElementwiseConfig &config,
+                      const DeviceModel &device) {
   StreamKernel kernel;
   int64_t inBytes = bytesOf(p.dtype), outBytes = bytesOf(p.out);
   double elements = double(p.rows) * p.cols;
@@ -130,6 +130,9 @@ StreamKernel streamKernel(const ElementwiseProblem &p,
 // Limits
 //===----------------------------------------------------------------------===//
 
+/// Fewer threads with more on the way each gain nothing from here on.
+constexpr int64_t kMostRegisters = 168;
+
 /// Registers that hold the bits of a thread's items and of rows of values, the
 /// values of one item, and what else a kernel cannot do without: with fewer it
 /// spills.
@@ -160,8 +163,6 @@ std::optional<Rejection> checkVector(const ElementwiseProblem &p,
 std::optional<Rejection> checkRegisters(const ElementwiseSignature &signature,
                                         const FlatElementwiseConfig &config,
                                         const DeviceModel &device) {
-  // Fewer threads with more on the way each gain nothing from here on.
-  constexpr int64_t kMostRegisters = 168;
   int64_t most =
       std::min(kMostRegisters, device.registersPerSm / config.threads());
   int64_t least = config.residentBlocks == 0
@@ -172,13 +173,28 @@ std::optional<Rejection> checkRegisters(const ElementwiseSignature &signature,
   if (least <= most)
     return std::nullopt;
   return Rejection{PruneReason::Registers, double(least), double(most),
-                   "registers"};
+                   "registers a thread"};
+}
+
+/// A config beyond isValid(): more items or a wider vector than a thread has
+/// registers for are named with the register wall, which they hit first.
+Rejection invalidShape(const FlatElementwiseConfig &config,
+                       const ElementwiseSignature &signature) {
+  constexpr int kMostItems = 8;
+  if (config.items <= kMostItems)
+    return Rejection{PruneReason::InstructionShape};
+  int wanted = config.wantedRegisters(signature);
+  if (wanted > kMostRegisters)
+    return Rejection{PruneReason::Registers, double(wanted),
+                     double(kMostRegisters), "registers a thread"};
+  return Rejection{PruneReason::InstructionShape, double(config.items),
+                   kMostItems, "items a thread"};
 }
 
 /// Launch bounds that \p device cannot keep are ignored by the assembler, and
 /// the config is another's twin.
-std::optional<Rejection> checkResident(const FlatElementwiseConfig &config,
-                                       const DeviceModel &device) {
+std::optional<Rejection> checkBounds(const FlatElementwiseConfig &config,
+                                     const DeviceModel &device) {
   int64_t threads = int64_t(config.residentBlocks) * config.threads();
   int64_t most = device.maxWarpsPerSm * kWarpThreads;
   if (threads <= most)
@@ -200,7 +216,7 @@ std::optional<Rejection> checkGrid(const ElementwiseProblem &p,
           .blocksPerSm;
   if (config.blocksPerSm > resident)
     return Rejection{PruneReason::Registers, double(config.blocksPerSm),
-                     double(resident), "blocks"};
+                     double(resident), "blocks an SM"};
   double blocks = double(config.blocksPerSm) * device.smCount;
   double chunks = config.chunks(signature, p.rows, p.cols);
   if (blocks >= chunks)
@@ -240,7 +256,7 @@ private:
 // The template
 //===----------------------------------------------------------------------===//
 
-class FlatElementwise final : public Template {
+class FlatElementwise final : public StreamTemplate {
 public:
   FlatElementwise()
       : schema(makeConfigSchema<FlatElementwiseConfig>(
@@ -251,35 +267,6 @@ public:
 
   void enumerate(const Problem &problem, const DeviceModel &device,
                  llvm::function_ref<void(Record)> emit) const override;
-
-  std::optional<Rejection> prune(const Problem &problem, const Record &record,
-                                 const DeviceModel &device) const override {
-    auto config = fromRecord<FlatElementwiseConfig>(record);
-    ElementwiseProblem p = read(problem);
-    auto signature = readElementwiseSignature(problem.signature);
-    if (auto rejection = checkThreads(config.threads(), device))
-      return rejection;
-    // Before anything is computed from the config.
-    if (!config.isValid(signature))
-      return Rejection{PruneReason::InstructionShape};
-    if (auto rejection = checkVector(p, signature, config))
-      return rejection;
-    if (auto rejection = checkResident(config, device))
-      return rejection;
-    if (auto rejection = checkRegisters(signature, config, device))
-      return rejection;
-    return checkGrid(p, signature, config, device);
-  }
-
-  Estimate estimate(const Problem &problem, const Record &record,
-                    const DeviceModel &device) const override {
-    return estimateStream(kernel(problem, record, device), device);
-  }
-
-  Derivation explain(const Problem &problem, const Record &record,
-                     const DeviceModel &device) const override {
-    return explainStream(kernel(problem, record, device), device);
-  }
 
   /// Kernels that treat memory in the same way; what stays comes last.
   CandidateClass classOf(const Problem &problem,
@@ -320,15 +307,36 @@ public:
   /// A vector of one element serves everything.
   bool isGeneric() const override { return true; }
 
+protected:
+  std::optional<Rejection>
+  checkConfig(const Problem &problem, const Record &record,
+              const DeviceModel &device) const override {
+    auto config = fromRecord<FlatElementwiseConfig>(record);
+    ElementwiseProblem p = read(problem);
+    auto signature = readElementwiseSignature(problem.signature);
+    if (auto rejection = checkThreads(config.threads(), device))
+      return rejection;
+    // Before anything is computed from the config.
+    if (!config.isValid(signature))
+      return invalidShape(config, signature);
+    if (auto rejection = checkVector(p, signature, config))
+      return rejection;
+    if (auto rejection = checkBounds(config, device))
+      return rejection;
+    if (auto rejection = checkRegisters(signature, config, device))
+      return rejection;
+    return checkGrid(p, signature, config, device);
+  }
+
+  StreamKernel streamKernel(const Problem &problem, const Record &record,
+                            const DeviceModel &device) const override {
+    return streamOf(read(problem), readElementwiseSignature(problem.signature),
+                    fromRecord<FlatElementwiseConfig>(record), device);
+  }
+
 private:
   static ElementwiseProblem read(const Problem &problem) {
     return readElementwiseProblem(problem.extents.values().data());
-  }
-  static StreamKernel kernel(const Problem &problem, const Record &record,
-                             const DeviceModel &device) {
-    return streamKernel(read(problem),
-                        readElementwiseSignature(problem.signature),
-                        fromRecord<FlatElementwiseConfig>(record), device);
   }
 
   RecordSchema schema;

@@ -1,6 +1,8 @@
 //===- GemmTemplate.cpp ---------------------------------------------------===//
 #include "Families/Gemm/GemmTemplate.h"
 
+#include "Model/RegisterWall.h"
+
 namespace kiln {
 
 GemmParams makeGemmParams(const GemmProblem &problem,
@@ -44,15 +46,11 @@ GemmParams makeGemmParams(const GemmProblem &problem,
 std::optional<Rejection> checkRegisters(int64_t registers, int64_t threads,
                                         int64_t minBlocks,
                                         const DeviceModel &device) {
-  auto reject = [](int64_t value, int64_t limit) {
-    return Rejection{PruneReason::Registers, double(value), double(limit),
-                     "registers"};
-  };
-  if (registers > device.maxRegistersPerThread)
-    return reject(registers, device.maxRegistersPerThread);
-  int64_t all = registers * threads * minBlocks;
-  if (all > device.registersPerSm)
-    return reject(all, device.registersPerSm);
+  // What the launch bounds leave a thread, as occupancy counts it.
+  int64_t limit = registerLimit(device, threads, minBlocks);
+  if (registers > limit)
+    return Rejection{PruneReason::Registers, double(registers), double(limit),
+                     "registers a thread"};
   return std::nullopt;
 }
 

@@ -25,8 +25,8 @@ namespace kiln {
 GemmParams makeGemmParams(const GemmProblem &problem,
                           const Arguments &arguments);
 
-/// The rejection of a kernel that needs more than \p device gives: \p registers
-/// a thread, or all those of \p minBlocks resident blocks of \p threads.
+/// The rejection of a kernel that needs more \p registers a thread than
+/// \p minBlocks resident blocks of \p threads leave each.
 std::optional<Rejection> checkRegisters(int64_t registers, int64_t threads,
                                         int64_t minBlocks,
                                         const DeviceModel &device);

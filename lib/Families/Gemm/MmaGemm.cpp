@@ -235,7 +235,7 @@ std::optional<Rejection> MmaGemm::checkLimits(const GemmProblem &problem,
       double(config.blockM) * config.blockN / config.threads();
   if (accumulators > kMaxAccumulators)
     return Rejection{PruneReason::Registers, accumulators, kMaxAccumulators,
-                     "accumulators"};
+                     "accumulators a thread"};
   RateType rate = rateTypeOf(signature.in, signature.compute);
   if (device.mmaSyncFlopsPerClockPerSm(rate) == 0)
     return Rejection{PruneReason::Type};

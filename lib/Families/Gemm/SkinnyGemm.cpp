@@ -151,7 +151,7 @@ std::optional<Rejection> SkinnyGemm::checkLimits(
   double accumulators = double(config.rows) * config.vectors / 32;
   if (accumulators > kMaxAccumulators)
     return Rejection{PruneReason::Registers, accumulators, kMaxAccumulators,
-                     "accumulators"};
+                     "accumulators a thread"};
   if (auto rejection = checkRegisters(registersOf(config), config.threads(),
                                       config.minBlocksPerSm, device))
     return rejection;

@@ -19,65 +19,13 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/Sm90Estimate.h"
 
-#include "Families/Gemm/TileDerivation.h"
+#include "Families/Gemm/Sm90Model.h"
 #include "Model/Bandwidth.h"
 #include "Model/MathUtil.h"
-#include "Model/Pipeline.h"
-#include "Model/RegisterWall.h"
-#include "Model/SharedMemoryWall.h"
-#include "Model/Traffic.h"
-#include "Support/Format.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace kiln {
-
-namespace {
-
-/// Everything that the terms are computed from.
-struct Sm90Model {
-  const GemmProblem &problem;
-  const GemmSignature &signature;
-  const Sm90GemmConfig &config;
-  const DeviceModel &device;
-
-  int64_t clusters, resident, active; ///< of the work, at once, and busy
-  int64_t tilesPerBlock, kSteps;
-  Traffic bytes;
-
-  // One step of k of one block, in ns.
-  double math, shared, l2, dram, exposed;
-  Pipeline ring;
-  // Once a tile.
-  double epilogue, exposedEpilogue, reduction;
-  // Once a block.
-  double fill, drain, repack;
-
-  Sm90Model(const GemmProblem &problem, const GemmSignature &signature,
-            const Sm90GemmConfig &config, const DeviceModel &device);
-
-  double clockGHz() const { return 1e-3 * device.smClockMHz; }
-  double pace() const { return std::max({math, shared, l2}); }
-  double step() const { return pace() + exposed; }
-  /// The largest share of the tiles that a busy block has.
-  double total() const;
-  double bytesFloor() const;
-  double powerFloor() const;
-  /// The steps of that share, and what its tiles cost besides.
-  double loop() const;
-  double betweenTiles() const;
-  /// What the floors take longer than both.
-  double beyondFloor() const;
-  llvm::StringRef bound() const;
-
-private:
-  void computeTraffic();
-  void computeStep();
-  void computeTile();
-};
-
-} // namespace
 
 /// Clocks of one m64 x n x k16 wgmma of 16-bit elements. Narrow ones wait for
 /// the rows' tile from shared memory (H100, third-party unit tests: n = 8 18.9,
@@ -103,6 +51,7 @@ Sm90Model::Sm90Model(const GemmProblem &problem, const GemmSignature &signature,
   computeTraffic();
   computeStep();
   computeTile();
+  computeFloors();
 }
 
 void Sm90Model::computeTraffic() {
@@ -244,26 +193,23 @@ void Sm90Model::computeTile() {
                              copied / device.dramWriteBytesPerNs();
 }
 
-double Sm90Model::bytesFloor() const {
+void Sm90Model::computeFloors() {
   // D once, and what the epilogue reads of its shape.
-  int matrices = 1 + signature.readsC +
-                 signature.pointwise.contains(PointwiseOp::Residual);
-  double stored = double(problem.m) * double(problem.outCols()) *
+  int read =
+      signature.readsC + signature.pointwise.contains(PointwiseOp::Residual);
+  double matrix = double(problem.m) * double(problem.outCols()) *
                   double(problem.batch) * bytesOf(problem.out);
-  return bytes.dramReadBytes / device.dramBytesPerNs() +
-         stored / device.dramWriteBytesPerNs() +
-         (matrices - 1) * stored / device.dramBytesPerNs();
-}
-
-double Sm90Model::powerFloor() const {
+  readNs = (bytes.dramReadBytes + read * matrix) / device.dramBytesPerNs();
+  writeNs = matrix / device.dramWriteBytesPerNs();
+  bytesFloor = readNs + writeNs;
   double products = double(clusters) * config.multicastBlocks() *
                     double(kSteps) * config.splitK() * config.rows() /
                     Sm90GemmConfig::kUnit * (config.blockK / 16.0);
   // Narrow wgmmas wait for shared memory, which is no tensor work.
   constexpr double kClocksPerColumn = 0.507;
-  double clocks = products * kClocksPerColumn * config.columns();
-  return clocks / double(device.smCount) /
-         (1e-3 * device.sustainedTensorClockMHz);
+  productClocks =
+      products * kClocksPerColumn * config.columns() / double(device.smCount);
+  powerFloor = productClocks / sustainedGHz();
 }
 
 double Sm90Model::loop() const {
@@ -278,15 +224,12 @@ double Sm90Model::betweenTiles() const {
 /// Wave by wave: blocks of the last one, which may be few, have the chip for
 /// themselves but are no faster than alone.
 double Sm90Model::beyondFloor() const {
-  double floorOfGroup = std::max(bytesFloor(), powerFloor()) / double(clusters);
-  double tile = double(kSteps) * step() + reduction;
   // An exposed epilogue comes on top of either: in so short a pause no clock
   // rises.
   auto beyond = [&](int64_t groups) {
-    return std::max(0.0, double(groups) * floorOfGroup - tile);
+    return std::max(0.0, floorOf(groups) - tileNs());
   };
-  int64_t fullWaves = clusters / resident, rest = clusters % resident;
-  return double(fullWaves) * beyond(resident) + beyond(rest);
+  return double(fullWaves()) * beyond(resident) + beyond(lastGroups());
 }
 
 double Sm90Model::total() const {
@@ -295,7 +238,7 @@ double Sm90Model::total() const {
 
 llvm::StringRef Sm90Model::bound() const {
   if (beyondFloor() > 0)
-    return bytesFloor() > powerFloor() ? "dram" : "tensor";
+    return bytesFloor > powerFloor ? "dram" : "tensor";
   if (exposed > pace())
     return "latency";
   if (pace() == math)
@@ -320,123 +263,17 @@ Estimate estimateTile(const GemmProblem &problem, const Sm90Kernel &kernel,
                    model.drain);
   estimate.add("reduction", double(model.tilesPerBlock) * model.reduction);
   estimate.add("beyond path", model.beyondFloor());
-  estimate.add("floor bytes", model.bytesFloor());
-  estimate.add("floor power", model.powerFloor());
-  estimate.add("step math", model.math);
-  estimate.add("step shared", model.shared);
-  estimate.add("step l2", model.l2);
-  estimate.add("step dram", model.dram);
-  estimate.add("step exposed", model.exposed);
-  estimate.add("k iterations", double(model.kSteps), "");
-  estimate.add("tiles per block", double(model.tilesPerBlock), "");
-  estimate.add("dram bytes", model.bytes.dramReadBytes, "B");
+  estimate.note("floor bytes", model.bytesFloor);
+  estimate.note("floor power", model.powerFloor);
+  estimate.note("step math", model.math);
+  estimate.note("step shared", model.shared);
+  estimate.note("step l2", model.l2);
+  estimate.note("step dram", model.dram);
+  estimate.note("step exposed", model.exposed);
+  estimate.note("k iterations", double(model.kSteps), "");
+  estimate.note("tiles per block", double(model.tilesPerBlock), "");
+  estimate.note("dram bytes", model.bytes.dramReadBytes, "B");
   return estimate;
-}
-
-//===----------------------------------------------------------------------===//
-// Explanation
-//===----------------------------------------------------------------------===//
-
-static DerivationStep explainRegisters(const Sm90Model &model) {
-  const Sm90GemmConfig &config = model.config;
-  int multiplying =
-      (config.pingPong ? 1 : config.consumers) * Sm90GemmConfig::kWarpgroup;
-  int limit = config.tradesRegisters()
-                  ? config.consumerRegisters()
-                  : int(model.device.maxRegistersPerThread);
-  constexpr int kOthers = 40; // descriptors, places, the epilogue's values
-  int total = config.accumulators() + kOthers;
-  return {"register wall",
-          fmt::format("{} x {} / {} threads = {} accumulators, + {} for "
-                      "descriptors and the epilogue = {}",
-                      config.blockM, config.blockN, multiplying,
-                      config.accumulators(), kOthers, total),
-          fmt::format("{} of {} registers of a multiplying thread: {}", total,
-                      limit, total <= limit ? "fits" : "spills"),
-          llvm::json::Object{{"accumulators", config.accumulators()},
-                             {"registers", total},
-                             {"limit", limit}}};
-}
-
-static DerivationStep explainShared(const Sm90Model &model) {
-  const Sm90GemmConfig &config = model.config;
-  int64_t bytes = config.sharedBytes(model.signature);
-  int64_t limit = model.device.sharedBytesPerBlock;
-  return {
-      "shared-memory wall",
-      fmt::format("{} stages * ({} + {}) * {} * 2 B = {} B, + {} B of "
-                  "staging, barriers and alignment",
-                  config.stages, config.blockM, config.blockN, config.blockK,
-                  config.stages * config.stageBytes(),
-                  bytes - config.stages * config.stageBytes()),
-      fmt::format("{} B of {} B; {} stages would fit", bytes, limit,
-                  config.stages + (limit - bytes) / (config.stageBytes() + 16)),
-      llvm::json::Object{{"bytes", bytes}, {"limit", limit}}};
-}
-
-static DerivationStep explainWaves(const Sm90Model &model) {
-  const Sm90GemmConfig &config = model.config;
-  double used =
-      double(model.clusters) / double(model.tilesPerBlock * model.resident);
-  return {"waves",
-          fmt::format("{} x {} tiles, batch {}, split-K {}, clusters of {}: {} "
-                      "clusters on {} at once: {} tiles a block",
-                      config.tilesM(model.problem.m),
-                      config.tilesN(model.problem.n), model.problem.batch,
-                      config.splitK(), config.groupBlocks(), model.clusters,
-                      model.resident, model.tilesPerBlock),
-          fmt::format("{:.0f} % of the blocks' turns have a tile", 100 * used),
-          llvm::json::Object{{"tiles_per_block", model.tilesPerBlock},
-                             {"utilisation", used}}};
-}
-
-static DerivationStep explainEpilogue(const Sm90Model &model) {
-  return {"epilogue",
-          fmt::format("{:.0f} ns a tile, {:.0f} ns of it exposed; splits "
-                      "{:.0f} ns; repacking {:.0f} ns",
-                      model.epilogue, model.exposedEpilogue, model.reduction,
-                      model.repack),
-          model.config.pingPong ? "the other consumer multiplies meanwhile"
-                                : "the ring fills meanwhile",
-          llvm::json::Object{{"epilogue_ns", model.epilogue},
-                             {"exposed_ns", model.exposedEpilogue},
-                             {"reduction_ns", model.reduction}}};
-}
-
-static DerivationStep explainBound(const Sm90Model &model) {
-  return {
-      "bound",
-      fmt::format("a step of k: wgmma {:.0f}, shared {:.0f}, L2 {:.0f}, "
-                  "DRAM {:.0f} ns, exposed {:.0f} ns; all bytes take {:.0f} "
-                  "ns, all products at the board's power {:.0f} ns",
-                  model.math, model.shared, model.l2, model.dram, model.exposed,
-                  model.bytesFloor(), model.powerFloor()),
-      fmt::format("{} sets the pace of {} steps", model.bound(),
-                  model.kSteps * model.tilesPerBlock),
-      llvm::json::Object{{"bound", model.bound()},
-                         {"math_ns", model.math},
-                         {"shared_ns", model.shared},
-                         {"l2_ns", model.l2},
-                         {"dram_ns", model.dram}}};
-}
-
-Derivation explainTile(const GemmProblem &problem, const Sm90Kernel &kernel,
-                       const DeviceModel &device) {
-  const auto &[signature, config] = kernel;
-  Sm90Model model(problem, signature, config, device);
-  RateType rate = rateTypeOf(signature.in, signature.compute);
-  double peak = device.tensorFlopsPerClockPerSm(rate) * double(device.smCount) *
-                model.clockGHz();
-  Derivation steps;
-  steps.push_back(explainRegisters(model));
-  steps.push_back(explainShared(model));
-  steps.push_back(explainLatency(model.ring, model.exposed));
-  explainIntensities(problem, config.blockM * config.clusterM,
-                     config.blockN * config.clusterN, peak, device, steps);
-  steps.push_back(explainWaves(model));
-  steps.push_back(explainEpilogue(model));
-  steps.push_back(explainBound(model));
-  return steps;
 }
 
 } // namespace kiln

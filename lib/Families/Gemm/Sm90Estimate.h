@@ -2,6 +2,7 @@
 #pragma once
 
 #include "Families/Gemm/GemmProblem.h"
+#include "Kernel/Derivation.h"
 #include "Kernel/Estimate.h"
 #include "gemm/Sm90GemmConfig.h"
 

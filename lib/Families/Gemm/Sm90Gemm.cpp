@@ -288,6 +288,27 @@ static int mostAccumulators(const GemmSignature &signature,
   return most;
 }
 
+/// Names what a config beyond isValid() has that the instruction does not.
+static Rejection invalidShape(const Sm90GemmConfig &config) {
+  auto shape = [](int value, llvm::StringRef unit, llvm::StringRef allowed) {
+    return Rejection{PruneReason::InstructionShape, double(value), 0, unit,
+                     allowed};
+  };
+  if (config.blockK != 64 && config.blockK != 128)
+    return shape(config.blockK, "elements of k a stage", "64 or 128");
+  if (config.stages < 2 || config.stages > 16)
+    return shape(config.stages, "stages", "2 to 16");
+  int readers = Sm90GemmConfig::kUnit * config.readers();
+  if (config.rows() > 256 || config.rows() % readers != 0)
+    return shape(config.rows(), "rows",
+                 config.readers() > 2   ? "192"
+                 : config.readers() > 1 ? "128 or 256"
+                                        : "64 to 256 in steps of 64");
+  if (config.columns() > 256 || config.columns() % 8 != 0)
+    return shape(config.columns(), "columns", "8 to 256");
+  return Rejection{PruneReason::InstructionShape};
+}
+
 /// TMA's coordinates are ints, and its strides are below 2^40 bytes.
 static std::optional<Rejection>
 checkTensorMaps(const GemmProblem &problem, const GemmSignature &signature) {
@@ -317,8 +338,13 @@ std::optional<Rejection> Sm90Gemm::checkLimits(
                      double(device.computeCapability()), kCapability};
   if (signature.in != DType::BF16 && signature.in != DType::FP16)
     return Rejection{PruneReason::Type};
+  // The first wall, ahead of what else may be wrong with so large a tile.
+  int accumulators = mostAccumulators(signature, config);
+  if (config.accumulators() > accumulators)
+    return Rejection{PruneReason::Registers, double(config.accumulators()),
+                     double(accumulators), "accumulators a thread"};
   if (!config.isValid(signature))
-    return Rejection{PruneReason::InstructionShape};
+    return invalidShape(config);
   int64_t ranges = ceilDiv(problem.k, config.blockK);
   // Every split has work, and there is some at all.
   if (ranges < config.splitK())
@@ -331,10 +357,6 @@ std::optional<Rejection> Sm90Gemm::checkLimits(
   if (config.splitK() > device.smCount)
     return Rejection{PruneReason::Grid, double(config.splitK()),
                      double(device.smCount), "splits"};
-  int accumulators = mostAccumulators(signature, config);
-  if (config.accumulators() > accumulators)
-    return Rejection{PruneReason::Registers, double(config.accumulators()),
-                     double(accumulators), "accumulators"};
   if (auto rejection = checkTensorMaps(problem, signature))
     return rejection;
   double bytes = double(repackBytes(problem, signature));

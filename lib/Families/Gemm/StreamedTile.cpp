@@ -9,7 +9,9 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/StreamedTile.h"
 
+#include "Families/Gemm/DerivationSteps.h"
 #include "Families/Gemm/TileEstimate.h"
+#include "Families/Stream/StreamEstimate.h"
 #include "Model/Bandwidth.h"
 #include "Model/MathUtil.h"
 #include "Model/Waves.h"
@@ -56,7 +58,7 @@ std::optional<Rejection> checkStreamed(const GemmProblem &problem,
 namespace {
 
 /// A wave of blocks, in ns: what each resource takes, and all of them together.
-struct StreamWave {
+struct StreamedWave {
   double blocks = 0, perSm = 0;
   double dramNs = 0, l2Ns = 0, portNs = 0, latencyNs = 0, issueNs = 0;
   double totalNs = 0;
@@ -79,7 +81,7 @@ struct StreamModel {
   StreamModel(const GemmProblem &problem, const StreamedTile &kernel,
               const DeviceModel &device);
 
-  StreamWave wave(int64_t count) const;
+  StreamedWave wave(int64_t count) const;
   LittlesLaw little(int64_t count) const;
   /// What blocks that start behind others cost each wave but the first.
   double restartNs() const;
@@ -87,18 +89,19 @@ struct StreamModel {
 
 /// Every term of the time, in ns.
 struct StreamTerms {
+  int64_t fullWaves = 0;
+  StreamedWave full, last; ///< of no blocks where there is no such wave
   double stream = 0, restarts = 0, reduction = 0, total = 0;
-  StreamWave main; ///< a full wave, or the only one
+
+  /// A full wave, or the only one.
+  const StreamedWave &main() const { return fullWaves > 0 ? full : last; }
 };
 
+/// Exponent of the norm that joins the times of a wave: none is reached to the
+/// last byte while another is close.
+constexpr double kNorm = 6;
+
 } // namespace
-
-/// Loads of a busy memory take longer than those of an idle one (H200).
-static constexpr double kBusyLatencyFactor = 2.5;
-
-static double busyLatencyNs(const DeviceModel &device) {
-  return kBusyLatencyFactor * device.dramLatencyNs;
-}
 
 StreamModel::StreamModel(const GemmProblem &problem, const StreamedTile &kernel,
                          const DeviceModel &device)
@@ -128,12 +131,12 @@ StreamModel::StreamModel(const GemmProblem &problem, const StreamedTile &kernel,
 }
 
 LittlesLaw StreamModel::little(int64_t count) const {
-  return littlesLaw(busyLatencyNs(device), device.dramBytesPerNs(),
+  return littlesLaw(busyDramLatencyNs(device), device.dramBytesPerNs(),
                     double(count) * bytesInFlight);
 }
 
-StreamWave StreamModel::wave(int64_t count) const {
-  StreamWave wave;
+StreamedWave StreamModel::wave(int64_t count) const {
+  StreamedWave wave;
   if (count == 0)
     return wave;
   wave.blocks = double(count);
@@ -160,10 +163,8 @@ StreamWave StreamModel::wave(int64_t count) const {
   // instructions come after, its few warps take about twice the clocks that
   // those of all blocks would.
   constexpr double kAlone = 2;
-  wave.latencyNs = busyLatencyNs(device) * streamedBytes / bytesInFlight +
+  wave.latencyNs = busyDramLatencyNs(device) * streamedBytes / bytesInFlight +
                    (kernel.alternates ? kAlone * blockIssueNs : 0);
-  // None is reached to the last byte while another is close.
-  constexpr double kNorm = 6;
   double sum = 0;
   for (double part :
        {wave.dramNs, wave.l2Ns, wave.portNs, wave.latencyNs, wave.issueNs})
@@ -175,9 +176,9 @@ StreamWave StreamModel::wave(int64_t count) const {
 double StreamModel::restartNs() const {
   // While a block starts and ends, the others of its SM keep loads on the way.
   auto others = double(grid.slots - device.smCount);
-  double need = busyLatencyNs(device) * device.dramBytesPerNs();
+  double need = busyDramLatencyNs(device) * device.dramBytesPerNs();
   double covered = std::min(1.0, others * bytesInFlight / need);
-  return (busyLatencyNs(device) + kernel.serialNs) * (1 - covered);
+  return (busyDramLatencyNs(device) + kernel.serialNs) * (1 - covered);
 }
 
 /// Splits store their sums, count arrivals, and the last reads them all.
@@ -193,11 +194,12 @@ static StreamTerms termsOf(const StreamModel &model) {
   const DeviceModel &device = model.device;
   StreamTerms terms;
   int64_t slots = std::max<int64_t>(model.grid.slots, 1);
-  int64_t fullWaves = model.blocks / slots;
-  StreamWave full = model.wave(std::min(slots, model.blocks));
-  StreamWave last = model.wave(model.blocks % slots);
-  terms.main = fullWaves > 0 ? full : last;
-  terms.stream = double(fullWaves) * full.totalNs + last.totalNs;
+  terms.fullWaves = model.blocks / slots;
+  if (terms.fullWaves > 0)
+    terms.full = model.wave(slots);
+  terms.last = model.wave(model.blocks % slots);
+  terms.stream =
+      double(terms.fullWaves) * terms.full.totalNs + terms.last.totalNs;
   terms.restarts = double(model.grid.waves - 1) * model.restartNs();
   terms.reduction = reductionNs(model.kernel, device);
   terms.total = device.launchNs + device.rampNs + terms.stream +
@@ -205,7 +207,7 @@ static StreamTerms termsOf(const StreamModel &model) {
   return terms;
 }
 
-static llvm::StringRef boundOf(const StreamWave &wave, bool tensor) {
+static llvm::StringRef boundOf(const StreamedWave &wave, bool tensor) {
   double most = std::max(
       {wave.dramNs, wave.l2Ns, wave.portNs, wave.latencyNs, wave.issueNs});
   return most == wave.dramNs      ? "dram"
@@ -221,21 +223,21 @@ Estimate estimateTile(const GemmProblem &problem, const StreamedTile &kernel,
   StreamTerms terms = termsOf(model);
   Estimate estimate(detail);
   estimate.totalNs = terms.total;
-  estimate.bound = boundOf(terms.main, kernel.tensorFlopsPerClock > 0);
+  estimate.bound = boundOf(terms.main(), kernel.tensorFlopsPerClock > 0);
   estimate.add("launch", device.launchNs);
   estimate.add("ramp", device.rampNs);
   estimate.add("stream", terms.stream);
   estimate.add("restarts", terms.restarts);
   estimate.add("tail", kernel.tailNs);
   estimate.add("reduction", terms.reduction);
-  estimate.add("wave dram", terms.main.dramNs);
-  estimate.add("wave l2", terms.main.l2Ns);
-  estimate.add("wave port", terms.main.portNs);
-  estimate.add("wave latency", terms.main.latencyNs);
-  estimate.add("wave issue", terms.main.issueNs);
-  estimate.add("blocks per SM", double(model.grid.blocksPerSm), "");
-  estimate.add("waves", double(model.blocks) / double(model.grid.slots), "");
-  estimate.add("in flight per block", model.bytesInFlight, "B");
+  estimate.note("wave dram", terms.main().dramNs);
+  estimate.note("wave l2", terms.main().l2Ns);
+  estimate.note("wave port", terms.main().portNs);
+  estimate.note("wave latency", terms.main().latencyNs);
+  estimate.note("wave issue", terms.main().issueNs);
+  estimate.note("blocks per SM", double(model.grid.blocksPerSm), "");
+  estimate.note("waves", double(model.blocks) / double(model.grid.slots), "");
+  estimate.note("in flight per block", model.bytesInFlight, "B");
   return estimate;
 }
 
@@ -261,75 +263,79 @@ static DerivationStep explainRows(const StreamModel &model) {
                              {"vector_bytes", model.vectorBytes}}};
 }
 
-static DerivationStep explainOccupancy(const StreamModel &model) {
-  const Occupancy &o = model.resident;
-  return {
-      "occupancy",
-      fmt::format("blocks an SM by warps {}, blocks {}, registers {}, "
-                  "shared memory {}",
-                  o.blocksByWarps, o.blocksByBlocks, o.blocksByRegisters,
-                  o.blocksByShared),
-      fmt::format("{} blocks, limited by {}", o.blocksPerSm, nameOf(o.limit)),
-      llvm::json::Object{{"blocks_per_sm", o.blocksPerSm}}};
-}
-
-static DerivationStep explainLittle(const StreamModel &model) {
+static DerivationStep explainLittle(const StreamModel &model,
+                                    llvm::StringRef bound) {
   LittlesLaw law =
       model.little(std::min<int64_t>(model.blocks, model.grid.slots));
-  return {"Little's law",
-          fmt::format("{:.0f} KB of loads on the way; {:.0f} ns * {:.0f} GB/s "
-                      "ask for {:.0f} KB",
-                      law.bytesInFlight / 1024, law.latencyNs,
-                      law.fullBytesPerNs, law.bytesNeeded / 1024),
-          law.bytesInFlight < law.bytesNeeded ? "too few: latency shows"
-                                              : "enough",
-          llvm::json::Object{{"bytes_in_flight", law.bytesInFlight},
-                             {"bytes_needed", law.bytesNeeded}}};
+  bool isEnough = law.bytesInFlight >= law.bytesNeeded;
+  bool isBound = bound == "latency";
+  DerivationStep step{
+      "Little's law",
+      fmt::format("{}; {:.0f} ns * {:.0f} GB/s ask for {:.0f} KB on the way, "
+                  "of which there are {:.0f} KB",
+                  busyDramText(model.device), law.latencyNs, law.fullBytesPerNs,
+                  law.bytesNeeded / 1024, law.bytesInFlight / 1024),
+      isEnough  ? isBound ? "enough while blocks load; what else they wait for "
+                            "shows"
+                          : "enough: latency is hidden"
+      : isBound ? "too few: latency is the limit"
+                : "too few: latency shows beside the limit",
+      llvm::json::Object{{"bytes_in_flight", law.bytesInFlight},
+                         {"bytes_needed", law.bytesNeeded}}};
+  if (isEnough && !isBound)
+    step.clears = "latency";
+  if (!isEnough && isBound)
+    step.blames = "latency";
+  return step;
 }
 
-static DerivationStep explainWaves(const StreamModel &model,
-                                   const StreamTerms &terms) {
-  const StreamWave &wave = terms.main;
-  return {"waves",
-          fmt::format("{:.0f} blocks: dram {:.2f}, l2 {:.2f}, port {:.2f}, "
-                      "latency {:.2f}, issue {:.2f} us -> {:.2f} us",
-                      wave.blocks, wave.dramNs * 1e-3, wave.l2Ns * 1e-3,
-                      wave.portNs * 1e-3, wave.latencyNs * 1e-3,
-                      wave.issueNs * 1e-3, wave.totalNs * 1e-3),
-          fmt::format("{} waves: {:.2f} us, and {:.2f} us for blocks that "
-                      "start behind others",
-                      model.grid.waves, terms.stream * 1e-3,
-                      terms.restarts * 1e-3),
-          llvm::json::Object{{"waves", model.grid.waves},
-                             {"stream_ns", terms.stream},
-                             {"restarts_ns", terms.restarts}}};
-}
-
-static DerivationStep explainTail(const StreamModel &model,
-                                  const StreamTerms &terms) {
-  double before = model.device.launchNs + model.device.rampNs;
-  double tail = model.kernel.tailNs;
-  return {"ends",
-          fmt::format("{:.0f} ns of launch and ramp; {:.0f} ns "
-                      "for the last sums and stores, {:.0f} ns for splits",
-                      before, tail, terms.reduction),
-          fmt::format("{:.2f} us in all", terms.total * 1e-3),
-          llvm::json::Object{{"before_ns", before},
-                             {"tail_ns", tail},
-                             {"reduction_ns", terms.reduction},
-                             {"total_ns", terms.total}}};
+static DerivationStep explainWave(const StreamedWave &wave,
+                                  llvm::StringRef title) {
+  return {.title = title.str(),
+          .formula = fmt::format(
+              "{:.0f} blocks, {:.0f} on the busiest SM; no limit is reached to "
+              "the last byte while another is close",
+              wave.blocks, wave.perSm),
+          .rule = StepRule::Norm,
+          .terms = {{"dram", wave.dramNs},
+                    {"l2", wave.l2Ns},
+                    {"port", wave.portNs},
+                    {"latency", wave.latencyNs},
+                    {"issue", wave.issueNs}},
+          .exponent = kNorm};
 }
 
 Derivation explainTile(const GemmProblem &problem, const StreamedTile &kernel,
                        const DeviceModel &device) {
   StreamModel model(problem, kernel, device);
   StreamTerms terms = termsOf(model);
+  llvm::StringRef bound = boundOf(terms.main(), kernel.tensorFlopsPerClock > 0);
   Derivation steps;
-  steps.push_back(explainRows(model));
-  steps.push_back(explainOccupancy(model));
-  steps.push_back(explainLittle(model));
-  steps.push_back(explainWaves(model, terms));
-  steps.push_back(explainTail(model, terms));
+  steps.add(explainRows(model));
+  explainOccupancy(model.resident, device, steps);
+  steps.add(explainLittle(model, bound));
+  std::vector<StepTerm> addends{{"launch", device.launchNs},
+                                {"ramp", device.rampNs}};
+  if (terms.fullWaves > 0)
+    addends.push_back(
+        steps.resultOf(steps.add(explainWave(terms.full, "a wave")),
+                       double(terms.fullWaves), "full waves"));
+  if (terms.last.blocks > 0)
+    addends.push_back(
+        steps.resultOf(steps.add(explainWave(terms.last, "the last wave"))));
+  if (model.grid.waves > 1)
+    addends.push_back({"starts behind other blocks", model.restartNs(), "ns",
+                       double(model.grid.waves - 1)});
+  if (kernel.tailNs > 0)
+    addends.push_back({"last sums and stores", kernel.tailNs});
+  if (terms.reduction > 0)
+    addends.push_back({"reduction of splits", terms.reduction});
+  steps.add({.title = "total",
+             .verdict = fmt::format("bound by {}", bound),
+             .values = llvm::json::Object{{"bound", bound}},
+             .rule = StepRule::Sum,
+             .terms = std::move(addends),
+             .blames = bound});
   return steps;
 }
 

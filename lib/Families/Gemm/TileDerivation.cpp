@@ -1,53 +1,260 @@
-//===- TileDerivation.cpp -------------------------------------------------===//
-#include "Families/Gemm/TileDerivation.h"
-
-#include "Model/Intensity.h"
+//===- TileDerivation.cpp - explains the estimate of a tiled GEMM ---------===//
+//
+// Walls and intensities first, then each wave of blocks as the sum that the
+// estimate makes of it, then the floor of the bytes and the total.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Gemm/DerivationSteps.h"
+#include "Families/Gemm/TileModel.h"
+#include "Model/RegisterWall.h"
+#include "Model/SharedMemoryWall.h"
 #include "Support/Format.h"
+
+#include <llvm/ADT/STLExtras.h>
 
 namespace kiln {
 
-DerivationStep explainLatency(const Pipeline &ring, double exposedNs) {
-  return {
-      "latency wall",
-      fmt::format("S_min = ceil(({:.0f} + {:.0f} ns) / {:.0f} ns) + 1 = {}",
-                  ring.latencyNs, ring.loadNs, ring.mathNs, ring.stagesNeeded),
-      fmt::format("{} stages: {}", ring.stages,
-                  exposedNs > 0
-                      ? fmt::format("{:.0f} ns a step stay exposed", exposedNs)
-                      : "latency is hidden"),
-      llvm::json::Object{{"stages_needed", ring.stagesNeeded},
-                         {"stages", ring.stages},
-                         {"exposed_ns", exposedNs}}};
+namespace {
+
+/// Appends the steps of one kernel's estimate.
+class TileSteps {
+public:
+  TileSteps(const TileModel &model, Derivation &steps)
+      : model(model), times(model), steps(steps) {}
+
+  void run();
+
+private:
+  void explainRegisters();
+  void explainShared();
+  void explainGrid();
+  int explainWave(const WaveTimes &wave, llvm::StringRef suffix);
+  int explainPace(const WaveTimes &wave, llvm::StringRef suffix);
+  TilePace paceOf(const WaveTimes &wave, int number) const;
+  int explainReduction();
+  int explainFloor(const std::vector<StepTerm> &waves);
+
+  llvm::StringRef arithmeticBound() const {
+    return model.kernel.tensor ? "tensor" : "simd";
+  }
+
+  const TileModel &model;
+  TileTimes times;
+  Derivation &steps;
+};
+
+constexpr llvm::StringLiteral kArithmetic = "arithmetic", kL2 = "L2";
+
+} // namespace
+
+void TileSteps::explainRegisters() {
+  const TileKernel &kernel = model.kernel;
+  int64_t others = kernel.registersPerThread - kernel.accumulatorsPerThread;
+  RegisterWall wall = registerWall(
+      {kernel.blockM, kernel.blockN, kernel.threads, 0, others},
+      registerLimit(model.device, kernel.threads, model.blocksPerSm()));
+  steps.add({"register wall",
+             fmt::format("{} x {} / {} threads = {} accumulators, + {} for "
+                         "fragments and addresses = {}",
+                         kernel.blockM, kernel.blockN, kernel.threads,
+                         wall.accumulators, others, wall.total),
+             fmt::format("{} of {} registers a thread with {} blocks an SM: {}",
+                         wall.total, wall.limit, model.blocksPerSm(),
+                         wall.fits ? "fits" : "spills or lowers occupancy"),
+             llvm::json::Object{{"accumulators", wall.accumulators},
+                                {"registers", wall.total},
+                                {"limit", wall.limit}}});
 }
 
-static DerivationStep explainIntensity(llvm::StringRef title,
-                                       const Intensity &intensity,
-                                       llvm::StringRef memory) {
-  return {title.str(),
-          fmt::format("{:.4g} flop / {:.4g} B = {:.1f} flop/B, ridge {:.1f}",
-                      intensity.flops, intensity.bytes, intensity.flopsPerByte,
-                      intensity.ridge),
-          intensity.computeBound ? "the arithmetic is the limit"
-                                 : fmt::format("{} is the limit", memory),
-          llvm::json::Object{{"flops_per_byte", intensity.flopsPerByte},
-                             {"ridge", intensity.ridge}}};
+void TileSteps::explainShared() {
+  const TileKernel &kernel = model.kernel;
+  int bits = bitsOf(model.problem.dtype);
+  SharedMemoryWall wall = sharedMemoryWall(
+      model.device, {kernel.blockM, kernel.blockN, kernel.blockK, kernel.stages,
+                     bits, bits, 0, 0, model.blocksPerSm()});
+  steps.add({"shared-memory wall",
+             fmt::format("{} stages * ({} + {}) * {} * {} B = {} B",
+                         kernel.stages, kernel.blockM, kernel.blockN,
+                         kernel.blockK, bits / 8, wall.totalBytes),
+             fmt::format("{} B taken of {} B that {} blocks an SM leave each; "
+                         "{} stages would fit",
+                         kernel.sharedBytes, wall.limitBytes,
+                         model.blocksPerSm(), wall.maxStages),
+             llvm::json::Object{{"bytes", kernel.sharedBytes},
+                                {"limit", wall.limitBytes},
+                                {"max_stages", wall.maxStages}}});
 }
 
-void explainIntensities(const GemmProblem &problem, int64_t rows,
-                        int64_t columns, double peakFlopsPerNs,
-                        const DeviceModel &device, Derivation &steps) {
-  int bits = bitsOf(problem.dtype);
-  steps.push_back(
-      explainIntensity("intensity of the tile",
-                       tileIntensity(rows, columns, bits, bits, peakFlopsPerNs,
-                                     device.l2BytesPerNs()),
-                       "L2"));
-  steps.push_back(explainIntensity(
-      "intensity of the problem",
-      problemIntensity({problem.m, problem.n, problem.k, problem.batch, bits,
-                        bits, bitsOf(problem.out)},
-                       peakFlopsPerNs, device.dramBytesPerNs()),
-      "DRAM"));
+void TileSteps::explainGrid() {
+  const Waves &grid = model.grid;
+  std::string waves =
+      times.fullWaves == 0
+          ? fmt::format("one wave of {} blocks", times.lastBlocks)
+          : fmt::format("{} full waves of {} blocks", times.fullWaves,
+                        model.slots());
+  if (times.fullWaves > 0 && times.lastBlocks > 0)
+    waves += fmt::format(" and a last one of {}", times.lastBlocks);
+  steps.add(
+      {"waves",
+       fmt::format("{} blocks ({} x {} tiles, batch {}, split-K {}) on "
+                   "{} slots = {}",
+                   model.blocks, model.tilesM, model.tilesN,
+                   model.problem.batch, model.kernel.splitK, grid.slots, waves),
+       fmt::format("{:.0f} % of the slots are used", 100 * grid.utilisation),
+       llvm::json::Object{{"waves", grid.waves},
+                          {"utilisation", grid.utilisation},
+                          {"tail_utilisation", grid.tailUtilisation}}});
+}
+
+TilePace TileSteps::paceOf(const WaveTimes &wave, int number) const {
+  const StepTimes &step = wave.step;
+  double pace = step.pace();
+  TilePace result;
+  result.number = number;
+  result.arithmetic = kArithmetic;
+  result.l2 = kL2;
+  result.pacer = pace == step.math     ? "the arithmetic"
+                 : pace == step.dram   ? "DRAM"
+                 : pace == step.l2     ? "L2"
+                 : pace == step.shared ? "shared memory"
+                                       : "the issue of loads";
+  result.mathNs = step.math;
+  result.l2Ns = step.l2;
+  result.flops = model.stepFlops();
+  result.bytes = model.stageBytes();
+  result.bound = times.bound;
+  result.arithmeticBound = arithmeticBound();
+  return result;
+}
+
+int TileSteps::explainPace(const WaveTimes &wave, llvm::StringRef suffix) {
+  const TileKernel &kernel = model.kernel;
+  const StepTimes &step = wave.step;
+  std::vector<StepTerm> terms{{kArithmetic.str(), step.math},
+                              {"shared memory", step.shared}};
+  if (step.issue > 0)
+    terms.push_back({"issue of loads", step.issue});
+  terms.push_back({kL2.str(), step.l2});
+  terms.push_back({"DRAM", step.dram});
+  return steps.add(
+      {.title = ("pace of a step" + suffix).str(),
+       .formula = fmt::format(
+           "{:.0f} blocks on {:.0f} an SM; each {:.4g} flop at {:.0f} flop/clk "
+           "* {:.2f} and {:.0f} MHz, and {:.4g} B to load",
+           wave.active, wave.perSm, model.stepFlops(), kernel.flopsPerClock,
+           kernel.efficiency, 1e3 * model.clockGHz(), model.stageBytes()),
+       .verdict =
+           fmt::format("{} sets the pace of a step", paceOf(wave, 0).pacer),
+       .values = llvm::json::Object{{"math_ns", step.math},
+                                    {"shared_ns", step.shared},
+                                    {"l2_ns", step.l2},
+                                    {"dram_ns", step.dram}},
+       .rule = StepRule::Max,
+       .terms = std::move(terms)});
+}
+
+/// Answers the number of the wave's sum.
+int TileSteps::explainWave(const WaveTimes &wave, llvm::StringRef suffix) {
+  const TileKernel &kernel = model.kernel;
+  bool isMain = &wave == &times.main();
+  int number = explainPace(wave, suffix);
+  TilePace pace = paceOf(wave, number);
+  pace.suffix = suffix;
+  if (isMain)
+    explainTileIntensity(kernel.blockM, kernel.blockN, model.problem.dtype,
+                         pace, steps);
+  int exposed = explainLatency(wave.step.ring, pace, steps);
+  int step =
+      steps.add({.title = ("step of k" + suffix).str(),
+                 .formula = fmt::format(
+                     "its barrier: {:.0f} clocks at {:.0f} MHz, "
+                     "shared by {:.0f} blocks an SM",
+                     kStepBarrierClocks, 1e3 * model.clockGHz(), wave.perSm),
+                 .rule = StepRule::Sum,
+                 .terms = {steps.resultOf(number),
+                           steps.resultOf(exposed, 1, "exposed latency"),
+                           {"barrier", wave.step.barrier}}});
+  return steps.add(
+      {.title = suffix.empty() ? "a wave" : "the last wave",
+       .formula = "fill: DRAM's latency and the first stage's load; epilogue: "
+                  "staging and the stores; other blocks of an SM hide their "
+                  "share of both",
+       .rule = StepRule::Sum,
+       .terms = {{"fill", wave.fill},
+                 steps.resultOf(step, double(model.kIterations)),
+                 {"epilogue", wave.epilogue}}});
+}
+
+int TileSteps::explainReduction() {
+  return steps.add({.title = "reduction",
+                    .formula = "splits store their sums, count arrivals, and "
+                               "the last of a tile adds them",
+                    .rule = StepRule::Sum,
+                    .terms = {{"hand-over", times.reduction.handOver},
+                              {"reading the sums", times.reduction.reads}}});
+}
+
+int TileSteps::explainFloor(const std::vector<StepTerm> &waves) {
+  int bytes = steps.add(
+      {.title = "bytes floor",
+       .formula =
+           fmt::format("{:.4g} B read at {:.0f} B/ns, {:.4g} B written "
+                       "at {:.0f} B/ns",
+                       model.bytes.dramReadBytes, model.device.dramBytesPerNs(),
+                       model.bytes.storeBytes / model.kernel.splitK,
+                       model.device.dramWriteBytesPerNs()),
+       .rule = StepRule::Sum,
+       .terms = {{"reading", model.readNs()}, {"writing", model.writeNs()}}});
+  int all =
+      steps.add({.title = "all waves", .rule = StepRule::Sum, .terms = waves});
+  bool isBound = times.floor > 0;
+  return steps.add(
+      {.title = "beyond the waves",
+       .formula = "no kernel ends before its bytes have moved",
+       .verdict = isBound ? "DRAM is the limit" : "the waves take longer",
+       .rule = StepRule::Excess,
+       .terms = {steps.resultOf(bytes), steps.resultOf(all)},
+       .blames = isBound ? "dram" : ""});
+}
+
+void TileSteps::run() {
+  const DeviceModel &device = model.device;
+  explainRegisters();
+  explainShared();
+  explainOccupancy(model.resident, device, steps);
+  explainGrid();
+  std::vector<StepTerm> waves;
+  if (times.fullWaves > 0)
+    waves.push_back(steps.resultOf(explainWave(times.full, ""),
+                                   double(times.fullWaves), "full waves"));
+  if (times.lastBlocks > 0)
+    waves.push_back(steps.resultOf(
+        explainWave(times.last, times.fullWaves > 0 ? " of the last wave" : ""),
+        1, "the last wave"));
+  double peak = model.kernel.flopsPerClock * model.kernel.efficiency *
+                double(device.smCount) * model.clockGHz();
+  explainProblemIntensity(model.problem, peak, device, paceOf(times.main(), 0),
+                          steps);
+  std::vector<StepTerm> addends{{"launch", device.launchNs},
+                                {"ramp", device.rampNs}};
+  llvm::append_range(addends, waves);
+  if (model.kernel.splitK > 1)
+    addends.push_back(steps.resultOf(explainReduction()));
+  addends.push_back(steps.resultOf(explainFloor(waves)));
+  steps.add({.title = "total",
+             .verdict = fmt::format("bound by {}", times.bound),
+             .values = llvm::json::Object{{"bound", times.bound}},
+             .rule = StepRule::Sum,
+             .terms = std::move(addends),
+             .blames = times.bound});
+}
+
+Derivation explainTile(const GemmProblem &problem, const TileKernel &kernel,
+                       const DeviceModel &device) {
+  TileModel model(problem, kernel, device);
+  Derivation steps;
+  TileSteps(model, steps).run();
+  return steps;
 }
 
 } // namespace kiln

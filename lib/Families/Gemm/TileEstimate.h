@@ -8,6 +8,7 @@
 #pragma once
 
 #include "Families/Gemm/GemmProblem.h"
+#include "Kernel/Derivation.h"
 #include "Kernel/Estimate.h"
 
 #include "Device/DeviceModel.h"

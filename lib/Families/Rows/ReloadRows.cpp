@@ -1,6 +1,7 @@
 //===- ReloadRows.cpp - the template "reload" -----------------------------===//
 #include "Families/Rows/RowTemplate.h"
 #include "Model/MathUtil.h"
+#include "Model/RegisterWall.h"
 #include "rows/ReloadRowsConfig.h"
 
 namespace kiln {
@@ -96,11 +97,13 @@ protected:
     kernel.persistentPerSm = config.gridPerSm;
     int64_t matrices = 1 + problem.residual + (problem.mask == RowMask::Matrix);
     int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
+    int64_t wanted = 24 + config.items * words * matrices +
+                     workingRegisters(signature, config.vector);
+    // The compiler takes no more than the launch bounds leave: it spills.
     kernel.block = {.threads = config.blockThreads,
-                    .registersPerThread = std::min<int64_t>(
-                        device.maxRegistersPerThread,
-                        24 + config.items * words * matrices +
-                            workingRegisters(signature, config.vector)),
+                    .registersPerThread = std::min(
+                        wanted, registerLimit(device, config.blockThreads,
+                                              config.minBlocks())),
                     .sharedBytes = kScratchBytes / 4};
     int64_t chunk = int64_t(config.rowThreads) * config.vector * config.items *
                     config.cluster;

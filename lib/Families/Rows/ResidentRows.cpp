@@ -1,6 +1,7 @@
 //===- ResidentRows.cpp - the template "resident" -------------------------===//
 #include "Families/Rows/RowTemplate.h"
 #include "Model/MathUtil.h"
+#include "Model/RegisterWall.h"
 #include "rows/ResidentRowsConfig.h"
 
 #include <algorithm>
@@ -76,12 +77,9 @@ static int64_t wantedRegisters(const RowSignature &signature,
 }
 
 /// Registers that the launch bounds leave a thread.
-static int64_t registerLimit(const ResidentRowsConfig &config,
-                             const DeviceModel &device) {
-  int64_t threads = int64_t(config.blockThreads) * config.blocksPerSm;
-  constexpr int64_t kUnit = 8; // registers are given in eights
-  return std::min(device.maxRegistersPerThread,
-                  roundDown(device.registersPerSm / threads, kUnit));
+static int64_t boundRegisters(const ResidentRowsConfig &config,
+                              const DeviceModel &device) {
+  return registerLimit(device, config.blockThreads, config.minBlocks());
 }
 
 //===----------------------------------------------------------------------===//
@@ -230,10 +228,11 @@ std::optional<Rejection> ResidentRowsTemplate::checkLimits(
       (config.exact && config.capacity() != problem.cols))
     return Rejection{PruneReason::InstructionShape, double(config.capacity()),
                      double(problem.cols), "elements"};
-  int64_t limit = registerLimit(config, device);
+  int64_t limit = boundRegisters(config, device);
   int64_t peak = peakRegisters(signature, config);
   if (peak > limit)
-    return Rejection{PruneReason::Registers, double(peak), double(limit)};
+    return Rejection{PruneReason::Registers, double(peak), double(limit),
+                     "registers a thread"};
   return std::nullopt;
 }
 
@@ -247,7 +246,7 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
   int64_t wanted = wantedRegisters(signature, config);
   kernel.block = {
       .threads = config.blockThreads,
-      .registersPerThread = std::min(wanted, registerLimit(config, device)),
+      .registersPerThread = std::min(wanted, boundRegisters(config, device)),
       .sharedBytes = config.sharedBytes(signature) + kScratchBytes / 4};
   kernel.sharedBytesPerTask = sharedOperandBytes(problem);
   kernel.serialNs =

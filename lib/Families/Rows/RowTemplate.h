@@ -11,7 +11,7 @@
 #include "Families/LaunchLimits.h"
 #include "Families/Rows/RowProblem.h"
 #include "Families/Rows/RowUnit.h"
-#include "Families/Stream/StreamEstimate.h"
+#include "Families/Stream/StreamTemplate.h"
 #include "Kernel/ConfigSchema.h"
 #include "Kernel/Family.h"
 
@@ -85,7 +85,7 @@ private:
 };
 
 /// A template over rows, given its config type.
-template <class Config> class RowTemplate : public Template {
+template <class Config> class RowTemplate : public StreamTemplate {
 public:
   RowTemplate(RowKind kind, const KernelEntry &entry)
       : kind(kind), entry(entry),
@@ -99,45 +99,6 @@ public:
     forEachConfig(read(problem), device, [&](const Config &config) {
       emit(toRecord(config, schema));
     });
-  }
-
-  std::optional<Rejection> prune(const Problem &problem, const Record &record,
-                                 const DeviceModel &device) const final {
-    Config config = fromRecord<Config>(record);
-    RowProblem rows = read(problem);
-    RowSignature signature = readRowSignature(problem.signature);
-    if (auto rejection = checkThreads(config.threads(), device))
-      return rejection;
-    // Before anything larger is computed from the config: what isValid lets
-    // pass has sizes that fit into ints.
-    if (!config.isValid(signature))
-      return Rejection{PruneReason::InstructionShape};
-    int64_t widest = widestVector(rows, config.vector);
-    if (config.vector > widest)
-      return Rejection{PruneReason::Alignment, double(config.vector),
-                       double(widest), "elements"};
-    int64_t shared = config.sharedBytes(signature) + kScratchBytes;
-    if (auto rejection = checkSharedBytes(shared, device))
-      return rejection;
-    if (auto rejection = checkLimits(rows, signature, config, device))
-      return rejection;
-    return checkGrid(config.blocks(gridRows(rows)));
-  }
-
-  Estimate estimate(const Problem &problem, const Record &record,
-                    const DeviceModel &device) const final {
-    return estimateStream(stream(read(problem),
-                                 readRowSignature(problem.signature),
-                                 fromRecord<Config>(record), device),
-                          device);
-  }
-
-  Derivation explain(const Problem &problem, const Record &record,
-                     const DeviceModel &device) const final {
-    return explainStream(stream(read(problem),
-                                readRowSignature(problem.signature),
-                                fromRecord<Config>(record), device),
-                         device);
   }
 
   Plan plan(const Problem &problem, const Record &record,
@@ -171,6 +132,36 @@ public:
   }
 
 protected:
+  std::optional<Rejection> checkConfig(const Problem &problem,
+                                       const Record &record,
+                                       const DeviceModel &device) const final {
+    Config config = fromRecord<Config>(record);
+    RowProblem rows = read(problem);
+    RowSignature signature = readRowSignature(problem.signature);
+    if (auto rejection = checkThreads(config.threads(), device))
+      return rejection;
+    // Before anything larger is computed from the config: what isValid lets
+    // pass has sizes that fit into ints.
+    if (!config.isValid(signature))
+      return invalidShape(config);
+    int64_t widest = widestVector(rows, config.vector);
+    if (config.vector > widest)
+      return Rejection{PruneReason::Alignment, double(config.vector),
+                       double(widest), "elements"};
+    int64_t shared = config.sharedBytes(signature) + kScratchBytes;
+    if (auto rejection = checkSharedBytes(shared, device))
+      return rejection;
+    if (auto rejection = checkLimits(rows, signature, config, device))
+      return rejection;
+    return checkGrid(config.blocks(gridRows(rows)));
+  }
+
+  StreamKernel streamKernel(const Problem &problem, const Record &record,
+                            const DeviceModel &device) const final {
+    return stream(read(problem), readRowSignature(problem.signature),
+                  fromRecord<Config>(record), device);
+  }
+
   /// Static shared memory of the reductions: what configs of the space take at
   /// most.
   static constexpr int64_t kScratchBytes = 2048;
@@ -196,6 +187,22 @@ protected:
   }
 
 private:
+  /// Names the knob that a config beyond isValid() sets too high, if it is one
+  /// of those that grow what a thread holds.
+  static Rejection invalidShape(const Config &config) {
+    auto beyond = [](int value, int limit, llvm::StringRef unit) {
+      return Rejection{PruneReason::InstructionShape, double(value),
+                       double(limit), unit};
+    };
+    if constexpr (requires { config.items; })
+      if (config.items > 16)
+        return beyond(config.items, 16, "vectors at once a thread");
+    if constexpr (requires { config.vectors; })
+      if (config.vectors > 32)
+        return beyond(config.vectors, 32, "vectors a thread");
+    return Rejection{PruneReason::InstructionShape};
+  }
+
   static int64_t gridRows(const RowProblem &problem) {
     if constexpr (requires(const Config &config) { config.ranges; })
       return outputCount(problem);

@@ -1,6 +1,7 @@
 //===- SplitRows.cpp - the template "split" -------------------------------===//
 #include "Families/Rows/RowTemplate.h"
 #include "Model/MathUtil.h"
+#include "Model/RegisterWall.h"
 #include "rows/SplitRowsConfig.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -75,11 +76,14 @@ protected:
                       const SplitRowsConfig &config,
                       const DeviceModel &device) const override {
     StreamKernel kernel = rowStream(problem);
-    int64_t outputs = outputCount(problem);
+    int64_t outputs = std::max<int64_t>(outputCount(problem), 1);
     kernel.tasks = outputs * config.ranges;
     int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
     kernel.block = {.threads = config.blockThreads,
-                    .registersPerThread = 22 + config.items * words,
+                    .registersPerThread =
+                        std::min(22 + config.items * words,
+                                 registerLimit(device, config.blockThreads,
+                                               config.minBlocks())),
                     .sharedBytes = kScratchBytes / 8};
     int64_t ofTask =
         ceilDiv(problem.cols * (problem.rows / outputs), config.ranges);

@@ -1,32 +1,61 @@
 //===- StreamEstimate.cpp -------------------------------------------------===//
 #include "Families/Stream/StreamEstimate.h"
 
+#include "Model/Bandwidth.h"
+#include "Model/RegisterWall.h"
+#include "Model/SharedMemoryWall.h"
 #include "Support/Format.h"
 
 namespace kiln {
 
 static constexpr double kKB = 1024;
 
-Estimate estimateStream(const StreamKernel &kernel, const DeviceModel &device) {
+std::optional<Rejection> checkResident(const StreamKernel &kernel,
+                                       const DeviceModel &device) {
+  const BlockResources &block = kernel.block;
+  Occupancy resident = occupancy(device, block);
+  if (residentTasks(kernel, resident, device) > 0)
+    return std::nullopt;
+  if (resident.blocksPerSm > 0)
+    return Rejection{PruneReason::Cluster, double(kernel.clusterSize),
+                     double(device.smCount), "blocks"};
+  switch (resident.limit) {
+  case OccupancyLimit::Registers:
+    return Rejection{PruneReason::Registers, double(block.registersPerThread),
+                     double(registerLimit(device, block.threads, 1)),
+                     "registers a thread"};
+  case OccupancyLimit::SharedMemory:
+    return Rejection{PruneReason::SharedMemory, double(block.sharedBytes),
+                     double(sharedBytesLimit(device, 1)), "B"};
+  case OccupancyLimit::Warps:
+  case OccupancyLimit::Blocks:
+    break;
+  }
+  return Rejection{PruneReason::Threads, double(block.threads),
+                   double(device.maxWarpsPerSm * kWarpThreads)};
+}
+
+Estimate estimateStream(const StreamKernel &kernel, const DeviceModel &device,
+                        Detail detail) {
   StreamTime time = streamTime(kernel, device);
-  Estimate estimate;
+  Estimate estimate(detail);
   estimate.totalNs = time.totalNs;
   estimate.bound = nameOf(time.bound);
   estimate.add("launch", time.launchNs);
   estimate.add("ramp", time.rampNs);
   estimate.add("waves", time.fullWaves * time.full.totalNs);
   estimate.add("last wave", time.last.totalNs);
-  estimate.add("wave dram", time.full.dramNs);
-  estimate.add("wave l2", time.full.l2Ns);
-  estimate.add("wave issue", time.full.issueNs);
-  estimate.add("task life", time.life.totalNs());
-  estimate.add("full waves", time.fullWaves, "");
-  estimate.add("tasks", static_cast<double>(kernel.tasks), "");
-  estimate.add("resident tasks", static_cast<double>(time.slots), "");
-  estimate.add("task bytes", time.taskBytes, "B");
-  estimate.add("in flight per SM", time.bytesInFlightPerSm, "B");
-  estimate.add("needed per SM", time.bytesNeededPerSm, "B");
-  estimate.add("dram rate", time.dramBytesPerNs, "B/ns");
+  estimate.note("wave dram", time.full.dramNs);
+  estimate.note("wave l2", time.full.l2Ns);
+  estimate.note("wave issue", time.full.issueNs);
+  estimate.note("task life", time.life.totalNs());
+  estimate.note("full waves", time.fullWaves, "");
+  estimate.note("tasks", static_cast<double>(kernel.tasks), "");
+  estimate.note("resident tasks", static_cast<double>(time.slots), "");
+  estimate.note("task bytes", time.taskBytes, "B");
+  estimate.note("in flight per SM", time.bytesInFlightPerSm, "B");
+  estimate.note("needed per SM", time.bytesNeededPerSm, "B");
+  estimate.note("dram rate", time.dramBytesPerNs, "B/ns");
   return estimate;
 }
 
@@ -80,21 +109,43 @@ static DerivationStep occupancyStep(const StreamKernel &kernel,
   return step;
 }
 
-static DerivationStep littleStep(const StreamTime &time) {
+std::string busyDramText(const DeviceModel &device) {
+  return fmt::format("a load takes {:.0f} ns on an idle DRAM and {:g} times as "
+                     "long, {:.0f} ns, on a busy one",
+                     device.dramLatencyNs, kBusyLatencyFactor,
+                     busyDramLatencyNs(device));
+}
+
+static DerivationStep littleStep(const StreamTime &time,
+                                 const DeviceModel &device) {
   DerivationStep step;
   step.title = "Little's law";
   step.formula = fmt::format(
-      "{:.1f} KB of loads on the way per SM; latency times bandwidth asks for "
-      "{:.1f} KB",
-      time.bytesInFlightPerSm / kKB, time.bytesNeededPerSm / kKB);
+      "{}; {:.0f} ns * {:.0f} GB/s / {} SMs ask for {:.1f} KB on the way per "
+      "SM, of which there are {:.1f} KB",
+      busyDramText(device), time.loadedLatencyNs, device.dramBytesPerNs(),
+      device.smCount, time.bytesNeededPerSm / kKB,
+      time.bytesInFlightPerSm / kKB);
   double ratio = time.bytesInFlightPerSm / time.bytesNeededPerSm;
-  step.verdict = ratio < 1   ? "too few: latency shows"
-                 : ratio < 2 ? "enough"
+  bool isBound = time.bound == StreamBound::Latency;
+  if (ratio < 1) {
+    step.verdict = isBound ? "too few: latency is the limit"
+                           : "too few: latency shows beside the limit";
+    if (isBound)
+      step.blames = nameOf(StreamBound::Latency);
+  } else if (isBound) {
+    step.verdict = "enough while tasks load; but the rest of a task's life "
+                   "keeps nothing on the way";
+  } else {
+    step.verdict = ratio < 2 ? "enough"
                              : "more than it takes, which costs some order of "
                                "the accesses";
+    step.clears = nameOf(StreamBound::Latency);
+  }
   step.values =
       llvm::json::Object{{"in_flight_bytes_per_sm", time.bytesInFlightPerSm},
-                         {"needed_bytes_per_sm", time.bytesNeededPerSm}};
+                         {"needed_bytes_per_sm", time.bytesNeededPerSm},
+                         {"latency_ns", time.loadedLatencyNs}};
   return step;
 }
 
@@ -103,19 +154,21 @@ static DerivationStep lifeStep(const StreamKernel &kernel,
   const StreamLife &life = time.life;
   DerivationStep step;
   step.title = "a task's life";
-  step.formula = fmt::format("{} wait{} for DRAM {:.0f}", kernel.loadRounds,
-                             kernel.loadRounds == 1 ? "" : "s", life.loadNs);
+  step.formula = fmt::format("what a task of {:.1f} KB waits for, one after "
+                             "the other",
+                             time.taskBytes / kKB);
+  step.rule = StepRule::Sum;
+  step.terms = {{"wait for a busy DRAM", time.loadedLatencyNs, "ns",
+                 double(kernel.loadRounds)}};
   auto add = [&](llvm::StringRef what, double ns) {
     if (ns > 0)
-      step.formula += fmt::format(", {} {:.0f}", what, ns);
+      step.terms.push_back({what.str(), ns});
   };
   add("what is read again", life.rereadNs);
   add("the SM's port", life.portNs);
   add("reductions and barriers", life.serialNs);
   add("instructions", life.issueNs);
   add("the next block's start", life.turnaroundNs);
-  step.formula += fmt::format(": {:.0f} ns for {:.1f} KB", life.totalNs(),
-                              time.taskBytes / kKB);
   step.verdict = fmt::format("latency alone would allow {:.0f} GB/s",
                              static_cast<double>(time.full.tasks) *
                                  time.taskBytes / life.totalNs());
@@ -127,29 +180,47 @@ static DerivationStep lifeStep(const StreamKernel &kernel,
   return step;
 }
 
-static DerivationStep waveStep(const StreamTime &time) {
-  DerivationStep step;
-  step.title = "waves";
-  const StreamWave &wave = time.fullWaves > 0 ? time.full : time.last;
-  step.formula = fmt::format(
-      "a wave of {}: dram {:.2f}, l2 {:.2f}, issue {:.2f}, life {:.2f} us "
-      "-> {:.2f} us; {:.0f} of them and one of {}: {:.2f} us",
-      wave.tasks, wave.dramNs * 1e-3, wave.l2Ns * 1e-3, wave.issueNs * 1e-3,
-      wave.lifeNs * 1e-3, wave.totalNs * 1e-3, time.fullWaves, time.last.tasks,
-      time.last.totalNs * 1e-3);
-  step.verdict = fmt::format("bound by {}; with launch and ramp {:.2f} us",
-                             nameOf(time.bound).str(), time.totalNs * 1e-3);
-  step.values = llvm::json::Object{{"full_waves", time.fullWaves},
-                                   {"last_wave_tasks", time.last.tasks},
-                                   {"total_ns", time.totalNs}};
-  return step;
+static DerivationStep waveStep(llvm::StringRef title, const StreamWave &wave,
+                               const StreamTime &time, StepTerm life) {
+  return {.title = title.str(),
+          .formula = fmt::format("{} tasks; no limit is reached to the last "
+                                 "byte while another is close",
+                                 wave.tasks),
+          .rule = StepRule::Norm,
+          .terms = {{"dram", wave.dramNs},
+                    {"l2", wave.l2Ns},
+                    {"issue", wave.issueNs},
+                    std::move(life)},
+          .exponent = time.norm};
 }
 
 Derivation explainStream(const StreamKernel &kernel,
                          const DeviceModel &device) {
   StreamTime time = streamTime(kernel, device);
-  return {trafficStep(kernel, time), occupancyStep(kernel, time),
-          littleStep(time), lifeStep(kernel, time), waveStep(time)};
+  Derivation steps;
+  steps.add(trafficStep(kernel, time));
+  steps.add(occupancyStep(kernel, time));
+  steps.add(littleStep(time, device));
+  StepTerm life = steps.resultOf(steps.add(lifeStep(kernel, time)));
+  std::vector<StepTerm> addends{{"launch", time.launchNs},
+                                {"ramp", time.rampNs}};
+  if (time.fullWaves > 0)
+    addends.push_back(
+        steps.resultOf(steps.add(waveStep("a wave", time.full, time, life)),
+                       time.fullWaves, "full waves"));
+  if (time.last.tasks > 0)
+    addends.push_back(steps.resultOf(
+        steps.add(waveStep("the last wave", time.last, time, life))));
+  steps.add({.title = "total",
+             .verdict = fmt::format("bound by {}", nameOf(time.bound)),
+             .values = llvm::json::Object{{"bound", nameOf(time.bound)},
+                                          {"full_waves", time.fullWaves},
+                                          {"last_wave_tasks", time.last.tasks},
+                                          {"total_ns", time.totalNs}},
+             .rule = StepRule::Sum,
+             .terms = std::move(addends),
+             .blames = nameOf(time.bound)});
+  return steps;
 }
 
 } // namespace kiln

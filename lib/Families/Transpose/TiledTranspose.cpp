@@ -9,7 +9,7 @@
 
 #include "Families/KernelUnit.h"
 #include "Families/LaunchLimits.h"
-#include "Families/Stream/StreamEstimate.h"
+#include "Families/Stream/StreamTemplate.h"
 #include "Families/Transpose/TransposeFamily.h"
 #include "Kernel/ConfigSchema.h"
 
@@ -75,7 +75,7 @@ constexpr int kSubBlocksPerThread[] = {1, 2, 4};
 constexpr int kVariedTiles = 3;
 constexpr int kRasterGroups[] = {1, 16, TiledTransposeConfig::kAllRows};
 
-class TiledTranspose final : public Template {
+class TiledTranspose final : public StreamTemplate {
 public:
   TiledTranspose()
       : schema(makeConfigSchema<TiledTransposeConfig>(
@@ -87,14 +87,6 @@ public:
   void enumerate(const Problem &problem, const DeviceModel &device,
                  llvm::function_ref<void(Record)> emit) const override;
 
-  std::optional<Rejection> prune(const Problem &problem, const Record &record,
-                                 const DeviceModel &device) const override;
-
-  Estimate estimate(const Problem &problem, const Record &record,
-                    const DeviceModel &device) const override {
-    return estimateStream(streamKernel(problem, record, device), device);
-  }
-
   /// Tiles are the ideas; threads, hints and rasters vary them.
   CandidateClass classOf(const Problem &, const Record &record) const override {
     TiledTransposeConfig c = fromRecord<TiledTransposeConfig>(record);
@@ -104,19 +96,19 @@ public:
     return {key, 0};
   }
 
-  Derivation explain(const Problem &problem, const Record &record,
-                     const DeviceModel &device) const override {
-    return explainStream(streamKernel(problem, record, device), device);
-  }
-
   Plan plan(const Problem &problem, const Record &record,
             const DeviceModel &device) const override;
 
   bool isGeneric() const override { return true; }
 
+protected:
+  std::optional<Rejection>
+  checkConfig(const Problem &problem, const Record &record,
+              const DeviceModel &device) const override;
+  StreamKernel streamKernel(const Problem &problem, const Record &record,
+                            const DeviceModel &device) const override;
+
 private:
-  static StreamKernel streamKernel(const Problem &problem, const Record &record,
-                                   const DeviceModel &device);
   static TranslationUnit unit(const TiledTransposeConfig &config,
                               TransposeSignature signature,
                               const DeviceModel &device);
@@ -199,8 +191,8 @@ void TiledTranspose::enumerate(const Problem &problem, const DeviceModel &,
 }
 
 std::optional<Rejection>
-TiledTranspose::prune(const Problem &problem, const Record &record,
-                      const DeviceModel &device) const {
+TiledTranspose::checkConfig(const Problem &problem, const Record &record,
+                            const DeviceModel &device) const {
   TiledTransposeConfig config = fromRecord<TiledTransposeConfig>(record);
   TransposeProblem p = readTransposeProblem(problem.extents.values().data());
   TransposeSignature signature = readTransposeSignature(problem.signature);
@@ -214,10 +206,6 @@ TiledTranspose::prune(const Problem &problem, const Record &record,
     return Rejection{PruneReason::InstructionShape};
   if (auto rejection = checkSharedBytes(config.sharedBytes(signature), device))
     return rejection;
-  int64_t registers = int64_t(config.registers(signature)) * config.threads();
-  if (registers > device.registersPerSm)
-    return Rejection{PruneReason::Registers, double(registers),
-                     double(device.registersPerSm), "registers"};
   return checkGrid(config.blocks(p.rows, p.cols));
 }
 
@@ -227,7 +215,7 @@ TiledTranspose::prune(const Problem &problem, const Record &record,
 
 StreamKernel TiledTranspose::streamKernel(const Problem &problem,
                                           const Record &record,
-                                          const DeviceModel &device) {
+                                          const DeviceModel &device) const {
   TiledTransposeConfig config = fromRecord<TiledTransposeConfig>(record);
   TransposeProblem p = readTransposeProblem(problem.extents.values().data());
   TransposeSignature signature = readTransposeSignature(problem.signature);

@@ -1,0 +1,109 @@
+//===- TileModel.h - what the estimate of a tiled GEMM computes -----------===//
+//
+// Shared by the estimate and its explanation, so that both have one number for
+// one thing.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Families/Gemm/TileEstimate.h"
+#include "Model/Occupancy.h"
+#include "Model/Pipeline.h"
+#include "Model/Traffic.h"
+#include "Model/Waves.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+/// The barrier of a step of k, and the first fragments behind it.
+inline constexpr double kStepBarrierClocks = 60;
+
+/// What one k iteration takes when some blocks share an SM, in ns.
+struct StepTimes {
+  double math, shared, issue, l2, dram;
+  double barrier; ///< what other blocks of the SM do not cover of it
+  Pipeline ring;  ///< at the pace of the slowest
+
+  double pace() const { return std::max({math, shared, issue, l2, dram}); }
+  double exposed() const { return barrier + ring.exposedNs; }
+  double total() const { return pace() + exposed(); }
+};
+
+/// One wave of blocks.
+struct WaveTimes {
+  double perSm = 0, active = 0; ///< blocks of a busy SM, and in all
+  StepTimes step = {};
+  double fill = 0, loop = 0, epilogue = 0;
+};
+
+/// What splits add: they write partial tiles to L2, count arrivals and read
+/// them back.
+struct TileReduction {
+  double handOver = 0, reads = 0;
+
+  double total() const { return handOver + reads; }
+};
+
+/// Everything that the terms are computed from, for one kernel and problem.
+struct TileModel {
+  const GemmProblem &problem;
+  const TileKernel &kernel;
+  const DeviceModel &device;
+
+  int64_t tilesM, tilesN, blocks, kIterations;
+  Occupancy resident;
+  Waves grid;
+  Traffic bytes;
+
+  TileModel(const GemmProblem &problem, const TileKernel &kernel,
+            const DeviceModel &device);
+
+  double clockGHz() const {
+    return 1e-3 *
+           (kernel.tensor ? device.sustainedTensorClockMHz : device.smClockMHz);
+  }
+  int64_t blocksPerSm() const {
+    return std::max<int64_t>(resident.blocksPerSm, 1);
+  }
+  int64_t slots() const { return std::max<int64_t>(grid.slots, 1); }
+  /// Bytes that one block loads in one k iteration.
+  double stageBytes() const {
+    return double(kernel.blockM + kernel.blockN) * kernel.blockK *
+           bytesOf(problem.dtype);
+  }
+  double stepFlops() const {
+    return 2.0 * kernel.blockM * kernel.blockN * kernel.blockK;
+  }
+
+  WaveTimes wave(double perSm, double active) const;
+  TileReduction reduction() const;
+  /// What the compulsory bytes take: of A and B, and of D.
+  double readNs() const {
+    return bytes.dramReadBytes / device.dramBytesPerNs();
+  }
+  double writeNs() const {
+    return bytes.storeBytes / kernel.splitK / device.dramWriteBytesPerNs();
+  }
+
+private:
+  StepTimes step(double perSm, double active) const;
+};
+
+/// The whole time, in ns.
+struct TileTimes {
+  explicit TileTimes(const TileModel &model);
+
+  int64_t fullWaves, lastBlocks;
+  WaveTimes full, last; ///< of no blocks where there is no such wave
+  double fill = 0, loop = 0, epilogue = 0;
+  TileReduction reduction;
+  double floor; ///< what the compulsory bytes take beyond the waves
+  double totalNs;
+  llvm::StringRef bound;
+
+  /// The wave that names the bound.
+  const WaveTimes &main() const { return fullWaves > 0 ? full : last; }
+};
+
+} // namespace kiln

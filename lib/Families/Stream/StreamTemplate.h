@@ -1,0 +1,35 @@
+//===- StreamTemplate.h - base of memory-bound templates ------------------===//
+#pragma once
+
+#include "Families/Stream/StreamEstimate.h"
+#include "Kernel/Template.h"
+
+namespace kiln {
+
+/// A template whose configs are judged by what they do to memory. It says that,
+/// and which limits are its own; time, prose and the question whether an SM
+/// holds a block follow.
+class StreamTemplate : public Template {
+public:
+  std::optional<Rejection> prune(const Problem &problem, const Record &config,
+                                 const DeviceModel &device) const final;
+  Estimate estimate(const Problem &problem, const Record &config,
+                    const DeviceModel &device) const final;
+  Derivation explain(const Problem &problem, const Record &config,
+                     const DeviceModel &device) const final;
+  void judge(const Problem &problem, const DeviceModel &device,
+             SpaceSink &sink) const final;
+
+protected:
+  /// prune() without the limits that follow from the kernel.
+  virtual std::optional<Rejection>
+  checkConfig(const Problem &problem, const Record &config,
+              const DeviceModel &device) const = 0;
+
+  /// What a config that checkConfig() let pass does to memory.
+  virtual StreamKernel streamKernel(const Problem &problem,
+                                    const Record &config,
+                                    const DeviceModel &device) const = 0;
+};
+
+} // namespace kiln

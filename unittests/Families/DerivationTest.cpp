@@ -1,0 +1,477 @@
+// What explain tells, against the estimates that it explains: every derivation
+// is reckoned once more, and no sentence may contradict the bound.
+#include "Device/Catalog.h"
+#include "Families/Families.h"
+#include "Kernel/Space.h"
+#include "Support/Error.h"
+#include "Support/Format.h"
+#include "Support/Json.h"
+
+#include <doctest/doctest.h>
+
+#include <llvm/ADT/STLExtras.h>
+
+#include <cmath>
+#include <set>
+
+using namespace kiln;
+
+namespace {
+
+const Registry &registry() {
+  static const Registry builtin = makeBuiltinRegistry();
+  return builtin;
+}
+
+struct NamedProblem {
+  const KernelFamily *family = nullptr;
+  Problem problem;
+};
+
+NamedProblem parseProblem(llvm::StringRef text) {
+  const KernelFamily *family = registry().find(text.split(' ').first);
+  REQUIRE(family);
+  auto problem = family->parseProblem(text);
+  if (!problem)
+    FAIL(summarize(problem.takeError()).message);
+  return {family, *problem};
+}
+
+DeviceModel device(llvm::StringRef name) {
+  return llvm::cantFail(findDevice(name));
+}
+
+/// All problems of benchmarks/suites/<suite>.json.
+std::vector<NamedProblem> suite(llvm::StringRef name) {
+  auto json = llvm::cantFail(readJsonFile(
+      (KILN_SOURCE_DIR "/benchmarks/suites/" + name + ".json").str()));
+  std::vector<NamedProblem> problems;
+  for (const llvm::json::Value &value :
+       *json.getAsObject()->getArray("cases")) {
+    const llvm::json::Object &object = *value.getAsObject();
+    const KernelFamily *family =
+        registry().find(object.getString("family").value_or("gemm"));
+    REQUIRE(family);
+    problems.push_back(
+        {family,
+         llvm::cantFail(family->canonicalise(llvm::cantFail(Record::fromJson(
+             family->problemSchema(), object, {"name", "family"}))))});
+  }
+  return problems;
+}
+
+/// Two numbers that differ by rounding alone.
+bool isSame(double a, double b) {
+  return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
+}
+
+/// A term comes from the step that it names: that one's result, or its term.
+bool isFrom(const StepTerm &term, const DerivationStep &step) {
+  if (isSame(term.value, step.result))
+    return true;
+  return llvm::any_of(step.terms, [&](const StepTerm &other) {
+    return other.name == term.name && isSame(other.value, term.value);
+  });
+}
+
+/// S_min, the verdict and the exposed time come of one latency.
+bool agreesWithItself(const DerivationStep &wall) {
+  auto needed = wall.values.getInteger("stages_needed");
+  auto stages = wall.values.getInteger("stages");
+  bool hides = wall.result == 0;
+  bool saysSo = llvm::StringRef(wall.verdict).contains("hidden");
+  return needed && stages && (*stages >= *needed) == hides && saysSo == hides;
+}
+
+/// What is wrong with \p derivation of \p estimate; empty for nothing.
+std::string faultOf(const Derivation &derivation, const Estimate &estimate) {
+  if (derivation.empty())
+    return "nothing is derived";
+  int number = 0;
+  for (const DerivationStep &step : derivation) {
+    ++number;
+    auto fault = [&](llvm::StringRef what) {
+      return fmt::format("step {} '{}': {}", number, step.title, what);
+    };
+    if (step.title.empty())
+      return fault("no title");
+    if (!isSame(evaluate(step), step.result) || !std::isfinite(step.result))
+      return fault("the result is not that of its terms");
+    for (const StepTerm &term : step.terms)
+      if (term.step < 0 || term.step >= number ||
+          (term.step > 0 && !isFrom(term, derivation[term.step])))
+        return fault("'" + term.name + "' is not of the step it names");
+    if (step.rule != StepRule::Fact && calculationText(step).empty())
+      return fault("its calculation is not told");
+    if (!step.blames.empty() && step.blames != estimate.bound)
+      return fault(
+          ("blames " + step.blames + ", bound " + estimate.bound).str());
+    if (step.clears == estimate.bound)
+      return fault(("clears the bound " + estimate.bound).str());
+    if (llvm::StringRef(step.title).starts_with("latency wall") &&
+        !agreesWithItself(step))
+      return fault("S_min, verdict and exposed time disagree");
+  }
+  if (derivation[number].blames != estimate.bound)
+    return "the last step does not name the bound";
+  if (!isSame(derivation.totalNs(), estimate.totalNs))
+    return fmt::format("the steps make {} ns of an estimate of {} ns",
+                       derivation.totalNs(), estimate.totalNs);
+  double sum = 0;
+  for (const EstimateTerm &term : estimate.terms)
+    sum += term.isAddend ? term.value : 0;
+  if (!isSame(sum, estimate.totalNs))
+    return fmt::format("the addends make {} ns of an estimate of {} ns", sum,
+                       estimate.totalNs);
+  return "";
+}
+
+/// The first choice, the first of two other templates, and the last.
+std::vector<Candidate> sample(const Space &space) {
+  constexpr size_t kTemplates = 3;
+  std::vector<Candidate> chosen;
+  std::set<const Template *> seen;
+  for (const Candidate &candidate : space.ranked)
+    if (seen.size() < kTemplates && seen.insert(candidate.tmpl).second)
+      chosen.push_back(candidate);
+  chosen.push_back(space.ranked.back());
+  return chosen;
+}
+
+/// Checks the derivations of \p problem; counts them.
+size_t checkProblem(const NamedProblem &named, const DeviceModel &model,
+                    ModelKind kind) {
+  auto space = exploreSpace(*named.family, named.problem, model, kind);
+  if (!space) {
+    llvm::consumeError(space.takeError()); // nothing to explain
+    return 0;
+  }
+  size_t count = 0;
+  for (const Candidate &candidate : sample(*space)) {
+    Estimate estimate =
+        estimateCandidate(*named.family, named.problem, candidate, model, kind);
+    std::string fault =
+        isSame(estimate.totalNs, candidate.estimate.totalNs)
+            ? faultOf(explainCandidate(*named.family, named.problem, candidate,
+                                       model, kind),
+                      estimate)
+            : "the space has another estimate";
+    ++count;
+    if (!fault.empty()) {
+      CAPTURE(model.name);
+      CAPTURE(named.problem.text());
+      CAPTURE(candidate.config.text());
+      CHECK(fault == "");
+    }
+  }
+  return count;
+}
+
+/// The derivation of \p config, or of the first choice.
+Derivation explain(llvm::StringRef problem, llvm::StringRef deviceName,
+                   llvm::StringRef config = "",
+                   ModelKind kind = ModelKind::Main) {
+  NamedProblem named = parseProblem(problem);
+  DeviceModel model = device(deviceName);
+  Candidate candidate;
+  if (config.empty()) {
+    candidate =
+        llvm::cantFail(exploreSpace(*named.family, named.problem, model, kind))
+            .ranked.front();
+  } else {
+    auto typed = llvm::cantFail(named.family->parseConfig(config));
+    candidate.tmpl = typed.tmpl;
+    candidate.config = typed.config;
+  }
+  return explainCandidate(*named.family, named.problem, candidate, model, kind);
+}
+
+const DerivationStep &find(const Derivation &derivation,
+                           llvm::StringRef title) {
+  for (const DerivationStep &step : derivation)
+    if (step.title == title)
+      return step;
+  FAIL("no step " << title.str());
+  return *derivation.begin();
+}
+
+bool contains(llvm::StringRef text, llvm::StringRef part) {
+  return text.contains(part);
+}
+
+std::string reasonOf(llvm::StringRef problem, llvm::StringRef config,
+                     const DeviceModel &model) {
+  NamedProblem named = parseProblem(problem);
+  auto typed = llvm::cantFail(named.family->parseConfig(config));
+  auto rejection = typed.tmpl->prune(named.problem, typed.config, model);
+  return rejection ? rejection->text() : "none";
+}
+
+constexpr llvm::StringLiteral kSquare =
+    "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT";
+
+} // namespace
+
+TEST_CASE("E12: every derivation makes the estimate it explains") {
+  size_t main = 0, classic = 0;
+  std::vector<llvm::StringRef> names = catalogNames();
+  for (llvm::StringRef file :
+       {"gemm_llm_bf16", "gemm_shapes", "gemm_sweep", "memory_bound"}) {
+    std::vector<NamedProblem> problems = suite(file);
+    REQUIRE(problems.size() > 20);
+    for (llvm::StringRef name : names) {
+      DeviceModel model = device(name);
+      for (const NamedProblem &problem : problems)
+        main += checkProblem(problem, model, ModelKind::Main);
+    }
+    // The model is the same on all: some of each capability.
+    for (llvm::StringRef name : {"h200-sxm", "a100-sxm4-40gb", "t4"})
+      for (const NamedProblem &problem : problems)
+        classic += checkProblem(problem, device(name), ModelKind::Classic);
+  }
+  CHECK(main > 230 * names.size());
+  CHECK(classic > 230 * 3);
+}
+
+TEST_CASE("E1: the tile's intensity is judged by the rates of the estimate") {
+  for (llvm::StringRef name : {"h200-sxm", "h100-sxm"}) {
+    CAPTURE(name.str());
+    Derivation steps = explain(kSquare, name);
+    const DerivationStep &tile = find(steps, "intensity of the tile");
+    // 4096 flop a clock, less what wgmma loses, over 64 B a clock of the port.
+    CHECK(*tile.values.getNumber("flops_per_byte") ==
+          doctest::Approx(256.0 / 3));
+    CHECK(*tile.values.getNumber("ridge") ==
+          doctest::Approx(63.1).epsilon(0.01));
+    CHECK(tile.clears == "l2");
+    CHECK(contains(tile.verdict, "the arithmetic takes longer than L2"));
+    // DRAM's against the clock that the board sustains.
+    const DerivationStep &problem = find(steps, "intensity of the problem");
+    DeviceModel model = device(name);
+    CHECK(*problem.values.getNumber("ridge") ==
+          doctest::Approx(4096 * double(model.smCount) * 1e-3 *
+                          model.sustainedTensorClockMHz /
+                          model.dramBytesPerNs()));
+  }
+  // A thin tile asks more of L2 than it computes, and it is told so.
+  Derivation thin =
+      explain(kSquare, "h200-sxm", "sm90.bm64.bn32.bk64.st8.wg1.cm1.cn1");
+  CHECK(find(thin, "intensity of the tile").clears == "tensor");
+}
+
+TEST_CASE("E2: S_min, verdict and estimate have one latency and one barrier") {
+  NamedProblem named = parseProblem(kSquare);
+  DeviceModel a100 = device("a100-sxm4-40gb");
+  llvm::StringRef config = "mma.bm128.bn256.bk64.st3.wm2.wn4.mb1.rg16";
+  Derivation steps = explain(kSquare, "a100-sxm4-40gb", config);
+  const DerivationStep &wall = find(steps, "latency wall");
+  REQUIRE(*wall.values.getInteger("stages_needed") <= 3);
+  CHECK(wall.result == 0);
+  CHECK(wall.verdict == "3 stages: latency is hidden");
+  CHECK(wall.clears == "latency");
+  // The barrier is told, where it is charged: beside the latency.
+  const DerivationStep &step = find(steps, "step of k");
+  REQUIRE(step.terms.size() == 3);
+  CHECK(step.terms[1].value == 0);
+  CHECK(step.terms[2].name == "barrier");
+  auto typed = llvm::cantFail(named.family->parseConfig(config));
+  Estimate estimate = typed.tmpl->estimate(named.problem, typed.config, a100);
+  CHECK(estimate.term("step exposed") ==
+        doctest::Approx(step.terms[1].value + step.terms[2].value));
+  // Two stages where three are needed.
+  Derivation few = explain(kSquare, "a100-sxm4-40gb",
+                           "mma.bm128.bn128.bk64.st2.wm2.wn2.mb1.rg16");
+  CHECK(find(few, "latency wall").result > 0);
+  CHECK(contains(find(few, "latency wall").verdict, "stay exposed"));
+  Derivation simt =
+      explain("gemm m=4096 n=4096 k=4096 dtype=fp32", "a100-sxm4-40gb");
+  CHECK(contains(find(simt, "latency wall").verdict, "latency is hidden"));
+}
+
+TEST_CASE("E3: the classic model derives its own estimate") {
+  Derivation steps = explain(kSquare, "h200-sxm", "", ModelKind::Classic);
+  // 528 sub-cores at 1980 MHz with 512 flop each.
+  CHECK(find(steps, "rate").result == doctest::Approx(535.27).epsilon(1e-3));
+  CHECK(*find(steps, "blocks").values.getNumber("active_share") == 1);
+  CHECK(contains(find(steps, "DRAM bandwidth").formula, "95 %"));
+  CHECK(contains(find(steps, "load from DRAM").formula, "20 %"));
+  CHECK(contains(find(steps, "load from L2").formula, "80 %"));
+  CHECK(find(steps, "compute").result == doctest::Approx(0.2391).epsilon(1e-3));
+  const DerivationStep &loop = find(steps, "loop");
+  CHECK(loop.rule == StepRule::Max);
+  CHECK(loop.terms[0].name == "compute");
+  CHECK(loop.terms[1].name == "load");
+  CHECK(find(steps, "total").terms[1].name == "store");
+  CHECK(llvm::none_of(steps, [](const DerivationStep &step) {
+    return step.title == "register wall";
+  }));
+  // Few blocks: a part of the sub-cores, and of the bandwidth.
+  Derivation few =
+      explain("gemm m=128 n=512 k=4096 dtype=bf16 layout=NT", "h200-sxm",
+              "sm90.bm128.bn128.bk64.st4.wg2.cm1.cn1", ModelKind::Classic);
+  CHECK(*find(few, "blocks").values.getNumber("active_share") ==
+        doctest::Approx(16.0 / 528));
+  CHECK(find(few, "DRAM bandwidth").result ==
+        doctest::Approx(device("h200-sxm").dramPeakBytesPerNs() * 0.95 / 8));
+}
+
+TEST_CASE("E3: a template without tiles keeps the main model's derivation") {
+  llvm::StringRef text = "gemm m=1 n=4096 k=4096 dtype=bf16 layout=NT";
+  NamedProblem named = parseProblem(text);
+  DeviceModel h200 = device("h200-sxm");
+  auto typed =
+      llvm::cantFail(named.family->parseConfig("gemv.r4.u4.w4.wk4.v1.mb4"));
+  Candidate candidate;
+  candidate.tmpl = typed.tmpl;
+  candidate.config = typed.config;
+  CHECK(modelOf(*named.family, named.problem, candidate, ModelKind::Classic) ==
+        ModelKind::Main);
+  CHECK(estimateCandidate(*named.family, named.problem, candidate, h200,
+                          ModelKind::Classic)
+            .totalNs ==
+        typed.tmpl->estimate(named.problem, typed.config, h200).totalNs);
+}
+
+TEST_CASE("E4: FFMA kernels have FFMA's peak in the classic model") {
+  struct Case {
+    llvm::StringRef device, dtype;
+  };
+  for (auto [name, dtype] :
+       {Case{"h200-sxm", "fp32"}, Case{"t4", "fp16"}, Case{"v100-sxm2", "fp32"},
+        Case{"a100-sxm4-40gb", "fp32"}, Case{"rtx-4090", "fp32"}}) {
+    CAPTURE(name.str());
+    NamedProblem named =
+        parseProblem(("gemm m=4096 n=4096 k=4096 dtype=" + dtype).str());
+    DeviceModel model = device(name);
+    Space space = llvm::cantFail(
+        exploreSpace(*named.family, named.problem, model, ModelKind::Classic));
+    auto simt = llvm::find_if(space.ranked, [](const Candidate &candidate) {
+      return candidate.tmpl->name() == "simt";
+    });
+    REQUIRE(simt != space.ranked.end());
+    double flopsPerNs =
+        named.family->flops(named.problem) / simt->estimate.totalNs;
+    // The model counts in 2^30 against 10^12: 1.07 of a peak at most.
+    CHECK(flopsPerNs < 1.08 * model.simdFlopsPerNs(RateType::FP32));
+    CHECK(flopsPerNs > 0.8 * model.simdFlopsPerNs(RateType::FP32));
+    CHECK(simt->estimate.bound == "simd");
+  }
+}
+
+TEST_CASE("E5: reload keeps to the registers that launch bounds leave") {
+  NamedProblem named = parseProblem("layernorm rows=64 cols=262144 dtype=bf16");
+  DeviceModel h200 = device("h200-sxm");
+  auto typed = llvm::cantFail(
+      named.family->parseConfig("reload.t1024.rt1024.v8.i4.c1.h0"));
+  REQUIRE(!typed.tmpl->prune(named.problem, typed.config, h200));
+  Estimate estimate = typed.tmpl->estimate(named.problem, typed.config, h200);
+  // One block an SM: all 64 rows are resident at once.
+  CHECK(estimate.term("resident tasks") == double(h200.smCount));
+  CHECK(estimate.totalNs < 60e3);
+  // Neighbours in the space are neighbours in time.
+  Space space =
+      llvm::cantFail(exploreSpace(*named.family, named.problem, h200));
+  for (const Candidate &candidate : space.ranked) {
+    CAPTURE(candidate.config.text());
+    CHECK(candidate.estimate.totalNs <
+          30 * space.ranked.front().estimate.totalNs);
+  }
+}
+
+TEST_CASE("E5: a kernel that fits no SM is pruned with figures") {
+  llvm::StringRef rows = "rmsnorm rows=64 cols=262144 dtype=bf16";
+  DeviceModel slice = device("h200-sxm");
+  slice.smCount = 4;
+  slice.maxClusters8 = 0;
+  CHECK(reasonOf(rows, "reload.t1024.rt1024.v8.i4.c8.h0", slice) ==
+        "cluster: 8 blocks, limit 4 blocks");
+  DeviceModel narrow = device("h200-sxm");
+  narrow.maxWarpsPerSm = 16;
+  CHECK(reasonOf(rows, "reload.t1024.rt1024.v8.i4.c1.h0", narrow) ==
+        "threads: 1024, limit 512");
+}
+
+TEST_CASE("E6: a tile that hits a wall is refused with both numbers") {
+  DeviceModel h200 = device("h200-sxm");
+  CHECK(reasonOf(kSquare, "sm90.bm256.bn256.bk64.st2.wg2.cm1.cn1", h200) ==
+        "register wall: 256 accumulators a thread, 192 allowed");
+  CHECK(reasonOf(kSquare, "sm90.bm128.bn256.bk32.st4.wg2.cm1.cn1", h200) ==
+        "instruction-shape: 32 elements of k a stage, 64 or 128 allowed");
+  CHECK(reasonOf(kSquare, "sm90.bm128.bn256.bk64.st20.wg2.cm1.cn1", h200) ==
+        "instruction-shape: 20 stages, 2 to 16 allowed");
+  CHECK(reasonOf(kSquare, "mma.bm256.bn256.bk32.st3.wm2.wn4.mb1", h200) ==
+        "register wall: 256 accumulators a thread, 128 allowed");
+  CHECK(reasonOf("gemm m=64 n=64 k=64 dtype=fp32",
+                 "simt.bm128.bn128.bk8.tm16.tn16.mb1", h200) ==
+        "register wall: 256 accumulators a thread, 128 allowed");
+  // 8 vectors of 4 words and what works on them; 1024 threads leave 64.
+  std::string resident =
+      reasonOf("rmsnorm rows=64 cols=131072 dtype=bf16",
+               "resident.t1024.rt1024.v8.n16.s0.r1.c1.mb1.h0.e1", h200);
+  CHECK(contains(resident, "register wall: "));
+  CHECK(contains(resident, "registers a thread, 64 allowed"));
+  CHECK(reasonOf("elementwise op=add rows=8192 cols=8192 dtype=bf16",
+                 "flat.t256.v8.i16.h0", h200)
+            .find("register wall: ") == 0);
+  CHECK(reasonOf("elementwise rows=8192 cols=8192 dtype=bf16",
+                 "flat.t256.v1.i16.h0", h200) ==
+        "instruction-shape: 16 items a thread, limit 8 items a thread");
+}
+
+TEST_CASE("E7: power is a wall, and what it adds is derived") {
+  Derivation steps = explain(kSquare, "h200-sxm");
+  const DerivationStep &power = find(steps, "power wall");
+  CHECK(power.rule == StepRule::Quotient);
+  CHECK(power.terms[1].value == doctest::Approx(1.5)); // GHz, sustained
+  CHECK(contains(power.formula, "1500 of 1980 MHz"));
+  CHECK(power.result == doctest::Approx(171.8e3).epsilon(1e-3));
+  CHECK(find(steps, "bytes wall").result < power.result);
+  CHECK(find(steps, "floor").result == power.result);
+  CHECK(find(steps, "floor").blames == "tensor");
+  const DerivationStep &beyond = find(steps, "beyond path");
+  CHECK(beyond.result == doctest::Approx(37.6e3).epsilon(1e-2));
+  CHECK(find(steps, "total").terms.back().name == "beyond path");
+  // Floors are no addends.
+  NamedProblem named = parseProblem(kSquare);
+  Space space = llvm::cantFail(
+      exploreSpace(*named.family, named.problem, device("h200-sxm")));
+  space.ranked.front().fillTerms(named.problem, device("h200-sxm"));
+  for (const EstimateTerm &term : space.ranked.front().estimate.terms)
+    if (llvm::StringRef(term.name).starts_with("floor"))
+      CHECK_FALSE(term.isAddend);
+}
+
+TEST_CASE("E8: the latency of a busy DRAM is named with what it comes from") {
+  for (llvm::StringRef text : {"elementwise rows=4096 cols=4096 dtype=bf16",
+                               "gemm m=1 n=4096 k=4096 dtype=bf16 layout=NT"}) {
+    Derivation steps = explain(text, "h200-sxm");
+    const DerivationStep &law = find(steps, "Little's law");
+    for (llvm::StringRef part :
+         {"288 ns on an idle DRAM", "2.5 times", "720 ns * 4290 GB/s"}) {
+      CAPTURE(part.str());
+      CHECK(contains(law.formula, part));
+    }
+  }
+}
+
+TEST_CASE("E9: splits are told as splits") {
+  Derivation steps =
+      explain("gemm m=256 n=256 k=16384 dtype=bf16 layout=NT", "h200-sxm",
+              "sm90.bm64.bn64.bk64.st8.wg1.cm1.cn1.sk8");
+  const DerivationStep &waves = find(steps, "waves");
+  CHECK(contains(waves.formula, "16 tiles of 8 splits each"));
+  CHECK_FALSE(contains(waves.formula, "cluster"));
+  Derivation pairs =
+      explain(kSquare, "h200-sxm", "sm90.bm128.bn256.bk64.st4.wg2.cm2.cn1");
+  CHECK(contains(find(pairs, "waves").formula, "256 clusters of 2 tiles"));
+}
+
+TEST_CASE("E11: S_min says when it is fed a pace that is not T_math") {
+  Derivation steps = explain("gemm m=128 n=4096 k=4096 dtype=bf16 layout=NT",
+                             "h200-sxm", "sm90.bm64.bn64.bk64.st8.wg1.cm1.cn1");
+  const DerivationStep &wall = find(steps, "latency wall");
+  CHECK(contains(wall.formula, "at the pace that L2 sets, not at T_math"));
+  CHECK(contains(wall.formula, "with T_math it would be"));
+  CHECK(contains(find(explain(kSquare, "h200-sxm"), "latency wall").formula,
+                 "S_min = ceil(("));
+}
