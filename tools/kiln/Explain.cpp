@@ -11,7 +11,11 @@
 #include "kiln/Report.h"
 #include "kiln/Session.h"
 
+#include <llvm/ADT/STLExtras.h>
+
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace kiln::cli {
 
@@ -28,7 +32,10 @@ struct Explanation {
   int rank = -1;
   std::optional<Rejection> rejection; ///< it cannot run
   Derivation derivation;
-  /// The best other config, if any.
+  /// The model that estimates it: not all templates are known to all models.
+  ModelKind subjectModel = ModelKind::Main;
+  /// The best config of another tile, template or number of stages, or the
+  /// first choice where the subject is another; if any.
   std::optional<Candidate> rival;
   int rivalRank = -1;
 };
@@ -52,7 +59,7 @@ private:
   const Explanation &e;
 };
 
-/// Walls, intensities, occupancy, waves, bound.
+/// Walls, intensities, occupancy, waves, floors, total: numbered steps.
 class DerivationSection final : public Report {
 public:
   explicit DerivationSection(const Derivation &steps) : steps(steps) {}
@@ -75,7 +82,9 @@ private:
   struct Row {
     std::string name, unit;
     double subject, rival;
+    bool isAddend;
   };
+  /// The addends of both times, then what they come from.
   std::vector<Row> rows() const;
   std::string verdict() const;
   const Explanation &e;
@@ -114,6 +123,11 @@ void SummarySection::print(llvm::raw_ostream &os) const {
       e.subject.config.text(), place, e.ranked, e.pruned,
       formatUs(estimate.totalNs), arithmetic, formatFigure(bandwidth()),
       100 * bandwidth() / e.device->dramGBs, estimate.bound);
+  if (e.subjectModel != e.model)
+    text += fmt::format(" The {} model knows nothing like {}; its estimate is "
+                        "the {} model's.",
+                        nameOf(e.model), e.subject.tmpl->name(),
+                        nameOf(e.subjectModel));
   os << wrapText(text);
 }
 
@@ -129,57 +143,64 @@ llvm::json::Object SummarySection::toJSON() const {
 }
 
 void DerivationSection::print(llvm::raw_ostream &os) const {
-  for (const DerivationStep &step : steps)
-    os << step.title << '\n'
-       << wrapText(step.formula, 78, "    ")
-       << wrapText("-> " + step.verdict, 78, "    ");
+  auto line = [&](llvm::StringRef lead, llvm::StringRef text) {
+    if (!text.empty())
+      os << wrapText((lead + text).str(), 78, "    ");
+  };
+  int number = 0;
+  for (const DerivationStep &step : steps) {
+    os << fmt::format("{:2} {}\n", ++number, step.title);
+    line("", step.formula);
+    line("= ", calculationText(step));
+    line("-> ", step.verdict);
+  }
 }
 
-llvm::json::Object DerivationSection::toJSON() const {
-  llvm::json::Array list;
-  for (const DerivationStep &step : steps)
-    list.push_back(
-        llvm::json::Object{{"title", step.title},
-                           {"formula", step.formula},
-                           {"verdict", step.verdict},
-                           {"values", llvm::json::Object(step.values)}});
-  return llvm::json::Object{{"steps", std::move(list)}};
-}
+llvm::json::Object DerivationSection::toJSON() const { return steps.toJson(); }
 
 std::vector<RivalSection::Row> RivalSection::rows() const {
   std::vector<Row> rows;
   const Estimate &subject = e.subject.estimate, &rival = e.rival->estimate;
   for (const EstimateTerm &term : subject.terms)
-    rows.push_back(
-        {term.name.str(), term.unit.str(), term.value, rival.term(term.name)});
+    rows.push_back({term.name.str(), term.unit.str(), term.value,
+                    rival.term(term.name), term.isAddend});
   // Templates of another kind may have terms of their own.
   for (const EstimateTerm &term : rival.terms) {
     auto isSame = [&](const Row &row) { return row.name == term.name; };
-    if (llvm::none_of(rows, isSame))
-      rows.push_back({term.name.str(), term.unit.str(), 0, term.value});
+    auto known = llvm::find_if(rows, isSame);
+    if (known == rows.end())
+      rows.push_back(
+          {term.name.str(), term.unit.str(), 0, term.value, term.isAddend});
+    else
+      known->isAddend |= term.isAddend;
   }
+  std::stable_partition(rows.begin(), rows.end(),
+                        [](const Row &row) { return row.isAddend; });
   return rows;
 }
 
 std::string RivalSection::verdict() const {
   double own = e.subject.estimate.totalNs, other = e.rival->estimate.totalNs;
-  std::string name = e.rank == 0 ? "The runner-up" : "The first choice";
+  // What differs in less than the tile, the template or the stages is passed
+  // over.
+  std::string name =
+      e.rank == 0 ? fmt::format("The runner-up of another kind, number {},",
+                                e.rivalRank + 1)
+                  : "The first choice";
   std::string text = fmt::format(
       "{} {} is predicted to take {} us, {:.1f} % {}.", name,
       e.rival->config.text(), formatUs(other), 100 * std::abs(other / own - 1),
       other < own ? "less" : "more");
   if (std::max(own, other) <= kEstimateTie * std::min(own, other))
-    return text + fmt::format(" Within {:.0f} % the model calls it a tie: the "
-                              "classes' ranks and the order of the space "
-                              "decide.",
-                              100 * (kEstimateTie - 1));
-  if ((other < own) == (e.rank == 0))
+    text += fmt::format(" Within {:.0f} % the model calls it a tie: the "
+                        "classes' ranks and the order of the space decide.",
+                        100 * (kEstimateTie - 1));
+  else if ((other < own) == (e.rank == 0))
     text += " The best of each class goes before the second best of any.";
   const Row *largest = nullptr;
   std::vector<Row> all = rows();
   for (const Row &row : all)
-    if (row.unit == "ns" && !llvm::StringRef(row.name).starts_with("step") &&
-        (row.rival - row.subject) * (other - own) > 0 &&
+    if (row.isAddend && (row.rival - row.subject) * (other - own) > 0 &&
         (!largest || std::abs(row.rival - row.subject) >
                          std::abs(largest->rival - largest->subject)))
       largest = &row;
@@ -200,17 +221,24 @@ void RivalSection::print(llvm::raw_ostream &os) const {
     bool inUs = unit == "ns" && !name.starts_with("step");
     double scale = inUs ? 1e-3 : 1;
     double difference = (other - own) * scale;
+    constexpr double kNoise = 1e-9; // of sums
     table.addRow({name.str(), inUs ? "us" : unit.str(),
                   formatFigure(own * scale), formatFigure(other * scale),
-                  difference == 0
+                  std::abs(difference) < kNoise * std::abs(own * scale)
                       ? ""
                       : fmt::format("{}{}", difference > 0 ? "+" : "",
                                     formatFigure(difference))});
   };
-  for (const Row &row : rows())
-    if (row.subject != 0 || row.rival != 0)
-      add(row.name, row.unit, row.subject, row.rival);
+  std::vector<Row> all = rows();
+  auto addAll = [&](bool addends) {
+    for (const Row &row : all)
+      if (row.isAddend == addends && (row.subject != 0 || row.rival != 0))
+        add(row.name, row.unit, row.subject, row.rival);
+  };
+  addAll(true);
   add("total", "ns", e.subject.estimate.totalNs, e.rival->estimate.totalNs);
+  table.addRow({"of which", "", "", "", ""});
+  addAll(false);
   table.print(os);
 }
 
@@ -254,12 +282,11 @@ llvm::json::Object ExplainReport::toJSON() const {
                             {"pruned", static_cast<int64_t>(e.pruned)}};
   if (e.rejection) {
     object["config"] = e.subject.config.text();
-    object["rejected"] =
-        llvm::json::Object{{"reason", nameOf(e.rejection->reason)},
-                           {"detail", e.rejection->text()}};
+    object["rejected"] = e.rejection->toJson();
     return object;
   }
   object["choice"] = SummarySection(e).toJSON();
+  object["estimated_by"] = nameOf(e.subjectModel);
   object["derivation"] = DerivationSection(e.derivation).toJSON();
   if (e.rival)
     object["rival"] = RivalSection(e).toJSON();
@@ -280,8 +307,48 @@ static void setSubject(Explanation &e, const Space &space,
   e.subject.config = std::move(config.config);
   e.rejection = e.subject.tmpl->prune(problem, e.subject.config, *e.device);
   if (!e.rejection)
-    e.subject.estimate =
-        e.subject.tmpl->estimate(problem, e.subject.config, *e.device);
+    e.subject.estimate = estimateCandidate(*e.which->named.family, problem,
+                                           e.subject, *e.device, e.model);
+}
+
+/// The tile with its longer side first: both ways round are one kind.
+static ClassicConfig lyingTile(ClassicConfig config) {
+  if (config.blockM < config.blockN)
+    std::swap(config.blockM, config.blockN);
+  return config;
+}
+
+/// Whether two configs differ in what a reader asks after: another template,
+/// tile, split of k or number of stages; where a template has no tiles, another
+/// class. The rest, clusters, rasters or hints, makes twins.
+static bool isAnotherKind(const Candidate &a, const Candidate &b) {
+  if (a.tmpl != b.tmpl)
+    return true;
+  auto tileA = a.tmpl->classicConfig(a.config);
+  auto tileB = b.tmpl->classicConfig(b.config);
+  return tileA && tileB ? lyingTile(*tileA) != lyingTile(*tileB)
+                        : !a.sharesClass(b);
+}
+
+/// Chooses what the subject is compared with: its rank in \p space, or -1. Of
+/// the first choice that is the best of another kind whose time differs at all;
+/// one that the model cannot tell apart teaches nothing.
+static int chooseRival(const Explanation &e, const Space &space) {
+  constexpr double kVisible = 1e-3;
+  if (e.rank != 0)
+    return space.ranked.empty() ? -1 : 0;
+  double own = e.subject.estimate.totalNs;
+  int other = space.ranked.size() > 1 ? 1 : -1; // where there are but twins
+  bool isTwin = true;
+  for (auto [i, candidate] : llvm::enumerate(space.ranked)) {
+    if (!isAnotherKind(candidate, e.subject))
+      continue;
+    if (std::abs(candidate.estimate.totalNs - own) > kVisible * own)
+      return static_cast<int>(i);
+    if (std::exchange(isTwin, false))
+      other = static_cast<int>(i);
+  }
+  return other;
 }
 
 static llvm::Error fillExplanation(Explanation &e,
@@ -309,12 +376,13 @@ static llvm::Error fillExplanation(Explanation &e,
   if (e.rejection)
     return llvm::Error::success();
   e.subject.fillTerms(problem, *e.device);
-  e.derivation = e.subject.tmpl->explain(problem, e.subject.config, *e.device);
-  size_t other = e.rank == 0 ? 1 : 0;
-  if (other < space->ranked.size()) {
-    e.rival = space->ranked[other];
+  e.subjectModel = modelOf(family, problem, e.subject, e.model);
+  e.derivation =
+      explainCandidate(family, problem, e.subject, *e.device, e.model);
+  e.rivalRank = chooseRival(e, *space);
+  if (e.rivalRank >= 0) {
+    e.rival = space->ranked[static_cast<size_t>(e.rivalRank)];
     e.rival->fillTerms(problem, *e.device);
-    e.rivalRank = static_cast<int>(other);
   }
   return llvm::Error::success();
 }
@@ -359,7 +427,8 @@ const CommandSpec kExplainCommand = {
     "PROBLEM",
     "derive the choice for one problem: walls, intensities, waves, bound",
     "Tells step by step how the predicted time of the first choice comes "
-    "about, and why it is not the runner-up. Where memory must set the pace, "
+    "about, and why it is not the best config of another tile, template or "
+    "number of stages. Where memory must set the pace, "
     "that is how many bytes are on the way of how many must be. Needs no GPU "
     "with --device NAME.\n  kiln explain gemm m=4096 n=4096 k=4096 dtype=bf16 "
     "layout=NT "

@@ -107,11 +107,11 @@ void SpaceReport::print(llvm::raw_ostream &os) const {
     printPruned(os);
 }
 
-/// Terms that add up to the time, and what paces a step.
+/// Terms that add up to the time.
 static std::string mainTerms(const Estimate &estimate) {
   std::string text;
   for (const EstimateTerm &term : estimate.terms)
-    if (term.unit == "ns" && term.value > 0 && !term.name.starts_with("step"))
+    if (term.isAddend && term.value > 0)
       text += fmt::format("{}{} {}", text.empty() ? "" : ", ", term.name,
                           formatUs(term.value));
   return text;
@@ -162,11 +162,11 @@ llvm::json::Object SpaceReport::toJSON() const {
       {"by_reason", std::move(byReason)}};
   if (listPruned) {
     llvm::json::Array configs;
-    for (const Rejected &rejected : planned.space.rejected)
-      configs.push_back(
-          llvm::json::Object{{"config", rejected.config.text()},
-                             {"reason", nameOf(rejected.rejection.reason)},
-                             {"detail", rejected.rejection.text()}});
+    for (const Rejected &rejected : planned.space.rejected) {
+      llvm::json::Object row = rejected.rejection.toJson();
+      row["config"] = rejected.config.text();
+      configs.push_back(std::move(row));
+    }
     pruned["configs"] = std::move(configs);
   }
   return llvm::json::Object{

@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <llvm/ADT/SmallVector.h>
+#include <llvm/ADT/StringRef.h>
+
 using namespace kiln::testing;
 
 static const std::string kProblem =
@@ -39,6 +42,14 @@ TEST_CASE("plan ranks and says why configs are pruned") {
   for (const auto &[reason, count] : *pruned.getObject("by_reason"))
     byReason += count.getAsInteger().value_or(0);
   CHECK(byReason == pruned.getInteger("count"));
+}
+
+TEST_CASE("E7: plan lists what adds up, and no floor beside it") {
+  Tool tool;
+  ToolResult planned = tool.run("plan " + kProblem + " --top 1");
+  REQUIRE(planned.code == 0);
+  CHECK(planned.out.find("beyond path 37") != std::string::npos);
+  CHECK(planned.out.find("floor") == std::string::npos);
 }
 
 TEST_CASE("plan takes several problems, suites and models") {
@@ -89,10 +100,104 @@ TEST_CASE("explain derives the choice and compares the runner-up") {
     CAPTURE(part);
     CHECK(text.out.find(part) != std::string::npos);
   }
+  // Steps are numbered, and say which they come from.
+  CHECK(text.out.find(" 1 register wall\n") != std::string::npos);
+  CHECK(text.out.find("-> bound by tensor: the power wall") !=
+        std::string::npos);
   llvm::json::Object json = tool.run("explain " + kProblem + " --json").json();
   CHECK(json.getObject("choice")->getInteger("rank") == 1);
-  CHECK(json.getObject("derivation")->getArray("steps")->size() >= 6);
-  CHECK(json.getObject("rival")->getInteger("rank") == 2);
+  const llvm::json::Array &steps =
+      *json.getObject("derivation")->getArray("steps");
+  REQUIRE(steps.size() >= 6);
+  const llvm::json::Object &total = *steps.back().getAsObject();
+  CHECK(total.getString("title") == "total");
+  CHECK(*total.getNumber("result") ==
+        doctest::Approx(*json.getObject("choice")->getNumber("total_ns")));
+  CHECK(total.getArray("terms")->size() >= 5);
+}
+
+/// The value of the knob \p key in \p config: "128" for "bm" of "sm90.bm128".
+static std::string knob(llvm::StringRef config, llvm::StringRef key) {
+  llvm::SmallVector<llvm::StringRef, 16> parts;
+  config.split(parts, '.');
+  for (llvm::StringRef part : parts)
+    if (part.consume_front(key) && !part.empty() && isdigit(part[0]))
+      return part.str();
+  return "";
+}
+
+TEST_CASE("E13: the runner-up is of another kind, and says why it loses") {
+  Tool tool;
+  for (llvm::StringRef problem :
+       {"gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT --device h200-sxm",
+        "gemm m=128 n=4096 k=4096 dtype=bf16 layout=NT --device h200-sxm",
+        "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT --device "
+        "a100-sxm4-40gb"}) {
+    CAPTURE(problem.str());
+    llvm::json::Object json =
+        tool.run("explain " + problem.str() + " --json").json();
+    const llvm::json::Object &rival = *json.getObject("rival");
+    llvm::StringRef own = *json.getObject("choice")->getString("config");
+    llvm::StringRef other = *rival.getString("config");
+    CAPTURE(own.str());
+    CAPTURE(other.str());
+    auto tile = [](llvm::StringRef config) {
+      std::string m = knob(config, "bm"), n = knob(config, "bn");
+      return m < n ? std::make_pair(n, m) : std::make_pair(m, n);
+    };
+    CHECK((own.split('.').first != other.split('.').first ||
+           tile(own) != tile(other) || knob(own, "bk") != knob(other, "bk") ||
+           knob(own, "st") != knob(other, "st") ||
+           knob(own, "sk") != knob(other, "sk")));
+    CHECK(*rival.getInteger("rank") > 1);
+    CHECK(rival.getString("verdict")->contains("Most of the difference is"));
+  }
+}
+
+TEST_CASE("E3: explain tells the classic model's steps where that one ranks") {
+  Tool tool;
+  ToolResult text = tool.run("explain " + kProblem + " --model classic");
+  REQUIRE(text.code == 0);
+  for (const char *part : {"sub-cores are active", "max(compute, load) + store",
+                           "DRAM bandwidth", "load from L2"}) {
+    CAPTURE(part);
+    CHECK(text.out.find(part) != std::string::npos);
+  }
+  CHECK(text.out.find("register wall") == std::string::npos);
+  llvm::json::Object json =
+      tool.run("explain " + kProblem + " --model classic --json").json();
+  CHECK(json.getString("estimated_by") == "classic");
+  CHECK(*json.getObject("derivation")
+                ->getArray("steps")
+                ->back()
+                .getAsObject()
+                ->getNumber("result") *
+            1e6 ==
+        doctest::Approx(*json.getObject("choice")->getNumber("total_ns")));
+  // One that the classic pruner leaves out is told by the classic model too.
+  ToolResult other = tool.run("explain " + kProblem +
+                              " --model classic --json --config "
+                              "sm90.bm128.bn256.bk64.st4.wg2.cm2.cn1");
+  REQUIRE(other.code == 0);
+  CHECK(other.json().getString("estimated_by") == "classic");
+  ToolResult gemv = tool.run(
+      "explain gemm m=1 n=4096 k=4096 dtype=bf16 layout=NT --device h200-sxm "
+      "--model classic --config gemv.r4.u4.w4.wk4.v1.mb4.ef1");
+  CHECK(gemv.out.find("knows nothing like gemv") != std::string::npos);
+}
+
+TEST_CASE("E6: explain shows the wall that a typed tile hits") {
+  Tool tool;
+  const std::string config = " --config sm90.bm256.bn256.bk64.st2.wg2.cm1.cn1";
+  ToolResult text = tool.run("explain " + kProblem + config);
+  CHECK(text.code == 0);
+  CHECK(text.out.find("cannot run: register wall: 256") != std::string::npos);
+  llvm::json::Object json =
+      tool.run("explain " + kProblem + " --json" + config).json();
+  CHECK(json.getObject("rejected")->getString("detail") ==
+        "register wall: 256 accumulators a thread, 192 allowed");
+  CHECK(json.getObject("rejected")->getInteger("value") == 256);
+  CHECK(json.getObject("rejected")->getInteger("limit") == 192);
 }
 
 TEST_CASE("explain takes a config, also one that cannot run") {
