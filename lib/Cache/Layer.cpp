@@ -125,7 +125,7 @@ static std::optional<std::string> checkParents(FileOps &ops,
   return std::nullopt;
 }
 
-std::optional<std::string> Layer::prepare() const {
+std::optional<std::string> Layer::prepare(bool mayCreate) const {
   if (auto distrust = checkParents(ops, root))
     return distrust;
   OpenedFolder opened = openRoot();
@@ -134,7 +134,7 @@ std::optional<std::string> Layer::prepare() const {
   if (!opened.reason.empty())
     return opened.reason;
   int failure = opened.errnoValue;
-  if (failure == ENOENT && layerKind == LayerKind::Write) {
+  if (failure == ENOENT && layerKind == LayerKind::Write && mayCreate) {
     failure = createFolders(ops, root);
     if (!failure) {
       opened = openRoot();

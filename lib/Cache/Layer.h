@@ -46,9 +46,9 @@ public:
   LayerKind kind() const { return layerKind; }
   const std::string &path() const { return root; }
 
-  /// Creates a write layer's root and checks either kind of layer. Returns why
-  /// the layer must not be used, or nullopt.
-  std::optional<std::string> prepare() const;
+  /// Creates a write layer's root, if \p mayCreate, and checks either kind of
+  /// layer. Returns why the layer must not be used, or nullopt.
+  std::optional<std::string> prepare(bool mayCreate = true) const;
 
   /// Reads all of the entry called \p name (64 hexadecimal digits).
   LayerRead read(Kind kind, llvm::StringRef name) const;

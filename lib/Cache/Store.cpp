@@ -51,7 +51,7 @@ void Store::Impl::addLayer(const std::string &path, LayerKind kind) {
   if (auto bad = describeBadPath(path))
     return skip(*bad);
   Layer layer(files, path, kind);
-  if (auto distrust = layer.prepare())
+  if (auto distrust = layer.prepare(createsWriteDir))
     return skip(*distrust);
   if (kind == LayerKind::Write)
     writeLayer.emplace(std::move(layer));
@@ -168,11 +168,12 @@ bool Store::Impl::isNewest(const MemoryLayer::Item &item,
 }
 
 std::optional<Entry> Store::lookup(Kind kind, llvm::StringRef key,
-                                   Accept accept) {
+                                   Accept accept, LayerKind *from) {
   Impl::WarningSender sender{*impl};
   Impl::Target target(kind, key);
   Impl::Counters &counters = impl->counters;
-  auto hit = [&](std::optional<Entry> &entry, Impl::Counter *layerHits) {
+  auto hit = [&](std::optional<Entry> &entry, LayerKind layer,
+                 Impl::Counter *layerHits) {
     if (!entry)
       return false;
     if (accept && !accept(entry->attributes)) {
@@ -180,6 +181,8 @@ std::optional<Entry> Store::lookup(Kind kind, llvm::StringRef key,
       return false;
     }
     ++counters.hits;
+    if (from)
+      *from = layer;
     if (layerHits)
       ++*layerHits;
     return true;
@@ -190,7 +193,7 @@ std::optional<Entry> Store::lookup(Kind kind, llvm::StringRef key,
   if (kept && impl->isNewest(*kept, target)) {
     entry = std::move(kept->entry);
     kept.reset();
-    if (hit(entry, &counters.memoryHits))
+    if (hit(entry, LayerKind::Memory, &counters.memoryHits))
       return entry;
   }
   if (impl->writeLayer) {
@@ -200,17 +203,17 @@ std::optional<Entry> Store::lookup(Kind kind, llvm::StringRef key,
       impl->memory.erase(kind, key);
       kept.reset();
     }
-    if (hit(entry, nullptr))
+    if (hit(entry, LayerKind::Write, nullptr))
       return entry;
   }
   if (kept) {
     entry = std::move(kept->entry);
-    if (hit(entry, &counters.memoryHits))
+    if (hit(entry, LayerKind::Memory, &counters.memoryHits))
       return entry;
   }
   for (const Layer &layer : impl->readLayers) {
     entry = impl->readLayer(layer, target);
-    if (hit(entry, &counters.readLayerHits))
+    if (hit(entry, LayerKind::Read, &counters.readLayerHits))
       return entry;
   }
   ++counters.misses;
@@ -291,5 +294,7 @@ Statistics Store::statistics() const {
 const std::vector<std::string> &Store::notes() const { return impl->notes; }
 
 bool Store::isPersistent() const { return impl->writes(); }
+
+std::string Store::whyNotPersistent() const { return impl->whyNotWriting(); }
 
 } // namespace kiln::cache

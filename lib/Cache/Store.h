@@ -32,13 +32,17 @@ class FileOps;
 
 namespace kiln::cache {
 
+class KeyLock;
+
 /// Which layer an entry came from, in the order in which they are asked.
 enum class LayerKind { Memory, Write, Read };
 llvm::StringRef nameOf(LayerKind layer);
 
 struct StoreOptions {
-  /// Absolute path, created if missing; nullopt: memory only.
+  /// Absolute path; nullopt: memory only.
   std::optional<std::string> writeDir;
+  /// Create it if it is missing; else a missing one is a note.
+  bool createsWriteDir = true;
   /// Absolute paths of read-only layers, asked in this order.
   std::vector<std::string> readDirs;
   Log log;
@@ -62,6 +66,14 @@ llvm::StringRef nameOf(PublishStatus status);
 struct PublishResult {
   PublishStatus status = PublishStatus::Stored;
   std::string reason; ///< why it is not Stored; empty for a store in memory
+};
+
+/// Who makes an entry. Held until it goes.
+struct Claim {
+  /// None: nobody can tell, there is no folder or no lock in it.
+  enum class State { Mine, Theirs, None };
+  State state = State::None;
+  std::shared_ptr<KeyLock> lock; ///< set if Mine
 };
 
 /// Counts since the store was opened.
@@ -113,20 +125,21 @@ public:
   using Merge =
       llvm::function_ref<std::string(std::optional<llvm::StringRef> old)>;
 
-  /// Opens a store, creating the write layer. What is wrong with a layer
-  /// (relative, no directory, another owner, writable by others, a symbolic
-  /// link) disables that layer; notes() says so, and so does one warning. Cost:
-  /// a few system calls, nothing is scanned.
+  /// Opens a store, creating the write layer's folder. What is wrong with a
+  /// layer (relative, no directory, another owner, writable by others, a
+  /// symbolic link) disables that layer; notes() says so, and so does one
+  /// warning. Cost: a few system calls, nothing is scanned.
   static std::unique_ptr<Store> open(StoreOptions options);
   ~Store();
 
   /// The entry of \p key, or nullopt. A damaged file in the write layer is
   /// deleted if nobody replaced it meanwhile. An entry whose attributes
-  /// \p accept refuses (another toolchain, say) is passed over and kept. Never
-  /// blocks, whatever lies at the path. About 50 us for 64 KiB in the page
-  /// cache.
+  /// \p accept refuses (another toolchain, say) is passed over and kept. \p
+  /// from gets the layer that had it. Never blocks, whatever lies at the path.
+  /// About 50 us for 64 KiB in the page cache.
   std::optional<Entry> lookup(Kind kind, llvm::StringRef key,
-                              Accept accept = nullptr);
+                              Accept accept = nullptr,
+                              LayerKind *from = nullptr);
 
   /// Replaces the entry of \p key. Whatever the status, go on with your own
   /// bytes. Warns once for each cause; after the first sign of a read-only
@@ -147,6 +160,15 @@ public:
   PublishResult update(Kind kind, llvm::StringRef key,
                        const llvm::json::Object &attributes, Merge merge);
 
+  /// Says to other processes that this one makes the entry of \p key, unless
+  /// another one said so first. Saves work and no more: the other one may be
+  /// stopped, so wait for it for a while only. Cost: some 10 us; never waits.
+  Claim claim(Kind kind, llvm::StringRef key);
+
+  /// Whether there is a file for \p key in the write layer, good or not. Cost:
+  /// some us; counts nothing.
+  bool hasFile(Kind kind, llvm::StringRef key) const;
+
   /// The entries of a kind, by layer, then by file name. Reads and checks heads
   /// only; damaged and foreign files are left out. An entry in several layers
   /// is listed once for each.
@@ -163,6 +185,8 @@ public:
 
   /// True while there is a write layer that takes entries.
   bool isPersistent() const;
+  /// Why it is not; meaningless while it is.
+  std::string whyNotPersistent() const;
 
 private:
   struct Impl;

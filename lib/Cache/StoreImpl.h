@@ -52,6 +52,7 @@ struct Store::Impl {
   explicit Impl(StoreOptions options)
       : files(options.files ? *options.files : FileOps::system()),
         log(std::move(options.log)), lockDeadline(options.lockDeadline),
+        createsWriteDir(options.createsWriteDir),
         memory(options.maxMemoryBytes) {}
 
   void addLayer(const std::string &path, LayerKind kind);
@@ -89,6 +90,7 @@ struct Store::Impl {
   FileOps &files;
   const Log log;
   const std::chrono::milliseconds lockDeadline;
+  const bool createsWriteDir;
   std::optional<Layer> writeLayer;
   std::vector<Layer> readLayers;
   std::vector<std::string> notes;

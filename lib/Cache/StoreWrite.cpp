@@ -208,4 +208,26 @@ PublishResult Store::update(Kind kind, llvm::StringRef key,
   }
 }
 
+Claim Store::claim(Kind kind, llvm::StringRef key) {
+  Claim claim;
+  if (!impl->writes())
+    return claim;
+  std::string name = fileNameOf(kind, key);
+  OpenedFolder shard = impl->writeLayer->openShard(kind, name);
+  if (!shard.ok())
+    return claim;
+  auto lock = std::make_shared<KeyLock>(impl->files, shard.fd.get(), name,
+                                        LockUse::Turn, KeyLock::Clock::now());
+  if (lock->held())
+    claim = {Claim::State::Mine, std::move(lock)};
+  else if (lock->isBusy())
+    claim.state = Claim::State::Theirs;
+  return claim;
+}
+
+bool Store::hasFile(Kind kind, llvm::StringRef key) const {
+  return impl->writeLayer &&
+         impl->writeLayer->identify(kind, fileNameOf(kind, key)).file;
+}
+
 } // namespace kiln::cache

@@ -40,6 +40,7 @@ namespace {
 struct QueuedJob {
   TranslationUnit unit;
   Callback callback;
+  CompilePool::Gate gate; ///< may be null
 };
 struct RunningJob {
   std::string name;
@@ -61,17 +62,20 @@ struct CompilePool::State {
   std::map<QueueKey, QueuedJob> queue;
   std::map<Ticket, QueueKey> queued; ///< where a ticket is in the queue
   std::map<Ticket, RunningJob> running;
-  /// Jobs that have left the tables and whose callback has not returned.
+  /// Jobs that have left the tables and whose callback has not returned, and
+  /// those whose gate has not.
   std::set<Ticket> ending;
   unsigned workers = 0; ///< threads, those of abandoned jobs not counted
   unsigned busy = 0;    ///< of these, with a job or its callback
   bool stopping = false;
   Ticket lastTicket = 0;
+  int64_t postponed = 0; ///< answers "later" so far
   CompilePoolStatistics counts;
 
   static void runWorker(std::shared_ptr<State> state);
   static void startWorkers(const std::shared_ptr<State> &state);
   bool runNext(std::unique_lock<std::mutex> &lock);
+  bool admit(std::unique_lock<std::mutex> &lock, Ticket ticket, QueuedJob &job);
   void finish(std::unique_lock<std::mutex> &lock, Ticket ticket,
               Callback callback, CompilePool::Result result);
   bool isPending(Ticket ticket) const;
@@ -94,17 +98,47 @@ void CompilePool::State::finish(std::unique_lock<std::mutex> &lock,
   done.notify_all();
 }
 
+/// Asks the gate of \p job. False: the job is in the queue again, or over.
+bool CompilePool::State::admit(std::unique_lock<std::mutex> &lock,
+                               Ticket ticket, QueuedJob &job) {
+  ending.insert(ticket);
+  lock.unlock();
+  Admission answer = job.gate();
+  lock.lock();
+  ending.erase(ticket);
+  if (answer == Admission::Compile && !stopping)
+    return true;
+  if (answer == Admission::Later && !stopping) {
+    // Behind every priority, and behind those that were put there before.
+    constexpr int64_t kBehindAll = int64_t(1) << 62;
+    const QueueKey key{kBehindAll + ++postponed, ticket};
+    queued.emplace(ticket, key);
+    queue.emplace(key, std::move(job));
+    return false;
+  }
+  ++counts.cancelled;
+  finish(lock, ticket, std::move(job.callback),
+         makeError(ErrorCode::Cancelled, "compilation of {} was cancelled",
+                   job.unit.name));
+  return false;
+}
+
 /// Compiles the first job of the queue. False when it was abandoned meanwhile,
 /// and with it the thread.
 bool CompilePool::State::runNext(std::unique_lock<std::mutex> &lock) {
   auto first = queue.begin();
   const Ticket ticket = first->first.second;
-  TranslationUnit unit = std::move(first->second.unit);
-  running.emplace(ticket, RunningJob{unit.name, Clock::now(),
-                                     std::move(first->second.callback)});
+  QueuedJob next = std::move(first->second);
   queue.erase(first);
   queued.erase(ticket);
   ++busy;
+  if (next.gate && !admit(lock, ticket, next)) {
+    --busy;
+    return true;
+  }
+  TranslationUnit unit = std::move(next.unit);
+  running.emplace(
+      ticket, RunningJob{unit.name, Clock::now(), std::move(next.callback)});
 
   lock.unlock();
   const Clock::time_point start = Clock::now();
@@ -224,7 +258,7 @@ CompilePool::~CompilePool() {
 }
 
 CompilePool::Ticket CompilePool::submit(TranslationUnit unit, int64_t priority,
-                                        Callback callback) {
+                                        Callback callback, Gate gate) {
   std::unique_lock lock(state->mutex);
   const Ticket ticket = ++state->lastTicket;
   if (state->stopping) {
@@ -236,9 +270,10 @@ CompilePool::Ticket CompilePool::submit(TranslationUnit unit, int64_t priority,
     return ticket;
   }
   const QueueKey key{priority, ticket};
-  auto job =
-      state->queue.emplace(key, QueuedJob{std::move(unit), std::move(callback)})
-          .first;
+  auto job = state->queue
+                 .emplace(key, QueuedJob{std::move(unit), std::move(callback),
+                                         std::move(gate)})
+                 .first;
   state->queued.emplace(ticket, key);
   State::startWorkers(state);
   state->work.notify_one();

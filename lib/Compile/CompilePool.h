@@ -58,6 +58,10 @@ public:
   using Callback = llvm::unique_function<void(Result)>;
   /// Names a submitted unit; 0 is none.
   using Ticket = uint64_t;
+  /// What is to become of a unit whose turn it is: Later puts it behind all
+  /// that is queued, Drop cancels it.
+  enum class Admission { Compile, Later, Drop };
+  using Gate = llvm::unique_function<Admission()>;
 
   explicit CompilePool(std::shared_ptr<Compiler> compiler,
                        CompilePoolOptions options = {});
@@ -74,7 +78,12 @@ public:
   /// came. \p callback must not throw; it is called exactly once, without a
   /// lock, from a pool thread, or with an error of code Cancelled (cancelled,
   /// pool destroyed) or CompileFailed (abandoned) from the thread that ends it.
-  Ticket submit(TranslationUnit unit, int64_t priority, Callback callback);
+  /// \p gate, if given, is asked on a pool thread, without a lock, whenever the
+  /// unit is about to compile; its time is not counted. It takes milliseconds
+  /// at most, since the destructor waits for it, and may use what the callback
+  /// owns.
+  Ticket submit(TranslationUnit unit, int64_t priority, Callback callback,
+                Gate gate = nullptr);
 
   /// As above, with a future for the result.
   std::future<Result> submit(TranslationUnit unit, int64_t priority = 0);

@@ -2,7 +2,10 @@
 //
 // A request that memory does not answer becomes a flight, of which there is one
 // for each key at a time. Its life: disk is asked on the requesting thread,
-// then the unit is queued, then a pool thread compiles, publishes and lands it.
+// then the unit is queued, then a pool thread asks the disk again, compiles,
+// publishes and lands it. Several processes share the work: who compiles a key
+// claims it, and the others put theirs off until that one has published, for a
+// while. Nobody who waits for an artifact right now waits for another process.
 // Whoever asks for a key in flight joins. A flight counts who is interested in
 // it: to raise its priority, or when nobody is left, its ticket is cancelled,
 // and the callback that this causes queues it again if anybody is interested.
@@ -13,6 +16,7 @@
 #include "Driver/Module.h"
 
 #include <chrono>
+#include <thread>
 
 namespace kiln {
 
@@ -120,8 +124,9 @@ PendingArtifact::Shared::readDisk(const TranslationUnit &unit,
   auto accept = [&](const llvm::json::Object &attributes) {
     return identity.empty() || attributes.getString("toolchain") == identity;
   };
+  cache::LayerKind from = cache::LayerKind::Memory;
   std::optional<cache::Entry> entry =
-      cache.lookup(cache::Kind::Artifact, key, accept);
+      cache.lookup(cache::Kind::Artifact, key, accept, &from);
   if (!entry)
     return std::nullopt;
   auto artifact =
@@ -140,7 +145,11 @@ PendingArtifact::Shared::readDisk(const TranslationUnit &unit,
       (header->capability != 0 &&
        header->capability != capabilityOf(unit.arch)))
     return std::nullopt;
-  return judge(std::move(*artifact), ArtifactOrigin::Disk, unit);
+  ArtifactOutcome outcome =
+      judge(std::move(*artifact), ArtifactOrigin::Disk, unit);
+  if (from == cache::LayerKind::Memory)
+    outcome.storage = {cache::PublishStatus::Memory, "the disk refused it"};
+  return outcome;
 }
 
 PendingArtifact::Shared::FlightPtr
@@ -202,12 +211,14 @@ void PendingArtifact::Shared::queue(const FlightPtr &flight) {
     return;
   }
   int64_t priority = flight->priority;
+  flight->queuedPriority = priority;
   lock.unlock();
   CompilePool::Ticket ticket = current->submit(
       flight->unit, priority,
       [self = shared_from_this(), flight](CompilePool::Result result) {
         self->finishCompile(flight, std::move(result));
-      });
+      },
+      [this, flight = flight.get()] { return admit(*flight); });
   lock.lock();
   flight->ticket = ticket;
   // Until now nobody could have cancelled it.
@@ -217,8 +228,45 @@ void PendingArtifact::Shared::queue(const FlightPtr &flight) {
     current->cancel(ticket);
 }
 
+CompilePool::Admission PendingArtifact::Shared::admit(Flight &flight) {
+  if (flight.skipDisk)
+    return CompilePool::Admission::Compile;
+  bool isAwaited = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    // finishCompile() ends it, or queues it where it now belongs.
+    if (flight.interest == 0 || flight.priority != flight.queuedPriority)
+      return CompilePool::Admission::Drop;
+    isAwaited = flight.priority < compile_priority::kAhead;
+  }
+  // In this order: who had the claim before may have published.
+  cache::Claim claim = cache.claim(cache::Kind::Artifact, flight.key);
+  if (cache.hasFile(cache::Kind::Artifact, flight.key))
+    if ((flight.found = readDisk(flight.unit, flight.key)))
+      return CompilePool::Admission::Drop;
+  const auto now = std::chrono::steady_clock::now();
+  if (claim.state != cache::Claim::State::Theirs || isAwaited ||
+      (flight.postponedSince &&
+       now - *flight.postponedSince >= options.claimWait)) {
+    flight.claim = std::move(claim);
+    return CompilePool::Admission::Compile;
+  }
+  // Nothing but such flights may be left: no thread is to spin on them.
+  if (flight.postponedSince)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  else
+    flight.postponedSince = now;
+  return CompilePool::Admission::Later;
+}
+
 void PendingArtifact::Shared::finishCompile(const FlightPtr &flight,
                                             CompilePool::Result result) {
+  cache::Claim claim = std::move(flight->claim); // until all is published
+  if (flight->found) {
+    llvm::consumeError(result.takeError());
+    land(flight, std::move(*flight->found));
+    return;
+  }
   if (!result) {
     ArtifactOutcome failed = failedOutcome(result.takeError());
     if (failed.error.code == ErrorCode::Cancelled) {
@@ -236,10 +284,13 @@ void PendingArtifact::Shared::finishCompile(const FlightPtr &flight,
   }
   // Kept in the cache also if it is then rejected, so that no other process
   // compiles it to find out. The store warns of what goes wrong there.
-  cache.publish(cache::Kind::Artifact, flight->key, result->attributes(),
-                result->cubin);
-  land(flight,
-       judge(std::move(*result), ArtifactOrigin::Compiled, flight->unit));
+  cache::PublishResult storage = cache.publish(
+      cache::Kind::Artifact, flight->key, result->attributes(), result->cubin);
+  ArtifactOutcome outcome =
+      judge(std::move(*result), ArtifactOrigin::Compiled, flight->unit);
+  outcome.storage = std::move(storage);
+  claim = {};
+  land(flight, std::move(outcome));
 }
 
 void PendingArtifact::Shared::land(const FlightPtr &flight,
@@ -253,6 +304,9 @@ void PendingArtifact::Shared::landLocked(const FlightPtr &flight,
   if (outcome.origin == ArtifactOrigin::Compiled) {
     ++statistics.compiled;
     statistics.compileMs += outcome.compileMs;
+    if (outcome.storage.status != cache::PublishStatus::Stored &&
+        ++statistics.notStored == 1)
+      statistics.notStoredReason = outcome.storage.reason;
   } else if (outcome.origin == ArtifactOrigin::Disk) {
     ++statistics.diskHits;
   }

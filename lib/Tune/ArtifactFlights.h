@@ -7,6 +7,7 @@
 
 #include "Tune/ArtifactStore.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -25,8 +26,13 @@ struct PendingArtifact::Flight {
   Digest digest;
   bool skipDisk = false;
 
+  // Of the pool's thread that has the flight.
+  cache::Claim claim;
+  std::optional<ArtifactOutcome> found; ///< on disk, when its turn had come
+  std::optional<std::chrono::steady_clock::time_point> postponedSince;
+
   // Guarded by Shared::mutex, the outcome only until `done`.
-  int64_t priority = 0;
+  int64_t priority = 0, queuedPriority = 0;
   CompilePool::Ticket ticket = 0;
   unsigned interest = 1;
   bool done = false;
@@ -73,6 +79,8 @@ struct PendingArtifact::Shared : std::enable_shared_from_this<Shared> {
   FlightPtr board(const TranslationUnit &unit, int64_t priority, bool skipDisk);
   /// Hands a flight to the pool, with its priority as it is now.
   void queue(const FlightPtr &flight);
+  /// The pool's gate: whether another process has compiled it, or is at it.
+  CompilePool::Admission admit(Flight &flight);
   /// The pool's callback: publishes and lands, or queues again.
   void finishCompile(const FlightPtr &flight, CompilePool::Result result);
   /// Ends a flight.

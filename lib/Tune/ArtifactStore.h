@@ -20,6 +20,7 @@
 #include <llvm/ADT/StringRef.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -51,6 +52,8 @@ struct ArtifactOutcome {
   ArtifactPtr artifact; ///< null on an error
   ArtifactOrigin origin = ArtifactOrigin::None;
   double compileMs = 0; ///< 0 unless it was compiled for this request
+  /// Whether the artifact is on disk (Stored), and why if it is not.
+  cache::PublishResult storage;
   ErrorSummary error;
   std::string compileLog; ///< of a compilation that failed
 
@@ -78,6 +81,9 @@ struct ArtifactStoreOptions {
   /// Passes over cached artifacts of another NVRTC than the one at hand, which
   /// a look-up then has to load to know its identity.
   bool exactToolchain = false;
+  /// How long a compilation that nobody waits for at this moment (any priority
+  /// from kAhead on) is put off because another process is at it.
+  std::chrono::milliseconds claimWait{20000};
   /// Artifacts kept in memory beyond their users, oldest out first.
   uint64_t maxMemoryBytes = 256u << 20;
 };
@@ -86,7 +92,9 @@ struct ArtifactStatistics {
   uint64_t memoryHits = 0;
   uint64_t diskHits = 0;
   uint64_t compiled = 0;
-  uint64_t failed = 0; ///< compilations that failed, rejected artifacts too
+  uint64_t failed = 0;    ///< compilations that failed, rejected artifacts too
+  uint64_t notStored = 0; ///< compiled, and then refused by the disk
+  std::string notStoredReason; ///< of the first of these
   double compileMs = 0;
 };
 

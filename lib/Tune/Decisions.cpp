@@ -57,8 +57,13 @@ std::string decisionKey(const Problem &problem, const DeviceModel &device,
 std::optional<Decision> DecisionStore::find(const Problem &problem,
                                             const DeviceModel &device,
                                             ModelKind model) const {
+  return read(decisionKey(problem, device, model), nullptr);
+}
+
+std::optional<Decision> DecisionStore::read(llvm::StringRef key,
+                                            cache::LayerKind *from) const {
   std::optional<cache::Entry> entry =
-      cache->lookup(cache::Kind::Decision, decisionKey(problem, device, model));
+      cache->lookup(cache::Kind::Decision, key, nullptr, from);
   if (!entry)
     return std::nullopt;
   auto decision = Decision::parse(entry->payload);
@@ -71,19 +76,21 @@ std::optional<Decision> DecisionStore::find(const Problem &problem,
   return std::move(*decision);
 }
 
-cache::PublishResult DecisionStore::store(const Problem &problem,
-                                          const DeviceModel &device,
-                                          ModelKind model,
-                                          const Decision &decision) {
+DecisionStore::StoreResult DecisionStore::store(const Problem &problem,
+                                                const DeviceModel &device,
+                                                ModelKind model,
+                                                const Decision &decision) {
+  const std::string key = decisionKey(problem, device, model);
   // An equal one costs a read instead of two fsyncs: a second warm-up is quick.
-  if (find(problem, device, model) == decision)
-    return {};
+  cache::LayerKind from = cache::LayerKind::Memory;
+  if (read(key, &from) == decision && from != cache::LayerKind::Memory)
+    return {{}, true};
   llvm::json::Object attributes{{"problem", problem.text()},
                                 {"device", device.name},
                                 {"model", nameOf(model)}};
-  return cache->publish(cache::Kind::Decision,
-                        decisionKey(problem, device, model), attributes,
-                        printJson(decision.toJson()));
+  return {cache->publish(cache::Kind::Decision, key, attributes,
+                         printJson(decision.toJson())),
+          false};
 }
 
 } // namespace kiln

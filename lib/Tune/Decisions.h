@@ -58,11 +58,18 @@ public:
                                const DeviceModel &device,
                                ModelKind model = ModelKind::Main) const;
 
-  /// Replaces the decision, unless an equal one is there.
-  cache::PublishResult store(const Problem &problem, const DeviceModel &device,
-                             ModelKind model, const Decision &decision);
+  struct StoreResult {
+    cache::PublishResult publish;
+    bool wasThere = false; ///< an equal one was on disk: nothing was written
+  };
+  /// Replaces the decision, unless an equal one is on disk.
+  StoreResult store(const Problem &problem, const DeviceModel &device,
+                    ModelKind model, const Decision &decision);
 
 private:
+  std::optional<Decision> read(llvm::StringRef key,
+                               cache::LayerKind *from) const;
+
   cache::Store *cache;
 };
 

@@ -2,7 +2,6 @@
 #include "Tune/Warmup.h"
 
 #include <map>
-#include <set>
 
 namespace kiln {
 
@@ -135,14 +134,16 @@ static void storeDecision(const Registry::NamedProblem &named,
     ++result.failedProblems;
     return;
   }
-  if (!options.storeDecisions)
+  if (!options.store)
     return;
-  cache::PublishResult stored =
+  DecisionStore::StoreResult stored =
       decisions.store(named.problem, device, options.model, decision);
-  if (stored.status == cache::PublishStatus::Stored)
-    ++result.decisionsStored;
-  else if (result.notes.empty() || result.notes.back() != stored.reason)
-    result.notes.push_back(stored.reason);
+  if (stored.publish.status != cache::PublishStatus::Stored) {
+    ++result.unstoredDecisions;
+    result.unstoredReasons.insert(stored.publish.reason);
+  } else {
+    ++(stored.wasThere ? result.decisionsFound : result.decisionsStored);
+  }
 }
 
 WarmupResult warmup(llvm::ArrayRef<Registry::NamedProblem> problems,
@@ -165,6 +166,11 @@ WarmupResult warmup(llvm::ArrayRef<Registry::NamedProblem> problems,
     result.compiled += outcome && outcome.origin == ArtifactOrigin::Compiled;
     result.fromCache += outcome && outcome.origin != ArtifactOrigin::Compiled;
     result.failedKernels += !outcome;
+    if (options.store && outcome &&
+        outcome.storage.status != cache::PublishStatus::Stored) {
+      ++result.unstoredKernels;
+      result.unstoredReasons.insert(outcome.storage.reason);
+    }
   }
   std::set<std::string> charged;
   for (size_t i = 0; i < problems.size(); ++i) {

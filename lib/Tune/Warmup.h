@@ -16,6 +16,7 @@
 
 #include <atomic>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,9 @@ struct WarmupOptions {
   /// Also compile the generic kernel of each signature, what a machine falls
   /// back to.
   bool withGeneric = false;
-  /// Keep what was chosen; without a cache, nothing can be kept.
-  bool storeDecisions = true;
+  /// Kernels and decisions are meant to be on disk; without a cache, nothing
+  /// can be kept.
+  bool store = true;
   const std::atomic<bool> *cancel = nullptr;
   /// Called from the calling thread; kernels, not problems, are counted.
   ArtifactStore::ProgressCallback progress;
@@ -53,9 +55,12 @@ struct WarmupResult {
   std::vector<WarmupRow> rows;
   size_t distinctKernels = 0;
   size_t compiled = 0, fromCache = 0, failedKernels = 0;
-  size_t failedProblems = 0; ///< without any usable config
-  size_t decisionsStored = 0;
-  std::vector<std::string> notes; ///< e.g. why decisions were not kept
+  size_t failedProblems = 0;  ///< without any usable config
+  size_t decisionsStored = 0; ///< written now
+  size_t decisionsFound = 0;  ///< equal ones were on disk
+  /// What was meant to be on disk and is not.
+  size_t unstoredKernels = 0, unstoredDecisions = 0;
+  std::set<std::string> unstoredReasons;
 };
 
 /// Warms the cache up for \p problems on \p device. A problem that fails has a

@@ -184,12 +184,16 @@ static llvm::Expected<int> runCache(const ParsedOptions &options) {
   auto cacheOptions = chooseCache(options, environment, notes);
   if (!cacheOptions)
     return cacheOptions.takeError();
-  std::string root = cacheOptions->writeDir.value_or("in memory only");
-  std::unique_ptr<cache::Store> store =
-      cache::Store::open(std::move(*cacheOptions));
-  notes.insert(notes.end(), store->notes().begin(), store->notes().end());
   for (const std::string &note : notes)
     printWarning(note);
+  std::string root = cacheOptions->writeDir.value_or("");
+  // Who looks makes nothing, and what cannot be looked at is not sound.
+  cacheOptions->createsWriteDir = false;
+  std::unique_ptr<cache::Store> store =
+      cache::Store::open(std::move(*cacheOptions));
+  if (!store->isPersistent())
+    return makeError(ErrorCode::Io, "cache {}: {}", action,
+                     store->whyNotPersistent());
   return action == "ls" ? list(options, *store, std::move(root))
                         : verify(options, *store, std::move(root));
 }
@@ -204,7 +208,8 @@ const CommandSpec kCacheCommand = {
     "ls|verify",
     "list the cache's entries, or check every file of it",
     "verify reads all files, changes nothing, and ends with 1 if any is "
-    "damaged. Damaged entries are harmless: they count as misses and are made "
+    "damaged. A folder that is missing or not to be trusted ends either with "
+    "2. Damaged entries are harmless: they count as misses and are made "
     "anew.",
     kOptions,
     runCache,

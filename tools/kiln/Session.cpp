@@ -186,12 +186,13 @@ openCache(const ParsedOptions &options, const Environment &environment) {
   auto storeOptions = chooseCache(options, environment, notes);
   if (!storeOptions)
     return storeOptions.takeError();
-  std::unique_ptr<cache::Store> store =
-      cache::Store::open(std::move(*storeOptions));
-  notes.insert(notes.end(), store->notes().begin(), store->notes().end());
   for (const std::string &note : notes)
     printWarning(note);
-  return store;
+  // The store warns once for each cause, of its folder when it is opened.
+  storeOptions->log =
+      Log([](LogLevel, llvm::StringRef message) { printWarning(message); },
+          LogLevel::Warning);
+  return cache::Store::open(std::move(*storeOptions));
 }
 
 NvrtcSearch nvrtcSearch(const ParsedOptions &options,

@@ -80,7 +80,7 @@ llvm::Expected<cache::StoreOptions>
 chooseCache(const ParsedOptions &options, const Environment &environment,
             std::vector<std::string> &notes);
 
-/// Opens the cache and warns of what is odd about it.
+/// Opens the cache; what is odd about it, now and later, is a warning.
 llvm::Expected<std::unique_ptr<cache::Store>>
 openCache(const ParsedOptions &options, const Environment &environment);
 

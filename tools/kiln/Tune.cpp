@@ -28,6 +28,9 @@ public:
 
   double elapsedMs = 0;
   bool interrupted = false;
+  bool wantsStored = true; ///< there is to be a cache
+  uint64_t unstoredKernels = 0;
+  std::string whyUnstored; ///< of the first such kernel
 
 private:
   size_t trialsInAll() const {
@@ -42,6 +45,15 @@ private:
         llvm::count_if(outcomes, [](const TuningOutcome &outcome) {
           return outcome.error.code != ErrorCode::Success ||
                  outcome.result.choice.origin == ChoiceOrigin::Estimated;
+        }));
+  }
+  /// Measured now, and the record is not on disk; a note says why.
+  size_t unstoredRecords() const {
+    return static_cast<size_t>(
+        llvm::count_if(outcomes, [&](const TuningOutcome &outcome) {
+          return wantsStored && !outcome.result.recordStored &&
+                 outcome.error.code == ErrorCode::Success &&
+                 outcome.result.choice.origin == ChoiceOrigin::Measured;
         }));
   }
   llvm::json::Object caseToJson(size_t index) const;
@@ -117,6 +129,10 @@ void TuneReport::print(llvm::raw_ostream &os) const {
         "{} of the problems not measured: the estimator's word alone, or "
         "none\n",
         count);
+  if (size_t records = unstoredRecords(); records + unstoredKernels > 0)
+    os << fmt::format("not stored: {} records, {} kernels{}\n", records,
+                      unstoredKernels,
+                      whyUnstored.empty() ? "" : ": " + onOneLine(whyUnstored));
   if (double share = firstChoiceShare())
     os << fmt::format("the estimator's first choice alone reaches {:.1f} % of "
                       "the best\n",
@@ -185,21 +201,26 @@ llvm::json::Object TuneReport::toJSON() const {
   llvm::json::Array list;
   for (size_t i = 0; i < cases.size(); ++i)
     list.push_back(caseToJson(i));
-  return llvm::json::Object{{"device", device.name},
-                            {"class", deviceClassKey(device)},
-                            {"cases", std::move(list)},
-                            {"trials", static_cast<int64_t>(trialsInAll())},
-                            {"first_choice_share", rounded(firstChoiceShare())},
-                            {"unmeasured", static_cast<int64_t>(unmeasured())},
-                            {"elapsed_ms", rounded(elapsedMs, 4)},
-                            {"interrupted", interrupted}};
+  return llvm::json::Object{
+      {"device", device.name},
+      {"class", deviceClassKey(device)},
+      {"cases", std::move(list)},
+      {"trials", static_cast<int64_t>(trialsInAll())},
+      {"first_choice_share", rounded(firstChoiceShare())},
+      {"unmeasured", static_cast<int64_t>(unmeasured())},
+      {"unstored_records", static_cast<int64_t>(unstoredRecords())},
+      {"unstored_kernels", static_cast<int64_t>(unstoredKernels)},
+      {"elapsed_ms", rounded(elapsedMs, 4)},
+      {"interrupted", interrupted}};
 }
 
 int TuneReport::exitCode() const {
   if (!outcomes.empty() &&
       outcomes.front().error.code == ErrorCode::CompilerMissing)
     return kExitNoDevice;
-  return interrupted || unmeasured() > 0 ? kExitSomeFailed : kExitDone;
+  return interrupted || unmeasured() + unstoredRecords() + unstoredKernels > 0
+             ? kExitSomeFailed
+             : kExitDone;
 }
 
 /// Reads everything of the tuner that has an option. Who tunes ahead of time
@@ -265,6 +286,12 @@ static llvm::Expected<int> runTune(const ParsedOptions &options) {
   }
   TuneReport report(*cases, (*session)->model(), outcomes);
   report.interrupted = interrupt.flag()->load();
+  report.wantsStored = !options.has("--no-cache");
+  if (report.wantsStored) {
+    ArtifactStatistics kernels = (*session)->artifacts->statistics();
+    report.unstoredKernels = kernels.notStored;
+    report.whyUnstored = std::move(kernels.notStoredReason);
+  }
   report.elapsedMs = std::chrono::duration<double, std::milli>(
                          std::chrono::steady_clock::now() - start)
                          .count();
@@ -296,7 +323,8 @@ const CommandSpec kTuneCommand = {
     "measure candidates on this GPU within a budget",
     "Compiles candidates in the estimator's order while earlier ones run, "
     "validates what may win and records the best. What is recorded already is "
-    "not measured again. Ends with 1 if a problem could not be measured."
+    "not measured again. Ends with 1 if a problem could not be measured, or a "
+    "record or kernel is not on disk at the end."
     "\n  kiln tune --suite "
     "benchmarks/suites/gemm_llm_bf16.json --budget 120s",
     kOptions,

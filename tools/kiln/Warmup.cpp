@@ -32,6 +32,7 @@ public:
 
   std::vector<DeviceResult> devices;
   double elapsedMs = 0;
+  uint64_t damaged = 0; ///< entries of the cache that were met damaged
   bool interrupted = false;
 
 private:
@@ -51,6 +52,10 @@ static llvm::StringRef stateOf(const WarmupRow &row) {
   return row.cached ? "yes" : "no";
 }
 
+static bool isUnstored(const WarmupResult &result) {
+  return result.unstoredKernels + result.unstoredDecisions > 0;
+}
+
 void WarmupReport::printDevice(llvm::raw_ostream &os,
                                const DeviceResult &one) const {
   os << fmt::format("{} ({})\n", one.device.name, one.device.archName());
@@ -68,13 +73,15 @@ void WarmupReport::printDevice(llvm::raw_ostream &os,
   table.print(os);
   for (const std::string &error : errors)
     os << "failed: " << error << '\n';
-  for (const std::string &note : one.result.notes)
-    os << "decisions not stored: " << note << '\n';
+  if (isUnstored(one.result))
+    os << fmt::format("not stored: {} kernels, {} decisions: {}\n",
+                      one.result.unstoredKernels, one.result.unstoredDecisions,
+                      fmt::join(one.result.unstoredReasons, "; "));
   os << fmt::format("{} kernels: {} compiled, {} from the cache, {} failed; "
-                    "{} decisions stored\n",
+                    "{} decisions stored, {} there already\n",
                     one.result.distinctKernels, one.result.compiled,
                     one.result.fromCache, one.result.failedKernels,
-                    one.result.decisionsStored);
+                    one.result.decisionsStored, one.result.decisionsFound);
 }
 
 void WarmupReport::print(llvm::raw_ostream &os) const {
@@ -82,6 +89,9 @@ void WarmupReport::print(llvm::raw_ostream &os) const {
     printDevice(os, one);
     os << '\n';
   }
+  if (damaged)
+    os << fmt::format(
+        "{} entries of the cache were damaged and count as missing\n", damaged);
   os << fmt::format("{} problems in {:.2f} s{}\n", cases.size(),
                     elapsedMs * 1e-3, interrupted ? ", interrupted" : "");
 }
@@ -106,20 +116,27 @@ llvm::json::Object WarmupReport::toJSON() const {
     llvm::json::Array rows;
     for (const WarmupRow &row : result.rows)
       rows.push_back(rowToJson(row, cases[row.problem]));
+    llvm::json::Array notes;
+    for (const std::string &reason : result.unstoredReasons)
+      notes.push_back(llvm::json::fixUTF8(reason));
     auto number = [](size_t count) { return static_cast<int64_t>(count); };
-    list.push_back(
-        llvm::json::Object{{"device", device.name},
-                           {"arch", device.archName()},
-                           {"rows", std::move(rows)},
-                           {"kernels", number(result.distinctKernels)},
-                           {"compiled", number(result.compiled)},
-                           {"from_cache", number(result.fromCache)},
-                           {"failed_kernels", number(result.failedKernels)},
-                           {"failed_problems", number(result.failedProblems)},
-                           {"decisions_stored", number(result.decisionsStored)},
-                           {"notes", llvm::json::Array(result.notes)}});
+    list.push_back(llvm::json::Object{
+        {"device", device.name},
+        {"arch", device.archName()},
+        {"rows", std::move(rows)},
+        {"kernels", number(result.distinctKernels)},
+        {"compiled", number(result.compiled)},
+        {"from_cache", number(result.fromCache)},
+        {"failed_kernels", number(result.failedKernels)},
+        {"failed_problems", number(result.failedProblems)},
+        {"decisions_stored", number(result.decisionsStored)},
+        {"decisions_found", number(result.decisionsFound)},
+        {"unstored_kernels", number(result.unstoredKernels)},
+        {"unstored_decisions", number(result.unstoredDecisions)},
+        {"notes", std::move(notes)}});
   }
   return llvm::json::Object{{"devices", std::move(list)},
+                            {"damaged_entries", static_cast<int64_t>(damaged)},
                             {"elapsed_ms", rounded(elapsedMs, 4)},
                             {"interrupted", interrupted}};
 }
@@ -127,7 +144,7 @@ llvm::json::Object WarmupReport::toJSON() const {
 int WarmupReport::exitCode() const {
   int code = interrupted ? kExitSomeFailed : kExitDone;
   for (const auto &[device, result] : devices) {
-    if (!result.notes.empty())
+    if (isUnstored(result))
       code = kExitSomeFailed;
     for (const WarmupRow &row : result.rows)
       if (row.error.code == ErrorCode::CompilerMissing)
@@ -234,7 +251,7 @@ static llvm::Expected<int> runWarmup(const ParsedOptions &options) {
     return top.takeError();
   warmupOptions.top = *top;
   warmupOptions.withGeneric = options.has("--with-generic");
-  warmupOptions.storeDecisions = !options.has("--no-cache");
+  warmupOptions.store = !options.has("--no-cache");
   auto model = chooseModel(options);
   if (!model)
     return model.takeError();
@@ -266,6 +283,7 @@ static llvm::Expected<int> runWarmup(const ParsedOptions &options) {
     report.devices.push_back(warmDevice(device.model(), *cases, artifacts,
                                         decisions, warmupOptions));
   report.interrupted = interrupt.flag()->load();
+  report.damaged = (*cache)->statistics().damaged;
   report.elapsedMs = std::chrono::duration<double, std::milli>(
                          std::chrono::steady_clock::now() - start)
                          .count();
@@ -297,7 +315,8 @@ const CommandSpec kWarmupCommand = {
     "compile the first choices for named devices; needs no GPU",
     "Plans each problem, compiles what its first choices need in parallel and "
     "stores the kernels and the decisions in the cache. May be interrupted: "
-    "what is compiled is kept.\n  kiln warmup --suite "
+    "what is compiled is kept. Ends with 1 if a kernel or decision is not on "
+    "disk at the end.\n  kiln warmup --suite "
     "benchmarks/suites/gemm_llm_bf16.json --device h200-sxm",
     kOptions,
     runWarmup,

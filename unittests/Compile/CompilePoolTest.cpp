@@ -189,6 +189,41 @@ TEST_CASE("lower priority runs first; what waits can be cancelled") {
   fake.reset();
 }
 
+TEST_CASE("F7: a gate puts a unit off, lets others in front, or drops it") {
+  using Admission = CompilePool::Admission;
+  FakeNvrtc fake = FakeNvrtc::open(KILN_BINARY_DIR);
+  std::vector<std::string> order;
+  {
+    CompilePool pool(fakeCompiler(), {.threads = 1});
+    auto blocker = pool.submit(makeUnit("sm_80", "blocker();"));
+    std::mutex mutex;
+    auto record = [&](std::string tag) {
+      return [&, tag](CompilePool::Result result) {
+        std::lock_guard lock(mutex);
+        order.push_back(result ? tag : "no " + tag);
+        llvm::consumeError(result.takeError());
+      };
+    };
+    int asked = 0;
+    pool.submit(makeUnit(), -5, record("late"), [&] {
+      return ++asked < 3 ? Admission::Later : Admission::Compile;
+    });
+    pool.submit(makeUnit(), -5, record("dropped"),
+                [] { return Admission::Drop; });
+    pool.submit(makeUnit(), 5, record("other"));
+    CHECK(pool.waitForAll(in(60s)));
+    CHECK(asked == 3);
+    CHECK(pool.statistics().cancelled == 1);
+    CHECK(pool.statistics().compiled == 3);
+    // What is put off for ever ends with the pool.
+    pool.submit(makeUnit(), 0, record("never"),
+                [] { return Admission::Later; });
+  }
+  CHECK(order ==
+        std::vector<std::string>{"no dropped", "other", "late", "no never"});
+  fake.reset();
+}
+
 TEST_CASE("a wait ends at its deadline and takes nothing away") {
   FakeNvrtc fake = FakeNvrtc::open(KILN_BINARY_DIR);
   fake.delayWhen("slow", 300);

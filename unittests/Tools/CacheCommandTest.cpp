@@ -2,6 +2,7 @@
 #include "Tools/ToolRunner.h"
 
 #include <doctest/doctest.h>
+#include <filesystem>
 
 using namespace kiln::testing;
 
@@ -31,8 +32,32 @@ TEST_CASE("the cache is listed and verified") {
   CHECK(damaged.json().getInteger("damaged") == 1);
 }
 
+TEST_CASE("F16: a folder that is missing or refused is an error, and is not "
+          "made") {
+  Tool tool;
+  for (const char *action : {"ls", "verify"}) {
+    CAPTURE(action);
+    ToolResult missing = tool.run(std::string("cache ") + action);
+    CHECK(missing.code == 2);
+    CHECK(missing.hasOneErrorLine());
+    CHECK(missing.err.find("No such file") != std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(tool.folder / "cache"));
+
+    std::string open = tool.folder / "open";
+    std::filesystem::create_directory(open);
+    std::filesystem::permissions(open, std::filesystem::perms::all);
+    ToolResult refused =
+        tool.run({"cache", action, "--json", "--cache-dir", open});
+    CHECK(refused.code == 2);
+    CHECK(refused.hasOneErrorLine());
+    CHECK(refused.err.find("writable by others") != std::string::npos);
+    CHECK(refused.out.empty());
+  }
+}
+
 TEST_CASE("an empty cache is no fault") {
   Tool tool;
+  std::filesystem::create_directory(tool.folder / "cache");
   CHECK(tool.run("cache ls").code == 0);
   CHECK(tool.run("cache verify").code == 0);
 }

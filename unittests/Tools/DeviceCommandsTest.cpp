@@ -2,6 +2,7 @@
 #include "Tools/ToolRunner.h"
 
 #include <doctest/doctest.h>
+#include <filesystem>
 
 using namespace kiln::testing;
 
@@ -47,6 +48,26 @@ TEST_CASE("what needs a GPU ends with 3 where there is none") {
     CHECK(result.code == 3);
     CHECK(result.hasOneErrorLine());
   }
+}
+
+TEST_CASE("F4: tune tells which kernels are not on disk") {
+  Tool tool;
+  tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");
+  const std::string line =
+      "tune " + kProblem + " --budget 2s --max-trials 4 --top 4";
+  std::filesystem::create_directories(tool.folder / "cache/v1");
+  std::filesystem::permissions(tool.folder / "cache",
+                               std::filesystem::perms::owner_all);
+  std::filesystem::permissions(tool.folder / "cache/v1",
+                               std::filesystem::perms::owner_all);
+  writeBytes(tool.folder / "cache/v1/artifact", "a file in the folder's place");
+  ToolResult result = tool.run(line);
+  CHECK(result.code == 1);
+  CHECK(result.out.find("not stored: 0 records, ") != std::string::npos);
+  CHECK(result.err.find("kiln: warning: cannot write to the cache in ") !=
+        std::string::npos);
+  CHECK(tool.run(line + " --no-cache").out.find("not stored") ==
+        std::string::npos);
 }
 
 TEST_CASE("tune tells what it could not measure") {

@@ -2,6 +2,7 @@
 #include "Tools/ToolRunner.h"
 
 #include <doctest/doctest.h>
+#include <filesystem>
 
 using namespace kiln::testing;
 
@@ -83,6 +84,49 @@ TEST_CASE("decisions that cannot be kept are some failed work") {
   ToolResult result = tool.run("warmup gemm m=64 n=64 k=64 dtype=bf16 --device "
                                "h200-sxm --cache-dir /proc/no/such");
   CHECK(result.code == 1);
-  CHECK(result.out.find("decisions not stored: /proc/no/such: ") !=
+  CHECK(
+      result.out.find("not stored: 1 kernels, 1 decisions: /proc/no/such: ") !=
+      std::string::npos);
+}
+
+TEST_CASE("F4: a kernel that is not on disk is some failed work, and is told") {
+  Tool tool;
+  const std::string line =
+      "warmup gemm m=64 n=64 k=64 dtype=bf16 --device h200-sxm";
+  REQUIRE(tool.run(line).code == 0);
+  std::string kernels = tool.folder / "cache/v1/artifact";
+  std::filesystem::remove_all(kernels);
+  writeBytes(kernels, "a file in the folder's place");
+  ToolResult result = tool.run(line);
+  CHECK(result.code == 1);
+  for (const char *part :
+       {"1 compiled", "not stored: 1 kernels, 0 decisions: cannot write",
+        "0 decisions stored, 1 there already"}) {
+    CAPTURE(part);
+    CHECK(result.out.find(part) != std::string::npos);
+  }
+  CHECK(result.err.find("kiln: warning: cannot write to the cache in ") !=
         std::string::npos);
+  llvm::json::Object device = deviceOf(tool.run(line + " --json"));
+  CHECK(device.getInteger("unstored_kernels") == 1);
+  CHECK(device.getInteger("decisions_stored") == 0);
+  CHECK(device.getInteger("decisions_found") == 1);
+}
+
+TEST_CASE("F4: a damaged entry heals and is told") {
+  Tool tool;
+  const std::string line =
+      "warmup gemm m=64 n=64 k=64 dtype=bf16 --device h200-sxm";
+  REQUIRE(tool.run(line).code == 0);
+  for (const std::string &path : filesIn(tool.folder / "cache/v1/artifact"))
+    if (path.ends_with(".kiln"))
+      writeBytes(path, readBytes(path) + "x");
+  ToolResult healed = tool.run(line);
+  CHECK(healed.code == 0);
+  CHECK(healed.err.find("is damaged") != std::string::npos);
+  CHECK(healed.out.find("1 entries of the cache were damaged") !=
+        std::string::npos);
+  ToolResult after = tool.run(line);
+  CHECK(after.err.empty());
+  CHECK(after.out.find("damaged") == std::string::npos);
 }

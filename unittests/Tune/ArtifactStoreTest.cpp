@@ -215,6 +215,118 @@ TEST_CASE("cancelling compileAll ends it with what was done") {
   CHECK(f.nvrtc.compileCount() < 4);
 }
 
+/// As another process on the same cache.
+struct OtherProcess {
+  explicit OtherProcess(TuneFixture &f, ArtifactStoreOptions options = {}) {
+    cache::StoreOptions cacheOptions;
+    cacheOptions.writeDir = f.folder.path();
+    cache = cache::Store::open(cacheOptions);
+    options.nvrtc.explicitPath = FakeNvrtc::path(KILN_BINARY_DIR);
+    artifacts.emplace(*cache, std::move(options));
+  }
+  std::unique_ptr<cache::Store> cache;
+  std::optional<ArtifactStore> artifacts;
+};
+
+TEST_CASE("F7: what another process compiled while a unit was queued is taken "
+          "from disk") {
+  TuneFixture f;
+  ArtifactStoreOptions options;
+  options.pool.threads = 1;
+  f.reopen(options);
+  OtherProcess other(f);
+  f.nvrtc.delayWhen("fast.t16", 100);
+  PendingArtifact running = f.artifacts->request(f.unit("fast.t16"));
+  PendingArtifact queued = f.artifacts->request(f.unit("fast.t64"));
+  CHECK(must(other.artifacts->get(f.unit("fast.t64"))));
+  CHECK_FALSE(queued.isReady());
+  CHECK(queued.wait().origin == ArtifactOrigin::Disk);
+  CHECK(running.wait().origin == ArtifactOrigin::Compiled);
+  CHECK(f.nvrtc.compileCount() == 2);
+  CHECK(f.artifacts->statistics().compiled == 1);
+  CHECK(f.artifacts->statistics().diskHits == 1);
+}
+
+TEST_CASE("F7: several processes that need the same kernels share the work") {
+  TuneFixture f;
+  f.nvrtc.delayWhen("", 30);
+  std::vector<TranslationUnit> units;
+  for (const char *config : {"fast.t16", "fast.t32", "fast.t64", "fast.t128"})
+    units.push_back(f.unit(config));
+  std::vector<std::thread> processes;
+  std::atomic<int> good = 0;
+  for (int i = 0; i < 4; ++i)
+    processes.emplace_back([&] {
+      ArtifactStoreOptions options;
+      options.pool.threads = 1;
+      OtherProcess process(f, options);
+      for (const ArtifactOutcome &outcome :
+           process.artifacts->compileAll(units))
+        good += static_cast<bool>(outcome);
+    });
+  for (std::thread &process : processes)
+    process.join();
+  CHECK(good == 16);
+  CHECK(f.nvrtc.compileCount() == 4);
+}
+
+TEST_CASE(
+    "F7: a claim of a process that does nothing delays what is ahead, for "
+    "a while, and never what is needed now") {
+  TuneFixture f;
+  OtherProcess stopped(f);
+  auto claimed = [&](const char *config) {
+    return stopped.cache->claim(cache::Kind::Artifact,
+                                artifactKey(f.unit(config)));
+  };
+  cache::Claim first = claimed("fast.t16"), second = claimed("fast.t32"),
+               third = claimed("fast.t64");
+  REQUIRE(first.state == cache::Claim::State::Mine);
+  ArtifactStoreOptions options;
+  options.claimWait = std::chrono::milliseconds(60);
+  {
+    OtherProcess process(f, options);
+    auto start = std::chrono::steady_clock::now();
+    PendingArtifact ahead = process.artifacts->request(f.unit("fast.t16"));
+    CHECK(ahead.wait().origin == ArtifactOrigin::Compiled);
+    CHECK(std::chrono::steady_clock::now() - start >= options.claimWait);
+  }
+  options.claimWait = std::chrono::hours(1);
+  options.pool.threads = 1;
+  f.reopen(options);
+  CHECK(must(f.artifacts->get(f.unit("fast.t32"))));
+  // Also where it was requested ahead, and while others wait behind it.
+  PendingArtifact ahead = f.artifacts->request(f.unit("fast.t64"));
+  CHECK(must(f.artifacts->get(f.unit("fast.t128"))));
+  CHECK_FALSE(ahead.isReady());
+  CHECK(must(f.artifacts->get(f.unit("fast.t64"))));
+  CHECK(ahead.wait());
+}
+
+TEST_CASE("F7: what another process has claimed may be cancelled") {
+  TuneFixture f;
+  OtherProcess stopped(f);
+  cache::Claim claim = stopped.cache->claim(cache::Kind::Artifact,
+                                            artifactKey(f.unit("fast.t64")));
+  ArtifactStoreOptions options;
+  options.claimWait = std::chrono::hours(1);
+  f.reopen(options);
+  std::atomic<bool> cancel = false;
+  std::vector<TranslationUnit> units = {f.unit("fast.t32"), f.unit("fast.t64")};
+  auto outcomes = f.artifacts->compileAll(
+      units,
+      [&](const ArtifactStore::Progress &progress) {
+        cancel = progress.done > 0;
+      },
+      &cancel);
+  CHECK(outcomes[0]);
+  CHECK(outcomes[1].error.code == ErrorCode::Cancelled);
+  // And one that nobody takes back ends with the store.
+  PendingArtifact left = f.artifacts->request(f.unit("fast.t64"));
+  f.artifacts.reset();
+  CHECK(left.wait().error.code == ErrorCode::Cancelled);
+}
+
 TEST_CASE("a kernel that ptxas serialised is rejected, also from the cache") {
   TuneFixture f;
   f.nvrtc.appendLog("ptxas info : (C7510) Potential Performance Loss: "

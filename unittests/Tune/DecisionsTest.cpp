@@ -25,12 +25,27 @@ TEST_CASE("an equal decision is not written again") {
   TuneFixture f;
   DecisionStore decisions(*f.cache);
   Decision decision{{{"fast.t64", 1.0 / 3, "dram", "ab"}}};
-  decisions.store(f.problem, f.device, ModelKind::Main, decision);
-  decisions.store(f.problem, f.device, ModelKind::Main, decision);
+  CHECK_FALSE(
+      decisions.store(f.problem, f.device, ModelKind::Main, decision).wasThere);
+  CHECK(
+      decisions.store(f.problem, f.device, ModelKind::Main, decision).wasThere);
   CHECK(f.cache->statistics().stored == 1);
   decision.configs[0].predictedNs = 2;
   decisions.store(f.problem, f.device, ModelKind::Main, decision);
   CHECK(f.cache->statistics().stored == 2);
+}
+
+TEST_CASE("F4: an equal decision in memory alone is not there") {
+  TuneFixture f;
+  auto memory = cache::Store::open({});
+  DecisionStore decisions(*memory);
+  Decision decision{{{"fast.t64", 1.0 / 3, "dram", "ab"}}};
+  for (int i = 0; i < 2; ++i) {
+    auto stored =
+        decisions.store(f.problem, f.device, ModelKind::Main, decision);
+    CHECK_FALSE(stored.wasThere);
+    CHECK(stored.publish.status == cache::PublishStatus::Memory);
+  }
 }
 
 TEST_CASE("damaged configs of a decision are skipped") {

@@ -2,6 +2,8 @@
 
 #include "Tune/TuneFixture.h"
 
+#include <fstream>
+
 using namespace kiln;
 using namespace kiln::fake;
 
@@ -28,7 +30,7 @@ TEST_CASE("warm-up compiles distinct kernels and stores decisions") {
   CHECK(result.fromCache == 0);
   CHECK(result.decisionsStored == 3);
   CHECK(result.failedProblems == 0);
-  CHECK(result.notes.empty());
+  CHECK(result.unstoredKernels + result.unstoredDecisions == 0);
   const WarmupRow &row = result.rows[0];
   CHECK(row.problem == 0);
   CHECK(row.config == "fast.t64");
@@ -56,10 +58,33 @@ TEST_CASE("a second warm-up compiles nothing and writes nothing") {
   WarmupResult result = f.run(texts);
   CHECK(result.compiled == 0);
   CHECK(result.fromCache == 1);
-  CHECK(result.decisionsStored == 2);
+  CHECK(result.decisionsStored == 0); // F18: nothing was written
+  CHECK(result.decisionsFound == 2);
   CHECK(result.rows[0].cached);
   CHECK_FALSE(f.artifacts->isCompilerLoaded());
   CHECK(f.cache->statistics().stored == 0);
+}
+
+TEST_CASE("F4: what the disk refuses is counted, with the reason") {
+  WarmupFixture f;
+  std::filesystem::create_directory(f.folder.path() + "/v1");
+  std::ofstream(f.folder.path() + "/v1/artifact") << "no folder";
+  WarmupResult result = f.run({"fake m=1 n=64"});
+  CHECK(result.compiled == 1);
+  CHECK(result.unstoredKernels == 1);
+  CHECK(result.unstoredDecisions == 0);
+  CHECK(result.decisionsStored == 1);
+  REQUIRE(result.unstoredReasons.size() == 1);
+  CHECK(result.unstoredReasons.begin()->find("Not a directory") !=
+        std::string::npos);
+  // What memory has is no more on disk the second time.
+  result = f.run({"fake m=1 n=64"});
+  CHECK(result.fromCache == 1);
+  CHECK(result.unstoredKernels == 1);
+  CHECK(result.decisionsFound == 1);
+  WarmupOptions withoutCache;
+  withoutCache.store = false;
+  CHECK(f.run({"fake m=1 n=64"}, withoutCache).unstoredKernels == 0);
 }
 
 TEST_CASE("top and generic choose the rows") {

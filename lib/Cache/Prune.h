@@ -1,0 +1,81 @@
+//===- Prune.h - what of a layer goes, and in which order -----------------===//
+//
+// Temporary files that their writers left behind, entries that nobody has used
+// for long, and, where a layer is too large, what was used least recently. A
+// lookup stamps an entry with the time, once a day at most, so that no kind of
+// mount or backup has a say in what is old. Artifacts go before anything else,
+// since they can be compiled again, and records last, since they took trials.
+//
+// Safe beside any number of readers, writers and other pruners: a file goes
+// only if it is still the one that was judged, and a stamp or a process id from
+// another clock or host is no reason to take one away.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Cache/Entry.h"
+#include "Support/AtomicFile.h"
+
+#include <llvm/ADT/STLFunctionalExtras.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln::cache {
+
+class Layer;
+
+/// A lookup stamps an entry whose stamp is older; upkeep is done once in this.
+inline constexpr std::chrono::hours kStampPeriod(24);
+
+/// A writer needs seconds between making a temporary file and renaming it.
+inline constexpr std::chrono::hours kTemporaryGrace(1);
+
+struct PruneRules {
+  /// Entries that were used neither since nor later go; none: age is no reason.
+  std::optional<std::chrono::seconds> maxAge;
+  /// If all entries together are larger, the least recently used go until the
+  /// rest is smaller than this by slackBytes.
+  std::optional<uint64_t> maxBytes;
+  uint64_t slackBytes = 0;
+  /// Tells what would go and takes nothing away.
+  bool isDryRun = false;
+  /// Asked between files; true ends it early.
+  llvm::function_ref<bool()> isCancelled = nullptr;
+};
+
+/// One file that went.
+struct PrunedFile {
+  enum class Why { Temporary, Age, Size };
+  Why why = Why::Temporary;
+  Kind kind = Kind::Artifact;
+  std::string path;
+  uint64_t bytes = 0;
+  double ageSeconds = 0;
+};
+llvm::StringRef nameOf(PrunedFile::Why why);
+
+struct PruneResult {
+  std::vector<PrunedFile> removed;
+  uint64_t keptEntries = 0, keptBytes = 0;
+  size_t failed = 0;   ///< files that were to go and did not
+  std::string failure; ///< why the first of these did not
+};
+
+/// Applies \p rules to a write layer. Cost: a system call for each file; reads
+/// no file.
+PruneResult pruneLayer(FileOps &files, const Layer &layer,
+                       const PruneRules &rules);
+
+/// What became of a file that was to go.
+enum class Removal { Removed, Replaced, Gone, Failed };
+
+/// Deletes the entry called \p name unless somebody replaced it since it was
+/// \p seen. What somebody puts there in the same microsecond is lost: a miss.
+/// It is never a record, which somebody may have been told is stored.
+Removal removeEntry(FileOps &files, const Layer &layer, Kind kind,
+                    llvm::StringRef name, const FileIdentity &seen);
+
+} // namespace kiln::cache

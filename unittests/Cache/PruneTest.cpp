@@ -1,0 +1,240 @@
+// What goes, in which order, and what stays whatever happens.
+#include "Cache/Prune.h"
+
+#include "Cache/StoreTesting.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+
+using namespace kiln;
+using namespace kiln::cache;
+using namespace kiln::cache::testing;
+
+namespace {
+constexpr int kHour = 3600, kDay = 24 * kHour;
+
+/// Gives a file a stamp of so many seconds ago.
+void age(const std::string &path, int seconds) {
+  struct timespec times[2] = {};
+  ::clock_gettime(CLOCK_REALTIME, &times[0]);
+  times[0].tv_sec -= seconds;
+  times[1] = times[0];
+  REQUIRE(::utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW) == 0);
+}
+
+struct Fixture {
+  TemporaryFolder folder;
+  FaultyFileOps ops;
+  std::unique_ptr<Store> store = openStore(folder / "cache", &ops);
+
+  std::string put(Kind kind, const std::string &key, int seconds,
+                  size_t bytes = 1000) {
+    REQUIRE(store->publish(kind, key, {}, makePayload(1, bytes)).status ==
+            PublishStatus::Stored);
+    age(path(kind, key), seconds);
+    return path(kind, key);
+  }
+  std::string path(Kind kind, const std::string &key) {
+    return pathOf(folder / "cache", kind, key);
+  }
+  bool has(Kind kind, const std::string &key) {
+    return std::filesystem::exists(path(kind, key));
+  }
+  /// A file in the shard of \p key.
+  std::string besides(const std::string &key, const std::string &name,
+                      int seconds) {
+    std::string file =
+        std::filesystem::path(path(Kind::Artifact, key)).parent_path() / name;
+    writeBytes(file, "x");
+    age(file, seconds);
+    return file;
+  }
+};
+
+uint64_t sizeOf(const std::string &path) {
+  return std::filesystem::file_size(path);
+}
+} // namespace
+
+TEST_CASE_FIXTURE(Fixture, "F8: temporary files go by age, name and owner") {
+  put(Kind::Artifact, "key", 0);
+  std::string stale = besides("key", temporaryName(), kHour + 10);
+  std::string fresh = besides("key", temporaryName(), kHour - 60);
+  std::string ahead = besides("key", temporaryName(), -10 * kDay);
+  std::string other = besides("key", ".tmp.1.host.0123", kDay);
+  std::string text = besides("key", "README", kDay);
+  std::string link = besides("key", "target", kDay);
+  std::filesystem::path folderOfKey =
+      std::filesystem::path(stale).parent_path();
+  std::string linkName = folderOfKey / temporaryName();
+  std::filesystem::create_symlink(link, linkName);
+  age(linkName, kDay);
+  std::string theirs = besides("key", temporaryName(), kDay);
+  bool isRoot = ::geteuid() == 0;
+  if (isRoot)
+    REQUIRE(::chown(theirs.c_str(), 12345, 0) == 0);
+  else
+    std::filesystem::remove(theirs);
+
+  int temporaries = 0;
+  for (const VerifyItem &item : store->verify())
+    temporaries += item.state == VerifyItem::State::Temporary;
+  CHECK(temporaries == (isRoot ? 5 : 4));
+
+  PruneRules rules;
+  rules.isDryRun = true;
+  CHECK(store->prune(rules).removed.size() == 1);
+  CHECK(std::filesystem::exists(stale));
+  rules.isDryRun = false;
+  PruneResult result = store->prune(rules);
+  REQUIRE(result.removed.size() == 1);
+  CHECK(result.removed[0].path == stale);
+  CHECK(result.removed[0].why == PrunedFile::Why::Temporary);
+  CHECK(result.keptEntries == 1);
+  CHECK_FALSE(std::filesystem::exists(stale));
+  for (const std::string &file : {fresh, ahead, other, text, link})
+    CHECK(std::filesystem::exists(file));
+  CHECK(std::filesystem::is_symlink(linkName));
+  CHECK(std::filesystem::exists(theirs) == isRoot);
+}
+
+TEST_CASE_FIXTURE(Fixture, "F8: old entries go, and a stamp from the future is "
+                           "not old") {
+  put(Kind::Artifact, "old", 3 * kDay);
+  put(Kind::Artifact, "young", kDay);
+  put(Kind::Artifact, "ahead", -3650 * kDay);
+  put(Kind::Record, "old", 3 * kDay);
+  PruneRules rules;
+  rules.maxAge = std::chrono::hours(48);
+  PruneResult result = store->prune(rules);
+  CHECK(result.removed.size() == 2);
+  CHECK_FALSE(has(Kind::Artifact, "old"));
+  CHECK(has(Kind::Artifact, "young"));
+  CHECK(has(Kind::Artifact, "ahead"));
+  CHECK_FALSE(has(Kind::Record, "old"));
+  CHECK(result.keptBytes == sizeOf(path(Kind::Artifact, "young")) +
+                                sizeOf(path(Kind::Artifact, "ahead")));
+}
+
+TEST_CASE_FIXTURE(Fixture, "F8: for size the least recently used go, artifacts "
+                           "first and records last") {
+  uint64_t total = 0;
+  for (int i = 0; i < 4; ++i)
+    total += sizeOf(put(Kind::Artifact, std::to_string(i), (i + 1) * kHour));
+  total += sizeOf(put(Kind::Decision, "d", 100 * kDay));
+  total += sizeOf(put(Kind::Record, "r", 200 * kDay));
+  PruneRules rules;
+  rules.maxBytes = total;
+  CHECK(store->prune(rules).removed.empty());
+  rules.maxBytes = total - 1;
+  CHECK(store->prune(rules).removed.size() == 1);
+  CHECK_FALSE(has(Kind::Artifact, "3"));
+  rules.maxBytes = sizeOf(path(Kind::Decision, "d")) +
+                   sizeOf(path(Kind::Record, "r"));
+  CHECK(store->prune(rules).removed.size() == 3);
+  CHECK(has(Kind::Decision, "d"));
+  rules.maxBytes = sizeOf(path(Kind::Record, "r"));
+  CHECK(store->prune(rules).removed.size() == 1);
+  CHECK(has(Kind::Record, "r"));
+  rules.maxBytes = 0;
+  CHECK(store->prune(rules).keptBytes == 0);
+  CHECK_FALSE(has(Kind::Record, "r"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "F8: a lookup stamps an entry, once a day") {
+  std::string used = put(Kind::Artifact, "used", 3 * kDay);
+  put(Kind::Artifact, "idle", 2 * kDay);
+  CHECK(store->lookup(Kind::Artifact, "used"));
+  auto stamp = std::filesystem::last_write_time(used);
+  CHECK(store->lookup(Kind::Artifact, "used"));
+  CHECK(std::filesystem::last_write_time(used) == stamp);
+  PruneRules rules;
+  rules.maxAge = std::chrono::hours(24);
+  store->prune(rules);
+  CHECK(has(Kind::Artifact, "used"));
+  CHECK_FALSE(has(Kind::Artifact, "idle"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "F8: upkeep evicts over the limit, sweeps once a day "
+                           "and follows no order to go on") {
+  std::string stale =
+      (put(Kind::Artifact, "0", 40), besides("0", temporaryName(), kDay));
+  StoreOptions options;
+  options.writeDir = folder / "cache";
+  options.limitBytes = 4 * sizeOf(path(Kind::Artifact, "0"));
+  auto limited = Store::open(std::move(options));
+  limited->upkeep(0); // the first one of a day looks at all there is
+  CHECK_FALSE(std::filesystem::exists(stale));
+  for (int i = 1; i < 8; ++i)
+    put(Kind::Artifact, std::to_string(i), 40 - i);
+  stale = besides("0", temporaryName(), kDay);
+  bool isCancelled = true;
+  limited->upkeep(*limited->limitBytes(), [&] { return isCancelled; });
+  CHECK(has(Kind::Artifact, "0"));
+  isCancelled = false;
+  limited->upkeep(*limited->limitBytes(), [&] { return isCancelled; });
+  CHECK_FALSE(std::filesystem::exists(stale)); // it came by
+  CHECK_FALSE(has(Kind::Artifact, "4"));
+  CHECK(has(Kind::Artifact, "5"));
+  CHECK(has(Kind::Artifact, "7"));
+  CHECK(limited->statistics().evicted == 5);
+
+  // Another store of the same day has nothing to do, and no limit none ever.
+  stale = besides("7", temporaryName(), kDay);
+  store->upkeep(1u << 30);
+  CHECK(std::filesystem::exists(stale));
+}
+
+TEST_CASE_FIXTURE(Fixture, "F8: what cannot be removed is counted") {
+  put(Kind::Artifact, "key", kDay);
+  ops.failAlways("unlink", EACCES);
+  PruneRules rules;
+  rules.maxBytes = 0;
+  PruneResult result = store->prune(rules);
+  CHECK(result.failed == 1);
+  CHECK(result.failure.find("Permission denied") != std::string::npos);
+  CHECK(result.keptEntries == 1);
+  CHECK(result.removed.empty());
+}
+
+TEST_CASE("F8 fault 21: writers, readers and evictors at once") {
+  TemporaryFolder folder;
+  constexpr uint64_t kLimit = 40 * 5200; // a quarter of the working set
+  int failures = runProcesses(6, [&](int child) {
+    StoreOptions options;
+    options.writeDir = folder / "cache";
+    options.limitBytes = kLimit;
+    auto store = Store::open(std::move(options));
+    std::mt19937 random(static_cast<uint32_t>(child));
+    for (uint32_t i = 0; i < 120; ++i) {
+      uint32_t which = random() % 160;
+      std::string key = std::to_string(which);
+      auto entry = store->lookup(Kind::Artifact, key);
+      if (entry && entry->payload != makePayload(which, 5000))
+        return false;
+      if (entry)
+        continue;
+      if (store->publish(Kind::Artifact, key, {}, makePayload(which, 5000))
+              .status != PublishStatus::Stored)
+        return false;
+      store->upkeep(5200);
+      if (store
+              ->update(Kind::Record, "record", {},
+                       [&](std::optional<llvm::StringRef> old) {
+                         return (old ? old->str() : "") + "x";
+                       })
+              .status != PublishStatus::Stored)
+        return false;
+    }
+    store->upkeep(kLimit);
+    return store->statistics().damaged == 0;
+  });
+  CHECK(failures == 0);
+  auto store = openStore(folder / "cache");
+  uint64_t total = 0;
+  for (const EntryInfo &entry : store->list(Kind::Artifact))
+    total += entry.fileBytes;
+  CHECK(total > 0);
+  CHECK(total <= kLimit + 5 * 5200);
+  CHECK(store->lookup(Kind::Record, "record"));
+}
