@@ -12,6 +12,8 @@ llvm::StringRef nameOf(VerifyItem::State state) {
     return "ok";
   case VerifyItem::State::Damaged:
     return "damaged";
+  case VerifyItem::State::Temporary:
+    return "temporary";
   case VerifyItem::State::Foreign:
     return "foreign";
   }
@@ -104,11 +106,12 @@ static VerifyItem verifyFile(FileOps &files, const Layer &layer, Kind kind,
   };
   if (!found.reason.empty())
     return judge(VerifyItem::State::Damaged, found.reason);
+  if (isTemporaryName(found.name))
+    return judge(VerifyItem::State::Temporary,
+                 "of a writer, or left by one that was killed: prune removes "
+                 "it after an hour");
   if (found.entryName.empty())
-    return judge(VerifyItem::State::Foreign,
-                 llvm::StringRef(found.name).starts_with(kTemporaryPrefix)
-                     ? "temporary file of a writer"
-                     : "not a file of the cache");
+    return judge(VerifyItem::State::Foreign, "not a file of the cache");
   CheckedFile file =
       openChecked(files, found.folder, found.name.c_str(), layer.rules());
   if (file.status == ReadStatus::Failed)

@@ -4,7 +4,9 @@
 #include <llvm/ADT/StringExtras.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -12,6 +14,8 @@
 namespace kiln::cache {
 
 static constexpr llvm::StringLiteral kSuffix(".kiln");
+/// Its stamp is the time of the last upkeep.
+static constexpr const char *kUpkeepName = ".upkeep";
 static constexpr size_t kNameDigits = 64;
 static constexpr int kFolderFlags =
     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
@@ -320,6 +324,28 @@ bool Layer::removeIfUnchanged(Kind kind, llvm::StringRef name,
   // A writer may replace the file between these calls: its entry would be lost,
   // which is a miss, and the same writer still holds the bytes it needs.
   return ops.unlink(folder.fd.get(), path.c_str()) == 0;
+}
+
+bool Layer::beginUpkeep(std::chrono::seconds period) const {
+  OpenedFolder folder = openRoot();
+  if (!folder.ok())
+    return false;
+  const std::string path = versionFolder() + "/" + kUpkeepName;
+  struct stat info = {};
+  if (ops.statusAt(folder.fd.get(), path.c_str(), info) == 0) {
+    // Either way: a clock may have been wrong.
+    auto distance =
+        std::abs(std::time(nullptr) - static_cast<std::time_t>(info.st_mtime));
+    if (distance < period.count())
+      return false;
+  }
+  ScopedFd file(ops, retryInterrupted([&] {
+                  return ops.open(folder.fd.get(), path.c_str(),
+                                  O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC |
+                                      O_NONBLOCK,
+                                  0600);
+                }));
+  return file && ops.touch(file.get()) == 0;
 }
 
 /// The names in the open folder \p fd, sorted, without "." and "..".

@@ -13,6 +13,7 @@
 
 #include <llvm/ADT/STLFunctionalExtras.h>
 
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -73,6 +74,10 @@ public:
 
   /// The folder of the entry, for its lock file; created if missing.
   OpenedFolder openShard(Kind kind, llvm::StringRef name) const;
+
+  /// True once in a period for all who share the layer: who gets it does what
+  /// is to be done once in it.
+  bool beginUpkeep(std::chrono::seconds period) const;
 
   /// Absolute path of the entry.
   std::string pathOf(Kind kind, llvm::StringRef name) const;

@@ -96,8 +96,7 @@ void Pruner::takeTemporary(Kind kind, const Layer::Found &found,
   double age = ageOf(info);
   if (age < std::chrono::duration<double>(kTemporaryGrace).count())
     return;
-  if (!rules.isDryRun &&
-      files.unlink(found.folder, found.name.c_str()) != 0) {
+  if (!rules.isDryRun && files.unlink(found.folder, found.name.c_str()) != 0) {
     if (errno != ENOENT)
       fail(found.path);
     return;
@@ -122,10 +121,10 @@ void Pruner::look(Kind kind, const Layer::Found &found) {
 
 void Pruner::take(Candidate &candidate, PrunedFile::Why why) {
   std::string path = layer.pathOf(candidate.kind, candidate.name);
-  Removal removal =
-      rules.isDryRun ? Removal::Removed
-                     : removeEntry(files, layer, candidate.kind, candidate.name,
-                                   candidate.seen);
+  Removal removal = rules.isDryRun
+                        ? Removal::Removed
+                        : removeEntry(files, layer, candidate.kind,
+                                      candidate.name, candidate.seen);
   if (removal == Removal::Failed)
     return fail(path);
   if (removal == Removal::Replaced)

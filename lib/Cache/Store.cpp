@@ -3,10 +3,15 @@
 
 #include "Cache/CachePaths.h"
 #include "Cache/Inspect.h"
+#include "Cache/Prune.h"
 #include "Cache/StoreImpl.h"
 #include "Support/Error.h"
 
+#include <llvm/Support/Process.h>
+
+#include <algorithm>
 #include <cstring>
+#include <ctime>
 
 namespace kiln::cache {
 
@@ -103,17 +108,12 @@ void Store::Impl::reject(const Layer &layer, const Target &target,
                        describe(read.status)));
 }
 
-/// Deletes a damaged file that nobody replaced meanwhile.
-bool Store::Impl::removeDamaged(const Layer &layer, const Target &target,
-                                const FileIdentity &seen) {
-  // What somebody puts there between two system calls is lost. For an artifact
-  // that is a miss, for a record what somebody was told is stored.
-  std::optional<KeyLock> commit;
-  if (target.kind == Kind::Record)
-    lock(commit, target, LockUse::Commit, KeyLock::Clock::now());
-  if (commit && commit->isBusy())
-    return false;
-  return layer.removeIfUnchanged(target.kind, target.name, seen);
+/// Notes that the entry was used, so that it is not taken for an old one.
+void Store::Impl::stamp(const LayerRead &read) {
+  const std::chrono::seconds age(std::time(nullptr) - read.info.st_mtime);
+  // Either way: a clock may have been wrong.
+  if (takesEntries && std::chrono::abs(age) > kStampPeriod)
+    files.touch(read.file.get());
 }
 
 /// The good entry of \p target in \p layer, or nullopt with everything counted,
@@ -127,7 +127,6 @@ std::optional<Entry> Store::Impl::readLayer(const Layer &layer,
     base->seen.isKnown = !base->isUnreadable;
     if (read.info.st_nlink)
       base->seen.file = FileIdentity::of(read.info);
-    base->file = std::move(read.file);
   }
   if (read.status == ReadStatus::Missing)
     return std::nullopt;
@@ -137,8 +136,13 @@ std::optional<Entry> Store::Impl::readLayer(const Layer &layer,
   }
 
   DecodedEntry decoded = decodeEntry(read.bytes, target.kind, target.key);
-  if (decoded.fault == EntryFault::None)
+  if (decoded.fault == EntryFault::None) {
+    if (base)
+      base->file = std::move(read.file);
+    else if (layer.kind() == LayerKind::Write)
+      stamp(read);
     return std::move(decoded.entry);
+  }
 
   ++counters.damaged;
   warnOnce(fmt::format("damaged {}", static_cast<int>(decoded.fault)),
@@ -147,7 +151,8 @@ std::optional<Entry> Store::Impl::readLayer(const Layer &layer,
                        nameOf(decoded.fault)));
   if (layer.kind() == LayerKind::Write && takesEntries &&
       !isForeign(decoded.fault) &&
-      removeDamaged(layer, target, FileIdentity::of(read.info))) {
+      removeEntry(files, layer, target.kind, target.name,
+                  FileIdentity::of(read.info)) == Removal::Removed) {
     ++counters.removed;
     if (base)
       base->seen.file.reset();
@@ -251,6 +256,54 @@ std::vector<VerifyItem> Store::verify() {
   return items;
 }
 
+PruneResult Store::prune(const PruneRules &rules) {
+  return impl->writeLayer ? pruneLayer(impl->files, *impl->writeLayer, rules)
+                          : PruneResult();
+}
+
+/// True once a day, at most, in all processes that share the write layer.
+bool Store::Impl::isSweepDue() {
+  const int64_t now = std::chrono::duration_cast<std::chrono::seconds>(
+                          std::chrono::steady_clock::now().time_since_epoch())
+                          .count();
+  int64_t next = nextSweep;
+  const std::chrono::seconds period = kStampPeriod;
+  return now >= next &&
+         nextSweep.compare_exchange_strong(next, now + period.count()) &&
+         writeLayer->beginUpkeep(period);
+}
+
+static uint64_t randomNumber() {
+  // Each gives 31 bits or more.
+  const uint64_t high = llvm::sys::Process::GetRandomNumber();
+  return high << 31 ^ llvm::sys::Process::GetRandomNumber();
+}
+
+void Store::upkeep(uint64_t written, llvm::function_ref<bool()> isCancelled) {
+  Impl::WarningSender sender{*impl};
+  if (!impl->writes())
+    return;
+  const bool sweeps = impl->isSweepDue();
+  // Nobody knows how much others have written. Each looks with a chance that
+  // follows from its own share, so that together they look often enough.
+  const uint64_t step = std::max<uint64_t>(impl->limitBytes / 16, 1);
+  const bool evicts = impl->limitBytes && randomNumber() % step < written;
+  if (!sweeps && !evicts)
+    return;
+  PruneRules rules;
+  rules.isCancelled = isCancelled;
+  if (impl->limitBytes) {
+    rules.maxBytes = impl->limitBytes;
+    rules.slackBytes = impl->limitBytes / 8;
+  }
+  PruneResult result = pruneLayer(impl->files, *impl->writeLayer, rules);
+  for (const PrunedFile &file : result.removed)
+    impl->counters.evicted += file.why == PrunedFile::Why::Size;
+  if (result.failed)
+    impl->warnOnce("upkeep", fmt::format("cannot remove from the cache {}",
+                                         result.failure));
+}
+
 //===----------------------------------------------------------------------===//
 // Opening
 //===----------------------------------------------------------------------===//
@@ -287,6 +340,7 @@ Statistics Store::statistics() const {
   result.stored = counters.stored;
   result.keptInMemory = counters.keptInMemory;
   result.dropped = counters.dropped;
+  result.evicted = counters.evicted;
   result.unlockedUpdates = counters.unlockedUpdates;
   return result;
 }

@@ -33,6 +33,11 @@ class FileOps;
 namespace kiln::cache {
 
 class KeyLock;
+struct PruneResult;
+struct PruneRules;
+
+/// What a cache is kept under unless somebody says otherwise.
+inline constexpr uint64_t kDefaultLimitBytes = uint64_t(4) << 30;
 
 /// Which layer an entry came from, in the order in which they are asked.
 enum class LayerKind { Memory, Write, Read };
@@ -46,6 +51,8 @@ struct StoreOptions {
   /// Absolute paths of read-only layers, asked in this order.
   std::vector<std::string> readDirs;
   Log log;
+  /// What upkeep() keeps the write layer under; 0: no limit.
+  uint64_t limitBytes = 0;
   /// Entries that the disk refused are kept up to this, oldest out first.
   uint64_t maxMemoryBytes = 256u << 20;
   /// How long update() waits for another process to finish its update before
@@ -90,6 +97,7 @@ struct Statistics {
   uint64_t stored = 0;        ///< published on disk
   uint64_t keptInMemory = 0;  ///< published to memory
   uint64_t dropped = 0;       ///< published nowhere
+  uint64_t evicted = 0;       ///< removed to keep to the limit
   uint64_t unlockedUpdates = 0; ///< updates that did not get their turn
 };
 
@@ -107,7 +115,7 @@ struct EntryInfo {
 
 /// What verify() found of one file.
 struct VerifyItem {
-  enum class State { Ok, Damaged, Foreign };
+  enum class State { Ok, Damaged, Temporary, Foreign };
   State state = State::Ok;
   LayerKind layer = LayerKind::Write;
   Kind kind = Kind::Artifact;
@@ -177,6 +185,17 @@ public:
   /// Reads and checks every file of every layer; deletes nothing. Cost: reads
   /// the whole cache.
   std::vector<VerifyItem> verify();
+
+  /// Removes from the write layer what \p rules say; see Prune.h.
+  PruneResult prune(const PruneRules &rules);
+
+  /// Does what is due and mostly returns at once: once a day, for all processes
+  /// together, removes temporary files that writers left behind; and after each
+  /// sixteenth of the limit or so, keeps the write layer under that. For a
+  /// thread that nobody waits for, which has published \p written bytes: may
+  /// take a second in a large cache, unless \p isCancelled says true.
+  void upkeep(uint64_t written,
+              llvm::function_ref<bool()> isCancelled = nullptr);
 
   Statistics statistics() const;
 

@@ -28,7 +28,7 @@ struct Store::Impl {
   struct Counters {
     Counter hits{0}, memoryHits{0}, readLayerHits{0}, misses{0}, damaged{0},
         removed{0}, refused{0}, unaccepted{0}, readErrors{0}, stored{0},
-        keptInMemory{0}, dropped{0}, unlockedUpdates{0};
+        keptInMemory{0}, dropped{0}, evicted{0}, unlockedUpdates{0};
   };
 
   /// One key: what every step needs to know of it.
@@ -53,7 +53,7 @@ struct Store::Impl {
       : files(options.files ? *options.files : FileOps::system()),
         log(std::move(options.log)), lockDeadline(options.lockDeadline),
         createsWriteDir(options.createsWriteDir),
-        memory(options.maxMemoryBytes) {}
+        limitBytes(options.limitBytes), memory(options.maxMemoryBytes) {}
 
   void addLayer(const std::string &path, LayerKind kind);
   void warnOnce(std::string cause, std::string message);
@@ -63,8 +63,8 @@ struct Store::Impl {
   std::optional<Entry> readLayer(const Layer &layer, const Target &target,
                                  Base *base = nullptr);
   void reject(const Layer &layer, const Target &target, const LayerRead &read);
-  bool removeDamaged(const Layer &layer, const Target &target,
-                     const FileIdentity &seen);
+  void stamp(const LayerRead &read);
+  bool isSweepDue();
   bool isNewest(const MemoryLayer::Item &item, const Target &target);
 
   Base readCurrent(const Target &target);
@@ -91,11 +91,14 @@ struct Store::Impl {
   const Log log;
   const std::chrono::milliseconds lockDeadline;
   const bool createsWriteDir;
+  const uint64_t limitBytes;
   std::optional<Layer> writeLayer;
   std::vector<Layer> readLayers;
   std::vector<std::string> notes;
   MemoryLayer memory;
   std::atomic<bool> takesEntries{true};
+  /// When this process asks again whether to sweep, in s of the steady clock.
+  std::atomic<int64_t> nextSweep{0};
   Counters counters;
   std::mutex warnedMutex;
   std::set<std::string> warned;

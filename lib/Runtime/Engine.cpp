@@ -98,6 +98,7 @@ static cache::StoreOptions storeOptionsOf(const EngineConfig &config,
                                           std::vector<std::string> &notes) {
   cache::StoreOptions options;
   options.log = config.hooks.cacheLog();
+  options.limitBytes = config.cacheLimit;
   if (config.memoryOnly)
     return options;
   options.readDirs = config.readDirs;

@@ -56,9 +56,6 @@ static llvm::Error checkNumbers(const kiln_engine_options &options) {
   if (options.tune_budget_ms < 0)
     return makeError(ErrorCode::InvalidArgument, "tune_budget_ms is {}",
                      options.tune_budget_ms);
-  if (options.cache_limit_bytes)
-    return makeError(ErrorCode::Unsupported,
-                     "cache_limit_bytes is not available yet");
   switch (options.log_level) {
   case KILN_LOG_DEFAULT:
   case KILN_LOG_DEBUG:
@@ -119,6 +116,9 @@ static llvm::Error readOptions(const kiln_engine_options &options,
     config.scratchLimit = options.scratch_limit_bytes;
   if (options.workspace_limit_bytes)
     config.workspaceLimit = options.workspace_limit_bytes;
+  if (options.cache_limit_bytes)
+    config.cacheLimit =
+        options.cache_limit_bytes == UINT64_MAX ? 0 : options.cache_limit_bytes;
   if (options.cache_dir)
     config.cacheDir = options.cache_dir;
   for (uint32_t i = 0; i < options.read_dir_count; ++i) {

@@ -1,6 +1,7 @@
 //===- EngineConfig.h - the options of an engine, checked and copied ------===//
 #pragma once
 
+#include "Cache/Store.h"
 #include "Runtime/Hooks.h"
 #include "Support/Environment.h"
 #include "kiln/kiln.h"
@@ -24,6 +25,7 @@ struct EngineConfig {
   std::chrono::milliseconds tuneBudget{2000};
   uint64_t scratchLimit = uint64_t(2) << 30;
   uint64_t workspaceLimit = uint64_t(256) << 20;
+  uint64_t cacheLimit = cache::kDefaultLimitBytes; ///< 0: none
   std::optional<std::string> cacheDir;
   std::vector<std::string> readDirs;
   /// At most one of both is set.

@@ -3,6 +3,9 @@
 
 #include "Support/Format.h"
 
+#include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/StringExtras.h>
+
 #include <atomic>
 #include <cctype>
 #include <ctime>
@@ -95,6 +98,21 @@ std::string temporaryName() {
       *c = '_';
   return fmt::format("{}{}.{}.{:016x}", llvm::StringRef(kTemporaryPrefix),
                      ::getpid(), static_cast<const char *>(host), random);
+}
+
+bool isTemporaryName(llvm::StringRef name) {
+  auto isHostCharacter = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
+  };
+  if (!name.consume_front(kTemporaryPrefix))
+    return false;
+  auto [process, rest] = name.split('.');
+  auto [host, random] = rest.split('.');
+  return !process.empty() && llvm::all_of(process, llvm::isDigit) &&
+         llvm::all_of(host, isHostCharacter) && random.size() == 16 &&
+         llvm::all_of(random, [](char c) {
+           return llvm::isDigit(c) || (c >= 'a' && c <= 'f');
+         });
 }
 
 /// Creates a file of a new name; returns its descriptor, or -1 with errno.

@@ -98,4 +98,7 @@ inline constexpr llvm::StringLiteral kTemporaryPrefix = ".tmp.";
 /// and 64 random bits; under 100 bytes.
 std::string temporaryName();
 
+/// Whether temporaryName() can have made \p name.
+bool isTemporaryName(llvm::StringRef name);
+
 } // namespace kiln

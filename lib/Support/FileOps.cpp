@@ -36,6 +36,8 @@ int FileOps::makeFolder(int folder, const char *path, mode_t mode) {
   return ::mkdirat(folder, path, mode);
 }
 
+int FileOps::touch(int fd) { return ::futimens(fd, nullptr); }
+
 int FileOps::status(int fd, struct stat &info) { return ::fstat(fd, &info); }
 
 int FileOps::statusAt(int folder, const char *path, struct stat &info) {

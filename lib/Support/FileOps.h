@@ -26,6 +26,8 @@ public:
   virtual int unlink(int folder, const char *path);
   virtual int makeFolder(int folder, const char *path, mode_t mode);
   virtual int status(int fd, struct stat &info);
+  /// Stamps an own file with the present time, however it was opened.
+  virtual int touch(int fd);
   /// Of \p path itself: a symbolic link is not followed.
   virtual int statusAt(int folder, const char *path, struct stat &info);
   /// Locks the byte at \p offset for writing, whether the file has it or not,

@@ -284,6 +284,7 @@ void PendingArtifact::Shared::finishCompile(const FlightPtr &flight,
   }
   // Kept in the cache also if it is then rejected, so that no other process
   // compiles it to find out. The store warns of what goes wrong there.
+  const uint64_t published = result->cubin.size();
   cache::PublishResult storage = cache.publish(
       cache::Kind::Artifact, flight->key, result->attributes(), result->cubin);
   ArtifactOutcome outcome =
@@ -291,6 +292,10 @@ void PendingArtifact::Shared::finishCompile(const FlightPtr &flight,
   outcome.storage = std::move(storage);
   claim = {};
   land(flight, std::move(outcome));
+  cache.upkeep(published, [&] {
+    std::lock_guard<std::mutex> lock(mutex);
+    return closing;
+  });
 }
 
 void PendingArtifact::Shared::land(const FlightPtr &flight,

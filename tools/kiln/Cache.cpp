@@ -1,10 +1,12 @@
-//===- Cache.cpp - kiln cache: what lies there, and whether it is sound ---===//
+//===- Cache.cpp - kiln cache: what lies there, is it sound, what goes ----===//
+#include "Cache/Prune.h"
 #include "Cache/Store.h"
 #include "kiln/Commands.h"
 #include "kiln/Console.h"
 #include "kiln/Report.h"
 #include "kiln/Session.h"
 
+#include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringExtras.h>
 
 #include <algorithm>
@@ -12,6 +14,8 @@
 namespace kiln::cli {
 
 using cache::EntryInfo;
+using cache::PrunedFile;
+using cache::PruneResult;
 using cache::VerifyItem;
 
 namespace {
@@ -46,6 +50,24 @@ public:
 
   std::string root;
   std::vector<VerifyItem> items;
+};
+
+class PruneReport final : public Report {
+public:
+  void print(llvm::raw_ostream &os) const override;
+  llvm::json::Object toJSON() const override;
+
+  std::string root;
+  bool isDryRun = false;
+  PruneResult result;
+
+private:
+  uint64_t removedBytes() const {
+    uint64_t bytes = 0;
+    for (const PrunedFile &file : result.removed)
+      bytes += file.bytes;
+    return bytes;
+  }
 };
 
 } // namespace
@@ -119,8 +141,9 @@ void VerifyReport::print(llvm::raw_ostream &os) const {
   if (!table.empty())
     table.print(os);
   os << fmt::format(
-      "{} sound, {} damaged, {} foreign\n", count(VerifyItem::State::Ok),
-      count(VerifyItem::State::Damaged), count(VerifyItem::State::Foreign));
+      "{} sound, {} damaged, {} temporary, {} foreign\n",
+      count(VerifyItem::State::Ok), count(VerifyItem::State::Damaged),
+      count(VerifyItem::State::Temporary), count(VerifyItem::State::Foreign));
 }
 
 llvm::json::Object VerifyReport::toJSON() const {
@@ -137,8 +160,46 @@ llvm::json::Object VerifyReport::toJSON() const {
   return llvm::json::Object{{"root", root},
                             {"sound", number(VerifyItem::State::Ok)},
                             {"damaged", number(VerifyItem::State::Damaged)},
+                            {"temporary", number(VerifyItem::State::Temporary)},
                             {"foreign", number(VerifyItem::State::Foreign)},
                             {"files", std::move(list)}};
+}
+
+void PruneReport::print(llvm::raw_ostream &os) const {
+  os << root << '\n';
+  Table table({"why", "kind", ">bytes", ">age", "file"});
+  for (const PrunedFile &file : result.removed)
+    if (isDryRun)
+      table.addRow({nameOf(file.why).str(), nameOf(file.kind).str(),
+                    fmt::format("{}", file.bytes), formatAge(file.ageSeconds),
+                    file.path});
+  if (!table.empty())
+    table.print(os);
+  if (result.failed)
+    os << fmt::format("{} files could not be removed: {}\n", result.failed,
+                      onOneLine(result.failure));
+  os << fmt::format("{} {} files, {} bytes; {} entries, {} bytes are left\n",
+                    isDryRun ? "would remove" : "removed",
+                    result.removed.size(), removedBytes(), result.keptEntries,
+                    result.keptBytes);
+}
+
+llvm::json::Object PruneReport::toJSON() const {
+  llvm::json::Array list;
+  for (const PrunedFile &file : result.removed)
+    list.push_back(llvm::json::Object{{"why", nameOf(file.why)},
+                                      {"kind", nameOf(file.kind)},
+                                      {"path", llvm::json::fixUTF8(file.path)},
+                                      {"bytes", file.bytes},
+                                      {"age_s", rounded(file.ageSeconds, 4)}});
+  return llvm::json::Object{{"root", llvm::json::fixUTF8(root)},
+                            {"dry_run", isDryRun},
+                            {"removed", std::move(list)},
+                            {"removed_bytes", removedBytes()},
+                            {"kept_entries", result.keptEntries},
+                            {"kept_bytes", result.keptBytes},
+                            {"failed", static_cast<int64_t>(result.failed)},
+                            {"failure", llvm::json::fixUTF8(result.failure)}};
 }
 
 static llvm::Expected<int> list(const ParsedOptions &options,
@@ -170,14 +231,49 @@ static llvm::Expected<int> verify(const ParsedOptions &options,
               damaged ? kExitSomeFailed : kExitDone);
 }
 
+static llvm::Expected<int> prune(const ParsedOptions &options,
+                                 cache::Store &store, std::string root) {
+  cache::PruneRules rules;
+  if (options.has("--max-age")) {
+    auto age =
+        options.duration("--max-age", {}, std::chrono::hours(24 * 36500));
+    if (!age)
+      return age.takeError();
+    rules.maxAge = std::chrono::ceil<std::chrono::seconds>(*age);
+  }
+  auto size = options.bytes("--max-size");
+  if (!size)
+    return size.takeError();
+  rules.maxBytes = *size;
+  rules.isDryRun = options.has("--dry-run");
+  PruneReport report;
+  report.root = std::move(root);
+  report.isDryRun = rules.isDryRun;
+  report.result = store.prune(rules);
+  return emit(report, options.wantsJson(),
+              report.result.failed ? kExitSomeFailed : kExitDone);
+}
+
+namespace {
+struct Action {
+  llvm::StringRef name;
+  llvm::Expected<int> (*run)(const ParsedOptions &, cache::Store &,
+                             std::string root);
+};
+} // namespace
+
 static llvm::Expected<int> runCache(const ParsedOptions &options) {
+  static constexpr Action kActions[] = {
+      {"ls", list}, {"verify", verify}, {"prune", prune}};
   if (options.operands().size() != 1)
     return makeError(ErrorCode::InvalidArgument,
-                     "cache: give one of ls, verify");
+                     "cache: give one of ls, verify, prune");
   const std::string &action = options.operands().front();
-  if (action != "ls" && action != "verify")
+  const Action *chosen = llvm::find_if(
+      kActions, [&](const Action &one) { return one.name == action; });
+  if (chosen == std::end(kActions))
     return makeError(ErrorCode::InvalidArgument,
-                     "cache: unknown action '{}', known are ls, verify",
+                     "cache: unknown action '{}', known are ls, verify, prune",
                      action);
   Environment environment = Environment::fromProcess();
   std::vector<std::string> notes;
@@ -194,23 +290,31 @@ static llvm::Expected<int> runCache(const ParsedOptions &options) {
   if (!store->isPersistent())
     return makeError(ErrorCode::Io, "cache {}: {}", action,
                      store->whyNotPersistent());
-  return action == "ls" ? list(options, *store, std::move(root))
-                        : verify(options, *store, std::move(root));
+  return chosen->run(options, *store, std::move(root));
 }
 
 static constexpr OptionSpec kOptions[] = {
     kCacheDirOption,
     {"--kind", "KIND", "ls: artifact, record or decision alone"},
+    {"--max-age", "TIME",
+     "prune: remove entries that were not used for longer, such as 30d"},
+    {"--max-size", "SIZE",
+     "prune: remove the least recently used until the rest is no larger, such "
+     "as 4G; kernels first, records of trials last"},
+    {"--dry-run", nullptr, "prune: tell what would go, and remove nothing"},
 };
 
 const CommandSpec kCacheCommand = {
     "cache",
-    "ls|verify",
-    "list the cache's entries, or check every file of it",
+    "ls|verify|prune",
+    "list the cache's entries, check every file of it, or make it smaller",
     "verify reads all files, changes nothing, and ends with 1 if any is "
     "damaged. A folder that is missing or not to be trusted ends either with "
     "2. Damaged entries are harmless: they count as misses and are made "
-    "anew.",
+    "anew.\nprune removes what --max-age and --max-size say, and always the "
+    "temporary files that writers left behind, an hour old or more. It is safe "
+    "beside processes that use the cache; when an entry was used is known to "
+    "the day.",
     kOptions,
     runCache,
 };

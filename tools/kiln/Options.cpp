@@ -132,7 +132,8 @@ llvm::Expected<unsigned> ParsedOptions::number(llvm::StringRef name,
 
 llvm::Expected<std::chrono::milliseconds>
 ParsedOptions::duration(llvm::StringRef name,
-                        std::chrono::milliseconds otherwise) const {
+                        std::chrono::milliseconds otherwise,
+                        std::chrono::milliseconds longest) const {
   std::optional<std::string> text = value(name);
   if (!text)
     return otherwise;
@@ -147,14 +148,39 @@ ParsedOptions::duration(llvm::StringRef name,
     unitMs = 60e3;
   else if (digits.consume_back("h"))
     unitMs = 3600e3;
+  else if (digits.consume_back("d"))
+    unitMs = 24 * 3600e3;
   double amount;
-  constexpr double kLongestMs = 30 * 24 * 3600e3;
+  const double longestMs = static_cast<double>(longest.count());
   if (unitMs == 0 || digits.getAsDouble(amount) || !(amount > 0) ||
-      amount * unitMs < 1 || amount * unitMs > kLongestMs)
+      amount * unitMs < 1 || amount * unitMs > longestMs)
     return makeError(ErrorCode::InvalidArgument,
                      "{}={} is not a duration such as 500ms, 10s or 2m", name,
                      *text);
   return std::chrono::milliseconds(static_cast<int64_t>(amount * unitMs));
+}
+
+llvm::Expected<std::optional<uint64_t>>
+ParsedOptions::bytes(llvm::StringRef name) const {
+  std::optional<std::string> text = value(name);
+  if (!text)
+    return std::nullopt;
+  llvm::StringRef digits(*text);
+  unsigned shift = 0;
+  if (digits.consume_back("K"))
+    shift = 10;
+  else if (digits.consume_back("M"))
+    shift = 20;
+  else if (digits.consume_back("G"))
+    shift = 30;
+  else if (digits.consume_back("T"))
+    shift = 40;
+  uint64_t amount;
+  if (digits.getAsInteger(10, amount) || amount > (UINT64_MAX >> 1) >> shift)
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}={} is not a size such as 500000, 512M or 4G", name,
+                     *text);
+  return amount << shift;
 }
 
 /// \p text in lines of at most 80 columns; those behind the first begin with

@@ -64,9 +64,14 @@ public:
                                   unsigned least = 1,
                                   unsigned greatest = 1u << 20) const;
 
-  /// A duration: "500ms", "10s", "2m", "1h". Errors as number().
-  llvm::Expected<std::chrono::milliseconds>
-  duration(llvm::StringRef name, std::chrono::milliseconds otherwise) const;
+  /// A duration: "500ms", "10s", "2m", "1h", "30d". Errors as number().
+  llvm::Expected<std::chrono::milliseconds> duration(
+      llvm::StringRef name, std::chrono::milliseconds otherwise,
+      std::chrono::milliseconds longest = std::chrono::hours(30 * 24)) const;
+
+  /// A number of bytes: "0", "500000", "64K", "512M", "4G", "1T", the letters
+  /// for powers of 1024; nullopt if it was not given. Errors as number().
+  llvm::Expected<std::optional<uint64_t>> bytes(llvm::StringRef name) const;
 
   bool wantsJson() const { return has("--json"); }
 

@@ -270,7 +270,8 @@ static llvm::Expected<int> runWarmup(const ParsedOptions &options) {
       if (llvm::Error error =
               dumpUnits(*folder, *cases, device.model(), *top, *model))
         return error;
-  auto cache = openCache(options, environment);
+  // All that was asked for stays, whatever its size.
+  auto cache = openCache(options, environment, 0);
   if (!cache)
     return cache.takeError();
 

@@ -129,8 +129,8 @@ TEST_CASE_FIXTURE(Fixture, "F8: for size the least recently used go, artifacts "
   rules.maxBytes = total - 1;
   CHECK(store->prune(rules).removed.size() == 1);
   CHECK_FALSE(has(Kind::Artifact, "3"));
-  rules.maxBytes = sizeOf(path(Kind::Decision, "d")) +
-                   sizeOf(path(Kind::Record, "r"));
+  rules.maxBytes =
+      sizeOf(path(Kind::Decision, "d")) + sizeOf(path(Kind::Record, "r"));
   CHECK(store->prune(rules).removed.size() == 3);
   CHECK(has(Kind::Decision, "d"));
   rules.maxBytes = sizeOf(path(Kind::Record, "r"));
@@ -155,13 +155,15 @@ TEST_CASE_FIXTURE(Fixture, "F8: a lookup stamps an entry, once a day") {
   CHECK_FALSE(has(Kind::Artifact, "idle"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "F8: upkeep evicts over the limit, sweeps once a day "
-                           "and follows no order to go on") {
+TEST_CASE_FIXTURE(Fixture,
+                  "F8: upkeep evicts over the limit, sweeps once a day "
+                  "and follows no order to go on") {
   std::string stale =
       (put(Kind::Artifact, "0", 40), besides("0", temporaryName(), kDay));
+  const uint64_t limit = 4 * sizeOf(path(Kind::Artifact, "0"));
   StoreOptions options;
   options.writeDir = folder / "cache";
-  options.limitBytes = 4 * sizeOf(path(Kind::Artifact, "0"));
+  options.limitBytes = limit;
   auto limited = Store::open(std::move(options));
   limited->upkeep(0); // the first one of a day looks at all there is
   CHECK_FALSE(std::filesystem::exists(stale));
@@ -169,10 +171,10 @@ TEST_CASE_FIXTURE(Fixture, "F8: upkeep evicts over the limit, sweeps once a day 
     put(Kind::Artifact, std::to_string(i), 40 - i);
   stale = besides("0", temporaryName(), kDay);
   bool isCancelled = true;
-  limited->upkeep(*limited->limitBytes(), [&] { return isCancelled; });
+  limited->upkeep(limit, [&] { return isCancelled; });
   CHECK(has(Kind::Artifact, "0"));
   isCancelled = false;
-  limited->upkeep(*limited->limitBytes(), [&] { return isCancelled; });
+  limited->upkeep(limit, [&] { return isCancelled; });
   CHECK_FALSE(std::filesystem::exists(stale)); // it came by
   CHECK_FALSE(has(Kind::Artifact, "4"));
   CHECK(has(Kind::Artifact, "5"));

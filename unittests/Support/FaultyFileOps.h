@@ -63,6 +63,9 @@ public:
     ++writingCalls;
     return fails("makeFolder") ? -1 : FileOps::makeFolder(folder, path, mode);
   }
+  int touch(int fd) override {
+    return fails("touch") ? -1 : FileOps::touch(fd);
+  }
   int status(int fd, struct stat &info) override {
     return fails("status") ? -1 : FileOps::status(fd, info);
   }

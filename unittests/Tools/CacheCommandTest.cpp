@@ -1,6 +1,7 @@
 // cache ls and verify.
 #include "Tools/ToolRunner.h"
 
+#include <chrono>
 #include <doctest/doctest.h>
 #include <filesystem>
 
@@ -53,6 +54,59 @@ TEST_CASE("F16: a folder that is missing or refused is an error, and is not "
     CHECK(refused.err.find("writable by others") != std::string::npos);
     CHECK(refused.out.empty());
   }
+}
+
+TEST_CASE("F8: prune takes temporary files, old entries and what is too much") {
+  Tool tool;
+  REQUIRE(tool.run("warmup gemm m=64 n=64 k=64 dtype=bf16 gemm m=128 n=64 k=64 "
+                   "dtype=fp16 --device h200-sxm")
+              .code == 0);
+  auto entriesIn = [&](const char *folder) {
+    std::vector<std::string> paths = filesIn(tool.folder / folder);
+    std::erase_if(paths, [](const std::string &path) {
+      return !path.ends_with(".kiln");
+    });
+    return paths;
+  };
+  std::vector<std::string> kernels = entriesIn("cache/v1/artifact");
+  REQUIRE(kernels.size() == 2);
+  auto age = [](const std::string &path, int hours) {
+    std::filesystem::last_write_time(
+        path, std::filesystem::file_time_type::clock::now() -
+                  std::chrono::hours(hours));
+  };
+  std::string left = std::filesystem::path(kernels[0]).parent_path() /
+                     ".tmp.12.some-host.0123456789abcdef";
+  writeBytes(left, "half");
+  age(left, 2);
+  age(kernels[0], 49);
+  age(kernels[1], 25);
+  ToolResult verified = tool.run("cache verify");
+  CHECK(verified.code == 0);
+  CHECK(verified.out.find("1 temporary, 0 foreign") != std::string::npos);
+
+  ToolResult dry = tool.run("cache prune --max-age 2d --dry-run");
+  CHECK(dry.code == 0);
+  CHECK(dry.out.find("would remove 2 files") != std::string::npos);
+  CHECK(dry.out.find(left) != std::string::npos);
+  CHECK(std::filesystem::exists(left));
+  llvm::json::Object json = tool.run("cache prune --json").json();
+  CHECK(json.getArray("removed")->size() == 1);
+  CHECK(json.getInteger("kept_entries") == 4);
+  CHECK_FALSE(std::filesystem::exists(left));
+  CHECK(tool.run("cache prune --max-age 2d").out.find("removed 1 files") !=
+        std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(kernels[0]));
+  uint64_t rest = 0;
+  for (const std::string &path : entriesIn("cache"))
+    rest += std::filesystem::file_size(path);
+  CHECK(tool.run("cache prune --max-size=" + std::to_string(rest - 1)).code ==
+        0);
+  CHECK_FALSE(std::filesystem::exists(kernels[1]));
+  CHECK(entriesIn("cache").size() == 2); // decisions
+  for (const char *bad : {"--max-size 4X", "--max-size -1", "--max-age 3",
+                          "--max-size 99999999999T"})
+    CHECK(tool.run(std::string("cache prune ") + bad).code == 2);
 }
 
 TEST_CASE("an empty cache is no fault") {
