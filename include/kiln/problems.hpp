@@ -609,7 +609,8 @@ public:
     slots.operands[slot] = const_cast<void *>(data);
     return *this;
   }
-  /// Sets the value of the problem's dynamic extent \p index.
+  /// Sets the value of the problem's dynamic extent \p index. Where a later one
+  /// is set, an extent that is left out is refused by the launch.
   Arguments &extent(uint32_t index, int64_t value) noexcept {
     assert(index < kExtents && "no such extent");
     extents[index] = value;
@@ -634,7 +635,8 @@ public:
 
 private:
   detail::Slots slots;
-  std::array<int64_t, kExtents> extents{};
+  static_assert(kExtents == 4, "each extent begins as one in no range");
+  std::array<int64_t, kExtents> extents{-1, -1, -1, -1};
   uint32_t extentCount = 0;
 };
 

@@ -15,6 +15,10 @@ namespace kiln {
 explainWorkspace(const kiln_workspace &workspace) {
   if (auto error = checkInput(workspace, "kiln_workspace"))
     return error;
+  if (workspace.zeroed_bytes > workspace.bytes)
+    return makeError(ErrorCode::InvalidArgument,
+                     "kiln_workspace: zeroed_bytes is {}, more than bytes, {}",
+                     workspace.zeroed_bytes, workspace.bytes);
   return makeError(ErrorCode::Unsupported,
                    "kiln_workspace: flags {:#x} are unknown", workspace.flags);
 }
@@ -31,7 +35,8 @@ static bool readWorkspace(const kiln_workspace &given, Workspace &workspace) {
   workspace.bytes = given.bytes;
   workspace.isZeroed = given.flags & KILN_WORKSPACE_ZEROED;
   workspace.zeroedBytes = given.zeroed_bytes;
-  return true;
+  // What is rounded up to the next region must not wrap around.
+  return !workspace.isZeroed || given.zeroed_bytes <= given.bytes;
 }
 
 llvm::Error Engine::launchPlan(const Driver &driver, const ActivePlan &plan,

@@ -174,6 +174,10 @@ TEST_CASE("plans share a workspace whose zeroed region is the larger one's") {
   workspace.bytes += 1;
   workspace.zeroed_bytes = need.zeroed_bytes - 1;
   CHECK(kiln_gemm(engine, &args, &workspace, nullptr) == KILN_INVALID_ARGUMENT);
+  // Behind a region of this size scratch would begin at 0 again.
+  workspace.zeroed_bytes = ~uint64_t(0);
+  CHECK(kiln_gemm(engine, &args, &workspace, nullptr) == KILN_INVALID_ARGUMENT);
+  CHECK(lastErrorHas("more than bytes"));
 }
 
 TEST_CASE("a small limit of workspaces leaves every problem a plan") {

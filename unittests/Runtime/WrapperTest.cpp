@@ -228,7 +228,7 @@ void checkWays(const kiln::Engine &engine, const Call &call,
   kiln::Problem problem = kiln::Problem(call).range(dynamic, 1, 4096);
   kiln::Plan ranged = engine.plan(problem, nullptr).orThrow();
   kiln::Arguments arguments(call);
-  auto check = [&](const char *way, const kiln::Status &status) {
+  auto check = [&](std::string way, const kiln::Status &status) {
     CAPTURE(way);
     CAPTURE(status.message());
     CHECK(status.ok());
@@ -376,5 +376,18 @@ TEST_CASE("S4: a plan launches a call with the call's own sizes, or not") {
   CHECK(refusal(gemmOf(-1)) == "m is -1");
   kiln::Softmax softmax(KILN_FP32, 17, 512);
   CHECK(plan.launch(softmax, nullptr).code() == KILN_INVALID_ARGUMENT);
+  CHECK(launched == 0);
+
+  // An extent that was left out is not 0, which would launch nothing.
+  kiln::Gemm both = gemmOf(64);
+  both.get().a.batch_stride = both.get().d.batch_stride = 1 << 16;
+  kiln::Plan two =
+      engine
+          .plan(kiln::Problem(both).range("m", 0, 100).range("batch", 1, 2),
+                nullptr)
+          .orThrow();
+  kiln::Status status = two.launch(kiln::Arguments(both).extent(1, 2), nullptr);
+  CHECK(status.code() == KILN_INVALID_ARGUMENT);
+  CHECK(status.message() == "arguments: extent 0 is -1, its range is 0 to 100");
   CHECK(launched == 0);
 }
