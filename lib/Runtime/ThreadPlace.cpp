@@ -8,13 +8,16 @@ namespace kiln {
 
 /// Places and hooks of the process.
 struct ThreadRegistry {
-  std::mutex mutex; ///< held while hooks are called, too
+  std::mutex placesMutex; ///< guards the next two lines
   std::vector<uint64_t> freePlaces;
   uint64_t places = 0, threads = 0;
+  /// Guards hooks, and is held while they are called. Another one than that of
+  /// places: a hook may wait for the driver, and that for a thread that begins.
+  std::mutex hooksMutex;
   std::vector<ThreadExitHook *> hooks;
 
   ThreadPlace enter() {
-    std::lock_guard<std::mutex> lock(mutex);
+    std::lock_guard<std::mutex> lock(placesMutex);
     ThreadPlace entered;
     entered.number = ++threads;
     if (freePlaces.empty()) {
@@ -27,9 +30,12 @@ struct ThreadRegistry {
     return entered;
   }
   void leave(const ThreadPlace &ended) {
-    std::lock_guard<std::mutex> lock(mutex);
-    for (ThreadExitHook *hook : hooks)
-      hook->function(hook->user, ended);
+    {
+      std::lock_guard<std::mutex> lock(hooksMutex);
+      for (ThreadExitHook *hook : hooks)
+        hook->function(hook->user, ended);
+    }
+    std::lock_guard<std::mutex> lock(placesMutex);
     freePlaces.push_back(ended.place);
   }
 };
@@ -54,12 +60,12 @@ const ThreadPlace &threadPlace() {
 
 ThreadExitHook::ThreadExitHook(Function function, void *user)
     : function(function), user(user) {
-  std::lock_guard<std::mutex> lock(registry().mutex);
+  std::lock_guard<std::mutex> lock(registry().hooksMutex);
   registry().hooks.push_back(this);
 }
 
 ThreadExitHook::~ThreadExitHook() {
-  std::lock_guard<std::mutex> lock(registry().mutex);
+  std::lock_guard<std::mutex> lock(registry().hooksMutex);
   std::erase(registry().hooks, this);
 }
 
