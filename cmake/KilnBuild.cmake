@@ -14,6 +14,10 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 set(CMAKE_INSTALL_RPATH "")
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH OFF)
 
+# Says to the libraries that they lie in a build folder, where the toolkit of
+# scripts/setup.sh is beside it; see buildTreeToolkit(). Never installed.
+file(WRITE ${PROJECT_BINARY_DIR}/kiln-build-tree "")
+
 find_package(Threads REQUIRED)
 # Debian's LLVM package refuses a plain "19"; its exported targets need zlib
 # and zstd to be found although Kiln uses neither.

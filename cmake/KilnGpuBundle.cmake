@@ -53,6 +53,7 @@ endforeach()
 add_custom_target(gpu-bundle
   COMMAND ${CMAKE_COMMAND} -E rm -rf ${bundle}
   COMMAND ${CMAKE_COMMAND} -E make_directory ${bundle}/bin ${bundle}/lib
+  COMMAND ${CMAKE_COMMAND} -E touch ${bundle}/kiln-build-tree
   ${strips}
   COMMAND ${CMAKE_COMMAND} -E copy_directory
     ${PROJECT_SOURCE_DIR}/benchmarks/suites ${bundle}/benchmarks/suites

@@ -2,6 +2,7 @@
 #include "Compile/Compiler.h"
 
 #include "Compile/PtxasLog.h"
+#include "Support/Cubin.h"
 
 #include <algorithm>
 #include <chrono>
@@ -164,15 +165,19 @@ llvm::Expected<Artifact> Compiler::compile(const TranslationUnit &unit) {
         ErrorCode::OutOfMemory,
         fmt::format("out of memory compiling {} for {}", unit.name, unit.arch),
         outcome.result);
-  if (outcome.result == 0 && outcome.cubin.empty())
-    outcome.resultName = "no cubin";
-  if (outcome.result != 0 || outcome.cubin.empty()) {
-    std::string message =
+  auto refuse = [&](llvm::StringRef why, llvm::StringRef result) {
+    return llvm::make_error<CompileError>(
         fmt::format("cannot compile {} for {}: {} ({})", unit.name, unit.arch,
-                    headline(log), outcome.resultName);
-    return llvm::make_error<CompileError>(std::move(message), outcome.result,
-                                          std::move(log), unit);
-  }
+                    why, result),
+        outcome.result, log, unit);
+  };
+  if (outcome.result != 0)
+    return refuse(headline(log), outcome.resultName);
+  // A library that says success may be another's, or broken: nothing that is
+  // no kernel for this device is handed on to caches and drivers.
+  if (llvm::Error error = checkCubin(outcome.cubin, unit.arch, unit.entry))
+    return refuse(summarize(std::move(error)).message,
+                  "what NVRTC returned is no kernel");
 
   Artifact artifact;
   artifact.cubin = std::move(outcome.cubin);

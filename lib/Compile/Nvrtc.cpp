@@ -3,6 +3,7 @@
 
 #include "Compile/EmbeddedSources.h"
 #include "Compile/TranslationUnit.h"
+#include "Support/Cubin.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringExtras.h>
@@ -106,7 +107,9 @@ llvm::Error Nvrtc::resolve() {
                      major, minor, kMinNvrtcMajor, kMinNvrtcMinor);
 
   int count = 0;
-  if (api->nvrtcGetNumSupportedArchs(&count) == NVRTC_SUCCESS && count > 0) {
+  constexpr int kMostArchs = 1024; // a count beyond it is not believed
+  if (api->nvrtcGetNumSupportedArchs(&count) == NVRTC_SUCCESS && count > 0 &&
+      count <= kMostArchs) {
     archs.resize(count);
     if (api->nvrtcGetSupportedArchs(archs.data()) != NVRTC_SUCCESS)
       archs.clear();
@@ -122,9 +125,7 @@ llvm::Error Nvrtc::checkSupports(llvm::StringRef arch) const {
   if (llvm::Error error = checkArch(arch))
     return error;
   // A library that tells no list decides when it compiles.
-  int capability = 0;
-  arch.drop_front(strlen("sm_")).consumeInteger(10, capability);
-  if (archs.empty() || llvm::is_contained(archs, capability))
+  if (archs.empty() || llvm::is_contained(archs, capabilityOf(arch)))
     return llvm::Error::success();
   return makeError(ErrorCode::Unsupported,
                    "NVRTC {}.{} ({}) does not compile for {}; it supports "
@@ -136,6 +137,9 @@ llvm::Error Nvrtc::checkSupports(llvm::StringRef arch) const {
 // Compiling
 //===----------------------------------------------------------------------===//
 
+/// More than any kernel or log has: a larger size is not believed.
+static constexpr size_t kMaxResultBytes = 256 << 20;
+
 /// Reads a text or binary result of a program by NVRTC's pair of functions.
 template <class Size, class Get>
 static nvrtcResult fetch(nvrtcProgram program, Size size, Get get,
@@ -144,6 +148,8 @@ static nvrtcResult fetch(nvrtcProgram program, Size size, Get get,
   nvrtcResult status = size(program, &bytes);
   if (status != NVRTC_SUCCESS)
     return status;
+  if (bytes > kMaxResultBytes)
+    return NVRTC_ERROR_INTERNAL_ERROR;
   result.resize(bytes);
   return bytes ? get(program, result.data()) : NVRTC_SUCCESS;
 }
@@ -174,7 +180,9 @@ NvrtcOutcome Nvrtc::compile(const std::string &name, const std::string &source,
     api->nvrtcDestroyProgram(&program);
   }
   outcome.result = result;
-  outcome.resultName = api->nvrtcGetErrorString(result);
+  const char *called = api->nvrtcGetErrorString(result);
+  outcome.resultName =
+      called ? called : fmt::format("NVRTC result {}", int(result));
   return outcome;
 }
 

@@ -37,7 +37,7 @@ struct NvrtcSearch {
   /// Search where distributions and NVIDIA's installers put toolkits.
   bool usualFolders = true;
   /// Searched last: the folder of pip's redistributable package, for one. Each
-  /// stands for itself and its lib folder.
+  /// stands for itself and its lib folder, an empty one for nothing.
   std::vector<std::string> extraFolders;
 
   /// KILN_NVRTC, CUDA_HOME and CUDA_PATH of \p environment.
@@ -49,8 +49,12 @@ struct NvrtcSearch {
 /// build/cuda, where scripts/setup.sh puts NVIDIA's packages, as seen from the
 /// program or shared library that holds this code, in build/<preset>/{bin,lib}.
 /// One of NvrtcSearch::extraFolders; whether it exists is for the search to
-/// see.
+/// see. Empty where that is no build folder: what is installed takes no code
+/// from outside of its prefix.
 std::string buildTreeToolkit();
+
+/// As above for the build folder \p tree, which CMake has marked as one.
+std::string toolkitOfTree(llvm::StringRef tree);
 
 /// The files that \p search names beyond the loader's own choice, in order,
 /// existing ones only; \p searched receives every place that was looked at.
@@ -117,6 +121,8 @@ private:
   static llvm::Expected<std::shared_ptr<const Nvrtc>>
   open(const std::string &candidate);
   llvm::Error resolve();
+  /// Refuses damaged builtins: NVRTC would open them by itself.
+  llvm::Error checkBuiltins() const;
 
   DynamicLibrary library;
   std::unique_ptr<Api> api;

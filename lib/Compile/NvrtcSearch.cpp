@@ -8,6 +8,8 @@
 //===----------------------------------------------------------------------===//
 #include "Compile/Nvrtc.h"
 
+#include "Support/Elf.h"
+
 #include <dlfcn.h>
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/SmallString.h>
@@ -29,6 +31,8 @@ static constexpr llvm::StringLiteral kNames[] = {"libnvrtc.so.13",
 static constexpr llvm::StringLiteral kAlternate = ".alt";
 static constexpr llvm::StringLiteral kToolkitFolders[] = {
     "lib64", "lib", "targets/x86_64-linux/lib"};
+/// The file that CMake leaves at the top of a build folder.
+static constexpr llvm::StringLiteral kBuildTreeMark = "kiln-build-tree";
 
 NvrtcSearch NvrtcSearch::fromEnvironment(const Environment &environment,
                                          std::vector<std::string> extras) {
@@ -74,6 +78,8 @@ static std::vector<std::string> foldersOf(const NvrtcSearch &search) {
     folders.push_back("/usr/lib64");
   }
   for (const std::string &folder : search.extraFolders) {
+    if (folder.empty())
+      continue;
     folders.push_back(folder);
     folders.push_back(folder + "/lib");
   }
@@ -107,13 +113,20 @@ std::vector<std::string> nvrtcCandidates(const NvrtcSearch &search,
   return files;
 }
 
-/// Opens the builtins in \p folder. NVRTC opens them by bare name at its first
-/// compilation and has no search path of its own; a library that is loaded
-/// already is found by its name wherever it came from. \p build is empty or
-/// kAlternate.
-static void openBuiltins(llvm::StringRef folder, llvm::StringRef build = "") {
-  std::string prefix = ("libnvrtc-builtins" + build + ".so.").str();
-  for (const std::string &path : entriesWith(folder, prefix))
+/// What the names of the builtins of \p library begin with, before the version.
+static std::string builtinsPrefix(llvm::StringRef library) {
+  llvm::StringRef build;
+  if (llvm::sys::path::filename(library).contains(kAlternate))
+    build = kAlternate;
+  return ("libnvrtc-builtins" + build + ".so.").str();
+}
+
+/// Opens the builtins beside \p library. NVRTC opens them by bare name at its
+/// first compilation and has no search path of its own; a library that is
+/// loaded already is found by its name wherever it came from.
+static void openBuiltins(llvm::StringRef library) {
+  for (const std::string &path : entriesWith(
+           llvm::sys::path::parent_path(library), builtinsPrefix(library)))
     // Another version's builtins do no harm; a missing one shows in the log of
     // the compilation that needs it.
     llvm::consumeError(DynamicLibrary::openFirst({path}, "NVRTC's builtins",
@@ -121,10 +134,21 @@ static void openBuiltins(llvm::StringRef folder, llvm::StringRef build = "") {
                            .takeError());
 }
 
+llvm::Error Nvrtc::checkBuiltins() const {
+  std::string prefix =
+      fmt::format("{}{}.{}", builtinsPrefix(path()), major, minor);
+  for (const std::string &file :
+       entriesWith(llvm::sys::path::parent_path(path()), prefix))
+    if (auto bad = describeBadLibrary(file))
+      return makeError(ErrorCode::CompilerMissing, "{}: {} ({})", path(), file,
+                       *bad);
+  return llvm::Error::success();
+}
+
 llvm::Expected<std::shared_ptr<const Nvrtc>>
 Nvrtc::open(const std::string &candidate) {
   if (llvm::StringRef(candidate).contains('/'))
-    openBuiltins(llvm::sys::path::parent_path(candidate));
+    openBuiltins(candidate);
   auto library = DynamicLibrary::openFirst({candidate}, "NVRTC",
                                            ErrorCode::CompilerMissing);
   if (!library)
@@ -134,8 +158,10 @@ Nvrtc::open(const std::string &candidate) {
   // What the loader chose has its builtins beside it, too.
   if (llvm::StringRef(nvrtc->path()).contains('/') &&
       nvrtc->path() != candidate)
-    openBuiltins(llvm::sys::path::parent_path(nvrtc->path()));
+    openBuiltins(nvrtc->path());
   if (llvm::Error error = nvrtc->resolve())
+    return error;
+  if (llvm::Error error = nvrtc->checkBuiltins())
     return error;
   return std::shared_ptr<const Nvrtc>(std::move(nvrtc));
 }
@@ -150,7 +176,6 @@ llvm::Expected<std::shared_ptr<const Nvrtc>> Nvrtc::loadAlternate() const {
   if (fs::equivalent(file, path()))
     return makeError(ErrorCode::CompilerMissing,
                      "{} is the alternate build itself", path());
-  openBuiltins(folder, kAlternate);
   auto other = open(file);
   if (!other)
     return other.takeError();
@@ -196,14 +221,20 @@ std::string buildTreeToolkit() {
   Dl_info info;
   if (!dladdr(&anchor, &info) || !info.dli_fname)
     return {};
-  llvm::SmallString<256> folder(info.dli_fname);
+  llvm::SmallString<256> tree(info.dli_fname);
   // A program is named as it was called.
-  if (llvm::sys::fs::real_path(info.dli_fname, folder))
+  if (llvm::sys::fs::real_path(info.dli_fname, tree))
     return {};
-  llvm::sys::path::remove_filename(folder);
-  llvm::sys::path::append(folder, "..", "..", "cuda");
-  llvm::sys::path::remove_dots(folder, /*remove_dot_dot=*/true);
-  return folder.str().str();
+  llvm::sys::path::remove_filename(tree);
+  llvm::sys::path::append(tree, "..");
+  llvm::sys::path::remove_dots(tree, /*remove_dot_dot=*/true);
+  return toolkitOfTree(tree);
+}
+
+std::string toolkitOfTree(llvm::StringRef tree) {
+  if (!fs::is_regular_file(tree + "/" + kBuildTreeMark))
+    return {};
+  return (llvm::sys::path::parent_path(tree) + "/cuda").str();
 }
 
 } // namespace kiln

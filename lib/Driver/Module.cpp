@@ -5,77 +5,11 @@
 #include "Driver/CudaApi.h"
 
 #include <llvm/ADT/SmallVector.h>
-#include <llvm/BinaryFormat/ELF.h>
-#include <llvm/Support/Endian.h>
 
 #include <algorithm>
 #include <utility>
 
 namespace kiln {
-
-/// Offsets of the fields of an ELF64 header (System V ABI, chapter 4).
-enum ElfOffset : size_t {
-  kElfClass = 4,
-  kElfData = 5,
-  kElfAbiVersion = 8,
-  kElfMachine = 18,
-  kElfProgramOffset = 32,
-  kElfSectionOffset = 40,
-  kElfFlags = 48,
-  kElfProgramEntryBytes = 54,
-  kElfProgramCount = 56,
-  kElfSectionEntryBytes = 58,
-  kElfSectionCount = 60,
-  kElfHeaderBytes = 64,
-};
-
-/// The capability in e_flags. Read off the output of NVRTC: version 7 of the
-/// ABI (12.8, up to sm_90a) keeps it in bits 0 to 7, version 8 (13.0, and 12.8
-/// from sm_100) in bits 8 to 15. Whether it is an "a" variant is not recorded
-/// in all of them.
-static int capabilityOf(uint8_t abiVersion, uint32_t flags) {
-  switch (abiVersion) {
-  case 7:
-    return flags & 0xff;
-  case 8:
-    return (flags >> 8) & 0xff;
-  default:
-    return 0;
-  }
-}
-
-llvm::Expected<CubinHeader> inspectCubin(llvm::StringRef cubin) {
-  namespace endian = llvm::support::endian;
-  if (cubin.size() < kElfHeaderBytes || !cubin.starts_with("\x7f"
-                                                           "ELF"))
-    return makeError(ErrorCode::InvalidArgument,
-                     "{} bytes are not a cubin: no ELF header", cubin.size());
-  const char *header = cubin.data();
-  if (header[kElfClass] != llvm::ELF::ELFCLASS64 ||
-      header[kElfData] != llvm::ELF::ELFDATA2LSB)
-    return makeError(ErrorCode::InvalidArgument,
-                     "not a cubin: ELF class {}, data encoding {}",
-                     int(header[kElfClass]), int(header[kElfData]));
-  uint16_t machine = endian::read16le(header + kElfMachine);
-  if (machine != llvm::ELF::EM_CUDA)
-    return makeError(ErrorCode::InvalidArgument,
-                     "not a cubin: ELF machine {} instead of {}", machine,
-                     int(llvm::ELF::EM_CUDA));
-
-  auto isInside = [&](size_t offsetAt, size_t countAt, size_t entryAt) {
-    uint64_t offset = endian::read64le(header + offsetAt);
-    uint64_t bytes = uint64_t(endian::read16le(header + countAt)) *
-                     endian::read16le(header + entryAt);
-    return bytes <= cubin.size() && offset <= cubin.size() - bytes;
-  };
-  if (!isInside(kElfSectionOffset, kElfSectionCount, kElfSectionEntryBytes) ||
-      !isInside(kElfProgramOffset, kElfProgramCount, kElfProgramEntryBytes))
-    return makeError(ErrorCode::InvalidArgument,
-                     "cubin of {} bytes is truncated: its tables lie outside",
-                     cubin.size());
-  return CubinHeader{capabilityOf(header[kElfAbiVersion],
-                                  endian::read32le(header + kElfFlags))};
-}
 
 /// Whether code for capability \p code runs on \p device: same major, minor
 /// not newer (CUDA C++ Programming Guide, binary compatibility). Code of an "a"

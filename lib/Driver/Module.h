@@ -11,21 +11,11 @@
 #include "Driver/Driver.h"
 #include "Driver/Handles.h"
 #include "Driver/LaunchSpec.h"
+#include "Support/Cubin.h"
 
 #include <llvm/ADT/StringRef.h>
 
 namespace kiln {
-
-/// What a cubin's ELF header says.
-struct CubinHeader {
-  int capability = 0; ///< 90 for sm_90 and sm_90a, 0 where it does not say
-};
-
-/// Checks that \p cubin is a complete 64-bit little-endian ELF file for
-/// machine EM_CUDA (190) whose tables lie inside it, before a driver parses a
-/// byte of it: drivers are not hardened against damaged images. No driver
-/// needed; well under 1 us. Error: InvalidArgument.
-llvm::Expected<CubinHeader> inspectCubin(llvm::StringRef cubin);
 
 /// A cubin loaded into one context.
 class Module {

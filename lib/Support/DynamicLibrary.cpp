@@ -1,6 +1,8 @@
 //===- DynamicLibrary.cpp -------------------------------------------------===//
 #include "Support/DynamicLibrary.h"
 
+#include "Support/Elf.h"
+
 #include <dlfcn.h>
 #include <link.h>
 
@@ -20,15 +22,20 @@ DynamicLibrary::openFirst(llvm::ArrayRef<std::string> candidates,
                           llvm::StringRef what, ErrorCode code) {
   std::string tried;
   for (const std::string &candidate : candidates) {
+    std::optional<std::string> bad;
+    if (llvm::StringRef(candidate).contains('/'))
+      bad = describeBadLibrary(candidate);
     dlerror(); // forget what somebody else left behind
-    if (void *handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    void *handle =
+        bad ? nullptr : dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle) {
       DynamicLibrary library;
       library.handle = handle;
       library.openedName = candidate;
       library.resolvedPath = pathOf(handle, candidate);
       return library;
     }
-    const char *reason = dlerror();
+    const char *reason = bad ? bad->c_str() : dlerror();
     if (!tried.empty())
       tried += "; ";
     tried += fmt::format("'{}' ({})", candidate,

@@ -19,7 +19,9 @@ public:
   DynamicLibrary() = default;
 
   /// Opens the first of \p candidates that loads; each is a path, or a bare
-  /// name that the loader searches for. \p what names the library in errors.
+  /// name that the loader searches for. A path must lead to a complete plain
+  /// ELF file, see describeBadLibrary(); what the loader finds by itself cannot
+  /// be looked at before. \p what names the library in errors.
   /// On failure the error has code \p code and says every name that was tried
   /// with what the loader said about it. Costs milliseconds.
   static llvm::Expected<DynamicLibrary>

@@ -13,19 +13,12 @@
 //===----------------------------------------------------------------------===//
 #include "Tune/ArtifactFlights.h"
 
-#include "Driver/Module.h"
+#include "Support/Cubin.h"
 
 #include <chrono>
 #include <thread>
 
 namespace kiln {
-
-/// 90 for "sm_90a"; 0 when \p arch has no number.
-static int capabilityOf(llvm::StringRef arch) {
-  int capability = 0;
-  arch.consume_front("sm_");
-  return arch.consumeInteger(10, capability) ? 0 : capability;
-}
 
 /// The outcome that \p artifact stands for: itself, or the reason why it must
 /// not be used.
@@ -136,15 +129,12 @@ PendingArtifact::Shared::readDisk(const TranslationUnit &unit,
     llvm::consumeError(artifact.takeError());
     return std::nullopt;
   }
-  auto header = inspectCubin(artifact->cubin);
-  if (!header) {
-    llvm::consumeError(header.takeError());
+  if (artifact->arch != unit.arch || artifact->entry != unit.entry)
+    return std::nullopt;
+  if (llvm::Error error = checkCubin(artifact->cubin, unit.arch, unit.entry)) {
+    llvm::consumeError(std::move(error));
     return std::nullopt;
   }
-  if (artifact->arch != unit.arch || artifact->entry != unit.entry ||
-      (header->capability != 0 &&
-       header->capability != capabilityOf(unit.arch)))
-    return std::nullopt;
   ArtifactOutcome outcome =
       judge(std::move(*artifact), ArtifactOrigin::Disk, unit);
   if (from == cache::LayerKind::Memory)

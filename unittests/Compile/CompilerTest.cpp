@@ -1,6 +1,7 @@
 #include "Compile/Compiler.h"
 
 #include "Compile/TestUnits.h"
+#include "Fakes/FakeCubin.h"
 
 #include <doctest/doctest.h>
 
@@ -120,4 +121,35 @@ TEST_CASE("logs lose their NULs and what is beyond the cap") {
   REQUIRE(tail != std::string::npos);
   CHECK(capped.substr(tail) ==
         fmt::format("... {} more bytes\n", flood.size() - tail));
+}
+
+TEST_CASE("F17: what NVRTC returns is no kernel until it was looked at") {
+  FakeNvrtc fake = FakeNvrtc::open(KILN_BINARY_DIR);
+  Compiler compiler(fakeSearch());
+  const TranslationUnit unit = makeUnit("sm_90a");
+  auto messageOf = [&] {
+    auto artifact = compiler.compile(unit);
+    REQUIRE_FALSE(bool(artifact));
+    ErrorSummary error = summarize(artifact.takeError());
+    CHECK(error.code == ErrorCode::CompileFailed);
+    return error.message;
+  };
+  const std::string other = makeFakeCubin(unit.source, 90, {"someOther"});
+  const std::string older = makeFakeCubin(unit.source, 80, {"kilnEntry"});
+  const std::pair<std::string, const char *> wrong[] = {
+      {"", "no ELF header"},
+      {std::string(100, 'x'), "no ELF header"},
+      {other, "does not define kilnEntry"},
+      {older, "cubin for sm_80, not for sm_90a"},
+      {other.substr(0, other.size() - 1), "truncated"}};
+  for (const auto &[bytes, reason] : wrong) {
+    fake.returnCubin(bytes.data(), bytes.size());
+    CHECK(messageOf().find(reason) != std::string::npos);
+  }
+  fake.reset();
+  // A size that cannot be is no reason to take that much memory.
+  fake.claimSize(size_t(1) << 62);
+  CHECK(messageOf().find("NVRTC_ERROR") != std::string::npos);
+  fake.reset();
+  CHECK(bool(compiler.compile(unit)));
 }

@@ -1,6 +1,7 @@
 #include "Compile/Nvrtc.h"
 
 #include "Compile/TestUnits.h"
+#include "Support/TemporaryFolder.h"
 
 #include <doctest/doctest.h>
 
@@ -9,6 +10,9 @@
 #include <unistd.h>
 
 using namespace kiln;
+using kiln::testing::readBytes;
+using kiln::testing::TemporaryFolder;
+using kiln::testing::writeBytes;
 namespace fs = std::filesystem;
 
 static NvrtcSearch emptySearch() {
@@ -91,4 +95,60 @@ TEST_CASE("version, identity and architectures of a loaded compiler") {
   CHECK(error.code == ErrorCode::CompilerMissing);
   CHECK(error.message.find("NVRTC 12.4, older than 12.8") != std::string::npos);
   fake.reset();
+}
+
+TEST_CASE("F13: a truncated NVRTC and truncated builtins are refused") {
+  TemporaryFolder folder;
+  const std::string whole = readBytes(FakeNvrtc::path(KILN_BINARY_DIR));
+  const std::string library = folder / "libnvrtc.so.13";
+  NvrtcSearch search = emptySearch();
+  search.explicitPath = folder.path;
+  auto messageOf = [&] {
+    auto nvrtc = Nvrtc::load(search);
+    REQUIRE_FALSE(bool(nvrtc));
+    ErrorSummary error = summarize(nvrtc.takeError());
+    CHECK(error.code == ErrorCode::CompilerMissing);
+    return error.message;
+  };
+  writeBytes(library, whole.substr(0, whole.size() / 2));
+  CHECK(messageOf().find("truncated") != std::string::npos);
+
+  writeBytes(library, whole);
+  const std::string builtins = folder / "libnvrtc-builtins.so.13.0";
+  writeBytes(builtins, whole.substr(0, whole.size() / 2));
+  const std::string message = messageOf();
+  CHECK(message.find(builtins) != std::string::npos);
+  CHECK(message.find("truncated") != std::string::npos);
+
+  // Those of another version, and of the alternate build, are not its own.
+  fs::rename(builtins, folder / "libnvrtc-builtins.so.12.9");
+  writeBytes(folder / "libnvrtc-builtins.alt.so.13.0", "cut");
+  auto nvrtc = Nvrtc::load(search);
+  REQUIRE(bool(nvrtc));
+  auto alternateMessage = [&] {
+    auto alternate = (*nvrtc)->loadAlternate();
+    REQUIRE_FALSE(bool(alternate));
+    return summarize(alternate.takeError()).message;
+  };
+  writeBytes(folder / "libnvrtc.alt.so.13", whole.substr(0, 5000));
+  CHECK(alternateMessage().find("truncated") != std::string::npos);
+  writeBytes(folder / "libnvrtc.alt.so.13", whole);
+  CHECK(alternateMessage().find("libnvrtc-builtins.alt.so.13.0") !=
+        std::string::npos);
+}
+
+TEST_CASE("F15: only a marked build folder lends its toolkit") {
+  TemporaryFolder folder;
+  const std::string tree = folder / "build/release";
+  fs::create_directories(tree);
+  // As an installed library sees its prefix.
+  CHECK(toolkitOfTree(tree).empty());
+  writeBytes(tree + "/kiln-build-tree", "");
+  CHECK(toolkitOfTree(tree) == folder / "build/cuda");
+  CHECK_FALSE(buildTreeToolkit().empty()); // of this test's own build folder
+  std::vector<std::string> searched;
+  NvrtcSearch search = emptySearch();
+  search.extraFolders = {""};
+  CHECK(nvrtcCandidates(search, searched).empty());
+  CHECK(searched.empty());
 }

@@ -3,35 +3,71 @@
 
 #include <cstdint>
 #include <cstring>
+#include <elf.h>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace kiln {
 
 /// A minimal cubin that inspectCubin and the stand-in driver accept: an ELF64
 /// header for machine EM_CUDA, then \p text, in which the stand-in driver looks
-/// for function names, then a NUL. The header's section table is empty and
-/// begins at the end, so that a truncated one is noticed. \p capability 0
-/// leaves open for which device it is.
-inline std::string makeFakeCubin(std::string_view text, int capability = 0) {
-  constexpr size_t kHeaderBytes = 64;
-  std::string cubin(kHeaderBytes, '\0');
-  auto put = [&](size_t offset, auto value) {
-    std::memcpy(cubin.data() + offset, &value, sizeof(value));
-  };
-  std::memcpy(cubin.data(),
-              "\x7f"
-              "ELF\x02\x01\x01",
-              7);
-  put(8, uint8_t(8));                                // EI_ABIVERSION
-  put(16, uint16_t(2));                              // e_type: ET_EXEC
-  put(18, uint16_t(190));                            // e_machine: EM_CUDA
-  put(20, uint32_t(1));                              // e_version
-  put(40, uint64_t(kHeaderBytes + text.size() + 1)); // e_shoff
-  put(48, uint32_t(capability) << 8);                // e_flags
-  put(52, uint16_t(kHeaderBytes));                   // e_ehsize
+/// for function names, then a NUL. The header's section table begins at the
+/// end, so that a truncated one is noticed; it is empty unless there are \p
+/// entries, which a symbol table then defines. \p capability 0 leaves open for
+/// which device it is.
+inline std::string makeFakeCubin(std::string_view text, int capability = 0,
+                                 const std::vector<std::string> &entries = {}) {
+  std::string cubin(sizeof(Elf64_Ehdr), '\0');
   cubin += text;
   cubin += '\0';
+  auto append = [&](const auto &record) {
+    cubin.append(reinterpret_cast<const char *>(&record), sizeof(record));
+  };
+
+  Elf64_Shdr sections[3] = {};
+  if (!entries.empty()) {
+    Elf64_Shdr &strings = sections[1], &symbols = sections[2];
+    std::string names(1, '\0'); // begins with the empty name
+    std::vector<Elf64_Sym> table;
+    for (const std::string &entry : entries) {
+      Elf64_Sym symbol = {};
+      symbol.st_name = static_cast<Elf64_Word>(names.size());
+      symbol.st_shndx = 1;
+      table.push_back(symbol);
+      (names += entry) += '\0';
+    }
+    strings.sh_type = SHT_STRTAB;
+    strings.sh_offset = cubin.size();
+    strings.sh_size = names.size();
+    cubin += names;
+    symbols.sh_type = SHT_SYMTAB;
+    symbols.sh_link = 1;
+    symbols.sh_entsize = sizeof(Elf64_Sym);
+    symbols.sh_offset = cubin.size();
+    symbols.sh_size = table.size() * sizeof(Elf64_Sym);
+    for (const Elf64_Sym &symbol : table)
+      append(symbol);
+  }
+
+  Elf64_Ehdr header = {};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_ident[EI_VERSION] = EV_CURRENT;
+  header.e_ident[EI_ABIVERSION] = 8;
+  header.e_type = ET_EXEC;
+  header.e_machine = EM_CUDA;
+  header.e_version = EV_CURRENT;
+  header.e_flags = static_cast<uint32_t>(capability) << 8;
+  header.e_ehsize = sizeof(header);
+  header.e_shoff = cubin.size();
+  if (!entries.empty()) {
+    header.e_shentsize = sizeof(Elf64_Shdr);
+    header.e_shnum = 3;
+    append(sections);
+  }
+  std::memcpy(cubin.data(), &header, sizeof(header));
   return cubin;
 }
 

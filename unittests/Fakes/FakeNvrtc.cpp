@@ -9,14 +9,21 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 struct _nvrtcProgram {
   std::string source, name, log, cubin;
+  std::vector<std::string> kernels; ///< of the source and all headers
   bool compiled = false;
 };
 
@@ -26,7 +33,12 @@ struct State {
   std::map<std::string, std::string> failures; ///< needle -> log
   std::map<std::string, int> delays;           ///< needle -> ms
   std::map<std::string, int> spills;           ///< needle -> bytes
+  std::set<std::string> holds;                 ///< needles
+  std::condition_variable released;
+  int held = 0, releases = 0;
   std::string appended, lastOptions;
+  std::optional<std::string> cubin; ///< what every compilation returns
+  size_t claimedSize = 0;           ///< of cubins and logs, 0: the true one
   int registers = 40, spillBytes = 0, sharedBytes = 0;
   int major = 13, minor = 0;
   int compiles = 0, running = 0, mostConcurrent = 0;
@@ -60,10 +72,9 @@ static bool isKnownOption(const std::string &option) {
       [&](const char *prefix) { return option.rfind(prefix, 0) == 0; });
 }
 
-/// The name of the last kernel: what stands before the first parentheses after
-/// __global__ that are not those of __launch_bounds__.
-static std::string entryOf(const std::string &source) {
-  size_t at = source.rfind("__global__");
+/// The name of the kernel at \p at, where __global__ stands in \p source: what
+/// is before the first parentheses that are not those of __launch_bounds__.
+static std::string kernelAt(const std::string &source, size_t at) {
   while (at < source.size()) {
     const size_t open = source.find('(', at);
     if (open == std::string::npos || open == 0)
@@ -81,7 +92,23 @@ static std::string entryOf(const std::string &source) {
     }
     ++at;
   }
-  return "kilnEntry";
+  return {};
+}
+
+/// The names of the kernels of \p source, in order.
+static std::vector<std::string> kernelsOf(const std::string &source) {
+  std::vector<std::string> names;
+  for (size_t at = source.find("__global__"); at != std::string::npos;
+       at = source.find("__global__", at + 1))
+    if (std::string name = kernelAt(source, at); !name.empty())
+      names.push_back(std::move(name));
+  return names;
+}
+
+/// The name of the last kernel.
+static std::string entryOf(const std::string &source) {
+  std::vector<std::string> names = kernelsOf(source);
+  return names.empty() ? "kilnEntry" : names.back();
 }
 
 /// What NVRTC's log says with --ptxas-options=-v and --time=-, with its NULs.
@@ -110,6 +137,36 @@ static std::string successLog(const State &s, const nvrtcProgram program,
   log += program->name + ", NVVM Optimizer, 2, ms\n";
   log += program->name + ", PTX Translation, 3, ms\n";
   return log;
+}
+
+/// What the environment asks for.
+static void misbehave() {
+  const char *how = std::getenv("KILN_FAKE_NVRTC");
+  if (!how)
+    return;
+  if (const char *mark = std::getenv("KILN_FAKE_NVRTC_MARK"))
+    std::fclose(std::fopen(mark, "w"));
+  if (std::string(how) == "exit")
+    std::exit(0);
+  while (std::string(how) == "hang")
+    std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
+/// Waits while \p source is held. The lock is held.
+static void waitForRelease(std::unique_lock<std::mutex> &lock,
+                           const std::string &source) {
+  State &s = state();
+  auto isHeld = [&] {
+    return std::any_of(s.holds.begin(), s.holds.end(),
+                       [&](const std::string &needle) {
+                         return source.find(needle) != std::string::npos;
+                       });
+  };
+  // A release counts though the same is held again before this thread sees it.
+  const int before = s.releases;
+  ++s.held;
+  s.released.wait(lock, [&] { return s.releases != before || !isHeld(); });
+  --s.held;
 }
 
 extern "C" {
@@ -154,6 +211,11 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram *program, const char *source,
   *program = new _nvrtcProgram;
   (*program)->source = source;
   (*program)->name = name ? name : "default_program";
+  std::vector<std::string> &kernels = (*program)->kernels;
+  kernels = kernelsOf(source);
+  for (int i = 0; i < headerCount; ++i)
+    for (std::string &kernel : kernelsOf(headers[i]))
+      kernels.push_back(std::move(kernel));
   return NVRTC_SUCCESS;
 }
 
@@ -167,6 +229,7 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program) {
 
 nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count,
                                 const char *const *options) {
+  misbehave();
   State &s = state();
   std::unique_lock lock(s.mutex);
   ++s.compiles;
@@ -192,6 +255,7 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count,
   lock.unlock();
   std::this_thread::sleep_for(std::chrono::milliseconds(delay));
   lock.lock();
+  waitForRelease(lock, program->source);
   --s.running;
 
   for (const auto &[needle, log] : s.failures)
@@ -206,7 +270,10 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count,
   }
   program->log = successLog(s, program, arch);
   program->cubin = kiln::makeFakeCubin(
-      program->source, arch.empty() ? 0 : std::stoi(arch.substr(3)));
+      program->source, arch.empty() ? 0 : std::stoi(arch.substr(3)),
+      program->kernels);
+  if (s.cubin)
+    program->cubin = *s.cubin;
   program->compiled = true;
   return NVRTC_SUCCESS;
 }
@@ -214,7 +281,8 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count,
 nvrtcResult nvrtcGetCUBINSize(nvrtcProgram program, size_t *size) {
   if (!program->compiled)
     return NVRTC_ERROR_INVALID_PROGRAM;
-  *size = program->cubin.size();
+  std::lock_guard lock(state().mutex);
+  *size = state().claimedSize ? state().claimedSize : program->cubin.size();
   return NVRTC_SUCCESS;
 }
 
@@ -224,7 +292,8 @@ nvrtcResult nvrtcGetCUBIN(nvrtcProgram program, char *cubin) {
 }
 
 nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram program, size_t *size) {
-  *size = program->log.size() + 1;
+  std::lock_guard lock(state().mutex);
+  *size = state().claimedSize ? state().claimedSize : program->log.size() + 1;
   return NVRTC_SUCCESS;
 }
 
@@ -239,8 +308,13 @@ void kilnFakeNvrtcReset() {
   std::lock_guard lock(s.mutex);
   s.failures.clear();
   s.delays.clear();
+  s.holds.clear();
+  ++s.releases;
+  s.released.notify_all();
   s.spills.clear();
   s.appended.clear();
+  s.cubin.reset();
+  s.claimedSize = 0;
   s.lastOptions.clear();
   s.registers = 40;
   s.spillBytes = s.sharedBytes = 0;
@@ -259,6 +333,23 @@ void kilnFakeNvrtcDelayWhen(const char *needle, int ms) {
   state().delays[needle] = ms;
 }
 
+void kilnFakeNvrtcHoldWhen(const char *needle) {
+  std::lock_guard lock(state().mutex);
+  state().holds.insert(needle);
+}
+
+void kilnFakeNvrtcRelease() {
+  std::lock_guard lock(state().mutex);
+  state().holds.clear();
+  ++state().releases;
+  state().released.notify_all();
+}
+
+int kilnFakeNvrtcHeldCount() {
+  std::lock_guard lock(state().mutex);
+  return state().holds.empty() ? 0 : state().held;
+}
+
 void kilnFakeNvrtcAppendLog(const char *text) {
   std::lock_guard lock(state().mutex);
   state().appended += text;
@@ -274,6 +365,16 @@ void kilnFakeNvrtcSetUsage(int registers, int spillBytes, int sharedBytes) {
 void kilnFakeNvrtcSpillWhen(const char *needle, int bytes) {
   std::lock_guard lock(state().mutex);
   state().spills[needle] = bytes;
+}
+
+void kilnFakeNvrtcReturnCubin(const char *cubin, size_t bytes) {
+  std::lock_guard lock(state().mutex);
+  state().cubin.emplace(cubin, bytes);
+}
+
+void kilnFakeNvrtcClaimSize(size_t bytes) {
+  std::lock_guard lock(state().mutex);
+  state().claimedSize = bytes;
 }
 
 void kilnFakeNvrtcSetVersion(int major, int minor) {

@@ -5,6 +5,10 @@
 // header followed by the source text, which the fake driver reads back. Its
 // library lies in <build>/lib; point KILN_NVRTC at it.
 //
+// For programs that cannot be controlled, the environment: KILN_FAKE_NVRTC may
+// be "exit" (compiling calls exit(0)) or "hang" (it never ends); then the file
+// that KILN_FAKE_NVRTC_MARK names is made first.
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -22,12 +26,24 @@ void kilnFakeNvrtcReset();
 void kilnFakeNvrtcFailWhen(const char *needle, const char *log);
 /// Compiling a source that contains \p needle ("" is any) takes \p ms.
 void kilnFakeNvrtcDelayWhen(const char *needle, int ms);
+/// Compiling a source that contains \p needle ("" is any) does not end before
+/// release.
+void kilnFakeNvrtcHoldWhen(const char *needle);
+/// Ends all holding; so does reset.
+void kilnFakeNvrtcRelease();
+/// Compilations that are held now.
+int kilnFakeNvrtcHeldCount();
 /// Text that every successful log ends with: advisories, warnings.
 void kilnFakeNvrtcAppendLog(const char *text);
 /// What the log reports for the entry; 40, 0, 0 at first.
 void kilnFakeNvrtcSetUsage(int registers, int spillBytes, int sharedBytes);
 /// Sources that contain \p needle spill \p bytes.
 void kilnFakeNvrtcSpillWhen(const char *needle, int bytes);
+/// Every compilation returns \p bytes of \p cubin, whatever these are, in place
+/// of its own.
+void kilnFakeNvrtcReturnCubin(const char *cubin, size_t bytes);
+/// Compilations tell \p bytes as the size of cubin and log; 0 is the true one.
+void kilnFakeNvrtcClaimSize(size_t bytes);
 /// What nvrtcVersion tells; 13.0 at first.
 void kilnFakeNvrtcSetVersion(int major, int minor);
 /// Calls of nvrtcCompileProgram so far.
@@ -43,9 +59,14 @@ struct FakeNvrtc {
   decltype(&kilnFakeNvrtcReset) reset = nullptr;
   decltype(&kilnFakeNvrtcFailWhen) failWhen = nullptr;
   decltype(&kilnFakeNvrtcDelayWhen) delayWhen = nullptr;
+  decltype(&kilnFakeNvrtcHoldWhen) holdWhen = nullptr;
+  decltype(&kilnFakeNvrtcRelease) release = nullptr;
+  decltype(&kilnFakeNvrtcHeldCount) heldCount = nullptr;
   decltype(&kilnFakeNvrtcAppendLog) appendLog = nullptr;
   decltype(&kilnFakeNvrtcSetUsage) setUsage = nullptr;
   decltype(&kilnFakeNvrtcSpillWhen) spillWhen = nullptr;
+  decltype(&kilnFakeNvrtcReturnCubin) returnCubin = nullptr;
+  decltype(&kilnFakeNvrtcClaimSize) claimSize = nullptr;
   decltype(&kilnFakeNvrtcSetVersion) setVersion = nullptr;
   decltype(&kilnFakeNvrtcCompileCount) compileCount = nullptr;
   decltype(&kilnFakeNvrtcMostConcurrent) mostConcurrent = nullptr;
@@ -75,9 +96,14 @@ struct FakeNvrtc {
     bind(fake.reset, "kilnFakeNvrtcReset");
     bind(fake.failWhen, "kilnFakeNvrtcFailWhen");
     bind(fake.delayWhen, "kilnFakeNvrtcDelayWhen");
+    bind(fake.holdWhen, "kilnFakeNvrtcHoldWhen");
+    bind(fake.release, "kilnFakeNvrtcRelease");
+    bind(fake.heldCount, "kilnFakeNvrtcHeldCount");
     bind(fake.appendLog, "kilnFakeNvrtcAppendLog");
     bind(fake.setUsage, "kilnFakeNvrtcSetUsage");
     bind(fake.spillWhen, "kilnFakeNvrtcSpillWhen");
+    bind(fake.returnCubin, "kilnFakeNvrtcReturnCubin");
+    bind(fake.claimSize, "kilnFakeNvrtcClaimSize");
     bind(fake.setVersion, "kilnFakeNvrtcSetVersion");
     bind(fake.compileCount, "kilnFakeNvrtcCompileCount");
     bind(fake.mostConcurrent, "kilnFakeNvrtcMostConcurrent");

@@ -1,0 +1,29 @@
+//===- Cubin.h - what a cubin says of itself ------------------------------===//
+#pragma once
+
+#include <llvm/ADT/StringRef.h>
+#include <llvm/Support/Error.h>
+
+namespace kiln {
+
+/// What a cubin's ELF header says.
+struct CubinHeader {
+  int capability = 0; ///< 90 for sm_90 and sm_90a, 0 where it does not say
+};
+
+/// Checks that \p cubin is a complete ELF file, see inspectElf(), for machine
+/// EM_CUDA (190), before a driver parses a byte of it: drivers are not hardened
+/// against damaged images. No driver needed; well under 1 us. Error:
+/// InvalidArgument.
+llvm::Expected<CubinHeader> inspectCubin(llvm::StringRef cubin);
+
+/// As above, and that \p cubin is for \p arch ("sm_90a"), as far as it says,
+/// and defines the kernel \p entry: what a compiler or a cache returned for
+/// these. About 1 us.
+llvm::Error checkCubin(llvm::StringRef cubin, llvm::StringRef arch,
+                       llvm::StringRef entry);
+
+/// 90 for "sm_90a"; 0 where \p arch has no number.
+int capabilityOf(llvm::StringRef arch);
+
+} // namespace kiln
