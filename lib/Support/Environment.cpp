@@ -1,12 +1,14 @@
 //===- Environment.cpp ----------------------------------------------------===//
 #include "Support/Environment.h"
 
-#include <cstdlib>
+#include <stdlib.h>
 
 namespace kiln {
 
 static std::optional<std::string> read(const char *name) {
-  const char *value = std::getenv(name);
+  // Null in a program that has more rights than its caller (setuid): these
+  // variables name libraries and folders.
+  const char *value = ::secure_getenv(name);
   if (!value || !*value)
     return std::nullopt;
   return std::string(value);

@@ -7,7 +7,8 @@
 namespace kiln {
 
 /// The process environment, read in one place and once per engine: no other
-/// code calls getenv. An unset or empty variable is nullopt.
+/// code calls getenv. An unset or empty variable is nullopt; so is every one in
+/// a program that runs with other rights than its caller (setuid).
 struct Environment {
   std::optional<std::string> kilnCacheDir; ///< KILN_CACHE_DIR
   std::optional<std::string> xdgCacheHome; ///< XDG_CACHE_HOME

@@ -2,7 +2,9 @@
 #include "Support/FileOps.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -18,7 +20,43 @@ ssize_t FileOps::read(int fd, void *to, size_t bytes) {
   return ::read(fd, to, bytes);
 }
 
+namespace {
+/// Holds SIGXFSZ back from the calling thread: a write over RLIMIT_FSIZE raises
+/// it beside EFBIG, and it ends a process that does not handle it. The one that
+/// a write has raised is taken; what waited before stays.
+class FileSizeSignalGuard {
+public:
+  FileSizeSignalGuard() {
+    ::sigemptyset(&signal);
+    ::sigaddset(&signal, SIGXFSZ);
+    sigset_t waiting;
+    ::sigemptyset(&waiting);
+    waitedBefore =
+        ::sigpending(&waiting) == 0 && ::sigismember(&waiting, SIGXFSZ) == 1;
+    isBlocked = ::pthread_sigmask(SIG_BLOCK, &signal, &before) == 0;
+  }
+  ~FileSizeSignalGuard() {
+    int kept = errno;
+    if (isBlocked) {
+      const timespec atOnce = {};
+      if (!waitedBefore)
+        while (::sigtimedwait(&signal, nullptr, &atOnce) < 0 && errno == EINTR)
+          ;
+      ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    }
+    errno = kept;
+  }
+  FileSizeSignalGuard(const FileSizeSignalGuard &) = delete;
+  FileSizeSignalGuard &operator=(const FileSizeSignalGuard &) = delete;
+
+private:
+  sigset_t signal, before;
+  bool waitedBefore = false, isBlocked = false;
+};
+} // namespace
+
 ssize_t FileOps::write(int fd, const void *from, size_t bytes) {
+  FileSizeSignalGuard guard;
   return ::write(fd, from, bytes);
 }
 

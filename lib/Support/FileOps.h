@@ -20,6 +20,7 @@ public:
   virtual int open(int folder, const char *path, int flags, mode_t mode);
   virtual int close(int fd);
   virtual ssize_t read(int fd, void *to, size_t bytes);
+  /// Over RLIMIT_FSIZE it fails with EFBIG and no signal is delivered.
   virtual ssize_t write(int fd, const void *from, size_t bytes);
   virtual int sync(int fd);
   virtual int rename(int folder, const char *from, const char *to);

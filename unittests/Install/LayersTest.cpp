@@ -267,3 +267,24 @@ TEST_CASE("each kind of bad include is found") {
     found.push_back(violation.substr(0, violation.find(": ")));
   CHECK(found == expected);
 }
+
+TEST_CASE("F15: the environment is read in one place, with secure_getenv") {
+  size_t secure = 0;
+  for (const char *folder : {"lib", "tools"})
+    for (const auto &entry :
+         fs::recursive_directory_iterator(fs::path(KILN_SOURCE_DIR) / folder)) {
+      if (!entry.is_regular_file())
+        continue;
+      std::istringstream text(readFile(entry.path()));
+      for (std::string line; std::getline(text, line);) {
+        size_t at = line.find("getenv(");
+        if (at == std::string::npos || line.find("//") < at)
+          continue;
+        INFO(entry.path().string() << ": " << line);
+        CHECK(entry.path().filename() == "Environment.cpp");
+        CHECK(line.find("::secure_getenv(") != std::string::npos);
+        ++secure;
+      }
+    }
+  CHECK(secure == 1);
+}
