@@ -97,6 +97,8 @@ struct Store::Impl {
   std::vector<std::string> notes;
   MemoryLayer memory;
   std::atomic<bool> takesEntries{true};
+  /// False once a lock was so slow that claims cost more than they save.
+  std::atomic<bool> makesClaims{true};
   /// When this process asks again whether to sweep, in s of the steady clock.
   std::atomic<int64_t> nextSweep{0};
   Counters counters;

@@ -210,14 +210,19 @@ PublishResult Store::update(Kind kind, llvm::StringRef key,
 
 Claim Store::claim(Kind kind, llvm::StringRef key) {
   Claim claim;
-  if (!impl->writes())
+  if (!impl->writes() || !impl->makesClaims)
     return claim;
   std::string name = fileNameOf(kind, key);
   OpenedFolder shard = impl->writeLayer->openShard(kind, name);
   if (!shard.ok())
     return claim;
+  const auto start = KeyLock::Clock::now();
   auto lock = std::make_shared<KeyLock>(impl->files, shard.fd.get(), name,
-                                        LockUse::Turn, KeyLock::Clock::now());
+                                        LockUse::Turn, start);
+  // Some network file systems need half a minute for each.
+  constexpr std::chrono::milliseconds kSlow(1000);
+  if (KeyLock::Clock::now() - start > kSlow)
+    impl->makesClaims = false;
   if (lock->held())
     claim = {Claim::State::Mine, std::move(lock)};
   else if (lock->isBusy())

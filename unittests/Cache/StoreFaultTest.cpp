@@ -8,6 +8,7 @@
 #include <llvm/Support/Endian.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <thread>
 
 using namespace kiln;
 using namespace kiln::cache;
@@ -518,6 +519,22 @@ TEST_CASE_FIXTURE(Fixture, "fault 23: updates work without lock support") {
               .status == PublishStatus::Stored);
   CHECK(store->lookup(Kind::Record, "record")->payload == "xxx");
   CHECK(store->statistics().unlockedUpdates == 3);
+}
+
+TEST_CASE("F7: where locks are slow, nobody claims a second time") {
+  struct SlowLocks : FileOps {
+    int locks = 0;
+    int tryLock(int fd, off_t offset) override {
+      ++locks;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1050));
+      return FileOps::tryLock(fd, offset);
+    }
+  } slow;
+  TemporaryFolder folder;
+  auto store = openStore(folder / "cache", &slow);
+  CHECK(store->claim(Kind::Artifact, "a").state == Claim::State::Mine);
+  CHECK(store->claim(Kind::Artifact, "b").state == Claim::State::None);
+  CHECK(slow.locks == 1);
 }
 
 TEST_CASE_FIXTURE(Fixture, "without a lock, what others publish meanwhile is "
