@@ -138,9 +138,14 @@ std::vector<Candidate> sample(const Space &space) {
   return chosen;
 }
 
-/// Checks the derivations of \p problem; counts them.
+/// Checks the derivations of \p problem; counts them, and none behind so many
+/// faults that more would tell nothing.
 size_t checkProblem(const NamedProblem &named, const DeviceModel &model,
                     ModelKind kind) {
+  constexpr int kTold = 10;
+  static int faults = 0;
+  if (faults >= kTold)
+    return 0;
   auto space = exploreSpace(*named.family, named.problem, model, kind);
   if (!space) {
     llvm::consumeError(space.takeError()); // nothing to explain
@@ -162,6 +167,7 @@ size_t checkProblem(const NamedProblem &named, const DeviceModel &model,
       CAPTURE(named.problem.text());
       CAPTURE(candidate.config.text());
       CHECK(fault == "");
+      ++faults;
     }
   }
   return count;
@@ -186,13 +192,20 @@ Derivation explain(llvm::StringRef problem, llvm::StringRef deviceName,
   return explainCandidate(*named.family, named.problem, candidate, model, kind);
 }
 
+/// The step called \p title; one of no text and no numbers if there is none.
 const DerivationStep &find(const Derivation &derivation,
                            llvm::StringRef title) {
+  static const DerivationStep nothing;
   for (const DerivationStep &step : derivation)
     if (step.title == title)
       return step;
-  FAIL("no step " << title.str());
-  return *derivation.begin();
+  FAIL_CHECK("no step ", title.str());
+  return nothing;
+}
+
+/// A number of its values; NaN, which equals nothing, if there is none.
+double valueOf(const DerivationStep &step, llvm::StringRef key) {
+  return step.values.getNumber(key).value_or(std::nan(""));
 }
 
 bool contains(llvm::StringRef text, llvm::StringRef part) {
@@ -239,16 +252,14 @@ TEST_CASE("E1: the tile's intensity is judged by the rates of the estimate") {
     Derivation steps = explain(kSquare, name);
     const DerivationStep &tile = find(steps, "intensity of the tile");
     // 4096 flop a clock, less what wgmma loses, over 64 B a clock of the port.
-    CHECK(*tile.values.getNumber("flops_per_byte") ==
-          doctest::Approx(256.0 / 3));
-    CHECK(*tile.values.getNumber("ridge") ==
-          doctest::Approx(63.1).epsilon(0.01));
+    CHECK(valueOf(tile, "flops_per_byte") == doctest::Approx(256.0 / 3));
+    CHECK(valueOf(tile, "ridge") == doctest::Approx(63.1).epsilon(0.01));
     CHECK(tile.clears == "l2");
     CHECK(contains(tile.verdict, "the arithmetic takes longer than L2"));
     // DRAM's against the clock that the board sustains.
     const DerivationStep &problem = find(steps, "intensity of the problem");
     DeviceModel model = device(name);
-    CHECK(*problem.values.getNumber("ridge") ==
+    CHECK(valueOf(problem, "ridge") ==
           doctest::Approx(4096 * double(model.smCount) * 1e-3 *
                           model.sustainedTensorClockMHz /
                           model.dramBytesPerNs()));
@@ -265,7 +276,7 @@ TEST_CASE("E2: S_min, verdict and estimate have one latency and one barrier") {
   llvm::StringRef config = "mma.bm128.bn256.bk64.st3.wm2.wn4.mb1.rg16";
   Derivation steps = explain(kSquare, "a100-sxm4-40gb", config);
   const DerivationStep &wall = find(steps, "latency wall");
-  REQUIRE(*wall.values.getInteger("stages_needed") <= 3);
+  REQUIRE(valueOf(wall, "stages_needed") <= 3);
   CHECK(wall.result == 0);
   CHECK(wall.verdict == "3 stages: latency is hidden");
   CHECK(wall.clears == "latency");
@@ -274,15 +285,21 @@ TEST_CASE("E2: S_min, verdict and estimate have one latency and one barrier") {
   REQUIRE(step.terms.size() == 3);
   CHECK(step.terms[1].value == 0);
   CHECK(step.terms[2].name == "barrier");
-  auto typed = llvm::cantFail(named.family->parseConfig(config));
-  Estimate estimate = typed.tmpl->estimate(named.problem, typed.config, a100);
-  CHECK(estimate.term("step exposed") ==
-        doctest::Approx(step.terms[1].value + step.terms[2].value));
   // Two stages where three are needed.
-  Derivation few = explain(kSquare, "a100-sxm4-40gb",
-                           "mma.bm128.bn128.bk64.st2.wm2.wn2.mb1.rg16");
+  llvm::StringRef fewStages = "mma.bm128.bn128.bk64.st2.wm2.wn2.mb1.rg16";
+  Derivation few = explain(kSquare, "a100-sxm4-40gb", fewStages);
   CHECK(find(few, "latency wall").result > 0);
   CHECK(contains(find(few, "latency wall").verdict, "stay exposed"));
+  for (llvm::StringRef text : {config, fewStages}) {
+    CAPTURE(text.str());
+    auto typed = llvm::cantFail(named.family->parseConfig(text));
+    Estimate estimate = typed.tmpl->estimate(named.problem, typed.config, a100);
+    Derivation told = explain(kSquare, "a100-sxm4-40gb", text);
+    const DerivationStep &charged = find(told, "step of k");
+    REQUIRE(charged.terms.size() == 3);
+    CHECK(charged.terms[1].value + charged.terms[2].value ==
+          doctest::Approx(estimate.term("step exposed")));
+  }
   Derivation simt =
       explain("gemm m=4096 n=4096 k=4096 dtype=fp32", "a100-sxm4-40gb");
   CHECK(contains(find(simt, "latency wall").verdict, "latency is hidden"));
@@ -292,15 +309,17 @@ TEST_CASE("E3: the classic model derives its own estimate") {
   Derivation steps = explain(kSquare, "h200-sxm", "", ModelKind::Classic);
   // 528 sub-cores at 1980 MHz with 512 flop each.
   CHECK(find(steps, "rate").result == doctest::Approx(535.27).epsilon(1e-3));
-  CHECK(*find(steps, "blocks").values.getNumber("active_share") == 1);
+  CHECK(valueOf(find(steps, "blocks"), "active_share") == 1);
   CHECK(contains(find(steps, "DRAM bandwidth").formula, "95 %"));
   CHECK(contains(find(steps, "load from DRAM").formula, "20 %"));
   CHECK(contains(find(steps, "load from L2").formula, "80 %"));
   CHECK(find(steps, "compute").result == doctest::Approx(0.2391).epsilon(1e-3));
   const DerivationStep &loop = find(steps, "loop");
   CHECK(loop.rule == StepRule::Max);
+  REQUIRE(loop.terms.size() == 2);
   CHECK(loop.terms[0].name == "compute");
   CHECK(loop.terms[1].name == "load");
+  REQUIRE(find(steps, "total").terms.size() == 2);
   CHECK(find(steps, "total").terms[1].name == "store");
   CHECK(llvm::none_of(steps, [](const DerivationStep &step) {
     return step.title == "register wall";
@@ -309,7 +328,7 @@ TEST_CASE("E3: the classic model derives its own estimate") {
   Derivation few =
       explain("gemm m=128 n=512 k=4096 dtype=bf16 layout=NT", "h200-sxm",
               "sm90.bm128.bn128.bk64.st4.wg2.cm1.cn1", ModelKind::Classic);
-  CHECK(*find(few, "blocks").values.getNumber("active_share") ==
+  CHECK(valueOf(find(few, "blocks"), "active_share") ==
         doctest::Approx(16.0 / 528));
   CHECK(find(few, "DRAM bandwidth").result ==
         doctest::Approx(device("h200-sxm").dramPeakBytesPerNs() * 0.95 / 8));
@@ -359,7 +378,8 @@ TEST_CASE("E4: FFMA kernels have FFMA's peak in the classic model") {
 }
 
 TEST_CASE("E5: reload keeps to the registers that launch bounds leave") {
-  NamedProblem named = parseProblem("layernorm rows=64 cols=262144 dtype=bf16");
+  NamedProblem named =
+      parseProblem("layernorm rows=64 cols=262144 dtype=bf16 weight=1");
   DeviceModel h200 = device("h200-sxm");
   auto typed = llvm::cantFail(
       named.family->parseConfig("reload.t1024.rt1024.v8.i4.c1.h0"));
@@ -374,7 +394,7 @@ TEST_CASE("E5: reload keeps to the registers that launch bounds leave") {
   for (const Candidate &candidate : space.ranked) {
     CAPTURE(candidate.config.text());
     CHECK(candidate.estimate.totalNs <
-          30 * space.ranked.front().estimate.totalNs);
+          15 * space.ranked.front().estimate.totalNs);
   }
 }
 
@@ -422,6 +442,7 @@ TEST_CASE("E7: power is a wall, and what it adds is derived") {
   Derivation steps = explain(kSquare, "h200-sxm");
   const DerivationStep &power = find(steps, "power wall");
   CHECK(power.rule == StepRule::Quotient);
+  REQUIRE(power.terms.size() == 2);
   CHECK(power.terms[1].value == doctest::Approx(1.5)); // GHz, sustained
   CHECK(contains(power.formula, "1500 of 1980 MHz"));
   CHECK(power.result == doctest::Approx(171.8e3).epsilon(1e-3));
