@@ -170,6 +170,72 @@ TEST_SUITE("gpu") {
     CHECK(wrong == 0);
   }
 
+  TEST_CASE("S11: short-lived threads pass their per-thread arena on") {
+    constexpr size_t kThreads = 64, kLaunches = 8;
+    Gpu gpu(KILN_MODE_PREDICT);
+    auto *perThread = reinterpret_cast<kiln_stream>(2);
+    Products products(gpu, 128, 128, 1023, 0, kThreads * kLaunches);
+    products.expect(gpu.handle());
+    auto arenaBytes = [&] {
+      kiln_statistics statistics = KILN_INIT(kiln_statistics);
+      REQUIRE(kiln_get_statistics(gpu.engine, &statistics) == KILN_SUCCESS);
+      return statistics.arena_bytes;
+    };
+    std::atomic<size_t> failed{0};
+    uint64_t first = 0;
+    for (size_t i = 0; i < kThreads; ++i) {
+      // What one thread leaves in flight, the next one's launches follow.
+      std::thread([&] {
+        auto scope = ScopedContext::push(*gpu.driver, gpu.primary->handle());
+        for (size_t j = 0; scope && j < kLaunches; ++j)
+          failed +=
+              products.launch(i * kLaunches + j, perThread) != KILN_SUCCESS;
+        if (!scope)
+          ++failed;
+      }).join();
+      if (i == 0)
+        first = arenaBytes();
+    }
+    require(synchronizeContext(*gpu.driver));
+    CHECK(failed == 0);
+    CHECK(products.countWrong() == 0);
+    CHECK(arenaBytes() == first);
+  }
+
+  TEST_CASE("S12: graphs of two streams that had one handle run at once") {
+    constexpr size_t kRounds = 2000;
+    Gpu gpu(KILN_MODE_PREDICT);
+    std::vector<Products> products;
+    std::vector<Graph> graphs;
+    std::vector<CudaStream> handles;
+    for (int i = 0; i < 2; ++i) {
+      products.emplace_back(gpu, 128, 128, 1023, i, size_t(1));
+      Stream stream = require(Stream::create(*gpu.driver));
+      auto handle = static_cast<kiln_stream>(stream.handle());
+      handles.push_back(handle);
+      products[i].expect(handle); // a launch outside of the capture
+      require(Graph::beginCapture(*gpu.driver, handle));
+      kiln_status status = products[i].launch(0, handle);
+      graphs.push_back(require(Graph::endCapture(*gpu.driver, handle)));
+      REQUIRE(status == KILN_SUCCESS);
+    }
+    std::printf("the second stream has %s handle\n",
+                handles[0] == handles[1] ? "the first one's" : "another");
+    Stream one = require(Stream::create(*gpu.driver));
+    Stream other = require(Stream::create(*gpu.driver));
+    size_t wrong = 0;
+    for (size_t i = 0; i < kRounds; ++i) {
+      require(graphs[0].launch(one.handle()));
+      require(graphs[1].launch(other.handle()));
+      if (i % 50 != 0)
+        continue;
+      require(synchronizeContext(*gpu.driver));
+      wrong += products[0].countWrong() + products[1].countWrong();
+    }
+    require(synchronizeContext(*gpu.driver));
+    CHECK(wrong == 0);
+  }
+
   TEST_CASE("S3: another thread synchronises the context while three shapes "
             "are tuned") {
     Tuned quiet, disturbed;
