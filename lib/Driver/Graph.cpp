@@ -56,4 +56,52 @@ llvm::Error Graph::launch(CudaStream stream) {
       "cuGraphLaunch");
 }
 
+llvm::Expected<OpenCapture> openCapture(const Driver &driver,
+                                        CudaStream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  cuuint64_t id = 0;
+  CUgraph graph = nullptr;
+  CUresult result = driver.api().cuStreamGetCaptureInfo_v3(
+      static_cast<CUstream>(stream), &status, &id, &graph, nullptr, nullptr,
+      nullptr);
+  if (llvm::Error error = driver.check(result, "cuStreamGetCaptureInfo"))
+    return error;
+  if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    return OpenCapture{};
+  return OpenCapture{id, graph};
+}
+
+llvm::Error callWhenGone(const Driver &driver, CudaGraph graph,
+                         void (*released)(void *user), void *user) {
+  // An object that no graph takes calls as well when it is released: disarmed.
+  struct Call {
+    void (*released)(void *user);
+    void *user;
+    bool isArmed;
+  };
+  auto run = [](void *given) {
+    auto *call = static_cast<Call *>(given);
+    if (call->isArmed)
+      call->released(call->user);
+    delete call;
+  };
+  const CudaApi &api = driver.api();
+  auto *call = new Call{released, user, true};
+  CUuserObject object = nullptr;
+  if (llvm::Error error = driver.check(
+          api.cuUserObjectCreate(&object, call, run, /*initialRefcount=*/1,
+                                 CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
+          "cuUserObjectCreate")) {
+    delete call;
+    return error;
+  }
+  CUresult result = api.cuGraphRetainUserObject(
+      static_cast<CUgraph>(graph), object, 1, CU_GRAPH_USER_OBJECT_MOVE);
+  if (result == CUDA_SUCCESS)
+    return llvm::Error::success();
+  call->isArmed = false;
+  api.cuUserObjectRelease(object, 1);
+  return driver.check(result, "cuGraphRetainUserObject");
+}
+
 } // namespace kiln

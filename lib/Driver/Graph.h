@@ -5,8 +5,26 @@
 #include "Driver/Handles.h"
 
 #include <cstddef>
+#include <cstdint>
 
 namespace kiln {
+
+/// What a stream in capture records into.
+struct OpenCapture {
+  uint64_t id = 0;           ///< of the capture, unique in the process
+  CudaGraph graph = nullptr; ///< null: nothing is recorded
+};
+
+/// The capture that \p stream is in, which stays as it is.
+llvm::Expected<OpenCapture> openCapture(const Driver &driver,
+                                        CudaStream stream);
+
+/// Has \p released called with \p user, once and on any thread, when \p graph
+/// and whatever is made of it are gone and run no more; it must not call the
+/// driver. \p graph may be one that is being captured. If this fails,
+/// \p released is not called.
+llvm::Error callWhenGone(const Driver &driver, CudaGraph graph,
+                         void (*released)(void *user), void *user);
 
 /// Owns a captured graph and its executable form.
 class Graph {

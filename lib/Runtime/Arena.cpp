@@ -2,6 +2,7 @@
 #include "Runtime/Arena.h"
 
 #include "Driver/Context.h"
+#include "Driver/Graph.h"
 #include "Driver/Stream.h"
 
 #include <algorithm>
@@ -68,9 +69,37 @@ Workspace ArenaPool::find(const ArenaStream &stream,
     return {};
   if (stream.id && arena->owner.load(std::memory_order_acquire) != stream.id)
     return {};
-  if (stream.isCaptured && !arena->isInGraph.load(std::memory_order_relaxed))
-    arena->isInGraph.store(true, std::memory_order_release);
   return {arena->address, arena->bytes, /*isZeroed=*/true, arena->zeroedBytes};
+}
+
+void ArenaPool::holdForGraph(const Driver &driver,
+                             const ArenaStream &stream) const {
+  const Arena *arena = newest(stream);
+  auto capture = openCapture(driver, stream.handle);
+  // An invalid capture records nothing.
+  if (capture &&
+      (!capture->graph ||
+       arena->capture.load(std::memory_order_acquire) == capture->id))
+    return;
+  arena->graphs->fetch_add(1, std::memory_order_release);
+  using Count = std::shared_ptr<std::atomic<int64_t>>;
+  auto *count = new Count(arena->graphs);
+  llvm::Error error =
+      capture ? callWhenGone(
+                    driver, capture->graph,
+                    [](void *user) {
+                      auto *count = static_cast<Count *>(user);
+                      (*count)->fetch_sub(1, std::memory_order_acq_rel);
+                      delete count;
+                    },
+                    count)
+              : capture.takeError();
+  if (!error) {
+    arena->capture.store(capture->id, std::memory_order_release);
+    return;
+  }
+  llvm::consumeError(std::move(error)); // it stays counted
+  delete count;
 }
 
 //===----------------------------------------------------------------------===//
@@ -106,7 +135,7 @@ llvm::Expected<const Arena *> ArenaPool::takeOver(const ArenaStream &stream,
   const Arena *arena = newest(stream);
   if (!arena || arena->owner.load(std::memory_order_relaxed) == stream.id)
     return arena;
-  if (arena->isInGraph.load(std::memory_order_acquire))
+  if (arena->graphs->load(std::memory_order_acquire) != 0)
     return nullptr;
   if (stream.place) {
     auto block =
@@ -309,8 +338,7 @@ void ArenaPool::threadEnds(const ThreadPlace &ended) {
   for (Block &block : blocks) {
     const Arena *arena = block.arena;
     if (!arena || arena->place != ended.place ||
-        arena->owner.load(std::memory_order_relaxed) != ended.number ||
-        arena->isInGraph.load(std::memory_order_relaxed))
+        arena->owner.load(std::memory_order_relaxed) != ended.number)
       continue;
     if (newest({arena->contextId, arena->handle, arena->place}) != arena)
       continue; // outgrown: nobody will have it

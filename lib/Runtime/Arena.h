@@ -10,7 +10,8 @@
 // arena is found by handle and belongs to one stream by its id, which is unique
 // in the process. When a handle comes with another id, the new stream takes the
 // arena over, so that there are no more arenas than streams at one time; except
-// for one that a graph holds, which would share it unknowingly.
+// for one that a graph holds, which would share it unknowingly. The driver
+// tells when such a graph is gone.
 //
 //   A stream of the caller's: kiln.h asks that its launches have completed when
 //   it is destroyed, so nothing has to be waited for.
@@ -63,8 +64,12 @@ struct Arena {
   DeviceAddress address = 0;
   uint64_t bytes = 0, zeroedBytes = 0;
   mutable std::atomic<uint64_t> owner{0}; ///< ArenaStream::id
-  /// A graph may hold the address: no other stream may ever use it.
-  mutable std::atomic<bool> isInGraph{false};
+  /// Graphs that hold the address; no other stream may use it meanwhile. Shared
+  /// with the graphs, which may outlive the engine.
+  std::shared_ptr<std::atomic<int64_t>> graphs =
+      std::make_shared<std::atomic<int64_t>>(0);
+  /// The last capture that was counted.
+  mutable std::atomic<uint64_t> capture{0};
 
   bool covers(const WorkspaceLayout &needed) const {
     return zeroedBytes >= needed.zeroedBytes &&
@@ -82,6 +87,10 @@ public:
   /// address if the stream has none that large yet.
   Workspace find(const ArenaStream &stream,
                  const WorkspaceLayout &needed) const noexcept;
+
+  /// Keeps the arena that find() gave for \p stream, which is captured, as long
+  /// as the graph exists; for good where the driver does not take part.
+  void holdForGraph(const Driver &driver, const ArenaStream &stream) const;
 
   /// Makes sure that find() succeeds from now on. The stream's context must be
   /// current, the stream not be captured, and a CaptureModeGuard in place.

@@ -58,6 +58,8 @@ llvm::Error Engine::launchPlan(const Driver &driver, const ActivePlan &plan,
     while (!(workspace = arenas.find(*user, needed)).address)
       if (auto error = ensureArena(driver, context, plan, stream))
         return error;
+    if (user->isCaptured) [[unlikely]]
+      arenas.holdForGraph(driver, *user);
   }
   std::unique_lock<std::mutex> turn;
   if (needed.bytes())

@@ -163,6 +163,7 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
   Stream *stream = objectOf<Stream>(handle, Kind::Stream);
   if (!stream)
     return CUDA_ERROR_INVALID_HANDLE;
+  KeptObjects released; // behind the lock: the last reference calls
   std::lock_guard lock(state.mutex);
   int status = stream->capture;
   if (status == CU_STREAM_CAPTURE_STATUS_NONE)
@@ -173,8 +174,31 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
   state.captureCount -= static_cast<int>(std::erase(state.captures, stream));
   stream->capture = CU_STREAM_CAPTURE_STATUS_NONE;
   bool failed = status == CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+  if (failed)
+    released = std::move(stream->graph->kept);
   *graph = failed ? nullptr : handleOf<CUgraph>(stream->graph);
   return failed ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetCaptureInfo_v3(CUstream handle,
+                                   CUstreamCaptureStatus *status,
+                                   cuuint64_t *id, CUgraph *graph,
+                                   const CUgraphNode **dependencies,
+                                   const CUgraphEdgeData **edges,
+                                   size_t *count) {
+  KILN_FAKE_ENTER(cuStreamGetCaptureInfo_v3, Needs::Context);
+  Stream *stream = objectOf<Stream>(handle, Kind::Stream);
+  if (!stream)
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (dependencies || edges || count)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  std::lock_guard lock(state.mutex);
+  *status = static_cast<CUstreamCaptureStatus>(stream->capture.load());
+  if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    return CUDA_SUCCESS;
+  *id = reinterpret_cast<uintptr_t>(stream->graph); // one for each capture
+  *graph = handleOf<CUgraph>(stream->graph);
+  return CUDA_SUCCESS;
 }
 
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {

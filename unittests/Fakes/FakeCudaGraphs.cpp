@@ -148,6 +148,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *handle, CUgraph graphHandle,
   std::lock_guard lock(state.mutex);
   GraphExec *executable = state.make<GraphExec>();
   executable->nodes = graph->nodes;
+  executable->kept = graph->kept;
   *handle = handleOf<CUgraphExec>(executable);
   return CUDA_SUCCESS;
 }
@@ -170,6 +171,8 @@ CUresult cuGraphExecDestroy(CUgraphExec handle) {
   if (!executable)
     return CUDA_ERROR_INVALID_HANDLE;
   executable->kind = Kind::Dead;
+  // The last reference calls, so no lock is held.
+  KeptObjects released = std::move(executable->kept);
   return CUDA_SUCCESS;
 }
 
@@ -179,6 +182,43 @@ CUresult cuGraphDestroy(CUgraph handle) {
   if (!graph)
     return CUDA_ERROR_INVALID_HANDLE;
   graph->kind = Kind::Dead;
+  KeptObjects released = std::move(graph->kept);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuUserObjectCreate(CUuserObject *handle, void *data, CUhostFn destroy,
+                            unsigned references, unsigned flags) {
+  KILN_FAKE_ENTER(cuUserObjectCreate, Needs::Init);
+  if (references != 1 || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  std::lock_guard lock(state.mutex);
+  auto *object = state.make<UserObject>();
+  object->reference = std::shared_ptr<void>(data, destroy);
+  *handle = handleOf<CUuserObject>(object);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuUserObjectRelease(CUuserObject handle, unsigned count) {
+  KILN_FAKE_ENTER(cuUserObjectRelease, Needs::Init);
+  auto *object = objectOf<UserObject>(handle, Kind::UserObject);
+  if (!object || count != 1)
+    return CUDA_ERROR_INVALID_VALUE;
+  object->kind = Kind::Dead;
+  std::shared_ptr<void> released = std::move(object->reference);
+  return CUDA_SUCCESS;
+}
+
+/// Serves references that move from their creator to a graph.
+CUresult cuGraphRetainUserObject(CUgraph graphHandle, CUuserObject handle,
+                                 unsigned count, unsigned flags) {
+  KILN_FAKE_ENTER(cuGraphRetainUserObject, Needs::Init);
+  Graph *graph = objectOf<Graph>(graphHandle, Kind::Graph);
+  auto *object = objectOf<UserObject>(handle, Kind::UserObject);
+  if (!graph || !object || count != 1 || flags != CU_GRAPH_USER_OBJECT_MOVE)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(state.mutex);
+  graph->kept.push_back(std::move(object->reference));
+  object->kind = Kind::Dead;
   return CUDA_SUCCESS;
 }
 

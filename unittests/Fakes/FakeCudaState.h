@@ -47,7 +47,8 @@ enum class Kind : uint32_t {
   Function,
   Graph,
   GraphNode,
-  GraphExec
+  GraphExec,
+  UserObject
 };
 
 struct Object {
@@ -119,9 +120,17 @@ struct Node {
   Event *event = nullptr;
 };
 
+/// What a graph keeps; the destructor is called with the last reference.
+struct UserObject : Object {
+  UserObject() : Object(Kind::UserObject) {}
+  std::shared_ptr<void> reference; ///< the creator's
+};
+using KeptObjects = std::vector<std::shared_ptr<void>>;
+
 struct Graph : Object {
   Graph() : Object(Kind::Graph) {}
   std::vector<Node> nodes;
+  KeptObjects kept;
 };
 
 /// A node of a graph that was built by hand.
@@ -134,6 +143,7 @@ struct GraphNode : Object {
 struct GraphExec : Object {
   GraphExec() : Object(Kind::GraphExec) {}
   std::vector<Node> nodes;
+  KeptObjects kept;
 };
 
 struct Stream : Object {

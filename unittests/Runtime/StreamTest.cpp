@@ -405,15 +405,60 @@ TEST_CASE("S12: an arena that a graph holds stays that graph's") {
     graphs.push_back(std::move(*graph));
   }
   REQUIRE(handles[0] == handles[1]);
-  OwnStream replay(fixture);
+  uint64_t both = statisticsOf(engine).arena_bytes;
   std::vector<unsigned *> counters;
+  auto replay = std::make_unique<OwnStream>(fixture);
   for (Graph &graph : graphs) {
-    bool launched = !graph.launch(replay.get());
+    bool launched = !graph.launch(replay->get());
     REQUIRE(launched);
     counters.push_back(launches.last().counters);
   }
   CHECK(counters[0] != nullptr);
   CHECK(counters[0] != counters[1]);
+  replay.reset();
+
+  // Graphs that are gone hold nothing: the second's arena serves again.
+  graphs.clear();
+  for (int i = 0; i < 10; ++i) {
+    OwnStream stream(fixture);
+    kiln_stream handle = stream.get();
+    REQUIRE(handle == handles[0]);
+    REQUIRE(kiln_gemm(engine, &args, nullptr, handle) == KILN_SUCCESS);
+    CHECK(launches.last().counters == counters[1]);
+    bool begun = !Graph::beginCapture(driver, handle);
+    REQUIRE(begun);
+    for (int j = 0; j < 3; ++j)
+      CHECK(kiln_gemm(engine, &args, nullptr, handle) == KILN_SUCCESS);
+    auto graph = Graph::endCapture(driver, handle);
+    REQUIRE(static_cast<bool>(graph));
+    CHECK(graph->nodeCount() == 3);
+  }
+  CHECK(statisticsOf(engine).arena_bytes == both);
+}
+
+TEST_CASE("S12: an arena stays a graph's where the driver does not take part") {
+  RuntimeFixture fixture;
+  LaunchLog<> launches;
+  kiln_engine *engine = fixture.engine();
+  const Driver &driver = fixture.gpu.driver();
+  kiln_gemm_args args = splitArgs();
+  unsigned *counters = nullptr;
+  for (const char *fails : {"cuUserObjectCreate", "cuGraphRetainUserObject",
+                            "cuStreamGetCaptureInfo_v3"}) {
+    CAPTURE(fails);
+    OwnStream stream(fixture);
+    kiln_stream handle = stream.get();
+    REQUIRE(kiln_gemm(engine, &args, nullptr, handle) == KILN_SUCCESS);
+    CHECK(launches.last().counters != counters);
+    counters = launches.last().counters;
+    bool begun = !Graph::beginCapture(driver, handle);
+    REQUIRE(begun);
+    kilnFakeFailCall(fails, 1, /*CUDA_ERROR_NOT_SUPPORTED=*/801, KilnFakeOnce);
+    CHECK(kiln_gemm(engine, &args, nullptr, handle) == KILN_SUCCESS);
+    auto graph = Graph::endCapture(driver, handle);
+    REQUIRE(static_cast<bool>(graph));
+    CHECK(graph->nodeCount() == 1);
+  }
 }
 
 TEST_CASE("S12: deallocate is never handed the handle of a stream that ended") {
