@@ -254,7 +254,8 @@ KILN_API kiln_status kiln_engine_create(const kiln_engine_options *options,
                                         kiln_engine **engine) KILN_NOEXCEPT;
 
 /// Cancels and awaits what the engine still does, unloads its kernels and frees
-/// its arenas. Null is allowed. See "Lifetime" above.
+/// its arenas. A compilation that hangs is given up after 2 s, its thread stays.
+/// Null is allowed. See "Lifetime" above.
 KILN_API void kiln_engine_destroy(kiln_engine *engine) KILN_NOEXCEPT;
 
 //===----------------------------------------------------------------------===//
@@ -363,8 +364,9 @@ KILN_API kiln_status kiln_task_poll(kiln_task *task,
 KILN_API kiln_status kiln_task_wait(kiln_task *task,
                                     int64_t timeout_ms) KILN_NOEXCEPT;
 
-/// Asks a task to end soon (a compile or trial under way is finished); it then
-/// polls as KILN_CANCELLED. Never blocks.
+/// Asks a task to end soon (a trial under way is finished, a compilation is
+/// waited for, but not longer than 2 s); it then polls as KILN_CANCELLED. Never
+/// blocks.
 KILN_API kiln_status kiln_task_cancel(kiln_task *task) KILN_NOEXCEPT;
 
 /// Cancels, awaits and frees a task. Null is allowed.

@@ -9,8 +9,10 @@
 #include "Compile/CompilePool.h"
 
 #include "Compile/ResourceLimits.h"
+#include "Support/Signals.h"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -81,8 +83,16 @@ struct CompilePool::State {
   bool isPending(Ticket ticket) const;
   std::optional<Clock::time_point> nextOverdue() const;
   size_t abandon(const std::shared_ptr<State> &self,
-                 std::unique_lock<std::mutex> &lock, Clock::duration limit);
+                 std::unique_lock<std::mutex> &lock, ErrorCode code,
+                 llvm::function_ref<bool(Ticket, const RunningJob &)> isGiven);
+  size_t abandonOld(const std::shared_ptr<State> &self,
+                    std::unique_lock<std::mutex> &lock, Clock::duration limit);
 };
+
+/// See CompilePool::lostInProcess().
+static std::atomic<size_t> lost{0};
+
+size_t CompilePool::lostInProcess() { return lost.load(); }
 
 /// Calls \p callback without the lock; afterwards the ticket is over.
 void CompilePool::State::finish(std::unique_lock<std::mutex> &lock,
@@ -148,6 +158,7 @@ bool CompilePool::State::runNext(std::unique_lock<std::mutex> &lock) {
 
   auto job = running.find(ticket);
   if (job == running.end()) {
+    --lost;
     llvm::consumeError(result.takeError());
     return false;
   }
@@ -178,6 +189,7 @@ void CompilePool::State::startWorkers(const std::shared_ptr<State> &state) {
   while (!state->stopping && state->workers < state->width &&
          state->workers - state->busy < state->queue.size()) {
     try {
+      SignalsBlocked whileItStarts;
       std::thread(runWorker, state).detach();
     } catch (const std::system_error &) {
       return; // those that run will get to it
@@ -199,13 +211,16 @@ std::optional<Clock::time_point> CompilePool::State::nextOverdue() const {
   return next;
 }
 
-size_t CompilePool::State::abandon(const std::shared_ptr<State> &self,
-                                   std::unique_lock<std::mutex> &lock,
-                                   Clock::duration limit) {
+/// Gives up on the running jobs that \p isGiven names, with an error of
+/// \p code.
+size_t CompilePool::State::abandon(
+    const std::shared_ptr<State> &self, std::unique_lock<std::mutex> &lock,
+    ErrorCode code,
+    llvm::function_ref<bool(Ticket, const RunningJob &)> isGiven) {
   const Clock::time_point now = Clock::now();
   std::vector<std::pair<Ticket, RunningJob>> given;
   for (auto it = running.begin(); it != running.end();) {
-    if (now - it->second.start < limit) {
+    if (!isGiven(it->first, it->second)) {
       ++it;
       continue;
     }
@@ -215,17 +230,27 @@ size_t CompilePool::State::abandon(const std::shared_ptr<State> &self,
     --workers;
     --busy;
     ++counts.abandoned;
+    ++lost;
   }
   startWorkers(self);
   for (auto &[ticket, job] : given) {
     const auto ms =
         std::chrono::duration_cast<std::chrono::milliseconds>(now - job.start);
     finish(lock, ticket, std::move(job.callback),
-           makeError(ErrorCode::CompileFailed,
-                     "compilation of {} abandoned after {} ms", job.name,
+           makeError(code, "compilation of {} abandoned after {} ms", job.name,
                      ms.count()));
   }
   return given.size();
+}
+
+/// Gives up on what has run for \p limit.
+size_t CompilePool::State::abandonOld(const std::shared_ptr<State> &self,
+                                      std::unique_lock<std::mutex> &lock,
+                                      Clock::duration limit) {
+  const Clock::time_point now = Clock::now();
+  return abandon(
+      self, lock, ErrorCode::CompileFailed,
+      [&](Ticket, const RunningJob &job) { return now - job.start >= limit; });
 }
 
 CompilePool::CompilePool(std::shared_ptr<Compiler> compiler,
@@ -241,7 +266,9 @@ CompilePool::CompilePool(std::shared_ptr<Compiler> compiler,
   state->width = compileConcurrency(options.threads);
 }
 
-CompilePool::~CompilePool() {
+CompilePool::~CompilePool() { stop(); }
+
+void CompilePool::stop() {
   {
     // First, so that nothing is queued behind the cancellation.
     std::lock_guard lock(state->mutex);
@@ -252,7 +279,7 @@ CompilePool::~CompilePool() {
   state->work.notify_all();
   state->done.wait_for(lock, state->options.shutdownGrace,
                        [&] { return state->workers == 0; });
-  state->abandon(state, lock, Clock::duration::zero());
+  state->abandonOld(state, lock, Clock::duration::zero());
   // A callback is the caller's code and may use what ends with the pool.
   state->done.wait(lock, [&] { return state->ending.empty(); });
 }
@@ -320,6 +347,14 @@ bool CompilePool::cancel(Ticket ticket) {
   return true;
 }
 
+bool CompilePool::abandon(Ticket ticket) {
+  std::unique_lock lock(state->mutex);
+  return state->abandon(state, lock, ErrorCode::Cancelled,
+                        [&](Ticket other, const RunningJob &) {
+                          return other == ticket;
+                        }) > 0;
+}
+
 size_t CompilePool::cancelAll() {
   std::vector<Ticket> tickets;
   {
@@ -347,7 +382,7 @@ static bool waitUntil(const std::shared_ptr<State> &state,
     if (auto overdue = state->nextOverdue())
       wake = *overdue;
     if (wake <= now) {
-      state->abandon(state, lock, state->options.compileLimit);
+      state->abandonOld(state, lock, state->options.compileLimit);
       continue;
     }
     state->done.wait_until(lock, std::min(wake, deadline));
@@ -368,7 +403,7 @@ bool CompilePool::waitForAll(Clock::time_point deadline) {
 
 size_t CompilePool::abandonLongerThan(std::chrono::milliseconds limit) {
   std::unique_lock lock(state->mutex);
-  return state->abandon(state, lock, limit);
+  return state->abandonOld(state, lock, limit);
 }
 
 CompilePoolStatistics CompilePool::statistics() const {

@@ -35,7 +35,7 @@ struct CompilePoolOptions {
   /// A compilation that ran this long, waiting in the queue not counted, is
   /// abandoned by whoever waits.
   std::chrono::milliseconds compileLimit{120000};
-  /// How long the destructor waits for running compilations.
+  /// How long stop() and cancelled waits leave to running compilations.
   std::chrono::milliseconds shutdownGrace{2000};
 };
 
@@ -66,9 +66,7 @@ public:
   explicit CompilePool(std::shared_ptr<Compiler> compiler,
                        CompilePoolOptions options = {});
 
-  /// Cancels what has not started, waits shutdownGrace for the rest, abandons
-  /// what then still runs. Callbacks have returned when it returns. Not to be
-  /// called from a callback.
+  /// As stop().
   ~CompilePool();
 
   CompilePool(const CompilePool &) = delete;
@@ -95,6 +93,15 @@ public:
   /// Takes back everything that has not started; returns how many.
   size_t cancelAll();
 
+  /// Gives up on one running compilation, now: its callback gets Cancelled
+  /// before this returns true. False when it does not run.
+  bool abandon(Ticket ticket);
+
+  /// Cancels what has not started, waits shutdownGrace for the rest, abandons
+  /// what then still runs. Callbacks have returned when it returns; what is
+  /// submitted from here on is cancelled. Not to be called from a callback.
+  void stop();
+
   /// Waits until \p ticket's callback has returned, the unit was cancelled or
   /// abandoned (by its compileLimit), true, or until \p deadline, false.
   bool waitFor(Ticket ticket, Clock::time_point deadline);
@@ -110,6 +117,11 @@ public:
 
   /// How many compilations run at once.
   unsigned width() const;
+
+  /// Compilations of this process that were abandoned and still run. A process
+  /// that has some must not run exit handlers: one waits for the loader's lock,
+  /// which such a compilation may hold, and others pull its code away.
+  static size_t lostInProcess();
 
 private:
   struct State;

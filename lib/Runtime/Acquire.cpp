@@ -17,6 +17,7 @@
 #include "Runtime/Engine.h"
 
 #include "Tune/Tuner.h"
+#include "Tune/Warmup.h"
 
 #include <algorithm>
 
@@ -143,7 +144,7 @@ Engine::Acquisition::Attempt Engine::Acquisition::fail(llvm::Error error) {
 }
 
 /// Gets the kernels of \p plan, compiling what is missing. False if one cannot
-/// be had: obtainPlan() then says why.
+/// be had: obtainPlan() then says why. So it is when the caller cancels.
 bool Engine::Acquisition::getArtifacts(const Plan &plan) {
   llvm::SmallVector<PendingArtifact, 2> pending;
   for (const TranslationUnit &unit : plan.kernels)
@@ -151,6 +152,8 @@ bool Engine::Acquisition::getArtifacts(const Plan &plan) {
         services.artifacts->request(unit, compile_priority::kNow));
   bool complete = true;
   for (size_t i = 0; i < pending.size(); ++i) {
+    if (!pending[i].waitUnless(options.cancel))
+      return false;
     const ArtifactOutcome &outcome = pending[i].wait();
     complete &= static_cast<bool>(outcome);
     if (!engine.hooks().hasEvents() ||
@@ -179,8 +182,9 @@ Engine::Acquisition::Attempt Engine::Acquisition::load(Choice &choice,
   }
   if (!mayCompile && !chooser.hasArtifacts(choice.plan))
     return ActivePlanPtr();
-  if (mayCompile)
-    getArtifacts(choice.plan);
+  if (mayCompile && !getArtifacts(choice.plan) && options.cancel &&
+      *options.cancel)
+    return makeError(ErrorCode::Cancelled, "cancelled");
   Clock::time_point start = Clock::now();
   std::string config = choice.plan.configText();
   auto loaded =
@@ -348,13 +352,12 @@ Engine::Acquisition::firstExisting(const std::vector<Candidate> &ranked,
 /// Compiles in the order of the ranking: a few, then only generic kernels.
 Engine::Acquisition::Attempt
 Engine::Acquisition::firstCompiled(const std::vector<Candidate> &ranked) {
-  constexpr int kAttempts = 4;
-  int attempts = 0;
+  size_t attempts = 0;
   for (size_t i = 0; i < ranked.size(); ++i) {
     if (options.cancel && *options.cancel)
       return makeError(ErrorCode::Cancelled, "cancelled");
     Choice choice;
-    if ((attempts >= kAttempts && !ranked[i].tmpl->isGeneric()) ||
+    if ((attempts >= kCompileAttempts && !ranked[i].tmpl->isGeneric()) ||
         !chooser.makeChoice(request.common, ranked[i], i, choice))
       continue;
     ++attempts;

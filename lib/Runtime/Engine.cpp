@@ -40,6 +40,9 @@ Engine::~Engine() {
   }
   for (auto &[key, task] : running)
     task->cancel();
+  // A compilation that hangs must not hold them for longer than its grace.
+  if (!running.empty() && madeServices)
+    madeServices->artifacts->stop();
   for (auto &[key, task] : running)
     task->wait(-1);
   closeContexts();

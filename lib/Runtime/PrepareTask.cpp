@@ -2,6 +2,7 @@
 #include "Runtime/PrepareTask.h"
 
 #include "Runtime/StructAccess.h"
+#include "Support/Signals.h"
 #include "Tune/Warmup.h"
 
 #include <algorithm>
@@ -189,6 +190,7 @@ void PrepareTask::start() {
       executor->submit(executor->user, body, argument) == KILN_SUCCESS)
     return;
   try {
+    SignalsBlocked whileItStarts;
     std::thread(body, argument).detach();
   } catch (...) {
     // Nobody will run it, so the engine must not wait for it either.
@@ -387,7 +389,7 @@ void PrepareTask::compileOnly() {
                                  *services.decisions, options);
     for (const WarmupRow &row : result.rows) {
       ErrorSummary &error = items[owners[row.problem]].error;
-      if (error.code == ErrorCode::Success)
+      if (error.code == ErrorCode::Success && !row.isReplaced)
         error = row.error;
     }
   }

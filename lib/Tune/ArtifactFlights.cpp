@@ -193,7 +193,7 @@ PendingArtifact::Shared::board(const TranslationUnit &unit, int64_t priority,
 void PendingArtifact::Shared::queue(const FlightPtr &flight) {
   std::unique_lock<std::mutex> lock(mutex);
   std::shared_ptr<CompilePool> current = pool;
-  if (closing || !current) {
+  if (isEnding() || !current) {
     landLocked(flight,
                failedOutcome(makeError(ErrorCode::Cancelled,
                                        "{} was not compiled: shutting down",
@@ -261,7 +261,7 @@ void PendingArtifact::Shared::finishCompile(const FlightPtr &flight,
     ArtifactOutcome failed = failedOutcome(result.takeError());
     if (failed.error.code == ErrorCode::Cancelled) {
       std::unique_lock<std::mutex> lock(mutex);
-      if (flight->interest > 0 && !closing) {
+      if (flight->interest > 0 && !isEnding()) {
         lock.unlock();
         queue(flight);
         return;
@@ -343,16 +343,63 @@ uint64_t PendingArtifact::Shared::waitForLanding(uint64_t seen) {
   return seen;
 }
 
-void PendingArtifact::Shared::wait(const FlightPtr &flight) {
+bool PendingArtifact::Shared::isEnding() const {
+  return closing || (options.cancel && options.cancel->load());
+}
+
+PendingArtifact::Shared::Clock::time_point
+PendingArtifact::Shared::giveUpTime() {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!options.cancel || !options.cancel->load())
+    return Clock::time_point::max();
+  if (!cancelTime)
+    cancelTime = Clock::now();
+  return *cancelTime + options.pool.shutdownGrace;
+}
+
+bool PendingArtifact::Shared::waitUntil(const FlightPtr &flight,
+                                        Clock::time_point deadline,
+                                        const std::atomic<bool> *cancel) {
   for (uint64_t seen = 0;;) {
     {
       std::lock_guard<std::mutex> lock(mutex);
       if (flight->done)
-        return;
+        return true;
       seen = landings;
+    }
+    const Clock::time_point now = Clock::now();
+    if (cancel && cancel->load()) {
+      deadline = std::min(deadline, now + options.pool.shutdownGrace);
+      cancel = nullptr;
+    }
+    if (now >= std::min(deadline, giveUpTime()))
+      return false;
+    waitForLanding(seen);
+  }
+}
+
+void PendingArtifact::Shared::wait(const FlightPtr &flight) {
+  while (!waitUntil(flight, Clock::time_point::max())) {
+    giveUp(flight);
+    // What was just ending by itself does so soon.
+    uint64_t seen = 0;
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      seen = landings;
+      if (flight->done)
+        return;
     }
     waitForLanding(seen);
   }
+}
+
+void PendingArtifact::Shared::giveUp(const FlightPtr &flight) {
+  std::unique_lock<std::mutex> lock(mutex);
+  CompilePool::Ticket ticket = flight->ticket;
+  std::shared_ptr<CompilePool> current = pool;
+  lock.unlock();
+  if (current && !current->cancel(ticket))
+    current->abandon(ticket);
 }
 
 } // namespace kiln

@@ -42,6 +42,7 @@ struct PendingArtifact::Flight {
 /// What a store and its pending artifacts share.
 struct PendingArtifact::Shared : std::enable_shared_from_this<Shared> {
   using FlightPtr = std::shared_ptr<Flight>;
+  using Clock = CompilePool::Clock;
   struct Kept {
     ArtifactOutcome outcome;
     uint64_t bytes = 0;
@@ -66,7 +67,9 @@ struct PendingArtifact::Shared : std::enable_shared_from_this<Shared> {
   uint64_t memoryBytes = 0, nextSerial = 0;
   ArtifactStatistics statistics;
   bool closing = false;
-  std::shared_ptr<CompilePool> pool; ///< null once closed
+  /// When waits were first seen to be cancelled.
+  std::optional<Clock::time_point> cancelTime;
+  std::shared_ptr<CompilePool> pool; ///< null once destroyed
 
   /// What memory holds for \p digest, or null. Needs the lock.
   const ArtifactOutcome *recall(const Digest &digest);
@@ -88,8 +91,19 @@ struct PendingArtifact::Shared : std::enable_shared_from_this<Shared> {
   void landLocked(const FlightPtr &flight, ArtifactOutcome outcome);
   /// One interested party less; nobody left takes back what has not started.
   void leave(const FlightPtr &flight);
-  /// Waits until a flight has ended.
+  /// Whether nothing may be compiled any more. Needs the lock.
+  bool isEnding() const;
+  /// When waits give up on what compiles; never, before waits are cancelled.
+  Clock::time_point giveUpTime();
+  /// Waits until a flight has ended, true, or until \p deadline, false. When
+  /// \p cancel becomes true, the pool's grace is left.
+  bool waitUntil(const FlightPtr &flight, Clock::time_point deadline,
+                 const std::atomic<bool> *cancel = nullptr);
+  /// Waits until a flight has ended. Once waits are cancelled the compilation
+  /// is given up after the pool's grace.
   void wait(const FlightPtr &flight);
+  /// Ends the flight as Cancelled, unless somebody else has use for it.
+  void giveUp(const FlightPtr &flight);
   /// Waits until any flight landed since \p seen landings, or some 100 ms, and
   /// gives up on compilations that hang. Returns the landings there are.
   uint64_t waitForLanding(uint64_t seen);

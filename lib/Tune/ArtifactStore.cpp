@@ -80,6 +80,12 @@ const ArtifactOutcome &PendingArtifact::wait() const {
   return flight->outcome;
 }
 
+bool PendingArtifact::waitUnless(const std::atomic<bool> *cancel) const {
+  assert(flight && "nothing was requested");
+  return shared->waitUntil(flight, CompilePool::Clock::time_point::max(),
+                           cancel);
+}
+
 //===----------------------------------------------------------------------===//
 // ArtifactStore
 //===----------------------------------------------------------------------===//
@@ -88,13 +94,20 @@ ArtifactStore::ArtifactStore(cache::Store &cache, ArtifactStoreOptions options)
     : shared(std::make_shared<Shared>(cache, std::move(options))) {}
 
 ArtifactStore::~ArtifactStore() {
+  stop();
+  std::shared_ptr<CompilePool> pool;
+  std::lock_guard<std::mutex> lock(shared->mutex);
+  pool = std::move(shared->pool);
+}
+
+void ArtifactStore::stop() {
   std::shared_ptr<CompilePool> pool;
   {
     std::lock_guard<std::mutex> lock(shared->mutex);
     shared->closing = true;
-    pool = std::move(shared->pool);
+    pool = shared->pool;
   }
-  pool.reset(); // its callbacks take the lock
+  pool->stop(); // its callbacks take the lock
 }
 
 std::optional<ArtifactPtr> ArtifactStore::lookup(const TranslationUnit &unit) {
@@ -229,7 +242,7 @@ void ArtifactStore::Batch::finish() {
 }
 
 /// After a cancellation: takes back what has not started, all of it before
-/// waiting for what has.
+/// waiting for what has, for as long as the pool allows.
 void ArtifactStore::Batch::takeBack() {
   std::vector<std::shared_ptr<Flight>> left(outcomes.size());
   for (size_t i = 0; i < pending.size(); ++i)
@@ -237,6 +250,8 @@ void ArtifactStore::Batch::takeBack() {
       left[i] = pending[i].flight;
       pending[i].release();
     }
+  const auto deadline =
+      CompilePool::Clock::now() + store.shared->options.pool.shutdownGrace;
   for (size_t i = 0; i < outcomes.size(); ++i) {
     if (isDone[i])
       continue;
@@ -246,8 +261,10 @@ void ArtifactStore::Batch::takeBack() {
       std::lock_guard<std::mutex> lock(store.shared->mutex);
       endsSoon = left[i]->done || left[i]->interest == 0;
     }
-    if (endsSoon)
-      store.shared->wait(left[i]);
+    if (endsSoon && !store.shared->waitUntil(left[i], deadline)) {
+      store.shared->giveUp(left[i]);
+      endsSoon = store.shared->waitUntil(left[i], deadline);
+    }
     report(i, endsSoon
                   ? left[i]->outcome
                   : failedOutcome(makeError(ErrorCode::Cancelled,

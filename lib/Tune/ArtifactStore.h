@@ -84,6 +84,9 @@ struct ArtifactStoreOptions {
   /// How long a compilation that nobody waits for at this moment (any priority
   /// from kAhead on) is put off because another process is at it.
   std::chrono::milliseconds claimWait{20000};
+  /// When it becomes true, nothing more is compiled, and waits end once what
+  /// they wait for is there or the pool's grace is over. May be null.
+  const std::atomic<bool> *cancel = nullptr;
   /// Artifacts kept in memory beyond their users, oldest out first.
   uint64_t maxMemoryBytes = 256u << 20;
 };
@@ -111,6 +114,9 @@ public:
   /// Waits for the outcome; may take as long as a compilation. A compilation
   /// that hangs ends with CompileFailed at the pool's limit.
   const ArtifactOutcome &wait() const;
+  /// As above, true; once \p cancel, which may be null, is true, for the pool's
+  /// grace at most, then false: there is no outcome yet.
+  bool waitUnless(const std::atomic<bool> *cancel) const;
 
 private:
   friend class ArtifactStore;
@@ -135,7 +141,7 @@ class ArtifactStore {
 public:
   explicit ArtifactStore(cache::Store &cache,
                          ArtifactStoreOptions options = {});
-  /// As CompilePool's: what has not started is cancelled.
+  /// As stop().
   ~ArtifactStore();
   ArtifactStore(const ArtifactStore &) = delete;
   ArtifactStore &operator=(const ArtifactStore &) = delete;
@@ -169,12 +175,17 @@ public:
   /// Gets all \p units in parallel, in their order; equal keys once. Answers
   /// one outcome for each unit; no failure stops the others. \p progress is
   /// called from the calling thread, first with done 0. When \p cancel becomes
-  /// true, what has not started ends as Cancelled; running compilations are
-  /// waited for.
+  /// true, what has not started ends as Cancelled; so does what runs, unless it
+  /// ends within the pool's grace.
   std::vector<ArtifactOutcome>
   compileAll(llvm::ArrayRef<TranslationUnit> units,
              const ProgressCallback &progress = nullptr,
              const std::atomic<bool> *cancel = nullptr);
+
+  /// Compiles nothing any more: cancels what has not started, leaves the pool's
+  /// grace to what runs, gives up on the rest. Waits end by then, those of
+  /// other threads too. Memory and cache still answer.
+  void stop();
 
   bool allowsCompile() const;
   ArtifactStatistics statistics() const;

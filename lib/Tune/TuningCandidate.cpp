@@ -43,9 +43,14 @@ bool TuningCandidate::poll() {
   return true;
 }
 
-void TuningCandidate::wait() {
-  if (stage == Stage::Compiling)
-    settle();
+bool TuningCandidate::wait(const std::atomic<bool> *cancel) {
+  if (stage != Stage::Compiling)
+    return true;
+  for (const PendingArtifact &request : pending)
+    if (!request.waitUnless(cancel))
+      return false;
+  settle();
+  return true;
 }
 
 void TuningCandidate::settle() {

@@ -52,8 +52,9 @@ struct TuningCandidate {
   void request(ArtifactStore &store, int64_t priority);
   /// Sees what became of the requests. False while they are under way.
   bool poll();
-  /// Waits for the requests; as long as a compilation.
-  void wait();
+  /// Waits for the requests, as long as a compilation; false when \p cancel,
+  /// which may be null, ended that.
+  bool wait(const std::atomic<bool> *cancel);
 
   /// Idle, under way or Ready: may yet be tried or chosen.
   bool isOpen() const { return stage <= Stage::Ready; }

@@ -242,10 +242,7 @@ bool TuningSession::awaitEntry(TuningCandidate &entry) {
   constexpr std::chrono::seconds kPatience{30};
   if (awaitEntry(entry, Clock::now() + kPatience))
     return true;
-  if (isCancelled())
-    return false;
-  entry.wait();
-  return true;
+  return !isCancelled() && entry.wait(options.cancel);
 }
 
 bool TuningSession::answerFromRecord() {

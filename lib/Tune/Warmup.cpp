@@ -1,28 +1,55 @@
 //===- Warmup.cpp - compile what a model needs, without a GPU -------------===//
 #include "Tune/Warmup.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 #include <map>
+#include <optional>
+#include <set>
 
 namespace kiln {
 
 namespace {
-/// A row on its way: its plan's kernels, by index into the distinct units.
+/// A row on its way, with its plan's kernels.
 struct PlannedRow {
   WarmupRow row;
   std::string kernel; ///< kernelDigest() of the plan
   std::vector<TranslationUnit> units;
+  size_t rank = 0;
+  bool isFallback = false; ///< the generic config that goes along
+  bool isSettled = false;
 };
 
 /// One problem's rows, best first.
 struct PlannedProblem {
   std::vector<PlannedRow> rows;
 };
+
+/// One call of warmup().
+struct WarmupRun {
+  llvm::ArrayRef<Registry::NamedProblem> problems;
+  const DeviceModel &device;
+  ArtifactStore &artifacts;
+  DecisionStore &decisions;
+  const WarmupOptions &options;
+
+  std::vector<PlannedProblem> planned;
+  std::map<std::string, ArtifactOutcome> outcomes; ///< by artifact key
+  std::set<std::string> charged; ///< keys whose compilation a row has
+  WarmupResult result;
+
+  void compile(const std::vector<TranslationUnit> &units);
+  void settleRows();
+  std::vector<TranslationUnit> moveOn();
+  void storeDecision(size_t index);
+};
 } // namespace
 
 static PlannedRow planRow(size_t index, const Registry::NamedProblem &named,
-                          const Candidate &candidate,
+                          const Candidate &candidate, size_t rank,
                           const DeviceModel &device) {
   PlannedRow planned;
+  planned.rank = rank;
   planned.row.problem = index;
   planned.row.config = candidate.config.text();
   planned.row.predictedNs = candidate.estimate.totalNs;
@@ -39,18 +66,19 @@ static PlannedProblem planProblem(size_t index,
                                   const DeviceModel &device,
                                   const WarmupOptions &options) {
   PlannedProblem planned;
-  WarmupRow unplanned;
+  PlannedRow noPlan;
+  WarmupRow &unplanned = noPlan.row;
   unplanned.problem = index;
   if (named.family->isEmpty(named.problem)) {
     unplanned.cached = true;
-    planned.rows.push_back({unplanned, {}, {}});
+    planned.rows.push_back(std::move(noPlan));
     return planned;
   }
   auto space =
       exploreSpace(*named.family, named.problem, device, options.model);
   if (!space) {
     unplanned.error = summarize(space.takeError());
-    planned.rows.push_back({unplanned, {}, {}});
+    planned.rows.push_back(std::move(noPlan));
     return planned;
   }
   bool needsGeneric = options.withGeneric;
@@ -60,7 +88,8 @@ static PlannedProblem planProblem(size_t index,
     if (i >= options.top && !(needsGeneric && isGeneric))
       continue;
     needsGeneric &= !isGeneric;
-    planned.rows.push_back(planRow(index, named, candidate, device));
+    planned.rows.push_back(planRow(index, named, candidate, i, device));
+    planned.rows.back().isFallback = i >= options.top;
     if (i + 1 >= options.top && !needsGeneric)
       break;
   }
@@ -84,14 +113,31 @@ orderUnits(const std::vector<PlannedProblem> &problems) {
   return units;
 }
 
+/// Gets \p units; progress counts on from what was got before.
+void WarmupRun::compile(const std::vector<TranslationUnit> &units) {
+  const size_t before = outcomes.size();
+  ArtifactStore::ProgressCallback progress;
+  if (options.progress)
+    progress = [&](ArtifactStore::Progress now) {
+      now.done += before;
+      now.total += before;
+      options.progress(now);
+    };
+  std::vector<ArtifactOutcome> compiled =
+      artifacts.compileAll(units, progress, options.cancel);
+  for (size_t i = 0; i < units.size(); ++i)
+    outcomes.try_emplace(artifactKey(units[i]), compiled[i]);
+}
+
 /// Fills in what became of a row's kernels. A compilation is charged to the
 /// first row that needs it; \p charged holds those that are.
 static void settleRow(PlannedRow &planned,
                       const std::map<std::string, ArtifactOutcome> &outcomes,
                       std::set<std::string> &charged) {
   WarmupRow &row = planned.row;
-  if (planned.units.empty())
+  if (planned.isSettled || planned.units.empty())
     return;
+  planned.isSettled = true;
   row.cached = true;
   for (const TranslationUnit &unit : planned.units) {
     std::string key = artifactKey(unit);
@@ -107,13 +153,72 @@ static void settleRow(PlannedRow &planned,
   row.cached &= row.error.code == ErrorCode::Success;
 }
 
-static void storeDecision(const Registry::NamedProblem &named,
-                          const PlannedProblem &planned,
-                          const DeviceModel &device, DecisionStore &decisions,
-                          const WarmupOptions &options, WarmupResult &result) {
+void WarmupRun::settleRows() {
+  for (PlannedProblem &problem : planned)
+    for (PlannedRow &row : problem.rows)
+      settleRow(row, outcomes, charged);
+}
+
+/// Whether no choice of a problem can be used, each for a reason that is its
+/// own: the compiler refused or spoiled it.
+static bool needsNext(const PlannedProblem &problem) {
+  bool needs = false;
+  for (const PlannedRow &planned : problem.rows) {
+    if (planned.isFallback)
+      continue;
+    if (planned.row.error.code != ErrorCode::CompileFailed)
+      return false;
+    needs = true;
+  }
+  return needs;
+}
+
+/// The first rank behind those of \p problem that is to be tried.
+static std::optional<size_t> nextRank(const PlannedProblem &problem,
+                                      const Space &space) {
+  for (size_t rank = 0; rank < space.ranked.size(); ++rank) {
+    bool isTried = llvm::any_of(
+        problem.rows, [&](const PlannedRow &row) { return row.rank == rank; });
+    if (!isTried && (problem.rows.size() < kCompileAttempts ||
+                     space.ranked[rank].tmpl->isGeneric()))
+      return rank;
+  }
+  return std::nullopt;
+}
+
+/// Plans the next choice of each problem that needs one; returns its kernels.
+std::vector<TranslationUnit> WarmupRun::moveOn() {
+  std::vector<TranslationUnit> units;
+  for (auto [index, problem] : llvm::enumerate(planned)) {
+    if (!needsNext(problem))
+      continue;
+    const Registry::NamedProblem &named = problems[index];
+    // Ranked again: rankings of all problems are too large to be kept.
+    auto space =
+        exploreSpace(*named.family, named.problem, device, options.model);
+    if (!space) {
+      llvm::consumeError(space.takeError()); // it was ranked before
+      continue;
+    }
+    std::optional<size_t> rank = nextRank(problem, *space);
+    if (!rank)
+      continue;
+    for (PlannedRow &planned : problem.rows)
+      planned.row.isReplaced |= !planned.isFallback;
+    PlannedRow next =
+        planRow(index, named, space->ranked[*rank], *rank, device);
+    units.insert(units.end(), next.units.begin(), next.units.end());
+    auto place = llvm::find_if(
+        problem.rows, [&](const PlannedRow &row) { return row.rank > *rank; });
+    problem.rows.insert(place, std::move(next));
+  }
+  return units;
+}
+
+void WarmupRun::storeDecision(size_t index) {
   Decision decision;
   bool isEmpty = false;
-  for (const PlannedRow &choice : planned.rows) {
+  for (const PlannedRow &choice : planned[index].rows) {
     const WarmupRow &row = choice.row;
     // What was not reached may be better than what was: no decision then.
     if (row.error.code == ErrorCode::Cancelled) {
@@ -137,7 +242,7 @@ static void storeDecision(const Registry::NamedProblem &named,
   if (!options.store)
     return;
   DecisionStore::StoreResult stored =
-      decisions.store(named.problem, device, options.model, decision);
+      decisions.store(problems[index].problem, device, options.model, decision);
   if (stored.publish.status != cache::PublishStatus::Stored) {
     ++result.unstoredDecisions;
     result.unstoredReasons.insert(stored.publish.reason);
@@ -149,20 +254,22 @@ static void storeDecision(const Registry::NamedProblem &named,
 WarmupResult warmup(llvm::ArrayRef<Registry::NamedProblem> problems,
                     const DeviceModel &device, ArtifactStore &artifacts,
                     DecisionStore &decisions, const WarmupOptions &options) {
-  std::vector<PlannedProblem> planned;
+  WarmupRun run{problems, device, artifacts, decisions, options,
+                {},       {},     {},        {}};
   for (size_t i = 0; i < problems.size(); ++i)
-    planned.push_back(planProblem(i, problems[i], device, options));
+    run.planned.push_back(planProblem(i, problems[i], device, options));
 
-  std::vector<TranslationUnit> units = orderUnits(planned);
-  std::vector<ArtifactOutcome> compiled =
-      artifacts.compileAll(units, options.progress, options.cancel);
-  std::map<std::string, ArtifactOutcome> outcomes;
-  for (size_t i = 0; i < units.size(); ++i)
-    outcomes.try_emplace(artifactKey(units[i]), compiled[i]);
+  for (std::vector<TranslationUnit> units = orderUnits(run.planned);;) {
+    run.compile(units);
+    run.settleRows();
+    units = run.moveOn();
+    if (units.empty())
+      break;
+  }
 
-  WarmupResult result;
-  result.distinctKernels = outcomes.size();
-  for (const auto &[key, outcome] : outcomes) {
+  WarmupResult &result = run.result;
+  result.distinctKernels = run.outcomes.size();
+  for (const auto &[key, outcome] : run.outcomes) {
     result.compiled += outcome && outcome.origin == ArtifactOrigin::Compiled;
     result.fromCache += outcome && outcome.origin != ArtifactOrigin::Compiled;
     result.failedKernels += !outcome;
@@ -172,15 +279,12 @@ WarmupResult warmup(llvm::ArrayRef<Registry::NamedProblem> problems,
       result.unstoredReasons.insert(outcome.storage.reason);
     }
   }
-  std::set<std::string> charged;
   for (size_t i = 0; i < problems.size(); ++i) {
-    for (PlannedRow &choice : planned[i].rows)
-      settleRow(choice, outcomes, charged);
-    storeDecision(problems[i], planned[i], device, decisions, options, result);
-    for (PlannedRow &choice : planned[i].rows)
+    run.storeDecision(i);
+    for (PlannedRow &choice : run.planned[i].rows)
       result.rows.push_back(std::move(choice.row));
   }
-  return result;
+  return std::move(run.result);
 }
 
 } // namespace kiln

@@ -22,8 +22,14 @@
 
 namespace kiln {
 
+/// So many configs of a ranking are compiled to find one that can be used;
+/// then only generic ones, which always compile, are.
+inline constexpr size_t kCompileAttempts = 4;
+
 struct WarmupOptions {
-  unsigned top = 1; ///< configs a problem
+  /// Configs a problem. Where none of them can be used, the next ones are taken
+  /// as an engine takes them, see kCompileAttempts.
+  unsigned top = 1;
   ModelKind model = ModelKind::Main;
   /// Also compile the generic kernel of each signature, what a machine falls
   /// back to.
@@ -48,6 +54,8 @@ struct WarmupRow {
   double compileMs = 0; ///< of those of its kernels that were compiled now
   bool cached = false;  ///< none had to be compiled for this row
   ErrorSummary error;   ///< Success if all its kernels are there
+  /// It cannot be used, and the next of the ranking was taken in its place.
+  bool isReplaced = false;
 };
 
 struct WarmupResult {

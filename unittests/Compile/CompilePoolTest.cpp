@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <functional>
 #include <mutex>
@@ -326,4 +327,60 @@ TEST_CASE("concurrency is at least one and at most the cap") {
   CHECK(compileConcurrency(1) == 1);
   CHECK(compileConcurrency() >= 1);
   CHECK(compileConcurrency(1000000) == compileConcurrency());
+}
+
+TEST_CASE("F12: one compilation is given up, and counted until it ends") {
+  FakeNvrtc fake = FakeNvrtc::open(KILN_BINARY_DIR);
+  fake.holdWhen("hang");
+  CompilePool pool(fakeCompiler(), {.threads = 1});
+  std::optional<ErrorSummary> error;
+  const size_t lostBefore = CompilePool::lostInProcess();
+  CompilePool::Ticket hung = pool.submit(
+      makeUnit("sm_80", "hang();"), 0, [&](CompilePool::Result result) {
+        error = summarize(result.takeError());
+      });
+  REQUIRE(eventually([&] { return fake.heldCount() == 1; }));
+  CHECK_FALSE(pool.abandon(hung + 1));
+  CHECK(pool.abandon(hung));
+  REQUIRE(error);
+  CHECK(error->code == ErrorCode::Cancelled);
+  CHECK(error->message.find("abandoned") != std::string::npos);
+  CHECK_FALSE(pool.abandon(hung));
+  CHECK(CompilePool::lostInProcess() == lostBefore + 1);
+  // Another thread goes on.
+  CHECK(bool(pool.submit(makeUnit()).get()));
+  fake.release();
+  CHECK(eventually([&] { return CompilePool::lostInProcess() == lostBefore; }));
+  fake.reset();
+}
+
+TEST_CASE("F12: a pool that was stopped takes nothing more") {
+  FakeNvrtc fake = FakeNvrtc::open(KILN_BINARY_DIR);
+  fake.holdWhen("hang");
+  CompilePool pool(fakeCompiler(), {.threads = 1, .shutdownGrace = 10ms});
+  auto hung = pool.submit(makeUnit("sm_80", "hang();"));
+  REQUIRE(eventually([&] { return fake.heldCount() == 1; }));
+  auto queued = pool.submit(makeUnit());
+  pool.stop();
+  CHECK(summarize(hung.get().takeError()).code == ErrorCode::CompileFailed);
+  CHECK(summarize(queued.get().takeError()).code == ErrorCode::Cancelled);
+  auto late = pool.submit(makeUnit());
+  CHECK(summarize(late.get().takeError()).code == ErrorCode::Cancelled);
+  fake.reset();
+}
+
+TEST_CASE("signals of the program do not arrive on threads of the pool") {
+  auto blocksSignal = [] {
+    sigset_t mask;
+    return ::pthread_sigmask(SIG_BLOCK, nullptr, &mask) == 0 &&
+           ::sigismember(&mask, SIGUSR1) == 1;
+  };
+  CompilePool pool(fakeCompiler(), {.threads = 1});
+  std::promise<bool> isBlocked;
+  pool.submit(makeUnit(), 0, [&](CompilePool::Result result) {
+    CHECK(bool(result));
+    isBlocked.set_value(blocksSignal());
+  });
+  CHECK(isBlocked.get_future().get());
+  CHECK_FALSE(blocksSignal());
 }

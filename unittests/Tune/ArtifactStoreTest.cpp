@@ -459,4 +459,75 @@ TEST_CASE("destroying the store ends what is queued") {
   CHECK(running.isReady());
 }
 
+/// Whether \p isSo within a minute.
+template <class Condition> bool eventually(Condition isSo) {
+  for (int i = 0; i < 60000 && !isSo(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return isSo();
+}
+
+/// A store whose compilations have a short grace once they are cancelled.
+ArtifactStoreOptions shortGrace(const std::atomic<bool> *cancel = nullptr) {
+  ArtifactStoreOptions options;
+  options.pool.threads = 1;
+  options.pool.shutdownGrace = std::chrono::milliseconds(20);
+  options.cancel = cancel;
+  return options;
+}
+
+TEST_CASE("F12: a cancelled batch does not wait for a compilation that hangs") {
+  TuneFixture f;
+  f.reopen(shortGrace());
+  f.nvrtc.holdWhen("fast.t64");
+  std::atomic<bool> cancel = false;
+  std::thread canceller([&] {
+    eventually([&] { return f.nvrtc.heldCount() == 1; });
+    cancel = true;
+  });
+  auto outcomes = f.artifacts->compileAll(
+      {f.unit("fast.t64"), f.unit("fast.t32")}, nullptr, &cancel);
+  canceller.join();
+  CHECK(outcomes[0].error.code == ErrorCode::Cancelled);
+  CHECK(outcomes[0].error.message.find("abandoned") != std::string::npos);
+  CHECK(outcomes[1].error.code == ErrorCode::Cancelled);
+  // Nothing lasting: the same can be had again.
+  f.nvrtc.release();
+  CHECK(must(f.artifacts->get(f.unit("fast.t64"))));
+}
+
+TEST_CASE("F12: waits end soon after they are cancelled") {
+  TuneFixture f;
+  std::atomic<bool> cancel = false;
+  f.reopen(shortGrace(&cancel));
+  must(f.artifacts->get(f.unit("fast.t32")));
+  f.nvrtc.holdWhen("fast.t64");
+  PendingArtifact hung = f.artifacts->request(f.unit("fast.t64"));
+  REQUIRE(eventually([&] { return f.nvrtc.heldCount() == 1; }));
+  cancel = true;
+  CHECK(hung.wait().error.code == ErrorCode::Cancelled);
+  CHECK(errorOf(f.artifacts->get(f.unit("fast.t16"))).code ==
+        ErrorCode::Cancelled);
+  CHECK(must(f.artifacts->get(f.unit("fast.t32"))));
+  f.nvrtc.release();
+}
+
+TEST_CASE("F12: a store that is stopped ends the waits of other threads") {
+  TuneFixture f;
+  f.reopen(shortGrace());
+  must(f.artifacts->get(f.unit("fast.t32")));
+  f.nvrtc.holdWhen("fast.t64");
+  ErrorSummary error;
+  std::thread waiting(
+      [&] { error = errorOf(f.artifacts->get(f.unit("fast.t64"))); });
+  REQUIRE(eventually([&] { return f.nvrtc.heldCount() == 1; }));
+  f.artifacts->stop();
+  waiting.join();
+  CHECK(error.message.find("abandoned") != std::string::npos);
+  CHECK(errorOf(f.artifacts->get(f.unit("fast.t16"))).code ==
+        ErrorCode::Cancelled);
+  CHECK(must(f.artifacts->get(f.unit("fast.t32"))));
+  CHECK(f.artifacts->width() == 1);
+  f.nvrtc.release();
+}
+
 } // namespace

@@ -106,14 +106,23 @@ TEST_CASE("a problem that fails stops no other") {
   f.nvrtc.failWhen("type 8193", "fake.cu(1): error: not this type\n"); // fp32
   WarmupResult result =
       f.run({"fake m=1 n=64", "fake m=1 n=64 type=fp16", "fake m=0 n=64"});
-  REQUIRE(result.rows.size() == 3);
-  CHECK(result.rows[0].error.code == ErrorCode::CompileFailed);
-  CHECK_FALSE(result.rows[0].cached);
-  CHECK(result.rows[1].error.code == ErrorCode::Success);
-  CHECK(result.rows[2].error.code == ErrorCode::Success);
-  CHECK(result.rows[2].config.empty());
+  // The first problem's next choices fail, too.
+  REQUIRE(result.rows.size() == kCompileAttempts + 2);
+  for (size_t i = 0; i < kCompileAttempts; ++i) {
+    const WarmupRow &row = result.rows[i];
+    CHECK(row.problem == 0);
+    CHECK(row.error.code == ErrorCode::CompileFailed);
+    CHECK_FALSE(row.cached);
+    CHECK(row.isReplaced == (i + 1 < kCompileAttempts));
+  }
+  const WarmupRow &good = result.rows[kCompileAttempts];
+  const WarmupRow &empty = result.rows[kCompileAttempts + 1];
+  CHECK(good.error.code == ErrorCode::Success);
+  CHECK(good.problem == 1);
+  CHECK(empty.error.code == ErrorCode::Success);
+  CHECK(empty.config.empty());
   CHECK(result.failedProblems == 1);
-  CHECK(result.failedKernels == 1);
+  CHECK(result.failedKernels >= kCompileAttempts);
   CHECK(result.decisionsStored == 1);
 }
 
@@ -141,6 +150,57 @@ TEST_CASE("progress counts kernels and a cancelled warm-up says so") {
   // Half of a choice must not stand where a whole one may.
   CHECK(result.failedProblems == 1);
   CHECK(result.decisionsStored == 0);
+}
+
+TEST_CASE("F14: a choice that is rejected is replaced by the next one") {
+  WarmupFixture f;
+  f.nvrtc.spillWhen("fast.t64", 8);
+  size_t done = 0, total = 0;
+  WarmupOptions options;
+  options.progress = [&](const ArtifactStore::Progress &progress) {
+    CHECK(progress.done >= done);
+    done = progress.done;
+    total = progress.total;
+  };
+  WarmupResult result =
+      f.run({"fake m=1 n=64", "fake m=1 n=64 type=fp16"}, options);
+  REQUIRE(result.rows.size() == 4);
+  CHECK(result.rows[0].config == "fast.t64");
+  CHECK(result.rows[0].error.code == ErrorCode::CompileFailed);
+  CHECK(result.rows[0].isReplaced);
+  CHECK(result.rows[1].problem == 0);
+  CHECK(result.rows[1].config == "pair.t64");
+  CHECK(result.rows[1].error.code == ErrorCode::Success);
+  CHECK_FALSE(result.rows[1].isReplaced);
+  CHECK(result.failedProblems == 0);
+  CHECK(result.decisionsStored == 2);
+  CHECK(done == total);
+  CHECK(total == result.distinctKernels);
+  auto decision = DecisionStore(*f.cache).find(
+      makeProblem(f.family, "fake m=1 n=64"), f.device);
+  REQUIRE(decision);
+  CHECK(decision->configs[0].config == "pair.t64");
+}
+
+TEST_CASE("F14: the ranking is gone down until a choice can be used") {
+  WarmupFixture f;
+  f.nvrtc.failWhen("fast.", "fake.cu(1): error: not this\n");
+  f.nvrtc.failWhen("pair.", "fake.cu(1): error: nor that\n");
+  WarmupResult result = f.run({"fake m=1 n=64"});
+  REQUIRE(result.rows.size() == 3);
+  CHECK(result.rows.back().config == "plain.t32");
+  CHECK(result.rows.back().error.code == ErrorCode::Success);
+  CHECK(result.decisionsStored == 1);
+
+  // One of several that is rejected needs no other.
+  f.nvrtc.reset();
+  f.nvrtc.failWhen("fast.t64", "fake.cu(1): error: not this\n");
+  f.reopen();
+  WarmupOptions options;
+  options.top = 2;
+  result = f.run({"fake m=1 n=64"}, options);
+  CHECK(result.rows.size() == 2);
+  CHECK_FALSE(result.rows[0].isReplaced);
 }
 
 } // namespace
