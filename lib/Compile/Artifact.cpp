@@ -2,6 +2,7 @@
 #include "Compile/Artifact.h"
 
 #include "Support/Error.h"
+#include "Support/Json.h"
 
 #include <llvm/ADT/STLExtras.h>
 
@@ -61,16 +62,12 @@ static constexpr std::array<PhaseField, 4> kPhaseFields = {{
     {"totalMs", &PhaseTimes::totalMs},
 }};
 
-/// JSON strings are UTF-8; a log may quote what is not.
-static std::string utf8(llvm::StringRef text) {
-  return llvm::json::isUTF8(text) ? text.str() : llvm::json::fixUTF8(text);
-}
-
 llvm::json::Object Artifact::attributes() const {
-  llvm::json::Object object{{"arch", utf8(arch)},
-                            {"entry", utf8(entry)},
-                            {"toolchain", utf8(toolchain)},
-                            {"log", utf8(log)}};
+  // A log may quote what is not UTF-8.
+  llvm::json::Object object{{"arch", jsonText(arch)},
+                            {"entry", jsonText(entry)},
+                            {"toolchain", jsonText(toolchain)},
+                            {"log", jsonText(log)}};
   for (const UsageField &field : kUsageFields)
     object[field.key] = usage.*field.member;
   llvm::json::Object times;
@@ -79,8 +76,8 @@ llvm::json::Object Artifact::attributes() const {
   object["phases"] = std::move(times);
   llvm::json::Array remarks;
   for (const Advisory &advisory : advisories)
-    remarks.push_back(llvm::json::Object{{"code", utf8(advisory.code)},
-                                         {"text", utf8(advisory.text)}});
+    remarks.push_back(llvm::json::Object{{"code", jsonText(advisory.code)},
+                                         {"text", jsonText(advisory.text)}});
   object["advisories"] = std::move(remarks);
   return object;
 }

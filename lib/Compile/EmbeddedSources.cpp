@@ -2,12 +2,12 @@
 #include "Compile/EmbeddedSources.h"
 
 #include "Support/Error.h"
+#include "Support/ReadFile.h"
 
 #include <llvm/ADT/SmallString.h>
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/ADT/StringExtras.h>
 #include <llvm/Support/FileSystem.h>
-#include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/Path.h>
 
 #include <algorithm>
@@ -70,18 +70,11 @@ SourceSet::fromEmbedded(llvm::ArrayRef<EmbeddedSource> sources) {
 
 static llvm::Expected<SourceFile> readSource(llvm::StringRef path,
                                              llvm::StringRef directory) {
-  uint64_t size = 0;
-  if (std::error_code error = llvm::sys::fs::file_size(path, size))
-    return makeError(ErrorCode::Io, "{}: {}", path, error.message());
-  if (size > kMaxSourceBytes)
-    return makeError(ErrorCode::InvalidArgument,
-                     "{}: {} bytes are too many for a source", path, size);
-  auto buffer = llvm::MemoryBuffer::getFile(path);
-  if (!buffer)
-    return makeError(ErrorCode::Io, "{}: {}", path,
-                     buffer.getError().message());
+  auto text = readNamedFile(path.str(), kMaxSourceBytes);
+  if (!text)
+    return text.takeError();
   llvm::StringRef name = path.drop_front(directory.size()).ltrim('/');
-  return SourceFile{name.str(), (*buffer)->getBuffer().str()};
+  return SourceFile{name.str(), std::move(*text)};
 }
 
 llvm::Expected<std::shared_ptr<const SourceSet>>

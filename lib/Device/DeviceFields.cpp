@@ -3,6 +3,7 @@
 
 #include "Support/Error.h"
 #include "Support/Json.h"
+#include "Support/Printable.h"
 
 #include <algorithm>
 #include <cassert>
@@ -174,7 +175,9 @@ llvm::Error setValue(DeviceModel &model, const DeviceField &field,
   if (wantsText != (text != nullptr))
     return refuse(field, wantsText ? "expected a string" : "expected a number");
   if (text) {
-    model.*std::get<std::string DeviceModel::*>(field.member) = *text;
+    // It stands in tables and keys, a line each.
+    model.*std::get<std::string DeviceModel::*>(field.member) =
+        printable(*text);
   } else {
     auto *whole = std::get_if<int64_t>(&value);
     double number =
@@ -190,7 +193,7 @@ llvm::Error setValue(DeviceModel &model, const DeviceField &field,
           whole ? *whole : static_cast<int64_t>(number);
     }
   }
-  model.origins[field.index()] = {source, note.str()};
+  model.origins[field.index()] = {source, printable(note)};
   return llvm::Error::success();
 }
 

@@ -355,7 +355,10 @@ static llvm::Expected<int64_t> parseJsonValue(const RecordSchema &schema,
                                               const llvm::json::Value &value) {
   if (field.kind == FieldKind::Integer) {
     std::optional<int64_t> number = value.getAsInteger();
-    if (auto flag = value.getAsBoolean())
+    // Of a switch alone, which may be on in two ways: elsewhere true is a slip.
+    constexpr int64_t kMostOfSwitch = 2;
+    if (auto flag = value.getAsBoolean();
+        flag && field.minimum == 0 && field.maximum <= kMostOfSwitch)
       number = *flag;
     if (!number)
       return makeError(ErrorCode::InvalidArgument, "{}: {} is not an integer",

@@ -2,9 +2,10 @@
 #include "Support/Json.h"
 
 #include "Support/Error.h"
+#include "Support/ReadFile.h"
 
+#include <llvm/ADT/StringSet.h>
 #include <llvm/Support/FormatVariadic.h>
-#include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/raw_ostream.h>
 
 namespace kiln {
@@ -51,12 +52,45 @@ parseJson(llvm::StringRef text, llvm::StringRef what, size_t maxBytes) {
   return std::move(*value);
 }
 
+/// The first key of \p text, which is JSON, that its object has twice.
+static std::optional<std::string> repeatedKey(llvm::StringRef text) {
+  std::vector<llvm::StringSet<>> keys; // of every array or object around
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '{' || text[i] == '[')
+      keys.emplace_back();
+    else if (text[i] == '}' || text[i] == ']')
+      keys.pop_back();
+    if (text[i] != '"')
+      continue;
+    const size_t begin = i;
+    for (++i; text[i] != '"'; ++i)
+      i += text[i] == '\\';
+    // Only a key is followed by a colon.
+    if (!text.drop_front(i + 1).ltrim(" \t\r\n").starts_with(":"))
+      continue;
+    // Parsed: a letter may be written as an escape.
+    auto key = llvm::cantFail(llvm::json::parse(text.slice(begin, i + 1)));
+    if (!keys.back().insert(*key.getAsString()).second)
+      return key.getAsString()->str();
+  }
+  return std::nullopt;
+}
+
 llvm::Expected<llvm::json::Value> readJsonFile(llvm::StringRef path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
-  if (!buffer)
-    return makeError(ErrorCode::InvalidArgument, "{}: {}", path,
-                     buffer.getError().message());
-  return parseJson((*buffer)->getBuffer(), path);
+  auto text = readNamedFile(path.str(), kMaxJsonBytes);
+  if (!text)
+    return text.takeError();
+  auto value = parseJson(*text, path);
+  if (!value)
+    return value.takeError();
+  if (auto key = repeatedKey(*text))
+    return makeError(ErrorCode::InvalidArgument, "{}: key '{}' is there twice",
+                     path, *key);
+  return value;
+}
+
+std::string jsonText(llvm::StringRef text) {
+  return llvm::json::isUTF8(text) ? text.str() : llvm::json::fixUTF8(text);
 }
 
 std::string printJson(const llvm::json::Value &value) {

@@ -1,0 +1,20 @@
+//===- ReadFile.h - files that users name ---------------------------------===//
+#pragma once
+
+#include <llvm/ADT/StringRef.h>
+#include <llvm/Support/Error.h>
+
+#include <cstdint>
+#include <string>
+
+namespace kiln {
+
+/// Reads the whole file \p path: a plain file or a pipe, whose writer is waited
+/// for. At most \p maxBytes are taken, however large the file says it is or
+/// becomes. The file is not mapped: one that is cut meanwhile is a shorter
+/// text. Errors (InvalidArgument, for who calls named it): it is of another
+/// kind, cannot be read, or is larger.
+llvm::Expected<std::string> readNamedFile(const std::string &path,
+                                          uint64_t maxBytes);
+
+} // namespace kiln
