@@ -1,6 +1,8 @@
 //===- Cache.cpp - kiln cache: what lies there, is it sound, what goes ----===//
 #include "Cache/Prune.h"
 #include "Cache/Store.h"
+#include "Support/Json.h"
+#include "Support/Printable.h"
 #include "kiln/Commands.h"
 #include "kiln/Console.h"
 #include "kiln/Report.h"
@@ -110,7 +112,7 @@ void ListReport::print(llvm::raw_ostream &os) const {
                   formatAge(ageSeconds(entry)), file.take_front(12).str(),
                   summaryOf(entry)});
   }
-  os << root << '\n';
+  os << printable(root) << '\n';
   if (!table.empty())
     table.print(os);
   os << fmt::format("{} entries, {} bytes\n", entries.size(), bytes);
@@ -122,17 +124,18 @@ llvm::json::Object ListReport::toJSON() const {
     list.push_back(llvm::json::Object{
         {"kind", nameOf(entry.kind)},
         {"layer", nameOf(entry.layer)},
-        {"path", entry.path},
-        {"what", llvm::json::fixUTF8(summaryOf(entry))},
+        {"path", jsonText(entry.path)},
+        {"what", jsonText(summaryOf(entry))},
         {"attributes", llvm::json::Object(entry.attributes)},
         {"payload_bytes", static_cast<int64_t>(entry.payloadBytes)},
         {"file_bytes", static_cast<int64_t>(entry.fileBytes)},
         {"age_s", rounded(ageSeconds(entry), 4)}});
-  return llvm::json::Object{{"root", root}, {"entries", std::move(list)}};
+  return llvm::json::Object{{"root", jsonText(root)},
+                            {"entries", std::move(list)}};
 }
 
 void VerifyReport::print(llvm::raw_ostream &os) const {
-  os << root << '\n';
+  os << printable(root) << '\n';
   Table table({"state", "kind", "reason", "file"});
   for (const VerifyItem &item : items)
     if (item.state != VerifyItem::State::Ok)
@@ -152,12 +155,12 @@ llvm::json::Object VerifyReport::toJSON() const {
     list.push_back(llvm::json::Object{{"state", nameOf(item.state)},
                                       {"kind", nameOf(item.kind)},
                                       {"layer", nameOf(item.layer)},
-                                      {"path", item.path},
-                                      {"reason", item.reason}});
+                                      {"path", jsonText(item.path)},
+                                      {"reason", jsonText(item.reason)}});
   auto number = [&](VerifyItem::State state) {
     return static_cast<int64_t>(count(state));
   };
-  return llvm::json::Object{{"root", root},
+  return llvm::json::Object{{"root", jsonText(root)},
                             {"sound", number(VerifyItem::State::Ok)},
                             {"damaged", number(VerifyItem::State::Damaged)},
                             {"temporary", number(VerifyItem::State::Temporary)},
@@ -166,7 +169,7 @@ llvm::json::Object VerifyReport::toJSON() const {
 }
 
 void PruneReport::print(llvm::raw_ostream &os) const {
-  os << root << '\n';
+  os << printable(root) << '\n';
   Table table({"why", "kind", ">bytes", ">age", "file"});
   for (const PrunedFile &file : result.removed)
     if (isDryRun)
@@ -189,17 +192,17 @@ llvm::json::Object PruneReport::toJSON() const {
   for (const PrunedFile &file : result.removed)
     list.push_back(llvm::json::Object{{"why", nameOf(file.why)},
                                       {"kind", nameOf(file.kind)},
-                                      {"path", llvm::json::fixUTF8(file.path)},
+                                      {"path", jsonText(file.path)},
                                       {"bytes", file.bytes},
                                       {"age_s", rounded(file.ageSeconds, 4)}});
-  return llvm::json::Object{{"root", llvm::json::fixUTF8(root)},
+  return llvm::json::Object{{"root", jsonText(root)},
                             {"dry_run", isDryRun},
                             {"removed", std::move(list)},
                             {"removed_bytes", removedBytes()},
                             {"kept_entries", result.keptEntries},
                             {"kept_bytes", result.keptBytes},
                             {"failed", static_cast<int64_t>(result.failed)},
-                            {"failure", llvm::json::fixUTF8(result.failure)}};
+                            {"failure", jsonText(result.failure)}};
 }
 
 static llvm::Expected<int> list(const ParsedOptions &options,

@@ -2,6 +2,7 @@
 #include "kiln/Console.h"
 
 #include "Support/AtomicFile.h"
+#include "Support/Printable.h"
 
 #include <cerrno>
 #include <csignal>
@@ -37,6 +38,7 @@ void prepareStreams() {
       // nothing can be said to anyone.
       (void)!::open("/dev/null", O_RDWR);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 /// Returns 0 or an errno.
@@ -76,10 +78,10 @@ std::string onOneLine(llvm::StringRef text) {
   std::string line;
   for (char c : text.trim())
     if (c != '\n' && c != '\r')
-      line += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+      line += c == '\t' ? ' ' : c;
     else if (!llvm::StringRef(line).ends_with("; "))
       line += "; ";
-  return line;
+  return printable(line);
 }
 
 static void printLine(llvm::StringRef kind, llvm::StringRef message) {
@@ -123,7 +125,7 @@ void ProgressBar::update(size_t done, size_t total, llvm::StringRef text) {
   std::string line = fmt::format(
       "{} [{}{}] {}/{} {:.0f} s {}", title, std::string(filled, '='),
       std::string(kBarColumns - filled, ' '), done, total,
-      std::chrono::duration<double>(now - start).count(), text);
+      std::chrono::duration<double>(now - start).count(), printable(text));
   line.resize(std::min(line.size(), terminalColumns() - 1));
   (void)writeAll(STDERR_FILENO, "\r" + line + "\x1b[K");
 }
@@ -136,22 +138,34 @@ static std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free,
               "a signal handler sets it");
 
+static constexpr int kInterrupts[] = {SIGINT, SIGTERM};
+
 static void onInterrupt(int signal) {
   interrupted.store(true);
   std::signal(signal, SIG_DFL);
 }
 
+static bool isIgnored(int signal) {
+  struct sigaction action = {};
+  return ::sigaction(signal, nullptr, &action) == 0 &&
+         action.sa_handler == SIG_IGN;
+}
+
 InterruptGuard::InterruptGuard() {
   interrupted.store(false);
-  std::signal(SIGINT, onInterrupt);
-  std::signal(SIGTERM, onInterrupt);
+  // Who started us with the signal ignored, as shells do for work in the
+  // background, does not want it to end the work.
+  for (int signal : kInterrupts)
+    if (!isIgnored(signal))
+      std::signal(signal, onInterrupt);
 }
 
 InterruptGuard::~InterruptGuard() {
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+  for (int signal : kInterrupts)
+    if (!isIgnored(signal))
+      std::signal(signal, SIG_DFL);
 }
 
-const std::atomic<bool> *InterruptGuard::flag() const { return &interrupted; }
+const std::atomic<bool> *interruptFlag() { return &interrupted; }
 
 } // namespace kiln::cli

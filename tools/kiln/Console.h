@@ -23,8 +23,8 @@ inline constexpr int kExitNoDevice = 3; ///< no GPU, driver or NVRTC
 int exitCodeOf(ErrorCode code);
 
 /// Before anything else: makes descriptors 0 to 2 exist, so that no file of the
-/// cache becomes stdout, and ignores SIGPIPE, so that a reader who leaves does
-/// not kill work under way.
+/// cache becomes stdout, and ignores SIGPIPE and SIGXFSZ, so that a reader who
+/// leaves and a limit of file sizes do not kill work under way.
 void prepareStreams();
 
 /// Writes all of \p text to stdout. A reader that left is no error. Errors: Io.
@@ -37,7 +37,8 @@ llvm::Error writeFile(const std::string &path, llvm::StringRef text);
 void printError(llvm::StringRef message);
 void printWarning(llvm::StringRef message);
 
-/// \p text with each run of line breaks replaced by "; ".
+/// \p text with each run of line breaks replaced by "; ", and the rest as
+/// printable() shows it.
 std::string onOneLine(llvm::StringRef text);
 
 /// A line on stderr that shows how far work is, on a terminal only; erased on
@@ -58,8 +59,12 @@ private:
   std::chrono::steady_clock::time_point start, drawn;
 };
 
+/// Whether an InterruptGuard has seen a signal; valid for ever.
+const std::atomic<bool> *interruptFlag();
+
 /// While it lives the first SIGINT or SIGTERM only sets a flag, so that what is
-/// done so far is kept; the second one kills. One at a time.
+/// done so far is kept; the second one kills. A signal that was ignored stays
+/// ignored. One at a time.
 class InterruptGuard {
 public:
   InterruptGuard();
@@ -67,7 +72,7 @@ public:
   InterruptGuard(const InterruptGuard &) = delete;
   InterruptGuard &operator=(const InterruptGuard &) = delete;
 
-  const std::atomic<bool> *flag() const;
+  const std::atomic<bool> *flag() const { return interruptFlag(); }
 };
 
 } // namespace kiln::cli

@@ -2,6 +2,8 @@
 #include "Compile/Nvrtc.h"
 #include "Device/Catalog.h"
 #include "Families/Families.h"
+#include "Support/Json.h"
+#include "Support/Printable.h"
 #include "kiln/Commands.h"
 #include "kiln/Console.h"
 #include "kiln/Report.h"
@@ -71,13 +73,15 @@ void SystemSection::print(llvm::raw_ostream &os) const {
   for (const LibraryState &library : libraries)
     if (library.error.empty())
       os << fmt::format("{}: {}, {}\n", library.what, library.identity,
-                        library.path);
+                        printable(library.path));
     else
-      os << fmt::format("{}: not usable: {}\n", library.what, library.error);
-  os << fmt::format("cache: {}{}\n", cacheRoot.value_or("in memory only"),
+      os << fmt::format("{}: not usable: {}\n", library.what,
+                        onOneLine(library.error));
+  os << fmt::format("cache: {}{}\n",
+                    printable(cacheRoot.value_or("in memory only")),
                     cacheRoot && !isCachePersistent ? ", not usable" : "");
   for (const std::string &note : cacheNotes)
-    os << fmt::format("    {}\n", note);
+    os << fmt::format("    {}\n", onOneLine(note));
   os << fmt::format("families: {}\n", fmt::join(families, ", "))
      << fmt::format("known GPUs: {}\n", fmt::join(catalogNames(), ", "));
 }
@@ -88,19 +92,19 @@ llvm::json::Object SystemSection::toJSON() const {
     llvm::json::Object state{{"found", library.error.empty()}};
     if (library.error.empty()) {
       state["identity"] = library.identity;
-      state["path"] = library.path;
+      state["path"] = jsonText(library.path);
     } else {
-      state["error"] = library.error;
+      state["error"] = jsonText(library.error);
     }
     object[llvm::StringRef(library.what).lower()] = std::move(state);
   }
-  llvm::json::Array notes(cacheNotes), names;
+  llvm::json::Array names;
   for (llvm::StringRef name : catalogNames())
     names.push_back(name);
   object["cache"] = llvm::json::Object{
-      {"root", cacheRoot ? llvm::json::Value(*cacheRoot) : nullptr},
+      {"root", cacheRoot ? llvm::json::Value(jsonText(*cacheRoot)) : nullptr},
       {"persistent", isCachePersistent},
-      {"notes", std::move(notes)}};
+      {"notes", textsToJson(cacheNotes)}};
   object["catalog"] = std::move(names);
   object["families"] = llvm::json::Array(families);
   return object;
@@ -113,19 +117,18 @@ void DeviceSection::print(llvm::raw_ostream &os) const {
      << fmt::format("{} ({})\n", model.name, model.archName())
      << describe(model);
   for (const std::string &note : device.assembled.notes)
-    os << fmt::format("note: {}\n", note);
+    os << fmt::format("note: {}\n", onOneLine(note));
   os << fmt::format("device class: {}\n", deviceClassKey(model));
 }
 
 llvm::json::Object DeviceSection::toJSON() const {
   const DeviceModel &model = device.model();
-  llvm::json::Object object{
-      {"name", model.name},
-      {"arch", model.archName()},
-      {"live", device.assembled.live},
-      {"class", deviceClassKey(model)},
-      {"numbers", kiln::toJson(model)},
-      {"notes", llvm::json::Array(device.assembled.notes)}};
+  llvm::json::Object object{{"name", model.name},
+                            {"arch", model.archName()},
+                            {"live", device.assembled.live},
+                            {"class", deviceClassKey(model)},
+                            {"numbers", kiln::toJson(model)},
+                            {"notes", textsToJson(device.assembled.notes)}};
   if (device.driver)
     object["ordinal"] = device.ordinal;
   return object;

@@ -1,9 +1,13 @@
 //===- Main.cpp - the kiln command: a table of contents -------------------===//
+#include "Compile/CompilePool.h"
 #include "kiln/Commands.h"
 #include "kiln/Console.h"
 
 #include <llvm/ADT/SmallVector.h>
 
+#include <atomic>
+#include <cstdlib>
+#include <unistd.h>
 #include <vector>
 
 #ifdef __GLIBC__
@@ -77,14 +81,36 @@ static void keepFreedMemory() {
 #endif
 }
 
-int main(int argc, char **argv) {
-  keepFreedMemory();
-  prepareStreams();
-  llvm::SmallVector<llvm::StringRef, 32> words(argv + (argc > 0), argv + argc);
+/// Whether main() is at its end.
+static std::atomic<bool> hasEnded{false};
+
+/// Runs where a library calls exit() in the midst of a command, which must not
+/// look as if all were done.
+static void failUnlessEnded() {
+  if (hasEnded.load())
+    return;
+  printError("a library ended the program before its work was done");
+  ::_exit(kExitSomeFailed);
+}
+
+static int runTool(llvm::ArrayRef<llvm::StringRef> words) {
   auto code = dispatch(words);
   if (code)
     return *code;
   ErrorSummary error = summarize(code.takeError());
   printError(error.message);
   return exitCodeOf(error.code);
+}
+
+int main(int argc, char **argv) {
+  keepFreedMemory();
+  prepareStreams();
+  std::atexit(failUnlessEnded);
+  llvm::SmallVector<llvm::StringRef, 32> words(argv + (argc > 0), argv + argc);
+  int code = runTool(words);
+  // A compilation that hangs may hold what exit handlers wait for.
+  if (CompilePool::lostInProcess() > 0)
+    ::_exit(code);
+  hasEnded.store(true);
+  return code;
 }

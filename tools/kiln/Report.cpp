@@ -3,6 +3,7 @@
 
 #include "Support/Error.h"
 #include "Support/Json.h"
+#include "Support/Printable.h"
 #include "kiln/Console.h"
 
 #include <llvm/ADT/StringExtras.h>
@@ -21,7 +22,10 @@ int emit(const Report &report, bool asJson, int exitCode) {
     os << printJson(report.toJSON());
   else
     report.print(os);
-  llvm::Error error = writeOutput(os.str());
+  os.flush();
+  // JSON escapes by itself. Reports make texts from outside printable where
+  // they could forge lines; whatever else steers a terminal ends here.
+  llvm::Error error = writeOutput(asJson ? text : printableLines(text));
   if (!error)
     return exitCode;
   printError(summarize(std::move(error)).message);
@@ -37,6 +41,8 @@ Table::Table(llvm::ArrayRef<llvm::StringRef> names) {
 
 void Table::addRow(std::vector<std::string> cells) {
   assert(cells.size() == headers.size() && "a cell for each column");
+  for (std::string &cell : cells)
+    cell = printable(cell);
   rows.push_back(std::move(cells));
 }
 
@@ -86,6 +92,13 @@ llvm::json::Value rounded(double value, int digits) {
   if (!std::isfinite(value))
     return nullptr;
   return std::strtod(fmt::format("{:.{}g}", value, digits).c_str(), nullptr);
+}
+
+llvm::json::Array textsToJson(llvm::ArrayRef<std::string> texts) {
+  llvm::json::Array list;
+  for (const std::string &text : texts)
+    list.push_back(jsonText(text));
+  return list;
 }
 
 std::string wrapText(llvm::StringRef text, size_t columns,

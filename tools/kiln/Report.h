@@ -32,7 +32,7 @@ public:
   /// printed.
   explicit Table(llvm::ArrayRef<llvm::StringRef> headers);
 
-  /// As many cells as there are headers.
+  /// As many cells as there are headers; shown as printable() does.
   void addRow(std::vector<std::string> cells);
   bool empty() const { return rows.empty(); }
   void print(llvm::raw_ostream &os) const;
@@ -50,6 +50,9 @@ std::string formatUs(double ns);
 /// A JSON number that is rounded to \p digits significant digits, so that no
 /// document carries noise.
 llvm::json::Value rounded(double value, int digits = 6);
+
+/// \p texts as JSON, made UTF-8.
+llvm::json::Array textsToJson(llvm::ArrayRef<std::string> texts);
 
 /// Breaks \p text into lines of at most \p columns, each begun by \p indent.
 std::string wrapText(llvm::StringRef text, size_t columns = 78,

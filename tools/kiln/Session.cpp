@@ -6,6 +6,7 @@
 #include "Device/DeviceProbe.h"
 #include "Kernel/Sources.h"
 #include "Support/Json.h"
+#include "Support/Printable.h"
 #include "kiln/Console.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -215,6 +216,7 @@ artifactOptions(const ParsedOptions &options, const Environment &environment) {
   if (!threads)
     return threads.takeError();
   store.pool.threads = *threads;
+  store.cancel = interruptFlag();
   if (environment.kilnKernelSrc)
     if (llvm::Error error = overrideKernelSources(*environment.kilnKernelSrc))
       return addContext(std::move(error), "KILN_KERNEL_SRC");
@@ -261,7 +263,8 @@ static llvm::Expected<Case> parseCase(const llvm::json::Value &json,
   if (!object)
     return makeError(ErrorCode::InvalidArgument, "it is not an object");
   Case parsed;
-  parsed.name = object->getString("name").value_or("").str();
+  // Reports show it in tables and in lines of their own.
+  parsed.name = printable(object->getString("name").value_or(""));
   if (parsed.name.empty())
     return makeError(ErrorCode::InvalidArgument, "name is missing");
   auto familyName = object->getString("family");

@@ -178,7 +178,7 @@ llvm::json::Object TuneReport::caseToJson(size_t index) const {
   object["candidates"] = static_cast<int64_t>(result.candidates);
   object["rejected"] = static_cast<int64_t>(result.rejected);
   object["failed_compiles"] = static_cast<int64_t>(result.failedCompiles);
-  object["notes"] = llvm::json::Array(result.notes);
+  object["notes"] = textsToJson(result.notes);
   if (choice.origin == ChoiceOrigin::Empty)
     return object;
   object["config"] = choice.candidate.config.text();

@@ -8,6 +8,7 @@
 #include "kiln/Report.h"
 #include "kiln/Session.h"
 
+#include <llvm/ADT/StringExtras.h>
 #include <llvm/Support/FileSystem.h>
 
 #include <chrono>
@@ -48,7 +49,7 @@ static std::string formatMs(const WarmupRow &row) {
 
 static llvm::StringRef stateOf(const WarmupRow &row) {
   if (row.error.code != ErrorCode::Success)
-    return "failed";
+    return row.isReplaced ? "replaced" : "failed";
   return row.cached ? "yes" : "no";
 }
 
@@ -68,15 +69,17 @@ void WarmupReport::printDevice(llvm::raw_ostream &os,
                   isEmpty ? "" : formatUs(row.predictedNs), row.bound,
                   formatMs(row), stateOf(row).str()});
     if (row.error.code != ErrorCode::Success)
-      errors.insert(onOneLine(row.error.message));
+      errors.insert(fmt::format("{}: {}",
+                                row.isReplaced ? "replaced" : "failed",
+                                onOneLine(row.error.message)));
   }
   table.print(os);
   for (const std::string &error : errors)
-    os << "failed: " << error << '\n';
+    os << error << '\n';
   if (isUnstored(one.result))
     os << fmt::format("not stored: {} kernels, {} decisions: {}\n",
                       one.result.unstoredKernels, one.result.unstoredDecisions,
-                      fmt::join(one.result.unstoredReasons, "; "));
+                      onOneLine(llvm::join(one.result.unstoredReasons, "; ")));
   os << fmt::format("{} kernels: {} compiled, {} from the cache, {} failed; "
                     "{} decisions stored, {} there already\n",
                     one.result.distinctKernels, one.result.compiled,
@@ -105,6 +108,8 @@ static llvm::json::Object rowToJson(const WarmupRow &row, const Case &which) {
                             {"kernels", static_cast<int64_t>(row.kernels)},
                             {"compile_ms", rounded(row.compileMs, 4)},
                             {"cached", row.cached}};
+  if (row.isReplaced)
+    object["replaced"] = true;
   if (row.error.code != ErrorCode::Success)
     object["error"] = llvm::json::fixUTF8(row.error.message);
   return object;
@@ -149,7 +154,7 @@ int WarmupReport::exitCode() const {
     for (const WarmupRow &row : result.rows)
       if (row.error.code == ErrorCode::CompilerMissing)
         return kExitNoDevice;
-      else if (row.error.code != ErrorCode::Success)
+      else if (row.error.code != ErrorCode::Success && !row.isReplaced)
         code = kExitSomeFailed;
   }
   return code;

@@ -49,15 +49,19 @@ Tool::Tool() {
 }
 
 /// Runs and waits; the result has no output yet.
-static ToolResult spawnAndWait(std::vector<char *> arguments,
+static ToolResult spawnAndWait(const char *program,
+                               std::vector<char *> arguments,
                                std::vector<char *> environment,
-                               const posix_spawn_file_actions_t &actions) {
+                               const posix_spawn_file_actions_t &actions,
+                               const std::function<void(pid_t)> &meanwhile) {
   ToolResult result;
   arguments.push_back(nullptr);
   environment.push_back(nullptr);
   pid_t child = 0;
-  REQUIRE(posix_spawn(&child, KILN_TOOL, &actions, nullptr, arguments.data(),
+  REQUIRE(posix_spawn(&child, program, &actions, nullptr, arguments.data(),
                       environment.data()) == 0);
+  if (meanwhile)
+    meanwhile(child);
   int status = 0;
   rusage usage{};
   REQUIRE(wait4(child, &status, 0, &usage) == child);
@@ -69,7 +73,8 @@ static ToolResult spawnAndWait(std::vector<char *> arguments,
   return result;
 }
 
-ToolResult Tool::run(const std::vector<std::string> &arguments) const {
+ToolResult Tool::run(const std::vector<std::string> &arguments,
+                     const std::function<void(pid_t)> &meanwhile) const {
   std::string out = stdoutPath.empty() ? folder / "stdout" : stdoutPath;
   std::string err = folder / "stderr";
   posix_spawn_file_actions_t actions;
@@ -89,7 +94,9 @@ ToolResult Tool::run(const std::vector<std::string> &arguments) const {
       all.push_back(text.data());
     return all;
   };
-  ToolResult result = spawnAndWait(pointers(words), pointers(pairs), actions);
+  ToolResult result =
+      spawnAndWait(program.empty() ? KILN_TOOL : program.c_str(),
+                   pointers(words), pointers(pairs), actions, meanwhile);
   posix_spawn_file_actions_destroy(&actions);
   if (stdoutPath.empty())
     result.out = readBytes(out);

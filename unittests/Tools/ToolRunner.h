@@ -5,8 +5,10 @@
 
 #include <llvm/Support/JSON.h>
 
+#include <functional>
 #include <map>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 namespace kiln::testing {
@@ -29,7 +31,9 @@ class Tool {
 public:
   Tool();
 
-  ToolResult run(const std::vector<std::string> &arguments) const;
+  /// \p meanwhile, if given, is called with the running process.
+  ToolResult run(const std::vector<std::string> &arguments,
+                 const std::function<void(pid_t)> &meanwhile = nullptr) const;
   /// The same, its arguments split at spaces.
   ToolResult run(const std::string &line) const;
 
@@ -41,6 +45,7 @@ public:
   /// The whole environment of the child.
   std::map<std::string, std::string> environment;
   std::string stdoutPath; ///< where stdout goes instead of a file of ours
+  std::string program;    ///< what runs instead of the built tool
 };
 
 /// The path of a library of the build folder.
