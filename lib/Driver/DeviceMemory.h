@@ -45,7 +45,9 @@ private:
 };
 
 /// The copies below run on the current context; 0 bytes is success. The
-/// synchronous ones return when the copy is done.
+/// synchronous ones return when the copy is done; they are work of the legacy
+/// default stream, which waits for blocking streams of others and ruins their
+/// captures: for programs that own their process.
 llvm::Error copyToDevice(const Driver &driver, DeviceAddress to,
                          const void *from, uint64_t bytes);
 llvm::Error copyToHost(const Driver &driver, void *to, DeviceAddress from,

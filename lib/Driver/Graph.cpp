@@ -1,7 +1,8 @@
 //===- Graph.cpp ----------------------------------------------------------===//
 #include "Driver/Graph.h"
 
-#include "Driver/CudaApi.h"
+#include "Driver/Context.h"
+#include "Driver/LaunchSteps.h"
 
 #include <utility>
 
@@ -28,13 +29,20 @@ llvm::Expected<Graph> Graph::endCapture(const Driver &driver,
           driver.check(api.cuGraphGetNodes(captured, nullptr, &graph.nodes),
                        "cuGraphGetNodes"))
     return error;
-  CUgraphExec executable = nullptr;
-  if (llvm::Error error = driver.check(
-          api.cuGraphInstantiateWithFlags(&executable, captured, 0),
-          "cuGraphInstantiate"))
+  if (llvm::Error error = graph.instantiate())
     return error;
-  graph.executable = executable;
   return graph;
+}
+
+llvm::Error Graph::instantiate() {
+  CUgraphExec made = nullptr;
+  if (llvm::Error error =
+          driver->check(driver->api().cuGraphInstantiateWithFlags(
+                            &made, static_cast<CUgraph>(graph), 0),
+                        "cuGraphInstantiate"))
+    return error;
+  executable = made;
+  return llvm::Error::success();
 }
 
 Graph::Graph(Graph &&other) noexcept
@@ -102,6 +110,110 @@ llvm::Error callWhenGone(const Driver &driver, CudaGraph graph,
   call->isArmed = false;
   api.cuUserObjectRelease(object, 1);
   return driver.check(result, "cuGraphRetainUserObject");
+}
+
+//===----------------------------------------------------------------------===//
+// Graphs built by hand
+//===----------------------------------------------------------------------===//
+
+llvm::Expected<GraphBuilder> GraphBuilder::create(const Driver &driver) {
+  auto context = currentContext(driver);
+  if (!context)
+    return context.takeError();
+  CUgraph made = nullptr;
+  if (llvm::Error error =
+          driver.check(driver.api().cuGraphCreate(&made, 0), "cuGraphCreate"))
+    return error;
+  Graph graph(driver);
+  graph.graph = made;
+  return GraphBuilder(std::move(graph), *context);
+}
+
+static CUgraphNodeParams kernelNode(const KernelStep &step,
+                                    CudaFunction function, void **arguments) {
+  CUgraphNodeParams node = {};
+  node.type = CU_GRAPH_NODE_TYPE_KERNEL;
+  node.kernel.func = static_cast<CUfunction>(function);
+  node.kernel.gridDimX = step.grid.x;
+  node.kernel.gridDimY = step.grid.y;
+  node.kernel.gridDimZ = step.grid.z;
+  node.kernel.blockDimX = step.block.x;
+  node.kernel.blockDimY = step.block.y;
+  node.kernel.blockDimZ = step.block.z;
+  node.kernel.sharedMemBytes = step.sharedBytes;
+  node.kernel.kernelParams = arguments;
+  return node;
+}
+
+static CUgraphNodeParams memsetNode(const MemsetStep &step,
+                                    CudaContext context) {
+  CUgraphNodeParams node = {};
+  node.type = CU_GRAPH_NODE_TYPE_MEMSET;
+  node.memset.dst = step.address;
+  node.memset.value = step.value;
+  node.memset.elementSize = 1;
+  node.memset.width = step.bytes;
+  node.memset.height = 1;
+  node.memset.ctx = static_cast<CUcontext>(context);
+  return node;
+}
+
+/// The edge from the node before. A kernel that may begin before the one ahead
+/// of it ends says so by its edge here, where a stream takes an attribute.
+static CUgraphEdgeData edgeTo(const LaunchStep &step, bool lastIsKernel) {
+  CUgraphEdgeData edge = {};
+  if (step.kind == LaunchStep::Kind::Kernel && step.kernel.dependentLaunch &&
+      lastIsKernel) {
+    edge.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+    edge.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+  }
+  return edge;
+}
+
+llvm::Error GraphBuilder::add(LaunchSpec &spec,
+                              llvm::ArrayRef<CudaFunction> functions) {
+  const Driver &driver = *graph.driver;
+  const CudaApi &api = driver.api();
+  if (llvm::Error error = patchTensorMaps(driver, spec))
+    return error;
+  for (uint32_t i = 0; i < spec.stepCount; ++i) {
+    const LaunchStep &step = spec.steps[i];
+    const bool isKernel = step.kind == LaunchStep::Kind::Kernel;
+    void *arguments[] = {spec.params + step.kernel.paramOffset};
+    CUgraphNodeParams params =
+        isKernel ? kernelNode(step.kernel, functions[step.kernel.function],
+                              arguments)
+                 : memsetNode(step.memset, context);
+    auto *before = static_cast<CUgraphNode>(last);
+    const CUgraphEdgeData edge = edgeTo(step, lastIsKernel);
+    CUgraphNode node = nullptr;
+    CUresult result = api.cuGraphAddNode_v2(
+        &node, static_cast<CUgraph>(graph.graph), last ? &before : nullptr,
+        last ? &edge : nullptr, last ? 1 : 0, &params);
+    if (result != CUDA_SUCCESS)
+      return stepError(driver, result, spec, i, "cuGraphAddNode");
+    last = node;
+    lastIsKernel = isKernel;
+    ++graph.nodes;
+    if (!isKernel)
+      continue;
+    CUlaunchAttribute attributes[kMaxStepAttributes];
+    const unsigned count = fillAttributes(step.kernel, attributes);
+    for (unsigned j = 0; j < count; ++j) {
+      result = api.cuGraphKernelNodeSetAttribute(node, attributes[j].id,
+                                                 &attributes[j].value);
+      if (result != CUDA_SUCCESS)
+        return stepError(driver, result, spec, i,
+                         "cuGraphKernelNodeSetAttribute");
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<Graph> GraphBuilder::instantiate() {
+  if (llvm::Error error = graph.instantiate())
+    return error;
+  return std::move(graph);
 }
 
 } // namespace kiln

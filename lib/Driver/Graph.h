@@ -1,8 +1,18 @@
-//===- Graph.h - captured work, replayed ----------------------------------===//
+//===- Graph.h - work as a graph, replayed --------------------------------===//
+//
+// A graph is built by hand from launch specs or recorded by capturing a stream.
+// A capture, even a thread-local one of a stream that nobody else knows, makes
+// cuCtxSynchronize of every thread of the process fail, and is ruined by it: in
+// somebody else's process graphs are built.
+//
+//===----------------------------------------------------------------------===//
 #pragma once
 
 #include "Driver/Driver.h"
 #include "Driver/Handles.h"
+#include "Driver/LaunchSpec.h"
+
+#include <llvm/ADT/ArrayRef.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -26,12 +36,12 @@ llvm::Expected<OpenCapture> openCapture(const Driver &driver,
 llvm::Error callWhenGone(const Driver &driver, CudaGraph graph,
                          void (*released)(void *user), void *user);
 
-/// Owns a captured graph and its executable form.
+/// Owns a graph and its executable form.
 class Graph {
 public:
   /// Starts to record what is enqueued on \p stream instead of running it.
   /// \p stream must not be the legacy default stream. Thread-local mode: other
-  /// threads may go on calling anything.
+  /// threads may go on calling anything but cuCtxSynchronize.
   static llvm::Error beginCapture(const Driver &driver, CudaStream stream);
 
   /// Ends the capture and instantiates what was recorded. Errors: DriverError
@@ -47,15 +57,44 @@ public:
   /// Enqueues one run of all nodes on \p stream. One thread at a time.
   llvm::Error launch(CudaStream stream);
 
-  /// Nodes that were recorded.
+  /// Kernels and memsets.
   size_t nodeCount() const { return nodes; }
 
 private:
+  friend class GraphBuilder;
   explicit Graph(const Driver &driver) : driver(&driver) {}
+  llvm::Error instantiate();
+
   const Driver *driver;
   CudaGraph graph = nullptr;
   void *executable = nullptr; ///< CUgraphExec
   size_t nodes = 0;
+};
+
+/// Makes a graph of launches that follow each other as on one stream, without
+/// touching a stream. One thread at a time.
+class GraphBuilder {
+public:
+  /// An empty graph for the current context.
+  static llvm::Expected<GraphBuilder> create(const Driver &driver);
+
+  /// Appends the steps of \p spec, as launch() would enqueue them: \p spec's
+  /// parameters are patched and copied. Errors: those of launch().
+  llvm::Error add(LaunchSpec &spec, llvm::ArrayRef<CudaFunction> functions);
+
+  /// The graph; this is of no use then. Beside a capture it needs a
+  /// CaptureModeGuard. Errors: Unsupported for a step that the device cannot
+  /// take, DeviceOutOfMemory.
+  llvm::Expected<Graph> instantiate();
+
+private:
+  GraphBuilder(Graph graph, CudaContext context)
+      : graph(std::move(graph)), context(context) {}
+
+  Graph graph;
+  CudaContext context;
+  void *last = nullptr; ///< CUgraphNode, the end of the chain
+  bool lastIsKernel = false;
 };
 
 } // namespace kiln

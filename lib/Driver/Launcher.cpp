@@ -1,12 +1,11 @@
 //===- Launcher.cpp -------------------------------------------------------===//
 #include "Driver/Launcher.h"
 
-#include "Driver/CudaApi.h"
+#include "Driver/LaunchSteps.h"
 
 namespace kiln {
 
-/// Names the step of an error; off the path that succeeds.
-[[gnu::noinline, gnu::cold]] static llvm::Error
+[[gnu::noinline, gnu::cold]] llvm::Error
 stepError(const Driver &driver, CUresult result, const LaunchSpec &spec,
           uint32_t index, const char *what) {
   llvm::Error error = driver.check(result, what);
@@ -31,20 +30,8 @@ stepError(const Driver &driver, CUresult result, const LaunchSpec &spec,
 static CUresult launchKernel(const CudaApi &api, const KernelStep &step,
                              std::byte *params, CudaFunction function,
                              CudaStream stream) {
-  CUlaunchAttribute attributes[3];
-  unsigned count = 0;
-  if (step.cluster != Dim3{}) {
-    CUlaunchAttribute &attribute = attributes[count++];
-    attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    attribute.value.clusterDim.x = step.cluster.x;
-    attribute.value.clusterDim.y = step.cluster.y;
-    attribute.value.clusterDim.z = step.cluster.z;
-  }
-  if (step.cooperative) {
-    CUlaunchAttribute &attribute = attributes[count++];
-    attribute.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
-    attribute.value.cooperative = 1;
-  }
+  CUlaunchAttribute attributes[kMaxStepAttributes + 1];
+  unsigned count = fillAttributes(step, attributes);
   if (step.dependentLaunch) {
     CUlaunchAttribute &attribute = attributes[count++];
     attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
@@ -66,8 +53,7 @@ static CUresult launchKernel(const CudaApi &api, const KernelStep &step,
                               arguments, nullptr);
 }
 
-/// Puts every tensor map where its kernel reads it.
-static llvm::Error patchTensorMaps(const Driver &driver, LaunchSpec &spec) {
+llvm::Error patchTensorMaps(const Driver &driver, LaunchSpec &spec) {
   for (uint32_t i = 0; i < spec.tensorMapCount; ++i) {
     const TensorMapPatch &patch = spec.tensorMaps[i];
     std::byte *target = spec.params + patch.paramOffset;

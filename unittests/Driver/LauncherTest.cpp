@@ -243,6 +243,65 @@ TEST_CASE("a captured spec runs when its graph does, with its own parameters") {
   }
 }
 
+TEST_CASE(
+    "S3: a graph built by hand runs what its specs say, without a capture") {
+  Plan plan;
+  kilnFakeOnLaunch("void", record, &plan.seen, sizeof(Params));
+  EncodedTensorMap map =
+      require(encodeTensorMap(*plan.driver, matrixSpec(), 0));
+  GraphBuilder builder = require(GraphBuilder::create(*plan.driver));
+  for (int copy = 0; copy < 2; ++copy) {
+    LaunchSpec spec;
+    plan.fill(spec, map);
+    spec.steps[1].kernel.dependentLaunch = true; // behind a memset: no edge
+    spec.steps[1].kernel.cooperative = true;
+    REQUIRE(!builder.add(spec, plan.functions));
+    std::memset(spec.params, 0xff, sizeof(spec.params));
+    // A wait for the context fails beside any capture, and ruins it.
+    CHECK(!synchronizeContext(*plan.driver));
+  }
+  Graph graph = require(builder.instantiate());
+  CHECK(graph.nodeCount() == 6);
+  CHECK(kilnFakeCallCount("cuStreamBeginCapture") == 0);
+  CHECK(kilnFakeCallCount("cuLaunchKernelEx") == 0);
+  CHECK(plan.seen.empty());
+  REQUIRE(!graph.launch(plan.stream.handle()));
+  REQUIRE(plan.seen.size() == 4);
+  for (size_t i : {0, 2}) {
+    const Seen &first = plan.seen[i], &second = plan.seen[i + 1];
+    CHECK(first.function == "first");
+    CHECK(first.grid == Dim3{3, 2, 1});
+    CHECK(first.cooperative);
+    CHECK(!first.dependent);
+    CHECK(first.counterBefore == 7); // each run's memset came before
+    CHECK(second.cluster == Dim3{2, 1, 1});
+    CHECK(second.sharedBytes == 100000);
+    CHECK(second.dependent);
+    CHECK(!second.cooperative);
+    CHECK(second.n == 2);
+    CHECK(second.counterBefore == 8);
+    CHECK(second.map.address == plan.memory.address());
+  }
+}
+
+TEST_CASE("S3: a step that a graph cannot take is named") {
+  Plan plan;
+  GraphBuilder builder = require(GraphBuilder::create(*plan.driver));
+  LaunchSpec spec;
+  KernelStep &step = spec.addKernel(Params{});
+  step.function = 1;
+  step.grid = {265, 1, 1};
+  step.block = {384, 1, 1};
+  step.sharedBytes = 100000;
+  step.cooperative = true;
+  REQUIRE(!builder.add(spec, plan.functions));
+  CHECK(errorOf(builder.instantiate()).code == ErrorCode::Unsupported);
+  spec.steps[0].kernel.sharedBytes = 1 << 20;
+  ErrorSummary error = errorOf(builder.add(spec, plan.functions));
+  CHECK(error.driverCode == CUDA_ERROR_INVALID_VALUE);
+  CHECK(error.message.find("step 1 of 1 (grid 265x1x1") != std::string::npos);
+}
+
 TEST_CASE("a spec without steps launches nothing") {
   Plan plan;
   uint64_t calls = kilnFakeTotalCalls();
