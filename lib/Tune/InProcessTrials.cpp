@@ -16,18 +16,63 @@ void keepForever(std::shared_ptr<const void> code) {
   kept->push_back(std::move(code));
 }
 
+static void leak(ProblemState &state) {
+  if (state.buffers)
+    state.buffers->leak();
+  if (state.validator)
+    keepForever(state.validator->code());
+}
+
+bool InProcessTrials::Impl::isBusy() {
+  if (!late)
+    return false;
+  auto hasEnded = late->end.isDone();
+  if (!hasEnded) {
+    // What it did killed the context, with everything in it.
+    llvm::consumeError(hasEnded.takeError());
+    abandon();
+    return true;
+  }
+  if (*hasEnded)
+    late.reset();
+  return !*hasEnded;
+}
+
 void InProcessTrials::Impl::abandon() {
   alive = false;
   arena.leak();
+  if (late) {
+    if (late->state)
+      leak(*late->state);
+    for (auto &plan : late->plans)
+      if (plan)
+        keepForever(std::move(plan));
+    for (DeviceMemory &memory : late->workspaces)
+      memory.leak();
+    late.reset();
+  }
   if (tools)
     tools->leak();
   if (!state)
     return;
-  if (state->buffers)
-    state->buffers->leak();
-  if (state->validator)
-    keepForever(state->validator->code());
+  leak(*state);
   state.reset();
+}
+
+/// What trials may take of the device: computed anew for each problem, because
+/// the caller allocates and frees meanwhile.
+llvm::Expected<uint64_t> InProcessTrials::Impl::scratchCap() const {
+  auto memory = memoryInfo(driver);
+  if (!memory)
+    return memory.takeError();
+  constexpr uint64_t kLeastLimit = uint64_t(2) << 30;
+  constexpr uint64_t kShareOfDevice = 16;
+  const uint64_t limit =
+      options.scratchBytes != 0
+          ? options.scratchBytes
+          : std::max(memory->totalBytes / kShareOfDevice, kLeastLimit);
+  const uint64_t own = (state ? state->buffers->bytes() : 0) + arena.bytes();
+  return std::min((memory->freeBytes + own) / 2, limit);
 }
 
 llvm::Error InProcessTrials::Impl::setUp(const TrialRequest &request) {
@@ -53,15 +98,10 @@ llvm::Error InProcessTrials::Impl::setUp(const TrialRequest &request) {
       return loaded.takeError();
     tools.emplace(std::move(*loaded));
   }
-  if (capBytes == 0) {
-    constexpr uint64_t kMostBytes = uint64_t(16) << 30;
-    auto memory = memoryInfo(driver);
-    if (!memory)
-      return memory.takeError();
-    capBytes = options.scratchBytes != 0
-                   ? options.scratchBytes
-                   : std::min(memory->freeBytes / 2, kMostBytes);
-  }
+  auto cap = scratchCap();
+  if (!cap)
+    return cap.takeError();
+  capBytes = *cap;
   return makeState(**family, std::move(*problem), forTiming,
                    request.options.data);
 }
@@ -79,7 +119,8 @@ llvm::Error InProcessTrials::Impl::makeState(const KernelFamily &family,
   fresh->forTiming = forTiming;
   fresh->data = data;
   TrialBufferOptions bufferOptions;
-  bufferOptions.capBytes = capBytes - capBytes / kWorkspaceShare;
+  bufferOptions.capBytes = capBytes;
+  bufferOptions.spareBytes = capBytes / kWorkspaceShare;
   bufferOptions.forTiming = forTiming;
   bufferOptions.data = data;
   bufferOptions.l2Bytes = device.l2Bytes;
@@ -126,10 +167,17 @@ InProcessTrials::InProcessTrials(std::unique_ptr<Impl> impl)
 
 InProcessTrials::~InProcessTrials() {
   CaptureModeGuard guard(impl->driver);
+  if (impl->isBusy())
+    impl->abandon();
   impl.reset();
 }
 
 bool InProcessTrials::isAlive() const { return impl->alive; }
+
+bool InProcessTrials::isBusy() {
+  CaptureModeGuard guard(impl->driver);
+  return impl->isBusy();
+}
 
 void InProcessTrials::releaseScratch() {
   CaptureModeGuard guard(impl->driver);
@@ -140,8 +188,9 @@ void InProcessTrials::releaseScratch() {
 llvm::Expected<std::vector<TrialResult>>
 InProcessTrials::run(const TrialRequest &request) {
   if (!impl->alive)
-    return makeError(ErrorCode::ContextDead,
-                     "an earlier trial hung the device or killed its context");
+    return makeError(
+        ErrorCode::ContextDead,
+        "an earlier trial killed the context, or its device hangs");
   CaptureModeGuard guard(impl->driver);
   Session session(*impl, request);
   if (llvm::Error error = session.run())

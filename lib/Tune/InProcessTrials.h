@@ -15,12 +15,12 @@
 namespace kiln {
 
 struct InProcessTrialsOptions {
-  /// Device memory that trials may take; the rest of the device is the
-  /// caller's. 0 takes half of what is free at the first trial, at most
-  /// 16 GiB.
+  /// Device memory that trials may take, and no more than half of what is free
+  /// when trials of a problem begin; the rest is the caller's. 0: a 16th of the
+  /// device's, at least 2 GiB.
   uint64_t scratchBytes = 0;
-  /// How long one launch, or one round of samples, may take before the device
-  /// counts as hung.
+  /// How long one launch, or one round of samples, may take before trials of
+  /// the problem are given up.
   std::chrono::milliseconds hangLimit{20000};
 };
 
@@ -29,6 +29,12 @@ struct InProcessTrialsOptions {
 /// it. Owns a stream and its scratch memory; never touches memory of others
 /// knowingly. Scratch, inputs and reference stay for as long as requests are
 /// about one problem.
+///
+/// Nothing here disturbs other threads of the process, nor they it: no stream
+/// is captured and nothing is work of the default stream. A launch that does
+/// not end within the hang limit is late, not dead: it may be waiting for
+/// kernels of others. Its memory stays as it is, and run() answers InProgress
+/// until it has ended.
 class InProcessTrials final : public TrialRunner {
 public:
   /// \p registry, \p artifacts and \p driver must outlive it. Compiles nothing
@@ -42,6 +48,11 @@ public:
   llvm::Expected<std::vector<TrialResult>>
   run(const TrialRequest &request) override;
   bool isAlive() const override;
+
+  /// Whether a launch that was given up still runs. The destructor then leaves
+  /// its memory and code to the context: freeing them would wait for it, as
+  /// would freeing anything else of the device.
+  bool isBusy();
 
   /// Gives the scratch memory back; the next run() takes it anew.
   void releaseScratch();

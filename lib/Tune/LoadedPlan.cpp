@@ -2,6 +2,7 @@
 #include "Tune/LoadedPlan.h"
 
 #include "Driver/Context.h"
+#include "Driver/Graph.h"
 #include "Driver/Launcher.h"
 
 #include <cassert>
@@ -150,20 +151,34 @@ void LoadedPlan::bind(const Arguments &arguments, const Workspace &workspace,
   thePlan.binder->bind(arguments, launchContext, spec);
 }
 
+/// Whether a launch can use \p workspace.
+inline bool LoadedPlan::fits(const Workspace &workspace) const {
+  const WorkspaceLayout &needed = thePlan.workspace;
+  if (needed.bytes() == 0)
+    return true;
+  uint64_t zeroed = zeroedRegion(workspace, needed);
+  return workspace.address != 0 && zeroed >= needed.zeroedBytes &&
+         workspace.bytes >= needed.bytesBehind(zeroed) &&
+         workspace.address % WorkspaceLayout::kAlignment == 0;
+}
+
 llvm::Error LoadedPlan::launch(const Arguments &arguments,
                                const Workspace &workspace,
                                CudaStream stream) const {
-  const WorkspaceLayout &needed = thePlan.workspace;
-  if (needed.bytes() != 0) {
-    uint64_t zeroed = zeroedRegion(workspace, needed);
-    if (workspace.address == 0 || zeroed < needed.zeroedBytes ||
-        workspace.bytes < needed.bytesBehind(zeroed) ||
-        workspace.address % WorkspaceLayout::kAlignment != 0) [[unlikely]]
-      return explainWorkspace(workspace);
-  }
+  if (!fits(workspace)) [[unlikely]]
+    return explainWorkspace(workspace);
   LaunchSpec spec;
   bind(arguments, workspace, spec);
   return kiln::launch(*driver, spec, functions, stream);
+}
+
+llvm::Error LoadedPlan::addTo(GraphBuilder &graph, const Arguments &arguments,
+                              const Workspace &workspace) const {
+  if (!fits(workspace))
+    return explainWorkspace(workspace);
+  LaunchSpec spec;
+  bind(arguments, workspace, spec);
+  return graph.add(spec, functions);
 }
 
 /// CUDA_ERROR_INVALID_IMAGE, _NO_BINARY_FOR_GPU and _INVALID_SOURCE: the driver

@@ -25,6 +25,8 @@
 
 namespace kiln {
 
+class GraphBuilder;
+
 /// When the code of a kernel leaves the device.
 enum class KernelLifetime {
   Context, ///< with its context: graphs may reach it for as long as that lives
@@ -118,6 +120,10 @@ public:
   llvm::Error launch(const Arguments &arguments, const Workspace &workspace,
                      CudaStream stream) const;
 
+  /// Appends what launch() would enqueue to \p graph. Errors: as launch().
+  llvm::Error addTo(GraphBuilder &graph, const Arguments &arguments,
+                    const Workspace &workspace) const;
+
   /// What launch() would execute; \p spec is overwritten.
   void bind(const Arguments &arguments, const Workspace &workspace,
             LaunchSpec &spec) const noexcept;
@@ -129,6 +135,7 @@ public:
 private:
   LoadedPlan(const Driver &driver, Plan plan)
       : driver(&driver), thePlan(std::move(plan)) {}
+  bool fits(const Workspace &workspace) const;
   llvm::Error explainWorkspace(const Workspace &workspace) const;
 
   const Driver *driver;

@@ -2,11 +2,13 @@
 #include "Tune/Sampling.h"
 
 #include "Driver/Context.h"
+#include "Driver/DeviceMemory.h"
 #include "Driver/Event.h"
-#include "Driver/Graph.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <thread>
 
@@ -38,6 +40,24 @@ llvm::Error waitWithLimit(const Driver &driver, CudaStream stream,
     if (waited > kSpin)
       std::this_thread::sleep_for(kNap);
   }
+}
+
+llvm::Error readWithLimit(const Driver &driver, void *to, DeviceAddress from,
+                          uint64_t bytes, CudaStream stream,
+                          std::chrono::milliseconds limit) {
+  // First, because a copy to pageable memory returns when it is done.
+  if (llvm::Error error = waitWithLimit(driver, stream, limit))
+    return error;
+  auto staging = std::make_unique<char[]>(bytes);
+  if (llvm::Error error =
+          copyToHostAsync(driver, staging.get(), from, bytes, stream))
+    return error;
+  if (llvm::Error error = waitWithLimit(driver, stream, limit)) {
+    (void)staging.release(); // the copy may yet come
+    return error;
+  }
+  std::memcpy(to, staging.get(), bytes);
+  return llvm::Error::success();
 }
 
 namespace {
@@ -90,7 +110,8 @@ public:
 private:
   llvm::Error prepare(Lane &lane);
   llvm::Error enqueueLaunches(Lane &lane, unsigned count);
-  llvm::Error record(Lane &lane);
+  llvm::Error makeGraph(Lane &lane);
+  llvm::Error capture(Lane &lane);
   llvm::Error timeOnce(Lane &lane, unsigned count, double &ns);
   unsigned launchesFor(double ns) const;
   llvm::Error enqueueSample(Lane &lane);
@@ -162,11 +183,27 @@ unsigned Sampler::launchesFor(double ns) const {
   return launches;
 }
 
-/// Records the launches of a sample into a graph.
-llvm::Error Sampler::record(Lane &lane) {
+/// Puts the launches of a sample into a graph.
+llvm::Error Sampler::makeGraph(Lane &lane) {
+  nextCopy = 0;
+  if (!lane.run->addTo)
+    return capture(lane);
+  auto builder = GraphBuilder::create(driver);
+  if (!builder)
+    return builder.takeError();
+  for (unsigned i = 0; i < lane.result.launches; ++i, ++nextCopy)
+    if (llvm::Error error = lane.run->addTo(nextCopy % copies, *builder))
+      return error;
+  auto graph = builder->instantiate();
+  if (!graph)
+    return graph.takeError();
+  lane.graph.emplace(std::move(*graph));
+  return llvm::Error::success();
+}
+
+llvm::Error Sampler::capture(Lane &lane) {
   if (llvm::Error error = Graph::beginCapture(driver, stream))
     return error;
-  nextCopy = 0;
   llvm::Error failure = enqueueLaunches(lane, lane.result.launches);
   auto graph = Graph::endCapture(driver, stream);
   if (!graph) {
@@ -180,7 +217,7 @@ llvm::Error Sampler::record(Lane &lane) {
   return failure;
 }
 
-/// Runs a launcher alone, sizes its samples and records its graph.
+/// Runs a launcher alone, sizes its samples and makes its graph.
 llvm::Error Sampler::prepare(Lane &lane) {
   for (std::optional<Event> *event : {&lane.start, &lane.stop}) {
     auto created = Event::create(driver);
@@ -200,7 +237,7 @@ llvm::Error Sampler::prepare(Lane &lane) {
   lane.result.launches = launchesFor(ns);
   if (ns >= kShortNs || lane.result.launches == 1)
     return llvm::Error::success();
-  if (llvm::Error error = record(lane))
+  if (llvm::Error error = makeGraph(lane))
     return error;
   // A graph's first launch uploads it.
   if (llvm::Error error = lane.graph->launch(stream))

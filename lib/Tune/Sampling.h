@@ -3,14 +3,17 @@
 // How things are timed, whatever they are: candidates of a trial, or a kernel
 // beside another library's. Samples of all launchers are interleaved round by
 // round, so that a clock that drifts meets all of them alike. Short launches
-// are recorded into a CUDA graph of many, each over another copy of the
-// buffers: one pair of events then spans work long enough to be resolved, and
-// operands come from DRAM as they do in a model.
+// are put into a CUDA graph of many, each over another copy of the buffers: one
+// pair of events then spans work long enough to be resolved, and operands come
+// from DRAM as they do in a model. Graphs of launches that say what they launch
+// are built by hand, which no other thread of the process notices; what another
+// library launches can only be captured, for programs that own their process.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "Driver/Driver.h"
+#include "Driver/Graph.h"
 #include "Driver/Handles.h"
 #include "Support/Error.h"
 #include "Tune/Statistics.h"
@@ -20,15 +23,38 @@
 #include <llvm/Support/Error.h>
 
 #include <chrono>
+#include <concepts>
 #include <functional>
+#include <utility>
 #include <vector>
 
 namespace kiln {
 
-/// Enqueues one run over copy \p copy of the buffers on \p stream. It is called
-/// while the stream is being captured too.
-using TimedLaunch =
-    std::function<llvm::Error(unsigned copy, CudaStream stream)>;
+/// Something to be timed.
+struct TimedLaunch {
+  /// Enqueues one run over copy \p copy of the buffers on \p stream.
+  using Run = std::function<llvm::Error(unsigned copy, CudaStream stream)>;
+  /// Appends the same to \p graph.
+  using AddTo = std::function<llvm::Error(unsigned copy, GraphBuilder &graph)>;
+
+  TimedLaunch() = default;
+  /// One whose \p run is called while the stream is being captured, too: never
+  /// in a process of others.
+  template <class Callable>
+  requires std::constructible_from<Run, Callable> &&
+      (!std::same_as<std::remove_cvref_t<Callable>, TimedLaunch>)
+          TimedLaunch(Callable &&run)
+      : run(std::forward<Callable>(run)) {}
+  TimedLaunch(Run run, AddTo addTo)
+      : run(std::move(run)), addTo(std::move(addTo)) {}
+
+  llvm::Error operator()(unsigned copy, CudaStream stream) const {
+    return run(copy, stream);
+  }
+
+  Run run;
+  AddTo addTo; ///< null: its graphs are captured
+};
 
 struct SamplingOptions {
   unsigned minSamples = 5, maxSamples = 15;
@@ -55,7 +81,7 @@ struct SamplingOptions {
   /// No new round begins after it; one that runs is waited for.
   std::chrono::steady_clock::time_point deadline =
       std::chrono::steady_clock::time_point::max();
-  /// How long a round may take before the device counts as hung.
+  /// How long a round may take before it is given up.
   std::chrono::milliseconds hangLimit{20000};
 };
 
@@ -70,8 +96,8 @@ struct SampledTime {
 /// Times \p launchers on \p stream, a stream of the current context that is
 /// idle. Each runs once alone before anything is sampled. A launcher that fails
 /// is reported and the others go on, unless the context died. Errors:
-/// ContextDead; InProgress when the device hangs, after which nothing more may
-/// be enqueued and no memory freed.
+/// ContextDead; InProgress when the device takes too long: what was launched
+/// still runs, so none of its memory may be freed.
 llvm::Expected<std::vector<SampledTime>>
 measureInterleaved(const Driver &driver, CudaStream stream,
                    llvm::ArrayRef<TimedLaunch> launchers,
@@ -80,6 +106,13 @@ measureInterleaved(const Driver &driver, CudaStream stream,
 /// Waits for all work of \p stream, but no longer than \p limit. Errors:
 /// InProgress past the limit; whatever the work did wrong.
 llvm::Error waitWithLimit(const Driver &driver, CudaStream stream,
+                          std::chrono::milliseconds limit);
+
+/// Copies \p bytes bytes to the host in the order of \p stream, after waiting
+/// for its work as above; unlike a synchronous copy this is no work of the
+/// default stream, which would ruin captures of others. Errors: as above.
+llvm::Error readWithLimit(const Driver &driver, void *to, DeviceAddress from,
+                          uint64_t bytes, CudaStream stream,
                           std::chrono::milliseconds limit);
 
 } // namespace kiln

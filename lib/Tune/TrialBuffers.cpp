@@ -130,13 +130,16 @@ llvm::Error TrialBuffers::layOut(const TrialBufferOptions &options) {
   layOutCopy();
   uint64_t outputBytes = layOutOutputs();
   uint64_t fixed = copyBytes + outputBytes + kFindingsBytes + 2 * kAlignment;
-  if (fixed + largestReferenceRow() > options.capBytes)
+  const uint64_t least = fixed + largestReferenceRow();
+  if (least > options.capBytes)
     return makeError(ErrorCode::DeviceOutOfMemory,
                      "{}: trials need {} bytes of device memory, {} are "
                      "allowed",
-                     problem->text(), fixed + largestReferenceRow(),
-                     options.capBytes);
-  uint64_t left = options.capBytes - fixed;
+                     problem->text(), least, options.capBytes);
+  uint64_t usable = options.capBytes - options.spareBytes;
+  if (least > usable)
+    usable = options.capBytes;
+  uint64_t left = usable - fixed;
   uint64_t referenceBytes = layOutReference(left);
   left -= std::min(left, referenceBytes);
   if (options.forTiming) {

@@ -63,6 +63,9 @@ struct TrialOutput {
 
 struct TrialBufferOptions {
   uint64_t capBytes = 0; ///< what all of it may take
+  /// Of these, what is left alone where the problem fits all the same: for
+  /// workspaces.
+  uint64_t spareBytes = 0;
   TrialData data = TrialData::Usual;
   /// Copies to rotate over and a buffer to flush with; false: one copy.
   bool forTiming = true;
@@ -138,6 +141,8 @@ public:
 
   /// Hands the memory on; the object is of no use then.
   DeviceMemory takeArena() { return std::move(arena); }
+  /// Bytes of the memory.
+  uint64_t bytes() const { return arena.bytes(); }
   /// Leaves the memory to its context.
   void leak() { arena.leak(); }
 

@@ -17,10 +17,14 @@ llvm::StringRef nameOf(TrialStatus status) {
     return "not-written";
   case TrialStatus::LaunchFailed:
     return "launch-failed";
+  case TrialStatus::NotTried:
+    return "not-tried";
   case TrialStatus::OutOfMemory:
     return "out-of-memory";
   case TrialStatus::Timeout:
     return "timeout";
+  case TrialStatus::Late:
+    return "late";
   case TrialStatus::ContextDead:
     return "context-dead";
   }

@@ -27,14 +27,17 @@ enum class TrialStatus {
                 ///< run to run
   OutOfBounds,  ///< wrote outside of its operands
   NotWritten,   ///< left an element of an output as it was
-  LaunchFailed, ///< could not be loaded or launched
+  LaunchFailed, ///< the device cannot load or launch it
+  NotTried,     ///< something failed that says nothing about the config
   OutOfMemory,  ///< no room on the device: says nothing about the config
   Timeout,      ///< not done within the time limit
+  Late,         ///< ran, perhaps beside others, and did not end in time
   ContextDead,  ///< the context died; it or somebody before it is to blame
 };
 llvm::StringRef nameOf(TrialStatus status);
 
-/// True for what the config itself is to blame for.
+/// True for what the config itself is to blame for, here and in any process:
+/// only that may be stored.
 bool isConfigFault(TrialStatus status);
 
 /// Which candidates are compared with the reference.
@@ -101,12 +104,12 @@ public:
   /// Runs \p request; one result for each candidate in its order. Errors are
   /// those that concern no candidate: InvalidArgument (problem or config that
   /// nobody knows), DeviceOutOfMemory (no scratch for this problem at all),
-  /// ContextDead, CompileFailed and the like for the tools and the reference.
+  /// ContextDead, CompileFailed and the like for the tools and the reference,
+  /// InProgress while work of an earlier trial still runs.
   virtual llvm::Expected<std::vector<TrialResult>>
   run(const TrialRequest &request) = 0;
 
-  /// False once the device hung or its context died: run() then answers
-  /// ContextDead.
+  /// False once its context died: run() then answers ContextDead.
   virtual bool isAlive() const = 0;
 };
 

@@ -8,28 +8,52 @@
 
 namespace kiln {
 
+static constexpr const char *kAfterDeath =
+    "the device died before this was tried";
+static constexpr const char *kBehindLate =
+    "another launch had not ended before this was tried";
+
+/// The CUresults that say of a config, in any process, that this device cannot
+/// take it. All others may be the doing of somebody else.
+static bool isRefusalOfConfig(int64_t driverCode) {
+  switch (driverCode) {
+  case 1:   // CUDA_ERROR_INVALID_VALUE
+  case 209: // CUDA_ERROR_NO_BINARY_FOR_GPU
+  case 701: // CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+  case 720: // CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
+  case 912: // CUDA_ERROR_INVALID_CLUSTER_SIZE
+    return true;
+  default:
+    return false;
+  }
+}
+
 /// Notes what \p error says of a candidate, and of the device.
 void InProcessTrials::Session::blame(Attempt &attempt,
                                      const ErrorSummary &error) {
-  TrialStatus status = TrialStatus::LaunchFailed;
+  TrialStatus status = isRefusalOfConfig(error.driverCode)
+                           ? TrialStatus::LaunchFailed
+                           : TrialStatus::NotTried;
   if (error.code == ErrorCode::DeviceOutOfMemory)
     status = TrialStatus::OutOfMemory;
   if (error.code == ErrorCode::ContextDead)
     status = TrialStatus::ContextDead;
   if (error.code == ErrorCode::InProgress)
-    status = TrialStatus::Timeout;
+    status = TrialStatus::Late;
   attempt.fail(status, error.message);
-  if (status == TrialStatus::ContextDead || status == TrialStatus::Timeout)
-    impl.alive = false;
+  impl.alive &= status != TrialStatus::ContextDead;
+  hasLateWork |= status == TrialStatus::Late;
 }
 
-/// Allocates the workspace: zeros where its layout says so, else NaN.
+/// Allocates the workspace, in what the operands leave of the scratch memory:
+/// zeros where its layout says so, else NaN.
 void InProcessTrials::Session::takeWorkspace(Attempt &attempt) {
   const WorkspaceLayout &layout = attempt.plan->workspace();
   if (layout.bytes() == 0)
     return;
   uint64_t bytes = layout.bytes() + kRedZoneBytes;
-  if (workspaceBytes + bytes > impl.capBytes / kWorkspaceShare) {
+  const uint64_t taken = impl.state->buffers->bytes();
+  if (taken + workspaceBytes + bytes > impl.capBytes) {
     attempt.fail(
         TrialStatus::OutOfMemory,
         fmt::format("no room for a workspace of {} bytes", layout.bytes()));
@@ -122,10 +146,14 @@ void InProcessTrials::Session::measure() {
       continue;
     timed.push_back(&attempt);
     options.keep.push_back(attempt.isKept);
-    launches.push_back([&arguments, &attempt](unsigned copy,
-                                              CudaStream stream) {
-      return attempt.plan->launch(arguments[copy], attempt.workspace, stream);
-    });
+    launches.emplace_back(
+        [&](unsigned copy, CudaStream stream) {
+          return attempt.plan->launch(arguments[copy], attempt.workspace,
+                                      stream);
+        },
+        [&](unsigned copy, GraphBuilder &graph) {
+          return attempt.plan->addTo(graph, arguments[copy], attempt.workspace);
+        });
   }
   if (timed.empty())
     return;
@@ -157,8 +185,8 @@ llvm::Error InProcessTrials::Session::validate(Attempt &attempt) {
         attempt.workspace.address + attempt.workspace.bytes, kRedZoneBytes, 1,
         0, kTrialPoison, stream);
   };
-  auto verdict =
-      impl.state->validator->validate(run, stream, impl.options.hangLimit);
+  auto verdict = impl.state->validator->validate(
+      run, stream, impl.options.hangLimit, deadline);
   if (!verdict) {
     ErrorSummary error = summarize(verdict.takeError());
     if (!hasFailed && error.code != ErrorCode::ContextDead &&
@@ -168,6 +196,9 @@ llvm::Error InProcessTrials::Session::validate(Attempt &attempt) {
     blame(attempt, error);
     return llvm::Error::success();
   }
+  // Its times stand: it is only not known to be right.
+  if (verdict->status == TrialStatus::Timeout && attempt.result.samples > 0)
+    return llvm::Error::success();
   attempt.result.maxErrorRatio = verdict->maxErrorRatio;
   attempt.result.validated = verdict->status == TrialStatus::Ok;
   if (verdict->status != TrialStatus::Ok)
@@ -177,7 +208,7 @@ llvm::Error InProcessTrials::Session::validate(Attempt &attempt) {
 
 llvm::Error InProcessTrials::Session::validateAll() {
   for (Attempt &attempt : attempts) {
-    if (!attempt.isUsable() || !impl.alive)
+    if (!attempt.isUsable() || !goesOn())
       continue;
     if (isLate()) {
       attempt.fail(TrialStatus::Timeout, "not validated within the time limit");
@@ -201,7 +232,7 @@ llvm::Error InProcessTrials::Session::validateWinners() {
   double bestNs = std::numeric_limits<double>::infinity();
   for (Attempt *attempt : order) {
     double ns = attempt->result.medianNs;
-    if (ns > bestNs * (1 + kTieBand) || !impl.alive)
+    if (ns > bestNs * (1 + kTieBand) || !goesOn())
       break;
     if (attempt->isProven) {
       attempt->result.validated = true;
@@ -221,8 +252,7 @@ llvm::Error InProcessTrials::Session::validateWinners() {
 void InProcessTrials::Session::endWithDevice() {
   for (Attempt &attempt : attempts) {
     if (attempt.result.status == TrialStatus::Ok && !attempt.result.validated)
-      attempt.fail(TrialStatus::ContextDead,
-                   "the device died before this was tried");
+      attempt.fail(TrialStatus::ContextDead, kAfterDeath);
     attempt.memory.leak();
     if (attempt.plan)
       keepForever(std::move(attempt.plan));
@@ -230,33 +260,57 @@ void InProcessTrials::Session::endWithDevice() {
   impl.abandon();
 }
 
+/// After work that did not end in time: what it may reach stays as it is until
+/// it ends. The context lives, and so do the other candidates' results.
+void InProcessTrials::Session::leaveLateWork() {
+  CudaStream stream = impl.stream.handle();
+  auto end = Event::create(impl.driver, Event::Timing::Disabled);
+  llvm::Error error = end ? end->record(stream) : end.takeError();
+  if (error) { // nobody will ever know when it ends
+    llvm::consumeError(std::move(error));
+    impl.alive = false;
+    return;
+  }
+  LateWork &late = impl.late.emplace(LateWork{std::move(*end), {}, {}, {}});
+  late.state = std::move(impl.state);
+  for (Attempt &attempt : attempts) {
+    if (attempt.plan && attempt.result.status == TrialStatus::Ok &&
+        attempt.result.samples == 0 && !attempt.result.validated)
+      attempt.fail(TrialStatus::NotTried, kBehindLate);
+    late.plans.push_back(std::move(attempt.plan));
+    late.workspaces.push_back(std::move(attempt.memory));
+  }
+}
+
 llvm::Error InProcessTrials::Session::run() {
+  if (impl.isBusy())
+    return makeError(ErrorCode::InProgress,
+                     "a launch of an earlier trial has not ended yet");
   llvm::Error error = impl.setUp(request);
   for (const TrialCandidate &candidate : request.candidates) {
-    if (error || !impl.alive)
+    if (error || !goesOn())
       break;
     error = load(candidate);
   }
   const TrialOptions &options = request.options;
   bool afterwards =
       options.validation == TrialValidation::MayWin && options.measure;
-  if (!error && impl.alive && !afterwards &&
+  if (!error && goesOn() && !afterwards &&
       options.validation != TrialValidation::None)
     error = validateAll();
-  if (!error && impl.alive && options.measure)
+  if (!error && goesOn() && options.measure)
     measure();
-  if (!error && impl.alive && afterwards)
+  if (!error && goesOn() && afterwards)
     error = validateWinners();
   if (error) {
     ErrorSummary summary = summarize(std::move(error));
-    if (summary.code == ErrorCode::ContextDead ||
-        summary.code == ErrorCode::InProgress) {
-      summary.code = ErrorCode::ContextDead;
-      impl.alive = false;
-    }
+    impl.alive &= summary.code != ErrorCode::ContextDead;
+    hasLateWork |= summary.code == ErrorCode::InProgress;
     error = llvm::make_error<KilnError>(summary.code, summary.message,
                                         summary.driverCode);
   }
+  if (impl.alive && hasLateWork)
+    leaveLateWork();
   if (!impl.alive)
     endWithDevice();
   return error;
@@ -271,8 +325,9 @@ std::vector<TrialResult> InProcessTrials::Session::takeResults() {
     }
     TrialResult &result = results.emplace_back();
     result.config = request.candidates[i].config;
-    result.status = TrialStatus::ContextDead;
-    result.message = "the device died before this was tried";
+    result.status =
+        impl.alive ? TrialStatus::NotTried : TrialStatus::ContextDead;
+    result.message = impl.alive ? kBehindLate : kAfterDeath;
   }
   return results;
 }

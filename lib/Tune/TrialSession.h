@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Driver/Event.h"
 #include "Driver/Stream.h"
 #include "Tune/InProcessTrials.h"
 #include "Tune/LoadedPlan.h"
@@ -54,6 +55,15 @@ struct Attempt {
   }
 };
 
+/// What work that was given up may still reach: a launch that did not end
+/// within the hang limit, and all that was enqueued behind it.
+struct LateWork {
+  Event end; ///< behind all of it
+  std::unique_ptr<ProblemState> state;
+  std::vector<std::shared_ptr<const LoadedPlan>> plans;
+  std::vector<DeviceMemory> workspaces;
+};
+
 struct InProcessTrials::Impl {
   Impl(const Driver &driver, const Registry &registry,
        const DeviceModel &device, ArtifactStore &artifacts,
@@ -67,6 +77,9 @@ struct InProcessTrials::Impl {
   llvm::Error makeState(const KernelFamily &family, Problem problem,
                         bool forTiming, TrialData data);
   llvm::Error makeValidator();
+  llvm::Expected<uint64_t> scratchCap() const;
+  /// Whether late work still runs; what it held is freed once it does not.
+  bool isBusy();
   /// Gives up everything on the device: freeing would wait for it.
   void abandon();
 
@@ -78,8 +91,9 @@ struct InProcessTrials::Impl {
   Stream stream;
   KernelLoader loader;
   std::optional<TrialTools> tools;
-  uint64_t capBytes = 0;
+  uint64_t capBytes = 0; ///< for the state that is there
   bool alive = true;
+  std::optional<LateWork> late;
   DeviceMemory arena; ///< between two problems
   std::unique_ptr<ProblemState> state;
 };
@@ -105,6 +119,9 @@ private:
   llvm::Error validate(Attempt &attempt);
   void blame(Attempt &attempt, const ErrorSummary &error);
   void endWithDevice();
+  void leaveLateWork();
+  /// Whether more may be enqueued.
+  bool goesOn() const { return impl.alive && !hasLateWork; }
   bool isLate() const { return Clock::now() > deadline; }
 
   using Clock = std::chrono::steady_clock;
@@ -113,6 +130,7 @@ private:
   const TrialRequest &request;
   const Clock::time_point deadline;
   uint64_t workspaceBytes = 0;
+  bool hasLateWork = false;
   std::vector<Attempt> attempts;
 };
 

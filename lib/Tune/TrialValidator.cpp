@@ -8,6 +8,19 @@
 
 namespace kiln {
 
+/// The part of a problem of \p flops operations that the reference computes in
+/// some tenths of a second. It does two fused multiply-adds in double precision
+/// where the problem has one (the value and its bound), and reaches a third to
+/// two thirds of the rate of that.
+static double shareOfWork(double flops, const DeviceModel &device) {
+  constexpr double kSlabSeconds = 0.1, kHzPerMHz = 1e6;
+  const double rate = device.simdFp64FlopsPerClock *
+                      static_cast<double>(device.smCount) * device.smClockMHz *
+                      kHzPerMHz;
+  const double work = 2 * flops;
+  return rate > 0 && work > 0 ? std::min(1.0, kSlabSeconds * rate / work) : 1.0;
+}
+
 llvm::Expected<TrialValidator>
 TrialValidator::create(const Driver &driver, const TrialTools &tools,
                        TrialBuffers &buffers, const KernelFamily &family,
@@ -15,6 +28,7 @@ TrialValidator::create(const Driver &driver, const TrialTools &tools,
                        ArtifactStore &artifacts, KernelLoader &loader) {
   TrialValidator validator(driver, tools, buffers);
   validator.reference = family.reference(problem, device);
+  validator.slabShare = shareOfWork(family.flops(problem), device);
   const TranslationUnit &unit = validator.reference->translationUnit();
   auto artifact = artifacts.get(unit);
   if (!artifact)
@@ -35,14 +49,25 @@ TrialValidator::create(const Driver &driver, const TrialTools &tools,
 LaunchSpec TrialValidator::bindReference(const TrialOutput &output,
                                          int64_t begin, int64_t end) const {
   LaunchSpec spec;
-  reference->bind(buffers->referenceArguments(),
-                  {.operand = output.operand,
-                   .rowBegin = begin,
-                   .rowEnd = end,
-                   .values = buffers->referenceValues(output),
-                   .bounds = buffers->referenceBounds(output)},
-                  spec);
+  reference->bind(
+      buffers->referenceArguments(),
+      {.operand = output.operand,
+       .rowBegin = begin,
+       .rowEnd = end,
+       .values = buffers->referenceValues(output) + slabOffset(output, begin),
+       .bounds = buffers->referenceBounds(output) + slabOffset(output, begin)},
+      spec);
   return spec;
+}
+
+/// Where the slab that begins with row \p begin lies: behind those before it if
+/// all have room.
+uint64_t TrialValidator::slabOffset(const TrialOutput &output,
+                                    int64_t begin) const {
+  return buffers->holdsReference()
+             ? static_cast<uint64_t>(begin * buffers->specOf(output).cols) *
+                   sizeof(double)
+             : 0;
 }
 
 llvm::Error TrialValidator::computeReference(const TrialOutput &output,
@@ -66,10 +91,10 @@ llvm::Error TrialValidator::compareRows(size_t number, int64_t begin,
   params.strideD = spec.batchStride;
   params.rowBegin = begin;
   params.rowEnd = end;
-  params.reference =
-      reinterpret_cast<const double *>(buffers->referenceValues(output));
-  params.bound =
-      reinterpret_cast<const double *>(buffers->referenceBounds(output));
+  params.reference = reinterpret_cast<const double *>(
+      buffers->referenceValues(output) + slabOffset(output, begin));
+  params.bound = reinterpret_cast<const double *>(
+      buffers->referenceBounds(output) + slabOffset(output, begin));
   params.relEps = spec.tolerance.relative;
   params.absScale = spec.tolerance.scaled;
   params.absolute = spec.tolerance.absolute;
@@ -80,13 +105,21 @@ llvm::Error TrialValidator::compareRows(size_t number, int64_t begin,
 }
 
 /// Compares all rows of all outputs, with the reference that is there or one
-/// computed slab by slab.
-llvm::Error TrialValidator::compareOutputs(CudaStream stream,
-                                           std::chrono::milliseconds limit) {
+/// computed slab by slab; false if \p deadline ended that.
+llvm::Expected<bool>
+TrialValidator::compareOutputs(CudaStream stream,
+                               std::chrono::milliseconds limit,
+                               Clock::time_point deadline) {
+  constexpr double kLeastRows = 64; // what a tile of the reference has
   for (size_t number = 0; number < buffers->outputs().size(); ++number) {
     const TrialOutput &output = buffers->outputs()[number];
-    int64_t slab = output.referenceRows;
+    const double worth =
+        std::max(static_cast<double>(output.rows) * slabShare, kLeastRows);
+    const int64_t slab =
+        std::min(output.referenceRows, static_cast<int64_t>(worth));
     for (int64_t begin = 0; begin < output.rows; begin += slab) {
+      if (begin != 0 && !isReferenceThere && Clock::now() > deadline)
+        return false;
       int64_t end = std::min(begin + slab, output.rows);
       if (!isReferenceThere)
         if (llvm::Error error = computeReference(output, begin, end, stream))
@@ -99,12 +132,13 @@ llvm::Error TrialValidator::compareOutputs(CudaStream stream,
     }
   }
   isReferenceThere = buffers->holdsReference();
-  return llvm::Error::success();
+  return true;
 }
 
 llvm::Expected<TrialVerdict>
 TrialValidator::validate(Run run, CudaStream stream,
-                         std::chrono::milliseconds limit) {
+                         std::chrono::milliseconds limit,
+                         Clock::time_point deadline) {
   Arguments arguments = buffers->arguments(0);
   // Everything is filled anew: an earlier candidate may have written anywhere.
   if (llvm::Error error = buffers->prepare(stream))
@@ -119,8 +153,15 @@ TrialValidator::validate(Run run, CudaStream stream,
     return error;
   if (llvm::Error error = waitWithLimit(*driver, stream, limit))
     return error;
-  if (llvm::Error error = compareOutputs(stream, limit))
-    return error;
+  auto isCompared = compareOutputs(stream, limit, deadline);
+  if (!isCompared)
+    return isCompared.takeError();
+  if (!*isCompared) {
+    TrialVerdict verdict;
+    verdict.status = TrialStatus::Timeout;
+    verdict.message = "not validated within the time limit";
+    return verdict;
+  }
   if (llvm::Error error = buffers->prepareOutputs(stream))
     return error;
   if (llvm::Error error = run(arguments))
@@ -129,15 +170,13 @@ TrialValidator::validate(Run run, CudaStream stream,
     return error;
   if (llvm::Error error = buffers->compareWithSaved(stream))
     return error;
-  if (llvm::Error error = waitWithLimit(*driver, stream, limit))
-    return error;
   TrialFindings findings;
-  if (llvm::Error error =
-          copyToHost(*driver, &findings, buffers->findings(), sizeof(findings)))
+  if (llvm::Error error = readWithLimit(*driver, &findings, buffers->findings(),
+                                        sizeof(findings), stream, limit))
     return error;
   // Who writes elsewhere may have written there.
   isReferenceThere &= findings.outside == 0;
-  return judge(findings);
+  return judge(findings, stream, limit);
 }
 
 /// Names the output where there is more than one: "y: ".
@@ -150,6 +189,8 @@ std::string TrialValidator::prefixOf(const TrialOutput &output) const {
 /// What the comparison with the reference says of one output.
 llvm::Error TrialValidator::judgeOutput(const TrialOutput &output,
                                         const CompareResult &compare,
+                                        CudaStream stream,
+                                        std::chrono::milliseconds limit,
                                         TrialVerdict &verdict) const {
   const OperandSpec &spec = buffers->specOf(output);
   auto elements = static_cast<uint64_t>(output.rows * spec.cols);
@@ -163,9 +204,9 @@ llvm::Error TrialValidator::judgeOutput(const TrialOutput &output,
   auto columns = static_cast<uint64_t>(spec.cols);
   uint8_t element[sizeof(double)] = {};
   auto bytes = static_cast<uint64_t>(bytesOf(spec.type));
-  if (llvm::Error error =
-          copyToHost(*driver, element,
-                     buffers->savedElement(output, compare.firstBad), bytes))
+  if (llvm::Error error = readWithLimit(
+          *driver, element, buffers->savedElement(output, compare.firstBad),
+          bytes, stream, limit))
     return error;
   uint8_t poison = poisonOf(spec.type) & 0xff;
   bool isPoison = spec.role == OperandRole::Out &&
@@ -184,12 +225,13 @@ llvm::Error TrialValidator::judgeOutput(const TrialOutput &output,
 }
 
 llvm::Expected<TrialVerdict>
-TrialValidator::judge(const TrialFindings &findings) const {
+TrialValidator::judge(const TrialFindings &findings, CudaStream stream,
+                      std::chrono::milliseconds limit) const {
   llvm::ArrayRef<TrialOutput> outputs = buffers->outputs();
   TrialVerdict verdict;
   for (size_t i = 0; i < outputs.size(); ++i)
-    if (llvm::Error error =
-            judgeOutput(outputs[i], findings.compare[i], verdict))
+    if (llvm::Error error = judgeOutput(outputs[i], findings.compare[i], stream,
+                                        limit, verdict))
       return error;
   if (findings.outside != 0) {
     verdict.status = TrialStatus::OutOfBounds;

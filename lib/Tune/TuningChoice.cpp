@@ -235,7 +235,8 @@ TuningCandidate *TuningSession::firstObtainable() {
   auto isHere = [](TuningCandidate &entry) {
     entry.poll();
     return entry.stage == Stage::Ready ||
-           (entry.stage == Stage::Tried && !entry.isAtFault());
+           (entry.stage == Stage::Tried && !entry.isAtFault() &&
+            entry.trial.status != TrialStatus::Late); // it may never end
   };
   if (measures() || isCancelled())
     for (auto &entry : entries)

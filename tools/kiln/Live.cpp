@@ -38,8 +38,11 @@ LiveSession::open(const ParsedOptions &options, const Environment &environment,
   session->artifacts = std::make_unique<ArtifactStore>(
       *session->cache, std::move(*storeOptions));
   session->records = std::make_unique<RecordStore>(*session->cache);
+  // The device is this process's own, as far as anyone knows.
+  constexpr uint64_t kScratchBytes = uint64_t(16) << 30;
   auto trials = InProcessTrials::create(session->driver(), registry,
-                                        session->model(), *session->artifacts);
+                                        session->model(), *session->artifacts,
+                                        {.scratchBytes = kScratchBytes});
   if (!trials)
     return trials.takeError();
   session->trials = std::move(*trials);

@@ -56,6 +56,7 @@ struct FakeOptions {
   /// Predicted ns of a config's text; the default prefers fast.t64, then fast
   /// tiles by their distance, pair at 3000 and more, plain at 20000.
   std::function<double(const std::string &config)> predictNs;
+  double flops = 0; ///< of every problem
   /// Tiles of the template fast.
   std::vector<int> fastTiles = {16, 32, 64, 128, 256, 512};
   /// What every text holds besides, for FakeNvrtc's failWhen and delayWhen.
@@ -365,7 +366,7 @@ public:
     return std::make_unique<FakeReference>(device);
   }
 
-  double flops(const Problem &) const override { return 0; }
+  double flops(const Problem &) const override { return options.flops; }
   double compulsoryBytes(const Problem &problem) const override {
     return 8.0 * problem.extents[kFieldM] * problem.extents[kFieldN];
   }

@@ -5,7 +5,10 @@
 #include "Tune/LoadedPlan.h"
 #include "Tune/TuneFixture.h"
 
+#include <cuda.h>
+
 #include <set>
+#include <thread>
 #include <tuple>
 
 using namespace kiln;
@@ -65,6 +68,8 @@ struct TrialsFixture : FakeDevice, TuneFixture {
   InProcessTrialsOptions runnerOptions;
   std::unique_ptr<InProcessTrials> made;
 };
+
+uint64_t calls(const char *symbol) { return kilnFakeCallCount(symbol); }
 
 ErrorCode codeOf(llvm::Expected<std::vector<TrialResult>> results) {
   REQUIRE_FALSE(results);
@@ -327,20 +332,191 @@ TEST_CASE("after the context died nothing is run, freed or believed") {
         ErrorCode::ContextDead);
 }
 
-TEST_CASE("a device that hangs is given up") {
+TEST_CASE(
+    "S13: a late launch ends the trials of its problem, not the context") {
   TrialsFixture f;
   f.runnerOptions.hangLimit = std::chrono::milliseconds(5);
+  kilnFakeSetBlockLimit(1);
   TrialRequest request = f.request({"fast.t64", "fast.t32"});
   f.run(request);
-  constexpr int kNotReady = 600;
-  kilnFakeFailCall("cuEventQuery", 1, kNotReady, KilnFakeAlways);
-  uint64_t freed = kilnFakeCallCount("cuMemFree");
+  const uint64_t memory = kilnFakeBytesInUse(), frees = calls("cuMemFree"),
+                 unloads = calls("cuModuleUnload");
+  kilnFakeHoldWork("// fast.t64");
   auto results = f.run(request);
-  CHECK(results[0].status == TrialStatus::Timeout);
-  CHECK(results[1].status == TrialStatus::ContextDead);
-  CHECK_FALSE(f.runner().isAlive());
+  CHECK(results[0].status == TrialStatus::Late);
+  CHECK(results[1].status == TrialStatus::NotTried);
+  for (const TrialResult &result : results)
+    CHECK_FALSE(isConfigFault(result.status));
+  CHECK(f.runner().isAlive());
+  CHECK(f.runner().isBusy());
+  // What it may reach stays, and nothing waits for it.
+  f.runner().releaseScratch();
+  CHECK(codeOf(f.runner().run(request)) == ErrorCode::InProgress);
+  CHECK(kilnFakeBytesInUse() == memory);
+  CHECK(calls("cuMemFree") == frees);
+  CHECK(calls("cuModuleUnload") == unloads);
+  CHECK(kilnFakeBlockedCalls() == 0);
+  // Trials begin again when it has ended.
+  kilnFakeReleaseWork();
+  results = f.run(request);
+  CHECK(results[0].status == TrialStatus::Ok);
+  CHECK(results[1].validated);
+  CHECK_FALSE(f.runner().isBusy());
   f.made.reset();
-  CHECK(kilnFakeCallCount("cuMemFree") == freed);
+  CHECK(kilnFakeBytesInUse() == 0);
+  CHECK(kilnFakeModulesLoaded() == 0);
+  CHECK(kilnFakeBlockedCalls() == 0);
+}
+
+TEST_CASE("S13: trials that are late end without waiting") {
+  TrialsFixture f;
+  f.runnerOptions.hangLimit = std::chrono::milliseconds(5);
+  kilnFakeSetBlockLimit(1);
+  TrialRequest request = f.request({"fast.t64"});
+  kilnFakeHoldWork("// fast.t64");
+  CHECK(f.run(request)[0].status == TrialStatus::Late);
+  const uint64_t memory = kilnFakeBytesInUse();
+  f.made.reset();
+  CHECK(kilnFakeBlockedCalls() == 0);
+  CHECK(kilnFakeBytesInUse() == memory);
+  kilnFakeReleaseWork(); // writes to what is still there
+}
+
+TEST_CASE(
+    "S13: the reference is cut by its work, and its slabs heed the deadline") {
+  TrialsFixture f;
+  TrialRequest request = f.request({"fast.t64", "fast.t32"}, "fake m=640 n=8");
+  request.options.measure = false;
+  // About a second of the reference at the H200's rate: 64 rows at least.
+  f.options->flops = 2e13;
+  for (const TrialResult &result : f.run(request))
+    CHECK(result.status == TrialStatus::Ok);
+  CHECK(f.trials.references >= 8); // once for both
+  CHECK(f.trials.references <= 10);
+
+  TrialsFixture late; // computes all of it for each, as far as time goes
+  late.options->flops = 2e13;
+  late.runnerOptions.scratchBytes = 150 << 10;
+  request.options.timeLimit = std::chrono::milliseconds(300);
+  kilnFakeOnStep(
+      [](const KilnFakeStep *step, void *) {
+        if (std::string(step->function) == "kilnCompareTolerance")
+          std::this_thread::sleep_for(std::chrono::milliseconds(301));
+      },
+      nullptr);
+  auto results = late.run(request);
+  CHECK(results[0].status == TrialStatus::Timeout);
+  CHECK(results[0].message.find("not validated") != std::string::npos);
+  CHECK(late.trials.references <= 1);
+}
+
+TEST_CASE(
+    "S3: trials mind no other thread's waits, and end no capture of theirs") {
+  TrialsFixture f;
+  f.trials.misdeeds["fast.t32"] = Misdeed::WrongValue;
+  TrialRequest request = f.request({"fast.t64", "pair.t64", "fast.t32"});
+  struct Others {
+    bool inside = false;
+    int waits = 0, failed = 0;
+  } others;
+  kilnFakeOnStep(
+      [](const KilnFakeStep *, void *user) {
+        auto *others = static_cast<Others *>(user);
+        ++others->waits;
+        others->failed += cuCtxSynchronize() != CUDA_SUCCESS;
+      },
+      &others);
+  auto check = [](const std::vector<TrialResult> &results) {
+    CHECK(results[0].status == TrialStatus::Ok);
+    CHECK(results[0].samples > 0);
+    CHECK(results[1].status == TrialStatus::Ok);
+    CHECK(results[2].status == TrialStatus::Wrong);
+  };
+  check(f.run(request));
+  CHECK(others.waits > 100);
+  CHECK(others.failed == 0);
+
+  kilnFakeOnStep(nullptr, nullptr);
+  CUstream stream = nullptr;
+  REQUIRE(cuStreamCreate(&stream, CU_STREAM_DEFAULT) == CUDA_SUCCESS);
+  CUcontext context = nullptr;
+  REQUIRE(cuCtxGetCurrent(&context) == CUDA_SUCCESS);
+  std::thread([&] {
+    cuCtxPushCurrent(context);
+    cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  }).join();
+  check(f.run(request));
+  f.runner().releaseScratch();
+  CUstreamCaptureStatus status;
+  REQUIRE(cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS);
+  CHECK(status == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  cuStreamDestroy(stream);
+}
+
+TEST_CASE("S3: only what the device refuses anywhere is a config's fault") {
+  for (int code :
+       {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NO_BINARY_FOR_GPU,
+        CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+        CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+        CUDA_ERROR_INVALID_CLUSTER_SIZE, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+        CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUDA_ERROR_UNKNOWN,
+        CUDA_ERROR_OPERATING_SYSTEM}) {
+    CAPTURE(code);
+    const bool isFault = code == CUDA_ERROR_INVALID_VALUE ||
+                         code == CUDA_ERROR_NO_BINARY_FOR_GPU ||
+                         code == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES ||
+                         code == CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE ||
+                         code == CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    for (const char *symbol :
+         {"cuModuleLoadData", "cuGraphInstantiateWithFlags", "cuEventCreate"}) {
+      CAPTURE(symbol);
+      TrialsFixture f;
+      TrialRequest request = f.request({"fast.t64", "fast.t32"});
+      f.run(request);
+      kilnFakeFailCall(symbol, 1, code, KilnFakeOnce);
+      request.options.validation = TrialValidation::None;
+      auto results = f.run(request);
+      CHECK(results[0].status ==
+            (isFault ? TrialStatus::LaunchFailed : TrialStatus::NotTried));
+      CHECK(isConfigFault(results[0].status) == isFault);
+      CHECK(results[1].status == TrialStatus::Ok);
+    }
+  }
+}
+
+TEST_CASE("S10: trials take half of what is free now, and try again") {
+  TrialsFixture f;
+  f.runnerOptions.scratchBytes = 0;
+  kilnFakeSetDeviceMemory(0, 64 << 20);
+  TrialRequest request = f.request({"fast.t64"});
+  auto tryWith = [&](uint64_t freeBytes) {
+    f.runner().releaseScratch();
+    kilnFakeSetFreeMemory(0, freeBytes);
+    auto results = f.runner().run(request);
+    if (!results) {
+      CHECK(summarize(results.takeError()).code ==
+            ErrorCode::DeviceOutOfMemory);
+      return false;
+    }
+    CHECK(results->at(0).status == TrialStatus::Ok);
+    CHECK(kilnFakeBytesInUse() > 0);
+    CHECK(kilnFakeBytesInUse() <= freeBytes / 2);
+    return true;
+  };
+  CHECK(tryWith(64 << 20));
+  CHECK(tryWith(4 << 20));
+  CHECK_FALSE(tryWith(20 << 10));
+  CHECK(tryWith(32 << 20));
+}
+
+TEST_CASE("S10: operands may use what is spared for workspaces") {
+  TrialsFixture f;
+  TrialRequest request = f.request({"fast.t64"}, "fake m=512 n=512");
+  request.options.measure = false;
+  // Two operands of a MiB and what was written once more: 3.1 MiB.
+  f.runnerOptions.scratchBytes = 3300 << 10;
+  CHECK(f.run(request)[0].status == TrialStatus::Ok);
+  CHECK(kilnFakeBytesInUse() <= f.runnerOptions.scratchBytes);
 }
 
 TEST_CASE("time that is over begins no work") {

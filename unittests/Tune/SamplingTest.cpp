@@ -30,12 +30,25 @@ struct SamplingFixture : FakeDevice, TuneFixture {
     auto plan = must(obtainPlan(
         *artifacts, loader, makePlan(family, problem, config, device), 132));
     return [this, plan](unsigned copy, CudaStream target) -> llvm::Error {
-      Arguments arguments = family.defaultArguments(problem);
-      DeviceAddress base = memory.address() + 2 * copy * kBytes;
-      arguments.operands[kOperandX].address = base;
-      arguments.operands[kOperandY].address = base + kBytes;
-      return plan->launch(arguments, {}, target);
+      return plan->launch(argumentsOf(copy), {}, target);
     };
+  }
+  /// The same, which also says what it launches.
+  TimedLaunch known(llvm::StringRef config, double ns) {
+    TimedLaunch launch = launcher(config, ns);
+    auto plan = must(obtainPlan(
+        *artifacts, loader, makePlan(family, problem, config, device), 132));
+    return TimedLaunch(launch.run,
+                       [this, plan](unsigned copy, GraphBuilder &graph) {
+                         return plan->addTo(graph, argumentsOf(copy), {});
+                       });
+  }
+  Arguments argumentsOf(unsigned copy) const {
+    Arguments arguments = family.defaultArguments(problem);
+    DeviceAddress base = memory.address() + 2 * copy * kBytes;
+    arguments.operands[kOperandX].address = base;
+    arguments.operands[kOperandY].address = base + kBytes;
+    return arguments;
   }
   std::vector<SampledTime> measure(std::vector<TimedLaunch> launchers) {
     return must(
@@ -74,6 +87,25 @@ TEST_CASE("short launches are sampled in graphs of many, over all copies") {
   // The last launch of a sample and the first of the next use other copies.
   const auto &all = f.trials.inputs;
   CHECK(all[all.size() - times[0].launches] != all.back());
+}
+
+TEST_CASE(
+    "S3: what says what it launches is sampled in graphs, but not captured") {
+  SamplingFixture f;
+  f.options.copies = SamplingFixture::kCopies;
+  auto times = f.measure({f.known("fast.t64", 2000), f.known("pair.t64", 900)});
+  for (const SampledTime &time : times) {
+    CHECK(time.error.code == ErrorCode::Success);
+    CHECK(time.launches >= 16);
+    CHECK(time.launches % SamplingFixture::kCopies == 0);
+  }
+  CHECK(times[0].ns.median == doctest::Approx(2000));
+  CHECK(times[1].ns.median == doctest::Approx(1800)); // two steps
+  CHECK(kilnFakeCallCount("cuStreamBeginCapture") == 0);
+  CHECK(kilnFakeCallCount("cuGraphInstantiateWithFlags") == 2);
+  std::set<DeviceAddress> inputs(f.trials.inputs.begin(),
+                                 f.trials.inputs.end());
+  CHECK(inputs.size() == SamplingFixture::kCopies);
 }
 
 TEST_CASE("long launches are sampled without a graph") {
