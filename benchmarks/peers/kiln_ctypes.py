@@ -89,7 +89,7 @@ class EngineOptions(CStruct):
                 ("log", LogFunction), ("log_user", c_void_p),
                 ("event", c_void_p), ("event_user", c_void_p),
                 ("allocator", c_void_p), ("executor", c_void_p),
-                ("reserved", c_uint64 * 16)]
+                ("trial_timeout_ms", c_int64), ("reserved", c_uint64 * 15)]
 
 
 class PrepareOptions(CStruct):

@@ -45,6 +45,18 @@
 //   ordered like any other work of the stream; the calling thread's current
 //   context is the same before and after each call.
 //
+// What waits for the device
+//   A launch whose plan is there waits for nothing. The first call of a problem
+//   and kiln_prepare load modules and, where they tune, run trials on a stream
+//   of their own and free memory; kiln_engine_destroy frees memory and unloads.
+//   The driver makes loading, unloading and freeing wait for all work of the
+//   device that is in flight, on every stream. A thread that enqueues one rank's
+//   part of a collective and then makes a first call, before the other ranks'
+//   parts are enqueued, therefore waits for ever: call kiln_prepare before the
+//   first collective, or enqueue all parts first. Trials capture no stream and
+//   use no default stream: they end no capture of another thread and do not
+//   mind its synchronisation.
+//
 // CUDA graphs
 //   A launch may go into a stream that is being captured if its plan is loaded
 //   and it needs nothing made: after kiln_prepare for that problem with that
@@ -215,8 +227,9 @@ typedef struct kiln_engine_options {
   /// Wall time that the first call of a problem may spend on compiling further
   /// candidates and on trials; a first kernel is always finished. 0: 2000.
   int64_t tune_budget_ms;
-  /// Most device memory that trials hold at a time; 0: 2 GiB, and no more than
-  /// half of what is free.
+  /// Most device memory that trials hold at a time; 0: a 16th of the device's,
+  /// at least 2 GiB. It is never more than half of what is free when the trials
+  /// of a problem begin.
   uint64_t scratch_limit_bytes;
   /// Largest workspace that a chosen plan may need; 0: 256 MiB.
   uint64_t workspace_limit_bytes;
@@ -243,7 +256,12 @@ typedef struct kiln_engine_options {
   void *event_user;
   const kiln_allocator *allocator; ///< copied; null: the driver's allocation
   const kiln_executor *executor;   ///< copied; null: threads of Kiln's own
-  uint64_t reserved[16];
+  /// How long a launch of a trial may take before the trials of its problem are
+  /// given up: it may be waiting for kernels that occupy the device. The call
+  /// then launches what the estimator prefers; no trial begins while the late
+  /// launch runs. 0: 20000.
+  int64_t trial_timeout_ms;
+  uint64_t reserved[15];
 } kiln_engine_options;
 
 /// Makes an engine; null options are the defaults. Opens no driver, compiler or

@@ -239,12 +239,7 @@ Engine::Acquisition::Attempt Engine::Acquisition::fromStores() {
 std::unique_ptr<InProcessTrials> Engine::Acquisition::makeTrials() {
   InProcessTrialsOptions trialOptions;
   trialOptions.scratchBytes = engine.options.scratchLimit;
-  auto memory = memoryInfo(*engine.loadedDriver);
-  if (memory)
-    trialOptions.scratchBytes =
-        std::min(trialOptions.scratchBytes, memory->freeBytes / 2);
-  else
-    llvm::consumeError(memory.takeError());
+  trialOptions.hangLimit = engine.options.trialTimeout;
   auto made =
       InProcessTrials::create(*engine.loadedDriver, engine.registry,
                               context.model, *services.artifacts, trialOptions);

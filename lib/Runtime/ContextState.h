@@ -65,8 +65,13 @@ public:
   ActivePlanPtr findRangePlan(const KernelFamily &family,
                               const Problem &problem) const;
 
-  /// Ends the trials; the context must be current and nobody be tuning.
-  void closeTrials() { trials.reset(); }
+  /// Ends the trials; the context must be current and nobody be tuning. False
+  /// if a launch of theirs still runs, which every free would wait for.
+  bool closeTrials() {
+    const bool isBusy = trials && trials->isBusy();
+    trials.reset();
+    return !isBusy;
+  }
   /// The same for a context that is gone: its stream and memory went with it.
   void abandonTrials() { (void)trials.release(); }
 
@@ -76,7 +81,6 @@ private:
   bool isTuning = false;
   std::thread::id tuner;
   std::unique_ptr<InProcessTrials> trials;
-  bool hasTrials = false; ///< making them was tried
   std::vector<RangePlan> rangePlans;
 };
 
@@ -92,13 +96,11 @@ public:
   TuningTurn &operator=(const TuningTurn &) = delete;
 
   bool isGranted() const { return granted; }
-  /// The trials of the context, made by \p make the first time; null if there
-  /// can be none.
+  /// The trials of the context, made by \p make if there are none yet; null if
+  /// there can be none now.
   template <class Make> InProcessTrials *trials(const Make &make) {
-    if (!state.hasTrials) {
-      state.hasTrials = true;
+    if (!state.trials)
       state.trials = make();
-    }
     return state.trials.get();
   }
 

@@ -64,9 +64,14 @@ void Engine::closeContexts() {
       auto scope = ScopedContext::push(*loadedDriver, state->handle);
       if (scope) {
         CaptureModeGuard relaxed(*loadedDriver);
-        state->closeTrials();
-        arenas.release(*loadedDriver, id);
-        loader->unloadContext(id);
+        if (state->closeTrials()) {
+          arenas.release(*loadedDriver, id);
+          loader->unloadContext(id);
+          continue;
+        }
+        // Frees would wait for what hangs: the context keeps its memory.
+        arenas.forget(id);
+        loader->forgetContext(id);
         continue;
       }
       llvm::consumeError(scope.takeError());

@@ -56,6 +56,9 @@ static llvm::Error checkNumbers(const kiln_engine_options &options) {
   if (options.tune_budget_ms < 0)
     return makeError(ErrorCode::InvalidArgument, "tune_budget_ms is {}",
                      options.tune_budget_ms);
+  if (options.trial_timeout_ms < 0)
+    return makeError(ErrorCode::InvalidArgument, "trial_timeout_ms is {}",
+                     options.trial_timeout_ms);
   switch (options.log_level) {
   case KILN_LOG_DEFAULT:
   case KILN_LOG_DEBUG:
@@ -112,6 +115,8 @@ static llvm::Error readOptions(const kiln_engine_options &options,
   config.threads = static_cast<unsigned>(options.threads);
   if (options.tune_budget_ms)
     config.tuneBudget = std::chrono::milliseconds(options.tune_budget_ms);
+  if (options.trial_timeout_ms)
+    config.trialTimeout = std::chrono::milliseconds(options.trial_timeout_ms);
   if (options.scratch_limit_bytes)
     config.scratchLimit = options.scratch_limit_bytes;
   if (options.workspace_limit_bytes)

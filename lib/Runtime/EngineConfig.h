@@ -23,7 +23,8 @@ struct EngineConfig {
   bool memoryOnly = false, readOnly = false, exactToolchain = false;
   unsigned threads = 0; ///< 0: as many as fit
   std::chrono::milliseconds tuneBudget{2000};
-  uint64_t scratchLimit = uint64_t(2) << 30;
+  std::chrono::milliseconds trialTimeout{20000};
+  uint64_t scratchLimit = 0; ///< 0: what InProcessTrials takes
   uint64_t workspaceLimit = uint64_t(256) << 20;
   uint64_t cacheLimit = cache::kDefaultLimitBytes; ///< 0: none
   std::optional<std::string> cacheDir;

@@ -327,12 +327,14 @@ TEST_CASE("engine options are checked") {
   CHECK(create([](Options &o) { o.threads = -1; }) == KILN_INVALID_ARGUMENT);
   CHECK(create([](Options &o) { o.tune_budget_ms = -1; }) ==
         KILN_INVALID_ARGUMENT);
+  CHECK(create([](Options &o) { o.trial_timeout_ms = -1; }) ==
+        KILN_INVALID_ARGUMENT);
   CHECK(create([](Options &o) { o.read_dir_count = 1; }) ==
         KILN_INVALID_ARGUMENT);
   CHECK(create([](Options &o) { o.device_model = "no-such-gpu"; }) ==
         KILN_INVALID_ARGUMENT);
   CHECK(lastErrorHas("no-such-gpu"));
-  CHECK(create([](Options &o) { o.reserved[15] = 1; }) == KILN_UNSUPPORTED);
+  CHECK(create([](Options &o) { o.reserved[14] = 1; }) == KILN_UNSUPPORTED);
   CHECK(kiln_engine_create(nullptr, nullptr) == KILN_INVALID_ARGUMENT);
   kiln_engine_destroy(nullptr);
 }

@@ -1,0 +1,261 @@
+// Trials in a process of others: their waits, captures, memory and kernels.
+#include "Runtime/RuntimeFixture.h"
+#include "trial/TrialParams.h"
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+using namespace kiln;
+using namespace kiln::testing;
+
+namespace {
+
+/// The comparison of a trial, which finds everything right: the stand-in's
+/// kernels compute nothing.
+void acceptAll(KilnFakeLaunch *launch, void *) {
+  if (std::string(launch->function) != "kilnCompareTolerance")
+    return;
+  CompareToleranceParams params;
+  std::memcpy(static_cast<void *>(&params), launch->params, sizeof(params));
+  params.result->checked +=
+      static_cast<uint64_t>((params.rowEnd - params.rowBegin) * params.n);
+}
+
+/// Engines whose trials find everything right.
+struct TrialsFixture : RuntimeFixture {
+  TrialsFixture() {
+    kilnFakeOnLaunch("trial/TrialTools.cuh", acceptAll, nullptr,
+                     sizeof(CompareToleranceParams));
+  }
+
+  kiln_engine *tuner(int64_t timeoutMs = 0) {
+    kiln_engine_options made = options(KILN_MODE_TUNE);
+    made.tune_budget_ms = 10000;
+    made.trial_timeout_ms = timeoutMs;
+    return engine(made);
+  }
+  /// What is launched for \p args, after tuning if nobody has tuned it.
+  std::string winner(kiln_engine *engine, const kiln_gemm_args &args) {
+    kiln_problem problem = problemOf(args);
+    kiln_plan *plan = nullptr;
+    CAPTURE(lastError());
+    REQUIRE(kiln_plan_acquire(engine, &problem, nullptr, &plan) ==
+            KILN_SUCCESS);
+    char text[512] = "";
+    REQUIRE(kiln_plan_describe(plan, text, sizeof(text), nullptr) ==
+            KILN_SUCCESS);
+    kiln_plan_release(plan);
+    return text;
+  }
+  kiln_source sourceOf(kiln_engine *engine, const kiln_gemm_args &args) {
+    kiln_problem problem = problemOf(args);
+    kiln_query_result result = KILN_INIT(kiln_query_result);
+    REQUIRE(kiln_query(engine, &problem, nullptr, &result) == KILN_SUCCESS);
+    return result.source;
+  }
+  /// All that the cache holds, one file behind the other.
+  std::string cacheText() const {
+    std::stringstream text;
+    for (const auto &entry :
+         std::filesystem::recursive_directory_iterator(cachePath))
+      if (entry.is_regular_file())
+        text << std::ifstream(entry.path(), std::ios::binary).rdbuf();
+    return text.str();
+  }
+};
+
+const kiln_gemm_args kShapes[] = {gemmArgs(128, 256, 512),
+                                  gemmArgs(256, 1536, 1024),
+                                  gemmArgs(512, 512, 2048)};
+
+/// Calls cuCtxSynchronize in a loop, as an engine's other threads do. While a
+/// launch is being captured the capturing thread waits for such a call.
+class Waiter {
+public:
+  explicit Waiter(const FakeGpu &gpu) : thread([this, &gpu] { loop(gpu); }) {
+    kilnFakeOnStep(
+        [](const KilnFakeStep *step, void *user) {
+          auto *self = static_cast<Waiter *>(user);
+          const long seen = self->calls;
+          while (step->isCaptured && !self->ends && self->calls == seen)
+            std::this_thread::yield();
+        },
+        this);
+  }
+  ~Waiter() { stop(); }
+  void stop() {
+    ends = true;
+    if (thread.joinable())
+      thread.join();
+    kilnFakeOnStep(nullptr, nullptr);
+  }
+
+  std::atomic<long> calls{0}, failed{0};
+
+private:
+  void loop(const FakeGpu &gpu) {
+    cuCtxPushCurrent(static_cast<CUcontext>(gpu.context()));
+    while (!ends) {
+      failed += cuCtxSynchronize() != CUDA_SUCCESS;
+      ++calls;
+      std::this_thread::yield();
+    }
+  }
+  std::atomic<bool> ends{false};
+  std::thread thread;
+};
+
+} // namespace
+
+TEST_CASE("S3: tuning and another thread's waits do not mind each other") {
+  std::vector<std::string> quiet;
+  {
+    TrialsFixture fixture;
+    kiln_engine *engine = fixture.tuner();
+    for (const kiln_gemm_args &args : kShapes)
+      quiet.push_back(fixture.winner(engine, args));
+    REQUIRE(statisticsOf(engine).trials > 0);
+    REQUIRE(statisticsOf(engine).trial_failures == 0);
+  }
+  TrialsFixture fixture;
+  kiln_engine *engine = fixture.tuner();
+  Waiter waiter(fixture.gpu);
+  for (size_t i = 0; i < std::size(kShapes); ++i)
+    CHECK(fixture.winner(engine, kShapes[i]) == quiet[i]);
+  waiter.stop();
+  CHECK(waiter.calls > 0);
+  CHECK(waiter.failed == 0);
+  CHECK(statisticsOf(engine).trials > 0);
+  CHECK(statisticsOf(engine).trial_failures == 0);
+  CHECK(kilnFakeCallCount("cuStreamBeginCapture") == 0);
+}
+
+TEST_CASE("S3: another thread's capture of a blocking stream survives tuning") {
+  for (CUstreamCaptureMode mode :
+       {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+        CU_STREAM_CAPTURE_MODE_RELAXED}) {
+    CAPTURE(mode);
+    TrialsFixture fixture;
+    kiln_engine *engine = fixture.tuner();
+    std::atomic<int> phase{0};
+    CUresult ended = CUDA_ERROR_UNKNOWN;
+    std::thread other([&] {
+      cuCtxPushCurrent(static_cast<CUcontext>(fixture.gpu.context()));
+      CUstream stream = nullptr;
+      cuStreamCreate(&stream, CU_STREAM_DEFAULT);
+      cuStreamBeginCapture(stream, mode);
+      phase = 1;
+      phase.notify_all();
+      phase.wait(1);
+      CUgraph graph = nullptr;
+      ended = cuStreamEndCapture(stream, &graph);
+    });
+    phase.wait(0);
+    kiln_status status =
+        kiln_gemm(engine, &kShapes[0], nullptr, fixture.gpu.stream());
+    phase = 2;
+    phase.notify_all();
+    other.join();
+    CHECK(status == KILN_SUCCESS);
+    CHECK(ended == CUDA_SUCCESS);
+    CHECK(statisticsOf(engine).trials > 0);
+    CHECK(statisticsOf(engine).trial_failures == 0);
+  }
+}
+
+TEST_CASE("S3: what others did to a trial is not stored, and tried again") {
+  TrialsFixture fixture;
+  kiln_engine *engine = fixture.tuner();
+  const std::string best = fixture.winner(engine, kShapes[1]);
+  kilnFakeFailCall("cuGraphInstantiateWithFlags", 1,
+                   CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, KilnFakeOnce);
+  kiln_gemm_args args = kShapes[0];
+  REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(statisticsOf(engine).trial_failures == 1);
+  const std::string stored = fixture.cacheText();
+  CHECK(stored.find("measurements") != std::string::npos);
+  CHECK(stored.find("CAPTURE_INVALIDATED") == std::string::npos);
+  CHECK(stored.find("launch-failed") == std::string::npos);
+}
+
+TEST_CASE("S10: trials follow what is free when they begin") {
+  TrialsFixture fixture;
+  kilnFakeSetHollowMemory(4 << 20);
+  kilnFakeSetDeviceMemory(0, uint64_t(8) << 30);
+  kiln_engine *engine = fixture.tuner();
+  static uint64_t most;
+  kilnFakeOnStep([](const KilnFakeStep *,
+                    void *) { most = std::max(most, kilnFakeBytesInUse()); },
+                 nullptr);
+  auto tune = [&](kiln_gemm_args args, uint64_t freeBytes) {
+    kilnFakeSetFreeMemory(0, freeBytes);
+    const uint64_t trials = statisticsOf(engine).trials,
+                   before = most = kilnFakeBytesInUse();
+    CHECK(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+    CHECK(most - before <= freeBytes / 2);
+    return statisticsOf(engine).trials - trials;
+  };
+  // A device that is nearly full at first, as behind weights and a KV cache.
+  CHECK(tune(gemmArgs(2048, 2048, 2048), 40 << 20) == 0);
+  CHECK(tune(gemmArgs(2048, 2048, 4096), uint64_t(8) << 30) > 0);
+  // And one that is nearly full later.
+  CHECK(tune(gemmArgs(4096, 8192, 2048), uint64_t(1) << 30) > 0);
+}
+
+TEST_CASE("S10: large products are tuned by default on a large device") {
+  TrialsFixture fixture;
+  kilnFakeSetHollowMemory(4 << 20);
+  kiln_engine *engine = fixture.tuner();
+  kiln_gemm_args args = gemmArgs(16384, 16384, 8192);
+  REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(statisticsOf(engine).trials > 0);
+  CHECK(fixture.sourceOf(engine, args) == KILN_SOURCE_RECORD);
+}
+
+TEST_CASE("S13: behind a late launch the estimate is launched, and no trial") {
+  TrialsFixture fixture;
+  kilnFakeSetBlockLimit(60000);
+  kiln_engine *engine = fixture.tuner(/*timeoutMs=*/20);
+  REQUIRE(kiln_gemm(engine, &kShapes[1], nullptr, nullptr) == KILN_SUCCESS);
+  uint64_t trials = statisticsOf(engine).trials;
+  kilnFakeHoldWork("kilnEntry");
+  // To load a kernel the driver waits for the device.
+  std::atomic<bool> hasReturned{false};
+  std::thread releaser([&] {
+    while (kilnFakeBlockedCalls() == 0 && !hasReturned)
+      std::this_thread::yield();
+    kilnFakeReleaseWork();
+  });
+  const kiln_status status = kiln_gemm(engine, &kShapes[0], nullptr, nullptr);
+  CAPTURE(lastError());
+  hasReturned = true;
+  releaser.join();
+  CHECK(status == KILN_SUCCESS);
+  CHECK(fixture.sourceOf(engine, kShapes[0]) == KILN_SOURCE_ESTIMATE);
+  CHECK(statisticsOf(engine).trials > trials);
+  // The context lives, and trials begin again.
+  trials = statisticsOf(engine).trials;
+  CHECK(kiln_gemm(engine, &kShapes[2], nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(statisticsOf(engine).trials > trials);
+  CHECK(fixture.sourceOf(engine, kShapes[2]) == KILN_SOURCE_RECORD);
+}
+
+TEST_CASE("S13: an engine is destroyed beside a trial that hangs") {
+  TrialsFixture fixture;
+  kilnFakeSetBlockLimit(1);
+  kiln_engine *engine = fixture.tuner(/*timeoutMs=*/20);
+  REQUIRE(kiln_gemm(engine, &kShapes[1], nullptr, nullptr) == KILN_SUCCESS);
+  kilnFakeHoldWork("kilnEntry");
+  // Its kernel cannot be loaded here: that waits for what hangs.
+  CHECK(kiln_gemm(engine, &kShapes[0], nullptr, nullptr) != KILN_CONTEXT_DEAD);
+  const uint64_t blocked = kilnFakeBlockedCalls();
+  fixture.destroy(engine);
+  CHECK(kilnFakeBlockedCalls() == blocked);
+  kilnFakeReleaseWork(); // what it writes to is still there
+}
