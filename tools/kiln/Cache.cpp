@@ -205,22 +205,24 @@ llvm::json::Object PruneReport::toJSON() const {
                             {"failure", jsonText(result.failure)}};
 }
 
+static llvm::Error checkKind(const std::optional<std::string> &kind) {
+  if (!kind || llvm::any_of(cache::kAllKinds, [&](cache::Kind known) {
+        return *kind == nameOf(known);
+      }))
+    return llvm::Error::success();
+  return makeError(ErrorCode::InvalidArgument,
+                   "--kind={} is not artifact, record or decision", *kind);
+}
+
 static llvm::Expected<int> list(const ParsedOptions &options,
                                 cache::Store &store, std::string root) {
   ListReport report;
   report.root = std::move(root);
   std::optional<std::string> only = options.value("--kind");
-  bool isKnown = !only;
-  for (cache::Kind kind : cache::kAllKinds) {
-    if (only && *only != nameOf(kind))
-      continue;
-    isKnown = true;
-    for (EntryInfo &entry : store.list(kind))
-      report.entries.push_back(std::move(entry));
-  }
-  if (!isKnown)
-    return makeError(ErrorCode::InvalidArgument,
-                     "--kind={} is not artifact, record or decision", *only);
+  for (cache::Kind kind : cache::kAllKinds)
+    if (!only || *only == nameOf(kind))
+      for (EntryInfo &entry : store.list(kind))
+        report.entries.push_back(std::move(entry));
   return emit(report, options.wantsJson());
 }
 
@@ -278,6 +280,9 @@ static llvm::Expected<int> runCache(const ParsedOptions &options) {
     return makeError(ErrorCode::InvalidArgument,
                      "cache: unknown action '{}', known are ls, verify, prune",
                      action);
+  // What was typed wrong is told before what is not there.
+  if (llvm::Error error = checkKind(options.value("--kind")))
+    return error;
   Environment environment = Environment::fromProcess();
   std::vector<std::string> notes;
   auto cacheOptions = chooseCache(options, environment, notes);
