@@ -99,6 +99,29 @@ TEST_SUITE("gpu") {
     CHECK(bytes[255] == 1);
   }
 
+  TEST_CASE("S3: a real graph is built while others wait for the context") {
+    RealDriver real;
+    const Driver &driver = *real.driver;
+    auto stream = require(Stream::create(driver));
+    auto memory = require(DeviceMemory::allocate(driver, 256));
+    auto builder = require(GraphBuilder::create(driver));
+    for (uint8_t value : {1, 2}) {
+      LaunchSpec spec;
+      spec.addMemset(memory.address(), 256, value);
+      spec.addMemset(memory.address(), 128, value + 2);
+      REQUIRE(!builder.add(spec, {}));
+      CHECK(!synchronizeContext(driver));
+    }
+    Graph graph = require(builder.instantiate());
+    CHECK(graph.nodeCount() == 4);
+    REQUIRE(!graph.launch(stream.handle()));
+    REQUIRE(!stream.synchronize());
+    uint8_t bytes[256] = {};
+    REQUIRE(!copyToHost(driver, bytes, memory.address(), 256));
+    CHECK(bytes[0] == 4);
+    CHECK(bytes[255] == 2);
+  }
+
   TEST_CASE("a real driver refuses an empty cubin by a typed error") {
     RealDriver real;
     ErrorSummary error =
