@@ -4,9 +4,10 @@
 //   1. measured records, if no trial is due;
 //   2. a stored decision;
 //   3. in the mode tune: trials;
-//   4. the best-ranked candidate whose kernels are there, if it is close to the
-//      best; otherwise the estimator's first choice is compiled, then the next
-//      ones, then the generic kernels;
+//   4. what the bucket has loaded, if the estimator puts it close to the best;
+//      then the best-ranked candidate whose kernels are there, if it is close;
+//      otherwise the estimator's first choice is compiled, then the next ones,
+//      then the generic kernels;
 //   5. whatever candidate has its kernels there.
 // Strict mode compiles nothing, so it takes the first of 1, 2 and 5 that is
 // there. An existing kernel does not stand in for trials in the mode tune:
@@ -15,6 +16,8 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Runtime/Acquisition.h"
+
+#include <algorithm>
 
 namespace kiln {
 
@@ -44,6 +47,16 @@ static bool isFinal(ErrorCode code) {
   }
 }
 
+Engine::Acquisition::Acquisition(Engine &engine, ContextState &context,
+                                 const PlanRequest &request,
+                                 const AcquireOptions &options,
+                                 std::atomic<kiln_state> *state)
+    : engine(engine), services(engine.services()), context(context),
+      request(request), options(options), state(state),
+      chooser(engine.chooser(context)), mode(engine.options.mode),
+      targets(request.targets()),
+      most(mode == KILN_MODE_STRICT ? Effort::Existing : Effort::Compiled) {}
+
 EventInfo Engine::Acquisition::event(kiln_event_kind kind) const {
   EventInfo info;
   info.kind = kind;
@@ -61,22 +74,20 @@ Engine::Acquisition::Attempt Engine::Acquisition::fail(llvm::Error error) {
   engine.hooks().log().debug("{}: {}", request.common.text(), summary.message);
   if (firstError.code == ErrorCode::Success)
     firstError = std::move(summary);
-  return ActivePlanPtr();
+  return ChosenPlan();
 }
 
-/// Gets the kernels of \p plan, compiling what is missing. False if one cannot
-/// be had: obtainPlan() then says why. So it is when the caller cancels.
+/// Gets the kernels of \p plan, compiling what is missing. Whether one cannot
+/// be had, and why, is for obtainPlan() to say. False if the caller cancels.
 bool Engine::Acquisition::getArtifacts(const Plan &plan) {
   llvm::SmallVector<PendingArtifact, 2> pending;
   for (const TranslationUnit &unit : plan.kernels)
     pending.push_back(
         services.artifacts->request(unit, compile_priority::kNow));
-  bool complete = true;
   for (size_t i = 0; i < pending.size(); ++i) {
     if (!pending[i].waitUnless(options.cancel))
       return false;
     const ArtifactOutcome &outcome = pending[i].wait();
-    complete &= static_cast<bool>(outcome);
     if (!engine.hooks().hasEvents() ||
         (outcome && outcome.origin != ArtifactOrigin::Compiled))
       continue;
@@ -88,69 +99,75 @@ bool Engine::Acquisition::getArtifacts(const Plan &plan) {
     info.elapsedMs = outcome.compileMs;
     engine.hooks().emit(info);
   }
-  return complete;
+  return true;
 }
 
-Engine::Acquisition::Attempt Engine::Acquisition::load(Choice &choice,
-                                                       bool mayCompile) {
-  if (&request.common != &request.largest) {
-    if (choice.tmpl->prune(request.largest, choice.config, context.model))
-      return ActivePlanPtr();
-    choice.plan =
-        choice.tmpl->plan(request.largest, choice.config, context.model);
-    if (choice.plan.workspace.bytes() > engine.options.workspaceLimit)
-      return ActivePlanPtr();
+ChosenPlan Engine::Acquisition::chosenPlan(
+    const Choice &choice, const std::shared_ptr<const LoadedPlan> &loaded) {
+  return {context.plans.activate(loaded, choice.source, choice.isFallback),
+          choice.predictedNs, choice.measuredNs};
+}
+
+/// The plan of \p choice, which is loaded already for most values of a bucket.
+Engine::Acquisition::Attempt Engine::Acquisition::load(const Choice &choice,
+                                                       Effort effort) {
+  for (const Problem &target : targets) {
+    if (auto loaded = context.plans.find(target, choice.config))
+      return chosenPlan(choice, loaded);
+    if (std::min(effort, most) == Effort::Loaded)
+      continue;
+    if (auto plan = chooser.plan(target, *choice.tmpl, choice.config))
+      return loadNew(target, std::move(*plan), choice, std::min(effort, most));
   }
-  if (!mayCompile && !chooser.hasArtifacts(choice.plan))
-    return ActivePlanPtr();
-  if (mayCompile && !getArtifacts(choice.plan) && options.cancel &&
-      *options.cancel)
+  return ChosenPlan();
+}
+
+Engine::Acquisition::Attempt Engine::Acquisition::loadNew(const Problem &target,
+                                                          Plan plan,
+                                                          const Choice &choice,
+                                                          Effort effort) {
+  if (effort == Effort::Existing && !chooser.hasArtifacts(plan))
+    return ChosenPlan();
+  if (effort == Effort::Compiled && !getArtifacts(plan))
     return makeError(ErrorCode::Cancelled, "cancelled");
   Clock::time_point start = Clock::now();
-  std::string config = choice.plan.configText();
-  auto loaded =
-      obtainPlan(*services.artifacts, *engine.loader, std::move(choice.plan),
-                 static_cast<int32_t>(context.model.smCount));
+  auto loaded = obtainPlan(*services.artifacts, *engine.loader, std::move(plan),
+                           static_cast<int32_t>(context.model.smCount));
   if (!loaded)
     return fail(loaded.takeError());
   engine.loadNs.fetch_add(nsSince(start), std::memory_order_relaxed);
   if (engine.hooks().hasEvents()) {
     EventInfo info = event(KILN_EVENT_LOADED);
-    info.config = config;
+    info.config = choice.config.text();
     info.elapsedMs = msSince(start);
     engine.hooks().emit(info);
   }
-  auto active = std::make_shared<ActivePlan>();
-  active->loaded = std::move(*loaded);
-  active->source = choice.source;
-  active->predictedNs = choice.predictedNs;
-  active->measuredNs = choice.measuredNs;
-  active->isFallback = choice.isFallback;
-  return ActivePlanPtr(std::move(active));
+  return chosenPlan(
+      choice, context.plans.add(target, choice.config, std::move(*loaded)));
 }
 
 Engine::Acquisition::Attempt Engine::Acquisition::fromStores() {
-  bool mayCompile = mode != KILN_MODE_STRICT;
   bool tunes = mode == KILN_MODE_TUNE;
   if (tunes && options.retune)
-    return ActivePlanPtr();
+    return ChosenPlan();
   RecordedChoices recorded = chooser.fromRecord(request.family, request.common);
   if (recorded.isFinal || !tunes)
-    for (Choice &choice : recorded.choices) {
+    for (const Choice &choice : recorded.choices) {
       if (tunes && choice.isFallback)
         break;
-      auto plan = load(choice, mayCompile);
-      if (!plan || *plan)
+      auto plan = load(choice, Effort::Compiled);
+      if (!plan || *plan || most == Effort::Loaded)
         return plan;
     }
   if (tunes && options.preferTrials)
-    return ActivePlanPtr();
-  for (Choice &choice : chooser.fromDecision(request.family, request.common)) {
-    auto plan = load(choice, mayCompile);
-    if (!plan || *plan)
+    return ChosenPlan();
+  for (const Choice &choice :
+       chooser.fromDecision(request.family, request.common)) {
+    auto plan = load(choice, Effort::Compiled);
+    if (!plan || *plan || most == Effort::Loaded)
       return plan;
   }
-  return ActivePlanPtr();
+  return ChosenPlan();
 }
 
 llvm::Error Engine::Acquisition::finalError() const {
@@ -166,27 +183,46 @@ llvm::Error Engine::Acquisition::finalError() const {
                    context.model.name);
 }
 
-llvm::Expected<ActivePlanPtr> Engine::Acquisition::run() {
+Engine::Acquisition::Attempt
+Engine::Acquisition::finish(Attempt found, Clock::time_point start) {
+  if (found && !*found)
+    found = finalError();
+  if (!found || !engine.hooks().hasEvents())
+    return found;
+  EventInfo info = event(KILN_EVENT_CHOSEN);
+  info.source = found->plan->source;
+  info.config = found->plan->loaded->plan().configText();
+  info.predictedNs = found->predictedNs;
+  info.measuredNs = found->measuredNs;
+  info.elapsedMs = msSince(start);
+  engine.hooks().emit(info);
+  return found;
+}
+
+llvm::Expected<ChosenPlan> Engine::Acquisition::run() {
   Clock::time_point start = Clock::now();
-  auto plan = fromStores();
-  if (plan && !*plan && mode == KILN_MODE_TUNE)
-    plan = fromTrials();
-  if (plan && !*plan)
-    plan = fromEstimate();
-  if (plan && !*plan)
-    plan = finalError();
-  if (!plan)
-    return plan.takeError();
-  if (engine.hooks().hasEvents()) {
-    EventInfo info = event(KILN_EVENT_CHOSEN);
-    info.source = (*plan)->source;
-    info.config = (*plan)->loaded->plan().configText();
-    info.predictedNs = (*plan)->predictedNs;
-    info.measuredNs = (*plan)->measuredNs;
-    info.elapsedMs = msSince(start);
-    engine.hooks().emit(info);
-  }
-  return plan;
+  auto found = fromStores();
+  if (found && !*found && mode == KILN_MODE_TUNE)
+    found = fromTrials();
+  if (found && !*found)
+    found = fromEstimate();
+  return finish(std::move(found), start);
+}
+
+llvm::Expected<ChosenPlan> Engine::Acquisition::runWithoutTrials() {
+  Clock::time_point start = Clock::now();
+  auto found = fromStores();
+  if (found && !*found)
+    found = fromEstimate();
+  return finish(std::move(found), start);
+}
+
+llvm::Expected<ChosenPlan> Engine::Acquisition::runLoaded() {
+  most = Effort::Loaded;
+  auto found = fromStores();
+  if (found && !*found && mode != KILN_MODE_TUNE)
+    found = fromShortlist();
+  return found;
 }
 
 } // namespace kiln

@@ -4,6 +4,7 @@
 #include "Tune/Tuner.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace kiln {
 
@@ -40,60 +41,90 @@ void Engine::Acquisition::report(const TuningResult &result) {
     engine.hooks().log().info("{}: {}", request.common.text(), note);
 }
 
-Engine::Acquisition::Attempt Engine::Acquisition::fromTrials() {
-  flight.state = KILN_STATE_TUNING;
-  Clock::time_point start = Clock::now();
+TuningOptions Engine::Acquisition::tuningOptions() const {
   TuningOptions tuning;
-  tuning.budget = options.budget;
   tuning.retune = options.retune;
   tuning.cancel = options.cancel;
-  uint64_t before = options.trials ? options.trials->load() : 0;
-  if (options.trials)
-    tuning.progress = [&](const TuningProgress &progress) {
-      uint64_t now = before + progress.trials;
-      if (options.trials->exchange(now) != now && options.trialsChanged)
-        options.trialsChanged();
-    };
-  auto result = [&]() -> llvm::Expected<TuningResult> {
-    ContextState::TuningTurn turn(context);
-    InProcessTrials *runner =
-        turn.isGranted() ? turn.trials([&] { return makeTrials(); }) : nullptr;
-    Tuner tuner(context.model, *services.artifacts, *services.records, runner);
-    auto tuned = tuner.tune(request.family, request.common, tuning);
-    if (runner)
-      runner->releaseScratch();
-    return tuned;
-  }();
+  if (!options.trials)
+    return tuning;
+  tuning.progress =
+      [this, before = options.trials->load()](const TuningProgress &progress) {
+        uint64_t now = before + progress.trials;
+        if (options.trials->exchange(now) != now && options.trialsChanged)
+          options.trialsChanged();
+      };
+  return tuning;
+}
+
+Engine::Acquisition::Attempt Engine::Acquisition::fromTrials() {
+  if (state)
+    *state = KILN_STATE_TUNING;
+  // Waiting for others' trials is part of the budget. Without a turn there are
+  // no trials, and the estimator chooses.
+  const Clock::time_point start = Clock::now();
+  const Clock::time_point deadline = start + options.budget;
+  const uint64_t before = options.trials ? options.trials->load() : 0;
+  TuningOptions tuning = tuningOptions();
+  std::optional<ContextState::TuningTurn> turn;
+  turn.emplace(context, deadline, options.cancel);
+  if (turn->hasWaited() && !options.retune) {
+    // What others measured meanwhile may be of this bucket.
+    auto found = fromStores();
+    if (!found || *found)
+      return found;
+  }
+  InProcessTrials *runner =
+      turn->isGranted() ? turn->trials([&] { return makeTrials(); }) : nullptr;
+  tuning.budget = std::chrono::ceil<std::chrono::milliseconds>(
+      std::max(deadline - Clock::now(), Clock::duration::zero()));
+  Tuner tuner(context.model, *services.artifacts, *services.records, runner);
+  auto result = tuner.tune(request.family, request.common, tuning);
+  if (runner)
+    runner->releaseScratch();
+  turn.reset();
   engine.tuneNs.fetch_add(nsSince(start), std::memory_order_relaxed);
-  flight.state = KILN_STATE_COMPILING;
+  if (state)
+    *state = KILN_STATE_COMPILING;
   if (!result)
-    return fail(result.takeError());
+    return failedTrials(result.takeError());
   report(*result);
   if (options.trials)
     options.trials->store(before + result->trials.size());
-  TuningChoice &tuned = result->choice;
+  return loadTuned(result->choice);
+}
+
+/// That no candidate is right is final: an untried one would be launched
+/// unproven.
+Engine::Acquisition::Attempt
+Engine::Acquisition::failedTrials(llvm::Error error) {
+  ErrorSummary summary = summarize(std::move(error));
+  if (summary.code != ErrorCode::NoCandidate)
+    return fail(errorOf(summary));
+  engine.hooks().log().warning("{}", summary.message);
+  return errorOf(summary);
+}
+
+Engine::Acquisition::Attempt
+Engine::Acquisition::loadTuned(const TuningChoice &tuned) {
   Choice choice;
   choice.tmpl = tuned.candidate.tmpl;
   choice.config = tuned.candidate.config;
-  choice.plan = std::move(tuned.plan);
   bool measured = tuned.origin != ChoiceOrigin::Estimated;
   choice.source = measured ? KILN_SOURCE_RECORD : KILN_SOURCE_ESTIMATE;
   choice.isFallback = !measured;
   choice.predictedNs = tuned.candidate.estimate.totalNs;
   choice.measuredNs = tuned.measuredNs;
-  if (choice.plan.workspace.bytes() <= engine.options.workspaceLimit) {
-    auto plan = load(choice, /*mayCompile=*/true);
-    if (!plan || *plan)
-      return plan;
-  }
+  auto plan = load(choice, Effort::Compiled);
+  if (!plan || *plan)
+    return plan;
   // The winner needs more workspace than the engine may give: the next best.
-  for (Choice &next :
+  for (const Choice &next :
        chooser.fromRecord(request.family, request.common).choices) {
-    auto plan = load(next, /*mayCompile=*/true);
+    plan = load(next, Effort::Compiled);
     if (!plan || *plan)
       return plan;
   }
-  return ActivePlanPtr();
+  return ChosenPlan();
 }
 
 } // namespace kiln

@@ -17,46 +17,80 @@
 
 namespace kiln {
 
+struct TuningChoice;
+struct TuningOptions;
+struct TuningResult;
+
 /// The error that \p summary says.
 llvm::Error errorOf(const ErrorSummary &summary);
 
-/// One problem on its way; those who want the same wait for it.
+/// One problem in work; those who want the same wait for it.
 struct Engine::Flight {
-  std::thread::id worker = std::this_thread::get_id();
+  explicit Flight(const AcquireOptions &options)
+      : retunes(options.retune), prefersTrials(options.preferTrials) {}
+  /// Whether its outcome is what \p options ask for.
+  bool meets(const AcquireOptions &options) const {
+    return retunes >= options.retune && prefersTrials >= options.preferTrials;
+  }
+
+  const std::thread::id worker = std::this_thread::get_id();
+  const bool retunes, prefersTrials;
   std::atomic<kiln_state> state{KILN_STATE_COMPILING};
   std::mutex mutex; ///< guards what follows
   std::condition_variable ended;
   bool done = false;
-  ActivePlanPtr plan;
+  ChosenPlan chosen;
   ErrorSummary error;
 };
 
 /// The work of the one thread that finds a problem's plan.
 class Engine::Acquisition {
 public:
-  Acquisition(Engine &engine, ContextState &context, const PlanRequest &request,
-              const AcquireOptions &options, Flight &flight)
-      : engine(engine), services(engine.services()), context(context),
-        request(request), options(options), flight(flight),
-        chooser(engine.chooser(context.model, context.deviceClass)),
-        mode(engine.options.mode) {}
+  /// How far it may go for a config.
+  enum class Effort {
+    Loaded,   ///< what a launch under capture may use: nothing is made
+    Existing, ///< kernels in memory or on disk
+    Compiled,
+  };
 
-  llvm::Expected<ActivePlanPtr> run();
+  /// \p state tells others how far it is; may be null.
+  Acquisition(Engine &engine, ContextState &context, const PlanRequest &request,
+              const AcquireOptions &options, std::atomic<kiln_state> *state);
+
+  /// By the order of choice.
+  llvm::Expected<ChosenPlan> run();
+  /// Without trials and turns, for a thread that must wait for nobody.
+  llvm::Expected<ChosenPlan> runWithoutTrials();
+  /// Only what is loaded; none if that is not what run() would take.
+  llvm::Expected<ChosenPlan> runLoaded();
 
 private:
   using Clock = std::chrono::steady_clock;
-  /// Null: try the next.
-  using Attempt = llvm::Expected<ActivePlanPtr>;
+  /// None: try the next.
+  using Attempt = llvm::Expected<ChosenPlan>;
 
   Attempt fromStores();
   Attempt fromTrials();
   Attempt fromEstimate();
+  Attempt fromShortlist();
+  Attempt fromRanking(const std::vector<Candidate> &ranked);
+  Choice choiceOf(const Candidate &candidate, size_t rank) const;
   Attempt firstExisting(const std::vector<Candidate> &ranked, size_t begin,
                         size_t end);
   Attempt firstCompiled(const std::vector<Candidate> &ranked);
-  Attempt load(Choice &choice, bool mayCompile);
+  void keepShortlist(const std::vector<Candidate> &ranked,
+                     const ChosenPlan &chosen);
+  Attempt load(const Choice &choice, Effort effort);
+  Attempt loadNew(const Problem &target, Plan plan, const Choice &choice,
+                  Effort effort);
+  ChosenPlan chosenPlan(const Choice &choice,
+                        const std::shared_ptr<const LoadedPlan> &loaded);
   bool getArtifacts(const Plan &plan);
   Attempt fail(llvm::Error error);
+  Attempt finish(Attempt found, Clock::time_point start);
+  TuningOptions tuningOptions() const;
+  Attempt failedTrials(llvm::Error error);
+  Attempt loadTuned(const TuningChoice &tuned);
   void report(const TuningResult &result);
   std::unique_ptr<InProcessTrials> makeTrials();
   llvm::Error finalError() const;
@@ -71,9 +105,11 @@ private:
   ContextState &context;
   const PlanRequest &request;
   const AcquireOptions &options;
-  Flight &flight;
+  std::atomic<kiln_state> *state;
   Chooser chooser;
   const kiln_mode mode;
+  const llvm::SmallVector<Problem, 2> targets;
+  Effort most; ///< for any config
   ErrorSummary firstError;
 };
 

@@ -1,16 +1,30 @@
-//===- Chooser.cpp - the order of choice, without its last resort ---------===//
+//===- Chooser.cpp - the configs to try, best first -----------------------===//
 #include "Runtime/Chooser.h"
+
+#include <llvm/ADT/STLExtras.h>
 
 #include <algorithm>
 
 namespace kiln {
 
-/// Makes the plan of a config that may run here within the limits.
-bool Chooser::completes(const Problem &problem, Choice &choice) const {
-  if (choice.tmpl->prune(problem, choice.config, device))
-    return false;
-  choice.plan = choice.tmpl->plan(problem, choice.config, device);
-  return choice.plan.workspace.bytes() <= workspaceLimit;
+std::optional<Plan> Chooser::plan(const Problem &problem, const Template &tmpl,
+                                  const Record &config) const {
+  if (tmpl.prune(problem, config, device))
+    return std::nullopt;
+  Plan plan = tmpl.plan(problem, config, device);
+  if (plan.workspace.bytes() > workspaceLimit)
+    return std::nullopt;
+  return plan;
+}
+
+/// Whether trials found this kernel wrong.
+bool Chooser::isRejected(const RecordMatch &match, const Problem &problem,
+                         const Template &tmpl, const Record &config) const {
+  for (const RecordedConfig &wrong : match.rejected)
+    if (wrong.tmpl == &tmpl && wrong.config == config)
+      return wrong.measurement.kernel ==
+             pool.digestOf(tmpl, problem, config, device);
+  return false;
 }
 
 bool Chooser::hasArtifacts(const Plan &plan) const {
@@ -26,15 +40,16 @@ RecordedChoices Chooser::fromRecord(const KernelFamily &family,
   RecordMatch match = records.find(family, problem, deviceClass);
   bool isExact = match.kind == RecordMatchKind::Exact;
   for (const RecordedConfig &recorded : match.configs) {
+    if (recorded.tmpl->prune(problem, recorded.config, device))
+      continue;
     Choice choice;
     choice.tmpl = recorded.tmpl;
     choice.config = recorded.config;
-    if (!completes(problem, choice))
-      continue;
     const Measurement &measured = recorded.measurement;
     choice.predictedNs =
         choice.tmpl->estimate(problem, choice.config, device).totalNs;
-    bool isToday = measured.kernel == kernelDigest(choice.plan);
+    bool isToday = measured.kernel ==
+                   pool.digestOf(*choice.tmpl, problem, choice.config, device);
     choice.source = isToday ? KILN_SOURCE_RECORD : KILN_SOURCE_ESTIMATE;
     choice.isFallback = !isToday;
     if (isExact && isToday)
@@ -72,8 +87,9 @@ std::vector<Choice> Chooser::fromDecision(const KernelFamily &family,
     choice.config = std::move(named->config);
     choice.source = KILN_SOURCE_DECISION;
     choice.predictedNs = decided.predictedNs;
-    if (completes(problem, choice) &&
-        decided.kernel == kernelDigest(choice.plan))
+    if (!choice.tmpl->prune(problem, choice.config, device) &&
+        decided.kernel ==
+            pool.digestOf(*choice.tmpl, problem, choice.config, device))
       choices.push_back(std::move(choice));
   }
   return choices;
@@ -84,18 +100,41 @@ Chooser::rank(const KernelFamily &family, const Problem &problem) const {
   auto space = exploreSpace(family, problem, device);
   if (!space)
     return space.takeError();
+  RecordMatch match = records.find(family, problem, deviceClass);
+  llvm::erase_if(space->ranked, [&](const Candidate &candidate) {
+    return isRejected(match, problem, *candidate.tmpl, candidate.config);
+  });
   return std::move(space->ranked);
+}
+
+std::vector<Choice>
+Chooser::rankShortlist(const KernelFamily &family, const Problem &problem,
+                       llvm::ArrayRef<ShortlistEntry> entries) const {
+  RecordMatch match = records.find(family, problem, deviceClass);
+  std::vector<std::pair<double, const ShortlistEntry *>> order;
+  for (const ShortlistEntry &entry : entries)
+    if (!entry.tmpl->prune(problem, entry.config, device) &&
+        !isRejected(match, problem, *entry.tmpl, entry.config))
+      order.push_back(
+          {entry.tmpl->estimate(problem, entry.config, device).totalNs,
+           &entry});
+  llvm::stable_sort(order, llvm::less_first());
+  std::vector<Choice> choices;
+  for (auto [ns, entry] : order)
+    choices.push_back(
+        makeChoice(*entry->tmpl, entry->config, ns, choices.size()));
+  return choices;
 }
 
 size_t Chooser::firstCloseAndThere(const Problem &problem,
                                    const std::vector<Candidate> &ranked) const {
   constexpr size_t kLooked = 8;
-  constexpr double kClose = 1.1;
   for (size_t i = 0; i < std::min(kLooked, ranked.size()); ++i) {
-    Choice choice;
-    if (ranked[i].estimate.totalNs <=
-            kClose * ranked.front().estimate.totalNs &&
-        makeChoice(problem, ranked[i], i, choice) && hasArtifacts(choice.plan))
+    const Candidate &candidate = ranked[i];
+    if (candidate.estimate.totalNs > kClose * ranked.front().estimate.totalNs)
+      continue;
+    std::optional<Plan> made = plan(problem, *candidate.tmpl, candidate.config);
+    if (made && hasArtifacts(*made))
       return i;
   }
   return ranked.size();
@@ -112,23 +151,24 @@ Chooser::unitsToCompile(const KernelFamily &family,
     llvm::consumeError(ranked.takeError());
     return {};
   }
-  Choice choice;
-  if (firstCloseAndThere(problem, *ranked) < ranked->size() ||
-      ranked->empty() || !makeChoice(problem, ranked->front(), 0, choice))
+  if (ranked->empty() || firstCloseAndThere(problem, *ranked) < ranked->size())
     return {};
-  return std::move(choice.plan.kernels);
+  const Candidate &first = ranked->front();
+  std::optional<Plan> made = plan(problem, *first.tmpl, first.config);
+  return made ? std::move(made->kernels)
+              : llvm::SmallVector<TranslationUnit, 2>();
 }
 
-bool Chooser::makeChoice(const Problem &problem, const Candidate &candidate,
-                         size_t rank, Choice &choice) const {
-  choice.tmpl = candidate.tmpl;
-  choice.config = candidate.config;
-  choice.predictedNs = candidate.estimate.totalNs;
-  bool isGeneric = candidate.tmpl->isGeneric() && rank != 0;
+Choice Chooser::makeChoice(const Template &tmpl, const Record &config,
+                           double predictedNs, size_t rank) {
+  Choice choice;
+  choice.tmpl = &tmpl;
+  choice.config = config;
+  choice.predictedNs = predictedNs;
+  bool isGeneric = tmpl.isGeneric() && rank != 0;
   choice.source = isGeneric ? KILN_SOURCE_GENERIC : KILN_SOURCE_ESTIMATE;
   choice.isFallback = isGeneric;
-  choice.plan = candidate.tmpl->plan(problem, candidate.config, device);
-  return choice.plan.workspace.bytes() <= workspaceLimit;
+  return choice;
 }
 
 } // namespace kiln

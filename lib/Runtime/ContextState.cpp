@@ -49,14 +49,19 @@ ContextState::ContextState(uint64_t id, CudaContext handle, DeviceModel model)
     : id(id), handle(handle), model(std::move(model)),
       deviceClass(deviceClassKey(this->model)) {}
 
+static bool isFor(const RangePlan &range, const KernelFamily &family,
+                  const ExtentBox &box) {
+  return range.family == &family && range.box.low == box.low &&
+         range.box.high == box.high &&
+         range.box.largest.extents == box.largest.extents;
+}
+
 void ContextState::addRangePlan(RangePlan added) {
   std::lock_guard<std::mutex> lock(mutex);
-  auto same = std::find_if(
-      rangePlans.begin(), rangePlans.end(), [&](const RangePlan &old) {
-        return old.family == added.family && old.box.low == added.box.low &&
-               old.box.high == added.box.high &&
-               old.box.largest.extents == added.box.largest.extents;
-      });
+  auto same = std::find_if(rangePlans.begin(), rangePlans.end(),
+                           [&](const RangePlan &old) {
+                             return isFor(old, *added.family, added.box);
+                           });
   if (same == rangePlans.end())
     rangePlans.push_back(std::move(added));
   else
@@ -75,32 +80,56 @@ static bool isCovered(const RangePlan &range, const Problem &problem) {
   return moved.values() == values;
 }
 
-ActivePlanPtr ContextState::findRangePlan(const KernelFamily &family,
-                                          const Problem &problem) const {
+ChosenPlan ContextState::findRangePlan(const KernelFamily &family,
+                                       const Problem &problem) const {
   std::lock_guard<std::mutex> lock(mutex);
   for (const RangePlan &range : rangePlans)
     if (range.family == &family && isCovered(range, problem))
-      return range.plan;
-  return nullptr;
+      return range.chosen;
+  return {};
 }
 
-ContextState::TuningTurn::TuningTurn(ContextState &state) : state(state) {
+ChosenPlan ContextState::findRangePlan(const KernelFamily &family,
+                                       const ExtentBox &box) const {
+  std::lock_guard<std::mutex> lock(mutex);
+  for (const RangePlan &range : rangePlans)
+    if (isFor(range, family, box) &&
+        range.box.common.extents == box.common.extents)
+      return range.chosen;
+  return {};
+}
+
+/// Turns that this thread has.
+static thread_local unsigned turnsHeld = 0;
+
+ContextState::TuningTurn::TuningTurn(ContextState &state,
+                                     Clock::time_point deadline,
+                                     const std::atomic<bool> *cancel)
+    : state(state) {
+  constexpr std::chrono::milliseconds kPollInterval{5};
   std::unique_lock<std::mutex> lock(state.mutex);
-  if (state.isTuning && state.tuner == std::this_thread::get_id())
+  while (state.isTuning && turnsHeld == 0) {
+    Clock::time_point now = Clock::now();
+    if (now >= deadline || (cancel && *cancel))
+      break;
+    waited = true;
+    state.turnEnded.wait_until(
+        lock, cancel ? std::min(deadline, now + kPollInterval) : deadline);
+  }
+  if (state.isTuning)
     return;
-  state.turnEnded.wait(lock, [&] { return !state.isTuning; });
   state.isTuning = true;
-  state.tuner = std::this_thread::get_id();
+  ++turnsHeld;
   granted = true;
 }
 
 ContextState::TuningTurn::~TuningTurn() {
   if (!granted)
     return;
+  --turnsHeld;
   {
     std::lock_guard<std::mutex> lock(state.mutex);
     state.isTuning = false;
-    state.tuner = {};
   }
   state.turnEnded.notify_one();
 }

@@ -3,15 +3,16 @@
 
 #include "Device/DeviceModel.h"
 #include "Driver/Context.h"
-#include "Runtime/Dispatch.h"
+#include "Runtime/PlanPool.h"
 #include "Runtime/ProblemSpec.h"
 #include "Tune/InProcessTrials.h"
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <vector>
 
 namespace kiln {
@@ -43,7 +44,7 @@ struct RangePlan {
   const KernelFamily *family = nullptr;
   std::vector<ExtentRange> ranges;
   ExtentBox box;
-  ActivePlanPtr plan;
+  ChosenPlan chosen;
 };
 
 /// One context of one device. The model and what follows from it are immutable;
@@ -56,14 +57,19 @@ public:
   const CudaContext handle;
   const DeviceModel model;
   const std::string deviceClass; ///< deviceClassKey(model)
+  PlanPool plans;
   /// Held while the context is tuned by one thread, by turns.
   class TuningTurn;
 
   /// Adds a plan of kiln_prepare; it replaces one for the same box.
   void addRangePlan(RangePlan plan);
-  /// The plan of a range that \p problem is in, or null. Calls no driver.
-  ActivePlanPtr findRangePlan(const KernelFamily &family,
-                              const Problem &problem) const;
+  /// The plan of a range that \p problem is in, or none. Calls no driver.
+  ChosenPlan findRangePlan(const KernelFamily &family,
+                           const Problem &problem) const;
+  /// The plan that was prepared for just this part of a range, chosen for the
+  /// same values.
+  ChosenPlan findRangePlan(const KernelFamily &family,
+                           const ExtentBox &box) const;
 
   /// Ends the trials; the context must be current and nobody be tuning. False
   /// if a launch of theirs still runs, which every free would wait for.
@@ -79,23 +85,28 @@ private:
   mutable std::mutex mutex; ///< guards all below
   std::condition_variable turnEnded;
   bool isTuning = false;
-  std::thread::id tuner;
   std::unique_ptr<InProcessTrials> trials;
   std::vector<RangePlan> rangePlans;
 };
 
 /// A thread's turn at the context's trials. No lock is held during it, so that
-/// hooks may be called.
+/// hooks may be called. See Flights.cpp for who may wait for whom.
 class ContextState::TuningTurn {
 public:
-  /// Waits for the turn of others. Not granted if this thread has it already:
-  /// a hook that launches from inside tuning.
-  explicit TuningTurn(ContextState &state);
+  using Clock = std::chrono::steady_clock;
+
+  /// Waits for the turns of others until \p deadline or until \p cancel, which
+  /// may be null, becomes true: then it is not granted. A thread that has a
+  /// turn, of whatever context, is in a hook that was called from inside tuning
+  /// and does not wait at all.
+  TuningTurn(ContextState &state, Clock::time_point deadline,
+             const std::atomic<bool> *cancel);
   ~TuningTurn();
   TuningTurn(const TuningTurn &) = delete;
   TuningTurn &operator=(const TuningTurn &) = delete;
 
   bool isGranted() const { return granted; }
+  bool hasWaited() const { return waited; }
   /// The trials of the context, made by \p make if there are none yet; null if
   /// there can be none now.
   template <class Make> InProcessTrials *trials(const Make &make) {
@@ -106,7 +117,7 @@ public:
 
 private:
   ContextState &state;
-  bool granted = false;
+  bool granted = false, waited = false;
 };
 
 } // namespace kiln

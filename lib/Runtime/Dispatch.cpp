@@ -1,7 +1,8 @@
 //===- Dispatch.cpp - from a problem in a context to its plan -------------===//
 #include "Runtime/Dispatch.h"
 
-#include <cstring>
+#include <bit>
+#include <cassert>
 #include <set>
 
 namespace kiln {
@@ -26,39 +27,229 @@ uint64_t DispatchKey::hash() const noexcept {
   return mix(even, odd);
 }
 
-bool DispatchEntry::matches(const DispatchKey &key) const noexcept {
-  return contextId == key.contextId && family == key.family &&
-         values.size() == key.values.size() &&
-         std::memcmp(values.data(), key.values.data(),
-                     values.size() * sizeof(int64_t)) == 0;
+//===----------------------------------------------------------------------===//
+// Reading
+//===----------------------------------------------------------------------===//
+
+static uint64_t bitsOf(const void *pointer) {
+  return reinterpret_cast<uintptr_t>(pointer);
 }
 
-void DispatchTable::publish(const DispatchKey &key, ActivePlanPtr plan) {
-  auto entry = std::make_unique<DispatchEntry>();
-  entry->hash = key.hash();
-  entry->family = key.family;
-  entry->contextId = key.contextId;
-  entry->values.assign(key.values.begin(), key.values.end());
-  entry->plan = std::move(plan);
-  table.publish(std::move(entry),
-                [&](const DispatchEntry &old) { return old.matches(key); });
+const ActivePlan *DispatchTable::read(const Word *words,
+                                      const DispatchKey &key) const noexcept {
+  constexpr auto acquire = std::memory_order_acquire;
+  uint64_t sequence = words[kSequence].load(acquire);
+  uint64_t differs = sequence & 1;
+  differs |= words[kFamily].load(acquire) ^ bitsOf(key.family);
+  differs |= words[kContext].load(acquire) ^ key.contextId;
+  for (size_t i = 0; i < key.values.size(); ++i)
+    differs |=
+        words[kValues + i].load(acquire) ^ static_cast<uint64_t>(key.values[i]);
+  uint64_t plan = words[kPlan].load(acquire);
+  if (differs || words[kSequence].load(std::memory_order_relaxed) != sequence)
+    return nullptr;
+  return reinterpret_cast<const ActivePlan *>(static_cast<uintptr_t>(plan));
 }
 
-void DispatchTable::replace(const ActivePlan *old, const ActivePlanPtr &now) {
-  std::vector<const DispatchEntry *> found; // which live as long as the table
-  table.forEach([&](const DispatchEntry &entry) {
-    if (entry.plan.get() == old)
-      found.push_back(&entry);
+const ActivePlan *DispatchTable::find(const DispatchKey &key) const noexcept {
+  const Index &index = *current.load(std::memory_order_acquire);
+  const auto tag = static_cast<uint32_t>(key.hash());
+  for (uint64_t i = tag & index.mask;; i = (i + 1) & index.mask) {
+    uint64_t slot = index.slots[i].load(std::memory_order_acquire);
+    if (!slot)
+      return nullptr;
+    if (static_cast<uint32_t>(slot) != tag)
+      continue;
+    Word *words = wordsOf((slot >> 32) - 1);
+    if (const ActivePlan *plan = read(words, key)) {
+      // Only a clear mark is written: hits on many cores share the line.
+      if (!words[kMark].load(std::memory_order_relaxed))
+        words[kMark].store(1, std::memory_order_relaxed);
+      return plan;
+    }
+  }
+}
+
+ChosenPlan DispatchTable::lookup(const DispatchKey &key) const {
+  std::lock_guard<std::mutex> lock(mutex);
+  size_t place = placeOf(key);
+  if (place == kNoPlace)
+    return {};
+  Word *words = wordsOf(place);
+  words[kMark].store(1, std::memory_order_relaxed);
+  return {plans.at(read(words, key)),
+          std::bit_cast<double>(words[kPredicted].load()),
+          std::bit_cast<double>(words[kMeasured].load())};
+}
+
+//===----------------------------------------------------------------------===//
+// Writing
+//===----------------------------------------------------------------------===//
+
+static constexpr size_t kFirstSlots = 64;
+
+DispatchTable::DispatchTable(size_t fields, size_t capacity)
+    : capacity(capacity), placeWords(kValues + fields),
+      chunks((capacity + kChunkPlaces - 1) / kChunkPlaces) {
+  grow();
+}
+
+size_t DispatchTable::placeOf(const DispatchKey &key) const {
+  const Index &index = *indices.back();
+  const auto tag = static_cast<uint32_t>(key.hash());
+  for (uint64_t i = tag & index.mask;; i = (i + 1) & index.mask) {
+    uint64_t slot = index.slots[i].load(std::memory_order_relaxed);
+    if (!slot)
+      return kNoPlace;
+    size_t place = (slot >> 32) - 1;
+    if (static_cast<uint32_t>(slot) == tag && read(wordsOf(place), key))
+      return place;
+  }
+}
+
+/// Lets \p change store words, with release, while readers do not believe them.
+void DispatchTable::write(size_t place,
+                          llvm::function_ref<void(Word *)> change) {
+  Word *words = wordsOf(place);
+  uint64_t sequence = words[kSequence].load(std::memory_order_relaxed);
+  words[kSequence].store(sequence + 1, std::memory_order_relaxed);
+  change(words);
+  words[kSequence].store(sequence + 2, std::memory_order_release);
+}
+
+void DispatchTable::insert(Index &index, uint64_t hash, size_t place) {
+  const auto tag = static_cast<uint32_t>(hash);
+  uint64_t i = tag & index.mask;
+  while (index.slots[i].load(std::memory_order_relaxed))
+    i = (i + 1) & index.mask;
+  index.slots[i].store(uint64_t(place + 1) << 32 | tag,
+                       std::memory_order_release);
+}
+
+/// Takes the slot of \p place out and closes the gap: what follows moves up
+/// unless that would put it before the slot where its search begins.
+void DispatchTable::removeFromIndex(size_t place) {
+  Index &index = *indices.back();
+  auto at = [&](uint64_t i) {
+    return index.slots[i & index.mask].load(std::memory_order_relaxed);
+  };
+  uint64_t gap = wordsOf(place)[kHash] & index.mask;
+  while ((at(gap) >> 32) != place + 1)
+    gap = (gap + 1) & index.mask;
+  for (uint64_t i = gap + 1; at(i); ++i) {
+    uint64_t home = at(i) & index.mask;
+    bool mayMove = ((i - home) & index.mask) >= ((i - gap) & index.mask);
+    if (!mayMove)
+      continue;
+    index.slots[gap & index.mask].store(at(i), std::memory_order_release);
+    gap = i;
+  }
+  index.slots[gap & index.mask].store(0, std::memory_order_release);
+}
+
+void DispatchTable::grow() {
+  auto larger = std::make_unique<Index>();
+  size_t slots = indices.empty() ? kFirstSlots : 2 * (indices.back()->mask + 1);
+  larger->mask = slots - 1;
+  larger->slots = std::make_unique<Word[]>(slots); // all free
+  if (!indices.empty())
+    for (size_t i = 0; i <= indices.back()->mask; ++i)
+      if (uint64_t slot = indices.back()->slots[i])
+        insert(*larger, slot, (slot >> 32) - 1);
+  // Filled before it is shown: a reader misses nothing.
+  indices.push_back(std::move(larger));
+  current.store(indices.back().get(), std::memory_order_release);
+}
+
+/// A place that no slot points to: a new one, or that of a value that was not
+/// hit since the hand came by.
+size_t DispatchTable::takePlace() {
+  if (placesUsed < capacity) {
+    if (placesUsed % kChunkPlaces == 0) {
+      memory.push_back(std::make_unique<Word[]>(kChunkPlaces * placeWords));
+      chunks[placesUsed / kChunkPlaces].store(memory.back().get(),
+                                              std::memory_order_release);
+    }
+    return placesUsed++;
+  }
+  for (;; hand = (hand + 1) % capacity) {
+    Word &mark = wordsOf(hand)[kMark];
+    if (!mark.load(std::memory_order_relaxed))
+      break;
+    mark.store(0, std::memory_order_relaxed);
+  }
+  size_t place = hand;
+  hand = (hand + 1) % capacity;
+  removeFromIndex(place);
+  return place;
+}
+
+void DispatchTable::storePlan(Word *words, const ChosenPlan &chosen) {
+  constexpr auto release = std::memory_order_release;
+  words[kPredicted].store(std::bit_cast<uint64_t>(chosen.predictedNs), release);
+  words[kMeasured].store(std::bit_cast<uint64_t>(chosen.measuredNs), release);
+  words[kPlan].store(bitsOf(chosen.plan.get()), release);
+}
+
+void DispatchTable::publish(const DispatchKey &key, const ChosenPlan &chosen) {
+  constexpr auto release = std::memory_order_release;
+  assert(kValues + key.values.size() <= placeWords && "too many fields");
+  std::lock_guard<std::mutex> lock(mutex);
+  plans.try_emplace(chosen.plan.get(), chosen.plan);
+  auto writePlan = [&](Word *words) { storePlan(words, chosen); };
+  if (size_t place = placeOf(key); place != kNoPlace)
+    return write(place, writePlan);
+  size_t place = takePlace();
+  write(place, [&](Word *words) {
+    words[kMark].store(0, release);
+    words[kHash].store(key.hash(), release);
+    words[kFamily].store(bitsOf(key.family), release);
+    words[kContext].store(key.contextId, release);
+    for (size_t i = 0; i < key.values.size(); ++i)
+      words[kValues + i].store(static_cast<uint64_t>(key.values[i]), release);
+    writePlan(words);
   });
-  for (const DispatchEntry *entry : found)
-    publish({entry->family, entry->contextId, entry->values}, now);
+  if (placesUsed * 2 > indices.back()->mask + 1)
+    grow();
+  insert(*indices.back(), key.hash(), place);
+}
+
+void DispatchTable::replace(
+    const ActivePlan *old, const ChosenPlan &now,
+    llvm::function_ref<bool(llvm::ArrayRef<int64_t>)> serves) {
+  std::lock_guard<std::mutex> lock(mutex);
+  plans.try_emplace(now.plan.get(), now.plan);
+  for (size_t place = 0; place < placesUsed; ++place)
+    if (wordsOf(place)[kPlan] == bitsOf(old) && serves(valuesOf(place)))
+      write(place, [&](Word *words) { storePlan(words, now); });
+}
+
+llvm::SmallVector<int64_t, 24> DispatchTable::valuesOf(size_t place) const {
+  llvm::SmallVector<int64_t, 24> values;
+  for (size_t i = kValues; i < placeWords; ++i)
+    values.push_back(static_cast<int64_t>(wordsOf(place)[i].load()));
+  return values;
 }
 
 size_t DispatchTable::planCount() const {
-  std::set<const ActivePlan *> plans;
-  table.forEach(
-      [&](const DispatchEntry &entry) { plans.insert(entry.plan.get()); });
-  return plans.size();
+  std::lock_guard<std::mutex> lock(mutex);
+  std::set<uint64_t> distinct;
+  for (size_t place = 0; place < placesUsed; ++place)
+    distinct.insert(wordsOf(place)[kPlan]);
+  return distinct.size();
+}
+
+size_t DispatchTable::valueCount() const {
+  std::lock_guard<std::mutex> lock(mutex);
+  return placesUsed;
+}
+
+size_t DispatchTable::bytesInUse() const {
+  std::lock_guard<std::mutex> lock(mutex);
+  size_t words = memory.size() * kChunkPlaces * placeWords + chunks.size();
+  for (const std::unique_ptr<Index> &index : indices)
+    words += index->mask + 1;
+  return words * sizeof(Word);
 }
 
 void normaliseScalars(const RecordSchema &schema,

@@ -1,29 +1,57 @@
 //===- Dispatch.h - from a problem in a context to its plan ---------------===//
+//
+// The plans that launches hit, by all values of their problems. Servers meet
+// values without end, so the table is bounded: a value that was not launched
+// for long gives its place to another (CLOCK: each place has a mark that a hit
+// sets and a sweep takes away; a place without mark is taken). Plans are shared
+// between values and stay as long as the table.
+//
+// Hits take no lock. A place is a row of atomic words behind a sequence number,
+// which is odd while a writer changes them: a reader believes what it read if
+// the number was even before and is the same afterwards. All words are read
+// with acquire and written with release, so a reader that saw one word of a
+// writer sees that writer's odd number, too. The index holds a number and half
+// of a hash for each place; while a writer moves what it holds, or rewrites a
+// place, readers may miss what is there. That costs them the slow path, which
+// looks again under the lock.
+//
+//===----------------------------------------------------------------------===//
 #pragma once
 
 #include "Kernel/Family.h"
-#include "Runtime/PublishedTable.h"
 #include "Tune/LoadedPlan.h"
 #include "kiln/kiln.h"
 
 #include <llvm/ADT/ArrayRef.h>
-#include <llvm/ADT/SmallVector.h>
+#include <llvm/ADT/STLFunctionalExtras.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
 
 namespace kiln {
 
-/// A loaded plan with what is known about the choice. Immutable, shared.
+/// A loaded plan with what is known about the choice. Immutable, shared by all
+/// problems that it serves.
 struct ActivePlan {
   std::shared_ptr<const LoadedPlan> loaded;
   kiln_source source = KILN_SOURCE_NONE;
-  double predictedNs = 0, measuredNs = 0; ///< 0: not known
   /// Something better may be found: a generic kernel, or one that the mode
   /// would have measured.
   bool isFallback = false;
 };
 using ActivePlanPtr = std::shared_ptr<const ActivePlan>;
+
+/// The plan of one problem.
+struct ChosenPlan {
+  ActivePlanPtr plan;                     ///< null: none
+  double predictedNs = 0, measuredNs = 0; ///< 0: not known
+
+  explicit operator bool() const { return plan != nullptr; }
+};
 
 /// What a launch is looked up by: all that a choice depends on. `values` are
 /// those of the canonical problem record, scalars normalised (see
@@ -37,33 +65,84 @@ struct DispatchKey {
   uint64_t hash() const noexcept;
 };
 
-struct DispatchEntry {
-  uint64_t hash = 0;
-  const KernelFamily *family = nullptr;
-  uint64_t contextId = 0;
-  llvm::SmallVector<int64_t, 24> values;
-  ActivePlanPtr plan;
-
-  bool matches(const DispatchKey &key) const noexcept;
-};
-
-/// The plans that launches hit. See PublishedTable.
+/// The plans that launches hit. Thread-safe. A value costs 8 bytes for each
+/// field of its problem, and 96.
 class DispatchTable {
 public:
-  const DispatchEntry *find(const DispatchKey &key) const noexcept {
-    return table.find(key.hash(), [&](const DispatchEntry &entry) {
-      return entry.matches(key);
-    });
-  }
-  void publish(const DispatchKey &key, ActivePlanPtr plan);
-  /// Publishes \p now for every key that has \p old.
-  void replace(const ActivePlan *old, const ActivePlanPtr &now);
+  /// \p fields is the most that a problem has, \p capacity how many values the
+  /// table holds. Memory comes as values do.
+  explicit DispatchTable(size_t fields, size_t capacity = 65536);
+  DispatchTable(const DispatchTable &) = delete;
+  DispatchTable &operator=(const DispatchTable &) = delete;
+
+  /// The plan for \p key, valid as long as the table, or null. No lock, no
+  /// allocation. Now and then it misses what another thread writes meanwhile.
+  const ActivePlan *find(const DispatchKey &key) const noexcept;
+  /// The same under the table's lock: misses nothing.
+  ChosenPlan lookup(const DispatchKey &key) const;
+  /// From now on \p chosen serves \p key.
+  void publish(const DispatchKey &key, const ChosenPlan &chosen);
+  /// Publishes \p now for every key that has \p old and whose values \p serves
+  /// accepts.
+  void replace(const ActivePlan *old, const ChosenPlan &now,
+               llvm::function_ref<bool(llvm::ArrayRef<int64_t>)> serves);
 
   /// Distinct plans that launches can hit.
   size_t planCount() const;
+  /// Values that launches can hit, and the bytes that all of them take.
+  size_t valueCount() const;
+  size_t bytesInUse() const;
 
 private:
-  PublishedTable<DispatchEntry> table;
+  using Word = std::atomic<uint64_t>;
+  /// Words of a place; the values follow.
+  enum : size_t {
+    kSequence,
+    kMark,
+    kHash,
+    kFamily,
+    kContext,
+    kPlan,
+    kPredicted,
+    kMeasured,
+    kValues
+  };
+  static constexpr size_t kChunkPlaces = 64;
+  static constexpr size_t kNoPlace = ~size_t(0);
+
+  /// Open addressing; a slot holds the place's number + 1 above the low half of
+  /// its hash, 0 if it is free. At least half of the slots are.
+  struct Index {
+    uint64_t mask = 0;
+    std::unique_ptr<Word[]> slots;
+  };
+
+  Word *wordsOf(size_t place) const noexcept {
+    return chunks[place / kChunkPlaces].load(std::memory_order_acquire) +
+           place % kChunkPlaces * placeWords;
+  }
+  const ActivePlan *read(const Word *words,
+                         const DispatchKey &key) const noexcept;
+  // What follows needs the lock.
+  size_t placeOf(const DispatchKey &key) const;
+  llvm::SmallVector<int64_t, 24> valuesOf(size_t place) const;
+  size_t takePlace();
+  static void storePlan(Word *words, const ChosenPlan &chosen);
+  void write(size_t place, llvm::function_ref<void(Word *)> change);
+  void insert(Index &index, uint64_t hash, size_t place);
+  void removeFromIndex(size_t place);
+  void grow();
+
+  const size_t capacity, placeWords;
+  std::vector<std::atomic<Word *>> chunks;
+  std::atomic<Index *> current{nullptr};
+
+  mutable std::mutex mutex; ///< guards what follows, and all writing
+  std::vector<std::unique_ptr<Word[]>> memory;
+  /// The last is the one in use; readers may still be in the others.
+  std::vector<std::unique_ptr<Index>> indices;
+  std::unordered_map<const ActivePlan *, ActivePlanPtr> plans;
+  size_t placesUsed = 0, hand = 0;
 };
 
 /// Gives every scalar its representative: no choice depends on more of it than

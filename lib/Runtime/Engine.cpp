@@ -19,9 +19,17 @@ findCallFamilies(const Registry &registry) {
   return families;
 }
 
+/// How many fields the problems of all families have at most.
+static size_t mostFields(const Registry &registry) {
+  size_t most = 0;
+  for (const auto &family : registry.families())
+    most = std::max(most, family->problemSchema().fields().size());
+  return most;
+}
+
 Engine::Engine(EngineConfig config)
     : options(std::move(config)), registry(makeBuiltinRegistry()),
-      callFamilies(findCallFamilies(registry)),
+      callFamilies(findCallFamilies(registry)), dispatch(mostFields(registry)),
       arenas(options.workspaceLimit, options.allocator) {}
 
 llvm::Expected<std::unique_ptr<Engine>>
@@ -46,6 +54,7 @@ Engine::~Engine() {
   for (auto &[key, task] : running)
     task->wait(-1);
   closeContexts();
+  deliverMessages();
 }
 
 /// Whether the context is the one that \p state was made for. The driver knows
@@ -150,6 +159,7 @@ Engine::Services &Engine::services() {
       std::make_unique<ArtifactStore>(*made->store, artifactOptions);
   made->records = std::make_unique<RecordStore>(*made->store);
   made->decisions = std::make_unique<DecisionStore>(*made->store);
+  deliverMessages();
   std::lock_guard<std::mutex> lock(mutex);
   if (!madeServices)
     madeServices = std::move(made);
@@ -249,11 +259,11 @@ Engine::contextState(const Driver &driver, const StreamContext &context) {
   return contexts.try_emplace(context.id, std::move(made)).first->second;
 }
 
-Chooser Engine::chooser(const DeviceModel &model,
-                        const std::string &deviceClass) {
+Chooser Engine::chooser(ContextState &context) {
   Services &made = services();
-  return Chooser(model, deviceClass, *made.artifacts, *made.records,
-                 *made.decisions, options.workspaceLimit);
+  return Chooser(context.model, context.deviceClass, context.plans,
+                 *made.artifacts, *made.records, *made.decisions,
+                 options.workspaceLimit);
 }
 
 std::string Engine::keyOf(const KernelFamily &family, const Problem &problem,

@@ -40,11 +40,11 @@ class PrepareTask;
 
 /// How a problem's plan is to be had.
 struct AcquireOptions {
-  /// Measure although a record or decision could serve (mode tune only).
+  /// Measure although a record, a decision or a plan that is there could serve
+  /// (mode tune only).
   bool retune = false;
-  /// A plan that is in the table already is to be replaced.
-  bool replace = false;
-  /// A stored decision does not stand in for trials (mode tune only).
+  /// A stored decision or a fallback does not stand in for trials (mode tune
+  /// only).
   bool preferTrials = false;
   std::chrono::milliseconds budget{2000};
   const std::atomic<bool> *cancel = nullptr; ///< may be null
@@ -52,13 +52,12 @@ struct AcquireOptions {
   std::atomic<uint64_t> *trials = nullptr;
   /// Called, with no lock held, when that number changed; may be empty.
   std::function<void()> trialsChanged;
-};
 
-/// What to find a plan for.
-struct PlanRequest {
-  const KernelFamily &family;
-  const Problem &common;  ///< the choice is made for it
-  const Problem &largest; ///< the plan's workspace covers it
+  /// Whether a plan that is there will do.
+  bool takes(const ActivePlan &plan) const {
+    return !retune && !(preferTrials && (plan.isFallback ||
+                                         plan.source == KILN_SOURCE_DECISION));
+  }
 };
 
 class Engine {
@@ -105,21 +104,21 @@ public:
   /// The device of the options, for work without a GPU; nullopt: none is named.
   llvm::Expected<std::optional<DeviceModel>> namedDevice() const;
 
-  Chooser chooser(const DeviceModel &model, const std::string &deviceClass);
+  Chooser chooser(ContextState &context);
 
   /// The plan of a problem that is in no table, in the context that is current:
   /// by the order of choice. One thread works, others that ask the same wait.
   /// Run it under a CaptureModeGuard. Adds what it finds to the tables.
-  llvm::Expected<ActivePlanPtr> acquire(ContextState &context,
-                                        const PlanRequest &request,
-                                        const AcquireOptions &options);
+  llvm::Expected<ChosenPlan> acquire(ContextState &context,
+                                     const PlanRequest &request,
+                                     const AcquireOptions &options);
   /// The plan of a problem for a launch on \p stream: from the ranges that were
   /// prepared, or by acquire(). NotPrepared where the stream is captured.
-  llvm::Expected<ActivePlanPtr> acquireForLaunch(const Driver &driver,
-                                                 const StreamContext &context,
-                                                 const KernelFamily &family,
-                                                 const Problem &problem,
-                                                 CudaStream stream);
+  llvm::Expected<ChosenPlan> acquireForLaunch(const Driver &driver,
+                                              const StreamContext &context,
+                                              const KernelFamily &family,
+                                              const Problem &problem,
+                                              CudaStream stream);
   /// Makes an arena for launches of \p plan. Errors: NotPrepared while the
   /// stream is captured; those of ArenaPool::ensure.
   llvm::Error ensureArena(const Driver &driver, const StreamContext &context,
@@ -129,7 +128,12 @@ public:
   DispatchTable &plans() { return dispatch; }
   const ArenaPool &arenaPool() const { return arenas; }
   /// What works on a problem now: Missing if nothing does.
-  kiln_state workOn(const DispatchKey &key) const;
+  kiln_state workOn(const ContextState &context,
+                    const PlanRequest &request) const;
+
+  /// Calls the hooks with what the cache had to say, unless this thread is in
+  /// the midst of work that others wait for.
+  void deliverMessages() const;
 
   // Tasks that the destructor must end.
   void addTask(std::shared_ptr<PrepareTask> task);
@@ -147,6 +151,16 @@ private:
 
   explicit Engine(EngineConfig config);
 
+  llvm::Expected<ChosenPlan> joinOrWork(ContextState &context,
+                                        const PlanRequest &request,
+                                        const AcquireOptions &given);
+  llvm::Expected<ChosenPlan> work(ContextState &context,
+                                  const PlanRequest &request,
+                                  const AcquireOptions &given,
+                                  const std::string &name, Flight &flight);
+  /// What acquire() would take, if it is loaded. Calls no driver.
+  llvm::Expected<ChosenPlan> findLoaded(ContextState &context,
+                                        const PlanRequest &request);
   llvm::Error launchCallSlow(const KernelFamily &family, const FamilyCall &call,
                              const kiln_workspace *workspace,
                              CudaStream stream);

@@ -1,17 +1,38 @@
 //===- Flights.cpp - one thread works on a problem, others wait -----------===//
+//
+// Who waits for whom. A thread of the compile pool waits for nobody and calls
+// no hook (what the cache says there waits in a queue). A thread that has a
+// tuning turn waits for the pool alone. One that works on a problem, which is a
+// flight, waits for the pool and, until a deadline, for a turn. Only a thread
+// that has neither waits for flights of others. Each waits for those before it
+// in this list, so no ring of waiting threads can close, whatever hooks launch:
+// a hook that is called from work on one problem and asks for one that another
+// thread works on gets the estimator's choice, made beside that flight. (A hook
+// that waits for its caller in ways of its own, as for a task, is beyond this.)
+//
+//===----------------------------------------------------------------------===//
 #include "Runtime/Acquisition.h"
 
 namespace kiln {
 
-static std::string bytesOf(const DispatchKey &key) {
-  std::string bytes;
+/// Flights that this thread works on: more than one in hooks.
+static thread_local unsigned flightsHeld = 0;
+
+/// What one flight is for.
+static std::string nameOf(const ContextState &context,
+                          const PlanRequest &request) {
+  std::string name;
   auto add = [&](const void *from, size_t count) {
-    bytes.append(static_cast<const char *>(from), count);
+    name.append(static_cast<const char *>(from), count);
   };
-  add(&key.family, sizeof(key.family));
-  add(&key.contextId, sizeof(key.contextId));
-  add(key.values.data(), key.values.size() * sizeof(int64_t));
-  return bytes;
+  const KernelFamily *family = &request.family;
+  add(&family, sizeof(family));
+  add(&context.id, sizeof(context.id));
+  for (const Problem *problem : {&request.largest, &request.common})
+    add(problem->extents.values().data(),
+        problem->extents.values().size() * sizeof(int64_t));
+  name.push_back(request.isRange ? 'r' : 'v');
+  return name;
 }
 
 llvm::Error errorOf(const ErrorSummary &summary) {
@@ -19,12 +40,23 @@ llvm::Error errorOf(const ErrorSummary &summary) {
                                      summary.driverCode);
 }
 
-llvm::Expected<ActivePlanPtr> Engine::acquire(ContextState &context,
+void Engine::deliverMessages() const {
+  if (!flightsHeld)
+    hooks().deliver();
+}
+
+llvm::Expected<ChosenPlan> Engine::acquire(ContextState &context,
+                                           const PlanRequest &request,
+                                           const AcquireOptions &given) {
+  auto found = joinOrWork(context, request, given);
+  deliverMessages();
+  return found;
+}
+
+llvm::Expected<ChosenPlan> Engine::joinOrWork(ContextState &context,
                                               const PlanRequest &request,
                                               const AcquireOptions &given) {
-  DispatchKey key{&request.family, context.id,
-                  request.largest.extents.values()};
-  std::string name = bytesOf(key);
+  std::string name = nameOf(context, request);
   std::shared_ptr<Flight> flight;
   for (;;) {
     bool works = false;
@@ -33,7 +65,7 @@ llvm::Expected<ActivePlanPtr> Engine::acquire(ContextState &context,
       std::shared_ptr<Flight> &place = flights[name];
       works = !place;
       if (works)
-        place = std::make_shared<Flight>();
+        place = std::make_shared<Flight>(given);
       flight = place;
     }
     if (works)
@@ -42,59 +74,90 @@ llvm::Expected<ActivePlanPtr> Engine::acquire(ContextState &context,
       return makeError(ErrorCode::InProgress,
                        "{}: asked for by a hook of the call that works on it",
                        request.common.text());
+    if (flightsHeld)
+      return Acquisition(*this, context, request, given, nullptr)
+          .runWithoutTrials();
     std::unique_lock<std::mutex> lock(flight->mutex);
     flight->ended.wait(lock, [&] { return flight->done; });
-    if (flight->plan)
-      return flight->plan;
+    if (flight->chosen) {
+      if (flight->meets(given) || given.takes(*flight->chosen.plan))
+        return flight->chosen;
+      continue; // it did less than we were asked to
+    }
     // Another caller's change of mind is not ours: we do the work then.
     bool isCancelled = given.cancel && *given.cancel;
     if (flight->error.code != ErrorCode::Cancelled || isCancelled)
       return errorOf(flight->error);
   }
+  return work(context, request, given, name, *flight);
+}
+
+llvm::Expected<ChosenPlan> Engine::work(ContextState &context,
+                                        const PlanRequest &request,
+                                        const AcquireOptions &given,
+                                        const std::string &name,
+                                        Flight &flight) {
   // Whatever happens, also an exception: those who wait go on.
   struct Ending {
     Engine &engine;
     const std::string &name;
     Flight &flight;
+    Ending(Engine &engine, const std::string &name, Flight &flight)
+        : engine(engine), name(name), flight(flight) {
+      ++flightsHeld;
+    }
     ~Ending() {
+      --flightsHeld;
       {
         std::lock_guard<std::mutex> lock(engine.mutex);
         engine.flights.erase(name);
       }
       std::lock_guard<std::mutex> lock(flight.mutex);
       flight.done = true;
-      if (!flight.plan && flight.error.code == ErrorCode::Success)
+      if (!flight.chosen && flight.error.code == ErrorCode::Success)
         flight.error = {ErrorCode::OutOfMemory, "out of host memory", 0};
       flight.ended.notify_all();
     }
-  } ending{*this, name, *flight};
+  } ending(*this, name, flight);
 
+  // Launches of the largest value hit what is chosen for it.
+  DispatchKey key{&request.family, context.id,
+                  request.largest.extents.values()};
+  const bool isOfLargest = request.isOfLargest();
   // The one before us may have ended since our caller looked.
-  const DispatchEntry *entry = given.replace ? nullptr : dispatch.find(key);
-  if (entry) {
-    std::lock_guard<std::mutex> lock(flight->mutex);
-    flight->plan = entry->plan;
-    return entry->plan;
+  ChosenPlan known = isOfLargest ? dispatch.lookup(key) : ChosenPlan();
+  if (known && given.takes(*known.plan)) {
+    std::lock_guard<std::mutex> lock(flight.mutex);
+    flight.chosen = known;
+    return known;
   }
-  auto plan = Acquisition(*this, context, request, given, *flight).run();
-  if (!plan) {
-    ErrorSummary summary = summarize(plan.takeError());
-    std::lock_guard<std::mutex> lock(flight->mutex);
-    flight->error = summary;
+  auto found = Acquisition(*this, context, request, given, &flight.state).run();
+  if (!found) {
+    ErrorSummary summary = summarize(found.takeError());
+    std::lock_guard<std::mutex> lock(flight.mutex);
+    flight.error = summary;
     return errorOf(summary);
   }
   // Before the flight ends, so that nobody begins another.
-  dispatch.publish(key, *plan);
-  std::lock_guard<std::mutex> lock(flight->mutex);
-  flight->plan = *plan;
-  return *plan;
+  if (isOfLargest)
+    dispatch.publish(key, *found);
+  std::lock_guard<std::mutex> lock(flight.mutex);
+  flight.chosen = *found;
+  return found;
 }
 
-kiln_state Engine::workOn(const DispatchKey &key) const {
+kiln_state Engine::workOn(const ContextState &context,
+                          const PlanRequest &request) const {
   std::lock_guard<std::mutex> lock(mutex);
-  auto found = flights.find(bytesOf(key));
+  auto found = flights.find(nameOf(context, request));
   return found == flights.end() ? kiln_state(KILN_STATE_MISSING)
                                 : found->second->state.load();
+}
+
+llvm::Expected<ChosenPlan> Engine::findLoaded(ContextState &context,
+                                              const PlanRequest &request) {
+  return Acquisition(*this, context, request, AcquireOptions(), nullptr)
+      .runLoaded();
 }
 
 } // namespace kiln

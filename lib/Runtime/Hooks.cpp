@@ -1,6 +1,9 @@
 //===- Hooks.cpp - what the caller gave us to call ------------------------===//
 #include "Runtime/Hooks.h"
 
+#include <mutex>
+#include <vector>
+
 namespace kiln {
 
 static LogLevel thresholdOf(kiln_log_level level) {
@@ -8,8 +11,20 @@ static LogLevel thresholdOf(kiln_log_level level) {
                                    : static_cast<LogLevel>(level);
 }
 
-Hooks::Hooks(const kiln_engine_options &options)
-    : eventHook(options.event), eventUser(options.event_user) {
+struct Hooks::Queue {
+  struct Message {
+    LogLevel level;
+    std::string text;
+  };
+  std::mutex mutex; ///< guards messages
+  std::vector<Message> messages;
+};
+
+Hooks::Hooks() : queue(std::make_shared<Queue>()) {}
+
+Hooks::Hooks(const kiln_engine_options &options) : Hooks() {
+  eventHook = options.event;
+  eventUser = options.event_user;
   if (kiln_log_fn hook = options.log)
     theLog = Log(
         [hook, user = options.log_user](LogLevel level, llvm::StringRef text) {
@@ -19,25 +34,36 @@ Hooks::Hooks(const kiln_engine_options &options)
 }
 
 Log Hooks::cacheLog() const {
-  if (!eventHook)
-    return theLog;
+  bool isHeard = eventHook || theLog.enabled(LogLevel::Warning);
+  if (!isHeard)
+    return Log();
   return Log(
-      [hooks = *this](LogLevel level, llvm::StringRef text) {
-        if (hooks.theLog.enabled(level)) {
-          if (level == LogLevel::Warning)
-            hooks.theLog.warning("{}", text);
-          else
-            hooks.theLog.info("{}", text);
-        }
-        if (level < LogLevel::Warning)
-          return;
-        EventInfo event;
-        event.kind = KILN_EVENT_CACHE_FAULT;
-        event.status = ErrorCode::Io;
-        event.message = text.str();
-        hooks.emit(event);
+      [queue = queue](LogLevel level, llvm::StringRef text) {
+        std::lock_guard<std::mutex> lock(queue->mutex);
+        queue->messages.push_back({level, text.str()});
       },
       LogLevel::Info);
+}
+
+void Hooks::deliver() const {
+  std::vector<Queue::Message> messages;
+  {
+    std::lock_guard<std::mutex> lock(queue->mutex);
+    messages.swap(queue->messages);
+  }
+  for (const auto &[level, text] : messages) {
+    if (level == LogLevel::Warning)
+      theLog.warning("{}", text);
+    else
+      theLog.info("{}", text);
+    if (level < LogLevel::Warning)
+      continue;
+    EventInfo event;
+    event.kind = KILN_EVENT_CACHE_FAULT;
+    event.status = ErrorCode::Io;
+    event.message = text;
+    emit(event);
+  }
 }
 
 void Hooks::emit(const EventInfo &event) const {

@@ -5,6 +5,7 @@
 #include "Support/Log.h"
 #include "kiln/kiln.h"
 
+#include <memory>
 #include <string>
 
 namespace kiln {
@@ -18,21 +19,28 @@ struct EventInfo {
   double elapsedMs = 0, predictedNs = 0, measuredNs = 0;
 };
 
-/// The log and event hooks of an engine. A copyable value; nothing here is
-/// called with a lock held.
+/// The log and event hooks of an engine. A copyable value whose copies share
+/// what is queued; nothing here is called with a lock held.
 class Hooks {
 public:
-  Hooks() = default;
+  Hooks();
   explicit Hooks(const kiln_engine_options &options);
 
   const Log &log() const { return theLog; }
-  /// The log for the cache: its warnings are events as well.
+  /// The log for the cache: its warnings are events as well. The cache is used
+  /// by threads of the compile pool and in the midst of what others wait for,
+  /// where no hook may be called: messages wait until deliver().
   Log cacheLog() const;
+  /// Calls the hooks with what the cache had to say.
+  void deliver() const;
 
   bool hasEvents() const { return eventHook != nullptr; }
   void emit(const EventInfo &event) const;
 
 private:
+  struct Queue;
+
+  std::shared_ptr<Queue> queue;
   Log theLog;
   kiln_event_fn eventHook = nullptr;
   void *eventUser = nullptr;

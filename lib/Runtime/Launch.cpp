@@ -107,31 +107,42 @@ llvm::Error Engine::ensureArena(const Driver &driver,
   return arenas.ensure(driver, *user, needed);
 }
 
-llvm::Expected<ActivePlanPtr>
+llvm::Expected<ChosenPlan>
 Engine::acquireForLaunch(const Driver &driver, const StreamContext &context,
                          const KernelFamily &family, const Problem &problem,
                          CudaStream stream) {
-  dispatchMisses.fetch_add(1, std::memory_order_relaxed);
   DispatchKey key{&family, context.id, problem.extents.values()};
+  if (ChosenPlan known = dispatch.lookup(key))
+    return known;
+  dispatchMisses.fetch_add(1, std::memory_order_relaxed);
+  std::shared_ptr<ContextState> known;
   {
-    std::shared_ptr<ContextState> known;
-    {
-      std::lock_guard<std::mutex> lock(mutex);
-      auto found = contexts.find(context.id);
-      if (found != contexts.end())
-        known = found->second;
-    }
-    if (known)
-      if (ActivePlanPtr plan = known->findRangePlan(family, problem)) {
-        dispatch.publish(key, plan);
-        return plan;
-      }
+    std::lock_guard<std::mutex> lock(mutex);
+    auto found = contexts.find(context.id);
+    if (found != contexts.end())
+      known = found->second;
   }
+  if (known)
+    if (ChosenPlan plan = known->findRangePlan(family, problem)) {
+      dispatch.publish(key, plan);
+      return plan;
+    }
   auto entered = CurrentContext::enter(driver, context);
   if (!entered)
     return entered.takeError();
-  if (auto error = refuseCapture(driver, stream, "the problem has no plan yet"))
-    return error;
+  PlanRequest request{family, problem, problem};
+  if (auto error =
+          refuseCapture(driver, stream, "the problem has no plan yet")) {
+    // Its bucket may have what the problem would take.
+    auto loaded = known ? findLoaded(*known, request) : ChosenPlan();
+    if (!loaded || !*loaded) {
+      llvm::consumeError(loaded.takeError());
+      return error;
+    }
+    llvm::consumeError(std::move(error));
+    dispatch.publish(key, *loaded);
+    return loaded;
+  }
   CaptureModeGuard relaxed(driver);
   if (hooks().hasEvents()) {
     EventInfo info;
@@ -144,7 +155,7 @@ Engine::acquireForLaunch(const Driver &driver, const StreamContext &context,
     return state.takeError();
   AcquireOptions acquireOptions;
   acquireOptions.budget = options.tuneBudget;
-  return acquire(**state, {family, problem, problem}, acquireOptions);
+  return acquire(**state, request, acquireOptions);
 }
 
 //===----------------------------------------------------------------------===//
@@ -164,9 +175,9 @@ llvm::Error Engine::launchCall(CallKind kind, const void *args,
     if (!context)
       return context.takeError();
     DispatchKey key{family, context->id, call.fields()};
-    if (const DispatchEntry *entry = dispatch.find(key)) [[likely]]
-      return launchPlan(*ready, *entry->plan, *context, call.arguments,
-                        workspace, stream);
+    if (const ActivePlan *plan = dispatch.find(key)) [[likely]]
+      return launchPlan(*ready, *plan, *context, call.arguments, workspace,
+                        stream);
   }
   // What the table of plans vouched for is checked now.
   if (auto error = reader.check(args, CallAddresses::Used))
@@ -201,7 +212,7 @@ llvm::Error Engine::launchCallSlow(const KernelFamily &family,
   auto plan = acquireForLaunch(**loaded, *context, family, *problem, stream);
   if (!plan)
     return plan.takeError();
-  return launchPlan(**loaded, **plan, *context, call.arguments, workspace,
+  return launchPlan(**loaded, *plan->plan, *context, call.arguments, workspace,
                     stream);
 }
 
@@ -235,15 +246,15 @@ llvm::Error Engine::run(const kiln_problem *described,
   if (!context)
     return context.takeError();
   DispatchKey key{spec->family, context->id, problem->extents.values()};
-  ActivePlanPtr plan;
-  if (const DispatchEntry *entry = dispatch.find(key)) {
-    plan = entry->plan;
-  } else {
+  const ActivePlan *plan = dispatch.find(key);
+  ChosenPlan chosen;
+  if (!plan) {
     auto acquired =
         acquireForLaunch(**loaded, *context, *spec->family, *problem, stream);
     if (!acquired)
       return acquired.takeError();
-    plan = std::move(*acquired);
+    chosen = std::move(*acquired);
+    plan = chosen.plan.get();
   }
   return launchPlan(**loaded, *plan, *context, arguments, workspace, stream);
 }

@@ -7,6 +7,14 @@
 
 namespace kiln {
 
+/// Values of its ranges that a handle remembers the part of.
+static constexpr size_t kSeenValues = 4096;
+
+PlanHandle::PlanHandle(Engine &engine, ProblemSpec given)
+    : engine(engine), spec(std::move(given)),
+      seen(spec.family->problemSchema().fields().size(), kSeenValues),
+      calls(spec.family->problemSchema().fields().size(), kSeenValues) {}
+
 llvm::Expected<std::unique_ptr<PlanHandle>>
 PlanHandle::acquire(Engine &engine, const kiln_problem *problem,
                     CudaStream stream) {
@@ -33,32 +41,25 @@ PlanHandle::acquire(Engine &engine, const kiln_problem *problem,
     const KernelFamily &family = *handle->spec.family;
     if (family.isEmpty(box.largest))
       continue;
-    DispatchKey key{&family, context->id, box.largest.extents.values()};
-    ActivePlanPtr plan;
-    if (const DispatchEntry *entry = engine.plans().find(key)) {
-      plan = entry->plan;
-    } else {
-      auto acquired = engine.acquireForLaunch(**driver, *context, family,
-                                              box.largest, stream);
-      if (!acquired)
-        return acquired.takeError();
-      plan = std::move(*acquired);
-    }
-    handle->parts.push_back({std::move(box), std::move(plan)});
+    auto chosen = engine.acquireForLaunch(**driver, *context, family,
+                                          box.largest, stream);
+    if (!chosen)
+      return chosen.takeError();
+    handle->parts.push_back({std::move(box), std::move(*chosen)});
   }
   return handle;
 }
 
 /// The plan for these extents. Beyond the parts are only alignments that the
 /// problem's extents rarely have: those are found like a first launch.
-llvm::Expected<ActivePlanPtr> PlanHandle::partFor(const Driver &driver,
-                                                  const StreamContext &context,
-                                                  const Problem &problem,
-                                                  CudaStream stream) const {
+llvm::Expected<ChosenPlan> PlanHandle::partFor(const Driver &driver,
+                                               const StreamContext &context,
+                                               const Problem &problem,
+                                               CudaStream stream) const {
   for (const Part &part : parts)
     if (part.box.contains(spec.ranges, problem.extents.values()) &&
         part.box.largest.signature == problem.signature)
-      return part.plan;
+      return part.chosen;
   return engine.acquireForLaunch(driver, context, *spec.family, problem,
                                  stream);
 }
@@ -77,19 +78,16 @@ llvm::Error PlanHandle::launchRange(const Driver &driver,
   Record record = spec.recordAt(extents);
   llvm::ArrayRef<int64_t> values = record.values();
   DispatchKey key{spec.family, contextId, values};
-  ActivePlanPtr plan;
-  const DispatchEntry *entry = seen.find(key);
-  if (entry) {
-    plan = entry->plan;
-  } else {
+  const ActivePlan *plan = seen.find(key);
+  if (!plan) {
     auto problem = spec.at(extents);
     if (!problem)
       return problem.takeError();
     auto found = partFor(driver, context, *problem, stream);
     if (!found)
       return found.takeError();
-    plan = std::move(*found);
-    seen.publish(key, plan);
+    seen.publish(key, *found); // which keeps it
+    plan = found->plan.get();
   }
   Arguments arguments;
   if (auto error = readArguments(given, spec, operandList, values, arguments))
@@ -127,8 +125,8 @@ llvm::Error PlanHandle::launch(const kiln_arguments *given,
   if (auto error = readArguments(*given, spec, operandList,
                                  spec.problem.extents.values(), arguments))
     return error;
-  return engine.launchPlan(**driver, *parts.front().plan, *context, arguments,
-                           workspace, stream);
+  return engine.launchPlan(**driver, *parts.front().chosen.plan, *context,
+                           arguments, workspace, stream);
 }
 
 /// The plan's problem with the extents of \p call, which has to be a call of
@@ -180,8 +178,8 @@ llvm::Error PlanHandle::launchCall(kiln_family family, const void *args,
     return context.takeError();
   DispatchKey key{spec.family, contextId, call.fields()};
   if (isGood && !call.isEmpty) [[likely]]
-    if (const DispatchEntry *entry = calls.find(key)) [[likely]]
-      return engine.launchPlan(**driver, *entry->plan, *context, call.arguments,
+    if (const ActivePlan *plan = calls.find(key)) [[likely]]
+      return engine.launchPlan(**driver, *plan, *context, call.arguments,
                                workspace, stream);
   if (auto error = reader.check(args, CallAddresses::Used))
     return error;
@@ -197,14 +195,14 @@ llvm::Error PlanHandle::launchCall(kiln_family family, const void *args,
   if (!plan)
     return plan.takeError();
   calls.publish(key, *plan);
-  return engine.launchPlan(**driver, **plan, *context, call.arguments,
+  return engine.launchPlan(**driver, *plan->plan, *context, call.arguments,
                            workspace, stream);
 }
 
 WorkspaceLayout PlanHandle::workspace() const {
   WorkspaceLayout all;
   for (const Part &part : parts)
-    all.merge(part.plan->loaded->workspace());
+    all.merge(part.chosen.plan->loaded->workspace());
   return all;
 }
 
@@ -228,14 +226,15 @@ std::string PlanHandle::describe() const {
   if (parts.empty())
     return text + ": nothing to compute";
   // The part of the largest values speaks for all.
-  const ActivePlan &plan = *parts.back().plan;
+  const ChosenPlan &chosen = parts.back().chosen;
+  const ActivePlan &plan = *chosen.plan;
   constexpr double kUsPerNs = 1e-3;
   text += fmt::format(": {}, by {}", plan.loaded->plan().configText(),
                       nameOfSource(plan.source));
-  if (plan.predictedNs > 0)
-    text += fmt::format(", predicted {:.2f} us", plan.predictedNs * kUsPerNs);
-  if (plan.measuredNs > 0)
-    text += fmt::format(", measured {:.2f} us", plan.measuredNs * kUsPerNs);
+  if (chosen.predictedNs > 0)
+    text += fmt::format(", predicted {:.2f} us", chosen.predictedNs * kUsPerNs);
+  if (chosen.measuredNs > 0)
+    text += fmt::format(", measured {:.2f} us", chosen.measuredNs * kUsPerNs);
   if (parts.size() > 1)
     text += fmt::format(", one of {} plans", parts.size());
   return text;

@@ -36,19 +36,18 @@ public:
 private:
   struct Part {
     ExtentBox box;
-    ActivePlanPtr plan;
+    ChosenPlan chosen;
   };
 
-  PlanHandle(Engine &engine, ProblemSpec spec)
-      : engine(engine), spec(std::move(spec)) {}
+  PlanHandle(Engine &engine, ProblemSpec spec);
   llvm::Error launchRange(const Driver &driver, const StreamContext &context,
                           const kiln_arguments &given,
                           const kiln_workspace *workspace,
                           CudaStream stream) const;
-  llvm::Expected<ActivePlanPtr> partFor(const Driver &driver,
-                                        const StreamContext &context,
-                                        const Problem &problem,
-                                        CudaStream stream) const;
+  llvm::Expected<ChosenPlan> partFor(const Driver &driver,
+                                     const StreamContext &context,
+                                     const Problem &problem,
+                                     CudaStream stream) const;
   llvm::Expected<StreamContext> contextFor(const Driver &driver,
                                            CudaStream stream) const;
   llvm::Expected<Problem> problemOf(const FamilyCall &call) const;

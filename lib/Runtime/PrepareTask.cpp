@@ -153,6 +153,7 @@ void PrepareTask::finishProblem(size_t index, ErrorSummary error) {
                     fmt::format("problem {}: {}", index, error.message),
                     error.driverCode};
   }
+  engine.deliverMessages();
   callProgress();
 }
 
@@ -235,7 +236,7 @@ void PrepareTask::compileAhead() {
     llvm::consumeError(state.takeError());
     return;
   }
-  Chooser chooser = engine.chooser((*state)->model, (*state)->deviceClass);
+  Chooser chooser = engine.chooser(**state);
   for (const Item &item : items) {
     if (!item.spec || item.spec->family->isEmpty(item.spec->problem))
       continue;
@@ -288,18 +289,19 @@ llvm::Error PrepareTask::prepareProblem(const ProblemSpec &spec) {
       StreamContext here = target.context;
       here.isCurrent = true;
       if (auto error =
-              engine.ensureArena(**driver, here, **plan, target.stream))
+              engine.ensureArena(**driver, here, *plan->plan, target.stream))
         return error;
     }
   }
   return llvm::Error::success();
 }
 
-llvm::Expected<ActivePlanPtr>
+llvm::Expected<ChosenPlan>
 PrepareTask::preparePart(ContextState &state, const ProblemSpec &spec,
                          const ExtentBox &box,
                          std::chrono::milliseconds budget) {
   bool tunes = engine.config().mode == KILN_MODE_TUNE;
+  bool isRange = !spec.ranges.empty();
   AcquireOptions options;
   options.retune = tunes && (flags & KILN_PREPARE_RETUNE);
   options.preferTrials = tunes;
@@ -308,26 +310,34 @@ PrepareTask::preparePart(ContextState &state, const ProblemSpec &spec,
   options.trials = &trialsDone;
   options.trialsChanged = [this] { callProgress(); };
   DispatchKey key{spec.family, state.id, box.largest.extents.values()};
-  ActivePlanPtr plan, replaced;
-  if (const DispatchEntry *entry = engine.plans().find(key)) {
-    options.replace = options.retune ||
-                      (tunes && (entry->plan->isFallback ||
-                                 entry->plan->source == KILN_SOURCE_DECISION));
-    (options.replace ? replaced : plan) = entry->plan;
-  }
-  if (!plan) {
-    auto acquired =
-        engine.acquire(state, {*spec.family, box.common, box.largest}, options);
-    if (!acquired)
-      return acquired.takeError();
-    plan = std::move(*acquired);
-    // Values of the range that were launched have entries of their own.
-    if (replaced && replaced != plan)
-      engine.plans().replace(replaced.get(), plan);
-  }
-  if (!spec.ranges.empty())
-    state.addRangePlan({spec.family, spec.ranges, box, plan});
-  return plan;
+  ChosenPlan launched = engine.plans().lookup(key);
+  // A plan that was chosen for other values of a range is not this one's.
+  ChosenPlan before =
+      isRange ? state.findRangePlan(*spec.family, box) : launched;
+  if (before && options.takes(*before.plan))
+    return before;
+  auto chosen = engine.acquire(
+      state,
+      {*spec.family, isRange ? box.common : box.largest, box.largest, isRange},
+      options);
+  if (!chosen)
+    return chosen.takeError();
+  // Values of the part that were launched have entries of their own. Without a
+  // range only those are replaced that wait for something better: others may
+  // have been measured at their own extents.
+  auto serves = [&](llvm::ArrayRef<int64_t> values) {
+    int dynamic = spec.family->dynamicExtent();
+    const Record &largest = chosen->plan->loaded->plan().problem;
+    return isRange ? box.contains(spec.ranges, values)
+                   : dynamic < 0 || values[dynamic] <= largest[dynamic];
+  };
+  for (const ChosenPlan &old : {before, launched})
+    if (old && old.plan != chosen->plan && (isRange || old.plan->isFallback))
+      engine.plans().replace(
+          old.plan.get(), isRange ? *chosen : ChosenPlan{chosen->plan}, serves);
+  if (isRange)
+    state.addRangePlan({spec.family, spec.ranges, box, *chosen});
+  return chosen;
 }
 
 //===----------------------------------------------------------------------===//

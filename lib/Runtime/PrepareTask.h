@@ -56,10 +56,10 @@ private:
   void compileOnly();
   llvm::Expected<DeviceModel> deviceToCompileFor();
   llvm::Error prepareProblem(const ProblemSpec &spec);
-  llvm::Expected<ActivePlanPtr> preparePart(ContextState &state,
-                                            const ProblemSpec &spec,
-                                            const ExtentBox &box,
-                                            std::chrono::milliseconds budget);
+  llvm::Expected<ChosenPlan> preparePart(ContextState &state,
+                                         const ProblemSpec &spec,
+                                         const ExtentBox &box,
+                                         std::chrono::milliseconds budget);
   void compileAhead();
   std::chrono::milliseconds budgetForNext() const;
   void finishProblem(size_t index, ErrorSummary error);

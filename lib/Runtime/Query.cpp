@@ -20,38 +20,60 @@ static WorkspaceLayout layoutOf(const kiln_workspace_info &info) {
   return {info.zeroed_bytes, info.bytes > begin ? info.bytes - begin : 0};
 }
 
+/// Tells of \p chosen, which is loaded.
+static kiln_query_result tell(const ChosenPlan &chosen) {
+  kiln_query_result part = KILN_INIT(kiln_query_result);
+  part.state = chosen.plan->isFallback ? KILN_STATE_FALLBACK : KILN_STATE_READY;
+  part.source = chosen.plan->source;
+  part.capturable = 1;
+  part.workspace = workspaceInfo(chosen.plan->loaded->workspace());
+  part.predicted_us = chosen.predictedNs * kUsPerNs;
+  part.measured_us = chosen.measuredNs * kUsPerNs;
+  return part;
+}
+
+/// What the plan of \p choice needs, loaded or not.
+static WorkspaceLayout workspaceOf(const ContextState &state,
+                                   const Chooser &chooser,
+                                   const PlanRequest &request,
+                                   const Choice &choice) {
+  for (const Problem &target : request.targets()) {
+    if (auto loaded = state.plans.find(target, choice.config))
+      return loaded->workspace();
+    if (auto plan = chooser.plan(target, *choice.tmpl, choice.config))
+      return plan->workspace;
+  }
+  return {};
+}
+
 /// The state of one part of a problem's ranges.
 static kiln_query_result queryPart(Engine &engine, ContextState &state,
-                                   const KernelFamily &family,
+                                   const ProblemSpec &spec,
                                    const ExtentBox &box) {
-  kiln_query_result part = KILN_INIT(kiln_query_result);
+  const KernelFamily &family = *spec.family;
+  bool isRange = !spec.ranges.empty();
   DispatchKey key{&family, state.id, box.largest.extents.values()};
-  ActivePlanPtr plan;
-  if (const DispatchEntry *entry = engine.plans().find(key))
-    plan = entry->plan;
-  else
-    plan = state.findRangePlan(family, box.largest);
-  if (plan) {
-    part.state = plan->isFallback ? KILN_STATE_FALLBACK : KILN_STATE_READY;
-    part.source = plan->source;
-    part.capturable = 1;
-    part.workspace = workspaceInfo(plan->loaded->workspace());
-    part.predicted_us = plan->predictedNs * kUsPerNs;
-    part.measured_us = plan->measuredNs * kUsPerNs;
-    return part;
-  }
-  part.state = engine.workOn(key);
+  if (ChosenPlan chosen = state.findRangePlan(family, box); isRange && chosen)
+    return tell(chosen);
+  if (ChosenPlan chosen = engine.plans().lookup(key))
+    return tell(chosen);
+  if (ChosenPlan chosen = state.findRangePlan(family, box.largest))
+    return tell(chosen);
+  kiln_query_result part = KILN_INIT(kiln_query_result);
+  PlanRequest request{family, isRange ? box.common : box.largest, box.largest,
+                      isRange};
+  part.state = engine.workOn(state, request);
   // What the cache knows will be taken when the problem is first launched.
-  Chooser chooser = engine.chooser(state.model, state.deviceClass);
-  RecordedChoices recorded = chooser.fromRecord(family, box.common);
+  Chooser chooser = engine.chooser(state);
+  RecordedChoices recorded = chooser.fromRecord(family, request.common);
   std::vector<Choice> stored = std::move(recorded.choices);
   if (!recorded.isFinal)
-    stored = chooser.fromDecision(family, box.common);
+    stored = chooser.fromDecision(family, request.common);
   if (stored.empty())
     return part;
   const Choice &first = stored.front();
   part.source = first.source;
-  part.workspace = workspaceInfo(first.plan.workspace);
+  part.workspace = workspaceInfo(workspaceOf(state, chooser, request, first));
   part.predicted_us = first.predictedNs * kUsPerNs;
   part.measured_us = first.measuredNs * kUsPerNs;
   return part;
@@ -94,13 +116,14 @@ queryProblem(Engine &engine, const kiln_problem *problem, CudaStream stream) {
   for (const ExtentBox &box : *boxes) {
     if (spec->family->isEmpty(box.largest))
       continue;
-    kiln_query_result part = queryPart(engine, **state, *spec->family, box);
+    kiln_query_result part = queryPart(engine, **state, *spec, box);
     if (isFirst)
       whole = part;
     else
       merge(whole, part);
     isFirst = false;
   }
+  engine.deliverMessages();
   return whole;
 }
 

@@ -11,7 +11,6 @@
 #include <limits>
 #include <random>
 #include <set>
-#include <thread>
 
 using namespace kiln;
 
@@ -377,47 +376,6 @@ TEST_CASE("scalars are normalised to what a choice depends on") {
   normaliseScalars(schema, values);
   CHECK(decodeReal(values[GemmField::Alpha]) == 1);
   CHECK(decodeReal(values[GemmField::Beta]) == 1);
-}
-
-TEST_CASE("the table keeps what readers hold while it grows") {
-  DispatchTable table;
-  Registry registry = makeBuiltinRegistry();
-  const KernelFamily *family = registry.find("gemm");
-  constexpr int64_t kEntries = 3000;
-  std::atomic<int64_t> published{0};
-  std::atomic<bool> wrong{false};
-  auto keyOf = [&](const int64_t &value, uint64_t context) {
-    return DispatchKey{family, context, llvm::ArrayRef<int64_t>(&value, 1)};
-  };
-  std::thread reader([&] {
-    while (published < kEntries) {
-      int64_t last = published;
-      for (int64_t value = 0; value < last; value += 17) {
-        const DispatchEntry *entry = table.find(keyOf(value, 1));
-        if (!entry || entry->plan->predictedNs != double(value))
-          wrong = true;
-      }
-    }
-  });
-  for (int64_t value = 0; value < kEntries; ++value) {
-    auto plan = std::make_shared<ActivePlan>();
-    plan->predictedNs = double(value);
-    table.publish(keyOf(value, 1), plan);
-    ++published;
-  }
-  reader.join();
-  CHECK_FALSE(wrong);
-  CHECK(table.planCount() == kEntries);
-  int64_t seven = 7, beyond = kEntries;
-  CHECK(table.find(keyOf(seven, 2)) == nullptr);
-  CHECK(table.find(keyOf(beyond, 1)) == nullptr);
-  auto better = std::make_shared<ActivePlan>();
-  better->predictedNs = -1;
-  const DispatchEntry *held = table.find(keyOf(seven, 1));
-  table.publish(keyOf(seven, 1), better);
-  CHECK(held->plan->predictedNs == 7); // still good for who has it
-  CHECK(table.find(keyOf(seven, 1))->plan->predictedNs == -1);
-  CHECK(table.planCount() == kEntries);
 }
 
 TEST_CASE("boxes cover a range exactly") {

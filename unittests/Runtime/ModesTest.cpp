@@ -3,36 +3,11 @@
 #include "Families/Families.h"
 #include "Kernel/Space.h"
 #include "Runtime/RuntimeFixture.h"
-#include "trial/TrialParams.h"
 
 #include <llvm/ADT/STLExtras.h>
 
-#include <cstring>
-
 using namespace kiln;
 using namespace kiln::testing;
-
-namespace {
-
-kiln_query_result query(kiln_engine *engine, const kiln_problem &problem) {
-  kiln_query_result result = KILN_INIT(kiln_query_result);
-  CAPTURE(lastError());
-  REQUIRE(kiln_query(engine, &problem, nullptr, &result) == KILN_SUCCESS);
-  return result;
-}
-
-/// The comparison of a trial, which finds everything right: the stand-in's
-/// kernels compute nothing.
-void acceptAll(KilnFakeLaunch *launch, void *) {
-  if (std::string(launch->function) != "kilnCompareTolerance")
-    return;
-  CompareToleranceParams params;
-  std::memcpy(static_cast<void *>(&params), launch->params, sizeof(params));
-  params.result->checked +=
-      static_cast<uint64_t>((params.rowEnd - params.rowBegin) * params.n);
-}
-
-} // namespace
 
 TEST_CASE("strict mode compiles nothing and names the missing key") {
   RuntimeFixture fixture;
@@ -68,7 +43,7 @@ TEST_CASE("predict compiles the first choice and moves on when it fails") {
   kiln_gemm_args args = gemmArgs();
   REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
   CHECK(fixture.nvrtc.compileCount() == 1);
-  kiln_query_result ready = query(engine, problemOf(args));
+  kiln_query_result ready = queryOf(engine, problemOf(args));
   CHECK(ready.state == KILN_STATE_READY);
   CHECK(ready.source == KILN_SOURCE_ESTIMATE);
   CHECK(ready.capturable == 1);
@@ -79,7 +54,7 @@ TEST_CASE("predict compiles the first choice and moves on when it fails") {
   other.layout = KILN_LAYOUT_NN;
   CAPTURE(lastError());
   REQUIRE(kiln_gemm(engine, &other, nullptr, nullptr) == KILN_SUCCESS);
-  kiln_query_result fallback = query(engine, problemOf(other));
+  kiln_query_result fallback = queryOf(engine, problemOf(other));
   CHECK(fallback.state == KILN_STATE_FALLBACK);
   CHECK(fallback.source == KILN_SOURCE_GENERIC);
   CHECK(statisticsOf(engine).fallback_launches == 1);
@@ -161,24 +136,23 @@ TEST_CASE("compile only needs no GPU and leaves a decision") {
 
   // The machine of the stand-in driver is such a GPU.
   kiln_engine *strict = fixture.engine(KILN_MODE_STRICT);
-  CHECK(query(strict, problem).state == KILN_STATE_MISSING);
-  CHECK(query(strict, problem).source == KILN_SOURCE_DECISION);
+  CHECK(queryOf(strict, problem).state == KILN_STATE_MISSING);
+  CHECK(queryOf(strict, problem).source == KILN_SOURCE_DECISION);
   CHECK(kiln_gemm(strict, &args, nullptr, nullptr) == KILN_SUCCESS);
-  CHECK(query(strict, problem).source == KILN_SOURCE_DECISION);
+  CHECK(queryOf(strict, problem).source == KILN_SOURCE_DECISION);
 }
 
 TEST_CASE("tune measures once, then the record serves every mode") {
   RuntimeFixture fixture;
   kiln_gemm_args args = gemmArgs();
   kiln_problem problem = problemOf(args);
-  kilnFakeOnLaunch("trial/TrialTools.cuh", acceptAll, nullptr,
-                   sizeof(CompareToleranceParams));
+  judgeTrials();
   kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
   CAPTURE(lastError());
   kiln_status status = kiln_gemm(engine, &args, nullptr, nullptr);
   REQUIRE(status == KILN_SUCCESS);
   uint64_t trials = statisticsOf(engine).trials;
-  kiln_query_result tuned = query(engine, problem);
+  kiln_query_result tuned = queryOf(engine, problem);
   CHECK(tuned.source == KILN_SOURCE_RECORD);
   CHECK(tuned.state == KILN_STATE_READY);
   CHECK(trials > 0);
@@ -187,21 +161,20 @@ TEST_CASE("tune measures once, then the record serves every mode") {
     kiln_engine *later = fixture.engine(mode);
     REQUIRE(kiln_gemm(later, &args, nullptr, nullptr) == KILN_SUCCESS);
     CHECK(statisticsOf(later).trials == 0);
-    CHECK(query(later, problem).source == KILN_SOURCE_RECORD);
-    CHECK(query(later, problem).measured_us > 0);
+    CHECK(queryOf(later, problem).source == KILN_SOURCE_RECORD);
+    CHECK(queryOf(later, problem).measured_us > 0);
     // A neighbour in the bucket is not measured either.
     kiln_gemm_args neighbour = gemmArgs(120);
     REQUIRE(kiln_gemm(later, &neighbour, nullptr, nullptr) == KILN_SUCCESS);
     CHECK(statisticsOf(later).trials == 0);
-    CHECK(query(later, problemOf(neighbour)).source == KILN_SOURCE_RECORD);
+    CHECK(queryOf(later, problemOf(neighbour)).source == KILN_SOURCE_RECORD);
   }
   CHECK(fixture.nvrtc.compileCount() == compiles);
 }
 
 TEST_CASE("a decision is launched until prepare measures, and again if asked") {
   RuntimeFixture fixture;
-  kilnFakeOnLaunch("trial/TrialTools.cuh", acceptAll, nullptr,
-                   sizeof(CompareToleranceParams));
+  judgeTrials();
   kiln_gemm_args args = gemmArgs();
   kiln_problem problem = problemOf(args);
   kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
@@ -210,13 +183,13 @@ TEST_CASE("a decision is launched until prepare measures, and again if asked") {
   CAPTURE(lastError());
   REQUIRE(kiln_prepare(engine, &problem, 1, &options, nullptr) == KILN_SUCCESS);
   REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
-  CHECK(query(engine, problem).source == KILN_SOURCE_DECISION);
+  CHECK(queryOf(engine, problem).source == KILN_SOURCE_DECISION);
   CHECK(statisticsOf(engine).trials == 0);
 
   REQUIRE(kiln_prepare(engine, &problem, 1, nullptr, nullptr) == KILN_SUCCESS);
   uint64_t trials = statisticsOf(engine).trials;
   CHECK(trials > 0);
-  CHECK(query(engine, problem).source == KILN_SOURCE_RECORD);
+  CHECK(queryOf(engine, problem).source == KILN_SOURCE_RECORD);
   REQUIRE(kiln_prepare(engine, &problem, 1, nullptr, nullptr) == KILN_SUCCESS);
   CHECK(statisticsOf(engine).trials == trials);
   options.flags = KILN_PREPARE_RETUNE;
@@ -226,8 +199,7 @@ TEST_CASE("a decision is launched until prepare measures, and again if asked") {
 
 TEST_CASE("progress tells of trials and may end them") {
   RuntimeFixture fixture;
-  kilnFakeOnLaunch("trial/TrialTools.cuh", acceptAll, nullptr,
-                   sizeof(CompareToleranceParams));
+  judgeTrials();
   kiln_gemm_args args = gemmArgs();
   kiln_problem problem = problemOf(args);
   uint64_t seen = 0; // before the problem was finished
@@ -242,7 +214,7 @@ TEST_CASE("progress tells of trials and may end them") {
   CHECK(kiln_prepare(engine, &problem, 1, &options, nullptr) == KILN_CANCELLED);
   CHECK(seen > 0);
   // What is finished is kept.
-  CHECK(query(engine, problem).source == KILN_SOURCE_RECORD);
+  CHECK(queryOf(engine, problem).source == KILN_SOURCE_RECORD);
 }
 
 TEST_CASE("device faults are told as they are") {

@@ -150,7 +150,7 @@ TEST_CASE("who waits for a task's problem is not cancelled with it") {
 
 TEST_CASE("a plan is replaced wherever it serves") {
   Registry registry = makeBuiltinRegistry();
-  DispatchTable table;
+  DispatchTable table(1);
   auto old = std::make_shared<ActivePlan>();
   auto other = std::make_shared<ActivePlan>();
   auto now = std::make_shared<ActivePlan>();
@@ -158,13 +158,15 @@ TEST_CASE("a plan is replaced wherever it serves") {
   auto key = [&](size_t i) {
     return DispatchKey{registry.find("gemm"), 1, llvm::ArrayRef(&values[i], 1)};
   };
-  table.publish(key(0), old);
-  table.publish(key(1), other);
-  table.publish(key(2), old);
-  table.replace(old.get(), now);
-  CHECK(table.find(key(0))->plan == now);
-  CHECK(table.find(key(1))->plan == other);
-  CHECK(table.find(key(2))->plan == now);
+  table.publish(key(0), {old});
+  table.publish(key(1), {other});
+  table.publish(key(2), {old});
+  table.replace(old.get(), {now}, [](llvm::ArrayRef<int64_t> values) {
+    return values.front() < 3;
+  });
+  CHECK(table.find(key(0)) == now.get());
+  CHECK(table.find(key(1)) == other.get());
+  CHECK(table.find(key(2)) == old.get()); // it does not serve that one
 }
 
 TEST_CASE("the kernels of many problems compile in parallel") {

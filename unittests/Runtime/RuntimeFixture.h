@@ -8,9 +8,11 @@
 #include "Support/TemporaryFolder.h"
 #include "gemm/GemmParams.h"
 #include "kiln/kiln.h"
+#include "trial/TrialParams.h"
 
 #include <doctest/doctest.h>
 
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -133,6 +135,31 @@ private:
   std::vector<kiln_engine *> engines;
 };
 
+/// Lets every comparison of a trial find everything right: the stand-in's
+/// kernels compute nothing. \p wrong: finds everything wrong instead.
+inline void judgeTrials(bool wrong = false) {
+  static bool isWrong;
+  isWrong = wrong;
+  kilnFakeOnLaunch(
+      "trial/TrialTools.cuh",
+      [](KilnFakeLaunch *launch, void *) {
+        if (std::string(launch->function) != "kilnCompareTolerance")
+          return;
+        CompareToleranceParams params;
+        std::memcpy(static_cast<void *>(&params), launch->params,
+                    sizeof(params));
+        auto count =
+            static_cast<uint64_t>((params.rowEnd - params.rowBegin) * params.n);
+        params.result->checked += count;
+        if (!isWrong)
+          return;
+        params.result->mismatches += count;
+        params.result->maxRatio = 1e6;
+        params.result->firstBad = 0;
+      },
+      nullptr, sizeof(CompareToleranceParams));
+}
+
 /// Addresses in nobody's memory: the stand-in never follows them.
 inline void *address(uintptr_t value) {
   return reinterpret_cast<void *>(value);
@@ -165,6 +192,13 @@ inline kiln_problem problemOf(const char *text) {
   kiln_problem problem = KILN_INIT(kiln_problem);
   problem.text = text;
   return problem;
+}
+
+inline kiln_query_result queryOf(kiln_engine *engine,
+                                 const kiln_problem &problem) {
+  kiln_query_result result = KILN_INIT(kiln_query_result);
+  REQUIRE(kiln_query(engine, &problem, nullptr, &result) == KILN_SUCCESS);
+  return result;
 }
 
 inline std::string lastError() { return kiln_last_error_message(); }

@@ -1,0 +1,195 @@
+// First sights of further values of a bucket: what they share and cost.
+#include "Device/Catalog.h"
+#include "Driver/Graph.h"
+#include "Families/Families.h"
+#include "Kernel/Space.h"
+#include "Runtime/PlanPool.h"
+#include "Runtime/ProblemSpec.h"
+#include "Runtime/RuntimeFixture.h"
+#include "Tune/Records.h"
+
+#include <malloc.h>
+
+using namespace kiln;
+using namespace kiln::testing;
+
+namespace {
+
+/// Launches every value of m from \p first to \p last.
+kiln_status launchAll(kiln_engine *engine, kiln_gemm_args args, int64_t first,
+                      int64_t last) {
+  kiln_status status = KILN_SUCCESS;
+  for (args.m = first; args.m <= last && status == KILN_SUCCESS; ++args.m)
+    status = kiln_gemm(engine, &args, nullptr, nullptr);
+  return status;
+}
+
+Problem makeGemm(const KernelFamily &gemm, const std::string &text) {
+  return llvm::cantFail(
+      makeProblem(gemm, llvm::cantFail(gemm.parseProblem(text)).extents));
+}
+
+} // namespace
+
+TEST_CASE("S7: values of a bucket share plans, in every mode") {
+  RuntimeFixture fixture;
+  judgeTrials();
+  kiln_gemm_args args = gemmArgs(2048, 256, 512);
+  for (kiln_mode mode : {KILN_MODE_PREDICT, KILN_MODE_TUNE, KILN_MODE_PREDICT,
+                         KILN_MODE_STRICT}) {
+    CAPTURE(mode);
+    kiln_engine *engine = fixture.engine(mode);
+    REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+    REQUIRE(launchAll(engine, args, 1100, 1150) == KILN_SUCCESS);
+    kiln_statistics before = statisticsOf(engine);
+    size_t bytes = mallinfo2().uordblks;
+    REQUIRE(launchAll(engine, args, 1151, 1350) == KILN_SUCCESS);
+    bytes = mallinfo2().uordblks - bytes;
+    kiln_statistics after = statisticsOf(engine);
+    CHECK(after.trials == before.trials);
+    CHECK(after.compiles <= before.compiles + 4);
+    CHECK(after.plans <= before.plans + 12);
+    // Beside plans, of which some may be new, and without sanitizers. (What a
+    // value takes is counted with the table.)
+    CHECK(bytes < 200 * 512 + 40000 * (after.plans - before.plans + 1));
+    fixture.destroy(engine);
+  }
+}
+
+TEST_CASE("S7: a plan of a bucket launches each value as it is") {
+  RuntimeFixture fixture;
+  LaunchLog<> launches;
+  kiln_engine *engine = fixture.engine();
+  kiln_gemm_args args = gemmArgs(32);
+  REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  uint64_t plans = statisticsOf(engine).plans;
+  for (args.m = 31; args.m > 16; --args.m) {
+    REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+    CHECK(launches.last().m == args.m);
+    kiln_query_result told = queryOf(engine, problemOf(args));
+    CHECK(told.state == KILN_STATE_READY);
+    CHECK(told.predicted_us > 0);
+  }
+  CHECK(statisticsOf(engine).plans <= plans + 2);
+}
+
+TEST_CASE("S7: query tells before what a launch needs") {
+  RuntimeFixture fixture;
+  judgeTrials();
+  kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
+  kiln_gemm_args args = gemmArgs(32, 256, 16384);
+  REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  for (args.m = 17; args.m < 32; args.m += 3) {
+    kiln_query_result before = queryOf(engine, problemOf(args));
+    REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+    kiln_query_result after = queryOf(engine, problemOf(args));
+    CHECK(before.state == KILN_STATE_MISSING);
+    CHECK(before.source == KILN_SOURCE_RECORD);
+    CHECK(after.source == KILN_SOURCE_RECORD);
+    CHECK(before.workspace.bytes == after.workspace.bytes);
+    CHECK(before.predicted_us == after.predicted_us);
+  }
+}
+
+TEST_CASE("S7: where a bucket needs too much, a value has a plan of its own") {
+  kiln_gemm_args args = gemmArgs(17, 256, 65536);
+  uint64_t bytes = 0;
+  {
+    RuntimeFixture fixture;
+    kiln_engine *engine = fixture.engine();
+    REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+    bytes = queryOf(engine, problemOf(args)).workspace.bytes;
+  }
+  REQUIRE(bytes > 0);
+  RuntimeFixture fixture;
+  kiln_engine_options options = fixture.options();
+  options.workspace_limit_bytes = bytes - 1;
+  kiln_engine *engine = fixture.engine(options);
+  REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(queryOf(engine, problemOf(args)).workspace.bytes < bytes);
+}
+
+TEST_CASE("S7: a capture may use what the bucket has loaded") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  kiln_stream stream = fixture.gpu.stream();
+  kiln_gemm_args args = gemmArgs(128);
+  REQUIRE(kiln_gemm(engine, &args, nullptr, stream) == KILN_SUCCESS);
+  uint64_t modules = kilnFakeModulesLoaded();
+  auto captured = [&] {
+    bool failed =
+        llvm::errorToBool(Graph::beginCapture(fixture.gpu.driver(), stream));
+    REQUIRE_FALSE(failed);
+    kiln_status status = kiln_gemm(engine, &args, nullptr, stream);
+    auto graph = Graph::endCapture(fixture.gpu.driver(), stream);
+    REQUIRE(static_cast<bool>(graph));
+    return status;
+  };
+  args.m = 127;
+  CHECK(captured() == KILN_SUCCESS);
+  args.m = 513; // another bucket
+  CHECK(captured() == KILN_NOT_PREPARED);
+  CHECK(kilnFakeModulesLoaded() == modules);
+}
+
+TEST_CASE("S7: a cover is the largest value of the bucket that is alike") {
+  Registry registry = makeBuiltinRegistry();
+  const KernelFamily &gemm = *registry.find("gemm");
+  const int dynamic = gemm.dynamicExtent();
+  for (const char *layout : {"NN", "NT", "TN", "TT"})
+    for (const char *lda : {"", " lda=2000"})
+      for (int64_t m = 1; m <= 600; m += m < 40 ? 1 : 7) {
+        std::string text = fmt::format("m={} n=64 k=512 dtype=bf16 layout={}{}",
+                                       m, layout, lda);
+        CAPTURE(text);
+        Problem problem = makeGemm(gemm, text);
+        Problem cover = coverOf(gemm, problem);
+        CHECK(cover.signature == problem.signature);
+        int64_t largest = cover.extents[dynamic];
+        CHECK(largest >= m);
+        CHECK(extentBucket(largest) == extentBucket(m));
+        Record moved = cover.extents;
+        moved.set(dynamic, m);
+        CHECK(moved == problem.extents);
+        // One cover for all values of a bucket with one signature.
+        CHECK(coverOf(gemm, cover).extents == cover.extents);
+      }
+  Problem odd = makeGemm(gemm, "m=1001 n=64 k=512 dtype=bf16 layout=TN");
+  CHECK(coverOf(gemm, odd).extents[dynamic] == 1023);
+  // Beyond the largest value that there is.
+  Problem huge = makeGemm(gemm, "m=2147483000 n=1 k=1 dtype=bf16 layout=NT");
+  CHECK(coverOf(gemm, huge).extents[dynamic] >= 2147483000);
+}
+
+TEST_CASE("S7: a config's kernels are the same for all values of a bucket") {
+  Registry registry = makeBuiltinRegistry();
+  DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
+  for (const char *text : {"gemm m=1100 n=4096 k=4096 dtype=bf16 layout=NT",
+                           "gemm m=1025 n=100 k=333 dtype=bf16 layout=TN",
+                           "gemm m=5 n=4096 k=4096 dtype=bf16 layout=NT",
+                           "gemm m=17 n=256 k=65536 dtype=fp16 layout=NN",
+                           "gemm m=70 n=256 k=512 dtype=fp32",
+                           "rmsnorm rows=17 cols=4096 dtype=bf16",
+                           "softmax rows=33 cols=50000 dtype=fp32",
+                           "reduce rows=3 cols=100000 dtype=fp32 op=sum",
+                           "rowquant rows=100 cols=4096 dtype=bf16",
+                           "elementwise op=relu rows=65 cols=4096 dtype=bf16",
+                           "transpose2d rows=129 cols=4096 dtype=bf16"}) {
+    CAPTURE(text);
+    auto named = llvm::cantFail(registry.parseProblem(text));
+    Problem cover = coverOf(*named.family, named.problem);
+    auto space =
+        llvm::cantFail(exploreSpace(*named.family, named.problem, device));
+    REQUIRE_FALSE(space.ranked.empty());
+    size_t step = std::max<size_t>(space.ranked.size() / 20, 1);
+    for (size_t i = 0; i < space.ranked.size(); i += step) {
+      const Candidate &candidate = space.ranked[i];
+      if (candidate.tmpl->prune(cover, candidate.config, device))
+        continue;
+      CHECK(
+          kernelDigest(
+              candidate.tmpl->plan(named.problem, candidate.config, device)) ==
+          kernelDigest(candidate.tmpl->plan(cover, candidate.config, device)));
+    }
+  }
+}

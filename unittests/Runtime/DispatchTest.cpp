@@ -1,0 +1,150 @@
+// The table of plans: what it holds, what it forgets, who reads meanwhile.
+#include "Runtime/Dispatch.h"
+#include "Families/Families.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+using namespace kiln;
+
+namespace {
+
+/// Keys of one value each, and the plan that each should have.
+struct Values {
+  Registry registry = makeBuiltinRegistry();
+  const KernelFamily *family = registry.find("gemm");
+  std::vector<ActivePlanPtr> plans;
+
+  explicit Values(size_t count = 8) {
+    for (size_t i = 0; i < count; ++i)
+      plans.push_back(std::make_shared<ActivePlan>());
+  }
+  DispatchKey key(const int64_t &value, uint64_t context = 1) const {
+    return {family, context, llvm::ArrayRef<int64_t>(&value, 1)};
+  }
+  const ActivePlanPtr &planOf(int64_t value) const {
+    return plans[static_cast<size_t>(value) % plans.size()];
+  }
+  void publish(DispatchTable &table, int64_t value) const {
+    table.publish(key(value), {planOf(value), double(value), 1});
+  }
+};
+
+} // namespace
+
+TEST_CASE("the table keeps what readers hold while it grows") {
+  DispatchTable table(1);
+  Values values;
+  constexpr int64_t kEntries = 3000;
+  std::atomic<int64_t> published{0};
+  std::atomic<bool> wrong{false};
+  std::thread reader([&] {
+    while (published < kEntries) {
+      int64_t last = published;
+      for (int64_t value = 0; value < last; value += 17)
+        if (table.find(values.key(value)) != values.planOf(value).get())
+          wrong = true;
+    }
+  });
+  for (int64_t value = 0; value < kEntries; ++value) {
+    values.publish(table, value);
+    ++published;
+  }
+  reader.join();
+  CHECK_FALSE(wrong);
+  CHECK(table.planCount() == values.plans.size());
+  CHECK(table.valueCount() == kEntries);
+  int64_t seven = 7, beyond = kEntries;
+  CHECK(table.find(values.key(seven, 2)) == nullptr);
+  CHECK(table.find(values.key(beyond)) == nullptr);
+  CHECK(table.lookup(values.key(seven)).predictedNs == 7);
+  CHECK_FALSE(table.lookup(values.key(beyond)));
+  const ActivePlan *held = table.find(values.key(seven));
+  auto better = std::make_shared<ActivePlan>();
+  table.publish(values.key(seven), {better});
+  CHECK(held == values.planOf(seven).get()); // still good for who has it
+  CHECK(table.find(values.key(seven)) == better.get());
+  CHECK(table.valueCount() == kEntries);
+}
+
+TEST_CASE("S7: a value costs 256 bytes and no more are kept than fit") {
+  Registry registry = makeBuiltinRegistry();
+  size_t fields = 0;
+  for (const auto &family : registry.families())
+    fields = std::max(fields, family->problemSchema().fields().size());
+  constexpr size_t kCapacity = 4096;
+  DispatchTable table(fields, kCapacity);
+  Values values;
+  for (int64_t value = 0; value < int64_t(kCapacity); ++value)
+    values.publish(table, value);
+  CHECK(table.valueCount() == kCapacity);
+  size_t full = table.bytesInUse();
+  CHECK(full <= 256 * kCapacity);
+  // Millions of further ones take no more.
+  constexpr int64_t kLast = 1000000;
+  bool isRight = true;
+  for (int64_t value = kCapacity; value < kLast; ++value) {
+    values.publish(table, value);
+    isRight &= table.find(values.key(value)) == values.planOf(value).get();
+  }
+  CHECK(isRight);
+  CHECK(table.bytesInUse() == full);
+  CHECK(table.valueCount() == kCapacity);
+  // The last ones are all there, and nothing is found in a wrong place.
+  for (int64_t value = 0; value < kLast; value += 3) {
+    const ActivePlan *plan = table.find(values.key(value));
+    bool isRecent = value >= kLast - int64_t(kCapacity);
+    isRight &= isRecent ? plan == values.planOf(value).get() : plan == nullptr;
+  }
+  CHECK(isRight);
+}
+
+TEST_CASE("S7: what is hit stays, what is not makes room") {
+  constexpr size_t kCapacity = 256;
+  DispatchTable table(1, kCapacity);
+  Values values;
+  constexpr int64_t kHot = 100;
+  for (int64_t value = 0; value < kHot; ++value)
+    values.publish(table, value);
+  for (int64_t cold = kHot; cold < 20000; ++cold) {
+    values.publish(table, cold);
+    if (cold % 64 == 0)
+      for (int64_t value = 0; value < kHot; ++value)
+        REQUIRE(table.find(values.key(value)) == values.planOf(value).get());
+  }
+}
+
+TEST_CASE("S7: readers meet the right plan or none while places are reused") {
+  constexpr size_t kCapacity = 512;
+  DispatchTable table(1, kCapacity);
+  Values values;
+  constexpr int64_t kLast = 200000;
+  std::atomic<int64_t> published{0};
+  std::atomic<uint64_t> hits{0}, wrong{0};
+  std::vector<std::thread> readers;
+  for (int64_t seed = 0; seed < 2; ++seed)
+    readers.emplace_back([&, seed] {
+      while (published < kLast) {
+        int64_t last = published;
+        for (int64_t back = seed; back < 2 * int64_t(kCapacity); back += 3) {
+          int64_t value = std::max<int64_t>(last - back, 0);
+          const ActivePlan *plan = table.find(values.key(value));
+          hits += plan != nullptr;
+          wrong += plan && plan != values.planOf(value).get();
+        }
+      }
+    });
+  for (int64_t value = 0; value < kLast; ++value) {
+    values.publish(table, value);
+    published = value;
+  }
+  published = kLast;
+  for (std::thread &reader : readers)
+    reader.join();
+  CHECK(wrong == 0);
+  CHECK(hits > 0);
+}

@@ -1,0 +1,286 @@
+// Who waits for whom, and for how long: hooks that launch, turns at trials,
+// joined work.
+#include "Runtime/RuntimeFixture.h"
+
+#include <chrono>
+#include <functional>
+#include <future>
+#include <thread>
+
+using namespace kiln;
+using namespace kiln::testing;
+
+namespace {
+
+using std::chrono::seconds;
+
+/// Longer than any test may take: who waits for so long has failed.
+constexpr seconds kForever{60};
+
+/// Something that happens once, and is waited for.
+class Event {
+public:
+  void happen() { promise.set_value(); }
+  /// False if it did not happen for far too long.
+  bool wait(seconds patience = kForever) {
+    return future.wait_for(patience) == std::future_status::ready;
+  }
+
+private:
+  std::promise<void> promise;
+  std::shared_future<void> future = promise.get_future().share();
+};
+
+/// kiln_prepare of one problem whose first call of progress, which comes from
+/// inside its trials, runs \p inside.
+kiln_status prepareWith(kiln_engine *engine, const kiln_gemm_args &args,
+                        const std::function<void()> &inside,
+                        kiln_stream stream = nullptr) {
+  struct Once {
+    const std::function<void()> &inside;
+    bool done = false;
+  } once{inside};
+  kiln_problem problem = problemOf(args);
+  kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
+  options.progress_user = &once;
+  options.progress = [](void *user, const kiln_progress *) -> int32_t {
+    auto *once = static_cast<Once *>(user);
+    if (!std::exchange(once->done, true))
+      once->inside();
+    return 0;
+  };
+  if (stream) {
+    options.streams = &stream;
+    options.stream_count = 1;
+  }
+  return kiln_prepare(engine, &problem, 1, &options, nullptr);
+}
+
+/// Waits until a thread works on \p args.
+void awaitWork(kiln_engine *engine, const kiln_gemm_args &args,
+               kiln_state state = KILN_STATE_TUNING) {
+  auto end = std::chrono::steady_clock::now() + kForever;
+  while (queryOf(engine, problemOf(args)).state != state) {
+    REQUIRE(std::chrono::steady_clock::now() < end);
+    std::this_thread::yield();
+  }
+}
+
+kiln_engine *tuningEngine(RuntimeFixture &fixture, int64_t budgetMs) {
+  judgeTrials();
+  kiln_engine_options options = fixture.options(KILN_MODE_TUNE);
+  options.tune_budget_ms = budgetMs;
+  return fixture.engine(options);
+}
+
+constexpr int64_t kLongMs = 600000;
+
+/// \p body on a thread with the context of \p gpu.
+std::thread onThread(const RuntimeFixture &fixture,
+                     std::function<void()> body) {
+  return std::thread([&fixture, body = std::move(body)] {
+    auto scope =
+        ScopedContext::push(fixture.gpu.driver(), fixture.gpu.context());
+    if (scope)
+      body();
+    else
+      llvm::consumeError(scope.takeError());
+  });
+}
+
+} // namespace
+
+TEST_CASE("S9: a hook may launch what a thread works on that waits for it") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = tuningEngine(fixture, kLongMs);
+  kiln_gemm_args first = gemmArgs(), second = gemmArgs(256, 512, 1024);
+  kiln_status inHook = KILN_INTERNAL, beside = KILN_INTERNAL;
+  kiln_state workMeanwhile = KILN_STATE_MISSING;
+  Event begun;
+  std::thread other = onThread(fixture, [&] {
+    begun.wait();
+    beside = kiln_gemm(engine, &second, nullptr, nullptr);
+  });
+  kiln_status status = prepareWith(engine, first, [&] {
+    begun.happen();
+    awaitWork(engine, second); // the other thread waits for our turn
+    inHook = kiln_gemm(engine, &second, nullptr, nullptr);
+    workMeanwhile = queryOf(engine, problemOf(second)).state;
+  });
+  other.join();
+  CHECK(status == KILN_SUCCESS);
+  CHECK(inHook == KILN_SUCCESS);
+  CHECK(workMeanwhile == KILN_STATE_TUNING); // it did not wait for that
+  CHECK(beside == KILN_SUCCESS);
+  // What was launched meanwhile is not what stays.
+  CHECK(queryOf(engine, problemOf(second)).source == KILN_SOURCE_RECORD);
+}
+
+TEST_CASE("S9: hooks of two contexts' trials launch in each other's context") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = tuningEngine(fixture, kLongMs);
+  void *contexts[2] = {kilnFakeCreateContext(0), kilnFakeCreateContext(0)};
+  Event inHook[2];
+  kiln_status statuses[2] = {KILN_INTERNAL, KILN_INTERNAL};
+  kiln_status nested[2] = {KILN_INTERNAL, KILN_INTERNAL};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i)
+    threads.emplace_back([&, i] {
+      auto own = ScopedContext::push(fixture.gpu.driver(), contexts[i]);
+      kiln_gemm_args args = gemmArgs(), other = gemmArgs(64 << i, 512, 1024);
+      statuses[i] = prepareWith(engine, args, [&] {
+        inHook[i].happen();
+        inHook[1 - i].wait(); // both have their turns now
+        auto theirs =
+            ScopedContext::push(fixture.gpu.driver(), contexts[1 - i]);
+        nested[i] = kiln_gemm(engine, &other, nullptr, nullptr);
+      });
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  for (int i = 0; i < 2; ++i) {
+    CHECK(statuses[i] == KILN_SUCCESS);
+    CHECK(nested[i] == KILN_SUCCESS);
+  }
+  fixture.destroy(engine);
+  for (void *context : contexts)
+    kilnFakeDestroyContext(context);
+}
+
+TEST_CASE("S9: what the cache says is told by the thread that called") {
+  RuntimeFixture fixture;
+  struct Hook {
+    kiln_engine *engine = nullptr;
+    kiln_gemm_args other = gemmArgs(64, 64, 64);
+    std::vector<std::thread::id> threads;
+    kiln_status nested = KILN_INTERNAL;
+  } hook;
+  hook.other.layout = KILN_LAYOUT_TN;
+  kiln_engine_options options = fixture.options(); // one thread compiles
+  options.event = [](void *user, const kiln_event *event) {
+    auto *hook = static_cast<Hook *>(user);
+    if (event->kind != KILN_EVENT_CACHE_FAULT)
+      return;
+    hook->threads.push_back(std::this_thread::get_id());
+    if (hook->threads.size() == 1)
+      hook->nested = kiln_gemm(hook->engine, &hook->other, nullptr, nullptr);
+  };
+  options.event_user = &hook;
+  hook.engine = fixture.engine(options);
+  kiln_gemm_args args = gemmArgs();
+  REQUIRE(kiln_gemm(hook.engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  REQUIRE(hook.threads.empty());
+  // From now on no artifact can be written.
+  std::filesystem::path artifacts =
+      std::filesystem::path(fixture.cachePath) / "v1" / "artifact";
+  REQUIRE(std::filesystem::remove_all(artifacts) > 0);
+  writeBytes(artifacts.string(), "not a folder");
+  args.layout = KILN_LAYOUT_NN;
+  CHECK(kiln_gemm(hook.engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  REQUIRE_FALSE(hook.threads.empty());
+  for (std::thread::id thread : hook.threads)
+    CHECK(thread == std::this_thread::get_id());
+  CHECK(hook.nested == KILN_SUCCESS);
+}
+
+TEST_CASE("S14c: waiting for others' trials is part of the budget") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = tuningEngine(fixture, 20);
+  kiln_gemm_args first = gemmArgs(), second = gemmArgs(256, 512, 1024);
+  kiln_status beside = KILN_INTERNAL;
+  Event done;
+  bool inTime = false;
+  std::thread other;
+  prepareWith(engine, first, [&] {
+    other = onThread(fixture, [&] {
+      beside = kiln_gemm(engine, &second, nullptr, nullptr);
+      done.happen();
+    });
+    inTime = done.wait(); // and we keep our turn until then
+  });
+  other.join();
+  CHECK(inTime);
+  CHECK(beside == KILN_SUCCESS);
+  kiln_query_result result = queryOf(engine, problemOf(second));
+  CHECK(result.state == KILN_STATE_FALLBACK);
+  CHECK(result.source == KILN_SOURCE_ESTIMATE);
+}
+
+TEST_CASE("S14c: who waited for trials of its bucket makes none") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = tuningEngine(fixture, kLongMs);
+  kiln_gemm_args first = gemmArgs(128), second = gemmArgs(120);
+  std::thread other;
+  CHECK(prepareWith(engine, first, [&] {
+          other = onThread(
+              fixture, [&] { kiln_gemm(engine, &second, nullptr, nullptr); });
+          awaitWork(engine, second);
+        }) == KILN_SUCCESS);
+  uint64_t trials = statisticsOf(engine).trials;
+  other.join();
+  CHECK(trials > 0);
+  CHECK(statisticsOf(engine).trials == trials);
+  CHECK(queryOf(engine, problemOf(second)).source == KILN_SOURCE_RECORD);
+}
+
+TEST_CASE("S14d: to measure anew is not to wait for who does not") {
+  RuntimeFixture fixture;
+  struct Hook {
+    Event inWork, joined;
+    std::atomic<bool> entered{false};
+  } hook;
+  judgeTrials();
+  kiln_engine_options options = fixture.options(KILN_MODE_TUNE);
+  options.event = [](void *user, const kiln_event *event) {
+    auto *hook = static_cast<Hook *>(user);
+    if (event->kind != KILN_EVENT_LOADED || hook->entered.exchange(true))
+      return;
+    hook->inWork.happen();
+    hook->joined.wait();
+  };
+  options.event_user = &hook;
+  kiln_engine *engine = fixture.engine(options);
+  kiln_gemm_args args = gemmArgs();
+  kiln_problem problem = problemOf(args);
+  kiln_status first = KILN_INTERNAL;
+  std::thread other = onThread(
+      fixture, [&] { first = kiln_gemm(engine, &args, nullptr, nullptr); });
+  REQUIRE(hook.inWork.wait());
+  uint64_t trials = statisticsOf(engine).trials;
+  CHECK(trials > 0);
+  std::thread releaser([&] {
+    // Long enough for the call below to join; if it does not, it has nothing
+    // to mend.
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    hook.joined.happen();
+  });
+  kiln_prepare_options retune = KILN_INIT(kiln_prepare_options);
+  retune.flags = KILN_PREPARE_RETUNE;
+  CHECK(kiln_prepare(engine, &problem, 1, &retune, nullptr) == KILN_SUCCESS);
+  other.join();
+  releaser.join();
+  CHECK(first == KILN_SUCCESS);
+  CHECK(statisticsOf(engine).trials > trials);
+}
+
+TEST_CASE("S14d: a range is prepared for its own hint") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  kiln_gemm_args args = gemmArgs(2048, 4096, 4096);
+  kiln_range range = KILN_INIT(kiln_range);
+  range.name = "m";
+  range.first = 1025;
+  range.last = 2048;
+  kiln_problem problem = problemOf(args);
+  problem.ranges = &range;
+  problem.range_count = 1;
+  // For the last value, by a launch, by a prepare and by one with a hint.
+  REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  REQUIRE(kiln_prepare(engine, &problem, 1, nullptr, nullptr) == KILN_SUCCESS);
+  double forLast = queryOf(engine, problem).predicted_us;
+  range.hint = 1100;
+  REQUIRE(kiln_prepare(engine, &problem, 1, nullptr, nullptr) == KILN_SUCCESS);
+  double forHint = queryOf(engine, problem).predicted_us;
+  CHECK(forHint > 0);
+  CHECK(forHint < 0.8 * forLast);
+}
