@@ -6,6 +6,7 @@
 #include "Cache/Prune.h"
 #include "Cache/StoreImpl.h"
 #include "Support/Error.h"
+#include "Support/Hash.h"
 
 #include <llvm/Support/Process.h>
 
@@ -344,6 +345,26 @@ Statistics Store::statistics() const {
   result.unlockedUpdates = counters.unlockedUpdates;
   return result;
 }
+
+uint64_t Store::stampOf(Kind kind, llvm::StringRef key) const {
+  Impl::Target target(kind, key);
+  // Memory tells no identities: whatever was kept there counts.
+  std::string seen = fmt::format("{}", impl->counters.keptInMemory.load());
+  auto add = [&](const Layer &layer) {
+    Sighting now = layer.identify(kind, target.name);
+    FileIdentity file = now.file.value_or(FileIdentity());
+    seen += fmt::format(" {} {} {} {} {} {} {}", now.isKnown,
+                        now.file.has_value(), file.device, file.inode,
+                        file.bytes, file.modifiedNs, file.changedNs);
+  };
+  if (impl->writeLayer)
+    add(*impl->writeLayer);
+  for (const Layer &layer : impl->readLayers)
+    add(layer);
+  return payloadHash(seen);
+}
+
+const Log &Store::log() const { return impl->log; }
 
 const std::vector<std::string> &Store::notes() const { return impl->notes; }
 

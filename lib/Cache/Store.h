@@ -149,6 +149,11 @@ public:
                               Accept accept = nullptr,
                               LayerKind *from = nullptr);
 
+  /// Differs, but for one chance in 2^64, as soon as lookup() may find
+  /// something else than it found when the other stamp was taken. Cost: some
+  /// system calls for each layer; nothing is read.
+  uint64_t stampOf(Kind kind, llvm::StringRef key) const;
+
   /// Replaces the entry of \p key. Whatever the status, go on with your own
   /// bytes. Warns once for each cause; after the first sign of a read-only
   /// directory it stops trying. Cost: two fsyncs, milliseconds.
@@ -198,6 +203,9 @@ public:
               llvm::function_ref<bool()> isCancelled = nullptr);
 
   Statistics statistics() const;
+
+  /// The log of the options, for what is in the entries.
+  const Log &log() const;
 
   /// Why the store is not what the options asked for: one line each.
   const std::vector<std::string> &notes() const;

@@ -109,9 +109,9 @@ Engine::Acquisition::loadTuned(const TuningChoice &tuned) {
   Choice choice;
   choice.tmpl = tuned.candidate.tmpl;
   choice.config = tuned.candidate.config;
-  bool measured = tuned.origin != ChoiceOrigin::Estimated;
-  choice.source = measured ? KILN_SOURCE_RECORD : KILN_SOURCE_ESTIMATE;
-  choice.isFallback = !measured;
+  // A time that nobody compared with the reference is no better than a guess.
+  choice.source = tuned.validated ? KILN_SOURCE_RECORD : KILN_SOURCE_ESTIMATE;
+  choice.isFallback = !tuned.validated;
   choice.predictedNs = tuned.candidate.estimate.totalNs;
   choice.measuredNs = tuned.measuredNs;
   auto plan = load(choice, Effort::Compiled);

@@ -20,11 +20,9 @@ std::optional<Plan> Chooser::plan(const Problem &problem, const Template &tmpl,
 /// Whether trials found this kernel wrong.
 bool Chooser::isRejected(const RecordMatch &match, const Problem &problem,
                          const Template &tmpl, const Record &config) const {
-  for (const RecordedConfig &wrong : match.rejected)
-    if (wrong.tmpl == &tmpl && wrong.config == config)
-      return wrong.measurement.kernel ==
-             pool.digestOf(tmpl, problem, config, device);
-  return false;
+  const std::string text = config.text();
+  return match.mayReject(text) &&
+         match.rejects(text, pool.digestOf(tmpl, problem, config, device));
 }
 
 bool Chooser::hasArtifacts(const Plan &plan) const {
@@ -39,17 +37,21 @@ RecordedChoices Chooser::fromRecord(const KernelFamily &family,
   RecordedChoices result;
   RecordMatch match = records.find(family, problem, deviceClass);
   bool isExact = match.kind == RecordMatchKind::Exact;
-  for (const RecordedConfig &recorded : match.configs) {
+  // What was timed and never compared with the reference must not be launched.
+  for (const RecordedConfig &recorded : match.validated()) {
     if (recorded.tmpl->prune(problem, recorded.config, device))
       continue;
     Choice choice;
     choice.tmpl = recorded.tmpl;
     choice.config = recorded.config;
-    const Measurement &measured = recorded.measurement;
+    const Measurement &measured = *recorded.measurement;
+    const std::string kernel =
+        pool.digestOf(*choice.tmpl, problem, choice.config, device);
+    if (match.rejects(measured.config, kernel))
+      continue;
     choice.predictedNs =
         choice.tmpl->estimate(problem, choice.config, device).totalNs;
-    bool isToday = measured.kernel ==
-                   pool.digestOf(*choice.tmpl, problem, choice.config, device);
+    bool isToday = measured.kernel == kernel;
     choice.source = isToday ? KILN_SOURCE_RECORD : KILN_SOURCE_ESTIMATE;
     choice.isFallback = !isToday;
     if (isExact && isToday)

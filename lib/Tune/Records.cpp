@@ -1,20 +1,16 @@
-//===- Records.cpp - tuning records: text, merging, matching --------------===//
-//
-// The content of a record is JSON that other versions of Kiln may have written:
-// fields this one does not know are carried along, parts it cannot read are
-// skipped, counted and kept.
-//
-//===----------------------------------------------------------------------===//
+//===- Records.cpp - tuning records: what they say, merging, keys ---------===//
 #include "Tune/Records.h"
 
-#include "Support/Error.h"
-#include "Support/Json.h"
+#include "Tune/MeasurementIndex.h"
+#include "Tune/TrialRunner.h"
 
 #include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/StringSet.h>
+#include <llvm/Support/ErrorHandling.h>
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
+#include <numeric>
 #include <tuple>
 
 namespace kiln {
@@ -32,16 +28,53 @@ llvm::StringRef nameOf(RecordMatchKind kind) {
   case RecordMatchKind::Neighbour:
     return "neighbour";
   }
-  return "unknown";
+  llvm_unreachable("unknown kind of match");
 }
+
+//===----------------------------------------------------------------------===//
+// What a measurement says
+//===----------------------------------------------------------------------===//
 
 void Measurement::setEstimate(const Estimate &estimate) {
   predictedNs = estimate.totalNs;
   bound = estimate.bound.str();
-  terms.clear();
-  for (const EstimateTerm &term : estimate.terms)
-    terms.push_back({term.name.str(), term.value, term.unit.str()});
 }
+
+static bool isTime(double ns) { return std::isfinite(ns) && ns > 0; }
+
+bool Measurement::isSound() const {
+  if (config.empty() || !std::isfinite(predictedNs) || predictedNs < 0 ||
+      samples < 0)
+    return false;
+  if (!valid)
+    return !validated;
+  return isTime(medianNs) && isTime(ciLowNs) && isTime(ciHighNs) &&
+         ciLowNs <= medianNs && medianNs <= ciHighNs;
+}
+
+static bool hasReason(const Measurement &measurement, TrialStatus status) {
+  return llvm::StringRef(measurement.reason).starts_with(nameOf(status));
+}
+
+bool Measurement::isWrong() const {
+  return !valid && (hasReason(*this, TrialStatus::Wrong) ||
+                    hasReason(*this, TrialStatus::OutOfBounds) ||
+                    hasReason(*this, TrialStatus::NotWritten));
+}
+
+bool Measurement::isRejection() const {
+  if (valid || !hasReason(*this, TrialStatus::LaunchFailed))
+    return !valid;
+  const llvm::StringRef text = reason;
+  return !text.contains("CUDA_ERROR_") ||
+         llvm::any_of(kConfigRefusals, [&](const ConfigRefusal &refusal) {
+           return text.contains(refusal.name);
+         });
+}
+
+//===----------------------------------------------------------------------===//
+// Points
+//===----------------------------------------------------------------------===//
 
 const Measurement *RecordPoint::find(llvm::StringRef config,
                                      MeasurementMode mode) const {
@@ -51,321 +84,158 @@ const Measurement *RecordPoint::find(llvm::StringRef config,
   return nullptr;
 }
 
+/// The first point of \p points that is not before \p extent.
+template <class Points> static auto lowerBound(Points &points, int64_t extent) {
+  return std::lower_bound(
+      points.begin(), points.end(), extent,
+      [](const RecordPoint &point, int64_t e) { return point.extent < e; });
+}
+
+const RecordPoint *TuningRecord::find(int64_t extent) const {
+  auto found = lowerBound(points, extent);
+  return found == points.end() || found->extent != extent ? nullptr : &*found;
+}
+
 RecordPoint *TuningRecord::find(int64_t extent) {
-  for (RecordPoint &point : points)
-    if (point.extent == extent)
-      return &point;
-  return nullptr;
+  return const_cast<RecordPoint *>(std::as_const(*this).find(extent));
 }
 
-static bool isTime(double ns) { return std::isfinite(ns) && ns > 0; }
-
-/// Whether \p m says something that can be believed and written as JSON.
-static bool isSound(const Measurement &m) {
-  if (m.config.empty() || !std::isfinite(m.predictedNs) || m.predictedNs < 0 ||
-      m.samples < 0)
-    return false;
-  if (!m.valid)
-    return true;
-  return isTime(m.medianNs) && isTime(m.ciLowNs) && isTime(m.ciHighNs) &&
-         m.ciLowNs <= m.medianNs && m.medianNs <= m.ciHighNs;
+int64_t unixTimeMs() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
-//===----------------------------------------------------------------------===//
-// JSON
-//===----------------------------------------------------------------------===//
+/// When \p measurement was made; 0 for what the clock of today cannot have
+/// told.
+static int64_t stampOf(const Measurement &measurement, int64_t nowMs) {
+  constexpr int64_t kDayMs = 24 * 60 * 60 * 1000;
+  const int64_t at = measurement.measuredAtMs;
+  return at < 0 || at > nowMs + kDayMs ? 0 : at;
+}
 
 namespace {
-/// Takes known fields out of an object, so that what is left is unknown. A
-/// field of the wrong type makes the object damaged; an absent one keeps its
-/// default.
-class FieldReader {
-public:
-  explicit FieldReader(llvm::json::Object &object) : object(object) {}
-
-  void read(llvm::StringRef key, double &value) {
-    if (const llvm::json::Value *found = object.get(key))
-      store(found->getAsNumber(), value);
-    object.erase(key);
-  }
-  void read(llvm::StringRef key, int64_t &value) {
-    if (const llvm::json::Value *found = object.get(key))
-      store(found->getAsInteger(), value);
-    object.erase(key);
-  }
-  void read(llvm::StringRef key, bool &value) {
-    if (const llvm::json::Value *found = object.get(key))
-      store(found->getAsBoolean(), value);
-    object.erase(key);
-  }
-  void read(llvm::StringRef key, std::string &value) {
-    if (const llvm::json::Value *found = object.get(key))
-      store(found->getAsString(), value);
-    object.erase(key);
-  }
-  llvm::json::Array takeArray(llvm::StringRef key) {
-    llvm::json::Array taken;
-    if (llvm::json::Value *found = object.get(key)) {
-      if (llvm::json::Array *array = found->getAsArray())
-        taken = std::move(*array);
-      else
-        isDamaged = true;
-    }
-    object.erase(key);
-    return taken;
-  }
-
-  bool isDamaged = false;
-
-private:
-  template <class Source, class Target>
-  void store(const std::optional<Source> &source, Target &value) {
-    if (source)
-      value = Target(*source);
-    else
-      isDamaged = true;
-  }
-
-  llvm::json::Object &object;
-};
+/// How the generation of what comes in compares with that of what is there.
+enum class Generation { Lower, Same, Higher };
 } // namespace
 
-/// Whether \p value can be written: JSON has no infinity, but the parser makes
-/// one of 1e999.
-static bool isWritable(const llvm::json::Value &value) {
-  if (const llvm::json::Object *object = value.getAsObject())
-    return llvm::all_of(
-        *object, [](const auto &field) { return isWritable(field.second); });
-  if (const llvm::json::Array *array = value.getAsArray())
-    return llvm::all_of(*array, isWritable);
-  std::optional<double> number = value.getAsNumber();
-  return !number || std::isfinite(*number);
+/// Whether \p fresh takes the place of \p old: see mergePoint().
+static bool replaces(const Measurement &fresh, const Measurement &old,
+                     Generation generation, int64_t nowMs) {
+  // That a launch failed may be somebody else's doing; a time that was taken
+  // is none.
+  if (old.valid && !fresh.valid && !fresh.isWrong())
+    return false;
+  const bool isSameKernel = fresh.kernel == old.kernel;
+  if (old.isWrong() && fresh.valid && !fresh.validated && isSameKernel)
+    return false;
+  if (generation == Generation::Higher)
+    return true;
+  if (generation == Generation::Same && !isSameKernel)
+    return true;
+  return stampOf(fresh, nowMs) >= stampOf(old, nowMs);
 }
 
-/// Takes out of \p object what could not be written again.
-static llvm::json::Object writableFields(llvm::json::Object object) {
-  llvm::json::Object kept;
-  for (auto &field : object)
-    if (isWritable(field.second))
-      kept[field.first] = std::move(field.second);
-  return kept;
+static bool isValidated(const RecordPoint &point, llvm::StringRef config) {
+  return llvm::any_of(point.measurements, [&](const Measurement &measurement) {
+    return measurement.config == config && measurement.validated;
+  });
 }
 
-static std::string utf8(llvm::StringRef text) {
-  return llvm::json::isUTF8(text) ? text.str() : llvm::json::fixUTF8(text);
+/// Takes out of \p point what could not be read of the configs \p superseded.
+static void dropUnread(RecordPoint &point,
+                       const llvm::StringSet<> &superseded) {
+  llvm::erase_if(point.unread, [&](const llvm::json::Value &value) {
+    const llvm::json::Object *object = value.getAsObject();
+    auto config = object ? object->getString("config") : std::nullopt;
+    return config && superseded.contains(*config);
+  });
 }
 
-/// Reads \p object, of which the unknown fields stay in the result.
-static std::optional<Measurement> readMeasurement(llvm::json::Object object) {
-  Measurement m;
-  FieldReader reader(object);
-  std::string mode = "cold";
-  reader.read("config", m.config);
-  reader.read("mode", mode);
-  reader.read("valid", m.valid);
-  reader.read("reason", m.reason);
-  reader.read("medianNs", m.medianNs);
-  reader.read("ciLowNs", m.ciLowNs);
-  reader.read("ciHighNs", m.ciHighNs);
-  reader.read("samples", m.samples);
-  reader.read("predictedNs", m.predictedNs);
-  reader.read("bound", m.bound);
-  reader.read("kernel", m.kernel);
-  reader.read("measuredAtMs", m.measuredAtMs);
-  for (llvm::json::Value &value : reader.takeArray("terms")) {
-    llvm::json::Object *term = value.getAsObject();
-    if (!term)
+static void mergeMeasurements(RecordPoint &into, const RecordPoint &point,
+                              Generation generation, int64_t nowMs) {
+  MeasurementIndex index(into);
+  llvm::StringSet<> superseded;
+  for (const Measurement &measurement : point.measurements) {
+    if (!measurement.isSound())
       continue;
-    FieldReader termReader(*term);
-    MeasuredTerm read;
-    termReader.read("name", read.name);
-    termReader.read("value", read.value);
-    termReader.read("unit", read.unit);
-    if (!termReader.isDamaged && std::isfinite(read.value))
-      m.terms.push_back(std::move(read));
-  }
-  if (reader.isDamaged || (mode != "cold" && mode != "hot"))
-    return std::nullopt;
-  m.mode = mode == "cold" ? MeasurementMode::Cold : MeasurementMode::Hot;
-  m.unknown = writableFields(std::move(object));
-  if (!isSound(m))
-    return std::nullopt;
-  return m;
-}
-
-static llvm::json::Object writeMeasurement(const Measurement &m) {
-  llvm::json::Object object = m.unknown;
-  object["config"] = utf8(m.config);
-  object["mode"] = nameOf(m.mode);
-  object["valid"] = m.valid;
-  if (m.valid) {
-    object["medianNs"] = m.medianNs;
-    object["ciLowNs"] = m.ciLowNs;
-    object["ciHighNs"] = m.ciHighNs;
-    object["samples"] = m.samples;
-  } else {
-    object["reason"] = utf8(m.reason);
-  }
-  object["predictedNs"] = m.predictedNs;
-  object["bound"] = utf8(m.bound);
-  llvm::json::Array terms;
-  for (const MeasuredTerm &term : m.terms)
-    if (std::isfinite(term.value))
-      terms.push_back(llvm::json::Object{{"name", utf8(term.name)},
-                                         {"value", term.value},
-                                         {"unit", utf8(term.unit)}});
-  object["terms"] = std::move(terms);
-  object["kernel"] = utf8(m.kernel);
-  object["measuredAtMs"] = m.measuredAtMs;
-  return object;
-}
-
-/// Replaces the measurement of the same config and mode, or appends. True when
-/// there was one.
-static bool place(RecordPoint &point, Measurement measurement) {
-  for (Measurement &old : point.measurements)
-    if (old.config == measurement.config && old.mode == measurement.mode) {
-      old = std::move(measurement);
-      return true;
-    }
-  point.measurements.push_back(std::move(measurement));
-  return false;
-}
-
-static std::optional<RecordPoint> readPoint(llvm::json::Object object,
-                                            uint64_t &skipped) {
-  RecordPoint point;
-  point.extent = -1;
-  FieldReader reader(object);
-  reader.read("extent", point.extent);
-  reader.read("generation", point.generation);
-  reader.read("winner", point.winner);
-  llvm::json::Array list = reader.takeArray("measurements");
-  if (reader.isDamaged || point.extent < 0 || point.generation < 0)
-    return std::nullopt;
-  for (llvm::json::Value &value : list) {
-    std::optional<Measurement> read;
-    if (const llvm::json::Object *known = value.getAsObject())
-      read = readMeasurement(*known);
-    if (!read) {
-      ++skipped;
-      if (isWritable(value))
-        point.unread.push_back(std::move(value));
-    } else if (place(point, std::move(*read))) {
-      ++skipped; // the later of two of one config stays
+    superseded.insert(measurement.config);
+    Measurement *old = index.find(measurement.config, measurement.mode);
+    if (!old) {
+      index.append(measurement);
+    } else if (replaces(measurement, *old, generation, nowMs)) {
+      // That a kernel is right stays true when it is only timed again.
+      const bool isProven = old->validated && measurement.valid &&
+                            old->kernel == measurement.kernel;
+      *old = measurement;
+      old->validated |= isProven;
     }
   }
-  point.unknown = writableFields(std::move(object));
-  return point;
+  if (!into.unread.empty())
+    dropUnread(into, superseded);
 }
 
-llvm::Expected<TuningRecord> TuningRecord::parse(llvm::StringRef json) {
-  auto value = parseJson(json, "tuning record");
-  if (!value)
-    return value.takeError();
-  llvm::json::Object *object = value->getAsObject();
-  llvm::json::Value *points = object ? object->get("points") : nullptr;
-  if (!points || !points->getAsArray())
-    return makeError(ErrorCode::InvalidArgument,
-                     "tuning record: no array 'points'");
-  TuningRecord record;
-  for (llvm::json::Value &element : *points->getAsArray()) {
-    std::optional<RecordPoint> point;
-    if (const llvm::json::Object *known = element.getAsObject())
-      point = readPoint(*known, record.skipped);
-    if (!point) {
-      ++record.skipped;
-      if (isWritable(element))
-        record.unread.push_back(std::move(element));
-      continue;
-    }
-    if (record.find(point->extent))
-      ++record.skipped; // a repeated point is united with the first
-    mergePoint(record, *point);
-  }
-  object->erase("points");
-  record.unknown = writableFields(std::move(*object));
-  return record;
-}
-
-llvm::json::Object TuningRecord::toJson() const {
-  llvm::json::Array pointArray;
-  for (const RecordPoint &point : points) {
-    llvm::json::Array list;
-    for (const Measurement &measurement : point.measurements)
-      list.push_back(writeMeasurement(measurement));
-    for (const llvm::json::Value &value : point.unread)
-      list.push_back(value);
-    llvm::json::Object object = point.unknown;
-    object["extent"] = point.extent;
-    object["generation"] = point.generation;
-    object["winner"] = utf8(point.winner);
-    object["measurements"] = std::move(list);
-    pointArray.push_back(std::move(object));
-  }
-  for (const llvm::json::Value &value : unread)
-    pointArray.push_back(value);
-  llvm::json::Object object = unknown;
-  object["points"] = std::move(pointArray);
-  return object;
-}
-
-//===----------------------------------------------------------------------===//
-// Merging
-//===----------------------------------------------------------------------===//
-
-static bool isUsable(const RecordPoint &point, llvm::StringRef config) {
-  for (const Measurement &measurement : point.measurements)
-    if (measurement.config == config && measurement.valid)
-      return true;
-  return false;
-}
-
-void mergePoint(TuningRecord &record, const RecordPoint &point) {
-  RecordPoint *into = record.find(point.extent);
-  const bool isNew = !into;
-  if (isNew) {
-    auto after = std::find_if(
-        record.points.begin(), record.points.end(),
-        [&](const RecordPoint &p) { return p.extent > point.extent; });
-    into = &*record.points.insert(after, RecordPoint{});
+void mergePoint(TuningRecord &record, const RecordPoint &point, int64_t nowMs) {
+  auto into = lowerBound(record.points, point.extent);
+  if (into == record.points.end() || into->extent != point.extent) {
+    into = record.points.insert(into, RecordPoint{});
     into->extent = point.extent;
     into->generation = point.generation;
     into->winner = point.winner;
     into->unknown = point.unknown;
   }
-  for (const Measurement &measurement : point.measurements) {
-    const Measurement *old = into->find(measurement.config, measurement.mode);
-    if (!isSound(measurement) ||
-        (old && old->measuredAtMs > measurement.measuredAtMs))
-      continue;
-    // What could not be read of this config is superseded.
-    llvm::erase_if(into->unread, [&](const llvm::json::Value &value) {
-      const llvm::json::Object *object = value.getAsObject();
-      return object && object->getString("config") == measurement.config;
-    });
-    place(*into, measurement);
-  }
+  const Generation generation =
+      point.generation > into->generation   ? Generation::Higher
+      : point.generation < into->generation ? Generation::Lower
+                                            : Generation::Same;
+  mergeMeasurements(*into, point, generation, nowMs);
   into->unread.insert(into->unread.end(), point.unread.begin(),
                       point.unread.end());
-  if (point.generation > into->generation) {
+  if (generation == Generation::Higher) {
     into->generation = point.generation;
     into->winner = point.winner;
   }
-  if (!isUsable(*into, into->winner))
-    into->winner = isUsable(*into, point.winner) ? point.winner : "";
+  if (!isValidated(*into, into->winner))
+    into->winner = isValidated(*into, point.winner) ? point.winner : "";
 }
 
-void mergeRecord(TuningRecord &record, const TuningRecord &from) {
+void mergeRecord(TuningRecord &record, const TuningRecord &from,
+                 int64_t nowMs) {
   for (const RecordPoint &point : from.points)
-    mergePoint(record, point);
+    mergePoint(record, point, nowMs);
   record.unread.insert(record.unread.end(), from.unread.begin(),
                        from.unread.end());
   record.skipped += from.skipped;
 }
 
+/// Leaves \p most measurements of \p point. Verdicts have no time and stay
+/// longest of their run: without them a wrong config would be tried again.
+static void trimPoint(RecordPoint &point, size_t most, int64_t nowMs) {
+  std::vector<Measurement> &all = point.measurements;
+  if (all.size() <= most)
+    return;
+  std::vector<size_t> order(all.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  auto rank = [&](size_t i) {
+    return std::tuple(all[i].config != point.winner, -stampOf(all[i], nowMs),
+                      all[i].valid, all[i].medianNs, i);
+  };
+  llvm::sort(order, [&](size_t a, size_t b) { return rank(a) < rank(b); });
+  order.resize(most);
+  llvm::sort(order);
+  std::vector<Measurement> kept;
+  for (size_t i : order)
+    kept.push_back(std::move(all[i]));
+  all = std::move(kept);
+}
+
+void trimRecord(TuningRecord &record, size_t most, int64_t nowMs) {
+  for (RecordPoint &point : record.points)
+    trimPoint(point, most, nowMs);
+}
+
 //===----------------------------------------------------------------------===//
-// Keys and matching
+// Keys
 //===----------------------------------------------------------------------===//
 
 std::string recordKey(const KernelFamily &family, const Problem &problem,
@@ -385,122 +255,6 @@ int extentBucket(int64_t extent) {
        rest >>= 1)
     ++bucket;
   return bucket;
-}
-
-static double logDistance(int64_t a, int64_t b) {
-  return std::abs(std::log2(static_cast<double>(std::max<int64_t>(a, 1))) -
-                  std::log2(static_cast<double>(std::max<int64_t>(b, 1))));
-}
-
-/// Fills the configs of \p match from \p point; false when none is usable.
-static bool takeConfigs(RecordMatch &match, const KernelFamily &family,
-                        const RecordPoint &point, MeasurementMode mode) {
-  match.configs.clear();
-  match.rejected.clear();
-  for (const Measurement &measurement : point.measurements) {
-    if (measurement.mode != mode)
-      continue;
-    auto parsed = family.parseConfig(measurement.config);
-    if (!parsed) {
-      llvm::consumeError(parsed.takeError()); // of another version
-      ++match.skipped;
-      continue;
-    }
-    auto &list = measurement.valid ? match.configs : match.rejected;
-    list.push_back({parsed->tmpl, std::move(parsed->config), measurement});
-  }
-  auto rank = [&](const RecordedConfig &c) {
-    return std::tuple(c.measurement.config != point.winner,
-                      c.measurement.medianNs,
-                      llvm::StringRef(c.measurement.config));
-  };
-  std::sort(match.configs.begin(), match.configs.end(),
-            [&](const RecordedConfig &a, const RecordedConfig &b) {
-              return rank(a) < rank(b);
-            });
-  match.hasWinner = !match.configs.empty() &&
-                    match.configs.front().measurement.config == point.winner;
-  return !match.configs.empty();
-}
-
-RecordMatch RecordStore::find(const KernelFamily &family,
-                              const Problem &problem,
-                              llvm::StringRef deviceClass,
-                              MeasurementMode mode) const {
-  TuningRecord record = load(family, problem, deviceClass);
-  const int64_t extent = dynamicExtentOf(family, problem);
-  const int bucket = extentBucket(extent);
-  RecordMatch match;
-  match.skipped = record.skipped;
-
-  std::vector<const RecordPoint *> order;
-  for (const RecordPoint &point : record.points)
-    order.push_back(&point);
-  auto rank = [&](const RecordPoint *point) {
-    return std::tuple(point->extent != extent,
-                      extentBucket(point->extent) != bucket,
-                      logDistance(point->extent, extent));
-  };
-  // Of two equally distant points the later, larger one comes first: its
-  // configs fill the machine at least as well.
-  std::reverse(order.begin(), order.end());
-  std::stable_sort(order.begin(), order.end(),
-                   [&](const RecordPoint *a, const RecordPoint *b) {
-                     return rank(a) < rank(b);
-                   });
-  for (const RecordPoint *point : order) {
-    if (!takeConfigs(match, family, *point, mode))
-      continue;
-    match.kind = point->extent == extent ? RecordMatchKind::Exact
-                                         : RecordMatchKind::Neighbour;
-    match.extent = point->extent;
-    match.distance = logDistance(point->extent, extent);
-    match.sameBucket = extentBucket(point->extent) == bucket;
-    match.generation = point->generation;
-    return match;
-  }
-  match.rejected.clear();
-  return match;
-}
-
-/// The record in \p payload; an empty one if it is none.
-static TuningRecord parseOrEmpty(llvm::StringRef payload) {
-  auto record = TuningRecord::parse(payload);
-  if (record)
-    return std::move(*record);
-  llvm::consumeError(record.takeError());
-  TuningRecord empty;
-  empty.skipped = 1;
-  return empty;
-}
-
-TuningRecord RecordStore::load(const KernelFamily &family,
-                               const Problem &problem,
-                               llvm::StringRef deviceClass) const {
-  std::optional<cache::Entry> entry = cache->lookup(
-      cache::Kind::Record, recordKey(family, problem, deviceClass));
-  return entry ? parseOrEmpty(entry->payload) : TuningRecord{};
-}
-
-RecordStore::StoreResult RecordStore::store(const KernelFamily &family,
-                                            const Problem &problem,
-                                            llvm::StringRef deviceClass,
-                                            const RecordPoint &point) {
-  assert(point.extent == dynamicExtentOf(family, problem) &&
-         "the point belongs to another problem");
-  StoreResult result;
-  llvm::json::Object attributes{{"family", family.name()},
-                                {"problem", family.fixedText(problem)},
-                                {"device", deviceClass}};
-  result.publish = cache->update(
-      cache::Kind::Record, recordKey(family, problem, deviceClass), attributes,
-      [&](std::optional<llvm::StringRef> old) {
-        TuningRecord record = old ? parseOrEmpty(*old) : TuningRecord{};
-        mergePoint(record, point);
-        result.point = *record.find(point.extent);
-        return printJson(record.toJson());
-      });
-  return result;
 }
 
 } // namespace kiln

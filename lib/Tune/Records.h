@@ -12,11 +12,14 @@
 #include "Kernel/Estimate.h"
 #include "Kernel/Family.h"
 
+#include <llvm/ADT/ArrayRef.h>
 #include <llvm/ADT/StringRef.h>
 #include <llvm/Support/Error.h>
 #include <llvm/Support/JSON.h>
 
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,32 +33,43 @@ enum class MeasurementMode {
 };
 llvm::StringRef nameOf(MeasurementMode mode);
 
-/// A term of the estimate beside a measured time.
-struct MeasuredTerm {
-  std::string name;
-  double value = 0;
-  std::string unit;
-};
-
 /// One config, measured at one value of the dynamic extent. Times are in ns. A
 /// config that is not valid has a reason and no times.
 struct Measurement {
   std::string config; ///< "mma.bm128.bn128"
   MeasurementMode mode = MeasurementMode::Cold;
   bool valid = true;
-  std::string reason; ///< why it is not valid
+  /// Compared with the reference on a device of this class, and right. Records
+  /// of older versions do not say so: in these it is true of the winner alone.
+  bool validated = false;
+  std::string reason; ///< why it is not valid: a TrialStatus, then details
   double medianNs = 0, ciLowNs = 0, ciHighNs = 0;
   int64_t samples = 0;
   double predictedNs = 0;
   std::string bound;
-  std::vector<MeasuredTerm> terms;
   std::string kernel;         ///< kernelDigest() of its plan
   int64_t measuredAtMs = 0;   ///< Unix time; decides which of two is newer
   llvm::json::Object unknown; ///< fields of other versions, kept
 
   /// Copies what \p estimate predicts.
   void setEstimate(const Estimate &estimate);
+  /// Whether it can be true, and be written as JSON.
+  bool isSound() const;
+  /// Trials found its results wrong: out of the tolerance, out of bounds, or
+  /// not written. True of the kernel at every extent.
+  bool isWrong() const;
+  /// Its kernel must not run at this extent: it is wrong, or cannot be
+  /// launched. A driver error that others of the process may have caused, which
+  /// older versions recorded too, says nothing about it.
+  bool isRejection() const;
 };
+
+/// A point keeps so many measurements: more than one run takes, so that what
+/// goes was found by earlier ones. The winner stays; of the rest the oldest run
+/// goes first, and of one run the slowest.
+inline constexpr size_t kMaxMeasurements = 512;
+/// A record whose text would be longer keeps fewer measurements of each point.
+inline constexpr size_t kMaxRecordBytes = 16u << 20;
 
 /// The measurements at one value of the dynamic extent.
 struct RecordPoint {
@@ -64,7 +78,8 @@ struct RecordPoint {
   /// first that was stored stays: whoever comes second adopts it, so that all
   /// ranks of a job agree. To tune anew, store with the next generation.
   int64_t generation = 0;
-  std::string winner; ///< a config's text, or empty: none was valid
+  /// A config's text; empty: none was validated.
+  std::string winner;
   std::vector<Measurement> measurements;
   /// Measurements that could not be read, kept when the record is written
   /// unless they hold a number that JSON has not.
@@ -84,21 +99,37 @@ struct TuningRecord {
   uint64_t skipped = 0; ///< points and measurements that could not be read
   llvm::json::Object unknown;
 
+  /// The point of \p extent, null if there is none. Cost: a binary search.
+  const RecordPoint *find(int64_t extent) const;
   RecordPoint *find(int64_t extent);
   /// Parses JSON of any origin. What is damaged (a time that is negative, not
-  /// finite or missing, a repeated config) is skipped and counted. Error
+  /// finite or missing, a repeated config) is skipped and counted. The terms of
+  /// estimates, which older versions wrote, are dropped. Error
   /// (InvalidArgument): the text is no JSON object of a record at all.
   static llvm::Expected<TuningRecord> parse(llvm::StringRef json);
   llvm::json::Object toJson() const;
 };
 
-/// Adds \p point to \p record: measurements are united, of two of one config
-/// and mode the newer stays, damaged ones are left out, and the winner is
-/// chosen by generation as RecordPoint::generation says. A winner that is no
-/// valid measurement of the point loses to one that is.
-void mergePoint(TuningRecord &record, const RecordPoint &point);
+/// The time of Measurement::measuredAtMs.
+int64_t unixTimeMs();
+
+/// Adds \p point to \p record: measurements are united, damaged ones are left
+/// out, and the winner is chosen by generation as RecordPoint::generation says.
+/// A winner that is no validated measurement of the point loses to one that is.
+/// Of two measurements of one config and mode the one of a higher generation
+/// stays; within a generation what comes in replaces one of another kernel;
+/// otherwise the newer stays, where a time later than \p nowMs by more than a
+/// day counts as 0. Whatever their times, a failed launch never replaces a
+/// valid measurement, and a time alone never replaces the verdict that this
+/// kernel is wrong.
+void mergePoint(TuningRecord &record, const RecordPoint &point,
+                int64_t nowMs = unixTimeMs());
 /// Merges every point of \p from.
-void mergeRecord(TuningRecord &record, const TuningRecord &from);
+void mergeRecord(TuningRecord &record, const TuningRecord &from,
+                 int64_t nowMs = unixTimeMs());
+/// Leaves \p most measurements a point, as kMaxMeasurements says.
+void trimRecord(TuningRecord &record, size_t most,
+                int64_t nowMs = unixTimeMs());
 
 /// The text that keys a problem's record for devices of class \p deviceClass
 /// (deviceClassKey() of the model).
@@ -120,61 +151,99 @@ enum class RecordMatchKind {
 };
 llvm::StringRef nameOf(RecordMatchKind kind);
 
-/// A measured config that the family still knows.
+/// A measured config that the family still knows. The measurement lives as long
+/// as the match that holds this.
 struct RecordedConfig {
   const Template *tmpl = nullptr;
   Record config;
-  Measurement measurement;
+  const Measurement *measurement = nullptr;
 };
 
+struct IndexedRecord;
+
+/// What a record says about a problem: views of a record that is kept parsed.
 struct RecordMatch {
   RecordMatchKind kind = RecordMatchKind::None;
   int64_t extent = 0;  ///< of the point that matched
   double distance = 0; ///< |log2(asked / matched)|; 0 if Exact
   bool sameBucket = false;
   int64_t generation = 0;
-  /// The winner first if it is among them, then valid configs by time. Whether
-  /// their kernels are today's is told by Measurement::kernel.
-  std::vector<RecordedConfig> configs;
-  bool hasWinner = false; ///< configs[0] is the winner
-  /// Configs that must not be chosen: measured, and wrong or failing. They are
-  /// facts only of the kernel whose digest they carry.
-  std::vector<RecordedConfig> rejected;
+  /// Valid configs: the winner if it is among them, then by time what was
+  /// validated, then by time what was only measured and must not be launched
+  /// unproven. Whether their kernels are today's is told by
+  /// Measurement::kernel.
+  llvm::ArrayRef<RecordedConfig> configs;
+  size_t validatedCount = 0; ///< so many of configs; at least 1 in a match
+  bool hasWinner = false;    ///< configs[0] is the winner
+  /// Trials at this very extent found wrong results and none that are right.
+  bool foundNoneRight = false;
   /// Parts that were damaged, or configs that the family does not know.
   uint64_t skipped = 0;
 
   explicit operator bool() const { return kind != RecordMatchKind::None; }
+  llvm::ArrayRef<RecordedConfig> validated() const {
+    return configs.take_front(validatedCount);
+  }
+  /// Whether \p kernel, the kernelDigest() of \p config's plan, must not run:
+  /// it could not be launched at the asked extent, or it was found wrong at
+  /// any, and was not found right at the asked one. So it may reject a config
+  /// of a Neighbour. May also be asked where nothing matches.
+  bool rejects(llvm::StringRef config, llvm::StringRef kernel) const;
+  /// Whether rejects() may be true of some kernel of \p config: what to ask
+  /// first where a kernel's digest is yet to be made.
+  bool mayReject(llvm::StringRef config) const;
+
+  /// Keeps all of the above alive.
+  std::shared_ptr<const IndexedRecord> record;
+  int64_t askedExtent = 0;
 };
 
-/// Records in the cache. Thread-safe; holds no state. The cache store must
-/// outlive it.
+struct RecordStoreOptions {
+  /// How old what find() answers may be, where another process has stored.
+  std::chrono::milliseconds recheckInterval{1000};
+  /// Text of the records that are kept parsed, which takes some times that; the
+  /// one used least recently goes first.
+  uint64_t maxKeptBytes = 64u << 20;
+};
+
+/// Records in the cache. Thread-safe. Records are kept parsed. The cache store,
+/// whose log is told of records that cannot be read or kept, and the families
+/// must outlive it.
 class RecordStore {
 public:
-  explicit RecordStore(cache::Store &cache) : cache(&cache) {}
+  explicit RecordStore(cache::Store &cache, RecordStoreOptions options = {});
+  ~RecordStore();
 
   /// What was measured for \p problem: at its extent, or at the nearest one of
-  /// the same bucket, or at the nearest one. Only points with a valid config
-  /// that the family knows count; whether a device allows a config is for
-  /// Template::prune to say. Cost: reads and parses a file.
+  /// the same bucket, or at the nearest one. Only points with a validated
+  /// config that the family knows count; whether a device allows a config is
+  /// for Template::prune to say. Cost: microseconds once the record is kept;
+  /// once a second it asks the file system whether the record has changed, and
+  /// then reads and parses it.
   RecordMatch find(const KernelFamily &family, const Problem &problem,
                    llvm::StringRef deviceClass,
                    MeasurementMode mode = MeasurementMode::Cold) const;
 
-  /// The whole record; empty if there is none.
-  TuningRecord load(const KernelFamily &family, const Problem &problem,
-                    llvm::StringRef deviceClass) const;
+  /// The whole record as it is now; empty if there is none. Never null. Asks
+  /// the file system each time.
+  std::shared_ptr<const TuningRecord> load(const KernelFamily &family,
+                                           const Problem &problem,
+                                           llvm::StringRef deviceClass) const;
 
   struct StoreResult {
     RecordPoint point; ///< as it now is: adopt its winner
     cache::PublishResult publish;
   };
   /// Merges \p point into the record under the cache's lock. A cache that
-  /// cannot keep it says so in the result. Cost: milliseconds.
+  /// cannot keep it says so in the result. A record that is there and cannot be
+  /// read is kept aside, under a key of its own, before it is replaced; where
+  /// that fails it stays and the point is dropped. Cost: milliseconds.
   StoreResult store(const KernelFamily &family, const Problem &problem,
                     llvm::StringRef deviceClass, const RecordPoint &point);
 
 private:
-  cache::Store *cache;
+  struct Impl;
+  std::unique_ptr<Impl> impl;
 };
 
 } // namespace kiln

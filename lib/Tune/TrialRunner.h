@@ -36,6 +36,20 @@ enum class TrialStatus {
 };
 llvm::StringRef nameOf(TrialStatus status);
 
+/// The CUresults that say of a config, in any process, that this device cannot
+/// take it, and their names. All others may be the doing of somebody else.
+struct ConfigRefusal {
+  int64_t driverCode;
+  llvm::StringLiteral name;
+};
+inline constexpr ConfigRefusal kConfigRefusals[] = {
+    {1, "CUDA_ERROR_INVALID_VALUE"},
+    {209, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
+    {701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
+    {720, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"},
+    {912, "CUDA_ERROR_INVALID_CLUSTER_SIZE"},
+};
+
 /// True for what the config itself is to blame for, here and in any process:
 /// only that may be stored.
 bool isConfigFault(TrialStatus status);

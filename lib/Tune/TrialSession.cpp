@@ -13,19 +13,10 @@ static constexpr const char *kAfterDeath =
 static constexpr const char *kBehindLate =
     "another launch had not ended before this was tried";
 
-/// The CUresults that say of a config, in any process, that this device cannot
-/// take it. All others may be the doing of somebody else.
 static bool isRefusalOfConfig(int64_t driverCode) {
-  switch (driverCode) {
-  case 1:   // CUDA_ERROR_INVALID_VALUE
-  case 209: // CUDA_ERROR_NO_BINARY_FOR_GPU
-  case 701: // CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
-  case 720: // CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
-  case 912: // CUDA_ERROR_INVALID_CLUSTER_SIZE
-    return true;
-  default:
-    return false;
-  }
+  return llvm::any_of(kConfigRefusals, [&](const ConfigRefusal &refusal) {
+    return refusal.driverCode == driverCode;
+  });
 }
 
 /// Notes what \p error says of a candidate, and of the device.

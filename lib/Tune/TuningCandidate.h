@@ -32,6 +32,8 @@ struct TuningCandidate {
   int rank = 0; ///< in the estimator's order
   /// The generic config that is tried if nothing else is valid.
   bool isReserve = false;
+  /// The first config of a generic template, a reserve or not.
+  bool isLastResort = false;
 
   Stage stage = Stage::Idle;
   Plan plan;                          ///< from Compiling on
@@ -63,6 +65,12 @@ struct TuningCandidate {
   bool isProven() const { return isMeasured() && trial.validated; }
   bool isAtFault() const {
     return stage == Stage::Tried && isConfigFault(trial.status);
+  }
+  /// Tried, and what it computes is wrong.
+  bool isWrong() const {
+    return stage == Stage::Tried && (trial.status == TrialStatus::Wrong ||
+                                     trial.status == TrialStatus::OutOfBounds ||
+                                     trial.status == TrialStatus::NotWritten);
   }
   /// What load and launch need; needs the artifacts.
   TuningChoice choice(ChoiceOrigin origin) const;

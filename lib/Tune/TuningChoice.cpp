@@ -12,6 +12,10 @@ using Stage = TuningCandidate::Stage;
 /// How far behind the best a proven config may be that takes part in the
 /// playoff: some times the error between batches, which is about 1 %.
 static constexpr double kPlayoffBand = 0.06;
+/// How far behind the best a config may be that is proven for neighbours. The
+/// extent changes by up to a factor of two within a bucket, and the order of
+/// the configs with it.
+static constexpr double kNeighbourBand = 0.25;
 
 TuningSession::EntryList TuningSession::measuredEntries() const {
   EntryList measured;
@@ -123,14 +127,30 @@ TuningSession::playOff(TuningCandidate &winner, Clock::time_point deadline) {
   return timed.empty() ? chooseProven(deadline) : chooseFastest(timed);
 }
 
-RecordPoint TuningSession::makePoint(const TuningCandidate &winner) const {
-  const int64_t now = std::chrono::duration_cast<std::chrono::milliseconds>(
-                          std::chrono::system_clock::now().time_since_epoch())
-                          .count();
+/// Compares what is not far behind \p winner with the reference as well, while
+/// there is time: at other extents of the bucket one of these may be the
+/// fastest, and only what is proven is launched there.
+llvm::Error TuningSession::proveContenders(const TuningCandidate &winner,
+                                           Clock::time_point deadline) {
+  for (TuningCandidate *entry : EntryList(tried)) {
+    if (runnerFailed || isCancelled() || Clock::now() >= deadline)
+      break;
+    if (!entry->isMeasured() || entry->isProven() || entry->isSetAside ||
+        entry->trial.medianNs > winner.trial.medianNs * (1 + kNeighbourBand))
+      continue;
+    if (llvm::Error error = validate(*entry, deadline))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
+RecordPoint TuningSession::makePoint(const TuningCandidate *winner) const {
+  const int64_t now = unixTimeMs();
   RecordPoint point;
   point.extent = dynamicExtentOf(family, problem);
   point.generation = generation;
-  point.winner = winner.config;
+  if (winner)
+    point.winner = winner->config;
   for (const TuningCandidate *entry : tried) {
     // Lack of memory and of time say nothing about a config.
     if (!entry->isMeasured() && !entry->isAtFault())
@@ -143,6 +163,7 @@ RecordPoint TuningSession::makePoint(const TuningCandidate &winner) const {
     measured.setEstimate(entry->candidate.estimate);
     const TrialResult &trial = entry->trial;
     measured.valid = entry->isMeasured();
+    measured.validated = entry->isProven();
     if (measured.valid) {
       measured.medianNs = trial.medianNs;
       measured.ciLowNs = trial.ciLowNs;
@@ -159,7 +180,8 @@ RecordPoint TuningSession::makePoint(const TuningCandidate &winner) const {
   return point;
 }
 
-void TuningSession::storeRecord(const TuningCandidate &winner) {
+/// Stores what was found; \p winner is null where nothing is right.
+void TuningSession::storeRecord(const TuningCandidate *winner) {
   RecordStore::StoreResult stored = context.records.store(
       family, problem, context.deviceClass, makePoint(winner));
   result.recordStored = stored.publish.status == cache::PublishStatus::Stored;
@@ -167,10 +189,10 @@ void TuningSession::storeRecord(const TuningCandidate &winner) {
     result.notes.push_back(
         fmt::format("the record was not kept: {}", stored.publish.reason));
   const std::string &agreed = stored.point.winner;
-  if (agreed.empty() || agreed == winner.config)
+  if (!winner || agreed.empty() || agreed == winner->config)
     return;
   const Measurement *measured = stored.point.find(agreed, options.mode);
-  if (measured && measured->valid)
+  if (measured && measured->validated)
     adopt(*measured);
 }
 
@@ -214,9 +236,37 @@ void TuningSession::adopt(const Measurement &stored) {
   result.choice.ciHighNs = stored.ciHighNs;
 }
 
+bool TuningSession::hasFoundWrong() const {
+  return llvm::any_of(
+      tried, [](const TuningCandidate *entry) { return entry->isWrong(); });
+}
+
+/// Whether the record says that nothing is right here, up to the generic
+/// kernels as they are today. Trials would find the same.
+bool TuningSession::isKnownHopeless() {
+  if (!match.foundNoneRight || options.retune)
+    return false;
+  bool isKnown = false;
+  for (auto &entry : entries) {
+    if (!entry->isLastResort)
+      continue;
+    entry->makePlan(problem, context.device);
+    if (!match.rejects(entry->config, entry->kernel))
+      return false;
+    entry->stage = Stage::Barred;
+    isKnown = true;
+  }
+  return isKnown;
+}
+
 /// A choice without a proof: the fastest of what was measured, or else the
-/// estimator's first one.
+/// estimator's first one. Where trials found wrong results and none that are
+/// right there is no choice, since nothing tells which of the rest are.
 llvm::Error TuningSession::chooseUnproven() {
+  if (hasFoundWrong()) {
+    storeRecord(nullptr);
+    return noChoice();
+  }
   EntryList measured = measuredEntries();
   if (!measured.empty()) {
     result.choice = chooseFastest(measured)->choice(ChoiceOrigin::Measured);

@@ -47,7 +47,7 @@ static std::vector<Seed> seedsOf(const RecordMatch &match,
       seed.candidate.candidateClass =
           known.tmpl->classOf(problem, known.config);
     }
-    const Measurement &measured = known.measurement;
+    const Measurement &measured = *known.measurement;
     double ratio =
         measured.predictedNs > 0 ? measured.medianNs / measured.predictedNs : 1;
     seed.forecastNs = seed.candidate.estimate.totalNs * ratio;
@@ -76,11 +76,10 @@ void TuningSession::findWork(int64_t priority) {
   isEmpty = family.isEmpty(problem);
   if (isEmpty)
     return;
+  // What another process stored a moment ago spares the trials.
+  context.records.load(family, problem, context.deviceClass);
   match =
       context.records.find(family, problem, context.deviceClass, options.mode);
-  for (const RecordedConfig &wrong : match.rejected)
-    if (!options.retune)
-      knownWrong[wrong.measurement.config] = wrong.measurement.kernel;
   if (!options.retune && takeRecord()) {
     recorded->request(context.artifacts, priority);
     return;
@@ -109,7 +108,7 @@ bool TuningSession::takeRecord() {
   candidate.candidateClass = winner.tmpl->classOf(problem, winner.config);
   auto answer = std::make_unique<TuningCandidate>(std::move(candidate), 0);
   answer->makePlan(problem, context.device);
-  if (answer->kernel != winner.measurement.kernel)
+  if (answer->kernel != winner.measurement->kernel)
     return false;
   recorded = std::move(answer);
   return true;
@@ -138,10 +137,9 @@ llvm::Error TuningSession::explore() {
   // A point that is measured anew gets a new generation, or its old winner
   // would stay. The number is taken now: who began with the same one and stores
   // first wins, and the others adopt.
-  TuningRecord record =
-      context.records.load(family, problem, context.deviceClass);
+  auto record = context.records.load(family, problem, context.deviceClass);
   if (const RecordPoint *point =
-          record.find(dynamicExtentOf(family, problem))) {
+          record->find(dynamicExtentOf(family, problem))) {
     const bool isRenewed =
         options.retune || match.kind == RecordMatchKind::Exact;
     generation = point->generation + (isRenewed ? 1 : 0);
@@ -154,12 +152,13 @@ void TuningSession::addEntry(Candidate candidate, int rank, bool isReserve) {
     if (entry->candidate.tmpl == candidate.tmpl &&
         entry->candidate.config == candidate.config) {
       entry->isReserve &= isReserve;
+      entry->isLastResort |= isReserve;
       return;
     }
-  candidate.fillTerms(problem, context.device); // records keep them
   entries.push_back(
       std::make_unique<TuningCandidate>(std::move(candidate), rank));
   entries.back()->isReserve = isReserve;
+  entries.back()->isLastResort = isReserve;
 }
 
 /// Adds what varies the idea of the best, wherever it ranks. The space is
@@ -181,8 +180,7 @@ void TuningSession::requestEntry(TuningCandidate &entry, int64_t priority) {
   if (!entry.isOpen())
     return;
   entry.makePlan(problem, context.device);
-  auto wrong = knownWrong.find(entry.config);
-  if (wrong != knownWrong.end() && wrong->second == entry.kernel)
+  if (!options.retune && match.rejects(entry.config, entry.kernel))
     entry.stage = TuningCandidate::Stage::Barred;
   else
     entry.request(context.artifacts, priority);
@@ -254,7 +252,7 @@ bool TuningSession::answerFromRecord() {
                                        recorded->failure.error.message));
     return false;
   }
-  const Measurement &measured = match.configs.front().measurement;
+  const Measurement &measured = *match.configs.front().measurement;
   result.choice = recorded->choice(ChoiceOrigin::Record);
   result.choice.validated = true;
   result.choice.measuredNs = measured.medianNs;
@@ -287,6 +285,8 @@ llvm::Error TuningSession::conclude(Clock::time_point deadline) {
   }
   if (beginError.code != ErrorCode::Success)
     return makeError(beginError.code, "{}", beginError.message);
+  if (isKnownHopeless())
+    return noChoice();
   if (!measures()) {
     result.stop = StopReason::Trials;
     return chooseUnproven();
@@ -301,8 +301,10 @@ llvm::Error TuningSession::conclude(Clock::time_point deadline) {
   if (!*winner)
     return chooseUnproven();
   result.choice = (*winner)->choice(ChoiceOrigin::Measured);
-  storeRecord(**winner);
-  return llvm::Error::success();
+  llvm::Error error = proveContenders(**winner, deadline);
+  if (!error)
+    storeRecord(*winner);
+  return error;
 }
 
 void TuningSession::summarizeTrials() {

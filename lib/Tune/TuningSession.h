@@ -10,7 +10,6 @@
 #include "Tune/TuningCandidate.h"
 
 #include <llvm/ADT/DenseMap.h>
-#include <llvm/ADT/StringMap.h>
 
 #include <memory>
 #include <optional>
@@ -104,11 +103,15 @@ private:
                         llvm::MutableArrayRef<TrialResult> trials);
   llvm::Expected<TuningCandidate *> playOff(TuningCandidate &winner,
                                             Clock::time_point deadline);
-  void storeRecord(const TuningCandidate &winner);
-  RecordPoint makePoint(const TuningCandidate &winner) const;
+  llvm::Error proveContenders(const TuningCandidate &winner,
+                              Clock::time_point deadline);
+  void storeRecord(const TuningCandidate *winner);
+  RecordPoint makePoint(const TuningCandidate *winner) const;
   void adopt(const Measurement &stored);
   llvm::Error chooseUnproven();
   TuningCandidate *firstObtainable();
+  bool hasFoundWrong() const;
+  bool isKnownHopeless();
   llvm::Error noChoice() const;
 
   const TuningContext &context;
@@ -121,7 +124,6 @@ private:
   RecordMatch match;
   int64_t generation = 0; ///< of the point that storeRecord() makes
   std::unique_ptr<TuningCandidate> recorded; ///< the record's answer
-  llvm::StringMap<std::string> knownWrong;   ///< config to kernel
   /// What a record knows, the top of the ranking, the reserves, and relatives
   /// of what was the best. They are tried in this order, but see openEntries().
   std::vector<std::unique_ptr<TuningCandidate>> entries;

@@ -134,8 +134,13 @@ llvm::Error TuningSession::runTrials(Clock::time_point deadline) {
     if (llvm::Error error = runBatch(batch, deadline))
       return error;
   }
-  return measuredEntries().empty() ? tryReserves(deadline)
-                                   : llvm::Error::success();
+  if (!measuredEntries().empty())
+    return llvm::Error::success();
+  // After wrong results nothing is taken that was not tried, so the generic
+  // kernels get their trial although the budget may be spent.
+  return tryReserves(hasFoundWrong()
+                         ? std::max(deadline, Clock::now() + kValidationGrace)
+                         : deadline);
 }
 
 /// The entries of \p open that run next: the first ones, or, if these take long
@@ -181,7 +186,7 @@ TuningSession::EntryList TuningSession::nextBatch(const EntryList &open,
 /// one by one, past the limit of trials.
 llvm::Error TuningSession::tryReserves(Clock::time_point deadline) {
   for (auto &entry : entries) {
-    if (!entry->isReserve || !entry->isOpen())
+    if (!entry->isLastResort || !entry->isOpen())
       continue;
     if (runnerFailed || isCancelled() || Clock::now() >= deadline)
       break;

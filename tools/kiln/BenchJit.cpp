@@ -232,17 +232,17 @@ llvm::json::Object JitReport::toJSON() const {
 }
 
 /// The config that \p records hold of exactly this problem, if it may run.
-static std::optional<RecordedConfig> recordOf(const Case &which,
-                                              const DeviceModel &device,
-                                              const RecordStore &records) {
+static std::optional<Candidate> recordOf(const Case &which,
+                                         const DeviceModel &device,
+                                         const RecordStore &records) {
   const auto &[family, problem] = which.named;
   RecordMatch match = records.find(*family, problem, deviceClassKey(device));
   if (match.kind != RecordMatchKind::Exact)
     return std::nullopt;
-  RecordedConfig &winner = match.configs.front();
+  const RecordedConfig &winner = match.configs.front();
   if (winner.tmpl->prune(problem, winner.config, device))
     return std::nullopt;
-  return std::move(winner);
+  return Candidate{.tmpl = winner.tmpl, .config = winner.config};
 }
 
 /// What serves each of \p cases; \p records may be null.
@@ -257,7 +257,7 @@ choosePlans(llvm::ArrayRef<Case> cases, const DeviceModel &device,
     ChosenPlan chosen;
     chosen.which = &which;
     Record config;
-    std::optional<RecordedConfig> recorded;
+    std::optional<Candidate> recorded;
     if (records)
       recorded = recordOf(which, device, *records);
     if (recorded) {

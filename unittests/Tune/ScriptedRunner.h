@@ -63,11 +63,12 @@ public:
 
   /// The configs of all requests, in order.
   std::vector<std::string> configs() const {
-    std::vector<std::string> all;
-    for (const TrialRequest &request : requests)
-      for (const TrialCandidate &candidate : request.candidates)
-        all.push_back(candidate.config);
-    return all;
+    return configsOf([](const TrialRequest &) { return true; });
+  }
+  /// Those of the requests that measure.
+  std::vector<std::string> measured() const {
+    return configsOf(
+        [](const TrialRequest &request) { return request.options.measure; });
   }
 
   std::map<std::string, Script> scripts;
@@ -82,6 +83,16 @@ public:
   std::vector<TrialRequest> requests;
 
 private:
+  template <class Keep>
+  std::vector<std::string> configsOf(const Keep &keep) const {
+    std::vector<std::string> all;
+    for (const TrialRequest &request : requests)
+      for (const TrialCandidate &candidate : request.candidates)
+        if (keep(request))
+          all.push_back(candidate.config);
+    return all;
+  }
+
   Script scriptOf(const std::string &config) const {
     auto found = scripts.find(config);
     Script script = found != scripts.end() ? found->second
@@ -197,12 +208,11 @@ struct TunerFixture : TuneFixture {
   }
   /// The one point of the record of the fixture's problem, or nullopt.
   std::optional<RecordPoint> recordedPoint() {
-    TuningRecord record =
-        records()->load(family, problem, deviceClassKey(device));
-    if (record.points.empty())
+    auto record = records()->load(family, problem, deviceClassKey(device));
+    if (record->points.empty())
       return std::nullopt;
-    REQUIRE(record.points.size() == 1);
-    return record.points.front();
+    REQUIRE(record->points.size() == 1);
+    return record->points.front();
   }
 
   ScriptedRunner runner;

@@ -31,7 +31,7 @@ TEST_CASE("outcomes come in the order of the problems, equal ones tuned once") {
   for (const TrialRequest &request : f.runner.requests)
     problems.insert(request.problem);
   CHECK(problems.size() == 2);
-  CHECK(f.runner.configs().size() == 8);
+  CHECK(f.runner.measured().size() == 8);
 }
 
 TEST_CASE("a second run of all measures nothing") {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 using namespace kiln;
 using namespace kiln::fake;
@@ -25,8 +26,10 @@ TEST_CASE("trials follow the ranking until nothing can be faster") {
   TunerFixture f;
   f.compileAll();
   TuningResult result = must(f.tune());
-  CHECK(f.runner.configs() == kFirstBatch);
-  CHECK(f.runner.requests.size() == 1);
+  CHECK(f.runner.measured() == kFirstBatch);
+  // The second one proves what neighbours may want.
+  CHECK(f.runner.requests.size() == 2);
+  CHECK_FALSE(f.runner.requests[1].options.measure);
   CHECK(f.runner.requests[0].family == "fake");
   CHECK(f.runner.requests[0].problem == "fake m=64 n=64");
   CHECK(f.runner.requests[0].candidates[1].artifacts.size() == 2);
@@ -60,8 +63,8 @@ TEST_CASE("a record holds what was measured beside what was predicted") {
   REQUIRE(winner);
   CHECK(winner->medianNs == 1100);
   CHECK(winner->predictedNs == 1000);
-  REQUIRE(winner->terms.size() == 1);
-  CHECK(winner->terms[0].name == "dram");
+  CHECK(winner->bound == "dram");
+  CHECK(winner->validated);
   CHECK(winner->kernel == f.unit("fast.t64").digest().hex());
   CHECK(winner->measuredAtMs > 0);
 }
@@ -92,7 +95,7 @@ TEST_CASE("a prediction that was too high keeps others in play") {
   // The best of the first batch again, then the new ones.
   expected.insert(expected.end(),
                   {"fast.t64", "fast.t128", "fast.t16", "fast.t256"});
-  CHECK(f.runner.configs() == expected);
+  CHECK(f.runner.measured() == expected);
   CHECK(result.trials.size() == 7);
   CHECK(result.stop == StopReason::Bound);
   CHECK(result.skippedByBound == 1); // pair.t128, were it 0.44 of 3200 ns
@@ -112,8 +115,8 @@ TEST_CASE("relatives of the best are tried wherever they rank") {
   SUBCASE("those of the first idea") {
     TuningResult result = must(f.tune());
     // The best again, then what shares its class.
-    CHECK(f.runner.configs() == Configs{"fast.t64", "pair.t64", "plain.t32",
-                                        "fast.t64", "fast.t32", "fast.t128"});
+    CHECK(f.runner.measured() == Configs{"fast.t64", "pair.t64", "plain.t32",
+                                         "fast.t64", "fast.t32", "fast.t128"});
     CHECK(result.stop == StopReason::Trials);
     CHECK(result.trials.back().rank == 4);
   }
@@ -165,7 +168,8 @@ TEST_CASE("the rank decides among ties and time among the rest") {
     f.runner.scripts["fast.t32"] = {.ns = 1000, .halfWidth = 0.04};
     CHECK(must(f.tune()).choice.plan.configText() == "fast.t64");
     // Then the playoff, which finds them tied again.
-    const TrialRequest &proof = *(f.runner.requests.end() - 2);
+    // At last what neighbours may want is proven.
+    const TrialRequest &proof = *(f.runner.requests.end() - 3);
     CHECK_FALSE(proof.options.measure);
     CHECK(proof.options.validation == TrialValidation::All);
     CHECK(proof.candidates[0].config == "fast.t64");
@@ -397,13 +401,147 @@ TEST_CASE("a config at fault is recorded and never chosen") {
   }
 }
 
-TEST_CASE("when every candidate is wrong there is no choice and no record") {
+TEST_CASE("S5: when every candidate is wrong there is no choice, for good") {
   TunerFixture f;
   f.runner.anyScript = failing(TrialStatus::Wrong);
   auto result = f.tune();
   CHECK(codeOf(result) == ErrorCode::NoCandidate);
   CHECK(f.runner.configs().size() == 8);
-  CHECK_FALSE(f.recordedPoint());
+  std::optional<RecordPoint> point = f.recordedPoint();
+  REQUIRE(point);
+  CHECK(point->winner.empty());
+  CHECK(point->measurements.size() == 8);
+  f.runner.requests.clear();
+  SUBCASE("the next process does not start over") {
+    f.reopen();
+    auto again = f.tune();
+    CHECK(codeOf(again) == ErrorCode::NoCandidate);
+    auto unmeasured = f.tuner(false).tune(f.family, f.problem, f.options);
+    CHECK(codeOf(unmeasured) == ErrorCode::NoCandidate);
+    CHECK(f.runner.requests.empty());
+  }
+  SUBCASE("unless it is told to") {
+    f.options.retune = true;
+    f.runner.anyScript.reset();
+    CHECK(must(f.tune()).choice.plan.configText() == "fast.t64");
+    CHECK(f.recordedPoint()->winner == "fast.t64");
+  }
+  SUBCASE("or its kernels are others") {
+    f.family.options.comment = "mended";
+    f.runner.anyScript.reset();
+    CHECK(must(f.tune()).choice.plan.configText() == "fast.t64");
+  }
+}
+
+TEST_CASE("S5: after wrong results nothing untried is taken") {
+  TunerFixture f;
+  f.compileAll();
+  f.options.top = 1;
+  f.options.maxTrials = 1;
+  f.runner.scripts["fast.t64"] = failing(TrialStatus::Wrong);
+  SUBCASE("where the generic one is wrong") {
+    f.runner.scripts["plain.t32"] = failing(TrialStatus::NotWritten);
+    auto result = f.tune();
+    CHECK(codeOf(result) == ErrorCode::NoCandidate);
+    CHECK(f.runner.configs() == Configs{"fast.t64", "plain.t32"});
+    CHECK(f.recordedPoint()->measurements.size() == 2);
+  }
+  SUBCASE("where the generic one cannot be told") {
+    f.runner.scripts["plain.t32"] = failing(TrialStatus::Timeout);
+    auto result = f.tune();
+    CHECK(codeOf(result) == ErrorCode::NoCandidate);
+  }
+  SUBCASE("and the generic one is tried although the budget is spent") {
+    f.options.budget = std::chrono::milliseconds(50);
+    f.runner.delay = std::chrono::milliseconds(60);
+    TuningResult result = must(f.tune());
+    CHECK(result.choice.plan.configText() == "plain.t32");
+    CHECK(result.choice.validated);
+  }
+  SUBCASE("and the generic one is tried where it was one of the top") {
+    f.options.top = 3;
+    f.runner.scripts["pair.t64"] = failing(TrialStatus::Wrong);
+    TuningResult result = must(f.tune());
+    CHECK(result.choice.plan.configText() == "plain.t32");
+    CHECK(f.runner.configs() == Configs{"fast.t64", "plain.t32"});
+  }
+}
+
+TEST_CASE("S6: what is not far behind the best is proven for neighbours") {
+  TunerFixture f;
+  f.compileAll();
+  f.runner.scripts["fast.t32"].ns = 1150;
+  TuningResult result;
+  SUBCASE("right") { result = must(f.tune()); }
+  SUBCASE("wrong") {
+    f.runner.scripts["fast.t32"].status = TrialStatus::Wrong;
+    f.runner.scripts["fast.t32"].slowToFail = true;
+    result = must(f.tune());
+    CHECK(result.rejected == 1);
+  }
+  CHECK(result.choice.plan.configText() == "fast.t64");
+  std::optional<RecordPoint> point = f.recordedPoint();
+  REQUIRE(point);
+  const Measurement *near = point->find("fast.t32");
+  REQUIRE(near);
+  CHECK(near->validated == (result.rejected == 0));
+  CHECK(near->valid == near->validated);
+  // 3000 ns: no neighbour will want it.
+  CHECK(point->find("pair.t64")->valid);
+  CHECK_FALSE(point->find("pair.t64")->validated);
+}
+
+TEST_CASE("S6: a record whose winner was never compared does not answer") {
+  TunerFixture f;
+  f.compileAll();
+  RecordPoint point;
+  point.extent = 64;
+  point.winner = "fast.t256";
+  Measurement timed;
+  timed.config = "fast.t256";
+  timed.medianNs = timed.ciLowNs = timed.ciHighNs = 10;
+  timed.kernel = f.unit("fast.t256").digest().hex();
+  point.measurements.push_back(timed);
+  f.records()->store(f.family, f.problem, deviceClassKey(f.device), point);
+  TuningResult result = must(f.tune());
+  CHECK(result.choice.origin == ChoiceOrigin::Measured);
+  CHECK(result.choice.plan.configText() == "fast.t64");
+  CHECK(f.recordedPoint()->winner == "fast.t64");
+}
+
+TEST_CASE("F6: a measurement from the future is healed by tuning again") {
+  TunerFixture f;
+  f.compileAll();
+  RecordPoint point;
+  point.extent = 64;
+  point.winner = "fast.t64";
+  Measurement future;
+  future.config = "fast.t64";
+  future.validated = true;
+  future.medianNs = future.ciLowNs = future.ciHighNs = 10;
+  future.kernel = "of another version";
+  future.measuredAtMs = std::numeric_limits<int64_t>::max();
+  point.measurements.push_back(future);
+  f.records()->store(f.family, f.problem, deviceClassKey(f.device), point);
+  must(f.tune());
+  CHECK(f.recordedPoint()->find("fast.t64")->medianNs == 1000);
+  // The next one is answered.
+  CHECK(must(f.tune()).stop == StopReason::Recorded);
+}
+
+TEST_CASE("S3: a recorded error of the driver bars no config") {
+  TunerFixture f;
+  f.compileAll();
+  RecordPoint point;
+  point.extent = 64;
+  Measurement failed;
+  failed.config = "fast.t64";
+  failed.valid = false;
+  failed.reason = "launch-failed: x: CUDA_ERROR_STREAM_CAPTURE_INVALIDATED";
+  failed.kernel = f.unit("fast.t64").digest().hex();
+  point.measurements.push_back(failed);
+  f.records()->store(f.family, f.problem, deviceClassKey(f.device), point);
+  CHECK(must(f.tune()).choice.plan.configText() == "fast.t64");
 }
 
 TEST_CASE("the generic kernel is tried when nothing before it is valid") {
@@ -657,6 +795,7 @@ TEST_CASE("the winner that was stored first is adopted") {
     point.winner = "fast.t256";
     Measurement winner;
     winner.config = "fast.t256";
+    winner.validated = true;
     winner.medianNs = winner.ciLowNs = winner.ciHighNs = 990;
     winner.kernel = f.unit("fast.t256").digest().hex();
     point.measurements.push_back(winner);
