@@ -159,7 +159,7 @@ Engine::Acquisition::Attempt Engine::Acquisition::fromStores() {
       if (!plan || *plan || most == Effort::Loaded)
         return plan;
     }
-  if (tunes && options.preferTrials)
+  if (tunes && (options.preferTrials || recorded.foundNoneRight))
     return ChosenPlan();
   for (const Choice &choice :
        chooser.fromDecision(request.family, request.common)) {

@@ -37,6 +37,7 @@ RecordedChoices Chooser::fromRecord(const KernelFamily &family,
   RecordedChoices result;
   RecordMatch match = records.find(family, problem, deviceClass);
   bool isExact = match.kind == RecordMatchKind::Exact;
+  result.foundNoneRight = match.foundNoneRight;
   // What was timed and never compared with the reference must not be launched.
   for (const RecordedConfig &recorded : match.validated()) {
     if (recorded.tmpl->prune(problem, recorded.config, device))
@@ -78,6 +79,7 @@ std::vector<Choice> Chooser::fromDecision(const KernelFamily &family,
   std::optional<Decision> decision = decisions.find(problem, device);
   if (!decision)
     return choices;
+  RecordMatch match = records.find(family, problem, deviceClass);
   for (const DecidedConfig &decided : decision->configs) {
     auto named = family.parseConfig(decided.config);
     if (!named) {
@@ -91,7 +93,8 @@ std::vector<Choice> Chooser::fromDecision(const KernelFamily &family,
     choice.predictedNs = decided.predictedNs;
     if (!choice.tmpl->prune(problem, choice.config, device) &&
         decided.kernel ==
-            pool.digestOf(*choice.tmpl, problem, choice.config, device))
+            pool.digestOf(*choice.tmpl, problem, choice.config, device) &&
+        !match.rejects(decided.config, decided.kernel))
       choices.push_back(std::move(choice));
   }
   return choices;

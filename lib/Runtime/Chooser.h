@@ -39,6 +39,9 @@ struct RecordedChoices {
   /// Measured at this extent, or at one of its bucket, with today's kernels:
   /// no trial is due.
   bool isFinal = false;
+  /// Trials at this extent found wrong results and none that are right, so that
+  /// nothing may be launched without a trial.
+  bool foundNoneRight = false;
 };
 
 /// Chooses in one context. Thread-safe as the stores are.
@@ -56,8 +59,8 @@ public:
   RecordedChoices fromRecord(const KernelFamily &family,
                              const Problem &problem) const;
 
-  /// The estimator's stored choices, if their kernels are today's. Reads a
-  /// small file.
+  /// The estimator's stored choices, if their kernels are today's and the
+  /// record does not say that they are wrong. Reads a small file.
   std::vector<Choice> fromDecision(const KernelFamily &family,
                                    const Problem &problem) const;
 
