@@ -109,9 +109,13 @@ ChosenPlan Engine::Acquisition::chosenPlan(
 }
 
 /// The plan of \p choice, which is loaded already for most values of a bucket.
+/// One for the value alone is for what was measured at it: with plans of their
+/// own for any value, plans and arenas would be as many as values.
 Engine::Acquisition::Attempt Engine::Acquisition::load(const Choice &choice,
                                                        Effort effort) {
-  for (const Problem &target : targets) {
+  bool isAlone = mayBeAlone || choice.measuredNs > 0;
+  for (const Problem &target :
+       llvm::ArrayRef(targets).take_front(isAlone ? targets.size() : 1)) {
     if (auto loaded = context.plans.find(target, choice.config))
       return chosenPlan(choice, loaded);
     if (std::min(effort, most) == Effort::Loaded)
@@ -206,7 +210,20 @@ llvm::Expected<ChosenPlan> Engine::Acquisition::run() {
     found = fromTrials();
   if (found && !*found)
     found = fromEstimate();
+  if (found && !*found)
+    found = fromAlone();
   return finish(std::move(found), start);
+}
+
+/// The last resort: nothing serves the whole bucket.
+Engine::Acquisition::Attempt Engine::Acquisition::fromAlone() {
+  if (targets.size() == 1)
+    return ChosenPlan();
+  mayBeAlone = true;
+  auto found = fromStores();
+  if (found && !*found)
+    found = fromEstimate();
+  return found;
 }
 
 llvm::Expected<ChosenPlan> Engine::Acquisition::runWithoutTrials() {
@@ -214,6 +231,8 @@ llvm::Expected<ChosenPlan> Engine::Acquisition::runWithoutTrials() {
   auto found = fromStores();
   if (found && !*found)
     found = fromEstimate();
+  if (found && !*found)
+    found = fromAlone();
   return finish(std::move(found), start);
 }
 

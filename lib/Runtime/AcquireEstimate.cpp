@@ -78,7 +78,8 @@ Engine::Acquisition::firstCompiled(const std::vector<Candidate> &ranked) {
     if (options.cancel && *options.cancel)
       return makeError(ErrorCode::Cancelled, "cancelled");
     if ((attempts >= kCompileAttempts && !ranked[i].tmpl->isGeneric()) ||
-        !chooser.plan(request.common, *ranked[i].tmpl, ranked[i].config))
+        !chooser.plan(mayBeAlone ? request.common : targets.front(),
+                      *ranked[i].tmpl, ranked[i].config))
       continue;
     ++attempts;
     auto plan = load(choiceOf(ranked[i], i), Effort::Compiled);

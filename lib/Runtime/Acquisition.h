@@ -73,6 +73,7 @@ private:
   Attempt fromTrials();
   Attempt fromEstimate();
   Attempt fromShortlist();
+  Attempt fromAlone();
   Attempt fromRanking(const std::vector<Candidate> &ranked);
   Choice choiceOf(const Candidate &candidate, size_t rank) const;
   Attempt firstExisting(const std::vector<Candidate> &ranked, size_t begin,
@@ -109,7 +110,8 @@ private:
   Chooser chooser;
   const kiln_mode mode;
   const llvm::SmallVector<Problem, 2> targets;
-  Effort most; ///< for any config
+  Effort most;             ///< for any config
+  bool mayBeAlone = false; ///< a plan may be for this value and no other
   ErrorSummary firstError;
 };
 
