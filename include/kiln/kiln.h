@@ -61,7 +61,8 @@
 //   A launch may go into a stream that is being captured if its plan is loaded
 //   and it needs nothing made: after kiln_prepare for that problem with that
 //   stream, after an equal call outside of the capture on that stream, or from
-//   a plan handle with a workspace of the caller's. Otherwise it returns
+//   a plan handle with a workspace of the caller's. (Values of m and its like
+//   share plans, so a call may also be taken after others.) Otherwise it returns
 //   KILN_NOT_PREPARED, adds nothing to the graph and does not end the capture.
 //   What a graph may reach (kernels, arenas) stays loaded until the engine is
 //   destroyed. A graph captured with the arena of a stream shares it with other
@@ -120,7 +121,9 @@ extern "C" {
 //
 // Called from any thread, also several at once, never with a lock of Kiln's
 // held and never on a dispatch hit. A hook may call Kiln, but not end the
-// object that calls it. It must not throw or jump out.
+// object that calls it and not wait for a task. What it launches for the first
+// time may get the estimator's choice, and KILN_IN_PROGRESS where it is what
+// its caller works on. It must not throw or jump out.
 //===----------------------------------------------------------------------===//
 
 /// Receives a message without a line end; valid during the call.
