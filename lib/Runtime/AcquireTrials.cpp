@@ -78,30 +78,29 @@ Engine::Acquisition::Attempt Engine::Acquisition::fromTrials() {
   tuning.budget = std::chrono::ceil<std::chrono::milliseconds>(
       std::max(deadline - Clock::now(), Clock::duration::zero()));
   Tuner tuner(context.model, *services.artifacts, *services.records, runner);
-  auto result = tuner.tune(request.family, request.common, tuning);
+  TuningOutcome outcome = tuner.attempt(request.family, request.common, tuning);
   if (runner)
     runner->releaseScratch();
   turn.reset();
   engine.tuneNs.fetch_add(nsSince(start), std::memory_order_relaxed);
   if (state)
     *state = KILN_STATE_COMPILING;
-  if (!result)
-    return failedTrials(result.takeError());
-  report(*result);
+  report(outcome.result);
   if (options.trials)
-    options.trials->store(before + result->trials.size());
-  return loadTuned(result->choice);
+    options.trials->store(before + outcome.result.trials.size());
+  if (outcome.error.code != ErrorCode::Success)
+    return failedTrials(outcome.error);
+  return loadTuned(outcome.result.choice);
 }
 
 /// That no candidate is right is final: an untried one would be launched
 /// unproven.
 Engine::Acquisition::Attempt
-Engine::Acquisition::failedTrials(llvm::Error error) {
-  ErrorSummary summary = summarize(std::move(error));
-  if (summary.code != ErrorCode::NoCandidate)
-    return fail(errorOf(summary));
-  engine.hooks().log().warning("{}", summary.message);
-  return errorOf(summary);
+Engine::Acquisition::failedTrials(const ErrorSummary &error) {
+  if (error.code != ErrorCode::NoCandidate)
+    return fail(errorOf(error));
+  engine.hooks().log().warning("{}", error.message);
+  return errorOf(error);
 }
 
 Engine::Acquisition::Attempt

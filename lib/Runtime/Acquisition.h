@@ -90,7 +90,7 @@ private:
   Attempt fail(llvm::Error error);
   Attempt finish(Attempt found, Clock::time_point start);
   TuningOptions tuningOptions() const;
-  Attempt failedTrials(llvm::Error error);
+  Attempt failedTrials(const ErrorSummary &error);
   Attempt loadTuned(const TuningChoice &tuned);
   void report(const TuningResult &result);
   std::unique_ptr<InProcessTrials> makeTrials();

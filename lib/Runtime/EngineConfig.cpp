@@ -114,9 +114,9 @@ static llvm::Error readOptions(const kiln_engine_options &options,
   config.exactToolchain = options.flags & KILN_ENGINE_TOOLCHAIN_EXACT;
   config.threads = static_cast<unsigned>(options.threads);
   if (options.tune_budget_ms)
-    config.tuneBudget = std::chrono::milliseconds(options.tune_budget_ms);
+    config.tuneBudget = EngineConfig::timeOf(options.tune_budget_ms);
   if (options.trial_timeout_ms)
-    config.trialTimeout = std::chrono::milliseconds(options.trial_timeout_ms);
+    config.trialTimeout = EngineConfig::timeOf(options.trial_timeout_ms);
   if (options.scratch_limit_bytes)
     config.scratchLimit = options.scratch_limit_bytes;
   if (options.workspace_limit_bytes)

@@ -8,6 +8,7 @@
 
 #include <llvm/Support/Error.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -40,6 +41,13 @@ struct EngineConfig {
   /// Checks and copies \p options; null: the defaults. Reads the environment
   /// but no file. Errors: InvalidArgument, Unsupported.
   static llvm::Expected<EngineConfig> parse(const kiln_engine_options *options);
+
+  /// A time of the caller's. More than clocks can count is for ever, too, for
+  /// which a year does.
+  static std::chrono::milliseconds timeOf(int64_t milliseconds) {
+    constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
+    return std::min(std::chrono::milliseconds(milliseconds), kLongest);
+  }
 };
 
 } // namespace kiln

@@ -35,7 +35,7 @@ llvm::Error PrepareTask::readOptions(const kiln_prepare_options *options) {
                      "streams is null, with a count of {}",
                      options->stream_count);
   flags = options->flags;
-  totalBudget = std::chrono::milliseconds(options->budget_ms);
+  totalBudget = EngineConfig::timeOf(options->budget_ms);
   progressHook = options->progress;
   progressUser = options->progress_user;
   return llvm::Error::success();
@@ -104,10 +104,7 @@ bool PrepareTask::wait(int64_t timeoutMs) {
     ended.wait(lock, isDone);
     return true;
   }
-  // More than the clock can count is for ever, too.
-  constexpr int64_t kLongest = int64_t(1000) * 3600 * 24 * 365;
-  return ended.wait_for(
-      lock, std::chrono::milliseconds(std::min(timeoutMs, kLongest)), isDone);
+  return ended.wait_for(lock, EngineConfig::timeOf(timeoutMs), isDone);
 }
 
 kiln_progress PrepareTask::progress() const {

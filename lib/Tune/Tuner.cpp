@@ -53,14 +53,24 @@ Tuner::Tuner(const DeviceModel &device, ArtifactStore &artifacts,
 llvm::Expected<TuningResult> Tuner::tune(const KernelFamily &family,
                                          const Problem &problem,
                                          const TuningOptions &options) {
+  TuningOutcome outcome = attempt(family, problem, options);
+  if (outcome.error.code == ErrorCode::Success)
+    return std::move(outcome.result);
+  return llvm::make_error<KilnError>(outcome.error.code, outcome.error.message,
+                                     outcome.error.driverCode);
+}
+
+TuningOutcome Tuner::attempt(const KernelFamily &family, const Problem &problem,
+                             const TuningOptions &options) {
   const auto deadline = TuningOptions::Clock::now() + options.budget;
   const TuningContext context{*device, *artifacts, *records, runner,
                               deviceClassKey(*device)};
   TuningSession session(context, family, problem, options);
   session.begin(compile_priority::kAhead);
-  if (llvm::Error error = session.finish(deadline, TuningProgress()))
-    return error;
-  return session.takeResult();
+  TuningOutcome outcome;
+  outcome.error = summarize(session.finish(deadline, TuningProgress()));
+  outcome.result = session.takeResult();
+  return outcome;
 }
 
 namespace {

@@ -145,6 +145,10 @@ public:
                                     const Problem &problem,
                                     const TuningOptions &options);
 
+  /// The same; without a choice it says what was tried.
+  TuningOutcome attempt(const KernelFamily &family, const Problem &problem,
+                        const TuningOptions &options);
+
   /// Tunes all \p problems within one budget: the first choices of all compile
   /// in parallel first, then the time that is left is shared out, what is
   /// cheap to measure first; for its first batches a problem waits up to half

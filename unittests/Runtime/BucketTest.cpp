@@ -163,6 +163,46 @@ TEST_CASE("S7: a cover is the largest value of the bucket that is alike") {
   CHECK(coverOf(gemm, huge).extents[dynamic] >= 2147483000);
 }
 
+TEST_CASE("S7: a config's kernels follow from signature and config") {
+  Registry registry = makeBuiltinRegistry();
+  DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
+  for (auto [text, other] :
+       std::initializer_list<std::pair<const char *, const char *>>{
+           {"gemm m=1100 n=4096 k=4096 dtype=bf16 layout=NT",
+            "gemm m=17 n=512 k=1024 dtype=bf16 layout=NT"},
+           {"gemm m=70 n=256 k=512 dtype=fp32",
+            "gemm m=4096 n=1024 k=65536 dtype=fp32"},
+           {"rmsnorm rows=17 cols=4096 dtype=bf16",
+            "rmsnorm rows=3000 cols=8192 dtype=bf16"},
+           {"softmax rows=33 cols=50000 dtype=fp32",
+            "softmax rows=5000 cols=1024 dtype=fp32"},
+           {"reduce rows=3 cols=100000 dtype=fp32 op=sum",
+            "reduce rows=70000 cols=64 dtype=fp32 op=sum"},
+           {"elementwise op=relu rows=65 cols=4096 dtype=bf16",
+            "elementwise op=relu rows=1 cols=64 dtype=bf16"},
+           {"transpose2d rows=128 cols=4096 dtype=bf16",
+            "transpose2d rows=64 cols=64 dtype=bf16"}}) {
+    CAPTURE(text);
+    auto named = llvm::cantFail(registry.parseProblem(text));
+    auto second = llvm::cantFail(registry.parseProblem(other));
+    REQUIRE(named.problem.signature == second.problem.signature);
+    auto space =
+        llvm::cantFail(exploreSpace(*named.family, named.problem, device));
+    size_t step = std::max<size_t>(space.ranked.size() / 30, 1);
+    int compared = 0;
+    for (size_t i = 0; i < space.ranked.size(); i += step) {
+      const auto &[tmpl, config] =
+          std::tie(space.ranked[i].tmpl, space.ranked[i].config);
+      if (tmpl->prune(second.problem, config, device))
+        continue;
+      ++compared;
+      CHECK(kernelDigest(tmpl->plan(named.problem, config, device)) ==
+            kernelDigest(tmpl->plan(second.problem, config, device)));
+    }
+    CHECK(compared > 0);
+  }
+}
+
 TEST_CASE("S7: a config's kernels are the same for all values of a bucket") {
   Registry registry = makeBuiltinRegistry();
   DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));

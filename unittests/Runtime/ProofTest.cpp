@@ -90,7 +90,11 @@ TEST_CASE("S5: where trials find all wrong, nothing is launched") {
       CHECK(lastErrorHas("no kernel computes gemm m=128"));
     }
     CHECK(tune.chosen.empty());
-    CHECK(statisticsOf(tune.engine()).launches == 0);
+    kiln_statistics statistics = statisticsOf(tune.engine());
+    CHECK(statistics.launches == 0);
+    // What was tried is told, and not tried again.
+    CHECK((statistics.trials > 0) == (process == 0));
+    CHECK(statistics.trial_failures == statistics.trials);
   }
   // To measure anew may find otherwise.
   judgeTrials();

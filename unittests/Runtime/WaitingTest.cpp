@@ -223,6 +223,20 @@ TEST_CASE("S14c: who waited for trials of its bucket makes none") {
   CHECK(queryOf(engine, problemOf(second)).source == KILN_SOURCE_RECORD);
 }
 
+TEST_CASE("S14c: a budget may be longer than a clock counts") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = tuningEngine(fixture, INT64_MAX);
+  kiln_gemm_args args = gemmArgs();
+  REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(queryOf(engine, problemOf(args)).source == KILN_SOURCE_RECORD);
+  args.k = 1024;
+  kiln_problem problem = problemOf(args);
+  kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
+  options.budget_ms = INT64_MAX;
+  REQUIRE(kiln_prepare(engine, &problem, 1, &options, nullptr) == KILN_SUCCESS);
+  CHECK(queryOf(engine, problem).source == KILN_SOURCE_RECORD);
+}
+
 TEST_CASE("S14d: to measure anew is not to wait for who does not") {
   RuntimeFixture fixture;
   struct Hook {
