@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 using namespace kiln;
 using namespace kiln::fake;
@@ -401,149 +400,6 @@ TEST_CASE("a config at fault is recorded and never chosen") {
   }
 }
 
-TEST_CASE("S5: when every candidate is wrong there is no choice, for good") {
-  TunerFixture f;
-  f.runner.anyScript = failing(TrialStatus::Wrong);
-  auto result = f.tune();
-  CHECK(codeOf(result) == ErrorCode::NoCandidate);
-  CHECK(f.runner.configs().size() == 8);
-  std::optional<RecordPoint> point = f.recordedPoint();
-  REQUIRE(point);
-  CHECK(point->winner.empty());
-  CHECK(point->measurements.size() == 8);
-  f.runner.requests.clear();
-  SUBCASE("the next process does not start over") {
-    f.reopen();
-    auto again = f.tune();
-    CHECK(codeOf(again) == ErrorCode::NoCandidate);
-    auto unmeasured = f.tuner(false).tune(f.family, f.problem, f.options);
-    CHECK(codeOf(unmeasured) == ErrorCode::NoCandidate);
-    CHECK(f.runner.requests.empty());
-  }
-  SUBCASE("unless it is told to") {
-    f.options.retune = true;
-    f.runner.anyScript.reset();
-    CHECK(must(f.tune()).choice.plan.configText() == "fast.t64");
-    CHECK(f.recordedPoint()->winner == "fast.t64");
-  }
-  SUBCASE("or its kernels are others") {
-    f.family.options.comment = "mended";
-    f.runner.anyScript.reset();
-    CHECK(must(f.tune()).choice.plan.configText() == "fast.t64");
-  }
-}
-
-TEST_CASE("S5: after wrong results nothing untried is taken") {
-  TunerFixture f;
-  f.compileAll();
-  f.options.top = 1;
-  f.options.maxTrials = 1;
-  f.runner.scripts["fast.t64"] = failing(TrialStatus::Wrong);
-  SUBCASE("where the generic one is wrong") {
-    f.runner.scripts["plain.t32"] = failing(TrialStatus::NotWritten);
-    auto result = f.tune();
-    CHECK(codeOf(result) == ErrorCode::NoCandidate);
-    CHECK(f.runner.configs() == Configs{"fast.t64", "plain.t32"});
-    CHECK(f.recordedPoint()->measurements.size() == 2);
-  }
-  SUBCASE("where the generic one cannot be told") {
-    f.runner.scripts["plain.t32"] = failing(TrialStatus::Timeout);
-    auto result = f.tune();
-    CHECK(codeOf(result) == ErrorCode::NoCandidate);
-  }
-  SUBCASE("and the generic one is tried although the budget is spent") {
-    f.options.budget = std::chrono::milliseconds(50);
-    f.runner.delay = std::chrono::milliseconds(60);
-    TuningResult result = must(f.tune());
-    CHECK(result.choice.plan.configText() == "plain.t32");
-    CHECK(result.choice.validated);
-  }
-  SUBCASE("and the generic one is tried where it was one of the top") {
-    f.options.top = 3;
-    f.runner.scripts["pair.t64"] = failing(TrialStatus::Wrong);
-    TuningResult result = must(f.tune());
-    CHECK(result.choice.plan.configText() == "plain.t32");
-    CHECK(f.runner.configs() == Configs{"fast.t64", "plain.t32"});
-  }
-}
-
-TEST_CASE("S6: what is not far behind the best is proven for neighbours") {
-  TunerFixture f;
-  f.compileAll();
-  f.runner.scripts["fast.t32"].ns = 1150;
-  TuningResult result;
-  SUBCASE("right") { result = must(f.tune()); }
-  SUBCASE("wrong") {
-    f.runner.scripts["fast.t32"].status = TrialStatus::Wrong;
-    f.runner.scripts["fast.t32"].slowToFail = true;
-    result = must(f.tune());
-    CHECK(result.rejected == 1);
-  }
-  CHECK(result.choice.plan.configText() == "fast.t64");
-  std::optional<RecordPoint> point = f.recordedPoint();
-  REQUIRE(point);
-  const Measurement *near = point->find("fast.t32");
-  REQUIRE(near);
-  CHECK(near->validated == (result.rejected == 0));
-  CHECK(near->valid == near->validated);
-  // 3000 ns: no neighbour will want it.
-  CHECK(point->find("pair.t64")->valid);
-  CHECK_FALSE(point->find("pair.t64")->validated);
-}
-
-TEST_CASE("S6: a record whose winner was never compared does not answer") {
-  TunerFixture f;
-  f.compileAll();
-  RecordPoint point;
-  point.extent = 64;
-  point.winner = "fast.t256";
-  Measurement timed;
-  timed.config = "fast.t256";
-  timed.medianNs = timed.ciLowNs = timed.ciHighNs = 10;
-  timed.kernel = f.unit("fast.t256").digest().hex();
-  point.measurements.push_back(timed);
-  f.records()->store(f.family, f.problem, deviceClassKey(f.device), point);
-  TuningResult result = must(f.tune());
-  CHECK(result.choice.origin == ChoiceOrigin::Measured);
-  CHECK(result.choice.plan.configText() == "fast.t64");
-  CHECK(f.recordedPoint()->winner == "fast.t64");
-}
-
-TEST_CASE("F6: a measurement from the future is healed by tuning again") {
-  TunerFixture f;
-  f.compileAll();
-  RecordPoint point;
-  point.extent = 64;
-  point.winner = "fast.t64";
-  Measurement future;
-  future.config = "fast.t64";
-  future.validated = true;
-  future.medianNs = future.ciLowNs = future.ciHighNs = 10;
-  future.kernel = "of another version";
-  future.measuredAtMs = std::numeric_limits<int64_t>::max();
-  point.measurements.push_back(future);
-  f.records()->store(f.family, f.problem, deviceClassKey(f.device), point);
-  must(f.tune());
-  CHECK(f.recordedPoint()->find("fast.t64")->medianNs == 1000);
-  // The next one is answered.
-  CHECK(must(f.tune()).stop == StopReason::Recorded);
-}
-
-TEST_CASE("S3: a recorded error of the driver bars no config") {
-  TunerFixture f;
-  f.compileAll();
-  RecordPoint point;
-  point.extent = 64;
-  Measurement failed;
-  failed.config = "fast.t64";
-  failed.valid = false;
-  failed.reason = "launch-failed: x: CUDA_ERROR_STREAM_CAPTURE_INVALIDATED";
-  failed.kernel = f.unit("fast.t64").digest().hex();
-  point.measurements.push_back(failed);
-  f.records()->store(f.family, f.problem, deviceClassKey(f.device), point);
-  CHECK(must(f.tune()).choice.plan.configText() == "fast.t64");
-}
-
 TEST_CASE("the generic kernel is tried when nothing before it is valid") {
   TunerFixture f;
   f.compileAll();
@@ -809,16 +665,6 @@ TEST_CASE("the winner that was stored first is adopted") {
   CHECK(result.choice.artifacts.size() == 1);
   CHECK(result.choice.measuredNs == 990);
   CHECK(f.recordedPoint()->find("fast.t64")->medianNs == 1000);
-}
-
-TEST_CASE("a kernel that a record calls wrong is not taken unmeasured") {
-  TunerFixture f;
-  f.runner.scripts["fast.t64"] = failing(TrialStatus::Wrong);
-  must(f.tune());
-  TuningResult result = must(f.tuner(false).tune(
-      f.family, makeProblem(f.family, "fake m=128 n=64"), f.options));
-  CHECK(result.choice.origin == ChoiceOrigin::Estimated);
-  CHECK(result.choice.plan.configText() == "fast.t32");
 }
 
 } // namespace
