@@ -1,8 +1,8 @@
 // Eight threads do whatever the header allows to one engine at once: calls of
 // random sizes, ranges, plans, prepared tasks, captures and graphs, streams and
 // contexts that come and go. No call may fail in a way that the header does not
-// allow, and memory must not grow. KILN_SOAK_SECONDS sets the length; some
-// seconds by default.
+// allow, and in a long run memory must not grow. KILN_SOAK_SECONDS sets the
+// length; some seconds by default.
 #include "Fakes/FakeCuda.h"
 #include "Runtime/RuntimeFixture.h"
 #include "trial/TrialParams.h"
@@ -358,8 +358,12 @@ TEST_CASE("soak: eight threads do what the header allows") {
                 << (resident[1] >> 20) << ", " << (resident[2] >> 20)
                 << "; device MiB " << (device[0] >> 20) << ", "
                 << (device[1] >> 20) << ", " << (device[2] >> 20));
-  // What the first two thirds met is there; the last finds little that is new.
-  CHECK(resident[2] < resident[1] + resident[1] / 4 + (32u << 20));
-  CHECK(device[2] < device[1] + device[1] / 4 + (64u << 20));
+  // In a long run, what the first two thirds met is there; the last finds
+  // little that is new. A short one still meets new problems in its last third.
+  constexpr double kLongSeconds = 30;
+  if (soakSeconds() >= kLongSeconds) {
+    CHECK(resident[2] < resident[1] + resident[1] / 10 + (16u << 20));
+    CHECK(device[2] < device[1] + device[1] / 10 + (16u << 20));
+  }
   REQUIRE(cuStreamDestroy(shared) == CUDA_SUCCESS);
 }
