@@ -242,7 +242,10 @@ static std::optional<Candidate> recordOf(const Case &which,
   const RecordedConfig &winner = match.configs.front();
   if (winner.tmpl->prune(problem, winner.config, device))
     return std::nullopt;
-  return Candidate{.tmpl = winner.tmpl, .config = winner.config};
+  Candidate candidate;
+  candidate.tmpl = winner.tmpl;
+  candidate.config = winner.config;
+  return candidate;
 }
 
 /// What serves each of \p cases; \p records may be null.
