@@ -79,7 +79,10 @@ public:
     return !isBusy;
   }
   /// The same for a context that is gone: its stream and memory went with it.
-  void abandonTrials() { (void)trials.release(); }
+  void abandonTrials() {
+    if (trials)
+      keepForever(std::move(trials));
+  }
 
 private:
   mutable std::mutex mutex; ///< guards all below

@@ -24,6 +24,10 @@ struct InProcessTrialsOptions {
   std::chrono::milliseconds hangLimit{20000};
 };
 
+/// Code that can neither be unloaded nor leaked by its owners: that of a
+/// context which hangs or is dead. Kept until the process ends. Thread-safe.
+void keepForever(std::shared_ptr<const void> code);
+
 /// Runs trials on the context that is current at create(), which must be
 /// current to every caller of run() and to the destructor, and must outlive
 /// it. Owns a stream and its scratch memory; never touches memory of others

@@ -21,10 +21,6 @@ namespace kiln {
 /// One part in this many of the scratch memory is for workspaces.
 inline constexpr uint64_t kWorkspaceShare = 4;
 
-/// Code that can neither be unloaded nor leaked by its owners: that of a
-/// context which hangs or is dead. Kept until the process ends. Thread-safe.
-void keepForever(std::shared_ptr<const void> code);
-
 /// What stays while requests are about one problem.
 struct ProblemState {
   const KernelFamily *family = nullptr;
