@@ -6,6 +6,8 @@
 
 #include <llvm/ADT/STLExtras.h>
 
+#include <thread>
+
 using namespace kiln;
 using namespace kiln::testing;
 
