@@ -57,9 +57,9 @@ static bool hasReason(const Measurement &measurement, TrialStatus status) {
 }
 
 bool Measurement::isWrong() const {
-  return !valid && (hasReason(*this, TrialStatus::Wrong) ||
-                    hasReason(*this, TrialStatus::OutOfBounds) ||
-                    hasReason(*this, TrialStatus::NotWritten));
+  return !valid && llvm::any_of(kWrongResults, [&](TrialStatus status) {
+    return hasReason(*this, status);
+  });
 }
 
 bool Measurement::isRejection() const {

@@ -1,6 +1,7 @@
 //===- TrialRunner.cpp - who runs trials, behind plain data ---------------===//
 #include "Tune/TrialRunner.h"
 
+#include <llvm/ADT/STLExtras.h>
 #include <llvm/Support/ErrorHandling.h>
 
 namespace kiln {
@@ -31,10 +32,12 @@ llvm::StringRef nameOf(TrialStatus status) {
   llvm_unreachable("unknown trial status");
 }
 
+bool isWrongResult(TrialStatus status) {
+  return llvm::is_contained(kWrongResults, status);
+}
+
 bool isConfigFault(TrialStatus status) {
-  return status == TrialStatus::Wrong || status == TrialStatus::OutOfBounds ||
-         status == TrialStatus::NotWritten ||
-         status == TrialStatus::LaunchFailed;
+  return isWrongResult(status) || status == TrialStatus::LaunchFailed;
 }
 
 } // namespace kiln

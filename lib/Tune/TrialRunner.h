@@ -50,6 +50,11 @@ inline constexpr ConfigRefusal kConfigRefusals[] = {
     {912, "CUDA_ERROR_INVALID_CLUSTER_SIZE"},
 };
 
+/// What is said of a kernel whose results are wrong, at whatever extent.
+inline constexpr TrialStatus kWrongResults[] = {
+    TrialStatus::Wrong, TrialStatus::OutOfBounds, TrialStatus::NotWritten};
+bool isWrongResult(TrialStatus status);
+
 /// True for what the config itself is to blame for, here and in any process:
 /// only that may be stored.
 bool isConfigFault(TrialStatus status);
@@ -76,6 +81,9 @@ struct TrialOptions {
   unsigned minSamples = 5, maxSamples = 11;
   /// No new work begins after this time; what has run by then is reported.
   std::chrono::milliseconds timeLimit{10000};
+  /// A comparison goes on for this much longer where its reference is expected
+  /// to be computed by then: by the time that the first part of it took.
+  std::chrono::milliseconds extraTime{0};
 };
 
 /// One config to try, with the artifacts of its plan's kernels in order.

@@ -176,8 +176,11 @@ llvm::Error InProcessTrials::Session::validate(Attempt &attempt) {
         attempt.workspace.address + attempt.workspace.bytes, kRedZoneBytes, 1,
         0, kTrialPoison, stream);
   };
-  auto verdict = impl.state->validator->validate(
-      run, stream, impl.options.hangLimit, deadline);
+  ValidationTime time{impl.options.hangLimit, deadline, deadline};
+  if (request.options.extraTime.count() > 0)
+    time.latest = std::min(deadline + request.options.extraTime,
+                           Clock::now() + impl.options.hangLimit);
+  auto verdict = impl.state->validator->validate(run, stream, time);
   if (!verdict) {
     ErrorSummary error = summarize(verdict.takeError());
     if (!hasFailed && error.code != ErrorCode::ContextDead &&

@@ -28,7 +28,7 @@ TrialValidator::create(const Driver &driver, const TrialTools &tools,
                        ArtifactStore &artifacts, KernelLoader &loader) {
   TrialValidator validator(driver, tools, buffers);
   validator.reference = family.reference(problem, device);
-  validator.slabShare = shareOfWork(family.flops(problem), device);
+  validator.cutSlabs(shareOfWork(family.flops(problem), device));
   const TranslationUnit &unit = validator.reference->translationUnit();
   auto artifact = artifacts.get(unit);
   if (!artifact)
@@ -44,6 +44,20 @@ TrialValidator::create(const Driver &driver, const TrialTools &tools,
     return addContext(kernel.takeError(), "the reference");
   validator.kernel = std::move(*kernel);
   return validator;
+}
+
+/// Cuts all rows into slabs of \p share of an output's rows each.
+void TrialValidator::cutSlabs(double share) {
+  constexpr double kLeastRows = 64; // what a tile of the reference has
+  for (size_t number = 0; number < buffers->outputs().size(); ++number) {
+    const TrialOutput &output = buffers->outputs()[number];
+    const double worth =
+        std::max(static_cast<double>(output.rows) * share, kLeastRows);
+    const int64_t rows =
+        std::min(output.referenceRows, static_cast<int64_t>(worth));
+    for (int64_t begin = 0; begin < output.rows; begin += rows)
+      slabs.push_back({number, begin, std::min(begin + rows, output.rows)});
+  }
 }
 
 LaunchSpec TrialValidator::bindReference(const TrialOutput &output,
@@ -70,17 +84,15 @@ uint64_t TrialValidator::slabOffset(const TrialOutput &output,
              : 0;
 }
 
-llvm::Error TrialValidator::computeReference(const TrialOutput &output,
-                                             int64_t begin, int64_t end,
-                                             CudaStream stream) {
-  LaunchSpec spec = bindReference(output, begin, end);
+llvm::Error TrialValidator::computeSlab(const Slab &slab, CudaStream stream) {
+  LaunchSpec spec =
+      bindReference(buffers->outputs()[slab.output], slab.begin, slab.end);
   CudaFunction function = kernel->function();
   return addContext(launch(*driver, spec, function, stream), "the reference");
 }
 
-llvm::Error TrialValidator::compareRows(size_t number, int64_t begin,
-                                        int64_t end, CudaStream stream) {
-  const TrialOutput &output = buffers->outputs()[number];
+llvm::Error TrialValidator::compareSlab(const Slab &slab, CudaStream stream) {
+  const TrialOutput &output = buffers->outputs()[slab.output];
   const OperandSpec &spec = buffers->specOf(output);
   CompareToleranceParams params;
   params.d = reinterpret_cast<const void *>(buffers->addressOf(output));
@@ -89,60 +101,92 @@ llvm::Error TrialValidator::compareRows(size_t number, int64_t begin,
   params.n = spec.cols;
   params.ldd = spec.leadingDimension;
   params.strideD = spec.batchStride;
-  params.rowBegin = begin;
-  params.rowEnd = end;
+  params.rowBegin = slab.begin;
+  params.rowEnd = slab.end;
   params.reference = reinterpret_cast<const double *>(
-      buffers->referenceValues(output) + slabOffset(output, begin));
+      buffers->referenceValues(output) + slabOffset(output, slab.begin));
   params.bound = reinterpret_cast<const double *>(
-      buffers->referenceBounds(output) + slabOffset(output, begin));
+      buffers->referenceBounds(output) + slabOffset(output, slab.begin));
   params.relEps = spec.tolerance.relative;
   params.absScale = spec.tolerance.scaled;
   params.absolute = spec.tolerance.absolute;
   params.result = reinterpret_cast<CompareResult *>(
       buffers->findings() + offsetof(TrialFindings, compare) +
-      number * sizeof(CompareResult));
+      slab.output * sizeof(CompareResult));
   return tools->compare(params, stream);
 }
 
-/// Compares all rows of all outputs, with the reference that is there or one
-/// computed slab by slab; false if \p deadline ended that.
+/// Whether \p slabsLeft more slabs would take longer than there is time.
+bool TrialValidator::isTooLate(size_t slabsLeft,
+                               const ValidationTime &time) const {
+  const Clock::time_point now = Clock::now();
+  return now > time.deadline && now + slabsLeft * slabTime > time.latest;
+}
+
+/// Computes what is missing of a reference that is kept; false if there was no
+/// time for all of it.
 llvm::Expected<bool>
-TrialValidator::compareOutputs(CudaStream stream,
-                               std::chrono::milliseconds limit,
-                               Clock::time_point deadline) {
-  constexpr double kLeastRows = 64; // what a tile of the reference has
-  for (size_t number = 0; number < buffers->outputs().size(); ++number) {
-    const TrialOutput &output = buffers->outputs()[number];
-    const double worth =
-        std::max(static_cast<double>(output.rows) * slabShare, kLeastRows);
-    const int64_t slab =
-        std::min(output.referenceRows, static_cast<int64_t>(worth));
-    for (int64_t begin = 0; begin < output.rows; begin += slab) {
-      if (begin != 0 && !isReferenceThere && Clock::now() > deadline)
-        return false;
-      int64_t end = std::min(begin + slab, output.rows);
-      if (!isReferenceThere)
-        if (llvm::Error error = computeReference(output, begin, end, stream))
-          return error;
-      if (llvm::Error error = compareRows(number, begin, end, stream))
-        return error;
-      // One by one, so that the limit is that of a slab.
-      if (llvm::Error error = waitWithLimit(*driver, stream, limit))
-        return error;
-    }
+TrialValidator::completeReference(CudaStream stream,
+                                  const ValidationTime &time) {
+  for (bool isFirst = true; slabsThere < slabs.size(); ++slabsThere) {
+    if (!isFirst && isTooLate(slabs.size() - slabsThere, time))
+      return false;
+    isFirst = false;
+    const Clock::time_point begin = Clock::now();
+    if (llvm::Error error = computeSlab(slabs[slabsThere], stream))
+      return error;
+    // One by one, so that the limit is that of a slab.
+    if (llvm::Error error = waitWithLimit(*driver, stream, time.hangLimit))
+      return error;
+    slabTime = Clock::now() - begin;
   }
-  isReferenceThere = buffers->holdsReference();
   return true;
+}
+
+/// Compares all rows of all outputs, computing the reference where it is not
+/// kept; false if there was no time for that.
+llvm::Expected<bool>
+TrialValidator::compareOutputs(CudaStream stream, const ValidationTime &time) {
+  const bool isKept = buffers->holdsReference();
+  for (size_t i = 0; i < slabs.size(); ++i) {
+    if (i != 0 && !isKept && isTooLate(slabs.size() - i, time))
+      return false;
+    const Clock::time_point begin = Clock::now();
+    if (!isKept)
+      if (llvm::Error error = computeSlab(slabs[i], stream))
+        return error;
+    if (llvm::Error error = compareSlab(slabs[i], stream))
+      return error;
+    if (llvm::Error error = waitWithLimit(*driver, stream, time.hangLimit))
+      return error;
+    if (!isKept)
+      slabTime = Clock::now() - begin;
+  }
+  return true;
+}
+
+static TrialVerdict unfinished() {
+  TrialVerdict verdict;
+  verdict.status = TrialStatus::Timeout;
+  verdict.message = "not validated within the time limit";
+  return verdict;
 }
 
 llvm::Expected<TrialVerdict>
 TrialValidator::validate(Run run, CudaStream stream,
-                         std::chrono::milliseconds limit,
-                         Clock::time_point deadline) {
+                         const ValidationTime &time) {
+  const std::chrono::milliseconds limit = time.hangLimit;
   Arguments arguments = buffers->arguments(0);
   // Everything is filled anew: an earlier candidate may have written anywhere.
   if (llvm::Error error = buffers->prepare(stream))
     return error;
+  if (buffers->holdsReference()) {
+    auto isComplete = completeReference(stream, time);
+    if (!isComplete)
+      return isComplete.takeError();
+    if (!*isComplete)
+      return unfinished();
+  }
   if (llvm::Error error = buffers->resetFindings(stream))
     return error;
   if (llvm::Error error = run(arguments))
@@ -153,15 +197,11 @@ TrialValidator::validate(Run run, CudaStream stream,
     return error;
   if (llvm::Error error = waitWithLimit(*driver, stream, limit))
     return error;
-  auto isCompared = compareOutputs(stream, limit, deadline);
+  auto isCompared = compareOutputs(stream, time);
   if (!isCompared)
     return isCompared.takeError();
-  if (!*isCompared) {
-    TrialVerdict verdict;
-    verdict.status = TrialStatus::Timeout;
-    verdict.message = "not validated within the time limit";
-    return verdict;
-  }
+  if (!*isCompared)
+    return unfinished();
   if (llvm::Error error = buffers->prepareOutputs(stream))
     return error;
   if (llvm::Error error = run(arguments))
@@ -175,7 +215,8 @@ TrialValidator::validate(Run run, CudaStream stream,
                                         sizeof(findings), stream, limit))
     return error;
   // Who writes elsewhere may have written there.
-  isReferenceThere &= findings.outside == 0;
+  if (findings.outside != 0)
+    slabsThere = 0;
   return judge(findings, stream, limit);
 }
 

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace kiln {
 
@@ -21,15 +22,28 @@ struct TrialVerdict {
   std::string message; ///< empty if Ok
 };
 
+/// How long a validation may take.
+struct ValidationTime {
+  using Clock = std::chrono::steady_clock;
+
+  std::chrono::milliseconds hangLimit; ///< of one wait
+  Clock::time_point deadline;
+  /// Past the deadline the reference is computed where it will be ready by
+  /// then.
+  Clock::time_point latest;
+};
+
 /// Compares all that candidates write with the family's reference, over copy 0
-/// of the buffers. The reference is computed once where its memory holds all of
-/// it, else slab by slab for each candidate. Uses the context that was current
-/// to create(), and waits for its work. A slab is no more than memory holds and
-/// no more work than the device does in some tenths of a second. Not
-/// thread-safe.
+/// of the buffers. The reference is computed in slabs of rows. Where its memory
+/// holds all of it, each slab is computed once, before a candidate runs, and a
+/// later validation goes on behind the last slab of an earlier one; else all
+/// slabs are computed for each candidate. A slab has the rows that memory
+/// holds, and no more than the device computes in a tenth of a second unless
+/// these are fewer than 64. Uses the context that was current to create(), and
+/// waits for its work. Not thread-safe.
 class TrialValidator {
 public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = ValidationTime::Clock;
   /// Enqueues one run of a candidate.
   using Run = llvm::function_ref<llvm::Error(const Arguments &)>;
 
@@ -42,13 +56,12 @@ public:
          KernelLoader &loader);
 
   /// Runs a candidate twice over poisoned outputs: every element within the
-  /// tolerance, nothing else changed, and the same bits both times. Errors:
-  /// those of \p run; InProgress when a wait takes more than \p limit;
-  /// ContextDead. A reference of many slabs is left unfinished at \p deadline:
-  /// the verdict is Timeout.
+  /// tolerance, nothing else changed, and the same bits both times. Timeout is
+  /// the verdict where \p time ends before the reference is there; at least one
+  /// slab is computed in each call. Errors: those of \p run; InProgress when a
+  /// wait takes more than the hang limit; ContextDead.
   llvm::Expected<TrialVerdict> validate(Run run, CudaStream stream,
-                                        std::chrono::milliseconds limit,
-                                        Clock::time_point deadline);
+                                        const ValidationTime &time);
 
   /// The reference's code, to be kept where its context hangs or is dead.
   std::shared_ptr<const LoadedKernel> code() const { return kernel; }
@@ -57,15 +70,22 @@ private:
   TrialValidator(const Driver &driver, const TrialTools &tools,
                  TrialBuffers &buffers)
       : driver(&driver), tools(&tools), buffers(&buffers) {}
+  /// Rows of one output, which one launch of the reference computes.
+  struct Slab {
+    size_t output = 0; ///< in TrialBuffers::outputs()
+    int64_t begin = 0, end = 0;
+  };
+
+  void cutSlabs(double share);
+  bool isTooLate(size_t slabsLeft, const ValidationTime &time) const;
+  llvm::Expected<bool> completeReference(CudaStream stream,
+                                         const ValidationTime &time);
   llvm::Expected<bool> compareOutputs(CudaStream stream,
-                                      std::chrono::milliseconds limit,
-                                      Clock::time_point deadline);
+                                      const ValidationTime &time);
   LaunchSpec bindReference(const TrialOutput &output, int64_t begin,
                            int64_t end) const;
-  llvm::Error computeReference(const TrialOutput &output, int64_t begin,
-                               int64_t end, CudaStream stream);
-  llvm::Error compareRows(size_t number, int64_t begin, int64_t end,
-                          CudaStream stream);
+  llvm::Error computeSlab(const Slab &slab, CudaStream stream);
+  llvm::Error compareSlab(const Slab &slab, CudaStream stream);
   uint64_t slabOffset(const TrialOutput &output, int64_t begin) const;
   llvm::Expected<TrialVerdict> judge(const TrialFindings &findings,
                                      CudaStream stream,
@@ -81,10 +101,9 @@ private:
   TrialBuffers *buffers;
   std::unique_ptr<Reference> reference;
   std::shared_ptr<const LoadedKernel> kernel;
-  bool isReferenceThere = false; ///< of all rows of all outputs
-  /// Of all rows of an output, the part that one launch of the reference may
-  /// compute.
-  double slabShare = 1;
+  std::vector<Slab> slabs;     ///< all rows of all outputs
+  size_t slabsThere = 0;       ///< the first so many are computed and kept
+  Clock::duration slabTime{0}; ///< of the last one that was computed
 };
 
 } // namespace kiln

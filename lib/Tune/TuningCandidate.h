@@ -23,7 +23,7 @@ struct TuningCandidate {
     Compiling, ///< requested
     Ready,     ///< its artifacts are here
     Failed,    ///< some artifact cannot be had
-    Barred,    ///< a record says that this very kernel is wrong
+    Barred,    ///< a record rejects this very kernel: RecordMatch::rejects()
     Tried,     ///< has a trial
   };
 
@@ -68,9 +68,7 @@ struct TuningCandidate {
   }
   /// Tried, and what it computes is wrong.
   bool isWrong() const {
-    return stage == Stage::Tried && (trial.status == TrialStatus::Wrong ||
-                                     trial.status == TrialStatus::OutOfBounds ||
-                                     trial.status == TrialStatus::NotWritten);
+    return stage == Stage::Tried && isWrongResult(trial.status);
   }
   /// What load and launch need; needs the artifacts.
   TuningChoice choice(ChoiceOrigin origin) const;

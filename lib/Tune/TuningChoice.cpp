@@ -26,21 +26,26 @@ TuningSession::EntryList TuningSession::measuredEntries() const {
 }
 
 /// The fastest that is proven, null if none is. What would win and was not
-/// compared with the reference so far is compared now.
+/// compared with the reference so far is compared now. While none is proven,
+/// the first comparison that there is no time for ends that: the reference is
+/// the same for all.
 llvm::Expected<TuningCandidate *>
 TuningSession::chooseProven(Clock::time_point deadline) {
   for (;;) {
     EntryList measured = measuredEntries();
     llvm::erase_if(measured, [](const TuningCandidate *entry) {
-      return entry->isSetAside;
+      return entry->isSetAside && !entry->isProven();
     });
     if (measured.empty())
       return nullptr;
     TuningCandidate *best = chooseFastest(measured);
     if (best->isProven())
       return best;
-    if (llvm::Error error = validate(*best, deadline))
-      return error;
+    auto verdict = validate(*best, deadline);
+    if (!verdict)
+      return verdict.takeError();
+    if (*verdict == TrialStatus::Timeout && bestNs <= 0)
+      return nullptr;
   }
 }
 
@@ -138,8 +143,8 @@ llvm::Error TuningSession::proveContenders(const TuningCandidate &winner,
     if (!entry->isMeasured() || entry->isProven() || entry->isSetAside ||
         entry->trial.medianNs > winner.trial.medianNs * (1 + kNeighbourBand))
       continue;
-    if (llvm::Error error = validate(*entry, deadline))
-      return error;
+    if (auto verdict = validate(*entry, deadline); !verdict)
+      return verdict.takeError();
   }
   return llvm::Error::success();
 }
@@ -260,13 +265,14 @@ bool TuningSession::isKnownHopeless() {
 }
 
 /// A choice without a proof: the fastest of what was measured, or else the
-/// estimator's first one. Where trials found wrong results and none that are
-/// right there is no choice, since nothing tells which of the rest are.
+/// estimator's first one. Where trials, now or before, found wrong results and
+/// none that are right there is no choice, since nothing tells which of the
+/// rest are.
 llvm::Error TuningSession::chooseUnproven() {
-  if (hasFoundWrong()) {
+  if (hasFoundWrong())
     storeRecord(nullptr);
+  if (needsProof())
     return noChoice();
-  }
   EntryList measured = measuredEntries();
   if (!measured.empty()) {
     result.choice = chooseFastest(measured)->choice(ChoiceOrigin::Measured);
@@ -314,18 +320,25 @@ llvm::Error TuningSession::noChoice() const {
       wrong = fmt::format("{} is {}: {}", entry->config,
                           nameOf(entry->trial.status), entry->trial.message);
     if (entry->stage == Stage::Barred && wrong.empty())
-      wrong = entry->config + " is recorded as wrong";
+      wrong = fmt::format(
+          "{} was found wrong, or could not be launched, by earlier trials",
+          entry->config);
     if (entry->stage == Stage::Failed && !failed)
       failed = entry.get();
   }
+  if (wrong.empty() && match.foundNoneRight)
+    wrong = "earlier trials found wrong results and none that are right, and "
+            "nothing was proven since";
   if (wrong.empty() && failed)
     return addContext(
         makeArtifactError(failed->failure,
                           failed->plan.kernels[failed->failedKernel]),
         problem.text());
+  if (wrong.empty())
+    wrong = "none could be tried to the end";
   return makeError(ErrorCode::NoCandidate,
-                   "no kernel computes {} correctly on {}: {}", problem.text(),
-                   context.device.name, wrong);
+                   "no kernel is known to compute {} correctly on {}: {}",
+                   problem.text(), context.device.name, wrong);
 }
 
 } // namespace kiln

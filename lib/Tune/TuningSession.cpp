@@ -8,9 +8,6 @@
 
 namespace kiln {
 
-/// How often cancel flags and compilations are looked at.
-static constexpr std::chrono::milliseconds kPollInterval{1};
-
 namespace {
 /// A config that a record knows, with what the model says of it here.
 struct Seed {
@@ -294,6 +291,8 @@ llvm::Error TuningSession::conclude(Clock::time_point deadline) {
   if (llvm::Error error = runTrials(deadline))
     return error;
   auto winner = chooseProven(deadline);
+  if (winner && !*winner)
+    winner = tryReserves(deadline);
   if (winner && *winner)
     winner = playOff(**winner, deadline);
   if (!winner)

@@ -11,10 +11,14 @@
 
 #include <llvm/ADT/DenseMap.h>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 
 namespace kiln {
+
+/// How often cancel flags and compilations are looked at.
+inline constexpr std::chrono::milliseconds kPollInterval{1};
 
 /// What all sessions of a tuner share.
 struct TuningContext {
@@ -75,7 +79,7 @@ private:
 
   // Trials: TuningTrials.cpp.
   llvm::Error runTrials(Clock::time_point deadline);
-  llvm::Error tryReserves(Clock::time_point deadline);
+  llvm::Expected<TuningCandidate *> tryReserves(Clock::time_point deadline);
   EntryList openEntries() const;
   bool isBeyondBound(const TuningCandidate &entry) const;
   std::optional<StopReason> stopReason(const EntryList &open,
@@ -86,7 +90,8 @@ private:
   double repeatCarried(const EntryList &carried,
                        llvm::ArrayRef<TrialResult> trials);
   void takeTrial(TuningCandidate &entry, TrialResult trial, double scale);
-  llvm::Error validate(TuningCandidate &entry, Clock::time_point deadline);
+  llvm::Expected<TrialStatus> validate(TuningCandidate &entry,
+                                       Clock::time_point deadline);
   llvm::Expected<std::vector<TrialResult>>
   runRequest(const EntryList &batch, const TrialOptions &trialOptions,
              size_t kept = 0);
@@ -111,6 +116,7 @@ private:
   llvm::Error chooseUnproven();
   TuningCandidate *firstObtainable();
   bool hasFoundWrong() const;
+  bool needsProof() const { return match.foundNoneRight || hasFoundWrong(); }
   bool isKnownHopeless();
   llvm::Error noChoice() const;
 

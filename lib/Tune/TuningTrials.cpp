@@ -19,11 +19,15 @@ namespace kiln {
 
 /// How long a batch that has kernels waits for the rest: about a compilation.
 static constexpr std::chrono::milliseconds kBatchGrace{250};
-static constexpr std::chrono::milliseconds kPollInterval{1};
 /// What a batch gets that begins just before the deadline.
 static constexpr std::chrono::milliseconds kLeastTime{1};
-/// What a first validation may take when the budget is spent.
-static constexpr std::chrono::milliseconds kValidationGrace{500};
+/// What a comparison, or the trial of a generic kernel that has to be tried,
+/// gets when the budget is spent.
+static constexpr std::chrono::milliseconds kProofGrace{500};
+/// How long after the deadline a reference may yet be computed as long as
+/// nothing is proven: what is not proven is not recorded, so that each process
+/// would tune again.
+static constexpr std::chrono::milliseconds kMostProofTime{20000};
 
 /// After how many trials the predictions' errors are known: the first few
 /// differ in class, and so in what the model may have wrong about them.
@@ -134,13 +138,7 @@ llvm::Error TuningSession::runTrials(Clock::time_point deadline) {
     if (llvm::Error error = runBatch(batch, deadline))
       return error;
   }
-  if (!measuredEntries().empty())
-    return llvm::Error::success();
-  // After wrong results nothing is taken that was not tried, so the generic
-  // kernels get their trial although the budget may be spent.
-  return tryReserves(hasFoundWrong()
-                         ? std::max(deadline, Clock::now() + kValidationGrace)
-                         : deadline);
+  return llvm::Error::success();
 }
 
 /// The entries of \p open that run next: the first ones, or, if these take long
@@ -182,25 +180,33 @@ TuningSession::EntryList TuningSession::nextBatch(const EntryList &open,
   }
 }
 
-/// When nothing of the ranking's top could be measured: the generic kernels,
-/// one by one, past the limit of trials.
-llvm::Error TuningSession::tryReserves(Clock::time_point deadline) {
+/// Where nothing is proven: tries the generic kernels one by one, past the
+/// limit of trials, until one is measured. Where only what is proven may be
+/// taken, until one is proven, and although the budget may be spent. The first
+/// that is proven, or null.
+llvm::Expected<TuningCandidate *>
+TuningSession::tryReserves(Clock::time_point deadline) {
   for (auto &entry : entries) {
     if (!entry->isLastResort || !entry->isOpen())
       continue;
-    if (runnerFailed || isCancelled() || Clock::now() >= deadline)
+    const bool isForced = needsProof();
+    if (runnerFailed || isCancelled() ||
+        (!isForced && (!measuredEntries().empty() || Clock::now() >= deadline)))
       break;
     requestEntry(*entry, compile_priority::kNow);
-    if (!awaitEntry(*entry, deadline))
+    if (!(isForced ? awaitEntry(*entry) : awaitEntry(*entry, deadline)))
       break;
-    if (!entry->isOpen())
-      continue;
-    if (llvm::Error error = runBatch({entry.get()}, deadline))
-      return error;
-    if (entry->isMeasured())
-      break;
+    const Clock::time_point end =
+        isForced ? std::max(deadline, Clock::now() + kProofGrace) : deadline;
+    // Once more where what gave the scale of its times turned out to be faulty.
+    while (entry->isOpen() && !runnerFailed)
+      if (llvm::Error error = runBatch({entry.get()}, end))
+        return error;
+    auto proven = chooseProven(deadline);
+    if (!proven || *proven)
+      return proven;
   }
-  return llvm::Error::success();
+  return nullptr;
 }
 
 /// What runs in the next batch again: the reference, then the best so far. The
@@ -328,24 +334,28 @@ void TuningSession::noteBest(const TuningCandidate &entry) {
 }
 
 /// Compares a measured entry with the reference. Afterwards it is proven, at
-/// fault, or set aside.
-llvm::Error TuningSession::validate(TuningCandidate &entry,
-                                    Clock::time_point deadline) {
+/// fault, or set aside. The verdict; NotTried if there was no comparison.
+llvm::Expected<TrialStatus>
+TuningSession::validate(TuningCandidate &entry, Clock::time_point deadline) {
   entry.isSetAside = true;
   const bool isLate = Clock::now() >= deadline;
   if (runnerFailed || isCancelled() || (isLate && bestNs > 0))
-    return llvm::Error::success();
+    return TrialStatus::NotTried;
   TrialOptions trialOptions;
   trialOptions.mode = options.mode;
   trialOptions.measure = false;
   trialOptions.validation = TrialValidation::All;
   trialOptions.timeLimit =
-      timeUntil(deadline, kValidationGrace, trialOptions.timeLimit);
+      timeUntil(deadline, kProofGrace, trialOptions.timeLimit);
+  if (bestNs <= 0)
+    trialOptions.extraTime =
+        timeUntil(deadline + kMostProofTime, std::chrono::milliseconds(0),
+                  kMostProofTime);
   auto results = runRequest({&entry}, trialOptions);
   if (!results)
     return results.takeError();
   if (results->empty())
-    return llvm::Error::success();
+    return TrialStatus::NotTried;
   const TrialResult &verdict = results->front();
   entry.trial.validated = verdict.validated;
   entry.trial.maxErrorRatio = verdict.maxErrorRatio;
@@ -354,7 +364,9 @@ llvm::Error TuningSession::validate(TuningCandidate &entry,
     entry.trial.status = verdict.status;
   entry.isSetAside = !verdict.validated;
   weighTrials();
-  return checkDevice(*results);
+  if (llvm::Error error = checkDevice(*results))
+    return error;
+  return verdict.status;
 }
 
 /// Runs \p batch, whose first \p kept entries others are held against: a result

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <map>
 #include <string>
@@ -57,6 +58,7 @@ public:
   std::vector<DeviceAddress> inputs;       ///< of each run
   std::vector<std::string> runs;           ///< configs in order of launch
   int references = 0;                      ///< launches
+  std::function<void()> onReference;       ///< called at each of them
   int flushes = 0;
   std::vector<FillNormalParams> fills; ///< of every operand that was filled
   /// What Misdeed::BehindScratch takes for the size of its workspace.
@@ -80,7 +82,10 @@ private:
 
   static void playReference(KilnFakeLaunch *launch, void *user) {
     auto params = read<FakeParams>(launch);
-    ++static_cast<FakeTrials *>(user)->references;
+    auto *self = static_cast<FakeTrials *>(user);
+    ++self->references;
+    if (self->onReference)
+      self->onReference();
     auto *x = reinterpret_cast<const float *>(params.x);
     auto *values = reinterpret_cast<double *>(params.values);
     auto *bounds = reinterpret_cast<double *>(params.bounds);

@@ -1,9 +1,7 @@
 #include "Tune/InProcessTrials.h"
 
-#include "Tune/FakeDevice.h"
-#include "Tune/FakeTrials.h"
 #include "Tune/LoadedPlan.h"
-#include "Tune/TuneFixture.h"
+#include "Tune/TrialsFixture.h"
 
 #include <cuda.h>
 
@@ -13,70 +11,6 @@
 
 using namespace kiln;
 using namespace kiln::fake;
-
-namespace {
-
-constexpr const char *kProblem = "fake m=48 n=33";
-
-struct TrialsFixture : FakeDevice, TuneFixture {
-  TrialsFixture() {
-    auto owned = std::make_unique<FakeFamily>();
-    options = &owned->options;
-    tried = owned.get();
-    must(registry.add(std::move(owned)));
-    runnerOptions.scratchBytes = 32 << 20;
-  }
-
-  InProcessTrials &runner() {
-    if (!made)
-      made = must(InProcessTrials::create(*driver, registry, device, *artifacts,
-                                          runnerOptions));
-    return *made;
-  }
-
-  TrialRequest request(std::vector<const char *> configs,
-                       const char *text = kProblem) {
-    TrialRequest request;
-    request.family = "fake";
-    request.problem = text;
-    request.options.validation = TrialValidation::All;
-    Problem problem = makeProblem(*tried, text);
-    for (const char *config : configs) {
-      TrialCandidate &candidate = request.candidates.emplace_back();
-      candidate.config = config;
-      Plan plan = makePlan(*tried, problem, config, device);
-      for (const TranslationUnit &unit : plan.kernels)
-        candidate.artifacts.push_back(must(artifacts->get(unit)));
-    }
-    return request;
-  }
-  std::vector<TrialResult> run(const TrialRequest &request) {
-    return must(runner().run(request));
-  }
-  /// The one result of a config that does \p misdeed.
-  TrialResult tryMisdeed(Misdeed misdeed) {
-    trials.misdeeds["fast.t64"] = misdeed;
-    TrialRequest one = request({"fast.t64"});
-    one.options.measure = false;
-    return run(one).at(0);
-  }
-
-  Registry registry;
-  FakeTrials trials;
-  FakeOptions *options = nullptr;
-  const FakeFamily *tried = nullptr;
-  InProcessTrialsOptions runnerOptions;
-  std::unique_ptr<InProcessTrials> made;
-};
-
-uint64_t calls(const char *symbol) { return kilnFakeCallCount(symbol); }
-
-ErrorCode codeOf(llvm::Expected<std::vector<TrialResult>> results) {
-  REQUIRE_FALSE(results);
-  return summarize(results.takeError()).code;
-}
-
-} // namespace
 
 TEST_CASE("right candidates are validated and timed") {
   TrialsFixture f;
@@ -330,84 +264,6 @@ TEST_CASE("after the context died nothing is run, freed or believed") {
   CHECK_FALSE(f.runner().isAlive());
   CHECK(codeOf(f.runner().run(f.request({"fast.t64"}))) ==
         ErrorCode::ContextDead);
-}
-
-TEST_CASE(
-    "S13: a late launch ends the trials of its problem, not the context") {
-  TrialsFixture f;
-  f.runnerOptions.hangLimit = std::chrono::milliseconds(5);
-  kilnFakeSetBlockLimit(1);
-  TrialRequest request = f.request({"fast.t64", "fast.t32"});
-  f.run(request);
-  const uint64_t memory = kilnFakeBytesInUse(), frees = calls("cuMemFree"),
-                 unloads = calls("cuModuleUnload");
-  kilnFakeHoldWork("// fast.t64");
-  auto results = f.run(request);
-  CHECK(results[0].status == TrialStatus::Late);
-  CHECK(results[1].status == TrialStatus::NotTried);
-  for (const TrialResult &result : results)
-    CHECK_FALSE(isConfigFault(result.status));
-  CHECK(f.runner().isAlive());
-  CHECK(f.runner().isBusy());
-  // What it may reach stays, and nothing waits for it.
-  f.runner().releaseScratch();
-  CHECK(codeOf(f.runner().run(request)) == ErrorCode::InProgress);
-  CHECK(kilnFakeBytesInUse() == memory);
-  CHECK(calls("cuMemFree") == frees);
-  CHECK(calls("cuModuleUnload") == unloads);
-  CHECK(kilnFakeBlockedCalls() == 0);
-  // Trials begin again when it has ended.
-  kilnFakeReleaseWork();
-  results = f.run(request);
-  CHECK(results[0].status == TrialStatus::Ok);
-  CHECK(results[1].validated);
-  CHECK_FALSE(f.runner().isBusy());
-  f.made.reset();
-  CHECK(kilnFakeBytesInUse() == 0);
-  CHECK(kilnFakeModulesLoaded() == 0);
-  CHECK(kilnFakeBlockedCalls() == 0);
-}
-
-TEST_CASE("S13: trials that are late end without waiting") {
-  TrialsFixture f;
-  f.runnerOptions.hangLimit = std::chrono::milliseconds(5);
-  kilnFakeSetBlockLimit(1);
-  TrialRequest request = f.request({"fast.t64"});
-  kilnFakeHoldWork("// fast.t64");
-  CHECK(f.run(request)[0].status == TrialStatus::Late);
-  const uint64_t memory = kilnFakeBytesInUse();
-  f.made.reset();
-  CHECK(kilnFakeBlockedCalls() == 0);
-  CHECK(kilnFakeBytesInUse() == memory);
-  kilnFakeReleaseWork(); // writes to what is still there
-}
-
-TEST_CASE(
-    "S13: the reference is cut by its work, and its slabs heed the deadline") {
-  TrialsFixture f;
-  TrialRequest request = f.request({"fast.t64", "fast.t32"}, "fake m=640 n=8");
-  request.options.measure = false;
-  // About a second of the reference at the H200's rate: 64 rows at least.
-  f.options->flops = 2e13;
-  for (const TrialResult &result : f.run(request))
-    CHECK(result.status == TrialStatus::Ok);
-  CHECK(f.trials.references >= 8); // once for both
-  CHECK(f.trials.references <= 10);
-
-  TrialsFixture late; // computes all of it for each, as far as time goes
-  late.options->flops = 2e13;
-  late.runnerOptions.scratchBytes = 150 << 10;
-  request.options.timeLimit = std::chrono::milliseconds(300);
-  kilnFakeOnStep(
-      [](const KilnFakeStep *step, void *) {
-        if (std::string(step->function) == "kilnCompareTolerance")
-          std::this_thread::sleep_for(std::chrono::milliseconds(301));
-      },
-      nullptr);
-  auto results = late.run(request);
-  CHECK(results[0].status == TrialStatus::Timeout);
-  CHECK(results[0].message.find("not validated") != std::string::npos);
-  CHECK(late.trials.references <= 1);
 }
 
 TEST_CASE(

@@ -31,6 +31,9 @@ public:
     double halfWidth = 0.002; ///< of the interval, relative
     TrialStatus status = TrialStatus::Ok;
     bool slowToFail = false; ///< its fault shows only when it is validated
+    /// What comparing it takes; nobody sleeps, but in a shorter time it is not
+    /// compared.
+    std::chrono::milliseconds comparison{0};
   };
 
   /// The time of a config that is not in the table.
@@ -141,8 +144,16 @@ private:
       if (result->status != TrialStatus::Ok ||
           (mayWin && best > 0 && result->medianNs > best * (1 + kTieBand)))
         continue;
-      if (!mayWin || !request.candidates[i].isProven)
-        result->status = scriptOf(result->config).status;
+      if (!mayWin || !request.candidates[i].isProven) {
+        const Script script = scriptOf(result->config);
+        if (script.comparison >
+            request.options.timeLimit + request.options.extraTime) {
+          if (result->samples == 0)
+            result->status = TrialStatus::Timeout;
+          continue;
+        }
+        result->status = script.status;
+      }
       result->validated = result->status == TrialStatus::Ok;
       if (result->validated && (best == 0 || result->medianNs < best))
         best = result->medianNs;

@@ -3,6 +3,8 @@
 
 #include "Tune/ScriptedRunner.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 #include <limits>
 
 using namespace kiln;
@@ -79,6 +81,90 @@ TEST_CASE("S5: after wrong results nothing untried is taken") {
     TuningResult result = must(f.tune());
     CHECK(result.choice.plan.configText() == "plain.t32");
     CHECK(f.runner.configs() == Configs{"fast.t64", "plain.t32"});
+  }
+}
+
+TEST_CASE("S5: the generic kernels are tried where nothing else is proven") {
+  TunerFixture f;
+  f.compileAll();
+  f.options.top = 2;
+  f.options.maxTrials = 2;
+  f.options.budget = std::chrono::milliseconds(100);
+  f.runner.scripts["fast.t64"] = failing(TrialStatus::Wrong);
+  // Timed, and never compared.
+  f.runner.scripts["pair.t64"] = {.comparison = std::chrono::hours(1)};
+  TuningResult result = must(f.tune());
+  CHECK(result.choice.plan.configText() == "plain.t32");
+  CHECK(result.choice.validated);
+  CHECK(f.recordedPoint()->winner == "plain.t32");
+  CHECK_FALSE(f.recordedPoint()->find("pair.t64")->validated);
+}
+
+TEST_CASE("S5: a generic kernel is tried however long it compiles") {
+  TunerFixture f;
+  must(f.artifacts->get(f.unit("fast.t64")));
+  f.options.top = 1;
+  f.options.maxTrials = 1;
+  f.options.budget = std::chrono::milliseconds(100);
+  f.runner.scripts["fast.t64"] = failing(TrialStatus::Wrong);
+  f.nvrtc.delayWhen("// plain.t32", 800);
+  TuningResult result = must(f.tune());
+  CHECK(result.choice.plan.configText() == "plain.t32");
+  CHECK(result.choice.validated);
+}
+
+TEST_CASE("S5: where none is known to be right nothing untried is taken") {
+  TunerFixture f;
+  f.compileAll();
+  f.options.top = 1;
+  f.options.maxTrials = 1;
+  f.runner.scripts["fast.t64"] = failing(TrialStatus::Wrong);
+  f.runner.scripts["plain.t32"] = failing(TrialStatus::Timeout);
+  auto result = f.tune();
+  CHECK(codeOf(result) == ErrorCode::NoCandidate);
+  const size_t known = f.recordedPoint()->measurements.size();
+  f.reopen();
+  f.options.top = 24;
+  SUBCASE("without a runner") {
+    result = f.tuner(false).tune(f.family, f.problem, f.options);
+  }
+  SUBCASE("by a runner that fails") {
+    f.runner.error = {ErrorCode::InProgress, "an earlier trial still runs"};
+    result = f.tune();
+  }
+  SUBCASE("nor what was only timed") {
+    f.runner.scripts.clear();
+    f.runner.anyScript =
+        ScriptedRunner::Script{.comparison = std::chrono::hours(1)};
+    result = f.tune();
+  }
+  CHECK(codeOf(result) == ErrorCode::NoCandidate);
+  CHECK(f.recordedPoint()->measurements.size() == known);
+}
+
+TEST_CASE("S13: a first proof waits for a slow reference, and for one alone") {
+  TunerFixture f;
+  f.compileAll();
+  f.options.budget = std::chrono::milliseconds(200);
+  f.runner.anyScript = ScriptedRunner::Script{};
+  auto comparisons = [&] {
+    return llvm::count_if(f.runner.requests, [](const TrialRequest &request) {
+      return !request.options.measure;
+    });
+  };
+  SUBCASE("that ends") {
+    f.runner.anyScript->comparison = std::chrono::seconds(5);
+    CHECK(must(f.tune()).choice.validated);
+    CHECK(f.recordedPoint()->winner == "fast.t64");
+    CHECK(must(f.tune()).stop == StopReason::Recorded);
+  }
+  SUBCASE("that would not end") {
+    f.runner.anyScript->comparison = std::chrono::minutes(1);
+    TuningResult result = must(f.tune());
+    CHECK(result.choice.origin == ChoiceOrigin::Measured);
+    CHECK_FALSE(result.choice.validated);
+    CHECK(comparisons() == 1);
+    CHECK_FALSE(f.recordedPoint());
   }
 }
 

@@ -1,0 +1,144 @@
+// Work of trials that takes long: launches that do not end in time, and
+// references that take longer than there is time.
+#include "Tune/InProcessTrials.h"
+
+#include "Tune/TrialsFixture.h"
+
+#include <cuda.h>
+
+#include <string>
+#include <thread>
+
+using namespace kiln;
+using namespace kiln::fake;
+
+TEST_CASE(
+    "S13: a late launch ends the trials of its problem, not the context") {
+  TrialsFixture f;
+  f.runnerOptions.hangLimit = std::chrono::milliseconds(5);
+  kilnFakeSetBlockLimit(1);
+  TrialRequest request = f.request({"fast.t64", "fast.t32"});
+  f.run(request);
+  const uint64_t memory = kilnFakeBytesInUse(), frees = calls("cuMemFree"),
+                 unloads = calls("cuModuleUnload");
+  kilnFakeHoldWork("// fast.t64");
+  auto results = f.run(request);
+  CHECK(results[0].status == TrialStatus::Late);
+  CHECK(results[1].status == TrialStatus::NotTried);
+  for (const TrialResult &result : results)
+    CHECK_FALSE(isConfigFault(result.status));
+  CHECK(f.runner().isAlive());
+  CHECK(f.runner().isBusy());
+  // What it may reach stays, and nothing waits for it.
+  f.runner().releaseScratch();
+  CHECK(codeOf(f.runner().run(request)) == ErrorCode::InProgress);
+  CHECK(kilnFakeBytesInUse() == memory);
+  CHECK(calls("cuMemFree") == frees);
+  CHECK(calls("cuModuleUnload") == unloads);
+  CHECK(kilnFakeBlockedCalls() == 0);
+  // Trials begin again when it has ended.
+  kilnFakeReleaseWork();
+  results = f.run(request);
+  CHECK(results[0].status == TrialStatus::Ok);
+  CHECK(results[1].validated);
+  CHECK_FALSE(f.runner().isBusy());
+  f.made.reset();
+  CHECK(kilnFakeBytesInUse() == 0);
+  CHECK(kilnFakeModulesLoaded() == 0);
+  CHECK(kilnFakeBlockedCalls() == 0);
+}
+
+TEST_CASE("S13: trials that are late end without waiting") {
+  TrialsFixture f;
+  f.runnerOptions.hangLimit = std::chrono::milliseconds(5);
+  kilnFakeSetBlockLimit(1);
+  TrialRequest request = f.request({"fast.t64"});
+  kilnFakeHoldWork("// fast.t64");
+  CHECK(f.run(request)[0].status == TrialStatus::Late);
+  const uint64_t memory = kilnFakeBytesInUse();
+  f.made.reset();
+  CHECK(kilnFakeBlockedCalls() == 0);
+  CHECK(kilnFakeBytesInUse() == memory);
+  kilnFakeReleaseWork(); // writes to what is still there
+}
+
+TEST_CASE(
+    "S13: the reference is cut by its work, and its slabs heed the deadline") {
+  TrialsFixture f;
+  TrialRequest request = f.request({"fast.t64", "fast.t32"}, "fake m=640 n=8");
+  request.options.measure = false;
+  // About a second of the reference at the H200's rate: 64 rows at least.
+  f.options->flops = 2e13;
+  for (const TrialResult &result : f.run(request))
+    CHECK(result.status == TrialStatus::Ok);
+  CHECK(f.trials.references >= 8); // once for both
+  CHECK(f.trials.references <= 10);
+
+  TrialsFixture late; // computes all of it for each, as far as time goes
+  late.options->flops = 2e13;
+  late.runnerOptions.scratchBytes = 150 << 10;
+  request.options.timeLimit = std::chrono::milliseconds(300);
+  kilnFakeOnStep(
+      [](const KilnFakeStep *step, void *) {
+        if (std::string(step->function) == "kilnCompareTolerance")
+          std::this_thread::sleep_for(std::chrono::milliseconds(301));
+      },
+      nullptr);
+  auto results = late.run(request);
+  CHECK(results[0].status == TrialStatus::Timeout);
+  CHECK(results[0].message.find("not validated") != std::string::npos);
+  CHECK(late.trials.references <= 1);
+}
+
+/// About a second of the reference at the H200's rate, in ten slabs of 64 rows,
+/// of which each takes 20 ms.
+struct SlowReferenceFixture : TrialsFixture {
+  SlowReferenceFixture() {
+    options->flops = 2e13;
+    trials.onReference = [] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    };
+    slow = request({"fast.t64", "fast.t32"}, "fake m=640 n=8");
+    slow.options.measure = false;
+    slow.options.timeLimit = std::chrono::milliseconds(30);
+  }
+  TrialRequest slow;
+};
+
+TEST_CASE("S13: a reference that is kept goes on where it was left") {
+  SlowReferenceFixture f;
+  TrialStatus status = TrialStatus::Timeout;
+  int requests = 0;
+  for (; status == TrialStatus::Timeout && requests < 12; ++requests)
+    status = f.run(f.slow)[0].status;
+  CHECK(status == TrialStatus::Ok);
+  CHECK(requests > 1);
+  CHECK(f.trials.references == 10);
+  CHECK(f.run(f.slow)[1].status == TrialStatus::Ok);
+  CHECK(f.trials.references == 10);
+}
+
+TEST_CASE("S13: a comparison waits for its reference as long as it may") {
+  SlowReferenceFixture f;
+  // The reference is not kept: none of it serves a later request.
+  f.runnerOptions.scratchBytes = 150 << 10;
+  CHECK(f.run(f.slow)[0].status == TrialStatus::Timeout);
+  SUBCASE("to the end, if that is in time") {
+    f.slow.options.extraTime = std::chrono::milliseconds(10000);
+    CHECK(f.run(f.slow)[0].status == TrialStatus::Ok);
+  }
+  SUBCASE("and not at all, if it is not") {
+    f.slow.options.timeLimit = std::chrono::milliseconds(1);
+    f.slow.options.extraTime = std::chrono::milliseconds(100);
+    const int before = f.trials.references;
+    CHECK(f.run(f.slow)[0].status == TrialStatus::Timeout);
+    CHECK(f.trials.references - before <= 2);
+  }
+  SUBCASE("nor beyond the limit of a hang") {
+    f.made.reset();
+    f.runnerOptions.hangLimit = std::chrono::milliseconds(100);
+    f.slow.options.timeLimit = std::chrono::milliseconds(1);
+    f.slow.options.extraTime = std::chrono::milliseconds(10000);
+    CHECK(f.run(f.slow)[0].status == TrialStatus::Timeout);
+  }
+}
