@@ -11,11 +11,13 @@
 #include "Support/Elf.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/SmallString.h>
 #include <llvm/ADT/StringExtras.h>
 #include <llvm/Support/FileSystem.h>
 #include <llvm/Support/Path.h>
+#include <sys/auxv.h>
 
 #include <algorithm>
 
@@ -216,14 +218,30 @@ Nvrtc::load(const NvrtcSearch &search) {
       fmt::join(failures, "; "));
 }
 
-std::string buildTreeToolkit() {
+/// The file that this code was loaded from; empty where that cannot be told.
+static std::string ownFile() {
   static const int anchor = 0; // an address inside of this object
   Dl_info info;
-  if (!dladdr(&anchor, &info) || !info.dli_fname)
+  struct link_map *map = nullptr;
+  if (!::dladdr1(&anchor, &info, reinterpret_cast<void **>(&map),
+                 RTLD_DL_LINKMAP) ||
+      !map)
     return {};
-  llvm::SmallString<256> tree(info.dli_fname);
-  // A program is named as it was called.
-  if (llvm::sys::fs::real_path(info.dli_fname, tree))
+  // The program has no name there. What it was called as is up to its caller,
+  // what the kernel runs is not.
+  llvm::StringRef loaded =
+      *map->l_name ? llvm::StringRef(map->l_name) : "/proc/self/exe";
+  llvm::SmallString<256> file;
+  if (!llvm::sys::path::is_absolute(loaded) || fs::real_path(loaded, file))
+    return {};
+  return file.str().str();
+}
+
+std::string buildTreeToolkit() {
+  llvm::SmallString<256> tree(ownFile());
+  // A program with rights of its own does not run code of where it lies: a hard
+  // link to it may lie anywhere.
+  if (tree.empty() || ::getauxval(AT_SECURE))
     return {};
   llvm::sys::path::remove_filename(tree);
   llvm::sys::path::append(tree, "..");
