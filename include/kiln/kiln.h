@@ -236,13 +236,14 @@ typedef struct kiln_engine_options {
   uint64_t scratch_limit_bytes;
   /// Largest workspace that a chosen plan may need; 0: 256 MiB.
   uint64_t workspace_limit_bytes;
-  /// Size that the write layer of the cache is kept under: what was used least
+  /// Size that the write layer of the cache is kept under: what was loaded least
   /// recently goes, kernels first, measurements last. Checked by threads that
   /// compile, each time that about a sixteenth of it was written. 0: 4 GiB;
   /// UINT64_MAX: no limit.
   uint64_t cache_limit_bytes;
   /// Write layer; null: KILN_CACHE_DIR, else $XDG_CACHE_HOME/kiln, else
-  /// ~/.cache/kiln. Used only if it belongs to this user with mode 0700.
+  /// ~/.cache/kiln. Made with mode 0700; used only if it belongs to this user
+  /// and no other may write to it.
   const char *cache_dir;
   /// Read layers behind it, first to last.
   const char *const *read_dirs;

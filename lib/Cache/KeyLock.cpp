@@ -21,6 +21,21 @@ static off_t offsetOf(llvm::StringRef name, LockUse use) {
   return static_cast<off_t>(2 * digits + (use == LockUse::Commit));
 }
 
+/// What an error of a system call says of the lock.
+KeyLock::State KeyLock::refuse() {
+  switch (errno) {
+  case EMFILE:
+  case ENFILE:
+  case ENOMEM:
+  case ENOSPC:
+  case EDQUOT:
+    failure = errno; // of today: others may hold it
+    return State::Refused;
+  default:
+    return State::None; // of the file system, or of what lies there
+  }
+}
+
 /// Who has waited longest asks most often, so that newcomers rarely get in
 /// front.
 KeyLock::State KeyLock::poll(Clock::time_point deadline) {
@@ -29,10 +44,10 @@ KeyLock::State KeyLock::poll(Clock::time_point deadline) {
     if (ops.tryLock(file.get(), offset) == 0)
       return State::Held;
     if (errno != EAGAIN && errno != EACCES && errno != EINTR)
-      return State::None;
+      return refuse();
     auto left = deadline - Clock::now();
     if (left <= Clock::duration::zero())
-      return State::Busy;
+      return State::Refused;
     // Most commits end within this.
     constexpr std::chrono::microseconds kShort(100);
     std::this_thread::sleep_for(
@@ -51,7 +66,7 @@ KeyLock::KeyLock(FileOps &ops, int folder, llvm::StringRef name, LockUse use,
     file = ScopedFd(ops, retryInterrupted([&] {
                       return ops.open(folder, kLockName, flags, 0600);
                     }));
-    state = file ? poll(deadline) : State::None;
+    state = file ? poll(deadline) : refuse();
     if (!held() || isCurrent(folder))
       return;
     ops.unlock(file.get(), offset);

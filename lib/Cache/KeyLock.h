@@ -37,19 +37,23 @@ public:
   KeyLock &operator=(const KeyLock &) = delete;
 
   bool held() const { return state == State::Held; }
-  /// Somebody else had it to the end. Neither held nor this: there are no locks
-  /// here.
-  bool isBusy() const { return state == State::Busy; }
+  /// Somebody else had it to the end, or may have it: it could not be asked
+  /// for. Neither held nor this: there are no locks here.
+  bool isRefused() const { return state == State::Refused; }
+  /// Why it could not be asked for; 0: somebody had it.
+  int errnoValue() const { return failure; }
 
 private:
-  enum class State { None, Held, Busy };
+  enum class State { None, Held, Refused };
   State poll(Clock::time_point deadline);
+  State refuse();
   bool isCurrent(int folder) const;
 
   FileOps &ops;
   off_t offset;
   ScopedFd file;
   State state = State::None;
+  int failure = 0;
 };
 
 } // namespace kiln::cache

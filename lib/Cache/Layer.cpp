@@ -236,7 +236,19 @@ Sighting Layer::identify(Kind kind, llvm::StringRef name) const {
 }
 
 Sighting Layer::identifyIn(int shard, llvm::StringRef name) const {
-  return sightingAt(ops, shard, fileName(name));
+  // A network file system asks the server when a file is opened, and may say
+  // from memory what lies at a path.
+  std::string file = fileName(name);
+  ScopedFd opened(ops, retryInterrupted([&] {
+                    return ops.open(shard, file.c_str(),
+                                    O_RDONLY | O_NOFOLLOW | O_NONBLOCK |
+                                        O_CLOEXEC | O_NOCTTY,
+                                    0);
+                  }));
+  struct stat info = {};
+  if (opened && ops.status(opened.get(), info) == 0)
+    return {true, FileIdentity::of(info)};
+  return sightingAt(ops, shard, file); // nothing, or no plain file
 }
 
 /// Opens \p name in \p folder; makes it first, durably, if it is missing.
@@ -348,18 +360,29 @@ bool Layer::beginUpkeep(std::chrono::seconds period) const {
   return file && ops.touch(file.get()) == 0;
 }
 
-/// The names in the open folder \p fd, sorted, without "." and "..".
-static std::vector<std::string> namesIn(ScopedFd fd) {
+void Layer::cancelUpkeep() const {
+  OpenedFolder folder = openRoot();
+  if (folder.ok())
+    ops.unlink(folder.fd.get(), (versionFolder() + "/" + kUpkeepName).c_str());
+}
+
+/// The names in the open folder \p fd, sorted, without "." and "..". \p failure
+/// gets the errno if these are not all.
+static std::vector<std::string> namesIn(ScopedFd fd, int &failure) {
   std::vector<std::string> names;
   DIR *stream = fd ? ::fdopendir(fd.get()) : nullptr;
-  if (!stream)
+  if (!stream) {
+    failure = errno;
     return names;
+  }
   fd.release(); // closedir closes it
+  errno = 0;
   while (const struct dirent *item = ::readdir(stream)) {
     llvm::StringRef name(item->d_name);
     if (name != "." && name != "..")
       names.push_back(name.str());
   }
+  failure = errno;
   ::closedir(stream);
   llvm::sort(names);
   return names;
@@ -382,28 +405,46 @@ static llvm::StringRef entryNameIn(llvm::StringRef fileName,
 void Layer::walk(Kind kind,
                  llvm::function_ref<void(const Found &)> visit) const {
   OpenedFolder opened = openRoot();
-  if (!opened.ok())
+  if (!opened.ok()) {
+    if (opened.errnoValue != ENOENT)
+      visit({-1, "", root, "",
+             opened.reason.empty() ? std::strerror(opened.errnoValue)
+                                   : opened.reason});
     return;
+  }
   auto openIn = [&](int folder, const std::string &name) {
     return ScopedFd(ops, retryInterrupted([&] {
                       return ops.open(folder, name.c_str(), kFolderFlags, 0);
                     }));
   };
-  // What is no folder, or one that lookups refuse, is shown and passed over.
+  // What lookups cannot open, or refuse, is shown and passed over.
   auto openTrusted = [&](int folder, const std::string &name,
                          const std::string &path) {
     ScopedFd fd = openIn(folder, name);
+    int failure = fd ? 0 : errno;
     struct stat info = {};
-    std::optional<std::string> distrust;
-    if (!fd && errno != ENOENT)
-      visit({folder, name, path, "", ""});
-    if (fd && ops.status(fd.get(), info) == 0)
-      distrust = distrustOf(info, path);
-    if (distrust) {
+    if (fd && ops.status(fd.get(), info) != 0)
+      failure = errno;
+    if (failure == ENOENT)
+      return fd;
+    // A link has no folder behind it that could be opened.
+    if (failure && (ops.statusAt(folder, name.c_str(), info) != 0 ||
+                    S_ISDIR(info.st_mode)))
+      visit({folder, name, path, "", std::strerror(failure)});
+    else if (auto distrust = distrustOf(info, path))
       visit({folder, name, path, "", std::move(*distrust)});
-      fd.reset();
-    }
-    return fd;
+    else
+      return fd;
+    return ScopedFd(ops, -1);
+  };
+  auto namesOf = [&](const ScopedFd &folder, const std::string &path) {
+    int failure = 0;
+    std::vector<std::string> names;
+    if (folder)
+      names = namesIn(openIn(folder.get(), "."), failure);
+    if (failure)
+      visit({folder.get(), ".", path, "", std::strerror(failure)});
+    return names;
   };
   std::string path = root + "/" + versionFolder();
   ScopedFd version = openTrusted(opened.fd.get(), versionFolder(), path);
@@ -411,14 +452,14 @@ void Layer::walk(Kind kind,
     return;
   path += "/" + nameOf(kind).str();
   ScopedFd folder = openTrusted(version.get(), nameOf(kind).str(), path);
-  for (const std::string &shard : namesIn(openIn(folder.get(), "."))) {
+  for (const std::string &shard : namesOf(folder, path)) {
     const std::string shardPath = path + "/" + shard;
     if (shard.size() != 2 || !isHex(shard)) {
       visit({folder.get(), shard, shardPath, "", ""});
       continue;
     }
     ScopedFd files = openTrusted(folder.get(), shard, shardPath);
-    for (const std::string &name : namesIn(openIn(files.get(), ".")))
+    for (const std::string &name : namesOf(files, shardPath))
       if (name != kLockName)
         visit({files.get(), name, shardPath + "/" + name,
                entryNameIn(name, shard).str(), ""});

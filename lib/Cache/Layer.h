@@ -56,7 +56,8 @@ public:
 
   /// What lies at the entry's path now.
   Sighting identify(Kind kind, llvm::StringRef name) const;
-  /// The same, given a descriptor of the entry's shard.
+  /// The same, given a descriptor of the entry's shard, and without trust in
+  /// what a network file system remembers.
   Sighting identifyIn(int shard, llvm::StringRef name) const;
 
   /// Asked with a descriptor of the entry's shard just before it is replaced;
@@ -78,6 +79,8 @@ public:
   /// True once in a period for all who share the layer: who gets it does what
   /// is to be done once in it.
   bool beginUpkeep(std::chrono::seconds period) const;
+  /// What began was not finished: somebody else may begin at once.
+  void cancelUpkeep() const;
 
   /// Absolute path of the entry.
   std::string pathOf(Kind kind, llvm::StringRef name) const;
@@ -88,10 +91,11 @@ public:
     std::string name;      ///< file name in its folder
     std::string path;      ///< absolute
     std::string entryName; ///< 64 digits if it is named as an entry, else empty
-    std::string reason;    ///< set if it is a folder that is not trusted
+    /// Set if it is a folder that is not trusted or could not be read.
+    std::string reason;
   };
   /// Calls \p visit for everything in the kind's folders, sorted by name,
-  /// except for lock files. Unreadable folders are passed over.
+  /// except for lock files.
   void walk(Kind kind, llvm::function_ref<void(const Found &)> visit) const;
 
   /// What files of this layer must be.

@@ -31,7 +31,7 @@ Removal removeEntry(FileOps &files, const Layer &layer, Kind kind,
     if (shard.ok())
       commit.emplace(files, shard.fd.get(), name, LockUse::Commit,
                      KeyLock::Clock::now());
-    if (commit && commit->isBusy())
+    if (commit && commit->isRefused())
       return Removal::Replaced; // or will be at once
   }
   if (layer.removeIfUnchanged(kind, name, seen))
@@ -67,7 +67,7 @@ private:
   void takeTemporary(Kind kind, const Layer::Found &found,
                      const struct stat &info);
   void take(Candidate &candidate, PrunedFile::Why why);
-  void fail(const std::string &path);
+  void fail(const llvm::Twine &path, llvm::StringRef why);
   bool isCancelled() const { return rules.isCancelled && rules.isCancelled(); }
   double ageOf(const struct stat &info) const {
     return std::chrono::duration<double>(now.time_since_epoch()).count() -
@@ -86,9 +86,9 @@ private:
 };
 } // namespace
 
-void Pruner::fail(const std::string &path) {
+void Pruner::fail(const llvm::Twine &path, llvm::StringRef why) {
   if (result.failed++ == 0)
-    result.failure = path + ": " + std::strerror(errno);
+    result.failure = (path + ": " + why).str();
 }
 
 void Pruner::takeTemporary(Kind kind, const Layer::Found &found,
@@ -98,7 +98,7 @@ void Pruner::takeTemporary(Kind kind, const Layer::Found &found,
     return;
   if (!rules.isDryRun && files.unlink(found.folder, found.name.c_str()) != 0) {
     if (errno != ENOENT)
-      fail(found.path);
+      fail(found.path, std::strerror(errno));
     return;
   }
   result.removed.push_back({PrunedFile::Why::Temporary, kind, found.path,
@@ -106,6 +106,8 @@ void Pruner::takeTemporary(Kind kind, const Layer::Found &found,
 }
 
 void Pruner::look(Kind kind, const Layer::Found &found) {
+  if (!found.reason.empty())
+    return fail(found.path, found.reason);
   const bool isTemporary = isTemporaryName(found.name);
   struct stat info = {};
   if (isCancelled() || (found.entryName.empty() && !isTemporary) ||
@@ -126,7 +128,7 @@ void Pruner::take(Candidate &candidate, PrunedFile::Why why) {
                         : removeEntry(files, layer, candidate.kind,
                                       candidate.name, candidate.seen);
   if (removal == Removal::Failed)
-    return fail(path);
+    return fail(path, std::strerror(errno));
   if (removal == Removal::Replaced)
     return; // somebody has use for it
   candidate.isOver = true;
@@ -155,13 +157,15 @@ static int worthOf(Kind kind) {
 
 PruneResult Pruner::run() {
   for (Kind kind : kAllKinds)
-    layer.walk(kind, [&](const Layer::Found &found) { look(kind, found); });
+    if (!rules.only || *rules.only == kind)
+      layer.walk(kind, [&](const Layer::Found &found) { look(kind, found); });
 
-  if (rules.maxAge)
+  if (rules.maxAge) {
+    const std::chrono::duration<double> oldest = *rules.maxAge + kStampPeriod;
     for (Candidate &candidate : candidates)
-      if (!isCancelled() &&
-          candidate.ageSeconds > static_cast<double>(rules.maxAge->count()))
+      if (!isCancelled() && candidate.ageSeconds > oldest.count())
         take(candidate, PrunedFile::Why::Age);
+  }
 
   if (rules.maxBytes && bytes > *rules.maxBytes) {
     const uint64_t target =

@@ -3,12 +3,15 @@
 // Temporary files that their writers left behind, entries that nobody has used
 // for long, and, where a layer is too large, what was used least recently. A
 // lookup stamps an entry with the time, once a day at most, so that no kind of
-// mount or backup has a say in what is old. Artifacts go before anything else,
-// since they can be compiled again, and records last, since they took trials.
+// mount or backup has a say in what is old. What a process holds in memory it
+// does not look up again: only when it was loaded is known. Artifacts go before
+// anything else, since they can be compiled again, and records last, since they
+// took trials.
 //
 // Safe beside any number of readers, writers and other pruners: a file goes
-// only if it is still the one that was judged, and a stamp or a process id from
-// another clock or host is no reason to take one away.
+// only if it is still the one that was judged. Hosts that share a folder are
+// taken to agree on the time to within an hour; a stamp from the future is no
+// reason to take a file away.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -34,7 +37,10 @@ inline constexpr std::chrono::hours kStampPeriod(24);
 inline constexpr std::chrono::hours kTemporaryGrace(1);
 
 struct PruneRules {
-  /// Entries that were used neither since nor later go; none: age is no reason.
+  /// Entries of this kind alone; none: of all.
+  std::optional<Kind> only;
+  /// Entries that were surely not looked up for so long go: their stamps are
+  /// older by kStampPeriod. None: age is no reason.
   std::optional<std::chrono::seconds> maxAge;
   /// If all entries together are larger, the least recently used go until the
   /// rest is smaller than this by slackBytes.
@@ -60,7 +66,8 @@ llvm::StringRef nameOf(PrunedFile::Why why);
 struct PruneResult {
   std::vector<PrunedFile> removed;
   uint64_t keptEntries = 0, keptBytes = 0;
-  size_t failed = 0;   ///< files that were to go and did not
+  /// Files that were to go and did not, and folders that were not looked into.
+  size_t failed = 0;
   std::string failure; ///< why the first of these did not
 };
 
@@ -74,7 +81,8 @@ enum class Removal { Removed, Replaced, Gone, Failed };
 
 /// Deletes the entry called \p name unless somebody replaced it since it was
 /// \p seen. What somebody puts there in the same microsecond is lost: a miss.
-/// It is never a record, which somebody may have been told is stored.
+/// It is never a record, which somebody may have been told is stored, but where
+/// there are no locks.
 Removal removeEntry(FileOps &files, const Layer &layer, Kind kind,
                     llvm::StringRef name, const FileIdentity &seen);
 

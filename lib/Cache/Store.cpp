@@ -128,6 +128,8 @@ std::optional<Entry> Store::Impl::readLayer(const Layer &layer,
     base->seen.isKnown = !base->isUnreadable;
     if (read.info.st_nlink)
       base->seen.file = FileIdentity::of(read.info);
+    else if (read.status == ReadStatus::NotRegular) // a link is not opened
+      base->seen = layer.identify(target.kind, target.name);
   }
   if (read.status == ReadStatus::Missing)
     return std::nullopt;
@@ -298,6 +300,8 @@ void Store::upkeep(uint64_t written, llvm::function_ref<bool()> isCancelled) {
     rules.slackBytes = impl->limitBytes / 8;
   }
   PruneResult result = pruneLayer(impl->files, *impl->writeLayer, rules);
+  if (sweeps && isCancelled && isCancelled())
+    impl->writeLayer->cancelUpkeep();
   for (const PrunedFile &file : result.removed)
     impl->counters.evicted += file.why == PrunedFile::Why::Size;
   if (result.failed)

@@ -55,8 +55,9 @@ struct StoreOptions {
   uint64_t limitBytes = 0;
   /// Entries that the disk refused are kept up to this, oldest out first.
   uint64_t maxMemoryBytes = 256u << 20;
-  /// How long update() waits for another process to finish its update before
-  /// it goes on beside it.
+  /// How long update() waits for its turn before it goes on beside others, of
+  /// other keys in this process and of its key in all. Then it may wait as long
+  /// again for one that is just replacing the entry.
   std::chrono::milliseconds lockDeadline{10000};
   /// The file system, for tests; null: the real one. Must outlive the store.
   FileOps *files = nullptr;

@@ -4,9 +4,10 @@
 // threads may do so at once, and what one was told is stored must not be undone
 // by another. So each compares before its rename: if the file is not the one it
 // read, it merges again. Comparing and renaming are two system calls; the
-// key's commit lock makes them one. Nobody computes while it holds that lock,
-// so a process that is stopped holds it hardly ever; where one does, others say
-// after a deadline that their update is in memory alone.
+// key's commit lock makes them one. It is held for no more than that, but for
+// the last attempt of one who was overtaken each time; so a process that is
+// stopped holds it hardly ever, and where one does, others say after a deadline
+// that their update is in memory alone.
 //
 // The turn, a lock around all of the update, is there for speed: those who have
 // it need not merge twice. Whoever waits for it for too long goes on without.
@@ -160,21 +161,24 @@ std::optional<PublishResult>
 Store::Impl::replace(const Target &target, const llvm::json::Object &attributes,
                      llvm::StringRef payload, const Base &base,
                      std::optional<KeyLock> &commit) {
-  bool isBusy = false;
   auto isUnchanged = [&](int shard) {
     if (!commit)
       commit.emplace(files, shard, target.name, LockUse::Commit,
                      KeyLock::Clock::now() + lockDeadline);
-    isBusy = commit->isBusy();
-    return !isBusy && writeLayer->identifyIn(shard, target.name) == base.seen;
+    return !commit->isRefused() &&
+           writeLayer->identifyIn(shard, target.name) == base.seen;
   };
   auto result = publish(target, attributes, payload, &base, isUnchanged);
-  if (!result && isBusy)
-    return keep(target, attributes, payload, &base,
-                fmt::format("another process has kept the lock of {} for {} ms",
-                            writeLayer->pathOf(target.kind, target.name),
-                            lockDeadline.count()));
-  return result;
+  if (result || !commit || !commit->isRefused())
+    return result;
+  std::string path = writeLayer->pathOf(target.kind, target.name);
+  std::string why =
+      commit->errnoValue()
+          ? fmt::format("cannot lock {}: {}", path,
+                        std::strerror(commit->errnoValue()))
+          : fmt::format("another process has kept the lock of {} for {} ms",
+                        path, lockDeadline.count());
+  return keep(target, attributes, payload, &base, std::move(why));
 }
 
 PublishResult Store::update(Kind kind, llvm::StringRef key,
@@ -225,7 +229,7 @@ Claim Store::claim(Kind kind, llvm::StringRef key) {
     impl->makesClaims = false;
   if (lock->held())
     claim = {Claim::State::Mine, std::move(lock)};
-  else if (lock->isBusy())
+  else if (lock->isRefused() && lock->errnoValue() == 0)
     claim.state = Claim::State::Theirs;
   return claim;
 }

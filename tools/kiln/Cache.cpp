@@ -179,7 +179,7 @@ void PruneReport::print(llvm::raw_ostream &os) const {
   if (!table.empty())
     table.print(os);
   if (result.failed)
-    os << fmt::format("{} files could not be removed: {}\n", result.failed,
+    os << fmt::format("{} files or folders are left: {}\n", result.failed,
                       onOneLine(result.failure));
   os << fmt::format("{} {} files, {} bytes; {} entries, {} bytes are left\n",
                     isDryRun ? "would remove" : "removed",
@@ -205,28 +205,36 @@ llvm::json::Object PruneReport::toJSON() const {
                             {"failure", jsonText(result.failure)}};
 }
 
-static llvm::Error checkKind(const std::optional<std::string> &kind) {
-  if (!kind || llvm::any_of(cache::kAllKinds, [&](cache::Kind known) {
-        return *kind == nameOf(known);
-      }))
-    return llvm::Error::success();
-  return makeError(ErrorCode::InvalidArgument,
-                   "--kind={} is not artifact, record or decision", *kind);
+/// The kind that --kind names; none: all.
+static llvm::Expected<std::optional<cache::Kind>>
+chooseKind(const ParsedOptions &options) {
+  std::optional<std::string> name = options.value("--kind");
+  if (!name)
+    return std::nullopt;
+  for (cache::Kind kind : cache::kAllKinds)
+    if (*name == nameOf(kind))
+      return kind;
+  return makeError(
+      ErrorCode::InvalidArgument, "--kind={} is not one of {}", *name,
+      fmt::join(llvm::map_range(cache::kAllKinds,
+                                [](auto kind) { return nameOf(kind).str(); }),
+                ", "));
 }
 
-static llvm::Expected<int> list(const ParsedOptions &options,
+using OnlyKind = std::optional<cache::Kind>;
+
+static llvm::Expected<int> list(const ParsedOptions &options, OnlyKind only,
                                 cache::Store &store, std::string root) {
   ListReport report;
   report.root = std::move(root);
-  std::optional<std::string> only = options.value("--kind");
   for (cache::Kind kind : cache::kAllKinds)
-    if (!only || *only == nameOf(kind))
+    if (!only || *only == kind)
       for (EntryInfo &entry : store.list(kind))
         report.entries.push_back(std::move(entry));
   return emit(report, options.wantsJson());
 }
 
-static llvm::Expected<int> verify(const ParsedOptions &options,
+static llvm::Expected<int> verify(const ParsedOptions &options, OnlyKind,
                                   cache::Store &store, std::string root) {
   VerifyReport report;
   report.root = std::move(root);
@@ -236,9 +244,10 @@ static llvm::Expected<int> verify(const ParsedOptions &options,
               damaged ? kExitSomeFailed : kExitDone);
 }
 
-static llvm::Expected<int> prune(const ParsedOptions &options,
+static llvm::Expected<int> prune(const ParsedOptions &options, OnlyKind only,
                                  cache::Store &store, std::string root) {
   cache::PruneRules rules;
+  rules.only = only;
   if (options.has("--max-age")) {
     auto age =
         options.duration("--max-age", {}, std::chrono::hours(24 * 36500));
@@ -262,14 +271,20 @@ static llvm::Expected<int> prune(const ParsedOptions &options,
 namespace {
 struct Action {
   llvm::StringRef name;
-  llvm::Expected<int> (*run)(const ParsedOptions &, cache::Store &,
+  llvm::Expected<int> (*run)(const ParsedOptions &, OnlyKind, cache::Store &,
                              std::string root);
+  /// The options that it has, apart from those of all.
+  llvm::ArrayRef<llvm::StringLiteral> options;
 };
 } // namespace
 
 static llvm::Expected<int> runCache(const ParsedOptions &options) {
-  static constexpr Action kActions[] = {
-      {"ls", list}, {"verify", verify}, {"prune", prune}};
+  static constexpr llvm::StringLiteral kOfList[] = {"--kind"};
+  static constexpr llvm::StringLiteral kOfPrune[] = {"--kind", "--max-age",
+                                                     "--max-size", "--dry-run"};
+  const Action kActions[] = {{"ls", list, kOfList},
+                             {"verify", verify, {}},
+                             {"prune", prune, kOfPrune}};
   if (options.operands().size() != 1)
     return makeError(ErrorCode::InvalidArgument,
                      "cache: give one of ls, verify, prune");
@@ -281,8 +296,13 @@ static llvm::Expected<int> runCache(const ParsedOptions &options) {
                      "cache: unknown action '{}', known are ls, verify, prune",
                      action);
   // What was typed wrong is told before what is not there.
-  if (llvm::Error error = checkKind(options.value("--kind")))
-    return error;
+  for (llvm::StringLiteral option : kOfPrune)
+    if (options.has(option) && !llvm::is_contained(chosen->options, option))
+      return makeError(ErrorCode::InvalidArgument, "cache {} has no option {}",
+                       action, option);
+  auto only = chooseKind(options);
+  if (!only)
+    return only.takeError();
   Environment environment = Environment::fromProcess();
   std::vector<std::string> notes;
   auto cacheOptions = chooseCache(options, environment, notes);
@@ -298,14 +318,14 @@ static llvm::Expected<int> runCache(const ParsedOptions &options) {
   if (!store->isPersistent())
     return makeError(ErrorCode::Io, "cache {}: {}", action,
                      store->whyNotPersistent());
-  return chosen->run(options, *store, std::move(root));
+  return chosen->run(options, *only, *store, std::move(root));
 }
 
 static constexpr OptionSpec kOptions[] = {
     kCacheDirOption,
-    {"--kind", "KIND", "ls: artifact, record or decision alone"},
+    {"--kind", "KIND", "ls, prune: artifact, record, decision or probe alone"},
     {"--max-age", "TIME",
-     "prune: remove entries that were not used for longer, such as 30d"},
+     "prune: remove entries that were not loaded for longer, such as 30d"},
     {"--max-size", "SIZE",
      "prune: remove the least recently used until the rest is no larger, such "
      "as 4G; kernels first, records of trials last"},
@@ -321,8 +341,8 @@ const CommandSpec kCacheCommand = {
     "2. Damaged entries are harmless: they count as misses and are made "
     "anew.\nprune removes what --max-age and --max-size say, and always the "
     "temporary files that writers left behind, an hour old or more. It is safe "
-    "beside processes that use the cache; when an entry was used is known to "
-    "the day.",
+    "beside processes that use the cache. When an entry was last loaded from "
+    "the folder is known to the day: in doubt it stays.",
     kOptions,
     runCache,
 };

@@ -182,15 +182,14 @@ chooseCache(const ParsedOptions &options, const Environment &environment,
 }
 
 llvm::Expected<std::unique_ptr<cache::Store>>
-openCache(const ParsedOptions &options, const Environment &environment,
-          uint64_t limitBytes) {
+openCache(const ParsedOptions &options, const Environment &environment) {
   std::vector<std::string> notes;
   auto storeOptions = chooseCache(options, environment, notes);
   if (!storeOptions)
     return storeOptions.takeError();
   for (const std::string &note : notes)
     printWarning(note);
-  storeOptions->limitBytes = limitBytes;
+  storeOptions->limitBytes = 0;
   // The store warns once for each cause, of its folder when it is opened.
   storeOptions->log =
       Log([](LogLevel, llvm::StringRef message) { printWarning(message); },

@@ -80,11 +80,10 @@ llvm::Expected<cache::StoreOptions>
 chooseCache(const ParsedOptions &options, const Environment &environment,
             std::vector<std::string> &notes);
 
-/// Opens the cache; what is odd about it, now and later, is a warning. What is
-/// compiled beyond \p limitBytes, unless that is 0, evicts the oldest.
+/// Opens the cache; what is odd about it, now and later, is a warning. It has
+/// no limit: what a command made stays, and kiln cache prune alone makes room.
 llvm::Expected<std::unique_ptr<cache::Store>>
-openCache(const ParsedOptions &options, const Environment &environment,
-          uint64_t limitBytes = cache::kDefaultLimitBytes);
+openCache(const ParsedOptions &options, const Environment &environment);
 
 /// Where NVRTC is searched: as the library does, and in the folder where set-up
 /// leaves NVIDIA's packages, seen from the tool in its build folder.

@@ -3,6 +3,7 @@
 
 #include "Device/Catalog.h"
 #include "Families/Families.h"
+#include "Support/Json.h"
 #include "kiln/Commands.h"
 #include "kiln/Console.h"
 #include "kiln/Report.h"
@@ -111,7 +112,7 @@ static llvm::json::Object rowToJson(const WarmupRow &row, const Case &which) {
   if (row.isReplaced)
     object["replaced"] = true;
   if (row.error.code != ErrorCode::Success)
-    object["error"] = llvm::json::fixUTF8(row.error.message);
+    object["error"] = jsonText(row.error.message);
   return object;
 }
 
@@ -123,7 +124,7 @@ llvm::json::Object WarmupReport::toJSON() const {
       rows.push_back(rowToJson(row, cases[row.problem]));
     llvm::json::Array notes;
     for (const std::string &reason : result.unstoredReasons)
-      notes.push_back(llvm::json::fixUTF8(reason));
+      notes.push_back(jsonText(reason));
     auto number = [](size_t count) { return static_cast<int64_t>(count); };
     list.push_back(llvm::json::Object{
         {"device", device.name},
@@ -275,8 +276,7 @@ static llvm::Expected<int> runWarmup(const ParsedOptions &options) {
       if (llvm::Error error =
               dumpUnits(*folder, *cases, device.model(), *top, *model))
         return error;
-  // All that was asked for stays, whatever its size.
-  auto cache = openCache(options, environment, 0);
+  auto cache = openCache(options, environment);
   if (!cache)
     return cache.takeError();
 

@@ -2,9 +2,11 @@
 // fail. The numbers are those of the list of faults the cache must survive.
 #include "Cache/Store.h"
 
+#include "Cache/Prune.h"
 #include "Cache/StoreTesting.h"
 
 #include <doctest/doctest.h>
+#include <llvm/ADT/STLExtras.h>
 #include <llvm/Support/Endian.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -519,6 +521,69 @@ TEST_CASE_FIXTURE(Fixture, "fault 23: updates work without lock support") {
               .status == PublishStatus::Stored);
   CHECK(store->lookup(Kind::Record, "record")->payload == "xxx");
   CHECK(store->statistics().unlockedUpdates == 3);
+}
+
+TEST_CASE_FIXTURE(Fixture, "F2: who cannot ask for a lock replaces nothing") {
+  REQUIRE(store->publish(Kind::Record, "record", {}, "first").status ==
+          PublishStatus::Stored);
+  auto add = [](std::optional<llvm::StringRef> old) {
+    return (old ? old->str() : "") + "+";
+  };
+  ops.failAlways("tryLock", ENOSPC);
+  PublishResult result = store->update(Kind::Record, "record", {}, add);
+  CHECK(result.status == PublishStatus::Memory);
+  CHECK(result.reason.find("cannot lock ") == 0);
+  CHECK(result.reason.find(std::strerror(ENOSPC)) != std::string::npos);
+  PruneRules rules;
+  rules.only = Kind::Record;
+  rules.maxBytes = 0;
+  CHECK(store->prune(rules).removed.empty());
+  ops.disarm();
+  CHECK(store->update(Kind::Record, "record", {}, add).status ==
+        PublishStatus::Stored);
+  CHECK(store->lookup(Kind::Record, "record")->payload == "first++");
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "fault 8: an update replaces what is no plain file") {
+  path = pathOf(folder / "cache", Kind::Record, "record");
+  REQUIRE(store->publish(Kind::Record, "record", {}, "lost").status ==
+          PublishStatus::Stored);
+  for (bool isLink : {true, false}) {
+    CAPTURE(isLink);
+    std::filesystem::remove(path);
+    if (isLink)
+      std::filesystem::create_symlink(folder / "nowhere", path);
+    else
+      REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+    CHECK(store
+              ->update(Kind::Record, "record", {},
+                       [](std::optional<llvm::StringRef> old) {
+                         return old ? old->str() : "new";
+                       })
+              .status == PublishStatus::Stored);
+    CHECK(store->lookup(Kind::Record, "record")->payload == "new");
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "F16: what cannot be looked into is not sound") {
+  const std::filesystem::path shard = std::filesystem::path(path).parent_path();
+  auto isDamaged = [&](const std::string &where, llvm::StringRef why) {
+    return llvm::any_of(store->verify(), [&](const VerifyItem &item) {
+      return item.state == VerifyItem::State::Damaged && item.path == where &&
+             llvm::StringRef(item.reason).contains(why);
+    });
+  };
+  std::filesystem::rename(shard, folder / "elsewhere");
+  std::filesystem::create_directory_symlink(folder / "elsewhere", shard);
+  CHECK(isDamaged(shard, "symbolic link"));
+  PruneResult pruned = store->prune({});
+  CHECK(pruned.failed == 1);
+  CHECK(pruned.failure.find("symbolic link") != std::string::npos);
+  std::filesystem::remove(shard);
+  std::filesystem::rename(folder / "elsewhere", shard);
+  ops.failAlways("open", EMFILE);
+  CHECK(isDamaged(folder / "cache", std::strerror(EMFILE)));
 }
 
 TEST_CASE("F7: where locks are slow, nobody claims a second time") {

@@ -79,8 +79,8 @@ TEST_CASE("F8: prune takes temporary files, old entries and what is too much") {
                      ".tmp.12.some-host.0123456789abcdef";
   writeBytes(left, "half");
   age(left, 2);
-  age(kernels[0], 49);
-  age(kernels[1], 25);
+  age(kernels[0], 73);
+  age(kernels[1], 71);
   ToolResult verified = tool.run("cache verify");
   CHECK(verified.code == 0);
   CHECK(verified.out.find("1 temporary, 0 foreign") != std::string::npos);
@@ -105,8 +105,16 @@ TEST_CASE("F8: prune takes temporary files, old entries and what is too much") {
   CHECK_FALSE(std::filesystem::exists(kernels[1]));
   CHECK(entriesIn("cache").size() == 2); // decisions
   for (const char *bad : {"--max-size 4X", "--max-size -1", "--max-age 3",
-                          "--max-size 99999999999T"})
+                          "--max-size 99999999999T", "--kind kernel"})
     CHECK(tool.run(std::string("cache prune ") + bad).code == 2);
+  // Nobody takes what another action has for what this one did.
+  for (const char *bad : {"ls --max-age 2d", "ls --dry-run",
+                          "verify --kind record", "verify --dry-run"})
+    CHECK(tool.run(std::string("cache ") + bad).code == 2);
+  CHECK(tool.run("cache prune --kind artifact --max-size 0").code == 0);
+  CHECK(entriesIn("cache").size() == 2);
+  CHECK(tool.run("cache prune --kind decision --max-size 0").code == 0);
+  CHECK(entriesIn("cache").empty());
 }
 
 TEST_CASE("an empty cache is no fault") {
