@@ -3,6 +3,7 @@
 
 #include "Compile/CompilePool.h"
 #include "Driver/Stream.h"
+#include "Support/Json.h"
 #include "Tune/LoadedPlan.h"
 #include "Tune/Statistics.h"
 #include "Tune/TrialBuffers.h"
@@ -159,7 +160,7 @@ static llvm::json::Object newToJson(const std::vector<NewProblem> &rows) {
                               {"tune_ms", rounded(row.tuneMs)},
                               {"cached_ms", rounded(row.cachedMs)}};
     if (!row.error.empty())
-      object["error"] = llvm::json::fixUTF8(row.error);
+      object["error"] = jsonText(row.error);
     list.push_back(std::move(object));
   }
   return llvm::json::Object{

@@ -2,6 +2,7 @@
 #include "kiln/BenchReport.h"
 
 #include "Support/Error.h"
+#include "Support/Json.h"
 #include "Tune/Records.h"
 #include "kiln/Console.h"
 
@@ -211,7 +212,7 @@ static void addPeer(const BenchRow &row, llvm::json::Object &object) {
     object["ratio_best"] = numberOrNull(row.bestRatio());
   }
   if (!row.noPeer.empty())
-    object["no_peer"] = llvm::json::fixUTF8(row.noPeer);
+    object["no_peer"] = jsonText(row.noPeer);
 }
 
 /// What only a case with a stream has.
@@ -228,7 +229,7 @@ static void addStream(const BenchRow &row, llvm::json::Object &object) {
   object["stream_gbs"] = numberOrNull(row.streamGbs());
   object["fraction"] = numberOrNull(row.fraction());
   if (!row.noPeer.empty())
-    object["no_stream"] = llvm::json::fixUTF8(row.noPeer);
+    object["no_stream"] = jsonText(row.noPeer);
 }
 
 static llvm::json::Object rowToJson(const BenchRow &row) {
@@ -249,7 +250,7 @@ static llvm::json::Object rowToJson(const BenchRow &row) {
   else
     addPeer(row, object);
   if (!row.error.empty())
-    object["error"] = llvm::json::fixUTF8(row.error);
+    object["error"] = jsonText(row.error);
   return object;
 }
 

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 namespace kiln::cli {
@@ -34,8 +35,8 @@ struct Explanation {
   Derivation derivation;
   /// The model that estimates it: not all templates are known to all models.
   ModelKind subjectModel = ModelKind::Main;
-  /// The best config of another tile, template or number of stages, or the
-  /// first choice where the subject is another; if any.
+  /// The best config of another template, tile, split of k or number of stages,
+  /// or the first choice where the subject is another; if any.
   std::optional<Candidate> rival;
   int rivalRank = -1;
 };
@@ -181,8 +182,6 @@ std::vector<RivalSection::Row> RivalSection::rows() const {
 
 std::string RivalSection::verdict() const {
   double own = e.subject.estimate.totalNs, other = e.rival->estimate.totalNs;
-  // What differs in less than the tile, the template or the stages is passed
-  // over.
   std::string name =
       e.rank == 0 ? fmt::format("The runner-up of another kind, number {},",
                                 e.rivalRank + 1)
@@ -311,23 +310,23 @@ static void setSubject(Explanation &e, const Space &space,
                                            e.subject, *e.device, e.model);
 }
 
-/// The tile with its longer side first: both ways round are one kind.
-static ClassicConfig lyingTile(ClassicConfig config) {
-  if (config.blockM < config.blockN)
-    std::swap(config.blockM, config.blockN);
-  return config;
+/// What a reader asks after in a config with tiles: the tile, whichever way
+/// round, the split of k and the number of stages.
+static auto kindOf(const ClassicConfig &config) {
+  return std::tuple(std::max(config.blockM, config.blockN),
+                    std::min(config.blockM, config.blockN), config.blockK,
+                    config.splitK, config.numStages);
 }
 
-/// Whether two configs differ in what a reader asks after: another template,
-/// tile, split of k or number of stages; where a template has no tiles, another
-/// class. The rest, clusters, rasters or hints, makes twins.
+/// Whether two configs are of another template or kind; where a template has no
+/// tiles, of another class. The rest, warps, clusters, rasters or hints, makes
+/// twins.
 static bool isAnotherKind(const Candidate &a, const Candidate &b) {
   if (a.tmpl != b.tmpl)
     return true;
   auto tileA = a.tmpl->classicConfig(a.config);
   auto tileB = b.tmpl->classicConfig(b.config);
-  return tileA && tileB ? lyingTile(*tileA) != lyingTile(*tileB)
-                        : !a.sharesClass(b);
+  return tileA && tileB ? kindOf(*tileA) != kindOf(*tileB) : !a.sharesClass(b);
 }
 
 /// Chooses what the subject is compared with: its rank in \p space, or -1. Of
@@ -427,8 +426,8 @@ const CommandSpec kExplainCommand = {
     "PROBLEM",
     "derive the choice for one problem: walls, intensities, waves, bound",
     "Tells step by step how the predicted time of the first choice comes "
-    "about, and why it is not the best config of another tile, template or "
-    "number of stages. Where memory must set the pace, "
+    "about, and why it is not the best config of another template, tile, split "
+    "of k or number of stages. Where memory must set the pace, "
     "that is how many bytes are on the way of how many must be. Needs no GPU "
     "with --device NAME.\n  kiln explain gemm m=4096 n=4096 k=4096 dtype=bf16 "
     "layout=NT "

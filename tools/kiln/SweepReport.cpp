@@ -2,6 +2,7 @@
 #include "kiln/SweepReport.h"
 
 #include "Support/Error.h"
+#include "Support/Json.h"
 #include "Tune/Statistics.h"
 #include "kiln/Console.h"
 
@@ -150,7 +151,7 @@ static llvm::json::Object configToJson(const SweptConfig &config) {
                             {"validated", trial.validated},
                             {"playoff", config.inPlayoff}};
   if (!trial.message.empty())
-    object["message"] = llvm::json::fixUTF8(trial.message);
+    object["message"] = jsonText(trial.message);
   return object;
 }
 
@@ -163,7 +164,7 @@ static llvm::json::Object rowToJson(const SweepRow &row) {
                             {"family", row.which->named.family->name()},
                             {"problem", row.which->text()}};
   if (!row.error.empty()) {
-    object["error"] = llvm::json::fixUTF8(row.error);
+    object["error"] = jsonText(row.error);
     return object;
   }
   const SweepResult &result = row.result;

@@ -2,6 +2,7 @@
 #include "Tune/Tuner.h"
 
 #include "Families/Families.h"
+#include "Support/Json.h"
 #include "Tune/Statistics.h"
 #include "kiln/Commands.h"
 #include "kiln/Console.h"
@@ -154,7 +155,7 @@ static llvm::json::Object trialToJson(const TuningTrial &trial) {
                             {"samples", result.samples},
                             {"max_error_ratio", rounded(result.maxErrorRatio)}};
   if (!result.message.empty())
-    object["message"] = llvm::json::fixUTF8(result.message);
+    object["message"] = jsonText(result.message);
   return object;
 }
 
@@ -170,7 +171,7 @@ llvm::json::Object TuneReport::caseToJson(size_t index) const {
     trials.push_back(trialToJson(trial));
   object["trials"] = std::move(trials);
   if (error.code != ErrorCode::Success) {
-    object["error"] = llvm::json::fixUTF8(error.message);
+    object["error"] = jsonText(error.message);
     return object;
   }
   object["from"] = nameOf(choice.origin);
