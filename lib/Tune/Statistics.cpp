@@ -8,11 +8,17 @@
 
 namespace kiln {
 
+/// Logarithm of the factorial of \p n.
+static double logFactorial(size_t n) {
+  int sign = 0; // std::lgamma writes it to a global variable
+  return ::lgamma_r(static_cast<double>(n) + 1, &sign);
+}
+
 /// Probability of \p successes in \p trials fair tosses.
 static double binomialHalf(size_t trials, size_t successes) {
-  double n = static_cast<double>(trials), k = static_cast<double>(successes);
-  return std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) -
-                  std::lgamma(n - k + 1) - n * std::log(2.0));
+  return std::exp(logFactorial(trials) - logFactorial(successes) -
+                  logFactorial(trials - successes) -
+                  static_cast<double>(trials) * std::log(2.0));
 }
 
 /// How many of \p count sorted samples lie outside of the interval on each

@@ -110,6 +110,8 @@ public:
     options.driver_path = driverPath.c_str();
     options.nvrtc_path = nvrtcPath.c_str();
     options.threads = 1;
+    // What a trial takes is no matter of the test, nor of the machine.
+    options.tune_budget_ms = 60000;
     return options;
   }
   kiln_engine *engine(const kiln_engine_options &options) {
