@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 
 namespace kiln {
@@ -92,11 +93,17 @@ struct LaunchSpec {
   static constexpr uint32_t kMaxParamBytes = 4096;
 
   uint32_t stepCount = 0, tensorMapCount = 0, paramBytes = 0;
-  LaunchStep steps[kMaxSteps];
-  TensorMapPatch tensorMaps[kMaxTensorMaps];
+  // Unions, whose members begin when they are added: a launch pays for what it
+  // uses alone.
+  union {
+    LaunchStep steps[kMaxSteps];
+  };
+  union {
+    TensorMapPatch tensorMaps[kMaxTensorMaps];
+  };
   alignas(64) std::byte params[kMaxParamBytes];
 
-  LaunchSpec() {} // params stay uninitialised: a launch writes what it uses
+  LaunchSpec() {}
 
   /// Appends a kernel whose one parameter is \p value; geometry is the
   /// caller's to fill in.
@@ -107,9 +114,7 @@ struct LaunchSpec {
     assert(offset + sizeof(Params) <= kMaxParamBytes && "parameters too large");
     std::memcpy(params + offset, &value, sizeof(Params));
     paramBytes = offset + sizeof(Params);
-    LaunchStep &step = steps[stepCount++];
-    step.kind = LaunchStep::Kind::Kernel;
-    step.kernel = KernelStep{};
+    LaunchStep &step = *std::construct_at(&steps[stepCount++]);
     step.kernel.paramOffset = offset;
     step.kernel.paramBytes = sizeof(Params);
     return step.kernel;
@@ -119,14 +124,16 @@ struct LaunchSpec {
   void addTensorMap(const EncodedTensorMap &prototype, DeviceAddress address,
                     uint32_t paramOffset) {
     assert(tensorMapCount < kMaxTensorMaps && "too many tensor maps");
-    tensorMaps[tensorMapCount++] = {&prototype, address, paramOffset};
+    std::construct_at(&tensorMaps[tensorMapCount++],
+                      TensorMapPatch{&prototype, address, paramOffset});
   }
   /// Has \p map, of which a copy is kept, encoded to \p paramOffset.
   void addTensorMap(const TensorMapSpec &map, DeviceAddress address,
                     uint32_t paramOffset) {
     assert(tensorMapCount < kMaxTensorMaps && "too many tensor maps");
     std::memcpy(mapSpecs[tensorMapCount], &map, sizeof(map));
-    tensorMaps[tensorMapCount++] = {nullptr, address, paramOffset};
+    std::construct_at(&tensorMaps[tensorMapCount++],
+                      TensorMapPatch{nullptr, address, paramOffset});
   }
   /// What patch \p index without a prototype encodes.
   TensorMapSpec mapSpec(uint32_t index) const {
@@ -137,7 +144,7 @@ struct LaunchSpec {
 
   void addMemset(DeviceAddress address, uint64_t bytes, uint8_t value) {
     assert(stepCount < kMaxSteps && "a plan has at most four steps");
-    LaunchStep &step = steps[stepCount++];
+    LaunchStep &step = *std::construct_at(&steps[stepCount++]);
     step.kind = LaunchStep::Kind::Memset;
     step.memset = {address, bytes, value};
   }

@@ -1,30 +1,38 @@
 //===- Dispatch.cpp - from a problem in a context to its plan -------------===//
 #include "Runtime/Dispatch.h"
 
+#include "Runtime/FamilyCall.h"
+
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cassert>
 #include <set>
 
 namespace kiln {
 
-/// Multiply-and-rotate mixing; the constant is 2^64 over the golden ratio.
-static uint64_t mix(uint64_t state, uint64_t value) {
-  state = (state ^ value) * 0x9e3779b97f4a7c15u;
-  return state ^ (state >> 32);
+/// Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014.
+static constexpr uint64_t mix(uint64_t value) {
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+  return value ^ (value >> 31);
 }
 
+/// One odd factor for each field.
+static constexpr auto kFactors = [] {
+  std::array<uint64_t, FamilyCall::kMaxFields> factors{};
+  for (size_t i = 0; i < factors.size(); ++i)
+    factors[i] = mix((i + 1) * 0x9e3779b97f4a7c15u) | 1;
+  return factors;
+}();
+
 uint64_t DispatchKey::hash() const noexcept {
-  // Two chains, because one would wait for each multiplication.
-  uint64_t even = mix(contextId, reinterpret_cast<uintptr_t>(family));
-  uint64_t odd = values.size();
-  size_t i = 0;
-  for (; i + 1 < values.size(); i += 2) {
-    even = mix(even, static_cast<uint64_t>(values[i]));
-    odd = mix(odd, static_cast<uint64_t>(values[i + 1]));
-  }
-  if (i < values.size())
-    even = mix(even, static_cast<uint64_t>(values[i]));
-  return mix(even, odd);
+  // A sum of products, of which none waits for another.
+  const size_t count = std::min(values.size(), kFactors.size());
+  uint64_t sum = contextId + reinterpret_cast<uintptr_t>(family);
+  for (size_t i = 0; i < count; ++i)
+    sum += static_cast<uint64_t>(values[i]) * kFactors[i];
+  return mix(sum);
 }
 
 //===----------------------------------------------------------------------===//

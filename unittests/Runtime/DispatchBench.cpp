@@ -62,7 +62,8 @@ template <class Call> double nsPerCall(const Call &call) {
   return best;
 }
 
-/// What the stand-in takes for one launch, with as little as can be around it.
+/// What the stand-in takes for one launch and for finding the context of its
+/// stream, with as little as can be around it.
 double bareLaunchNs(const FakeGpu &gpu) {
   auto module = Module::load(gpu.driver(), makeFakeCubin("bareKernel"));
   REQUIRE(static_cast<bool>(module));
@@ -75,6 +76,9 @@ double bareLaunchNs(const FakeGpu &gpu) {
     llvm::Error error = launch(gpu.driver(), spec, *function, gpu.stream());
     failed |= static_cast<bool>(error);
     llvm::consumeError(std::move(error));
+    auto context = findContext(gpu.driver(), gpu.stream());
+    failed |= !context;
+    llvm::consumeError(context.takeError());
   });
   CHECK_FALSE(failed);
   return ns;
@@ -275,7 +279,7 @@ TEST_CASE("own work of a hit") {
   CHECK(status == KILN_SUCCESS);
 
   double bareNs = bareLaunchNs(fixture.gpu);
-  std::printf("dispatch, own work above the stand-in's launch of %.0f ns: "
+  std::printf("dispatch, own work above the stand-in's %.0f ns: "
               "kiln_gemm %.0f, kiln_elementwise %.0f, kiln_rms_norm %.0f, "
               "kiln_plan_launch %.0f, kiln_plan_launch_call %.0f, kiln_gemm "
               "with an arena %.0f ns\n",
