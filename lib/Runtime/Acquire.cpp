@@ -150,11 +150,15 @@ Engine::Acquisition::Attempt Engine::Acquisition::loadNew(const Problem &target,
       choice, context.plans.add(target, choice.config, std::move(*loaded)));
 }
 
-Engine::Acquisition::Attempt Engine::Acquisition::fromStores() {
+/// From records and decisions; \p triesOn: trials are next, so that nothing is
+/// taken from where they were truncated.
+Engine::Acquisition::Attempt Engine::Acquisition::fromStores(bool triesOn) {
   bool tunes = mode == KILN_MODE_TUNE;
   if (tunes && options.retune)
     return ChosenPlan();
   RecordedChoices recorded = chooser.fromRecord(request.family, request.common);
+  if (tunes && triesOn && recorded.isIncomplete)
+    return ChosenPlan();
   if (recorded.isFinal || !tunes)
     for (const Choice &choice : recorded.choices) {
       if (tunes && choice.isFallback)
@@ -205,7 +209,7 @@ Engine::Acquisition::finish(Attempt found, Clock::time_point start) {
 
 llvm::Expected<ChosenPlan> Engine::Acquisition::run() {
   Clock::time_point start = Clock::now();
-  auto found = fromStores();
+  auto found = fromStores(/*triesOn=*/true);
   if (found && !*found && mode == KILN_MODE_TUNE)
     found = fromTrials();
   if (found && !*found)

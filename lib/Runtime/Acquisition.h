@@ -69,7 +69,7 @@ private:
   /// None: try the next.
   using Attempt = llvm::Expected<ChosenPlan>;
 
-  Attempt fromStores();
+  Attempt fromStores(bool triesOn = false);
   Attempt fromTrials();
   Attempt fromEstimate();
   Attempt fromShortlist();

@@ -38,6 +38,7 @@ RecordedChoices Chooser::fromRecord(const KernelFamily &family,
   RecordMatch match = records.find(family, problem, deviceClass);
   bool isExact = match.kind == RecordMatchKind::Exact;
   result.foundNoneRight = match.foundNoneRight;
+  result.isIncomplete = match.isIncomplete;
   // What was timed and never compared with the reference must not be launched.
   for (const RecordedConfig &recorded : match.validated()) {
     if (recorded.tmpl->prune(problem, recorded.config, device))

@@ -39,6 +39,9 @@ struct RecordedChoices {
   /// Measured at this extent, or at one of its bucket, with today's kernels:
   /// no trial is due.
   bool isFinal = false;
+  /// The session that measured this extent was truncated: another may find
+  /// something better.
+  bool isIncomplete = false;
   /// Trials at this extent found wrong results and none that are right, so that
   /// nothing may be launched without a trial.
   bool foundNoneRight = false;

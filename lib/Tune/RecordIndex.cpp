@@ -175,8 +175,11 @@ RecordMatch matchRecord(std::shared_ptr<const IndexedRecord> record,
     const RecordPoint &point = points[*i];
     const bool isExact = point.extent == extent;
     match.skipped += indexed.skipped;
-    if (isExact)
+    if (isExact) {
       match.foundNoneRight = indexed.foundNoneRight;
+      match.isIncomplete = point.isIncomplete();
+      match.truncated = point.truncated;
+    }
     if (indexed.validatedCount == 0)
       continue;
     match.kind = isExact ? RecordMatchKind::Exact : RecordMatchKind::Neighbour;

@@ -97,10 +97,6 @@ llvm::json::Object FieldReader::unknown() const {
   return kept;
 }
 
-static std::string utf8(llvm::StringRef text) {
-  return llvm::json::isUTF8(text) ? text.str() : llvm::json::fixUTF8(text);
-}
-
 /// Reads a measurement of a point that \p winner won.
 static std::optional<Measurement>
 readMeasurement(const llvm::json::Object &object, llvm::StringRef winner) {
@@ -134,7 +130,7 @@ readMeasurement(const llvm::json::Object &object, llvm::StringRef winner) {
 
 static llvm::json::Object writeMeasurement(const Measurement &m) {
   llvm::json::Object object = m.unknown;
-  object["config"] = utf8(m.config);
+  object["config"] = jsonText(m.config);
   if (m.mode != MeasurementMode::Cold)
     object["mode"] = nameOf(m.mode);
   if (m.valid) {
@@ -145,11 +141,11 @@ static llvm::json::Object writeMeasurement(const Measurement &m) {
     object["samples"] = m.samples;
   } else {
     object["valid"] = false;
-    object["reason"] = utf8(m.reason);
+    object["reason"] = jsonText(m.reason);
   }
   object["predictedNs"] = m.predictedNs;
-  object["bound"] = utf8(m.bound);
-  object["kernel"] = utf8(m.kernel);
+  object["bound"] = jsonText(m.bound);
+  object["kernel"] = jsonText(m.kernel);
   object["measuredAtMs"] = m.measuredAtMs;
   return object;
 }
@@ -161,9 +157,11 @@ static std::optional<RecordPoint> readPoint(const llvm::json::Object &object,
   FieldReader reader(object);
   reader.read("extent", point.extent);
   reader.read("generation", point.generation);
+  reader.read("truncated", point.truncated);
   reader.read("winner", point.winner);
   const llvm::json::Array *list = reader.readArray("measurements");
-  if (reader.isDamaged || point.extent < 0 || point.generation < 0)
+  if (reader.isDamaged || point.extent < 0 || point.generation < 0 ||
+      point.generation > kMaxGeneration || point.truncated < 0)
     return std::nullopt;
   point.unknown = reader.unknown();
   if (!list)
@@ -235,7 +233,9 @@ llvm::json::Object TuningRecord::toJson() const {
     llvm::json::Object object = point.unknown;
     object["extent"] = point.extent;
     object["generation"] = point.generation;
-    object["winner"] = utf8(point.winner);
+    if (point.truncated != 0)
+      object["truncated"] = point.truncated;
+    object["winner"] = jsonText(point.winner);
     object["measurements"] = std::move(list);
     pointArray.push_back(std::move(object));
   }

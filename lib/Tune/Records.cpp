@@ -127,13 +127,16 @@ static bool replaces(const Measurement &fresh, const Measurement &old,
   if (old.valid && !fresh.valid && !fresh.isWrong())
     return false;
   const bool isSameKernel = fresh.kernel == old.kernel;
-  if (old.isWrong() && fresh.valid && !fresh.validated && isSameKernel)
+  auto isUncompared = [](const Measurement &m) {
+    return m.valid && !m.validated;
+  };
+  if (isSameKernel && old.isWrong() && isUncompared(fresh))
     return false;
-  if (generation == Generation::Higher)
+  if (isSameKernel && fresh.isWrong() && isUncompared(old))
     return true;
-  if (generation == Generation::Same && !isSameKernel)
-    return true;
-  return stampOf(fresh, nowMs) >= stampOf(old, nowMs);
+  if (generation != Generation::Same)
+    return generation == Generation::Higher;
+  return !isSameKernel || stampOf(fresh, nowMs) >= stampOf(old, nowMs);
 }
 
 static bool isValidated(const RecordPoint &point, llvm::StringRef config) {
@@ -163,13 +166,14 @@ static void mergeMeasurements(RecordPoint &into, const RecordPoint &point,
     Measurement *old = index.find(measurement.config, measurement.mode);
     if (!old) {
       index.append(measurement);
-    } else if (replaces(measurement, *old, generation, nowMs)) {
-      // That a kernel is right stays true when it is only timed again.
-      const bool isProven = old->validated && measurement.valid &&
-                            old->kernel == measurement.kernel;
-      *old = measurement;
-      old->validated |= isProven;
+      continue;
     }
+    // That a kernel is right stays true, whichever of its times does.
+    const bool isProven = old->kernel == measurement.kernel &&
+                          (old->validated || measurement.validated);
+    if (replaces(measurement, *old, generation, nowMs))
+      *old = measurement;
+    old->validated |= isProven && old->valid;
   }
   if (!into.unread.empty())
     dropUnread(into, superseded);
@@ -182,6 +186,7 @@ void mergePoint(TuningRecord &record, const RecordPoint &point, int64_t nowMs) {
     into->extent = point.extent;
     into->generation = point.generation;
     into->winner = point.winner;
+    into->truncated = point.truncated;
     into->unknown = point.unknown;
   }
   const Generation generation =
@@ -191,21 +196,22 @@ void mergePoint(TuningRecord &record, const RecordPoint &point, int64_t nowMs) {
   mergeMeasurements(*into, point, generation, nowMs);
   into->unread.insert(into->unread.end(), point.unread.begin(),
                       point.unread.end());
+  auto takeWinner = [&] {
+    into->winner = point.winner;
+    into->truncated = point.truncated;
+  };
   if (generation == Generation::Higher) {
     into->generation = point.generation;
-    into->winner = point.winner;
+    takeWinner();
+  } else if (generation == Generation::Same && into->truncated > 0) {
+    into->truncated = std::max(into->truncated, point.truncated);
   }
-  if (!isValidated(*into, into->winner))
-    into->winner = isValidated(*into, point.winner) ? point.winner : "";
-}
-
-void mergeRecord(TuningRecord &record, const TuningRecord &from,
-                 int64_t nowMs) {
-  for (const RecordPoint &point : from.points)
-    mergePoint(record, point, nowMs);
-  record.unread.insert(record.unread.end(), from.unread.begin(),
-                       from.unread.end());
-  record.skipped += from.skipped;
+  if (isValidated(*into, into->winner))
+    return;
+  if (isValidated(*into, point.winner))
+    takeWinner();
+  else
+    into->winner.clear();
 }
 
 /// Leaves \p most measurements of \p point. Verdicts have no time and stay

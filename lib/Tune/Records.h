@@ -71,6 +71,12 @@ inline constexpr size_t kMaxMeasurements = 512;
 /// A record whose text would be longer keeps fewer measurements of each point.
 inline constexpr size_t kMaxRecordBytes = 16u << 20;
 
+/// Generations of a point: as far as JSON's numbers are exact.
+inline constexpr int64_t kMaxGeneration = int64_t(1) << 53;
+/// So many truncated sessions end a point: what keeps trials from running
+/// stays.
+inline constexpr int64_t kMaxTruncated = 3;
+
 /// The measurements at one value of the dynamic extent.
 struct RecordPoint {
   int64_t extent = 0; ///< 0 for a family without a dynamic extent
@@ -78,6 +84,10 @@ struct RecordPoint {
   /// first that was stored stays: whoever comes second adopts it, so that all
   /// ranks of a job agree. To tune anew, store with the next generation.
   int64_t generation = 0;
+  /// Sessions up to the one that found the winner, of which each had trials
+  /// that were kept from running by what says nothing about configs. 0: the
+  /// winner's had none.
+  int64_t truncated = 0;
   /// A config's text; empty: none was validated.
   std::string winner;
   std::vector<Measurement> measurements;
@@ -86,6 +96,10 @@ struct RecordPoint {
   std::vector<llvm::json::Value> unread;
   llvm::json::Object unknown;
 
+  /// Whether a session may yet find a better winner.
+  bool isIncomplete() const {
+    return truncated > 0 && truncated < kMaxTruncated;
+  }
   /// The measurement of \p config, null if there is none.
   const Measurement *find(llvm::StringRef config,
                           MeasurementMode mode = MeasurementMode::Cold) const;
@@ -119,14 +133,12 @@ int64_t unixTimeMs();
 /// Of two measurements of one config and mode the one of a higher generation
 /// stays; within a generation what comes in replaces one of another kernel;
 /// otherwise the newer stays, where a time later than \p nowMs by more than a
-/// day counts as 0. Whatever their times, a failed launch never replaces a
-/// valid measurement, and a time alone never replaces the verdict that this
-/// kernel is wrong.
+/// day counts as 0. What was compared comes before all that: a failed launch
+/// never replaces a valid measurement, of one kernel the verdict that it is
+/// wrong and a time that was never compared the verdict stays, and a time is
+/// validated if either of two is.
 void mergePoint(TuningRecord &record, const RecordPoint &point,
                 int64_t nowMs = unixTimeMs());
-/// Merges every point of \p from.
-void mergeRecord(TuningRecord &record, const TuningRecord &from,
-                 int64_t nowMs = unixTimeMs());
 /// Leaves \p most measurements a point, as kMaxMeasurements says.
 void trimRecord(TuningRecord &record, size_t most,
                 int64_t nowMs = unixTimeMs());
@@ -177,6 +189,9 @@ struct RecordMatch {
   bool hasWinner = false;    ///< configs[0] is the winner
   /// Trials at this very extent found wrong results and none that are right.
   bool foundNoneRight = false;
+  /// Exact, and RecordPoint::isIncomplete().
+  bool isIncomplete = false;
+  int64_t truncated = 0; ///< RecordPoint::truncated, if Exact
   /// Parts that were damaged, or configs that the family does not know.
   uint64_t skipped = 0;
 

@@ -149,11 +149,25 @@ llvm::Error TuningSession::proveContenders(const TuningCandidate &winner,
   return llvm::Error::success();
 }
 
+/// Whether trials were kept from running by what says nothing about configs.
+/// That time was over is no such thing: a session has its budget.
+bool TuningSession::isTruncated() const {
+  return runnerFailed || llvm::any_of(tried, [](const TuningCandidate *entry) {
+           return entry->trial.status == TrialStatus::NotTried ||
+                  entry->trial.status == TrialStatus::Late;
+         });
+}
+
 RecordPoint TuningSession::makePoint(const TuningCandidate *winner) const {
   const int64_t now = unixTimeMs();
   RecordPoint point;
   point.extent = dynamicExtentOf(family, problem);
   point.generation = generation;
+  if (isTruncated()) {
+    // Of two truncated sessions the first one's winner stays.
+    point.generation -= tunesOn;
+    point.truncated = tunesOn ? match.truncated + 1 : 1;
+  }
   if (winner)
     point.winner = winner->config;
   for (const TuningCandidate *entry : tried) {

@@ -79,7 +79,9 @@ void TuningSession::findWork(int64_t priority) {
       context.records.find(family, problem, context.deviceClass, options.mode);
   if (!options.retune && takeRecord()) {
     recorded->request(context.artifacts, priority);
-    return;
+    tunesOn = match.isIncomplete && measures();
+    if (!tunesOn)
+      return;
   }
   beginError = summarize(explore());
   for (auto &entry : entries) {
@@ -139,7 +141,8 @@ llvm::Error TuningSession::explore() {
           record->find(dynamicExtentOf(family, problem))) {
     const bool isRenewed =
         options.retune || match.kind == RecordMatchKind::Exact;
-    generation = point->generation + (isRenewed ? 1 : 0);
+    generation =
+        std::min(point->generation + (isRenewed ? 1 : 0), kMaxGeneration);
   }
   return llvm::Error::success();
 }
@@ -184,7 +187,7 @@ void TuningSession::requestEntry(TuningCandidate &entry, int64_t priority) {
 }
 
 bool TuningSession::needsTrials() const {
-  return !isEmpty && !recorded && !entries.empty() && measures();
+  return !isEmpty && (!recorded || tunesOn) && !entries.empty() && measures();
 }
 
 double TuningSession::predictedNs() const {
@@ -255,8 +258,14 @@ bool TuningSession::answerFromRecord() {
   result.choice.measuredNs = measured.medianNs;
   result.choice.ciLowNs = measured.ciLowNs;
   result.choice.ciHighNs = measured.ciHighNs;
-  result.stop = StopReason::Recorded;
   return true;
+}
+
+/// Whether the record answers after trials that proved nothing.
+bool TuningSession::mayFallBack() const {
+  return recorded && llvm::none_of(tried, [&](const TuningCandidate *entry) {
+           return entry->isAtFault() && entry->config == recorded->config;
+         });
 }
 
 llvm::Error TuningSession::finish(Clock::time_point deadline,
@@ -274,9 +283,11 @@ llvm::Error TuningSession::conclude(Clock::time_point deadline) {
     result.choice.origin = ChoiceOrigin::Empty;
     return llvm::Error::success();
   }
-  if (recorded) {
-    if (answerFromRecord())
+  if (recorded && !tunesOn) {
+    if (answerFromRecord()) {
+      result.stop = StopReason::Recorded;
       return llvm::Error::success();
+    }
     recorded.reset();
     beginError = summarize(explore());
   }
@@ -297,6 +308,8 @@ llvm::Error TuningSession::conclude(Clock::time_point deadline) {
     winner = playOff(**winner, deadline);
   if (!winner)
     return winner.takeError();
+  if (!*winner && mayFallBack() && answerFromRecord())
+    return llvm::Error::success();
   if (!*winner)
     return chooseUnproven();
   result.choice = (*winner)->choice(ChoiceOrigin::Measured);

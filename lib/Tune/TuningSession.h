@@ -72,6 +72,7 @@ private:
   bool awaitEntry(TuningCandidate &entry, Clock::time_point until);
   bool awaitEntry(TuningCandidate &entry);
   bool answerFromRecord();
+  bool mayFallBack() const;
   llvm::Error conclude(Clock::time_point deadline);
   void summarizeTrials();
   bool isCancelled() const { return options.cancel && *options.cancel; }
@@ -118,6 +119,7 @@ private:
   bool hasFoundWrong() const;
   bool needsProof() const { return match.foundNoneRight || hasFoundWrong(); }
   bool isKnownHopeless();
+  bool isTruncated() const;
   llvm::Error noChoice() const;
 
   const TuningContext &context;
@@ -130,6 +132,7 @@ private:
   RecordMatch match;
   int64_t generation = 0; ///< of the point that storeRecord() makes
   std::unique_ptr<TuningCandidate> recorded; ///< the record's answer
+  bool tunesOn = false; ///< from an answer of a truncated session
   /// What a record knows, the top of the ranking, the reserves, and relatives
   /// of what was the best. They are tried in this order, but see openEntries().
   std::vector<std::unique_ptr<TuningCandidate>> entries;

@@ -184,6 +184,25 @@ TEST_CASE("S3: what others did to a trial is not stored, and tried again") {
   CHECK(stored.find("launch-failed") == std::string::npos);
 }
 
+TEST_CASE("S3: the next engine takes up trials that were truncated") {
+  TrialsFixture fixture;
+  kiln_gemm_args args = kShapes[0];
+  auto trialsOf = [&](kiln_engine *engine) {
+    REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+    CHECK(fixture.sourceOf(engine, args) == KILN_SOURCE_RECORD);
+    const uint64_t trials = statisticsOf(engine).trials;
+    fixture.destroy(engine);
+    return trials;
+  };
+  kilnFakeFailCall("cuGraphInstantiateWithFlags", 1,
+                   CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, KilnFakeOnce);
+  CHECK(trialsOf(fixture.tuner()) > 0);
+  CHECK(fixture.cacheText().find("truncated") != std::string::npos);
+  CHECK(trialsOf(fixture.engine(fixture.options(KILN_MODE_PREDICT))) == 0);
+  CHECK(trialsOf(fixture.tuner()) > 0);
+  CHECK(trialsOf(fixture.tuner()) == 0);
+}
+
 TEST_CASE("S10: trials follow what is free when they begin") {
   TrialsFixture fixture;
   kilnFakeSetHollowMemory(4 << 20);

@@ -157,6 +157,97 @@ TEST_CASE("S6: what is timed again stays validated, and wrong") {
   CHECK(record.points[0].find("fast.t32")->validated);
 }
 
+TEST_CASE("S6: what was compared outlives the clocks of two hosts") {
+  Measurement timed = measured("fast.t64", 10, 100);
+  timed.validated = false;
+  Measurement wrong = rejected("fast.t64");
+  wrong.kernel = timed.kernel;
+  wrong.measuredAtMs = 50; // a clock that is behind
+  SUBCASE("a verdict replaces a time") {
+    for (int64_t generation : {0, 1}) {
+      TuningRecord record;
+      mergePoint(record, point(8, "", {timed}, generation), 1000);
+      mergePoint(record, point(8, "", {wrong}), 1000);
+      CHECK(record.points[0].find("fast.t64")->isWrong());
+    }
+  }
+  SUBCASE("unless that was compared, or is of another kernel") {
+    TuningRecord record;
+    mergePoint(record, point(8, "", {measured("fast.t64", 10, 100)}), 1000);
+    mergePoint(record, point(8, "", {wrong}), 1000);
+    CHECK(record.points[0].find("fast.t64")->validated);
+    wrong.kernel = "another";
+    mergePoint(record, point(9, "", {timed}, 1), 1000);
+    mergePoint(record, point(9, "", {wrong}), 1000);
+    CHECK(record.points[1].find("fast.t64")->valid);
+  }
+  SUBCASE("an older comparison validates a newer time") {
+    for (int64_t generation : {0, 1}) {
+      TuningRecord record;
+      mergePoint(record, point(8, "", {timed}, generation), 1000);
+      mergePoint(record, point(8, "fast.t64", {measured("fast.t64", 20, 50)}),
+                 1000);
+      const Measurement *kept = record.points[0].find("fast.t64");
+      CHECK(kept->medianNs == 10);
+      CHECK(kept->validated);
+    }
+  }
+}
+
+TEST_CASE("S6: a lower generation replaces no measurement") {
+  TuningRecord record;
+  mergePoint(record, point(8, "fast.t64", {measured("fast.t64", 10, 50)}, 1),
+             1000);
+  Measurement late = measured("fast.t64", 20, 100);
+  mergePoint(record, point(8, "fast.t64", {late}), 1000);
+  late.kernel = "another";
+  mergePoint(record, point(8, "fast.t64", {late}), 1000);
+  CHECK(record.points[0].find("fast.t64")->medianNs == 10);
+}
+
+TEST_CASE("F3: a generation that cannot be is not read") {
+  auto parse = [](const std::string &generation) {
+    return must(TuningRecord::parse(fmt::format(
+        R"({{"points": [{{"extent": 64, "generation": {}, "winner": "fast.t64",
+        "measurements": [{{"config": "fast.t64", "medianNs": 10, "ciLowNs": 9,
+        "ciHighNs": 11}}]}}]}})",
+        generation)));
+  };
+  for (const char *generation :
+       {"9223372036854775807", "9007199254740993", "-1"}) {
+    TuningRecord record = parse(generation);
+    CHECK(record.points.empty());
+    CHECK(record.skipped == 1);
+    CHECK(record.unread.size() == 1);
+  }
+  CHECK(parse("9007199254740992").points.size() == 1);
+}
+
+TEST_CASE("S3: a point says how many sessions were truncated") {
+  TuningRecord record;
+  auto merge = [&](const char *winner, int64_t truncated, int64_t generation) {
+    RecordPoint p =
+        point(8, winner, {measured("fast.t64", 10), measured("fast.t32", 20)},
+              generation);
+    p.truncated = truncated;
+    mergePoint(record, p);
+    record = reparse(record);
+    return record.points[0].truncated;
+  };
+  CHECK(merge("fast.t64", 1, 0) == 1);
+  CHECK(record.points[0].isIncomplete());
+  // The winner stays, and what is said of it.
+  CHECK(merge("fast.t32", 0, 0) == 1);
+  CHECK(record.points[0].winner == "fast.t64");
+  CHECK(merge("fast.t32", 2, 0) == 2);
+  CHECK(merge("fast.t32", kMaxTruncated, 0) == kMaxTruncated);
+  CHECK_FALSE(record.points[0].isIncomplete());
+  CHECK(merge("fast.t32", 0, 1) == 0);
+  CHECK(record.points[0].winner == "fast.t32");
+  CHECK(merge("fast.t64", 1, 1) == 0);
+  CHECK(printJson(record.toJson()).find("truncated") == std::string::npos);
+}
+
 TEST_CASE("S3: a failed launch does not replace what was measured") {
   const char *captured =
       "launch-failed: cuLaunchKernelEx: CUDA_ERROR_STREAM_CAPTURE_INVALIDATED";
@@ -331,8 +422,9 @@ double secondsOf(const std::string &text, TuningRecord &record) {
   const auto start = Clock::now();
   record = must(TuningRecord::parse(text));
   TuningRecord merged;
-  mergeRecord(merged, record);
-  mergeRecord(merged, record);
+  for (int i = 0; i < 2; ++i)
+    for (const RecordPoint &point : record.points)
+      mergePoint(merged, point);
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 

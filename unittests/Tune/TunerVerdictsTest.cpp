@@ -168,6 +168,103 @@ TEST_CASE("S13: a first proof waits for a slow reference, and for one alone") {
   }
 }
 
+/// A session that ends with a winner of its first batch, and kept trials from
+/// running.
+struct TruncatedFixture : TunerFixture {
+  TruncatedFixture() {
+    compileAll();
+    runner.scripts["fast.t256"].ns = 500;  // in the second batch
+    runner.scripts["plain.t32"].ns = 1100; // of 20000; rules nothing out
+  }
+  /// Fails every request behind the first.
+  void failLater() {
+    runner.onRun = [this] {
+      if (runner.requests.size() > 1)
+        runner.error = {ErrorCode::InProgress, "a trial still runs"};
+    };
+  }
+  /// As the next process.
+  TuningResult tuneAgain() {
+    runner.requests.clear();
+    runner.error = {};
+    reopen();
+    return must(tune());
+  }
+};
+
+TEST_CASE("S3: what was kept from being tried is tried by the next process") {
+  TruncatedFixture f;
+  SUBCASE("because the runner failed") { f.failLater(); }
+  SUBCASE("because of what concerns no config") {
+    f.runner.scripts["fast.t256"] = failing(TrialStatus::NotTried);
+  }
+  SUBCASE("because of a late launch") {
+    f.runner.scripts["fast.t256"] = failing(TrialStatus::Late);
+  }
+  CHECK(must(f.tune()).choice.plan.configText() == "fast.t64");
+  CHECK(f.recordedPoint()->isIncomplete());
+  // Who cannot try takes what there is.
+  TuningResult known =
+      must(f.tuner(false).tune(f.family, f.problem, f.options));
+  CHECK(known.choice.origin == ChoiceOrigin::Record);
+  CHECK(known.choice.plan.configText() == "fast.t64");
+  f.runner.onRun = nullptr;
+  f.runner.scripts["fast.t256"] = {.ns = 500};
+  TuningResult result = f.tuneAgain();
+  CHECK(f.runner.configs().front() == "fast.t64");
+  CHECK(result.choice.plan.configText() == "fast.t256");
+  CHECK(f.recordedPoint()->winner == "fast.t256");
+  CHECK_FALSE(f.recordedPoint()->isIncomplete());
+  CHECK(f.tuneAgain().stop == StopReason::Recorded);
+}
+
+TEST_CASE("S3: trials that are truncated again leave the record's answer") {
+  TruncatedFixture f;
+  f.failLater();
+  must(f.tune());
+  SUBCASE("before anything was measured") {
+    f.runner.onRun = [&] {
+      f.runner.error = {ErrorCode::InProgress, "a trial still runs"};
+    };
+    TuningResult result = f.tuneAgain();
+    CHECK(result.choice.origin == ChoiceOrigin::Record);
+    CHECK(result.choice.validated);
+    CHECK(result.choice.plan.configText() == "fast.t64");
+    CHECK(f.runner.requests.size() == 1);
+  }
+  SUBCASE("and after a few times that is final") {
+    for (int64_t session = 2; session <= kMaxTruncated; ++session) {
+      CHECK(f.tuneAgain().choice.plan.configText() == "fast.t64");
+      CHECK(f.recordedPoint()->truncated == session);
+      CHECK(f.recordedPoint()->generation == 0);
+    }
+    CHECK(f.tuneAgain().stop == StopReason::Recorded);
+  }
+}
+
+TEST_CASE("S3: a budget that is spent truncates nothing") {
+  TruncatedFixture f;
+  f.options.budget = std::chrono::milliseconds(100);
+  f.runner.delay = std::chrono::milliseconds(30);
+  TuningResult result = must(f.tune());
+  CHECK(result.stop == StopReason::Budget);
+  CHECK(f.recordedPoint()->winner == "fast.t64");
+  CHECK(f.recordedPoint()->truncated == 0);
+  CHECK(f.tuneAgain().stop == StopReason::Recorded);
+}
+
+TEST_CASE("F3: a generation ends where JSON's numbers do") {
+  TunerFixture f;
+  f.compileAll();
+  RecordPoint point;
+  point.extent = 64;
+  point.generation = kMaxGeneration;
+  f.records()->store(f.family, f.problem, deviceClassKey(f.device), point);
+  f.options.retune = true;
+  must(f.tune());
+  CHECK(f.recordedPoint()->generation == kMaxGeneration);
+}
+
 TEST_CASE("S6: what is not far behind the best is proven for neighbours") {
   TunerFixture f;
   f.compileAll();
