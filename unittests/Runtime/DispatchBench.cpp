@@ -4,6 +4,7 @@
 #include "Driver/Launcher.h"
 #include "Driver/Module.h"
 #include "Fakes/FakeCubin.h"
+#include "Runtime/ContextState.h"
 #include "Runtime/RuntimeFixture.h"
 
 #include <algorithm>
