@@ -46,16 +46,18 @@
 //   context is the same before and after each call.
 //
 // What waits for the device
-//   A launch whose plan is there waits for nothing. The first call of a problem
-//   and kiln_prepare load modules and, where they tune, run trials on a stream
-//   of their own and free memory; kiln_engine_destroy frees memory and unloads.
+//   A launch whose plan is there waits for nothing, also where it allocates an
+//   arena for its stream. On the legacy stream alone it then waits for a small
+//   operation of its own on the device. The first call of a problem and
+//   kiln_prepare load modules and, where they tune, run trials on a stream of
+//   their own and free memory; kiln_engine_destroy frees memory and unloads.
 //   The driver makes loading, unloading and freeing wait for all work of the
-//   device that is in flight, on every stream. A thread that enqueues one rank's
-//   part of a collective and then makes a first call, before the other ranks'
-//   parts are enqueued, therefore waits for ever: call kiln_prepare before the
-//   first collective, or enqueue all parts first. Trials capture no stream and
-//   use no default stream: they end no capture of another thread and do not
-//   mind its synchronisation.
+//   device that is in flight, on every stream. A thread that enqueues one
+//   rank's part of a collective and then makes a first call, before the other
+//   ranks' parts are enqueued, therefore waits for ever: call kiln_prepare
+//   before the first collective, or enqueue all parts first. Trials capture no
+//   stream and use no default stream: they end no capture of another thread and
+//   do not mind its synchronisation.
 //
 // CUDA graphs
 //   A launch may go into a stream that is being captured if its plan is loaded
@@ -120,7 +122,8 @@ extern "C" {
 // Hooks
 //
 // Called from any thread, also several at once, never with a lock of Kiln's
-// held and never on a dispatch hit. A hook may call Kiln, but not end the
+// held and never on a dispatch hit, but for the allocator where a stream has no
+// arena yet or needs a larger one. A hook may call Kiln, but not end the
 // object that calls it and not wait for a task. What it launches for the first
 // time may get the estimator's choice, and KILN_IN_PROGRESS where it is what
 // its caller works on. It must not throw or jump out.

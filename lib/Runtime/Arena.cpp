@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 
 namespace kiln {
 
@@ -162,7 +163,7 @@ llvm::Expected<ArenaPool::Block> ArenaPool::allocate(const Driver &driver,
     auto spare =
         std::find_if(blocks.begin(), blocks.end(), [&](const Block &block) {
           return !block.arena && block.contextId == stream.contextId &&
-                 block.bytes >= bytes;
+                 block.stream == stream.handle && block.bytes >= bytes;
         });
     if (spare != blocks.end()) {
       Block taken = std::move(*spare);
@@ -177,6 +178,7 @@ llvm::Expected<ArenaPool::Block> ArenaPool::allocate(const Driver &driver,
   block.driver = &driver;
   block.contextId = stream.contextId;
   block.context = *context;
+  block.stream = stream.handle;
   block.bytes = bytes;
   if (!allocator) {
     auto memory = DeviceMemory::allocate(driver, bytes);
@@ -194,14 +196,16 @@ llvm::Expected<ArenaPool::Block> ArenaPool::allocate(const Driver &driver,
   return block;
 }
 
-/// Zeroes the region that kernels expect to be zero, the first \p bytes. Memory
-/// of an allocator is good in the order of \p stream only; the driver's may be
-/// cleared beside it.
+/// Zeroes the region that kernels expect to be zero, the first \p bytes, in the
+/// order of \p stream, which alone will use it.
 llvm::Error ArenaPool::clear(const Driver &driver, const Block &block,
                              CudaStream stream, uint64_t bytes) const {
   if (bytes == 0)
     return llvm::Error::success();
-  if (block.foreign)
+  // Work of the legacy stream would end captures of other threads, and somebody
+  // who prepares it may not mean to launch on it now. Memory of an allocator is
+  // good in the order of its stream only.
+  if (block.foreign || !isLegacyStream(stream))
     return fillAsync(driver, block.address(), 0, bytes, stream);
   auto own = Stream::create(driver);
   if (!own)
@@ -212,7 +216,8 @@ llvm::Error ArenaPool::clear(const Driver &driver, const Block &block,
 }
 
 /// Takes back memory that no launch used. Freeing what is the driver's would
-/// wait for kernels of others, so it is kept.
+/// wait for kernels of others, so it is kept, for the same stream: that may
+/// still be clearing it.
 void ArenaPool::giveBack(Block block, CudaStream stream) {
   if (block.foreign) {
     allocator->deallocate(allocator->user, block.foreign, block.bytes,
@@ -243,9 +248,8 @@ bool ArenaPool::publish(const ArenaStream &stream,
   if (isOwn && !arena->covers(now->layout()))
     return false;
   block.streamId = streamId;
-  block.arena = arena.get();
   blocks.push_back(std::move(block));
-  table.publish(std::move(arena), [&](const Arena &old) {
+  blocks.back().arena = table.publish(std::move(arena), [&](const Arena &old) {
     return old.contextId == stream.contextId && old.handle == stream.handle &&
            old.place == stream.place;
   });
@@ -333,7 +337,7 @@ static llvm::Expected<Event> markEnd(const Driver &driver, CudaContext context,
 
 /// Lets the next thread of the place have the arenas of the one that ends. An
 /// arena whose end cannot be told stays until the engine's end.
-void ArenaPool::threadEnds(const ThreadPlace &ended) {
+void ArenaPool::threadEnds(const ThreadPlace &ended) noexcept try {
   std::lock_guard<std::mutex> lock(mutex);
   for (Block &block : blocks) {
     const Arena *arena = block.arena;
@@ -342,6 +346,7 @@ void ArenaPool::threadEnds(const ThreadPlace &ended) {
       continue;
     if (newest({arena->contextId, arena->handle, arena->place}) != arena)
       continue; // outgrown: nobody will have it
+    CaptureModeGuard relaxed(*block.driver);
     auto end = markEnd(*block.driver, block.context, block.contextId,
                        arena->handle, block.streamId);
     if (end)
@@ -349,6 +354,8 @@ void ArenaPool::threadEnds(const ThreadPlace &ended) {
     else
       llvm::consumeError(end.takeError());
   }
+} catch (const std::bad_alloc &) {
+  // Nobody is there to be told.
 }
 
 void ArenaPool::release(const Driver &driver, uint64_t contextId) {

@@ -111,10 +111,11 @@ private:
     const Driver *driver = nullptr;
     uint64_t contextId = 0;
     CudaContext context = nullptr;
+    CudaStream stream = nullptr; ///< whose work may still touch it
     uint64_t bytes = 0;
     DeviceMemory memory;
     void *foreign = nullptr;
-    const Arena *arena = nullptr; ///< null: kept for another one
+    const Arena *arena = nullptr; ///< null: kept for the next one
     /// Of CU_STREAM_PER_THREAD: the driver's id of the owner's stream, and the
     /// end of its work if the thread has ended.
     uint64_t streamId = 0;
@@ -133,7 +134,7 @@ private:
   bool publish(const ArenaStream &stream, const WorkspaceLayout &layout,
                uint64_t streamId, Block &block);
   void giveBack(Block block, CudaStream stream);
-  void threadEnds(const ThreadPlace &ended);
+  void threadEnds(const ThreadPlace &ended) noexcept;
 
   const uint64_t limitBytes;
   const std::optional<kiln_allocator> allocator;

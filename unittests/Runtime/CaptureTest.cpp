@@ -10,15 +10,6 @@ using namespace kiln::testing;
 
 namespace {
 
-/// Few rows and a long sum: the estimator cuts k, which takes a workspace.
-/// A problem whose k is split; tf32, whose kernels take plain parameters.
-kiln_gemm_args splitArgs() {
-  kiln_gemm_args args = gemmArgs(16, 256, 65536);
-  args.a.type = args.b.type = args.d.type = KILN_FP32;
-  args.compute = KILN_COMPUTE_TF32;
-  return args;
-}
-
 kiln_workspace zeroedWorkspace(uint64_t bytes) {
   kiln_workspace workspace = KILN_INIT(kiln_workspace);
   workspace.data = address(0xa00000);

@@ -253,9 +253,7 @@ TEST_CASE("own work of a hit") {
 
   // With the stream's arena and lock, and two look-ups of the driver more;
   // tf32, whose launch has no attributes that the stand-in would look at.
-  kiln_gemm_args split = gemmArgs(16, 256, 65536);
-  split.a.type = KILN_FP32;
-  split.compute = KILN_COMPUTE_TF32;
+  kiln_gemm_args split = splitArgs();
   REQUIRE(kiln_gemm(engine, &split, nullptr, stream) == KILN_SUCCESS);
   double splitNs =
       nsPerCall([&] { status |= kiln_gemm(engine, &split, nullptr, stream); });

@@ -13,9 +13,11 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace kiln::testing {
@@ -181,6 +183,33 @@ inline kiln_gemm_args gemmArgs(int64_t m = 128, int64_t n = 256,
   args.c.data = address(0x300000);
   args.d.data = address(0x400000);
   return args;
+}
+
+/// A product whose operands are both copied to the workspace first.
+inline kiln_gemm_args repackedArgs() { return gemmArgs(4096, 4096, 4095); }
+
+/// A product of one kernel that works in the workspace, in both of its regions;
+/// tf32, whose kernels take plain parameters.
+inline kiln_gemm_args splitArgs() {
+  kiln_gemm_args args = gemmArgs(16, 256, 65536);
+  args.a.type = args.b.type = args.d.type = KILN_FP32;
+  args.compute = KILN_COMPUTE_TF32;
+  return args;
+}
+
+/// Runs each of \p bodies on a thread with the context current.
+inline void onThreads(RuntimeFixture &fixture,
+                      const std::vector<std::function<void()>> &bodies) {
+  std::vector<std::thread> threads;
+  for (const std::function<void()> &body : bodies)
+    threads.emplace_back([&] {
+      auto scope =
+          ScopedContext::push(fixture.gpu.driver(), fixture.gpu.context());
+      if (scope)
+        body();
+    });
+  for (std::thread &thread : threads)
+    thread.join();
 }
 
 inline kiln_problem problemOf(const kiln_gemm_args &args) {
