@@ -63,8 +63,7 @@ llvm::Expected<Module> Module::load(const Driver &driver,
         "upgrade the driver to that version or compile with NVRTC {} or older",
         formatCudaVersion(driver.version()),
         formatCudaVersion(driver.version()));
-  return llvm::make_error<KilnError>(summary.code, summary.message,
-                                     summary.driverCode);
+  return errorOf(summary);
 }
 
 Module::Module(Module &&other) noexcept

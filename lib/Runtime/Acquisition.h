@@ -21,9 +21,6 @@ struct TuningChoice;
 struct TuningOptions;
 struct TuningResult;
 
-/// The error that \p summary says.
-llvm::Error errorOf(const ErrorSummary &summary);
-
 /// One problem in work; those who want the same wait for it.
 struct Engine::Flight {
   explicit Flight(const AcquireOptions &options)

@@ -35,11 +35,6 @@ static std::string nameOf(const ContextState &context,
   return name;
 }
 
-llvm::Error errorOf(const ErrorSummary &summary) {
-  return llvm::make_error<KilnError>(summary.code, summary.message,
-                                     summary.driverCode);
-}
-
 void Engine::deliverMessages() const {
   if (!flightsHeld)
     hooks().deliver();

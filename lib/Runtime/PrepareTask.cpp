@@ -126,8 +126,7 @@ llvm::Error PrepareTask::result() const {
   std::lock_guard<std::mutex> lock(mutex);
   if (firstError.code == ErrorCode::Success)
     return llvm::Error::success();
-  return llvm::make_error<KilnError>(firstError.code, firstError.message,
-                                     firstError.driverCode);
+  return errorOf(firstError);
 }
 
 void PrepareTask::callProgress() {

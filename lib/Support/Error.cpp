@@ -3,6 +3,7 @@
 
 #include <llvm/Support/raw_ostream.h>
 
+#include <cassert>
 #include <cstring>
 
 namespace kiln {
@@ -68,9 +69,8 @@ llvm::Error addContext(llvm::Error error, const llvm::Twine &context) {
           return llvm::Error(std::move(e));
         });
   ErrorSummary summary = summarize(std::move(error));
-  return llvm::make_error<KilnError>(summary.code,
-                                     (context + ": " + summary.message).str(),
-                                     summary.driverCode);
+  summary.message = (context + ": " + summary.message).str();
+  return errorOf(summary);
 }
 
 ErrorSummary summarize(llvm::Error error) {
@@ -92,6 +92,12 @@ ErrorSummary summarize(llvm::Error error) {
         add(ErrorCode::Internal, e.message(), 0);
       });
   return summary;
+}
+
+llvm::Error errorOf(const ErrorSummary &summary) {
+  assert(summary.code != ErrorCode::Success && "no error to make");
+  return llvm::make_error<KilnError>(summary.code, summary.message,
+                                     summary.driverCode);
 }
 
 llvm::Error makeErrnoError(int errnoValue, const llvm::Twine &what) {

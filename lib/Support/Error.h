@@ -83,6 +83,9 @@ struct ErrorSummary {
 };
 ErrorSummary summarize(llvm::Error error);
 
+/// The error that \p summary, which is of a failure, says.
+llvm::Error errorOf(const ErrorSummary &summary);
+
 /// Formats `errno` as "what: No such file or directory" with code Io.
 llvm::Error makeErrnoError(int errnoValue, const llvm::Twine &what);
 
