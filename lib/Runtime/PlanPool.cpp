@@ -4,6 +4,7 @@
 #include "Runtime/ProblemSpec.h"
 
 #include <bit>
+#include <optional>
 
 namespace kiln {
 
@@ -16,26 +17,49 @@ static bool isAlike(const Problem &a, const Problem &b, int dynamic) {
   return moved == b.extents;
 }
 
+/// The problem like \p problem with \p value for its dynamic extent; nullopt
+/// beyond what a field, or a leading dimension that was given, leaves room for.
+static std::optional<Problem> moveTo(const KernelFamily &family,
+                                     const Problem &problem, int64_t value) {
+  Record record = problem.extents;
+  record.set(family.dynamicExtent(), value);
+  auto moved = makeProblem(family, std::move(record));
+  if (moved)
+    return std::move(*moved);
+  llvm::consumeError(moved.takeError());
+  return std::nullopt;
+}
+
+/// The largest value from \p value, which there is a problem like \p problem
+/// for, to \p last: what leaves room for a value does for all below.
+static int64_t largestValue(const KernelFamily &family, const Problem &problem,
+                            int64_t value, int64_t last) {
+  if (moveTo(family, problem, last))
+    return last;
+  while (last - value > 1) {
+    int64_t middle = value + (last - value) / 2;
+    (moveTo(family, problem, middle) ? value : last) = middle;
+  }
+  return value;
+}
+
 Problem coverOf(const KernelFamily &family, const Problem &problem) {
   const int dynamic = family.dynamicExtent();
   if (dynamic < 0 || problem.extents[dynamic] < 1)
     return problem;
-  // Buckets end at powers of two. Only leading dimensions and alignments make
-  // signatures of a bucket differ, with a period of 16 elements at most.
-  constexpr int64_t kPeriod = 16;
+  // Buckets end at powers of two.
   const int64_t value = problem.extents[dynamic];
-  const auto last =
-      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(value)));
-  for (int64_t largest = last; largest > std::max(value, last - kPeriod);
+  const int64_t last = largestValue(
+      family, problem, value,
+      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(value))));
+  // Only leading dimensions and alignments make signatures of a bucket differ,
+  // with a period of 16 elements at most. Where the largest value fills a
+  // leading dimension, the problem of it is that of packed rows, another one.
+  constexpr int64_t kLooked = 16 + 1;
+  for (int64_t largest = last; largest > std::max(value, last - kLooked);
        --largest) {
-    Record record = problem.extents;
-    record.set(dynamic, largest);
-    auto cover = makeProblem(family, std::move(record));
-    if (!cover) {
-      llvm::consumeError(cover.takeError()); // beyond what a field holds
-      continue;
-    }
-    if (isAlike(*cover, problem, dynamic))
+    std::optional<Problem> cover = moveTo(family, problem, largest);
+    if (cover && isAlike(*cover, problem, dynamic))
       return std::move(*cover);
   }
   return problem;

@@ -27,7 +27,8 @@ namespace kiln {
 
 /// The largest problem of \p problem's bucket that differs from it in nothing
 /// but the dynamic extent, its signature included; \p problem itself if there
-/// is none. Some microseconds.
+/// is none. Some microseconds; some tens where a leading dimension that was
+/// given ends the bucket.
 Problem coverOf(const KernelFamily &family, const Problem &problem);
 
 /// What to find a plan for.

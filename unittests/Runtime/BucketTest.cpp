@@ -10,6 +10,9 @@
 
 #include <malloc.h>
 
+#include <map>
+#include <string>
+
 using namespace kiln;
 using namespace kiln::testing;
 
@@ -140,7 +143,7 @@ TEST_CASE("S7: a cover is the largest value of the bucket that is alike") {
   const int dynamic = gemm.dynamicExtent();
   for (const char *layout : {"NN", "NT", "TN", "TT"})
     for (const char *lda : {"", " lda=2000"})
-      for (int64_t m = 1; m <= 600; m += m < 40 ? 1 : 7) {
+      for (int64_t m = 1; m <= 2000; m += m < 40 ? 1 : m < 600 ? 7 : 23) {
         std::string text = fmt::format("m={} n=64 k=512 dtype=bf16 layout={}{}",
                                        m, layout, lda);
         CAPTURE(text);
@@ -161,6 +164,39 @@ TEST_CASE("S7: a cover is the largest value of the bucket that is alike") {
   // Beyond the largest value that there is.
   Problem huge = makeGemm(gemm, "m=2147483000 n=1 k=1 dtype=bf16 layout=NT");
   CHECK(coverOf(gemm, huge).extents[dynamic] >= 2147483000);
+}
+
+TEST_CASE("S7: values below a leading dimension share a cover") {
+  Registry registry = makeBuiltinRegistry();
+  struct Case {
+    const char *text;
+    const char *extent;
+    int64_t most;
+  };
+  for (auto [text, extent, most] :
+       {Case{"gemm n=64 k=512 dtype=bf16 layout=TN lda=5000", "m", 5000},
+        Case{"gemm n=64 k=512 dtype=bf16 layout=TT lda=4099 batch=3", "m",
+             4099},
+        Case{"transpose2d cols=256 dtype=bf16 ldy=5001", "rows", 5001}}) {
+    // For each signature: whose cover is known.
+    std::map<std::string, int64_t> covers;
+    for (int64_t value = most - 1; value > 4096; value -= value % 29 + 1) {
+      std::string full = fmt::format("{} {}={}", text, extent, value);
+      CAPTURE(full);
+      auto named = llvm::cantFail(registry.parseProblem(full));
+      const KernelFamily &family = *named.family;
+      Problem problem =
+          llvm::cantFail(makeProblem(family, std::move(named.problem.extents)));
+      Problem cover = coverOf(family, problem);
+      int64_t largest = cover.extents[family.dynamicExtent()];
+      CHECK(cover.signature == problem.signature);
+      int64_t known =
+          covers.try_emplace(problem.signature.text(), largest).first->second;
+      CHECK(largest == known);
+      CHECK(largest >= most - 17);
+    }
+    CHECK(covers.size() <= 16);
+  }
 }
 
 TEST_CASE("S7: a config's kernels follow from signature and config") {
