@@ -59,23 +59,41 @@ const ActivePlan *DispatchTable::read(const Word *words,
   return reinterpret_cast<const ActivePlan *>(static_cast<uintptr_t>(plan));
 }
 
-const ActivePlan *DispatchTable::find(const DispatchKey &key) const noexcept {
-  const Index &index = *current.load(std::memory_order_acquire);
+[[gnu::always_inline]] inline DispatchTable::Found
+DispatchTable::search(const Index &index,
+                      const DispatchKey &key) const noexcept {
   const auto tag = static_cast<uint32_t>(key.hash());
   for (uint64_t i = tag & index.mask;; i = (i + 1) & index.mask) {
     uint64_t slot = index.slots[i].load(std::memory_order_acquire);
     if (!slot)
-      return nullptr;
+      return {};
     if (static_cast<uint32_t>(slot) != tag)
       continue;
-    Word *words = wordsOf((slot >> 32) - 1);
-    if (const ActivePlan *plan = read(words, key)) {
-      // Only a clear mark is written: hits on many cores share the line.
-      if (!words[kMark].load(std::memory_order_relaxed))
-        words[kMark].store(1, std::memory_order_relaxed);
-      return plan;
-    }
+    size_t place = (slot >> 32) - 1;
+    Word *words = wordsOf(place);
+    if (const ActivePlan *plan = read(words, key))
+      return {plan, words, place};
   }
+}
+
+const ActivePlan *DispatchTable::find(const DispatchKey &key) const noexcept {
+  Found found = search(*current.load(std::memory_order_acquire), key);
+  // Only a clear mark is written: hits on many cores share the line.
+  if (found.plan && !found.words[kMark].load(std::memory_order_relaxed))
+    found.words[kMark].store(1, std::memory_order_relaxed);
+  return found.plan;
+}
+
+size_t DispatchTable::placeOf(const DispatchKey &key) const {
+  return search(*indices.back(), key).place;
+}
+
+ChosenPlan DispatchTable::chosenAt(size_t place) const {
+  const Word *words = wordsOf(place);
+  auto plan = reinterpret_cast<const ActivePlan *>(
+      static_cast<uintptr_t>(words[kPlan].load()));
+  return {plans.at(plan).plan, std::bit_cast<double>(words[kPredicted].load()),
+          std::bit_cast<double>(words[kMeasured].load())};
 }
 
 ChosenPlan DispatchTable::lookup(const DispatchKey &key) const {
@@ -83,11 +101,8 @@ ChosenPlan DispatchTable::lookup(const DispatchKey &key) const {
   size_t place = placeOf(key);
   if (place == kNoPlace)
     return {};
-  Word *words = wordsOf(place);
-  words[kMark].store(1, std::memory_order_relaxed);
-  return {plans.at(read(words, key)),
-          std::bit_cast<double>(words[kPredicted].load()),
-          std::bit_cast<double>(words[kMeasured].load())};
+  wordsOf(place)[kMark].store(1, std::memory_order_relaxed);
+  return chosenAt(place);
 }
 
 //===----------------------------------------------------------------------===//
@@ -98,21 +113,8 @@ static constexpr size_t kFirstSlots = 64;
 
 DispatchTable::DispatchTable(size_t fields, size_t capacity)
     : capacity(capacity), placeWords(kValues + fields),
-      chunks((capacity + kChunkPlaces - 1) / kChunkPlaces) {
+      chunks((2 * capacity + kChunkPlaces - 1) / kChunkPlaces) {
   grow();
-}
-
-size_t DispatchTable::placeOf(const DispatchKey &key) const {
-  const Index &index = *indices.back();
-  const auto tag = static_cast<uint32_t>(key.hash());
-  for (uint64_t i = tag & index.mask;; i = (i + 1) & index.mask) {
-    uint64_t slot = index.slots[i].load(std::memory_order_relaxed);
-    if (!slot)
-      return kNoPlace;
-    size_t place = (slot >> 32) - 1;
-    if (static_cast<uint32_t>(slot) == tag && read(wordsOf(place), key))
-      return place;
-  }
 }
 
 /// Lets \p change store words, with release, while readers do not believe them.
@@ -169,25 +171,42 @@ void DispatchTable::grow() {
   current.store(indices.back().get(), std::memory_order_release);
 }
 
-/// A place that no slot points to: a new one, or that of a value that was not
-/// hit since the hand came by.
-size_t DispatchTable::takePlace() {
-  if (placesUsed < capacity) {
-    if (placesUsed % kChunkPlaces == 0) {
-      memory.push_back(std::make_unique<Word[]>(kChunkPlaces * placeWords));
-      chunks[placesUsed / kChunkPlaces].store(memory.back().get(),
-                                              std::memory_order_release);
-    }
-    return placesUsed++;
+/// Gets the memory that takePlace() and the index need for one value more: what
+/// may throw comes before anything is changed.
+void DispatchTable::makeRoom() {
+  if (!cleared.empty() || placesUsed >= capacity + keptCount)
+    return;
+  if ((placesUsed + 1) * 2 > indices.back()->mask + 1)
+    grow();
+  const size_t chunk = placesUsed / kChunkPlaces;
+  if (chunk == memory.size()) {
+    memory.push_back(std::make_unique<Word[]>(kChunkPlaces * placeWords));
+    chunks[chunk].store(memory.back().get(), std::memory_order_release);
   }
-  for (;; hand = (hand + 1) % capacity) {
+  if (isKept.size() == placesUsed)
+    isKept.push_back(false);
+}
+
+/// A place that no slot points to: a cleared or a new one, or that of a value
+/// that was not hit since the hand came by.
+size_t DispatchTable::takePlace() {
+  if (!cleared.empty()) {
+    size_t place = cleared.back();
+    cleared.pop_back();
+    return place;
+  }
+  if (placesUsed < capacity + keptCount)
+    return placesUsed++;
+  for (;; hand = (hand + 1) % placesUsed) {
+    if (isKept[hand])
+      continue;
     Word &mark = wordsOf(hand)[kMark];
     if (!mark.load(std::memory_order_relaxed))
       break;
     mark.store(0, std::memory_order_relaxed);
   }
   size_t place = hand;
-  hand = (hand + 1) % capacity;
+  hand = (hand + 1) % placesUsed;
   removeFromIndex(place);
   return place;
 }
@@ -199,15 +218,23 @@ void DispatchTable::storePlan(Word *words, const ChosenPlan &chosen) {
   words[kPlan].store(bitsOf(chosen.plan.get()), release);
 }
 
-void DispatchTable::publish(const DispatchKey &key, const ChosenPlan &chosen) {
+/// Lets \p chosen serve \p key and returns the place; with \p isOffer not where
+/// it is worse than what is there.
+size_t DispatchTable::put(const DispatchKey &key, const ChosenPlan &chosen,
+                          bool isOffer) {
   constexpr auto release = std::memory_order_release;
   assert(kValues + key.values.size() <= placeWords && "too many fields");
-  std::lock_guard<std::mutex> lock(mutex);
-  plans.try_emplace(chosen.plan.get(), chosen.plan);
+  size_t place = placeOf(key);
+  if (isOffer && place != kNoPlace && !chosenAt(place).plan->isFallback)
+    return place;
+  plans.try_emplace(chosen.plan.get(), OwnedPlan{chosen.plan, key.contextId});
   auto writePlan = [&](Word *words) { storePlan(words, chosen); };
-  if (size_t place = placeOf(key); place != kNoPlace)
-    return write(place, writePlan);
-  size_t place = takePlace();
+  if (place != kNoPlace) {
+    write(place, writePlan);
+    return place;
+  }
+  makeRoom();
+  place = takePlace();
   write(place, [&](Word *words) {
     words[kMark].store(0, release);
     words[kHash].store(key.hash(), release);
@@ -217,19 +244,66 @@ void DispatchTable::publish(const DispatchKey &key, const ChosenPlan &chosen) {
       words[kValues + i].store(static_cast<uint64_t>(key.values[i]), release);
     writePlan(words);
   });
-  if (placesUsed * 2 > indices.back()->mask + 1)
-    grow();
   insert(*indices.back(), key.hash(), place);
+  return place;
+}
+
+void DispatchTable::publish(const DispatchKey &key, const ChosenPlan &chosen) {
+  std::lock_guard<std::mutex> lock(mutex);
+  put(key, chosen, /*isOffer=*/false);
+}
+
+ChosenPlan DispatchTable::offer(const DispatchKey &key,
+                                const ChosenPlan &chosen) {
+  std::lock_guard<std::mutex> lock(mutex);
+  return chosenAt(put(key, chosen, /*isOffer=*/true));
+}
+
+ChosenPlan DispatchTable::keep(const DispatchKey &key,
+                               const ChosenPlan &chosen) {
+  std::lock_guard<std::mutex> lock(mutex);
+  size_t place = put(key, chosen, /*isOffer=*/true);
+  if (!isKept[place] && keptCount < capacity) {
+    isKept[place] = true;
+    ++keptCount;
+  }
+  return chosenAt(place);
 }
 
 void DispatchTable::replace(
     const ActivePlan *old, const ChosenPlan &now,
     llvm::function_ref<bool(llvm::ArrayRef<int64_t>)> serves) {
   std::lock_guard<std::mutex> lock(mutex);
-  plans.try_emplace(now.plan.get(), now.plan);
+  auto known = plans.find(old);
+  if (known == plans.end())
+    return;
+  OwnedPlan owned{now.plan, known->second.contextId};
+  plans.try_emplace(now.plan.get(), std::move(owned));
   for (size_t place = 0; place < placesUsed; ++place)
     if (wordsOf(place)[kPlan] == bitsOf(old) && serves(valuesOf(place)))
       write(place, [&](Word *words) { storePlan(words, now); });
+}
+
+void DispatchTable::forgetContext(uint64_t contextId) {
+  std::lock_guard<std::mutex> lock(mutex);
+  std::vector<size_t> gone;
+  for (size_t place = 0; place < placesUsed; ++place)
+    if (wordsOf(place)[kContext] == contextId)
+      gone.push_back(place);
+  cleared.reserve(cleared.size() + gone.size());
+  for (size_t place : gone) {
+    removeFromIndex(place);
+    write(place, [&](Word *words) {
+      for (size_t i : {kFamily, kContext, kPlan})
+        words[i].store(0, std::memory_order_release);
+    });
+    cleared.push_back(place);
+    keptCount -= isKept[place];
+    isKept[place] = false;
+  }
+  std::erase_if(plans, [&](const auto &entry) {
+    return entry.second.contextId == contextId;
+  });
 }
 
 llvm::SmallVector<int64_t, 24> DispatchTable::valuesOf(size_t place) const {
@@ -243,13 +317,14 @@ size_t DispatchTable::planCount() const {
   std::lock_guard<std::mutex> lock(mutex);
   std::set<uint64_t> distinct;
   for (size_t place = 0; place < placesUsed; ++place)
-    distinct.insert(wordsOf(place)[kPlan]);
+    if (uint64_t plan = wordsOf(place)[kPlan])
+      distinct.insert(plan);
   return distinct.size();
 }
 
 size_t DispatchTable::valueCount() const {
   std::lock_guard<std::mutex> lock(mutex);
-  return placesUsed;
+  return placesUsed - cleared.size();
 }
 
 size_t DispatchTable::bytesInUse() const {

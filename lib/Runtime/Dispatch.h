@@ -3,8 +3,9 @@
 // The plans that launches hit, by all values of their problems. Servers meet
 // values without end, so the table is bounded: a value that was not launched
 // for long gives its place to another (CLOCK: each place has a mark that a hit
-// sets and a sweep takes away; a place without mark is taken). Plans are shared
-// between values and stay as long as the table.
+// sets and a sweep takes away; a place without mark is taken). What
+// kiln_prepare promised is kept, and takes no place from the others. Plans are
+// shared between values and stay as long as the table, or as their context.
 //
 // Hits take no lock. A place is a row of atomic words behind a sequence number,
 // which is odd while a writer changes them: a reader believes what it read if
@@ -65,27 +66,40 @@ struct DispatchKey {
   uint64_t hash() const noexcept;
 };
 
-/// The plans that launches hit. Thread-safe. A value costs 8 bytes for each
-/// field of its problem, and 96.
+/// The plans that launches hit. Thread-safe. A value costs 64 bytes, 8 for each
+/// field that the table has room for, whatever its own problem has, and 32 to
+/// 64 in the index and in those that it outgrew.
 class DispatchTable {
 public:
   /// \p fields is the most that a problem has, \p capacity how many values the
-  /// table holds. Memory comes as values do.
+  /// table holds beside those that are kept, which may be as many. Memory comes
+  /// as values do.
   explicit DispatchTable(size_t fields, size_t capacity = 65536);
   DispatchTable(const DispatchTable &) = delete;
   DispatchTable &operator=(const DispatchTable &) = delete;
 
-  /// The plan for \p key, valid as long as the table, or null. No lock, no
-  /// allocation. Now and then it misses what another thread writes meanwhile.
+  /// The plan for \p key, or null. No lock, no allocation. Now and then it
+  /// misses what another thread writes meanwhile. The plan is valid until the
+  /// table ends or forgets its context: launches may not be under way in a
+  /// context that is destroyed.
   const ActivePlan *find(const DispatchKey &key) const noexcept;
   /// The same under the table's lock: misses nothing.
   ChosenPlan lookup(const DispatchKey &key) const;
   /// From now on \p chosen serves \p key.
   void publish(const DispatchKey &key, const ChosenPlan &chosen);
+  /// The same, unless \p key has a plan that is no fallback: for what was found
+  /// while another thread may have found better. Returns what serves now.
+  ChosenPlan offer(const DispatchKey &key, const ChosenPlan &chosen);
+  /// The same, and no other value takes the place of \p key from now on. When
+  /// as many values are kept as the table's capacity, further ones are like any
+  /// other.
+  ChosenPlan keep(const DispatchKey &key, const ChosenPlan &chosen);
   /// Publishes \p now for every key that has \p old and whose values \p serves
   /// accepts.
   void replace(const ActivePlan *old, const ChosenPlan &now,
                llvm::function_ref<bool(llvm::ArrayRef<int64_t>)> serves);
+  /// Drops all plans of a context that is gone.
+  void forgetContext(uint64_t contextId);
 
   /// Distinct plans that launches can hit.
   size_t planCount() const;
@@ -123,9 +137,19 @@ private:
   }
   const ActivePlan *read(const Word *words,
                          const DispatchKey &key) const noexcept;
+  /// What is at a key; null and kNoPlace: nothing.
+  struct Found {
+    const ActivePlan *plan = nullptr;
+    Word *words = nullptr;
+    size_t place = kNoPlace;
+  };
+  Found search(const Index &index, const DispatchKey &key) const noexcept;
   // What follows needs the lock.
   size_t placeOf(const DispatchKey &key) const;
+  ChosenPlan chosenAt(size_t place) const;
   llvm::SmallVector<int64_t, 24> valuesOf(size_t place) const;
+  size_t put(const DispatchKey &key, const ChosenPlan &chosen, bool isOffer);
+  void makeRoom();
   size_t takePlace();
   static void storePlan(Word *words, const ChosenPlan &chosen);
   void write(size_t place, llvm::function_ref<void(Word *)> change);
@@ -141,8 +165,16 @@ private:
   std::vector<std::unique_ptr<Word[]>> memory;
   /// The last is the one in use; readers may still be in the others.
   std::vector<std::unique_ptr<Index>> indices;
-  std::unordered_map<const ActivePlan *, ActivePlanPtr> plans;
-  size_t placesUsed = 0, hand = 0;
+  struct OwnedPlan {
+    ActivePlanPtr plan;
+    uint64_t contextId = 0;
+  };
+  std::unordered_map<const ActivePlan *, OwnedPlan> plans;
+  /// By place: whether its value is kept.
+  std::vector<bool> isKept;
+  /// Places that were cleared; nothing in the index points to them.
+  std::vector<size_t> cleared;
+  size_t placesUsed = 0, keptCount = 0, hand = 0;
 };
 
 /// Gives every scalar its representative: no choice depends on more of it than

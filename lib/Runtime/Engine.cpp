@@ -226,6 +226,8 @@ llvm::Expected<std::optional<DeviceModel>> Engine::namedDevice() const {
 }
 
 /// A handle that now belongs to another context says that the old one is gone.
+/// The driver gives handles out again, so what gone contexts leave behind is no
+/// more than there were contexts at one time.
 void Engine::dropDeadTwin(const StreamContext &context) {
   for (auto it = contexts.begin(); it != contexts.end();) {
     bool isDead =
@@ -234,6 +236,7 @@ void Engine::dropDeadTwin(const StreamContext &context) {
       ++it;
       continue;
     }
+    dispatch.forgetContext(it->first);
     it->second->abandonTrials();
     arenas.forget(it->first);
     loader->forgetContext(it->first);

@@ -3,9 +3,10 @@
 // Open addressing over atomic pointers. Readers load and compare; writers, one
 // at a time, store with release and grow by copying into a new array. Entries
 // and old arrays live as long as the table, so a reader never meets anything
-// that was freed and needs no epoch; the cost is the memory of what was
-// replaced, which is rare: a table grows by doubling, and an entry is replaced
-// when a problem is tuned anew.
+// that was freed and needs no epoch. The cost is the memory of what was
+// replaced, so the table is for what is rarely replaced: a stream's arena when
+// a plan needs a larger one, a stream's lock never. Old arrays are together as
+// large as the one in use, because a table grows by doubling.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

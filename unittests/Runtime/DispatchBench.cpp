@@ -4,37 +4,13 @@
 #include "Driver/Launcher.h"
 #include "Driver/Module.h"
 #include "Fakes/FakeCubin.h"
+#include "Runtime/Allocations.h"
 #include "Runtime/ContextState.h"
 #include "Runtime/RuntimeFixture.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <new>
-
-static std::atomic<uint64_t> allocationCount{0};
-
-// Replaced for the whole test binary; out of line, since GCC takes the half of
-// a pair that it inlined for a mismatch.
-[[gnu::noinline]] void *operator new(size_t bytes) {
-  allocationCount.fetch_add(1, std::memory_order_relaxed);
-  if (void *memory = std::malloc(bytes ? bytes : 1))
-    return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void *operator new(size_t bytes,
-                                     const std::nothrow_t &) noexcept {
-  allocationCount.fetch_add(1, std::memory_order_relaxed);
-  return std::malloc(bytes ? bytes : 1);
-}
-[[gnu::noinline]] void operator delete(void *memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void *memory, size_t) noexcept {
-  std::free(memory);
-}
 
 using namespace kiln;
 using namespace kiln::testing;
@@ -101,10 +77,10 @@ TEST_CASE("a hit allocates nothing") {
     CAPTURE(lastError());
     REQUIRE(kiln_gemm(engine, &args, nullptr, fixture.gpu.stream()) ==
             KILN_SUCCESS);
-    uint64_t before = allocationCount;
+    uint64_t before = allocationCount();
     kiln_status status =
         kiln_gemm(engine, &args, nullptr, fixture.gpu.stream());
-    uint64_t made = allocationCount - before;
+    uint64_t made = allocationCount() - before;
     CHECK(status == KILN_SUCCESS);
     CHECK(made == 0);
     kiln_problem problem = problemOf(args);
@@ -116,9 +92,9 @@ TEST_CASE("a hit allocates nothing") {
                                    fixture.gpu.stream());
     };
     status = launch();
-    before = allocationCount;
+    before = allocationCount();
     status |= launch();
-    made = allocationCount - before;
+    made = allocationCount() - before;
     CHECK(status == KILN_SUCCESS);
     CHECK(made == 0);
     kiln_plan_release(plan);
@@ -171,10 +147,10 @@ TEST_CASE("a hit of other families allocates nothing") {
           KILN_SUCCESS);
   kiln_norm_args norm = normCall();
   REQUIRE(kiln_rms_norm(engine, &norm, nullptr, nullptr) == KILN_SUCCESS);
-  uint64_t before = allocationCount;
+  uint64_t before = allocationCount();
   kiln_status status = kiln_elementwise(engine, &gate.args, nullptr, nullptr);
   status |= kiln_rms_norm(engine, &norm, nullptr, nullptr);
-  uint64_t made = allocationCount - before;
+  uint64_t made = allocationCount() - before;
   CHECK(status == KILN_SUCCESS);
   CHECK(made == 0);
 }
@@ -208,9 +184,9 @@ TEST_CASE("a launch of a range's plan allocates nothing") {
     arguments.extents = &extent;
     arguments.extent_count = 1;
     kiln_status status = kiln_plan_launch(plan, &arguments, nullptr, nullptr);
-    uint64_t before = allocationCount;
+    uint64_t before = allocationCount();
     status |= kiln_plan_launch(plan, &arguments, nullptr, nullptr);
-    uint64_t made = allocationCount - before;
+    uint64_t made = allocationCount() - before;
     CAPTURE(lastError());
     CHECK(status == KILN_SUCCESS);
     CHECK(made == 0);

@@ -1,11 +1,13 @@
 // The table of plans: what it holds, what it forgets, who reads meanwhile.
 #include "Runtime/Dispatch.h"
 #include "Families/Families.h"
+#include "Runtime/Allocations.h"
 
 #include <doctest/doctest.h>
 
 #include <atomic>
 #include <memory>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -147,4 +149,126 @@ TEST_CASE("S7: readers meet the right plan or none while places are reused") {
     reader.join();
   CHECK(wrong == 0);
   CHECK(hits > 0);
+}
+
+TEST_CASE("S7: what is kept gives its place to no other value") {
+  constexpr size_t kCapacity = 256;
+  DispatchTable table(1, kCapacity);
+  Values values;
+  constexpr int64_t kKept = kCapacity, kLast = 20000;
+  for (int64_t value = 0; value < kLast; ++value) {
+    values.publish(table, value);
+    // Some before they fill the table, and some of what it is full of.
+    if (value < kKept / 2 || (value >= 1000 && value < 1000 + kKept / 2))
+      CHECK(table.keep(values.key(value), {values.planOf(value)}).plan ==
+            values.planOf(value));
+  }
+  bool isThere = true;
+  for (int64_t i = 0; i < kKept / 2; ++i)
+    for (int64_t value : {i, 1000 + i})
+      isThere &= table.find(values.key(value)) == values.planOf(value).get();
+  CHECK(isThere);
+  // They take no place from the others, and have a bound of their own.
+  for (int64_t value = kLast - int64_t(kCapacity); value < kLast; ++value)
+    isThere &= table.find(values.key(value)) == values.planOf(value).get();
+  CHECK(isThere);
+  CHECK(table.valueCount() == 2 * kCapacity);
+  for (int64_t value = kLast; value < 2 * kLast; ++value)
+    table.keep(values.key(value), {values.planOf(value)});
+  CHECK(table.valueCount() == 2 * kCapacity);
+}
+
+TEST_CASE("S14d: an offer does not replace what is no fallback") {
+  DispatchTable table(1);
+  Values values;
+  auto fallback = std::make_shared<ActivePlan>();
+  fallback->isFallback = true;
+  const ActivePlanPtr better = values.plans[0], other = values.plans[1];
+  int64_t value = 1;
+  CHECK(table.offer(values.key(value), {fallback}).plan == fallback);
+  CHECK(table.offer(values.key(value), {better}).plan == better);
+  CHECK(table.offer(values.key(value), {fallback}).plan == better);
+  CHECK(table.keep(values.key(value), {fallback}).plan == better);
+  CHECK(table.offer(values.key(value), {other}).plan == better);
+  CHECK(table.find(values.key(value)) == better.get());
+  table.publish(values.key(value), {fallback});
+  CHECK(table.find(values.key(value)) == fallback.get());
+}
+
+TEST_CASE("S7: a context that is gone leaves its places and no plans") {
+  constexpr size_t kCapacity = 128;
+  DispatchTable table(1, kCapacity);
+  Values here, there;
+  constexpr int64_t kOfEach = kCapacity / 2;
+  for (int64_t value = 0; value < kOfEach; ++value) {
+    table.publish(here.key(value, 1), {here.planOf(value)});
+    table.keep(there.key(value, 2), {there.planOf(value)});
+  }
+  size_t bytes = table.bytesInUse();
+  auto now = std::make_shared<ActivePlan>();
+  std::weak_ptr<const ActivePlan> gone[] = {here.plans[0], here.plans[1], now};
+  table.replace(here.plans[0].get(), {now},
+                [](llvm::ArrayRef<int64_t> values) { return values[0] < 8; });
+  here.plans.clear();
+  now.reset();
+  CHECK_FALSE(gone[2].expired());
+  table.forgetContext(1);
+  for (const auto &plan : gone)
+    CHECK(plan.expired());
+  CHECK(table.valueCount() == kOfEach);
+  CHECK(table.planCount() == there.plans.size());
+  auto isThere = [&](uint64_t context, const Values &values) {
+    for (int64_t value = 0; value < kOfEach; ++value)
+      if (table.find(values.key(value, context)) != values.planOf(value).get())
+        return false;
+    return true;
+  };
+  CHECK(isThere(2, there));
+  int64_t one = 1;
+  CHECK(table.find(there.key(one, 1)) == nullptr);
+  // Others take the places.
+  Values next;
+  for (int64_t value = 0; value < kOfEach; ++value)
+    table.publish(next.key(value, 3), {next.planOf(value)});
+  CHECK(isThere(3, next));
+  CHECK(isThere(2, there));
+  CHECK(table.bytesInUse() == bytes);
+  // Also what was kept.
+  table.forgetContext(2);
+  for (int64_t value = 0; value < 20 * kOfEach; ++value)
+    table.publish(next.key(value, 3), {next.planOf(value)});
+  CHECK(table.valueCount() <= kCapacity + kOfEach);
+}
+
+TEST_CASE("S7: a table that got no memory is as it was") {
+  constexpr int64_t kCapacity = 128;
+  for (int64_t allowed = 0; allowed < 8; ++allowed) {
+    CAPTURE(allowed);
+    DispatchTable table(1, kCapacity);
+    Values values;
+    auto isThere = [&](int64_t value) {
+      return table.find(values.key(value)) == values.planOf(value).get();
+    };
+    for (int64_t value = 0; value < kCapacity; ++value) {
+      bool failed = false;
+      try {
+        kiln::testing::AllocationsFail fail(allowed);
+        values.publish(table, value);
+      } catch (const std::bad_alloc &) {
+        failed = true;
+      }
+      REQUIRE(isThere(value) == !failed);
+      values.publish(table, value);
+    }
+    bool isRight = true;
+    for (int64_t value = 0; value < kCapacity; ++value)
+      isRight &= isThere(value);
+    // The hand goes around, over all places.
+    for (int64_t value = kCapacity; value < 4 * kCapacity; ++value) {
+      values.publish(table, value);
+      isRight &= isThere(value);
+    }
+    CHECK(isRight);
+    CHECK(table.valueCount() == kCapacity);
+  }
 }

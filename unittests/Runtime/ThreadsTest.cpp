@@ -142,6 +142,22 @@ TEST_CASE("a context that was destroyed is forgotten, its twin is new") {
   kilnFakeDestroyContext(second);
 }
 
+TEST_CASE("S7: contexts that come and go leave no plans") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  kiln_gemm_args args = gemmArgs();
+  for (int time = 0; time < 4; ++time) {
+    void *context = kilnFakeCreateContext(0);
+    {
+      auto scope = ScopedContext::push(fixture.gpu.driver(), context);
+      REQUIRE(static_cast<bool>(scope));
+      CHECK(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+    }
+    CHECK(statisticsOf(engine).plans == 1);
+    kilnFakeDestroyContext(context);
+  }
+}
+
 TEST_CASE("without a current context the default stream is refused") {
   RuntimeFixture fixture;
   kiln_engine *engine = fixture.engine();

@@ -1,0 +1,46 @@
+// operator new that counts, and fails when it is told to.
+#include "Runtime/Allocations.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+static std::atomic<uint64_t> count{0};
+/// Allocations that this thread still gets; negative: any number.
+static thread_local int64_t left = -1;
+
+static void *allocate(size_t bytes) {
+  count.fetch_add(1, std::memory_order_relaxed);
+  if (left == 0)
+    return nullptr;
+  if (left > 0)
+    --left;
+  return std::malloc(bytes ? bytes : 1);
+}
+
+// Out of line, since GCC takes the half of a pair that it inlined for a
+// mismatch.
+[[gnu::noinline]] void *operator new(size_t bytes) {
+  if (void *memory = allocate(bytes))
+    return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void *operator new(size_t bytes,
+                                     const std::nothrow_t &) noexcept {
+  return allocate(bytes);
+}
+[[gnu::noinline]] void operator delete(void *memory) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void *memory, size_t) noexcept {
+  std::free(memory);
+}
+
+namespace kiln::testing {
+
+uint64_t allocationCount() { return count; }
+
+AllocationsFail::AllocationsFail(int64_t allowed) { left = allowed; }
+AllocationsFail::~AllocationsFail() { left = -1; }
+
+} // namespace kiln::testing

@@ -1,0 +1,24 @@
+//===- Allocations.h - what a test allocates, and what fails to -----------===//
+//
+// operator new is replaced for the whole test binary.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include <cstdint>
+
+namespace kiln::testing {
+
+/// Calls of operator new so far, by all threads.
+uint64_t allocationCount();
+
+/// While it lives, operator new fails in this thread after \p count calls.
+class AllocationsFail {
+public:
+  explicit AllocationsFail(int64_t count);
+  ~AllocationsFail();
+  AllocationsFail(const AllocationsFail &) = delete;
+  AllocationsFail &operator=(const AllocationsFail &) = delete;
+};
+
+} // namespace kiln::testing
