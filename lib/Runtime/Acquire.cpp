@@ -150,27 +150,31 @@ Engine::Acquisition::Attempt Engine::Acquisition::loadNew(const Problem &target,
       choice, context.plans.add(target, choice.config, std::move(*loaded)));
 }
 
-/// From records and decisions; \p triesOn: trials are next, so that nothing is
-/// taken from where they were truncated.
-Engine::Acquisition::Attempt Engine::Acquisition::fromStores(bool triesOn) {
+/// From records and decisions. While trials are ahead, nothing is taken from
+/// where they are asked for or were truncated.
+Engine::Acquisition::Attempt Engine::Acquisition::fromStores() {
   bool tunes = mode == KILN_MODE_TUNE;
-  if (tunes && options.retune)
+  const bool triesOn = tunes && trialsAhead;
+  if (triesOn && options.retune)
     return ChosenPlan();
   RecordedChoices recorded = chooser.fromRecord(request.family, request.common);
-  if (tunes && triesOn && recorded.isIncomplete)
+  foundNoneRight = recorded.foundNoneRight;
+  if (triesOn && recorded.isIncomplete)
     return ChosenPlan();
   if (recorded.isFinal || !tunes)
     for (const Choice &choice : recorded.choices) {
       if (tunes && choice.isFallback)
         break;
+      storesChoose = true;
       auto plan = load(choice, Effort::Compiled);
       if (!plan || *plan || most == Effort::Loaded)
         return plan;
     }
-  if (tunes && (options.preferTrials || recorded.foundNoneRight))
+  if ((triesOn && options.preferTrials) || (tunes && foundNoneRight))
     return ChosenPlan();
   for (const Choice &choice :
        chooser.fromDecision(request.family, request.common)) {
+    storesChoose = true;
     auto plan = load(choice, Effort::Compiled);
     if (!plan || *plan || most == Effort::Loaded)
       return plan;
@@ -209,9 +213,10 @@ Engine::Acquisition::finish(Attempt found, Clock::time_point start) {
 
 llvm::Expected<ChosenPlan> Engine::Acquisition::run() {
   Clock::time_point start = Clock::now();
-  auto found = fromStores(/*triesOn=*/true);
+  auto found = fromStores();
   if (found && !*found && mode == KILN_MODE_TUNE)
-    found = fromTrials();
+    found = trialsAhead ? fromTrials() : withoutTrials();
+  trialsAhead = false;
   if (found && !*found)
     found = fromEstimate();
   if (found && !*found)
@@ -231,19 +236,28 @@ Engine::Acquisition::Attempt Engine::Acquisition::fromAlone() {
 }
 
 llvm::Expected<ChosenPlan> Engine::Acquisition::runWithoutTrials() {
-  Clock::time_point start = Clock::now();
-  auto found = fromStores();
-  if (found && !*found)
-    found = fromEstimate();
-  if (found && !*found)
-    found = fromAlone();
-  return finish(std::move(found), start);
+  trialsAhead = false;
+  return run();
+}
+
+/// In the place of trials that another thread makes: nothing, except where they
+/// have to come before a launch.
+Engine::Acquisition::Attempt Engine::Acquisition::withoutTrials() {
+  if (!foundNoneRight)
+    return ChosenPlan();
+  return makeError(ErrorCode::NoCandidate,
+                   "no kernel is known to compute {} correctly on {}: trials "
+                   "found wrong results, and another thread works on it",
+                   request.common.text(), context.model.name);
 }
 
 llvm::Expected<ChosenPlan> Engine::Acquisition::runLoaded() {
   most = Effort::Loaded;
+  trialsAhead = false;
   auto found = fromStores();
-  if (found && !*found && mode != KILN_MODE_TUNE)
+  // What the stores choose is not loaded: anything else would be served instead
+  // of it for good.
+  if (found && !*found && !storesChoose && mode != KILN_MODE_TUNE)
     found = fromShortlist();
   return found;
 }

@@ -69,7 +69,7 @@ Engine::Acquisition::Attempt Engine::Acquisition::fromTrials() {
   turn.emplace(context, deadline, options.cancel);
   if (turn->hasWaited() && !options.retune) {
     // What others measured meanwhile may be of this bucket.
-    auto found = fromStores(/*triesOn=*/true);
+    auto found = fromStores();
     if (!found || *found)
       return found;
   }

@@ -37,7 +37,9 @@ struct Engine::Flight {
   std::condition_variable ended;
   bool done = false;
   ChosenPlan chosen;
-  ErrorSummary error;
+  /// If none was chosen. As it is from the start when an exception ends the
+  /// work: nothing can be allocated then.
+  ErrorSummary error{ErrorCode::OutOfMemory, "out of host memory", 0};
 };
 
 /// The work of the one thread that finds a problem's plan.
@@ -56,7 +58,8 @@ public:
 
   /// By the order of choice.
   llvm::Expected<ChosenPlan> run();
-  /// Without trials and turns, for a thread that must wait for nobody.
+  /// The same without trials and turns, for a thread that must not wait for
+  /// them. Errors: NoCandidate where it may not launch without a trial.
   llvm::Expected<ChosenPlan> runWithoutTrials();
   /// Only what is loaded; none if that is not what run() would take.
   llvm::Expected<ChosenPlan> runLoaded();
@@ -66,8 +69,9 @@ private:
   /// None: try the next.
   using Attempt = llvm::Expected<ChosenPlan>;
 
-  Attempt fromStores(bool triesOn = false);
+  Attempt fromStores();
   Attempt fromTrials();
+  Attempt withoutTrials();
   Attempt fromEstimate();
   Attempt fromShortlist();
   Attempt fromAlone();
@@ -109,6 +113,9 @@ private:
   const llvm::SmallVector<Problem, 2> targets;
   Effort most;             ///< for any config
   bool mayBeAlone = false; ///< a plan may be for this value and no other
+  bool trialsAhead = true; ///< in the mode tune
+  // What fromStores() saw.
+  bool storesChoose = false, foundNoneRight = false;
   ErrorSummary firstError;
 };
 

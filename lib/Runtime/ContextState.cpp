@@ -1,6 +1,7 @@
 //===- ContextState.cpp - what an engine knows of one context -------------===//
 #include "Runtime/ContextState.h"
 
+#include "Runtime/Waiting.h"
 #include "Support/Error.h"
 
 #include <algorithm>
@@ -56,16 +57,23 @@ static bool isFor(const RangePlan &range, const KernelFamily &family,
          range.box.largest.extents == box.largest.extents;
 }
 
-void ContextState::addRangePlan(RangePlan added) {
+ChosenPlan ContextState::addRangePlan(RangePlan added, bool isLatest) {
   std::lock_guard<std::mutex> lock(mutex);
+  ChosenPlan chosen = added.chosen;
   auto same = std::find_if(rangePlans.begin(), rangePlans.end(),
                            [&](const RangePlan &old) {
                              return isFor(old, *added.family, added.box);
                            });
-  if (same == rangePlans.end())
+  if (same == rangePlans.end()) {
     rangePlans.push_back(std::move(added));
-  else
-    *same = std::move(added);
+    return chosen;
+  }
+  const bool isWorse =
+      chosen.plan->isFallback && !same->chosen.plan->isFallback;
+  if (isWorse && !isLatest)
+    return same->chosen;
+  *same = std::move(added);
+  return chosen;
 }
 
 /// True if \p problem is the one of \p range but for extents within its box.
@@ -106,16 +114,11 @@ ContextState::TuningTurn::TuningTurn(ContextState &state,
                                      Clock::time_point deadline,
                                      const std::atomic<bool> *cancel)
     : state(state) {
-  constexpr std::chrono::milliseconds kPollInterval{5};
   std::unique_lock<std::mutex> lock(state.mutex);
-  while (state.isTuning && turnsHeld == 0) {
-    Clock::time_point now = Clock::now();
-    if (now >= deadline || (cancel && *cancel))
-      break;
-    waited = true;
-    state.turnEnded.wait_until(
-        lock, cancel ? std::min(deadline, now + kPollInterval) : deadline);
-  }
+  waited = state.isTuning && turnsHeld == 0;
+  if (waited)
+    waitUntil(state.turnEnded, lock, deadline, cancel,
+              [&] { return !state.isTuning; });
   if (state.isTuning)
     return;
   state.isTuning = true;

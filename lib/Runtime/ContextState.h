@@ -58,11 +58,12 @@ public:
   const DeviceModel model;
   const std::string deviceClass; ///< deviceClassKey(model)
   PlanPool plans;
-  /// Held while the context is tuned by one thread, by turns.
   class TuningTurn;
 
-  /// Adds a plan of kiln_prepare; it replaces one for the same box.
-  void addRangePlan(RangePlan plan);
+  /// Adds a plan of kiln_prepare in the place of one for the same box, and
+  /// returns what serves now. A fallback that is not the latest that was found
+  /// does not replace what is none.
+  ChosenPlan addRangePlan(RangePlan plan, bool isLatest);
   /// The plan of a range that \p problem is in, or none. Calls no driver.
   ChosenPlan findRangePlan(const KernelFamily &family,
                            const Problem &problem) const;
@@ -85,10 +86,12 @@ public:
   }
 
 private:
-  mutable std::mutex mutex; ///< guards all below
+  /// Belongs to the thread that has the turn, or that ends the context.
+  std::unique_ptr<InProcessTrials> trials;
+
+  mutable std::mutex mutex; ///< guards what follows
   std::condition_variable turnEnded;
   bool isTuning = false;
-  std::unique_ptr<InProcessTrials> trials;
   std::vector<RangePlan> rangePlans;
 };
 

@@ -3,9 +3,11 @@
 // What is slow or fallible is made at the first need and kept: the driver, the
 // cache, the state of each context, plans, arenas. A launch that hits reads
 // three tables (driver, plans, arenas) and takes no lock, except that of its
-// stream where its plan has a workspace (StreamLock.h). Locks are only ever
-// held over look-ups and insertions, never over work or hooks; work on one
-// problem is done by one thread while others wait for its outcome.
+// stream where its plan has a workspace (StreamLock.h). Other locks are held
+// over look-ups and insertions, and where something is made once that all wait
+// for: the driver, the kernel of one artifact, a stream's arena. None is held
+// over hooks or the work on a problem, which one thread does while others wait
+// for its outcome.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -52,6 +54,9 @@ struct AcquireOptions {
   std::atomic<uint64_t> *trials = nullptr;
   /// Called, with no lock held, when that number changed; may be empty.
   std::function<void()> trialsChanged;
+  /// Receives whether this call did the work. If not, something better may have
+  /// been found since. May be null.
+  bool *worked = nullptr;
 
   /// Whether a plan that is there will do.
   bool takes(const ActivePlan &plan) const {
@@ -107,8 +112,10 @@ public:
   Chooser chooser(ContextState &context);
 
   /// The plan of a problem that is in no table, in the context that is current:
-  /// by the order of choice. One thread works, others that ask the same wait.
-  /// Run it under a CaptureModeGuard. Adds what it finds to the tables.
+  /// by the order of choice. One thread works, others that ask the same wait,
+  /// in the mode tune until their budgets end: then they get what there is
+  /// without trials. Run it under a CaptureModeGuard. Adds what it finds to the
+  /// tables.
   llvm::Expected<ChosenPlan> acquire(ContextState &context,
                                      const PlanRequest &request,
                                      const AcquireOptions &options);
@@ -152,6 +159,9 @@ private:
   explicit Engine(EngineConfig config);
 
   llvm::Expected<ChosenPlan> joinOrWork(ContextState &context,
+                                        const PlanRequest &request,
+                                        const AcquireOptions &given);
+  llvm::Expected<ChosenPlan> workBeside(ContextState &context,
                                         const PlanRequest &request,
                                         const AcquireOptions &given);
   llvm::Expected<ChosenPlan> work(ContextState &context,

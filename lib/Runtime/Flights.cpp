@@ -4,7 +4,8 @@
 // no hook (what the cache says there waits in a queue). A thread that has a
 // tuning turn waits for the pool alone. One that works on a problem, which is a
 // flight, waits for the pool and, until a deadline, for a turn. Only a thread
-// that has neither waits for flights of others. Each waits for those before it
+// that has neither waits for flights of others, until its budget ends or it is
+// cancelled. Each waits for those before it
 // in this list, so no ring of waiting threads can close, whatever hooks launch:
 // a hook that is called from work on one problem and asks for one that another
 // thread works on gets the estimator's choice, made beside that flight. (A hook
@@ -12,6 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Runtime/Acquisition.h"
+#include "Runtime/Waiting.h"
 
 namespace kiln {
 
@@ -51,6 +53,13 @@ llvm::Expected<ChosenPlan> Engine::acquire(ContextState &context,
 llvm::Expected<ChosenPlan> Engine::joinOrWork(ContextState &context,
                                               const PlanRequest &request,
                                               const AcquireOptions &given) {
+  using Clock = std::chrono::steady_clock;
+  // A budget is one of trials, and they are part of it that others make.
+  const Clock::time_point deadline =
+      Clock::now() + (options.mode == KILN_MODE_TUNE
+                          ? given.budget
+                          : EngineConfig::timeOf(INT64_MAX));
+  AcquireOptions left = given;
   std::string name = nameOf(context, request);
   std::shared_ptr<Flight> flight;
   for (;;) {
@@ -64,7 +73,7 @@ llvm::Expected<ChosenPlan> Engine::joinOrWork(ContextState &context,
       flight = place;
     }
     if (works)
-      break;
+      return work(context, request, left, name, *flight);
     if (flight->worker == std::this_thread::get_id())
       return makeError(ErrorCode::InProgress,
                        "{}: asked for by a hook of the call that works on it",
@@ -73,18 +82,38 @@ llvm::Expected<ChosenPlan> Engine::joinOrWork(ContextState &context,
       return Acquisition(*this, context, request, given, nullptr)
           .runWithoutTrials();
     std::unique_lock<std::mutex> lock(flight->mutex);
-    flight->ended.wait(lock, [&] { return flight->done; });
+    bool hasEnded = waitUntil(flight->ended, lock, deadline, given.cancel,
+                              [&] { return flight->done; });
+    lock.unlock();
+    bool isCancelled = given.cancel && *given.cancel;
+    if (!hasEnded && isCancelled)
+      return makeError(ErrorCode::Cancelled, "cancelled");
+    if (!hasEnded)
+      return workBeside(context, request, given);
     if (flight->chosen) {
       if (flight->meets(given) || given.takes(*flight->chosen.plan))
         return flight->chosen;
-      continue; // it did less than we were asked to
-    }
-    // Another caller's change of mind is not ours: we do the work then.
-    bool isCancelled = given.cancel && *given.cancel;
-    if (flight->error.code != ErrorCode::Cancelled || isCancelled)
+    } else if (flight->error.code != ErrorCode::Cancelled || isCancelled) {
       return errorOf(flight->error);
+    }
+    // It did less than we were asked to, or was cancelled, which is not ours to
+    // be: we do the work in the time that is left.
+    left.budget = std::chrono::ceil<std::chrono::milliseconds>(
+        std::max(deadline - Clock::now(), Clock::duration::zero()));
   }
-  return work(context, request, given, name, *flight);
+}
+
+/// What there is for a caller whose budget ends before the work of another
+/// thread does. It serves until then.
+llvm::Expected<ChosenPlan> Engine::workBeside(ContextState &context,
+                                              const PlanRequest &request,
+                                              const AcquireOptions &given) {
+  auto found =
+      Acquisition(*this, context, request, given, nullptr).runWithoutTrials();
+  if (!found || !request.isOfLargest())
+    return found;
+  return dispatch.offer(
+      {&request.family, context.id, request.largest.extents.values()}, *found);
 }
 
 llvm::Expected<ChosenPlan> Engine::work(ContextState &context,
@@ -109,8 +138,6 @@ llvm::Expected<ChosenPlan> Engine::work(ContextState &context,
       }
       std::lock_guard<std::mutex> lock(flight.mutex);
       flight.done = true;
-      if (!flight.chosen && flight.error.code == ErrorCode::Success)
-        flight.error = {ErrorCode::OutOfMemory, "out of host memory", 0};
       flight.ended.notify_all();
     }
   } ending(*this, name, flight);
@@ -126,6 +153,8 @@ llvm::Expected<ChosenPlan> Engine::work(ContextState &context,
     flight.chosen = known;
     return known;
   }
+  if (given.worked)
+    *given.worked = true;
   auto found = Acquisition(*this, context, request, given, &flight.state).run();
   if (!found) {
     ErrorSummary summary = summarize(found.takeError());

@@ -124,8 +124,10 @@ Engine::acquireForLaunch(const Driver &driver, const StreamContext &context,
   }
   if (known)
     if (ChosenPlan plan = known->findRangePlan(family, problem)) {
-      dispatch.publish(key, plan);
-      return plan;
+      dispatch.offer(key, plan);
+      // A better one may have been prepared before the other was there to be
+      // replaced.
+      return dispatch.offer(key, known->findRangePlan(family, problem));
     }
   auto entered = CurrentContext::enter(driver, context);
   if (!entered)
@@ -140,8 +142,7 @@ Engine::acquireForLaunch(const Driver &driver, const StreamContext &context,
       return error;
     }
     llvm::consumeError(std::move(error));
-    dispatch.publish(key, *loaded);
-    return loaded;
+    return dispatch.offer(key, *loaded);
   }
   CaptureModeGuard relaxed(driver);
   if (hooks().hasEvents()) {

@@ -175,23 +175,26 @@ void PrepareTask::run() noexcept {
 }
 
 void PrepareTask::start() {
-  engine.addTask(shared_from_this());
+  using Argument = std::shared_ptr<PrepareTask>;
   auto body = [](void *argument) {
-    auto *task = static_cast<std::shared_ptr<PrepareTask> *>(argument);
+    std::unique_ptr<Argument> task(static_cast<Argument *>(argument));
     (*task)->run();
-    delete task;
   };
-  auto *argument = new std::shared_ptr<PrepareTask>(shared_from_this());
+  auto argument = std::make_unique<Argument>(shared_from_this());
+  // What fails from here on takes it back: the engine must not wait for a task
+  // that nobody will run.
+  engine.addTask(shared_from_this());
   const std::optional<kiln_executor> &executor = engine.config().executor;
   if (executor &&
-      executor->submit(executor->user, body, argument) == KILN_SUCCESS)
+      executor->submit(executor->user, body, argument.get()) == KILN_SUCCESS) {
+    (void)argument.release();
     return;
+  }
   try {
     SignalsBlocked whileItStarts;
-    std::thread(body, argument).detach();
+    std::thread(body, argument.get()).detach();
+    (void)argument.release();
   } catch (...) {
-    // Nobody will run it, so the engine must not wait for it either.
-    delete argument;
     engine.removeTask(this);
     throw;
   }
@@ -305,35 +308,40 @@ PrepareTask::preparePart(ContextState &state, const ProblemSpec &spec,
   options.cancel = &cancelled;
   options.trials = &trialsDone;
   options.trialsChanged = [this] { callProgress(); };
+  bool worked = false;
+  options.worked = &worked;
   DispatchKey key{spec.family, state.id, box.largest.extents.values()};
   ChosenPlan launched = engine.plans().lookup(key);
   // A plan that was chosen for other values of a range is not this one's.
   ChosenPlan before =
       isRange ? state.findRangePlan(*spec.family, box) : launched;
   if (before && options.takes(*before.plan))
-    return before;
+    return isRange ? before : engine.plans().keep(key, before);
   auto chosen = engine.acquire(
       state,
       {*spec.family, isRange ? box.common : box.largest, box.largest, isRange},
       options);
   if (!chosen)
     return chosen.takeError();
+  // Launches find it from now on; so what they found before can be replaced.
+  const ChosenPlan kept =
+      isRange ? state.addRangePlan({spec.family, spec.ranges, box, *chosen},
+                                   /*isLatest=*/worked)
+              : engine.plans().keep(key, *chosen);
   // Values of the part that were launched have entries of their own. Without a
   // range only those are replaced that wait for something better: others may
   // have been measured at their own extents.
   auto serves = [&](llvm::ArrayRef<int64_t> values) {
     int dynamic = spec.family->dynamicExtent();
-    const Record &largest = chosen->plan->loaded->plan().problem;
+    const Record &largest = kept.plan->loaded->plan().problem;
     return isRange ? box.contains(spec.ranges, values)
                    : dynamic < 0 || values[dynamic] <= largest[dynamic];
   };
   for (const ChosenPlan &old : {before, launched})
-    if (old && old.plan != chosen->plan && (isRange || old.plan->isFallback))
-      engine.plans().replace(
-          old.plan.get(), isRange ? *chosen : ChosenPlan{chosen->plan}, serves);
-  if (isRange)
-    state.addRangePlan({spec.family, spec.ranges, box, *chosen});
-  return chosen;
+    if (old && old.plan != kept.plan && (isRange || old.plan->isFallback))
+      engine.plans().replace(old.plan.get(),
+                             isRange ? kept : ChosenPlan{kept.plan}, serves);
+  return kept;
 }
 
 //===----------------------------------------------------------------------===//

@@ -10,8 +10,10 @@
 
 #include <malloc.h>
 
+#include <chrono>
 #include <map>
 #include <string>
+#include <thread>
 
 using namespace kiln;
 using namespace kiln::testing;
@@ -135,6 +137,45 @@ TEST_CASE("S7: a capture may use what the bucket has loaded") {
   args.m = 513; // another bucket
   CHECK(captured() == KILN_NOT_PREPARED);
   CHECK(kilnFakeModulesLoaded() == modules);
+}
+
+TEST_CASE("S7: a capture takes nothing instead of what a record chooses") {
+  RuntimeFixture fixture;
+  judgeTrials();
+  // The kernel that the estimator chooses is made the slowest of all.
+  static std::string chosen, last;
+  chosen.clear();
+  kilnFakeOnLaunch(
+      "kilnEntry",
+      [](KilnFakeLaunch *launch, void *) {
+        last = launch->moduleText;
+        launch->durationNs = last == chosen ? 1e6 : 5000;
+      },
+      nullptr, 0);
+  kiln_engine *engine = fixture.engine();
+  kiln_stream stream = fixture.gpu.stream();
+  kiln_gemm_args args = gemmArgs(120);
+  REQUIRE(kiln_gemm(engine, &args, nullptr, stream) == KILN_SUCCESS);
+  chosen = last;
+  args.m = 128;
+  REQUIRE(kiln_gemm(fixture.engine(KILN_MODE_TUNE), &args, nullptr, nullptr) ==
+          KILN_SUCCESS);
+  REQUIRE(last != chosen);
+  args.m = 127;
+  // What another engine stores is seen within a second.
+  auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (queryOf(engine, problemOf(args)).source != KILN_SOURCE_RECORD) {
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  bool failed =
+      llvm::errorToBool(Graph::beginCapture(fixture.gpu.driver(), stream));
+  REQUIRE_FALSE(failed);
+  CHECK(kiln_gemm(engine, &args, nullptr, stream) == KILN_NOT_PREPARED);
+  auto graph = Graph::endCapture(fixture.gpu.driver(), stream);
+  REQUIRE(static_cast<bool>(graph));
+  CHECK(kiln_gemm(engine, &args, nullptr, stream) == KILN_SUCCESS);
+  CHECK(queryOf(engine, problemOf(args)).source == KILN_SOURCE_RECORD);
 }
 
 TEST_CASE("S7: a cover is the largest value of the bucket that is alike") {

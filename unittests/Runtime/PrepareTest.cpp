@@ -1,6 +1,7 @@
 // kiln_prepare, its tasks, plan handles and ranges.
 #include "Driver/Graph.h"
 #include "Families/Families.h"
+#include "Runtime/Capi.h"
 #include "Runtime/Dispatch.h"
 #include "Runtime/RuntimeFixture.h"
 
@@ -271,6 +272,39 @@ TEST_CASE("a prepared range serves every value of it, also under capture") {
     CHECK(result.state == KILN_STATE_READY);
     CHECK(result.capturable == 1);
   }
+}
+
+TEST_CASE("S7: what was prepared stays ready, whatever else is launched") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  kiln_stream stream = fixture.gpu.stream();
+  kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
+  options.streams = &stream;
+  options.stream_count = 1;
+  kiln_gemm_args args[] = {gemmArgs(), gemmArgs(64, 64, 64)};
+  // One that was launched before, and one that was not.
+  REQUIRE(kiln_gemm(engine, &args[0], nullptr, stream) == KILN_SUCCESS);
+  for (const kiln_gemm_args &each : args) {
+    kiln_problem problem = problemOf(each);
+    REQUIRE(kiln_prepare(engine, &problem, 1, &options, nullptr) ==
+            KILN_SUCCESS);
+  }
+  // More values than the table holds.
+  DispatchTable &table = engine->engine->plans();
+  const KernelFamily &gemm = *engine->engine->families().find("gemm");
+  auto plan = std::make_shared<ActivePlan>();
+  std::vector<int64_t> values(gemm.problemSchema().fields().size());
+  for (values[0] = 0; values[0] < 3 * 65536; ++values[0])
+    table.publish({&gemm, ~uint64_t(0), values}, {plan});
+  uint64_t misses = statisticsOf(engine).dispatch_misses;
+  llvm::Error began = Graph::beginCapture(fixture.gpu.driver(), stream);
+  REQUIRE_FALSE(static_cast<bool>(began));
+  for (const kiln_gemm_args &each : args)
+    CHECK(kiln_gemm(engine, &each, nullptr, stream) == KILN_SUCCESS);
+  auto graph = Graph::endCapture(fixture.gpu.driver(), stream);
+  REQUIRE(static_cast<bool>(graph));
+  CHECK(graph->nodeCount() == 2);
+  CHECK(statisticsOf(engine).dispatch_misses == misses);
 }
 
 TEST_CASE("a plan tells its operands, launches, and checks its context") {

@@ -1,60 +1,13 @@
-// Who waits for whom, and for how long: hooks that launch, turns at trials,
-// joined work.
-#include "Runtime/RuntimeFixture.h"
+// Who waits for whom, and for how long: hooks that launch, turns at trials.
+#include "Runtime/WaitingFixture.h"
 
 #include <chrono>
-#include <functional>
-#include <future>
 #include <thread>
 
 using namespace kiln;
 using namespace kiln::testing;
 
 namespace {
-
-using std::chrono::seconds;
-
-/// Longer than any test may take: who waits for so long has failed.
-constexpr seconds kForever{60};
-
-/// Something that happens once, and is waited for.
-class Event {
-public:
-  void happen() { promise.set_value(); }
-  /// False if it did not happen for far too long.
-  bool wait(seconds patience = kForever) {
-    return future.wait_for(patience) == std::future_status::ready;
-  }
-
-private:
-  std::promise<void> promise;
-  std::shared_future<void> future = promise.get_future().share();
-};
-
-/// kiln_prepare of one problem whose first call of progress, which comes from
-/// inside its trials, runs \p inside.
-kiln_status prepareWith(kiln_engine *engine, const kiln_gemm_args &args,
-                        const std::function<void()> &inside,
-                        kiln_stream stream = nullptr) {
-  struct Once {
-    const std::function<void()> &inside;
-    bool done = false;
-  } once{inside};
-  kiln_problem problem = problemOf(args);
-  kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
-  options.progress_user = &once;
-  options.progress = [](void *user, const kiln_progress *) -> int32_t {
-    auto *once = static_cast<Once *>(user);
-    if (!std::exchange(once->done, true))
-      once->inside();
-    return 0;
-  };
-  if (stream) {
-    options.streams = &stream;
-    options.stream_count = 1;
-  }
-  return kiln_prepare(engine, &problem, 1, &options, nullptr);
-}
 
 /// Waits until a thread works on \p args.
 void awaitWork(kiln_engine *engine, const kiln_gemm_args &args,
@@ -64,28 +17,6 @@ void awaitWork(kiln_engine *engine, const kiln_gemm_args &args,
     REQUIRE(std::chrono::steady_clock::now() < end);
     std::this_thread::yield();
   }
-}
-
-kiln_engine *tuningEngine(RuntimeFixture &fixture, int64_t budgetMs) {
-  judgeTrials();
-  kiln_engine_options options = fixture.options(KILN_MODE_TUNE);
-  options.tune_budget_ms = budgetMs;
-  return fixture.engine(options);
-}
-
-constexpr int64_t kLongMs = 600000;
-
-/// \p body on a thread with the context of \p gpu.
-std::thread onThread(const RuntimeFixture &fixture,
-                     std::function<void()> body) {
-  return std::thread([&fixture, body = std::move(body)] {
-    auto scope =
-        ScopedContext::push(fixture.gpu.driver(), fixture.gpu.context());
-    if (scope)
-      body();
-    else
-      llvm::consumeError(scope.takeError());
-  });
 }
 
 } // namespace
@@ -101,7 +32,7 @@ TEST_CASE("S9: a hook may launch what a thread works on that waits for it") {
     begun.wait();
     beside = kiln_gemm(engine, &second, nullptr, nullptr);
   });
-  kiln_status status = prepareWith(engine, first, [&] {
+  kiln_status status = prepareWith(engine, problemOf(first), [&] {
     begun.happen();
     awaitWork(engine, second); // the other thread waits for our turn
     inHook = kiln_gemm(engine, &second, nullptr, nullptr);
@@ -128,7 +59,7 @@ TEST_CASE("S9: hooks of two contexts' trials launch in each other's context") {
     threads.emplace_back([&, i] {
       auto own = ScopedContext::push(fixture.gpu.driver(), contexts[i]);
       kiln_gemm_args args = gemmArgs(), other = gemmArgs(64 << i, 512, 1024);
-      statuses[i] = prepareWith(engine, args, [&] {
+      statuses[i] = prepareWith(engine, problemOf(args), [&] {
         inHook[i].happen();
         inHook[1 - i].wait(); // both have their turns now
         auto theirs =
@@ -191,7 +122,7 @@ TEST_CASE("S14c: waiting for others' trials is part of the budget") {
   Event done;
   bool inTime = false;
   std::thread other;
-  prepareWith(engine, first, [&] {
+  prepareWith(engine, problemOf(first), [&] {
     other = onThread(fixture, [&] {
       beside = kiln_gemm(engine, &second, nullptr, nullptr);
       done.happen();
@@ -211,7 +142,7 @@ TEST_CASE("S14c: who waited for trials of its bucket makes none") {
   kiln_engine *engine = tuningEngine(fixture, kLongMs);
   kiln_gemm_args first = gemmArgs(128), second = gemmArgs(120);
   std::thread other;
-  CHECK(prepareWith(engine, first, [&] {
+  CHECK(prepareWith(engine, problemOf(first), [&] {
           other = onThread(
               fixture, [&] { kiln_gemm(engine, &second, nullptr, nullptr); });
           awaitWork(engine, second);
