@@ -29,3 +29,11 @@ TEST_CASE("joined errors keep the first code and both messages") {
   CHECK(summary.code == ErrorCode::Io);
   CHECK(summary.message == "one; two");
 }
+
+TEST_CASE("an error is made of its summary") {
+  ErrorSummary given{ErrorCode::DriverError, "the driver says no", 719};
+  ErrorSummary told = summarize(addContext(errorOf(given), "launch"));
+  CHECK(told.code == given.code);
+  CHECK(told.message == "launch: the driver says no");
+  CHECK(told.driverCode == given.driverCode);
+}
