@@ -100,9 +100,10 @@ private:
                  llvm::MutableArrayRef<TrialResult> trials);
   void leaveOut(size_t begin);
   bool isOver() const {
-    return (options.cancel && options.cancel->load()) ||
+    return hasLateWork() || (options.cancel && options.cancel->load()) ||
            SweepOptions::Clock::now() >= options.deadline;
   }
+  bool hasLateWork() const { return lateError.code != ErrorCode::Success; }
   void tell(bool isCompiling, size_t done, size_t total) const {
     if (options.progress)
       options.progress({isCompiling, done, total});
@@ -120,6 +121,8 @@ private:
   std::vector<std::vector<ArtifactPtr>> code; ///< empty: it did not compile
   std::vector<RepeatedTrial> repeats;         ///< of result.configs
   int reference = -1; ///< index of what gives the scale; -1: none yet
+  /// The runner's, while a launch of an earlier batch still runs.
+  ErrorSummary lateError;
 };
 
 } // namespace
@@ -198,8 +201,8 @@ void Sweep::take(size_t index, TrialResult trial) {
   trial.config = config.result.config;
   config.result = std::move(trial);
   repeats[index].begin(config.result);
-  // Late, and not of the config's making.
-  result.isComplete &= config.result.status != TrialStatus::Timeout;
+  result.isComplete &= config.result.status == TrialStatus::Ok ||
+                       isConfigFault(config.result.status);
 }
 
 /// A config that had a time got none beside others: what is known of it now
@@ -232,7 +235,8 @@ std::vector<size_t> Sweep::carried() const {
   return again;
 }
 
-/// Runs \p batch, whose first \p kept configs others are held against.
+/// Runs \p batch, whose first \p kept configs others are held against: a result
+/// for each, or none where a launch of an earlier batch still runs.
 llvm::Expected<std::vector<TrialResult>>
 Sweep::runConfigs(llvm::ArrayRef<size_t> batch, TrialOptions trialOptions,
                   size_t kept) {
@@ -250,8 +254,14 @@ Sweep::runConfigs(llvm::ArrayRef<size_t> batch, TrialOptions trialOptions,
     candidate.isKept = i < kept;
   }
   auto trials = runner.run(request);
-  if (!trials)
-    return trials.takeError();
+  if (!trials) {
+    ErrorSummary error = summarize(trials.takeError());
+    if (error.code != ErrorCode::InProgress)
+      return llvm::make_error<KilnError>(error.code, error.message,
+                                         error.driverCode);
+    lateError = std::move(error);
+    return std::vector<TrialResult>();
+  }
   if (trials->size() != batch.size())
     return makeError(ErrorCode::Internal, "a result is missing");
   if (llvm::Error error = check(*trials))
@@ -298,6 +308,10 @@ llvm::Error Sweep::runBatch(size_t &next) {
   auto trials = runConfigs(batch, TrialOptions(), again.size());
   if (!trials)
     return trials.takeError();
+  if (hasLateWork()) {
+    next = batch[again.size()];
+    return llvm::Error::success();
+  }
 
   double scale = 1;
   if (!again.empty()) {
@@ -361,8 +375,11 @@ bool Sweep::takeFinal(llvm::ArrayRef<size_t> finalists,
   for (auto [i, index] : llvm::enumerate(finalists)) {
     SweptConfig &config = result.configs[index];
     config.inPlayoff = true;
-    if (!isTimed(trials[i]))
+    if (!isTimed(trials[i])) {
+      // No room beside the others is as much as there is.
+      result.isComplete &= trials[i].status == TrialStatus::OutOfMemory;
       continue;
+    }
     scaleTimes(trials[i], scale);
     trials[i].validated |= config.result.validated;
     take(index, std::move(trials[i]));
@@ -387,7 +404,8 @@ llvm::Error Sweep::playOff() {
     auto trials = runConfigs(finalists, trialOptions, finalists.size());
     if (!trials)
       return trials.takeError();
-    isDecided = takeFinal(finalists, *trials);
+    if (!hasLateWork()) // else the next look finds it over
+      isDecided = takeFinal(finalists, *trials);
   }
   return llvm::Error::success();
 }
@@ -398,8 +416,10 @@ void Sweep::leaveOut(size_t begin) {
     if (code[i].empty())
       continue;
     result.isComplete = false;
-    result.configs[i].result.status = TrialStatus::Timeout;
-    result.configs[i].result.message = "not tried within the time limit";
+    TrialResult &trial = result.configs[i].result;
+    trial.status = hasLateWork() ? TrialStatus::NotTried : TrialStatus::Timeout;
+    trial.message =
+        hasLateWork() ? lateError.message : "not tried within the time limit";
   }
 }
 
@@ -413,6 +433,9 @@ llvm::Expected<SweepResult> Sweep::run() {
        tell(false, next, plans.size()))
     if (llvm::Error error = runBatch(next))
       return error;
+  if (hasLateWork() && result.measured() == 0)
+    return llvm::make_error<KilnError>(lateError.code, lateError.message,
+                                       lateError.driverCode);
   leaveOut(next);
   if (llvm::Error error = playOff())
     return error;

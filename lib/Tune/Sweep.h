@@ -50,8 +50,8 @@ struct SweptConfig {
   int rank = 0; ///< in the estimator's order, from 0
   double predictedNs = 0;
   std::string bound;
-  /// samples 0 and Timeout: not tried. What did not compile is LaunchFailed,
-  /// with the compiler's words.
+  /// samples 0 and Timeout or NotTried: not tried. What did not compile is
+  /// LaunchFailed, with the compiler's words.
   TrialResult result;
   /// Took part in the playoff: its time is that of the playoff, or, where there
   /// was no time or room for it there, that from before.
@@ -67,7 +67,8 @@ struct SweepResult {
   std::vector<SweptConfig> configs; ///< in the estimator's order
   size_t failedCompiles = 0;
   std::string toolchain; ///< that compiled the kernels
-  /// No config and no playoff was left out for time or on request.
+  /// Every config has a time or is to blame for having none, and no playoff was
+  /// left out.
   bool isComplete = true;
 
   /// The fastest that was found right, of those of the playoff if there was
@@ -94,8 +95,10 @@ struct SweepResult {
 /// best, and the first choice, run once more side by side with twice the
 /// samples: this playoff sets their times. What may be the best is compared
 /// with the family's reference kernel. Records nothing. Takes some 0.1 s a
-/// compilation on each thread and some 10 ms a config. Errors: NoCandidate,
-/// ContextDead, CompilerMissing, those of the runner that concern no config.
+/// compilation on each thread and some 10 ms a config. A launch that does not
+/// end in time ends the sweep with what was measured before. Errors:
+/// NoCandidate, ContextDead, CompilerMissing, those of the runner that concern
+/// no config; InProgress where such a launch leaves nothing measured.
 llvm::Expected<SweepResult>
 sweepSpace(const KernelFamily &family, const Problem &problem,
            const DeviceModel &device, ArtifactStore &artifacts,

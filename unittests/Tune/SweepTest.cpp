@@ -2,6 +2,9 @@
 
 #include "Tune/ScriptedRunner.h"
 
+#include <algorithm>
+#include <utility>
+
 using namespace kiln;
 using namespace kiln::fake;
 
@@ -304,4 +307,54 @@ TEST_CASE("a device that dies ends the sweep") {
                            f.runner, f.sweeps);
   REQUIRE_FALSE(result);
   CHECK(summarize(result.takeError()).code == ErrorCode::ContextDead);
+}
+
+TEST_CASE("S13: a late launch ends a sweep with what was measured before") {
+  SweepFixture f;
+  f.sweeps.batch = 3;
+  f.runner.onRun = [&] {
+    if (f.runner.requests.size() == 2)
+      f.runner.scripts[f.runner.requests.back().candidates.back().config]
+          .status = TrialStatus::Late;
+    if (f.runner.requests.size() == 3)
+      f.runner.error = {ErrorCode::InProgress, "an earlier trial still runs"};
+  };
+  SweepResult result = f.sweep();
+  CHECK(f.runner.requests.size() == 3);
+  CHECK_FALSE(result.isComplete);
+  CHECK(result.measured() == 4);
+  CHECK(result.faulty() == 0);
+  REQUIRE(result.best());
+  CHECK(result.best()->result.config == "fast.t64");
+  auto count = [&](TrialStatus status) {
+    return std::count_if(
+        result.configs.begin(), result.configs.end(),
+        [&](const SweptConfig &c) { return c.result.status == status; });
+  };
+  CHECK(count(TrialStatus::Late) == 1);
+  CHECK(count(TrialStatus::NotTried) == 3);
+  CHECK(result.configs.back().result.message == "an earlier trial still runs");
+}
+
+TEST_CASE("S13: a sweep behind a late launch is an error") {
+  SweepFixture f;
+  f.runner.error = {ErrorCode::InProgress, "an earlier trial still runs"};
+  auto result = sweepSpace(f.family, f.problem, f.device, *f.artifacts,
+                           f.runner, f.sweeps);
+  REQUIRE_FALSE(result);
+  CHECK(summarize(result.takeError()).code == ErrorCode::InProgress);
+}
+
+TEST_CASE("S3: what was kept from being tried makes a sweep incomplete") {
+  for (auto [status, isComplete] : {std::pair(TrialStatus::NotTried, false),
+                                    {TrialStatus::Late, false},
+                                    {TrialStatus::OutOfMemory, false},
+                                    {TrialStatus::Timeout, false},
+                                    {TrialStatus::Wrong, true},
+                                    {TrialStatus::LaunchFailed, true}}) {
+    CAPTURE(nameOf(status).str());
+    SweepFixture f;
+    f.runner.scripts["fast.t128"].status = status;
+    CHECK(f.sweep().isComplete == isComplete);
+  }
 }
