@@ -231,7 +231,9 @@ typedef struct kiln_engine_options {
   /// Host threads that compile; 0: as many as CPUs and cgroup memory allow.
   int32_t threads;
   /// Wall time that the first call of a problem may spend on compiling further
-  /// candidates and on trials; a first kernel is always finished. 0: 2000.
+  /// candidates and on trials. A first kernel is always finished, and so is the
+  /// first comparison with the reference if it ends within trial_timeout_ms and
+  /// within 20 s after the budget. 0: 2000.
   int64_t tune_budget_ms;
   /// Most device memory that trials hold at a time; 0: a 16th of the device's,
   /// at least 2 GiB. It is never more than half of what is free when the trials

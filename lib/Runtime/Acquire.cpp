@@ -213,6 +213,8 @@ Engine::Acquisition::finish(Attempt found, Clock::time_point start) {
 
 llvm::Expected<ChosenPlan> Engine::Acquisition::run() {
   Clock::time_point start = Clock::now();
+  if (trialsAhead)
+    context.collectLateTrials();
   auto found = fromStores();
   if (found && !*found && mode == KILN_MODE_TUNE)
     found = trialsAhead ? fromTrials() : withoutTrials();

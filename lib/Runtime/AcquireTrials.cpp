@@ -79,8 +79,11 @@ Engine::Acquisition::Attempt Engine::Acquisition::fromTrials() {
       std::max(deadline - Clock::now(), Clock::duration::zero()));
   Tuner tuner(context.model, *services.artifacts, *services.records, runner);
   TuningOutcome outcome = tuner.attempt(request.family, request.common, tuning);
-  if (runner)
+  if (runner) {
     runner->releaseScratch();
+    if (runner->isBusy())
+      context.noteLateTrials();
+  }
   turn.reset();
   engine.tuneNs.fetch_add(nsSince(start), std::memory_order_relaxed);
   if (state)

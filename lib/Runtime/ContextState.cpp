@@ -107,6 +107,14 @@ ChosenPlan ContextState::findRangePlan(const KernelFamily &family,
   return {};
 }
 
+void ContextState::collectLateTrials() {
+  if (!hasLateTrials.load(std::memory_order_relaxed))
+    return;
+  TuningTurn turn(*this, TuningTurn::Clock::now(), nullptr);
+  if (turn.isGranted())
+    hasLateTrials = trials && trials->isBusy();
+}
+
 /// Turns that this thread has.
 static thread_local unsigned turnsHeld = 0;
 

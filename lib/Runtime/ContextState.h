@@ -72,6 +72,13 @@ public:
   ChosenPlan findRangePlan(const KernelFamily &family,
                            const ExtentBox &box) const;
 
+  /// Notes that a launch of the trials did not end in time; by the thread whose
+  /// turn it is.
+  void noteLateTrials() { hasLateTrials = true; }
+  /// Frees what such a launch held once it has ended, unless somebody is
+  /// tuning. The context must be current. Cost: a read where there is none.
+  void collectLateTrials();
+
   /// Ends the trials; the context must be current and nobody be tuning. False
   /// if a launch of theirs still runs, which every free would wait for.
   bool closeTrials() {
@@ -93,6 +100,7 @@ private:
   std::condition_variable turnEnded;
   bool isTuning = false;
   std::vector<RangePlan> rangePlans;
+  std::atomic<bool> hasLateTrials{false}; ///< needs no mutex
 };
 
 /// A thread's turn at the context's trials. No lock is held during it, so that

@@ -23,15 +23,17 @@ static void leak(ProblemState &state) {
     keepForever(state.validator->code());
 }
 
-bool InProcessTrials::Impl::isBusy() {
+llvm::Expected<bool> InProcessTrials::Impl::isBusy() {
   if (!late)
     return false;
   auto hasEnded = late->end.isDone();
   if (!hasEnded) {
     // What it did killed the context, with everything in it.
-    llvm::consumeError(hasEnded.takeError());
+    ErrorSummary error = summarize(hasEnded.takeError());
+    error.code = ErrorCode::ContextDead;
     abandon();
-    return true;
+    return addContext(errorOf(error),
+                      "a launch that did not end in time killed the context");
   }
   if (*hasEnded)
     late.reset();
@@ -106,12 +108,14 @@ llvm::Error InProcessTrials::Impl::setUp(const TrialRequest &request) {
                    request.options.data);
 }
 
-/// Replaces the state; memory of the one before is taken over.
+/// Replaces the state; memory of the one before is taken over within the cap.
 llvm::Error InProcessTrials::Impl::makeState(const KernelFamily &family,
                                              Problem problem, bool forTiming,
                                              TrialData data) {
   if (state)
     arena = state->buffers->takeArena();
+  if (arena.bytes() > capBytes)
+    arena = DeviceMemory();
   state.reset();
   auto fresh = std::make_unique<ProblemState>();
   fresh->family = &family;
@@ -167,7 +171,7 @@ InProcessTrials::InProcessTrials(std::unique_ptr<Impl> impl)
 
 InProcessTrials::~InProcessTrials() {
   CaptureModeGuard guard(impl->driver);
-  if (impl->isBusy())
+  if (isBusy())
     impl->abandon();
   impl.reset();
 }
@@ -176,11 +180,16 @@ bool InProcessTrials::isAlive() const { return impl->alive; }
 
 bool InProcessTrials::isBusy() {
   CaptureModeGuard guard(impl->driver);
-  return impl->isBusy();
+  auto busy = impl->isBusy();
+  if (busy)
+    return *busy;
+  llvm::consumeError(busy.takeError()); // isAlive() says so from now on
+  return false;
 }
 
 void InProcessTrials::releaseScratch() {
   CaptureModeGuard guard(impl->driver);
+  isBusy(); // frees what late work held that has ended
   impl->state.reset();
   impl->arena = DeviceMemory();
 }

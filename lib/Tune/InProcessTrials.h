@@ -53,12 +53,14 @@ public:
   run(const TrialRequest &request) override;
   bool isAlive() const override;
 
-  /// Whether a launch that was given up still runs. The destructor then leaves
-  /// its memory and code to the context: freeing them would wait for it, as
-  /// would freeing anything else of the device.
+  /// Whether a launch that was given up still runs; frees its memory and code
+  /// once it does not. The destructor of busy trials leaves both to the
+  /// context: freeing them would wait for it, as would freeing anything else of
+  /// the device. False where the launch killed the context: see isAlive().
   bool isBusy();
 
-  /// Gives the scratch memory back; the next run() takes it anew.
+  /// Gives the scratch memory back, except what a launch that was given up and
+  /// still runs may reach; the next run() takes it anew.
   void releaseScratch();
 
 private:

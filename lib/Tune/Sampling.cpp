@@ -144,8 +144,10 @@ llvm::Error Sampler::blame(Lane &lane, llvm::Error error) {
 
 llvm::Error Sampler::enqueueLaunches(Lane &lane, unsigned count) {
   for (unsigned i = 0; i < count; ++i) {
-    if (llvm::Error error = (*lane.run)(nextCopy % copies, stream))
+    if (llvm::Error error = (*lane.run)(nextCopy % copies, stream)) {
+      lane.result.isOfLaunch = true;
       return error;
+    }
     ++nextCopy;
   }
   return llvm::Error::success();
@@ -192,11 +194,15 @@ llvm::Error Sampler::makeGraph(Lane &lane) {
   if (!builder)
     return builder.takeError();
   for (unsigned i = 0; i < lane.result.launches; ++i, ++nextCopy)
-    if (llvm::Error error = lane.run->addTo(nextCopy % copies, *builder))
+    if (llvm::Error error = lane.run->addTo(nextCopy % copies, *builder)) {
+      lane.result.isOfLaunch = true;
       return error;
+    }
   auto graph = builder->instantiate();
-  if (!graph)
+  if (!graph) {
+    lane.result.isOfLaunch = true;
     return graph.takeError();
+  }
   lane.graph.emplace(std::move(*graph));
   return llvm::Error::success();
 }

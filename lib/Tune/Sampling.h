@@ -90,7 +90,10 @@ struct SampledTime {
   SampleSummary ns;      ///< of one launch; count 0 if it never ran
   unsigned launches = 0; ///< in each sample
   bool dropped = false;  ///< slower than another; stopped early
-  ErrorSummary error;    ///< of its launch; Success if it ran
+  ErrorSummary error;    ///< why it did not run; Success if it did
+  /// The error is of its own run, addTo or graph: else any launcher might have
+  /// met it.
+  bool isOfLaunch = false;
 };
 
 /// Times \p launchers on \p stream, a stream of the current context that is

@@ -257,8 +257,7 @@ Sweep::runConfigs(llvm::ArrayRef<size_t> batch, TrialOptions trialOptions,
   if (!trials) {
     ErrorSummary error = summarize(trials.takeError());
     if (error.code != ErrorCode::InProgress)
-      return llvm::make_error<KilnError>(error.code, error.message,
-                                         error.driverCode);
+      return errorOf(error);
     lateError = std::move(error);
     return std::vector<TrialResult>();
   }
@@ -434,8 +433,7 @@ llvm::Expected<SweepResult> Sweep::run() {
     if (llvm::Error error = runBatch(next))
       return error;
   if (hasLateWork() && result.measured() == 0)
-    return llvm::make_error<KilnError>(lateError.code, lateError.message,
-                                       lateError.driverCode);
+    return errorOf(lateError);
   leaveOut(next);
   if (llvm::Error error = playOff())
     return error;

@@ -141,8 +141,9 @@ public:
 
   /// Hands the memory on; the object is of no use then.
   DeviceMemory takeArena() { return std::move(arena); }
-  /// Bytes of the memory.
+  /// Bytes of the memory, and of these what this problem uses.
   uint64_t bytes() const { return arena.bytes(); }
+  uint64_t usedBytes() const { return totalBytes; }
   /// Leaves the memory to its context.
   void leak() { arena.leak(); }
 

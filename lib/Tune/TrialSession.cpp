@@ -21,10 +21,12 @@ static bool isRefusalOfConfig(int64_t driverCode) {
 
 /// Notes what \p error says of a candidate, and of the device.
 void InProcessTrials::Session::blame(Attempt &attempt,
-                                     const ErrorSummary &error) {
-  TrialStatus status = isRefusalOfConfig(error.driverCode)
-                           ? TrialStatus::LaunchFailed
-                           : TrialStatus::NotTried;
+                                     const ErrorSummary &error,
+                                     FailureOf what) {
+  TrialStatus status =
+      what == FailureOf::Candidate && isRefusalOfConfig(error.driverCode)
+          ? TrialStatus::LaunchFailed
+          : TrialStatus::NotTried;
   if (error.code == ErrorCode::DeviceOutOfMemory)
     status = TrialStatus::OutOfMemory;
   if (error.code == ErrorCode::ContextDead)
@@ -43,7 +45,7 @@ void InProcessTrials::Session::takeWorkspace(Attempt &attempt) {
   if (layout.bytes() == 0)
     return;
   uint64_t bytes = layout.bytes() + kRedZoneBytes;
-  const uint64_t taken = impl.state->buffers->bytes();
+  const uint64_t taken = impl.state->buffers->usedBytes();
   if (taken + workspaceBytes + bytes > impl.capBytes) {
     attempt.fail(
         TrialStatus::OutOfMemory,
@@ -53,7 +55,8 @@ void InProcessTrials::Session::takeWorkspace(Attempt &attempt) {
   workspaceBytes += bytes;
   auto memory = DeviceMemory::allocate(impl.driver, bytes);
   if (!memory)
-    return blame(attempt, summarize(memory.takeError()));
+    return blame(attempt, summarize(memory.takeError()),
+                 FailureOf::Surroundings);
   attempt.memory = std::move(*memory);
   DeviceAddress address = attempt.memory.address();
   attempt.workspace = {address, layout.bytes(), true};
@@ -61,10 +64,10 @@ void InProcessTrials::Session::takeWorkspace(Attempt &attempt) {
   constexpr uint8_t kPoisonByte = kTrialPoison & 0xff;
   if (llvm::Error error =
           fillAsync(impl.driver, address, kPoisonByte, bytes, stream))
-    return blame(attempt, summarize(std::move(error)));
+    return blame(attempt, summarize(std::move(error)), FailureOf::Surroundings);
   if (llvm::Error error =
           fillAsync(impl.driver, address, 0, layout.zeroedBytes, stream))
-    blame(attempt, summarize(std::move(error)));
+    blame(attempt, summarize(std::move(error)), FailureOf::Surroundings);
 }
 
 llvm::Error InProcessTrials::Session::load(const TrialCandidate &candidate) {
@@ -91,7 +94,7 @@ llvm::Error InProcessTrials::Session::load(const TrialCandidate &candidate) {
       impl.loader, std::move(plan), candidate.artifacts,
       static_cast<int32_t>(impl.device.smCount), KernelLifetime::Users);
   if (!loaded) {
-    blame(attempt, summarize(loaded.takeError()));
+    blame(attempt, summarize(loaded.takeError()), FailureOf::Candidate);
     return llvm::Error::success();
   }
   attempt.plan = std::move(*loaded);
@@ -102,7 +105,9 @@ llvm::Error InProcessTrials::Session::load(const TrialCandidate &candidate) {
 void InProcessTrials::Session::takeTime(Attempt &attempt,
                                         const SampledTime &time) {
   if (time.error.code != ErrorCode::Success)
-    return blame(attempt, time.error);
+    return blame(attempt, time.error,
+                 time.isOfLaunch ? FailureOf::Candidate
+                                 : FailureOf::Surroundings);
   if (time.ns.count == 0)
     return attempt.fail(TrialStatus::Timeout,
                         "not measured within the time limit");
@@ -153,7 +158,7 @@ void InProcessTrials::Session::measure() {
   if (!times) {
     ErrorSummary error = summarize(times.takeError());
     for (Attempt *attempt : timed)
-      blame(*attempt, error);
+      blame(*attempt, error, FailureOf::Surroundings);
     return;
   }
   for (size_t i = 0; i < timed.size(); ++i)
@@ -187,7 +192,8 @@ llvm::Error InProcessTrials::Session::validate(Attempt &attempt) {
         error.code != ErrorCode::InProgress)
       return llvm::make_error<KilnError>(error.code, error.message,
                                          error.driverCode);
-    blame(attempt, error);
+    blame(attempt, error,
+          hasFailed ? FailureOf::Candidate : FailureOf::Surroundings);
     return llvm::Error::success();
   }
   // Its times stand: it is only not known to be right.
@@ -277,7 +283,10 @@ void InProcessTrials::Session::leaveLateWork() {
 }
 
 llvm::Error InProcessTrials::Session::run() {
-  if (impl.isBusy())
+  auto isBusy = impl.isBusy();
+  if (!isBusy)
+    return isBusy.takeError();
+  if (*isBusy)
     return makeError(ErrorCode::InProgress,
                      "a launch of an earlier trial has not ended yet");
   llvm::Error error = impl.setUp(request);

@@ -75,7 +75,8 @@ struct InProcessTrials::Impl {
   llvm::Error makeValidator();
   llvm::Expected<uint64_t> scratchCap() const;
   /// Whether late work still runs; what it held is freed once it does not.
-  bool isBusy();
+  /// Error (ContextDead): it killed the context.
+  llvm::Expected<bool> isBusy();
   /// Gives up everything on the device: freeing would wait for it.
   void abandon();
 
@@ -113,7 +114,10 @@ private:
   llvm::Error validateAll();
   llvm::Error validateWinners();
   llvm::Error validate(Attempt &attempt);
-  void blame(Attempt &attempt, const ErrorSummary &error);
+  /// What failed: something of the candidate, which the device may refuse, or
+  /// something that any candidate would have met.
+  enum class FailureOf { Candidate, Surroundings };
+  void blame(Attempt &attempt, const ErrorSummary &error, FailureOf what);
   void endWithDevice();
   void leaveLateWork();
   /// Whether more may be enqueued.

@@ -265,6 +265,25 @@ TEST_CASE("S13: behind a late launch the estimate is launched, and no trial") {
   CHECK(fixture.sourceOf(engine, kShapes[2]) == KILN_SOURCE_RECORD);
 }
 
+TEST_CASE("S13: memory of a late launch is freed without another tuning") {
+  TrialsFixture fixture;
+  kilnFakeSetBlockLimit(1);
+  kiln_engine *engine = fixture.tuner(/*timeoutMs=*/20);
+  kiln_gemm_args args = kShapes[1];
+  REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  const uint64_t before = kilnFakeBytesInUse();
+  kilnFakeHoldWork("kilnEntry");
+  CHECK(kiln_gemm(engine, &kShapes[0], nullptr, nullptr) != KILN_CONTEXT_DEAD);
+  CHECK(kilnFakeBytesInUse() > before + (uint64_t(1) << 20));
+  kilnFakeReleaseWork();
+  // A value of the bucket that was measured needs no trial.
+  const uint64_t trials = statisticsOf(engine).trials;
+  args.m -= 1;
+  CHECK(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(statisticsOf(engine).trials == trials);
+  CHECK(kilnFakeBytesInUse() < before + (uint64_t(1) << 20));
+}
+
 TEST_CASE("S13: an engine is destroyed beside a trial that hangs") {
   TrialsFixture fixture;
   kilnFakeSetBlockLimit(1);

@@ -324,7 +324,7 @@ TEST_CASE("S3: only what the device refuses anywhere is a config's fault") {
                          code == CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE ||
                          code == CUDA_ERROR_INVALID_CLUSTER_SIZE;
     for (const char *symbol :
-         {"cuModuleLoadData", "cuGraphInstantiateWithFlags", "cuEventCreate"}) {
+         {"cuModuleLoadData", "cuGraphInstantiateWithFlags"}) {
       CAPTURE(symbol);
       TrialsFixture f;
       TrialRequest request = f.request({"fast.t64", "fast.t32"});
@@ -338,6 +338,50 @@ TEST_CASE("S3: only what the device refuses anywhere is a config's fault") {
       CHECK(results[1].status == TrialStatus::Ok);
     }
   }
+}
+
+TEST_CASE("S3: what any config would have met is no config's fault") {
+  for (const char *symbol :
+       {"cuEventCreate", "cuEventRecord", "cuEventElapsedTime",
+        "cuMemsetD8Async", "cuEventQuery"})
+    for (const ConfigRefusal &refusal : kConfigRefusals) {
+      CAPTURE(symbol);
+      CAPTURE(refusal.name.str());
+      TrialsFixture f;
+      f.options->scratchBytes = 768; // which is filled
+      TrialRequest request = f.request({"fast.t64", "fast.t32"});
+      request.options.validation = TrialValidation::None;
+      f.run(request);
+      kilnFakeFailCall(symbol, 1, static_cast<int>(refusal.driverCode),
+                       KilnFakeOnce);
+      CHECK(f.run(request)[0].status == TrialStatus::NotTried);
+      CHECK(f.run(request)[0].status == TrialStatus::Ok);
+    }
+}
+
+TEST_CASE("S10: memory of another problem does not count as this one's") {
+  TrialsFixture f;
+  f.runnerOptions.scratchBytes = 8 << 20;
+  f.run(f.request({"fast.t64"}, "fake m=512 n=512"));
+  const uint64_t large = kilnFakeBytesInUse();
+  CHECK(large > 4 << 20);
+  // Beside a small problem there is room for a workspace of half of it all.
+  f.options->scratchBytes = 4 << 20;
+  TrialRequest small = f.request({"fast.t64"}, "fake m=8 n=8");
+  small.options.measure = false;
+  CHECK(f.run(small)[0].status == TrialStatus::Ok);
+}
+
+TEST_CASE("S10: memory that exceeds what trials may take now is freed") {
+  TrialsFixture f;
+  f.runnerOptions.scratchBytes = 0;
+  kilnFakeSetDeviceMemory(0, 64 << 20);
+  f.run(f.request({"fast.t64"}, "fake m=512 n=512"));
+  const uint64_t own = kilnFakeBytesInUse();
+  constexpr uint64_t kFree = 1 << 20;
+  kilnFakeSetFreeMemory(0, kFree);
+  CHECK(f.run(f.request({"fast.t64"}))[0].status == TrialStatus::Ok);
+  CHECK(kilnFakeBytesInUse() <= (own + kFree) / 2);
 }
 
 TEST_CASE("S10: trials take half of what is free now, and try again") {

@@ -90,6 +90,45 @@ TEST_CASE(
   CHECK(late.trials.references <= 1);
 }
 
+TEST_CASE("S13: what a late launch held is freed once it has ended") {
+  TrialsFixture f;
+  f.runnerOptions.hangLimit = std::chrono::milliseconds(5);
+  kilnFakeSetBlockLimit(1);
+  TrialRequest request = f.request({"fast.t64"});
+  kilnFakeHoldWork("// fast.t64");
+  CHECK(f.run(request)[0].status == TrialStatus::Late);
+  f.runner().releaseScratch();
+  CHECK(kilnFakeBytesInUse() > 0);
+  kilnFakeReleaseWork();
+  f.runner().releaseScratch();
+  CHECK(kilnFakeBytesInUse() == 0);
+  CHECK(kilnFakeBlockedCalls() == 0);
+}
+
+TEST_CASE("S13: a context that dies under a late launch is told as dead") {
+  TrialsFixture f;
+  f.runnerOptions.hangLimit = std::chrono::milliseconds(5);
+  kilnFakeSetBlockLimit(1);
+  TrialRequest request = f.request({"fast.t64"});
+  kilnFakeHoldWork("// fast.t64");
+  CHECK(f.run(request)[0].status == TrialStatus::Late);
+  kilnFakeKillContext(CUDA_ERROR_ILLEGAL_ADDRESS);
+  SUBCASE("to the next request, in the driver's words") {
+    auto results = f.runner().run(request);
+    REQUIRE_FALSE(results);
+    ErrorSummary error = summarize(results.takeError());
+    CHECK(error.code == ErrorCode::ContextDead);
+    CHECK(error.driverCode == CUDA_ERROR_ILLEGAL_ADDRESS);
+    CHECK(error.message.find("CUDA_ERROR_ILLEGAL_ADDRESS") !=
+          std::string::npos);
+  }
+  SUBCASE("to who asks for it") {
+    CHECK_FALSE(f.runner().isBusy());
+    CHECK(codeOf(f.runner().run(request)) == ErrorCode::ContextDead);
+  }
+  CHECK_FALSE(f.runner().isAlive());
+}
+
 /// About a second of the reference at the H200's rate, in ten slabs of 64 rows,
 /// of which each takes 20 ms.
 struct SlowReferenceFixture : TrialsFixture {
