@@ -61,8 +61,8 @@ public:
   class TuningTurn;
 
   /// Adds a plan of kiln_prepare in the place of one for the same box, and
-  /// returns what serves now. A fallback that is not the latest that was found
-  /// does not replace what is none.
+  /// returns what serves now. Unless \p isLatest, something better may have
+  /// been found since: then a fallback replaces no more than a fallback.
   ChosenPlan addRangePlan(RangePlan plan, bool isLatest);
   /// The plan of a range that \p problem is in, or none. Calls no driver.
   ChosenPlan findRangePlan(const KernelFamily &family,

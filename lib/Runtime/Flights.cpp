@@ -61,18 +61,14 @@ llvm::Expected<ChosenPlan> Engine::joinOrWork(ContextState &context,
                           : EngineConfig::timeOf(INT64_MAX));
   AcquireOptions left = given;
   std::string name = nameOf(context, request);
-  std::shared_ptr<Flight> flight;
   for (;;) {
-    bool works = false;
+    auto own = std::make_shared<Flight>(given);
+    std::shared_ptr<Flight> flight;
     {
       std::lock_guard<std::mutex> lock(mutex);
-      std::shared_ptr<Flight> &place = flights[name];
-      works = !place;
-      if (works)
-        place = std::make_shared<Flight>(given);
-      flight = place;
+      flight = flights.try_emplace(name, own).first->second;
     }
-    if (works)
+    if (flight == own)
       return work(context, request, left, name, *flight);
     if (flight->worker == std::this_thread::get_id())
       return makeError(ErrorCode::InProgress,
@@ -104,16 +100,21 @@ llvm::Expected<ChosenPlan> Engine::joinOrWork(ContextState &context,
 }
 
 /// What there is for a caller whose budget ends before the work of another
-/// thread does. It serves until then.
+/// thread does. It serves until then, also those whose budgets end later.
 llvm::Expected<ChosenPlan> Engine::workBeside(ContextState &context,
                                               const PlanRequest &request,
                                               const AcquireOptions &given) {
+  DispatchKey key{&request.family, context.id,
+                  request.largest.extents.values()};
+  const bool isOfLargest = request.isOfLargest();
+  if (ChosenPlan known = isOfLargest ? dispatch.lookup(key) : ChosenPlan();
+      known && given.takes(*known.plan))
+    return known;
   auto found =
       Acquisition(*this, context, request, given, nullptr).runWithoutTrials();
-  if (!found || !request.isOfLargest())
+  if (!found || !isOfLargest)
     return found;
-  return dispatch.offer(
-      {&request.family, context.id, request.largest.extents.values()}, *found);
+  return dispatch.offer(key, *found);
 }
 
 llvm::Expected<ChosenPlan> Engine::work(ContextState &context,
