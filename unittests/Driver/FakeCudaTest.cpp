@@ -243,10 +243,47 @@ TEST_CASE("the stand-in blocks behind work that does not end") {
   CHECK(require(event.isDone()));
   CHECK(kilnFakeBlockedCalls() == 0);
   // Who does fails here, where a driver would wait.
+  CHECK(cuMemcpyDtoHAsync(&byte, work.memory.address(), 1,
+                          static_cast<CUstream>(work.stream.handle())) ==
+        CUDA_ERROR_UNKNOWN);
   CHECK(bool(work.stream.synchronize()));
   CHECK(bool(synchronizeContext(*work.driver)));
   CHECK(cuMemFree(work.memory.address()) == CUDA_ERROR_UNKNOWN);
-  CHECK(kilnFakeBlockedCalls() == 3);
+  CHECK(kilnFakeBlockedCalls() == 4);
   kilnFakeReleaseWork();
   CHECK(!synchronizeContext(*work.driver));
+}
+
+TEST_CASE("the stand-in knows contexts of streams and limits of functions") {
+  kilnFakeSetFunctionAttribute("narrow",
+                               CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 256);
+  FakeDriver fake;
+  Module module = require(
+      Module::load(*fake.driver, makeFakeCubin("void narrow() void wide()")));
+  Stream stream = require(Stream::create(*fake.driver));
+  LaunchSpec spec;
+  KernelStep &step = spec.addKernel(int64_t(1));
+  step.block.x = 512;
+  CudaFunction narrow = require(module.function("narrow")),
+               wide = require(module.function("wide"));
+  auto codeOf = [&](CudaFunction function, const Stream &target) {
+    llvm::Error error = launch(*fake.driver, spec, function, target.handle());
+    return summarize(std::move(error)).driverCode;
+  };
+  CHECK(codeOf(narrow, stream) == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  CHECK(codeOf(wide, stream) == 0);
+  step.grid.x = step.cluster.x = 16;
+  CHECK(codeOf(wide, stream) == CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  CHECK(cuFuncSetAttribute(static_cast<CUfunction>(wide),
+                           CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
+                           1) == CUDA_SUCCESS);
+  CHECK(codeOf(wide, stream) == 0);
+
+  auto *other = static_cast<CUcontext>(kilnFakeCreateContext(0));
+  REQUIRE(cuCtxPushCurrent(other) == CUDA_SUCCESS);
+  Stream elsewhere = require(Stream::create(*fake.driver));
+  REQUIRE(cuCtxPopCurrent(nullptr) == CUDA_SUCCESS);
+  CHECK(codeOf(wide, elsewhere) == CUDA_ERROR_INVALID_HANDLE);
+  step.grid = step.cluster = {};
+  CHECK(codeOf(wide, elsewhere) == CUDA_ERROR_INVALID_HANDLE);
 }

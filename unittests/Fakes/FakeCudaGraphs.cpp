@@ -120,7 +120,7 @@ CUresult cuGraphKernelNodeSetAttribute(CUgraphNode handle,
   CUlaunchAttribute attribute = {};
   attribute.id = id;
   attribute.value = *value;
-  return describeAttribute(attribute, node.launch);
+  return describeAttribute(attribute, *node.function, node.launch);
 }
 
 CUresult cuGraphGetNodes(CUgraph handle, CUgraphNode *nodes, size_t *count) {

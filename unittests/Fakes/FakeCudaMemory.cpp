@@ -148,6 +148,14 @@ CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes,
   KILN_FAKE_ENTER(cuMemcpyDtoHAsync, Needs::Context);
   if (!isAllocated(from, bytes))
     return CUDA_ERROR_INVALID_VALUE;
+  // All memory of the host is pageable here: the driver returns when it has
+  // copied.
+  bool valid = false;
+  if (Stream *queue = streamOf(stream, &valid); valid)
+    if (CUresult result = queue ? awaitHeld(Awaits::Stream, queue)
+                                : awaitHeld(Awaits::Legacy);
+        result != CUDA_SUCCESS)
+      return result;
   return enqueueCopy(to, reinterpret_cast<const void *>(from), bytes, stream);
 }
 

@@ -163,7 +163,7 @@ CUresult cuModuleGetFunction(CUfunction *handle, CUmodule moduleHandle,
                           {CU_FUNC_ATTRIBUTE_NUM_REGS, 64}};
   for (const FunctionRule &rule : state.functionRules)
     if (matches(rule.pattern, function->name, module->text))
-      function->attributes[rule.attribute] = rule.value;
+      function->set(rule.attribute, rule.value);
   *handle = handleOf<CUfunction>(function);
   module->functions.push_back(*handle);
   return CUDA_SUCCESS;
@@ -201,7 +201,7 @@ CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute,
       return CUDA_ERROR_INVALID_VALUE;
     function->maxDynamicShared = static_cast<uint32_t>(value);
   }
-  function->attributes[attribute] = value;
+  function->set(attribute, value);
   return CUDA_SUCCESS;
 }
 

@@ -154,7 +154,8 @@ static void capture(Node &&node, Stream &stream) {
 CUresult enqueue(CUstream handle, Node &&node, bool isFromGraph) {
   bool valid = false;
   Stream *stream = streamOf(handle, &valid);
-  if (!valid)
+  // What a graph runs is of the graph's context.
+  if (!valid || (stream && !isFromGraph && stream->context != current))
     return CUDA_ERROR_INVALID_HANDLE;
   if (isLegacyStream(handle))
     if (CUresult result = refuseLegacyWork(); result != CUDA_SUCCESS)

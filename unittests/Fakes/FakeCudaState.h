@@ -93,7 +93,18 @@ struct Function : Object {
   Module *module = nullptr;
   uint64_t contextId = 0;
   uint32_t maxDynamicShared = 48 << 10;
+  // Of these, what launches look at.
+  uint64_t maxThreads = 1024;
+  bool takesLargeClusters = false;
   std::map<int, int> attributes;
+
+  void set(int attribute, int value) {
+    attributes[attribute] = value;
+    if (attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
+      maxThreads = static_cast<uint64_t>(value);
+    if (attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED)
+      takesLargeClusters = value != 0;
+  }
 };
 
 struct Event : Object {
@@ -327,7 +338,7 @@ void keepParams(Node &node);
 CUresult describe(const CUlaunchConfig &config, Function &function,
                   void **params, Node &node);
 CUresult describeAttribute(const CUlaunchAttribute &attribute,
-                           KilnFakeLaunch &launch);
+                           const Function &function, KilnFakeLaunch &launch);
 /// What a real driver refuses in a geometry, and in all of a launch.
 CUresult checkGeometry(const CUlaunchConfig &config, const Function &function);
 CUresult checkResidency(const KilnFakeLaunch &launch, const Function &function);

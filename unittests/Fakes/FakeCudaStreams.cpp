@@ -24,7 +24,8 @@ CUresult checkGeometry(const CUlaunchConfig &config, const Function &function) {
       config.gridDimY > 65535 || config.gridDimZ > 65535 || threads == 0 ||
       threads > 1024 || config.sharedMemBytes > function.maxDynamicShared)
     return CUDA_ERROR_INVALID_VALUE;
-  return CUDA_SUCCESS;
+  return threads > function.maxThreads ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+                                       : CUDA_SUCCESS;
 }
 
 Callback callbackOf(const Function &function) {
@@ -36,10 +37,11 @@ Callback callbackOf(const Function &function) {
 }
 
 CUresult describeAttribute(const CUlaunchAttribute &attribute,
-                           KilnFakeLaunch &launch) {
+                           const Function &function, KilnFakeLaunch &launch) {
   if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
     const auto &dim = attribute.value.clusterDim;
-    if (dim.x * dim.y * dim.z == 0 || dim.x * dim.y * dim.z > 16)
+    const unsigned most = function.takesLargeClusters ? 16 : 8;
+    if (dim.x * dim.y * dim.z == 0 || dim.x * dim.y * dim.z > most)
       return CUDA_ERROR_INVALID_CLUSTER_SIZE;
     if (launch.grid[0] % dim.x || launch.grid[1] % dim.y ||
         launch.grid[2] % dim.z)
@@ -86,7 +88,7 @@ CUresult describe(const CUlaunchConfig &config, Function &function,
     launch.cluster[i] = 1;
   }
   for (unsigned i = 0; i < config.numAttrs; ++i)
-    if (CUresult result = describeAttribute(config.attrs[i], launch);
+    if (CUresult result = describeAttribute(config.attrs[i], function, launch);
         result != CUDA_SUCCESS)
       return result;
   return checkResidency(launch, function);
@@ -112,8 +114,9 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction handle,
       state.captureCount.load(std::memory_order_relaxed) == 0 &&
       config->numAttrs == 0) {
     // Nobody looks: the path that dispatch is measured on.
-    if (!isDefaultStream(config->hStream) &&
-        !objectOf<Stream>(config->hStream, Kind::Stream))
+    bool valid = false;
+    Stream *stream = streamOf(config->hStream, &valid);
+    if (!valid || (stream && stream->context != current))
       return CUDA_ERROR_INVALID_HANDLE;
     state.clockPs.fetch_add(state.launchPs.load(std::memory_order_relaxed),
                             std::memory_order_relaxed);
