@@ -255,9 +255,9 @@ TEST_CASE("the stand-in blocks behind work that does not end") {
 }
 
 TEST_CASE("the stand-in knows contexts of streams and limits of functions") {
+  FakeDriver fake;
   kilnFakeSetFunctionAttribute("narrow",
                                CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 256);
-  FakeDriver fake;
   Module module = require(
       Module::load(*fake.driver, makeFakeCubin("void narrow() void wide()")));
   Stream stream = require(Stream::create(*fake.driver));
