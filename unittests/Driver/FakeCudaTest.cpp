@@ -258,14 +258,16 @@ TEST_CASE("the stand-in knows contexts of streams and limits of functions") {
   FakeDriver fake;
   kilnFakeSetFunctionAttribute("narrow",
                                CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 256);
-  Module module = require(
-      Module::load(*fake.driver, makeFakeCubin("void narrow() void wide()")));
+  auto load = [&](const char *text) {
+    return require(Module::load(*fake.driver, makeFakeCubin(text)));
+  };
+  Module first = load("void narrow()"), second = load("void wide()");
   Stream stream = require(Stream::create(*fake.driver));
   LaunchSpec spec;
   KernelStep &step = spec.addKernel(int64_t(1));
   step.block.x = 512;
-  CudaFunction narrow = require(module.function("narrow")),
-               wide = require(module.function("wide"));
+  CudaFunction narrow = require(first.function("narrow")),
+               wide = require(second.function("wide"));
   auto codeOf = [&](CudaFunction function, const Stream &target) {
     llvm::Error error = launch(*fake.driver, spec, function, target.handle());
     return summarize(std::move(error)).driverCode;
