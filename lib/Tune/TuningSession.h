@@ -97,6 +97,7 @@ private:
   runRequest(const EntryList &batch, const TrialOptions &trialOptions,
              size_t kept = 0);
   llvm::Error checkDevice(llvm::ArrayRef<TrialResult> results);
+  std::chrono::milliseconds proofTime(Clock::time_point deadline) const;
   void weighTrials();
   void noteRatio(const TuningCandidate &entry);
   void noteBest(const TuningCandidate &entry);

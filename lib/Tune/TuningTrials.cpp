@@ -277,6 +277,7 @@ llvm::Error TuningSession::runBatch(const EntryList &batch,
   trialOptions.mode = options.mode;
   trialOptions.timeLimit =
       timeUntil(deadline, kLeastTime, trialOptions.timeLimit);
+  trialOptions.extraTime = proofTime(deadline);
   const EntryList carried = carriedEntries();
   EntryList all = carried;
   all.insert(all.end(), batch.begin(), batch.end());
@@ -333,6 +334,15 @@ void TuningSession::noteBest(const TuningCandidate &entry) {
   progress.bestConfig = entry.config;
 }
 
+/// How much longer than to \p deadline a comparison may wait for its reference.
+std::chrono::milliseconds
+TuningSession::proofTime(Clock::time_point deadline) const {
+  constexpr std::chrono::milliseconds kNone{0};
+  return bestNs > 0
+             ? kNone
+             : timeUntil(deadline + kMostProofTime, kNone, kMostProofTime);
+}
+
 /// Compares a measured entry with the reference. Afterwards it is proven, at
 /// fault, or set aside. The verdict; NotTried if there was no comparison.
 llvm::Expected<TrialStatus>
@@ -347,10 +357,7 @@ TuningSession::validate(TuningCandidate &entry, Clock::time_point deadline) {
   trialOptions.validation = TrialValidation::All;
   trialOptions.timeLimit =
       timeUntil(deadline, kProofGrace, trialOptions.timeLimit);
-  if (bestNs <= 0)
-    trialOptions.extraTime =
-        timeUntil(deadline + kMostProofTime, std::chrono::milliseconds(0),
-                  kMostProofTime);
+  trialOptions.extraTime = proofTime(deadline);
   auto results = runRequest({&entry}, trialOptions);
   if (!results)
     return results.takeError();

@@ -155,6 +155,9 @@ TEST_CASE("S13: a first proof waits for a slow reference, and for one alone") {
   SUBCASE("that ends") {
     f.runner.anyScript->comparison = std::chrono::seconds(5);
     CHECK(must(f.tune()).choice.validated);
+    // It waits for it in the batch: what a deadline cuts off may be lost.
+    CHECK(f.runner.requests.front().options.extraTime.count() > 0);
+    CHECK(f.runner.requests.back().options.extraTime.count() == 0);
     CHECK(f.recordedPoint()->winner == "fast.t64");
     CHECK(must(f.tune()).stop == StopReason::Recorded);
   }
