@@ -42,7 +42,6 @@ llvm::Expected<bool> InProcessTrials::Impl::isBusy() {
 
 void InProcessTrials::Impl::abandon() {
   alive = false;
-  arena.leak();
   if (late) {
     if (late->state)
       leak(*late->state);
@@ -73,7 +72,7 @@ llvm::Expected<uint64_t> InProcessTrials::Impl::scratchCap() const {
       options.scratchBytes != 0
           ? options.scratchBytes
           : std::max(memory->totalBytes / kShareOfDevice, kLeastLimit);
-  const uint64_t own = (state ? state->buffers->bytes() : 0) + arena.bytes();
+  const uint64_t own = state ? state->buffers->bytes() : 0;
   return std::min((memory->freeBytes + own) / 2, limit);
 }
 
@@ -108,15 +107,11 @@ llvm::Error InProcessTrials::Impl::setUp(const TrialRequest &request) {
                    request.options.data);
 }
 
-/// Replaces the state; memory of the one before is taken over within the cap.
+/// Replaces the state.
 llvm::Error InProcessTrials::Impl::makeState(const KernelFamily &family,
                                              Problem problem, bool forTiming,
                                              TrialData data) {
-  if (state)
-    arena = state->buffers->takeArena();
-  if (arena.bytes() > capBytes)
-    arena = DeviceMemory();
-  state.reset();
+  state.reset(); // first, so that the memory of both never exists at once
   auto fresh = std::make_unique<ProblemState>();
   fresh->family = &family;
   fresh->problem = std::move(problem);
@@ -128,9 +123,8 @@ llvm::Error InProcessTrials::Impl::makeState(const KernelFamily &family,
   bufferOptions.forTiming = forTiming;
   bufferOptions.data = data;
   bufferOptions.l2Bytes = device.l2Bytes;
-  auto buffers =
-      TrialBuffers::create(driver, *tools, family, fresh->problem,
-                           bufferOptions, std::move(arena), stream.handle());
+  auto buffers = TrialBuffers::create(driver, *tools, family, fresh->problem,
+                                      bufferOptions, stream.handle());
   if (!buffers)
     return buffers.takeError();
   fresh->buffers.emplace(std::move(*buffers));
@@ -191,7 +185,6 @@ void InProcessTrials::releaseScratch() {
   CaptureModeGuard guard(impl->driver);
   isBusy(); // frees what late work held that has ended
   impl->state.reset();
-  impl->arena = DeviceMemory();
 }
 
 llvm::Expected<std::vector<TrialResult>>

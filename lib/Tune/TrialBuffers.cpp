@@ -167,21 +167,16 @@ llvm::Error TrialBuffers::layOut(const TrialBufferOptions &options) {
 llvm::Expected<TrialBuffers>
 TrialBuffers::create(const Driver &driver, const TrialTools &tools,
                      const KernelFamily &family, const Problem &problem,
-                     const TrialBufferOptions &options, DeviceMemory arena,
-                     CudaStream stream) {
+                     const TrialBufferOptions &options, CudaStream stream) {
   TrialBuffers buffers(driver, tools, family, problem, options.data);
   if (llvm::Error error = buffers.checkTable())
     return error;
   if (llvm::Error error = buffers.layOut(options))
     return error;
-  if (arena.bytes() < buffers.totalBytes) {
-    arena = DeviceMemory(); // first, so that both never exist at once
-    auto fresh = DeviceMemory::allocate(driver, buffers.totalBytes);
-    if (!fresh)
-      return addContext(fresh.takeError(), "scratch memory of trials");
-    arena = std::move(*fresh);
-  }
-  buffers.arena = std::move(arena);
+  auto arena = DeviceMemory::allocate(driver, buffers.totalBytes);
+  if (!arena)
+    return addContext(arena.takeError(), "scratch memory of trials");
+  buffers.arena = std::move(*arena);
   if (llvm::Error error = buffers.prepare(stream))
     return error;
   const DeviceAddress base = buffers.arena.address();

@@ -77,15 +77,13 @@ struct TrialBufferOptions {
 class TrialBuffers {
 public:
   /// Allocates and enqueues the initialisation of every copy, with the same
-  /// data in each. \p arena is memory of an earlier problem, taken over where
-  /// it suffices. \p driver, \p tools, \p family and \p problem must outlive
+  /// data in each. \p driver, \p tools, \p family and \p problem must outlive
   /// it. Errors: DeviceOutOfMemory when not even one copy fits the cap,
   /// Unsupported for a type that nothing can initialise.
   static llvm::Expected<TrialBuffers>
   create(const Driver &driver, const TrialTools &tools,
          const KernelFamily &family, const Problem &problem,
-         const TrialBufferOptions &options, DeviceMemory arena,
-         CudaStream stream);
+         const TrialBufferOptions &options, CudaStream stream);
 
   /// Arguments that point into copy \p copy.
   Arguments arguments(unsigned copy) const;
@@ -139,11 +137,8 @@ public:
   /// Address of element \p index, row * cols + column, as it was saved.
   DeviceAddress savedElement(const TrialOutput &output, uint64_t index) const;
 
-  /// Hands the memory on; the object is of no use then.
-  DeviceMemory takeArena() { return std::move(arena); }
-  /// Bytes of the memory, and of these what this problem uses.
+  /// Bytes of the memory.
   uint64_t bytes() const { return arena.bytes(); }
-  uint64_t usedBytes() const { return totalBytes; }
   /// Leaves the memory to its context.
   void leak() { arena.leak(); }
 

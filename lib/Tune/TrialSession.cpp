@@ -45,7 +45,7 @@ void InProcessTrials::Session::takeWorkspace(Attempt &attempt) {
   if (layout.bytes() == 0)
     return;
   uint64_t bytes = layout.bytes() + kRedZoneBytes;
-  const uint64_t taken = impl.state->buffers->usedBytes();
+  const uint64_t taken = impl.state->buffers->bytes();
   if (taken + workspaceBytes + bytes > impl.capBytes) {
     attempt.fail(
         TrialStatus::OutOfMemory,

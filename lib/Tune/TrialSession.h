@@ -91,7 +91,6 @@ struct InProcessTrials::Impl {
   uint64_t capBytes = 0; ///< for the state that is there
   bool alive = true;
   std::optional<LateWork> late;
-  DeviceMemory arena; ///< between two problems
   std::unique_ptr<ProblemState> state;
 };
 

@@ -416,7 +416,7 @@ static llvm::Error timeHits(llvm::ArrayRef<ChosenPlan> plans,
     const auto &[family, problem] = chosen.which->named;
     auto buffers =
         TrialBuffers::create(session.driver(), *tools, *family, problem,
-                             bufferOptions, DeviceMemory(), stream->handle());
+                             bufferOptions, stream->handle());
     if (!buffers)
       return buffers.takeError();
     if (llvm::Error error = stream->synchronize())

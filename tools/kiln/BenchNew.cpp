@@ -92,7 +92,7 @@ llvm::Expected<double> Caller::call(kiln_engine *engine, const NewCase &which,
   bufferOptions.forTiming = false;
   auto buffers = TrialBuffers::create(
       session.driver(), tools, *which.named->family, which.named->problem,
-      bufferOptions, DeviceMemory(), stream.handle());
+      bufferOptions, stream.handle());
   if (!buffers)
     return buffers.takeError();
   if (llvm::Error error = stream.synchronize())

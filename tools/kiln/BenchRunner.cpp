@@ -159,9 +159,8 @@ llvm::Error BenchRunner::prepareOperands(Bench &bench, BenchRow &row) {
   bufferOptions.forTiming = !options.hot;
   bufferOptions.l2Bytes = session.model().l2Bytes;
   const auto &[family, problem] = row.which->named;
-  auto buffers =
-      TrialBuffers::create(session.driver(), tools, *family, problem,
-                           bufferOptions, DeviceMemory(), stream.handle());
+  auto buffers = TrialBuffers::create(session.driver(), tools, *family, problem,
+                                      bufferOptions, stream.handle());
   if (!buffers)
     return buffers.takeError();
   bench.buffers.emplace(std::move(*buffers));

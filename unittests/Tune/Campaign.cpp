@@ -195,9 +195,9 @@ void checkRepeats(GpuTrials &gpu, const Triple &triple, int launches) {
   TrialBufferOptions bufferOptions;
   bufferOptions.capBytes = uint64_t(1) << 30;
   bufferOptions.forTiming = false;
-  TrialBuffers buffers = must(
-      TrialBuffers::create(driver, tools, *triple.family, triple.problem,
-                           bufferOptions, DeviceMemory(), stream.handle()));
+  TrialBuffers buffers =
+      must(TrialBuffers::create(driver, tools, *triple.family, triple.problem,
+                                bufferOptions, stream.handle()));
   Arguments arguments = buffers.arguments(0);
   // Both results in memory of the same kind, whose rest stays as it is.
   int out = 0;

@@ -341,7 +341,7 @@ TEST_CASE("S3: only what the device refuses anywhere is a config's fault") {
 }
 
 TEST_CASE("S3: what any config would have met is no config's fault") {
-  for (const char *symbol :
+  for (std::string symbol :
        {"cuEventCreate", "cuEventRecord", "cuEventElapsedTime",
         "cuMemsetD8Async", "cuEventQuery"})
     for (const ConfigRefusal &refusal : kConfigRefusals) {
@@ -352,7 +352,7 @@ TEST_CASE("S3: what any config would have met is no config's fault") {
       TrialRequest request = f.request({"fast.t64", "fast.t32"});
       request.options.validation = TrialValidation::None;
       f.run(request);
-      kilnFakeFailCall(symbol, 1, static_cast<int>(refusal.driverCode),
+      kilnFakeFailCall(symbol.c_str(), 1, static_cast<int>(refusal.driverCode),
                        KilnFakeOnce);
       CHECK(f.run(request)[0].status == TrialStatus::NotTried);
       CHECK(f.run(request)[0].status == TrialStatus::Ok);
@@ -370,6 +370,7 @@ TEST_CASE("S10: memory of another problem does not count as this one's") {
   TrialRequest small = f.request({"fast.t64"}, "fake m=8 n=8");
   small.options.measure = false;
   CHECK(f.run(small)[0].status == TrialStatus::Ok);
+  CHECK(kilnFakeBytesInUse() <= f.runnerOptions.scratchBytes);
 }
 
 TEST_CASE("S10: memory that exceeds what trials may take now is freed") {
