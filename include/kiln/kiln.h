@@ -79,9 +79,10 @@
 // Lifetime
 //   An engine outlives its plans, tasks, launches in flight and graphs captured
 //   from it: synchronise and destroy graphs before kiln_engine_destroy.
-//   When a context is destroyed, its kernels and arenas go with it; Kiln never
-//   touches them again, and kiln_plan_release of a plan of such a context frees
-//   host memory only. A context made later at the same address is a new one.
+//   When a context is destroyed, no call of Kiln may be under way in it. Its
+//   kernels and arenas go with it; Kiln never touches them again, and
+//   kiln_plan_release of a plan of such a context frees host memory only. A
+//   context made later at the same address is a new one.
 //   After fork, the child must not use or destroy its parent's engines. It may
 //   create its own if the parent had not initialised CUDA. Do not dlclose the
 //   library while an engine exists.
@@ -123,10 +124,11 @@ extern "C" {
 //
 // Called from any thread, also several at once, never with a lock of Kiln's
 // held and never on a dispatch hit, but for the allocator where a stream has no
-// arena yet or needs a larger one. A hook may call Kiln, but not end the
-// object that calls it and not wait for a task. What it launches for the first
-// time may get the estimator's choice, and KILN_IN_PROGRESS where it is what
-// its caller works on. It must not throw or jump out.
+// arena yet or needs a larger one. A hook may call Kiln, but not end the object
+// that calls it and not wait for a task. What it launches for the first time
+// may get the estimator's choice, KILN_IN_PROGRESS where it is what its caller
+// works on, or KILN_NO_CANDIDATE where all that was tried computes wrong
+// results. It must not throw or jump out.
 //===----------------------------------------------------------------------===//
 
 /// Receives a message without a line end; valid during the call.
@@ -233,7 +235,8 @@ typedef struct kiln_engine_options {
   /// Wall time that the first call of a problem may spend on compiling further
   /// candidates and on trials. A first kernel is always finished, and so is the
   /// first comparison with the reference if it ends within trial_timeout_ms and
-  /// within 20 s after the budget. 0: 2000.
+  /// within 20 s after the budget. Waiting for another thread's work on the
+  /// problem counts. 0: 2000.
   int64_t tune_budget_ms;
   /// Most device memory that trials hold at a time; 0: a 16th of the device's,
   /// at least 2 GiB. It is never more than half of what is free when the trials
@@ -369,10 +372,12 @@ typedef struct kiln_prepare_options {
 } kiln_prepare_options;
 
 /// Makes problems ready: chooses (in the mode tune with trials), compiles,
-/// loads and sizes arenas, so that later launches hit, also under capture. Null
-/// options are the defaults. With a null \p task it blocks until it is done;
-/// otherwise it copies its arguments and returns at once with a task to poll
-/// and release (null on failure). In strict mode it loads what the cache has.
+/// loads and sizes arenas, so that later launches hit, also under capture,
+/// whatever else is launched; of problems without ranges that holds for the
+/// first 65,536. Null options are the defaults. With a null \p task it blocks
+/// until it is done; otherwise it copies its arguments and returns at once with
+/// a task to poll and release (null on failure). In strict mode it loads what
+/// the cache has.
 ///
 /// A problem that fails does not stop the others. Errors: the first failed
 /// problem's status; its index is in the message and in the progress calls.
