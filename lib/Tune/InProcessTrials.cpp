@@ -188,13 +188,14 @@ void InProcessTrials::releaseScratch() {
 }
 
 llvm::Expected<std::vector<TrialResult>>
-InProcessTrials::run(const TrialRequest &request) {
+InProcessTrials::run(const TrialRequest &request,
+                     const std::atomic<bool> *cancel) {
   if (!impl->alive)
     return makeError(
         ErrorCode::ContextDead,
         "an earlier trial killed the context, or its device hangs");
   CaptureModeGuard guard(impl->driver);
-  Session session(*impl, request);
+  Session session(*impl, request, cancel);
   if (llvm::Error error = session.run())
     return error;
   return session.takeResults();

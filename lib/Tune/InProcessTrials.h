@@ -50,7 +50,8 @@ public:
   ~InProcessTrials() override;
 
   llvm::Expected<std::vector<TrialResult>>
-  run(const TrialRequest &request) override;
+  run(const TrialRequest &request,
+      const std::atomic<bool> *cancel = nullptr) override;
   bool isAlive() const override;
 
   /// Whether a launch that was given up still runs; frees its memory and code

@@ -253,7 +253,7 @@ Sweep::runConfigs(llvm::ArrayRef<size_t> batch, TrialOptions trialOptions,
     candidate.artifacts = code[index];
     candidate.isKept = i < kept;
   }
-  auto trials = runner.run(request);
+  auto trials = runner.run(request, options.cancel);
   if (!trials) {
     ErrorSummary error = summarize(trials.takeError());
     if (error.code != ErrorCode::InProgress)

@@ -13,6 +13,7 @@
 
 #include <llvm/Support/Error.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -123,13 +124,16 @@ class TrialRunner {
 public:
   virtual ~TrialRunner() = default;
 
-  /// Runs \p request; one result for each candidate in its order. Errors are
-  /// those that concern no candidate: InvalidArgument (problem or config that
-  /// nobody knows), DeviceOutOfMemory (no scratch for this problem at all),
+  /// Runs \p request; one result for each candidate in its order. What
+  /// compares with a reference ends soon after \p cancel, which may be null,
+  /// became true, from any thread: as if time were over. Errors are those that
+  /// concern no candidate: InvalidArgument (problem or config that nobody
+  /// knows), DeviceOutOfMemory (no scratch for this problem at all),
   /// ContextDead, CompileFailed and the like for the tools and the reference,
   /// InProgress while work of an earlier trial still runs.
   virtual llvm::Expected<std::vector<TrialResult>>
-  run(const TrialRequest &request) = 0;
+  run(const TrialRequest &request,
+      const std::atomic<bool> *cancel = nullptr) = 0;
 
   /// False once its context died: run() then answers ContextDead.
   virtual bool isAlive() const = 0;

@@ -181,7 +181,7 @@ llvm::Error InProcessTrials::Session::validate(Attempt &attempt) {
         attempt.workspace.address + attempt.workspace.bytes, kRedZoneBytes, 1,
         0, kTrialPoison, stream);
   };
-  ValidationTime time{impl.options.hangLimit, deadline, deadline};
+  ValidationTime time{impl.options.hangLimit, deadline, deadline, cancel};
   if (request.options.extraTime.count() > 0)
     time.latest = std::min(deadline + request.options.extraTime,
                            Clock::now() + impl.options.hangLimit);

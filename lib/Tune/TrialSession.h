@@ -98,8 +98,9 @@ struct InProcessTrials::Impl {
 /// errors of its methods concern no candidate.
 class InProcessTrials::Session {
 public:
-  Session(Impl &impl, const TrialRequest &request)
-      : impl(impl), request(request),
+  Session(Impl &impl, const TrialRequest &request,
+          const std::atomic<bool> *cancel)
+      : impl(impl), request(request), cancel(cancel),
         deadline(Clock::now() + request.options.timeLimit) {}
 
   llvm::Error run();
@@ -121,12 +122,13 @@ private:
   void leaveLateWork();
   /// Whether more may be enqueued.
   bool goesOn() const { return impl.alive && !hasLateWork; }
-  bool isLate() const { return Clock::now() > deadline; }
+  bool isLate() const { return Clock::now() > deadline || (cancel && *cancel); }
 
   using Clock = std::chrono::steady_clock;
 
   Impl &impl;
   const TrialRequest &request;
+  const std::atomic<bool> *cancel; ///< may be null
   const Clock::time_point deadline;
   uint64_t workspaceBytes = 0;
   bool hasLateWork = false;

@@ -119,6 +119,8 @@ llvm::Error TrialValidator::compareSlab(const Slab &slab, CudaStream stream) {
 /// Whether \p slabsLeft more slabs would take longer than there is time.
 bool TrialValidator::isTooLate(size_t slabsLeft,
                                const ValidationTime &time) const {
+  if (time.cancel && *time.cancel)
+    return true;
   const Clock::time_point now = Clock::now();
   return now > time.deadline && now + slabsLeft * slabTime > time.latest;
 }

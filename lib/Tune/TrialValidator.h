@@ -8,6 +8,7 @@
 #include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/Support/Error.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -31,6 +32,8 @@ struct ValidationTime {
   /// Past the deadline the reference is computed where it will be ready by
   /// then.
   Clock::time_point latest;
+  /// Ends the computation of the reference once it is true; may be null.
+  const std::atomic<bool> *cancel = nullptr;
 };
 
 /// Compares all that candidates write with the family's reference, over copy 0

@@ -390,7 +390,7 @@ TuningSession::runRequest(const EntryList &batch,
     request.candidates.push_back({entry->config, entry->artifacts,
                                   entry->isProven(),
                                   request.candidates.size() < kept});
-  auto results = context.runner->run(request);
+  auto results = context.runner->run(request, options.cancel);
   if (results && results->size() == batch.size())
     return results;
   ErrorSummary error{ErrorCode::Internal, "a result is missing"};

@@ -6,6 +6,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <string>
 #include <thread>
 
@@ -179,5 +180,22 @@ TEST_CASE("S13: a comparison waits for its reference as long as it may") {
     f.slow.options.timeLimit = std::chrono::milliseconds(1);
     f.slow.options.extraTime = std::chrono::milliseconds(10000);
     CHECK(f.run(f.slow)[0].status == TrialStatus::Timeout);
+  }
+}
+
+TEST_CASE(
+    "S13: a comparison that is cancelled does not wait for its reference") {
+  SlowReferenceFixture f;
+  for (uint64_t scratchBytes : {uint64_t(32) << 20, uint64_t(150) << 10}) {
+    f.made.reset();
+    f.runnerOptions.scratchBytes = scratchBytes;
+    f.slow.options.timeLimit = std::chrono::milliseconds(10000);
+    f.trials.references = 0;
+    std::atomic<bool> cancel = false;
+    f.trials.onReference = [&] { cancel = f.trials.references >= 2; };
+    auto results = must(f.runner().run(f.slow, &cancel));
+    for (const TrialResult &result : results)
+      CHECK(result.status == TrialStatus::Timeout);
+    CHECK(f.trials.references == 2);
   }
 }

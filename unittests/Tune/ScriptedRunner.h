@@ -13,6 +13,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -46,7 +47,9 @@ public:
   }
 
   llvm::Expected<std::vector<TrialResult>>
-  run(const TrialRequest &request) override {
+  run(const TrialRequest &request,
+      const std::atomic<bool> *cancel = nullptr) override {
+    canBeCancelled &= cancel != nullptr;
     requests.push_back(request);
     std::this_thread::sleep_for(delay * request.candidates.size());
     if (onRun)
@@ -83,6 +86,7 @@ public:
   std::function<double(const std::string &config, size_t request)> factor;
   ErrorSummary error;
   bool alive = true;
+  bool canBeCancelled = true; ///< every request
   std::vector<TrialRequest> requests;
 
 private:

@@ -522,6 +522,7 @@ TEST_CASE("cancelling keeps what there is") {
     f.runner.onRun = [&] { cancel = true; };
     TuningResult result = must(f.tune());
     CHECK(f.runner.requests.size() == 1);
+    CHECK(f.runner.canBeCancelled);
     CHECK(result.stop == StopReason::Cancelled);
     CHECK(result.choice.origin == ChoiceOrigin::Measured);
     CHECK(result.recordStored);
