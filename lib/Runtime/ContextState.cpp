@@ -53,7 +53,7 @@ ContextState::ContextState(uint64_t id, CudaContext handle, DeviceModel model)
 static bool isFor(const RangePlan &range, const KernelFamily &family,
                   const ExtentBox &box) {
   return range.family == &family && range.box.low == box.low &&
-         range.box.high == box.high &&
+         range.box.high == box.high && range.box.smallest == box.smallest &&
          range.box.largest.extents == box.largest.extents;
 }
 
@@ -76,23 +76,12 @@ ChosenPlan ContextState::addRangePlan(RangePlan added, bool isLatest) {
   return chosen;
 }
 
-/// True if \p problem is the one of \p range but for extents within its box.
-static bool isCovered(const RangePlan &range, const Problem &problem) {
-  llvm::ArrayRef<int64_t> values = problem.extents.values();
-  if (!range.box.contains(range.ranges, values) ||
-      !(problem.signature == range.box.largest.signature))
-    return false;
-  Record moved = range.box.largest.extents;
-  for (const ExtentRange &extent : range.ranges)
-    moved.set(extent.field, values[extent.field]);
-  return moved.values() == values;
-}
-
 ChosenPlan ContextState::findRangePlan(const KernelFamily &family,
                                        const Problem &problem) const {
   std::lock_guard<std::mutex> lock(mutex);
   for (const RangePlan &range : rangePlans)
-    if (range.family == &family && isCovered(range, problem))
+    if (range.family == &family &&
+        range.box.covers(family, range.ranges, problem.extents.values()))
       return range.chosen;
   return {};
 }

@@ -334,7 +334,7 @@ PrepareTask::preparePart(ContextState &state, const ProblemSpec &spec,
   auto serves = [&](llvm::ArrayRef<int64_t> values) {
     int dynamic = spec.family->dynamicExtent();
     const Record &largest = kept.plan->loaded->plan().problem;
-    return isRange ? box.contains(spec.ranges, values)
+    return isRange ? box.covers(*spec.family, spec.ranges, values)
                    : dynamic < 0 || values[dynamic] <= largest[dynamic];
   };
   for (const ChosenPlan &old : {before, launched})

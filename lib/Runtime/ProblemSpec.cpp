@@ -281,6 +281,26 @@ bool ExtentBox::contains(const std::vector<ExtentRange> &ranges,
   return true;
 }
 
+bool ExtentBox::covers(const KernelFamily &family,
+                       const std::vector<ExtentRange> &ranges,
+                       llvm::ArrayRef<int64_t> values) const {
+  if (!contains(ranges, values))
+    return false;
+  // A leading dimension is no field of the one problem whose rows it packs, so
+  // what was described is made canonical at these extents.
+  Record record = described;
+  for (const ExtentRange &range : ranges)
+    record.set(range.field, values[range.field]);
+  auto problem = makeProblem(family, std::move(record));
+  if (!problem) {
+    llvm::consumeError(problem.takeError());
+    return false;
+  }
+  llvm::ArrayRef<int64_t> own = problem->extents.values();
+  return own == values.take_front(own.size()) &&
+         problem->signature == largest.signature;
+}
+
 namespace {
 /// One bucket of one range.
 struct Interval {
@@ -309,6 +329,9 @@ static llvm::Error addBoxes(const ProblemSpec &spec, const ExtentBox &box,
                             std::vector<ExtentBox> &boxes) {
   constexpr int64_t kPeriod = 16;
   size_t firstOfBox = boxes.size();
+  auto smallest = spec.at(box.low);
+  if (!smallest)
+    return smallest.takeError();
   for (int64_t back = 0; back < kPeriod; ++back) {
     llvm::SmallVector<int64_t, 2> values(box.high);
     for (size_t i = 0; i < values.size(); ++i)
@@ -328,6 +351,8 @@ static llvm::Error addBoxes(const ProblemSpec &spec, const ExtentBox &box,
     added.common =
         typical->signature == largest->signature ? *typical : *largest;
     added.largest = std::move(*largest);
+    added.described = spec.recordAt(values);
+    added.smallest = smallest->extents;
     boxes.push_back(std::move(added));
     if (spec.ranges.empty())
       break;

@@ -25,9 +25,16 @@ struct ExtentBox {
   /// The most common values, which the choice is made for, and the largest,
   /// which the plan's workspace covers.
   Problem common, largest;
+  /// What `largest` was described as, and the canonical problem at `low`.
+  Record described, smallest;
 
   bool contains(const std::vector<ExtentRange> &ranges,
                 llvm::ArrayRef<int64_t> values) const;
+  /// Whether the problem with \p values, and perhaps more behind them, is what
+  /// was described, at extents of this box. Microseconds where it may be.
+  bool covers(const KernelFamily &family,
+              const std::vector<ExtentRange> &ranges,
+              llvm::ArrayRef<int64_t> values) const;
 };
 
 /// A problem as its family knows it. A value; points into the registry only.

@@ -274,6 +274,79 @@ TEST_CASE("a prepared range serves every value of it, also under capture") {
   }
 }
 
+TEST_CASE("S7: a range has all values below the leading dimension it ends at") {
+  RuntimeFixture fixture;
+  LaunchLog<> launches;
+  kiln_engine *engine = fixture.engine();
+  kiln_stream stream = fixture.gpu.stream();
+  kiln_gemm_args args = gemmArgs(1, 256, 512);
+  args.layout = KILN_LAYOUT_TN; // A is stored [k, m]
+  kiln_range range = rangeOf("m", 1, 104);
+  kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
+  options.streams = &stream;
+  options.stream_count = 1;
+  // Rows of 104 elements, then packed ones: at m = 104 one and the same.
+  for (int64_t ld : {104, 0}) {
+    args.a.leading_dim = ld;
+    kiln_problem problem = problemOf(args);
+    problem.ranges = &range;
+    problem.range_count = 1;
+    REQUIRE(kiln_prepare(engine, &problem, 1, &options, nullptr) ==
+            KILN_SUCCESS);
+  }
+  for (int64_t ld : {104, 0}) {
+    CAPTURE(ld);
+    args.a.leading_dim = ld;
+    llvm::Error began = Graph::beginCapture(fixture.gpu.driver(), stream);
+    REQUIRE_FALSE(static_cast<bool>(began));
+    for (int64_t m : {1, 64, 65, 72, 96, 103, 104}) {
+      CAPTURE(m);
+      args.m = m;
+      CHECK(kiln_gemm(engine, &args, nullptr, stream) == KILN_SUCCESS);
+    }
+    auto graph = Graph::endCapture(fixture.gpu.driver(), stream);
+    REQUIRE(static_cast<bool>(graph));
+    CHECK(graph->nodeCount() == 7);
+  }
+}
+
+TEST_CASE("S14d: a range of one extent serves no other value of another") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  kiln_gemm_args args = splitArgs();
+  args.batch = 5;
+  args.a.batch_stride = args.m * args.k;
+  args.b.batch_stride = args.n * args.k;
+  args.d.batch_stride = args.m * args.n;
+  kiln_range ranges[2] = {rangeOf("m", 9, 16), rangeOf("batch", 5, 8)};
+  kiln_problem problem = problemOf(args);
+  problem.ranges = ranges;
+  problem.range_count = 2;
+  CAPTURE(lastError());
+  REQUIRE(kiln_prepare(engine, &problem, 1, nullptr, nullptr) == KILN_SUCCESS);
+  auto launched = [&](int64_t batch) {
+    args.batch = batch;
+    REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  };
+  launched(5);
+  launched(8);
+  // For one batch alone, and with a hint, so that it has a choice of its own.
+  args.batch = 5;
+  ranges[0].hint = 12;
+  problem.range_count = 1;
+  REQUIRE(kiln_prepare(engine, &problem, 1, nullptr, nullptr) == KILN_SUCCESS);
+  args.batch = 8;
+  kiln_problem largest = problemOf(args);
+  auto spec = ProblemSpec::parse(engine->engine->families(), &largest);
+  REQUIRE(static_cast<bool>(spec));
+  auto primary = contextId(fixture.gpu.driver(), fixture.gpu.context());
+  REQUIRE(static_cast<bool>(primary));
+  ChosenPlan serving = engine->engine->plans().lookup(
+      {spec->family, *primary, spec->problem.extents.values()});
+  REQUIRE(static_cast<bool>(serving));
+  CHECK(serving.plan->loaded->plan().problem.get("batch") >= 8);
+}
+
 TEST_CASE("S7: what was prepared stays ready, whatever else is launched") {
   RuntimeFixture fixture;
   kiln_engine *engine = fixture.engine();
