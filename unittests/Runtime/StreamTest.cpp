@@ -3,6 +3,7 @@
 #include "Runtime/RuntimeFixture.h"
 
 #include <atomic>
+#include <condition_variable>
 #include <cstring>
 #include <functional>
 #include <mutex>
