@@ -82,8 +82,9 @@ struct TrialOptions {
   unsigned minSamples = 5, maxSamples = 11;
   /// No new work begins after this time; what has run by then is reported.
   std::chrono::milliseconds timeLimit{10000};
-  /// A comparison goes on for this much longer where its reference is expected
-  /// to be computed by then: by the time that the first part of it took.
+  /// While nothing is proven a comparison may begin for this much longer, and
+  /// it goes on where its reference is expected to be computed by then: by the
+  /// time that the part before took.
   std::chrono::milliseconds extraTime{0};
 };
 

@@ -4,6 +4,7 @@
 #include <llvm/ADT/STLExtras.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace kiln {
@@ -210,7 +211,7 @@ llvm::Error InProcessTrials::Session::validateAll() {
   for (Attempt &attempt : attempts) {
     if (!attempt.isUsable() || !goesOn())
       continue;
-    if (isLate()) {
+    if (isLate(/*awaitsProof=*/true)) {
       attempt.fail(TrialStatus::Timeout, "not validated within the time limit");
       continue;
     }
@@ -236,7 +237,7 @@ llvm::Error InProcessTrials::Session::validateWinners() {
       break;
     if (attempt->isProven) {
       attempt->result.validated = true;
-    } else if (isLate()) {
+    } else if (isLate(/*awaitsProof=*/std::isinf(bestNs))) {
       break;
     } else if (llvm::Error error = validate(*attempt)) {
       return error;

@@ -122,7 +122,12 @@ private:
   void leaveLateWork();
   /// Whether more may be enqueued.
   bool goesOn() const { return impl.alive && !hasLateWork; }
-  bool isLate() const { return Clock::now() > deadline || (cancel && *cancel); }
+  /// Whether no comparison may begin; \p awaitsProof: nothing is proven yet.
+  bool isLate(bool awaitsProof) const {
+    const auto extra =
+        awaitsProof ? request.options.extraTime : std::chrono::milliseconds(0);
+    return Clock::now() > deadline + extra || (cancel && *cancel);
+  }
 
   using Clock = std::chrono::steady_clock;
 
