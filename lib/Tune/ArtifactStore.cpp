@@ -42,8 +42,7 @@ llvm::Error makeArtifactError(const ArtifactOutcome &outcome,
   if (error.code == ErrorCode::CompileFailed)
     return llvm::make_error<CompileError>(error.message, error.driverCode,
                                           outcome.compileLog, unit);
-  return llvm::make_error<KilnError>(error.code, error.message,
-                                     error.driverCode);
+  return errorOf(error);
 }
 
 //===----------------------------------------------------------------------===//

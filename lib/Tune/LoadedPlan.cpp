@@ -209,8 +209,7 @@ obtainPlan(ArtifactStore &artifacts, KernelLoader &loader, Plan plan,
     return loaded;
   ErrorSummary refusal = summarize(loaded.takeError());
   if (!isRefusedImage(refusal.driverCode))
-    return llvm::make_error<KilnError>(refusal.code, refusal.message,
-                                       refusal.driverCode);
+    return errorOf(refusal);
   for (size_t i = 0; i < got.size(); ++i) {
     auto fresh = artifacts.recompile(plan.kernels[i]);
     if (!fresh)

@@ -136,8 +136,7 @@ llvm::Error Sampler::blame(Lane &lane, llvm::Error error) {
   ErrorSummary summary = summarize(std::move(error));
   if (summary.code == ErrorCode::ContextDead ||
       summary.code == ErrorCode::InProgress)
-    return llvm::make_error<KilnError>(summary.code, summary.message,
-                                       summary.driverCode);
+    return errorOf(summary);
   lane.result.error = std::move(summary);
   return llvm::Error::success();
 }

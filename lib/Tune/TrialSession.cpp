@@ -191,8 +191,7 @@ llvm::Error InProcessTrials::Session::validate(Attempt &attempt) {
     ErrorSummary error = summarize(verdict.takeError());
     if (!hasFailed && error.code != ErrorCode::ContextDead &&
         error.code != ErrorCode::InProgress)
-      return llvm::make_error<KilnError>(error.code, error.message,
-                                         error.driverCode);
+      return errorOf(error);
     blame(attempt, error,
           hasFailed ? FailureOf::Candidate : FailureOf::Surroundings);
     return llvm::Error::success();
@@ -310,8 +309,7 @@ llvm::Error InProcessTrials::Session::run() {
     ErrorSummary summary = summarize(std::move(error));
     impl.alive &= summary.code != ErrorCode::ContextDead;
     hasLateWork |= summary.code == ErrorCode::InProgress;
-    error = llvm::make_error<KilnError>(summary.code, summary.message,
-                                        summary.driverCode);
+    error = errorOf(summary);
   }
   if (impl.alive && hasLateWork)
     leaveLateWork();

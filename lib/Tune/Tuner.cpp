@@ -56,8 +56,7 @@ llvm::Expected<TuningResult> Tuner::tune(const KernelFamily &family,
   TuningOutcome outcome = attempt(family, problem, options);
   if (outcome.error.code == ErrorCode::Success)
     return std::move(outcome.result);
-  return llvm::make_error<KilnError>(outcome.error.code, outcome.error.message,
-                                     outcome.error.driverCode);
+  return errorOf(outcome.error);
 }
 
 TuningOutcome Tuner::attempt(const KernelFamily &family, const Problem &problem,
