@@ -336,14 +336,17 @@ bool CompilePool::cancel(Ticket ticket) {
   if (position == state->queued.end())
     return false;
   auto job = state->queue.find(position->second);
+  // What may throw comes before anything is changed.
+  auto reason = std::make_unique<KilnError>(
+      ErrorCode::Cancelled,
+      fmt::format("compilation of {} was cancelled", job->second.unit.name));
+  state->ending.insert(ticket);
   Callback callback = std::move(job->second.callback);
-  std::string name = std::move(job->second.unit.name);
   state->queue.erase(job);
   state->queued.erase(position);
   ++state->counts.cancelled;
-  state->finish(
-      lock, ticket, std::move(callback),
-      makeError(ErrorCode::Cancelled, "compilation of {} was cancelled", name));
+  state->finish(lock, ticket, std::move(callback),
+                llvm::Error(std::move(reason)));
   return true;
 }
 

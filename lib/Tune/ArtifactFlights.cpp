@@ -68,6 +68,24 @@ static bool isLasting(const ArtifactOutcome &outcome) {
   }
 }
 
+/// What ends a flight when there is no memory to say more; allocates nothing.
+static ArtifactOutcome outOfMemory() {
+  ArtifactOutcome outcome;
+  outcome.error.code = ErrorCode::OutOfMemory;
+  outcome.error.message = "out of memory";
+  return outcome;
+}
+
+/// Takes \p ticket back from \p pool, if its turn has not come. Without the
+/// memory for that, admit() sees when it comes that it is stale.
+static void takeBack(CompilePool *pool, CompilePool::Ticket ticket) noexcept {
+  try {
+    if (pool)
+      pool->cancel(ticket);
+  } catch (const std::bad_alloc &) {
+  }
+}
+
 const ArtifactOutcome *PendingArtifact::Shared::recall(const Digest &digest) {
   auto found = memory.find(digest);
   if (found == memory.end())
@@ -88,9 +106,10 @@ void PendingArtifact::Shared::remember(const Digest &digest,
     memoryBytes -= old->second.bytes;
     memory.erase(old);
   }
-  memoryBytes += kept.bytes;
+  const uint64_t bytes = kept.bytes;
   memoryOrder.push_back({digest, kept.serial});
   memory.emplace(digest, std::move(kept));
+  memoryBytes += bytes;
   while (memoryBytes > options.maxMemoryBytes && memoryOrder.size() > 1) {
     auto [oldest, serial] = memoryOrder.front();
     memoryOrder.pop_front();
@@ -167,27 +186,31 @@ PendingArtifact::Shared::board(const TranslationUnit &unit, int64_t priority,
       CompilePool::Ticket ticket = joined->ticket;
       std::shared_ptr<CompilePool> current = pool;
       lock.unlock();
-      if (current)
-        current->cancel(ticket); // queues it again, where it now belongs
+      takeBack(current.get(), ticket); // queues it again, where it now belongs
       return joined;
     }
-    flight->unit = unit;
   }
-  if (!skipDisk)
-    if (std::optional<ArtifactOutcome> found = readDisk(unit, flight->key)) {
-      land(flight, std::move(*found));
-      return flight;
-    }
-  if (!options.allowCompile) {
-    land(flight, failedOutcome(makeError(
-                     ErrorCode::Missing,
-                     "{} for {} is not in the cache and compiling is off, key "
-                     "{}",
-                     unit.name, unit.arch, flight->digest.hex())));
-    return flight;
+  try {
+    depart(flight, unit);
+  } catch (const std::bad_alloc &) {
+    land(flight, outOfMemory()); // others may have joined
+    throw;
   }
-  queue(flight);
   return flight;
+}
+
+void PendingArtifact::Shared::depart(const FlightPtr &flight,
+                                     const TranslationUnit &unit) {
+  flight->unit = unit;
+  if (!flight->skipDisk)
+    if (std::optional<ArtifactOutcome> found = readDisk(unit, flight->key))
+      return land(flight, std::move(*found));
+  if (options.allowCompile)
+    return queue(flight);
+  land(flight, failedOutcome(makeError(
+                   ErrorCode::Missing,
+                   "{} for {} is not in the cache and compiling is off, key {}",
+                   unit.name, unit.arch, flight->digest.hex())));
 }
 
 void PendingArtifact::Shared::queue(const FlightPtr &flight) {
@@ -215,7 +238,7 @@ void PendingArtifact::Shared::queue(const FlightPtr &flight) {
   bool isStale = flight->interest == 0 || flight->priority != priority;
   lock.unlock();
   if (isStale)
-    current->cancel(ticket);
+    takeBack(current.get(), ticket);
 }
 
 CompilePool::Admission PendingArtifact::Shared::admit(Flight &flight) {
@@ -250,7 +273,7 @@ CompilePool::Admission PendingArtifact::Shared::admit(Flight &flight) {
 }
 
 void PendingArtifact::Shared::finishCompile(const FlightPtr &flight,
-                                            CompilePool::Result result) {
+                                            CompilePool::Result result) try {
   cache::Claim claim = std::move(flight->claim); // until all is published
   if (flight->found) {
     llvm::consumeError(result.takeError());
@@ -286,6 +309,8 @@ void PendingArtifact::Shared::finishCompile(const FlightPtr &flight,
     std::lock_guard<std::mutex> lock(mutex);
     return closing;
   });
+} catch (const std::bad_alloc &) {
+  land(flight, outOfMemory()); // unless it has
 }
 
 void PendingArtifact::Shared::land(const FlightPtr &flight,
@@ -310,6 +335,8 @@ void PendingArtifact::Shared::landLocked(const FlightPtr &flight,
     ++statistics.failed;
   if (outcome || isLasting(outcome))
     remember(flight->digest, outcome);
+  if (flight->done)
+    return;
   flight->outcome = std::move(outcome);
   flight->done = true;
   auto found = flights.find(flight->digest);
@@ -326,8 +353,7 @@ void PendingArtifact::Shared::leave(const FlightPtr &flight) {
   CompilePool::Ticket ticket = flight->ticket;
   std::shared_ptr<CompilePool> current = pool;
   lock.unlock();
-  if (current)
-    current->cancel(ticket);
+  takeBack(current.get(), ticket);
 }
 
 uint64_t PendingArtifact::Shared::waitForLanding(uint64_t seen) {

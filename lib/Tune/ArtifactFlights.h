@@ -80,13 +80,15 @@ struct PendingArtifact::Shared : std::enable_shared_from_this<Shared> {
                                           llvm::StringRef key);
   /// The flight of \p unit: a new one, or the one that is under way.
   FlightPtr board(const TranslationUnit &unit, int64_t priority, bool skipDisk);
+  /// Begins a new flight: lands it by what is on disk, or queues it.
+  void depart(const FlightPtr &flight, const TranslationUnit &unit);
   /// Hands a flight to the pool, with its priority as it is now.
   void queue(const FlightPtr &flight);
   /// The pool's gate: whether another process has compiled it, or is at it.
   CompilePool::Admission admit(Flight &flight);
   /// The pool's callback: publishes and lands, or queues again.
   void finishCompile(const FlightPtr &flight, CompilePool::Result result);
-  /// Ends a flight.
+  /// Ends a flight, unless it has ended.
   void land(const FlightPtr &flight, ArtifactOutcome outcome);
   void landLocked(const FlightPtr &flight, ArtifactOutcome outcome);
   /// One interested party less; nobody left takes back what has not started.

@@ -1,11 +1,15 @@
 // Calls that ask for what another thread works on.
+#include "Device/Catalog.h"
+#include "Families/Families.h"
 #include "Runtime/Allocations.h"
 #include "Runtime/WaitingFixture.h"
+#include "Tune/ArtifactStore.h"
 
 #include <atomic>
 #include <chrono>
 #include <optional>
 #include <thread>
+#include <vector>
 
 using namespace kiln;
 using namespace kiln::testing;
@@ -201,6 +205,65 @@ TEST_CASE("S9: nobody waits for work that memory did not suffice for") {
   }
   CHECK(failures > kEach);
   CHECK(status == KILN_SUCCESS);
+}
+
+TEST_CASE("S9: nobody waits for a kernel that memory did not suffice for") {
+  RuntimeFixture fixture;
+  Registry registry = makeBuiltinRegistry();
+  auto device = findDevice("h200-sxm");
+  REQUIRE(static_cast<bool>(device));
+  auto named = registry.parseProblem("gemm m=64 n=64 k=64 dtype=bf16");
+  REQUIRE(static_cast<bool>(named));
+  const TranslationUnit unit =
+      named->family->reference(named->problem, *device)->translationUnit();
+  auto cache = cache::Store::open({});
+  ArtifactStoreOptions options;
+  options.nvrtc.explicitPath = fixture.nvrtcPath;
+  options.pool.threads = 1;
+  ArtifactStore artifacts(*cache, options);
+  int64_t number = 0;
+  auto unitLikeIt = [&] {
+    TranslationUnit made = unit;
+    made.source += "// " + std::to_string(++number) + "\n";
+    return made;
+  };
+  auto canBeHad = [&](const TranslationUnit &asked) {
+    PendingArtifact pending = artifacts.request(asked, compile_priority::kNow);
+    const auto end = std::chrono::steady_clock::now() + kForever;
+    while (!pending.isReady() && std::chrono::steady_clock::now() < end)
+      std::this_thread::yield();
+    return pending.isReady() && static_cast<bool>(pending.wait());
+  };
+  REQUIRE(canBeHad(unitLikeIt())); // all that is made once
+  int64_t failures = 0;
+  for (bool isDone = false; !isDone;) {
+    CAPTURE(failures);
+    TranslationUnit asked = unitLikeIt();
+    try {
+      AllocationsFail fail(failures);
+      artifacts.request(asked, compile_priority::kNow);
+      isDone = true;
+    } catch (const std::bad_alloc &) {
+      ++failures;
+    }
+    REQUIRE(canBeHad(asked));
+  }
+  CHECK(failures > 10);
+  // One that nobody wants any more, behind one that holds the thread.
+  fixture.nvrtc.holdWhen("");
+  PendingArtifact first = artifacts.request(unitLikeIt(), 0);
+  while (fixture.nvrtc.heldCount() == 0)
+    std::this_thread::yield();
+  std::vector<TranslationUnit> left;
+  for (int64_t count = 0; count < 20; ++count) {
+    left.push_back(unitLikeIt());
+    PendingArtifact pending = artifacts.request(left.back(), 0);
+    AllocationsFail fail(count);
+    pending = PendingArtifact();
+  }
+  fixture.nvrtc.release();
+  for (const TranslationUnit &asked : left)
+    REQUIRE(canBeHad(asked));
 }
 
 TEST_CASE("S9: nobody waits for a task that could not begin") {
