@@ -450,7 +450,7 @@ void Layer::walk(Kind kind,
   ScopedFd version = openTrusted(opened.fd.get(), versionFolder(), path);
   if (!version)
     return;
-  path += "/" + nameOf(kind).str();
+  path += ("/" + nameOf(kind)).str();
   ScopedFd folder = openTrusted(version.get(), nameOf(kind).str(), path);
   for (const std::string &shard : namesOf(folder, path)) {
     const std::string shardPath = path + "/" + shard;
