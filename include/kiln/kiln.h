@@ -64,17 +64,17 @@
 //   and it needs nothing made: after kiln_prepare for that problem with that
 //   stream, after an equal call outside of the capture on that stream, or from
 //   a plan handle with a workspace of the caller's. (Values of m and its like
-//   share plans, so a call may also be taken after others.) Otherwise it returns
-//   KILN_NOT_PREPARED, adds nothing to the graph and does not end the capture.
-//   What a graph may reach (kernels, arenas) stays loaded until the engine is
-//   destroyed. A graph captured with the arena of a stream shares it with other
-//   graphs of that stream and with launches on it. None of these may run at the
-//   same time, and no thread may launch such a graph into the stream while
-//   another one launches there: give the graph a workspace of its own instead.
-//   Of a stream in capture the driver tells no more than the handle, which it
-//   gives out again when a stream is destroyed. So prepare a stream, or launch
-//   on it, before it is captured, also if its handle was prepared before: it
-//   would be taken for the earlier stream.
+//   share plans, so a call may also be taken after others.) Otherwise it
+//   returns KILN_NOT_PREPARED, adds nothing to the graph and does not end the
+//   capture. What a graph may reach (kernels, arenas) stays loaded until the
+//   engine is destroyed. A graph captured with the arena of a stream shares it
+//   with other graphs of that stream and with launches on it. None of these may
+//   run at the same time, and no thread may launch such a graph into the stream
+//   while another one launches there: give the graph a workspace of its own
+//   instead. Of a stream in capture the driver tells no more than the handle,
+//   which it gives out again when a stream is destroyed. So prepare a stream,
+//   or launch on it, before it is captured, also if its handle was prepared
+//   before: it would be taken for the earlier stream.
 //
 // Lifetime
 //   An engine outlives its plans, tasks, launches in flight and graphs captured
@@ -244,10 +244,10 @@ typedef struct kiln_engine_options {
   uint64_t scratch_limit_bytes;
   /// Largest workspace that a chosen plan may need; 0: 256 MiB.
   uint64_t workspace_limit_bytes;
-  /// Size that the write layer of the cache is kept under: what was loaded least
-  /// recently goes, kernels first, measurements last. Checked by threads that
-  /// compile, each time that about a sixteenth of it was written. 0: 4 GiB;
-  /// UINT64_MAX: no limit.
+  /// Size that the write layer of the cache is kept under: what was loaded
+  /// least recently goes, kernels first, measurements last. Checked by threads
+  /// that compile, each time that about a sixteenth of it was written. 0: 4
+  /// GiB; UINT64_MAX: no limit.
   uint64_t cache_limit_bytes;
   /// Write layer; null: KILN_CACHE_DIR, else $XDG_CACHE_HOME/kiln, else
   /// ~/.cache/kiln. Made with mode 0700; used only if it belongs to this user
@@ -284,8 +284,8 @@ KILN_API kiln_status kiln_engine_create(const kiln_engine_options *options,
                                         kiln_engine **engine) KILN_NOEXCEPT;
 
 /// Cancels and awaits what the engine still does, unloads its kernels and frees
-/// its arenas. A compilation that hangs is given up after 2 s, its thread stays.
-/// Null is allowed. See "Lifetime" above.
+/// its arenas. A compilation that hangs is given up after 2 s, its thread
+/// stays. Null is allowed. See "Lifetime" above.
 KILN_API void kiln_engine_destroy(kiln_engine *engine) KILN_NOEXCEPT;
 
 //===----------------------------------------------------------------------===//
@@ -524,8 +524,8 @@ typedef struct kiln_statistics {
   uint32_t struct_size;
   uint32_t reserved0;
   uint64_t launches;
-  uint64_t
-      dispatch_misses; ///< launches that had to look further than the table
+  /// Plans that launches and kiln_plan_acquire did not find in the table.
+  uint64_t dispatch_misses;
   uint64_t fallback_launches;
   uint64_t plans;        ///< loaded now
   uint64_t cache_hits;   ///< artifacts read from disk
