@@ -15,8 +15,8 @@ public:
   SignalsBlocked() {
     sigset_t signals;
     ::sigfillset(&signals);
-    for (int kept : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS,
-                     SIGPROF})
+    for (int kept :
+         {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGPROF})
       ::sigdelset(&signals, kept);
     isBlocked = ::pthread_sigmask(SIG_SETMASK, &signals, &before) == 0;
   }
