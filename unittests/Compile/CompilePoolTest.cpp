@@ -193,6 +193,7 @@ TEST_CASE("lower priority runs first; what waits can be cancelled") {
 TEST_CASE("F7: a gate puts a unit off, lets others in front, or drops it") {
   using Admission = CompilePool::Admission;
   FakeNvrtc fake = FakeNvrtc::open(KILN_BINARY_DIR);
+  fake.holdWhen("blocker");
   std::vector<std::string> order;
   {
     CompilePool pool(fakeCompiler(), {.threads = 1});
@@ -212,6 +213,7 @@ TEST_CASE("F7: a gate puts a unit off, lets others in front, or drops it") {
     pool.submit(makeUnit(), -5, record("dropped"),
                 [] { return Admission::Drop; });
     pool.submit(makeUnit(), 5, record("other"));
+    fake.release();
     CHECK(pool.waitForAll(in(60s)));
     CHECK(asked == 3);
     CHECK(pool.statistics().cancelled == 1);
