@@ -198,6 +198,7 @@ TEST_CASE("F7: a gate puts a unit off, lets others in front, or drops it") {
   {
     CompilePool pool(fakeCompiler(), {.threads = 1});
     auto blocker = pool.submit(makeUnit("sm_80", "blocker();"));
+    REQUIRE(eventually([&] { return fake.heldCount() == 1; }));
     std::mutex mutex;
     auto record = [&](std::string tag) {
       return [&, tag](CompilePool::Result result) {
