@@ -13,6 +13,7 @@ import pathlib
 import re
 import statistics
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -45,11 +46,17 @@ def geomean_text(values):
 
 
 def origin(result):
-    """Where and how a result was measured."""
-    return (f"{result['what']}; {result['gpu']}, driver {result['driver']}, "
-            f"CUDA {result['cuda']}"
-            + (f", torch {result['torch']}" if "torch" in result else "")
-            + f", commit {result['commit']}. {result['protocol']}")
+    """Where and how a result was measured: a paragraph, and a list of what the
+    protocol's semicolons part."""
+    where = (f"{result['what']}: {result['gpu']}, driver {result['driver']}, "
+             f"CUDA {result['cuda']}"
+             + (f", torch {result['torch']}" if "torch" in result else "")
+             + f", commit {result['commit']}.")
+    lines = textwrap.wrap(where, 80, break_on_hyphens=False) + [""]
+    for item in result["protocol"].rstrip(".").split("; "):
+        lines += textwrap.wrap(item, 80, initial_indent="- ",
+                               subsequent_indent="  ", break_on_hyphens=False)
+    return "\n".join(lines)
 
 
 def grouped(cases, by_m=False):
