@@ -5,11 +5,11 @@
 // tuning turn waits for the pool alone. One that works on a problem, which is a
 // flight, waits for the pool and, until a deadline, for a turn. Only a thread
 // that has neither waits for flights of others, until its budget ends or it is
-// cancelled. Each waits for those before it
-// in this list, so no ring of waiting threads can close, whatever hooks launch:
-// a hook that is called from work on one problem and asks for one that another
-// thread works on gets the estimator's choice, made beside that flight. (A hook
-// that waits for its caller in ways of its own, as for a task, is beyond this.)
+// cancelled. Each waits for those before it in this list, so no ring of waiting
+// threads can close, whatever hooks launch: a hook that is called from work on
+// one problem and asks for one that another thread works on gets the
+// estimator's choice, made beside that flight. (A hook that waits for its
+// caller in ways of its own, as for a task, is beyond this.)
 //
 //===----------------------------------------------------------------------===//
 #include "Runtime/Acquisition.h"
