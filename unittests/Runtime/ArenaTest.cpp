@@ -39,6 +39,22 @@ private:
   std::optional<Stream> stream;
 };
 
+/// The graph of \p count calls on \p stream. What they ask of the driver leaves
+/// the capture alive.
+Graph captureCalls(RuntimeFixture &fixture, kiln_engine *engine,
+                   const kiln_gemm_args &args, kiln_stream stream,
+                   size_t count) {
+  const Driver &driver = fixture.gpu.driver();
+  bool begun = !Graph::beginCapture(driver, stream);
+  REQUIRE(begun);
+  for (size_t i = 0; i < count; ++i)
+    CHECK(kiln_gemm(engine, &args, nullptr, stream) == KILN_SUCCESS);
+  auto graph = Graph::endCapture(driver, stream);
+  REQUIRE(static_cast<bool>(graph));
+  CHECK(graph->nodeCount() == count);
+  return std::move(*graph);
+}
+
 /// Books of an allocator hook over the stand-in's memory.
 struct Books {
   explicit Books(const Driver &driver) : driver(driver) {
@@ -203,7 +219,6 @@ TEST_CASE("S12: an arena that a graph holds stays that graph's") {
   RuntimeFixture fixture;
   LaunchLog<> launches;
   kiln_engine *engine = fixture.engine();
-  const Driver &driver = fixture.gpu.driver();
   kiln_gemm_args args = splitArgs();
   kiln_problem problem = problemOf(args);
   std::vector<Graph> graphs;
@@ -217,14 +232,7 @@ TEST_CASE("S12: an arena that a graph holds stays that graph's") {
     options.stream_count = 1;
     REQUIRE(kiln_prepare(engine, &problem, 1, &options, nullptr) ==
             KILN_SUCCESS);
-    bool begun = !Graph::beginCapture(driver, handle);
-    REQUIRE(begun);
-    CHECK(kiln_gemm(engine, &args, nullptr, handle) == KILN_SUCCESS);
-    // What this asks of the driver leaves the capture alive.
-    auto graph = Graph::endCapture(driver, handle);
-    REQUIRE(static_cast<bool>(graph));
-    CHECK(graph->nodeCount() == 1);
-    graphs.push_back(std::move(*graph));
+    graphs.push_back(captureCalls(fixture, engine, args, handle, 1));
   }
   REQUIRE(handles[0] == handles[1]);
   uint64_t both = statisticsOf(engine).arena_bytes;
@@ -247,13 +255,7 @@ TEST_CASE("S12: an arena that a graph holds stays that graph's") {
     REQUIRE(handle == handles[0]);
     REQUIRE(kiln_gemm(engine, &args, nullptr, handle) == KILN_SUCCESS);
     CHECK(launches.last().counters == counters[1]);
-    bool begun = !Graph::beginCapture(driver, handle);
-    REQUIRE(begun);
-    for (int j = 0; j < 3; ++j)
-      CHECK(kiln_gemm(engine, &args, nullptr, handle) == KILN_SUCCESS);
-    auto graph = Graph::endCapture(driver, handle);
-    REQUIRE(static_cast<bool>(graph));
-    CHECK(graph->nodeCount() == 3);
+    captureCalls(fixture, engine, args, handle, 3);
   }
   CHECK(statisticsOf(engine).arena_bytes == both);
 }
@@ -262,7 +264,6 @@ TEST_CASE("S12: an arena stays a graph's where the driver does not take part") {
   RuntimeFixture fixture;
   LaunchLog<> launches;
   kiln_engine *engine = fixture.engine();
-  const Driver &driver = fixture.gpu.driver();
   kiln_gemm_args args = splitArgs();
   unsigned *counters = nullptr;
   for (const char *fails : {"cuUserObjectCreate", "cuGraphRetainUserObject",
@@ -273,13 +274,8 @@ TEST_CASE("S12: an arena stays a graph's where the driver does not take part") {
     REQUIRE(kiln_gemm(engine, &args, nullptr, handle) == KILN_SUCCESS);
     CHECK(launches.last().counters != counters);
     counters = launches.last().counters;
-    bool begun = !Graph::beginCapture(driver, handle);
-    REQUIRE(begun);
     kilnFakeFailCall(fails, 1, /*CUDA_ERROR_NOT_SUPPORTED=*/801, KilnFakeOnce);
-    CHECK(kiln_gemm(engine, &args, nullptr, handle) == KILN_SUCCESS);
-    auto graph = Graph::endCapture(driver, handle);
-    REQUIRE(static_cast<bool>(graph));
-    CHECK(graph->nodeCount() == 1);
+    captureCalls(fixture, engine, args, handle, 1);
   }
 }
 

@@ -13,11 +13,28 @@
 using namespace kiln;
 using namespace kiln::fake;
 
+namespace {
+/// Trials in which a launch counts as late at once, and what would wait for it
+/// fails instead.
+struct LateFixture : TrialsFixture {
+  LateFixture() {
+    runnerOptions.hangLimit = std::chrono::milliseconds(5);
+    kilnFakeSetBlockLimit(1);
+  }
+
+  /// A request of one config whose launch has not ended when this returns.
+  TrialRequest runLate() {
+    TrialRequest late = request({"fast.t64"});
+    kilnFakeHoldWork("// fast.t64");
+    CHECK(run(late)[0].status == TrialStatus::Late);
+    return late;
+  }
+};
+} // namespace
+
 TEST_CASE(
     "S13: a late launch ends the trials of its problem, not the context") {
-  TrialsFixture f;
-  f.runnerOptions.hangLimit = std::chrono::milliseconds(5);
-  kilnFakeSetBlockLimit(1);
+  LateFixture f;
   TrialRequest request = f.request({"fast.t64", "fast.t32"});
   f.run(request);
   const uint64_t memory = kilnFakeBytesInUse(), frees = calls("cuMemFree"),
@@ -50,12 +67,8 @@ TEST_CASE(
 }
 
 TEST_CASE("S13: trials that are late end without waiting") {
-  TrialsFixture f;
-  f.runnerOptions.hangLimit = std::chrono::milliseconds(5);
-  kilnFakeSetBlockLimit(1);
-  TrialRequest request = f.request({"fast.t64"});
-  kilnFakeHoldWork("// fast.t64");
-  CHECK(f.run(request)[0].status == TrialStatus::Late);
+  LateFixture f;
+  TrialRequest request = f.runLate();
   const uint64_t memory = kilnFakeBytesInUse();
   f.made.reset();
   CHECK(kilnFakeBlockedCalls() == 0);
@@ -92,12 +105,8 @@ TEST_CASE(
 }
 
 TEST_CASE("S13: what a late launch held is freed once it has ended") {
-  TrialsFixture f;
-  f.runnerOptions.hangLimit = std::chrono::milliseconds(5);
-  kilnFakeSetBlockLimit(1);
-  TrialRequest request = f.request({"fast.t64"});
-  kilnFakeHoldWork("// fast.t64");
-  CHECK(f.run(request)[0].status == TrialStatus::Late);
+  LateFixture f;
+  TrialRequest request = f.runLate();
   f.runner().releaseScratch();
   CHECK(kilnFakeBytesInUse() > 0);
   kilnFakeReleaseWork();
@@ -107,12 +116,8 @@ TEST_CASE("S13: what a late launch held is freed once it has ended") {
 }
 
 TEST_CASE("S13: a context that dies under a late launch is told as dead") {
-  TrialsFixture f;
-  f.runnerOptions.hangLimit = std::chrono::milliseconds(5);
-  kilnFakeSetBlockLimit(1);
-  TrialRequest request = f.request({"fast.t64"});
-  kilnFakeHoldWork("// fast.t64");
-  CHECK(f.run(request)[0].status == TrialStatus::Late);
+  LateFixture f;
+  TrialRequest request = f.runLate();
   kilnFakeKillContext(CUDA_ERROR_ILLEGAL_ADDRESS);
   SUBCASE("to the next request, in the driver's words") {
     auto results = f.runner().run(request);
