@@ -28,7 +28,7 @@
 #include "Driver/Event.h"
 #include "Runtime/PublishedTable.h"
 #include "Runtime/ThreadPlace.h"
-#include "Tune/LoadedPlan.h"
+#include "Store/LoadedPlan.h"
 #include "kiln/kiln.h"
 
 #include <atomic>

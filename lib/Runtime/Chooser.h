@@ -10,9 +10,9 @@
 #include "Device/DeviceModel.h"
 #include "Kernel/Space.h"
 #include "Runtime/PlanPool.h"
-#include "Tune/ArtifactStore.h"
-#include "Tune/Decisions.h"
-#include "Tune/Records.h"
+#include "Store/ArtifactStore.h"
+#include "Store/Decisions.h"
+#include "Store/Records.h"
 #include "kiln/kiln.h"
 
 #include <llvm/Support/Error.h>

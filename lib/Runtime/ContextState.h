@@ -5,7 +5,7 @@
 #include "Driver/Context.h"
 #include "Runtime/PlanPool.h"
 #include "Runtime/ProblemSpec.h"
-#include "Tune/InProcessTrials.h"
+#include "Trial/InProcessTrials.h"
 
 #include <atomic>
 #include <chrono>

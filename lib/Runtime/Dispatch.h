@@ -20,7 +20,7 @@
 #pragma once
 
 #include "Kernel/Family.h"
-#include "Tune/LoadedPlan.h"
+#include "Store/LoadedPlan.h"
 #include "kiln/kiln.h"
 
 #include <llvm/ADT/ArrayRef.h>

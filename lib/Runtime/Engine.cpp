@@ -5,8 +5,8 @@
 #include "Device/DeviceProbe.h"
 #include "Kernel/Sources.h"
 #include "Runtime/PrepareTask.h"
-#include "Tune/DeviceAssembly.h"
-#include "Tune/ProbeStore.h"
+#include "Store/DeviceAssembly.h"
+#include "Store/ProbeStore.h"
 
 namespace kiln {
 

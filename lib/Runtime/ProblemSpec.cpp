@@ -4,7 +4,7 @@
 #include "Runtime/Dispatch.h"
 #include "Runtime/GemmCall.h"
 #include "Runtime/StructAccess.h"
-#include "Tune/Records.h"
+#include "Store/Records.h"
 
 #include <algorithm>
 #include <bit>

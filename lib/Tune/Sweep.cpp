@@ -2,7 +2,7 @@
 #include "Tune/Sweep.h"
 
 #include "Support/Error.h"
-#include "Tune/Statistics.h"
+#include "Trial/Statistics.h"
 #include "Tune/TrialScale.h"
 
 #include <llvm/ADT/STLExtras.h>

@@ -7,8 +7,8 @@
 #pragma once
 
 #include "Kernel/Space.h"
-#include "Tune/ArtifactStore.h"
-#include "Tune/TrialRunner.h"
+#include "Store/ArtifactStore.h"
+#include "Trial/TrialRunner.h"
 
 #include <llvm/Support/Error.h>
 

@@ -1,7 +1,7 @@
 //===- TrialScale.cpp - times of several batches on one scale -------------===//
 #include "Tune/TrialScale.h"
 
-#include "Tune/Statistics.h"
+#include "Trial/Statistics.h"
 
 #include <llvm/ADT/STLExtras.h>
 

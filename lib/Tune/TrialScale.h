@@ -20,7 +20,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Tune/TrialRunner.h"
+#include "Trial/TrialRunner.h"
 
 #include <llvm/ADT/ArrayRef.h>
 

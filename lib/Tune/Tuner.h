@@ -17,9 +17,9 @@
 
 #include "Kernel/Registry.h"
 #include "Kernel/Space.h"
-#include "Tune/ArtifactStore.h"
-#include "Tune/Records.h"
-#include "Tune/TrialRunner.h"
+#include "Store/ArtifactStore.h"
+#include "Store/Records.h"
+#include "Trial/TrialRunner.h"
 
 #include <llvm/ADT/ArrayRef.h>
 #include <llvm/Support/Error.h>

@@ -1,7 +1,7 @@
 //===- TuningChoice.cpp - which config is chosen, and what is recorded ----===//
 #include "Tune/TuningSession.h"
 
-#include "Tune/Statistics.h"
+#include "Trial/Statistics.h"
 
 #include <llvm/ADT/STLExtras.h>
 

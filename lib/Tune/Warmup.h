@@ -9,8 +9,8 @@
 
 #include "Kernel/Registry.h"
 #include "Kernel/Space.h"
-#include "Tune/ArtifactStore.h"
-#include "Tune/Decisions.h"
+#include "Store/ArtifactStore.h"
+#include "Store/Decisions.h"
 
 #include <llvm/ADT/ArrayRef.h>
 

@@ -4,9 +4,9 @@
 #include "Support/Json.h"
 #include "Support/Printable.h"
 #include "kiln/Commands.h"
+#include "kiln/CommonOptions.h"
 #include "kiln/Console.h"
 #include "kiln/Report.h"
-#include "kiln/Session.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringExtras.h>

@@ -5,9 +5,9 @@
 #include "Support/Json.h"
 #include "Support/Printable.h"
 #include "kiln/Commands.h"
+#include "kiln/CommonOptions.h"
 #include "kiln/Console.h"
 #include "kiln/Report.h"
-#include "kiln/Session.h"
 
 namespace kiln::cli {
 

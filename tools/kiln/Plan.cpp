@@ -2,9 +2,9 @@
 #include "Families/Families.h"
 #include "Kernel/Space.h"
 #include "kiln/Commands.h"
+#include "kiln/CommonOptions.h"
 #include "kiln/Console.h"
 #include "kiln/Report.h"
-#include "kiln/Session.h"
 
 #include <chrono>
 #include <map>

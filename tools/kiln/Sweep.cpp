@@ -4,8 +4,8 @@
 #include "Families/Families.h"
 #include "kiln/Commands.h"
 #include "kiln/Console.h"
-#include "kiln/Ending.h"
-#include "kiln/Live.h"
+#include "kiln/Finish.h"
+#include "kiln/LiveSession.h"
 #include "kiln/SweepReport.h"
 
 #include <chrono>

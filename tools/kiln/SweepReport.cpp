@@ -3,7 +3,7 @@
 
 #include "Support/Error.h"
 #include "Support/Json.h"
-#include "Tune/Statistics.h"
+#include "Trial/Statistics.h"
 #include "kiln/Console.h"
 
 #include <llvm/ADT/STLExtras.h>

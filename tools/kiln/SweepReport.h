@@ -3,8 +3,8 @@
 
 #include "Device/DeviceModel.h"
 #include "Tune/Sweep.h"
+#include "kiln/CommonOptions.h"
 #include "kiln/Report.h"
-#include "kiln/Session.h"
 
 #include <string>
 #include <vector>

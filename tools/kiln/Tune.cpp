@@ -3,10 +3,10 @@
 
 #include "Families/Families.h"
 #include "Support/Json.h"
-#include "Tune/Statistics.h"
+#include "Trial/Statistics.h"
 #include "kiln/Commands.h"
 #include "kiln/Console.h"
-#include "kiln/Live.h"
+#include "kiln/LiveSession.h"
 #include "kiln/Report.h"
 
 #include <llvm/ADT/STLExtras.h>

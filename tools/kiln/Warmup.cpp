@@ -5,9 +5,9 @@
 #include "Families/Families.h"
 #include "Support/Json.h"
 #include "kiln/Commands.h"
+#include "kiln/CommonOptions.h"
 #include "kiln/Console.h"
 #include "kiln/Report.h"
-#include "kiln/Session.h"
 
 #include <llvm/ADT/StringExtras.h>
 #include <llvm/Support/FileSystem.h>

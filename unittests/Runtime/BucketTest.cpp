@@ -6,7 +6,7 @@
 #include "Runtime/PlanPool.h"
 #include "Runtime/ProblemSpec.h"
 #include "Runtime/RuntimeFixture.h"
-#include "Tune/Records.h"
+#include "Store/Records.h"
 
 #include <malloc.h>
 

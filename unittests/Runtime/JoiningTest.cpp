@@ -3,7 +3,7 @@
 #include "Families/Families.h"
 #include "Runtime/Allocations.h"
 #include "Runtime/WaitingFixture.h"
-#include "Tune/ArtifactStore.h"
+#include "Store/ArtifactStore.h"
 
 #include <atomic>
 #include <chrono>

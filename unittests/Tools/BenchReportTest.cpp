@@ -1,6 +1,6 @@
-#include "kiln/BenchReport.h"
+#include "kiln/bench/BenchReport.h"
 
-#include "Tune/TuneFixture.h"
+#include "Store/StoreFixture.h"
 #include "kiln/Console.h"
 
 #include <llvm/Support/raw_ostream.h>

@@ -1,9 +1,9 @@
-#include "kiln/BenchStream.h"
+#include "kiln/bench/BenchStream.h"
 
 #include "Driver/Stream.h"
-#include "Tune/FakeDevice.h"
-#include "Tune/FakeTrials.h"
-#include "Tune/TuneFixture.h"
+#include "Store/FakeDevice.h"
+#include "Trial/FakeTrials.h"
+#include "Store/StoreFixture.h"
 
 #include <map>
 #include <set>
@@ -15,7 +15,7 @@ using namespace kiln::fake;
 namespace {
 
 /// The stand-in driver with stream kernels whose durations are in a table.
-struct StreamFixture : FakeDevice, TuneFixture {
+struct StreamFixture : FakeDevice, StoreFixture {
   StreamFixture() : stream(must(Stream::create(*driver))) {
     kilnFakeOnLaunch("trial/StreamTools.cuh", play, this, sizeof(StreamParams));
     tools.emplace(must(TrialTools::load(*driver, *artifacts, device)));

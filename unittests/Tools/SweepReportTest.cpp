@@ -1,6 +1,6 @@
 #include "kiln/SweepReport.h"
 
-#include "Tune/TuneFixture.h"
+#include "Store/StoreFixture.h"
 #include "kiln/Console.h"
 
 #include <llvm/Support/raw_ostream.h>

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Tune/TrialRunner.h"
-#include "Tune/TuneFixture.h"
+#include "Store/StoreFixture.h"
+#include "Trial/TrialRunner.h"
 #include "Tune/Tuner.h"
 
 #include <doctest/doctest.h>
@@ -183,7 +183,7 @@ noisyClock(double noise) {
   };
 }
 
-struct TunerFixture : TuneFixture {
+struct TunerFixture : StoreFixture {
   /// Compiles every config's kernels, so that batches depend on no clock.
   void compileAll() {
     std::vector<TranslationUnit> units;

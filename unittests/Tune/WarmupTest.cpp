@@ -1,6 +1,6 @@
 #include "Tune/Warmup.h"
 
-#include "Tune/TuneFixture.h"
+#include "Store/StoreFixture.h"
 
 #include <fstream>
 
@@ -9,7 +9,7 @@ using namespace kiln::fake;
 
 namespace {
 
-struct WarmupFixture : TuneFixture {
+struct WarmupFixture : StoreFixture {
   WarmupResult run(std::vector<const char *> texts,
                    WarmupOptions options = {}) {
     std::vector<Registry::NamedProblem> problems;

@@ -1,0 +1,114 @@
+//===- ArtifactFlights.h - what an artifact store does inside -------------===//
+//
+// Private to ArtifactStore.cpp and ArtifactFlights.cpp.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Store/ArtifactStore.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace kiln {
+
+/// The outcome that \p error makes, with the log of a failed compilation.
+ArtifactOutcome failedOutcome(llvm::Error error);
+
+/// One key on its way, of which there is at most one at a time.
+struct PendingArtifact::Flight {
+  TranslationUnit unit; ///< empty when it landed at once
+  std::string key;
+  Digest digest;
+  bool skipDisk = false;
+
+  // Of the pool's thread that has the flight.
+  cache::Claim claim;
+  std::optional<ArtifactOutcome> found; ///< on disk, when its turn had come
+  std::optional<std::chrono::steady_clock::time_point> postponedSince;
+
+  // Guarded by Shared::mutex, the outcome only until `done`.
+  int64_t priority = 0, queuedPriority = 0;
+  CompilePool::Ticket ticket = 0;
+  unsigned interest = 1;
+  bool done = false;
+  ArtifactOutcome outcome;
+};
+
+/// What a store and its pending artifacts share.
+struct PendingArtifact::Shared : std::enable_shared_from_this<Shared> {
+  using FlightPtr = std::shared_ptr<Flight>;
+  using Clock = CompilePool::Clock;
+  struct Kept {
+    ArtifactOutcome outcome;
+    uint64_t bytes = 0;
+    uint64_t serial = 0;
+  };
+
+  Shared(cache::Store &cache, ArtifactStoreOptions given)
+      : cache(cache), options(std::move(given)),
+        compiler(std::make_shared<Compiler>(options.nvrtc)),
+        pool(std::make_shared<CompilePool>(compiler, options.pool)) {}
+
+  cache::Store &cache;
+  const ArtifactStoreOptions options;
+  const std::shared_ptr<Compiler> compiler;
+
+  std::mutex mutex;
+  std::condition_variable landed;
+  uint64_t landings = 0;
+  std::map<Digest, FlightPtr> flights;
+  std::map<Digest, Kept> memory;
+  std::deque<std::pair<Digest, uint64_t>> memoryOrder; ///< with serials
+  uint64_t memoryBytes = 0, nextSerial = 0;
+  ArtifactStatistics statistics;
+  bool closing = false;
+  /// When waits were first seen to be cancelled.
+  std::optional<Clock::time_point> cancelTime;
+  std::shared_ptr<CompilePool> pool; ///< null once destroyed
+
+  /// What memory holds for \p digest, or null. Needs the lock.
+  const ArtifactOutcome *recall(const Digest &digest);
+  /// Keeps \p outcome in memory, oldest out first. Needs the lock.
+  void remember(const Digest &digest, const ArtifactOutcome &outcome);
+  /// What the cache has for \p key, checked before it is believed.
+  std::optional<ArtifactOutcome> readDisk(const TranslationUnit &unit,
+                                          llvm::StringRef key);
+  /// The flight of \p unit: a new one, or the one that is under way.
+  FlightPtr board(const TranslationUnit &unit, int64_t priority, bool skipDisk);
+  /// Begins a new flight: lands it by what is on disk, or queues it.
+  void depart(const FlightPtr &flight, const TranslationUnit &unit);
+  /// Hands a flight to the pool, with its priority as it is now.
+  void queue(const FlightPtr &flight);
+  /// The pool's gate: whether another process has compiled it, or is at it.
+  CompilePool::Admission admit(Flight &flight);
+  /// The pool's callback: publishes and lands, or queues again.
+  void finishCompile(const FlightPtr &flight, CompilePool::Result result);
+  /// Ends a flight, unless it has ended.
+  void land(const FlightPtr &flight, ArtifactOutcome outcome);
+  void landLocked(const FlightPtr &flight, ArtifactOutcome outcome);
+  /// One interested party less; nobody left takes back what has not started.
+  void leave(const FlightPtr &flight);
+  /// Whether nothing may be compiled any more. Needs the lock.
+  bool isEnding() const;
+  /// When waits give up on what compiles; never, before waits are cancelled.
+  Clock::time_point giveUpTime();
+  /// Waits until a flight has ended, true, or until \p deadline, false. When
+  /// \p cancel becomes true, the pool's grace is left.
+  bool waitUntil(const FlightPtr &flight, Clock::time_point deadline,
+                 const std::atomic<bool> *cancel = nullptr);
+  /// Waits until a flight has ended. Once waits are cancelled the compilation
+  /// is given up after the pool's grace.
+  void wait(const FlightPtr &flight);
+  /// Ends the flight as Cancelled, unless somebody else has use for it.
+  void giveUp(const FlightPtr &flight);
+  /// Waits until any flight landed since \p seen landings, or some 100 ms, and
+  /// gives up on compilations that hang. Returns the landings there are.
+  uint64_t waitForLanding(uint64_t seen);
+};
+
+} // namespace kiln

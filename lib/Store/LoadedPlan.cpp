@@ -1,0 +1,222 @@
+//===- LoadedPlan.cpp - a plan in a context, ready to launch --------------===//
+#include "Store/LoadedPlan.h"
+
+#include "Driver/Context.h"
+#include "Driver/Graph.h"
+#include "Driver/Launcher.h"
+
+#include <cassert>
+
+namespace kiln {
+
+/// Tensor maps are encoded for this address and patched at each launch. It is
+/// aligned for every interleaving that the driver checks.
+static constexpr DeviceAddress kPrototypeAddress = 1u << 20;
+
+LoadedKernel::~LoadedKernel() {
+  if (lifetime == KernelLifetime::Context)
+    module.leak();
+}
+
+static llvm::Expected<std::shared_ptr<const LoadedKernel>>
+loadKernel(const Driver &driver, const Artifact &artifact,
+           KernelLifetime lifetime) {
+  auto module = Module::load(driver, artifact.cubin);
+  if (!module)
+    return module.takeError();
+  auto function = module->function(artifact.entry.c_str());
+  if (!function)
+    return function.takeError();
+  return std::make_shared<const LoadedKernel>(std::move(*module), *function,
+                                              lifetime);
+}
+
+llvm::Expected<std::shared_ptr<const LoadedKernel>>
+KernelLoader::load(const Artifact &artifact, const std::string &digest,
+                   uint32_t sharedBytes, KernelLifetime lifetime) {
+  std::shared_ptr<Slot> slot;
+  if (lifetime == KernelLifetime::Users) {
+    slot = std::make_shared<Slot>();
+  } else {
+    auto context = contextId(*driver);
+    if (!context)
+      return context.takeError();
+    std::lock_guard<std::mutex> lock(mutex);
+    std::shared_ptr<Slot> &place = slots[{*context, digest}];
+    if (!place)
+      place = std::make_shared<Slot>();
+    slot = place;
+  }
+  std::lock_guard<std::mutex> lock(slot->mutex);
+  if (!slot->kernel) {
+    auto loaded = loadKernel(*driver, artifact, lifetime);
+    if (!loaded)
+      return loaded.takeError();
+    slot->kernel = std::move(*loaded);
+  }
+  // The limit is the function's: with several users it only grows.
+  if (sharedBytes > slot->sharedBytes) {
+    if (llvm::Error error =
+            setMaxDynamicShared(*driver, slot->kernel->function(), sharedBytes))
+      return error;
+    slot->sharedBytes = sharedBytes;
+  }
+  return slot->kernel;
+}
+
+void KernelLoader::unloadContext(uint64_t contextId) {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (auto &[key, slot] : slots)
+      if (key.first == contextId && slot->kernel)
+        slot->kernel->unload();
+  }
+  forgetContext(contextId);
+}
+
+void KernelLoader::forgetContext(uint64_t contextId) {
+  std::lock_guard<std::mutex> lock(mutex);
+  slots.erase(slots.lower_bound({contextId, std::string()}),
+              slots.lower_bound({contextId + 1, std::string()}));
+}
+
+llvm::Expected<std::shared_ptr<const LoadedPlan>>
+LoadedPlan::load(KernelLoader &loader, Plan plan,
+                 llvm::ArrayRef<ArtifactPtr> artifacts, int32_t smCount,
+                 KernelLifetime lifetime) {
+  assert(artifacts.size() == plan.kernels.size() &&
+         plan.sharedBytes.size() == plan.kernels.size() &&
+         "one artifact and one shared-memory size a kernel");
+  const Driver &driver = loader.cudaDriver();
+  std::shared_ptr<LoadedPlan> loaded(new LoadedPlan(driver, std::move(plan)));
+  const Plan &thePlan = loaded->thePlan;
+  loaded->smCount = smCount;
+  auto context = kiln::contextId(driver);
+  if (!context)
+    return addContext(context.takeError(), thePlan.configText());
+  loaded->context = *context;
+  for (size_t i = 0; i < thePlan.kernels.size(); ++i) {
+    auto kernel = loader.load(*artifacts[i], thePlan.kernels[i].digest().hex(),
+                              thePlan.sharedBytes[i], lifetime);
+    if (!kernel)
+      return addContext(kernel.takeError(), thePlan.configText());
+    loaded->functions.push_back((*kernel)->function());
+    loaded->kernels.push_back(std::move(*kernel));
+  }
+  for (const TensorMapSpec &spec : thePlan.tensorMaps) {
+    auto encoded = encodeTensorMap(driver, spec, kPrototypeAddress);
+    if (!encoded)
+      return addContext(encoded.takeError(), thePlan.configText());
+    loaded->tensorMaps.push_back(*encoded);
+  }
+  return std::shared_ptr<const LoadedPlan>(std::move(loaded));
+}
+
+/// Bytes of the zeroed region of \p given; what is not said to be zero is one
+/// that this launch clears for itself.
+static uint64_t zeroedRegion(const Workspace &given,
+                             const WorkspaceLayout &needed) {
+  return given.isZeroed && given.zeroedBytes ? given.zeroedBytes
+                                             : needed.zeroedBytes;
+}
+
+llvm::Error LoadedPlan::explainWorkspace(const Workspace &given) const {
+  const WorkspaceLayout &needed = thePlan.workspace;
+  uint64_t zeroed = zeroedRegion(given, needed);
+  if (zeroed < needed.zeroedBytes)
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}: {} bytes of the workspace are zero, {} are needed",
+                     thePlan.configText(), zeroed, needed.zeroedBytes);
+  if (given.address == 0 || given.bytes < needed.bytesBehind(zeroed))
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}: the workspace has {} bytes, {} are needed",
+                     thePlan.configText(), given.address ? given.bytes : 0,
+                     needed.bytesBehind(zeroed));
+  return makeError(ErrorCode::InvalidArgument,
+                   "{}: the workspace at {:#x} is not aligned to {} bytes",
+                   thePlan.configText(), given.address,
+                   WorkspaceLayout::kAlignment);
+}
+
+void LoadedPlan::bind(const Arguments &arguments, const Workspace &workspace,
+                      LaunchSpec &spec) const noexcept {
+  LaunchContext launchContext;
+  launchContext.smCount = smCount;
+  launchContext.zeroed = workspace.address;
+  launchContext.scratch =
+      workspace.address +
+      WorkspaceLayout::scratchBegin(zeroedRegion(workspace, thePlan.workspace));
+  launchContext.isZeroed = workspace.isZeroed;
+  launchContext.tensorMaps = tensorMaps.data();
+  thePlan.binder->bind(arguments, launchContext, spec);
+}
+
+/// Whether a launch can use \p workspace.
+inline bool LoadedPlan::fits(const Workspace &workspace) const {
+  const WorkspaceLayout &needed = thePlan.workspace;
+  if (needed.bytes() == 0)
+    return true;
+  uint64_t zeroed = zeroedRegion(workspace, needed);
+  return workspace.address != 0 && zeroed >= needed.zeroedBytes &&
+         workspace.bytes >= needed.bytesBehind(zeroed) &&
+         workspace.address % WorkspaceLayout::kAlignment == 0;
+}
+
+llvm::Error LoadedPlan::launch(const Arguments &arguments,
+                               const Workspace &workspace,
+                               CudaStream stream) const {
+  if (!fits(workspace)) [[unlikely]]
+    return explainWorkspace(workspace);
+  LaunchSpec spec;
+  bind(arguments, workspace, spec);
+  return kiln::launch(*driver, spec, functions, stream);
+}
+
+llvm::Error LoadedPlan::addTo(GraphBuilder &graph, const Arguments &arguments,
+                              const Workspace &workspace) const {
+  if (!fits(workspace))
+    return explainWorkspace(workspace);
+  LaunchSpec spec;
+  bind(arguments, workspace, spec);
+  return graph.add(spec, functions);
+}
+
+/// CUDA_ERROR_INVALID_IMAGE, _NO_BINARY_FOR_GPU and _INVALID_SOURCE: the driver
+/// does not take the bytes, whatever our checks of them said.
+static bool isRefusedImage(int64_t driverCode) {
+  return driverCode == 200 || driverCode == 209 || driverCode == 300;
+}
+
+llvm::Expected<std::shared_ptr<const LoadedPlan>>
+obtainPlan(ArtifactStore &artifacts, KernelLoader &loader, Plan plan,
+           int32_t smCount, KernelLifetime lifetime) {
+  // All are requested before the first is waited for: they compile in parallel.
+  llvm::SmallVector<PendingArtifact, 2> pending;
+  for (const TranslationUnit &unit : plan.kernels)
+    pending.push_back(artifacts.request(unit, compile_priority::kNow));
+  llvm::SmallVector<ArtifactPtr, 2> got;
+  bool isFresh = true;
+  for (size_t i = 0; i < pending.size(); ++i) {
+    const ArtifactOutcome &outcome = pending[i].wait();
+    if (!outcome)
+      return addContext(makeArtifactError(outcome, plan.kernels[i]),
+                        plan.configText());
+    isFresh &= outcome.origin == ArtifactOrigin::Compiled;
+    got.push_back(outcome.artifact);
+  }
+  auto loaded = LoadedPlan::load(loader, plan, got, smCount, lifetime);
+  if (loaded || isFresh || !artifacts.allowsCompile())
+    return loaded;
+  ErrorSummary refusal = summarize(loaded.takeError());
+  if (!isRefusedImage(refusal.driverCode))
+    return errorOf(refusal);
+  for (size_t i = 0; i < got.size(); ++i) {
+    auto fresh = artifacts.recompile(plan.kernels[i]);
+    if (!fresh)
+      return addContext(fresh.takeError(), refusal.message);
+    got[i] = std::move(*fresh);
+  }
+  return LoadedPlan::load(loader, std::move(plan), got, smCount, lifetime);
+}
+
+} // namespace kiln

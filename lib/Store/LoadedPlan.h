@@ -1,0 +1,158 @@
+//===- LoadedPlan.h - a plan in a context, ready to launch ----------------===//
+//
+// Everything slow or fallible happens when a plan is loaded: modules,
+// functions, shared-memory limits, tensor maps. What is left for a launch is
+// bind() and the driver.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Driver/Driver.h"
+#include "Driver/Handles.h"
+#include "Driver/Module.h"
+#include "Kernel/Plan.h"
+#include "Store/ArtifactStore.h"
+
+#include <llvm/ADT/ArrayRef.h>
+#include <llvm/Support/Error.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace kiln {
+
+class GraphBuilder;
+
+/// When the code of a kernel leaves the device.
+enum class KernelLifetime {
+  Context, ///< with its context: graphs may reach it for as long as that lives
+  Users,   ///< with the last plan that uses it: for trials
+};
+
+/// A kernel in one context. Immutable, shared between the plans that use it.
+class LoadedKernel {
+public:
+  LoadedKernel(Module module, CudaFunction function, KernelLifetime lifetime)
+      : module(std::move(module)), entry(function), lifetime(lifetime) {}
+  ~LoadedKernel();
+  LoadedKernel(const LoadedKernel &) = delete;
+  LoadedKernel &operator=(const LoadedKernel &) = delete;
+
+  CudaFunction function() const { return entry; }
+
+  /// Takes the code off the device now, whatever the lifetime. The context must
+  /// exist, and nobody may launch the kernel any more.
+  void unload() const { Module gone = std::move(module); }
+
+private:
+  mutable Module module; ///< only unload() changes it
+  CudaFunction entry;
+  KernelLifetime lifetime;
+};
+
+/// Loads kernels once for each context and shares them. Thread-safe; the driver
+/// must outlive it and its kernels.
+class KernelLoader {
+public:
+  explicit KernelLoader(const Driver &driver) : driver(&driver) {}
+
+  /// The kernel of \p artifact (called \p digest) in the current context, its
+  /// function resident on the device and allowed \p sharedBytes of dynamic
+  /// shared memory. With KernelLifetime::Context the loader keeps it for good
+  /// and shares it; with Users each call loads one of its own. Costs up to a ms
+  /// the first time. Errors: those of Module::load and setMaxDynamicShared.
+  llvm::Expected<std::shared_ptr<const LoadedKernel>>
+  load(const Artifact &artifact, const std::string &digest,
+       uint32_t sharedBytes, KernelLifetime lifetime);
+
+  /// Unloads the kernels of a context, which must exist, and forgets them. No
+  /// launch or graph may use them any more.
+  void unloadContext(uint64_t contextId);
+
+  /// Forgets the kernels of a context that was destroyed.
+  void forgetContext(uint64_t contextId);
+
+  const Driver &cudaDriver() const { return *driver; }
+
+private:
+  /// One kernel in one context; its mutex is held while it is loaded.
+  struct Slot {
+    std::mutex mutex;
+    std::shared_ptr<const LoadedKernel> kernel;
+    uint32_t sharedBytes = 0;
+  };
+
+  const Driver *driver;
+  std::mutex mutex;
+  std::map<std::pair<uint64_t, std::string>, std::shared_ptr<Slot>> slots;
+};
+
+/// Scratch memory for one launch.
+struct Workspace {
+  DeviceAddress address = 0;
+  uint64_t bytes = 0;
+  /// The zeroed region is zero, as launches leave it.
+  bool isZeroed = false;
+  /// Bytes of that region; 0: as many as the plan's layout has.
+  uint64_t zeroedBytes = 0;
+};
+
+/// A plan loaded into one context. Immutable and thread-safe; share it by
+/// shared_ptr.
+class LoadedPlan {
+public:
+  /// Loads \p plan into the current context. \p artifacts are those of
+  /// plan.kernels, in their order; \p smCount is what a persistent grid may
+  /// use. Run it under a CaptureModeGuard. Errors: those of KernelLoader::load
+  /// and encodeTensorMap, with the config.
+  static llvm::Expected<std::shared_ptr<const LoadedPlan>>
+  load(KernelLoader &loader, Plan plan, llvm::ArrayRef<ArtifactPtr> artifacts,
+       int32_t smCount, KernelLifetime lifetime = KernelLifetime::Context);
+
+  /// Enqueues one run on \p stream, whose context must be the plan's and
+  /// current. No lock, no allocation, no file unless it fails. Errors:
+  /// InvalidArgument for a workspace that is too small or not aligned; those of
+  /// the driver's launch.
+  llvm::Error launch(const Arguments &arguments, const Workspace &workspace,
+                     CudaStream stream) const;
+
+  /// Appends what launch() would enqueue to \p graph. Errors: as launch().
+  llvm::Error addTo(GraphBuilder &graph, const Arguments &arguments,
+                    const Workspace &workspace) const;
+
+  /// What launch() would execute; \p spec is overwritten.
+  void bind(const Arguments &arguments, const Workspace &workspace,
+            LaunchSpec &spec) const noexcept;
+
+  const Plan &plan() const { return thePlan; }
+  const WorkspaceLayout &workspace() const { return thePlan.workspace; }
+  uint64_t contextId() const { return context; }
+
+private:
+  LoadedPlan(const Driver &driver, Plan plan)
+      : driver(&driver), thePlan(std::move(plan)) {}
+  bool fits(const Workspace &workspace) const;
+  llvm::Error explainWorkspace(const Workspace &workspace) const;
+
+  const Driver *driver;
+  Plan thePlan;
+  uint64_t context = 0;
+  int32_t smCount = 0;
+  llvm::SmallVector<std::shared_ptr<const LoadedKernel>, 2> kernels;
+  llvm::SmallVector<CudaFunction, 2> functions;
+  llvm::SmallVector<EncodedTensorMap, 4> tensorMaps;
+};
+
+/// Gets the artifacts of \p plan and loads it into the current context. An
+/// artifact from the cache that the driver refuses as damaged is compiled anew,
+/// once. May compile: seconds. Errors: those of ArtifactStore::get and
+/// LoadedPlan::load.
+llvm::Expected<std::shared_ptr<const LoadedPlan>>
+obtainPlan(ArtifactStore &artifacts, KernelLoader &loader, Plan plan,
+           int32_t smCount, KernelLifetime lifetime = KernelLifetime::Context);
+
+} // namespace kiln

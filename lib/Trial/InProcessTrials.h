@@ -1,0 +1,74 @@
+//===- InProcessTrials.h - trials in this process -------------------------===//
+//
+// Fast and trusting: a kernel that faults takes the context with it. For
+// templates whose campaign of random configs passed.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Driver/Driver.h"
+#include "Kernel/Registry.h"
+#include "Trial/TrialRunner.h"
+
+#include <memory>
+
+namespace kiln {
+
+struct InProcessTrialsOptions {
+  /// Device memory that trials may take, and no more than half of what is free
+  /// when trials of a problem begin; the rest is the caller's. 0: a 16th of the
+  /// device's, at least 2 GiB.
+  uint64_t scratchBytes = 0;
+  /// How long one launch, or one round of samples, may take before trials of
+  /// the problem are given up.
+  std::chrono::milliseconds hangLimit{20000};
+};
+
+/// Code that can neither be unloaded nor leaked by its owners: that of a
+/// context which hangs or is dead. Kept until the process ends. Thread-safe.
+void keepForever(std::shared_ptr<const void> code);
+
+/// Runs trials on the context that is current at create(), which must be
+/// current to every caller of run() and to the destructor, and must outlive
+/// it. Owns a stream and its scratch memory; never touches memory of others
+/// knowingly. Scratch, inputs and reference stay for as long as requests are
+/// about one problem.
+///
+/// Nothing here disturbs other threads of the process, nor they it: no stream
+/// is captured and nothing is work of the default stream. A launch that does
+/// not end within the hang limit is late, not dead: it may be waiting for
+/// kernels of others. Its memory stays as it is, and run() answers InProgress
+/// until it has ended.
+class InProcessTrials final : public TrialRunner {
+public:
+  /// \p registry, \p artifacts and \p driver must outlive it. Compiles nothing
+  /// yet. Errors: those of stream creation.
+  static llvm::Expected<std::unique_ptr<InProcessTrials>>
+  create(const Driver &driver, const Registry &registry,
+         const DeviceModel &device, ArtifactStore &artifacts,
+         InProcessTrialsOptions options = {});
+  ~InProcessTrials() override;
+
+  llvm::Expected<std::vector<TrialResult>>
+  run(const TrialRequest &request,
+      const std::atomic<bool> *cancel = nullptr) override;
+  bool isAlive() const override;
+
+  /// Whether a launch that was given up still runs; frees its memory and code
+  /// once it does not. The destructor of busy trials leaves both to the
+  /// context: freeing them would wait for it, as would freeing anything else of
+  /// the device. False where the launch killed the context: see isAlive().
+  bool isBusy();
+
+  /// Gives the scratch memory back, except what a launch that was given up and
+  /// still runs may reach; the next run() takes it anew.
+  void releaseScratch();
+
+private:
+  struct Impl;
+  class Session;
+  explicit InProcessTrials(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace kiln

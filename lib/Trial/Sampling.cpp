@@ -1,0 +1,362 @@
+//===- Sampling.cpp - times of launches, measured side by side ------------===//
+#include "Trial/Sampling.h"
+
+#include "Driver/Context.h"
+#include "Driver/DeviceMemory.h"
+#include "Driver/Event.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <thread>
+
+namespace kiln {
+
+using Clock = std::chrono::steady_clock;
+
+llvm::Error waitWithLimit(const Driver &driver, CudaStream stream,
+                          std::chrono::milliseconds limit) {
+  auto event = Event::create(driver, Event::Timing::Disabled);
+  if (!event)
+    return event.takeError();
+  if (llvm::Error error = event->record(stream))
+    return error;
+  // Most waits are short: spin first, so that they end when the work does.
+  constexpr auto kSpin = std::chrono::milliseconds(2);
+  constexpr auto kNap = std::chrono::microseconds(50);
+  Clock::time_point begin = Clock::now();
+  for (;;) {
+    auto done = event->isDone();
+    if (!done)
+      return done.takeError();
+    if (*done)
+      return llvm::Error::success();
+    Clock::duration waited = Clock::now() - begin;
+    if (waited > limit)
+      return makeError(ErrorCode::InProgress,
+                       "the device did not finish within {} ms", limit.count());
+    if (waited > kSpin)
+      std::this_thread::sleep_for(kNap);
+  }
+}
+
+llvm::Error readWithLimit(const Driver &driver, void *to, DeviceAddress from,
+                          uint64_t bytes, CudaStream stream,
+                          std::chrono::milliseconds limit) {
+  // First, because a copy to pageable memory returns when it is done.
+  if (llvm::Error error = waitWithLimit(driver, stream, limit))
+    return error;
+  auto staging = std::make_unique<char[]>(bytes);
+  if (llvm::Error error =
+          copyToHostAsync(driver, staging.get(), from, bytes, stream))
+    return error;
+  if (llvm::Error error = waitWithLimit(driver, stream, limit)) {
+    (void)staging.release(); // the copy may yet come
+    return error;
+  }
+  std::memcpy(to, staging.get(), bytes);
+  return llvm::Error::success();
+}
+
+namespace {
+
+/// What a sample lasts at least, where the copies allow it: events resolve
+/// about 500 ns and a graph takes some us to begin.
+constexpr double kSampleNs = 400e3;
+/// Below this a launch is short: the host could not keep the device busy.
+constexpr double kShortNs = 20e3;
+constexpr unsigned kShortLaunches = 16, kMaxLaunches = 256;
+/// Rounds before which nothing is dropped, unless by this factor.
+constexpr unsigned kEarlyRounds = 3;
+constexpr double kEarlyFactor = 1.05;
+
+/// One launcher while it is sampled.
+struct Lane {
+  explicit Lane(const TimedLaunch &run) : run(&run) {}
+
+  /// False too for what the deadline left unprepared.
+  bool isActive() const {
+    return result.launches != 0 && !result.dropped &&
+           result.error.code == ErrorCode::Success;
+  }
+
+  const TimedLaunch *run;
+  SampledTime result;
+  std::optional<Graph> graph; ///< of result.launches launches
+  std::optional<Event> start, stop;
+  size_t row = 0; ///< of its samples
+  bool isKept = false;
+};
+
+class Sampler {
+public:
+  Sampler(const Driver &driver, CudaStream stream,
+          llvm::ArrayRef<TimedLaunch> launchers, const SamplingOptions &options)
+      : driver(driver), stream(stream), options(options),
+        copies(std::max(options.copies, 1u)) {
+    for (const TimedLaunch &launcher : launchers)
+      lanes.emplace_back(launcher);
+    samples.resize(lanes.size());
+    for (size_t i = 0; i < lanes.size(); ++i) {
+      lanes[i].row = i;
+      lanes[i].isKept = i < options.keep.size() && options.keep[i];
+    }
+  }
+
+  llvm::Expected<std::vector<SampledTime>> run();
+
+private:
+  llvm::Error prepare(Lane &lane);
+  llvm::Error enqueueLaunches(Lane &lane, unsigned count);
+  llvm::Error makeGraph(Lane &lane);
+  llvm::Error capture(Lane &lane);
+  llvm::Error timeOnce(Lane &lane, unsigned count, double &ns);
+  unsigned launchesFor(double ns) const;
+  llvm::Error enqueueSample(Lane &lane);
+  llvm::Error runRound(size_t round);
+  void judge(size_t rounds);
+  bool isSettled(size_t rounds) const;
+  llvm::Error blame(Lane &lane, llvm::Error error);
+
+  const Driver &driver;
+  CudaStream stream;
+  const SamplingOptions &options;
+  unsigned copies;
+  unsigned nextCopy = 0;
+  std::vector<Lane> lanes;
+  std::vector<std::vector<double>> samples;
+};
+
+} // namespace
+
+/// Notes \p error against \p lane, unless it ends everything.
+llvm::Error Sampler::blame(Lane &lane, llvm::Error error) {
+  ErrorSummary summary = summarize(std::move(error));
+  if (summary.code == ErrorCode::ContextDead ||
+      summary.code == ErrorCode::InProgress)
+    return errorOf(summary);
+  lane.result.error = std::move(summary);
+  return llvm::Error::success();
+}
+
+llvm::Error Sampler::enqueueLaunches(Lane &lane, unsigned count) {
+  for (unsigned i = 0; i < count; ++i) {
+    if (llvm::Error error = (*lane.run)(nextCopy % copies, stream)) {
+      lane.result.isOfLaunch = true;
+      return error;
+    }
+    ++nextCopy;
+  }
+  return llvm::Error::success();
+}
+
+/// Time of one of \p count launches in a row, after a wait for them.
+llvm::Error Sampler::timeOnce(Lane &lane, unsigned count, double &ns) {
+  if (llvm::Error error = lane.start->record(stream))
+    return error;
+  if (llvm::Error error = enqueueLaunches(lane, count))
+    return error;
+  if (llvm::Error error = lane.stop->record(stream))
+    return error;
+  if (llvm::Error error = waitWithLimit(driver, stream, options.hangLimit))
+    return error;
+  auto elapsed = elapsedNs(driver, *lane.start, *lane.stop);
+  if (!elapsed)
+    return elapsed.takeError();
+  ns = *elapsed / count;
+  return llvm::Error::success();
+}
+
+/// How many launches make a sample, for launches of \p ns.
+unsigned Sampler::launchesFor(double ns) const {
+  double wanted = kSampleNs / std::max(ns, 1.0);
+  auto launches = static_cast<unsigned>(
+      std::clamp(wanted, 1.0, static_cast<double>(kMaxLaunches)));
+  if (ns < kShortNs)
+    launches = std::max(launches, kShortLaunches);
+  if (options.flush)
+    return std::min(launches, copies);
+  // A graph begins with the same copy each time: all of them lie between.
+  if (ns < kShortNs)
+    launches = (launches + copies - 1) / copies * copies;
+  return launches;
+}
+
+/// Puts the launches of a sample into a graph.
+llvm::Error Sampler::makeGraph(Lane &lane) {
+  nextCopy = 0;
+  if (!lane.run->addTo)
+    return capture(lane);
+  auto builder = GraphBuilder::create(driver);
+  if (!builder)
+    return builder.takeError();
+  for (unsigned i = 0; i < lane.result.launches; ++i, ++nextCopy)
+    if (llvm::Error error = lane.run->addTo(nextCopy % copies, *builder)) {
+      lane.result.isOfLaunch = true;
+      return error;
+    }
+  auto graph = builder->instantiate();
+  if (!graph) {
+    lane.result.isOfLaunch = true;
+    return graph.takeError();
+  }
+  lane.graph.emplace(std::move(*graph));
+  return llvm::Error::success();
+}
+
+llvm::Error Sampler::capture(Lane &lane) {
+  if (llvm::Error error = Graph::beginCapture(driver, stream))
+    return error;
+  llvm::Error failure = enqueueLaunches(lane, lane.result.launches);
+  auto graph = Graph::endCapture(driver, stream);
+  if (!graph) {
+    if (!failure)
+      return graph.takeError();
+    llvm::consumeError(graph.takeError());
+    return failure;
+  }
+  if (!failure)
+    lane.graph.emplace(std::move(*graph));
+  return failure;
+}
+
+/// Runs a launcher alone, sizes its samples and makes its graph.
+llvm::Error Sampler::prepare(Lane &lane) {
+  for (std::optional<Event> *event : {&lane.start, &lane.stop}) {
+    auto created = Event::create(driver);
+    if (!created)
+      return created.takeError();
+    event->emplace(std::move(*created));
+  }
+  double ns = 0;
+  if (llvm::Error error = timeOnce(lane, 1, ns))
+    return error;
+  // The first run brought the code in; a slow one is known well enough.
+  constexpr double kSlowNs = 1e6;
+  constexpr unsigned kProbes = 4;
+  if (ns < kSlowNs)
+    if (llvm::Error error = timeOnce(lane, kProbes, ns))
+      return error;
+  lane.result.launches = launchesFor(ns);
+  if (ns >= kShortNs || lane.result.launches == 1)
+    return llvm::Error::success();
+  if (llvm::Error error = makeGraph(lane))
+    return error;
+  // A graph's first launch uploads it.
+  if (llvm::Error error = lane.graph->launch(stream))
+    return error;
+  return waitWithLimit(driver, stream, options.hangLimit);
+}
+
+llvm::Error Sampler::enqueueSample(Lane &lane) {
+  if (options.flush)
+    if (llvm::Error error = options.flush(stream))
+      return error;
+  if (llvm::Error error = lane.start->record(stream))
+    return error;
+  if (llvm::Error error = lane.graph
+                              ? lane.graph->launch(stream)
+                              : enqueueLaunches(lane, lane.result.launches))
+    return error;
+  return lane.stop->record(stream);
+}
+
+/// One sample of every active lane, enqueued without a gap; who begins changes
+/// from round to round.
+llvm::Error Sampler::runRound(size_t round) {
+  if (options.warm)
+    if (llvm::Error error = options.warm(stream))
+      return error;
+  std::vector<Lane *> sampled;
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    Lane &lane = lanes[(i + round) % lanes.size()];
+    if (!lane.isActive())
+      continue;
+    if (llvm::Error error = enqueueSample(lane)) {
+      if (llvm::Error fatal = blame(lane, std::move(error)))
+        return fatal;
+      continue;
+    }
+    sampled.push_back(&lane);
+  }
+  if (llvm::Error error = waitWithLimit(driver, stream, options.hangLimit))
+    return error;
+  for (Lane *lane : sampled) {
+    auto elapsed = elapsedNs(driver, *lane->start, *lane->stop);
+    if (!elapsed)
+      return elapsed.takeError();
+    samples[lane->row].push_back(*elapsed / lane->result.launches);
+  }
+  return llvm::Error::success();
+}
+
+/// Summarises all samples so far and drops what is slower than the best.
+void Sampler::judge(size_t rounds) {
+  std::vector<std::vector<double>> steady = samples;
+  removeCommonDrift(steady);
+  double bestMedian = std::numeric_limits<double>::infinity(), bestHigh = 0;
+  for (Lane &lane : lanes) {
+    lane.result.ns = summarizeSamples(steady[lane.row]);
+    if (lane.isActive() && lane.result.ns.count != 0 &&
+        lane.result.ns.median < bestMedian) {
+      bestMedian = lane.result.ns.median;
+      bestHigh = lane.result.ns.ciHigh;
+    }
+  }
+  if (!options.dropSlower || rounds < kEarlyRounds)
+    return;
+  double limit = bestHigh * (rounds < options.minSamples ? kEarlyFactor : 1.0);
+  for (Lane &lane : lanes)
+    if (lane.isActive() && !lane.isKept && lane.result.ns.ciLow > limit)
+      lane.result.dropped = true;
+}
+
+/// Whether more rounds would tell nothing that is asked for.
+bool Sampler::isSettled(size_t rounds) const {
+  bool anyActive = false, allNarrow = true;
+  for (const Lane &lane : lanes)
+    if (lane.isActive()) {
+      const SampleSummary &ns = lane.result.ns;
+      anyActive = true;
+      allNarrow &=
+          ns.ciHigh - ns.ciLow <= options.relativePrecision * ns.median;
+    }
+  return !anyActive || rounds >= options.maxSamples ||
+         (rounds >= options.minSamples && allNarrow);
+}
+
+llvm::Expected<std::vector<SampledTime>> Sampler::run() {
+  for (Lane &lane : lanes) {
+    if (Clock::now() > options.deadline)
+      break;
+    if (llvm::Error error = prepare(lane))
+      if (llvm::Error fatal = blame(lane, std::move(error)))
+        return fatal;
+  }
+  size_t round = 0;
+  while (!isSettled(round) && Clock::now() <= options.deadline) {
+    const Clock::time_point begin = Clock::now();
+    if (llvm::Error error = runRound(round))
+      return error;
+    judge(++round);
+    constexpr Clock::duration kMostRest = std::chrono::milliseconds(10);
+    if (options.rests && !isSettled(round))
+      std::this_thread::sleep_for(std::min(Clock::now() - begin, kMostRest));
+  }
+  std::vector<SampledTime> results;
+  for (Lane &lane : lanes)
+    results.push_back(std::move(lane.result));
+  return results;
+}
+
+llvm::Expected<std::vector<SampledTime>>
+measureInterleaved(const Driver &driver, CudaStream stream,
+                   llvm::ArrayRef<TimedLaunch> launchers,
+                   const SamplingOptions &options) {
+  CaptureModeGuard guard(driver);
+  return Sampler(driver, stream, launchers, options).run();
+}
+
+} // namespace kiln

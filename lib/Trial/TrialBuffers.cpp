@@ -1,0 +1,400 @@
+//===- TrialBuffers.cpp - operands of a trial in memory of its own --------===//
+#include "Trial/TrialBuffers.h"
+
+#include <llvm/ADT/STLExtras.h>
+#include <llvm/Support/MathExtras.h>
+
+#include <algorithm>
+
+namespace kiln {
+
+static constexpr uint64_t kAlignment = 256;
+/// Copies beyond which emptying the cache is cheaper than more of them.
+static constexpr uint64_t kMaxCopies = 64;
+/// However large one copy is, its next run would find the end of it in the L2.
+static constexpr uint64_t kLeastCopies = 2;
+/// What TrialFindings may take.
+static constexpr uint64_t kFindingsBytes = 512;
+static_assert(sizeof(TrialFindings) <= kFindingsBytes);
+
+static uint64_t alignUp(uint64_t bytes) {
+  return llvm::alignTo(bytes, kAlignment);
+}
+
+/// What the trial tools can fill and compare.
+static bool isKnown(DType type) {
+  return type == DType::FP64 || type == DType::FP32 || type == DType::FP16 ||
+         type == DType::BF16 || type == DType::E4M3 || type == DType::INT8;
+}
+
+/// Bytes of values and bounds of one row.
+static uint64_t referenceRowBytes(const OperandSpec &spec) {
+  return static_cast<uint64_t>(spec.cols) * 2 * sizeof(double);
+}
+
+//===----------------------------------------------------------------------===//
+// Layout
+//===----------------------------------------------------------------------===//
+
+llvm::Error TrialBuffers::checkTable() const {
+  for (const OperandSpec &operand : operandTable.operands)
+    if (operand.bytes() != 0 && !isKnown(operand.type))
+      return makeError(ErrorCode::Unsupported,
+                       "{}: trials cannot fill operand {} of type {:#x}",
+                       family->name(), operand.name,
+                       static_cast<int>(operand.type));
+  auto hasOutput = [](const OperandSpec &operand) {
+    return operand.isWritten() && operand.bytes() != 0;
+  };
+  if (llvm::none_of(operandTable.operands, hasOutput))
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}: the problem has no output to try", family->name());
+  return llvm::Error::success();
+}
+
+/// Places the operands in a copy.
+void TrialBuffers::layOutCopy() {
+  for (const OperandSpec &operand : operandTable.operands) {
+    Slot slot;
+    slot.begin = copyBytes;
+    slot.bytes = static_cast<uint64_t>(operand.bytes());
+    if (slot.bytes != 0) {
+      slot.data = slot.begin + kRedZoneBytes +
+                  static_cast<uint64_t>(operand.misalignment);
+      // Vectors of 16 bytes may be read to their end.
+      slot.end =
+          alignUp(llvm::alignTo(slot.data + slot.bytes, 16) + kRedZoneBytes);
+      dataBytes += slot.bytes;
+      copyBytes = slot.end;
+    }
+    slots.push_back(slot);
+  }
+}
+
+/// Places, from offset 0 on, what each output was and what it became; returns
+/// the bytes of all.
+uint64_t TrialBuffers::layOutOutputs() {
+  uint64_t at = 0;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const OperandSpec &spec = operandTable.operands[i];
+    if (!spec.isWritten() || slots[i].bytes == 0)
+      continue;
+    TrialOutput output;
+    output.operand = static_cast<int>(i);
+    output.rows = spec.rows * spec.batch;
+    output.savedAt = at;
+    at += slots[i].allBytes();
+    if (isRead(output)) {
+      output.pristineAt = at;
+      at += slots[i].allBytes();
+    }
+    writtenOperands.push_back(output);
+  }
+  return at;
+}
+
+uint64_t TrialBuffers::largestReferenceRow() const {
+  uint64_t largest = 0;
+  for (const TrialOutput &output : outputs())
+    largest = std::max(largest, referenceRowBytes(specOf(output)));
+  return largest;
+}
+
+/// Places the reference, from offset 0 on, in at most half of \p left unless
+/// one row takes more: all rows of all outputs side by side, or one region for
+/// a slab of any. Returns its bytes.
+uint64_t TrialBuffers::layOutReference(uint64_t left) {
+  uint64_t all = 0;
+  for (TrialOutput &output : writtenOperands) {
+    output.referenceRows = output.rows;
+    output.referenceAt = all;
+    all += alignUp(static_cast<uint64_t>(output.rows) *
+                   referenceRowBytes(specOf(output)));
+  }
+  referenceFits = all <= left / 2;
+  if (referenceFits)
+    return all;
+  uint64_t region = std::max(left / 2, largestReferenceRow());
+  for (TrialOutput &output : writtenOperands) {
+    auto fitting =
+        static_cast<int64_t>(region / referenceRowBytes(specOf(output)));
+    output.referenceRows = std::min(fitting, output.rows);
+    output.referenceAt = 0;
+  }
+  return alignUp(region);
+}
+
+/// Shares the cap out: one copy and what validation needs, the reference, then
+/// as many copies as make a sample cold.
+llvm::Error TrialBuffers::layOut(const TrialBufferOptions &options) {
+  layOutCopy();
+  uint64_t outputBytes = layOutOutputs();
+  uint64_t fixed = copyBytes + outputBytes + kFindingsBytes + 2 * kAlignment;
+  const uint64_t least = fixed + largestReferenceRow();
+  if (least > options.capBytes)
+    return makeError(ErrorCode::DeviceOutOfMemory,
+                     "{}: trials need {} bytes of device memory, {} are "
+                     "allowed",
+                     problem->text(), least, options.capBytes);
+  uint64_t usable = options.capBytes - options.spareBytes;
+  if (least > usable)
+    usable = options.capBytes;
+  uint64_t left = usable - fixed;
+  uint64_t referenceBytes = layOutReference(left);
+  left -= std::min(left, referenceBytes);
+  if (options.forTiming) {
+    auto l2Bytes = static_cast<uint64_t>(options.l2Bytes);
+    flushBytes = std::min(2 * l2Bytes, left / 2) / kAlignment * kAlignment;
+    uint64_t wanted = llvm::divideCeil(kColdFactor * l2Bytes, dataBytes);
+    wanted = std::max(wanted, kLeastCopies);
+    uint64_t room = 1 + (left - flushBytes) / copyBytes;
+    copyCount = static_cast<unsigned>(std::min({wanted, kMaxCopies, room}));
+    flushNeeded = copyCount < wanted && flushBytes != 0;
+  }
+  uint64_t savedAt = copyBytes * copyCount;
+  uint64_t referenceAt = savedAt + outputBytes;
+  for (TrialOutput &output : writtenOperands) {
+    output.savedAt += savedAt;
+    output.pristineAt += savedAt;
+    output.referenceAt += referenceAt;
+  }
+  flushAt = referenceAt + referenceBytes;
+  findingsAt = flushAt + flushBytes;
+  totalBytes = findingsAt + kFindingsBytes;
+  return llvm::Error::success();
+}
+
+llvm::Expected<TrialBuffers>
+TrialBuffers::create(const Driver &driver, const TrialTools &tools,
+                     const KernelFamily &family, const Problem &problem,
+                     const TrialBufferOptions &options, CudaStream stream) {
+  TrialBuffers buffers(driver, tools, family, problem, options.data);
+  if (llvm::Error error = buffers.checkTable())
+    return error;
+  if (llvm::Error error = buffers.layOut(options))
+    return error;
+  auto arena = DeviceMemory::allocate(driver, buffers.totalBytes);
+  if (!arena)
+    return addContext(arena.takeError(), "scratch memory of trials");
+  buffers.arena = std::move(*arena);
+  if (llvm::Error error = buffers.prepare(stream))
+    return error;
+  const DeviceAddress base = buffers.arena.address();
+  for (unsigned copy = 1; copy < buffers.copyCount; ++copy)
+    if (llvm::Error error =
+            copyOnDevice(driver, base + copy * buffers.copyBytes, base,
+                         buffers.copyBytes, stream))
+      return error;
+  for (const TrialOutput &output : buffers.outputs()) {
+    if (!buffers.isRead(output))
+      continue;
+    const Slot &slot = buffers.slotOf(output);
+    if (llvm::Error error =
+            copyOnDevice(driver, base + output.pristineAt, base + slot.begin,
+                         slot.allBytes(), stream))
+      return error;
+  }
+  return buffers;
+}
+
+//===----------------------------------------------------------------------===//
+// Addresses
+//===----------------------------------------------------------------------===//
+
+Arguments TrialBuffers::arguments(unsigned copy) const {
+  Arguments arguments = family->defaultArguments(*problem);
+  for (size_t i = 0; i < slots.size(); ++i)
+    if (slots[i].bytes != 0)
+      arguments.operands[i].address =
+          arena.address() + copy * copyBytes + slots[i].data;
+  return arguments;
+}
+
+Arguments TrialBuffers::referenceArguments() const {
+  Arguments arguments = this->arguments(0);
+  for (const TrialOutput &output : outputs()) {
+    const Slot &slot = slotOf(output);
+    if (isRead(output))
+      arguments.operands[output.operand].address =
+          arena.address() + output.pristineAt + slot.data - slot.begin;
+  }
+  return arguments;
+}
+
+DeviceAddress TrialBuffers::referenceBounds(const TrialOutput &output) const {
+  return referenceValues(output) +
+         static_cast<uint64_t>(output.referenceRows) *
+             static_cast<uint64_t>(specOf(output).cols) * sizeof(double);
+}
+
+DeviceAddress TrialBuffers::savedElement(const TrialOutput &output,
+                                         uint64_t index) const {
+  const OperandSpec &spec = specOf(output);
+  const Slot &slot = slotOf(output);
+  int64_t row = static_cast<int64_t>(index) / spec.cols;
+  int64_t column = static_cast<int64_t>(index) % spec.cols;
+  int64_t element = row / spec.rows * spec.batchStride +
+                    row % spec.rows * spec.leadingDimension + column;
+  return arena.address() + output.savedAt + slot.data - slot.begin +
+         static_cast<uint64_t>(element * bytesOf(spec.type));
+}
+
+//===----------------------------------------------------------------------===//
+// Filling and checking
+//===----------------------------------------------------------------------===//
+
+llvm::Error TrialBuffers::fillSlot(size_t operand, uint64_t copyAt,
+                                   CudaStream stream) const {
+  const OperandSpec &spec = operandTable.operands[operand];
+  const Slot &slot = slots[operand];
+  if (slot.bytes == 0)
+    return llvm::Error::success();
+  DeviceAddress base = arena.address() + copyAt;
+  FillPatternParams poison;
+  poison.data = reinterpret_cast<void *>(base + slot.begin);
+  poison.bytes = static_cast<long long>(slot.allBytes());
+  poison.pattern = poisonOf(spec.type);
+  if (llvm::Error error = tools->fillPattern(poison, stream))
+    return error;
+  if (spec.role == OperandRole::Out)
+    return llvm::Error::success();
+  const OperandInit &init = spec.init(data);
+  FillNormalParams normal;
+  normal.data = reinterpret_cast<void *>(base + slot.data);
+  normal.count = static_cast<long long>(slot.bytes) / bytesOf(spec.type);
+  normal.seed = operand + 1;
+  normal.type = spec.type;
+  normal.mean = static_cast<float>(init.mean);
+  normal.deviation = static_cast<float>(init.deviation);
+  normal.mantissaBits = init.mantissaBits;
+  normal.outlierPeriod = init.outlierPeriod;
+  normal.outlier = static_cast<float>(init.outlier);
+  normal.minusInfinityPeriod = init.minusInfinityPeriod;
+  normal.rowPeriod = init.rowPeriod;
+  normal.rowLength = spec.leadingDimension;
+  normal.rowValue = static_cast<float>(init.rowValue);
+  return tools->fillNormal(normal, stream);
+}
+
+llvm::Error TrialBuffers::prepare(CudaStream stream) const {
+  for (size_t i = 0; i < slots.size(); ++i)
+    if (llvm::Error error = fillSlot(i, 0, stream))
+      return error;
+  return llvm::Error::success();
+}
+
+llvm::Error TrialBuffers::prepareOutputs(CudaStream stream) const {
+  for (const TrialOutput &output : outputs())
+    if (llvm::Error error =
+            fillSlot(static_cast<size_t>(output.operand), 0, stream))
+      return error;
+  return llvm::Error::success();
+}
+
+llvm::Error TrialBuffers::saveOutputs(CudaStream stream) const {
+  for (const TrialOutput &output : outputs())
+    if (llvm::Error error =
+            copyOnDevice(*driver, arena.address() + output.savedAt,
+                         arena.address() + slotOf(output).begin,
+                         slotOf(output).allBytes(), stream))
+      return error;
+  return llvm::Error::success();
+}
+
+llvm::Error TrialBuffers::checkZone(DeviceAddress begin, uint64_t bytes,
+                                    uint64_t zones, uint64_t pitch,
+                                    unsigned pattern, CudaStream stream) const {
+  CheckRedZoneParams params;
+  params.data = reinterpret_cast<const void *>(begin);
+  params.bytes = static_cast<long long>(bytes);
+  params.zones = static_cast<long long>(zones);
+  params.pitch = static_cast<long long>(pitch);
+  params.pattern = pattern;
+  params.differing = reinterpret_cast<unsigned long long *>(
+      findings() + offsetof(TrialFindings, outside));
+  return tools->checkRedZone(params, stream);
+}
+
+llvm::Error TrialBuffers::checkBounds(CudaStream stream) const {
+  DeviceAddress base = arena.address();
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const Slot &slot = slots[i];
+    if (slot.bytes == 0)
+      continue;
+    unsigned pattern = poisonOf(operandTable.operands[i].type);
+    uint64_t behind = slot.data + slot.bytes;
+    if (llvm::Error error = checkZone(base + slot.begin, slot.data - slot.begin,
+                                      1, 0, pattern, stream))
+      return error;
+    if (llvm::Error error =
+            checkZone(base + behind, slot.end - behind, 1, 0, pattern, stream))
+      return error;
+  }
+  for (const TrialOutput &output : outputs()) {
+    // Between the rows of an output that is read lies data.
+    if (isRead(output))
+      continue;
+    if (llvm::Error error = checkPadding(output, stream))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
+/// What lies behind each row of an output, and between its batches.
+llvm::Error TrialBuffers::checkPadding(const TrialOutput &output,
+                                       CudaStream stream) const {
+  const OperandSpec &spec = specOf(output);
+  unsigned pattern = poisonOf(spec.type);
+  auto elementBytes = static_cast<uint64_t>(bytesOf(spec.type));
+  auto rows = static_cast<uint64_t>(spec.rows);
+  auto batch = static_cast<uint64_t>(spec.batch);
+  uint64_t rowBytes = static_cast<uint64_t>(spec.cols) * elementBytes;
+  uint64_t pitch = static_cast<uint64_t>(spec.leadingDimension) * elementBytes;
+  uint64_t batchPitch = static_cast<uint64_t>(spec.batchStride) * elementBytes;
+  DeviceAddress data = addressOf(output);
+  if (batch == 1 || batchPitch == rows * pitch) // one row after the other
+    return checkZone(data + rowBytes, pitch - rowBytes, rows * batch - 1, pitch,
+                     pattern, stream);
+  for (uint64_t i = 0; pitch > rowBytes && i < batch; ++i)
+    if (llvm::Error error =
+            checkZone(data + i * batchPitch + rowBytes, pitch - rowBytes,
+                      rows - 1, pitch, pattern, stream))
+      return error;
+  uint64_t batchBytes = (rows - 1) * pitch + rowBytes;
+  if (batchPitch <= batchBytes)
+    return llvm::Error::success();
+  return checkZone(data + batchBytes, batchPitch - batchBytes, batch - 1,
+                   batchPitch, pattern, stream);
+}
+
+llvm::Error TrialBuffers::compareWithSaved(CudaStream stream) const {
+  for (size_t i = 0; i < writtenOperands.size(); ++i) {
+    const TrialOutput &output = writtenOperands[i];
+    const Slot &slot = slotOf(output);
+    CountDifferencesParams params;
+    params.left =
+        reinterpret_cast<const void *>(arena.address() + output.savedAt);
+    params.right = reinterpret_cast<const void *>(arena.address() + slot.begin);
+    params.bytes = static_cast<long long>(slot.allBytes());
+    params.differing = reinterpret_cast<unsigned long long *>(
+        findings() + offsetof(TrialFindings, differing) +
+        i * sizeof(TrialFindings::differing[0]));
+    if (llvm::Error error = tools->countDifferences(params, stream))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error TrialBuffers::resetFindings(CudaStream stream) const {
+  static constexpr TrialFindings kNone;
+  return copyToDeviceAsync(*driver, findings(), &kNone, sizeof(kNone), stream);
+}
+
+llvm::Error TrialBuffers::flush(CudaStream stream) const {
+  FlushL2Params params;
+  params.data = reinterpret_cast<void *>(arena.address() + flushAt);
+  params.bytes = static_cast<long long>(flushBytes);
+  return tools->flushL2(params, stream);
+}
+
+} // namespace kiln

@@ -1,0 +1,193 @@
+//===- TrialBuffers.h - operands of a trial in memory of its own ----------===//
+//
+// From the operand table alone. Memory is one allocation, cut up so:
+//
+//   copy 0 | copy 1 | ... | saved outputs | reference | flush | findings
+//
+// A copy holds a slot for each operand: a red zone, the operand as far past a
+// 256-byte boundary as its problem says, another red zone. All that is not
+// input is filled with poison (see poisonOf), so that an element that is not
+// written and a read that matters show as wrong results.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Driver/DeviceMemory.h"
+#include "Kernel/Family.h"
+#include "Trial/TrialTools.h"
+
+#include <llvm/ADT/SmallVector.h>
+#include <llvm/Support/Error.h>
+
+#include <cstdint>
+
+namespace kiln {
+
+/// Cold operands rotate over copies whose data exceed the L2 by this factor, or
+/// the cache is flushed. Under a cyclic sweep the L2 does not drop its oldest
+/// lines first but keeps a part of them: over eight times its size, reductions
+/// on an H200 still found a seventh of their data there and seemed to beat the
+/// DRAM's peak.
+inline constexpr int64_t kColdFactor = 32;
+
+/// What red zones and unwritten outputs hold: NaN in every floating type.
+inline constexpr unsigned kTrialPoison = 0xffffffffu;
+inline constexpr uint64_t kRedZoneBytes = 4096;
+
+/// The poison of an operand of \p type, the same byte four times: one that no
+/// right result has. Of int8 that is -128, for kernels clamp to +-127.
+constexpr unsigned poisonOf(DType type) {
+  return type == DType::INT8 ? 0x80808080u : kTrialPoison;
+}
+
+/// Results of the checks of one validation, in device memory; of each output,
+/// in the order of TrialBuffers::outputs(). Counts start at 0.
+struct TrialFindings {
+  static constexpr int kMaxOutputs = Arguments::kMaxOperands;
+  CompareResult compare[kMaxOutputs];
+  /// Bytes that differ from run to run.
+  unsigned long long differing[kMaxOutputs] = {};
+  unsigned long long outside = 0; ///< bytes changed outside of operands
+};
+
+/// An operand that is written, and how it is compared.
+struct TrialOutput {
+  int operand = 0;  ///< its index in the table
+  int64_t rows = 0; ///< over all batches
+  /// Rows that the reference's memory holds at once.
+  int64_t referenceRows = 0;
+  /// Offsets in the memory: what the last run wrote, what was there before any
+  /// (of operands that are read as well), and the reference's values.
+  uint64_t savedAt = 0, pristineAt = 0, referenceAt = 0;
+};
+
+struct TrialBufferOptions {
+  uint64_t capBytes = 0; ///< what all of it may take
+  /// Of these, what is left alone where the problem fits all the same: for
+  /// workspaces.
+  uint64_t spareBytes = 0;
+  TrialData data = TrialData::Usual;
+  /// Copies to rotate over and a buffer to flush with; false: one copy.
+  bool forTiming = true;
+  int64_t l2Bytes = 0;
+};
+
+/// The operands of one problem. Work is enqueued on the stream given; nothing
+/// waits. Not thread-safe.
+class TrialBuffers {
+public:
+  /// Allocates and enqueues the initialisation of every copy, with the same
+  /// data in each. \p driver, \p tools, \p family and \p problem must outlive
+  /// it. Errors: DeviceOutOfMemory when not even one copy fits the cap,
+  /// Unsupported for a type that nothing can initialise.
+  static llvm::Expected<TrialBuffers>
+  create(const Driver &driver, const TrialTools &tools,
+         const KernelFamily &family, const Problem &problem,
+         const TrialBufferOptions &options, CudaStream stream);
+
+  /// Arguments that point into copy \p copy.
+  Arguments arguments(unsigned copy) const;
+  /// Arguments for the reference: as copy 0, but what an output also reads is
+  /// as it was before any run.
+  Arguments referenceArguments() const;
+
+  unsigned copies() const { return copyCount; }
+  /// The copies do not exceed the L2: flush() before a sample.
+  bool needsFlush() const { return flushNeeded; }
+  /// Streams through a buffer of its own; nothing where there was no room.
+  llvm::Error flush(CudaStream stream) const;
+
+  /// Fills copy 0 anew: inputs, poison and red zones.
+  llvm::Error prepare(CudaStream stream) const;
+  /// Fills the outputs of copy 0 anew, red zones included.
+  llvm::Error prepareOutputs(CudaStream stream) const;
+  llvm::Error saveOutputs(CudaStream stream) const;
+
+  /// Adds to findings().outside what changed in the red zones of copy 0 and
+  /// between the rows of its outputs.
+  llvm::Error checkBounds(CudaStream stream) const;
+  /// The same for \p zones zones that hold \p pattern, \p pitch bytes from each
+  /// other.
+  llvm::Error checkZone(DeviceAddress begin, uint64_t bytes, uint64_t zones,
+                        uint64_t pitch, unsigned pattern,
+                        CudaStream stream) const;
+  /// Adds to findings().differing where outputs are not what was saved.
+  llvm::Error compareWithSaved(CudaStream stream) const;
+  llvm::Error resetFindings(CudaStream stream) const;
+  /// Where TrialFindings lie on the device.
+  DeviceAddress findings() const { return arena.address() + findingsAt; }
+
+  const OperandTable &table() const { return operandTable; }
+  /// What is written, in the table's order; at least one.
+  llvm::ArrayRef<TrialOutput> outputs() const { return writtenOperands; }
+  const OperandSpec &specOf(const TrialOutput &output) const {
+    return operandTable.operands[static_cast<size_t>(output.operand)];
+  }
+  /// The reference's memory holds all rows of all outputs; else one slab of
+  /// one output at a time.
+  bool holdsReference() const { return referenceFits; }
+  DeviceAddress referenceValues(const TrialOutput &output) const {
+    return arena.address() + output.referenceAt;
+  }
+  DeviceAddress referenceBounds(const TrialOutput &output) const;
+  /// Where copy 0's operand begins.
+  DeviceAddress addressOf(const TrialOutput &output) const {
+    return arena.address() + slotOf(output).data;
+  }
+  /// Address of element \p index, row * cols + column, as it was saved.
+  DeviceAddress savedElement(const TrialOutput &output, uint64_t index) const;
+
+  /// Bytes of the memory.
+  uint64_t bytes() const { return arena.bytes(); }
+  /// Leaves the memory to its context.
+  void leak() { arena.leak(); }
+
+private:
+  struct Slot {
+    uint64_t begin = 0; ///< in the copy, a multiple of 256
+    uint64_t data = 0;  ///< of the operand, in the copy
+    uint64_t bytes = 0; ///< of the operand; 0: not present
+    uint64_t end = 0;   ///< in the copy, behind the red zone
+
+    uint64_t allBytes() const { return end - begin; }
+  };
+
+  TrialBuffers(const Driver &driver, const TrialTools &tools,
+               const KernelFamily &family, const Problem &problem,
+               TrialData data)
+      : driver(&driver), tools(&tools), family(&family), problem(&problem),
+        data(data), operandTable(family.operands(problem)) {}
+  llvm::Error checkTable() const;
+  void layOutCopy();
+  uint64_t layOutOutputs();
+  uint64_t layOutReference(uint64_t left);
+  llvm::Error layOut(const TrialBufferOptions &options);
+  llvm::Error fillSlot(size_t operand, uint64_t copyAt,
+                       CudaStream stream) const;
+  llvm::Error checkPadding(const TrialOutput &output, CudaStream stream) const;
+  const Slot &slotOf(const TrialOutput &output) const {
+    return slots[static_cast<size_t>(output.operand)];
+  }
+  bool isRead(const TrialOutput &output) const {
+    return specOf(output).role == OperandRole::InOut;
+  }
+  uint64_t largestReferenceRow() const;
+
+  const Driver *driver;
+  const TrialTools *tools;
+  const KernelFamily *family;
+  const Problem *problem;
+  TrialData data;
+  OperandTable operandTable;
+  DeviceMemory arena;
+  llvm::SmallVector<Slot, 8> slots;
+  llvm::SmallVector<TrialOutput, 2> writtenOperands;
+  uint64_t copyBytes = 0, dataBytes = 0;
+  unsigned copyCount = 1;
+  bool flushNeeded = false, referenceFits = false;
+  // Offsets in the arena.
+  uint64_t flushAt = 0;
+  uint64_t flushBytes = 0, findingsAt = 0, totalBytes = 0;
+};
+
+} // namespace kiln

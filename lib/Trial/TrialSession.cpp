@@ -1,0 +1,337 @@
+//===- TrialSession.cpp - one request on its way --------------------------===//
+#include "Trial/TrialSession.h"
+
+#include <llvm/ADT/STLExtras.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace kiln {
+
+static constexpr const char *kAfterDeath =
+    "the device died before this was tried";
+static constexpr const char *kBehindLate =
+    "another launch had not ended before this was tried";
+
+static bool isRefusalOfConfig(int64_t driverCode) {
+  return llvm::any_of(kConfigRefusals, [&](const ConfigRefusal &refusal) {
+    return refusal.driverCode == driverCode;
+  });
+}
+
+/// Notes what \p error says of a candidate, and of the device.
+void InProcessTrials::Session::blame(Attempt &attempt,
+                                     const ErrorSummary &error,
+                                     FailureOf what) {
+  TrialStatus status =
+      what == FailureOf::Candidate && isRefusalOfConfig(error.driverCode)
+          ? TrialStatus::LaunchFailed
+          : TrialStatus::NotTried;
+  if (error.code == ErrorCode::DeviceOutOfMemory)
+    status = TrialStatus::OutOfMemory;
+  if (error.code == ErrorCode::ContextDead)
+    status = TrialStatus::ContextDead;
+  if (error.code == ErrorCode::InProgress)
+    status = TrialStatus::Late;
+  attempt.fail(status, error.message);
+  impl.alive &= status != TrialStatus::ContextDead;
+  hasLateWork |= status == TrialStatus::Late;
+}
+
+/// Allocates the workspace, in what the operands leave of the scratch memory:
+/// zeros where its layout says so, else NaN.
+void InProcessTrials::Session::takeWorkspace(Attempt &attempt) {
+  const WorkspaceLayout &layout = attempt.plan->workspace();
+  if (layout.bytes() == 0)
+    return;
+  uint64_t bytes = layout.bytes() + kRedZoneBytes;
+  const uint64_t taken = impl.state->buffers->bytes();
+  if (taken + workspaceBytes + bytes > impl.capBytes) {
+    attempt.fail(
+        TrialStatus::OutOfMemory,
+        fmt::format("no room for a workspace of {} bytes", layout.bytes()));
+    return;
+  }
+  workspaceBytes += bytes;
+  auto memory = DeviceMemory::allocate(impl.driver, bytes);
+  if (!memory)
+    return blame(attempt, summarize(memory.takeError()),
+                 FailureOf::Surroundings);
+  attempt.memory = std::move(*memory);
+  DeviceAddress address = attempt.memory.address();
+  attempt.workspace = {address, layout.bytes(), true};
+  CudaStream stream = impl.stream.handle();
+  constexpr uint8_t kPoisonByte = kTrialPoison & 0xff;
+  if (llvm::Error error =
+          fillAsync(impl.driver, address, kPoisonByte, bytes, stream))
+    return blame(attempt, summarize(std::move(error)), FailureOf::Surroundings);
+  if (llvm::Error error =
+          fillAsync(impl.driver, address, 0, layout.zeroedBytes, stream))
+    blame(attempt, summarize(std::move(error)), FailureOf::Surroundings);
+}
+
+llvm::Error InProcessTrials::Session::load(const TrialCandidate &candidate) {
+  const ProblemState &state = *impl.state;
+  auto named = state.family->parseConfig(candidate.config);
+  if (!named)
+    return named.takeError();
+  Attempt &attempt = attempts.emplace_back();
+  attempt.result.config = candidate.config;
+  attempt.isProven = candidate.isProven;
+  attempt.isKept = candidate.isKept;
+  if (auto rejection =
+          named->tmpl->prune(state.problem, named->config, impl.device)) {
+    attempt.fail(TrialStatus::LaunchFailed, rejection->text());
+    return llvm::Error::success();
+  }
+  Plan plan = named->tmpl->plan(state.problem, named->config, impl.device);
+  if (candidate.artifacts.size() != plan.kernels.size() ||
+      llvm::is_contained(candidate.artifacts, nullptr))
+    return makeError(
+        ErrorCode::InvalidArgument, "{} comes with {} artifacts for {} kernels",
+        candidate.config, candidate.artifacts.size(), plan.kernels.size());
+  auto loaded = LoadedPlan::load(
+      impl.loader, std::move(plan), candidate.artifacts,
+      static_cast<int32_t>(impl.device.smCount), KernelLifetime::Users);
+  if (!loaded) {
+    blame(attempt, summarize(loaded.takeError()), FailureOf::Candidate);
+    return llvm::Error::success();
+  }
+  attempt.plan = std::move(*loaded);
+  takeWorkspace(attempt);
+  return llvm::Error::success();
+}
+
+void InProcessTrials::Session::takeTime(Attempt &attempt,
+                                        const SampledTime &time) {
+  if (time.error.code != ErrorCode::Success)
+    return blame(attempt, time.error,
+                 time.isOfLaunch ? FailureOf::Candidate
+                                 : FailureOf::Surroundings);
+  if (time.ns.count == 0)
+    return attempt.fail(TrialStatus::Timeout,
+                        "not measured within the time limit");
+  attempt.result.medianNs = time.ns.median;
+  attempt.result.ciLowNs = time.ns.ciLow;
+  attempt.result.ciHighNs = time.ns.ciHigh;
+  attempt.result.samples = static_cast<int64_t>(time.ns.count);
+}
+
+/// Times all that is usable, side by side.
+void InProcessTrials::Session::measure() {
+  const TrialBuffers &buffers = *impl.state->buffers;
+  SamplingOptions options;
+  options.minSamples = request.options.minSamples;
+  options.maxSamples = request.options.maxSamples;
+  options.deadline = deadline;
+  options.hangLimit = impl.options.hangLimit;
+  options.rests = true;
+  options.warm = [&](CudaStream stream) { return buffers.flush(stream); };
+  if (request.options.mode == MeasurementMode::Cold) {
+    options.copies = buffers.copies();
+    if (buffers.needsFlush())
+      options.flush = options.warm;
+  }
+  std::vector<Arguments> arguments;
+  for (unsigned copy = 0; copy < options.copies; ++copy)
+    arguments.push_back(buffers.arguments(copy));
+  std::vector<TimedLaunch> launches;
+  std::vector<Attempt *> timed;
+  for (Attempt &attempt : attempts) {
+    if (!attempt.isUsable())
+      continue;
+    timed.push_back(&attempt);
+    options.keep.push_back(attempt.isKept);
+    launches.emplace_back(
+        [&](unsigned copy, CudaStream stream) {
+          return attempt.plan->launch(arguments[copy], attempt.workspace,
+                                      stream);
+        },
+        [&](unsigned copy, GraphBuilder &graph) {
+          return attempt.plan->addTo(graph, arguments[copy], attempt.workspace);
+        });
+  }
+  if (timed.empty())
+    return;
+  auto times =
+      measureInterleaved(impl.driver, impl.stream.handle(), launches, options);
+  if (!times) {
+    ErrorSummary error = summarize(times.takeError());
+    for (Attempt *attempt : timed)
+      blame(*attempt, error, FailureOf::Surroundings);
+    return;
+  }
+  for (size_t i = 0; i < timed.size(); ++i)
+    takeTime(*timed[i], (*times)[i]);
+}
+
+/// Compares one candidate with the reference.
+llvm::Error InProcessTrials::Session::validate(Attempt &attempt) {
+  if (llvm::Error error = impl.makeValidator())
+    return error;
+  bool hasFailed = false;
+  CudaStream stream = impl.stream.handle();
+  auto run = [&](const Arguments &arguments) {
+    llvm::Error error =
+        attempt.plan->launch(arguments, attempt.workspace, stream);
+    hasFailed = static_cast<bool>(error);
+    if (hasFailed || attempt.memory.empty())
+      return error;
+    return impl.state->buffers->checkZone(
+        attempt.workspace.address + attempt.workspace.bytes, kRedZoneBytes, 1,
+        0, kTrialPoison, stream);
+  };
+  ValidationTime time{impl.options.hangLimit, deadline, deadline, cancel};
+  if (request.options.extraTime.count() > 0)
+    time.latest = std::min(deadline + request.options.extraTime,
+                           Clock::now() + impl.options.hangLimit);
+  auto verdict = impl.state->validator->validate(run, stream, time);
+  if (!verdict) {
+    ErrorSummary error = summarize(verdict.takeError());
+    if (!hasFailed && error.code != ErrorCode::ContextDead &&
+        error.code != ErrorCode::InProgress)
+      return errorOf(error);
+    blame(attempt, error,
+          hasFailed ? FailureOf::Candidate : FailureOf::Surroundings);
+    return llvm::Error::success();
+  }
+  // Its times stand: it is only not known to be right.
+  if (verdict->status == TrialStatus::Timeout && attempt.result.samples > 0)
+    return llvm::Error::success();
+  attempt.result.maxErrorRatio = verdict->maxErrorRatio;
+  attempt.result.validated = verdict->status == TrialStatus::Ok;
+  if (verdict->status != TrialStatus::Ok)
+    attempt.fail(verdict->status, std::move(verdict->message));
+  return llvm::Error::success();
+}
+
+llvm::Error InProcessTrials::Session::validateAll() {
+  for (Attempt &attempt : attempts) {
+    if (!attempt.isUsable() || !goesOn())
+      continue;
+    if (isLate(/*awaitsProof=*/true)) {
+      attempt.fail(TrialStatus::Timeout, "not validated within the time limit");
+      continue;
+    }
+    if (llvm::Error error = validate(attempt))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
+/// The fastest first, until the rest is slower than one that is right.
+llvm::Error InProcessTrials::Session::validateWinners() {
+  std::vector<Attempt *> order;
+  for (Attempt &attempt : attempts)
+    if (attempt.isUsable())
+      order.push_back(&attempt);
+  llvm::stable_sort(order, [](const Attempt *a, const Attempt *b) {
+    return a->result.medianNs < b->result.medianNs;
+  });
+  double bestNs = std::numeric_limits<double>::infinity();
+  for (Attempt *attempt : order) {
+    double ns = attempt->result.medianNs;
+    if (ns > bestNs * (1 + kTieBand) || !goesOn())
+      break;
+    if (attempt->isProven) {
+      attempt->result.validated = true;
+    } else if (isLate(/*awaitsProof=*/std::isinf(bestNs))) {
+      break;
+    } else if (llvm::Error error = validate(*attempt)) {
+      return error;
+    }
+    if (attempt->result.validated)
+      bestNs = std::min(bestNs, ns);
+  }
+  return llvm::Error::success();
+}
+
+/// After the device died: nothing that was not validated counts, and nothing
+/// of it can be freed.
+void InProcessTrials::Session::endWithDevice() {
+  for (Attempt &attempt : attempts) {
+    if (attempt.result.status == TrialStatus::Ok && !attempt.result.validated)
+      attempt.fail(TrialStatus::ContextDead, kAfterDeath);
+    attempt.memory.leak();
+    if (attempt.plan)
+      keepForever(std::move(attempt.plan));
+  }
+  impl.abandon();
+}
+
+/// After work that did not end in time: what it may reach stays as it is until
+/// it ends. The context lives, and so do the other candidates' results.
+void InProcessTrials::Session::leaveLateWork() {
+  CudaStream stream = impl.stream.handle();
+  auto end = Event::create(impl.driver, Event::Timing::Disabled);
+  llvm::Error error = end ? end->record(stream) : end.takeError();
+  if (error) { // nobody will ever know when it ends
+    llvm::consumeError(std::move(error));
+    impl.alive = false;
+    return;
+  }
+  LateWork &late = impl.late.emplace(LateWork{std::move(*end), {}, {}, {}});
+  late.state = std::move(impl.state);
+  for (Attempt &attempt : attempts) {
+    if (attempt.plan && attempt.result.status == TrialStatus::Ok &&
+        attempt.result.samples == 0 && !attempt.result.validated)
+      attempt.fail(TrialStatus::NotTried, kBehindLate);
+    late.plans.push_back(std::move(attempt.plan));
+    late.workspaces.push_back(std::move(attempt.memory));
+  }
+}
+
+llvm::Error InProcessTrials::Session::run() {
+  auto isBusy = impl.isBusy();
+  if (!isBusy)
+    return isBusy.takeError();
+  if (*isBusy)
+    return makeError(ErrorCode::InProgress,
+                     "a launch of an earlier trial has not ended yet");
+  llvm::Error error = impl.setUp(request);
+  for (const TrialCandidate &candidate : request.candidates) {
+    if (error || !goesOn())
+      break;
+    error = load(candidate);
+  }
+  const TrialOptions &options = request.options;
+  bool afterwards =
+      options.validation == TrialValidation::MayWin && options.measure;
+  if (!error && goesOn() && !afterwards &&
+      options.validation != TrialValidation::None)
+    error = validateAll();
+  if (!error && goesOn() && options.measure)
+    measure();
+  if (!error && goesOn() && afterwards)
+    error = validateWinners();
+  if (error) {
+    ErrorSummary summary = summarize(std::move(error));
+    impl.alive &= summary.code != ErrorCode::ContextDead;
+    hasLateWork |= summary.code == ErrorCode::InProgress;
+    error = errorOf(summary);
+  }
+  if (impl.alive && hasLateWork)
+    leaveLateWork();
+  if (!impl.alive)
+    endWithDevice();
+  return error;
+}
+
+std::vector<TrialResult> InProcessTrials::Session::takeResults() {
+  std::vector<TrialResult> results;
+  for (size_t i = 0; i < request.candidates.size(); ++i) {
+    if (i < attempts.size()) {
+      results.push_back(std::move(attempts[i].result));
+      continue;
+    }
+    TrialResult &result = results.emplace_back();
+    result.config = request.candidates[i].config;
+    result.status =
+        impl.alive ? TrialStatus::NotTried : TrialStatus::ContextDead;
+    result.message = impl.alive ? kBehindLate : kAfterDeath;
+  }
+  return results;
+}
+
+} // namespace kiln

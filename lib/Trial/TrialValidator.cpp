@@ -1,0 +1,296 @@
+//===- TrialValidator.cpp - is what a candidate computes right? -----------===//
+#include "Trial/TrialValidator.h"
+
+#include "Driver/Launcher.h"
+#include "Trial/Sampling.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+/// The part of a problem of \p flops operations that the reference computes in
+/// some tenths of a second. It does two fused multiply-adds in double precision
+/// where the problem has one (the value and its bound), and reaches a third to
+/// two thirds of the rate of that.
+static double shareOfWork(double flops, const DeviceModel &device) {
+  constexpr double kSlabSeconds = 0.1, kHzPerMHz = 1e6;
+  const double rate = device.simdFp64FlopsPerClock *
+                      static_cast<double>(device.smCount) * device.smClockMHz *
+                      kHzPerMHz;
+  const double work = 2 * flops;
+  return rate > 0 && work > 0 ? std::min(1.0, kSlabSeconds * rate / work) : 1.0;
+}
+
+llvm::Expected<TrialValidator>
+TrialValidator::create(const Driver &driver, const TrialTools &tools,
+                       TrialBuffers &buffers, const KernelFamily &family,
+                       const Problem &problem, const DeviceModel &device,
+                       ArtifactStore &artifacts, KernelLoader &loader) {
+  TrialValidator validator(driver, tools, buffers);
+  validator.reference = family.reference(problem, device);
+  validator.cutSlabs(shareOfWork(family.flops(problem), device));
+  const TranslationUnit &unit = validator.reference->translationUnit();
+  auto artifact = artifacts.get(unit);
+  if (!artifact)
+    return addContext(artifact.takeError(), "the reference");
+  uint32_t sharedBytes = 0;
+  for (const TrialOutput &output : buffers.outputs())
+    sharedBytes = std::max(
+        sharedBytes,
+        validator.bindReference(output, 0, 1).steps[0].kernel.sharedBytes);
+  auto kernel = loader.load(**artifact, unit.digest().hex(), sharedBytes,
+                            KernelLifetime::Users);
+  if (!kernel)
+    return addContext(kernel.takeError(), "the reference");
+  validator.kernel = std::move(*kernel);
+  return validator;
+}
+
+/// Cuts all rows into slabs of \p share of an output's rows each.
+void TrialValidator::cutSlabs(double share) {
+  constexpr double kLeastRows = 64; // what a tile of the reference has
+  for (size_t number = 0; number < buffers->outputs().size(); ++number) {
+    const TrialOutput &output = buffers->outputs()[number];
+    const double worth =
+        std::max(static_cast<double>(output.rows) * share, kLeastRows);
+    const int64_t rows =
+        std::min(output.referenceRows, static_cast<int64_t>(worth));
+    for (int64_t begin = 0; begin < output.rows; begin += rows)
+      slabs.push_back({number, begin, std::min(begin + rows, output.rows)});
+  }
+}
+
+LaunchSpec TrialValidator::bindReference(const TrialOutput &output,
+                                         int64_t begin, int64_t end) const {
+  LaunchSpec spec;
+  reference->bind(
+      buffers->referenceArguments(),
+      {.operand = output.operand,
+       .rowBegin = begin,
+       .rowEnd = end,
+       .values = buffers->referenceValues(output) + slabOffset(output, begin),
+       .bounds = buffers->referenceBounds(output) + slabOffset(output, begin)},
+      spec);
+  return spec;
+}
+
+/// Where the slab that begins with row \p begin lies: behind those before it if
+/// all have room.
+uint64_t TrialValidator::slabOffset(const TrialOutput &output,
+                                    int64_t begin) const {
+  return buffers->holdsReference()
+             ? static_cast<uint64_t>(begin * buffers->specOf(output).cols) *
+                   sizeof(double)
+             : 0;
+}
+
+llvm::Error TrialValidator::computeSlab(const Slab &slab, CudaStream stream) {
+  LaunchSpec spec =
+      bindReference(buffers->outputs()[slab.output], slab.begin, slab.end);
+  CudaFunction function = kernel->function();
+  return addContext(launch(*driver, spec, function, stream), "the reference");
+}
+
+llvm::Error TrialValidator::compareSlab(const Slab &slab, CudaStream stream) {
+  const TrialOutput &output = buffers->outputs()[slab.output];
+  const OperandSpec &spec = buffers->specOf(output);
+  CompareToleranceParams params;
+  params.d = reinterpret_cast<const void *>(buffers->addressOf(output));
+  params.type = spec.type;
+  params.m = spec.rows;
+  params.n = spec.cols;
+  params.ldd = spec.leadingDimension;
+  params.strideD = spec.batchStride;
+  params.rowBegin = slab.begin;
+  params.rowEnd = slab.end;
+  params.reference = reinterpret_cast<const double *>(
+      buffers->referenceValues(output) + slabOffset(output, slab.begin));
+  params.bound = reinterpret_cast<const double *>(
+      buffers->referenceBounds(output) + slabOffset(output, slab.begin));
+  params.relEps = spec.tolerance.relative;
+  params.absScale = spec.tolerance.scaled;
+  params.absolute = spec.tolerance.absolute;
+  params.result = reinterpret_cast<CompareResult *>(
+      buffers->findings() + offsetof(TrialFindings, compare) +
+      slab.output * sizeof(CompareResult));
+  return tools->compare(params, stream);
+}
+
+/// Whether \p slabsLeft more slabs would take longer than there is time.
+bool TrialValidator::isTooLate(size_t slabsLeft,
+                               const ValidationTime &time) const {
+  if (time.cancel && *time.cancel)
+    return true;
+  const Clock::time_point now = Clock::now();
+  return now > time.deadline && now + slabsLeft * slabTime > time.latest;
+}
+
+/// Computes what is missing of a reference that is kept; false if there was no
+/// time for all of it.
+llvm::Expected<bool>
+TrialValidator::completeReference(CudaStream stream,
+                                  const ValidationTime &time) {
+  for (bool isFirst = true; slabsThere < slabs.size(); ++slabsThere) {
+    if (!isFirst && isTooLate(slabs.size() - slabsThere, time))
+      return false;
+    isFirst = false;
+    const Clock::time_point begin = Clock::now();
+    if (llvm::Error error = computeSlab(slabs[slabsThere], stream))
+      return error;
+    // One by one, so that the limit is that of a slab.
+    if (llvm::Error error = waitWithLimit(*driver, stream, time.hangLimit))
+      return error;
+    slabTime = Clock::now() - begin;
+  }
+  return true;
+}
+
+/// Compares all rows of all outputs, computing the reference where it is not
+/// kept; false if there was no time for that.
+llvm::Expected<bool>
+TrialValidator::compareOutputs(CudaStream stream, const ValidationTime &time) {
+  const bool isKept = buffers->holdsReference();
+  for (size_t i = 0; i < slabs.size(); ++i) {
+    if (i != 0 && !isKept && isTooLate(slabs.size() - i, time))
+      return false;
+    const Clock::time_point begin = Clock::now();
+    if (!isKept)
+      if (llvm::Error error = computeSlab(slabs[i], stream))
+        return error;
+    if (llvm::Error error = compareSlab(slabs[i], stream))
+      return error;
+    if (llvm::Error error = waitWithLimit(*driver, stream, time.hangLimit))
+      return error;
+    if (!isKept)
+      slabTime = Clock::now() - begin;
+  }
+  return true;
+}
+
+static TrialVerdict unfinished() {
+  TrialVerdict verdict;
+  verdict.status = TrialStatus::Timeout;
+  verdict.message = "not validated within the time limit";
+  return verdict;
+}
+
+llvm::Expected<TrialVerdict>
+TrialValidator::validate(Run run, CudaStream stream,
+                         const ValidationTime &time) {
+  const std::chrono::milliseconds limit = time.hangLimit;
+  Arguments arguments = buffers->arguments(0);
+  // Everything is filled anew: an earlier candidate may have written anywhere.
+  if (llvm::Error error = buffers->prepare(stream))
+    return error;
+  if (buffers->holdsReference()) {
+    auto isComplete = completeReference(stream, time);
+    if (!isComplete)
+      return isComplete.takeError();
+    if (!*isComplete)
+      return unfinished();
+  }
+  if (llvm::Error error = buffers->resetFindings(stream))
+    return error;
+  if (llvm::Error error = run(arguments))
+    return error;
+  if (llvm::Error error = buffers->checkBounds(stream))
+    return error;
+  if (llvm::Error error = buffers->saveOutputs(stream))
+    return error;
+  if (llvm::Error error = waitWithLimit(*driver, stream, limit))
+    return error;
+  auto isCompared = compareOutputs(stream, time);
+  if (!isCompared)
+    return isCompared.takeError();
+  if (!*isCompared)
+    return unfinished();
+  if (llvm::Error error = buffers->prepareOutputs(stream))
+    return error;
+  if (llvm::Error error = run(arguments))
+    return error;
+  if (llvm::Error error = buffers->checkBounds(stream))
+    return error;
+  if (llvm::Error error = buffers->compareWithSaved(stream))
+    return error;
+  TrialFindings findings;
+  if (llvm::Error error = readWithLimit(*driver, &findings, buffers->findings(),
+                                        sizeof(findings), stream, limit))
+    return error;
+  // Who writes elsewhere may have written there.
+  if (findings.outside != 0)
+    slabsThere = 0;
+  return judge(findings, stream, limit);
+}
+
+/// Names the output where there is more than one: "y: ".
+std::string TrialValidator::prefixOf(const TrialOutput &output) const {
+  if (buffers->outputs().size() == 1)
+    return "";
+  return fmt::format("{}: ", buffers->specOf(output).name);
+}
+
+/// What the comparison with the reference says of one output.
+llvm::Error TrialValidator::judgeOutput(const TrialOutput &output,
+                                        const CompareResult &compare,
+                                        CudaStream stream,
+                                        std::chrono::milliseconds limit,
+                                        TrialVerdict &verdict) const {
+  const OperandSpec &spec = buffers->specOf(output);
+  auto elements = static_cast<uint64_t>(output.rows * spec.cols);
+  if (compare.checked != elements)
+    return makeError(ErrorCode::Internal,
+                     "a validation compared {} elements of {} of {}",
+                     compare.checked, elements, spec.name);
+  verdict.maxErrorRatio = std::max(verdict.maxErrorRatio, compare.maxRatio);
+  if (compare.mismatches == 0 || verdict.status != TrialStatus::Ok)
+    return llvm::Error::success();
+  auto columns = static_cast<uint64_t>(spec.cols);
+  uint8_t element[sizeof(double)] = {};
+  auto bytes = static_cast<uint64_t>(bytesOf(spec.type));
+  if (llvm::Error error = readWithLimit(
+          *driver, element, buffers->savedElement(output, compare.firstBad),
+          bytes, stream, limit))
+    return error;
+  uint8_t poison = poisonOf(spec.type) & 0xff;
+  bool isPoison = spec.role == OperandRole::Out &&
+                  std::all_of(element, element + bytes,
+                              [&](uint8_t byte) { return byte == poison; });
+  verdict.status = isPoison ? TrialStatus::NotWritten : TrialStatus::Wrong;
+  verdict.message =
+      fmt::format("{}{} of {} elements are {}, the first in row {}, column {}",
+                  prefixOf(output), compare.mismatches, elements,
+                  isPoison ? "not written" : "wrong",
+                  compare.firstBad / columns, compare.firstBad % columns);
+  if (!isPoison)
+    verdict.message +=
+        fmt::format(", at most {:.3g} times the tolerance", compare.maxRatio);
+  return llvm::Error::success();
+}
+
+llvm::Expected<TrialVerdict>
+TrialValidator::judge(const TrialFindings &findings, CudaStream stream,
+                      std::chrono::milliseconds limit) const {
+  llvm::ArrayRef<TrialOutput> outputs = buffers->outputs();
+  TrialVerdict verdict;
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (llvm::Error error = judgeOutput(outputs[i], findings.compare[i], stream,
+                                        limit, verdict))
+      return error;
+  if (findings.outside != 0) {
+    verdict.status = TrialStatus::OutOfBounds;
+    verdict.message = fmt::format("{} bytes outside of the operands changed",
+                                  findings.outside);
+    return verdict;
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (findings.differing[i] == 0 || verdict.status != TrialStatus::Ok)
+      continue;
+    verdict.status = TrialStatus::Wrong;
+    verdict.message =
+        fmt::format("{}{} bytes of the output differ from run to run",
+                    prefixOf(outputs[i]), findings.differing[i]);
+  }
+  return verdict;
+}
+
+} // namespace kiln

@@ -1,0 +1,54 @@
+//===- Finish.cpp - how commands that measure end -------------------------===//
+#include "kiln/Finish.h"
+
+#include "Support/AtomicFile.h"
+#include "Support/Error.h"
+#include "Support/Json.h"
+#include "kiln/Console.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace kiln::cli {
+
+llvm::Error checkOutput(const std::optional<std::string> &path) {
+  if (!path || *path == "-")
+    return llvm::Error::success();
+  struct stat status {};
+  const bool exists = ::stat(path->c_str(), &status) == 0;
+  // A pipe is not opened: its reader would see it end.
+  if (exists && S_ISFIFO(status.st_mode))
+    return ::access(path->c_str(), W_OK) == 0 ? llvm::Error::success()
+                                              : makeErrnoError(errno, *path);
+  int fd = retryInterrupted([&] {
+    return ::open(path->c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  });
+  if (fd < 0)
+    return makeErrnoError(errno, *path);
+  ::close(fd);
+  return llvm::Error::success();
+}
+
+int finish(const Report &report, const std::optional<std::string> &out,
+           bool asJson, llvm::Error failure, int exitCode) {
+  ErrorSummary error;
+  if (failure) {
+    error = summarize(std::move(failure));
+    printError(error.message);
+    exitCode = exitCodeOf(error.code);
+  }
+  if (out)
+    if (llvm::Error unwritten = writeFile(*out, printJson(report.toJSON()))) {
+      printError(summarize(std::move(unwritten)).message);
+      exitCode = exitCode ? exitCode : kExitSomeFailed;
+    }
+  exitCode = emit(report, asJson, exitCode);
+  if (error.code == ErrorCode::InProgress ||
+      error.code == ErrorCode::ContextDead)
+    ::_exit(exitCode);
+  return exitCode;
+}
+
+} // namespace kiln::cli

@@ -1,0 +1,256 @@
+//===- Bench.cpp - kiln bench: Kiln beside cuBLASLt, or a stream ----------===//
+#include "Families/Families.h"
+#include "Trial/TrialBuffers.h"
+#include "kiln/Commands.h"
+#include "kiln/Console.h"
+#include "kiln/Finish.h"
+#include "kiln/bench/BenchJit.h"
+#include "kiln/bench/BenchRunner.h"
+
+#include <llvm/ADT/STLExtras.h>
+
+namespace kiln::cli {
+
+/// The config that --config names, compiled.
+static llvm::Expected<BenchChoice>
+namedChoice(const Case &which, const std::string &text, LiveSession &session) {
+  const auto &[family, problem] = which.named;
+  auto config = family->parseConfig(text);
+  if (!config)
+    return config.takeError();
+  if (auto rejection =
+          config->tmpl->prune(problem, config->config, session.model()))
+    return makeError(ErrorCode::InvalidArgument, "{} cannot run: {}", text,
+                     rejection->text());
+  BenchChoice choice;
+  choice.from = "named";
+  choice.plan = config->tmpl->plan(problem, config->config, session.model());
+  for (const TranslationUnit &unit : choice.plan.kernels) {
+    auto artifact = session.artifacts->get(unit);
+    if (!artifact)
+      return artifact.takeError();
+    choice.artifacts.push_back(std::move(*artifact));
+  }
+  return choice;
+}
+
+/// What the records say, else the estimator; measured first where a budget is
+/// given.
+static std::vector<TuningOutcome> tunedChoices(llvm::ArrayRef<Case> cases,
+                                               const TuningOptions &tuning,
+                                               LiveSession &session) {
+  Tuner tuner(session.model(), *session.artifacts, *session.records,
+              tuning.maxTrials ? session.trials.get() : nullptr);
+  return tuner.tuneAll(problemsOf(cases), tuning);
+}
+
+namespace {
+/// What bench's options say.
+struct BenchRequest {
+  BenchOptions measuring;
+  TuningOptions tuning;
+  std::optional<std::string> config;
+  bool wantsPeer = true;
+};
+} // namespace
+
+static llvm::Expected<BenchRequest> readRequest(const ParsedOptions &options) {
+  BenchRequest request;
+  request.measuring.allAlgorithms = options.has("--all-heuristics");
+  request.measuring.hot = options.has("--hot");
+  request.config = options.value("--config");
+  request.wantsPeer = !options.has("--no-peer");
+  request.measuring.wantsStream = request.wantsPeer;
+  // Without trials the budget bounds compilation alone.
+  constexpr std::chrono::minutes kCompileBudget(30);
+  auto budget = options.duration("--budget", kCompileBudget);
+  if (!budget)
+    return budget.takeError();
+  request.tuning.budget = *budget;
+  if (!options.has("--budget"))
+    request.tuning.maxTrials = 0;
+  auto model = chooseModel(options);
+  if (!model)
+    return model.takeError();
+  request.tuning.model = *model;
+  if (request.measuring.hot)
+    request.tuning.mode = MeasurementMode::Hot;
+  return request;
+}
+
+/// What the peers of \p cases do.
+static std::string peerProtocol(llvm::ArrayRef<Case> cases,
+                                const BenchRequest &request,
+                                const CublasLt *peer) {
+  std::string text;
+  if (peer)
+    text += "; cuBLASLt runs its heuristic's first choice with 64 MiB of "
+            "workspace";
+  if (request.measuring.wantsStream && llvm::any_of(cases, isStreamed))
+    text += "; the reference stream is the fastest of the driver's copy, where "
+            "as much is read as written, and of plain kernels that read and "
+            "write as many bytes in buffers of their own";
+  return text;
+}
+
+static BenchSetting describeSetting(const ParsedOptions &options,
+                                    const LiveSession &session,
+                                    llvm::ArrayRef<Case> cases,
+                                    const BenchRequest &request,
+                                    const CublasLt *peer) {
+  BenchSetting setting;
+  setting.what = options.value("--suite").value_or("problems");
+  setting.commit = options.value("--commit").value_or("");
+  setting.gpu = marketingNameOf(session.model());
+  setting.driver = driverVersionText(session.driver());
+  setting.hot = request.measuring.hot;
+  setting.peer = peer ? "cuBLASLt " + peer->versionText()
+                 : request.measuring.wantsStream ? "reference stream"
+                                                 : "no peer";
+  setting.protocol = fmt::format(
+      "{}, N(0, 1) data, short launches in CUDA graphs of 16 or more, all "
+      "sides interleaved in one run{}, median of 7 to 15 samples{}.",
+      setting.hot ? std::string("Hot L2 (one copy of the operands)")
+                  : fmt::format("Cold L2 (operands rotate over {} times its "
+                                "size, or it is flushed)",
+                                kColdFactor),
+      peer ? " on the same buffers" : "", peerProtocol(cases, request, peer));
+  return setting;
+}
+
+/// "13.0" of "nvrtc 13.0 65be...".
+static std::string cudaVersionOf(llvm::StringRef toolchain) {
+  return toolchain.split(' ').second.split(' ').first.str();
+}
+
+static llvm::Expected<BenchChoice> choiceOf(const Case &which,
+                                            const BenchRequest &request,
+                                            const TuningOutcome *outcome,
+                                            LiveSession &session) {
+  if (request.config)
+    return namedChoice(which, *request.config, session);
+  if (outcome->error.code != ErrorCode::Success)
+    return makeError(outcome->error.code, "{}", outcome->error.message);
+  const TuningChoice &choice = outcome->result.choice;
+  if (choice.origin == ChoiceOrigin::Empty)
+    return makeError(ErrorCode::InvalidArgument, "there is nothing to compute");
+  return BenchChoice{choice.plan, choice.artifacts, nameOf(choice.origin).str(),
+                     choice.validated};
+}
+
+/// Measures every case; an error is one after which nothing can be.
+static llvm::Error measureAll(llvm::ArrayRef<Case> cases,
+                              const BenchRequest &request, LiveSession &session,
+                              BenchRunner &runner, BenchReport &report) {
+  InterruptGuard interrupt;
+  std::vector<TuningOutcome> outcomes;
+  if (!request.config)
+    outcomes = tunedChoices(cases, request.tuning, session);
+  ProgressBar bar("measuring");
+  report.interrupted = true; // unless the end is reached
+  for (size_t i = 0; i < cases.size() && !interrupt.flag()->load(); ++i) {
+    bar.update(i, cases.size(), cases[i].name);
+    BenchRow &row = report.rows.emplace_back();
+    row.which = &cases[i];
+    auto choice = choiceOf(cases[i], request,
+                           request.config ? nullptr : &outcomes[i], session);
+    if (!choice) {
+      ErrorSummary error = summarize(choice.takeError());
+      row.error = error.message;
+      if (error.code == ErrorCode::CompilerMissing)
+        return makeError(error.code, "{}", error.message);
+      continue;
+    }
+    if (llvm::Error error = runner.measure(*choice, row))
+      return error;
+  }
+  report.interrupted = report.rows.size() < cases.size();
+  return llvm::Error::success();
+}
+
+static llvm::Expected<int> runBench(const ParsedOptions &options) {
+  Environment environment = Environment::fromProcess();
+  Registry registry = makeBuiltinRegistry();
+  auto request = readRequest(options);
+  if (!request)
+    return request.takeError();
+  auto cases = readCases(options, registry);
+  if (!cases)
+    return cases.takeError();
+  if (options.has("--jit"))
+    return runJitBench(options, environment, registry, *cases);
+  auto session =
+      LiveSession::open(options, environment, registry, "bench measures");
+  if (!session)
+    return session.takeError();
+  std::shared_ptr<const CublasLt> peer;
+  if (request->wantsPeer && !llvm::all_of(*cases, isStreamed)) {
+    auto library = CublasLt::load(
+        environment, nvrtcSearch(options, environment).extraFolders);
+    if (!library)
+      return addContext(library.takeError(),
+                        "nothing to compare with (--no-peer measures Kiln "
+                        "alone)");
+    peer = std::move(*library);
+  }
+  auto runner = BenchRunner::create(**session, peer, request->measuring);
+  if (!runner)
+    return runner.takeError();
+  if (llvm::Error error = checkOutput(options.value("--out")))
+    return error;
+
+  BenchReport report;
+  report.setting =
+      describeSetting(options, **session, *cases, *request, peer.get());
+  llvm::Error failure =
+      measureAll(*cases, *request, **session, **runner, report);
+  for (const BenchRow &row : report.rows)
+    if (!row.toolchain.empty())
+      report.setting.cuda = cudaVersionOf(row.toolchain);
+  return finish(report, options.value("--out"), options.wantsJson(),
+                std::move(failure), report.exitCode());
+}
+
+static constexpr OptionSpec kOptions[] = {
+    kDeviceOption,
+    kOverrideOption,
+    kModelOption,
+    kSuiteOption,
+    kFilterOption,
+    {"--config", "TEXT", "measure this config instead of the chosen one"},
+    {"--budget", "TIME", "tune first, for so long; default: not at all"},
+    {"--all-heuristics", nullptr,
+     "measure every algorithm that cuBLASLt's heuristic answers, too"},
+    {"--no-peer", nullptr, "measure Kiln alone"},
+    {"--hot", nullptr, "operands in L2 instead of cold"},
+    {"--out", "FILE", "write the JSON document there as well"},
+    {"--commit", "TEXT", "commit that the document names"},
+    {"--jit", nullptr,
+     "measure compilation and the way from the cache to a launch instead"},
+    {"--repeats", "N", "--jit: compilations of each kernel; default 5"},
+    {"--new", "N", "--jit: cases timed as new problems; default 8"},
+    kThreadsOption,
+    kCacheDirOption,
+    kNoCacheOption,
+    kNvrtcOption,
+};
+
+const CommandSpec kBenchCommand = {
+    "bench",
+    "PROBLEM...",
+    "compare with cuBLASLt or a stream, interleaved in one run",
+    "Measures what the records, else the estimator choose beside cuBLASLt's "
+    "own choice, and checks that both are right. A ratio is the peer's time "
+    "over Kiln's: above 1, Kiln is faster. KILN_CUBLASLT names the peer's "
+    "library.\nWhat memory alone can pace stands beside a reference stream "
+    "that "
+    "moves the same bytes with as many reads and writes: the fastest of the "
+    "driver's copy and plain kernels. A fraction is the stream's time over "
+    "Kiln's: at 1, nothing is left to gain.\n  kiln bench --suite "
+    "benchmarks/suites/gemm_llm_bf16.json --out "
+    "benchmarks/results/gemm_llm_bf16.json",
+    kOptions,
+    runBench,
+};
+
+} // namespace kiln::cli

@@ -1,0 +1,101 @@
+//===- BenchOutput.cpp ----------------------------------------------------===//
+#include "kiln/bench/BenchOutput.h"
+
+#include "Driver/DeviceMemory.h"
+#include "Support/Error.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace kiln::cli {
+
+static float fromBf16(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+
+static float fromHalf(uint16_t bits) {
+  float sign = bits & 0x8000 ? -1.0f : 1.0f;
+  int exponent = (bits >> 10) & 0x1f, mantissa = bits & 0x3ff;
+  if (exponent == 0x1f)
+    return mantissa ? std::numeric_limits<float>::quiet_NaN()
+                    : sign * std::numeric_limits<float>::infinity();
+  if (exponent == 0)
+    return sign * std::ldexp(static_cast<float>(mantissa), -24);
+  return sign * std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
+}
+
+/// An fp16 with a shorter mantissa and an exponent that is 8 less, but for NaN.
+static float fromE4m3(uint8_t bits) {
+  if ((bits & 0x7f) == 0x7f)
+    return std::numeric_limits<float>::quiet_NaN();
+  int half = (bits & 0x80) << 8 | (bits & 0x7f) << 7;
+  return fromHalf(static_cast<uint16_t>(half)) * 256;
+}
+
+static float elementAt(const std::vector<uint8_t> &bytes, size_t index,
+                       DType type) {
+  if (type == DType::FP32) {
+    float value;
+    std::memcpy(&value, &bytes[index * sizeof(value)], sizeof(value));
+    return value;
+  }
+  if (type == DType::E4M3)
+    return fromE4m3(bytes[index]);
+  if (type == DType::INT8)
+    return static_cast<int8_t>(bytes[index]);
+  uint16_t bits;
+  std::memcpy(&bits, &bytes[index * sizeof(bits)], sizeof(bits));
+  return type == DType::BF16 ? fromBf16(bits) : fromHalf(bits);
+}
+
+/// Row r is row r % rows of batch r / rows.
+static llvm::Expected<std::vector<float>> readRow(const Driver &driver,
+                                                  const OperandSpec &spec,
+                                                  DeviceAddress address,
+                                                  int64_t row) {
+  int64_t element = row / spec.rows * spec.batchStride +
+                    row % spec.rows * spec.leadingDimension;
+  auto from = address + static_cast<uint64_t>(element * bytesOf(spec.type));
+  std::vector<uint8_t> bytes(
+      static_cast<size_t>(spec.cols * bytesOf(spec.type)));
+  if (llvm::Error error = copyToHost(driver, bytes.data(), from, bytes.size()))
+    return error;
+  std::vector<float> values(static_cast<size_t>(spec.cols));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = elementAt(bytes, i, spec.type);
+  return values;
+}
+
+llvm::Expected<OutputRows>
+readRows(const Driver &driver, const OperandSpec &spec, DeviceAddress address) {
+  constexpr int64_t kMaxRows = 64;
+  int64_t all = spec.rows * spec.batch, count = std::min(all, kMaxRows);
+  OutputRows rows;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t row = count > 1 ? i * (all - 1) / (count - 1) : 0;
+    auto values = readRow(driver, spec, address, row);
+    if (!values)
+      return values.takeError();
+    rows.push_back(std::move(*values));
+  }
+  return rows;
+}
+
+bool agree(const OutputRows &a, const OutputRows &b, const Tolerance &tolerance,
+           double bound) {
+  for (size_t i = 0; i < a.size(); ++i)
+    for (size_t j = 0; j < a[i].size(); ++j) {
+      double x = a[i][j], y = b[i][j];
+      double allowed =
+          2 * (tolerance.relative * std::max(std::abs(x), std::abs(y)) +
+               tolerance.scaled * bound + tolerance.absolute);
+      if (!(std::abs(x - y) <= allowed))
+        return false;
+    }
+  return true;
+}
+
+} // namespace kiln::cli

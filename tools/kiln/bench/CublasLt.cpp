@@ -1,0 +1,381 @@
+//===- CublasLt.cpp -------------------------------------------------------===//
+//
+// Values of enumerations are those of cublasLt.h and cublas_api.h of CUDA 12
+// and 13; they are part of the library's binary interface.
+//
+//===----------------------------------------------------------------------===//
+#include "kiln/bench/CublasLt.h"
+
+#include <llvm/Support/FileSystem.h>
+
+namespace kiln::cli {
+
+namespace {
+
+constexpr int kSuccess = 0;
+
+// cudaDataType_t.
+constexpr int kReal32 = 0, kReal16 = 2, kRealBf16 = 14;
+// cublasComputeType_t.
+constexpr int kCompute32 = 68, kComputeTf32 = 77;
+// cublasOperation_t.
+constexpr int32_t kNotTransposed = 0, kTransposed = 1;
+// cublasLtMatmulDescAttributes_t.
+constexpr int kDescTransA = 3, kDescTransB = 4, kDescEpilogue = 7,
+              kDescBiasPointer = 8, kDescBiasType = 26;
+// cublasLtMatrixLayoutAttribute_t.
+constexpr int kLayoutBatchCount = 5, kLayoutBatchOffset = 6;
+// cublasLtMatmulPreferenceAttributes_t.
+constexpr int kPreferWorkspace = 1, kPreferAlignmentA = 5;
+// cublasLtEpilogue_t.
+constexpr uint32_t kEpilogueDefault = 1, kEpilogueRelu = 2, kEpilogueBias = 4,
+                   kEpilogueGelu = 32;
+
+/// cublasLtMatmulHeuristicResult_t.
+struct HeuristicResult {
+  uint64_t algorithm[8];
+  size_t workspaceBytes;
+  int state;
+  float waves;
+  int reserved[4];
+};
+static_assert(sizeof(HeuristicResult) == 96);
+
+} // namespace
+
+struct CublasLt::Api {
+  size_t (*cublasLtGetVersion)();
+  const char *(*cublasLtGetStatusName)(int);
+  int (*cublasLtCreate)(void **);
+  int (*cublasLtDestroy)(void *);
+  int (*cublasLtMatmulDescCreate)(void **, int, int);
+  int (*cublasLtMatmulDescDestroy)(void *);
+  int (*cublasLtMatmulDescSetAttribute)(void *, int, const void *, size_t);
+  int (*cublasLtMatrixLayoutCreate)(void **, int, uint64_t, uint64_t, int64_t);
+  int (*cublasLtMatrixLayoutDestroy)(void *);
+  int (*cublasLtMatrixLayoutSetAttribute)(void *, int, const void *, size_t);
+  int (*cublasLtMatmulPreferenceCreate)(void **);
+  int (*cublasLtMatmulPreferenceDestroy)(void *);
+  int (*cublasLtMatmulPreferenceSetAttribute)(void *, int, const void *,
+                                              size_t);
+  int (*cublasLtMatmulAlgoGetHeuristic)(void *, void *, void *, void *, void *,
+                                        void *, void *, int, HeuristicResult *,
+                                        int *);
+  int (*cublasLtMatmul)(void *, void *, const void *alpha, const void *, void *,
+                        const void *, void *, const void *beta, const void *,
+                        void *, void *, void *, const uint64_t *,
+                        void *workspace, size_t, void *stream);
+};
+
+//===----------------------------------------------------------------------===//
+// The library
+//===----------------------------------------------------------------------===//
+
+CublasLt::CublasLt() : api(std::make_unique<Api>()) {}
+
+CublasLt::~CublasLt() {
+  if (handle)
+    api->cublasLtDestroy(handle);
+}
+
+llvm::Error CublasLt::check(int status, const char *what) const {
+  if (status == kSuccess)
+    return llvm::Error::success();
+  return makeError(ErrorCode::Unsupported, "{}: {} ({})", what,
+                   api->cublasLtGetStatusName(status), status);
+}
+
+static std::vector<std::string>
+candidatesOf(const Environment &environment,
+             llvm::ArrayRef<std::string> extraFolders) {
+  if (environment.kilnCublasLt)
+    return {*environment.kilnCublasLt};
+  static constexpr llvm::StringLiteral kNames[] = {"libcublasLt.so.13",
+                                                   "libcublasLt.so.12"};
+  std::vector<std::string> candidates(std::begin(kNames), std::end(kNames));
+  std::vector<std::string> folders;
+  for (const auto &toolkit : {environment.cudaHome, environment.cudaPath,
+                              std::optional<std::string>("/usr/local/cuda")})
+    if (toolkit)
+      for (const char *folder : {"/lib64", "/lib", "/targets/x86_64-linux/lib"})
+        folders.push_back(*toolkit + folder);
+  for (const std::string &folder : extraFolders) {
+    folders.push_back(folder);
+    folders.push_back(folder + "/lib");
+  }
+  for (const std::string &folder : folders)
+    for (llvm::StringRef name : kNames) {
+      std::string path = fmt::format("{}/{}", folder, name);
+      if (llvm::sys::fs::exists(path))
+        candidates.push_back(std::move(path));
+    }
+  return candidates;
+}
+
+llvm::Expected<std::shared_ptr<const CublasLt>>
+CublasLt::load(const Environment &environment,
+               llvm::ArrayRef<std::string> extraFolders) {
+  auto opened =
+      DynamicLibrary::openFirst(candidatesOf(environment, extraFolders),
+                                "cuBLASLt", ErrorCode::DriverMissing);
+  if (!opened)
+    return opened.takeError();
+  std::shared_ptr<CublasLt> library(new CublasLt);
+  library->library = std::move(*opened);
+#define KILN_BIND(symbol)                                                      \
+  library->api->symbol =                                                       \
+      library->library.find<decltype(Api::symbol)>(#symbol);                   \
+  if (!library->api->symbol)                                                   \
+  return makeError(ErrorCode::DriverMissing, "{} has no symbol {}",            \
+                   library->path(), #symbol)
+  KILN_BIND(cublasLtGetVersion);
+  KILN_BIND(cublasLtGetStatusName);
+  KILN_BIND(cublasLtCreate);
+  KILN_BIND(cublasLtDestroy);
+  KILN_BIND(cublasLtMatmulDescCreate);
+  KILN_BIND(cublasLtMatmulDescDestroy);
+  KILN_BIND(cublasLtMatmulDescSetAttribute);
+  KILN_BIND(cublasLtMatrixLayoutCreate);
+  KILN_BIND(cublasLtMatrixLayoutDestroy);
+  KILN_BIND(cublasLtMatrixLayoutSetAttribute);
+  KILN_BIND(cublasLtMatmulPreferenceCreate);
+  KILN_BIND(cublasLtMatmulPreferenceDestroy);
+  KILN_BIND(cublasLtMatmulPreferenceSetAttribute);
+  KILN_BIND(cublasLtMatmulAlgoGetHeuristic);
+  KILN_BIND(cublasLtMatmul);
+#undef KILN_BIND
+  if (int status = library->api->cublasLtCreate(&library->handle))
+    return makeError(ErrorCode::DriverMissing, "cublasLtCreate: {} ({})",
+                     library->api->cublasLtGetStatusName(status), status);
+  return std::shared_ptr<const CublasLt>(std::move(library));
+}
+
+std::string CublasLt::versionText() const {
+  size_t version = api->cublasLtGetVersion(); // 130002: 13.0.2
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100,
+                     version % 100);
+}
+
+//===----------------------------------------------------------------------===//
+// A problem
+//===----------------------------------------------------------------------===//
+
+static int dataTypeOf(DType type) {
+  switch (type) {
+  case DType::BF16:
+    return kRealBf16;
+  case DType::FP16:
+    return kReal16;
+  default:
+    return kReal32;
+  }
+}
+
+namespace {
+/// A pointwise chain as a fused epilogue.
+struct Epilogue {
+  uint32_t code = kEpilogueDefault;
+  bool hasBias = false;
+  bool addsResidual = false; ///< through C with beta 1
+};
+} // namespace
+
+static llvm::Expected<Epilogue> epilogueOf(const GemmProblem &problem) {
+  const PointwiseChain &chain = problem.pointwise;
+  Epilogue epilogue;
+  uint32_t activation = 0;
+  int next = 0;
+  if (next < chain.size() && chain.ops[next] == PointwiseOp::Bias) {
+    epilogue.hasBias = true;
+    ++next;
+  }
+  if (next < chain.size()) {
+    // Its C comes before bias and activation; a sum does not mind the order.
+    // Its gelu is the tanh form.
+    if (chain.ops[next] == PointwiseOp::Residual && problem.beta == 0)
+      epilogue.addsResidual = true;
+    else if (chain.ops[next] == PointwiseOp::Relu)
+      activation = kEpilogueRelu;
+    else if (chain.ops[next] == PointwiseOp::GeluTanh)
+      activation = kEpilogueGelu;
+    else
+      --next;
+    ++next;
+  }
+  if (next != chain.size())
+    return makeError(ErrorCode::Unsupported,
+                     "cuBLASLt has no such fused epilogue");
+  uint32_t code = activation | (epilogue.hasBias ? kEpilogueBias : 0);
+  epilogue.code = code ? code : kEpilogueDefault;
+  return epilogue;
+}
+
+llvm::Error CublasLtMatmul::setDescription(int attribute, const void *value,
+                                           size_t bytes) const {
+  return library->check(library->api->cublasLtMatmulDescSetAttribute(
+                            description, attribute, value, bytes),
+                        "cublasLtMatmulDescSetAttribute");
+}
+
+llvm::Error CublasLtMatmul::describeLayouts(const GemmProblem &p) {
+  struct Matrix {
+    DType type;
+    int64_t rows, columns, leadingDimension, stride; // column-major
+  };
+  const Matrix d = {p.out, p.n, p.m, p.ldd, p.strideD()};
+  const Matrix c = {p.out, p.n, p.m, p.ldc, p.strideC()};
+  const Matrix residual = {p.out, p.n, p.m, p.ldResidual, p.strideResidual()};
+  const Matrix matrices[] = {
+      {p.dtype, p.colsB(), p.rowsB(), p.ldb, p.strideB()},
+      {p.dtype, p.colsA(), p.rowsA(), p.lda, p.strideA()},
+      beta == 0                  ? d
+      : addend == GemmOperand::C ? c
+                                 : residual,
+      d,
+  };
+  const auto &api = *library->api;
+  int32_t batch = static_cast<int32_t>(p.batch);
+  for (int i = 0; i < 4; ++i) {
+    const Matrix &matrix = matrices[i];
+    if (llvm::Error error = library->check(
+            api.cublasLtMatrixLayoutCreate(
+                &layouts[i], dataTypeOf(matrix.type),
+                static_cast<uint64_t>(matrix.rows),
+                static_cast<uint64_t>(matrix.columns), matrix.leadingDimension),
+            "cublasLtMatrixLayoutCreate"))
+      return error;
+    if (p.batch == 1)
+      continue;
+    int status = api.cublasLtMatrixLayoutSetAttribute(
+        layouts[i], kLayoutBatchCount, &batch, sizeof(batch));
+    if (status == kSuccess)
+      status = api.cublasLtMatrixLayoutSetAttribute(
+          layouts[i], kLayoutBatchOffset, &matrix.stride,
+          sizeof(matrix.stride));
+    if (llvm::Error error =
+            library->check(status, "cublasLtMatrixLayoutSetAttribute"))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error CublasLtMatmul::describe(const GemmProblem &p, uint32_t alignment,
+                                     uint64_t workspaceBytes) {
+  auto epilogue = epilogueOf(p);
+  if (!epilogue)
+    return epilogue.takeError();
+  hasBias = epilogue->hasBias;
+  alpha = static_cast<float>(p.alpha);
+  beta = epilogue->addsResidual ? 1.0f : static_cast<float>(p.beta);
+  addend = epilogue->addsResidual ? GemmOperand::Residual : GemmOperand::C;
+  const auto &api = *library->api;
+  if (llvm::Error error = library->check(
+          api.cublasLtMatmulDescCreate(
+              &description,
+              p.compute == ComputeMode::TF32 ? kComputeTf32 : kCompute32,
+              kReal32),
+          "cublasLtMatmulDescCreate"))
+    return error;
+  // A row-major matrix that is stored as named is its transpose to cuBLASLt,
+  // which is what the swapped product wants.
+  int32_t opA = isTransposedB(p.layout) ? kTransposed : kNotTransposed;
+  int32_t opB = isTransposedA(p.layout) ? kTransposed : kNotTransposed;
+  int32_t biasType = dataTypeOf(p.out);
+  for (auto [attribute, value, bytes] :
+       {std::tuple<int, const void *, size_t>(kDescTransA, &opA, sizeof(opA)),
+        {kDescTransB, &opB, sizeof(opB)},
+        {kDescEpilogue, &epilogue->code, sizeof(epilogue->code)},
+        {kDescBiasType, &biasType, sizeof(biasType)}})
+    if (llvm::Error error = setDescription(attribute, value, bytes))
+      return error;
+  if (llvm::Error error = describeLayouts(p))
+    return error;
+  int status = api.cublasLtMatmulPreferenceCreate(&preference);
+  if (status == kSuccess)
+    status = api.cublasLtMatmulPreferenceSetAttribute(
+        preference, kPreferWorkspace, &workspaceBytes, sizeof(workspaceBytes));
+  for (int i = 0; i < 4 && status == kSuccess; ++i)
+    status = api.cublasLtMatmulPreferenceSetAttribute(
+        preference, kPreferAlignmentA + i, &alignment, sizeof(alignment));
+  return library->check(status, "cublasLtMatmulPreferenceSetAttribute");
+}
+
+llvm::Expected<std::unique_ptr<CublasLtMatmul>>
+CublasLtMatmul::create(std::shared_ptr<const CublasLt> library,
+                       const GemmProblem &problem, uint32_t alignment,
+                       uint64_t workspaceBytes) {
+  std::unique_ptr<CublasLtMatmul> matmul(
+      new CublasLtMatmul(std::move(library)));
+  if (llvm::Error error = matmul->describe(problem, alignment, workspaceBytes))
+    return error;
+  return matmul;
+}
+
+CublasLtMatmul::~CublasLtMatmul() {
+  const auto &api = *library->api;
+  if (preference)
+    api.cublasLtMatmulPreferenceDestroy(preference);
+  for (void *layout : layouts)
+    if (layout)
+      api.cublasLtMatrixLayoutDestroy(layout);
+  if (description)
+    api.cublasLtMatmulDescDestroy(description);
+}
+
+llvm::Expected<std::vector<CublasLtAlgorithm>>
+CublasLtMatmul::algorithms(int count) const {
+  std::vector<HeuristicResult> results(static_cast<size_t>(count));
+  // What the heuristic looks at of the bias is the alignment of its pointer.
+  DeviceAddress bias = 256;
+  if (hasBias)
+    if (llvm::Error error =
+            setDescription(kDescBiasPointer, &bias, sizeof(bias)))
+      return error;
+  int found = 0;
+  int status = library->api->cublasLtMatmulAlgoGetHeuristic(
+      library->handle, description, layouts[0], layouts[1], layouts[2],
+      layouts[3], preference, count, results.data(), &found);
+  if (llvm::Error error =
+          library->check(status, "cublasLtMatmulAlgoGetHeuristic"))
+    return error;
+  std::vector<CublasLtAlgorithm> algorithms;
+  for (const HeuristicResult &result :
+       llvm::ArrayRef(results).take_front(static_cast<size_t>(found))) {
+    if (result.state != kSuccess)
+      continue;
+    CublasLtAlgorithm &algorithm = algorithms.emplace_back();
+    std::copy(std::begin(result.algorithm), std::end(result.algorithm),
+              algorithm.opaque);
+    algorithm.workspaceBytes = result.workspaceBytes;
+  }
+  if (algorithms.empty())
+    return makeError(ErrorCode::Unsupported,
+                     "cuBLASLt has no algorithm for this problem");
+  return algorithms;
+}
+
+llvm::Error CublasLtMatmul::launch(const CublasLtAlgorithm &algorithm,
+                                   const Arguments &arguments,
+                                   DeviceAddress workspace,
+                                   CudaStream stream) const {
+  auto pointer = [&](int operand) {
+    return reinterpret_cast<void *>(arguments.operands[operand].address);
+  };
+  if (hasBias) {
+    void *bias = pointer(GemmOperand::Bias);
+    if (llvm::Error error =
+            setDescription(kDescBiasPointer, &bias, sizeof(bias)))
+      return error;
+  }
+  void *d = pointer(GemmOperand::D);
+  // With beta 0 its C is D, which is then not read.
+  void *c = beta == 0 ? d : pointer(addend);
+  int status = library->api->cublasLtMatmul(
+      library->handle, description, &alpha, pointer(GemmOperand::B), layouts[0],
+      pointer(GemmOperand::A), layouts[1], &beta, c, layouts[2], d, layouts[3],
+      algorithm.opaque, reinterpret_cast<void *>(workspace),
+      algorithm.workspaceBytes, stream);
+  return library->check(status, "cublasLtMatmul");
+}
+
+} // namespace kiln::cli

@@ -1,0 +1,70 @@
+//===- StoreFixture.h - a cache folder and stand-ins for tests ------------===//
+#pragma once
+
+#include "Cache/Store.h"
+#include "Device/Catalog.h"
+#include "Fakes/FakeNvrtc.h"
+#include "Store/ArtifactStore.h"
+#include "Store/FakeFamily.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <memory>
+#include <stdlib.h>
+#include <string>
+
+namespace kiln::fake {
+
+/// A folder of its own, gone with the object.
+class TemporaryFolder {
+public:
+  TemporaryFolder() {
+    std::string name =
+        (std::filesystem::temp_directory_path() / "kiln-store-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()));
+    folder = name;
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(folder); }
+  TemporaryFolder(const TemporaryFolder &) = delete;
+  TemporaryFolder &operator=(const TemporaryFolder &) = delete;
+
+  const std::string &path() const { return folder; }
+
+private:
+  std::string folder;
+};
+
+/// An artifact store on a cache folder, compiling with the stand-in NVRTC.
+struct StoreFixture {
+  StoreFixture() : nvrtc(FakeNvrtc::open(KILN_BINARY_DIR)) {
+    REQUIRE(static_cast<bool>(nvrtc.reset));
+    reopen();
+  }
+
+  /// As a new process would see the cache; \p options keep their search.
+  void reopen(ArtifactStoreOptions options = {}) {
+    artifacts.reset();
+    cache::StoreOptions cacheOptions;
+    cacheOptions.writeDir = folder.path();
+    cache = cache::Store::open(cacheOptions);
+    options.nvrtc = NvrtcSearch();
+    options.nvrtc.explicitPath = FakeNvrtc::path(KILN_BINARY_DIR);
+    artifacts = std::make_unique<ArtifactStore>(*cache, std::move(options));
+  }
+
+  /// The one kernel of a config's plan.
+  TranslationUnit unit(llvm::StringRef config) const {
+    return makePlan(family, problem, config, device).kernels.front();
+  }
+
+  TemporaryFolder folder;
+  FakeNvrtc nvrtc;
+  FakeFamily family;
+  Problem problem = makeProblem(family, "fake m=64 n=64");
+  DeviceModel device = must(findDevice("h200-sxm"));
+  std::unique_ptr<cache::Store> cache;
+  std::unique_ptr<ArtifactStore> artifacts;
+};
+
+} // namespace kiln::fake

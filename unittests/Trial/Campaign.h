@@ -1,0 +1,96 @@
+//===- Campaign.h - many kernels tried on a real GPU ----------------------===//
+//
+// What the campaigns of all families share: how problems are paired with
+// configs, compiled together, compared with their references one by one, and
+// run where a sanitizer sees reads beyond operands.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Kernel/Space.h"
+#include "Trial/GpuTrials.h"
+
+#include <llvm/ADT/STLFunctionalExtras.h>
+
+#include <initializer_list>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace kiln::fake {
+
+/// One thing to try: its text is all that it takes to do it again.
+struct Triple {
+  const KernelFamily *family = nullptr;
+  Problem problem;
+  std::string config;
+  TrialData data = TrialData::Usual;
+
+  std::string text() const;
+};
+
+/// What of a template's space is drawn as often as any other.
+enum class Evenly { Configs, Classes };
+
+/// Random numbers, and what is drawn with them. The same seed draws the same.
+class Draws {
+public:
+  explicit Draws(unsigned seed) : random(seed) {}
+
+  /// At least 0 and less than \p end.
+  int64_t below(int64_t end) {
+    return static_cast<int64_t>(random() % static_cast<uint64_t>(end));
+  }
+  bool chance(int percent) { return below(100) < percent; }
+  template <class T> T pick(std::initializer_list<T> choices) {
+    return choices.begin()[below(static_cast<int64_t>(choices.size()))];
+  }
+  /// " lda=1030": a leading dimension beyond a row of \p columns, often one
+  /// that breaks vectors; mostly nothing.
+  std::string padded(const char *key, int64_t columns);
+  /// " align=4", at least \p least; mostly nothing, which is 16.
+  std::string alignment(int64_t least);
+
+  /// A problem of \p family, one of the texts that \p text draws, which the
+  /// template called \p tmpl takes, and one of its configs.
+  Triple triple(const KernelFamily &family, llvm::StringRef tmpl,
+                const DeviceModel &device, Evenly evenly,
+                llvm::function_ref<std::string()> text);
+  /// The same of a template that may take none of them on \p device.
+  std::optional<Triple> tripleIfAny(const KernelFamily &family,
+                                    llvm::StringRef tmpl,
+                                    const DeviceModel &device, Evenly evenly,
+                                    llvm::function_ref<std::string()> text);
+
+private:
+  std::mt19937_64 random;
+};
+
+/// The first choice for \p problem, the best config of each other template and,
+/// while that makes fewer than \p least, the best of the following classes.
+std::vector<std::string> bestConfigs(const KernelFamily &family,
+                                     const Problem &problem,
+                                     const DeviceModel &device, size_t least);
+
+/// Compiles the kernels and references of all \p triples in parallel. Answers
+/// those that may run: not the ones that are refused because ptxas spilled or
+/// serialised them.
+std::vector<Triple> compileAll(GpuTrials &gpu,
+                               const std::vector<Triple> &triples);
+
+/// Compiles all \p triples and compares those that may run, its answer, with
+/// their references; the message of a failure does it again. Cheaper where
+/// those of one problem and data follow each other.
+std::vector<Triple> checkAll(GpuTrials &gpu,
+                             const std::vector<Triple> &triples);
+
+/// Launches a triple so many times on one workspace and compares each result
+/// with the first, bit for bit, on the device.
+void checkRepeats(GpuTrials &gpu, const Triple &triple, int launches);
+
+/// Runs a triple over memory that ends where its operands end, so that a
+/// sanitizer sees a read beyond them. What it computes is not looked at.
+void runWithoutRedZones(GpuTrials &gpu, const Triple &triple);
+
+} // namespace kiln::fake

@@ -1,0 +1,242 @@
+//===- FakeTrials.h - what the kernels of a trial do, on the host ---------===//
+//
+// Plays the trial tools, the fake family's reference and its kernels under the
+// stand-in driver, whose device memory is host memory: y = x. What a kernel
+// does wrong, and how long it takes, is said by the config of its text.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Fakes/FakeCuda.h"
+#include "Store/FakeFamily.h"
+#include "trial/TrialParams.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace kiln::fake {
+
+/// What a kernel of the fake family does.
+enum class Misdeed {
+  None,
+  WrongValue,
+  WrongSecond,   ///< in the second output
+  LeavesSecond,  ///< the second output as it was
+  PadsSecond,    ///< writes behind a row of the second output
+  BeforeOutput,  ///< writes one byte in front of it
+  BehindOutput,  ///< writes one byte behind it
+  BehindScratch, ///< writes one byte behind its workspace
+  WritesNothing,
+  LeavesLast,     ///< all but the last element
+  Nondeterminism, ///< within the tolerance, but never twice the same
+  KillsContext,
+};
+
+/// The stand-in for everything that a trial runs on the device. One at a time;
+/// reset the stand-in driver before it goes.
+class FakeTrials {
+public:
+  FakeTrials() {
+    kilnFakeOnLaunch("// reference", playReference, this, sizeof(FakeParams));
+    for (const char *name : {"// fast.", "// pair.", "// plain."})
+      kilnFakeOnLaunch(name, playKernel, this, sizeof(FakeParams));
+    // One module: who plays which kernel is decided by the function's name.
+    kilnFakeOnLaunch("trial/TrialTools.cuh", playTool, this,
+                     sizeof(CompareToleranceParams));
+  }
+
+  /// By what the text of a kernel holds: "fast.t64".
+  std::map<std::string, Misdeed> misdeeds;
+  std::map<std::string, double> durations; ///< ns; else 5000
+  double clockRatio = 1;                   ///< of every duration
+  std::vector<DeviceAddress> inputs;       ///< of each run
+  std::vector<std::string> runs;           ///< configs in order of launch
+  int references = 0;                      ///< launches
+  std::function<void()> onReference;       ///< called at each of them
+  int flushes = 0;
+  std::vector<FillNormalParams> fills; ///< of every operand that was filled
+  /// What Misdeed::BehindScratch takes for the size of its workspace.
+  uint64_t scratchBytes = 0;
+
+  int runsOf(const std::string &config) const {
+    return static_cast<int>(std::count(runs.begin(), runs.end(), config));
+  }
+
+private:
+  template <class Params> static Params read(const KilnFakeLaunch *launch) {
+    Params params;
+    std::memcpy(static_cast<void *>(&params), launch->params, sizeof(params));
+    return params;
+  }
+
+  static std::string configOf(const KilnFakeLaunch *launch) {
+    std::string text = launch->moduleText;
+    return text.substr(3, text.find('\n') - 3);
+  }
+
+  static void playReference(KilnFakeLaunch *launch, void *user) {
+    auto params = read<FakeParams>(launch);
+    auto *self = static_cast<FakeTrials *>(user);
+    ++self->references;
+    if (self->onReference)
+      self->onReference();
+    auto *x = reinterpret_cast<const float *>(params.x);
+    auto *values = reinterpret_cast<double *>(params.values);
+    auto *bounds = reinterpret_cast<double *>(params.bounds);
+    auto *z = reinterpret_cast<const float *>(params.z);
+    bool isSecond = params.operand == kOperandZ;
+    double factor = isSecond ? kFactorZ : 1;
+    for (int64_t i = params.rowBegin * params.n; i < params.rowEnd * params.n;
+         ++i) {
+      *values = factor * x[i];
+      if (isSecond && params.zIsRead)
+        *values += z[i / params.n * params.ldz + i % params.n];
+      ++values;
+      *bounds++ = factor * std::fabs(x[i]);
+    }
+  }
+
+  static void playKernel(KilnFakeLaunch *launch, void *user) {
+    auto *self = static_cast<FakeTrials *>(user);
+    std::string config = configOf(launch);
+    self->runs.push_back(config);
+    auto duration = self->durations.find(config);
+    launch->durationNs =
+        (duration == self->durations.end() ? 5000 : duration->second) *
+        self->clockRatio;
+    self->inputs.push_back(read<FakeParams>(launch).x);
+    auto misdeed = self->misdeeds.find(config);
+    self->copy(read<FakeParams>(launch),
+               misdeed == self->misdeeds.end() ? Misdeed::None
+                                               : misdeed->second,
+               launch);
+  }
+
+  void copy(const FakeParams &params, Misdeed misdeed, KilnFakeLaunch *launch) {
+    auto *x = reinterpret_cast<const float *>(params.x);
+    auto *y = reinterpret_cast<float *>(params.y);
+    int64_t count = params.m * params.n;
+    if (misdeed == Misdeed::WritesNothing)
+      return;
+    std::copy(x, x + count - (misdeed == Misdeed::LeavesLast), y);
+    if (misdeed == Misdeed::WrongValue)
+      y[count / 2] += 1;
+    if (misdeed == Misdeed::BeforeOutput)
+      reinterpret_cast<char *>(y)[-1] = 0;
+    if (misdeed == Misdeed::BehindOutput)
+      reinterpret_cast<char *>(y + count)[0] = 0;
+    if (misdeed == Misdeed::BehindScratch)
+      reinterpret_cast<char *>(params.workspace)[scratchBytes] = 0;
+    if (misdeed == Misdeed::Nondeterminism)
+      y[0] = std::nextafter(y[0], runs.size() % 2 ? 10.0f : -10.0f);
+    if (params.z && misdeed != Misdeed::LeavesSecond)
+      writeSecond(params, misdeed);
+    constexpr int kIllegalAddress = 700;
+    if (misdeed == Misdeed::KillsContext)
+      launch->result = kIllegalAddress;
+  }
+
+  static void writeSecond(const FakeParams &params, Misdeed misdeed) {
+    auto *x = reinterpret_cast<const float *>(params.x);
+    for (int64_t row = 0; row < params.m; ++row)
+      for (int64_t column = 0; column < params.n; ++column) {
+        float value = kFactorZ * x[row * params.n + column];
+        bool isLast = row + 1 == params.m && column + 1 == params.n;
+        if (misdeed == Misdeed::WrongSecond && isLast)
+          value += 2;
+        int64_t at = row * params.ldz + column;
+        if (misdeed == Misdeed::PadsSecond && isLast)
+          at = params.n; // behind the first row
+        if (params.zIsInt8)
+          reinterpret_cast<int8_t *>(params.z)[at] =
+              static_cast<int8_t>(std::lrint(value));
+        else if (params.zIsRead)
+          reinterpret_cast<float *>(params.z)[at] += value;
+        else
+          reinterpret_cast<float *>(params.z)[at] = value;
+      }
+  }
+
+  static void playTool(KilnFakeLaunch *launch, void *user) {
+    std::string name = launch->function;
+    launch->durationNs = 1000;
+    if (name == "kilnFillNormal") {
+      static_cast<FakeTrials *>(user)->fills.push_back(
+          read<FillNormalParams>(launch));
+      fillNormal(read<FillNormalParams>(launch));
+    } else if (name == "kilnFillPattern")
+      fillPattern(read<FillPatternParams>(launch));
+    else if (name == "kilnCheckRedZone")
+      checkRedZone(read<CheckRedZoneParams>(launch));
+    else if (name == "kilnCountDifferences")
+      countDifferences(read<CountDifferencesParams>(launch));
+    else if (name == "kilnCompareTolerance")
+      compare(read<CompareToleranceParams>(launch));
+    else if (name == "kilnFlushL2")
+      ++static_cast<FakeTrials *>(user)->flushes;
+  }
+
+  static void fillNormal(const FillNormalParams &params) {
+    auto *data = static_cast<float *>(params.data);
+    for (long long i = 0; i < params.count; ++i)
+      data[i] =
+          std::sin(static_cast<float>(i + 1) * static_cast<float>(params.seed));
+  }
+
+  static void fillPattern(const FillPatternParams &params) {
+    std::memset(params.data, static_cast<int>(params.pattern & 0xff),
+                static_cast<size_t>(params.bytes));
+  }
+
+  static void checkRedZone(const CheckRedZoneParams &params) {
+    auto *data = static_cast<const unsigned char *>(params.data);
+    for (long long zone = 0; zone < params.zones; ++zone)
+      for (long long i = 0; i < params.bytes; ++i)
+        *params.differing +=
+            data[zone * params.pitch + i] != (params.pattern & 0xff);
+  }
+
+  static void countDifferences(const CountDifferencesParams &params) {
+    auto *left = static_cast<const char *>(params.left);
+    auto *right = static_cast<const char *>(params.right);
+    for (long long i = 0; i < params.bytes; ++i)
+      *params.differing += left[i] != right[i];
+  }
+
+  /// For fp32 and int8; a little more tolerant, so that two values may both be
+  /// right.
+  static void compare(const CompareToleranceParams &params) {
+    constexpr double kSlack = 1e-5;
+    for (long long row = params.rowBegin; row < params.rowEnd; ++row)
+      for (long long column = 0; column < params.n; ++column) {
+        long long at = (row - params.rowBegin) * params.n + column;
+        double ref = params.reference[at];
+        long long element = row / params.m * params.strideD +
+                            row % params.m * params.ldd + column;
+        double d = params.type == DType::INT8
+                       ? static_cast<const int8_t *>(params.d)[element]
+                       : static_cast<const float *>(params.d)[element];
+        double ratio = std::fabs(d - ref) /
+                       ((params.relEps + kSlack) * std::fabs(ref) +
+                        params.absScale * params.bound[at] + params.absolute);
+        if (std::isnan(ratio))
+          ratio = std::numeric_limits<double>::infinity();
+        CompareResult &result = *params.result;
+        ++result.checked;
+        result.maxRatio = std::max(result.maxRatio, ratio);
+        if (ratio <= 1)
+          continue;
+        ++result.mismatches;
+        result.firstBad = std::min<unsigned long long>(result.firstBad,
+                                                       row * params.n + column);
+      }
+  }
+};
+
+} // namespace kiln::fake

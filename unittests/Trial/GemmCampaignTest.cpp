@@ -1,0 +1,315 @@
+// Random problems, templates and configs of the GEMM family through the trials
+// that a tuner runs: all of them must be right, on a real GPU.
+#include "Families/Families.h"
+#include "Trial/Campaign.h"
+
+#include <map>
+#include <utility>
+
+using namespace kiln;
+using namespace kiln::fake;
+
+namespace {
+
+/// Draws triples; the same seed draws the same ones on the same device.
+class Generator {
+public:
+  Generator(const KernelFamily &family, const DeviceModel &device,
+            unsigned seed, int64_t largest)
+      : family(family), device(device), draws(seed), largest(largest) {}
+
+  /// A problem that the template called \p tmpl takes, and one of its configs;
+  /// nothing where it is not for this device.
+  std::optional<Triple> draw(llvm::StringRef tmpl, Evenly evenly) {
+    bool streams = tmpl == "gemv" || tmpl == "skinny";
+    return draws.tripleIfAny(family, tmpl, device, evenly, [&] {
+      return streams ? streamedText(tmpl == "gemv" ? 8 : 64) : problemText();
+    });
+  }
+
+private:
+  /// Ragged, or a multiple of what tiles are multiples of.
+  int64_t extent() {
+    if (draws.chance(15))
+      return 1 + draws.below(8);
+    if (draws.chance(40))
+      return 16 * (1 + draws.below(largest / 16));
+    return 1 + draws.below(largest);
+  }
+
+  std::string problemText() {
+    int64_t m = extent(), n = extent();
+    int64_t k = draws.chance(5) ? 0 : extent() * (draws.chance(20) ? 4 : 1);
+    std::string type = draws.pick({"bf16", "fp16", "fp32"});
+    std::string layout = draws.pick({"NN", "NT", "TN", "TT"});
+    std::string text =
+        fmt::format("m={} n={} k={} dtype={} layout={}", m, n, k, type, layout);
+    if (type == "fp32" && draws.chance(60))
+      text += " compute=tf32";
+    int element = type == "fp32" ? 4 : 2;
+    text += draws.alignment(element);
+    bool transposedA = layout[0] == 'T', transposedB = layout[1] == 'T';
+    text += draws.padded("lda", transposedA ? m : k) +
+            draws.padded("ldb", transposedB ? k : n);
+    return text + restOf(n, type);
+  }
+
+  /// One extent of up to \p most, and rows along k that begin at multiples of
+  /// 16 bytes. k is long enough for several rounds, and of any length.
+  std::string streamedText(int64_t most) {
+    int64_t m = 1 + draws.below(most), n = extent();
+    if (draws.chance(40))
+      std::swap(m, n);
+    int64_t k = draws.chance(5)    ? 0
+                : draws.chance(50) ? 8 * (1 + draws.below(largest))
+                                   : 1 + draws.below(4 * largest);
+    std::string type = draws.pick({"bf16", "fp16"});
+    auto pitch = [&] { return (k + 7) / 8 * 8 + 8 * draws.below(3); };
+    std::string text =
+        fmt::format("m={} n={} k={} dtype={} layout=NT", m, n, k, type);
+    if (k > 0)
+      text += fmt::format(" lda={} ldb={}", pitch(), pitch());
+    return text + restOf(n, type);
+  }
+
+  /// What follows the inputs in a problem's text.
+  std::string restOf(int64_t n, llvm::StringRef type) {
+    std::string text;
+    bool joins = n % 2 == 0 && draws.chance(30);
+    if (type != "fp32" && draws.chance(25))
+      text += " out=fp32";
+    if (draws.chance(30))
+      text += fmt::format(" batch={}", 1 + draws.below(4));
+    if (draws.chance(25))
+      text += fmt::format(" alpha={}", draws.pick({"0.5", "-1.25", "0"}));
+    if (!joins && draws.chance(30))
+      text += fmt::format(" beta={}", draws.pick({"1", "-0.75"}));
+    int64_t columns = joins ? n / 2 : n; // of D
+    return text + draws.padded("ldc", n) + draws.padded("ldd", columns) +
+           (joins ? joinedChain(n) : chain(n));
+  }
+
+  std::string chain(int64_t n) {
+    std::string text;
+    auto add = [&](const char *op, int percent) {
+      if (draws.chance(percent))
+        text += fmt::format("{}{}", text.empty() ? "" : ",", op);
+    };
+    add("bias", 30);
+    add(draws.pick({"relu", "gelu_erf", "gelu_tanh", "silu"}), 30);
+    add("residual", 20);
+    if (text.empty())
+      return "";
+    bool hasResidual = text.find("residual") != std::string::npos;
+    return " pointwise=" + text + (hasResidual ? draws.padded("ldr", n) : "");
+  }
+
+  /// One with a swiglu, and links on both sides of it.
+  std::string joinedChain(int64_t n) {
+    std::string before, behind;
+    int64_t residualCols = 0;
+    auto add = [&](const char *op, int percent) {
+      if (!draws.chance(percent))
+        return false;
+      bool isBefore = draws.chance(50);
+      if (isBefore)
+        before += fmt::format("{},", op);
+      else
+        behind += fmt::format(",{}", op);
+      residualCols = isBefore ? n : n / 2;
+      return true;
+    };
+    add("bias", 40);
+    add(draws.pick({"relu", "gelu_erf", "gelu_tanh", "silu"}), 20);
+    bool hasResidual = add("residual", 30);
+    return fmt::format(" pointwise={}swiglu{}", before, behind) +
+           (hasResidual ? draws.padded("ldr", residualCols) : "");
+  }
+
+  const KernelFamily &family;
+  const DeviceModel &device;
+  Draws draws;
+  int64_t largest;
+};
+
+/// The best two configs of each template, and of those that have any, the best
+/// two with splits of k: for the first problem that has them.
+std::vector<Triple> someOfEachKind(const KernelFamily &family,
+                                   const DeviceModel &device) {
+  std::vector<Triple> triples;
+  std::map<std::pair<const Template *, bool>, int> seen;
+  for (llvm::StringRef text :
+       {"m=200 n=328 k=1000 dtype=bf16 layout=NT",
+        "m=128 n=128 k=4096 dtype=bf16 layout=NT pointwise=bias,silu",
+        "m=8 n=520 k=4096 dtype=fp16 layout=NT",
+        "m=1 n=520 k=4096 dtype=bf16 layout=NT",
+        "m=65 n=77 k=130 dtype=fp32"}) {
+    Problem problem = must(family.parseProblem(text));
+    Space space = must(exploreSpace(family, problem, device));
+    for (const Candidate &candidate : space.ranked) {
+      Plan plan = candidate.tmpl->plan(problem, candidate.config, device);
+      bool isSplit = plan.workspace.zeroedBytes > 0;
+      constexpr int kEach = 2;
+      if (seen[{candidate.tmpl, isSplit}]++ < kEach)
+        triples.push_back({&family, problem, candidate.config.text()});
+    }
+  }
+  return triples;
+}
+
+/// Kinds of sm90 that a draw of small problems seldom or never has.
+std::vector<Triple> kindsOfSm90(const KernelFamily &family) {
+  struct Kind {
+    llvm::StringRef problem, config;
+  };
+  const Kind kKinds[] = {
+      // Pieces that overlap, and a bias of theirs that crosses words.
+      {"m=130 n=240 k=200 dtype=bf16 layout=NT pointwise=bias,gelu_tanh",
+       "sm90.bm64.bn112.bk64.st4.wg1.cm1.cn1"},
+      {"m=260 n=360 k=136 dtype=bf16 out=fp32 layout=NT pointwise=bias",
+       "sm90.bm128.bn144.bk64.st4.wg2.pp1.cm1.cn1"},
+      {"m=72 n=56 k=72 dtype=fp16 layout=TT",
+       "sm90.bm64.bn48.bk64.st4.wg1.cm1.cn1"},
+      // Clusters with fewer steps than stages, and with more.
+      {"m=130 n=240 k=64 dtype=bf16 layout=NT",
+       "sm90.bm64.bn112.bk64.st6.wg1.cm2.cn1"},
+      {"m=260 n=520 k=1000 dtype=bf16 layout=NT pointwise=bias,residual",
+       "sm90.bm128.bn128.bk64.st3.wg2.cm1.cn2"},
+      {"m=304 n=400 k=328 dtype=bf16 layout=TT beta=1",
+       "sm90.bm128.bn128.bk64.st3.wg2.pp1.cm2.cn1"},
+      // Splits of which some have a step more, in both orders of blocks, and
+      // with several tiles a block.
+      {"m=200 n=200 k=1000 dtype=bf16 layout=NT",
+       "sm90.bm64.bn64.bk64.st4.wg1.cm1.cn1.sk5"},
+      {"m=200 n=200 k=1000 dtype=bf16 layout=NT pointwise=bias,silu",
+       "sm90.bm64.bn64.bk64.st4.wg1.cm1.cn1.sk5.tf1"},
+      {"m=256 n=256 k=2104 dtype=fp16 layout=NT",
+       "sm90.bm64.bn64.bk64.st4.wg1.cm1.cn1.sk32.tf1"},
+  };
+  std::vector<Triple> triples;
+  for (const Kind &kind : kKinds)
+    triples.push_back(
+        {&family, must(family.parseProblem(kind.problem)), kind.config.str()});
+  return triples;
+}
+
+} // namespace
+
+TEST_CASE("the kinds of sm90 that are tested are configs of their problems") {
+  Registry registry = makeBuiltinRegistry();
+  const KernelFamily &family = **registry.get("gemm");
+  DeviceModel device = must(findDevice("h200-sxm"));
+  for (const Triple &triple : kindsOfSm90(family)) {
+    CAPTURE(triple.text());
+    auto named = must(family.parseConfig(triple.config));
+    auto rejection = named.tmpl->prune(triple.problem, named.config, device);
+    CHECK((rejection ? rejection->text() : "fits") == "fits");
+    // Nothing is copied ahead: TMA takes these operands as they are.
+    Plan plan = named.tmpl->plan(triple.problem, named.config, device);
+    CHECK(plan.kernels.size() == 1);
+  }
+}
+
+TEST_SUITE("gpu") {
+
+  TEST_CASE("campaign: random gemms of every template are right") {
+    GpuTrials gpu(makeBuiltinRegistry());
+    const KernelFamily &family = **gpu.registry.get("gemm");
+    constexpr unsigned kSeed = 20240917;
+    constexpr size_t kTriples = 600, kLeast = 500;
+    constexpr int64_t kLargest = 640;
+    Generator generator(family, gpu.device, kSeed, kLargest);
+    std::vector<Triple> triples;
+    // The generic kernels have few configs and are the least likely to be
+    // wrong.
+    std::vector<llvm::StringRef> special, generic;
+    for (const auto &tmpl : family.templates())
+      if (generator.draw(tmpl->name(), Evenly::Configs))
+        (tmpl->isGeneric() ? generic : special).push_back(tmpl->name());
+    for (size_t i = 0; i < kTriples; ++i) {
+      const auto &names = i % 10 == 0 ? generic : special;
+      // Half of them from rare classes as often as from large ones.
+      triples.push_back(*generator.draw(
+          names[(i % 10 == 0 ? i / 10 : i) % names.size()],
+          i / names.size() % 2 ? Evenly::Classes : Evenly::Configs));
+    }
+    CHECK(checkAll(gpu, triples).size() >= kLeast);
+  }
+
+  TEST_CASE("ten thousand launches of each kind of kernel agree bit for bit") {
+    GpuTrials gpu(makeBuiltinRegistry());
+    const KernelFamily &family = **gpu.registry.get("gemm");
+    // mma with and without splits, simt and naive are on every device.
+    std::vector<Triple> triples =
+        compileAll(gpu, someOfEachKind(family, gpu.device));
+    REQUIRE(triples.size() >= 4);
+    constexpr int kLaunches = 10000;
+    for (const Triple &triple : triples)
+      checkRepeats(gpu, triple, kLaunches);
+  }
+
+  // Small enough to run under compute-sanitizer, as what follows.
+  TEST_CASE("sample of every template: kinds of sm90") {
+    GpuTrials gpu(makeBuiltinRegistry());
+    if (gpu.device.computeCapability() != 90) {
+      MESSAGE("SKIPPED: no device of compute capability 9.0");
+      return;
+    }
+    std::vector<Triple> triples = kindsOfSm90(**gpu.registry.get("gemm"));
+    CHECK(checkAll(gpu, triples).size() == triples.size());
+  }
+
+  TEST_CASE("sample of every template") {
+    GpuTrials gpu(makeBuiltinRegistry());
+    const KernelFamily &family = **gpu.registry.get("gemm");
+    constexpr unsigned kSeed = 7;
+    constexpr int kEach = 12;
+    constexpr int64_t kLargest = 96;
+    Generator generator(family, gpu.device, kSeed, kLargest);
+    std::vector<Triple> triples;
+    for (const auto &tmpl : family.templates())
+      for (int i = 0; i < kEach; ++i) {
+        auto drawn = generator.draw(tmpl->name(), Evenly::Configs);
+        if (!drawn)
+          break;
+        triples.push_back(std::move(*drawn));
+      }
+    for (const Triple &triple : checkAll(gpu, triples))
+      runWithoutRedZones(gpu, triple);
+  }
+
+  TEST_CASE("cold times are those of DRAM, and their intervals are narrow") {
+    GpuTrials gpu(makeBuiltinRegistry());
+    const KernelFamily &family = **gpu.registry.get("gemm");
+    // 16 MiB of weights: they would stay in the L2 of a large GPU.
+    Problem problem =
+        must(family.parseProblem("m=8 n=4096 k=2048 dtype=bf16 layout=NT"));
+    Space space = must(exploreSpace(family, problem, gpu.device));
+    std::vector<std::string> configs;
+    for (size_t i = 0; i < std::min<size_t>(4, space.ranked.size()); ++i)
+      configs.push_back(space.ranked[i].config.text());
+    TrialRequest request = gpu.request(family, problem, configs);
+    request.options.validation = TrialValidation::MayWin;
+    auto coldTimes = must(gpu.runner->run(request));
+    request.options.mode = MeasurementMode::Hot;
+    auto hotTimes = must(gpu.runner->run(request));
+    auto best = [](const std::vector<TrialResult> &results) {
+      return *std::min_element(results.begin(), results.end(),
+                               [](const TrialResult &a, const TrialResult &b) {
+                                 return a.medianNs < b.medianNs;
+                               });
+    };
+    TrialResult cold = best(coldTimes), hot = best(hotTimes);
+    MESSAGE(cold.config, ": cold ", cold.medianNs, " ns, hot ", hot.medianNs,
+            " ns");
+    CHECK(cold.validated);
+    double floorNs =
+        family.compulsoryBytes(problem) / gpu.device.dramPeakBytesPerNs();
+    CHECK(cold.medianNs > floorNs);
+    CHECK(cold.medianNs > hot.medianNs);
+    CHECK(cold.ciLowNs <= cold.medianNs);
+    CHECK(cold.ciHighNs >= cold.medianNs);
+    CHECK(cold.ciHighNs - cold.ciLowNs < 0.2 * cold.medianNs);
+  }
+
+} // TEST_SUITE

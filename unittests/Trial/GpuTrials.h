@@ -1,0 +1,63 @@
+//===- GpuTrials.h - trials on the GPU of this machine --------------------===//
+#pragma once
+
+#include "Cache/Store.h"
+#include "Driver/Context.h"
+#include "Driver/Driver.h"
+#include "Store/ArtifactStore.h"
+#include "Store/DeviceAssembly.h"
+#include "Store/StoreFixture.h"
+#include "Trial/InProcessTrials.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kiln::fake {
+
+/// The real driver and the real NVRTC on an empty cache.
+struct GpuTrials {
+  explicit GpuTrials(Registry given) : registry(std::move(given)) {
+    device = must(assembleDevice(driver.get(), environment, {})).model;
+    cache::StoreOptions cacheOptions;
+    cacheOptions.writeDir = folder.path();
+    cache = cache::Store::open(cacheOptions);
+    ArtifactStoreOptions options;
+    options.nvrtc = NvrtcSearch::fromEnvironment(
+        environment, {KILN_SOURCE_DIR "/build/cuda"});
+    artifacts = std::make_unique<ArtifactStore>(*cache, std::move(options));
+    runner =
+        must(InProcessTrials::create(*driver, registry, device, *artifacts));
+  }
+
+  /// One config of one problem; compiles what is not compiled.
+  TrialRequest request(const KernelFamily &family, const Problem &problem,
+                       const std::vector<std::string> &configs) {
+    TrialRequest request;
+    request.family = family.name().str();
+    request.problem = problem.text();
+    request.options.validation = TrialValidation::All;
+    for (const std::string &config : configs) {
+      auto named = must(family.parseConfig(config));
+      Plan plan = named.tmpl->plan(problem, named.config, device);
+      TrialCandidate &candidate = request.candidates.emplace_back();
+      candidate.config = config;
+      for (const TranslationUnit &unit : plan.kernels)
+        candidate.artifacts.push_back(must(artifacts->get(unit)));
+    }
+    return request;
+  }
+
+  Environment environment = Environment::fromProcess();
+  std::shared_ptr<Driver> driver = must(Driver::load(environment));
+  PrimaryContext primary = must(PrimaryContext::retain(*driver, 0));
+  ScopedContext current = must(ScopedContext::push(*driver, primary.handle()));
+  TemporaryFolder folder;
+  Registry registry;
+  DeviceModel device;
+  std::unique_ptr<cache::Store> cache;
+  std::unique_ptr<ArtifactStore> artifacts;
+  std::unique_ptr<InProcessTrials> runner;
+};
+
+} // namespace kiln::fake
