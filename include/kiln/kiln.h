@@ -123,11 +123,11 @@ extern "C" {
 // Hooks
 //
 // Called from any thread, also several at once, never with a lock of Kiln's
-// held and never on a dispatch hit, but for the allocator where a stream has no
-// arena yet or needs a larger one. A hook may call Kiln, but not end the object
-// that calls it and not wait for a task. What it launches for the first time
-// may get the estimator's choice, KILN_IN_PROGRESS where it is what its caller
-// works on, or KILN_NO_CANDIDATE where all that was tried computes wrong
+// held and never on a dispatch hit, except for the allocator where a stream has
+// no arena yet or needs a larger one. A hook may call Kiln, but not end the
+// object that calls it and not wait for a task. What it launches for the first
+// time may get the estimator's choice, KILN_IN_PROGRESS where it is what its
+// caller works on, or KILN_NO_CANDIDATE where all that was tried computes wrong
 // results. It must not throw or jump out.
 //===----------------------------------------------------------------------===//
 
@@ -349,7 +349,7 @@ enum kiln_prepare_flag {
   /// Only put artifacts and decisions into the cache: no trials and no loading,
   /// so with a device_model it needs neither GPU nor driver.
   KILN_PREPARE_COMPILE_ONLY = 1,
-  /// Measure anew although there is a record.
+  /// Measure again although there is a record.
   KILN_PREPARE_RETUNE = 2
 };
 

@@ -20,8 +20,8 @@
 //   is, so that a problem which is only described can have it. If its type is
 //   KILN_DTYPE_NONE it is absent, and in a call its `data` must be null.
 //
-//   What is written may be nothing that is read or written otherwise, but for
-//   the operand that the struct names, exactly: with the same address and
+//   What is written may be nothing that is read or written otherwise, except
+//   for the operand that the struct names, exactly: with the same address and
 //   leading dimension, and elements of the same width.
 //
 //   An e4m3 result saturates at +-448 and keeps NaN, an int8 result is clamped

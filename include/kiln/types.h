@@ -58,7 +58,7 @@ enum kiln_status_value {
   /// The driver refused a call: see kiln_last_driver_error.
   KILN_DRIVER_ERROR = 140,
   /// An earlier fault, most often of another kernel, killed the context:
-  /// destroy the context and start the process anew. Do not retry.
+  /// destroy the context and start the process again. Do not retry.
   KILN_CONTEXT_DEAD = 150,
   /// Look at the path in the message. Never returned by a launch: a cache that
   /// cannot be read or written only costs time.

@@ -273,7 +273,7 @@ OpenedFolder Layer::openShard(Kind kind, llvm::StringRef name) const {
   OpenedFolder opened;
   std::string steps[] = {versionFolder(), nameOf(kind).str(),
                          name.take_front(2).str()};
-  // Somebody may be removing the cache while we make it: ENOENT starts anew.
+  // Somebody may be removing the cache while we make it: ENOENT starts again.
   for (int attempt = 0; attempt < 4; ++attempt) {
     opened = openRoot();
     if (!opened.ok() && opened.errnoValue == ENOENT &&

@@ -1,7 +1,7 @@
 //===- Layer.h - one folder of the cache ----------------------------------===//
 //
 // Knows paths, owners and modes; knows nothing of what is inside a file. The
-// root is opened and checked anew for every operation, so that a root that
+// root is opened and checked again for every operation, so that a root that
 // somebody removes, replaces or opens to others is noticed at once.
 //
 //===----------------------------------------------------------------------===//

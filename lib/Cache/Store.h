@@ -150,7 +150,7 @@ public:
                               Accept accept = nullptr,
                               LayerKind *from = nullptr);
 
-  /// Differs, but for one chance in 2^64, as soon as lookup() may find
+  /// Differs, except for one chance in 2^64, as soon as lookup() may find
   /// something else than it found when the other stamp was taken. Cost: some
   /// system calls for each layer; nothing is read.
   uint64_t stampOf(Kind kind, llvm::StringRef key) const;

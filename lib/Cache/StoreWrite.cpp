@@ -4,8 +4,8 @@
 // threads may do so at once, and what one was told is stored must not be undone
 // by another. So each compares before its rename: if the file is not the one it
 // read, it merges again. Comparing and renaming are two system calls; the
-// key's commit lock makes them one. It is held for no more than that, but for
-// the last attempt of one who was overtaken each time; so a process that is
+// key's commit lock makes them one. It is held for no more than that, except
+// for the last attempt of one who was overtaken each time; so a process that is
 // stopped holds it hardly ever, and where one does, others say after a deadline
 // that their update is in memory alone.
 //

@@ -42,7 +42,7 @@ inline constexpr size_t kMaxLogBytes = 64 << 10;
 std::string cleanLog(llvm::StringRef log, size_t maxBytes = kMaxLogBytes);
 
 /// Compiles translation units with NVRTC, which it loads at the first need.
-/// Thread-safe; concurrent compilations run in parallel, but for a front end
+/// Thread-safe; concurrent compilations run in parallel, except for a front end
 /// that NVRTC lets one thread at a time through. Where several compile at once
 /// they are shared out between NVRTC and the alternate build beside it, if
 /// there is one.

@@ -27,7 +27,7 @@ inline constexpr int kMinNvrtcMajor = 12, kMinNvrtcMinor = 8;
 
 /// Where libnvrtc is searched, in this order.
 struct NvrtcSearch {
-  /// A file or a folder. When set, nothing else is searched, but for the
+  /// A file or a folder. When set, nothing else is searched, except for the
   /// alternate build beside it.
   std::optional<std::string> explicitPath;
   /// Let the loader find libnvrtc.so.13, then .12, by its own rules.

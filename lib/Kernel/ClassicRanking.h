@@ -20,7 +20,7 @@ Estimate estimateOf(const ClassicCase &classic, const DeviceModel &device);
 Derivation explainClassic(const ClassicCase &classic,
                           const DeviceModel &device);
 
-/// The classic model prunes and ranks anew what the hard limits left over in
+/// The classic model prunes and ranks again what the hard limits left over in
 /// \p space. Templates that it has no words for, those without tiles, keep
 /// their place behind.
 void rankClassic(const KernelFamily::ClassicProblem &problem,

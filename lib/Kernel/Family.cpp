@@ -22,7 +22,7 @@ double KernelFamily::compulsoryBytes(const Problem &problem) const {
 }
 
 std::string KernelFamily::fixedText(const Problem &problem) const {
-  Record fixed = problem.extents;
+  Record fixed = problem.record;
   const RecordSchema &schema = problemSchema();
   for (size_t i = 0; i < schema.fields().size(); ++i) {
     const Field &field = schema.fields()[i];

@@ -11,7 +11,7 @@
 #include "Kernel/Derivation.h"
 #include "Kernel/Estimate.h"
 #include "Kernel/Plan.h"
-#include "Kernel/Record.h"
+#include "Kernel/Problem.h"
 #include "Model/ClassicModel.h"
 
 #include <llvm/ADT/STLFunctionalExtras.h>
@@ -19,14 +19,6 @@
 #include <optional>
 
 namespace kiln {
-
-/// A problem together with its signature, as its family canonicalised it.
-struct Problem {
-  Record extents;   ///< the whole problem record
-  Record signature; ///< what is fixed at compile time
-
-  std::string text() const { return extents.text(); }
-};
 
 /// Candidates of one template and key are variations of one idea; a rank list
 /// begins with the best of each class. `rank` orders classes whose estimates

@@ -57,7 +57,7 @@ struct RampedBandwidth {
 };
 
 /// Bandwidth of \p level ramped by the blocks in flight: they must keep enough
-/// bytes on the way, and each busy SM takes no more than its port, at the clock
+/// bytes in flight, and each busy SM takes no more than its port, at the clock
 /// of memory-bound work.
 RampedBandwidth rampedBandwidth(const DeviceModel &device, MemoryLevel level,
                                 int64_t blocksInFlight,

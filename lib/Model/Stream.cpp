@@ -24,9 +24,9 @@ static constexpr double kNormBase = 2.5, kNormStep = 0.8, kNormMost = 6;
 /// A task that waits this often has no phases: its warps are apart by then.
 static constexpr int64_t kManyRounds = 4;
 
-/// What is on the way beyond twice the need spreads the accesses over more
+/// What is in flight beyond twice the need spreads the accesses over more
 /// pages of the DRAM: this share of the bandwidth is lost for each doubling.
-/// H200, copy of 256 MB with 32, 64 and 128 KB on the way per SM: 4.09, 4.00
+/// H200, copy of 256 MB with 32, 64 and 128 KB in flight per SM: 4.09, 4.00
 /// and 3.90 TB/s.
 static constexpr double kCrowdingLoss = 0.02;
 
@@ -172,7 +172,7 @@ StreamTime streamTime(const StreamKernel &kernel, const DeviceModel &device) {
   if (crowding > 1)
     time.dramBytesPerNs *=
         1 - kCrowdingLoss * std::min(4.0, std::log2(crowding));
-  // What a task has read waits in L2 among what all others have on the way.
+  // What a task has read waits in L2 among what all others have in flight.
   time.rereadFitsL2 = resident * time.taskBytes < 0.5 * double(device.l2Bytes);
   double port = kL2BytesPerClockPerSm * device.sustainedMemoryClockMHz * 1e-3 *
                 static_cast<double>(kernel.clusterSize);

@@ -1,7 +1,7 @@
-//===- Stream.h - the time of a kernel that memory sets -------------------===//
+//===- Stream.h - the time of a memory-bound kernel -----------------------===//
 //
 // A kernel that reads, computes little and writes is as fast as the bytes that
-// it keeps on the way (Little, 1961). Its tasks take turns between waiting for
+// it keeps in flight (Little, 1961). Its tasks take turns between waiting for
 // loads and everything else, and while they do the latter they keep nothing on
 // the way; so what counts is what all resident tasks move in one task's life:
 //
@@ -13,7 +13,7 @@
 //
 // The least of them is the rate. None is reached to the last byte while another
 // is close: times are joined by a p-norm, t = (sum t_i^p)^(1/p). Tasks run in
-// waves; the last one has fewer tasks on the way.
+// waves; the last one has fewer tasks in flight.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

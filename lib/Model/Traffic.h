@@ -7,7 +7,7 @@
 // groupTiles rows of tiles walks along n, then the next group. A group's strip
 // of A is kept as long as it fits into L2 beside the B of one wave; B is kept
 // from one group to the next as far as it fits beside the strip, else each
-// group reads it anew. Groups that run in the same wave share it. What fits in
+// group reads it again. Groups that run in the same wave share it. What fits in
 // part is kept in that part: L2 does not replace in strict order. This is the
 // reuse-distance argument with two working sets, as in blocked matrix products
 // on a CPU; it leaves out that blocks of a wave drift apart along k.

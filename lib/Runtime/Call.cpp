@@ -9,9 +9,9 @@ namespace kiln {
 
 /// Bytes that every address of the problem must be a multiple of.
 static int64_t promisedAlignment(const Problem &problem) {
-  int field = problem.extents.schema().find("align");
+  int field = problem.record.schema().find("align");
   constexpr int64_t kDefault = 16;
-  return field < 0 ? kDefault : problem.extents[field];
+  return field < 0 ? kDefault : problem.record[field];
 }
 
 OperandList operandsOf(const ProblemSpec &spec, const Problem &problem) {
@@ -127,8 +127,8 @@ static llvm::Error readScalars(const kiln_arguments &given,
   return llvm::Error::success();
 }
 
-/// What is written begins where no other operand does, but for the input that
-/// it may be.
+/// What is written begins where no other operand does, except for the input
+/// that it may be.
 static llvm::Error checkOverlap(const OperandList &operands,
                                 const Arguments &arguments) {
   for (const CallOperand &output : operands) {

@@ -2,7 +2,7 @@
 //
 // Measured record, stored decision, the estimator's ranking: each as a list of
 // configs that may run here. Whether kernels are compiled, and when trials
-// begin, is the engine's to say. Pure but for reads of the cache.
+// begin, is the engine's to say. Pure except for reads of the cache.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

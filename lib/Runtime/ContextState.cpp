@@ -54,7 +54,7 @@ static bool isFor(const RangePlan &range, const KernelFamily &family,
                   const ExtentBox &box) {
   return range.family == &family && range.box.low == box.low &&
          range.box.high == box.high && range.box.smallest == box.smallest &&
-         range.box.largest.extents == box.largest.extents;
+         range.box.largest.record == box.largest.record;
 }
 
 ChosenPlan ContextState::addRangePlan(RangePlan added, bool isLatest) {
@@ -81,7 +81,7 @@ ChosenPlan ContextState::findRangePlan(const KernelFamily &family,
   std::lock_guard<std::mutex> lock(mutex);
   for (const RangePlan &range : rangePlans)
     if (range.family == &family &&
-        range.box.covers(family, range.ranges, problem.extents.values()))
+        range.box.covers(family, range.ranges, problem.record.values()))
       return range.chosen;
   return {};
 }
@@ -91,7 +91,7 @@ ChosenPlan ContextState::findRangePlan(const KernelFamily &family,
   std::lock_guard<std::mutex> lock(mutex);
   for (const RangePlan &range : rangePlans)
     if (isFor(range, family, box) &&
-        range.box.common.extents == box.common.extents)
+        range.box.common.record == box.common.record)
       return range.chosen;
   return {};
 }

@@ -31,8 +31,8 @@ static std::string nameOf(const ContextState &context,
   add(&family, sizeof(family));
   add(&context.id, sizeof(context.id));
   for (const Problem *problem : {&request.largest, &request.common})
-    add(problem->extents.values().data(),
-        problem->extents.values().size() * sizeof(int64_t));
+    add(problem->record.values().data(),
+        problem->record.values().size() * sizeof(int64_t));
   name.push_back(request.isRange ? 'r' : 'v');
   return name;
 }
@@ -104,8 +104,7 @@ llvm::Expected<ChosenPlan> Engine::joinOrWork(ContextState &context,
 llvm::Expected<ChosenPlan> Engine::workBeside(ContextState &context,
                                               const PlanRequest &request,
                                               const AcquireOptions &given) {
-  DispatchKey key{&request.family, context.id,
-                  request.largest.extents.values()};
+  DispatchKey key{&request.family, context.id, request.largest.record.values()};
   const bool isOfLargest = request.isOfLargest();
   if (ChosenPlan known = isOfLargest ? dispatch.lookup(key) : ChosenPlan();
       known && given.takes(*known.plan))
@@ -144,8 +143,7 @@ llvm::Expected<ChosenPlan> Engine::work(ContextState &context,
   } ending(*this, name, flight);
 
   // Launches of the largest value hit what is chosen for it.
-  DispatchKey key{&request.family, context.id,
-                  request.largest.extents.values()};
+  DispatchKey key{&request.family, context.id, request.largest.record.values()};
   const bool isOfLargest = request.isOfLargest();
   // The one before us may have ended since our caller looked.
   ChosenPlan known = isOfLargest ? dispatch.lookup(key) : ChosenPlan();

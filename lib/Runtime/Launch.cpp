@@ -111,7 +111,7 @@ llvm::Expected<ChosenPlan>
 Engine::acquireForLaunch(const Driver &driver, const StreamContext &context,
                          const KernelFamily &family, const Problem &problem,
                          CudaStream stream) {
-  DispatchKey key{&family, context.id, problem.extents.values()};
+  DispatchKey key{&family, context.id, problem.record.values()};
   if (ChosenPlan known = dispatch.lookup(key))
     return known;
   dispatchMisses.fetch_add(1, std::memory_order_relaxed);
@@ -200,7 +200,7 @@ llvm::Error Engine::launchCallSlow(const KernelFamily &family,
       makeProblem(family, recordOf(family.problemSchema(), call.fields()));
   if (!problem)
     return problem.takeError();
-  assert(problem->extents.values() == call.fields() &&
+  assert(problem->record.values() == call.fields() &&
          "what is looked up is the canonical problem");
   if (family.isEmpty(*problem))
     return llvm::Error::success();
@@ -238,7 +238,7 @@ llvm::Error Engine::run(const kiln_problem *described,
   Arguments arguments;
   OperandList operands = operandsOf(*spec, *problem);
   if (auto error = readArguments(*given, *spec, operands,
-                                 problem->extents.values(), arguments))
+                                 problem->record.values(), arguments))
     return error;
   auto loaded = driver();
   if (!loaded)
@@ -246,7 +246,7 @@ llvm::Error Engine::run(const kiln_problem *described,
   auto context = findContext(**loaded, stream);
   if (!context)
     return context.takeError();
-  DispatchKey key{spec->family, context->id, problem->extents.values()};
+  DispatchKey key{spec->family, context->id, problem->record.values()};
   const ActivePlan *plan = dispatch.find(key);
   ChosenPlan chosen;
   if (!plan) {

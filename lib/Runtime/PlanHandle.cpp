@@ -57,7 +57,7 @@ llvm::Expected<ChosenPlan> PlanHandle::partFor(const Driver &driver,
                                                const Problem &problem,
                                                CudaStream stream) const {
   for (const Part &part : parts)
-    if (part.box.contains(spec.ranges, problem.extents.values()) &&
+    if (part.box.contains(spec.ranges, problem.record.values()) &&
         part.box.largest.signature == problem.signature)
       return part.chosen;
   return engine.acquireForLaunch(driver, context, *spec.family, problem,
@@ -123,7 +123,7 @@ llvm::Error PlanHandle::launch(const kiln_arguments *given,
     return launchRange(**driver, *context, *given, workspace, stream);
   Arguments arguments;
   if (auto error = readArguments(*given, spec, operandList,
-                                 spec.problem.extents.values(), arguments))
+                                 spec.problem.record.values(), arguments))
     return error;
   return engine.launchPlan(**driver, *parts.front().chosen.plan, *context,
                            arguments, workspace, stream);
@@ -146,14 +146,14 @@ llvm::Expected<Problem> PlanHandle::problemOf(const FamilyCall &call) const {
   if (!problem)
     return problem.takeError();
   for (int i = 0; i < call.fieldCount; ++i) {
-    int64_t mine = problem->extents[i], its = call.values[i];
+    int64_t mine = problem->record[i], its = call.values[i];
     bool fits = fields[i].key == "align" ? its >= mine : its == mine;
     if (!fits)
       return makeError(
           ErrorCode::InvalidArgument,
           "the call is no call of the plan, {} differs: \"{}\" and \"{}\"",
           fields[i].key,
-          recordOf(problem->extents.schema(), call.fields()).text(),
+          recordOf(problem->record.schema(), call.fields()).text(),
           problem->text());
   }
   return problem;

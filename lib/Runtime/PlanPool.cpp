@@ -12,16 +12,16 @@ namespace kiln {
 static bool isAlike(const Problem &a, const Problem &b, int dynamic) {
   if (!(a.signature == b.signature))
     return false;
-  Record moved = a.extents;
-  moved.set(dynamic, b.extents[dynamic]);
-  return moved == b.extents;
+  Record moved = a.record;
+  moved.set(dynamic, b.record[dynamic]);
+  return moved == b.record;
 }
 
 /// The problem like \p problem with \p value for its dynamic extent; nullopt
 /// beyond what a field, or a leading dimension that was given, leaves room for.
 static std::optional<Problem> moveTo(const KernelFamily &family,
                                      const Problem &problem, int64_t value) {
-  Record record = problem.extents;
+  Record record = problem.record;
   record.set(family.dynamicExtent(), value);
   auto moved = makeProblem(family, std::move(record));
   if (moved)
@@ -45,10 +45,10 @@ static int64_t largestValue(const KernelFamily &family, const Problem &problem,
 
 Problem coverOf(const KernelFamily &family, const Problem &problem) {
   const int dynamic = family.dynamicExtent();
-  if (dynamic < 0 || problem.extents[dynamic] < 1)
+  if (dynamic < 0 || problem.record[dynamic] < 1)
     return problem;
   // Buckets end at powers of two.
-  const int64_t value = problem.extents[dynamic];
+  const int64_t value = problem.record[dynamic];
   const int64_t last = largestValue(
       family, problem, value,
       static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(value))));
@@ -69,7 +69,7 @@ llvm::SmallVector<Problem, 2> PlanRequest::targets() const {
   if (isRange)
     return {largest};
   Problem cover = coverOf(family, largest);
-  if (cover.extents == largest.extents)
+  if (cover.record == largest.record)
     return {largest};
   return {std::move(cover), largest};
 }
@@ -93,7 +93,7 @@ static std::string bytesOf(const Record &first, const Record &second) {
 std::shared_ptr<const LoadedPlan> PlanPool::find(const Problem &cover,
                                                  const Record &config) const {
   std::lock_guard<std::mutex> lock(mutex);
-  auto found = plans.find(bytesOf(cover.extents, config));
+  auto found = plans.find(bytesOf(cover.record, config));
   return found == plans.end() ? nullptr : found->second;
 }
 
@@ -101,7 +101,7 @@ std::shared_ptr<const LoadedPlan>
 PlanPool::add(const Problem &cover, const Record &config,
               std::shared_ptr<const LoadedPlan> loaded) {
   std::lock_guard<std::mutex> lock(mutex);
-  return plans.try_emplace(bytesOf(cover.extents, config), std::move(loaded))
+  return plans.try_emplace(bytesOf(cover.record, config), std::move(loaded))
       .first->second;
 }
 
@@ -138,7 +138,7 @@ std::string PlanPool::digestOf(const Template &tmpl, const Problem &problem,
 
 std::vector<ShortlistEntry> PlanPool::shortlist(const Problem &cover) const {
   std::lock_guard<std::mutex> lock(mutex);
-  auto found = shortlists.find(bytesOf(cover.extents, cover.signature));
+  auto found = shortlists.find(bytesOf(cover.record, cover.signature));
   return found == shortlists.end() ? std::vector<ShortlistEntry>()
                                    : found->second;
 }
@@ -146,7 +146,7 @@ std::vector<ShortlistEntry> PlanPool::shortlist(const Problem &cover) const {
 void PlanPool::setShortlist(const Problem &cover,
                             std::vector<ShortlistEntry> entries) {
   std::lock_guard<std::mutex> lock(mutex);
-  shortlists[bytesOf(cover.extents, cover.signature)] = std::move(entries);
+  shortlists[bytesOf(cover.record, cover.signature)] = std::move(entries);
 }
 
 } // namespace kiln

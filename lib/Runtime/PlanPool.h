@@ -39,7 +39,7 @@ struct PlanRequest {
   bool isRange = false;   ///< of values that the caller named
 
   /// Whether the choice is that of a launch of `largest`.
-  bool isOfLargest() const { return common.extents == largest.extents; }
+  bool isOfLargest() const { return common.record == largest.record; }
   /// The problems that a plan may be made for, the first that has one: a
   /// range's plan is for no more than the range; where that of the whole bucket
   /// needs too much, a value gets one of its own.

@@ -310,7 +310,7 @@ PrepareTask::preparePart(ContextState &state, const ProblemSpec &spec,
   options.trialsChanged = [this] { callProgress(); };
   bool worked = false;
   options.worked = &worked;
-  DispatchKey key{spec.family, state.id, box.largest.extents.values()};
+  DispatchKey key{spec.family, state.id, box.largest.record.values()};
   ChosenPlan launched = engine.plans().lookup(key);
   // A plan that was chosen for other values of a range is not this one's.
   ChosenPlan before =

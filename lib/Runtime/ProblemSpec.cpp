@@ -16,10 +16,10 @@ llvm::Expected<Problem> makeProblem(const KernelFamily &family, Record record) {
   if (!problem)
     return problem.takeError();
   const RecordSchema &schema = family.problemSchema();
-  llvm::SmallVector<int64_t, 24> values(problem->extents.values());
+  llvm::SmallVector<int64_t, 24> values(problem->record.values());
   normaliseScalars(schema, values);
   for (size_t i = 0; i < values.size(); ++i)
-    problem->extents.set(static_cast<int>(i), values[i]);
+    problem->record.set(static_cast<int>(i), values[i]);
   return problem;
 }
 
@@ -39,7 +39,7 @@ Record recordOf(const RecordSchema &schema, llvm::ArrayRef<int64_t> values) {
 static llvm::SmallVector<uint32_t, 8> slotsOf(const KernelFamily &family,
                                               const Problem &problem) {
   if (family.name() == "gemm")
-    return gemmSlots(problem.extents.get("pointwise"));
+    return gemmSlots(problem.record.get("pointwise"));
   llvm::SmallVector<uint32_t, 8> slots;
   size_t count = family.operands(problem).operands.size();
   for (uint32_t i = 0; i < count; ++i)
@@ -50,7 +50,7 @@ static llvm::SmallVector<uint32_t, 8> slotsOf(const KernelFamily &family,
 /// The problem's text with the scalars that were given by value.
 static std::string textWithScalars(const Problem &problem,
                                    const Arguments &given) {
-  Record record = problem.extents;
+  Record record = problem.record;
   llvm::ArrayRef<Field> fields = record.schema().fields();
   int scalar = 0;
   for (size_t i = 0; i < fields.size(); ++i) {
@@ -69,7 +69,7 @@ static llvm::Error readRecord(const Record &given, ProblemSpec &spec) {
   if (!problem)
     return problem.takeError();
   spec.problem = std::move(*problem);
-  spec.described = spec.problem.extents;
+  spec.described = spec.problem.record;
   // A leading dimension that equals the length of its row is no field of the
   // canonical record; at another extent it would not be what was asked for.
   llvm::ArrayRef<Field> fields = given.schema().fields();
@@ -263,7 +263,7 @@ void ProblemSpec::readDefaults(llvm::ArrayRef<int64_t> values,
   if (!followsExtents)
     return;
   Problem launched;
-  launched.extents = recordOf(family->problemSchema(), values);
+  launched.record = recordOf(family->problemSchema(), values);
   Arguments packed = family->defaultArguments(launched);
   for (int i = 0; i < Arguments::kMaxOperands; ++i) {
     arguments.operands[i].leadingDimension =
@@ -296,7 +296,7 @@ bool ExtentBox::covers(const KernelFamily &family,
     llvm::consumeError(problem.takeError());
     return false;
   }
-  llvm::ArrayRef<int64_t> own = problem->extents.values();
+  llvm::ArrayRef<int64_t> own = problem->record.values();
   return own == values.take_front(own.size()) &&
          problem->signature == largest.signature;
 }
@@ -352,7 +352,7 @@ static llvm::Error addBoxes(const ProblemSpec &spec, const ExtentBox &box,
         typical->signature == largest->signature ? *typical : *largest;
     added.largest = std::move(*largest);
     added.described = spec.recordAt(values);
-    added.smallest = smallest->extents;
+    added.smallest = smallest->record;
     boxes.push_back(std::move(added));
     if (spec.ranges.empty())
       break;

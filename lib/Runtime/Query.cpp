@@ -52,7 +52,7 @@ static kiln_query_result queryPart(Engine &engine, ContextState &state,
                                    const ExtentBox &box) {
   const KernelFamily &family = *spec.family;
   bool isRange = !spec.ranges.empty();
-  DispatchKey key{&family, state.id, box.largest.extents.values()};
+  DispatchKey key{&family, state.id, box.largest.record.values()};
   if (ChosenPlan chosen = state.findRangePlan(family, box); isRange && chosen)
     return tell(chosen);
   if (ChosenPlan chosen = engine.plans().lookup(key))

@@ -148,8 +148,8 @@ private:
 };
 
 /// Gets the artifacts of \p plan and loads it into the current context. An
-/// artifact from the cache that the driver refuses as damaged is compiled anew,
-/// once. May compile: seconds. Errors: those of ArtifactStore::get and
+/// artifact from the cache that the driver refuses as damaged is compiled
+/// again, once. May compile: seconds. Errors: those of ArtifactStore::get and
 /// LoadedPlan::load.
 llvm::Expected<std::shared_ptr<const LoadedPlan>>
 obtainPlan(ArtifactStore &artifacts, KernelLoader &loader, Plan plan,

@@ -49,7 +49,7 @@ public:
   /// Passes over what this version has no use for.
   void drop(llvm::StringRef key) { find(key); }
 
-  /// The fields that nobody read, but for what could not be written again.
+  /// The fields that nobody read, except for what could not be written again.
   llvm::json::Object unknown() const;
 
   bool isDamaged = false;

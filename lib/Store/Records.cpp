@@ -252,7 +252,7 @@ std::string recordKey(const KernelFamily &family, const Problem &problem,
 
 int64_t dynamicExtentOf(const KernelFamily &family, const Problem &problem) {
   int field = family.dynamicExtent();
-  return field < 0 ? 0 : problem.extents[field];
+  return field < 0 ? 0 : problem.record[field];
 }
 
 int extentBucket(int64_t extent) {

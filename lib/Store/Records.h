@@ -82,7 +82,7 @@ struct RecordPoint {
   int64_t extent = 0; ///< 0 for a family without a dynamic extent
   /// Counts tuning runs of this point. Of two winners with one generation the
   /// first that was stored stays: whoever comes second adopts it, so that all
-  /// ranks of a job agree. To tune anew, store with the next generation.
+  /// ranks of a job agree. To tune again, store with the next generation.
   int64_t generation = 0;
   /// Sessions up to the one that found the winner, of which each had trials
   /// that were kept from running by what says nothing about configs. 0: the

@@ -36,7 +36,7 @@ enum class ErrorCode : int32_t {
   DeviceOutOfMemory = 120, ///< free device memory, retry
   NoCandidate = 130,       ///< no kernel computes this problem correctly here
   DriverError = 140,       ///< ask for the driver's own code
-  ContextDead = 150,       ///< destroy the context, start the process anew
+  ContextDead = 150,       ///< destroy the context, start the process again
   Io = 160,                ///< look at the path in the message
   Internal = 170,          ///< report a bug
 };

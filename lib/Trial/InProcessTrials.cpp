@@ -60,7 +60,7 @@ void InProcessTrials::Impl::abandon() {
   state.reset();
 }
 
-/// What trials may take of the device: computed anew for each problem, because
+/// What trials may take of the device: computed again for each problem, because
 /// the caller allocates and frees meanwhile.
 llvm::Expected<uint64_t> InProcessTrials::Impl::scratchCap() const {
   auto memory = memoryInfo(driver);
@@ -89,7 +89,7 @@ llvm::Error InProcessTrials::Impl::setUp(const TrialRequest &request) {
   bool forTiming =
       request.options.measure && request.options.mode == MeasurementMode::Cold;
   if (state && state->family == *family &&
-      state->problem.extents == problem->extents &&
+      state->problem.record == problem->record &&
       state->data == request.options.data && (state->forTiming || !forTiming))
     return llvm::Error::success();
 

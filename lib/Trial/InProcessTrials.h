@@ -61,7 +61,7 @@ public:
   bool isBusy();
 
   /// Gives the scratch memory back, except what a launch that was given up and
-  /// still runs may reach; the next run() takes it anew.
+  /// still runs may reach; the next run() takes it again.
   void releaseScratch();
 
 private:

@@ -97,9 +97,9 @@ public:
   /// Streams through a buffer of its own; nothing where there was no room.
   llvm::Error flush(CudaStream stream) const;
 
-  /// Fills copy 0 anew: inputs, poison and red zones.
+  /// Fills copy 0 again: inputs, poison and red zones.
   llvm::Error prepare(CudaStream stream) const;
-  /// Fills the outputs of copy 0 anew, red zones included.
+  /// Fills the outputs of copy 0 again, red zones included.
   llvm::Error prepareOutputs(CudaStream stream) const;
   llvm::Error saveOutputs(CudaStream stream) const;
 

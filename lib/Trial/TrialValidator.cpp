@@ -179,7 +179,7 @@ TrialValidator::validate(Run run, CudaStream stream,
                          const ValidationTime &time) {
   const std::chrono::milliseconds limit = time.hangLimit;
   Arguments arguments = buffers->arguments(0);
-  // Everything is filled anew: an earlier candidate may have written anywhere.
+  // Everything is filled again: an earlier candidate may have written anywhere.
   if (llvm::Error error = buffers->prepare(stream))
     return error;
   if (buffers->holdsReference()) {

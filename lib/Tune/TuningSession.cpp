@@ -133,7 +133,7 @@ llvm::Error TuningSession::explore() {
         generic.insert(ranked[i].tmpl->name()).second)
       addEntry(ranked[i], static_cast<int>(i), /*isReserve=*/true);
 
-  // A point that is measured anew gets a new generation, or its old winner
+  // A point that is measured again gets a new generation, or its old winner
   // would stay. The number is taken now: who began with the same one and stores
   // first wins, and the others adopt.
   auto record = context.records.load(family, problem, context.deviceClass);
@@ -162,7 +162,7 @@ void TuningSession::addEntry(Candidate candidate, int rank, bool isReserve) {
 }
 
 /// Adds what varies the idea of the best, wherever it ranks. The space is
-/// explored anew, which takes a fraction of a millisecond: kept, those of many
+/// explored again, which takes a fraction of a millisecond: kept, those of many
 /// problems would fill the memory.
 void TuningSession::addRelatives() {
   if (!best || (kin && kin->candidate.sharesClass(best->candidate)))

@@ -301,7 +301,7 @@ llvm::Error TuningSession::runBatch(const EntryList &batch,
   return deviceError;
 }
 
-/// Finds anew what all trials say: those that ran again changed, too.
+/// Finds again what all trials say: those that ran again changed, too.
 void TuningSession::weighTrials() {
   ratios = Ratios();
   ratiosOf.clear();

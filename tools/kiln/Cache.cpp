@@ -339,7 +339,7 @@ const CommandSpec kCacheCommand = {
     "verify reads all files, changes nothing, and ends with 1 if any is "
     "damaged. A folder that is missing or not to be trusted ends either with "
     "2. Damaged entries are harmless: they count as misses and are made "
-    "anew.\nprune removes what --max-age and --max-size say, and always the "
+    "again.\nprune removes what --max-age and --max-size say, and always the "
     "temporary files that writers left behind, an hour old or more. It is safe "
     "beside processes that use the cache. When an entry was last loaded from "
     "the folder is known to the day: in doubt it stays.",

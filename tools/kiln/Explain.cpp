@@ -428,7 +428,7 @@ const CommandSpec kExplainCommand = {
     "Tells step by step how the predicted time of the first choice comes "
     "about, and why it is not the best config of another template, tile, split "
     "of k or number of stages. Where memory must set the pace, "
-    "that is how many bytes are on the way of how many must be. Needs no GPU "
+    "that is how many bytes are in flight of how many must be. Needs no GPU "
     "with --device NAME.\n  kiln explain gemm m=4096 n=4096 k=4096 dtype=bf16 "
     "layout=NT "
     "--device h200-sxm",

@@ -73,7 +73,7 @@ static llvm::Expected<int> dispatch(llvm::ArrayRef<llvm::StringRef> words) {
 }
 
 /// Has malloc keep what NVRTC frees. It would hand memory back to the system
-/// after each compilation and ask for it anew, 3600 page faults a kernel, and
+/// after each compilation and ask for it again, 3600 page faults a kernel, and
 /// threads that compile take turns at those.
 static void keepFreedMemory() {
 #ifdef __GLIBC__

@@ -459,7 +459,7 @@ TEST_CASE_FIXTURE(Fixture, "fault 16: a read-only directory serves hits and is "
   CHECK(store->publish(Kind::Artifact, "new", {}, "new").status ==
         PublishStatus::Memory);
   CHECK_FALSE(store->isPersistent());
-  ops.failAlways("create", EROFS); // counts anew
+  ops.failAlways("create", EROFS); // counts again
   for (int i = 0; i < 3; ++i) {
     CHECK(store->publish(Kind::Artifact, "new", {}, "newer").status ==
           PublishStatus::Memory);

@@ -123,8 +123,8 @@ TEST_CASE("a cast is an empty chain between its types") {
     CAPTURE(text);
     Problem problem =
         parse(fmt::format("op=cast_{} rows=4 cols=4", text.str()));
-    CHECK(problem.extents.valueText(ElementwiseField::DType) + "_" +
-              problem.extents.valueText(ElementwiseField::Out) ==
+    CHECK(problem.record.valueText(ElementwiseField::DType) + "_" +
+              problem.record.valueText(ElementwiseField::Out) ==
           text);
   }
 }
@@ -201,7 +201,7 @@ TEST_CASE("the elementwise operands are x, y and one for each link") {
 TEST_CASE("a vector keeps to alignment, row length and packing") {
   auto widest = [](llvm::StringRef text) {
     return widestVector(
-        readElementwiseProblem(parse(text).extents.values().data()));
+        readElementwiseProblem(parse(text).record.values().data()));
   };
   CHECK(widest("op=add rows=3 cols=5 dtype=bf16") == 16);
   CHECK(widest("op=add rows=3 cols=5 dtype=bf16 align=8") == 4);

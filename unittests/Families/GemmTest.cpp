@@ -361,7 +361,7 @@ TEST_CASE("the texts that keys are made of are pinned") {
   // m and the scalars are no part of a record's key.
   CHECK(gemm().fixedText(parse("gemm m=9 n=4096 k=512 dtype=bf16 layout=NT "
                                "alpha=3")) == gemm().fixedText(plain));
-  CHECK(plain.extents.hash().hex() ==
+  CHECK(plain.record.hash().hex() ==
         strongHash("gemm m=1 n=4096 k=512 dtype=bf16 layout=NT").hex());
 }
 

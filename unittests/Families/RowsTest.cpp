@@ -153,7 +153,7 @@ TEST_CASE("records over rows are read by their family's own schema") {
   Parsed norm = parse("layernorm rows=3 cols=5 dtype=fp16 out=int8 bias=1 "
                       "residual=1 eps=0.5 ldy=6 ldr=7 align=4");
   RowProblem p =
-      readRowProblem(RowKind::LayerNorm, norm.problem.extents.values().data());
+      readRowProblem(RowKind::LayerNorm, norm.problem.record.values().data());
   CHECK((p.op == RowOp::LayerNorm && p.rows == 3 && p.cols == 5));
   CHECK((p.dtype == DType::FP16 && p.out == DType::INT8));
   CHECK((!p.weight && p.bias && p.residual && p.mask == RowMask::None));
@@ -231,7 +231,7 @@ TEST_CASE("a reduction's values are packed") {
     CHECK(sum.family->compulsoryBytes(sum.problem) ==
           4 * 6 * 2 + (all ? 1 : 4) * 4);
     RowParams params = makeRowParams(
-        readRowProblem(RowKind::Reduce, sum.problem.extents.values().data()),
+        readRowProblem(RowKind::Reduce, sum.problem.record.values().data()),
         sum.arguments());
     CHECK(params.allRows == all);
     CHECK((params.rows == 4 && params.cols == 6 && params.ldx == 8));
@@ -264,7 +264,7 @@ TEST_CASE("scalars reach the kernels' parameters") {
   CHECK(params.residualOut == reinterpret_cast<void *>(0x2000));
   Parsed softmax = parse("softmax rows=4 cols=6 dtype=bf16 scale=0.125");
   params = makeRowParams(
-      readRowProblem(RowKind::Softmax, softmax.problem.extents.values().data()),
+      readRowProblem(RowKind::Softmax, softmax.problem.record.values().data()),
       softmax.arguments());
   CHECK((params.scale == 0.125f && params.epsilon == 0.0f));
 }
@@ -344,7 +344,7 @@ TEST_CASE("the reference takes large blocks for what few blocks reduce") {
     CHECK((params.rowBegin == 2 && params.rowEnd == 5));
     CHECK(params.reference == reinterpret_cast<double *>(0x1000));
     CHECK(params.bound == reinterpret_cast<double *>(0x2000));
-    CHECK(params.row.cols == parsed.problem.extents.get("cols"));
+    CHECK(params.row.cols == parsed.problem.record.get("cols"));
     CHECK(spec.steps[0].kernel.grid == Dim3{3});
     return spec.steps[0].kernel.block.x;
   };
@@ -424,10 +424,10 @@ TEST_CASE("the suite's cases over rows are problems") {
     auto problem = family.canonicalise(std::move(*record));
     REQUIRE(bool(problem));
     CAPTURE(problem->text());
-    CHECK(parse(problem->text()).problem.extents == problem->extents);
+    CHECK(parse(problem->text()).problem.record == problem->record);
     CHECK(family.compulsoryBytes(*problem) > 0);
     CHECK(family.flops(*problem) >=
-          double(problem->extents.get("rows")) * problem->extents.get("cols"));
+          double(problem->record.get("rows")) * problem->record.get("cols"));
     ++count;
   }
   CHECK(count == 42);

@@ -127,7 +127,7 @@ TEST_CASE("every wgmma config of a space keeps the rules of its launch") {
     CAPTURE(text.str());
     Problem problem = parse(text);
     GemmSignature signature = readGemmSignature(problem.signature);
-    int64_t k = readGemmProblem(problem.extents.values().data()).k;
+    int64_t k = readGemmProblem(problem.record.values().data()).k;
     size_t count = forEachCandidate(problem, [&](const Candidate &candidate) {
       CAPTURE(candidate.config.text());
       auto config = fromRecord<Sm90GemmConfig>(candidate.config);
@@ -194,7 +194,7 @@ TEST_CASE("tiles come before splits where both sides have many") {
        {"gemm m=256 n=256 k=16384 dtype=bf16 layout=NT",
         "gemm m=128 n=2112 k=7168 dtype=bf16 layout=NT"}) {
     Problem problem = parse(text);
-    GemmProblem sizes = readGemmProblem(problem.extents.values().data());
+    GemmProblem sizes = readGemmProblem(problem.record.values().data());
     forEachCandidate(problem, [&](const Candidate &candidate) {
       auto config = fromRecord<Sm90GemmConfig>(candidate.config);
       if (config.splitK() == 1)

@@ -45,7 +45,7 @@ TEST_CASE("ties follow the class's rank, then the order of the space") {
         std::vector<int32_t>{0, 1, 2, 3});
 }
 
-TEST_CASE("a set begins anew with the first that does not tie") {
+TEST_CASE("a set begins again with the first that does not tie") {
   // 101.9 ties with 100; 103.9 ties with 103 and not with 101.9.
   CHECK(ranked({candidate(0, 103.9, 1, 0), candidate(1, 103, 2, 1),
                 candidate(2, 101.9, 3, 0), candidate(3, 100, 4, 1)}) ==

@@ -6,7 +6,7 @@
 using namespace kiln;
 
 TEST_CASE("Little's law") {
-  // 500 ns * 4000 B/ns = 2 MB on the way.
+  // 500 ns * 4000 B/ns = 2 MB in flight.
   LittlesLaw law = littlesLaw(500, 4000, 1e6);
   CHECK(law.bytesNeeded == 2e6);
   CHECK(law.reachedBytesPerNs == 2000);

@@ -31,7 +31,7 @@ kiln_status launchAll(kiln_engine *engine, kiln_gemm_args args, int64_t first,
 
 Problem makeGemm(const KernelFamily &gemm, const std::string &text) {
   return llvm::cantFail(
-      makeProblem(gemm, llvm::cantFail(gemm.parseProblem(text)).extents));
+      makeProblem(gemm, llvm::cantFail(gemm.parseProblem(text)).record));
 }
 
 } // namespace
@@ -191,20 +191,20 @@ TEST_CASE("S7: a cover is the largest value of the bucket that is alike") {
         Problem problem = makeGemm(gemm, text);
         Problem cover = coverOf(gemm, problem);
         CHECK(cover.signature == problem.signature);
-        int64_t largest = cover.extents[dynamic];
+        int64_t largest = cover.record[dynamic];
         CHECK(largest >= m);
         CHECK(extentBucket(largest) == extentBucket(m));
-        Record moved = cover.extents;
+        Record moved = cover.record;
         moved.set(dynamic, m);
-        CHECK(moved == problem.extents);
+        CHECK(moved == problem.record);
         // One cover for all values of a bucket with one signature.
-        CHECK(coverOf(gemm, cover).extents == cover.extents);
+        CHECK(coverOf(gemm, cover).record == cover.record);
       }
   Problem odd = makeGemm(gemm, "m=1001 n=64 k=512 dtype=bf16 layout=TN");
-  CHECK(coverOf(gemm, odd).extents[dynamic] == 1023);
+  CHECK(coverOf(gemm, odd).record[dynamic] == 1023);
   // Beyond the largest value that there is.
   Problem huge = makeGemm(gemm, "m=2147483000 n=1 k=1 dtype=bf16 layout=NT");
-  CHECK(coverOf(gemm, huge).extents[dynamic] >= 2147483000);
+  CHECK(coverOf(gemm, huge).record[dynamic] >= 2147483000);
 }
 
 TEST_CASE("S7: values below a leading dimension share a cover") {
@@ -227,9 +227,9 @@ TEST_CASE("S7: values below a leading dimension share a cover") {
       auto named = llvm::cantFail(registry.parseProblem(full));
       const KernelFamily &family = *named.family;
       Problem problem =
-          llvm::cantFail(makeProblem(family, std::move(named.problem.extents)));
+          llvm::cantFail(makeProblem(family, std::move(named.problem.record)));
       Problem cover = coverOf(family, problem);
-      int64_t largest = cover.extents[family.dynamicExtent()];
+      int64_t largest = cover.record[family.dynamicExtent()];
       CHECK(cover.signature == problem.signature);
       int64_t known =
           covers.try_emplace(problem.signature.text(), largest).first->second;

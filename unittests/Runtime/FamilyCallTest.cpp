@@ -256,7 +256,7 @@ TEST_CASE("what is looked up is the canonical problem over rows") {
       if (!message.empty()) {
         // Only a look into the table, which has canonical problems, may stand
         // between what is wrong and a launch.
-        bool wouldHit = problem && problem->extents.values() == read.fields();
+        bool wouldHit = problem && problem->record.values() == read.fields();
         if (!problem)
           llvm::consumeError(problem.takeError());
         REQUIRE((!wouldHit || read.isEmpty));
@@ -266,7 +266,7 @@ TEST_CASE("what is looked up is the canonical problem over rows") {
           problem ? "" : summarize(problem.takeError()).message;
       REQUIRE(refusal == "");
       CAPTURE(problem->text());
-      REQUIRE(problem->extents.values() == read.fields());
+      REQUIRE(problem->record.values() == read.fields());
       REQUIRE(family->isEmpty(*problem) == read.isEmpty);
       if (read.isEmpty)
         continue;

@@ -178,7 +178,7 @@ TEST_CASE("what is looked up is the family's canonical problem") {
         makeProblem(family, recordOf(family.problemSchema(), read.fields()));
     REQUIRE(static_cast<bool>(problem));
     CAPTURE(problem->text());
-    REQUIRE(problem->extents.values() == read.fields());
+    REQUIRE(problem->record.values() == read.fields());
     REQUIRE(readGemmSignature(problem->signature).isWellFormed());
     ++good;
     joined += call.joins();
@@ -213,7 +213,7 @@ TEST_CASE("S14a: a call that is refused would not have hit either") {
     // what is wrong and a launch.
     auto problem =
         makeProblem(family, recordOf(family.problemSchema(), values.fields()));
-    bool wouldHit = problem && problem->extents.values() == values.fields();
+    bool wouldHit = problem && problem->record.values() == values.fields();
     if (!problem)
       llvm::consumeError(problem.takeError());
     REQUIRE_FALSE(wouldHit);
@@ -253,9 +253,9 @@ TEST_CASE("S2: strides count for the largest batch of a range") {
     auto boxes = spec->boxes();
     REQUIRE(static_cast<bool>(boxes));
     for (const ExtentBox &box : *boxes)
-      CHECK(box.largest.extents[GemmField::Align] ==
-            spec->problem.extents[GemmField::Align]);
-    return spec->problem.extents[GemmField::Align];
+      CHECK(box.largest.record[GemmField::Align] ==
+            spec->problem.record[GemmField::Align]);
+    return spec->problem.record[GemmField::Align];
   };
   auto refusal = [&] {
     auto spec = ProblemSpec::parse(registry, &problem);
@@ -399,8 +399,8 @@ TEST_CASE("boxes cover a range exactly") {
   for (const ExtentBox &box : *boxes) {
     CHECK(box.low[0] == next);
     next = box.high[0] + 1;
-    CHECK(box.largest.extents[GemmField::M] == box.high[0]);
+    CHECK(box.largest.record[GemmField::M] == box.high[0]);
   }
   CHECK(next == 71);
-  CHECK((*boxes)[6].common.extents[GemmField::M] == 40);
+  CHECK((*boxes)[6].common.record[GemmField::M] == 40);
 }

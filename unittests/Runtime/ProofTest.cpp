@@ -96,7 +96,7 @@ TEST_CASE("S5: where trials find all wrong, nothing is launched") {
     CHECK((statistics.trials > 0) == (process == 0));
     CHECK(statistics.trial_failures == statistics.trials);
   }
-  // To measure anew may find otherwise.
+  // To measure again may find otherwise.
   judgeTrials();
   Choosing tune(fixture, KILN_MODE_TUNE);
   CHECK(tune.launch(args) == KILN_NO_CANDIDATE);

@@ -168,7 +168,7 @@ TEST_CASE("S14c: a budget may be longer than a clock counts") {
   CHECK(queryOf(engine, problem).source == KILN_SOURCE_RECORD);
 }
 
-TEST_CASE("S14d: to measure anew is not to wait for who does not") {
+TEST_CASE("S14d: to measure again is not to wait for who does not") {
   RuntimeFixture fixture;
   struct Hook {
     Event inWork, joined;

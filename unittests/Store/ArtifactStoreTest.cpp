@@ -171,7 +171,7 @@ TEST_CASE("a request nobody waits for is taken back") {
   CHECK(running.wait());
   CHECK(f.nvrtc.compileCount() == 2);
   CHECK_FALSE(f.artifacts->lookup(f.unit("fast.t32")));
-  // And may be asked for anew.
+  // And may be asked for again.
   CHECK(must(f.artifacts->get(f.unit("fast.t32"))));
 }
 

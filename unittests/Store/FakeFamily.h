@@ -200,7 +200,7 @@ public:
   Plan plan(const Problem &problem, const Record &config,
             const DeviceModel &device) const override {
     Plan plan;
-    plan.problem = problem.extents;
+    plan.problem = problem.record;
     plan.templateName = templateName;
     plan.config = config;
     for (int i = 0; i < kernels; ++i) {
@@ -315,20 +315,20 @@ public:
     Problem problem;
     problem.signature = Record(signatureSchema());
     problem.signature.set("type", record[kFieldType]);
-    problem.extents = std::move(record);
+    problem.record = std::move(record);
     return problem;
   }
 
   bool isEmpty(const Problem &problem) const override {
-    return problem.extents[kFieldM] == 0 || problem.extents[kFieldN] == 0;
+    return problem.record[kFieldM] == 0 || problem.record[kFieldN] == 0;
   }
 
   OperandTable operands(const Problem &problem) const override {
     OperandTable table;
     OperandSpec x;
     x.name = "x";
-    x.rows = problem.extents[kFieldM];
-    x.cols = x.leadingDimension = problem.extents[kFieldN];
+    x.rows = problem.record[kFieldM];
+    x.cols = x.leadingDimension = problem.record[kFieldN];
     OperandSpec y = x;
     x.usual = options.usual;
     x.outliers = options.outliers;
@@ -351,11 +351,11 @@ public:
 
   Arguments defaultArguments(const Problem &problem) const override {
     Arguments arguments;
-    arguments.problem = problem.extents.values().data();
+    arguments.problem = problem.record.values().data();
     for (int operand : {kOperandX, kOperandY})
-      arguments.operands[operand].leadingDimension = problem.extents[kFieldN];
+      arguments.operands[operand].leadingDimension = problem.record[kFieldN];
     arguments.operands[kOperandZ].leadingDimension =
-        problem.extents[kFieldN] + kPaddingZ;
+        problem.record[kFieldN] + kPaddingZ;
     arguments.scalars[0] = options.second == DType::INT8;
     arguments.scalars[1] = options.accumulates;
     return arguments;
@@ -368,7 +368,7 @@ public:
 
   double flops(const Problem &) const override { return options.flops; }
   double compulsoryBytes(const Problem &problem) const override {
-    return 8.0 * problem.extents[kFieldM] * problem.extents[kFieldN];
+    return 8.0 * problem.record[kFieldM] * problem.record[kFieldN];
   }
 
   FakeOptions options;

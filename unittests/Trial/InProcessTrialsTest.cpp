@@ -57,7 +57,7 @@ TEST_CASE("every output is compared, and the wrong one is named") {
          {std::tuple(Misdeed::None, TrialStatus::Ok, ""),
           {Misdeed::WrongValue, TrialStatus::Wrong, "y: 1 of 1584 elements "},
           {Misdeed::WrongSecond, TrialStatus::Wrong, "z: 1 of 1584 elements "},
-          // No right result is what poison is, but for int8 -1 is.
+          // No right result is what poison is, except for int8 -1 is.
           {Misdeed::LeavesSecond, TrialStatus::NotWritten,
            "z: 1584 of 1584 elements are not written"},
           {Misdeed::PadsSecond, TrialStatus::OutOfBounds, ""},
@@ -105,7 +105,7 @@ TEST_CASE("operands are filled as they are described") {
   request.options.data = TrialData::Outliers;
   for (int repeat = 0; repeat < 2; ++repeat) {
     CHECK(f.run(request)[0].status == TrialStatus::Ok);
-    CHECK(f.trials.references == 2); // anew for other data
+    CHECK(f.trials.references == 2); // again for other data
   }
   const FillNormalParams &fill = f.trials.fills.back();
   CHECK(fill.mean == -1);

@@ -93,7 +93,7 @@ public:
             const DeviceModel &device) const override {
     const Way &way = kWays[config.get("t") - 1];
     Plan plan;
-    plan.problem = problem.extents;
+    plan.problem = problem.record;
     plan.templateName = "wrong";
     plan.config = config;
     plan.kernels.push_back(makeUnit(

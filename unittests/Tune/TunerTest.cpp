@@ -620,7 +620,7 @@ TEST_CASE("what a neighbour measured goes first") {
   CHECK(result.trials[0].rank == 4);
 }
 
-TEST_CASE("a record of another kernel is measured anew") {
+TEST_CASE("a record of another kernel is measured again") {
   TunerFixture f;
   f.runner.scripts["fast.t32"].ns = 500;
   must(f.tune());
@@ -633,7 +633,7 @@ TEST_CASE("a record of another kernel is measured anew") {
   CHECK(f.recordedPoint()->winner == "fast.t64");
 }
 
-TEST_CASE("tuning anew replaces the winner") {
+TEST_CASE("tuning again replaces the winner") {
   TunerFixture f;
   must(f.tune());
   f.options.retune = true;

@@ -46,7 +46,7 @@ public:
 
 private:
   static ElementwiseProblem read(const Problem &problem) {
-    return readElementwiseProblem(problem.extents.values().data());
+    return readElementwiseProblem(problem.record.values().data());
   }
 };
 
@@ -101,7 +101,7 @@ llvm::Expected<Problem> ElementwiseFamily::canonicalise(Record record) const {
   Problem problem;
   problem.signature =
       toRecord(signatureOf(readElementwiseProblem(record.values().data())));
-  problem.extents = std::move(record);
+  problem.record = std::move(record);
   return problem;
 }
 
@@ -187,7 +187,7 @@ OperandTable ElementwiseFamily::operands(const Problem &problem) const {
 Arguments ElementwiseFamily::defaultArguments(const Problem &problem) const {
   ElementwiseProblem p = read(problem);
   Arguments arguments;
-  arguments.problem = problem.extents.values().data();
+  arguments.problem = problem.record.values().data();
   static_assert(ElementwiseOperand::Count <= Arguments::kMaxOperands);
   arguments.operands[ElementwiseOperand::X].leadingDimension = p.ldx;
   arguments.operands[ElementwiseOperand::Y].leadingDimension = p.ldy;

@@ -130,7 +130,7 @@ StreamKernel streamOf(const ElementwiseProblem &p,
 // Limits
 //===----------------------------------------------------------------------===//
 
-/// Fewer threads with more on the way each gain nothing from here on.
+/// Fewer threads with more in flight each gain nothing from here on.
 constexpr int64_t kMostRegisters = 168;
 
 /// Registers that hold the bits of a thread's items and of rows of values, the
@@ -283,7 +283,7 @@ public:
     auto config = fromRecord<FlatElementwiseConfig>(record);
     auto signature = readElementwiseSignature(problem.signature);
     Plan plan;
-    plan.problem = problem.extents;
+    plan.problem = problem.record;
     plan.templateName = name().str();
     plan.config = record;
     plan.kernels.push_back(
@@ -336,7 +336,7 @@ protected:
 
 private:
   static ElementwiseProblem read(const Problem &problem) {
-    return readElementwiseProblem(problem.extents.values().data());
+    return readElementwiseProblem(problem.record.values().data());
   }
 
   RecordSchema schema;

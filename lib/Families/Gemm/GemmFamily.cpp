@@ -62,7 +62,7 @@ public:
 
 private:
   static GemmProblem read(const Problem &problem) {
-    return readGemmProblem(problem.extents.values().data());
+    return readGemmProblem(problem.record.values().data());
   }
 };
 
@@ -153,7 +153,7 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
   Problem problem;
   problem.signature =
       toRecord(signatureOf(readGemmProblem(record.values().data())));
-  problem.extents = std::move(record);
+  problem.record = std::move(record);
   return problem;
 }
 
@@ -217,7 +217,7 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
 Arguments GemmFamily::defaultArguments(const Problem &problem) const {
   GemmProblem p = read(problem);
   Arguments arguments;
-  arguments.problem = problem.extents.values().data();
+  arguments.problem = problem.record.values().data();
   arguments.operands[GemmOperand::A] = {0, p.lda, p.strideA()};
   arguments.operands[GemmOperand::B] = {0, p.ldb, p.strideB()};
   arguments.operands[GemmOperand::C] = {0, p.ldc, p.strideC()};

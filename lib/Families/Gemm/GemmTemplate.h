@@ -128,7 +128,7 @@ public:
     GemmProblem gemm = read(problem);
     GemmSignature signature = readGemmSignature(problem.signature);
     Plan plan;
-    plan.problem = problem.extents;
+    plan.problem = problem.record;
     plan.templateName = name().str();
     plan.config = record;
     int sharedBytes = config.sharedBytes(signature);
@@ -180,7 +180,7 @@ protected:
 
 private:
   static GemmProblem read(const Problem &problem) {
-    return readGemmProblem(problem.extents.values().data());
+    return readGemmProblem(problem.record.values().data());
   }
   Record record(const Config &config) const { return toRecord(config, schema); }
 

@@ -52,7 +52,7 @@ protected:
 
 } // namespace
 
-/// Registers that a thread cannot do without: the vectors on the way, those of
+/// Registers that a thread cannot do without: the vectors in flight, those of
 /// the small operand that come with them, what several vectors use again, sums
 /// and addresses. ptxas spills below this.
 static int64_t registersOf(const GemvConfig &config) {

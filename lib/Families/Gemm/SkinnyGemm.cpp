@@ -1,7 +1,7 @@
 //===- SkinnyGemm.cpp - mma.sync past a few vectors -----------------------===//
 //
 // The space is a table of rings that differ in kind: how many rows share the
-// vectors' traffic, and how the bytes on the way are cut into stages and warps.
+// vectors' traffic, and how the bytes in flight are cut into stages and warps.
 // The vectors are padded to what the instructions allow, no further. Splits of
 // k across blocks are offered only where whole tiles leave SMs idle.
 //

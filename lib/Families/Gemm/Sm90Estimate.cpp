@@ -168,7 +168,7 @@ void Sm90Model::computeTile() {
          (config.multicastBlocks() > 1 ? kClusterNs : 0);
   reduction = 0;
   if (config.splitK() > 1) {
-    // A split's sums go to L2, but for the pieces that it owns; of those it
+    // A split's sums go to L2, except for the pieces that it owns; of those it
     // reads what the others have and leaves zeros. An SM stores 25 bytes a
     // clock; the rest, waiting for the slowest of the splits above all, is
     // fitted to kernels of 6 to 50 us (H200), of whose times the estimates are

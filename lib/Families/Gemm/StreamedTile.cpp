@@ -1,7 +1,7 @@
 //===- StreamedTile.cpp ---------------------------------------------------===//
 //
 // Blocks do not wait for each other: as one ends the next starts, while the
-// others of the SM keep loads on the way. So the time is that of all bytes at
+// others of the SM keep loads in flight. So the time is that of all bytes at
 // the rate that the resident blocks sustain, not a sum of waves in step; waves
 // matter for how many blocks the busiest SM has at the end, and for the starts
 // that the other blocks do not cover.
@@ -174,7 +174,7 @@ StreamedWave StreamModel::wave(int64_t count) const {
 }
 
 double StreamModel::restartNs() const {
-  // While a block starts and ends, the others of its SM keep loads on the way.
+  // While a block starts and ends, the others of its SM keep loads in flight.
   auto others = double(grid.slots - device.smCount);
   double need = busyDramLatencyNs(device) * device.dramBytesPerNs();
   double covered = std::min(1.0, others * bytesInFlight / need);
@@ -271,7 +271,7 @@ static DerivationStep explainLittle(const StreamModel &model,
   bool isBound = bound == "latency";
   DerivationStep step{
       "Little's law",
-      fmt::format("{}; {:.0f} ns * {:.0f} GB/s ask for {:.0f} KB on the way, "
+      fmt::format("{}; {:.0f} ns * {:.0f} GB/s ask for {:.0f} KB in flight, "
                   "of which there are {:.0f} KB",
                   busyDramText(model.device), law.latencyNs, law.fullBytesPerNs,
                   law.bytesNeeded / 1024, law.bytesInFlight / 1024),

@@ -24,7 +24,7 @@ struct StreamedTile {
   int rows = 0, vectors = 0; ///< of a block
   int splitK = 1;
   BlockResources block;
-  /// Bytes of the streamed rows that a block keeps on the way, on average.
+  /// Bytes of the streamed rows that a block keeps in flight, on average.
   double bytesInFlight = 0;
   /// True where a block's instructions and its loads take turns; else they run
   /// beside each other.

@@ -46,7 +46,7 @@ protected:
       config.rowThreads = rowThreads;
       config.blockThreads = std::max(rowThreads, 256);
       for (int cluster : {1, 2, 4, 8}) {
-        // Fewer rows on the way are worth a barrier where a row is long.
+        // Fewer rows in flight are worth a barrier where a row is long.
         constexpr int64_t kLongRow = 8;
         if (cluster > 1 && (!device.hasClusters() || rowThreads < 256 ||
                             ofRow < kLongRow * cluster * rowThreads))
@@ -57,7 +57,7 @@ protected:
     }
   }
 
-  /// The configs that differ in what is on the way and how it is cached.
+  /// The configs that differ in what is in flight and how it is cached.
   static void
   visitItems(ReloadRowsConfig config,
              llvm::function_ref<void(const ReloadRowsConfig &)> emit) {

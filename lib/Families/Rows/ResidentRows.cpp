@@ -53,7 +53,7 @@ static int64_t keptRegisters(const RowSignature &signature,
   return config.rows * config.vectors * words * matrices;
 }
 
-/// The same at its most: while a residual is on the way, it is there too.
+/// The same at its most: while a residual is in flight, it is there too.
 static int64_t peakRegisters(const RowSignature &signature,
                              const ResidentRowsConfig &config) {
   int64_t kept = keptRegisters(signature, config);
@@ -113,7 +113,7 @@ private:
   void visitVector(int64_t vector) {
     config.vector = static_cast<int>(vector);
     int64_t ofRow = problem.cols / vector;
-    // Two to four vectors a thread first: enough loads on the way, few
+    // Two to four vectors a thread first: enough loads in flight, few
     // registers.
     for (int64_t least : {2, 4, 1, 8})
       for (int rowThreads : {256, 128, 512, 1024, 64, 32, 16, 8, 4, 2, 1}) {
@@ -121,7 +121,7 @@ private:
         bool isMost = least == 8 && vectors > 8;
         if (!isMost && (vectors < least || vectors >= 2 * least))
           continue;
-        // No more than half of the group idles, but for the smallest.
+        // No more than half of the group idles, except for the smallest.
         if (rowThreads > 1 && rowThreads / 2 >= ofRow)
           continue;
         config.rowThreads = rowThreads;

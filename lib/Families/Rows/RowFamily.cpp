@@ -59,7 +59,7 @@ public:
 
 private:
   RowProblem read(const Problem &problem) const {
-    return readRowProblem(kind, problem.extents.values().data());
+    return readRowProblem(kind, problem.record.values().data());
   }
 
   RowKind kind;
@@ -141,7 +141,7 @@ llvm::Expected<Problem> RowFamily::canonicalise(Record record) const {
   RowSignature signature = signatureOf(p);
   assert(signature.isWellFormed() && "the schema lets nothing else pass");
   problem.signature = toRecord(signature);
-  problem.extents = std::move(record);
+  problem.record = std::move(record);
   return problem;
 }
 
@@ -152,7 +152,7 @@ llvm::Expected<Problem> RowFamily::canonicalise(Record record) const {
 Arguments RowFamily::defaultArguments(const Problem &problem) const {
   RowProblem p = read(problem);
   Arguments arguments;
-  arguments.problem = problem.extents.values().data();
+  arguments.problem = problem.record.values().data();
   arguments.operands[RowOperand::X] = {0, p.ldx, 0};
   arguments.operands[RowOperand::Y] = {0, p.ldy, 0};
   arguments.operands[RowOperand::Weight] = {0, p.cols, 0};

@@ -106,7 +106,7 @@ public:
     Config config = fromRecord<Config>(record);
     RowSignature signature = readRowSignature(problem.signature);
     Plan plan;
-    plan.problem = problem.extents;
+    plan.problem = problem.record;
     plan.templateName = name().str();
     plan.config = record;
     int sharedBytes = config.sharedBytes(signature);
@@ -183,7 +183,7 @@ protected:
                               const DeviceModel &device) const = 0;
 
   RowProblem read(const Problem &problem) const {
-    return readRowProblem(kind, problem.extents.values().data());
+    return readRowProblem(kind, problem.record.values().data());
   }
 
 private:

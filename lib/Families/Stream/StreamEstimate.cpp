@@ -79,8 +79,8 @@ static DerivationStep trafficStep(const StreamKernel &kernel,
   else
     step.verdict = fmt::format(
         "{:.2f} MB are read again, {}", kernel.rereadBytes / megabyte,
-        time.rereadFitsL2 ? "from L2: what is on the way fits there"
-                          : "from DRAM: what is on the way exceeds the L2");
+        time.rereadFitsL2 ? "from L2: what is in flight fits there"
+                          : "from DRAM: what is in flight exceeds the L2");
   step.values = llvm::json::Object{{"read_bytes", kernel.readBytes},
                                    {"write_bytes", kernel.writeBytes},
                                    {"reread_bytes", kernel.rereadBytes}};
@@ -121,7 +121,7 @@ static DerivationStep littleStep(const StreamTime &time,
   DerivationStep step;
   step.title = "Little's law";
   step.formula = fmt::format(
-      "{}; {:.0f} ns * {:.0f} GB/s / {} SMs ask for {:.1f} KB on the way per "
+      "{}; {:.0f} ns * {:.0f} GB/s / {} SMs ask for {:.1f} KB in flight per "
       "SM, of which there are {:.1f} KB",
       busyDramText(device), time.loadedLatencyNs, device.dramBytesPerNs(),
       device.smCount, time.bytesNeededPerSm / kKB,
@@ -135,7 +135,7 @@ static DerivationStep littleStep(const StreamTime &time,
       step.blames = nameOf(StreamBound::Latency);
   } else if (isBound) {
     step.verdict = "enough while tasks load; but the rest of a task's life "
-                   "keeps nothing on the way";
+                   "keeps nothing in flight";
   } else {
     step.verdict = ratio < 2 ? "enough"
                              : "more than it takes, which costs some order of "

@@ -194,7 +194,7 @@ std::optional<Rejection>
 TiledTranspose::checkConfig(const Problem &problem, const Record &record,
                             const DeviceModel &device) const {
   TiledTransposeConfig config = fromRecord<TiledTransposeConfig>(record);
-  TransposeProblem p = readTransposeProblem(problem.extents.values().data());
+  TransposeProblem p = readTransposeProblem(problem.record.values().data());
   TransposeSignature signature = readTransposeSignature(problem.signature);
   if (auto rejection = checkThreads(config.threads(), device))
     return rejection;
@@ -217,7 +217,7 @@ StreamKernel TiledTranspose::streamKernel(const Problem &problem,
                                           const Record &record,
                                           const DeviceModel &device) const {
   TiledTransposeConfig config = fromRecord<TiledTransposeConfig>(record);
-  TransposeProblem p = readTransposeProblem(problem.extents.values().data());
+  TransposeProblem p = readTransposeProblem(problem.record.values().data());
   TransposeSignature signature = readTransposeSignature(problem.signature);
   StreamKernel kernel;
   kernel.tasks = config.blocks(p.rows, p.cols);
@@ -275,7 +275,7 @@ Plan TiledTranspose::plan(const Problem &problem, const Record &record,
   TransposeSignature signature = readTransposeSignature(problem.signature);
   int sharedBytes = config.sharedBytes(signature);
   Plan plan;
-  plan.problem = problem.extents;
+  plan.problem = problem.record;
   plan.templateName = name().str();
   plan.config = record;
   plan.kernels.push_back(unit(config, signature, device));

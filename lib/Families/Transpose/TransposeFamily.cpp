@@ -41,7 +41,7 @@ public:
 
 private:
   static TransposeProblem read(const Problem &problem) {
-    return readTransposeProblem(problem.extents.values().data());
+    return readTransposeProblem(problem.record.values().data());
   }
 };
 
@@ -68,7 +68,7 @@ llvm::Expected<Problem> TransposeFamily::canonicalise(Record record) const {
     record.set(TransposeField::Ldy, 0);
   Problem problem;
   problem.signature = toRecord(signatureOf(p));
-  problem.extents = std::move(record);
+  problem.record = std::move(record);
   return problem;
 }
 
@@ -109,7 +109,7 @@ OperandTable TransposeFamily::operands(const Problem &problem) const {
 Arguments TransposeFamily::defaultArguments(const Problem &problem) const {
   TransposeProblem p = read(problem);
   Arguments arguments;
-  arguments.problem = problem.extents.values().data();
+  arguments.problem = problem.record.values().data();
   arguments.operands[TransposeOperand::X].leadingDimension = p.ldx;
   arguments.operands[TransposeOperand::Y].leadingDimension = p.ldy;
   return arguments;

@@ -27,7 +27,8 @@ static float fromHalf(uint16_t bits) {
   return sign * std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
 }
 
-/// An fp16 with a shorter mantissa and an exponent that is 8 less, but for NaN.
+/// An fp16 with a shorter mantissa and an exponent that is 8 less, except for
+/// NaN.
 static float fromE4m3(uint8_t bits) {
   if ((bits & 0x7f) == 0x7f)
     return std::numeric_limits<float>::quiet_NaN();

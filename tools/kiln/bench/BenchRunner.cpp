@@ -368,7 +368,8 @@ llvm::Error BenchRunner::compare(Bench &bench, BenchRow &row) {
   if (!other)
     return other.takeError();
   // The sum of |a*b| behind the tolerance is not known here. k is above it for
-  // N(0, 1) data, whose products' mean size is 0.64, but for very few products.
+  // N(0, 1) data, whose products' mean size is 0.64, except for very few
+  // products.
   GemmProblem problem = readGemmProblem(bench.arguments.front().problem);
   constexpr double kFewProducts = 16;
   double bound =
