@@ -2,7 +2,7 @@
 # Runs the gpu tests of a bundle made by the target gpu-bundle; arguments go to
 # each test binary. Exit code 77: there is no GPU here.
 set -uo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")"
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit
 
 failed=()
 for test in bin/Kiln*Tests; do

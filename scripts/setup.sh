@@ -4,15 +4,16 @@
 # redistributable packages for NVRTC and the headers into build/cuda. Says
 # nothing and changes nothing when all of it is there.
 #
-#   scripts/setup.sh               install
-#   scripts/setup.sh --cuda-home   print the CUDA root that Kiln builds with
+#   scripts/setup.sh                install what the library and the tool need
+#   scripts/setup.sh --with-tests   install what scripts/test.sh needs as well
+#   scripts/setup.sh --cuda-home    print the CUDA root that Kiln builds with
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # cuda.h of the oldest toolkit whose NVRTC Kiln supports, 12.8.
 minimumCudaVersion=12080
-packages=(cmake ninja-build g++ llvm-19-dev libfmt-dev doctest-dev libzstd-dev
-          zlib1g-dev)
+packages=(cmake ninja-build g++ llvm-19-dev libfmt-dev libzstd-dev zlib1g-dev)
+testPackages=(doctest-dev clang-format-14)
 
 fail() { echo "setup: $*" >&2; exit 1; }
 
@@ -108,8 +109,9 @@ installCudaPackages() {
 }
 
 case "${1:-}" in
-"")
+""|--with-tests)
   [[ $(uname -m) == x86_64 ]] || fail "unsupported machine: $(uname -m)"
+  [[ $# -eq 0 ]] || packages+=("${testPackages[@]}")
   installPackages "${packages[@]}"
   cudaHome >/dev/null || installCudaPackages
   ;;

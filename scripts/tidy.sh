@@ -1,17 +1,52 @@
 #!/usr/bin/env bash
-# Runs clang-tidy on the sources of lib/ and tools/, or on the files named,
-# with the compile commands of the release preset.
+# Runs clang-tidy with the compile commands of the release preset on sources of
+# lib/ and tools/. A header is checked with the source that bears its name.
+#
+#   scripts/tidy.sh                 what differs from the merge base with main
+#   scripts/tidy.sh --base COMMIT   what differs from COMMIT
+#   scripts/tidy.sh --all           everything
+#   scripts/tidy.sh FILE...         the files named
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+fail() { echo "tidy: $2" >&2; exit "$1"; }
+
+# Prints the sources to check for what differs from commit $1.
+changedSources() {
+  local file
+  { git diff --name-only --diff-filter=d "$1" -- lib tools
+    git ls-files --others --exclude-standard -- lib tools; } |
+    while read -r file; do
+      case $file in
+      *.h) file=${file%.h}.cpp ;;
+      *.cpp) ;;
+      *) continue ;;
+      esac
+      [[ ! -f $file ]] || echo "$file"
+    done | sort -u
+}
+
+files=()
+case "${1:-}" in
+--all) mapfile -t files < <(find lib tools -name '*.cpp' | sort) ;;
+""|--base)
+  if [[ $# -eq 0 ]]; then
+    main=$(git rev-parse --verify -q origin/main || git rev-parse main)
+    base=$(git merge-base HEAD "$main")
+  else
+    base=$(git rev-parse --verify "${2:?usage: scripts/tidy.sh --base COMMIT}")
+  fi
+  mapfile -t files < <(changedSources "$base")
+  echo "tidy: ${#files[@]} sources differ from $(git rev-parse --short "$base")"
+  ;;
+-*) fail 2 "unknown argument: $1" ;;
+*) files=("$@") ;;
+esac
+[[ ${#files[@]} -gt 0 ]] || exit 0
+
 tidy=$(command -v clang-tidy-19 || command -v clang-tidy) ||
-  { echo "tidy: clang-tidy is not installed" >&2; exit 3; }
+  fail 3 "clang-tidy is not installed"
 [[ -f build/release/compile_commands.json ]] ||
-  { echo "tidy: configure first: cmake --preset release" >&2; exit 2; }
-if [[ $# -gt 0 ]]; then
-  files=("$@")
-else
-  mapfile -t files < <(git ls-files 'lib/*.cpp' 'tools/*.cpp')
-fi
+  fail 2 "configure first: cmake --preset release"
 printf '%s\0' "${files[@]}" |
   xargs -0 -n 4 -P "$(nproc)" "$tidy" -p build/release --quiet

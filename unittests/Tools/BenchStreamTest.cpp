@@ -2,8 +2,8 @@
 
 #include "Driver/Stream.h"
 #include "Store/FakeDevice.h"
-#include "Trial/FakeTrials.h"
 #include "Store/StoreFixture.h"
+#include "Trial/FakeTrials.h"
 
 #include <map>
 #include <set>
