@@ -3,7 +3,7 @@
 
 #include "Driver/LaunchSpec.h"
 #include "Families/Gemm/GemmProblem.h"
-#include "Families/GemmTesting.h"
+#include "Families/Gemm/GemmTesting.h"
 #include "Kernel/Family.h"
 #include "Kernel/Plan.h"
 #include "gemm/RepackConfig.h"

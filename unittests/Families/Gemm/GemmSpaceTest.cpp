@@ -1,5 +1,5 @@
 #include "Families/Gemm/GemmTemplate.h"
-#include "Families/GemmTesting.h"
+#include "Families/Gemm/GemmTesting.h"
 
 #include "Kernel/Space.h"
 #include "Support/Json.h"

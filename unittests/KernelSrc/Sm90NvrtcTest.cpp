@@ -1,7 +1,7 @@
 // The wgmma kernels through the real NVRTC: what a space begins with for each
 // kind of signature has to compile without spills, and without what makes ptxas
 // serialise wgmma or ignore setmaxnreg.
-#include "RealCompiler.h"
+#include "KernelSrc/RealCompiler.h"
 
 #include "Device/Catalog.h"
 #include "Kernel/Sources.h"

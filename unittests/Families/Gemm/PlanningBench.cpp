@@ -1,7 +1,7 @@
 // Host time to plan a GEMM: every config of every template enumerated, pruned,
 // estimated and ranked. The bound is far above the goal of 100 us a problem:
 // machines that run tests are busy.
-#include "Families/GemmTesting.h"
+#include "Families/Gemm/GemmTesting.h"
 
 #include "Kernel/Space.h"
 

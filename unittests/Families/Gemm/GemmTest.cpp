@@ -1,6 +1,6 @@
 #include "Families/Gemm/GemmProblem.h"
 #include "Families/Gemm/GemmTemplate.h"
-#include "Families/GemmTesting.h"
+#include "Families/Gemm/GemmTesting.h"
 
 #include "Support/Hash.h"
 #include "gemm/GemvConfig.h"

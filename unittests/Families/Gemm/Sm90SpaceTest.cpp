@@ -2,7 +2,7 @@
 // keeps, on the host and in the maps that a driver encodes.
 #include "Driver/FakeDriver.h"
 #include "Driver/Launcher.h"
-#include "Families/Sm90Testing.h"
+#include "Families/Gemm/Sm90Testing.h"
 #include "Kernel/ConfigSchema.h"
 #include "Kernel/Space.h"
 #include "gemm/Sm90GemmConfig.h"

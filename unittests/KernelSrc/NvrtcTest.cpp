@@ -1,6 +1,6 @@
 // The real texts of the real templates through the real NVRTC, for every
 // architecture that Kiln serves: a sample of configs that prune() lets pass.
-#include "RealCompiler.h"
+#include "KernelSrc/RealCompiler.h"
 
 #include "Device/Catalog.h"
 #include "Kernel/Space.h"

@@ -1,6 +1,6 @@
 // What a launch of the wgmma template is made of: tensor maps, copies of what
 // TMA cannot read, workspace, grid.
-#include "Families/Sm90Testing.h"
+#include "Families/Gemm/Sm90Testing.h"
 
 #include <doctest/doctest.h>
 
