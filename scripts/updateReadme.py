@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Writes the tables of benchmarks/results/*.json into README.md.
+"""Writes what benchmarks/results/*.json say into README.md, a row for each
+result, and into benchmarks/README.md, a table for each.
 
-A table replaces what stands between the lines
-    <!-- results:begin NAME -->  and  <!-- results:end NAME -->
-where NAME is the result file's name without ".json". Numbers in README.md are
-never typed by hand. With --check nothing is written; the exit code is 1 if the
-README differs from what the results say.
+A text replaces what stands between two lines:
+    <!-- summary:begin NAME... -->  and  <!-- summary:end -->
+    <!-- results:begin NAME -->     and  <!-- results:end NAME -->
+where NAME is the result file's name without ".json". These numbers are never
+typed by hand. With --check nothing is written; the exit code is 1 if a page
+differs from what the results say.
 """
 import json
 import math
@@ -138,43 +140,80 @@ def torch_table(result):
                     "torch.compile over Kiln's: above 1, Kiln is faster."]
 
 
-def table(result):
-    """The markdown of one result: where it was measured, and its rows."""
+def kind_of(result):
+    """What a result compares Kiln with: "stream", "torch" or "peer"."""
     keys = set().union(*(case.keys() for case in result["cases"]))
     if "fraction" in keys:
-        rows = stream_table(result)
-    elif "eager_us" in keys or "compile_us" in keys:
-        rows = torch_table(result)
-    else:
-        rows = peer_table(result)
+        return "stream"
+    return "torch" if keys & {"eager_us", "compile_us"} else "peer"
+
+
+def table(result):
+    """The markdown of one result: where it was measured, and its rows."""
+    rows = {"stream": stream_table, "torch": torch_table,
+            "peer": peer_table}[kind_of(result)](result)
     return "\n".join([origin(result), ""] + rows)
 
 
-def updated(text):
-    """README text with every section replaced by what its result file says."""
-    def replace(match):
-        path = ROOT / "benchmarks" / "results" / f"{match['name']}.json"
-        if not path.exists():
-            sys.exit(f"updateReadme: README.md shows {path}, which is missing")
-        body = table(json.loads(path.read_text()))
+def summary(results):
+    """A row for each named result."""
+    lines = ["| suite | cases | compared with | geomean | least | greatest |",
+             "|---|---|---|---|---|---|"]
+    for name, result in results:
+        kind = kind_of(result)
+        peer = {"stream": "a stream of as many bytes",
+                "torch": "the faster of PyTorch eager and torch.compile",
+                "peer": result.get("peer")}[kind]
+        key = "fraction" if kind == "stream" else "ratio"
+        ratios = [case[key] for case in result["cases"] if case.get(key)]
+        lines.append(f"| `{name}` | {len(ratios)} | {peer} "
+                     f"| {geomean(ratios):.2f} | {min(ratios):.2f} "
+                     f"| {max(ratios):.2f} |")
+    gpus = " and ".join(sorted({result["gpu"] for _, result in results}))
+    return "\n".join(lines + ["", f"Measured on {gpus}. A figure is the other "
+                              "side's time over Kiln's: above 1, Kiln is "
+                              "faster."])
+
+
+def load(name, page):
+    path = ROOT / "benchmarks" / "results" / f"{name}.json"
+    if not path.exists():
+        sys.exit(f"updateReadme: {page} shows {path}, which is missing")
+    return json.loads(path.read_text())
+
+
+def updated(text, page):
+    """A page's text with every section replaced by what the results say."""
+    def results(match):
+        body = table(load(match["name"], page))
         return f"{match['begin']}\n{body}\n{match['end']}"
 
-    return re.sub(
+    def summaries(match):
+        body = summary([(name, load(name, page))
+                        for name in match["names"].split()])
+        return f"{match['begin']}\n{body}\n{match['end']}"
+
+    text = re.sub(
         r"(?P<begin><!-- results:begin (?P<name>\S+) -->)\n.*?"
         r"(?P<end><!-- results:end (?P=name) -->)",
-        replace, text, flags=re.DOTALL)
+        results, text, flags=re.DOTALL)
+    return re.sub(
+        r"(?P<begin><!-- summary:begin (?P<names>[^>]+) -->)\n.*?"
+        r"(?P<end><!-- summary:end -->)",
+        summaries, text, flags=re.DOTALL)
 
 
 def main(arguments):
     if arguments not in ([], ["--check"]):
         sys.exit("usage: updateReadme.py [--check]")
-    path = ROOT / "README.md"
-    before = path.read_text()
-    after = updated(before)
-    if arguments:
-        if before != after:
-            sys.exit("updateReadme: README.md is not what the results say")
-    elif before != after:
+    for page in ("README.md", "benchmarks/README.md"):
+        path = ROOT / page
+        before = path.read_text()
+        after = updated(before, page)
+        if before == after:
+            continue
+        if arguments:
+            sys.exit(f"updateReadme: {page} is not what the results say")
         path.write_text(after)
 
 
