@@ -144,17 +144,22 @@ namespace {
 /// Puts what one template after the other gives into a space.
 class SpaceFiller final : public SpaceSink {
 public:
-  SpaceFiller(Space &space, bool keepRejected)
-      : space(space), keepRejected(keepRejected) {}
+  SpaceFiller(const Problem &problem, const DeviceModel &device,
+              const SpaceOptions &options, Space &space)
+      : problem(problem), device(device), options(options),
+        isLimited(options.allowance.isLimited()), space(space) {}
 
-  void take(const Template &next, const Problem &problem,
-            const DeviceModel &device) {
+  void take(const Template &next) {
     tmpl = &next;
     next.judge(problem, device, *this);
   }
 
   void rank(Record &&config, const Estimate &estimate,
             CandidateClass candidateClass) override {
+    if (isLimited)
+      if (auto rejection =
+              tmpl->exceeds(options.allowance, problem, config, device))
+        return reject(*rejection, [&] { return std::move(config); });
     Candidate &added = space.ranked.emplace_back();
     added.tmpl = tmpl;
     added.config = std::move(config);
@@ -167,13 +172,16 @@ public:
   void reject(const Rejection &rejection,
               llvm::function_ref<Record()> makeConfig) override {
     ++order;
-    if (keepRejected)
+    if (options.keepRejected)
       space.rejected.push_back({tmpl, makeConfig(), rejection});
   }
 
 private:
+  const Problem &problem;
+  const DeviceModel &device;
+  const SpaceOptions &options;
+  const bool isLimited;
   Space &space;
-  bool keepRejected;
   const Template *tmpl = nullptr;
   int32_t order = 0;
 };
@@ -182,29 +190,29 @@ private:
 
 /// The main model: every template's own limits and estimate.
 static void exploreMain(const KernelFamily &family, const Problem &problem,
-                        const DeviceModel &device, bool keepRejected,
+                        const DeviceModel &device, const SpaceOptions &options,
                         Space &space) {
   constexpr size_t kUsual = 1024;
   space.ranked.reserve(kUsual);
-  SpaceFiller filler(space, keepRejected);
+  SpaceFiller filler(problem, device, options, space);
   for (const auto &tmpl : family.templates())
-    filler.take(*tmpl, problem, device);
+    filler.take(*tmpl);
   rankCandidates(space.ranked);
 }
 
 llvm::Expected<Space> exploreSpace(const KernelFamily &family,
                                    const Problem &problem,
-                                   const DeviceModel &device, ModelKind model,
-                                   bool keepRejected) {
+                                   const DeviceModel &device,
+                                   const SpaceOptions &options) {
   Space space;
-  exploreMain(family, problem, device, keepRejected, space);
-  if (model == ModelKind::Classic) {
+  exploreMain(family, problem, device, options, space);
+  if (options.model == ModelKind::Classic) {
     auto classic = family.classicProblem(problem);
     if (!classic)
       return makeError(ErrorCode::Unsupported,
                        "the classic model knows nothing like {}",
                        problem.text());
-    rankClassic(*classic, device, keepRejected, space);
+    rankClassic(*classic, device, options.keepRejected, space);
   }
   if (space.ranked.empty())
     return makeError(ErrorCode::NoCandidate,

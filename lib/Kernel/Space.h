@@ -46,15 +46,20 @@ struct Space {
 /// Estimates within this factor of the best of a set are one answer.
 inline constexpr double kEstimateTie = 1.02;
 
+struct SpaceOptions {
+  ModelKind model = ModelKind::Main;
+  /// Without the rejected configs their records are not made.
+  bool keepRejected = false;
+  Allowance allowance = {};
+};
+
 /// Enumerates, prunes, estimates and ranks. Pure: needs no GPU, no driver and
-/// no compiler. \p keepRejected false drops the rejected configs, which saves
-/// their records. About 0.2 us a config of GEMM. Errors: NoCandidate;
-/// Unsupported where \p model has no words for the problem.
+/// no compiler. About 0.2 us a config of GEMM. Errors: NoCandidate;
+/// Unsupported where the model cannot describe the problem.
 llvm::Expected<Space> exploreSpace(const KernelFamily &family,
                                    const Problem &problem,
                                    const DeviceModel &device,
-                                   ModelKind model = ModelKind::Main,
-                                   bool keepRejected = false);
+                                   const SpaceOptions &options = {});
 
 /// The model that estimates \p candidate where \p model ranks: the main one for
 /// templates that the classic one has no words for.

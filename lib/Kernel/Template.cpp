@@ -5,6 +5,37 @@
 
 namespace kiln {
 
+std::optional<Rejection>
+Template::pruneWithin(const Allowance &allowance, const Problem &problem,
+                      const Record &config, const DeviceModel &device) const {
+  if (auto rejection = prune(problem, config, device))
+    return rejection;
+  return exceeds(allowance, problem, config, device);
+}
+
+std::optional<Rejection> Template::exceeds(const Allowance &allowance,
+                                           const Problem &problem,
+                                           const Record &config,
+                                           const DeviceModel &device) const {
+  if (allowance.largest)
+    if (auto rejection = prune(*allowance.largest, config, device))
+      return rejection;
+  if (allowance.workspaceBytes == Allowance::kUnlimited)
+    return std::nullopt;
+  const Problem &covered = allowance.largest ? *allowance.largest : problem;
+  const uint64_t bytes = workspace(covered, config, device).bytes();
+  if (bytes <= allowance.workspaceBytes)
+    return std::nullopt;
+  return Rejection{PruneReason::Workspace, double(bytes),
+                   double(allowance.workspaceBytes), "B"};
+}
+
+WorkspaceLayout Template::workspace(const Problem &problem,
+                                    const Record &config,
+                                    const DeviceModel &device) const {
+  return plan(problem, config, device).workspace;
+}
+
 void Template::judge(const Problem &problem, const DeviceModel &device,
                      SpaceSink &sink) const {
   enumerate(problem, device, [&](Record config) {

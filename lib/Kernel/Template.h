@@ -8,6 +8,7 @@
 #pragma once
 
 #include "Device/DeviceModel.h"
+#include "Kernel/Allowance.h"
 #include "Kernel/Derivation.h"
 #include "Kernel/Estimate.h"
 #include "Kernel/Plan.h"
@@ -61,6 +62,23 @@ public:
   virtual std::optional<Rejection> prune(const Problem &problem,
                                          const Record &config,
                                          const DeviceModel &device) const = 0;
+
+  /// The same, and then what \p allowance forbids the config's plan.
+  std::optional<Rejection> pruneWithin(const Allowance &allowance,
+                                       const Problem &problem,
+                                       const Record &config,
+                                       const DeviceModel &device) const;
+  /// What \p allowance alone forbids the plan of a config that prune() let
+  /// pass.
+  std::optional<Rejection> exceeds(const Allowance &allowance,
+                                   const Problem &problem, const Record &config,
+                                   const DeviceModel &device) const;
+
+  /// The workspace of the plan of a config that prune() let pass. This one
+  /// makes the plan; a template says it itself where its spaces are large.
+  virtual WorkspaceLayout workspace(const Problem &problem,
+                                    const Record &config,
+                                    const DeviceModel &device) const;
 
   /// Predicted time of a config that prune() let pass. About a microsecond.
   virtual Estimate estimate(const Problem &problem, const Record &config,

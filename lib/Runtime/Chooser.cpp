@@ -9,12 +9,9 @@ namespace kiln {
 
 std::optional<Plan> Chooser::plan(const Problem &problem, const Template &tmpl,
                                   const Record &config) const {
-  if (tmpl.prune(problem, config, device))
+  if (tmpl.pruneWithin(allowance, problem, config, device))
     return std::nullopt;
-  Plan plan = tmpl.plan(problem, config, device);
-  if (plan.workspace.bytes() > workspaceLimit)
-    return std::nullopt;
-  return plan;
+  return tmpl.plan(problem, config, device);
 }
 
 /// Whether trials found this kernel wrong.
@@ -103,7 +100,7 @@ std::vector<Choice> Chooser::fromDecision(const KernelFamily &family,
 
 llvm::Expected<std::vector<Candidate>>
 Chooser::rank(const KernelFamily &family, const Problem &problem) const {
-  auto space = exploreSpace(family, problem, device);
+  auto space = exploreSpace(family, problem, device, {.allowance = allowance});
   if (!space)
     return space.takeError();
   RecordMatch match = records.find(family, problem, deviceClass);

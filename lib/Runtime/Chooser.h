@@ -52,10 +52,10 @@ class Chooser {
 public:
   Chooser(const DeviceModel &device, const std::string &deviceClass,
           PlanPool &pool, ArtifactStore &artifacts, const RecordStore &records,
-          const DecisionStore &decisions, uint64_t workspaceLimit)
+          const DecisionStore &decisions, Allowance allowance)
       : device(device), deviceClass(deviceClass), pool(pool),
         artifacts(artifacts), records(records), decisions(decisions),
-        workspaceLimit(workspaceLimit) {}
+        allowance(allowance) {}
 
   /// Measured configs: at the problem's extent by time, at another one by the
   /// time there, scaled by what the estimator says of both. Some 10 us.
@@ -111,7 +111,7 @@ private:
   ArtifactStore &artifacts;
   const RecordStore &records;
   const DecisionStore &decisions;
-  uint64_t workspaceLimit;
+  Allowance allowance;
 };
 
 } // namespace kiln

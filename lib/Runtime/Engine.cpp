@@ -266,7 +266,7 @@ Chooser Engine::chooser(ContextState &context) {
   Services &made = services();
   return Chooser(context.model, context.deviceClass, context.plans,
                  *made.artifacts, *made.records, *made.decisions,
-                 options.workspaceLimit);
+                 Allowance{.workspaceBytes = options.workspaceLimit});
 }
 
 std::string Engine::keyOf(const KernelFamily &family, const Problem &problem,

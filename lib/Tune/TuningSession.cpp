@@ -115,7 +115,8 @@ bool TuningSession::takeRecord() {
 
 /// Ranks the space and fills the entries.
 llvm::Error TuningSession::explore() {
-  auto space = exploreSpace(family, problem, context.device, options.model);
+  auto space =
+      exploreSpace(family, problem, context.device, {.model = options.model});
   if (!space)
     return space.takeError();
   const std::vector<Candidate> &ranked = space->ranked;
@@ -168,7 +169,8 @@ void TuningSession::addRelatives() {
   if (!best || (kin && kin->candidate.sharesClass(best->candidate)))
     return;
   kin = best;
-  auto space = exploreSpace(family, problem, context.device, options.model);
+  auto space =
+      exploreSpace(family, problem, context.device, {.model = options.model});
   if (!space)
     return llvm::consumeError(space.takeError()); // it could be explored before
   for (auto [i, candidate] : llvm::enumerate(space->ranked))

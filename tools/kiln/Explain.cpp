@@ -357,8 +357,8 @@ static llvm::Error fillExplanation(Explanation &e,
   if (family.isEmpty(problem))
     return makeError(ErrorCode::InvalidArgument,
                      "{}: there is nothing to compute", problem.text());
-  auto space = exploreSpace(family, problem, *e.device, e.model,
-                            /*keepRejected=*/true);
+  auto space = exploreSpace(family, problem, *e.device,
+                            {.model = e.model, .keepRejected = true});
   if (!space)
     return space.takeError();
   e.ranked = space->ranked.size();

@@ -188,8 +188,8 @@ static llvm::Expected<PlannedCase> planCase(const Case &which,
   if (family.isEmpty(which.named.problem))
     return planned;
   auto start = std::chrono::steady_clock::now();
-  auto space = exploreSpace(family, which.named.problem, device, model,
-                            /*keepRejected=*/true);
+  auto space = exploreSpace(family, which.named.problem, device,
+                            {.model = model, .keepRejected = true});
   if (!space)
     return space.takeError();
   planned.elapsedMs = std::chrono::duration<double, std::milli>(

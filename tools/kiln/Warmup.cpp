@@ -215,7 +215,7 @@ static llvm::Error dumpUnits(const std::string &folder,
     const auto &[family, problem] = one.named;
     if (family->isEmpty(problem))
       continue;
-    auto space = exploreSpace(*family, problem, device, model);
+    auto space = exploreSpace(*family, problem, device, {.model = model});
     if (!space)
       return space.takeError();
     for (const Candidate &candidate :

@@ -146,7 +146,8 @@ size_t checkProblem(const NamedProblem &named, const DeviceModel &model,
   static int faults = 0;
   if (faults >= kTold)
     return 0;
-  auto space = exploreSpace(*named.family, named.problem, model, kind);
+  auto space =
+      exploreSpace(*named.family, named.problem, model, {.model = kind});
   if (!space) {
     llvm::consumeError(space.takeError()); // nothing to explain
     return 0;
@@ -181,9 +182,9 @@ Derivation explain(llvm::StringRef problem, llvm::StringRef deviceName,
   DeviceModel model = device(deviceName);
   Candidate candidate;
   if (config.empty()) {
-    candidate =
-        llvm::cantFail(exploreSpace(*named.family, named.problem, model, kind))
-            .ranked.front();
+    candidate = llvm::cantFail(exploreSpace(*named.family, named.problem, model,
+                                            {.model = kind}))
+                    .ranked.front();
   } else {
     auto typed = llvm::cantFail(named.family->parseConfig(config));
     candidate.tmpl = typed.tmpl;
@@ -362,8 +363,8 @@ TEST_CASE("E4: FFMA kernels have FFMA's peak in the classic model") {
     NamedProblem named =
         parseProblem(("gemm m=4096 n=4096 k=4096 dtype=" + dtype).str());
     DeviceModel model = device(name);
-    Space space = llvm::cantFail(
-        exploreSpace(*named.family, named.problem, model, ModelKind::Classic));
+    Space space = llvm::cantFail(exploreSpace(
+        *named.family, named.problem, model, {.model = ModelKind::Classic}));
     auto simt = llvm::find_if(space.ranked, [](const Candidate &candidate) {
       return candidate.tmpl->name() == "simt";
     });

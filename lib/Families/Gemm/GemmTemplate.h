@@ -31,8 +31,9 @@ std::optional<Rejection> checkRegisters(int64_t registers, int64_t threads,
                                         int64_t minBlocks,
                                         const DeviceModel &device);
 
-/// Workspace that a single plan may ask for; splits that need more are pruned.
-inline constexpr int64_t kMaxWorkspaceBytes = int64_t(64) << 20;
+/// Splits that exchange more sums than that are pruned, whatever a caller
+/// allows: other configs do with less traffic.
+inline constexpr int64_t kMaxSplitBytes = int64_t(64) << 20;
 
 /// Binds one config of one problem.
 template <class Config> class GemmBinder final : public Binder {
@@ -122,6 +123,12 @@ public:
     });
   }
 
+  WorkspaceLayout workspace(const Problem &problem, const Record &record,
+                            const DeviceModel &) const final {
+    return workspaceOf(read(problem), readGemmSignature(problem.signature),
+                       fromRecord<Config>(record));
+  }
+
   Plan plan(const Problem &problem, const Record &record,
             const DeviceModel &device) const final {
     Config config = fromRecord<Config>(record);
@@ -143,9 +150,7 @@ public:
                         .maySpill = isGeneric()},
                        device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
-    plan.workspace = {
-        uint64_t(config.zeroedBytes(gemm.m, gemm.n, gemm.batch)),
-        uint64_t(config.partialBytes(gemm.m, gemm.n, gemm.batch))};
+    plan.workspace = workspaceOf(gemm, signature, config);
     plan.binder =
         std::make_shared<GemmBinder<Config>>(config, signature, plan.workspace);
     completePlan(gemm, signature, config, device, plan);
@@ -171,8 +176,14 @@ protected:
                             const Config &config,
                             const DeviceModel &device) const = 0;
 
+  /// Scratch that a plan needs besides what its splits exchange.
+  virtual int64_t copyBytes(const GemmProblem &problem,
+                            const GemmSignature &signature) const {
+    return 0;
+  }
+
   /// Adds to \p plan, of one kernel, what only this template has: further
-  /// kernels, tensor maps, a workspace and a binder of its own.
+  /// kernels, tensor maps and a binder of its own.
   virtual void completePlan(const GemmProblem &problem,
                             const GemmSignature &signature,
                             const Config &config, const DeviceModel &device,
@@ -183,6 +194,15 @@ private:
     return readGemmProblem(problem.record.values().data());
   }
   Record record(const Config &config) const { return toRecord(config, schema); }
+
+  WorkspaceLayout workspaceOf(const GemmProblem &problem,
+                              const GemmSignature &signature,
+                              const Config &config) const {
+    int64_t m = problem.m, n = problem.n, batch = problem.batch;
+    return {uint64_t(config.zeroedBytes(m, n, batch)),
+            uint64_t(config.partialBytes(m, n, batch) +
+                     copyBytes(problem, signature))};
+  }
 
   std::optional<Rejection> check(const GemmProblem &problem,
                                  const GemmSignature &signature,
@@ -231,8 +251,8 @@ std::optional<Rejection> GemmTemplate<Config, Kernel>::checkLaunch(
   double bytes =
       double(config.zeroedBytes(problem.m, problem.n, problem.batch)) +
       double(config.partialBytes(problem.m, problem.n, problem.batch));
-  if (bytes > kMaxWorkspaceBytes)
-    return Rejection{PruneReason::Workspace, bytes, double(kMaxWorkspaceBytes),
+  if (bytes > kMaxSplitBytes)
+    return Rejection{PruneReason::Workspace, bytes, double(kMaxSplitBytes),
                      "B"};
   return std::nullopt;
 }

@@ -88,6 +88,10 @@ protected:
                         const DeviceModel &) const override {
     return {signature, config};
   }
+  int64_t copyBytes(const GemmProblem &problem,
+                    const GemmSignature &signature) const override {
+    return repackBytes(problem, signature);
+  }
   void completePlan(const GemmProblem &problem, const GemmSignature &signature,
                     const Sm90GemmConfig &config, const DeviceModel &device,
                     Plan &plan) const override {

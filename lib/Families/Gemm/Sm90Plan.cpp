@@ -338,11 +338,9 @@ void completeSm90Plan(const GemmProblem &problem,
     plan.tensorMaps.push_back(binder->maps().c);
   if (binder->fetchesResidual())
     plan.tensorMaps.push_back(binder->maps().residual);
-  int64_t scratch = repackBytes(problem, signature);
-  if (scratch) {
+  if (repackBytes(problem, signature)) {
     plan.kernels.push_back(repackUnit(device));
     plan.sharedBytes.push_back(0);
-    plan.workspace.scratchBytes = static_cast<uint64_t>(scratch);
   }
   plan.binder = std::move(binder);
 }

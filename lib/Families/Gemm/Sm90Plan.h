@@ -8,13 +8,13 @@
 
 namespace kiln {
 
-/// What the copies of unaligned operands may take of a workspace; larger
-/// problems are left to templates that load them as they are.
+/// What the copies of unaligned operands take at most, whatever a caller
+/// allows; larger problems are left to templates that load them as they are.
 inline constexpr double kMaxRepackBytes = double(int64_t(256) << 20);
 
 /// Adds to \p plan, which has the product's kernel, what the template's base
-/// does not know: tensor maps, the kernel that repacks unaligned operands, the
-/// workspace, and the binder of all that.
+/// does not know: tensor maps, the kernel that repacks unaligned operands, and
+/// the binder of all that.
 void completeSm90Plan(const GemmProblem &problem,
                       const GemmSignature &signature,
                       const Sm90GemmConfig &config, const DeviceModel &device,

@@ -101,6 +101,17 @@ public:
     });
   }
 
+  WorkspaceLayout workspace(const Problem &problem, const Record &record,
+                            const DeviceModel &) const final {
+    if constexpr (requires(const Config &config) { config.ranges; }) {
+      Config config = fromRecord<Config>(record);
+      int64_t outputs = outputCount(read(problem));
+      return {uint64_t(config.counterBytes(outputs)),
+              uint64_t(config.partialBytes(outputs))};
+    }
+    return {};
+  }
+
   Plan plan(const Problem &problem, const Record &record,
             const DeviceModel &device) const final {
     Config config = fromRecord<Config>(record);
@@ -121,11 +132,7 @@ public:
                         .maySpill = isGeneric()},
                        device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
-    if constexpr (requires { config.ranges; }) {
-      int64_t outputs = outputCount(read(problem));
-      plan.workspace = {uint64_t(config.counterBytes(outputs)),
-                        uint64_t(config.partialBytes(outputs))};
-    }
+    plan.workspace = workspace(problem, record, device);
     plan.binder = std::make_shared<RowBinder<Config>>(kind, config, signature,
                                                       plan.workspace);
     return plan;

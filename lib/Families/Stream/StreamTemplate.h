@@ -19,6 +19,11 @@ public:
                      const DeviceModel &device) const final;
   void judge(const Problem &problem, const DeviceModel &device,
              SpaceSink &sink) const final;
+  /// None, unless a template overrides it.
+  WorkspaceLayout workspace(const Problem &, const Record &,
+                            const DeviceModel &) const override {
+    return {};
+  }
 
 protected:
   /// prune() without the limits that follow from the kernel.

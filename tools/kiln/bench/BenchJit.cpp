@@ -269,7 +269,7 @@ choosePlans(llvm::ArrayRef<Case> cases, const DeviceModel &device,
       chosen.tmpl = recorded->tmpl;
       config = std::move(recorded->config);
     } else {
-      auto space = exploreSpace(*family, problem, device, model);
+      auto space = exploreSpace(*family, problem, device, {.model = model});
       if (!space)
         return space.takeError();
       chosen.tmpl = space->ranked.front().tmpl;

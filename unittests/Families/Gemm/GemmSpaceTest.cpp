@@ -65,7 +65,7 @@ TEST_CASE("every config of the space is valid, distinct and parses back") {
         "gemm m=3 n=5 k=0 dtype=bf16"}) {
     CAPTURE(text);
     Problem problem = parse(text);
-    auto space = exploreSpace(gemm(), problem, h200(), ModelKind::Main, true);
+    auto space = exploreSpace(gemm(), problem, h200(), {.keepRejected = true});
     REQUIRE(bool(space));
     std::set<std::string> seen;
     for (const Candidate &candidate : space->ranked) {
@@ -77,10 +77,58 @@ TEST_CASE("every config of the space is valid, distinct and parses back") {
       CHECK(candidate.estimate.totalNs > 0);
       CHECK(std::isfinite(candidate.estimate.totalNs));
       Plan plan = candidate.tmpl->plan(problem, candidate.config, h200());
-      CHECK(plan.workspace.bytes() <= 2 * kMaxWorkspaceBytes);
+      CHECK(plan.workspace.bytes() <= 2 * kMaxSplitBytes);
+      CHECK(
+          plan.workspace.bytes() ==
+          candidate.tmpl->workspace(problem, candidate.config, h200()).bytes());
       CHECK(plan.sharedBytes[0] <= h200().sharedBytesPerBlock);
     }
     CHECK(space->ranked.size() > 1);
+  }
+}
+
+TEST_CASE("no config of the space takes more than is allowed") {
+  // Splits exchange sums, and a row of 1001 elements has to be copied.
+  for (llvm::StringRef text :
+       {"gemm m=256 n=256 k=16384 dtype=bf16 layout=NT",
+        "gemm m=256 n=256 k=1001 dtype=bf16 layout=NT"}) {
+    CAPTURE(text);
+    Problem problem = parse(text);
+    Space all = llvm::cantFail(exploreSpace(gemm(), problem, h200()));
+    constexpr uint64_t kAllowed = 256 << 10;
+    Space some = llvm::cantFail(exploreSpace(
+        gemm(), problem, h200(),
+        {.keepRejected = true, .allowance = {.workspaceBytes = kAllowed}}));
+    auto takesMore = [&](const Candidate &candidate) {
+      return candidate.tmpl->workspace(problem, candidate.config, h200())
+                 .bytes() > kAllowed;
+    };
+    const auto beyond = llvm::count_if(all.ranked, takesMore);
+    CHECK(beyond > 0);
+    CHECK(all.ranked.size() == some.ranked.size() + beyond);
+    CHECK(llvm::none_of(some.ranked, takesMore));
+    CHECK(llvm::count_if(some.rejected, [](const Rejected &rejected) {
+            return rejected.rejection.reason == PruneReason::Workspace &&
+                   rejected.rejection.limit == kAllowed &&
+                   rejected.rejection.value > kAllowed;
+          }) >= beyond);
+  }
+}
+
+TEST_CASE("a plan that is to serve larger problems is judged by the largest") {
+  Problem small = parse("gemm m=128 n=256 k=16384 dtype=bf16 layout=NT");
+  Problem large = parse("gemm m=512 n=256 k=16384 dtype=bf16 layout=NT");
+  constexpr uint64_t kAllowed = 1 << 20;
+  Space alone = llvm::cantFail(exploreSpace(
+      gemm(), small, h200(), {.allowance = {.workspaceBytes = kAllowed}}));
+  Space covering = llvm::cantFail(exploreSpace(
+      gemm(), small, h200(),
+      {.allowance = {.workspaceBytes = kAllowed, .largest = &large}}));
+  CHECK(covering.ranked.size() < alone.ranked.size());
+  for (const Candidate &candidate : covering.ranked) {
+    CHECK(!candidate.tmpl->prune(large, candidate.config, h200()));
+    CHECK(candidate.tmpl->workspace(large, candidate.config, h200()).bytes() <=
+          kAllowed);
   }
 }
 
@@ -240,7 +288,7 @@ TEST_CASE("few vectors past many rows are streamed, and the space is compact") {
         Case{"m=16 n=2112 k=7168", 9.7}, Case{"m=16 n=32768 k=512", 11.0}}) {
     CAPTURE(c.text.str());
     Problem problem = parse(("gemm dtype=bf16 layout=NT " + c.text).str());
-    auto space = exploreSpace(gemm(), problem, h200(), ModelKind::Main, true);
+    auto space = exploreSpace(gemm(), problem, h200(), {.keepRejected = true});
     REQUIRE(bool(space));
     auto countOf = [&](llvm::StringRef name) {
       auto isOfIt = [&](const auto &candidate) {
@@ -300,7 +348,7 @@ TEST_CASE("prune stands any config that parses, on any problem") {
     CHECK(std::isfinite(tmpl.estimate(problem, config, h200()).totalNs));
     Plan plan = tmpl.plan(problem, config, h200());
     CHECK(plan.workspace.bytes() <=
-          kMaxWorkspaceBytes + WorkspaceLayout::kAlignment);
+          kMaxSplitBytes + WorkspaceLayout::kAlignment);
   }
   CHECK(kept > 0);
 }
@@ -335,7 +383,8 @@ TEST_CASE("absurd problems have a finite space") {
       continue;
     }
     for (ModelKind model : {ModelKind::Main, ModelKind::Classic}) {
-      auto space = exploreSpace(gemm(), *problem, h200(), model, true);
+      auto space = exploreSpace(gemm(), *problem, h200(),
+                                {.model = model, .keepRejected = true});
       if (model == ModelKind::Classic && !gemm().classicProblem(*problem)) {
         REQUIRE(!space);
         CHECK(summarize(space.takeError()).code == ErrorCode::Unsupported);
@@ -381,7 +430,7 @@ TEST_CASE("a space says of each config what its template says of it alone") {
                                "gemm m=1000 n=7777 k=2664 dtype=fp16",
                                "gemm m=512 n=512 k=512 dtype=fp32"}) {
     Problem problem = parse(text);
-    auto space = exploreSpace(gemm(), problem, h200(), ModelKind::Main, true);
+    auto space = exploreSpace(gemm(), problem, h200(), {.keepRejected = true});
     REQUIRE(bool(space));
     for (Candidate &candidate : space->ranked) {
       CAPTURE(candidate.config.text());
@@ -434,8 +483,9 @@ TEST_CASE("the classic model ranks by its own estimates, naming its reasons") {
       Problem problem = parse(fmt::format(
           "gemm m=512 n=4096 k=8192 layout=NT batch=2 dtype={}", dtype));
       auto space =
-          exploreSpace(gemm(), problem, model, ModelKind::Classic, true);
-      auto main = exploreSpace(gemm(), problem, model, ModelKind::Main, true);
+          exploreSpace(gemm(), problem, model,
+                       {.model = ModelKind::Classic, .keepRejected = true});
+      auto main = exploreSpace(gemm(), problem, model, {.keepRejected = true});
       REQUIRE((bool(space) && bool(main)));
       CHECK(space->ranked.size() + space->rejected.size() ==
             main->ranked.size() + main->rejected.size());

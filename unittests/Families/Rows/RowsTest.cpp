@@ -395,9 +395,9 @@ TEST_CASE("rows: the translation unit is the golden one") {
 
 TEST_CASE("the classic model does not speak of what it does not know") {
   Parsed norm = parse("rmsnorm rows=8192 cols=4096 dtype=bf16");
-  auto space =
-      exploreSpace(*norm.family, norm.problem,
-                   llvm::cantFail(findDevice("h200-sxm")), ModelKind::Classic);
+  auto space = exploreSpace(*norm.family, norm.problem,
+                            llvm::cantFail(findDevice("h200-sxm")),
+                            {.model = ModelKind::Classic});
   REQUIRE(!space);
   CHECK(summarize(space.takeError()).message ==
         "the classic model knows nothing like rmsnorm rows=8192 cols=4096 "

@@ -141,7 +141,7 @@ TEST_CASE("transpose: every width, size and alignment is served") {
       CAPTURE(text);
       Problem problem = parse(text);
       auto space =
-          exploreSpace(transpose(), problem, h200(), ModelKind::Main, true);
+          exploreSpace(transpose(), problem, h200(), {.keepRejected = true});
       REQUIRE(bool(space));
       CHECK(space->ranked.size() >= 3);
       CHECK(space->ranked.size() + space->rejected.size() <= 128);
