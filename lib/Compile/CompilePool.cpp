@@ -129,7 +129,7 @@ bool CompilePool::State::admit(std::unique_lock<std::mutex> &lock,
   ++counts.cancelled;
   finish(lock, ticket, std::move(job.callback),
          makeError(ErrorCode::Cancelled, "compilation of {} was cancelled",
-                   job.unit.name));
+                   job.unit.name()));
   return false;
 }
 
@@ -148,7 +148,7 @@ bool CompilePool::State::runNext(std::unique_lock<std::mutex> &lock) {
   }
   TranslationUnit unit = std::move(next.unit);
   running.emplace(
-      ticket, RunningJob{unit.name, Clock::now(), std::move(next.callback)});
+      ticket, RunningJob{unit.name(), Clock::now(), std::move(next.callback)});
 
   lock.unlock();
   const Clock::time_point start = Clock::now();
@@ -293,7 +293,7 @@ CompilePool::Ticket CompilePool::submit(TranslationUnit unit, int64_t priority,
     ++state->counts.cancelled;
     state->finish(lock, ticket, std::move(callback),
                   makeError(ErrorCode::Cancelled,
-                            "compilation of {} was cancelled", unit.name));
+                            "compilation of {} was cancelled", unit.name()));
     return ticket;
   }
   const QueueKey key{priority, ticket};
@@ -315,7 +315,7 @@ CompilePool::Ticket CompilePool::submit(TranslationUnit unit, int64_t priority,
   state->finish(lock, ticket, std::move(stuck.callback),
                 makeError(ErrorCode::OutOfMemory,
                           "cannot start a thread to compile {}",
-                          stuck.unit.name));
+                          stuck.unit.name()));
   return ticket;
 }
 
@@ -339,7 +339,7 @@ bool CompilePool::cancel(Ticket ticket) {
   // What may throw comes before anything is changed.
   auto reason = std::make_unique<KilnError>(
       ErrorCode::Cancelled,
-      fmt::format("compilation of {} was cancelled", job->second.unit.name));
+      fmt::format("compilation of {} was cancelled", job->second.unit.name()));
   state->ending.insert(ticket);
   Callback callback = std::move(job->second.callback);
   state->queue.erase(job);

@@ -48,7 +48,7 @@ std::vector<std::string> compileOptions(const TranslationUnit &unit,
                                         const Nvrtc &compiler) {
   // canonicalText() counts on this list: it carries a number to raise when an
   // option here changes what the cubin does.
-  std::vector<std::string> options = {"--gpu-architecture=" + unit.arch,
+  std::vector<std::string> options = {"--gpu-architecture=" + unit.arch(),
                                       "--std=c++20", "-default-device"};
   // Without what no kernel here names (textures, the device runtime, CUDA's
   // host types; NVRTC 12.4 has the option) the front end, through which one
@@ -65,7 +65,7 @@ std::vector<std::string> compileOptions(const TranslationUnit &unit,
   // Resources and phase times are read from the log.
   options.push_back("--ptxas-options=-v");
   options.push_back("--time=-");
-  options.insert(options.end(), unit.options.begin(), unit.options.end());
+  options.insert(options.end(), unit.options().begin(), unit.options().end());
   return options;
 }
 
@@ -145,7 +145,7 @@ llvm::Expected<Artifact> Compiler::compile(const TranslationUnit &unit) {
   auto compiler = nvrtc();
   if (!compiler)
     return compiler.takeError();
-  if (llvm::Error error = (*compiler)->checkSupports(unit.arch))
+  if (llvm::Error error = (*compiler)->checkSupports(unit.arch()))
     return error;
 
   std::vector<std::string> options = compileOptions(unit, **compiler);
@@ -155,7 +155,7 @@ llvm::Expected<Artifact> Compiler::compile(const TranslationUnit &unit) {
     Turn turn(*this);
     const auto start = std::chrono::steady_clock::now();
     outcome =
-        turn->compile(unit.name, unit.source, unit.headers.get(), options);
+        turn->compile(unit.name(), unit.source(), unit.headers(), options);
     total = std::chrono::steady_clock::now() - start;
   }
 
@@ -163,27 +163,28 @@ llvm::Expected<Artifact> Compiler::compile(const TranslationUnit &unit) {
   if (outcome.result == kNvrtcOutOfMemory)
     return llvm::make_error<KilnError>(
         ErrorCode::OutOfMemory,
-        fmt::format("out of memory compiling {} for {}", unit.name, unit.arch),
+        fmt::format("out of memory compiling {} for {}", unit.name(),
+                    unit.arch()),
         outcome.result);
   auto refuse = [&](llvm::StringRef why, llvm::StringRef result) {
     return llvm::make_error<CompileError>(
-        fmt::format("cannot compile {} for {}: {} ({})", unit.name, unit.arch,
-                    why, result),
+        fmt::format("cannot compile {} for {}: {} ({})", unit.name(),
+                    unit.arch(), why, result),
         outcome.result, log, unit);
   };
   if (outcome.result != 0)
     return refuse(headline(log), outcome.resultName);
   // A library that says success may be another's, or broken: nothing that is
   // no kernel for this device is handed on to caches and drivers.
-  if (llvm::Error error = checkCubin(outcome.cubin, unit.arch, unit.entry))
+  if (llvm::Error error = checkCubin(outcome.cubin, unit.arch(), unit.entry()))
     return refuse(summarize(std::move(error)).message,
                   "what NVRTC returned is no kernel");
 
   Artifact artifact;
   artifact.cubin = std::move(outcome.cubin);
-  artifact.arch = unit.arch;
-  artifact.entry = unit.entry;
-  artifact.usage = parseResourceUsage(outcome.log, unit.entry);
+  artifact.arch = unit.arch();
+  artifact.entry = unit.entry();
+  artifact.usage = parseResourceUsage(outcome.log, unit.entry());
   artifact.advisories = parseAdvisories(outcome.log);
   artifact.toolchain = (*compiler)->identity();
   artifact.phases = parsePhaseTimes(outcome.log);

@@ -11,6 +11,7 @@
 #include <llvm/Support/Path.h>
 
 #include <algorithm>
+#include <set>
 
 namespace kiln {
 
@@ -28,17 +29,7 @@ static bool isRootRelative(llvm::StringRef name) {
 }
 
 SourceSet::SourceSet(std::vector<SourceFile> files)
-    : sources(std::move(files)) {
-  // Lengths keep a name from running into its contents.
-  std::string text;
-  for (const SourceFile &file : sources) {
-    namePointers.push_back(file.name.c_str());
-    textPointers.push_back(file.contents.c_str());
-    text += fmt::format("{} {}\n{}{}", file.name.size(), file.contents.size(),
-                        file.name, file.contents);
-  }
-  setDigest = strongHash(text);
-}
+    : sources(std::move(files)), scans(sources.size()) {}
 
 llvm::Expected<std::shared_ptr<const SourceSet>>
 SourceSet::create(std::vector<SourceFile> files) {
@@ -105,12 +96,108 @@ SourceSet::loadDirectory(llvm::StringRef directory) {
   return create(std::move(files));
 }
 
-const std::string *SourceSet::find(llvm::StringRef name) const {
+/// The place of \p name among the sorted sources, past them if it is missing.
+size_t SourceSet::indexOf(llvm::StringRef name) const {
   auto it = std::lower_bound(sources.begin(), sources.end(), name,
                              [](const SourceFile &file, llvm::StringRef name) {
                                return llvm::StringRef(file.name) < name;
                              });
-  return it != sources.end() && it->name == name ? &it->contents : nullptr;
+  bool isThere = it != sources.end() && it->name == name;
+  return isThere ? size_t(it - sources.begin()) : sources.size();
+}
+
+const std::string *SourceSet::find(llvm::StringRef name) const {
+  size_t index = indexOf(name);
+  return index < sources.size() ? &sources[index].contents : nullptr;
+}
+
+//===----------------------------------------------------------------------===//
+// Closures
+//===----------------------------------------------------------------------===//
+
+SourceSet::Includes SourceSet::includesOf(llvm::StringRef text) {
+  static constexpr llvm::StringLiteral kWord = "include";
+  Includes found;
+  for (size_t at = text.find(kWord); at != llvm::StringRef::npos;
+       at = text.find(kWord, at + kWord.size())) {
+    llvm::StringRef before = text.take_front(at);
+    if (before.ends_with("__has_"))
+      found.isComputed = true;
+    before = before.rtrim(" \t");
+    if (!before.ends_with("#") && !before.ends_with("%:"))
+      continue; // a word like any other
+    llvm::StringRef rest = text.drop_front(at + kWord.size());
+    rest.consume_front("_next");
+    rest = rest.ltrim(" \t").take_until([](char c) { return c == '\n'; });
+    llvm::StringRef close = rest.starts_with("<") ? ">" : "\"";
+    size_t end = rest.starts_with("<") || rest.starts_with("\"")
+                     ? rest.find(close, 1)
+                     : llvm::StringRef::npos;
+    if (end == llvm::StringRef::npos)
+      found.isComputed = true;
+    else
+      found.names.push_back(rest.slice(1, end));
+  }
+  return found;
+}
+
+/// Needs the lock.
+const SourceSet::Scan &SourceSet::scan(size_t index) const {
+  std::optional<Scan> &place = scans[index];
+  if (!place) {
+    const std::string &contents = sources[index].contents;
+    place = Scan{strongHash(contents), includesOf(contents)};
+  }
+  return *place;
+}
+
+/// Needs the lock.
+SourceClosure SourceSet::reach(const Includes &direct) const {
+  std::vector<bool> isReached(sources.size());
+  std::set<llvm::StringRef> missing;
+  std::vector<const Includes *> left = {&direct};
+  while (!left.empty()) {
+    const Includes &includes = *left.back();
+    left.pop_back();
+    if (includes.isComputed)
+      isReached.assign(sources.size(), true);
+    for (llvm::StringRef name : includes.names) {
+      size_t index = indexOf(name);
+      if (index == sources.size()) {
+        missing.insert(name);
+      } else if (!isReached[index]) {
+        isReached[index] = true;
+        left.push_back(&scan(index).includes);
+      }
+    }
+  }
+
+  SourceClosure closure;
+  std::string text;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (!isReached[i])
+      continue;
+    closure.names.push_back(sources[i].name.c_str());
+    closure.texts.push_back(sources[i].contents.c_str());
+    text += fmt::format("{} {}\n", sources[i].name, scan(i).digest.hex());
+  }
+  for (llvm::StringRef name : missing)
+    text += fmt::format("{} -\n", name);
+  closure.digest = strongHash(text);
+  closure.isEmpty = text.empty();
+  return closure;
+}
+
+const SourceClosure &SourceSet::closureOf(llvm::StringRef text) const {
+  Includes direct = includesOf(text);
+  std::string key = direct.isComputed ? "*" : "";
+  for (llvm::StringRef name : direct.names)
+    key += ("\n" + name).str();
+  std::lock_guard<std::mutex> lock(mutex);
+  auto known = closures.find(key);
+  if (known == closures.end())
+    known = closures.emplace(std::move(key), reach(direct)).first;
+  return known->second;
 }
 
 } // namespace kiln

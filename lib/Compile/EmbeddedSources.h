@@ -4,6 +4,12 @@
 // toolkit nor a source tree is needed at run time. A kernel author overrides
 // them with a directory.
 //
+// A text sees of a set what it reaches by #include and nothing else: that is
+// what the compiler gets and what the key of the compiled kernel covers. So a
+// kernel stays valid when a source changes that it does not include, and an
+// include that the scan below does not understand cannot make a key that covers
+// too little: the compiler does not find the file.
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -14,7 +20,10 @@
 #include <llvm/Support/Error.h>
 
 #include <cstddef>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +42,21 @@ struct EmbeddedSource {
 struct SourceFile {
   std::string name; ///< root-relative, e.g. "gemm/MmaGemm.cuh"
   std::string contents;
+
+  friend bool operator==(const SourceFile &, const SourceFile &) = default;
+};
+
+/// The files of a set that a text reaches by #include, directly or through
+/// others. Lives as long as its set.
+struct SourceClosure {
+  /// Names and contents as parallel arrays of C strings, as NVRTC takes them,
+  /// sorted by name.
+  std::vector<const char *> names, texts;
+  /// Identifies names and contents of these files, and the names that were
+  /// included and are not in the set.
+  Digest digest;
+  /// Whether the text includes anything, in the set or not.
+  bool isEmpty = true;
 };
 
 /// An immutable set of headers, sorted by name. Shared by every translation
@@ -41,8 +65,7 @@ class SourceSet {
 public:
   /// Takes \p files over. Errors: InvalidArgument for a name that is empty,
   /// absolute, repeated, or has an empty, "." or ".." component or a character
-  /// that does not print, and for contents with a NUL. Hashes every byte: about
-  /// 4 us per KiB.
+  /// that does not print, and for contents with a NUL.
   static llvm::Expected<std::shared_ptr<const SourceSet>>
   create(std::vector<SourceFile> files);
 
@@ -61,22 +84,41 @@ public:
   /// The contents of \p name, null when the set has no such file.
   const std::string *find(llvm::StringRef name) const;
 
-  /// Identifies names and contents of all files.
-  const Digest &digest() const { return setDigest; }
-
-  /// Names and contents as parallel arrays of C strings, as NVRTC takes them.
-  llvm::ArrayRef<const char *> names() const { return namePointers; }
-  llvm::ArrayRef<const char *> texts() const { return textPointers; }
+  /// What \p text sees of the set. Includes are found in comments and behind
+  /// #if as well, and count: a closure may be too large. A text that names a
+  /// file by a macro, or asks with __has_include, sees all of the set. Names
+  /// are relative to the root, as NVRTC takes them, in quotes or in angle
+  /// brackets; one that the set lacks is for the compiler to refuse or to know.
+  /// Remembered: the first call for a list of includes hashes files that no
+  /// call before it reached, about 4 us per KiB; later ones take a microsecond.
+  const SourceClosure &closureOf(llvm::StringRef text) const;
 
   SourceSet(const SourceSet &) = delete;
   SourceSet &operator=(const SourceSet &) = delete;
 
 private:
+  /// The names behind a text's include directives.
+  struct Includes {
+    std::vector<llvm::StringRef> names; ///< within the text
+    bool isComputed = false;            ///< only a preprocessor knows them all
+  };
+  /// What a file that was reached adds to closures.
+  struct Scan {
+    Digest digest;
+    Includes includes;
+  };
+
   explicit SourceSet(std::vector<SourceFile> files);
+  static Includes includesOf(llvm::StringRef text);
+  size_t indexOf(llvm::StringRef name) const;
+  const Scan &scan(size_t index) const;
+  SourceClosure reach(const Includes &direct) const;
 
   std::vector<SourceFile> sources;
-  std::vector<const char *> namePointers, textPointers;
-  Digest setDigest;
+
+  mutable std::mutex mutex; ///< guards what is remembered:
+  mutable std::vector<std::optional<Scan>> scans; ///< parallel to sources
+  mutable std::map<std::string, SourceClosure> closures; ///< by direct includes
 };
 
 } // namespace kiln

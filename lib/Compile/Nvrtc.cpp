@@ -155,7 +155,7 @@ static nvrtcResult fetch(nvrtcProgram program, Size size, Get get,
 }
 
 NvrtcOutcome Nvrtc::compile(const std::string &name, const std::string &source,
-                            const SourceSet *headers,
+                            const SourceClosure &headers,
                             llvm::ArrayRef<std::string> options) const {
   std::vector<const char *> arguments;
   for (const std::string &option : options)
@@ -163,11 +163,10 @@ NvrtcOutcome Nvrtc::compile(const std::string &name, const std::string &source,
 
   NvrtcOutcome outcome;
   nvrtcProgram program = nullptr;
-  nvrtcResult result = api->nvrtcCreateProgram(
-      &program, source.c_str(), name.c_str(),
-      headers ? static_cast<int>(headers->names().size()) : 0,
-      headers ? headers->texts().data() : nullptr,
-      headers ? headers->names().data() : nullptr);
+  nvrtcResult result =
+      api->nvrtcCreateProgram(&program, source.c_str(), name.c_str(),
+                              static_cast<int>(headers.names.size()),
+                              headers.texts.data(), headers.names.data());
   if (result == NVRTC_SUCCESS) {
     result = api->nvrtcCompileProgram(
         program, static_cast<int>(arguments.size()), arguments.data());

@@ -20,7 +20,7 @@
 
 namespace kiln {
 
-class SourceSet;
+struct SourceClosure;
 
 /// The oldest NVRTC that knows every architecture Kiln compiles for.
 inline constexpr int kMinNvrtcMajor = 12, kMinNvrtcMinor = 8;
@@ -107,11 +107,11 @@ public:
   /// for a spelling, Unsupported naming version and what it does support.
   llvm::Error checkSupports(llvm::StringRef arch) const;
 
-  /// Compiles \p source with \p options as they are; \p headers may be null.
+  /// Compiles \p source, which sees \p headers, with \p options as they are.
   /// Takes a few hundred ms; cannot be interrupted. The caller has validated
   /// all it passes.
   NvrtcOutcome compile(const std::string &name, const std::string &source,
-                       const SourceSet *headers,
+                       const SourceClosure &headers,
                        llvm::ArrayRef<std::string> options) const;
 
 private:

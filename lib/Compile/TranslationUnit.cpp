@@ -6,6 +6,10 @@
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringExtras.h>
 
+#include <cassert>
+#include <mutex>
+#include <optional>
+
 namespace kiln {
 
 /// Longest name of a unit or an entry.
@@ -25,24 +29,53 @@ static std::string quoted(llvm::StringRef text) {
   return result + (text.size() > 80 ? "...'" : "'");
 }
 
+struct TranslationUnit::Shared {
+  explicit Shared(UnitParts given) : parts(std::move(given)) {}
+
+  const UnitParts parts;
+  std::mutex mutex;
+  std::optional<Digest> digest; ///< set once, under the mutex
+};
+
+TranslationUnit::TranslationUnit(UnitParts parts)
+    : shared(std::make_shared<Shared>(std::move(parts))) {}
+
+const UnitParts &TranslationUnit::parts() const {
+  assert(shared && "the unit was moved from");
+  return shared->parts;
+}
+
+const SourceClosure &TranslationUnit::headers() const {
+  static const SourceClosure kNone;
+  return parts().headers ? parts().headers->closureOf(source()) : kNone;
+}
+
 std::string TranslationUnit::canonicalText() const {
-  std::vector<std::string> sorted = options;
+  std::vector<std::string> sorted = options().vec();
   llvm::sort(sorted);
   sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
 
   // The number is raised when the fixed options of the compiler change.
   std::string text = "kiln translation unit 1\n";
-  text += fmt::format("arch {}\nentry {}\n", arch, entry);
+  text += fmt::format("arch {}\nentry {}\n", arch(), entry());
   for (const std::string &option : sorted)
     text += fmt::format("option {}\n", option);
   if (llvm::is_contained(sorted, kLineInfo))
-    text += fmt::format("name {}\n", name);
-  text += fmt::format("headers {}\n", headers ? headers->digest().hex() : "-");
-  text += fmt::format("source {}\n", source.size());
-  return text + source;
+    text += fmt::format("name {}\n", name());
+  const SourceClosure &reached = headers();
+  text +=
+      fmt::format("headers {}\n", reached.isEmpty ? "-" : reached.digest.hex());
+  text += fmt::format("source {}\n", source().size());
+  return text + source();
 }
 
-Digest TranslationUnit::digest() const { return strongHash(canonicalText()); }
+const Digest &TranslationUnit::digest() const {
+  assert(shared && "the unit was moved from");
+  std::lock_guard<std::mutex> lock(shared->mutex);
+  if (!shared->digest)
+    shared->digest = strongHash(canonicalText());
+  return *shared->digest;
+}
 
 llvm::Error checkOption(llvm::StringRef option) {
   static constexpr llvm::StringLiteral kAllowed[] = {
@@ -91,24 +124,24 @@ static bool isIdentifier(llvm::StringRef name) {
 }
 
 llvm::Error validate(const TranslationUnit &unit) {
-  if (!isBareName(unit.name))
+  if (!isBareName(unit.name()))
     return makeError(ErrorCode::InvalidArgument,
                      "{} is no bare name of a translation unit",
-                     quoted(unit.name));
-  if (!isIdentifier(unit.entry))
+                     quoted(unit.name()));
+  if (!isIdentifier(unit.entry()))
     return makeError(ErrorCode::InvalidArgument,
-                     "entry {} of '{}' is no identifier", quoted(unit.entry),
-                     unit.name);
-  if (unit.source.empty())
+                     "entry {} of '{}' is no identifier", quoted(unit.entry()),
+                     unit.name());
+  if (unit.source().empty())
     return makeError(ErrorCode::InvalidArgument, "source of '{}' is empty",
-                     unit.name);
-  if (unit.source.find('\0') != std::string::npos)
+                     unit.name());
+  if (unit.source().find('\0') != std::string::npos)
     return makeError(ErrorCode::InvalidArgument,
-                     "source of '{}' contains a NUL", unit.name);
-  for (const std::string &option : unit.options)
+                     "source of '{}' contains a NUL", unit.name());
+  for (const std::string &option : unit.options())
     if (llvm::Error error = checkOption(option))
-      return addContext(std::move(error), unit.name);
-  return checkArch(unit.arch);
+      return addContext(std::move(error), unit.name());
+  return checkArch(unit.arch());
 }
 
 } // namespace kiln

@@ -1,9 +1,10 @@
-//===- TranslationUnit.h - what is compiled, as plain data ----------------===//
+//===- TranslationUnit.h - what is compiled, and its key ------------------===//
 #pragma once
 
 #include "Compile/EmbeddedSources.h"
 #include "Support/Hash.h"
 
+#include <llvm/ADT/ArrayRef.h>
 #include <llvm/ADT/StringRef.h>
 #include <llvm/Support/Error.h>
 
@@ -13,15 +14,16 @@
 
 namespace kiln {
 
-/// One CUDA C++ text with one extern "C" kernel, and everything else that
-/// decides the cubin it becomes. A plain value.
-struct TranslationUnit {
+/// What a translation unit is made of: a text and everything else that decides
+/// the cubin it becomes.
+struct UnitParts {
   /// A bare name for logs and diagnostics, e.g. "kiln_gemm_mma": letters,
   /// digits, '_', '-' and '.'; at most 200. Never a path: NVRTC would search
   /// its directory for headers.
   std::string name;
   std::string source;
-  /// Headers that `source` includes by root-relative name; may be null.
+  /// Where `source` finds what it includes by root-relative name; may be null.
+  /// Only what it reaches counts: see SourceSet::closureOf.
   std::shared_ptr<const SourceSet> headers;
   /// A real architecture: "sm_90", "sm_90a", "sm_100f".
   std::string arch;
@@ -34,15 +36,40 @@ struct TranslationUnit {
   /// to, a reference, a tool. It decides about the artifact and not about the
   /// cubin, so it is not part of the key; units of one key agree about it.
   bool maySpill = false;
+};
 
-  /// What the artifact's key is made of: source, digest of all headers,
-  /// architecture, options in a canonical order, entry. Holds no path, no time,
-  /// no state of the process, no driver or compiler version; `name` is left out
-  /// unless an option puts it into the cubin.
+/// One CUDA C++ text with one extern "C" kernel. Immutable and thread-safe;
+/// copies share parts and digest, and cost nothing. Another unit is made from a
+/// copy of the parts.
+class TranslationUnit {
+public:
+  explicit TranslationUnit(UnitParts parts);
+
+  const UnitParts &parts() const;
+  const std::string &name() const { return parts().name; }
+  const std::string &source() const { return parts().source; }
+  const std::string &arch() const { return parts().arch; }
+  llvm::ArrayRef<std::string> options() const { return parts().options; }
+  const std::string &entry() const { return parts().entry; }
+  bool maySpill() const { return parts().maySpill; }
+
+  /// The headers that the source reaches; lives as long as the unit. The first
+  /// unit that reaches a file hashes it: about 4 us per KiB.
+  const SourceClosure &headers() const;
+
+  /// What the artifact's key is made of: source, digest of the headers that it
+  /// reaches, architecture, options in a canonical order, entry. Holds no path,
+  /// no time, no state of the process, no driver or compiler version; `name` is
+  /// left out unless an option puts it into the cubin.
   std::string canonicalText() const;
 
-  /// SHA-256 of canonicalText(); about 4 us per KiB of source.
-  Digest digest() const;
+  /// SHA-256 of canonicalText(), made by the first call for this unit or a copy
+  /// of it, in about 4 us per KiB of source, and remembered.
+  const Digest &digest() const;
+
+private:
+  struct Shared;
+  std::shared_ptr<Shared> shared;
 };
 
 /// Succeeds when \p option may be passed on: -lineinfo, --use_fast_math,

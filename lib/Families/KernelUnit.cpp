@@ -9,7 +9,7 @@ namespace kiln {
 TranslationUnit makeKernelUnit(const KernelEntry &entry,
                                const KernelInstance &instance,
                                const DeviceModel &device) {
-  TranslationUnit unit;
+  UnitParts unit;
   unit.name = instance.unitName;
   unit.entry = "kilnEntry";
   unit.arch = device.archName(entry.archSpecific);
@@ -44,7 +44,7 @@ kilnEntry(const __grid_constant__ kiln::{params} params) {{
       fmt::arg("minBlocks", instance.minBlocks),
       fmt::arg("params", entry.paramsType),
       fmt::arg("function", entry.function));
-  return unit;
+  return TranslationUnit(std::move(unit));
 }
 
 llvm::StringRef enumeratorOf(DType type) {

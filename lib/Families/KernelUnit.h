@@ -34,7 +34,7 @@ struct KernelInstance {
   /// Dynamic shared memory; without: the config has none, and chooses minBlocks
   /// by the signature.
   std::optional<int> sharedBytes = std::nullopt;
-  bool maySpill = false; ///< TranslationUnit::maySpill
+  bool maySpill = false; ///< UnitParts::maySpill
 };
 
 /// The translation unit of \p instance for \p device: includes, signature and

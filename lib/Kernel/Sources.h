@@ -10,8 +10,7 @@
 namespace kiln {
 
 /// Every file of kernel_src, embedded at build time, or what overrides it. Made
-/// at the first call (hashes all of it: about a millisecond), then shared.
-/// Thread-safe.
+/// at the first call, then shared. Thread-safe.
 std::shared_ptr<const SourceSet> kernelSources();
 
 /// Takes the kernel sources from \p directory from now on, for the whole

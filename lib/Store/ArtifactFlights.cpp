@@ -28,10 +28,10 @@ static ArtifactOutcome judge(Artifact artifact, ArtifactOrigin origin,
   outcome.origin = origin;
   if (origin == ArtifactOrigin::Compiled)
     outcome.compileMs = artifact.phases.totalMs;
-  std::string reason = artifact.rejection(unit.maySpill);
+  std::string reason = artifact.rejection(unit.maySpill());
   if (!reason.empty()) {
     outcome.error = {ErrorCode::CompileFailed,
-                     fmt::format("{} for {}: rejected because {}", unit.name,
+                     fmt::format("{} for {}: rejected because {}", unit.name(),
                                  artifact.arch, reason),
                      0};
     outcome.compileLog = std::move(artifact.log);
@@ -148,9 +148,10 @@ PendingArtifact::Shared::readDisk(const TranslationUnit &unit,
     llvm::consumeError(artifact.takeError());
     return std::nullopt;
   }
-  if (artifact->arch != unit.arch || artifact->entry != unit.entry)
+  if (artifact->arch != unit.arch() || artifact->entry != unit.entry())
     return std::nullopt;
-  if (llvm::Error error = checkCubin(artifact->cubin, unit.arch, unit.entry)) {
+  if (llvm::Error error =
+          checkCubin(artifact->cubin, unit.arch(), unit.entry())) {
     llvm::consumeError(std::move(error));
     return std::nullopt;
   }
@@ -164,9 +165,7 @@ PendingArtifact::Shared::readDisk(const TranslationUnit &unit,
 PendingArtifact::Shared::FlightPtr
 PendingArtifact::Shared::board(const TranslationUnit &unit, int64_t priority,
                                bool skipDisk) {
-  auto flight = std::make_shared<Flight>();
-  flight->key = artifactKey(unit);
-  flight->digest = strongHash(flight->key);
+  auto flight = std::make_shared<Flight>(unit);
   flight->priority = priority;
   flight->skipDisk = skipDisk;
   {
@@ -191,7 +190,7 @@ PendingArtifact::Shared::board(const TranslationUnit &unit, int64_t priority,
     }
   }
   try {
-    depart(flight, unit);
+    depart(flight);
   } catch (const std::bad_alloc &) {
     land(flight, outOfMemory()); // others may have joined
     throw;
@@ -199,9 +198,9 @@ PendingArtifact::Shared::board(const TranslationUnit &unit, int64_t priority,
   return flight;
 }
 
-void PendingArtifact::Shared::depart(const FlightPtr &flight,
-                                     const TranslationUnit &unit) {
-  flight->unit = unit;
+void PendingArtifact::Shared::depart(const FlightPtr &flight) {
+  const TranslationUnit &unit = flight->unit;
+  flight->key = artifactKey(unit);
   if (!flight->skipDisk)
     if (std::optional<ArtifactOutcome> found = readDisk(unit, flight->key))
       return land(flight, std::move(*found));
@@ -210,7 +209,7 @@ void PendingArtifact::Shared::depart(const FlightPtr &flight,
   land(flight, failedOutcome(makeError(
                    ErrorCode::Missing,
                    "{} for {} is not in the cache and compiling is off, key {}",
-                   unit.name, unit.arch, flight->digest.hex())));
+                   unit.name(), unit.arch(), flight->digest.hex())));
 }
 
 void PendingArtifact::Shared::queue(const FlightPtr &flight) {
@@ -220,7 +219,7 @@ void PendingArtifact::Shared::queue(const FlightPtr &flight) {
     landLocked(flight,
                failedOutcome(makeError(ErrorCode::Cancelled,
                                        "{} was not compiled: shutting down",
-                                       flight->unit.name)));
+                                       flight->unit.name())));
     return;
   }
   int64_t priority = flight->priority;

@@ -19,10 +19,13 @@ namespace kiln {
 /// The outcome that \p error makes, with the log of a failed compilation.
 ArtifactOutcome failedOutcome(llvm::Error error);
 
-/// One key on its way, of which there is at most one at a time.
+/// One key in flight, of which there is at most one at a time.
 struct PendingArtifact::Flight {
-  TranslationUnit unit; ///< empty when it landed at once
-  std::string key;
+  explicit Flight(const TranslationUnit &unit)
+      : unit(unit), digest(unit.digest()) {}
+
+  TranslationUnit unit;
+  std::string key; ///< empty when it landed at once
   Digest digest;
   bool skipDisk = false;
 
@@ -81,7 +84,7 @@ struct PendingArtifact::Shared : std::enable_shared_from_this<Shared> {
   /// The flight of \p unit: a new one, or the one that is under way.
   FlightPtr board(const TranslationUnit &unit, int64_t priority, bool skipDisk);
   /// Begins a new flight: lands it by what is on disk, or queues it.
-  void depart(const FlightPtr &flight, const TranslationUnit &unit);
+  void depart(const FlightPtr &flight);
   /// Hands a flight to the pool, with its priority as it is now.
   void queue(const FlightPtr &flight);
   /// The pool's gate: whether another process has compiled it, or is at it.

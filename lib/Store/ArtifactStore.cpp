@@ -110,8 +110,7 @@ void ArtifactStore::stop() {
 }
 
 std::optional<ArtifactPtr> ArtifactStore::lookup(const TranslationUnit &unit) {
-  std::string key = artifactKey(unit);
-  Digest digest = strongHash(key);
+  const Digest &digest = unit.digest();
   auto answer = [](const ArtifactOutcome &outcome) {
     return outcome ? std::optional<ArtifactPtr>(outcome.artifact)
                    : std::nullopt;
@@ -121,7 +120,8 @@ std::optional<ArtifactPtr> ArtifactStore::lookup(const TranslationUnit &unit) {
     if (const ArtifactOutcome *known = shared->recall(digest))
       return answer(*known);
   }
-  std::optional<ArtifactOutcome> found = shared->readDisk(unit, key);
+  std::optional<ArtifactOutcome> found =
+      shared->readDisk(unit, artifactKey(unit));
   if (!found)
     return std::nullopt;
   std::lock_guard<std::mutex> lock(shared->mutex);
@@ -140,7 +140,7 @@ llvm::Expected<ArtifactPtr> ArtifactStore::get(const TranslationUnit &unit) {
 
 llvm::Expected<ArtifactPtr>
 ArtifactStore::recompile(const TranslationUnit &unit) {
-  Digest digest = strongHash(artifactKey(unit));
+  const Digest &digest = unit.digest();
   for (;;) {
     {
       std::lock_guard<std::mutex> lock(shared->mutex);
@@ -195,10 +195,9 @@ struct ArtifactStore::Batch {
 };
 
 void ArtifactStore::Batch::collect() {
-  std::map<std::string, size_t> distinct;
+  std::map<Digest, size_t> distinct;
   for (const TranslationUnit &unit : units) {
-    auto [place, isNew] =
-        distinct.try_emplace(artifactKey(unit), firstUnit.size());
+    auto [place, isNew] = distinct.try_emplace(unit.digest(), firstUnit.size());
     if (isNew)
       firstUnit.push_back(ofUnit.size());
     ofUnit.push_back(place->second);
@@ -268,7 +267,7 @@ void ArtifactStore::Batch::takeBack() {
                   ? left[i]->outcome
                   : failedOutcome(makeError(ErrorCode::Cancelled,
                                             "{} was not compiled: cancelled",
-                                            units[firstUnit[i]].name)));
+                                            units[firstUnit[i]].name())));
   }
 }
 

@@ -33,14 +33,16 @@ namespace kiln {
 /// A compiled kernel as it is handed around: immutable and shared.
 using ArtifactPtr = std::shared_ptr<const Artifact>;
 
-/// The text that keys \p unit's artifact in the cache: source, digest of its
-/// headers, architecture, semantic options. No path, time, state of the
-/// process, driver or compiler is in it.
+/// The text that keys \p unit's artifact in the cache: source, digest of the
+/// headers that it reaches, architecture, semantic options. No path, time,
+/// state of the process, driver or compiler is in it. In memory the unit's
+/// digest, which it remembers, stands for it.
 std::string artifactKey(const TranslationUnit &unit);
 
 /// Identifies the kernels of \p plan in records and decisions: the digest of
 /// the one artifact key, or of all of them, in hexadecimal. A measurement that
-/// carries another digest was made with another kernel. About 10 us.
+/// carries another digest was made with another kernel. The first call for a
+/// plan takes about 10 us a kernel.
 std::string kernelDigest(const Plan &plan);
 
 /// Where an artifact came from.

@@ -94,7 +94,7 @@ static std::string entryOf(int unroll, CacheHint hint) {
 }
 
 TranslationUnit streamToolsUnit(const DeviceModel &device, StreamMix mix) {
-  TranslationUnit unit;
+  UnitParts unit;
   unit.name = fmt::format("kiln_stream_tools_{}_{}", mix.reads, mix.writes);
   unit.headers = kernelSources();
   unit.maySpill = true;
@@ -117,7 +117,7 @@ TranslationUnit streamToolsUnit(const DeviceModel &device, StreamMix mix) {
           hint == CacheHint::Streaming ? "Streaming" : "Plain");
     }
   unit.source += "#include \"trial/StreamTools.cuh\"\n" + kernels;
-  return unit;
+  return TranslationUnit(std::move(unit));
 }
 
 llvm::Expected<StreamTools> StreamTools::load(const Driver &driver,

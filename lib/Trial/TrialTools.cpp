@@ -15,7 +15,7 @@ static constexpr const char *kNames[] = {
     "kilnCountDifferences", "kilnFlushL2",     "kilnCompareTolerance"};
 
 TranslationUnit trialToolsUnit(const DeviceModel &device) {
-  TranslationUnit unit;
+  UnitParts unit;
   unit.name = "kiln_trial_tools";
   unit.headers = kernelSources();
   unit.maySpill = true;
@@ -26,7 +26,7 @@ TranslationUnit trialToolsUnit(const DeviceModel &device) {
     unit.entry = name;
   }
   unit.source += "#include \"trial/TrialTools.cuh\"\n";
-  return unit;
+  return TranslationUnit(std::move(unit));
 }
 
 llvm::Expected<TrialTools> TrialTools::load(const Driver &driver,

@@ -10,7 +10,7 @@
 namespace kiln {
 
 namespace {
-/// A row on its way, with its plan's kernels.
+/// A row that is not settled yet, with its plan's kernels.
 struct PlannedRow {
   WarmupRow row;
   std::string kernel; ///< kernelDigest() of the plan
@@ -34,8 +34,8 @@ struct WarmupRun {
   const WarmupOptions &options;
 
   std::vector<PlannedProblem> planned;
-  std::map<std::string, ArtifactOutcome> outcomes; ///< by artifact key
-  std::set<std::string> charged; ///< keys whose compilation a row has
+  std::map<Digest, ArtifactOutcome> outcomes; ///< by unit
+  std::set<Digest> charged; ///< units whose compilation a row has
   WarmupResult result;
 
   void compile(const std::vector<TranslationUnit> &units);
@@ -126,26 +126,25 @@ void WarmupRun::compile(const std::vector<TranslationUnit> &units) {
   std::vector<ArtifactOutcome> compiled =
       artifacts.compileAll(units, progress, options.cancel);
   for (size_t i = 0; i < units.size(); ++i)
-    outcomes.try_emplace(artifactKey(units[i]), compiled[i]);
+    outcomes.try_emplace(units[i].digest(), compiled[i]);
 }
 
 /// Fills in what became of a row's kernels. A compilation is charged to the
 /// first row that needs it; \p charged holds those that are.
 static void settleRow(PlannedRow &planned,
-                      const std::map<std::string, ArtifactOutcome> &outcomes,
-                      std::set<std::string> &charged) {
+                      const std::map<Digest, ArtifactOutcome> &outcomes,
+                      std::set<Digest> &charged) {
   WarmupRow &row = planned.row;
   if (planned.isSettled || planned.units.empty())
     return;
   planned.isSettled = true;
   row.cached = true;
   for (const TranslationUnit &unit : planned.units) {
-    std::string key = artifactKey(unit);
-    const ArtifactOutcome &outcome = outcomes.at(key);
+    const ArtifactOutcome &outcome = outcomes.at(unit.digest());
     if (!outcome && row.error.code == ErrorCode::Success)
       row.error = outcome.error;
     if (outcome.origin == ArtifactOrigin::Compiled &&
-        charged.insert(key).second) {
+        charged.insert(unit.digest()).second) {
       row.compileMs += outcome.compileMs;
       row.cached = false;
     }

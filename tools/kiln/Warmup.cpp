@@ -223,9 +223,9 @@ static llvm::Error dumpUnits(const std::string &folder,
       for (const TranslationUnit &unit :
            candidate.tmpl->plan(problem, candidate.config, device).kernels) {
         std::string path =
-            fmt::format("{}/{}.{}.{}.cu", folder, unit.name, unit.arch,
+            fmt::format("{}/{}.{}.{}.cu", folder, unit.name(), unit.arch(),
                         unit.digest().hex().substr(0, 12));
-        if (llvm::Error error = writeFile(path, unit.source))
+        if (llvm::Error error = writeFile(path, unit.source()))
           return error;
       }
   }
@@ -241,7 +241,7 @@ static DeviceResult warmDevice(const DeviceModel &device,
   ProgressBar bar("compiling for " + device.name);
   options.progress = [&](const ArtifactStore::Progress &progress) {
     bar.update(progress.done, progress.total,
-               progress.unit ? progress.unit->name : "");
+               progress.unit ? progress.unit->name() : llvm::StringRef());
   };
   return {device,
           warmup(problemsOf(cases), device, artifacts, decisions, options)};

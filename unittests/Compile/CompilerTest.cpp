@@ -10,9 +10,9 @@ using namespace kiln;
 TEST_CASE("NVRTC is loaded at the first compilation, not before") {
   FakeNvrtc fake = FakeNvrtc::open(KILN_BINARY_DIR);
   Compiler compiler(fakeSearch());
-  TranslationUnit bad = makeUnit();
+  UnitParts bad = makeParts();
   bad.options = {"-I/tmp"};
-  auto refused = compiler.compile(bad);
+  auto refused = compiler.compile(TranslationUnit(bad));
   CHECK(summarize(refused.takeError()).code == ErrorCode::InvalidArgument);
   CHECK_FALSE(compiler.isLoaded());
   CHECK(bool(compiler.compile(makeUnit())));
@@ -30,7 +30,7 @@ TEST_CASE("an artifact carries what the log says") {
   REQUIRE(bool(artifact));
   CHECK(artifact->cubin.substr(0, 4) == "\x7f"
                                         "ELF");
-  CHECK(artifact->cubin.find(unit.source) != std::string::npos);
+  CHECK(artifact->cubin.find(unit.source()) != std::string::npos);
   CHECK(artifact->arch == "sm_90a");
   CHECK(artifact->entry == "kilnEntry");
   CHECK(artifact->usage.registersPerThread == 168);
@@ -48,8 +48,9 @@ TEST_CASE("an artifact carries what the log says") {
 TEST_CASE("the options are the fixed ones and the unit's, nothing else") {
   FakeNvrtc fake = FakeNvrtc::open(KILN_BINARY_DIR);
   Compiler compiler(fakeSearch());
-  TranslationUnit unit = makeUnit("sm_90");
-  unit.options = {"--maxrregcount=64"};
+  UnitParts parts = makeParts("sm_90");
+  parts.options = {"--maxrregcount=64"};
+  const TranslationUnit unit(parts);
   REQUIRE(bool(compiler.compile(unit)));
   CHECK(std::string(fake.lastOptions()) ==
         "--gpu-architecture=sm_90\n--std=c++20\n-default-device\n--minimal\n"
@@ -83,7 +84,7 @@ TEST_CASE("a failure carries its log and its unit through added context") {
                        "kiln_test(7): error: no such thing "
                        "(NVRTC_ERROR_COMPILATION)");
     CHECK(e.compileLog.find("more") != std::string::npos);
-    CHECK(e.unit.source.find("poison") != std::string::npos);
+    CHECK(e.unit.source().find("poison") != std::string::npos);
   });
   CHECK(seen);
   // The fault is the unit's: the next one compiles.
@@ -134,8 +135,8 @@ TEST_CASE("F17: what NVRTC returns is no kernel until it was looked at") {
     CHECK(error.code == ErrorCode::CompileFailed);
     return error.message;
   };
-  const std::string other = makeFakeCubin(unit.source, 90, {"someOther"});
-  const std::string older = makeFakeCubin(unit.source, 80, {"kilnEntry"});
+  const std::string other = makeFakeCubin(unit.source(), 90, {"someOther"});
+  const std::string older = makeFakeCubin(unit.source(), 80, {"kilnEntry"});
   const std::pair<std::string, const char *> wrong[] = {
       {"", "no ELF header"},
       {std::string(100, 'x'), "no ELF header"},

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 #include <unistd.h>
 
 using namespace kiln;
@@ -31,27 +32,113 @@ TEST_CASE("embedded texts are the files, byte for byte") {
     CHECK(file.contents == readFile(folder + file.name));
   REQUIRE((*set)->find("sub/other.h"));
   CHECK_FALSE((*set)->find("other.h"));
-  CHECK((*set)->names().size() == 2);
-  CHECK(std::string((*set)->texts()[1]) == (*set)->files()[1].contents);
+  const SourceClosure &all =
+      (*set)->closureOf("#include \"plain.cuh\"\n#include <sub/other.h>\n");
+  REQUIRE(all.names.size() == 2);
+  CHECK(std::string(all.names[1]) == "sub/other.h");
+  CHECK(std::string(all.texts[1]) == (*set)->files()[1].contents);
 
   // The same files from disk are the same set.
   auto loaded = SourceSet::loadDirectory(folder);
   REQUIRE(bool(loaded));
-  CHECK((*loaded)->digest() == (*set)->digest());
+  CHECK((*loaded)->files() == (*set)->files());
   auto withoutSlash =
       SourceSet::loadDirectory(llvm::StringRef(folder).drop_back());
   REQUIRE(bool(withoutSlash));
-  CHECK((*withoutSlash)->digest() == (*set)->digest());
+  CHECK((*withoutSlash)->files() == (*set)->files());
 }
 
-TEST_CASE("the digest ignores order and sees names and contents apart") {
+static std::shared_ptr<const SourceSet> setOf(std::vector<SourceFile> files) {
+  return llvm::cantFail(SourceSet::create(std::move(files)));
+}
+
+/// The names of what \p text sees of \p set.
+static std::vector<std::string> reached(const SourceSet &set,
+                                        llvm::StringRef text) {
+  const SourceClosure &closure = set.closureOf(text);
+  return {closure.names.begin(), closure.names.end()};
+}
+
+using Names = std::vector<std::string>;
+
+TEST_CASE("a digest ignores order and sees names and contents apart") {
   auto digest = [](std::vector<SourceFile> files) {
-    return llvm::cantFail(SourceSet::create(std::move(files)))->digest();
+    std::string text;
+    for (const SourceFile &file : files)
+      text += "#include \"" + file.name + "\"\n";
+    return setOf(std::move(files))->closureOf(text).digest;
   };
   CHECK(digest({{"a", "1"}, {"b", "2"}}) == digest({{"b", "2"}, {"a", "1"}}));
   CHECK(digest({{"a", "1"}, {"b", "2"}}) != digest({{"a", "2"}, {"b", "1"}}));
   CHECK(digest({{"ab", "c"}}) != digest({{"a", "bc"}}));
   CHECK(digest({}) != digest({{"a", ""}}));
+}
+
+TEST_CASE("a closure holds what is included, also through others") {
+  auto set = setOf({{"a/top.cuh", "#pragma once\n#include \"b/mid.h\"\n"},
+                    {"b/mid.h", "# \tinclude <c/low.h> // why\n"},
+                    {"c/low.h", "int include = 1;\n"},
+                    {"c/other.h", "#error never\n"}});
+  CHECK(reached(*set, "#include \"a/top.cuh\"") ==
+        Names{"a/top.cuh", "b/mid.h", "c/low.h"});
+  CHECK(reached(*set, "#include \"c/low.h\"\n#include <b/mid.h>\n") ==
+        Names{"b/mid.h", "c/low.h"});
+  CHECK(reached(*set, "extern \"C\" __global__ void f() {}\n").empty());
+  // What a preprocessor would pass over counts.
+  CHECK(reached(*set, "// #include \"c/low.h\"\n") == Names{"c/low.h"});
+  CHECK(reached(*set, "#if 0\n#include \"c/low.h\"\n#endif\n") ==
+        Names{"c/low.h"});
+}
+
+TEST_CASE("a closure is found once and kept") {
+  auto set = setOf({{"a.h", "1"}, {"b.h", "2"}});
+  const SourceClosure &first = set->closureOf("#include \"a.h\"\nint x;\n");
+  CHECK(&set->closureOf("#include \"b.h\"\n") != &first);
+  CHECK(&set->closureOf("#include \"a.h\"\nint y;\n") == &first);
+}
+
+TEST_CASE("files that include each other end in one closure") {
+  auto set = setOf({{"a.h", "#include \"b.h\"\n"},
+                    {"b.h", "#include \"a.h\"\n#include \"b.h\"\n"}});
+  CHECK(reached(*set, "#include \"a.h\"\n") == Names{"a.h", "b.h"});
+  CHECK(reached(*set, "#include \"b.h\"\n") == Names{"a.h", "b.h"});
+}
+
+TEST_CASE("a name that the set lacks is in the digest, and hides nothing") {
+  const std::string text = "#include \"gone.h\"\n#include \"a.h\"\n";
+  auto set = setOf({{"a.h", "1"}, {"dir/gone.h", "2"}});
+  CHECK(reached(*set, text) == Names{"a.h"});
+  CHECK(set->closureOf(text).digest !=
+        set->closureOf("#include \"a.h\"\n").digest);
+  CHECK_FALSE(set->closureOf("#include <cuda_fp16.h>\n").isEmpty);
+  // Names are relative to the root, as NVRTC takes them, not to their file.
+  auto near = setOf({{"dir/a.h", "#include \"b.h\"\n"}, {"dir/b.h", ""}});
+  CHECK(reached(*near, "#include \"dir/a.h\"\n") == Names{"dir/a.h"});
+}
+
+TEST_CASE("what only a preprocessor knows reaches the whole set") {
+  auto set = setOf({{"a.h", "#include NAME\n"}, {"b.h", ""}, {"c.h", ""}});
+  for (const char *text :
+       {"#define NAME \"b.h\"\n#include NAME\n", "#include \"a.h\"\n",
+        "#if __has_include(\"b.h\")\n#endif\n", "#include /**/ \"b.h\"\n",
+        "#include \"b.h\n", "#include"}) {
+    CAPTURE(text);
+    CHECK(reached(*set, text) == Names{"a.h", "b.h", "c.h"});
+  }
+  CHECK(reached(*set, "%:include_next \"b.h\"\n") == Names{"b.h"});
+}
+
+TEST_CASE("threads that ask for closures at once get the same ones") {
+  auto set = setOf({{"a.h", "#include \"b.h\"\n"}, {"b.h", "1"}});
+  std::vector<const SourceClosure *> found(8);
+  std::vector<std::thread> threads;
+  for (const SourceClosure *&place : found)
+    threads.emplace_back(
+        [&] { place = &set->closureOf("#include \"a.h\"\n"); });
+  for (std::thread &thread : threads)
+    thread.join();
+  for (const SourceClosure *place : found)
+    CHECK(place == found[0]);
 }
 
 TEST_CASE("names that are not root-relative are refused") {

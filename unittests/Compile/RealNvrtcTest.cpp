@@ -56,9 +56,9 @@ TEST_CASE("the same unit gives the same cubin") {
   if (!compiler)
     return;
   auto first = compiler->compile(makeUnit("sm_90a"));
-  TranslationUnit renamed = makeUnit("sm_90a");
+  UnitParts renamed = makeParts("sm_90a");
   renamed.name = "another_name";
-  auto second = compiler->compile(renamed);
+  auto second = compiler->compile(TranslationUnit(renamed));
   REQUIRE(bool(first));
   REQUIRE(bool(second));
   CHECK(first->cubin == second->cubin);
@@ -90,7 +90,7 @@ TEST_CASE("a kernel short of registers reports its spills") {
   auto compiler = realCompiler();
   if (!compiler)
     return;
-  TranslationUnit unit;
+  UnitParts unit;
   unit.name = "kiln_spill";
   unit.arch = "sm_80";
   unit.source = R"(
@@ -111,13 +111,13 @@ extern "C" __global__ void kilnEntry(const float *in, float *out, int n) {
     out[i * n + threadIdx.x] = a[i] + shared[i % 64];
 }
 )";
-  auto free = compiler->compile(unit);
+  auto free = compiler->compile(TranslationUnit(unit));
   REQUIRE_MESSAGE(bool(free), describe(free));
   CHECK(free->usage.registersPerThread > 64);
   CHECK(free->usage.staticSharedBytes == 256);
   CHECK(free->usage.constantBytes > 0);
   unit.options = {"--maxrregcount=32"};
-  auto bound = compiler->compile(unit);
+  auto bound = compiler->compile(TranslationUnit(unit));
   REQUIRE_MESSAGE(bool(bound), describe(bound));
   CHECK(bound->usage.registersPerThread <= 32);
   CHECK(bound->hasSpills());
@@ -133,7 +133,7 @@ TEST_CASE("an error of the source comes back with line and log") {
   llvm::handleAllErrors(artifact.takeError(), [&](const CompileError &e) {
     CHECK(e.message.find("kiln_test(2): error") != std::string::npos);
     CHECK(e.compileLog.find("undeclared") != std::string::npos);
-    CHECK(e.unit.arch == "sm_80");
+    CHECK(e.unit.arch() == "sm_80");
   });
 }
 
@@ -141,13 +141,13 @@ TEST_CASE("headers come from the unit, never from the working directory") {
   auto compiler = realCompiler();
   if (!compiler)
     return;
-  TranslationUnit unit = makeUnit("sm_80", "out[0] = kValue;");
+  UnitParts unit = makeParts("sm_80", "out[0] = kValue;");
   unit.source = "#include \"gemm/Value.cuh\"\n" + unit.source;
   unit.headers = makeSources(
       {{"gemm/Value.cuh", "#pragma once\n#include \"common/Base.h\"\n"
                           "constexpr float kValue = kBase;\n"},
        {"common/Base.h", "#pragma once\nconstexpr float kBase = 3;\n"}});
-  auto artifact = compiler->compile(unit);
+  auto artifact = compiler->compile(TranslationUnit(unit));
   REQUIRE_MESSAGE(bool(artifact), describe(artifact));
 
   const fs::path folder =
@@ -157,7 +157,7 @@ TEST_CASE("headers come from the unit, never from the working directory") {
   std::ofstream(folder / "gemm/Value.cuh") << "constexpr float kValue = 4;\n";
   fs::current_path(folder);
   unit.headers = nullptr;
-  auto planted = compiler->compile(unit);
+  auto planted = compiler->compile(TranslationUnit(unit));
   fs::current_path(before);
   fs::remove_all(folder);
   REQUIRE_FALSE(bool(planted));

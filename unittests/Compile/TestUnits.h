@@ -7,15 +7,21 @@
 #include <memory>
 #include <string>
 
-inline kiln::TranslationUnit
-makeUnit(std::string arch = "sm_80",
-         std::string body = "out[threadIdx.x] = 1.0f;") {
-  kiln::TranslationUnit unit;
+inline kiln::UnitParts
+makeParts(std::string arch = "sm_80",
+          std::string body = "out[threadIdx.x] = 1.0f;") {
+  kiln::UnitParts unit;
   unit.name = "kiln_test";
   unit.arch = std::move(arch);
   unit.source =
       "extern \"C\" __global__ void kilnEntry(float *out) { " + body + " }\n";
   return unit;
+}
+
+inline kiln::TranslationUnit
+makeUnit(std::string arch = "sm_80",
+         std::string body = "out[threadIdx.x] = 1.0f;") {
+  return kiln::TranslationUnit(makeParts(std::move(arch), std::move(body)));
 }
 
 inline kiln::NvrtcSearch fakeSearch() {

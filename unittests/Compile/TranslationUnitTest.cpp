@@ -47,73 +47,121 @@ TEST_CASE("architectures are spelled one way") {
 }
 
 TEST_CASE("names with a path, long or empty ones are refused") {
+  auto refuses = [](const UnitParts &parts) {
+    return isRefused(validate(TranslationUnit(parts)));
+  };
   for (const char *name : {"", "a/b", "../x", ".hidden", "-x", "@x", "a b"}) {
-    TranslationUnit unit = makeUnit();
-    unit.name = name;
-    CHECK(isRefused(validate(unit)));
+    UnitParts parts = makeParts();
+    parts.name = name;
+    CHECK(refuses(parts));
   }
-  TranslationUnit unit = makeUnit();
-  unit.name.assign(1 << 20, 'n');
-  CHECK(isRefused(validate(unit)));
-  unit = makeUnit();
-  unit.entry = "a-b";
-  CHECK(isRefused(validate(unit)));
-  unit = makeUnit();
-  unit.source += '\0';
-  CHECK(isRefused(validate(unit)));
-  unit.source.clear();
-  CHECK(isRefused(validate(unit)));
-  CHECK_FALSE(isRefused(validate(makeUnit())));
+  UnitParts parts = makeParts();
+  parts.name.assign(1 << 20, 'n');
+  CHECK(refuses(parts));
+  parts = makeParts();
+  parts.entry = "a-b";
+  CHECK(refuses(parts));
+  parts = makeParts();
+  parts.source += '\0';
+  CHECK(refuses(parts));
+  parts.source.clear();
+  CHECK(refuses(parts));
+  CHECK_FALSE(refuses(makeParts()));
+}
+
+static Digest digestOf(const UnitParts &parts) {
+  return TranslationUnit(parts).digest();
 }
 
 TEST_CASE("the key changes with all that changes the cubin, and only then") {
-  const TranslationUnit base = makeUnit();
-  TranslationUnit unit = base;
-  unit.name = "another_name";
-  CHECK(unit.digest() == base.digest());
-  unit.options = {"--use_fast_math", "--fmad=true"};
-  const Digest ordered = unit.digest();
-  CHECK(ordered != base.digest());
-  unit.options = {"--fmad=true", "--use_fast_math", "--fmad=true"};
-  CHECK(unit.digest() == ordered);
+  const UnitParts base = makeParts();
+  const Digest known = digestOf(base);
+  UnitParts parts = base;
+  parts.name = "another_name";
+  CHECK(digestOf(parts) == known);
+  parts.options = {"--use_fast_math", "--fmad=true"};
+  const Digest ordered = digestOf(parts);
+  CHECK(ordered != known);
+  parts.options = {"--fmad=true", "--use_fast_math", "--fmad=true"};
+  CHECK(digestOf(parts) == ordered);
 
-  unit = base;
-  unit.arch = "sm_80a";
-  CHECK(unit.digest() != base.digest());
-  unit = base;
-  unit.source += " ";
-  CHECK(unit.digest() != base.digest());
-  unit = base;
-  unit.entry = "other";
-  CHECK(unit.digest() != base.digest());
+  parts = base;
+  parts.arch = "sm_80a";
+  CHECK(digestOf(parts) != known);
+  parts = base;
+  parts.source += " ";
+  CHECK(digestOf(parts) != known);
+  parts = base;
+  parts.entry = "other";
+  CHECK(digestOf(parts) != known);
+}
 
-  unit = base;
-  unit.headers = makeSources({{"a.h", "1"}});
-  const Digest first = unit.digest();
-  CHECK(first != base.digest());
-  unit.headers = makeSources({{"a.h", "2"}});
-  CHECK(unit.digest() != first);
+TEST_CASE("the key covers the headers that the source reaches, no others") {
+  const UnitParts base = makeParts();
+  UnitParts parts = base;
+  parts.headers = makeSources({{"a.h", "1"}});
+  CHECK(digestOf(parts) == digestOf(base));
+
+  parts.source = "#include \"a.h\"\n" + base.source;
+  const Digest first = digestOf(parts);
+  parts.headers = makeSources({{"a.h", "1"}, {"b.h", "1"}});
+  CHECK(digestOf(parts) == first);
+  parts.headers = makeSources({{"a.h", "2"}, {"b.h", "1"}});
+  CHECK(digestOf(parts) != first);
+  // One that is not there is another matter than one that is.
+  parts.headers = makeSources({{"b.h", "1"}});
+  const Digest without = digestOf(parts);
+  CHECK(without != first);
+  parts.headers = nullptr;
+  CHECK(digestOf(parts) != first);
+
+  parts.headers = makeSources({{"a.h", "#include \"b.h\"\n"}, {"b.h", "1"}});
+  const Digest indirect = digestOf(parts);
+  parts.headers = makeSources({{"a.h", "#include \"b.h\"\n"}, {"b.h", "2"}});
+  CHECK(digestOf(parts) != indirect);
+}
+
+TEST_CASE("a digest is made once, for a unit and its copies") {
+  UnitParts parts = makeParts();
+  parts.headers = makeSources({{"a.h", "1"}});
+  parts.source = "#include \"a.h\"\n" + parts.source;
+  const TranslationUnit unit(parts), copy = unit;
+  const Digest *made = &copy.digest();
+  CHECK(&unit.digest() == made);
+  const TranslationUnit late = copy;
+  CHECK(&late.digest() == made);
+  CHECK(*made == strongHash(unit.canonicalText()));
+  // So is what the header adds, for all units that include the same.
+  parts.source += " ";
+  CHECK(&TranslationUnit(parts).headers() == &unit.headers());
 }
 
 TEST_CASE("line information puts the name into the key") {
-  TranslationUnit unit = makeUnit();
-  unit.options = {"-lineinfo"};
-  const Digest first = unit.digest();
-  unit.name = "another_name";
-  CHECK(unit.digest() != first);
+  UnitParts parts = makeParts();
+  parts.options = {"-lineinfo"};
+  const Digest first = digestOf(parts);
+  parts.name = "another_name";
+  CHECK(digestOf(parts) != first);
 }
 
 TEST_CASE("the canonical text of a unit is pinned") {
-  TranslationUnit unit;
-  unit.name = "x";
-  unit.arch = "sm_90a";
-  unit.source = "abc";
-  unit.options = {"--fmad=false"};
-  CHECK(unit.canonicalText() == "kiln translation unit 1\n"
-                                "arch sm_90a\n"
-                                "entry kilnEntry\n"
-                                "option --fmad=false\n"
-                                "headers -\n"
-                                "source 3\n"
-                                "abc");
+  UnitParts parts;
+  parts.name = "x";
+  parts.arch = "sm_90a";
+  parts.source = "abc";
+  parts.options = {"--fmad=false"};
+  CHECK(TranslationUnit(parts).canonicalText() == "kiln translation unit 1\n"
+                                                  "arch sm_90a\n"
+                                                  "entry kilnEntry\n"
+                                                  "option --fmad=false\n"
+                                                  "headers -\n"
+                                                  "source 3\n"
+                                                  "abc");
+  const Digest header = strongHash("text");
+  parts.source = "#include <a.h>\n#include \"gone.h\"\n";
+  parts.headers = makeSources({{"a.h", "text"}});
+  const Digest headers =
+      strongHash("a.h " + header.hex() + "\n" + "gone.h -\n");
+  CHECK(TranslationUnit(parts).canonicalText().find(
+            "\nheaders " + headers.hex() + "\n") != std::string::npos);
 }

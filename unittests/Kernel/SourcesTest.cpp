@@ -20,7 +20,7 @@ TEST_CASE("the library carries every kernel source of the tree") {
     REQUIRE(embedded);
     CHECK(*embedded == file.contents);
   }
-  CHECK(kernelSources()->digest() == tree->digest());
+  CHECK(kernelSources()->files() == tree->files());
   CHECK(kernelSources() == kernelSources());
 }
 
@@ -35,10 +35,9 @@ TEST_CASE("an override replaces all sources, a bad one none") {
   REQUIRE(!overrideKernelSources(folder.path));
   CHECK(kernelSources()->files().size() == 1);
   CHECK(kernelSources()->find("own.cuh"));
-  CHECK(kernelSources()->digest() != before->digest());
   // Who took them before keeps them.
   CHECK(before->files().size() > 1);
 
   REQUIRE(!overrideKernelSources(treeFolder()));
-  CHECK(kernelSources()->digest() == before->digest());
+  CHECK(kernelSources()->files() == before->files());
 }

@@ -32,12 +32,13 @@ inline bool hasNvrtc() {
 
 /// Checks that \p unit is refused for \p reason with \p text in place of
 /// \p known.
-inline void checkRefused(TranslationUnit unit, llvm::StringRef known,
+inline void checkRefused(const TranslationUnit &unit, llvm::StringRef known,
                          llvm::StringRef text, llvm::StringRef reason) {
-  size_t at = unit.source.find(known.str());
+  UnitParts parts = unit.parts();
+  size_t at = parts.source.find(known.str());
   REQUIRE(at != std::string::npos);
-  unit.source.replace(at, known.size(), text.str());
-  auto artifact = compiler().compile(unit);
+  parts.source.replace(at, known.size(), text.str());
+  auto artifact = compiler().compile(TranslationUnit(parts));
   REQUIRE(!artifact);
   CHECK(llvm::StringRef(llvm::toString(artifact.takeError())).contains(reason));
 }

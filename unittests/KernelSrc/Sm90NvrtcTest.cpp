@@ -48,7 +48,7 @@ void addFirstChoices(llvm::StringRef text, size_t count,
     if (candidate.tmpl->name() != "sm90" || sources.size() == count)
       continue;
     Plan plan = candidate.tmpl->plan(problem, candidate.config, device);
-    if (sources.insert(plan.kernels[0].source).second)
+    if (sources.insert(plan.kernels[0].source()).second)
       samples.push_back(
           {text.str(), candidate.config.text(), plan.kernels[0], ""});
   }
@@ -76,7 +76,7 @@ void compileAll(std::vector<Sample> &samples) {
 
 /// A kernel of one instruction, for either type and with all sums kept.
 TranslationUnit wgmmaUnit(int width) {
-  TranslationUnit unit;
+  UnitParts unit;
   unit.name = "kiln_wgmma_width";
   unit.arch = "sm_90a";
   unit.headers = kernelSources();
@@ -99,7 +99,7 @@ kilnEntry(float *out, unsigned long long a, unsigned long long b) {{
 }}
 )",
                             width);
-  return unit;
+  return TranslationUnit(std::move(unit));
 }
 
 } // namespace
@@ -124,7 +124,7 @@ TEST_CASE("NVRTC's alternate build compiles kernels to the same code") {
     const TranslationUnit &unit = sample.unit;
     auto compile = [&](const Nvrtc &nvrtc) {
       NvrtcOutcome outcome =
-          nvrtc.compile(unit.name, unit.source, unit.headers.get(),
+          nvrtc.compile(unit.name(), unit.source(), unit.headers(),
                         compileOptions(unit, nvrtc));
       REQUIRE(outcome.result == 0);
       return outcome.cubin;

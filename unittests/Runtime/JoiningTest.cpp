@@ -223,9 +223,9 @@ TEST_CASE("S9: nobody waits for a kernel that memory did not suffice for") {
   ArtifactStore artifacts(*cache, options);
   int64_t number = 0;
   auto unitLikeIt = [&] {
-    TranslationUnit made = unit;
+    UnitParts made = unit.parts();
     made.source += "// " + std::to_string(++number) + "\n";
-    return made;
+    return TranslationUnit(std::move(made));
   };
   auto canBeHad = [&](const TranslationUnit &asked) {
     PendingArtifact pending = artifacts.request(asked, compile_priority::kNow);

@@ -76,9 +76,9 @@ TEST_CASE("predict takes the next of the ranking when the first spills") {
   auto unit = [&](const Candidate &candidate) {
     return candidate.tmpl->plan(problem, candidate.config, device).kernels[0];
   };
-  std::string first = unit(space.ranked[0]).source;
+  std::string first = unit(space.ranked[0]).source();
   const auto next = llvm::find_if(space.ranked, [&](const Candidate &other) {
-    return unit(other).source != first;
+    return unit(other).source() != first;
   });
   REQUIRE(next != space.ranked.end());
 

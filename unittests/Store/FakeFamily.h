@@ -204,7 +204,7 @@ public:
     plan.templateName = templateName;
     plan.config = config;
     for (int i = 0; i < kernels; ++i) {
-      TranslationUnit unit;
+      UnitParts unit;
       unit.name = "kiln_fake_" + templateName;
       unit.source = fmt::format(
           "// {}.t{}\n// kernel {} type {} {}\n"
@@ -215,7 +215,7 @@ public:
           options.comment, sizeof(FakeParams) / 8);
       unit.arch = device.archName();
       unit.maySpill = isGeneric();
-      plan.kernels.push_back(std::move(unit));
+      plan.kernels.push_back(TranslationUnit(std::move(unit)));
       plan.sharedBytes.push_back(options.sharedBytes);
     }
     if (options.withTensorMap) {
@@ -254,15 +254,7 @@ private:
 /// The text of its module begins with "// reference".
 class FakeReference final : public Reference {
 public:
-  explicit FakeReference(const DeviceModel &device) {
-    unit.name = "kiln_fake_reference";
-    unit.source =
-        fmt::format("// reference\nstruct Params {{ long long words[{}]; }};\n"
-                    "extern \"C\" __global__ void "
-                    "kilnEntry(const __grid_constant__ Params params) {{}}\n",
-                    sizeof(FakeParams) / 8);
-    unit.arch = device.archName();
-  }
+  explicit FakeReference(const DeviceModel &device) : unit(makeUnit(device)) {}
   const TranslationUnit &translationUnit() const override { return unit; }
   void bind(const Arguments &arguments, const ReferencePart &part,
             LaunchSpec &spec) const override {
@@ -283,6 +275,18 @@ public:
   }
 
 private:
+  static TranslationUnit makeUnit(const DeviceModel &device) {
+    UnitParts parts;
+    parts.name = "kiln_fake_reference";
+    parts.source =
+        fmt::format("// reference\nstruct Params {{ long long words[{}]; }};\n"
+                    "extern \"C\" __global__ void "
+                    "kilnEntry(const __grid_constant__ Params params) {{}}\n",
+                    sizeof(FakeParams) / 8);
+    parts.arch = device.archName();
+    return TranslationUnit(std::move(parts));
+  }
+
   TranslationUnit unit;
 };
 

@@ -29,9 +29,10 @@ TEST_CASE("the keys of records, decisions and artifacts are pinned") {
         "alpha=2\n"
         "device h200-sxm sm_90 sms=132\n"
         "model classic\n");
-  TranslationUnit unit;
-  unit.name = "x";
-  unit.arch = "sm_90a";
-  unit.source = "abc";
+  UnitParts parts;
+  parts.name = "x";
+  parts.arch = "sm_90a";
+  parts.source = "abc";
+  TranslationUnit unit(parts);
   CHECK(artifactKey(unit) == unit.canonicalText());
 }

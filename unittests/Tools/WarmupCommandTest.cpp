@@ -130,3 +130,40 @@ TEST_CASE("F4: a damaged entry heals and is told") {
   CHECK(after.err.empty());
   CHECK(after.out.find("damaged") == std::string::npos);
 }
+
+TEST_CASE("an edited source has its own kernels compiled again, no others") {
+  Tool tool;
+  const std::string sources = tool.folder / "kernel_src";
+  std::filesystem::copy(KILN_SOURCE_DIR "/kernel_src", sources,
+                        std::filesystem::copy_options::recursive);
+  tool.environment["KILN_KERNEL_SRC"] = sources;
+  const std::vector<std::string> line = {"warmup",
+                                         "--suite",
+                                         tool.suite(R"({"cases": [
+    {"name": "product", "family": "gemm", "m": 64, "n": 4096, "k": 4096,
+     "dtype": "bf16", "layout": "NT"},
+    {"name": "rows", "family": "softmax", "rows": 512, "cols": 1024,
+     "dtype": "bf16"}]})"),
+                                         "--device",
+                                         "h200-sxm",
+                                         "--json"};
+  auto isCached = [&](const llvm::json::Object &device, size_t row) {
+    const llvm::json::Array &rows = *device.getArray("rows");
+    REQUIRE(rows.size() == 2);
+    return rows[row].getAsObject()->getBoolean("cached");
+  };
+  llvm::json::Object first = deviceOf(tool.run(line));
+  CHECK(first.getInteger("compiled") == 2);
+  // A copy of the embedded sources has their keys.
+  tool.environment.erase("KILN_KERNEL_SRC");
+  CHECK(deviceOf(tool.run(line)).getInteger("compiled") == 0);
+  tool.environment["KILN_KERNEL_SRC"] = sources;
+
+  const std::string file = sources + "/rows/RowMath.cuh";
+  writeBytes(file, readBytes(file) + "// edited\n");
+  llvm::json::Object second = deviceOf(tool.run(line));
+  CHECK(second.getInteger("compiled") == 1);
+  CHECK(isCached(second, 0) == true);
+  CHECK(isCached(second, 1) == false);
+  CHECK(deviceOf(tool.run(line)).getInteger("compiled") == 0);
+}

@@ -261,7 +261,7 @@ TEST_SUITE("gpu") {
     struct Params {
       DeviceAddress codes, floats, back, wrong;
     };
-    TranslationUnit unit;
+    UnitParts unit;
     unit.name = "kiln_convert_test";
     unit.headers = kernelSources();
     unit.arch = gpu.device.archName();
@@ -313,7 +313,7 @@ kilnConvertTest(const __grid_constant__ Params params) {
   atomicAdd(params.wrong, wrong);
 }
 )";
-    ArtifactPtr artifact = must(gpu.artifacts->get(unit));
+    ArtifactPtr artifact = must(gpu.artifacts->get(TranslationUnit(unit)));
     Module module = must(Module::load(*gpu.driver, artifact->cubin));
     CudaFunction function = must(module.function("kilnConvertTest"));
     constexpr size_t kCodes = 256, kAll = 2 * 5 * kCodes;

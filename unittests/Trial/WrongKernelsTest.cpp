@@ -53,11 +53,11 @@ extern "C" __global__ void kilnEntry(const __grid_constant__ Params params) {{
 
 TranslationUnit makeUnit(const char *name, const std::string &body,
                          const DeviceModel &device) {
-  TranslationUnit unit;
+  UnitParts unit;
   unit.name = name;
   unit.source = fmt::format(kText, body);
   unit.arch = device.archName();
-  return unit;
+  return TranslationUnit(std::move(unit));
 }
 
 class WrongTemplate final : public Template {

@@ -10,25 +10,30 @@ namespace kiln {
 
 namespace {
 
-class TransposeReference final : public Reference {
-public:
-  TransposeReference(DType type, const DeviceModel &device) {
-    unit.name = "kiln_transpose2d_reference";
-    unit.entry = "kilnEntry";
-    unit.arch = device.archName(false);
-    unit.headers = kernelSources();
-    unit.maySpill = true;
-    unit.source = fmt::format(
-        R"(#include "transpose/ReferenceTranspose.cuh"
+TranslationUnit referenceUnit(DType type, const DeviceModel &device) {
+  UnitParts unit;
+  unit.name = "kiln_transpose2d_reference";
+  unit.entry = "kilnEntry";
+  unit.arch = device.archName(false);
+  unit.headers = kernelSources();
+  unit.maySpill = true;
+  unit.source = fmt::format(
+      R"(#include "transpose/ReferenceTranspose.cuh"
 
 extern "C" __global__ void __launch_bounds__({threads})
 kilnEntry(const __grid_constant__ kiln::ReferenceTransposeParams params) {{
   kiln::referenceTranspose<kiln::DType::{type}>(params);
 }}
 )",
-        fmt::arg("threads", ReferenceTransposeConfig::threads()),
-        fmt::arg("type", enumeratorOf(type)));
-  }
+      fmt::arg("threads", ReferenceTransposeConfig::threads()),
+      fmt::arg("type", enumeratorOf(type)));
+  return TranslationUnit(std::move(unit));
+}
+
+class TransposeReference final : public Reference {
+public:
+  TransposeReference(DType type, const DeviceModel &device)
+      : unit(referenceUnit(type, device)) {}
 
   const TranslationUnit &translationUnit() const override { return unit; }
 

@@ -199,7 +199,7 @@ llvm::json::Object JitReport::toJSON() const {
   for (const CompiledKernel &kernel : kernels)
     list.push_back(
         llvm::json::Object{{"config", kernel.config},
-                           {"arch", kernel.unit.arch},
+                           {"arch", kernel.unit.arch()},
                            {"min_ms", rounded(kernel.minMs)},
                            {"front_end_ms", rounded(kernel.phases.frontEndMs)},
                            {"nvvm_ms", rounded(kernel.phases.nvvmMs)},

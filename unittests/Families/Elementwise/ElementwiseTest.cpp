@@ -379,8 +379,8 @@ TEST_CASE("the flat translation unit is the golden one") {
                      "/unittests/Families/golden/flat_elementwise.cu");
   std::stringstream golden;
   golden << file.rdbuf();
-  CHECK(plan.kernels[0].source == golden.str());
-  CHECK(plan.kernels[0].arch == "sm_90");
+  CHECK(plan.kernels[0].source() == golden.str());
+  CHECK(plan.kernels[0].arch() == "sm_90");
 }
 
 TEST_CASE("sampled elementwise kernels compile everywhere, without spills") {

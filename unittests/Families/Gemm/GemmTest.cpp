@@ -153,7 +153,7 @@ TEST_CASE("the translation unit of a swiglu differs in its chain only") {
                   .str());
     auto named = llvm::cantFail(
         gemm().parseConfig("mma.bm128.bn128.bk32.st4.wm2.wn2.mb1"));
-    return named.tmpl->plan(problem, named.config, h200()).kernels[0].source;
+    return named.tmpl->plan(problem, named.config, h200()).kernels[0].source();
   };
   std::string swiGlu = source("bias,swiglu");
   size_t at = swiGlu.find("SwiGlu");
@@ -318,8 +318,8 @@ TEST_CASE("the translation units are the golden ones") {
         (KILN_SOURCE_DIR "/unittests/Families/golden/" + c.file).str());
     std::stringstream golden;
     golden << file.rdbuf();
-    CHECK(plan.kernels[0].source == golden.str());
-    CHECK(plan.kernels[0].arch == (c.file == "sm90.cu" ? "sm_90a" : "sm_90"));
+    CHECK(plan.kernels[0].source() == golden.str());
+    CHECK(plan.kernels[0].arch() == (c.file == "sm90.cu" ? "sm_90a" : "sm_90"));
   }
 }
 
@@ -327,7 +327,7 @@ TEST_CASE("only a kernel that needs it gets an architecture's own variant") {
   auto archOf = [&](bool archSpecific, llvm::StringRef device) {
     KernelEntry entry;
     entry.archSpecific = archSpecific;
-    return makeKernelUnit(entry, {}, llvm::cantFail(findDevice(device))).arch;
+    return makeKernelUnit(entry, {}, llvm::cantFail(findDevice(device))).arch();
   };
   CHECK(archOf(false, "h200-sxm") == "sm_90");
   CHECK(archOf(true, "h200-sxm") == "sm_90a");

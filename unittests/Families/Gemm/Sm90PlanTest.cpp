@@ -239,7 +239,7 @@ TEST_CASE("an operand that TMA cannot read is copied first") {
   Plan plan = sm90Plan(problem, kWide);
   REQUIRE(plan.kernels.size() == 2);
   CHECK(plan.sharedBytes[1] == 0);
-  CHECK(plan.kernels[1].arch == "sm_90");
+  CHECK(plan.kernels[1].arch() == "sm_90");
   BoundLaunch launch(plan, problem);
   REQUIRE(launch.spec.stepCount == 2);
   RepackParams copy = launch.repack(0);
@@ -421,7 +421,7 @@ TEST_CASE("run-time knobs reach the kernel and no text") {
   Problem problem = parse("gemm m=8192 n=8192 k=512 dtype=bf16 layout=NT");
   Plan plain = sm90Plan(problem, kWide);
   Plan plan = sm90Plan(problem, config(kWide, ".rg16.rn1.hi1.pr3"));
-  CHECK(plan.kernels[0].source == plain.kernels[0].source);
+  CHECK(plan.kernels[0].source() == plain.kernels[0].source());
   Sm90GemmParams params = BoundLaunch(plan, problem).params();
   CHECK(params.gemm.rasterGroup == 16);
   CHECK(params.rasterAlongN == 1);
@@ -431,6 +431,7 @@ TEST_CASE("run-time knobs reach the kernel and no text") {
   CHECK(plain.tensorMaps[0].l2Promotion == L2Promotion::B128);
   problem = parse("gemm m=256 n=256 k=8192 dtype=bf16 layout=NT");
   plan = sm90Plan(problem, config(kSplit, ".tf1"));
-  CHECK(plan.kernels[0].source == sm90Plan(problem, kSplit).kernels[0].source);
+  CHECK(plan.kernels[0].source() ==
+        sm90Plan(problem, kSplit).kernels[0].source());
   CHECK(BoundLaunch(plan, problem).params().tilesFirst == 1);
 }

@@ -140,8 +140,8 @@ TEST_CASE("every wgmma config of a space keeps the rules of its launch") {
                  h200().sharedBytesPerBlock));
       CHECK(hasWorkForAll(config, k));
       Plan plan = candidate.tmpl->plan(problem, candidate.config, h200());
-      CHECK(plan.kernels[0].arch == "sm_90a");
-      CHECK(!plan.kernels[0].maySpill);
+      CHECK(plan.kernels[0].arch() == "sm_90a");
+      CHECK(!plan.kernels[0].maySpill());
       BoundLaunch launch(plan, problem);
       checkMaps(*fake.driver, launch, config, signature);
       checkLaunch(launch, plan, config);

@@ -388,8 +388,8 @@ TEST_CASE("rows: the translation unit is the golden one") {
   std::ifstream file(KILN_SOURCE_DIR "/unittests/Families/golden/resident.cu");
   std::stringstream golden;
   golden << file.rdbuf();
-  CHECK(plan.kernels[0].source == golden.str());
-  CHECK(plan.kernels[0].arch == "sm_90");
+  CHECK(plan.kernels[0].source() == golden.str());
+  CHECK(plan.kernels[0].arch() == "sm_90");
   CHECK(plan.workspace.bytes() == 0);
 }
 

@@ -225,8 +225,8 @@ TEST_CASE("transpose: the translation unit is the golden one") {
   std::ifstream file(KILN_SOURCE_DIR "/unittests/Families/golden/tiled.cu");
   std::stringstream golden;
   golden << file.rdbuf();
-  CHECK(plan.kernels[0].source == golden.str());
-  CHECK(plan.kernels[0].arch == "sm_90");
+  CHECK(plan.kernels[0].source() == golden.str());
+  CHECK(plan.kernels[0].arch() == "sm_90");
   // Types of one width, and problems that are better aligned than the vector,
   // share the kernel; the raster is no part of it.
   auto narrow =
@@ -234,7 +234,7 @@ TEST_CASE("transpose: the translation unit is the golden one") {
   auto sourceOf = [&](llvm::StringRef text) {
     return narrow.tmpl->plan(parse(text), narrow.config, h200())
         .kernels[0]
-        .source;
+        .source();
   };
   CHECK(sourceOf("rows=8192 cols=8192 dtype=bf16") ==
         sourceOf("rows=12 cols=8192 dtype=fp16"));
