@@ -6,6 +6,9 @@ set(KILN_KERNEL_SOURCES
   common/Ptx.cuh
   common/PtxSm90.cuh
   common/Raster.cuh
+  common/Ring.cuh
+  common/Slab.h
+  common/SlabTile.cuh
   common/Swizzle.cuh
   common/TensorMap.h
   common/Types.h

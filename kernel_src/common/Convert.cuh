@@ -24,7 +24,8 @@ template <DType kType>
 using Storage = typename detail::BitsOf<bytesOf(kType)>::Type;
 
 /// fp32 of an e4m3, exact, for architectures without the instruction. Each is
-/// an fp16 with a shorter mantissa and an exponent that is 8 less, but for NaN.
+/// an fp16 with a shorter mantissa and an exponent that is 8 less, except for
+/// NaN.
 inline float softFloatOfE4m3(unsigned char bits) {
   if ((bits & 0x7fu) == 0x7fu)
     return __uint_as_float(0x7fffffffu);

@@ -1,9 +1,9 @@
 //===- elementwise/FlatElementwise.cuh - a chain over a line of vectors ---===//
 //
-// Memory sets the time, so two things count: enough loads on the way, and few
-// instructions beside them. A thread issues the loads of all its items before
-// it uses the first. Where every matrix is packed and no link asks for row or
-// column, the operands are lines of vectors; item i of a chunk is
+// The kernel is memory-bound, so two things count: enough loads in flight, and
+// few instructions beside them. A thread issues the loads of all its items
+// before it uses the first. Where every matrix is packed and no link asks for
+// row or column, the operands are lines of vectors; item i of a chunk is
 //   chunk * threads * items + i * threads + thread,
 // so that each access of a warp is one run of memory and the items lie at
 // constant distances. Else a thread's items lie below each other: one division

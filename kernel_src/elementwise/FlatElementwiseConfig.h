@@ -62,8 +62,9 @@ struct FlatElementwiseConfig {
   constexpr bool isValid(const ElementwiseSignature &signature) const {
     return signature.isWellFormed() && blockThreads >= 32 &&
            blockThreads <= 1024 && blockThreads % 32 == 0 &&
-           isPowerOfTwo(vector) && vector <= 16 && isPowerOfTwo(items) &&
-           items <= 8 && vector * bytesOf(signature.in) <= kMaxVectorBytes &&
+           isPowerOfTwo(vector) && vector <= kMaxVector &&
+           isPowerOfTwo(items) && items <= kMaxItems &&
+           vector * bytesOf(signature.in) <= kMaxVectorBytes &&
            vector * bytesOf(signature.out) <= kMaxVectorBytes && hint >= 0 &&
            hint <= 2 && residentBlocks >= 0 &&
            blockThreads * residentBlocks <= kMostThreadsPerSm &&
@@ -170,6 +171,8 @@ struct FlatElementwiseConfig {
                                    const FlatElementwiseConfig &) = default;
 
   static constexpr long long kMaxBlocks = (1ll << 31) - 1;
+  // What isValid() allows at most.
+  static constexpr int kMaxItems = 8, kMaxVector = 16;
   static constexpr int kMaxVectorBytes = 32; ///< two accesses
 
   // Of the largest SM that is served, sm_75 to sm_120.

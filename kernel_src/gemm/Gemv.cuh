@@ -1,7 +1,7 @@
 //===- gemm/Gemv.cuh - a matrix past a few vectors, on plain FMA ----------===//
 //
 // Problem: with one to eight vectors the time is that of reading the matrix,
-// and memory delivers its bandwidth only while some 64 KB an SM are on the way.
+// and memory delivers its bandwidth only while some 64 KB an SM are in flight.
 // Registers are the largest and nearest place to receive them: each lane asks
 // for rowsPerWarp * unroll vectors of 16 bytes before it uses the first.
 // Neighbouring lanes read neighbouring vectors of a row. The small operand

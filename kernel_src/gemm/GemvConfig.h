@@ -11,7 +11,7 @@ namespace kiln {
 /// block's warps share the same rows and split k.
 struct GemvConfig {
   int rowsPerWarp = 4;
-  int unroll = 4; ///< vectors of each row that a lane has on the way at once
+  int unroll = 4; ///< vectors of each row that a lane has in flight at once
   int warps = 4, warpsK = 4;
   int vectors = 1;
   int minBlocksPerSm = 4;

@@ -18,6 +18,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "common/Ring.cuh"
 #include "common/Swizzle.cuh"
 #include "gemm/GemmEpilogue.cuh"
 #include "gemm/ShiftedRows.cuh"
@@ -43,7 +44,7 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Epilogue {
   /// A staged piece is one or two boxes of rows of D, one after the other.
   static constexpr int kBoxRows = kSwap ? kPiece : kUnit;
   static constexpr int kRowBytes =
-      kSwap ? Sm90GemmConfig::kSlabBytes : kPiece / kJoined * kOutBytes;
+      kSwap ? Slab::kBytes : kPiece / kJoined * kOutBytes;
   static constexpr int kBoxes = kSwap ? kUnit * kOutBytes / kRowBytes : 1;
   static constexpr int kBoxColumns = kRowBytes / kOutBytes;
   static constexpr int kBoxBytes = kBoxRows * kRowBytes;
@@ -298,7 +299,7 @@ private:
   void stage(const EpilogueOperands &operands, int row, int column,
              const float *sums, const typename Bias::Piece &pieceBias,
              unsigned buffer) const {
-    // Computed anew for each piece: kept, they would cost registers that the
+    // Computed again for each piece: kept, they would cost registers that the
     // sums of later pieces need.
     unsigned thread = threadIdx.x % kThreads;
     ptx::opaque(thread);

@@ -112,8 +112,8 @@ private:
     return places + (split * kSplitVectors + v * kThreads);
   }
 
-  /// A sum of +0 goes as -0: added to another sum the two are the same, but for
-  /// the sign of a zero.
+  /// A sum of +0 goes as -0: added to another sum the two are the same, except
+  /// for the sign of a zero.
   static float published(float sum) {
     return __float_as_uint(sum) == 0 ? -0.0f : sum;
   }

@@ -32,6 +32,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "common/Ring.cuh"
+#include "common/SlabTile.cuh"
 #include "common/Wgmma.cuh"
 #include "gemm/Sm90Epilogue.cuh"
 #include "gemm/Sm90Tiles.cuh"
@@ -48,13 +50,13 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Gemm {
   static constexpr int kRows = kConfig.rows(), kColumns = kConfig.columns();
   static constexpr int kUnits = kConfig.units();
   static constexpr int kMulticast = kConfig.multicastBlocks();
-  static constexpr int kSlab = Sm90GemmConfig::kSlab;
-  static constexpr int kSlabBytes = Sm90GemmConfig::kSlabBytes;
   static constexpr bool kRowsKMajor = kConfig.isRowSideKMajor(kSignature);
   static constexpr bool kColumnsKMajor = kConfig.isColumnSideKMajor(kSignature);
   static constexpr bool kFetches = kConfig.fetchedOperands(kSignature) > 0;
 
   using Shared = Sm90Shared<kSignature, kConfig>;
+  using RowTile = SlabTile<kRowsKMajor, kRows, kBlockK>;
+  using ColumnTile = SlabTile<kColumnsKMajor, kColumns, kBlockK>;
   using Place = RingPlace<kStages>;
   using Walk = Sm90Walk<kConfig>;
   using Accumulators = float[kUnits][kColumns / 2];
@@ -168,10 +170,10 @@ private:
         unsigned full = shared.full(place.stage);
         ptx::mbarrierWait(shared.empty(place.stage), place.phase ^ 1);
         ptx::mbarrierArriveExpectTx(full, kConfig.stageBytes());
-        loadTile<kHints, kRowsKMajor, kRows, kConfig.clusterColumns()>(
+        RowTile::template load<kHints, kConfig.clusterColumns()>(
             shared.rowTile(place.stage), rowMap, full, tile.rowBegin, k,
             tile.batch * rowStep, walk.multicastRank(), rowPolicy);
-        loadTile<kHints, kColumnsKMajor, kColumns, kConfig.clusterRows()>(
+        ColumnTile::template load<kHints, kConfig.clusterRows()>(
             shared.columnTile(place.stage), columnMap, full, tile.columnBegin,
             k, tile.batch * columnStep, walk.multicastRank(), columnPolicy);
         place.next();
@@ -184,43 +186,6 @@ private:
         ptx::mbarrierWait(shared.empty(place.stage), place.phase ^ 1);
         place.next();
       }
-  }
-
-  /// Loads one side's tile: slabs of 128 bytes, along k of kExtent rows, or
-  /// along the extent of kBlockK rows. Of a tile with two sharers each block
-  /// loads half of the boxes for both.
-  template <bool kHints, bool kKMajor, int kExtent, int kSharers>
-  static void loadTile(unsigned shared, const TensorMap *map, unsigned full,
-                       int begin, int k, int batch, int rank,
-                       unsigned long long policy) {
-    if constexpr (kKMajor) {
-      constexpr int kBoxRows = kExtent / kSharers;
-      int row = kSharers > 1 ? rank * kBoxRows : 0;
-#pragma unroll
-      for (int slab = 0; slab < kBlockK / kSlab; ++slab)
-        loadBox<kHints, kSharers>(shared + (slab * kExtent + row) * kSlabBytes,
-                                  map, full, k + slab * kSlab, begin + row,
-                                  batch, policy);
-    } else {
-      constexpr int kBoxes = kExtent / kSlab;
-#pragma unroll
-      for (int i = 0; i < kBoxes / kSharers; ++i) {
-        int slab = kSharers > 1 ? rank * (kBoxes / kSharers) + i : i;
-        loadBox<kHints, kSharers>(shared + slab * kBlockK * kSlabBytes, map,
-                                  full, begin + slab * kSlab, k, batch, policy);
-      }
-    }
-  }
-
-  template <bool kHints, int kSharers>
-  static void loadBox(unsigned shared, const TensorMap *map, unsigned full,
-                      int x, int y, int z, unsigned long long policy) {
-    if constexpr (kSharers > 1)
-      ptx::tmaLoadMulticast(shared, map, full, x, y, z, (1 << kSharers) - 1);
-    else if constexpr (kHints)
-      ptx::tmaLoad(shared, map, full, x, y, z, policy);
-    else
-      ptx::tmaLoad(shared, map, full, x, y, z);
   }
 
   //===--------------------------------------------------------------------===//
@@ -264,9 +229,9 @@ private:
     // Lower halves of the descriptors of stage 0; a stage is a fixed step on.
     int rowOffset = kConfig.pingPong ? 0 : consumer * kUnits * unitBytes();
     unsigned long long rowBase =
-        descriptor<kRowsKMajor>(shared.rowTile(0) + rowOffset);
+        RowTile::descriptor(shared.rowTile(0) + rowOffset);
     unsigned long long columnBase =
-        descriptor<kColumnsKMajor>(shared.columnTile(0));
+        ColumnTile::descriptor(shared.columnTile(0));
     int accumulate = 0, before = -1;
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
@@ -280,13 +245,12 @@ private:
           ptx::wgmma<kSignature.in, kColumns, !kRowsKMajor, !kColumnsKMajor>(
               sums[unit],
               rowBase + offset + (unit * unitBytes() >> 4) +
-                  kOffset<kRowsKMajor, kRows>(k),
-              columnBase + offset + kOffset<kColumnsKMajor, kColumns>(k),
-              accumulate);
+                  RowTile::stepOffset(k),
+              columnBase + offset + ColumnTile::stepOffset(k), accumulate);
         accumulate = 1;
       }
       ptx::wgmmaCommit();
-      // One group stays under way: the stage before is read.
+      // One group stays in flight: the stage before is read.
       ptx::wgmmaWait<1>();
       if (before >= 0)
         release(shared, before);
@@ -303,30 +267,7 @@ private:
 
   /// Bytes between the tiles of two units of one k step.
   static constexpr int unitBytes() {
-    return kRowsKMajor ? Sm90GemmConfig::kUnit * kSlabBytes
-                       : kBlockK * kSlabBytes;
-  }
-
-  /// What step \p k of a tile adds to the address in its descriptor.
-  template <bool kKMajor, int kExtent>
-  static constexpr unsigned kOffset(int k) {
-    int bytes = kKMajor ? k / kSlab * kExtent * kSlabBytes + k % kSlab * 2
-                        : k * kSlabBytes;
-    return static_cast<unsigned>(bytes) >> 4;
-  }
-
-  /// Descriptor of a tile with 128-byte swizzle (PTX ISA, matrix descriptor):
-  /// address, leading and stride byte offsets in units of 16 bytes. Along k a
-  /// swizzle atom is 8 rows of the extent, 1024 bytes from the next; along the
-  /// extent it is 8 rows of k, and a slab of 64 follows at the leading offset.
-  template <bool kKMajor>
-  static unsigned long long descriptor(unsigned address) {
-    constexpr unsigned long long kSwizzle128 = 1ull << 62;
-    constexpr unsigned long long kStride = 1024 >> 4;
-    constexpr unsigned long long kLeading =
-        kKMajor ? 1 : kBlockK * kSlabBytes >> 4;
-    return kSwizzle128 | kStride << 32 | kLeading << 16 |
-           (address & 0x3ffffu) >> 4;
+    return RowTile::pieceBytes(Sm90GemmConfig::kUnit);
   }
 
   /// Tells the producers of all blocks that fill \p stage that it is read.

@@ -1,6 +1,7 @@
 //===- gemm/Sm90GemmConfig.h - knobs of the wgmma GEMM --------------------===//
 #pragma once
 
+#include "common/Slab.h"
 #include "gemm/GemmSignature.h"
 
 namespace kiln {
@@ -51,8 +52,6 @@ struct Sm90GemmConfig {
   }
 
   static constexpr int kWarpgroup = 128;
-  /// Bytes of a row of a swizzled tile, and elements of two bytes in it.
-  static constexpr int kSlabBytes = 128, kSlab = 64;
   /// Rows of one wgmma.
   static constexpr int kUnit = 64;
 
@@ -111,7 +110,7 @@ struct Sm90GemmConfig {
   /// would take a stage from the ring.
   constexpr int pieceColumns(const GemmSignature &signature) const {
     int joined = signature.columnsPerOutput();
-    int width = swapAB ? kUnit : joined * kSlabBytes / bytesOf(signature.out);
+    int width = swapAB ? kUnit : joined * Slab::kBytes / bytesOf(signature.out);
     if (swapAB && columns() % 16 != 0)
       return columns();
     if (swapAB && splitK() == 1)
@@ -266,7 +265,7 @@ private:
       return false;
     if (columns() % 16 != 0 && columns() != 8 && columns() != 24)
       return false;
-    if (!isColumnSideKMajor(signature) && columns() % kSlab != 0)
+    if (!isColumnSideKMajor(signature) && columns() % Slab::kElements != 0)
       return false;
     // What setmaxnreg leaves a consumer beside addresses and the epilogue.
     return accumulators() <= (consumers > 2 ? 96 : 192);
@@ -279,8 +278,8 @@ private:
     if (splitK() > 1 && (multicastBlocks() != 1 || pingPong))
       return false;
     // Each block brings its share of a shared tile, in whole boxes.
-    int columnUnit = isColumnSideKMajor(signature) ? 8 : kSlab;
-    int rowUnit = isRowSideKMajor(signature) ? 8 : kSlab;
+    int columnUnit = isColumnSideKMajor(signature) ? 8 : Slab::kElements;
+    int rowUnit = isRowSideKMajor(signature) ? 8 : Slab::kElements;
     return columns() % (columnUnit * clusterRows()) == 0 &&
            rows() % (rowUnit * clusterColumns()) == 0;
   }

@@ -54,24 +54,6 @@ private:
   static constexpr int kPieceBytes = kConfig.pieceBytes(kSignature);
 };
 
-/// A place in the ring: which stage comes next, in which phase.
-template <int kStages> struct RingPlace {
-  int stage = 0;
-  unsigned phase = 0;
-
-  void next() {
-    if (++stage == kStages) {
-      stage = 0;
-      phase ^= 1;
-    }
-  }
-  void skip(int count) {
-    stage += count;
-    phase ^= stage / kStages & 1;
-    stage %= kStages;
-  }
-};
-
 /// One tile of D as a block sees it. Offsets fit ints: so do TMA coordinates.
 struct Sm90Tile {
   int rowBegin, columnBegin; ///< on the tile's sides

@@ -1,6 +1,6 @@
 //===- rows/ReloadRows.cuh - rows that are read again ---------------------===//
 //
-// first pass:  statistics, a chunk of `items` vectors on the way at a time
+// first pass:  statistics, a chunk of `items` vectors in flight at a time
 // (quantised norms: one more pass for the greatest magnitude of the results)
 // last pass:   results, from the row's end to its beginning, because what was
 //              read last is most likely still in the caches

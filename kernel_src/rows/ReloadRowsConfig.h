@@ -6,19 +6,21 @@
 namespace kiln {
 
 /// A group of threads walks over its row once for the statistics and once more
-/// for the results, the second time from the L2 where the rows on the way fit
-/// there; a cluster of blocks to a row leaves fewer rows on the way. Any row
+/// for the results, the second time from the L2 where the rows in flight fit
+/// there; a cluster of blocks to a row leaves fewer rows in flight. Any row
 /// length; the family's generic kernel.
 struct ReloadRowsConfig {
   int blockThreads = 256;
   int rowThreads = 256; ///< of a block that share a row
   int vector = 8;       ///< elements of one access
-  int items = 4;        ///< vectors that a thread has on the way at once
+  int items = 4;        ///< vectors that a thread has in flight at once
   int cluster = 1;      ///< blocks that share a row
   int streaming = 0;    ///< 1: rows bypass L1, stores are evicted first
   int gridPerSm = 0;    ///< 0: a block for each row; else a grid that stays
 
   static constexpr const char *kName = "reload";
+  // What isValid() allows at most.
+  static constexpr int kMaxItems = 16, kMaxCluster = 8, kMaxGridPerSm = 32;
 
   template <class F> static constexpr void forEachField(F &&f) {
     using C = ReloadRowsConfig;
@@ -44,13 +46,13 @@ struct ReloadRowsConfig {
 
   constexpr bool isValid(const RowSignature &signature) const {
     int bytes = vector * bytesOf(signature.in);
-    bool clusterOk =
-        cluster == 1 || (rowThreads == blockThreads && gridPerSm == 0 &&
-                         cluster <= 8 && (cluster & (cluster - 1)) == 0);
+    bool clusterOk = cluster == 1 ||
+                     (rowThreads == blockThreads && gridPerSm == 0 &&
+                      cluster <= kMaxCluster && (cluster & (cluster - 1)) == 0);
     return clusterOk && signature.isWellFormed() && blockThreads % 32 == 0 &&
            blockThreads <= 1024 && isRowGroup(rowThreads, blockThreads) &&
-           (vector & (vector - 1)) == 0 && bytes <= 16 && items <= 16 &&
-           streaming <= 1 && gridPerSm <= 32;
+           (vector & (vector - 1)) == 0 && bytes <= 16 && items <= kMaxItems &&
+           streaming <= 1 && gridPerSm <= kMaxGridPerSm;
   }
 
   friend constexpr bool operator==(const ReloadRowsConfig &,

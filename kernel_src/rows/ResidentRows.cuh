@@ -1,7 +1,7 @@
 //===- rows/ResidentRows.cuh - rows that stay on the chip -----------------===//
 //
-// load: every vector of a thread's rows is on the way before the first is used;
-//       the bytes that are on the way are what the speed is made of (Little)
+// load: every vector of a thread's rows is in flight before the first is used;
+//       the bytes that are in flight are what the speed is made of (Little)
 // reduce: statistics of the thread's own vectors, then of the row's group
 // store: each value again, from where it was kept
 //

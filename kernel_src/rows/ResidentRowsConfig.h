@@ -15,14 +15,17 @@ struct ResidentRowsConfig {
   int vector = 8;        ///< elements of one access
   int vectors = 4;       ///< of a row that a thread keeps in registers
   int sharedVectors = 0; ///< that it keeps in shared memory besides
-  int rows = 1;          ///< that a thread has on the way at once
+  int rows = 1;          ///< that a thread has in flight at once
   int cluster = 1;       ///< blocks that share a row
   int blocksPerSm = 1;   ///< that registers must suffice for
   int streaming = 0;     ///< 1: rows bypass L1, stores are evicted first
   int exact = 0;         ///< 1: rows have exactly capacity() elements
 
   static constexpr const char *kName = "resident";
-  static constexpr int kMaxCluster = 8; // the greatest portable one
+  // What isValid() allows at most; clusters of 8 are the greatest portable
+  // ones.
+  static constexpr int kMaxVectors = 32, kMaxSharedVectors = 32, kMaxRows = 8;
+  static constexpr int kMaxCluster = 8, kMaxBlocksPerSm = 32;
 
   template <class F> static constexpr void forEachField(F &&f) {
     using C = ResidentRowsConfig;
@@ -42,7 +45,7 @@ struct ResidentRowsConfig {
   constexpr int threads() const { return blockThreads; }
   constexpr int minBlocks() const { return blocksPerSm; }
   constexpr int groups() const { return blockThreads / rowThreads; }
-  /// Rows that a block has on the way.
+  /// Rows that a block has in flight.
   constexpr int blockRows() const { return groups() * rows; }
   /// Vectors of a row that a block holds, and elements that the cluster does.
   constexpr long long blockVectors() const {
@@ -71,8 +74,9 @@ struct ResidentRowsConfig {
     return signature.isWellFormed() && blockThreads % 32 == 0 &&
            blockThreads <= 1024 && isRowGroup(rowThreads, blockThreads) &&
            clusterOk && sharedOk && (vector & (vector - 1)) == 0 &&
-           bytes <= 16 && vectors <= 32 && sharedVectors <= 32 && rows <= 8 &&
-           blocksPerSm <= 32 && streaming <= 1 && exact <= 1;
+           bytes <= 16 && vectors <= kMaxVectors &&
+           sharedVectors <= kMaxSharedVectors && rows <= kMaxRows &&
+           blocksPerSm <= kMaxBlocksPerSm && streaming <= 1 && exact <= 1;
   }
 
   friend constexpr bool operator==(const ResidentRowsConfig &,

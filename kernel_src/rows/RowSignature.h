@@ -1,7 +1,7 @@
 //===- rows/RowSignature.h - what a kernel over rows fixes ----------------===//
 //
 // Normalisations, softmax, row quantisation and reductions read each row of a
-// matrix once, reduce it, and but for reductions write it again. One set of
+// matrix once, reduce it and, except for reductions, write it again. One set of
 // kernels serves all of them: the signature says what is reduced and what is
 // done with it. Shared by the host and every kernel over rows.
 //

@@ -72,7 +72,7 @@ private:
         if (at + i * kThreads < end)
           words[i] =
               loadVector<kBytes, kHint>(x + (at + i * kThreads) * kBytes);
-      // Sums of what is on the way at once, then of these: a short chain of
+      // Sums of what is in flight at once, then of these: a short chain of
       // roundings.
       auto collector = Math::Collector::empty();
 #pragma unroll

@@ -11,11 +11,12 @@ namespace kiln {
 struct SplitRowsConfig {
   int blockThreads = 256;
   int vector = 4;    ///< elements of one access
-  int items = 4;     ///< vectors that a thread has on the way at once
+  int items = 4;     ///< vectors that a thread has in flight at once
   int streaming = 0; ///< 1: rows bypass L1
   int ranges = 1;    ///< blocks that share a row, or all rows
 
   static constexpr const char *kName = "split";
+  static constexpr int kMaxItems = 16; ///< that isValid() allows
 
   template <class F> static constexpr void forEachField(F &&f) {
     using C = SplitRowsConfig;
@@ -47,7 +48,7 @@ struct SplitRowsConfig {
     return signature.isWellFormed() && isReduction(signature.op) &&
            blockThreads % 32 == 0 && blockThreads <= 1024 &&
            (vector & (vector - 1)) == 0 &&
-           vector * bytesOf(signature.in) <= 16 && items <= 16 &&
+           vector * bytesOf(signature.in) <= 16 && items <= kMaxItems &&
            streaming <= 1;
   }
 

@@ -8,7 +8,7 @@
 // - A tile is tileCols elements long in x and tileRows elements long in y; both
 //   are knobs, because both are lengths of contiguous pieces in memory.
 // - A thread loads `vector` rows of `vector` elements, up to 16 bytes each:
-//   one sub-block, all of its loads on the way before the first is used.
+//   one sub-block, all of its loads in flight before the first is used.
 // - It transposes the sub-block in registers. Elements of 4 bytes only change
 //   their names; narrower ones take a byte permute for each register and
 //   halving. What it has then are `vector` chunks of `vector` elements which

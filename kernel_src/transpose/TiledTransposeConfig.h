@@ -86,7 +86,7 @@ struct TiledTransposeConfig {
     return fit < 1 ? 1 : fit < all ? fit : all;
   }
 
-  /// Registers a thread: the data on the way, which is transposed in place, and
+  /// Registers a thread: the data in flight, which is transposed in place, and
   /// addresses: more of them with several sub-blocks at once, most where each
   /// element has its own. So much keeps ptxas 13.0 from spilling on every
   /// architecture.

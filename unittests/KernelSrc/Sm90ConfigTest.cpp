@@ -74,9 +74,9 @@ constexpr int kSwizzleAtom = 1024;
 /// Boxes of one side's tile: whole swizzle atoms, of at most 256 rows.
 bool areBoxesGood(bool kMajor, int extent, int sharers, int blockK) {
   int boxRows = kMajor ? extent / sharers : blockK;
-  int boxes = kMajor ? blockK / Sm90GemmConfig::kSlab
-                     : extent / Sm90GemmConfig::kSlab / sharers;
-  int bytes = boxes * boxRows * Sm90GemmConfig::kSlabBytes;
+  int boxes =
+      kMajor ? blockK / Slab::kElements : extent / Slab::kElements / sharers;
+  int bytes = boxes * boxRows * Slab::kBytes;
   return boxRows % 8 == 0 && boxRows <= 256 && boxes > 0 &&
          bytes * sharers == extent * blockK * 2;
 }
@@ -103,7 +103,7 @@ bool arePiecesGood(const Sm90GemmConfig &c, const GemmSignature &s) {
   int out = bytesOf(s.out);
   if (piece < 8 || !doPiecesCover(c, s) || piece % joined != 0)
     return false;
-  int rowBytes = c.swapAB ? Sm90GemmConfig::kSlabBytes : piece / joined * out;
+  int rowBytes = c.swapAB ? Slab::kBytes : piece / joined * out;
   int boxRows = c.swapAB ? piece : Sm90GemmConfig::kUnit;
   int boxes = c.swapAB ? Sm90GemmConfig::kUnit * out / rowBytes : 1;
   bool isSwizzled = rowBytes == 32 || rowBytes == 64 || rowBytes == 128;

@@ -180,15 +180,14 @@ std::optional<Rejection> checkRegisters(const ElementwiseSignature &signature,
 /// registers for are named with the register wall, which they hit first.
 Rejection invalidShape(const FlatElementwiseConfig &config,
                        const ElementwiseSignature &signature) {
-  constexpr int kMostItems = 8;
-  if (config.items <= kMostItems)
+  if (config.items <= FlatElementwiseConfig::kMaxItems)
     return Rejection{PruneReason::InstructionShape};
   int wanted = config.wantedRegisters(signature);
   if (wanted > kMostRegisters)
     return Rejection{PruneReason::Registers, double(wanted),
                      double(kMostRegisters), "registers a thread"};
   return Rejection{PruneReason::InstructionShape, double(config.items),
-                   kMostItems, "items a thread"};
+                   FlatElementwiseConfig::kMaxItems, "items a thread"};
 }
 
 /// Launch bounds that \p device cannot keep are ignored by the assembler, and

@@ -78,8 +78,6 @@ public:
   bool repacksB() const { return signature.alignB < 16; }
 
 private:
-  static constexpr int kSlab = Sm90GemmConfig::kSlab;
-
   /// The matrix as repack leaves it: batches without gaps.
   static void repacked(StoredMatrix &matrix) {
     matrix.ld = packedPitch(matrix.cols) / 2;
@@ -159,7 +157,7 @@ TensorMapSpec Sm90Binder::operandMap(const StoredMatrix &matrix, int64_t batch,
                                      bool isRowSide, bool kMajor) const {
   int extent = isRowSide ? config.rows() : config.columns();
   int sharers = isRowSide ? config.clusterColumns() : config.clusterRows();
-  return mapOf(matrix, batch, signature.in, kSlab,
+  return mapOf(matrix, batch, signature.in, Slab::kElements,
                kMajor ? extent / sharers : config.blockK,
                TensorMapSwizzle::B128);
 }
@@ -169,7 +167,7 @@ TensorMapSpec Sm90Binder::pieceMap(const StoredMatrix &matrix, int64_t batch,
                                    uint32_t boxRows) const {
   int bytes = bytesOf(signature.out);
   int piece = config.pieceColumns(signature) / signature.columnsPerOutput();
-  int rowBytes = config.swapAB ? Sm90GemmConfig::kSlabBytes : piece * bytes;
+  int rowBytes = config.swapAB ? Slab::kBytes : piece * bytes;
   TensorMapSwizzle swizzle = rowBytes == 128  ? TensorMapSwizzle::B128
                              : rowBytes == 64 ? TensorMapSwizzle::B64
                                               : TensorMapSwizzle::B32;

@@ -202,11 +202,12 @@ private:
                        double(limit), unit};
     };
     if constexpr (requires { config.items; })
-      if (config.items > 16)
-        return beyond(config.items, 16, "vectors at once a thread");
+      if (config.items > Config::kMaxItems)
+        return beyond(config.items, Config::kMaxItems,
+                      "vectors at once a thread");
     if constexpr (requires { config.vectors; })
-      if (config.vectors > 32)
-        return beyond(config.vectors, 32, "vectors a thread");
+      if (config.vectors > Config::kMaxVectors)
+        return beyond(config.vectors, Config::kMaxVectors, "vectors a thread");
     return Rejection{PruneReason::InstructionShape};
   }
 

@@ -1,0 +1,30 @@
+//===- common/Ring.cuh - stages of shared memory that go round ------------===//
+//
+// A producer fills the stages in turn, consumers read them in the same order.
+// Each stage has a barrier that says that it is full and one that says that it
+// is empty; whoever waits for one knows by the phase which round is meant.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+namespace kiln {
+
+/// A place in the ring: which stage comes next, in which phase.
+template <int kStages> struct RingPlace {
+  int stage = 0;
+  unsigned phase = 0;
+
+  void next() {
+    if (++stage == kStages) {
+      stage = 0;
+      phase ^= 1;
+    }
+  }
+  void skip(int count) {
+    stage += count;
+    phase ^= stage / kStages & 1;
+    stage %= kStages;
+  }
+};
+
+} // namespace kiln

@@ -1,0 +1,92 @@
+//===- common/SlabTile.cuh - tiles that TMA writes and wgmma reads --------===//
+//
+// An operand of wgmma with elements of two bytes lies in shared memory in slabs
+// with the 128-byte swizzle. Where k is contiguous in memory the slabs are cut
+// along k, else along the operand's other extent: m, n, or what stands for
+// them. Everything that follows from this is here: which boxes are loaded
+// where, what descriptor names the tile, and how far on the next step or unit
+// lies.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "common/PtxSm90.cuh"
+#include "common/Slab.h"
+
+namespace kiln {
+
+/// A tile of kExtent x kDepth elements, kDepth of them along k. kKMajor: k is
+/// contiguous.
+template <bool kKMajor, int kExtent, int kDepth> struct SlabTile {
+  static_assert((kKMajor ? kDepth : kExtent) % Slab::kElements == 0,
+                "a tile has whole slabs");
+
+  /// Has TMA load the tile that begins at \p begin of the extent and at \p k of
+  /// \p batch; \p full counts its bytes. Of a tile with two sharers in a
+  /// cluster each block, of number \p rank, loads half of the boxes for both.
+  /// \p policy is used with kHints, and where nobody shares.
+  template <bool kHints, int kSharers>
+  static void load(unsigned shared, const TensorMap *map, unsigned full,
+                   int begin, int k, int batch, int rank,
+                   unsigned long long policy) {
+    if constexpr (kKMajor) {
+      constexpr int kBoxRows = kExtent / kSharers;
+      int row = kSharers > 1 ? rank * kBoxRows : 0;
+#pragma unroll
+      for (int slab = 0; slab < kDepth / Slab::kElements; ++slab)
+        loadBox<kHints, kSharers>(
+            shared + (slab * kExtent + row) * Slab::kBytes, map, full,
+            k + slab * Slab::kElements, begin + row, batch, policy);
+    } else {
+      constexpr int kBoxes = kExtent / Slab::kElements;
+#pragma unroll
+      for (int i = 0; i < kBoxes / kSharers; ++i) {
+        int slab = kSharers > 1 ? rank * (kBoxes / kSharers) + i : i;
+        loadBox<kHints, kSharers>(shared + slab * kDepth * Slab::kBytes, map,
+                                  full, begin + slab * Slab::kElements, k,
+                                  batch, policy);
+      }
+    }
+  }
+
+  /// Descriptor of the tile at \p address (PTX ISA, matrix descriptor):
+  /// address, leading and stride byte offsets in units of 16 bytes. Along k a
+  /// swizzle atom is 8 rows of the extent, 1024 bytes from the next; along the
+  /// extent it is 8 rows of k, and the next slab follows at the leading offset.
+  static unsigned long long descriptor(unsigned address) {
+    constexpr unsigned long long kSwizzle128 = 1ull << 62;
+    constexpr unsigned long long kStride = Slab::kAtomBytes >> 4;
+    constexpr unsigned long long kLeading =
+        kKMajor ? 1 : kDepth * Slab::kBytes >> 4;
+    return kSwizzle128 | kStride << 32 | kLeading << 16 |
+           (address & 0x3ffffu) >> 4;
+  }
+
+  /// What step \p k within the tile adds to a descriptor.
+  static constexpr unsigned stepOffset(int k) {
+    int bytes = kKMajor ? k / Slab::kElements * kExtent * Slab::kBytes +
+                              k % Slab::kElements * 2
+                        : k * Slab::kBytes;
+    return static_cast<unsigned>(bytes) >> 4;
+  }
+
+  /// Bytes between neighbouring pieces of \p extent elements, those of one
+  /// wgmma; what lies along the extent is a slab wide.
+  static constexpr int pieceBytes(int extent) {
+    return (kKMajor ? extent : kDepth) * Slab::kBytes;
+  }
+
+private:
+  template <bool kHints, int kSharers>
+  static void loadBox(unsigned shared, const TensorMap *map, unsigned full,
+                      int x, int y, int z, unsigned long long policy) {
+    if constexpr (kSharers > 1)
+      ptx::tmaLoadMulticast(shared, map, full, x, y, z, (1 << kSharers) - 1);
+    else if constexpr (kHints)
+      ptx::tmaLoad(shared, map, full, x, y, z, policy);
+    else
+      ptx::tmaLoad(shared, map, full, x, y, z);
+  }
+};
+
+} // namespace kiln
