@@ -1,4 +1,4 @@
-# Install rules: the shared library with its two headers, the kiln tool, the
+# Install rules: the shared library with its headers, the kiln tool, the
 # CMake package Kiln::kiln and a pkg-config file. The tree can be moved: every
 # path in it is relative to the file that holds it.
 include(CMakePackageConfigHelpers)

@@ -79,7 +79,7 @@
 // Lifetime
 //   An engine outlives its plans, tasks, launches in flight and graphs captured
 //   from it: synchronise and destroy graphs before kiln_engine_destroy.
-//   When a context is destroyed, no call of Kiln may be under way in it. Its
+//   When a context is destroyed, no call of Kiln may be in progress in it. Its
 //   kernels and arenas go with it; Kiln never touches them again, and
 //   kiln_plan_release of a plan of such a context frees host memory only. A
 //   context made later at the same address is a new one.
@@ -356,8 +356,8 @@ enum kiln_prepare_flag {
 typedef struct kiln_prepare_options {
   uint32_t struct_size;
   uint32_t flags; ///< kiln_prepare_flag
-  /// Wall time for all problems together; 0: tune_budget_ms for each. What is
-  /// left of the problems when it is spent gets the estimator's choice.
+  /// Wall time for all problems together; 0: tune_budget_ms for each.
+  /// Problems not reached by then get the estimator's choice.
   int64_t budget_ms;
   /// Streams that will be used: their contexts get the kernels loaded, and each
   /// stream its arena. None: the calling thread's current context, no arenas.
@@ -396,7 +396,7 @@ KILN_API kiln_status kiln_task_poll(kiln_task *task,
 KILN_API kiln_status kiln_task_wait(kiln_task *task,
                                     int64_t timeout_ms) KILN_NOEXCEPT;
 
-/// Asks a task to end soon (a trial under way is finished, a compilation is
+/// Asks a task to end soon (a trial in progress is finished, a compilation is
 /// waited for, but not longer than 2 s); it then polls as KILN_CANCELLED. Never
 /// blocks.
 KILN_API kiln_status kiln_task_cancel(kiln_task *task) KILN_NOEXCEPT;

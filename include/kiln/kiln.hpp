@@ -181,7 +181,7 @@ public:
   Status poll(Progress *progress = nullptr) const {
     return Status(kiln_task_poll(get(), progress));
   }
-  /// Waits for the end; a negative time-out is none.
+  /// Waits for the end; a negative time-out waits for ever.
   Status wait(int64_t timeoutMs = -1) const {
     return Status(kiln_task_wait(get(), timeoutMs));
   }

@@ -8,7 +8,7 @@
 //   x is a row-major matrix of rows x cols whose type is required: bf16, fp16
 //   or fp32 unless the struct says more. Other operands have x's type by
 //   default. Arithmetic is fp32; a result is rounded to its type once. Any size
-//   from 0 to 2^31 - 1, any leading dimension that is no less than a row (rows
+//   from 0 to 2^31 - 1, any leading dimension that is not less than a row (rows
 //   times it at most 2^56) and any address that is aligned to its element
 //   works. batch_stride is a slot: 0. If rows or cols is 0, a call succeeds and
 //   launches nothing, unless its struct says else.
@@ -258,7 +258,7 @@ enum kiln_transpose_slot {
 #endif
 
 //===----------------------------------------------------------------------===//
-// Initialisers, where a zero is no default
+// Initialisers, where a zero is not the default
 //===----------------------------------------------------------------------===//
 
 /// Arguments of a softmax without a mask: scale is 1, all else is zero.

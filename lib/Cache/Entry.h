@@ -18,8 +18,8 @@
 //       64       key, attributes, payload; nothing after them
 //
 // Each bit of a file is under one of the two hashes, or is one of them. A
-// checksum is no signature: who may write is decided by the owner and mode of
-// the directory.
+// checksum is not a signature: who may write is decided by the owner and mode
+// of the directory.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

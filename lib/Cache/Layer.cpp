@@ -111,7 +111,7 @@ static int createFolders(FileOps &ops, const std::string &path) {
 }
 
 /// A symbolic link on the way to the root may only be one that root or this
-/// user made: whoever owns it chooses where the cache lies.
+/// user made: its owner chooses where the cache lies.
 static std::optional<std::string> checkParents(FileOps &ops,
                                                const std::string &path) {
   for (size_t slash = path.find('/', 1); slash != std::string::npos;
@@ -185,7 +185,7 @@ LayerRead Layer::read(Kind kind, llvm::StringRef name) const {
       result.status = ReadStatus::Failed;
     return result;
   }
-  // Whoever may write to a folder on the way chooses which file is read.
+  // A user who may write to a folder of the path chooses which file is read.
   for (const std::string &step :
        {versionFolder(), kindFolder(kind), shardFolder(kind, name)}) {
     struct stat info = {};

@@ -40,7 +40,7 @@ struct PruneRules {
   /// Entries of this kind alone; none: of all.
   std::optional<Kind> only;
   /// Entries that were surely not looked up for so long go: their stamps are
-  /// older by kStampPeriod. None: age is no reason.
+  /// older by kStampPeriod. None: age does not matter.
   std::optional<std::chrono::seconds> maxAge;
   /// If all entries together are larger, the least recently used go until the
   /// rest is smaller than this by slackBytes.

@@ -1,9 +1,9 @@
 //===- CompilePool.cpp ----------------------------------------------------===//
 //
 // All state is behind one mutex in State, which every thread shares. A job is
-// queued, running, or gone: whoever takes it out of its table owns its callback
-// and calls it, so that it is called once whatever ends the job. A worker whose
-// job was taken from it ends without touching the counts again.
+// queued, running, or gone: the thread that takes it out of its table owns its
+// callback and calls it, so that it is called once whatever ends the job. A
+// worker whose job was taken from it ends without touching the counts again.
 //
 //===----------------------------------------------------------------------===//
 #include "Compile/CompilePool.h"

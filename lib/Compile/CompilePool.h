@@ -33,7 +33,7 @@ unsigned compileConcurrency(unsigned cap = 0);
 struct CompilePoolOptions {
   unsigned threads = 0; ///< cap; 0 leaves it to compileConcurrency()
   /// A compilation that ran this long, waiting in the queue not counted, is
-  /// abandoned by whoever waits.
+  /// abandoned by those who wait.
   std::chrono::milliseconds compileLimit{120000};
   /// How long stop() and cancelled waits leave to running compilations.
   std::chrono::milliseconds shutdownGrace{2000};
@@ -56,7 +56,7 @@ public:
   using Clock = std::chrono::steady_clock;
   using Result = llvm::Expected<Artifact>;
   using Callback = llvm::unique_function<void(Result)>;
-  /// Names a submitted unit; 0 is none.
+  /// Names a submitted unit; 0: no unit.
   using Ticket = uint64_t;
   /// What is to become of a unit whose turn it is: Later puts it behind all
   /// that is queued, Drop cancels it.

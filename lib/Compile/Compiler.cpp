@@ -93,7 +93,7 @@ llvm::Expected<std::shared_ptr<const Nvrtc>> Compiler::nvrtc() {
 // Sharing out
 //===----------------------------------------------------------------------===//
 
-/// A compilation that one of the libraries has under way.
+/// A compilation that one of the libraries works on.
 class Compiler::Turn {
 public:
   explicit Turn(Compiler &compiler)

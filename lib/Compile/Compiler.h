@@ -20,7 +20,7 @@ namespace kiln {
 
 /// The error of a translation unit that does not compile. Its code is
 /// CompileFailed, its message carries the first line of the log that says
-/// error; log and text are for whoever mends the kernel.
+/// error; log and text are for those who mend the kernel.
 class CompileError : public llvm::ErrorInfo<CompileError, KilnError> {
 public:
   static char ID;
@@ -64,7 +64,7 @@ public:
   bool isLoaded() const;
 
 private:
-  /// A library and how many compilations it has under way.
+  /// A library and how many compilations it works on.
   struct Library {
     std::shared_ptr<const Nvrtc> nvrtc;
     int busy = 0;

@@ -49,7 +49,7 @@ struct NvrtcSearch {
 /// build/cuda, where scripts/setup.sh puts NVIDIA's packages, as seen from the
 /// program or shared library that holds this code, in build/<preset>/{bin,lib}.
 /// One of NvrtcSearch::extraFolders; whether it exists is for the search to
-/// see. Empty where that is no build folder: what is installed takes no code
+/// see. Empty where that is not a build folder: what is installed takes no code
 /// from outside of its prefix.
 std::string buildTreeToolkit();
 
@@ -61,7 +61,7 @@ std::string toolkitOfTree(llvm::StringRef tree);
 std::vector<std::string> nvrtcCandidates(const NvrtcSearch &search,
                                          std::vector<std::string> &searched);
 
-/// NVRTC_ERROR_OUT_OF_MEMORY, the one result that is no fault of the source.
+/// NVRTC_ERROR_OUT_OF_MEMORY, the one result that is not a fault of the source.
 inline constexpr int kNvrtcOutOfMemory = 1;
 
 /// What one call of the compiler gave.

@@ -31,10 +31,11 @@ struct UnitParts {
   std::vector<std::string> options;
   /// Name of the kernel whose resources the artifact reports.
   std::string entry = "kilnEntry";
-  /// False: an artifact that spills registers is no use, because another config
-  /// will not. True of what must be had: the kernel that a signature falls back
-  /// to, a reference, a tool. It decides about the artifact and not about the
-  /// cubin, so it is not part of the key; units of one key agree about it.
+  /// False: an artifact that spills registers is useless, because another
+  /// config will not. True of what must be had: the kernel that a signature
+  /// falls back to, a reference, a tool. It decides about the artifact and not
+  /// about the cubin, so it is not part of the key; units of one key agree
+  /// about it.
   bool maySpill = false;
 };
 

@@ -73,7 +73,8 @@ static void takeDriverAnswers(const ProbeReader &reader,
   reader.take("maxWarpsPerSm", warps, "max threads per multiprocessor");
 }
 
-/// Clusters exist from capability 9.0 on; before, no answer is no failure.
+/// Clusters exist from capability 9.0 on; before, the lack of an answer is not
+/// a failure.
 static void takeClusterAnswers(const ProbeReader &reader,
                                const ProbedAttributes &probed) {
   if (!reader.model.hasClusters())

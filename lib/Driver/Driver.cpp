@@ -43,7 +43,7 @@ ErrorCode classifyDriverResult(int result) {
   case CUDA_ERROR_INVALID_CLUSTER_SIZE:
     return ErrorCode::Unsupported;
 
-  // Sticky: every later call on the context fails too, whoever caused it.
+  // Sticky: every later call on the context fails too, whatever caused it.
   case CUDA_ERROR_DEINITIALIZED:
   case CUDA_ERROR_ECC_UNCORRECTABLE:
   case CUDA_ERROR_NVLINK_UNCORRECTABLE:

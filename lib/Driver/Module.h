@@ -36,7 +36,8 @@ public:
 
   /// The function called \p name, resident on the device on return even where
   /// the driver loads lazily: no first launch, least of all one that is being
-  /// captured, loads code. Errors: InvalidArgument when there is none such.
+  /// captured, loads code. Errors: InvalidArgument when there is no such
+  /// kernel.
   llvm::Expected<CudaFunction> function(const char *name) const;
 
   /// Leaves the module to its context and forgets it.

@@ -10,36 +10,36 @@
 
 namespace kiln {
 
-static ClassicEstimate reckon(const ClassicCase &classic,
-                              const DeviceModel &device) {
+static ClassicEstimate estimateClassic(const ClassicCase &classic,
+                                       const DeviceModel &device) {
   const auto &[problem, config] = classic;
   return estimateClassic(device, problem.type, problem.m, problem.n, problem.k,
                          config);
 }
 
 /// What the model calls the limit, in the words of estimates.
-static llvm::StringRef boundOf(const ClassicEstimate &reckoned,
+static llvm::StringRef boundOf(const ClassicEstimate &estimated,
                                const ClassicConfig &config) {
-  if (!reckoned.isComputeBound())
+  if (!estimated.isComputeBound())
     return "dram";
   return config.tensor ? "tensor" : "simd";
 }
 
 Estimate estimateOf(const ClassicCase &classic, const DeviceModel &device) {
   constexpr double kNsPerMs = 1e6;
-  ClassicEstimate reckoned = reckon(classic, device);
+  ClassicEstimate estimated = estimateClassic(classic, device);
   Estimate estimate;
-  estimate.totalNs = reckoned.totalMs * kNsPerMs;
-  estimate.bound = boundOf(reckoned, classic.config);
+  estimate.totalNs = estimated.totalMs * kNsPerMs;
+  estimate.bound = boundOf(estimated, classic.config);
   auto addLoop = [&](llvm::StringRef name, double ms, bool isLarger) {
     if (isLarger)
       estimate.add(name, ms * kNsPerMs);
     else
       estimate.note(name, ms * kNsPerMs);
   };
-  addLoop("compute", reckoned.computeMs, reckoned.isComputeBound());
-  addLoop("load", reckoned.loadMs, !reckoned.isComputeBound());
-  estimate.add("store", reckoned.storeMs * kNsPerMs);
+  addLoop("compute", estimated.computeMs, estimated.isComputeBound());
+  addLoop("load", estimated.loadMs, !estimated.isComputeBound());
+  estimate.add("store", estimated.storeMs * kNsPerMs);
   return estimate;
 }
 
@@ -192,7 +192,7 @@ static int explainLoad(const ClassicEstimate &e, int bandwidth,
 
 Derivation explainClassic(const ClassicCase &classic,
                           const DeviceModel &device) {
-  ClassicEstimate e = reckon(classic, device);
+  ClassicEstimate e = estimateClassic(classic, device);
   llvm::StringRef bound = boundOf(e, classic.config);
   Derivation steps;
   int compute = explainCompute(classic, e, steps);

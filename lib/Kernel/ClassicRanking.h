@@ -21,7 +21,7 @@ Derivation explainClassic(const ClassicCase &classic,
                           const DeviceModel &device);
 
 /// The classic model prunes and ranks again what the hard limits left over in
-/// \p space. Templates that it has no words for, those without tiles, keep
+/// \p space. Templates that it cannot model, those without tiles, keep
 /// their place behind.
 void rankClassic(const KernelFamily::ClassicProblem &problem,
                  const DeviceModel &device, bool keepRejected, Space &space);

@@ -33,8 +33,8 @@ template <class Config> RecordSchema makeConfigSchema(llvm::StringRef name) {
       field.key = key;
       field.role = role;
       // Printed always, so that a config's text is complete on its own and a
-      // changed default changes no stored text; but what is off by default
-      // came later, and the texts without it stay valid.
+      // changed default changes no stored text. Knobs that default to 0 were
+      // added later; they are printed only when set.
       field.required = role == FieldRole::Knob && defaultValue != 0;
       field.defaultValue = defaultValue;
       field.minimum = defaultValue > 0 ? 1 : 0;

@@ -3,7 +3,7 @@
 // What `kiln explain` tells. A derivation is a calculation and not only text: a
 // step has terms, a rule and a result, and names the earlier steps that its
 // terms come from. The last step's result is the estimate's total, and what is
-// printed is made from the same numbers, so that a test can reckon all of it
+// printed is made from the same numbers, so that a test can compute all of it
 // once more, and no sentence can say another number than the calculation has.
 //
 //===----------------------------------------------------------------------===//

@@ -62,7 +62,7 @@ llvm::Expected<Space> exploreSpace(const KernelFamily &family,
                                    const SpaceOptions &options = {});
 
 /// The model that estimates \p candidate where \p model ranks: the main one for
-/// templates that the classic one has no words for.
+/// templates that the classic one cannot model.
 ModelKind modelOf(const KernelFamily &family, const Problem &problem,
                   const Candidate &candidate, ModelKind model);
 

@@ -40,7 +40,7 @@ LittlesLaw littlesLaw(double latencyNs, double fullBytesPerNs,
                       double bytesInFlight);
 
 /// Bytes in flight of \p warps of the whole chip when each lane has
-/// \p loadsInFlight loads of \p vectorBytes under way.
+/// \p loadsInFlight loads of \p vectorBytes.
 double bytesInFlightOf(int64_t warps, int64_t loadsInFlight,
                        int64_t vectorBytes);
 

@@ -2,8 +2,8 @@
 //
 // A kernel that reads, computes little and writes is as fast as the bytes that
 // it keeps in flight (Little, 1961). Its tasks take turns between waiting for
-// loads and everything else, and while they do the latter they keep nothing on
-// the way; so what counts is what all resident tasks move in one task's life:
+// loads and everything else, and while they do the latter they keep nothing in
+// flight; so what counts is what all resident tasks move in one task's life:
 //
 //   life       = load rounds * latency + reductions + a block's start and end
 //   latency    : resident tasks * bytes of a task / life

@@ -3,12 +3,13 @@
 // A request that memory does not answer becomes a flight, of which there is one
 // for each key at a time. Its life: disk is asked on the requesting thread,
 // then the unit is queued, then a pool thread asks the disk again, compiles,
-// publishes and lands it. Several processes share the work: who compiles a key
-// claims it, and the others put theirs off until that one has published, for a
-// while. Nobody who waits for an artifact right now waits for another process.
-// Whoever asks for a key in flight joins. A flight counts who is interested in
-// it: to raise its priority, or when nobody is left, its ticket is cancelled,
-// and the callback that this causes queues it again if anybody is interested.
+// publishes and lands it. Several processes share the work: the one that
+// compiles a key claims it. The others put theirs off for a while, until it has
+// published. A thread that waits for an artifact never waits for another
+// process. A request for a key in flight joins it. A flight counts who is
+// interested in it: to raise its priority, or when nobody is left, its ticket
+// is cancelled, and the callback that this causes queues it again if anybody is
+// interested.
 //
 //===----------------------------------------------------------------------===//
 #include "Store/ArtifactFlights.h"

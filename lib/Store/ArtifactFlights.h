@@ -81,7 +81,7 @@ struct PendingArtifact::Shared : std::enable_shared_from_this<Shared> {
   /// What the cache has for \p key, checked before it is believed.
   std::optional<ArtifactOutcome> readDisk(const TranslationUnit &unit,
                                           llvm::StringRef key);
-  /// The flight of \p unit: a new one, or the one that is under way.
+  /// The flight of \p unit: a new one, or the one that is in progress.
   FlightPtr board(const TranslationUnit &unit, int64_t priority, bool skipDisk);
   /// Begins a new flight: lands it by what is on disk, or queues it.
   void depart(const FlightPtr &flight);

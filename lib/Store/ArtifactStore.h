@@ -129,8 +129,8 @@ private:
   std::shared_ptr<Flight> flight;
 };
 
-/// Thread-safe. The cache store must outlive it; so must it itself outlive its
-/// pending artifacts' waits.
+/// Thread-safe. The cache store must outlive it. It must outlive every wait on
+/// its pending artifacts.
 ///
 /// A cached entry is checked before it is believed: it must parse, name the
 /// unit's architecture and entry, and be an ELF file for that architecture.

@@ -3,8 +3,8 @@
 // Starting NVML costs 15 ms, most of the way from a cached kernel to its first
 // launch, and what Kiln asks it holds still: maximum clocks, bus width, power
 // limit. So its answers are kept in the cache, for this GPU, driver and boot of
-// the machine. A power limit that is changed in between is noticed by whoever
-// asks NVML again, as kiln tune and kiln bench do.
+// the machine. A power limit that is changed in between is noticed by the
+// caller that asks NVML again, as kiln tune and kiln bench do.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

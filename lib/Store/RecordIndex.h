@@ -27,7 +27,7 @@ struct IndexedPoint {
 struct IndexedRecord {
   TuningRecord record;
   const KernelFamily *family = nullptr;
-  /// Whether its text was a record: an empty one stands for what is none.
+  /// Whether its text was a record; if not, the record is empty.
   bool isReadable = true;
   uint64_t bytes = 0, hash = 0; ///< of its text
   /// Of each point of the record.

@@ -122,8 +122,7 @@ enum class Generation { Lower, Same, Higher };
 /// Whether \p fresh takes the place of \p old: see mergePoint().
 static bool replaces(const Measurement &fresh, const Measurement &old,
                      Generation generation, int64_t nowMs) {
-  // That a launch failed may be somebody else's doing; a time that was taken
-  // is none.
+  // A launch may fail because of other work; a time that was taken stands.
   if (old.valid && !fresh.valid && !fresh.isWrong())
     return false;
   const bool isSameKernel = fresh.kernel == old.kernel;

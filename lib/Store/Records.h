@@ -81,7 +81,7 @@ inline constexpr int64_t kMaxTruncated = 3;
 struct RecordPoint {
   int64_t extent = 0; ///< 0 for a family without a dynamic extent
   /// Counts tuning runs of this point. Of two winners with one generation the
-  /// first that was stored stays: whoever comes second adopts it, so that all
+  /// first that was stored stays: a second writer adopts it, so that all
   /// ranks of a job agree. To tune again, store with the next generation.
   int64_t generation = 0;
   /// Sessions up to the one that found the winner, of which each had trials
@@ -129,13 +129,13 @@ int64_t unixTimeMs();
 
 /// Adds \p point to \p record: measurements are united, damaged ones are left
 /// out, and the winner is chosen by generation as RecordPoint::generation says.
-/// A winner that is no validated measurement of the point loses to one that is.
-/// Of two measurements of one config and mode the one of a higher generation
-/// stays; within a generation what comes in replaces one of another kernel;
-/// otherwise the newer stays, where a time later than \p nowMs by more than a
-/// day counts as 0. What was compared comes before all that: a failed launch
-/// never replaces a valid measurement, of one kernel the verdict that it is
-/// wrong and a time that was never compared the verdict stays, and a time is
+/// A winner that is not a validated measurement of the point loses to one that
+/// is. Of two measurements of one config and mode the one of a higher
+/// generation stays; within a generation what comes in replaces one of another
+/// kernel; otherwise the newer stays, where a time later than \p nowMs by more
+/// than a day counts as 0. What was compared comes before all that: a failed
+/// launch never replaces a valid measurement, of one kernel the verdict that it
+/// is wrong and a time that was never compared the verdict stays, and a time is
 /// validated if either of two is.
 void mergePoint(TuningRecord &record, const RecordPoint &point,
                 int64_t nowMs = unixTimeMs());

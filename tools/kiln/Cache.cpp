@@ -295,7 +295,7 @@ static llvm::Expected<int> runCache(const ParsedOptions &options) {
     return makeError(ErrorCode::InvalidArgument,
                      "cache: unknown action '{}', known are ls, verify, prune",
                      action);
-  // What was typed wrong is told before what is not there.
+  // Errors of typing are reported before missing folders.
   for (llvm::StringLiteral option : kOfPrune)
     if (options.has(option) && !llvm::is_contained(chosen->options, option))
       return makeError(ErrorCode::InvalidArgument, "cache {} has no option {}",

@@ -24,10 +24,11 @@ int exitCodeOf(ErrorCode code);
 
 /// Before anything else: makes descriptors 0 to 2 exist, so that no file of the
 /// cache becomes stdout, and ignores SIGPIPE and SIGXFSZ, so that a reader who
-/// leaves and a limit of file sizes do not kill work under way.
+/// leaves and a limit of file sizes do not kill work in progress.
 void prepareStreams();
 
-/// Writes all of \p text to stdout. A reader that left is no error. Errors: Io.
+/// Writes all of \p text to stdout. A reader that left is not an error. Errors:
+/// Io.
 llvm::Error writeOutput(llvm::StringRef text);
 
 /// Replaces the file \p path with \p text; "-" is stdout. Errors: Io.

@@ -22,7 +22,7 @@ namespace kiln::cli {
 
 namespace {
 
-/// Everything that is told about one problem.
+/// Everything that is reported about one problem.
 struct Explanation {
   const Case *which = nullptr;
   const DeviceModel *device = nullptr;

@@ -207,7 +207,7 @@ const CommandSpec kInfoCommand = {
     "info",
     "",
     "show libraries, devices, and where each number comes from",
-    "A library or GPU that is missing is told, not an error.\n  kiln info "
+    "A library or GPU that is missing is reported, not an error.\n  kiln info "
     "--device h200-sxm",
     kOptions,
     runInfo,

@@ -8,7 +8,7 @@
 namespace kiln {
 
 /// D = pointwise(alpha * op(A) op(B) + beta * C) for bf16, fp16 and fp32 data
-/// with fp32 accumulation; templates mma, simt and naive.
+/// with fp32 accumulation.
 std::unique_ptr<KernelFamily> makeGemmFamily();
 
 } // namespace kiln

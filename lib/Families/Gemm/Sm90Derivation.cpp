@@ -1,7 +1,7 @@
 //===- Sm90Derivation.cpp - explains the estimate of the wgmma GEMM -------===//
 //
 // Four walls bound a tile: registers, shared memory, latency, and power, which
-// is no wall of a tile but of the board: all products of the chip run at the
+// is not a wall of a tile but of the board: all products of the chip run at the
 // clock that it sustains, however the tiles are cut. The walls come first, then
 // a block's own path at the full clock, then the floors of the chip, and what
 // these take beyond the path.

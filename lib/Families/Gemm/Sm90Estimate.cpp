@@ -3,16 +3,15 @@
 // A block is two machines beside each other: a producer that is bound by memory
 // and consumers that are bound by wgmma, with a ring between them that hides
 // latency as far as it is deep. A step of k takes what the slower of them
-// takes. A block walks over its tiles without a pause for the producer, so what
-// a tile costs besides its steps is what its consumers do alone: the epilogue,
-// which a ring that is full again shortens, and which pingPong hides behind the
-// other consumer's products.
+// takes. The producer does not pause between tiles. So besides its k steps a
+// tile costs the epilogue, less what the refilled ring or, with pingPong, the
+// other consumer's products hide.
 //
 // Two floors hold for the chip as a whole: the bytes of DRAM, and power. A
 // board that all tensor cores keep busy lowers its clock until they fit its
 // limit; where tiles leave SMs idle, or memory leaves tensor cores idle, the
-// clock of the others stays high. So a block's own path is reckoned at the full
-// clock, and all products of the chip together at the clock it sustains.
+// clock of the others stays high. So a block's own path runs at the full clock
+// here, and all products of the chip together at the clock it sustains.
 //
 // Figures in clocks are of an SM, measured on an H200 or H100 as each says.
 //
@@ -205,7 +204,7 @@ void Sm90Model::computeFloors() {
   double products = double(clusters) * config.multicastBlocks() *
                     double(kSteps) * config.splitK() * config.rows() /
                     Sm90GemmConfig::kUnit * (config.blockK / 16.0);
-  // Narrow wgmmas wait for shared memory, which is no tensor work.
+  // Narrow wgmmas wait for shared memory, which is not tensor work.
   constexpr double kClocksPerColumn = 0.507;
   productClocks =
       products * kClocksPerColumn * config.columns() / double(device.smCount);

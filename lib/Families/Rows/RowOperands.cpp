@@ -81,7 +81,7 @@ static OperandInit outliersOfMask() {
 // Tolerances
 //===----------------------------------------------------------------------===//
 
-/// Ten roundings of fp32 on the way to an element: statistics, root, products.
+/// Ten roundings of fp32 lead to an element: statistics, root, products.
 static constexpr double kElement = 6e-7;
 /// What sums of any length may be off, of the sum of magnitudes.
 static constexpr double kSum = 1e-6;

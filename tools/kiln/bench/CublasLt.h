@@ -63,8 +63,8 @@ struct CublasLtAlgorithm {
 /// One GEMM problem in cuBLASLt's terms. For one thread.
 class CublasLtMatmul {
 public:
-  /// Error Unsupported: a pointwise chain that is none of its fused epilogues.
-  /// \p alignment is what every pointer promises, in bytes.
+  /// Error Unsupported: a pointwise chain that is not one of its fused
+  /// epilogues. \p alignment is what every pointer promises, in bytes.
   static llvm::Expected<std::unique_ptr<CublasLtMatmul>>
   create(std::shared_ptr<const CublasLt> library, const GemmProblem &problem,
          uint32_t alignment, uint64_t workspaceBytes);
