@@ -17,39 +17,41 @@ inline constexpr int64_t kMaxExtent = (int64_t(1) << 31) - 1;
 inline constexpr int64_t kMaxLeadingDimension = int64_t(1) << 40;
 
 /// A size that every problem of a family states.
-inline Field extentField(llvm::StringRef key, FieldRole role,
-                         llvm::StringRef doc) {
-  return {.key = key,
-          .role = role,
-          .required = true,
-          .doc = doc,
-          .maximum = kMaxExtent};
+inline Field extentField(llvm::StringRef key, FieldRole role) {
+  return {.key = key, .role = role, .required = true, .maximum = kMaxExtent};
 }
 
 /// A leading dimension in elements; 0 is the family's default.
-inline Field leadingDimensionField(llvm::StringRef key, llvm::StringRef doc) {
-  return {.key = key, .doc = doc, .maximum = kMaxLeadingDimension};
+inline Field leadingDimensionField(llvm::StringRef key) {
+  return {.key = key,
+          .role = FieldRole::LeadingDimension,
+          .maximum = kMaxLeadingDimension};
+}
+
+/// A value that kernels take as a run-time parameter.
+inline Field scalarField(llvm::StringRef key, double defaultValue) {
+  return {.key = key,
+          .kind = FieldKind::Real,
+          .role = FieldRole::Scalar,
+          .defaultValue = encodeReal(defaultValue)};
 }
 
 /// One of \p names, fixed at compile time.
 inline Field enumField(llvm::StringRef key, bool required,
-                       llvm::ArrayRef<FieldName> names,
-                       llvm::StringRef doc = {}) {
+                       llvm::ArrayRef<FieldName> names) {
   return {.key = key,
           .kind = FieldKind::Enum,
           .role = FieldRole::Signature,
           .required = required,
-          .names = names,
-          .doc = doc};
+          .names = names};
 }
 
 /// The alignment that a problem promises; kernels tell no more than 16 bytes
 /// apart.
-inline Field alignField(llvm::StringRef doc) {
+inline Field alignField() {
   return {.key = "align",
-          .role = FieldRole::Signature,
+          .role = FieldRole::Alignment,
           .defaultValue = 16,
-          .doc = doc,
           .minimum = 1,
           .maximum = 16};
 }

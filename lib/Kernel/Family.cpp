@@ -3,6 +3,10 @@
 
 #include "Support/Error.h"
 
+#include <llvm/ADT/STLExtras.h>
+
+#include <cassert>
+
 namespace kiln {
 
 llvm::Expected<Problem> KernelFamily::parseProblem(llvm::StringRef text) const {
@@ -34,12 +38,27 @@ std::string KernelFamily::fixedText(const Problem &problem) const {
   return fixed.text() + " | " + problem.signature.text();
 }
 
-int KernelFamily::dynamicExtent() const {
-  const RecordSchema &schema = problemSchema();
-  for (size_t i = 0; i < schema.fields().size(); ++i)
-    if (schema.fields()[i].role == FieldRole::DynamicExtent)
-      return static_cast<int>(i);
-  return -1;
+int64_t KernelFamily::promisedAlignment(const Problem &problem) const {
+  int field = problemSchema().find(FieldRole::Alignment);
+  constexpr int64_t kDefault = 16;
+  return field < 0 ? kDefault : problem.record[field];
+}
+
+Arguments KernelFamily::defaultArguments(const Problem &problem) const {
+  Arguments arguments;
+  arguments.problem = problem.record.values().data();
+  OperandTable table = operands(problem);
+  assert(table.operands.size() <= Arguments::kMaxOperands);
+  for (auto [i, operand] : llvm::enumerate(table.operands))
+    arguments.operands[i] = {0, operand.leadingDimension, operand.batchStride};
+  int scalar = 0;
+  for (auto [field, value] :
+       llvm::zip_equal(problemSchema().fields(), problem.record.values()))
+    if (field.role == FieldRole::Scalar) {
+      assert(scalar < Arguments::kMaxScalars && "too many scalars");
+      arguments.scalars[scalar++] = decodeReal(value);
+    }
+  return arguments;
 }
 
 const Template *KernelFamily::findTemplate(llvm::StringRef name) const {

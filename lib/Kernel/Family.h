@@ -34,6 +34,14 @@ public:
                     LaunchSpec &spec) const = 0;
 };
 
+/// What a bench holds a family's kernels against.
+enum class Peer {
+  None,
+  Blas,   ///< a library's matrix product
+  Stream, ///< a stream of as many bytes: memory alone can set the pace
+  Dnn,    ///< a library's fused layer
+};
+
 /// A kind of problem: its record, its operands, its reference, its templates.
 /// Immutable once registered; thread-safe from then on.
 class KernelFamily {
@@ -43,7 +51,6 @@ public:
   /// First word of its problems' text: "gemm".
   virtual llvm::StringRef name() const = 0;
   virtual const RecordSchema &problemSchema() const = 0;
-  virtual const RecordSchema &signatureSchema() const = 0;
 
   /// Checks a problem record, which need not come from parsing, and brings it
   /// into canonical form: what equals a derived default becomes that default,
@@ -54,11 +61,15 @@ public:
   /// True when there is nothing to compute: a launch succeeds without steps.
   virtual bool isEmpty(const Problem &problem) const = 0;
 
+  /// Of the record alone; no allocation: a launch of packed rows asks for it.
   virtual OperandTable operands(const Problem &problem) const = 0;
 
-  /// Arguments with leading dimensions, strides and scalars as the problem's
-  /// record says; addresses are 0. \p problem must outlive them.
-  virtual Arguments defaultArguments(const Problem &problem) const = 0;
+  /// Of problems that differ in fields that ranges may vary, and by a multiple
+  /// of this in each, the signatures are equal. By default what 16 bytes of
+  /// alignment ask of rows of single bytes.
+  virtual int64_t signaturePeriod() const { return 16; }
+
+  virtual Peer peer() const { return Peer::None; }
 
   /// The reference for \p problem on \p device.
   virtual std::unique_ptr<Reference>
@@ -86,7 +97,16 @@ public:
   /// The same problem without its dynamic extents: what a record is keyed by.
   std::string fixedText(const Problem &problem) const;
   /// Index of the dynamic extent in the problem's record, or -1.
-  int dynamicExtent() const;
+  int dynamicExtent() const {
+    return problemSchema().find(FieldRole::DynamicExtent);
+  }
+  /// Bytes that divide every address of \p problem.
+  int64_t promisedAlignment(const Problem &problem) const;
+
+  /// Arguments with leading dimensions and strides as the operand table says
+  /// and scalars as the problem's record; addresses are 0. \p problem must
+  /// outlive them.
+  Arguments defaultArguments(const Problem &problem) const;
 
   const std::vector<std::unique_ptr<Template>> &templates() const {
     return templateList;

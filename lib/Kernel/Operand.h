@@ -60,6 +60,8 @@ struct OperandSpec {
   DType type = DType::FP32;
   OperandInit usual, outliers; ///< of what is read
   Tolerance tolerance;         ///< of what is written
+  /// A leading dimension or batch stride of 0: the one row, or matrix, serves
+  /// all of the problem's.
   int64_t rows = 0, cols = 0, leadingDimension = 0;
   int64_t batch = 1, batchStride = 0;
   /// Where it starts, in bytes past a 256-byte boundary: the alignment that the
@@ -85,12 +87,6 @@ struct OperandSpec {
   }
 };
 
-/// The operands of a problem in the order that Arguments uses. Every one that
-/// is written is compared with the reference.
-struct OperandTable {
-  llvm::SmallVector<OperandSpec, 8> operands;
-};
-
 /// One operand of a call.
 struct OperandArgument {
   DeviceAddress address = 0;
@@ -104,9 +100,16 @@ struct Arguments {
   /// Values of the problem's record at this call, in schema order.
   const int64_t *problem = nullptr;
   OperandArgument operands[kMaxOperands];
+  /// In the order of the schema's Scalar fields.
   double scalars[kMaxScalars] = {};
   /// Where not 0, the scalar's value lies in device memory as fp32.
   DeviceAddress scalarAddresses[kMaxScalars] = {};
+};
+
+/// The operands of a problem in the order that Arguments uses. Every one that
+/// is written is compared with the reference.
+struct OperandTable {
+  llvm::SmallVector<OperandSpec, Arguments::kMaxOperands> operands;
 };
 
 } // namespace kiln

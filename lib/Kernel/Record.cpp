@@ -27,12 +27,22 @@ RecordSchema::RecordSchema(llvm::StringRef name, TextStyle style,
   for (size_t i = 0; i < fieldList.size(); ++i)
     for (size_t j = i + 1; j < fieldList.size(); ++j)
       assert(fieldList[i].key != fieldList[j].key && "a key is used twice");
+  for (const Field &field : fieldList)
+    assert((field.role != FieldRole::Scalar || field.kind == FieldKind::Real) &&
+           "a scalar is a real");
 #endif
 }
 
 int RecordSchema::find(llvm::StringRef key) const {
   for (size_t i = 0; i < fieldList.size(); ++i)
     if (fieldList[i].key == key)
+      return static_cast<int>(i);
+  return -1;
+}
+
+int RecordSchema::find(FieldRole role) const {
+  for (size_t i = 0; i < fieldList.size(); ++i)
+    if (fieldList[i].role == role)
       return static_cast<int>(i);
   return -1;
 }

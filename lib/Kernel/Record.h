@@ -35,11 +35,15 @@ enum class FieldKind {
 /// What a field means to planning.
 enum class FieldRole {
   Signature,     ///< fixed at compile time
+  Alignment,     ///< bytes that divide every address; more of them do as well
   Extent,        ///< a size, fixed for a record
+  Batch,         ///< how many alike, fixed for a record; ranges may vary it
   DynamicExtent, ///< a size that varies from call to call
-  Scalar,        ///< a value that no choice depends on
-  Knob,          ///< a config's value, fixed at compile time
-  RuntimeKnob,   ///< a config's value that costs no compilation
+  LeadingDimension, ///< elements from row to row; by default rows are packed,
+                    ///< whatever their length
+  Scalar,           ///< a Real that no choice depends on; of Arguments::scalars
+  Knob,             ///< a config's value, fixed at compile time
+  RuntimeKnob,      ///< a config's value that costs no compilation
 };
 
 /// One value of an Enum or Chain field.
@@ -57,9 +61,13 @@ struct Field {
   bool required = false;
   int64_t defaultValue = 0;
   llvm::ArrayRef<FieldName> names = {};
-  llvm::StringRef doc = {};
   int64_t minimum = 0;
   int64_t maximum = std::numeric_limits<int64_t>::max();
+
+  /// Whether a range of a problem may vary it.
+  bool mayVary() const {
+    return role == FieldRole::DynamicExtent || role == FieldRole::Batch;
+  }
 };
 
 /// Converts between a Real field's int64 and its double. -0.0 is encoded as
@@ -86,6 +94,8 @@ public:
 
   /// Index of \p key, or -1.
   int find(llvm::StringRef key) const;
+  /// Index of the first field of \p role, or -1.
+  int find(FieldRole role) const;
 
 private:
   std::string schemaName;

@@ -7,17 +7,10 @@
 
 namespace kiln {
 
-/// Bytes that every address of the problem must be a multiple of.
-static int64_t promisedAlignment(const Problem &problem) {
-  int field = problem.record.schema().find("align");
-  constexpr int64_t kDefault = 16;
-  return field < 0 ? kDefault : problem.record[field];
-}
-
 OperandList operandsOf(const ProblemSpec &spec, const Problem &problem) {
   OperandList list;
   OperandTable table = spec.family->operands(problem);
-  int64_t promised = promisedAlignment(problem);
+  int64_t promised = spec.family->promisedAlignment(problem);
   for (size_t i = 0; i < table.operands.size(); ++i) {
     const OperandSpec &operand = table.operands[i];
     if (!operand.present)

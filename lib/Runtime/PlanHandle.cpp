@@ -147,7 +147,8 @@ llvm::Expected<Problem> PlanHandle::problemOf(const FamilyCall &call) const {
     return problem.takeError();
   for (int i = 0; i < call.fieldCount; ++i) {
     int64_t mine = problem->record[i], its = call.values[i];
-    bool fits = fields[i].key == "align" ? its >= mine : its == mine;
+    bool fits =
+        fields[i].role == FieldRole::Alignment ? its >= mine : its == mine;
     if (!fits)
       return makeError(
           ErrorCode::InvalidArgument,

@@ -52,11 +52,10 @@ Problem coverOf(const KernelFamily &family, const Problem &problem) {
   const int64_t last = largestValue(
       family, problem, value,
       static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(value))));
-  // Only leading dimensions and alignments make signatures of a bucket differ,
-  // with a period of 16 elements at most. Where the largest value fills a
-  // leading dimension, the problem of it is that of packed rows, another one.
-  constexpr int64_t kLooked = 16 + 1;
-  for (int64_t largest = last; largest > std::max(value, last - kLooked);
+  // Signatures of a bucket repeat. Where the largest value fills a leading
+  // dimension, the problem of it is that of packed rows, another one.
+  const int64_t looked = family.signaturePeriod() + 1;
+  for (int64_t largest = last; largest > std::max(value, last - looked);
        --largest) {
     std::optional<Problem> cover = moveTo(family, problem, largest);
     if (cover && isAlike(*cover, problem, dynamic))

@@ -73,21 +73,21 @@ static llvm::Error readRecord(const Record &given, ProblemSpec &spec) {
   // A leading dimension that equals the length of its row is no field of the
   // canonical record; at another extent it would not be what was asked for.
   llvm::ArrayRef<Field> fields = given.schema().fields();
-  for (int i = 0; i < static_cast<int>(fields.size()); ++i) {
-    bool isOptional =
-        fields[i].role == FieldRole::Extent && !fields[i].required;
-    if (isOptional && spec.described[i] == fields[i].defaultValue)
+  for (int i = 0; i < static_cast<int>(fields.size()); ++i)
+    if (fields[i].role == FieldRole::LeadingDimension &&
+        spec.described[i] == fields[i].defaultValue)
       spec.described.set(i, given[i]);
-  }
   return llvm::Error::success();
 }
 
 /// Last value of a range over the batch; 0 if there is none.
-static int64_t largestBatchOf(const kiln_problem &problem) {
+static int64_t largestBatchOf(const RecordSchema &schema,
+                              const kiln_problem &problem) {
+  const int batch = schema.find(FieldRole::Batch);
   int64_t largest = 0;
   for (uint32_t i = 0; i < problem.range_count; ++i) {
     const kiln_range &range = kiln::at(problem.ranges, i);
-    if (range.name && llvm::StringRef(range.name) == "batch")
+    if (batch >= 0 && range.name && schema.find(range.name) == batch)
       largest = std::max(largest, range.last);
   }
   return largest;
@@ -100,7 +100,8 @@ static llvm::Error readStruct(const Registry &registry, CallKind kind,
   if (!spec.family)
     return makeError(ErrorCode::Unsupported,
                      "problem: family {} is not available", reader.family);
-  CallUse use(CallAddresses::Ignored, largestBatchOf(problem));
+  CallUse use(CallAddresses::Ignored,
+              largestBatchOf(spec.family->problemSchema(), problem));
   if (auto error = reader.check(problem.args, use))
     return error;
   FamilyCall call;
@@ -142,11 +143,7 @@ static llvm::Error readRange(const kiln_range &from, ProblemSpec &spec) {
   const RecordSchema &schema = spec.family->problemSchema();
   ExtentRange range;
   range.field = schema.find(from.name);
-  bool mayVary =
-      range.field >= 0 &&
-      (schema.fields()[range.field].role == FieldRole::DynamicExtent ||
-       schema.fields()[range.field].key == "batch");
-  if (!mayVary)
+  if (range.field < 0 || !schema.fields()[range.field].mayVary())
     return makeError(ErrorCode::InvalidArgument,
                      "range: {} has no dynamic extent \"{}\"",
                      spec.family->name(), from.name);
@@ -321,18 +318,15 @@ static std::vector<Interval> intervalsOf(const ExtentRange &range) {
   return intervals;
 }
 
-/// Adds a box for each signature that the values of \p box take. Only leading
-/// dimensions and alignments can make it differ, with a period of 16 elements
-/// at most.
+/// Adds a box for each signature that the values of \p box take.
 static llvm::Error addBoxes(const ProblemSpec &spec, const ExtentBox &box,
                             llvm::ArrayRef<int64_t> common,
                             std::vector<ExtentBox> &boxes) {
-  constexpr int64_t kPeriod = 16;
   size_t firstOfBox = boxes.size();
   auto smallest = spec.at(box.low);
   if (!smallest)
     return smallest.takeError();
-  for (int64_t back = 0; back < kPeriod; ++back) {
+  for (int64_t back = 0; back < spec.family->signaturePeriod(); ++back) {
     llvm::SmallVector<int64_t, 2> values(box.high);
     for (size_t i = 0; i < values.size(); ++i)
       values[i] = std::max(box.low[i], values[i] - back);

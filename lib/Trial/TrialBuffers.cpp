@@ -271,7 +271,7 @@ llvm::Error TrialBuffers::fillSlot(size_t operand, uint64_t copyAt,
   normal.outlier = static_cast<float>(init.outlier);
   normal.minusInfinityPeriod = init.minusInfinityPeriod;
   normal.rowPeriod = init.rowPeriod;
-  normal.rowLength = spec.leadingDimension;
+  normal.rowLength = spec.leadingDimension ? spec.leadingDimension : spec.cols;
   normal.rowValue = static_cast<float>(init.rowValue);
   return tools->fillNormal(normal, stream);
 }

@@ -100,10 +100,11 @@ inline const RecordSchema &signatureSchema() {
 
 class FakeBinder final : public Binder {
 public:
-  FakeBinder(int kernels, int tile, int split, WorkspaceLayout layout,
-             uint32_t sharedBytes)
-      : kernels(kernels), tile(tile), split(split), layout(layout),
-        sharedBytes(sharedBytes) {}
+  FakeBinder(int kernels, int tile, int split, const FakeOptions &options)
+      : kernels(kernels), tile(tile),
+        split(split), layout{options.zeroedBytes, options.scratchBytes},
+        sharedBytes(options.sharedBytes),
+        zIsInt8(options.second == DType::INT8), zIsRead(options.accumulates) {}
 
   void bind(const Arguments &arguments, const LaunchContext &context,
             LaunchSpec &spec) const noexcept override {
@@ -114,8 +115,8 @@ public:
     params.n = arguments.problem[kFieldN];
     params.z = arguments.operands[kOperandZ].address;
     params.ldz = arguments.operands[kOperandZ].leadingDimension;
-    params.zIsInt8 = arguments.scalars[0] != 0;
-    params.zIsRead = arguments.scalars[1] != 0;
+    params.zIsInt8 = zIsInt8;
+    params.zIsRead = zIsRead;
     params.workspace = context.zeroed;
     params.scratch = context.scratch;
     params.tile = tile;
@@ -135,6 +136,7 @@ private:
   int kernels, tile, split;
   WorkspaceLayout layout;
   uint32_t sharedBytes;
+  bool zIsInt8, zIsRead;
 };
 
 /// One template: a tile, a split that costs no compilation, some kernels.
@@ -231,7 +233,7 @@ public:
     plan.workspace = {options.zeroedBytes, options.scratchBytes};
     plan.binder = std::make_shared<FakeBinder>(
         kernels, static_cast<int>(config.get("t")),
-        static_cast<int>(config.get("s")), plan.workspace, options.sharedBytes);
+        static_cast<int>(config.get("s")), options);
     return plan;
   }
 
@@ -254,7 +256,8 @@ private:
 /// The text of its module begins with "// reference".
 class FakeReference final : public Reference {
 public:
-  explicit FakeReference(const DeviceModel &device) : unit(makeUnit(device)) {}
+  FakeReference(const DeviceModel &device, bool zIsRead)
+      : unit(makeUnit(device)), zIsRead(zIsRead) {}
   const TranslationUnit &translationUnit() const override { return unit; }
   void bind(const Arguments &arguments, const ReferencePart &part,
             LaunchSpec &spec) const override {
@@ -269,7 +272,7 @@ public:
     params.operand = part.operand;
     params.z = arguments.operands[kOperandZ].address;
     params.ldz = arguments.operands[kOperandZ].leadingDimension;
-    params.zIsRead = arguments.scalars[1] != 0;
+    params.zIsRead = zIsRead;
     KernelStep &step = spec.addKernel(params);
     step.block = {128, 1, 1};
   }
@@ -288,6 +291,7 @@ private:
   }
 
   TranslationUnit unit;
+  bool zIsRead;
 };
 
 /// Templates fast (t16 ... t256, and t512, which is pruned), pair (t64, t128;
@@ -307,9 +311,6 @@ public:
   llvm::StringRef name() const override { return "fake"; }
   const RecordSchema &problemSchema() const override {
     return fake::problemSchema();
-  }
-  const RecordSchema &signatureSchema() const override {
-    return fake::signatureSchema();
   }
 
   llvm::Expected<Problem> canonicalise(Record record) const override {
@@ -353,21 +354,9 @@ public:
     return table;
   }
 
-  Arguments defaultArguments(const Problem &problem) const override {
-    Arguments arguments;
-    arguments.problem = problem.record.values().data();
-    for (int operand : {kOperandX, kOperandY})
-      arguments.operands[operand].leadingDimension = problem.record[kFieldN];
-    arguments.operands[kOperandZ].leadingDimension =
-        problem.record[kFieldN] + kPaddingZ;
-    arguments.scalars[0] = options.second == DType::INT8;
-    arguments.scalars[1] = options.accumulates;
-    return arguments;
-  }
-
   std::unique_ptr<Reference>
   reference(const Problem &, const DeviceModel &device) const override {
-    return std::make_unique<FakeReference>(device);
+    return std::make_unique<FakeReference>(device, options.accumulates);
   }
 
   double flops(const Problem &) const override { return options.flops; }

@@ -109,8 +109,9 @@ public:
                     way.body, way.second),
         device));
     plan.sharedBytes.push_back(0);
-    plan.binder =
-        std::make_shared<FakeBinder>(1, way.tile, 1, plan.workspace, 0);
+    FakeOptions options;
+    options.second = DType::INT8;
+    plan.binder = std::make_shared<FakeBinder>(1, way.tile, 1, options);
     return plan;
   }
 
@@ -131,7 +132,7 @@ public:
                       "params.values[i - begin] = value; "
                       "params.bounds[i - begin] = fabs(value); }",
                       device)),
-        launches(device) {}
+        launches(device, /*zIsRead=*/false) {}
   const TranslationUnit &translationUnit() const override { return unit; }
   void bind(const Arguments &arguments, const ReferencePart &part,
             LaunchSpec &spec) const override {
@@ -151,9 +152,6 @@ public:
   const RecordSchema &problemSchema() const override {
     return fake.problemSchema();
   }
-  const RecordSchema &signatureSchema() const override {
-    return fake.signatureSchema();
-  }
   llvm::Expected<Problem> canonicalise(Record record) const override {
     return fake.canonicalise(std::move(record));
   }
@@ -164,9 +162,6 @@ public:
     OperandTable table = fake.operands(problem);
     table.operands[kOperandY].tolerance.relative = 1e-2;
     return table;
-  }
-  Arguments defaultArguments(const Problem &problem) const override {
-    return fake.defaultArguments(problem);
   }
   std::unique_ptr<Reference>
   reference(const Problem &, const DeviceModel &device) const override {

@@ -22,9 +22,6 @@ public:
   const RecordSchema &problemSchema() const override {
     return elementwiseProblemSchema();
   }
-  const RecordSchema &signatureSchema() const override {
-    return elementwiseSignatureSchema();
-  }
 
   llvm::Expected<Problem> canonicalise(Record record) const override;
 
@@ -34,7 +31,8 @@ public:
   }
 
   OperandTable operands(const Problem &problem) const override;
-  Arguments defaultArguments(const Problem &problem) const override;
+
+  Peer peer() const override { return Peer::Stream; }
 
   std::unique_ptr<Reference>
   reference(const Problem &problem, const DeviceModel &device) const override {
@@ -150,6 +148,7 @@ static OperandSpec matrixSpec(llvm::StringRef name, OperandRole role,
 }
 
 OperandTable ElementwiseFamily::operands(const Problem &problem) const {
+  static_assert(ElementwiseOperand::Count <= Arguments::kMaxOperands);
   ElementwiseProblem p = read(problem);
   OperandTable table;
   table.operands.push_back(matrixSpec("x", OperandRole::In, p.dtype, p.rows,
@@ -169,11 +168,11 @@ OperandTable ElementwiseFamily::operands(const Problem &problem) const {
       break;
     case LinkShape::Row:
       spec = matrixSpec(operandName(op), OperandRole::Constant, p.dtype, 1,
-                        p.cols, p.cols, p.align);
+                        p.cols, 0, p.align);
       break;
     case LinkShape::Column: // its elements follow each other
-      spec = matrixSpec(operandName(op), OperandRole::In, p.dtype, 1, p.rows,
-                        p.rows, p.align);
+      spec = matrixSpec(operandName(op), OperandRole::In, p.dtype, 1, p.rows, 0,
+                        p.align);
       break;
     default:
       spec.name = operandName(op);
@@ -182,21 +181,6 @@ OperandTable ElementwiseFamily::operands(const Problem &problem) const {
     table.operands.push_back(spec);
   }
   return table;
-}
-
-Arguments ElementwiseFamily::defaultArguments(const Problem &problem) const {
-  ElementwiseProblem p = read(problem);
-  Arguments arguments;
-  arguments.problem = problem.record.values().data();
-  static_assert(ElementwiseOperand::Count <= Arguments::kMaxOperands);
-  arguments.operands[ElementwiseOperand::X].leadingDimension = p.ldx;
-  arguments.operands[ElementwiseOperand::Y].leadingDimension = p.ldy;
-  for (int i = 0; i < PointwiseChain::kMaxOps; ++i)
-    if (shapeOf(p.chain.ops[i]) == LinkShape::Matrix)
-      arguments.operands[ElementwiseOperand::FirstLink + i].leadingDimension =
-          p.ldOperand;
-  arguments.scalars[ElementwiseScalar::Scale] = p.scale;
-  return arguments;
 }
 
 /// Operations of a formula as it is written, with every function as one.

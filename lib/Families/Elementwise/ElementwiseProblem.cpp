@@ -58,25 +58,16 @@ const RecordSchema &elementwiseProblemSchema() {
       {{.key = "op",
         .kind = FieldKind::Chain,
         .role = FieldRole::Signature,
-        .names = kOpNames,
-        .doc = "operations in order, or one cast; default: none, a copy"},
-       extentField("rows", FieldRole::DynamicExtent, "rows of x and y"),
-       extentField("cols", FieldRole::Extent, "columns of x and y"),
-       enumField(
-           "dtype", false, kTypeNames,
-           "type of x and of all that operations read; a cast implies it"),
-       enumField("out", false, kTypeNames,
-                 "type of y; default: dtype, or what a cast says"),
-       {.key = "scale",
-        .kind = FieldKind::Real,
-        .role = FieldRole::Scalar,
-        .defaultValue = encodeReal(1.0),
-        .doc = "factor of the operation scale"},
-       leadingDimensionField("ldx", "elements; default: packed"),
-       leadingDimensionField("ldy", "elements; default: packed"),
-       leadingDimensionField("ldo",
-                             "of add's and mul's matrices; default: packed"),
-       alignField("bytes that divide every pointer")});
+        .names = kOpNames},
+       extentField("rows", FieldRole::DynamicExtent),
+       extentField("cols", FieldRole::Extent),
+       enumField("dtype", false, kTypeNames),
+       enumField("out", false, kTypeNames),
+       scalarField("scale", 1),
+       leadingDimensionField("ldx"),
+       leadingDimensionField("ldy"),
+       leadingDimensionField("ldo"),
+       alignField()});
   return schema;
 }
 

@@ -28,9 +28,6 @@ public:
   const RecordSchema &problemSchema() const override {
     return gemmProblemSchema();
   }
-  const RecordSchema &signatureSchema() const override {
-    return gemmSignatureSchema();
-  }
 
   llvm::Expected<Problem> canonicalise(Record record) const override;
 
@@ -40,7 +37,7 @@ public:
   }
 
   OperandTable operands(const Problem &problem) const override;
-  Arguments defaultArguments(const Problem &problem) const override;
+  Peer peer() const override { return Peer::Blas; }
 
   std::unique_ptr<Reference>
   reference(const Problem &problem, const DeviceModel &device) const override {
@@ -212,22 +209,6 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
                                   p.ldResidual,
                                   p.pointwise.contains(PointwiseOp::Residual)));
   return table;
-}
-
-Arguments GemmFamily::defaultArguments(const Problem &problem) const {
-  GemmProblem p = read(problem);
-  Arguments arguments;
-  arguments.problem = problem.record.values().data();
-  arguments.operands[GemmOperand::A] = {0, p.lda, p.strideA()};
-  arguments.operands[GemmOperand::B] = {0, p.ldb, p.strideB()};
-  arguments.operands[GemmOperand::C] = {0, p.ldc, p.strideC()};
-  arguments.operands[GemmOperand::D] = {0, p.ldd, p.strideD()};
-  arguments.operands[GemmOperand::Bias] = {0, p.linkCols(PointwiseOp::Bias), 0};
-  arguments.operands[GemmOperand::Residual] = {0, p.ldResidual,
-                                               p.strideResidual()};
-  arguments.scalars[GemmScalar::Alpha] = p.alpha;
-  arguments.scalars[GemmScalar::Beta] = p.beta;
-  return arguments;
 }
 
 std::unique_ptr<KernelFamily> makeGemmFamily() {

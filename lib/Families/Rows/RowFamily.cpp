@@ -32,9 +32,6 @@ public:
   const RecordSchema &problemSchema() const override {
     return rowProblemSchema(kind);
   }
-  const RecordSchema &signatureSchema() const override {
-    return rowSignatureSchema();
-  }
 
   llvm::Expected<Problem> canonicalise(Record record) const override;
 
@@ -48,7 +45,8 @@ public:
   OperandTable operands(const Problem &problem) const override {
     return rowOperands(read(problem));
   }
-  Arguments defaultArguments(const Problem &problem) const override;
+
+  Peer peer() const override { return Peer::Stream; }
 
   std::unique_ptr<Reference>
   reference(const Problem &problem, const DeviceModel &device) const override {
@@ -146,27 +144,8 @@ llvm::Expected<Problem> RowFamily::canonicalise(Record record) const {
 }
 
 //===----------------------------------------------------------------------===//
-// Arguments and reports
+// Reports
 //===----------------------------------------------------------------------===//
-
-Arguments RowFamily::defaultArguments(const Problem &problem) const {
-  RowProblem p = read(problem);
-  Arguments arguments;
-  arguments.problem = problem.record.values().data();
-  arguments.operands[RowOperand::X] = {0, p.ldx, 0};
-  arguments.operands[RowOperand::Y] = {0, p.ldy, 0};
-  arguments.operands[RowOperand::Weight] = {0, p.cols, 0};
-  arguments.operands[RowOperand::Bias] = {0, p.cols, 0};
-  arguments.operands[RowOperand::Residual] = {0, p.ldResidual, 0};
-  arguments.operands[RowOperand::ResidualOut] = {0, p.ldResidualOut, 0};
-  arguments.operands[RowOperand::Mask] = {0, p.ldMask, 0};
-  arguments.operands[RowOperand::Scales] = {0, 1, 0};
-  if (p.isNorm())
-    arguments.scalars[0] = p.epsilon;
-  else if (p.op == RowOp::Softmax)
-    arguments.scalars[0] = p.scale;
-  return arguments;
-}
 
 /// Operations of an element, as a plain program would spell them.
 static double flopsPerElement(const RowProblem &p) {

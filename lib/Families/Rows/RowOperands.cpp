@@ -121,10 +121,11 @@ public:
     spec.leadingDimension = leadingDimension;
     return spec;
   }
+  /// One row for all.
   OperandSpec &addRow(llvm::StringRef name, bool present) {
     OperandSpec &spec = add(name, OperandRole::Constant, p.dtype, present);
     spec.rows = 1;
-    spec.cols = spec.leadingDimension = p.cols;
+    spec.cols = p.cols;
     return spec;
   }
   /// A value of each of so many rows, one after the other.

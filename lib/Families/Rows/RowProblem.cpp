@@ -54,28 +54,16 @@ static constexpr int64_t kAxisCols = 0, kAxisAll = 10;
 static constexpr FieldName kAxisNames[] = {{kAxisCols, "cols"},
                                            {kAxisAll, "all"}};
 
-static Field flag(llvm::StringRef key, llvm::StringRef doc,
-                  int64_t maximum = 1) {
-  return {
-      .key = key, .role = FieldRole::Signature, .doc = doc, .maximum = maximum};
-}
-
-static Field scalar(llvm::StringRef key, double defaultValue,
-                    llvm::StringRef doc) {
-  return {.key = key,
-          .kind = FieldKind::Real,
-          .role = FieldRole::Scalar,
-          .defaultValue = encodeReal(defaultValue),
-          .doc = doc};
+static Field flag(llvm::StringRef key, int64_t maximum = 1) {
+  return {.key = key, .role = FieldRole::Signature, .maximum = maximum};
 }
 
 static Field operation(RowKind kind) {
-  Field field = enumField("op", true, kReductionNames, "what is made of a row");
+  Field field = enumField("op", true, kReductionNames);
   if (kind == RowKind::Rowquant) {
     field.required = false;
     field.defaultValue = code(DType::E4M3);
     field.names = kQuantizationNames;
-    field.doc = "the type of y";
   }
   return field;
 }
@@ -84,44 +72,42 @@ static Field describe(RowKind kind, int field) {
   bool norm = kind == RowKind::RmsNorm || kind == RowKind::LayerNorm;
   switch (field) {
   case RowField::Rows:
-    return extentField("rows", FieldRole::DynamicExtent, "rows of x");
+    return extentField("rows", FieldRole::DynamicExtent);
   case RowField::Cols:
-    return extentField("cols", FieldRole::Extent, "length of a row");
+    return extentField("cols", FieldRole::Extent);
   case RowField::DType:
-    return enumField("dtype", true, kFloatNames, "type of what is read");
+    return enumField("dtype", true, kFloatNames);
   case RowField::Out:
     return enumField("out", false,
-                     norm ? llvm::ArrayRef(kTypeNames) : kFloatNames,
-                     "type of y; default: dtype");
+                     norm ? llvm::ArrayRef(kTypeNames) : kFloatNames);
   case RowField::Op:
     return operation(kind);
   case RowField::Axis:
-    return enumField("axis", false, kAxisNames,
-                     "cols: a value of each row; all: of all rows");
+    return enumField("axis", false, kAxisNames);
   case RowField::Weight:
-    return flag("weight", "1: a factor of each column");
+    return flag("weight");
   case RowField::Bias:
-    return flag("bias", "1: a term of each column");
+    return flag("bias");
   case RowField::Residual:
-    return flag("residual", "1: x + residual takes the place of x, is stored");
-  case RowField::Mask:
-    return flag("mask", "a term of 1: each element, 2: each column", 2);
+    return flag("residual");
+  case RowField::Mask: // 1: a term of each element, 2: of each column
+    return flag("mask", 2);
   case RowField::Epsilon:
-    return scalar("eps", 1e-5, "added to the mean square or the variance");
+    return scalarField("eps", 1e-5);
   case RowField::Scale:
-    return scalar("scale", 1.0, "factor of x");
+    return scalarField("scale", 1.0);
   case RowField::LdX:
-    return leadingDimensionField("ldx", "elements; default: packed");
+    return leadingDimensionField("ldx");
   case RowField::LdY:
-    return leadingDimensionField("ldy", "elements; default: packed");
+    return leadingDimensionField("ldy");
   case RowField::LdResidual:
-    return leadingDimensionField("ldr", "of the residual; default: packed");
+    return leadingDimensionField("ldr");
   case RowField::LdResidualOut:
-    return leadingDimensionField("ldh", "of the stored sum; default: packed");
+    return leadingDimensionField("ldh");
   case RowField::LdMask:
-    return leadingDimensionField("ldmask", "elements; default: packed");
+    return leadingDimensionField("ldmask");
   default:
-    return alignField("bytes that divide every pointer");
+    return alignField();
   }
 }
 
@@ -145,8 +131,8 @@ const RecordSchema &rowSignatureSchema() {
   static const RecordSchema schema(
       "rows", TextStyle::Spaced,
       {enumField("op", true, kOpNames), enumField("in", true, kFloatNames),
-       enumField("out", true, kTypeNames), flag("weight", {}), flag("bias", {}),
-       flag("residual", {}), flag("mask", {}, 2)});
+       enumField("out", true, kTypeNames), flag("weight"), flag("bias"),
+       flag("residual"), flag("mask", 2)});
   return schema;
 }
 

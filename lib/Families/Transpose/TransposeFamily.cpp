@@ -18,9 +18,6 @@ public:
   const RecordSchema &problemSchema() const override {
     return transposeProblemSchema();
   }
-  const RecordSchema &signatureSchema() const override {
-    return transposeSignatureSchema();
-  }
 
   llvm::Expected<Problem> canonicalise(Record record) const override;
 
@@ -30,7 +27,8 @@ public:
   }
 
   OperandTable operands(const Problem &problem) const override;
-  Arguments defaultArguments(const Problem &problem) const override;
+
+  Peer peer() const override { return Peer::Stream; }
 
   std::unique_ptr<Reference>
   reference(const Problem &problem, const DeviceModel &device) const override {
@@ -104,15 +102,6 @@ OperandTable TransposeFamily::operands(const Problem &problem) const {
   OperandTable table;
   table.operands = {x, y};
   return table;
-}
-
-Arguments TransposeFamily::defaultArguments(const Problem &problem) const {
-  TransposeProblem p = read(problem);
-  Arguments arguments;
-  arguments.problem = problem.record.values().data();
-  arguments.operands[TransposeOperand::X].leadingDimension = p.ldx;
-  arguments.operands[TransposeOperand::Y].leadingDimension = p.ldy;
-  return arguments;
 }
 
 std::unique_ptr<KernelFamily> makeTransposeFamily() {

@@ -22,12 +22,10 @@ static constexpr FieldName kTypeNames[] = {
 const RecordSchema &transposeProblemSchema() {
   static const RecordSchema schema(
       "transpose2d", TextStyle::Spaced,
-      {extentField("rows", FieldRole::DynamicExtent, "rows of x, columns of y"),
-       extentField("cols", FieldRole::Extent, "columns of x, rows of y"),
-       enumField("dtype", true, kTypeNames, "type of x and y"),
-       leadingDimensionField("ldx", "elements; default: packed"),
-       leadingDimensionField("ldy", "elements; default: packed"),
-       alignField("bytes that divide both pointers")});
+      {extentField("rows", FieldRole::DynamicExtent),
+       extentField("cols", FieldRole::Extent),
+       enumField("dtype", true, kTypeNames), leadingDimensionField("ldx"),
+       leadingDimensionField("ldy"), alignField()});
   return schema;
 }
 

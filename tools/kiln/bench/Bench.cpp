@@ -184,7 +184,7 @@ static llvm::Expected<int> runBench(const ParsedOptions &options) {
   if (!session)
     return session.takeError();
   std::shared_ptr<const CublasLt> peer;
-  if (request->wantsPeer && !llvm::all_of(*cases, isStreamed)) {
+  if (request->wantsPeer && llvm::any_of(*cases, hasLibraryPeer)) {
     auto library = CublasLt::load(
         environment, nvrtcSearch(options, environment).extraFolders);
     if (!library)

@@ -28,7 +28,11 @@ double BenchRow::tflops() const {
 }
 
 bool isStreamed(const Case &which) {
-  return which.named.family->name() != "gemm";
+  return which.named.family->peer() == Peer::Stream;
+}
+
+bool hasLibraryPeer(const Case &which) {
+  return which.named.family->peer() == Peer::Blas;
 }
 
 double BenchRow::gbs() const {

@@ -12,9 +12,10 @@
 
 namespace kiln::cli {
 
-/// Whether a stream stands for the peer in \p which: memory alone can set the
-/// pace, and no peer computes it.
+/// Whether a stream stands for the peer in \p which.
 bool isStreamed(const Case &which);
+/// Whether \p which is held against cuBLASLt.
+bool hasLibraryPeer(const Case &which);
 
 /// One case, beside a peer or, where no peer computes it, a reference stream.
 /// Times are in ns; a count of 0 means not measured.

@@ -176,6 +176,10 @@ llvm::Error BenchRunner::prepareOperands(Bench &bench, BenchRow &row) {
 }
 
 llvm::Error BenchRunner::preparePeer(Bench &bench, BenchRow &row) {
+  if (!hasLibraryPeer(*row.which)) {
+    row.noPeer = "bench calls no library that computes it";
+    return llvm::Error::success();
+  }
   if (!peer) {
     row.noPeer = "none was asked for";
     return llvm::Error::success();
