@@ -62,6 +62,25 @@ if(KILN_SANITIZERS)
   target_link_options(kiln_options INTERFACE -fsanitize=${KILN_SANITIZERS})
 endif()
 
+# With KILN_PRECOMPILED_HEADER, the headers that most sources include are parsed
+# once for the libraries and once for each executable that asks. The option is
+# off where builds check that each source includes what it uses.
+set(precompiledHeaders <algorithm> <chrono> <map> <memory> <mutex> <optional>
+  <set> <string> <thread> <vector> <fmt/format.h> <llvm/ADT/STLExtras.h>
+  <llvm/ADT/SmallVector.h> <llvm/ADT/StringExtras.h> <llvm/ADT/StringMap.h>
+  <llvm/Support/Error.h> <llvm/Support/JSON.h>)
+if(KILN_PRECOMPILED_HEADER)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/precompiled.cpp CONTENT "")
+  add_library(kiln_precompiled OBJECT ${PROJECT_BINARY_DIR}/precompiled.cpp)
+  set_target_properties(kiln_precompiled PROPERTIES
+    POSITION_INDEPENDENT_CODE ON)
+  target_link_libraries(kiln_precompiled PRIVATE kiln_options)
+  target_precompile_headers(kiln_precompiled PRIVATE ${precompiledHeaders})
+  # GCC 12 takes what comes from a precompiled header for the project's own, and
+  # warns wrongly about std::string in std::vector.
+  target_compile_options(kiln_options INTERFACE -Wno-array-bounds)
+endif()
+
 # kiln_add_library(<Name> SOURCES <file>... [DEPENDS <Lib>...] [CUDA_HEADERS])
 # declares lib/<Name> as the static library Kiln<Name>. DEPENDS names libraries
 # to the left in the layer list of docs/design.md, nothing else.
@@ -70,6 +89,9 @@ function(kiln_add_library name)
   add_library(Kiln${name} STATIC ${ARG_SOURCES})
   set_target_properties(Kiln${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_link_libraries(Kiln${name} PUBLIC kiln_options)
+  if(KILN_PRECOMPILED_HEADER)
+    target_precompile_headers(Kiln${name} REUSE_FROM kiln_precompiled)
+  endif()
   foreach(dependency IN LISTS ARG_DEPENDS)
     target_link_libraries(Kiln${name} PUBLIC Kiln${dependency})
   endforeach()

@@ -9,7 +9,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/setup.sh
 CUDA_HOME=$(scripts/setup.sh --cuda-home)
 export CUDA_HOME
-scripts/build.sh release -DKILN_BUILD_TESTS=OFF -DKILN_BUILD_EXAMPLES=OFF
+scripts/build.sh release -DKILN_BUILD_TESTS=OFF -DKILN_BUILD_EXAMPLES=OFF \
+  -DKILN_PRECOMPILED_HEADER=ON
 
 kiln=build/release/bin/kiln
 suite=benchmarks/suites/gemm_llm_bf16.json
