@@ -12,9 +12,8 @@ std::unique_ptr<InProcessTrials> Engine::Acquisition::makeTrials() {
   InProcessTrialsOptions trialOptions;
   trialOptions.scratchBytes = engine.options.scratchLimit;
   trialOptions.hangLimit = engine.options.trialTimeout;
-  auto made =
-      InProcessTrials::create(*engine.loadedDriver, engine.registry,
-                              context.model, *services.artifacts, trialOptions);
+  auto made = InProcessTrials::create(*engine.loadedDriver, context.model,
+                                      *services.artifacts, trialOptions);
   if (made)
     return std::move(*made);
   engine.hooks().log().warning("no trials: {}",

@@ -31,6 +31,15 @@ loadKernel(const Driver &driver, const Artifact &artifact,
                                               lifetime);
 }
 
+std::shared_ptr<KernelLoader::Slot>
+KernelLoader::slotOf(uint64_t contextId, const std::string &digest) {
+  std::lock_guard<std::mutex> lock(mutex);
+  std::shared_ptr<Slot> &slot = slots[{contextId, digest}];
+  if (!slot)
+    slot = std::make_shared<Slot>();
+  return slot;
+}
+
 llvm::Expected<std::shared_ptr<const LoadedKernel>>
 KernelLoader::load(const Artifact &artifact, const std::string &digest,
                    uint32_t sharedBytes, KernelLifetime lifetime) {
@@ -41,11 +50,7 @@ KernelLoader::load(const Artifact &artifact, const std::string &digest,
     auto context = contextId(*driver);
     if (!context)
       return context.takeError();
-    std::lock_guard<std::mutex> lock(mutex);
-    std::shared_ptr<Slot> &place = slots[{*context, digest}];
-    if (!place)
-      place = std::make_shared<Slot>();
-    slot = place;
+    slot = slotOf(*context, digest);
   }
   std::lock_guard<std::mutex> lock(slot->mutex);
   if (!slot->kernel) {
@@ -62,6 +67,19 @@ KernelLoader::load(const Artifact &artifact, const std::string &digest,
     slot->sharedBytes = sharedBytes;
   }
   return slot->kernel;
+}
+
+void KernelLoader::adopt(const LoadedPlan &plan) {
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    std::shared_ptr<Slot> slot =
+        slotOf(plan.context, plan.thePlan.kernels[i].digest().hex());
+    std::lock_guard<std::mutex> lock(slot->mutex);
+    if (slot->kernel)
+      continue;
+    plan.kernels[i]->keep();
+    slot->kernel = plan.kernels[i];
+    slot->sharedBytes = plan.thePlan.sharedBytes[i];
+  }
 }
 
 void KernelLoader::unloadContext(uint64_t contextId) {

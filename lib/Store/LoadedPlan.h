@@ -16,6 +16,7 @@
 #include <llvm/ADT/ArrayRef.h>
 #include <llvm/Support/Error.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -33,7 +34,8 @@ enum class KernelLifetime {
   Users,   ///< with the last plan that uses it: for trials
 };
 
-/// A kernel in one context. Immutable, shared between the plans that use it.
+/// A kernel in one context, shared between the plans that use it. Immutable,
+/// but for how long it lives.
 class LoadedKernel {
 public:
   LoadedKernel(Module module, CudaFunction function, KernelLifetime lifetime)
@@ -44,6 +46,9 @@ public:
 
   CudaFunction function() const { return entry; }
 
+  /// From now on the code leaves the device with its context. Thread-safe.
+  void keep() const { lifetime = KernelLifetime::Context; }
+
   /// Takes the code off the device now, whatever the lifetime. The context must
   /// exist, and nobody may launch the kernel any more.
   void unload() const { Module gone = std::move(module); }
@@ -51,8 +56,10 @@ public:
 private:
   mutable Module module; ///< only unload() changes it
   CudaFunction entry;
-  KernelLifetime lifetime;
+  mutable std::atomic<KernelLifetime> lifetime; ///< keep() changes it
 };
+
+class LoadedPlan;
 
 /// Loads kernels once for each context and shares them. Thread-safe; the driver
 /// must outlive it and its kernels.
@@ -68,6 +75,14 @@ public:
   llvm::Expected<std::shared_ptr<const LoadedKernel>>
   load(const Artifact &artifact, const std::string &digest,
        uint32_t sharedBytes, KernelLifetime lifetime);
+
+  /// Makes the kernels of \p plan, which a loader loaded for its users, this
+  /// one's own: from now on they live as long as their context, and load()
+  /// hands them out with KernelLifetime::Context instead of loading them again,
+  /// for whatever plan. Where there is a kernel of that name already it stays,
+  /// and that of \p plan remains its users'. Loads nothing and cannot fail;
+  /// costs a digest a kernel.
+  void adopt(const LoadedPlan &plan);
 
   /// Unloads the kernels of a context, which must exist, and forgets them. No
   /// launch or graph may use them any more.
@@ -85,6 +100,8 @@ private:
     std::shared_ptr<const LoadedKernel> kernel;
     uint32_t sharedBytes = 0;
   };
+
+  std::shared_ptr<Slot> slotOf(uint64_t contextId, const std::string &digest);
 
   const Driver *driver;
   std::mutex mutex;
@@ -133,6 +150,7 @@ public:
   uint64_t contextId() const { return context; }
 
 private:
+  friend class KernelLoader;
   LoadedPlan(const Driver &driver, Plan plan)
       : driver(&driver), thePlan(std::move(plan)) {}
   bool fits(const Workspace &workspace) const;

@@ -1,18 +1,18 @@
 //===- InProcessTrials.h - trials in this process -------------------------===//
 //
-// Fast and trusting: a kernel that faults takes the context with it. For
-// templates whose campaign of random configs passed.
+// Fast and trusting: a kernel that faults takes the context with it.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "Driver/Driver.h"
-#include "Kernel/Registry.h"
 #include "Trial/TrialRunner.h"
 
 #include <memory>
 
 namespace kiln {
+
+struct TrialContext;
 
 struct InProcessTrialsOptions {
   /// Device memory that trials may take, and no more than half of what is free
@@ -41,12 +41,11 @@ void keepForever(std::shared_ptr<const void> code);
 /// until it has ended.
 class InProcessTrials final : public TrialRunner {
 public:
-  /// \p registry, \p artifacts and \p driver must outlive it. Compiles nothing
-  /// yet. Errors: those of stream creation.
+  /// \p artifacts and \p driver must outlive it. Compiles nothing yet. Errors:
+  /// those of stream creation.
   static llvm::Expected<std::unique_ptr<InProcessTrials>>
-  create(const Driver &driver, const Registry &registry,
-         const DeviceModel &device, ArtifactStore &artifacts,
-         InProcessTrialsOptions options = {});
+  create(const Driver &driver, const DeviceModel &device,
+         ArtifactStore &artifacts, InProcessTrialsOptions options = {});
   ~InProcessTrials() override;
 
   llvm::Expected<std::vector<TrialResult>>
@@ -65,10 +64,8 @@ public:
   void releaseScratch();
 
 private:
-  struct Impl;
-  class Session;
-  explicit InProcessTrials(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl;
+  explicit InProcessTrials(std::unique_ptr<TrialContext> context);
+  std::unique_ptr<TrialContext> context;
 };
 
 } // namespace kiln

@@ -1,13 +1,14 @@
-//===- TrialRunner.h - who runs trials, behind plain data -----------------===//
+//===- TrialRunner.h - who runs trials ------------------------------------===//
 //
-// Requests and results are plain data: texts, bytes and numbers. So a runner
-// may do its work in this process, or hand it to a child that is thrown away
-// when a kernel does harm.
+// A request is a problem with planned and compiled candidates; a result is a
+// status, times, and the candidate's code as it was loaded, for who goes on
+// with it. Tests play the device behind this interface.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Kernel/Operand.h"
+#include "Kernel/Family.h"
+#include "Kernel/Plan.h"
 #include "Store/ArtifactStore.h"
 #include "Store/Records.h"
 #include "Store/TrialStatus.h"
@@ -17,10 +18,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace kiln {
+
+class LoadedPlan;
 
 /// Which candidates are compared with the reference.
 enum class TrialValidation {
@@ -50,21 +54,29 @@ struct TrialOptions {
   std::chrono::milliseconds extraTime{0};
 };
 
-/// One config to try, with the artifacts of its plan's kernels in order.
+/// One config to try.
 struct TrialCandidate {
-  std::string config; ///< "mma.bm128.bn128"
-  std::vector<ArtifactPtr> artifacts;
+  Plan plan;                          ///< for the request's problem
+  std::vector<ArtifactPtr> artifacts; ///< of plan.kernels, in order
+  /// TrialResult::loaded of an earlier request for this plan, so that nothing
+  /// is loaded again; may be null.
+  std::shared_ptr<const LoadedPlan> loaded;
   /// MayWin takes it for valid, since an earlier request found it so: it is not
   /// compared again.
   bool isProven = false;
   /// Sampled as long as any other, even where it is clearly slower: what other
   /// times are held against.
   bool isKept = false;
+
+  /// "mma.bm128.bn128"
+  std::string config() const { return plan.configText(); }
 };
 
+/// What to try. Whether a config may run on the device is the caller's to know:
+/// nothing is pruned here.
 struct TrialRequest {
-  std::string family;  ///< "gemm"
-  std::string problem; ///< "gemm m=1 n=2 k=3": the canonical text
+  const KernelFamily *family = nullptr; ///< outlives the runner
+  Problem problem;
   std::vector<TrialCandidate> candidates;
   TrialOptions options;
 };
@@ -80,6 +92,12 @@ struct TrialResult {
   /// Largest error over the tolerance of what was compared; at most 1 if Ok.
   double maxErrorRatio = 0;
   std::string message; ///< what is wrong, empty if Ok
+  /// If Ok, the plan that ran, in the context of the runner, which it may
+  /// outlive. It is no use elsewhere, and its code leaves the device with its
+  /// last owner unless KernelLoader::adopt() makes it stay. Its owner may drop
+  /// it at any time: while a late launch runs, or once the context died, the
+  /// runner keeps what must not be unloaded. Null where nothing was loaded.
+  std::shared_ptr<const LoadedPlan> loaded;
 };
 
 /// Runs trials one request after another. Not thread-safe.
@@ -90,10 +108,10 @@ public:
   /// Runs \p request; one result for each candidate in its order. What
   /// compares with a reference ends soon after \p cancel, which may be null,
   /// became true, from any thread: as if time were over. Errors are those that
-  /// concern no candidate: InvalidArgument (problem or config that nobody
-  /// knows), DeviceOutOfMemory (no scratch for this problem at all),
-  /// ContextDead, CompileFailed and the like for the tools and the reference,
-  /// InProgress while work of an earlier trial still runs.
+  /// concern no candidate: InvalidArgument (an empty problem, or a candidate
+  /// without its artifacts), DeviceOutOfMemory (no scratch for this problem at
+  /// all), ContextDead, CompileFailed and the like for the tools and the
+  /// reference, InProgress while work of an earlier trial still runs.
   virtual llvm::Expected<std::vector<TrialResult>>
   run(const TrialRequest &request,
       const std::atomic<bool> *cancel = nullptr) = 0;

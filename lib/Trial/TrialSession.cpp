@@ -1,4 +1,4 @@
-//===- TrialSession.cpp - one request on its way --------------------------===//
+//===- TrialSession.cpp - one request of trials ---------------------------===//
 #include "Trial/TrialSession.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -21,9 +21,8 @@ static bool isRefusalOfConfig(int64_t driverCode) {
 }
 
 /// Notes what \p error says of a candidate, and of the device.
-void InProcessTrials::Session::blame(Attempt &attempt,
-                                     const ErrorSummary &error,
-                                     FailureOf what) {
+void TrialSession::blame(Attempt &attempt, const ErrorSummary &error,
+                         FailureOf what) {
   TrialStatus status =
       what == FailureOf::Candidate && isRefusalOfConfig(error.driverCode)
           ? TrialStatus::LaunchFailed
@@ -35,76 +34,69 @@ void InProcessTrials::Session::blame(Attempt &attempt,
   if (error.code == ErrorCode::InProgress)
     status = TrialStatus::Late;
   attempt.fail(status, error.message);
-  impl.alive &= status != TrialStatus::ContextDead;
+  context.alive &= status != TrialStatus::ContextDead;
   hasLateWork |= status == TrialStatus::Late;
 }
 
 /// Allocates the workspace, in what the operands leave of the scratch memory:
 /// zeros where its layout says so, else NaN.
-void InProcessTrials::Session::takeWorkspace(Attempt &attempt) {
+void TrialSession::takeWorkspace(Attempt &attempt) {
   const WorkspaceLayout &layout = attempt.plan->workspace();
   if (layout.bytes() == 0)
     return;
   uint64_t bytes = layout.bytes() + kRedZoneBytes;
-  const uint64_t taken = impl.state->buffers->bytes();
-  if (taken + workspaceBytes + bytes > impl.capBytes) {
+  const uint64_t taken = context.state->buffers->bytes();
+  if (taken + workspaceBytes + bytes > context.capBytes) {
     attempt.fail(
         TrialStatus::OutOfMemory,
         fmt::format("no room for a workspace of {} bytes", layout.bytes()));
     return;
   }
   workspaceBytes += bytes;
-  auto memory = DeviceMemory::allocate(impl.driver, bytes);
+  auto memory = DeviceMemory::allocate(context.driver, bytes);
   if (!memory)
     return blame(attempt, summarize(memory.takeError()),
                  FailureOf::Surroundings);
   attempt.memory = std::move(*memory);
   DeviceAddress address = attempt.memory.address();
   attempt.workspace = {address, layout.bytes(), true};
-  CudaStream stream = impl.stream.handle();
+  CudaStream stream = context.stream.handle();
   constexpr uint8_t kPoisonByte = kTrialPoison & 0xff;
   if (llvm::Error error =
-          fillAsync(impl.driver, address, kPoisonByte, bytes, stream))
+          fillAsync(context.driver, address, kPoisonByte, bytes, stream))
     return blame(attempt, summarize(std::move(error)), FailureOf::Surroundings);
   if (llvm::Error error =
-          fillAsync(impl.driver, address, 0, layout.zeroedBytes, stream))
+          fillAsync(context.driver, address, 0, layout.zeroedBytes, stream))
     blame(attempt, summarize(std::move(error)), FailureOf::Surroundings);
 }
 
-llvm::Error InProcessTrials::Session::load(const TrialCandidate &candidate) {
-  const ProblemState &state = *impl.state;
-  auto named = state.family->parseConfig(candidate.config);
-  if (!named)
-    return named.takeError();
-  Attempt &attempt = attempts.emplace_back();
-  attempt.result.config = candidate.config;
-  attempt.isProven = candidate.isProven;
-  attempt.isKept = candidate.isKept;
-  if (auto rejection =
-          named->tmpl->prune(state.problem, named->config, impl.device)) {
-    attempt.fail(TrialStatus::LaunchFailed, rejection->text());
-    return llvm::Error::success();
-  }
-  Plan plan = named->tmpl->plan(state.problem, named->config, impl.device);
+llvm::Error TrialSession::load(const TrialCandidate &candidate) {
+  const Plan &plan = candidate.plan;
   if (candidate.artifacts.size() != plan.kernels.size() ||
       llvm::is_contained(candidate.artifacts, nullptr))
     return makeError(
         ErrorCode::InvalidArgument, "{} comes with {} artifacts for {} kernels",
-        candidate.config, candidate.artifacts.size(), plan.kernels.size());
-  auto loaded = LoadedPlan::load(
-      impl.loader, std::move(plan), candidate.artifacts,
-      static_cast<int32_t>(impl.device.smCount), KernelLifetime::Users);
-  if (!loaded) {
-    blame(attempt, summarize(loaded.takeError()), FailureOf::Candidate);
-    return llvm::Error::success();
+        candidate.config(), candidate.artifacts.size(), plan.kernels.size());
+  Attempt &attempt = attempts.emplace_back();
+  attempt.result.config = candidate.config();
+  attempt.isProven = candidate.isProven;
+  attempt.isKept = candidate.isKept;
+  attempt.plan = candidate.loaded;
+  if (!attempt.plan) {
+    auto loaded = LoadedPlan::load(context.loader, plan, candidate.artifacts,
+                                   static_cast<int32_t>(context.device.smCount),
+                                   KernelLifetime::Users);
+    if (!loaded) {
+      blame(attempt, summarize(loaded.takeError()), FailureOf::Candidate);
+      return llvm::Error::success();
+    }
+    attempt.plan = std::move(*loaded);
   }
-  attempt.plan = std::move(*loaded);
   takeWorkspace(attempt);
   return llvm::Error::success();
 }
 
-void InProcessTrials::Session::takeTime(Attempt &attempt,
-                                        const SampledTime &time) {
+void TrialSession::takeTime(Attempt &attempt, const SampledTime &time) {
   if (time.error.code != ErrorCode::Success)
     return blame(attempt, time.error,
                  time.isOfLaunch ? FailureOf::Candidate
@@ -119,13 +111,13 @@ void InProcessTrials::Session::takeTime(Attempt &attempt,
 }
 
 /// Times all that is usable, side by side.
-void InProcessTrials::Session::measure() {
-  const TrialBuffers &buffers = *impl.state->buffers;
+void TrialSession::measure() {
+  const TrialBuffers &buffers = *context.state->buffers;
   SamplingOptions options;
   options.minSamples = request.options.minSamples;
   options.maxSamples = request.options.maxSamples;
   options.deadline = deadline;
-  options.hangLimit = impl.options.hangLimit;
+  options.hangLimit = context.options.hangLimit;
   options.rests = true;
   options.warm = [&](CudaStream stream) { return buffers.flush(stream); };
   if (request.options.mode == MeasurementMode::Cold) {
@@ -154,8 +146,8 @@ void InProcessTrials::Session::measure() {
   }
   if (timed.empty())
     return;
-  auto times =
-      measureInterleaved(impl.driver, impl.stream.handle(), launches, options);
+  auto times = measureInterleaved(context.driver, context.stream.handle(),
+                                  launches, options);
   if (!times) {
     ErrorSummary error = summarize(times.takeError());
     for (Attempt *attempt : timed)
@@ -167,26 +159,26 @@ void InProcessTrials::Session::measure() {
 }
 
 /// Compares one candidate with the reference.
-llvm::Error InProcessTrials::Session::validate(Attempt &attempt) {
-  if (llvm::Error error = impl.makeValidator())
+llvm::Error TrialSession::validate(Attempt &attempt) {
+  if (llvm::Error error = context.makeValidator())
     return error;
   bool hasFailed = false;
-  CudaStream stream = impl.stream.handle();
+  CudaStream stream = context.stream.handle();
   auto run = [&](const Arguments &arguments) {
     llvm::Error error =
         attempt.plan->launch(arguments, attempt.workspace, stream);
     hasFailed = static_cast<bool>(error);
     if (hasFailed || attempt.memory.empty())
       return error;
-    return impl.state->buffers->checkZone(
+    return context.state->buffers->checkZone(
         attempt.workspace.address + attempt.workspace.bytes, kRedZoneBytes, 1,
         0, kTrialPoison, stream);
   };
-  ValidationTime time{impl.options.hangLimit, deadline, deadline, cancel};
+  ValidationTime time{context.options.hangLimit, deadline, deadline, cancel};
   if (request.options.extraTime.count() > 0)
     time.latest = std::min(deadline + request.options.extraTime,
-                           Clock::now() + impl.options.hangLimit);
-  auto verdict = impl.state->validator->validate(run, stream, time);
+                           Clock::now() + context.options.hangLimit);
+  auto verdict = context.state->validator->validate(run, stream, time);
   if (!verdict) {
     ErrorSummary error = summarize(verdict.takeError());
     if (!hasFailed && error.code != ErrorCode::ContextDead &&
@@ -206,7 +198,7 @@ llvm::Error InProcessTrials::Session::validate(Attempt &attempt) {
   return llvm::Error::success();
 }
 
-llvm::Error InProcessTrials::Session::validateAll() {
+llvm::Error TrialSession::validateAll() {
   for (Attempt &attempt : attempts) {
     if (!attempt.isUsable() || !goesOn())
       continue;
@@ -221,7 +213,7 @@ llvm::Error InProcessTrials::Session::validateAll() {
 }
 
 /// The fastest first, until the rest is slower than one that is right.
-llvm::Error InProcessTrials::Session::validateWinners() {
+llvm::Error TrialSession::validateWinners() {
   std::vector<Attempt *> order;
   for (Attempt &attempt : attempts)
     if (attempt.isUsable())
@@ -249,7 +241,7 @@ llvm::Error InProcessTrials::Session::validateWinners() {
 
 /// After the device died: nothing that was not validated counts, and nothing
 /// of it can be freed.
-void InProcessTrials::Session::endWithDevice() {
+void TrialSession::endWithDevice() {
   for (Attempt &attempt : attempts) {
     if (attempt.result.status == TrialStatus::Ok && !attempt.result.validated)
       attempt.fail(TrialStatus::ContextDead, kAfterDeath);
@@ -257,22 +249,23 @@ void InProcessTrials::Session::endWithDevice() {
     if (attempt.plan)
       keepForever(std::move(attempt.plan));
   }
-  impl.abandon();
+  context.abandon();
 }
 
 /// After work that did not end in time: what it may reach stays as it is until
 /// it ends. The context lives, and so do the other candidates' results.
-void InProcessTrials::Session::leaveLateWork() {
-  CudaStream stream = impl.stream.handle();
-  auto end = Event::create(impl.driver, Event::Timing::Disabled);
+void TrialSession::leaveLateWork() {
+  CudaStream stream = context.stream.handle();
+  auto end = Event::create(context.driver, Event::Timing::Disabled);
   llvm::Error error = end ? end->record(stream) : end.takeError();
   if (error) { // nobody will ever know when it ends
     llvm::consumeError(std::move(error));
-    impl.alive = false;
+    context.alive = false;
     return;
   }
-  LateWork &late = impl.late.emplace(LateWork{std::move(*end), {}, {}, {}});
-  late.state = std::move(impl.state);
+  LateWork &late = context.late.emplace(LateWork{std::move(*end), {}, {}, {}});
+  late.state = std::move(context.state);
+  late.plans = context.plansOutside(); // unloading any would wait, too
   for (Attempt &attempt : attempts) {
     if (attempt.plan && attempt.result.status == TrialStatus::Ok &&
         attempt.result.samples == 0 && !attempt.result.validated)
@@ -282,14 +275,14 @@ void InProcessTrials::Session::leaveLateWork() {
   }
 }
 
-llvm::Error InProcessTrials::Session::run() {
-  auto isBusy = impl.isBusy();
+llvm::Error TrialSession::run() {
+  auto isBusy = context.isBusy();
   if (!isBusy)
     return isBusy.takeError();
   if (*isBusy)
     return makeError(ErrorCode::InProgress,
                      "a launch of an earlier trial has not ended yet");
-  llvm::Error error = impl.setUp(request);
+  llvm::Error error = context.setUp(request);
   for (const TrialCandidate &candidate : request.candidates) {
     if (error || !goesOn())
       break;
@@ -307,29 +300,33 @@ llvm::Error InProcessTrials::Session::run() {
     error = validateWinners();
   if (error) {
     ErrorSummary summary = summarize(std::move(error));
-    impl.alive &= summary.code != ErrorCode::ContextDead;
+    context.alive &= summary.code != ErrorCode::ContextDead;
     hasLateWork |= summary.code == ErrorCode::InProgress;
     error = errorOf(summary);
   }
-  if (impl.alive && hasLateWork)
+  if (context.alive && hasLateWork)
     leaveLateWork();
-  if (!impl.alive)
+  if (!context.alive)
     endWithDevice();
   return error;
 }
 
-std::vector<TrialResult> InProcessTrials::Session::takeResults() {
+std::vector<TrialResult> TrialSession::takeResults() {
   std::vector<TrialResult> results;
   for (size_t i = 0; i < request.candidates.size(); ++i) {
     if (i < attempts.size()) {
-      results.push_back(std::move(attempts[i].result));
+      TrialResult &result = results.emplace_back(std::move(attempts[i].result));
+      if (result.status == TrialStatus::Ok && attempts[i].plan) {
+        context.handOut(attempts[i].plan);
+        result.loaded = std::move(attempts[i].plan);
+      }
       continue;
     }
     TrialResult &result = results.emplace_back();
-    result.config = request.candidates[i].config;
+    result.config = request.candidates[i].config();
     result.status =
-        impl.alive ? TrialStatus::NotTried : TrialStatus::ContextDead;
-    result.message = impl.alive ? kBehindLate : kAfterDeath;
+        context.alive ? TrialStatus::NotTried : TrialStatus::ContextDead;
+    result.message = context.alive ? kBehindLate : kAfterDeath;
   }
   return results;
 }

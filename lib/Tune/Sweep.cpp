@@ -241,15 +241,15 @@ llvm::Expected<std::vector<TrialResult>>
 Sweep::runConfigs(llvm::ArrayRef<size_t> batch, TrialOptions trialOptions,
                   size_t kept) {
   TrialRequest request;
-  request.family = family.name().str();
-  request.problem = problem.text();
+  request.family = &family;
+  request.problem = problem;
   request.options = trialOptions;
   request.options.mode = options.mode;
   request.options.validation = TrialValidation::MayWin;
   request.options.timeLimit = kBatchLimit;
   for (auto [i, index] : llvm::enumerate(batch)) {
     TrialCandidate &candidate = request.candidates.emplace_back();
-    candidate.config = result.configs[index].result.config;
+    candidate.plan = plans[index];
     candidate.artifacts = code[index];
     candidate.isKept = i < kept;
   }
@@ -265,6 +265,8 @@ Sweep::runConfigs(llvm::ArrayRef<size_t> batch, TrialOptions trialOptions,
     return makeError(ErrorCode::Internal, "a result is missing");
   if (llvm::Error error = check(*trials))
     return error;
+  for (TrialResult &trial : *trials)
+    trial.loaded.reset(); // the device has no room for a whole space's
   return trials;
 }
 

@@ -152,6 +152,8 @@ private:
       waiting -= session.needsTrials();
       outcomes[i].error = summarize(session.finish(end, std::move(progress)));
       outcomes[i].result = session.takeResult();
+      // The code of all winners at once is no use to anybody.
+      outcomes[i].result.choice.loaded.reset();
       isDead |= outcomes[i].error.code == ErrorCode::ContextDead;
     }
     // What it requested and nobody needs any more is taken back.

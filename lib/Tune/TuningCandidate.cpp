@@ -77,6 +77,7 @@ TuningChoice TuningCandidate::choice(ChoiceOrigin origin) const {
   choice.candidate = candidate;
   choice.plan = plan;
   choice.artifacts = artifacts;
+  choice.loaded = loaded;
   if (isMeasured()) {
     choice.validated = trial.validated;
     choice.measuredNs = trial.medianNs;

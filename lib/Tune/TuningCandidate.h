@@ -44,6 +44,8 @@ struct TuningCandidate {
   TrialResult trial;       ///< Tried; its times are on the scale of all batches
   RepeatedTrial repeats;   ///< of trial, while it isMeasured()
   bool isSetAside = false; ///< measured, but it could not be validated
+  /// As its last trial left it.
+  std::shared_ptr<const LoadedPlan> loaded;
 
   TuningCandidate(Candidate given, int rank);
 

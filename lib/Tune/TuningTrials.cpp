@@ -383,16 +383,19 @@ llvm::Expected<std::vector<TrialResult>>
 TuningSession::runRequest(const EntryList &batch,
                           const TrialOptions &trialOptions, size_t kept) {
   TrialRequest request;
-  request.family = family.name().str();
-  request.problem = problem.text();
+  request.family = &family;
+  request.problem = problem;
   request.options = trialOptions;
   for (const TuningCandidate *entry : batch)
-    request.candidates.push_back({entry->config, entry->artifacts,
+    request.candidates.push_back({entry->plan, entry->artifacts, entry->loaded,
                                   entry->isProven(),
                                   request.candidates.size() < kept});
   auto results = context.runner->run(request, options.cancel);
-  if (results && results->size() == batch.size())
+  if (results && results->size() == batch.size()) {
+    for (auto [entry, result] : llvm::zip_equal(batch, *results))
+      entry->loaded = std::move(result.loaded);
     return results;
+  }
   ErrorSummary error{ErrorCode::Internal, "a result is missing"};
   if (!results)
     error = summarize(results.takeError());

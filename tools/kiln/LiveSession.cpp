@@ -10,7 +10,7 @@ namespace kiln::cli {
 
 llvm::Expected<std::unique_ptr<LiveSession>>
 LiveSession::open(const ParsedOptions &options, const Environment &environment,
-                  const Registry &registry, llvm::StringRef why) {
+                  llvm::StringRef why) {
   auto session = std::make_unique<LiveSession>();
   auto storeOptions = artifactOptions(options, environment);
   if (!storeOptions)
@@ -40,8 +40,8 @@ LiveSession::open(const ParsedOptions &options, const Environment &environment,
   session->records = std::make_unique<RecordStore>(*session->cache);
   // The device is this process's own, as far as anyone knows.
   constexpr uint64_t kScratchBytes = uint64_t(16) << 30;
-  auto trials = InProcessTrials::create(session->driver(), registry,
-                                        session->model(), *session->artifacts,
+  auto trials = InProcessTrials::create(session->driver(), session->model(),
+                                        *session->artifacts,
                                         {.scratchBytes = kScratchBytes});
   if (!trials)
     return trials.takeError();

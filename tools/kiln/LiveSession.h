@@ -21,7 +21,7 @@ public:
   /// those of chooseLiveDevice, openCache and PrimaryContext::retain.
   static llvm::Expected<std::unique_ptr<LiveSession>>
   open(const ParsedOptions &options, const Environment &environment,
-       const Registry &registry, llvm::StringRef why);
+       llvm::StringRef why);
 
   const Driver &driver() const { return *device.driver; }
   const DeviceModel &model() const { return device.model(); }

@@ -101,8 +101,7 @@ static llvm::Expected<int> runSweep(const ParsedOptions &options) {
   auto cases = readCases(options, registry);
   if (!cases)
     return cases.takeError();
-  auto session =
-      LiveSession::open(options, environment, registry, "sweep measures");
+  auto session = LiveSession::open(options, environment, "sweep measures");
   if (!session)
     return session.takeError();
   if (llvm::Error error = checkOutput(options.value("--out")))

@@ -264,8 +264,7 @@ static llvm::Expected<int> runTune(const ParsedOptions &options) {
   auto cases = readCases(options, registry);
   if (!cases)
     return cases.takeError();
-  auto session =
-      LiveSession::open(options, environment, registry, "tune measures");
+  auto session = LiveSession::open(options, environment, "tune measures");
   if (!session)
     return session.takeError();
 

@@ -113,6 +113,26 @@ TEST_CASE("a workspace that does not do is refused") {
   CHECK(f.launches.params.back().scratch == 0x1200);
 }
 
+TEST_CASE("kernels of trials are adopted, and stay") {
+  PlanFixture f;
+  auto tried = must(f.load("pair.t64", KernelLifetime::Users));
+  CHECK(kilnFakeModulesLoaded() == 2);
+  f.loader.adopt(*tried);
+  auto plan = must(f.load("pair.t64"));
+  CHECK(kilnFakeCallCount("cuModuleLoadData") == 2);
+  // One whose kernel is there already goes with its users.
+  auto again = must(f.load("pair.t64", KernelLifetime::Users));
+  f.loader.adopt(*again);
+  CHECK(kilnFakeModulesLoaded() == 4);
+  again.reset();
+  CHECK(kilnFakeModulesLoaded() == 2);
+  tried.reset();
+  plan.reset();
+  CHECK(kilnFakeModulesLoaded() == 2);
+  must(f.load("pair.t64"));
+  CHECK(kilnFakeModulesLoaded() == 2);
+}
+
 TEST_CASE("plans of one context share kernels, which stay") {
   PlanFixture f;
   auto one = must(f.load("fast.t64"));

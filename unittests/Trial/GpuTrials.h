@@ -26,23 +26,21 @@ struct GpuTrials {
     options.nvrtc = NvrtcSearch::fromEnvironment(
         environment, {KILN_SOURCE_DIR "/build/cuda"});
     artifacts = std::make_unique<ArtifactStore>(*cache, std::move(options));
-    runner =
-        must(InProcessTrials::create(*driver, registry, device, *artifacts));
+    runner = must(InProcessTrials::create(*driver, device, *artifacts));
   }
 
   /// One config of one problem; compiles what is not compiled.
   TrialRequest request(const KernelFamily &family, const Problem &problem,
                        const std::vector<std::string> &configs) {
     TrialRequest request;
-    request.family = family.name().str();
-    request.problem = problem.text();
+    request.family = &family;
+    request.problem = problem;
     request.options.validation = TrialValidation::All;
     for (const std::string &config : configs) {
       auto named = must(family.parseConfig(config));
-      Plan plan = named.tmpl->plan(problem, named.config, device);
       TrialCandidate &candidate = request.candidates.emplace_back();
-      candidate.config = config;
-      for (const TranslationUnit &unit : plan.kernels)
+      candidate.plan = named.tmpl->plan(problem, named.config, device);
+      for (const TranslationUnit &unit : candidate.plan.kernels)
         candidate.artifacts.push_back(must(artifacts->get(unit)));
     }
     return request;

@@ -209,6 +209,8 @@ TEST_CASE("the reference is computed once a problem, or in slabs") {
   two.options->second = DType::INT8;
   two.runnerOptions.scratchBytes = 100 << 10;
   two.trials.misdeeds["fast.t32"] = Misdeed::WrongSecond;
+  request = two.request({"fast.t16", "fast.t32"});
+  request.options.measure = false;
   auto results = two.run(request);
   CHECK(results[0].status == TrialStatus::Ok);
   CHECK(results[1].status == TrialStatus::Wrong);
@@ -430,27 +432,38 @@ TEST_CASE("time that is over begins no work") {
   CHECK(f.trials.runs.empty());
 }
 
-TEST_CASE("requests that nobody knows are errors, refused configs are not") {
+TEST_CASE("requests that nobody can run are errors") {
   TrialsFixture f;
   TrialRequest request = f.request({"fast.t64"});
   TrialRequest changed = request;
-  changed.family = "what";
-  CHECK(codeOf(f.runner().run(changed)) == ErrorCode::InvalidArgument);
-  changed = request;
-  changed.problem = "fake m=1";
-  CHECK(codeOf(f.runner().run(changed)) == ErrorCode::InvalidArgument);
-  changed.problem = "fake m=0 n=1";
-  CHECK(codeOf(f.runner().run(changed)) == ErrorCode::InvalidArgument);
-  changed = request;
-  changed.candidates[0].config = "fast.q1";
+  changed.problem = makeProblem(*f.tried, "fake m=0 n=1");
   CHECK(codeOf(f.runner().run(changed)) == ErrorCode::InvalidArgument);
   changed = request;
   changed.candidates[0].artifacts.clear();
   CHECK(codeOf(f.runner().run(changed)) == ErrorCode::InvalidArgument);
-  auto results = f.run(f.request({"fast.t512", "fast.t64"}));
-  CHECK(results[0].status == TrialStatus::LaunchFailed);
-  CHECK(results[0].message.find("256 allowed") != std::string::npos);
-  CHECK(results[1].status == TrialStatus::Ok);
+}
+
+TEST_CASE("what a result hands on is not loaded again") {
+  TrialsFixture f;
+  f.trials.misdeeds["fast.t32"] = Misdeed::WrongValue;
+  TrialRequest request = f.request({"fast.t64", "fast.t32"});
+  auto results = f.run(request);
+  REQUIRE(results[0].loaded);
+  CHECK(results[0].loaded->plan().configText() == "fast.t64");
+  CHECK_FALSE(results[1].loaded); // it is wrong
+  request.candidates.pop_back();
+  request.candidates[0].loaded = results[0].loaded;
+  const uint64_t loads = calls("cuModuleLoadData");
+  results = f.run(request);
+  CHECK(results[0].status == TrialStatus::Ok);
+  CHECK(results[0].loaded == request.candidates[0].loaded);
+  CHECK(calls("cuModuleLoadData") == loads);
+  // Who drops it unloads it, also when the runner is gone.
+  f.made.reset();
+  CHECK(kilnFakeModulesLoaded() == 1);
+  results.clear();
+  request.candidates.clear();
+  CHECK(kilnFakeModulesLoaded() == 0);
 }
 
 TEST_CASE("short memory and refused launches are told apart") {

@@ -61,8 +61,30 @@ TEST_CASE(
   CHECK(results[1].validated);
   CHECK_FALSE(f.runner().isBusy());
   f.made.reset();
+  results.clear();
   CHECK(kilnFakeBytesInUse() == 0);
   CHECK(kilnFakeModulesLoaded() == 0);
+  CHECK(kilnFakeBlockedCalls() == 0);
+}
+
+TEST_CASE("S13: dropping a result does not wait for a late launch") {
+  LateFixture f;
+  auto results = f.run(f.request({"fast.t32"}));
+  REQUIRE(results[0].loaded);
+  TrialRequest request = f.runLate();
+  const uint64_t unloads = calls("cuModuleUnload");
+  results.clear();
+  CHECK(calls("cuModuleUnload") == unloads);
+  SUBCASE("and its code goes when that has ended") {
+    kilnFakeReleaseWork();
+    CHECK_FALSE(f.runner().isBusy());
+    CHECK(calls("cuModuleUnload") > unloads);
+  }
+  SUBCASE("nor when the trials have gone") {
+    f.made.reset();
+    CHECK(calls("cuModuleUnload") == unloads);
+    kilnFakeReleaseWork();
+  }
   CHECK(kilnFakeBlockedCalls() == 0);
 }
 
@@ -91,6 +113,8 @@ TEST_CASE(
   TrialsFixture late; // computes all of it for each, as far as time goes
   late.options->flops = 2e13;
   late.runnerOptions.scratchBytes = 150 << 10;
+  request = late.request({"fast.t64", "fast.t32"}, "fake m=640 n=8");
+  request.options.measure = false;
   request.options.timeLimit = std::chrono::milliseconds(300);
   kilnFakeOnStep(
       [](const KilnFakeStep *step, void *) {

@@ -25,23 +25,21 @@ struct TrialsFixture : FakeDevice, StoreFixture {
 
   InProcessTrials &runner() {
     if (!made)
-      made = must(InProcessTrials::create(*driver, registry, device, *artifacts,
-                                          runnerOptions));
+      made = must(
+          InProcessTrials::create(*driver, device, *artifacts, runnerOptions));
     return *made;
   }
 
   TrialRequest request(std::vector<const char *> configs,
                        const char *text = "fake m=48 n=33") {
     TrialRequest request;
-    request.family = "fake";
-    request.problem = text;
+    request.family = tried;
+    request.problem = makeProblem(*tried, text);
     request.options.validation = TrialValidation::All;
-    Problem problem = makeProblem(*tried, text);
     for (const char *config : configs) {
       TrialCandidate &candidate = request.candidates.emplace_back();
-      candidate.config = config;
-      Plan plan = makePlan(*tried, problem, config, device);
-      for (const TranslationUnit &unit : plan.kernels)
+      candidate.plan = makePlan(*tried, request.problem, config, device);
+      for (const TranslationUnit &unit : candidate.plan.kernels)
         candidate.artifacts.push_back(must(artifacts->get(unit)));
     }
     return request;

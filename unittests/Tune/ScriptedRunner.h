@@ -60,7 +60,7 @@ public:
     for (const TrialCandidate &candidate : request.candidates) {
       for (const ArtifactPtr &artifact : candidate.artifacts)
         CHECK(artifact);
-      results.push_back(play(candidate.config, request.options));
+      results.push_back(play(candidate.config(), request.options));
     }
     validate(results, request);
     return results;
@@ -96,7 +96,7 @@ private:
     for (const TrialRequest &request : requests)
       for (const TrialCandidate &candidate : request.candidates)
         if (keep(request))
-          all.push_back(candidate.config);
+          all.push_back(candidate.config());
     return all;
   }
 

@@ -27,7 +27,7 @@ struct SweepFixture : TunerFixture {
   Configs lastConfigs() {
     Configs configs;
     for (const TrialCandidate &one : runner.requests.back().candidates)
-      configs.push_back(one.config);
+      configs.push_back(one.config());
     return configs;
   }
   SweepOptions sweeps;
@@ -52,7 +52,7 @@ TEST_CASE("a sweep measures every config, the best of each batch again") {
   // so near the best that a playoff would have to tell.
   CHECK(f.runner.requests.size() == 4);
   for (size_t i = 1; i < f.runner.requests.size(); ++i) {
-    CHECK(f.runner.requests[i].candidates[0].config == "fast.t64");
+    CHECK(f.runner.requests[i].candidates[0].config() == "fast.t64");
     CHECK(f.runner.requests[i].candidates[0].isKept);
     CHECK_FALSE(f.runner.requests[i].candidates[1].isKept);
   }
@@ -135,12 +135,12 @@ TEST_CASE("a reference that fails beside others is not the best any more") {
   // The same configs again, beside the next fastest of the first batch.
   const auto &failed = f.runner.requests[1].candidates;
   const auto &again = f.runner.requests[2].candidates;
-  CHECK(failed[0].config == "fast.t64");
-  CHECK(again[0].config != "fast.t64");
-  CHECK(again[1].config == failed[1].config);
+  CHECK(failed[0].config() == "fast.t64");
+  CHECK(again[0].config() != "fast.t64");
+  CHECK(again[1].config() == failed[1].config());
   // Which was not validated yet beside the first, and keeps the times' scale.
   REQUIRE(result.best());
-  CHECK(result.best()->result.config == again[0].config);
+  CHECK(result.best()->result.config == again[0].config());
   CHECK(result.best()->result.medianNs == 1200);
   for (const SweptConfig &config : result.configs)
     if (config.isMeasured())
@@ -236,7 +236,7 @@ TEST_CASE("a reference that fails hands its scale to the best beside it") {
   CHECK(f.find(result, "fast.t64").result.status == TrialStatus::LaunchFailed);
   CHECK(result.measured() == 7);
   REQUIRE(f.runner.requests.size() == 3);
-  CHECK(f.runner.requests[2].candidates[0].config == "fast.t32");
+  CHECK(f.runner.requests[2].candidates[0].config() == "fast.t32");
   // Nothing ran in vain: two new ones, then the other two.
   CHECK(f.runner.configs().size() == 4 + 4 + 3);
   for (const SweptConfig &config : result.configs)
@@ -314,7 +314,7 @@ TEST_CASE("S13: a late launch ends a sweep with what was measured before") {
   f.sweeps.batch = 3;
   f.runner.onRun = [&] {
     if (f.runner.requests.size() == 2)
-      f.runner.scripts[f.runner.requests.back().candidates.back().config]
+      f.runner.scripts[f.runner.requests.back().candidates.back().config()]
           .status = TrialStatus::Late;
     if (f.runner.requests.size() == 3)
       f.runner.error = {ErrorCode::InProgress, "an earlier trial still runs"};

@@ -29,7 +29,7 @@ TEST_CASE("outcomes come in the order of the problems, equal ones tuned once") {
   CHECK(outcomes[3].result.choice.origin == ChoiceOrigin::Measured);
   std::set<std::string> problems;
   for (const TrialRequest &request : f.runner.requests)
-    problems.insert(request.problem);
+    problems.insert(request.problem.text());
   CHECK(problems.size() == 2);
   CHECK(f.runner.measured().size() == 8);
 }
@@ -60,8 +60,8 @@ TEST_CASE("what is cheap is measured first") {
                          {&f.family, makeProblem(f.family, "fake m=8 n=64")}},
                         f.options);
   REQUIRE(f.runner.requests.size() >= 2);
-  CHECK(f.runner.requests.front().problem == "fake m=8 n=64");
-  CHECK(f.runner.requests.back().problem == "fake m=4 n=64");
+  CHECK(f.runner.requests.front().problem.text() == "fake m=8 n=64");
+  CHECK(f.runner.requests.back().problem.text() == "fake m=4 n=64");
   CHECK(outcomes[0].result.choice.plan.problem.text() == "fake m=4 n=64");
 }
 

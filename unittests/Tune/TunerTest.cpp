@@ -29,8 +29,8 @@ TEST_CASE("trials follow the ranking until nothing can be faster") {
   // The second one proves what neighbours may want.
   CHECK(f.runner.requests.size() == 2);
   CHECK_FALSE(f.runner.requests[1].options.measure);
-  CHECK(f.runner.requests[0].family == "fake");
-  CHECK(f.runner.requests[0].problem == "fake m=64 n=64");
+  CHECK(f.runner.requests[0].family == &f.family);
+  CHECK(f.runner.requests[0].problem.text() == "fake m=64 n=64");
   CHECK(f.runner.requests[0].candidates[1].artifacts.size() == 2);
   CHECK(result.stop == StopReason::Bound);
   CHECK(result.candidates == 8);
@@ -171,7 +171,7 @@ TEST_CASE("the rank decides among ties and time among the rest") {
     const TrialRequest &proof = *(f.runner.requests.end() - 3);
     CHECK_FALSE(proof.options.measure);
     CHECK(proof.options.validation == TrialValidation::All);
-    CHECK(proof.candidates[0].config == "fast.t64");
+    CHECK(proof.candidates[0].config() == "fast.t64");
   }
   SUBCASE("within the intervals, but wrong") {
     f.runner.scripts["fast.t64"] = {.ns = 1030,
@@ -261,7 +261,7 @@ TEST_CASE("a reference that fails is at fault, and the best takes its place") {
     f.runner.scripts["fast.t128"].ns = 1150;
     TuningResult result = must(f.tune());
     CHECK(f.runner.requests.size() >= 3);
-    CHECK(f.runner.requests[2].candidates[0].config == "fast.t32");
+    CHECK(f.runner.requests[2].candidates[0].config() == "fast.t32");
     CHECK(result.choice.plan.configText() == "fast.t128");
     CHECK(result.choice.measuredNs == doctest::Approx(1150));
     CHECK(result.rejected == 1);

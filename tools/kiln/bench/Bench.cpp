@@ -179,8 +179,7 @@ static llvm::Expected<int> runBench(const ParsedOptions &options) {
     return cases.takeError();
   if (options.has("--jit"))
     return runJitBench(options, environment, registry, *cases);
-  auto session =
-      LiveSession::open(options, environment, registry, "bench measures");
+  auto session = LiveSession::open(options, environment, "bench measures");
   if (!session)
     return session.takeError();
   std::shared_ptr<const CublasLt> peer;

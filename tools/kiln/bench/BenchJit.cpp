@@ -482,8 +482,7 @@ llvm::Expected<int> runJitBench(const ParsedOptions &options,
     report.noHits = "there is no cache";
   std::unique_ptr<LiveSession> session;
   if (report.noHits.empty()) {
-    auto opened =
-        LiveSession::open(options, environment, registry, "bench measures");
+    auto opened = LiveSession::open(options, environment, "bench measures");
     if (!opened)
       return opened.takeError();
     session = std::move(*opened);

@@ -112,9 +112,11 @@ llvm::Error BenchRunner::validate(const BenchChoice &choice, BenchRow &row) {
   if (row.correct)
     return llvm::Error::success();
   TrialRequest request;
-  request.family = row.which->named.family->name().str();
-  request.problem = row.which->text();
-  request.candidates.push_back({row.config, choice.artifacts});
+  request.family = row.which->named.family;
+  request.problem = row.which->named.problem;
+  TrialCandidate &candidate = request.candidates.emplace_back();
+  candidate.plan = choice.plan;
+  candidate.artifacts = choice.artifacts;
   request.options.measure = false;
   request.options.validation = TrialValidation::All;
   auto results = session.trials->run(request);

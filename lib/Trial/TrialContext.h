@@ -1,0 +1,80 @@
+//===- TrialContext.h - what trials keep in their context -----------------===//
+//
+// Private to InProcessTrials.cpp and TrialSession.cpp.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Driver/Event.h"
+#include "Driver/Stream.h"
+#include "Store/LoadedPlan.h"
+#include "Trial/InProcessTrials.h"
+#include "Trial/TrialBuffers.h"
+#include "Trial/TrialTools.h"
+#include "Trial/TrialValidator.h"
+
+#include <optional>
+
+namespace kiln {
+
+/// One part in this many of the scratch memory is for workspaces.
+inline constexpr uint64_t kWorkspaceShare = 4;
+
+/// What stays while requests are about one problem.
+struct ProblemState {
+  const KernelFamily *family = nullptr;
+  Problem problem;
+  bool forTiming = false;
+  TrialData data = TrialData::Usual;
+  std::optional<TrialBuffers> buffers;
+  std::optional<TrialValidator> validator; ///< made when first needed
+};
+
+/// What work that was given up may still reach: a launch that did not end
+/// within the hang limit, and all that was enqueued behind it.
+struct LateWork {
+  Event end; ///< behind all of it
+  std::unique_ptr<ProblemState> state;
+  std::vector<std::shared_ptr<const LoadedPlan>> plans;
+  std::vector<DeviceMemory> workspaces;
+};
+
+/// All that outlives a request: a stream, the tools, the memory and reference
+/// of the problem at hand, and what late work may still reach.
+struct TrialContext {
+  TrialContext(const Driver &driver, const DeviceModel &device,
+               ArtifactStore &artifacts, InProcessTrialsOptions options,
+               Stream stream)
+      : driver(driver), device(device), artifacts(artifacts), options(options),
+        stream(std::move(stream)), loader(driver) {}
+
+  /// Makes everything that concerns the problem and no candidate.
+  llvm::Error setUp(const TrialRequest &request);
+  llvm::Error makeState(const TrialRequest &request, bool forTiming);
+  llvm::Error makeValidator();
+  llvm::Expected<uint64_t> scratchCap() const;
+  /// Whether late work still runs; what it held is freed once it does not.
+  /// Error (ContextDead): it killed the context.
+  llvm::Expected<bool> isBusy();
+  /// Gives up everything on the device: freeing would wait for it.
+  void abandon();
+  /// Notes a plan that a result carries.
+  void handOut(const std::shared_ptr<const LoadedPlan> &plan);
+  /// The plans of results that somebody still has.
+  std::vector<std::shared_ptr<const LoadedPlan>> plansOutside() const;
+
+  const Driver &driver;
+  const DeviceModel device;
+  ArtifactStore &artifacts;
+  const InProcessTrialsOptions options;
+  Stream stream;
+  KernelLoader loader;
+  std::optional<TrialTools> tools;
+  uint64_t capBytes = 0; ///< for the state that is there
+  bool alive = true;
+  std::optional<LateWork> late;
+  std::unique_ptr<ProblemState> state;
+  std::vector<std::weak_ptr<const LoadedPlan>> handedOut;
+};
+
+} // namespace kiln
