@@ -5,41 +5,14 @@
 #include "Driver/LaunchSpec.h"
 #include "Kernel/Operand.h"
 #include "Kernel/Record.h"
+#include "Kernel/Workspace.h"
 
 #include <llvm/ADT/SmallVector.h>
 
-#include <algorithm>
 #include <memory>
 #include <string>
 
 namespace kiln {
-
-/// Memory that a launch works in: first the zeroed region, which is zero when a
-/// launch begins and left zero by it (counters live there, and sums that are
-/// there once they are not zero), then scratch, whose content does not matter.
-/// Plans that share a workspace share its regions, each as large as the largest
-/// of theirs, so that none writes where another expects zeros.
-struct WorkspaceLayout {
-  static constexpr uint64_t kAlignment = 256; ///< of both regions
-  uint64_t zeroedBytes = 0, scratchBytes = 0;
-
-  /// Bytes of a workspace with a zeroed region of \p zeroed bytes.
-  uint64_t bytesBehind(uint64_t zeroed) const {
-    return scratchBytes ? scratchBegin(zeroed) + scratchBytes : zeroedBytes;
-  }
-  uint64_t bytes() const { return bytesBehind(zeroedBytes); }
-
-  /// Where scratch begins behind a zeroed region of \p zeroed bytes.
-  static uint64_t scratchBegin(uint64_t zeroed) {
-    return (zeroed + kAlignment - 1) / kAlignment * kAlignment;
-  }
-
-  /// That of plans of either layout.
-  void merge(const WorkspaceLayout &other) {
-    zeroedBytes = std::max(zeroedBytes, other.zeroedBytes);
-    scratchBytes = std::max(scratchBytes, other.scratchBytes);
-  }
-};
 
 /// What a launch knows besides its arguments.
 struct LaunchContext {

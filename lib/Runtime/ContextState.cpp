@@ -1,50 +1,12 @@
 //===- ContextState.cpp - what an engine knows of one context -------------===//
 #include "Runtime/ContextState.h"
 
-#include "Runtime/Waiting.h"
 #include "Support/Error.h"
+#include "Support/Waiting.h"
 
 #include <algorithm>
 
 namespace kiln {
-
-llvm::Expected<StreamContext> findContext(const Driver &driver,
-                                          CudaStream stream) {
-  auto current = currentContext(driver);
-  if (!current)
-    return current.takeError();
-  StreamContext found;
-  if (stream) {
-    auto owner = contextOf(driver, stream);
-    if (!owner)
-      return addContext(owner.takeError(), "stream");
-    found.handle = *owner;
-  } else {
-    if (!*current)
-      return makeError(ErrorCode::InvalidArgument,
-                       "stream is null and no context is current to this "
-                       "thread");
-    found.handle = *current;
-  }
-  found.isCurrent = found.handle == *current;
-  auto id = contextId(driver, found.handle);
-  if (!id)
-    return id.takeError();
-  found.id = *id;
-  return found;
-}
-
-llvm::Expected<CurrentContext>
-CurrentContext::enter(const Driver &driver, const StreamContext &context) {
-  CurrentContext entered;
-  if (context.isCurrent)
-    return entered;
-  auto scope = ScopedContext::push(driver, context.handle);
-  if (!scope)
-    return scope.takeError();
-  entered.scope.emplace(std::move(*scope));
-  return entered;
-}
 
 ContextState::ContextState(uint64_t id, CudaContext handle, DeviceModel model)
     : id(id), handle(handle), model(std::move(model)),

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "Device/DeviceModel.h"
-#include "Driver/Context.h"
+#include "Driver/StreamContext.h"
 #include "Runtime/PlanPool.h"
 #include "Runtime/ProblemSpec.h"
 #include "Trial/InProcessTrials.h"
@@ -16,28 +16,6 @@
 #include <vector>
 
 namespace kiln {
-
-/// The context of a stream, as a call finds it.
-struct StreamContext {
-  CudaContext handle = nullptr;
-  uint64_t id = 0;
-  bool isCurrent = false; ///< to the calling thread
-};
-
-/// Looks up the context of \p stream; three driver look-ups, some 10 ns each.
-/// Errors: InvalidArgument, ContextDead.
-llvm::Expected<StreamContext> findContext(const Driver &driver,
-                                          CudaStream stream);
-
-/// Makes \p context current for its lifetime, unless it is.
-class CurrentContext {
-public:
-  static llvm::Expected<CurrentContext> enter(const Driver &driver,
-                                              const StreamContext &context);
-
-private:
-  std::optional<ScopedContext> scope;
-};
 
 /// A plan for all values of a part of a problem's ranges.
 struct RangePlan {

@@ -27,10 +27,26 @@ static size_t mostFields(const Registry &registry) {
   return most;
 }
 
+/// The caller's allocator as arenas use it.
+static std::optional<ArenaAllocator>
+arenaAllocatorOf(const std::optional<kiln_allocator> &given) {
+  if (!given)
+    return std::nullopt;
+  return ArenaAllocator{
+      [given = *given](size_t bytes, size_t alignment, CudaStream stream) {
+        return given.allocate(given.user, bytes, alignment,
+                              static_cast<kiln_stream>(stream));
+      },
+      [given = *given](void *memory, size_t bytes, CudaStream stream) {
+        given.deallocate(given.user, memory, bytes,
+                         static_cast<kiln_stream>(stream));
+      }};
+}
+
 Engine::Engine(EngineConfig config)
     : options(std::move(config)), registry(makeBuiltinRegistry()),
       callFamilies(findCallFamilies(registry)), dispatch(mostFields(registry)),
-      arenas(options.workspaceLimit, options.allocator) {}
+      arenas(options.workspaceLimit, arenaAllocatorOf(options.allocator)) {}
 
 llvm::Expected<std::unique_ptr<Engine>>
 Engine::create(const kiln_engine_options *given) {

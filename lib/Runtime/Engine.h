@@ -14,7 +14,6 @@
 
 #include "Cache/Store.h"
 #include "Families/Families.h"
-#include "Runtime/Arena.h"
 #include "Runtime/Chooser.h"
 #include "Runtime/ContextState.h"
 #include "Runtime/Counter.h"
@@ -22,6 +21,7 @@
 #include "Runtime/EngineConfig.h"
 #include "Runtime/FamilyCall.h"
 #include "Runtime/ProblemSpec.h"
+#include "Workspace/Arena.h"
 
 #include <array>
 #include <atomic>

@@ -13,7 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Runtime/Acquisition.h"
-#include "Runtime/Waiting.h"
+#include "Support/Waiting.h"
 
 namespace kiln {
 

@@ -2,8 +2,8 @@
 #include "Runtime/Engine.h"
 
 #include "Runtime/Call.h"
-#include "Runtime/StreamLock.h"
 #include "Runtime/StructAccess.h"
+#include "Workspace/StreamLock.h"
 
 namespace kiln {
 

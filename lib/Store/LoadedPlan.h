@@ -108,16 +108,6 @@ private:
   std::map<std::pair<uint64_t, std::string>, std::shared_ptr<Slot>> slots;
 };
 
-/// Scratch memory for one launch.
-struct Workspace {
-  DeviceAddress address = 0;
-  uint64_t bytes = 0;
-  /// The zeroed region is zero, as launches leave it.
-  bool isZeroed = false;
-  /// Bytes of that region; 0: as many as the plan's layout has.
-  uint64_t zeroedBytes = 0;
-};
-
 /// A plan loaded into one context. Immutable and thread-safe; share it by
 /// shared_ptr.
 class LoadedPlan {

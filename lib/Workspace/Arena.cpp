@@ -1,5 +1,5 @@
 //===- Arena.cpp - workspaces of streams that were given none -------------===//
-#include "Runtime/Arena.h"
+#include "Workspace/Arena.h"
 
 #include "Driver/Context.h"
 #include "Driver/Graph.h"
@@ -108,8 +108,8 @@ void ArenaPool::holdForGraph(const Driver &driver,
 //===----------------------------------------------------------------------===//
 
 ArenaPool::ArenaPool(uint64_t limitBytes,
-                     std::optional<kiln_allocator> allocator)
-    : limitBytes(limitBytes), allocator(allocator),
+                     std::optional<ArenaAllocator> allocator)
+    : limitBytes(limitBytes), allocator(std::move(allocator)),
       threadExit(
           [](void *user, const ThreadPlace &ended) {
             static_cast<ArenaPool *>(user)->threadEnds(ended);
@@ -188,8 +188,7 @@ llvm::Expected<ArenaPool::Block> ArenaPool::allocate(const Driver &driver,
     return block;
   }
   constexpr size_t kAlignment = 256;
-  block.foreign = allocator->allocate(allocator->user, bytes, kAlignment,
-                                      static_cast<kiln_stream>(stream.handle));
+  block.foreign = allocator->allocate(bytes, kAlignment, stream.handle);
   if (!block.foreign)
     return makeError(ErrorCode::DeviceOutOfMemory,
                      "arena: the allocator has no {} bytes", bytes);
@@ -220,8 +219,7 @@ llvm::Error ArenaPool::clear(const Driver &driver, const Block &block,
 /// still be clearing it.
 void ArenaPool::giveBack(Block block, CudaStream stream) {
   if (block.foreign) {
-    allocator->deallocate(allocator->user, block.foreign, block.bytes,
-                          static_cast<kiln_stream>(stream));
+    allocator->deallocate(block.foreign, block.bytes, stream);
     return;
   }
   std::lock_guard<std::mutex> lock(mutex);
@@ -371,8 +369,7 @@ void ArenaPool::release(const Driver &driver, uint64_t contextId) {
   }
   for (Block &block : released)
     if (block.foreign) // the stream may be gone
-      allocator->deallocate(allocator->user, block.foreign, block.bytes,
-                            /*stream=*/nullptr);
+      allocator->deallocate(block.foreign, block.bytes, /*stream=*/nullptr);
 }
 
 void ArenaPool::forget(uint64_t contextId) {

@@ -1,5 +1,5 @@
 //===- ThreadPlace.cpp - threads, numbered, and told of when they end -----===//
-#include "Runtime/ThreadPlace.h"
+#include "Workspace/ThreadPlace.h"
 
 #include <mutex>
 #include <vector>

@@ -1,8 +1,8 @@
 //===- StreamLock.cpp - who enqueues on a stream --------------------------===//
-#include "Runtime/StreamLock.h"
+#include "Workspace/StreamLock.h"
 
 #include "Driver/Stream.h"
-#include "Runtime/PublishedTable.h"
+#include "Workspace/PublishedTable.h"
 
 namespace kiln {
 

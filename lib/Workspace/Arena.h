@@ -26,13 +26,14 @@
 
 #include "Driver/DeviceMemory.h"
 #include "Driver/Event.h"
-#include "Runtime/PublishedTable.h"
-#include "Runtime/ThreadPlace.h"
-#include "Store/LoadedPlan.h"
-#include "kiln/kiln.h"
+#include "Kernel/Workspace.h"
+#include "Workspace/PublishedTable.h"
+#include "Workspace/ThreadPlace.h"
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 
@@ -78,10 +79,20 @@ struct Arena {
   WorkspaceLayout layout() const;
 };
 
+/// Where arenas come from if not from the driver. Called with the stream's
+/// context current and no lock held.
+struct ArenaAllocator {
+  /// Memory that is good in the order of \p stream; null: there is none.
+  std::function<void *(size_t bytes, size_t alignment, CudaStream stream)>
+      allocate;
+  /// Takes it back; \p stream is null where that may be gone.
+  std::function<void(void *memory, size_t bytes, CudaStream stream)> deallocate;
+};
+
 /// All arenas of an engine. Thread-safe; find() takes no lock.
 class ArenaPool {
 public:
-  ArenaPool(uint64_t limitBytes, std::optional<kiln_allocator> allocator);
+  ArenaPool(uint64_t limitBytes, std::optional<ArenaAllocator> allocator);
 
   /// The workspace for a launch of a plan that needs \p needed; one without
   /// address if the stream has none that large yet.
@@ -137,7 +148,7 @@ private:
   void threadEnds(const ThreadPlace &ended) noexcept;
 
   const uint64_t limitBytes;
-  const std::optional<kiln_allocator> allocator;
+  const std::optional<ArenaAllocator> allocator;
   PublishedTable<Arena> table;
   mutable std::mutex mutex; ///< guards blocks, and what arenas belong to
   std::vector<Block> blocks;
