@@ -1,5 +1,8 @@
-//===- Chooser.cpp - the configs to try, best first -----------------------===//
+//===- Chooser.cpp - the configs that each step offers --------------------===//
 #include "Runtime/Chooser.h"
+
+#include "Runtime/Engine.h"
+#include "Tune/Warmup.h"
 
 #include <llvm/ADT/STLExtras.h>
 
@@ -7,171 +10,331 @@
 
 namespace kiln {
 
-std::optional<Plan> Chooser::plan(const Problem &problem, const Template &tmpl,
-                                  const Record &config) const {
-  if (tmpl.pruneWithin(allowance, problem, config, device))
-    return std::nullopt;
-  return tmpl.plan(problem, config, device);
+/// Estimates within this factor of the best may stand in for it, where they
+/// save a compilation.
+static constexpr double kClose = 1.1;
+/// So many of a ranking are looked through for one that is close and exists.
+static constexpr size_t kClosest = 8;
+/// So many configs of a ranking stand for it at other values of the bucket. It
+/// begins with the best of each class of candidates.
+static constexpr size_t kShortlisted = 16;
+
+Chooser::Chooser(Engine &engine, ContextState &context,
+                 const PlanRequest &request)
+    : context(context), request(request), mode(engine.config().mode),
+      device(context.model), artifacts(*engine.services().artifacts),
+      records(*engine.services().records),
+      decisions(*engine.services().decisions),
+      workspaceLimit(engine.config().workspaceLimit),
+      targets(request.targets()) {}
+
+//===----------------------------------------------------------------------===//
+// Configs and plans
+//===----------------------------------------------------------------------===//
+
+bool Chooser::serveAlone() {
+  isAlone = true;
+  return targets.size() > 1;
 }
 
-/// Whether trials found this kernel wrong.
-bool Chooser::isRejected(const RecordMatch &match, const Problem &problem,
-                         const Template &tmpl, const Record &config) const {
-  const std::string text = config.text();
-  return match.mayReject(text) &&
-         match.rejects(text, pool.digestOf(tmpl, problem, config, device));
+llvm::ArrayRef<Problem> Chooser::targetsOf(const Choice &choice) const {
+  const bool mayBeAlone = isAlone || choice.measuredNs > 0;
+  return llvm::ArrayRef(targets).take_front(mayBeAlone ? targets.size() : 1);
+}
+
+std::optional<Plan> Chooser::plan(const Problem &target,
+                                  const Choice &choice) const {
+  if (choice.tmpl->pruneWithin({workspaceLimit}, target, choice.config, device))
+    return std::nullopt;
+  return choice.tmpl->plan(target, choice.config, device);
 }
 
 bool Chooser::hasArtifacts(const Plan &plan) const {
-  return std::all_of(plan.kernels.begin(), plan.kernels.end(),
-                     [&](const TranslationUnit &unit) {
-                       return artifacts.lookup(unit).has_value();
-                     });
+  return llvm::all_of(plan.kernels, [&](const TranslationUnit &unit) {
+    return artifacts.lookup(unit).has_value();
+  });
 }
 
-RecordedChoices Chooser::fromRecord(const KernelFamily &family,
-                                    const Problem &problem) const {
-  RecordedChoices result;
-  RecordMatch match = records.find(family, problem, deviceClass);
-  bool isExact = match.kind == RecordMatchKind::Exact;
-  result.foundNoneRight = match.foundNoneRight;
-  result.isIncomplete = match.isIncomplete;
+/// Whether a plan of \p choice is to be had with no more than \p effort.
+bool Chooser::isWithin(const Choice &choice, Effort effort) const {
+  return llvm::any_of(targetsOf(choice), [&](const Problem &target) {
+    if (context.plans.find(target, choice.config))
+      return true;
+    if (effort == Effort::Loaded)
+      return false;
+    std::optional<Plan> made = plan(target, choice);
+    return made && (effort == Effort::Compiled || hasArtifacts(*made));
+  });
+}
+
+std::string Chooser::digestOf(const Template &tmpl, const Record &config) {
+  return context.plans.digestOf(tmpl, request.common, config, device);
+}
+
+const RecordMatch &Chooser::record() {
+  if (!match)
+    match = records.find(request.family, request.common, context.deviceClass);
+  return *match;
+}
+
+/// Whether trials found this kernel wrong.
+bool Chooser::isRejected(const Template &tmpl, const Record &config) {
+  const std::string text = config.text();
+  return record().mayReject(text) &&
+         record().rejects(text, digestOf(tmpl, config));
+}
+
+//===----------------------------------------------------------------------===//
+// What is stored
+//===----------------------------------------------------------------------===//
+
+/// Measured configs: at the problem's extent by time, at another one by the
+/// time there, scaled by what the estimator says of both. Where trials can be
+/// made only what is as good as they are: measured at this extent, or at one of
+/// its bucket, with today's kernels.
+std::vector<Choice> Chooser::recorded() {
+  const Problem &problem = request.common;
+  const bool isExact = record().kind == RecordMatchKind::Exact;
+  bool sparesTrials = false;
+  std::vector<Choice> choices;
   // What was timed and never compared with the reference must not be launched.
-  for (const RecordedConfig &recorded : match.validated()) {
-    if (recorded.tmpl->prune(problem, recorded.config, device))
+  for (const RecordedConfig &known : record().validated()) {
+    if (known.tmpl->prune(problem, known.config, device))
       continue;
-    Choice choice;
-    choice.tmpl = recorded.tmpl;
-    choice.config = recorded.config;
-    const Measurement &measured = *recorded.measurement;
-    const std::string kernel =
-        pool.digestOf(*choice.tmpl, problem, choice.config, device);
-    if (match.rejects(measured.config, kernel))
+    const Measurement &measured = *known.measurement;
+    const std::string kernel = digestOf(*known.tmpl, known.config);
+    if (record().rejects(measured.config, kernel))
       continue;
-    choice.predictedNs =
-        choice.tmpl->estimate(problem, choice.config, device).totalNs;
-    bool isToday = measured.kernel == kernel;
+    const bool isToday = measured.kernel == kernel;
+    sparesTrials |= isToday && (isExact || record().sameBucket);
+    Choice &choice = choices.emplace_back();
+    choice.tmpl = known.tmpl;
+    choice.config = known.config;
     choice.source = isToday ? KILN_SOURCE_RECORD : KILN_SOURCE_ESTIMATE;
     choice.isFallback = !isToday;
+    choice.predictedNs =
+        known.tmpl->estimate(problem, known.config, device).totalNs;
     if (isExact && isToday)
       choice.measuredNs = measured.medianNs;
     if (!isExact && measured.predictedNs > 0)
       choice.predictedNs *= measured.medianNs / measured.predictedNs;
-    result.isFinal |= isToday && (isExact || match.sameBucket);
-    result.choices.push_back(std::move(choice));
   }
   // Kernels that were measured as they are come first. An exact record is
   // sorted already, its winner first.
-  std::stable_sort(result.choices.begin(), result.choices.end(),
-                   [&](const Choice &a, const Choice &b) {
-                     if (a.isFallback != b.isFallback)
-                       return b.isFallback;
-                     return !isExact && a.predictedNs < b.predictedNs;
-                   });
-  return result;
+  llvm::stable_sort(choices, [&](const Choice &a, const Choice &b) {
+    if (a.isFallback != b.isFallback)
+      return b.isFallback;
+    return !isExact && a.predictedNs < b.predictedNs;
+  });
+  if (hasStep(mode, ChoiceStep::Trials))
+    llvm::erase_if(choices, [&](const Choice &choice) {
+      return choice.isFallback || !sparesTrials;
+    });
+  return choices;
 }
 
-std::vector<Choice> Chooser::fromDecision(const KernelFamily &family,
-                                          const Problem &problem) const {
+/// The estimator's stored choices, if their kernels are today's and the record
+/// does not say that they are wrong.
+std::vector<Choice> Chooser::decided() {
   std::vector<Choice> choices;
-  std::optional<Decision> decision = decisions.find(problem, device);
+  std::optional<Decision> decision = decisions.find(request.common, device);
   if (!decision)
     return choices;
-  RecordMatch match = records.find(family, problem, deviceClass);
   for (const DecidedConfig &decided : decision->configs) {
-    auto named = family.parseConfig(decided.config);
+    auto named = request.family.parseConfig(decided.config);
     if (!named) {
       llvm::consumeError(named.takeError());
       continue;
     }
-    Choice choice;
+    if (named->tmpl->prune(request.common, named->config, device) ||
+        decided.kernel != digestOf(*named->tmpl, named->config) ||
+        record().rejects(decided.config, decided.kernel))
+      continue;
+    Choice &choice = choices.emplace_back();
     choice.tmpl = named->tmpl;
     choice.config = std::move(named->config);
     choice.source = KILN_SOURCE_DECISION;
     choice.predictedNs = decided.predictedNs;
-    if (!choice.tmpl->prune(problem, choice.config, device) &&
-        decided.kernel ==
-            pool.digestOf(*choice.tmpl, problem, choice.config, device) &&
-        !match.rejects(decided.config, decided.kernel))
-      choices.push_back(std::move(choice));
   }
   return choices;
 }
 
-llvm::Expected<std::vector<Candidate>>
-Chooser::rank(const KernelFamily &family, const Problem &problem) const {
-  auto space = exploreSpace(family, problem, device, {.allowance = allowance});
-  if (!space)
-    return space.takeError();
-  RecordMatch match = records.find(family, problem, deviceClass);
-  llvm::erase_if(space->ranked, [&](const Candidate &candidate) {
-    return isRejected(match, problem, *candidate.tmpl, candidate.config);
-  });
-  return std::move(space->ranked);
+//===----------------------------------------------------------------------===//
+// What the estimator ranks
+//===----------------------------------------------------------------------===//
+
+/// The choice of a config that the estimator ranks at \p rank.
+static Choice estimated(const Template &tmpl, const Record &config,
+                        double predictedNs, size_t rank) {
+  const bool isGeneric = tmpl.isGeneric() && rank != 0;
+  Choice choice;
+  choice.tmpl = &tmpl;
+  choice.config = config;
+  choice.predictedNs = predictedNs;
+  choice.source = isGeneric ? KILN_SOURCE_GENERIC : KILN_SOURCE_ESTIMATE;
+  choice.isFallback = isGeneric;
+  return choice;
 }
 
-std::vector<Choice>
-Chooser::rankShortlist(const KernelFamily &family, const Problem &problem,
-                       llvm::ArrayRef<ShortlistEntry> entries) const {
-  RecordMatch match = records.find(family, problem, deviceClass);
-  std::vector<std::pair<double, const ShortlistEntry *>> order;
-  for (const ShortlistEntry &entry : entries)
-    if (!entry.tmpl->prune(problem, entry.config, device) &&
-        !isRejected(match, problem, *entry.tmpl, entry.config))
+/// The bucket's shortlist as the estimator ranks it here.
+std::vector<Choice> Chooser::shortlisted() {
+  using NamedConfig = KernelFamily::NamedConfig;
+  const std::vector<NamedConfig> entries =
+      context.plans.shortlist(targets.front());
+  std::vector<std::pair<double, const NamedConfig *>> order;
+  for (const NamedConfig &entry : entries)
+    if (!entry.tmpl->prune(request.common, entry.config, device) &&
+        !isRejected(*entry.tmpl, entry.config))
       order.push_back(
-          {entry.tmpl->estimate(problem, entry.config, device).totalNs,
+          {entry.tmpl->estimate(request.common, entry.config, device).totalNs,
            &entry});
   llvm::stable_sort(order, llvm::less_first());
   std::vector<Choice> choices;
   for (auto [ns, entry] : order)
     choices.push_back(
-        makeChoice(*entry->tmpl, entry->config, ns, choices.size()));
+        estimated(*entry->tmpl, entry->config, ns, choices.size()));
   return choices;
 }
 
-size_t Chooser::firstCloseAndThere(const Problem &problem,
-                                   const std::vector<Candidate> &ranked) const {
-  constexpr size_t kLooked = 8;
-  for (size_t i = 0; i < std::min(kLooked, ranked.size()); ++i) {
-    const Candidate &candidate = ranked[i];
-    if (candidate.estimate.totalNs > kClose * ranked.front().estimate.totalNs)
-      continue;
-    std::optional<Plan> made = plan(problem, *candidate.tmpl, candidate.config);
-    if (made && hasArtifacts(*made))
-      return i;
-  }
-  return ranked.size();
+/// Fills the ranking, without what the record says is wrong.
+llvm::Error Chooser::rank() {
+  if (isRanked)
+    return llvm::Error::success();
+  Allowance allowance{workspaceLimit};
+  if (!request.isOfLargest())
+    allowance.largest = &request.largest;
+  auto space = exploreSpace(request.family, request.common, device,
+                            {.allowance = allowance});
+  if (!space)
+    return space.takeError();
+  ranked = std::move(space->ranked);
+  llvm::erase_if(ranked, [&](const Candidate &candidate) {
+    return isRejected(*candidate.tmpl, candidate.config);
+  });
+  isRanked = true;
+  return llvm::Error::success();
 }
 
-llvm::SmallVector<TranslationUnit, 2>
-Chooser::unitsToCompile(const KernelFamily &family,
-                        const Problem &problem) const {
-  if (!fromRecord(family, problem).choices.empty() ||
-      !fromDecision(family, problem).empty())
-    return {};
-  auto ranked = rank(family, problem);
-  if (!ranked) {
-    llvm::consumeError(ranked.takeError());
-    return {};
-  }
-  if (ranked->empty() || firstCloseAndThere(problem, *ranked) < ranked->size())
-    return {};
-  const Candidate &first = ranked->front();
-  std::optional<Plan> made = plan(problem, *first.tmpl, first.config);
-  return made ? std::move(made->kernels)
-              : llvm::SmallVector<TranslationUnit, 2>();
-}
-
-Choice Chooser::makeChoice(const Template &tmpl, const Record &config,
-                           double predictedNs, size_t rank) {
-  Choice choice;
-  choice.tmpl = &tmpl;
-  choice.config = config;
-  choice.predictedNs = predictedNs;
-  bool isGeneric = tmpl.isGeneric() && rank != 0;
-  choice.source = isGeneric ? KILN_SOURCE_GENERIC : KILN_SOURCE_ESTIMATE;
-  choice.isFallback = isGeneric;
+Choice Chooser::choiceAt(size_t rank) const {
+  const Candidate &candidate = ranked[rank];
+  Choice choice = estimated(*candidate.tmpl, candidate.config,
+                            candidate.estimate.totalNs, rank);
+  // It stands in for trials.
+  choice.isFallback |= hasStep(mode, ChoiceStep::Trials);
   return choice;
+}
+
+void Chooser::keepShortlist(const Record &chosen) {
+  const bool compiles = hasStep(mode, ChoiceStep::Compile);
+  std::vector<KernelFamily::NamedConfig> entries;
+  for (auto [rank, candidate] : llvm::enumerate(ranked)) {
+    const bool isChosen = candidate.config == chosen;
+    if (!isChosen && entries.size() + 1 >= kShortlisted)
+      continue;
+    if (isChosen || compiles || isWithin(choiceAt(rank), Effort::Existing))
+      entries.push_back({candidate.tmpl, candidate.config});
+  }
+  context.plans.setShortlist(targets.front(), std::move(entries));
+}
+
+//===----------------------------------------------------------------------===//
+// Offering
+//===----------------------------------------------------------------------===//
+
+/// Those of \p choices, which are sorted, that are close to the first.
+static void offerClose(llvm::ArrayRef<Choice> choices, Chooser::Take take) {
+  for (const Choice &choice : choices)
+    if (choice.predictedNs > kClose * choices.front().predictedNs ||
+        take(choice))
+      return;
+}
+
+static void offerAll(llvm::ArrayRef<Choice> choices, Chooser::Take take) {
+  for (const Choice &choice : choices)
+    if (take(choice))
+      return;
+}
+
+/// The first of the ranking, of which each class has its best ahead of all
+/// second-bests: so the next one may be close again.
+void Chooser::offerClosest(Take take) const {
+  for (size_t i = 0; i < std::min(kClosest, ranked.size()); ++i)
+    if (ranked[i].estimate.totalNs <= kClose * ranked[0].estimate.totalNs &&
+        take(choiceAt(i)))
+      return;
+}
+
+void Chooser::offerToCompile(Take take) const {
+  size_t attempts = 0;
+  for (size_t i = 0; i < ranked.size(); ++i) {
+    if (attempts >= kCompileAttempts && !ranked[i].tmpl->isGeneric())
+      continue;
+    const Choice choice = choiceAt(i);
+    if (!isWithin(choice, Effort::Compiled))
+      continue;
+    ++attempts;
+    if (take(choice))
+      return;
+  }
+}
+
+llvm::Error Chooser::offer(ChoiceStep step, Take take) {
+  if (needsRanking(step))
+    if (auto error = rank())
+      return error;
+  switch (step) {
+  case ChoiceStep::Record:
+    offerAll(recorded(), take);
+    break;
+  case ChoiceStep::Decision:
+    offerAll(decided(), take);
+    break;
+  case ChoiceStep::Trials:
+    break;
+  case ChoiceStep::Loaded:
+    offerClose(shortlisted(), take);
+    break;
+  case ChoiceStep::Known:
+    offerAll(shortlisted(), take);
+    break;
+  case ChoiceStep::Close:
+    offerClosest(take);
+    break;
+  case ChoiceStep::Compile:
+    offerToCompile(take);
+    break;
+  case ChoiceStep::Existing:
+    for (size_t i = 0; i < ranked.size(); ++i)
+      if (take(choiceAt(i)))
+        break;
+    break;
+  }
+  return llvm::Error::success();
+}
+
+llvm::SmallVector<TranslationUnit, 2> Chooser::unitsToCompile() {
+  std::optional<Choice> first;
+  if (!hasStep(mode, ChoiceStep::Compile))
+    return {};
+  for (ChoiceStep step : choiceOrder(mode)) {
+    llvm::Error error = offer(step, [&](const Choice &choice) {
+      if (isWithin(choice, effortOf(step)))
+        first = choice;
+      return first.has_value();
+    });
+    if (error) {
+      llvm::consumeError(std::move(error)); // the work itself will tell
+      return {};
+    }
+    if (!first)
+      continue;
+    std::optional<Plan> made;
+    if (step == ChoiceStep::Compile)
+      made = plan(targetsOf(*first).front(), *first);
+    return made ? std::move(made->kernels)
+                : llvm::SmallVector<TranslationUnit, 2>();
+  }
+  return {};
 }
 
 } // namespace kiln

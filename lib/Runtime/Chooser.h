@@ -1,28 +1,30 @@
-//===- Chooser.h - the configs to try, best first -------------------------===//
+//===- Chooser.h - the configs that each step offers ----------------------===//
 //
-// Measured record, stored decision, the estimator's ranking: each as a list of
-// configs that may run here. Whether kernels are compiled, and when trials
-// begin, is the engine's to say. Pure except for reads of the cache.
+// One problem's measured record, stored decision, shortlist and ranking: each
+// as a sequence of configs that may run here. Whether kernels are compiled, and
+// when trials are made, the engine decides. Pure except for reads of the cache
+// and for the shortlist.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Device/DeviceModel.h"
 #include "Kernel/Space.h"
-#include "Runtime/PlanPool.h"
+#include "Runtime/ChoiceOrder.h"
+#include "Runtime/ContextState.h"
+#include "Runtime/PlanRequest.h"
 #include "Store/ArtifactStore.h"
 #include "Store/Decisions.h"
 #include "Store/Records.h"
-#include "kiln/kiln.h"
 
+#include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/Support/Error.h>
 
-#include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace kiln {
+
+class Engine;
 
 /// A config that may be loaded.
 struct Choice {
@@ -33,85 +35,70 @@ struct Choice {
   bool isFallback = false;
 };
 
-/// What trials found about a problem.
-struct RecordedChoices {
-  std::vector<Choice> choices; ///< best first
-  /// Measured at this extent, or at one of its bucket, with today's kernels:
-  /// no trial is due.
-  bool isFinal = false;
-  /// The session that measured this extent was truncated: another may find
-  /// something better.
-  bool isIncomplete = false;
-  /// Trials at this extent found wrong results and none that are right, so that
-  /// nothing may be launched without a trial.
-  bool foundNoneRight = false;
-};
-
-/// Chooses in one context. Thread-safe as the stores are.
+/// Chooses for one request, on one thread. All that is given must outlive it.
 class Chooser {
 public:
-  Chooser(const DeviceModel &device, const std::string &deviceClass,
-          PlanPool &pool, ArtifactStore &artifacts, const RecordStore &records,
-          const DecisionStore &decisions, Allowance allowance)
-      : device(device), deviceClass(deviceClass), pool(pool),
-        artifacts(artifacts), records(records), decisions(decisions),
-        allowance(allowance) {}
+  /// Returns whether no further choice is wanted.
+  using Take = llvm::function_ref<bool(const Choice &)>;
 
-  /// Measured configs: at the problem's extent by time, at another one by the
-  /// time there, scaled by what the estimator says of both. Some 10 us.
-  RecordedChoices fromRecord(const KernelFamily &family,
-                             const Problem &problem) const;
+  Chooser(Engine &engine, ContextState &context, const PlanRequest &request);
 
-  /// The estimator's stored choices, if their kernels are today's and the
-  /// record does not say that they are wrong. Reads a small file.
-  std::vector<Choice> fromDecision(const KernelFamily &family,
-                                   const Problem &problem) const;
+  /// Gives \p take what \p step offers, best first. Cost: some 10 us for what
+  /// is stored, a millisecond for a first ranking. Errors: those of
+  /// exploreSpace().
+  llvm::Error offer(ChoiceStep step, Take take);
 
-  /// The whole ranking, without what the record says is wrong. Errors:
-  /// NoCandidate.
-  llvm::Expected<std::vector<Candidate>> rank(const KernelFamily &family,
-                                              const Problem &problem) const;
+  /// What trials found about the problem. Reads the record the first time.
+  const RecordMatch &record();
+  /// Others may have measured: the record is looked up again.
+  void forgetRecord() { match.reset(); }
 
-  /// Those of \p entries that may run, as rank() would order them.
-  std::vector<Choice>
-  rankShortlist(const KernelFamily &family, const Problem &problem,
-                llvm::ArrayRef<ShortlistEntry> entries) const;
+  /// From now on a plan may be for the value that is asked for and no other. By
+  /// default only what was measured at it gets one: else plans and arenas would
+  /// be as many as values. False if there is no other value to serve.
+  bool serveAlone();
 
-  /// The kernels that the estimator's choice takes, if they are to be compiled
-  /// because neither record, decision nor a kernel that is there will serve.
-  llvm::SmallVector<TranslationUnit, 2>
-  unitsToCompile(const KernelFamily &family, const Problem &problem) const;
-
-  /// Estimates within this factor of the best may stand in for it, where they
-  /// save a compilation.
-  static constexpr double kClose = 1.1;
-  /// The first of \p ranked that may stand in for its best, if its kernels are
-  /// there; past the last if there is none.
-  size_t firstCloseAndThere(const Problem &problem,
-                            const std::vector<Candidate> &ranked) const;
-
-  /// The choice of a config that the estimator ranks at \p rank.
-  static Choice makeChoice(const Template &tmpl, const Record &config,
-                           double predictedNs, size_t rank);
-
-  /// The plan of \p config for \p problem; nullopt where a limit forbids it.
-  std::optional<Plan> plan(const Problem &problem, const Template &tmpl,
-                           const Record &config) const;
-
+  /// The problems that the plan of \p choice may be made for, the first that it
+  /// can be made for.
+  llvm::ArrayRef<Problem> targetsOf(const Choice &choice) const;
+  /// The plan of \p choice for \p target; nullopt where a limit forbids it.
+  std::optional<Plan> plan(const Problem &target, const Choice &choice) const;
   /// Whether all kernels of \p plan are in memory or on disk.
   bool hasArtifacts(const Plan &plan) const;
 
-private:
-  bool isRejected(const RecordMatch &match, const Problem &problem,
-                  const Template &tmpl, const Record &config) const;
+  /// Keeps the best of the ranking for other values of the bucket, the config
+  /// \p chosen among them.
+  void keepShortlist(const Record &chosen);
 
+  /// The kernels of the first choice, if they are to be compiled: nothing that
+  /// steps before that offer will serve.
+  llvm::SmallVector<TranslationUnit, 2> unitsToCompile();
+
+private:
+  std::vector<Choice> recorded();
+  std::vector<Choice> decided();
+  std::vector<Choice> shortlisted();
+  llvm::Error rank();
+  Choice choiceAt(size_t rank) const;
+  bool isWithin(const Choice &choice, Effort effort) const;
+  bool isRejected(const Template &tmpl, const Record &config);
+  std::string digestOf(const Template &tmpl, const Record &config);
+  void offerClosest(Take take) const;
+  void offerToCompile(Take take) const;
+
+  ContextState &context;
+  const PlanRequest &request;
+  const kiln_mode mode;
   const DeviceModel &device;
-  const std::string &deviceClass;
-  PlanPool &pool;
   ArtifactStore &artifacts;
   const RecordStore &records;
   const DecisionStore &decisions;
-  Allowance allowance;
+  const uint64_t workspaceLimit;
+  const llvm::SmallVector<Problem, 2> targets;
+  bool isAlone = false;
+  std::optional<RecordMatch> match;
+  bool isRanked = false;
+  std::vector<Candidate> ranked;
 };
 
 } // namespace kiln

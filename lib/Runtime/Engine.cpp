@@ -278,21 +278,14 @@ Engine::contextState(const Driver &driver, const StreamContext &context) {
   return contexts.try_emplace(context.id, std::move(made)).first->second;
 }
 
-Chooser Engine::chooser(ContextState &context) {
-  Services &made = services();
-  return Chooser(context.model, context.deviceClass, context.plans,
-                 *made.artifacts, *made.records, *made.decisions,
-                 Allowance{.workspaceBytes = options.workspaceLimit});
-}
-
-std::string Engine::keyOf(const KernelFamily &family, const Problem &problem,
-                          const std::string &deviceClass) const {
-  return recordKey(family, problem, deviceClass);
-}
-
 //===----------------------------------------------------------------------===//
 // Tasks and statistics
 //===----------------------------------------------------------------------===//
+
+void Engine::deliverMessages() const {
+  if (!Flights::isWorking())
+    hooks().deliver();
+}
 
 void Engine::addTask(std::shared_ptr<PrepareTask> task) {
   std::lock_guard<std::mutex> lock(mutex);
@@ -309,11 +302,11 @@ kiln_statistics Engine::statistics() {
   kiln_statistics result = KILN_INIT(kiln_statistics);
   result.launches = launches.value();
   result.fallback_launches = fallbackLaunches.value();
-  result.dispatch_misses = dispatchMisses.load();
-  result.trials = trials.load();
-  result.trial_failures = trialFailures.load();
-  result.tune_ns = tuneNs.load();
-  result.load_ns = loadNs.load();
+  result.dispatch_misses = workCounts.dispatchMisses.load();
+  result.trials = workCounts.trials.load();
+  result.trial_failures = workCounts.trialFailures.load();
+  result.tune_ns = workCounts.tuneNs.load();
+  result.load_ns = workCounts.loadNs.load();
   result.plans = dispatch.planCount();
   result.arena_bytes = arenas.bytesInUse();
   Services *made = nullptr;

@@ -14,13 +14,16 @@
 
 #include "Cache/Store.h"
 #include "Families/Families.h"
-#include "Runtime/Chooser.h"
 #include "Runtime/ContextState.h"
 #include "Runtime/Counter.h"
 #include "Runtime/Dispatch.h"
 #include "Runtime/EngineConfig.h"
 #include "Runtime/FamilyCall.h"
+#include "Runtime/Flights.h"
 #include "Runtime/ProblemSpec.h"
+#include "Store/ArtifactStore.h"
+#include "Store/Decisions.h"
+#include "Store/Records.h"
 #include "Workspace/Arena.h"
 
 #include <array>
@@ -39,31 +42,6 @@
 namespace kiln {
 
 class PrepareTask;
-
-/// How a problem's plan is to be had.
-struct AcquireOptions {
-  /// Measure although a record, a decision or a plan that is there could serve
-  /// (mode tune only).
-  bool retune = false;
-  /// A stored decision or a fallback does not stand in for trials (mode tune
-  /// only).
-  bool preferTrials = false;
-  std::chrono::milliseconds budget{2000};
-  const std::atomic<bool> *cancel = nullptr; ///< may be null
-  /// Receives how many configs were tried so far; may be null.
-  std::atomic<uint64_t> *trials = nullptr;
-  /// Called, with no lock held, when that number changed; may be empty.
-  std::function<void()> trialsChanged;
-  /// Receives whether this call did the work. If not, something better may have
-  /// been found since. May be null.
-  bool *worked = nullptr;
-
-  /// Whether a plan that is there will do.
-  bool takes(const ActivePlan &plan) const {
-    return !retune && !(preferTrials && (plan.isFallback ||
-                                         plan.source == KILN_SOURCE_DECISION));
-  }
-};
 
 class Engine {
 public:
@@ -109,16 +87,15 @@ public:
   /// The device of the options, for work without a GPU; nullopt: none is named.
   llvm::Expected<std::optional<DeviceModel>> namedDevice() const;
 
-  Chooser chooser(ContextState &context);
+  // What work on plans needs. There is a loader once there is a driver.
+  KernelLoader &kernelLoader() { return *loader; }
+  Flights &flights() { return problemsInWork; }
+  struct WorkCounts {
+    std::atomic<uint64_t> dispatchMisses{0}, trials{0}, trialFailures{0},
+        tuneNs{0}, loadNs{0};
+  };
+  WorkCounts &counts() { return workCounts; }
 
-  /// The plan of a problem that is in no table, in the context that is current:
-  /// by the order of choice. One thread works, others that ask the same wait,
-  /// in the mode tune until their budgets end: then they get what there is
-  /// without trials. Run it under a CaptureModeGuard. Adds what it finds to the
-  /// tables.
-  llvm::Expected<ChosenPlan> acquire(ContextState &context,
-                                     const PlanRequest &request,
-                                     const AcquireOptions &options);
   /// The plan of a problem for a launch on \p stream: from the ranges that were
   /// prepared, or by acquire(). NotPrepared where the stream is captured.
   llvm::Expected<ChosenPlan> acquireForLaunch(const Driver &driver,
@@ -133,10 +110,6 @@ public:
 
   const DispatchTable &plans() const { return dispatch; }
   DispatchTable &plans() { return dispatch; }
-  const ArenaPool &arenaPool() const { return arenas; }
-  /// What works on a problem now: Missing if nothing does.
-  kiln_state workOn(const ContextState &context,
-                    const PlanRequest &request) const;
 
   /// Calls the hooks with what the cache had to say, unless this thread is in
   /// the midst of work that others wait for.
@@ -147,30 +120,10 @@ public:
   void removeTask(const PrepareTask *task);
 
   kiln_statistics statistics();
-  /// The record key that \p problem has on a device of class \p deviceClass.
-  std::string keyOf(const KernelFamily &family, const Problem &problem,
-                    const std::string &deviceClass) const;
 
 private:
-  struct Flight;
-  class Acquisition;
-  friend class Acquisition;
-
   explicit Engine(EngineConfig config);
 
-  llvm::Expected<ChosenPlan> joinOrWork(ContextState &context,
-                                        const PlanRequest &request,
-                                        const AcquireOptions &given);
-  llvm::Expected<ChosenPlan> workBeside(ContextState &context,
-                                        const PlanRequest &request,
-                                        const AcquireOptions &given);
-  llvm::Expected<ChosenPlan> work(ContextState &context,
-                                  const PlanRequest &request,
-                                  const AcquireOptions &given,
-                                  const std::string &name, Flight &flight);
-  /// What acquire() would take, if it is loaded. Calls no driver.
-  llvm::Expected<ChosenPlan> findLoaded(ContextState &context,
-                                        const PlanRequest &request);
   llvm::Error launchCallSlow(const KernelFamily &family, const FamilyCall &call,
                              const kiln_workspace *workspace,
                              CudaStream stream);
@@ -190,15 +143,14 @@ private:
   ArenaPool arenas;
   Counter launches, fallbackLaunches;
 
-  std::atomic<uint64_t> dispatchMisses{0}, trials{0}, trialFailures{0},
-      tuneNs{0}, loadNs{0};
+  WorkCounts workCounts;
+  Flights problemsInWork{*this};
 
   mutable std::mutex mutex; ///< guards what follows
   std::shared_ptr<Driver> loadedDriver;
   std::unique_ptr<Services> madeServices;
   std::unique_ptr<KernelLoader> loader;
   std::map<uint64_t, std::shared_ptr<ContextState>> contexts;
-  std::map<std::string, std::shared_ptr<Flight>> flights;
   std::map<const PrepareTask *, std::shared_ptr<PrepareTask>> tasks;
 };
 

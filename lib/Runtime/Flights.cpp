@@ -1,21 +1,36 @@
 //===- Flights.cpp - one thread works on a problem, others wait -----------===//
-//
-// Who waits for whom. A thread of the compile pool waits for nobody and calls
-// no hook (what the cache says there waits in a queue). A thread that has a
-// tuning turn waits for the pool alone. One that works on a problem, which is a
-// flight, waits for the pool and, until a deadline, for a turn. Only a thread
-// that has neither waits for flights of others, until its budget ends or it is
-// cancelled. Each waits for those before it in this list, so no ring of waiting
-// threads can close, whatever hooks launch: a hook that is called from work on
-// one problem and asks for one that another thread works on gets the
-// estimator's choice, made beside that flight. (A hook that waits for its
-// caller in ways of its own, as for a task, is beyond this.)
-//
-//===----------------------------------------------------------------------===//
+#include "Runtime/Flights.h"
+
 #include "Runtime/Acquisition.h"
+#include "Runtime/Engine.h"
 #include "Support/Waiting.h"
 
+#include <atomic>
+#include <condition_variable>
+#include <thread>
+
 namespace kiln {
+
+/// One problem in work; those who want the same wait for it.
+struct Flights::Flight {
+  explicit Flight(const AcquireOptions &options)
+      : retunes(options.retune), prefersTrials(options.preferTrials) {}
+  /// Whether its outcome is what \p options ask for.
+  bool meets(const AcquireOptions &options) const {
+    return retunes >= options.retune && prefersTrials >= options.preferTrials;
+  }
+
+  const std::thread::id worker = std::this_thread::get_id();
+  const bool retunes, prefersTrials;
+  std::atomic<kiln_state> state{KILN_STATE_COMPILING};
+  std::mutex mutex; ///< guards what follows
+  std::condition_variable ended;
+  bool done = false;
+  ChosenPlan chosen;
+  /// If none was chosen. As it is from the start when an exception ends the
+  /// work: nothing can be allocated then.
+  ErrorSummary error{ErrorCode::OutOfMemory, "out of host memory", 0};
+};
 
 /// Flights that this thread works on: more than one in hooks.
 static thread_local unsigned flightsHeld = 0;
@@ -37,26 +52,23 @@ static std::string nameOf(const ContextState &context,
   return name;
 }
 
-void Engine::deliverMessages() const {
-  if (!flightsHeld)
-    hooks().deliver();
-}
+bool Flights::isWorking() { return flightsHeld > 0; }
 
-llvm::Expected<ChosenPlan> Engine::acquire(ContextState &context,
-                                           const PlanRequest &request,
-                                           const AcquireOptions &given) {
+llvm::Expected<ChosenPlan> Flights::acquire(ContextState &context,
+                                            const PlanRequest &request,
+                                            const AcquireOptions &given) {
   auto found = joinOrWork(context, request, given);
-  deliverMessages();
+  engine.deliverMessages();
   return found;
 }
 
-llvm::Expected<ChosenPlan> Engine::joinOrWork(ContextState &context,
-                                              const PlanRequest &request,
-                                              const AcquireOptions &given) {
+llvm::Expected<ChosenPlan> Flights::joinOrWork(ContextState &context,
+                                               const PlanRequest &request,
+                                               const AcquireOptions &given) {
   using Clock = std::chrono::steady_clock;
   // A budget is one of trials, and they are part of it that others make.
   const Clock::time_point deadline =
-      Clock::now() + (options.mode == KILN_MODE_TUNE
+      Clock::now() + (hasStep(engine.config().mode, ChoiceStep::Trials)
                           ? given.budget
                           : EngineConfig::timeOf(INT64_MAX));
   AcquireOptions left = given;
@@ -75,13 +87,13 @@ llvm::Expected<ChosenPlan> Engine::joinOrWork(ContextState &context,
                        "{}: asked for by a hook of the call that works on it",
                        request.common.text());
     if (flightsHeld)
-      return Acquisition(*this, context, request, given, nullptr)
+      return Acquisition(engine, context, request, given, nullptr)
           .runWithoutTrials();
     std::unique_lock<std::mutex> lock(flight->mutex);
     bool hasEnded = waitUntil(flight->ended, lock, deadline, given.cancel,
                               [&] { return flight->done; });
     lock.unlock();
-    bool isCancelled = given.cancel && *given.cancel;
+    const bool isCancelled = given.isCancelled();
     if (!hasEnded && isCancelled)
       return makeError(ErrorCode::Cancelled, "cancelled");
     if (!hasEnded)
@@ -101,40 +113,41 @@ llvm::Expected<ChosenPlan> Engine::joinOrWork(ContextState &context,
 
 /// What there is for a caller whose budget ends before the work of another
 /// thread does. It serves until then, also those whose budgets end later.
-llvm::Expected<ChosenPlan> Engine::workBeside(ContextState &context,
-                                              const PlanRequest &request,
-                                              const AcquireOptions &given) {
-  DispatchKey key{&request.family, context.id, request.largest.record.values()};
+llvm::Expected<ChosenPlan> Flights::workBeside(ContextState &context,
+                                               const PlanRequest &request,
+                                               const AcquireOptions &given) {
+  const DispatchKey key = request.keyOfLargest(context.id);
   const bool isOfLargest = request.isOfLargest();
-  if (ChosenPlan known = isOfLargest ? dispatch.lookup(key) : ChosenPlan();
+  if (ChosenPlan known =
+          isOfLargest ? engine.plans().lookup(key) : ChosenPlan();
       known && given.takes(*known.plan))
     return known;
   auto found =
-      Acquisition(*this, context, request, given, nullptr).runWithoutTrials();
+      Acquisition(engine, context, request, given, nullptr).runWithoutTrials();
   if (!found || !isOfLargest)
     return found;
-  return dispatch.offer(key, *found);
+  return engine.plans().offer(key, *found);
 }
 
-llvm::Expected<ChosenPlan> Engine::work(ContextState &context,
-                                        const PlanRequest &request,
-                                        const AcquireOptions &given,
-                                        const std::string &name,
-                                        Flight &flight) {
+llvm::Expected<ChosenPlan> Flights::work(ContextState &context,
+                                         const PlanRequest &request,
+                                         const AcquireOptions &given,
+                                         const std::string &name,
+                                         Flight &flight) {
   // Whatever happens, also an exception: those who wait go on.
   struct Ending {
-    Engine &engine;
+    Flights &all;
     const std::string &name;
     Flight &flight;
-    Ending(Engine &engine, const std::string &name, Flight &flight)
-        : engine(engine), name(name), flight(flight) {
+    Ending(Flights &all, const std::string &name, Flight &flight)
+        : all(all), name(name), flight(flight) {
       ++flightsHeld;
     }
     ~Ending() {
       --flightsHeld;
       {
-        std::lock_guard<std::mutex> lock(engine.mutex);
-        engine.flights.erase(name);
+        std::lock_guard<std::mutex> lock(all.mutex);
+        all.flights.erase(name);
       }
       std::lock_guard<std::mutex> lock(flight.mutex);
       flight.done = true;
@@ -143,10 +156,10 @@ llvm::Expected<ChosenPlan> Engine::work(ContextState &context,
   } ending(*this, name, flight);
 
   // Launches of the largest value hit what is chosen for it.
-  DispatchKey key{&request.family, context.id, request.largest.record.values()};
+  const DispatchKey key = request.keyOfLargest(context.id);
   const bool isOfLargest = request.isOfLargest();
   // The one before us may have ended since our caller looked.
-  ChosenPlan known = isOfLargest ? dispatch.lookup(key) : ChosenPlan();
+  ChosenPlan known = isOfLargest ? engine.plans().lookup(key) : ChosenPlan();
   if (known && given.takes(*known.plan)) {
     std::lock_guard<std::mutex> lock(flight.mutex);
     flight.chosen = known;
@@ -154,7 +167,8 @@ llvm::Expected<ChosenPlan> Engine::work(ContextState &context,
   }
   if (given.worked)
     *given.worked = true;
-  auto found = Acquisition(*this, context, request, given, &flight.state).run();
+  auto found =
+      Acquisition(engine, context, request, given, &flight.state).run();
   if (!found) {
     ErrorSummary summary = summarize(found.takeError());
     std::lock_guard<std::mutex> lock(flight.mutex);
@@ -163,24 +177,18 @@ llvm::Expected<ChosenPlan> Engine::work(ContextState &context,
   }
   // Before the flight ends, so that nobody begins another.
   if (isOfLargest)
-    dispatch.publish(key, *found);
+    engine.plans().publish(key, *found);
   std::lock_guard<std::mutex> lock(flight.mutex);
   flight.chosen = *found;
   return found;
 }
 
-kiln_state Engine::workOn(const ContextState &context,
-                          const PlanRequest &request) const {
+kiln_state Flights::stateOf(const ContextState &context,
+                            const PlanRequest &request) const {
   std::lock_guard<std::mutex> lock(mutex);
   auto found = flights.find(nameOf(context, request));
   return found == flights.end() ? kiln_state(KILN_STATE_MISSING)
                                 : found->second->state.load();
-}
-
-llvm::Expected<ChosenPlan> Engine::findLoaded(ContextState &context,
-                                              const PlanRequest &request) {
-  return Acquisition(*this, context, request, AcquireOptions(), nullptr)
-      .runLoaded();
 }
 
 } // namespace kiln

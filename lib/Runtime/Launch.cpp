@@ -1,6 +1,7 @@
 //===- Launch.cpp - one call of the caller's ------------------------------===//
 #include "Runtime/Engine.h"
 
+#include "Runtime/Acquisition.h"
 #include "Runtime/Call.h"
 #include "Runtime/StructAccess.h"
 #include "Workspace/StreamLock.h"
@@ -114,7 +115,7 @@ Engine::acquireForLaunch(const Driver &driver, const StreamContext &context,
   DispatchKey key{&family, context.id, problem.record.values()};
   if (ChosenPlan known = dispatch.lookup(key))
     return known;
-  dispatchMisses.fetch_add(1, std::memory_order_relaxed);
+  workCounts.dispatchMisses.fetch_add(1, std::memory_order_relaxed);
   std::shared_ptr<ContextState> known;
   {
     std::lock_guard<std::mutex> lock(mutex);
@@ -136,7 +137,10 @@ Engine::acquireForLaunch(const Driver &driver, const StreamContext &context,
   if (auto error =
           refuseCapture(driver, stream, "the problem has no plan yet")) {
     // Its bucket may have what the problem would take.
-    auto loaded = known ? findLoaded(*known, request) : ChosenPlan();
+    auto loaded =
+        known ? Acquisition(*this, *known, request, AcquireOptions(), nullptr)
+                    .findLoaded()
+              : ChosenPlan();
     if (!loaded || !*loaded) {
       llvm::consumeError(loaded.takeError());
       return error;
@@ -156,7 +160,7 @@ Engine::acquireForLaunch(const Driver &driver, const StreamContext &context,
     return state.takeError();
   AcquireOptions acquireOptions;
   acquireOptions.budget = options.tuneBudget;
-  return acquire(**state, request, acquireOptions);
+  return problemsInWork.acquire(**state, request, acquireOptions);
 }
 
 //===----------------------------------------------------------------------===//

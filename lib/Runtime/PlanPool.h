@@ -1,10 +1,7 @@
 //===- PlanPool.h - what the values of one bucket share -------------------===//
 //
-// Servers meet values of a dynamic extent without end, so what is kept grows
-// with configs and buckets and never with values. A plan is made for the
-// largest value of a bucket, the *cover*: its workspace and its signature fit
-// all of them, and bind() follows the extents of each launch, as it does for
-// the plan of a range. Values that choose one config so share one loaded plan.
+// Loaded plans by config and by the problem that they were made for, the cover
+// of a bucket (PlanRequest.h), so that its values share them.
 //
 // What a choice needs to know of a config without making its plan again is kept
 // here as well: the digest of its kernels, which depend on signature and config
@@ -14,7 +11,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Kernel/Space.h"
+#include "Kernel/Family.h"
 #include "Runtime/Dispatch.h"
 
 #include <map>
@@ -24,33 +21,6 @@
 #include <vector>
 
 namespace kiln {
-
-/// The largest problem of \p problem's bucket that differs from it in nothing
-/// but the dynamic extent, its signature included; \p problem itself if there
-/// is none. Some microseconds; some tens where a leading dimension that was
-/// given ends the bucket.
-Problem coverOf(const KernelFamily &family, const Problem &problem);
-
-/// What to find a plan for.
-struct PlanRequest {
-  const KernelFamily &family;
-  const Problem &common;  ///< the choice is made for it
-  const Problem &largest; ///< the plan's workspace covers it
-  bool isRange = false;   ///< of values that the caller named
-
-  /// Whether the choice is that of a launch of `largest`.
-  bool isOfLargest() const { return common.record == largest.record; }
-  /// The problems that a plan may be made for, the first that has one: a
-  /// range's plan is for no more than the range; where that of the whole bucket
-  /// needs too much, a value gets one of its own.
-  llvm::SmallVector<Problem, 2> targets() const;
-};
-
-/// A config by name.
-struct ShortlistEntry {
-  const Template *tmpl = nullptr;
-  Record config;
-};
 
 /// What one context has of plans. Thread-safe; everything stays as long as it.
 class PlanPool {
@@ -72,21 +42,16 @@ public:
                        const Record &config, const DeviceModel &device);
 
   /// Configs that may be best for the values of a bucket; empty: not known.
-  std::vector<ShortlistEntry> shortlist(const Problem &cover) const;
-  void setShortlist(const Problem &cover, std::vector<ShortlistEntry> entries);
+  std::vector<KernelFamily::NamedConfig> shortlist(const Problem &cover) const;
+  void setShortlist(const Problem &cover,
+                    std::vector<KernelFamily::NamedConfig> entries);
 
 private:
-  struct Active {
-    kiln_source source;
-    bool isFallback;
-    ActivePlanPtr plan;
-  };
-
   mutable std::mutex mutex; ///< guards all below
   std::map<std::string, std::shared_ptr<const LoadedPlan>> plans;
-  std::map<const LoadedPlan *, std::vector<Active>> active;
+  std::map<const LoadedPlan *, std::vector<ActivePlanPtr>> active;
   std::map<std::string, std::string> digests;
-  std::map<std::string, std::vector<ShortlistEntry>> shortlists;
+  std::map<std::string, std::vector<KernelFamily::NamedConfig>> shortlists;
 };
 
 } // namespace kiln

@@ -1,6 +1,7 @@
 //===- PrepareTask.cpp - kiln_prepare, beside the caller or not -----------===//
 #include "Runtime/PrepareTask.h"
 
+#include "Runtime/Chooser.h"
 #include "Runtime/StructAccess.h"
 #include "Support/Signals.h"
 #include "Tune/Warmup.h"
@@ -203,7 +204,7 @@ void PrepareTask::start() {
 void PrepareTask::work() {
   if (flags & KILN_PREPARE_COMPILE_ONLY)
     return compileOnly();
-  if (engine.config().mode == KILN_MODE_PREDICT && items.size() > 1)
+  if (items.size() > 1 && !hasStep(engine.config().mode, ChoiceStep::Trials))
     compileAhead();
   for (size_t i = 0; i < items.size(); ++i) {
     Item &item = items[i];
@@ -235,12 +236,13 @@ void PrepareTask::compileAhead() {
     llvm::consumeError(state.takeError());
     return;
   }
-  Chooser chooser = engine.chooser(**state);
   for (const Item &item : items) {
     if (!item.spec || item.spec->family->isEmpty(item.spec->problem))
       continue;
+    const Problem &problem = item.spec->problem;
+    PlanRequest request{*item.spec->family, problem, problem};
     for (const TranslationUnit &unit :
-         chooser.unitsToCompile(*item.spec->family, item.spec->problem)) {
+         Chooser(engine, **state, request).unitsToCompile()) {
       auto place = static_cast<int64_t>(ahead.size());
       ahead.push_back(engine.services().artifacts->request(
           unit, compile_priority::kAhead + place));
@@ -299,7 +301,7 @@ llvm::Expected<ChosenPlan>
 PrepareTask::preparePart(ContextState &state, const ProblemSpec &spec,
                          const ExtentBox &box,
                          std::chrono::milliseconds budget) {
-  bool tunes = engine.config().mode == KILN_MODE_TUNE;
+  const bool tunes = hasStep(engine.config().mode, ChoiceStep::Trials);
   bool isRange = !spec.ranges.empty();
   AcquireOptions options;
   options.retune = tunes && (flags & KILN_PREPARE_RETUNE);
@@ -317,7 +319,7 @@ PrepareTask::preparePart(ContextState &state, const ProblemSpec &spec,
       isRange ? state.findRangePlan(*spec.family, box) : launched;
   if (before && options.takes(*before.plan))
     return isRange ? before : engine.plans().keep(key, before);
-  auto chosen = engine.acquire(
+  auto chosen = engine.flights().acquire(
       state,
       {*spec.family, isRange ? box.common : box.largest, box.largest, isRange},
       options);

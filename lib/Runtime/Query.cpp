@@ -1,7 +1,9 @@
 //===- Query.cpp - how far a problem is -----------------------------------===//
 #include "Runtime/Query.h"
 
-#include <algorithm>
+#include "Runtime/Chooser.h"
+
+#include <optional>
 
 namespace kiln {
 
@@ -35,15 +37,28 @@ static kiln_query_result tell(const ChosenPlan &chosen) {
 /// What the plan of \p choice needs, loaded or not.
 static WorkspaceLayout workspaceOf(const ContextState &state,
                                    const Chooser &chooser,
-                                   const PlanRequest &request,
                                    const Choice &choice) {
-  for (const Problem &target : request.targets()) {
+  for (const Problem &target : chooser.targetsOf(choice)) {
     if (auto loaded = state.plans.find(target, choice.config))
       return loaded->workspace();
-    if (auto plan = chooser.plan(target, *choice.tmpl, choice.config))
+    if (auto plan = chooser.plan(target, choice))
       return plan->workspace;
   }
   return {};
+}
+
+/// What the cache knows will be taken when the problem is first launched.
+static std::optional<Choice> firstStored(Engine &engine, Chooser &chooser) {
+  std::optional<Choice> first;
+  for (ChoiceStep step : choiceOrder(engine.config().mode)) {
+    if (!isStored(step) || first)
+      break;
+    llvm::cantFail(chooser.offer(step, [&](const Choice &choice) {
+      first = choice;
+      return true;
+    }));
+  }
+  return first;
 }
 
 /// The state of one part of a problem's ranges.
@@ -62,20 +77,15 @@ static kiln_query_result queryPart(Engine &engine, ContextState &state,
   kiln_query_result part = KILN_INIT(kiln_query_result);
   PlanRequest request{family, isRange ? box.common : box.largest, box.largest,
                       isRange};
-  part.state = engine.workOn(state, request);
-  // What the cache knows will be taken when the problem is first launched.
-  Chooser chooser = engine.chooser(state);
-  RecordedChoices recorded = chooser.fromRecord(family, request.common);
-  std::vector<Choice> stored = std::move(recorded.choices);
-  if (!recorded.isFinal)
-    stored = chooser.fromDecision(family, request.common);
-  if (stored.empty())
+  part.state = engine.flights().stateOf(state, request);
+  Chooser chooser(engine, state, request);
+  std::optional<Choice> first = firstStored(engine, chooser);
+  if (!first)
     return part;
-  const Choice &first = stored.front();
-  part.source = first.source;
-  part.workspace = workspaceInfo(workspaceOf(state, chooser, request, first));
-  part.predicted_us = first.predictedNs * kUsPerNs;
-  part.measured_us = first.measuredNs * kUsPerNs;
+  part.source = first->source;
+  part.workspace = workspaceInfo(workspaceOf(state, chooser, *first));
+  part.predicted_us = first->predictedNs * kUsPerNs;
+  part.measured_us = first->measuredNs * kUsPerNs;
   return part;
 }
 
@@ -136,7 +146,7 @@ problemKey(Engine &engine, const kiln_problem *problem, CudaStream stream) {
   if (!named)
     return named.takeError();
   if (*named)
-    return engine.keyOf(*spec->family, spec->problem, deviceClassKey(**named));
+    return recordKey(*spec->family, spec->problem, deviceClassKey(**named));
   auto driver = engine.driver();
   if (!driver)
     return driver.takeError();
@@ -147,7 +157,7 @@ problemKey(Engine &engine, const kiln_problem *problem, CudaStream stream) {
   auto state = engine.contextState(**driver, *context);
   if (!state)
     return state.takeError();
-  return engine.keyOf(*spec->family, spec->problem, (*state)->deviceClass);
+  return recordKey(*spec->family, spec->problem, (*state)->deviceClass);
 }
 
 } // namespace kiln

@@ -3,7 +3,7 @@
 #include "Driver/Graph.h"
 #include "Families/Families.h"
 #include "Kernel/Space.h"
-#include "Runtime/PlanPool.h"
+#include "Runtime/PlanRequest.h"
 #include "Runtime/ProblemSpec.h"
 #include "Runtime/RuntimeFixture.h"
 #include "Store/Records.h"

@@ -1,7 +1,7 @@
 // A family whose keys nobody has heard of: roles alone say what fields mean.
 #include "Kernel/Registry.h"
 #include "Runtime/Call.h"
-#include "Runtime/PlanPool.h"
+#include "Runtime/PlanRequest.h"
 #include "Runtime/ProblemSpec.h"
 #include "Support/Error.h"
 

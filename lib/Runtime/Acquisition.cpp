@@ -1,0 +1,265 @@
+//===- Acquisition.cpp - the work of finding one plan ---------------------===//
+#include "Runtime/Acquisition.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+Acquisition::Acquisition(Engine &engine, ContextState &context,
+                         const PlanRequest &request,
+                         const AcquireOptions &options,
+                         std::atomic<kiln_state> *state)
+    : engine(engine), services(engine.services()), context(context),
+      request(request), options(options), state(state),
+      chooser(engine, context, request), mode(engine.config().mode),
+      tunes(hasStep(mode, ChoiceStep::Trials)),
+      most(hasStep(mode, ChoiceStep::Compile) ? Effort::Compiled
+                                              : Effort::Existing),
+      trialsAhead(tunes) {}
+
+//===----------------------------------------------------------------------===//
+// The steps
+//===----------------------------------------------------------------------===//
+
+llvm::Expected<ChosenPlan> Acquisition::run() {
+  const Clock::time_point start = Clock::now();
+  if (trialsAhead)
+    context.collectLateTrials();
+  takeSteps();
+  // The last resort: nothing serves the whole bucket.
+  if (!isOver() && chooser.serveAlone()) {
+    isLastRound = true;
+    takeSteps();
+  }
+  return finish(start);
+}
+
+llvm::Expected<ChosenPlan> Acquisition::runWithoutTrials() {
+  trialsAhead = false;
+  return run();
+}
+
+llvm::Expected<ChosenPlan> Acquisition::findLoaded() {
+  most = Effort::Loaded;
+  trialsAhead = false;
+  for (ChoiceStep step : choiceOrder(mode)) {
+    if (step == ChoiceStep::Trials || needsRanking(step))
+      break;
+    if (isPassedOver(step))
+      continue;
+    bool isOffered = false;
+    llvm::Error error = chooser.offer(step, [&](const Choice &choice) {
+      isOffered = true;
+      load(choice, Effort::Loaded);
+      return isStored(step) || isOver();
+    });
+    if (error)
+      return error;
+    // Anything else would be served instead of what run() takes for good.
+    if (isOffered)
+      break;
+  }
+  return found;
+}
+
+void Acquisition::takeSteps(bool onlyStored) {
+  for (ChoiceStep step : choiceOrder(mode)) {
+    if (isOver())
+      return;
+    if (!isPassedOver(step) && (isStored(step) || !onlyStored))
+      take(step);
+  }
+}
+
+/// While trials are ahead, nothing is taken from where they are asked for or
+/// were truncated. Where trials found nothing right, a decision that nobody
+/// tried is no better than others.
+bool Acquisition::isPassedOver(ChoiceStep step) {
+  switch (step) {
+  case ChoiceStep::Record:
+    return trialsAhead && (options.retune || chooser.record().isIncomplete);
+  case ChoiceStep::Decision:
+    return (trialsAhead && (options.retune || options.preferTrials ||
+                            chooser.record().isIncomplete)) ||
+           (tunes && chooser.record().foundNoneRight);
+  case ChoiceStep::Trials:
+    return isLastRound;
+  default:
+    return false;
+  }
+}
+
+void Acquisition::take(ChoiceStep step) {
+  if (step == ChoiceStep::Trials)
+    return takeTrials();
+  auto wantsNoMore = [&](const Choice &choice) {
+    if (step == ChoiceStep::Compile && options.isCancelled())
+      fail(makeError(ErrorCode::Cancelled, "cancelled"));
+    else
+      load(choice, effortOf(step));
+    // Without a compiler the next of them fails as well.
+    return isOver() || (step == ChoiceStep::Compile &&
+                        firstError.code == ErrorCode::CompilerMissing);
+  };
+  if (llvm::Error error = chooser.offer(step, wantsNoMore)) {
+    fatal = summarize(std::move(error));
+    return;
+  }
+  // In the mode tune it stands in for trials once: the next value has its own.
+  if (found && needsRanking(step) && !tunes)
+    chooser.keepShortlist(found.plan->loaded->plan().config);
+}
+
+//===----------------------------------------------------------------------===//
+// One config
+//===----------------------------------------------------------------------===//
+
+/// True for what no other config would change.
+static bool isFinal(ErrorCode code) {
+  switch (code) {
+  case ErrorCode::CompileFailed:
+  case ErrorCode::CompilerMissing:
+  case ErrorCode::NoCandidate:
+  case ErrorCode::Unsupported:
+  case ErrorCode::InvalidArgument:
+  case ErrorCode::Missing:
+    return false;
+  default:
+    return true;
+  }
+}
+
+/// Keeps the first reason why a config did not work, or what ends the work.
+void Acquisition::fail(llvm::Error error) {
+  ErrorSummary summary = summarize(std::move(error));
+  if (isFinal(summary.code)) {
+    fatal = std::move(summary);
+    return;
+  }
+  engine.hooks().log().debug("{}: {}", request.common.text(), summary.message);
+  if (firstError.code == ErrorCode::Success)
+    firstError = std::move(summary);
+}
+
+/// Finds or makes the plan of \p choice, which is loaded already for most
+/// values of a bucket.
+void Acquisition::load(const Choice &choice, Effort effort) {
+  effort = std::min(effort, most);
+  for (const Problem &target : chooser.targetsOf(choice)) {
+    if (auto loaded = context.plans.find(target, choice.config))
+      return choose(choice, loaded);
+    if (effort == Effort::Loaded)
+      continue;
+    if (auto plan = chooser.plan(target, choice))
+      return loadNew(target, std::move(*plan), choice, effort);
+  }
+}
+
+void Acquisition::loadNew(const Problem &target, Plan plan,
+                          const Choice &choice, Effort effort) {
+  if (effort == Effort::Existing && !chooser.hasArtifacts(plan))
+    return;
+  if (effort == Effort::Compiled && !getArtifacts(plan))
+    return fail(makeError(ErrorCode::Cancelled, "cancelled"));
+  const Clock::time_point start = Clock::now();
+  auto loaded =
+      obtainPlan(*services.artifacts, engine.kernelLoader(), std::move(plan),
+                 static_cast<int32_t>(context.model.smCount));
+  if (!loaded)
+    return fail(loaded.takeError());
+  engine.counts().loadNs.fetch_add(nsSince(start), std::memory_order_relaxed);
+  if (engine.hooks().hasEvents()) {
+    EventInfo info = event(KILN_EVENT_LOADED);
+    info.config = choice.config.text();
+    info.elapsedMs = msSince(start);
+    engine.hooks().emit(info);
+  }
+  choose(choice, context.plans.add(target, choice.config, std::move(*loaded)));
+}
+
+void Acquisition::choose(const Choice &choice,
+                         const std::shared_ptr<const LoadedPlan> &loaded) {
+  found = {context.plans.activate(loaded, choice.source, choice.isFallback),
+           choice.predictedNs, choice.measuredNs};
+}
+
+/// Gets the kernels of \p plan, compiling what is missing. Whether one cannot
+/// be had, and why, is for obtainPlan() to say. False if the caller cancels.
+bool Acquisition::getArtifacts(const Plan &plan) {
+  llvm::SmallVector<PendingArtifact, 2> pending;
+  for (const TranslationUnit &unit : plan.kernels)
+    pending.push_back(
+        services.artifacts->request(unit, compile_priority::kNow));
+  for (size_t i = 0; i < pending.size(); ++i) {
+    if (!pending[i].waitUnless(options.cancel))
+      return false;
+    const ArtifactOutcome &outcome = pending[i].wait();
+    if (!engine.hooks().hasEvents() ||
+        (outcome && outcome.origin != ArtifactOrigin::Compiled))
+      continue;
+    EventInfo info = event(KILN_EVENT_COMPILED);
+    info.status = outcome.error.code;
+    info.message = outcome.error.message;
+    info.config = plan.configText();
+    info.key = plan.kernels[i].digest().hex();
+    info.elapsedMs = outcome.compileMs;
+    engine.hooks().emit(info);
+  }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// The end
+//===----------------------------------------------------------------------===//
+
+llvm::Expected<ChosenPlan> Acquisition::finish(Clock::time_point start) {
+  if (!found)
+    return noPlan();
+  if (!engine.hooks().hasEvents())
+    return found;
+  EventInfo info = event(KILN_EVENT_CHOSEN);
+  info.source = found.plan->source;
+  info.config = found.plan->loaded->plan().configText();
+  info.predictedNs = found.predictedNs;
+  info.measuredNs = found.measuredNs;
+  info.elapsedMs = msSince(start);
+  engine.hooks().emit(info);
+  return found;
+}
+
+llvm::Error Acquisition::noPlan() const {
+  if (fatal.code != ErrorCode::Success)
+    return errorOf(fatal);
+  std::string text = request.common.text();
+  if (!hasStep(mode, ChoiceStep::Compile))
+    return makeError(
+        ErrorCode::Missing,
+        "strict mode has no kernel for {}; the missing key is: {}", text,
+        recordKey(request.family, request.common, context.deviceClass));
+  if (firstError.code != ErrorCode::Success)
+    return addContext(errorOf(firstError), text);
+  return makeError(ErrorCode::NoCandidate, "{}: no config runs on {}", text,
+                   context.model.name);
+}
+
+EventInfo Acquisition::event(kiln_event_kind kind) const {
+  EventInfo info;
+  info.kind = kind;
+  if (engine.hooks().hasEvents())
+    info.problem = request.common.text();
+  return info;
+}
+
+/// Wall time since \p start.
+double Acquisition::msSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start)
+      .count();
+}
+
+uint64_t Acquisition::nsSince(Clock::time_point start) {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start)
+          .count());
+}
+
+} // namespace kiln

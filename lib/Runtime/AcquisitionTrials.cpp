@@ -1,0 +1,141 @@
+//===- AcquisitionTrials.cpp - the step that measures ---------------------===//
+#include "Runtime/Acquisition.h"
+
+#include "Tune/Tuner.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace kiln {
+
+/// In the place of trials that another thread makes: nothing, except where they
+/// have to come before a launch.
+void Acquisition::refuseUnproven() {
+  if (chooser.record().foundNoneRight)
+    fatal = {
+        ErrorCode::NoCandidate,
+        fmt::format("no kernel is known to compute {} correctly on {}: trials "
+                    "found wrong results, and another thread works on it",
+                    request.common.text(), context.model.name),
+        0};
+}
+
+void Acquisition::takeTrials() {
+  if (!trialsAhead)
+    return refuseUnproven();
+  const Clock::time_point start = Clock::now();
+  const uint64_t before = options.trials ? options.trials->load() : 0;
+  if (state)
+    *state = KILN_STATE_TUNING;
+  std::optional<TuningOutcome> outcome = measure(start + options.budget);
+  if (state)
+    *state = KILN_STATE_COMPILING;
+  if (!outcome)
+    return;
+  trialsAhead = false;
+  chooser.forgetRecord();
+  engine.counts().tuneNs.fetch_add(nsSince(start), std::memory_order_relaxed);
+  report(outcome->result);
+  if (options.trials)
+    options.trials->store(before + outcome->result.trials.size());
+  const ErrorSummary &error = outcome->error;
+  if (error.code == ErrorCode::Success)
+    return takeTuned(outcome->result.choice);
+  if (error.code != ErrorCode::NoCandidate)
+    return fail(errorOf(error));
+  // No candidate is right: an untried one would be launched unproven.
+  engine.hooks().log().warning("{}", error.message);
+  fatal = error;
+}
+
+/// Waits for the thread's turn and tunes until \p deadline. None where others
+/// measured meanwhile what serves here.
+std::optional<TuningOutcome> Acquisition::measure(Clock::time_point deadline) {
+  TuningOptions tuning = tuningOptions();
+  // Waiting for others' trials is part of the budget. Without a turn there are
+  // no trials, and the estimator chooses.
+  ContextState::TuningTurn turn(context, deadline, options.cancel);
+  if (turn.hasWaited() && !options.retune) {
+    chooser.forgetRecord();
+    takeSteps(/*onlyStored=*/true);
+    if (isOver())
+      return std::nullopt;
+  }
+  InProcessTrials *runner =
+      turn.isGranted() ? turn.trials([&] { return makeTrials(); }) : nullptr;
+  tuning.budget = std::chrono::ceil<std::chrono::milliseconds>(
+      std::max(deadline - Clock::now(), Clock::duration::zero()));
+  Tuner tuner(context.model, *services.artifacts, *services.records, runner);
+  TuningOutcome outcome = tuner.attempt(request.family, request.common, tuning);
+  if (runner) {
+    runner->releaseScratch();
+    if (runner->isBusy())
+      context.noteLateTrials();
+  }
+  return outcome;
+}
+
+std::unique_ptr<InProcessTrials> Acquisition::makeTrials() {
+  InProcessTrialsOptions trialOptions;
+  trialOptions.scratchBytes = engine.config().scratchLimit;
+  trialOptions.hangLimit = engine.config().trialTimeout;
+  auto made =
+      InProcessTrials::create(*llvm::cantFail(engine.driver()), context.model,
+                              *services.artifacts, trialOptions);
+  if (made)
+    return std::move(*made);
+  engine.hooks().log().warning("no trials: {}",
+                               summarize(made.takeError()).message);
+  return nullptr;
+}
+
+TuningOptions Acquisition::tuningOptions() const {
+  TuningOptions tuning;
+  tuning.retune = options.retune;
+  tuning.cancel = options.cancel;
+  if (!options.trials)
+    return tuning;
+  tuning.progress =
+      [this, before = options.trials->load()](const TuningProgress &progress) {
+        uint64_t now = before + progress.trials;
+        if (options.trials->exchange(now) != now && options.trialsChanged)
+          options.trialsChanged();
+      };
+  return tuning;
+}
+
+void Acquisition::report(const TuningResult &result) {
+  for (const TuningTrial &trial : result.trials) {
+    bool ok = trial.result.status == TrialStatus::Ok;
+    engine.counts().trials.fetch_add(1, std::memory_order_relaxed);
+    engine.counts().trialFailures.fetch_add(!ok, std::memory_order_relaxed);
+    if (!engine.hooks().hasEvents())
+      continue;
+    EventInfo info = event(KILN_EVENT_TRIAL);
+    info.config = trial.result.config;
+    info.message = trial.result.message;
+    info.status = ok ? ErrorCode::Success : ErrorCode::NoCandidate;
+    info.predictedNs = trial.predictedNs;
+    info.measuredNs = trial.result.medianNs;
+    engine.hooks().emit(info);
+  }
+  for (const std::string &note : result.notes)
+    engine.hooks().log().info("{}: {}", request.common.text(), note);
+}
+
+/// Takes the winner, or where it cannot be loaded the next best of the record.
+void Acquisition::takeTuned(const TuningChoice &tuned) {
+  Choice choice;
+  choice.tmpl = tuned.candidate.tmpl;
+  choice.config = tuned.candidate.config;
+  // A time that nobody compared with the reference is no better than a guess.
+  choice.source = tuned.validated ? KILN_SOURCE_RECORD : KILN_SOURCE_ESTIMATE;
+  choice.isFallback = !tuned.validated;
+  choice.predictedNs = tuned.candidate.estimate.totalNs;
+  choice.measuredNs = tuned.measuredNs;
+  load(choice, Effort::Compiled);
+  if (!isOver())
+    take(ChoiceStep::Record);
+}
+
+} // namespace kiln

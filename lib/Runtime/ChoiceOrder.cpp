@@ -1,0 +1,57 @@
+//===- ChoiceOrder.cpp - the ways to a plan, in their order ---------------===//
+#include "Runtime/ChoiceOrder.h"
+
+#include <llvm/ADT/STLExtras.h>
+#include <llvm/Support/ErrorHandling.h>
+
+namespace kiln {
+
+llvm::ArrayRef<ChoiceStep> choiceOrder(kiln_mode mode) {
+  using enum ChoiceStep;
+  static constexpr ChoiceStep kTune[] = {Record, Decision, Trials,
+                                         Close,  Compile,  Existing};
+  static constexpr ChoiceStep kPredict[] = {Record, Decision, Loaded,
+                                            Close,  Compile,  Existing};
+  static constexpr ChoiceStep kStrict[] = {Record, Decision, Known, Existing};
+  switch (mode) {
+  case KILN_MODE_TUNE:
+    return kTune;
+  case KILN_MODE_PREDICT:
+    return kPredict;
+  case KILN_MODE_STRICT:
+    return kStrict;
+  }
+  llvm_unreachable("EngineConfig accepts no other mode");
+}
+
+bool hasStep(kiln_mode mode, ChoiceStep step) {
+  return llvm::is_contained(choiceOrder(mode), step);
+}
+
+Effort effortOf(ChoiceStep step) {
+  switch (step) {
+  case ChoiceStep::Record:
+  case ChoiceStep::Decision:
+  case ChoiceStep::Trials:
+  case ChoiceStep::Compile:
+    return Effort::Compiled;
+  case ChoiceStep::Loaded:
+    return Effort::Loaded;
+  case ChoiceStep::Known:
+  case ChoiceStep::Close:
+  case ChoiceStep::Existing:
+    return Effort::Existing;
+  }
+  llvm_unreachable("unknown step");
+}
+
+bool isStored(ChoiceStep step) {
+  return step == ChoiceStep::Record || step == ChoiceStep::Decision;
+}
+
+bool needsRanking(ChoiceStep step) {
+  return step == ChoiceStep::Close || step == ChoiceStep::Compile ||
+         step == ChoiceStep::Existing;
+}
+
+} // namespace kiln
