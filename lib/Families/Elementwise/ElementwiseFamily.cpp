@@ -130,56 +130,54 @@ static llvm::StringRef operandName(PointwiseOp op) {
   }
 }
 
-static OperandSpec matrixSpec(llvm::StringRef name, OperandRole role,
-                              DType type, int64_t rows, int64_t cols,
-                              int64_t ld, int64_t align) {
-  OperandSpec spec;
+static void setMatrix(OperandSpec &spec, llvm::StringRef name, OperandRole role,
+                      DType type, int64_t rows, int64_t cols, int64_t ld) {
   spec.name = name;
   spec.role = role;
   spec.type = type;
   spec.rows = rows;
   spec.cols = cols;
   spec.leadingDimension = ld;
-  spec.misalignment = misalignmentOf(align, type);
   // Beyond where every activation has settled.
   spec.outliers.outlierPeriod = 100;
   spec.outliers.outlier = 1e4;
-  return spec;
 }
 
 OperandTable ElementwiseFamily::operands(const Problem &problem) const {
   static_assert(ElementwiseOperand::Count <= Arguments::kMaxOperands);
   ElementwiseProblem p = read(problem);
   OperandTable table;
-  table.operands.push_back(matrixSpec("x", OperandRole::In, p.dtype, p.rows,
-                                      p.cols, p.ldx, p.align));
-  OperandSpec y =
-      matrixSpec("y", OperandRole::Out, p.out, p.rows, p.cols, p.ldy, p.align);
+  table.operands.resize(ElementwiseOperand::Count);
+  setMatrix(table.operands[ElementwiseOperand::X], "x", OperandRole::In,
+            p.dtype, p.rows, p.cols, p.ldx);
+  OperandSpec &y = table.operands[ElementwiseOperand::Y];
+  setMatrix(y, "y", OperandRole::Out, p.out, p.rows, p.cols, p.ldy);
   y.tolerance = roundedTolerance(p.out, kChainError);
   if (bytesOf(p.out) == bytesOf(p.dtype) && p.ldx == p.ldy)
     y.mayBe = ElementwiseOperand::X;
-  table.operands.push_back(y);
-  for (PointwiseOp op : p.chain.ops) {
-    OperandSpec spec;
+  for (int link = 0; link < PointwiseChain::kMaxOps; ++link) {
+    PointwiseOp op = p.chain.ops[link];
+    OperandSpec &spec = table.operands[ElementwiseOperand::FirstLink + link];
+    llvm::StringRef name = operandName(op);
     switch (shapeOf(op)) {
     case LinkShape::Matrix:
-      spec = matrixSpec(operandName(op), OperandRole::In, p.dtype, p.rows,
-                        p.cols, p.ldOperand, p.align);
+      setMatrix(spec, name, OperandRole::In, p.dtype, p.rows, p.cols,
+                p.ldOperand);
       break;
     case LinkShape::Row:
-      spec = matrixSpec(operandName(op), OperandRole::Constant, p.dtype, 1,
-                        p.cols, 0, p.align);
+      setMatrix(spec, name, OperandRole::Constant, p.dtype, 1, p.cols, 0);
       break;
     case LinkShape::Column: // its elements follow each other
-      spec = matrixSpec(operandName(op), OperandRole::In, p.dtype, 1, p.rows, 0,
-                        p.align);
+      setMatrix(spec, name, OperandRole::In, p.dtype, 1, p.rows, 0);
       break;
     default:
-      spec.name = operandName(op);
+      spec.name = name;
       spec.present = false;
     }
-    table.operands.push_back(spec);
   }
+  for (OperandSpec &spec : table.operands)
+    if (spec.present)
+      spec.misalignment = misalignmentOf(p.align, spec.type);
   return table;
 }
 

@@ -2,8 +2,8 @@
 #include "Families/Elementwise/ElementwiseProblem.h"
 
 #include "Families/Chain.h"
-#include "Families/KernelUnit.h"
 #include "Families/ProblemFields.h"
+#include "Families/SignatureFields.h"
 #include "Support/Error.h"
 
 #include <optional>
@@ -68,20 +68,6 @@ const RecordSchema &elementwiseProblemSchema() {
        leadingDimensionField("ldy"),
        leadingDimensionField("ldo"),
        alignField()});
-  return schema;
-}
-
-const RecordSchema &elementwiseSignatureSchema() {
-  constexpr int kOps = std::size(kOpNames) - kTypeCount * (kTypeCount - 1);
-  static const RecordSchema schema(
-      "elementwise", TextStyle::Spaced,
-      {enumField("in", true, kTypeNames),
-       enumField("out", true, kTypeNames),
-       {.key = "op",
-        .kind = FieldKind::Chain,
-        .role = FieldRole::Signature,
-        .names = llvm::ArrayRef(kOpNames).take_front(kOps)},
-       {.key = "contiguous", .role = FieldRole::Signature, .maximum = 1}});
   return schema;
 }
 
@@ -159,30 +145,37 @@ ElementwiseSignature signatureOf(const ElementwiseProblem &p) {
   return signature;
 }
 
+//===----------------------------------------------------------------------===//
+// The signature
+//===----------------------------------------------------------------------===//
+
+/// Operations without casts, which no signature has.
+static constexpr llvm::ArrayRef<FieldName>
+    kLinkNames(kOpNames, std::size(kOpNames) - kTypeCount * (kTypeCount - 1));
+
+static constexpr SignatureFields kSignatureFields(
+    SignatureField{"in", "in", &ElementwiseSignature::in, true, kTypeNames},
+    SignatureField{"out", "out", &ElementwiseSignature::out, true, kTypeNames},
+    SignatureField{"op", "chain", &ElementwiseSignature::chain, false,
+                   kLinkNames},
+    SignatureField{"contiguous", "contiguous",
+                   &ElementwiseSignature::contiguous});
+
+const RecordSchema &elementwiseSignatureSchema() {
+  static const RecordSchema schema = kSignatureFields.schema("elementwise");
+  return schema;
+}
+
 Record toRecord(const ElementwiseSignature &signature) {
-  Record record(elementwiseSignatureSchema());
-  int field = 0;
-  for (int64_t value :
-       {code(signature.in), code(signature.out), encodeChain(signature.chain),
-        code(signature.contiguous)})
-    record.set(field++, value);
-  return record;
+  return kSignatureFields.toRecord(signature, elementwiseSignatureSchema());
 }
 
 ElementwiseSignature readElementwiseSignature(const Record &record) {
-  ElementwiseSignature signature;
-  signature.in = static_cast<DType>(record[0]);
-  signature.out = static_cast<DType>(record[1]);
-  signature.chain = decodeChain(record[2]);
-  signature.contiguous = record[3] != 0;
-  return signature;
+  return kSignatureFields.fromRecord(record);
 }
 
-std::string initializerText(const ElementwiseSignature &s) {
-  return fmt::format("{{.in = kiln::DType::{}, .out = kiln::DType::{}, "
-                     ".chain = {}, .contiguous = {}}}",
-                     enumeratorOf(s.in), enumeratorOf(s.out),
-                     initializerText(s.chain), s.contiguous);
+std::string initializerText(const ElementwiseSignature &signature) {
+  return kSignatureFields.initializer(signature);
 }
 
 //===----------------------------------------------------------------------===//

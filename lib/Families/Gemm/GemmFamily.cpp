@@ -160,9 +160,12 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
 
 OperandTable GemmFamily::operands(const Problem &problem) const {
   GemmProblem p = read(problem);
-  auto matrix = [&](llvm::StringRef name, OperandRole role, DType type,
-                    int64_t rows, int64_t cols, int64_t ld, bool present) {
-    OperandSpec spec;
+  OperandTable table;
+  table.operands.resize(GemmOperand::Count);
+  auto set = [&](int index, llvm::StringRef name, OperandRole role, DType type,
+                 int64_t rows, int64_t cols, int64_t ld,
+                 bool present) -> OperandSpec & {
+    OperandSpec &spec = table.operands[index];
     spec.name = name;
     spec.role = role;
     spec.type = type;
@@ -181,15 +184,14 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
       spec.usual.mantissaBits = spec.outliers.mantissaBits = kTf32Mantissa;
     return spec;
   };
-  OperandTable table;
-  table.operands.push_back(
-      matrix("a", OperandRole::In, p.dtype, p.rowsA(), p.colsA(), p.lda, true));
-  table.operands.push_back(matrix("b", OperandRole::Constant, p.dtype,
-                                  p.rowsB(), p.colsB(), p.ldb, true));
-  table.operands.push_back(
-      matrix("c", OperandRole::In, p.out, p.m, p.n, p.ldc, p.beta != 0));
-  OperandSpec d =
-      matrix("d", OperandRole::Out, p.out, p.m, p.outCols(), p.ldd, true);
+  set(GemmOperand::A, "a", OperandRole::In, p.dtype, p.rowsA(), p.colsA(),
+      p.lda, true);
+  set(GemmOperand::B, "b", OperandRole::Constant, p.dtype, p.rowsB(), p.colsB(),
+      p.ldb, true);
+  set(GemmOperand::C, "c", OperandRole::In, p.out, p.m, p.n, p.ldc,
+      p.beta != 0);
+  OperandSpec &d = set(GemmOperand::D, "d", OperandRole::Out, p.out, p.m,
+                       p.outCols(), p.ldd, true);
   if (p.beta != 0)
     d.mayBe = GemmOperand::C;
   // Rounding of the output, and of k products summed in fp32 in any order.
@@ -197,17 +199,15 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
   d.tolerance.relative = 2 * std::ldexp(1.0, -mantissa);
   d.tolerance.scaled =
       4 * std::sqrt(std::max<double>(p.k, 1)) * std::ldexp(1.0, -24);
-  table.operands.push_back(d);
   int64_t biasCols = p.linkCols(PointwiseOp::Bias);
-  OperandSpec bias = matrix("bias", OperandRole::Constant, p.out, 1, biasCols,
-                            biasCols, p.pointwise.contains(PointwiseOp::Bias));
+  OperandSpec &bias =
+      set(GemmOperand::Bias, "bias", OperandRole::Constant, p.out, 1, biasCols,
+          biasCols, p.pointwise.contains(PointwiseOp::Bias));
   bias.batch = 1;
   bias.batchStride = 0;
-  table.operands.push_back(bias);
-  table.operands.push_back(matrix("residual", OperandRole::In, p.out, p.m,
-                                  p.linkCols(PointwiseOp::Residual),
-                                  p.ldResidual,
-                                  p.pointwise.contains(PointwiseOp::Residual)));
+  set(GemmOperand::Residual, "residual", OperandRole::In, p.out, p.m,
+      p.linkCols(PointwiseOp::Residual), p.ldResidual,
+      p.pointwise.contains(PointwiseOp::Residual));
   return table;
 }
 

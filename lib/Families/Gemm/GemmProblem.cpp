@@ -1,8 +1,8 @@
 //===- GemmProblem.cpp ----------------------------------------------------===//
 #include "Families/Gemm/GemmProblem.h"
 
-#include "Families/KernelUnit.h"
 #include "Families/ProblemFields.h"
+#include "Families/SignatureFields.h"
 #include "Support/Format.h"
 
 #include <algorithm>
@@ -56,33 +56,6 @@ const RecordSchema &gemmProblemSchema() {
                                     leadingDimensionField("ldd"),
                                     leadingDimensionField("ldr"),
                                     alignField()});
-  return schema;
-}
-
-const RecordSchema &gemmSignatureSchema() {
-  static const RecordSchema schema(
-      "gemm", TextStyle::Spaced,
-      {enumField("in", true, kTypeNames),
-       enumField("out", true, kTypeNames),
-       enumField("compute", false, kComputeNames),
-       enumField("layout", true, kLayoutNames),
-       {.key = "pointwise",
-        .kind = FieldKind::Chain,
-        .role = FieldRole::Signature,
-        .names = kPointwiseNames},
-       {.key = "readsc", .role = FieldRole::Signature, .maximum = 1},
-       {.key = "aligna",
-        .role = FieldRole::Signature,
-        .defaultValue = 16,
-        .maximum = 16},
-       {.key = "alignb",
-        .role = FieldRole::Signature,
-        .defaultValue = 16,
-        .maximum = 16},
-       {.key = "alignd",
-        .role = FieldRole::Signature,
-        .defaultValue = 16,
-        .maximum = 16}});
   return schema;
 }
 
@@ -142,43 +115,49 @@ GemmSignature signatureOf(const GemmProblem &p) {
   return signature;
 }
 
+//===----------------------------------------------------------------------===//
+// The signature
+//===----------------------------------------------------------------------===//
+
+static std::string enumeratorText(ComputeMode mode) {
+  return mode == ComputeMode::TF32 ? "kiln::ComputeMode::TF32"
+                                   : "kiln::ComputeMode::Native";
+}
+
+static std::string enumeratorText(Layout layout) {
+  return fmt::format("kiln::Layout::{}{}", isTransposedA(layout) ? 'T' : 'N',
+                     isTransposedB(layout) ? 'T' : 'N');
+}
+
+static constexpr SignatureFields kSignatureFields(
+    SignatureField{"in", "in", &GemmSignature::in, true, kTypeNames},
+    SignatureField{"out", "out", &GemmSignature::out, true, kTypeNames},
+    SignatureField{"compute", "compute", &GemmSignature::compute, false,
+                   kComputeNames},
+    SignatureField{"layout", "layout", &GemmSignature::layout, true,
+                   kLayoutNames},
+    SignatureField{"pointwise", "pointwise", &GemmSignature::pointwise, false,
+                   kPointwiseNames},
+    SignatureField{"readsc", "readsC", &GemmSignature::readsC},
+    SignatureField{"aligna", "alignA", &GemmSignature::alignA, false, {}, 16},
+    SignatureField{"alignb", "alignB", &GemmSignature::alignB, false, {}, 16},
+    SignatureField{"alignd", "alignD", &GemmSignature::alignD, false, {}, 16});
+
+const RecordSchema &gemmSignatureSchema() {
+  static const RecordSchema schema = kSignatureFields.schema("gemm");
+  return schema;
+}
+
 Record toRecord(const GemmSignature &signature) {
-  Record record(gemmSignatureSchema());
-  int field = 0;
-  for (int64_t value :
-       {code(signature.in), code(signature.out), code(signature.compute),
-        code(signature.layout), encodeChain(signature.pointwise),
-        code(signature.readsC), code(signature.alignA), code(signature.alignB),
-        code(signature.alignD)})
-    record.set(field++, value);
-  return record;
+  return kSignatureFields.toRecord(signature, gemmSignatureSchema());
 }
 
 GemmSignature readGemmSignature(const Record &record) {
-  GemmSignature signature;
-  signature.in = static_cast<DType>(record[0]);
-  signature.out = static_cast<DType>(record[1]);
-  signature.compute = static_cast<ComputeMode>(record[2]);
-  signature.layout = static_cast<Layout>(record[3]);
-  signature.pointwise = decodeChain(record[4]);
-  signature.readsC = record[5] != 0;
-  signature.alignA = static_cast<int>(record[6]);
-  signature.alignB = static_cast<int>(record[7]);
-  signature.alignD = static_cast<int>(record[8]);
-  return signature;
+  return kSignatureFields.fromRecord(record);
 }
 
-std::string initializerText(const GemmSignature &s) {
-  std::string layout = {isTransposedA(s.layout) ? 'T' : 'N',
-                        isTransposedB(s.layout) ? 'T' : 'N'};
-  return fmt::format(
-      "{{.in = kiln::DType::{}, .out = kiln::DType::{}, "
-      ".compute = kiln::ComputeMode::{}, .layout = kiln::Layout::{}, "
-      ".pointwise = {}, .readsC = {}, .alignA = {}, .alignB = {}, "
-      ".alignD = {}}}",
-      enumeratorOf(s.in), enumeratorOf(s.out),
-      s.compute == ComputeMode::TF32 ? "TF32" : "Native", layout,
-      initializerText(s.pointwise), s.readsC, s.alignA, s.alignB, s.alignD);
+std::string initializerText(const GemmSignature &signature) {
+  return kSignatureFields.initializer(signature);
 }
 
 } // namespace kiln

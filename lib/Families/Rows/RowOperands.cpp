@@ -100,18 +100,18 @@ namespace {
 /// Builds the table of one problem.
 class TableBuilder {
 public:
-  explicit TableBuilder(const RowProblem &p) : p(p) {}
+  TableBuilder(const RowProblem &p, OperandTable &table)
+      : p(p), next(table.operands.begin()) {}
 
   OperandSpec &add(llvm::StringRef name, OperandRole role, DType type,
                    bool present) {
-    OperandSpec spec;
+    OperandSpec &spec = *next++;
     spec.name = name;
     spec.role = role;
     spec.type = type;
     spec.present = present;
     spec.misalignment = misalignmentOf(p.align, type);
-    table.operands.push_back(spec);
-    return table.operands.back();
+    return spec;
   }
   OperandSpec &addMatrix(llvm::StringRef name, OperandRole role, DType type,
                          int64_t leadingDimension, bool present) {
@@ -149,15 +149,16 @@ public:
       y.mayBe = RowOperand::X;
   }
 
-  OperandTable table;
-
 private:
   const RowProblem &p;
+  OperandSpec *next;
 };
 } // namespace
 
 OperandTable rowOperands(const RowProblem &p) {
-  TableBuilder builder(p);
+  OperandTable table;
+  table.operands.resize(RowOperand::Count);
+  TableBuilder builder(p, table);
   builder.addMatrix("x", OperandRole::In, p.dtype, p.ldx, true).outliers =
       outliersOfX(p);
   builder.addY();
@@ -179,7 +180,7 @@ OperandTable rowOperands(const RowProblem &p) {
   mask.outliers = outliersOfMask();
   builder.addColumn("scales", DType::FP32, p.rows, p.quantizes()).tolerance =
       roundedTolerance(DType::FP32, kElement);
-  return std::move(builder.table);
+  return table;
 }
 
 } // namespace kiln

@@ -1,8 +1,8 @@
 //===- RowProblem.cpp -----------------------------------------------------===//
 #include "Families/Rows/RowProblem.h"
 
-#include "Families/KernelUnit.h"
 #include "Families/ProblemFields.h"
+#include "Families/SignatureFields.h"
 #include "Support/Format.h"
 
 namespace kiln {
@@ -127,15 +127,6 @@ const RecordSchema &rowProblemSchema(RowKind kind) {
   return schemas[static_cast<int>(kind)];
 }
 
-const RecordSchema &rowSignatureSchema() {
-  static const RecordSchema schema(
-      "rows", TextStyle::Spaced,
-      {enumField("op", true, kOpNames), enumField("in", true, kFloatNames),
-       enumField("out", true, kTypeNames), flag("weight"), flag("bias"),
-       flag("residual"), flag("mask", 2)});
-  return schema;
-}
-
 //===----------------------------------------------------------------------===//
 // Records to structs and back
 //===----------------------------------------------------------------------===//
@@ -203,73 +194,68 @@ RowSignature signatureOf(const RowProblem &p) {
           .mask = p.mask};
 }
 
+//===----------------------------------------------------------------------===//
+// The signature
+//===----------------------------------------------------------------------===//
+
+static std::string enumeratorText(RowOp op) {
+  switch (op) {
+  case RowOp::RmsNorm:
+    return "kiln::RowOp::RmsNorm";
+  case RowOp::LayerNorm:
+    return "kiln::RowOp::LayerNorm";
+  case RowOp::Softmax:
+    return "kiln::RowOp::Softmax";
+  case RowOp::Quantize:
+    return "kiln::RowOp::Quantize";
+  case RowOp::Sum:
+    return "kiln::RowOp::Sum";
+  case RowOp::Max:
+    return "kiln::RowOp::Max";
+  case RowOp::Mean:
+    return "kiln::RowOp::Mean";
+  case RowOp::SumSquares:
+    return "kiln::RowOp::SumSquares";
+  }
+  return {};
+}
+
+static std::string enumeratorText(RowMask mask) {
+  switch (mask) {
+  case RowMask::None:
+    return "kiln::RowMask::None";
+  case RowMask::Matrix:
+    return "kiln::RowMask::Matrix";
+  case RowMask::Row:
+    return "kiln::RowMask::Row";
+  }
+  return {};
+}
+
+static constexpr SignatureFields kSignatureFields(
+    SignatureField{"op", "op", &RowSignature::op, true, kOpNames},
+    SignatureField{"in", "in", &RowSignature::in, true, kFloatNames},
+    SignatureField{"out", "out", &RowSignature::out, true, kTypeNames},
+    SignatureField{"weight", "weight", &RowSignature::weight},
+    SignatureField{"bias", "bias", &RowSignature::bias},
+    SignatureField{"residual", "residual", &RowSignature::residual},
+    SignatureField{"mask", "mask", &RowSignature::mask, false, {}, 2});
+
+const RecordSchema &rowSignatureSchema() {
+  static const RecordSchema schema = kSignatureFields.schema("rows");
+  return schema;
+}
+
 Record toRecord(const RowSignature &signature) {
-  Record record(rowSignatureSchema());
-  int field = 0;
-  for (int64_t value :
-       {code(signature.op), code(signature.in), code(signature.out),
-        code(signature.weight), code(signature.bias), code(signature.residual),
-        code(signature.mask)})
-    record.set(field++, value);
-  return record;
+  return kSignatureFields.toRecord(signature, rowSignatureSchema());
 }
 
 RowSignature readRowSignature(const Record &record) {
-  RowSignature signature;
-  signature.op = static_cast<RowOp>(record[0]);
-  signature.in = static_cast<DType>(record[1]);
-  signature.out = static_cast<DType>(record[2]);
-  signature.weight = record[3] != 0;
-  signature.bias = record[4] != 0;
-  signature.residual = record[5] != 0;
-  signature.mask = static_cast<RowMask>(record[6]);
-  return signature;
+  return kSignatureFields.fromRecord(record);
 }
 
-//===----------------------------------------------------------------------===//
-// Text of the signature
-//===----------------------------------------------------------------------===//
-
-static llvm::StringRef enumeratorOf(RowOp op) {
-  switch (op) {
-  case RowOp::RmsNorm:
-    return "RmsNorm";
-  case RowOp::LayerNorm:
-    return "LayerNorm";
-  case RowOp::Softmax:
-    return "Softmax";
-  case RowOp::Quantize:
-    return "Quantize";
-  case RowOp::Sum:
-    return "Sum";
-  case RowOp::Max:
-    return "Max";
-  case RowOp::Mean:
-    return "Mean";
-  case RowOp::SumSquares:
-    return "SumSquares";
-  }
-  return {};
-}
-
-static llvm::StringRef enumeratorOf(RowMask mask) {
-  switch (mask) {
-  case RowMask::None:
-    return "None";
-  case RowMask::Matrix:
-    return "Matrix";
-  case RowMask::Row:
-    return "Row";
-  }
-  return {};
-}
-
-std::string initializerText(const RowSignature &s) {
-  return fmt::format(
-      "{{.op = kiln::RowOp::{}, .in = kiln::DType::{}, .out = kiln::DType::{}, "
-      ".weight = {}, .bias = {}, .residual = {}, .mask = kiln::RowMask::{}}}",
-      enumeratorOf(s.op), enumeratorOf(s.in), enumeratorOf(s.out), s.weight,
-      s.bias, s.residual, enumeratorOf(s.mask));
+std::string initializerText(const RowSignature &signature) {
+  return kSignatureFields.initializer(signature);
 }
 
 } // namespace kiln

@@ -1,8 +1,8 @@
 //===- TransposeProblem.cpp -----------------------------------------------===//
 #include "Families/Transpose/TransposeProblem.h"
 
-#include "Families/KernelUnit.h"
 #include "Families/ProblemFields.h"
+#include "Families/SignatureFields.h"
 #include "Support/Format.h"
 
 #include <algorithm>
@@ -29,19 +29,6 @@ const RecordSchema &transposeProblemSchema() {
   return schema;
 }
 
-const RecordSchema &transposeSignatureSchema() {
-  static const RecordSchema schema("transpose2d", TextStyle::Spaced,
-                                   {{.key = "bytes",
-                                     .role = FieldRole::Signature,
-                                     .required = true,
-                                     .maximum = 4},
-                                    {.key = "align",
-                                     .role = FieldRole::Signature,
-                                     .defaultValue = 16,
-                                     .maximum = 16}});
-  return schema;
-}
-
 TransposeProblem readTransposeProblem(const int64_t *values) {
   TransposeProblem p;
   p.rows = values[TransposeField::Rows];
@@ -65,20 +52,35 @@ TransposeSignature signatureOf(const TransposeProblem &p) {
   return signature;
 }
 
+//===----------------------------------------------------------------------===//
+// The signature
+//===----------------------------------------------------------------------===//
+
+static constexpr SignatureFields kSignatureFields(
+    SignatureField{"bytes",
+                   "elementBytes",
+                   &TransposeSignature::elementBytes,
+                   true,
+                   {},
+                   4},
+    SignatureField{
+        "align", "align", &TransposeSignature::align, false, {}, 16});
+
+const RecordSchema &transposeSignatureSchema() {
+  static const RecordSchema schema = kSignatureFields.schema("transpose2d");
+  return schema;
+}
+
 Record toRecord(const TransposeSignature &signature) {
-  Record record(transposeSignatureSchema());
-  record.set(0, signature.elementBytes);
-  record.set(1, signature.align);
-  return record;
+  return kSignatureFields.toRecord(signature, transposeSignatureSchema());
 }
 
 TransposeSignature readTransposeSignature(const Record &record) {
-  return {static_cast<int>(record[0]), static_cast<int>(record[1])};
+  return kSignatureFields.fromRecord(record);
 }
 
 std::string initializerText(const TransposeSignature &signature) {
-  return fmt::format("{{.elementBytes = {}, .align = {}}}",
-                     signature.elementBytes, signature.align);
+  return kSignatureFields.initializer(signature);
 }
 
 } // namespace kiln

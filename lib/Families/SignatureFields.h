@@ -1,0 +1,131 @@
+//===- SignatureFields.h - a kernel's signature type as a record ----------===//
+//
+// A signature is a structural aggregate shared with the kernel. One list of its
+// members, kept beside the family's problem, gives the schema of its records,
+// both conversions and the designated initialiser that a translation unit
+// carries, as forEachField gives those of a config.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Families/Chain.h"
+#include "Families/KernelUnit.h"
+#include "Kernel/Record.h"
+#include "Support/Format.h"
+
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+namespace kiln {
+
+/// One member of \p Signature. What is not required is left out of a text where
+/// it is what a signature has by default.
+template <class Signature, class T> struct SignatureField {
+  const char *key;    ///< in the records
+  const char *member; ///< in the kernel's source
+  T Signature::*pointer;
+  bool required = false;
+  /// Of an enumeration or a chain; an enumeration without names is a number.
+  llvm::ArrayRef<FieldName> names = {};
+  int64_t maximum = 1; ///< of a number; one of 0 and 1 unless it says else
+};
+
+/// A value as a record's int64, and back.
+template <class T> int64_t encodeMember(T value) {
+  return static_cast<int64_t>(value);
+}
+inline int64_t encodeMember(const PointwiseChain &chain) {
+  return encodeChain(chain);
+}
+template <class T> T decodeMember(int64_t value) {
+  if constexpr (std::is_same_v<T, PointwiseChain>)
+    return decodeChain(value);
+  else
+    return static_cast<T>(value);
+}
+
+/// "kiln::DType::BF16". Other enumerations have functions like it.
+inline std::string enumeratorText(DType type) {
+  return "kiln::DType::" + enumeratorOf(type).str();
+}
+
+/// A value as a kernel's source spells it: "kiln::DType::BF16", "true".
+template <class T> std::string spellMember(const T &value) {
+  if constexpr (std::is_same_v<T, PointwiseChain>)
+    return initializerText(value);
+  else if constexpr (std::is_enum_v<T>)
+    return enumeratorText(value);
+  else
+    return fmt::format("{}", value);
+}
+
+/// All members of \p Signature, in the order of its declaration.
+template <class Signature, class... Types> class SignatureFields {
+public:
+  constexpr explicit SignatureFields(SignatureField<Signature, Types>... fields)
+      : fields(fields...) {}
+
+  /// The schema of its records, called \p name.
+  RecordSchema schema(llvm::StringRef name) const {
+    std::vector<Field> list;
+    forEach([&]<class T>(const SignatureField<Signature, T> &from) {
+      Field field;
+      field.key = from.key;
+      field.role = FieldRole::Signature;
+      field.required = from.required;
+      field.names = from.names;
+      if constexpr (std::is_same_v<T, PointwiseChain>)
+        field.kind = FieldKind::Chain;
+      else if (!from.names.empty())
+        field.kind = FieldKind::Enum;
+      else
+        field.maximum = from.maximum;
+      if (!from.required)
+        field.defaultValue = encodeMember(Signature{}.*from.pointer);
+      list.push_back(field);
+    });
+    return RecordSchema(name, TextStyle::Spaced, std::move(list));
+  }
+
+  /// \p signature as a record of \p schema, which schema() made.
+  Record toRecord(const Signature &signature,
+                  const RecordSchema &schema) const {
+    int64_t values[sizeof...(Types)];
+    size_t count = 0;
+    forEach([&](const auto &field) {
+      values[count++] = encodeMember(signature.*field.pointer);
+    });
+    return Record(schema, values);
+  }
+
+  /// The inverse of toRecord().
+  Signature fromRecord(const Record &record) const {
+    Signature signature;
+    int index = 0;
+    forEach([&]<class T>(const SignatureField<Signature, T> &field) {
+      signature.*field.pointer = decodeMember<T>(record[index++]);
+    });
+    return signature;
+  }
+
+  /// "{.in = kiln::DType::BF16, ...}": a designated initialiser.
+  std::string initializer(const Signature &signature) const {
+    std::string text;
+    forEach([&](const auto &field) {
+      text += fmt::format("{}.{} = {}", text.empty() ? "" : ", ", field.member,
+                          spellMember(signature.*field.pointer));
+    });
+    return "{" + text + "}";
+  }
+
+private:
+  void forEach(auto visit) const {
+    std::apply([&](const auto &...field) { (visit(field), ...); }, fields);
+  }
+
+  std::tuple<SignatureField<Signature, Types>...> fields;
+};
+
+} // namespace kiln
