@@ -316,10 +316,11 @@ static Rejection invalidShape(const Sm90GemmConfig &config) {
 /// TMA's coordinates are ints, and its strides are below 2^40 bytes.
 static std::optional<Rejection>
 checkTensorMaps(const GemmProblem &problem, const GemmSignature &signature) {
-  constexpr double kMaxCoordinate = 2147483647, kMostBox = 256;
+  // A box that begins with the last element ends behind it.
+  constexpr double kMostBox = 256, kMostElements = 2147483647 - kMostBox;
   double most = double(std::max({problem.m, problem.n, problem.k}));
-  if (most + kMostBox > kMaxCoordinate)
-    return Rejection{PruneReason::Grid, most, kMaxCoordinate, "elements"};
+  if (most > kMostElements)
+    return Rejection{PruneReason::Grid, most, kMostElements, "elements"};
   constexpr double kMaxStride = double(int64_t(1) << 40);
   double in = bytesOf(signature.in), out = bytesOf(signature.out);
   double rowsA = problem.rowsA(), rowsB = problem.rowsB(), rowsD = problem.m;
