@@ -1,27 +1,18 @@
-// What explain tells, against the estimates that it explains: every derivation
-// is reckoned once more, and no sentence may contradict the bound.
-#include "Device/Catalog.h"
-#include "Families/Families.h"
+// What explain tells of single configs; that every derivation makes its
+// estimate is checked by the conformance suite.
+#include "Families/FamilyTesting.h"
 #include "Kernel/Space.h"
-#include "Support/Error.h"
-#include "Support/Format.h"
-#include "Support/Json.h"
 
 #include <doctest/doctest.h>
 
 #include <llvm/ADT/STLExtras.h>
 
 #include <cmath>
-#include <set>
 
 using namespace kiln;
+using namespace kiln::testing;
 
 namespace {
-
-const Registry &registry() {
-  static const Registry builtin = makeBuiltinRegistry();
-  return builtin;
-}
 
 struct NamedProblem {
   const KernelFamily *family = nullptr;
@@ -31,147 +22,7 @@ struct NamedProblem {
 NamedProblem parseProblem(llvm::StringRef text) {
   const KernelFamily *family = registry().find(text.split(' ').first);
   REQUIRE(family);
-  auto problem = family->parseProblem(text);
-  if (!problem)
-    FAIL(summarize(problem.takeError()).message);
-  return {family, *problem};
-}
-
-DeviceModel device(llvm::StringRef name) {
-  return llvm::cantFail(findDevice(name));
-}
-
-/// All problems of benchmarks/suites/<suite>.json.
-std::vector<NamedProblem> suite(llvm::StringRef name) {
-  auto json = llvm::cantFail(readJsonFile(
-      (KILN_SOURCE_DIR "/benchmarks/suites/" + name + ".json").str()));
-  std::vector<NamedProblem> problems;
-  for (const llvm::json::Value &value :
-       *json.getAsObject()->getArray("cases")) {
-    const llvm::json::Object &object = *value.getAsObject();
-    const KernelFamily *family =
-        registry().find(object.getString("family").value_or("gemm"));
-    REQUIRE(family);
-    problems.push_back(
-        {family,
-         llvm::cantFail(family->canonicalise(llvm::cantFail(Record::fromJson(
-             family->problemSchema(), object, {"name", "family"}))))});
-  }
-  return problems;
-}
-
-/// Two numbers that differ by rounding alone.
-bool isSame(double a, double b) {
-  return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
-}
-
-/// A term comes from the step that it names: that one's result, or its term.
-bool isFrom(const StepTerm &term, const DerivationStep &step) {
-  if (isSame(term.value, step.result))
-    return true;
-  return llvm::any_of(step.terms, [&](const StepTerm &other) {
-    return other.name == term.name && isSame(other.value, term.value);
-  });
-}
-
-/// S_min, the verdict and the exposed time come of one latency.
-bool agreesWithItself(const DerivationStep &wall) {
-  auto needed = wall.values.getInteger("stages_needed");
-  auto stages = wall.values.getInteger("stages");
-  bool hides = wall.result == 0;
-  bool saysSo = llvm::StringRef(wall.verdict).contains("hidden");
-  return needed && stages && (*stages >= *needed) == hides && saysSo == hides;
-}
-
-/// What is wrong with \p derivation of \p estimate; empty for nothing.
-std::string faultOf(const Derivation &derivation, const Estimate &estimate) {
-  if (derivation.empty())
-    return "nothing is derived";
-  int number = 0;
-  for (const DerivationStep &step : derivation) {
-    ++number;
-    auto fault = [&](llvm::StringRef what) {
-      return fmt::format("step {} '{}': {}", number, step.title, what);
-    };
-    if (step.title.empty())
-      return fault("no title");
-    if (!isSame(evaluate(step), step.result) || !std::isfinite(step.result))
-      return fault("the result is not that of its terms");
-    for (const StepTerm &term : step.terms)
-      if (term.step < 0 || term.step >= number ||
-          (term.step > 0 && !isFrom(term, derivation[term.step])))
-        return fault("'" + term.name + "' is not of the step it names");
-    if (step.rule != StepRule::Fact && calculationText(step).empty())
-      return fault("its calculation is not told");
-    if (!step.blames.empty() && step.blames != estimate.bound)
-      return fault(
-          ("blames " + step.blames + ", bound " + estimate.bound).str());
-    if (step.clears == estimate.bound)
-      return fault(("clears the bound " + estimate.bound).str());
-    if (llvm::StringRef(step.title).starts_with("latency wall") &&
-        !agreesWithItself(step))
-      return fault("S_min, verdict and exposed time disagree");
-  }
-  if (derivation[number].blames != estimate.bound)
-    return "the last step does not name the bound";
-  if (!isSame(derivation.totalNs(), estimate.totalNs))
-    return fmt::format("the steps make {} ns of an estimate of {} ns",
-                       derivation.totalNs(), estimate.totalNs);
-  double sum = 0;
-  for (const EstimateTerm &term : estimate.terms)
-    sum += term.isAddend ? term.value : 0;
-  if (!isSame(sum, estimate.totalNs))
-    return fmt::format("the addends make {} ns of an estimate of {} ns", sum,
-                       estimate.totalNs);
-  return "";
-}
-
-/// The first choice, the first of two other templates, and the last.
-std::vector<Candidate> sample(const Space &space) {
-  constexpr size_t kTemplates = 3;
-  std::vector<Candidate> chosen;
-  std::set<const Template *> seen;
-  for (const Candidate &candidate : space.ranked)
-    if (seen.size() < kTemplates && seen.insert(candidate.tmpl).second)
-      chosen.push_back(candidate);
-  chosen.push_back(space.ranked.back());
-  return chosen;
-}
-
-/// Checks the derivations of \p problem; counts them, and none behind so many
-/// faults that more would tell nothing.
-size_t checkProblem(const NamedProblem &named, const DeviceModel &model,
-                    ModelKind kind) {
-  constexpr int kTold = 10;
-  static int faults = 0;
-  if (faults >= kTold)
-    return 0;
-  auto space =
-      exploreSpace(*named.family, named.problem, model, {.model = kind});
-  if (!space) {
-    llvm::consumeError(space.takeError()); // nothing to explain
-    return 0;
-  }
-  size_t count = 0;
-  for (const Candidate &candidate : sample(*space)) {
-    Estimate estimate =
-        estimateCandidate(*named.family, named.problem, candidate, model, kind);
-    std::string fault =
-        isSame(estimate.totalNs, candidate.estimate.totalNs)
-            ? faultOf(explainCandidate(*named.family, named.problem, candidate,
-                                       model, kind),
-                      estimate)
-            : "the space has another estimate";
-    ++count;
-    if (!fault.empty()) {
-      CAPTURE(model.name);
-      CAPTURE(named.problem.text());
-      CAPTURE(candidate.config.text());
-      CHECK(fault == "");
-      ++faults;
-    }
-  }
-  return count;
+  return {family, parse(*family, text)};
 }
 
 /// The derivation of \p config, or of the first choice.
@@ -215,37 +66,14 @@ bool contains(llvm::StringRef text, llvm::StringRef part) {
 
 std::string reasonOf(llvm::StringRef problem, llvm::StringRef config,
                      const DeviceModel &model) {
-  NamedProblem named = parseProblem(problem);
-  auto typed = llvm::cantFail(named.family->parseConfig(config));
-  auto rejection = typed.tmpl->prune(named.problem, typed.config, model);
-  return rejection ? rejection->text() : "none";
+  return reason(*registry().find(problem.split(' ').first), problem, config,
+                model);
 }
 
 constexpr llvm::StringLiteral kSquare =
     "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT";
 
 } // namespace
-
-TEST_CASE("E12: every derivation makes the estimate it explains") {
-  size_t main = 0, classic = 0;
-  std::vector<llvm::StringRef> names = catalogNames();
-  for (llvm::StringRef file :
-       {"gemm_llm_bf16", "gemm_shapes", "gemm_sweep", "memory_bound"}) {
-    std::vector<NamedProblem> problems = suite(file);
-    REQUIRE(problems.size() > 20);
-    for (llvm::StringRef name : names) {
-      DeviceModel model = device(name);
-      for (const NamedProblem &problem : problems)
-        main += checkProblem(problem, model, ModelKind::Main);
-    }
-    // The model is the same on all: some of each capability.
-    for (llvm::StringRef name : {"h200-sxm", "a100-sxm4-40gb", "t4"})
-      for (const NamedProblem &problem : problems)
-        classic += checkProblem(problem, device(name), ModelKind::Classic);
-  }
-  CHECK(main > 230 * names.size());
-  CHECK(classic > 230 * 3);
-}
 
 TEST_CASE("E1: the tile's intensity is judged by the rates of the estimate") {
   for (llvm::StringRef name : {"h200-sxm", "h100-sxm"}) {

@@ -2,18 +2,12 @@
 #pragma once
 
 #include "Compile/Compiler.h"
-#include "Families/Families.h"
+#include "Families/FamilyTesting.h"
 #include "Support/Environment.h"
-#include "Support/Error.h"
-
-#include <doctest/doctest.h>
 
 namespace kiln::testing {
 
-inline const KernelFamily &gemm() {
-  static const Registry registry = makeBuiltinRegistry();
-  return *registry.find("gemm");
-}
+inline const KernelFamily &gemm() { return *registry().find("gemm"); }
 
 inline Compiler &compiler() {
   static Compiler instance(NvrtcSearch::fromEnvironment(

@@ -9,7 +9,6 @@
 #include <llvm/ADT/STLExtras.h>
 
 #include <cmath>
-#include <random>
 #include <set>
 
 using namespace kiln;
@@ -51,40 +50,6 @@ TEST_CASE("every template serves a swiglu that it serves without") {
       };
       CHECK(configs(" pointwise=swiglu") == configs(""));
     }
-}
-
-TEST_CASE("every config of the space is valid, distinct and parses back") {
-  for (llvm::StringRef text :
-       {"gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT",
-        "gemm m=1 n=4096 k=14336 dtype=fp16 layout=NT",
-        "gemm m=4096 n=3 k=1000 dtype=bf16 layout=NT",
-        "gemm m=40 n=2112 k=7168 dtype=bf16 layout=NT batch=2",
-        "gemm m=100 n=200 k=300 dtype=fp32 layout=TN",
-        "gemm m=33 n=77 k=131 dtype=fp32 compute=tf32 layout=TT",
-        "gemm m=33 n=78 k=131 dtype=bf16 layout=NT pointwise=bias,swiglu",
-        "gemm m=3 n=5 k=0 dtype=bf16"}) {
-    CAPTURE(text);
-    Problem problem = parse(text);
-    auto space = exploreSpace(gemm(), problem, h200(), {.keepRejected = true});
-    REQUIRE(bool(space));
-    std::set<std::string> seen;
-    for (const Candidate &candidate : space->ranked) {
-      std::string config = candidate.config.text();
-      CHECK(seen.insert(config).second);
-      auto parsed = gemm().parseConfig(config);
-      REQUIRE(bool(parsed));
-      CHECK(parsed->config == candidate.config);
-      CHECK(candidate.estimate.totalNs > 0);
-      CHECK(std::isfinite(candidate.estimate.totalNs));
-      Plan plan = candidate.tmpl->plan(problem, candidate.config, h200());
-      CHECK(plan.workspace.bytes() <= 2 * kMaxSplitBytes);
-      CHECK(
-          plan.workspace.bytes() ==
-          candidate.tmpl->workspace(problem, candidate.config, h200()).bytes());
-      CHECK(plan.sharedBytes[0] <= h200().sharedBytesPerBlock);
-    }
-    CHECK(space->ranked.size() > 1);
-  }
 }
 
 TEST_CASE("no config of the space takes more than is allowed") {
@@ -201,16 +166,14 @@ TEST_CASE("mma leaves large tiles to wgmma, where wgmma takes the problem") {
                       "h200-sxm"));
 }
 
+static std::string reason(llvm::StringRef problem, llvm::StringRef config,
+                          llvm::StringRef name = "h200-sxm") {
+  return reason(gemm(), problem, config, device(name));
+}
+
 TEST_CASE("prune names the limit that a typed config breaks") {
   llvm::StringRef nt = "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT";
   llvm::StringRef tile = "mma.bm128.bn128.bk32.st3.wm2.wn2.mb1";
-  auto reason = [](llvm::StringRef problem, llvm::StringRef config,
-                   llvm::StringRef device = "h200-sxm") {
-    auto named = llvm::cantFail(gemm().parseConfig(config));
-    auto rejection = named.tmpl->prune(parse(problem), named.config,
-                                       llvm::cantFail(findDevice(device)));
-    return rejection ? rejection->text() : "none";
-  };
   CHECK(reason(nt, tile) == "none");
   CHECK(reason(nt, "mma.bm128.bn128.bk32.st3.wm8.wn8.mb1") ==
         "threads: 2048, limit 1024");
@@ -242,13 +205,6 @@ TEST_CASE("prune names the limit that a typed config breaks") {
 }
 
 TEST_CASE("prune names what takes the streams of one operand out") {
-  auto reason = [](llvm::StringRef problem, llvm::StringRef config,
-                   llvm::StringRef device = "h200-sxm") {
-    auto named = llvm::cantFail(gemm().parseConfig(config));
-    auto rejection = named.tmpl->prune(parse(problem), named.config,
-                                       llvm::cantFail(findDevice(device)));
-    return rejection ? rejection->text() : "none";
-  };
   llvm::StringRef one = "gemm m=1 n=4096 k=4096 dtype=bf16 layout=NT";
   llvm::StringRef nine = "gemm m=9 n=4096 k=4096 dtype=bf16 layout=NT";
   llvm::StringRef gemv = "gemv.r4.u4.w4.wk4.v1.mb4";
@@ -317,88 +273,6 @@ TEST_CASE("few vectors past many rows are streamed, and the space is compact") {
   }
 }
 
-TEST_CASE("prune stands any config that parses, on any problem") {
-  // Knobs at and between their bounds, in combinations no author thought of.
-  std::vector<Problem> problems;
-  for (llvm::StringRef text :
-       {"gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT",
-        "gemm m=268435456 n=268435456 k=268435456 dtype=bf16",
-        "gemm m=2147483647 n=1 k=33554432 dtype=fp32 compute=tf32",
-        "gemm m=2147483647 n=7 k=33554432 dtype=bf16 layout=NT",
-        "gemm m=60 n=4096 k=4096 dtype=fp16 layout=NT",
-        "gemm m=1 n=1 k=0 dtype=fp32 batch=2147483647",
-        "gemm m=0 n=0 k=2147483647 dtype=fp16 layout=TT align=2"})
-    problems.push_back(parse(text));
-  std::mt19937 random(7);
-  const int64_t values[] = {0, 1, 2, 3, 4, 8, 16, 31, 32, 64, 128, 256, 1024};
-  size_t kept = 0;
-  for (int i = 0; i < 20000; ++i) {
-    const Template &tmpl =
-        *gemm().templates()[random() % gemm().templates().size()];
-    Record config(tmpl.configSchema());
-    for (auto [f, field] : llvm::enumerate(tmpl.configSchema().fields()))
-      config.set(static_cast<int>(f),
-                 std::clamp(values[random() % std::size(values)], field.minimum,
-                            field.maximum));
-    const Problem &problem = problems[random() % problems.size()];
-    if (tmpl.prune(problem, config, h200()))
-      continue;
-    ++kept;
-    CAPTURE(config.text());
-    CHECK(std::isfinite(tmpl.estimate(problem, config, h200()).totalNs));
-    Plan plan = tmpl.plan(problem, config, h200());
-    CHECK(plan.workspace.bytes() <=
-          kMaxSplitBytes + WorkspaceLayout::kAlignment);
-  }
-  CHECK(kept > 0);
-}
-
-TEST_CASE("a knob beyond its bounds does not parse") {
-  for (llvm::StringRef text : {"mma.bm0.bn128.bk32.st3.wm2.wn2.mb1",
-                               "mma.bm128.bn128.bk32.st3.wm2.wn0.mb1",
-                               "mma.bm128.bn128.bk32.st3.wm8192.wn8192.mb1",
-                               "simt.bm128.bn128.bk8.tm0.tn8.mb2",
-                               "naive.bt4294967296", "naive.bt-32"}) {
-    CAPTURE(text);
-    auto named = gemm().parseConfig(text);
-    CHECK(!named);
-    CHECK(summarize(named.takeError()).code == ErrorCode::InvalidArgument);
-  }
-}
-
-TEST_CASE("absurd problems have a finite space") {
-  for (llvm::StringRef text :
-       {"gemm m=2147483647 n=2147483647 k=1 dtype=bf16",
-        "gemm m=2147483647 n=1 k=1 dtype=bf16 batch=33554432",
-        "gemm m=1 n=1 k=1 dtype=fp32 batch=2147483647",
-        "gemm m=268435456 n=268435456 k=268435456 dtype=fp16 layout=TN",
-        "gemm m=2147483647 n=0 k=0 dtype=bf16 batch=2147483647",
-        "gemm m=0 n=2147483647 k=0 dtype=fp32 compute=tf32",
-        "gemm m=5 n=5 k=0 dtype=bf16 batch=2147483647"}) {
-    CAPTURE(text);
-    auto problem = gemm().parseProblem(text);
-    if (!problem) {
-      CHECK(summarize(problem.takeError())
-                .message.find("exceed the address space") != std::string::npos);
-      continue;
-    }
-    for (ModelKind model : {ModelKind::Main, ModelKind::Classic}) {
-      auto space = exploreSpace(gemm(), *problem, h200(),
-                                {.model = model, .keepRejected = true});
-      if (model == ModelKind::Classic && !gemm().classicProblem(*problem)) {
-        REQUIRE(!space);
-        CHECK(summarize(space.takeError()).code == ErrorCode::Unsupported);
-        continue;
-      }
-      REQUIRE(bool(space));
-      for (const Candidate &candidate : space->ranked) {
-        CHECK(std::isfinite(candidate.estimate.totalNs));
-        CHECK(candidate.estimate.totalNs > 0);
-      }
-    }
-  }
-}
-
 TEST_CASE("a rate of zero takes the template out, never the estimate") {
   DeviceModel device = h200();
   auto json = llvm::cantFail(parseJson(
@@ -425,35 +299,7 @@ TEST_CASE("every case of the suites is planned") {
     }
 }
 
-TEST_CASE("a space says of each config what its template says of it alone") {
-  for (llvm::StringRef text : {"gemm m=300 n=4096 k=8192 dtype=bf16 layout=NT",
-                               "gemm m=1000 n=7777 k=2664 dtype=fp16",
-                               "gemm m=512 n=512 k=512 dtype=fp32"}) {
-    Problem problem = parse(text);
-    auto space = exploreSpace(gemm(), problem, h200(), {.keepRejected = true});
-    REQUIRE(bool(space));
-    for (Candidate &candidate : space->ranked) {
-      CAPTURE(candidate.config.text());
-      const Template &tmpl = *candidate.tmpl;
-      CHECK(!tmpl.prune(problem, candidate.config, h200()));
-      CHECK(tmpl.classOf(problem, candidate.config).key ==
-            candidate.candidateClass.key);
-      Estimate before = candidate.estimate;
-      CHECK(before.terms.empty());
-      candidate.fillTerms(problem, h200());
-      CHECK(candidate.estimate.totalNs == before.totalNs);
-      CHECK(candidate.estimate.bound == before.bound);
-      CHECK(!candidate.estimate.terms.empty());
-    }
-    for (const Rejected &rejected : space->rejected) {
-      auto alone = rejected.tmpl->prune(problem, rejected.config, h200());
-      REQUIRE(bool(alone));
-      CHECK(alone->text() == rejected.rejection.text());
-    }
-  }
-}
-
-TEST_CASE("a main estimate is the sum of its terms") {
+TEST_CASE("a reduction is a term of what is split") {
   Problem problem = parse("gemm m=300 n=4096 k=8192 dtype=bf16 layout=NT");
   auto space = exploreSpace(gemm(), problem, h200());
   REQUIRE(bool(space));
@@ -461,12 +307,6 @@ TEST_CASE("a main estimate is the sum of its terms") {
     CAPTURE(candidate.config.text());
     candidate.fillTerms(problem, h200());
     const Estimate &estimate = candidate.estimate;
-    double sum = 0;
-    for (llvm::StringRef term :
-         {"launch", "ramp", "repack", "fill", "loop", "epilogue", "reduction",
-          "bytes floor", "beyond path"})
-      sum += estimate.term(term);
-    CHECK(sum == doctest::Approx(estimate.totalNs));
     llvm::StringRef name = candidate.tmpl->name();
     bool maySplit = name == "mma" || name == "sm90";
     CHECK((estimate.term("reduction") > 0) ==

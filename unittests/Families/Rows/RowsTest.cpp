@@ -1,30 +1,21 @@
-#include "Families/Families.h"
+#include "Families/FamilyTesting.h"
 #include "Families/Rows/RowUnit.h"
 
-#include "Device/Catalog.h"
 #include "Kernel/Space.h"
-#include "Support/Error.h"
-#include "Support/Json.h"
 #include "rows/ReferenceRowsConfig.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 using namespace kiln;
+using namespace kiln::testing;
 
 namespace {
 
 constexpr RowKind kKinds[] = {RowKind::RmsNorm, RowKind::LayerNorm,
                               RowKind::Softmax, RowKind::Rowquant,
                               RowKind::Reduce};
-
-const Registry &registry() {
-  static const Registry registry = makeBuiltinRegistry();
-  return registry;
-}
 
 struct Parsed {
   const KernelFamily *family;
@@ -331,7 +322,7 @@ TEST_CASE("nothing to compute over rows is known as such") {
 TEST_CASE("the reference takes large blocks for what few blocks reduce") {
   auto bind = [](llvm::StringRef text) {
     Parsed parsed = parse(text);
-    DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
+    DeviceModel device = h200();
     auto reference = parsed.family->reference(parsed.problem, device);
     Arguments arguments = parsed.arguments();
     LaunchSpec spec;
@@ -379,56 +370,12 @@ TEST_CASE("the texts that keys over rows are made of are pinned") {
         "rows op=sumsq in=bf16 out=fp32");
 }
 
-TEST_CASE("rows: the translation unit is the golden one") {
-  Parsed norm = parse("rmsnorm rows=8192 cols=4096 dtype=bf16 weight=1");
-  auto named = llvm::cantFail(
-      norm.family->parseConfig("resident.t256.rt256.v4.n2.s2.r1.c1.mb1.e1"));
-  Plan plan = named.tmpl->plan(norm.problem, named.config,
-                               llvm::cantFail(findDevice("h200-sxm")));
-  std::ifstream file(KILN_SOURCE_DIR "/unittests/Families/golden/resident.cu");
-  std::stringstream golden;
-  golden << file.rdbuf();
-  CHECK(plan.kernels[0].source() == golden.str());
-  CHECK(plan.kernels[0].arch() == "sm_90");
-  CHECK(plan.workspace.bytes() == 0);
-}
-
 TEST_CASE("the classic model does not speak of what it does not know") {
   Parsed norm = parse("rmsnorm rows=8192 cols=4096 dtype=bf16");
-  auto space = exploreSpace(*norm.family, norm.problem,
-                            llvm::cantFail(findDevice("h200-sxm")),
+  auto space = exploreSpace(*norm.family, norm.problem, h200(),
                             {.model = ModelKind::Classic});
   REQUIRE(!space);
   CHECK(summarize(space.takeError()).message ==
         "the classic model knows nothing like rmsnorm rows=8192 cols=4096 "
         "dtype=bf16");
-}
-
-TEST_CASE("the suite's cases over rows are problems") {
-  auto json = llvm::cantFail(
-      readJsonFile(KILN_SOURCE_DIR "/benchmarks/suites/memory_bound.json"));
-  size_t count = 0;
-  for (const llvm::json::Value &value :
-       *json.getAsObject()->getArray("cases")) {
-    const llvm::json::Object &object = *value.getAsObject();
-    std::string name = object.getString("family")->str();
-    bool isHere = false;
-    for (RowKind kind : kKinds)
-      isHere |= nameOf(kind) == name;
-    if (!isHere)
-      continue;
-    const KernelFamily &family = *registry().find(name);
-    auto record =
-        Record::fromJson(family.problemSchema(), object, {"name", "family"});
-    REQUIRE(bool(record));
-    auto problem = family.canonicalise(std::move(*record));
-    REQUIRE(bool(problem));
-    CAPTURE(problem->text());
-    CHECK(parse(problem->text()).problem.record == problem->record);
-    CHECK(family.compulsoryBytes(*problem) > 0);
-    CHECK(family.flops(*problem) >=
-          double(problem->record.get("rows")) * problem->record.get("cols"));
-    ++count;
-  }
-  CHECK(count == 42);
 }

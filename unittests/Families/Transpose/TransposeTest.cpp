@@ -1,52 +1,33 @@
+#include "Families/FamilyTesting.h"
 #include "Families/Transpose/TransposeProblem.h"
 
-#include "Compile/Compiler.h"
-#include "Device/Catalog.h"
-#include "Families/Families.h"
 #include "Kernel/ConfigSchema.h"
 #include "Kernel/Space.h"
-#include "Support/Environment.h"
-#include "Support/Error.h"
 #include "transpose/TiledTransposeConfig.h"
 #include "transpose/TransposeParams.h"
 
 #include <doctest/doctest.h>
 
-#include <atomic>
-#include <fstream>
 #include <map>
-#include <random>
 #include <set>
-#include <sstream>
-#include <thread>
 
 using namespace kiln;
+using namespace kiln::testing;
 
 namespace {
 
-const KernelFamily &transpose() {
-  static const Registry registry = makeBuiltinRegistry();
-  return *registry.find("transpose2d");
-}
+const KernelFamily &transpose() { return *registry().find("transpose2d"); }
 
 const Template &tiled() { return *transpose().findTemplate("tiled"); }
 
-const DeviceModel &h200() {
-  static const DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
-  return device;
-}
-
 Problem parse(llvm::StringRef text) {
-  auto problem = transpose().parseProblem(text);
-  if (!problem)
-    FAIL(summarize(problem.takeError()).message);
-  return *problem;
+  return testing::parse(transpose(), text);
 }
-
 std::string failure(llvm::StringRef text) {
-  auto problem = transpose().parseProblem(text);
-  REQUIRE(!problem);
-  return summarize(problem.takeError()).message;
+  return testing::failure(transpose(), text);
+}
+std::string reason(llvm::StringRef problem, llvm::StringRef config) {
+  return testing::reason(transpose(), problem, config);
 }
 
 /// Every config that enumerate() offers for \p text.
@@ -145,24 +126,10 @@ TEST_CASE("transpose: every width, size and alignment is served") {
       REQUIRE(bool(space));
       CHECK(space->ranked.size() >= 3);
       CHECK(space->ranked.size() + space->rejected.size() <= 128);
-      std::set<std::string> seen;
-      for (const Candidate &candidate : space->ranked) {
-        std::string config = candidate.config.text();
-        CHECK(seen.insert(config).second);
-        auto parsed = transpose().parseConfig(config);
-        REQUIRE(bool(parsed));
-        CHECK(parsed->config == candidate.config);
-        CHECK(std::isfinite(candidate.estimate.totalNs));
-      }
     }
 }
 
 TEST_CASE("transpose: prune names the limit that a typed config breaks") {
-  auto reason = [](llvm::StringRef problem, llvm::StringRef config) {
-    auto named = llvm::cantFail(transpose().parseConfig(config));
-    auto rejection = named.tmpl->prune(parse(problem), named.config, h200());
-    return rejection ? rejection->text() : "none";
-  };
   llvm::StringRef square = "rows=8192 cols=8192 dtype=bf16";
   CHECK(reason(square, "tiled.tr128.tc128.t256.v8") == "none");
   CHECK(reason(square, "tiled.tr128.tc128.t256.v16") ==
@@ -180,31 +147,6 @@ TEST_CASE("transpose: prune names the limit that a typed config breaks") {
         "grid: 68719476736 blocks, limit 2147483647 blocks");
 }
 
-TEST_CASE("transpose: prune stands any config that parses") {
-  std::mt19937 random(7);
-  const int64_t values[] = {0, 1, 2, 3, 4, 8, 16, 31, 32, 64, 128, 256, 1024};
-  std::vector<Problem> problems = {parse("rows=8192 cols=8192 dtype=bf16"),
-                                   parse("rows=64 cols=16 dtype=int8"),
-                                   parse("rows=1 cols=2147483647 dtype=fp32")};
-  const RecordSchema &schema = tiled().configSchema();
-  int kept = 0;
-  for (int i = 0; i < 20000; ++i) {
-    Record config(schema);
-    for (size_t f = 0; f < schema.fields().size(); ++f)
-      config.set(static_cast<int>(f),
-                 std::clamp(values[random() % std::size(values)],
-                            schema.fields()[f].minimum,
-                            schema.fields()[f].maximum));
-    const Problem &problem = problems[random() % problems.size()];
-    if (tiled().prune(problem, config, h200()))
-      continue;
-    ++kept;
-    tiled().estimate(problem, config, h200());
-    CHECK(tiled().plan(problem, config, h200()).kernels.size() == 1);
-  }
-  CHECK(kept > 0);
-}
-
 TEST_CASE("transpose: the texts of configs are pinned") {
   const RecordSchema &schema = tiled().configSchema();
   CHECK(toRecord(TiledTransposeConfig{}, schema).text() ==
@@ -217,16 +159,7 @@ TEST_CASE("transpose: the texts of configs are pinned") {
 // Plans
 //===----------------------------------------------------------------------===//
 
-TEST_CASE("transpose: the translation unit is the golden one") {
-  auto named = llvm::cantFail(
-      transpose().parseConfig("tiled.tr128.tc64.t128.v8.h1.rg16"));
-  Plan plan = named.tmpl->plan(parse("rows=8192 cols=8192 dtype=fp16"),
-                               named.config, h200());
-  std::ifstream file(KILN_SOURCE_DIR "/unittests/Families/golden/tiled.cu");
-  std::stringstream golden;
-  golden << file.rdbuf();
-  CHECK(plan.kernels[0].source() == golden.str());
-  CHECK(plan.kernels[0].arch() == "sm_90");
+TEST_CASE("transpose: what differs at run time shares a kernel") {
   // Types of one width, and problems that are better aligned than the vector,
   // share the kernel; the raster is no part of it.
   auto narrow =
@@ -398,65 +331,5 @@ TEST_CASE("transpose: what the space offers walks through as well") {
       CHECK(config.isValid(signature));
       checkTile(config, signature);
     }
-  }
-}
-
-//===----------------------------------------------------------------------===//
-// The real compiler
-//===----------------------------------------------------------------------===//
-
-TEST_CASE("transpose: a sample compiles for every architecture unspilled") {
-  Compiler compiler(NvrtcSearch::fromEnvironment(
-      Environment::fromProcess(), {KILN_SOURCE_DIR "/build/cuda"}));
-  auto nvrtc = compiler.nvrtc();
-  if (!nvrtc) {
-    MESSAGE("skipped: ", summarize(nvrtc.takeError()).message);
-    return;
-  }
-  struct Sample {
-    std::string what;
-    TranslationUnit unit;
-  };
-  std::vector<Sample> samples;
-  std::mt19937 random(11);
-  for (const char *name : {"t4", "a100-sxm4-80gb", "a10", "rtx-4090",
-                           "h200-sxm", "b200-sxm", "rtx-5090"}) {
-    DeviceModel device = llvm::cantFail(findDevice(name));
-    for (llvm::StringRef text :
-         {"rows=512 cols=512 dtype=bf16", "rows=512 cols=512 dtype=fp32",
-          "rows=512 cols=512 dtype=int8", "rows=31 cols=7 dtype=fp16",
-          "rows=68 cols=4 dtype=fp8_e4m3"}) {
-      Problem problem = parse(text);
-      Space space = llvm::cantFail(exploreSpace(transpose(), problem, device));
-      const Candidate &pick = space.ranked[random() % space.ranked.size()];
-      Plan plan = pick.tmpl->plan(problem, pick.config, device);
-      samples.push_back(
-          {fmt::format("{} {} {}", name, text.str(), pick.config.text()),
-           plan.kernels[0]});
-    }
-  }
-  for (llvm::StringRef dtype : {"bf16", "fp16", "fp32", "fp8_e4m3", "int8"}) {
-    Problem problem = parse(fmt::format("rows=8 cols=8 dtype={}", dtype.str()));
-    samples.push_back(
-        {"reference " + dtype.str(),
-         transpose().reference(problem, h200())->translationUnit()});
-  }
-  std::vector<std::string> failures(samples.size());
-  std::atomic<size_t> next = 0;
-  auto work = [&] {
-    for (size_t i; (i = next++) < samples.size();) {
-      auto artifact = compiler.compile(samples[i].unit);
-      if (!artifact)
-        failures[i] = llvm::toString(artifact.takeError());
-      else if (artifact->hasSpills())
-        failures[i] = "spills";
-    }
-  };
-  std::thread other(work);
-  work();
-  other.join();
-  for (size_t i = 0; i < samples.size(); ++i) {
-    CAPTURE(samples[i].what);
-    CHECK(failures[i] == "");
   }
 }

@@ -1,3 +1,6 @@
+// gemm m=128 n=256 k=512 dtype=bf16 out=fp32 layout=NT pointwise=bias,gelu_tanh
+// mma.bm128.bn128.bk32.st4.wm2.wn2.mb1
+// sm_90
 #include "gemm/MmaGemm.cuh"
 
 namespace {

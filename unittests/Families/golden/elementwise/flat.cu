@@ -1,3 +1,6 @@
+// elementwise op=bias,gelu_tanh rows=8192 cols=4096 dtype=bf16 out=fp8_e4m3
+// flat.t256.v8.i4.h1.ps2
+// sm_90
 #include "elementwise/FlatElementwise.cuh"
 
 namespace {

@@ -1,3 +1,6 @@
+// gemm m=4096 n=12 k=4096 dtype=fp16 layout=NT
+// skinny.r16.v16.k64.st6.w4.mb2.sa1.sp1.sk2
+// sm_90
 #include "gemm/SkinnyGemm.cuh"
 
 namespace {

@@ -1,3 +1,6 @@
+// transpose2d rows=8192 cols=8192 dtype=fp16
+// tiled.tr128.tc64.t128.v8.h1.rg16
+// sm_90
 #include "transpose/TiledTranspose.cuh"
 
 namespace {

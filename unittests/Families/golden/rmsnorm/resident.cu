@@ -1,3 +1,6 @@
+// rmsnorm rows=8192 cols=4096 dtype=bf16 weight=1
+// resident.t256.rt256.v4.n2.s2.r1.c1.mb1.e1
+// sm_90
 #include "rows/ResidentRows.cuh"
 
 namespace {

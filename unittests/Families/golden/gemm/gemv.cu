@@ -1,3 +1,6 @@
+// gemm m=1 n=4096 k=4096 dtype=bf16 layout=NT pointwise=bias
+// gemv.r4.u4.w4.wk4.v1.mb4.ef1
+// sm_90
 #include "gemm/Gemv.cuh"
 
 namespace {

@@ -1,3 +1,6 @@
+// gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT pointwise=bias,silu beta=1
+// sm90.bm128.bn128.bk64.st4.wg2.pp1.cm2.cn1.rg16
+// sm_90a
 #include "gemm/Sm90Gemm.cuh"
 
 namespace {

@@ -1,0 +1,252 @@
+#include "Families/Conformance/Draw.h"
+
+#include "Support/Format.h"
+#include "Support/Json.h"
+
+#include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/STLFunctionalExtras.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+namespace kiln::conformance {
+
+//===----------------------------------------------------------------------===//
+// Typed problems
+//===----------------------------------------------------------------------===//
+
+std::string TypedProblem::text() const {
+  std::string text = family.str();
+  for (const auto &[key, value] : values)
+    text += " " + key + "=" + value;
+  return text;
+}
+
+bool TypedProblem::has(llvm::StringRef key) const {
+  return llvm::any_of(values,
+                      [&](const auto &entry) { return entry.first == key; });
+}
+
+TypedProblem TypedProblem::with(llvm::StringRef key,
+                                llvm::StringRef value) const {
+  TypedProblem changed = *this;
+  for (auto &entry : changed.values)
+    if (entry.first == key) {
+      entry.second = value.str();
+      return changed;
+    }
+  changed.values.emplace_back(key.str(), value.str());
+  return changed;
+}
+
+TypedProblem TypedProblem::without(llvm::StringRef key) const {
+  TypedProblem changed = *this;
+  llvm::erase_if(changed.values,
+                 [&](const auto &entry) { return entry.first == key; });
+  return changed;
+}
+
+//===----------------------------------------------------------------------===//
+// Problems
+//===----------------------------------------------------------------------===//
+
+static int64_t drawExtent(Sizes sizes, Random &random) {
+  static const int64_t small[] = {1, 2, 3, 5, 8, 16, 24, 33, 48};
+  static const int64_t usual[] = {1,   7,    16,   31,   64,   128,
+                                  300, 1000, 4096, 4097, 8192, 8190};
+  static const int64_t extreme[] = {
+      0, 1, 2, 7, 4096, 33554432, 268435456, 2147483646, 8388608, 2147483647};
+  switch (sizes) {
+  case Sizes::Small:
+    return pick<int64_t>(random, small);
+  case Sizes::Usual:
+    return pick<int64_t>(random, usual);
+  case Sizes::Extreme:
+    return pick<int64_t>(random, extreme);
+  }
+  return 1;
+}
+
+/// Above the rows of nearly all problems of these sizes.
+static int64_t drawLeadingDimension(Sizes sizes, Random &random) {
+  static const int64_t beyond[] = {0, 1, 4, 8, 24};
+  int64_t longest = sizes == Sizes::Small   ? 64
+                    : sizes == Sizes::Usual ? 8192
+                                            : 2147483647;
+  return longest + pick<int64_t>(random, beyond);
+}
+
+static int64_t drawInteger(const Field &field, Sizes sizes, Random &random) {
+  static const int64_t aligns[] = {1, 2, 4, 8, 16};
+  static const int64_t counts[] = {1, 2, 3};
+  switch (field.role) {
+  case FieldRole::Extent:
+  case FieldRole::DynamicExtent:
+    return drawExtent(sizes, random);
+  case FieldRole::LeadingDimension:
+    return drawLeadingDimension(sizes, random);
+  case FieldRole::Alignment:
+    return pick<int64_t>(random, aligns);
+  case FieldRole::Batch:
+    return sizes == Sizes::Extreme ? drawExtent(sizes, random)
+                                   : pick<int64_t>(random, counts);
+  default: // a switch
+    return pick<int64_t>(random, counts) - 1;
+  }
+}
+
+static std::string drawChain(const Field &field, Random &random) {
+  std::string text;
+  for (size_t links = random() % 4; links > 0; --links)
+    text += (text.empty() ? "" : ",") + pick(random, field.names).name.str();
+  return text.empty() ? "none" : text;
+}
+
+static std::string drawValue(const Field &field, Sizes sizes, Random &random) {
+  static const llvm::StringRef reals[] = {"1", "0.5", "0", "-2", "1e-06", "3"};
+  switch (field.kind) {
+  case FieldKind::Integer:
+    return std::to_string(std::clamp(drawInteger(field, sizes, random),
+                                     field.minimum, field.maximum));
+  case FieldKind::Enum:
+    return pick(random, field.names).name.str();
+  case FieldKind::Real:
+    return pick<llvm::StringRef>(random, reals).str();
+  case FieldKind::Chain:
+    return drawChain(field, random);
+  }
+  return {};
+}
+
+/// One in how many problems gives an optional field.
+static unsigned periodOf(const Field &field) {
+  if (field.role == FieldRole::LeadingDimension)
+    return 6;
+  return field.kind == FieldKind::Chain || field.kind == FieldKind::Enum ? 2
+                                                                         : 3;
+}
+
+TypedProblem drawTyped(const RecordSchema &schema, Sizes sizes,
+                       Random &random) {
+  TypedProblem typed{schema.name(), {}};
+  for (const Field &field : schema.fields()) {
+    // Both are drawn, so that one field's presence moves no other's value.
+    bool isGiven = oneIn(random, periodOf(field)) || field.required;
+    std::string value = drawValue(field, sizes, random);
+    if (isGiven)
+      typed.values.emplace_back(field.key.str(), std::move(value));
+  }
+  return typed;
+}
+
+/// The first \p count problems that \p family accepts and \p isWanted.
+static std::vector<DrawnProblem>
+drawWanted(const KernelFamily &family, Sizes sizes, size_t count,
+           llvm::function_ref<bool(const Problem &)> isWanted) {
+  constexpr size_t kAttempts = 200;
+  Random random(7);
+  std::vector<DrawnProblem> drawn;
+  for (size_t i = 0; i < kAttempts * count && drawn.size() < count; ++i) {
+    TypedProblem typed = drawTyped(family.problemSchema(), sizes, random);
+    auto problem = family.parseProblem(typed.text());
+    if (!problem)
+      llvm::consumeError(problem.takeError());
+    else if (isWanted(*problem))
+      drawn.push_back({std::move(typed), std::move(*problem)});
+  }
+  REQUIRE_MESSAGE(drawn.size() == count, family.name().str(),
+                  " refuses nearly every problem that its schema has words "
+                  "for: its fields have wrong kinds, roles or bounds");
+  return drawn;
+}
+
+std::vector<DrawnProblem> drawProblems(const KernelFamily &family, Sizes sizes,
+                                       size_t count) {
+  return drawWanted(family, sizes, count, [](const Problem &) { return true; });
+}
+
+std::vector<Problem> drawWork(const KernelFamily &family, Sizes sizes,
+                              size_t count) {
+  std::vector<Problem> problems;
+  for (DrawnProblem &drawn :
+       drawWanted(family, sizes, count, [&](const Problem &problem) {
+         return !family.isEmpty(problem);
+       }))
+    problems.push_back(std::move(drawn.problem));
+  return problems;
+}
+
+std::vector<Problem> suiteProblems(const KernelFamily &family) {
+  std::vector<std::string> files;
+  for (const auto &entry : std::filesystem::directory_iterator(
+           KILN_SOURCE_DIR "/benchmarks/suites"))
+    if (entry.path().extension() == ".json")
+      files.push_back(entry.path().string());
+  llvm::sort(files);
+  std::vector<Problem> problems;
+  std::set<std::string> seen;
+  for (const std::string &file : files) {
+    auto json = llvm::cantFail(readJsonFile(file));
+    for (const llvm::json::Value &value :
+         *json.getAsObject()->getArray("cases")) {
+      const llvm::json::Object &object = *value.getAsObject();
+      if (object.getString("family").value_or("gemm") != family.name())
+        continue;
+      Record record = llvm::cantFail(
+          Record::fromJson(family.problemSchema(), object, {"name", "family"}));
+      Problem problem = llvm::cantFail(family.canonicalise(std::move(record)));
+      if (seen.insert(problem.text()).second)
+        problems.push_back(std::move(problem));
+    }
+  }
+  return problems;
+}
+
+//===----------------------------------------------------------------------===//
+// Configs
+//===----------------------------------------------------------------------===//
+
+static int64_t drawKnob(const Field &knob, Random &random) {
+  static const int64_t values[] = {0,  1,  2,  3,   4,   8,   16,
+                                   31, 32, 64, 128, 256, 1024};
+  return std::clamp(pick<int64_t>(random, values), knob.minimum, knob.maximum);
+}
+
+Record drawConfig(const RecordSchema &schema, Random &random) {
+  Record config(schema);
+  for (auto [i, knob] : llvm::enumerate(schema.fields()))
+    config.set(static_cast<int>(i), drawKnob(knob, random));
+  return config;
+}
+
+Record disturb(const Record &config, Random &random) {
+  Record disturbed = config;
+  llvm::ArrayRef<Field> knobs = config.schema().fields();
+  for (size_t changes = 1 + random() % 2; changes > 0; --changes) {
+    size_t knob = random() % knobs.size();
+    disturbed.set(static_cast<int>(knob), drawKnob(knobs[knob], random));
+  }
+  return disturbed;
+}
+
+//===----------------------------------------------------------------------===//
+// Messages
+//===----------------------------------------------------------------------===//
+
+std::string faultOfLine(llvm::StringRef message, llvm::StringRef family) {
+  auto fault = [&](llvm::StringRef what) {
+    return fmt::format("{}: \"{}\"", what, message);
+  };
+  if (message.contains('\n'))
+    return fault("more than one line");
+  if (message.ends_with("."))
+    return fault("ends with a full stop");
+  if (!message.consume_front(family) || !message.consume_front(": "))
+    return fault(("does not begin with \"" + family + ": \"").str());
+  if (message.empty() || (message[0] >= 'A' && message[0] <= 'Z'))
+    return fault("does not begin in lower case");
+  return "";
+}
+
+} // namespace kiln::conformance

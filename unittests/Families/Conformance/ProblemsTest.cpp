@@ -1,0 +1,303 @@
+// Problems of every family of Families.def: one text each, which parses back,
+// and one clear line for what is no problem.
+#include "Families/Conformance/Draw.h"
+
+#include "Support/Error.h"
+#include "Support/Format.h"
+
+#include <doctest/doctest.h>
+
+#include <llvm/ADT/STLExtras.h>
+
+#include <map>
+
+using namespace kiln;
+using namespace kiln::conformance;
+
+namespace {
+
+/// The canonical text of \p typed, or the message that refuses it.
+std::string textOf(const KernelFamily &family, const TypedProblem &typed) {
+  auto problem = family.parseProblem(typed.text());
+  return problem ? problem->text() : summarize(problem.takeError()).message;
+}
+
+bool isSame(const Problem &a, const Problem &b) {
+  return a.record == b.record && a.signature == b.signature;
+}
+
+/// What is wrong with the ways in which \p problem is written and read again.
+std::string faultOfRoundTrip(const KernelFamily &family,
+                             const Problem &problem) {
+  if (llvm::Error error = problem.record.check())
+    return "a value that no text has: " + llvm::toString(std::move(error));
+  auto parsed = family.parseProblem(problem.text());
+  if (!parsed)
+    return "its text is refused: " + llvm::toString(parsed.takeError());
+  if (!isSame(*parsed, problem))
+    return "its text parses into " + parsed->text();
+  auto canonical = family.canonicalise(problem.record);
+  if (!canonical)
+    return "is refused once more: " + llvm::toString(canonical.takeError());
+  if (!isSame(*canonical, problem))
+    return "becomes another once more: " + canonical->text();
+  auto json = Record::fromJson(family.problemSchema(), problem.record.toJson());
+  if (!json)
+    return "its JSON is refused: " + llvm::toString(json.takeError());
+  if (!(*json == problem.record))
+    return "its JSON reads as " + json->text();
+  const Record &signature = problem.signature;
+  if (llvm::Error error = signature.check())
+    return "its signature: " + llvm::toString(std::move(error));
+  auto reread = Record::parse(signature.schema(), signature.text());
+  if (!reread)
+    return "its signature is refused: " + llvm::toString(reread.takeError());
+  if (!(*reread == signature))
+    return "its signature reads as " + reread->text();
+  return "";
+}
+
+/// The text of \p field's default; empty where it has no name.
+std::string defaultText(const RecordSchema &schema, int field) {
+  return Record(schema).valueText(field);
+}
+
+/// Values that a field may be derived as, where it is not given: another
+/// field's, half of it, or a name of its own.
+std::vector<std::string> derivableTexts(const Problem &problem, int index) {
+  llvm::ArrayRef<Field> fields = problem.record.schema().fields();
+  std::vector<std::string> texts;
+  if (fields[index].kind == FieldKind::Enum)
+    for (const FieldName &name : fields[index].names)
+      texts.push_back(name.name.str());
+  if (fields[index].role == FieldRole::LeadingDimension)
+    for (int i = 0; i < int(fields.size()); ++i)
+      if (fields[i].kind == FieldKind::Integer)
+        for (int64_t divisor : {1, 2})
+          texts.push_back(std::to_string(problem.record[i] / divisor));
+  return texts;
+}
+
+/// What is wrong with the texts that say the same as \p drawn.
+std::string faultOfEquals(const KernelFamily &family, const DrawnProblem &drawn,
+                          Random &random) {
+  const std::string text = drawn.problem.text();
+  TypedProblem shuffled = drawn.typed;
+  for (size_t i = shuffled.values.size(); i > 1; --i)
+    std::swap(shuffled.values[i - 1], shuffled.values[random() % i]);
+  if (textOf(family, shuffled) != text)
+    return "in another order it is " + textOf(family, shuffled);
+  const RecordSchema &schema = family.problemSchema();
+  for (auto [i, field] : llvm::enumerate(schema.fields())) {
+    int index = static_cast<int>(i);
+    if (field.required || drawn.typed.has(field.key) ||
+        drawn.problem.record[index] != field.defaultValue)
+      continue;
+    if (std::string value = defaultText(schema, index); !value.empty()) {
+      std::string given = textOf(family, drawn.typed.with(field.key, value));
+      if (given != text)
+        return fmt::format("with {}={}, its default, it is {}", field.key,
+                           value, given);
+    }
+    std::vector<std::string> texts = derivableTexts(drawn.problem, index);
+    if (!texts.empty() && llvm::none_of(texts, [&](const std::string &value) {
+          return textOf(family, drawn.typed.with(field.key, value)) == text;
+        }))
+      return fmt::format("no {} is the default that it has without", field.key);
+  }
+  return "";
+}
+
+} // namespace
+
+/// What is wrong with a field of problems.
+static std::string faultOfField(const Field &field) {
+  bool isReal = field.kind == FieldKind::Real;
+  if (field.key.empty() || (field.role == FieldRole::Scalar) != isReal)
+    return "a scalar is a real number, and nothing else is";
+  bool hasNames =
+      field.kind == FieldKind::Enum || field.kind == FieldKind::Chain;
+  if (hasNames == field.names.empty())
+    return "enums and chains have names, and nothing else has";
+  if (field.kind == FieldKind::Integer && !field.required &&
+      (field.defaultValue < field.minimum ||
+       field.defaultValue > field.maximum))
+    return "a default beyond its bounds";
+  if (field.role == FieldRole::Knob || field.role == FieldRole::RuntimeKnob)
+    return "a knob";
+  return "";
+}
+
+TEST_CASE("conformance: the fields of a problem are of their roles") {
+  for (const auto &family : registry().families()) {
+    CAPTURE(family->name().str());
+    const RecordSchema &schema = family->problemSchema();
+    CHECK(schema.name() == family->name());
+    CHECK(schema.style() == TextStyle::Spaced);
+    std::map<FieldRole, int> counts;
+    for (const Field &field : schema.fields()) {
+      CAPTURE(field.key.str());
+      CHECK(faultOfField(field) == "");
+      ++counts[field.role];
+    }
+    CHECK(counts[FieldRole::DynamicExtent] == 1);
+    CHECK(counts[FieldRole::Alignment] <= 1);
+    CHECK(counts[FieldRole::Batch] <= 1);
+    CHECK(counts[FieldRole::Scalar] <= Arguments::kMaxScalars);
+  }
+}
+
+TEST_CASE("conformance: a problem has one text, which parses back") {
+  for (const auto &family : registry().families()) {
+    CAPTURE(family->name().str());
+    Random random(11);
+    for (Sizes sizes : {Sizes::Usual, Sizes::Small, Sizes::Extreme})
+      for (const DrawnProblem &drawn : drawProblems(*family, sizes, 100)) {
+        CAPTURE(drawn.typed.text());
+        CHECK(faultOfRoundTrip(*family, drawn.problem) == "");
+        CHECK(faultOfEquals(*family, drawn, random) == "");
+      }
+    for (const Problem &problem : suiteProblems(*family))
+      CHECK(faultOfRoundTrip(*family, problem) == "");
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Refusals
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// What is wrong with how \p family refuses \p text, which is to name \p part.
+std::string faultOfRefusal(const KernelFamily &family, const std::string &text,
+                           llvm::StringRef part) {
+  auto problem = family.parseProblem(text);
+  if (problem)
+    return "is accepted as " + problem->text();
+  ErrorSummary error = summarize(problem.takeError());
+  if (error.code != ErrorCode::InvalidArgument &&
+      error.code != ErrorCode::Unsupported)
+    return "another code than InvalidArgument: " + error.message;
+  if (!llvm::StringRef(error.message).contains(part))
+    return fmt::format("\"{}\" does not name {}", error.message, part);
+  return faultOfLine(error.message, family.name());
+}
+
+/// Texts that no value of \p field has.
+std::vector<std::string> badTexts(const Field &field) {
+  switch (field.kind) {
+  case FieldKind::Integer: {
+    std::vector<std::string> texts = {"", "x", "1.5", "99999999999999999999",
+                                      std::to_string(field.minimum - 1)};
+    if (field.maximum < std::numeric_limits<int64_t>::max())
+      texts.push_back(std::to_string(field.maximum + 1));
+    if (field.role == FieldRole::Alignment)
+      texts.insert(texts.end(), {"3", "12"});
+    return texts;
+  }
+  case FieldKind::Enum:
+    return {"", "nonsense", "1"};
+  case FieldKind::Real:
+    return {"", "nonsense", "inf", "nan"};
+  case FieldKind::Chain:
+    return {"nonsense", "1"};
+  }
+  return {};
+}
+
+} // namespace
+
+TEST_CASE("conformance: what is no problem gets one clear line") {
+  for (const auto &family : registry().families()) {
+    CAPTURE(family->name().str());
+    for (const DrawnProblem &drawn : drawProblems(*family, Sizes::Usual, 20)) {
+      const TypedProblem &typed = drawn.typed;
+      auto check = [&](const std::string &text, const std::string &part) {
+        CAPTURE(text);
+        CHECK(faultOfRefusal(*family, text, part) == "");
+      };
+      for (const auto &[key, value] : typed.values)
+        check(typed.text() + " " + key + "=" + value, key + " is given twice");
+      check(typed.text() + " nonsense=1", "'nonsense'");
+      check(typed.text() + " nonsense", "'nonsense'");
+      check("nonsense " + typed.text(), "'nonsense'");
+      for (const Field &field : family->problemSchema().fields()) {
+        std::string key = field.key.str();
+        if (field.required)
+          check(typed.without(key).text(), key + " is missing");
+        for (const std::string &value : badTexts(field))
+          check(typed.with(key, value).text(), key + "=" + value);
+      }
+    }
+  }
+}
+
+TEST_CASE("conformance: JSON of the wrong kind gets one clear line") {
+  for (const auto &family : registry().families()) {
+    CAPTURE(family->name().str());
+    const RecordSchema &schema = family->problemSchema();
+    Problem problem = drawProblems(*family, Sizes::Usual, 1)[0].problem;
+    for (const Field &field : schema.fields()) {
+      CAPTURE(field.key.str());
+      llvm::json::Object object = problem.record.toJson();
+      object[field.key] = llvm::json::Array{1};
+      auto record = Record::fromJson(schema, object);
+      REQUIRE(!record);
+      std::string message = summarize(record.takeError()).message;
+      CHECK(faultOfLine(message, family->name()) == "");
+      CHECK(llvm::StringRef(message).contains(field.key));
+    }
+  }
+}
+
+// Where a problem reads nothing of it, its leading dimension is no error and no
+// part of the text; each must be read by some problem.
+TEST_CASE("conformance: a row longer than its leading dimension is refused") {
+  for (const auto &family : registry().families()) {
+    CAPTURE(family->name().str());
+    std::map<std::string, int> refusals;
+    for (const Field &field : family->problemSchema().fields())
+      if (field.role == FieldRole::LeadingDimension)
+        refusals[field.key.str()] = 0;
+    for (const DrawnProblem &drawn : drawProblems(*family, Sizes::Small, 200))
+      for (auto &[key, count] : refusals) {
+        TypedProblem typed = drawn.typed.with(key, "1");
+        CAPTURE(typed.text());
+        if (auto problem = family->parseProblem(typed.text())) {
+          // One element a row is as long as rows of one column are.
+          CHECK(problem->text() == textOf(*family, drawn.typed.without(key)));
+          continue;
+        } else {
+          llvm::consumeError(problem.takeError());
+        }
+        ++count;
+        CHECK(faultOfRefusal(*family, typed.text(), key + "=1") == "");
+      }
+    for (const auto &[key, count] : refusals) {
+      CAPTURE(key);
+      CHECK(count > 0);
+    }
+  }
+}
+
+TEST_CASE("conformance: what a family itself refuses gets one clear line") {
+  for (const auto &family : registry().families()) {
+    CAPTURE(family->name().str());
+    Random random(13);
+    for (int i = 0; i < 500; ++i) {
+      TypedProblem typed =
+          drawTyped(family->problemSchema(),
+                    i % 2 ? Sizes::Usual : Sizes::Extreme, random);
+      CAPTURE(typed.text());
+      auto problem = family->parseProblem(typed.text());
+      if (problem)
+        continue;
+      std::string message = summarize(problem.takeError()).message;
+      CHECK(faultOfLine(message, family->name()) == "");
+      CHECK(llvm::any_of(family->problemSchema().fields(),
+                         [&](const Field &field) {
+                           return llvm::StringRef(message).contains(field.key);
+                         }));
+    }
+  }
+}

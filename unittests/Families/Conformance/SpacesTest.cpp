@@ -1,0 +1,263 @@
+// Spaces of every family of Families.def: what is ranked may run, in one order,
+// with estimates that their terms and their derivations make.
+#include "Families/Conformance/DerivationCheck.h"
+#include "Families/Conformance/Draw.h"
+#include "Families/Conformance/LaunchCheck.h"
+
+#include "Kernel/Space.h"
+#include "Support/Error.h"
+#include "Support/Format.h"
+
+#include <doctest/doctest.h>
+
+#include <llvm/ADT/STLExtras.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+using namespace kiln;
+using namespace kiln::conformance;
+
+namespace {
+
+bool isSame(double a, double b) {
+  return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
+}
+
+/// What is wrong with a config that is ranked.
+std::string faultOfCandidate(const KernelFamily &family, const Problem &problem,
+                             const Candidate &candidate,
+                             const DeviceModel &device) {
+  auto parsed = family.parseConfig(candidate.config.text());
+  if (!parsed)
+    return "does not parse: " + llvm::toString(parsed.takeError());
+  const Template &tmpl = *candidate.tmpl;
+  if (parsed->tmpl != &tmpl || !(parsed->config == candidate.config))
+    return "parses into " + parsed->config.text();
+  if (auto rejection = tmpl.prune(problem, candidate.config, device))
+    return "is pruned: " + rejection->text();
+  CandidateClass alone = tmpl.classOf(problem, candidate.config);
+  if (alone.key != candidate.candidateClass.key ||
+      alone.rank != candidate.candidateClass.rank)
+    return "is of another class alone";
+  const Estimate &ranked = candidate.estimate;
+  if (!std::isfinite(ranked.totalNs) || ranked.totalNs <= 0)
+    return fmt::format("takes {} ns", ranked.totalNs);
+  Estimate estimate = tmpl.estimate(problem, candidate.config, device);
+  if (estimate.totalNs != ranked.totalNs || estimate.bound != ranked.bound)
+    return fmt::format("takes {} ns in the space, {} ns alone", ranked.totalNs,
+                       estimate.totalNs);
+  double sum = 0;
+  for (const EstimateTerm &term : estimate.terms)
+    sum += term.isAddend ? term.value : 0;
+  if (!isSame(sum, estimate.totalNs))
+    return fmt::format("terms of {} ns, a total of {} ns", sum,
+                       estimate.totalNs);
+  return "";
+}
+
+/// What is wrong with the order of \p ranked: the best of each class come
+/// first, and in both parts times ascend up to ties.
+std::string faultOfOrder(llvm::ArrayRef<Candidate> ranked) {
+  std::set<std::pair<const Template *, uint64_t>> classes;
+  std::set<int32_t> orders;
+  double slowest = 0;
+  bool leadersPart = true;
+  for (const Candidate &candidate : ranked) {
+    if (!orders.insert(candidate.order).second)
+      return "two candidates have one place in the space";
+    bool leads =
+        classes.insert({candidate.tmpl, candidate.candidateClass.key}).second;
+    if (leads && !leadersPart)
+      return candidate.config.text() + " is behind a class's second best";
+    if (!leads && leadersPart) {
+      leadersPart = false;
+      slowest = 0;
+    }
+    if (candidate.estimate.totalNs * kEstimateTie < slowest)
+      return candidate.config.text() + " is behind slower ones";
+    slowest = std::max(slowest, candidate.estimate.totalNs);
+  }
+  return "";
+}
+
+/// Whether ranking \p space from any other order gives the same.
+bool isRankedAgain(const Space &space, Random &random) {
+  std::vector<Candidate> shuffled = space.ranked;
+  for (size_t i = shuffled.size(); i > 1; --i)
+    std::swap(shuffled[i - 1], shuffled[random() % i]);
+  rankCandidates(shuffled);
+  return llvm::equal(shuffled, space.ranked,
+                     [](const Candidate &a, const Candidate &b) {
+                       return a.order == b.order && a.config == b.config;
+                     });
+}
+
+/// What is wrong with the whole space of \p problem.
+std::string faultOfSpace(const KernelFamily &family, const Problem &problem,
+                         const DeviceModel &device, Random &random) {
+  auto space = exploreSpace(family, problem, device, {.keepRejected = true});
+  if (!space)
+    return llvm::toString(space.takeError());
+  std::set<std::string> seen;
+  for (const Candidate &candidate : space->ranked) {
+    std::string config = candidate.config.text();
+    if (!seen.insert(config).second)
+      return config + ": twice in the space";
+    std::string fault = faultOfCandidate(family, problem, candidate, device);
+    if (!fault.empty())
+      return config + ": " + fault;
+  }
+  for (const Rejected &rejected : space->rejected) {
+    auto alone = rejected.tmpl->prune(problem, rejected.config, device);
+    if (!alone || alone->text() != rejected.rejection.text())
+      return rejected.config.text() + ": is rejected for another reason alone";
+  }
+  if (std::string fault = faultOfOrder(space->ranked); !fault.empty())
+    return fault;
+  return isRankedAgain(*space, random) ? "" : "its order is not its own";
+}
+
+} // namespace
+
+TEST_CASE("conformance: what a space ranks may run, in one order") {
+  for (const auto &family : registry().families()) {
+    CAPTURE(family->name().str());
+    std::vector<Problem> problems = drawWork(*family, Sizes::Usual, 12);
+    for (const Problem &problem : suiteProblems(*family))
+      if (problems.size() < 24)
+        problems.push_back(problem);
+    Random random(23);
+    for (const Problem &problem : problems) {
+      CAPTURE(problem.text());
+      CHECK(faultOfSpace(*family, problem, h200(), random) == "");
+    }
+  }
+}
+
+TEST_CASE("conformance: every device has a first choice that can be launched") {
+  for (const auto &family : registry().families()) {
+    CAPTURE(family->name().str());
+    CHECK(llvm::any_of(family->templates(),
+                       [](const auto &tmpl) { return tmpl->isGeneric(); }));
+    std::vector<Problem> problems = drawWork(*family, Sizes::Usual, 30);
+    for (llvm::StringRef name : catalogNames()) {
+      CAPTURE(name.str());
+      DeviceModel model = device(name);
+      for (const Problem &problem : problems) {
+        CAPTURE(problem.text());
+        auto space = exploreSpace(*family, problem, model);
+        if (!space) {
+          CHECK(llvm::toString(space.takeError()) == "");
+          continue;
+        }
+        // What is there to fall back to.
+        CHECK(llvm::any_of(space->ranked, [](const Candidate &candidate) {
+          return candidate.tmpl->isGeneric();
+        }));
+        const Candidate &first = space->ranked.front();
+        CAPTURE(first.config.text());
+        Plan plan = first.tmpl->plan(problem, first.config, model);
+        CHECK(faultOfPlan(plan, model) == "");
+        CHECK(faultOfLaunch(*family, problem, plan, model) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("conformance: absurd problems have a finite space or a clear line") {
+  for (const auto &family : registry().families()) {
+    CAPTURE(family->name().str());
+    for (const Problem &problem : drawWork(*family, Sizes::Extreme, 30)) {
+      CAPTURE(problem.text());
+      for (ModelKind model : {ModelKind::Main, ModelKind::Classic}) {
+        bool isKnown =
+            model == ModelKind::Main || family->classicProblem(problem);
+        auto space = exploreSpace(*family, problem, h200(), {.model = model});
+        if (!space) {
+          ErrorSummary error = summarize(space.takeError());
+          CHECK(error.code ==
+                (isKnown ? ErrorCode::NoCandidate : ErrorCode::Unsupported));
+          CHECK(llvm::StringRef(error.message).contains(problem.text()));
+          continue;
+        }
+        CHECK(isKnown);
+        CHECK(llvm::all_of(space->ranked, [](const Candidate &candidate) {
+          double ns = candidate.estimate.totalNs;
+          return std::isfinite(ns) && ns > 0;
+        }));
+      }
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Derivations
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// The first choice, the first of two other templates, and the last.
+std::vector<Candidate> sample(const Space &space) {
+  constexpr size_t kTemplates = 3;
+  std::vector<Candidate> chosen;
+  std::set<const Template *> seen;
+  for (const Candidate &candidate : space.ranked)
+    if (seen.size() < kTemplates && seen.insert(candidate.tmpl).second)
+      chosen.push_back(candidate);
+  chosen.push_back(space.ranked.back());
+  return chosen;
+}
+
+/// Checks the derivations of \p problem; answers how many there were.
+size_t checkDerivations(const KernelFamily &family, const Problem &problem,
+                        const DeviceModel &device, ModelKind model) {
+  if (model == ModelKind::Classic && !family.classicProblem(problem))
+    return 0; // nothing to explain
+  auto space = exploreSpace(family, problem, device, {.model = model});
+  if (!space) {
+    llvm::consumeError(space.takeError()); // another test's
+    return 0;
+  }
+  size_t count = 0;
+  for (const Candidate &candidate : sample(*space)) {
+    Estimate estimate =
+        estimateCandidate(family, problem, candidate, device, model);
+    std::string fault =
+        isSame(estimate.totalNs, candidate.estimate.totalNs)
+            ? faultOf(
+                  explainCandidate(family, problem, candidate, device, model),
+                  estimate)
+            : "the space has another estimate";
+    ++count;
+    if (fault.empty())
+      continue;
+    CAPTURE(device.name);
+    CAPTURE(problem.text());
+    CAPTURE(candidate.config.text());
+    CHECK(fault == "");
+  }
+  return count;
+}
+
+} // namespace
+
+TEST_CASE("conformance: every derivation makes the estimate it explains") {
+  for (const auto &family : registry().families()) {
+    CAPTURE(family->name().str());
+    std::vector<Problem> problems = suiteProblems(*family);
+    llvm::append_range(problems, drawWork(*family, Sizes::Usual, 10));
+    size_t count = 0;
+    for (llvm::StringRef name : catalogNames())
+      for (const Problem &problem : problems)
+        count +=
+            checkDerivations(*family, problem, device(name), ModelKind::Main);
+    // Two at least of each: the first choice and the last.
+    CHECK(count >= 2 * problems.size() * catalogNames().size());
+    // The model is the same on all: some of each capability.
+    for (llvm::StringRef name : {"h200-sxm", "a100-sxm4-40gb", "t4"})
+      for (const Problem &problem : problems)
+        checkDerivations(*family, problem, device(name), ModelKind::Classic);
+  }
+}

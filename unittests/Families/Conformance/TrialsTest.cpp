@@ -1,0 +1,193 @@
+// Trials of every family of Families.def under the stand-in driver: what the
+// operand table says is enough to allocate, fill, launch, compare and judge.
+//
+// The stand-in's memory is the host's, and its kernels do what this test says.
+// First they do nothing: every output has to be found unwritten. What was
+// compared then says where the outputs lie, so that the kernels of the second
+// trial can write them, all of their elements and nothing beside: the verdict
+// has to be good.
+#include "Families/Conformance/Draw.h"
+#include "Store/FakeDevice.h"
+#include "Store/StoreFixture.h"
+#include "Trial/InProcessTrials.h"
+#include "trial/TrialParams.h"
+
+#include "Kernel/Space.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <map>
+
+using namespace kiln;
+using namespace kiln::conformance;
+
+namespace {
+
+/// Plays the tools of trials, and kernels that write what \p outputs says.
+class PlayedKernels {
+public:
+  PlayedKernels() {
+    kilnFakeOnLaunch("kilnEntry", playKernel, this, 0);
+    kilnFakeOnLaunch("trial/TrialTools.cuh", playTool, this,
+                     sizeof(CompareToleranceParams));
+  }
+
+  /// Kernels write the outputs that were compared, or nothing.
+  bool writes = false;
+  int launches = 0; ///< of candidates and references
+
+  /// To be called where the operands of another problem take their place.
+  void forgetOutputs() { outputs.clear(); }
+
+private:
+  /// Where an output lies.
+  struct Output {
+    DType type;
+    long long rows = 0, m = 0, n = 0, ldd = 0, strideD = 0;
+
+    long long element(long long row, long long column) const {
+      return row / m * strideD + row % m * ldd + column;
+    }
+  };
+  std::map<char *, Output> outputs; ///< by their address
+
+  template <class Params> static Params read(const KilnFakeLaunch *launch) {
+    Params params;
+    std::memcpy(static_cast<void *>(&params), launch->params, sizeof(params));
+    return params;
+  }
+
+  static void playKernel(KilnFakeLaunch *, void *user) {
+    auto *self = static_cast<PlayedKernels *>(user);
+    ++self->launches;
+    if (!self->writes)
+      return;
+    for (const auto &[address, output] : self->outputs)
+      for (long long row = 0; row < output.rows; ++row)
+        std::memset(address + output.element(row, 0) * bytesOf(output.type),
+                    kWritten,
+                    static_cast<size_t>(output.n * bytesOf(output.type)));
+  }
+
+  static void playTool(KilnFakeLaunch *launch, void *user) {
+    llvm::StringRef name = launch->function;
+    if (name == "kilnFillNormal")
+      fillNormal(read<FillNormalParams>(launch));
+    else if (name == "kilnFillPattern")
+      fillPattern(read<FillPatternParams>(launch));
+    else if (name == "kilnCheckRedZone")
+      checkRedZone(read<CheckRedZoneParams>(launch));
+    else if (name == "kilnCountDifferences")
+      countDifferences(read<CountDifferencesParams>(launch));
+    else if (name == "kilnCompareTolerance")
+      static_cast<PlayedKernels *>(user)->compare(
+          read<CompareToleranceParams>(launch));
+  }
+
+  static void fillNormal(const FillNormalParams &params) {
+    std::memset(params.data, kSample,
+                static_cast<size_t>(params.count * bytesOf(params.type)));
+  }
+  static void fillPattern(const FillPatternParams &params) {
+    std::memset(params.data, static_cast<int>(params.pattern & 0xff),
+                static_cast<size_t>(params.bytes));
+  }
+  static void checkRedZone(const CheckRedZoneParams &params) {
+    auto *data = static_cast<const unsigned char *>(params.data);
+    for (long long zone = 0; zone < params.zones; ++zone)
+      for (long long i = 0; i < params.bytes; ++i)
+        *params.differing +=
+            data[zone * params.pitch + i] != (params.pattern & 0xff);
+  }
+  static void countDifferences(const CountDifferencesParams &params) {
+    *params.differing += std::memcmp(params.left, params.right,
+                                     static_cast<size_t>(params.bytes)) != 0;
+  }
+
+  /// An element is right if it was written.
+  void compare(const CompareToleranceParams &params) {
+    auto *data = static_cast<char *>(const_cast<void *>(params.d));
+    Output &output = outputs[data];
+    output = {params.type, std::max<long long>(output.rows, params.rowEnd),
+              params.m,    params.n,
+              params.ldd,  params.strideD};
+    CompareResult &result = *params.result;
+    for (long long row = params.rowBegin; row < params.rowEnd; ++row)
+      for (long long column = 0; column < params.n; ++column) {
+        char *element =
+            data + output.element(row, column) * bytesOf(params.type);
+        ++result.checked;
+        if (std::all_of(element, element + bytesOf(params.type),
+                        [](char byte) { return byte == kWritten; }))
+          continue;
+        ++result.mismatches;
+        result.firstBad = std::min<unsigned long long>(result.firstBad,
+                                                       row * params.n + column);
+      }
+  }
+
+  // No poison of any type.
+  static constexpr char kSample = 0x11, kWritten = 0x22;
+};
+
+/// Trials of one candidate at a time, each with a stand-in of its own.
+struct TrialsOfFirstChoice : fake::FakeDevice, fake::StoreFixture {
+  TrialsOfFirstChoice() {
+    InProcessTrialsOptions options;
+    options.scratchBytes = 64 << 20;
+    runner = fake::must(
+        InProcessTrials::create(*driver, h200(), *artifacts, options));
+  }
+
+  TrialResult run(const KernelFamily &family, const Problem &problem,
+                  bool measure) {
+    Space space = fake::must(exploreSpace(family, problem, h200()));
+    const Candidate &first = space.ranked.front();
+    TrialRequest request;
+    request.family = &family;
+    request.problem = problem;
+    request.options.validation =
+        measure ? TrialValidation::None : TrialValidation::All;
+    request.options.measure = measure;
+    TrialCandidate &candidate = request.candidates.emplace_back();
+    candidate.plan = first.tmpl->plan(problem, first.config, h200());
+    for (const TranslationUnit &unit : candidate.plan.kernels)
+      candidate.artifacts.push_back(fake::must(artifacts->get(unit)));
+    return fake::must(runner->run(request)).at(0);
+  }
+
+  PlayedKernels played;
+  std::unique_ptr<InProcessTrials> runner;
+};
+
+} // namespace
+
+TEST_CASE("conformance: a trial of the first choice comes to a verdict") {
+  for (const auto &family : registry().families()) {
+    CAPTURE(family->name().str());
+    TrialsOfFirstChoice trials;
+    std::vector<Problem> problems = drawWork(*family, Sizes::Small, 6);
+    for (const Problem &problem : problems) {
+      CAPTURE(problem.text());
+      trials.played.forgetOutputs();
+      trials.played.writes = false;
+      TrialResult nothing = trials.run(*family, problem, /*measure=*/false);
+      CAPTURE(nothing.config);
+      CAPTURE(nothing.message);
+      CHECK(nothing.status == TrialStatus::NotWritten);
+      CHECK(trials.played.launches > 0);
+      trials.played.writes = true;
+      TrialResult all = trials.run(*family, problem, /*measure=*/false);
+      CAPTURE(all.message);
+      CHECK(all.status == TrialStatus::Ok);
+      CHECK(all.validated);
+    }
+    trials.played.forgetOutputs();
+    TrialResult timed = trials.run(*family, problems.front(),
+                                   /*measure=*/true);
+    CAPTURE(timed.message);
+    CHECK(timed.samples > 0);
+    CHECK(timed.medianNs > 0);
+  }
+}

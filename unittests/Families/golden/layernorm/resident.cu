@@ -1,0 +1,17 @@
+// layernorm rows=64 cols=16 dtype=bf16 ldx=8196
+// resident.t256.rt1.v4.n4.r1.c1.mb1.h1.e1
+// sm_90
+#include "rows/ResidentRows.cuh"
+
+namespace {
+constexpr kiln::RowSignature kSignature{.op = kiln::RowOp::LayerNorm, .in = kiln::DType::BF16, .out = kiln::DType::BF16, .weight = false, .bias = false, .residual = false, .mask = kiln::RowMask::None};
+constexpr kiln::ResidentRowsConfig kConfig{.blockThreads = 256, .rowThreads = 1, .vector = 4, .vectors = 4, .sharedVectors = 0, .rows = 1, .cluster = 1, .blocksPerSm = 1, .streaming = 1, .exact = 1};
+static_assert(kConfig.isValid(kSignature), "the config does not fit");
+static_assert(kConfig.threads() == 256 && kConfig.sharedBytes(kSignature) == 0,
+              "host and device disagree about the config");
+} // namespace
+
+extern "C" __global__ void __launch_bounds__(256, 1)
+kilnEntry(const __grid_constant__ kiln::RowParams params) {
+  kiln::residentRows<kSignature, kConfig>(params);
+}
