@@ -47,6 +47,11 @@ TypedProblem TypedProblem::without(llvm::StringRef key) const {
   return changed;
 }
 
+std::string textOf(const KernelFamily &family, const TypedProblem &typed) {
+  auto problem = family.parseProblem(typed.text());
+  return problem ? problem->text() : summarize(problem.takeError()).message;
+}
+
 //===----------------------------------------------------------------------===//
 // Problems
 //===----------------------------------------------------------------------===//

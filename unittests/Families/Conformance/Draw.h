@@ -46,6 +46,9 @@ struct TypedProblem {
   TypedProblem without(llvm::StringRef key) const;
 };
 
+/// The canonical text of \p typed, or the message that refuses it.
+std::string textOf(const KernelFamily &family, const TypedProblem &typed);
+
 /// How large the extents of drawn problems are.
 enum class Sizes {
   Small,   ///< at most 48: operands fit the host's memory many times

@@ -1,0 +1,155 @@
+// The conformance suite's own checks, on families and launches that are wrong
+// on purpose.
+#include "Families/Conformance/DerivationCheck.h"
+#include "Families/Conformance/Draw.h"
+#include "Families/Conformance/LaunchCheck.h"
+
+#include "Kernel/Space.h"
+
+#include <doctest/doctest.h>
+
+#include <llvm/ADT/STLExtras.h>
+
+#include <functional>
+
+using namespace kiln;
+using namespace kiln::conformance;
+
+namespace {
+
+const KernelFamily &elementwise() { return *registry().find("elementwise"); }
+
+/// The family elementwise with another operand table.
+class WrongTable final : public KernelFamily {
+public:
+  using Change = std::function<void(OperandTable &)>;
+  explicit WrongTable(Change change) : change(std::move(change)) {}
+
+  llvm::StringRef name() const override { return elementwise().name(); }
+  const RecordSchema &problemSchema() const override {
+    return elementwise().problemSchema();
+  }
+  llvm::Expected<Problem> canonicalise(Record record) const override {
+    return elementwise().canonicalise(std::move(record));
+  }
+  bool isEmpty(const Problem &problem) const override {
+    return elementwise().isEmpty(problem);
+  }
+  OperandTable operands(const Problem &problem) const override {
+    OperandTable table = elementwise().operands(problem);
+    change(table);
+    return table;
+  }
+  std::unique_ptr<Reference>
+  reference(const Problem &problem, const DeviceModel &device) const override {
+    return elementwise().reference(problem, device);
+  }
+  double flops(const Problem &problem) const override {
+    return elementwise().flops(problem);
+  }
+
+private:
+  Change change;
+};
+
+Problem problem() {
+  return testing::parse(elementwise(), "op=add rows=64 cols=64 dtype=bf16");
+}
+
+/// What is wrong with the table once y, or all of it, was changed.
+std::string faultOfTable(WrongTable::Change change) {
+  return faultOfOperands(WrongTable(std::move(change)), problem());
+}
+std::string faultOfY(const std::function<void(OperandSpec &)> &change) {
+  return faultOfTable([&](OperandTable &table) { change(table.operands[1]); });
+}
+
+/// A binder that forgets the address of the last operand.
+class ForgetfulBinder final : public Binder {
+public:
+  explicit ForgetfulBinder(std::shared_ptr<const Binder> inner)
+      : inner(std::move(inner)) {}
+  void bind(const Arguments &arguments, const LaunchContext &context,
+            LaunchSpec &spec) const noexcept override {
+    Arguments forgotten = arguments;
+    forgotten.operands[2].address = 0;
+    inner->bind(forgotten, context, spec);
+  }
+
+private:
+  std::shared_ptr<const Binder> inner;
+};
+
+} // namespace
+
+TEST_CASE("conformance finds a message that is not one clear line") {
+  CHECK(faultOfLine("gemm: m=1 is below 2", "gemm") == "");
+  for (const char *message :
+       {"gemm: m=1 is below 2.", "gemm: M is bad", "m=1 is below 2",
+        "gemm: m=1\nis below 2", "gemm: ", "softmax: m=1 is below 2"}) {
+    CAPTURE(message);
+    CHECK(faultOfLine(message, "gemm") != "");
+  }
+}
+
+TEST_CASE("conformance finds what is wrong with an operand table") {
+  CHECK(faultOfTable([](OperandTable &) {}) == "");
+  auto checkY = [](llvm::StringRef expected, auto change) {
+    CHECK(llvm::StringRef(faultOfY(change)).contains(expected));
+  };
+  checkY("no tolerance", [](OperandSpec &y) { y.tolerance = {}; });
+  checkY("leading dimension", [](OperandSpec &y) { --y.leadingDimension; });
+  checkY("another shape", [](OperandSpec &y) { y.rows = 63; });
+  checkY("another shape", [](OperandSpec &y) { y.mayBe = 1; });
+  checkY("nothing may be", [](OperandSpec &y) { y.mayBe = 99; });
+  checkY("without a name", [](OperandSpec &y) { y.name = ""; });
+  checkY("x: two operands", [](OperandSpec &y) { y.name = "x"; });
+  checkY("multiple of its elements",
+         [](OperandSpec &y) { y.misalignment = 1; });
+  checkY("nothing is written", [](OperandSpec &y) { y.present = false; });
+  CHECK(faultOfTable([](OperandTable &table) {
+          table.operands[0].outliers.outlier = 1e39;
+        }) == "x: an outlier that its type does not hold");
+}
+
+TEST_CASE("conformance finds an operand that no kernel is told of") {
+  Space space = llvm::cantFail(exploreSpace(elementwise(), problem(), h200()));
+  const Candidate &first = space.ranked.front();
+  Plan plan = first.tmpl->plan(problem(), first.config, h200());
+  CHECK(faultOfLaunch(elementwise(), problem(), plan, h200()) == "");
+  plan.binder = std::make_shared<ForgetfulBinder>(plan.binder);
+  CHECK(faultOfLaunch(elementwise(), problem(), plan, h200()) ==
+        "the address of add reaches no kernel");
+  plan.sharedBytes.clear();
+  CHECK(faultOfPlan(plan, h200()) != "");
+}
+
+TEST_CASE("conformance finds a derivation of another estimate") {
+  Space space = llvm::cantFail(exploreSpace(elementwise(), problem(), h200()));
+  const Candidate &first = space.ranked.front();
+  Estimate estimate = first.tmpl->estimate(problem(), first.config, h200());
+  Derivation derivation = first.tmpl->explain(problem(), first.config, h200());
+  CHECK(faultOf(derivation, estimate) == "");
+  CHECK(faultOf(Derivation(), estimate) == "nothing is derived");
+  estimate.totalNs *= 1.001;
+  CHECK(faultOf(derivation, estimate) != "");
+}
+
+TEST_CASE("conformance draws the same problems each time, of every value") {
+  for (const auto &family : registry().families()) {
+    CAPTURE(family->name().str());
+    auto once = drawProblems(*family, Sizes::Usual, 200);
+    auto again = drawProblems(*family, Sizes::Usual, 200);
+    for (size_t i = 0; i < once.size(); ++i)
+      CHECK(once[i].typed.text() == again[i].typed.text());
+    for (const Field &field : family->problemSchema().fields())
+      if (field.kind == FieldKind::Enum)
+        for (const FieldName &name : field.names) {
+          CAPTURE(name.name.str());
+          CHECK(llvm::any_of(once, [&](const DrawnProblem &drawn) {
+            return llvm::StringRef(drawn.typed.text())
+                .contains((field.key + "=" + name.name).str());
+          }));
+        }
+  }
+}
