@@ -163,6 +163,10 @@ private:
 };
 } // namespace
 
+const RecordPoint *RecordMatch::point() const {
+  return record ? record->record.find(askedExtent) : nullptr;
+}
+
 RecordMatch matchRecord(std::shared_ptr<const IndexedRecord> record,
                         int64_t extent, MeasurementMode mode) {
   RecordMatch match;

@@ -230,10 +230,10 @@ RecordStore::~RecordStore() = default;
 
 RecordMatch RecordStore::find(const KernelFamily &family,
                               const Problem &problem,
-                              llvm::StringRef deviceClass,
-                              MeasurementMode mode) const {
+                              llvm::StringRef deviceClass, MeasurementMode mode,
+                              RecordAge age) const {
   return matchRecord(impl->get(family, recordKey(family, problem, deviceClass),
-                               /*isFresh=*/false),
+                               age == RecordAge::Now),
                      dynamicExtentOf(family, problem), mode);
 }
 

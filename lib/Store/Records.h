@@ -208,13 +208,23 @@ struct RecordMatch {
   /// first where a kernel's digest is yet to be made.
   bool mayReject(llvm::StringRef config) const;
 
+  /// All that was measured at the asked extent, null if nothing was. Lives as
+  /// long as the match.
+  const RecordPoint *point() const;
+
   /// Keeps all of the above alive.
   std::shared_ptr<const IndexedRecord> record;
   int64_t askedExtent = 0;
 };
 
+/// How old what find() answers may be, where another process has stored.
+enum class RecordAge {
+  Recent, ///< RecordStoreOptions::recheckInterval: for calls that are many
+  Now,    ///< it asks the file system whether the record has changed
+};
+
 struct RecordStoreOptions {
-  /// How old what find() answers may be, where another process has stored.
+  /// How long what was read counts as RecordAge::Recent.
   std::chrono::milliseconds recheckInterval{1000};
   /// Text of the records that are kept parsed, which takes some times that; the
   /// one used least recently goes first.
@@ -237,7 +247,8 @@ public:
   /// then reads and parses it.
   RecordMatch find(const KernelFamily &family, const Problem &problem,
                    llvm::StringRef deviceClass,
-                   MeasurementMode mode = MeasurementMode::Cold) const;
+                   MeasurementMode mode = MeasurementMode::Cold,
+                   RecordAge age = RecordAge::Recent) const;
 
   /// The whole record as it is now; empty if there is none. Never null. Asks
   /// the file system each time.

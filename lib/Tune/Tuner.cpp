@@ -45,6 +45,13 @@ llvm::StringRef nameOf(StopReason reason) {
   llvm_unreachable("unknown reason");
 }
 
+void TuningChoice::take(const Measurement &stored) {
+  validated = true;
+  measuredNs = stored.medianNs;
+  ciLowNs = stored.ciLowNs;
+  ciHighNs = stored.ciHighNs;
+}
+
 Tuner::Tuner(const DeviceModel &device, ArtifactStore &artifacts,
              RecordStore &records, TrialRunner *runner)
     : device(&device), artifacts(&artifacts), records(&records),
@@ -60,11 +67,12 @@ llvm::Expected<TuningResult> Tuner::tune(const KernelFamily &family,
 }
 
 TuningOutcome Tuner::attempt(const KernelFamily &family, const Problem &problem,
-                             const TuningOptions &options) {
+                             const TuningOptions &options,
+                             std::optional<RecordMatch> known) {
   const auto deadline = TuningOptions::Clock::now() + options.budget;
   const TuningContext context{*device, *artifacts, *records, runner,
                               deviceClassKey(*device)};
-  TuningSession session(context, family, problem, options);
+  TuningSession session(context, family, problem, options, std::move(known));
   session.begin(compile_priority::kAhead);
   TuningOutcome outcome;
   outcome.error = summarize(session.finish(deadline, TuningProgress()));
@@ -73,14 +81,14 @@ TuningOutcome Tuner::attempt(const KernelFamily &family, const Problem &problem,
 }
 
 namespace {
-/// The tuning of many problems, of which equal ones are tuned once.
-class Campaign {
+/// The tuning of many problems within one budget; equal ones are tuned once.
+class SharedTuning {
 public:
   using Clock = TuningOptions::Clock;
 
-  Campaign(const TuningContext &context,
-           llvm::ArrayRef<Registry::NamedProblem> problems,
-           const TuningOptions &options)
+  SharedTuning(const TuningContext &context,
+               llvm::ArrayRef<Registry::NamedProblem> problems,
+               const TuningOptions &options)
       : problems(problems), options(options),
         deadline(Clock::now() + options.budget), sessions(problems.size()),
         firstOf(problems.size()), outcomes(problems.size()) {
@@ -197,7 +205,7 @@ Tuner::tuneAll(llvm::ArrayRef<Registry::NamedProblem> problems,
                const TuningOptions &options) {
   const TuningContext context{*device, *artifacts, *records, runner,
                               deviceClassKey(*device)};
-  return Campaign(context, problems, options).run();
+  return SharedTuning(context, problems, options).run();
 }
 
 } // namespace kiln

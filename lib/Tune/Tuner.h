@@ -28,6 +28,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,9 @@ struct TuningOptions {
   unsigned playoff = 3;
   MeasurementMode mode = MeasurementMode::Cold;
   ModelKind model = ModelKind::Main;
+  /// What the caller may give a plan: no trial goes to a config that needs
+  /// more, nor does a record answer with one.
+  Allowance allowance = {};
   /// Measure although there is a record, and replace its winner.
   bool retune = false;
   /// Becomes true from any thread: tuning ends soon with what it has.
@@ -91,6 +95,9 @@ struct TuningChoice {
   /// loaded, and after tuneAll().
   std::shared_ptr<const LoadedPlan> loaded;
   double measuredNs = 0, ciLowNs = 0, ciHighNs = 0; ///< 0: not measured
+
+  /// Takes the time of \p stored, which a record says is right.
+  void take(const Measurement &stored);
 };
 
 /// Why tuning of a problem ended.
@@ -150,9 +157,12 @@ public:
                                     const Problem &problem,
                                     const TuningOptions &options);
 
-  /// The same; without a choice it says what was tried.
+  /// The same; without a choice it says what was tried. \p known is what the
+  /// caller just heard from RecordStore::find() with RecordAge::Now, so that
+  /// the record is not asked for again; nullopt: it is asked.
   TuningOutcome attempt(const KernelFamily &family, const Problem &problem,
-                        const TuningOptions &options);
+                        const TuningOptions &options,
+                        std::optional<RecordMatch> known = std::nullopt);
 
   /// Tunes all \p problems within one budget: the first choices of all compile
   /// in parallel first, then the time that is left is shared out, what is

@@ -1,4 +1,4 @@
-//===- TuningCandidate.cpp - a config on its way to be the choice ---------===//
+//===- TuningCandidate.cpp - a config from its estimate to its trial ------===//
 #include "Tune/TuningCandidate.h"
 
 #include <llvm/ADT/STLExtras.h>

@@ -1,6 +1,6 @@
-//===- TuningCandidate.h - a config on its way to be the choice -----------===//
+//===- TuningCandidate.h - a config from its estimate to its trial --------===//
 //
-// Private to the tuner.
+// Private to the tuner and to sweeps.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -44,7 +44,7 @@ struct TuningCandidate {
   TrialResult trial;       ///< Tried; its times are on the scale of all batches
   RepeatedTrial repeats;   ///< of trial, while it isMeasured()
   bool isSetAside = false; ///< measured, but it could not be validated
-  /// As its last trial left it.
+  /// As its last trial left it; null: it is loaded again for the next.
   std::shared_ptr<const LoadedPlan> loaded;
 
   TuningCandidate(Candidate given, int rank);

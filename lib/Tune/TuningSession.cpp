@@ -1,60 +1,25 @@
 //===- TuningSession.cpp - the tuning of one problem ----------------------===//
 #include "Tune/TuningSession.h"
 
-#include <llvm/ADT/STLExtras.h>
-#include <llvm/ADT/StringSet.h>
+#include "Support/Error.h"
 
-#include <thread>
+#include <llvm/ADT/STLExtras.h>
 
 namespace kiln {
 
-namespace {
-/// A config that a record knows, with what the model says of it here.
-struct Seed {
-  Candidate candidate;
-  int rank = 0;
-  /// The estimate, scaled by how far it was off where the config was measured.
-  double forecastNs = 0;
-};
-} // namespace
+using Stage = TuningCandidate::Stage;
 
-/// The configs of \p match that may run, the one that should be fastest here
-/// first.
-static std::vector<Seed> seedsOf(const RecordMatch &match,
-                                 const Problem &problem,
-                                 const DeviceModel &device,
-                                 llvm::ArrayRef<Candidate> ranked) {
-  std::vector<Seed> seeds;
-  for (const RecordedConfig &known : match.configs) {
-    if (known.tmpl->prune(problem, known.config, device))
-      continue;
-    const Candidate *found = llvm::find_if(ranked, [&](const Candidate &c) {
-      return c.tmpl == known.tmpl && c.config == known.config;
-    });
-    Seed seed;
-    seed.rank = static_cast<int>(found - ranked.begin());
-    if (found != ranked.end()) {
-      seed.candidate = *found;
-    } else {
-      // Of another extent's space: behind all others where ranks decide.
-      seed.candidate.tmpl = known.tmpl;
-      seed.candidate.config = known.config;
-      seed.candidate.estimate =
-          known.tmpl->estimate(problem, known.config, device);
-      seed.candidate.candidateClass =
-          known.tmpl->classOf(problem, known.config);
-    }
-    const Measurement &measured = *known.measurement;
-    double ratio =
-        measured.predictedNs > 0 ? measured.medianNs / measured.predictedNs : 1;
-    seed.forecastNs = seed.candidate.estimate.totalNs * ratio;
-    seeds.push_back(std::move(seed));
-  }
-  llvm::stable_sort(seeds, [](const Seed &a, const Seed &b) {
-    return a.forecastNs < b.forecastNs;
-  });
-  return seeds;
-}
+TuningSession::TuningSession(const TuningContext &context,
+                             const KernelFamily &family, const Problem &problem,
+                             const TuningOptions &options,
+                             std::optional<RecordMatch> known)
+    : task{context, family, problem, options, {}}, known(std::move(known)),
+      candidates(task), series(context.runner, family, problem,
+                               {.mode = options.mode,
+                                .cancel = options.cancel,
+                                .loadedBand = kNeighbourBand}),
+      choice(task, series), trials(task, candidates, series, choice),
+      recorder(task, candidates, series) {}
 
 static double millisecondsSince(TuningOptions::Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(TuningOptions::Clock::now() -
@@ -62,230 +27,121 @@ static double millisecondsSince(TuningOptions::Clock::time_point start) {
       .count();
 }
 
+//===----------------------------------------------------------------------===//
+// What there is to do
+//===----------------------------------------------------------------------===//
+
 void TuningSession::begin(int64_t priority) {
   const Clock::time_point start = Clock::now();
-  firstPriority = priority;
   findWork(priority);
   result.elapsedMs = millisecondsSince(start);
 }
 
 void TuningSession::findWork(int64_t priority) {
-  isEmpty = family.isEmpty(problem);
+  isEmpty = task.family.isEmpty(task.problem);
   if (isEmpty)
     return;
   // What another process stored a moment ago spares the trials.
-  context.records.load(family, problem, context.deviceClass);
-  match =
-      context.records.find(family, problem, context.deviceClass, options.mode);
-  if (!options.retune && takeRecord()) {
-    recorded->request(context.artifacts, priority);
-    tunesOn = match.isIncomplete && measures();
-    if (!tunesOn)
+  task.match = known ? std::move(*known)
+                     : task.context.records.find(
+                           task.family, task.problem, task.context.deviceClass,
+                           task.options.mode, RecordAge::Now);
+  if (!task.options.retune && takeRecord()) {
+    recorded->request(task.context.artifacts, priority);
+    task.tunesOn = task.match.isIncomplete && task.measures();
+    if (!task.tunesOn)
       return;
   }
   beginError = summarize(explore());
-  for (auto &entry : entries) {
-    requestEntry(*entry, priority);
-    if (entry->stage != TuningCandidate::Stage::Barred)
+  for (auto &entry : candidates.entries()) {
+    candidates.request(*entry, priority);
+    if (entry->stage != Stage::Barred)
       break;
   }
 }
 
 /// Whether the record answers: measured at this very extent, with the kernel
-/// that its config has today.
+/// that its config has today. Where the winner needs more than the caller
+/// allows, the next best that was proven answers.
 bool TuningSession::takeRecord() {
-  if (match.kind != RecordMatchKind::Exact)
+  if (task.match.kind != RecordMatchKind::Exact)
     return false;
-  const RecordedConfig &winner = match.configs.front();
-  if (winner.tmpl->prune(problem, winner.config, context.device))
-    return false;
-  Candidate candidate;
-  candidate.tmpl = winner.tmpl;
-  candidate.config = winner.config;
-  candidate.estimate =
-      winner.tmpl->estimate(problem, winner.config, context.device);
-  candidate.candidateClass = winner.tmpl->classOf(problem, winner.config);
-  auto answer = std::make_unique<TuningCandidate>(std::move(candidate), 0);
-  answer->makePlan(problem, context.device);
-  if (answer->kernel != winner.measurement->kernel)
-    return false;
-  recorded = std::move(answer);
-  return true;
-}
-
-/// Ranks the space and fills the entries.
-llvm::Error TuningSession::explore() {
-  auto space =
-      exploreSpace(family, problem, context.device, {.model = options.model});
-  if (!space)
-    return space.takeError();
-  const std::vector<Candidate> &ranked = space->ranked;
-  result.candidates = ranked.size();
-
-  std::vector<Seed> seeds = seedsOf(match, problem, context.device, ranked);
-  seeds.resize(std::min<size_t>(seeds.size(), std::max(options.batch, 1u)));
-  for (Seed &seed : seeds)
-    addEntry(std::move(seed.candidate), seed.rank);
-  for (size_t i = 0; i < ranked.size() && i < std::max(options.top, 1u); ++i)
-    addEntry(ranked[i], static_cast<int>(i));
-  llvm::StringSet<> generic;
-  for (size_t i = 0; i < ranked.size(); ++i)
-    if (ranked[i].tmpl->isGeneric() &&
-        generic.insert(ranked[i].tmpl->name()).second)
-      addEntry(ranked[i], static_cast<int>(i), /*isReserve=*/true);
-
-  // A point that is measured again gets a new generation, or its old winner
-  // would stay. The number is taken now: who began with the same one and stores
-  // first wins, and the others adopt.
-  auto record = context.records.load(family, problem, context.deviceClass);
-  if (const RecordPoint *point =
-          record->find(dynamicExtentOf(family, problem))) {
-    const bool isRenewed =
-        options.retune || match.kind == RecordMatchKind::Exact;
-    generation =
-        std::min(point->generation + (isRenewed ? 1 : 0), kMaxGeneration);
-  }
-  return llvm::Error::success();
-}
-
-void TuningSession::addEntry(Candidate candidate, int rank, bool isReserve) {
-  for (const auto &entry : entries)
-    if (entry->candidate.tmpl == candidate.tmpl &&
-        entry->candidate.config == candidate.config) {
-      entry->isReserve &= isReserve;
-      entry->isLastResort |= isReserve;
-      return;
+  const DeviceModel &device = task.context.device;
+  for (const RecordedConfig &known : task.match.validated()) {
+    if (known.tmpl->prune(task.problem, known.config, device))
+      return false;
+    if (known.tmpl->exceeds(task.options.allowance, task.problem, known.config,
+                            device)) {
+      task.keepsWinner = true;
+      continue;
     }
-  entries.push_back(
-      std::make_unique<TuningCandidate>(std::move(candidate), rank));
-  entries.back()->isReserve = isReserve;
-  entries.back()->isLastResort = isReserve;
+    auto answer = std::make_unique<TuningCandidate>(
+        makeCandidate(task, *known.tmpl, known.config), 0);
+    answer->makePlan(task.problem, device);
+    if (answer->kernel != known.measurement->kernel)
+      return false;
+    recorded = std::move(answer);
+    recordedTime = known.measurement;
+    return true;
+  }
+  return false;
 }
 
-/// Adds what varies the idea of the best, wherever it ranks. The space is
-/// explored again, which takes a fraction of a millisecond: kept, those of many
-/// problems would fill the memory.
-void TuningSession::addRelatives() {
-  if (!best || (kin && kin->candidate.sharesClass(best->candidate)))
-    return;
-  kin = best;
-  auto space =
-      exploreSpace(family, problem, context.device, {.model = options.model});
-  if (!space)
-    return llvm::consumeError(space.takeError()); // it could be explored before
-  for (auto [i, candidate] : llvm::enumerate(space->ranked))
-    if (candidate.sharesClass(best->candidate))
-      addEntry(std::move(candidate), static_cast<int>(i));
-}
-
-void TuningSession::requestEntry(TuningCandidate &entry, int64_t priority) {
-  if (!entry.isOpen())
-    return;
-  entry.makePlan(problem, context.device);
-  if (!options.retune && match.rejects(entry.config, entry.kernel))
-    entry.stage = TuningCandidate::Stage::Barred;
-  else
-    entry.request(context.artifacts, priority);
+llvm::Error TuningSession::explore() {
+  llvm::Error error = candidates.explore();
+  result.candidates = candidates.spaceSize();
+  return error;
 }
 
 bool TuningSession::needsTrials() const {
-  return !isEmpty && (!recorded || tunesOn) && !entries.empty() && measures();
+  return !isEmpty && (!recorded || task.tunesOn) &&
+         !candidates.entries().empty() && task.measures();
 }
 
 double TuningSession::predictedNs() const {
-  return needsTrials() ? entries.front()->candidate.estimate.totalNs : 0;
+  return needsTrials()
+             ? candidates.entries().front()->candidate.estimate.totalNs
+             : 0;
 }
 
 void TuningSession::awaitFirst(size_t count, Clock::time_point until) {
   if (!needsTrials())
     return;
+  const CandidateList::Entries &entries = candidates.entries();
   for (size_t i = 0; i < std::min(count, entries.size()); ++i)
-    if (entries[i]->stage == TuningCandidate::Stage::Compiling &&
-        !awaitEntry(*entries[i], until))
+    if (entries[i]->stage == Stage::Compiling &&
+        !candidates.await(*entries[i], until))
       return;
 }
 
 void TuningSession::compileAhead(int64_t priority) {
-  firstPriority = priority;
-  if (!needsTrials())
-    return;
-  size_t wanted =
-      options.maxTrials - std::min<size_t>(tried.size(), options.maxTrials);
-  // Relatives of a best that is not known yet take a place in all batches but
-  // the first.
-  if (!best && options.batch > 1 && wanted > 0)
-    wanted -= (wanted - 1) / options.batch;
-  for (auto [i, entry] : llvm::enumerate(openEntries())) {
-    if (wanted == 0)
-      break;
-    if (entry->stage == TuningCandidate::Stage::Idle)
-      requestEntry(*entry, priority + static_cast<int64_t>(i));
-    wanted -= entry->isOpen();
-  }
+  if (needsTrials())
+    trials.compileAhead(priority);
 }
 
-/// Waits until \p entry is no longer under way; false when it still is at
-/// \p until or when tuning was cancelled.
-bool TuningSession::awaitEntry(TuningCandidate &entry,
-                               Clock::time_point until) {
-  while (!entry.poll()) {
-    if (isCancelled() || Clock::now() >= until)
-      return false;
-    std::this_thread::sleep_for(kPollInterval);
-  }
-  return true;
-}
-
-/// As above for as long as the compilation takes. What takes longer than any
-/// honest one is left to the compile pool, which gives up on it.
-bool TuningSession::awaitEntry(TuningCandidate &entry) {
-  constexpr std::chrono::seconds kPatience{30};
-  if (awaitEntry(entry, Clock::now() + kPatience))
-    return true;
-  return !isCancelled() && entry.wait(options.cancel);
-}
-
-bool TuningSession::answerFromRecord() {
-  if (!awaitEntry(*recorded))
-    return false;
-  if (recorded->stage != TuningCandidate::Stage::Ready) {
-    result.notes.push_back(fmt::format("the recorded {} cannot be had: {}",
-                                       recorded->config,
-                                       recorded->failure.error.message));
-    return false;
-  }
-  const Measurement &measured = *match.configs.front().measurement;
-  result.choice = recorded->choice(ChoiceOrigin::Record);
-  result.choice.validated = true;
-  result.choice.measuredNs = measured.medianNs;
-  result.choice.ciLowNs = measured.ciLowNs;
-  result.choice.ciHighNs = measured.ciHighNs;
-  return true;
-}
-
-/// Whether the record answers after trials that proved nothing.
-bool TuningSession::mayFallBack() const {
-  return recorded && llvm::none_of(tried, [&](const TuningCandidate *entry) {
-           return entry->isAtFault() && entry->config == recorded->config;
-         });
-}
+//===----------------------------------------------------------------------===//
+// The end
+//===----------------------------------------------------------------------===//
 
 llvm::Error TuningSession::finish(Clock::time_point deadline,
-                                  TuningProgress known) {
+                                  TuningProgress progress) {
   const Clock::time_point start = Clock::now();
-  progress = std::move(known);
-  llvm::Error error = conclude(deadline);
+  ErrorSummary error = summarize(conclude(deadline, std::move(progress)));
+  if (error.code == ErrorCode::ContextDead)
+    result.stop = StopReason::Device;
   summarizeTrials();
   result.elapsedMs += millisecondsSince(start);
-  return error;
+  return error.code == ErrorCode::Success ? llvm::Error::success()
+                                          : errorOf(error);
 }
 
-llvm::Error TuningSession::conclude(Clock::time_point deadline) {
+llvm::Error TuningSession::conclude(Clock::time_point deadline,
+                                    TuningProgress progress) {
   if (isEmpty) {
     result.choice.origin = ChoiceOrigin::Empty;
     return llvm::Error::success();
   }
-  if (recorded && !tunesOn) {
+  if (recorded && !task.tunesOn) {
     if (answerFromRecord()) {
       result.stop = StopReason::Recorded;
       return llvm::Error::success();
@@ -294,20 +150,26 @@ llvm::Error TuningSession::conclude(Clock::time_point deadline) {
     beginError = summarize(explore());
   }
   if (beginError.code != ErrorCode::Success)
-    return makeError(beginError.code, "{}", beginError.message);
+    return errorOf(beginError);
   if (isKnownHopeless())
     return noChoice();
-  if (!measures()) {
-    result.stop = StopReason::Trials;
-    return chooseUnproven();
-  }
-  if (llvm::Error error = runTrials(deadline))
-    return error;
-  auto winner = chooseProven(deadline);
+  if (task.measures())
+    return measure(deadline, std::move(progress));
+  result.stop = StopReason::Trials;
+  return chooseUnproven();
+}
+
+llvm::Error TuningSession::measure(Clock::time_point deadline,
+                                   TuningProgress progress) {
+  auto stop = trials.run(deadline, std::move(progress));
+  if (!stop)
+    return stop.takeError();
+  result.stop = *stop;
+  auto winner = choice.choose(deadline);
   if (winner && !*winner)
-    winner = tryReserves(deadline);
+    winner = trials.tryReserves(deadline);
   if (winner && *winner)
-    winner = playOff(**winner, deadline);
+    winner = choice.playOff(**winner, deadline);
   if (!winner)
     return winner.takeError();
   if (!*winner && mayFallBack() && answerFromRecord())
@@ -315,23 +177,149 @@ llvm::Error TuningSession::conclude(Clock::time_point deadline) {
   if (!*winner)
     return chooseUnproven();
   result.choice = (*winner)->choice(ChoiceOrigin::Measured);
-  llvm::Error error = proveContenders(**winner, deadline);
+  llvm::Error error = choice.proveContenders(**winner, deadline);
   if (!error)
-    storeRecord(*winner);
+    recorder.store(*winner, result);
   return error;
 }
 
+bool TuningSession::answerFromRecord() {
+  if (!candidates.await(*recorded))
+    return false;
+  if (recorded->stage != Stage::Ready) {
+    result.notes.push_back(fmt::format("the recorded {} cannot be had: {}",
+                                       recorded->config,
+                                       recorded->failure.error.message));
+    return false;
+  }
+  result.choice = recorded->choice(ChoiceOrigin::Record);
+  result.choice.take(*recordedTime);
+  return true;
+}
+
+/// Whether the record answers after trials that proved nothing.
+bool TuningSession::mayFallBack() const {
+  return recorded &&
+         llvm::none_of(series.tried(), [&](const TuningCandidate *entry) {
+           return entry->isAtFault() && entry->config == recorded->config;
+         });
+}
+
+/// Whether the record says that nothing is right here, up to the generic
+/// kernels as they are today. Trials would find the same.
+bool TuningSession::isKnownHopeless() {
+  if (!task.match.foundNoneRight || task.options.retune)
+    return false;
+  bool isKnown = false;
+  for (auto &entry : candidates.entries()) {
+    if (!entry->isLastResort)
+      continue;
+    entry->makePlan(task.problem, task.context.device);
+    if (!task.match.rejects(entry->config, entry->kernel))
+      return false;
+    entry->stage = Stage::Barred;
+    isKnown = true;
+  }
+  return isKnown;
+}
+
+/// A choice without a proof: the fastest of what was measured, or else the
+/// estimator's first one. Where trials, now or before, found wrong results and
+/// none that are right there is no choice, since nothing tells which of the
+/// rest are.
+llvm::Error TuningSession::chooseUnproven() {
+  if (series.hasFoundWrong())
+    recorder.store(nullptr, result);
+  if (choice.needsProof())
+    return noChoice();
+  const CandidateRefs measured = series.measured();
+  if (!measured.empty()) {
+    result.choice = chooseFastest(measured)->choice(ChoiceOrigin::Measured);
+    return llvm::Error::success();
+  }
+  TuningCandidate *entry = firstObtainable();
+  if (!entry)
+    return noChoice();
+  result.choice = entry->choice(ChoiceOrigin::Estimated);
+  return llvm::Error::success();
+}
+
+/// The first entry whose artifacts are here or can be had, null if there is
+/// none. Where time has been spent already, what is here comes first.
+TuningCandidate *TuningSession::firstObtainable() {
+  auto isHere = [](TuningCandidate &entry) {
+    entry.poll();
+    return entry.stage == Stage::Ready ||
+           (entry.stage == Stage::Tried && !entry.isAtFault() &&
+            entry.trial.status != TrialStatus::Late); // it may never end
+  };
+  if (task.measures() || task.isCancelled())
+    for (auto &entry : candidates.entries())
+      if (isHere(*entry))
+        return entry.get();
+  for (auto &entry : candidates.entries()) {
+    if (task.isCancelled())
+      return nullptr;
+    candidates.request(*entry, compile_priority::kNow);
+    if (candidates.await(*entry) && isHere(*entry))
+      return entry.get();
+  }
+  return nullptr;
+}
+
+/// Why \p entries have a wrong one; empty: none has.
+static std::string firstWrong(const CandidateList::Entries &entries) {
+  for (const auto &entry : entries) {
+    if (entry->isAtFault())
+      return fmt::format("{} is {}: {}", entry->config,
+                         nameOf(entry->trial.status), entry->trial.message);
+    if (entry->stage == Stage::Barred)
+      return fmt::format(
+          "{} was found wrong, or could not be launched, by earlier trials",
+          entry->config);
+  }
+  return {};
+}
+
+llvm::Error TuningSession::noChoice() const {
+  const std::string problem = task.problem.text();
+  if (task.isCancelled())
+    return makeError(ErrorCode::Cancelled,
+                     "tuning of {} was cancelled before there was a choice",
+                     problem);
+  const CandidateList::Entries &entries = candidates.entries();
+  std::string wrong = firstWrong(entries);
+  if (wrong.empty() && task.match.foundNoneRight)
+    wrong = "earlier trials found wrong results and none that are right, and "
+            "nothing was proven since";
+  auto failed = llvm::find_if(
+      entries, [](const auto &entry) { return entry->stage == Stage::Failed; });
+  if (wrong.empty() && failed != entries.end()) {
+    const TuningCandidate &entry = **failed;
+    return addContext(makeArtifactError(entry.failure,
+                                        entry.plan.kernels[entry.failedKernel]),
+                      problem);
+  }
+  if (wrong.empty())
+    wrong = "none could be tried to the end";
+  return makeError(ErrorCode::NoCandidate,
+                   "no kernel is known to compute {} correctly on {}: {}",
+                   problem, task.context.device.name, wrong);
+}
+
 void TuningSession::summarizeTrials() {
-  for (const TuningCandidate *entry : tried) {
+  if (series.failure().code != ErrorCode::Success)
+    result.notes.push_back(
+        fmt::format("nothing more was measured: {}", series.failure().message));
+  for (const TuningCandidate *entry : series.tried()) {
     const Estimate &estimate = entry->candidate.estimate;
     result.trials.push_back(
         {entry->trial, estimate.totalNs, estimate.bound.str(), entry->rank});
     result.rejected += entry->isAtFault();
   }
-  for (const auto &entry : entries) {
-    result.skippedByBound +=
-        entry->isOpen() && !entry->isReserve && isBeyondBound(*entry);
-    if (entry->stage != TuningCandidate::Stage::Failed)
+  result.skippedByBound = candidates.skippedByBound(series);
+  for (const auto &entry : candidates.entries()) {
+    if (entry->stage != Stage::Failed)
       continue;
     ++result.failedCompiles;
     result.notes.push_back(

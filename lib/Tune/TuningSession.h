@@ -2,41 +2,35 @@
 //
 // Private to the tuner. A session is begun, which asks the record or ranks the
 // space and requests the first kernels, and is finished later, so that the
-// kernels of many problems compile while one is measured.
+// kernels of many problems compile while one is measured. Its parts: the
+// candidates (CandidateList), their trials in batches on one scale
+// (TrialSeries, TuningTrials, StopRule), the winner (ProvenChoice), the record
+// (TuningRecorder).
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Tune/TuningCandidate.h"
+#include "Tune/CandidateList.h"
+#include "Tune/ProvenChoice.h"
+#include "Tune/TuningRecorder.h"
+#include "Tune/TuningTrials.h"
 
-#include <llvm/ADT/DenseMap.h>
-
-#include <chrono>
 #include <memory>
 #include <optional>
 
 namespace kiln {
 
-/// How often cancel flags and compilations are looked at.
-inline constexpr std::chrono::milliseconds kPollInterval{1};
-
-/// What all sessions of a tuner share.
-struct TuningContext {
-  const DeviceModel &device;
-  ArtifactStore &artifacts;
-  RecordStore &records;
-  TrialRunner *runner; ///< null: nothing is measured
-  std::string deviceClass;
-};
-
 class TuningSession {
 public:
   using Clock = TuningOptions::Clock;
 
-  /// All that is given must outlive the session.
+  /// All that is given must outlive the session. \p known is what
+  /// RecordStore::find() said of the problem just now, nullopt: begin() asks.
   TuningSession(const TuningContext &context, const KernelFamily &family,
-                const Problem &problem, const TuningOptions &options)
-      : context(context), family(family), problem(problem), options(options) {}
+                const Problem &problem, const TuningOptions &options,
+                std::optional<RecordMatch> known = std::nullopt);
+  TuningSession(const TuningSession &) = delete;
+  TuningSession &operator=(const TuningSession &) = delete;
 
   /// Finds what there is to do, and requests the artifacts of the record's
   /// winner, or of the first choice, with \p priority. Waits for nothing.
@@ -51,7 +45,9 @@ public:
   /// Requests what the next trials need, the first of all entries with
   /// \p priority and each further one after it, some priorities() of them.
   void compileAhead(int64_t priority);
-  int64_t priorities() const { return static_cast<int64_t>(entries.size()); }
+  int64_t priorities() const {
+    return static_cast<int64_t>(candidates.entries().size());
+  }
 
   /// Measures until \p deadline, chooses, and stores the record. \p progress is
   /// what is known of the other problems. Errors: those of Tuner::tune.
@@ -60,105 +56,31 @@ public:
   TuningResult takeResult() { return std::move(result); }
 
 private:
-  using EntryList = std::vector<TuningCandidate *>;
-
-  // Finding what there is to do: TuningSession.cpp.
   void findWork(int64_t priority);
   bool takeRecord();
   llvm::Error explore();
-  void addEntry(Candidate candidate, int rank, bool isReserve = false);
-  void addRelatives();
-  void requestEntry(TuningCandidate &entry, int64_t priority);
-  bool awaitEntry(TuningCandidate &entry, Clock::time_point until);
-  bool awaitEntry(TuningCandidate &entry);
+  llvm::Error conclude(Clock::time_point deadline, TuningProgress progress);
+  llvm::Error measure(Clock::time_point deadline, TuningProgress progress);
   bool answerFromRecord();
   bool mayFallBack() const;
-  llvm::Error conclude(Clock::time_point deadline);
-  void summarizeTrials();
-  bool isCancelled() const { return options.cancel && *options.cancel; }
-  bool measures() const { return context.runner && options.maxTrials > 0; }
-
-  // Trials: TuningTrials.cpp.
-  llvm::Error runTrials(Clock::time_point deadline);
-  llvm::Expected<TuningCandidate *> tryReserves(Clock::time_point deadline);
-  EntryList openEntries() const;
-  bool isBeyondBound(const TuningCandidate &entry) const;
-  std::optional<StopReason> stopReason(const EntryList &open,
-                                       Clock::time_point deadline) const;
-  EntryList nextBatch(const EntryList &open, Clock::time_point deadline);
-  llvm::Error runBatch(const EntryList &batch, Clock::time_point deadline);
-  EntryList carriedEntries() const;
-  double repeatCarried(const EntryList &carried,
-                       llvm::ArrayRef<TrialResult> trials);
-  void takeTrial(TuningCandidate &entry, TrialResult trial, double scale);
-  llvm::Expected<TrialStatus> validate(TuningCandidate &entry,
-                                       Clock::time_point deadline);
-  llvm::Expected<std::vector<TrialResult>>
-  runRequest(const EntryList &batch, const TrialOptions &trialOptions,
-             size_t kept = 0);
-  llvm::Error checkDevice(llvm::ArrayRef<TrialResult> results);
-  std::chrono::milliseconds proofTime(Clock::time_point deadline) const;
-  void weighTrials();
-  void noteRatio(const TuningCandidate &entry);
-  void noteBest(const TuningCandidate &entry);
-
-  // Choosing and recording: TuningChoice.cpp.
-  EntryList measuredEntries() const;
-  llvm::Expected<TuningCandidate *> chooseProven(Clock::time_point deadline);
-  EntryList chooseFinalists(TuningCandidate &winner) const;
-  EntryList takePlayoff(const EntryList &finalists,
-                        llvm::MutableArrayRef<TrialResult> trials);
-  llvm::Expected<TuningCandidate *> playOff(TuningCandidate &winner,
-                                            Clock::time_point deadline);
-  llvm::Error proveContenders(const TuningCandidate &winner,
-                              Clock::time_point deadline);
-  void storeRecord(const TuningCandidate *winner);
-  RecordPoint makePoint(const TuningCandidate *winner) const;
-  void adopt(const Measurement &stored);
+  bool isKnownHopeless();
   llvm::Error chooseUnproven();
   TuningCandidate *firstObtainable();
-  bool hasFoundWrong() const;
-  bool needsProof() const { return match.foundNoneRight || hasFoundWrong(); }
-  bool isKnownHopeless();
-  bool isTruncated() const;
   llvm::Error noChoice() const;
+  void summarizeTrials();
 
-  const TuningContext &context;
-  const KernelFamily &family;
-  const Problem &problem;
-  const TuningOptions &options;
+  TuningTask task;
+  std::optional<RecordMatch> known;
+  CandidateList candidates;
+  TrialSeries series;
+  ProvenChoice choice;
+  TuningTrials trials;
+  TuningRecorder recorder;
 
   bool isEmpty = false;
   ErrorSummary beginError;
-  RecordMatch match;
-  int64_t generation = 0; ///< of the point that storeRecord() makes
   std::unique_ptr<TuningCandidate> recorded; ///< the record's answer
-  bool tunesOn = false; ///< from an answer of a truncated session
-  /// What a record knows, the top of the ranking, the reserves, and relatives
-  /// of what was the best. They are tried in this order, but see openEntries().
-  std::vector<std::unique_ptr<TuningCandidate>> entries;
-  int64_t firstPriority = 0; ///< of compileAhead()
-
-  EntryList tried; ///< in the order in which they first ran
-  /// Gives the scale of each batch; null: none yet.
-  TuningCandidate *reference = nullptr;
-  const TuningCandidate *best = nullptr; ///< of what is proven
-  const TuningCandidate *kin = nullptr;  ///< whose relatives were added last
-  double bestNs = 0;                     ///< its time; 0: none
-  double noise = kTieBand;               ///< of bestNs, relative
-  /// Of measured to predicted times: of all, and of each template, whose
-  /// estimates are wrong in ways of their own.
-  struct Ratios {
-    unsigned count = 0;
-    double least = 0, sum = 0, squares = 0;
-
-    void add(double ratio);
-    double optimistic() const;
-  };
-  Ratios ratios;
-  llvm::SmallDenseMap<const Template *, Ratios> ratiosOf;
-  bool runnerFailed = false; ///< cannot do trials of this problem
-  TuningProgress progress;
+  const Measurement *recordedTime = nullptr; ///< of it
   TuningResult result;
 };
 

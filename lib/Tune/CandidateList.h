@@ -1,0 +1,71 @@
+//===- CandidateList.h - the configs that a session may try ---------------===//
+//
+// Private to the tuner. What a record knows, the top of the ranking, the
+// generic configs in reserve, and relatives of what was the best; and how their
+// kernels come.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Tune/TrialSeries.h"
+#include "Tune/TuningTask.h"
+
+#include <llvm/ADT/StringRef.h>
+
+#include <memory>
+
+namespace kiln {
+
+class CandidateList {
+public:
+  using Clock = TuningOptions::Clock;
+  using Entries = std::vector<std::unique_ptr<TuningCandidate>>;
+
+  /// \p task must outlive it.
+  explicit CandidateList(const TuningTask &task) : task(task) {}
+
+  /// Ranks the space and fills the list. Errors: those of exploreSpace().
+  llvm::Error explore();
+  /// Configs that the pruner let pass.
+  size_t spaceSize() const { return ranked; }
+  /// In the order in which they are to be tried.
+  const Entries &entries() const { return list; }
+
+  /// Adds what varies the idea of \p best, wherever it ranks.
+  void addRelatives(const TuningCandidate &best);
+  /// The entry of \p config, added if there is none; null where this version
+  /// does not know it or it may not run.
+  TuningCandidate *findOrAdd(llvm::StringRef config);
+
+  /// Plans \p entry and requests its artifacts, unless the record rejects its
+  /// kernel. Nothing happens to what was tried, or cannot be had.
+  void request(TuningCandidate &entry, int64_t priority);
+  /// Waits until \p entry is no longer compiling; false when it still is at
+  /// \p until or when tuning was cancelled.
+  bool await(TuningCandidate &entry, Clock::time_point until) const;
+  /// As above for as long as the compilation takes.
+  bool await(TuningCandidate &entry) const;
+
+  /// What may be tried and is within the bound of what \p series knows, in the
+  /// order in which it gets a trial.
+  CandidateRefs worthTrying(const TrialSeries &series) const;
+  /// How many may be tried, and are not because of that bound.
+  size_t skippedByBound(const TrialSeries &series) const;
+
+private:
+  void add(Candidate candidate, int rank, bool isReserve = false);
+
+  const TuningTask &task;
+  Entries list;
+  size_t ranked = 0;
+  const TuningCandidate *kin = nullptr; ///< whose relatives were added last
+};
+
+/// The candidate of a config that prune() let pass, with its estimate.
+Candidate makeCandidate(const TuningTask &task, const Template &tmpl,
+                        const Record &config);
+
+/// How often cancel flags and compilations are looked at.
+inline constexpr std::chrono::milliseconds kPollInterval{1};
+
+} // namespace kiln

@@ -1,0 +1,111 @@
+//===- TuningRecorder.cpp - what a session leaves in the record -----------===//
+#include "Tune/TuningRecorder.h"
+
+#include <llvm/ADT/STLExtras.h>
+
+#include <algorithm>
+
+namespace kiln {
+
+/// Whether trials were kept from running by what says nothing about configs.
+/// That time was over is no such thing: a session has its budget.
+bool TuningRecorder::isTruncated() const {
+  return series.failure().code != ErrorCode::Success ||
+         llvm::any_of(series.tried(), [](const TuningCandidate *entry) {
+           return entry->trial.status == TrialStatus::NotTried ||
+                  entry->trial.status == TrialStatus::Late;
+         });
+}
+
+/// A point that is measured again gets a new generation, or its old winner
+/// would stay. The number is that of when the session began: who began with the
+/// same one and stores first wins, and the others adopt.
+int64_t TuningRecorder::generation() const {
+  const RecordPoint *known = task.match.point();
+  if (!known)
+    return 0;
+  const bool isRenewed =
+      task.options.retune ||
+      (task.match.kind == RecordMatchKind::Exact && !task.keepsWinner);
+  return std::min(known->generation + (isRenewed ? 1 : 0), kMaxGeneration);
+}
+
+Measurement TuningRecorder::measurementOf(const TuningCandidate &entry,
+                                          int64_t now) const {
+  Measurement measured;
+  measured.config = entry.config;
+  measured.mode = task.options.mode;
+  measured.kernel = entry.kernel;
+  measured.measuredAtMs = now;
+  measured.setEstimate(entry.candidate.estimate);
+  const TrialResult &trial = entry.trial;
+  measured.valid = entry.isMeasured();
+  measured.validated = entry.isProven();
+  if (measured.valid) {
+    measured.medianNs = trial.medianNs;
+    measured.ciLowNs = trial.ciLowNs;
+    measured.ciHighNs = trial.ciHighNs;
+    measured.samples = trial.samples;
+  } else {
+    measured.reason =
+        trial.message.empty()
+            ? nameOf(trial.status).str()
+            : fmt::format("{}: {}", nameOf(trial.status), trial.message);
+  }
+  return measured;
+}
+
+RecordPoint TuningRecorder::makePoint(const TuningCandidate *winner) const {
+  const int64_t now = unixTimeMs();
+  RecordPoint point;
+  point.extent = dynamicExtentOf(task.family, task.problem);
+  point.generation = generation();
+  if (isTruncated()) {
+    // Of two truncated sessions the first one's winner stays.
+    point.generation -= task.tunesOn;
+    point.truncated = task.tunesOn ? task.match.truncated + 1 : 1;
+  }
+  if (winner)
+    point.winner = winner->config;
+  // Lack of memory and of time say nothing about a config.
+  for (const TuningCandidate *entry : series.tried())
+    if (entry->isMeasured() || entry->isAtFault())
+      point.measurements.push_back(measurementOf(*entry, now));
+  return point;
+}
+
+void TuningRecorder::store(const TuningCandidate *winner,
+                           TuningResult &result) {
+  RecordStore::StoreResult stored = task.context.records.store(
+      task.family, task.problem, task.context.deviceClass, makePoint(winner));
+  result.recordStored = stored.publish.status == cache::PublishStatus::Stored;
+  if (!stored.publish.reason.empty())
+    result.notes.push_back(
+        fmt::format("the record was not kept: {}", stored.publish.reason));
+  const std::string &agreed = stored.point.winner;
+  if (!winner || agreed.empty() || agreed == winner->config)
+    return;
+  const Measurement *measured = stored.point.find(agreed, task.options.mode);
+  if (measured && measured->validated)
+    adopt(*measured, result);
+}
+
+void TuningRecorder::adopt(const Measurement &stored, TuningResult &result) {
+  using Stage = TuningCandidate::Stage;
+  TuningCandidate *entry = candidates.findOrAdd(stored.config);
+  if (!entry)
+    return;
+  candidates.request(*entry, compile_priority::kNow);
+  entry->makePlan(task.problem, task.context.device);
+  if (entry->isAtFault() || entry->kernel != stored.kernel ||
+      !candidates.await(*entry) ||
+      (entry->stage != Stage::Ready && entry->stage != Stage::Tried)) {
+    result.notes.push_back(
+        fmt::format("the recorded winner {} was not adopted", entry->config));
+    return;
+  }
+  result.choice = entry->choice(ChoiceOrigin::Record);
+  result.choice.take(stored);
+}
+
+} // namespace kiln

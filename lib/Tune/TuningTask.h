@@ -1,0 +1,40 @@
+//===- TuningTask.h - what is tuned, and with what ------------------------===//
+//
+// Private to the tuner.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Tune/Tuner.h"
+
+#include <string>
+
+namespace kiln {
+
+/// What all sessions of a tuner share.
+struct TuningContext {
+  const DeviceModel &device;
+  ArtifactStore &artifacts;
+  RecordStore &records;
+  TrialRunner *runner; ///< null: nothing is measured
+  std::string deviceClass;
+};
+
+/// What the parts of a session share.
+struct TuningTask {
+  const TuningContext &context;
+  const KernelFamily &family;
+  const Problem &problem;
+  const TuningOptions &options;
+  RecordMatch match; ///< what is known of the problem
+  /// The record answers, but its session was truncated: trials go on.
+  bool tunesOn = false;
+  /// The record's winner is right and needs more than the caller allows: others
+  /// may take it, so it stays.
+  bool keepsWinner = false;
+
+  bool isCancelled() const { return options.cancel && *options.cancel; }
+  bool measures() const { return context.runner && options.maxTrials > 0; }
+};
+
+} // namespace kiln
