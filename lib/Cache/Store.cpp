@@ -350,22 +350,42 @@ Statistics Store::statistics() const {
   return result;
 }
 
-uint64_t Store::stampOf(Kind kind, llvm::StringRef key) const {
-  Impl::Target target(kind, key);
+/// Stamps of files come from a clock that ticks; two files within a tick may
+/// look alike. Two seconds are the coarsest that a file system is known for.
+static bool isSettled(const FileIdentity &file) {
+  constexpr std::chrono::nanoseconds kTick = std::chrono::seconds(2);
+  const std::chrono::nanoseconds now =
+      std::chrono::system_clock::now().time_since_epoch();
+  return std::max(file.modifiedNs, file.changedNs) < (now - kTick).count();
+}
+
+/// \p own gets what the write layer has.
+Stamp Store::Impl::stampOf(const Target &target, Sighting &own) const {
+  Stamp stamp{0, true, true};
   // Memory tells no identities: whatever was kept there counts.
-  std::string seen = fmt::format("{}", impl->counters.keptInMemory.load());
+  std::string seen = fmt::format("{}", counters.keptInMemory.load());
   auto add = [&](const Layer &layer) {
-    Sighting now = layer.identify(kind, target.name);
+    Sighting now = layer.identify(target.kind, target.name);
     FileIdentity file = now.file.value_or(FileIdentity());
     seen += fmt::format(" {} {} {} {} {} {} {}", now.isKnown,
                         now.file.has_value(), file.device, file.inode,
                         file.bytes, file.modifiedNs, file.changedNs);
+    stamp.isNothing &= now.isKnown && !now.file;
+    stamp.isSettled &= now.isKnown && (!now.file || isSettled(file));
+    return now;
   };
-  if (impl->writeLayer)
-    add(*impl->writeLayer);
-  for (const Layer &layer : impl->readLayers)
+  if (writeLayer)
+    own = add(*writeLayer);
+  for (const Layer &layer : readLayers)
     add(layer);
-  return payloadHash(seen);
+  stamp.isNothing &= !memory.find(target.kind, target.key);
+  stamp.value = payloadHash(seen);
+  return stamp;
+}
+
+Stamp Store::stampOf(Kind kind, llvm::StringRef key) const {
+  Sighting own;
+  return impl->stampOf(Impl::Target(kind, key), own);
 }
 
 const Log &Store::log() const { return impl->log; }

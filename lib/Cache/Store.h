@@ -63,6 +63,18 @@ struct StoreOptions {
   FileOps *files = nullptr;
 };
 
+/// What lay at the paths of an entry at some time.
+struct Stamp {
+  /// Differs, except for one chance in 2^64, as soon as lookup() may find
+  /// something else than it found when the other stamp was taken.
+  uint64_t value = 0;
+  /// The entry had been as it was for so long that none that came later can
+  /// look like it: the clock that files are stamped with had moved on.
+  bool isSettled = false;
+  /// No layer had anything there, as far as each can tell.
+  bool isNothing = false;
+};
+
 /// Where publish() left an entry.
 enum class PublishStatus {
   Stored,  ///< on disk, durable
@@ -134,6 +146,14 @@ public:
   using Merge =
       llvm::function_ref<std::string(std::optional<llvm::StringRef> old)>;
 
+  /// What the caller of update() read before. It came from the write layer, or
+  /// the stamp, which was taken before the entry was read, isNothing.
+  struct KnownEntry {
+    Stamp stamp;
+    /// What update()'s merge would make of it.
+    llvm::function_ref<std::string()> merge;
+  };
+
   /// Opens a store, creating the write layer's folder. What is wrong with a
   /// layer (relative, no directory, another owner, writable by others, a
   /// symbolic link) disables that layer; notes() says so, and so does one
@@ -150,10 +170,8 @@ public:
                               Accept accept = nullptr,
                               LayerKind *from = nullptr);
 
-  /// Differs, except for one chance in 2^64, as soon as lookup() may find
-  /// something else than it found when the other stamp was taken. Cost: some
-  /// system calls for each layer; nothing is read.
-  uint64_t stampOf(Kind kind, llvm::StringRef key) const;
+  /// Cost: some system calls for each layer; nothing is read.
+  Stamp stampOf(Kind kind, llvm::StringRef key) const;
 
   /// Replaces the entry of \p key. Whatever the status, go on with your own
   /// bytes. Warns once for each cause; after the first sign of a read-only
@@ -171,8 +189,10 @@ public:
   /// look is all there is, and two updates within microseconds of each other
   /// may lose one. What an I/O error hides is not overwritten: the result stays
   /// in memory. \p merge may run up to 8 times and must not call the store.
+  /// While the entry is \p known, it is not read again.
   PublishResult update(Kind kind, llvm::StringRef key,
-                       const llvm::json::Object &attributes, Merge merge);
+                       const llvm::json::Object &attributes, Merge merge,
+                       const KnownEntry *known = nullptr);
 
   /// Says to other processes that this one makes the entry of \p key, unless
   /// another one said so first. Saves work and no more: the other one may be

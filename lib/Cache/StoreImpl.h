@@ -67,7 +67,9 @@ struct Store::Impl {
   bool isSweepDue();
   bool isNewest(const MemoryLayer::Item &item, const Target &target);
 
+  Stamp stampOf(const Target &target, Sighting &own) const;
   Base readCurrent(const Target &target);
+  std::optional<Base> findUnchanged(const Target &target, const Stamp &stamp);
   std::optional<PublishResult> publish(const Target &target,
                                        const llvm::json::Object &attributes,
                                        llvm::StringRef payload,

@@ -144,6 +144,17 @@ Store::Impl::Base Store::Impl::readCurrent(const Target &target) {
   return base;
 }
 
+/// The base of an update of what has \p stamp still; nullopt: it has changed,
+/// or nobody can tell. Whether it changes later is for replace() to see.
+std::optional<Store::Impl::Base>
+Store::Impl::findUnchanged(const Target &target, const Stamp &stamp) {
+  Base base;
+  if (!stamp.isSettled || memory.find(target.kind, target.key) ||
+      stampOf(target, base.seen).value != stamp.value)
+    return std::nullopt;
+  return base;
+}
+
 /// Takes a lock of \p target in the write layer, or leaves \p lock without a
 /// value.
 void Store::Impl::lock(std::optional<KeyLock> &lock, const Target &target,
@@ -182,7 +193,8 @@ Store::Impl::replace(const Target &target, const llvm::json::Object &attributes,
 }
 
 PublishResult Store::update(Kind kind, llvm::StringRef key,
-                            const llvm::json::Object &attributes, Merge merge) {
+                            const llvm::json::Object &attributes, Merge merge,
+                            const KnownEntry *known) {
   Impl::WarningSender sender{*impl};
   Impl::Target target(kind, key);
   auto deadline = KeyLock::Clock::now() + impl->lockDeadline;
@@ -200,11 +212,19 @@ PublishResult Store::update(Kind kind, llvm::StringRef key,
     if (isLast)
       impl->lock(commit, target, LockUse::Commit,
                  KeyLock::Clock::now() + impl->lockDeadline);
-    Impl::Base base = impl->readCurrent(target);
-    std::string payload =
-        merge(base.entry ? std::optional<llvm::StringRef>(base.entry->payload)
-                         : std::nullopt);
-    if (auto result = impl->replace(target, attributes, payload, base, commit))
+    std::optional<Impl::Base> base;
+    std::string payload;
+    if (known && attempt == 1)
+      base = impl->findUnchanged(target, known->stamp);
+    if (base) {
+      payload = known->merge();
+    } else {
+      base = impl->readCurrent(target);
+      payload = merge(base->entry
+                          ? std::optional<llvm::StringRef>(base->entry->payload)
+                          : std::nullopt);
+    }
+    if (auto result = impl->replace(target, attributes, payload, *base, commit))
       return *result;
     if (isLast)
       return *impl->keep(target, attributes, payload, nullptr,

@@ -62,21 +62,35 @@ struct RecordUpdate {
   std::string problem;    ///< why nothing was merged; empty: it was
 
   std::string run(std::optional<llvm::StringRef> old) {
-    unreadable.clear();
-    problem.clear();
-    merged = TuningRecord();
+    begin();
     if (old && !readOld(*old))
       return old->str();
-    mergePoint(merged, point);
-    text = trimmedText(merged);
-    if (text.size() <= kMaxRecordBytes)
-      return text;
-    problem = fmt::format("the record would have {} bytes, {} are allowed",
-                          text.size(), kMaxRecordBytes);
-    return old ? old->str() : recordText({});
+    return merge() ? text : old ? old->str() : recordText({});
+  }
+
+  /// The same, where what is there is what is known.
+  std::string runKnown() {
+    begin();
+    merged = known->record;
+    return merge() ? text : recordText(known->record);
   }
 
 private:
+  void begin() {
+    unreadable.clear();
+    problem.clear();
+    merged = TuningRecord();
+  }
+  /// False if the record would be too large.
+  bool merge() {
+    mergePoint(merged, point);
+    text = trimmedText(merged);
+    if (text.size() <= kMaxRecordBytes)
+      return true;
+    problem = fmt::format("the record would have {} bytes, {} are allowed",
+                          text.size(), kMaxRecordBytes);
+    return false;
+  }
   /// False if \p old cannot be read and must not be lost.
   bool readOld(llvm::StringRef old) {
     if (known && known->isReadable && known->hasText(old)) {
@@ -111,7 +125,9 @@ struct RecordStore::Impl {
     std::string key;
     IndexedPtr record;
     /// Of the cache before the record was read; nullopt: not known.
-    std::optional<uint64_t> stamp;
+    std::optional<cache::Stamp> stamp;
+    /// Whether the record is all that an update of that stamp would read.
+    bool isWhole = false;
     Clock::time_point recheckAt;
   };
 
@@ -121,8 +137,8 @@ struct RecordStore::Impl {
   IndexedPtr get(const KernelFamily &family, const std::string &key,
                  bool isFresh);
   IndexedPtr read(const KernelFamily &family, const std::string &key,
-                  const IndexedPtr &known) const;
-  IndexedPtr peek(const std::string &key);
+                  const IndexedPtr &known, cache::LayerKind &from) const;
+  std::optional<Kept> peek(const std::string &key);
   void keep(Kept entry, uint64_t storesSeen);
   void remove(llvm::StringRef key);
   bool keepAside(const std::string &key, llvm::json::Object attributes,
@@ -144,7 +160,7 @@ RecordStore::Impl::IndexedPtr RecordStore::Impl::get(const KernelFamily &family,
                                                      const std::string &key,
                                                      bool isFresh) {
   IndexedPtr known;
-  std::optional<uint64_t> knownStamp;
+  std::optional<cache::Stamp> knownStamp;
   uint64_t storesSeen = 0;
   {
     std::lock_guard guard(mutex);
@@ -162,27 +178,35 @@ RecordStore::Impl::IndexedPtr RecordStore::Impl::get(const KernelFamily &family,
       entry.recheckAt = now + options.recheckInterval;
     }
   }
-  const uint64_t stamp = cache.stampOf(cache::Kind::Record, key);
-  if (known && knownStamp == stamp)
+  const cache::Stamp stamp = cache.stampOf(cache::Kind::Record, key);
+  if (known && knownStamp && knownStamp->value == stamp.value)
     return known;
-  IndexedPtr record = read(family, key, known);
-  keep({key, record, stamp, Clock::now() + options.recheckInterval},
+  cache::LayerKind from = cache::LayerKind::Memory;
+  IndexedPtr record = read(family, key, known, from);
+  const bool isWhole = record->isReadable &&
+                       (stamp.isNothing || from == cache::LayerKind::Write);
+  keep({key, record, stamp, isWhole, Clock::now() + options.recheckInterval},
        storesSeen);
   return record;
 }
 
 /// What is kept of \p key, however old.
-RecordStore::Impl::IndexedPtr RecordStore::Impl::peek(const std::string &key) {
+std::optional<RecordStore::Impl::Kept>
+RecordStore::Impl::peek(const std::string &key) {
   std::lock_guard guard(mutex);
   auto found = places.find(key);
-  return found == places.end() ? nullptr : found->second->record;
+  if (found == places.end())
+    return std::nullopt;
+  return *found->second;
 }
 
-/// The record that is in the cache; \p known if that is its text.
+/// The record that is in the cache, and the layer that has it; \p known if that
+/// is its text.
 RecordStore::Impl::IndexedPtr
 RecordStore::Impl::read(const KernelFamily &family, const std::string &key,
-                        const IndexedPtr &known) const {
-  std::optional<cache::Entry> entry = cache.lookup(cache::Kind::Record, key);
+                        const IndexedPtr &known, cache::LayerKind &from) const {
+  std::optional<cache::Entry> entry =
+      cache.lookup(cache::Kind::Record, key, nullptr, &from);
   if (!entry)
     return indexRecord({}, family, "");
   if (known && known->hasText(entry->payload))
@@ -284,7 +308,8 @@ void RecordStore::Impl::takeStored(const KernelFamily &family,
     storesSeen = ++stores;
     remove(key);
   }
-  keep({key, std::move(record), std::nullopt, Clock::time_point::min()},
+  keep({key, std::move(record), std::nullopt, /*isWhole=*/false,
+        Clock::time_point::min()},
        storesSeen);
 }
 
@@ -298,13 +323,19 @@ RecordStore::StoreResult RecordStore::store(const KernelFamily &family,
   llvm::json::Object attributes{{"family", family.name()},
                                 {"problem", family.fixedText(problem)},
                                 {"device", deviceClass}};
-  RecordUpdate update(point, impl->peek(key));
+  const std::optional<Impl::Kept> kept = impl->peek(key);
+  RecordUpdate update(point, kept ? kept->record : nullptr);
+  auto mergeKnown = [&] { return update.runKnown(); };
+  std::optional<cache::Store::KnownEntry> known;
+  if (kept && kept->stamp && kept->isWhole)
+    known.emplace(cache::Store::KnownEntry{*kept->stamp, mergeKnown});
   StoreResult result;
   constexpr int kMaxAttempts = 3; // others may write meanwhile
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     result.publish = impl->cache.update(
         cache::Kind::Record, key, attributes,
-        [&](std::optional<llvm::StringRef> old) { return update.run(old); });
+        [&](std::optional<llvm::StringRef> old) { return update.run(old); },
+        known ? &*known : nullptr);
     if (update.unreadable.empty() || !impl->keepAside(key, attributes, update))
       break;
   }

@@ -260,7 +260,8 @@ public:
     RecordPoint point; ///< as it now is: adopt its winner
     cache::PublishResult publish;
   };
-  /// Merges \p point into the record under the cache's lock. A cache that
+  /// Merges \p point into the record under the cache's lock; the record is not
+  /// read again where it is as find() or load() saw it. A cache that
   /// cannot keep it says so in the result. A record that is there and cannot be
   /// read is kept aside, under a key of its own, before it is replaced; where
   /// that fails it stays and the point is dropped. Cost: milliseconds.

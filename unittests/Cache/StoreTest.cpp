@@ -1,6 +1,7 @@
 #include "Cache/Store.h"
 
 #include "Cache/StoreTesting.h"
+#include "Support/WatchedFileOps.h"
 
 #include <algorithm>
 #include <atomic>
@@ -11,6 +12,7 @@
 using namespace kiln;
 using namespace kiln::cache;
 using namespace kiln::cache::testing;
+using kiln::testing::WatchedFileOps;
 
 static const llvm::json::Object kAttributes{{"toolchain", "13.0"}};
 
@@ -197,6 +199,49 @@ TEST_CASE("update builds on what is there") {
   CHECK(openStore(folder.path)->lookup(Kind::Record, "key")->payload == "ab");
   CHECK(store->statistics().unlockedUpdates == 0);
   CHECK(store->verify().size() == 1); // the lock file is none of its business
+}
+
+TEST_CASE("an update of what is known reads nothing") {
+  TemporaryFolder folder;
+  WatchedFileOps files("record/");
+  auto store = openStore(folder.path, &files);
+  auto appendTo = [&](const std::string &known, const Stamp &stamp) {
+    auto merge = [&] { return known + "k"; };
+    Store::KnownEntry entry{stamp, merge};
+    const int before = files.reads();
+    CHECK(store
+              ->update(
+                  Kind::Record, "key", kAttributes,
+                  [](std::optional<llvm::StringRef> old) {
+                    return (old ? old->str() : "") + "r";
+                  },
+                  &entry)
+              .status == PublishStatus::Stored);
+    return files.reads() - before;
+  };
+  auto payload = [&] {
+    return openStore(folder.path)->lookup(Kind::Record, "key")->payload;
+  };
+  const Stamp nothing = store->stampOf(Kind::Record, "key");
+  CHECK(nothing.isNothing);
+  CHECK(appendTo("", nothing) == 0);
+  CHECK(payload() == "k");
+  // A file that was just written may look like one that follows at once.
+  const Stamp fresh = store->stampOf(Kind::Record, "key");
+  CHECK_FALSE(fresh.isNothing);
+  CHECK_FALSE(fresh.isSettled);
+  CHECK(appendTo("k", fresh) == 1);
+  CHECK(payload() == "kr");
+  files.age = std::chrono::seconds(10);
+  const Stamp settled = store->stampOf(Kind::Record, "key");
+  CHECK(settled.isSettled);
+  CHECK(appendTo("kr", settled) == 0);
+  CHECK(payload() == "krk");
+  // Meanwhile it has changed, or gone.
+  CHECK(appendTo("kr", settled) == 1);
+  CHECK(payload() == "krkr");
+  CHECK(appendTo("", nothing) == 1);
+  CHECK(payload() == "krkrr");
 }
 
 TEST_CASE("threads share a store") {

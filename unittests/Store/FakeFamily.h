@@ -62,6 +62,8 @@ struct FakeOptions {
   /// What every text holds besides, for FakeNvrtc's failWhen and delayWhen.
   std::string comment;
   uint64_t zeroedBytes = 0, scratchBytes = 0;
+  /// The one config that needs them; empty: all do.
+  std::string needsWorkspace;
   uint32_t sharedBytes = 0;
   bool withTensorMap = false;
   /// A second output, z, of this type: fp32 or int8.
@@ -100,9 +102,9 @@ inline const RecordSchema &signatureSchema() {
 
 class FakeBinder final : public Binder {
 public:
-  FakeBinder(int kernels, int tile, int split, const FakeOptions &options)
-      : kernels(kernels), tile(tile),
-        split(split), layout{options.zeroedBytes, options.scratchBytes},
+  FakeBinder(int kernels, int tile, int split, const WorkspaceLayout &layout,
+             const FakeOptions &options)
+      : kernels(kernels), tile(tile), split(split), layout(layout),
         sharedBytes(options.sharedBytes),
         zIsInt8(options.second == DType::INT8), zIsRead(options.accumulates) {}
 
@@ -230,10 +232,12 @@ public:
       map.box[0] = map.box[1] = 16;
       plan.tensorMaps.push_back(map);
     }
-    plan.workspace = {options.zeroedBytes, options.scratchBytes};
+    if (options.needsWorkspace.empty() ||
+        options.needsWorkspace == config.text())
+      plan.workspace = {options.zeroedBytes, options.scratchBytes};
     plan.binder = std::make_shared<FakeBinder>(
         kernels, static_cast<int>(config.get("t")),
-        static_cast<int>(config.get("s")), options);
+        static_cast<int>(config.get("s")), plan.workspace, options);
     return plan;
   }
 
