@@ -29,11 +29,13 @@ inline Field leadingDimensionField(llvm::StringRef key) {
 }
 
 /// A value that kernels take as a run-time parameter.
-inline Field scalarField(llvm::StringRef key, double defaultValue) {
+inline Field scalarField(llvm::StringRef key, double defaultValue,
+                         int slot = -1) {
   return {.key = key,
           .kind = FieldKind::Real,
           .role = FieldRole::Scalar,
-          .defaultValue = encodeReal(defaultValue)};
+          .defaultValue = encodeReal(defaultValue),
+          .slot = slot};
 }
 
 /// One of \p names, fixed at compile time.

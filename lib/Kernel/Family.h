@@ -11,6 +11,11 @@
 
 namespace kiln {
 
+struct CallReader; // of lib/Call
+
+/// Most fields of a problem's record: what a launch's key has room for.
+inline constexpr size_t kMaxProblemFields = 24;
+
 /// Rows [rowBegin, rowEnd) of what a written operand should hold, and where
 /// they go: values and, of the same shape, their error bounds, double and
 /// packed.
@@ -51,6 +56,10 @@ public:
   /// First word of its problems' text: "gemm".
   virtual llvm::StringRef name() const = 0;
   virtual const RecordSchema &problemSchema() const = 0;
+
+  /// How the struct of kiln.h that describes these problems is read; null:
+  /// there is none, problems come as text.
+  virtual const CallReader *call() const { return nullptr; }
 
   /// Checks a problem record, which need not come from parsing, and brings it
   /// into canonical form: what equals a derived default becomes that default,

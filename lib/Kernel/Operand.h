@@ -68,6 +68,8 @@ struct OperandSpec {
   /// problem promises and no more.
   int64_t misalignment = 0;
   bool present = true; ///< false: the problem has no such operand
+  /// Its place in kiln_arguments.operands; -1: its index in the table.
+  int slot = -1;
   /// Of an output: index of the input that it may be, exactly (same address and
   /// strides); -1: none.
   int mayBe = -1;

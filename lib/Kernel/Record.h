@@ -63,6 +63,9 @@ struct Field {
   llvm::ArrayRef<FieldName> names = {};
   int64_t minimum = 0;
   int64_t maximum = std::numeric_limits<int64_t>::max();
+  /// Of a scalar whose value may lie in device memory: the place of its address
+  /// in kiln_arguments.operands; -1: it comes by value only.
+  int slot = -1;
 
   /// Whether a range of a problem may vary it.
   bool mayVary() const {

@@ -12,6 +12,11 @@ llvm::Error Registry::add(std::unique_ptr<KernelFamily> family) {
     return makeError(ErrorCode::InvalidArgument,
                      "a family called '{}' is registered already",
                      family->name());
+  size_t fields = family->problemSchema().fields().size();
+  if (fields > kMaxProblemFields)
+    return makeError(ErrorCode::InvalidArgument,
+                     "a problem of family '{}' has {} fields, at most {} work",
+                     family->name(), fields, kMaxProblemFields);
   familyList.push_back(std::move(family));
   return llvm::Error::success();
 }

@@ -1,8 +1,8 @@
 //===- CapiEngine.cpp - engines, launches, statistics, text ---------------===//
 #include "Runtime/Capi.h"
 
+#include "Call/StructAccess.h"
 #include "Runtime/Query.h"
-#include "Runtime/StructAccess.h"
 
 using namespace kiln;
 
@@ -12,14 +12,14 @@ static const Registry &sharedRegistry() {
   return registry;
 }
 
-/// What kiln_gemm and its like do.
-static kiln_status launch(kiln_engine *engine, CallKind kind, const void *args,
-                          const kiln_workspace *workspace,
+/// What the function of a family does.
+static kiln_status launch(kiln_engine *engine, kiln_family family,
+                          const void *args, const kiln_workspace *workspace,
                           kiln_stream stream) noexcept {
   return guarded([&]() -> llvm::Error {
     if (!engine || !args) [[unlikely]]
       return nullArgument(engine ? "args" : "engine");
-    return engine->engine->launchCall(kind, args, workspace, stream);
+    return engine->engine->launchCall(family, args, workspace, stream);
   });
 }
 
@@ -47,54 +47,15 @@ void kiln_engine_destroy(kiln_engine *engine) KILN_NOEXCEPT {
   });
 }
 
-kiln_status kiln_gemm(kiln_engine *engine, const kiln_gemm_args *args,
-                      const kiln_workspace *workspace,
-                      kiln_stream stream) KILN_NOEXCEPT {
-  return launch(engine, CallKind::Gemm, args, workspace, stream);
-}
-
-kiln_status kiln_elementwise(kiln_engine *engine,
-                             const kiln_elementwise_args *args,
-                             const kiln_workspace *workspace,
-                             kiln_stream stream) KILN_NOEXCEPT {
-  return launch(engine, CallKind::Elementwise, args, workspace, stream);
-}
-
-kiln_status kiln_reduce(kiln_engine *engine, const kiln_reduce_args *args,
-                        const kiln_workspace *workspace,
-                        kiln_stream stream) KILN_NOEXCEPT {
-  return launch(engine, CallKind::Reduce, args, workspace, stream);
-}
-
-kiln_status kiln_softmax(kiln_engine *engine, const kiln_softmax_args *args,
-                         const kiln_workspace *workspace,
-                         kiln_stream stream) KILN_NOEXCEPT {
-  return launch(engine, CallKind::Softmax, args, workspace, stream);
-}
-
-kiln_status kiln_rms_norm(kiln_engine *engine, const kiln_norm_args *args,
-                          const kiln_workspace *workspace,
-                          kiln_stream stream) KILN_NOEXCEPT {
-  return launch(engine, CallKind::RmsNorm, args, workspace, stream);
-}
-
-kiln_status kiln_layer_norm(kiln_engine *engine, const kiln_norm_args *args,
-                            const kiln_workspace *workspace,
-                            kiln_stream stream) KILN_NOEXCEPT {
-  return launch(engine, CallKind::LayerNorm, args, workspace, stream);
-}
-
-kiln_status kiln_quantize(kiln_engine *engine, const kiln_quantize_args *args,
-                          const kiln_workspace *workspace,
-                          kiln_stream stream) KILN_NOEXCEPT {
-  return launch(engine, CallKind::Quantize, args, workspace, stream);
-}
-
-kiln_status kiln_transpose(kiln_engine *engine, const kiln_transpose_args *args,
-                           const kiln_workspace *workspace,
-                           kiln_stream stream) KILN_NOEXCEPT {
-  return launch(engine, CallKind::Transpose, args, workspace, stream);
-}
+// The functions that launch the struct of one family.
+#define KILN_FAMILY(make, function, family, args_type)                         \
+  kiln_status function(kiln_engine *engine, const args_type *args,             \
+                       const kiln_workspace *workspace, kiln_stream stream)    \
+      KILN_NOEXCEPT {                                                          \
+    return launch(engine, family, args, workspace, stream);                    \
+  }
+#include "Families/Families.def"
+#undef KILN_FAMILY
 
 kiln_status kiln_run(kiln_engine *engine, const kiln_problem *problem,
                      const kiln_arguments *arguments,

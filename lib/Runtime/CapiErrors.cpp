@@ -1,7 +1,7 @@
 //===- CapiErrors.cpp - errors, versions and slots ------------------------===//
 #include "Runtime/Capi.h"
 
-#include "Runtime/StructAccess.h"
+#include "Call/StructAccess.h"
 
 #include <algorithm>
 #include <cstring>

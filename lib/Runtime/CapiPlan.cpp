@@ -2,7 +2,7 @@
 #include "Runtime/Capi.h"
 #include "Runtime/Query.h"
 
-#include "Runtime/StructAccess.h"
+#include "Call/StructAccess.h"
 
 using namespace kiln;
 

@@ -1,8 +1,8 @@
 //===- CapiPrepare.cpp - kiln_prepare and its tasks -----------------------===//
 #include "Runtime/Capi.h"
 
+#include "Call/StructAccess.h"
 #include "Driver/Stream.h"
-#include "Runtime/StructAccess.h"
 
 using namespace kiln;
 

@@ -3,8 +3,8 @@
 
 #include "Device/DeviceModel.h"
 #include "Driver/StreamContext.h"
+#include "Runtime/ExtentBox.h"
 #include "Runtime/PlanPool.h"
-#include "Runtime/ProblemSpec.h"
 #include "Trial/InProcessTrials.h"
 
 #include <atomic>

@@ -1,8 +1,6 @@
 //===- Dispatch.cpp - from a problem in a context to its plan -------------===//
 #include "Runtime/Dispatch.h"
 
-#include "Runtime/FamilyCall.h"
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -20,7 +18,7 @@ static constexpr uint64_t mix(uint64_t value) {
 
 /// One odd factor for each field.
 static constexpr auto kFactors = [] {
-  std::array<uint64_t, FamilyCall::kMaxFields> factors{};
+  std::array<uint64_t, kMaxProblemFields> factors{};
   for (size_t i = 0; i < factors.size(); ++i)
     factors[i] = mix((i + 1) * 0x9e3779b97f4a7c15u) | 1;
   return factors;
@@ -334,18 +332,6 @@ size_t DispatchTable::bytesInUse() const {
   for (const std::unique_ptr<Index> &index : indices)
     words += index->mask + 1;
   return words * sizeof(Word);
-}
-
-void normaliseScalars(const RecordSchema &schema,
-                      llvm::MutableArrayRef<int64_t> values) {
-  for (size_t i = 0; i < values.size(); ++i) {
-    const Field &field = schema.fields()[i];
-    if (field.role != FieldRole::Scalar || field.kind != FieldKind::Real)
-      continue;
-    bool optional = decodeReal(field.defaultValue) == 0;
-    bool isUsed = !optional || decodeReal(values[i]) != 0;
-    values[i] = encodeReal(isUsed ? 1.0 : 0.0);
-  }
 }
 
 } // namespace kiln

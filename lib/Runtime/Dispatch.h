@@ -177,9 +177,4 @@ private:
   size_t placesUsed = 0, keptCount = 0, hand = 0;
 };
 
-/// Gives every scalar its representative: no choice depends on more of it than
-/// whether one that defaults to 0 is 0 (then its operand is not read).
-void normaliseScalars(const RecordSchema &schema,
-                      llvm::MutableArrayRef<int64_t> values);
-
 } // namespace kiln

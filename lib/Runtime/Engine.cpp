@@ -10,15 +10,6 @@
 
 namespace kiln {
 
-/// The families that calls launch; null: this build lacks it.
-static std::array<const KernelFamily *, kCallKinds>
-findCallFamilies(const Registry &registry) {
-  std::array<const KernelFamily *, kCallKinds> families;
-  for (int kind = 0; kind < kCallKinds; ++kind)
-    families[kind] = registry.find(kCallReaders[kind].family);
-  return families;
-}
-
 /// How many fields the problems of all families have at most.
 static size_t mostFields(const Registry &registry) {
   size_t most = 0;
@@ -45,7 +36,7 @@ arenaAllocatorOf(const std::optional<kiln_allocator> &given) {
 
 Engine::Engine(EngineConfig config)
     : options(std::move(config)), registry(makeBuiltinRegistry()),
-      callFamilies(findCallFamilies(registry)), dispatch(mostFields(registry)),
+      calls(registry), dispatch(mostFields(registry)),
       arenas(options.workspaceLimit, arenaAllocatorOf(options.allocator)) {}
 
 llvm::Expected<std::unique_ptr<Engine>>

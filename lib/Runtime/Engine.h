@@ -13,20 +13,19 @@
 #pragma once
 
 #include "Cache/Store.h"
+#include "Call/CallReader.h"
+#include "Call/ProblemSpec.h"
 #include "Families/Families.h"
 #include "Runtime/ContextState.h"
 #include "Runtime/Counter.h"
 #include "Runtime/Dispatch.h"
 #include "Runtime/EngineConfig.h"
-#include "Runtime/FamilyCall.h"
 #include "Runtime/Flights.h"
-#include "Runtime/ProblemSpec.h"
 #include "Store/ArtifactStore.h"
 #include "Store/Decisions.h"
 #include "Store/Records.h"
 #include "Workspace/Arena.h"
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -58,8 +57,8 @@ public:
   const Registry &families() const { return registry; }
 
   // Launching. Errors as kiln.h says of the functions.
-  /// Launches what \p args, the struct of \p kind, describes.
-  llvm::Error launchCall(CallKind kind, const void *args,
+  /// Launches what \p args, the struct of \p family, describes.
+  llvm::Error launchCall(kiln_family family, const void *args,
                          const kiln_workspace *workspace, CudaStream stream);
   llvm::Error run(const kiln_problem *problem, const kiln_arguments *arguments,
                   const kiln_workspace *workspace, CudaStream stream);
@@ -134,8 +133,7 @@ private:
 
   const EngineConfig options;
   const Registry registry;
-  /// By CallKind.
-  const std::array<const KernelFamily *, kCallKinds> callFamilies;
+  const CallTable calls;
 
   // Read by launches.
   std::atomic<const Driver *> readyDriver{nullptr};

@@ -1,8 +1,8 @@
 //===- EngineConfig.cpp - the options of an engine, checked and copied ----===//
 #include "Runtime/EngineConfig.h"
 
+#include "Call/StructAccess.h"
 #include "Device/Catalog.h"
-#include "Runtime/StructAccess.h"
 
 namespace kiln {
 

@@ -1,9 +1,10 @@
 //===- Launch.cpp - one call of the caller's ------------------------------===//
 #include "Runtime/Engine.h"
 
+#include "Call/LaunchArguments.h"
+#include "Call/LaunchProblem.h"
+#include "Call/StructAccess.h"
 #include "Runtime/Acquisition.h"
-#include "Runtime/Call.h"
-#include "Runtime/StructAccess.h"
 #include "Workspace/StreamLock.h"
 
 namespace kiln {
@@ -26,11 +27,8 @@ explainWorkspace(const kiln_workspace &workspace) {
 
 /// False if \p given says what this version does not know.
 static bool readWorkspace(const kiln_workspace &given, Workspace &workspace) {
-  bool known = given.struct_size == sizeof(given) ||
-               (given.struct_size > sizeof(given) &&
-                isZero(&given + 1, given.struct_size - sizeof(given)));
-  if (!known || (given.flags & ~uint32_t(KILN_WORKSPACE_ZEROED)) ||
-      given.reserved[0])
+  if (!hasKnownSize(given) ||
+      (given.flags & ~uint32_t(KILN_WORKSPACE_ZEROED)) || given.reserved[0])
     return false;
   workspace.address = reinterpret_cast<uintptr_t>(given.data);
   workspace.bytes = given.bytes;
@@ -167,11 +165,15 @@ Engine::acquireForLaunch(const Driver &driver, const StreamContext &context,
 // kiln_gemm and its like
 //===----------------------------------------------------------------------===//
 
-llvm::Error Engine::launchCall(CallKind kind, const void *args,
+llvm::Error Engine::launchCall(kiln_family number, const void *args,
                                const kiln_workspace *workspace,
                                CudaStream stream) {
-  const CallReader &reader = readerOf(kind);
-  const KernelFamily *family = callFamilies[static_cast<int>(kind)];
+  const CallTarget target = calls.find(number);
+  if (!target.family) [[unlikely]]
+    return makeError(ErrorCode::Unsupported, "family {} is not available",
+                     number);
+  const KernelFamily &family = *target.family;
+  const CallReader &reader = *target.reader;
   FamilyCall call;
   bool isGood = reader.read(args, CallAddresses::Used, call);
   if (const Driver *ready = readyDriver.load(std::memory_order_acquire);
@@ -179,7 +181,7 @@ llvm::Error Engine::launchCall(CallKind kind, const void *args,
     auto context = findContext(*ready, stream);
     if (!context)
       return context.takeError();
-    DispatchKey key{family, context->id, call.fields()};
+    DispatchKey key{&family, context->id, call.fields()};
     if (const ActivePlan *plan = dispatch.find(key)) [[likely]]
       return launchPlan(*ready, *plan, *context, call.arguments, workspace,
                         stream);
@@ -189,11 +191,8 @@ llvm::Error Engine::launchCall(CallKind kind, const void *args,
     return error;
   if (!isGood)
     return makeError(ErrorCode::Internal, "{}: checked arguments not read",
-                     reader.family);
-  if (!family)
-    return makeError(ErrorCode::Unsupported, "family {} is not available",
-                     reader.family);
-  return launchCallSlow(*family, call, workspace, stream);
+                     family.name());
+  return launchCallSlow(family, call, workspace, stream);
 }
 
 llvm::Error Engine::launchCallSlow(const KernelFamily &family,
@@ -201,7 +200,7 @@ llvm::Error Engine::launchCallSlow(const KernelFamily &family,
                                    const kiln_workspace *workspace,
                                    CudaStream stream) {
   auto problem =
-      makeProblem(family, recordOf(family.problemSchema(), call.fields()));
+      makeProblem(family, Record(family.problemSchema(), call.fields()));
   if (!problem)
     return problem.takeError();
   assert(problem->record.values() == call.fields() &&

@@ -21,7 +21,7 @@ PlanHandle::acquire(Engine &engine, const kiln_problem *problem,
   auto spec = ProblemSpec::parse(engine.families(), problem);
   if (!spec)
     return spec.takeError();
-  auto boxes = spec->boxes();
+  auto boxes = boxesOf(*spec);
   if (!boxes)
     return boxes.takeError();
   auto driver = engine.driver();
@@ -153,8 +153,7 @@ llvm::Expected<Problem> PlanHandle::problemOf(const FamilyCall &call) const {
       return makeError(
           ErrorCode::InvalidArgument,
           "the call is no call of the plan, {} differs: \"{}\" and \"{}\"",
-          fields[i].key,
-          recordOf(problem->record.schema(), call.fields()).text(),
+          fields[i].key, Record(problem->record.schema(), call.fields()).text(),
           problem->text());
   }
   return problem;
@@ -163,12 +162,12 @@ llvm::Expected<Problem> PlanHandle::problemOf(const FamilyCall &call) const {
 llvm::Error PlanHandle::launchCall(kiln_family family, const void *args,
                                    const kiln_workspace *workspace,
                                    CudaStream stream) const {
-  std::optional<CallKind> kind = callKindOf(family);
-  if (!kind || readerOf(*kind).family != spec.family->name())
+  const CallReader *found = spec.family->call();
+  if (!found || found->number != family)
     return makeError(ErrorCode::InvalidArgument,
                      "family {} is not the plan's, which is {}", family,
                      spec.family->name());
-  const CallReader &reader = readerOf(*kind);
+  const CallReader &reader = *found;
   FamilyCall call;
   bool isGood = reader.read(args, CallAddresses::Used, call);
   auto driver = engine.driver();
@@ -186,7 +185,7 @@ llvm::Error PlanHandle::launchCall(kiln_family family, const void *args,
     return error;
   if (!isGood)
     return makeError(ErrorCode::Internal, "{}: checked arguments not read",
-                     reader.family);
+                     spec.family->name());
   auto problem = problemOf(call);
   if (!problem)
     return problem.takeError();

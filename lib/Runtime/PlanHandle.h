@@ -1,7 +1,7 @@
 //===- PlanHandle.h - a choice that stays ---------------------------------===//
 #pragma once
 
-#include "Runtime/Call.h"
+#include "Call/LaunchArguments.h"
 #include "Runtime/Engine.h"
 
 #include <string>

@@ -1,7 +1,7 @@
 //===- PlanRequest.cpp - what a plan is wanted for ------------------------===//
 #include "Runtime/PlanRequest.h"
 
-#include "Runtime/ProblemSpec.h"
+#include "Call/LaunchProblem.h"
 
 #include <bit>
 #include <optional>

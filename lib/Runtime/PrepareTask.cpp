@@ -1,8 +1,8 @@
 //===- PrepareTask.cpp - kiln_prepare, beside the caller or not -----------===//
 #include "Runtime/PrepareTask.h"
 
+#include "Call/StructAccess.h"
 #include "Runtime/Chooser.h"
-#include "Runtime/StructAccess.h"
 #include "Support/Signals.h"
 #include "Tune/Warmup.h"
 
@@ -275,7 +275,7 @@ llvm::Error PrepareTask::prepareProblem(const ProblemSpec &spec) {
     auto state = engine.contextState(**driver, target.context);
     if (!state)
       return state.takeError();
-    auto boxes = spec.boxes();
+    auto boxes = boxesOf(spec);
     if (!boxes)
       return boxes.takeError();
     for (const ExtentBox &box : *boxes) {
@@ -379,7 +379,7 @@ void PrepareTask::compileOnly() {
       item.error = noDevice;
     if (!item.spec || item.error.code != ErrorCode::Success)
       continue;
-    auto boxes = item.spec->boxes();
+    auto boxes = boxesOf(*item.spec);
     if (!boxes) {
       item.error = summarize(boxes.takeError());
       continue;

@@ -115,7 +115,7 @@ queryProblem(Engine &engine, const kiln_problem *problem, CudaStream stream) {
   auto state = engine.contextState(**driver, *context);
   if (!state)
     return state.takeError();
-  auto boxes = spec->boxes();
+  auto boxes = boxesOf(*spec);
   if (!boxes)
     return boxes.takeError();
   bool isFirst = true;

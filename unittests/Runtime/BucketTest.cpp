@@ -1,10 +1,10 @@
 // First sights of further values of a bucket: what they share and cost.
+#include "Call/LaunchProblem.h"
 #include "Device/Catalog.h"
 #include "Driver/Graph.h"
 #include "Families/Families.h"
 #include "Kernel/Space.h"
 #include "Runtime/PlanRequest.h"
-#include "Runtime/ProblemSpec.h"
 #include "Runtime/RuntimeFixture.h"
 #include "Store/Records.h"
 

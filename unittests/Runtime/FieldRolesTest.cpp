@@ -1,8 +1,8 @@
 // A family whose keys nobody has heard of: roles alone say what fields mean.
+#include "Call/LaunchArguments.h"
 #include "Kernel/Registry.h"
-#include "Runtime/Call.h"
+#include "Runtime/ExtentBox.h"
 #include "Runtime/PlanRequest.h"
-#include "Runtime/ProblemSpec.h"
 #include "Support/Error.h"
 
 #include <doctest/doctest.h>
@@ -200,7 +200,7 @@ TEST_CASE("a family says after how many elements its signatures repeat") {
   OddProblems odd;
   ProblemSpec spec =
       odd.spec("odd width=8 height=1", {rangeOf("height", 1, 1024)});
-  std::vector<ExtentBox> boxes = llvm::cantFail(spec.boxes());
+  std::vector<ExtentBox> boxes = llvm::cantFail(boxesOf(spec));
   for (int64_t height = 1; height <= 1024; ++height) {
     CAPTURE(height);
     Problem problem = llvm::cantFail(spec.at({height}));

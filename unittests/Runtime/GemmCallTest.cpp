@@ -1,10 +1,11 @@
 // The dispatch path's reading of a kiln_gemm_args against the family's own
 // canonical form, and the table that it looks into.
-#include "Runtime/GemmCall.h"
-#include "Runtime/Dispatch.h"
-#include "Runtime/ProblemSpec.h"
+#include "Families/Gemm/GemmCall.h"
+#include "Call/LaunchProblem.h"
+#include "Runtime/ExtentBox.h"
 
 #include "Families/Families.h"
+#include "Support/Error.h"
 
 #include <doctest/doctest.h>
 
@@ -175,7 +176,7 @@ TEST_CASE("what is looked up is the family's canonical problem") {
     if (!isRead || !message.empty())
       continue;
     auto problem =
-        makeProblem(family, recordOf(family.problemSchema(), read.fields()));
+        makeProblem(family, Record(family.problemSchema(), read.fields()));
     REQUIRE(static_cast<bool>(problem));
     CAPTURE(problem->text());
     REQUIRE(problem->record.values() == read.fields());
@@ -212,7 +213,7 @@ TEST_CASE("S14a: a call that is refused would not have hit either") {
     // Only the table of plans, which has canonical problems, may stand between
     // what is wrong and a launch.
     auto problem =
-        makeProblem(family, recordOf(family.problemSchema(), values.fields()));
+        makeProblem(family, Record(family.problemSchema(), values.fields()));
     bool wouldHit = problem && problem->record.values() == values.fields();
     if (!problem)
       llvm::consumeError(problem.takeError());
@@ -250,7 +251,7 @@ TEST_CASE("S2: strides count for the largest batch of a range") {
       return 0;
     }
     // In every part of the ranges, and so in the plan of each.
-    auto boxes = spec->boxes();
+    auto boxes = boxesOf(*spec);
     REQUIRE(static_cast<bool>(boxes));
     for (const ExtentBox &box : *boxes)
       CHECK(box.largest.record[GemmField::Align] ==
@@ -312,8 +313,12 @@ TEST_CASE("a swiglu makes d half as wide, or is refused by name") {
   REQUIRE(readGemmCall(args, CallAddresses::Ignored, call));
   CHECK(call.values[GemmField::Ldd] == 0);
   CHECK(call.values[GemmField::LdResidual] == 0);
-  CHECK(gemmSlots(call.values[GemmField::Pointwise])[GemmOperand::Residual] ==
-        KILN_GEMM_POINTWISE + 2);
+  Registry registry = makeBuiltinRegistry();
+  auto problem = registry.parseProblem(
+      "gemm m=64 n=64 k=64 dtype=bf16 pointwise=bias,swiglu,residual");
+  REQUIRE(static_cast<bool>(problem));
+  OperandTable table = problem->family->operands(problem->problem);
+  CHECK(table.operands[GemmOperand::Residual].slot == KILN_GEMM_POINTWISE + 2);
 
   args.beta = 2;
   CHECK(message() == "beta is 2 with swiglu, which takes no C");
@@ -391,7 +396,7 @@ TEST_CASE("boxes cover a range exactly") {
   problem.range_count = 1;
   auto spec = ProblemSpec::parse(registry, &problem);
   REQUIRE(static_cast<bool>(spec));
-  auto boxes = spec->boxes();
+  auto boxes = boxesOf(*spec);
   REQUIRE(static_cast<bool>(boxes));
   // 1, 2, 3-4, 5-8, 9-16, 17-32, 33-64, 65-70.
   REQUIRE(boxes->size() == 8);

@@ -1,6 +1,7 @@
 //===- ElementwiseFamily.cpp ----------------------------------------------===//
 #include "Families/Elementwise/ElementwiseFamily.h"
 
+#include "Families/Elementwise/ElementwiseCall.h"
 #include "Families/Elementwise/ElementwiseProblem.h"
 #include "Families/Elementwise/ElementwiseTemplate.h"
 #include "Families/ProblemFields.h"
@@ -23,6 +24,7 @@ public:
     return elementwiseProblemSchema();
   }
 
+  const CallReader *call() const override { return &kElementwiseCall; }
   llvm::Expected<Problem> canonicalise(Record record) const override;
 
   bool isEmpty(const Problem &problem) const override {

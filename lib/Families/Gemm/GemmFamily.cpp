@@ -1,6 +1,7 @@
 //===- GemmFamily.cpp -----------------------------------------------------===//
 #include "Families/Gemm/GemmFamily.h"
 
+#include "Families/Gemm/GemmCall.h"
 #include "Families/Gemm/GemmProblem.h"
 #include "Families/Gemm/GemmTemplate.h"
 #include "Families/ProblemFields.h"
@@ -29,6 +30,7 @@ public:
     return gemmProblemSchema();
   }
 
+  const CallReader *call() const override { return &kGemmCall; }
   llvm::Expected<Problem> canonicalise(Record record) const override;
 
   bool isEmpty(const Problem &problem) const override {
@@ -208,6 +210,17 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
   set(GemmOperand::Residual, "residual", OperandRole::In, p.out, p.m,
       p.linkCols(PointwiseOp::Residual), p.ldResidual,
       p.pointwise.contains(PointwiseOp::Residual));
+  auto slotOf = [&](PointwiseOp op) {
+    return int(KILN_GEMM_POINTWISE) + p.pointwise.find(op);
+  };
+  const int slots[] = {KILN_GEMM_A,
+                       KILN_GEMM_B,
+                       KILN_GEMM_C,
+                       KILN_GEMM_D,
+                       slotOf(PointwiseOp::Bias),
+                       slotOf(PointwiseOp::Residual)};
+  for (int i = 0; i < GemmOperand::Count; ++i)
+    table.operands[i].slot = slots[i];
   return table;
 }
 

@@ -4,6 +4,7 @@
 #include "Families/ProblemFields.h"
 #include "Families/SignatureFields.h"
 #include "Support/Format.h"
+#include "kiln/types.h"
 
 #include <algorithm>
 
@@ -48,8 +49,8 @@ const RecordSchema &gemmProblemSchema() {
                                      .kind = FieldKind::Chain,
                                      .role = FieldRole::Signature,
                                      .names = kPointwiseNames},
-                                    scalarField("alpha", 1),
-                                    scalarField("beta", 0),
+                                    scalarField("alpha", 1, KILN_GEMM_ALPHA),
+                                    scalarField("beta", 0, KILN_GEMM_BETA),
                                     leadingDimensionField("lda"),
                                     leadingDimensionField("ldb"),
                                     leadingDimensionField("ldc"),

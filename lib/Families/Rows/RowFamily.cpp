@@ -7,6 +7,7 @@
 #include "Families/Rows/RowFamily.h"
 
 #include "Families/ProblemFields.h"
+#include "Families/Rows/RowCall.h"
 #include "Families/Rows/RowOperands.h"
 #include "Families/Rows/RowTemplate.h"
 #include "Families/Rows/RowUnit.h"
@@ -33,6 +34,7 @@ public:
     return rowProblemSchema(kind);
   }
 
+  const CallReader *call() const override { return &rowCall(kind); }
   llvm::Expected<Problem> canonicalise(Record record) const override;
 
   /// canonicalise() lets no reduction of nothing pass, so nothing to read is

@@ -2,6 +2,7 @@
 #include "Families/Transpose/TransposeFamily.h"
 
 #include "Families/ProblemFields.h"
+#include "Families/Transpose/TransposeCall.h"
 #include "Families/Transpose/TransposeProblem.h"
 
 #include <utility>
@@ -19,6 +20,7 @@ public:
     return transposeProblemSchema();
   }
 
+  const CallReader *call() const override { return &kTransposeCall; }
   llvm::Expected<Problem> canonicalise(Record record) const override;
 
   bool isEmpty(const Problem &problem) const override {

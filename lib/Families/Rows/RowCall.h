@@ -1,7 +1,8 @@
 //===- RowCall.h - reductions, softmax, norms, quantisation as calls ------===//
 #pragma once
 
-#include "Runtime/FamilyCall.h"
+#include "Call/CallReader.h"
+#include "Families/Rows/RowFields.h"
 
 namespace kiln {
 
@@ -22,5 +23,7 @@ llvm::Error checkSoftmax(const kiln_softmax_args &args,
 llvm::Error checkQuantize(const kiln_quantize_args &args,
                           CallAddresses addresses);
 llvm::Error checkNorm(const kiln_norm_args &args, CallAddresses addresses);
+
+const CallReader &rowCall(RowKind kind);
 
 } // namespace kiln

@@ -1,8 +1,8 @@
-//===- Call.h - kiln_arguments as arguments of a launch -------------------===//
+//===- LaunchArguments.h - kiln_arguments as arguments of a launch --------===//
 #pragma once
 
+#include "Call/ProblemSpec.h"
 #include "Kernel/Operand.h"
-#include "Runtime/ProblemSpec.h"
 #include "kiln/kiln.h"
 
 #include <llvm/ADT/SmallVector.h>

@@ -1,8 +1,8 @@
 //===- OperandCheck.cpp - what is wrong with the operands of a call -------===//
-#include "Runtime/OperandCheck.h"
+#include "Families/OperandCheck.h"
 
+#include "Families/OperandReader.h"
 #include "Families/ProblemFields.h"
-#include "Runtime/OperandReader.h"
 
 #include <algorithm>
 

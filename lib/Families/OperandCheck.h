@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Runtime/FamilyCall.h"
-#include "Runtime/StructAccess.h"
+#include "Call/CallReader.h"
+#include "Call/StructAccess.h"
 
 #include <string>
 #include <vector>

@@ -1,7 +1,8 @@
-//===- Call.cpp - kiln_arguments as arguments of a launch -----------------===//
-#include "Runtime/Call.h"
+//===- LaunchArguments.cpp - kiln_arguments as arguments of a launch
+//-----------------===//
+#include "Call/LaunchArguments.h"
 
-#include "Runtime/StructAccess.h"
+#include "Call/StructAccess.h"
 
 #include <algorithm>
 
@@ -17,7 +18,7 @@ OperandList operandsOf(const ProblemSpec &spec, const Problem &problem) {
       continue;
     CallOperand added;
     added.name = operand.name;
-    added.slot = spec.slots[i];
+    added.slot = static_cast<uint32_t>(operand.slot < 0 ? i : operand.slot);
     added.index = static_cast<int>(i);
     added.type = operand.type;
     added.role = operand.role;
@@ -78,11 +79,11 @@ llvm::SmallVector<int64_t, 2> extentsOf(const kiln_arguments &given,
   return extents;
 }
 
-/// Scalars by value and, for gemm, by device address. One that the problem was
-/// made without stays 0: its operand is not read.
+/// Scalars by value and, where they have a slot, by device address. One that
+/// the problem was made without stays 0: its operand is not read.
 static llvm::Error readScalars(const kiln_arguments &given,
                                const ProblemSpec &spec,
-                               llvm::ArrayRef<int64_t> values, bool isGemm,
+                               llvm::ArrayRef<int64_t> values,
                                Arguments &arguments) {
   llvm::ArrayRef<Field> fields = spec.family->problemSchema().fields();
   uint32_t scalar = 0;
@@ -99,9 +100,9 @@ static llvm::Error readScalars(const kiln_arguments &given,
     if (given.scalars && index < given.scalar_count)
       arguments.scalars[index] = given.scalars[index];
     arguments.scalarAddresses[index] = 0;
-    if (!isGemm)
+    if (fields[i].slot < 0)
       continue;
-    uint32_t slot = KILN_GEMM_ALPHA + index;
+    auto slot = static_cast<uint32_t>(fields[i].slot);
     uint64_t address = slot < given.operand_count
                            ? reinterpret_cast<uintptr_t>(given.operands[slot])
                            : 0;
@@ -146,8 +147,6 @@ llvm::Error readArguments(const kiln_arguments &given, const ProblemSpec &spec,
                           const OperandList &operands,
                           llvm::ArrayRef<int64_t> values,
                           Arguments &arguments) {
-  bool isGemm = spec.slots.size() > 3 && spec.slots[3] == KILN_GEMM_D &&
-                spec.family->name() == "gemm";
   spec.readDefaults(values, arguments);
   for (const CallOperand &operand : operands) {
     uint64_t address =
@@ -166,7 +165,7 @@ llvm::Error readArguments(const kiln_arguments &given, const ProblemSpec &spec,
           operand.name, address, operand.alignment);
     arguments.operands[operand.index].address = address;
   }
-  if (auto error = readScalars(given, spec, values, isGemm, arguments))
+  if (auto error = readScalars(given, spec, values, arguments))
     return error;
   return checkOverlap(operands, arguments);
 }

@@ -2,12 +2,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Call/CallReader.h"
 #include "Families/Gemm/GemmProblem.h"
-#include "Runtime/FamilyCall.h"
-
-#include <llvm/ADT/SmallVector.h>
-
-#include <cstdint>
 
 namespace kiln {
 
@@ -16,8 +12,7 @@ bool readGemmCall(const kiln_gemm_args &args, CallUse use,
                   FamilyCall &call) noexcept;
 llvm::Error checkGemm(const kiln_gemm_args &args, CallUse use);
 
-/// kiln_arguments slot of each operand of GemmOperand, for a pointwise chain
-/// as a record holds it.
-llvm::SmallVector<uint32_t, 8> gemmSlots(int64_t chain);
+inline constexpr CallReader kGemmCall =
+    makeCallReader<kiln_gemm_args, readGemmCall, checkGemm>(KILN_FAMILY_GEMM);
 
 } // namespace kiln

@@ -1,9 +1,9 @@
 //===- ElementwiseCall.cpp - kiln_elementwise_args as a call --------------===//
-#include "Runtime/ElementwiseCall.h"
+#include "Families/Elementwise/ElementwiseCall.h"
 
 #include "Families/Elementwise/ElementwiseProblem.h"
-#include "Runtime/OperandCheck.h"
-#include "Runtime/OperandReader.h"
+#include "Families/OperandCheck.h"
+#include "Families/OperandReader.h"
 
 #include <bit>
 #include <cmath>

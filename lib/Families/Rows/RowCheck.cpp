@@ -4,9 +4,9 @@
 // with the words that name the field. Off the dispatch path.
 //
 //===----------------------------------------------------------------------===//
-#include "Runtime/RowCall.h"
+#include "Families/Rows/RowCall.h"
 
-#include "Runtime/OperandCheck.h"
+#include "Families/OperandCheck.h"
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 //===- GemmCall.cpp - kiln_gemm_args as values and arguments --------------===//
-#include "Runtime/GemmCall.h"
+#include "Families/Gemm/GemmCall.h"
 
-#include "Runtime/OperandReader.h"
+#include "Families/OperandReader.h"
 
 #include <bit>
 
@@ -183,7 +183,7 @@ static void readValues(const kiln_gemm_args &args, const CallShape &shape,
   values[GemmField::Align] = reader.alignment();
 }
 static constexpr int kFields = GemmField::Align + 1;
-static_assert(kFields <= FamilyCall::kMaxFields);
+static_assert(kFields <= kMaxProblemFields);
 
 bool readGemmCall(const kiln_gemm_args &args, CallUse use,
                   FamilyCall &call) noexcept {
@@ -212,20 +212,6 @@ bool readGemmCall(const kiln_gemm_args &args, CallUse use,
   readValues(args, shape, reader, call.values);
   call.fieldCount = kFields;
   return true;
-}
-
-llvm::SmallVector<uint32_t, 8> gemmSlots(int64_t chain) {
-  llvm::SmallVector<uint32_t, 8> slots = {
-      KILN_GEMM_A, KILN_GEMM_B,         KILN_GEMM_C,
-      KILN_GEMM_D, KILN_GEMM_POINTWISE, KILN_GEMM_POINTWISE};
-  PointwiseChain links = decodeChain(chain);
-  for (int i = 0; i < links.size(); ++i) {
-    if (links.ops[i] == PointwiseOp::Bias)
-      slots[GemmOperand::Bias] = KILN_GEMM_POINTWISE + i;
-    if (links.ops[i] == PointwiseOp::Residual)
-      slots[GemmOperand::Residual] = KILN_GEMM_POINTWISE + i;
-  }
-  return slots;
 }
 
 } // namespace kiln

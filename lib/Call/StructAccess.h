@@ -22,6 +22,15 @@ inline bool isZero(const void *from, size_t bytes) {
   return std::all_of(begin, begin + bytes, [](char c) { return c == 0; });
 }
 
+/// True when \p given is of a size that this version understands.
+template <class Struct> bool hasKnownSize(const Struct &given) {
+  // Another size is rare.
+  if (given.struct_size == sizeof(Struct)) [[likely]]
+    return true;
+  return given.struct_size > sizeof(Struct) &&
+         isZero(&given + 1, given.struct_size - sizeof(Struct));
+}
+
 /// What is wrong with the size of \p given, or with its bytes past what this
 /// library knows.
 template <class Struct>
@@ -40,11 +49,7 @@ template <class Struct>
 /// Succeeds when this library understands all of the caller's \p given.
 template <class Struct>
 llvm::Error checkStruct(const Struct &given, const char *name) {
-  if (given.struct_size == sizeof(Struct)) [[likely]]
-    return llvm::Error::success();
-  if (given.struct_size > sizeof(Struct) &&
-      isZero(reinterpret_cast<const char *>(&given) + sizeof(Struct),
-             given.struct_size - sizeof(Struct)))
+  if (hasKnownSize(given)) [[likely]]
     return llvm::Error::success();
   return explainSize(given, name);
 }

@@ -1,51 +1,17 @@
 //===- ProblemSpec.cpp - a kiln_problem, understood -----------------------===//
-#include "Runtime/ProblemSpec.h"
+#include "Call/ProblemSpec.h"
 
-#include "Runtime/Dispatch.h"
-#include "Runtime/GemmCall.h"
-#include "Runtime/StructAccess.h"
-#include "Store/Records.h"
+#include "Call/CallReader.h"
+#include "Call/LaunchProblem.h"
+#include "Call/StructAccess.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace kiln {
-
-llvm::Expected<Problem> makeProblem(const KernelFamily &family, Record record) {
-  auto problem = family.canonicalise(std::move(record));
-  if (!problem)
-    return problem.takeError();
-  const RecordSchema &schema = family.problemSchema();
-  llvm::SmallVector<int64_t, 24> values(problem->record.values());
-  normaliseScalars(schema, values);
-  for (size_t i = 0; i < values.size(); ++i)
-    problem->record.set(static_cast<int>(i), values[i]);
-  return problem;
-}
-
-Record recordOf(const RecordSchema &schema, llvm::ArrayRef<int64_t> values) {
-  Record record(schema);
-  for (size_t i = 0; i < values.size(); ++i)
-    record.set(static_cast<int>(i), values[i]);
-  return record;
-}
 
 //===----------------------------------------------------------------------===//
 // Reading
 //===----------------------------------------------------------------------===//
-
-/// kiln_arguments slot of each operand. Only a gemm's differ from the order of
-/// its operands.
-static llvm::SmallVector<uint32_t, 8> slotsOf(const KernelFamily &family,
-                                              const Problem &problem) {
-  if (family.name() == "gemm")
-    return gemmSlots(problem.record.get("pointwise"));
-  llvm::SmallVector<uint32_t, 8> slots;
-  size_t count = family.operands(problem).operands.size();
-  for (uint32_t i = 0; i < count; ++i)
-    slots.push_back(i);
-  return slots;
-}
 
 /// The problem's text with the scalars that were given by value.
 static std::string textWithScalars(const Problem &problem,
@@ -93,13 +59,17 @@ static int64_t largestBatchOf(const RecordSchema &schema,
   return largest;
 }
 
-static llvm::Error readStruct(const Registry &registry, CallKind kind,
+static llvm::Error readStruct(const Registry &registry,
                               const kiln_problem &problem, ProblemSpec &spec) {
-  const CallReader &reader = readerOf(kind);
-  spec.family = registry.find(reader.family);
+  spec.family = findFamily(registry, problem.family);
   if (!spec.family)
     return makeError(ErrorCode::Unsupported,
-                     "problem: family {} is not available", reader.family);
+                     "problem: family {} is not available", problem.family);
+  if (!problem.args || problem.text)
+    return makeError(ErrorCode::InvalidArgument,
+                     "problem: family {} takes args and no text",
+                     spec.family->name());
+  const CallReader &reader = *spec.family->call();
   CallUse use(CallAddresses::Ignored,
               largestBatchOf(spec.family->problemSchema(), problem));
   if (auto error = reader.check(problem.args, use))
@@ -107,13 +77,12 @@ static llvm::Error readStruct(const Registry &registry, CallKind kind,
   FamilyCall call;
   if (!reader.read(problem.args, use, call))
     return makeError(ErrorCode::Internal, "{}: checked arguments not read",
-                     reader.family);
-  if (auto error = readRecord(
-          recordOf(spec.family->problemSchema(), call.fields()), spec))
+                     spec.family->name());
+  if (auto error =
+          readRecord(Record(spec.family->problemSchema(), call.fields()), spec))
     return error;
   spec.text = textWithScalars(spec.problem, call.arguments);
   spec.defaults = call.arguments;
-  spec.slots = slotsOf(*spec.family, spec.problem);
   return llvm::Error::success();
 }
 
@@ -131,7 +100,6 @@ static llvm::Error readText(const Registry &registry, const char *text,
     return given.takeError();
   if (auto error = readRecord(*given, spec))
     return error;
-  spec.slots = slotsOf(*spec.family, spec.problem);
   return llvm::Error::success();
 }
 
@@ -191,15 +159,7 @@ static llvm::Error readDescription(const Registry &registry,
                        "problem: args without a family");
     return readText(registry, problem.text, spec);
   }
-  std::optional<CallKind> kind = callKindOf(problem.family);
-  if (!kind)
-    return makeError(ErrorCode::Unsupported,
-                     "problem: family {} is not available", problem.family);
-  if (!problem.args || problem.text)
-    return makeError(ErrorCode::InvalidArgument,
-                     "problem: family {} takes args and no text",
-                     readerOf(*kind).family);
-  return readStruct(registry, *kind, problem, spec);
+  return readStruct(registry, problem, spec);
 }
 
 llvm::Expected<ProblemSpec> ProblemSpec::parse(const Registry &registry,
@@ -260,127 +220,13 @@ void ProblemSpec::readDefaults(llvm::ArrayRef<int64_t> values,
   if (!followsExtents)
     return;
   Problem launched;
-  launched.record = recordOf(family->problemSchema(), values);
+  launched.record = Record(family->problemSchema(), values);
   Arguments packed = family->defaultArguments(launched);
   for (int i = 0; i < Arguments::kMaxOperands; ++i) {
     arguments.operands[i].leadingDimension =
         packed.operands[i].leadingDimension;
     if (hasPackedBatches)
       arguments.operands[i].batchStride = packed.operands[i].batchStride;
-  }
-}
-
-bool ExtentBox::contains(const std::vector<ExtentRange> &ranges,
-                         llvm::ArrayRef<int64_t> values) const {
-  for (size_t i = 0; i < ranges.size(); ++i)
-    if (values[ranges[i].field] < low[i] || values[ranges[i].field] > high[i])
-      return false;
-  return true;
-}
-
-bool ExtentBox::covers(const KernelFamily &family,
-                       const std::vector<ExtentRange> &ranges,
-                       llvm::ArrayRef<int64_t> values) const {
-  if (!contains(ranges, values))
-    return false;
-  // A leading dimension is no field of the one problem whose rows it packs, so
-  // what was described is made canonical at these extents.
-  Record record = described;
-  for (const ExtentRange &range : ranges)
-    record.set(range.field, values[range.field]);
-  auto problem = makeProblem(family, std::move(record));
-  if (!problem) {
-    llvm::consumeError(problem.takeError());
-    return false;
-  }
-  llvm::ArrayRef<int64_t> own = problem->record.values();
-  return own == values.take_front(own.size()) &&
-         problem->signature == largest.signature;
-}
-
-namespace {
-/// One bucket of one range.
-struct Interval {
-  int64_t low, high, common;
-};
-} // namespace
-
-static std::vector<Interval> intervalsOf(const ExtentRange &range) {
-  std::vector<Interval> intervals;
-  for (int64_t low = std::max<int64_t>(range.first, 1); low <= range.last;) {
-    // Buckets end at powers of two.
-    int64_t high = std::min(range.last, static_cast<int64_t>(std::bit_ceil(
-                                            static_cast<uint64_t>(low))));
-    bool hasHint = low <= range.hint && range.hint <= high;
-    intervals.push_back({low, high, hasHint ? range.hint : high});
-    low = high + 1;
-  }
-  return intervals;
-}
-
-/// Adds a box for each signature that the values of \p box take.
-static llvm::Error addBoxes(const ProblemSpec &spec, const ExtentBox &box,
-                            llvm::ArrayRef<int64_t> common,
-                            std::vector<ExtentBox> &boxes) {
-  size_t firstOfBox = boxes.size();
-  auto smallest = spec.at(box.low);
-  if (!smallest)
-    return smallest.takeError();
-  for (int64_t back = 0; back < spec.family->signaturePeriod(); ++back) {
-    llvm::SmallVector<int64_t, 2> values(box.high);
-    for (size_t i = 0; i < values.size(); ++i)
-      values[i] = std::max(box.low[i], values[i] - back);
-    auto largest = spec.at(values);
-    if (!largest)
-      return largest.takeError();
-    bool isKnown = false;
-    for (size_t i = firstOfBox; i < boxes.size(); ++i)
-      isKnown |= boxes[i].largest.signature == largest->signature;
-    if (isKnown)
-      continue;
-    ExtentBox added = box;
-    auto typical = spec.at(common);
-    if (!typical)
-      return typical.takeError();
-    added.common =
-        typical->signature == largest->signature ? *typical : *largest;
-    added.largest = std::move(*largest);
-    added.described = spec.recordAt(values);
-    added.smallest = smallest->record;
-    boxes.push_back(std::move(added));
-    if (spec.ranges.empty())
-      break;
-  }
-  return llvm::Error::success();
-}
-
-llvm::Expected<std::vector<ExtentBox>> ProblemSpec::boxes() const {
-  std::vector<std::vector<Interval>> choices;
-  for (const ExtentRange &range : ranges)
-    choices.push_back(intervalsOf(range));
-  std::vector<ExtentBox> boxes;
-  for (const auto &intervals : choices)
-    if (intervals.empty())
-      return boxes;
-  // Counts through all combinations of one interval of each range.
-  std::vector<size_t> digit(ranges.size(), 0);
-  for (;;) {
-    ExtentBox box;
-    llvm::SmallVector<int64_t, 2> common;
-    for (size_t i = 0; i < ranges.size(); ++i) {
-      const Interval &interval = choices[i][digit[i]];
-      box.low.push_back(interval.low);
-      box.high.push_back(interval.high);
-      common.push_back(interval.common);
-    }
-    if (auto error = addBoxes(*this, box, common, boxes))
-      return error;
-    size_t position = 0;
-    while (position < digit.size() &&
-           ++digit[position] == choices[position].size())
-      digit[position++] = 0;
-    if (position == digit.size())
-      return boxes;
   }
 }
 

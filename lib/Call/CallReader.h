@@ -1,4 +1,4 @@
-//===- FamilyCall.h - a struct of kiln.h as its family knows it -----------===//
+//===- CallReader.h - a struct of kiln.h as its family knows it -----------===//
 //
 // The dispatch path of kiln_gemm and its like: from the caller's struct
 // straight to the key of its plan and to the arguments of its launch, with
@@ -8,16 +8,16 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Kernel/Operand.h"
+#include "Kernel/Registry.h"
 #include "kiln/kiln.h"
 
 #include <llvm/ADT/ArrayRef.h>
-#include <llvm/ADT/StringRef.h>
 #include <llvm/Support/Error.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
+#include <type_traits>
+#include <vector>
 
 namespace kiln {
 
@@ -45,11 +45,10 @@ struct CallUse {
 
 /// One call, or one problem, as the family knows it.
 struct FamilyCall {
-  static constexpr int kMaxFields = 24;
   /// Of the problem's record, in its schema's order: what the family's
   /// canonicalise() makes of it, scalars normalised. Where a problem is only
   /// described, leading dimensions may still be as they were given.
-  int64_t values[kMaxFields];
+  int64_t values[kMaxProblemFields];
   int fieldCount = 0;
   Arguments arguments;  ///< `problem` points to `values`
   bool isEmpty = false; ///< nothing to compute
@@ -63,23 +62,9 @@ struct FamilyCall {
   }
 };
 
-/// The functions of kiln.h that launch what a struct describes.
-enum class CallKind : int {
-  Gemm,
-  Elementwise,
-  Reduce,
-  Softmax,
-  LayerNorm,
-  RmsNorm,
-  Quantize,
-  Transpose,
-};
-inline constexpr int kCallKinds = static_cast<int>(CallKind::Transpose) + 1;
-
-/// How the struct of one kind of call is understood.
+/// How the struct of one family is understood.
 struct CallReader {
   kiln_family number;
-  llvm::StringLiteral family; ///< its name in the registry
   /// Reads the struct. False if anything is wrong with it that a look into the
   /// table of plans would not show: check() says what. Some 30 ns.
   bool (*read)(const void *args, CallUse use, FamilyCall &call) noexcept;
@@ -88,14 +73,51 @@ struct CallReader {
   llvm::Error (*check)(const void *args, CallUse use);
 };
 
-extern const CallReader kCallReaders[kCallKinds];
-
-inline const CallReader &readerOf(CallKind kind) {
-  return kCallReaders[static_cast<int>(kind)];
+/// The reader of one struct. Functions of a family without batches take the
+/// CallAddresses of a CallUse alone.
+template <class Args, auto readArgs, auto checkArgs>
+constexpr CallReader makeCallReader(kiln_family number) {
+  return {number,
+          [](const void *given, CallUse use, FamilyCall &call) noexcept {
+            const Args &args = *static_cast<const Args *>(given);
+            if constexpr (std::is_invocable_v<decltype(readArgs), const Args &,
+                                              CallUse, FamilyCall &>)
+              return readArgs(args, use, call);
+            else
+              return readArgs(args, use.addresses, call);
+          },
+          [](const void *given, CallUse use) -> llvm::Error {
+            const Args &args = *static_cast<const Args *>(given);
+            if constexpr (std::is_invocable_v<decltype(checkArgs), const Args &,
+                                              CallUse>)
+              return checkArgs(args, use);
+            else
+              return checkArgs(args, use.addresses);
+          }};
 }
 
-/// The kind of call whose struct describes problems of \p family; nullopt:
-/// none.
-std::optional<CallKind> callKindOf(kiln_family family);
+/// The family of \p registry whose problems the struct of \p number describes;
+/// null: none.
+const KernelFamily *findFamily(const Registry &registry, kiln_family number);
+
+/// A family and its reader.
+struct CallTarget {
+  const KernelFamily *family = nullptr; ///< null: none
+  const CallReader *reader = nullptr;
+};
+
+/// The families of a registry by their numbers. Immutable.
+class CallTable {
+public:
+  explicit CallTable(const Registry &registry);
+
+  CallTarget find(kiln_family number) const noexcept {
+    auto index = static_cast<size_t>(static_cast<uint32_t>(number));
+    return index < targets.size() ? targets[index] : CallTarget();
+  }
+
+private:
+  std::vector<CallTarget> targets;
+};
 
 } // namespace kiln

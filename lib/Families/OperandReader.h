@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Runtime/FamilyCall.h"
-#include "Runtime/StructAccess.h"
+#include "Call/CallReader.h"
+#include "Call/StructAccess.h"
 
 #include <algorithm>
 #include <limits>
@@ -25,15 +25,6 @@ inline int64_t canonicalRow(int64_t given, int64_t packed) {
 /// Width of one element; 0 for what is under a byte, which no family takes.
 inline uint64_t elementBytesOf(kiln_dtype type) {
   return static_cast<uint64_t>(static_cast<uint32_t>(type) >> 11);
-}
-
-/// True when \p given is of a size that this version understands.
-template <class Struct> bool hasKnownSize(const Struct &given) {
-  // Another size is for the check to judge, and rare.
-  if (given.struct_size == sizeof(Struct)) [[likely]]
-    return true;
-  return given.struct_size > sizeof(Struct) &&
-         isZero(&given + 1, given.struct_size - sizeof(Struct));
 }
 
 /// True when a field of a struct of rows.h is set that must not be.

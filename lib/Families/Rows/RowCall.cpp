@@ -1,9 +1,9 @@
 //===- RowCall.cpp - reductions, softmax, norms, quantisation as calls ----===//
-#include "Runtime/RowCall.h"
+#include "Families/Rows/RowCall.h"
 
+#include "Families/OperandReader.h"
 #include "Families/Rows/RowFields.h"
 #include "Families/Rows/RowUnit.h"
-#include "Runtime/OperandReader.h"
 
 #include <bit>
 #include <cmath>
@@ -24,7 +24,7 @@ namespace {
 /// The values of a record, by field. Where each goes is known when this is
 /// compiled.
 template <RowKind kKind> class RowValues {
-  static_assert(RowField::Count <= FamilyCall::kMaxFields);
+  static_assert(RowField::Count <= kMaxProblemFields);
 
 public:
   explicit RowValues(FamilyCall &call) : values(call.values) {
@@ -255,6 +255,21 @@ bool readNormCall(const kiln_norm_args &args, CallAddresses addresses,
   call.arguments.scalars[0] = args.epsilon;
   readNormValues(args, shape, reader.alignment(), call);
   return true;
+}
+
+const CallReader &rowCall(RowKind kind) {
+  static constexpr CallReader readers[] = {
+      makeCallReader<kiln_norm_args, readNormCall, checkNorm>(
+          KILN_FAMILY_RMS_NORM),
+      makeCallReader<kiln_norm_args, readNormCall, checkNorm>(
+          KILN_FAMILY_LAYER_NORM),
+      makeCallReader<kiln_softmax_args, readSoftmaxCall, checkSoftmax>(
+          KILN_FAMILY_SOFTMAX),
+      makeCallReader<kiln_quantize_args, readQuantizeCall, checkQuantize>(
+          KILN_FAMILY_QUANTIZE),
+      makeCallReader<kiln_reduce_args, readReduceCall, checkReduce>(
+          KILN_FAMILY_REDUCTION)};
+  return readers[static_cast<int>(kind)];
 }
 
 } // namespace kiln

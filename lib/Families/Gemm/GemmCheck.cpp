@@ -4,10 +4,10 @@
 // dispatch path: readGemmCall() tells that something is wrong, not what.
 //
 //===----------------------------------------------------------------------===//
-#include "Runtime/GemmCall.h"
+#include "Families/Gemm/GemmCall.h"
 
-#include "Runtime/OperandCheck.h"
-#include "Runtime/OperandReader.h"
+#include "Families/OperandCheck.h"
+#include "Families/OperandReader.h"
 
 #include <vector>
 

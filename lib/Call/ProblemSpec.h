@@ -18,25 +18,6 @@ struct ExtentRange {
   int64_t first = 0, last = 0, hint = 0;
 };
 
-/// A part of a problem's ranges whose values share one plan: one bucket of each
-/// range, and one signature.
-struct ExtentBox {
-  llvm::SmallVector<int64_t, 2> low, high; ///< by range, both included
-  /// The most common values, which the choice is made for, and the largest,
-  /// which the plan's workspace covers.
-  Problem common, largest;
-  /// What `largest` was described as, and the canonical problem at `low`.
-  Record described, smallest;
-
-  bool contains(const std::vector<ExtentRange> &ranges,
-                llvm::ArrayRef<int64_t> values) const;
-  /// Whether the problem with \p values, and perhaps more behind them, is what
-  /// was described, at extents of this box. Microseconds where it may be.
-  bool covers(const KernelFamily &family,
-              const std::vector<ExtentRange> &ranges,
-              llvm::ArrayRef<int64_t> values) const;
-};
-
 /// A problem as its family knows it. A value; points into the registry only.
 struct ProblemSpec {
   const KernelFamily *family = nullptr;
@@ -49,8 +30,6 @@ struct ProblemSpec {
   /// Leading dimensions, strides and scalars as they were given; no addresses,
   /// and `problem` is for whoever launches to set.
   Arguments defaults;
-  /// kiln_arguments slot of each operand.
-  llvm::SmallVector<uint32_t, 8> slots;
   std::vector<ExtentRange> ranges;
   /// Batch strides are those of packed matrices, as in all text.
   bool hasPackedBatches = false;
@@ -71,16 +50,6 @@ struct ProblemSpec {
   /// \p values: what is packed follows the extents. No addresses. Free unless
   /// followsExtents.
   void readDefaults(llvm::ArrayRef<int64_t> values, Arguments &arguments) const;
-
-  /// All values of the ranges, cut at the buckets of the records; one box if
-  /// there are no ranges. Values of 0 need no plan and are in none.
-  llvm::Expected<std::vector<ExtentBox>> boxes() const;
 };
-
-/// The record of \p schema with these values.
-Record recordOf(const RecordSchema &schema, llvm::ArrayRef<int64_t> values);
-
-/// Canonicalises \p record and normalises its scalars.
-llvm::Expected<Problem> makeProblem(const KernelFamily &family, Record record);
 
 } // namespace kiln

@@ -1,9 +1,9 @@
 //===- TransposeCall.cpp - kiln_transpose_args as a call ------------------===//
-#include "Runtime/TransposeCall.h"
+#include "Families/Transpose/TransposeCall.h"
 
+#include "Families/OperandCheck.h"
+#include "Families/OperandReader.h"
 #include "Families/Transpose/TransposeProblem.h"
-#include "Runtime/OperandCheck.h"
-#include "Runtime/OperandReader.h"
 
 namespace kiln {
 

@@ -1,0 +1,32 @@
+//===- LaunchProblem.cpp --------------------------------------------------===//
+#include "Call/LaunchProblem.h"
+
+#include <llvm/ADT/SmallVector.h>
+
+namespace kiln {
+
+void normaliseScalars(const RecordSchema &schema,
+                      llvm::MutableArrayRef<int64_t> values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Field &field = schema.fields()[i];
+    if (field.role != FieldRole::Scalar || field.kind != FieldKind::Real)
+      continue;
+    bool optional = decodeReal(field.defaultValue) == 0;
+    bool isUsed = !optional || decodeReal(values[i]) != 0;
+    values[i] = encodeReal(isUsed ? 1.0 : 0.0);
+  }
+}
+
+llvm::Expected<Problem> makeProblem(const KernelFamily &family, Record record) {
+  auto problem = family.canonicalise(std::move(record));
+  if (!problem)
+    return problem.takeError();
+  const RecordSchema &schema = family.problemSchema();
+  llvm::SmallVector<int64_t, kMaxProblemFields> values(
+      problem->record.values());
+  normaliseScalars(schema, values);
+  problem->record = Record(schema, values);
+  return problem;
+}
+
+} // namespace kiln

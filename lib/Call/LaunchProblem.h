@@ -1,0 +1,19 @@
+//===- LaunchProblem.h - the problem that a launch is looked up by --------===//
+#pragma once
+
+#include "Kernel/Family.h"
+
+#include <llvm/ADT/ArrayRef.h>
+
+namespace kiln {
+
+/// Gives every scalar its representative: no choice depends on more of it than
+/// whether one that defaults to 0 is 0 (then its operand is not read).
+void normaliseScalars(const RecordSchema &schema,
+                      llvm::MutableArrayRef<int64_t> values);
+
+/// Canonicalises \p record and normalises its scalars. Errors: those of
+/// KernelFamily::canonicalise.
+llvm::Expected<Problem> makeProblem(const KernelFamily &family, Record record);
+
+} // namespace kiln
