@@ -2,8 +2,8 @@
 //
 // The dispatch path of kiln_gemm and its like: from the caller's struct
 // straight to the key of its plan and to the arguments of its launch, with
-// neither text nor record in between. Each family has a reader, which must be
-// quick, and a check, which must name what is wrong; all else is shared.
+// neither text nor record in between. What is wrong with a struct is found out
+// by readProblem(), which has the words. A family states its struct in Stated.h.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -15,8 +15,9 @@
 #include <llvm/Support/Error.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
-#include <type_traits>
+#include <string>
 #include <vector>
 
 namespace kiln {
@@ -62,39 +63,31 @@ struct FamilyCall {
   }
 };
 
+/// What a struct calls the fields of its family's records, by their index:
+/// "x.leading_dim". Empty: what no field of the struct is.
+using FieldNames = std::array<std::string, kMaxProblemFields>;
+
 /// How the struct of one family is understood.
 struct CallReader {
   kiln_family number;
   /// Reads the struct. False if anything is wrong with it that a look into the
-  /// table of plans would not show: check() says what. Some 30 ns.
+  /// table of plans would not show: explain() says what. Some 30 ns.
   bool (*read)(const void *args, CallUse use, FamilyCall &call) noexcept;
-  /// Succeeds when all of the struct is as kiln.h asks and this version can do
-  /// it. Errors: InvalidArgument, Unsupported, each naming the field.
-  llvm::Error (*check)(const void *args, CallUse use);
+  /// The same with words: succeeds where read() does, and where no single value
+  /// is beyond what \p schema, the family's, allows. Errors: InvalidArgument,
+  /// Unsupported, each naming the field.
+  llvm::Error (*explain)(const void *args, CallUse use,
+                         const RecordSchema &schema, FamilyCall &call,
+                         FieldNames &names);
 };
 
-/// The reader of one struct. Functions of a family without batches take the
-/// CallAddresses of a CallUse alone.
-template <class Args, auto readArgs, auto checkArgs>
-constexpr CallReader makeCallReader(kiln_family number) {
-  return {number,
-          [](const void *given, CallUse use, FamilyCall &call) noexcept {
-            const Args &args = *static_cast<const Args *>(given);
-            if constexpr (std::is_invocable_v<decltype(readArgs), const Args &,
-                                              CallUse, FamilyCall &>)
-              return readArgs(args, use, call);
-            else
-              return readArgs(args, use.addresses, call);
-          },
-          [](const void *given, CallUse use) -> llvm::Error {
-            const Args &args = *static_cast<const Args *>(given);
-            if constexpr (std::is_invocable_v<decltype(checkArgs), const Args &,
-                                              CallUse>)
-              return checkArgs(args, use);
-            else
-              return checkArgs(args, use.addresses);
-          }};
-}
+/// The problem that \p args, the struct of \p family, describes, scalars
+/// normalised; \p call receives what it was made of. Errors: InvalidArgument,
+/// Unsupported, naming the field of the struct: all that is wrong with it.
+/// Microseconds.
+llvm::Expected<Problem> readProblem(const KernelFamily &family,
+                                    const void *args, CallUse use,
+                                    FamilyCall &call);
 
 /// The family of \p registry whose problems the struct of \p number describes;
 /// null: none.

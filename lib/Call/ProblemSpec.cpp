@@ -29,12 +29,10 @@ static std::string textWithScalars(const Problem &problem,
   return record.text();
 }
 
-/// Reads \p given into the spec's problem: canonical, and as described.
-static llvm::Error readRecord(const Record &given, ProblemSpec &spec) {
-  auto problem = makeProblem(*spec.family, given);
-  if (!problem)
-    return problem.takeError();
-  spec.problem = std::move(*problem);
+/// Keeps \p problem in \p spec: canonical, and as \p given described it.
+static void keepProblem(const Record &given, Problem problem,
+                        ProblemSpec &spec) {
+  spec.problem = std::move(problem);
   spec.described = spec.problem.record;
   // A leading dimension that equals the length of its row is no field of the
   // canonical record; at another extent it would not be what was asked for.
@@ -43,7 +41,6 @@ static llvm::Error readRecord(const Record &given, ProblemSpec &spec) {
     if (fields[i].role == FieldRole::LeadingDimension &&
         spec.described[i] == fields[i].defaultValue)
       spec.described.set(i, given[i]);
-  return llvm::Error::success();
 }
 
 /// Last value of a range over the batch; 0 if there is none.
@@ -69,18 +66,14 @@ static llvm::Error readStruct(const Registry &registry,
     return makeError(ErrorCode::InvalidArgument,
                      "problem: family {} takes args and no text",
                      spec.family->name());
-  const CallReader &reader = *spec.family->call();
   CallUse use(CallAddresses::Ignored,
               largestBatchOf(spec.family->problemSchema(), problem));
-  if (auto error = reader.check(problem.args, use))
-    return error;
   FamilyCall call;
-  if (!reader.read(problem.args, use, call))
-    return makeError(ErrorCode::Internal, "{}: checked arguments not read",
-                     spec.family->name());
-  if (auto error =
-          readRecord(Record(spec.family->problemSchema(), call.fields()), spec))
-    return error;
+  auto read = readProblem(*spec.family, problem.args, use, call);
+  if (!read)
+    return read.takeError();
+  keepProblem(Record(spec.family->problemSchema(), call.fields()),
+              std::move(*read), spec);
   spec.text = textWithScalars(spec.problem, call.arguments);
   spec.defaults = call.arguments;
   return llvm::Error::success();
@@ -98,8 +91,10 @@ static llvm::Error readText(const Registry &registry, const char *text,
   auto given = Record::parse(spec.family->problemSchema(), text);
   if (!given)
     return given.takeError();
-  if (auto error = readRecord(*given, spec))
-    return error;
+  auto problem = makeProblem(*spec.family, *given);
+  if (!problem)
+    return problem.takeError();
+  keepProblem(*given, std::move(*problem), spec);
   return llvm::Error::success();
 }
 

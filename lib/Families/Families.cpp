@@ -3,16 +3,14 @@
 
 namespace kiln {
 
-#define KILN_FAMILY(make, ...) std::unique_ptr<KernelFamily> make();
+#define KILN_FAMILY(make) std::unique_ptr<KernelFamily> make();
 #include "Families/Families.def"
-#undef KILN_FAMILY
 
 Registry makeBuiltinRegistry() {
   Registry registry;
-#define KILN_FAMILY(make, ...)                                                 \
+#define KILN_FAMILY(make)                                                      \
   llvm::cantFail(registry.add(make()), "a family is listed twice");
 #include "Families/Families.def"
-#undef KILN_FAMILY
   return registry;
 }
 

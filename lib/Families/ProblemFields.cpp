@@ -1,12 +1,12 @@
 //===- ProblemFields.cpp --------------------------------------------------===//
 #include "Families/ProblemFields.h"
 
+#include "Call/Stated.h"
 #include "Support/Error.h"
 #include "Support/Format.h"
 
 #include <llvm/Support/CheckedArithmetic.h>
 
-#include <cmath>
 #include <optional>
 #include <string>
 
@@ -26,7 +26,7 @@ llvm::Error checkAlign(llvm::StringRef family, int64_t align,
 
 llvm::Error checkScalar(llvm::StringRef family, llvm::StringRef key,
                         double value) {
-  if (std::isfinite(static_cast<float>(value)))
+  if (fitsFp32(value))
     return llvm::Error::success();
   return makeError(ErrorCode::InvalidArgument,
                    "{}: {}={} is beyond the range of fp32", family, key, value);

@@ -28,7 +28,7 @@ inline Field leadingDimensionField(llvm::StringRef key) {
           .maximum = kMaxLeadingDimension};
 }
 
-/// A value that kernels take as a run-time parameter.
+/// A value that kernels take as a run-time parameter; \p slot as Field::slot.
 inline Field scalarField(llvm::StringRef key, double defaultValue,
                          int slot = -1) {
   return {.key = key,

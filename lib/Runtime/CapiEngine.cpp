@@ -48,14 +48,13 @@ void kiln_engine_destroy(kiln_engine *engine) KILN_NOEXCEPT {
 }
 
 // The functions that launch the struct of one family.
-#define KILN_FAMILY(make, function, family, args_type)                         \
+#define KILN_CALL(function, family, args_type)                                 \
   kiln_status function(kiln_engine *engine, const args_type *args,             \
                        const kiln_workspace *workspace, kiln_stream stream)    \
       KILN_NOEXCEPT {                                                          \
     return launch(engine, family, args, workspace, stream);                    \
   }
 #include "Families/Families.def"
-#undef KILN_FAMILY
 
 kiln_status kiln_run(kiln_engine *engine, const kiln_problem *problem,
                      const kiln_arguments *arguments,

@@ -123,7 +123,8 @@ public:
 private:
   explicit Engine(EngineConfig config);
 
-  llvm::Error launchCallSlow(const KernelFamily &family, const FamilyCall &call,
+  llvm::Error launchCallSlow(const KernelFamily &family, const Problem &problem,
+                             const FamilyCall &call,
                              const kiln_workspace *workspace,
                              CudaStream stream);
   llvm::Expected<DeviceModel> assembleModel(const Driver &driver,

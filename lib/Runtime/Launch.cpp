@@ -2,7 +2,6 @@
 #include "Runtime/Engine.h"
 
 #include "Call/LaunchArguments.h"
-#include "Call/LaunchProblem.h"
 #include "Call/StructAccess.h"
 #include "Runtime/Acquisition.h"
 #include "Workspace/StreamLock.h"
@@ -187,25 +186,20 @@ llvm::Error Engine::launchCall(kiln_family number, const void *args,
                         stream);
   }
   // What the table of plans vouched for is checked now.
-  if (auto error = reader.check(args, CallAddresses::Used))
-    return error;
-  if (!isGood)
-    return makeError(ErrorCode::Internal, "{}: checked arguments not read",
-                     family.name());
-  return launchCallSlow(family, call, workspace, stream);
+  auto problem = readProblem(family, args, CallAddresses::Used, call);
+  if (!problem)
+    return problem.takeError();
+  return launchCallSlow(family, *problem, call, workspace, stream);
 }
 
 llvm::Error Engine::launchCallSlow(const KernelFamily &family,
+                                   const Problem &problem,
                                    const FamilyCall &call,
                                    const kiln_workspace *workspace,
                                    CudaStream stream) {
-  auto problem =
-      makeProblem(family, Record(family.problemSchema(), call.fields()));
-  if (!problem)
-    return problem.takeError();
-  assert(problem->record.values() == call.fields() &&
+  assert(problem.record.values() == call.fields() &&
          "what is looked up is the canonical problem");
-  if (family.isEmpty(*problem))
+  if (family.isEmpty(problem))
     return llvm::Error::success();
   auto loaded = driver();
   if (!loaded)
@@ -213,7 +207,7 @@ llvm::Error Engine::launchCallSlow(const KernelFamily &family,
   auto context = findContext(**loaded, stream);
   if (!context)
     return context.takeError();
-  auto plan = acquireForLaunch(**loaded, *context, family, *problem, stream);
+  auto plan = acquireForLaunch(**loaded, *context, family, problem, stream);
   if (!plan)
     return plan.takeError();
   return launchPlan(**loaded, *plan->plan, *context, call.arguments, workspace,

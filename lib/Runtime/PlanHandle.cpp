@@ -181,11 +181,9 @@ llvm::Error PlanHandle::launchCall(kiln_family family, const void *args,
     if (const ActivePlan *plan = calls.find(key)) [[likely]]
       return engine.launchPlan(**driver, *plan, *context, call.arguments,
                                workspace, stream);
-  if (auto error = reader.check(args, CallAddresses::Used))
-    return error;
-  if (!isGood)
-    return makeError(ErrorCode::Internal, "{}: checked arguments not read",
-                     spec.family->name());
+  auto described = readProblem(*spec.family, args, CallAddresses::Used, call);
+  if (!described)
+    return described.takeError();
   auto problem = problemOf(call);
   if (!problem)
     return problem.takeError();

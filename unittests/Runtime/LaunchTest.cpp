@@ -8,6 +8,12 @@
 using namespace kiln;
 using namespace kiln::testing;
 
+extern "C" int kilnInitialisersAreRight(void); // of LayoutTest.c
+
+TEST_CASE("initialisers set what zero does not mean") {
+  CHECK(kilnInitialisersAreRight());
+}
+
 TEST_CASE("a gemm reaches its kernel with its addresses and scalars") {
   RuntimeFixture fixture;
   LaunchLog<> launches;
@@ -193,7 +199,7 @@ TEST_CASE("what is wrong with a call is named") {
       {"odd promise", [](kiln_gemm_args &a) { a.d.alignment = 24; },
        KILN_INVALID_ARGUMENT, "alignment"},
       {"short row", [](kiln_gemm_args &a) { a.a.leading_dim = 511; },
-       KILN_INVALID_ARGUMENT, "511"},
+       KILN_INVALID_ARGUMENT, "a.leading_dim=511 is below the row length 512"},
       {"negative row", [](kiln_gemm_args &a) { a.d.leading_dim = -256; },
        KILN_INVALID_ARGUMENT, "-256"},
       {"broadcast output", [](kiln_gemm_args &a) { a.batch = 2; },
@@ -331,7 +337,7 @@ TEST_CASE("a swiglu reaches its kernel, whose d is half as wide") {
   CHECK(statisticsOf(engine).dispatch_misses == 1);
   args.d.leading_dim = 127;
   CHECK(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_INVALID_ARGUMENT);
-  CHECK(lastErrorHas("d.leading_dim is 127, less than a row of 128"));
+  CHECK(lastErrorHas("d.leading_dim=127 is below the row length 128"));
   args.d.leading_dim = 0;
   args.beta = 1;
   CHECK(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_UNSUPPORTED);

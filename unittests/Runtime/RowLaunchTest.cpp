@@ -259,7 +259,7 @@ TEST_CASE("what is wrong with a chain is named") {
       {"reserved", [](Args &a) { a.reserved0 = 1; }, KILN_UNSUPPORTED,
        "reserved"},
       {"rows on the device", [](Args &a) { a.rows_hint = 4; }, KILN_UNSUPPORTED,
-       "rows_device"},
+       "rows_hint"},
   };
   checkBreaks(engine, good, kiln_elementwise, breaks);
   chain[1] = chain[0];
@@ -281,13 +281,13 @@ TEST_CASE("what is wrong with a chain is named") {
   chain[2].params[1] = 0;
   chain[2].op = KILN_POINTWISE_SWIGLU;
   CHECK(kiln_elementwise(engine, &good, nullptr, nullptr) == KILN_UNSUPPORTED);
-  CHECK(lastErrorHas("available in a gemm only"));
+  CHECK(lastErrorHas("pointwise[2].op 120 is not available in elementwise"));
   // As links of a gemm they are slots.
   kiln_gemm_args gemm = gemmArgs();
   gemm.pointwise = chain;
   gemm.pointwise_count = 1;
   CHECK(kiln_gemm(engine, &gemm, nullptr, nullptr) == KILN_UNSUPPORTED);
-  CHECK(lastErrorHas("not available in a gemm"));
+  CHECK(lastErrorHas("pointwise[0].op 70 is not available in gemm"));
 }
 
 TEST_CASE("what is wrong with a norm is named") {
@@ -373,7 +373,7 @@ TEST_CASE("what is wrong with other calls over rows is named") {
       {"type of y", [](Transpose &a) { a.y.type = KILN_FP16; },
        KILN_UNSUPPORTED, "y.type"},
       {"short row of y", [](Transpose &a) { a.y.leading_dim = 47; },
-       KILN_INVALID_ARGUMENT, "less than a row of 48"}};
+       KILN_INVALID_ARGUMENT, "y.leading_dim=47 is below the row length 48"}};
   checkBreaks(engine, withXY(KILN_INIT(kiln_transpose_args), KILN_BF16),
               kiln_transpose, transpositions);
 }

@@ -5,14 +5,6 @@
 
 namespace kiln {
 
-// See CallReader.
-bool readElementwiseCall(const kiln_elementwise_args &args,
-                         CallAddresses addresses, FamilyCall &call) noexcept;
-llvm::Error checkElementwise(const kiln_elementwise_args &args,
-                             CallAddresses addresses);
-
-inline constexpr CallReader kElementwiseCall =
-    makeCallReader<kiln_elementwise_args, readElementwiseCall,
-                   checkElementwise>(KILN_FAMILY_ELEMENTWISE);
+extern const CallReader kElementwiseCall;
 
 } // namespace kiln

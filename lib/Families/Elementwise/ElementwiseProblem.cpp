@@ -1,6 +1,7 @@
 //===- ElementwiseProblem.cpp ---------------------------------------------===//
 #include "Families/Elementwise/ElementwiseProblem.h"
 
+#include "Call/Stated.h"
 #include "Families/Chain.h"
 #include "Families/ProblemFields.h"
 #include "Families/SignatureFields.h"
@@ -19,9 +20,9 @@ static constexpr FieldName kTypeNames[] = {{code(DType::BF16), "bf16"},
                                            {code(DType::FP32), "fp32"},
                                            {code(DType::E4M3), "fp8_e4m3"}};
 
-/// Codes of casts lie behind those of all operations and never leave
-/// resolveCast(): a byte for each pair of kTypeNames.
-static constexpr int64_t kFirstCast = 192;
+/// Codes of casts lie behind those of all links and never leave resolveCast():
+/// a byte for each pair of kTypeNames.
+static constexpr int64_t kFirstCast = kLinkCodes;
 static constexpr int kTypeCount = std::size(kTypeNames);
 static constexpr int64_t castCode(int from, int to) {
   return kFirstCast + from * kTypeCount + to;

@@ -89,9 +89,9 @@ leadingDimensions(const RowProblem &p) {
 
 static llvm::Error checkValues(const RecordSchema &schema,
                                const RowProblem &p) {
-  if (p.epsilon < 0)
-    return makeError(ErrorCode::InvalidArgument, "{}: eps={} is below 0",
-                     schema.name(), p.epsilon);
+  if (p.epsilon < kLeastEpsilon)
+    return makeError(ErrorCode::InvalidArgument, "{}: eps={} is below {}",
+                     schema.name(), p.epsilon, kLeastEpsilon);
   if (auto error = checkScalar(schema.name(), "eps", p.epsilon))
     return error;
   if (auto error = checkScalar(schema.name(), "scale", p.scale))

@@ -9,6 +9,9 @@ namespace kiln {
 /// Which family a record belongs to.
 enum class RowKind { RmsNorm, LayerNorm, Softmax, Rowquant, Reduce };
 
+/// Least epsilon of a norm.
+inline constexpr double kLeastEpsilon = 0;
+
 /// The fields that records of these families are made of. A family's schema has
 /// some of them: fieldIndex() says where.
 struct RowField {

@@ -1,19 +1,18 @@
 // The dispatch path's reading of a kiln_gemm_args against the family's own
-// canonical form, and the table that it looks into.
+// canonical form.
 #include "Families/Gemm/GemmCall.h"
-#include "Call/LaunchProblem.h"
-#include "Runtime/ExtentBox.h"
 
+#include "Call/CallChecks.h"
 #include "Families/Families.h"
-#include "Support/Error.h"
+#include "Families/Gemm/GemmProblem.h"
 
 #include <doctest/doctest.h>
 
 #include <limits>
 #include <random>
-#include <set>
 
 using namespace kiln;
+using namespace kiln::testing;
 
 namespace {
 
@@ -157,30 +156,17 @@ struct RandomCall {
 } // namespace
 
 TEST_CASE("what is looked up is the family's canonical problem") {
-  Registry registry = makeBuiltinRegistry();
+  const Registry registry = makeBuiltinRegistry();
   const KernelFamily &family = *registry.find("gemm");
   std::mt19937 random(7);
   int good = 0, joined = 0;
   for (int i = 0; i < 20000; ++i) {
-    RandomCall call(random);
-    FamilyCall read;
-    bool isRead = readGemmCall(call.args, CallAddresses::Used, read);
-    llvm::Error wrong = checkGemm(call.args, CallAddresses::Used);
-    std::string message = summarize(std::move(wrong)).message;
     CAPTURE(i);
-    CAPTURE(message);
-    if (message.empty()) {
-      // What passes every check is read.
-      REQUIRE(isRead);
-    }
-    if (!isRead || !message.empty())
+    RandomCall call(random);
+    CheckedCall checked(family, &call.args);
+    if (!checked.problem)
       continue;
-    auto problem =
-        makeProblem(family, Record(family.problemSchema(), read.fields()));
-    REQUIRE(static_cast<bool>(problem));
-    CAPTURE(problem->text());
-    REQUIRE(problem->record.values() == read.fields());
-    REQUIRE(readGemmSignature(problem->signature).isWellFormed());
+    REQUIRE(readGemmSignature(checked.problem->signature).isWellFormed());
     ++good;
     joined += call.joins();
   }
@@ -189,97 +175,25 @@ TEST_CASE("what is looked up is the family's canonical problem") {
 }
 
 TEST_CASE("S14a: a call that is refused would not have hit either") {
-  Registry registry = makeBuiltinRegistry();
+  const Registry registry = makeBuiltinRegistry();
   const KernelFamily &family = *registry.find("gemm");
   std::mt19937 random(11);
   int refused = 0, read = 0, negative = 0;
   for (int i = 0; i < 40000; ++i) {
+    CAPTURE(i);
     RandomCall call(random);
     call.spoil(random);
-    FamilyCall values;
-    bool isRead = readGemmCall(call.args, CallAddresses::Used, values);
-    std::string message =
-        summarize(checkGemm(call.args, CallAddresses::Used)).message;
-    CAPTURE(i);
-    CAPTURE(message);
-    REQUIRE((isRead || !message.empty()));
-    if (message.empty())
+    CheckedCall checked(family, &call.args);
+    if (checked.problem)
       continue;
     ++refused;
-    negative += message.find("may not be negative") != std::string::npos;
-    if (!isRead || values.isEmpty)
-      continue;
-    ++read;
-    // Only the table of plans, which has canonical problems, may stand between
-    // what is wrong and a launch.
-    auto problem =
-        makeProblem(family, Record(family.problemSchema(), values.fields()));
-    bool wouldHit = problem && problem->record.values() == values.fields();
-    if (!problem)
-      llvm::consumeError(problem.takeError());
-    REQUIRE_FALSE(wouldHit);
+    negative +=
+        checked.message.find("may not be negative") != std::string::npos;
+    read += checked.isRead && !checked.call.isEmpty;
   }
   CHECK(refused > 1000);
   CHECK(read > 100);
   CHECK(negative > 100);
-}
-
-TEST_CASE("S2: strides count for the largest batch of a range") {
-  Registry registry = makeBuiltinRegistry();
-  kiln_gemm_args args = kiln_gemm_args_init(); // of one product
-  args.m = 100;
-  args.n = args.k = 64;
-  args.layout = KILN_LAYOUT_NT;
-  args.a.type = KILN_BF16;
-  args.a.batch_stride = args.b.batch_stride = args.d.batch_stride = 6401;
-  kiln_range ranges[2] = {KILN_INIT(kiln_range), KILN_INIT(kiln_range)};
-  ranges[0].name = "m";
-  ranges[0].first = 1;
-  ranges[0].last = 128;
-  ranges[1].name = "batch";
-  ranges[1].first = 1;
-  ranges[1].last = 4;
-  kiln_problem problem = KILN_INIT(kiln_problem);
-  problem.family = KILN_FAMILY_GEMM;
-  problem.args = &args;
-  problem.ranges = ranges;
-  problem.range_count = 2;
-  auto alignment = [&]() -> int64_t {
-    auto spec = ProblemSpec::parse(registry, &problem);
-    if (!spec) {
-      FAIL(summarize(spec.takeError()).message);
-      return 0;
-    }
-    // In every part of the ranges, and so in the plan of each.
-    auto boxes = boxesOf(*spec);
-    REQUIRE(static_cast<bool>(boxes));
-    for (const ExtentBox &box : *boxes)
-      CHECK(box.largest.record[GemmField::Align] ==
-            spec->problem.record[GemmField::Align]);
-    return spec->problem.record[GemmField::Align];
-  };
-  auto refusal = [&] {
-    auto spec = ProblemSpec::parse(registry, &problem);
-    return spec ? "" : summarize(spec.takeError()).message;
-  };
-  for (int64_t described : {1, 2, 4}) {
-    args.batch = described;
-    CHECK(alignment() == 2);
-  }
-  args.batch = 1;
-  problem.range_count = 1; // one product, whose strides nobody uses
-  CHECK(alignment() == 16);
-  problem.range_count = 2;
-  args.b.batch_stride = args.d.batch_stride = 6400;
-  CHECK(alignment() == 2); // A's
-  args.a.batch_stride = 0; // one A for all
-  CHECK(alignment() == 16);
-  args.d.batch_stride = 0;
-  CHECK(refusal() == "d.batch_stride is 0 with a batch of 4");
-  ranges[1].last = 1;
-  CHECK(refusal() == "");
-  args.d.batch_stride = -6400;
-  CHECK(refusal() == "d.batch_stride is -6400, it may not be negative");
 }
 
 TEST_CASE("a swiglu makes d half as wide, or is refused by name") {
@@ -294,26 +208,27 @@ TEST_CASE("a swiglu makes d half as wide, or is refused by name") {
   links[2].op = KILN_POINTWISE_RESIDUAL;
   args.pointwise = links;
   args.pointwise_count = 3;
+  const Registry registry = makeBuiltinRegistry();
+  const KernelFamily &family = *registry.find("gemm");
+  FamilyCall call;
   auto message = [&] {
-    FamilyCall call;
-    bool isRead = readGemmCall(args, CallAddresses::Ignored, call);
-    std::string text =
-        summarize(checkGemm(args, CallAddresses::Ignored)).message;
-    CHECK(isRead == text.empty());
-    return text;
+    auto problem = readProblem(family, &args, CallAddresses::Ignored, call);
+    return problem ? "" : summarize(problem.takeError()).message;
   };
   CHECK(message() == "");
-  FamilyCall call;
   args.d.leading_dim = links[2].operand.leading_dim = 40;
-  REQUIRE(readGemmCall(args, CallAddresses::Ignored, call));
+  REQUIRE(family.call()->read(&args, CallAddresses::Ignored, call));
   CHECK(call.values[GemmField::Ldd] == 40);
   CHECK(call.arguments.operands[GemmOperand::Bias].leadingDimension == 64);
   CHECK(call.arguments.operands[GemmOperand::Residual].leadingDimension == 40);
   args.d.leading_dim = links[2].operand.leading_dim = 32;
-  REQUIRE(readGemmCall(args, CallAddresses::Ignored, call));
-  CHECK(call.values[GemmField::Ldd] == 0);
-  CHECK(call.values[GemmField::LdResidual] == 0);
-  Registry registry = makeBuiltinRegistry();
+  REQUIRE(family.call()->read(&args, CallAddresses::Ignored, call));
+  // Another extent of a range may need them: canonical is the problem alone.
+  CHECK(call.values[GemmField::Ldd] == 32);
+  auto canonical = readProblem(family, &args, CallAddresses::Ignored, call);
+  REQUIRE(static_cast<bool>(canonical));
+  CHECK(canonical->record[GemmField::Ldd] == 0);
+  CHECK(canonical->record[GemmField::LdResidual] == 0);
   auto problem = registry.parseProblem(
       "gemm m=64 n=64 k=64 dtype=bf16 pointwise=bias,swiglu,residual");
   REQUIRE(static_cast<bool>(problem));
@@ -321,21 +236,21 @@ TEST_CASE("a swiglu makes d half as wide, or is refused by name") {
   CHECK(table.operands[GemmOperand::Residual].slot == KILN_GEMM_POINTWISE + 2);
 
   args.beta = 2;
-  CHECK(message() == "beta is 2 with swiglu, which takes no C");
+  CHECK(message() == "beta is set with swiglu, which takes no C");
   args.beta = 0;
   args.beta_device = &args;
   CHECK(message() == "beta_device is set with swiglu, which takes no C");
   args.beta_device = nullptr;
   args.n = 63;
-  CHECK(message() == "n is 63, odd: swiglu joins columns in pairs");
+  CHECK(message() == "n=63 is odd, swiglu joins columns in pairs");
   args.n = 64;
   links[0].op = KILN_POINTWISE_SWIGLU;
   CHECK(message() == "pointwise has more than one swiglu");
   links[0].op = KILN_POINTWISE_RESIDUAL;
   links[0].operand.leading_dim = 32;
   args.pointwise_count = 2;
-  CHECK(summarize(checkGemm(args, CallAddresses::Ignored)).message ==
-        "pointwise[0].operand.leading_dim is 32, less than a row of 64");
+  CHECK(message() ==
+        "pointwise[0].operand.leading_dim=32 is below the row length 64");
 }
 
 TEST_CASE("alignment is that of all addresses and strides together") {
@@ -344,7 +259,7 @@ TEST_CASE("alignment is that of all addresses and strides together") {
   args.a.type = KILN_BF16;
   auto alignment = [&] {
     FamilyCall call;
-    REQUIRE(readGemmCall(args, CallAddresses::Used, call));
+    REQUIRE(kGemmCall.read(&args, CallAddresses::Used, call));
     return call.values[GemmField::Align];
   };
   args.a.data = reinterpret_cast<void *>(0x1000);
@@ -367,45 +282,6 @@ TEST_CASE("alignment is that of all addresses and strides together") {
   args.d.batch_stride = 4096;
   CHECK(alignment() == 2);
   FamilyCall described;
-  REQUIRE(readGemmCall(args, CallAddresses::Ignored, described));
+  REQUIRE(kGemmCall.read(&args, CallAddresses::Ignored, described));
   CHECK(described.values[GemmField::Align] == 2); // the stride's
-}
-
-TEST_CASE("scalars are normalised to what a choice depends on") {
-  Registry registry = makeBuiltinRegistry();
-  const RecordSchema &schema = registry.find("gemm")->problemSchema();
-  auto parsed = Record::parse(schema, "gemm m=1 n=2 k=3 dtype=bf16 alpha=0 "
-                                      "beta=-7");
-  REQUIRE(static_cast<bool>(parsed));
-  llvm::SmallVector<int64_t, 24> values(parsed->values());
-  normaliseScalars(schema, values);
-  CHECK(decodeReal(values[GemmField::Alpha]) == 1);
-  CHECK(decodeReal(values[GemmField::Beta]) == 1);
-}
-
-TEST_CASE("boxes cover a range exactly") {
-  Registry registry = makeBuiltinRegistry();
-  kiln_problem problem = KILN_INIT(kiln_problem);
-  problem.text = "gemm m=1 n=64 k=64 dtype=bf16 layout=NT";
-  kiln_range range = KILN_INIT(kiln_range);
-  range.name = "m";
-  range.first = 0;
-  range.last = 70;
-  range.hint = 40;
-  problem.ranges = &range;
-  problem.range_count = 1;
-  auto spec = ProblemSpec::parse(registry, &problem);
-  REQUIRE(static_cast<bool>(spec));
-  auto boxes = boxesOf(*spec);
-  REQUIRE(static_cast<bool>(boxes));
-  // 1, 2, 3-4, 5-8, 9-16, 17-32, 33-64, 65-70.
-  REQUIRE(boxes->size() == 8);
-  int64_t next = 1;
-  for (const ExtentBox &box : *boxes) {
-    CHECK(box.low[0] == next);
-    next = box.high[0] + 1;
-    CHECK(box.largest.record[GemmField::M] == box.high[0]);
-  }
-  CHECK(next == 71);
-  CHECK((*boxes)[6].common.record[GemmField::M] == 40);
 }

@@ -1,0 +1,297 @@
+//===- Explainer.cpp - what is wrong with the struct of a call ------------===//
+#include "Call/Explainer.h"
+
+#include <llvm/ADT/STLExtras.h>
+
+namespace kiln {
+
+static std::string textOf(StatedName name) {
+  return name.link < 0 ? std::string(name.text)
+                       : fmt::format(fmt::runtime(name.text), name.link);
+}
+
+llvm::Error Explainer::result() const {
+  if (fault)
+    return errorOf(*fault);
+  if (quick.wrong)
+    return makeError(ErrorCode::Internal, "{}: a call is refused without words",
+                     schema.name());
+  return llvm::Error::success();
+}
+
+void Explainer::take(llvm::Error error) {
+  if (!error)
+    return;
+  ErrorSummary taken = summarize(std::move(error));
+  if (!fault)
+    fault = std::move(taken);
+}
+
+void Explainer::refuse(llvm::StringRef what, bool isSet) {
+  if (isSet)
+    fail(ErrorCode::Unsupported, "{} is not available yet", what);
+}
+
+//===----------------------------------------------------------------------===//
+// Fields of the record
+//===----------------------------------------------------------------------===//
+
+/// Whether \p field may have \p value.
+static bool takes(const Field &field, int64_t value) {
+  if (field.kind == FieldKind::Integer)
+    return field.minimum <= value && value <= field.maximum;
+  return (!field.required && value == field.defaultValue) ||
+         llvm::any_of(field.names, [&](const FieldName &name) {
+           return name.value == value;
+         });
+}
+
+static llvm::StringRef nameOfType(int64_t type) {
+  switch (type) {
+  case KILN_FP64:
+    return "fp64";
+  case KILN_FP32:
+    return "fp32";
+  case KILN_INT32:
+    return "int32";
+  case KILN_FP16:
+    return "fp16";
+  case KILN_BF16:
+    return "bf16";
+  case KILN_E4M3:
+    return "e4m3";
+  case KILN_E5M2:
+    return "e5m2";
+  case KILN_INT8:
+    return "int8";
+  default:
+    return "another type";
+  }
+}
+
+/// "bf16, fp16 and fp32".
+static std::string typesOf(const Field &field) {
+  std::string text;
+  for (size_t i = 0; i < field.names.size(); ++i) {
+    if (i > 0)
+      text += i + 1 < field.names.size() ? ", " : " and ";
+    text += nameOfType(field.names[i].value);
+  }
+  return text;
+}
+
+void Explainer::number(int index, StatedName name, int64_t value) {
+  const Field &field = schema.fields()[index];
+  names[index] = textOf(name);
+  quick.number(index, name, value);
+  if (value < field.minimum)
+    fail(ErrorCode::InvalidArgument, "{} is {}", names[index], value);
+  if (value > field.maximum)
+    fail(ErrorCode::Unsupported, "{} is {}, at most {} works", names[index],
+         value, field.maximum);
+}
+
+void Explainer::choice(int index, StatedName name, int64_t given,
+                       int64_t value) {
+  names[index] = textOf(name);
+  quick.choice(index, name, given, value);
+  if (takes(schema.fields()[index], value))
+    return;
+  if (given == 0)
+    fail(ErrorCode::InvalidArgument, "{} is required", names[index]);
+  fail(ErrorCode::Unsupported, "{} {} is unknown", names[index], given);
+}
+
+void Explainer::type(int index, StatedName name, kiln_dtype given,
+                     int64_t value) {
+  const Field &field = schema.fields()[index];
+  names[index] = textOf(name);
+  quick.type(index, name, given, value);
+  if (takes(field, value))
+    return;
+  if (given == KILN_DTYPE_NONE)
+    fail(ErrorCode::InvalidArgument, "{} is required", names[index]);
+  fail(ErrorCode::Unsupported, "{} {:#x}: {} are supported", names[index],
+       given, typesOf(field));
+}
+
+void Explainer::scalar(const StatedScalar &stated) {
+  const std::string name = textOf(stated.name);
+  names[stated.field] = stated.address ? stated.addressName : name;
+  quick.scalar(stated);
+  auto address = reinterpret_cast<uintptr_t>(stated.address);
+  if (address % sizeof(float))
+    fail(ErrorCode::InvalidArgument, "{} {:#x} is not aligned to {} bytes",
+         stated.addressName, address, sizeof(float));
+  if (stated.mustBeFinite &&
+      !QuickReader::isScalar(stated.value, stated.least)) {
+    bool hasLeast = stated.least > std::numeric_limits<double>::lowest();
+    fail(ErrorCode::InvalidArgument, "{} is {}, no finite number in fp32{}",
+         name, stated.value,
+         hasLeast ? fmt::format(" from {} on", stated.least) : "");
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+void Explainer::checkStruct(const std::string &name,
+                            const StatedOperand &stated) {
+  const kiln_operand &given = stated.given;
+  if (given.struct_size != 0 && given.struct_size != sizeof(given))
+    fail(ErrorCode::InvalidArgument, "{}.struct_size is {}, {} or 0 is needed",
+         name, given.struct_size, sizeof(given));
+  take(checkReserved(given, name.c_str()));
+  refuse(name + ": an array of pointers",
+         given.flags & KILN_OPERAND_POINTER_ARRAY);
+  if (given.flags & ~uint32_t(KILN_OPERAND_CONSTANT))
+    fail(ErrorCode::Unsupported, "{}.flags {:#x} are unknown", name,
+         given.flags);
+  if (stated.type == KILN_DTYPE_NONE)
+    fail(ErrorCode::InvalidArgument, "{}.type is required", stated.typeOf);
+  if (given.type != KILN_DTYPE_NONE && given.type != stated.type)
+    fail(ErrorCode::Unsupported, "{}.type {:#x} is not that of {}", name,
+         given.type, stated.typeOf);
+  refuse(name + ".scale", given.scale && !stated.hasScales);
+  if (given.alignment & (given.alignment - 1))
+    fail(ErrorCode::InvalidArgument, "{}.alignment is {}, no power of two",
+         name, given.alignment);
+}
+
+void Explainer::checkStrides(const std::string &name,
+                             const StatedOperand &stated) {
+  const int64_t stride = stated.given.batch_stride;
+  if (stride && !hasBatches)
+    fail(ErrorCode::Unsupported, "{}.batch_stride is {}, there are no batches",
+         name, stride);
+  if (stride < 0)
+    fail(ErrorCode::InvalidArgument,
+         "{}.batch_stride is {}, it may not be negative", name, stride);
+  if (stated.isWritten && mostBatches > 1 && stride == 0)
+    fail(ErrorCode::InvalidArgument, "{}.batch_stride is 0 with a batch of {}",
+         name, mostBatches);
+  if (stated.field < 0)
+    return;
+  const int64_t row = stated.given.leading_dim;
+  names[stated.field] = name + ".leading_dim";
+  if (!takes(schema.fields()[stated.field], row))
+    fail(ErrorCode::InvalidArgument, "{}.leading_dim is {}", name, row);
+}
+
+void Explainer::checkAddress(const std::string &name, uint64_t address,
+                             bool isNeeded, uint64_t alignment) {
+  if (use.addresses == CallAddresses::Ignored)
+    return;
+  if (!address && isNeeded && !call.isEmpty)
+    fail(ErrorCode::InvalidArgument, "{}.data is null", name);
+  if (alignment && (address & (alignment - 1)))
+    fail(ErrorCode::InvalidArgument, "{}.data {:#x} is not aligned to {} bytes",
+         name, address, alignment);
+}
+
+/// \p stated: null for scales.
+void Explainer::checkWritten(const std::string &name, int index,
+                             const StatedOperand *stated) {
+  const OperandArgument &output = call.arguments.operands[index];
+  if (use.addresses == CallAddresses::Ignored || call.isEmpty ||
+      !output.address)
+    return;
+  for (int i = 0; i < operandCount; ++i) {
+    const OperandArgument &other = call.arguments.operands[i];
+    if (i == index || other.address != output.address)
+      continue;
+    if (!stated || stated->mayBe < 0)
+      return fail(ErrorCode::InvalidArgument, "{} overlaps {}", name,
+                  operandNames[i]);
+    bool same =
+        i == stated->mayBe &&
+        other.leadingDimension == output.leadingDimension &&
+        (mostBatches <= 1 || other.batchStride == output.batchStride) &&
+        elementBytesOf(stated->mayBeType) == elementBytesOf(stated->type);
+    if (!same)
+      return fail(ErrorCode::InvalidArgument,
+                  "{} overlaps {}: it may be {} only, with one leading_dim{} "
+                  "and width of elements",
+                  name, operandNames[i], stated->mayBeName,
+                  hasBatches ? ", batch_stride" : "");
+  }
+}
+
+void Explainer::operand(const StatedOperand &stated) {
+  const std::string name = textOf(stated.name);
+  operandNames[stated.index] = name;
+  quick.operand(stated);
+  checkStruct(name, stated);
+  checkStrides(name, stated);
+  checkAddress(
+      name, reinterpret_cast<uintptr_t>(stated.given.data), stated.isRead,
+      std::max<uint64_t>(stated.given.alignment, elementBytesOf(stated.type)));
+  if (stated.isWritten)
+    checkWritten(name, stated.index, &stated);
+}
+
+bool Explainer::optional(const StatedOperand &stated) {
+  if (stated.given.type != KILN_DTYPE_NONE) {
+    operand(stated);
+    return true;
+  }
+  quick.optional(stated);
+  const std::string name = textOf(stated.name);
+  if (use.addresses == CallAddresses::Used && stated.given.data)
+    fail(ErrorCode::InvalidArgument,
+         "{}.data is {:#x} without a type: set {}.type for the operand to be "
+         "used",
+         name, reinterpret_cast<uintptr_t>(stated.given.data), name);
+  return false;
+}
+
+void Explainer::scales(StatedName stated, const kiln_operand &y, int index) {
+  const std::string name = textOf(stated);
+  operandNames[index] = name;
+  quick.scales(stated, y, index);
+  if (!y.scale)
+    return fail(ErrorCode::InvalidArgument,
+                "{} is null: type {:#x} needs a scale of each row", name,
+                y.type);
+  const kiln_scale &scale = *y.scale;
+  take(checkInput(scale, name.c_str()));
+  if (fault)
+    return;
+  if (scale.granularity != KILN_GRANULARITY_ROW)
+    fail(ErrorCode::Unsupported,
+         "{}: granularity {}, one scale per row is supported", name,
+         scale.granularity);
+  if (scale.type != KILN_DTYPE_NONE && scale.type != KILN_FP32)
+    fail(ErrorCode::Unsupported, "{}: type {:#x}, fp32 is supported", name,
+         scale.type);
+  refuse(name + ": an order of blocks",
+         scale.block_rows || scale.block_columns || scale.order);
+  refuse(name + ": a stride",
+         scale.row_stride || scale.column_stride || scale.batch_stride);
+  checkAddress(name, reinterpret_cast<uintptr_t>(scale.data), true,
+               sizeof(float));
+  checkWritten(name, index, nullptr);
+}
+
+void Explainer::checkChain(int field, const kiln_pointwise *chain,
+                           uint32_t count) {
+  if (count > KILN_MAX_POINTWISE)
+    return fail(ErrorCode::Unsupported,
+                "pointwise_count is {}, at most {} works", count,
+                KILN_MAX_POINTWISE);
+  take(checkArray(chain, count, "pointwise"));
+  for (uint32_t i = 0; i < count && !fault; ++i) {
+    const kiln_pointwise &link = at(chain, i);
+    bool isKnown = 0 <= link.op && link.op < kLinkCodes;
+    if (link.op != KILN_POINTWISE_NONE &&
+        !(isKnown && takes(schema.fields()[field], link.op)))
+      fail(ErrorCode::Unsupported, "pointwise[{}].op {} is not available in {}",
+           i, link.op, schema.name());
+    if (QuickReader::hasParams(link))
+      fail(ErrorCode::Unsupported,
+           "pointwise[{}].params: operation {} does not take them", i, link.op);
+  }
+}
+
+} // namespace kiln

@@ -1,0 +1,116 @@
+//===- Explainer.h - what is wrong with the struct of a call --------------===//
+//
+// Reads what a family states (Stated.h) as QuickReader does, and has the words
+// for each rule that it checks: the field, with its value. The limits of single
+// fields come from the family's schema. Off the dispatch path.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Call/QuickReader.h"
+#include "Support/Error.h"
+
+#include <optional>
+#include <string>
+
+namespace kiln {
+
+class Explainer {
+public:
+  /// \p names receives what the struct calls the fields of \p schema.
+  Explainer(const RecordSchema &schema, CallUse use, int operandCount,
+            FamilyCall &call, FieldNames &names)
+      : schema(schema), use(use), operandCount(operandCount), call(call),
+        names(names), quick(use, operandCount, call) {}
+
+  template <class Args> bool begin(const Args &args, const char *structName) {
+    take(checkInput(args, structName));
+    if (fault)
+      return false;
+    if constexpr (requires { args.reserved0; })
+      if (args.reserved0)
+        fail(ErrorCode::Unsupported, "{}: a reserved field is set", structName);
+    if (args.flags)
+      fail(ErrorCode::Unsupported, "flags {:#x} are unknown", args.flags);
+    if (args.determinism)
+      fail(ErrorCode::Unsupported, "determinism {} is not available yet",
+           args.determinism);
+    refuse("max_sms", args.max_sms != 0);
+    if constexpr (requires { args.m_device; }) {
+      refuse("m_device", args.m_device != nullptr);
+      refuse("m_hint", args.m_hint != 0);
+    } else {
+      refuse("rows_device", args.rows_device != nullptr);
+      refuse("rows_hint", args.rows_hint != 0);
+    }
+    return quick.begin(args, structName) && !fault;
+  }
+
+  void number(int field, StatedName name, int64_t value);
+  void choice(int field, StatedName name, int64_t given, int64_t value);
+  void type(int field, StatedName name, kiln_dtype given, int64_t value);
+  void absent(int field) { quick.absent(field); }
+
+  template <class... Args>
+  void require(bool isGood, ErrorCode code,
+               fmt::format_string<const Args &...> format,
+               const Args &...args) {
+    if (!isGood)
+      fail(code, format, args...);
+  }
+
+  void isEmpty(bool value) { quick.isEmpty(value); }
+  void batches(int64_t batch) {
+    hasBatches = true;
+    mostBatches = use.mostBatches(batch);
+    quick.batches(batch);
+  }
+
+  void operand(const StatedOperand &stated);
+  bool optional(const StatedOperand &stated);
+  void scales(StatedName name, const kiln_operand &y, int index);
+
+  template <class Args, class Each>
+  void chain(int field, const Args &args, const Each &each) {
+    names[field] = "pointwise";
+    checkChain(field, args.pointwise, args.pointwise_count);
+    if (!fault)
+      quick.chain(field, args, each);
+  }
+
+  void scalar(const StatedScalar &stated);
+  void alignment(int field) { quick.alignment(field); }
+
+  /// The first of what is wrong.
+  llvm::Error result() const;
+
+private:
+  template <class... Args>
+  void fail(ErrorCode code, fmt::format_string<Args...> format,
+            Args &&...args) {
+    if (!fault)
+      fault = {code, fmt::format(format, std::forward<Args>(args)...), 0};
+  }
+  void take(llvm::Error error);
+  void refuse(llvm::StringRef what, bool isSet);
+  void checkStruct(const std::string &name, const StatedOperand &stated);
+  void checkStrides(const std::string &name, const StatedOperand &stated);
+  void checkAddress(const std::string &name, uint64_t address, bool isNeeded,
+                    uint64_t alignment);
+  void checkWritten(const std::string &name, int index,
+                    const StatedOperand *stated);
+  void checkChain(int field, const kiln_pointwise *chain, uint32_t count);
+
+  const RecordSchema &schema;
+  const CallUse use;
+  const int operandCount;
+  FamilyCall &call;
+  FieldNames &names;
+  QuickReader quick; ///< fills the call
+  bool hasBatches = false;
+  int64_t mostBatches = 1;
+  std::string operandNames[Arguments::kMaxOperands];
+  std::optional<ErrorSummary> fault;
+};
+
+} // namespace kiln

@@ -1,0 +1,258 @@
+//===- QuickReader.h - a struct of a call, on the dispatch path -----------===//
+//
+// Fills the values of the record and the arguments of the launch from what a
+// family states (Stated.h), and collects whether anything is wrong. Everything
+// is inlined into the family's one reader: some 30 ns.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Call/CallReader.h"
+#include "Call/Stated.h"
+#include "Call/StructAccess.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+
+namespace kiln {
+
+#define KILN_INLINE [[gnu::always_inline]] inline
+
+class QuickReader {
+public:
+  /// \p operandCount: of the family's operands.
+  KILN_INLINE QuickReader(CallUse use, int operandCount, FamilyCall &call)
+      : use(use), launches(use.addresses == CallAddresses::Used),
+        operandCount(operandCount), call(call) {}
+
+  bool wrong = false;
+
+  /// Size, reserved space and slots. False: the rest is not to be read.
+  template <class Args>
+  KILN_INLINE bool begin(const Args &args, const char * /*structName*/) {
+    wrong = !hasKnownSize(args) || hasSlots(args);
+    return !wrong;
+  }
+
+  /// A number that the record has as it is.
+  KILN_INLINE void number(int field, StatedName, int64_t value) {
+    call.values[field] = value;
+  }
+  /// One of several values, which the record has as \p value.
+  KILN_INLINE void choice(int field, StatedName, int64_t /*given*/,
+                          int64_t value) {
+    call.values[field] = value;
+  }
+  KILN_INLINE void type(int field, StatedName, kiln_dtype /*given*/,
+                        int64_t value) {
+    call.values[field] = value;
+  }
+  /// A leading dimension of nothing.
+  KILN_INLINE void absent(int field) { call.values[field] = 0; }
+
+  /// A rule that a record cannot show, with the words of what breaks it.
+  template <class... Args>
+  KILN_INLINE void require(bool isGood, ErrorCode,
+                           fmt::format_string<const Args &...>,
+                           const Args &...) {
+    wrong |= !isGood;
+  }
+
+  /// Whether there is nothing to compute.
+  KILN_INLINE void isEmpty(bool value) {
+    call.isEmpty = value;
+    needed = launches && !value;
+  }
+  /// Of a family that has batches: how many the struct says.
+  KILN_INLINE void batches(int64_t batch) {
+    strideMask = std::numeric_limits<int64_t>::max();
+    countsStrides = use.mostBatches(batch) > 1;
+  }
+
+  KILN_INLINE void operand(const StatedOperand &stated) {
+    const kiln_operand &from = stated.given;
+    const uint64_t bytes = elementBytesOf(stated.type);
+    const uint64_t promise = from.alignment;
+    uint64_t address =
+        launches ? reinterpret_cast<uintptr_t>(from.data) : uint64_t(0);
+    wrong |= (from.struct_size != 0) & (from.struct_size != sizeof(from));
+    wrong |= (from.flags & ~uint32_t(KILN_OPERAND_CONSTANT)) != 0;
+    wrong |= (from.reserved[0] | from.reserved[1] | from.reserved[2]) != 0;
+    wrong |= (from.type != KILN_DTYPE_NONE) & (from.type != stated.type);
+    wrong |= !stated.hasScales & (from.scale != nullptr);
+    wrong |= (promise & (promise - 1)) != 0;
+    wrong |= needed & stated.isRead & (address == 0);
+    wrong |= (address & (bytes - 1)) != 0;
+    wrong |= (promise != 0) & ((address & (promise - 1)) != 0);
+    // An address is aligned to its element whatever less is promised.
+    bits |= promise ? std::max(promise, bytes) : address;
+    wrong |= (from.batch_stride & ~strideMask) != 0;
+    if (countsStrides)
+      bits |= static_cast<uint64_t>(from.batch_stride) * bytes;
+    const int64_t given = from.leading_dim, packed = stated.rowLength;
+    const bool isVector = stated.field < 0;
+    // Of a problem whose extents a range may vary, 0 stays what it is: packed
+    // at every extent.
+    if (!isVector)
+      call.values[stated.field] =
+          launches ? canonicalRow(given, packed) : given;
+    OperandArgument &to = call.arguments.operands[stated.index];
+    to = {address, isVector ? packed : resolveRow(given, packed),
+          from.batch_stride};
+    if (!stated.isWritten)
+      return;
+    wrong |= countsStrides & (from.batch_stride == 0);
+    const bool isAsWide = elementBytesOf(stated.mayBeType) == bytes;
+    checkWritten(stated.index, isAsWide ? stated.mayBe : -1);
+  }
+
+  /// One that is there if its type is set. Returns whether it is.
+  KILN_INLINE bool optional(const StatedOperand &stated) {
+    if (stated.given.type != KILN_DTYPE_NONE) {
+      operand(stated);
+      return true;
+    }
+    wrong |= launches & (stated.given.data != nullptr);
+    if (stated.field >= 0)
+      absent(stated.field);
+    return false;
+  }
+
+  /// The scales, one for each row, that the kernel writes for \p y: operand
+  /// \p index.
+  KILN_INLINE void scales(StatedName, const kiln_operand &y, int index) {
+    const kiln_scale *from = y.scale;
+    if (!from) {
+      wrong = true;
+      return;
+    }
+    uint64_t address =
+        launches ? reinterpret_cast<uintptr_t>(from->data) : uint64_t(0);
+    uint64_t set = uint32_t(from->block_rows) | uint32_t(from->block_columns) |
+                   uint32_t(from->order) | uint64_t(from->row_stride) |
+                   uint64_t(from->column_stride) | uint64_t(from->batch_stride);
+    for (uint64_t word : from->reserved)
+      set |= word;
+    wrong |= !hasKnownSize(*from);
+    wrong |= set != 0;
+    wrong |= (from->type != KILN_DTYPE_NONE) & (from->type != KILN_FP32);
+    wrong |= from->granularity != KILN_GRANULARITY_ROW;
+    wrong |= needed & (address == 0);
+    wrong |= (address & (sizeof(float) - 1)) != 0;
+    bits |= address;
+    call.arguments.operands[index] = {address, 1, 0};
+    checkWritten(index, -1);
+  }
+
+  /// The chain of \p args. Calls \p each(link, i, position) for link i, which
+  /// is the position-th that does something.
+  template <class Args, class Each>
+  KILN_INLINE void chain(int field, const Args &args, const Each &each) {
+    uint64_t packed = 0;
+    int position = 0;
+    uint32_t count = args.pointwise_count;
+    if (count > KILN_MAX_POINTWISE || (count && !args.pointwise)) {
+      wrong = true;
+      count = 0;
+    }
+    for (uint32_t i = 0; i < count; ++i) {
+      if (!isGoodLink(args.pointwise, i)) {
+        wrong = true;
+        break;
+      }
+      const kiln_pointwise &link = at(args.pointwise, i);
+      if (link.op == KILN_POINTWISE_NONE)
+        continue;
+      packed |= static_cast<uint64_t>(link.op) << (8 * position);
+      each(link, static_cast<int>(i), position++);
+    }
+    call.values[field] = static_cast<int64_t>(packed);
+  }
+
+  KILN_INLINE void scalar(const StatedScalar &stated) {
+    auto address = reinterpret_cast<uintptr_t>(stated.address);
+    wrong |= (address & (sizeof(float) - 1)) != 0;
+    if (stated.mustBeFinite)
+      wrong |= !isScalar(stated.value, stated.least);
+    call.arguments.scalars[stated.index] = stated.value;
+    call.arguments.scalarAddresses[stated.index] = address;
+    call.values[stated.field] =
+        std::bit_cast<int64_t>(stated.isUsed ? 1.0 : 0.0);
+  }
+
+  /// The alignment of all operands together.
+  KILN_INLINE void alignment(int field) {
+    constexpr uint64_t kMaxAlign = 16; // that families tell apart, in bytes
+    uint64_t all = bits | kMaxAlign;
+    call.values[field] = static_cast<int64_t>(all & -all);
+  }
+
+  /// Whether a kernel can take \p value as fp32, at least \p least.
+  static bool isScalar(double value, double least) {
+    return value >= least && fitsFp32(value);
+  }
+  static bool hasParams(const kiln_pointwise &link) {
+    auto bits = std::bit_cast<std::array<uint32_t, 4>>(link.params);
+    uint32_t first = link.op == KILN_POINTWISE_SCALE ? 0 : bits[0];
+    return (first | bits[1] | bits[2] | bits[3]) != 0;
+  }
+
+private:
+  /// Whether a field is set that must not be, whatever the family is.
+  template <class Args> KILN_INLINE static bool hasSlots(const Args &args) {
+    uint64_t set =
+        args.flags | uint32_t(args.max_sms) | uint32_t(args.determinism);
+    if constexpr (requires { args.m_device; })
+      set |= uint64_t(args.m_hint) | reinterpret_cast<uintptr_t>(args.m_device);
+    else
+      set |= uint64_t(args.rows_hint) |
+             reinterpret_cast<uintptr_t>(args.rows_device);
+    if constexpr (requires { args.reserved0; })
+      set |= args.reserved0;
+    for (uint64_t word : args.reserved)
+      set |= word;
+    return set != 0;
+  }
+
+  /// Whether link \p index is of a size that this version understands, and has
+  /// an operation that fits a record, no other parameters than that takes and
+  /// no reserved field set.
+  KILN_INLINE static bool isGoodLink(const kiln_pointwise *chain,
+                                     uint32_t index) {
+    const kiln_pointwise &link = at(chain, index);
+    bool sizeIsGood =
+        link.struct_size == sizeof(link) ||
+        (link.struct_size == chain->struct_size && hasKnownSize(link));
+    return sizeIsGood && static_cast<uint32_t>(link.op) < kLinkCodes &&
+           !hasParams(link) && (link.reserved[0] | link.reserved[1]) == 0;
+  }
+
+  /// Operand \p written begins where none of those that were stated before it
+  /// does; it may be operand \p mayBe exactly, or with -1 none.
+  KILN_INLINE void checkWritten(int written, int mayBe) {
+    const OperandArgument *operands = call.arguments.operands;
+    const OperandArgument &output = operands[written];
+    if (!needed || output.address == 0)
+      return;
+    for (int i = 0; i < operandCount; ++i) {
+      const OperandArgument &other = operands[i];
+      bool same = (i == mayBe) &
+                  (other.leadingDimension == output.leadingDimension) &
+                  (!countsStrides | (other.batchStride == output.batchStride));
+      wrong |= (i != written) & (other.address == output.address) & !same;
+    }
+  }
+
+  const CallUse use;
+  const bool launches;
+  bool needed = false;
+  bool countsStrides = false;
+  int64_t strideMask = 0; ///< bits that a batch stride may have
+  uint64_t bits = 0;
+  const int operandCount;
+  FamilyCall &call;
+};
+
+} // namespace kiln

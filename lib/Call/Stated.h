@@ -1,0 +1,97 @@
+//===- Stated.h - what a family states of its struct ----------------------===//
+//
+// A family describes the struct of its calls once, in a function
+//
+//   template <class Visitor> static void visit(const Args &args, Visitor &v);
+//
+// that names record fields, operands and scalars in the terms below. Two
+// visitors read it: QuickReader, branch-free, tells good from bad on the
+// dispatch path; Explainer has the words. Rules of a struct (sizes, reserved
+// space, flags, addresses, alignment, strides, overlap) live in them. What a
+// record can show (which values, chains and sizes work) is for the family's
+// canonicalise() alone: a struct that breaks such a rule finds no plan in the
+// table, and what looks further is the slow path.
+//
+// A visit says in this order: begin(), fields, isEmpty(), chain, operands that
+// are read, operands that are written, scalars, alignment().
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "kiln/kiln.h"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace kiln {
+
+/// A field of a struct, as messages name it.
+struct StatedName {
+  constexpr StatedName(const char *text, int link = -1)
+      : text(text), link(link) {}
+
+  const char *text; ///< "a.type", or of a link "pointwise[{}].operand"
+  int link;         ///< index of the link
+};
+
+/// One operand of a call.
+struct StatedOperand {
+  StatedName name;
+  const kiln_operand &given;
+  int index;          ///< in Arguments::operands
+  kiln_dtype type;    ///< of its elements: all that its type, if set, may be
+  const char *typeOf; ///< the operand whose type that is
+  /// Elements of a packed row. Of a vector, which has no `field`: the leading
+  /// dimension that kernels are given; its own is ignored.
+  int64_t rowLength = 0;
+  int field = -1;     ///< of the leading dimension in the record
+  bool isRead = true; ///< its address is used
+  bool isWritten = false;
+  /// Of one that is written: index, type and name of the operand that it may be
+  /// exactly; -1: none.
+  int mayBe = -1;
+  kiln_dtype mayBeType = KILN_DTYPE_NONE;
+  const char *mayBeName = "";
+  bool hasScales = false; ///< scales() states its scale
+};
+
+/// One scalar of a call. No choice depends on its value, so the record has a 1
+/// in its place, or a 0 if it is not used: what may not be launched is refused
+/// by its visitor.
+struct StatedScalar {
+  StatedName name;
+  double value;
+  int field; ///< in the record
+  int index; ///< in Arguments::scalars
+  bool isUsed = true;
+  bool mustBeFinite = true; ///< in fp32, as kernels take it
+  double least = std::numeric_limits<double>::lowest();
+  /// Device address of the value, and the name of its field; null: none.
+  const void *address = nullptr;
+  const char *addressName = "";
+};
+
+/// Links of a chain have operations below this. What a record may hold beyond
+/// them stands for no link.
+inline constexpr int kLinkCodes = 192;
+
+/// Width of one element; 0 for what is under a byte, which no family takes.
+constexpr uint64_t elementBytesOf(kiln_dtype type) {
+  return static_cast<uint64_t>(static_cast<uint32_t>(type) >> 11);
+}
+
+/// Whether a kernel, which takes scalars as fp32, can take \p value.
+inline bool fitsFp32(double value) {
+  return std::isfinite(static_cast<float>(value));
+}
+
+/// A leading dimension as given, resolved, and as a record has it.
+constexpr int64_t resolveRow(int64_t given, int64_t packed) {
+  return given ? given : packed;
+}
+constexpr int64_t canonicalRow(int64_t given, int64_t packed) {
+  return given == packed ? 0 : given;
+}
+
+} // namespace kiln

@@ -1,0 +1,33 @@
+//===- Visit.h - the reader of a struct from what its family states -------===//
+#pragma once
+
+#include "Call/Explainer.h"
+#include "Call/QuickReader.h"
+
+namespace kiln {
+
+/// The reader of the struct that \p Visit states. It has `Args`, the struct,
+/// `kFields` and `kOperands`, how many fields and operands a problem has, and
+/// the function `visit` of Stated.h.
+template <class Visit> constexpr CallReader makeCallReader(kiln_family number) {
+  static_assert(Visit::kFields <= kMaxProblemFields &&
+                Visit::kOperands <= Arguments::kMaxOperands);
+  using Args = typename Visit::Args;
+  return {number,
+          [](const void *args, CallUse use, FamilyCall &call) noexcept {
+            QuickReader reader(use, Visit::kOperands, call);
+            Visit::visit(*static_cast<const Args *>(args), reader);
+            call.fieldCount = Visit::kFields;
+            return !reader.wrong;
+          },
+          [](const void *args, CallUse use, const RecordSchema &schema,
+             FamilyCall &call, FieldNames &names) {
+            assert(schema.fields().size() == size_t(Visit::kFields));
+            Explainer explainer(schema, use, Visit::kOperands, call, names);
+            Visit::visit(*static_cast<const Args *>(args), explainer);
+            call.fieldCount = Visit::kFields;
+            return explainer.result();
+          }};
+}
+
+} // namespace kiln

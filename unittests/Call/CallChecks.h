@@ -1,0 +1,54 @@
+// What holds for every call, good or bad: its two readings agree, and what is
+// looked up is the family's canonical problem.
+#pragma once
+
+#include "Call/CallReader.h"
+#include "Call/LaunchProblem.h"
+#include "Support/Error.h"
+
+#include <doctest/doctest.h>
+
+#include <optional>
+
+namespace kiln::testing {
+
+/// The problem that a call launched would compute, with what it was read as;
+/// nullopt: it is refused, with `message`.
+struct CheckedCall {
+  FamilyCall call;
+  std::optional<Problem> problem;
+  bool isRead = false;
+  std::string message;
+
+  CheckedCall(const KernelFamily &family, const void *args) {
+    isRead = family.call()->read(args, CallAddresses::Used, call);
+    FamilyCall again;
+    auto explained = readProblem(family, args, CallAddresses::Used, again);
+    const RecordSchema &schema = family.problemSchema();
+    if (!explained) {
+      ErrorSummary refusal = summarize(explained.takeError());
+      message = refusal.message;
+      CAPTURE(message);
+      // The words know every reason.
+      REQUIRE(refusal.code != ErrorCode::Internal);
+      if (!isRead || call.isEmpty)
+        return;
+      // Only the table of plans, which has canonical problems, may stand
+      // between what is wrong and a launch.
+      auto made = makeProblem(family, Record(schema, call.fields()));
+      bool wouldHit = made && made->record.values() == call.fields();
+      if (!made)
+        llvm::consumeError(made.takeError());
+      REQUIRE_FALSE(wouldHit);
+      return;
+    }
+    problem = std::move(*explained);
+    CAPTURE(problem->text());
+    REQUIRE(isRead);
+    REQUIRE(problem->record.values() == call.fields());
+    REQUIRE(again.fields() == call.fields());
+    REQUIRE(family.isEmpty(*problem) == call.isEmpty);
+  }
+};
+
+} // namespace kiln::testing
