@@ -28,7 +28,7 @@ struct ProblemSpec {
   Record described;
   std::string text; ///< of the problem as it was given, scalars included
   /// Leading dimensions, strides and scalars as they were given; no addresses,
-  /// and `problem` is for whoever launches to set.
+  /// and the caller that launches sets `problem`.
   Arguments defaults;
   std::vector<ExtentRange> ranges;
   /// Batch strides are those of packed matrices, as in all text.

@@ -73,7 +73,7 @@ struct StatedScalar {
 };
 
 /// Links of a chain have operations below this. What a record may hold beyond
-/// them stands for no link.
+/// them is not a link.
 inline constexpr int kLinkCodes = 192;
 
 /// Width of one element; 0 for what is under a byte, which no family takes.

@@ -128,7 +128,7 @@ void Acquisition::takeTuned(const TuningChoice &tuned) {
   Choice choice;
   choice.tmpl = tuned.candidate.tmpl;
   choice.config = tuned.candidate.config;
-  // A time that nobody compared with the reference is no better than a guess.
+  // A time without a comparison with the reference is no better than a guess.
   choice.source = tuned.validated ? KILN_SOURCE_RECORD : KILN_SOURCE_ESTIMATE;
   choice.isFallback = !tuned.validated;
   choice.predictedNs = tuned.candidate.estimate.totalNs;

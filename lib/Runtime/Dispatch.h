@@ -80,7 +80,7 @@ public:
 
   /// The plan for \p key, or null. No lock, no allocation. Now and then it
   /// misses what another thread writes meanwhile. The plan is valid until the
-  /// table ends or forgets its context: launches may not be under way in a
+  /// table ends or forgets its context: no launch may be in progress in a
   /// context that is destroyed.
   const ActivePlan *find(const DispatchKey &key) const noexcept;
   /// The same under the table's lock: misses nothing.

@@ -185,7 +185,7 @@ llvm::Error Engine::launchCall(kiln_family number, const void *args,
       return launchPlan(*ready, *plan, *context, call.arguments, workspace,
                         stream);
   }
-  // What the table of plans vouched for is checked now.
+  // On a hit the table vouches for the arguments; on a miss, check them.
   auto problem = readProblem(family, args, CallAddresses::Used, call);
   if (!problem)
     return problem.takeError();

@@ -68,8 +68,7 @@ struct SamplingOptions {
   unsigned copies = 1;
   /// Empties the caches, run before each sample, which then has no more
   /// launches than there are copies: for buffers whose copies do not exceed the
-  /// cache. With one copy it costs as much time as it takes a launch. May be
-  /// null.
+  /// cache. With one copy every launch is flushed for. May be null.
   std::function<llvm::Error(CudaStream)> flush;
   /// Enqueues some 10 us of other work, run before each round so that the
   /// first sample of a round does not begin on an idle device. May be null.
@@ -112,7 +111,7 @@ llvm::Error waitWithLimit(const Driver &driver, CudaStream stream,
                           std::chrono::milliseconds limit);
 
 /// Copies \p bytes bytes to the host in the order of \p stream, after waiting
-/// for its work as above; unlike a synchronous copy this is no work of the
+/// for its work as above; unlike a synchronous copy this is not work of the
 /// default stream, which would ruin captures of others. Errors: as above.
 llvm::Error readWithLimit(const Driver &driver, void *to, DeviceAddress from,
                           uint64_t bytes, CudaStream stream,

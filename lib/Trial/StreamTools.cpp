@@ -56,7 +56,7 @@ static std::vector<int> unrollsOf(StreamMix mix) {
 }
 
 std::vector<StreamVariant> streamVariants(const StreamBytes &bytes) {
-  // Less is gone before grids that stay, or many loads under way, pay.
+  // Less is done before grids that stay, or many loads in flight, pay.
   constexpr int64_t kSmallBytes = 8 << 20;
   const bool isSmall = bytes.total() < kSmallBytes;
   std::vector<StreamVariant> variants;
@@ -71,7 +71,7 @@ std::vector<StreamVariant> streamVariants(const StreamBytes &bytes) {
     }
   if (isSmall)
     return variants;
-  // Grids that stay need many loads under way.
+  // Grids that stay need many loads in flight.
   constexpr struct {
     int threads, blocksPerSm;
   } kGrids[] = {{256, 8}, {512, 4}, {512, 2}, {1024, 2}, {1024, 1}};

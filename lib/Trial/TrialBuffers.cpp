@@ -11,7 +11,7 @@ namespace kiln {
 static constexpr uint64_t kAlignment = 256;
 /// Copies beyond which emptying the cache is cheaper than more of them.
 static constexpr uint64_t kMaxCopies = 64;
-/// However large one copy is, its next run would find the end of it in the L2.
+/// Even a copy larger than L2 leaves its tail there, so one is not enough.
 static constexpr uint64_t kLeastCopies = 2;
 /// What TrialFindings may take.
 static constexpr uint64_t kFindingsBytes = 512;

@@ -6,8 +6,8 @@
 //
 // A copy holds a slot for each operand: a red zone, the operand as far past a
 // 256-byte boundary as its problem says, another red zone. All that is not
-// input is filled with poison (see poisonOf), so that an element that is not
-// written and a read that matters show as wrong results.
+// input is filled with poison (see poisonOf), so that unwritten
+// elements and reads outside of operands give wrong results.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -258,7 +258,7 @@ void TrialSession::leaveLateWork() {
   CudaStream stream = context.stream.handle();
   auto end = Event::create(context.driver, Event::Timing::Disabled);
   llvm::Error error = end ? end->record(stream) : end.takeError();
-  if (error) { // nobody will ever know when it ends
+  if (error) { // its end cannot be observed
     llvm::consumeError(std::move(error));
     context.alive = false;
     return;

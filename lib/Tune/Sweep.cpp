@@ -70,7 +70,7 @@ double SweepResult::correlation() const {
 
 namespace {
 
-/// The sweep of one problem under way.
+/// One problem's sweep in progress.
 class Sweep {
 public:
   Sweep(const KernelFamily &family, const Problem &problem,

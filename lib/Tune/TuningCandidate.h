@@ -49,18 +49,18 @@ struct TuningCandidate {
 
   TuningCandidate(Candidate given, int rank);
 
-  /// Plans the config if nobody has; Idle still.
+  /// Plans the config if it has no plan yet; Idle still.
   void makePlan(const Problem &problem, const DeviceModel &device);
   /// Starts to get the artifacts of its plan; Idle becomes Compiling or what
   /// follows. In Compiling the more urgent of both priorities holds.
   void request(ArtifactStore &store, int64_t priority);
-  /// Sees what became of the requests. False while they are under way.
+  /// Sees what became of the requests. False while they are in progress.
   bool poll();
   /// Waits for the requests, as long as a compilation; false when \p cancel,
   /// which may be null, ended that.
   bool wait(const std::atomic<bool> *cancel);
 
-  /// Idle, under way or Ready: may yet be tried or chosen.
+  /// Idle, Compiling or Ready: may yet be tried or chosen.
   bool isOpen() const { return stage <= Stage::Ready; }
   bool isMeasured() const;
   /// Measured, compared with the reference, and correct.
