@@ -9,11 +9,10 @@
 
 #include "Fakes/FakeCuda.h"
 #include "Store/FakeFamily.h"
-#include "trial/TrialParams.h"
+#include "Trial/FakeTools.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <map>
@@ -70,9 +69,7 @@ public:
 
 private:
   template <class Params> static Params read(const KilnFakeLaunch *launch) {
-    Params params;
-    std::memcpy(static_cast<void *>(&params), launch->params, sizeof(params));
-    return params;
+    return paramsOf<Params>(launch->params);
   }
 
   static std::string configOf(const KilnFakeLaunch *launch) {
@@ -187,26 +184,6 @@ private:
     for (long long i = 0; i < params.count; ++i)
       data[i] =
           std::sin(static_cast<float>(i + 1) * static_cast<float>(params.seed));
-  }
-
-  static void fillPattern(const FillPatternParams &params) {
-    std::memset(params.data, static_cast<int>(params.pattern & 0xff),
-                static_cast<size_t>(params.bytes));
-  }
-
-  static void checkRedZone(const CheckRedZoneParams &params) {
-    auto *data = static_cast<const unsigned char *>(params.data);
-    for (long long zone = 0; zone < params.zones; ++zone)
-      for (long long i = 0; i < params.bytes; ++i)
-        *params.differing +=
-            data[zone * params.pitch + i] != (params.pattern & 0xff);
-  }
-
-  static void countDifferences(const CountDifferencesParams &params) {
-    auto *left = static_cast<const char *>(params.left);
-    auto *right = static_cast<const char *>(params.right);
-    for (long long i = 0; i < params.bytes; ++i)
-      *params.differing += left[i] != right[i];
   }
 
   /// For fp32 and int8; a little more tolerant, so that two values may both be

@@ -9,8 +9,8 @@
 #include "Families/Conformance/Draw.h"
 #include "Store/FakeDevice.h"
 #include "Store/StoreFixture.h"
+#include "Trial/FakeTools.h"
 #include "Trial/InProcessTrials.h"
-#include "trial/TrialParams.h"
 
 #include "Kernel/Space.h"
 
@@ -53,9 +53,7 @@ private:
   std::map<char *, Output> outputs; ///< by their address
 
   template <class Params> static Params read(const KilnFakeLaunch *launch) {
-    Params params;
-    std::memcpy(static_cast<void *>(&params), launch->params, sizeof(params));
-    return params;
+    return fake::paramsOf<Params>(launch->params);
   }
 
   static void playKernel(KilnFakeLaunch *, void *user) {
@@ -75,11 +73,11 @@ private:
     if (name == "kilnFillNormal")
       fillNormal(read<FillNormalParams>(launch));
     else if (name == "kilnFillPattern")
-      fillPattern(read<FillPatternParams>(launch));
+      fake::fillPattern(read<FillPatternParams>(launch));
     else if (name == "kilnCheckRedZone")
-      checkRedZone(read<CheckRedZoneParams>(launch));
+      fake::checkRedZone(read<CheckRedZoneParams>(launch));
     else if (name == "kilnCountDifferences")
-      countDifferences(read<CountDifferencesParams>(launch));
+      fake::countDifferences(read<CountDifferencesParams>(launch));
     else if (name == "kilnCompareTolerance")
       static_cast<PlayedKernels *>(user)->compare(
           read<CompareToleranceParams>(launch));
@@ -88,21 +86,6 @@ private:
   static void fillNormal(const FillNormalParams &params) {
     std::memset(params.data, kSample,
                 static_cast<size_t>(params.count * bytesOf(params.type)));
-  }
-  static void fillPattern(const FillPatternParams &params) {
-    std::memset(params.data, static_cast<int>(params.pattern & 0xff),
-                static_cast<size_t>(params.bytes));
-  }
-  static void checkRedZone(const CheckRedZoneParams &params) {
-    auto *data = static_cast<const unsigned char *>(params.data);
-    for (long long zone = 0; zone < params.zones; ++zone)
-      for (long long i = 0; i < params.bytes; ++i)
-        *params.differing +=
-            data[zone * params.pitch + i] != (params.pattern & 0xff);
-  }
-  static void countDifferences(const CountDifferencesParams &params) {
-    *params.differing += std::memcmp(params.left, params.right,
-                                     static_cast<size_t>(params.bytes)) != 0;
   }
 
   /// An element is right if it was written.
