@@ -3,7 +3,8 @@
 // The dispatch path of kiln_gemm and its like: from the caller's struct
 // straight to the key of its plan and to the arguments of its launch, with
 // neither text nor record in between. What is wrong with a struct is found out
-// by readProblem(), which has the words. A family states its struct in Stated.h.
+// by readProblem(), which has the words. A family states its struct in
+// Stated.h.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
