@@ -19,7 +19,7 @@ TuningSession::TuningSession(const TuningContext &context,
                                 .cancel = options.cancel,
                                 .loadedBand = kNeighbourBand}),
       choice(task, series), trials(task, candidates, series, choice),
-      recorder(task, candidates, series) {}
+      recorder(task, candidates, series), unproven(task, candidates, series) {}
 
 static double millisecondsSince(TuningOptions::Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(TuningOptions::Clock::now() -
@@ -151,8 +151,8 @@ llvm::Error TuningSession::conclude(Clock::time_point deadline,
   }
   if (beginError.code != ErrorCode::Success)
     return errorOf(beginError);
-  if (isKnownHopeless())
-    return noChoice();
+  if (unproven.isKnownHopeless())
+    return unproven.explain();
   if (task.measures())
     return measure(deadline, std::move(progress));
   result.stop = StopReason::Trials;
@@ -205,106 +205,15 @@ bool TuningSession::mayFallBack() const {
          });
 }
 
-/// Whether the record says that nothing is right here, up to the generic
-/// kernels as they are today. Trials would find the same.
-bool TuningSession::isKnownHopeless() {
-  if (!task.match.foundNoneRight || task.options.retune)
-    return false;
-  bool isKnown = false;
-  for (auto &entry : candidates.entries()) {
-    if (!entry->isLastResort)
-      continue;
-    entry->makePlan(task.problem, task.context.device);
-    if (!task.match.rejects(entry->config, entry->kernel))
-      return false;
-    entry->stage = Stage::Barred;
-    isKnown = true;
-  }
-  return isKnown;
-}
-
-/// A choice without a proof: the fastest of what was measured, or else the
-/// estimator's first one. Where trials, now or before, found wrong results and
-/// none that are right there is no choice, since nothing tells which of the
-/// rest are.
+/// A choice without a proof, if there may be one. What is wrong is recorded.
 llvm::Error TuningSession::chooseUnproven() {
   if (series.hasFoundWrong())
     recorder.store(nullptr, result);
-  if (choice.needsProof())
-    return noChoice();
-  const CandidateRefs measured = series.measured();
-  if (!measured.empty()) {
-    result.choice = chooseFastest(measured)->choice(ChoiceOrigin::Measured);
-    return llvm::Error::success();
-  }
-  TuningCandidate *entry = firstObtainable();
-  if (!entry)
-    return noChoice();
-  result.choice = entry->choice(ChoiceOrigin::Estimated);
+  auto chosen = unproven.choose(choice.needsProof());
+  if (!chosen)
+    return chosen.takeError();
+  result.choice = std::move(*chosen);
   return llvm::Error::success();
-}
-
-/// The first entry whose artifacts are here or can be had, null if there is
-/// none. Where time has been spent already, what is here comes first.
-TuningCandidate *TuningSession::firstObtainable() {
-  auto isHere = [](TuningCandidate &entry) {
-    entry.poll();
-    return entry.stage == Stage::Ready ||
-           (entry.stage == Stage::Tried && !entry.isAtFault() &&
-            entry.trial.status != TrialStatus::Late); // it may never end
-  };
-  if (task.measures() || task.isCancelled())
-    for (auto &entry : candidates.entries())
-      if (isHere(*entry))
-        return entry.get();
-  for (auto &entry : candidates.entries()) {
-    if (task.isCancelled())
-      return nullptr;
-    candidates.request(*entry, compile_priority::kNow);
-    if (candidates.await(*entry) && isHere(*entry))
-      return entry.get();
-  }
-  return nullptr;
-}
-
-/// Why \p entries have a wrong one; empty: none has.
-static std::string firstWrong(const CandidateList::Entries &entries) {
-  for (const auto &entry : entries) {
-    if (entry->isAtFault())
-      return fmt::format("{} is {}: {}", entry->config,
-                         nameOf(entry->trial.status), entry->trial.message);
-    if (entry->stage == Stage::Barred)
-      return fmt::format(
-          "{} was found wrong, or could not be launched, by earlier trials",
-          entry->config);
-  }
-  return {};
-}
-
-llvm::Error TuningSession::noChoice() const {
-  const std::string problem = task.problem.text();
-  if (task.isCancelled())
-    return makeError(ErrorCode::Cancelled,
-                     "tuning of {} was cancelled before there was a choice",
-                     problem);
-  const CandidateList::Entries &entries = candidates.entries();
-  std::string wrong = firstWrong(entries);
-  if (wrong.empty() && task.match.foundNoneRight)
-    wrong = "earlier trials found wrong results and none that are right, and "
-            "nothing was proven since";
-  auto failed = llvm::find_if(
-      entries, [](const auto &entry) { return entry->stage == Stage::Failed; });
-  if (wrong.empty() && failed != entries.end()) {
-    const TuningCandidate &entry = **failed;
-    return addContext(makeArtifactError(entry.failure,
-                                        entry.plan.kernels[entry.failedKernel]),
-                      problem);
-  }
-  if (wrong.empty())
-    wrong = "none could be tried to the end";
-  return makeError(ErrorCode::NoCandidate,
-                   "no kernel is known to compute {} correctly on {}: {}",
-                   problem, task.context.device.name, wrong);
 }
 
 void TuningSession::summarizeTrials() {

@@ -14,6 +14,7 @@
 #include "Tune/ProvenChoice.h"
 #include "Tune/TuningRecorder.h"
 #include "Tune/TuningTrials.h"
+#include "Tune/UnprovenChoice.h"
 
 #include <memory>
 #include <optional>
@@ -63,10 +64,7 @@ private:
   llvm::Error measure(Clock::time_point deadline, TuningProgress progress);
   bool answerFromRecord();
   bool mayFallBack() const;
-  bool isKnownHopeless();
   llvm::Error chooseUnproven();
-  TuningCandidate *firstObtainable();
-  llvm::Error noChoice() const;
   void summarizeTrials();
 
   TuningTask task;
@@ -76,6 +74,7 @@ private:
   ProvenChoice choice;
   TuningTrials trials;
   TuningRecorder recorder;
+  UnprovenChoice unproven;
 
   bool isEmpty = false;
   ErrorSummary beginError;
