@@ -2,11 +2,35 @@
 #include "Call/CallReader.h"
 
 #include "Call/LaunchProblem.h"
+#include "Call/Stated.h"
 #include "Support/Error.h"
 
 #include <cctype>
 
 namespace kiln {
+
+// Values of kiln.h go into records as they are.
+static_assert(sizeof(kiln_operand) == 72, "embedded: it never changes");
+static_assert(KILN_FP32 == int(DType::FP32) && KILN_FP16 == int(DType::FP16) &&
+              KILN_BF16 == int(DType::BF16) && KILN_FP64 == int(DType::FP64) &&
+              KILN_INT32 == int(DType::INT32) &&
+              KILN_E4M3 == int(DType::E4M3) && KILN_E5M2 == int(DType::E5M2) &&
+              KILN_INT8 == int(DType::INT8));
+static_assert(KILN_POINTWISE_NONE == int(PointwiseOp::None) &&
+              KILN_POINTWISE_BIAS == int(PointwiseOp::Bias) &&
+              KILN_POINTWISE_RESIDUAL == int(PointwiseOp::Residual) &&
+              KILN_POINTWISE_RELU == int(PointwiseOp::Relu) &&
+              KILN_POINTWISE_GELU_ERF == int(PointwiseOp::GeluErf) &&
+              KILN_POINTWISE_GELU_TANH == int(PointwiseOp::GeluTanh) &&
+              KILN_POINTWISE_SILU == int(PointwiseOp::Silu) &&
+              KILN_POINTWISE_MUL == int(PointwiseOp::Mul) &&
+              KILN_POINTWISE_SCALE == int(PointwiseOp::Scale) &&
+              KILN_POINTWISE_ROW_BIAS == int(PointwiseOp::RowBias) &&
+              KILN_POINTWISE_COLUMN_SCALE == int(PointwiseOp::ColumnScale) &&
+              KILN_POINTWISE_ROW_SCALE == int(PointwiseOp::RowScale) &&
+              KILN_POINTWISE_SWIGLU == int(PointwiseOp::SwiGlu) &&
+              KILN_POINTWISE_SWIGLU < kLinkCodes);
+static_assert(KILN_MAX_POINTWISE == PointwiseChain::kMaxOps);
 
 /// \p text with keys of \p schema replaced by what the struct calls them.
 static std::string renameFields(llvm::StringRef text,

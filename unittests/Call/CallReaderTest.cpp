@@ -256,3 +256,48 @@ TEST_CASE("scalars are normalised to what a choice depends on") {
   CHECK(decodeReal(values[schema.find("alpha")]) == 1);
   CHECK(decodeReal(values[schema.find("beta")]) == 1);
 }
+
+namespace {
+/// A family whose problems have so many fields.
+class WideFamily final : public KernelFamily {
+public:
+  explicit WideFamily(size_t count)
+      : schema("wide", TextStyle::Spaced, fieldsOf(count)) {}
+
+  llvm::StringRef name() const override { return "wide"; }
+  const RecordSchema &problemSchema() const override { return schema; }
+  llvm::Expected<Problem> canonicalise(Record record) const override {
+    return Problem{std::move(record), {}};
+  }
+  bool isEmpty(const Problem &) const override { return true; }
+  OperandTable operands(const Problem &) const override { return {}; }
+  std::unique_ptr<Reference> reference(const Problem &,
+                                       const DeviceModel &) const override {
+    return nullptr;
+  }
+  double flops(const Problem &) const override { return 0; }
+
+private:
+  static std::vector<Field> fieldsOf(size_t count) {
+    static constexpr char kKeys[] = "abcdefghijklmnopqrstuvwxyz";
+    std::vector<Field> fields;
+    for (size_t i = 0; i < count; ++i)
+      fields.push_back({.key = llvm::StringRef(kKeys + i, 1)});
+    return fields;
+  }
+
+  RecordSchema schema;
+};
+} // namespace
+
+TEST_CASE("a family whose problems no key holds is not registered") {
+  Registry registry;
+  auto add = [&](size_t fields) {
+    return summarize(registry.add(std::make_unique<WideFamily>(fields)))
+        .message;
+  };
+  CHECK(add(25) == "a problem of family 'wide' has 25 fields, at most 24 work");
+  CHECK(add(24) == "");
+  // Without a struct of kiln.h its problems come as text.
+  CHECK_FALSE(registry.find("wide")->call());
+}
