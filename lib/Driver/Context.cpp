@@ -17,9 +17,8 @@ llvm::Expected<CudaContext> currentContext(const Driver &driver) {
 
 llvm::Expected<uint64_t> contextId(const Driver &driver, CudaContext context) {
   unsigned long long id = 0;
-  if (llvm::Error error = driver.check(
-          driver.api().cuCtxGetId(static_cast<CUcontext>(context), &id),
-          "cuCtxGetId"))
+  if (llvm::Error error =
+          driver.check(driver.api().cuCtxGetId(context, &id), "cuCtxGetId"))
     return error;
   return id;
 }
@@ -27,8 +26,7 @@ llvm::Expected<uint64_t> contextId(const Driver &driver, CudaContext context) {
 llvm::Expected<CudaContext> contextOf(const Driver &driver, CudaStream stream) {
   CUcontext context = nullptr;
   if (llvm::Error error = driver.check(
-          driver.api().cuStreamGetCtx(static_cast<CUstream>(stream), &context),
-          "cuStreamGetCtx"))
+          driver.api().cuStreamGetCtx(stream, &context), "cuStreamGetCtx"))
     return error;
   return context;
 }
@@ -46,8 +44,8 @@ llvm::Expected<int> deviceOf(const Driver &driver, CudaContext context) {
 
 llvm::Expected<int64_t> smCountOf(const Driver &driver, CudaContext context) {
   CUdevResource resource = {};
-  CUresult result = driver.api().cuCtxGetDevResource(
-      static_cast<CUcontext>(context), &resource, CU_DEV_RESOURCE_TYPE_SM);
+  CUresult result = driver.api().cuCtxGetDevResource(context, &resource,
+                                                     CU_DEV_RESOURCE_TYPE_SM);
   if (llvm::Error error = driver.check(result, "cuCtxGetDevResource"))
     return error;
   return static_cast<int64_t>(resource.sm.smCount);
@@ -57,8 +55,7 @@ llvm::Expected<CaptureStatus> captureStatus(const Driver &driver,
                                             CudaStream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   if (llvm::Error error =
-          driver.check(driver.api().cuStreamIsCapturing(
-                           static_cast<CUstream>(stream), &status),
+          driver.check(driver.api().cuStreamIsCapturing(stream, &status),
                        "cuStreamIsCapturing"))
     return error;
   switch (status) {
@@ -76,9 +73,8 @@ llvm::Expected<CaptureStatus> captureStatus(const Driver &driver,
 
 llvm::Expected<ScopedContext> ScopedContext::push(const Driver &driver,
                                                   CudaContext context) {
-  if (llvm::Error error = driver.check(
-          driver.api().cuCtxPushCurrent(static_cast<CUcontext>(context)),
-          "cuCtxPushCurrent"))
+  if (llvm::Error error = driver.check(driver.api().cuCtxPushCurrent(context),
+                                       "cuCtxPushCurrent"))
     return error;
   return ScopedContext(driver);
 }

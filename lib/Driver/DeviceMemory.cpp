@@ -54,7 +54,7 @@ void DeviceMemory::free() {
   const CudaApi &api = driver->api();
   CaptureModeGuard guard(*driver);
   CUcontext popped = nullptr;
-  if (api.cuCtxPushCurrent(static_cast<CUcontext>(context)) == CUDA_SUCCESS) {
+  if (api.cuCtxPushCurrent(context) == CUDA_SUCCESS) {
     api.cuMemFree(base);
     api.cuCtxPopCurrent(&popped);
   }
@@ -82,8 +82,7 @@ llvm::Error copyOnDevice(const Driver &driver, DeviceAddress to,
                          CudaStream stream) {
   if (bytes == 0)
     return llvm::Error::success();
-  return driver.check(driver.api().cuMemcpyDtoDAsync(
-                          to, from, bytes, static_cast<CUstream>(stream)),
+  return driver.check(driver.api().cuMemcpyDtoDAsync(to, from, bytes, stream),
                       "cuMemcpyDtoDAsync");
 }
 
@@ -92,8 +91,7 @@ llvm::Error copyToDeviceAsync(const Driver &driver, DeviceAddress to,
                               CudaStream stream) {
   if (bytes == 0)
     return llvm::Error::success();
-  return driver.check(driver.api().cuMemcpyHtoDAsync(
-                          to, from, bytes, static_cast<CUstream>(stream)),
+  return driver.check(driver.api().cuMemcpyHtoDAsync(to, from, bytes, stream),
                       "cuMemcpyHtoDAsync");
 }
 
@@ -101,8 +99,7 @@ llvm::Error copyToHostAsync(const Driver &driver, void *to, DeviceAddress from,
                             uint64_t bytes, CudaStream stream) {
   if (bytes == 0)
     return llvm::Error::success();
-  return driver.check(driver.api().cuMemcpyDtoHAsync(
-                          to, from, bytes, static_cast<CUstream>(stream)),
+  return driver.check(driver.api().cuMemcpyDtoHAsync(to, from, bytes, stream),
                       "cuMemcpyDtoHAsync");
 }
 
@@ -110,8 +107,7 @@ llvm::Error fillAsync(const Driver &driver, DeviceAddress to, uint8_t value,
                       uint64_t bytes, CudaStream stream) {
   if (bytes == 0)
     return llvm::Error::success();
-  return driver.check(driver.api().cuMemsetD8Async(
-                          to, value, bytes, static_cast<CUstream>(stream)),
+  return driver.check(driver.api().cuMemsetD8Async(to, value, bytes, stream),
                       "cuMemsetD8Async");
 }
 

@@ -22,24 +22,21 @@ Event::Event(Event &&other) noexcept
 
 Event::~Event() {
   if (event)
-    driver->api().cuEventDestroy(static_cast<CUevent>(event));
+    driver->api().cuEventDestroy(event);
 }
 
 llvm::Error Event::record(CudaStream stream) {
-  return driver->check(
-      driver->api().cuEventRecord(static_cast<CUevent>(event),
-                                  static_cast<CUstream>(stream)),
-      "cuEventRecord");
+  return driver->check(driver->api().cuEventRecord(event, stream),
+                       "cuEventRecord");
 }
 
 llvm::Error Event::synchronize() const {
-  return driver->check(
-      driver->api().cuEventSynchronize(static_cast<CUevent>(event)),
-      "cuEventSynchronize");
+  return driver->check(driver->api().cuEventSynchronize(event),
+                       "cuEventSynchronize");
 }
 
 llvm::Expected<bool> Event::isDone() const {
-  CUresult result = driver->api().cuEventQuery(static_cast<CUevent>(event));
+  CUresult result = driver->api().cuEventQuery(event);
   if (result == CUDA_ERROR_NOT_READY)
     return false;
   if (llvm::Error error = driver->check(result, "cuEventQuery"))
@@ -48,10 +45,9 @@ llvm::Expected<bool> Event::isDone() const {
 }
 
 llvm::Error Event::makeWait(CudaStream stream) const {
-  return driver->check(driver->api().cuStreamWaitEvent(
-                           static_cast<CUstream>(stream),
-                           static_cast<CUevent>(event), CU_EVENT_WAIT_DEFAULT),
-                       "cuStreamWaitEvent");
+  return driver->check(
+      driver->api().cuStreamWaitEvent(stream, event, CU_EVENT_WAIT_DEFAULT),
+      "cuStreamWaitEvent");
 }
 
 llvm::Expected<double> elapsedNs(const Driver &driver, const Event &start,
@@ -59,8 +55,7 @@ llvm::Expected<double> elapsedNs(const Driver &driver, const Event &start,
   float milliseconds = 0;
   if (llvm::Error error =
           driver.check(driver.api().cuEventElapsedTime(
-                           &milliseconds, static_cast<CUevent>(start.handle()),
-                           static_cast<CUevent>(stop.handle())),
+                           &milliseconds, start.handle(), stop.handle()),
                        "cuEventElapsedTime"))
     return error;
   return double(milliseconds) * 1e6;

@@ -9,10 +9,9 @@
 namespace kiln {
 
 llvm::Error Graph::beginCapture(const Driver &driver, CudaStream stream) {
-  return driver.check(
-      driver.api().cuStreamBeginCapture(static_cast<CUstream>(stream),
-                                        CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
-      "cuStreamBeginCapture");
+  return driver.check(driver.api().cuStreamBeginCapture(
+                          stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+                      "cuStreamBeginCapture");
 }
 
 llvm::Expected<Graph> Graph::endCapture(const Driver &driver,
@@ -20,8 +19,7 @@ llvm::Expected<Graph> Graph::endCapture(const Driver &driver,
   const CudaApi &api = driver.api();
   CUgraph captured = nullptr;
   if (llvm::Error error = driver.check(
-          api.cuStreamEndCapture(static_cast<CUstream>(stream), &captured),
-          "cuStreamEndCapture"))
+          api.cuStreamEndCapture(stream, &captured), "cuStreamEndCapture"))
     return error;
   Graph graph(driver);
   graph.graph = captured;
@@ -36,10 +34,9 @@ llvm::Expected<Graph> Graph::endCapture(const Driver &driver,
 
 llvm::Error Graph::instantiate() {
   CUgraphExec made = nullptr;
-  if (llvm::Error error =
-          driver->check(driver->api().cuGraphInstantiateWithFlags(
-                            &made, static_cast<CUgraph>(graph), 0),
-                        "cuGraphInstantiate"))
+  if (llvm::Error error = driver->check(
+          driver->api().cuGraphInstantiateWithFlags(&made, graph, 0),
+          "cuGraphInstantiate"))
     return error;
   executable = made;
   return llvm::Error::success();
@@ -52,16 +49,14 @@ Graph::Graph(Graph &&other) noexcept
 
 Graph::~Graph() {
   if (executable)
-    driver->api().cuGraphExecDestroy(static_cast<CUgraphExec>(executable));
+    driver->api().cuGraphExecDestroy(executable);
   if (graph)
-    driver->api().cuGraphDestroy(static_cast<CUgraph>(graph));
+    driver->api().cuGraphDestroy(graph);
 }
 
 llvm::Error Graph::launch(CudaStream stream) {
-  return driver->check(
-      driver->api().cuGraphLaunch(static_cast<CUgraphExec>(executable),
-                                  static_cast<CUstream>(stream)),
-      "cuGraphLaunch");
+  return driver->check(driver->api().cuGraphLaunch(executable, stream),
+                       "cuGraphLaunch");
 }
 
 llvm::Expected<OpenCapture> openCapture(const Driver &driver,
@@ -70,8 +65,7 @@ llvm::Expected<OpenCapture> openCapture(const Driver &driver,
   cuuint64_t id = 0;
   CUgraph graph = nullptr;
   CUresult result = driver.api().cuStreamGetCaptureInfo_v3(
-      static_cast<CUstream>(stream), &status, &id, &graph, nullptr, nullptr,
-      nullptr);
+      stream, &status, &id, &graph, nullptr, nullptr, nullptr);
   if (llvm::Error error = driver.check(result, "cuStreamGetCaptureInfo"))
     return error;
   if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
@@ -103,8 +97,8 @@ llvm::Error callWhenGone(const Driver &driver, CudaGraph graph,
     delete call;
     return error;
   }
-  CUresult result = api.cuGraphRetainUserObject(
-      static_cast<CUgraph>(graph), object, 1, CU_GRAPH_USER_OBJECT_MOVE);
+  CUresult result =
+      api.cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
   if (result == CUDA_SUCCESS)
     return llvm::Error::success();
   call->isArmed = false;
@@ -133,7 +127,7 @@ static CUgraphNodeParams kernelNode(const KernelStep &step,
                                     CudaFunction function, void **arguments) {
   CUgraphNodeParams node = {};
   node.type = CU_GRAPH_NODE_TYPE_KERNEL;
-  node.kernel.func = static_cast<CUfunction>(function);
+  node.kernel.func = function;
   node.kernel.gridDimX = step.grid.x;
   node.kernel.gridDimY = step.grid.y;
   node.kernel.gridDimZ = step.grid.z;
@@ -154,7 +148,7 @@ static CUgraphNodeParams memsetNode(const MemsetStep &step,
   node.memset.elementSize = 1;
   node.memset.width = step.bytes;
   node.memset.height = 1;
-  node.memset.ctx = static_cast<CUcontext>(context);
+  node.memset.ctx = context;
   return node;
 }
 
@@ -184,12 +178,11 @@ llvm::Error GraphBuilder::add(LaunchSpec &spec,
         isKernel ? kernelNode(step.kernel, functions[step.kernel.function],
                               arguments)
                  : memsetNode(step.memset, context);
-    auto *before = static_cast<CUgraphNode>(last);
     const CUgraphEdgeData edge = edgeTo(step, lastIsKernel);
     CUgraphNode node = nullptr;
-    CUresult result = api.cuGraphAddNode_v2(
-        &node, static_cast<CUgraph>(graph.graph), last ? &before : nullptr,
-        last ? &edge : nullptr, last ? 1 : 0, &params);
+    CUresult result =
+        api.cuGraphAddNode_v2(&node, graph.graph, last ? &last : nullptr,
+                              last ? &edge : nullptr, last ? 1 : 0, &params);
     if (result != CUDA_SUCCESS)
       return stepError(driver, result, spec, i, "cuGraphAddNode");
     last = node;

@@ -67,7 +67,7 @@ private:
 
   const Driver *driver;
   CudaGraph graph = nullptr;
-  void *executable = nullptr; ///< CUgraphExec
+  CudaGraphExec executable = nullptr;
   size_t nodes = 0;
 };
 
@@ -93,7 +93,7 @@ private:
 
   Graph graph;
   CudaContext context;
-  void *last = nullptr; ///< CUgraphNode, the end of the chain
+  CudaGraphNode last = nullptr; ///< the end of the chain
   bool lastIsKernel = false;
 };
 

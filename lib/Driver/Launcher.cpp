@@ -45,12 +45,11 @@ static CUresult launchKernel(const CudaApi &api, const KernelStep &step,
   config.blockDimY = step.block.y;
   config.blockDimZ = step.block.z;
   config.sharedMemBytes = step.sharedBytes;
-  config.hStream = static_cast<CUstream>(stream);
+  config.hStream = stream;
   config.attrs = attributes;
   config.numAttrs = count;
   void *arguments[] = {params + step.paramOffset};
-  return api.cuLaunchKernelEx(&config, static_cast<CUfunction>(function),
-                              arguments, nullptr);
+  return api.cuLaunchKernelEx(&config, function, arguments, nullptr);
 }
 
 llvm::Error patchTensorMaps(const Driver &driver, LaunchSpec &spec) {
@@ -87,9 +86,8 @@ llvm::Error launch(const Driver &driver, LaunchSpec &spec,
     const LaunchStep &step = spec.steps[i];
     if (step.kind == LaunchStep::Kind::Memset) {
       const MemsetStep &memset = step.memset;
-      CUresult result =
-          api.cuMemsetD8Async(memset.address, memset.value, memset.bytes,
-                              static_cast<CUstream>(stream));
+      CUresult result = api.cuMemsetD8Async(memset.address, memset.value,
+                                            memset.bytes, stream);
       if (result != CUDA_SUCCESS)
         return stepError(driver, result, spec, i, "cuMemsetD8Async");
       continue;

@@ -89,8 +89,8 @@ void Module::unload() {
   const CudaApi &api = driver->api();
   CaptureModeGuard guard(*driver);
   CUcontext popped = nullptr;
-  if (api.cuCtxPushCurrent(static_cast<CUcontext>(context)) == CUDA_SUCCESS) {
-    api.cuModuleUnload(static_cast<CUmodule>(module));
+  if (api.cuCtxPushCurrent(context) == CUDA_SUCCESS) {
+    api.cuModuleUnload(module);
     api.cuCtxPopCurrent(&popped);
   }
   leak();
@@ -98,8 +98,7 @@ void Module::unload() {
 
 llvm::Expected<CudaFunction> Module::function(const char *name) const {
   CUfunction function = nullptr;
-  CUresult result = driver->api().cuModuleGetFunction(
-      &function, static_cast<CUmodule>(module), name);
+  CUresult result = driver->api().cuModuleGetFunction(&function, module, name);
   if (result == CUDA_ERROR_NOT_FOUND)
     return makeError(ErrorCode::InvalidArgument,
                      "the module has no function '{}'", name);
@@ -122,8 +121,7 @@ llvm::Expected<FunctionAttributes> functionAttributes(const Driver &driver,
   };
   for (auto [attribute, value] : queries)
     if (llvm::Error error = driver.check(
-            driver.api().cuFuncGetAttribute(value, attribute,
-                                            static_cast<CUfunction>(function)),
+            driver.api().cuFuncGetAttribute(value, attribute, function),
             "cuFuncGetAttribute"))
       return error;
   return attributes;
@@ -132,8 +130,8 @@ llvm::Expected<FunctionAttributes> functionAttributes(const Driver &driver,
 llvm::Error setMaxDynamicShared(const Driver &driver, CudaFunction function,
                                 uint32_t bytes) {
   CUresult result = driver.api().cuFuncSetAttribute(
-      static_cast<CUfunction>(function),
-      CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(bytes));
+      function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+      static_cast<int>(bytes));
   if (result == CUDA_ERROR_INVALID_VALUE)
     return llvm::make_error<KilnError>(
         ErrorCode::Unsupported,
@@ -145,21 +143,19 @@ llvm::Error setMaxDynamicShared(const Driver &driver, CudaFunction function,
 }
 
 llvm::Error allowLargeClusters(const Driver &driver, CudaFunction function) {
-  return driver.check(driver.api().cuFuncSetAttribute(
-                          static_cast<CUfunction>(function),
-                          CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
-                          1),
-                      "cuFuncSetAttribute(large clusters)");
+  return driver.check(
+      driver.api().cuFuncSetAttribute(
+          function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1),
+      "cuFuncSetAttribute(large clusters)");
 }
 
 llvm::Expected<int> maxActiveBlocks(const Driver &driver, CudaFunction function,
                                     uint32_t threads, uint32_t sharedBytes) {
   int blocks = 0;
-  if (llvm::Error error =
-          driver.check(driver.api().cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                           &blocks, static_cast<CUfunction>(function),
-                           static_cast<int>(threads), sharedBytes),
-                       "cuOccupancyMaxActiveBlocksPerMultiprocessor"))
+  if (llvm::Error error = driver.check(
+          driver.api().cuOccupancyMaxActiveBlocksPerMultiprocessor(
+              &blocks, function, static_cast<int>(threads), sharedBytes),
+          "cuOccupancyMaxActiveBlocksPerMultiprocessor"))
     return error;
   return blocks;
 }
@@ -181,10 +177,10 @@ llvm::Expected<int> maxActiveClusters(const Driver &driver,
   config.attrs = &attribute;
   config.numAttrs = 1;
   int clusters = 0;
-  if (llvm::Error error = driver.check(
-          driver.api().cuOccupancyMaxActiveClusters(
-              &clusters, static_cast<CUfunction>(function), &config),
-          "cuOccupancyMaxActiveClusters"))
+  if (llvm::Error error =
+          driver.check(driver.api().cuOccupancyMaxActiveClusters(
+                           &clusters, function, &config),
+                       "cuOccupancyMaxActiveClusters"))
     return error;
   return clusters;
 }

@@ -9,17 +9,15 @@ namespace kiln {
 
 llvm::Expected<uint64_t> streamId(const Driver &driver, CudaStream stream) {
   unsigned long long id = 0;
-  if (llvm::Error error = driver.check(
-          driver.api().cuStreamGetId(static_cast<CUstream>(stream), &id),
-          "cuStreamGetId"))
+  if (llvm::Error error = driver.check(driver.api().cuStreamGetId(stream, &id),
+                                       "cuStreamGetId"))
     return error;
   return id;
 }
 
 llvm::Error synchronize(const Driver &driver, CudaStream stream) {
-  return driver.check(
-      driver.api().cuStreamSynchronize(static_cast<CUstream>(stream)),
-      "cuStreamSynchronize");
+  return driver.check(driver.api().cuStreamSynchronize(stream),
+                      "cuStreamSynchronize");
 }
 
 llvm::Error synchronizeContext(const Driver &driver) {
@@ -40,7 +38,7 @@ Stream::Stream(Stream &&other) noexcept
 
 Stream::~Stream() {
   if (stream)
-    driver->api().cuStreamDestroy(static_cast<CUstream>(stream));
+    driver->api().cuStreamDestroy(stream);
 }
 
 } // namespace kiln

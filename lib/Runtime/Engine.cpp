@@ -25,12 +25,10 @@ arenaAllocatorOf(const std::optional<kiln_allocator> &given) {
     return std::nullopt;
   return ArenaAllocator{
       [given = *given](size_t bytes, size_t alignment, CudaStream stream) {
-        return given.allocate(given.user, bytes, alignment,
-                              static_cast<kiln_stream>(stream));
+        return given.allocate(given.user, bytes, alignment, stream);
       },
       [given = *given](void *memory, size_t bytes, CudaStream stream) {
-        given.deallocate(given.user, memory, bytes,
-                         static_cast<kiln_stream>(stream));
+        given.deallocate(given.user, memory, bytes, stream);
       }};
 }
 

@@ -98,7 +98,7 @@ TEST_CASE("the stand-in is as strict as the driver beside captures") {
         CAPTURE(mode);
         CAPTURE(blocking);
         ThreadMode guard(own);
-        auto *other = static_cast<CUstream>(work.stream.handle());
+        auto *other = work.stream.handle();
         auto ask = [&](auto call) { return askBeside(mode, blocking, call); };
         CHECK(ask([] { return cuCtxSynchronize(); }) == refused);
 
@@ -130,7 +130,7 @@ TEST_CASE("the stand-in is as strict as the driver beside captures") {
 
 TEST_CASE("the stand-in ruins a capture for good, and knows whose it is") {
   Work work;
-  auto *stream = static_cast<CUstream>(work.stream.handle());
+  auto *stream = work.stream.handle();
   CUgraph graph = nullptr;
   REQUIRE(cuStreamBeginCapture(stream, kRelaxed) == CUDA_SUCCESS);
   CHECK(cuCtxSynchronize() == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -150,7 +150,7 @@ TEST_CASE("the stand-in ruins a capture for good, and knows whose it is") {
   CHECK(cuStreamGetId(stream, &id) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   CUresult foreign = CUDA_SUCCESS;
   std::thread([&] {
-    cuCtxPushCurrent(static_cast<CUcontext>(work.primary.handle()));
+    cuCtxPushCurrent(work.primary.handle());
     foreign = cuStreamEndCapture(stream, &graph);
   }).join();
   CHECK(foreign == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
@@ -244,8 +244,7 @@ TEST_CASE("the stand-in blocks behind work that does not end") {
   CHECK(kilnFakeBlockedCalls() == 0);
   // Who does fails here, where a driver would wait.
   CHECK(cuMemcpyDtoHAsync(&byte, work.memory.address(), 1,
-                          static_cast<CUstream>(work.stream.handle())) ==
-        CUDA_ERROR_UNKNOWN);
+                          work.stream.handle()) == CUDA_ERROR_UNKNOWN);
   CHECK(bool(work.stream.synchronize()));
   CHECK(bool(synchronizeContext(*work.driver)));
   CHECK(cuMemFree(work.memory.address()) == CUDA_ERROR_UNKNOWN);
@@ -276,12 +275,12 @@ TEST_CASE("the stand-in knows contexts of streams and limits of functions") {
   CHECK(codeOf(wide, stream) == 0);
   step.grid.x = step.cluster.x = 16;
   CHECK(codeOf(wide, stream) == CUDA_ERROR_INVALID_CLUSTER_SIZE);
-  CHECK(cuFuncSetAttribute(static_cast<CUfunction>(wide),
+  CHECK(cuFuncSetAttribute(wide,
                            CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
                            1) == CUDA_SUCCESS);
   CHECK(codeOf(wide, stream) == 0);
 
-  auto *other = static_cast<CUcontext>(kilnFakeCreateContext(0));
+  auto *other = kilnFakeCreateContext(0);
   REQUIRE(cuCtxPushCurrent(other) == CUDA_SUCCESS);
   Stream elsewhere = require(Stream::create(*fake.driver));
   REQUIRE(cuCtxPopCurrent(nullptr) == CUDA_SUCCESS);

@@ -26,6 +26,9 @@
 extern "C" {
 #endif
 
+struct CUctx_st;
+struct CUstream_st;
+
 /// Restores every default: one H200, no callbacks, no failures, clock and
 /// counters at 0. Objects made before become invalid handles, memory is freed.
 /// No other thread may be inside the fake.
@@ -50,9 +53,9 @@ KILN_FAKE_API void kilnFakeSetHollowMemory(uint64_t bytes);
 KILN_FAKE_API void kilnFakeLimitSms(int count);
 
 // Contexts beside the primary ones, as an engine would bring them.
-KILN_FAKE_API void *kilnFakeCreateContext(int device);
+KILN_FAKE_API struct CUctx_st *kilnFakeCreateContext(int device);
 /// The handle is reused by the next kilnFakeCreateContext, as a driver does.
-KILN_FAKE_API void kilnFakeDestroyContext(void *context);
+KILN_FAKE_API void kilnFakeDestroyContext(struct CUctx_st *context);
 /// Makes every later call on the context current to this thread return
 /// \p result, as after a fault of a kernel.
 KILN_FAKE_API void kilnFakeKillContext(int result);
@@ -67,7 +70,7 @@ typedef struct KilnFakeLaunch {
   uint32_t sharedBytes; ///< dynamic
   int dependentLaunch;  ///< programmatic stream serialisation was asked for
   int cooperative;      ///< all blocks at once were asked for
-  void *stream;
+  struct CUstream_st *stream;
   double durationNs; ///< in: the default; out: how far the clock moves
   int result;        ///< out: a CUresult that kills the context, 0 for none
 } KilnFakeLaunch;
@@ -94,7 +97,7 @@ typedef enum KilnFakeStepKind {
 typedef struct KilnFakeStep {
   KilnFakeStepKind kind;
   const char *function; ///< of a kernel, else ""
-  void *stream;
+  struct CUstream_st *stream;
   uint64_t streamId; ///< 0: a default stream
   uint64_t thread;   ///< kilnFakeThread() of who enqueued it
   int isCaptured;    ///< recorded, not run

@@ -106,12 +106,12 @@ void kilnFakeSetHollowMemory(uint64_t bytes) {
   state.hollowFrom = bytes;
 }
 
-void *kilnFakeCreateContext(int device) {
+CUcontext kilnFakeCreateContext(int device) {
   std::lock_guard lock(state.mutex);
-  return static_cast<Object *>(makeContext(device));
+  return handleOf<CUcontext>(makeContext(device));
 }
 
-void kilnFakeDestroyContext(void *handle) {
+void kilnFakeDestroyContext(CUcontext handle) {
   std::lock_guard lock(state.mutex);
   Context *context = objectOf<Context>(handle, Kind::Context);
   if (!context)

@@ -33,7 +33,7 @@ public:
     REQUIRE(static_cast<bool>(made));
     stream.emplace(std::move(*made));
   }
-  kiln_stream get() const { return static_cast<kiln_stream>(stream->handle()); }
+  kiln_stream get() const { return stream->handle(); }
 
 private:
   std::optional<Stream> stream;
@@ -149,7 +149,7 @@ TEST_CASE("S11: threads and engines end in any order") {
   RuntimeFixture fixture;
   kiln_engine *engine = fixture.engine();
   kiln_gemm_args args = splitArgs();
-  void *context = kilnFakeCreateContext(0);
+  CudaContext context = kilnFakeCreateContext(0);
   std::atomic<int> failed{0};
   onThread(fixture, [&] {
     {

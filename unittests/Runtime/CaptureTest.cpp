@@ -107,8 +107,7 @@ TEST_CASE("other threads may capture while a problem is made ready") {
   beginCapture(fixture, fixture.gpu.stream());
   kiln_gemm_args args = splitArgs();
   CAPTURE(lastError());
-  CHECK(kiln_gemm(engine, &args, nullptr,
-                  static_cast<kiln_stream>(other->handle())) == KILN_SUCCESS);
+  CHECK(kiln_gemm(engine, &args, nullptr, other->handle()) == KILN_SUCCESS);
   CHECK(endCapture(fixture, fixture.gpu.stream()) == 0);
 }
 

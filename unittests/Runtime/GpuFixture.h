@@ -51,9 +51,7 @@ struct Gpu {
     REQUIRE(kiln_engine_create(&options, &made) == KILN_SUCCESS);
     return made;
   }
-  kiln_stream handle() const {
-    return static_cast<kiln_stream>(stream->handle());
-  }
+  kiln_stream handle() const { return stream->handle(); }
 
   TemporaryFolder folder;
   std::string cachePath;

@@ -211,7 +211,7 @@ TEST_SUITE("gpu") {
     for (int i = 0; i < 2; ++i) {
       products.emplace_back(gpu, 128, 128, 1023, i, size_t(1));
       Stream stream = require(Stream::create(*gpu.driver));
-      auto handle = static_cast<kiln_stream>(stream.handle());
+      auto handle = stream.handle();
       handles.push_back(handle);
       products[i].expect(handle); // a launch outside of the capture
       require(Graph::beginCapture(*gpu.driver, handle));

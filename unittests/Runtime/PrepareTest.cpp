@@ -437,7 +437,7 @@ TEST_CASE("a plan tells its operands, launches, and checks its context") {
   CHECK(std::strlen(text) == length);
   CHECK(std::string(text).find("estimate") != std::string::npos);
 
-  void *other = kilnFakeCreateContext(0);
+  CudaContext other = kilnFakeCreateContext(0);
   {
     auto scope = ScopedContext::push(fixture.gpu.driver(), other);
     REQUIRE(static_cast<bool>(scope));

@@ -48,7 +48,7 @@ public:
     return std::string(KILN_BINARY_DIR) + "/lib/libkiln_fake_cuda.so";
   }
   const Driver &driver() const { return *cuda; }
-  kiln_stream stream() const { return static_cast<kiln_stream>(own->handle()); }
+  kiln_stream stream() const { return own->handle(); }
   CudaContext context() const { return primary->handle(); }
 
 private:

@@ -253,8 +253,8 @@ private:
 
   /// A context of a moment, with calls in it.
   void otherContext() {
-    void *made = kilnFakeCreateContext(0);
-    complaints.check("push", cuCtxPushCurrent(static_cast<CUcontext>(made)));
+    CudaContext made = kilnFakeCreateContext(0);
+    complaints.check("push", cuCtxPushCurrent(made));
     kiln_gemm_args args = gemmArgs(1 + pick(8), 256, 1023);
     complaints.check("gemm in a context of a moment",
                      kiln_gemm(engine, &args, nullptr, nullptr), {});
@@ -318,7 +318,7 @@ TEST_CASE("soak: eight threads do what the header allows") {
   options.tune_budget_ms = 5;
   options.scratch_limit_bytes = uint64_t(8) << 20;
   kiln_engine *engine = fixture.engine(options);
-  auto context = static_cast<CUcontext>(fixture.gpu.context());
+  auto context = fixture.gpu.context();
   CUstream shared = nullptr;
   REQUIRE(cuStreamCreate(&shared, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
   Complaints complaints;

@@ -101,8 +101,7 @@ TEST_CASE("each device has its plans, and the stream says which is meant") {
           KILN_SUCCESS);
   uint64_t modules = kilnFakeModulesLoaded();
   CAPTURE(lastError());
-  REQUIRE(kiln_gemm(engine, &args, nullptr, static_cast<kiln_stream>(stream)) ==
-          KILN_SUCCESS);
+  REQUIRE(kiln_gemm(engine, &args, nullptr, stream) == KILN_SUCCESS);
   CHECK(kilnFakeModulesLoaded() == modules + 1);
   CHECK(fixture.nvrtc.compileCount() == 1);
   CHECK(statisticsOf(engine).plans == 2);
@@ -115,13 +114,13 @@ TEST_CASE("a context that was destroyed is forgotten, its twin is new") {
   RuntimeFixture fixture;
   kiln_engine *engine = fixture.engine();
   kiln_gemm_args args = gemmArgs(16, 256, 65536); // with an arena
-  auto runIn = [&](void *context) {
+  auto runIn = [&](CudaContext context) {
     auto scope = ScopedContext::push(fixture.gpu.driver(), context);
     REQUIRE(static_cast<bool>(scope));
     CAPTURE(lastError());
     CHECK(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
   };
-  void *first = kilnFakeCreateContext(0);
+  CudaContext first = kilnFakeCreateContext(0);
   runIn(first);
   uint64_t arena = statisticsOf(engine).arena_bytes;
   kiln_problem problem = problemOf(args);
@@ -133,7 +132,7 @@ TEST_CASE("a context that was destroyed is forgotten, its twin is new") {
             KILN_SUCCESS);
   }
   kilnFakeDestroyContext(first);
-  void *second = kilnFakeCreateContext(0);
+  CudaContext second = kilnFakeCreateContext(0);
   REQUIRE(second == first); // the driver uses handles again
   runIn(second);
   CHECK(statisticsOf(engine).arena_bytes == arena);
@@ -147,7 +146,7 @@ TEST_CASE("S7: contexts that come and go leave no plans") {
   kiln_engine *engine = fixture.engine();
   kiln_gemm_args args = gemmArgs();
   for (int time = 0; time < 4; ++time) {
-    void *context = kilnFakeCreateContext(0);
+    CudaContext context = kilnFakeCreateContext(0);
     {
       auto scope = ScopedContext::push(fixture.gpu.driver(), context);
       REQUIRE(static_cast<bool>(scope));

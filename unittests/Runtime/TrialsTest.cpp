@@ -86,7 +86,7 @@ public:
 
 private:
   void loop(const FakeGpu &gpu) {
-    cuCtxPushCurrent(static_cast<CUcontext>(gpu.context()));
+    cuCtxPushCurrent(gpu.context());
     while (!ends) {
       failed += cuCtxSynchronize() != CUDA_SUCCESS;
       ++calls;
@@ -132,7 +132,7 @@ TEST_CASE("S3: another thread's capture of a blocking stream survives tuning") {
     std::atomic<int> phase{0};
     CUresult ended = CUDA_ERROR_UNKNOWN;
     std::thread other([&] {
-      cuCtxPushCurrent(static_cast<CUcontext>(fixture.gpu.context()));
+      cuCtxPushCurrent(fixture.gpu.context());
       CUstream stream = nullptr;
       cuStreamCreate(&stream, CU_STREAM_DEFAULT);
       cuStreamBeginCapture(stream, mode);

@@ -50,7 +50,8 @@ TEST_CASE("S9: a hook may launch what a thread works on that waits for it") {
 TEST_CASE("S9: hooks of two contexts' trials launch in each other's context") {
   RuntimeFixture fixture;
   kiln_engine *engine = tuningEngine(fixture, kLongMs);
-  void *contexts[2] = {kilnFakeCreateContext(0), kilnFakeCreateContext(0)};
+  CudaContext contexts[2] = {kilnFakeCreateContext(0),
+                             kilnFakeCreateContext(0)};
   Event inHook[2];
   kiln_status statuses[2] = {KILN_INTERNAL, KILN_INTERNAL};
   kiln_status nested[2] = {KILN_INTERNAL, KILN_INTERNAL};
@@ -74,7 +75,7 @@ TEST_CASE("S9: hooks of two contexts' trials launch in each other's context") {
     CHECK(nested[i] == KILN_SUCCESS);
   }
   fixture.destroy(engine);
-  for (void *context : contexts)
+  for (CudaContext context : contexts)
     kilnFakeDestroyContext(context);
 }
 

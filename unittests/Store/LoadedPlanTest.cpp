@@ -167,7 +167,7 @@ TEST_CASE("a shared kernel's limit only grows") {
 TEST_CASE("every context has kernels of its own") {
   PlanFixture f;
   auto first = must(f.load("fast.t64"));
-  void *context = kilnFakeCreateContext(0);
+  CudaContext context = kilnFakeCreateContext(0);
   {
     ScopedContext scoped = must(ScopedContext::push(*f.driver, context));
     auto second = must(f.load("fast.t64"));

@@ -64,7 +64,7 @@ struct CublasLt::Api {
   int (*cublasLtMatmul)(void *, void *, const void *alpha, const void *, void *,
                         const void *, void *, const void *beta, const void *,
                         void *, void *, void *, const uint64_t *,
-                        void *workspace, size_t, void *stream);
+                        void *workspace, size_t, CudaStream stream);
 };
 
 //===----------------------------------------------------------------------===//

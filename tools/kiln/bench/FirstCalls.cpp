@@ -107,7 +107,7 @@ llvm::Expected<double> Caller::call(kiln_engine *engine, const NewCase &which,
   kiln_problem problem = KILN_INIT(kiln_problem);
   problem.text = which.text.c_str();
 
-  const auto queue = reinterpret_cast<kiln_stream>(stream.handle());
+  kiln_stream queue = stream.handle();
   Clock::time_point start = Clock::now();
   if (prepares)
     if (llvm::Error error =
