@@ -10,6 +10,7 @@
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/Support/FileSystem.h>
 
+#include <algorithm>
 #include <chrono>
 
 namespace kiln::cli {
@@ -99,8 +100,13 @@ llvm::Expected<double> Caller::call(kiln_engine *engine, const NewCase &which,
     return error;
   const Arguments bound = buffers->arguments(0);
   std::vector<void *> operands;
-  for (const OperandArgument &operand : bound.operands)
-    operands.push_back(reinterpret_cast<void *>(operand.address));
+  for (auto [i, spec] : llvm::enumerate(buffers->table().operands)) {
+    if (!spec.present)
+      continue;
+    size_t slot = spec.slot < 0 ? i : static_cast<size_t>(spec.slot);
+    operands.resize(std::max(operands.size(), slot + 1));
+    operands[slot] = reinterpret_cast<void *>(bound.operands[i].address);
+  }
   kiln_arguments arguments = KILN_INIT(kiln_arguments);
   arguments.operands = operands.data();
   arguments.operand_count = static_cast<uint32_t>(operands.size());
@@ -142,17 +148,14 @@ static llvm::Expected<EnginePtr> makeEngine(kiln_mode mode,
   return EnginePtr(engine);
 }
 
-/// Every n-th case that can be called by text and address alone.
+/// Every n-th case that launches something.
 static std::vector<NewCase> chooseCases(llvm::ArrayRef<Case> cases,
                                         unsigned count) {
   std::vector<NewCase> callable;
   for (const Case &which : cases) {
     const auto &[family, problem] = which.named;
-    std::string text = problem.text();
-    // A chain's operands have slots of their own.
-    if (!family->isEmpty(problem) &&
-        !(family->name() == "gemm" && text.find("pointwise=") != text.npos))
-      callable.push_back({which.name, std::move(text), &which.named});
+    if (!family->isEmpty(problem))
+      callable.push_back({which.name, problem.text(), &which.named});
   }
   std::vector<NewCase> chosen;
   size_t wanted = std::min<size_t>(count, callable.size());
