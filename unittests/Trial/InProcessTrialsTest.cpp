@@ -268,6 +268,18 @@ TEST_CASE("after the context died nothing is run, freed or believed") {
         ErrorCode::ContextDead);
 }
 
+TEST_CASE("what results of a context that died hold is never unloaded") {
+  TrialsFixture f;
+  auto results = f.run(f.request({"fast.t64"}));
+  REQUIRE(results[0].loaded);
+  f.trials.misdeeds["fast.t32"] = Misdeed::KillsContext;
+  f.run(f.request({"fast.t32"}));
+  CHECK_FALSE(f.runner().isAlive());
+  results.clear();
+  f.made.reset();
+  CHECK(calls("cuModuleUnload") == 0);
+}
+
 TEST_CASE(
     "S3: trials mind no other thread's waits, and end no capture of theirs") {
   TrialsFixture f;

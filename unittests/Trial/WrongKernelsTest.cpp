@@ -111,7 +111,8 @@ public:
     plan.sharedBytes.push_back(0);
     FakeOptions options;
     options.second = DType::INT8;
-    plan.binder = std::make_shared<FakeBinder>(1, way.tile, 1, options);
+    plan.binder =
+        std::make_shared<FakeBinder>(1, way.tile, 1, plan.workspace, options);
     return plan;
   }
 
