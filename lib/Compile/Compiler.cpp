@@ -84,8 +84,7 @@ llvm::Expected<std::shared_ptr<const Nvrtc>> Compiler::nvrtc() {
       failure = summarize(result.takeError());
   }
   if (!primary.nvrtc)
-    return llvm::make_error<KilnError>(failure->code, failure->message,
-                                       failure->driverCode);
+    return errorOf(*failure);
   return primary.nvrtc;
 }
 

@@ -57,7 +57,7 @@ static llvm::Error sweepCase(SweepRow &row, const SweepOptions &options,
   if (error.code == ErrorCode::ContextDead ||
       error.code == ErrorCode::CompilerMissing) {
     row.result.isComplete = false;
-    return makeError(error.code, "{}", error.message);
+    return errorOf(error);
   }
   return llvm::Error::success();
 }

@@ -55,7 +55,7 @@ public:
     if (onRun)
       onRun();
     if (error.code != ErrorCode::Success)
-      return makeError(error.code, "{}", error.message);
+      return errorOf(error);
     std::vector<TrialResult> results;
     for (const TrialCandidate &candidate : request.candidates) {
       for (const ArtifactPtr &artifact : candidate.artifacts)

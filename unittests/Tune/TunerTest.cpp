@@ -448,11 +448,14 @@ TEST_CASE("a dead context ends tuning and is held against nobody") {
     f.runner.scripts["pair.t64"] = failing(TrialStatus::ContextDead);
   }
   SUBCASE("as the runner's error") {
-    f.runner.error = {ErrorCode::ContextDead, "dead"};
+    f.runner.error = {ErrorCode::ContextDead, "dead", 719};
   }
   SUBCASE("as a hang") { f.runner.alive = false; }
   auto result = f.tune();
-  CHECK(codeOf(result) == ErrorCode::ContextDead);
+  REQUIRE_FALSE(bool(result));
+  ErrorSummary error = summarize(result.takeError());
+  CHECK(error.code == ErrorCode::ContextDead);
+  CHECK(error.driverCode == f.runner.error.driverCode);
   CHECK(f.runner.requests.size() == 1);
   CHECK_FALSE(f.recordedPoint());
 }

@@ -130,7 +130,7 @@ static llvm::Expected<BenchChoice> choiceOf(const Case &which,
   if (request.config)
     return namedChoice(which, *request.config, session);
   if (outcome->error.code != ErrorCode::Success)
-    return makeError(outcome->error.code, "{}", outcome->error.message);
+    return errorOf(outcome->error);
   const TuningChoice &choice = outcome->result.choice;
   if (choice.origin == ChoiceOrigin::Empty)
     return makeError(ErrorCode::InvalidArgument, "there is nothing to compute");
@@ -158,7 +158,7 @@ static llvm::Error measureAll(llvm::ArrayRef<Case> cases,
       ErrorSummary error = summarize(choice.takeError());
       row.error = error.message;
       if (error.code == ErrorCode::CompilerMissing)
-        return makeError(error.code, "{}", error.message);
+        return errorOf(error);
       continue;
     }
     if (llvm::Error error = runner.measure(*choice, row))

@@ -379,7 +379,7 @@ static llvm::Expected<bool> cacheKernels(const Plan &plan,
     ErrorSummary error = summarize(artifact.takeError());
     if (error.code == ErrorCode::CompileFailed)
       return false;
-    return makeError(error.code, "{}", error.message);
+    return errorOf(error);
   }
   return true;
 }

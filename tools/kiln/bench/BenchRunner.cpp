@@ -224,7 +224,7 @@ llvm::Error BenchRunner::loadPeers(const Bench &bench) {
     if (llvm::Error error = launch(0, stream.handle())) {
       ErrorSummary summary = summarize(std::move(error));
       if (endsAll(summary.code))
-        return makeError(summary.code, "{}", summary.message);
+        return errorOf(summary);
     }
   return stream.synchronize();
 }
@@ -274,7 +274,7 @@ llvm::Error BenchRunner::prepareStream(Bench &bench, BenchRow &row) {
     return llvm::Error::success();
   ErrorSummary summary = summarize(std::move(error));
   if (endsAll(summary.code))
-    return makeError(summary.code, "{}", summary.message);
+    return errorOf(summary);
   // Kiln is measured without it.
   bench.stream.reset();
   row.noPeer = summary.message;
@@ -322,7 +322,7 @@ llvm::Error BenchRunner::sample(Bench &bench, BenchRow &row) {
     return times.takeError();
   const SampledTime &own = times->front();
   if (own.error.code != ErrorCode::Success)
-    return makeError(own.error.code, "{}", own.error.message);
+    return errorOf(own.error);
   row.kiln = own.ns;
   row.launches = own.launches;
   if (bench.stream) {
