@@ -28,18 +28,6 @@ llvm::StringRef nameOf(LayerKind layer) {
   return "unknown";
 }
 
-llvm::StringRef nameOf(PublishStatus status) {
-  switch (status) {
-  case PublishStatus::Stored:
-    return "stored";
-  case PublishStatus::Memory:
-    return "memory";
-  case PublishStatus::Dropped:
-    return "dropped";
-  }
-  return "unknown";
-}
-
 //===----------------------------------------------------------------------===//
 // Layers and warnings
 //===----------------------------------------------------------------------===//

@@ -81,7 +81,6 @@ enum class PublishStatus {
   Memory,  ///< not safely on disk; this process still finds it
   Dropped, ///< nowhere: over the limits of the format or of memory
 };
-llvm::StringRef nameOf(PublishStatus status);
 
 struct PublishResult {
   PublishStatus status = PublishStatus::Stored;

@@ -3,7 +3,7 @@
 // All state is behind one mutex in State, which every thread shares. A job is
 // queued, running, or gone: the thread that takes it out of its table owns its
 // callback and calls it, so that it is called once whatever ends the job. A
-// worker whose job was taken from it ends without touching the counts again.
+// worker whose job was taken from it ends without touching the state again.
 //
 //===----------------------------------------------------------------------===//
 #include "Compile/CompilePool.h"
@@ -72,7 +72,6 @@ struct CompilePool::State {
   bool stopping = false;
   Ticket lastTicket = 0;
   int64_t postponed = 0; ///< answers "later" so far
-  CompilePoolStatistics counts;
 
   static void runWorker(std::shared_ptr<State> state);
   static void startWorkers(const std::shared_ptr<State> &state);
@@ -80,8 +79,6 @@ struct CompilePool::State {
   bool admit(std::unique_lock<std::mutex> &lock, Ticket ticket, QueuedJob &job);
   void finish(std::unique_lock<std::mutex> &lock, Ticket ticket,
               Callback callback, CompilePool::Result result);
-  bool isPending(Ticket ticket) const;
-  std::optional<Clock::time_point> nextOverdue() const;
   size_t abandon(const std::shared_ptr<State> &self,
                  std::unique_lock<std::mutex> &lock, ErrorCode code,
                  llvm::function_ref<bool(Ticket, const RunningJob &)> isGiven);
@@ -126,7 +123,6 @@ bool CompilePool::State::admit(std::unique_lock<std::mutex> &lock,
     queue.emplace(key, std::move(job));
     return false;
   }
-  ++counts.cancelled;
   finish(lock, ticket, std::move(job.callback),
          makeError(ErrorCode::Cancelled, "compilation of {} was cancelled",
                    job.unit.name()));
@@ -151,9 +147,7 @@ bool CompilePool::State::runNext(std::unique_lock<std::mutex> &lock) {
       ticket, RunningJob{unit.name(), Clock::now(), std::move(next.callback)});
 
   lock.unlock();
-  const Clock::time_point start = Clock::now();
   CompilePool::Result result = compiler->compile(unit);
-  const std::chrono::duration<double, std::milli> time = Clock::now() - start;
   lock.lock();
 
   auto job = running.find(ticket);
@@ -164,8 +158,6 @@ bool CompilePool::State::runNext(std::unique_lock<std::mutex> &lock) {
   }
   Callback callback = std::move(job->second.callback);
   running.erase(job);
-  ++(result ? counts.compiled : counts.failed);
-  counts.compileMs += time.count();
   finish(lock, ticket, std::move(callback), std::move(result));
   --busy;
   return true;
@@ -198,19 +190,6 @@ void CompilePool::State::startWorkers(const std::shared_ptr<State> &state) {
   }
 }
 
-bool CompilePool::State::isPending(Ticket ticket) const {
-  return queued.count(ticket) || running.count(ticket) || ending.count(ticket);
-}
-
-/// When the first running job reaches the limit of the options.
-std::optional<Clock::time_point> CompilePool::State::nextOverdue() const {
-  std::optional<Clock::time_point> next;
-  for (const auto &[ticket, job] : running)
-    if (!next || job.start + options.compileLimit < *next)
-      next = job.start + options.compileLimit;
-  return next;
-}
-
 /// Gives up on the running jobs that \p isGiven names, with an error of
 /// \p code.
 size_t CompilePool::State::abandon(
@@ -229,7 +208,6 @@ size_t CompilePool::State::abandon(
     // The thread is lost to the pool until its compilation ends, if ever.
     --workers;
     --busy;
-    ++counts.abandoned;
     ++lost;
   }
   startWorkers(self);
@@ -257,7 +235,7 @@ CompilePool::CompilePool(std::shared_ptr<Compiler> compiler,
                          CompilePoolOptions options)
     : state(std::make_shared<State>()) {
   state->compiler = std::move(compiler);
-  // Limits that cannot overflow a time point; without any, waits would spin.
+  // A limit that gives a compilation a chance and overflows no time point.
   constexpr std::chrono::milliseconds kLongest = std::chrono::hours(1000);
   constexpr std::chrono::milliseconds kShortest(1);
   options.compileLimit = std::clamp(options.compileLimit, kShortest, kLongest);
@@ -290,7 +268,6 @@ CompilePool::Ticket CompilePool::submit(TranslationUnit unit, int64_t priority,
   const Ticket ticket = ++state->lastTicket;
   if (state->stopping) {
     // A callback of a pool that ends asks for more.
-    ++state->counts.cancelled;
     state->finish(lock, ticket, std::move(callback),
                   makeError(ErrorCode::Cancelled,
                             "compilation of {} was cancelled", unit.name()));
@@ -311,7 +288,6 @@ CompilePool::Ticket CompilePool::submit(TranslationUnit unit, int64_t priority,
   QueuedJob stuck = std::move(job->second);
   state->queue.erase(job);
   state->queued.erase(ticket);
-  ++state->counts.failed;
   state->finish(lock, ticket, std::move(stuck.callback),
                 makeError(ErrorCode::OutOfMemory,
                           "cannot start a thread to compile {}",
@@ -344,7 +320,6 @@ bool CompilePool::cancel(Ticket ticket) {
   Callback callback = std::move(job->second.callback);
   state->queue.erase(job);
   state->queued.erase(position);
-  ++state->counts.cancelled;
   state->finish(lock, ticket, std::move(callback),
                 llvm::Error(std::move(reason)));
   return true;
@@ -371,50 +346,9 @@ size_t CompilePool::cancelAll() {
   return cancelled;
 }
 
-/// Waits until \p isOver, abandoning what reaches its limit meanwhile.
-template <class State, class IsOver>
-static bool waitUntil(const std::shared_ptr<State> &state,
-                      Clock::time_point deadline, IsOver isOver) {
+size_t CompilePool::abandonOverdue() {
   std::unique_lock lock(state->mutex);
-  while (!isOver()) {
-    const Clock::time_point now = Clock::now();
-    if (now >= deadline)
-      return false;
-    // A job may start while this waits, so look again after one limit.
-    Clock::time_point wake = now + state->options.compileLimit;
-    if (auto overdue = state->nextOverdue())
-      wake = *overdue;
-    if (wake <= now) {
-      state->abandonOld(state, lock, state->options.compileLimit);
-      continue;
-    }
-    state->done.wait_until(lock, std::min(wake, deadline));
-  }
-  return true;
-}
-
-bool CompilePool::waitFor(Ticket ticket, Clock::time_point deadline) {
-  return waitUntil(state, deadline, [&] { return !state->isPending(ticket); });
-}
-
-bool CompilePool::waitForAll(Clock::time_point deadline) {
-  return waitUntil(state, deadline, [&] {
-    return state->queue.empty() && state->running.empty() &&
-           state->ending.empty();
-  });
-}
-
-size_t CompilePool::abandonLongerThan(std::chrono::milliseconds limit) {
-  std::unique_lock lock(state->mutex);
-  return state->abandonOld(state, lock, limit);
-}
-
-CompilePoolStatistics CompilePool::statistics() const {
-  std::lock_guard lock(state->mutex);
-  CompilePoolStatistics result = state->counts;
-  result.queued = state->queue.size();
-  result.running = state->running.size();
-  return result;
+  return state->abandonOld(state, lock, state->options.compileLimit);
 }
 
 unsigned CompilePool::width() const { return state->width; }

@@ -32,21 +32,11 @@ unsigned compileConcurrency(unsigned cap = 0);
 
 struct CompilePoolOptions {
   unsigned threads = 0; ///< cap; 0 leaves it to compileConcurrency()
-  /// A compilation that ran this long, waiting in the queue not counted, is
-  /// abandoned by those who wait.
+  /// abandonOverdue() gives up on a compilation that ran this long, waiting in
+  /// the queue not counted.
   std::chrono::milliseconds compileLimit{120000};
   /// How long stop() and cancelled waits leave to running compilations.
   std::chrono::milliseconds shutdownGrace{2000};
-};
-
-struct CompilePoolStatistics {
-  uint64_t compiled = 0;
-  uint64_t failed = 0;    ///< ended with an error, abandoned ones not counted
-  uint64_t cancelled = 0; ///< never started
-  uint64_t abandoned = 0; ///< started, given up
-  uint64_t queued = 0;    ///< now
-  uint64_t running = 0;   ///< now
-  double compileMs = 0;   ///< sum over compiled and failed
 };
 
 /// A bounded pool of compiling threads. Thread-safe. Threads start when there
@@ -102,18 +92,9 @@ public:
   /// submitted from here on is cancelled. Not to be called from a callback.
   void stop();
 
-  /// Waits until \p ticket's callback has returned, the unit was cancelled or
-  /// abandoned (by its compileLimit), true, or until \p deadline, false.
-  bool waitFor(Ticket ticket, Clock::time_point deadline);
-
-  /// As above, for everything that was submitted.
-  bool waitForAll(Clock::time_point deadline);
-
-  /// Gives up on every compilation that has run longer than \p limit; returns
-  /// how many. The waits do this with compileLimit.
-  size_t abandonLongerThan(std::chrono::milliseconds limit);
-
-  CompilePoolStatistics statistics() const;
+  /// Gives up on every compilation that has run longer than compileLimit;
+  /// returns how many. Those who wait for a compilation call this.
+  size_t abandonOverdue();
 
   /// How many compilations run at once.
   unsigned width() const;

@@ -100,9 +100,6 @@ public:
   /// The file that was loaded.
   const std::string &path() const { return library.path(); }
 
-  /// Compute capabilities it compiles for, times ten, ascending: 75, 80, ...
-  llvm::ArrayRef<int> supportedArchs() const { return archs; }
-
   /// Succeeds when it compiles for \p arch ("sm_90a"). Errors: InvalidArgument
   /// for a spelling, Unsupported naming version and what it does support.
   llvm::Error checkSupports(llvm::StringRef arch) const;
@@ -128,6 +125,7 @@ private:
   std::unique_ptr<Api> api;
   int major = 0, minor = 0;
   std::string identityText;
+  /// Compute capabilities it compiles for, times ten, ascending: 75, 80, ...
   std::vector<int> archs;
 };
 

@@ -143,8 +143,6 @@ static constexpr ArchitectureRules kRules[] = {
      .l2BytesPerClockPerSm = 15},
 };
 
-llvm::ArrayRef<ArchitectureRules> architectureRules() { return kRules; }
-
 const ArchitectureRules &rulesFor(int computeCapability) {
   const ArchitectureRules *best = kRules;
   for (const ArchitectureRules &rules : kRules)

@@ -27,9 +27,6 @@ struct ArchitectureRules {
   double l2BytesPerClockPerSm = 0; ///< measured L2 read bandwidth
 };
 
-/// Rules of all known capabilities, ascending.
-llvm::ArrayRef<ArchitectureRules> architectureRules();
-
 /// The rules of \p computeCapability (90 for 9.0), or of the nearest lower
 /// known capability, or the oldest ones.
 const ArchitectureRules &rulesFor(int computeCapability);

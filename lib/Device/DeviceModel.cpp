@@ -23,32 +23,8 @@ llvm::StringRef nameOf(ValueSource source) {
     return "nvml";
   case ValueSource::Driver:
     return "driver";
-  case ValueSource::Calibration:
-    return "calibration";
   case ValueSource::Override:
     return "override";
-  }
-  return "unknown";
-}
-
-llvm::StringRef nameOf(RateType type) {
-  switch (type) {
-  case RateType::FP64:
-    return "fp64";
-  case RateType::FP32:
-    return "fp32";
-  case RateType::TF32:
-    return "tf32";
-  case RateType::FP16:
-    return "fp16";
-  case RateType::BF16:
-    return "bf16";
-  case RateType::FP8:
-    return "fp8";
-  case RateType::INT8:
-    return "int8";
-  case RateType::INT32:
-    return "int32";
   }
   return "unknown";
 }
@@ -139,24 +115,6 @@ double DeviceModel::simdFlopsPerClockPerSm(RateType type) const {
     return simdFp32FlopsPerClock;
   }
   return 0;
-}
-
-/// flop per SM and clock -> flop per nanosecond of the chip.
-static double ofChip(const DeviceModel &model, double perClockPerSm) {
-  return perClockPerSm * static_cast<double>(model.smCount) * model.smClockMHz *
-         1e-3;
-}
-
-double DeviceModel::tensorFlopsPerNs(RateType type) const {
-  return ofChip(*this, tensorFlopsPerClockPerSm(type));
-}
-
-double DeviceModel::mmaSyncFlopsPerNs(RateType type) const {
-  return ofChip(*this, mmaSyncFlopsPerClockPerSm(type));
-}
-
-double DeviceModel::simdFlopsPerNs(RateType type) const {
-  return ofChip(*this, simdFlopsPerClockPerSm(type));
 }
 
 int64_t DeviceModel::maxClusters(int64_t size) const {

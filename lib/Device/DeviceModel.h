@@ -30,7 +30,6 @@ enum class ValueSource : int32_t {
   Catalog = 30,      ///< data sheet or measurement of this product
   Nvml = 40,         ///< the management library
   Driver = 50,       ///< an attribute of the CUDA driver
-  Calibration = 60,  ///< measured on this very GPU
   Override = 70,     ///< the user's JSON file
 };
 
@@ -49,9 +48,6 @@ enum class RateType : int32_t {
   INT8 = 60,
   INT32 = 70,
 };
-
-/// Returns the name of \p type, e.g. "bf16".
-llvm::StringRef nameOf(RateType type);
 
 /// The type whose rate bounds a contraction of \p type data in \p mode.
 RateType rateTypeOf(DType type, ComputeMode mode);
@@ -161,15 +157,8 @@ struct DeviceModel {
   /// True when the GPU can launch clusters of blocks.
   bool hasClusters() const { return ccMajor >= 9; }
 
-  // Rates of the whole chip at the maximum clock, per nanosecond. 0 means that
-  // there is no such unit.
+  // Rates of the whole chip, per nanosecond.
 
-  /// Dense tensor-core peak of the widest instruction.
-  double tensorFlopsPerNs(RateType type) const;
-  /// Dense tensor-core peak of what mma.sync reaches.
-  double mmaSyncFlopsPerNs(RateType type) const;
-  /// Peak of ordinary arithmetic.
-  double simdFlopsPerNs(RateType type) const;
   /// Reachable DRAM read and write bandwidth.
   double dramBytesPerNs() const { return dramGBs; }
   double dramWriteBytesPerNs() const { return dramWriteGBs; }
@@ -179,15 +168,14 @@ struct DeviceModel {
   }
   /// Reachable L2 read bandwidth.
   double l2BytesPerNs() const { return l2GBs; }
-  /// Shared-memory bandwidth of all SMs.
-  double sharedBytesPerNs() const {
-    return sharedBytesPerClockPerSm * static_cast<double>(smCount) *
-           smClockMHz * 1e-3;
-  }
 
-  // The same per SM and clock, by type.
+  // Peaks per SM and clock, by type. 0 means that there is no such unit.
+
+  /// Dense tensor-core peak of the widest instruction.
   double tensorFlopsPerClockPerSm(RateType type) const;
+  /// Dense tensor-core peak of what mma.sync reaches.
   double mmaSyncFlopsPerClockPerSm(RateType type) const;
+  /// Peak of ordinary arithmetic.
   double simdFlopsPerClockPerSm(RateType type) const;
 
   /// Clusters of \p size blocks resident at once at one block to an SM; size 1

@@ -7,7 +7,6 @@
 #include "Support/Error.h"
 
 #include <llvm/ADT/StringExtras.h>
-#include <llvm/Support/FileSystem.h>
 
 namespace kiln {
 
@@ -73,17 +72,6 @@ static void takeDriverAnswers(const ProbeReader &reader,
   reader.take("maxWarpsPerSm", warps, "max threads per multiprocessor");
 }
 
-/// Clusters exist from capability 9.0 on; before, the lack of an answer is not
-/// a failure.
-static void takeClusterAnswers(const ProbeReader &reader,
-                               const ProbedAttributes &probed) {
-  if (!reader.model.hasClusters())
-    return;
-  reader.take("maxClusters2", probed.maxClusters2, "max active clusters of 2");
-  reader.take("maxClusters4", probed.maxClusters4, "max active clusters of 4");
-  reader.take("maxClusters8", probed.maxClusters8, "max active clusters of 8");
-}
-
 /// kHz -> MHz; nothing where the driver gave no clock or 0.
 static std::optional<double> mhzOf(std::optional<int64_t> kHz) {
   if (kHz.value_or(0) <= 0)
@@ -142,25 +130,19 @@ static void takeName(DeviceModel &model, const ProbedAttributes &probed,
 
 llvm::Expected<DeviceModel>
 assembleDeviceModel(const ProbedAttributes &probed,
-                    const DeviceOverrides &overrides,
+                    llvm::StringRef overridePath,
                     std::vector<std::string> &notes) {
   notes.insert(notes.end(), probed.failures.begin(), probed.failures.end());
-  // Weaker files first: applyJson overwrites, every later step fills only.
+  // The file first: every later step fills only what is unset.
   DeviceModel model;
-  if (llvm::sys::fs::exists(overrides.calibrationPath))
-    if (llvm::Error error = applyJsonFile(model, overrides.calibrationPath,
-                                          ValueSource::Calibration))
-      notes.push_back("calibration ignored: " +
-                      summarize(std::move(error)).message);
-  if (!overrides.overridePath.empty())
+  if (!overridePath.empty())
     if (llvm::Error error =
-            applyJsonFile(model, overrides.overridePath, ValueSource::Override))
+            applyJsonFile(model, overridePath, ValueSource::Override))
       return error;
 
   ProbeReader driver{model, ValueSource::Driver, notes};
   ProbeReader nvml{model, ValueSource::Nvml, notes};
   takeDriverAnswers(driver, probed);
-  takeClusterAnswers(driver, probed);
   takeClocks(driver, nvml, probed);
 
   const CatalogEntry *entry = matchLiveDevice(probed.marketingName.value_or(""),

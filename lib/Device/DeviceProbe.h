@@ -41,8 +41,6 @@ struct ProbedAttributes {
   std::optional<int64_t> maxThreadsPerBlock;
   std::optional<int64_t> maxBlocksPerSm;
   std::optional<int64_t> warpSize;
-  // cuOccupancyMaxActiveClusters at one block to an SM.
-  std::optional<int64_t> maxClusters2, maxClusters4, maxClusters8;
 
   // NVML, asked of the device with the same PCI id.
   std::optional<uint32_t> pciDeviceId;       ///< upper half of pciDeviceId
@@ -56,21 +54,14 @@ struct ProbedAttributes {
   std::vector<std::string> failures;
 };
 
-/// Files that go in front of what the GPU answers; empty for none.
-struct DeviceOverrides {
-  std::string overridePath;
-  std::string calibrationPath; ///< of this GPU's UUID; may not exist
-};
-
-/// Builds the model of a live GPU, each value from the first that knows it:
-/// override file, calibration, driver, NVML, catalog, rule of the
+/// Builds the model of a live GPU, each value from the first that knows it: the
+/// JSON file \p overridePath (empty: none), driver, NVML, catalog, rule of the
 /// architecture, fallback. Appends to \p notes each failed probe and each
-/// answer that was not believed (0, negative); none is fatal, and neither is a
-/// damaged calibration. Errors (InvalidArgument): the override file alone,
-/// since the user named it.
+/// answer that was not believed (0, negative); none is fatal. Errors
+/// (InvalidArgument): the override file alone, since the user named it.
 llvm::Expected<DeviceModel>
 assembleDeviceModel(const ProbedAttributes &probed,
-                    const DeviceOverrides &overrides,
+                    llvm::StringRef overridePath,
                     std::vector<std::string> &notes);
 
 } // namespace kiln

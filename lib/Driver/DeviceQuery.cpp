@@ -188,12 +188,4 @@ llvm::Expected<ProbedAttributes> queryDriver(const Driver &driver,
   return probed;
 }
 
-llvm::Expected<ProbedAttributes>
-queryDevice(const Driver &driver, const Environment &environment, int ordinal) {
-  auto probed = queryDriver(driver, ordinal);
-  if (probed)
-    queryNvml(driver, environment, ordinal, *probed);
-  return probed;
-}
-
 } // namespace kiln

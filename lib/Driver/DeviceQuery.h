@@ -9,8 +9,7 @@ namespace kiln {
 /// Asks the driver's attributes about device \p ordinal. Clocks are maxima,
 /// never the current ones. A question that fails leaves its field empty and a
 /// line in `failures`; only an ordinal out of range is an error
-/// (InvalidArgument). Makes no context, so the cluster fit, which takes a
-/// loaded function, stays empty: see maxActiveClusters. Costs microseconds.
+/// (InvalidArgument). Makes no context. Costs microseconds.
 llvm::Expected<ProbedAttributes> queryDriver(const Driver &driver, int ordinal);
 
 /// Adds what NVML answers (KILN_NVML alone if it is set, else
@@ -19,9 +18,5 @@ llvm::Expected<ProbedAttributes> queryDriver(const Driver &driver, int ordinal);
 /// costs 15 ms.
 void queryNvml(const Driver &driver, const Environment &environment,
                int ordinal, ProbedAttributes &probed);
-
-/// Both in turn.
-llvm::Expected<ProbedAttributes>
-queryDevice(const Driver &driver, const Environment &environment, int ordinal);
 
 } // namespace kiln

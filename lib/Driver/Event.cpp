@@ -30,11 +30,6 @@ llvm::Error Event::record(CudaStream stream) {
                        "cuEventRecord");
 }
 
-llvm::Error Event::synchronize() const {
-  return driver->check(driver->api().cuEventSynchronize(event),
-                       "cuEventSynchronize");
-}
-
 llvm::Expected<bool> Event::isDone() const {
   CUresult result = driver->api().cuEventQuery(event);
   if (result == CUDA_ERROR_NOT_READY)

@@ -25,8 +25,6 @@ public:
 
   /// Marks the present end of \p stream.
   llvm::Error record(CudaStream stream);
-  /// Blocks until the recorded point is reached; at once if none was recorded.
-  llvm::Error synchronize() const;
   /// Whether the recorded point has been reached.
   llvm::Expected<bool> isDone() const;
   /// Makes later work of \p stream wait for the recorded point.

@@ -70,16 +70,6 @@ Module::Module(Module &&other) noexcept
     : driver(other.driver), context(other.context),
       module(std::exchange(other.module, nullptr)) {}
 
-Module &Module::operator=(Module &&other) noexcept {
-  if (this != &other) {
-    unload();
-    driver = other.driver;
-    context = other.context;
-    module = std::exchange(other.module, nullptr);
-  }
-  return *this;
-}
-
 Module::~Module() { unload(); }
 
 void Module::unload() {
@@ -110,23 +100,6 @@ llvm::Expected<CudaFunction> Module::function(const char *name) const {
   return function;
 }
 
-llvm::Expected<FunctionAttributes> functionAttributes(const Driver &driver,
-                                                      CudaFunction function) {
-  FunctionAttributes attributes;
-  const std::pair<CUfunction_attribute, int *> queries[] = {
-      {CU_FUNC_ATTRIBUTE_NUM_REGS, &attributes.registers},
-      {CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, &attributes.localBytes},
-      {CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, &attributes.staticSharedBytes},
-      {CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &attributes.maxThreads},
-  };
-  for (auto [attribute, value] : queries)
-    if (llvm::Error error = driver.check(
-            driver.api().cuFuncGetAttribute(value, attribute, function),
-            "cuFuncGetAttribute"))
-      return error;
-  return attributes;
-}
-
 llvm::Error setMaxDynamicShared(const Driver &driver, CudaFunction function,
                                 uint32_t bytes) {
   CUresult result = driver.api().cuFuncSetAttribute(
@@ -140,49 +113,6 @@ llvm::Error setMaxDynamicShared(const Driver &driver, CudaFunction function,
                     bytes),
         result);
   return driver.check(result, "cuFuncSetAttribute(max dynamic shared)");
-}
-
-llvm::Error allowLargeClusters(const Driver &driver, CudaFunction function) {
-  return driver.check(
-      driver.api().cuFuncSetAttribute(
-          function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1),
-      "cuFuncSetAttribute(large clusters)");
-}
-
-llvm::Expected<int> maxActiveBlocks(const Driver &driver, CudaFunction function,
-                                    uint32_t threads, uint32_t sharedBytes) {
-  int blocks = 0;
-  if (llvm::Error error = driver.check(
-          driver.api().cuOccupancyMaxActiveBlocksPerMultiprocessor(
-              &blocks, function, static_cast<int>(threads), sharedBytes),
-          "cuOccupancyMaxActiveBlocksPerMultiprocessor"))
-    return error;
-  return blocks;
-}
-
-llvm::Expected<int> maxActiveClusters(const Driver &driver,
-                                      CudaFunction function,
-                                      const KernelStep &step) {
-  CUlaunchAttribute attribute = {};
-  attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-  attribute.value.clusterDim = {step.cluster.x, step.cluster.y, step.cluster.z};
-  CUlaunchConfig config = {};
-  config.gridDimX = step.grid.x;
-  config.gridDimY = step.grid.y;
-  config.gridDimZ = step.grid.z;
-  config.blockDimX = step.block.x;
-  config.blockDimY = step.block.y;
-  config.blockDimZ = step.block.z;
-  config.sharedMemBytes = step.sharedBytes;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  int clusters = 0;
-  if (llvm::Error error =
-          driver.check(driver.api().cuOccupancyMaxActiveClusters(
-                           &clusters, function, &config),
-                       "cuOccupancyMaxActiveClusters"))
-    return error;
-  return clusters;
 }
 
 } // namespace kiln

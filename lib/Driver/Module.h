@@ -10,7 +10,6 @@
 
 #include "Driver/Driver.h"
 #include "Driver/Handles.h"
-#include "Driver/LaunchSpec.h"
 #include "Support/Cubin.h"
 
 #include <llvm/ADT/StringRef.h>
@@ -29,7 +28,7 @@ public:
                                      llvm::StringRef cubin);
 
   Module(Module &&other) noexcept;
-  Module &operator=(Module &&other) noexcept;
+  Module &operator=(Module &&) = delete;
   /// Unloads, also beside a capture. The context must still exist and no graph
   /// may reach a function of the module: else leak() first.
   ~Module();
@@ -53,32 +52,9 @@ private:
   CudaModule module;
 };
 
-/// What the loaded code needs, per thread or per block.
-struct FunctionAttributes {
-  int registers = 0;         ///< 32-bit registers a thread
-  int localBytes = 0;        ///< local memory a thread: spills and stack
-  int staticSharedBytes = 0; ///< a block, without the dynamic part
-  int maxThreads = 0;        ///< largest block
-};
-llvm::Expected<FunctionAttributes> functionAttributes(const Driver &driver,
-                                                      CudaFunction function);
-
 /// Allows launches with up to \p bytes of dynamic shared memory a block; the
 /// default limit is 48 KiB. Error: Unsupported when the device has less.
 llvm::Error setMaxDynamicShared(const Driver &driver, CudaFunction function,
                                 uint32_t bytes);
-
-/// Allows clusters of more than 8 blocks, which not every GPU can place.
-llvm::Error allowLargeClusters(const Driver &driver, CudaFunction function);
-
-/// Blocks of \p threads that fit on one SM at once.
-llvm::Expected<int> maxActiveBlocks(const Driver &driver, CudaFunction function,
-                                    uint32_t threads, uint32_t sharedBytes);
-
-/// Clusters of \p step's geometry that fit on the device at once; 0 when none
-/// can be placed.
-llvm::Expected<int> maxActiveClusters(const Driver &driver,
-                                      CudaFunction function,
-                                      const KernelStep &step);
 
 } // namespace kiln

@@ -20,10 +20,6 @@ llvm::Error synchronize(const Driver &driver, CudaStream stream) {
                       "cuStreamSynchronize");
 }
 
-llvm::Error synchronizeContext(const Driver &driver) {
-  return driver.check(driver.api().cuCtxSynchronize(), "cuCtxSynchronize");
-}
-
 llvm::Expected<Stream> Stream::create(const Driver &driver) {
   CUstream stream = nullptr;
   if (llvm::Error error = driver.check(

@@ -27,9 +27,6 @@ llvm::Expected<uint64_t> streamId(const Driver &driver, CudaStream stream);
 /// Waits for all work of \p stream. Errors: whatever that work did wrong.
 llvm::Error synchronize(const Driver &driver, CudaStream stream);
 
-/// Waits for all work of the current context.
-llvm::Error synchronizeContext(const Driver &driver);
-
 /// Owns a stream of the context that was current when it was made; it does not
 /// synchronise with the legacy default stream.
 class Stream {

@@ -151,13 +151,6 @@ StepTerm Derivation::termOf(int number, llvm::StringRef name) const {
   return {term->name, term->value, term->unit, 1, number};
 }
 
-double Derivation::totalNs() const {
-  assert(!empty() && "nothing is derived");
-  constexpr double kNsPerMs = 1e6;
-  const DerivationStep &last = steps.back();
-  return last.unit == "ms" ? last.result * kNsPerMs : last.result;
-}
-
 llvm::json::Object Derivation::toJson() const {
   llvm::json::Array list;
   for (const DerivationStep &step : steps) {

@@ -79,10 +79,6 @@ public:
   /// The term of step \p number called \p name, which it must have.
   StepTerm termOf(int number, llvm::StringRef name) const;
 
-  /// The last step's result: the total, in ns.
-  double totalNs() const;
-
-  bool empty() const { return steps.empty(); }
   size_t size() const { return steps.size(); }
   const DerivationStep &operator[](int number) const;
   auto begin() const { return steps.begin(); }

@@ -44,7 +44,6 @@ public:
 /// workspace: it is sized for those of `problem`.
 struct Plan {
   Record problem;
-  std::string templateName;
   Record config;
   /// Kernels in the order of KernelStep::function.
   llvm::SmallVector<TranslationUnit, 2> kernels;

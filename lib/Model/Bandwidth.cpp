@@ -15,12 +15,6 @@ LittlesLaw littlesLaw(double latencyNs, double fullBytesPerNs,
   return law;
 }
 
-double bytesInFlightOf(int64_t warps, int64_t loadsInFlight,
-                       int64_t vectorBytes) {
-  return static_cast<double>(warps) * kWarpThreads *
-         static_cast<double>(loadsInFlight) * static_cast<double>(vectorBytes);
-}
-
 RampedBandwidth rampedBandwidth(const DeviceModel &device, MemoryLevel level,
                                 int64_t blocksInFlight,
                                 double bytesInFlightPerBlock) {

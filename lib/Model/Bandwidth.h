@@ -1,7 +1,7 @@
 //===- Bandwidth.h - Little's law -----------------------------------------===//
 //
-// A memory delivers its bandwidth only while bandwidth * latency bytes are on
-// the way (Little, 1961). Few blocks, few loads or narrow ones reach less.
+// A memory delivers its bandwidth only while bandwidth * latency bytes are in
+// flight (Little, 1961). Few blocks, few loads or narrow ones reach less.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -38,11 +38,6 @@ struct LittlesLaw {
 /// positive. Pure, constant time.
 LittlesLaw littlesLaw(double latencyNs, double fullBytesPerNs,
                       double bytesInFlight);
-
-/// Bytes in flight of \p warps of the whole chip when each lane has
-/// \p loadsInFlight loads of \p vectorBytes.
-double bytesInFlightOf(int64_t warps, int64_t loadsInFlight,
-                       int64_t vectorBytes);
 
 /// Which memory a bandwidth is of.
 enum class MemoryLevel : int32_t { L2 = 0, Dram = 10 };

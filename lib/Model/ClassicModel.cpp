@@ -145,20 +145,6 @@ ClassicEstimate estimateClassic(const DeviceModel &device, DType type,
 // Pruning
 //===----------------------------------------------------------------------===//
 
-llvm::StringRef nameOf(ClassicReason reason) {
-  switch (reason) {
-  case ClassicReason::SharedMemory:
-    return "shared-memory";
-  case ClassicReason::SplitKType:
-    return "split-k-type";
-  case ClassicReason::Stages:
-    return "stages";
-  case ClassicReason::TwoStages:
-    return "two-stages";
-  }
-  return "unknown";
-}
-
 /// Positions of configs that differ in numStages alone, in input order.
 using Siblings = std::vector<size_t>;
 

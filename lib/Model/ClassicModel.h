@@ -87,9 +87,6 @@ enum class ClassicReason : int32_t {
   TwoStages = 30,   ///< capability 7: one config stands for all its siblings
 };
 
-/// Returns the name of \p reason, e.g. "shared-memory".
-llvm::StringRef nameOf(ClassicReason reason);
-
 /// A config that survives, and its position in the input. On capability 7
 /// numStages became 2, so that it need not be equal to that of the input.
 struct ClassicSurvivor {

@@ -18,13 +18,4 @@ Pipeline pipeline(double latencyNs, double loadNs, double mathNs,
   return result;
 }
 
-LatencyWall latencyWall(double latencyNs, double issueNs, double warps) {
-  assert(issueNs > 0 && "warps that never issue");
-  LatencyWall wall{latencyNs, issueNs, warps};
-  wall.warpsNeeded = static_cast<int64_t>(std::ceil(latencyNs / issueNs));
-  wall.hiddenShare =
-      latencyNs > 0 ? std::min(1.0, warps * issueNs / latencyNs) : 1.0;
-  return wall;
-}
-
 } // namespace kiln

@@ -1,4 +1,4 @@
-//===- Pipeline.h - the latency wall and how stages climb it --------------===//
+//===- Pipeline.h - how many stages hide a load ---------------------------===//
 //
 // A ring of S stages: a slot is refilled for latency + load, then multiplied
 // for math, so each slot turns over once in latency + load + math and the ring
@@ -27,18 +27,5 @@ struct Pipeline {
 /// negative. Pure, constant time.
 Pipeline pipeline(double latencyNs, double loadNs, double mathNs,
                   int64_t stages);
-
-/// The latency wall of plain warps (Volkov, "Better performance at lower
-/// occupancy", 2010): warps in flight * t >= latency.
-struct LatencyWall {
-  double latencyNs = 0;
-  double issueNs = 0;      ///< busy time of one warp between two waits
-  double warps = 0;        ///< in flight on the unit that issues
-  int64_t warpsNeeded = 0; ///< ceil(latency / issue)
-  double hiddenShare = 0;  ///< min(1, warps * issue / latency)
-};
-
-/// Judges \p warps in flight. \p issueNs must be positive.
-LatencyWall latencyWall(double latencyNs, double issueNs, double warps);
 
 } // namespace kiln

@@ -20,7 +20,6 @@ RegisterWall registerWall(const RegisterDemand &demand, int64_t limit) {
   wall.total =
       wall.accumulators + demand.fragmentRegisters + demand.overheadRegisters;
   wall.fits = wall.total <= limit;
-  wall.inAim = wall.total >= kRegisterAimLow && wall.total <= kRegisterAimHigh;
   return wall;
 }
 
@@ -32,23 +31,6 @@ int64_t registerLimit(const DeviceModel &device, int64_t threadsPerBlock,
                           device.subCoresPerSm);
   int64_t share = device.registersPerSm / (warps * kWarpThreads);
   return std::min(roundDown(share, kRegisterUnit),
-                  device.maxRegistersPerThread);
-}
-
-int64_t consumerRegisterLimit(const DeviceModel &device,
-                              int64_t producerThreads,
-                              int64_t producerRegisters,
-                              int64_t consumerThreads) {
-  assert(consumerThreads > 0 && "no thread consumes");
-  int64_t threads = producerThreads + consumerThreads;
-  // 255 usable registers are allocated as 256.
-  int64_t atLaunch =
-      std::min(roundDown(device.registersPerSm / threads, kRegisterUnit),
-               roundUp(device.maxRegistersPerThread, kRegisterUnit));
-  int64_t pool = atLaunch * threads - producerThreads * producerRegisters;
-  if (pool < 0)
-    return 0;
-  return std::min(roundDown(pool / consumerThreads, kRegisterUnit),
                   device.maxRegistersPerThread);
 }
 

@@ -13,11 +13,6 @@
 
 namespace kiln {
 
-/// Where several blocks share an SM, this many registers a thread is the aim:
-/// fewer waste the file, more leave no room for a third block of 128 threads.
-inline constexpr int64_t kRegisterAimLow = 128;
-inline constexpr int64_t kRegisterAimHigh = 168;
-
 /// A tile's demand for registers.
 struct RegisterDemand {
   int64_t blockM = 0, blockN = 0;
@@ -32,8 +27,7 @@ struct RegisterWall {
   int64_t accumulators = 0; ///< ceil(blockM * blockN / consumerThreads)
   int64_t total = 0;        ///< accumulators + fragments + overhead
   int64_t limit = 0;
-  bool fits = false;  ///< total <= limit
-  bool inAim = false; ///< total within kRegisterAimLow .. kRegisterAimHigh
+  bool fits = false; ///< total <= limit
 };
 
 /// Compares \p demand with \p limit registers a thread. Pure, constant time.
@@ -45,16 +39,6 @@ RegisterWall registerWall(const RegisterDemand &demand, int64_t limit);
 /// maxRegistersPerThread (CUDA occupancy rules).
 int64_t registerLimit(const DeviceModel &device, int64_t threadsPerBlock,
                       int64_t blocksPerSm);
-
-/// Registers a consumer thread may have after setmaxnreg when
-/// \p producerThreads keep \p producerRegisters each. The pool is what the
-/// block got at launch, an equal share for all threads; setmaxnreg moves it in
-/// units of 8 (PTX ISA, setmaxnreg). E.g. 1 producer warpgroup with 40 and 2
-/// consumers: 232; with 24: 240; 32 and 3 consumers: 160.
-int64_t consumerRegisterLimit(const DeviceModel &device,
-                              int64_t producerThreads,
-                              int64_t producerRegisters,
-                              int64_t consumerThreads);
 
 /// Registers for the A and B fragments of mma.sync for a warp's tile
 /// (warpM, warpN), with \p buffers of them in turn. All mma.sync shapes are 32

@@ -11,8 +11,6 @@ Waves waves(const DeviceModel &device, int64_t tiles, int64_t blocksPerSm,
   result.tiles = tiles;
   result.blocksPerSm = blocksPerSm;
   result.clusterSize = clusterSize;
-  result.tilesPerSm =
-      static_cast<double>(tiles) / static_cast<double>(device.smCount);
   result.slots = device.maxClusters(clusterSize) * clusterSize * blocksPerSm;
   if (result.slots == 0 || tiles == 0)
     return result;

@@ -7,10 +7,6 @@
 
 namespace kiln {
 
-/// A rule of thumb that callers check where tiles are cheap: this many blocks
-/// to an SM make the idle tail of the last wave small.
-inline constexpr int64_t kEnoughTilesPerSm = 4;
-
 /// How a grid of tiles runs in waves.
 struct Waves {
   int64_t tiles = 0;
@@ -20,7 +16,6 @@ struct Waves {
   int64_t waves = 0; ///< ceil(tiles / slots)
   double tailUtilisation = 0; ///< share of the slots busy in the last wave
   double utilisation = 0;     ///< tiles / (waves * slots)
-  double tilesPerSm = 0;
 };
 
 /// Quantises \p tiles >= 0 blocks, \p blocksPerSm of which are resident on an

@@ -212,10 +212,8 @@ Engine::assembleModel(const Driver &driver, const StreamContext &context) {
 
 llvm::Expected<std::optional<DeviceModel>> Engine::namedDevice() const {
   if (!options.deviceFile.empty()) {
-    DeviceOverrides overrides;
-    overrides.overridePath = options.deviceFile;
     std::vector<std::string> notes;
-    auto model = assembleDeviceModel({}, overrides, notes);
+    auto model = assembleDeviceModel({}, options.deviceFile, notes);
     if (!model)
       return model.takeError();
     return std::optional<DeviceModel>(std::move(*model));

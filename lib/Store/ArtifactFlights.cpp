@@ -365,7 +365,7 @@ uint64_t PendingArtifact::Shared::waitForLanding(uint64_t seen) {
   std::shared_ptr<CompilePool> current = pool;
   lock.unlock();
   if (current)
-    current->abandonLongerThan(options.pool.compileLimit);
+    current->abandonOverdue();
   return seen;
 }
 

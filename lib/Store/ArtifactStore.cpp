@@ -21,20 +21,6 @@ std::string kernelDigest(const Plan &plan) {
   return strongHash(all).hex();
 }
 
-llvm::StringRef nameOf(ArtifactOrigin origin) {
-  switch (origin) {
-  case ArtifactOrigin::None:
-    return "none";
-  case ArtifactOrigin::Memory:
-    return "memory";
-  case ArtifactOrigin::Disk:
-    return "disk";
-  case ArtifactOrigin::Compiled:
-    return "compiled";
-  }
-  return "unknown";
-}
-
 llvm::Error makeArtifactError(const ArtifactOutcome &outcome,
                               const TranslationUnit &unit) {
   const ErrorSummary &error = outcome.error;

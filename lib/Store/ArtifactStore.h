@@ -47,7 +47,6 @@ std::string kernelDigest(const Plan &plan);
 
 /// Where an artifact came from.
 enum class ArtifactOrigin { None, Memory, Disk, Compiled };
-llvm::StringRef nameOf(ArtifactOrigin origin);
 
 /// What became of one request: an artifact, or an error. A plain value.
 struct ArtifactOutcome {
@@ -72,7 +71,6 @@ llvm::Error makeArtifactError(const ArtifactOutcome &outcome,
 namespace compile_priority {
 inline constexpr int64_t kNow = -1'000'000;
 inline constexpr int64_t kAhead = 0;
-inline constexpr int64_t kBackground = 1'000'000;
 } // namespace compile_priority
 
 struct ArtifactStoreOptions {

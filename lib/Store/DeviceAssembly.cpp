@@ -35,12 +35,8 @@ llvm::Expected<AssembledDevice> assembleDevice(const Driver *driver,
     if (probes)
       probes->store(*probed, driver->version());
   }
-  DeviceOverrides overrides;
-  overrides.overridePath = selection.overridePath;
-  if (!selection.calibrationDir.empty() && probed->uuid)
-    overrides.calibrationPath =
-        selection.calibrationDir + "/" + *probed->uuid + ".json";
-  auto model = assembleDeviceModel(*probed, overrides, assembled.notes);
+  auto model =
+      assembleDeviceModel(*probed, selection.overridePath, assembled.notes);
   if (!model)
     return model.takeError();
   assembled.model = std::move(*model);

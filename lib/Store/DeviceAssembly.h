@@ -22,8 +22,6 @@ struct DeviceSelection {
   int ordinal = 0; ///< of the live one
   /// A JSON file whose values go in front of all others; empty: none.
   std::string overridePath;
-  /// Where calibrations lie, one "<uuid>.json" a GPU; empty: none.
-  std::string calibrationDir;
   /// Believe NVML's answers that are in the cache since this boot.
   bool believeProbes = false;
 };
@@ -37,7 +35,7 @@ struct AssembledDevice {
 };
 
 /// Puts the model together: the catalog's, or that of a live GPU from override,
-/// calibration, driver, NVML, catalog and the architecture's rules. \p driver
+/// driver, NVML, catalog and the architecture's rules. \p driver
 /// may be null where a catalog name is given. Errors: InvalidArgument (unknown
 /// name, ordinal or override), DriverMissing when a live device is meant and
 /// there is no driver, Io. \p probes, which may be null, keeps and answers what

@@ -59,8 +59,6 @@ static IndexedPoint indexPoint(const KernelFamily &family,
     indexed.configs.push_back(
         {parsed->tmpl, std::move(parsed->config), &measurement});
     indexed.validatedCount += measurement.validated;
-    indexed.hasWinner |=
-        measurement.validated && measurement.config == point.winner;
   }
   auto rank = [&](const RecordedConfig &c) {
     const Measurement &m = *c.measurement;
@@ -188,12 +186,10 @@ RecordMatch matchRecord(std::shared_ptr<const IndexedRecord> record,
       continue;
     match.kind = isExact ? RecordMatchKind::Exact : RecordMatchKind::Neighbour;
     match.extent = point.extent;
-    match.distance = logDistance(point.extent, extent);
     match.sameBucket = extentBucket(point.extent) == extentBucket(extent);
     match.generation = point.generation;
     match.configs = indexed.configs;
     match.validatedCount = indexed.validatedCount;
-    match.hasWinner = indexed.hasWinner;
     break;
   }
   match.record = std::move(record);

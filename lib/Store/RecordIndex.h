@@ -19,7 +19,7 @@ namespace kiln {
 struct IndexedPoint {
   std::vector<RecordedConfig> configs; ///< as RecordMatch::configs
   size_t validatedCount = 0;
-  bool hasWinner = false, foundNoneRight = false;
+  bool foundNoneRight = false;
   uint64_t skipped = 0; ///< configs that the family does not know
 };
 

@@ -19,18 +19,6 @@ llvm::StringRef nameOf(MeasurementMode mode) {
   return mode == MeasurementMode::Cold ? "cold" : "hot";
 }
 
-llvm::StringRef nameOf(RecordMatchKind kind) {
-  switch (kind) {
-  case RecordMatchKind::None:
-    return "none";
-  case RecordMatchKind::Exact:
-    return "exact";
-  case RecordMatchKind::Neighbour:
-    return "neighbour";
-  }
-  llvm_unreachable("unknown kind of match");
-}
-
 //===----------------------------------------------------------------------===//
 // What a measurement says
 //===----------------------------------------------------------------------===//

@@ -161,7 +161,6 @@ enum class RecordMatchKind {
   Exact,     ///< measured at this very extent
   Neighbour, ///< measured at another extent; the model must re-score
 };
-llvm::StringRef nameOf(RecordMatchKind kind);
 
 /// A measured config that the family still knows. The measurement lives as long
 /// as the match that holds this.
@@ -176,8 +175,7 @@ struct IndexedRecord;
 /// What a record says about a problem: views of a record that is kept parsed.
 struct RecordMatch {
   RecordMatchKind kind = RecordMatchKind::None;
-  int64_t extent = 0;  ///< of the point that matched
-  double distance = 0; ///< |log2(asked / matched)|; 0 if Exact
+  int64_t extent = 0; ///< of the point that matched
   bool sameBucket = false;
   int64_t generation = 0;
   /// Valid configs: the winner if it is among them, then by time what was
@@ -186,7 +184,6 @@ struct RecordMatch {
   /// Measurement::kernel.
   llvm::ArrayRef<RecordedConfig> configs;
   size_t validatedCount = 0; ///< so many of configs; at least 1 in a match
-  bool hasWinner = false;    ///< configs[0] is the winner
   /// Trials at this very extent found wrong results and none that are right.
   bool foundNoneRight = false;
   /// Exact, and RecordPoint::isIncomplete().

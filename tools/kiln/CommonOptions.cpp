@@ -49,7 +49,7 @@ static llvm::Expected<AssembledDevice> readDevice(const std::string &path) {
     return device;
   }
   std::vector<std::string> unanswered; // there is no device that could answer
-  auto model = assembleDeviceModel({}, {path, ""}, unanswered);
+  auto model = assembleDeviceModel({}, path, unanswered);
   if (!model)
     return model.takeError();
   if (originOf(*model, "ccMajor").source != ValueSource::Override)

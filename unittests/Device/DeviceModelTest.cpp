@@ -25,22 +25,18 @@ TEST_CASE("peak rates agree with the data sheet") {
   DeviceModel model = h200();
   // 132 SMs * 1.98 GHz * 4096 = 1070.5 TF at the maximum clock; the data
   // sheet's 989 is at 1.83 GHz.
-  CHECK(model.tensorFlopsPerNs(RateType::BF16) ==
-        doctest::Approx(132 * 1.98 * 4096));
-  CHECK(model.tensorFlopsPerNs(RateType::FP8) ==
-        2 * model.tensorFlopsPerNs(RateType::BF16));
-  CHECK(model.tensorFlopsPerNs(RateType::FP32) == 0);
-  CHECK(model.mmaSyncFlopsPerNs(RateType::BF16) /
-            model.tensorFlopsPerNs(RateType::BF16) ==
+  CHECK(model.tensorFlopsPerClockPerSm(RateType::BF16) == 4096);
+  CHECK(model.tensorFlopsPerClockPerSm(RateType::FP8) == 2 * 4096);
+  CHECK(model.tensorFlopsPerClockPerSm(RateType::FP32) == 0);
+  CHECK(model.mmaSyncFlopsPerClockPerSm(RateType::BF16) / 4096 ==
         doctest::Approx(0.654).epsilon(0.001));
   // mma.sync converts fp8 to fp16 on 9.0.
-  CHECK(model.mmaSyncFlopsPerNs(RateType::FP8) ==
-        model.mmaSyncFlopsPerNs(RateType::FP16));
+  CHECK(model.mmaSyncFlopsPerClockPerSm(RateType::FP8) ==
+        model.mmaSyncFlopsPerClockPerSm(RateType::FP16));
   // 66.9 TF fp32, 4.8 TB/s.
-  CHECK(model.simdFlopsPerNs(RateType::FP32) ==
+  CHECK(model.simdFlopsPerClockPerSm(RateType::FP32) * 132 * 1.98 ==
         doctest::Approx(66908).epsilon(0.001));
   CHECK(model.dramPeakBytesPerNs() == doctest::Approx(4814.3).epsilon(0.001));
-  CHECK(model.sharedBytesPerNs() == doctest::Approx(128 * 132 * 1.98));
 }
 
 TEST_CASE("architecture names") {

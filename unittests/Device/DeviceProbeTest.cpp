@@ -32,9 +32,6 @@ static ProbedAttributes h200Answers() {
   probed.maxThreadsPerBlock = 1024;
   probed.maxBlocksPerSm = 32;
   probed.warpSize = 32;
-  probed.maxClusters2 = 66;
-  probed.maxClusters4 = 30;
-  probed.maxClusters8 = 15;
   probed.powerLimitWatts = 700;
   return probed;
 }
@@ -132,7 +129,6 @@ TEST_CASE("a MIG slice gets neither the chip's bandwidth nor its clusters") {
   probed.migProfile = "1g.18gb";
   probed.smCount = 16;
   probed.memoryBusBits = 752;
-  probed.maxClusters2.reset();
   std::vector<std::string> notes;
   DeviceModel model = llvm::cantFail(assembleDeviceModel(probed, {}, notes));
   CHECK(model.name == "h200-sxm");
@@ -141,37 +137,27 @@ TEST_CASE("a MIG slice gets neither the chip's bandwidth nor its clusters") {
   CHECK(model.maxClusters2 == 8);
 }
 
-TEST_CASE("override beats calibration beats the driver") {
+TEST_CASE("an override beats driver and catalog") {
   ScratchFile preferred(R"({"dramGBs": 4000, "smCount": 100})");
-  ScratchFile calibration(R"({"dramGBs": 4100, "l2GBs": 9000})");
   std::vector<std::string> notes;
-  DeviceModel model = llvm::cantFail(assembleDeviceModel(
-      h200Answers(), {preferred.path.c_str(), calibration.path.c_str()},
-      notes));
+  DeviceModel model =
+      llvm::cantFail(assembleDeviceModel(h200Answers(), preferred.path, notes));
   CHECK(notes.empty());
   CHECK(model.dramGBs == 4000);
   CHECK(originOf(model, "dramGBs").source == ValueSource::Override);
   CHECK(model.smCount == 100);
-  CHECK(model.l2GBs == 9000);
-  CHECK(originOf(model, "l2GBs").source == ValueSource::Calibration);
 }
 
-TEST_CASE("a bad override is an error, a bad calibration a note") {
+TEST_CASE("a bad override is an error") {
   ScratchFile bad(R"({"dramGBs": "fast"})");
   std::string path = bad.path.c_str();
   std::vector<std::string> notes;
-  auto model = assembleDeviceModel(h200Answers(), {path, ""}, notes);
+  auto model = assembleDeviceModel(h200Answers(), path, notes);
   REQUIRE(!model);
   CHECK(summarize(model.takeError()).message ==
         path + ": dramGBs: expected a number");
-  auto missing =
-      assembleDeviceModel(h200Answers(), {path + ".missing", ""}, notes);
+  auto missing = assembleDeviceModel(h200Answers(), path + ".missing", notes);
   CHECK(!missing);
   llvm::consumeError(missing.takeError());
   CHECK(notes.empty());
-  auto calibrated = assembleDeviceModel(h200Answers(), {"", path}, notes);
-  REQUIRE(!!calibrated);
-  CHECK(calibrated->dramGBs == 4290);
-  REQUIRE(notes.size() == 1);
-  CHECK(notes[0].find("calibration ignored") == 0);
 }

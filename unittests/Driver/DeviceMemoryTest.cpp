@@ -85,7 +85,7 @@ TEST_CASE("events measure the virtual clock") {
   REQUIRE(!start.record(stream.handle()));
   kilnFakeAdvanceClock(12500);
   REQUIRE(!stop.record(stream.handle()));
-  REQUIRE(!stop.synchronize());
+  REQUIRE(!stream.synchronize());
   CHECK(require(stop.isDone()));
   CHECK(require(elapsedNs(*fake.driver, start, stop)) ==
         doctest::Approx(12500));

@@ -14,6 +14,15 @@ static bool mentions(const ProbedAttributes &probed, const char *text) {
   return false;
 }
 
+/// What the driver and NVML tell of device \p ordinal.
+static llvm::Expected<ProbedAttributes>
+queryDevice(const Driver &driver, const Environment &environment, int ordinal) {
+  auto probed = queryDriver(driver, ordinal);
+  if (probed)
+    queryNvml(driver, environment, ordinal, *probed);
+  return probed;
+}
+
 TEST_CASE("driver and NVML answer for an H200") {
   FakeDriver fake;
   kilnFakeNvmlReset();

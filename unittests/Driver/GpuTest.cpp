@@ -1,5 +1,6 @@
 // What only a real driver can show. No kernel is compiled here: launches are
 // tested where a compiler is at hand.
+#include "Driver/CudaApi.h"
 #include "Driver/DeviceMemory.h"
 #include "Driver/DeviceQuery.h"
 #include "Driver/Event.h"
@@ -32,8 +33,8 @@ TEST_SUITE("gpu") {
   TEST_CASE("a real device's attributes are plausible") {
     RealDriver real;
     CHECK(real.driver->version() >= 12080);
-    ProbedAttributes probed =
-        require(queryDevice(*real.driver, real.environment, 0));
+    ProbedAttributes probed = require(queryDriver(*real.driver, 0));
+    queryNvml(*real.driver, real.environment, 0, probed);
     for (const std::string &failure : probed.failures)
       MESSAGE(failure);
     REQUIRE(probed.marketingName);
@@ -64,7 +65,7 @@ TEST_SUITE("gpu") {
     REQUIRE(
         !fillAsync(driver, memory.address(), 0x5a, kBytes, stream.handle()));
     REQUIRE(!stop.record(stream.handle()));
-    REQUIRE(!stop.synchronize());
+    REQUIRE(!stream.synchronize());
     CHECK(require(elapsedNs(driver, start, stop)) > 0);
     std::vector<uint8_t> bytes(4096);
     REQUIRE(!copyToHost(driver, bytes.data(),
@@ -110,7 +111,7 @@ TEST_SUITE("gpu") {
       spec.addMemset(memory.address(), 256, value);
       spec.addMemset(memory.address(), 128, value + 2);
       REQUIRE(!builder.add(spec, {}));
-      CHECK(!synchronizeContext(driver));
+      CHECK(driver.api().cuCtxSynchronize() == CUDA_SUCCESS);
     }
     Graph graph = require(builder.instantiate());
     CHECK(graph.nodeCount() == 4);
@@ -129,7 +130,7 @@ TEST_SUITE("gpu") {
     CHECK(error.code != ErrorCode::Success);
     CHECK(error.code != ErrorCode::ContextDead);
     CHECK(error.driverCode != 0);
-    CHECK(!synchronizeContext(*real.driver));
+    CHECK(real.driver->api().cuCtxSynchronize() == CUDA_SUCCESS);
   }
 
   TEST_CASE("a real tensor map takes another address") {
@@ -143,7 +144,7 @@ TEST_SUITE("gpu") {
     spec.box[1] = 128;
     spec.swizzle = TensorMapSwizzle::B128;
     auto prototype = encodeTensorMap(*real.driver, spec, 0);
-    if (require(queryDevice(*real.driver, real.environment, 0)).ccMajor < 9) {
+    if (require(queryDriver(*real.driver, 0)).ccMajor < 9) {
       llvm::consumeError(prototype.takeError());
       return;
     }

@@ -121,8 +121,8 @@ KILN_FAKE_API void kilnFakeOnStep(KilnFakeStepHook hook, void *user);
 /// \p pattern stays unfinished from now on, and so does what is enqueued behind
 /// it: on its stream, on the default stream if its stream is a blocking one,
 /// and on blocking streams if it is the default one. Events behind it are not
-/// ready; cuStreamSynchronize, cuEventSynchronize and synchronous copies behind
-/// it, cuCtxSynchronize, cuMemFree, cuModuleLoadData and cuModuleUnload block.
+/// ready; cuStreamSynchronize and synchronous copies behind it,
+/// cuCtxSynchronize, cuMemFree, cuModuleLoadData and cuModuleUnload block.
 KILN_FAKE_API void kilnFakeHoldWork(const char *pattern);
 /// Runs all that is held, on the calling thread, and holds nothing any more.
 KILN_FAKE_API void kilnFakeReleaseWork(void);

@@ -49,7 +49,6 @@ static constexpr CaptureRule kRules[] = {
     {kSymbol_cuFuncLoad, false, false, true},
     {kSymbol_cuStreamSynchronize, false, false, true},
     {kSymbol_cuEventQuery, false, false, true},
-    {kSymbol_cuEventSynchronize, false, false, true},
     {kSymbol_cuGraphInstantiateWithFlags, false, false, true},
 };
 

@@ -175,19 +175,6 @@ CUresult cuFuncLoad(CUfunction handle) {
                                                     : CUDA_ERROR_INVALID_HANDLE;
 }
 
-CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
-                            CUfunction handle) {
-  KILN_FAKE_ENTER(cuFuncGetAttribute, Needs::Context);
-  auto *function = objectOf<Function>(handle, Kind::Function);
-  if (!function)
-    return CUDA_ERROR_INVALID_HANDLE;
-  auto found = function->attributes.find(attribute);
-  if (found == function->attributes.end())
-    return CUDA_ERROR_INVALID_VALUE;
-  *value = found->second;
-  return CUDA_SUCCESS;
-}
-
 CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute,
                             int value) {
   KILN_FAKE_ENTER(cuFuncSetAttribute, Needs::Context);
@@ -202,40 +189,6 @@ CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute,
     function->maxDynamicShared = static_cast<uint32_t>(value);
   }
   function->set(attribute, value);
-  return CUDA_SUCCESS;
-}
-
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks,
-                                                     CUfunction handle,
-                                                     int threads,
-                                                     size_t dynamicShared) {
-  KILN_FAKE_ENTER(cuOccupancyMaxActiveBlocksPerMultiprocessor, Needs::Context);
-  auto *function = objectOf<Function>(handle, Kind::Function);
-  if (!function)
-    return CUDA_ERROR_INVALID_HANDLE;
-  if (threads <= 0)
-    return CUDA_ERROR_INVALID_VALUE;
-  *blocks = activeBlocks(*function, threads, dynamicShared);
-  return CUDA_SUCCESS;
-}
-
-CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction handle,
-                                      const CUlaunchConfig *config) {
-  KILN_FAKE_ENTER(cuOccupancyMaxActiveClusters, Needs::Context);
-  auto *function = objectOf<Function>(handle, Kind::Function);
-  if (!function)
-    return CUDA_ERROR_INVALID_HANDLE;
-  int size = 1;
-  for (unsigned i = 0; i < config->numAttrs; ++i)
-    if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
-      const auto &dim = config->attrs[i].value.clusterDim;
-      size = static_cast<int>(dim.x * dim.y * dim.z);
-    }
-  auto threads = static_cast<int>(config->blockDimX * config->blockDimY *
-                                  config->blockDimZ);
-  *clusters = static_cast<int>(
-                  residentBlocks(threads, config->sharedMemBytes, *function)) /
-              std::max(size, 1);
   return CUDA_SUCCESS;
 }
 

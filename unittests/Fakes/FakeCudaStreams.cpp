@@ -284,21 +284,6 @@ CUresult cuEventQuery(CUevent handle) {
                         : CUDA_ERROR_NOT_READY;
 }
 
-CUresult cuEventSynchronize(CUevent handle) {
-  KILN_FAKE_ENTER(cuEventSynchronize, Needs::Quiet);
-  Event *event = objectOf<Event>(handle, Kind::Event);
-  if (!event)
-    return CUDA_ERROR_INVALID_HANDLE;
-  if (int pending = pendingOf(*event); pending <= 0)
-    return pending < 0 ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
-  std::unique_lock lock(state.mutex);
-  ++state.blockedCalls;
-  return state.released.wait_for(lock, state.blockLimit,
-                                 [&] { return event->pending == 0; })
-             ? CUDA_SUCCESS
-             : CUDA_ERROR_UNKNOWN;
-}
-
 CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent stop) {
   KILN_FAKE_ENTER(cuEventElapsedTime, Needs::Context);
   Event *from = objectOf<Event>(start, Kind::Event);

@@ -25,11 +25,3 @@ TEST_CASE("stagesNeeded is the least number without exposed time") {
   }
   CHECK(pipeline(0, 0, 10, 1).stagesNeeded == 1);
 }
-
-TEST_CASE("warps hide latency") {
-  LatencyWall wall = latencyWall(400, 30, 8);
-  CHECK(wall.warpsNeeded == 14);
-  CHECK(wall.hiddenShare == doctest::Approx(0.6));
-  CHECK(latencyWall(400, 30, 16).hiddenShare == 1);
-  CHECK(latencyWall(0, 30, 0).hiddenShare == 1);
-}

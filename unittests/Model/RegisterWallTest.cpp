@@ -11,7 +11,6 @@ TEST_CASE("accumulators are shared by the consumers") {
   CHECK(wall.accumulators == 128);
   CHECK(wall.total == 168);
   CHECK(wall.fits);
-  CHECK(wall.inAim);
 }
 
 TEST_CASE("a tile too big for its threads hits the wall") {
@@ -19,7 +18,6 @@ TEST_CASE("a tile too big for its threads hits the wall") {
   CHECK(wall.accumulators == 256);
   CHECK(wall.total == 320);
   CHECK_FALSE(wall.fits);
-  CHECK_FALSE(wall.inAim);
   // Exactly at the limit still fits; odd sizes are rounded up.
   CHECK(registerWall({128, 128, 128, 0, 40}, 168).fits);
   CHECK_FALSE(registerWall({128, 128, 128, 1, 40}, 168).fits);
@@ -36,16 +34,6 @@ TEST_CASE("limit by resident blocks") {
   CHECK(registerLimit(device, 1024, 2) == 32);
   // 3 warps a block: a sub-core holds a whole warp or none.
   CHECK(registerLimit(device, 96, 3) == 168); // 9 warps count as 12
-}
-
-TEST_CASE("setmaxnreg moves registers to the consumers") {
-  DeviceModel device = testDevice();
-  // The splits of public Hopper kernels.
-  CHECK(consumerRegisterLimit(device, 128, 40, 256) == 232);
-  CHECK(consumerRegisterLimit(device, 128, 24, 256) == 240);
-  CHECK(consumerRegisterLimit(device, 128, 32, 384) == 160);
-  CHECK(consumerRegisterLimit(device, 128, 40, 128) == 255);
-  CHECK(consumerRegisterLimit(device, 768, 255, 32) == 0);
 }
 
 TEST_CASE("fragments of mma.sync") {

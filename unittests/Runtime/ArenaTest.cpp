@@ -304,8 +304,8 @@ TEST_CASE("S13: a launch that makes its stream's arena waits for nothing") {
           KILN_SUCCESS);
   auto waits = [] {
     uint64_t count = 0;
-    for (const char *call : {"cuStreamSynchronize", "cuEventSynchronize",
-                             "cuCtxSynchronize", "cuMemFree_v2"})
+    for (const char *call :
+         {"cuStreamSynchronize", "cuCtxSynchronize", "cuMemFree_v2"})
       count += kilnFakeCallCount(call);
     return count;
   };

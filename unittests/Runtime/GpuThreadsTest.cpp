@@ -58,7 +58,7 @@ public:
     kiln_status status = launch(0, stream);
     CAPTURE(gpuError());
     REQUIRE(status == KILN_SUCCESS);
-    require(synchronizeContext(*gpu.driver));
+    REQUIRE(gpu.driver->api().cuCtxSynchronize() == CUDA_SUCCESS);
     expected.resize(bytes);
     require(copyToHost(*gpu.driver, expected.data(), d.address(), bytes));
   }
@@ -162,7 +162,7 @@ TEST_SUITE("gpu") {
         });
       for (std::thread &thread : threads)
         thread.join();
-      require(synchronizeContext(*gpu.driver));
+      REQUIRE(gpu.driver->api().cuCtxSynchronize() == CUDA_SUCCESS);
       for (Products &each : products)
         wrong += each.countWrong();
     }
@@ -196,7 +196,7 @@ TEST_SUITE("gpu") {
       if (i == 0)
         first = arenaBytes();
     }
-    require(synchronizeContext(*gpu.driver));
+    REQUIRE(gpu.driver->api().cuCtxSynchronize() == CUDA_SUCCESS);
     CHECK(failed == 0);
     CHECK(products.countWrong() == 0);
     CHECK(arenaBytes() == first);
@@ -229,10 +229,10 @@ TEST_SUITE("gpu") {
       require(graphs[1].launch(other.handle()));
       if (i % 50 != 0)
         continue;
-      require(synchronizeContext(*gpu.driver));
+      REQUIRE(gpu.driver->api().cuCtxSynchronize() == CUDA_SUCCESS);
       wrong += products[0].countWrong() + products[1].countWrong();
     }
-    require(synchronizeContext(*gpu.driver));
+    REQUIRE(gpu.driver->api().cuCtxSynchronize() == CUDA_SUCCESS);
     CHECK(wrong == 0);
   }
 

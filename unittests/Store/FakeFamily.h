@@ -205,7 +205,6 @@ public:
             const DeviceModel &device) const override {
     Plan plan;
     plan.problem = problem.record;
-    plan.templateName = templateName;
     plan.config = config;
     for (int i = 0; i < kernels; ++i) {
       UnitParts unit;

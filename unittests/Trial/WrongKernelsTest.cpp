@@ -94,7 +94,6 @@ public:
     const Way &way = kWays[config.get("t") - 1];
     Plan plan;
     plan.problem = problem.record;
-    plan.templateName = "wrong";
     plan.config = config;
     plan.kernels.push_back(makeUnit(
         "kiln_wrong",

@@ -283,7 +283,6 @@ public:
     auto signature = readElementwiseSignature(problem.signature);
     Plan plan;
     plan.problem = problem.record;
-    plan.templateName = name().str();
     plan.config = record;
     plan.kernels.push_back(
         makeKernelUnit({.header = "elementwise/FlatElementwise.cuh",

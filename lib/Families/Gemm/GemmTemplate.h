@@ -136,7 +136,6 @@ public:
     GemmSignature signature = readGemmSignature(problem.signature);
     Plan plan;
     plan.problem = problem.record;
-    plan.templateName = name().str();
     plan.config = record;
     int sharedBytes = config.sharedBytes(signature);
     plan.kernels.push_back(

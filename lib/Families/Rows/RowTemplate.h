@@ -118,7 +118,6 @@ public:
     RowSignature signature = readRowSignature(problem.signature);
     Plan plan;
     plan.problem = problem.record;
-    plan.templateName = name().str();
     plan.config = record;
     int sharedBytes = config.sharedBytes(signature);
     plan.kernels.push_back(

@@ -276,7 +276,6 @@ Plan TiledTranspose::plan(const Problem &problem, const Record &record,
   int sharedBytes = config.sharedBytes(signature);
   Plan plan;
   plan.problem = problem.record;
-  plan.templateName = name().str();
   plan.config = record;
   plan.kernels.push_back(unit(config, signature, device));
   plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));

@@ -33,7 +33,7 @@ static bool agreesWithItself(const DerivationStep &wall) {
 }
 
 std::string faultOf(const Derivation &derivation, const Estimate &estimate) {
-  if (derivation.empty())
+  if (derivation.size() == 0)
     return "nothing is derived";
   int number = 0;
   for (const DerivationStep &step : derivation) {
@@ -62,9 +62,11 @@ std::string faultOf(const Derivation &derivation, const Estimate &estimate) {
   }
   if (derivation[number].blames != estimate.bound)
     return "the last step does not name the bound";
-  if (!isSame(derivation.totalNs(), estimate.totalNs))
-    return fmt::format("the steps make {} ns of an estimate of {} ns",
-                       derivation.totalNs(), estimate.totalNs);
+  const DerivationStep &last = derivation[number];
+  double totalNs = last.unit == "ms" ? 1e6 * last.result : last.result;
+  if (!isSame(totalNs, estimate.totalNs))
+    return fmt::format("the steps make {} ns of an estimate of {} ns", totalNs,
+                       estimate.totalNs);
   double sum = 0;
   for (const EstimateTerm &term : estimate.terms)
     sum += term.isAddend ? term.value : 0;
