@@ -18,4 +18,10 @@ Pipeline pipeline(double latencyNs, double loadNs, double mathNs,
   return result;
 }
 
+double loadLatencyNs(const DeviceModel &device, double missShare) {
+  return missShare > 0.5
+             ? device.dramLatencyNs
+             : device.l2LatencyNs + missShare * device.dramLatencyNs;
+}
+
 } // namespace kiln

@@ -9,6 +9,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Device/DeviceModel.h"
+
 #include <cstdint>
 
 namespace kiln {
@@ -27,5 +29,13 @@ struct Pipeline {
 /// negative. Pure, constant time.
 Pipeline pipeline(double latencyNs, double loadNs, double mathNs,
                   int64_t stages);
+
+/// From the issue of a plain load to its first byte where \p missShare of the
+/// loads go to DRAM: where most do, a stage waits for one of those.
+double loadLatencyNs(const DeviceModel &device, double missShare);
+
+/// TMA adds its own way to that of a plain load: 217 ns where a load takes 265
+/// clocks, 595 where one takes 598 (H100 SXM, third-party).
+inline constexpr double kTmaLatencyNs = 200;
 
 } // namespace kiln

@@ -71,7 +71,6 @@ Traffic traffic(const DeviceModel &device, const TrafficInput &input) {
 
   Traffic result;
   result.input = input;
-  result.compulsoryReadBytes = batch * (a.bytes() + b.bytes());
   result.l2ReadBytes =
       batch *
       (a.bytes() * static_cast<double>(ceilDiv(b.tiles, input.clusterN)) +
@@ -95,6 +94,10 @@ Traffic traffic(const DeviceModel &device, const TrafficInput &input) {
     result.storeBytes += result.reduceReadBytes;
   }
   return result;
+}
+
+double Traffic::missShare() const {
+  return std::min(1.0, dramReadBytes / std::max(l2ReadBytes, 1.0));
 }
 
 } // namespace kiln

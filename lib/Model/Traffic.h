@@ -44,10 +44,12 @@ struct Traffic {
   TrafficInput input;
   double l2ReadBytes = 0;
   double dramReadBytes = 0;          ///< of A and B
-  double compulsoryReadBytes = 0;    ///< A and B once
   double readsOfA = 0, readsOfB = 0; ///< times that DRAM serves them
   double storeBytes = 0;      ///< D, or splitK partial sums of it and then D
   double reduceReadBytes = 0; ///< partial sums read back, 0 without splits
+
+  /// Part of the loads of A and B that L2 does not keep: DRAM serves it.
+  double missShare() const;
 };
 
 /// Computes the traffic. All sizes must be positive; with splits the blocks of

@@ -1,4 +1,5 @@
 #include "Model/Pipeline.h"
+#include "Model/TestDevices.h"
 
 #include <doctest/doctest.h>
 
@@ -24,4 +25,13 @@ TEST_CASE("stagesNeeded is the least number without exposed time") {
     CHECK(pipeline(500, 100, mathNs, needed - 1).exposedNs > 0);
   }
   CHECK(pipeline(0, 0, 10, 1).stagesNeeded == 1);
+}
+
+TEST_CASE("a stage waits for DRAM where most of its loads go there") {
+  DeviceModel device = testDevice();
+  device.l2LatencyNs = 250;
+  device.dramLatencyNs = 600;
+  CHECK(loadLatencyNs(device, 0) == 250);
+  CHECK(loadLatencyNs(device, 0.25) == 400);
+  CHECK(loadLatencyNs(device, 0.75) == 600);
 }

@@ -19,19 +19,14 @@
 #include "Families/Gemm/Sm90Estimate.h"
 
 #include "Families/Gemm/Sm90Model.h"
+#include "Families/Gemm/Sm90Plan.h"
 #include "Model/Bandwidth.h"
 #include "Model/MathUtil.h"
+#include "Model/Wgmma.h"
 
 #include <algorithm>
 
 namespace kiln {
-
-/// Clocks of one m64 x n x k16 wgmma of 16-bit elements. Narrow ones wait for
-/// the rows' tile from shared memory (H100, third-party unit tests: n = 8 18.9,
-/// 16 20.7, 32 24.7, 64 32.8, 128 65, 192 97.1, 256 129.3).
-static double wgmmaClocks(int n) {
-  return std::max(0.507 * n, 17.0 + 0.245 * n);
-}
 
 int64_t residentGroups(const Sm90GemmConfig &config,
                        const DeviceModel &device) {
@@ -49,7 +44,9 @@ Sm90Model::Sm90Model(const GemmProblem &problem, const GemmSignature &signature,
   kSteps = ceilDiv(ceilDiv(problem.k, config.blockK), config.splitK());
   computeTraffic();
   computeStep();
-  computeTile();
+  computeEpilogue();
+  computeEnds();
+  computeReduction();
   computeFloors();
 }
 
@@ -75,16 +72,10 @@ void Sm90Model::computeTraffic() {
 void Sm90Model::computeStep() {
   double ghz = clockGHz();
   int n = config.columns();
-  double products =
-      double(config.rows()) / Sm90GemmConfig::kUnit * (config.blockK / 16.0);
-  // A lone consumer waits for its barrier between stages.
-  constexpr double kLoneClocks = 30;
-  math =
-      (products * wgmmaClocks(n) + (config.consumers == 1 ? kLoneClocks : 0)) /
-      ghz;
-  // Each wgmma reads its 64 rows and all columns. (What TMA writes meanwhile
-  // does not show: two units of 128 x 192 run at the rate of one of 256.)
-  double read = products * (Sm90GemmConfig::kUnit + n) * 16 * 2;
+  double products = wgmmaCount(config.rows(), config.blockK);
+  double lone = config.consumers == 1 ? kLoneConsumerClocks : 0;
+  math = (products * wgmmaClocks(n) + lone) / ghz;
+  double read = products * wgmmaSharedBytes(n);
   shared = read / device.sharedBytesPerClockPerSm / ghz;
   // The port of an SM is the limit and not L2, and takes in what another block
   // asked for as well: blocks that ask for the same tile at about the same time
@@ -94,22 +85,16 @@ void Sm90Model::computeStep() {
   // What a block asks for: of a tile that two share, its half.
   double asked = double(config.rowTileBytes()) / config.clusterColumns() +
                  double(config.columnTileBytes()) / config.clusterRows();
-  double missShare =
-      std::min(1.0, bytes.dramReadBytes / std::max(bytes.l2ReadBytes, 1.0));
+  double missShare = bytes.missShare();
   // For people: DRAM's part of the pace is a floor for all steps together, for
   // in the last wave fewer blocks share it.
   dram = double(active) * asked * missShare / device.dramBytesPerNs();
-  double latency = missShare > 0.5
-                       ? device.dramLatencyNs
-                       : device.l2LatencyNs + missShare * device.dramLatencyNs;
-  // TMA adds its own way to that of a plain load: 217 ns where a load takes
-  // 265 clocks, 595 where one takes 598 (H100 SXM, third-party).
-  constexpr double kTmaNs = 200;
-  ring = pipeline(latency + kTmaNs, l2, pace(), config.stages);
+  ring = pipeline(loadLatencyNs(device, missShare) + kTmaLatencyNs, l2, pace(),
+                  config.stages);
   exposed = ring.exposedNs;
 }
 
-void Sm90Model::computeTile() {
+void Sm90Model::computeEpilogue() {
   double ghz = clockGHz();
   // A piece takes a turn of its staging buffer and a store. 32 results a thread
   // of it add, for a matrix of the chain, the reads of shared memory, and for
@@ -156,6 +141,9 @@ void Sm90Model::computeTile() {
         std::max(epilogue - loop,
                  config.storesByTma(signature) ? 0 : kShiftExposed * epilogue);
   exposedEpilogue = std::max(exposedEpilogue, written - loop);
+}
+
+void Sm90Model::computeEnds() {
   // The last stores have to arrive.
   constexpr double kDrainNs = 700;
   drain = kDrainNs + epilogue;
@@ -163,33 +151,37 @@ void Sm90Model::computeTile() {
   // each other once before, and the slower of them sets the pace (grids of one
   // wave took 0.1 to 0.6 us longer with clusters on an H200).
   constexpr double kClusterNs = 300;
-  fill = device.dramLatencyNs + 200 + l2 +
+  fill = device.dramLatencyNs + kTmaLatencyNs + l2 +
          (config.multicastBlocks() > 1 ? kClusterNs : 0);
-  reduction = 0;
-  if (config.splitK() > 1) {
-    // A split's sums go to L2, except for the pieces that it owns; of those it
-    // reads what the others have and leaves zeros. An SM stores 25 bytes a
-    // clock; the rest, waiting for the slowest of the splits above all, is
-    // fitted to kernels of 6 to 50 us (H200), of whose times the estimates are
-    // 0.92, give or take 16 %. With tiles first the splits of one begin 0.1 to
-    // 0.4 us apart.
-    constexpr double kHopNs = 1500, kSplitNs = 150, kApartNs = 100,
-                     kStoredPerClock = 25;
-    double published = 4.0 * config.blockM * config.blockN *
-                       (config.splitK() - 1) / config.splitK();
-    int64_t owned = ceilDiv(config.consumers * config.units() * unitPieces,
-                            config.splitK());
-    double cleared = double(owned) * 4.0 * Sm90GemmConfig::kUnit * width *
-                     (config.splitK() - 1);
-    reduction = kHopNs + kSplitNs * config.splitK() +
-                (config.tilesFirst ? kApartNs : 0) +
-                (published + cleared) / (kStoredPerClock * ghz);
-  }
   double copied = double(repackBytes(problem, signature));
   repack = copied == 0 ? 0
                        : device.launchNs + device.rampNs +
                              copied / device.dramBytesPerNs() +
                              copied / device.dramWriteBytesPerNs();
+}
+
+void Sm90Model::computeReduction() {
+  reduction = 0;
+  if (config.splitK() == 1)
+    return;
+  // A split's sums go to L2, except for the pieces that it owns; of those it
+  // reads what the others have and leaves zeros. An SM stores 25 bytes a clock;
+  // the rest, waiting for the slowest of the splits above all, is fitted to
+  // kernels of 6 to 50 us (H200), of whose times the estimates are 0.92, give
+  // or take 16 %. With tiles first the splits of one begin 0.1 to 0.4 us apart.
+  constexpr double kHopNs = 1500, kSplitNs = 150, kApartNs = 100,
+                   kStoredPerClock = 25;
+  int width = config.pieceColumns(signature);
+  double published = 4.0 * config.blockM * config.blockN *
+                     (config.splitK() - 1) / config.splitK();
+  int64_t owned =
+      ceilDiv(config.consumers * config.units() * config.unitPieces(width),
+              config.splitK());
+  double cleared = double(owned) * 4.0 * Sm90GemmConfig::kUnit * width *
+                   (config.splitK() - 1);
+  reduction = kHopNs + kSplitNs * config.splitK() +
+              (config.tilesFirst ? kApartNs : 0) +
+              (published + cleared) / (kStoredPerClock * clockGHz());
 }
 
 void Sm90Model::computeFloors() {
@@ -202,13 +194,11 @@ void Sm90Model::computeFloors() {
   writeNs = matrix / device.dramWriteBytesPerNs();
   bytesFloor = readNs + writeNs;
   double products = double(clusters) * config.multicastBlocks() *
-                    double(kSteps) * config.splitK() * config.rows() /
-                    Sm90GemmConfig::kUnit * (config.blockK / 16.0);
-  // Narrow wgmmas wait for shared memory, which is not tensor work.
-  constexpr double kClocksPerColumn = 0.507;
+                    double(kSteps) * config.splitK() *
+                    wgmmaCount(config.rows(), config.blockK);
   productClocks =
-      products * kClocksPerColumn * config.columns() / double(device.smCount);
-  powerFloor = productClocks / sustainedGHz();
+      wgmmaBusyClocks(products, config.columns()) / double(device.smCount);
+  powerFloor = powerFloorNs(device, productClocks);
 }
 
 double Sm90Model::loop() const {

@@ -28,9 +28,6 @@ Estimate estimateTile(const GemmProblem &problem, const Sm90Kernel &kernel,
 Derivation explainTile(const GemmProblem &problem, const Sm90Kernel &kernel,
                        const DeviceModel &device);
 
-/// Bytes that the copies of unaligned operands take in the workspace.
-int64_t repackBytes(const GemmProblem &problem, const GemmSignature &signature);
-
 /// Groups of blocks of \p config that run at once on the whole of \p device, at
 /// least 1.
 int64_t residentGroups(const Sm90GemmConfig &config, const DeviceModel &device);

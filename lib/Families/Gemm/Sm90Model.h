@@ -68,7 +68,9 @@ struct Sm90Model {
 private:
   void computeTraffic();
   void computeStep();
-  void computeTile();
+  void computeEpilogue();
+  void computeEnds();
+  void computeReduction();
   void computeFloors();
 };
 

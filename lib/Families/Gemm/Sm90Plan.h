@@ -12,6 +12,9 @@ namespace kiln {
 /// allows; larger problems are left to templates that load them as they are.
 inline constexpr double kMaxRepackBytes = double(int64_t(256) << 20);
 
+/// Bytes that the copies of unaligned operands take in the workspace.
+int64_t repackBytes(const GemmProblem &problem, const GemmSignature &signature);
+
 /// Adds to \p plan, which has the product's kernel, what the template's base
 /// does not know: tensor maps, the kernel that repacks unaligned operands, and
 /// the binder of all that.

@@ -65,17 +65,13 @@ StepTimes TileModel::step(double perSm, double active) const {
           .portBytesPerNs;
   l2 = std::min(l2, device.l2BytesPerNs());
   step.l2 = active * stageBytes() / l2;
-  // DRAM serves the part of the loads that L2 does not keep.
-  double missShare =
-      std::min(1.0, bytes.dramReadBytes / std::max(bytes.l2ReadBytes, 1.0));
+  double missShare = bytes.missShare();
   step.dram = active * stageBytes() * missShare / device.dramBytesPerNs();
-  double latency = missShare > 0.5
-                       ? device.dramLatencyNs
-                       : device.l2LatencyNs + missShare * device.dramLatencyNs;
   double load = std::max(step.l2, step.dram);
   // Other blocks of the SM compute meanwhile.
   step.barrier = kStepBarrierClocks / clockGHz() / perSm;
-  step.ring = pipeline(latency, load, step.pace(), kernel.stages);
+  step.ring = pipeline(loadLatencyNs(device, missShare), load, step.pace(),
+                       kernel.stages);
   return step;
 }
 
