@@ -10,6 +10,19 @@
 
 namespace kiln {
 
+std::optional<ClassicProblem> classicProblemOf(const KernelFamily &family,
+                                               const Problem &problem) {
+  const ClassicFamily *classic = family.classic();
+  return classic ? classic->classicProblem(problem) : std::nullopt;
+}
+
+std::optional<ClassicConfig> classicConfigOf(const Template &tmpl,
+                                             const Record &config) {
+  if (const ClassicTemplate *classic = tmpl.classic())
+    return classic->classicConfig(config);
+  return std::nullopt;
+}
+
 static ClassicEstimate estimateClassic(const ClassicCase &classic,
                                        const DeviceModel &device) {
   const auto &[problem, config] = classic;
@@ -67,8 +80,8 @@ static Rejection rejectionOf(const ClassicRejection &classic) {
   return rejection;
 }
 
-void rankClassic(const KernelFamily::ClassicProblem &problem,
-                 const DeviceModel &device, bool keepRejected, Space &space) {
+void rankClassic(const ClassicProblem &problem, const DeviceModel &device,
+                 bool keepRejected, Space &space) {
   auto reject = [&](Candidate &candidate, const Rejection &rejection) {
     if (keepRejected)
       space.rejected.push_back(
@@ -81,7 +94,7 @@ void rankClassic(const KernelFamily::ClassicProblem &problem,
     return a.order < b.order;
   });
   for (Candidate &candidate : space.ranked) {
-    auto config = candidate.tmpl->classicConfig(candidate.config);
+    auto config = classicConfigOf(*candidate.tmpl, candidate.config);
     if (!config) {
       unknown.push_back(std::move(candidate));
       continue;

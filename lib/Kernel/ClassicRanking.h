@@ -1,13 +1,54 @@
 //===- ClassicRanking.h - a space as the classic model sees it ------------===//
+//
+// The classic model wraps a finished space from outside: families and templates
+// that it knows implement an interface beside their own, and what explores a
+// space knows nothing of it.
+//
+//===----------------------------------------------------------------------===//
 #pragma once
 
 #include "Kernel/Space.h"
+#include "Model/ClassicModel.h"
 
 namespace kiln {
 
+/// A problem in the classic model's terms.
+struct ClassicProblem {
+  DType type;
+  int64_t m, n, k;
+};
+
+/// What KernelFamily::classic() answers where the model knows the family.
+class ClassicFamily {
+public:
+  /// Nullopt: the model knows no such problem.
+  virtual std::optional<ClassicProblem>
+  classicProblem(const Problem &problem) const = 0;
+
+protected:
+  ~ClassicFamily() = default;
+};
+
+/// What Template::classic() answers where configs have tiles.
+class ClassicTemplate {
+public:
+  virtual ClassicConfig classicConfig(const Record &config) const = 0;
+
+protected:
+  ~ClassicTemplate() = default;
+};
+
+/// The problem in the model's terms; nullopt where it knows no such problem.
+std::optional<ClassicProblem> classicProblemOf(const KernelFamily &family,
+                                               const Problem &problem);
+
+/// The config in the model's terms; nullopt: not a tile template.
+std::optional<ClassicConfig> classicConfigOf(const Template &tmpl,
+                                             const Record &config);
+
 /// A problem and a config in the classic model's terms.
 struct ClassicCase {
-  KernelFamily::ClassicProblem problem;
+  ClassicProblem problem;
   ClassicConfig config;
 };
 
@@ -21,9 +62,9 @@ Derivation explainClassic(const ClassicCase &classic,
                           const DeviceModel &device);
 
 /// The classic model prunes and ranks again what the hard limits left over in
-/// \p space. Templates that it cannot model, those without tiles, keep
-/// their place behind.
-void rankClassic(const KernelFamily::ClassicProblem &problem,
-                 const DeviceModel &device, bool keepRejected, Space &space);
+/// \p space. Templates without tiles, which it cannot model, come last, in the
+/// order of the space.
+void rankClassic(const ClassicProblem &problem, const DeviceModel &device,
+                 bool keepRejected, Space &space);
 
 } // namespace kiln

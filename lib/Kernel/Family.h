@@ -11,6 +11,7 @@
 
 namespace kiln {
 
+class ClassicFamily;
 struct CallReader; // of lib/Call
 
 /// Most fields of a problem's record: what a launch's key has room for.
@@ -89,15 +90,8 @@ public:
   virtual double flops(const Problem &problem) const = 0;
   virtual double compulsoryBytes(const Problem &problem) const;
 
-  /// The problem in the classic model's terms; nullopt: it knows no such kind.
-  struct ClassicProblem {
-    DType type;
-    int64_t m, n, k;
-  };
-  virtual std::optional<ClassicProblem>
-  classicProblem(const Problem &problem) const {
-    return std::nullopt;
-  }
+  /// How the classic model sees its problems; null: it knows no such kind.
+  virtual const ClassicFamily *classic() const { return nullptr; }
 
   /// Parses and canonicalises "gemm m=1 n=2 k=3"; the family's name is
   /// optional.

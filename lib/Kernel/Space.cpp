@@ -9,7 +9,6 @@
 //===----------------------------------------------------------------------===//
 #include "Kernel/Space.h"
 
-#include "Kernel/ClassicRanking.h"
 #include "Support/Error.h"
 
 #include <llvm/ADT/Hashing.h>
@@ -21,10 +20,6 @@
 #include <utility>
 
 namespace kiln {
-
-llvm::StringRef nameOf(ModelKind kind) {
-  return kind == ModelKind::Main ? "main" : "classic";
-}
 
 namespace {
 
@@ -188,74 +183,27 @@ private:
 
 } // namespace
 
-/// The main model: every template's own limits and estimate.
-static void exploreMain(const KernelFamily &family, const Problem &problem,
-                        const DeviceModel &device, const SpaceOptions &options,
-                        Space &space) {
-  constexpr size_t kUsual = 1024;
-  space.ranked.reserve(kUsual);
-  SpaceFiller filler(problem, device, options, space);
-  for (const auto &tmpl : family.templates())
-    filler.take(*tmpl);
-  rankCandidates(space.ranked);
+llvm::Error noCandidate(const KernelFamily &family, const Problem &problem,
+                        const DeviceModel &device) {
+  return makeError(ErrorCode::NoCandidate,
+                   "no template of {} runs {} on {}: every config is pruned",
+                   family.name(), problem.text(), device.name);
 }
 
 llvm::Expected<Space> exploreSpace(const KernelFamily &family,
                                    const Problem &problem,
                                    const DeviceModel &device,
                                    const SpaceOptions &options) {
+  constexpr size_t kUsual = 1024;
   Space space;
-  exploreMain(family, problem, device, options, space);
-  if (options.model == ModelKind::Classic) {
-    auto classic = family.classicProblem(problem);
-    if (!classic)
-      return makeError(ErrorCode::Unsupported,
-                       "the classic model knows nothing like {}",
-                       problem.text());
-    rankClassic(*classic, device, options.keepRejected, space);
-  }
+  space.ranked.reserve(kUsual);
+  SpaceFiller filler(problem, device, options, space);
+  for (const auto &tmpl : family.templates())
+    filler.take(*tmpl);
   if (space.ranked.empty())
-    return makeError(ErrorCode::NoCandidate,
-                     "no template of {} runs {} on {}: every config is pruned",
-                     family.name(), problem.text(), device.name);
+    return noCandidate(family, problem, device);
+  rankCandidates(space.ranked);
   return space;
-}
-
-/// The problem and the config where \p model is the classic one and has words
-/// for both.
-static std::optional<ClassicCase> classicCase(const KernelFamily &family,
-                                              const Problem &problem,
-                                              const Candidate &candidate,
-                                              ModelKind model) {
-  if (model != ModelKind::Classic)
-    return std::nullopt;
-  auto known = family.classicProblem(problem);
-  auto config = candidate.tmpl->classicConfig(candidate.config);
-  if (!known || !config)
-    return std::nullopt;
-  return ClassicCase{*known, *config};
-}
-
-ModelKind modelOf(const KernelFamily &family, const Problem &problem,
-                  const Candidate &candidate, ModelKind model) {
-  return classicCase(family, problem, candidate, model) ? ModelKind::Classic
-                                                        : ModelKind::Main;
-}
-
-Estimate estimateCandidate(const KernelFamily &family, const Problem &problem,
-                           const Candidate &candidate,
-                           const DeviceModel &device, ModelKind model) {
-  if (auto classic = classicCase(family, problem, candidate, model))
-    return estimateOf(*classic, device);
-  return candidate.tmpl->estimate(problem, candidate.config, device);
-}
-
-Derivation explainCandidate(const KernelFamily &family, const Problem &problem,
-                            const Candidate &candidate,
-                            const DeviceModel &device, ModelKind model) {
-  if (auto classic = classicCase(family, problem, candidate, model))
-    return explainClassic(*classic, device);
-  return candidate.tmpl->explain(problem, candidate.config, device);
 }
 
 } // namespace kiln

@@ -13,13 +13,14 @@
 #include "Kernel/Estimate.h"
 #include "Kernel/Plan.h"
 #include "Kernel/Problem.h"
-#include "Model/ClassicModel.h"
 
 #include <llvm/ADT/STLFunctionalExtras.h>
 
 #include <optional>
 
 namespace kiln {
+
+class ClassicTemplate;
 
 /// Candidates of one template and key are variations of one idea; a rank list
 /// begins with the best of each class. `rank` orders classes whose estimates
@@ -98,11 +99,8 @@ public:
   virtual void judge(const Problem &problem, const DeviceModel &device,
                      SpaceSink &sink) const;
 
-  /// The config in the classic model's terms; nullopt: not a tile template.
-  virtual std::optional<ClassicConfig>
-  classicConfig(const Record &config) const {
-    return std::nullopt;
-  }
+  /// How the classic model sees its configs; null: they have no tiles.
+  virtual const ClassicTemplate *classic() const { return nullptr; }
 
   /// The plan of a config that prune() let pass: texts, geometry and binder.
   /// Compiles nothing. Its workspace covers \p problem's extents.

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "Cache/Store.h"
-#include "Kernel/Space.h"
+#include "Kernel/ModelKind.h"
 
 #include <llvm/ADT/StringRef.h>
 #include <llvm/Support/Error.h>

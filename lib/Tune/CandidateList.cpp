@@ -67,14 +67,15 @@ static std::vector<Seed> seedsOf(const TuningTask &task,
   return seeds;
 }
 
-static SpaceOptions spaceOptions(const TuningOptions &options) {
-  return {.model = options.model, .allowance = options.allowance};
+static llvm::Expected<Space> exploreSpace(const TuningTask &task) {
+  return exploreSpace(task.family, task.problem, task.context.device,
+                      task.options.model,
+                      {.allowance = task.options.allowance});
 }
 
 llvm::Error CandidateList::explore() {
   const TuningOptions &options = task.options;
-  auto space = exploreSpace(task.family, task.problem, task.context.device,
-                            spaceOptions(options));
+  auto space = exploreSpace(task);
   if (!space)
     return space.takeError();
   ranked = space->ranked.size();
@@ -112,8 +113,7 @@ void CandidateList::addRelatives(const TuningCandidate &best) {
   if (kin && kin->candidate.sharesClass(best.candidate))
     return;
   kin = &best;
-  auto space = exploreSpace(task.family, task.problem, task.context.device,
-                            spaceOptions(task.options));
+  auto space = exploreSpace(task);
   if (!space)
     return llvm::consumeError(space.takeError()); // it could be explored before
   for (auto [i, candidate] : llvm::enumerate(space->ranked))

@@ -122,7 +122,7 @@ private:
 } // namespace
 
 llvm::Error Sweep::explore() {
-  auto space = exploreSpace(family, problem, device, {.model = options.model});
+  auto space = exploreSpace(family, problem, device, options.model);
   if (!space)
     return space.takeError();
   for (auto [i, candidate] : llvm::enumerate(space->ranked)) {

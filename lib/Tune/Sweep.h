@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Kernel/Space.h"
+#include "Kernel/ModelKind.h"
 #include "Store/ArtifactStore.h"
 #include "Trial/TrialRunner.h"
 

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Kernel/ModelKind.h"
 #include "Kernel/Registry.h"
-#include "Kernel/Space.h"
 #include "Store/ArtifactStore.h"
 #include "Store/Decisions.h"
 

@@ -8,8 +8,8 @@
 
 #include "Cache/Store.h"
 #include "Driver/Driver.h"
+#include "Kernel/ModelKind.h"
 #include "Kernel/Registry.h"
-#include "Kernel/Space.h"
 #include "Store/ArtifactStore.h"
 #include "Store/DeviceAssembly.h"
 #include "Support/Environment.h"

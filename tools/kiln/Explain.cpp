@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Families.h"
-#include "Kernel/Space.h"
+#include "Kernel/ClassicRanking.h"
+#include "Kernel/ModelKind.h"
 #include "kiln/Commands.h"
 #include "kiln/CommonOptions.h"
 #include "kiln/Console.h"
@@ -46,7 +47,7 @@ class SummarySection final : public Report {
 public:
   explicit SummarySection(const Explanation &e) : e(e) {}
   void print(llvm::raw_ostream &os) const override;
-  llvm::json::Object toJSON() const override;
+  llvm::json::Object toJson() const override;
 
 private:
   double tflops() const {
@@ -65,7 +66,7 @@ class DerivationSection final : public Report {
 public:
   explicit DerivationSection(const Derivation &steps) : steps(steps) {}
   void print(llvm::raw_ostream &os) const override;
-  llvm::json::Object toJSON() const override;
+  llvm::json::Object toJson() const override;
 
 private:
   const Derivation &steps;
@@ -76,7 +77,7 @@ class RivalSection final : public Report {
 public:
   explicit RivalSection(const Explanation &e) : e(e) {}
   void print(llvm::raw_ostream &os) const override;
-  llvm::json::Object toJSON() const override;
+  llvm::json::Object toJson() const override;
 
 private:
   /// A term of either estimate, with its value in both.
@@ -96,7 +97,7 @@ class ExplainReport final : public Report {
 public:
   explicit ExplainReport(const Explanation &e) : e(e) {}
   void print(llvm::raw_ostream &os) const override;
-  llvm::json::Object toJSON() const override;
+  llvm::json::Object toJson() const override;
 
 private:
   const Explanation &e;
@@ -132,7 +133,7 @@ void SummarySection::print(llvm::raw_ostream &os) const {
   os << wrapText(text);
 }
 
-llvm::json::Object SummarySection::toJSON() const {
+llvm::json::Object SummarySection::toJson() const {
   llvm::json::Object object = e.subject.estimate.toJson();
   object["config"] = e.subject.config.text();
   object["rank"] = e.rank < 0 ? llvm::json::Value(nullptr) : e.rank + 1;
@@ -157,7 +158,7 @@ void DerivationSection::print(llvm::raw_ostream &os) const {
   }
 }
 
-llvm::json::Object DerivationSection::toJSON() const { return steps.toJson(); }
+llvm::json::Object DerivationSection::toJson() const { return steps.toJson(); }
 
 std::vector<RivalSection::Row> RivalSection::rows() const {
   std::vector<Row> rows;
@@ -241,7 +242,7 @@ void RivalSection::print(llvm::raw_ostream &os) const {
   table.print(os);
 }
 
-llvm::json::Object RivalSection::toJSON() const {
+llvm::json::Object RivalSection::toJson() const {
   llvm::json::Object differences;
   for (const Row &row : rows())
     differences[row.unit.empty() ? row.name : row.name + "_" + row.unit] =
@@ -272,7 +273,7 @@ void ExplainReport::print(llvm::raw_ostream &os) const {
   }
 }
 
-llvm::json::Object ExplainReport::toJSON() const {
+llvm::json::Object ExplainReport::toJson() const {
   llvm::json::Object object{{"problem", e.which->text()},
                             {"device", e.device->name},
                             {"arch", e.device->archName()},
@@ -284,11 +285,11 @@ llvm::json::Object ExplainReport::toJSON() const {
     object["rejected"] = e.rejection->toJson();
     return object;
   }
-  object["choice"] = SummarySection(e).toJSON();
+  object["choice"] = SummarySection(e).toJson();
   object["estimated_by"] = nameOf(e.subjectModel);
-  object["derivation"] = DerivationSection(e.derivation).toJSON();
+  object["derivation"] = DerivationSection(e.derivation).toJson();
   if (e.rival)
-    object["rival"] = RivalSection(e).toJSON();
+    object["rival"] = RivalSection(e).toJson();
   return object;
 }
 
@@ -324,8 +325,8 @@ static auto kindOf(const ClassicConfig &config) {
 static bool isAnotherKind(const Candidate &a, const Candidate &b) {
   if (a.tmpl != b.tmpl)
     return true;
-  auto tileA = a.tmpl->classicConfig(a.config);
-  auto tileB = b.tmpl->classicConfig(b.config);
+  auto tileA = classicConfigOf(*a.tmpl, a.config);
+  auto tileB = classicConfigOf(*b.tmpl, b.config);
   return tileA && tileB ? kindOf(*tileA) != kindOf(*tileB) : !a.sharesClass(b);
 }
 
@@ -357,8 +358,8 @@ static llvm::Error fillExplanation(Explanation &e,
   if (family.isEmpty(problem))
     return makeError(ErrorCode::InvalidArgument,
                      "{}: there is nothing to compute", problem.text());
-  auto space = exploreSpace(family, problem, *e.device,
-                            {.model = e.model, .keepRejected = true});
+  auto space =
+      exploreSpace(family, problem, *e.device, e.model, {.keepRejected = true});
   if (!space)
     return space.takeError();
   e.ranked = space->ranked.size();

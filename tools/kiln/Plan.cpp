@@ -1,6 +1,6 @@
 //===- Plan.cpp - kiln plan: pruned and ranked candidates -----------------===//
 #include "Families/Families.h"
-#include "Kernel/Space.h"
+#include "Kernel/ModelKind.h"
 #include "kiln/Commands.h"
 #include "kiln/CommonOptions.h"
 #include "kiln/Console.h"
@@ -30,7 +30,7 @@ public:
   }
 
   void print(llvm::raw_ostream &os) const override;
-  llvm::json::Object toJSON() const override;
+  llvm::json::Object toJson() const override;
 
 private:
   llvm::ArrayRef<Candidate> shown() const {
@@ -67,10 +67,10 @@ public:
       section.print(os);
     }
   }
-  llvm::json::Object toJSON() const override {
+  llvm::json::Object toJson() const override {
     llvm::json::Array problems;
     for (const SpaceReport &section : sections)
-      problems.push_back(section.toJSON());
+      problems.push_back(section.toJson());
     return llvm::json::Object{{"device", device.name},
                               {"arch", device.archName()},
                               {"model", nameOf(model)},
@@ -142,7 +142,7 @@ void SpaceReport::printPruned(llvm::raw_ostream &os) const {
   }
 }
 
-llvm::json::Object SpaceReport::toJSON() const {
+llvm::json::Object SpaceReport::toJson() const {
   llvm::json::Array candidates;
   for (auto [i, candidate] : llvm::enumerate(shown())) {
     llvm::json::Object row = candidate.estimate.toJson();
@@ -188,8 +188,8 @@ static llvm::Expected<PlannedCase> planCase(const Case &which,
   if (family.isEmpty(which.named.problem))
     return planned;
   auto start = std::chrono::steady_clock::now();
-  auto space = exploreSpace(family, which.named.problem, device,
-                            {.model = model, .keepRejected = true});
+  auto space = exploreSpace(family, which.named.problem, device, model,
+                            {.keepRejected = true});
   if (!space)
     return space.takeError();
   planned.elapsedMs = std::chrono::duration<double, std::milli>(

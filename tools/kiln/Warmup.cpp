@@ -29,7 +29,7 @@ class WarmupReport final : public Report {
 public:
   explicit WarmupReport(llvm::ArrayRef<Case> cases) : cases(cases) {}
   void print(llvm::raw_ostream &os) const override;
-  llvm::json::Object toJSON() const override;
+  llvm::json::Object toJson() const override;
   int exitCode() const;
 
   std::vector<DeviceResult> devices;
@@ -116,7 +116,7 @@ static llvm::json::Object rowToJson(const WarmupRow &row, const Case &which) {
   return object;
 }
 
-llvm::json::Object WarmupReport::toJSON() const {
+llvm::json::Object WarmupReport::toJson() const {
   llvm::json::Array list;
   for (const auto &[device, result] : devices) {
     llvm::json::Array rows;
@@ -215,7 +215,7 @@ static llvm::Error dumpUnits(const std::string &folder,
     const auto &[family, problem] = one.named;
     if (family->isEmpty(problem))
       continue;
-    auto space = exploreSpace(*family, problem, device, {.model = model});
+    auto space = exploreSpace(*family, problem, device, model);
     if (!space)
       return space.takeError();
     for (const Candidate &candidate :

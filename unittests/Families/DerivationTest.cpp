@@ -1,7 +1,7 @@
 // What explain tells of single configs; that every derivation makes its
 // estimate is checked by the conformance suite.
 #include "Families/FamilyTesting.h"
-#include "Kernel/Space.h"
+#include "Kernel/ModelKind.h"
 
 #include <doctest/doctest.h>
 
@@ -33,9 +33,9 @@ Derivation explain(llvm::StringRef problem, llvm::StringRef deviceName,
   DeviceModel model = device(deviceName);
   Candidate candidate;
   if (config.empty()) {
-    candidate = llvm::cantFail(exploreSpace(*named.family, named.problem, model,
-                                            {.model = kind}))
-                    .ranked.front();
+    candidate =
+        llvm::cantFail(exploreSpace(*named.family, named.problem, model, kind))
+            .ranked.front();
   } else {
     auto typed = llvm::cantFail(named.family->parseConfig(config));
     candidate.tmpl = typed.tmpl;
@@ -191,8 +191,8 @@ TEST_CASE("E4: FFMA kernels have FFMA's peak in the classic model") {
     NamedProblem named =
         parseProblem(("gemm m=4096 n=4096 k=4096 dtype=" + dtype).str());
     DeviceModel model = device(name);
-    Space space = llvm::cantFail(exploreSpace(
-        *named.family, named.problem, model, {.model = ModelKind::Classic}));
+    Space space = llvm::cantFail(
+        exploreSpace(*named.family, named.problem, model, ModelKind::Classic));
     auto simt = llvm::find_if(space.ranked, [](const Candidate &candidate) {
       return candidate.tmpl->name() == "simt";
     });

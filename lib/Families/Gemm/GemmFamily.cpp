@@ -5,6 +5,7 @@
 #include "Families/Gemm/GemmProblem.h"
 #include "Families/Gemm/GemmTemplate.h"
 #include "Families/ProblemFields.h"
+#include "Kernel/ClassicRanking.h"
 #include "Support/Error.h"
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace kiln {
 
 namespace {
 
-class GemmFamily final : public KernelFamily {
+class GemmFamily final : public KernelFamily, public ClassicFamily {
 public:
   GemmFamily() {
     addTemplate(makeSm90GemmTemplate());
@@ -50,12 +51,13 @@ public:
     return read(problem).flops();
   }
 
+  const ClassicFamily *classic() const override { return this; }
   std::optional<ClassicProblem>
   classicProblem(const Problem &problem) const override {
     GemmProblem p = read(problem);
     if (isEmpty(problem) || p.k == 0)
       return std::nullopt;
-    // A batch is as many rows: the classic model has no word for it.
+    // A batch is as many rows: the classic model knows none.
     return ClassicProblem{p.dtype, p.m * p.batch, p.n, p.k};
   }
 

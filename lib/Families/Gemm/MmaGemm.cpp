@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/GemmTemplate.h"
+#include "Kernel/ClassicRanking.h"
 #include "Model/MathUtil.h"
 #include "Model/RegisterWall.h"
 #include "gemm/MmaGemmConfig.h"
@@ -46,7 +47,8 @@ constexpr int kRasterGroups[] = {8, 16};
 /// are what wgmma is for, where there is any.
 constexpr int kLargeTile = 64 * 128;
 
-class MmaGemm final : public GemmTemplate<MmaGemmConfig> {
+class MmaGemm final : public GemmTemplate<MmaGemmConfig>,
+                      public ClassicTemplate {
 public:
   MmaGemm()
       : GemmTemplate({.header = "gemm/MmaGemm.cuh",
@@ -55,8 +57,8 @@ public:
                       .paramsType = "GemmParams",
                       .function = "mmaGemm"}) {}
 
-  std::optional<ClassicConfig>
-  classicConfig(const Record &config) const override;
+  const ClassicTemplate *classic() const override { return this; }
+  ClassicConfig classicConfig(const Record &config) const override;
 
 protected:
   void forEachConfig(
@@ -201,11 +203,9 @@ CandidateClass MmaGemm::classOfConfig(const MmaGemmConfig &c) const {
   return {key, c.splitK};
 }
 
-std::optional<ClassicConfig>
-MmaGemm::classicConfig(const Record &config) const {
+ClassicConfig MmaGemm::classicConfig(const Record &config) const {
   MmaGemmConfig c = fromRecord<MmaGemmConfig>(config);
-  return ClassicConfig{c.blockM, c.blockN,         c.blockK,
-                       c.splitK, c.threads() / 32, c.stages};
+  return {c.blockM, c.blockN, c.blockK, c.splitK, c.threads() / 32, c.stages};
 }
 
 /// Expected registers of a thread: two sets of fragments of one 32-byte step

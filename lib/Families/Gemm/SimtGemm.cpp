@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/GemmTemplate.h"
+#include "Kernel/ClassicRanking.h"
 #include "gemm/SimtGemmConfig.h"
 
 #include <algorithm>
@@ -25,7 +26,8 @@ constexpr Tile kTiles[] = {
     {16, 64, 16, 4, 4, 8},    {256, 128, 8, 16, 8, 1}, {128, 256, 8, 8, 16, 1},
 };
 
-class SimtGemm final : public GemmTemplate<SimtGemmConfig> {
+class SimtGemm final : public GemmTemplate<SimtGemmConfig>,
+                       public ClassicTemplate {
 public:
   SimtGemm()
       : GemmTemplate({.header = "gemm/SimtGemm.cuh",
@@ -34,8 +36,8 @@ public:
                       .paramsType = "GemmParams",
                       .function = "simtGemm"}) {}
 
-  std::optional<ClassicConfig>
-  classicConfig(const Record &config) const override {
+  const ClassicTemplate *classic() const override { return this; }
+  ClassicConfig classicConfig(const Record &config) const override {
     SimtGemmConfig c = fromRecord<SimtGemmConfig>(config);
     constexpr int kBuffers = 2;
     return ClassicConfig{.blockM = c.blockM,

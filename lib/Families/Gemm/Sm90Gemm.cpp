@@ -11,6 +11,7 @@
 #include "Families/Gemm/GemmTemplate.h"
 #include "Families/Gemm/Sm90Estimate.h"
 #include "Families/Gemm/Sm90Plan.h"
+#include "Kernel/ClassicRanking.h"
 #include "Model/MathUtil.h"
 #include "gemm/Sm90GemmConfig.h"
 
@@ -61,7 +62,8 @@ struct Raster {
 };
 constexpr Raster kRasters[] = {{8, 0}, {16, 0}, {8, 1}};
 
-class Sm90Gemm final : public GemmTemplate<Sm90GemmConfig, Sm90Kernel> {
+class Sm90Gemm final : public GemmTemplate<Sm90GemmConfig, Sm90Kernel>,
+                       public ClassicTemplate {
 public:
   Sm90Gemm()
       : GemmTemplate({.header = "gemm/Sm90Gemm.cuh",
@@ -71,8 +73,8 @@ public:
                       .function = "sm90Gemm",
                       .archSpecific = true}) {}
 
-  std::optional<ClassicConfig>
-  classicConfig(const Record &config) const override;
+  const ClassicTemplate *classic() const override { return this; }
+  ClassicConfig classicConfig(const Record &config) const override;
 
 protected:
   void forEachConfig(
@@ -248,11 +250,9 @@ CandidateClass Sm90Gemm::classOfConfig(const Sm90GemmConfig &c) const {
   return {key * 4 + static_cast<uint64_t>(c.multicastBlocks()), c.splitK()};
 }
 
-std::optional<ClassicConfig>
-Sm90Gemm::classicConfig(const Record &config) const {
+ClassicConfig Sm90Gemm::classicConfig(const Record &config) const {
   Sm90GemmConfig c = fromRecord<Sm90GemmConfig>(config);
-  return ClassicConfig{c.blockM,   c.blockN,         c.blockK,
-                       c.splitK(), c.threads() / 32, c.stages};
+  return {c.blockM, c.blockN, c.blockK, c.splitK(), c.threads() / 32, c.stages};
 }
 
 /// Sums that a consumer's thread has registers for beside what the epilogue

@@ -56,7 +56,7 @@ struct HitTime {
 class JitReport final : public Report {
 public:
   void print(llvm::raw_ostream &os) const override;
-  llvm::json::Object toJSON() const override;
+  llvm::json::Object toJson() const override;
 
   std::string what, commit; ///< for the document
   std::string device, toolchain;
@@ -89,7 +89,7 @@ struct Spread {
     return fmt::format("median {:.1f}, least {:.1f}, greatest {:.1f} ms",
                        median, least, greatest);
   }
-  llvm::json::Object toJSON() const {
+  llvm::json::Object toJson() const {
     return llvm::json::Object{{"median_ms", rounded(median)},
                               {"min_ms", rounded(least)},
                               {"max_ms", rounded(greatest)}};
@@ -165,9 +165,9 @@ static llvm::json::Object newToJson(const std::vector<NewProblem> &rows) {
   }
   return llvm::json::Object{
       {"problems", std::move(list)},
-      {"predict_without_compiling", ownSpread(rows).toJSON()},
-      {"tune", tuneSpread(rows).toJSON()},
-      {"cached", cachedSpread(rows).toJSON()}};
+      {"predict_without_compiling", ownSpread(rows).toJson()},
+      {"tune", tuneSpread(rows).toJson()},
+      {"cached", cachedSpread(rows).toJson()}};
 }
 
 void JitReport::print(llvm::raw_ostream &os) const {
@@ -194,7 +194,7 @@ void JitReport::print(llvm::raw_ostream &os) const {
     printNew(newProblems, os);
 }
 
-llvm::json::Object JitReport::toJSON() const {
+llvm::json::Object JitReport::toJson() const {
   llvm::json::Array list, hitList;
   for (const CompiledKernel &kernel : kernels)
     list.push_back(
@@ -216,14 +216,14 @@ llvm::json::Object JitReport::toJSON() const {
                             {"cases", static_cast<int64_t>(cases)},
                             {"recorded", static_cast<int64_t>(recorded)},
                             {"kernels", std::move(list)},
-                            {"compile", compileSpread(kernels).toJSON()},
+                            {"compile", compileSpread(kernels).toJson()},
                             {"kernels_per_s", rounded(kernelsPerSecond)}};
   if (noHits.empty()) {
     object["gpu"] = gpu;
     object["driver"] = driver;
     object["hits"] = std::move(hitList);
     object["refused"] = static_cast<int64_t>(refused);
-    object["hit_to_launch"] = hitSpread(hits).toJSON();
+    object["hit_to_launch"] = hitSpread(hits).toJson();
     object["nvrtc_loaded_on_hits"] = !compilerStayedOut;
     object["new_problems"] = newToJson(newProblems);
   } else {
@@ -269,7 +269,7 @@ choosePlans(llvm::ArrayRef<Case> cases, const DeviceModel &device,
       chosen.tmpl = recorded->tmpl;
       config = std::move(recorded->config);
     } else {
-      auto space = exploreSpace(*family, problem, device, {.model = model});
+      auto space = exploreSpace(*family, problem, device, model);
       if (!space)
         return space.takeError();
       chosen.tmpl = space->ranked.front().tmpl;

@@ -4,7 +4,8 @@
 #include "Families/Conformance/Draw.h"
 #include "Families/Conformance/LaunchCheck.h"
 
-#include "Kernel/Space.h"
+#include "Kernel/ClassicRanking.h"
+#include "Kernel/ModelKind.h"
 #include "Support/Error.h"
 #include "Support/Format.h"
 
@@ -173,8 +174,8 @@ TEST_CASE("conformance: absurd problems have a finite space or a clear line") {
       CAPTURE(problem.text());
       for (ModelKind model : {ModelKind::Main, ModelKind::Classic}) {
         bool isKnown =
-            model == ModelKind::Main || family->classicProblem(problem);
-        auto space = exploreSpace(*family, problem, h200(), {.model = model});
+            model == ModelKind::Main || classicProblemOf(*family, problem);
+        auto space = exploreSpace(*family, problem, h200(), model);
         if (!space) {
           ErrorSummary error = summarize(space.takeError());
           CHECK(error.code ==
@@ -213,9 +214,9 @@ std::vector<Candidate> sample(const Space &space) {
 /// Checks the derivations of \p problem; answers how many there were.
 size_t checkDerivations(const KernelFamily &family, const Problem &problem,
                         const DeviceModel &device, ModelKind model) {
-  if (model == ModelKind::Classic && !family.classicProblem(problem))
+  if (model == ModelKind::Classic && !classicProblemOf(family, problem))
     return 0; // nothing to explain
-  auto space = exploreSpace(family, problem, device, {.model = model});
+  auto space = exploreSpace(family, problem, device, model);
   if (!space) {
     llvm::consumeError(space.takeError()); // another test's
     return 0;

@@ -1,7 +1,8 @@
 #include "Families/Gemm/GemmTemplate.h"
 #include "Families/Gemm/GemmTesting.h"
 
-#include "Kernel/Space.h"
+#include "Kernel/ClassicRanking.h"
+#include "Kernel/ModelKind.h"
 #include "Support/Json.h"
 
 #include <doctest/doctest.h>
@@ -144,7 +145,7 @@ TEST_CASE("mma leaves large tiles to wgmma, where wgmma takes the problem") {
       hasWgmma |= candidate.tmpl->name() == "sm90";
       if (candidate.tmpl->name() != "mma")
         continue;
-      auto config = *candidate.tmpl->classicConfig(candidate.config);
+      auto config = *classicConfigOf(*candidate.tmpl, candidate.config);
       (config.blockM * config.blockN > 64 * 128 ? hasLarge : hasSmall) = true;
     }
     CHECK(hasSmall);
@@ -322,9 +323,8 @@ TEST_CASE("the classic model ranks by its own estimates, naming its reasons") {
       DeviceModel model = llvm::cantFail(findDevice(device));
       Problem problem = parse(fmt::format(
           "gemm m=512 n=4096 k=8192 layout=NT batch=2 dtype={}", dtype));
-      auto space =
-          exploreSpace(gemm(), problem, model,
-                       {.model = ModelKind::Classic, .keepRejected = true});
+      auto space = exploreSpace(gemm(), problem, model, ModelKind::Classic,
+                                {.keepRejected = true});
       auto main = exploreSpace(gemm(), problem, model, {.keepRejected = true});
       REQUIRE((bool(space) && bool(main)));
       CHECK(space->ranked.size() + space->rejected.size() ==
@@ -332,7 +332,7 @@ TEST_CASE("the classic model ranks by its own estimates, naming its reasons") {
       DType type = readGemmSignature(problem.signature).in;
       std::vector<ClassicConfig> configs;
       for (const Candidate &candidate : main->ranked)
-        if (auto config = candidate.tmpl->classicConfig(candidate.config))
+        if (auto config = classicConfigOf(*candidate.tmpl, candidate.config))
           if (!llvm::is_contained(configs, *config))
             configs.push_back(*config);
       size_t kept = pruneClassic(model, type, configs).kept.size();
@@ -342,7 +342,7 @@ TEST_CASE("the classic model ranks by its own estimates, naming its reasons") {
       std::vector<ClassicConfig> ranked;
       double slowestLead = 0, slowestOther = 0;
       for (auto [i, candidate] : llvm::enumerate(space->ranked)) {
-        auto config = candidate.tmpl->classicConfig(candidate.config);
+        auto config = classicConfigOf(*candidate.tmpl, candidate.config);
         if (!config) {
           CHECK(i >= kept); // what it has no words for comes last
           continue;

@@ -1,7 +1,7 @@
 #include "Families/FamilyTesting.h"
 #include "Families/Rows/RowUnit.h"
 
-#include "Kernel/Space.h"
+#include "Kernel/ModelKind.h"
 #include "rows/ReferenceRowsConfig.h"
 
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@ using namespace kiln::testing;
 namespace {
 
 constexpr RowKind kKinds[] = {RowKind::RmsNorm, RowKind::LayerNorm,
-                              RowKind::Softmax, RowKind::Rowquant,
+                              RowKind::Softmax, RowKind::Quantize,
                               RowKind::Reduce};
 
 struct Parsed {
@@ -373,7 +373,7 @@ TEST_CASE("the texts that keys over rows are made of are pinned") {
 TEST_CASE("the classic model does not speak of what it does not know") {
   Parsed norm = parse("rmsnorm rows=8192 cols=4096 dtype=bf16");
   auto space = exploreSpace(*norm.family, norm.problem, h200(),
-                            {.model = ModelKind::Classic});
+                            ModelKind::Classic);
   REQUIRE(!space);
   CHECK(summarize(space.takeError()).message ==
         "the classic model knows nothing like rmsnorm rows=8192 cols=4096 "
