@@ -2,7 +2,7 @@
 //
 // What is slow or fallible is made at the first need and kept: the driver, the
 // cache, the state of each context, plans, arenas. A launch that hits reads
-// three tables (driver, plans, arenas) and takes no lock, except that of its
+// two tables (plans, arenas) and takes no lock, except that of its
 // stream where its plan has a workspace (StreamLock.h). Other locks are held
 // over look-ups and insertions, and where something is made once that all wait
 // for: the driver, the kernel of one artifact, a stream's arena. None is held

@@ -25,7 +25,7 @@ namespace {
 class ListReport final : public Report {
 public:
   void print(llvm::raw_ostream &os) const override;
-  llvm::json::Object toJSON() const override;
+  llvm::json::Object toJson() const override;
 
   std::string root;
   std::vector<EntryInfo> entries;
@@ -41,7 +41,7 @@ private:
 class VerifyReport final : public Report {
 public:
   void print(llvm::raw_ostream &os) const override;
-  llvm::json::Object toJSON() const override;
+  llvm::json::Object toJson() const override;
 
   size_t count(VerifyItem::State state) const {
     return static_cast<size_t>(
@@ -57,7 +57,7 @@ public:
 class PruneReport final : public Report {
 public:
   void print(llvm::raw_ostream &os) const override;
-  llvm::json::Object toJSON() const override;
+  llvm::json::Object toJson() const override;
 
   std::string root;
   bool isDryRun = false;
@@ -118,7 +118,7 @@ void ListReport::print(llvm::raw_ostream &os) const {
   os << fmt::format("{} entries, {} bytes\n", entries.size(), bytes);
 }
 
-llvm::json::Object ListReport::toJSON() const {
+llvm::json::Object ListReport::toJson() const {
   llvm::json::Array list;
   for (const EntryInfo &entry : entries)
     list.push_back(llvm::json::Object{
@@ -149,7 +149,7 @@ void VerifyReport::print(llvm::raw_ostream &os) const {
       count(VerifyItem::State::Temporary), count(VerifyItem::State::Foreign));
 }
 
-llvm::json::Object VerifyReport::toJSON() const {
+llvm::json::Object VerifyReport::toJson() const {
   llvm::json::Array list;
   for (const VerifyItem &item : items)
     list.push_back(llvm::json::Object{{"state", nameOf(item.state)},
@@ -187,7 +187,7 @@ void PruneReport::print(llvm::raw_ostream &os) const {
                     result.keptBytes);
 }
 
-llvm::json::Object PruneReport::toJSON() const {
+llvm::json::Object PruneReport::toJson() const {
   llvm::json::Array list;
   for (const PrunedFile &file : result.removed)
     list.push_back(llvm::json::Object{{"why", nameOf(file.why)},

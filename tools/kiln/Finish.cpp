@@ -40,7 +40,7 @@ int finish(const Report &report, const std::optional<std::string> &out,
     exitCode = exitCodeOf(error.code);
   }
   if (out)
-    if (llvm::Error unwritten = writeFile(*out, printJson(report.toJSON()))) {
+    if (llvm::Error unwritten = writeFile(*out, printJson(report.toJson()))) {
       printError(summarize(std::move(unwritten)).message);
       exitCode = exitCode ? exitCode : kExitSomeFailed;
     }

@@ -24,7 +24,7 @@ struct LibraryState {
 class SystemSection final : public Report {
 public:
   void print(llvm::raw_ostream &os) const override;
-  llvm::json::Object toJSON() const override;
+  llvm::json::Object toJson() const override;
 
   std::vector<LibraryState> libraries;
   std::optional<std::string> cacheRoot;
@@ -38,7 +38,7 @@ class DeviceSection final : public Report {
 public:
   explicit DeviceSection(ChosenDevice device) : device(std::move(device)) {}
   void print(llvm::raw_ostream &os) const override;
-  llvm::json::Object toJSON() const override;
+  llvm::json::Object toJson() const override;
 
 private:
   ChosenDevice device;
@@ -53,11 +53,11 @@ public:
       device.print(os);
     }
   }
-  llvm::json::Object toJSON() const override {
-    llvm::json::Object object = system.toJSON();
+  llvm::json::Object toJson() const override {
+    llvm::json::Object object = system.toJson();
     llvm::json::Array list;
     for (const DeviceSection &device : devices)
-      list.push_back(device.toJSON());
+      list.push_back(device.toJson());
     object["devices"] = std::move(list);
     return object;
   }
@@ -86,7 +86,7 @@ void SystemSection::print(llvm::raw_ostream &os) const {
      << fmt::format("known GPUs: {}\n", fmt::join(catalogNames(), ", "));
 }
 
-llvm::json::Object SystemSection::toJSON() const {
+llvm::json::Object SystemSection::toJson() const {
   llvm::json::Object object{{"version", KILN_VERSION}};
   for (const LibraryState &library : libraries) {
     llvm::json::Object state{{"found", library.error.empty()}};
@@ -121,7 +121,7 @@ void DeviceSection::print(llvm::raw_ostream &os) const {
   os << fmt::format("device class: {}\n", deviceClassKey(model));
 }
 
-llvm::json::Object DeviceSection::toJSON() const {
+llvm::json::Object DeviceSection::toJson() const {
   const DeviceModel &model = device.model();
   llvm::json::Object object{{"name", model.name},
                             {"arch", model.archName()},

@@ -19,7 +19,7 @@ int emit(const Report &report, bool asJson, int exitCode) {
   std::string text;
   llvm::raw_string_ostream os(text);
   if (asJson)
-    os << printJson(report.toJSON());
+    os << printJson(report.toJson());
   else
     report.print(os);
   os.flush();

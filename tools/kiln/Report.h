@@ -18,7 +18,7 @@ class Report {
 public:
   virtual ~Report() = default;
   virtual void print(llvm::raw_ostream &os) const = 0;
-  virtual llvm::json::Object toJSON() const = 0;
+  virtual llvm::json::Object toJson() const = 0;
 };
 
 /// Writes \p report to stdout in the form that was asked for and answers

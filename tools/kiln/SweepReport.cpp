@@ -189,7 +189,7 @@ static llvm::json::Object rowToJson(const SweepRow &row) {
   return object;
 }
 
-llvm::json::Object SweepReport::toJSON() const {
+llvm::json::Object SweepReport::toJson() const {
   llvm::json::Array cases;
   for (const SweepRow &row : rows)
     cases.push_back(rowToJson(row));

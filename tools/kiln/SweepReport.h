@@ -31,7 +31,7 @@ struct SweepRow {
 class SweepReport final : public Report {
 public:
   void print(llvm::raw_ostream &os) const override;
-  llvm::json::Object toJSON() const override;
+  llvm::json::Object toJson() const override;
   int exitCode() const;
   /// By the user, the time limit or a lost device, before all was measured.
   bool isInterrupted() const;

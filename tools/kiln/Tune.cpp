@@ -24,7 +24,7 @@ public:
              llvm::ArrayRef<TuningOutcome> outcomes)
       : cases(cases), device(device), outcomes(outcomes) {}
   void print(llvm::raw_ostream &os) const override;
-  llvm::json::Object toJSON() const override;
+  llvm::json::Object toJson() const override;
   int exitCode() const;
 
   double elapsedMs = 0;
@@ -198,7 +198,7 @@ llvm::json::Object TuneReport::caseToJson(size_t index) const {
   return object;
 }
 
-llvm::json::Object TuneReport::toJSON() const {
+llvm::json::Object TuneReport::toJson() const {
   llvm::json::Array list;
   for (size_t i = 0; i < cases.size(); ++i)
     list.push_back(caseToJson(i));

@@ -50,7 +50,7 @@ struct ReportFixture {
 
 TEST_CASE("a streamed case tells bytes, rates and the fraction") {
   ReportFixture f;
-  llvm::json::Object json = f.report.toJSON();
+  llvm::json::Object json = f.report.toJson();
   const llvm::json::Object &row =
       *json.getArray("cases")->front().getAsObject();
   CHECK(row.getInteger("bytes") == 120 << 20);
@@ -69,7 +69,7 @@ TEST_CASE("a streamed case tells bytes, rates and the fraction") {
 
 TEST_CASE("the summary sets cases over 100 MB apart") {
   ReportFixture f;
-  llvm::json::Object json = f.report.toJSON();
+  llvm::json::Object json = f.report.toJson();
   const llvm::json::Object *streams =
       json.getObject("summary")->getObject("stream");
   REQUIRE(streams);
@@ -91,7 +91,7 @@ TEST_CASE("a case without a stream keeps Kiln's time and says why") {
   BenchRow &row = f.report.rows.front();
   row.stream.ns = {};
   row.noPeer = "no room";
-  llvm::json::Object json = f.report.toJSON();
+  llvm::json::Object json = f.report.toJson();
   const llvm::json::Object &first =
       *json.getArray("cases")->front().getAsObject();
   CHECK(first.get("fraction")->getAsNull());

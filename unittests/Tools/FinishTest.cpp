@@ -19,7 +19,7 @@ namespace {
 
 struct SmallReport final : Report {
   void print(llvm::raw_ostream &os) const override { os << "small\n"; }
-  llvm::json::Object toJSON() const override {
+  llvm::json::Object toJson() const override {
     return llvm::json::Object{{"small", true}};
   }
 };

@@ -40,7 +40,7 @@ TEST_CASE("a sweep's report has every config and what the first reach") {
   report.rows.push_back({&cases[1], resultOf({500, 600}), ""});
   // One of the first's configs is wrong.
   CHECK(report.exitCode() == kExitSomeFailed);
-  llvm::json::Object json = report.toJSON();
+  llvm::json::Object json = report.toJson();
   const llvm::json::Object &first =
       *json.getArray("cases")->front().getAsObject();
   CHECK(first.getArray("configs")->size() == 7);
@@ -89,11 +89,11 @@ TEST_CASE("a sweep is interrupted where something was not tried") {
   report.rows.push_back({&one, SweepResult(), ""});
   report.rows.push_back({&one, SweepResult(), "no candidate"});
   CHECK_FALSE(report.isInterrupted());
-  CHECK(report.toJSON().getBoolean("interrupted") == false);
+  CHECK(report.toJson().getBoolean("interrupted") == false);
   SUBCASE("of a space") { report.rows[0].result.isComplete = false; }
   SUBCASE("of the cases") { report.rows[1].result.isComplete = false; }
   SUBCASE("since the device died") { report.rows[2].result.isComplete = false; }
-  CHECK(report.toJSON().getBoolean("interrupted") == true);
+  CHECK(report.toJson().getBoolean("interrupted") == true);
 }
 
 TEST_CASE("the summary counts what it leaves out") {
@@ -103,7 +103,7 @@ TEST_CASE("the summary counts what it leaves out") {
   report.rows.push_back({&one, resultOf({1000, 800}), ""});
   report.rows.push_back({&one, SweepResult(), ""}); // nothing to compute
   auto summary = [&] {
-    llvm::json::Object json = report.toJSON();
+    llvm::json::Object json = report.toJson();
     return *json.getObject("summary")->getObject("all");
   };
   auto text = [&] {

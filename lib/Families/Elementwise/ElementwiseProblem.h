@@ -1,7 +1,7 @@
 //===- ElementwiseProblem.h - an elementwise problem, typed ---------------===//
 //
 // The typed form of the records "elementwise rows=.. cols=.. op=.." and of
-// their signature; it stays inside the family. y = chain(x).
+// their signature. y = chain(x).
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -1,8 +1,8 @@
 //===- GemmProblem.h - a GEMM problem, typed ------------------------------===//
 //
-// The typed form of the records "gemm m=.. n=.. k=.." and of their signature;
-// it stays inside the family. D = pointwise(alpha * op(A) op(B) + beta * C).
-// n is the width of the product, which a chain that joins columns halves.
+// The typed form of the records "gemm m=.. n=.. k=.." and of their signature.
+// D = pointwise(alpha * op(A) op(B) + beta * C). n is the width of the product,
+// which a chain that joins columns halves.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

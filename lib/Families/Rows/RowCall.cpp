@@ -36,7 +36,7 @@ template <RowKind kKind, class ArgsOf> struct RowVisit {
   KILN_INLINE static void visitShape(const Args &args, Visitor &v) {
     const kiln_dtype in = args.x.type, out = outOf(args);
     v.type(kAt<RowField::DType>, "x.type", in, in);
-    if constexpr (kKind == RowKind::Rowquant)
+    if constexpr (kKind == RowKind::Quantize)
       v.type(kAt<RowField::Op>, "y.type", args.y.type, args.y.type);
     else
       v.type(kAt<RowField::Out>, "y.type", out, out == in ? 0 : out);
@@ -128,7 +128,7 @@ struct SoftmaxVisit : RowVisit<RowKind::Softmax, kiln_softmax_args> {
   }
 };
 
-struct QuantizeVisit : RowVisit<RowKind::Rowquant, kiln_quantize_args> {
+struct QuantizeVisit : RowVisit<RowKind::Quantize, kiln_quantize_args> {
   template <class Visitor>
   KILN_INLINE static void visit(const Args &args, Visitor &v) {
     if (!v.begin(args, "kiln_quantize_args"))
@@ -222,7 +222,7 @@ const CallReader &rowCall(RowKind kind) {
     return kLayerNorm;
   case RowKind::Softmax:
     return kSoftmax;
-  case RowKind::Rowquant:
+  case RowKind::Quantize:
     return kQuantize;
   case RowKind::Reduce:
     break;

@@ -189,8 +189,8 @@ std::unique_ptr<KernelFamily> makeLayerNormFamily() {
 std::unique_ptr<KernelFamily> makeSoftmaxFamily() {
   return std::make_unique<RowFamily>(RowKind::Softmax);
 }
-std::unique_ptr<KernelFamily> makeRowquantFamily() {
-  return std::make_unique<RowFamily>(RowKind::Rowquant);
+std::unique_ptr<KernelFamily> makeQuantizeFamily() {
+  return std::make_unique<RowFamily>(RowKind::Quantize);
 }
 std::unique_ptr<KernelFamily> makeReduceFamily() {
   return std::make_unique<RowFamily>(RowKind::Reduce);

@@ -21,7 +21,7 @@ std::unique_ptr<KernelFamily> makeLayerNormFamily();
 std::unique_ptr<KernelFamily> makeSoftmaxFamily();
 /// y = round(x / scale), scale = max|x| / (the greatest value of y's type) of
 /// each row, to e4m3 or int8; the scales are stored in fp32.
-std::unique_ptr<KernelFamily> makeRowquantFamily();
+std::unique_ptr<KernelFamily> makeQuantizeFamily();
 /// y = sum, greatest value, mean or sum of squares of each row, or of all.
 std::unique_ptr<KernelFamily> makeReduceFamily();
 

@@ -7,7 +7,7 @@
 namespace kiln {
 
 /// Which family a record belongs to.
-enum class RowKind { RmsNorm, LayerNorm, Softmax, Rowquant, Reduce };
+enum class RowKind { RmsNorm, LayerNorm, Softmax, Quantize, Reduce };
 
 /// Least epsilon of a norm.
 inline constexpr double kLeastEpsilon = 0;
@@ -64,7 +64,7 @@ inline constexpr RowFieldList kSoftmaxFields(
     {RowField::Rows, RowField::Cols, RowField::DType, RowField::Out,
      RowField::Scale, RowField::Mask, RowField::LdX, RowField::LdY,
      RowField::LdMask, RowField::Align});
-inline constexpr RowFieldList kRowquantFields({RowField::Rows, RowField::Cols,
+inline constexpr RowFieldList kQuantizeFields({RowField::Rows, RowField::Cols,
                                                RowField::DType, RowField::Op,
                                                RowField::LdX, RowField::LdY,
                                                RowField::Align});
@@ -80,8 +80,8 @@ constexpr const RowFieldList &fieldsOf(RowKind kind) {
     break;
   case RowKind::Softmax:
     return kSoftmaxFields;
-  case RowKind::Rowquant:
-    return kRowquantFields;
+  case RowKind::Quantize:
+    return kQuantizeFields;
   case RowKind::Reduce:
     return kReduceFields;
   }

@@ -19,7 +19,7 @@ llvm::StringRef nameOf(RowKind kind) {
     return "layernorm";
   case RowKind::Softmax:
     return "softmax";
-  case RowKind::Rowquant:
+  case RowKind::Quantize:
     return "rowquant";
   case RowKind::Reduce:
     return "reduce";
@@ -60,7 +60,7 @@ static Field flag(llvm::StringRef key, int64_t maximum = 1) {
 
 static Field operation(RowKind kind) {
   Field field = enumField("op", true, kReductionNames);
-  if (kind == RowKind::Rowquant) {
+  if (kind == RowKind::Quantize) {
     field.required = false;
     field.defaultValue = code(DType::E4M3);
     field.names = kQuantizationNames;
@@ -122,7 +122,7 @@ static RecordSchema makeSchema(RowKind kind) {
 const RecordSchema &rowProblemSchema(RowKind kind) {
   static const RecordSchema schemas[] = {
       makeSchema(RowKind::RmsNorm), makeSchema(RowKind::LayerNorm),
-      makeSchema(RowKind::Softmax), makeSchema(RowKind::Rowquant),
+      makeSchema(RowKind::Softmax), makeSchema(RowKind::Quantize),
       makeSchema(RowKind::Reduce)};
   return schemas[static_cast<int>(kind)];
 }
@@ -139,7 +139,7 @@ static RowOp operationOf(RowKind kind, int64_t op) {
     return RowOp::LayerNorm;
   case RowKind::Softmax:
     return RowOp::Softmax;
-  case RowKind::Rowquant:
+  case RowKind::Quantize:
     return RowOp::Quantize;
   case RowKind::Reduce:
     break;
@@ -163,7 +163,7 @@ RowProblem readRowProblem(RowKind kind, const int64_t *values) {
   p.rows = get(RowField::Rows);
   p.cols = get(RowField::Cols);
   p.dtype = static_cast<DType>(get(RowField::DType));
-  p.out = static_cast<DType>(kind == RowKind::Rowquant
+  p.out = static_cast<DType>(kind == RowKind::Quantize
                                  ? get(RowField::Op)
                                  : resolve(RowField::Out, code(p.dtype)));
   p.weight = get(RowField::Weight) != 0;

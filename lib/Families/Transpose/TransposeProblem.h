@@ -1,7 +1,7 @@
 //===- TransposeProblem.h - a transposition, typed ------------------------===//
 //
 // The typed form of the records "transpose2d rows=.. cols=.." and of their
-// signature; it stays inside the family. y[c, r] = x[r, c].
+// signature. y[c, r] = x[r, c].
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -268,7 +268,7 @@ static llvm::json::Object groupToJson(llvm::ArrayRef<double> ratios) {
        rounded(*std::max_element(ratios.begin(), ratios.end()), 4)}};
 }
 
-llvm::json::Object BenchReport::toJSON() const {
+llvm::json::Object BenchReport::toJson() const {
   llvm::json::Array cases;
   for (const BenchRow &row : rows)
     cases.push_back(rowToJson(row));

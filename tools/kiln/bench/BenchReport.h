@@ -57,7 +57,7 @@ struct BenchSetting {
 class BenchReport final : public Report {
 public:
   void print(llvm::raw_ostream &os) const override;
-  llvm::json::Object toJSON() const override;
+  llvm::json::Object toJson() const override;
   int exitCode() const;
 
   BenchSetting setting;

@@ -372,8 +372,8 @@ TEST_CASE("the texts that keys over rows are made of are pinned") {
 
 TEST_CASE("the classic model does not speak of what it does not know") {
   Parsed norm = parse("rmsnorm rows=8192 cols=4096 dtype=bf16");
-  auto space = exploreSpace(*norm.family, norm.problem, h200(),
-                            ModelKind::Classic);
+  auto space =
+      exploreSpace(*norm.family, norm.problem, h200(), ModelKind::Classic);
   REQUIRE(!space);
   CHECK(summarize(space.takeError()).message ==
         "the classic model knows nothing like rmsnorm rows=8192 cols=4096 "
