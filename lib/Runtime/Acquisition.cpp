@@ -1,6 +1,8 @@
 //===- Acquisition.cpp - the work of finding one plan ---------------------===//
 #include "Runtime/Acquisition.h"
 
+#include "Tune/Tuner.h"
+
 #include <algorithm>
 
 namespace kiln {
@@ -11,7 +13,7 @@ Acquisition::Acquisition(Engine &engine, ContextState &context,
                          std::atomic<kiln_state> *state)
     : engine(engine), services(engine.services()), context(context),
       request(request), options(options), state(state),
-      chooser(engine, context, request), mode(engine.config().mode),
+      chooser(engine.chooser(context, request)), mode(engine.config().mode),
       tunes(hasStep(mode, ChoiceStep::Trials)),
       most(hasStep(mode, ChoiceStep::Compile) ? Effort::Compiled
                                               : Effort::Existing),
@@ -157,14 +159,15 @@ void Acquisition::load(const Choice &choice, Effort effort) {
 
 void Acquisition::loadNew(const Problem &target, Plan plan,
                           const Choice &choice, Effort effort) {
-  if (effort == Effort::Existing && !chooser.hasArtifacts(plan))
+  auto compiled = getArtifacts(std::move(plan), choice, effort);
+  if (!compiled)
+    return fail(compiled.takeError());
+  if (!*compiled)
     return;
-  if (effort == Effort::Compiled && !getArtifacts(plan))
-    return fail(makeError(ErrorCode::Cancelled, "cancelled"));
   const Clock::time_point start = Clock::now();
-  auto loaded =
-      obtainPlan(*services.artifacts, engine.kernelLoader(), std::move(plan),
-                 static_cast<int32_t>(context.model.smCount));
+  auto loaded = loadPlan(*services.artifacts, engine.kernelLoader(),
+                         std::move(**compiled),
+                         static_cast<int32_t>(context.model.smCount));
   if (!loaded)
     return fail(loaded.takeError());
   engine.counts().loadNs.fetch_add(nsSince(start), std::memory_order_relaxed);
@@ -177,35 +180,46 @@ void Acquisition::loadNew(const Problem &target, Plan plan,
   choose(choice, context.plans.add(target, choice.config, std::move(*loaded)));
 }
 
-void Acquisition::choose(const Choice &choice,
-                         const std::shared_ptr<const LoadedPlan> &loaded) {
-  found = {context.plans.activate(loaded, choice.source, choice.isFallback),
-           choice.predictedNs, choice.measuredNs};
-}
-
-/// Gets the kernels of \p plan, compiling what is missing. Whether one cannot
-/// be had, and why, is for obtainPlan() to say. False if the caller cancels.
-bool Acquisition::getArtifacts(const Plan &plan) {
-  llvm::SmallVector<PendingArtifact, 2> pending;
-  for (const TranslationUnit &unit : plan.kernels)
-    pending.push_back(
-        services.artifacts->request(unit, compile_priority::kNow));
-  for (size_t i = 0; i < pending.size(); ++i) {
-    if (!pending[i].waitUnless(options.cancel))
-      return false;
-    const ArtifactOutcome &outcome = pending[i].wait();
+/// \p plan with its kernels, compiled where \p effort allows that; none if it
+/// does not and they are not there.
+llvm::Expected<std::optional<CompiledPlan>>
+Acquisition::getArtifacts(Plan plan, const Choice &choice, Effort effort) {
+  using MaybePlan = std::optional<CompiledPlan>;
+  // Trials have just used the kernels of their winner.
+  if (choice.trialed &&
+      kernelDigest(choice.trialed->plan) == kernelDigest(plan)) {
+    const auto &artifacts = choice.trialed->artifacts;
+    return MaybePlan({std::move(plan),
+                      {artifacts.begin(), artifacts.end()},
+                      /*isFresh=*/choice.trialed->loaded != nullptr});
+  }
+  if (effort == Effort::Existing && !chooser.hasArtifacts(plan))
+    return MaybePlan();
+  auto report = [&](const TranslationUnit &unit,
+                    const ArtifactOutcome &outcome) {
     if (!engine.hooks().hasEvents() ||
         (outcome && outcome.origin != ArtifactOrigin::Compiled))
-      continue;
+      return;
     EventInfo info = event(KILN_EVENT_COMPILED);
     info.status = outcome.error.code;
     info.message = outcome.error.message;
-    info.config = plan.configText();
-    info.key = plan.kernels[i].digest().hex();
+    info.config = choice.config.text();
+    info.key = unit.digest().hex();
     info.elapsedMs = outcome.compileMs;
     engine.hooks().emit(info);
-  }
-  return true;
+  };
+  auto compiled = obtainArtifacts(
+      *services.artifacts, std::move(plan),
+      effort == Effort::Compiled ? options.cancel : nullptr, report);
+  if (!compiled)
+    return compiled.takeError();
+  return MaybePlan(std::move(*compiled));
+}
+
+void Acquisition::choose(const Choice &choice,
+                         const std::shared_ptr<const LoadedPlan> &loaded) {
+  found = {context.activate(loaded, choice.source, choice.isFallback),
+           choice.predictedNs, choice.measuredNs};
 }
 
 //===----------------------------------------------------------------------===//

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Runtime/Chooser.h"
+#include "Choice/Chooser.h"
 #include "Runtime/Engine.h"
 
 #include <chrono>
@@ -52,7 +52,8 @@ private:
                Effort effort);
   void choose(const Choice &choice,
               const std::shared_ptr<const LoadedPlan> &loaded);
-  bool getArtifacts(const Plan &plan);
+  llvm::Expected<std::optional<CompiledPlan>>
+  getArtifacts(Plan plan, const Choice &choice, Effort effort);
   void fail(llvm::Error error);
 
   // Trials: AcquisitionTrials.cpp.

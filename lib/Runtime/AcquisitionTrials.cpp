@@ -33,19 +33,28 @@ void Acquisition::takeTrials() {
   if (!outcome)
     return;
   trialsAhead = false;
-  chooser.forgetRecord();
   engine.counts().tuneNs.fetch_add(nsSince(start), std::memory_order_relaxed);
   report(outcome->result);
   if (options.trials)
     options.trials->store(before + outcome->result.trials.size());
   const ErrorSummary &error = outcome->error;
-  if (error.code == ErrorCode::Success)
-    return takeTuned(outcome->result.choice);
-  if (error.code != ErrorCode::NoCandidate)
-    return fail(errorOf(error));
-  // No candidate is right: an untried one would be launched unproven.
-  engine.hooks().log().warning("{}", error.message);
-  fatal = error;
+  if (error.code == ErrorCode::NoCandidate) {
+    // None is right: an untried one would be launched unproven.
+    engine.hooks().log().warning("{}", error.message);
+    fatal = error;
+    return;
+  }
+  const bool isTuned = error.code == ErrorCode::Success;
+  if (isTuned)
+    takeTuned(outcome->result.choice);
+  else
+    fail(errorOf(error));
+  if (isOver())
+    return;
+  chooser.recordNow();
+  // The winner could not be loaded: the next best.
+  if (isTuned)
+    take(ChoiceStep::Record);
 }
 
 /// Waits for the thread's turn and tunes until \p deadline. None where others
@@ -56,7 +65,7 @@ std::optional<TuningOutcome> Acquisition::measure(Clock::time_point deadline) {
   // no trials, and the estimator chooses.
   ContextState::TuningTurn turn(context, deadline, options.cancel);
   if (turn.hasWaited() && !options.retune) {
-    chooser.forgetRecord();
+    chooser.recordNow();
     takeSteps(/*onlyStored=*/true);
     if (isOver())
       return std::nullopt;
@@ -66,7 +75,8 @@ std::optional<TuningOutcome> Acquisition::measure(Clock::time_point deadline) {
   tuning.budget = std::chrono::ceil<std::chrono::milliseconds>(
       std::max(deadline - Clock::now(), Clock::duration::zero()));
   Tuner tuner(context.model, *services.artifacts, *services.records, runner);
-  TuningOutcome outcome = tuner.attempt(request.family, request.common, tuning);
+  TuningOutcome outcome = tuner.attempt(request.family, request.common, tuning,
+                                        chooser.recordNow());
   if (runner) {
     runner->releaseScratch();
     if (runner->isBusy())
@@ -91,6 +101,7 @@ std::unique_ptr<InProcessTrials> Acquisition::makeTrials() {
 
 TuningOptions Acquisition::tuningOptions() const {
   TuningOptions tuning;
+  tuning.allowance = chooser.allowance();
   tuning.retune = options.retune;
   tuning.cancel = options.cancel;
   if (!options.trials)
@@ -123,7 +134,7 @@ void Acquisition::report(const TuningResult &result) {
     engine.hooks().log().info("{}: {}", request.common.text(), note);
 }
 
-/// Takes the winner, or where it cannot be loaded the next best of the record.
+/// Takes the winner, with what trials had of it.
 void Acquisition::takeTuned(const TuningChoice &tuned) {
   Choice choice;
   choice.tmpl = tuned.candidate.tmpl;
@@ -133,9 +144,10 @@ void Acquisition::takeTuned(const TuningChoice &tuned) {
   choice.isFallback = !tuned.validated;
   choice.predictedNs = tuned.candidate.estimate.totalNs;
   choice.measuredNs = tuned.measuredNs;
+  choice.trialed = &tuned;
+  if (tuned.loaded)
+    engine.kernelLoader().adopt(*tuned.loaded);
   load(choice, Effort::Compiled);
-  if (!isOver())
-    take(ChoiceStep::Record);
 }
 
 } // namespace kiln

@@ -12,6 +12,19 @@ ContextState::ContextState(uint64_t id, CudaContext handle, DeviceModel model)
     : id(id), handle(handle), model(std::move(model)),
       deviceClass(deviceClassKey(this->model)) {}
 
+ActivePlanPtr
+ContextState::activate(const std::shared_ptr<const LoadedPlan> &loaded,
+                       kiln_source source, bool isFallback) {
+  std::lock_guard<std::mutex> lock(mutex);
+  std::vector<ActivePlanPtr> &list = active[loaded.get()];
+  for (const ActivePlanPtr &known : list)
+    if (known->source == source && known->isFallback == isFallback)
+      return known;
+  list.push_back(
+      std::make_shared<ActivePlan>(ActivePlan{loaded, source, isFallback}));
+  return list.back();
+}
+
 static bool isFor(const RangePlan &range, const KernelFamily &family,
                   const ExtentBox &box) {
   return range.family == &family && range.box.low == box.low &&

@@ -1,15 +1,17 @@
 //===- ContextState.h - what an engine knows of one context ---------------===//
 #pragma once
 
+#include "Choice/PlanPool.h"
 #include "Device/DeviceModel.h"
 #include "Driver/StreamContext.h"
+#include "Runtime/Dispatch.h"
 #include "Runtime/ExtentBox.h"
-#include "Runtime/PlanPool.h"
 #include "Trial/InProcessTrials.h"
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -37,6 +39,10 @@ public:
   const std::string deviceClass; ///< deviceClassKey(model)
   PlanPool plans;
   class TuningTurn;
+
+  /// The one ActivePlan that says this of \p loaded.
+  ActivePlanPtr activate(const std::shared_ptr<const LoadedPlan> &loaded,
+                         kiln_source source, bool isFallback);
 
   /// Adds a plan of kiln_prepare in the place of one for the same box, and
   /// returns what serves now. Unless \p isLatest, something better may have
@@ -77,12 +83,13 @@ private:
   mutable std::mutex mutex; ///< guards what follows
   std::condition_variable turnEnded;
   bool isTuning = false;
+  std::map<const LoadedPlan *, std::vector<ActivePlanPtr>> active;
   std::vector<RangePlan> rangePlans;
   std::atomic<bool> hasLateTrials{false}; ///< needs no mutex
 };
 
 /// A thread's turn at the context's trials. No lock is held during it, so that
-/// hooks may be called. See Flights.cpp for who may wait for whom.
+/// hooks may be called. See Flights.h for who may wait for whom.
 class ContextState::TuningTurn {
 public:
   using Clock = std::chrono::steady_clock;

@@ -265,6 +265,14 @@ Engine::contextState(const Driver &driver, const StreamContext &context) {
   return contexts.try_emplace(context.id, std::move(made)).first->second;
 }
 
+Chooser Engine::chooser(ContextState &context, const PlanRequest &request) {
+  Services &made = services();
+  return Chooser({options.mode, context.model, context.deviceClass,
+                  context.plans, *made.artifacts, *made.records,
+                  *made.decisions, options.workspaceLimit},
+                 request);
+}
+
 //===----------------------------------------------------------------------===//
 // Tasks and statistics
 //===----------------------------------------------------------------------===//

@@ -15,6 +15,7 @@
 #include "Cache/Store.h"
 #include "Call/CallReader.h"
 #include "Call/ProblemSpec.h"
+#include "Choice/Chooser.h"
 #include "Families/Families.h"
 #include "Runtime/ContextState.h"
 #include "Runtime/Counter.h"
@@ -85,6 +86,9 @@ public:
   contextState(const Driver &driver, const StreamContext &context);
   /// The device of the options, for work without a GPU; nullopt: none is named.
   llvm::Expected<std::optional<DeviceModel>> namedDevice() const;
+
+  /// Chooses for \p request in \p context; both must outlive it.
+  Chooser chooser(ContextState &context, const PlanRequest &request);
 
   // What work on plans needs. There is a loader once there is a driver.
   KernelLoader &kernelLoader() { return *loader; }

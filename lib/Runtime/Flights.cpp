@@ -52,6 +52,12 @@ static std::string nameOf(const ContextState &context,
   return name;
 }
 
+/// By which launches of the largest value find their plan.
+static DispatchKey keyOf(const ContextState &context,
+                         const PlanRequest &request) {
+  return {&request.family, context.id, request.largest.record.values()};
+}
+
 bool Flights::isWorking() { return flightsHeld > 0; }
 
 llvm::Expected<ChosenPlan> Flights::acquire(ContextState &context,
@@ -116,7 +122,7 @@ llvm::Expected<ChosenPlan> Flights::joinOrWork(ContextState &context,
 llvm::Expected<ChosenPlan> Flights::workBeside(ContextState &context,
                                                const PlanRequest &request,
                                                const AcquireOptions &given) {
-  const DispatchKey key = request.keyOfLargest(context.id);
+  const DispatchKey key = keyOf(context, request);
   const bool isOfLargest = request.isOfLargest();
   if (ChosenPlan known =
           isOfLargest ? engine.plans().lookup(key) : ChosenPlan();
@@ -156,7 +162,7 @@ llvm::Expected<ChosenPlan> Flights::work(ContextState &context,
   } ending(*this, name, flight);
 
   // Launches of the largest value hit what is chosen for it.
-  const DispatchKey key = request.keyOfLargest(context.id);
+  const DispatchKey key = keyOf(context, request);
   const bool isOfLargest = request.isOfLargest();
   // The one before us may have ended since our caller looked.
   ChosenPlan known = isOfLargest ? engine.plans().lookup(key) : ChosenPlan();

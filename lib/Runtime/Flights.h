@@ -14,11 +14,15 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Choice/PlanRequest.h"
 #include "Runtime/ContextState.h"
-#include "Runtime/PlanRequest.h"
 
 #include <llvm/Support/Error.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -27,6 +31,32 @@
 namespace kiln {
 
 class Engine;
+
+/// How a plan is to be had.
+struct AcquireOptions {
+  /// Measure although a record, a decision or a plan that is there could serve
+  /// (mode tune only).
+  bool retune = false;
+  /// A stored decision or a fallback does not stand in for trials (mode tune
+  /// only).
+  bool preferTrials = false;
+  std::chrono::milliseconds budget{2000};
+  const std::atomic<bool> *cancel = nullptr; ///< may be null
+  /// Receives how many configs were tried so far; may be null.
+  std::atomic<uint64_t> *trials = nullptr;
+  /// Called, with no lock held, when that number changed; may be empty.
+  std::function<void()> trialsChanged;
+  /// Receives whether this call did the work. If not, something better may have
+  /// been found since. May be null.
+  bool *worked = nullptr;
+
+  bool isCancelled() const { return cancel && *cancel; }
+  /// Whether a plan that is there will do.
+  bool takes(const ActivePlan &plan) const {
+    return !retune && !(preferTrials && (plan.isFallback ||
+                                         plan.source == KILN_SOURCE_DECISION));
+  }
+};
 
 /// The problems of an engine that are in work. Thread-safe.
 class Flights {

@@ -2,7 +2,7 @@
 #include "Runtime/PrepareTask.h"
 
 #include "Call/StructAccess.h"
-#include "Runtime/Chooser.h"
+#include "Choice/Chooser.h"
 #include "Support/Signals.h"
 #include "Tune/Warmup.h"
 
@@ -204,7 +204,7 @@ void PrepareTask::start() {
 void PrepareTask::work() {
   if (flags & KILN_PREPARE_COMPILE_ONLY)
     return compileOnly();
-  if (items.size() > 1 && !hasStep(engine.config().mode, ChoiceStep::Trials))
+  if (items.size() > 1)
     compileAhead();
   for (size_t i = 0; i < items.size(); ++i) {
     Item &item = items[i];
@@ -222,8 +222,7 @@ void PrepareTask::work() {
   }
 }
 
-/// Starts to compile what the problems will ask for one after another. (In the
-/// mode tune each problem has many candidates to keep all threads busy.)
+/// Starts to compile what the problems will ask for one after another.
 void PrepareTask::compileAhead() {
   auto driver = engine.driver();
   if (!driver) {
@@ -242,7 +241,7 @@ void PrepareTask::compileAhead() {
     const Problem &problem = item.spec->problem;
     PlanRequest request{*item.spec->family, problem, problem};
     for (const TranslationUnit &unit :
-         Chooser(engine, **state, request).unitsToCompile()) {
+         engine.chooser(**state, request).unitsToCompile()) {
       auto place = static_cast<int64_t>(ahead.size());
       ahead.push_back(engine.services().artifacts->request(
           unit, compile_priority::kAhead + place));

@@ -1,7 +1,7 @@
 //===- Query.cpp - how far a problem is -----------------------------------===//
 #include "Runtime/Query.h"
 
-#include "Runtime/Chooser.h"
+#include "Choice/Chooser.h"
 
 #include <optional>
 
@@ -78,7 +78,7 @@ static kiln_query_result queryPart(Engine &engine, ContextState &state,
   PlanRequest request{family, isRange ? box.common : box.largest, box.largest,
                       isRange};
   part.state = engine.flights().stateOf(state, request);
-  Chooser chooser(engine, state, request);
+  Chooser chooser = engine.chooser(state, request);
   std::optional<Choice> first = firstStored(engine, chooser);
   if (!first)
     return part;

@@ -205,23 +205,34 @@ static bool isRefusedImage(int64_t driverCode) {
   return driverCode == 200 || driverCode == 209 || driverCode == 300;
 }
 
-llvm::Expected<std::shared_ptr<const LoadedPlan>>
-obtainPlan(ArtifactStore &artifacts, KernelLoader &loader, Plan plan,
-           int32_t smCount, KernelLifetime lifetime) {
+llvm::Expected<CompiledPlan> obtainArtifacts(ArtifactStore &artifacts,
+                                             Plan plan,
+                                             const std::atomic<bool> *cancel,
+                                             TakeOutcome take) {
   // All are requested before the first is waited for: they compile in parallel.
   llvm::SmallVector<PendingArtifact, 2> pending;
   for (const TranslationUnit &unit : plan.kernels)
     pending.push_back(artifacts.request(unit, compile_priority::kNow));
-  llvm::SmallVector<ArtifactPtr, 2> got;
-  bool isFresh = true;
-  for (size_t i = 0; i < pending.size(); ++i) {
-    const ArtifactOutcome &outcome = pending[i].wait();
+  CompiledPlan compiled;
+  for (auto [request, unit] : llvm::zip_equal(pending, plan.kernels)) {
+    if (!request.waitUnless(cancel))
+      return makeError(ErrorCode::Cancelled, "cancelled");
+    const ArtifactOutcome &outcome = request.wait();
+    if (take)
+      take(unit, outcome);
     if (!outcome)
-      return addContext(makeArtifactError(outcome, plan.kernels[i]),
-                        plan.configText());
-    isFresh &= outcome.origin == ArtifactOrigin::Compiled;
-    got.push_back(outcome.artifact);
+      return addContext(makeArtifactError(outcome, unit), plan.configText());
+    compiled.isFresh &= outcome.origin == ArtifactOrigin::Compiled;
+    compiled.artifacts.push_back(outcome.artifact);
   }
+  compiled.plan = std::move(plan);
+  return compiled;
+}
+
+llvm::Expected<std::shared_ptr<const LoadedPlan>>
+loadPlan(ArtifactStore &artifacts, KernelLoader &loader, CompiledPlan compiled,
+         int32_t smCount, KernelLifetime lifetime) {
+  auto &[plan, got, isFresh] = compiled;
   auto loaded = LoadedPlan::load(loader, plan, got, smCount, lifetime);
   if (loaded || isFresh || !artifacts.allowsCompile())
     return loaded;
@@ -235,6 +246,15 @@ obtainPlan(ArtifactStore &artifacts, KernelLoader &loader, Plan plan,
     got[i] = std::move(*fresh);
   }
   return LoadedPlan::load(loader, std::move(plan), got, smCount, lifetime);
+}
+
+llvm::Expected<std::shared_ptr<const LoadedPlan>>
+obtainPlan(ArtifactStore &artifacts, KernelLoader &loader, Plan plan,
+           int32_t smCount, KernelLifetime lifetime) {
+  auto compiled = obtainArtifacts(artifacts, std::move(plan));
+  if (!compiled)
+    return compiled.takeError();
+  return loadPlan(artifacts, loader, std::move(*compiled), smCount, lifetime);
 }
 
 } // namespace kiln

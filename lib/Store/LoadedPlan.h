@@ -14,6 +14,8 @@
 #include "Store/ArtifactStore.h"
 
 #include <llvm/ADT/ArrayRef.h>
+#include <llvm/ADT/STLFunctionalExtras.h>
+#include <llvm/ADT/SmallVector.h>
 #include <llvm/Support/Error.h>
 
 #include <atomic>
@@ -155,10 +157,32 @@ private:
   llvm::SmallVector<EncodedTensorMap, 4> tensorMaps;
 };
 
-/// Gets the artifacts of \p plan and loads it into the current context. An
-/// artifact from the cache that the driver refuses as damaged is compiled
-/// again, once. May compile: seconds. Errors: those of ArtifactStore::get and
-/// LoadedPlan::load.
+/// A plan with the artifacts of its kernels, in their order.
+struct CompiledPlan {
+  Plan plan;
+  llvm::SmallVector<ArtifactPtr, 2> artifacts;
+  bool isFresh = true; ///< none comes from the cache, where it may be damaged
+};
+
+/// Hears what became of a kernel.
+using TakeOutcome =
+    llvm::function_ref<void(const TranslationUnit &, const ArtifactOutcome &)>;
+
+/// Gets the artifacts of \p plan. May compile: seconds. Errors: those of
+/// ArtifactStore::get; Cancelled once \p cancel, which may be null, is true.
+llvm::Expected<CompiledPlan>
+obtainArtifacts(ArtifactStore &artifacts, Plan plan,
+                const std::atomic<bool> *cancel = nullptr,
+                TakeOutcome take = nullptr);
+
+/// Loads \p compiled into the current context. An artifact from the cache that
+/// the driver refuses as damaged is compiled again, once. Errors: those of
+/// LoadedPlan::load and ArtifactStore::recompile.
+llvm::Expected<std::shared_ptr<const LoadedPlan>>
+loadPlan(ArtifactStore &artifacts, KernelLoader &loader, CompiledPlan compiled,
+         int32_t smCount, KernelLifetime lifetime = KernelLifetime::Context);
+
+/// Both in turn.
 llvm::Expected<std::shared_ptr<const LoadedPlan>>
 obtainPlan(ArtifactStore &artifacts, KernelLoader &loader, Plan plan,
            int32_t smCount, KernelLifetime lifetime = KernelLifetime::Context);

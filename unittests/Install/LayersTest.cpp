@@ -113,11 +113,11 @@ std::string judgeInternal(const Layers &layers, const fs::path &root,
     return to == from || to == "include" ? "" : "examples are users";
   std::string layer = layerOf(file);
   if (to == "include")
-    return layer == "Call" || layer == "Families" || layer == "Runtime" ||
-                   layer == "tools"
+    return layer == "Call" || layer == "Families" || layer == "Choice" ||
+                   layer == "Runtime" || layer == "tools"
                ? ""
-               : "only Call, Families, Runtime and the tools know the public "
-                 "interface";
+               : "only Call, Families, Choice, Runtime and the tools know the "
+                 "public interface";
   if (to == "kernel_src") {
     // A folder of kernel sources named after a family belongs to it.
     std::string family = partOf(target, 1);

@@ -1,11 +1,12 @@
 // First sights of further values of a bucket: what they share and cost.
 #include "Call/LaunchProblem.h"
+#include "Choice/PlanRequest.h"
 #include "Device/Catalog.h"
 #include "Driver/Graph.h"
 #include "Families/Families.h"
 #include "Kernel/Space.h"
-#include "Runtime/PlanRequest.h"
 #include "Runtime/RuntimeFixture.h"
+#include "Store/LoadedPlan.h"
 #include "Store/Records.h"
 
 #include <malloc.h>

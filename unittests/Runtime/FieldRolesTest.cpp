@@ -1,8 +1,8 @@
 // A family whose keys nobody has heard of: roles alone say what fields mean.
 #include "Call/LaunchArguments.h"
 #include "Kernel/Registry.h"
+#include "Choice/PlanRequest.h"
 #include "Runtime/ExtentBox.h"
-#include "Runtime/PlanRequest.h"
 #include "Support/Error.h"
 
 #include <doctest/doctest.h>

@@ -1,7 +1,6 @@
 //===- Chooser.cpp - the configs that each step offers --------------------===//
-#include "Runtime/Chooser.h"
+#include "Choice/Chooser.h"
 
-#include "Runtime/Engine.h"
 #include "Tune/Warmup.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -19,13 +18,8 @@ static constexpr size_t kClosest = 8;
 /// begins with the best of each class of candidates.
 static constexpr size_t kShortlisted = 16;
 
-Chooser::Chooser(Engine &engine, ContextState &context,
-                 const PlanRequest &request)
-    : context(context), request(request), mode(engine.config().mode),
-      device(context.model), artifacts(*engine.services().artifacts),
-      records(*engine.services().records),
-      decisions(*engine.services().decisions),
-      workspaceLimit(engine.config().workspaceLimit),
+Chooser::Chooser(const ChoiceSources &sources, const PlanRequest &request)
+    : from(sources), request(request), mode(from.mode), device(from.device),
       targets(request.targets()) {}
 
 //===----------------------------------------------------------------------===//
@@ -44,21 +38,27 @@ llvm::ArrayRef<Problem> Chooser::targetsOf(const Choice &choice) const {
 
 std::optional<Plan> Chooser::plan(const Problem &target,
                                   const Choice &choice) const {
-  if (choice.tmpl->pruneWithin({workspaceLimit}, target, choice.config, device))
+  if (choice.tmpl->pruneWithin({from.workspaceLimit}, target, choice.config,
+                               device))
     return std::nullopt;
   return choice.tmpl->plan(target, choice.config, device);
 }
 
+Allowance Chooser::allowance() const {
+  return {from.workspaceLimit,
+          request.isOfLargest() ? nullptr : &request.largest};
+}
+
 bool Chooser::hasArtifacts(const Plan &plan) const {
   return llvm::all_of(plan.kernels, [&](const TranslationUnit &unit) {
-    return artifacts.lookup(unit).has_value();
+    return from.artifacts.lookup(unit).has_value();
   });
 }
 
 /// Whether a plan of \p choice is to be had with no more than \p effort.
 bool Chooser::isWithin(const Choice &choice, Effort effort) const {
   return llvm::any_of(targetsOf(choice), [&](const Problem &target) {
-    if (context.plans.find(target, choice.config))
+    if (from.plans.find(target, choice.config))
       return true;
     if (effort == Effort::Loaded)
       return false;
@@ -68,12 +68,18 @@ bool Chooser::isWithin(const Choice &choice, Effort effort) const {
 }
 
 std::string Chooser::digestOf(const Template &tmpl, const Record &config) {
-  return context.plans.digestOf(tmpl, request.common, config, device);
+  return from.plans.digestOf(tmpl, request.common, config, device);
 }
 
 const RecordMatch &Chooser::record() {
   if (!match)
-    match = records.find(request.family, request.common, context.deviceClass);
+    match = from.records.find(request.family, request.common, from.deviceClass);
+  return *match;
+}
+
+const RecordMatch &Chooser::recordNow() {
+  match = from.records.find(request.family, request.common, from.deviceClass,
+                            MeasurementMode::Cold, RecordAge::Now);
   return *match;
 }
 
@@ -137,7 +143,8 @@ std::vector<Choice> Chooser::recorded() {
 /// does not say that they are wrong.
 std::vector<Choice> Chooser::decided() {
   std::vector<Choice> choices;
-  std::optional<Decision> decision = decisions.find(request.common, device);
+  std::optional<Decision> decision =
+      from.decisions.find(request.common, device);
   if (!decision)
     return choices;
   for (const DecidedConfig &decided : decision->configs) {
@@ -180,7 +187,7 @@ static Choice estimated(const Template &tmpl, const Record &config,
 std::vector<Choice> Chooser::shortlisted() {
   using NamedConfig = KernelFamily::NamedConfig;
   const std::vector<NamedConfig> entries =
-      context.plans.shortlist(targets.front());
+      from.plans.shortlist(targets.front());
   std::vector<std::pair<double, const NamedConfig *>> order;
   for (const NamedConfig &entry : entries)
     if (!entry.tmpl->prune(request.common, entry.config, device) &&
@@ -200,11 +207,8 @@ std::vector<Choice> Chooser::shortlisted() {
 llvm::Error Chooser::rank() {
   if (isRanked)
     return llvm::Error::success();
-  Allowance allowance{workspaceLimit};
-  if (!request.isOfLargest())
-    allowance.largest = &request.largest;
   auto space = exploreSpace(request.family, request.common, device,
-                            {.allowance = allowance});
+                            {.allowance = allowance()});
   if (!space)
     return space.takeError();
   ranked = std::move(space->ranked);
@@ -234,7 +238,7 @@ void Chooser::keepShortlist(const Record &chosen) {
     if (isChosen || compiles || isWithin(choiceAt(rank), Effort::Existing))
       entries.push_back({candidate.tmpl, candidate.config});
   }
-  context.plans.setShortlist(targets.front(), std::move(entries));
+  from.plans.setShortlist(targets.front(), std::move(entries));
 }
 
 //===----------------------------------------------------------------------===//
@@ -314,7 +318,8 @@ llvm::Error Chooser::offer(ChoiceStep step, Take take) {
 
 llvm::SmallVector<TranslationUnit, 2> Chooser::unitsToCompile() {
   std::optional<Choice> first;
-  if (!hasStep(mode, ChoiceStep::Compile))
+  // Trials have many candidates to keep all threads busy.
+  if (!hasStep(mode, ChoiceStep::Compile) || hasStep(mode, ChoiceStep::Trials))
     return {};
   for (ChoiceStep step : choiceOrder(mode)) {
     llvm::Error error = offer(step, [&](const Choice &choice) {

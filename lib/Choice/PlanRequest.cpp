@@ -1,5 +1,5 @@
 //===- PlanRequest.cpp - what a plan is wanted for ------------------------===//
-#include "Runtime/PlanRequest.h"
+#include "Choice/PlanRequest.h"
 
 #include "Call/LaunchProblem.h"
 

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "Kernel/Family.h"
-#include "Runtime/Dispatch.h"
+#include "Store/LoadedPlan.h"
 
 #include <map>
 #include <memory>
@@ -32,10 +32,6 @@ public:
   std::shared_ptr<const LoadedPlan>
   add(const Problem &cover, const Record &config,
       std::shared_ptr<const LoadedPlan> loaded);
-  /// The one ActivePlan that says this of \p loaded.
-  ActivePlanPtr activate(const std::shared_ptr<const LoadedPlan> &loaded,
-                         kiln_source source, bool isFallback);
-
   /// kernelDigest() of \p config's plan for a problem like \p problem. Makes
   /// the plan the first time.
   std::string digestOf(const Template &tmpl, const Problem &problem,
@@ -49,7 +45,6 @@ public:
 private:
   mutable std::mutex mutex; ///< guards all below
   std::map<std::string, std::shared_ptr<const LoadedPlan>> plans;
-  std::map<const LoadedPlan *, std::vector<ActivePlanPtr>> active;
   std::map<std::string, std::string> digests;
   std::map<std::string, std::vector<KernelFamily::NamedConfig>> shortlists;
 };

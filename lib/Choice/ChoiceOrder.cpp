@@ -1,5 +1,5 @@
 //===- ChoiceOrder.cpp - the ways to a plan, in their order ---------------===//
-#include "Runtime/ChoiceOrder.h"
+#include "Choice/ChoiceOrder.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/Support/ErrorHandling.h>

@@ -8,10 +8,10 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Choice/ChoiceOrder.h"
+#include "Choice/PlanPool.h"
+#include "Choice/PlanRequest.h"
 #include "Kernel/Space.h"
-#include "Runtime/ChoiceOrder.h"
-#include "Runtime/ContextState.h"
-#include "Runtime/PlanRequest.h"
 #include "Store/ArtifactStore.h"
 #include "Store/Decisions.h"
 #include "Store/Records.h"
@@ -19,12 +19,14 @@
 #include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/Support/Error.h>
 
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace kiln {
 
-class Engine;
+struct TuningChoice;
 
 /// A config that may be loaded.
 struct Choice {
@@ -33,6 +35,20 @@ struct Choice {
   kiln_source source = KILN_SOURCE_NONE;
   double predictedNs = 0, measuredNs = 0;
   bool isFallback = false;
+  /// What trials of just now have of it; null: nothing.
+  const TuningChoice *trialed = nullptr;
+};
+
+/// Where a chooser looks.
+struct ChoiceSources {
+  kiln_mode mode;
+  const DeviceModel &device;
+  const std::string &deviceClass; ///< deviceClassKey() of the device
+  PlanPool &plans;                ///< of the context
+  ArtifactStore &artifacts;
+  const RecordStore &records;
+  const DecisionStore &decisions;
+  uint64_t workspaceLimit; ///< bytes that a plan may need
 };
 
 /// Chooses for one request, on one thread. All that is given must outlive it.
@@ -41,17 +57,17 @@ public:
   /// Returns whether no further choice is wanted.
   using Take = llvm::function_ref<bool(const Choice &)>;
 
-  Chooser(Engine &engine, ContextState &context, const PlanRequest &request);
+  Chooser(const ChoiceSources &sources, const PlanRequest &request);
 
   /// Gives \p take what \p step offers, best first. Cost: some 10 us for what
   /// is stored, a millisecond for a first ranking. Errors: those of
   /// exploreSpace().
   llvm::Error offer(ChoiceStep step, Take take);
 
-  /// What trials found about the problem. Reads the record the first time.
+  /// What trials found about the problem, as it was known the first time.
   const RecordMatch &record();
-  /// Others may have measured: the record is looked up again.
-  void forgetRecord() { match.reset(); }
+  /// The same as it is now: what other processes stored counts.
+  const RecordMatch &recordNow();
 
   /// From now on a plan may be for the value that is asked for and no other. By
   /// default only what was measured at it gets one: else plans and arenas would
@@ -63,6 +79,8 @@ public:
   llvm::ArrayRef<Problem> targetsOf(const Choice &choice) const;
   /// The plan of \p choice for \p target; nullopt where a limit forbids it.
   std::optional<Plan> plan(const Problem &target, const Choice &choice) const;
+  /// What a config may take that is chosen for the request.
+  Allowance allowance() const;
   /// Whether all kernels of \p plan are in memory or on disk.
   bool hasArtifacts(const Plan &plan) const;
 
@@ -86,14 +104,10 @@ private:
   void offerClosest(Take take) const;
   void offerToCompile(Take take) const;
 
-  ContextState &context;
+  const ChoiceSources from;
   const PlanRequest &request;
   const kiln_mode mode;
   const DeviceModel &device;
-  ArtifactStore &artifacts;
-  const RecordStore &records;
-  const DecisionStore &decisions;
-  const uint64_t workspaceLimit;
   const llvm::SmallVector<Problem, 2> targets;
   bool isAlone = false;
   std::optional<RecordMatch> match;

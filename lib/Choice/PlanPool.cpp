@@ -1,5 +1,5 @@
 //===- PlanPool.cpp - what the values of one bucket share -----------------===//
-#include "Runtime/PlanPool.h"
+#include "Choice/PlanPool.h"
 
 namespace kiln {
 
@@ -32,19 +32,6 @@ PlanPool::add(const Problem &cover, const Record &config,
   std::lock_guard<std::mutex> lock(mutex);
   return plans.try_emplace(bytesOf(cover.record, config), std::move(loaded))
       .first->second;
-}
-
-ActivePlanPtr
-PlanPool::activate(const std::shared_ptr<const LoadedPlan> &loaded,
-                   kiln_source source, bool isFallback) {
-  std::lock_guard<std::mutex> lock(mutex);
-  std::vector<ActivePlanPtr> &list = active[loaded.get()];
-  for (const ActivePlanPtr &known : list)
-    if (known->source == source && known->isFallback == isFallback)
-      return known;
-  list.push_back(
-      std::make_shared<ActivePlan>(ActivePlan{loaded, source, isFallback}));
-  return list.back();
 }
 
 std::string PlanPool::digestOf(const Template &tmpl, const Problem &problem,

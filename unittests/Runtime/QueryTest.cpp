@@ -1,27 +1,8 @@
-// The steps of each mode, and that all who ask follow them.
-#include "Runtime/ChoiceOrder.h"
-
+// What kiln_query tells of problems that were not launched yet.
 #include "Runtime/RuntimeFixture.h"
-
-#include <llvm/ADT/STLExtras.h>
 
 using namespace kiln;
 using namespace kiln::testing;
-
-TEST_CASE("modes differ in what their lists may do") {
-  for (kiln_mode mode : {KILN_MODE_TUNE, KILN_MODE_PREDICT, KILN_MODE_STRICT}) {
-    llvm::ArrayRef<ChoiceStep> steps = choiceOrder(mode);
-    CHECK(steps[0] == ChoiceStep::Record);
-    CHECK(steps[1] == ChoiceStep::Decision);
-    CHECK(steps.back() == ChoiceStep::Existing);
-    CHECK(llvm::is_contained(steps, ChoiceStep::Trials) ==
-          (mode == KILN_MODE_TUNE));
-    CHECK(hasStep(mode, ChoiceStep::Compile) == (mode != KILN_MODE_STRICT));
-    // Before trials nothing is taken that the estimator alone prefers.
-    if (hasStep(mode, ChoiceStep::Trials))
-      CHECK(llvm::none_of(steps.take_front(2), needsRanking));
-  }
-}
 
 TEST_CASE("a query tells what a launch will take") {
   RuntimeFixture fixture;

@@ -1,0 +1,128 @@
+#include "Choice/Chooser.h"
+
+#include "Store/RecordFixture.h"
+#include "Store/StoreFixture.h"
+
+using namespace kiln;
+using namespace kiln::fake;
+
+namespace {
+
+using Texts = std::vector<std::string>;
+
+struct ChooserFixture : StoreFixture {
+  Chooser chooser() {
+    return Chooser({mode, device, deviceClass, plans, *artifacts, records,
+                    decisions, workspaceLimit},
+                   request);
+  }
+  Texts offered(ChoiceStep step) {
+    Texts texts;
+    must(chooser().offer(step, [&](const Choice &choice) {
+      texts.push_back(choice.config.text());
+      return false;
+    }));
+    return texts;
+  }
+  std::string digest(const char *config) {
+    return kernelDigest(makePlan(family, problem, config, device));
+  }
+  /// Stores that trials at m = 64 found \p config to be the best.
+  void measure(const char *config, const std::string &kernel) {
+    Measurement found = measured(config, 500);
+    found.kernel = kernel;
+    records.store(family, problem, deviceClass, point(64, config, {found}));
+  }
+
+  kiln_mode mode = KILN_MODE_PREDICT;
+  uint64_t workspaceLimit = 1 << 20;
+  const std::string deviceClass = deviceClassKey(device);
+  PlanPool plans;
+  RecordStore records{*cache};
+  DecisionStore decisions{*cache};
+  PlanRequest request{family, problem, problem};
+};
+
+} // namespace
+
+TEST_CASE("without anything stored the ranking is offered") {
+  ChooserFixture f;
+  CHECK(f.offered(ChoiceStep::Record).empty());
+  CHECK(f.offered(ChoiceStep::Decision).empty());
+  CHECK(f.offered(ChoiceStep::Loaded).empty());
+  Texts all = f.offered(ChoiceStep::Existing);
+  REQUIRE(all.size() == 8);
+  CHECK(all[0] == "fast.t64");
+  CHECK(f.offered(ChoiceStep::Close) == Texts{"fast.t64"});
+  // Some attempts, then what is generic and was not among them.
+  Texts tried = f.offered(ChoiceStep::Compile);
+  CHECK(tried == Texts(all.begin(), all.begin() + 4));
+  CHECK(llvm::is_contained(tried, "plain.t32"));
+}
+
+TEST_CASE("what needs more workspace than is allowed is not offered") {
+  ChooserFixture f;
+  f.family.options.scratchBytes = f.workspaceLimit + 1;
+  llvm::Error error =
+      f.chooser().offer(ChoiceStep::Close, [](const Choice &) { return true; });
+  CHECK(summarize(std::move(error)).code == ErrorCode::NoCandidate);
+}
+
+TEST_CASE("a decision is offered while its kernels are today's") {
+  ChooserFixture f;
+  Decision decision;
+  decision.configs.push_back({"fast.t16", 700, "dram", f.digest("fast.t16")});
+  decision.configs.push_back({"fast.t32", 800, "dram", "of another version"});
+  f.decisions.store(f.problem, f.device, ModelKind::Main, decision);
+  CHECK(f.offered(ChoiceStep::Decision) == Texts{"fast.t16"});
+}
+
+TEST_CASE("a record is offered, in the mode tune if it spares trials") {
+  ChooserFixture f;
+  SUBCASE("measured here") {
+    f.measure("fast.t16", f.digest("fast.t16"));
+    for (kiln_mode mode : {KILN_MODE_TUNE, KILN_MODE_PREDICT}) {
+      f.mode = mode;
+      CHECK(f.offered(ChoiceStep::Record) == Texts{"fast.t16"});
+    }
+    CHECK(f.chooser().unitsToCompile().empty());
+  }
+  SUBCASE("with other kernels") {
+    f.measure("fast.t16", "of another version");
+    CHECK(f.offered(ChoiceStep::Record) == Texts{"fast.t16"});
+    f.mode = KILN_MODE_TUNE;
+    CHECK(f.offered(ChoiceStep::Record).empty());
+  }
+  SUBCASE("in another bucket") {
+    f.measure("fast.t16", f.digest("fast.t16"));
+    f.problem = makeProblem(f.family, "fake m=1000 n=64");
+    CHECK(f.offered(ChoiceStep::Record) == Texts{"fast.t16"});
+    f.mode = KILN_MODE_TUNE;
+    CHECK(f.offered(ChoiceStep::Record).empty());
+  }
+}
+
+TEST_CASE("a shortlist stands for the ranking at other values") {
+  ChooserFixture f;
+  Chooser first = f.chooser();
+  must(first.offer(ChoiceStep::Close, [](const Choice &) { return true; }));
+  first.keepShortlist(must(f.family.parseConfig("fast.t64")).config);
+  CHECK(f.offered(ChoiceStep::Loaded) == Texts{"fast.t64"});
+  CHECK(f.offered(ChoiceStep::Known) ==
+        Texts{"fast.t64", "fast.t32", "fast.t128", "fast.t16", "fast.t256",
+              "pair.t64", "pair.t128", "plain.t32"});
+}
+
+TEST_CASE("what is compiled ahead is what no step before would spare") {
+  ChooserFixture f;
+  auto units = f.chooser().unitsToCompile();
+  REQUIRE(units.size() == 1);
+  CHECK(units[0].digest() == f.unit("fast.t64").digest());
+  for (kiln_mode mode : {KILN_MODE_TUNE, KILN_MODE_STRICT}) {
+    f.mode = mode;
+    CHECK(f.chooser().unitsToCompile().empty());
+  }
+  f.mode = KILN_MODE_PREDICT;
+  must(f.artifacts->get(f.unit("fast.t64")));
+  CHECK(f.chooser().unitsToCompile().empty());
+}
