@@ -131,10 +131,11 @@ std::vector<DeviceModel> devicesByArchitecture() {
   std::map<int, DeviceModel> byCapability;
   for (llvm::StringRef name : catalogNames()) {
     DeviceModel model = device(name);
-    if (llvm::is_contained(nvrtc->supportedArchs(), model.computeCapability()))
-      byCapability.try_emplace(model.computeCapability(), model);
+    if (llvm::Error error = nvrtc->checkSupports(model.archName()))
+      MESSAGE("left out: ", name.str(), ": ",
+              summarize(std::move(error)).message);
     else
-      MESSAGE("left out: ", name.str(), ", which NVRTC does not compile for");
+      byCapability.try_emplace(model.computeCapability(), model);
   }
   std::vector<DeviceModel> devices;
   for (auto &[capability, model] : byCapability)
