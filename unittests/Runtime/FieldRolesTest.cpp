@@ -1,7 +1,7 @@
 // A family whose keys nobody has heard of: roles alone say what fields mean.
 #include "Call/LaunchArguments.h"
-#include "Kernel/Registry.h"
 #include "Choice/PlanRequest.h"
+#include "Kernel/Registry.h"
 #include "Runtime/ExtentBox.h"
 #include "Support/Error.h"
 
