@@ -197,7 +197,7 @@ Layers designLayers() {
 
 TEST_CASE("the layer list of the design is read") {
   Layers layers = designLayers();
-  CHECK(layers.size() == 15);
+  CHECK(layers.size() == 16);
   CHECK(layers["Support"] == 0);
   CHECK(layers["Device"] == layers["Cache"]);
   CHECK(layers["Driver"] == layers["Model"]);
