@@ -63,8 +63,9 @@ if(KILN_SANITIZERS)
 endif()
 
 # With KILN_PRECOMPILED_HEADER, the headers that most sources include are parsed
-# once for the libraries and once for each executable that asks. The option is
-# off where builds check that each source includes what it uses.
+# once for the libraries, once for the tests and once for the tool. The option
+# is off in the release preset, which checks that each source includes what it
+# uses.
 set(precompiledHeaders <algorithm> <chrono> <map> <memory> <mutex> <optional>
   <set> <string> <thread> <vector> <fmt/format.h> <llvm/ADT/STLExtras.h>
   <llvm/ADT/SmallVector.h> <llvm/ADT/StringExtras.h> <llvm/ADT/StringMap.h>
@@ -112,6 +113,12 @@ function(kiln_add_unittest name)
                  ${ARG_SOURCES})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/unittests)
   target_link_libraries(${target} PRIVATE kiln_options)
+  if(KILN_PRECOMPILED_HEADER)
+    target_precompile_headers(${target} REUSE_FROM kiln_precompiled_tests)
+    # It defines what doctest's header only declares elsewhere.
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/unittests/Main.cpp
+      PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  endif()
   foreach(dependency IN LISTS ARG_DEPENDS)
     target_link_libraries(${target} PRIVATE Kiln${dependency})
   endforeach()
