@@ -3,7 +3,7 @@
 // What memory-bound kernels load and store: power-of-two runs of elements of
 // any width, by accesses of up to 16 bytes with a cache hint that is fixed at
 // compile time. A load leaves the bits as they are, so that all loads of a
-// thread can be under way before the first is converted.
+// thread can be in flight before the first is converted.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

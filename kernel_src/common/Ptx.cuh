@@ -75,7 +75,7 @@ inline void cpAsyncCommit() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/// Waits until at most kPending of this thread's groups are under way.
+/// Waits until at most kPending of this thread's groups are in flight.
 template <int kPending> void cpAsyncWait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }

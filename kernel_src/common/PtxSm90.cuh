@@ -221,7 +221,7 @@ inline void wgmmaCommit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-/// Waits until at most kPending groups of products are under way.
+/// Waits until at most kPending groups of products are in flight.
 template <int kPending> void wgmmaWait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }

@@ -25,7 +25,7 @@ constexpr FlatPlace placeOf(const FlatElementwiseParams &params,
 
 /// Packed matrices as one line of vectors, cut into chunks of threads * items;
 /// where positions count, runs of items below each other, neighbours in a row
-/// for neighbouring threads. A thread has all loads of its items under way at
+/// for neighbouring threads. A thread has all loads of its items in flight at
 /// once. Any architecture, type, length and stride; a vector of one element
 /// serves any alignment.
 struct FlatElementwiseConfig {

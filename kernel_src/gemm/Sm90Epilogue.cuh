@@ -84,7 +84,7 @@ public:
               static_cast<int>(params.gemm.n));
   }
 
-  /// Finishes this consumer's part of \p tile; returns with stores under way.
+  /// Finishes this consumer's part of \p tile; returns with stores in flight.
   void store(const Sm90Tile &tile, const Walk &walk, Accumulators &sums) {
     EpilogueOperands operands =
         epilogueOperands<kSignature>(params.gemm, tile.batch);

@@ -14,7 +14,7 @@
 namespace kiln::trial {
 
 template <StreamConfig kConfig> class Stream {
-  static_assert(kConfig.isValid(), "too many loads are under way at once");
+  static_assert(kConfig.isValid(), "too many loads are in flight at once");
 
   static constexpr int kReads = kConfig.mix.reads;
   static constexpr int kWrites = kConfig.mix.writes;

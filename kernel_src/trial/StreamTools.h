@@ -55,10 +55,10 @@ constexpr StreamMix mixOf(double readBytes, double writtenBytes) {
 /// One kernel, fixed at compile time.
 struct StreamConfig {
   StreamMix mix;
-  int unroll = 1; ///< steps of a thread whose loads are under way at once
+  int unroll = 1; ///< steps of a thread whose loads are in flight at once
   CacheHint hint = CacheHint::Plain;
 
-  /// Loads of a thread that are under way at once: 32 registers' worth.
+  /// Loads of a thread that are in flight at once: 32 registers' worth.
   static constexpr int kMostLoads = 8;
   constexpr bool isValid() const {
     return mix.isValid() && unroll >= 1 && mix.reads * unroll <= kMostLoads;
