@@ -105,8 +105,9 @@ llvm::Expected<ChosenDevice> chooseDevice(llvm::StringRef text,
     return chooseLive(ordinal, overridePath, environment);
   ChosenDevice chosen;
   if (llvm::is_contained(catalogNames(), text)) {
-    auto assembled =
-        assembleDevice(nullptr, environment, {text.str(), 0, overridePath, ""});
+    auto assembled = assembleDevice(
+        nullptr, environment,
+        {.catalogName = text.str(), .overridePath = overridePath});
     if (!assembled)
       return assembled.takeError();
     chosen.assembled = std::move(*assembled);
