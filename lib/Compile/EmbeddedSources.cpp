@@ -46,6 +46,9 @@ SourceSet::create(std::vector<SourceFile> files) {
     if (files[i].contents.find('\0') != std::string::npos)
       return makeError(ErrorCode::InvalidArgument, "source '{}' contains a NUL",
                        files[i].name);
+    if (auto error = checkSource(files[i].contents))
+      return addContext(std::move(error),
+                        fmt::format("source '{}'", files[i].name));
   }
   return std::shared_ptr<const SourceSet>(new SourceSet(std::move(files)));
 }
@@ -117,18 +120,22 @@ const std::string *SourceSet::find(llvm::StringRef name) const {
 
 SourceSet::Includes SourceSet::includesOf(llvm::StringRef text) {
   static constexpr llvm::StringLiteral kWord = "include";
+  static constexpr llvm::StringLiteral kBlanks = " \t\f\v";
   Includes found;
   for (size_t at = text.find(kWord); at != llvm::StringRef::npos;
        at = text.find(kWord, at + kWord.size())) {
     llvm::StringRef before = text.take_front(at);
     if (before.ends_with("__has_"))
       found.isComputed = true;
-    before = before.rtrim(" \t");
+    before = before.rtrim(kBlanks);
+    // A comment or the end of a line may hide a '#'.
+    if (before.ends_with("*/") || before.ends_with("\\\n"))
+      found.isComputed = true;
     if (!before.ends_with("#") && !before.ends_with("%:"))
       continue; // a word like any other
     llvm::StringRef rest = text.drop_front(at + kWord.size());
     rest.consume_front("_next");
-    rest = rest.ltrim(" \t").take_until([](char c) { return c == '\n'; });
+    rest = rest.ltrim(kBlanks).take_until([](char c) { return c == '\n'; });
     llvm::StringRef close = rest.starts_with("<") ? ">" : "\"";
     size_t end = rest.starts_with("<") || rest.starts_with("\"")
                      ? rest.find(close, 1)
@@ -139,6 +146,25 @@ SourceSet::Includes SourceSet::includesOf(llvm::StringRef text) {
       found.names.push_back(rest.slice(1, end));
   }
   return found;
+}
+
+llvm::Error SourceSet::checkSource(llvm::StringRef text) {
+  const Includes includes = includesOf(text);
+  for (llvm::StringRef name : includes.names)
+    if (name.starts_with("/"))
+      return makeError(ErrorCode::InvalidArgument,
+                       "it includes '{}': a name may not be absolute", name);
+  // A name that only a preprocessor finds: look for all that may be one.
+  if (includes.isComputed && (text.contains("\"/") || text.contains("</")))
+    return makeError(ErrorCode::InvalidArgument,
+                     "it computes an include and holds a name that begins with "
+                     "'/': a name may not be absolute");
+  for (llvm::StringRef macro : {"__DATE__", "__TIME__", "__TIMESTAMP__"})
+    if (text.contains(macro))
+      return makeError(ErrorCode::InvalidArgument,
+                       "it uses {}: a kernel may not depend on the time",
+                       macro);
+  return llvm::Error::success();
 }
 
 /// Needs the lock.

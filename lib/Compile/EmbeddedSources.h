@@ -6,9 +6,10 @@
 //
 // A text sees of a set what it reaches by #include and nothing else: that is
 // what the compiler gets and what the key of the compiled kernel covers. So a
-// kernel stays valid when a source changes that it does not include, and an
-// include that the scan below does not understand cannot make a key that covers
-// too little: the compiler does not find the file.
+// kernel stays valid when a source changes that it does not include. The key
+// cannot cover too little: a file of the set that the scan below overlooks is
+// not there for the compiler, and it searches no folder. What it would find in
+// spite of that, a file by its absolute name, is refused by checkSource().
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -65,7 +66,7 @@ class SourceSet {
 public:
   /// Takes \p files over. Errors: InvalidArgument for a name that is empty,
   /// absolute, repeated, or has an empty, "." or ".." component or a character
-  /// that does not print, and for contents with a NUL.
+  /// that does not print, for contents with a NUL, and those of checkSource().
   static llvm::Expected<std::shared_ptr<const SourceSet>>
   create(std::vector<SourceFile> files);
 
@@ -80,6 +81,13 @@ public:
   loadDirectory(llvm::StringRef directory);
 
   llvm::ArrayRef<SourceFile> files() const { return sources; }
+
+  /// Succeeds when \p text, or one of a set, depends on what it includes by
+  /// root-relative names and on nothing else. Errors: InvalidArgument for an
+  /// absolute name, in an include or where a name is computed or asked for, and
+  /// for macros of date and time. Not seen: an absolute name that macros put
+  /// together, or that one file defines and another includes.
+  static llvm::Error checkSource(llvm::StringRef text);
 
   /// The contents of \p name, null when the set has no such file.
   const std::string *find(llvm::StringRef name) const;

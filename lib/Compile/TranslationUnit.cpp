@@ -138,6 +138,9 @@ llvm::Error validate(const TranslationUnit &unit) {
   if (unit.source().find('\0') != std::string::npos)
     return makeError(ErrorCode::InvalidArgument,
                      "source of '{}' contains a NUL", unit.name());
+  if (llvm::Error error = SourceSet::checkSource(unit.source()))
+    return addContext(std::move(error),
+                      fmt::format("source of '{}'", unit.name()));
   for (const std::string &option : unit.options())
     if (llvm::Error error = checkOption(option))
       return addContext(std::move(error), unit.name());

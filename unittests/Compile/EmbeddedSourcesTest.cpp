@@ -121,11 +121,36 @@ TEST_CASE("what only a preprocessor knows reaches the whole set") {
   for (const char *text :
        {"#define NAME \"b.h\"\n#include NAME\n", "#include \"a.h\"\n",
         "#if __has_include(\"b.h\")\n#endif\n", "#include /**/ \"b.h\"\n",
-        "#include \"b.h\n", "#include"}) {
+        "#include \"b.h\n", "#include", "#/**/include \"b.h\"\n",
+        "#\\\ninclude \"b.h\"\n"}) {
     CAPTURE(text);
     CHECK(reached(*set, text) == Names{"a.h", "b.h", "c.h"});
   }
   CHECK(reached(*set, "%:include_next \"b.h\"\n") == Names{"b.h"});
+  CHECK(reached(*set, "#\finclude\v\"b.h\"\n") == Names{"b.h"});
+}
+
+TEST_CASE("what no key covers is refused: absolute names, date and time") {
+  for (const char *text :
+       {"#include \"/etc/a.h\"\n", "#include </etc/a.h>\n",
+        "int x;\n #\finclude_next \"/a.h\"\n", "#include <//a.h>\n",
+        "#if __has_include(\"/etc/a.h\")\n#endif\n",
+        "#if __has_include(</etc/a.h>)\n#endif\n",
+        "#define NAME \"/etc/a.h\"\n#include NAME\n",
+        "#/**/include \"/etc/a.h\"\n", "const char *x = __DATE__;\n",
+        "const char *x = __TIME__;\n", "const char *x = __TIMESTAMP__;\n"}) {
+    CAPTURE(text);
+    auto error = summarize(SourceSet::checkSource(text));
+    CHECK(error.code == ErrorCode::InvalidArgument);
+    auto set = SourceSet::create({{"a.h", ""}, {"b/c.h", text}});
+    REQUIRE_FALSE(static_cast<bool>(set));
+    auto refusal = summarize(set.takeError());
+    CHECK(refusal.code == ErrorCode::InvalidArgument);
+    CHECK(refusal.message.find("source 'b/c.h'") != std::string::npos);
+  }
+  for (const char *text : {"#include \"a/b.h\"\n", "const char *x = \"/x\";\n",
+                           "#if __has_include(\"a/b.h\")\n#endif\n"})
+    CHECK(summarize(SourceSet::checkSource(text)).message == "");
 }
 
 TEST_CASE("threads that ask for closures at once get the same ones") {

@@ -66,6 +66,9 @@ TEST_CASE("names with a path, long or empty ones are refused") {
   CHECK(refuses(parts));
   parts.source.clear();
   CHECK(refuses(parts));
+  parts = makeParts();
+  parts.source += "#include \"/etc/a.h\"\n"; // which no key covers
+  CHECK(refuses(parts));
   CHECK_FALSE(refuses(makeParts()));
 }
 
