@@ -271,9 +271,11 @@ typedef struct kiln_operand {
   /// Elements from one row, as stored, to the next; 0: rows are packed. May not
   /// be negative or less than a row.
   int64_t leading_dim;
-  /// Elements from one matrix of the batch to the next, not negative; 0 uses
-  /// one input matrix for the whole batch and is invalid for an output with
-  /// batch > 1, or whose problem has a range over batch that goes beyond 1.
+  /// Elements from one matrix of the batch to the next, not negative and at
+  /// most 2^40; 0 uses one input matrix for the whole batch and is invalid for
+  /// an output with batch > 1, or whose problem has a range over batch that
+  /// goes beyond 1. A launch with batch > 1 refuses an output whose stride is
+  /// less than (rows - 1) * leading_dim + columns: its matrices would overlap.
   int64_t batch_stride;
   /// Bytes by which every address used for this operand will be aligned, a
   /// power of two. 0: what `data` has, or 16 where the problem is only
@@ -309,8 +311,8 @@ typedef struct kiln_pointwise {
 /// (kiln_gemm). Any size >= 0, leading dimension and element-aligned address
 /// works; a negative size is invalid. If m, n or batch is 0, the call succeeds
 /// and launches nothing; if k is 0, the product is 0. D may be C exactly (same
-/// address, leading dimension and stride); it may overlap no other operand and
-/// C in no other way.
+/// address, leading dimension and, with batch > 1, stride); it may overlap no
+/// other operand and C in no other way.
 ///
 /// The chain may hold one KILN_POINTWISE_SWIGLU: the rows of a gate and of an
 /// up projection alternate in a weight stored [n, k]. n, which is even then,

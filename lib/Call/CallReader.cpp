@@ -1,10 +1,11 @@
 //===- CallReader.cpp -----------------------------------------------------===//
 #include "Call/CallReader.h"
 
-#include "Call/LaunchProblem.h"
+#include "Call/CanonicalProblem.h"
 #include "Call/Stated.h"
 #include "Support/Error.h"
 
+#include <algorithm>
 #include <cctype>
 
 namespace kiln {
@@ -78,16 +79,22 @@ const KernelFamily *findFamily(const Registry &registry, kiln_family number) {
   return nullptr;
 }
 
-CallTable::CallTable(const Registry &registry) {
+llvm::Expected<CallTable> CallTable::create(const Registry &registry) {
+  CallTable table;
+  std::vector<CallTarget> &targets = table.targets;
   for (const auto &family : registry.families()) {
     const CallReader *reader = family->call();
     if (!reader)
       continue;
     auto index = static_cast<size_t>(reader->number);
     targets.resize(std::max(targets.size(), index + 1));
-    assert(!targets[index].family && "two families have one number");
+    if (const KernelFamily *other = targets[index].family)
+      return makeError(ErrorCode::InvalidArgument,
+                       "families '{}' and '{}' both have the number {}",
+                       other->name(), family->name(), reader->number);
     targets[index] = {family.get(), reader};
   }
+  return table;
 }
 
 } // namespace kiln

@@ -68,14 +68,20 @@ struct FamilyCall {
 /// "x.leading_dim". Empty: what no field of the struct is.
 using FieldNames = std::array<std::string, kMaxProblemFields>;
 
+/// Its address stands for a type.
+template <class Type> inline constexpr char kTypeTag = 0;
+
 /// How the struct of one family is understood.
 struct CallReader {
   kiln_family number;
-  /// Reads the struct. False if anything is wrong with it that a look into the
-  /// table of plans would not show: explain() says what. Some 30 ns.
+  const char *argsType; ///< kTypeTag of the struct
+  /// Reads the struct into \p call, which is as it was constructed. False if
+  /// the struct breaks a rule, and explain() says which. Rules of the problem
+  /// are not checked: one that breaks them is in no table of plans. Some 30 ns.
   bool (*read)(const void *args, CallUse use, FamilyCall &call) noexcept;
   /// The same with words: succeeds where read() does, and where no single value
-  /// is beyond what \p schema, the family's, allows. Errors: InvalidArgument,
+  /// is beyond what \p schema, the family's, allows. \p call is as constructed
+  /// here, too. Errors: InvalidArgument,
   /// Unsupported, each naming the field.
   llvm::Error (*explain)(const void *args, CallUse use,
                          const RecordSchema &schema, FamilyCall &call,
@@ -103,7 +109,9 @@ struct CallTarget {
 /// The families of a registry by their numbers. Immutable.
 class CallTable {
 public:
-  explicit CallTable(const Registry &registry);
+  /// Errors: InvalidArgument where two families have one number. Points into
+  /// \p registry.
+  static llvm::Expected<CallTable> create(const Registry &registry);
 
   CallTarget find(kiln_family number) const noexcept {
     auto index = static_cast<size_t>(static_cast<uint32_t>(number));
@@ -111,6 +119,8 @@ public:
   }
 
 private:
+  CallTable() = default;
+
   std::vector<CallTarget> targets;
 };
 

@@ -10,11 +10,15 @@ static std::string textOf(StatedName name) {
                        : fmt::format(fmt::runtime(name.text), name.link);
 }
 
-llvm::Error Explainer::result() const {
+llvm::Error Explainer::finish() {
+  quick.finish();
+  checkOverlaps();
   if (fault)
     return errorOf(*fault);
   if (quick.wrong)
-    return makeError(ErrorCode::Internal, "{}: a call is refused without words",
+    return makeError(ErrorCode::Internal,
+                     "{}: the call is refused, but no rule says why: please "
+                     "report this",
                      schema.name());
   return llvm::Error::success();
 }
@@ -126,9 +130,9 @@ void Explainer::scalar(const StatedScalar &stated) {
   if (stated.mustBeFinite &&
       !QuickReader::isScalar(stated.value, stated.least)) {
     bool hasLeast = stated.least > std::numeric_limits<double>::lowest();
-    fail(ErrorCode::InvalidArgument, "{} is {}, no finite number in fp32{}",
+    fail(ErrorCode::InvalidArgument, "{} is {}: it must be finite in fp32{}",
          name, stated.value,
-         hasLeast ? fmt::format(" from {} on", stated.least) : "");
+         hasLeast ? fmt::format(" and at least {}", stated.least) : "");
   }
 }
 
@@ -155,8 +159,9 @@ void Explainer::checkStruct(const std::string &name,
          given.type, stated.typeOf);
   refuse(name + ".scale", given.scale && !stated.hasScales);
   if (given.alignment & (given.alignment - 1))
-    fail(ErrorCode::InvalidArgument, "{}.alignment is {}, no power of two",
-         name, given.alignment);
+    fail(ErrorCode::InvalidArgument,
+         "{}.alignment is {}, which is not a power of two", name,
+         given.alignment);
 }
 
 void Explainer::checkStrides(const std::string &name,
@@ -168,15 +173,39 @@ void Explainer::checkStrides(const std::string &name,
   if (stride < 0)
     fail(ErrorCode::InvalidArgument,
          "{}.batch_stride is {}, it may not be negative", name, stride);
-  if (stated.isWritten && mostBatches > 1 && stride == 0)
-    fail(ErrorCode::InvalidArgument, "{}.batch_stride is 0 with a batch of {}",
-         name, mostBatches);
+  if (stride > kMaxBatchStride)
+    fail(ErrorCode::InvalidArgument, "{}.batch_stride is {}, at most {} works",
+         name, stride, kMaxBatchStride);
+  if (stated.isWritten && mostBatches > 1)
+    checkMatrices(name, stated);
   if (stated.field < 0)
     return;
   const int64_t row = stated.given.leading_dim;
+  const Field &field = schema.fields()[stated.field];
   names[stated.field] = name + ".leading_dim";
-  if (!takes(schema.fields()[stated.field], row))
+  if (row < field.minimum)
     fail(ErrorCode::InvalidArgument, "{}.leading_dim is {}", name, row);
+  if (row > field.maximum)
+    fail(ErrorCode::InvalidArgument, "{}.leading_dim is {}, at most {} works",
+         name, row, field.maximum);
+}
+
+/// The matrices of an output must lie apart. Only a launch says how large they
+/// are: a described problem may have ranges.
+void Explainer::checkMatrices(const std::string &name,
+                              const StatedOperand &stated) {
+  const OperandArgument &output = call.arguments.operands[stated.index];
+  if (output.batchStride == 0)
+    fail(ErrorCode::InvalidArgument, "{}.batch_stride is 0 with a batch of {}",
+         name, mostBatches);
+  if (use.addresses == CallAddresses::Ignored || call.isEmpty)
+    return;
+  const uint64_t elements =
+      matrixElements(stated.rows, stated.rowLength, output.leadingDimension);
+  if (static_cast<uint64_t>(output.batchStride) < elements)
+    fail(ErrorCode::InvalidArgument,
+         "{}.batch_stride is {}, but each of its {} matrices spans {} elements",
+         name, output.batchStride, mostBatches, elements);
 }
 
 void Explainer::checkAddress(const std::string &name, uint64_t address,
@@ -190,32 +219,26 @@ void Explainer::checkAddress(const std::string &name, uint64_t address,
          name, address, alignment);
 }
 
-/// \p stated: null for scales.
-void Explainer::checkWritten(const std::string &name, int index,
-                             const StatedOperand *stated) {
-  const OperandArgument &output = call.arguments.operands[index];
-  if (use.addresses == CallAddresses::Ignored || call.isEmpty ||
-      !output.address)
+void Explainer::checkOverlaps() {
+  if (use.addresses == CallAddresses::Ignored || call.isEmpty)
     return;
-  for (int i = 0; i < operandCount; ++i) {
-    const OperandArgument &other = call.arguments.operands[i];
-    if (i == index || other.address != output.address)
-      continue;
-    if (!stated || stated->mayBe < 0)
-      return fail(ErrorCode::InvalidArgument, "{} overlaps {}", name,
-                  operandNames[i]);
-    bool same =
-        i == stated->mayBe &&
-        other.leadingDimension == output.leadingDimension &&
-        (mostBatches <= 1 || other.batchStride == output.batchStride) &&
-        elementBytesOf(stated->mayBeType) == elementBytesOf(stated->type);
-    if (!same)
-      return fail(ErrorCode::InvalidArgument,
-                  "{} overlaps {}: it may be {} only, with one leading_dim{} "
-                  "and width of elements",
-                  name, operandNames[i], stated->mayBeName,
-                  hasBatches ? ", batch_stride" : "");
-  }
+  const OperandArgument *operands = call.arguments.operands;
+  // A result, which is stated last, is what a caller looks at first.
+  for (const Output &output : llvm::reverse(outputs))
+    for (int i = 0; i < operandCount; ++i) {
+      bool mayBe = i == output.mayBe && output.isAsWide;
+      if (i == output.index || !overlaps(operands[output.index], operands[i],
+                                         mayBe, mostBatches > 1))
+        continue;
+      std::string allowed;
+      if (output.mayBe >= 0)
+        allowed =
+            fmt::format(": it may be {} only, with one leading_dim{} and "
+                        "width of elements",
+                        output.mayBeName, hasBatches ? ", batch_stride" : "");
+      return fail(ErrorCode::InvalidArgument, "{} overlaps {}{}",
+                  operandNames[output.index], operandNames[i], allowed);
+    }
 }
 
 void Explainer::operand(const StatedOperand &stated) {
@@ -225,10 +248,13 @@ void Explainer::operand(const StatedOperand &stated) {
   checkStruct(name, stated);
   checkStrides(name, stated);
   checkAddress(
-      name, reinterpret_cast<uintptr_t>(stated.given.data), stated.isRead,
+      name, reinterpret_cast<uintptr_t>(stated.given.data), stated.isUsed,
       std::max<uint64_t>(stated.given.alignment, elementBytesOf(stated.type)));
   if (stated.isWritten)
-    checkWritten(name, stated.index, &stated);
+    outputs.push_back(
+        {stated.index, stated.mayBe,
+         elementBytesOf(stated.mayBeType) == elementBytesOf(stated.type),
+         stated.mayBeName});
 }
 
 bool Explainer::optional(const StatedOperand &stated) {
@@ -271,7 +297,7 @@ void Explainer::scales(StatedName stated, const kiln_operand &y, int index) {
          scale.row_stride || scale.column_stride || scale.batch_stride);
   checkAddress(name, reinterpret_cast<uintptr_t>(scale.data), true,
                sizeof(float));
-  checkWritten(name, index, nullptr);
+  outputs.push_back({.index = index});
 }
 
 void Explainer::checkChain(int field, const kiln_pointwise *chain,

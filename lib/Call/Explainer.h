@@ -10,6 +10,8 @@
 #include "Call/QuickReader.h"
 #include "Support/Error.h"
 
+#include <llvm/ADT/SmallVector.h>
+
 #include <optional>
 #include <string>
 
@@ -81,10 +83,18 @@ public:
   void scalar(const StatedScalar &stated);
   void alignment(int field) { quick.alignment(field); }
 
-  /// The first of what is wrong.
-  llvm::Error result() const;
+  /// When all is stated: the first of what is wrong.
+  llvm::Error finish();
 
 private:
+  /// An operand that is written, and the one that it may be exactly.
+  struct Output {
+    int index;
+    int mayBe = -1;
+    bool isAsWide = false; ///< the elements of both have one width
+    const char *mayBeName = "";
+  };
+
   template <class... Args>
   void fail(ErrorCode code, fmt::format_string<Args...> format,
             Args &&...args) {
@@ -95,10 +105,10 @@ private:
   void refuse(llvm::StringRef what, bool isSet);
   void checkStruct(const std::string &name, const StatedOperand &stated);
   void checkStrides(const std::string &name, const StatedOperand &stated);
+  void checkMatrices(const std::string &name, const StatedOperand &stated);
   void checkAddress(const std::string &name, uint64_t address, bool isNeeded,
                     uint64_t alignment);
-  void checkWritten(const std::string &name, int index,
-                    const StatedOperand *stated);
+  void checkOverlaps();
   void checkChain(int field, const kiln_pointwise *chain, uint32_t count);
 
   const RecordSchema &schema;
@@ -110,6 +120,7 @@ private:
   bool hasBatches = false;
   int64_t mostBatches = 1;
   std::string operandNames[Arguments::kMaxOperands];
+  llvm::SmallVector<Output, 3> outputs; ///< in the order they were stated
   std::optional<ErrorSummary> fault;
 };
 

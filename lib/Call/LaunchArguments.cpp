@@ -1,17 +1,28 @@
-//===- LaunchArguments.cpp - kiln_arguments as arguments of a launch
-//-----------------===//
+//===- LaunchArguments.cpp ------------------------------------------------===//
 #include "Call/LaunchArguments.h"
 
+#include "Call/Overlap.h"
 #include "Call/StructAccess.h"
 
 #include <algorithm>
 
 namespace kiln {
 
+/// Whether the matrices of \p output overlap in a launch that has it as \p
+/// given.
+static bool runsIntoItself(const OperandSpec &output,
+                           const OperandArgument &given) {
+  return output.isWritten() && output.batch > 1 && output.bytes() > 0 &&
+         static_cast<uint64_t>(given.batchStride) <
+             matrixElements(output.rows, output.cols, given.leadingDimension);
+}
+
 OperandList operandsOf(const ProblemSpec &spec, const Problem &problem) {
   OperandList list;
   OperandTable table = spec.family->operands(problem);
   int64_t promised = spec.family->promisedAlignment(problem);
+  Arguments defaults;
+  spec.readDefaults(problem.record.values(), defaults);
   for (size_t i = 0; i < table.operands.size(); ++i) {
     const OperandSpec &operand = table.operands[i];
     if (!operand.present)
@@ -26,6 +37,7 @@ OperandList operandsOf(const ProblemSpec &spec, const Problem &problem) {
     added.bytes = static_cast<uint64_t>(operand.bytes());
     added.alignment = static_cast<uint32_t>(
         std::max<int64_t>(promised, bytesOf(operand.type)));
+    added.mayRunIntoItself = runsIntoItself(operand, defaults.operands[i]);
     list.push_back(added);
   }
   return list;
@@ -121,9 +133,18 @@ static llvm::Error readScalars(const kiln_arguments &given,
   return llvm::Error::success();
 }
 
+/// How many matrices a launch of \p spec whose record has \p values is of.
+static int64_t batchOf(const ProblemSpec &spec,
+                       llvm::ArrayRef<int64_t> values) {
+  const int field = spec.family->problemSchema().find(FieldRole::Batch);
+  return field < 0 ? 1 : values[field];
+}
+
 /// What is written begins where no other operand does, except for the input
 /// that it may be.
-static llvm::Error checkOverlap(const OperandList &operands,
+static llvm::Error checkOverlap(const ProblemSpec &spec,
+                                const OperandList &operands,
+                                llvm::ArrayRef<int64_t> values,
                                 const Arguments &arguments) {
   for (const CallOperand &output : operands) {
     if (output.role != OperandRole::Out && output.role != OperandRole::InOut)
@@ -131,16 +152,36 @@ static llvm::Error checkOverlap(const OperandList &operands,
     const OperandArgument &written = arguments.operands[output.index];
     for (const CallOperand &other : operands) {
       const OperandArgument &read = arguments.operands[other.index];
-      bool same = read.leadingDimension == written.leadingDimension &&
-                  read.batchStride == written.batchStride;
-      bool mayBe = other.index == output.mayBe && same;
-      if (other.index != output.index && read.address == written.address &&
-          read.address && !mayBe)
+      if (other.index == output.index || read.address != written.address)
+        continue;
+      if (overlaps(written, read, other.index == output.mayBe,
+                   batchOf(spec, values) > 1))
         return makeError(ErrorCode::InvalidArgument, "{} overlaps {}",
                          output.name, other.name);
     }
   }
   return llvm::Error::success();
+}
+
+/// The same for the matrices of \p output, in a launch whose record has
+/// \p values.
+static llvm::Error checkMatrices(const ProblemSpec &spec,
+                                 const CallOperand &output,
+                                 llvm::ArrayRef<int64_t> values,
+                                 const Arguments &arguments) {
+  Problem launched;
+  launched.record = Record(spec.family->problemSchema(), values);
+  const OperandTable table = spec.family->operands(launched);
+  const OperandArgument &given = arguments.operands[output.index];
+  if (!runsIntoItself(table.operands[output.index], given))
+    return llvm::Error::success();
+  return makeError(
+      ErrorCode::InvalidArgument,
+      "{}.batch_stride is {}, but each of its {} matrices spans {} elements",
+      output.name, given.batchStride, batchOf(spec, values),
+      matrixElements(table.operands[output.index].rows,
+                     table.operands[output.index].cols,
+                     given.leadingDimension));
 }
 
 llvm::Error readArguments(const kiln_arguments &given, const ProblemSpec &spec,
@@ -164,10 +205,13 @@ llvm::Error readArguments(const kiln_arguments &given, const ProblemSpec &spec,
           "the problem promises",
           operand.name, address, operand.alignment);
     arguments.operands[operand.index].address = address;
+    if (operand.mayRunIntoItself) [[unlikely]]
+      if (auto error = checkMatrices(spec, operand, values, arguments))
+        return error;
   }
   if (auto error = readScalars(given, spec, values, arguments))
     return error;
-  return checkOverlap(operands, arguments);
+  return checkOverlap(spec, operands, values, arguments);
 }
 
 } // namespace kiln

@@ -20,6 +20,9 @@ struct CallOperand {
   int mayBe = -1; ///< as OperandSpec::mayBe
   uint64_t bytes = 0;
   uint32_t alignment = 1; ///< bytes that every launch must keep
+  /// Of an output whose batch stride is less than a matrix of the problem that
+  /// the list was made for: launches have to look at their own.
+  bool mayRunIntoItself = false;
 };
 using OperandList = llvm::SmallVector<CallOperand, 8>;
 
@@ -38,8 +41,10 @@ llvm::SmallVector<int64_t, 2> extentsOf(const kiln_arguments &given,
 
 /// Reads addresses and scalars into \p arguments for a problem with record
 /// \p values, which must outlive them. No allocation unless it fails. Errors:
-/// InvalidArgument (null, misaligned or overlapping operands, a scalar without
-/// the address that the problem was described with).
+/// InvalidArgument (null, misaligned or overlapping operands, an output whose
+/// matrices overlap, a scalar without the address that the problem was
+/// described with). \p operands are those of the problem or, with ranges, of a
+/// larger one.
 llvm::Error readArguments(const kiln_arguments &given, const ProblemSpec &spec,
                           const OperandList &operands,
                           llvm::ArrayRef<int64_t> values, Arguments &arguments);

@@ -2,7 +2,7 @@
 #include "Call/ProblemSpec.h"
 
 #include "Call/CallReader.h"
-#include "Call/LaunchProblem.h"
+#include "Call/CanonicalProblem.h"
 #include "Call/StructAccess.h"
 
 #include <algorithm>

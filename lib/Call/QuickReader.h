@@ -1,20 +1,21 @@
 //===- QuickReader.h - a struct of a call, on the dispatch path -----------===//
 //
 // Fills the values of the record and the arguments of the launch from what a
-// family states (Stated.h), and collects whether anything is wrong. Everything
-// is inlined into the family's one reader: some 30 ns.
+// family states (Stated.h), and collects whether anything is wrong, mostly
+// without branches. Everything is inlined into the family's one reader: some
+// 30 ns.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "Call/CallReader.h"
+#include "Call/Overlap.h"
 #include "Call/Stated.h"
 #include "Call/StructAccess.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <limits>
 
 namespace kiln {
 
@@ -67,7 +68,7 @@ public:
   }
   /// Of a family that has batches: how many the struct says.
   KILN_INLINE void batches(int64_t batch) {
-    strideMask = std::numeric_limits<int64_t>::max();
+    maxStride = kMaxBatchStride;
     countsStrides = use.mostBatches(batch) > 1;
   }
 
@@ -83,14 +84,16 @@ public:
     wrong |= (from.type != KILN_DTYPE_NONE) & (from.type != stated.type);
     wrong |= !stated.hasScales & (from.scale != nullptr);
     wrong |= (promise & (promise - 1)) != 0;
-    wrong |= needed & stated.isRead & (address == 0);
+    wrong |= needed & stated.isUsed & (address == 0);
     wrong |= (address & (bytes - 1)) != 0;
     wrong |= (promise != 0) & ((address & (promise - 1)) != 0);
     // An address is aligned to its element whatever less is promised.
     bits |= promise ? std::max(promise, bytes) : address;
-    wrong |= (from.batch_stride & ~strideMask) != 0;
+    // As unsigned, one that is negative is beyond any limit.
+    const auto stride = static_cast<uint64_t>(from.batch_stride);
+    wrong |= stride > maxStride;
     if (countsStrides)
-      bits |= static_cast<uint64_t>(from.batch_stride) * bytes;
+      bits |= stride * bytes;
     const int64_t given = from.leading_dim, packed = stated.rowLength;
     const bool isVector = stated.field < 0;
     // Of a problem whose extents a range may vary, 0 stays what it is: packed
@@ -103,9 +106,12 @@ public:
           from.batch_stride};
     if (!stated.isWritten)
       return;
-    wrong |= countsStrides & (from.batch_stride == 0);
+    const bool isShort =
+        needed &
+        (stride < matrixElements(stated.rows, packed, to.leadingDimension));
+    wrong |= countsStrides & ((stride == 0) | isShort);
     const bool isAsWide = elementBytesOf(stated.mayBeType) == bytes;
-    checkWritten(stated.index, isAsWide ? stated.mayBe : -1);
+    addWritten(stated.index, isAsWide ? stated.mayBe : -1);
   }
 
   /// One that is there if its type is set. Returns whether it is.
@@ -124,7 +130,7 @@ public:
   /// \p index.
   KILN_INLINE void scales(StatedName, const kiln_operand &y, int index) {
     const kiln_scale *from = y.scale;
-    if (!from) {
+    if (!from || !hasKnownSize(*from)) {
       wrong = true;
       return;
     }
@@ -135,7 +141,6 @@ public:
                    uint64_t(from->column_stride) | uint64_t(from->batch_stride);
     for (uint64_t word : from->reserved)
       set |= word;
-    wrong |= !hasKnownSize(*from);
     wrong |= set != 0;
     wrong |= (from->type != KILN_DTYPE_NONE) & (from->type != KILN_FP32);
     wrong |= from->granularity != KILN_GRANULARITY_ROW;
@@ -143,7 +148,7 @@ public:
     wrong |= (address & (sizeof(float) - 1)) != 0;
     bits |= address;
     call.arguments.operands[index] = {address, 1, 0};
-    checkWritten(index, -1);
+    addWritten(index, -1);
   }
 
   /// The chain of \p args. Calls \p each(link, i, position) for link i, which
@@ -189,6 +194,21 @@ public:
     call.values[field] = static_cast<int64_t>(all & -all);
   }
 
+  /// The rule for all operands together, when all are stated: what is written
+  /// begins where no other operand does, except for the one that it may be
+  /// exactly.
+  KILN_INLINE void finish() {
+    if (!needed)
+      return;
+    const OperandArgument *operands = call.arguments.operands;
+    for (uint32_t left = written; left; left &= left - 1) {
+      const int output = std::countr_zero(left);
+      for (int i = 0; i < operandCount; ++i)
+        wrong |= (i != output) & overlaps(operands[output], operands[i],
+                                          i == mayBe[output], countsStrides);
+    }
+  }
+
   /// Whether a kernel can take \p value as fp32, at least \p least.
   static bool isScalar(double value, double least) {
     return value >= least && fitsFp32(value);
@@ -216,41 +236,36 @@ private:
     return set != 0;
   }
 
-  /// Whether link \p index is of a size that this version understands, and has
-  /// an operation that fits a record, no other parameters than that takes and
-  /// no reserved field set.
+  /// Whether link \p index has the size of the first, which is one that this
+  /// version understands and the stride of the array, an operation that fits a
+  /// record, no other parameters than that takes and no reserved field set.
   KILN_INLINE static bool isGoodLink(const kiln_pointwise *chain,
                                      uint32_t index) {
     const kiln_pointwise &link = at(chain, index);
+    const uint32_t size = link.struct_size;
     bool sizeIsGood =
-        link.struct_size == sizeof(link) ||
-        (link.struct_size == chain->struct_size && hasKnownSize(link));
+        size == chain->struct_size &&
+        (size == sizeof(link) ||
+         (size % alignof(kiln_pointwise) == 0 && hasKnownSize(link)));
     return sizeIsGood && static_cast<uint32_t>(link.op) < kLinkCodes &&
            !hasParams(link) && (link.reserved[0] | link.reserved[1]) == 0;
   }
 
-  /// Operand \p written begins where none of those that were stated before it
-  /// does; it may be operand \p mayBe exactly, or with -1 none.
-  KILN_INLINE void checkWritten(int written, int mayBe) {
-    const OperandArgument *operands = call.arguments.operands;
-    const OperandArgument &output = operands[written];
-    if (!needed || output.address == 0)
-      return;
-    for (int i = 0; i < operandCount; ++i) {
-      const OperandArgument &other = operands[i];
-      bool same = (i == mayBe) &
-                  (other.leadingDimension == output.leadingDimension) &
-                  (!countsStrides | (other.batchStride == output.batchStride));
-      wrong |= (i != written) & (other.address == output.address) & !same;
-    }
+  /// Operand \p index is written; it may be operand \p other exactly, or with
+  /// -1 none.
+  KILN_INLINE void addWritten(int index, int other) {
+    written |= uint32_t(1) << index;
+    mayBe[index] = static_cast<int8_t>(other);
   }
 
   const CallUse use;
   const bool launches;
   bool needed = false;
   bool countsStrides = false;
-  int64_t strideMask = 0; ///< bits that a batch stride may have
+  uint64_t maxStride = 0; ///< greatest batch stride; 0: there are no batches
   uint64_t bits = 0;
+  uint32_t written = 0; ///< a bit for each operand that is written
+  int8_t mayBe[Arguments::kMaxOperands]; ///< of those
   const int operandCount;
   FamilyCall &call;
 };

@@ -5,15 +5,16 @@
 //   template <class Visitor> static void visit(const Args &args, Visitor &v);
 //
 // that names record fields, operands and scalars in the terms below. Two
-// visitors read it: QuickReader, branch-free, tells good from bad on the
-// dispatch path; Explainer has the words. Rules of a struct (sizes, reserved
-// space, flags, addresses, alignment, strides, overlap) live in them. What a
-// record can show (which values, chains and sizes work) is for the family's
-// canonicalise() alone: a struct that breaks such a rule finds no plan in the
-// table, and what looks further is the slow path.
+// visitors read it: QuickReader tells good from bad on the dispatch path,
+// mostly without branches; Explainer has the words. Rules of a struct (sizes,
+// reserved space, flags, addresses, alignment, strides, overlap) live in them.
+// What a record can show (which values, chains and sizes work) is for the
+// family's canonicalise() alone: a struct that breaks such a rule finds no plan
+// in the table, and what looks further is the slow path.
 //
-// A visit says in this order: begin(), fields, isEmpty(), chain, operands that
-// are read, operands that are written, scalars, alignment().
+// A visit says begin() first, and the rest of the struct only if that is true.
+// isEmpty() and batches() come before all operands, those of a chain's links
+// included, and alignment() after them. The order of the rest is free.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -42,12 +43,13 @@ struct StatedOperand {
   int index;          ///< in Arguments::operands
   kiln_dtype type;    ///< of its elements: all that its type, if set, may be
   const char *typeOf; ///< the operand whose type that is
-  /// Elements of a packed row. Of a vector, which has no `field`: the leading
-  /// dimension that kernels are given; its own is ignored.
+  /// Elements of a packed row. A vector has no `field`: its leading dimension
+  /// is ignored, and kernels are given this one.
   int64_t rowLength = 0;
   int field = -1;     ///< of the leading dimension in the record
-  bool isRead = true; ///< its address is used
+  bool isUsed = true; ///< its address is: it may not be null
   bool isWritten = false;
+  int64_t rows = 0; ///< of one that is written, in a family with batches
   /// Of one that is written: index, type and name of the operand that it may be
   /// exactly; -1: none.
   int mayBe = -1;
@@ -56,9 +58,8 @@ struct StatedOperand {
   bool hasScales = false; ///< scales() states its scale
 };
 
-/// One scalar of a call. No choice depends on its value, so the record has a 1
-/// in its place, or a 0 if it is not used: what may not be launched is refused
-/// by its visitor.
+/// One scalar of a call. No choice depends on its value: the record has a 1 in
+/// its place, or a 0 if it is not used. So the visitors check the value itself.
 struct StatedScalar {
   StatedName name;
   double value;

@@ -10,8 +10,8 @@
 
 namespace kiln {
 
-/// Size of a struct's first version, which no caller's may be less than. What a
-/// later version appends is past it.
+/// Size of a struct's first version: the least struct_size that is accepted.
+/// Later versions append fields.
 template <class Struct> constexpr size_t firstVersionSize() {
   return sizeof(Struct);
 }
@@ -87,7 +87,7 @@ llvm::Error checkArray(const Struct *array, size_t count, const char *name) {
                      name, count);
   if (array->struct_size % alignof(Struct) != 0)
     return makeError(ErrorCode::InvalidArgument,
-                     "{}: struct_size {} is no stride of an array", name,
+                     "{}: struct_size {} is not a stride of an array", name,
                      array->struct_size);
   for (size_t i = 0; i < count; ++i) {
     // The first one's size is checked before it is a stride.

@@ -4,6 +4,8 @@
 #include "Call/Explainer.h"
 #include "Call/QuickReader.h"
 
+#include <cassert>
+
 namespace kiln {
 
 /// The reader of the struct that \p Visit states. It has `Args`, the struct,
@@ -13,10 +15,11 @@ template <class Visit> constexpr CallReader makeCallReader(kiln_family number) {
   static_assert(Visit::kFields <= kMaxProblemFields &&
                 Visit::kOperands <= Arguments::kMaxOperands);
   using Args = typename Visit::Args;
-  return {number,
+  return {number, &kTypeTag<Args>,
           [](const void *args, CallUse use, FamilyCall &call) noexcept {
             QuickReader reader(use, Visit::kOperands, call);
             Visit::visit(*static_cast<const Args *>(args), reader);
+            reader.finish();
             call.fieldCount = Visit::kFields;
             return !reader.wrong;
           },
@@ -26,7 +29,7 @@ template <class Visit> constexpr CallReader makeCallReader(kiln_family number) {
             Explainer explainer(schema, use, Visit::kOperands, call, names);
             Visit::visit(*static_cast<const Args *>(args), explainer);
             call.fieldCount = Visit::kFields;
-            return explainer.result();
+            return explainer.finish();
           }};
 }
 

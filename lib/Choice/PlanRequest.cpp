@@ -1,7 +1,7 @@
 //===- PlanRequest.cpp - what a plan is wanted for ------------------------===//
 #include "Choice/PlanRequest.h"
 
-#include "Call/LaunchProblem.h"
+#include "Call/CanonicalProblem.h"
 
 #include <bit>
 #include <optional>

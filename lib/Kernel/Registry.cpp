@@ -5,7 +5,24 @@
 
 #include <llvm/ADT/StringExtras.h>
 
+#include <map>
+
 namespace kiln {
+
+/// The slots of operands are a problem's: conformance tests look at those.
+static llvm::Error checkSlots(const KernelFamily &family) {
+  std::map<int, llvm::StringRef> owners;
+  for (const Field &field : family.problemSchema().fields()) {
+    if (field.slot < 0)
+      continue;
+    auto [owner, isFree] = owners.emplace(field.slot, field.key);
+    if (!isFree)
+      return makeError(ErrorCode::InvalidArgument,
+                       "{} and {} of family '{}' both have slot {}",
+                       owner->second, field.key, family.name(), field.slot);
+  }
+  return llvm::Error::success();
+}
 
 llvm::Error Registry::add(std::unique_ptr<KernelFamily> family) {
   if (find(family->name()))
@@ -17,6 +34,8 @@ llvm::Error Registry::add(std::unique_ptr<KernelFamily> family) {
     return makeError(ErrorCode::InvalidArgument,
                      "a problem of family '{}' has {} fields, at most {} work",
                      family->name(), fields, kMaxProblemFields);
+  if (auto error = checkSlots(*family))
+    return error;
   familyList.push_back(std::move(family));
   return llvm::Error::success();
 }

@@ -10,8 +10,8 @@ namespace kiln {
 /// afterwards it is immutable and may be shared.
 class Registry {
 public:
-  /// Errors: InvalidArgument when the name is taken or a problem has more than
-  /// kMaxProblemFields fields.
+  /// Errors: InvalidArgument when the name is taken, a problem has more than
+  /// kMaxProblemFields fields, or two scalars have one slot.
   llvm::Error add(std::unique_ptr<KernelFamily> family);
 
   /// Gives the family called \p family a template of the user's own, behind

@@ -34,7 +34,9 @@ arenaAllocatorOf(const std::optional<kiln_allocator> &given) {
 
 Engine::Engine(EngineConfig config)
     : options(std::move(config)), registry(makeBuiltinRegistry()),
-      calls(registry), dispatch(mostFields(registry)),
+      calls(llvm::cantFail(CallTable::create(registry),
+                           "two families have one number")),
+      dispatch(mostFields(registry)),
       arenas(options.workspaceLimit, arenaAllocatorOf(options.allocator)) {}
 
 llvm::Expected<std::unique_ptr<Engine>>

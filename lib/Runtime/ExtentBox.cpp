@@ -1,7 +1,7 @@
 //===- ExtentBox.cpp - the parts of a problem's ranges --------------------===//
 #include "Runtime/ExtentBox.h"
 
-#include "Call/LaunchProblem.h"
+#include "Call/CanonicalProblem.h"
 
 #include <algorithm>
 #include <bit>

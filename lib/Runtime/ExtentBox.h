@@ -17,8 +17,9 @@ struct ExtentBox {
 
   bool contains(const std::vector<ExtentRange> &ranges,
                 llvm::ArrayRef<int64_t> values) const;
-  /// Whether the problem with \p values, and perhaps more behind them, is what
-  /// was described, at extents of this box. Microseconds where it may be.
+  /// Whether a problem is what was described, at extents of this box. \p values
+  /// begin with those of its record; more may follow. Microseconds where it may
+  /// be.
   bool covers(const KernelFamily &family,
               const std::vector<ExtentRange> &ranges,
               llvm::ArrayRef<int64_t> values) const;

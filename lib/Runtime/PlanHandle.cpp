@@ -152,7 +152,7 @@ llvm::Expected<Problem> PlanHandle::problemOf(const FamilyCall &call) const {
     if (!fits)
       return makeError(
           ErrorCode::InvalidArgument,
-          "the call is no call of the plan, {} differs: \"{}\" and \"{}\"",
+          "the call is not a call of the plan, {} differs: \"{}\" and \"{}\"",
           fields[i].key, Record(problem->record.schema(), call.fields()).text(),
           problem->text());
   }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "Call/CallReader.h"
-#include "Call/LaunchProblem.h"
+#include "Call/CanonicalProblem.h"
 #include "Support/Error.h"
 
 #include <doctest/doctest.h>

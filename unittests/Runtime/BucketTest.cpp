@@ -1,5 +1,5 @@
 // First sights of further values of a bucket: what they share and cost.
-#include "Call/LaunchProblem.h"
+#include "Call/CanonicalProblem.h"
 #include "Choice/PlanRequest.h"
 #include "Device/Catalog.h"
 #include "Driver/Graph.h"

@@ -49,6 +49,7 @@ struct GemmVisit {
                .rowLength = cols,
                .field = GemmField::Ldd,
                .isWritten = true,
+               .rows = args.m,
                .mayBe = readsC ? int(GemmOperand::C) : -1,
                .mayBeType = out,
                .mayBeName = "c"});
@@ -81,7 +82,7 @@ struct GemmVisit {
                .typeOf = "a",
                .rowLength = isTransposedA(layout) ? args.m : args.k,
                .field = GemmField::Lda,
-               .isRead = args.k != 0});
+               .isUsed = args.k != 0});
     v.operand({.name = "b",
                .given = args.b,
                .index = GemmOperand::B,
@@ -89,7 +90,7 @@ struct GemmVisit {
                .typeOf = "a",
                .rowLength = isTransposedB(layout) ? args.k : args.n,
                .field = GemmField::Ldb,
-               .isRead = args.k != 0});
+               .isUsed = args.k != 0});
     v.absent(GemmField::Ldc);
     if (readsC)
       v.operand({.name = "c",

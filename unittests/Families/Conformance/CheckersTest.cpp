@@ -106,6 +106,7 @@ TEST_CASE("conformance finds what is wrong with an operand table") {
   checkY("x: two operands", [](OperandSpec &y) { y.name = "x"; });
   checkY("multiple of its elements",
          [](OperandSpec &y) { y.misalignment = 1; });
+  checkY("slot 0 is taken", [](OperandSpec &y) { y.slot = 0; });
   checkY("nothing is written", [](OperandSpec &y) { y.present = false; });
   CHECK(faultOfTable([](OperandTable &table) {
           table.operands[0].outliers.outlier = 1e39;

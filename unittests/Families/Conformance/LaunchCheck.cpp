@@ -90,6 +90,21 @@ static std::string faultOfSpec(const OperandTable &table, size_t index) {
   return "";
 }
 
+/// Addresses of a launch come by slot, those of scalars included.
+static std::string faultOfSlots(const KernelFamily &family,
+                                const OperandTable &table) {
+  std::set<int> taken;
+  for (const Field &field : family.problemSchema().fields())
+    if (field.slot >= 0)
+      taken.insert(field.slot);
+  for (auto [i, spec] : llvm::enumerate(table.operands)) {
+    int slot = spec.slot < 0 ? int(i) : spec.slot;
+    if (spec.present && !taken.insert(slot).second)
+      return fmt::format("{}: slot {} is taken", spec.name, slot);
+  }
+  return "";
+}
+
 std::string faultOfOperands(const KernelFamily &family,
                             const Problem &problem) {
   OperandTable table = family.operands(problem);
@@ -113,6 +128,8 @@ std::string faultOfOperands(const KernelFamily &family,
     if (std::string fault = faultOfSpec(table, i); !fault.empty())
       return fmt::format("{}: {}", spec.name, fault);
   }
+  if (std::string fault = faultOfSlots(family, table); !fault.empty())
+    return fault;
   auto hasBytes = [](const OperandSpec &spec) {
     return spec.isWritten() && spec.bytes() > 0;
   };

@@ -1,4 +1,4 @@
-//===- LaunchProblem.h - the problem that a launch is looked up by --------===//
+//===- CanonicalProblem.h - the problem that a launch is looked up by -----===//
 #pragma once
 
 #include "Kernel/Family.h"

@@ -1,5 +1,5 @@
-//===- LaunchProblem.cpp --------------------------------------------------===//
-#include "Call/LaunchProblem.h"
+//===- CanonicalProblem.cpp -----------------------------------------------===//
+#include "Call/CanonicalProblem.h"
 
 #include <llvm/ADT/SmallVector.h>
 

@@ -1,0 +1,295 @@
+// Which memory the operands of a launch may share: of structs by both of their
+// readers, and of kiln_arguments.
+#include "Call/CallChecks.h"
+#include "Call/LaunchArguments.h"
+
+#include "Families/Families.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+using namespace kiln;
+using namespace kiln::testing;
+
+namespace {
+
+/// A good call of a family, and where its struct has its addresses.
+struct FullCall {
+  const void *args = nullptr;
+  std::vector<void **> places;
+};
+
+/// Good calls with as many operands as their families take.
+class FullCalls {
+public:
+  FullCalls(const FullCalls &) = delete;
+  FullCalls() {
+    gemm.m = gemm.n = gemm.k = 64;
+    gemm.a.type = KILN_BF16;
+    gemm.beta = 1;
+    setChain(gemm, gemmLinks);
+    gemmLinks[0].op = KILN_POINTWISE_BIAS;
+    gemmLinks[1].op = KILN_POINTWISE_RESIDUAL;
+    batched = gemm;
+    batched.batch = 2;
+    for (kiln_operand *operand :
+         {&batched.a, &batched.b, &batched.c, &batched.d})
+      operand->batch_stride = 64 * 64;
+    setXY(norm);
+    norm.weight.type = norm.bias.type = norm.residual.type =
+        norm.residual_out.type = KILN_BF16;
+    quantizingNorm = norm;
+    quantizingNorm.y.type = KILN_E4M3;
+    quantizingNorm.y.scale = &scale;
+    setXY(softmax);
+    softmax.mask_kind = KILN_MASK_MATRIX;
+    setXY(quantize);
+    quantize.y.type = KILN_INT8;
+    quantize.y.scale = &scale;
+    setXY(reduce);
+    reduce.op = KILN_REDUCTION_SUM;
+    setXY(transpose);
+    setXY(elementwise);
+    setChain(elementwise, links);
+    links[0].op = KILN_POINTWISE_RESIDUAL;
+    links[1].op = KILN_POINTWISE_MUL;
+    links[2].op = KILN_POINTWISE_BIAS;
+    links[3].op = KILN_POINTWISE_ROW_BIAS;
+  }
+
+  /// Empty for a family that nobody has written one for.
+  std::vector<FullCall> of(kiln_family number) {
+    switch (number) {
+    case KILN_FAMILY_GEMM:
+      return {gemmCall(gemm), gemmCall(batched)};
+    case KILN_FAMILY_RMS_NORM:
+    case KILN_FAMILY_LAYER_NORM:
+      return {normCall(norm), normCall(quantizingNorm)};
+    case KILN_FAMILY_SOFTMAX:
+      return {
+          {&softmax, {&softmax.x.data, &softmax.y.data, &softmax.mask.data}}};
+    case KILN_FAMILY_QUANTIZE:
+      return {{&quantize, {&quantize.x.data, &quantize.y.data, &scale.data}}};
+    case KILN_FAMILY_REDUCTION:
+      return {{&reduce, {&reduce.x.data, &reduce.y.data}}};
+    case KILN_FAMILY_TRANSPOSE:
+      return {{&transpose, {&transpose.x.data, &transpose.y.data}}};
+    case KILN_FAMILY_ELEMENTWISE:
+      return {{&elementwise,
+               {&elementwise.x.data, &elementwise.y.data,
+                &links[0].operand.data, &links[1].operand.data,
+                &links[2].operand.data, &links[3].operand.data}}};
+    }
+    return {};
+  }
+
+private:
+  template <class Args> static void setXY(Args &args) {
+    args.rows = args.cols = 64;
+    args.x.type = KILN_BF16;
+  }
+  template <class Args, size_t kCount>
+  static void setChain(Args &args, kiln_pointwise (&chain)[kCount]) {
+    for (kiln_pointwise &link : chain)
+      link = KILN_INIT(kiln_pointwise);
+    args.pointwise = chain;
+    args.pointwise_count = kCount;
+  }
+  FullCall gemmCall(kiln_gemm_args &args) {
+    return {&args,
+            {&args.a.data, &args.b.data, &args.c.data, &args.d.data,
+             &gemmLinks[0].operand.data, &gemmLinks[1].operand.data}};
+  }
+  FullCall normCall(kiln_norm_args &args) {
+    FullCall call = {&args,
+                     {&args.x.data, &args.y.data, &args.weight.data,
+                      &args.bias.data, &args.residual.data,
+                      &args.residual_out.data}};
+    if (args.y.scale)
+      call.places.push_back(&scale.data);
+    return call;
+  }
+
+  kiln_scale scale = kiln_row_scales_init(nullptr);
+  kiln_pointwise gemmLinks[2], links[4];
+  kiln_gemm_args gemm = kiln_gemm_args_init(), batched = gemm;
+  kiln_norm_args norm = kiln_norm_args_init(), quantizingNorm = norm;
+  kiln_softmax_args softmax = kiln_softmax_args_init();
+  kiln_quantize_args quantize = KILN_INIT(kiln_quantize_args);
+  kiln_reduce_args reduce = KILN_INIT(kiln_reduce_args);
+  kiln_transpose_args transpose = KILN_INIT(kiln_transpose_args);
+  kiln_elementwise_args elementwise = KILN_INIT(kiln_elementwise_args);
+};
+
+/// Every operand that \p call writes, at the address of every other one.
+void checkPairs(const KernelFamily &family, const FullCall &call) {
+  std::map<DeviceAddress, void **> placeAt;
+  for (void **place : call.places) {
+    const DeviceAddress address = 0x1000000 * (placeAt.size() + 1);
+    *place = reinterpret_cast<void *>(address);
+    placeAt[address] = place;
+  }
+  const CheckedCall good(family, call.args);
+  CAPTURE(good.message);
+  REQUIRE(good.problem.has_value());
+  const auto operands = family.operands(*good.problem).operands;
+  std::vector<void **> places(operands.size());
+  size_t present = 0;
+  for (size_t i = 0; i < operands.size(); ++i)
+    if (operands[i].present) {
+      places[i] = placeAt.at(good.call.arguments.operands[i].address);
+      ++present;
+    }
+  REQUIRE(present == call.places.size());
+  for (size_t i = 0; i < operands.size(); ++i)
+    for (size_t j = 0; j < operands.size(); ++j) {
+      if (i == j || !operands[i].isWritten() || !operands[j].present)
+        continue;
+      CAPTURE(operands[i].name.str());
+      CAPTURE(operands[j].name.str());
+      void *own = *places[i];
+      *places[i] = *places[j];
+      const CheckedCall same(family, call.args);
+      *places[i] = own;
+      const bool mayBe = operands[i].mayBe == static_cast<int>(j);
+      CHECK(same.isRead == mayBe);
+      CHECK(same.problem.has_value() == mayBe);
+      CHECK((same.message.find(" overlaps ") == std::string::npos) == mayBe);
+    }
+}
+
+/// D of 2 matrices whose 4 rows of 8 columns are 10 elements apart.
+kiln_gemm_args pairOfMatrices() {
+  kiln_gemm_args args = kiln_gemm_args_init();
+  args.m = 4;
+  args.n = args.k = 8;
+  args.batch = 2;
+  args.a.type = KILN_BF16;
+  args.a.data = reinterpret_cast<void *>(0x1000000);
+  args.b.data = reinterpret_cast<void *>(0x2000000);
+  args.d.data = reinterpret_cast<void *>(0x3000000);
+  args.d.leading_dim = 10;
+  args.d.batch_stride = 3 * 10 + 8;
+  return args;
+}
+
+/// Launches of a described problem, as a plan of it has them.
+class Described {
+public:
+  Described(const kiln_gemm_args &args, const kiln_range *range = nullptr) {
+    problem.family = KILN_FAMILY_GEMM;
+    problem.args = &args;
+    problem.ranges = range;
+    problem.range_count = range ? 1 : 0;
+    spec = llvm::cantFail(ProblemSpec::parse(registry, &problem));
+    operands = operandsOf(spec, spec.problem);
+    slots[KILN_GEMM_A] = args.a.data;
+    slots[KILN_GEMM_B] = args.b.data;
+    slots[KILN_GEMM_C] = args.c.data;
+    slots[KILN_GEMM_D] = args.d.data;
+    given.operands = slots;
+    given.operand_count = KILN_GEMM_SLOT_COUNT;
+  }
+  Described(const Described &) = delete;
+
+  /// "" or why a launch with these \p extents is refused.
+  std::string launch(llvm::ArrayRef<int64_t> extents = {}) {
+    const Problem at = llvm::cantFail(spec.at(extents));
+    Arguments arguments;
+    auto error =
+        readArguments(given, spec, operands, at.record.values(), arguments);
+    return error ? summarize(std::move(error)).message : "";
+  }
+
+private:
+  const Registry registry = makeBuiltinRegistry();
+  kiln_problem problem = KILN_INIT(kiln_problem);
+  ProblemSpec spec;
+  OperandList operands;
+  void *slots[KILN_GEMM_SLOT_COUNT] = {};
+  kiln_arguments given = KILN_INIT(kiln_arguments);
+};
+
+} // namespace
+
+TEST_CASE("what is written shares its address with what it may be alone") {
+  const Registry registry = makeBuiltinRegistry();
+  FullCalls calls;
+  for (const auto &family : registry.families()) {
+    if (!family->call())
+      continue;
+    CAPTURE(family->name().str());
+    const auto full = calls.of(family->call()->number);
+    if (full.empty())
+      MESSAGE(family->name().str(), ": no call is written here");
+    for (const FullCall &call : full)
+      checkPairs(*family, call);
+  }
+}
+
+TEST_CASE("in place, strides count where there is a batch") {
+  const Registry registry = makeBuiltinRegistry();
+  const KernelFamily &gemm = *registry.find("gemm");
+  kiln_gemm_args args = pairOfMatrices();
+  args.beta = 1;
+  args.c = args.d;
+  args.c.batch_stride = 48;
+  CHECK(CheckedCall(gemm, &args).message.find("d overlaps c") == 0);
+  CHECK(Described(args).launch() == "d overlaps c");
+  args.batch = 1;
+  CHECK(CheckedCall(gemm, &args).problem.has_value());
+  CHECK(Described(args).launch() == "");
+  args.c.leading_dim = 12;
+  CHECK(CheckedCall(gemm, &args).message.find("d overlaps c") == 0);
+  CHECK(Described(args).launch() == "d overlaps c");
+}
+
+TEST_CASE("the matrices of an output lie apart") {
+  const Registry registry = makeBuiltinRegistry();
+  const KernelFamily &gemm = *registry.find("gemm");
+  kiln_gemm_args args = pairOfMatrices();
+  auto message = [&] { return CheckedCall(gemm, &args).message; };
+  CHECK(message() == "");
+  CHECK(Described(args).launch() == "");
+  const std::string apart =
+      "d.batch_stride is 37, but each of its 2 matrices spans 38 elements";
+  args.d.batch_stride = 37;
+  CHECK(message() == apart);
+  CHECK(Described(args).launch() == apart);
+  kiln_range range = KILN_INIT(kiln_range);
+  range.name = "m";
+  range.first = 1;
+  range.last = 4;
+  Described plan(args, &range);
+  CHECK(plan.launch({3}) == "");
+  CHECK(plan.launch({4}) == apart);
+  args.d.batch_stride = 1;
+  args.batch = 1; // which no stride is of
+  CHECK(message() == "");
+  CHECK(Described(args).launch() == "");
+}
+
+TEST_CASE("no batch stride leaves the address space") {
+  const Registry registry = makeBuiltinRegistry();
+  const KernelFamily &gemm = *registry.find("gemm");
+  constexpr int64_t kMost = int64_t(1) << 40;
+  kiln_gemm_args args = pairOfMatrices();
+  for (kiln_operand *operand : {&args.a, &args.d}) {
+    const int64_t before = operand->batch_stride;
+    operand->batch_stride = kMost;
+    CHECK(CheckedCall(gemm, &args).message == "");
+    for (int64_t stride : {kMost + 1, std::numeric_limits<int64_t>::max()}) {
+      operand->batch_stride = stride;
+      const CheckedCall checked(gemm, &args);
+      CHECK_FALSE(checked.isRead);
+      CHECK(checked.message ==
+            std::string(operand == &args.a ? "a" : "d") + ".batch_stride is " +
+                std::to_string(stride) + ", at most 1099511627776 works");
+    }
+    operand->batch_stride = before;
+  }
+}
