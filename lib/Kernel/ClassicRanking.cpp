@@ -10,10 +10,10 @@
 
 namespace kiln {
 
-std::optional<ClassicProblem> classicProblemOf(const KernelFamily &family,
-                                               const Problem &problem) {
-  const ClassicFamily *classic = family.classic();
-  return classic ? classic->classicProblem(problem) : std::nullopt;
+std::optional<MatrixProduct> classicProblemOf(const KernelFamily &family,
+                                              const Problem &problem) {
+  std::optional<MatrixProduct> product = family.matrixProduct(problem);
+  return product && !product->isEmpty() ? product : std::nullopt;
 }
 
 std::optional<ClassicConfig> classicConfigOf(const Template &tmpl,
@@ -26,8 +26,9 @@ std::optional<ClassicConfig> classicConfigOf(const Template &tmpl,
 static ClassicEstimate estimateClassic(const ClassicCase &classic,
                                        const DeviceModel &device) {
   const auto &[problem, config] = classic;
-  return estimateClassic(device, problem.type, problem.m, problem.n, problem.k,
-                         config);
+  // A batch is as many rows: the model knows none.
+  return estimateClassic(device, problem.type, problem.m * problem.batch,
+                         problem.n, problem.k, config);
 }
 
 /// What the model calls the limit, in the words of estimates.
@@ -80,7 +81,7 @@ static Rejection rejectionOf(const ClassicRejection &classic) {
   return rejection;
 }
 
-void rankClassic(const ClassicProblem &problem, const DeviceModel &device,
+void rankClassic(const MatrixProduct &problem, const DeviceModel &device,
                  bool keepRejected, Space &space) {
   auto reject = [&](Candidate &candidate, const Rejection &rejection) {
     if (keepRejected)

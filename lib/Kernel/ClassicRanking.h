@@ -1,8 +1,8 @@
 //===- ClassicRanking.h - a space as the classic model sees it ------------===//
 //
-// The classic model wraps a finished space from outside: families and templates
-// that it knows implement an interface beside their own, and what explores a
-// space knows nothing of it.
+// The classic model wraps a finished space from outside: it knows matrix
+// products, templates that it knows implement an interface beside their own,
+// and what explores a space knows nothing of it.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -11,23 +11,6 @@
 #include "Model/ClassicModel.h"
 
 namespace kiln {
-
-/// A problem in the classic model's terms.
-struct ClassicProblem {
-  DType type;
-  int64_t m, n, k;
-};
-
-/// What KernelFamily::classic() answers where the model knows the family.
-class ClassicFamily {
-public:
-  /// Nullopt: the model knows no such problem.
-  virtual std::optional<ClassicProblem>
-  classicProblem(const Problem &problem) const = 0;
-
-protected:
-  ~ClassicFamily() = default;
-};
 
 /// What Template::classic() answers where configs have tiles.
 class ClassicTemplate {
@@ -38,9 +21,10 @@ protected:
   ~ClassicTemplate() = default;
 };
 
-/// The problem in the model's terms; nullopt where it knows no such problem.
-std::optional<ClassicProblem> classicProblemOf(const KernelFamily &family,
-                                               const Problem &problem);
+/// The product that \p problem is; nullopt where the model knows no such
+/// problem: it is something else, or there is nothing to multiply.
+std::optional<MatrixProduct> classicProblemOf(const KernelFamily &family,
+                                              const Problem &problem);
 
 /// The config in the model's terms; nullopt: not a tile template.
 std::optional<ClassicConfig> classicConfigOf(const Template &tmpl,
@@ -48,7 +32,7 @@ std::optional<ClassicConfig> classicConfigOf(const Template &tmpl,
 
 /// A problem and a config in the classic model's terms.
 struct ClassicCase {
-  ClassicProblem problem;
+  MatrixProduct problem;
   ClassicConfig config;
 };
 
@@ -64,7 +48,7 @@ Derivation explainClassic(const ClassicCase &classic,
 /// The classic model prunes and ranks again what the hard limits left over in
 /// \p space. Templates without tiles, which it cannot model, come last, in the
 /// order of the space.
-void rankClassic(const ClassicProblem &problem, const DeviceModel &device,
+void rankClassic(const MatrixProduct &problem, const DeviceModel &device,
                  bool keepRejected, Space &space);
 
 } // namespace kiln

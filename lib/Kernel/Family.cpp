@@ -16,6 +16,15 @@ llvm::Expected<Problem> KernelFamily::parseProblem(llvm::StringRef text) const {
   return canonicalise(std::move(*record));
 }
 
+std::optional<MatrixProduct>
+KernelFamily::matrixProduct(const Problem &) const {
+  return std::nullopt;
+}
+
+Peer KernelFamily::peer(const Problem &problem) const {
+  return matrixProduct(problem) ? Peer::Blas : Peer::None;
+}
+
 double KernelFamily::compulsoryBytes(const Problem &problem) const {
   double bits = 0;
   for (const OperandSpec &operand : operands(problem).operands)

@@ -1,17 +1,19 @@
 //===- Family.h - all that solves one kind of problem ---------------------===//
 #pragma once
 
+#include "Kernel/MatrixProduct.h"
 #include "Kernel/Operand.h"
 #include "Kernel/Template.h"
 
 #include <llvm/ADT/StringRef.h>
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace kiln {
 
-class ClassicFamily;
 struct CallReader; // of lib/Call
 
 /// Most fields of a problem's record: what a launch's key has room for.
@@ -40,7 +42,7 @@ public:
                     LaunchSpec &spec) const = 0;
 };
 
-/// What a bench holds a family's kernels against.
+/// What a bench holds the kernels of a problem against.
 enum class Peer {
   None,
   Blas,   ///< a library's matrix product
@@ -79,7 +81,16 @@ public:
   /// alignment ask of rows of single bytes.
   virtual int64_t signaturePeriod() const { return 16; }
 
-  virtual Peer peer() const { return Peer::None; }
+  /// Fields of a problem that help and messages may show, in the form that
+  /// parseProblem() takes; empty: nothing is shown.
+  virtual llvm::StringRef example() const { return ""; }
+
+  /// The matrix product that \p problem is; nullopt: it is something else.
+  virtual std::optional<MatrixProduct>
+  matrixProduct(const Problem &problem) const;
+
+  /// By default a library's matrix product where the problem is one.
+  virtual Peer peer(const Problem &problem) const;
 
   /// The reference for \p problem on \p device.
   virtual std::unique_ptr<Reference>
@@ -89,9 +100,6 @@ public:
   /// bytes: every operand's elements once, unless the family knows better.
   virtual double flops(const Problem &problem) const = 0;
   virtual double compulsoryBytes(const Problem &problem) const;
-
-  /// How the classic model sees its problems; null: it knows no such kind.
-  virtual const ClassicFamily *classic() const { return nullptr; }
 
   /// Parses and canonicalises "gemm m=1 n=2 k=3"; the family's name is
   /// optional.

@@ -73,6 +73,13 @@ llvm::Expected<const KernelFamily *> Registry::get(llvm::StringRef name) const {
                    name.take_front(64), names);
 }
 
+std::string Registry::example() const {
+  for (const auto &family : familyList)
+    if (!family->example().empty())
+      return (family->name() + " " + family->example()).str();
+  return "";
+}
+
 llvm::Expected<Registry::NamedProblem>
 Registry::parseProblem(llvm::StringRef text) const {
   auto family = get(llvm::getToken(text).first);

@@ -27,6 +27,10 @@ public:
     return familyList;
   }
 
+  /// The text of a problem that help and messages may show: of the first family
+  /// that has an example; empty: none has.
+  std::string example() const;
+
   /// A problem's text, whose first word names the family.
   struct NamedProblem {
     const KernelFamily *family = nullptr;

@@ -227,6 +227,11 @@ artifactOptions(const ParsedOptions &options, const Environment &environment) {
 // Problems
 //===----------------------------------------------------------------------===//
 
+/// ", such as EXAMPLE"; empty without one.
+static std::string suchAs(llvm::StringRef example) {
+  return example.empty() ? "" : fmt::format(", such as {}", example);
+}
+
 static llvm::Error parseOperands(llvm::ArrayRef<std::string> operands,
                                  const Registry &registry,
                                  std::vector<Case> &cases) {
@@ -240,8 +245,8 @@ static llvm::Error parseOperands(llvm::ArrayRef<std::string> operands,
         texts.push_back(word.str());
       else if (texts.empty())
         return makeError(ErrorCode::InvalidArgument,
-                         "a problem begins with its family, such as gemm; got "
-                         "'{}'",
+                         "a problem begins with its family{}; got '{}'",
+                         suchAs(llvm::getToken(registry.example()).first),
                          word);
       else
         texts.back().append(" ").append(word);
@@ -343,9 +348,8 @@ llvm::Expected<std::vector<Case>> readCases(const ParsedOptions &options,
           filter.empty() ? "" : fmt::format(" has '{}' in its name", filter));
   }
   if (cases.empty())
-    return makeError(ErrorCode::InvalidArgument,
-                     "no problem given, such as gemm m=4096 n=4096 k=4096 "
-                     "dtype=bf16 layout=NT");
+    return makeError(ErrorCode::InvalidArgument, "no problem given{}",
+                     suchAs(registry.example()));
   return cases;
 }
 

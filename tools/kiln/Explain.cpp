@@ -430,9 +430,7 @@ const CommandSpec kExplainCommand = {
     "about, and why it is not the best config of another template, tile, split "
     "of k or number of stages. Where memory must set the pace, "
     "that is how many bytes are in flight of how many must be. Needs no GPU "
-    "with --device NAME.\n  kiln explain gemm m=4096 n=4096 k=4096 dtype=bf16 "
-    "layout=NT "
-    "--device h200-sxm",
+    "with --device NAME.\n  kiln explain PROBLEM --device h200-sxm",
     kOptions,
     runExplain,
 };

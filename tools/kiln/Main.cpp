@@ -1,5 +1,6 @@
 //===- Main.cpp - the kiln command: a table of contents -------------------===//
 #include "Compile/CompilePool.h"
+#include "Families/Families.h"
 #include "kiln/Commands.h"
 #include "kiln/Console.h"
 
@@ -38,7 +39,8 @@ static llvm::Expected<int> runCommand(const CommandSpec &command,
   if (!options)
     return options.takeError();
   if (options->has("--help")) {
-    if (llvm::Error error = writeOutput(helpText(command)))
+    std::string problem = makeBuiltinRegistry().example();
+    if (llvm::Error error = writeOutput(helpText(command, problem)))
       return error;
     return kExitDone;
   }

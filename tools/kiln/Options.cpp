@@ -202,14 +202,26 @@ static std::string wrapHelp(llvm::StringRef text, size_t indent) {
   return wrapped;
 }
 
-std::string helpText(const CommandSpec &command) {
+/// \p paragraph with \p problem in the place of PROBLEM.
+static std::string exampleText(llvm::StringRef paragraph,
+                               llvm::StringRef problem) {
+  static constexpr llvm::StringLiteral kPlace = "PROBLEM";
+  size_t at = paragraph.find(kPlace);
+  if (problem.empty() || at == llvm::StringRef::npos)
+    return paragraph.str();
+  return (paragraph.take_front(at) + problem +
+          paragraph.substr(at + kPlace.size()))
+      .str();
+}
+
+std::string helpText(const CommandSpec &command, llvm::StringRef problem) {
   std::string text = fmt::format("usage: kiln {} [options]{}{}\n\n{}\n\n",
                                  command.name, *command.operands ? " " : "",
                                  command.operands, command.summary);
   llvm::StringRef details = command.details;
   for (llvm::StringRef paragraph : llvm::split(details, "\n"))
-    if (!details.empty()) // an example stays as it is
-      text += (paragraph.starts_with("  ") ? paragraph.str()
+    if (!details.empty()) // an example stays in one line
+      text += (paragraph.starts_with("  ") ? exampleText(paragraph, problem)
                                            : wrapHelp(paragraph, 0)) +
               "\n\n";
   text += "options\n";

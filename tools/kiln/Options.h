@@ -35,7 +35,9 @@ struct CommandSpec {
   const char *name;
   const char *operands; ///< "PROBLEM..."; empty: takes none
   const char *summary;  ///< one line
-  const char *details;  ///< paragraphs of its help
+  /// Paragraphs of its help. One that begins with two spaces is an example,
+  /// whose PROBLEM helpText() replaces.
+  const char *details;
   llvm::ArrayRef<OptionSpec> options;
   /// Does the work and answers the exit code; an error becomes the one line on
   /// stderr and the code that exitCodeOf() gives.
@@ -83,8 +85,9 @@ private:
   std::vector<std::string> words;
 };
 
-/// The help of one command.
-std::string helpText(const CommandSpec &command);
+/// The help of one command; \p problem, unless it is empty, is the problem of
+/// its example.
+std::string helpText(const CommandSpec &command, llvm::StringRef problem);
 
 /// The one of \p known that \p word was probably meant to be, empty if none is
 /// near.

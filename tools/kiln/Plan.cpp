@@ -247,8 +247,7 @@ const CommandSpec kPlanCommand = {
     "show the pruned and ranked candidates of problems",
     "Enumerates the configs of every template, prunes what breaks a hard limit "
     "and ranks the rest by predicted time. Needs no GPU with --device NAME.\n  "
-    "kiln plan gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT --device "
-    "h200-sxm",
+    "kiln plan PROBLEM --device h200-sxm",
     kOptions,
     runPlan,
 };

@@ -326,7 +326,7 @@ const CommandSpec kTuneCommand = {
     "not measured again. Ends with 1 if a problem could not be measured, or a "
     "record or kernel is not on disk at the end."
     "\n  kiln tune --suite "
-    "benchmarks/suites/gemm_llm_bf16.json --budget 120s",
+    "benchmarks/suites/memory_bound.json --budget 120s",
     kOptions,
     runTune,
 };

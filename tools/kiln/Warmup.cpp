@@ -323,7 +323,7 @@ const CommandSpec kWarmupCommand = {
     "stores the kernels and the decisions in the cache. May be interrupted: "
     "what is compiled is kept. Ends with 1 if a kernel or decision is not on "
     "disk at the end.\n  kiln warmup --suite "
-    "benchmarks/suites/gemm_llm_bf16.json --device h200-sxm",
+    "benchmarks/suites/memory_bound.json --device h200-sxm",
     kOptions,
     runWarmup,
 };

@@ -363,7 +363,7 @@ public:
   }
 
   /// No library computes it: bench compares it with a memory stream.
-  Peer peer() const override { return Peer::Stream; }
+  Peer peer(const Problem &) const override { return Peer::Stream; }
   double flops(const Problem &) const override { return options.flops; }
   double compulsoryBytes(const Problem &problem) const override {
     return 8.0 * problem.record[kFieldM] * problem.record[kFieldN];

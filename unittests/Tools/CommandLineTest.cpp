@@ -26,6 +26,21 @@ TEST_CASE("every command has help") {
   CHECK(tool.run("--version").out == "kiln " KILN_TOOL_VERSION "\n");
 }
 
+TEST_CASE("the example of help works as it is") {
+  Tool tool;
+  for (std::string name : {"plan", "explain"}) {
+    const std::string help = tool.run(name + " --help").out;
+    const std::string begin = "\n  kiln " + name + " ";
+    const size_t at = help.find(begin);
+    REQUIRE(at != std::string::npos);
+    const size_t words = at + begin.size();
+    const std::string typed =
+        help.substr(words, help.find('\n', words) - words);
+    CAPTURE(typed);
+    CHECK(tool.run(name + " " + typed).code == 0);
+  }
+}
+
 TEST_CASE("bad input gets one line and exit code 2") {
   Tool tool;
   const std::string h200 = " --device h200-sxm";

@@ -5,7 +5,6 @@
 #include "Families/Gemm/GemmProblem.h"
 #include "Families/Gemm/GemmTemplate.h"
 #include "Families/ProblemFields.h"
-#include "Kernel/ClassicRanking.h"
 #include "Support/Error.h"
 
 #include <algorithm>
@@ -15,7 +14,7 @@ namespace kiln {
 
 namespace {
 
-class GemmFamily final : public KernelFamily, public ClassicFamily {
+class GemmFamily final : public KernelFamily {
 public:
   GemmFamily() {
     addTemplate(makeSm90GemmTemplate());
@@ -40,7 +39,12 @@ public:
   }
 
   OperandTable operands(const Problem &problem) const override;
-  Peer peer() const override { return Peer::Blas; }
+
+  llvm::StringRef example() const override {
+    return "m=4096 n=4096 k=4096 dtype=bf16 layout=NT";
+  }
+  std::optional<MatrixProduct>
+  matrixProduct(const Problem &problem) const override;
 
   std::unique_ptr<Reference>
   reference(const Problem &problem, const DeviceModel &device) const override {
@@ -49,16 +53,6 @@ public:
 
   double flops(const Problem &problem) const override {
     return read(problem).flops();
-  }
-
-  const ClassicFamily *classic() const override { return this; }
-  std::optional<ClassicProblem>
-  classicProblem(const Problem &problem) const override {
-    GemmProblem p = read(problem);
-    if (isEmpty(problem) || p.k == 0)
-      return std::nullopt;
-    // A batch is as many rows: the classic model knows none.
-    return ClassicProblem{p.dtype, p.m * p.batch, p.n, p.k};
   }
 
 private:
@@ -224,6 +218,29 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
   for (int i = 0; i < GemmOperand::Count; ++i)
     table.operands[i].slot = slots[i];
   return table;
+}
+
+std::optional<MatrixProduct>
+GemmFamily::matrixProduct(const Problem &problem) const {
+  GemmProblem p = read(problem);
+  MatrixProduct product;
+  product.type = p.dtype;
+  product.m = p.m;
+  product.n = p.n;
+  product.k = p.k;
+  product.batch = p.batch;
+  product.layout = p.layout;
+  product.compute = p.compute;
+  product.alpha = p.alpha;
+  product.beta = p.beta;
+  product.epilogue = p.pointwise;
+  product.a = GemmOperand::A;
+  product.b = GemmOperand::B;
+  product.c = GemmOperand::C;
+  product.d = GemmOperand::D;
+  product.bias = GemmOperand::Bias;
+  product.residual = GemmOperand::Residual;
+  return product;
 }
 
 std::unique_ptr<KernelFamily> makeGemmFamily() {

@@ -48,7 +48,11 @@ public:
     return rowOperands(read(problem));
   }
 
-  Peer peer() const override { return Peer::Stream; }
+  llvm::StringRef example() const override {
+    return kind == RowKind::Reduce ? "rows=4096 cols=8192 dtype=fp32 op=sum"
+                                   : "rows=4096 cols=8192 dtype=bf16";
+  }
+  Peer peer(const Problem &) const override { return Peer::Stream; }
 
   std::unique_ptr<Reference>
   reference(const Problem &problem, const DeviceModel &device) const override {

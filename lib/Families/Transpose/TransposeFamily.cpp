@@ -30,7 +30,10 @@ public:
 
   OperandTable operands(const Problem &problem) const override;
 
-  Peer peer() const override { return Peer::Stream; }
+  llvm::StringRef example() const override {
+    return "rows=4096 cols=8192 dtype=bf16";
+  }
+  Peer peer(const Problem &) const override { return Peer::Stream; }
 
   std::unique_ptr<Reference>
   reference(const Problem &problem, const DeviceModel &device) const override {

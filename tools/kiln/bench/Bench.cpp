@@ -245,8 +245,8 @@ const CommandSpec kBenchCommand = {
     "moves the same bytes with as many reads and writes: the fastest of the "
     "driver's copy and plain kernels. A fraction is the stream's time over "
     "Kiln's: at 1, nothing is left to gain.\n  kiln bench --suite "
-    "benchmarks/suites/gemm_llm_bf16.json --out "
-    "benchmarks/results/gemm_llm_bf16.json",
+    "benchmarks/suites/memory_bound.json --out "
+    "benchmarks/results/memory_bound.json",
     kOptions,
     runBench,
 };

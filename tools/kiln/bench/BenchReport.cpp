@@ -28,11 +28,11 @@ double BenchRow::tflops() const {
 }
 
 bool isStreamed(const Case &which) {
-  return which.named.family->peer() == Peer::Stream;
+  return which.named.family->peer(which.named.problem) == Peer::Stream;
 }
 
 bool hasLibraryPeer(const Case &which) {
-  return which.named.family->peer() == Peer::Blas;
+  return which.named.family->peer(which.named.problem) == Peer::Blas;
 }
 
 double BenchRow::gbs() const {

@@ -30,6 +30,7 @@ struct BenchRunner::Bench {
   std::vector<Arguments> arguments; ///< of each copy
   TimedLaunch kiln;
 
+  std::optional<MatrixProduct> product; ///< what the library's peer computes
   std::unique_ptr<CublasLtMatmul> matmul;
   std::vector<CublasLtAlgorithm> algorithms;
   std::vector<TimedLaunch> peers; ///< one for each algorithm
@@ -178,7 +179,9 @@ llvm::Error BenchRunner::prepareOperands(Bench &bench, BenchRow &row) {
 }
 
 llvm::Error BenchRunner::preparePeer(Bench &bench, BenchRow &row) {
-  if (!hasLibraryPeer(*row.which)) {
+  const auto &[family, problem] = row.which->named;
+  bench.product = family->matrixProduct(problem);
+  if (!bench.product) {
     row.noPeer = "bench calls no library that computes it";
     return llvm::Error::success();
   }
@@ -186,12 +189,8 @@ llvm::Error BenchRunner::preparePeer(Bench &bench, BenchRow &row) {
     row.noPeer = "none was asked for";
     return llvm::Error::success();
   }
-  GemmProblem problem = readGemmProblem(bench.arguments.front().problem);
-  int64_t misalignment =
-      bench.buffers->table().operands[GemmOperand::D].misalignment;
-  uint32_t alignment = misalignment ? static_cast<uint32_t>(misalignment) : 256;
-  auto matmul =
-      CublasLtMatmul::create(peer, problem, alignment, kPeerWorkspaceBytes);
+  auto matmul = CublasLtMatmul::create(
+      peer, *bench.product, bench.buffers->table(), kPeerWorkspaceBytes);
   if (!matmul) {
     row.noPeer = summarize(matmul.takeError()).message;
     return llvm::Error::success();
@@ -376,10 +375,10 @@ llvm::Error BenchRunner::compare(Bench &bench, BenchRow &row) {
   // The sum of |a*b| behind the tolerance is not known here. k is above it for
   // N(0, 1) data, whose products' mean size is 0.64, except for very few
   // products.
-  GemmProblem problem = readGemmProblem(bench.arguments.front().problem);
   constexpr double kFewProducts = 16;
   double bound =
-      std::abs(problem.alpha) * static_cast<double>(problem.k) + kFewProducts;
+      std::abs(bench.product->alpha) * static_cast<double>(bench.product->k) +
+      kFewProducts;
   row.agrees = true;
   llvm::ArrayRef<TrialOutput> outputs = bench.buffers->outputs();
   for (size_t i = 0; i < outputs.size(); ++i)

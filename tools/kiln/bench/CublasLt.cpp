@@ -180,8 +180,8 @@ struct Epilogue {
 };
 } // namespace
 
-static llvm::Expected<Epilogue> epilogueOf(const GemmProblem &problem) {
-  const PointwiseChain &chain = problem.pointwise;
+static llvm::Expected<Epilogue> epilogueOf(const MatrixProduct &product) {
+  const PointwiseChain &chain = product.epilogue;
   Epilogue epilogue;
   uint32_t activation = 0;
   int next = 0;
@@ -192,7 +192,7 @@ static llvm::Expected<Epilogue> epilogueOf(const GemmProblem &problem) {
   if (next < chain.size()) {
     // Its C comes before bias and activation; a sum does not mind the order.
     // Its gelu is the tanh form.
-    if (chain.ops[next] == PointwiseOp::Residual && problem.beta == 0)
+    if (chain.ops[next] == PointwiseOp::Residual && product.beta == 0)
       epilogue.addsResidual = true;
     else if (chain.ops[next] == PointwiseOp::Relu)
       activation = kEpilogueRelu;
@@ -217,41 +217,29 @@ llvm::Error CublasLtMatmul::setDescription(int attribute, const void *value,
                         "cublasLtMatmulDescSetAttribute");
 }
 
-llvm::Error CublasLtMatmul::describeLayouts(const GemmProblem &p) {
-  struct Matrix {
-    DType type;
-    int64_t rows, columns, leadingDimension, stride; // column-major
-  };
-  const Matrix d = {p.out, p.n, p.m, p.ldd, p.strideD()};
-  const Matrix c = {p.out, p.n, p.m, p.ldc, p.strideC()};
-  const Matrix residual = {p.out, p.n, p.m, p.ldResidual, p.strideResidual()};
-  const Matrix matrices[] = {
-      {p.dtype, p.colsB(), p.rowsB(), p.ldb, p.strideB()},
-      {p.dtype, p.colsA(), p.rowsA(), p.lda, p.strideA()},
-      beta == 0                  ? d
-      : addend == GemmOperand::C ? c
-                                 : residual,
-      d,
-  };
+llvm::Error CublasLtMatmul::describeLayouts(const OperandTable &operands) {
+  const int indices[] = {product.b, product.a, beta == 0 ? product.d : addend,
+                         product.d};
   const auto &api = *library->api;
-  int32_t batch = static_cast<int32_t>(p.batch);
+  int32_t batch = static_cast<int32_t>(product.batch);
   for (int i = 0; i < 4; ++i) {
-    const Matrix &matrix = matrices[i];
+    const OperandSpec &matrix = operands.operands[indices[i]];
+    // Rows of a column-major matrix are columns of a row-major one.
     if (llvm::Error error = library->check(
-            api.cublasLtMatrixLayoutCreate(
-                &layouts[i], dataTypeOf(matrix.type),
-                static_cast<uint64_t>(matrix.rows),
-                static_cast<uint64_t>(matrix.columns), matrix.leadingDimension),
+            api.cublasLtMatrixLayoutCreate(&layouts[i], dataTypeOf(matrix.type),
+                                           static_cast<uint64_t>(matrix.cols),
+                                           static_cast<uint64_t>(matrix.rows),
+                                           matrix.leadingDimension),
             "cublasLtMatrixLayoutCreate"))
       return error;
-    if (p.batch == 1)
+    if (product.batch == 1)
       continue;
     int status = api.cublasLtMatrixLayoutSetAttribute(
         layouts[i], kLayoutBatchCount, &batch, sizeof(batch));
     if (status == kSuccess)
       status = api.cublasLtMatrixLayoutSetAttribute(
-          layouts[i], kLayoutBatchOffset, &matrix.stride,
-          sizeof(matrix.stride));
+          layouts[i], kLayoutBatchOffset, &matrix.batchStride,
+          sizeof(matrix.batchStride));
     if (llvm::Error error =
             library->check(status, "cublasLtMatrixLayoutSetAttribute"))
       return error;
@@ -259,37 +247,13 @@ llvm::Error CublasLtMatmul::describeLayouts(const GemmProblem &p) {
   return llvm::Error::success();
 }
 
-llvm::Error CublasLtMatmul::describe(const GemmProblem &p, uint32_t alignment,
-                                     uint64_t workspaceBytes) {
-  auto epilogue = epilogueOf(p);
-  if (!epilogue)
-    return epilogue.takeError();
-  hasBias = epilogue->hasBias;
-  alpha = static_cast<float>(p.alpha);
-  beta = epilogue->addsResidual ? 1.0f : static_cast<float>(p.beta);
-  addend = epilogue->addsResidual ? GemmOperand::Residual : GemmOperand::C;
+/// What algorithms may take, and what every pointer promises.
+llvm::Error CublasLtMatmul::describeLimits(const OperandTable &operands,
+                                           uint64_t workspaceBytes) {
+  const int64_t misalignment = operands.operands[product.d].misalignment;
+  const uint32_t alignment =
+      misalignment ? static_cast<uint32_t>(misalignment) : 256;
   const auto &api = *library->api;
-  if (llvm::Error error = library->check(
-          api.cublasLtMatmulDescCreate(
-              &description,
-              p.compute == ComputeMode::TF32 ? kComputeTf32 : kCompute32,
-              kReal32),
-          "cublasLtMatmulDescCreate"))
-    return error;
-  // A row-major matrix that is stored as named is its transpose to cuBLASLt,
-  // which is what the swapped product wants.
-  int32_t opA = isTransposedB(p.layout) ? kTransposed : kNotTransposed;
-  int32_t opB = isTransposedA(p.layout) ? kTransposed : kNotTransposed;
-  int32_t biasType = dataTypeOf(p.out);
-  for (auto [attribute, value, bytes] :
-       {std::tuple<int, const void *, size_t>(kDescTransA, &opA, sizeof(opA)),
-        {kDescTransB, &opB, sizeof(opB)},
-        {kDescEpilogue, &epilogue->code, sizeof(epilogue->code)},
-        {kDescBiasType, &biasType, sizeof(biasType)}})
-    if (llvm::Error error = setDescription(attribute, value, bytes))
-      return error;
-  if (llvm::Error error = describeLayouts(p))
-    return error;
   int status = api.cublasLtMatmulPreferenceCreate(&preference);
   if (status == kSuccess)
     status = api.cublasLtMatmulPreferenceSetAttribute(
@@ -300,13 +264,45 @@ llvm::Error CublasLtMatmul::describe(const GemmProblem &p, uint32_t alignment,
   return library->check(status, "cublasLtMatmulPreferenceSetAttribute");
 }
 
+llvm::Error CublasLtMatmul::describe(const OperandTable &operands,
+                                     uint64_t workspaceBytes) {
+  auto epilogue = epilogueOf(product);
+  if (!epilogue)
+    return epilogue.takeError();
+  hasBias = epilogue->hasBias;
+  alpha = static_cast<float>(product.alpha);
+  beta = epilogue->addsResidual ? 1.0f : static_cast<float>(product.beta);
+  addend = epilogue->addsResidual ? product.residual : product.c;
+  const bool isTf32 = product.compute == ComputeMode::TF32;
+  if (llvm::Error error = library->check(
+          library->api->cublasLtMatmulDescCreate(
+              &description, isTf32 ? kComputeTf32 : kCompute32, kReal32),
+          "cublasLtMatmulDescCreate"))
+    return error;
+  // A row-major matrix that is stored as named is its transpose to cuBLASLt,
+  // which is what the swapped product wants.
+  int32_t opA = isTransposedB(product.layout) ? kTransposed : kNotTransposed;
+  int32_t opB = isTransposedA(product.layout) ? kTransposed : kNotTransposed;
+  int32_t biasType = dataTypeOf(operands.operands[product.d].type);
+  for (auto [attribute, value, bytes] :
+       {std::tuple<int, const void *, size_t>(kDescTransA, &opA, sizeof(opA)),
+        {kDescTransB, &opB, sizeof(opB)},
+        {kDescEpilogue, &epilogue->code, sizeof(epilogue->code)},
+        {kDescBiasType, &biasType, sizeof(biasType)}})
+    if (llvm::Error error = setDescription(attribute, value, bytes))
+      return error;
+  if (llvm::Error error = describeLayouts(operands))
+    return error;
+  return describeLimits(operands, workspaceBytes);
+}
+
 llvm::Expected<std::unique_ptr<CublasLtMatmul>>
 CublasLtMatmul::create(std::shared_ptr<const CublasLt> library,
-                       const GemmProblem &problem, uint32_t alignment,
-                       uint64_t workspaceBytes) {
+                       const MatrixProduct &product,
+                       const OperandTable &operands, uint64_t workspaceBytes) {
   std::unique_ptr<CublasLtMatmul> matmul(
-      new CublasLtMatmul(std::move(library)));
-  if (llvm::Error error = matmul->describe(problem, alignment, workspaceBytes))
+      new CublasLtMatmul(std::move(library), product));
+  if (llvm::Error error = matmul->describe(operands, workspaceBytes))
     return error;
   return matmul;
 }
@@ -362,17 +358,17 @@ llvm::Error CublasLtMatmul::launch(const CublasLtAlgorithm &algorithm,
     return reinterpret_cast<void *>(arguments.operands[operand].address);
   };
   if (hasBias) {
-    void *bias = pointer(GemmOperand::Bias);
+    void *bias = pointer(product.bias);
     if (llvm::Error error =
             setDescription(kDescBiasPointer, &bias, sizeof(bias)))
       return error;
   }
-  void *d = pointer(GemmOperand::D);
+  void *d = pointer(product.d);
   // With beta 0 its C is D, which is then not read.
   void *c = beta == 0 ? d : pointer(addend);
   int status = library->api->cublasLtMatmul(
-      library->handle, description, &alpha, pointer(GemmOperand::B), layouts[0],
-      pointer(GemmOperand::A), layouts[1], &beta, c, layouts[2], d, layouts[3],
+      library->handle, description, &alpha, pointer(product.b), layouts[0],
+      pointer(product.a), layouts[1], &beta, c, layouts[2], d, layouts[3],
       algorithm.opaque, reinterpret_cast<void *>(workspace),
       algorithm.workspaceBytes, stream);
   return library->check(status, "cublasLtMatmul");

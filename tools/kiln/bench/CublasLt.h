@@ -10,7 +10,7 @@
 
 #include "Driver/Handles.h"
 #include "Driver/LaunchSpec.h"
-#include "Families/Gemm/GemmProblem.h"
+#include "Kernel/MatrixProduct.h"
 #include "Kernel/Operand.h"
 #include "Support/DynamicLibrary.h"
 #include "Support/Environment.h"
@@ -60,14 +60,14 @@ struct CublasLtAlgorithm {
   uint64_t workspaceBytes = 0;
 };
 
-/// One GEMM problem in cuBLASLt's terms. For one thread.
+/// One matrix product in cuBLASLt's terms. For one thread.
 class CublasLtMatmul {
 public:
-  /// Error Unsupported: a pointwise chain that is not one of its fused
-  /// epilogues. \p alignment is what every pointer promises, in bytes.
+  /// \p operands is the table that \p product has indices into. Error
+  /// Unsupported: a pointwise chain that is not one of the fused epilogues.
   static llvm::Expected<std::unique_ptr<CublasLtMatmul>>
-  create(std::shared_ptr<const CublasLt> library, const GemmProblem &problem,
-         uint32_t alignment, uint64_t workspaceBytes);
+  create(std::shared_ptr<const CublasLt> library, const MatrixProduct &product,
+         const OperandTable &operands, uint64_t workspaceBytes);
   ~CublasLtMatmul();
   CublasLtMatmul(const CublasLtMatmul &) = delete;
   CublasLtMatmul &operator=(const CublasLtMatmul &) = delete;
@@ -82,19 +82,22 @@ public:
                      CudaStream stream) const;
 
 private:
-  explicit CublasLtMatmul(std::shared_ptr<const CublasLt> library)
-      : library(std::move(library)) {}
-  llvm::Error describe(const GemmProblem &problem, uint32_t alignment,
-                       uint64_t workspaceBytes);
-  llvm::Error describeLayouts(const GemmProblem &problem);
+  CublasLtMatmul(std::shared_ptr<const CublasLt> library,
+                 const MatrixProduct &product)
+      : library(std::move(library)), product(product), addend(product.c) {}
+  llvm::Error describe(const OperandTable &operands, uint64_t workspaceBytes);
+  llvm::Error describeLayouts(const OperandTable &operands);
+  llvm::Error describeLimits(const OperandTable &operands,
+                             uint64_t workspaceBytes);
   llvm::Error setDescription(int attribute, const void *value,
                              size_t bytes) const;
 
   std::shared_ptr<const CublasLt> library;
+  const MatrixProduct product;
   void *description = nullptr, *preference = nullptr;
   /// In cuBLASLt's order: its A is Kiln's B.
   void *layouts[4] = {};
-  int addend = GemmOperand::C; ///< the operand that plays C
+  int addend; ///< the operand that plays C
   bool hasBias = false;
   float alpha = 1, beta = 0;
 };

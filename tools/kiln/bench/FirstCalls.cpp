@@ -164,6 +164,28 @@ static std::vector<NewCase> chooseCases(llvm::ArrayRef<Case> cases,
   return chosen;
 }
 
+/// A problem to be called ahead of \p chosen: a family's example with which
+/// none of them shares a kernel, else any; nullopt: no family has an example.
+static llvm::Expected<std::optional<Registry::NamedProblem>>
+problemAhead(llvm::ArrayRef<NewCase> chosen, const Registry &registry) {
+  std::optional<Registry::NamedProblem> ahead;
+  for (const auto &family : registry.families()) {
+    if (family->example().empty())
+      continue;
+    auto problem = family->parseProblem(family->example());
+    if (!problem)
+      return problem.takeError();
+    ahead = {family.get(), std::move(*problem)};
+    // Kernels are shared within a signature.
+    if (llvm::none_of(chosen, [&](const NewCase &which) {
+          return which.named->family == ahead->family &&
+                 which.named->problem.signature == ahead->problem.signature;
+        }))
+      break;
+  }
+  return ahead;
+}
+
 static double compileMsOf(kiln_engine *engine) {
   kiln_statistics statistics = KILN_INIT(kiln_statistics);
   (void)kiln_get_statistics(engine, &statistics);
@@ -185,12 +207,10 @@ timeNewProblems(llvm::ArrayRef<Case> cases, unsigned count,
   if (!tools)
     return tools.takeError();
   Caller caller(session, *tools, *stream);
-  auto first = registry.parseProblem("gemm m=96 n=96 k=96 dtype=fp32");
-  if (!first)
-    return first.takeError();
-  const NewCase warm{"", first->problem.text(), &*first};
-
   std::vector<NewCase> chosen = chooseCases(cases, count);
+  auto ahead = problemAhead(chosen, registry);
+  if (!ahead)
+    return ahead.takeError();
   std::vector<NewProblem> rows(chosen.size());
   ProgressBar bar("calling");
   // The third finds what the first left.
@@ -202,8 +222,11 @@ timeNewProblems(llvm::ArrayRef<Case> cases, unsigned count,
     if (!engine)
       return engine.takeError();
     // Loads the compiler and what an engine has once; its time is not wanted.
-    if (auto ms = caller.call(engine->get(), warm); !ms)
-      return ms.takeError();
+    if (const auto &first = *ahead)
+      if (auto ms =
+              caller.call(engine->get(), {"", first->problem.text(), &*first});
+          !ms)
+        return ms.takeError();
     for (auto [i, which] : llvm::enumerate(chosen)) {
       NewProblem &row = rows[i];
       row.name = which.name;

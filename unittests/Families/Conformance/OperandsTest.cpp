@@ -4,9 +4,13 @@
 #include "Families/Conformance/LaunchCheck.h"
 
 #include "Kernel/Space.h"
+#include "Support/Format.h"
 
 #include <doctest/doctest.h>
 
+#include <llvm/ADT/STLExtras.h>
+
+#include <array>
 #include <set>
 
 using namespace kiln;
@@ -24,6 +28,76 @@ TEST_CASE("conformance: the operand table agrees with the arguments") {
       CAPTURE(problem.text());
       CHECK(faultOfOperands(*family, problem) == "");
     }
+  }
+}
+
+/// What is wrong with one operand of a matrix product: it should have \p rows
+/// and \p cols if it \p isThere.
+static std::string faultOfFactor(const OperandTable &table, int index,
+                                 bool isThere, int64_t rows, int64_t cols) {
+  if (!isThere && index < 0)
+    return "";
+  if (index < 0 || size_t(index) >= table.operands.size())
+    return "no operand has its index";
+  const OperandSpec &spec = table.operands[size_t(index)];
+  if (spec.present != isThere)
+    return isThere ? "its operand is absent" : "its operand is present";
+  if (isThere && (spec.rows != rows || spec.cols != cols))
+    return fmt::format("its operand is {} x {} for {} x {}", spec.rows,
+                       spec.cols, rows, cols);
+  return "";
+}
+
+/// What is wrong with the matrix product that \p family says \p problem is.
+static std::string faultOfProduct(const KernelFamily &family,
+                                  const Problem &problem) {
+  const std::optional<MatrixProduct> product = family.matrixProduct(problem);
+  if (!product)
+    return family.peer(problem) == Peer::Blas ? "a library is not told what of"
+                                              : "";
+  const MatrixProduct &p = *product;
+  const OperandTable table = family.operands(problem);
+  const bool turnsA = isTransposedA(p.layout), turnsB = isTransposedB(p.layout);
+  auto fault = [&](int index, bool isThere, int64_t rows, int64_t cols) {
+    return faultOfFactor(table, index, isThere, rows, cols);
+  };
+  auto faultOfLink = [&](int index, PointwiseOp op, int64_t rows) {
+    const int link = p.epilogue.find(op);
+    return fault(index, p.epilogue.contains(op), rows,
+                 p.n / p.epilogue.columnsBefore(link));
+  };
+  const std::string faults[] = {
+      fault(p.a, true, turnsA ? p.k : p.m, turnsA ? p.m : p.k),
+      fault(p.b, true, turnsB ? p.n : p.k, turnsB ? p.k : p.n),
+      fault(p.c, p.beta != 0, p.m, p.n),
+      fault(p.d, true, p.m, p.n / p.epilogue.columnsPerResult()),
+      faultOfLink(p.bias, PointwiseOp::Bias, 1),
+      faultOfLink(p.residual, PointwiseOp::Residual, p.m)};
+  for (auto [i, text] : llvm::enumerate(faults))
+    if (!text.empty())
+      return fmt::format("{}: {}",
+                         std::array{"a", "b", "c", "d", "bias", "residual"}[i],
+                         text);
+  const auto &operands = table.operands;
+  if (operands[p.a].type != p.type || operands[p.b].type != p.type ||
+      operands[p.d].batch != p.batch || !operands[p.d].isWritten())
+    return "a type, a batch or a result that is not the product's";
+  const Arguments arguments = family.defaultArguments(problem);
+  if (!llvm::is_contained(arguments.scalars, p.alpha) ||
+      !llvm::is_contained(arguments.scalars, p.beta))
+    return "a scalar that no launch has";
+  const double flops = 2.0 * p.m * p.n * p.k * p.batch;
+  return flops == family.flops(problem) ? "" : "other operations than its own";
+}
+
+TEST_CASE("conformance: a matrix product is what the operand table holds") {
+  for (const auto &family : registry().families()) {
+    CAPTURE(family->name().str());
+    for (Sizes sizes : {Sizes::Usual, Sizes::Extreme})
+      for (const DrawnProblem &drawn : drawProblems(*family, sizes, 100)) {
+        CAPTURE(drawn.problem.text());
+        CHECK(faultOfProduct(*family, drawn.problem) == "");
+      }
   }
 }
 

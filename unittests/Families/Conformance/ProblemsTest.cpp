@@ -155,6 +155,19 @@ TEST_CASE("conformance: a problem has one text, which parses back") {
   }
 }
 
+TEST_CASE("conformance: a family's example is a problem to compute") {
+  for (const auto &family : registry().families()) {
+    CAPTURE(family->name().str());
+    auto problem = family->parseProblem(family->example());
+    if (!problem)
+      FAIL_CHECK(llvm::toString(problem.takeError()));
+    else
+      CHECK_FALSE(family->isEmpty(*problem));
+  }
+  auto shown = registry().parseProblem(registry().example());
+  CHECK(llvm::toString(shown.takeError()) == "");
+}
+
 TEST_CASE("conformance: a signature repeats with its period") {
   for (const auto &family : registry().families()) {
     CAPTURE(family->name().str());

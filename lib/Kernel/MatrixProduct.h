@@ -1,0 +1,32 @@
+//===- MatrixProduct.h - a problem as a BLAS library is asked for it ------===//
+//
+// D = epilogue(alpha * op(A) op(B) + beta * C), accumulated in fp32. Whoever
+// knows matrix products and no family reads this: the bench's peer and the
+// classic model. Shapes, types and strides in memory are the operand table's.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "common/Types.h"
+
+#include <cstdint>
+
+namespace kiln {
+
+/// A problem that is one matrix product, or a batch of them.
+struct MatrixProduct {
+  DType type = DType::FP32; ///< of A and B
+  int64_t m = 0, n = 0, k = 0, batch = 1;
+  Layout layout = Layout::NN;
+  ComputeMode compute = ComputeMode::Native;
+  double alpha = 1, beta = 0;
+  PointwiseChain epilogue;
+  // Indices in the operand table. C is read unless beta is 0; bias and residual
+  // by the links of these names, of which there is one each at most.
+  int a = -1, b = -1, c = -1, d = -1, bias = -1, residual = -1;
+
+  /// Whether nothing is multiplied.
+  bool isEmpty() const { return m == 0 || n == 0 || k == 0 || batch == 0; }
+};
+
+} // namespace kiln
