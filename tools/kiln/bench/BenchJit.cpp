@@ -1,6 +1,7 @@
 //===- BenchJit.cpp -------------------------------------------------------===//
 #include "kiln/bench/BenchJit.h"
 
+#include "Choice/Chooser.h"
 #include "Compile/CompilePool.h"
 #include "Driver/Stream.h"
 #include "Store/LoadedPlan.h"
@@ -17,6 +18,7 @@
 #include <llvm/ADT/STLExtras.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -31,7 +33,7 @@ static double msSince(Clock::time_point start) {
 
 namespace {
 
-/// What serves one case: the record's winner, else the first choice.
+/// What serves one case: what a record offers, else the first choice.
 struct ChosenPlan {
   const Case *which = nullptr;
   const Template *tmpl = nullptr;
@@ -232,27 +234,32 @@ llvm::json::Object JitReport::toJson() const {
   return object;
 }
 
-/// The config that \p records hold of exactly this problem, if it may run.
-static std::optional<Candidate> recordOf(const Case &which,
-                                         const DeviceModel &device,
-                                         const RecordStore &records) {
+/// What an engine that makes no trials takes from records, if anything.
+static llvm::Expected<std::optional<Choice>>
+recordedChoice(const Case &which, const LiveSession &session) {
   const auto &[family, problem] = which.named;
-  RecordMatch match = records.find(*family, problem, deviceClassKey(device));
-  if (match.kind != RecordMatchKind::Exact)
-    return std::nullopt;
-  const RecordedConfig &winner = match.configs.front();
-  if (winner.tmpl->prune(problem, winner.config, device))
-    return std::nullopt;
-  Candidate candidate;
-  candidate.tmpl = winner.tmpl;
-  candidate.config = winner.config;
-  return candidate;
+  const PlanRequest request{*family, problem, problem};
+  const std::string deviceClass = deviceClassKey(session.model());
+  const DecisionStore decisions(*session.cache);
+  PlanPool plans;
+  constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
+  Chooser chooser({KILN_MODE_PREDICT, session.model(), deviceClass, plans,
+                   *session.artifacts, *session.records, decisions, kNoLimit},
+                  request);
+  std::optional<Choice> recorded;
+  if (llvm::Error error =
+          chooser.offer(ChoiceStep::Record, [&](const Choice &choice) {
+            recorded = choice;
+            return true;
+          }))
+    return error;
+  return recorded;
 }
 
-/// What serves each of \p cases; \p records may be null.
+/// What serves each of \p cases; without \p session no record does.
 static llvm::Expected<std::vector<ChosenPlan>>
 choosePlans(llvm::ArrayRef<Case> cases, const DeviceModel &device,
-            ModelKind model, const RecordStore *records) {
+            ModelKind model, const LiveSession *session) {
   std::vector<ChosenPlan> plans;
   for (const Case &which : cases) {
     const auto &[family, problem] = which.named;
@@ -261,14 +268,17 @@ choosePlans(llvm::ArrayRef<Case> cases, const DeviceModel &device,
     ChosenPlan chosen;
     chosen.which = &which;
     Record config;
-    std::optional<Candidate> recorded;
-    if (records)
-      recorded = recordOf(which, device, *records);
-    if (recorded) {
-      chosen.isRecorded = true;
-      chosen.tmpl = recorded->tmpl;
-      config = std::move(recorded->config);
-    } else {
+    if (session) {
+      auto recorded = recordedChoice(which, *session);
+      if (!recorded)
+        return recorded.takeError();
+      if (const auto &choice = *recorded) {
+        chosen.isRecorded = true;
+        chosen.tmpl = choice->tmpl;
+        config = choice->config;
+      }
+    }
+    if (!chosen.isRecorded) {
       auto space = exploreSpace(*family, problem, device, model);
       if (!space)
         return space.takeError();
@@ -487,8 +497,7 @@ llvm::Expected<int> runJitBench(const ParsedOptions &options,
       return opened.takeError();
     session = std::move(*opened);
   }
-  auto plans = choosePlans(cases, device->model(), *model,
-                           session ? session->records.get() : nullptr);
+  auto plans = choosePlans(cases, device->model(), *model, session.get());
   if (!plans)
     return plans.takeError();
   report.cases = plans->size();
