@@ -34,7 +34,7 @@ inline bool overlaps(const OperandArgument &output,
 /// sizes that no problem has may wrap.
 constexpr uint64_t matrixElements(int64_t rows, int64_t cols,
                                   int64_t leadingDimension) {
-  return static_cast<uint64_t>(rows - 1) *
+  return (static_cast<uint64_t>(rows) - 1) *
              static_cast<uint64_t>(leadingDimension) +
          static_cast<uint64_t>(cols);
 }

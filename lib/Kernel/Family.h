@@ -47,7 +47,6 @@ enum class Peer {
   None,
   Blas,   ///< a library's matrix product
   Stream, ///< a stream of as many bytes: memory alone can set the pace
-  Dnn,    ///< a library's fused layer
 };
 
 /// A kind of problem: its record, its operands, its reference, its templates.
