@@ -3,7 +3,9 @@
 #include "Call/CallChecks.h"
 #include "Call/LaunchArguments.h"
 
+#include "Call/Visit.h"
 #include "Families/Families.h"
+#include "Families/Transpose/TransposeProblem.h"
 
 #include <doctest/doctest.h>
 
@@ -162,6 +164,38 @@ void checkPairs(const KernelFamily &family, const FullCall &call) {
     }
 }
 
+/// A transposition that states what it writes first.
+struct BackwardVisit {
+  using Args = kiln_transpose_args;
+  static constexpr int kFields = TransposeField::Align + 1;
+  static constexpr int kOperands = TransposeOperand::Count;
+
+  template <class Visitor> static void visit(const Args &args, Visitor &v) {
+    if (!v.begin(args, "kiln_transpose_args"))
+      return;
+    v.type(TransposeField::DType, "x.type", args.x.type, args.x.type);
+    v.number(TransposeField::Rows, "rows", args.rows);
+    v.number(TransposeField::Cols, "cols", args.cols);
+    v.isEmpty(false);
+    v.operand({.name = "y",
+               .given = args.y,
+               .index = TransposeOperand::Y,
+               .type = args.x.type,
+               .typeOf = "x",
+               .rowLength = args.rows,
+               .field = TransposeField::Ldy,
+               .isWritten = true});
+    v.operand({.name = "x",
+               .given = args.x,
+               .index = TransposeOperand::X,
+               .type = args.x.type,
+               .typeOf = "x",
+               .rowLength = args.cols,
+               .field = TransposeField::Ldx});
+    v.alignment(TransposeField::Align);
+  }
+};
+
 /// D of 2 matrices whose 4 rows of 8 columns are 10 elements apart.
 kiln_gemm_args pairOfMatrices() {
   kiln_gemm_args args = kiln_gemm_args_init();
@@ -228,6 +262,28 @@ TEST_CASE("what is written shares its address with what it may be alone") {
       MESSAGE(family->name().str(), ": no call is written here");
     for (const FullCall &call : full)
       checkPairs(*family, call);
+  }
+}
+
+TEST_CASE("the order in which operands are stated does not matter") {
+  const Registry registry = makeBuiltinRegistry();
+  const RecordSchema &schema = registry.find("transpose2d")->problemSchema();
+  constexpr CallReader kReader =
+      makeCallReader<BackwardVisit>(KILN_FAMILY_TRANSPOSE);
+  kiln_transpose_args args = KILN_INIT(kiln_transpose_args);
+  args.rows = args.cols = 64;
+  args.x.type = KILN_BF16;
+  args.x.data = reinterpret_cast<void *>(0x1000000);
+  for (uintptr_t y : {0x2000000, 0x1000000}) {
+    args.y.data = reinterpret_cast<void *>(y);
+    const bool isGood = args.x.data != args.y.data;
+    FamilyCall call, again;
+    FieldNames names;
+    CHECK(kReader.read(&args, CallAddresses::Used, call) == isGood);
+    auto error =
+        kReader.explain(&args, CallAddresses::Used, schema, again, names);
+    CHECK(summarize(std::move(error)).message ==
+          (isGood ? "" : "y overlaps x"));
   }
 }
 
