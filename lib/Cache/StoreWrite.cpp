@@ -206,7 +206,7 @@ PublishResult Store::update(Kind kind, llvm::StringRef key,
 
   constexpr int kMaxAttempts = 8;
   for (int attempt = 1;; ++attempt) {
-    // Whoever was overtaken so often lets nobody in between any more.
+    // After so many failed attempts the last one keeps all others out.
     std::optional<KeyLock> commit;
     const bool isLast = attempt == kMaxAttempts;
     if (isLast)

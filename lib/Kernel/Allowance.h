@@ -8,8 +8,8 @@
 
 namespace kiln {
 
-/// What whoever launches a kernel lets it take, besides what the device and the
-/// templates limit. By default that is no limit.
+/// Limits that the caller sets for a plan, beside those of the device and of
+/// the templates. Default: none.
 struct Allowance {
   static constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
 

@@ -153,8 +153,10 @@ public:
             CandidateClass candidateClass) override {
     if (isLimited)
       if (auto rejection =
-              tmpl->exceeds(options.allowance, problem, config, device))
+              tmpl->exceeds(options.allowance, problem, config, device)) {
+        leaveOut(config, estimate);
         return reject(*rejection, [&] { return std::move(config); });
+      }
     Candidate &added = space.ranked.emplace_back();
     added.tmpl = tmpl;
     added.config = std::move(config);
@@ -172,6 +174,13 @@ public:
   }
 
 private:
+  void leaveOut(const Record &config, const Estimate &estimate) {
+    LeftOut &leftOut = space.leftOut;
+    leftOut.leastBytes = std::min(
+        leftOut.leastBytes, tmpl->workspace(problem, config, device).bytes());
+    leftOut.leastNs = std::min(leftOut.leastNs, estimate.totalNs);
+  }
+
   const Problem &problem;
   const DeviceModel &device;
   const SpaceOptions &options;

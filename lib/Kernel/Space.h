@@ -3,6 +3,8 @@
 
 #include "Kernel/Family.h"
 
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace kiln {
@@ -31,10 +33,20 @@ struct Rejected {
   Rejection rejection;
 };
 
+/// What an allowance alone kept out of a space.
+struct LeftOut {
+  /// The least workspace of these configs at the problem, in bytes: a caller
+  /// who allows that much may take one. kUnlimited: there are none.
+  uint64_t leastBytes = Allowance::kUnlimited;
+  /// The least of their predicted times.
+  double leastNs = std::numeric_limits<double>::infinity();
+};
+
 /// A problem's whole space: every config is either ranked or rejected.
 struct Space {
   std::vector<Candidate> ranked; ///< best first
   std::vector<Rejected> rejected;
+  LeftOut leftOut;
 };
 
 /// Estimates within this factor of the best of a set are one answer.

@@ -9,8 +9,8 @@
 namespace kiln {
 
 /// Memory that a launch works in: first the zeroed region, which is zero when a
-/// launch begins and left zero by it (counters live there, and sums that are
-/// there once they are not zero), then scratch, whose content does not matter.
+/// launch begins and left zero by it (counters live there, and partial sums
+/// whose non-zero value is the ready flag), then scratch of any content.
 /// Plans that share a workspace share its regions, each as large as the largest
 /// of theirs, so that none writes where another expects zeros.
 struct WorkspaceLayout {

@@ -214,17 +214,24 @@ llvm::Expected<CompiledPlan> obtainArtifacts(ArtifactStore &artifacts,
   for (const TranslationUnit &unit : plan.kernels)
     pending.push_back(artifacts.request(unit, compile_priority::kNow));
   CompiledPlan compiled;
-  for (auto [request, unit] : llvm::zip_equal(pending, plan.kernels)) {
+  std::optional<size_t> failed; // the first; take hears of the others as well
+  for (auto [i, request] : llvm::enumerate(pending)) {
     if (!request.waitUnless(cancel))
       return makeError(ErrorCode::Cancelled, "cancelled");
     const ArtifactOutcome &outcome = request.wait();
     if (take)
-      take(unit, outcome);
-    if (!outcome)
-      return addContext(makeArtifactError(outcome, unit), plan.configText());
+      take(plan.kernels[i], outcome);
+    if (!outcome && !failed)
+      failed = i;
+    if (failed && !take)
+      break;
     compiled.isFresh &= outcome.origin == ArtifactOrigin::Compiled;
     compiled.artifacts.push_back(outcome.artifact);
   }
+  if (failed)
+    return addContext(
+        makeArtifactError(pending[*failed].wait(), plan.kernels[*failed]),
+        plan.configText());
   compiled.plan = std::move(plan);
   return compiled;
 }

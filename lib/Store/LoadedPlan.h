@@ -36,8 +36,8 @@ enum class KernelLifetime {
   Users,   ///< with the last plan that uses it: for trials
 };
 
-/// A kernel in one context, shared between the plans that use it. Immutable,
-/// but for how long it lives.
+/// A kernel in one context, shared between the plans that use it. Immutable
+/// except for how long it lives.
 class LoadedKernel {
 public:
   LoadedKernel(Module module, CudaFunction function, KernelLifetime lifetime)
@@ -164,7 +164,7 @@ struct CompiledPlan {
   bool isFresh = true; ///< none comes from the cache, where it may be damaged
 };
 
-/// Hears what became of a kernel.
+/// Hears what became of each kernel of a plan.
 using TakeOutcome =
     llvm::function_ref<void(const TranslationUnit &, const ArtifactOutcome &)>;
 

@@ -165,6 +165,23 @@ const RecordPoint *RecordMatch::point() const {
   return record ? record->record.find(askedExtent) : nullptr;
 }
 
+bool RecordMatch::leavesOut(const KernelFamily &family, const Problem &problem,
+                            const DeviceModel &device,
+                            const Allowance &allowance) const {
+  if (leftOutBytes == Allowance::kUnlimited ||
+      allowance.workspaceBytes < leftOutBytes)
+    return false;
+  if (!allowance.largest)
+    return true;
+  // What his own search would leave out as well is no reason for one.
+  auto space = exploreSpace(family, problem, device, {.allowance = allowance});
+  if (!space) {
+    llvm::consumeError(space.takeError());
+    return false;
+  }
+  return space->leftOut.leastBytes > leftOutBytes;
+}
+
 RecordMatch matchRecord(std::shared_ptr<const IndexedRecord> record,
                         int64_t extent, MeasurementMode mode) {
   RecordMatch match;
@@ -188,6 +205,7 @@ RecordMatch matchRecord(std::shared_ptr<const IndexedRecord> record,
     match.extent = point.extent;
     match.sameBucket = extentBucket(point.extent) == extentBucket(extent);
     match.generation = point.generation;
+    match.leftOutBytes = point.leftOutBytes;
     match.configs = indexed.configs;
     match.validatedCount = indexed.validatedCount;
     break;

@@ -158,11 +158,16 @@ static std::optional<RecordPoint> readPoint(const llvm::json::Object &object,
   reader.read("extent", point.extent);
   reader.read("generation", point.generation);
   reader.read("truncated", point.truncated);
+  int64_t leftOutBytes = INT64_MAX; // more than there is
+  reader.read("leftOutBytes", leftOutBytes);
   reader.read("winner", point.winner);
   const llvm::json::Array *list = reader.readArray("measurements");
   if (reader.isDamaged || point.extent < 0 || point.generation < 0 ||
-      point.generation > kMaxGeneration || point.truncated < 0)
+      point.generation > kMaxGeneration || point.truncated < 0 ||
+      leftOutBytes < 0)
     return std::nullopt;
+  if (leftOutBytes != INT64_MAX)
+    point.leftOutBytes = static_cast<uint64_t>(leftOutBytes);
   point.unknown = reader.unknown();
   if (!list)
     return point;
@@ -235,6 +240,8 @@ llvm::json::Object TuningRecord::toJson() const {
     object["generation"] = point.generation;
     if (point.truncated != 0)
       object["truncated"] = point.truncated;
+    if (point.leftOutBytes != Allowance::kUnlimited)
+      object["leftOutBytes"] = static_cast<int64_t>(point.leftOutBytes);
     object["winner"] = jsonText(point.winner);
     object["measurements"] = std::move(list);
     pointArray.push_back(std::move(object));

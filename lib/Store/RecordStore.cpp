@@ -179,7 +179,10 @@ RecordStore::Impl::IndexedPtr RecordStore::Impl::get(const KernelFamily &family,
     }
   }
   const cache::Stamp stamp = cache.stampOf(cache::Kind::Record, key);
-  if (known && knownStamp && knownStamp->value == stamp.value)
+  // A stamp of a file that was new says less than one that has settled since:
+  // once more the record is read, and then it is known for good.
+  if (known && knownStamp && knownStamp->value == stamp.value &&
+      (knownStamp->isSettled || !stamp.isSettled))
     return known;
   cache::LayerKind from = cache::LayerKind::Memory;
   IndexedPtr record = read(family, key, known, from);

@@ -174,6 +174,7 @@ void mergePoint(TuningRecord &record, const RecordPoint &point, int64_t nowMs) {
     into->generation = point.generation;
     into->winner = point.winner;
     into->truncated = point.truncated;
+    into->leftOutBytes = point.leftOutBytes;
     into->unknown = point.unknown;
   }
   const Generation generation =
@@ -186,9 +187,14 @@ void mergePoint(TuningRecord &record, const RecordPoint &point, int64_t nowMs) {
   auto takeWinner = [&] {
     into->winner = point.winner;
     into->truncated = point.truncated;
+    into->leftOutBytes = point.leftOutBytes;
   };
   if (generation == Generation::Higher) {
     into->generation = point.generation;
+    takeWinner();
+  } else if (generation == Generation::Same &&
+             point.leftOutBytes > into->leftOutBytes &&
+             isValidated(*into, point.winner)) {
     takeWinner();
   } else if (generation == Generation::Same && into->truncated > 0) {
     into->truncated = std::max(into->truncated, point.truncated);

@@ -11,6 +11,7 @@
 #include "Cache/Store.h"
 #include "Kernel/Estimate.h"
 #include "Kernel/Family.h"
+#include "Kernel/Space.h"
 
 #include <llvm/ADT/ArrayRef.h>
 #include <llvm/ADT/StringRef.h>
@@ -88,6 +89,10 @@ struct RecordPoint {
   /// that were kept from running by what says nothing about configs. 0: the
   /// winner's had none.
   int64_t truncated = 0;
+  /// LeftOut::leastBytes of the search that found the winner: an allowance kept
+  /// configs from being tried, of which this is the least workspace. Who allows
+  /// that much may find a better winner.
+  uint64_t leftOutBytes = Allowance::kUnlimited;
   /// A config's text; empty: none was validated.
   std::string winner;
   std::vector<Measurement> measurements;
@@ -129,6 +134,7 @@ int64_t unixTimeMs();
 
 /// Adds \p point to \p record: measurements are united, damaged ones are left
 /// out, and the winner is chosen by generation as RecordPoint::generation says.
+/// Within a generation that of the search which left out less wins.
 /// A winner that is not a validated measurement of the point loses to one that
 /// is. Of two measurements of one config and mode the one of a higher
 /// generation stays; within a generation what comes in replaces one of another
@@ -189,6 +195,8 @@ struct RecordMatch {
   /// Exact, and RecordPoint::isIncomplete().
   bool isIncomplete = false;
   int64_t truncated = 0; ///< RecordPoint::truncated, if Exact
+  /// RecordPoint::leftOutBytes of the point that matched.
+  uint64_t leftOutBytes = Allowance::kUnlimited;
   /// Parts that were damaged, or configs that the family does not know.
   uint64_t skipped = 0;
 
@@ -204,6 +212,13 @@ struct RecordMatch {
   /// Whether rejects() may be true of some kernel of \p config: what to ask
   /// first where a kernel's digest is yet to be made.
   bool mayReject(llvm::StringRef config) const;
+
+  /// Whether the search of the point that matched left out configs that a
+  /// caller with \p allowance may take for \p problem. Then the record is
+  /// incomplete for him alone. Cost: where \p allowance has a largest problem
+  /// and something was left out, that of exploreSpace().
+  bool leavesOut(const KernelFamily &family, const Problem &problem,
+                 const DeviceModel &device, const Allowance &allowance) const;
 
   /// All that was measured at the asked extent, null if nothing was. Lives as
   /// long as the match.
@@ -258,10 +273,11 @@ public:
     cache::PublishResult publish;
   };
   /// Merges \p point into the record under the cache's lock; the record is not
-  /// read again where it is as find() or load() saw it. A cache that
-  /// cannot keep it says so in the result. A record that is there and cannot be
-  /// read is kept aside, under a key of its own, before it is replaced; where
-  /// that fails it stays and the point is dropped. Cost: milliseconds.
+  /// read again where it is as find() or load() saw it, once the file was two
+  /// seconds old. A cache that cannot keep it says so in the result. A record
+  /// that is there and cannot be read is kept aside, under a key of its own,
+  /// before it is replaced; where that fails it stays and the point is dropped.
+  /// Cost: milliseconds.
   StoreResult store(const KernelFamily &family, const Problem &problem,
                     llvm::StringRef deviceClass, const RecordPoint &point);
 

@@ -134,7 +134,10 @@ llvm::Error TrialContext::makeValidator() {
 
 void TrialContext::handOut(const std::shared_ptr<const LoadedPlan> &plan) {
   llvm::erase_if(handedOut, [](const auto &old) { return old.expired(); });
-  handedOut.push_back(plan);
+  // A plan that is carried along comes with each batch.
+  if (llvm::none_of(handedOut,
+                    [&](const auto &old) { return old.lock() == plan; }))
+    handedOut.push_back(plan);
 }
 
 std::vector<std::shared_ptr<const LoadedPlan>>

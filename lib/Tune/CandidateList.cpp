@@ -79,6 +79,7 @@ llvm::Error CandidateList::explore() {
   if (!space)
     return space.takeError();
   ranked = space->ranked.size();
+  leftOut = space->leftOut.leastBytes;
 
   std::vector<Seed> seeds = seedsOf(task, space->ranked);
   seeds.resize(std::min<size_t>(seeds.size(), std::max(options.batch, 1u)));
@@ -94,17 +95,20 @@ llvm::Error CandidateList::explore() {
   return llvm::Error::success();
 }
 
-void CandidateList::add(Candidate candidate, int rank, bool isReserve) {
+/// The entry of \p candidate, added if there is none.
+TuningCandidate &CandidateList::add(Candidate candidate, int rank,
+                                    bool isReserve) {
   for (const auto &entry : list)
     if (entry->candidate.tmpl == candidate.tmpl &&
         entry->candidate.config == candidate.config) {
       entry->isReserve &= isReserve;
       entry->isLastResort |= isReserve;
-      return;
+      return *entry;
     }
   list.push_back(std::make_unique<TuningCandidate>(std::move(candidate), rank));
   list.back()->isReserve = isReserve;
   list.back()->isLastResort = isReserve;
+  return *list.back();
 }
 
 /// The space is explored again, which takes a fraction of a millisecond: kept,
@@ -137,9 +141,8 @@ TuningCandidate *CandidateList::findOrAdd(llvm::StringRef config) {
   if (named->tmpl->pruneWithin(task.options.allowance, task.problem,
                                named->config, task.context.device))
     return nullptr;
-  add(makeCandidate(task, *named->tmpl, named->config),
-      static_cast<int>(ranked));
-  return list.back().get();
+  return &add(makeCandidate(task, *named->tmpl, named->config),
+              static_cast<int>(ranked));
 }
 
 //===----------------------------------------------------------------------===//

@@ -28,6 +28,8 @@ public:
   llvm::Error explore();
   /// Configs that the pruner let pass.
   size_t spaceSize() const { return ranked; }
+  /// LeftOut::leastBytes of the space.
+  uint64_t leftOutBytes() const { return leftOut; }
   /// In the order in which they are to be tried.
   const Entries &entries() const { return list; }
 
@@ -53,11 +55,12 @@ public:
   size_t skippedByBound(const TrialSeries &series) const;
 
 private:
-  void add(Candidate candidate, int rank, bool isReserve = false);
+  TuningCandidate &add(Candidate candidate, int rank, bool isReserve = false);
 
   const TuningTask &task;
   Entries list;
   size_t ranked = 0;
+  uint64_t leftOut = Allowance::kUnlimited;
   const TuningCandidate *kin = nullptr; ///< whose relatives were added last
 };
 

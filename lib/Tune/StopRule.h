@@ -1,9 +1,10 @@
 //===- StopRule.h - what can still be the best ----------------------------===//
 //
-// Nothing is skipped before a few trials have shown how far off the predictions
-// of this problem are. Then a config is beyond the bound where even its
-// optimistic time, the prediction times the best ratio of measured to predicted
-// that is to be expected, does not beat the best by more than the noise.
+// The first few trials show how far off the predictions of this problem are.
+// Until then nothing is skipped. Then each config has an optimistic time: its
+// prediction times the best ratio of measured to predicted that is to be
+// expected. A config whose optimistic time does not beat the best by more than
+// the noise is beyond the bound.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -252,7 +252,8 @@ Playoff TrialSeries::takePlayoff(const CandidateRefs &finalists,
     if (isConfigFault(trial.status)) {
       lose(*entry, std::move(trial));
       playoff.hasLost = true;
-    } else if (isTimed(trial) && trial.samples >= TrialOptions().minSamples) {
+    } else if (isTimed(trial) && (by == PlayoffScale::Reference ||
+                                  trial.samples >= TrialOptions().minSamples)) {
       playoff.timed.push_back(entry);
       times.push_back(&trial);
       ratios.push_back(entry->trial.medianNs / trial.medianNs);

@@ -26,8 +26,8 @@ struct SeriesOptions {
   const std::atomic<bool> *cancel = nullptr;
   /// What was proven is not compared again where it is carried along.
   bool trustsProofs = true;
-  /// A carried config that came too late loses its time. Else what is known of
-  /// it still holds.
+  /// A carried config that came too late loses its time. By default it keeps
+  /// the one that it has.
   bool dropsLate = false;
   /// Between requests, code of the reference and of what is no further behind
   /// the best stays loaded. The rest is loaded again where it runs again: a
@@ -37,11 +37,12 @@ struct SeriesOptions {
 
 /// What gives a playoff its scale.
 enum class PlayoffScale {
-  /// All finalists together keep their place among the rest. One that has no
-  /// time undoes the playoff; one that turns out to be faulty leaves it.
+  /// The mean of all finalists, which stays what it was. One with too few
+  /// samples undoes the playoff; one that turns out to be faulty leaves it.
   Together,
-  /// The first finalist, the reference. Where it has no time, or one turns out
-  /// to be faulty, nothing is decided; others without a time keep theirs.
+  /// The first finalist, the reference; any time counts. Where the reference
+  /// has none, or one turns out to be faulty, nothing is decided. Others
+  /// without a time keep the one that they had.
   Reference,
 };
 
@@ -67,9 +68,9 @@ public:
               const Problem &problem, SeriesOptions options)
       : runner(runner), family(family), problem(problem), options(options) {}
 
-  /// Whether more may run.
+  /// False without a runner, and once the runner has failed.
   bool mayRun() const { return runner && stop.code == ErrorCode::Success; }
-  /// Why nothing runs any more; Success: the runner never failed.
+  /// How the runner failed; Success: it did not, or there is none.
   const ErrorSummary &failure() const { return stop; }
 
   /// Tries \p batch beside what is carried; then each has a trial. Where

@@ -91,9 +91,9 @@ struct TuningChoice {
   std::vector<ArtifactPtr> artifacts; ///< of plan.kernels, in order
   /// The plan as trials loaded it, if it ran in any: see TrialResult::loaded.
   /// KernelLoader::adopt() takes its kernels over, so that the winner is loaded
-  /// once; who does not want them drops this. Either before another's trials
-  /// begin in the context: unloading may wait for them. Null where it is yet to
-  /// be loaded, and after tuneAll().
+  /// once. Adopt it, then drop this, before others may make trials in the
+  /// context: what is not adopted is unloaded, and that waits for their
+  /// kernels. Null where it is yet to be loaded, and after tuneAll().
   std::shared_ptr<const LoadedPlan> loaded;
   double measuredNs = 0, ciLowNs = 0, ciHighNs = 0; ///< 0: not measured
 

@@ -18,16 +18,22 @@ bool TuningRecorder::isTruncated() const {
 }
 
 /// A point that is measured again gets a new generation, or its old winner
-/// would stay. The number is that of when the session began: who began with the
-/// same one and stores first wins, and the others adopt.
-int64_t TuningRecorder::generation() const {
+/// would stay; of two truncated sessions the first one's does. The number is
+/// that of when the session began: who began with the same one and stores first
+/// wins, and the others adopt. A session that went on and leaves the old winner
+/// counts as one more, or trials would go on without end.
+void TuningRecorder::setGeneration(RecordPoint &point) const {
+  const bool hasTruncated = isTruncated();
   const RecordPoint *known = task.match.point();
-  if (!known)
-    return 0;
   const bool isRenewed =
-      task.options.retune ||
-      (task.match.kind == RecordMatchKind::Exact && !task.keepsWinner);
-  return std::min(known->generation + (isRenewed ? 1 : 0), kMaxGeneration);
+      (task.options.retune || task.match.kind == RecordMatchKind::Exact) &&
+      !task.keepsWinner && !(hasTruncated && task.tunesOn);
+  if (known)
+    point.generation = std::min(known->generation + isRenewed, kMaxGeneration);
+  if (task.tunesOn && !isRenewed)
+    point.truncated = task.match.truncated + 1;
+  else
+    point.truncated = hasTruncated;
 }
 
 Measurement TuningRecorder::measurementOf(const TuningCandidate &entry,
@@ -59,12 +65,8 @@ RecordPoint TuningRecorder::makePoint(const TuningCandidate *winner) const {
   const int64_t now = unixTimeMs();
   RecordPoint point;
   point.extent = dynamicExtentOf(task.family, task.problem);
-  point.generation = generation();
-  if (isTruncated()) {
-    // Of two truncated sessions the first one's winner stays.
-    point.generation -= task.tunesOn;
-    point.truncated = task.tunesOn ? task.match.truncated + 1 : 1;
-  }
+  setGeneration(point);
+  point.leftOutBytes = candidates.leftOutBytes();
   if (winner)
     point.winner = winner->config;
   // Lack of memory and of time say nothing about a config.

@@ -27,7 +27,7 @@ public:
 
 private:
   bool isTruncated() const;
-  int64_t generation() const;
+  void setGeneration(RecordPoint &point) const;
   RecordPoint makePoint(const TuningCandidate *winner) const;
   Measurement measurementOf(const TuningCandidate &entry, int64_t now) const;
   void adopt(const Measurement &stored, TuningResult &result);

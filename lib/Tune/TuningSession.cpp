@@ -46,9 +46,10 @@ void TuningSession::findWork(int64_t priority) {
                      : task.context.records.find(
                            task.family, task.problem, task.context.deviceClass,
                            task.options.mode, RecordAge::Now);
+  task.keepsWinner = isWinnerForOthers();
   if (!task.options.retune && takeRecord()) {
     recorded->request(task.context.artifacts, priority);
-    task.tunesOn = task.match.isIncomplete && task.measures();
+    task.tunesOn = task.measures() && hasMoreToTry();
     if (!task.tunesOn)
       return;
   }
@@ -58,6 +59,29 @@ void TuningSession::findWork(int64_t priority) {
     if (entry->stage != Stage::Barred)
       break;
   }
+}
+
+/// Whether the record's winner has today's kernel and needs more than the
+/// caller allows.
+bool TuningSession::isWinnerForOthers() const {
+  if (task.match.kind != RecordMatchKind::Exact)
+    return false;
+  const DeviceModel &device = task.context.device;
+  const RecordedConfig &winner = task.match.validated().front();
+  return !winner.tmpl->prune(task.problem, winner.config, device) &&
+         winner.tmpl->exceeds(task.options.allowance, task.problem,
+                              winner.config, device) &&
+         kernelDigest(winner.tmpl->plan(task.problem, winner.config, device)) ==
+             winner.measurement->kernel;
+}
+
+/// Whether the record's answer may yet be beaten by what the caller allows. A
+/// winner for others stays whatever is found, so no search is made for that.
+bool TuningSession::hasMoreToTry() const {
+  return task.match.isIncomplete ||
+         (!task.keepsWinner &&
+          task.match.leavesOut(task.family, task.problem, task.context.device,
+                               task.options.allowance));
 }
 
 /// Whether the record answers: measured at this very extent, with the kernel
@@ -71,10 +95,8 @@ bool TuningSession::takeRecord() {
     if (known.tmpl->prune(task.problem, known.config, device))
       return false;
     if (known.tmpl->exceeds(task.options.allowance, task.problem, known.config,
-                            device)) {
-      task.keepsWinner = true;
+                            device))
       continue;
-    }
     auto answer = std::make_unique<TuningCandidate>(
         makeCandidate(task, *known.tmpl, known.config), 0);
     answer->makePlan(task.problem, device);

@@ -58,7 +58,9 @@ public:
 
 private:
   void findWork(int64_t priority);
+  bool isWinnerForOthers() const;
   bool takeRecord();
+  bool hasMoreToTry() const;
   llvm::Error explore();
   llvm::Error conclude(Clock::time_point deadline, TuningProgress progress);
   llvm::Error measure(Clock::time_point deadline, TuningProgress progress);

@@ -27,10 +27,11 @@ struct TuningTask {
   const Problem &problem;
   const TuningOptions &options;
   RecordMatch match; ///< what is known of the problem
-  /// The record answers, but its session was truncated: trials go on.
+  /// The record answers, but its session was truncated or left out what the
+  /// caller allows: trials go on.
   bool tunesOn = false;
-  /// The record's winner is right and needs more than the caller allows: others
-  /// may take it, so it stays.
+  /// The record's winner is right, of today, and needs more than the caller
+  /// allows: others may take it, so it stays.
   bool keepsWinner = false;
 
   bool isCancelled() const { return options.cancel && *options.cancel; }

@@ -61,7 +61,7 @@ struct FakeOptions {
   std::vector<int> fastTiles = {16, 32, 64, 128, 256, 512};
   /// What every text holds besides, for FakeNvrtc's failWhen and delayWhen.
   std::string comment;
-  uint64_t zeroedBytes = 0, scratchBytes = 0;
+  uint64_t zeroedBytes = 0, scratchBytes = 0, scratchPerRow = 0;
   /// The one config that needs them; empty: all do.
   std::string needsWorkspace;
   uint32_t sharedBytes = 0;
@@ -233,7 +233,10 @@ public:
     }
     if (options.needsWorkspace.empty() ||
         options.needsWorkspace == config.text())
-      plan.workspace = {options.zeroedBytes, options.scratchBytes};
+      plan.workspace = {options.zeroedBytes,
+                        options.scratchBytes +
+                            options.scratchPerRow *
+                                static_cast<uint64_t>(problem.record[kFieldM])};
     plan.binder = std::make_shared<FakeBinder>(
         kernels, static_cast<int>(config.get("t")),
         static_cast<int>(config.get("s")), plan.workspace, options);

@@ -113,6 +113,19 @@ TEST_CASE("a workspace that does not do is refused") {
   CHECK(f.launches.params.back().scratch == 0x1200);
 }
 
+TEST_CASE("what became of each kernel is told, whichever failed") {
+  PlanFixture f;
+  f.nvrtc.failWhen("kernel 0", "fake.cu(1): error: no\n");
+  std::vector<bool> told;
+  auto plan = obtainArtifacts(
+      *f.artifacts, makePlan(f.family, f.problem, "pair.t64", f.device),
+      nullptr, [&](const TranslationUnit &, const ArtifactOutcome &outcome) {
+        told.push_back(static_cast<bool>(outcome));
+      });
+  CHECK(codeOf(plan.takeError()) == ErrorCode::CompileFailed);
+  CHECK(told == std::vector<bool>{false, true});
+}
+
 TEST_CASE("kernels of trials are adopted, and stay") {
   PlanFixture f;
   auto tried = must(f.load("pair.t64", KernelLifetime::Users));

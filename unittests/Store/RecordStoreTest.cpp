@@ -2,6 +2,7 @@
 
 #include "Store/RecordFixture.h"
 #include "Support/FaultyFileOps.h"
+#include "Support/WatchedFileOps.h"
 
 #include <thread>
 
@@ -155,6 +156,40 @@ TEST_CASE("F5: what was stored here is seen at once") {
     CHECK(records->find(f.family, f.problem(m), f.device).kind ==
           RecordMatchKind::Exact);
   }
+}
+
+TEST_CASE("F5: a record that has settled is read once more, and then known") {
+  TemporaryFolder folder;
+  testing::WatchedFileOps files("record/");
+  cache::StoreOptions options;
+  options.writeDir = folder.path();
+  options.files = &files;
+  auto cache = cache::Store::open(options);
+  RecordStore records(*cache);
+  FakeFamily family;
+  const Problem problem = makeProblem(family, "fake m=64 n=64");
+  auto readsOf = [&](auto &&work) {
+    const int before = files.reads();
+    work();
+    return files.reads() - before;
+  };
+  auto store = [&] {
+    records.store(family, problem, "class",
+                  point(64, "fast.t32", {measured("fast.t32", 100)}));
+  };
+  auto find = [&] {
+    records.find(family, problem, "class", MeasurementMode::Cold,
+                 RecordAge::Now);
+  };
+  store();
+  CHECK(readsOf(find) == 1);
+  CHECK(readsOf(find) == 0);
+  CHECK(readsOf(store) == 1); // another may have stored within a clock's tick
+  CHECK(readsOf(find) == 1);
+  files.age = std::chrono::seconds(10);
+  CHECK(readsOf(find) == 1);
+  CHECK(readsOf(find) == 0);
+  CHECK(readsOf(store) == 0);
 }
 
 TEST_CASE("F5: memory for records has a bound, and a match keeps its own") {

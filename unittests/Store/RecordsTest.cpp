@@ -223,6 +223,55 @@ TEST_CASE("F3: a generation that cannot be is not read") {
   CHECK(parse("9007199254740992").points.size() == 1);
 }
 
+TEST_CASE("a point says what its search left out, and the lesser loses") {
+  TuningRecord record;
+  auto merge = [&](const char *winner, uint64_t leftOut, int64_t generation) {
+    RecordPoint p =
+        point(8, winner, {measured("fast.t64", 10), measured("fast.t32", 20)},
+              generation);
+    p.leftOutBytes = leftOut;
+    mergePoint(record, p);
+    record = reparse(record);
+    CHECK(record.points[0].leftOutBytes == leftOut);
+    return record.points[0].winner;
+  };
+  CHECK(merge("fast.t32", 0, 0) == "fast.t32");
+  CHECK(merge("fast.t64", 100, 0) == "fast.t64");
+  CHECK(merge("fast.t32", 100, 0) == "fast.t64");
+  RecordPoint lesser = point(8, "fast.t32", {measured("fast.t32", 20)});
+  lesser.leftOutBytes = 50;
+  mergePoint(record, lesser);
+  CHECK(merge("fast.t32", 100, 0) == "fast.t64");
+  // A winner of its own it must have.
+  lesser.leftOutBytes = Allowance::kUnlimited;
+  lesser.winner = "";
+  mergePoint(record, lesser);
+  CHECK(merge("fast.t32", 100, 0) == "fast.t64");
+  CHECK(merge("fast.t32", 70, 1) == "fast.t32");
+  CHECK(merge("fast.t64", Allowance::kUnlimited, 1) == "fast.t64");
+  CHECK(printJson(record.toJson()).find("leftOut") == std::string::npos);
+}
+
+TEST_CASE("what a search left out is a number of bytes, or absent") {
+  auto parse = [](const char *field) {
+    std::string text = fmt::format(
+        R"({{"points": [{{"extent": 8, "generation": 0, "winner": ""{}}}]}})",
+        field);
+    auto record = TuningRecord::parse(text);
+    REQUIRE(static_cast<bool>(record));
+    return std::move(*record);
+  };
+  CHECK(parse("").points.at(0).leftOutBytes == Allowance::kUnlimited);
+  CHECK(parse(R"(, "leftOutBytes": 12)").points.at(0).leftOutBytes == 12);
+  for (const char *bad : {"-1", "\"12\"", "1.5", "null"}) {
+    TuningRecord record =
+        parse(fmt::format(R"(, "leftOutBytes": {})", bad).c_str());
+    CHECK(record.points.empty());
+    CHECK(record.skipped == 1);
+    CHECK(record.unread.size() == 1);
+  }
+}
+
 TEST_CASE("S3: a point says how many sessions were truncated") {
   TuningRecord record;
   auto merge = [&](const char *winner, int64_t truncated, int64_t generation) {

@@ -31,6 +31,7 @@ public:
     double ns = 0;
     double halfWidth = 0.002; ///< of the interval, relative
     TrialStatus status = TrialStatus::Ok;
+    int64_t samples = 7;
     bool slowToFail = false; ///< its fault shows only when it is validated
     /// What comparing it takes; nobody sleeps, but in a shorter time it is not
     /// compared.
@@ -126,7 +127,7 @@ private:
         script.ns * (factor ? factor(config, requests.size()) : 1);
     result.ciLowNs = result.medianNs * (1 - script.halfWidth);
     result.ciHighNs = result.medianNs * (1 + script.halfWidth);
-    result.samples = 7;
+    result.samples = script.samples;
     return result;
   }
 

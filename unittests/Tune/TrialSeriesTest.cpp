@@ -94,6 +94,11 @@ TEST_CASE("a playoff without all its times") {
     CHECK(playoff.isLate);
     CHECK(f.at("fast.t32").trial.medianNs == 1200);
   }
+  SUBCASE("one has few samples") {
+    f.runner.scripts["fast.t32"].samples = TrialOptions().minSamples - 1;
+    CHECK(f.playOff(PlayoffScale::Together).timed.empty());
+    CHECK(f.playOff(PlayoffScale::Reference).timed.size() == 2);
+  }
   SUBCASE("one is faulty") {
     f.fail("fast.t32", TrialStatus::LaunchFailed);
     Playoff playoff = f.playOff(PlayoffScale::Together);

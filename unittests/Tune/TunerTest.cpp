@@ -646,41 +646,6 @@ TEST_CASE("tuning again replaces the winner") {
   CHECK(f.recordedPoint()->winner == "fast.t32");
 }
 
-TEST_CASE("no trial goes to what the caller does not allow") {
-  TunerFixture f;
-  f.family.options.scratchBytes = 1000;
-  f.family.options.needsWorkspace = "fast.t64";
-  const Allowance little{.workspaceBytes = 999};
-  SUBCASE("at first") {
-    f.options.allowance = little;
-    TuningResult result = must(f.tune());
-    CHECK(result.candidates == 7);
-    CHECK(result.choice.plan.configText() == "fast.t32");
-    CHECK_FALSE(llvm::is_contained(f.runner.configs(), "fast.t64"));
-  }
-  SUBCASE("though others recorded it: the next best that is proven answers") {
-    must(f.tune());
-    const size_t requests = f.runner.requests.size();
-    f.options.allowance = little;
-    TuningResult result = must(f.tune());
-    CHECK(result.choice.origin == ChoiceOrigin::Record);
-    CHECK(result.choice.plan.configText() == "fast.t32");
-    CHECK(result.choice.measuredNs == 1200);
-    CHECK(f.runner.requests.size() == requests);
-  }
-  SUBCASE("though it alone was proven: it stays the winner for the others") {
-    f.options.maxTrials = 1;
-    must(f.tune());
-    f.options.allowance = little;
-    f.options.maxTrials = 12;
-    CHECK(must(f.tune()).choice.plan.configText() == "fast.t32");
-    CHECK(f.recordedPoint()->winner == "fast.t64");
-    CHECK(f.recordedPoint()->find("fast.t32")->validated);
-    f.options.allowance = {};
-    CHECK(must(f.tune()).choice.plan.configText() == "fast.t64");
-  }
-}
-
 TEST_CASE("the winner that was stored first is adopted") {
   TunerFixture f;
   f.compileAll();
