@@ -28,7 +28,8 @@ enum class ChoiceStep {
   Trials,   ///< measures, which the engine does: nothing is offered
   Loaded,   ///< the bucket's shortlist, where close to the best of it
   Known,    ///< the bucket's shortlist
-  Close,    ///< the first of the ranking, where close to its best
+  Close,    ///< of the first eight of the ranking, one that exists and is close
+            ///< to the best
   Compile,  ///< the first of the ranking, then the generic templates
   Existing, ///< the whole ranking
 };

@@ -90,6 +90,30 @@ bool Chooser::isRejected(const Template &tmpl, const Record &config) {
          record().rejects(text, digestOf(tmpl, config));
 }
 
+/// Whether trials may find what is better than the record's answer: they were
+/// truncated, or left out what this request may take.
+bool Chooser::isIncomplete() {
+  const RecordMatch &known = record();
+  const bool mayAnswer =
+      known.kind == RecordMatchKind::Exact || known.sameBucket;
+  return known.isIncomplete ||
+         (mayAnswer &&
+          known.leavesOut(request.family, request.common, device, allowance()));
+}
+
+bool Chooser::isPassedOver(ChoiceStep step, const TrialIntent &trials) {
+  switch (step) {
+  case ChoiceStep::Record:
+    return trials.areAhead && (trials.areRepeated || isIncomplete());
+  case ChoiceStep::Decision:
+    return (trials.areAhead &&
+            (trials.areRepeated || trials.arePreferred || isIncomplete())) ||
+           (hasStep(mode, ChoiceStep::Trials) && record().foundNoneRight);
+  default:
+    return false;
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // What is stored
 //===----------------------------------------------------------------------===//
@@ -170,10 +194,11 @@ std::vector<Choice> Chooser::decided() {
 // What the estimator ranks
 //===----------------------------------------------------------------------===//
 
-/// The choice of a config that the estimator ranks at \p rank.
+/// The choice of a config that the estimator ranks. A generic one that is not
+/// \p isFirst of all stands in for others.
 static Choice estimated(const Template &tmpl, const Record &config,
-                        double predictedNs, size_t rank) {
-  const bool isGeneric = tmpl.isGeneric() && rank != 0;
+                        double predictedNs, bool isFirst) {
+  const bool isGeneric = tmpl.isGeneric() && !isFirst;
   Choice choice;
   choice.tmpl = &tmpl;
   choice.config = config;
@@ -186,10 +211,9 @@ static Choice estimated(const Template &tmpl, const Record &config,
 /// The bucket's shortlist as the estimator ranks it here.
 std::vector<Choice> Chooser::shortlisted() {
   using NamedConfig = KernelFamily::NamedConfig;
-  const std::vector<NamedConfig> entries =
-      from.plans.shortlist(targets.front());
+  const Shortlist known = from.plans.shortlist(targets.front());
   std::vector<std::pair<double, const NamedConfig *>> order;
-  for (const NamedConfig &entry : entries)
+  for (const NamedConfig &entry : known.configs)
     if (!entry.tmpl->prune(request.common, entry.config, device) &&
         !isRejected(*entry.tmpl, entry.config))
       order.push_back(
@@ -198,9 +222,18 @@ std::vector<Choice> Chooser::shortlisted() {
   llvm::stable_sort(order, llvm::less_first());
   std::vector<Choice> choices;
   for (auto [ns, entry] : order)
-    choices.push_back(
-        estimated(*entry->tmpl, entry->config, ns, choices.size()));
+    choices.push_back(estimated(*entry->tmpl, entry->config, ns,
+                                choices.empty() && !known.isSecondBest));
   return choices;
+}
+
+/// Whether a config serves where there is no limit.
+static bool mayServe(const PlanRequest &request, const DeviceModel &device) {
+  auto space = exploreSpace(request.family, request.common, device);
+  if (space)
+    return true;
+  llvm::consumeError(space.takeError());
+  return false;
 }
 
 /// Fills the ranking, without what the record says is wrong.
@@ -209,20 +242,29 @@ llvm::Error Chooser::rank() {
     return llvm::Error::success();
   auto space = exploreSpace(request.family, request.common, device,
                             {.allowance = allowance()});
-  if (!space)
-    return space.takeError();
+  if (!space) {
+    // Where nothing is compiled, what a limit forbids is missing like the rest.
+    if (hasStep(mode, ChoiceStep::Compile) || !mayServe(request, device))
+      return space.takeError();
+    llvm::consumeError(space.takeError());
+    isRanked = true;
+    return llvm::Error::success();
+  }
   ranked = std::move(space->ranked);
   llvm::erase_if(ranked, [&](const Candidate &candidate) {
     return isRejected(*candidate.tmpl, candidate.config);
   });
+  isSecondBest = !ranked.empty() &&
+                 space->leftOut.leastNs < ranked.front().estimate.totalNs;
   isRanked = true;
   return llvm::Error::success();
 }
 
 Choice Chooser::choiceAt(size_t rank) const {
   const Candidate &candidate = ranked[rank];
-  Choice choice = estimated(*candidate.tmpl, candidate.config,
-                            candidate.estimate.totalNs, rank);
+  Choice choice =
+      estimated(*candidate.tmpl, candidate.config, candidate.estimate.totalNs,
+                rank == 0 && !isSecondBest);
   // It stands in for trials.
   choice.isFallback |= hasStep(mode, ChoiceStep::Trials);
   return choice;
@@ -238,7 +280,7 @@ void Chooser::keepShortlist(const Record &chosen) {
     if (isChosen || compiles || isWithin(choiceAt(rank), Effort::Existing))
       entries.push_back({candidate.tmpl, candidate.config});
   }
-  from.plans.setShortlist(targets.front(), std::move(entries));
+  from.plans.setShortlist(targets.front(), {std::move(entries), isSecondBest});
 }
 
 //===----------------------------------------------------------------------===//
@@ -322,6 +364,8 @@ llvm::SmallVector<TranslationUnit, 2> Chooser::unitsToCompile() {
   if (!hasStep(mode, ChoiceStep::Compile) || hasStep(mode, ChoiceStep::Trials))
     return {};
   for (ChoiceStep step : choiceOrder(mode)) {
+    if (isPassedOver(step, TrialIntent()))
+      continue;
     llvm::Error error = offer(step, [&](const Choice &choice) {
       if (isWithin(choice, effortOf(step)))
         first = choice;

@@ -39,6 +39,13 @@ struct Choice {
   const TuningChoice *trialed = nullptr;
 };
 
+/// What the caller of a chooser means to do about trials, in the mode tune.
+struct TrialIntent {
+  bool areAhead = false;     ///< may yet be made
+  bool areRepeated = false;  ///< nothing that is stored stands in for them
+  bool arePreferred = false; ///< no decision stands in for them
+};
+
 /// Where a chooser looks.
 struct ChoiceSources {
   kiln_mode mode;
@@ -58,6 +65,12 @@ public:
   using Take = llvm::function_ref<bool(const Choice &)>;
 
   Chooser(const ChoiceSources &sources, const PlanRequest &request);
+
+  /// Whether \p step is not to be asked. While trials are ahead, that are the
+  /// steps which trials would better: those that would be repeated, or whose
+  /// record is incomplete for this request. Where trials found nothing right, a
+  /// decision that nobody tried is no better than others.
+  bool isPassedOver(ChoiceStep step, const TrialIntent &trials);
 
   /// Gives \p take what \p step offers, best first. Cost: some 10 us for what
   /// is stored, a millisecond for a first ranking. Errors: those of
@@ -99,6 +112,7 @@ private:
   llvm::Error rank();
   Choice choiceAt(size_t rank) const;
   bool isWithin(const Choice &choice, Effort effort) const;
+  bool isIncomplete();
   bool isRejected(const Template &tmpl, const Record &config);
   std::string digestOf(const Template &tmpl, const Record &config);
   void offerClosest(Take take) const;
@@ -113,6 +127,7 @@ private:
   std::optional<RecordMatch> match;
   bool isRanked = false;
   std::vector<Candidate> ranked;
+  bool isSecondBest = false; ///< as Shortlist::isSecondBest
 };
 
 } // namespace kiln

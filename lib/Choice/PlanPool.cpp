@@ -49,18 +49,15 @@ std::string PlanPool::digestOf(const Template &tmpl, const Problem &problem,
   return digests.try_emplace(std::move(key), std::move(digest)).first->second;
 }
 
-std::vector<KernelFamily::NamedConfig>
-PlanPool::shortlist(const Problem &cover) const {
+Shortlist PlanPool::shortlist(const Problem &cover) const {
   std::lock_guard<std::mutex> lock(mutex);
   auto found = shortlists.find(bytesOf(cover.record, cover.signature));
-  return found == shortlists.end() ? std::vector<KernelFamily::NamedConfig>()
-                                   : found->second;
+  return found == shortlists.end() ? Shortlist() : found->second;
 }
 
-void PlanPool::setShortlist(const Problem &cover,
-                            std::vector<KernelFamily::NamedConfig> entries) {
+void PlanPool::setShortlist(const Problem &cover, Shortlist shortlist) {
   std::lock_guard<std::mutex> lock(mutex);
-  shortlists[bytesOf(cover.record, cover.signature)] = std::move(entries);
+  shortlists[bytesOf(cover.record, cover.signature)] = std::move(shortlist);
 }
 
 } // namespace kiln

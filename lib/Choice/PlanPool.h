@@ -22,6 +22,13 @@
 
 namespace kiln {
 
+/// The configs that stand for a ranking at other values of its bucket.
+struct Shortlist {
+  std::vector<KernelFamily::NamedConfig> configs; ///< best first
+  /// A limit forbids what is estimated to be faster than all of the ranking.
+  bool isSecondBest = false;
+};
+
 /// What one context has of plans. Thread-safe; everything stays as long as it.
 class PlanPool {
 public:
@@ -38,15 +45,14 @@ public:
                        const Record &config, const DeviceModel &device);
 
   /// Configs that may be best for the values of a bucket; empty: not known.
-  std::vector<KernelFamily::NamedConfig> shortlist(const Problem &cover) const;
-  void setShortlist(const Problem &cover,
-                    std::vector<KernelFamily::NamedConfig> entries);
+  Shortlist shortlist(const Problem &cover) const;
+  void setShortlist(const Problem &cover, Shortlist shortlist);
 
 private:
   mutable std::mutex mutex; ///< guards all below
   std::map<std::string, std::shared_ptr<const LoadedPlan>> plans;
   std::map<std::string, std::string> digests;
-  std::map<std::string, std::vector<KernelFamily::NamedConfig>> shortlists;
+  std::map<std::string, Shortlist> shortlists;
 };
 
 } // namespace kiln

@@ -73,22 +73,11 @@ void Acquisition::takeSteps(bool onlyStored) {
   }
 }
 
-/// While trials are ahead, nothing is taken from where they are asked for or
-/// were truncated. Where trials found nothing right, a decision that nobody
-/// tried is no better than others.
 bool Acquisition::isPassedOver(ChoiceStep step) {
-  switch (step) {
-  case ChoiceStep::Record:
-    return trialsAhead && (options.retune || chooser.record().isIncomplete);
-  case ChoiceStep::Decision:
-    return (trialsAhead && (options.retune || options.preferTrials ||
-                            chooser.record().isIncomplete)) ||
-           (tunes && chooser.record().foundNoneRight);
-  case ChoiceStep::Trials:
-    return isLastRound;
-  default:
-    return false;
-  }
+  if (step == ChoiceStep::Trials && isLastRound)
+    return true;
+  return chooser.isPassedOver(
+      step, {trialsAhead, options.retune, options.preferTrials});
 }
 
 void Acquisition::take(ChoiceStep step) {
@@ -191,7 +180,7 @@ Acquisition::getArtifacts(Plan plan, const Choice &choice, Effort effort) {
     const auto &artifacts = choice.trialed->artifacts;
     return MaybePlan({std::move(plan),
                       {artifacts.begin(), artifacts.end()},
-                      /*isFresh=*/choice.trialed->loaded != nullptr});
+                      /*isFresh=*/false});
   }
   if (effort == Effort::Existing && !chooser.hasArtifacts(plan))
     return MaybePlan();

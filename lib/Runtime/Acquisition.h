@@ -59,6 +59,8 @@ private:
   // Trials: AcquisitionTrials.cpp.
   void takeTrials();
   void refuseUnproven();
+  void takeRecordInstead();
+  void keepWinner(TuningChoice &choice, bool isBusy);
   std::optional<TuningOutcome> measure(Clock::time_point deadline);
   TuningOptions tuningOptions() const;
   void takeTuned(const TuningChoice &tuned);

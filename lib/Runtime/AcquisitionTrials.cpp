@@ -45,6 +45,11 @@ void Acquisition::takeTrials() {
     return;
   }
   const bool isTuned = error.code == ErrorCode::Success;
+  // What was measured for others of the bucket is better than a guess.
+  if (isTuned && !outcome->result.choice.validated)
+    takeRecordInstead();
+  if (isOver())
+    return;
   if (isTuned)
     takeTuned(outcome->result.choice);
   else
@@ -57,8 +62,17 @@ void Acquisition::takeTrials() {
     take(ChoiceStep::Record);
 }
 
+/// Takes a record that was passed over for trials which proved nothing.
+void Acquisition::takeRecordInstead() {
+  trialsAhead = false;
+  if (options.retune)
+    return;
+  chooser.recordNow();
+  take(ChoiceStep::Record);
+}
+
 /// Waits for the thread's turn and tunes until \p deadline. None where others
-/// measured meanwhile what serves here.
+/// measured what serves here, meanwhile or, if there can be no trials, before.
 std::optional<TuningOutcome> Acquisition::measure(Clock::time_point deadline) {
   TuningOptions tuning = tuningOptions();
   // Waiting for others' trials is part of the budget. Without a turn there are
@@ -72,6 +86,11 @@ std::optional<TuningOutcome> Acquisition::measure(Clock::time_point deadline) {
   }
   InProcessTrials *runner =
       turn.isGranted() ? turn.trials([&] { return makeTrials(); }) : nullptr;
+  if (!runner) {
+    takeRecordInstead();
+    if (isOver())
+      return std::nullopt;
+  }
   tuning.budget = std::chrono::ceil<std::chrono::milliseconds>(
       std::max(deadline - Clock::now(), Clock::duration::zero()));
   Tuner tuner(context.model, *services.artifacts, *services.records, runner);
@@ -79,10 +98,24 @@ std::optional<TuningOutcome> Acquisition::measure(Clock::time_point deadline) {
                                         chooser.recordNow());
   if (runner) {
     runner->releaseScratch();
-    if (runner->isBusy())
+    const bool isBusy = runner->isBusy();
+    keepWinner(outcome.result.choice, isBusy);
+    if (isBusy)
       context.noteLateTrials();
   }
   return outcome;
+}
+
+/// Keeps the code of the winner and drops the rest of what trials loaded for
+/// it, which waits for all kernels of the context: so before the turn ends and
+/// others make trials. Behind a late launch, \p isBusy, it would wait for that.
+void Acquisition::keepWinner(TuningChoice &choice, bool isBusy) {
+  if (!choice.loaded)
+    return;
+  engine.kernelLoader().adopt(*choice.loaded);
+  if (isBusy)
+    keepForever(std::move(choice.loaded));
+  choice.loaded.reset();
 }
 
 std::unique_ptr<InProcessTrials> Acquisition::makeTrials() {
@@ -145,8 +178,6 @@ void Acquisition::takeTuned(const TuningChoice &tuned) {
   choice.predictedNs = tuned.candidate.estimate.totalNs;
   choice.measuredNs = tuned.measuredNs;
   choice.trialed = &tuned;
-  if (tuned.loaded)
-    engine.kernelLoader().adopt(*tuned.loaded);
   load(choice, Effort::Compiled);
 }
 

@@ -34,28 +34,41 @@ static kiln_query_result tell(const ChosenPlan &chosen) {
   return part;
 }
 
-/// What the plan of \p choice needs, loaded or not.
-static WorkspaceLayout workspaceOf(const ContextState &state,
-                                   const Chooser &chooser,
-                                   const Choice &choice) {
+namespace {
+struct StoredChoice {
+  Choice choice;
+  WorkspaceLayout workspace; ///< of its plan
+};
+} // namespace
+
+/// What the plan of \p choice needs, loaded or not; nullopt where a limit
+/// forbids all of its plans.
+static std::optional<WorkspaceLayout> workspaceOf(const ContextState &state,
+                                                  const Chooser &chooser,
+                                                  const Choice &choice) {
   for (const Problem &target : chooser.targetsOf(choice)) {
     if (auto loaded = state.plans.find(target, choice.config))
       return loaded->workspace();
     if (auto plan = chooser.plan(target, choice))
       return plan->workspace;
   }
-  return {};
+  return std::nullopt;
 }
 
 /// What the cache knows will be taken when the problem is first launched.
-static std::optional<Choice> firstStored(Engine &engine, Chooser &chooser) {
-  std::optional<Choice> first;
-  for (ChoiceStep step : choiceOrder(engine.config().mode)) {
+static std::optional<StoredChoice>
+firstStored(kiln_mode mode, const ContextState &state, Chooser &chooser) {
+  const TrialIntent trials{.areAhead = hasStep(mode, ChoiceStep::Trials)};
+  std::optional<StoredChoice> first;
+  for (ChoiceStep step : choiceOrder(mode)) {
     if (!isStored(step) || first)
       break;
+    if (chooser.isPassedOver(step, trials))
+      continue;
     llvm::cantFail(chooser.offer(step, [&](const Choice &choice) {
-      first = choice;
-      return true;
+      if (auto workspace = workspaceOf(state, chooser, choice))
+        first = {choice, *workspace};
+      return first.has_value();
     }));
   }
   return first;
@@ -79,13 +92,13 @@ static kiln_query_result queryPart(Engine &engine, ContextState &state,
                       isRange};
   part.state = engine.flights().stateOf(state, request);
   Chooser chooser = engine.chooser(state, request);
-  std::optional<Choice> first = firstStored(engine, chooser);
+  auto first = firstStored(engine.config().mode, state, chooser);
   if (!first)
     return part;
-  part.source = first->source;
-  part.workspace = workspaceInfo(workspaceOf(state, chooser, *first));
-  part.predicted_us = first->predictedNs * kUsPerNs;
-  part.measured_us = first->measuredNs * kUsPerNs;
+  part.source = first->choice.source;
+  part.workspace = workspaceInfo(first->workspace);
+  part.predicted_us = first->choice.predictedNs * kUsPerNs;
+  part.measured_us = first->choice.measuredNs * kUsPerNs;
   return part;
 }
 

@@ -66,6 +66,96 @@ TEST_CASE("what needs more workspace than is allowed is not offered") {
   llvm::Error error =
       f.chooser().offer(ChoiceStep::Close, [](const Choice &) { return true; });
   CHECK(summarize(std::move(error)).code == ErrorCode::NoCandidate);
+  // Where nothing is compiled a kernel is missing, which is no error yet.
+  f.mode = KILN_MODE_STRICT;
+  CHECK(f.offered(ChoiceStep::Existing).empty());
+}
+
+TEST_CASE("a generic kernel that a limit puts first stands in for others") {
+  ChooserFixture f;
+  f.family.options.predictNs = [](const std::string &config) {
+    return config == "fast.t64" ? 500 : config == "plain.t32" ? 800 : 1000;
+  };
+  f.family.options.needsWorkspace = "fast.t64";
+  auto sources = [&](ChoiceStep step) {
+    std::vector<std::pair<kiln_source, bool>> found;
+    Chooser chooser = f.chooser();
+    must(chooser.offer(step, [&](const Choice &choice) {
+      found.push_back({choice.source, choice.isFallback});
+      CHECK(choice.config.text() == "plain.t32");
+      return true;
+    }));
+    if (step == ChoiceStep::Close)
+      chooser.keepShortlist(must(f.family.parseConfig("plain.t32")).config);
+    return found.at(0);
+  };
+  SUBCASE("a limit") {
+    f.family.options.scratchBytes = f.workspaceLimit + 1;
+    for (ChoiceStep step : {ChoiceStep::Close, ChoiceStep::Loaded})
+      CHECK(sources(step) == std::pair(kiln_source(KILN_SOURCE_GENERIC), true));
+  }
+  SUBCASE("the estimator") {
+    f.family.options.predictNs = [](const std::string &config) {
+      return config == "plain.t32" ? 400 : 1000;
+    };
+    for (ChoiceStep step : {ChoiceStep::Close, ChoiceStep::Loaded})
+      CHECK(sources(step) ==
+            std::pair(kiln_source(KILN_SOURCE_ESTIMATE), false));
+  }
+}
+
+TEST_CASE("what is stored is passed over while trials would better it") {
+  ChooserFixture f;
+  f.mode = KILN_MODE_TUNE;
+  const TrialIntent none, ahead{.areAhead = true};
+  auto isPassedOver = [&](ChoiceStep step, TrialIntent trials) {
+    return f.chooser().isPassedOver(step, trials);
+  };
+  auto store = [&](int64_t extent, RecordPoint point) {
+    point.extent = extent;
+    RecordStore(*f.cache).store(f.family, f.problem, f.deviceClass, point);
+  };
+  constexpr ChoiceStep kStored[] = {ChoiceStep::Record, ChoiceStep::Decision};
+  Measurement found = measured("fast.t16", 500);
+  found.kernel = f.digest("fast.t16");
+  RecordPoint known = point(64, "fast.t16", {found});
+  SUBCASE("nothing is known") {
+    for (ChoiceStep step : choiceOrder(f.mode))
+      CHECK_FALSE(isPassedOver(step, ahead));
+    CHECK(isPassedOver(ChoiceStep::Record,
+                       {.areAhead = true, .areRepeated = true}));
+    CHECK(isPassedOver(ChoiceStep::Decision,
+                       {.areAhead = true, .arePreferred = true}));
+  }
+  SUBCASE("truncated") {
+    known.truncated = 1;
+    store(64, known);
+    for (ChoiceStep step : kStored) {
+      CHECK(isPassedOver(step, ahead));
+      CHECK_FALSE(isPassedOver(step, none));
+    }
+  }
+  SUBCASE("searched under a tighter limit") {
+    known.leftOutBytes = f.workspaceLimit;
+    store(64, known);
+    for (const char *text : {"fake m=64 n=64", "fake m=60 n=64"}) {
+      f.problem = makeProblem(f.family, text); // or another of the bucket
+      f.workspaceLimit = known.leftOutBytes;
+      for (ChoiceStep step : kStored)
+        CHECK(isPassedOver(step, ahead));
+      CHECK_FALSE(isPassedOver(ChoiceStep::Record, none));
+      CHECK(f.offered(ChoiceStep::Record) == Texts{"fast.t16"});
+      f.workspaceLimit = known.leftOutBytes - 1;
+      for (ChoiceStep step : kStored)
+        CHECK_FALSE(isPassedOver(step, ahead));
+    }
+  }
+  SUBCASE("none is right") {
+    store(64, point(64, "", {rejected("fast.t16")}));
+    CHECK(isPassedOver(ChoiceStep::Decision, none));
+    f.mode = KILN_MODE_PREDICT;
+    CHECK_FALSE(isPassedOver(ChoiceStep::Decision, none));
+  }
 }
 
 TEST_CASE("a decision is offered while its kernels are today's") {

@@ -59,3 +59,28 @@ TEST_CASE("no trial goes to what needs more than the engine may give") {
   CHECK(mostTried(256 << 20) > kLittle);
   CHECK(mostTried(kLittle) <= kLittle);
 }
+
+TEST_CASE("an engine that may give more tries what another left out") {
+  RuntimeFixture fixture;
+  judgeTrials();
+  auto trialsUnder = [&](uint64_t limit, int64_t m) {
+    kiln_gemm_args args = splitArgs();
+    args.m = m;
+    kiln_engine_options options = fixture.options(KILN_MODE_TUNE);
+    options.workspace_limit_bytes = limit;
+    kiln_engine *engine = fixture.engine(options);
+    REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+    CHECK(queryOf(engine, problemOf(args)).source == KILN_SOURCE_RECORD);
+    const uint64_t trials = statisticsOf(engine).trials;
+    fixture.destroy(engine);
+    return trials;
+  };
+  constexpr uint64_t kLittle = 16 << 10, kMuch = 256 << 20;
+  CHECK(trialsUnder(kLittle, 16) > 0);
+  CHECK(trialsUnder(kLittle, 15) == 0); // of its bucket
+  CHECK(trialsUnder(kMuch, 15) > 0);
+  CHECK(trialsUnder(kMuch, 16) > 0);
+  for (uint64_t limit : {kLittle, kMuch})
+    for (int64_t m : {15, 16})
+      CHECK(trialsUnder(limit, m) == 0);
+}

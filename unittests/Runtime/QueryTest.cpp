@@ -1,6 +1,8 @@
 // What kiln_query tells of problems that were not launched yet.
 #include "Runtime/RuntimeFixture.h"
 
+#include <cuda.h>
+
 using namespace kiln;
 using namespace kiln::testing;
 
@@ -23,4 +25,37 @@ TEST_CASE("a query tells what a launch will take") {
   // The mode tune measures it instead.
   kiln_engine *tuner = fixture.engine(KILN_MODE_TUNE);
   CHECK(queryOf(tuner, problem).source == KILN_SOURCE_NONE);
+}
+
+TEST_CASE("a query passes over what a launch does") {
+  RuntimeFixture fixture;
+  judgeTrials();
+  SUBCASE("a record whose trials were truncated") {
+    kiln_gemm_args args = gemmArgs();
+    kilnFakeFailCall("cuGraphInstantiateWithFlags", 1,
+                     CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, KilnFakeOnce);
+    REQUIRE(kiln_gemm(fixture.engine(KILN_MODE_TUNE), &args, nullptr,
+                      nullptr) == KILN_SUCCESS);
+    auto sourceIn = [&](kiln_mode mode) {
+      return queryOf(fixture.engine(mode), problemOf(args)).source;
+    };
+    CHECK(sourceIn(KILN_MODE_TUNE) == KILN_SOURCE_NONE);
+    CHECK(sourceIn(KILN_MODE_PREDICT) == KILN_SOURCE_RECORD);
+  }
+  SUBCASE("a winner that needs more than is allowed") {
+    kiln_gemm_args args = splitArgs();
+    kiln_engine *tuner = fixture.engine(KILN_MODE_TUNE);
+    REQUIRE(kiln_gemm(tuner, &args, nullptr, nullptr) == KILN_SUCCESS);
+    const uint64_t needed = queryOf(tuner, problemOf(args)).workspace.bytes;
+    REQUIRE(needed > 1);
+    kiln_engine_options options = fixture.options();
+    options.workspace_limit_bytes = needed - 1;
+    kiln_engine *engine = fixture.engine(options);
+    const kiln_query_result before = queryOf(engine, problemOf(args));
+    REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+    const kiln_query_result after = queryOf(engine, problemOf(args));
+    CHECK(before.source == after.source);
+    CHECK(before.workspace.bytes == after.workspace.bytes);
+    CHECK(before.predicted_us == after.predicted_us);
+  }
 }

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 using namespace kiln;
 using namespace kiln::testing;
@@ -187,6 +188,35 @@ TEST_CASE("S3: the next engine takes up trials that were truncated") {
   CHECK(trialsOf(fixture.engine(fixture.options(KILN_MODE_PREDICT))) == 0);
   CHECK(trialsOf(fixture.tuner()) > 0);
   CHECK(trialsOf(fixture.tuner()) == 0);
+}
+
+TEST_CASE("S13: what trials loaded is unloaded before others may make theirs") {
+  TrialsFixture fixture;
+  struct Unloads {
+    uint64_t atFirstEvent = 0;
+    bool isWatched = false;
+  } unloads;
+  kiln_engine_options options = fixture.options(KILN_MODE_TUNE);
+  options.event_user = &unloads;
+  // Trials are told of when their turn is over.
+  options.event = [](void *user, const kiln_event *event) {
+    auto *unloads = static_cast<Unloads *>(user);
+    if (event->kind == KILN_EVENT_TRIAL &&
+        !std::exchange(unloads->isWatched, true))
+      unloads->atFirstEvent = kilnFakeCallCount("cuModuleUnload");
+  };
+  kiln_engine *engine = fixture.engine(options);
+  kiln_problem problem = problemOf(kShapes[0]);
+  kiln_prepare_options retune = KILN_INIT(kiln_prepare_options);
+  retune.flags = KILN_PREPARE_RETUNE;
+  // The second winner's kernel is there already, so nobody adopts it.
+  for (const kiln_prepare_options *how :
+       {static_cast<kiln_prepare_options *>(nullptr), &retune}) {
+    unloads.isWatched = false;
+    REQUIRE(kiln_prepare(engine, &problem, 1, how, nullptr) == KILN_SUCCESS);
+    REQUIRE(unloads.isWatched);
+    CHECK(kilnFakeCallCount("cuModuleUnload") == unloads.atFirstEvent);
+  }
 }
 
 TEST_CASE("S10: trials follow what is free when they begin") {
