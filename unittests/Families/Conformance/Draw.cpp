@@ -104,7 +104,8 @@ static int64_t drawInteger(const Field &field, Sizes sizes, Random &random) {
 static std::string drawChain(const Field &field, Random &random) {
   std::string text;
   for (size_t links = random() % 4; links > 0; --links)
-    text += (text.empty() ? "" : ",") + pick(random, field.names).name.str();
+    text += fmt::format("{}{}", text.empty() ? "" : ",",
+                        pick(random, field.names).name.str());
   return text.empty() ? "none" : text;
 }
 
