@@ -140,6 +140,17 @@ void Explainer::scalar(const StatedScalar &stated) {
 // Operands
 //===----------------------------------------------------------------------===//
 
+/// Of the types of results that do not follow another operand's.
+static std::string typeName(kiln_dtype type) {
+  switch (type) {
+  case KILN_FP32:
+    return "fp32";
+  case KILN_INT32:
+    return "int32";
+  }
+  return fmt::format("{:#x}", type);
+}
+
 void Explainer::checkStruct(const std::string &name,
                             const StatedOperand &stated) {
   const kiln_operand &given = stated.given;
@@ -154,9 +165,14 @@ void Explainer::checkStruct(const std::string &name,
          given.flags);
   if (stated.type == KILN_DTYPE_NONE)
     fail(ErrorCode::InvalidArgument, "{}.type is required", stated.typeOf);
-  if (given.type != KILN_DTYPE_NONE && given.type != stated.type)
-    fail(ErrorCode::Unsupported, "{}.type {:#x} is not that of {}", name,
-         given.type, stated.typeOf);
+  if (given.type != KILN_DTYPE_NONE && given.type != stated.type) {
+    if (stated.typeOf)
+      fail(ErrorCode::Unsupported, "{}.type {:#x} is not that of {}", name,
+           given.type, stated.typeOf);
+    else
+      fail(ErrorCode::Unsupported, "{}.type {:#x}: {} is the only one", name,
+           given.type, typeName(stated.type));
+  }
   refuse(name + ".scale", given.scale && !stated.hasScales);
   if (given.alignment & (given.alignment - 1))
     fail(ErrorCode::InvalidArgument,

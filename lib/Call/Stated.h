@@ -42,7 +42,7 @@ struct StatedOperand {
   const kiln_operand &given;
   int index;          ///< in Arguments::operands
   kiln_dtype type;    ///< of its elements: all that its type, if set, may be
-  const char *typeOf; ///< the operand whose type that is
+  const char *typeOf; ///< the operand whose type that is; null: always `type`
   /// Elements of a packed row. A vector has no `field`: its leading dimension
   /// is ignored, and kernels are given this one.
   int64_t rowLength = 0;
