@@ -27,6 +27,18 @@ static bool isKnown(DType type) {
          type == DType::BF16 || type == DType::E4M3 || type == DType::INT8;
 }
 
+/// As problems' texts call a type that is not known.
+static std::string textOf(DType type) {
+  switch (type) {
+  case DType::INT32:
+    return "int32";
+  case DType::E5M2:
+    return "e5m2";
+  default:
+    return fmt::format("{:#x}", static_cast<int>(type));
+  }
+}
+
 /// Bytes of values and bounds of one row.
 static uint64_t referenceRowBytes(const OperandSpec &spec) {
   return static_cast<uint64_t>(spec.cols) * 2 * sizeof(double);
@@ -40,9 +52,9 @@ llvm::Error TrialBuffers::checkTable() const {
   for (const OperandSpec &operand : operandTable.operands)
     if (operand.bytes() != 0 && !isKnown(operand.type))
       return makeError(ErrorCode::Unsupported,
-                       "{}: trials cannot fill operand {} of type {:#x}",
-                       family->name(), operand.name,
-                       static_cast<int>(operand.type));
+                       "{}: trials can neither fill nor compare operand {} of "
+                       "type {}; bf16, fp16, fp32, fp64, e4m3 and int8 work",
+                       family->name(), operand.name, textOf(operand.type));
   auto hasOutput = [](const OperandSpec &operand) {
     return operand.isWritten() && operand.bytes() != 0;
   };
