@@ -1,6 +1,6 @@
 // No file names a kernel family, except those of the family, the lists that it
 // is added to and the headers that have its struct. The names are those of
-// Families.def.
+// Families.def, of the problems' texts and of the families' folders.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <regex>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace fs = std::filesystem;
 
@@ -19,8 +20,8 @@ namespace {
 /// that begins with one is the family.
 const std::set<std::string> kPlainWords = {"reduce", "transpose"};
 
-/// What problems' texts call a family, where Families.def calls it otherwise.
-const std::set<std::string> kOtherNames = {"rowquant", "transpose2d"};
+/// Folders whose names are words of other things too.
+const std::set<std::string> kPlainFolders = {"rows", "stream", "transpose"};
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
@@ -28,23 +29,51 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// What a family's name shows in, in lower case, read from \p list.
-std::set<std::string> namesIn(std::istream &list) {
-  static const std::regex kMade(R"(KILN_FAMILY\(make(\w+)Family\))");
-  static const std::regex kCalled(R"(KILN_CALL\(kiln_(\w+),)");
-  std::set<std::string> names = kOtherNames;
+/// Adds what the family \p name shows in, in lower case.
+void addName(std::string name, std::set<std::string> &names) {
+  name = lower(std::move(name));
+  if (kPlainWords.count(name) == 0) {
+    names.insert(name);
+    return;
+  }
+  names.insert("kiln_" + name);
+  names.insert('"' + name);
+}
+
+/// Adds the names that \p file has where one of \p patterns matches.
+void addNamesIn(const fs::path &file, const std::vector<std::regex> &patterns,
+                std::set<std::string> &names) {
+  std::ifstream text(file);
   std::smatch match;
-  for (std::string line; std::getline(list, line);) {
-    if (!std::regex_search(line, match, kMade) &&
-        !std::regex_search(line, match, kCalled))
-      continue;
-    std::string name = lower(match[1]);
-    if (kPlainWords.count(name) == 0) {
-      names.insert(name);
-      continue;
-    }
-    names.insert("kiln_" + name);
-    names.insert('"' + name);
+  for (std::string line; std::getline(text, line);)
+    for (const std::regex &pattern : patterns)
+      if (std::regex_search(line, match, pattern))
+        addName(match[1], names);
+}
+
+/// What families are called: by Families.def, by their problems' texts and by
+/// their folders.
+std::set<std::string> familyNames(const fs::path &root) {
+  std::set<std::string> names;
+  const fs::path families = root / "lib/Families";
+  addNamesIn(families / "Families.def",
+             {std::regex(R"(KILN_FAMILY\(make(\w+)Family\))"),
+              std::regex(R"(KILN_CALL\(kiln_(\w+),)")},
+             names);
+  // A family says its name, or a function of several families does.
+  const std::regex said(R"-(\bname\(\) const override \{ return "(\w+)")-");
+  const std::regex listed(R"-(^    return "(\w+)";$)-");
+  for (const auto &entry : fs::recursive_directory_iterator(families)) {
+    const std::string file = entry.path().filename().string();
+    if (file.ends_with("Family.cpp"))
+      addNamesIn(entry.path(), {said}, names);
+    else if (file.ends_with("Problem.cpp"))
+      addNamesIn(entry.path(), {listed}, names);
+  }
+  for (const auto &entry : fs::directory_iterator(families)) {
+    const std::string folder = lower(entry.path().filename().string());
+    if (entry.is_directory() && kPlainFolders.count(folder) == 0)
+      addName(folder, names);
   }
   return names;
 }
@@ -76,17 +105,19 @@ bool belongsToFamily(const fs::path &root, const std::string &file) {
   static const std::regex kFolder("(?:lib/Families|kernel_src)/(\\w+)/.*");
   if (!std::regex_match(file, match, kFolder))
     return false;
-  std::string folder = match[1];
-  folder[0] = static_cast<char>(std::toupper(folder[0]));
-  return fs::is_directory(root / "lib/Families" / folder);
+  const std::string folder = lower(match[1]);
+  const fs::directory_iterator families(root / "lib/Families");
+  return std::any_of(begin(families), end(families), [&](const auto &entry) {
+    return entry.is_directory() &&
+           lower(entry.path().filename().string()) == folder;
+  });
 }
 
 } // namespace
 
 TEST_CASE("no file but a family's own names it") {
   const fs::path root = KILN_SOURCE_DIR;
-  std::ifstream list(root / "lib/Families/Families.def");
-  const std::set<std::string> names = namesIn(list);
+  const std::set<std::string> names = familyNames(root);
   size_t files = 0, own = 0;
   for (const char *folder : {"include", "kernel_src", "lib", "tools"})
     for (const auto &entry : fs::recursive_directory_iterator(root / folder)) {
@@ -105,8 +136,13 @@ TEST_CASE("no file but a family's own names it") {
 }
 
 TEST_CASE("a family's name is found in code") {
-  std::ifstream list(fs::path(KILN_SOURCE_DIR) / "lib/Families/Families.def");
-  const std::set<std::string> names = namesIn(list);
+  const std::set<std::string> names = familyNames(KILN_SOURCE_DIR);
+  for (const char *name :
+       {"gemm", "rmsnorm", "layernorm", "softmax", "rowquant", "\"reduce",
+        "transpose2d", "elementwise"}) {
+    INFO(name);
+    CHECK(names.count(name) == 1);
+  }
   for (const char *line : {"#include \"Families/Gemm/GemmProblem.h\"",
                            "kiln_rms_norm(engine);", "parse(\"reduce rows=1\")",
                            "KILN_TRANSPOSE_X", "rowquant", "RmsNorm"}) {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -101,6 +102,22 @@ std::string layerOf(const fs::path &file) {
   return partOf(file, 0) == "tools" ? "tools" : "";
 }
 
+/// Whether lib/Families has a folder called \p name, in whichever case.
+bool isFamily(const fs::path &root, const std::string &name) {
+  auto lower = [](std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
+    return text;
+  };
+  if (!fs::is_directory(root / "lib/Families"))
+    return false;
+  const fs::directory_iterator families(root / "lib/Families");
+  return std::any_of(begin(families), end(families), [&](const auto &entry) {
+    return entry.is_directory() &&
+           lower(entry.path().filename().string()) == lower(name);
+  });
+}
+
 /// Why \p file may not include \p target, both in the tree; "" if it may.
 std::string judgeInternal(const Layers &layers, const fs::path &root,
                           const fs::path &file, const fs::path &target) {
@@ -120,11 +137,9 @@ std::string judgeInternal(const Layers &layers, const fs::path &root,
                  "public interface";
   if (to == "kernel_src") {
     // A folder of kernel sources named after a family belongs to it.
-    std::string family = partOf(target, 1);
-    if (!family.empty())
-      family[0] = static_cast<char>(std::toupper(family[0]));
-    bool ofFamily = fs::is_directory(root / "lib/Families" / family);
-    return !ofFamily || layer == "Families" ? "" : "belongs to a family";
+    return !isFamily(root, partOf(target, 1)) || layer == "Families"
+               ? ""
+               : "belongs to a family";
   }
   std::string targetLayer = layerOf(target);
   if (!layers.count(layer) || !layers.count(targetLayer))
@@ -217,6 +232,17 @@ TEST_CASE("includes point to the left") {
        fs::directory_iterator(fs::path(KILN_SOURCE_DIR) / "lib"))
     if (entry.is_directory())
       CHECK(designLayers().count(entry.path().filename().string()) == 1);
+}
+
+TEST_CASE("each folder of kernel sources is a family's, or shared") {
+  const fs::path root = KILN_SOURCE_DIR;
+  for (const auto &entry : fs::directory_iterator(root / "kernel_src")) {
+    const std::string folder = entry.path().filename().string();
+    if (!entry.is_directory() || folder == "common" || folder == "trial")
+      continue;
+    INFO("lib/Families has no folder of kernel_src/" << folder);
+    CHECK(isFamily(root, folder));
+  }
 }
 
 TEST_CASE("each kind of bad include is found") {
