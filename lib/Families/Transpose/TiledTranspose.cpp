@@ -13,7 +13,10 @@
 #include "Families/Transpose/TransposeFamily.h"
 #include "Kernel/ConfigSchema.h"
 
+#include <llvm/Support/MathExtras.h>
+
 #include <algorithm>
+#include <cassert>
 #include <iterator>
 
 namespace kiln {
@@ -190,6 +193,39 @@ void TiledTranspose::enumerate(const Problem &problem, const DeviceModel &,
     emitTiles(1, 1, signature, emit);
 }
 
+/// The limits of TiledTransposeConfig::isValid() that no launch has, by name.
+static std::optional<Rejection>
+checkShape(const TiledTransposeConfig &config,
+           const TransposeSignature &signature) {
+  auto reject = [](double value, llvm::StringRef unit,
+                   llvm::StringRef allowed) {
+    return Rejection{PruneReason::InstructionShape, value, 0, unit, allowed};
+  };
+  auto isPower = [](int value, int least, int most) {
+    return llvm::isPowerOf2_32(static_cast<uint32_t>(value)) &&
+           value >= least && value <= most;
+  };
+  constexpr llvm::StringLiteral kSides = "32, 64, 128 or 256";
+  if (!isPower(config.tileRows, 32, 256))
+    return reject(config.tileRows, "rows a tile", kSides);
+  if (!isPower(config.tileCols, 32, 256))
+    return reject(config.tileCols, "columns a tile", kSides);
+  if (!isPower(config.vector, 1, 16))
+    return reject(config.vector, "elements a vector", "1, 2, 4, 8 or 16");
+  if (config.vector > 1 && config.vectorBytes(signature) < 4)
+    return reject(config.vectorBytes(signature), "bytes a vector",
+                  "one element, or 4, 8 or 16");
+  if (!isPower(config.blockThreads, 32, 1024))
+    return reject(config.blockThreads, "threads a block",
+                  "a power of two from 32 to 1024");
+  if (config.blockThreads > config.subBlocks())
+    return Rejection{PruneReason::InstructionShape, double(config.blockThreads),
+                     double(config.subBlocks()), "threads a tile"};
+  if (config.hint > 3)
+    return reject(config.hint, "as the hint", "0 to 3");
+  return std::nullopt;
+}
+
 std::optional<Rejection>
 TiledTranspose::checkConfig(const Problem &problem, const Record &record,
                             const DeviceModel &device) const {
@@ -202,8 +238,9 @@ TiledTranspose::checkConfig(const Problem &problem, const Record &record,
     return Rejection{PruneReason::Alignment,
                      double(config.vectorBytes(signature)),
                      double(signature.align), "B"};
-  if (!config.isValid(signature))
-    return Rejection{PruneReason::InstructionShape};
+  if (auto rejection = checkShape(config, signature))
+    return rejection;
+  assert(config.isValid(signature) && "each limit of isValid has its words");
   if (auto rejection = checkSharedBytes(config.sharedBytes(signature), device))
     return rejection;
   return checkGrid(config.blocks(p.rows, p.cols));

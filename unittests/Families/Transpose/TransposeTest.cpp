@@ -138,8 +138,17 @@ TEST_CASE("transpose: prune names the limit that a typed config breaks") {
         "alignment: 16 B, limit 4 B");
   CHECK(reason("rows=8191 cols=8192 dtype=bf16", "tiled.tr128.tc128.t256.v1") ==
         "none");
-  CHECK(reason(square, "tiled.tr128.tc128.t512.v8") == "instruction-shape");
-  CHECK(reason(square, "tiled.tr96.tc128.t256.v8") == "instruction-shape");
+  CHECK(reason(square, "tiled.tr128.tc128.t512.v8") ==
+        "instruction-shape: 512 threads a tile, limit 256 threads a tile");
+  CHECK(reason(square, "tiled.tr96.tc128.t256.v8") ==
+        "instruction-shape: 96 rows a tile, 32, 64, 128 or 256 allowed");
+  CHECK(reason(square, "tiled.tr128.tc16.t256.v8") ==
+        "instruction-shape: 16 columns a tile, 32, 64, 128 or 256 allowed");
+  CHECK(reason("rows=64 cols=64 dtype=int8", "tiled.tr64.tc64.t256.v2") ==
+        "instruction-shape: 2 bytes a vector, one element, or 4, 8 or 16 "
+        "allowed");
+  CHECK(reason(square, "tiled.tr128.tc128.t256.v8.h4") ==
+        "instruction-shape: 4 as the hint, 0 to 3 allowed");
   CHECK(reason("rows=64 cols=64 dtype=fp32", "tiled.tr256.tc256.t256.v4") ==
         "shared-memory wall: 262144 B, 232448 allowed");
   CHECK(reason("rows=8388608 cols=8388608 dtype=int8",
