@@ -1,10 +1,9 @@
 // What an edit of kernel_src does to the keys of the kernels of all families:
 // those that include the file change, the others stay valid in every cache.
-#include "Device/Catalog.h"
-#include "Families/Families.h"
+#include "Families/Conformance/Draw.h"
+#include "Families/FamilyTesting.h"
 #include "Kernel/Sources.h"
 #include "Kernel/Space.h"
-#include "Support/Error.h"
 
 #include <doctest/doctest.h>
 
@@ -15,50 +14,66 @@
 #include <set>
 
 using namespace kiln;
+using kiln::testing::h200;
+using kiln::testing::parse;
+using kiln::testing::registry;
 
 namespace {
 
-/// One kernel of each template and reference, by name.
+/// A kernel of each name that templates and references give theirs.
 using Units = std::map<std::string, TranslationUnit>;
 using Names = std::set<std::string>;
 
-Units makeUnits() {
-  Registry registry = makeBuiltinRegistry();
-  DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
+/// What is planned, and whose plans were seen.
+struct Planned {
   Units units;
-  for (const char *text :
-       {"gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT",
-        "gemm m=1 n=4096 k=4096 dtype=bf16 layout=NT",
-        "gemm m=16 n=4096 k=4096 dtype=bf16 layout=NT",
-        "gemm m=300 n=512 k=511 dtype=bf16 layout=NT lda=512",
-        "gemm m=512 n=512 k=512 dtype=fp32",
-        "softmax rows=512 cols=1024 dtype=bf16",
-        "rmsnorm rows=1 cols=1000000 dtype=bf16",
-        "reduce op=sum rows=1 cols=1000001 dtype=bf16",
-        "elementwise op=relu rows=512 cols=1024 dtype=bf16",
-        "transpose2d rows=512 cols=1024 dtype=bf16"}) {
-    CAPTURE(text);
-    auto named = llvm::cantFail(registry.parseProblem(text));
-    Space space =
-        llvm::cantFail(exploreSpace(*named.family, named.problem, device));
-    std::set<const Template *> seen;
-    for (const Candidate &candidate : space.ranked)
-      if (seen.insert(candidate.tmpl).second)
-        for (TranslationUnit &unit :
-             candidate.tmpl->plan(named.problem, candidate.config, device)
-                 .kernels)
-          units.emplace(unit.name(), unit);
-    TranslationUnit reference =
-        named.family->reference(named.problem, device)->translationUnit();
-    units.emplace(reference.name(), reference);
+  std::set<const Template *> templates;
+};
+
+/// Adds the first choice of each template for \p problem.
+void addPlans(const KernelFamily &family, const Problem &problem,
+              Planned &planned) {
+  Space space = llvm::cantFail(exploreSpace(family, problem, h200()));
+  std::set<const Template *> here;
+  for (const Candidate &candidate : space.ranked) {
+    if (!here.insert(candidate.tmpl).second)
+      continue;
+    planned.templates.insert(candidate.tmpl);
+    for (TranslationUnit &unit :
+         candidate.tmpl->plan(problem, candidate.config, h200()).kernels)
+      planned.units.emplace(unit.name(), unit);
   }
-  return units;
 }
 
-const Units &units() {
-  static const Units made = makeUnits();
+/// Problems are drawn, until each template of every family was planned.
+Planned planAll() {
+  Planned planned;
+  for (const auto &family : registry().families()) {
+    auto isPlanned = [&](const auto &tmpl) {
+      return planned.templates.contains(tmpl.get());
+    };
+    for (const Problem &problem :
+         conformance::drawWork(*family, conformance::Sizes::Usual, 60)) {
+      if (llvm::all_of(family->templates(), isPlanned))
+        break;
+      addPlans(*family, problem, planned);
+      TranslationUnit reference =
+          family->reference(problem, h200())->translationUnit();
+      planned.units.emplace(reference.name(), reference);
+    }
+  }
+  // A plan of two kernels.
+  const KernelFamily &gemm = *registry().find("gemm");
+  addPlans(gemm, parse(gemm, "m=300 n=512 k=511 dtype=bf16 layout=NT lda=512"),
+           planned);
+  return planned;
+}
+
+const Planned &planned() {
+  static const Planned made = planAll();
   return made;
 }
+const Units &units() { return planned().units; }
 
 /// The kernel sources with \p text at the end of \p file, which may be new.
 std::shared_ptr<const SourceSet> edited(llvm::StringRef file,
@@ -85,6 +100,18 @@ Names changedBy(std::shared_ptr<const SourceSet> headers) {
   return changed;
 }
 
+/// Sets that are not equal are printed so.
+std::string textOf(const Names &names) { return llvm::join(names, " "); }
+
+/// The units that include \p file, directly or not.
+Names unitsWith(llvm::StringRef file) {
+  Names names;
+  for (const auto &[name, unit] : units())
+    if (llvm::is_contained(unit.headers().names, file))
+      names.insert(name);
+  return names;
+}
+
 /// The units whose names begin with one of \p prefixes.
 Names unitsOf(llvm::ArrayRef<llvm::StringRef> prefixes) {
   Names names;
@@ -101,7 +128,13 @@ constexpr llvm::StringLiteral kEdit = "// edited\n";
 } // namespace
 
 TEST_CASE("every template and reference has a unit in this test") {
-  CHECK(llvm::join(unitsOf({"kiln_"}), " ") ==
+  for (const auto &family : registry().families())
+    for (const auto &tmpl : family->templates()) {
+      INFO(family->name().str(), ": ", tmpl->name().str());
+      CHECK(planned().templates.contains(tmpl.get()));
+    }
+  CHECK(textOf(unitsOf({"kiln_elementwise_", "kiln_gemm_", "kiln_rows_",
+                        "kiln_transpose2d_"})) ==
         "kiln_elementwise_flat kiln_elementwise_reference kiln_gemm_gemv "
         "kiln_gemm_mma kiln_gemm_naive kiln_gemm_reference kiln_gemm_repack "
         "kiln_gemm_simt kiln_gemm_skinny kiln_gemm_sm90 kiln_rows_reference "
@@ -109,32 +142,41 @@ TEST_CASE("every template and reference has a unit in this test") {
         "kiln_transpose2d_reference kiln_transpose2d_tiled");
 }
 
-TEST_CASE("an edit in rows/ or a new file changes no gemm key") {
-  for (const SourceFile &file : kernelSources()->files())
-    if (llvm::StringRef(file.name).starts_with("rows/")) {
-      CAPTURE(file.name);
-      Names changed = changedBy(edited(file.name, kEdit));
-      CHECK_FALSE(changed.empty());
-      for (const std::string &name : changed)
-        CHECK(name.rfind("kiln_rows_", 0) == 0);
-    }
-  CHECK(changedBy(edited("rows/RowMath.cuh", kEdit)) ==
-        Names{"kiln_rows_reload", "kiln_rows_resident", "kiln_rows_split"});
+TEST_CASE("an edit changes the keys of the units that include the file") {
+  for (const SourceFile &file : kernelSources()->files()) {
+    CAPTURE(file.name);
+    CHECK(textOf(changedBy(edited(file.name, kEdit))) ==
+          textOf(unitsWith(file.name)));
+  }
   CHECK(changedBy(edited("attention/NewFamily.cuh", kEdit)).empty());
   CHECK(changedBy(edited("gemm/NewTemplate.cuh", kEdit)).empty());
 }
 
-TEST_CASE("an edit in common/ changes the keys of those that include it") {
-  Names allButRepack = unitsOf({"kiln_"});
-  allButRepack.erase("kiln_gemm_repack");
-  CHECK(changedBy(edited("common/Ptx.cuh", kEdit)) == allButRepack);
-  CHECK(changedBy(edited("common/Types.h", kEdit)) == unitsOf({"kiln_"}));
-  CHECK(changedBy(edited("common/Wgmma.cuh", kEdit)) ==
-        Names{"kiln_gemm_sm90"});
-  CHECK(changedBy(edited("common/Access.cuh", kEdit)) ==
-        unitsOf({"kiln_elementwise_flat", "kiln_rows_reload",
-                 "kiln_rows_resident", "kiln_rows_split",
-                 "kiln_transpose2d_tiled"}));
+TEST_CASE("units include what their kernels need") {
+  for (const SourceFile &file : kernelSources()->files())
+    if (llvm::StringRef(file.name).starts_with("rows/")) {
+      CAPTURE(file.name);
+      const Names included = unitsWith(file.name);
+      CHECK_FALSE(included.empty());
+      for (const std::string &name : included)
+        CHECK(name.rfind("kiln_rows_", 0) == 0);
+    }
+  CHECK(textOf(unitsWith("rows/RowMath.cuh")) ==
+        "kiln_rows_reload kiln_rows_resident kiln_rows_split");
+  CHECK(textOf(unitsWith("common/Types.h")) == textOf(unitsOf({"kiln_"})));
+  CHECK(textOf(unitsWith("common/Wgmma.cuh")) == "kiln_gemm_sm90");
+  CHECK_FALSE(unitsWith("common/Ptx.cuh").contains("kiln_gemm_repack"));
+  const Names vectors = unitsWith("common/Access.cuh");
+  for (const std::string &name : unitsOf({"kiln_elementwise_", "kiln_gemm_",
+                                          "kiln_rows_", "kiln_transpose2d_"})) {
+    CAPTURE(name);
+    const bool loadsVectors =
+        name == "kiln_elementwise_flat" || name == "kiln_transpose2d_tiled" ||
+        (name.rfind("kiln_rows_", 0) == 0 && name != "kiln_rows_reference");
+    CHECK(vectors.contains(name) == loadsVectors);
+    if (name != "kiln_gemm_repack")
+      CHECK(unitsWith("common/Ptx.cuh").contains(name));
+  }
 }
 
 TEST_CASE("a kernel sees a part of the sources") {

@@ -1,8 +1,10 @@
 // The conformance suite's own checks, on families and launches that are wrong
 // on purpose.
+#include "Families/Conformance/AlignmentCheck.h"
 #include "Families/Conformance/DerivationCheck.h"
 #include "Families/Conformance/Draw.h"
 #include "Families/Conformance/LaunchCheck.h"
+#include "Families/Transpose/TransposeFamily.h"
 
 #include "Kernel/Space.h"
 
@@ -11,6 +13,7 @@
 #include <llvm/ADT/STLExtras.h>
 
 #include <functional>
+#include <set>
 
 using namespace kiln;
 using namespace kiln::conformance;
@@ -52,6 +55,45 @@ private:
   Change change;
 };
 
+/// The family transpose2d with signatures that forget how far rows are apart.
+class WrongSignature final : public KernelFamily {
+public:
+  WrongSignature() { addTemplate(makeTiledTransposeTemplate()); }
+
+  llvm::StringRef name() const override { return transpose().name(); }
+  const RecordSchema &problemSchema() const override {
+    return transpose().problemSchema();
+  }
+  llvm::Expected<Problem> canonicalise(Record record) const override {
+    auto problem = transpose().canonicalise(record);
+    if (!problem)
+      return problem;
+    for (llvm::StringRef key : {"ldx", "ldy"})
+      record.set(key, 0);
+    problem->signature =
+        llvm::cantFail(transpose().canonicalise(std::move(record))).signature;
+    return problem;
+  }
+  bool isEmpty(const Problem &problem) const override {
+    return transpose().isEmpty(problem);
+  }
+  OperandTable operands(const Problem &problem) const override {
+    return transpose().operands(problem);
+  }
+  std::unique_ptr<Reference>
+  reference(const Problem &problem, const DeviceModel &device) const override {
+    return transpose().reference(problem, device);
+  }
+  double flops(const Problem &problem) const override {
+    return transpose().flops(problem);
+  }
+
+private:
+  static const KernelFamily &transpose() {
+    return *registry().find("transpose2d");
+  }
+};
+
 Problem problem() {
   return testing::parse(elementwise(), "op=add rows=64 cols=64 dtype=bf16");
 }
@@ -78,6 +120,23 @@ public:
 
 private:
   std::shared_ptr<const Binder> inner;
+};
+
+/// A binder that changes the first kernel of what another one binds.
+class WrongStep final : public Binder {
+public:
+  using Change = std::function<void(KernelStep &)>;
+  WrongStep(std::shared_ptr<const Binder> inner, Change change)
+      : inner(std::move(inner)), change(std::move(change)) {}
+  void bind(const Arguments &arguments, const LaunchContext &context,
+            LaunchSpec &spec) const noexcept override {
+    inner->bind(arguments, context, spec);
+    change(spec.steps[0].kernel);
+  }
+
+private:
+  std::shared_ptr<const Binder> inner;
+  Change change;
 };
 
 } // namespace
@@ -123,6 +182,45 @@ TEST_CASE("conformance finds an operand that no kernel is told of") {
         "the address of add reaches no kernel");
   plan.sharedBytes.clear();
   CHECK(faultOfPlan(plan, h200()) != "");
+}
+
+TEST_CASE("conformance finds a launch of another block than was compiled") {
+  const KernelFamily &family = *registry().find("transpose2d");
+  const Problem square = testing::parse(family, "rows=256 cols=256 dtype=bf16");
+  const auto config =
+      llvm::cantFail(family.parseConfig("tiled.tr128.tc128.t256.v8"));
+  Plan plan = config.tmpl->plan(square, config.config, h200());
+  const auto binder = plan.binder;
+  auto faultOfStep = [&](WrongStep::Change change) {
+    plan.binder = std::make_shared<WrongStep>(binder, std::move(change));
+    return faultOfLaunch(family, square, plan, h200());
+  };
+  CHECK(faultOfStep([](KernelStep &) {}) == "");
+  CHECK(faultOfStep([](KernelStep &step) { step.sharedBytes = 0; }) ==
+        "0 B of shared memory, 32768 planned");
+  CHECK(faultOfStep([](KernelStep &step) { step.block.x = 128; }) ==
+        "blocks of 128 threads, __launch_bounds__ has 256");
+}
+
+TEST_CASE("conformance finds a signature that forgets a leading dimension") {
+  const KernelFamily &family = *registry().find("transpose2d");
+  const Problem square = testing::parse(family, "rows=64 cols=64 dtype=bf16");
+  std::set<std::string> tested;
+  CHECK(faultOfLeadingDimensions(family, square, tested) == "");
+  CHECK(tested.size() == 2);
+  CHECK(faultOfLeadingDimensions(WrongSignature(), square, tested) ==
+        "transpose2d rows=64 cols=64 dtype=bf16 ldx=129: has the signature and "
+        "the configs of packed rows");
+}
+
+TEST_CASE("conformance finds operands that are never misaligned") {
+  CHECK(faultOfMisalignment(elementwise(), problem()) == "");
+  WrongTable aligned([](OperandTable &table) {
+    for (OperandSpec &spec : table.operands)
+      spec.misalignment = 0;
+  });
+  CHECK(faultOfMisalignment(aligned, problem()) ==
+        problem().text() + " align=2: no operand is misaligned");
 }
 
 TEST_CASE("conformance finds a derivation of another estimate") {

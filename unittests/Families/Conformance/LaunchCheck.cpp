@@ -230,9 +230,34 @@ static std::string faultOfKernel(const KernelStep &step, const LaunchSpec &spec,
   return "";
 }
 
-/// What is wrong with the steps of \p spec, whose kernels may have
+/// The threads of a block that \p unit is compiled for; 0: it does not say.
+static uint64_t boundOf(const TranslationUnit &unit) {
+  uint64_t threads = 0;
+  llvm::StringRef bound =
+      llvm::StringRef(unit.source()).split("__launch_bounds__(").second;
+  bound.consumeInteger(10, threads);
+  return threads;
+}
+
+/// What is wrong with \p step as a launch of the kernel of \p unit, which was
+/// planned with \p sharedBytes.
+static std::string faultOfBlock(const KernelStep &step,
+                                const TranslationUnit &unit,
+                                uint32_t sharedBytes) {
+  if (step.sharedBytes != sharedBytes)
+    return fmt::format("{} B of shared memory, {} planned", step.sharedBytes,
+                       sharedBytes);
+  const uint64_t threads = uint64_t(step.block.x) * step.block.y * step.block.z;
+  if (threads != boundOf(unit))
+    return fmt::format("blocks of {} threads, __launch_bounds__ has {}",
+                       threads, boundOf(unit));
+  return "";
+}
+
+/// What is wrong with the steps of \p spec, which launch \p units with
 /// \p sharedBytes each.
 static std::string faultOfSteps(const LaunchSpec &spec,
+                                llvm::ArrayRef<TranslationUnit> units,
                                 llvm::ArrayRef<uint32_t> sharedBytes,
                                 uint64_t zeroedBytes,
                                 const DeviceModel &device) {
@@ -252,9 +277,10 @@ static std::string faultOfSteps(const LaunchSpec &spec,
     if (kernel.function >= sharedBytes.size())
       return fmt::format("function {} of {}", kernel.function,
                          sharedBytes.size());
-    if (kernel.sharedBytes > sharedBytes[kernel.function])
-      return fmt::format("{} B of shared memory, {} planned",
-                         kernel.sharedBytes, sharedBytes[kernel.function]);
+    if (std::string fault = faultOfBlock(kernel, units[kernel.function],
+                                         sharedBytes[kernel.function]);
+        !fault.empty())
+      return fault;
   }
   for (uint32_t i = 0; i < spec.tensorMapCount; ++i)
     if (uint32_t at = spec.tensorMaps[i].paramOffset;
@@ -285,8 +311,8 @@ std::string faultOfLaunch(const KernelFamily &family, const Problem &problem,
   context.tensorMaps = prototypes.data();
   LaunchSpec spec;
   plan.binder->bind(arguments, context, spec);
-  std::string fault =
-      faultOfSteps(spec, plan.sharedBytes, plan.workspace.zeroedBytes, device);
+  std::string fault = faultOfSteps(spec, plan.kernels, plan.sharedBytes,
+                                   plan.workspace.zeroedBytes, device);
   if (!fault.empty())
     return fault;
   LaunchSpec zeroed;
@@ -319,8 +345,12 @@ std::string faultOfReference(const KernelFamily &family, const Problem &problem,
     if (spec.stepCount != 1 || spec.steps[0].kind != LaunchStep::Kind::Kernel ||
         spec.steps[0].kernel.function != 0)
       return "more than one kernel";
-    auto most = static_cast<uint32_t>(device.sharedBytesPerBlock);
-    if (std::string fault = faultOfSteps(spec, {most}, 0, device);
+    const uint32_t shared = spec.steps[0].kernel.sharedBytes;
+    if (shared > device.sharedBytesPerBlock)
+      return fmt::format("{} B of shared memory, {} there are", shared,
+                         device.sharedBytesPerBlock);
+    if (std::string fault =
+            faultOfSteps(spec, reference->translationUnit(), shared, 0, device);
         !fault.empty())
       return fault;
     if (!hasAddress(spec, kValues) || !hasAddress(spec, kBounds))

@@ -17,8 +17,8 @@ std::string faultOfOperands(const KernelFamily &family, const Problem &problem);
 std::string faultOfPlan(const Plan &plan, const DeviceModel &device);
 
 /// What is wrong with the launch that \p plan makes of \p problem: limits of
-/// launches, steps that lie outside of the plan, operands whose address reaches
-/// no kernel.
+/// launches, steps that lie outside of the plan, shared memory and threads that
+/// are not the kernels', operands whose address reaches no kernel.
 std::string faultOfLaunch(const KernelFamily &family, const Problem &problem,
                           const Plan &plan, const DeviceModel &device);
 

@@ -1,5 +1,6 @@
 // Operand tables of every family of Families.def, held against arguments and
 // launches.
+#include "Families/Conformance/AlignmentCheck.h"
 #include "Families/Conformance/Draw.h"
 #include "Families/Conformance/LaunchCheck.h"
 
@@ -98,6 +99,28 @@ TEST_CASE("conformance: a matrix product is what the operand table holds") {
         CAPTURE(drawn.problem.text());
         CHECK(faultOfProduct(*family, drawn.problem) == "");
       }
+  }
+}
+
+TEST_CASE("conformance: an odd leading dimension is told apart") {
+  for (const auto &family : registry().families()) {
+    CAPTURE(family->name().str());
+    std::set<std::string> tested;
+    for (const Problem &problem : drawWork(*family, Sizes::Usual, 60))
+      CHECK(faultOfLeadingDimensions(*family, problem, tested) == "");
+    for (const Field &field : family->problemSchema().fields())
+      if (field.role == FieldRole::LeadingDimension) {
+        CAPTURE(field.key.str());
+        CHECK(tested.contains(field.key.str()));
+      }
+  }
+}
+
+TEST_CASE("conformance: trials try the least alignment") {
+  for (const auto &family : registry().families()) {
+    CAPTURE(family->name().str());
+    for (const Problem &problem : drawWork(*family, Sizes::Usual, 100))
+      CHECK(faultOfMisalignment(*family, problem) == "");
   }
 }
 

@@ -1,0 +1,114 @@
+#include "Families/Conformance/AlignmentCheck.h"
+
+#include "Families/FamilyTesting.h"
+#include "Families/ProblemFields.h"
+#include "Kernel/Space.h"
+#include "Support/Format.h"
+
+#include <llvm/ADT/STLExtras.h>
+
+#include <optional>
+
+namespace kiln::conformance {
+
+/// The canonical problem of \p record, if it is one that has work.
+static std::optional<Problem> workOf(const KernelFamily &family,
+                                     Record record) {
+  auto problem = family.canonicalise(std::move(record));
+  if (!problem) {
+    llvm::consumeError(problem.takeError());
+    return std::nullopt;
+  }
+  if (family.isEmpty(*problem))
+    return std::nullopt;
+  return std::move(*problem);
+}
+
+/// \p problem with as little alignment as its family accepts, and what that is.
+static std::optional<Problem> leastAligned(const KernelFamily &family,
+                                           const Problem &problem,
+                                           int64_t &bytes) {
+  const int align = problem.record.schema().find(FieldRole::Alignment);
+  for (bytes = 1; align >= 0 && bytes < 16; bytes *= 2) {
+    Record record = problem.record;
+    record.set(align, bytes);
+    if (auto least = workOf(family, std::move(record)))
+      return least;
+  }
+  return std::nullopt;
+}
+
+/// \p problem with extents that 16 bytes divide, packed and well aligned.
+static std::optional<Problem> packedWork(const KernelFamily &family,
+                                         const Problem &problem) {
+  constexpr int64_t kExtent = 64;
+  Record record = problem.record;
+  for (auto [i, field] : llvm::enumerate(record.schema().fields())) {
+    const auto index = static_cast<int>(i);
+    if (field.role == FieldRole::Extent ||
+        field.role == FieldRole::DynamicExtent)
+      record.set(index, kExtent);
+    else if (field.role == FieldRole::LeadingDimension ||
+             field.role == FieldRole::Alignment)
+      record.set(index, field.defaultValue);
+  }
+  return workOf(family, std::move(record));
+}
+
+/// Whether kernels of \p packed are not all given \p other: signatures differ,
+/// or a config is pruned.
+static bool isToldApart(const KernelFamily &family, const Problem &packed,
+                        const Problem &other) {
+  if (!(other.signature == packed.signature))
+    return true;
+  const Space space =
+      llvm::cantFail(exploreSpace(family, packed, testing::h200()));
+  return llvm::any_of(space.ranked, [&](const Candidate &candidate) {
+    return candidate.tmpl->prune(other, candidate.config, testing::h200())
+        .has_value();
+  });
+}
+
+std::string faultOfLeadingDimensions(const KernelFamily &family,
+                                     const Problem &problem,
+                                     std::set<std::string> &tested) {
+  constexpr int64_t kOdd = 129; // longer than a row of two extents
+  const std::optional<Problem> packed = packedWork(family, problem);
+  if (!packed)
+    return "";
+  // Kernels that access single elements take any alignment.
+  int64_t bytes = 0;
+  const std::optional<Problem> least = leastAligned(family, *packed, bytes);
+  const bool hasVectors = least && isToldApart(family, *packed, *least);
+  for (auto [i, field] : llvm::enumerate(packed->record.schema().fields())) {
+    if (field.role != FieldRole::LeadingDimension)
+      continue;
+    Record record = packed->record;
+    record.set(static_cast<int>(i), kOdd);
+    const std::optional<Problem> odd = workOf(family, std::move(record));
+    if (!odd || odd->record == packed->record)
+      continue; // refused, or nothing reads it
+    tested.insert(field.key.str());
+    if (hasVectors && !isToldApart(family, *packed, *odd))
+      return fmt::format("{}: has the signature and the configs of packed rows",
+                         odd->text());
+  }
+  return "";
+}
+
+std::string faultOfMisalignment(const KernelFamily &family,
+                                const Problem &problem) {
+  int64_t bytes = 0;
+  const std::optional<Problem> least = leastAligned(family, problem, bytes);
+  if (!least)
+    return "";
+  auto isTried = [&](const OperandSpec &spec) {
+    const int64_t most = misalignmentOf(bytes, spec.type);
+    return spec.present && most != 0 && spec.misalignment == most;
+  };
+  return llvm::any_of(family.operands(*least).operands, isTried)
+             ? ""
+             : fmt::format("{}: no operand is misaligned", least->text());
+}
+
+} // namespace kiln::conformance
