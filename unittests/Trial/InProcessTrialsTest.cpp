@@ -455,6 +455,16 @@ TEST_CASE("requests that nobody can run are errors") {
   CHECK(codeOf(f.runner().run(changed)) == ErrorCode::InvalidArgument);
 }
 
+TEST_CASE("an operand of a type that trials do not know is an error") {
+  TrialsFixture f;
+  f.options->second = DType::INT32;
+  auto results = f.runner().run(f.request({"fast.t64"}));
+  REQUIRE_FALSE(static_cast<bool>(results));
+  CHECK(summarize(results.takeError()).message ==
+        "fake: trials can neither fill nor compare operand z of type int32; "
+        "bf16, fp16, fp32, fp64, e4m3 and int8 work");
+}
+
 TEST_CASE("what a result hands on is not loaded again") {
   TrialsFixture f;
   f.trials.misdeeds["fast.t32"] = Misdeed::WrongValue;
