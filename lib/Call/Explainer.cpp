@@ -164,7 +164,8 @@ void Explainer::checkStruct(const std::string &name,
     fail(ErrorCode::Unsupported, "{}.flags {:#x} are unknown", name,
          given.flags);
   if (stated.type == KILN_DTYPE_NONE)
-    fail(ErrorCode::InvalidArgument, "{}.type is required", stated.typeOf);
+    fail(ErrorCode::InvalidArgument, "{}.type is required",
+         stated.typeOf ? stated.typeOf : name);
   if (given.type != KILN_DTYPE_NONE && given.type != stated.type) {
     if (stated.typeOf)
       fail(ErrorCode::Unsupported, "{}.type {:#x} is not that of {}", name,

@@ -40,9 +40,10 @@ struct StatedName {
 struct StatedOperand {
   StatedName name;
   const kiln_operand &given;
-  int index;          ///< in Arguments::operands
-  kiln_dtype type;    ///< of its elements: all that its type, if set, may be
-  const char *typeOf; ///< the operand whose type that is; null: always `type`
+  int index;       ///< in Arguments::operands
+  kiln_dtype type; ///< of its elements: all that its type, if set, may be
+  /// The operand whose type that is; null: `type` is the only one.
+  const char *typeOf = nullptr;
   /// Elements of a packed row. A vector has no `field`: its leading dimension
   /// is ignored, and kernels are given this one.
   int64_t rowLength = 0;

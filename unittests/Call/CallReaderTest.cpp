@@ -433,7 +433,6 @@ struct FixedTypeVisit {
                .given = args.y,
                .index = 1,
                .type = KILN_FP32,
-               .typeOf = nullptr,
                .rowLength = 1,
                .isWritten = true});
   }
