@@ -81,8 +81,7 @@ struct CallReader {
   bool (*read)(const void *args, CallUse use, FamilyCall &call) noexcept;
   /// The same with words: succeeds where read() does, and where no single value
   /// is beyond what \p schema, the family's, allows. \p call is as constructed
-  /// here, too. Errors: InvalidArgument,
-  /// Unsupported, each naming the field.
+  /// here, too. Errors: InvalidArgument, Unsupported, each naming the field.
   llvm::Error (*explain)(const void *args, CallUse use,
                          const RecordSchema &schema, FamilyCall &call,
                          FieldNames &names);

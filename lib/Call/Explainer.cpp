@@ -1,6 +1,8 @@
 //===- Explainer.cpp - what is wrong with the struct of a call ------------===//
 #include "Call/Explainer.h"
 
+#include "Kernel/TypeName.h"
+
 #include <llvm/ADT/STLExtras.h>
 
 namespace kiln {
@@ -50,36 +52,13 @@ static bool takes(const Field &field, int64_t value) {
          });
 }
 
-static llvm::StringRef nameOfType(int64_t type) {
-  switch (type) {
-  case KILN_FP64:
-    return "fp64";
-  case KILN_FP32:
-    return "fp32";
-  case KILN_INT32:
-    return "int32";
-  case KILN_FP16:
-    return "fp16";
-  case KILN_BF16:
-    return "bf16";
-  case KILN_E4M3:
-    return "e4m3";
-  case KILN_E5M2:
-    return "e5m2";
-  case KILN_INT8:
-    return "int8";
-  default:
-    return "another type";
-  }
-}
-
 /// "bf16, fp16 and fp32".
 static std::string typesOf(const Field &field) {
   std::string text;
   for (size_t i = 0; i < field.names.size(); ++i) {
     if (i > 0)
       text += i + 1 < field.names.size() ? ", " : " and ";
-    text += nameOfType(field.names[i].value);
+    text += nameOf(static_cast<DType>(field.names[i].value));
   }
   return text;
 }
@@ -140,17 +119,6 @@ void Explainer::scalar(const StatedScalar &stated) {
 // Operands
 //===----------------------------------------------------------------------===//
 
-/// Of the types of results that do not follow another operand's.
-static std::string typeName(kiln_dtype type) {
-  switch (type) {
-  case KILN_FP32:
-    return "fp32";
-  case KILN_INT32:
-    return "int32";
-  }
-  return fmt::format("{:#x}", type);
-}
-
 void Explainer::checkStruct(const std::string &name,
                             const StatedOperand &stated) {
   const kiln_operand &given = stated.given;
@@ -172,7 +140,7 @@ void Explainer::checkStruct(const std::string &name,
            given.type, stated.typeOf);
     else
       fail(ErrorCode::Unsupported, "{}.type {:#x}: {} is the only one", name,
-           given.type, typeName(stated.type));
+           given.type, nameOf(static_cast<DType>(stated.type)));
   }
   refuse(name + ".scale", given.scale && !stated.hasScales);
   if (given.alignment & (given.alignment - 1))

@@ -66,10 +66,10 @@ public:
 
   Chooser(const ChoiceSources &sources, const PlanRequest &request);
 
-  /// Whether \p step is not to be asked. While trials are ahead, that are the
-  /// steps which trials would better: those that would be repeated, or whose
-  /// record is incomplete for this request. Where trials found nothing right, a
-  /// decision that nobody tried is no better than others.
+  /// Whether \p step is left out. While trials are ahead, a stored choice is
+  /// left out if trials are to be repeated or the record is incomplete for this
+  /// request. Where trials found nothing right, a decision is left out, because
+  /// nobody tried it.
   bool isPassedOver(ChoiceStep step, const TrialIntent &trials);
 
   /// Gives \p take what \p step offers, best first. Cost: some 10 us for what

@@ -1,6 +1,8 @@
 //===- TrialBuffers.cpp - operands of a trial in memory of its own --------===//
 #include "Trial/TrialBuffers.h"
 
+#include "Kernel/TypeName.h"
+
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/Support/MathExtras.h>
 
@@ -27,18 +29,6 @@ static bool isKnown(DType type) {
          type == DType::BF16 || type == DType::E4M3 || type == DType::INT8;
 }
 
-/// As problems' texts call a type that is not known.
-static std::string textOf(DType type) {
-  switch (type) {
-  case DType::INT32:
-    return "int32";
-  case DType::E5M2:
-    return "e5m2";
-  default:
-    return fmt::format("{:#x}", static_cast<int>(type));
-  }
-}
-
 /// Bytes of values and bounds of one row.
 static uint64_t referenceRowBytes(const OperandSpec &spec) {
   return static_cast<uint64_t>(spec.cols) * 2 * sizeof(double);
@@ -54,7 +44,7 @@ llvm::Error TrialBuffers::checkTable() const {
       return makeError(ErrorCode::Unsupported,
                        "{}: trials can neither fill nor compare operand {} of "
                        "type {}; bf16, fp16, fp32, fp64, e4m3 and int8 work",
-                       family->name(), operand.name, textOf(operand.type));
+                       family->name(), operand.name, nameOf(operand.type));
   auto hasOutput = [](const OperandSpec &operand) {
     return operand.isWritten() && operand.bytes() != 0;
   };
