@@ -1,4 +1,4 @@
-//===- Bandwidth.h - Little's law -----------------------------------------===//
+//===- Bandwidth.h - Little's law, and what SMs take ----------------------===//
 //
 // A memory delivers its bandwidth only while bandwidth * latency bytes are in
 // flight (Little, 1961). Few blocks, few loads or narrow ones reach less.
@@ -39,23 +39,8 @@ struct LittlesLaw {
 LittlesLaw littlesLaw(double latencyNs, double fullBytesPerNs,
                       double bytesInFlight);
 
-/// Which memory a bandwidth is of.
-enum class MemoryLevel : int32_t { L2 = 0, Dram = 10 };
-
-/// Read bandwidth that a grid reaches.
-struct RampedBandwidth {
-  int64_t blocksInFlight = 0;
-  double bytesInFlightPerBlock = 0;
-  LittlesLaw law;
-  double portBytesPerNs = 0; ///< what the ports of the busy SMs take
-  double bytesPerNs = 0;     ///< the lesser of both
-};
-
-/// Bandwidth of \p level ramped by the blocks in flight: they must keep enough
-/// bytes in flight, and each busy SM takes no more than its port, at the clock
-/// of memory-bound work.
-RampedBandwidth rampedBandwidth(const DeviceModel &device, MemoryLevel level,
-                                int64_t blocksInFlight,
-                                double bytesInFlightPerBlock);
+/// Bytes a ns that the ports of the SMs take which \p blocks keep busy, at the
+/// clock of memory-bound work. Pure, constant time.
+double portBytesPerNs(const DeviceModel &device, int64_t blocks);
 
 } // namespace kiln

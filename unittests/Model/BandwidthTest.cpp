@@ -13,21 +13,11 @@ TEST_CASE("Little's law") {
   CHECK(littlesLaw(500, 4000, 3e6).reachedBytesPerNs == 4000);
 }
 
-TEST_CASE("bandwidth ramps up with the blocks in flight") {
+TEST_CASE("busy SMs take what their ports take") {
   DeviceModel device = testDevice();
-  device.dramLatencyNs = 500;
-  device.dramGBs = 4000;
   device.sustainedMemoryClockMHz = 2000;
-  // 10 blocks of 64 KiB: 1311 B/ns by Little, 10 ports of 128 B/ns.
-  RampedBandwidth few = rampedBandwidth(device, MemoryLevel::Dram, 10, 65536);
-  CHECK(few.law.reachedBytesPerNs == doctest::Approx(1310.72));
-  CHECK(few.portBytesPerNs == 1280);
-  CHECK(few.bytesPerNs == 1280);
-  CHECK(rampedBandwidth(device, MemoryLevel::Dram, 132, 8192).bytesPerNs ==
-        doctest::Approx(132 * 8192 / 500.0));
-  CHECK(rampedBandwidth(device, MemoryLevel::Dram, 500, 65536).bytesPerNs ==
-        4000);
+  // 10 ports of 64 bytes at 2 clocks a ns.
+  CHECK(portBytesPerNs(device, 10) == 1280);
   // No more ports than SMs.
-  CHECK(rampedBandwidth(device, MemoryLevel::L2, 500, 65536).portBytesPerNs ==
-        128 * 132);
+  CHECK(portBytesPerNs(device, 500) == 128 * 132);
 }

@@ -59,11 +59,8 @@ StepTimes TileModel::step(double perSm, double active) const {
   step.shared = perSm * (kernel.sharedReadBytes + stageBytes()) /
                 device.sharedBytesPerClockPerSm / clockGHz();
   step.issue = perSm * kernel.loadIssueClocks / clockGHz();
-  double inFlight = stageBytes() * (kernel.stages - 1);
   double l2 =
-      rampedBandwidth(device, MemoryLevel::L2, int64_t(active), inFlight)
-          .portBytesPerNs;
-  l2 = std::min(l2, device.l2BytesPerNs());
+      std::min(portBytesPerNs(device, int64_t(active)), device.l2BytesPerNs());
   step.l2 = active * stageBytes() / l2;
   double missShare = bytes.missShare();
   step.dram = active * stageBytes() * missShare / device.dramBytesPerNs();
@@ -97,9 +94,8 @@ TileReduction TileModel::reduction() const {
     return {};
   double tileBytes = 4.0 * kernel.blockM * kernel.blockN;
   double reads = tileBytes * kernel.splitK;
-  double port = kL2BytesPerClockPerSm * device.sustainedMemoryClockMHz * 1e-3;
   double all = bytes.reduceReadBytes / device.l2BytesPerNs();
-  return {kHandOverNs, std::max(reads / port, all)};
+  return {kHandOverNs, std::max(reads / portBytesPerNs(device, 1), all)};
 }
 
 static llvm::StringRef boundOf(const TileModel &model, const StepTimes &step) {
