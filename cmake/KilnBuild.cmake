@@ -102,7 +102,7 @@ function(kiln_add_library name)
   endif()
 endfunction()
 
-# kiln_add_unittest(<Name> SOURCES <file>... DEPENDS <Lib>... [GPU])
+# kiln_add_unittest(<Name> SOURCES <file>... [DEPENDS <Lib>...] [GPU])
 # declares Kiln<Name>Tests; ctest gets <Name> (label cpu: every test suite but
 # "gpu") and, with GPU, <Name>.gpu (label gpu: the test suite "gpu", reported as
 # skipped where there is no GPU).
@@ -113,7 +113,8 @@ function(kiln_add_unittest name)
                  ${ARG_SOURCES})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/unittests)
   target_link_libraries(${target} PRIVATE kiln_options)
-  if(KILN_PRECOMPILED_HEADER)
+  # What links no library of Kiln has not LLVM's either, which the header needs.
+  if(KILN_PRECOMPILED_HEADER AND ARG_DEPENDS)
     target_precompile_headers(${target} REUSE_FROM kiln_precompiled_tests)
     # It defines what doctest's header only declares elsewhere.
     set_source_files_properties(${PROJECT_SOURCE_DIR}/unittests/Main.cpp
