@@ -238,9 +238,11 @@ TEST_SUITE("gpu") {
 
   TEST_CASE("S3: another thread synchronises the context while three shapes "
             "are tuned") {
-    Tuned quiet, disturbed;
+    // Quiet before and after: clocks drift by some percent in between.
+    Tuned before, disturbed, after;
     long calls = 0, refused = 0;
-    for (bool disturb : {false, true}) {
+    for (Tuned *tuned : {&before, &disturbed, &after}) {
+      bool disturb = tuned == &disturbed;
       Gpu gpu(KILN_MODE_TUNE);
       DeviceMemory memory =
           require(DeviceMemory::allocate(*gpu.driver, 256 << 20));
@@ -255,7 +257,7 @@ TEST_SUITE("gpu") {
           std::this_thread::sleep_for(std::chrono::microseconds(20));
         }
       });
-      (disturb ? disturbed : quiet) = tuneThree(gpu, memory);
+      *tuned = tuneThree(gpu, memory);
       stop = true;
       other.join();
     }
@@ -267,11 +269,13 @@ TEST_SUITE("gpu") {
     CHECK(refused == 0);
     CHECK(disturbed.trials > 0);
     CHECK(disturbed.failures == 0);
-    for (size_t i = 0; i < quiet.plans.size(); ++i) {
-      std::printf("quiet:     %s\ndisturbed: %s\n", quiet.plans[i].c_str(),
-                  disturbed.plans[i].c_str());
+    for (size_t i = 0; i < before.plans.size(); ++i) {
+      std::printf("quiet:     %s\ndisturbed: %s\nquiet:     %s\n",
+                  before.plans[i].c_str(), disturbed.plans[i].c_str(),
+                  after.plans[i].c_str());
       // Ties within a few percent may go either way.
-      CHECK(disturbed.measuredUs[i] < 1.04 * quiet.measuredUs[i]);
+      double quiet = std::max(before.measuredUs[i], after.measuredUs[i]);
+      CHECK(disturbed.measuredUs[i] < 1.04 * quiet);
     }
   }
 
