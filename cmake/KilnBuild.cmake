@@ -58,7 +58,7 @@ if(KILN_SANITIZERS)
     # Instrumented code hides from GCC what it initialises.
     -Wno-maybe-uninitialized
     -fsanitize=${KILN_SANITIZERS} -fno-sanitize-recover=all
-    -fno-omit-frame-pointer -O1)
+    -fno-omit-frame-pointer)
   target_link_options(kiln_options INTERFACE -fsanitize=${KILN_SANITIZERS})
 endif()
 
