@@ -14,6 +14,10 @@ struct Slab {
   static constexpr int kElements = 64; ///< of two bytes in a row
   /// The swizzle repeats after eight rows: the unit in which slabs are placed.
   static constexpr int kAtomBytes = 8 * kBytes;
+  /// Rows of the boxes that bring \p rows rows: TMA takes 256 at most.
+  static constexpr int boxRows(int rows) {
+    return rows > 256 ? rows / 2 : rows;
+  }
 };
 
 } // namespace kiln

@@ -30,13 +30,18 @@ template <bool kKMajor, int kExtent, int kDepth> struct SlabTile {
                    int begin, int k, int batch, int rank,
                    unsigned long long policy) {
     if constexpr (kKMajor) {
-      constexpr int kBoxRows = kExtent / kSharers;
-      int row = kSharers > 1 ? rank * kBoxRows : 0;
+      constexpr int kRows = kExtent / kSharers;
+      constexpr int kBoxRows = Slab::boxRows(kRows);
+      int first = kSharers > 1 ? rank * kRows : 0;
 #pragma unroll
       for (int slab = 0; slab < kDepth / Slab::kElements; ++slab)
-        loadBox<kHints, kSharers>(
-            shared + (slab * kExtent + row) * Slab::kBytes, map, full,
-            k + slab * Slab::kElements, begin + row, batch, policy);
+#pragma unroll
+        for (int i = 0; i < kRows; i += kBoxRows) {
+          int row = first + i;
+          loadBox<kHints, kSharers>(
+              shared + (slab * kExtent + row) * Slab::kBytes, map, full,
+              k + slab * Slab::kElements, begin + row, batch, policy);
+        }
     } else {
       constexpr int kBoxes = kExtent / Slab::kElements;
 #pragma unroll
@@ -71,9 +76,10 @@ template <bool kKMajor, int kExtent, int kDepth> struct SlabTile {
   }
 
   /// Bytes between neighbouring pieces of \p extent elements, those of one
-  /// wgmma; what lies along the extent is a slab wide.
+  /// wgmma: along the extent whole slabs.
   static constexpr int pieceBytes(int extent) {
-    return (kKMajor ? extent : kDepth) * Slab::kBytes;
+    return (kKMajor ? extent : extent / Slab::kElements * kDepth) *
+           Slab::kBytes;
   }
 
 private:

@@ -59,8 +59,8 @@ public:
     float rows[2] = {0, 0}; ///< with swapAB those of the thread's rows
   };
 
-  /// Loads the entries from \p first, the tile's column or the consumer's row,
-  /// to \p end.
+  /// Loads the entries from \p first, the consumer's column or with swapAB its
+  /// row, to \p end.
   void load(const char *bias, int first, int end) {
 #pragma unroll
     for (int i = 0; i < kLoads; ++i)
@@ -100,7 +100,8 @@ private:
   /// for them; or of its two rows of each unit.
   static constexpr int kEach = kSwap ? 2 : kPerWord;
   static constexpr int kLoads =
-      kSwap ? kConfig.units() : (kConfig.columns() / kPerWord + 31) / 32;
+      kSwap ? kConfig.units()
+            : (kConfig.consumerColumns() / kPerWord + 31) / 32;
 
   static int lane() { return threadIdx.x % 32; }
   static int rowInUnit() { return threadIdx.x / 32 % 4 * 16 + lane() / 4; }

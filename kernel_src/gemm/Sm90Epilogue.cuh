@@ -3,7 +3,8 @@
 // A consumer finishes its sums piece by piece: 64 rows of wgmma by as many
 // columns as a 128-byte row of D has. A piece goes through a swizzled staging
 // buffer in shared memory, so that D is written in whole lines; buffers
-// alternate, one filling while another is read. Where D is aligned to 16
+// alternate, one filling while another is read. (One buffer alone waits for its
+// store and leaves more to the ring.) Where D is aligned to 16
 // bytes TMA stores the piece, or each warp's rows of it, and leaves out what is
 // outside of D; where it is not, rows are shifted to the alignment that each
 // has in D, so that all but their ends are 16-byte stores all the same.
@@ -34,7 +35,8 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Epilogue {
   static constexpr int kThreads = Sm90GemmConfig::kWarpgroup;
   static constexpr int kUnit = Sm90GemmConfig::kUnit;
   static constexpr int kBuffers = kConfig.stagingBuffers(kSignature);
-  static constexpr int kUnits = kConfig.units(), kColumns = kConfig.columns();
+  static constexpr int kUnits = kConfig.units();
+  static constexpr int kColumns = kConfig.consumerColumns();
   static constexpr int kPiece = kConfig.pieceColumns(kSignature);
   static constexpr int kPieces = kConfig.unitPieces(kPiece);
   static constexpr bool kSwap = kConfig.swapAB;
@@ -80,7 +82,7 @@ public:
   /// Before the products of \p tile.
   void prepare(const Sm90Tile &tile) {
     bias.load(epilogueOperands<kSignature>(params.gemm, tile.batch).bias,
-              kSwap ? rowOf(tile, consumer, 0) : columnOf(tile, 0),
+              kSwap ? rowOf(tile, consumer, 0) : columnOf(tile, consumer, 0),
               static_cast<int>(params.gemm.n));
   }
 
@@ -98,7 +100,8 @@ public:
 #pragma unroll
       for (int i = 0; i < kUnits * kPieces; ++i)
         storePiece(operands, tile.batch, rowOf(tile, consumer, i),
-                   columnOf(tile, i), pieceOf(sums, i), bias.piece(i));
+                   columnOf(tile, consumer, i), pieceOf(sums, i),
+                   bias.piece(i));
   }
 
   /// Waits until no store reads shared memory any more.
@@ -150,7 +153,8 @@ private:
   static void fetchPiece(const Sm90GemmParams &params, const Shared &shared,
                          const Sm90Tile &tile, int consumer, int piece,
                          RingPlace<kBuffers> &place) {
-    int row = rowOf(tile, consumer, piece), column = columnOf(tile, piece);
+    int row = rowOf(tile, consumer, piece);
+    int column = columnOf(tile, consumer, piece);
     int rowOfD = kSwap ? column : row, columnOfD = kSwap ? row : column;
     unsigned full = shared.fetchFull(consumer, place.stage);
     ptx::mbarrierWait(shared.fetchEmpty(consumer, place.stage),
@@ -178,11 +182,13 @@ private:
   }
   /// Where it begins, on the tile's sides.
   static int rowOf(const Sm90Tile &tile, int consumer, int piece) {
-    int first = kConfig.pingPong ? 0 : consumer * kUnits;
+    int first = kConfig.rowSharers() > 1 ? consumer * kUnits : 0;
     return tile.rowBegin + (first + piece / kPieces) * kUnit;
   }
-  static int columnOf(const Sm90Tile &tile, int piece) {
-    return tile.columnBegin + kConfig.pieceBegin(piece % kPieces, kPiece);
+  static int columnOf(const Sm90Tile &tile, int consumer, int piece) {
+    int first = kConfig.columnSharers() > 1 ? consumer * kColumns : 0;
+    return tile.columnBegin + first +
+           kConfig.pieceBegin(piece % kPieces, kPiece);
   }
   static const float *pieceOf(const Accumulators &sums, int piece) {
     return sums[piece / kPieces] +
@@ -231,7 +237,7 @@ private:
       Exchange exchange(params, tile, numberOf(consumer, i), rank);
       exchange.addOthers(own);
       storePiece(operands, tile.batch, rowOf(tile, consumer, i),
-                 columnOf(tile, i), own, ownBias);
+                 columnOf(tile, consumer, i), own, ownBias);
       exchange.clearOthers();
     }
   }
@@ -254,6 +260,8 @@ private:
       if (isStorer())
         ptx::bulkWaitRead<kBuffers - 1>();
       meet();
+    } else if constexpr (kBuffers == 1) {
+      barrier(); // whoever stores has read the piece before
     }
     stage(operands, row, column, sums, pieceBias, buffer);
     int rowOfD = kSwap ? column : row;

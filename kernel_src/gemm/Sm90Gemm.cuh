@@ -15,6 +15,10 @@
 // bring a half of it each, to both. Layouts differ in boxes and descriptors
 // only.
 //
+// Where a block has one tile, it may stage results where the ring was, so that
+// the ring is deeper: behind a barrier of all consumers, when nothing is left
+// to load. Such a grid has a block for each tile, whatever the number of SMs.
+//
 // Threads beside the producer, one for each consumer, fetch C and the residual,
 // piece by piece of a tile, where the epilogue stages its pieces: their latency
 // passes during the products.
@@ -49,6 +53,7 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Gemm {
   static constexpr int kConsumers = kConfig.consumers;
   static constexpr int kRows = kConfig.rows(), kColumns = kConfig.columns();
   static constexpr int kUnits = kConfig.units();
+  static constexpr int kOwnColumns = kConfig.consumerColumns();
   static constexpr int kMulticast = kConfig.multicastBlocks();
   static constexpr bool kRowsKMajor = kConfig.isRowSideKMajor(kSignature);
   static constexpr bool kColumnsKMajor = kConfig.isColumnSideKMajor(kSignature);
@@ -59,7 +64,7 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Gemm {
   using ColumnTile = SlabTile<kColumnsKMajor, kColumns, kBlockK>;
   using Place = RingPlace<kStages>;
   using Walk = Sm90Walk<kConfig>;
-  using Accumulators = float[kUnits][kColumns / 2];
+  using Accumulators = float[kUnits][kOwnColumns / 2];
   using Epilogue = Sm90Epilogue<kSignature, kConfig>;
 
 public:
@@ -213,6 +218,9 @@ private:
       }
       epilogue.prepare(tile);
       multiply(shared, consumer, walk.kCount, place, sums);
+      // Results are staged where all have read the ring to its end.
+      if constexpr (kConfig.stagesInRing())
+        ptx::barSync(1 + kConsumers, kConsumers * Sm90GemmConfig::kWarpgroup);
       epilogue.store(tile, walk, sums);
       walk.next();
       if constexpr (kConfig.pingPong) {
@@ -227,11 +235,15 @@ private:
   static void multiply(const Shared &shared, int consumer, int steps,
                        Place &place, Accumulators &sums) {
     // Lower halves of the descriptors of stage 0; a stage is a fixed step on.
-    int rowOffset = kConfig.pingPong ? 0 : consumer * kUnits * unitBytes();
+    int rowOffset =
+        kConfig.rowSharers() > 1 ? consumer * kUnits * unitBytes() : 0;
+    int columnOffset = kConfig.columnSharers() > 1
+                           ? consumer * ColumnTile::pieceBytes(kOwnColumns)
+                           : 0;
     unsigned long long rowBase =
         RowTile::descriptor(shared.rowTile(0) + rowOffset);
     unsigned long long columnBase =
-        ColumnTile::descriptor(shared.columnTile(0));
+        ColumnTile::descriptor(shared.columnTile(0) + columnOffset);
     int accumulate = 0, before = -1;
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
@@ -242,7 +254,7 @@ private:
       for (int k = 0; k < kBlockK; k += 16) {
 #pragma unroll
         for (int unit = 0; unit < kUnits; ++unit)
-          ptx::wgmma<kSignature.in, kColumns, !kRowsKMajor, !kColumnsKMajor>(
+          ptx::wgmma<kSignature.in, kOwnColumns, !kRowsKMajor, !kColumnsKMajor>(
               sums[unit],
               rowBase + offset + (unit * unitBytes() >> 4) +
                   RowTile::stepOffset(k),

@@ -11,8 +11,9 @@ namespace kiln {
 /// blocks are persistent and walk over tiles of blockM x blockN.
 ///
 /// A tile has a *row side* (the m of wgmma, 64 rows an instruction) and a
-/// *column side* (its n, 8 to 256): rows are those of D and columns are those
-/// of D, unless swapAB exchanges them, so that few rows of D meet many columns.
+/// *column side* (its n, 8 to 256 in steps of 8): rows are those of D and
+/// columns are those of D, unless swapAB exchanges them. Consumers share out
+/// the rows of a tile, or its columns.
 struct Sm90GemmConfig {
   int blockM = 128, blockN = 256, blockK = 64;
   int stages = 4;
@@ -22,6 +23,9 @@ struct Sm90GemmConfig {
   int clusterM = 1;     ///< blocks stacked along m that share tiles of B
   int clusterN = 1;     ///< blocks side by side along n that share tiles of A
   int splits = 0;       ///< blocks that share a tile's k, all at once; 0: one
+  int columnShared = 0; ///< 1: consumers share out columns, not rows
+  int staging = 0;      ///< results wait for their stores: 0 in two buffers a
+                        ///< consumer, 1 in one, 2 in two where the ring was
   int rasterGroup = 8;  ///< run-time value
   int rasterAlongN = 0; ///< run-time value; 1: groups of tile columns
   int hints = 0;        ///< run-time value; 1: B leaves L2 first, A stays
@@ -42,6 +46,8 @@ struct Sm90GemmConfig {
     f("cm", "clusterM", &Sm90GemmConfig::clusterM, 1);
     f("cn", "clusterN", &Sm90GemmConfig::clusterN, 1);
     f("sk", "splits", &Sm90GemmConfig::splits, 0);
+    f("cs", "columnShared", &Sm90GemmConfig::columnShared, 0);
+    f("sg", "staging", &Sm90GemmConfig::staging, 0);
   }
   template <class F> static constexpr void forEachRuntimeField(F &&f) {
     f("rg", "rasterGroup", &Sm90GemmConfig::rasterGroup, 8);
@@ -71,14 +77,16 @@ struct Sm90GemmConfig {
   constexpr int multicastBlocks() const { return clusterM * clusterN; }
   constexpr int splitK() const { return splits > 1 ? splits : 1; }
 
-  /// Rows of a tile that one consumer computes, and wgmmas stacked in them.
-  constexpr int consumerRows() const {
-    return pingPong ? rows() : rows() / consumers;
-  }
-  constexpr int units() const { return consumerRows() / kUnit; }
   /// Consumers that read each stage.
   constexpr int readers() const { return pingPong ? 1 : consumers; }
-  constexpr int accumulators() const { return units() * columns() / 2; }
+  /// Consumers among which the rows of a tile, or its columns, are shared out.
+  constexpr int rowSharers() const { return columnShared ? 1 : readers(); }
+  constexpr int columnSharers() const { return columnShared ? readers() : 1; }
+  /// The part of a tile that one consumer computes, and wgmmas stacked in it.
+  constexpr int consumerRows() const { return rows() / rowSharers(); }
+  constexpr int consumerColumns() const { return columns() / columnSharers(); }
+  constexpr int units() const { return consumerRows() / kUnit; }
+  constexpr int accumulators() const { return units() * consumerColumns() / 2; }
 
   /// Two warps feed one consumer, its stages and what its epilogue reads; more
   /// consumers trade registers with a whole warpgroup, a warp for each and one
@@ -98,40 +106,40 @@ struct Sm90GemmConfig {
   }
 
   /// Accumulator columns that a consumer stages at once: 64 rows by this many.
-  /// They are a line of D, a half or a quarter of it; with swapAB rows of D, as
-  /// many as a piece should have. Splits share a tile out by pieces, so there
-  /// is one for each, if 16 columns allow it.
+  /// With swapAB they are rows of D, as many as make pieces of equal width;
+  /// else a line of D, a half or a quarter of it. Splits share a tile out by
+  /// pieces, so there is one for each, if 16 columns allow it.
   ///
-  /// Where nothing of D's shape is read, the last piece of a unit may begin
-  /// before the one ahead of it ends, and what both have is stored twice: two
-  /// pieces of 64 for 112 columns instead of seven of 16 (0.6 us less on an
-  /// H200). Widths that have pieces of 32 do not overlap: 224 columns took
-  /// 0.25 us more so. Nor do those of three consumers, whose larger buffers
-  /// would take a stage from the ring.
+  /// Where pieces may overlap, the last piece of a unit begins before the one
+  /// ahead of it ends: two pieces of 64 for 112 columns instead of seven of 16
+  /// (0.6 us less on an H200). Widths that have lines of 32 do not overlap: 224
+  /// columns took 0.25 us more so. Nor do those of three consumers that have
+  /// 16, whose larger buffers would take a stage from the ring.
   constexpr int pieceColumns(const GemmSignature &signature) const {
-    int joined = signature.columnsPerOutput();
+    int all = consumerColumns(), joined = signature.columnsPerOutput();
     int width = swapAB ? kUnit : joined * Slab::kBytes / bytesOf(signature.out);
-    if (swapAB && columns() % 16 != 0)
-      return columns();
-    if (swapAB && splitK() == 1)
-      for (int parts = 1;; ++parts)
-        if (columns() % (8 * parts) == 0 && columns() / parts <= width)
-          return columns() / parts;
-    bool overlaps = columns() % 32 != 0 && !swapAB && splitK() == 1 &&
-                    consumers < 3 && joined == 1 && storesByTma(signature) &&
-                    fetchedOperands(signature) == 0;
-    while (width > 16 * joined &&
-           (overlaps ? width > columns() : !isPiece(width)))
+    if (swapAB && (splitK() == 1 || all % 16 != 0))
+      return mayOverlap(signature) ? evenPiece(all, width)
+                                   : dividingPiece(all, width);
+    bool overlaps = mayOverlap(signature) && all % (consumers > 2 ? 16 : 32);
+    while (width > 16 * joined && (overlaps ? width > all : !isPiece(width)))
       width /= 2;
     return width;
+  }
+  /// True where what two pieces have in common may be stored twice: nothing of
+  /// D's shape is read, which D may be stored over, and no split keeps sums.
+  constexpr bool mayOverlap(const GemmSignature &signature) const {
+    return !signature.readsC && splitK() == 1 &&
+           signature.columnsPerOutput() == 1 &&
+           !signature.pointwise.contains(PointwiseOp::Residual);
   }
   /// Pieces of \p width in a unit, and where one begins. (Of pieceColumns(),
   /// which kernels keep as a constant: compilers do not see through it.)
   constexpr int unitPieces(int width) const {
-    return (columns() + width - 1) / width;
+    return (consumerColumns() + width - 1) / width;
   }
   constexpr int pieceBegin(int piece, int width) const {
-    int last = columns() - width;
+    int last = consumerColumns() - width;
     return piece * width < last ? piece * width : last;
   }
   constexpr int pieceBytes(const GemmSignature &signature) const {
@@ -163,11 +171,12 @@ struct Sm90GemmConfig {
   constexpr int pieces(const GemmSignature &signature) const {
     return units() * unitPieces(pieceColumns(signature));
   }
-  /// Staging buffers of a consumer: one fills while another is stored. What is
-  /// fetched comes in where the piece is staged, so that more buffers have it
-  /// there before the epilogue begins; a second operand has as many of its own.
+  /// Staging buffers of a consumer: one fills while another is stored, unless
+  /// the ring has the place of the other. What is fetched comes in where the
+  /// piece is staged, so that more buffers have it there before the epilogue
+  /// begins; a second operand has as many of its own.
   constexpr int stagingBuffers(const GemmSignature &signature) const {
-    constexpr int kLeast = 2;
+    const int kLeast = staging == 1 ? 1 : 2;
     int fetched = fetchedOperands(signature);
     int most = fetched == 0 ? kLeast : fetched == 1 ? 4 : 3;
     int all = pieces(signature);
@@ -180,14 +189,21 @@ struct Sm90GemmConfig {
     return consumers * stagingBuffers(signature) * pieceBytes(signature) *
            (operands > 1 ? operands : 1);
   }
+  /// True where pieces are staged where the ring was. Its stages do not come
+  /// back: a block has one tile.
+  constexpr bool stagesInRing() const { return staging == 2; }
+  /// Bytes of the ring, and of staging that lies in it or behind it.
+  constexpr int ringBytes() const { return stages * stageBytes(); }
+  constexpr int tileBytes(const GemmSignature &signature) const {
+    return ringBytes() + (stagesInRing() ? 0 : stagingBytes(signature));
+  }
   /// Full and empty of each stage and of each consumer's fetched pieces, and
   /// two for turns.
   constexpr int barrierBytes(const GemmSignature &signature) const {
     return (2 * stages + 2 * stagingBuffers(signature) * consumers + 2) * 8;
   }
   constexpr int sharedBytes(const GemmSignature &signature) const {
-    return kAlignment + stages * stageBytes() + stagingBytes(signature) +
-           barrierBytes(signature);
+    return kAlignment + tileBytes(signature) + barrierBytes(signature);
   }
   /// The hardware gives dynamic shared memory 16 bytes of alignment; swizzled
   /// tiles want this.
@@ -206,9 +222,29 @@ struct Sm90GemmConfig {
       return false;
     if (consumers < 1 || consumers > 3 || (pingPong && consumers != 2))
       return false;
+    // Consumers that share out columns have whole instructions of them, and no
+    // pieces for splits to own.
+    if (columnShared > 1 || staging > 2 ||
+        (columnShared && (consumers < 2 || pingPong || splitK() > 1)))
+      return false;
     if (blockK != 64 && blockK != 128)
       return false;
-    return isTileValid(signature) && isClusterValid(signature);
+    return isTileValid(signature) && isClusterValid(signature) &&
+           isStagingValid(signature);
+  }
+
+  /// Most rows of a tile, and sums of a thread: what setmaxnreg leaves a
+  /// consumer beside addresses and the epilogue.
+  constexpr int mostRows() const { return columnShared ? 384 : 256; }
+  constexpr int mostSums() const { return consumers > 2 ? 100 : 192; }
+  /// What columns() is a multiple of. Rows of D are staged in 32 bytes at
+  /// least, of results that one thread has both columns of.
+  constexpr int columnStep(const GemmSignature &signature) const {
+    bool isFree = swapAB ? splitK() == 1 || consumerColumns() <= kUnit
+                         : mayOverlap(signature);
+    int own = isFree ? 8 : 16 * signature.columnsPerOutput();
+    bool hasSlabs = !isColumnSideKMajor(signature);
+    return columnSharers() * (hasSlabs ? Slab::kElements : own);
   }
 
   /// Blocks that work on the same tiles in step: a cluster, or all splits.
@@ -241,10 +277,28 @@ struct Sm90GemmConfig {
                                    const Sm90GemmConfig &) = default;
 
 private:
+  /// As few pieces of up to \p most columns as cover \p all, all of one width.
+  static constexpr int evenPiece(int all, int most) {
+    int pieces = (all + most - 1) / most;
+    return (all / 8 + pieces - 1) / pieces * 8;
+  }
+  /// The widest piece of up to \p most columns that divides \p all; where that
+  /// is a narrow one (88 and 104 have pieces of 8 alone), the next wider one.
+  static constexpr int dividingPiece(int all, int most) {
+    constexpr int kNarrow = 16;
+    int width = all < most ? all : most;
+    while (all % width != 0)
+      width -= 8;
+    if (width > kNarrow || width == all)
+      return width;
+    for (width = most + 8; all % width != 0;)
+      width += 8;
+    return width;
+  }
   /// Whether pieces of \p width columns make up a consumer's part, one for each
   /// split at least.
   constexpr bool isPiece(int width) const {
-    return columns() % width == 0 &&
+    return consumerColumns() % width == 0 &&
            rows() / kUnit * (columns() / width) >= splitK();
   }
 
@@ -253,22 +307,17 @@ private:
   }
 
   constexpr bool isTileValid(const GemmSignature &signature) const {
-    int perConsumer = pingPong ? 1 : consumers;
-    if (rows() < 64 || rows() > 256 || rows() % (kUnit * perConsumer) != 0)
+    if (rows() < kUnit || rows() > mostRows() ||
+        rows() % (kUnit * rowSharers()) != 0)
       return false;
-    // Rows of D are staged in 32 bytes at least, of results that one thread
-    // has both columns of.
-    if (swapAB && signature.columnsPerOutput() != 1)
+    if (columns() > 256 || columns() % columnStep(signature) != 0)
       return false;
-    int step = swapAB ? 8 : 16 * signature.columnsPerOutput();
-    if (columns() < step || columns() > 256 || columns() % step != 0)
+    int joined = signature.columnsPerOutput();
+    if (swapAB && joined != 1)
       return false;
-    if (columns() % 16 != 0 && columns() != 8 && columns() != 24)
+    if (consumerColumns() < (swapAB ? 8 : 16 * joined))
       return false;
-    if (!isColumnSideKMajor(signature) && columns() % Slab::kElements != 0)
-      return false;
-    // What setmaxnreg leaves a consumer beside addresses and the epilogue.
-    return accumulators() <= (consumers > 2 ? 96 : 192);
+    return accumulators() <= mostSums();
   }
 
   constexpr bool isClusterValid(const GemmSignature &signature) const {
@@ -282,6 +331,18 @@ private:
     int rowUnit = isRowSideKMajor(signature) ? 8 : Slab::kElements;
     return columns() % (columnUnit * clusterRows()) == 0 &&
            rows() % (rowUnit * clusterColumns()) == 0;
+  }
+
+  /// What is fetched comes in during the products; turns and the splits of a
+  /// tile use the ring while others stage, blocks of a cluster each other's.
+  constexpr bool isStagingValid(const GemmSignature &signature) const {
+    if (staging == 0)
+      return true;
+    if (fetchedOperands(signature) > 0)
+      return false;
+    return !stagesInRing() ||
+           (!pingPong && splitK() == 1 && multicastBlocks() == 1 &&
+            stagingBytes(signature) <= ringBytes());
   }
 };
 

@@ -18,8 +18,9 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> struct Sm90Shared {
   unsigned base;
 
   static constexpr int kStages = kConfig.stages;
-  static constexpr int kStaging = kStages * kConfig.stageBytes();
-  static constexpr int kBarriers = kStaging + kConfig.stagingBytes(kSignature);
+  static constexpr int kStaging =
+      kConfig.stagesInRing() ? 0 : kConfig.ringBytes();
+  static constexpr int kBarriers = kConfig.tileBytes(kSignature);
 
   unsigned rowTile(int stage) const {
     return base + stage * kConfig.stageBytes();

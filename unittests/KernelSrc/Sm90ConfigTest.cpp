@@ -53,14 +53,16 @@ template <class F> int forEachValid(const GemmSignature &signature, F visit) {
   c.stages = 3;
   for (c.swapAB = 0; c.swapAB < 2; ++c.swapAB)
     for (c.blockK = 64; c.blockK <= 128; c.blockK += 64)
-      for (c.blockM = 8; c.blockM <= 320; c.blockM += 8)
-        for (c.blockN = 8; c.blockN <= 320; c.blockN += 8)
+      for (c.blockM = 8; c.blockM <= 448; c.blockM += 8)
+        for (c.blockN = 8; c.blockN <= 448; c.blockN += 8)
           for (c.consumers = 1; c.consumers <= 3; ++c.consumers)
-            for (int kind = 0; kind < 8; ++kind) {
+            for (int kind = 0; kind < 12; ++kind) {
               c.pingPong = kind == 1 || kind == 5;
               c.clusterM = kind == 2 || kind == 5 || kind == 7 ? 2 : 1;
               c.clusterN = kind == 3 || kind == 7 ? 2 : 1;
               c.splits = kind == 6 ? 3 : kind == 4 ? 16 : 0;
+              c.columnShared = kind >= 8 && kind <= 10;
+              c.staging = kind >= 9 ? kind % 2 + 1 : 0;
               if (!c.isValid(signature))
                 continue;
               ++count;
@@ -73,28 +75,29 @@ constexpr int kSwizzleAtom = 1024;
 
 /// Boxes of one side's tile: whole swizzle atoms, of at most 256 rows.
 bool areBoxesGood(bool kMajor, int extent, int sharers, int blockK) {
-  int boxRows = kMajor ? extent / sharers : blockK;
-  int boxes =
-      kMajor ? blockK / Slab::kElements : extent / Slab::kElements / sharers;
+  int boxRows = kMajor ? Slab::boxRows(extent / sharers) : blockK;
+  int boxes = kMajor ? extent / sharers / boxRows * (blockK / Slab::kElements)
+                     : extent / Slab::kElements / sharers;
   int bytes = boxes * boxRows * Slab::kBytes;
   return boxRows % 8 == 0 && boxRows <= 256 && boxes > 0 &&
          bytes * sharers == extent * blockK * 2;
 }
 
-/// Pieces cover the columns without a gap. They overlap only where nothing of
-/// D's shape is read, which a piece before could have written, where TMA stores
-/// them, and where no splits keep sums of them.
+/// Pieces cover a consumer's columns without a gap. They overlap only where
+/// nothing of D's shape is read, which a piece before could have written, and
+/// where no splits keep sums of them.
 bool doPiecesCover(const Sm90GemmConfig &c, const GemmSignature &s) {
   int piece = c.pieceColumns(s), covered = 0;
   bool mayOverlap = !s.readsC && !s.pointwise.contains(PointwiseOp::Residual) &&
-                    c.storesByTma(s) && c.splitK() == 1 && !c.swapAB;
+                    c.splitK() == 1;
   for (int i = 0; i < c.unitPieces(piece); ++i) {
     int begin = c.pieceBegin(i, piece);
-    if (begin < 0 || begin > covered || (begin < covered && !mayOverlap))
+    if (begin < 0 || begin > covered || begin % 8 != 0 ||
+        (begin < covered && !mayOverlap))
       return false;
     covered = begin + piece;
   }
-  return covered == c.columns();
+  return covered == c.consumerColumns();
 }
 
 /// Pieces of 64 rows cover the columns, and their boxes fill a buffer.
@@ -116,10 +119,24 @@ bool arePiecesGood(const Sm90GemmConfig &c, const GemmSignature &s) {
          c.pieceBytes(s) % kSwizzleAtom == 0;
 }
 
+/// Staging lies behind the ring, or where a block's only tile was.
+bool isStagingGood(const Sm90GemmConfig &c, const GemmSignature &s) {
+  bool waits = c.fetchedOperands(s) > 0;
+  if (c.staging != 0 && waits)
+    return false;
+  if (c.staging != 2)
+    return c.tileBytes(s) == c.ringBytes() + c.stagingBytes(s);
+  return c.tileBytes(s) == c.ringBytes() && !c.pingPong && c.splitK() == 1 &&
+         c.multicastBlocks() == 1 && c.stagingBytes(s) <= c.ringBytes();
+}
+
 bool isTileGood(const Sm90GemmConfig &c) {
-  int stacked = c.pingPong ? 1 : c.consumers;
+  int stacked = c.pingPong || c.columnShared ? 1 : c.consumers;
+  int beside = c.columnShared ? c.consumers : 1;
   return c.units() > 0 &&
          c.units() * Sm90GemmConfig::kUnit * stacked == c.rows() &&
+         c.consumerColumns() * beside == c.columns() &&
+         c.consumerColumns() % 8 == 0 && c.consumerColumns() <= 256 &&
          c.rowTileBytes() % kSwizzleAtom == 0 &&
          c.columnTileBytes() % kSwizzleAtom == 0;
 }
@@ -146,15 +163,52 @@ TEST_CASE("every tile that is valid is cut into whole boxes and pieces") {
       bool columns = areBoxesGood(c.isColumnSideKMajor(s), c.columns(),
                                   c.clusterRows(), c.blockK);
       if (rows && columns && arePiecesGood(c, s) && isTileGood(c) &&
-          areRegistersGood(c) && c.threads() <= 512)
+          isStagingGood(c, s) && areRegistersGood(c) && c.threads() <= 512)
         return;
       FAIL_CHECK("bm" << c.blockM << " bn" << c.blockN << " bk" << c.blockK
                       << " wg" << c.consumers << " pp" << c.pingPong << " sw"
                       << c.swapAB << " cm" << c.clusterM << " cn" << c.clusterN
-                      << " sk" << c.splits);
+                      << " sk" << c.splits << " cs" << c.columnShared << " sg"
+                      << c.staging);
     });
     CHECK(seen > 50);
   }
+}
+
+TEST_CASE("pieces of exchanged sides are even, or divide what is read") {
+  GemmSignature bf16 = signatureOf(DType::BF16);
+  GemmSignature residual = withChain(bf16, {{PointwiseOp::Residual}});
+  auto piece = [&](int columns, const GemmSignature &s, int splits = 0) {
+    Sm90GemmConfig c{
+        .blockM = columns, .blockN = 64, .consumers = 1, .swapAB = 1};
+    c.splits = splits;
+    CHECK(c.isValid(s));
+    return c.pieceColumns(s);
+  };
+  CHECK(piece(72, bf16) == 40);
+  CHECK(piece(104, bf16) == 56);
+  CHECK(piece(136, bf16) == 48);
+  CHECK(piece(152, bf16) == 56);
+  CHECK(piece(200, bf16) == 56);
+  CHECK(piece(208, bf16) == 56);
+  CHECK(piece(248, bf16) == 64);
+  CHECK(piece(72, residual) == 24);
+  CHECK(piece(80, residual) == 40);
+  CHECK(piece(88, residual) == 88);
+  CHECK(piece(104, residual) == 104);
+  CHECK(piece(176, residual) == 88);
+  CHECK(piece(200, residual) == 40);
+  CHECK(piece(40, bf16, 2) == 40);
+  // One consumer's columns are what has pieces.
+  Sm90GemmConfig shared{.blockM = 160,
+                        .blockN = 128,
+                        .consumers = 2,
+                        .swapAB = 1,
+                        .columnShared = 1};
+  CHECK(shared.isValid(bf16));
+  CHECK(shared.consumerColumns() == 80);
+  CHECK(shared.pieceColumns(bf16) == 40);
+  CHECK(shared.accumulators() == 2 * 40);
 }
 
 TEST_CASE("pieces are as wide as a line of D, and narrower for splits") {
@@ -174,6 +228,9 @@ TEST_CASE("pieces are as wide as a line of D, and narrower for splits") {
   CHECK(piece(160, bf16) == 32);
   CHECK(piece(176, bf16) == 64); // at 0, 64 and 112
   CHECK(piece(48, bf16) == 32);
+  CHECK(piece(24, bf16) == 16);  // at 0 and 8
+  CHECK(piece(232, bf16) == 64); // at 0, 64, 128 and 168
+  CHECK(piece(200, fp32) == 32);
   CHECK(piece(176, withChain(bf16, {{PointwiseOp::Residual}})) == 16);
   CHECK(piece(256, bf16, 2) == 64);
   CHECK(piece(256, bf16, 16) == 32);
@@ -219,6 +276,13 @@ TEST_CASE("the wgmma config's sizes") {
   CHECK(c.stagingBuffers(one) == 4);
   CHECK(c.stagingBytes(one) == 2 * 32768);
   CHECK(c.barrierBytes(one) == (2 * 4 + 2 * 2 * 4 + 2) * 8);
+  // One buffer, or two where the ring was, leave more for stages.
+  c.staging = 1;
+  CHECK(c.sharedBytes(bf16) == 1024 + 4 * 49152 + 16384 + 14 * 8);
+  CHECK_FALSE(c.isValid(one));
+  c.staging = 2;
+  CHECK(c.sharedBytes(bf16) == 1024 + 4 * 49152 + 18 * 8);
+  c.staging = 0;
   Sm90GemmConfig small{.blockM = 64, .blockN = 64, .consumers = 1};
   CHECK(small.pieces(one) == 1);
   CHECK(small.stagingBuffers(one) == 2);
@@ -273,15 +337,62 @@ TEST_CASE("the wgmma config refuses what the template cannot do") {
   CHECK_FALSE(valid([](auto &c) { c.blockM = 256; }));
   CHECK(valid([](auto &c) { c.blockM = 256, c.blockN = 192; }));
   CHECK(valid([](auto &c) { c.blockM = c.blockN = 192, c.consumers = 3; }));
-  CHECK_FALSE(valid([](auto &c) { c.blockM = 192, c.consumers = 3; }));
-  // Columns in steps of 16; 8 and 24 with swapped sides.
-  CHECK_FALSE(valid([](auto &c) { c.blockN = 8; }));
-  CHECK_FALSE(valid([](auto &c) { c.blockN = 272; }));
-  CHECK_FALSE(valid([](auto &c) { c.blockN = 104; }));
-  CHECK(valid([](auto &c) { c.blockN = 176; }));
-  CHECK(valid([](auto &c) { c.blockM = 24, c.blockN = 128, c.swapAB = 1; }));
+  CHECK(
+      valid([](auto &c) { c.blockM = 192, c.blockN = 200, c.consumers = 3; }));
   CHECK_FALSE(
-      valid([](auto &c) { c.blockM = 40, c.blockN = 128, c.swapAB = 1; }));
+      valid([](auto &c) { c.blockM = 192, c.blockN = 208, c.consumers = 3; }));
+  CHECK(valid([](auto &c) { c.blockM = 192, c.blockN = 128, c.pingPong = 1; }));
+  CHECK_FALSE(
+      valid([](auto &c) { c.blockM = 192, c.blockN = 136, c.pingPong = 1; }));
+  CHECK(valid([](auto &c) { c.blockM = 256, c.blockN = 96, c.consumers = 1; }));
+  CHECK_FALSE(valid([](auto &c) { c.blockM = 320, c.blockN = 64; }));
+  // Columns in steps of 8, of 16 where pieces of lines may not overlap.
+  CHECK_FALSE(valid([](auto &c) { c.blockN = 8; }));
+  CHECK_FALSE(valid([](auto &c) { c.blockN = 264; }));
+  CHECK_FALSE(valid([](auto &c) { c.blockN = 100; }));
+  CHECK(valid([](auto &c) { c.blockN = 104; }));
+  CHECK_FALSE(valid([](auto &c) { c.blockN = 104, c.splits = 2; }));
+  GemmSignature residual = withChain(bf16, {{PointwiseOp::Residual}});
+  CHECK_FALSE(valid([](auto &c) { c.blockN = 104; }, &residual));
+  CHECK(valid([](auto &c) { c.blockN = 176; }, &residual));
+  CHECK(valid([](auto &c) { c.blockM = 8, c.blockN = 128, c.swapAB = 1; }));
+  CHECK(valid([](auto &c) { c.blockM = 104, c.blockN = 128, c.swapAB = 1; },
+              &residual));
+  auto split = [&](int columns) {
+    return valid([&](auto &c) {
+      c.blockM = columns, c.blockN = 128, c.swapAB = 1, c.splits = 2;
+    });
+  };
+  CHECK(split(56));
+  CHECK_FALSE(split(72));
+  CHECK(split(80));
+  // Columns shared out: two or three consumers, all rows of them.
+  auto shared = [&](int rows, int columns, int consumers) {
+    return valid([&](auto &c) {
+      c.blockM = rows, c.blockN = columns, c.consumers = consumers;
+      c.columnShared = 1;
+    });
+  };
+  CHECK(shared(64, 256, 2));
+  CHECK(shared(320, 144, 2));
+  CHECK(shared(384, 128, 2));
+  CHECK(shared(128, 144, 3));
+  CHECK_FALSE(shared(384, 144, 2));
+  CHECK_FALSE(shared(448, 64, 2));
+  CHECK_FALSE(shared(192, 104, 1));
+  CHECK_FALSE(shared(192, 104, 2)); // 52 columns each
+  CHECK_FALSE(
+      valid([](auto &c) { c.blockN = 128, c.pingPong = c.columnShared = 1; }));
+  CHECK_FALSE(valid([](auto &c) { c.columnShared = 1, c.splits = 2; }));
+  // Where the ring was there is room for one tile's results.
+  CHECK(valid([](auto &c) { c.staging = 2; }));
+  CHECK_FALSE(valid([](auto &c) { c.staging = 3; }));
+  CHECK_FALSE(valid([](auto &c) { c.staging = 2, c.clusterM = 2; }));
+  CHECK_FALSE(valid([](auto &c) { c.staging = c.splits = 2; }));
+  CHECK_FALSE(
+      valid([](auto &c) { c.blockN = 128, c.staging = 2, c.pingPong = 1; }));
+  CHECK(valid([](auto &c) { c.blockN = 128, c.staging = c.pingPong = 1; }));
+  CHECK_FALSE(valid([](auto &c) { c.staging = 1; }, &residual));
   // Clusters of two, not with splits, and each block brings whole boxes.
   CHECK(valid([](auto &c) { c.clusterM = 2; }));
   CHECK(valid([](auto &c) { c.clusterN = 2; }));

@@ -189,10 +189,7 @@ TEST_CASE("the kernel that repacks compiles clean") {
 TEST_CASE("wgmma compiles in each of its widths") {
   if (!hasNvrtc())
     return;
-  std::vector<int> widths = {8, 24};
-  for (int width = 16; width <= 256; width += 16)
-    widths.push_back(width);
-  for (int width : widths) {
+  for (int width = 8; width <= 256; width += 8) {
     CAPTURE(width);
     auto artifact = compiler().compile(wgmmaUnit(width));
     if (!artifact) {
@@ -203,7 +200,7 @@ TEST_CASE("wgmma compiles in each of its widths") {
     CHECK(artifact->usage.registersPerThread >= width / 2);
     CHECK(artifact->rejection(false) == "");
   }
-  auto artifact = compiler().compile(wgmmaUnit(40));
+  auto artifact = compiler().compile(wgmmaUnit(44));
   REQUIRE(!artifact);
   CHECK(llvm::toString(artifact.takeError()).find("width is not known") !=
         std::string::npos);
@@ -218,5 +215,5 @@ TEST_CASE("a config that does not fit its signature does not compile") {
   auto named = llvm::cantFail(
       gemm().parseConfig("sm90.bm128.bn128.bk64.st4.wg2.pp0.sw0.cm1.cn1"));
   checkRefused(named.tmpl->plan(problem, named.config, device).kernels[0],
-               ".blockN = 128", ".blockN = 104", "does not fit");
+               ".blockN = 128", ".blockN = 100", "does not fit");
 }

@@ -262,7 +262,7 @@ static int mostAccumulators(const GemmSignature &signature,
                             const Sm90GemmConfig &config) {
   const PointwiseChain &chain = signature.pointwise;
   bool isThree = config.consumers > 2;
-  int most = isThree ? 96 : 192;
+  int most = config.mostSums();
   auto limit = [&](bool holds, int sumsOfTwo, int sumsOfThree) {
     if (holds)
       most = std::min(most, isThree ? sumsOfThree : sumsOfTwo);
@@ -292,8 +292,23 @@ static int mostAccumulators(const GemmSignature &signature,
   return most;
 }
 
+/// What the columns of one consumer may be, in steps of \p step.
+static llvm::StringRef columnsInStepsOf(int step, bool swapAB) {
+  switch (step) {
+  case 8:
+    return swapAB ? "8 to 256 in steps of 8" : "16 to 256 in steps of 8";
+  case 16:
+    return "16 to 256 in steps of 16";
+  case 32:
+    return "32 to 256 in steps of 32";
+  default:
+    return "64 to 256 in steps of 64";
+  }
+}
+
 /// Names what a config beyond isValid() has that the instruction does not.
-static Rejection invalidShape(const Sm90GemmConfig &config) {
+static Rejection invalidShape(const GemmSignature &signature,
+                              const Sm90GemmConfig &config) {
   auto shape = [](int value, llvm::StringRef unit, llvm::StringRef allowed) {
     return Rejection{PruneReason::InstructionShape, double(value), 0, unit,
                      allowed};
@@ -302,14 +317,30 @@ static Rejection invalidShape(const Sm90GemmConfig &config) {
     return shape(config.blockK, "elements of k a stage", "64 or 128");
   if (config.stages < 2 || config.stages > 16)
     return shape(config.stages, "stages", "2 to 16");
-  int readers = Sm90GemmConfig::kUnit * config.readers();
-  if (config.rows() > 256 || config.rows() % readers != 0)
+  if (config.consumers > 3)
+    return shape(config.consumers, "consumers", "1 to 3");
+  int sharers = config.rowSharers();
+  if (config.rows() > config.mostRows() ||
+      config.rows() % (Sm90GemmConfig::kUnit * sharers) != 0)
     return shape(config.rows(), "rows",
-                 config.readers() > 2   ? "192"
-                 : config.readers() > 1 ? "128 or 256"
-                                        : "64 to 256 in steps of 64");
-  if (config.columns() > 256 || config.columns() % 8 != 0)
-    return shape(config.columns(), "columns", "8 to 256");
+                 config.columnShared ? "64 to 384 in steps of 64"
+                 : sharers > 2       ? "192"
+                 : sharers > 1       ? "128 or 256"
+                                     : "64 to 256 in steps of 64");
+  if (config.columns() > 256)
+    return shape(config.columns(), "columns", "up to 256");
+  int step = config.columnStep(signature) / config.columnSharers();
+  if (config.columns() % config.columnSharers() != 0 ||
+      config.consumerColumns() % step != 0 ||
+      config.consumerColumns() < (config.swapAB ? 8 : step))
+    return shape(config.consumerColumns(), "columns a consumer",
+                 columnsInStepsOf(step, config.swapAB));
+  if (config.staging != 0 && config.fetchedOperands(signature) > 0)
+    return shape(config.staging, "staging",
+                 "0 where C or a residual comes in by TMA");
+  if (config.staging > 1)
+    return shape(config.staging, "staging",
+                 "0 or 1 with turns, splits, clusters or a short ring");
   return Rejection{PruneReason::InstructionShape};
 }
 
@@ -349,7 +380,7 @@ std::optional<Rejection> Sm90Gemm::checkLimits(
     return Rejection{PruneReason::Registers, double(config.accumulators()),
                      double(accumulators), "accumulators a thread"};
   if (!config.isValid(signature))
-    return invalidShape(config);
+    return invalidShape(signature, config);
   int64_t ranges = ceilDiv(problem.k, config.blockK);
   // Every split has work, and there is some at all.
   if (ranges < config.splitK())

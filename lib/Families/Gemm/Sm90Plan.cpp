@@ -151,14 +151,14 @@ TensorMapSpec Sm90Binder::mapOf(const StoredMatrix &matrix, int64_t batch,
 }
 
 /// Boxes of a slab: along k with rows of the extent, of which each block of a
-/// cluster that shares the tile brings its part; or along the extent with rows
-/// of k.
+/// cluster that shares the tile brings its part, in halves where a box has no
+/// place for them; or along the extent with rows of k.
 TensorMapSpec Sm90Binder::operandMap(const StoredMatrix &matrix, int64_t batch,
                                      bool isRowSide, bool kMajor) const {
   int extent = isRowSide ? config.rows() : config.columns();
   int sharers = isRowSide ? config.clusterColumns() : config.clusterRows();
   return mapOf(matrix, batch, signature.in, Slab::kElements,
-               kMajor ? extent / sharers : config.blockK,
+               kMajor ? Slab::boxRows(extent / sharers) : config.blockK,
                TensorMapSwizzle::B128);
 }
 
@@ -231,15 +231,16 @@ void Sm90Binder::bindSplits(const GemmProblem &problem,
   params.partials = reinterpret_cast<float *>(context.zeroed);
 }
 
-/// Blocks are persistent: as many as run at once, or as have a tile.
+/// Blocks are persistent: as many as run at once, or as have a tile. Those that
+/// stage where their ring was are not: each has one tile, on any grid.
 void Sm90Binder::setGeometry(const GemmProblem &problem,
                              const LaunchContext &context,
                              KernelStep &step) const {
   int64_t groups = config.groups(problem.m, problem.n, problem.batch);
   int64_t resident = std::clamp<int64_t>(context.smCount / config.groupBlocks(),
                                          1, mostGroups);
-  step.grid.x =
-      static_cast<uint32_t>(std::min(groups, resident) * config.groupBlocks());
+  int64_t running = config.stagesInRing() ? groups : std::min(groups, resident);
+  step.grid.x = static_cast<uint32_t>(running * config.groupBlocks());
   step.block.x = static_cast<uint32_t>(config.threads());
   step.cluster.x = static_cast<uint32_t>(config.multicastBlocks());
   step.cooperative = config.splitK() > 1;

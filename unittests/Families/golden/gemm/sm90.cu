@@ -5,7 +5,7 @@
 
 namespace {
 constexpr kiln::GemmSignature kSignature{.in = kiln::DType::BF16, .out = kiln::DType::BF16, .compute = kiln::ComputeMode::Native, .layout = kiln::Layout::NT, .pointwise = {{kiln::PointwiseOp::Bias, kiln::PointwiseOp::Silu}}, .readsC = true, .alignA = 16, .alignB = 16, .alignD = 16};
-constexpr kiln::Sm90GemmConfig kConfig{.blockM = 128, .blockN = 128, .blockK = 64, .stages = 4, .consumers = 2, .pingPong = 1, .swapAB = 0, .clusterM = 2, .clusterN = 1, .splits = 0};
+constexpr kiln::Sm90GemmConfig kConfig{.blockM = 128, .blockN = 128, .blockK = 64, .stages = 4, .consumers = 2, .pingPong = 1, .swapAB = 0, .clusterM = 2, .clusterN = 1, .splits = 0, .columnShared = 0, .staging = 0};
 static_assert(kConfig.isValid(kSignature), "the config does not fit");
 static_assert(kConfig.threads() == 384 && kConfig.sharedBytes(kSignature) == 197840,
               "host and device disagree about the config");
