@@ -41,6 +41,8 @@ llvm::StringRef nameOf(Kind kind) {
     return "decision";
   case Kind::Probe:
     return "probe";
+  case Kind::Portfolio:
+    return "portfolio";
   }
   return "unknown";
 }

@@ -150,6 +150,7 @@ static int worthOf(Kind kind) {
   case Kind::Decision:
     return 2;
   case Kind::Record:
+  case Kind::Portfolio:
     break;
   }
   return 3;

@@ -1,0 +1,66 @@
+//===- ProblemRange.h - problems that differ in a few extents -------------===//
+#pragma once
+
+#include "Kernel/Family.h"
+
+#include <llvm/ADT/SmallVector.h>
+#include <llvm/Support/Error.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+/// One value for each field of a range, in the order of its fields.
+using ExtentPoint = llvm::SmallVector<int64_t, 2>;
+
+/// Problems of one signature that differ in the values of a few fields, mostly
+/// one. A value; points to the family only.
+struct ProblemRange {
+  const KernelFamily *family = nullptr;
+  /// A problem as it was described, for any extents: a leading dimension is 0
+  /// where rows are packed, whatever their length. Not canonical.
+  Record described;
+  llvm::SmallVector<int, 2> fields; ///< that vary, of the problem's record
+  ExtentPoint low, high;            ///< both included
+  /// Of all problems. Values whose problem has another signature, as alignment
+  /// follows from extents, are not part of the range.
+  Record signature;
+
+  /// The problem at \p point, which has the range's signature or another one.
+  /// Microseconds. Errors: those of KernelFamily::canonicalise.
+  llvm::Expected<Problem> at(llvm::ArrayRef<int64_t> point) const;
+  /// The same; nullopt where there is none, or its signature is another one.
+  std::optional<Problem> find(llvm::ArrayRef<int64_t> point) const;
+  /// Whether \p point lies between low and high, whatever its signature.
+  bool contains(llvm::ArrayRef<int64_t> point) const;
+  bool contains(const ProblemRange &other) const {
+    return contains(other.low) && contains(other.high);
+  }
+  /// The values that the fields have in \p problem.
+  ExtentPoint pointOf(const Record &problem) const;
+  /// The nearest point at or below \p point, by less than a period of
+  /// signatures in each field and within the range, whose problem has the
+  /// signature; empty: there is none.
+  ExtentPoint alignDown(llvm::ArrayRef<int64_t> point) const;
+  /// Largest value at most \p point of each field's, within the range.
+  ExtentPoint clamp(llvm::ArrayRef<int64_t> point) const;
+
+  /// "m=1..8192"
+  std::string text() const;
+  /// All that is equal in these problems: the described one with 0 for each
+  /// value that varies, the names of the fields and the signature.
+  std::string fixedText() const;
+};
+
+/// The ranges of one signature each that \p fields from \p low to \p high of
+/// \p described have, that of the highest values first. Values of 0 need no
+/// plan and are left out. Errors: those of KernelFamily::canonicalise.
+llvm::Expected<std::vector<ProblemRange>>
+rangesOf(const KernelFamily &family, const Record &described,
+         llvm::ArrayRef<int> fields, llvm::ArrayRef<int64_t> low,
+         llvm::ArrayRef<int64_t> high);
+
+} // namespace kiln

@@ -1,0 +1,145 @@
+//===- PortfolioStore.h - what serves a range, stored ---------------------===//
+//
+// The kernels that serve a range of a layer, their intervals and their measured
+// times. A measured portfolio is keyed by the class of the device, as records
+// are. One that only the estimator chose is keyed by the product, as decisions
+// are: it is written where there is no device.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Cache/Store.h"
+#include "Device/DeviceModel.h"
+#include "Kernel/Record.h"
+
+#include <llvm/ADT/ArrayRef.h>
+#include <llvm/ADT/StringRef.h>
+#include <llvm/Support/Error.h>
+#include <llvm/Support/JSON.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+/// What a member took at one point. Times are in ns.
+struct StoredTime {
+  std::vector<int64_t> point;
+  double measuredNs = 0, predictedNs = 0;
+
+  friend bool operator==(const StoredTime &, const StoredTime &) = default;
+};
+
+/// One config of a portfolio.
+struct StoredMember {
+  std::string config, kernel;     ///< kernelDigest() of its plan
+  std::vector<int64_t> low, high; ///< where it may be the best
+  bool validated = false;         ///< compared with the reference, and right
+  std::vector<StoredTime> times;
+
+  friend bool operator==(const StoredMember &, const StoredMember &) = default;
+};
+
+/// A kernel that trials of the range found wrong, or that cannot run.
+struct StoredFault {
+  std::string config, kernel, reason;
+
+  friend bool operator==(const StoredFault &, const StoredFault &) = default;
+};
+
+/// A portfolio as it is stored: points have a value for each field of its
+/// range.
+struct StoredPortfolio {
+  std::vector<int64_t> low, high;
+  double tolerance = 0; ///< of the estimated regret
+  /// Everything that was to be measured was.
+  bool isComplete = false;
+  int64_t measuredAtMs = 0; ///< Unix time
+  std::vector<StoredMember> members;
+  std::vector<StoredFault> faults;
+
+  bool contains(llvm::ArrayRef<int64_t> low,
+                llvm::ArrayRef<int64_t> high) const;
+  /// Members that have times.
+  size_t measuredMembers() const;
+  friend bool operator==(const StoredPortfolio &,
+                         const StoredPortfolio &) = default;
+};
+
+/// What one entry holds: portfolios of one layer over different ranges.
+struct StoredPortfolios {
+  std::vector<StoredPortfolio> ranges;
+
+  /// Parses JSON of any origin. What is damaged is skipped. Error
+  /// (InvalidArgument): the text is no JSON object of portfolios at all.
+  static llvm::Expected<StoredPortfolios> parse(llvm::StringRef json);
+  llvm::json::Object toJson() const;
+
+  /// The narrowest whose range contains \p low to \p high, of these the one
+  /// with the most measured members; null: there is none.
+  const StoredPortfolio *find(llvm::ArrayRef<int64_t> low,
+                              llvm::ArrayRef<int64_t> high) const;
+  /// Adds \p added. Of two of one range the one with more measured members
+  /// stays, of equals the later one; with \p replaces it is \p added always.
+  /// What lies within the range of another one and has no more measured members
+  /// goes.
+  void merge(const StoredPortfolio &added, bool replaces);
+};
+
+/// Whose portfolios.
+struct PortfolioKey {
+  /// ProblemRange::fixedText(): the layer, the names of the values that vary,
+  /// and the signature.
+  std::string layer;
+  std::string device; ///< a device class, or a product
+
+  std::string text() const;
+  /// Of what trials measured on devices of class \p deviceClass.
+  static PortfolioKey measured(llvm::StringRef layer,
+                               llvm::StringRef deviceClass);
+  /// Of what the estimator chose for \p device.
+  static PortfolioKey estimated(llvm::StringRef layer,
+                                const DeviceModel &device);
+};
+
+/// Portfolios in the cache, kept parsed. Thread-safe. The cache store must
+/// outlive it.
+class PortfolioStore {
+public:
+  /// What was read counts for \p recheckInterval where another process may have
+  /// stored.
+  explicit PortfolioStore(
+      cache::Store &cache,
+      std::chrono::milliseconds recheckInterval = std::chrono::seconds(1));
+  ~PortfolioStore();
+
+  /// What there is of \p key, never null; the same pointer while nothing has
+  /// changed. Whether configs and kernels are still today's is for the caller
+  /// to see. Cost: microseconds; once an interval it asks the file system, and
+  /// then may read and parse a small file.
+  std::shared_ptr<const StoredPortfolios> load(const PortfolioKey &key) const;
+  /// The portfolio whose range contains \p low to \p high, see
+  /// StoredPortfolios::find().
+  std::optional<StoredPortfolio> find(const PortfolioKey &key,
+                                      llvm::ArrayRef<int64_t> low,
+                                      llvm::ArrayRef<int64_t> high) const;
+
+  struct StoreResult {
+    cache::PublishResult publish;
+    bool wasThere = false; ///< nothing had to be written
+  };
+  /// Merges \p portfolio into the entry of \p key, see
+  /// StoredPortfolios::merge(). Cost: milliseconds.
+  StoreResult store(const PortfolioKey &key, const StoredPortfolio &portfolio,
+                    bool replaces = false);
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace kiln

@@ -1,0 +1,322 @@
+//===- Portfolio.cpp - the kernels that serve a range ---------------------===//
+#include "Tune/Portfolio.h"
+
+#include "Store/ArtifactStore.h"
+#include "Support/Error.h"
+
+#include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/StringSet.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace kiln {
+
+//===----------------------------------------------------------------------===//
+// Members
+//===----------------------------------------------------------------------===//
+
+bool PortfolioMember::serves(llvm::ArrayRef<int64_t> point) const {
+  for (auto [value, most] : llvm::zip_equal(point, high))
+    if (value > most)
+      return false;
+  return true;
+}
+
+bool PortfolioMember::holds(llvm::ArrayRef<int64_t> point) const {
+  for (auto [value, least] : llvm::zip_equal(point, low))
+    if (value < least)
+      return false;
+  return serves(point);
+}
+
+size_t Portfolio::measuredMembers() const {
+  return static_cast<size_t>(
+      llvm::count_if(list, [](const PortfolioMember &member) {
+        return !member.times.empty();
+      }));
+}
+
+size_t Portfolio::kernels() const {
+  llvm::StringSet<> distinct;
+  for (const PortfolioMember &member : list)
+    distinct.insert(member.kernel);
+  return distinct.size();
+}
+
+//===----------------------------------------------------------------------===//
+// Calibration
+//===----------------------------------------------------------------------===//
+
+static double medianOf(std::vector<double> values) {
+  auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// How far two points are apart: logarithms of the extents.
+static double distanceOf(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b) {
+  double distance = 0;
+  for (auto [left, right] : llvm::zip_equal(a, b))
+    distance +=
+        std::abs(std::log(static_cast<double>(std::max<int64_t>(left, 1)) /
+                          static_cast<double>(std::max<int64_t>(right, 1))));
+  return distance;
+}
+
+void Portfolio::fillDefaults() {
+  defaultFactors.assign(list.size(), 1);
+  std::vector<double> all;
+  for (const PortfolioMember &member : list)
+    for (const MemberTime &time : member.times)
+      all.push_back(time.factor());
+  if (all.empty())
+    return;
+  const double median = medianOf(all);
+  for (auto [i, member] : llvm::enumerate(list)) {
+    std::vector<double> alike;
+    for (const PortfolioMember &other : list)
+      if (other.tmpl == member.tmpl)
+        for (const MemberTime &time : other.times)
+          alike.push_back(time.factor());
+    defaultFactors[i] = alike.empty() ? median : medianOf(std::move(alike));
+  }
+}
+
+double Portfolio::factorAt(uint32_t place,
+                           llvm::ArrayRef<int64_t> point) const {
+  const std::vector<MemberTime> &times = list[place].times;
+  if (times.empty())
+    return place < defaultFactors.size() ? defaultFactors[place] : 1;
+  if (point.size() == 1) {
+    auto above = llvm::partition_point(times, [&](const MemberTime &time) {
+      return time.point[0] < point[0];
+    });
+    if (above == times.begin())
+      return times.front().factor();
+    if (above == times.end())
+      return times.back().factor();
+    const MemberTime &below = *std::prev(above);
+    const double before = distanceOf(below.point, point);
+    const double after = distanceOf(above->point, point);
+    return (below.factor() * after + above->factor() * before) /
+           (before + after);
+  }
+  double sum = 0, weights = 0;
+  for (const MemberTime &time : times) {
+    const double distance = distanceOf(time.point, point);
+    if (distance == 0)
+      return time.factor();
+    sum += time.factor() / (distance * distance);
+    weights += 1 / (distance * distance);
+  }
+  return sum / weights;
+}
+
+//===----------------------------------------------------------------------===//
+// Choice
+//===----------------------------------------------------------------------===//
+
+void Portfolio::index(const DeviceModel &device) {
+  for (PortfolioMember &member : list)
+    llvm::sort(member.times, [](const MemberTime &a, const MemberTime &b) {
+      return a.point < b.point;
+    });
+  hasProven = llvm::any_of(
+      list, [](const PortfolioMember &member) { return member.validated; });
+  fillDefaults();
+  grid = RangeGrid(served);
+  constexpr size_t kPlausible = 8;
+  plausible.assign(grid.size(), {});
+  ExtentPoint last;
+  for (size_t place = 0; place < grid.size(); ++place) {
+    ExtentPoint point = served.alignDown(grid.at(place));
+    if (place && point == last) {
+      plausible[place] = plausible[place - 1];
+      continue;
+    }
+    last = point;
+    auto problem = point.empty() ? std::nullopt : served.find(point);
+    if (!problem)
+      continue;
+    Ranking ranking;
+    for (uint32_t member = 0; member < list.size(); ++member)
+      if (list[member].holds(point) && (!hasProven || list[member].validated))
+        estimate(member, *problem, point, device, ranking);
+    llvm::stable_sort(ranking, [](const auto &a, const auto &b) {
+      return a.expectedNs < b.expectedNs;
+    });
+    ranking.resize(std::min(ranking.size(), kPlausible));
+    for (const PortfolioChoice &choice : ranking)
+      plausible[place].push_back(static_cast<uint16_t>(choice.member));
+  }
+}
+
+/// Adds \p place to \p ranking if it may run there.
+void Portfolio::estimate(uint32_t place, const Problem &problem,
+                         llvm::ArrayRef<int64_t> point,
+                         const DeviceModel &device, Ranking &ranking) const {
+  const PortfolioMember &member = list[place];
+  if (member.tmpl->prune(problem, member.config, device))
+    return;
+  const double predictedNs =
+      member.tmpl->estimate(problem, member.config, device).totalNs;
+  ranking.push_back({place, predictedNs, predictedNs * factorAt(place, point)});
+}
+
+Portfolio::Ranking Portfolio::rank(const Problem &problem,
+                                   llvm::ArrayRef<int64_t> point,
+                                   const DeviceModel &device,
+                                   Filter mayTake) const {
+  Ranking ranking;
+  llvm::SmallVector<uint32_t, 32> seen;
+  auto consider = [&](uint32_t place) {
+    if (llvm::is_contained(seen, place))
+      return;
+    seen.push_back(place);
+    const PortfolioMember &member = list[place];
+    if ((!hasProven || member.validated) && member.serves(point) &&
+        (!mayTake || mayTake(place)))
+      estimate(place, problem, point, device, ranking);
+  };
+  if (served.contains(point) && !plausible.empty())
+    for (size_t place : grid.around(point))
+      for (uint32_t member : plausible[place])
+        if (list[member].holds(point))
+          consider(member);
+  if (ranking.empty())
+    for (uint32_t member = 0; member < list.size(); ++member)
+      consider(member);
+  llvm::stable_sort(ranking, [](const auto &a, const auto &b) {
+    return a.expectedNs < b.expectedNs;
+  });
+  return ranking;
+}
+
+std::optional<PortfolioChoice> Portfolio::choose(const Problem &problem,
+                                                 llvm::ArrayRef<int64_t> point,
+                                                 const DeviceModel &device,
+                                                 Filter mayTake) const {
+  Ranking ranking = rank(problem, point, device, mayTake);
+  if (ranking.empty())
+    return std::nullopt;
+  return ranking.front();
+}
+
+//===----------------------------------------------------------------------===//
+// The stored form
+//===----------------------------------------------------------------------===//
+
+static std::vector<int64_t> storedPoint(llvm::ArrayRef<int64_t> point) {
+  return {point.begin(), point.end()};
+}
+
+static ExtentPoint pointOf(llvm::ArrayRef<int64_t> stored) {
+  return ExtentPoint(stored.begin(), stored.end());
+}
+
+StoredPortfolio Portfolio::toStored() const {
+  StoredPortfolio stored;
+  stored.low = storedPoint(served.low);
+  stored.high = storedPoint(served.high);
+  stored.tolerance = tolerance;
+  stored.isComplete = isComplete;
+  stored.measuredAtMs = measuredAtMs;
+  stored.faults = faults;
+  for (const PortfolioMember &member : list) {
+    StoredMember &added = stored.members.emplace_back();
+    added.config = member.config.text();
+    added.kernel = member.kernel;
+    added.low = storedPoint(member.low);
+    added.high = storedPoint(member.high);
+    added.validated = member.validated;
+    for (const MemberTime &time : member.times)
+      added.times.push_back(
+          {storedPoint(time.point), time.measuredNs, time.predictedNs});
+  }
+  return stored;
+}
+
+/// The member that \p stored is today over \p range; nullopt: it is none.
+static std::optional<PortfolioMember> restoreMember(const ProblemRange &range,
+                                                    const StoredMember &stored,
+                                                    const DeviceModel &device,
+                                                    uint64_t workspaceBytes) {
+  auto named = range.family->parseConfig(stored.config);
+  if (!named) {
+    llvm::consumeError(named.takeError()); // of another version
+    return std::nullopt;
+  }
+  PortfolioMember member;
+  member.tmpl = named->tmpl;
+  member.config = std::move(named->config);
+  member.kernel = stored.kernel;
+  member.low = pointOf(stored.low);
+  member.high = pointOf(stored.high);
+  member.validated = stored.validated;
+  auto highest = range.find(member.high);
+  Allowance allowance;
+  allowance.workspaceBytes = workspaceBytes;
+  if (!highest ||
+      member.tmpl->pruneWithin(allowance, *highest, member.config, device) ||
+      kernelDigest(member.tmpl->plan(*highest, member.config, device)) !=
+          stored.kernel)
+    return std::nullopt;
+  for (const StoredTime &time : stored.times) {
+    ExtentPoint point = pointOf(time.point);
+    auto problem = range.find(point);
+    if (!problem || member.tmpl->prune(*problem, member.config, device))
+      continue;
+    const double predictedNs =
+        member.tmpl->estimate(*problem, member.config, device).totalNs;
+    if (predictedNs > 0)
+      member.times.push_back({std::move(point), time.measuredNs, predictedNs});
+  }
+  return member;
+}
+
+Portfolio Portfolio::restore(const ProblemRange &range,
+                             const StoredPortfolio &stored,
+                             const DeviceModel &device, uint64_t workspaceBytes,
+                             std::vector<std::string> *dropped) {
+  ProblemRange whole = range;
+  whole.low = pointOf(stored.low);
+  whole.high = pointOf(stored.high);
+  Portfolio portfolio(std::move(whole));
+  portfolio.tolerance = stored.tolerance;
+  portfolio.isComplete = stored.isComplete;
+  portfolio.measuredAtMs = stored.measuredAtMs;
+  portfolio.faults = stored.faults;
+  for (const StoredMember &known : stored.members) {
+    auto member =
+        restoreMember(portfolio.served, known, device, workspaceBytes);
+    if (member)
+      portfolio.list.push_back(std::move(*member));
+    else if (dropped)
+      dropped->push_back(known.config);
+  }
+  portfolio.index(device);
+  return portfolio;
+}
+
+std::optional<Portfolio> findPortfolio(const PortfolioStore &store,
+                                       const ProblemRange &range,
+                                       const DeviceModel &device,
+                                       llvm::StringRef deviceClass,
+                                       uint64_t workspaceBytes) {
+  const std::string layer = range.fixedText();
+  for (const PortfolioKey &key : {PortfolioKey::measured(layer, deviceClass),
+                                  PortfolioKey::estimated(layer, device)}) {
+    auto known = store.load(key);
+    const StoredPortfolio *stored = known->find(range.low, range.high);
+    if (!stored)
+      continue;
+    Portfolio portfolio =
+        Portfolio::restore(range, *stored, device, workspaceBytes);
+    if (!portfolio.empty())
+      return portfolio;
+  }
+  return std::nullopt;
+}
+
+} // namespace kiln

@@ -1,0 +1,141 @@
+//===- PortfolioSession.h - the preparation of a range --------------------===//
+//
+// A session chooses the portfolio of a range, or takes up a stored one, has its
+// kernels compiled in parallel, measures them at a few points, most valuable
+// first, and stores what it found. Whenever its time ends, what is there
+// serves. A session is begun, which requests the kernels, and is finished
+// later, so that those of many layers compile while one is measured.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Tune/Portfolio.h"
+#include "Tune/Tuner.h"
+
+#include <llvm/Support/Error.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+/// What all sessions share. All of it must outlive them.
+struct PortfolioContext {
+  const DeviceModel &device;
+  ArtifactStore &artifacts;
+  const RecordStore &records; ///< asked for kernels that are known to be wrong
+  PortfolioStore &portfolios;
+  TrialRunner *runner; ///< null: nothing is measured
+  std::string deviceClass;
+};
+
+/// How far a session is. Given from the thread that finishes it.
+struct PortfolioProgress {
+  size_t kernels = 0, kernelsReady = 0;
+  size_t anchors = 0, anchorsDone = 0;
+  size_t members = 0, measured = 0; ///< members with times
+  size_t trials = 0;                ///< so far
+};
+
+struct PortfolioOptions {
+  using Clock = std::chrono::steady_clock;
+
+  /// Of the estimated regret; see CoverOptions.
+  double tolerance = 0.02;
+  unsigned maxKernels = 24;
+  MeasurementMode mode = MeasurementMode::Cold;
+  /// False: the estimator alone chooses, also where there is a runner.
+  bool measures = true;
+  /// Of the workspace of a plan.
+  uint64_t workspaceBytes = Allowance::kUnlimited;
+  /// Values that callers wait for: the estimator's choices there are members,
+  /// compiled and measured first.
+  std::vector<ExtentPoint> first;
+  /// Measure although there is a stored portfolio, and replace it.
+  bool retune = false;
+  /// Take up a stored one that was measured only in part as it is.
+  bool acceptsPartial = false;
+  /// Keep what was found in the cache.
+  bool stores = true;
+  /// Becomes true from any thread: the session ends soon with what it has.
+  const std::atomic<bool> *cancel = nullptr;
+  std::function<void(const PortfolioProgress &)> progress;
+};
+
+/// What loads a member.
+struct MemberCode {
+  Plan plan; ///< for the problem at the member's `high`
+  std::vector<ArtifactPtr> artifacts; ///< of plan.kernels, in order
+  /// As trials loaded it, if it ran in any: see TuningChoice::loaded. Made for
+  /// another problem of the range, so only its kernels are of use.
+  std::shared_ptr<const LoadedPlan> loaded;
+};
+
+enum class PortfolioOrigin {
+  Stored,    ///< measured before, of today, and complete as far as asked for
+  Measured,  ///< measured now, at least in part
+  Estimated, ///< the estimator alone chose it, now or before
+};
+llvm::StringRef nameOf(PortfolioOrigin origin);
+
+struct PortfolioResult {
+  Portfolio portfolio;
+  /// By member. What has no kernels when the time ends is no member.
+  std::vector<MemberCode> code;
+  PortfolioOrigin origin = PortfolioOrigin::Estimated;
+  /// Recorded, Exhausted (all was measured that was to be), Budget, Cancelled,
+  /// Device; Trials: nothing was to be measured.
+  StopReason stop = StopReason::Trials;
+  size_t kernels = 0, compiled = 0; ///< distinct; of these, compiled now
+  size_t failedCompiles = 0;
+  size_t rejected = 0; ///< members that trials found wrong
+  size_t anchors = 0;  ///< points at which something was measured now
+  /// What ran, in its order: a member at one anchor each.
+  std::vector<TuningTrial> trials;
+  bool isStored = false;
+  cache::PublishResult publish;   ///< of storing, where that was tried
+  std::vector<std::string> notes; ///< what went wrong and was mended
+  double coverMs = 0, elapsedMs = 0;
+};
+
+/// Not thread-safe, as the runner is not.
+class PortfolioSession {
+public:
+  using Clock = PortfolioOptions::Clock;
+
+  /// \p context and \p options must outlive the session.
+  PortfolioSession(const PortfolioContext &context, ProblemRange range,
+                   const PortfolioOptions &options);
+  ~PortfolioSession();
+  PortfolioSession(const PortfolioSession &) = delete;
+  PortfolioSession &operator=(const PortfolioSession &) = delete;
+
+  /// Looks for a stored portfolio, or makes the cover, and requests the kernels
+  /// of all members with \p priority and the values after it. Waits for no
+  /// compilation; up to a second for the cover.
+  void begin(int64_t priority);
+  /// Whether finish() has something to measure.
+  bool needsTrials() const;
+  /// Estimated time that finish() needs to measure all of it.
+  std::chrono::milliseconds expectedTime() const;
+  size_t priorities() const;
+
+  /// Measures until \p deadline, and stores. Of the kernels at least one is
+  /// always waited for; without \p deadline passed, all. Errors: NoCandidate
+  /// (nothing can run, or all is wrong), ContextDead, Cancelled (before there
+  /// was any member), those of ArtifactStore when not a single kernel can be
+  /// had.
+  llvm::Error finish(Clock::time_point deadline);
+  /// The result; after an error, what was found.
+  PortfolioResult takeResult();
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace kiln

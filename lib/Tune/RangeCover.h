@@ -1,0 +1,39 @@
+//===- RangeCover.h - the fewest kernels for a range ----------------------===//
+#pragma once
+
+#include "Tune/Portfolio.h"
+
+#include <llvm/Support/Error.h>
+
+#include <atomic>
+
+namespace kiln {
+
+struct CoverOptions {
+  /// How far the best member may be behind the best of the space, by the
+  /// estimate. Grows until maxKernels suffice.
+  double tolerance = 0.02;
+  unsigned maxKernels = 24;
+  /// Of the workspace of a plan.
+  uint64_t workspaceBytes = Allowance::kUnlimited;
+  /// Members that are there whatever they are worth: those of a portfolio that
+  /// is completed.
+  llvm::ArrayRef<PortfolioMember> kept = {};
+  /// Whether a config may not be a member; null: all may.
+  llvm::function_ref<bool(const Template &, const Record &)> isBarred = nullptr;
+  /// Values whose best config by the estimate is a member: what a caller waits
+  /// for.
+  llvm::ArrayRef<ExtentPoint> points = {};
+  const std::atomic<bool> *cancel = nullptr;
+};
+
+/// The smallest set of kernels, as far as a greedy search finds it, of which
+/// one is within the tolerance of the best at every sample of \p range, most
+/// valuable first. Pure: needs no GPU, no driver and no compiler. Some hundred
+/// milliseconds. Errors: NoCandidate (at no sample anything may run),
+/// Cancelled.
+llvm::Expected<Portfolio> coverRange(const ProblemRange &range,
+                                     const DeviceModel &device,
+                                     const CoverOptions &options = {});
+
+} // namespace kiln
