@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
+#include <random>
 
 namespace kiln {
 
@@ -68,6 +70,61 @@ double SweepResult::correlation() const {
   return rankCorrelation(predicted, measured);
 }
 
+/// The ranks that are measured of a space of \p size, in order.
+static std::vector<size_t> chosenRanks(size_t size,
+                                       const SweepOptions &options) {
+  std::vector<size_t> ranks(size);
+  std::iota(ranks.begin(), ranks.end(), size_t(0));
+  if (options.top == 0 || options.top >= size)
+    return ranks;
+  // By hand: what std::sample draws differs from library to library.
+  std::mt19937_64 random(options.seed);
+  const size_t end = std::min<size_t>(size, options.top + options.sample);
+  for (size_t i = options.top; i < end; ++i)
+    std::swap(ranks[i], ranks[i + random() % (size - i)]);
+  ranks.resize(end);
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+namespace {
+
+/// What is measured of one space: configs with plans, in the order of the
+/// ranking.
+struct SweptSpace {
+  std::vector<std::unique_ptr<TuningCandidate>> entries;
+  size_t size = 0; ///< of the whole space
+
+  std::vector<TranslationUnit> units() const;
+};
+
+} // namespace
+
+static llvm::Expected<SweptSpace> exploreSwept(const KernelFamily &family,
+                                               const Problem &problem,
+                                               const DeviceModel &device,
+                                               const SweepOptions &options) {
+  auto space = exploreSpace(family, problem, device, options.model);
+  if (!space)
+    return space.takeError();
+  SweptSpace swept;
+  swept.size = space->ranked.size();
+  for (size_t rank : chosenRanks(swept.size, options)) {
+    swept.entries.push_back(std::make_unique<TuningCandidate>(
+        std::move(space->ranked[rank]), static_cast<int>(rank)));
+    swept.entries.back()->makePlan(problem, device);
+  }
+  return swept;
+}
+
+std::vector<TranslationUnit> SweptSpace::units() const {
+  std::vector<TranslationUnit> units;
+  for (const auto &entry : entries)
+    units.insert(units.end(), entry->plan.kernels.begin(),
+                 entry->plan.kernels.end());
+  return units;
+}
+
 namespace {
 
 /// One problem's sweep in progress.
@@ -113,7 +170,7 @@ private:
   ArtifactStore &artifacts;
   const SweepOptions &options;
 
-  std::vector<std::unique_ptr<TuningCandidate>> entries; ///< by rank
+  SweptSpace space;
   TrialSeries series;
   CandidateRefs finalists; ///< of the playoff that decided
   SweepResult result;
@@ -122,31 +179,24 @@ private:
 } // namespace
 
 llvm::Error Sweep::explore() {
-  auto space = exploreSpace(family, problem, device, options.model);
-  if (!space)
-    return space.takeError();
-  for (auto [i, candidate] : llvm::enumerate(space->ranked)) {
-    entries.push_back(std::make_unique<TuningCandidate>(std::move(candidate),
-                                                        static_cast<int>(i)));
-    entries.back()->makePlan(problem, device);
-  }
+  auto explored = exploreSwept(family, problem, device, options);
+  if (!explored)
+    return explored.takeError();
+  space = std::move(*explored);
+  result.spaceSize = space.size;
   return llvm::Error::success();
 }
 
 /// Compiles all kernels of all configs in parallel.
 llvm::Error Sweep::compile() {
-  std::vector<TranslationUnit> units;
-  for (const auto &entry : entries)
-    units.insert(units.end(), entry->plan.kernels.begin(),
-                 entry->plan.kernels.end());
   const std::vector<ArtifactOutcome> outcomes = artifacts.compileAll(
-      units,
+      space.units(),
       [&](const ArtifactStore::Progress &progress) {
         tell(true, progress.done, progress.total);
       },
       options.cancel);
   llvm::ArrayRef<ArtifactOutcome> rest = outcomes;
-  for (const auto &entry : entries) {
+  for (const auto &entry : space.entries) {
     const size_t count = entry->plan.kernels.size();
     if (llvm::Error error = takeCompiled(*entry, rest.take_front(count)))
       return error;
@@ -183,7 +233,7 @@ CandidateRefs Sweep::nextBatch() const {
   const size_t carried = series.carried().size();
   const size_t size = std::max<size_t>(options.batch, carried + 1) - carried;
   CandidateRefs batch;
-  for (const auto &entry : entries)
+  for (const auto &entry : space.entries)
     if (entry->stage == TuningCandidate::Stage::Ready && batch.size() < size)
       batch.push_back(entry.get());
   return batch;
@@ -191,10 +241,11 @@ CandidateRefs Sweep::nextBatch() const {
 
 llvm::Error Sweep::runTrials() {
   for (;;) {
-    const auto waiting = llvm::count_if(entries, [](const auto &entry) {
+    const auto waiting = llvm::count_if(space.entries, [](const auto &entry) {
       return entry->stage == TuningCandidate::Stage::Ready;
     });
-    tell(false, entries.size() - static_cast<size_t>(waiting), entries.size());
+    tell(false, space.entries.size() - static_cast<size_t>(waiting),
+         space.entries.size());
     if (waiting == 0 || isOver())
       return llvm::Error::success();
     TrialOptions trialOptions;
@@ -214,7 +265,7 @@ llvm::Error Sweep::runTrials() {
 CandidateRefs Sweep::chooseFinalists() const {
   CandidateRefs chosen =
       series.contenders(kPlayoffBand, options.playoff, /*areProven=*/false);
-  TuningCandidate *first = entries.front().get();
+  TuningCandidate *first = space.entries.front().get();
   if (!chosen.empty() && first->isMeasured() &&
       !llvm::is_contained(chosen, first))
     chosen.push_back(first);
@@ -259,7 +310,7 @@ llvm::Error Sweep::playOff() {
 void Sweep::leaveOut() {
   const ErrorSummary &failure = series.failure();
   const bool isBehindLate = failure.code != ErrorCode::Success;
-  for (const auto &entry : entries) {
+  for (const auto &entry : space.entries) {
     if (entry->stage != TuningCandidate::Stage::Ready)
       continue;
     entry->trial.status =
@@ -270,7 +321,7 @@ void Sweep::leaveOut() {
 }
 
 SweepResult Sweep::report() {
-  for (const auto &entry : entries) {
+  for (const auto &entry : space.entries) {
     SweptConfig &config = result.configs.emplace_back();
     config.rank = entry->rank;
     config.predictedNs = entry->candidate.estimate.totalNs;
@@ -306,6 +357,23 @@ sweepSpace(const KernelFamily &family, const Problem &problem,
            const DeviceModel &device, ArtifactStore &artifacts,
            TrialRunner &runner, const SweepOptions &options) {
   return Sweep(family, problem, device, artifacts, runner, options).run();
+}
+
+llvm::Expected<std::vector<PendingArtifact>>
+requestSwept(const KernelFamily &family, const Problem &problem,
+             const DeviceModel &device, ArtifactStore &artifacts,
+             const SweepOptions &options, size_t turn) {
+  // More than a space has kernels.
+  constexpr int64_t kTurn = 1'000'000;
+  auto space = exploreSwept(family, problem, device, options);
+  if (!space)
+    return space.takeError();
+  int64_t priority =
+      compile_priority::kAhead + kTurn * (static_cast<int64_t>(turn) + 1);
+  std::vector<PendingArtifact> requests;
+  for (const TranslationUnit &unit : space->units())
+    requests.push_back(artifacts.request(unit, priority++));
+  return requests;
 }
 
 } // namespace kiln

@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -37,6 +38,10 @@ struct SweepOptions {
   unsigned playoff = 12;
   MeasurementMode mode = MeasurementMode::Cold;
   ModelKind model = ModelKind::Main;
+  /// Measures the first so many of the ranking and `sample` configs of the
+  /// rest, drawn with `seed`; 0: everything.
+  unsigned top = 0, sample = 0;
+  uint64_t seed = 0;
   /// No batch begins after it.
   Clock::time_point deadline = Clock::time_point::max();
   /// Becomes true from any thread: the sweep ends soon with what it has.
@@ -65,10 +70,11 @@ struct SweptConfig {
 
 struct SweepResult {
   std::vector<SweptConfig> configs; ///< in the estimator's order
+  size_t spaceSize = 0;             ///< configs that pass pruning
   size_t failedCompiles = 0;
   std::string toolchain; ///< that compiled the kernels
-  /// Every config has a time or is to blame for having none, and no playoff was
-  /// left out.
+  /// Every config that was to be measured has a time or is to blame for having
+  /// none, and no playoff was left out.
   bool isComplete = true;
 
   /// The fastest that was found right, of those of the playoff if there was
@@ -86,22 +92,31 @@ struct SweepResult {
 };
 
 /// Compiles and measures every config of \p problem's space that passes
-/// pruning, in the estimator's order, with no rule that stops early; samples of
-/// a config that is clearly slower than the fastest of its batch end early. One
-/// reference config runs in every batch and gives the scale of its times; the
-/// best so far runs in it to be measured again. Should either fail there, that
-/// is its result; where the reference does, the best takes its place, or the
-/// batch runs again beside the next fastest. At the end those that may be the
-/// best, and the first choice, run once more side by side with twice the
-/// samples: this playoff sets their times. What may be the best is compared
-/// with the family's reference kernel. Records nothing. Takes some 0.1 s a
-/// compilation on each thread and some 10 ms a config. A launch that does not
-/// end in time ends the sweep with what was measured before. Errors:
-/// NoCandidate, ContextDead, CompilerMissing, those of the runner that concern
-/// no config; InProgress where such a launch leaves nothing measured.
+/// pruning, or those that \p options choose of them, in the estimator's order,
+/// with no rule that stops early; samples of a config that is clearly slower
+/// than the fastest of its batch end early. One reference config runs in every
+/// batch and gives the scale of its times; the best so far runs in it to be
+/// measured again. Should either fail there, that is its result; where the
+/// reference does, the best takes its place, or the batch runs again beside the
+/// next fastest. At the end those that may be the best, and the first choice,
+/// run once more side by side with twice the samples: this playoff sets their
+/// times. What may be the best is compared with the family's reference kernel.
+/// Records nothing. Takes some 0.1 s a compilation on each thread and some 10
+/// ms a config. A launch that does not end in time ends the sweep with what was
+/// measured before. Errors: NoCandidate, ContextDead, CompilerMissing, those of
+/// the runner that concern no config; InProgress where such a launch leaves
+/// nothing measured.
 llvm::Expected<SweepResult>
 sweepSpace(const KernelFamily &family, const Problem &problem,
            const DeviceModel &device, ArtifactStore &artifacts,
            TrialRunner &runner, const SweepOptions &options);
+
+/// Starts to compile what sweepSpace() compiles for the same arguments, behind
+/// all that sweeps with a lower \p turn asked for. The requests last as long as
+/// the answer. Errors: NoCandidate.
+llvm::Expected<std::vector<PendingArtifact>>
+requestSwept(const KernelFamily &family, const Problem &problem,
+             const DeviceModel &device, ArtifactStore &artifacts,
+             const SweepOptions &options, size_t turn);
 
 } // namespace kiln

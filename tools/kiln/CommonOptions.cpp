@@ -6,13 +6,11 @@
 #include "Device/DeviceProbe.h"
 #include "Kernel/Sources.h"
 #include "Support/Json.h"
-#include "Support/Printable.h"
 #include "kiln/Console.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/SmallString.h>
 #include <llvm/ADT/StringExtras.h>
-#include <llvm/ADT/StringSet.h>
 #include <llvm/Support/FileSystem.h>
 #include <llvm/Support/Path.h>
 
@@ -260,70 +258,6 @@ static llvm::Error parseOperands(llvm::ArrayRef<std::string> operands,
     cases.push_back({std::move(name), std::move(*named)});
   }
   return llvm::Error::success();
-}
-
-static llvm::Expected<Case> parseCase(const llvm::json::Value &json,
-                                      const Registry &registry) {
-  const llvm::json::Object *object = json.getAsObject();
-  if (!object)
-    return makeError(ErrorCode::InvalidArgument, "it is not an object");
-  Case parsed;
-  // Reports show it in tables and in lines of their own.
-  parsed.name = printable(object->getString("name").value_or(""));
-  if (parsed.name.empty())
-    return makeError(ErrorCode::InvalidArgument, "name is missing");
-  auto familyName = object->getString("family");
-  if (!familyName)
-    return makeError(ErrorCode::InvalidArgument, "family is missing");
-  auto family = registry.get(*familyName);
-  if (!family)
-    return family.takeError();
-  auto record =
-      Record::fromJson((*family)->problemSchema(), *object, {"name", "family"});
-  if (!record)
-    return record.takeError();
-  auto problem = (*family)->canonicalise(std::move(*record));
-  if (!problem)
-    return problem.takeError();
-  parsed.named = {*family, std::move(*problem)};
-  return parsed;
-}
-
-/// How errors call the case at \p index.
-static std::string labelOf(const llvm::json::Value &json, size_t index) {
-  const llvm::json::Object *object = json.getAsObject();
-  auto name = object ? object->getString("name") : std::nullopt;
-  if (name && !name->empty())
-    return fmt::format("case '{}'", *name);
-  return fmt::format("case {}", index + 1);
-}
-
-llvm::Expected<std::vector<Case>> parseSuite(const llvm::json::Value &json,
-                                             llvm::StringRef path,
-                                             const Registry &registry) {
-  const llvm::json::Object *object = json.getAsObject();
-  const llvm::json::Array *list = object ? object->getArray("cases") : nullptr;
-  if (!list)
-    return makeError(ErrorCode::InvalidArgument,
-                     "{}: there is no array 'cases'", path);
-  for (const auto &[key, value] : *object)
-    if (key != "cases" && key != "comment")
-      return makeError(ErrorCode::InvalidArgument,
-                       "{}: unknown key '{}', known are comment, cases", path,
-                       key.str());
-  std::vector<Case> cases;
-  llvm::StringSet<> names;
-  for (size_t i = 0; i < list->size(); ++i) {
-    std::string label = labelOf((*list)[i], i);
-    auto parsed = parseCase((*list)[i], registry);
-    if (!parsed)
-      return addContext(parsed.takeError(), path + ": " + label);
-    if (!names.insert(parsed->name).second)
-      return makeError(ErrorCode::InvalidArgument, "{}: {} is there twice",
-                       path, label);
-    cases.push_back(std::move(*parsed));
-  }
-  return cases;
 }
 
 llvm::Expected<std::vector<Case>> readCases(const ParsedOptions &options,

@@ -9,11 +9,11 @@
 #include "Cache/Store.h"
 #include "Driver/Driver.h"
 #include "Kernel/ModelKind.h"
-#include "Kernel/Registry.h"
 #include "Store/ArtifactStore.h"
 #include "Store/DeviceAssembly.h"
 #include "Support/Environment.h"
 #include "kiln/Options.h"
+#include "kiln/Suite.h"
 
 #include <memory>
 #include <string>
@@ -94,26 +94,12 @@ NvrtcSearch nvrtcSearch(const ParsedOptions &options,
 llvm::Expected<ArtifactStoreOptions>
 artifactOptions(const ParsedOptions &options, const Environment &environment);
 
-/// One problem with the name that reports give it.
-struct Case {
-  std::string name;
-  Registry::NamedProblem named;
-
-  std::string text() const { return named.problem.text(); }
-};
-
 /// The problems of a command: operands ("gemm m=1 n=2 k=3 dtype=bf16 gemm ..."
 /// in any number of words), then the cases of --suite that pass --filter.
 /// Errors (InvalidArgument, Unsupported, Io) name file, case and key; no
 /// problem at all is one, too.
 llvm::Expected<std::vector<Case>> readCases(const ParsedOptions &options,
                                             const Registry &registry);
-
-/// Cases of a suite's JSON, in order; \p path names it in errors. Refuses
-/// repeated and missing names.
-llvm::Expected<std::vector<Case>> parseSuite(const llvm::json::Value &json,
-                                             llvm::StringRef path,
-                                             const Registry &registry);
 
 /// Whether memory must set the pace of \p which on any GPU: there is so little
 /// arithmetic for each byte that its rate tells nothing.

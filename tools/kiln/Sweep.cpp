@@ -4,15 +4,36 @@
 #include "Families/Families.h"
 #include "kiln/Commands.h"
 #include "kiln/Console.h"
+#include "kiln/Draw.h"
 #include "kiln/Finish.h"
 #include "kiln/LiveSession.h"
+#include "kiln/SweepRecord.h"
 #include "kiln/SweepReport.h"
 
 #include <chrono>
+#include <deque>
 
 namespace kiln::cli {
 
 using Clock = SweepOptions::Clock;
+
+/// Reads which configs of each space are measured.
+static llvm::Error readChosen(const ParsedOptions &options,
+                              SweepOptions &sweep) {
+  auto top = options.number("--top", 0);
+  if (!top)
+    return top.takeError();
+  sweep.top = *top;
+  // The rest is what tells where the estimate is blind.
+  constexpr unsigned kSampleShare = 4;
+  auto sample = options.number("--sample", *top / kSampleShare, 0);
+  if (!sample)
+    return sample.takeError();
+  sweep.sample = *sample;
+  if (sweep.top == 0 && options.has("--sample"))
+    return makeError(ErrorCode::InvalidArgument, "--sample is for --top");
+  return llvm::Error::success();
+}
 
 /// Reads everything of a sweep that has an option.
 static llvm::Expected<SweepOptions> readSweep(const ParsedOptions &options,
@@ -29,6 +50,8 @@ static llvm::Expected<SweepOptions> readSweep(const ParsedOptions &options,
   sweep.model = *model;
   if (options.has("--hot"))
     sweep.mode = MeasurementMode::Hot;
+  if (llvm::Error error = readChosen(options, sweep))
+    return error;
   if (options.has("--time-limit")) {
     auto limit = options.duration("--time-limit", {});
     if (!limit)
@@ -62,6 +85,45 @@ static llvm::Error sweepCase(SweepRow &row, const SweepOptions &options,
   return llvm::Error::success();
 }
 
+namespace {
+
+/// Has what later cases need compiled while earlier ones run.
+class Ahead {
+public:
+  Ahead(llvm::ArrayRef<Case> cases, const SweepOptions &options,
+        LiveSession &session)
+      : cases(cases), options(options), session(session) {}
+
+  /// From now on \p current runs.
+  void advance(size_t current) {
+    // The first of these requests are done when their turn comes; all kernels
+    // of a long sweep would not fit into memory.
+    constexpr size_t kCasesAhead = 3;
+    while (!waiting.empty() && waiting.front().first <= current)
+      waiting.pop_front();
+    for (; next < cases.size() && next <= current + kCasesAhead; ++next) {
+      const auto &[family, problem] = cases[next].named;
+      if (family->isEmpty(problem))
+        continue;
+      auto requests = requestSwept(*family, problem, session.model(),
+                                   *session.artifacts, options, next);
+      if (requests)
+        waiting.emplace_back(next, std::move(*requests));
+      else // the sweep itself will tell
+        llvm::consumeError(requests.takeError());
+    }
+  }
+
+private:
+  llvm::ArrayRef<Case> cases;
+  const SweepOptions &options;
+  LiveSession &session;
+  size_t next = 0;
+  std::deque<std::pair<size_t, std::vector<PendingArtifact>>> waiting;
+};
+
+} // namespace
+
 /// Sweeps all cases, one after another.
 static llvm::Error sweepAll(llvm::ArrayRef<Case> cases, SweepOptions options,
                             LiveSession &session, SweepReport &report) {
@@ -73,9 +135,11 @@ static llvm::Error sweepAll(llvm::ArrayRef<Case> cases, SweepOptions options,
     row.which = &one;
     row.result.isComplete = false; // until its turn comes
   }
+  Ahead ahead(cases, options, session);
   for (size_t i = 0; i < cases.size(); ++i) {
     if (interrupt.flag()->load() || Clock::now() >= options.deadline)
       break;
+    ahead.advance(i);
     options.progress = [&](const SweepProgress &progress) {
       bar.update(i, cases.size(),
                  fmt::format("{}: {} {} of {}", cases[i].name,
@@ -91,6 +155,33 @@ static llvm::Error sweepAll(llvm::ArrayRef<Case> cases, SweepOptions options,
   return llvm::Error::success();
 }
 
+/// The problems of the command: a draw, or those that are named.
+static llvm::Expected<std::vector<Case>>
+readProblems(const ParsedOptions &options, const Registry &registry,
+             SweepOptions &sweep, std::string &what) {
+  auto draw = readDraw(options, registry);
+  if (!draw)
+    return draw.takeError();
+  what = options.value("--suite").value_or("problems");
+  if (!*draw)
+    return readCases(options, registry);
+  what = (*draw)->text(what);
+  sweep.seed = (*draw)->seeds.front();
+  return std::move((*draw)->cases);
+}
+
+/// Writes what was measured for those who replay it.
+static llvm::Error writeRecord(const SweepReport &report,
+                               const std::string &path) {
+  SweepRecord record{report.what,      report.commit, report.gpu, report.driver,
+                     report.toolchain, report.mode,   {}};
+  for (const SweepRow &row : report.rows)
+    if (row.error.empty() && row.result.measured() > 0)
+      record.spaces.push_back(
+          RecordedSpace::of(row.which->name, row.which->text(), row.result));
+  return writeFile(path, record.text());
+}
+
 static llvm::Expected<int> runSweep(const ParsedOptions &options) {
   Clock::time_point start = Clock::now();
   Environment environment = Environment::fromProcess();
@@ -98,17 +189,17 @@ static llvm::Expected<int> runSweep(const ParsedOptions &options) {
   auto sweep = readSweep(options, start);
   if (!sweep)
     return sweep.takeError();
-  auto cases = readCases(options, registry);
+  SweepReport report;
+  auto cases = readProblems(options, registry, *sweep, report.what);
   if (!cases)
     return cases.takeError();
   auto session = LiveSession::open(options, environment, "sweep measures");
   if (!session)
     return session.takeError();
-  if (llvm::Error error = checkOutput(options.value("--out")))
-    return error;
+  for (const char *file : {"--out", "--record"})
+    if (llvm::Error error = checkOutput(options.value(file)))
+      return error;
 
-  SweepReport report;
-  report.what = options.value("--suite").value_or("problems");
   report.commit = options.value("--commit").value_or("");
   report.gpu = marketingNameOf((*session)->model());
   report.driver = driverVersionText((*session)->driver());
@@ -117,8 +208,14 @@ static llvm::Expected<int> runSweep(const ParsedOptions &options) {
   llvm::Error failure = sweepAll(*cases, *sweep, **session, report);
   report.elapsedMs =
       std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  int code = report.exitCode();
+  if (std::optional<std::string> path = options.value("--record"))
+    if (llvm::Error unwritten = writeRecord(report, *path)) {
+      printError(summarize(std::move(unwritten)).message);
+      code = code ? code : kExitSomeFailed;
+    }
   return finish(report, options.value("--out"), options.wantsJson(),
-                std::move(failure), report.exitCode());
+                std::move(failure), code);
 }
 
 static constexpr OptionSpec kOptions[] = {
@@ -127,6 +224,15 @@ static constexpr OptionSpec kOptions[] = {
     kModelOption,
     kSuiteOption,
     kFilterOption,
+    kDrawOption,
+    kRangeOption,
+    kSeedOption,
+    {"--top", "N",
+     "measure the N best-ranked configs of each space, and a sample of the "
+     "rest; default: all"},
+    {"--sample", "N", "configs of that sample; default a quarter of --top"},
+    {"--record", "FILE",
+     "write the time of every config there, for kiln model"},
     {"--out", "FILE", "write the JSON document, with every config, there"},
     {"--time-limit", "TIME", "for all problems together; default: none"},
     {"--batch", "N", "configs whose samples are interleaved; default 8"},
@@ -145,7 +251,9 @@ const CommandSpec kSweepCommand = {
     "Compiles and measures all that passes pruning, with no rule that stops "
     "early, and tells what the estimator's first choice and its first five "
     "reach of the best. Records nothing. Ends with 1 if a space was not "
-    "measured to its end, or if a config is wrong or does not compile.\n  kiln "
+    "measured to its end, or if a config is wrong or does not compile.\nWith "
+    "--draw the problems are layers of the suite with drawn values: sizes that "
+    "nobody tuned.\n  kiln "
     "sweep --suite "
     "benchmarks/suites/memory_bound.json --out sweep.json",
     kOptions,

@@ -173,6 +173,7 @@ static llvm::json::Object rowToJson(const SweepRow &row) {
     configs.push_back(configToJson(config));
   const SweptConfig *best = result.best();
   object["complete"] = result.isComplete;
+  object["space"] = static_cast<int64_t>(result.spaceSize);
   object["measured"] = static_cast<int64_t>(result.measured());
   object["faulty"] = static_cast<int64_t>(result.faulty());
   object["failed_compiles"] = static_cast<int64_t>(result.failedCompiles);

@@ -104,6 +104,42 @@ TEST_CASE("sweep keeps its document when a case fails") {
   CHECK(late.json().getBoolean("interrupted") == true);
 }
 
+TEST_CASE("sweep draws problems of layers and records their times") {
+  Tool tool;
+  tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");
+  const std::string layers = tool.suite(
+      R"({"layers": [{"name": "a", "family": "gemm", "n": 64, "k": 64,
+                      "dtype": "bf16"}]})");
+  const std::string record = tool.folder / "record.json";
+  const std::string draw = "sweep --suite " + layers + " --draw 2 --seed 5 ";
+  ToolResult result = tool.run(draw +
+                               "--range m=1..64 --top 4 --sample 3 "
+                               "--json --record " +
+                               record);
+  CAPTURE(result.err);
+  const llvm::json::Object json = result.json();
+  const llvm::json::Array &cases = *json.getArray("cases");
+  REQUIRE(cases.size() == 2);
+  for (const llvm::json::Value &value : cases) {
+    const llvm::json::Object &one = *value.getAsObject();
+    CHECK(one.getString("name")->starts_with("a/m"));
+    // Kernels of the stand-in driver do nothing, nor does what judges them.
+    CHECK(one.getString("error"));
+  }
+  CHECK(readBytes(record).find("\"spaces\"") != std::string::npos);
+  // What does not fit together is refused before anything is measured.
+  for (const std::string &line :
+       {draw + "--range n=1..64", draw + "--range m=64", draw + "--seed x",
+        draw + kProblem, "sweep " + kProblem + " --draw 2",
+        "sweep " + kProblem + " --seed 2", "sweep " + kProblem + " --sample 2",
+        "sweep --suite " + layers}) {
+    CAPTURE(line);
+    ToolResult bad = tool.run(line);
+    CHECK(bad.code == 2);
+    CHECK(bad.hasOneErrorLine());
+  }
+}
+
 TEST_CASE("what a long command measured is not lost with its --out") {
   Tool tool;
   tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");

@@ -3,6 +3,7 @@
 #include "Tune/ScriptedRunner.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 using namespace kiln;
@@ -57,6 +58,52 @@ TEST_CASE("a sweep measures every config, the best of each batch again") {
     CHECK_FALSE(f.runner.requests[i].candidates[1].isKept);
   }
   CHECK(f.runner.configs().size() == 8 + 3);
+}
+
+TEST_CASE("a sweep of a part measures the first and a sample of the rest") {
+  SweepFixture f;
+  const SweepResult whole = f.sweep();
+  f.sweeps.top = 3;
+  f.sweeps.sample = 2;
+  std::set<Configs> samples;
+  for (uint64_t seed = 0; seed < 16; ++seed) {
+    f.sweeps.seed = seed;
+    const SweepResult part = f.sweep(), again = f.sweep();
+    CHECK(part.isComplete);
+    CHECK(part.spaceSize == 8);
+    REQUIRE(part.configs.size() == 5);
+    Configs sample;
+    for (size_t i = 0; i < 5; ++i) {
+      const SweptConfig &config = part.configs[i];
+      CHECK(config.rank >= static_cast<int>(i));
+      CHECK(config.result.config == again.configs[i].result.config);
+      CHECK(config.result.config ==
+            whole.configs[static_cast<size_t>(config.rank)].result.config);
+      if (i < 3)
+        CHECK(config.rank == static_cast<int>(i));
+      else
+        sample.push_back(config.result.config);
+    }
+    CHECK(sample[0] != sample[1]);
+    samples.insert(sample);
+  }
+  CHECK(samples.size() > 4);
+  f.sweeps.top = 7;
+  CHECK(f.sweep().configs.size() == 8);
+}
+
+TEST_CASE("what a later sweep needs is compiled ahead") {
+  SweepFixture f;
+  {
+    auto requests = must(
+        requestSwept(f.family, f.problem, f.device, *f.artifacts, f.sweeps, 1));
+    for (const PendingArtifact &request : requests)
+      CHECK(request.wait());
+  }
+  const uint64_t compiled = f.artifacts->statistics().compiled;
+  CHECK(compiled > 0);
+  CHECK(f.sweep().isComplete);
+  CHECK(f.artifacts->statistics().compiled == compiled);
 }
 
 TEST_CASE("shares are of the best, whatever its rank") {

@@ -1,0 +1,57 @@
+//===- SweepRecord.h - measured times of many configs, kept ---------------===//
+//
+// What a sweep found, small enough to be kept by the hundred: a line for each
+// config. It outlives the space that it was measured in: configs are text, and
+// whoever reads it asks today's estimate what it thinks of them.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Tune/Sweep.h"
+
+#include <llvm/ADT/StringRef.h>
+#include <llvm/Support/Error.h>
+#include <llvm/Support/JSON.h>
+
+#include <string>
+#include <vector>
+
+namespace kiln::cli {
+
+/// One config that is right and has a time.
+struct RecordedConfig {
+  std::string config;
+  int rank = 0; ///< when it was measured, from 0
+  double ns = 0;
+  bool inPlayoff = false; ///< its time is that of the playoff
+};
+
+/// What was measured of one problem's space.
+struct RecordedSpace {
+  std::string name, problem;           ///< the problem's text, with its family
+  size_t size = 0;                     ///< configs of the whole space, then
+  std::vector<RecordedConfig> configs; ///< by rank
+
+  /// Whether it is to test an estimate, and never to fit one: a third of all
+  /// problems, told by their text alone.
+  bool isTest() const;
+  /// The time that is held to be the best; 0: there is none.
+  double bestNs() const;
+
+  static RecordedSpace of(llvm::StringRef name, llvm::StringRef problem,
+                          const SweepResult &result);
+};
+
+/// A file of such spaces.
+struct SweepRecord {
+  std::string what, commit, gpu, driver, toolchain, mode;
+  std::vector<RecordedSpace> spaces;
+
+  /// JSON with a line for each config.
+  std::string text() const;
+  /// Errors: InvalidArgument, naming \p path.
+  static llvm::Expected<SweepRecord> parse(const llvm::json::Value &json,
+                                           llvm::StringRef path);
+};
+
+} // namespace kiln::cli

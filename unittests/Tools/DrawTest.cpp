@@ -1,0 +1,131 @@
+#include "kiln/Draw.h"
+
+#include "Store/StoreFixture.h"
+#include "Support/Json.h"
+
+#include <cmath>
+#include <map>
+#include <set>
+
+using namespace kiln;
+using namespace kiln::cli;
+using kiln::fake::FakeFamily;
+
+static const NamedRange kRange{"m", 1, 8192};
+
+static std::string messageOf(llvm::Error error) {
+  return summarize(std::move(error)).message;
+}
+
+TEST_CASE("a draw depends on its seed alone and uses no pair twice") {
+  const auto first = llvm::cantFail(drawPairs(24, kRange, 96, {1, 2}));
+  const auto again = llvm::cantFail(drawPairs(24, kRange, 96, {1, 2}));
+  const auto alone = llvm::cantFail(drawPairs(24, kRange, 96, {1}));
+  REQUIRE(first.size() == 192);
+  std::set<std::pair<size_t, int64_t>> pairs;
+  for (size_t i = 0; i < first.size(); ++i) {
+    CHECK(first[i].value == again[i].value);
+    CHECK(first[i].layer == again[i].layer);
+    CHECK(first[i].seed == (i < 96 ? 1 : 2));
+    CHECK(pairs.insert({first[i].layer, first[i].value}).second);
+    if (i < 96)
+      CHECK(first[i].value == alone[i].value);
+  }
+  // The engine is the standard's own: these are the same everywhere.
+  CHECK(first[0].layer == 8);
+  CHECK(first[0].value == 15);
+}
+
+TEST_CASE("a draw is log-uniform, partly odd, and fair to layers") {
+  const auto drawn = llvm::cantFail(drawPairs(1000, kRange, 6000, {7}));
+  std::map<size_t, int> perLayer;
+  int small = 0, odd = 0, large = 0;
+  for (const Drawn &one : drawn) {
+    CHECK((one.value >= 1 && one.value <= 8192));
+    ++perLayer[one.layer];
+    small += one.value < 64;
+    large += one.value >= 1024;
+    odd += one.value >= 1024 && one.value % 2 == 1;
+  }
+  for (const auto &[layer, count] : perLayer)
+    CHECK(count == 6);
+  // Six of thirteen doublings are below 64, three from 1024 on; of these five
+  // in eight are odd.
+  CHECK(small / 6000.0 == doctest::Approx(6 / 13.0).epsilon(0.08));
+  CHECK(large / 6000.0 == doctest::Approx(3 / 13.0).epsilon(0.1));
+  CHECK(static_cast<double>(odd) / large ==
+        doctest::Approx(0.625).epsilon(0.1));
+}
+
+TEST_CASE("a draw that uses up its range is refused") {
+  CHECK(llvm::cantFail(drawPairs(2, {"m", 1, 2}, 4, {1})).size() == 4);
+  for (auto [count, seeds] :
+       {std::pair(5, std::vector<uint64_t>{1}), {2, {1, 2, 3}}}) {
+    auto drawn = drawPairs(2, {"m", 1, 2}, static_cast<unsigned>(count), seeds);
+    REQUIRE_FALSE(static_cast<bool>(drawn));
+    CHECK(messageOf(drawn.takeError()).find("m=1..2") != std::string::npos);
+  }
+}
+
+TEST_CASE("a range is two values of a key") {
+  const auto range = llvm::cantFail(NamedRange::parse("m=3..4096"));
+  CHECK(range.key == "m");
+  CHECK(range.first == 3);
+  CHECK(range.last == 4096);
+  CHECK(range.text() == "m=3..4096");
+  for (const char *text :
+       {"", "m", "m=", "m=1", "m=1..", "m=..2", "=1..2", "m=0..2", "m=3..2",
+        "m=1...2", "m=1..2..3", "m=a..b", "m=1..99999999999999999999"}) {
+    CAPTURE(text);
+    auto bad = NamedRange::parse(text);
+    REQUIRE_FALSE(static_cast<bool>(bad));
+    CHECK(messageOf(bad.takeError()).find("--range=") != std::string::npos);
+  }
+}
+
+static llvm::Expected<std::vector<Layer>> layersOf(const std::string &list,
+                                                   const NamedRange &range) {
+  static Registry registry = [] {
+    Registry made;
+    llvm::cantFail(made.add(std::make_unique<FakeFamily>()));
+    return made;
+  }();
+  auto json = llvm::cantFail(parseJson("{\"layers\": [" + list + "]}", "test"));
+  return parseLayers(json, "layers.json", range, registry);
+}
+
+TEST_CASE("layers become problems at a value") {
+  const auto layers = llvm::cantFail(
+      layersOf(R"({"name": "a/o", "family": "fake", "n": 64})", kRange));
+  REQUIRE(layers.size() == 1);
+  const Case made = llvm::cantFail(layers[0].at("m", 137));
+  CHECK(made.name == "a/o/m137");
+  CHECK(made.text() == "fake m=137 n=64");
+}
+
+TEST_CASE("layers are checked one by one") {
+  struct {
+    std::string list;
+    NamedRange range;
+    std::string mention;
+  } bad[] = {
+      {R"({"name": "a", "family": "fake", "n": 64, "m": 8})", kRange,
+       "m is given"},
+      {R"({"name": "a", "family": "fake"})", kRange, "n"},
+      {R"({"name": "a", "family": "fake", "n": 64})",
+       {"n", 1, 2},
+       "n is not an extent of fake that may vary"},
+      {R"({"name": "a", "family": "fake", "n": 64})",
+       {"x", 1, 2},
+       "x is not an extent"},
+      {R"({"name": "a", "family": "none", "n": 64})", kRange, "none"},
+  };
+  for (const auto &[list, range, mention] : bad) {
+    CAPTURE(list);
+    auto layers = layersOf(list, range);
+    REQUIRE_FALSE(static_cast<bool>(layers));
+    const std::string message = messageOf(layers.takeError());
+    CHECK(message.find("layers.json: case 'a'") != std::string::npos);
+    CHECK(message.find(mention) != std::string::npos);
+  }
+}

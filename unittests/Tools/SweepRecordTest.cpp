@@ -1,0 +1,73 @@
+#include "kiln/SweepRecord.h"
+
+#include "Support/Error.h"
+#include "Support/Json.h"
+
+#include <doctest/doctest.h>
+
+using namespace kiln;
+using namespace kiln::cli;
+
+static SweepResult resultOf(const std::vector<double> &times) {
+  SweepResult result;
+  result.spaceSize = 10 * times.size();
+  for (double ns : times) {
+    SweptConfig &config = result.configs.emplace_back();
+    config.rank = 3 * (static_cast<int>(result.configs.size()) - 1);
+    config.result.config = "fast.t" + std::to_string(result.configs.size());
+    config.result.medianNs = ns;
+    config.result.samples = ns > 0 ? 7 : 0;
+  }
+  return result;
+}
+
+TEST_CASE("a record keeps what has a time, and reads as it was written") {
+  SweepRecord record{"a \"suite\"", "abc", "NVIDIA H200", "580", "nvrtc 13",
+                     "cold L2",     {}};
+  SweepResult result = resultOf({1234.5678, 0, 999});
+  result.configs[0].inPlayoff = true;
+  record.spaces.push_back(RecordedSpace::of("a", "fake m=1 n=2", result));
+  record.spaces.push_back(RecordedSpace::of("b", "fake m=2 n=2", resultOf({})));
+  const std::string text = record.text();
+  const auto read = llvm::cantFail(SweepRecord::parse(
+      llvm::cantFail(parseJson(text, "test")), "record.json"));
+  CHECK(read.text() == text);
+  CHECK(read.what == "a \"suite\"");
+  CHECK(read.gpu == "NVIDIA H200");
+  REQUIRE(read.spaces.size() == 2);
+  const RecordedSpace &space = read.spaces[0];
+  CHECK(space.problem == "fake m=1 n=2");
+  CHECK(space.size == 30);
+  REQUIRE(space.configs.size() == 2);
+  CHECK(space.configs[0].config == "fast.t1");
+  CHECK(space.configs[0].ns == doctest::Approx(1234.6));
+  CHECK(space.configs[0].inPlayoff);
+  CHECK(space.configs[1].rank == 6);
+  CHECK_FALSE(space.configs[1].inPlayoff);
+  // Who was not fast enough for the playoff is not the best.
+  CHECK(space.bestNs() == doctest::Approx(1234.6));
+  CHECK(read.spaces[1].bestNs() == 0);
+}
+
+TEST_CASE("a third of all problems is for tests") {
+  int tests = 0;
+  for (int m = 1; m <= 600; ++m)
+    tests += RecordedSpace{"", "fake m=" + std::to_string(m), 0, {}}.isTest();
+  CHECK(tests > 160);
+  CHECK(tests < 240);
+}
+
+TEST_CASE("what is no record of sweeps is refused") {
+  for (const char *text :
+       {"[]", "{}", R"({"spaces": [1]})", R"({"spaces": [{"name": "a"}]})",
+        R"({"spaces": [{"name": "a", "problem": "p", "configs": [["c", 0]]}]})",
+        R"({"spaces": [{"name": "a", "problem": "p",
+                        "configs": [["c", 0, 0]]}]})"}) {
+    CAPTURE(text);
+    auto record = SweepRecord::parse(llvm::cantFail(parseJson(text, "test")),
+                                     "record.json");
+    REQUIRE_FALSE(static_cast<bool>(record));
+    CHECK(summarize(record.takeError()).message.find("record.json") !=
+          std::string::npos);
+  }
+}
