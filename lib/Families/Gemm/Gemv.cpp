@@ -20,12 +20,14 @@ struct Shape {
   int rowsPerWarp, unroll;
 };
 
-/// Best guesses first: 4 rows times 4 vectors measured best on an H200.
-constexpr Shape kShapes[] = {{4, 4}, {2, 4}, {2, 8}, {4, 2},
-                             {8, 2}, {8, 1}, {1, 8}};
+/// Best guesses first: few rows and all of k in one round measured best on an
+/// H200.
+constexpr Shape kShapes[] = {{2, 4}, {1, 8}, {2, 8}, {4, 4},
+                             {4, 2}, {8, 2}, {8, 1}};
 constexpr int kWarpsK[] = {4, 2, 1, 8};
-/// Vectors that plain FMA has time for while memory delivers.
-constexpr int kMaxVectors = 8;
+/// Vectors that plain FMA has time for while memory delivers: with five to
+/// eight the best took 1.45 to 1.8 times as long as skinny's (5 sweeps, H200).
+constexpr int kMaxVectors = 4;
 
 class Gemv final : public GemmTemplate<GemvConfig, StreamedTile> {
 public:
@@ -143,27 +145,28 @@ StreamedTile Gemv::tileKernel(const GemmSignature &signature,
   // The compiler takes what minBlocksPerSm leaves it.
   int64_t registers = registersOf(config);
   tile.block = {config.threads(), registers, config.sharedBytes(signature)};
-  constexpr double kVectorBytes = 16;
-  tile.bytesInFlight = double(config.threads()) * config.rowsPerWarp *
-                       config.unroll * kVectorBytes;
-  tile.alternates = true;
-  tile.blocksPerVectorRead = config.minBlocksPerSm;
-  // An element is converted once and multiplied by every vector's, which is
-  // converted and loaded once for the rows of a warp.
-  constexpr double kLoad = 0.25; // of a vector with its address, an element
-  double vectors = config.vectors;
-  tile.opsPerElement =
-      1 + kLoad + vectors + vectors * (1 + kLoad) / config.rowsPerWarp;
-  // Vectors that are not loaded ahead of their use wait for L1 (H200, 4 x 10240
-  // x 8192: 50 us where the loads alone would take 42).
-  constexpr int kLoadedAhead = 8;
-  constexpr double kWaiting = 1.6;
-  if (config.vectors * config.unroll > kLoadedAhead)
-    tile.opsPerElement *= kWaiting;
-  // Shuffles in a row; the barrier and the operands of the epilogue.
-  constexpr double kShuffleNs = 15, kFinishNs = 300;
-  tile.serialNs =
-      kShuffleNs * (5 + config.rowsPerWarp * config.vectors) + kFinishNs;
+  tile.stepK = config.roundK();
+  tile.vectorShare = 1.0 / config.minBlocksPerSm; // L1 serves the other blocks
+  // Of each 16 bytes of the rows: a load with its address and eight
+  // conversions; of the vectors: a load, the rest beside the rows'; of each
+  // pair: eight multiplications. At the end of k every element is compared and
+  // selected.
+  constexpr double kLoop = 20, kLoad = 4, kElements = 8, kSelect = 16;
+  double rows = config.rowsPerWarp, vectors = config.vectors;
+  double instructions =
+      kLoop + config.unroll *
+                  (kLoad * (rows + vectors) + kElements * rows * (1 + vectors));
+  double selects = config.unroll * kSelect * (rows + vectors);
+  // Few warps with long chains of dependent instructions (H200).
+  constexpr double kIssueEfficiency = 0.5;
+  double warpsPerClock = device.simdFlopsPerClockPerSm(RateType::FP32) / 2 /
+                         kWarpThreads / double(device.subCoresPerSm);
+  tile.stepClocks = instructions / warpsPerClock / kIssueEfficiency;
+  tile.partialClocks = selects / warpsPerClock / kIssueEfficiency;
+  tile.startNs = 880;
+  tile.restartNs = 400;
+  // Every further vector brings shuffles, sums in shared memory and stores.
+  tile.tailNs = 330 + 300 * (vectors - 1);
   return tile;
 }
 

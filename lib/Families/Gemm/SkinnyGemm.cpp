@@ -20,14 +20,14 @@ struct Ring {
   int rows, warps, warpK, stages;
 };
 
-/// Best guesses first: 16 to 32 rows, 256 elements of k in a stage of four
-/// warps and 4 to 6 stages measured best on an H200.
+/// Best guesses first: 16 to 64 rows, 256 elements of k in a stage of four
+/// warps and 3 to 6 stages measured best on an H200. Copies of 64 bytes of a
+/// row are for a short k.
 constexpr Ring kRings[] = {
-    {16, 4, 64, 6}, {32, 4, 64, 4}, {16, 4, 64, 4},  {32, 4, 64, 6},
-    {16, 8, 64, 4}, {32, 8, 64, 4}, {16, 4, 128, 4}, {32, 4, 128, 3},
-    {32, 4, 64, 3}, {16, 8, 32, 6}, {16, 4, 32, 8},  {32, 4, 32, 8},
-    {64, 4, 64, 4}, {64, 8, 64, 2}, {64, 4, 32, 6},  {32, 8, 32, 6},
-    {64, 8, 32, 3}, {32, 4, 32, 4}, {16, 4, 32, 4},
+    {16, 4, 64, 4}, {32, 4, 64, 4}, {16, 4, 64, 6},  {32, 4, 64, 6},
+    {64, 4, 64, 4}, {32, 4, 64, 3}, {16, 4, 128, 4}, {32, 4, 128, 3},
+    {16, 8, 64, 4}, {32, 8, 64, 4}, {64, 8, 64, 2},  {16, 4, 32, 8},
+    {32, 4, 32, 8}, {64, 4, 32, 6}, {64, 8, 32, 3},
 };
 constexpr int kVectors[] = {8, 16, 24, 32, 48, 64};
 /// One vector leaves seven of the instruction's eight columns empty.
@@ -80,17 +80,18 @@ static int minBlocksOf(const SkinnyGemmConfig &config,
 }
 
 /// Splits fill SMs that whole tiles leave idle. More warps split k at a smaller
-/// price, so there is no need of both.
+/// price, and fewer rows fill as many SMs without one: splits of 64 rows took
+/// 1.06 times as long as the best, or longer (29 problems, H200).
 static bool isUsefulSplit(const GemmProblem &problem,
                           const SkinnyGemmConfig &config, int splitK,
                           const DeviceModel &device) {
-  constexpr int kFewWarps = 4, kLeastStages = 2;
+  constexpr int kFewWarps = 4, kFewRows = 32, kLeastStages = 2;
   SkinnyGemmConfig whole = config;
   whole.splitK = 1;
   int64_t tiles = whole.blocks(problem.m, problem.n, problem.batch);
   int64_t stages = ceilDiv(problem.k, config.blockK());
-  return config.warps <= kFewWarps && tiles < device.smCount &&
-         tiles * splitK <= 2 * device.smCount &&
+  return config.warps <= kFewWarps && config.rows <= kFewRows &&
+         tiles < device.smCount && tiles * splitK <= 2 * device.smCount &&
          stages >= kLeastStages * splitK;
 }
 
@@ -172,32 +173,38 @@ StreamedTile SkinnyGemm::tileKernel(const GemmSignature &signature,
   tile.splitK = config.splitK;
   tile.block = {config.threads(), registersOf(config),
                 config.sharedBytes(signature)};
+  tile.stepK = config.blockK();
+  tile.stepsInFlight = config.stages - 1;
+  // Clocks of a sub-core: of each copy of 512 bytes with its address, each load
+  // of fragments and each multiplication of 16 x 8 x 16, at the tensor cores'
+  // rate; the rest of a step are barriers, waits for copies and the loop.
+  constexpr double kLoop = 152, kCopy = 4, kFragment = 4, kCopied = 512;
+  constexpr int kStepK = 16;
   double rows = config.rows, vectors = config.vectors;
-  tile.bytesInFlight = double(config.stages - 1) * rows * config.blockK() *
-                       bytesOf(signature.in);
-  // Of a warp for each 16 by 16 elements: two copies with their addresses, one
-  // load of fragments; the vectors' share of both; the multiplications.
-  constexpr double kCopy = 2 * 5, kFragment = 2;
-  double share = vectors / rows;
-  double instructions = (kCopy + kFragment) * (1 + share) + vectors / 8;
-  constexpr double kElements = 16 * 16;
-  tile.opsPerElement = 32 * instructions / kElements;
-  tile.tensorFlopsPerElement = 2 * vectors;
-  tile.tensorFlopsPerClock = device.mmaSyncFlopsPerClockPerSm(
-      rateTypeOf(signature.in, signature.compute));
-  // H200, 16 vectors: 0.9 to 1.2 us beyond a single vector's time on plain
-  // loads, the vectors' traffic included. The sums of the warps and the
-  // epilogue are behind the last bytes.
-  // A warp that copies 64 bytes of each row at a time leaves the others' parts
-  // of DRAM's bursts for later: 16.8 us instead of 14.5 (H200, 16 x 6144 x
-  // 4096).
-  constexpr int kGoodBytes = 128;
-  constexpr double kShortShare = 0.8;
-  if (config.warpK * bytesOf(signature.in) < kGoodBytes)
-    tile.dramShare = kShortShare;
-  constexpr double kTailNs = 600, kSerialNs = 500;
-  tile.tailNs = kTailNs;
-  tile.serialNs = kSerialNs;
+  double copies =
+      (rows + vectors) * config.warpK * bytesOf(signature.in) / kCopied;
+  double fragments = rows / 16 + double(ceilDiv(config.vectors, 16));
+  double flops = 2 * rows * vectors * kStepK;
+  double rate = device.mmaSyncFlopsPerClockPerSm(
+                    rateTypeOf(signature.in, signature.compute)) /
+                double(device.subCoresPerSm);
+  tile.stepClocks =
+      kLoop + kCopy * copies +
+      config.warpK / double(kStepK) * (kFragment * fragments + flops / rate);
+  tile.waitClocks = 87;
+  tile.tensor = true;
+  // The loads of a ring queue behind each other.
+  tile.latencyShare = 2;
+  // SMs that ask for the same line at the same time are answered together.
+  tile.vectorShare = 0.5;
+  // Copies of 64 bytes of a row ask L2 twice for each line.
+  constexpr int kLineBytes = 128;
+  constexpr double kHalfLines = 0.53;
+  if (config.warpK * bytesOf(signature.in) < kLineBytes)
+    tile.l2Share = kHalfLines;
+  tile.startNs = 400;
+  tile.restartNs = 1650;
+  tile.tailNs = 900;
   return tile;
 }
 

@@ -18,27 +18,27 @@
 
 namespace kiln {
 
-/// A kernel that streams rows past vectors, as the estimate sees it.
+/// A kernel that streams rows past vectors, as the estimate sees it. Its warps
+/// walk along k in steps: the loads of a step are issued, awaited and used.
 struct StreamedTile {
   bool streamsA = false; ///< A is streamed past the rows of B, else B past A's
   int rows = 0, vectors = 0; ///< of a block
   int splitK = 1;
   BlockResources block;
-  /// Bytes of the streamed rows that a block keeps in flight, on average.
-  double bytesInFlight = 0;
-  /// True where a block's instructions and its loads take turns; else they run
-  /// beside each other.
-  bool alternates = false;
-  /// Instructions of a lane for each element of the streamed rows.
-  double opsPerElement = 0;
-  /// Flops of the tensor cores for each element, and their rate in flops per SM
-  /// and clock; 0 without them.
-  double tensorFlopsPerElement = 0, tensorFlopsPerClock = 0;
-  /// Blocks of an SM that share the vectors in its L1; 1 where each reads them.
-  int64_t blocksPerVectorRead = 1;
-  /// Part of DRAM's bandwidth that the pattern of the copies reaches.
-  double dramShare = 1;
-  double serialNs = 0; ///< reductions and barriers of a block
+  int stepK = 1; ///< elements of k that all warps of a block cover in a step
+  int stepsInFlight = 1; ///< steps whose loads are in flight at a time
+  /// What a warp's instructions of a step take on its sub-core, and what else
+  /// they take where k ends within the step.
+  double stepClocks = 0, partialClocks = 0;
+  double waitClocks = 0;   ///< waits of a step that only other warps cover
+  double latencyShare = 1; ///< latency of the loads, in those of an idle DRAM
+  bool tensor = false;     ///< most of the instructions use the tensor cores
+  double vectorShare = 1;  ///< part of the vectors' reads that reach L2
+  double l2Share = 1; ///< part of L2's bandwidth that the loads' width reaches
+  double startNs = 0; ///< of a block, from its start to its first step
+  /// What it costs once that the blocks of the first wave end together, so that
+  /// nothing is in flight while the next ones start.
+  double restartNs = 0;
   double tailNs = 0; ///< from the last bytes' arrival to the end of the kernel
 };
 
@@ -56,9 +56,9 @@ std::optional<Rejection> checkStreamed(const GemmProblem &problem,
 
 /// Predicted time of \p kernel on \p problem:
 ///   launch + ramp + stream + restarts + tail + reduction,
-/// with stream the 6-norm of what DRAM, L2, the SMs' ports, the loads on the
-/// way and the instructions take; the largest names the bound. About a
-/// microsecond.
+/// with stream, for each wave, the 4-norm of what DRAM, L2, the SMs' ports, a
+/// block's own path along k and the instructions take; the largest names the
+/// bound. About a microsecond.
 Estimate estimateTile(const GemmProblem &problem, const StreamedTile &kernel,
                       const DeviceModel &device, Detail detail = Detail::Terms);
 
