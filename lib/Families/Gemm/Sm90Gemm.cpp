@@ -319,6 +319,14 @@ static Rejection invalidShape(const GemmSignature &signature,
     return shape(config.stages, "stages", "2 to 16");
   if (config.consumers > 3)
     return shape(config.consumers, "consumers", "1 to 3");
+  if (config.pingPong && config.consumers != 2)
+    return shape(config.consumers, "consumers", "2 with turns");
+  if (config.multicastBlocks() > 2)
+    return shape(config.multicastBlocks(), "blocks a cluster", "1 or 2");
+  if (config.columnShared &&
+      (config.consumers < 2 || config.pingPong || config.splitK() > 1))
+    return shape(config.columnShared, "columnShared",
+                 "0 with one consumer, turns or splits");
   int sharers = config.rowSharers();
   if (config.rows() > config.mostRows() ||
       config.rows() % (Sm90GemmConfig::kUnit * sharers) != 0)

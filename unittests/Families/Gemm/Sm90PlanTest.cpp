@@ -136,6 +136,18 @@ TEST_CASE("blocks of a cluster bring parts of the tile that they share") {
   CHECK(boxes(".cn2") == std::tuple(64u, 256u));
 }
 
+TEST_CASE("tiles of more rows than a box has come in halves") {
+  Problem problem = parse("gemm m=768 n=512 k=512 dtype=bf16 layout=NT");
+  auto rowsOfA = [&](llvm::StringRef text) {
+    Plan plan = sm90Plan(problem, text);
+    return std::get<1>(box(mapOf(BoundLaunch(plan, problem), kA)));
+  };
+  CHECK(rowsOfA("sm90.bm256.bn96.bk64.st4.wg1") == 256);
+  CHECK(rowsOfA("sm90.bm320.bn96.bk64.st3.wg2.cs1") == 160);
+  CHECK(rowsOfA("sm90.bm384.bn96.bk64.st3.wg2.cs1") == 192);
+  CHECK(rowsOfA("sm90.bm384.bn96.bk64.st3.wg2.cn2.cs1") == 192);
+}
+
 TEST_CASE("maps of D fit the pieces that are staged") {
   struct Case {
     llvm::StringRef problem, config;
@@ -176,6 +188,16 @@ TEST_CASE("maps of D fit the pieces that are staged") {
                 "sm90.bm24.bn64.bk64.st4.wg1.sw1",
                 {512, 384, 1},
                 {64, 24},
+                Swizzle::B128},
+           Case{"dtype=bf16",
+                "sm90.bm104.bn64.bk64.st4.wg1.sw1",
+                {512, 384, 1},
+                {64, 56},
+                Swizzle::B128},
+           Case{"dtype=bf16 pointwise=residual",
+                "sm90.bm104.bn64.bk64.st4.wg1.sw1",
+                {512, 384, 1},
+                {64, 104},
                 Swizzle::B128},
            Case{"dtype=bf16 pointwise=swiglu",
                 kWide,
@@ -415,6 +437,20 @@ TEST_CASE("a persistent grid keeps to the SMs that it may use") {
   problem = parse("gemm m=300 n=300 k=512 dtype=bf16 layout=NT batch=2");
   CHECK(grid("", 132) == 3 * 2 * 2);
   CHECK(grid(".cm2", 132) == 2 * 2 * 2 * 2); // the third row has an idle twin
+}
+
+TEST_CASE("a grid that stages where its ring was has a block for each tile") {
+  Problem problem = parse("gemm m=2048 n=2048 k=512 dtype=bf16 layout=NT");
+  Plan plan = sm90Plan(problem, "sm90.bm128.bn192.bk64.st5.wg2.sg2");
+  LaunchContext context = BoundLaunch::defaultContext();
+  for (int smCount : {132, 7}) {
+    context.smCount = smCount;
+    BoundLaunch launch(plan, problem, context);
+    CHECK(launch.product().grid == Dim3{16 * 11});
+    CHECK(!launch.product().cooperative);
+  }
+  Plan other = sm90Plan(problem, "sm90.bm128.bn192.bk64.st5.wg2.sg1");
+  CHECK(BoundLaunch(other, problem).product().grid == Dim3{132});
 }
 
 TEST_CASE("run-time knobs reach the kernel and no text") {

@@ -241,6 +241,36 @@ TEST_CASE("prune names what takes the wgmma kernel out") {
         "grid: 133 splits, limit 132 splits");
   CHECK(reason(nt, with(split, ".sk2")) ==
         "workspace: 134217728 B, limit 67108864 B");
+  // A larger tile than can be: which wall it hits, and where that stands.
+  CHECK(reason(nt, "sm90.bm256.bn256.bk64.st3.wg2") ==
+        "register wall: 256 accumulators a thread, 192 allowed");
+  CHECK(reason(nt, "sm90.bm192.bn208.bk64.st3.wg3") ==
+        "register wall: 104 accumulators a thread, 100 allowed");
+  CHECK(reason(nt, "sm90.bm128.bn136.bk64.st3.wg2.cs1") ==
+        "instruction-shape: 68 columns a consumer, "
+        "16 to 256 in steps of 8 allowed");
+  CHECK(reason(nt, "sm90.bm128.bn128.bk64.st3.wg2.cs1.sk2") ==
+        "instruction-shape: 1 columnShared, "
+        "0 with one consumer, turns or splits allowed");
+  CHECK(reason(nt, "sm90.bm64.bn128.bk64.st3.wg3.pp1") ==
+        "instruction-shape: 3 consumers, 2 with turns allowed");
+  CHECK(reason(nt, "sm90.bm128.bn128.bk64.st3.wg2.cm2.cn2") ==
+        "instruction-shape: 4 blocks a cluster, 1 or 2 allowed");
+  CHECK(reason(nt, "sm90.bm448.bn64.bk64.st3.wg2.cs1") ==
+        "instruction-shape: 448 rows, 64 to 384 in steps of 64 allowed");
+  CHECK(reason(nt, "sm90.bm320.bn64.bk64.st3.wg1") ==
+        "instruction-shape: 320 rows, 64 to 256 in steps of 64 allowed");
+  CHECK(reason(nt, "sm90.bm64.bn264.bk64.st3.wg1") ==
+        "instruction-shape: 264 columns, up to 256 allowed");
+  CHECK(reason(with(nt, " pointwise=residual"),
+               "sm90.bm128.bn104.bk64.st3.wg2") ==
+        "instruction-shape: 104 columns a consumer, "
+        "16 to 256 in steps of 16 allowed");
+  CHECK(reason(nt, "sm90.bm200.bn192.bk64.st5.wg3.sw1.sg2") ==
+        "shared-memory wall: 252096 B, 232448 allowed");
+  CHECK(reason(nt, "sm90.bm128.bn128.bk64.st3.wg2.pp1.sg2") ==
+        "instruction-shape: 2 staging, "
+        "0 or 1 with turns, splits, clusters or a short ring allowed");
   // What the epilogue reads shares registers with the sums.
   llvm::StringRef tall = "sm90.bm256.bn192.bk64.st3.wg2";
   CHECK(reason(nt, tall) == "none");
