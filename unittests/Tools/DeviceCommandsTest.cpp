@@ -140,6 +140,49 @@ TEST_CASE("sweep draws problems of layers and records their times") {
   }
 }
 
+TEST_CASE("bench draws problems of layers and meets them in every state") {
+  Tool tool;
+  tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");
+  const std::string layers = tool.suite(
+      R"({"layers": [{"name": "a", "family": "gemm", "n": 64, "k": 64,
+                      "dtype": "bf16"}]})");
+  const std::string path = tool.folder / "draw.json";
+  const std::string draw = "bench --suite " + layers +
+                           " --draw 2 --seed 5,6 --range m=1..64 --no-peer ";
+  ToolResult result = tool.run(draw +
+                               "--state first,met,tuned,prepared --budget 20ms "
+                               "--prepare-budget 50ms --json --out " +
+                               path);
+  CAPTURE(result.err);
+  // Kernels of the stand-in driver do nothing, nor does what judges them.
+  CHECK(result.code == 1);
+  CHECK(readBytes(path) == result.out);
+  const llvm::json::Object json = result.json();
+  const llvm::json::Array &cases = *json.getArray("cases");
+  REQUIRE(cases.size() == 4);
+  for (const llvm::json::Value &value : cases)
+    for (const char *state : {"first", "met", "tuned", "prepared"}) {
+      const llvm::json::Object *side = value.getAsObject()->getObject(state);
+      REQUIRE(side);
+      CHECK_FALSE(side->getString("config")->empty());
+      CHECK(side->getBoolean("correct") == false);
+      CHECK((side->getNumber("first_call_ms").value_or(0) > 0) ==
+            (std::string(state) != "tuned"));
+    }
+  const llvm::json::Object &states = *json.getObject("draw");
+  CHECK(states.getObject("prepared")->getArray("layers")->size() == 1);
+  CHECK(states.getObject("prepared")->getInteger("kernels").value_or(0) > 0);
+  CHECK(states.getObject("first")->getInteger("compiles").value_or(0) > 0);
+  for (const std::string &line :
+       {draw + "--state first,first", draw + "--state often", draw + "--jit",
+        draw + "--hot", "bench " + kProblem + " --state first"}) {
+    CAPTURE(line);
+    ToolResult bad = tool.run(line);
+    CHECK(bad.code == 2);
+    CHECK(bad.hasOneErrorLine());
+  }
+}
+
 TEST_CASE("what a long command measured is not lost with its --out") {
   Tool tool;
   tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");

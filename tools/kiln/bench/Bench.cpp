@@ -4,6 +4,7 @@
 #include "kiln/Commands.h"
 #include "kiln/Console.h"
 #include "kiln/Finish.h"
+#include "kiln/bench/BenchDraw.h"
 #include "kiln/bench/BenchJit.h"
 #include "kiln/bench/BenchRunner.h"
 
@@ -118,11 +119,6 @@ static BenchSetting describeSetting(const ParsedOptions &options,
   return setting;
 }
 
-/// "13.0" of "nvrtc 13.0 65be...".
-static std::string cudaVersionOf(llvm::StringRef toolchain) {
-  return toolchain.split(' ').second.split(' ').first.str();
-}
-
 static llvm::Expected<BenchChoice> choiceOf(const Case &which,
                                             const BenchRequest &request,
                                             const TuningOutcome *outcome,
@@ -174,6 +170,14 @@ static llvm::Expected<int> runBench(const ParsedOptions &options) {
   auto request = readRequest(options);
   if (!request)
     return request.takeError();
+  auto draw = readDraw(options, registry);
+  if (!draw)
+    return draw.takeError();
+  if (*draw)
+    return runDrawBench(options, environment, registry, **draw);
+  for (const char *option : {"--state", "--prepare-budget"})
+    if (options.has(option))
+      return makeError(ErrorCode::InvalidArgument, "{} is for --draw", option);
   auto cases = readCases(options, registry);
   if (!cases)
     return cases.takeError();
@@ -184,12 +188,9 @@ static llvm::Expected<int> runBench(const ParsedOptions &options) {
     return session.takeError();
   std::shared_ptr<const CublasLt> peer;
   if (request->wantsPeer && llvm::any_of(*cases, hasLibraryPeer)) {
-    auto library = CublasLt::load(
-        environment, nvrtcSearch(options, environment).extraFolders);
+    auto library = loadPeerLibrary(options, environment);
     if (!library)
-      return addContext(library.takeError(),
-                        "nothing to compare with (--no-peer measures Kiln "
-                        "alone)");
+      return library.takeError();
     peer = std::move(*library);
   }
   auto runner = BenchRunner::create(**session, peer, request->measuring);
@@ -217,7 +218,17 @@ static constexpr OptionSpec kOptions[] = {
     kSuiteOption,
     kFilterOption,
     {"--config", "TEXT", "measure this config instead of the chosen one"},
-    {"--budget", "TIME", "tune first, for so long; default: not at all"},
+    {"--budget", "TIME",
+     "tune first, for so long; default: not at all. With --draw, for each "
+     "problem of the state tuned; default 800ms"},
+    kDrawOption,
+    kRangeOption,
+    kSeedOption,
+    {"--state", "NAME,...",
+     "--draw: how problems are met: first, met, tuned, prepared; default "
+     "first,prepared"},
+    {"--prepare-budget", "TIME",
+     "--draw: of each layer of the state prepared; default: the engine's"},
     {"--all-heuristics", nullptr,
      "measure every algorithm that cuBLASLt's heuristic answers, too"},
     {"--no-peer", nullptr, "measure Kiln alone"},
@@ -244,7 +255,13 @@ const CommandSpec kBenchCommand = {
     "library.\nMemory-bound cases are compared with a reference stream that "
     "moves the same bytes with as many reads and writes: the fastest of the "
     "driver's copy and plain kernels. A fraction is the stream's time over "
-    "Kiln's: at 1, nothing is left to gain.\n  kiln bench --suite "
+    "Kiln's: at 1, nothing is left to gain.\nWith --draw the problems are "
+    "layers of the suite with drawn values, in the order of the draw, as an "
+    "engine meets them: first is the first call of mode predict with an empty "
+    "cache, met that of mode tune, tuned is tuned by itself ahead of time, and "
+    "in prepared the range of each layer was prepared once for all seeds. "
+    "Caches are empty ones unless --cache-dir names one. Ends with 1 if a "
+    "result is wrong.\n  kiln bench --suite "
     "benchmarks/suites/memory_bound.json --out "
     "benchmarks/results/memory_bound.json",
     kOptions,

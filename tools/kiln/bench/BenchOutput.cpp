@@ -99,4 +99,32 @@ bool agree(const OutputRows &a, const OutputRows &b, const Tolerance &tolerance,
   return true;
 }
 
+llvm::Expected<std::vector<OutputRows>>
+readOutputs(const Driver &driver, const TrialBuffers &buffers) {
+  std::vector<OutputRows> outputs;
+  for (const TrialOutput &output : buffers.outputs()) {
+    auto rows =
+        readRows(driver, buffers.specOf(output), buffers.addressOf(output));
+    if (!rows)
+      return rows.takeError();
+    outputs.push_back(std::move(*rows));
+  }
+  return outputs;
+}
+
+bool agreeOn(const MatrixProduct &product, const TrialBuffers &buffers,
+             llvm::ArrayRef<OutputRows> a, llvm::ArrayRef<OutputRows> b) {
+  // The sum of |a*b| behind the tolerance is not known here. k is above it for
+  // N(0, 1) data, whose products' mean size is 0.64, except for very few
+  // products.
+  constexpr double kFewProducts = 16;
+  const double bound =
+      std::abs(product.alpha) * static_cast<double>(product.k) + kFewProducts;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!agree(a[i], b[i], buffers.specOf(buffers.outputs()[i]).tolerance,
+               bound))
+      return false;
+  return true;
+}
+
 } // namespace kiln::cli

@@ -3,7 +3,9 @@
 
 #include "Driver/Driver.h"
 #include "Driver/LaunchSpec.h"
+#include "Kernel/MatrixProduct.h"
 #include "Kernel/Operand.h"
+#include "Trial/TrialBuffers.h"
 
 #include <llvm/Support/Error.h>
 
@@ -24,5 +26,13 @@ readRows(const Driver &driver, const OperandSpec &spec, DeviceAddress address);
 /// would give for every element. Not a number differs from everything.
 bool agree(const OutputRows &a, const OutputRows &b, const Tolerance &tolerance,
            double bound);
+
+/// A sample of each output of \p buffers, as readRows() takes it, of copy 0.
+llvm::Expected<std::vector<OutputRows>>
+readOutputs(const Driver &driver, const TrialBuffers &buffers);
+
+/// Whether both are \p product on N(0, 1) data, each within its tolerance.
+bool agreeOn(const MatrixProduct &product, const TrialBuffers &buffers,
+             llvm::ArrayRef<OutputRows> a, llvm::ArrayRef<OutputRows> b);
 
 } // namespace kiln::cli

@@ -27,6 +27,10 @@ double BenchRow::tflops() const {
   return family->flops(problem) / kiln.median * 1e-3;
 }
 
+std::string cudaVersionOf(llvm::StringRef toolchain) {
+  return toolchain.split(' ').second.split(' ').first.str();
+}
+
 bool isStreamed(const Case &which) {
   return which.named.family->peer(which.named.problem) == Peer::Stream;
 }

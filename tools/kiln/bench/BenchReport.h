@@ -47,6 +47,9 @@ struct BenchRow {
   double fraction() const;
 };
 
+/// "13.0" of "nvrtc 13.0 65be...".
+std::string cudaVersionOf(llvm::StringRef toolchain);
+
 /// Where and how it was measured.
 struct BenchSetting {
   std::string what, commit, gpu, driver, cuda, peer, protocol;

@@ -11,16 +11,7 @@
 
 #include <llvm/ADT/STLExtras.h>
 
-#include <algorithm>
-#include <cmath>
-
 namespace kiln::cli {
-
-/// What frameworks give cuBLASLt on Hopper and later.
-static constexpr uint64_t kPeerWorkspaceBytes = 64ull << 20;
-
-/// More algorithms than its heuristic has ever answered.
-static constexpr int kManyAlgorithms = 100;
 
 /// Everything of one case while it is measured.
 struct BenchRunner::Bench {
@@ -31,10 +22,7 @@ struct BenchRunner::Bench {
   TimedLaunch kiln;
 
   std::optional<MatrixProduct> product; ///< what the library's peer computes
-  std::unique_ptr<CublasLtMatmul> matmul;
-  std::vector<CublasLtAlgorithm> algorithms;
-  std::vector<TimedLaunch> peers; ///< one for each algorithm
-  size_t best = 0;                ///< index of the fastest of them
+  std::unique_ptr<BenchPeer> peer;
 
   std::unique_ptr<BenchStream> stream; ///< in place of a peer
 };
@@ -66,11 +54,6 @@ BenchRunner::create(LiveSession &session, std::shared_ptr<const CublasLt> peer,
     runner->peerWorkspace = std::move(*memory);
   }
   return runner;
-}
-
-/// Whether the device is of no more use.
-static bool endsAll(ErrorCode code) {
-  return code == ErrorCode::ContextDead || code == ErrorCode::InProgress;
 }
 
 llvm::Error BenchRunner::measure(const BenchChoice &choice, BenchRow &row) {
@@ -178,6 +161,15 @@ llvm::Error BenchRunner::prepareOperands(Bench &bench, BenchRow &row) {
   return llvm::Error::success();
 }
 
+SamplingOptions samplingOf(const TrialBuffers &buffers) {
+  SamplingOptions sampling;
+  sampling.copies = buffers.copies();
+  sampling.warm = [&](CudaStream stream) { return buffers.flush(stream); };
+  if (buffers.needsFlush())
+    sampling.flush = sampling.warm;
+  return sampling;
+}
+
 llvm::Error BenchRunner::preparePeer(Bench &bench, BenchRow &row) {
   const auto &[family, problem] = row.which->named;
   bench.product = family->matrixProduct(problem);
@@ -189,53 +181,24 @@ llvm::Error BenchRunner::preparePeer(Bench &bench, BenchRow &row) {
     row.noPeer = "none was asked for";
     return llvm::Error::success();
   }
-  auto matmul = CublasLtMatmul::create(
-      peer, *bench.product, bench.buffers->table(), kPeerWorkspaceBytes);
-  if (!matmul) {
-    row.noPeer = summarize(matmul.takeError()).message;
-    return llvm::Error::success();
-  }
-  bench.matmul = std::move(*matmul);
-  auto algorithms =
-      bench.matmul->algorithms(options.allAlgorithms ? kManyAlgorithms : 1);
-  if (!algorithms) {
-    row.noPeer = summarize(algorithms.takeError()).message;
+  auto made = BenchPeer::create(
+      peer, *bench.product,
+      {bench.buffers->table(), bench.arguments, peerWorkspace.address()},
+      options.allAlgorithms);
+  if (!made) {
+    row.noPeer = summarize(made.takeError()).message;
     return llvm::Error::success();
   }
   row.noPeer.clear();
-  bench.algorithms = std::move(*algorithms);
-  for (const CublasLtAlgorithm &algorithm : bench.algorithms)
-    bench.peers.push_back(
-        [this, &bench, &algorithm](unsigned copy, CudaStream stream) {
-          return bench.matmul->launch(algorithm, bench.arguments[copy],
-                                      peerWorkspace.address(), stream);
-        });
-  if (llvm::Error error = loadPeers(bench))
+  bench.peer = std::move(*made);
+  if (llvm::Error error =
+          bench.peer->loadAll(session.driver(), stream.handle()))
     return error;
-  return options.allAlgorithms ? pickBest(bench, row) : llvm::Error::success();
-}
-
-/// Runs each algorithm once: the driver loads a library's kernel at its first
-/// launch, and where that is one of a graph in the making, the graph runs up to
-/// a third slower than one made later. What fails is sampling's to report.
-llvm::Error BenchRunner::loadPeers(const Bench &bench) {
-  for (const TimedLaunch &launch : bench.peers)
-    if (llvm::Error error = launch(0, stream.handle())) {
-      ErrorSummary summary = summarize(std::move(error));
-      if (endsAll(summary.code))
-        return errorOf(summary);
-    }
-  return stream.synchronize();
-}
-
-/// How samples are taken over \p buffers, which must outlive it.
-static SamplingOptions samplingOf(const TrialBuffers &buffers) {
-  SamplingOptions sampling;
-  sampling.copies = buffers.copies();
-  sampling.warm = [&](CudaStream stream) { return buffers.flush(stream); };
-  if (buffers.needsFlush())
-    sampling.flush = sampling.warm;
-  return sampling;
+  if (!options.allAlgorithms)
+    return llvm::Error::success();
+  row.algorithms = bench.peer->algorithmCount();
+  return bench.peer->pickBest(session.driver(), stream.handle(),
+                              samplingOf(*bench.buffers));
 }
 
 /// The stream kernels of \p mix, loaded once.
@@ -280,35 +243,12 @@ llvm::Error BenchRunner::prepareStream(Bench &bench, BenchRow &row) {
   return llvm::Error::success();
 }
 
-/// Finds the fastest of the peer's algorithms with few samples; the final run
-/// measures it again beside Kiln.
-llvm::Error BenchRunner::pickBest(Bench &bench, BenchRow &row) {
-  SamplingOptions sampling = samplingOf(*bench.buffers);
-  sampling.minSamples = 3;
-  sampling.maxSamples = 5;
-  auto times = measureInterleaved(session.driver(), stream.handle(),
-                                  bench.peers, sampling);
-  if (!times)
-    return times.takeError();
-  double bestNs = INFINITY;
-  for (size_t i = 0; i < times->size(); ++i) {
-    const SampledTime &time = (*times)[i];
-    if (time.error.code != ErrorCode::Success || time.ns.count == 0 ||
-        time.ns.median >= bestNs)
-      continue;
-    bestNs = time.ns.median;
-    bench.best = i;
-  }
-  row.algorithms = bench.peers.size();
-  return llvm::Error::success();
-}
-
 llvm::Error BenchRunner::sample(Bench &bench, BenchRow &row) {
   std::vector<TimedLaunch> launchers = {bench.kiln};
-  if (!bench.peers.empty())
-    launchers.push_back(bench.peers.front());
-  if (bench.best != 0)
-    launchers.push_back(bench.peers[bench.best]);
+  if (bench.peer)
+    launchers.push_back(bench.peer->first());
+  if (bench.peer && bench.peer->best())
+    launchers.push_back(*bench.peer->best());
   if (bench.stream)
     llvm::append_range(launchers, bench.stream->finalists());
   SamplingOptions sampling = samplingOf(*bench.buffers);
@@ -352,15 +292,7 @@ BenchRunner::outputsOf(const Bench &bench, const TimedLaunch &launch) {
     return error;
   if (llvm::Error error = stream.synchronize())
     return error;
-  std::vector<OutputRows> outputs;
-  for (const TrialOutput &output : buffers.outputs()) {
-    auto rows = readRows(session.driver(), buffers.specOf(output),
-                         buffers.addressOf(output));
-    if (!rows)
-      return rows.takeError();
-    outputs.push_back(std::move(*rows));
-  }
-  return outputs;
+  return readOutputs(session.driver(), buffers);
 }
 
 llvm::Error BenchRunner::compare(Bench &bench, BenchRow &row) {
@@ -369,21 +301,10 @@ llvm::Error BenchRunner::compare(Bench &bench, BenchRow &row) {
   auto own = outputsOf(bench, bench.kiln);
   if (!own)
     return own.takeError();
-  auto other = outputsOf(bench, bench.peers.front());
+  auto other = outputsOf(bench, bench.peer->first());
   if (!other)
     return other.takeError();
-  // The sum of |a*b| behind the tolerance is not known here. k is above it for
-  // N(0, 1) data, whose products' mean size is 0.64, except for very few
-  // products.
-  constexpr double kFewProducts = 16;
-  double bound =
-      std::abs(bench.product->alpha) * static_cast<double>(bench.product->k) +
-      kFewProducts;
-  row.agrees = true;
-  llvm::ArrayRef<TrialOutput> outputs = bench.buffers->outputs();
-  for (size_t i = 0; i < outputs.size(); ++i)
-    *row.agrees &= agree((*own)[i], (*other)[i],
-                         bench.buffers->specOf(outputs[i]).tolerance, bound);
+  row.agrees = agreeOn(*bench.product, *bench.buffers, *own, *other);
   return llvm::Error::success();
 }
 

@@ -5,12 +5,13 @@
 #include "Driver/Stream.h"
 #include "Store/LoadedPlan.h"
 #include "Trial/Sampling.h"
+#include "Trial/TrialBuffers.h"
 #include "Trial/TrialTools.h"
 #include "kiln/LiveSession.h"
 #include "kiln/bench/BenchOutput.h"
+#include "kiln/bench/BenchPeer.h"
 #include "kiln/bench/BenchReport.h"
 #include "kiln/bench/BenchStream.h"
-#include "kiln/bench/CublasLt.h"
 
 #include <map>
 #include <memory>
@@ -34,6 +35,9 @@ struct BenchOptions {
   /// Measure a reference stream beside what no peer computes.
   bool wantsStream = true;
 };
+
+/// How a bench takes samples over \p buffers, which must outlive it.
+SamplingOptions samplingOf(const TrialBuffers &buffers);
 
 /// Measures cases one after another. The session must outlive it.
 class BenchRunner {
@@ -60,8 +64,6 @@ private:
   llvm::Error prepareStream(Bench &bench, BenchRow &row);
   llvm::Error makeStream(Bench &bench, const StreamBytes &bytes);
   llvm::Expected<const StreamTools *> streamTools(StreamMix mix);
-  llvm::Error loadPeers(const Bench &bench);
-  llvm::Error pickBest(Bench &bench, BenchRow &row);
   llvm::Error sample(Bench &bench, BenchRow &row);
   llvm::Error compare(Bench &bench, BenchRow &row);
   llvm::Expected<std::vector<OutputRows>> outputsOf(const Bench &bench,

@@ -1,54 +1,17 @@
 //===- FirstCalls.cpp -----------------------------------------------------===//
 #include "kiln/bench/FirstCalls.h"
 
-#include "Driver/Stream.h"
-#include "Trial/TrialBuffers.h"
 #include "Trial/TrialTools.h"
 #include "kiln/Console.h"
-#include "kiln/kiln.h"
+#include "kiln/bench/EngineCalls.h"
 
 #include <llvm/ADT/STLExtras.h>
-#include <llvm/Support/FileSystem.h>
 
 #include <algorithm>
-#include <chrono>
 
 namespace kiln::cli {
 
-using Clock = std::chrono::steady_clock;
-
 namespace {
-
-/// A folder that goes with everything in it.
-class ScratchFolder {
-public:
-  static llvm::Expected<ScratchFolder> make() {
-    ScratchFolder folder;
-    if (std::error_code failure =
-            llvm::sys::fs::createUniqueDirectory("kiln-bench", folder.path))
-      return makeError(ErrorCode::Internal, "no folder for a cache: {}",
-                       failure.message());
-    return folder;
-  }
-  ScratchFolder(ScratchFolder &&other) { std::swap(path, other.path); }
-  ~ScratchFolder() {
-    if (!path.empty())
-      llvm::sys::fs::remove_directories(path);
-  }
-  /// A cache below it, which the engine makes with the mode that it wants.
-  std::string cache(const char *name) const {
-    return (llvm::Twine(path) + "/" + name).str();
-  }
-
-private:
-  ScratchFolder() = default;
-  llvm::SmallString<128> path;
-};
-
-struct EngineDeleter {
-  void operator()(kiln_engine *engine) const { kiln_engine_destroy(engine); }
-};
-using EnginePtr = std::unique_ptr<kiln_engine, EngineDeleter>;
 
 /// What is measured: one case with memory for its operands.
 struct NewCase {
@@ -75,13 +38,6 @@ private:
 
 } // namespace
 
-static llvm::Error errorOf(kiln_status status) {
-  if (status == KILN_SUCCESS)
-    return llvm::Error::success();
-  return makeError(static_cast<ErrorCode>(status), "{}",
-                   kiln_last_error_message());
-}
-
 llvm::Expected<double> Caller::call(kiln_engine *engine, const NewCase &which,
                                     bool prepares) {
   auto memory = memoryInfo(session.driver());
@@ -98,54 +54,7 @@ llvm::Expected<double> Caller::call(kiln_engine *engine, const NewCase &which,
     return buffers.takeError();
   if (llvm::Error error = stream.synchronize())
     return error;
-  const Arguments bound = buffers->arguments(0);
-  std::vector<void *> operands;
-  for (auto [i, spec] : llvm::enumerate(buffers->table().operands)) {
-    if (!spec.present)
-      continue;
-    size_t slot = spec.slot < 0 ? i : static_cast<size_t>(spec.slot);
-    operands.resize(std::max(operands.size(), slot + 1));
-    operands[slot] = reinterpret_cast<void *>(bound.operands[i].address);
-  }
-  kiln_arguments arguments = KILN_INIT(kiln_arguments);
-  arguments.operands = operands.data();
-  arguments.operand_count = static_cast<uint32_t>(operands.size());
-  kiln_problem problem = KILN_INIT(kiln_problem);
-  problem.text = which.text.c_str();
-
-  kiln_stream queue = stream.handle();
-  Clock::time_point start = Clock::now();
-  if (prepares)
-    if (llvm::Error error =
-            errorOf(kiln_prepare(engine, &problem, 1, nullptr, nullptr)))
-      return error;
-  if (llvm::Error error =
-          errorOf(kiln_run(engine, &problem, &arguments, nullptr, queue)))
-    return error;
-  double ms =
-      std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-  if (llvm::Error error = stream.synchronize())
-    return error;
-  return ms;
-}
-
-static llvm::Expected<EnginePtr> makeEngine(kiln_mode mode,
-                                            const std::string &cache,
-                                            const ParsedOptions &options,
-                                            const Environment &environment) {
-  auto store = artifactOptions(options, environment);
-  if (!store)
-    return store.takeError();
-  std::optional<std::string> nvrtc = options.value("--nvrtc");
-  kiln_engine_options made = KILN_INIT(kiln_engine_options);
-  made.mode = mode;
-  made.cache_dir = cache.c_str();
-  made.threads = static_cast<int32_t>(store->pool.threads);
-  made.nvrtc_path = nvrtc ? nvrtc->c_str() : nullptr;
-  kiln_engine *engine = nullptr;
-  if (llvm::Error error = errorOf(kiln_engine_create(&made, &engine)))
-    return error;
-  return EnginePtr(engine);
+  return callEngine(engine, which.text, *buffers, stream, prepares);
 }
 
 /// Every n-th case that launches something.
@@ -187,9 +96,7 @@ problemAhead(llvm::ArrayRef<NewCase> chosen, const Registry &registry) {
 }
 
 static double compileMsOf(kiln_engine *engine) {
-  kiln_statistics statistics = KILN_INIT(kiln_statistics);
-  (void)kiln_get_statistics(engine, &statistics);
-  return static_cast<double>(statistics.compile_ns) * 1e-6;
+  return static_cast<double>(statisticsOf(engine).compile_ns) * 1e-6;
 }
 
 llvm::Expected<std::vector<NewProblem>>

@@ -1,0 +1,300 @@
+//===- DrawReport.cpp -----------------------------------------------------===//
+#include "kiln/bench/DrawReport.h"
+
+#include "Support/Error.h"
+#include "Support/Json.h"
+#include "kiln/Console.h"
+
+#include <llvm/ADT/STLExtras.h>
+
+#include <algorithm>
+#include <set>
+
+namespace kiln::cli {
+
+llvm::StringRef nameOf(DrawState state) {
+  switch (state) {
+  case DrawState::First:
+    return "first";
+  case DrawState::Met:
+    return "met";
+  case DrawState::Tuned:
+    return "tuned";
+  case DrawState::Prepared:
+    return "prepared";
+  }
+  return "unknown";
+}
+
+double DrawRow::ratio(size_t state) const {
+  const SampleSummary &own = sides[state].ns;
+  return peer.count && own.count && own.median > 0 ? peer.median / own.median
+                                                   : 0;
+}
+
+/// Of the cases of \p band and \p seed, or of all, that have a ratio.
+std::vector<double> DrawReport::ratios(size_t state, const Band *band,
+                                       std::optional<uint64_t> seed) const {
+  std::vector<double> ratios;
+  for (const DrawRow &row : rows)
+    if ((!band || band->holds(row.drawn.value)) &&
+        (!seed || row.drawn.seed == *seed) && row.ratio(state) > 0)
+      ratios.push_back(row.ratio(state));
+  return ratios;
+}
+
+TimeFigures DrawReport::callTimes(size_t state, bool ofKnownLayers) const {
+  std::vector<double> times;
+  std::set<std::pair<uint64_t, size_t>> met;
+  for (const DrawRow &row : rows) {
+    const bool isKnown = !met.insert({row.drawn.seed, row.drawn.layer}).second;
+    if (row.sides[state].callMs > 0 && (isKnown || !ofKnownLayers))
+      times.push_back(row.sides[state].callMs);
+  }
+  return TimeFigures::of(times);
+}
+
+/// What preparing took, over layers.
+static TimeFigures layerTimes(const DrawCost &cost) {
+  std::vector<double> times;
+  for (const PreparedLayer &layer : cost.layers)
+    times.push_back(layer.ms);
+  return TimeFigures::of(times);
+}
+
+static TimeFigures layerKernels(const DrawCost &cost) {
+  std::vector<double> counts;
+  for (const PreparedLayer &layer : cost.layers)
+    counts.push_back(static_cast<double>(layer.kernels));
+  return TimeFigures::of(counts);
+}
+
+//===----------------------------------------------------------------------===//
+// Tables
+//===----------------------------------------------------------------------===//
+
+static std::vector<std::string> cellsOf(std::string name,
+                                        const RatioFigures &figures) {
+  auto percent = [](double share) {
+    return fmt::format("{:.1f}", 100 * share);
+  };
+  return {std::move(name),
+          fmt::format("{}", figures.count),
+          fmt::format("{:.3f}", figures.geomean),
+          fmt::format("{:.3f}", figures.least),
+          fmt::format("{:.3f}", figures.tenth),
+          percent(figures.below95),
+          percent(figures.below90)};
+}
+
+void DrawReport::printCosts(size_t state, llvm::raw_ostream &os) const {
+  const DrawCost &cost = costs[state];
+  constexpr double kBytesPerMB = 1e6;
+  if (TimeFigures calls = callTimes(state); calls.count > 0)
+    os << fmt::format("first calls: {:.3f} s in all, median {:.3f} ms, 99 % "
+                      "within {:.3f} ms, most {:.3f} ms\n",
+                      calls.sum * 1e-3, calls.median, calls.p99, calls.most)
+       << fmt::format(
+              "  of a layer that was met before: median {:.3f} ms, most "
+              "{:.3f} ms\n",
+              callTimes(state, true).median, callTimes(state, true).most);
+  if (cost.tuneMs > 0)
+    os << fmt::format("tuned in {:.1f} s\n", cost.tuneMs * 1e-3);
+  if (TimeFigures layers = layerTimes(cost); layers.count > 0) {
+    const TimeFigures kernels = layerKernels(cost);
+    os << fmt::format("{} layers prepared in {:.1f} s, median {:.2f} s, most "
+                      "{:.2f} s; kernels a layer: median {:.0f}, most {:.0f}\n",
+                      layers.count, layers.sum * 1e-3, layers.median * 1e-3,
+                      layers.most * 1e-3, kernels.median, kernels.most);
+  }
+  os << fmt::format(
+      "{} kernels compiled, {} used or kept, cubins of {:.1f} MB\n",
+      cost.compiles, cost.kernels,
+      static_cast<double>(cost.cubinBytes) / kBytesPerMB);
+}
+
+/// The cases that lose most.
+void DrawReport::printWorst(size_t state, llvm::raw_ostream &os) const {
+  constexpr size_t kShown = 12;
+  constexpr double kLost = 0.97;
+  std::vector<const DrawRow *> lost;
+  for (const DrawRow &row : rows)
+    if (row.ratio(state) > 0 && row.ratio(state) < kLost)
+      lost.push_back(&row);
+  llvm::stable_sort(lost, [&](const DrawRow *a, const DrawRow *b) {
+    return a->ratio(state) < b->ratio(state);
+  });
+  Table table({"least", ">seed", "config", ">kiln us", ">peer us", ">ratio"});
+  for (const DrawRow *row : llvm::ArrayRef(lost).take_front(kShown))
+    table.addRow(
+        {row->which->name, fmt::format("{}", row->drawn.seed),
+         row->sides[state].config, formatUs(row->sides[state].ns.median),
+         formatUs(row->peer.median), fmt::format("{:.3f}", row->ratio(state))});
+  if (!table.empty())
+    table.print(os);
+}
+
+static std::string faultOf(const DrawSide &side) {
+  if (!side.error.empty())
+    return onOneLine(side.error);
+  return side.correct ? "what its first call wrote differs from the peer's"
+                      : "WRONG";
+}
+
+/// What went wrong, a line each.
+void DrawReport::printFaults(llvm::raw_ostream &os) const {
+  std::set<std::string> faults;
+  for (const DrawRow &row : rows) {
+    if (!row.noPeer.empty())
+      faults.insert(fmt::format("peer n/a: {}: {}", row.which->name,
+                                onOneLine(row.noPeer)));
+    for (auto [state, side] : llvm::enumerate(row.sides))
+      if (!side.isGood())
+        faults.insert(fmt::format("{}: {}, {}: {}", row.which->name,
+                                  nameOf(states[state]), side.config,
+                                  faultOf(side)));
+  }
+  for (size_t state = 0; state < states.size(); ++state)
+    for (const PreparedLayer &layer : costs[state].layers)
+      if (!layer.error.empty())
+        faults.insert(fmt::format("not prepared: {}: {}", layer.name,
+                                  onOneLine(layer.error)));
+  for (const std::string &fault : faults)
+    os << fault << '\n';
+}
+
+void DrawReport::print(llvm::raw_ostream &os) const {
+  os << fmt::format("{}; {}, driver {}, {}\n", setting.what, setting.gpu,
+                    setting.driver, setting.peer)
+     << wrapText(setting.protocol);
+  for (auto [state, kind] : llvm::enumerate(states)) {
+    Table table({nameOf(kind), ">cases", ">geomean", ">least", ">tenth",
+                 ">% < 0.95", ">% < 0.90"});
+    for (const Band &band : kBands)
+      if (auto figures = RatioFigures::of(ratios(state, &band, std::nullopt));
+          figures.count > 0)
+        table.addRow(cellsOf(band.name, figures));
+    if (seeds.size() > 1)
+      for (uint64_t seed : seeds)
+        table.addRow(cellsOf(fmt::format("seed {}", seed),
+                             RatioFigures::of(ratios(state, nullptr, seed))));
+    table.addRow(
+        cellsOf("all", RatioFigures::of(ratios(state, nullptr, std::nullopt))));
+    os << '\n';
+    table.print(os);
+    printCosts(state, os);
+    printWorst(state, os);
+  }
+  printFaults(os);
+  if (interrupted)
+    os << "ended before all was measured\n";
+}
+
+//===----------------------------------------------------------------------===//
+// JSON
+//===----------------------------------------------------------------------===//
+
+static llvm::json::Value numberOrNull(double value) {
+  return value > 0 ? rounded(value) : llvm::json::Value(nullptr);
+}
+
+llvm::json::Object DrawReport::rowToJson(const DrawRow &row) const {
+  // The problem's own keys: m, n, k, dtype, ...
+  llvm::json::Object object = row.which->named.problem.record.toJson();
+  object["name"] = row.which->name;
+  object["family"] = row.which->named.family->name();
+  object["seed"] = row.drawn.seed;
+  object["peer_us"] = numberOrNull(row.peer.median * 1e-3);
+  if (!row.noPeer.empty())
+    object["no_peer"] = jsonText(row.noPeer);
+  for (auto [state, side] : llvm::enumerate(row.sides)) {
+    llvm::json::Object one{{"config", side.config},
+                           {"kiln_us", numberOrNull(side.ns.median * 1e-3)},
+                           {"ratio", numberOrNull(row.ratio(state))},
+                           {"correct", side.correct}};
+    if (side.callMs > 0)
+      one["first_call_ms"] = rounded(side.callMs);
+    if (side.agrees)
+      one["agrees"] = *side.agrees;
+    if (!side.error.empty())
+      one["error"] = jsonText(side.error);
+    object[nameOf(states[state])] = std::move(one);
+  }
+  return object;
+}
+
+llvm::json::Object DrawReport::stateToJson(size_t state) const {
+  llvm::json::Object bands, bySeed;
+  for (const Band &band : kBands)
+    bands[band.name] =
+        RatioFigures::of(ratios(state, &band, std::nullopt)).toJson();
+  for (uint64_t seed : seeds)
+    bySeed[std::to_string(seed)] =
+        RatioFigures::of(ratios(state, nullptr, seed)).toJson();
+  const DrawCost &cost = costs[state];
+  llvm::json::Array layers;
+  for (const PreparedLayer &layer : cost.layers) {
+    llvm::json::Object one{{"name", layer.name},
+                           {"ms", rounded(layer.ms)},
+                           {"compiles", layer.compiles},
+                           {"kernels", static_cast<int64_t>(layer.kernels)},
+                           {"cubin_bytes", layer.cubinBytes}};
+    if (!layer.error.empty())
+      one["error"] = jsonText(layer.error);
+    layers.push_back(std::move(one));
+  }
+  llvm::json::Object object{
+      {"all", RatioFigures::of(ratios(state, nullptr, std::nullopt)).toJson()},
+      {"bands", std::move(bands)},
+      {"seeds", std::move(bySeed)},
+      {"compiles", cost.compiles},
+      {"kernels", static_cast<int64_t>(cost.kernels)},
+      {"cubin_bytes", cost.cubinBytes}};
+  if (TimeFigures calls = callTimes(state); calls.count > 0) {
+    object["first_call_ms"] = calls.toJson();
+    object["known_layer_call_ms"] = callTimes(state, true).toJson();
+  }
+  if (cost.tuneMs > 0)
+    object["tune_ms"] = rounded(cost.tuneMs);
+  if (!layers.empty()) {
+    object["layer_ms"] = layerTimes(cost).toJson();
+    object["layer_kernels"] = layerKernels(cost).toJson();
+    object["layers"] = std::move(layers);
+  }
+  return object;
+}
+
+llvm::json::Object DrawReport::toJson() const {
+  llvm::json::Array cases;
+  for (const DrawRow &row : rows)
+    cases.push_back(rowToJson(row));
+  llvm::json::Object summary;
+  for (auto [state, kind] : llvm::enumerate(states))
+    summary[nameOf(kind)] = stateToJson(state);
+  return llvm::json::Object{{"what", setting.what},
+                            {"commit", setting.commit},
+                            {"gpu", setting.gpu},
+                            {"driver", setting.driver},
+                            {"cuda", setting.cuda},
+                            {"peer", setting.peer},
+                            {"protocol", setting.protocol},
+                            {"range", range},
+                            {"seeds", llvm::json::Array(seeds)},
+                            {"interrupted", interrupted},
+                            {"cases", std::move(cases)},
+                            {"draw", std::move(summary)}};
+}
+
+int DrawReport::exitCode() const {
+  for (const DrawRow &row : rows)
+    for (const DrawSide &side : row.sides)
+      if (!side.isGood())
+        return kExitSomeFailed;
+  for (const DrawCost &cost : costs)
+    for (const PreparedLayer &layer : cost.layers)
+      if (!layer.error.empty())
+        return kExitSomeFailed;
+  return interrupted ? kExitSomeFailed : kExitDone;
+}
+
+} // namespace kiln::cli

@@ -1,0 +1,58 @@
+//===- DrawRunner.h - one drawn case, in several states, beside a peer ----===//
+#pragma once
+
+#include "Driver/DeviceMemory.h"
+#include "Store/LoadedPlan.h"
+#include "Trial/TrialTools.h"
+#include "kiln/bench/BenchOutput.h"
+#include "kiln/bench/BenchPeer.h"
+#include "kiln/bench/DrawSource.h"
+
+#include <memory>
+#include <vector>
+
+namespace kiln::cli {
+
+/// Measures cases one after another, all states of one and its peer side by
+/// side on the same buffers. The session must outlive it.
+class DrawRunner {
+public:
+  /// \p peer may be null: then Kiln is measured alone.
+  static llvm::Expected<std::unique_ptr<DrawRunner>>
+  create(LiveSession &session, std::shared_ptr<const CublasLt> peer);
+
+  /// Has \p sources meet case \p index, which is that of \p row, and measures
+  /// what they choose. What went wrong with this case is in the row; an error
+  /// ends it all: ContextDead, or InProgress when the device hangs, after which
+  /// memory must not be freed.
+  llvm::Error measure(size_t index,
+                      llvm::ArrayRef<std::unique_ptr<DrawSource>> sources,
+                      DrawRow &row);
+
+private:
+  struct Measured;
+  struct Bench;
+  DrawRunner(LiveSession &session, std::shared_ptr<const CublasLt> peer,
+             Stream stream, TrialTools tools);
+
+  llvm::Error prepareOperands(Bench &bench);
+  llvm::Error preparePeer(Bench &bench, DrawRow &row);
+  llvm::Error meetAll(size_t index,
+                      llvm::ArrayRef<std::unique_ptr<DrawSource>> sources,
+                      Bench &bench, DrawRow &row);
+  llvm::Error validate(Bench &bench, DrawRow &row);
+  llvm::Error load(Measured &measured, const Bench &bench);
+  llvm::Error sample(Bench &bench, DrawRow &row);
+  llvm::Error compare(Bench &bench, DrawRow &row);
+  llvm::Expected<std::vector<OutputRows>> outputsOf(const Bench &bench,
+                                                    const TimedLaunch &launch);
+
+  LiveSession &session;
+  std::shared_ptr<const CublasLt> peer;
+  Stream stream;
+  TrialTools tools;
+  KernelLoader loader;
+  DeviceMemory peerWorkspace;
+};
+
+} // namespace kiln::cli
