@@ -125,6 +125,10 @@ void Portfolio::index(const DeviceModel &device) {
   hasProven = llvm::any_of(
       list, [](const PortfolioMember &member) { return member.validated; });
   fillDefaults();
+  plausible.clear();
+  // A grid of several fields is too coarse to tell.
+  if (served.fields.size() != 1)
+    return;
   grid = RangeGrid(served);
   constexpr size_t kPlausible = 8;
   plausible.assign(grid.size(), {});
@@ -179,14 +183,23 @@ Portfolio::Ranking Portfolio::rank(const Problem &problem,
         (!mayTake || mayTake(place)))
       estimate(place, problem, point, device, ranking);
   };
-  if (served.contains(point) && !plausible.empty())
+  auto considerAll = [&](auto isWanted) {
+    for (uint32_t member = 0; member < list.size(); ++member)
+      if (isWanted(list[member]))
+        consider(member);
+  };
+  auto holds = [&](const PortfolioMember &member) {
+    return member.holds(point);
+  };
+  if (plausible.empty())
+    considerAll(holds);
+  else if (served.contains(point))
     for (size_t place : grid.around(point))
       for (uint32_t member : plausible[place])
-        if (list[member].holds(point))
+        if (holds(list[member]))
           consider(member);
   if (ranking.empty())
-    for (uint32_t member = 0; member < list.size(); ++member)
-      consider(member);
+    considerAll([](const PortfolioMember &) { return true; });
   llvm::stable_sort(ranking, [](const auto &a, const auto &b) {
     return a.expectedNs < b.expectedNs;
   });

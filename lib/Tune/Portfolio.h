@@ -85,7 +85,7 @@ public:
   /// For those who make portfolios. index() has to follow.
   std::vector<PortfolioMember> &mutableMembers() { return list; }
   /// Finds out which members are plausible where, by the calibrated estimate at
-  /// samples of the range. Some 5 us a sample; thousands of estimates.
+  /// samples of a range of one field. Thousands of estimates.
   void index(const DeviceModel &device);
 
   /// The members for \p problem, the range's at \p point, by calibrated

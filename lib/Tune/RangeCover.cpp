@@ -1,18 +1,461 @@
 //===- RangeCover.cpp - the fewest kernels for a range --------------------===//
+//
+// Spaces are derived from the problem, so two neighbouring values have
+// different candidates. But a kernel can be estimated wherever prune() lets it
+// run: what one value's space offers, others are served by. So the best few of
+// each sample's space are candidates for all samples within some factor of
+// where they were found, and a greedy search covers the samples by kernels.
+// Configs that differ in run-time knobs alone share a kernel; of these a member
+// each stays that is needed.
+//
+// Rejected: the tuned choice of a few values, each for its neighbourhood. What
+// is best at one value (a width that just fills its waves) is bad a few values
+// later. And one plan for each power of two: a third behind in the middle.
+//
+//===----------------------------------------------------------------------===//
 #include "Tune/RangeCover.h"
 
+#include "Kernel/Space.h"
+#include "Store/ArtifactStore.h"
 #include "Support/Error.h"
+#include "Tune/CoverSearch.h"
+
+#include <llvm/ADT/STLExtras.h>
+
+#include <algorithm>
+#include <map>
 
 namespace kiln {
+
+namespace {
+
+/// Configs of one sample's space that become candidates: so many of the
+/// fastest, and of what is within the band the best of each class, some more.
+constexpr size_t kFastest = 8, kClasses = 8;
+constexpr double kClassBand = 0.06;
+/// A candidate is estimated where every extent is within this factor of where
+/// it was found.
+constexpr double kReach = 4;
+/// A member's interval holds the samples where it is no further behind.
+constexpr double kIntervalBand = 0.12;
+/// Configs of one kernel: another one is a member where it saves that much.
+constexpr size_t kConfigsOfKernel = 3;
+constexpr double kWorthAConfig = 0.01;
+
+struct Sample {
+  ExtentPoint point;
+  Problem problem;
+  double weight = 0;
+  double bestNs = 0; ///< of the space; 0: nothing may run
+};
+
+struct Option {
+  const Template *tmpl = nullptr;
+  Record config;
+  size_t kernel = 0;
+  ExtentPoint low, high; ///< where it was found
+  std::vector<float> ns; ///< by sample
+};
+
+/// What tells kernels of one signature apart: all but run-time knobs.
+using KernelKey = std::pair<const Template *, std::vector<int64_t>>;
+
+KernelKey keyOf(const Template &tmpl, const Record &config) {
+  KernelKey key{&tmpl, {}};
+  llvm::ArrayRef<Field> fields = config.schema().fields();
+  for (size_t i = 0; i < fields.size(); ++i)
+    if (fields[i].role == FieldRole::Knob)
+      key.second.push_back(config[static_cast<int>(i)]);
+  return key;
+}
+
+class CoverMaker {
+public:
+  CoverMaker(const ProblemRange &range, const DeviceModel &device,
+             const CoverOptions &options)
+      : range(range), device(device), options(options) {
+    allowance.workspaceBytes = options.workspaceBytes;
+  }
+
+  llvm::Expected<Portfolio> make();
+
+private:
+  llvm::Error explore();
+  void addSample(ExtentPoint point, double weight);
+  void addOptions(Sample &sample, const Space &space);
+  size_t addOption(const Template &tmpl, const Record &config,
+                   llvm::ArrayRef<int64_t> point);
+  llvm::Error addFixed();
+  bool isBarred(const Template &tmpl, const Record &config) const {
+    return options.isBarred && options.isBarred(tmpl, config);
+  }
+  bool isCancelled() const { return options.cancel && *options.cancel; }
+  bool isNear(const Option &option, const Sample &sample) const;
+  void estimateAll();
+  CoverTable makeTable() const;
+  llvm::SmallVector<size_t, 4> configsOf(size_t kernel,
+                                         const CoverTable &table) const;
+  void addMember(size_t option, Portfolio &portfolio) const;
+  void extendIntervals(Portfolio &portfolio,
+                       llvm::ArrayRef<size_t> chosen) const;
+  bool endsAt(ExtentPoint high, PortfolioMember &member) const;
+  void settle(Portfolio &portfolio) const;
+
+  const ProblemRange &range;
+  const DeviceModel &device;
+  const CoverOptions &options;
+  Allowance allowance;
+  std::vector<Sample> samples;
+  std::vector<Option> list;
+  std::map<std::pair<const Template *, std::vector<int64_t>>, size_t> places;
+  std::map<KernelKey, size_t> kernels;
+  std::vector<uint64_t> ideas; ///< by kernel
+  std::vector<size_t> fixed;   ///< options that are members whatever
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Candidates
+//===----------------------------------------------------------------------===//
+
+/// The place of a config, added if it is not there.
+size_t CoverMaker::addOption(const Template &tmpl, const Record &config,
+                             llvm::ArrayRef<int64_t> point) {
+  auto [place, isNew] = places.try_emplace(
+      {&tmpl, {config.values().begin(), config.values().end()}}, list.size());
+  if (isNew) {
+    Option &added = list.emplace_back();
+    added.tmpl = &tmpl;
+    added.config = config;
+    auto kernel = kernels.try_emplace(keyOf(tmpl, config), kernels.size());
+    added.kernel = kernel.first->second;
+    if (kernel.second)
+      ideas.push_back(0);
+    added.low.assign(point.begin(), point.end());
+    added.high = added.low;
+  }
+  Option &option = list[place->second];
+  for (size_t i = 0; i < point.size(); ++i) {
+    option.low[i] = std::min(option.low[i], point[i]);
+    option.high[i] = std::max(option.high[i], point[i]);
+  }
+  return place->second;
+}
+
+/// Adds the best of \p sample's space.
+void CoverMaker::addOptions(Sample &sample, const Space &space) {
+  std::vector<const Candidate *> sorted;
+  for (const Candidate &candidate : space.ranked)
+    if (!isBarred(*candidate.tmpl, candidate.config))
+      sorted.push_back(&candidate);
+  if (sorted.empty())
+    return;
+  auto isFaster = [](const Candidate *a, const Candidate *b) {
+    return std::tie(a->estimate.totalNs, a->order) <
+           std::tie(b->estimate.totalNs, b->order);
+  };
+  llvm::sort(sorted, isFaster);
+  sample.bestNs = sorted.front()->estimate.totalNs;
+  std::vector<const Candidate *> leaders;
+  for (auto [i, candidate] : llvm::enumerate(sorted)) {
+    const bool isLeader =
+        leaders.size() < kClasses &&
+        candidate->estimate.totalNs <= sample.bestNs * (1 + kClassBand) &&
+        llvm::none_of(leaders, [&](const Candidate *leader) {
+          return leader->sharesClass(*candidate);
+        });
+    if (isLeader)
+      leaders.push_back(candidate);
+    if (!isLeader && i >= kFastest)
+      continue;
+    const size_t place =
+        addOption(*candidate->tmpl, candidate->config, sample.point);
+    ideas[list[place].kernel] =
+        llvm::hash_combine(candidate->tmpl, candidate->candidateClass.key);
+  }
+}
+
+void CoverMaker::addSample(ExtentPoint point, double weight) {
+  auto problem = range.find(point);
+  if (!problem || range.family->isEmpty(*problem))
+    return;
+  Sample &added = samples.emplace_back();
+  added.point = std::move(point);
+  added.problem = std::move(*problem);
+  added.weight = weight;
+}
+
+llvm::Error CoverMaker::explore() {
+  const RangeGrid grid(range);
+  for (size_t place = 0; place < grid.size(); ++place) {
+    ExtentPoint point = range.alignDown(grid.at(place));
+    if (point.empty())
+      continue;
+    if (!samples.empty() && samples.back().point == point)
+      samples.back().weight += grid.weightOf(place);
+    else
+      addSample(std::move(point), grid.weightOf(place));
+  }
+  ErrorSummary failure;
+  for (Sample &sample : samples) {
+    if (isCancelled())
+      return makeError(ErrorCode::Cancelled, "cancelled");
+    auto space = exploreSpace(*range.family, sample.problem, device,
+                              {.allowance = allowance});
+    if (space)
+      addOptions(sample, *space);
+    else
+      failure = summarize(space.takeError());
+  }
+  llvm::erase_if(samples, [](const Sample &s) { return s.bestNs <= 0; });
+  if (!samples.empty())
+    return llvm::Error::success();
+  if (failure.code != ErrorCode::Success)
+    return errorOf(failure);
+  return makeError(ErrorCode::NoCandidate, "nothing of {} runs on {} for {}",
+                   range.family->name(), device.name, range.text());
+}
+
+/// What is a member whatever it is worth: what is kept, and the first choices
+/// at the values that somebody waits for.
+llvm::Error CoverMaker::addFixed() {
+  for (const ExtentPoint &point : options.points) {
+    auto problem = range.find(point);
+    if (!problem)
+      continue;
+    auto space =
+        exploreSpace(*range.family, *problem, device, {.allowance = allowance});
+    if (!space)
+      return space.takeError();
+    auto first = llvm::find_if(space->ranked, [&](const Candidate &candidate) {
+      return !isBarred(*candidate.tmpl, candidate.config);
+    });
+    if (first != space->ranked.end())
+      fixed.push_back(addOption(*first->tmpl, first->config, point));
+  }
+  for (const PortfolioMember &member : options.kept) {
+    fixed.push_back(addOption(*member.tmpl, member.config, member.low));
+    addOption(*member.tmpl, member.config, member.high);
+  }
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Times
+//===----------------------------------------------------------------------===//
+
+bool CoverMaker::isNear(const Option &option, const Sample &sample) const {
+  for (size_t i = 0; i < sample.point.size(); ++i) {
+    const auto value = static_cast<double>(sample.point[i]);
+    if (value * kReach < static_cast<double>(option.low[i]) ||
+        value > kReach * static_cast<double>(option.high[i]))
+      return false;
+  }
+  return true;
+}
+
+void CoverMaker::estimateAll() {
+  for (Option &option : list) {
+    option.ns.assign(samples.size(), CoverTable::kNever);
+    for (auto [i, sample] : llvm::enumerate(samples)) {
+      if (!isNear(option, sample) ||
+          option.tmpl->pruneWithin(allowance, sample.problem, option.config,
+                                   device))
+        continue;
+      option.ns[i] = static_cast<float>(
+          option.tmpl->estimate(sample.problem, option.config, device).totalNs);
+      // A kernel from elsewhere may be better than all of a sample's own space.
+      sample.bestNs = std::min<double>(sample.bestNs, option.ns[i]);
+    }
+    if (isCancelled())
+      return;
+  }
+}
+
+CoverTable CoverMaker::makeTable() const {
+  CoverTable table;
+  for (const Sample &sample : samples) {
+    table.weights.push_back(sample.weight);
+    table.bestNs.push_back(sample.bestNs);
+  }
+  table.kernels.resize(kernels.size());
+  for (auto [i, kernel] : llvm::enumerate(table.kernels)) {
+    kernel.idea = ideas[i];
+    kernel.ns.assign(samples.size(), CoverTable::kNever);
+  }
+  for (const Option &option : list) {
+    std::vector<float> &ns = table.kernels[option.kernel].ns;
+    for (size_t i = 0; i < ns.size(); ++i)
+      ns[i] = std::min(ns[i], option.ns[i]);
+  }
+  return table;
+}
+
+//===----------------------------------------------------------------------===//
+// Members
+//===----------------------------------------------------------------------===//
+
+/// The configs of a kernel that are members: the one that is best where the
+/// kernel is good, then others while they save something.
+llvm::SmallVector<size_t, 4>
+CoverMaker::configsOf(size_t kernel, const CoverTable &table) const {
+  llvm::SmallVector<size_t, 4> chosen;
+  std::vector<float> best(samples.size(), CoverTable::kNever);
+  while (chosen.size() < kConfigsOfKernel) {
+    size_t next = 0;
+    double most = 0;
+    for (auto [place, option] : llvm::enumerate(list)) {
+      if (option.kernel != kernel)
+        continue;
+      double saved = 0;
+      for (size_t i = 0; i < samples.size(); ++i) {
+        if (table.regret(kernel, i) > kIntervalBand)
+          continue;
+        const double before = std::min(0.5, best[i] / samples[i].bestNs - 1);
+        const double after = option.ns[i] / samples[i].bestNs - 1;
+        if (after < before - (chosen.empty() ? 0 : kWorthAConfig))
+          saved += samples[i].weight * (before - after);
+      }
+      if (saved > most) {
+        most = saved;
+        next = place;
+      }
+    }
+    if (most <= 0)
+      break;
+    chosen.push_back(next);
+    for (size_t i = 0; i < samples.size(); ++i)
+      best[i] = std::min(best[i], list[next].ns[i]);
+  }
+  return chosen;
+}
+
+void CoverMaker::addMember(size_t place, Portfolio &portfolio) const {
+  const Option &option = list[place];
+  PortfolioMember member;
+  for (const PortfolioMember &kept : options.kept)
+    if (kept.tmpl == option.tmpl && kept.config == option.config)
+      member = kept;
+  member.tmpl = option.tmpl;
+  member.config = option.config;
+  for (auto [i, sample] : llvm::enumerate(samples)) {
+    if (option.ns[i] > sample.bestNs * (1 + kIntervalBand))
+      continue;
+    if (member.low.empty()) {
+      member.low = member.high = sample.point;
+      continue;
+    }
+    for (size_t field = 0; field < member.low.size(); ++field) {
+      member.low[field] = std::min(member.low[field], sample.point[field]);
+      member.high[field] = std::max(member.high[field], sample.point[field]);
+    }
+  }
+  // Good nowhere, but wanted: where it was found.
+  if (member.low.empty()) {
+    member.low = option.low;
+    member.high = option.high;
+  }
+  portfolio.mutableMembers().push_back(std::move(member));
+}
+
+/// Every sample lies in the interval of the member that is best there.
+void CoverMaker::extendIntervals(Portfolio &portfolio,
+                                 llvm::ArrayRef<size_t> chosen) const {
+  std::vector<PortfolioMember> &members = portfolio.mutableMembers();
+  for (auto [i, sample] : llvm::enumerate(samples)) {
+    size_t best = 0;
+    bool isHeld = false;
+    for (size_t member = 0; member < chosen.size(); ++member) {
+      if (list[chosen[member]].ns[i] < list[chosen[best]].ns[i])
+        best = member;
+      isHeld |= members[member].holds(sample.point) &&
+                list[chosen[member]].ns[i] < CoverTable::kNever;
+    }
+    if (isHeld || list[chosen[best]].ns[i] == CoverTable::kNever)
+      continue;
+    PortfolioMember &member = members[best];
+    for (size_t field = 0; field < member.low.size(); ++field) {
+      member.low[field] = std::min(member.low[field], sample.point[field]);
+      member.high[field] = std::max(member.high[field], sample.point[field]);
+    }
+  }
+}
+
+/// Whether a plan of \p member may be made for \p high; then its digest is set.
+bool CoverMaker::endsAt(ExtentPoint high, PortfolioMember &member) const {
+  high = range.alignDown(high);
+  auto highest = high.empty() ? std::nullopt : range.find(high);
+  if (!highest ||
+      member.tmpl->pruneWithin(allowance, *highest, member.config, device))
+    return false;
+  member.high = std::move(high);
+  member.kernel =
+      kernelDigest(member.tmpl->plan(*highest, member.config, device));
+  return true;
+}
+
+/// Ends intervals between samples, as far as a member's plan is allowed: a
+/// sample says what follows it until the next one, if anything does.
+void CoverMaker::settle(Portfolio &portfolio) const {
+  constexpr int kHalvings = 6;
+  const RangeGrid grid(range);
+  llvm::erase_if(portfolio.mutableMembers(), [&](PortfolioMember &member) {
+    ExtentPoint known = member.high, open = member.high;
+    grid.widen(member.low, open);
+    if (endsAt(open, member))
+      return false;
+    if (!endsAt(known, member))
+      return true;
+    for (int i = 0; i < kHalvings && known != open; ++i) {
+      ExtentPoint middle = known;
+      for (size_t field = 0; field < middle.size(); ++field)
+        middle[field] += (open[field] - known[field]) / 2;
+      (endsAt(middle, member) ? known : open) = middle;
+    }
+    return false;
+  });
+}
+
+llvm::Expected<Portfolio> CoverMaker::make() {
+  if (llvm::Error error = explore())
+    return error;
+  if (llvm::Error error = addFixed())
+    return error;
+  estimateAll();
+  if (isCancelled())
+    return makeError(ErrorCode::Cancelled, "cancelled");
+  const CoverTable table = makeTable();
+  std::vector<size_t> fixedKernels;
+  for (size_t option : fixed)
+    if (!llvm::is_contained(fixedKernels, list[option].kernel))
+      fixedKernels.push_back(list[option].kernel);
+  const Cover cover = chooseCover(table, {.tolerance = options.tolerance,
+                                          .maxKernels = options.maxKernels,
+                                          .fixed = fixedKernels});
+  // Beyond this point the list of kernels is final.
+  Portfolio portfolio(range);
+  portfolio.tolerance = cover.tolerance;
+  std::vector<size_t> chosen = fixed;
+  for (size_t kernel : cover.kernels)
+    for (size_t option : configsOf(kernel, table))
+      chosen.push_back(option);
+  std::vector<size_t> members;
+  for (size_t option : chosen)
+    if (!llvm::is_contained(members, option))
+      members.push_back(option);
+  for (size_t option : members)
+    addMember(option, portfolio);
+  extendIntervals(portfolio, members);
+  settle(portfolio);
+  portfolio.index(device);
+  return portfolio;
+}
 
 llvm::Expected<Portfolio> coverRange(const ProblemRange &range,
                                      const DeviceModel &device,
                                      const CoverOptions &options) {
-  Portfolio portfolio(range);
-  portfolio.tolerance = options.tolerance;
-  portfolio.mutableMembers() = options.kept;
-  portfolio.index(device);
-  return portfolio;
+  return CoverMaker(range, device, options).make();
 }
 
 } // namespace kiln

@@ -19,7 +19,7 @@ struct AxisRule {
 } // namespace
 
 static constexpr AxisRule kOneField = {256, 0.015, 640, 64};
-static constexpr AxisRule kSeveralFields = {16, 0.09, 80, 0};
+static constexpr AxisRule kSeveralFields = {16, 0.18, 40, 0};
 
 static std::vector<int64_t> axisOf(int64_t low, int64_t high,
                                    const AxisRule &rule) {
@@ -103,6 +103,17 @@ RangeGrid::around(llvm::ArrayRef<int64_t> point) const {
     stride *= axis.size();
   }
   return places;
+}
+
+void RangeGrid::widen(ExtentPoint &low, ExtentPoint &high) const {
+  for (auto [field, axis] : llvm::enumerate(axes)) {
+    auto below = llvm::lower_bound(axis, low[field]);
+    if (below != axis.begin())
+      low[field] = std::min(low[field], *std::prev(below) + 1);
+    auto above = llvm::upper_bound(axis, high[field]);
+    if (above != axis.end())
+      high[field] = std::max(high[field], *above - 1);
+  }
 }
 
 } // namespace kiln

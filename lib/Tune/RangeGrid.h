@@ -28,6 +28,8 @@ public:
   double weightOf(size_t index) const;
   /// Places of the points around \p point, at most two a field.
   llvm::SmallVector<size_t, 4> around(llvm::ArrayRef<int64_t> point) const;
+  /// Moves \p low and \p high apart, up to where the next points are.
+  void widen(ExtentPoint &low, ExtentPoint &high) const;
 
 private:
   llvm::SmallVector<std::vector<int64_t>, 2> axes;
