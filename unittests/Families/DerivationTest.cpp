@@ -72,13 +72,15 @@ std::string reasonOf(llvm::StringRef problem, llvm::StringRef config,
 
 constexpr llvm::StringLiteral kSquare =
     "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT";
+constexpr llvm::StringLiteral kWideTile =
+    "sm90.bm128.bn256.bk64.st4.wg2.cm1.cn1";
 
 } // namespace
 
 TEST_CASE("E1: the tile's intensity is judged by the rates of the estimate") {
   for (llvm::StringRef name : {"h200-sxm", "h100-sxm"}) {
     CAPTURE(name.str());
-    Derivation steps = explain(kSquare, name);
+    Derivation steps = explain(kSquare, name, kWideTile);
     const DerivationStep &tile = find(steps, "intensity of the tile");
     // 4096 flop a clock, less what wgmma loses, over 64 B a clock of the port.
     CHECK(valueOf(tile, "flops_per_byte") == doctest::Approx(256.0 / 3));

@@ -158,7 +158,12 @@ void MmaGemm::forEachConfig(
   // Beside wgmma splits of mma.sync reached 0.8 of the best at most (14 swept
   // problems of 64 rows and more, H200).
   constexpr int64_t kFew = 64;
-  bool hasSplits = hasLargeTiles || std::min(problem.m, problem.n) < kFew;
+  int64_t fewer = std::min(problem.m, problem.n);
+  bool hasSplits = hasLargeTiles || fewer < kFew;
+  // Nor did whole tiles that fill the chip reach 0.75 there.
+  int64_t largest = ceilDiv(problem.m, 64) * ceilDiv(problem.n, 128);
+  if (!hasLargeTiles && fewer > kFew && largest > device.smCount)
+    return;
   for (const Tile &tile : kTiles) {
     bool isLarge = tile.blockM * tile.blockN > kLargeTile;
     if (!isUsefulTile(problem, tile) || (isLarge && !hasLargeTiles))

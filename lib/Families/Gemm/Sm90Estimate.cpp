@@ -71,8 +71,9 @@ void Sm90Model::computeTraffic() {
 
 void Sm90Model::computeStep() {
   double ghz = clockGHz();
-  int n = config.columns();
-  double products = wgmmaCount(config.rows(), config.blockK);
+  int n = config.consumerColumns();
+  double products =
+      config.columnSharers() * wgmmaCount(config.rows(), config.blockK);
   double lone = config.consumers == 1 ? kLoneConsumerClocks : 0;
   math = (products * wgmmaClocks(n) + lone) / ghz;
   double read = products * wgmmaSharedBytes(n);
@@ -194,10 +195,10 @@ void Sm90Model::computeFloors() {
   writeNs = matrix / device.dramWriteBytesPerNs();
   bytesFloor = readNs + writeNs;
   double products = double(clusters) * config.multicastBlocks() *
-                    double(kSteps) * config.splitK() *
+                    double(kSteps) * config.splitK() * config.columnSharers() *
                     wgmmaCount(config.rows(), config.blockK);
-  productClocks =
-      wgmmaBusyClocks(products, config.columns()) / double(device.smCount);
+  productClocks = wgmmaBusyClocks(products, config.consumerColumns()) /
+                  double(device.smCount);
   powerFloor = powerFloorNs(device, productClocks);
 }
 

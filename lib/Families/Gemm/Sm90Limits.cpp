@@ -1,0 +1,164 @@
+//===- Sm90Limits.cpp - the walls of the wgmma GEMM -----------------------===//
+#include "Families/Gemm/Sm90Limits.h"
+
+#include "Families/Gemm/Sm90Plan.h"
+#include "Model/MathUtil.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+// Beyond these, most kernels that ptxas 13.0 compiled spilled.
+int mostAccumulators(const GemmSignature &signature,
+                     const Sm90GemmConfig &config) {
+  const PointwiseChain &chain = signature.pointwise;
+  bool isThree = config.consumers > 2;
+  int most = config.mostSums();
+  auto limit = [&](bool holds, int sumsOfTwo, int sumsOfThree) {
+    if (holds)
+      most = std::min(most, isThree ? sumsOfThree : sumsOfTwo);
+  };
+  bool isWide = signature.out == DType::FP32;
+  bool shifts = !config.storesByTma(signature);
+  bool hasResidual = chain.contains(PointwiseOp::Residual);
+  bool hasMatrix = signature.readsC || hasResidual;
+  bool hasChain = signature.readsC || chain.size() > 0;
+  bool hasErf = chain.contains(PointwiseOp::GeluErf);
+  bool hasActivation = hasErf || chain.contains(PointwiseOp::GeluTanh) ||
+                       chain.contains(PointwiseOp::Silu);
+  limit(isWide && hasChain, 160, 96);
+  limit(signature.columnsPerOutput() == 2, 160, 88);
+  limit(hasMatrix && hasActivation, 176, 96);
+  limit(signature.readsC && hasResidual, 176, 88);
+  limit(hasErf, 192, 88);
+  limit(shifts, config.pingPong ? 160 : 192, 96);
+  limit(shifts && hasMatrix, 160, 88);
+  limit(config.swapAB && (isWide || shifts), 160, 96);
+  limit(config.swapAB && (hasMatrix || hasErf), 128, 88);
+  if (config.splitK() > 1) {
+    limit(true, 128, 88);
+    limit(signature.columnsPerOutput() == 2, 112, 56);
+    limit(shifts && hasChain, 112, 88);
+  }
+  return most;
+}
+
+/// What the columns of one consumer may be, in steps of \p step.
+static llvm::StringRef columnsInStepsOf(int step, bool swapAB) {
+  switch (step) {
+  case 8:
+    return swapAB ? "8 to 256 in steps of 8" : "16 to 256 in steps of 8";
+  case 16:
+    return "16 to 256 in steps of 16";
+  case 32:
+    return "32 to 256 in steps of 32";
+  default:
+    return "64 to 256 in steps of 64";
+  }
+}
+
+/// Names what a config beyond isValid() has that the instruction does not.
+static Rejection invalidShape(const GemmSignature &signature,
+                              const Sm90GemmConfig &config) {
+  auto shape = [](int value, llvm::StringRef unit, llvm::StringRef allowed) {
+    return Rejection{PruneReason::InstructionShape, double(value), 0, unit,
+                     allowed};
+  };
+  if (config.blockK != 64 && config.blockK != 128)
+    return shape(config.blockK, "elements of k a stage", "64 or 128");
+  if (config.stages < 2 || config.stages > 16)
+    return shape(config.stages, "stages", "2 to 16");
+  if (config.consumers > 3)
+    return shape(config.consumers, "consumers", "1 to 3");
+  if (config.pingPong && config.consumers != 2)
+    return shape(config.consumers, "consumers", "2 with turns");
+  if (config.multicastBlocks() > 2)
+    return shape(config.multicastBlocks(), "blocks a cluster", "1 or 2");
+  if (config.columnShared &&
+      (config.consumers < 2 || config.pingPong || config.splitK() > 1))
+    return shape(config.columnShared, "columnShared",
+                 "0 with one consumer, turns or splits");
+  int sharers = config.rowSharers();
+  if (config.rows() > config.mostRows() ||
+      config.rows() % (Sm90GemmConfig::kUnit * sharers) != 0)
+    return shape(config.rows(), "rows",
+                 config.columnShared ? "64 to 384 in steps of 64"
+                 : sharers > 2       ? "192"
+                 : sharers > 1       ? "128 or 256"
+                                     : "64 to 256 in steps of 64");
+  if (config.columns() > 256)
+    return shape(config.columns(), "columns", "up to 256");
+  int step = config.columnStep(signature) / config.columnSharers();
+  if (config.columns() % config.columnSharers() != 0 ||
+      config.consumerColumns() % step != 0 ||
+      config.consumerColumns() < (config.swapAB ? 8 : step))
+    return shape(config.consumerColumns(), "columns a consumer",
+                 columnsInStepsOf(step, config.swapAB));
+  if (config.staging != 0 && config.fetchedOperands(signature) > 0)
+    return shape(config.staging, "staging",
+                 "0 where C or a residual comes in by TMA");
+  if (config.staging > 1)
+    return shape(config.staging, "staging",
+                 "0 or 1 with turns, splits, clusters or a short ring");
+  return Rejection{PruneReason::InstructionShape};
+}
+
+/// TMA's coordinates are ints, and its strides are below 2^40 bytes.
+static std::optional<Rejection>
+checkTensorMaps(const GemmProblem &problem, const GemmSignature &signature) {
+  // A box that begins with the last element ends behind it.
+  constexpr double kMostBox = 256, kMostElements = 2147483647 - kMostBox;
+  double most = double(std::max({problem.m, problem.n, problem.k}));
+  if (most > kMostElements)
+    return Rejection{PruneReason::Grid, most, kMostElements, "elements"};
+  constexpr double kMaxStride = double(int64_t(1) << 40);
+  double in = bytesOf(signature.in), out = bytesOf(signature.out);
+  double rowsA = problem.rowsA(), rowsB = problem.rowsB(), rowsD = problem.m;
+  if (problem.batch == 1)
+    rowsA = rowsB = rowsD = 1;
+  for (double stride : {in * problem.lda * rowsA, in * problem.ldb * rowsB,
+                        out * problem.ldd * rowsD, out * problem.ldc * rowsD,
+                        out * problem.ldResidual * rowsD})
+    if (stride >= kMaxStride)
+      return Rejection{PruneReason::Alignment, stride, kMaxStride, "B"};
+  return std::nullopt;
+}
+
+std::optional<Rejection> checkSm90Limits(const GemmProblem &problem,
+                                         const GemmSignature &signature,
+                                         const Sm90GemmConfig &config,
+                                         const DeviceModel &device) {
+  constexpr int kCapability = 90; // wgmma is of this architecture alone
+  if (device.computeCapability() != kCapability)
+    return Rejection{PruneReason::Architecture,
+                     double(device.computeCapability()), kCapability};
+  if (signature.in != DType::BF16 && signature.in != DType::FP16)
+    return Rejection{PruneReason::Type};
+  // The first wall, ahead of what else may be wrong with so large a tile.
+  int accumulators = mostAccumulators(signature, config);
+  if (config.accumulators() > accumulators)
+    return Rejection{PruneReason::Registers, double(config.accumulators()),
+                     double(accumulators), "accumulators a thread"};
+  if (!config.isValid(signature))
+    return invalidShape(signature, config);
+  int64_t ranges = ceilDiv(problem.k, config.blockK);
+  // Every split has work, and there is some at all.
+  if (ranges < config.splitK())
+    return Rejection{PruneReason::Dominated, double(config.splitK()),
+                     double(ranges), "splits"};
+  if (config.multicastBlocks() > 1 &&
+      device.maxClusters(config.multicastBlocks()) == 0)
+    return Rejection{PruneReason::Cluster, double(config.multicastBlocks())};
+  // Splits of a tile wait for each other: all of them run at once.
+  if (config.splitK() > device.smCount)
+    return Rejection{PruneReason::Grid, double(config.splitK()),
+                     double(device.smCount), "splits"};
+  if (auto rejection = checkTensorMaps(problem, signature))
+    return rejection;
+  double bytes = double(repackBytes(problem, signature));
+  if (bytes > kMaxRepackBytes)
+    return Rejection{PruneReason::Workspace, bytes, kMaxRepackBytes, "B"};
+  return std::nullopt;
+}
+
+} // namespace kiln

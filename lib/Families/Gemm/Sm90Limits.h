@@ -1,0 +1,26 @@
+//===- Sm90Limits.h - what a config of the wgmma GEMM may not break -------===//
+#pragma once
+
+#include "Device/DeviceModel.h"
+#include "Families/Gemm/GemmProblem.h"
+#include "Kernel/Template.h"
+#include "gemm/Sm90GemmConfig.h"
+
+#include <optional>
+
+namespace kiln {
+
+/// Sums that a consumer's thread has registers for beside what the epilogue
+/// holds: a chain's values, other splits' sums, and rows that are shifted to an
+/// unaligned D. Depends on neither side of the tile.
+int mostAccumulators(const GemmSignature &signature,
+                     const Sm90GemmConfig &config);
+
+/// The first limit that \p config breaks, most telling first; none where it may
+/// run. \p config may be invalid.
+std::optional<Rejection> checkSm90Limits(const GemmProblem &problem,
+                                         const GemmSignature &signature,
+                                         const Sm90GemmConfig &config,
+                                         const DeviceModel &device);
+
+} // namespace kiln

@@ -1,0 +1,279 @@
+//===- Sm90Space.cpp - derives the configs of a problem -------------------===//
+//
+// A tile has rows, of which there are few choices, and columns, any multiple
+// of 8. Blocks run in waves, and the last wave takes as long as a full one. So
+// of all widths with the same number of waves the least one is best: it
+// multiplies least padding, its ring is deepest, and its tiles are spread over
+// most SMs. The space has, for both orders of the sides and for each way to
+// share out the work of a tile, the least width of each number of waves.
+// (102 problems of bf16 on an H200, m from 33 to 8192: this keeps 1.000 of the
+// best of all widths that were measured, 0.961 at least.)
+//
+// More waves have to gain something: a narrower tile that does not shorten the
+// way of a block, waves * columns, loads more for as many products. It is left
+// out (nothing was lost in 127 problems, and large ones have a third of the
+// tiles). Within one wave evenly split columns stay: with less than all SMs the
+// others have more of DRAM.
+//
+// Where tiles fill less than half of the SMs, blocks share the k of a tile, as
+// many as fit.
+//
+// Of the ring's depth there is one choice, the deepest. Rings of up to
+// kShallow stages take what staging can give (up to 17 % at 200 x 10240 x
+// 5120); deeper ones gained nothing by it. There are no clusters (five wins in
+// 102 problems, all below 1 %).
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Gemm/Sm90Space.h"
+
+#include "Families/Gemm/Sm90Limits.h"
+#include "Model/MathUtil.h"
+
+#include <llvm/ADT/SmallVector.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace kiln {
+
+namespace {
+
+/// Rows of a tile, and how consumers share out its work.
+struct Way {
+  int rows, consumers, pingPong, columnShared;
+};
+
+/// Best guesses first: they win ties.
+constexpr Way kWays[] = {
+    {128, 2, 1, 0}, {128, 2, 0, 0}, {256, 2, 0, 0}, {192, 3, 0, 0},
+    {64, 1, 0, 0},  {128, 1, 0, 0}, {64, 2, 1, 0},  {192, 2, 1, 0},
+    {192, 2, 0, 1}, {320, 2, 0, 1},
+};
+/// A ring deeper than this holds more than memory has in flight.
+constexpr int kMostStages = 12;
+/// Rings of so many stages or fewer are worth one more.
+constexpr int kShallow = 5;
+/// Of so few tiles along m, activations may stay in L2 by hints.
+constexpr int64_t kFewRows = 2;
+
+/// An order of tiles: how many walk together, along which side.
+struct Raster {
+  int group, alongN;
+};
+constexpr Raster kRasters[] = {{8, 0}, {16, 0}, {8, 1}};
+
+/// A column side, and the tiles that it makes.
+struct Width {
+  int columns;
+  int64_t across; ///< tiles along the column side
+  int64_t tiles, waves;
+};
+
+/// Emits the useful configs of one problem.
+class Enumeration {
+public:
+  Enumeration(const GemmProblem &problem, const GemmSignature &signature,
+              const DeviceModel &device,
+              llvm::function_ref<void(const Sm90GemmConfig &)> emit)
+      : problem(problem), signature(signature), device(device), emit(emit) {}
+
+  void addWay(const Way &way, bool swap);
+
+private:
+  using Widths = llvm::SmallVector<Width, 32>;
+
+  Widths widthsOf(Sm90GemmConfig config) const;
+  void addTile(Sm90GemmConfig config, const Width &width);
+  void addOrders(Sm90GemmConfig config, const Width &width);
+  void addSplits(Sm90GemmConfig config, const Width &width);
+  void addSplit(Sm90GemmConfig config, int splits);
+  int64_t splitsOf(const Width &width) const;
+  void deepen(Sm90GemmConfig &config, bool hasOneTile) const;
+  int stagesThatFit(const Sm90GemmConfig &config) const;
+
+  const GemmProblem &problem;
+  const GemmSignature &signature;
+  const DeviceModel &device;
+  llvm::function_ref<void(const Sm90GemmConfig &)> emit;
+};
+
+} // namespace
+
+static void setColumns(Sm90GemmConfig &config, int columns) {
+  (config.swapAB ? config.blockM : config.blockN) = columns;
+}
+
+/// At least two: the pruner then names what does not fit.
+int Enumeration::stagesThatFit(const Sm90GemmConfig &config) const {
+  Sm90GemmConfig empty = config;
+  empty.stages = 0;
+  int64_t rest = empty.sharedBytes(signature);
+  int64_t perStage = config.stageBytes() + 16;
+  return static_cast<int>(std::clamp<int64_t>(
+      (device.sharedBytesPerBlock - rest) / perStage, 2, kMostStages));
+}
+
+/// Gives \p config the deepest ring that fits.
+void Enumeration::deepen(Sm90GemmConfig &config, bool hasOneTile) const {
+  config.staging = 0;
+  config.stages = stagesThatFit(config);
+  if (config.stages > kShallow)
+    return;
+  Sm90GemmConfig deeper = config;
+  deeper.staging = hasOneTile ? 2 : 1;
+  deeper.stages = stagesThatFit(deeper);
+  if (deeper.stages > config.stages && deeper.isValid(signature))
+    config = deeper;
+}
+
+/// What the column side may be, widest first, as far as the column extent and
+/// registers go.
+Enumeration::Widths Enumeration::widthsOf(Sm90GemmConfig config) const {
+  int64_t rowExtent = config.swapAB ? problem.n : problem.m;
+  int64_t columnExtent = config.swapAB ? problem.m : problem.n;
+  int64_t along = ceilDiv(rowExtent, config.rows()) * problem.batch;
+  int step = config.columnStep(signature);
+  int most = 2 * mostAccumulators(signature, config) * config.rowSharers() *
+             config.columnSharers() * Sm90GemmConfig::kUnit / config.rows();
+  constexpr int kWidest = 256, kNarrow = 16;
+  int widest = static_cast<int>(std::min<int64_t>(
+      {roundUp(columnExtent, step), roundDown(most, step), kWidest}));
+  int least = std::min(widest, kNarrow);
+  Widths widths;
+  for (int columns = roundDown(widest, step); columns >= least;
+       columns -= step) {
+    setColumns(config, columns);
+    if (!config.isValid(signature))
+      continue;
+    int64_t across = ceilDiv(columnExtent, columns), tiles = along * across;
+    widths.push_back({columns, across, tiles, ceilDiv(tiles, device.smCount)});
+  }
+  return widths;
+}
+
+void Enumeration::addWay(const Way &way, bool swap) {
+  int64_t rowExtent = swap ? problem.n : problem.m;
+  constexpr int kUnit = Sm90GemmConfig::kUnit;
+  // A lower tile has less padding.
+  if (way.rows > kUnit && way.rows >= rowExtent + kUnit)
+    return;
+  Sm90GemmConfig config;
+  config.swapAB = swap;
+  (swap ? config.blockN : config.blockM) = way.rows;
+  config.consumers = way.consumers;
+  config.pingPong = way.pingPong;
+  config.columnShared = way.columnShared;
+  setColumns(config, config.columnStep(signature));
+  Widths widths = widthsOf(config);
+  int64_t shortest = std::numeric_limits<int64_t>::max();
+  for (const Width &width : widths) {
+    const Width *narrower = &width + 1;
+    bool isLast = narrower == widths.end();
+    // Turns need a second tile to take.
+    if (config.pingPong && width.tiles <= device.smCount)
+      break;
+    bool isLeastOfWaves = isLast || narrower->waves > width.waves;
+    constexpr int64_t kFew = 4;
+    bool isEven = width.waves == 1 && width.across <= kFew &&
+                  (isLast || narrower->across > width.across);
+    int64_t length = width.waves * width.columns;
+    setColumns(config, width.columns);
+    if ((isLeastOfWaves || isEven) && length <= shortest)
+      addTile(config, width);
+    shortest = std::min(shortest, length);
+    bool isLeastOfSplits = isLast || splitsOf(*narrower) < splitsOf(width);
+    if (isLeastOfSplits)
+      addSplits(config, width);
+  }
+}
+
+/// Longer steps where loads are small: half as many barriers.
+static bool hasSmallSteps(const Sm90GemmConfig &config) {
+  constexpr int kSmall = 20 << 10;
+  return config.stageBytes() <= kSmall;
+}
+
+void Enumeration::addTile(Sm90GemmConfig config, const Width &width) {
+  bool hasOneTile = width.waves == 1 && !config.pingPong;
+  deepen(config, hasOneTile);
+  addOrders(config, width);
+  if (!hasSmallSteps(config))
+    return;
+  config.blockK *= 2;
+  deepen(config, hasOneTile);
+  addOrders(config, width);
+}
+
+void Enumeration::addOrders(Sm90GemmConfig config, const Width &width) {
+  int64_t tilesM = config.tilesM(problem.m), tilesN = config.tilesN(problem.n);
+  for (const Raster &raster : kRasters) {
+    bool isFirst = &raster == kRasters;
+    // Tiles of all rows are to walk together where a group has them all. One
+    // order of what runs at once is as good as another.
+    int64_t along = raster.alongN ? tilesN : tilesM;
+    if (!isFirst && (width.waves == 1 || tilesM <= kRasters->group ||
+                     along <= raster.group / 2))
+      continue;
+    config.rasterGroup = raster.group;
+    config.rasterAlongN = raster.alongN;
+    config.hints = 0;
+    emit(config);
+    if (isFirst && tilesM <= kFewRows) {
+      config.hints = 1;
+      emit(config);
+    }
+  }
+}
+
+/// Blocks that may share a tile's k.
+int64_t Enumeration::splitsOf(const Width &width) const {
+  constexpr int64_t kMost = 32;
+  return std::min(device.smCount / width.tiles, kMost);
+}
+
+/// As many splits as run at once, and fewer by a quarter.
+void Enumeration::addSplits(Sm90GemmConfig config, const Width &width) {
+  if (config.pingPong || config.columnShared)
+    return;
+  if (hasSmallSteps(config))
+    config.blockK *= 2;
+  constexpr int64_t kLeastSteps = 4;
+  int64_t most = std::min(splitsOf(width),
+                          ceilDiv(problem.k, config.blockK) / kLeastSteps);
+  int64_t fewer = most - std::max<int64_t>(1, most / 4);
+  for (int64_t splits : {most, fewer})
+    // Half of the SMs at least.
+    if (splits > 1 && 2 * width.tiles * splits > device.smCount)
+      addSplit(config, static_cast<int>(splits));
+}
+
+void Enumeration::addSplit(Sm90GemmConfig config, int splits) {
+  config.splits = splits;
+  int step = config.columnStep(signature);
+  setColumns(config, static_cast<int>(roundUp(config.columns(), step)));
+  config.stages = stagesThatFit(config); // splits stage smaller pieces
+  if (!config.isValid(signature) ||
+      config.accumulators() > mostAccumulators(signature, config))
+    return;
+  int64_t tilesM = config.tilesM(problem.m), tilesN = config.tilesN(problem.n);
+  config.hints = tilesM <= kFewRows;
+  // Blocks that ask for the same tiles are to be neighbours where both sides
+  // have many: on an H200, 256 x 256 x 16384 with 8 splits took 11.4 us,
+  // and 9.2 with tiles first; where one side has few it was 0 to 7 % slower.
+  constexpr int64_t kMany = 4;
+  config.tilesFirst = std::min(tilesM, tilesN) >= kMany;
+  emit(config);
+}
+
+void forEachSm90Config(const GemmProblem &problem,
+                       const GemmSignature &signature,
+                       const DeviceModel &device,
+                       llvm::function_ref<void(const Sm90GemmConfig &)> emit) {
+  Enumeration enumeration(problem, signature, device, emit);
+  for (bool swap : {false, true})
+    if (!swap || signature.columnsPerOutput() == 1)
+      for (const Way &way : kWays)
+        enumeration.addWay(way, swap);
+}
+
+} // namespace kiln
