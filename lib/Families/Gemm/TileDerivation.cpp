@@ -92,7 +92,7 @@ void TileSteps::explainGrid() {
           ? fmt::format("one wave of {} blocks", times.lastBlocks)
           : fmt::format("{} full waves of {} blocks", times.fullWaves,
                         model.slots());
-  if (times.fullWaves > 0 && times.lastBlocks > 0)
+  if (times.fullWaves > 0)
     waves += fmt::format(" and a last one of {}", times.lastBlocks);
   steps.add(
       {"waves",
@@ -142,7 +142,7 @@ int TileSteps::explainPace(const WaveTimes &wave, llvm::StringRef suffix) {
            "{:.0f} blocks on {:.0f} an SM; each {:.4g} flop at {:.0f} flop/clk "
            "* {:.2f} and {:.0f} MHz, and {:.4g} B to load",
            wave.active, wave.perSm, model.stepFlops(), kernel.flopsPerClock,
-           kernel.efficiency, 1e3 * model.clockGHz(), model.stageBytes()),
+           kernel.efficiency, 1e3 * model.clockGHz(), model.loadedBytes()),
        .verdict =
            fmt::format("{} sets the pace of a step", paceOf(wave, 0).pacer),
        .values = llvm::json::Object{{"math_ns", step.math},
@@ -156,7 +156,7 @@ int TileSteps::explainPace(const WaveTimes &wave, llvm::StringRef suffix) {
 /// Answers the number of the wave's sum.
 int TileSteps::explainWave(const WaveTimes &wave, llvm::StringRef suffix) {
   const TileKernel &kernel = model.kernel;
-  bool isMain = &wave == &times.main();
+  bool isMain = &wave == &times.main(), isLast = &wave == &times.last;
   int number = explainPace(wave, suffix);
   TilePace pace = paceOf(wave, number);
   pace.suffix = suffix;
@@ -176,9 +176,10 @@ int TileSteps::explainWave(const WaveTimes &wave, llvm::StringRef suffix) {
                            {"barrier", wave.step.barrier}}});
   return steps.add(
       {.title = suffix.empty() ? "a wave" : "the last wave",
-       .formula = "fill: DRAM's latency and the first stage's load; epilogue: "
-                  "staging and the stores; other blocks of an SM hide their "
-                  "share of both",
+       .formula = fmt::format(
+           "fill: DRAM's latency and the first stage's load; epilogue: staging "
+           "and the stores; other blocks of an SM hide their share of {}",
+           isLast ? "the fill, and the last blocks end together" : "both"),
        .rule = StepRule::Sum,
        .terms = {{"fill", wave.fill},
                  steps.resultOf(step, double(model.kIterations)),
@@ -188,7 +189,7 @@ int TileSteps::explainWave(const WaveTimes &wave, llvm::StringRef suffix) {
 int TileSteps::explainReduction() {
   return steps.add({.title = "reduction",
                     .formula = "splits store their sums, count arrivals, and "
-                               "the last of a tile adds them",
+                               "the last of a tile adds them, a few at a time",
                     .rule = StepRule::Sum,
                     .terms = {{"hand-over", times.reduction.handOver},
                               {"reading the sums", times.reduction.reads}}});
@@ -227,10 +228,9 @@ void TileSteps::run() {
   if (times.fullWaves > 0)
     waves.push_back(steps.resultOf(explainWave(times.full, ""),
                                    double(times.fullWaves), "full waves"));
-  if (times.lastBlocks > 0)
-    waves.push_back(steps.resultOf(
-        explainWave(times.last, times.fullWaves > 0 ? " of the last wave" : ""),
-        1, "the last wave"));
+  waves.push_back(steps.resultOf(
+      explainWave(times.last, times.fullWaves > 0 ? " of the last wave" : ""),
+      1, "the last wave"));
   double peak = model.kernel.flopsPerClock * model.kernel.efficiency *
                 double(device.smCount) * model.clockGHz();
   explainProblemIntensity(model.problem, peak, device, paceOf(times.main(), 0),

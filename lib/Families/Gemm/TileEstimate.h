@@ -17,9 +17,18 @@ namespace kiln {
 
 /// What it takes splits to hand their sums to the last of them: the way of a
 /// store, a fence, a counter and a load, one after the other, and the wait for
-/// the slowest (H200: five kernels took 2.3 to 4.5 us more than two round trips
-/// of 0.65 us).
-inline constexpr double kHandOverNs = 4500;
+/// the slowest (H200: two round trips of 0.65 us and 0.5 us more, 30 swept
+/// problems).
+inline constexpr double kHandOverNs = 1800;
+
+/// The last of the splits has few reads of sums in flight: they take this many
+/// times as long as its port or L2 would (the same sweeps).
+inline constexpr double kSumReadFactor = 3;
+
+/// Copies to a ring from a busy DRAM take this many times as long as a load
+/// from an idle one: they queue behind each other, and their stage waits for
+/// the last of them (the same sweeps: 950 ns, where a lone load takes 288).
+inline constexpr double kRingLatencyFactor = 3.3;
 
 /// A tiled GEMM kernel as the estimate sees it. Bytes and flops are those of
 /// one block.

@@ -67,16 +67,22 @@ struct TileModel {
     return std::max<int64_t>(resident.blocksPerSm, 1);
   }
   int64_t slots() const { return std::max<int64_t>(grid.slots, 1); }
-  /// Bytes that one block loads in one k iteration.
+  /// Bytes of a stage, and those of them that a block loads: rows and columns
+  /// outside of the problem are filled with zeros.
   double stageBytes() const {
     return double(kernel.blockM + kernel.blockN) * kernel.blockK *
            bytesOf(problem.dtype);
+  }
+  double loadedBytes() const {
+    double rows = double(bytes.input.m) / double(tilesM);
+    double columns = double(bytes.input.n) / double(tilesN);
+    return (rows + columns) * kernel.blockK * bytesOf(problem.dtype);
   }
   double stepFlops() const {
     return 2.0 * kernel.blockM * kernel.blockN * kernel.blockK;
   }
 
-  WaveTimes wave(double perSm, double active) const;
+  WaveTimes wave(double perSm, double active, bool isLast) const;
   TileReduction reduction() const;
   /// What the compulsory bytes take: of A and B, and of D.
   double readNs() const {
@@ -94,8 +100,8 @@ private:
 struct TileTimes {
   explicit TileTimes(const TileModel &model);
 
-  int64_t fullWaves, lastBlocks;
-  WaveTimes full, last; ///< of no blocks where there is no such wave
+  int64_t fullWaves, lastBlocks; ///< waves before the last, which may be full
+  WaveTimes full, last;          ///< full: of no blocks where there is none
   double fill = 0, loop = 0, epilogue = 0;
   TileReduction reduction;
   double floor; ///< what the compulsory bytes take beyond the waves
