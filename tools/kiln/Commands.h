@@ -12,6 +12,7 @@ extern const CommandSpec kWarmupCommand;
 extern const CommandSpec kTuneCommand;
 extern const CommandSpec kBenchCommand;
 extern const CommandSpec kSweepCommand;
+extern const CommandSpec kModelCommand;
 extern const CommandSpec kCacheCommand;
 
 } // namespace kiln::cli

@@ -19,8 +19,9 @@ using namespace kiln;
 using namespace kiln::cli;
 
 static constexpr const CommandSpec *kCommands[] = {
-    &kInfoCommand, &kPlanCommand,  &kExplainCommand, &kWarmupCommand,
-    &kTuneCommand, &kBenchCommand, &kSweepCommand,   &kCacheCommand,
+    &kInfoCommand,   &kPlanCommand,  &kExplainCommand,
+    &kWarmupCommand, &kTuneCommand,  &kBenchCommand,
+    &kSweepCommand,  &kModelCommand, &kCacheCommand,
 };
 
 static std::string overview() {

@@ -172,9 +172,16 @@ readProblems(const ParsedOptions &options, const Registry &registry,
 
 /// Writes what was measured for those who replay it.
 static llvm::Error writeRecord(const SweepReport &report,
+                               const DeviceModel &device,
                                const std::string &path) {
-  SweepRecord record{report.what,      report.commit, report.gpu, report.driver,
-                     report.toolchain, report.mode,   {}};
+  SweepRecord record;
+  record.what = report.what;
+  record.commit = report.commit;
+  record.gpu = report.gpu;
+  record.driver = report.driver;
+  record.toolchain = report.toolchain;
+  record.mode = report.mode;
+  record.device = device.name;
   for (const SweepRow &row : report.rows)
     if (row.error.empty() && row.result.measured() > 0)
       record.spaces.push_back(
@@ -210,7 +217,8 @@ static llvm::Expected<int> runSweep(const ParsedOptions &options) {
       std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   int code = report.exitCode();
   if (std::optional<std::string> path = options.value("--record"))
-    if (llvm::Error unwritten = writeRecord(report, *path)) {
+    if (llvm::Error unwritten =
+            writeRecord(report, (*session)->model(), *path)) {
       printError(summarize(std::move(unwritten)).message);
       code = code ? code : kExitSomeFailed;
     }

@@ -4,13 +4,12 @@
 #include "Support/Error.h"
 #include "Support/Hash.h"
 #include "Support/Json.h"
-#include "kiln/Report.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringExtras.h>
 #include <llvm/Support/raw_ostream.h>
 
-#include <algorithm>
+#include <cmath>
 
 namespace kiln::cli {
 
@@ -24,7 +23,7 @@ double RecordedSpace::bestNs() const {
   const bool hasPlayoff =
       llvm::any_of(configs, [](const auto &one) { return one.inPlayoff; });
   double best = 0;
-  for (const RecordedConfig &one : configs)
+  for (const TimedConfig &one : configs)
     if (one.inPlayoff >= hasPlayoff && (best == 0 || one.ns < best))
       best = one.ns;
   return best;
@@ -40,9 +39,9 @@ RecordedSpace RecordedSpace::of(llvm::StringRef name, llvm::StringRef problem,
   return space;
 }
 
-static llvm::json::Value toJson(const RecordedConfig &one) {
-  constexpr int kDigits = 5;
-  llvm::json::Array row{one.config, one.rank, rounded(one.ns, kDigits)};
+static llvm::json::Value toJson(const TimedConfig &one) {
+  llvm::json::Array row{one.config, one.rank,
+                        static_cast<int64_t>(std::llround(one.ns))};
   if (one.inPlayoff)
     row.push_back(1);
   return row;
@@ -60,7 +59,8 @@ std::string SweepRecord::text() const {
   for (auto [key, value] :
        {std::pair("what", &what), std::pair("commit", &commit),
         std::pair("gpu", &gpu), std::pair("driver", &driver),
-        std::pair("toolchain", &toolchain), std::pair("mode", &mode)})
+        std::pair("toolchain", &toolchain), std::pair("mode", &mode),
+        std::pair("device", &device)})
     text += fmt::format("\"{}\": {},\n ", key, lineOf(jsonText(*value)));
   text += "\"spaces\": [";
   llvm::ListSeparator betweenSpaces(",");
@@ -72,7 +72,7 @@ std::string SweepRecord::text() const {
         lineOf(jsonText(space.problem)), space.isTest() ? "test" : "fit",
         space.size);
     llvm::ListSeparator betweenConfigs(",");
-    for (const RecordedConfig &one : space.configs)
+    for (const TimedConfig &one : space.configs)
       text += fmt::format("{}\n{}", llvm::StringRef(betweenConfigs),
                           lineOf(toJson(one)));
     text += "]}";
@@ -80,8 +80,7 @@ std::string SweepRecord::text() const {
   return text + "]}\n";
 }
 
-static llvm::Expected<RecordedConfig>
-parseConfig(const llvm::json::Value &json) {
+static llvm::Expected<TimedConfig> parseConfig(const llvm::json::Value &json) {
   const llvm::json::Array *row = json.getAsArray();
   constexpr size_t kLeast = 3;
   if (row && row->size() >= kLeast) {
@@ -89,8 +88,8 @@ parseConfig(const llvm::json::Value &json) {
     auto rank = (*row)[1].getAsInteger();
     auto ns = (*row)[2].getAsNumber();
     if (config && rank && ns && *ns > 0)
-      return RecordedConfig{config->str(), static_cast<int>(*rank), *ns,
-                            row->size() > kLeast};
+      return TimedConfig{config->str(), static_cast<int>(*rank), *ns,
+                         row->size() > kLeast};
   }
   return makeError(ErrorCode::InvalidArgument, "{} is not [config, rank, ns]",
                    lineOf(json));
@@ -129,7 +128,7 @@ llvm::Expected<SweepRecord> SweepRecord::parse(const llvm::json::Value &json,
        {std::pair("what", &record.what), std::pair("commit", &record.commit),
         std::pair("gpu", &record.gpu), std::pair("driver", &record.driver),
         std::pair("toolchain", &record.toolchain),
-        std::pair("mode", &record.mode)})
+        std::pair("mode", &record.mode), std::pair("device", &record.device)})
     *value = object->getString(key).value_or("").str();
   for (auto [i, value] : llvm::enumerate(*list)) {
     auto space = parseSpace(value);

@@ -19,7 +19,7 @@
 namespace kiln::cli {
 
 /// One config that is right and has a time.
-struct RecordedConfig {
+struct TimedConfig {
   std::string config;
   int rank = 0; ///< when it was measured, from 0
   double ns = 0;
@@ -28,9 +28,9 @@ struct RecordedConfig {
 
 /// What was measured of one problem's space.
 struct RecordedSpace {
-  std::string name, problem;           ///< the problem's text, with its family
-  size_t size = 0;                     ///< configs of the whole space, then
-  std::vector<RecordedConfig> configs; ///< by rank
+  std::string name, problem;        ///< the problem's text, with its family
+  size_t size = 0;                  ///< configs of the whole space, then
+  std::vector<TimedConfig> configs; ///< by rank
 
   /// Whether it is to test an estimate, and never to fit one: a third of all
   /// problems, told by their text alone.
@@ -45,9 +45,10 @@ struct RecordedSpace {
 /// A file of such spaces.
 struct SweepRecord {
   std::string what, commit, gpu, driver, toolchain, mode;
+  std::string device; ///< its name in the catalog: "h200-sxm"
   std::vector<RecordedSpace> spaces;
 
-  /// JSON with a line for each config.
+  /// JSON with a line for each config, its time in whole ns.
   std::string text() const;
   /// Errors: InvalidArgument, naming \p path.
   static llvm::Expected<SweepRecord> parse(const llvm::json::Value &json,
