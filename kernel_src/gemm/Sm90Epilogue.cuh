@@ -3,8 +3,7 @@
 // A consumer finishes its sums piece by piece: 64 rows of wgmma by as many
 // columns as a 128-byte row of D has. A piece goes through a swizzled staging
 // buffer in shared memory, so that D is written in whole lines; buffers
-// alternate, one filling while another is read. (One buffer alone waits for its
-// store and leaves more to the ring.) Where D is aligned to 16
+// alternate, one filling while another is read. Where D is aligned to 16
 // bytes TMA stores the piece, or each warp's rows of it, and leaves out what is
 // outside of D; where it is not, rows are shifted to the alignment that each
 // has in D, so that all but their ends are 16-byte stores all the same.
@@ -425,6 +424,10 @@ private:
         if constexpr (kSignature.readsC)
           pair[i] += operands.beta * ofC[i];
       }
+      // Shuffles keep ptxas from beginning a piece's error functions together.
+      if constexpr (kChain.contains(PointwiseOp::GeluErf) &&
+                    (kSwap || !kAddsBias<kSignature>))
+        pair[0] = __shfl_sync(~0u, pair[0], threadIdx.x % 32);
       applyChainToPair<kChain>(pair[0], pair[1],
                                sharedOperands<kChain>(bias[0], residual[0]),
                                sharedOperands<kChain>(bias[1], residual[1]));

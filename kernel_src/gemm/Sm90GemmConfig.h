@@ -60,6 +60,9 @@ struct Sm90GemmConfig {
   static constexpr int kWarpgroup = 128;
   /// Rows of one wgmma.
   static constexpr int kUnit = 64;
+  /// Columns of a piece that the epilogue stages. Wider ones (136 columns have
+  /// no other that divides them) would take the ring's place.
+  static constexpr int kMostPiece = 128;
 
   // The two sides of a tile.
   constexpr int rows() const { return swapAB ? blockN : blockM; }
@@ -284,11 +287,12 @@ private:
   }
   /// The widest piece of up to \p most columns that divides \p all; where that
   /// is a narrow one (88 and 104 have pieces of 8 alone), the next wider one.
+  /// (In 16s where those are wide: 160 sums in pieces of 40 were spilled.)
   static constexpr int dividingPiece(int all, int most) {
     constexpr int kNarrow = 16;
     int width = all < most ? all : most;
     while (all % width != 0)
-      width -= 8;
+      width -= all % 32 == 0 ? 16 : 8;
     if (width > kNarrow || width == all)
       return width;
     for (width = most + 8; all % width != 0;)
@@ -315,7 +319,8 @@ private:
     int joined = signature.columnsPerOutput();
     if (swapAB && joined != 1)
       return false;
-    if (consumerColumns() < (swapAB ? 8 : 16 * joined))
+    if (consumerColumns() < (swapAB ? 8 : 16 * joined) ||
+        pieceColumns(signature) > kMostPiece)
       return false;
     return accumulators() <= mostSums();
   }

@@ -197,6 +197,7 @@ TEST_CASE("pieces of exchanged sides are even, or divide what is read") {
   CHECK(piece(88, residual) == 88);
   CHECK(piece(104, residual) == 104);
   CHECK(piece(176, residual) == 88);
+  CHECK(piece(160, residual) == 32);
   CHECK(piece(200, residual) == 40);
   CHECK(piece(40, bf16, 2) == 40);
   // One consumer's columns are what has pieces.
@@ -358,6 +359,9 @@ TEST_CASE("the wgmma config refuses what the template cannot do") {
   CHECK(valid([](auto &c) { c.blockM = 8, c.blockN = 128, c.swapAB = 1; }));
   CHECK(valid([](auto &c) { c.blockM = 104, c.blockN = 128, c.swapAB = 1; },
               &residual));
+  CHECK_FALSE(
+      valid([](auto &c) { c.blockM = 136, c.blockN = 128, c.swapAB = 1; },
+            &residual));
   auto split = [&](int columns) {
     return valid([&](auto &c) {
       c.blockM = columns, c.blockN = 128, c.swapAB = 1, c.splits = 2;

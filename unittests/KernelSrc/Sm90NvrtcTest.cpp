@@ -55,6 +55,20 @@ void addFirstChoices(llvm::StringRef text, size_t count,
   CHECK(sources.size() == count);
 }
 
+/// A config by its text, which the pruner has to let pass.
+void addConfig(llvm::StringRef text, llvm::StringRef config,
+               std::vector<Sample> &samples) {
+  DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
+  Problem problem = llvm::cantFail(gemm().parseProblem(text));
+  auto named = llvm::cantFail(gemm().parseConfig(config));
+  if (auto rejection = named.tmpl->prune(problem, named.config, device))
+    FAIL_CHECK(config.str(), ": ", rejection->text());
+  else
+    samples.push_back(
+        {text.str(), config.str(),
+         named.tmpl->plan(problem, named.config, device).kernels[0], ""});
+}
+
 void compileAll(std::vector<Sample> &samples) {
   std::atomic<size_t> next = 0;
   auto work = [&] {
@@ -167,6 +181,45 @@ TEST_CASE("the first choices of every kind of signature compile clean") {
         "gemm m=60 n=1001 k=4096 dtype=bf16 layout=NT out=fp32 ldd=1001 "
         "beta=1 pointwise=bias"})
     addFirstChoices(text, 5, samples);
+  compileAll(samples);
+}
+
+TEST_CASE("every way to share out a tile compiles clean at its limits") {
+  if (!hasNvrtc())
+    return;
+  struct Form {
+    llvm::StringRef epilogue, config;
+  };
+  std::vector<Sample> samples;
+  for (const Form &form : {
+           // As many sums as registers allow: one, two, three consumers,
+           // turns, shared columns; both orders of the sides.
+           Form{"", "bm256.bn96.bk64.st3.wg1"},
+           Form{"", "bm128.bn192.bk64.st3.wg1.sw1"},
+           Form{"", "bm256.bn184.bk64.st3.wg2"},
+           Form{"", "bm192.bn256.bk64.st3.wg2.sw1"},
+           Form{"", "bm192.bn128.bk64.st3.wg2.pp1"},
+           Form{"", "bm128.bn192.bk64.st3.wg2.pp1.sw1"},
+           Form{"", "bm192.bn200.bk64.st3.wg3"},
+           Form{"", "bm200.bn192.bk64.st3.wg3.sw1"},
+           Form{"", "bm384.bn128.bk64.st2.wg2.cs1"},
+           Form{"", "bm144.bn320.bk64.st3.wg2.sw1.cs1"},
+           Form{"", "bm192.bn192.bk64.st3.wg3.cs1"},
+           // Less staging, and odd pieces.
+           Form{"", "bm200.bn192.bk64.st4.wg3.sw1.sg2"},
+           Form{"", "bm152.bn128.bk64.st6.wg2.pp1.sw1.sg1"},
+           Form{"out=fp32", "bm128.bn152.bk64.st4.wg2.sg2"},
+           Form{"out=fp32 pointwise=bias", "bm152.bn128.bk64.st4.wg2.sw1"},
+           Form{"pointwise=bias,gelu_tanh", "bm200.bn128.bk64.st4.wg2.sw1"},
+           Form{"pointwise=residual", "bm104.bn128.bk64.st4.wg2.sw1"},
+           Form{"beta=1", "bm88.bn192.bk64.st3.wg3.sw1"},
+           Form{"ldd=4097", "bm152.bn128.bk64.st4.wg2.sw1.sg1"},
+           Form{"ldd=4097 pointwise=bias", "bm128.bn152.bk64.st4.wg2.sg2"},
+       }) {
+    std::string text = fmt::format(
+        "gemm m=2048 n=4096 k=4096 dtype=bf16 layout=NT {}", form.epilogue);
+    addConfig(text, fmt::format("sm90.{}.cm1.cn1", form.config), samples);
+  }
   compileAll(samples);
 }
 

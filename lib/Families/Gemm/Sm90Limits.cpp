@@ -30,11 +30,18 @@ int mostAccumulators(const GemmSignature &signature,
   limit(signature.columnsPerOutput() == 2, 160, 88);
   limit(hasMatrix && hasActivation, 176, 96);
   limit(signature.readsC && hasResidual, 176, 88);
-  limit(hasErf, 192, 88);
-  limit(shifts, config.pingPong ? 160 : 192, 96);
-  limit(shifts && hasMatrix, 160, 88);
-  limit(config.swapAB && (isWide || shifts), 160, 96);
-  limit(config.swapAB && (hasMatrix || hasErf), 128, 88);
+  limit(hasErf, 192, 80);
+  limit(hasErf && (config.swapAB || !chain.contains(PointwiseOp::Bias)), 128,
+        72);
+  limit(shifts && config.pingPong && !config.swapAB, 160, 100);
+  limit(shifts && hasMatrix, 160, config.swapAB ? 80 : 88);
+  limit(config.columnShared && hasActivation, hasErf ? 128 : 160, 96);
+  if (config.swapAB && isWide) {
+    limit(true, 160, 96);
+    limit(hasActivation, 152, 92);
+    limit(hasMatrix, 128, 88);
+    limit(signature.readsC && hasResidual, 112, 72);
+  }
   if (config.splitK() > 1) {
     limit(true, 128, 88);
     limit(signature.columnsPerOutput() == 2, 112, 56);
@@ -94,6 +101,9 @@ static Rejection invalidShape(const GemmSignature &signature,
       config.consumerColumns() < (config.swapAB ? 8 : step))
     return shape(config.consumerColumns(), "columns a consumer",
                  columnsInStepsOf(step, config.swapAB));
+  if (config.pieceColumns(signature) > Sm90GemmConfig::kMostPiece)
+    return shape(config.consumerColumns(), "columns a consumer",
+                 "those that pieces of up to 128 divide");
   if (config.staging != 0 && config.fetchedOperands(signature) > 0)
     return shape(config.staging, "staging",
                  "0 where C or a residual comes in by TMA");

@@ -335,6 +335,9 @@ TEST_CASE("prune names what takes the wgmma kernel out") {
                "sm90.bm128.bn104.bk64.st3.wg2") ==
         "instruction-shape: 104 columns a consumer, "
         "16 to 256 in steps of 16 allowed");
+  CHECK(reason(with(nt, " beta=1"), "sm90.bm136.bn128.bk64.st3.wg2.sw1") ==
+        "instruction-shape: 136 columns a consumer, "
+        "those that pieces of up to 128 divide allowed");
   CHECK(reason(nt, "sm90.bm200.bn192.bk64.st5.wg3.sw1.sg2") ==
         "shared-memory wall: 252096 B, 232448 allowed");
   CHECK(reason(nt, "sm90.bm128.bn128.bk64.st3.wg2.pp1.sg2") ==
