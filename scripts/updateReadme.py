@@ -23,6 +23,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CLASSES = [(1, "1"), (16, "2 to 16"), (64, "17 to 64"), (256, "65 to 256"),
            (1024, "257 to 1024"), (math.inf, "more than 1024")]
 
+# Of draws, as kiln bench --draw calls them.
+DRAW_BANDS = ["1-16", "17-64", "65-256", "257-1024", "above"]
+
 
 # What moves less is paced by launches as much as by memory.
 LARGE_BYTES = 100e6
@@ -140,8 +143,59 @@ def torch_table(result):
                     "torch.compile over Kiln's: above 1, Kiln is faster."]
 
 
+def seconds(ms):
+    return f"{ms / 1e3:.1f} s" if ms >= 1e3 else f"{ms:.2f} ms"
+
+
+def draw_costs(state, figures):
+    """What a state cost besides time on the device: a line of a list."""
+    parts = [f"`{state}`: {figures['compiles']} kernels compiled, "
+             f"{figures['kernels']} kept or used "
+             f"({figures['cubin_bytes'] / 1e6:.1f} MB of cubins)"]
+    if "first_call_ms" in figures:
+        calls = figures["first_call_ms"]
+        parts.append(f"first calls took {seconds(calls['sum'])} of host time "
+                     f"in all, median {seconds(calls['median'])}, most "
+                     f"{seconds(calls['most'])}")
+    if "layer_ms" in figures:
+        layers, kernels = figures["layer_ms"], figures["layer_kernels"]
+        parts.append(f"a layer was prepared in {seconds(layers['median'])} "
+                     f"(median; most {seconds(layers['most'])}) and keeps "
+                     f"{kernels['median']:.0f} kernels (most "
+                     f"{kernels['most']:.0f})")
+    if "tune_ms" in figures:
+        parts.append(f"tuned in {seconds(figures['tune_ms'])} in all")
+    return "\n".join(textwrap.wrap("; ".join(parts), 80, initial_indent="- ",
+                                   subsequent_indent="  ",
+                                   break_on_hyphens=False))
+
+
+def draw_table(result):
+    """Kiln beside a library at drawn sizes: a row per state and band of m."""
+    lines = [
+        "| state | m | number | ratio, geomean | least | tenth percentile | below 0.95 |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for state, figures in result["draw"].items():
+        bands = [(name, figures["bands"][name]) for name in DRAW_BANDS]
+        for name, row in bands + [("**all**", figures["all"])]:
+            if not row["cases"]:
+                continue
+            lines.append(
+                f"| {state} | {name} | {row['cases']} | {row['geomean']:.3f} "
+                f"| {row['least']:.2f} | {row['tenth_percentile']:.3f} "
+                f"| {100 * row['below_0.95']:.1f} % |")
+    lines += ["", "A ratio is the peer's time over Kiln's: above 1, Kiln is "
+              "faster.", ""]
+    return lines + [draw_costs(state, figures)
+                    for state, figures in result["draw"].items()]
+
+
 def kind_of(result):
-    """What a result compares Kiln with: "stream", "torch" or "peer"."""
+    """What a result compares Kiln with: "stream", "torch" or "peer", or
+    "draw" for a peer at drawn sizes."""
+    if "draw" in result:
+        return "draw"
     keys = set().union(*(case.keys() for case in result["cases"]))
     if "fraction" in keys:
         return "stream"
@@ -151,7 +205,7 @@ def kind_of(result):
 def table(result):
     """The markdown of one result: where it was measured, and its rows."""
     rows = {"stream": stream_table, "torch": torch_table,
-            "peer": peer_table}[kind_of(result)](result)
+            "peer": peer_table, "draw": draw_table}[kind_of(result)](result)
     return "\n".join([origin(result), ""] + rows)
 
 
@@ -161,6 +215,14 @@ def summary(results):
              "|---|---|---|---|---|---|"]
     for name, result in results:
         kind = kind_of(result)
+        if kind == "draw":
+            lines += [f"| `{name}`, {state} | {row['cases']} | {result['peer']} "
+                      f"| {row['geomean']:.2f} | {row['least']:.2f} "
+                      f"| {row['greatest']:.2f} |"
+                      for state, row in ((state, figures["all"]) for
+                                         state, figures in
+                                         result["draw"].items())]
+            continue
         peer = {"stream": "a stream of as many bytes",
                 "torch": "the faster of PyTorch eager and torch.compile",
                 "peer": result.get("peer")}[kind]

@@ -35,6 +35,7 @@ RatioFigures RatioFigures::of(llvm::ArrayRef<double> ratios) {
   figures.count = ratios.size();
   figures.geomean = kiln::geomean(ratios);
   figures.least = *std::min_element(ratios.begin(), ratios.end());
+  figures.greatest = *std::max_element(ratios.begin(), ratios.end());
   figures.tenth = quantile(ratios, 0.1);
   figures.below95 = shareBelow(ratios, 0.95);
   figures.below90 = shareBelow(ratios, 0.90);
@@ -46,6 +47,7 @@ llvm::json::Object RatioFigures::toJson() const {
   return llvm::json::Object{{"cases", static_cast<int64_t>(count)},
                             {"geomean", rounded(geomean, kDigits)},
                             {"least", rounded(least, kDigits)},
+                            {"greatest", rounded(greatest, kDigits)},
                             {"tenth_percentile", rounded(tenth, kDigits)},
                             {"below_0.95", rounded(below95, kDigits)},
                             {"below_0.90", rounded(below90, kDigits)}};

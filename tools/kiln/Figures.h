@@ -30,7 +30,7 @@ inline constexpr Band kBands[] = {
 /// Ratios to a peer, 0 where there are none.
 struct RatioFigures {
   size_t count = 0;
-  double geomean = 0, least = 0;
+  double geomean = 0, least = 0, greatest = 0;
   double tenth = 0;                ///< a tenth of all are below it
   double below95 = 0, below90 = 0; ///< shares below 0.95 and 0.90
 

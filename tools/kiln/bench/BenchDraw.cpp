@@ -68,7 +68,7 @@ measureAll(const DrawRequest &draw,
            DrawRunner &runner, DrawReport &report) {
   report.interrupted = true; // unless the end is reached
   for (const auto &source : sources)
-    if (llvm::Error error = source->prepare(draw))
+    if (llvm::Error error = source->prepare(draw, runner.calls()))
       return error;
   InterruptGuard interrupt;
   ProgressBar bar("measuring");

@@ -29,6 +29,9 @@ public:
                       llvm::ArrayRef<std::unique_ptr<DrawSource>> sources,
                       DrawRow &row);
 
+  /// Where engines are called.
+  const Stream &calls() const { return stream; }
+
 private:
   struct Measured;
   struct Bench;

@@ -31,7 +31,8 @@ public:
       : state(state), tools(tools),
         kernels(tools.registry, tools.session.model()) {}
 
-  llvm::Error prepare(const DrawRequest &request) override;
+  llvm::Error prepare(const DrawRequest &request,
+                      const Stream &stream) override;
   llvm::Expected<DrawChoice> meet(size_t index, const TrialBuffers &buffers,
                                   const Stream &stream) override;
   DrawCost cost() override;
@@ -39,8 +40,9 @@ public:
 private:
   llvm::Error start(const std::string &name);
   void retire();
-  llvm::Error prepareLayers();
-  llvm::Error prepareLayer(const Layer &layer, PreparedLayer &prepared);
+  llvm::Error prepareLayers(const Stream &stream);
+  llvm::Error prepareLayer(const Layer &layer, const Stream &stream,
+                           PreparedLayer &prepared);
   llvm::Expected<DrawChoice> choiceOf(const Case &which,
                                       const std::string &config);
 
@@ -57,7 +59,8 @@ class TunedSource final : public DrawSource {
 public:
   explicit TunedSource(const DrawTools &tools) : tools(tools) {}
 
-  llvm::Error prepare(const DrawRequest &request) override;
+  llvm::Error prepare(const DrawRequest &request,
+                      const Stream &stream) override;
   llvm::Expected<DrawChoice> meet(size_t index, const TrialBuffers &,
                                   const Stream &) override;
   DrawCost cost() override;
@@ -106,14 +109,15 @@ void EngineSource::retire() {
   meeting = {};
 }
 
-llvm::Error EngineSource::prepare(const DrawRequest &request) {
+llvm::Error EngineSource::prepare(const DrawRequest &request,
+                                  const Stream &stream) {
   draw = &request;
   // Of the others each draw begins with an empty cache.
-  return state == DrawState::Prepared ? prepareLayers()
+  return state == DrawState::Prepared ? prepareLayers(stream)
                                       : llvm::Error::success();
 }
 
-llvm::Error EngineSource::prepareLayers() {
+llvm::Error EngineSource::prepareLayers(const Stream &stream) {
   if (llvm::Error error = start("prepared"))
     return error;
   ProgressBar bar("preparing");
@@ -121,7 +125,7 @@ llvm::Error EngineSource::prepareLayers() {
     bar.update(total.layers.size(), draw->layers.size(), layer.name);
     PreparedLayer &prepared = total.layers.emplace_back();
     prepared.name = layer.name;
-    if (llvm::Error error = prepareLayer(layer, prepared)) {
+    if (llvm::Error error = prepareLayer(layer, stream, prepared)) {
       ErrorSummary summary = summarize(std::move(error));
       prepared.error = summary.message;
       if (summary.code == ErrorCode::ContextDead ||
@@ -132,7 +136,7 @@ llvm::Error EngineSource::prepareLayers() {
   return llvm::Error::success();
 }
 
-llvm::Error EngineSource::prepareLayer(const Layer &layer,
+llvm::Error EngineSource::prepareLayer(const Layer &layer, const Stream &stream,
                                        PreparedLayer &prepared) {
   auto largest = layer.at(draw->range.key, draw->range.last);
   if (!largest)
@@ -148,6 +152,9 @@ llvm::Error EngineSource::prepareLayer(const Layer &layer,
   problem.range_count = 1;
   kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
   options.budget_ms = tools.budget.count();
+  const kiln_stream queue = stream.handle();
+  options.streams = &queue;
+  options.stream_count = 1;
 
   kiln_engine *engine = meeting.engine.get();
   const uint64_t before = statisticsOf(engine).compiles;
@@ -214,7 +221,7 @@ DrawCost EngineSource::cost() {
 // The tuner
 //===----------------------------------------------------------------------===//
 
-llvm::Error TunedSource::prepare(const DrawRequest &request) {
+llvm::Error TunedSource::prepare(const DrawRequest &request, const Stream &) {
   LiveSession &session = tools.session;
   TuningOptions tuning;
   tuning.budget = tools.budget * request.cases.size();

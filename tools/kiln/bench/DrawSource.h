@@ -29,8 +29,10 @@ struct DrawChoice {
 class DrawSource {
 public:
   virtual ~DrawSource() = default;
-  /// Before the first case. Errors: those that leave nothing to measure.
-  virtual llvm::Error prepare(const DrawRequest &draw) = 0;
+  /// Before the first case, whose calls go to \p stream. Errors: those that
+  /// leave nothing to measure.
+  virtual llvm::Error prepare(const DrawRequest &draw,
+                              const Stream &stream) = 0;
   /// Meets case \p index of the draw, in their order, on copy 0 of \p buffers.
   /// Errors concern this case.
   virtual llvm::Expected<DrawChoice>
