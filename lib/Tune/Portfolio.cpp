@@ -30,6 +30,15 @@ bool PortfolioMember::holds(llvm::ArrayRef<int64_t> point) const {
   return serves(point);
 }
 
+std::vector<int64_t> compiledKnobs(const Record &config) {
+  std::vector<int64_t> values;
+  for (auto [field, value] :
+       llvm::zip_equal(config.schema().fields(), config.values()))
+    if (field.role == FieldRole::Knob)
+      values.push_back(value);
+  return values;
+}
+
 size_t Portfolio::measuredMembers() const {
   return static_cast<size_t>(
       llvm::count_if(list, [](const PortfolioMember &member) {
@@ -64,7 +73,19 @@ static double distanceOf(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b) {
   return distance;
 }
 
-void Portfolio::fillDefaults() {
+void Portfolio::addTime(uint32_t member, MemberTime time) {
+  std::vector<MemberTime> &times = list[member].times;
+  auto place = llvm::partition_point(
+      times, [&](const MemberTime &known) { return known.point < time.point; });
+  if (place != times.end() && place->point == time.point)
+    *place = std::move(time);
+  else
+    times.insert(place, std::move(time));
+}
+
+void Portfolio::calibrate() {
+  hasProven = llvm::any_of(
+      list, [](const PortfolioMember &member) { return member.validated; });
   defaultFactors.assign(list.size(), 1);
   std::vector<double> all;
   for (const PortfolioMember &member : list)
@@ -117,14 +138,19 @@ double Portfolio::factorAt(uint32_t place,
 // Choice
 //===----------------------------------------------------------------------===//
 
+static void sortByTime(Portfolio::Ranking &ranking) {
+  llvm::stable_sort(ranking,
+                    [](const PortfolioChoice &a, const PortfolioChoice &b) {
+                      return a.expectedNs < b.expectedNs;
+                    });
+}
+
 void Portfolio::index(const DeviceModel &device) {
   for (PortfolioMember &member : list)
     llvm::sort(member.times, [](const MemberTime &a, const MemberTime &b) {
       return a.point < b.point;
     });
-  hasProven = llvm::any_of(
-      list, [](const PortfolioMember &member) { return member.validated; });
-  fillDefaults();
+  calibrate();
   plausible.clear();
   // A grid of several fields is too coarse to tell.
   if (served.fields.size() != 1)
@@ -145,11 +171,9 @@ void Portfolio::index(const DeviceModel &device) {
       continue;
     Ranking ranking;
     for (uint32_t member = 0; member < list.size(); ++member)
-      if (list[member].holds(point) && (!hasProven || list[member].validated))
+      if (list[member].holds(point) && mayChoose(list[member]))
         estimate(member, *problem, point, device, ranking);
-    llvm::stable_sort(ranking, [](const auto &a, const auto &b) {
-      return a.expectedNs < b.expectedNs;
-    });
+    sortByTime(ranking);
     ranking.resize(std::min(ranking.size(), kPlausible));
     for (const PortfolioChoice &choice : ranking)
       plausible[place].push_back(static_cast<uint16_t>(choice.member));
@@ -179,7 +203,7 @@ Portfolio::Ranking Portfolio::rank(const Problem &problem,
       return;
     seen.push_back(place);
     const PortfolioMember &member = list[place];
-    if ((!hasProven || member.validated) && member.serves(point) &&
+    if (mayChoose(member) && member.serves(point) &&
         (!mayTake || mayTake(place)))
       estimate(place, problem, point, device, ranking);
   };
@@ -200,10 +224,65 @@ Portfolio::Ranking Portfolio::rank(const Problem &problem,
           consider(member);
   if (ranking.empty())
     considerAll([](const PortfolioMember &) { return true; });
-  llvm::stable_sort(ranking, [](const auto &a, const auto &b) {
-    return a.expectedNs < b.expectedNs;
-  });
+  sortByTime(ranking);
   return ranking;
+}
+
+Portfolio::Ranking Portfolio::estimateAll(const Problem &problem,
+                                          llvm::ArrayRef<int64_t> point,
+                                          const DeviceModel &device) const {
+  Ranking ranking;
+  for (uint32_t member = 0; member < list.size(); ++member)
+    if (list[member].holds(point))
+      estimate(member, problem, point, device, ranking);
+  sortByTime(ranking);
+  return ranking;
+}
+
+bool Portfolio::hasHolder(llvm::ArrayRef<int64_t> point) const {
+  return llvm::any_of(list, [&](const PortfolioMember &member) {
+    return mayChoose(member) && member.holds(point);
+  });
+}
+
+/// Moves the ends of the best member's interval that may be moved to hold
+/// \p point.
+void Portfolio::stretchTo(const ExtentPoint &point, const DeviceModel &device,
+                          const Allowance &allowance) {
+  auto problem = point.empty() ? std::nullopt : served.find(point);
+  if (!problem || hasHolder(point))
+    return;
+  Ranking ranking;
+  for (uint32_t member = 0; member < list.size(); ++member)
+    if (mayChoose(list[member]))
+      estimate(member, *problem, point, device, ranking);
+  sortByTime(ranking);
+  for (const PortfolioChoice &choice : ranking) {
+    PortfolioMember &member = list[choice.member];
+    ExtentPoint low = member.low, high = member.high;
+    for (size_t field = 0; field < point.size(); ++field) {
+      low[field] = std::min(low[field], point[field]);
+      high[field] = std::max(high[field], point[field]);
+    }
+    high = served.alignDown(high);
+    auto highest = high.empty() ? std::nullopt : served.find(high);
+    if (!highest ||
+        member.tmpl->pruneWithin(allowance, *highest, member.config, device))
+      continue;
+    member.low = std::move(low);
+    member.high = std::move(high);
+    return;
+  }
+}
+
+void Portfolio::closeGaps(const DeviceModel &device, uint64_t workspaceBytes) {
+  Allowance allowance;
+  allowance.workspaceBytes = workspaceBytes;
+  calibrate();
+  const RangeGrid samples(served);
+  // From the highest on: a plan for that serves all below.
+  for (size_t place = samples.size(); place-- > 0;)
+    stretchTo(served.alignDown(samples.at(place)), device, allowance);
 }
 
 std::optional<PortfolioChoice> Portfolio::choose(const Problem &problem,

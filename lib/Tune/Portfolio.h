@@ -49,6 +49,10 @@ struct PortfolioMember {
   bool serves(llvm::ArrayRef<int64_t> point) const;
 };
 
+/// What tells kernels of one template and signature apart: the values of all
+/// knobs of \p config but run-time ones.
+std::vector<int64_t> compiledKnobs(const Record &config);
+
 /// A member at one value.
 struct PortfolioChoice {
   uint32_t member = 0; ///< its place
@@ -84,6 +88,15 @@ public:
 
   /// For those who make portfolios. index() has to follow.
   std::vector<PortfolioMember> &mutableMembers() { return list; }
+  /// Adds what \p member took; another time at that point is replaced.
+  void addTime(uint32_t member, MemberTime time);
+  /// Finds the factors of members without times again.
+  void calibrate();
+  /// Moves the ends of intervals until every sample lies in that of a member
+  /// that may be chosen, where \p device and \p workspaceBytes allow one. For
+  /// portfolios that lost members.
+  void closeGaps(const DeviceModel &device,
+                 uint64_t workspaceBytes = Allowance::kUnlimited);
   /// Finds out which members are plausible where, by the calibrated estimate at
   /// samples of a range of one field. Thousands of estimates.
   void index(const DeviceModel &device);
@@ -100,6 +113,10 @@ public:
                                         llvm::ArrayRef<int64_t> point,
                                         const DeviceModel &device,
                                         Filter mayTake = nullptr) const;
+  /// All members whose interval holds \p point, compared with the reference or
+  /// not, by calibrated estimate.
+  Ranking estimateAll(const Problem &problem, llvm::ArrayRef<int64_t> point,
+                      const DeviceModel &device) const;
   /// Measured over predicted of a member at \p point: between its times by the
   /// distance of logarithms, beyond them the nearest; without times the median
   /// of its template's, or of all, or 1.
@@ -122,7 +139,12 @@ private:
   void estimate(uint32_t member, const Problem &problem,
                 llvm::ArrayRef<int64_t> point, const DeviceModel &device,
                 Ranking &ranking) const;
-  void fillDefaults();
+  bool mayChoose(const PortfolioMember &member) const {
+    return !hasProven || member.validated;
+  }
+  bool hasHolder(llvm::ArrayRef<int64_t> point) const;
+  void stretchTo(const ExtentPoint &point, const DeviceModel &device,
+                 const Allowance &allowance);
 
   ProblemRange served;
   std::vector<PortfolioMember> list;

@@ -1,34 +1,494 @@
 //===- PortfolioSession.cpp - the preparation of a range ------------------===//
+//
+// What there is to do follows from what is stored. A portfolio that is complete
+// answers as it is. One that was measured in part, or whose configs are no
+// longer today's, is completed: what it has stays, the cover gets the rest.
+//
+// Then anchors, most valuable first, while kernels of later ones compile; what
+// is lost on the way (wrong, or without a kernel) is replaced by another cover
+// that keeps the rest. Last, what is left of the time goes to run-time variants
+// of the best kernels.
+//
+//===----------------------------------------------------------------------===//
 #include "Tune/PortfolioSession.h"
 
 #include "Support/Error.h"
+#include "Tune/RangeCover.h"
+#include "Tune/RangeTrials.h"
+
+#include <llvm/ADT/STLExtras.h>
+
+#include <thread>
 
 namespace kiln {
 
-struct PortfolioSession::Impl {
-  const PortfolioContext &context;
-  ProblemRange range;
-  const PortfolioOptions &options;
-  PortfolioResult result;
+using Stage = TuningCandidate::Stage;
+using Clock = PortfolioOptions::Clock;
+
+/// So many times what was lost is replaced.
+static constexpr int kMostCovers = 3;
+
+namespace {
+/// A kernel that is known to be wrong.
+struct BarredConfig {
+  const Template *tmpl = nullptr;
+  Record config;
 };
+} // namespace
+
+struct PortfolioSession::Impl {
+  Impl(const PortfolioContext &context, ProblemRange given,
+       const PortfolioOptions &options)
+      : range(std::move(given)), task{context, options, Portfolio(range),
+                                      {},      {},      {}},
+        trials(task) {}
+
+  std::optional<Portfolio> findStored();
+  void findBarred();
+  void bar(llvm::StringRef config, llvm::StringRef kernel);
+  llvm::Error coverWith(const std::vector<PortfolioMember> &kept);
+  MemberWork makeWork(const PortfolioMember &member) const;
+  void requestAll();
+  llvm::Error completeLost();
+  llvm::Error awaitOne();
+  void awaitAll(Clock::time_point deadline);
+  llvm::Error measureAnchors(size_t &next, Clock::time_point deadline);
+  llvm::Error measure(Clock::time_point deadline);
+  bool isOver(Clock::time_point deadline) const {
+    return !trials.mayRun() || task.isCancelled() || Clock::now() >= deadline;
+  }
+  bool findLost();
+  void dropLost();
+  llvm::Error settle();
+  void store();
+
+  ProblemRange range;
+  RangeTask task;
+  RangeTrials trials;
+  std::vector<BarredConfig> barred;
+  std::vector<Anchor> anchors;
+  ErrorSummary beginError;
+  int64_t firstPriority = 0;
+  int covers = 0;
+  bool isAnswered = false; ///< by what is stored
+  bool isComplete = true;  ///< all anchors were measured
+  std::chrono::steady_clock::duration spent{0};
+};
+
+static double millisecondsOf(Clock::duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+//===----------------------------------------------------------------------===//
+// What there is to do
+//===----------------------------------------------------------------------===//
+
+/// What the cache has, as far as it is of use.
+std::optional<Portfolio> PortfolioSession::Impl::findStored() {
+  const PortfolioContext &context = task.context;
+  const std::string layer = range.fixedText();
+  std::vector<PortfolioKey> keys = {
+      PortfolioKey::measured(layer, context.deviceClass)};
+  if (!task.measures())
+    keys.push_back(PortfolioKey::estimated(layer, context.device));
+  for (const PortfolioKey &key : keys) {
+    auto stored = context.portfolios.find(key, range.low, range.high);
+    if (!stored)
+      continue;
+    std::vector<std::string> dropped;
+    Portfolio found = Portfolio::restore(range, *stored, context.device,
+                                         task.options.workspaceBytes, &dropped);
+    if (found.empty())
+      continue;
+    found.isComplete &= dropped.empty();
+    return found;
+  }
+  return std::nullopt;
+}
+
+/// Bars \p config if \p kernel is what it compiles to today.
+void PortfolioSession::Impl::bar(llvm::StringRef config,
+                                 llvm::StringRef kernel) {
+  auto named = range.family->parseConfig(config);
+  auto problem = range.find(range.high);
+  if (!named) {
+    llvm::consumeError(named.takeError()); // of another version
+    return;
+  }
+  const DeviceModel &device = task.context.device;
+  if (problem && !named->tmpl->prune(*problem, named->config, device) &&
+      kernelDigest(named->tmpl->plan(*problem, named->config, device)) ==
+          kernel)
+    barred.push_back({named->tmpl, std::move(named->config)});
+}
+
+void PortfolioSession::Impl::findBarred() {
+  if (task.options.retune)
+    return;
+  if (auto problem = range.find(range.high)) {
+    auto record = task.context.records.load(*range.family, *problem,
+                                            task.context.deviceClass);
+    for (const RecordPoint &point : record->points)
+      for (const Measurement &measurement : point.measurements)
+        if (measurement.isWrong())
+          bar(measurement.config, measurement.kernel);
+  }
+  for (const StoredFault &fault : task.portfolio.faults)
+    bar(fault.config, fault.kernel);
+}
+
+/// Makes the cover, of which \p kept are members.
+llvm::Error
+PortfolioSession::Impl::coverWith(const std::vector<PortfolioMember> &kept) {
+  const Clock::time_point start = Clock::now();
+  const PortfolioOptions &options = task.options;
+  CoverOptions coverOptions;
+  coverOptions.tolerance = options.tolerance;
+  coverOptions.maxKernels = options.maxKernels;
+  coverOptions.workspaceBytes = options.workspaceBytes;
+  coverOptions.kept = kept;
+  auto isBarred = [&](const Template &tmpl, const Record &config) {
+    return llvm::any_of(barred, [&](const BarredConfig &known) {
+      return known.tmpl == &tmpl && known.config == config;
+    });
+  };
+  coverOptions.isBarred = isBarred;
+  coverOptions.points = options.first;
+  coverOptions.cancel = options.cancel;
+  auto cover = coverRange(range, task.context.device, coverOptions);
+  task.result.coverMs += millisecondsOf(Clock::now() - start);
+  ++covers;
+  if (!cover)
+    return cover.takeError();
+  cover->faults = task.portfolio.faults;
+  task.portfolio = std::move(*cover);
+  return llvm::Error::success();
+}
+
+/// Nothing is requested yet.
+MemberWork
+PortfolioSession::Impl::makeWork(const PortfolioMember &member) const {
+  const Problem highest = *range.find(member.high);
+  const DeviceModel &device = task.context.device;
+  Candidate candidate;
+  candidate.tmpl = member.tmpl;
+  candidate.config = member.config;
+  candidate.estimate = member.tmpl->estimate(highest, member.config, device);
+  auto code = std::make_unique<TuningCandidate>(std::move(candidate), 0);
+  code->makePlan(highest, device);
+  return {std::move(code), false};
+}
+
+/// Requests the kernels of members that have none yet, in the order in which
+/// anchors need them.
+void PortfolioSession::Impl::requestAll() {
+  const std::vector<PortfolioMember> &members = task.portfolio.members();
+  while (task.work.size() < members.size())
+    task.work.push_back(makeWork(members[task.work.size()]));
+  anchors.clear();
+  if (task.measures())
+    anchors = planAnchors(task.portfolio, task.context.device,
+                          {.first = task.options.first});
+  int64_t priority = firstPriority;
+  auto request = [&](uint32_t member) {
+    if (task.work[member].code->stage == Stage::Idle)
+      task.work[member].code->request(task.context.artifacts, priority++);
+  };
+  for (const Anchor &anchor : anchors)
+    llvm::for_each(anchor.members, request);
+  for (uint32_t member = 0; member < task.work.size(); ++member)
+    request(member);
+  task.progress.anchors = anchors.size();
+}
 
 PortfolioSession::PortfolioSession(const PortfolioContext &context,
                                    ProblemRange range,
                                    const PortfolioOptions &options)
-    : impl(new Impl{context, std::move(range), options, {}}) {}
+    : impl(new Impl(context, std::move(range), options)) {}
 
 PortfolioSession::~PortfolioSession() = default;
 
-void PortfolioSession::begin(int64_t) {}
-bool PortfolioSession::needsTrials() const { return false; }
-std::chrono::milliseconds PortfolioSession::expectedTime() const { return {}; }
-size_t PortfolioSession::priorities() const { return 0; }
-llvm::Error PortfolioSession::finish(Clock::time_point) {
-  return noCandidate(*impl->range.family, Problem{impl->range.described, {}},
-                     impl->context.device);
+void PortfolioSession::begin(int64_t priority) {
+  const Clock::time_point start = Clock::now();
+  impl->firstPriority = priority;
+  const PortfolioOptions &options = impl->task.options;
+  std::vector<PortfolioMember> kept;
+  if (!options.retune)
+    if (auto stored = impl->findStored()) {
+      impl->isAnswered = stored->isComplete || !impl->task.measures() ||
+                         (options.acceptsPartial && stored->measuredMembers());
+      kept = stored->members();
+      // A wider range that is stored serves this one, and goes on as it is.
+      impl->range = stored->range();
+      impl->task.portfolio = std::move(*stored);
+    }
+  if (!impl->isAnswered) {
+    impl->findBarred();
+    impl->beginError = summarize(impl->coverWith(kept));
+  }
+  if (impl->beginError.code == ErrorCode::Success)
+    impl->requestAll();
+  impl->spent += Clock::now() - start;
 }
+
+bool PortfolioSession::needsTrials() const {
+  return !impl->isAnswered && !impl->anchors.empty();
+}
+
+int64_t PortfolioSession::priorities() const {
+  return static_cast<int64_t>(impl->task.work.size());
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+/// Waits until some member has its kernels. Error: why none has.
+llvm::Error PortfolioSession::Impl::awaitOne() {
+  for (;;) {
+    size_t open = 0;
+    for (MemberWork &member : task.work) {
+      open += !member.code->poll();
+      if (member.code->stage == Stage::Ready)
+        return llvm::Error::success();
+    }
+    if (task.isCancelled())
+      return makeError(ErrorCode::Cancelled, "cancelled");
+    if (open == 0)
+      break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  for (const MemberWork &member : task.work)
+    if (member.code->stage == Stage::Failed)
+      return makeArtifactError(
+          member.code->failure,
+          member.code->plan.kernels[member.code->failedKernel]);
+  return noCandidate(*range.family, *range.find(range.high),
+                     task.context.device);
+}
+
+void PortfolioSession::Impl::awaitAll(Clock::time_point deadline) {
+  auto isOpen = [](MemberWork &member) { return !member.code->poll(); };
+  while (llvm::any_of(task.work, isOpen) && !task.isCancelled() &&
+         Clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  task.tellProgress();
+}
+
+/// Finds members whose kernels cannot be had. Whether any is lost; those are
+/// not chosen again.
+bool PortfolioSession::Impl::findLost() {
+  bool hasLost = false;
+  for (MemberWork &member : task.work) {
+    if (member.code->poll() && member.code->stage == Stage::Failed &&
+        !member.isLost) {
+      member.isLost = true;
+      ++task.result.failedCompiles;
+      task.result.notes.push_back(fmt::format(
+          "{}: {}", member.code->config, member.code->failure.error.message));
+    }
+    if (!member.isLost)
+      continue;
+    hasLost = true;
+    barred.push_back(
+        {member.code->candidate.tmpl, member.code->candidate.config});
+  }
+  return hasLost;
+}
+
+/// Takes lost members out of the portfolio.
+void PortfolioSession::Impl::dropLost() {
+  std::vector<PortfolioMember> &members = task.portfolio.mutableMembers();
+  std::vector<PortfolioMember> keptMembers;
+  std::vector<MemberWork> keptWork;
+  for (size_t i = 0; i < members.size(); ++i)
+    if (!task.work[i].isLost) {
+      keptMembers.push_back(std::move(members[i]));
+      keptWork.push_back(std::move(task.work[i]));
+    }
+  members = std::move(keptMembers);
+  task.work = std::move(keptWork);
+}
+
+/// Replaces what was lost by members of another cover.
+llvm::Error PortfolioSession::Impl::completeLost() {
+  dropLost();
+  std::vector<MemberWork> known = std::move(task.work);
+  task.work.clear();
+  const std::vector<PortfolioMember> kept = task.portfolio.members();
+  if (llvm::Error error = coverWith(kept)) {
+    task.portfolio.mutableMembers() = kept;
+    task.work = std::move(known);
+    return error;
+  }
+  // The cover orders its members again. What is known of a config goes along,
+  // with a plan for its interval of today.
+  for (const PortfolioMember &member : task.portfolio.members()) {
+    auto same = llvm::find_if(known, [&](const MemberWork &other) {
+      return other.code && other.code->candidate.tmpl == member.tmpl &&
+             other.code->candidate.config == member.config;
+    });
+    MemberWork &added = task.work.emplace_back(makeWork(member));
+    if (same == known.end())
+      continue;
+    std::swap(same->code->plan, added.code->plan);
+    same->code->loaded.reset();
+    added.code = std::move(same->code);
+  }
+  requestAll();
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// The end
+//===----------------------------------------------------------------------===//
+
+/// Measures at \p anchors from \p next on, until \p deadline. A part of the
+/// time is for comparisons: only what is proven can be chosen.
+llvm::Error PortfolioSession::Impl::measureAnchors(size_t &next,
+                                                   Clock::time_point deadline) {
+  constexpr int kProofShare = 5;
+  const Clock::time_point now = Clock::now();
+  const Clock::time_point proofsFrom =
+      deadline > now ? deadline - (deadline - now) / kProofShare : deadline;
+  bool hasTimeForProofs = false;
+  for (; next < anchors.size() && !isOver(deadline); ++next) {
+    if (!hasTimeForProofs && Clock::now() >= proofsFrom) {
+      hasTimeForProofs = true;
+      if (llvm::Error error = trials.proveRest(deadline))
+        return error;
+    }
+    if (llvm::Error error = trials.measureAt(anchors[next], deadline))
+      return error;
+    ++task.progress.anchorsDone;
+  }
+  return trials.proveRest(deadline);
+}
+
+llvm::Error PortfolioSession::Impl::measure(Clock::time_point deadline) {
+  size_t next = 0;
+  for (;;) {
+    if (llvm::Error error = measureAnchors(next, deadline))
+      return error;
+    isComplete = next == anchors.size();
+    const bool hasLost = findLost();
+    if (!hasLost || isOver(deadline) || covers >= kMostCovers)
+      break;
+    next = 0;
+    if (llvm::Error error = completeLost()) {
+      task.result.notes.push_back(summarize(std::move(error)).message);
+      break;
+    }
+  }
+  for (size_t i = 0; i < next && !isOver(deadline); ++i)
+    if (llvm::Error error = trials.tryVariants(anchors[i], deadline))
+      return error;
+  return llvm::Error::success();
+}
+
+/// Leaves what may be launched, and makes it ready for choices.
+llvm::Error PortfolioSession::Impl::settle() {
+  findLost();
+  bool hasLost = false;
+  for (MemberWork &member : task.work) {
+    const bool isMissing = member.code->stage != Stage::Ready;
+    isComplete &= !isMissing;
+    hasLost |= member.isLost || isMissing;
+    member.isLost |= isMissing;
+  }
+  const bool foundWrong = task.result.rejected > 0;
+  dropLost();
+  const bool hasProven =
+      llvm::any_of(task.portfolio.members(),
+                   [](const PortfolioMember &m) { return m.validated; });
+  if (task.portfolio.empty() || (foundWrong && !hasProven))
+    return makeError(ErrorCode::NoCandidate,
+                     "nothing that was tried of {} over {} is right",
+                     range.described.text(), range.text());
+  if (hasLost || hasProven)
+    task.portfolio.closeGaps(task.context.device, task.options.workspaceBytes);
+  task.portfolio.index(task.context.device);
+  PortfolioResult &result = task.result;
+  for (auto [member, work] :
+       llvm::zip_equal(task.portfolio.members(), task.work)) {
+    MemberCode &code = result.code.emplace_back();
+    TuningCandidate &known = *work.code;
+    ExtentPoint high = range.pointOf(known.plan.problem);
+    // The interval may have been moved to close a gap.
+    code.plan = high == member.high
+                    ? std::move(known.plan)
+                    : member.tmpl->plan(*range.find(member.high), member.config,
+                                        task.context.device);
+    code.artifacts = std::move(known.artifacts);
+    code.loaded = std::move(known.loaded);
+  }
+  result.kernels = task.portfolio.kernels();
+  return llvm::Error::success();
+}
+
+void PortfolioSession::Impl::store() {
+  const PortfolioContext &context = task.context;
+  const std::string layer = range.fixedText();
+  const bool isMeasured = task.portfolio.measuredMembers() > 0;
+  auto stored = context.portfolios.store(
+      isMeasured ? PortfolioKey::measured(layer, context.deviceClass)
+                 : PortfolioKey::estimated(layer, context.device),
+      task.portfolio.toStored(), task.options.retune);
+  task.result.publish = stored.publish;
+  task.result.isStored = stored.publish.status == cache::PublishStatus::Stored;
+  if (!stored.publish.reason.empty())
+    task.result.notes.push_back(
+        fmt::format("the portfolio was not kept: {}", stored.publish.reason));
+}
+
+llvm::Error PortfolioSession::finish(Clock::time_point deadline) {
+  Impl &self = *impl;
+  RangeTask &task = self.task;
+  PortfolioResult &result = task.result;
+  const Clock::time_point start = Clock::now();
+  const uint64_t compiled = task.context.artifacts.statistics().compiled;
+  if (self.beginError.code != ErrorCode::Success)
+    return errorOf(self.beginError);
+  if (llvm::Error error = self.awaitOne())
+    return error;
+  const bool measures = !self.isAnswered && task.measures();
+  if (measures) {
+    if (llvm::Error error = self.measure(deadline)) {
+      result.stop = StopReason::Device;
+      return error;
+    }
+  } else {
+    self.awaitAll(deadline);
+  }
+  if (llvm::Error error = self.settle())
+    return error;
+  Portfolio &portfolio = task.portfolio;
+  const bool isMeasured = portfolio.measuredMembers() > 0;
+  result.origin = !isMeasured       ? PortfolioOrigin::Estimated
+                  : self.isAnswered ? PortfolioOrigin::Stored
+                                    : PortfolioOrigin::Measured;
+  result.stop = task.isCancelled() ? StopReason::Cancelled
+                : self.isAnswered  ? StopReason::Recorded
+                : !measures        ? StopReason::Trials
+                : self.isComplete  ? StopReason::Exhausted
+                                   : StopReason::Budget;
+  if (!self.isAnswered) {
+    portfolio.isComplete = measures ? self.isComplete && isMeasured : true;
+    portfolio.measuredAtMs = unixTimeMs();
+    // What was to be measured and was not is no estimate for others either.
+    if (task.options.stores && (isMeasured || !measures))
+      self.store();
+  }
+  result.compiled = task.context.artifacts.statistics().compiled - compiled;
+  self.spent += Clock::now() - start;
+  result.elapsedMs = millisecondsOf(self.spent);
+  return llvm::Error::success();
+}
+
 PortfolioResult PortfolioSession::takeResult() {
-  return std::move(impl->result);
+  PortfolioResult result = std::move(impl->task.result);
+  result.portfolio = std::move(impl->task.portfolio);
+  return result;
 }
 
 llvm::StringRef nameOf(PortfolioOrigin origin) {

@@ -120,15 +120,13 @@ public:
   void begin(int64_t priority);
   /// Whether finish() has something to measure.
   bool needsTrials() const;
-  /// Estimated time that finish() needs to measure all of it.
-  std::chrono::milliseconds expectedTime() const;
-  size_t priorities() const;
+  /// How many priorities begin() uses.
+  int64_t priorities() const;
 
-  /// Measures until \p deadline, and stores. Of the kernels at least one is
-  /// always waited for; without \p deadline passed, all. Errors: NoCandidate
-  /// (nothing can run, or all is wrong), ContextDead, Cancelled (before there
-  /// was any member), those of ArtifactStore when not a single kernel can be
-  /// had.
+  /// Measures until \p deadline, and stores. Waits for kernels until then, and
+  /// for one of them however long it takes. Errors: NoCandidate (nothing can
+  /// run, or all is wrong), ContextDead, Cancelled (before there was any
+  /// kernel), or why not a single kernel can be had.
   llvm::Error finish(Clock::time_point deadline);
   /// The result; after an error, what was found.
   PortfolioResult takeResult();

@@ -57,17 +57,8 @@ struct Option {
   std::vector<float> ns; ///< by sample
 };
 
-/// What tells kernels of one signature apart: all but run-time knobs.
+/// Template and compiled knobs.
 using KernelKey = std::pair<const Template *, std::vector<int64_t>>;
-
-KernelKey keyOf(const Template &tmpl, const Record &config) {
-  KernelKey key{&tmpl, {}};
-  llvm::ArrayRef<Field> fields = config.schema().fields();
-  for (size_t i = 0; i < fields.size(); ++i)
-    if (fields[i].role == FieldRole::Knob)
-      key.second.push_back(config[static_cast<int>(i)]);
-  return key;
-}
 
 class CoverMaker {
 public:
@@ -128,7 +119,8 @@ size_t CoverMaker::addOption(const Template &tmpl, const Record &config,
     Option &added = list.emplace_back();
     added.tmpl = &tmpl;
     added.config = config;
-    auto kernel = kernels.try_emplace(keyOf(tmpl, config), kernels.size());
+    auto kernel = kernels.try_emplace(KernelKey{&tmpl, compiledKnobs(config)},
+                                      kernels.size());
     added.kernel = kernel.first->second;
     if (kernel.second)
       ideas.push_back(0);

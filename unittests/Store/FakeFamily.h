@@ -56,6 +56,8 @@ struct FakeOptions {
   /// Predicted ns of a config's text; the default prefers fast.t64, then fast
   /// tiles by their distance, pair at 3000 and more, plain at 20000.
   std::function<double(const std::string &config)> predictNs;
+  /// The same where it depends on m.
+  std::function<double(const std::string &config, int64_t m)> predictAtNs;
   double flops = 0; ///< of every problem
   /// Tiles of the template fast.
   std::vector<int> fastTiles = {16, 32, 64, 128, 256, 512};
@@ -180,10 +182,12 @@ public:
     return std::nullopt;
   }
 
-  Estimate estimate(const Problem &, const Record &config,
+  Estimate estimate(const Problem &problem, const Record &config,
                     const DeviceModel &) const override {
     double ns = options.predictNs ? options.predictNs(config.text())
                                   : defaultNs(config);
+    if (options.predictAtNs)
+      ns = options.predictAtNs(config.text(), problem.record[kFieldM]);
     Estimate estimate;
     estimate.totalNs = ns;
     estimate.bound = "dram";

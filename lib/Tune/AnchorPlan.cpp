@@ -1,0 +1,253 @@
+//===- AnchorPlan.cpp - where the members of a portfolio are measured -----===//
+#include "Tune/AnchorPlan.h"
+
+#include <llvm/ADT/STLExtras.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace kiln {
+
+/// A member further behind the best at a point is no competitor there.
+static constexpr double kCompetitorBand = 0.15;
+static constexpr size_t kParts = 3; ///< of a member's domain
+
+namespace {
+
+/// A point that may become an anchor.
+struct Place {
+  ExtentPoint point;
+  double weight = 0;
+  std::vector<uint32_t> members; ///< that compete there, best first
+};
+
+/// A part of the places where a member competes: to be measured once.
+struct Slot {
+  uint32_t member = 0;
+  size_t first = 0, last = 0; ///< of the places
+  double value = 0;
+  bool isFilled = false;
+};
+
+class Planner {
+public:
+  Planner(const Portfolio &portfolio, const DeviceModel &device,
+          const AnchorGoal &goal)
+      : portfolio(portfolio), device(device), goal(goal) {}
+
+  std::vector<Anchor> plan();
+
+private:
+  void findPlaces();
+  std::optional<Place> placeOf(const ExtentPoint &point) const;
+  void makeSlots();
+  double worthOf(size_t place) const;
+  void take(size_t place);
+  void takeFirst(const ExtentPoint &point);
+  void takeWidestGap();
+  bool isTaken(llvm::ArrayRef<int64_t> point) const;
+
+  const Portfolio &portfolio;
+  const DeviceModel &device;
+  const AnchorGoal &goal;
+  std::vector<Place> places;
+  std::vector<Slot> slots;
+  std::vector<std::vector<size_t>> slotsOf; ///< by place
+  std::vector<Anchor> anchors;
+};
+
+} // namespace
+
+/// Who competes at \p point; nullopt: it is not of the range.
+std::optional<Place> Planner::placeOf(const ExtentPoint &point) const {
+  auto problem = portfolio.range().find(point);
+  if (!problem || portfolio.range().family->isEmpty(*problem))
+    return std::nullopt;
+  Place place;
+  place.point = point;
+  const Portfolio::Ranking ranking =
+      portfolio.estimateAll(*problem, point, device);
+  for (const PortfolioChoice &choice : ranking)
+    if (place.members.size() < 2 ||
+        choice.expectedNs <= ranking.front().expectedNs * (1 + kCompetitorBand))
+      place.members.push_back(choice.member);
+  return place;
+}
+
+void Planner::findPlaces() {
+  const RangeGrid grid(portfolio.range());
+  for (size_t i = 0; i < grid.size(); ++i) {
+    ExtentPoint point = portfolio.range().alignDown(grid.at(i));
+    if (point.empty())
+      continue;
+    if (!places.empty() && places.back().point == point)
+      places.back().weight += grid.weightOf(i);
+    else if (auto place = placeOf(point)) {
+      place->weight = grid.weightOf(i);
+      places.push_back(std::move(*place));
+    }
+  }
+}
+
+/// Cuts each member's domain into parts of like weight. What was measured fills
+/// its part.
+void Planner::makeSlots() {
+  slotsOf.resize(places.size());
+  for (uint32_t member = 0; member < portfolio.members().size(); ++member) {
+    std::vector<size_t> domain;
+    double total = 0;
+    size_t closest = places.size(), leastRank = SIZE_MAX;
+    for (auto [i, place] : llvm::enumerate(places)) {
+      auto found = llvm::find(place.members, member);
+      if (found == place.members.end())
+        continue;
+      const auto rank = static_cast<size_t>(found - place.members.begin());
+      if (rank < leastRank) {
+        leastRank = rank;
+        closest = i;
+      }
+      if (rank < goal.members) {
+        domain.push_back(i);
+        total += place.weight;
+      }
+    }
+    if (domain.empty() && closest < places.size())
+      domain.push_back(closest);
+    double before = 0;
+    size_t part = kParts;
+    for (size_t i : domain) {
+      const size_t here =
+          total > 0 ? std::min(kParts - 1,
+                               static_cast<size_t>(kParts * before / total))
+                    : 0;
+      before += places[i].weight;
+      if (here != part) {
+        part = here;
+        slots.push_back({member, i, i, 0, false});
+      }
+      Slot &slot = slots.back();
+      slot.last = i;
+      const bool isFirst =
+          !places[i].members.empty() && places[i].members.front() == member;
+      constexpr double kOfCompetitor = 0.1;
+      slot.value += places[i].weight * (isFirst ? 1 : kOfCompetitor) + 1e-6;
+      slotsOf[i].push_back(slots.size() - 1);
+    }
+  }
+  for (Slot &slot : slots)
+    for (const MemberTime &time : portfolio.members()[slot.member].times)
+      for (size_t i = slot.first; i <= slot.last; ++i)
+        slot.isFilled |= places[i].point == time.point;
+}
+
+/// What is not measured yet and would be at \p place. The middle of a part
+/// tells more of it than its ends.
+double Planner::worthOf(size_t place) const {
+  double worth = 0;
+  for (size_t index : slotsOf[place]) {
+    const Slot &slot = slots[index];
+    if (slot.isFilled)
+      continue;
+    const double width = static_cast<double>(slot.last - slot.first + 1);
+    const double offset =
+        std::abs(static_cast<double>(place - slot.first) + 0.5 - width / 2) /
+        width;
+    worth += slot.value * (1 - offset);
+  }
+  return worth;
+}
+
+bool Planner::isTaken(llvm::ArrayRef<int64_t> point) const {
+  return llvm::any_of(anchors, [&](const Anchor &anchor) {
+    return llvm::ArrayRef<int64_t>(anchor.point) == point;
+  });
+}
+
+void Planner::take(size_t index) {
+  const Place &place = places[index];
+  Anchor &anchor = anchors.emplace_back();
+  anchor.point = place.point;
+  for (uint32_t member : place.members)
+    if (anchor.members.size() < goal.members)
+      anchor.members.push_back(member);
+  for (size_t slot : slotsOf[index]) {
+    slots[slot].isFilled = true;
+    if (!llvm::is_contained(anchor.members, slots[slot].member) &&
+        anchor.members.size() <= goal.members)
+      anchor.members.push_back(slots[slot].member);
+  }
+}
+
+/// Takes a point that need not be a place.
+void Planner::takeFirst(const ExtentPoint &point) {
+  const std::optional<Place> place = placeOf(point);
+  if (!place || isTaken(point))
+    return;
+  Anchor &anchor = anchors.emplace_back();
+  anchor.point = point;
+  anchor.members = place->members;
+  anchor.members.resize(std::min(anchor.members.size(), goal.members));
+  for (Slot &slot : slots)
+    slot.isFilled |= llvm::is_contained(anchor.members, slot.member) &&
+                     places[slot.first].point <= point &&
+                     point <= places[slot.last].point;
+}
+
+/// Takes the place that is furthest from all that is measured.
+void Planner::takeWidestGap() {
+  auto distance = [](const ExtentPoint &a, const ExtentPoint &b) {
+    double sum = 0;
+    for (auto [x, y] : llvm::zip_equal(a, b))
+      sum +=
+          std::abs(std::log(static_cast<double>(x) / static_cast<double>(y)));
+    return sum;
+  };
+  size_t widest = places.size();
+  double most = 0;
+  for (auto [i, place] : llvm::enumerate(places)) {
+    double nearest = INFINITY;
+    for (const Anchor &anchor : anchors)
+      nearest = std::min(nearest, distance(anchor.point, place.point));
+    // One kernel alone has no rival: its times decide nothing.
+    if (place.members.size() > 1 && nearest > most) {
+      most = nearest;
+      widest = i;
+    }
+  }
+  if (widest < places.size() && most > 0)
+    take(widest);
+}
+
+std::vector<Anchor> Planner::plan() {
+  findPlaces();
+  makeSlots();
+  for (const ExtentPoint &point : goal.first)
+    takeFirst(point);
+  while (anchors.size() < goal.mostAnchors) {
+    size_t best = 0;
+    double most = 0;
+    for (size_t place = 0; place < places.size(); ++place)
+      if (double worth = worthOf(place); worth > most) {
+        most = worth;
+        best = place;
+      }
+    if (most <= 0)
+      break;
+    take(best);
+  }
+  const bool isNew = !anchors.empty();
+  for (size_t count = 0;
+       isNew && count != anchors.size() && anchors.size() < goal.mostAnchors;) {
+    count = anchors.size();
+    takeWidestGap();
+  }
+  return std::move(anchors);
+}
+
+std::vector<Anchor> planAnchors(const Portfolio &portfolio,
+                                const DeviceModel &device,
+                                const AnchorGoal &goal) {
+  return Planner(portfolio, device, goal).plan();
+}
+
+} // namespace kiln

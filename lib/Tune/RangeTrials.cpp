@@ -1,0 +1,347 @@
+//===- RangeTrials.cpp - members of a portfolio, measured at anchors ------===//
+#include "Tune/RangeTrials.h"
+
+#include "Kernel/Space.h"
+#include "Support/Error.h"
+
+#include <llvm/ADT/STLExtras.h>
+
+#include <algorithm>
+#include <map>
+#include <thread>
+
+namespace kiln {
+
+using Stage = TuningCandidate::Stage;
+
+/// How long an anchor that has kernels to compare waits for the rest.
+static constexpr std::chrono::milliseconds kAnchorGrace{250};
+static constexpr std::chrono::milliseconds kPoll{1};
+/// Operations a second that a reference, which computes in double precision, is
+/// reckoned with: below what it does on a data centre's GPU.
+static constexpr double kReferenceFlops = 1e12;
+/// A comparison that is not needed elsewhere may cost that.
+static constexpr double kAffordableSeconds = 0.15;
+/// A config of the same kernel is tried if it is estimated within the band, and
+/// becomes a member if it is faster by the margin.
+static constexpr size_t kVariants = 3;
+static constexpr double kVariantBand = 0.05, kVariantMargin = 0.01;
+
+void RangeTask::tellProgress() {
+  progress.members = work.size();
+  progress.measured = portfolio.measuredMembers();
+  progress.trials = result.trials.size();
+  progress.kernelsReady =
+      static_cast<size_t>(llvm::count_if(work, [](const MemberWork &member) {
+        return member.code->stage >= Stage::Ready;
+      }));
+  progress.kernels = work.size();
+  if (options.progress)
+    options.progress(progress);
+}
+
+void RangeTask::lose(uint32_t member, llvm::StringRef reason) {
+  work[member].isLost = true;
+  const TuningCandidate &code = *work[member].code;
+  portfolio.faults.push_back({code.config, code.kernel, reason.str()});
+}
+
+//===----------------------------------------------------------------------===//
+// One point
+//===----------------------------------------------------------------------===//
+
+/// What runs side by side at one point.
+struct RangeTrials::Round {
+  Round(RangeTask &task, const ExtentPoint &point)
+      : task(task), point(point), problem(*task.portfolio.range().find(point)),
+        series(task.context.runner, *task.portfolio.range().family, problem,
+               {.activity = "preparing",
+                .mode = task.options.mode,
+                .cancel = task.options.cancel,
+                .loadedBand = kKeepsAll}) {}
+
+  /// The plan, made for more than this point, is measured as it is.
+  void add(uint32_t member, const TuningCandidate &code) {
+    auto entry = std::make_unique<TuningCandidate>(
+        code.candidate, static_cast<int>(entries.size()));
+    entry->candidate.estimate = code.candidate.tmpl->estimate(
+        problem, code.candidate.config, task.context.device);
+    entry->plan = code.plan;
+    entry->kernel = code.kernel;
+    entry->artifacts = code.artifacts;
+    entry->loaded = code.loaded;
+    entry->stage = Stage::Ready;
+    entries.push_back(std::move(entry));
+    members.push_back(member);
+  }
+  /// Adds what may run of \p wanted.
+  void addReady(const std::vector<uint32_t> &wanted) {
+    for (uint32_t member : wanted) {
+      const MemberWork &work = task.work[member];
+      if (!work.isLost && work.code->stage == Stage::Ready)
+        add(member, *work.code);
+    }
+  }
+
+  static constexpr double kKeepsAll = 1e9;
+  RangeTask &task;
+  const ExtentPoint point;
+  const Problem problem;
+  TrialSeries series;
+  std::vector<std::unique_ptr<TuningCandidate>> entries;
+  std::vector<uint32_t> members; ///< by entry
+};
+
+static std::chrono::milliseconds timeUntil(RangeTrials::Clock::time_point end) {
+  auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+      end - RangeTrials::Clock::now());
+  return std::clamp(left, std::chrono::milliseconds(1),
+                    TrialOptions().timeLimit);
+}
+
+/// Measures what \p round has side by side.
+llvm::Error RangeTrials::run(Round &round, Clock::time_point deadline) {
+  CandidateRefs batch;
+  for (const auto &entry : round.entries)
+    batch.push_back(entry.get());
+  TrialOptions options;
+  options.validation = TrialValidation::None;
+  options.timeLimit = timeUntil(deadline);
+  if (llvm::Error error = round.series.runBatch(batch, options))
+    return error;
+  if (!round.series.mayRun()) {
+    hasFailed = true;
+    task.result.notes.push_back(fmt::format("nothing more was measured: {}",
+                                            round.series.failure().message));
+  }
+  return llvm::Error::success();
+}
+
+/// Compares with the reference what is yet to be.
+llvm::Error RangeTrials::prove(Round &round, Clock::time_point deadline) {
+  for (auto [entry, member] : llvm::zip_equal(round.entries, round.members)) {
+    const bool isOpen = !task.work[member].isLost &&
+                        (entry->stage == Stage::Ready || entry->isMeasured());
+    if (!isOpen || task.portfolio.members()[member].validated ||
+        !round.series.mayRun() || task.isCancelled() ||
+        Clock::now() >= deadline)
+      continue;
+    TrialOptions options;
+    options.timeLimit = timeUntil(deadline);
+    auto verdict = round.series.prove(*entry, options);
+    if (!verdict)
+      return verdict.takeError();
+    if (isConfigFault(*verdict)) {
+      entry->stage = Stage::Tried; // the verdict is its trial
+      entry->trial.config = entry->config;
+    } else if (entry->trial.validated) {
+      task.portfolio.mutableMembers()[member].validated = true;
+    }
+  }
+  return llvm::Error::success();
+}
+
+/// Whether the reference of \p problem is computed soon.
+bool RangeTrials::isAffordable(const Problem &problem) const {
+  return task.portfolio.range().family->flops(problem) <=
+         kReferenceFlops * kAffordableSeconds;
+}
+
+/// Takes what \p round found.
+void RangeTrials::take(Round &round) {
+  for (auto [entry, member] : llvm::zip_equal(round.entries, round.members)) {
+    TuningCandidate &code = *task.work[member].code;
+    if (entry->loaded)
+      code.loaded = entry->loaded;
+    if (entry->stage != Stage::Tried)
+      continue;
+    const Estimate &estimate = entry->candidate.estimate;
+    task.result.trials.push_back(
+        {entry->trial, estimate.totalNs, estimate.bound.str(), entry->rank});
+    if (entry->isAtFault()) {
+      ++task.result.rejected;
+      task.lose(member, entry->trial.message.empty()
+                            ? nameOf(entry->trial.status).str()
+                            : fmt::format("{}: {}", nameOf(entry->trial.status),
+                                          entry->trial.message));
+    } else if (entry->isMeasured() && estimate.totalNs > 0) {
+      task.portfolio.addTime(
+          member, {round.point, entry->trial.medianNs, estimate.totalNs});
+    }
+  }
+  task.portfolio.calibrate();
+  task.tellProgress();
+}
+
+//===----------------------------------------------------------------------===//
+// Anchors
+//===----------------------------------------------------------------------===//
+
+/// Waits for the kernels of \p members; once two are there, not for long.
+void RangeTrials::await(const std::vector<uint32_t> &members,
+                        Clock::time_point deadline) const {
+  constexpr size_t kEnough = 2;
+  Clock::time_point end = deadline;
+  for (;;) {
+    size_t ready = 0, open = 0;
+    for (uint32_t member : members) {
+      if (task.work[member].isLost)
+        continue;
+      const bool isDone = task.work[member].code->poll();
+      ready += isDone && task.work[member].code->stage == Stage::Ready;
+      open += !isDone;
+    }
+    const Clock::time_point now = Clock::now();
+    if (ready >= kEnough)
+      end = std::min(end, now + kAnchorGrace);
+    if (open == 0 || now >= end || task.isCancelled())
+      return;
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+llvm::Error RangeTrials::measureAt(const Anchor &anchor,
+                                   Clock::time_point deadline) {
+  await(anchor.members, deadline);
+  Round round(task, anchor.point);
+  round.addReady(anchor.members);
+  if (round.entries.empty())
+    return llvm::Error::success();
+  llvm::Error error = run(round, deadline);
+  if (!error && isAffordable(round.problem))
+    error = prove(round, deadline);
+  take(round);
+  ++task.result.anchors;
+  return error;
+}
+
+llvm::Error RangeTrials::proveRest(Clock::time_point deadline) {
+  std::map<ExtentPoint, std::vector<uint32_t>> rest;
+  for (auto [i, member] : llvm::enumerate(task.portfolio.members()))
+    if (!member.validated && !member.times.empty() && !task.work[i].isLost)
+      rest[member.times.front().point].push_back(static_cast<uint32_t>(i));
+  for (const auto &[point, members] : rest) {
+    if (!mayRun() || task.isCancelled() || Clock::now() >= deadline)
+      break;
+    Round round(task, point);
+    round.addReady(members);
+    llvm::Error error = prove(round, deadline);
+    take(round);
+    if (error)
+      return error;
+  }
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Variants
+//===----------------------------------------------------------------------===//
+
+/// Configs of the kernel of \p member that differ in run-time knobs, best
+/// first.
+std::vector<Record> RangeTrials::variantsOf(const PortfolioMember &member,
+                                            const Problem &problem) const {
+  std::vector<Record> variants;
+  auto space = exploreSpace(*task.portfolio.range().family, problem,
+                            task.context.device);
+  if (!space) {
+    llvm::consumeError(space.takeError()); // a member runs there
+    return variants;
+  }
+  const double limitNs =
+      member.tmpl->estimate(problem, member.config, task.context.device)
+          .totalNs *
+      (1 + kVariantBand);
+  for (const Candidate &candidate : space->ranked) {
+    const bool isVariant =
+        candidate.tmpl == member.tmpl &&
+        candidate.estimate.totalNs <= limitNs &&
+        compiledKnobs(candidate.config) == compiledKnobs(member.config) &&
+        llvm::none_of(task.portfolio.members(),
+                      [&](const PortfolioMember &known) {
+                        return known.tmpl == candidate.tmpl &&
+                               known.config == candidate.config;
+                      });
+    if (isVariant && variants.size() < kVariants)
+      variants.push_back(candidate.config);
+  }
+  return variants;
+}
+
+/// Adds a config of the kernel of \p sibling as a member between the points
+/// around \p point where that was measured.
+uint32_t RangeTrials::addVariant(uint32_t sibling, const Record &config,
+                                 const ExtentPoint &point) {
+  PortfolioMember member = task.portfolio.members()[sibling];
+  for (const MemberTime &time : member.times) {
+    if (time.point[0] < point[0])
+      member.low[0] = std::max(member.low[0], time.point[0] + 1);
+    if (time.point[0] > point[0])
+      member.high[0] = std::min(member.high[0], time.point[0] - 1);
+  }
+  const ProblemRange &range = task.portfolio.range();
+  member.high = range.alignDown(member.high);
+  member.config = config;
+  member.validated = false;
+  member.times.clear();
+  const Problem highest = *range.find(member.high);
+  const TuningCandidate &known = *task.work[sibling].code;
+  Candidate candidate = known.candidate;
+  candidate.config = config;
+  auto code = std::make_unique<TuningCandidate>(std::move(candidate), 0);
+  code->makePlan(highest, task.context.device);
+  code->artifacts = known.artifacts;
+  code->stage = Stage::Ready;
+  member.kernel = code->kernel;
+  task.portfolio.mutableMembers().push_back(std::move(member));
+  task.work.push_back({std::move(code), false});
+  return static_cast<uint32_t>(task.work.size() - 1);
+}
+
+llvm::Error RangeTrials::tryVariants(const Anchor &anchor,
+                                     Clock::time_point deadline) {
+  std::optional<uint32_t> best;
+  double bestNs = 0;
+  for (uint32_t member : anchor.members)
+    for (const MemberTime &time : task.portfolio.members()[member].times)
+      if (time.point == anchor.point && !task.work[member].isLost &&
+          task.portfolio.members()[member].validated &&
+          (!best || time.measuredNs < bestNs)) {
+        best = member;
+        bestNs = time.measuredNs;
+      }
+  // Intervals between points are those of one field.
+  if (!best || anchor.point.size() != 1)
+    return llvm::Error::success();
+  Round round(task, anchor.point);
+  if (!isAffordable(round.problem))
+    return llvm::Error::success(); // nothing new could be compared
+  const size_t before = task.work.size();
+  round.add(*best, *task.work[*best].code);
+  for (const Record &config :
+       variantsOf(task.portfolio.members()[*best], round.problem)) {
+    const uint32_t added = addVariant(*best, config, anchor.point);
+    if (task.work[added].code->kernel == task.work[*best].code->kernel)
+      round.add(added, *task.work[added].code);
+    else
+      task.work[added].isLost = true; // it would have to be compiled
+  }
+  if (round.entries.size() == 1)
+    return llvm::Error::success();
+  llvm::Error error = run(round, deadline);
+  // What is not clearly faster is forgotten.
+  const TuningCandidate &first = *round.entries.front();
+  for (auto [entry, member] : llvm::zip_equal(round.entries, round.members))
+    if (member != *best &&
+        (!first.isMeasured() || !entry->isMeasured() ||
+         entry->trial.medianNs > first.trial.medianNs * (1 - kVariantMargin)))
+      task.work[member].isLost = true;
+  if (!error)
+    error = prove(round, deadline);
+  take(round);
+  for (size_t member = before; member < task.work.size(); ++member)
+    task.work[member].isLost |= !task.portfolio.members()[member].validated;
+  return error;
+}
+
+} // namespace kiln

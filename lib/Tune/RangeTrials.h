@@ -1,0 +1,78 @@
+//===- RangeTrials.h - members of a portfolio, measured at anchors --------===//
+//
+// Private to the session.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Tune/AnchorPlan.h"
+#include "Tune/PortfolioSession.h"
+#include "Tune/TrialSeries.h"
+
+namespace kiln {
+
+/// What a session knows of a member beside the portfolio.
+struct MemberWork {
+  /// Its kernels, from their request on, with the plan for the member's `high`.
+  std::unique_ptr<TuningCandidate> code;
+  /// Found wrong, or without kernels: no member when the session ends.
+  bool isLost = false;
+};
+
+/// What the parts of a session share.
+struct RangeTask {
+  const PortfolioContext &context;
+  const PortfolioOptions &options;
+  Portfolio portfolio;
+  std::vector<MemberWork> work; ///< by member
+  PortfolioResult result;       ///< except the portfolio and its code
+  PortfolioProgress progress;
+
+  bool isCancelled() const { return options.cancel && *options.cancel; }
+  bool measures() const { return context.runner && options.measures; }
+  void tellProgress();
+  /// Notes that \p member is lost for a fault of its own, which \p reason says.
+  void lose(uint32_t member, llvm::StringRef reason);
+};
+
+/// Measures at anchors and compares with the reference, each plan as it will be
+/// launched: made for the highest point of its member. Errors are ContextDead
+/// alone; another failure of the runner ends trials with a note.
+class RangeTrials {
+public:
+  using Clock = PortfolioOptions::Clock;
+
+  explicit RangeTrials(RangeTask &task) : task(task) {}
+
+  /// False without a runner, and once it has failed.
+  bool mayRun() const { return task.measures() && !hasFailed; }
+  /// Waits for kernels of \p anchor until \p deadline, and measures those that
+  /// are there. Compares with the reference what is yet to be, where computing
+  /// that is affordable here: its time grows with the extents.
+  llvm::Error measureAt(const Anchor &anchor, Clock::time_point deadline);
+  /// Measures other configs of the kernel that is the best at \p anchor, which
+  /// differ in run-time knobs alone and cost no compilation. What is faster
+  /// becomes a member around it.
+  llvm::Error tryVariants(const Anchor &anchor, Clock::time_point deadline);
+  /// Compares what was measured and not compared, at the smallest point where
+  /// it was measured.
+  llvm::Error proveRest(Clock::time_point deadline);
+
+private:
+  struct Round;
+  void await(const std::vector<uint32_t> &members,
+             Clock::time_point deadline) const;
+  void take(Round &round);
+  llvm::Error run(Round &round, Clock::time_point deadline);
+  llvm::Error prove(Round &round, Clock::time_point deadline);
+  bool isAffordable(const Problem &problem) const;
+  std::vector<Record> variantsOf(const PortfolioMember &member,
+                                 const Problem &problem) const;
+  uint32_t addVariant(uint32_t sibling, const Record &config,
+                      const ExtentPoint &point);
+
+  RangeTask &task;
+  bool hasFailed = false;
+};
+
+} // namespace kiln

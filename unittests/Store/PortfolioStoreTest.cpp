@@ -1,0 +1,193 @@
+#include "Store/PortfolioStore.h"
+
+#include "Store/StoreFixture.h"
+#include "Support/Error.h"
+#include "Support/Json.h"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+
+using namespace kiln;
+using namespace kiln::fake;
+
+namespace {
+
+StoredMember member(std::string config, int64_t low, int64_t high,
+                    size_t times = 0) {
+  StoredMember made{std::move(config), "digest", {low}, {high}, times > 0, {}};
+  for (size_t i = 0; i < times; ++i)
+    made.times.push_back({{low + static_cast<int64_t>(i)}, 1000.5, 900.25});
+  return made;
+}
+
+StoredPortfolio portfolio(int64_t low, int64_t high, size_t measured = 1,
+                          int64_t when = 1) {
+  StoredPortfolio made;
+  made.low = {low};
+  made.high = {high};
+  made.tolerance = 0.02;
+  made.isComplete = true;
+  made.measuredAtMs = when;
+  for (size_t i = 0; i < 3; ++i)
+    made.members.push_back(
+        member("fast.t" + std::to_string(i), low, high, i < measured ? 1 : 0));
+  return made;
+}
+
+StoredPortfolios parsed(llvm::StringRef json) {
+  return must(StoredPortfolios::parse(json));
+}
+
+const PortfolioKey kKey = PortfolioKey::measured("layer\n", "H200");
+
+TEST_CASE("a portfolio is read as it was written") {
+  StoredPortfolios all;
+  all.ranges = {portfolio(1, 8192, 3), portfolio(4, 5, 0)};
+  all.ranges[0].faults = {{"fast.t7", "digest", "wrong"}};
+  all.ranges[1].isComplete = false;
+  CHECK(parsed(printJson(all.toJson())).ranges == all.ranges);
+}
+
+TEST_CASE("what is damaged is skipped, the rest serves") {
+  StoredPortfolios all;
+  all.ranges = {portfolio(1, 64, 2), portfolio(65, 128, 1)};
+  auto damaged = [&](auto change) {
+    llvm::json::Object json = all.toJson();
+    llvm::json::Object &first = *(*json.getArray("ranges"))[0].getAsObject();
+    change(first, *(*first.getArray("members"))[0].getAsObject());
+    return parsed(printJson(std::move(json)));
+  };
+  using Object = llvm::json::Object;
+  // A member that makes no sense goes, and the portfolio is not whole.
+  for (auto change : std::vector<std::function<void(Object &)>>{
+           [](Object &m) { m["config"] = 7; },
+           [](Object &m) { m["kernel"] = ""; },
+           [](Object &m) { m.erase("validated"); },
+           [](Object &m) { m["low"] = llvm::json::Array{0}; },
+           [](Object &m) { m["high"] = llvm::json::Array{65}; },
+           [](Object &m) {
+             m["low"] = llvm::json::Array{9, 9};
+           },
+           [](Object &m) { m["high"] = llvm::json::Array{}; },
+           [](Object &m) { m["low"] = "1"; }}) {
+    StoredPortfolios read =
+        damaged([&](Object &, Object &member) { change(member); });
+    REQUIRE(read.ranges.size() == 2);
+    CHECK(read.ranges[0].members.size() == 2);
+    CHECK_FALSE(read.ranges[0].isComplete);
+    CHECK(read.ranges[1] == all.ranges[1]);
+  }
+  // So does a time.
+  for (llvm::json::Value value :
+       {llvm::json::Value(-1), llvm::json::Value("x"), llvm::json::Value(0)}) {
+    StoredPortfolios read = damaged([&](Object &, Object &member) {
+      (*(*member.getArray("times"))[0].getAsObject())["measuredNs"] = value;
+    });
+    REQUIRE(read.ranges.size() == 2);
+    CHECK(read.ranges[0].members[0].times.empty());
+  }
+  // A range that makes no sense is none.
+  for (auto change : std::vector<std::function<void(Object &)>>{
+           [](Object &p) { p.erase("members"); },
+           [](Object &p) { p["members"] = llvm::json::Array{}; },
+           [](Object &p) { p["low"] = llvm::json::Array{65}; },
+           [](Object &p) { p["tolerance"] = -1; },
+           [](Object &p) { p["complete"] = 1; },
+           [](Object &p) { p.erase("measuredAtMs"); }}) {
+    StoredPortfolios read =
+        damaged([&](Object &range, Object &) { change(range); });
+    REQUIRE(read.ranges.size() == 1);
+    CHECK(read.ranges[0] == all.ranges[1]);
+  }
+  for (const char *text :
+       {"", "[]", "{}", "{\"ranges\": 7}", "{\"ranges\": ["}) {
+    auto read = StoredPortfolios::parse(text);
+    CHECK_FALSE(read);
+    llvm::consumeError(read.takeError());
+  }
+}
+
+TEST_CASE("the narrowest measured range that contains the asked one answers") {
+  StoredPortfolios all;
+  all.ranges = {portfolio(1, 8192), portfolio(1, 64), portfolio(1, 32, 0)};
+  auto find = [&](int64_t low, int64_t high) {
+    return all.find(std::vector<int64_t>{low}, std::vector<int64_t>{high});
+  };
+  CHECK(find(1, 64) == &all.ranges[1]);
+  CHECK(find(17, 17) == &all.ranges[1]);
+  CHECK(find(60, 65) == &all.ranges[0]);
+  CHECK(find(1, 9000) == nullptr);
+  CHECK(all.find(std::vector<int64_t>{1, 1}, std::vector<int64_t>{2, 2}) ==
+        nullptr);
+}
+
+TEST_CASE("of two of one range the one with more measured members stays") {
+  StoredPortfolios all;
+  all.merge(portfolio(1, 64, 2, 1), false);
+  all.merge(portfolio(1, 64, 1, 2), false);
+  CHECK(all.ranges.front().measuredAtMs == 1);
+  all.merge(portfolio(1, 64, 2, 3), false);
+  CHECK(all.ranges.front().measuredAtMs == 3);
+  all.merge(portfolio(1, 64, 0, 4), true);
+  CHECK(all.ranges.front().measuredAtMs == 4);
+  CHECK(all.ranges.size() == 1);
+  // A wider one takes the place of a narrower one that knows no more.
+  all.merge(portfolio(65, 128, 3, 5), false);
+  all.merge(portfolio(1, 8192, 2, 6), false);
+  REQUIRE(all.ranges.size() == 2);
+  CHECK(all.ranges[0].low[0] == 65);
+  // An entry does not grow without end.
+  for (int64_t i = 0; i < 20; ++i)
+    all.merge(portfolio(10000 + i * 10, 10005 + i * 10, 1, 10 + i), false);
+  CHECK(all.ranges.size() == 8);
+  CHECK(all.ranges.back().measuredAtMs == 29);
+}
+
+TEST_CASE("portfolios are kept in the cache") {
+  StoreFixture f;
+  PortfolioStore store(*f.cache, std::chrono::milliseconds(0));
+  CHECK(store.load(kKey)->ranges.empty());
+  CHECK(store.store(kKey, portfolio(1, 64)).publish.status ==
+        cache::PublishStatus::Stored);
+  auto found =
+      store.find(kKey, std::vector<int64_t>{3}, std::vector<int64_t>{3});
+  REQUIRE(found);
+  CHECK(*found == portfolio(1, 64));
+  CHECK(store.store(kKey, portfolio(1, 64)).wasThere);
+  CHECK_FALSE(store.store(kKey, portfolio(100, 200)).wasThere);
+  CHECK(store.load(kKey)->ranges.size() == 2);
+  // What has not changed is the same object.
+  CHECK(store.load(kKey) == store.load(kKey));
+  // Other layers, devices and products have their own.
+  CHECK(store.load(PortfolioKey::measured("layer\n", "H100"))->ranges.empty());
+  CHECK(store.load(PortfolioKey::measured("other\n", "H200"))->ranges.empty());
+  CHECK(
+      store.load(PortfolioKey::estimated("layer\n", f.device))->ranges.empty());
+  CHECK(f.cache->list(cache::Kind::Portfolio).size() == 1);
+}
+
+TEST_CASE("what another process stores is seen after the interval") {
+  StoreFixture f;
+  PortfolioStore now(*f.cache, std::chrono::milliseconds(0));
+  PortfolioStore later(*f.cache, std::chrono::hours(1));
+  CHECK(now.load(kKey)->ranges.empty());
+  CHECK(later.load(kKey)->ranges.empty());
+  PortfolioStore(*f.cache).store(kKey, portfolio(1, 64));
+  CHECK(now.load(kKey)->ranges.size() == 1);
+  CHECK(later.load(kKey)->ranges.empty());
+  // One's own is seen at once.
+  later.store(kKey, portfolio(100, 200));
+  CHECK(later.load(kKey)->ranges.size() == 2);
+}
+
+TEST_CASE("an entry that cannot be read counts as missing, and heals") {
+  StoreFixture f;
+  PortfolioStore store(*f.cache, std::chrono::milliseconds(0));
+  f.cache->publish(cache::Kind::Portfolio, kKey.text(), {}, "{\"ranges\": 3}");
+  CHECK(store.load(kKey)->ranges.empty());
+  store.store(kKey, portfolio(1, 64));
+  CHECK(store.load(kKey)->ranges.size() == 1);
+}
+
+} // namespace

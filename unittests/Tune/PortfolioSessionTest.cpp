@@ -1,0 +1,330 @@
+#include "Tune/PortfolioSession.h"
+
+#include "Tune/AnchorPlan.h"
+#include "Tune/RangeCover.h"
+#include "Tune/ScriptedRunner.h"
+
+#include <doctest/doctest.h>
+
+#include <llvm/ADT/STLExtras.h>
+
+using namespace kiln;
+using namespace kiln::fake;
+
+namespace {
+
+using Clock = PortfolioOptions::Clock;
+
+/// Waves of tiles: small ones for few rows, large ones for many.
+double waveNs(const std::string &config, int64_t m) {
+  auto [name, rest] = llvm::StringRef(config).split(".t");
+  int64_t tile = 0;
+  rest.split('.').first.getAsInteger(10, tile);
+  const int64_t waves = (m + 8 * tile - 1) / (8 * tile);
+  const double base = name == "plain" ? 9000 : name == "pair" ? 700 : 500;
+  return base + static_cast<double>(waves * (tile + 60));
+}
+
+/// Times by config and m; faults by config.
+class RangeRunner final : public TrialRunner {
+public:
+  llvm::Expected<std::vector<TrialResult>>
+  run(const TrialRequest &request, const std::atomic<bool> *) override {
+    requests.push_back(request);
+    if (onRun)
+      onRun();
+    if (error.code != ErrorCode::Success)
+      return errorOf(error);
+    std::vector<TrialResult> results;
+    for (const TrialCandidate &candidate : request.candidates) {
+      CHECK(candidate.plan.problem[kFieldM] >= request.problem.record[kFieldM]);
+      TrialResult &result = results.emplace_back();
+      result.config = candidate.config();
+      auto fault = faults.find(result.config);
+      if (request.options.measure) {
+        result.medianNs = ns(result.config, request.problem.record[kFieldM]);
+        result.ciLowNs = result.ciHighNs = result.medianNs;
+        result.samples = 7;
+      } else if (fault != faults.end()) {
+        result.status = fault->second;
+        result.message = "as the test says";
+      } else {
+        result.validated = true;
+      }
+      alive &= result.status != TrialStatus::ContextDead;
+    }
+    return results;
+  }
+  bool isAlive() const override { return alive; }
+
+  /// Values of m at which something was measured.
+  std::vector<int64_t> points() const {
+    std::vector<int64_t> points;
+    for (const TrialRequest &request : requests)
+      if (request.options.measure)
+        points.push_back(request.problem.record[kFieldM]);
+    return points;
+  }
+
+  std::function<double(const std::string &, int64_t)> ns = waveNs;
+  std::map<std::string, TrialStatus> faults;
+  std::function<void()> onRun;
+  ErrorSummary error;
+  bool alive = true;
+  std::vector<TrialRequest> requests;
+};
+
+struct RangeFixture : StoreFixture {
+  RangeFixture() { family.options.predictAtNs = waveNs; }
+
+  ProblemRange range(int64_t low = 1, int64_t high = 4096) {
+    auto ranges = rangesOf(family, problem.record, {kFieldM}, ExtentPoint{low},
+                           ExtentPoint{high});
+    return must(std::move(ranges)).front();
+  }
+
+  /// Runs a session; its error's code.
+  ErrorCode prepare(std::chrono::milliseconds budget = std::chrono::seconds(60),
+                    int64_t low = 1, int64_t high = 4096) {
+    portfolios = std::make_unique<PortfolioStore>(*cache);
+    records = std::make_unique<RecordStore>(*cache);
+    PortfolioContext context{device,
+                             *artifacts,
+                             *records,
+                             *portfolios,
+                             withRunner ? &runner : nullptr,
+                             deviceClassKey(device)};
+    PortfolioSession session(context, range(low, high), options);
+    session.begin(0);
+    ErrorSummary error = summarize(session.finish(Clock::now() + budget));
+    result = session.takeResult();
+    return error.code;
+  }
+
+  bool has(llvm::StringRef config) const {
+    return llvm::any_of(result.portfolio.members(),
+                        [&](const PortfolioMember &member) {
+                          return member.config.text() == config;
+                        });
+  }
+  std::string chosenAt(int64_t m) const {
+    auto problem = result.portfolio.range().find({m});
+    REQUIRE(problem);
+    auto choice = result.portfolio.choose(*problem, ExtentPoint{m}, device);
+    REQUIRE(choice);
+    return result.portfolio.members()[choice->member].config.text();
+  }
+
+  RangeRunner runner;
+  bool withRunner = true;
+  PortfolioOptions options;
+  PortfolioResult result;
+  std::unique_ptr<PortfolioStore> portfolios;
+  std::unique_ptr<RecordStore> records;
+};
+
+TEST_CASE("a range is covered, compiled, measured, compared and stored") {
+  RangeFixture f;
+  REQUIRE(f.prepare() == ErrorCode::Success);
+  const Portfolio &portfolio = f.result.portfolio;
+  CHECK(f.result.origin == PortfolioOrigin::Measured);
+  CHECK(f.result.stop == StopReason::Exhausted);
+  CHECK(f.result.isStored);
+  CHECK(f.result.notes.empty());
+  CHECK(portfolio.isComplete);
+  CHECK(portfolio.members().size() >= 4);
+  CHECK(f.result.code.size() == portfolio.members().size());
+  for (size_t i = 0; i < portfolio.members().size(); ++i) {
+    const PortfolioMember &member = portfolio.members()[i];
+    CAPTURE(member.config.text());
+    CHECK(member.validated);
+    CHECK(member.times.size() >= 2);
+    CHECK(f.result.code[i].plan.problem[kFieldM] == member.high[0]);
+    CHECK(f.result.code[i].artifacts.size() ==
+          f.result.code[i].plan.kernels.size());
+  }
+  const std::vector<int64_t> points = f.runner.points();
+  CHECK(points.size() >= 8);
+  CHECK(points.size() <= 40);
+  CHECK(f.result.trials.size() >= points.size());
+  for (int64_t m : {1, 100, 513, 1025, 4096}) {
+    CAPTURE(m);
+    CHECK(waveNs(f.chosenAt(m), m) <= 1.03 * waveNs("fast.t64", m));
+  }
+}
+
+TEST_CASE("what is stored answers: nothing is measured again") {
+  RangeFixture f;
+  REQUIRE(f.prepare() == ErrorCode::Success);
+  const StoredPortfolio first = f.result.portfolio.toStored();
+  f.runner.requests.clear();
+  f.reopen();
+  REQUIRE(f.prepare() == ErrorCode::Success);
+  CHECK(f.result.origin == PortfolioOrigin::Stored);
+  CHECK(f.result.stop == StopReason::Recorded);
+  CHECK(f.runner.requests.empty());
+  CHECK(f.result.portfolio.toStored() == first);
+  // So does a wider range for a narrower one.
+  REQUIRE(f.prepare(std::chrono::seconds(60), 10, 100) == ErrorCode::Success);
+  CHECK(f.runner.requests.empty());
+  CHECK(f.result.portfolio.range().high == ExtentPoint{4096});
+  SUBCASE("unless it is to be measured again") {
+    f.options.retune = true;
+    REQUIRE(f.prepare() == ErrorCode::Success);
+    CHECK(f.result.origin == PortfolioOrigin::Measured);
+    CHECK_FALSE(f.runner.requests.empty());
+  }
+  SUBCASE("or a wider range is asked for") {
+    REQUIRE(f.prepare(std::chrono::seconds(60), 1, 8192) == ErrorCode::Success);
+    CHECK_FALSE(f.runner.requests.empty());
+    CHECK(f.result.portfolio.range().high == ExtentPoint{8192});
+  }
+}
+
+TEST_CASE("measured times decide where the estimate is wrong") {
+  RangeFixture f;
+  // What is predicted to be the best for many rows is half as fast there.
+  f.runner.ns = [](const std::string &config, int64_t m) {
+    return waveNs(config, m) * (config == "fast.t256" ? 2 : 1);
+  };
+  REQUIRE(f.prepare() == ErrorCode::Success);
+  for (int64_t m : {600, 1500, 2000, 3333, 4096}) {
+    CAPTURE(m);
+    CHECK(f.chosenAt(m) != "fast.t256");
+  }
+}
+
+TEST_CASE("a member that is wrong goes, and another cover serves its place") {
+  RangeFixture f;
+  f.runner.faults["fast.t256"] = TrialStatus::Wrong;
+  REQUIRE(f.prepare() == ErrorCode::Success);
+  CHECK_FALSE(f.has("fast.t256"));
+  CHECK(f.result.rejected == 1);
+  REQUIRE(f.result.portfolio.faults.size() == 1);
+  CHECK(f.result.portfolio.faults.front().config == "fast.t256");
+  CHECK(f.result.portfolio.isComplete);
+  for (int64_t m = 1; m <= 4096; m += 37)
+    CHECK_FALSE(f.chosenAt(m).empty());
+  // Nor is it tried again by the next process.
+  f.runner.requests.clear();
+  f.options.acceptsPartial = false;
+  f.reopen();
+  REQUIRE(f.prepare(std::chrono::seconds(60), 1, 8192) == ErrorCode::Success);
+  CHECK_FALSE(f.has("fast.t256"));
+}
+
+TEST_CASE("if all that was compared is wrong there is no portfolio") {
+  RangeFixture f;
+  for (const char *config : {"fast.t16", "fast.t32", "fast.t64", "fast.t128",
+                             "fast.t256", "pair.t64", "pair.t128", "plain.t32"})
+    f.runner.faults[config] = TrialStatus::Wrong;
+  CHECK(f.prepare() == ErrorCode::NoCandidate);
+}
+
+TEST_CASE("a kernel that cannot be compiled is replaced") {
+  RangeFixture f;
+  f.nvrtc.failWhen("fast.t256", "no");
+  REQUIRE(f.prepare() == ErrorCode::Success);
+  CHECK_FALSE(f.has("fast.t256"));
+  CHECK(f.result.failedCompiles == 1);
+  CHECK(f.result.notes.size() == 1);
+  CHECK_FALSE(f.chosenAt(4096).empty());
+}
+
+TEST_CASE("whenever the time ends, what is there serves") {
+  RangeFixture f;
+  size_t runs = 0;
+  std::atomic<bool> cancel{false};
+  f.options.cancel = &cancel;
+  f.runner.onRun = [&] { cancel = ++runs >= 4; };
+  REQUIRE(f.prepare() == ErrorCode::Success);
+  CHECK(f.result.stop == StopReason::Cancelled);
+  CHECK_FALSE(f.result.portfolio.isComplete);
+  CHECK(f.result.portfolio.measuredMembers() > 0);
+  for (int64_t m : {1, 77, 1000, 4096})
+    CHECK_FALSE(f.chosenAt(m).empty());
+  // The next one goes on: what was measured stays.
+  const size_t measured = f.result.portfolio.measuredMembers();
+  cancel = false;
+  f.runner.onRun = nullptr;
+  SUBCASE("unless it takes what there is") {
+    f.options.acceptsPartial = true;
+    f.runner.requests.clear();
+    REQUIRE(f.prepare() == ErrorCode::Success);
+    CHECK(f.runner.requests.empty());
+  }
+  SUBCASE("and completes it") {
+    REQUIRE(f.prepare() == ErrorCode::Success);
+    CHECK(f.result.portfolio.isComplete);
+    CHECK(f.result.portfolio.measuredMembers() >= measured);
+  }
+}
+
+TEST_CASE("the value that is waited for comes first") {
+  RangeFixture f;
+  f.options.first = {ExtentPoint{777}};
+  REQUIRE(f.prepare() == ErrorCode::Success);
+  CHECK(f.runner.points().front() == 777);
+  Space space = must(exploreSpace(f.family, *f.range().find({777}), f.device));
+  CHECK(f.runner.requests.front().candidates.front().config() ==
+        space.ranked.front().config.text());
+}
+
+TEST_CASE("without a runner the estimator chooses, for its product") {
+  RangeFixture f;
+  f.withRunner = false;
+  REQUIRE(f.prepare() == ErrorCode::Success);
+  CHECK(f.result.origin == PortfolioOrigin::Estimated);
+  CHECK(f.result.stop == StopReason::Trials);
+  CHECK(f.result.isStored);
+  CHECK(f.result.portfolio.measuredMembers() == 0);
+  // Choices find it where nothing is measured; what is measured comes first.
+  auto found = findPortfolio(*f.portfolios, f.range(5, 5), f.device,
+                             deviceClassKey(f.device));
+  REQUIRE(found);
+  CHECK(found->measuredMembers() == 0);
+  f.withRunner = true;
+  REQUIRE(f.prepare() == ErrorCode::Success);
+  CHECK(f.result.origin == PortfolioOrigin::Measured);
+  found = findPortfolio(*f.portfolios, f.range(5, 5), f.device,
+                        deviceClassKey(f.device));
+  REQUIRE(found);
+  CHECK(found->measuredMembers() > 0);
+  CHECK_FALSE(findPortfolio(*f.portfolios, f.range(1, 5000), f.device,
+                            deviceClassKey(f.device)));
+}
+
+TEST_CASE("a dead device ends a session, and nothing is stored") {
+  RangeFixture f;
+  f.runner.error = {ErrorCode::ContextDead, "dead", 0};
+  CHECK(f.prepare() == ErrorCode::ContextDead);
+  CHECK(f.cache->list(cache::Kind::Portfolio).empty());
+}
+
+TEST_CASE("a runner that cannot measure leaves the estimate") {
+  RangeFixture f;
+  f.runner.error = {ErrorCode::DeviceOutOfMemory, "no scratch", 0};
+  REQUIRE(f.prepare() == ErrorCode::Success);
+  CHECK(f.result.origin == PortfolioOrigin::Estimated);
+  CHECK(f.result.notes.size() == 1);
+  CHECK(f.cache->list(cache::Kind::Portfolio).empty());
+}
+
+TEST_CASE("anchors lie where members compete") {
+  RangeFixture f;
+  Portfolio portfolio = must(coverRange(f.range(), f.device));
+  std::vector<Anchor> anchors = planAnchors(portfolio, f.device, {});
+  CHECK(anchors.size() > 4);
+  CHECK(anchors.size() <= 32);
+  for (uint32_t member = 0; member < portfolio.members().size(); ++member)
+    CHECK(llvm::any_of(anchors, [&](const Anchor &anchor) {
+      return llvm::is_contained(anchor.members, member);
+    }));
+  // With all of it measured there is nothing left to do.
+  for (const Anchor &anchor : anchors)
+    for (uint32_t member : anchor.members)
+      portfolio.addTime(member, {anchor.point, 1000, 1000});
+  CHECK(planAnchors(portfolio, f.device, {}).empty());
+}
+
+} // namespace
