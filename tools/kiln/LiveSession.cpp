@@ -1,10 +1,13 @@
 //===- LiveSession.cpp ----------------------------------------------------===//
 #include "kiln/LiveSession.h"
 
+#include "Compile/CompilePool.h"
 #include "Store/ProbeStore.h"
 #include "kiln/Console.h"
 
 #include <llvm/Support/MemoryBuffer.h>
+
+#include <algorithm>
 
 namespace kiln::cli {
 
@@ -15,6 +18,9 @@ LiveSession::open(const ParsedOptions &options, const Environment &environment,
   auto storeOptions = artifactOptions(options, environment);
   if (!storeOptions)
     return storeOptions.takeError();
+  // A core is left to the thread that measures while others compile.
+  if (storeOptions->pool.threads == 0)
+    storeOptions->pool.threads = std::max(compileConcurrency(), 2u) - 1;
   auto device = chooseLiveDevice(options, environment, why);
   if (!device)
     return device.takeError();

@@ -175,6 +175,10 @@ llvm::Expected<DrawChoice> EngineSource::choiceOf(const Case &which,
   auto parsed = family->parseConfig(config);
   if (!parsed)
     return parsed.takeError();
+  if (auto rejection =
+          parsed->tmpl->prune(problem, parsed->config, tools.session.model()))
+    return makeError(ErrorCode::Internal, "{} was launched and cannot run: {}",
+                     config, rejection->text());
   DrawChoice choice;
   choice.plan =
       parsed->tmpl->plan(problem, parsed->config, tools.session.model());

@@ -12,7 +12,8 @@ void LoadedKernels::hear(void *self, const kiln_event *event) {
   kernels->heard.emplace_back(event->problem, event->config);
 }
 
-/// The kernels of \p config; none if it cannot be read.
+/// The kernels of \p config; none if it cannot be read, or cannot run at
+/// \p problem, which stands for all that its plan is for.
 static std::vector<TranslationUnit> unitsOf(const Registry &registry,
                                             const DeviceModel &device,
                                             const std::string &problem,
@@ -27,6 +28,8 @@ static std::vector<TranslationUnit> unitsOf(const Registry &registry,
     llvm::consumeError(parsed.takeError());
     return {};
   }
+  if (parsed->tmpl->prune(named->problem, parsed->config, device))
+    return {};
   Plan plan = parsed->tmpl->plan(named->problem, parsed->config, device);
   return {plan.kernels.begin(), plan.kernels.end()};
 }
@@ -39,9 +42,15 @@ LoadedKernels::Sum LoadedKernels::takeNew(ArtifactStore &artifacts) {
   }
   std::set<std::string> keys;
   Sum sum;
-  for (const auto &[problem, config] : taken)
-    for (const TranslationUnit &unit :
-         unitsOf(registry, device, problem, config)) {
+  for (const auto &[problem, config] : taken) {
+    const std::vector<TranslationUnit> units =
+        unitsOf(registry, device, problem, config);
+    // It is there, whatever its size.
+    if (units.empty() && keys.insert(config).second) {
+      known.try_emplace(config);
+      ++sum.kernels;
+    }
+    for (const TranslationUnit &unit : units) {
       std::string key = artifactKey(unit);
       if (!keys.insert(key).second)
         continue;
@@ -51,6 +60,7 @@ LoadedKernels::Sum LoadedKernels::takeNew(ArtifactStore &artifacts) {
       ++sum.kernels;
       sum.cubinBytes += bytes;
     }
+  }
   return sum;
 }
 
