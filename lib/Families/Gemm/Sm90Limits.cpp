@@ -31,8 +31,9 @@ int mostAccumulators(const GemmSignature &signature,
   limit(hasMatrix && hasActivation, 176, 96);
   limit(signature.readsC && hasResidual, 176, 88);
   limit(hasErf, 192, 80);
-  limit(hasErf && (config.swapAB || !chain.contains(PointwiseOp::Bias)), 128,
-        72);
+  limit(hasErf && config.swapAB, 128, 72);
+  limit(hasErf && !chain.contains(PointwiseOp::Bias),
+        config.pingPong ? 96 : 120, 72);
   limit(shifts && config.pingPong && !config.swapAB, 160, 100);
   limit(shifts && hasMatrix, 160, config.swapAB ? 80 : 88);
   limit(config.columnShared && hasActivation, hasErf ? 128 : 160, 96);
