@@ -59,7 +59,7 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Epilogue {
   static constexpr int kStorers = kByWarp ? 4 : 1;
 
   using Shared = Sm90Shared<kSignature, kConfig>;
-  using Walk = Sm90Walk<kConfig>;
+  using Walk = Sm90Walk<kSignature, kConfig>;
   using Exchange = Sm90Exchange<kConfig, kPiece>;
   using Bias = Sm90Bias<kSignature, kConfig>;
   using Accumulators = float[kUnits][kColumns / 2];

@@ -63,7 +63,7 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Gemm {
   using RowTile = SlabTile<kRowsKMajor, kRows, kBlockK>;
   using ColumnTile = SlabTile<kColumnsKMajor, kColumns, kBlockK>;
   using Place = RingPlace<kStages>;
-  using Walk = Sm90Walk<kConfig>;
+  using Walk = Sm90Walk<kSignature, kConfig>;
   using Accumulators = float[kUnits][kOwnColumns / 2];
   using Epilogue = Sm90Epilogue<kSignature, kConfig>;
 
@@ -174,7 +174,7 @@ private:
         int k = walk.kBegin(step);
         unsigned full = shared.full(place.stage);
         ptx::mbarrierWait(shared.empty(place.stage), place.phase ^ 1);
-        ptx::mbarrierArriveExpectTx(full, kConfig.stageBytes());
+        ptx::mbarrierArriveExpectTx(full, params.stageBytes);
         RowTile::template load<kHints, kConfig.clusterColumns()>(
             shared.rowTile(place.stage), rowMap, full, tile.rowBegin, k,
             tile.batch * rowStep, walk.multicastRank(), rowPolicy);

@@ -129,12 +129,17 @@ struct Sm90GemmConfig {
       width /= 2;
     return width;
   }
-  /// True where what two pieces have in common may be stored twice: nothing of
-  /// D's shape is read, which D may be stored over, and no split keeps sums.
-  constexpr bool mayOverlap(const GemmSignature &signature) const {
-    return !signature.readsC && splitK() == 1 &&
-           signature.columnsPerOutput() == 1 &&
+  /// True where results may be stored twice: nothing of D's shape is read,
+  /// which D may be stored over.
+  static constexpr bool mayRepeat(const GemmSignature &signature) {
+    return !signature.readsC &&
            !signature.pointwise.contains(PointwiseOp::Residual);
+  }
+  /// True where pieces of a tile may have results in common: no split keeps the
+  /// sums of one.
+  constexpr bool mayOverlap(const GemmSignature &signature) const {
+    return mayRepeat(signature) && splitK() == 1 &&
+           signature.columnsPerOutput() == 1;
   }
   /// Pieces of \p width in a unit, and where one begins. (Of pieceColumns(),
   /// which kernels keep as a constant: compilers do not see through it.)

@@ -14,6 +14,9 @@ struct Sm90GemmParams {
   GemmParams gemm;
   /// 0 where all batches share the operand.
   int batchStepA = 1, batchStepB = 1, batchStepC = 1, batchStepResidual = 1;
+  /// That TMA brings of a stage: less than it holds where the boxes of a side
+  /// are clipped to an extent that is smaller than a tile.
+  int stageBytes = 0;
   int rasterAlongN = 0;
   int hints = 0;
   int tilesFirst = 0;

@@ -64,7 +64,12 @@ struct Sm90Tile {
 
 /// The tiles of a block, in order. Blocks of a cluster, and the splits of a
 /// tile, walk in step.
-template <Sm90GemmConfig kConfig> class Sm90Walk {
+///
+/// The last tile of a side begins early enough to end with it, where results
+/// may be stored twice. Rows of a box that lie outside of the tensor cost TMA
+/// 2.5 to 3 ns each, more than those inside (H200: with tiles of 128 x 48,
+/// 64 x 6144 x 5120 took 37 us and 128 x 6144 x 5120 22.5).
+template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Walk {
 public:
   explicit Sm90Walk(const Sm90GemmParams &params) : params(params) {
     constexpr unsigned kGroup = kConfig.groupBlocks();
@@ -94,11 +99,11 @@ public:
     int clusterN = alongN ? work.tileM : work.tileN;
     int tileM = clusterM * kConfig.clusterM + rank % kConfig.clusterM;
     int tileN = clusterN * kConfig.clusterN + rank % kConfig.clusterN;
+    int beginM = begin<kConfig.blockM, kStepM>(tileM, params.gemm.m);
+    int beginN = begin<kConfig.blockN, kStepN>(tileN, params.gemm.n);
     Sm90Tile tile;
-    tile.rowBegin =
-        kConfig.swapAB ? tileN * kConfig.blockN : tileM * kConfig.blockM;
-    tile.columnBegin =
-        kConfig.swapAB ? tileM * kConfig.blockM : tileN * kConfig.blockN;
+    tile.rowBegin = kConfig.swapAB ? beginN : beginM;
+    tile.columnBegin = kConfig.swapAB ? beginM : beginN;
     tile.batch = static_cast<int>(work.batch);
     tile.index = work.tile;
     return tile;
@@ -120,6 +125,22 @@ public:
   int kCount;
 
 private:
+  /// Tiles begin at multiples of these where rows of a matrix lie along the
+  /// extent: TMA wants 16 bytes.
+  static constexpr int kStepM = kSignature.isKMajorA() ? 1 : 8;
+  static constexpr int kStepN = 8 * kSignature.columnsPerOutput();
+
+  /// Where tile number \p tile of a side of \p extent begins.
+  template <int kBlock, int kStep>
+  static int begin(int tile, long long extent) {
+    int first = tile * kBlock;
+    if constexpr (kConfig.mayRepeat(kSignature)) {
+      int last = static_cast<int>(extent) - kBlock;
+      return min(first, max(0, (last + kStep - 1) / kStep * kStep));
+    }
+    return first;
+  }
+
   /// tileCount in 32 bits: extents fit TMA's coordinates.
   static int count(long long extent, unsigned block) {
     return (static_cast<unsigned>(extent) + block - 1) / block;

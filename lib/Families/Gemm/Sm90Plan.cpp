@@ -87,8 +87,10 @@ private:
   TensorMapSpec mapOf(const StoredMatrix &matrix, int64_t batch, DType type,
                       uint32_t boxCols, uint32_t boxRows,
                       TensorMapSwizzle swizzle) const;
+  int64_t boxRows(bool isRowSide, int64_t extent) const;
   TensorMapSpec operandMap(const StoredMatrix &matrix, int64_t batch,
                            bool isRowSide, bool kMajor) const;
+  int64_t stageBytes(const GemmProblem &problem) const;
   TensorMapSpec mapOfA(const StoredMatrix &a, int64_t batch) const {
     return operandMap(a, batch, !config.swapAB, signature.isKMajorA());
   }
@@ -150,16 +152,36 @@ TensorMapSpec Sm90Binder::mapOf(const StoredMatrix &matrix, int64_t batch,
   return map;
 }
 
-/// Boxes of a slab: along k with rows of the extent, of which each block of a
-/// cluster that shares the tile brings its part, in halves where a box has no
-/// place for them; or along the extent with rows of k.
+/// Rows of a box of an operand that is stored along k: of each block of a
+/// cluster that shares the tile its part, in halves where a box has no place
+/// for them, and no more than there are.
+int64_t Sm90Binder::boxRows(bool isRowSide, int64_t extent) const {
+  int rows = isRowSide ? config.rows() : config.columns();
+  int sharers = isRowSide ? config.clusterColumns() : config.clusterRows();
+  return std::min<int64_t>(Slab::boxRows(rows / sharers), extent);
+}
+
+/// Boxes of a slab: along k with rows of the extent, or along the extent with
+/// rows of k.
 TensorMapSpec Sm90Binder::operandMap(const StoredMatrix &matrix, int64_t batch,
                                      bool isRowSide, bool kMajor) const {
-  int extent = isRowSide ? config.rows() : config.columns();
-  int sharers = isRowSide ? config.clusterColumns() : config.clusterRows();
+  int64_t rows = kMajor ? boxRows(isRowSide, matrix.rows) : config.blockK;
   return mapOf(matrix, batch, signature.in, Slab::kElements,
-               kMajor ? Slab::boxRows(extent / sharers) : config.blockK,
-               TensorMapSwizzle::B128);
+               static_cast<uint32_t>(rows), TensorMapSwizzle::B128);
+}
+
+/// What TMA brings of a stage.
+int64_t Sm90Binder::stageBytes(const GemmProblem &problem) const {
+  auto bytes = [&](bool isRowSide, bool kMajor, int64_t extent) -> int64_t {
+    int rows = isRowSide ? config.rows() : config.columns();
+    int sharers = isRowSide ? config.clusterColumns() : config.clusterRows();
+    if (!kMajor)
+      return int64_t(rows) * config.blockK * 2;
+    int64_t boxes = rows / Slab::boxRows(rows / sharers);
+    return boxes * boxRows(isRowSide, extent) * config.blockK * 2;
+  };
+  return bytes(!config.swapAB, signature.isKMajorA(), problem.m) +
+         bytes(config.swapAB, signature.isKMajorB(), problem.n);
 }
 
 /// Boxes as wide as the rows of a staged piece.
@@ -273,6 +295,7 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
   params.rasterAlongN = config.rasterAlongN;
   params.tilesFirst = config.tilesFirst;
   params.hints = config.hints;
+  params.stageBytes = static_cast<int>(stageBytes(problem));
   params.batchStepA = a.stride != 0;
   params.batchStepB = b.stride != 0;
   params.batchStepC = c.stride != 0;
