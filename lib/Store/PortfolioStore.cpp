@@ -149,18 +149,17 @@ static std::optional<StoredMember> readMember(const llvm::json::Object &object,
 static std::optional<StoredPortfolio>
 readPortfolio(const llvm::json::Object &object) {
   StoredPortfolio portfolio;
-  auto tolerance = object.getNumber("tolerance");
+  auto regret = object.getNumber("regret");
   auto isComplete = object.getBoolean("complete");
   auto measuredAtMs = object.getInteger("measuredAtMs");
   const llvm::json::Array *members = object.getArray("members");
-  if (!tolerance || !std::isfinite(*tolerance) || *tolerance < 0 ||
-      !isComplete || !measuredAtMs || !members ||
-      !readPoint(object, "low", portfolio.low) ||
+  if (!regret || !std::isfinite(*regret) || *regret < 0 || !isComplete ||
+      !measuredAtMs || !members || !readPoint(object, "low", portfolio.low) ||
       !readPoint(object, "high", portfolio.high) ||
       !portfolio.contains(portfolio.low, portfolio.low) ||
       !portfolio.contains(portfolio.high, portfolio.high))
     return std::nullopt;
-  portfolio.tolerance = *tolerance;
+  portfolio.regret = *regret;
   portfolio.isComplete = *isComplete;
   portfolio.measuredAtMs = *measuredAtMs;
   for (const llvm::json::Value &value : *members) {
@@ -182,7 +181,7 @@ readPortfolio(const llvm::json::Object &object) {
     if (config && kernel && reason && !config->empty() && !kernel->empty())
       portfolio.faults.push_back({config->str(), kernel->str(), reason->str()});
   }
-  if (portfolio.members.empty())
+  if (portfolio.members.empty() && portfolio.faults.empty())
     return std::nullopt;
   return portfolio;
 }
@@ -231,7 +230,7 @@ llvm::json::Object StoredPortfolios::toJson() const {
     list.push_back(
         llvm::json::Object{{"low", llvm::json::Array(portfolio.low)},
                            {"high", llvm::json::Array(portfolio.high)},
-                           {"tolerance", portfolio.tolerance},
+                           {"regret", portfolio.regret},
                            {"complete", portfolio.isComplete},
                            {"measuredAtMs", portfolio.measuredAtMs},
                            {"members", std::move(members)},

@@ -52,10 +52,10 @@ struct StoredFault {
 };
 
 /// A portfolio as it is stored: points have a value for each field of its
-/// range.
+/// range. One with faults and without members says that nothing is right.
 struct StoredPortfolio {
   std::vector<int64_t> low, high;
-  double tolerance = 0; ///< of the estimated regret
+  double regret = 0; ///< of the best member, by the estimate, at most
   /// Everything that was to be measured was.
   bool isComplete = false;
   int64_t measuredAtMs = 0; ///< Unix time
@@ -66,6 +66,7 @@ struct StoredPortfolio {
                 llvm::ArrayRef<int64_t> high) const;
   /// Members that have times.
   size_t measuredMembers() const;
+  bool isHopeless() const { return members.empty() && !faults.empty(); }
   friend bool operator==(const StoredPortfolio &,
                          const StoredPortfolio &) = default;
 };

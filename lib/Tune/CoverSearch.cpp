@@ -1,140 +1,159 @@
 //===- CoverSearch.cpp - a greedy cover, on numbers alone -----------------===//
 #include "Tune/CoverSearch.h"
 
-#include <llvm/ADT/STLExtras.h>
-#include <llvm/ADT/Sequence.h>
-#include <llvm/ADT/SmallVector.h>
+#include <llvm/ADT/DenseMap.h>
 
 #include <algorithm>
+#include <cmath>
+#include <queue>
+#include <random>
 
 namespace kiln {
 
-/// Regret beyond which a kernel says nothing about a sample.
-static constexpr double kWorstRegret = 0.5;
-/// What a second opinion may be behind.
-static constexpr double kSecondOpinion = 0.05;
-
 namespace {
 
-/// One search at one tolerance.
+/// Worlds beside the one in which predictions hold, and how far these are off
+/// there: standard deviations of logarithms. Estimates of GEMMs are off by 3 to
+/// 6 % against each other.
+constexpr size_t kWorlds = 12;
+constexpr double kIdeaError = 0.04, kKernelError = 0.02;
+/// The share of the world in which predictions hold.
+constexpr double kShareOfPrediction = 0.3;
+/// Weight of what is above the tolerance there.
+constexpr double kOverTolerance = 20;
+/// A regret counts up to it.
+constexpr float kMostRegret = 0.5F;
+/// A kernel pays if it lowers the mean regret by that much, or the largest from
+/// above the tolerance.
+constexpr double kLeastGain = 2e-4;
+
 class Search {
 public:
-  Search(const CoverTable &table, double tolerance)
-      : table(table), tolerance(tolerance),
-        least(table.weights.size(), kWorstRegret), ideas(table.weights.size()) {
-  }
+  Search(const CoverTable &table, const CoverGoal &goal);
 
-  void take(size_t kernel) {
-    chosen.push_back(kernel);
-    for (size_t sample = 0; sample < least.size(); ++sample) {
-      const double regret = table.regret(kernel, sample);
-      least[sample] = std::min(least[sample], regret);
-      if (regret <= kSecondOpinion &&
-          !llvm::is_contained(ideas[sample], table.kernels[kernel].idea))
-        ideas[sample].push_back(table.kernels[kernel].idea);
-    }
-  }
-
-  /// What \p kernel would add: the weight that it covers, and where two cover
-  /// the same, how much better it is.
-  double worthOf(size_t kernel) const {
-    constexpr double kOfRegret = 1e-2;
-    double worth = 0, saved = 0;
-    for (size_t sample = 0; sample < least.size(); ++sample) {
-      const double regret = table.regret(kernel, sample);
-      if (regret >= least[sample])
-        continue;
-      saved += table.weights[sample] * (least[sample] - regret);
-      if (regret <= tolerance && least[sample] > tolerance)
-        worth += table.weights[sample];
-    }
-    return worth > 0 ? worth + kOfRegret * saved : 0;
-  }
-
-  /// What \p kernel would add as a second opinion.
-  double opinionOf(size_t kernel) const {
-    double worth = 0;
-    for (size_t sample = 0; sample < least.size(); ++sample)
-      if (ideas[sample].size() < 2 &&
-          table.regret(kernel, sample) <= kSecondOpinion &&
-          !llvm::is_contained(ideas[sample], table.kernels[kernel].idea))
-        worth += table.weights[sample];
-    return worth;
-  }
-
-  /// Takes the best by \p worth until there is none, or \p most are taken.
-  template <class Worth> void fill(size_t most, const Worth &worth) {
-    while (chosen.size() < most) {
-      size_t best = 0;
-      double bestWorth = 0;
-      for (size_t kernel = 0; kernel < table.kernels.size(); ++kernel) {
-        const double value = worth(kernel);
-        if (value > bestWorth) {
-          best = kernel;
-          bestWorth = value;
-        }
-      }
-      if (bestWorth <= 0)
-        return;
-      take(best);
-    }
-  }
-
-  /// Whether some kernel would cover more.
-  bool isShort() const {
-    for (size_t kernel = 0; kernel < table.kernels.size(); ++kernel)
-      if (worthOf(kernel) > 0)
-        return true;
-    return false;
-  }
-
-  /// Leaves out what the others cover, the \p fixed first ones excepted.
-  void thin(size_t fixed) {
-    for (size_t i = chosen.size(); i-- > fixed;) {
-      auto isNeeded = [&](size_t sample) {
-        if (table.regret(chosen[i], sample) > tolerance)
-          return false;
-        for (size_t j = 0; j < chosen.size(); ++j)
-          if (j != i && table.regret(chosen[j], sample) <= tolerance)
-            return false;
-        return true;
-      };
-      if (llvm::none_of(llvm::seq<size_t>(0, least.size()), isNeeded))
-        chosen.erase(chosen.begin() + static_cast<ptrdiff_t>(i));
-    }
-  }
-
-  std::vector<size_t> chosen;
+  Cover run();
 
 private:
+  double lossOf(float regret, size_t world) const;
+  double gainOf(size_t kernel) const;
+  void take(size_t kernel);
+  float regret(size_t kernel, size_t world, size_t sample) const {
+    return std::min(kMostRegret, table.kernels[kernel].ns[sample] *
+                                         errors[world][kernel] /
+                                         bestNs[world][sample] -
+                                     1);
+  }
+
   const CoverTable &table;
-  const double tolerance;
-  std::vector<double> least; ///< regret of what is chosen, by sample
-  /// Of what is chosen and nearly the best, by sample.
-  std::vector<llvm::SmallVector<uint64_t, 2>> ideas;
+  const CoverGoal &goal;
+  const size_t samples;
+  double totalWeight = 0;
+  // By world; the first is that of the prediction.
+  std::vector<std::vector<float>> errors; ///< by kernel
+  std::vector<std::vector<float>> bestNs; ///< by sample
+  std::vector<std::vector<float>> least;  ///< regret so far, by sample
+  std::vector<size_t> chosen;
 };
 
 } // namespace
 
-Cover chooseCover(const CoverTable &table, const CoverGoal &goal) {
-  constexpr double kGrowth = 1.25, kMostTolerance = kWorstRegret;
-  const size_t most = std::max(goal.maxKernels, goal.fixed.size());
-  for (double tolerance = goal.tolerance;; tolerance *= kGrowth) {
-    Search search(table, tolerance);
-    for (size_t kernel : goal.fixed)
-      search.take(kernel);
-    auto worth = [&](size_t kernel) { return search.worthOf(kernel); };
-    search.fill(most, worth);
-    if (search.isShort() && tolerance < kMostTolerance)
-      continue;
-    search.thin(goal.fixed.size());
-    // The search again, without what proved to be superfluous.
-    Search kept(table, tolerance);
-    for (size_t kernel : search.chosen)
-      kept.take(kernel);
-    kept.fill(most, [&](size_t kernel) { return kept.opinionOf(kernel); });
-    return {std::move(kept.chosen), tolerance};
+Search::Search(const CoverTable &table, const CoverGoal &goal)
+    : table(table), goal(goal), samples(table.weights.size()) {
+  for (double weight : table.weights)
+    totalWeight += weight;
+  // In the order of the kernels, so that all processes agree.
+  std::mt19937 random(20);
+  std::normal_distribution<double> normal;
+  for (size_t world = 0; world <= kWorlds; ++world) {
+    const double scale = world == 0 ? 0 : 1;
+    llvm::DenseMap<uint64_t, double> ofIdea;
+    std::vector<float> &error = errors.emplace_back();
+    for (const CoverTable::Kernel &kernel : table.kernels) {
+      auto idea = ofIdea.try_emplace(kernel.idea, 0);
+      if (idea.second)
+        idea.first->second = kIdeaError * normal(random);
+      const double own = kKernelError * normal(random);
+      error.push_back(
+          static_cast<float>(std::exp(scale * (idea.first->second + own))));
+    }
+    std::vector<float> &best = bestNs.emplace_back();
+    for (size_t sample = 0; sample < samples; ++sample) {
+      float ns = CoverTable::kNever;
+      for (size_t kernel = 0; kernel < table.kernels.size(); ++kernel)
+        ns = std::min(ns, table.kernels[kernel].ns[sample] * error[kernel]);
+      best.push_back(world == 0 ? static_cast<float>(table.bestNs[sample])
+                                : ns);
+    }
+    least.emplace_back(samples, kMostRegret);
   }
+}
+
+double Search::lossOf(float regret, size_t world) const {
+  if (world > 0)
+    return regret * (1 - kShareOfPrediction) / kWorlds;
+  return kShareOfPrediction *
+         (regret + kOverTolerance * std::max(0.0, regret - goal.tolerance));
+}
+
+/// By how much \p kernel would lower the mean regret.
+double Search::gainOf(size_t kernel) const {
+  double gain = 0;
+  for (size_t world = 0; world <= kWorlds; ++world)
+    for (size_t sample = 0; sample < samples; ++sample) {
+      const float before = least[world][sample];
+      const float after = regret(kernel, world, sample);
+      if (after < before)
+        gain += table.weights[sample] *
+                (lossOf(before, world) - lossOf(after, world));
+    }
+  return gain / totalWeight;
+}
+
+void Search::take(size_t kernel) {
+  chosen.push_back(kernel);
+  for (size_t world = 0; world <= kWorlds; ++world)
+    for (size_t sample = 0; sample < samples; ++sample)
+      least[world][sample] =
+          std::min(least[world][sample], regret(kernel, world, sample));
+}
+
+Cover Search::run() {
+  for (size_t kernel : goal.fixed)
+    take(kernel);
+  // A gain only falls while others are taken. So the first of the queue whose
+  // gain is of now is the best.
+  struct Entry {
+    double gain;
+    size_t kernel, seen; ///< kernels chosen when the gain was computed
+    bool operator<(const Entry &other) const {
+      return gain != other.gain ? gain < other.gain : kernel > other.kernel;
+    }
+  };
+  std::priority_queue<Entry> queue;
+  for (size_t kernel = 0; kernel < table.kernels.size(); ++kernel)
+    queue.push({gainOf(kernel), kernel, chosen.size()});
+  while (!queue.empty() && chosen.size() < goal.maxKernels) {
+    Entry next = queue.top();
+    queue.pop();
+    if (next.gain < kLeastGain)
+      break;
+    if (next.seen == chosen.size()) {
+      take(next.kernel);
+      continue;
+    }
+    next.gain = gainOf(next.kernel);
+    next.seen = chosen.size();
+    queue.push(next);
+  }
+  Cover cover;
+  for (float regret : least.front())
+    cover.regret = std::max<double>(cover.regret, regret);
+  cover.kernels = std::move(chosen);
+  return cover;
+}
+
+Cover chooseCover(const CoverTable &table, const CoverGoal &goal) {
+  return Search(table, goal).run();
 }
 
 } // namespace kiln

@@ -1,9 +1,16 @@
 //===- CoverSearch.h - a greedy cover, on numbers alone -------------------===//
 //
-// Private to RangeCover.cpp. Kernels have times at samples of a range. Wanted
-// is a small set of which, at every sample, one is within a tolerance of the
-// best there is. Greedy: next comes the kernel that serves most of what is not
-// served yet, by weight.
+// Private to RangeCover.cpp. Kernels have predicted times at samples of a
+// range. Wanted are a few kernels, of which at every sample one is nearly the
+// best.
+//
+// Predictions are wrong by some percent, mostly alike for all variations of one
+// idea, and what is chosen will be measured. So a set is judged by what it
+// reaches in several worlds: one in which the predictions hold, and others in
+// which those of each idea, and a little those of each kernel, are off. In
+// these a second idea that is predicted to be nearly as good is worth more than
+// the last percent of the first one. Greedy: next comes the kernel that lowers
+// the mean regret of all worlds most.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -36,21 +43,20 @@ struct CoverTable {
 };
 
 struct CoverGoal {
-  double tolerance = 0.02; ///< at the least
-  size_t maxKernels = 24;  ///< beyond the fixed ones, if these are more
+  /// A regret above it, where predictions hold, counts several times.
+  double tolerance = 0.02;
+  size_t maxKernels = 24; ///< the fixed ones included, if these are not more
   /// Taken whatever they are worth, and first.
   llvm::ArrayRef<size_t> fixed = {};
 };
 
 struct Cover {
   std::vector<size_t> kernels; ///< the fixed ones, then the most valuable first
-  double tolerance = 0;        ///< that was reached
+  /// The largest regret at any sample, where predictions hold.
+  double regret = 0;
 };
 
-/// The cover of \p table. Where the goal's tolerance needs more kernels than it
-/// allows, the tolerance grows. Where it needs fewer, the rest are second
-/// opinions: kernels of another idea that are nearly as good by the estimate,
-/// which is wrong about ideas.
+/// The cover of \p table: as many kernels as pay, until the goal's maximum.
 Cover chooseCover(const CoverTable &table, const CoverGoal &goal);
 
 } // namespace kiln

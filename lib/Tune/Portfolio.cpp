@@ -311,7 +311,7 @@ StoredPortfolio Portfolio::toStored() const {
   StoredPortfolio stored;
   stored.low = storedPoint(served.low);
   stored.high = storedPoint(served.high);
-  stored.tolerance = tolerance;
+  stored.regret = regret;
   stored.isComplete = isComplete;
   stored.measuredAtMs = measuredAtMs;
   stored.faults = faults;
@@ -375,7 +375,7 @@ Portfolio Portfolio::restore(const ProblemRange &range,
   whole.low = pointOf(stored.low);
   whole.high = pointOf(stored.high);
   Portfolio portfolio(std::move(whole));
-  portfolio.tolerance = stored.tolerance;
+  portfolio.regret = stored.regret;
   portfolio.isComplete = stored.isComplete;
   portfolio.measuredAtMs = stored.measuredAtMs;
   portfolio.faults = stored.faults;
@@ -403,6 +403,9 @@ std::optional<Portfolio> findPortfolio(const PortfolioStore &store,
     const StoredPortfolio *stored = known->find(range.low, range.high);
     if (!stored)
       continue;
+    // Trials found nothing right: nor would they for the estimator's choice.
+    if (stored->isHopeless())
+      return std::nullopt;
     Portfolio portfolio =
         Portfolio::restore(range, *stored, device, workspaceBytes);
     if (!portfolio.empty())

@@ -78,8 +78,9 @@ public:
   size_t measuredMembers() const;
   /// Distinct kernels.
   size_t kernels() const;
-  /// The regret by the estimate that the cover was made for, 0.02 or more.
-  double tolerance = 0;
+  /// How far the best member is behind the best of the space, by the estimate,
+  /// where that is furthest: 0.02 is 2 %.
+  double regret = 0;
   /// Everything that was to be measured was.
   bool isComplete = false;
   int64_t measuredAtMs = 0; ///< Unix time

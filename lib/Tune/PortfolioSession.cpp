@@ -60,6 +60,7 @@ struct PortfolioSession::Impl {
   bool findLost();
   void dropLost();
   llvm::Error settle();
+  llvm::Error nothingRight() const;
   void store();
 
   ProblemRange range;
@@ -71,7 +72,9 @@ struct PortfolioSession::Impl {
   int64_t firstPriority = 0;
   int covers = 0;
   bool isAnswered = false; ///< by what is stored
-  bool isComplete = true;  ///< all anchors were measured
+  /// Trials found nothing right, and some of what they tried is today's.
+  bool isHopeless = false;
+  bool isComplete = true; ///< all anchors were measured
   std::chrono::steady_clock::duration spent{0};
 };
 
@@ -98,6 +101,10 @@ std::optional<Portfolio> PortfolioSession::Impl::findStored() {
     std::vector<std::string> dropped;
     Portfolio found = Portfolio::restore(range, *stored, context.device,
                                          task.options.workspaceBytes, &dropped);
+    if (stored->isHopeless()) {
+      task.portfolio.faults = found.faults;
+      isHopeless = true;
+    }
     if (found.empty())
       continue;
     found.isComplete &= dropped.empty();
@@ -224,7 +231,9 @@ void PortfolioSession::begin(int64_t priority) {
     }
   if (!impl->isAnswered) {
     impl->findBarred();
-    impl->beginError = summarize(impl->coverWith(kept));
+    impl->isHopeless &= !impl->barred.empty();
+    impl->beginError = summarize(impl->isHopeless ? impl->nothingRight()
+                                                  : impl->coverWith(kept));
   }
   if (impl->beginError.code == ErrorCode::Success)
     impl->requestAll();
@@ -401,10 +410,13 @@ llvm::Error PortfolioSession::Impl::settle() {
   const bool hasProven =
       llvm::any_of(task.portfolio.members(),
                    [](const PortfolioMember &m) { return m.validated; });
-  if (task.portfolio.empty() || (foundWrong && !hasProven))
-    return makeError(ErrorCode::NoCandidate,
-                     "nothing that was tried of {} over {} is right",
-                     range.described.text(), range.text());
+  if (task.portfolio.empty() || (foundWrong && !hasProven)) {
+    task.portfolio.mutableMembers().clear();
+    task.work.clear();
+    if (foundWrong && task.options.stores)
+      store(); // so that nobody tries again
+    return nothingRight();
+  }
   if (hasLost || hasProven)
     task.portfolio.closeGaps(task.context.device, task.options.workspaceBytes);
   task.portfolio.index(task.context.device);
@@ -426,10 +438,18 @@ llvm::Error PortfolioSession::Impl::settle() {
   return llvm::Error::success();
 }
 
+llvm::Error PortfolioSession::Impl::nothingRight() const {
+  return makeError(ErrorCode::NoCandidate,
+                   "nothing that was tried of {} over {} is right",
+                   range.described.text(), range.text());
+}
+
 void PortfolioSession::Impl::store() {
+  task.portfolio.measuredAtMs = unixTimeMs();
   const PortfolioContext &context = task.context;
   const std::string layer = range.fixedText();
-  const bool isMeasured = task.portfolio.measuredMembers() > 0;
+  const bool isMeasured =
+      task.portfolio.measuredMembers() > 0 || task.portfolio.empty();
   auto stored = context.portfolios.store(
       isMeasured ? PortfolioKey::measured(layer, context.deviceClass)
                  : PortfolioKey::estimated(layer, context.device),
@@ -474,7 +494,6 @@ llvm::Error PortfolioSession::finish(Clock::time_point deadline) {
                                    : StopReason::Budget;
   if (!self.isAnswered) {
     portfolio.isComplete = measures ? self.isComplete && isMeasured : true;
-    portfolio.measuredAtMs = unixTimeMs();
     // What was to be measured and was not is no estimate for others either.
     if (task.options.stores && (isMeasured || !measures))
       self.store();

@@ -32,7 +32,7 @@ namespace {
 /// Configs of one sample's space that become candidates: so many of the
 /// fastest, and of what is within the band the best of each class, some more.
 constexpr size_t kFastest = 8, kClasses = 8;
-constexpr double kClassBand = 0.06;
+constexpr double kClassBand = 0.12;
 /// A candidate is estimated where every extent is within this factor of where
 /// it was found.
 constexpr double kReach = 4;
@@ -101,7 +101,8 @@ private:
   std::map<std::pair<const Template *, std::vector<int64_t>>, size_t> places;
   std::map<KernelKey, size_t> kernels;
   std::vector<uint64_t> ideas; ///< by kernel
-  std::vector<size_t> fixed;   ///< options that are members whatever
+  std::map<std::pair<const Template *, uint64_t>, uint64_t> ideaNumbers;
+  std::vector<size_t> fixed; ///< options that are members whatever
 };
 
 } // namespace
@@ -163,8 +164,10 @@ void CoverMaker::addOptions(Sample &sample, const Space &space) {
       continue;
     const size_t place =
         addOption(*candidate->tmpl, candidate->config, sample.point);
-    ideas[list[place].kernel] =
-        llvm::hash_combine(candidate->tmpl, candidate->candidateClass.key);
+    // Numbered as they come, so that all processes agree.
+    auto idea = ideaNumbers.try_emplace(
+        {candidate->tmpl, candidate->candidateClass.key}, ideaNumbers.size());
+    ideas[list[place].kernel] = idea.first->second;
   }
 }
 
@@ -427,7 +430,7 @@ llvm::Expected<Portfolio> CoverMaker::make() {
                                           .fixed = fixedKernels});
   // Beyond this point the list of kernels is final.
   Portfolio portfolio(range);
-  portfolio.tolerance = cover.tolerance;
+  portfolio.regret = cover.regret;
   std::vector<size_t> chosen = fixed;
   for (size_t kernel : cover.kernels)
     for (size_t option : configsOf(kernel, table))

@@ -11,7 +11,7 @@ namespace kiln {
 
 struct CoverOptions {
   /// How far the best member may be behind the best of the space, by the
-  /// estimate. Grows until maxKernels suffice.
+  /// estimate, as far as maxKernels allow.
   double tolerance = 0.02;
   unsigned maxKernels = 24;
   /// Of the workspace of a plan.
@@ -27,11 +27,11 @@ struct CoverOptions {
   const std::atomic<bool> *cancel = nullptr;
 };
 
-/// The smallest set of kernels, as far as a greedy search finds it, of which
-/// one is within the tolerance of the best at every sample of \p range, most
-/// valuable first. Pure: needs no GPU, no driver and no compiler. Some hundred
-/// milliseconds. Errors: NoCandidate (at no sample anything may run),
-/// Cancelled.
+/// A small set of kernels of which one is within the tolerance of the best at
+/// every sample of \p range, as far as a greedy search finds it, most valuable
+/// first; CoverSearch.h says how it is judged. Pure: needs no GPU, no driver
+/// and no compiler. Some hundred milliseconds. Errors: NoCandidate (at no
+/// sample anything may run), Cancelled.
 llvm::Expected<Portfolio> coverRange(const ProblemRange &range,
                                      const DeviceModel &device,
                                      const CoverOptions &options = {});

@@ -26,7 +26,7 @@ StoredPortfolio portfolio(int64_t low, int64_t high, size_t measured = 1,
   StoredPortfolio made;
   made.low = {low};
   made.high = {high};
-  made.tolerance = 0.02;
+  made.regret = 0.02;
   made.isComplete = true;
   made.measuredAtMs = when;
   for (size_t i = 0; i < 3; ++i)
@@ -92,7 +92,7 @@ TEST_CASE("what is damaged is skipped, the rest serves") {
            [](Object &p) { p.erase("members"); },
            [](Object &p) { p["members"] = llvm::json::Array{}; },
            [](Object &p) { p["low"] = llvm::json::Array{65}; },
-           [](Object &p) { p["tolerance"] = -1; },
+           [](Object &p) { p["regret"] = -1; },
            [](Object &p) { p["complete"] = 1; },
            [](Object &p) { p.erase("measuredAtMs"); }}) {
     StoredPortfolios read =

@@ -219,6 +219,19 @@ TEST_CASE("if all that was compared is wrong there is no portfolio") {
                              "fast.t256", "pair.t64", "pair.t128", "plain.t32"})
     f.runner.faults[config] = TrialStatus::Wrong;
   CHECK(f.prepare() == ErrorCode::NoCandidate);
+  CHECK_FALSE(f.runner.requests.empty());
+  // The next process knows, and so does who would take the estimator's word.
+  f.runner.requests.clear();
+  f.reopen();
+  CHECK(f.prepare() == ErrorCode::NoCandidate);
+  CHECK(f.runner.requests.empty());
+  f.portfolios->store(PortfolioKey::estimated(f.range().fixedText(), f.device),
+                      must(coverRange(f.range(), f.device)).toStored());
+  CHECK_FALSE(findPortfolio(*f.portfolios, f.range(), f.device,
+                            deviceClassKey(f.device)));
+  f.options.retune = true;
+  CHECK(f.prepare() == ErrorCode::NoCandidate);
+  CHECK_FALSE(f.runner.requests.empty());
 }
 
 TEST_CASE("a kernel that cannot be compiled is replaced") {
