@@ -148,6 +148,33 @@ TEST_CASE("tiles of more rows than a box has come in halves") {
   CHECK(rowsOfA("sm90.bm384.bn96.bk64.st3.wg2.cn2.cs1") == 192);
 }
 
+TEST_CASE("boxes have no more rows than there are") {
+  auto launched = [](llvm::StringRef problemText, llvm::StringRef text) {
+    Problem problem = parse(problemText);
+    Plan plan = sm90Plan(problem, text);
+    BoundLaunch launch(plan, problem);
+    return std::tuple(std::get<1>(box(mapOf(launch, kA))),
+                      std::get<1>(box(mapOf(launch, kB))),
+                      launch.params().stageBytes);
+  };
+  constexpr llvm::StringRef kThin = "sm90.bm64.bn96.bk64.st4.wg1";
+  CHECK(launched("gemm m=64 n=512 k=512 dtype=bf16 layout=NT", kThin) ==
+        std::tuple(64u, 96u, (64 + 96) * 128));
+  CHECK(launched("gemm m=17 n=512 k=512 dtype=bf16 layout=NT", kThin) ==
+        std::tuple(17u, 96u, (17 + 96) * 128));
+  CHECK(launched("gemm m=17 n=40 k=512 dtype=bf16 layout=NT",
+                 "sm90.bm64.bn64.bk128.st4.wg1") ==
+        std::tuple(17u, 40u, (17 + 40) * 256));
+  // Rows of k are no extent of D: what lies outside of it has to be zero.
+  CHECK(launched("gemm m=17 n=40 k=32 dtype=bf16 layout=TN lda=24",
+                 "sm90.bm64.bn64.bk64.st4.wg1") ==
+        std::tuple(64u, 64u, (64 + 64) * 128));
+  // Two blocks bring half a tile each, and one box of it has no rows.
+  CHECK(launched("gemm m=300 n=40 k=512 dtype=bf16 layout=NT",
+                 "sm90.bm128.bn128.bk64.st4.wg2.cm2") ==
+        std::tuple(128u, 40u, (128 + 2 * 40) * 128));
+}
+
 TEST_CASE("maps of D fit the pieces that are staged") {
   struct Case {
     llvm::StringRef problem, config;

@@ -68,9 +68,10 @@ uint64_t swizzleBytes(TensorMapSwizzle swizzle) {
                                             : 0;
 }
 
-/// Whether whole boxes of \p map fill \p bytes.
+/// Whether whole boxes of \p map fill \p bytes, unless they are clipped to
+/// all rows that there are.
 bool fills(const TensorMapSpec &map, uint64_t bytes) {
-  return bytes % boxBytes(map) == 0;
+  return bytes % boxBytes(map) == 0 || map.box[1] == map.dims[1];
 }
 
 void checkMaps(const Driver &driver, const BoundLaunch &launch,
