@@ -72,6 +72,7 @@ struct PortfolioSession::Impl {
   int64_t firstPriority = 0;
   int covers = 0;
   bool isAnswered = false; ///< by what is stored
+  bool hasDropped = false; ///< some of that is of no use here
   /// Trials found nothing right, and some of what they tried is today's.
   bool isHopeless = false;
   bool isComplete = true; ///< all anchors were measured
@@ -107,7 +108,7 @@ std::optional<Portfolio> PortfolioSession::Impl::findStored() {
     }
     if (found.empty())
       continue;
-    found.isComplete &= dropped.empty();
+    hasDropped = !dropped.empty();
     return found;
   }
   return std::nullopt;
@@ -222,8 +223,10 @@ void PortfolioSession::begin(int64_t priority) {
   std::vector<PortfolioMember> kept;
   if (!options.retune)
     if (auto stored = impl->findStored()) {
-      impl->isAnswered = stored->isComplete || !impl->task.measures() ||
-                         (options.acceptsPartial && stored->measuredMembers());
+      impl->isAnswered =
+          !impl->hasDropped &&
+          (stored->isComplete || !impl->task.measures() ||
+           (options.acceptsPartial && stored->measuredMembers()));
       kept = stored->members();
       // A wider range that is stored serves this one, and goes on as it is.
       impl->range = stored->range();

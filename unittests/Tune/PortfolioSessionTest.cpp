@@ -307,6 +307,20 @@ TEST_CASE("without a runner the estimator chooses, for its product") {
                             deviceClassKey(f.device)));
 }
 
+TEST_CASE("what a limit forbids of a stored portfolio is replaced") {
+  RangeFixture f;
+  f.family.options.scratchPerRow = 16;
+  f.family.options.needsWorkspace = "fast.t256";
+  f.withRunner = false;
+  REQUIRE(f.prepare() == ErrorCode::Success);
+  REQUIRE(f.has("fast.t256"));
+  f.options.workspaceBytes = 0;
+  REQUIRE(f.prepare() == ErrorCode::Success);
+  CHECK_FALSE(f.has("fast.t256"));
+  for (int64_t m : {1, 77, 1000, 4096})
+    CHECK_FALSE(f.chosenAt(m).empty());
+}
+
 TEST_CASE("a dead device ends a session, and nothing is stored") {
   RangeFixture f;
   f.runner.error = {ErrorCode::ContextDead, "dead", 0};
