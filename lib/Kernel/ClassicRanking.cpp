@@ -117,6 +117,7 @@ void rankClassic(const MatrixProduct &problem, const DeviceModel &device,
   for (const ClassicSurvivor &survivor : pruning.kept) {
     Candidate &candidate = known[survivor.index];
     candidate.estimate = estimateOf({problem, survivor.config}, device);
+    candidate.candidateClass.ranksByTime = false;
     space.ranked.push_back(std::move(candidate));
   }
   for (const ClassicRejection &rejection : pruning.rejected)

@@ -69,9 +69,10 @@ llvm::Expected<Space> exploreSpace(const KernelFamily &family,
 llvm::Error noCandidate(const KernelFamily &family, const Problem &problem,
                         const DeviceModel &device);
 
-/// Orders candidates in place: the best of each class first, then the rest,
-/// each part by time; all within kEstimateTie of a part's best form a set
-/// ordered by (rank of class, order), and so on with the rest.
+/// Orders candidates in place: the best of each class and all that rank by
+/// time first, then the rest, each part by time; of those that do not rank by
+/// time all within kEstimateTie of a part's best form a set ordered by (rank of
+/// class, order), and so on with the rest.
 void rankCandidates(std::vector<Candidate> &candidates);
 
 } // namespace kiln

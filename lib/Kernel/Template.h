@@ -28,6 +28,9 @@ class ClassicTemplate;
 struct CandidateClass {
   uint64_t key = 0;
   int32_t rank = 0;
+  /// True where estimates tell variations of one idea apart: the candidate has
+  /// its place by its time alone, and its class says what it is related to.
+  bool ranksByTime = false;
 };
 
 /// Takes a template's space, config by config.

@@ -191,7 +191,8 @@ std::string RivalSection::verdict() const {
       "{} {} is predicted to take {} us, {:.1f} % {}.", name,
       e.rival->config.text(), formatUs(other), 100 * std::abs(other / own - 1),
       other < own ? "less" : "more");
-  if (std::max(own, other) <= kEstimateTie * std::min(own, other))
+  if (!e.rival->candidateClass.ranksByTime &&
+      std::max(own, other) <= kEstimateTie * std::min(own, other))
     text += fmt::format(" Within {:.0f} % the model calls it a tie: the "
                         "classes' ranks and the order of the space decide.",
                         100 * (kEstimateTie - 1));

@@ -52,6 +52,17 @@ TEST_CASE("a set begins again with the first that does not tie") {
         std::vector<int32_t>{2, 3, 0, 1});
 }
 
+TEST_CASE("what ranks by time has neither a leader nor ties") {
+  auto byTime = [](Candidate candidate) {
+    candidate.candidateClass.ranksByTime = true;
+    return candidate;
+  };
+  CHECK(ranked({byTime(candidate(0, 101, 1)), byTime(candidate(1, 100, 1)),
+                byTime(candidate(2, 300, 1)), candidate(3, 200, 2),
+                candidate(4, 210, 2), candidate(5, 199, 3)}) ==
+        std::vector<int32_t>{1, 0, 3, 5, 2, 4});
+}
+
 namespace {
 struct ToyConfig {
   int blockM = 16, stages = 2, splitK = 1;

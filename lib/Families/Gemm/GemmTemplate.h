@@ -106,7 +106,7 @@ public:
   }
 
   CandidateClass classOf(const Problem &, const Record &record) const final {
-    return classOfConfig(fromRecord<Config>(record));
+    return classByTime(fromRecord<Config>(record));
   }
 
   void judge(const Problem &problem, const DeviceModel &device,
@@ -119,7 +119,7 @@ public:
       else
         sink.rank(record(config),
                   predict(gemm, signature, config, device, Detail::Time),
-                  classOfConfig(config));
+                  classByTime(config));
     });
   }
 
@@ -162,6 +162,7 @@ protected:
   forEachConfig(const GemmProblem &problem, const DeviceModel &device,
                 llvm::function_ref<void(const Config &)> emit) const = 0;
 
+  /// What a config is a variation of; all rank by time.
   virtual CandidateClass classOfConfig(const Config &config) const = 0;
 
   /// The template's own limits, most telling first. \p config may be invalid:
@@ -193,6 +194,11 @@ private:
     return readGemmProblem(problem.record.values().data());
   }
   Record record(const Config &config) const { return toRecord(config, schema); }
+  CandidateClass classByTime(const Config &config) const {
+    CandidateClass result = classOfConfig(config);
+    result.ranksByTime = true;
+    return result;
+  }
 
   WorkspaceLayout workspaceOf(const GemmProblem &problem,
                               const GemmSignature &signature,

@@ -2,9 +2,9 @@
 //
 // Four walls bound a tile: registers, shared memory, latency, and power, which
 // is not a wall of a tile but of the board: all products of the chip run at the
-// clock that it sustains, however the tiles are cut. The walls come first, then
-// a block's own path at the full clock, then the floors of the chip, and what
-// these take beyond the path.
+// clock that its power leaves, however the tiles are cut. The walls come first,
+// then a block's own path, then the floors of the chip, and what these take
+// beyond the path.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/DerivationSteps.h"
@@ -28,10 +28,12 @@ private:
   void explainRegisters();
   void explainShared();
   void explainGrid();
-  int explainStep();
+  void explainPace();
+  int explainStep(const Sm90Step &step, llvm::StringRef wave);
+  int explainLoop();
   int explainEpilogue();
   int explainFloors();
-  int explainBeyond(int step);
+  int explainBeyond(int loop);
   std::string verdict() const;
 
   const Sm90Model &model;
@@ -39,7 +41,8 @@ private:
   Derivation &steps;
 };
 
-constexpr llvm::StringLiteral kArithmetic = "wgmma", kL2 = "L2";
+constexpr llvm::StringLiteral kArithmetic = "wgmma", kPort = "port of the SM",
+                              kL2 = "L2", kDram = "DRAM";
 
 } // namespace
 
@@ -81,13 +84,13 @@ void Sm90Steps::explainShared() {
 /// Splits are told as splits: they wait for each other, but are no cluster.
 void Sm90Steps::explainGrid() {
   double used =
-      double(model.clusters) / double(model.tilesPerBlock * model.resident);
-  std::string groups = fmt::format("{} tiles", model.clusters);
+      double(model.groups) / double(model.tilesPerBlock * model.resident);
+  std::string groups = fmt::format("{} tiles", model.groups);
   if (config.splitK() > 1)
-    groups = fmt::format("{} tiles of {} splits each", model.clusters,
+    groups = fmt::format("{} tiles of {} splits each", model.groups,
                          config.splitK());
   else if (config.multicastBlocks() > 1)
-    groups = fmt::format("{} clusters of {} tiles", model.clusters,
+    groups = fmt::format("{} clusters of {} tiles", model.groups,
                          config.multicastBlocks());
   steps.add(
       {"waves",
@@ -101,37 +104,42 @@ void Sm90Steps::explainGrid() {
                           {"utilisation", used}}});
 }
 
-/// Pace, intensities and latency. Answers the number of what a step takes.
-int Sm90Steps::explainStep() {
-  llvm::StringRef pacer = model.pace() == model.math ? "wgmma"
-                          : model.pace() == model.l2 ? "L2"
-                                                     : "shared memory";
+/// Paces, intensities and latency in the wave that names the bound.
+void Sm90Steps::explainPace() {
+  const Sm90Step &step = model.main();
+  llvm::StringRef pacer = step.pace() == step.math   ? kArithmetic
+                          : step.pace() == step.port ? kPort
+                          : step.pace() == step.l2   ? kL2
+                                                     : kDram;
   double flops = 2.0 * config.blockM * config.blockN * config.blockK;
-  int number = steps.add(
-      {.title = "pace of a step",
-       .formula = fmt::format(
-           "a block's own path runs at {:.0f} MHz: {:.4g} flop, and {:.4g} B "
-           "through the SM's port of {:.0f} B/clk",
-           1e3 * model.clockGHz(), flops, double(config.stageBytes()),
-           kL2BytesPerClockPerSm),
-       .verdict = fmt::format("{} sets the pace of a step", pacer),
-       .values = llvm::json::Object{{"math_ns", model.math},
-                                    {"shared_ns", model.shared},
-                                    {"l2_ns", model.l2},
-                                    {"dram_ns", model.dram}},
-       .rule = StepRule::Max,
-       .terms = {{kArithmetic.str(), model.math},
-                 {"shared memory", model.shared},
-                 {kL2.str(), model.l2}}});
+  int number =
+      steps.add({.title = "pace of a step",
+                 .formula = fmt::format("{:.4g} flop at {:.0f} MHz; {:.4g} B "
+                                        "through the SM's port of {:.0f} "
+                                        "B/clk; L2 and DRAM for all blocks, "
+                                        "which ask for the same k at once",
+                                        flops, 1e3 * model.clockGHz(),
+                                        model.bytesA + model.bytesB,
+                                        kL2BytesPerClockPerSm),
+                 .verdict = fmt::format("{} sets the pace of a step", pacer),
+                 .values = llvm::json::Object{{"math_ns", step.math},
+                                              {"port_ns", step.port},
+                                              {"l2_ns", step.l2},
+                                              {"dram_ns", step.dram}},
+                 .rule = StepRule::Max,
+                 .terms = {{kArithmetic.str(), step.math},
+                           {kPort.str(), step.port},
+                           {kL2.str(), step.l2},
+                           {kDram.str(), step.dram}}});
   TilePace pace;
   pace.number = number;
   pace.arithmetic = kArithmetic;
-  pace.l2 = kL2;
+  pace.l2 = kPort;
   pace.pacer = pacer;
-  pace.mathNs = model.math;
-  pace.l2Ns = model.l2;
+  pace.mathNs = step.math;
+  pace.l2Ns = step.port;
   pace.flops = flops;
-  pace.bytes = config.stageBytes();
+  pace.bytes = model.bytesA + model.bytesB;
   pace.bound = model.bound();
   pace.arithmeticBound = "tensor";
   explainTileIntensity(config.blockM, config.blockN, model.problem.dtype, pace,
@@ -139,14 +147,44 @@ int Sm90Steps::explainStep() {
   RateType rate = rateTypeOf(model.signature.in, model.signature.compute);
   explainProblemIntensity(model.problem,
                           model.device.tensorFlopsPerClockPerSm(rate) *
-                              double(model.device.smCount) *
-                              model.sustainedGHz(),
+                              double(model.device.smCount) * model.powerGHz(),
                           model.device, pace, steps);
-  int exposed = explainLatency(model.ring, pace, steps);
-  return steps.add({.title = "step of k",
+  explainLatency(model.ringOf(step), pace, steps);
+}
+
+/// What a step of k takes in a wave. Answers its number.
+int Sm90Steps::explainStep(const Sm90Step &step, llvm::StringRef wave) {
+  return steps.add(
+      {.title = ("step of k, " + wave).str(),
+       .formula = "none reaches its own pace while another is close",
+       .rule = StepRule::Norm,
+       .terms = {{kArithmetic.str(), step.math},
+                 {kPort.str(), step.port},
+                 {kL2.str(), step.l2},
+                 {kDram.str(), step.dram},
+                 {fmt::format("a stage's latency and pace, over {} stages",
+                              config.stages),
+                  step.ring}},
+       .exponent = Sm90Step::kExponent});
+}
+
+/// The steps of all waves. Answers their number.
+int Sm90Steps::explainLoop() {
+  std::vector<StepTerm> waves;
+  auto add = [&](const Sm90Step &step, llvm::StringRef wave, int64_t count) {
+    waves.push_back(steps.resultOf(explainStep(step, wave),
+                                   double(count) * double(model.kSteps)));
+  };
+  if (model.fullWaves() > 0)
+    add(model.full, "a full wave", model.fullWaves());
+  if (model.lastGroups() > 0)
+    add(model.last, "the last wave", 1);
+  return steps.add({.title = "loop",
+                    .formula = fmt::format("{} steps of k a tile, {} tiles a "
+                                           "block at most",
+                                           model.kSteps, model.tilesPerBlock),
                     .rule = StepRule::Sum,
-                    .terms = {steps.resultOf(number),
-                              steps.resultOf(exposed, 1, "exposed latency")}});
+                    .terms = std::move(waves)});
 }
 
 int Sm90Steps::explainEpilogue() {
@@ -162,7 +200,7 @@ int Sm90Steps::explainEpilogue() {
            "its stores arrive",
            model.epilogue, model.exposedEpilogue,
            config.pingPong ? "the other consumer multiplies meanwhile"
-                           : "the ring fills meanwhile"),
+                           : "nothing hides it"),
        .values = llvm::json::Object{{"epilogue_ns", model.epilogue},
                                     {"exposed_ns", model.exposedEpilogue},
                                     {"reduction_ns", model.reduction}},
@@ -185,16 +223,17 @@ int Sm90Steps::explainFloors() {
   int power = steps.add(
       {.title = "power wall",
        .formula = fmt::format(
-           "while all tensor cores work the board sustains {:.0f} of {:.0f} "
-           "MHz; all products keep each of {} SMs busy for so many clocks of "
-           "wgmma",
-           device.sustainedTensorClockMHz, device.smClockMHz, device.smCount),
+           "while all tensor cores work the board holds {:.0f} of {:.0f} MHz "
+           "in launches this short, {:.0f} for long; all products keep each of "
+           "{} SMs busy for so many clocks of wgmma",
+           1e3 * model.powerGHz(), device.smClockMHz,
+           device.sustainedTensorClockMHz, device.smCount),
        .verdict = "no cut of the tiles is faster than this",
        .rule = StepRule::Quotient,
        .terms = {{"clocks", model.productClocks, "clk"},
-                 {"sustained clock", model.sustainedGHz(), "GHz"}}});
+                 {"clock", model.powerGHz(), "GHz"}}});
   bool isPower = model.powerFloor >= model.bytesFloor;
-  bool isBound = model.beyondFloor() > 0;
+  bool isBound = model.floor() > model.path();
   llvm::StringRef higher = isPower ? "tensor" : "dram";
   return steps.add(
       {.title = "floor",
@@ -206,41 +245,32 @@ int Sm90Steps::explainFloors() {
        .blames = isBound ? higher : ""});
 }
 
-/// What the floor takes beyond the path of the tiles, wave by wave.
-int Sm90Steps::explainBeyond(int step) {
+/// What the floor adds to the blocks' own path.
+int Sm90Steps::explainBeyond(int loop) {
   int floor = explainFloors();
-  std::vector<StepTerm> path{steps.resultOf(step, double(model.kSteps))};
+  std::vector<StepTerm> terms{steps.resultOf(loop)};
+  if (model.tilesPerBlock > 1)
+    terms.push_back({"between tiles", model.exposedEpilogue, "ns",
+                     double(model.tilesPerBlock - 1)});
   if (model.reduction > 0)
-    path.push_back({"reduction of splits", model.reduction});
-  int tile = steps.add({.title = "path of a tile",
+    terms.push_back({"reduction of splits", model.reduction, "ns",
+                     double(model.tilesPerBlock)});
+  int path = steps.add({.title = "path of a block",
                         .rule = StepRule::Sum,
-                        .terms = std::move(path)});
-  auto beyond = [&](int64_t groups, llvm::StringRef wave) {
-    int share = steps.add(
-        {.title = ("floor of " + wave).str(),
-         .formula = fmt::format("its share: {} of {}", groups, model.clusters),
-         .rule = StepRule::Sum,
-         .terms = {
-             steps.resultOf(floor, double(groups) / double(model.clusters))}});
-    return steps.add({.title = ("beyond the path, " + wave).str(),
-                      .rule = StepRule::Excess,
-                      .terms = {steps.resultOf(share), steps.resultOf(tile)}});
-  };
-  std::vector<StepTerm> waves;
-  if (model.fullWaves() > 0)
-    waves.push_back(steps.resultOf(beyond(model.resident, "a full wave"),
-                                   double(model.fullWaves()), "full waves"));
-  if (model.lastGroups() > 0)
-    waves.push_back(steps.resultOf(beyond(model.lastGroups(), "the last wave"),
-                                   1, "the last wave"));
+                        .terms = std::move(terms)});
+  int body = steps.add({.title = "path and floor",
+                        .formula = "the floor shows before the path reaches it",
+                        .rule = StepRule::Norm,
+                        .terms = {steps.resultOf(path), steps.resultOf(floor)},
+                        .exponent = Sm90Model::kFloorExponent});
   return steps.add({.title = "beyond path",
-                    .rule = StepRule::Sum,
-                    .terms = std::move(waves)});
+                    .rule = StepRule::Excess,
+                    .terms = {steps.resultOf(body), steps.resultOf(path)}});
 }
 
 std::string Sm90Steps::verdict() const {
   llvm::StringRef bound = model.bound();
-  if (model.beyondFloor() == 0)
+  if (model.floor() <= model.path())
     return fmt::format("bound by {}, on the blocks' own path", bound);
   return fmt::format("bound by {}: {}", bound,
                      bound == "dram" ? "the bytes wall" : "the power wall");
@@ -250,17 +280,11 @@ void Sm90Steps::run() {
   const DeviceModel &device = model.device;
   explainRegisters();
   explainShared();
-  int step = explainStep();
+  explainPace();
   explainGrid();
-  int loop =
-      steps.add({.title = "loop",
-                 .formula = fmt::format("{} tiles a block * {} steps of k",
-                                        model.tilesPerBlock, model.kSteps),
-                 .rule = StepRule::Sum,
-                 .terms = {steps.resultOf(step, double(model.tilesPerBlock) *
-                                                    double(model.kSteps))}});
+  int loop = explainLoop();
   int epilogue = explainEpilogue();
-  int beyond = explainBeyond(step);
+  int beyond = explainBeyond(loop);
   std::vector<StepTerm> addends{{"launch", device.launchNs},
                                 {"ramp", device.rampNs}};
   if (model.repack > 0)

@@ -2,18 +2,22 @@
 //
 // A block is two machines beside each other: a producer that is bound by memory
 // and consumers that are bound by wgmma, with a ring between them that hides
-// latency as far as it is deep. A step of k takes what the slower of them
-// takes. The producer does not pause between tiles. So besides its k steps a
-// tile costs the epilogue, less what the refilled ring or, with pingPong, the
-// other consumer's products hide.
+// latency as far as it is deep. A step of k has five paces: wgmma, the port of
+// the SM, L2 and DRAM for all blocks that are busy, and the ring. They run side
+// by side, but none is reached while another is close, so the step is their
+// norm. Blocks that run in step ask for the same k at once; that is why DRAM
+// paces the step and is no mere floor. The producer does not pause between
+// tiles. So besides its k steps a tile costs the epilogue, which with pingPong
+// the other consumer's products hide.
 //
 // Two floors hold for the chip as a whole: the bytes of DRAM, and power. A
 // board that all tensor cores keep busy lowers its clock until they fit its
 // limit; where tiles leave SMs idle, or memory leaves tensor cores idle, the
-// clock of the others stays high. So a block's own path runs at the full clock
-// here, and all products of the chip together at the clock it sustains.
+// clock of the others stays higher.
 //
-// Figures in clocks are of an SM, measured on an H200 or H100 as each says.
+// Constants without a source are fitted to two thirds of some 20,000 times of
+// 290 problems (bf16, NT, m from 1 to 8192, cold L2, H200). In a norm each pace
+// is a little less than it would be alone. Figures in clocks are of an SM.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/Sm90Estimate.h"
@@ -25,6 +29,7 @@
 #include "Model/Wgmma.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace kiln {
 
@@ -34,20 +39,51 @@ int64_t residentGroups(const Sm90GemmConfig &config,
   return std::max<int64_t>(1, clusters / config.splitK());
 }
 
+/// x^4, and its root: pow() would take half of the time of an estimate.
+static double fourth(double x) { return x * x * (x * x); }
+static double fourthRoot(double x) { return std::sqrt(std::sqrt(x)); }
+
+double Sm90Step::total() const {
+  static_assert(kExponent == 4);
+  return fourthRoot(fourth(math) + fourth(port) + fourth(l2) + fourth(dram) +
+                    fourth(ring));
+}
+
 Sm90Model::Sm90Model(const GemmProblem &problem, const GemmSignature &signature,
                      const Sm90GemmConfig &config, const DeviceModel &device)
     : problem(problem), signature(signature), config(config), device(device) {
-  clusters = config.groups(problem.m, problem.n, problem.batch);
+  groups = config.groups(problem.m, problem.n, problem.batch);
   resident = residentGroups(config, device);
-  active = std::min(clusters, resident) * config.groupBlocks();
-  tilesPerBlock = ceilDiv(clusters, resident);
+  tilesPerBlock = ceilDiv(groups, resident);
   kSteps = ceilDiv(ceilDiv(problem.k, config.blockK), config.splitK());
+  // Boxes along k are clipped to an extent that is smaller than the tile.
+  auto rows = [](int block, int64_t extent, bool isKMajor) {
+    return double(isKMajor ? std::min<int64_t>(block, extent) : block);
+  };
+  double rowBytes = double(bytesOf(signature.in)) * config.blockK;
+  bytesA = rowBytes * rows(config.blockM, problem.m, signature.isKMajorA());
+  bytesB = rowBytes * rows(config.blockN, problem.n, signature.isKMajorB());
   computeTraffic();
-  computeStep();
+  if (fullWaves() > 0)
+    full = last = stepOf(blocksOf(resident));
+  if (lastGroups() > 0)
+    last = stepOf(blocksOf(lastGroups()));
+  if (fullWaves() == 0)
+    full = last;
   computeEpilogue();
   computeEnds();
   computeReduction();
   computeFloors();
+}
+
+double Sm90Model::clockGHz() const {
+  constexpr double kHeld = 0.916; // in launches of 5 us to 2 ms
+  return 1e-3 * kHeld * device.smClockMHz;
+}
+
+double Sm90Model::powerGHz() const {
+  constexpr double kBoost = 1.08; // in launches of up to 2 ms
+  return 1e-3 * kBoost * device.sustainedTensorClockMHz;
 }
 
 void Sm90Model::computeTraffic() {
@@ -63,36 +99,54 @@ void Sm90Model::computeTraffic() {
   input.splitK = config.splitK();
   input.groupTiles = config.rasterGroup;
   input.groupAlongN = config.rasterAlongN;
-  input.slots = std::max<int64_t>(active, 1);
+  input.slots = std::max<int64_t>(blocksOf(std::min(groups, resident)), 1);
   input.clusterM = config.clusterM;
   input.clusterN = config.clusterN;
   bytes = traffic(device, input);
 }
 
-void Sm90Model::computeStep() {
-  double ghz = clockGHz();
-  int n = config.consumerColumns();
+/// What one of \p blocks asks of L2 in a step, in bytes that cost the same: a
+/// line that all SMs ask for at once is twice as dear as one that only one
+/// wants.
+double Sm90Model::askedBytes(int64_t blocks) const {
+  int64_t tilesM = config.tilesM(problem.m), tilesN = config.tilesN(problem.n);
+  double tiles = double(std::max<int64_t>(blocks / config.splitK(), 1));
+  // Groups of tiles walk together along the other side.
+  double group = double(std::min<int64_t>(
+      config.rasterGroup, config.rasterAlongN ? tilesN : tilesM));
+  double across = std::min(group, tiles), along = tiles / across;
+  double sharersA = config.rasterAlongN ? across : along;
+  double sharersB = config.rasterAlongN ? along : across;
+  double sms = double(device.smCount);
+  return bytesA / config.clusterN * (1 + sharersA / sms) +
+         bytesB / config.clusterM * (1 + sharersB / sms);
+}
+
+Sm90Step Sm90Model::stepOf(int64_t blocks) const {
+  // In a norm with the others; L2 by the rate of its hits.
+  constexpr double kPort = 0.74, kMisses = 0.89, kL2 = 3.1;
+  Sm90Step step;
+  double ghz = clockGHz(), busy = double(blocks);
   double products =
       config.columnSharers() * wgmmaCount(config.rows(), config.blockK);
-  double lone = config.consumers == 1 ? kLoneConsumerClocks : 0;
-  math = (products * wgmmaClocks(n) + lone) / ghz;
-  double read = products * wgmmaSharedBytes(n);
-  shared = read / device.sharedBytesPerClockPerSm / ghz;
-  // The port of an SM is the limit and not L2, and takes in what another block
-  // asked for as well: blocks that ask for the same tile at about the same time
-  // are answered together (64 x 128 tiles on all of an H200 took in 15 TB/s,
-  // 0.9 of what the ports take).
-  l2 = config.stageBytes() / (kL2BytesPerClockPerSm * ghz);
-  // What a block asks for: of a tile that two share, its half.
-  double asked = double(config.rowTileBytes()) / config.clusterColumns() +
-                 double(config.columnTileBytes()) / config.clusterRows();
-  double missShare = bytes.missShare();
-  // For people: DRAM's part of the pace is a floor for all steps together, for
-  // in the last wave fewer blocks share it.
-  dram = double(active) * asked * missShare / device.dramBytesPerNs();
-  ring = pipeline(loadLatencyNs(device, missShare) + kTmaLatencyNs, l2, pace(),
-                  config.stages);
-  exposed = ring.exposedNs;
+  step.math = products * wgmmaClocks(config.consumerColumns()) / ghz;
+  step.port = kPort * (bytesA + bytesB) /
+              (kL2BytesPerClockPerSm * 1e-3 * device.smClockMHz);
+  step.l2 = busy * askedBytes(blocks) / (kL2 * device.l2BytesPerNs());
+  // Of a tile that two blocks share, each asks for its half.
+  double asked = bytesA / config.clusterN + bytesB / config.clusterM;
+  step.dram =
+      kMisses * busy * asked * bytes.missShare() / device.dramBytesPerNs();
+  Pipeline ring = ringOf(step);
+  step.ring = (ring.latencyNs + ring.mathNs) / double(ring.stages);
+  return step;
+}
+
+Pipeline Sm90Model::ringOf(const Sm90Step &step) const {
+  // From a copy's issue to its last byte while all SMs load.
+  constexpr double kLoadNs = 163;
+  return pipeline(busyDramLatencyNs(device) + kTmaLatencyNs + kLoadNs, 0,
+                  step.pace(), config.stages);
 }
 
 void Sm90Model::computeEpilogue() {
@@ -102,7 +156,7 @@ void Sm90Model::computeEpilogue() {
   // an activation some 1.5 transcendentals each, one after the other where two
   // consumers finish at once (128 x 256 tiles on an H200). A bias costs
   // nothing. Splits share pieces out.
-  constexpr double kPieceClocks = 330, kMatrixClocks = 220,
+  constexpr double kPieceClocks = 412, kMatrixClocks = 220,
                    kActivationClocks = 350;
   int width = config.pieceColumns(signature);
   int64_t unitPieces = config.unitPieces(width);
@@ -126,17 +180,18 @@ void Sm90Model::computeEpilogue() {
   constexpr double kShifting = 7;
   if (!config.storesByTma(signature))
     epilogue *= kShifting;
-  double outBytes = double(active) * config.blockM * config.blockN *
+  double active = double(blocksOf(std::min(groups, resident)));
+  double outBytes = active * config.blockM * config.blockN *
                     bytesOf(problem.out) /
                     (config.splitK() * signature.columnsPerOutput());
   double written = outBytes / device.dramWriteBytesPerNs();
-  double loop = double(kSteps) * step();
-  // With pingPong the other consumer multiplies meanwhile; otherwise the ring
-  // is full when the next tile begins, and its steps catch up on memory.
-  // Shifted rows keep the load and store units of both from other work.
-  constexpr double kShiftExposed = 0.7;
+  double loop = double(kSteps) * main().total();
+  // With pingPong the other consumer multiplies meanwhile; otherwise all wait
+  // for the last sums, and for the first products of the next tile. Shifted
+  // rows keep the load and store units of both from other work.
+  constexpr double kShiftExposed = 0.7, kTurnClocks = 215;
   if (!config.pingPong)
-    exposedEpilogue = epilogue;
+    exposedEpilogue = epilogue + pieces * kTurnClocks / ghz;
   else
     exposedEpilogue =
         std::max(epilogue - loop,
@@ -146,13 +201,13 @@ void Sm90Model::computeEpilogue() {
 
 void Sm90Model::computeEnds() {
   // The last stores have to arrive.
-  constexpr double kDrainNs = 700;
+  constexpr double kDrainNs = 350;
   drain = kDrainNs + epilogue;
   // The first stage has nothing to hide behind; a cluster's blocks wait for
   // each other once before, and the slower of them sets the pace (grids of one
   // wave took 0.1 to 0.6 us longer with clusters on an H200).
   constexpr double kClusterNs = 300;
-  fill = device.dramLatencyNs + kTmaLatencyNs + l2 +
+  fill = device.dramLatencyNs + kTmaLatencyNs + main().port +
          (config.multicastBlocks() > 1 ? kClusterNs : 0);
   double copied = double(repackBytes(problem, signature));
   repack = copied == 0 ? 0
@@ -166,12 +221,9 @@ void Sm90Model::computeReduction() {
   if (config.splitK() == 1)
     return;
   // A split's sums go to L2, except for the pieces that it owns; of those it
-  // reads what the others have and leaves zeros. An SM stores 25 bytes a clock;
-  // the rest, waiting for the slowest of the splits above all, is fitted to
-  // kernels of 6 to 50 us (H200), of whose times the estimates are 0.92, give
-  // or take 16 %. With tiles first the splits of one begin 0.1 to 0.4 us apart.
-  constexpr double kHopNs = 1500, kSplitNs = 150, kApartNs = 100,
-                   kStoredPerClock = 25;
+  // reads what the others have and leaves zeros. Rounds of both, and waiting
+  // for the slowest of the splits, leave so many bytes a clock.
+  constexpr double kSplitNs = 66, kExchangedPerClock = 12.7;
   int width = config.pieceColumns(signature);
   double published = 4.0 * config.blockM * config.blockN *
                      (config.splitK() - 1) / config.splitK();
@@ -180,9 +232,9 @@ void Sm90Model::computeReduction() {
               config.splitK());
   double cleared = double(owned) * 4.0 * Sm90GemmConfig::kUnit * width *
                    (config.splitK() - 1);
-  reduction = kHopNs + kSplitNs * config.splitK() +
-              (config.tilesFirst ? kApartNs : 0) +
-              (published + cleared) / (kStoredPerClock * clockGHz());
+  reduction =
+      kSplitNs * config.splitK() +
+      (published + cleared) / (kExchangedPerClock * 1e-3 * device.smClockMHz);
 }
 
 void Sm90Model::computeFloors() {
@@ -194,16 +246,19 @@ void Sm90Model::computeFloors() {
   readNs = (bytes.dramReadBytes + read * matrix) / device.dramBytesPerNs();
   writeNs = matrix / device.dramWriteBytesPerNs();
   bytesFloor = readNs + writeNs;
-  double products = double(clusters) * config.multicastBlocks() *
-                    double(kSteps) * config.splitK() * config.columnSharers() *
+  double products = double(groups) * config.multicastBlocks() * double(kSteps) *
+                    config.splitK() * config.columnSharers() *
                     wgmmaCount(config.rows(), config.blockK);
   productClocks = wgmmaBusyClocks(products, config.consumerColumns()) /
                   double(device.smCount);
-  powerFloor = powerFloorNs(device, productClocks);
+  powerFloor = productClocks / powerGHz();
 }
 
 double Sm90Model::loop() const {
-  return double(tilesPerBlock) * double(kSteps) * step();
+  double steps = double(fullWaves()) * full.total();
+  if (lastGroups() > 0)
+    steps += last.total();
+  return double(kSteps) * steps;
 }
 
 double Sm90Model::betweenTiles() const {
@@ -211,29 +266,23 @@ double Sm90Model::betweenTiles() const {
          double(tilesPerBlock) * reduction;
 }
 
-/// Wave by wave: blocks of the last one, which may be few, have the chip for
-/// themselves but are no faster than alone.
-double Sm90Model::beyondFloor() const {
-  // An exposed epilogue comes on top of either: in so short a pause no clock
-  // rises.
-  auto beyond = [&](int64_t groups) {
-    return std::max(0.0, floorOf(groups) - tileNs());
-  };
-  return double(fullWaves()) * beyond(resident) + beyond(lastGroups());
+double Sm90Model::body() const {
+  static_assert(kFloorExponent == 8);
+  auto eighth = [](double x) { return fourth(x * x); };
+  return std::sqrt(fourthRoot(eighth(path()) + eighth(floor())));
 }
 
-double Sm90Model::total() const {
-  return fill + loop() + betweenTiles() + beyondFloor() + drain;
-}
+double Sm90Model::total() const { return fill + body() + drain; }
 
 llvm::StringRef Sm90Model::bound() const {
-  if (beyondFloor() > 0)
+  if (floor() > path())
     return bytesFloor > powerFloor ? "dram" : "tensor";
-  if (exposed > pace())
+  const Sm90Step &step = main();
+  if (step.ring > step.pace())
     return "latency";
-  if (pace() == math)
+  if (step.pace() == step.math)
     return "tensor";
-  return pace() == shared ? "shared" : "l2";
+  return step.pace() == step.dram ? "dram" : "l2";
 }
 
 Estimate estimateTile(const GemmProblem &problem, const Sm90Kernel &kernel,
@@ -252,14 +301,16 @@ Estimate estimateTile(const GemmProblem &problem, const Sm90Kernel &kernel,
                double(model.tilesPerBlock - 1) * model.exposedEpilogue +
                    model.drain);
   estimate.add("reduction", double(model.tilesPerBlock) * model.reduction);
-  estimate.add("beyond path", model.beyondFloor());
+  estimate.add("beyond path", model.beyondPath());
   estimate.note("floor bytes", model.bytesFloor);
   estimate.note("floor power", model.powerFloor);
-  estimate.note("step math", model.math);
-  estimate.note("step shared", model.shared);
-  estimate.note("step l2", model.l2);
-  estimate.note("step dram", model.dram);
-  estimate.note("step exposed", model.exposed);
+  const Sm90Step &step = model.main();
+  estimate.note("step math", step.math);
+  estimate.note("step port", step.port);
+  estimate.note("step l2", step.l2);
+  estimate.note("step dram", step.dram);
+  estimate.note("step ring", step.ring);
+  estimate.note("step", step.total());
   estimate.note("k iterations", double(model.kSteps), "");
   estimate.note("tiles per block", double(model.tilesPerBlock), "");
   estimate.note("dram bytes", model.bytes.dramReadBytes, "B");

@@ -18,9 +18,9 @@ struct Sm90Kernel {
 
 /// Predicted time of \p kernel on \p problem: persistent blocks that each walk
 /// over their share of the tiles,
-///   launch + ramp + repack + fill + tiles * (kIters * step + exposed epilogue)
-///     + last epilogue + reduction, or the bytes of DRAM where they take
-///     longer.
+///   launch + ramp + repack + fill + norm(path, floor) + last epilogue, where
+///   path = tiles * (kIters * step + exposed epilogue + reduction)
+/// and the floor is that of the bytes of DRAM or of power.
 Estimate estimateTile(const GemmProblem &problem, const Sm90Kernel &kernel,
                       const DeviceModel &device, Detail detail = Detail::Terms);
 

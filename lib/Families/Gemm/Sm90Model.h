@@ -14,6 +14,23 @@
 
 namespace kiln {
 
+/// What paces a step of k of each block while some number of blocks is busy,
+/// in ns. All of it runs side by side, but nothing reaches its own pace while
+/// another is close: the step is a norm of these.
+struct Sm90Step {
+  double math; ///< wgmma
+  double port; ///< what the SM takes in
+  double l2;   ///< what all SMs ask for
+  double dram; ///< what L2 does not have
+  double ring; ///< a stage's latency and pace, over the stages
+
+  /// Of the norm.
+  static constexpr double kExponent = 4;
+
+  double pace() const { return std::max({math, port, l2, dram}); }
+  double total() const;
+};
+
 /// Everything that the terms are computed from.
 struct Sm90Model {
   const GemmProblem &problem;
@@ -21,53 +38,58 @@ struct Sm90Model {
   const Sm90GemmConfig &config;
   const DeviceModel &device;
 
-  int64_t clusters, resident, active; ///< of the work, at once, and busy
+  int64_t groups, resident; ///< of the work, and at once
   int64_t tilesPerBlock, kSteps;
+  double bytesA, bytesB; ///< of A's and of B's tile in a stage
   Traffic bytes;
 
-  // One step of k of one block, in ns.
-  double math, shared, l2, dram, exposed;
-  Pipeline ring;
+  /// Of a full wave and of the last one; where there is no such wave, as the
+  /// other.
+  Sm90Step full, last;
   // Once a tile.
   double epilogue, exposedEpilogue, reduction;
   // Once a block.
   double fill, drain, repack;
   // Floors of the whole chip. The bytes of DRAM: A, B and what the epilogue
   // reads, and D. Power: clocks that the products keep each SM's tensor cores
-  // busy, at the clock that the board sustains.
+  // busy, at the clock that the board holds.
   double readNs, writeNs, bytesFloor;
   double productClocks, powerFloor;
 
   Sm90Model(const GemmProblem &problem, const GemmSignature &signature,
             const Sm90GemmConfig &config, const DeviceModel &device);
 
-  /// Of a block's own path: the full one.
-  double clockGHz() const { return 1e-3 * device.smClockMHz; }
-  /// Of all products together: the one that the board's power sustains.
-  double sustainedGHz() const { return 1e-3 * device.sustainedTensorClockMHz; }
-  double pace() const { return std::max({math, shared, l2}); }
-  double step() const { return pace() + exposed; }
-  /// The largest share of the tiles that a busy block has.
-  double total() const;
-  /// The steps of that share, and what its tiles cost besides.
-  double loop() const;
-  double betweenTiles() const;
-  /// What the steps and the reduction of a tile take.
-  double tileNs() const { return double(kSteps) * step() + reduction; }
-  /// The higher floor's share of \p groups groups.
-  double floorOf(int64_t groups) const {
-    return double(groups) *
-           (std::max(bytesFloor, powerFloor) / double(clusters));
+  /// Of a block's own path.
+  double clockGHz() const;
+  /// Of all products together: what the board's power leaves.
+  double powerGHz() const;
+  int64_t fullWaves() const { return groups / resident; }
+  int64_t lastGroups() const { return groups % resident; }
+  /// Blocks of a wave.
+  int64_t blocksOf(int64_t waveGroups) const {
+    return waveGroups * config.groupBlocks();
   }
-  int64_t fullWaves() const { return clusters / resident; }
-  int64_t lastGroups() const { return clusters % resident; }
-  /// What the floors take longer than both.
-  double beyondFloor() const;
+  /// The wave that names the bound.
+  const Sm90Step &main() const { return fullWaves() > 0 ? full : last; }
+  /// How many stages hide a stage's latency.
+  Pipeline ringOf(const Sm90Step &step) const;
+  /// The steps of the largest share of the tiles that a block has.
+  double loop() const;
+  /// What its tiles cost besides.
+  double betweenTiles() const;
+  double path() const { return loop() + betweenTiles(); }
+  double floor() const { return std::max(bytesFloor, powerFloor); }
+  /// Path and floor together, a norm of both.
+  static constexpr double kFloorExponent = 8;
+  double body() const;
+  double beyondPath() const { return std::max(0.0, body() - path()); }
+  double total() const;
   llvm::StringRef bound() const;
 
 private:
   void computeTraffic();
-  void computeStep();
+  Sm90Step stepOf(int64_t blocks) const;
+  double askedBytes(int64_t blocks) const;
   void computeEpilogue();
   void computeEnds();
   void computeReduction();

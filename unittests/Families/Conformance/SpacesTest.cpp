@@ -40,7 +40,8 @@ std::string faultOfCandidate(const KernelFamily &family, const Problem &problem,
     return "is pruned: " + rejection->text();
   CandidateClass alone = tmpl.classOf(problem, candidate.config);
   if (alone.key != candidate.candidateClass.key ||
-      alone.rank != candidate.candidateClass.rank)
+      alone.rank != candidate.candidateClass.rank ||
+      alone.ranksByTime != candidate.candidateClass.ranksByTime)
     return "is of another class alone";
   const Estimate &ranked = candidate.estimate;
   if (!std::isfinite(ranked.totalNs) || ranked.totalNs <= 0)
@@ -58,8 +59,8 @@ std::string faultOfCandidate(const KernelFamily &family, const Problem &problem,
   return "";
 }
 
-/// What is wrong with the order of \p ranked: the best of each class come
-/// first, and in both parts times ascend up to ties.
+/// What is wrong with the order of \p ranked: the best of each class and what
+/// ranks by time come first, and in both parts times ascend, up to ties.
 std::string faultOfOrder(llvm::ArrayRef<Candidate> ranked) {
   std::set<std::pair<const Template *, uint64_t>> classes;
   std::set<int32_t> orders;
@@ -68,7 +69,9 @@ std::string faultOfOrder(llvm::ArrayRef<Candidate> ranked) {
   for (const Candidate &candidate : ranked) {
     if (!orders.insert(candidate.order).second)
       return "two candidates have one place in the space";
+    bool byTime = candidate.candidateClass.ranksByTime;
     bool leads =
+        byTime ||
         classes.insert({candidate.tmpl, candidate.candidateClass.key}).second;
     if (leads && !leadersPart)
       return candidate.config.text() + " is behind a class's second best";
@@ -76,7 +79,7 @@ std::string faultOfOrder(llvm::ArrayRef<Candidate> ranked) {
       leadersPart = false;
       slowest = 0;
     }
-    if (candidate.estimate.totalNs * kEstimateTie < slowest)
+    if (candidate.estimate.totalNs * (byTime ? 1 : kEstimateTie) < slowest)
       return candidate.config.text() + " is behind slower ones";
     slowest = std::max(slowest, candidate.estimate.totalNs);
   }
