@@ -106,44 +106,20 @@ static double logDistance(int64_t a, int64_t b) {
 }
 
 namespace {
-/// The points of a record, those of the asked extent's bucket first, each part
-/// by distance. Of two equally distant ones the larger comes first: its configs
-/// fill the machine at least as well.
+/// The points of a record by distance. Of two equally distant ones the larger
+/// comes first: its configs fill the machine at least as well.
 class NearestPoints {
 public:
   NearestPoints(const std::vector<RecordPoint> &points, int64_t extent)
-      : points(points), extent(extent), bucket(extentBucket(extent)) {
+      : points(points), extent(extent) {
     auto at = llvm::partition_point(
         points, [&](const RecordPoint &p) { return p.extent < extent; });
-    begin(static_cast<size_t>(at - points.begin()));
+    below = above = static_cast<size_t>(at - points.begin());
   }
 
   /// The next one's index; nullopt after the last.
   std::optional<size_t> next() {
-    for (;;) {
-      std::optional<size_t> nearest = step();
-      if (!nearest) {
-        if (!inBucket)
-          return std::nullopt;
-        inBucket = false;
-        begin(first);
-      } else if (isOfBucket(*nearest) == inBucket) {
-        return nearest;
-      }
-    }
-  }
-
-private:
-  void begin(size_t at) { first = below = above = at; }
-  bool isOfBucket(size_t i) const {
-    return extentBucket(points[i].extent) == bucket;
-  }
-  /// The nearer one of both ends of what has been passed; while looking in the
-  /// bucket, only there.
-  std::optional<size_t> step() {
-    const bool hasBelow = below > 0 && (!inBucket || isOfBucket(below - 1));
-    const bool hasAbove =
-        above < points.size() && (!inBucket || isOfBucket(above));
+    const bool hasBelow = below > 0, hasAbove = above < points.size();
     if (!hasBelow && !hasAbove)
       return std::nullopt;
     if (!hasBelow ||
@@ -153,11 +129,10 @@ private:
     return --below;
   }
 
+private:
   const std::vector<RecordPoint> &points;
   const int64_t extent;
-  const int bucket;
-  bool inBucket = true;
-  size_t first = 0, below = 0, above = 0;
+  size_t below = 0, above = 0;
 };
 } // namespace
 
@@ -203,7 +178,6 @@ RecordMatch matchRecord(std::shared_ptr<const IndexedRecord> record,
       continue;
     match.kind = isExact ? RecordMatchKind::Exact : RecordMatchKind::Neighbour;
     match.extent = point.extent;
-    match.sameBucket = extentBucket(point.extent) == extentBucket(extent);
     match.generation = point.generation;
     match.leftOutBytes = point.leftOutBytes;
     match.configs = indexed.configs;

@@ -248,12 +248,4 @@ int64_t dynamicExtentOf(const KernelFamily &family, const Problem &problem) {
   return field < 0 ? 0 : problem.record[field];
 }
 
-int extentBucket(int64_t extent) {
-  int bucket = 0;
-  for (uint64_t rest = extent > 1 ? static_cast<uint64_t>(extent) - 1 : 0; rest;
-       rest >>= 1)
-    ++bucket;
-  return bucket;
-}
-
 } // namespace kiln

@@ -157,10 +157,6 @@ std::string recordKey(const KernelFamily &family, const Problem &problem,
 /// The value of the problem's dynamic extent, 0 if its family has none.
 int64_t dynamicExtentOf(const KernelFamily &family, const Problem &problem);
 
-/// The bucket of an extent: values in one bucket may share their configs
-/// without new trials. 1, 2, 3-4, 5-8, 9-16, ... have buckets 0, 1, 2, 3, 4.
-int extentBucket(int64_t extent);
-
 /// How well a record matched a problem: a value, not an error.
 enum class RecordMatchKind {
   None,      ///< nothing usable
@@ -182,7 +178,6 @@ struct IndexedRecord;
 struct RecordMatch {
   RecordMatchKind kind = RecordMatchKind::None;
   int64_t extent = 0; ///< of the point that matched
-  bool sameBucket = false;
   int64_t generation = 0;
   /// Valid configs: the winner if it is among them, then by time what was
   /// validated, then by time what was only measured and must not be launched
@@ -251,8 +246,8 @@ public:
   explicit RecordStore(cache::Store &cache, RecordStoreOptions options = {});
   ~RecordStore();
 
-  /// What was measured for \p problem: at its extent, or at the nearest one of
-  /// the same bucket, or at the nearest one. Only points with a validated
+  /// What was measured for \p problem: at its extent, or at the nearest one.
+  /// Only points with a validated
   /// config that the family knows count; whether a device allows a config is
   /// for Template::prune to say. Cost: microseconds once the record is kept;
   /// once a second it asks the file system whether the record has changed, and

@@ -12,9 +12,8 @@
 
 namespace kiln {
 
-/// How far behind the best a config may be that is proven for neighbours. The
-/// extent changes by up to a factor of two within a bucket, and the order of
-/// the configs with it.
+/// How far behind the best a config may be that is proven as well: at other
+/// extents the order of the configs is another one.
 inline constexpr double kNeighbourBand = 0.25;
 /// What a comparison, or the trial of a generic kernel that has to be tried,
 /// gets when the budget is spent.
@@ -39,8 +38,8 @@ public:
   llvm::Expected<TuningCandidate *> playOff(TuningCandidate &winner,
                                             Clock::time_point deadline);
   /// Compares what is not far behind \p winner with the reference as well,
-  /// while there is time: at other extents of the bucket one of these may be
-  /// the fastest, and only what is proven is launched there.
+  /// while there is time: where the winner cannot be had one of these takes its
+  /// place, and only what is proven is launched.
   llvm::Error proveContenders(const TuningCandidate &winner,
                               Clock::time_point deadline);
 

@@ -521,12 +521,6 @@ TEST_CASE("points are sorted by extent") {
   CHECK(extents == std::vector<int64_t>{1, 16, 64, 4096});
 }
 
-TEST_CASE("buckets are powers of two, upper end included") {
-  for (auto [extent, bucket] : std::vector<std::pair<int64_t, int>>{
-           {0, 0}, {1, 0}, {2, 1}, {3, 2}, {4, 2}, {5, 3}, {8, 3}, {4097, 13}})
-    CHECK(extentBucket(extent) == bucket);
-}
-
 TEST_CASE("an estimate is recorded") {
   FakeFamily family;
   Problem problem = makeProblem(family, "fake m=64 n=64");
