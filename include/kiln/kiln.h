@@ -201,7 +201,8 @@ typedef struct kiln_progress {
   kiln_status problem_status;
   uint64_t problems_done, problems_total;
   uint64_t problem; ///< index of the problem that was finished last
-  uint64_t compiles_done, compiles_total; ///< of KILN_PREPARE_COMPILE_ONLY
+  /// Of KILN_PREPARE_COMPILE_ONLY, and of the range that is prepared now.
+  uint64_t compiles_done, compiles_total;
   uint64_t trials_done;
   double elapsed_ms;
   uint64_t reserved[8];
@@ -233,8 +234,9 @@ typedef struct kiln_engine_options {
   /// Host threads that compile; 0: as many as CPUs and cgroup memory allow.
   int32_t threads;
   /// Wall time that the first call of a problem may spend on compiling further
-  /// candidates and on trials. A first kernel is always finished, and so is the
-  /// first comparison with the reference if it ends within trial_timeout_ms and
+  /// candidates and on trials, which are those of its layer: see
+  /// KILN_MODE_TUNE. A first kernel is always finished, and so is the first
+  /// comparison with the reference if it ends within trial_timeout_ms and
   /// within 20 s after the budget. Waiting for another thread's work on the
   /// problem counts. 0: 2000.
   int64_t tune_budget_ms;
@@ -294,12 +296,14 @@ KILN_API void kiln_engine_destroy(kiln_engine *engine) KILN_NOEXCEPT;
 
 /// Enqueues one GEMM on \p stream. \p workspace may be null (see
 /// kiln_workspace). The first call of a problem in a context may compile and
-/// tune, as the engine's mode says: seconds. A later one allocates nothing and
-/// takes no lock: well under a microsecond above the driver's launch. Only
-/// where its plan has a workspace does it wait while another thread enqueues
-/// such a plan on the same stream, so that their kernels do not mix. Errors:
-/// see kiln_status. Nothing was enqueued if it fails, except that after
-/// KILN_DRIVER_ERROR and KILN_CONTEXT_DEAD a part of the plan's steps may be.
+/// tune, as the engine's mode says: seconds. In a range that was prepared it
+/// only chooses, in some 10 us, also during a capture. A later one allocates
+/// nothing and takes no lock: well under a microsecond above the driver's
+/// launch. Only where its plan has a workspace does it wait while another
+/// thread enqueues such a plan on the same stream, so that their kernels do not
+/// mix. Errors: see kiln_status. Nothing was enqueued if it fails, except that
+/// after KILN_DRIVER_ERROR and KILN_CONTEXT_DEAD a part of the plan's steps may
+/// be.
 KILN_API kiln_status kiln_gemm(kiln_engine *engine, const kiln_gemm_args *args,
                                const kiln_workspace *workspace,
                                kiln_stream stream) KILN_NOEXCEPT;
@@ -346,7 +350,8 @@ KILN_API kiln_status kiln_run(kiln_engine *engine, const kiln_problem *problem,
 //===----------------------------------------------------------------------===//
 
 enum kiln_prepare_flag {
-  /// Only put artifacts and decisions into the cache: no trials and no loading,
+  /// Only put artifacts and the estimator's choices into the cache: no trials
+  /// and no loading,
   /// so with a device_model it needs neither GPU nor driver.
   KILN_PREPARE_COMPILE_ONLY = 1,
   /// Measure again although there is a record.
@@ -356,7 +361,8 @@ enum kiln_prepare_flag {
 typedef struct kiln_prepare_options {
   uint32_t struct_size;
   uint32_t flags; ///< kiln_prepare_flag
-  /// Wall time for all problems together; 0: tune_budget_ms for each.
+  /// Wall time for all problems together; 0: tune_budget_ms for each, and six
+  /// times that for one with ranges.
   /// Problems not reached by then get the estimator's choice.
   int64_t budget_ms;
   /// Streams that will be used: their contexts get the kernels loaded, and each
@@ -371,13 +377,13 @@ typedef struct kiln_prepare_options {
   uint64_t reserved[8];
 } kiln_prepare_options;
 
-/// Makes problems ready: chooses (in the mode tune with trials), compiles,
-/// loads and sizes arenas, so that later launches hit, also under capture,
-/// whatever else is launched; of problems without ranges that holds for the
-/// first 65,536. Null options are the defaults. With a null \p task it blocks
-/// until it is done; otherwise it copies its arguments and returns at once with
-/// a task to poll and release (null on failure). In strict mode it loads what
-/// the cache has.
+/// Makes problems ready: chooses (in the mode tune with trials: of a problem
+/// without ranges at its own values), compiles, loads and sizes arenas, so that
+/// later launches hit, also under capture, whatever else is launched; of
+/// problems without ranges that holds for the first 65,536. Null options are
+/// the defaults. With a null \p task it blocks until it is done; otherwise it
+/// copies its arguments and returns at once with a task to poll and release
+/// (null on failure). In strict mode it loads what the cache has.
 ///
 /// A problem that fails does not stop the others. Errors: the first failed
 /// problem's status; its index is in the message and in the progress calls.

@@ -150,12 +150,14 @@ enum kiln_determinism_value {
 /// What happens when a problem has no kernel yet.
 typedef int32_t kiln_mode;
 enum kiln_mode_value {
-  /// The first call compiles and measures candidates within the budget, then
-  /// launches the best; a stored decision is launched unmeasured until
-  /// kiln_prepare measures.
+  /// The first call of a layer, which is a problem without the value of its
+  /// dynamic extent, compiles and measures within the budget the few kernels
+  /// that serve all values of it. Calls of other values choose among them
+  /// without compiling or measuring. What a warm-up stored is launched
+  /// unmeasured until kiln_prepare measures.
   KILN_MODE_TUNE = 0,
   /// The first call compiles the estimator's choice: no trials. A kernel that
-  /// is in the cache and predicted to be within 10 % of it saves that.
+  /// is in the cache and predicted to be within 2 % of it saves that.
   KILN_MODE_PREDICT = 10,
   /// The first call launches what is there, at worst a generic kernel; better
   /// ones are made off the critical path. Slot.
@@ -354,7 +356,8 @@ typedef struct kiln_gemm_args {
   uint64_t reserved[8];
 } kiln_gemm_args;
 
-/// Values that a dynamic extent will take.
+/// Values that a dynamic extent will take. All of them are served by one set of
+/// kernels, the best of which is chosen at each value.
 typedef struct kiln_range {
   uint32_t struct_size;
   uint32_t flags;      ///< none yet

@@ -8,11 +8,12 @@ namespace kiln {
 
 llvm::ArrayRef<ChoiceStep> choiceOrder(kiln_mode mode) {
   using enum ChoiceStep;
-  static constexpr ChoiceStep kTune[] = {Record, Decision, Trials,
-                                         Close,  Compile,  Existing};
-  static constexpr ChoiceStep kPredict[] = {Record, Decision, Loaded,
-                                            Close,  Compile,  Existing};
-  static constexpr ChoiceStep kStrict[] = {Record, Decision, Known, Existing};
+  static constexpr ChoiceStep kTune[] = {Record, Portfolio, Decision, Trials,
+                                         Close,  Compile,   Existing};
+  static constexpr ChoiceStep kPredict[] = {Record, Portfolio, Decision, Loaded,
+                                            Close,  Compile,   Existing};
+  static constexpr ChoiceStep kStrict[] = {Record, Portfolio, Decision,
+                                           Existing};
   switch (mode) {
   case KILN_MODE_TUNE:
     return kTune;
@@ -37,7 +38,7 @@ Effort effortOf(ChoiceStep step) {
     return Effort::Compiled;
   case ChoiceStep::Loaded:
     return Effort::Loaded;
-  case ChoiceStep::Known:
+  case ChoiceStep::Portfolio:
   case ChoiceStep::Close:
   case ChoiceStep::Existing:
     return Effort::Existing;
@@ -46,12 +47,13 @@ Effort effortOf(ChoiceStep step) {
 }
 
 bool isStored(ChoiceStep step) {
-  return step == ChoiceStep::Record || step == ChoiceStep::Decision;
+  return step == ChoiceStep::Record || step == ChoiceStep::Portfolio ||
+         step == ChoiceStep::Decision;
 }
 
 bool needsRanking(ChoiceStep step) {
-  return step == ChoiceStep::Close || step == ChoiceStep::Compile ||
-         step == ChoiceStep::Existing;
+  return step == ChoiceStep::Loaded || step == ChoiceStep::Close ||
+         step == ChoiceStep::Compile || step == ChoiceStep::Existing;
 }
 
 } // namespace kiln

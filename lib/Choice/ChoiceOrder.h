@@ -3,14 +3,14 @@
 // What a mode does to find a plan is a list of steps. Each step offers configs,
 // best first (Chooser.h), and the first config that can be loaded is the choice
 // (Acquisition.h). Modes differ in their lists:
-//   tune      measured records, if no trial is due; stored decisions; trials;
-//             without them the estimator's choice, until trials are made.
-//             A kernel that exists does not stand in for trials: kernels are
-//             shared between problems of one signature, so that the second
-//             shape would never be measured.
-//   predict   the same without trials. What the bucket has loaded, and then
-//             what exists, saves a compilation where the estimator puts it
-//             close to the best.
+//   tune      what was measured at this very value; the portfolio of the
+//             layer; stored decisions; trials, of the layer for a launch and of
+//             the value for who prepares it; without them the estimator's
+//             choice. A kernel that exists does not stand in for trials:
+//             kernels are shared between problems of one signature, so that the
+//             second layer would never be measured.
+//   predict   the same without trials. What is loaded, and then what exists,
+//             saves a compilation where the estimator puts it next to the best.
 //   strict    nothing is compiled: what exists, best first.
 //
 //===----------------------------------------------------------------------===//
@@ -23,15 +23,15 @@
 namespace kiln {
 
 enum class ChoiceStep {
-  Record,   ///< what trials measured; in the mode tune, if no trial is due
-  Decision, ///< the estimator's stored choices
-  Trials,   ///< measures, which the engine does: nothing is offered
-  Loaded,   ///< the bucket's shortlist, where close to the best of it
-  Known,    ///< the bucket's shortlist
-  Close,    ///< of the first eight of the ranking, one that exists and is close
-            ///< to the best
-  Compile,  ///< the first of the ranking, then the generic templates
-  Existing, ///< the whole ranking
+  Record,    ///< what trials measured at this value, with today's kernels
+  Portfolio, ///< the kernels of the layer, by calibrated estimate
+  Decision,  ///< the estimator's stored choices
+  Trials,    ///< measures, which the engine does: nothing is offered
+  Loaded,    ///< of the ranking, what is loaded and next to the best
+  Close,     ///< of the first eight of the ranking, one that exists and is next
+             ///< to the best
+  Compile,   ///< the first of the ranking, then the generic templates
+  Existing,  ///< the whole ranking
 };
 
 /// How far a step may go for what it offers.

@@ -11,13 +11,9 @@ namespace kiln {
 
 /// Estimates within this factor of the best may stand in for it, where they
 /// save a compilation.
-static constexpr double kClose = 1.1;
+static constexpr double kClose = 1.02;
 /// So many of a ranking are looked through for one that is close and exists.
 static constexpr size_t kClosest = 8;
-/// So many configs of a ranking stand for it at other values of the bucket. It
-/// begins with the best of each class of candidates.
-static constexpr size_t kShortlisted = 16;
-
 Chooser::Chooser(const ChoiceSources &sources, const PlanRequest &request)
     : from(sources), request(request), mode(from.mode), device(from.device),
       targets(request.targets()) {}
@@ -32,6 +28,8 @@ bool Chooser::serveAlone() {
 }
 
 llvm::ArrayRef<Problem> Chooser::targetsOf(const Choice &choice) const {
+  if (choice.portfolio)
+    return choice.portfolio->targetOf(choice.member);
   const bool mayBeAlone = isAlone || choice.measuredNs > 0;
   return llvm::ArrayRef(targets).take_front(mayBeAlone ? targets.size() : 1);
 }
@@ -44,10 +42,7 @@ std::optional<Plan> Chooser::plan(const Problem &target,
   return choice.tmpl->plan(target, choice.config, device);
 }
 
-Allowance Chooser::allowance() const {
-  return {from.workspaceLimit,
-          request.isOfLargest() ? nullptr : &request.largest};
-}
+Allowance Chooser::allowance() const { return {from.workspaceLimit}; }
 
 bool Chooser::hasArtifacts(const Plan &plan) const {
   return llvm::all_of(plan.kernels, [&](const TranslationUnit &unit) {
@@ -68,17 +63,18 @@ bool Chooser::isWithin(const Choice &choice, Effort effort) const {
 }
 
 std::string Chooser::digestOf(const Template &tmpl, const Record &config) {
-  return from.plans.digestOf(tmpl, request.common, config, device);
+  return from.plans.digestOf(tmpl, request.problem, config, device);
 }
 
 const RecordMatch &Chooser::record() {
   if (!match)
-    match = from.records.find(request.family, request.common, from.deviceClass);
+    match =
+        from.records.find(request.family, request.problem, from.deviceClass);
   return *match;
 }
 
 const RecordMatch &Chooser::recordNow() {
-  match = from.records.find(request.family, request.common, from.deviceClass,
+  match = from.records.find(request.family, request.problem, from.deviceClass,
                             MeasurementMode::Cold, RecordAge::Now);
   return *match;
 }
@@ -94,17 +90,17 @@ bool Chooser::isRejected(const Template &tmpl, const Record &config) {
 /// truncated, or left out what this request may take.
 bool Chooser::isIncomplete() {
   const RecordMatch &known = record();
-  const bool mayAnswer =
-      known.kind == RecordMatchKind::Exact || known.sameBucket;
-  return known.isIncomplete ||
-         (mayAnswer &&
-          known.leavesOut(request.family, request.common, device, allowance()));
+  return known.isIncomplete || (known.kind == RecordMatchKind::Exact &&
+                                known.leavesOut(request.family, request.problem,
+                                                device, allowance()));
 }
 
 bool Chooser::isPassedOver(ChoiceStep step, const TrialIntent &trials) {
   switch (step) {
   case ChoiceStep::Record:
     return trials.areAhead && (trials.areRepeated || isIncomplete());
+  case ChoiceStep::Portfolio:
+    return trials.areAhead && (trials.areRepeated || trials.arePreferred);
   case ChoiceStep::Decision:
     return (trials.areAhead &&
             (trials.areRepeated || trials.arePreferred || isIncomplete())) ||
@@ -118,25 +114,23 @@ bool Chooser::isPassedOver(ChoiceStep step, const TrialIntent &trials) {
 // What is stored
 //===----------------------------------------------------------------------===//
 
-/// Measured configs: at the problem's extent by time, at another one by the
-/// time there, scaled by what the estimator says of both. Where trials can be
-/// made only what is as good as they are: measured at this extent, or at one of
-/// its bucket, with today's kernels.
+/// What was measured at this very extent, its winner first. Where trials can be
+/// made only what is as good as they are: with today's kernels.
 std::vector<Choice> Chooser::recorded() {
-  const Problem &problem = request.common;
-  const bool isExact = record().kind == RecordMatchKind::Exact;
-  bool sparesTrials = false;
+  const Problem &problem = request.problem;
   std::vector<Choice> choices;
+  if (record().kind != RecordMatchKind::Exact)
+    return choices;
   // What was timed and never compared with the reference must not be launched.
   for (const RecordedConfig &known : record().validated()) {
     if (known.tmpl->prune(problem, known.config, device))
       continue;
     const Measurement &measured = *known.measurement;
     const std::string kernel = digestOf(*known.tmpl, known.config);
-    if (record().rejects(measured.config, kernel))
-      continue;
     const bool isToday = measured.kernel == kernel;
-    sparesTrials |= isToday && (isExact || record().sameBucket);
+    if (record().rejects(measured.config, kernel) ||
+        (!isToday && hasStep(mode, ChoiceStep::Trials)))
+      continue;
     Choice &choice = choices.emplace_back();
     choice.tmpl = known.tmpl;
     choice.config = known.config;
@@ -144,22 +138,53 @@ std::vector<Choice> Chooser::recorded() {
     choice.isFallback = !isToday;
     choice.predictedNs =
         known.tmpl->estimate(problem, known.config, device).totalNs;
-    if (isExact && isToday)
-      choice.measuredNs = measured.medianNs;
-    if (!isExact && measured.predictedNs > 0)
-      choice.predictedNs *= measured.medianNs / measured.predictedNs;
+    choice.measuredNs = isToday ? measured.medianNs : 0;
   }
-  // Kernels that were measured as they are come first. An exact record is
-  // sorted already, its winner first.
-  llvm::stable_sort(choices, [&](const Choice &a, const Choice &b) {
-    if (a.isFallback != b.isFallback)
-      return b.isFallback;
-    return !isExact && a.predictedNs < b.predictedNs;
+  // Kernels that were measured as they are come first.
+  llvm::stable_sort(choices, [](const Choice &a, const Choice &b) {
+    return !a.isFallback && b.isFallback;
   });
-  if (hasStep(mode, ChoiceStep::Trials))
-    llvm::erase_if(choices, [&](const Choice &choice) {
-      return choice.isFallback || !sparesTrials;
-    });
+  return choices;
+}
+
+std::shared_ptr<const KnownPortfolio> Chooser::portfolio() const {
+  auto known = from.portfolios.find(request.family, request.problem);
+  const int dynamic = request.family.dynamicExtent();
+  if (known || dynamic < 0)
+    return known;
+  ProblemRange here;
+  here.family = &request.family;
+  here.described = request.problem.record;
+  here.signature = request.problem.signature;
+  here.fields = {dynamic};
+  here.low = here.high = here.pointOf(request.problem.record);
+  known = findStored(from.portfolioStore, std::move(here), device,
+                     from.deviceClass, from.workspaceLimit);
+  if (known)
+    from.portfolios.add(known);
+  return known;
+}
+
+std::vector<Choice> Chooser::membersOfPortfolio() {
+  std::vector<Choice> choices;
+  std::shared_ptr<const KnownPortfolio> known = portfolio();
+  if (!known)
+    return choices;
+  for (const PortfolioChoice &pick : known->rank(request.problem, device)) {
+    const PortfolioMember &member = known->members()[pick.member];
+    if (isRejected(*member.tmpl, member.config))
+      continue;
+    Choice &choice = choices.emplace_back();
+    choice.tmpl = member.tmpl;
+    choice.config = member.config;
+    choice.source = known->sourceOf(pick.member);
+    choice.predictedNs = pick.expectedNs;
+    // It stands in for trials.
+    choice.isFallback = hasStep(mode, ChoiceStep::Trials) &&
+                        choice.source == KILN_SOURCE_ESTIMATE;
+    choice.portfolio = known;
+    choice.member = pick.member;
+  }
   return choices;
 }
 
@@ -168,7 +193,7 @@ std::vector<Choice> Chooser::recorded() {
 std::vector<Choice> Chooser::decided() {
   std::vector<Choice> choices;
   std::optional<Decision> decision =
-      from.decisions.find(request.common, device);
+      from.decisions.find(request.problem, device);
   if (!decision)
     return choices;
   for (const DecidedConfig &decided : decision->configs) {
@@ -177,7 +202,7 @@ std::vector<Choice> Chooser::decided() {
       llvm::consumeError(named.takeError());
       continue;
     }
-    if (named->tmpl->prune(request.common, named->config, device) ||
+    if (named->tmpl->prune(request.problem, named->config, device) ||
         decided.kernel != digestOf(*named->tmpl, named->config) ||
         record().rejects(decided.config, decided.kernel))
       continue;
@@ -208,28 +233,9 @@ static Choice estimated(const Template &tmpl, const Record &config,
   return choice;
 }
 
-/// The bucket's shortlist as the estimator ranks it here.
-std::vector<Choice> Chooser::shortlisted() {
-  using NamedConfig = KernelFamily::NamedConfig;
-  const Shortlist known = from.plans.shortlist(targets.front());
-  std::vector<std::pair<double, const NamedConfig *>> order;
-  for (const NamedConfig &entry : known.configs)
-    if (!entry.tmpl->prune(request.common, entry.config, device) &&
-        !isRejected(*entry.tmpl, entry.config))
-      order.push_back(
-          {entry.tmpl->estimate(request.common, entry.config, device).totalNs,
-           &entry});
-  llvm::stable_sort(order, llvm::less_first());
-  std::vector<Choice> choices;
-  for (auto [ns, entry] : order)
-    choices.push_back(estimated(*entry->tmpl, entry->config, ns,
-                                choices.empty() && !known.isSecondBest));
-  return choices;
-}
-
 /// Whether a config serves where there is no limit.
 static bool mayServe(const PlanRequest &request, const DeviceModel &device) {
-  auto space = exploreSpace(request.family, request.common, device);
+  auto space = exploreSpace(request.family, request.problem, device);
   if (space)
     return true;
   llvm::consumeError(space.takeError());
@@ -240,7 +246,7 @@ static bool mayServe(const PlanRequest &request, const DeviceModel &device) {
 llvm::Error Chooser::rank() {
   if (isRanked)
     return llvm::Error::success();
-  auto space = exploreSpace(request.family, request.common, device,
+  auto space = exploreSpace(request.family, request.problem, device,
                             {.allowance = allowance()});
   if (!space) {
     // Where nothing is compiled, what a limit forbids is missing like the rest.
@@ -270,35 +276,31 @@ Choice Chooser::choiceAt(size_t rank) const {
   return choice;
 }
 
-void Chooser::keepShortlist(const Record &chosen) {
-  const bool compiles = hasStep(mode, ChoiceStep::Compile);
-  std::vector<KernelFamily::NamedConfig> entries;
-  for (auto [rank, candidate] : llvm::enumerate(ranked)) {
-    const bool isChosen = candidate.config == chosen;
-    if (!isChosen && entries.size() + 1 >= kShortlisted)
-      continue;
-    if (isChosen || compiles || isWithin(choiceAt(rank), Effort::Existing))
-      entries.push_back({candidate.tmpl, candidate.config});
-  }
-  from.plans.setShortlist(targets.front(), {std::move(entries), isSecondBest});
-}
-
 //===----------------------------------------------------------------------===//
 // Offering
 //===----------------------------------------------------------------------===//
-
-/// Those of \p choices, which are sorted, that are close to the first.
-static void offerClose(llvm::ArrayRef<Choice> choices, Chooser::Take take) {
-  for (const Choice &choice : choices)
-    if (choice.predictedNs > kClose * choices.front().predictedNs ||
-        take(choice))
-      return;
-}
 
 static void offerAll(llvm::ArrayRef<Choice> choices, Chooser::Take take) {
   for (const Choice &choice : choices)
     if (take(choice))
       return;
+}
+
+/// What is loaded, of all that is next to the best: that begins with the best
+/// of each class, so the order of time is another one.
+void Chooser::offerLoaded(Take take) const {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < ranked.size(); ++i)
+    if (ranked[i].estimate.totalNs <= kClose * ranked[0].estimate.totalNs)
+      order.push_back(i);
+  llvm::stable_sort(order, [&](size_t a, size_t b) {
+    return ranked[a].estimate.totalNs < ranked[b].estimate.totalNs;
+  });
+  for (size_t i : order) {
+    const Choice choice = choiceAt(i);
+    if (isWithin(choice, Effort::Loaded) && take(choice))
+      return;
+  }
 }
 
 /// The first of the ranking, of which each class has its best ahead of all
@@ -332,16 +334,16 @@ llvm::Error Chooser::offer(ChoiceStep step, Take take) {
   case ChoiceStep::Record:
     offerAll(recorded(), take);
     break;
+  case ChoiceStep::Portfolio:
+    offerAll(membersOfPortfolio(), take);
+    break;
   case ChoiceStep::Decision:
     offerAll(decided(), take);
     break;
   case ChoiceStep::Trials:
     break;
   case ChoiceStep::Loaded:
-    offerClose(shortlisted(), take);
-    break;
-  case ChoiceStep::Known:
-    offerAll(shortlisted(), take);
+    offerLoaded(take);
     break;
   case ChoiceStep::Close:
     offerClosest(take);

@@ -1,9 +1,9 @@
 //===- Chooser.h - the configs that each step offers ----------------------===//
 //
-// One problem's measured record, stored decision, shortlist and ranking: each
+// One problem's measured record, portfolio, stored decision and ranking: each
 // as a sequence of configs that may run here. Whether kernels are compiled, and
-// when trials are made, the engine decides. Pure except for reads of the cache
-// and for the shortlist.
+// when trials are made, the engine decides. Pure except for reads of the cache,
+// and for the portfolios that are kept from it.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -11,6 +11,7 @@
 #include "Choice/ChoiceOrder.h"
 #include "Choice/PlanPool.h"
 #include "Choice/PlanRequest.h"
+#include "Choice/PortfolioPool.h"
 #include "Kernel/Space.h"
 #include "Store/ArtifactStore.h"
 #include "Store/Decisions.h"
@@ -37,13 +38,16 @@ struct Choice {
   bool isFallback = false;
   /// What trials of just now have of it; null: nothing.
   const TuningChoice *trialed = nullptr;
+  /// The portfolio that it is a member of, if any, and its place there.
+  std::shared_ptr<const KnownPortfolio> portfolio;
+  uint32_t member = 0;
 };
 
 /// What the caller of a chooser means to do about trials, in the mode tune.
 struct TrialIntent {
   bool areAhead = false;     ///< may yet be made
   bool areRepeated = false;  ///< nothing that is stored stands in for them
-  bool arePreferred = false; ///< no decision stands in for them
+  bool arePreferred = false; ///< nothing but a record of the value does
 };
 
 /// Where a chooser looks.
@@ -52,9 +56,11 @@ struct ChoiceSources {
   const DeviceModel &device;
   const std::string &deviceClass; ///< deviceClassKey() of the device
   PlanPool &plans;                ///< of the context
+  PortfolioPool &portfolios;      ///< of the context
   ArtifactStore &artifacts;
   const RecordStore &records;
   const DecisionStore &decisions;
+  const PortfolioStore &portfolioStore;
   uint64_t workspaceLimit; ///< bytes that a plan may need
 };
 
@@ -97,9 +103,9 @@ public:
   /// Whether all kernels of \p plan are in memory or on disk.
   bool hasArtifacts(const Plan &plan) const;
 
-  /// Keeps the best of the ranking for other values of the bucket, the config
-  /// \p chosen among them.
-  void keepShortlist(const Record &chosen);
+  /// The portfolio that serves the request: of this process, or of the cache;
+  /// null: there is none. Milliseconds the first time that the cache has one.
+  std::shared_ptr<const KnownPortfolio> portfolio() const;
 
   /// The kernels of the first choice, if they are to be compiled: nothing that
   /// steps before that offer will serve.
@@ -108,13 +114,14 @@ public:
 private:
   std::vector<Choice> recorded();
   std::vector<Choice> decided();
-  std::vector<Choice> shortlisted();
+  std::vector<Choice> membersOfPortfolio();
   llvm::Error rank();
   Choice choiceAt(size_t rank) const;
   bool isWithin(const Choice &choice, Effort effort) const;
   bool isIncomplete();
   bool isRejected(const Template &tmpl, const Record &config);
   std::string digestOf(const Template &tmpl, const Record &config);
+  void offerLoaded(Take take) const;
   void offerClosest(Take take) const;
   void offerToCompile(Take take) const;
 
@@ -127,7 +134,8 @@ private:
   std::optional<RecordMatch> match;
   bool isRanked = false;
   std::vector<Candidate> ranked;
-  bool isSecondBest = false; ///< as Shortlist::isSecondBest
+  /// A limit forbids what is estimated to be faster than all of the ranking.
+  bool isSecondBest = false;
 };
 
 } // namespace kiln

@@ -1,4 +1,4 @@
-//===- PlanPool.cpp - what the values of one bucket share -----------------===//
+//===- PlanPool.cpp - the loaded plans of a context -----------------------===//
 #include "Choice/PlanPool.h"
 
 namespace kiln {
@@ -19,18 +19,18 @@ static std::string bytesOf(const Record &first, const Record &second) {
   return bytes;
 }
 
-std::shared_ptr<const LoadedPlan> PlanPool::find(const Problem &cover,
+std::shared_ptr<const LoadedPlan> PlanPool::find(const Problem &problem,
                                                  const Record &config) const {
   std::lock_guard<std::mutex> lock(mutex);
-  auto found = plans.find(bytesOf(cover.record, config));
+  auto found = plans.find(bytesOf(problem.record, config));
   return found == plans.end() ? nullptr : found->second;
 }
 
 std::shared_ptr<const LoadedPlan>
-PlanPool::add(const Problem &cover, const Record &config,
+PlanPool::add(const Problem &problem, const Record &config,
               std::shared_ptr<const LoadedPlan> loaded) {
   std::lock_guard<std::mutex> lock(mutex);
-  return plans.try_emplace(bytesOf(cover.record, config), std::move(loaded))
+  return plans.try_emplace(bytesOf(problem.record, config), std::move(loaded))
       .first->second;
 }
 
@@ -47,17 +47,6 @@ std::string PlanPool::digestOf(const Template &tmpl, const Problem &problem,
   std::string digest = kernelDigest(tmpl.plan(problem, config, device));
   std::lock_guard<std::mutex> lock(mutex);
   return digests.try_emplace(std::move(key), std::move(digest)).first->second;
-}
-
-Shortlist PlanPool::shortlist(const Problem &cover) const {
-  std::lock_guard<std::mutex> lock(mutex);
-  auto found = shortlists.find(bytesOf(cover.record, cover.signature));
-  return found == shortlists.end() ? Shortlist() : found->second;
-}
-
-void PlanPool::setShortlist(const Problem &cover, Shortlist shortlist) {
-  std::lock_guard<std::mutex> lock(mutex);
-  shortlists[bytesOf(cover.record, cover.signature)] = std::move(shortlist);
 }
 
 } // namespace kiln

@@ -30,10 +30,9 @@ static std::optional<Problem> moveTo(const KernelFamily &family,
   return std::nullopt;
 }
 
-/// The largest value from \p value, which there is a problem like \p problem
-/// for, to \p last: what leaves room for a value does for all below.
-static int64_t largestValue(const KernelFamily &family, const Problem &problem,
-                            int64_t value, int64_t last) {
+int64_t largestValue(const KernelFamily &family, const Problem &problem,
+                     int64_t last) {
+  int64_t value = problem.record[family.dynamicExtent()];
   if (moveTo(family, problem, last))
     return last;
   while (last - value > 1) {
@@ -47,12 +46,11 @@ Problem coverOf(const KernelFamily &family, const Problem &problem) {
   const int dynamic = family.dynamicExtent();
   if (dynamic < 0 || problem.record[dynamic] < 1)
     return problem;
-  // Buckets end at powers of two.
   const int64_t value = problem.record[dynamic];
   const int64_t last = largestValue(
-      family, problem, value,
+      family, problem,
       static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(value))));
-  // Signatures of a bucket repeat. Where the largest value fills a leading
+  // Signatures repeat. Where the largest value fills a leading
   // dimension, the problem of it is that of packed rows, another one.
   const int64_t looked = family.signaturePeriod() + 1;
   for (int64_t largest = last; largest > std::max(value, last - looked);
@@ -65,12 +63,10 @@ Problem coverOf(const KernelFamily &family, const Problem &problem) {
 }
 
 llvm::SmallVector<Problem, 2> PlanRequest::targets() const {
-  if (isRange)
-    return {largest};
-  Problem cover = coverOf(family, largest);
-  if (cover.record == largest.record)
-    return {largest};
-  return {std::move(cover), largest};
+  Problem cover = coverOf(family, problem);
+  if (cover.record == problem.record)
+    return {problem};
+  return {std::move(cover), problem};
 }
 
 } // namespace kiln

@@ -1,38 +1,47 @@
 //===- PlanRequest.h - what a plan is wanted for --------------------------===//
 //
 // Servers meet values of a dynamic extent without end, so what is kept grows
-// with configs and buckets and never with values. A plan is made for the
-// largest value of a bucket, the *cover*: its workspace and its signature fit
-// all of them, and bind() follows the extents of each launch, as it does for
-// the plan of a range. Values that choose one config so share one loaded plan.
+// with configs and never with values. The plan of a portfolio's member serves
+// all values up to its `high`. Where there is no portfolio, the plan of the
+// estimator's choice is made for a rounded value, the *cover*: its workspace
+// and its signature fit all values below, and bind() follows the extents of
+// each launch. Values that choose one config so share one loaded plan. What is
+// chosen does not follow from the cover.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Kernel/Family.h"
+#include "Call/ProblemRange.h"
 
 #include <llvm/ADT/SmallVector.h>
 
 namespace kiln {
 
-/// The largest problem of \p problem's bucket that differs from it in nothing
-/// but the dynamic extent, its signature included; \p problem itself if there
-/// is none. Some microseconds; some tens where a leading dimension that was
-/// given ends the bucket.
+/// The largest value from that of \p problem to \p last, for the dynamic
+/// extent, that there is a problem like \p problem for: what leaves room for a
+/// value does for all below.
+int64_t largestValue(const KernelFamily &family, const Problem &problem,
+                     int64_t last);
+
+/// The largest problem up to the next power of two that differs from \p problem
+/// in nothing but the dynamic extent, its signature included; \p problem itself
+/// if there is none. Some microseconds; some tens where a leading dimension
+/// that was given ends before.
 Problem coverOf(const KernelFamily &family, const Problem &problem);
 
 /// What to find a plan for.
 struct PlanRequest {
   const KernelFamily &family;
-  const Problem &common;  ///< the choice is made for it
-  const Problem &largest; ///< the plan's workspace covers it
-  bool isRange = false;   ///< of values that the caller named
+  /// The choice is made for it; with a range it speaks for that.
+  const Problem &problem;
+  /// All of it is to be served; null: the problem alone.
+  const ProblemRange *range = nullptr;
+  /// The problem is one that the caller means to launch.
+  bool isExpected = true;
 
-  /// Whether the choice is that of a launch of `largest`.
-  bool isOfLargest() const { return common.record == largest.record; }
-  /// The problems that a plan may be made for, the first that has one: a
-  /// range's plan is for no more than the range; where that of the whole bucket
-  /// needs too much, a value gets one of its own.
+  /// The problems that the plan of the estimator's choice may be made for, the
+  /// first that has one: where that of the cover needs too much, a value gets
+  /// one of its own.
   llvm::SmallVector<Problem, 2> targets() const;
 };
 

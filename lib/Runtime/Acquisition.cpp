@@ -27,8 +27,12 @@ llvm::Expected<ChosenPlan> Acquisition::run() {
   const Clock::time_point start = Clock::now();
   if (trialsAhead)
     context.collectLateTrials();
+  if (request.range) {
+    takeRange();
+    return finish(start);
+  }
   takeSteps();
-  // The last resort: nothing serves the whole bucket.
+  // The last resort: nothing serves the whole cover.
   if (!isOver() && chooser.serveAlone()) {
     isLastRound = true;
     takeSteps();
@@ -41,13 +45,16 @@ llvm::Expected<ChosenPlan> Acquisition::runWithoutTrials() {
   return run();
 }
 
+/// The one step that ranks what is loaded: that calls no driver either.
+static constexpr ChoiceStep kNoDriver = ChoiceStep::Loaded;
+
 llvm::Expected<ChosenPlan> Acquisition::findLoaded() {
   most = Effort::Loaded;
   trialsAhead = false;
   for (ChoiceStep step : choiceOrder(mode)) {
-    if (step == ChoiceStep::Trials || needsRanking(step))
+    if (step == ChoiceStep::Trials)
       break;
-    if (isPassedOver(step))
+    if (isPassedOver(step) || (needsRanking(step) && step != kNoDriver))
       continue;
     bool isOffered = false;
     llvm::Error error = chooser.offer(step, [&](const Choice &choice) {
@@ -92,13 +99,8 @@ void Acquisition::take(ChoiceStep step) {
     return isOver() || (step == ChoiceStep::Compile &&
                         firstError.code == ErrorCode::CompilerMissing);
   };
-  if (llvm::Error error = chooser.offer(step, wantsNoMore)) {
+  if (llvm::Error error = chooser.offer(step, wantsNoMore))
     fatal = summarize(std::move(error));
-    return;
-  }
-  // In the mode tune it stands in for trials once: the next value has its own.
-  if (found && needsRanking(step) && !tunes)
-    chooser.keepShortlist(found.plan->loaded->plan().config);
 }
 
 //===----------------------------------------------------------------------===//
@@ -127,13 +129,13 @@ void Acquisition::fail(llvm::Error error) {
     fatal = std::move(summary);
     return;
   }
-  engine.hooks().log().debug("{}: {}", request.common.text(), summary.message);
+  engine.hooks().log().debug("{}: {}", request.problem.text(), summary.message);
   if (firstError.code == ErrorCode::Success)
     firstError = std::move(summary);
 }
 
 /// Finds or makes the plan of \p choice, which is loaded already for most
-/// values of a bucket.
+/// values of a layer.
 void Acquisition::load(const Choice &choice, Effort effort) {
   effort = std::min(effort, most);
   for (const Problem &target : chooser.targetsOf(choice)) {
@@ -151,12 +153,16 @@ void Acquisition::loadNew(const Problem &target, Plan plan,
   auto compiled = getArtifacts(std::move(plan), choice, effort);
   if (!compiled)
     return fail(compiled.takeError());
-  if (!*compiled)
-    return;
+  if (*compiled)
+    loadCompiled(target, choice, std::move(**compiled));
+}
+
+void Acquisition::loadCompiled(const Problem &target, const Choice &choice,
+                               CompiledPlan compiled) {
   const Clock::time_point start = Clock::now();
-  auto loaded = loadPlan(*services.artifacts, engine.kernelLoader(),
-                         std::move(**compiled),
-                         static_cast<int32_t>(context.model.smCount));
+  auto loaded =
+      loadPlan(*services.artifacts, engine.kernelLoader(), std::move(compiled),
+               static_cast<int32_t>(context.model.smCount));
   if (!loaded)
     return fail(loaded.takeError());
   engine.counts().loadNs.fetch_add(nsSince(start), std::memory_order_relaxed);
@@ -233,12 +239,12 @@ llvm::Expected<ChosenPlan> Acquisition::finish(Clock::time_point start) {
 llvm::Error Acquisition::noPlan() const {
   if (fatal.code != ErrorCode::Success)
     return errorOf(fatal);
-  std::string text = request.common.text();
+  std::string text = request.problem.text();
   if (!hasStep(mode, ChoiceStep::Compile))
     return makeError(
         ErrorCode::Missing,
         "strict mode has no kernel for {}; the missing key is: {}", text,
-        recordKey(request.family, request.common, context.deviceClass));
+        recordKey(request.family, request.problem, context.deviceClass));
   if (firstError.code != ErrorCode::Success)
     return addContext(errorOf(firstError), text);
   return makeError(ErrorCode::NoCandidate, "{}: no config runs on {}", text,
@@ -249,7 +255,7 @@ EventInfo Acquisition::event(kiln_event_kind kind) const {
   EventInfo info;
   info.kind = kind;
   if (engine.hooks().hasEvents())
-    info.problem = request.common.text();
+    info.problem = request.problem.text();
   return info;
 }
 

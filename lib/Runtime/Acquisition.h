@@ -16,10 +16,15 @@
 
 namespace kiln {
 
+struct MemberCode;
+struct PortfolioOptions;
+struct PortfolioOutcome;
+struct PortfolioResult;
 struct TuningChoice;
 struct TuningOptions;
 struct TuningOutcome;
 struct TuningResult;
+struct TuningTrial;
 
 /// Finds the plan of one request, once, on one thread and with the context
 /// current. All that is given must outlive it.
@@ -29,7 +34,9 @@ public:
   Acquisition(Engine &engine, ContextState &context, const PlanRequest &request,
               const AcquireOptions &options, std::atomic<kiln_state> *state);
 
-  /// By all steps. May compile and tune.
+  /// By all steps. May compile and tune. Of a range, all members of its
+  /// portfolio are loaded and what speaks for it is returned; the context keeps
+  /// the rest.
   llvm::Expected<ChosenPlan> run();
   /// The same without trials and turns, for a thread that must not wait for
   /// them. Errors: NoCandidate where it may not launch without a trial.
@@ -50,6 +57,8 @@ private:
   void load(const Choice &choice, Effort effort);
   void loadNew(const Problem &target, Plan plan, const Choice &choice,
                Effort effort);
+  void loadCompiled(const Problem &target, const Choice &choice,
+                    CompiledPlan compiled);
   void choose(const Choice &choice,
               const std::shared_ptr<const LoadedPlan> &loaded);
   llvm::Expected<std::optional<CompiledPlan>>
@@ -58,6 +67,7 @@ private:
 
   // Trials: AcquisitionTrials.cpp.
   void takeTrials();
+  void measureValue();
   void refuseUnproven();
   void takeRecordInstead();
   void keepWinner(TuningChoice &choice, bool isBusy);
@@ -65,7 +75,25 @@ private:
   TuningOptions tuningOptions() const;
   void takeTuned(const TuningChoice &tuned);
   void report(const TuningResult &result);
+  void report(const TuningTrial &trial);
+  void keepCode(std::shared_ptr<const LoadedPlan> &loaded, bool isBusy);
   std::unique_ptr<InProcessTrials> makeTrials();
+
+  // Portfolios: AcquisitionRange.cpp.
+  void measureLayer(const ProblemRange &layer);
+  void takeRange();
+  std::optional<PortfolioOutcome> makePortfolio(const ProblemRange &range,
+                                                bool needsTrials);
+  PortfolioOutcome runSession(const ProblemRange &range,
+                              InProcessTrials *runner,
+                              Clock::time_point deadline);
+  PortfolioOptions portfolioOptions(const ProblemRange &range) const;
+  void keepKernels(std::vector<MemberCode> &code, bool isBusy);
+  void report(const PortfolioResult &result);
+  ActivePlanPtr loadMember(const KnownPortfolio &known, uint32_t member,
+                           MemberCode code);
+  PreparedRange::ExactPlans exactPlans(const ProblemRange &range);
+  ChosenPlan findExact();
 
   llvm::Expected<ChosenPlan> finish(Clock::time_point start);
   llvm::Error noPlan() const;

@@ -16,13 +16,21 @@ void Acquisition::refuseUnproven() {
         ErrorCode::NoCandidate,
         fmt::format("no kernel is known to compute {} correctly on {}: trials "
                     "found wrong results, and another thread works on it",
-                    request.common.text(), context.model.name),
+                    request.problem.text(), context.model.name),
         0};
 }
 
+/// A launch measures its layer, once; who prepares a value, that value.
 void Acquisition::takeTrials() {
   if (!trialsAhead)
     return refuseUnproven();
+  if (!options.preferTrials && !options.retune)
+    if (auto layer = layerOf(request.family, request.problem))
+      return measureLayer(*layer);
+  measureValue();
+}
+
+void Acquisition::measureValue() {
   const Clock::time_point start = Clock::now();
   const uint64_t before = options.trials ? options.trials->load() : 0;
   if (state)
@@ -45,7 +53,7 @@ void Acquisition::takeTrials() {
     return;
   }
   const bool isTuned = error.code == ErrorCode::Success;
-  // What was measured for others of the bucket is better than a guess.
+  // What others measured is better than a guess.
   if (isTuned && !outcome->result.choice.validated)
     takeRecordInstead();
   if (isOver())
@@ -94,7 +102,7 @@ std::optional<TuningOutcome> Acquisition::measure(Clock::time_point deadline) {
   tuning.budget = std::chrono::ceil<std::chrono::milliseconds>(
       std::max(deadline - Clock::now(), Clock::duration::zero()));
   Tuner tuner(context.model, *services.artifacts, *services.records, runner);
-  TuningOutcome outcome = tuner.attempt(request.family, request.common, tuning,
+  TuningOutcome outcome = tuner.attempt(request.family, request.problem, tuning,
                                         chooser.recordNow());
   if (runner) {
     runner->releaseScratch();
@@ -110,12 +118,17 @@ std::optional<TuningOutcome> Acquisition::measure(Clock::time_point deadline) {
 /// it, which waits for all kernels of the context: so before the turn ends and
 /// others make trials. Behind a late launch, \p isBusy, it would wait for that.
 void Acquisition::keepWinner(TuningChoice &choice, bool isBusy) {
-  if (!choice.loaded)
+  keepCode(choice.loaded, isBusy);
+}
+
+void Acquisition::keepCode(std::shared_ptr<const LoadedPlan> &loaded,
+                           bool isBusy) {
+  if (!loaded)
     return;
-  engine.kernelLoader().adopt(*choice.loaded);
+  engine.kernelLoader().adopt(*loaded);
   if (isBusy)
-    keepForever(std::move(choice.loaded));
-  choice.loaded.reset();
+    keepForever(std::move(loaded));
+  loaded.reset();
 }
 
 std::unique_ptr<InProcessTrials> Acquisition::makeTrials() {
@@ -142,29 +155,32 @@ TuningOptions Acquisition::tuningOptions() const {
   tuning.progress =
       [this, before = options.trials->load()](const TuningProgress &progress) {
         uint64_t now = before + progress.trials;
-        if (options.trials->exchange(now) != now && options.trialsChanged)
-          options.trialsChanged();
+        if (options.trials->exchange(now) != now && options.progressed)
+          options.progressed();
       };
   return tuning;
 }
 
 void Acquisition::report(const TuningResult &result) {
-  for (const TuningTrial &trial : result.trials) {
-    bool ok = trial.result.status == TrialStatus::Ok;
-    engine.counts().trials.fetch_add(1, std::memory_order_relaxed);
-    engine.counts().trialFailures.fetch_add(!ok, std::memory_order_relaxed);
-    if (!engine.hooks().hasEvents())
-      continue;
-    EventInfo info = event(KILN_EVENT_TRIAL);
-    info.config = trial.result.config;
-    info.message = trial.result.message;
-    info.status = ok ? ErrorCode::Success : ErrorCode::NoCandidate;
-    info.predictedNs = trial.predictedNs;
-    info.measuredNs = trial.result.medianNs;
-    engine.hooks().emit(info);
-  }
+  for (const TuningTrial &trial : result.trials)
+    report(trial);
   for (const std::string &note : result.notes)
-    engine.hooks().log().info("{}: {}", request.common.text(), note);
+    engine.hooks().log().info("{}: {}", request.problem.text(), note);
+}
+
+void Acquisition::report(const TuningTrial &trial) {
+  bool ok = trial.result.status == TrialStatus::Ok;
+  engine.counts().trials.fetch_add(1, std::memory_order_relaxed);
+  engine.counts().trialFailures.fetch_add(!ok, std::memory_order_relaxed);
+  if (!engine.hooks().hasEvents())
+    return;
+  EventInfo info = event(KILN_EVENT_TRIAL);
+  info.config = trial.result.config;
+  info.message = trial.result.message;
+  info.status = ok ? ErrorCode::Success : ErrorCode::NoCandidate;
+  info.predictedNs = trial.predictedNs;
+  info.measuredNs = trial.result.medianNs;
+  engine.hooks().emit(info);
 }
 
 /// Takes the winner, with what trials had of it.

@@ -25,50 +25,21 @@ ContextState::activate(const std::shared_ptr<const LoadedPlan> &loaded,
   return list.back();
 }
 
-static bool isFor(const RangePlan &range, const KernelFamily &family,
-                  const ExtentBox &box) {
-  return range.family == &family && range.box.low == box.low &&
-         range.box.high == box.high && range.box.smallest == box.smallest &&
-         range.box.largest.record == box.largest.record;
+std::shared_ptr<const PreparedRange>
+ContextState::addRange(std::shared_ptr<const PreparedRange> added,
+                       bool isLatest) {
+  auto known = ranges.find(added->range());
+  if (known && !isLatest && added->isFallback() && !known->isFallback())
+    return known;
+  ranges.add(added);
+  ++version;
+  return added;
 }
 
-ChosenPlan ContextState::addRangePlan(RangePlan added, bool isLatest) {
-  std::lock_guard<std::mutex> lock(mutex);
-  ChosenPlan chosen = added.chosen;
-  auto same = std::find_if(rangePlans.begin(), rangePlans.end(),
-                           [&](const RangePlan &old) {
-                             return isFor(old, *added.family, added.box);
-                           });
-  if (same == rangePlans.end()) {
-    rangePlans.push_back(std::move(added));
-    return chosen;
-  }
-  const bool isWorse =
-      chosen.plan->isFallback && !same->chosen.plan->isFallback;
-  if (isWorse && !isLatest)
-    return same->chosen;
-  *same = std::move(added);
-  return chosen;
-}
-
-ChosenPlan ContextState::findRangePlan(const KernelFamily &family,
-                                       const Problem &problem) const {
-  std::lock_guard<std::mutex> lock(mutex);
-  for (const RangePlan &range : rangePlans)
-    if (range.family == &family &&
-        range.box.covers(family, range.ranges, problem.record.values()))
-      return range.chosen;
-  return {};
-}
-
-ChosenPlan ContextState::findRangePlan(const KernelFamily &family,
-                                       const ExtentBox &box) const {
-  std::lock_guard<std::mutex> lock(mutex);
-  for (const RangePlan &range : rangePlans)
-    if (isFor(range, family, box) &&
-        range.box.common.record == box.common.record)
-      return range.chosen;
-  return {};
+ChosenPlan ContextState::chooseFromRanges(const KernelFamily &family,
+                                          const Problem &problem) const {
+  auto range = ranges.find(family, problem);
+  return range ? range->choose(problem) : ChosenPlan();
 }
 
 void ContextState::collectLateTrials() {

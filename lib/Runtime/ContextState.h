@@ -5,7 +5,7 @@
 #include "Device/DeviceModel.h"
 #include "Driver/StreamContext.h"
 #include "Runtime/Dispatch.h"
-#include "Runtime/ExtentBox.h"
+#include "Runtime/PreparedRange.h"
 #include "Trial/InProcessTrials.h"
 
 #include <atomic>
@@ -19,14 +19,6 @@
 
 namespace kiln {
 
-/// A plan for all values of a part of a problem's ranges.
-struct RangePlan {
-  const KernelFamily *family = nullptr;
-  std::vector<ExtentRange> ranges;
-  ExtentBox box;
-  ChosenPlan chosen;
-};
-
 /// One context of one device. The model and what follows from it are immutable;
 /// the rest is thread-safe.
 class ContextState {
@@ -38,23 +30,29 @@ public:
   const DeviceModel model;
   const std::string deviceClass; ///< deviceClassKey(model)
   PlanPool plans;
+  PortfolioPool portfolios; ///< of layers that were launched unprepared
   class TuningTurn;
 
   /// The one ActivePlan that says this of \p loaded.
   ActivePlanPtr activate(const std::shared_ptr<const LoadedPlan> &loaded,
                          kiln_source source, bool isFallback);
 
-  /// Adds a plan of kiln_prepare in the place of one for the same box, and
-  /// returns what serves now. Unless \p isLatest, something better may have
-  /// been found since: then a fallback replaces no more than a fallback.
-  ChosenPlan addRangePlan(RangePlan plan, bool isLatest);
-  /// The plan of a range that \p problem is in, or none. Calls no driver.
-  ChosenPlan findRangePlan(const KernelFamily &family,
-                           const Problem &problem) const;
-  /// The plan that was prepared for just this part of a range, chosen for the
-  /// same values.
-  ChosenPlan findRangePlan(const KernelFamily &family,
-                           const ExtentBox &box) const;
+  /// Adds what kiln_prepare made, and returns what serves now. Unless
+  /// \p isLatest, something better may have been found since: then a fallback
+  /// replaces no more than a fallback.
+  std::shared_ptr<const PreparedRange>
+  addRange(std::shared_ptr<const PreparedRange> added, bool isLatest);
+  /// What serves all of \p range, or null.
+  std::shared_ptr<const PreparedRange>
+  findRange(const ProblemRange &range) const {
+    return ranges.find(range);
+  }
+  /// Changes whenever a range is added.
+  uint64_t rangesVersion() const { return version.load(); }
+  /// The plan that a prepared range has for \p problem, or none. Some
+  /// microseconds; calls no driver and reads no file.
+  ChosenPlan chooseFromRanges(const KernelFamily &family,
+                              const Problem &problem) const;
 
   /// Notes that a launch of the trials did not end in time; by the thread whose
   /// turn it is.
@@ -77,6 +75,9 @@ public:
   }
 
 private:
+  RangeIndex<PreparedRange> ranges;
+  std::atomic<uint64_t> version{0}; ///< of `ranges`
+
   /// Belongs to the thread that has the turn, or that ends the context.
   std::unique_ptr<InProcessTrials> trials;
 
@@ -84,7 +85,6 @@ private:
   std::condition_variable turnEnded;
   bool isTuning = false;
   std::map<const LoadedPlan *, std::vector<ActivePlanPtr>> active;
-  std::vector<RangePlan> rangePlans;
   std::atomic<bool> hasLateTrials{false}; ///< needs no mutex
 };
 

@@ -269,28 +269,10 @@ ChosenPlan DispatchTable::keep(const DispatchKey &key,
   return chosenAt(place);
 }
 
-void DispatchTable::replace(
-    const ActivePlan *old, const ChosenPlan &now,
-    llvm::function_ref<bool(llvm::ArrayRef<int64_t>)> serves) {
-  std::lock_guard<std::mutex> lock(mutex);
-  auto known = plans.find(old);
-  if (known == plans.end())
-    return;
-  OwnedPlan owned{now.plan, known->second.contextId};
-  plans.try_emplace(now.plan.get(), std::move(owned));
-  for (size_t place = 0; place < placesUsed; ++place)
-    if (wordsOf(place)[kPlan] == bitsOf(old) && serves(valuesOf(place)))
-      write(place, [&](Word *words) { storePlan(words, now); });
-}
-
-void DispatchTable::forgetContext(uint64_t contextId) {
-  std::lock_guard<std::mutex> lock(mutex);
-  std::vector<size_t> gone;
-  for (size_t place = 0; place < placesUsed; ++place)
-    if (wordsOf(place)[kContext] == contextId)
-      gone.push_back(place);
-  cleared.reserve(cleared.size() + gone.size());
-  for (size_t place : gone) {
+/// Frees \p places. Their plans stay: a reader may have one in hand.
+void DispatchTable::clear(llvm::ArrayRef<size_t> places) {
+  cleared.reserve(cleared.size() + places.size());
+  for (size_t place : places) {
     removeFromIndex(place);
     write(place, [&](Word *words) {
       for (size_t i : {kFamily, kContext, kPlan})
@@ -300,15 +282,48 @@ void DispatchTable::forgetContext(uint64_t contextId) {
     keptCount -= isKept[place];
     isKept[place] = false;
   }
+}
+
+std::vector<DispatchTable::Values> DispatchTable::forget(
+    const KernelFamily &family, uint64_t contextId,
+    llvm::function_ref<bool(llvm::ArrayRef<int64_t>)> isMeant) {
+  std::lock_guard<std::mutex> lock(mutex);
+  const size_t fields = family.problemSchema().fields().size();
+  std::vector<Values> kept;
+  std::vector<size_t> gone;
+  for (size_t place = 0; place < placesUsed; ++place) {
+    const Word *words = wordsOf(place);
+    if (words[kContext] != contextId || words[kFamily] != bitsOf(&family))
+      continue;
+    Values values = valuesOf(place, fields);
+    if (!isMeant(values))
+      continue;
+    if (isKept[place])
+      kept.push_back(std::move(values));
+    else
+      gone.push_back(place);
+  }
+  clear(gone);
+  return kept;
+}
+
+void DispatchTable::forgetContext(uint64_t contextId) {
+  std::lock_guard<std::mutex> lock(mutex);
+  std::vector<size_t> gone;
+  for (size_t place = 0; place < placesUsed; ++place)
+    if (wordsOf(place)[kContext] == contextId)
+      gone.push_back(place);
+  clear(gone);
   std::erase_if(plans, [&](const auto &entry) {
     return entry.second.contextId == contextId;
   });
 }
 
-llvm::SmallVector<int64_t, 24> DispatchTable::valuesOf(size_t place) const {
-  llvm::SmallVector<int64_t, 24> values;
-  for (size_t i = kValues; i < placeWords; ++i)
-    values.push_back(static_cast<int64_t>(wordsOf(place)[i].load()));
+DispatchTable::Values DispatchTable::valuesOf(size_t place,
+                                              size_t count) const {
+  Values values;
+  for (size_t i = 0; i < count; ++i)
+    values.push_back(static_cast<int64_t>(wordsOf(place)[kValues + i].load()));
   return values;
 }
 

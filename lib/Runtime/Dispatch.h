@@ -94,10 +94,13 @@ public:
   /// as many values are kept as the table's capacity, further ones are like any
   /// other.
   ChosenPlan keep(const DispatchKey &key, const ChosenPlan &chosen);
-  /// Publishes \p now for every key that has \p old and whose values \p serves
-  /// accepts.
-  void replace(const ActivePlan *old, const ChosenPlan &now,
-               llvm::function_ref<bool(llvm::ArrayRef<int64_t>)> serves);
+  /// Takes out the values of \p family in a context that \p isMeant accepts:
+  /// they will be chosen for again. Returns those that are kept, which stay.
+  /// Holds the table's lock.
+  using Values = llvm::SmallVector<int64_t, 24>;
+  std::vector<Values>
+  forget(const KernelFamily &family, uint64_t contextId,
+         llvm::function_ref<bool(llvm::ArrayRef<int64_t>)> isMeant);
   /// Drops all plans of a context that is gone.
   void forgetContext(uint64_t contextId);
 
@@ -147,7 +150,8 @@ private:
   // What follows needs the lock.
   size_t placeOf(const DispatchKey &key) const;
   ChosenPlan chosenAt(size_t place) const;
-  llvm::SmallVector<int64_t, 24> valuesOf(size_t place) const;
+  Values valuesOf(size_t place, size_t count) const;
+  void clear(llvm::ArrayRef<size_t> places);
   size_t put(const DispatchKey &key, const ChosenPlan &chosen, bool isOffer);
   void makeRoom();
   size_t takePlace();

@@ -166,6 +166,7 @@ Engine::Services &Engine::services() {
       std::make_unique<ArtifactStore>(*made->store, artifactOptions);
   made->records = std::make_unique<RecordStore>(*made->store);
   made->decisions = std::make_unique<DecisionStore>(*made->store);
+  made->portfolios = std::make_unique<PortfolioStore>(*made->store);
   deliverMessages();
   std::lock_guard<std::mutex> lock(mutex);
   if (!madeServices)
@@ -249,14 +250,16 @@ void Engine::dropDeadTwin(const StreamContext &context) {
   }
 }
 
+std::shared_ptr<ContextState> Engine::knownContext(uint64_t id) const {
+  std::lock_guard<std::mutex> lock(mutex);
+  auto found = contexts.find(id);
+  return found == contexts.end() ? nullptr : found->second;
+}
+
 llvm::Expected<std::shared_ptr<ContextState>>
 Engine::contextState(const Driver &driver, const StreamContext &context) {
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    auto found = contexts.find(context.id);
-    if (found != contexts.end())
-      return found->second;
-  }
+  if (auto known = knownContext(context.id))
+    return known;
   auto model = assembleModel(driver, context);
   if (!model)
     return model.takeError();
@@ -270,8 +273,9 @@ Engine::contextState(const Driver &driver, const StreamContext &context) {
 Chooser Engine::chooser(ContextState &context, const PlanRequest &request) {
   Services &made = services();
   return Chooser({options.mode, context.model, context.deviceClass,
-                  context.plans, *made.artifacts, *made.records,
-                  *made.decisions, options.workspaceLimit},
+                  context.plans, context.portfolios, *made.artifacts,
+                  *made.records, *made.decisions, *made.portfolios,
+                  options.workspaceLimit},
                  request);
 }
 

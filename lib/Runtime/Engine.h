@@ -42,6 +42,7 @@
 namespace kiln {
 
 class PrepareTask;
+struct RangePart;
 
 class Engine {
 public:
@@ -79,6 +80,7 @@ public:
     std::unique_ptr<ArtifactStore> artifacts;
     std::unique_ptr<RecordStore> records;
     std::unique_ptr<DecisionStore> decisions;
+    std::unique_ptr<PortfolioStore> portfolios;
   };
   Services &services();
   /// The state of a context, made if it is new. May take some 10 ms.
@@ -106,10 +108,14 @@ public:
                                               const KernelFamily &family,
                                               const Problem &problem,
                                               CudaStream stream);
-  /// Makes an arena for launches of \p plan. Errors: NotPrepared while the
-  /// stream is captured; those of ArenaPool::ensure.
+  /// The same for all of a range.
+  llvm::Expected<std::shared_ptr<const PreparedRange>>
+  acquireRange(const Driver &driver, const StreamContext &context,
+               const RangePart &part, CudaStream stream);
+  /// Makes an arena for launches that need \p needed. Errors: NotPrepared while
+  /// the stream is captured; those of ArenaPool::ensure.
   llvm::Error ensureArena(const Driver &driver, const StreamContext &context,
-                          const ActivePlan &plan, CudaStream stream);
+                          const WorkspaceLayout &needed, CudaStream stream);
 
   const DispatchTable &plans() const { return dispatch; }
   DispatchTable &plans() { return dispatch; }
@@ -127,13 +133,16 @@ public:
 private:
   explicit Engine(EngineConfig config);
 
-  llvm::Error launchCallSlow(const KernelFamily &family, const Problem &problem,
-                             const FamilyCall &call,
-                             const kiln_workspace *workspace,
-                             CudaStream stream);
+  [[gnu::noinline]] llvm::Error
+  launchCallSlow(const KernelFamily &family, const void *args, FamilyCall &call,
+                 const kiln_workspace *workspace, CudaStream stream,
+                 const StreamContext *known);
+  ChosenPlan takePrepared(const ContextState &context, const DispatchKey &key,
+                          const Problem &problem);
   llvm::Expected<DeviceModel> assembleModel(const Driver &driver,
                                             const StreamContext &context);
   void dropDeadTwin(const StreamContext &context);
+  std::shared_ptr<ContextState> knownContext(uint64_t id) const;
   void closeContexts();
 
   const EngineConfig options;

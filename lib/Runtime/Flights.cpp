@@ -45,17 +45,26 @@ static std::string nameOf(const ContextState &context,
   const KernelFamily *family = &request.family;
   add(&family, sizeof(family));
   add(&context.id, sizeof(context.id));
-  for (const Problem *problem : {&request.largest, &request.common})
-    add(problem->record.values().data(),
-        problem->record.values().size() * sizeof(int64_t));
-  name.push_back(request.isRange ? 'r' : 'v');
+  llvm::ArrayRef<int64_t> values = request.problem.record.values();
+  add(values.data(), values.size() * sizeof(int64_t));
+  if (request.range)
+    name += request.range->fixedText() + request.range->text();
   return name;
 }
 
-/// By which launches of the largest value find their plan.
+/// By which launches find their plan.
 static DispatchKey keyOf(const ContextState &context,
                          const PlanRequest &request) {
-  return {&request.family, context.id, request.largest.record.values()};
+  return {&request.family, context.id, request.problem.record.values()};
+}
+
+/// What serves \p request now, or none.
+static ChosenPlan lookUp(Engine &engine, const ContextState &context,
+                         const PlanRequest &request) {
+  if (!request.range)
+    return engine.plans().lookup(keyOf(context, request));
+  auto range = context.findRange(*request.range);
+  return range ? range->choose(request.problem) : ChosenPlan();
 }
 
 bool Flights::isWorking() { return flightsHeld > 0; }
@@ -91,7 +100,7 @@ llvm::Expected<ChosenPlan> Flights::joinOrWork(ContextState &context,
     if (flight->worker == std::this_thread::get_id())
       return makeError(ErrorCode::InProgress,
                        "{}: asked for by a hook of the call that works on it",
-                       request.common.text());
+                       request.problem.text());
     if (flightsHeld)
       return Acquisition(engine, context, request, given, nullptr)
           .runWithoutTrials();
@@ -105,7 +114,7 @@ llvm::Expected<ChosenPlan> Flights::joinOrWork(ContextState &context,
     if (!hasEnded)
       return workBeside(context, request, given);
     if (flight->chosen) {
-      if (flight->meets(given) || given.takes(*flight->chosen.plan))
+      if (flight->meets(given) || given.takes(request, flight->chosen))
         return flight->chosen;
     } else if (flight->error.code != ErrorCode::Cancelled || isCancelled) {
       return errorOf(flight->error);
@@ -122,17 +131,14 @@ llvm::Expected<ChosenPlan> Flights::joinOrWork(ContextState &context,
 llvm::Expected<ChosenPlan> Flights::workBeside(ContextState &context,
                                                const PlanRequest &request,
                                                const AcquireOptions &given) {
-  const DispatchKey key = keyOf(context, request);
-  const bool isOfLargest = request.isOfLargest();
-  if (ChosenPlan known =
-          isOfLargest ? engine.plans().lookup(key) : ChosenPlan();
-      known && given.takes(*known.plan))
+  if (ChosenPlan known = lookUp(engine, context, request);
+      known && given.takes(request, known))
     return known;
   auto found =
       Acquisition(engine, context, request, given, nullptr).runWithoutTrials();
-  if (!found || !isOfLargest)
+  if (!found || request.range)
     return found;
-  return engine.plans().offer(key, *found);
+  return engine.plans().offer(keyOf(context, request), *found);
 }
 
 llvm::Expected<ChosenPlan> Flights::work(ContextState &context,
@@ -161,18 +167,13 @@ llvm::Expected<ChosenPlan> Flights::work(ContextState &context,
     }
   } ending(*this, name, flight);
 
-  // Launches of the largest value hit what is chosen for it.
-  const DispatchKey key = keyOf(context, request);
-  const bool isOfLargest = request.isOfLargest();
   // The one before us may have ended since our caller looked.
-  ChosenPlan known = isOfLargest ? engine.plans().lookup(key) : ChosenPlan();
-  if (known && given.takes(*known.plan)) {
+  if (ChosenPlan known = lookUp(engine, context, request);
+      known && given.takes(request, known)) {
     std::lock_guard<std::mutex> lock(flight.mutex);
     flight.chosen = known;
     return known;
   }
-  if (given.worked)
-    *given.worked = true;
   auto found =
       Acquisition(engine, context, request, given, &flight.state).run();
   if (!found) {
@@ -182,11 +183,26 @@ llvm::Expected<ChosenPlan> Flights::work(ContextState &context,
     return errorOf(summary);
   }
   // Before the flight ends, so that nobody begins another.
-  if (isOfLargest)
-    engine.plans().publish(key, *found);
+  if (!request.range)
+    publish(context, request, *found);
   std::lock_guard<std::mutex> lock(flight.mutex);
   flight.chosen = *found;
   return found;
+}
+
+/// From now on launches hit \p found. A range may have been prepared meanwhile:
+/// that goes before anything but what was measured at the value itself.
+void Flights::publish(ContextState &context, const PlanRequest &request,
+                      ChosenPlan &found) {
+  const DispatchKey key = keyOf(context, request);
+  engine.plans().publish(key, found);
+  if (found.measuredNs > 0)
+    return;
+  if (ChosenPlan prepared =
+          context.chooseFromRanges(request.family, request.problem)) {
+    found = std::move(prepared);
+    engine.plans().publish(key, found);
+  }
 }
 
 kiln_state Flights::stateOf(const ContextState &context,

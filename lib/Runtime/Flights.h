@@ -37,24 +37,28 @@ struct AcquireOptions {
   /// Measure although a record, a decision or a plan that is there could serve
   /// (mode tune only).
   bool retune = false;
-  /// A stored decision or a fallback does not stand in for trials (mode tune
-  /// only).
+  /// Only what was measured for the request, at its value or over its range,
+  /// stands in for trials (mode tune only).
   bool preferTrials = false;
   std::chrono::milliseconds budget{2000};
   const std::atomic<bool> *cancel = nullptr; ///< may be null
   /// Receives how many configs were tried so far; may be null.
   std::atomic<uint64_t> *trials = nullptr;
-  /// Called, with no lock held, when that number changed; may be empty.
-  std::function<void()> trialsChanged;
-  /// Receives whether this call did the work. If not, something better may have
-  /// been found since. May be null.
-  bool *worked = nullptr;
+  /// Of a range: receives how many kernels are there and how many it has; may
+  /// be empty.
+  std::function<void(size_t ready, size_t kernels)> compiled;
+  /// Called, with no lock held, when one of these changed; may be empty.
+  std::function<void()> progressed;
 
   bool isCancelled() const { return cancel && *cancel; }
-  /// Whether a plan that is there will do.
-  bool takes(const ActivePlan &plan) const {
-    return !retune && !(preferTrials && (plan.isFallback ||
-                                         plan.source == KILN_SOURCE_DECISION));
+  /// Whether a plan that is there will do for \p request.
+  bool takes(const PlanRequest &request, const ChosenPlan &known) const {
+    if (retune || !preferTrials)
+      return !retune;
+    const ActivePlan &plan = *known.plan;
+    // A range is measured at few of its values, a value at itself.
+    return !plan.isFallback && plan.source != KILN_SOURCE_DECISION &&
+           (request.range || known.measuredNs > 0);
   }
 };
 
@@ -90,6 +94,9 @@ private:
                                   const PlanRequest &request,
                                   const AcquireOptions &given,
                                   const std::string &name, Flight &flight);
+
+  void publish(ContextState &context, const PlanRequest &request,
+               ChosenPlan &found);
 
   Engine &engine;
   mutable std::mutex mutex; ///< guards what follows

@@ -4,6 +4,7 @@
 #include "Call/LaunchArguments.h"
 #include "Call/StructAccess.h"
 #include "Runtime/Acquisition.h"
+#include "Runtime/RangeParts.h"
 #include "Workspace/StreamLock.h"
 
 namespace kiln {
@@ -54,7 +55,7 @@ llvm::Error Engine::launchPlan(const Driver &driver, const ActivePlan &plan,
     if (!user)
       return user.takeError();
     while (!(workspace = arenas.find(*user, needed)).address)
-      if (auto error = ensureArena(driver, context, plan, stream))
+      if (auto error = ensureArena(driver, context, needed, stream))
         return error;
     if (user->isCaptured) [[unlikely]]
       arenas.holdForGraph(driver, *user);
@@ -87,8 +88,8 @@ static llvm::Error refuseCapture(const Driver &driver, CudaStream stream,
 
 llvm::Error Engine::ensureArena(const Driver &driver,
                                 const StreamContext &context,
-                                const ActivePlan &plan, CudaStream stream) {
-  const WorkspaceLayout &needed = plan.loaded->workspace();
+                                const WorkspaceLayout &needed,
+                                CudaStream stream) {
   if (needed.bytes() == 0)
     return llvm::Error::success();
   auto entered = CurrentContext::enter(driver, context);
@@ -105,6 +106,25 @@ llvm::Error Engine::ensureArena(const Driver &driver,
   return arenas.ensure(driver, *user, needed);
 }
 
+/// What a prepared range has for \p problem, which launches hit from now on.
+ChosenPlan Engine::takePrepared(const ContextState &context,
+                                const DispatchKey &key,
+                                const Problem &problem) {
+  uint64_t version = context.rangesVersion();
+  ChosenPlan plan = context.chooseFromRanges(*key.family, problem);
+  if (!plan)
+    return {};
+  plan = dispatch.offer(key, plan);
+  // Who prepares a range adds it and then takes out of the table what was
+  // chosen before. Ours may have come behind that.
+  while (version != context.rangesVersion()) {
+    version = context.rangesVersion();
+    plan = context.chooseFromRanges(*key.family, problem);
+    dispatch.publish(key, plan);
+  }
+  return plan;
+}
+
 llvm::Expected<ChosenPlan>
 Engine::acquireForLaunch(const Driver &driver, const StreamContext &context,
                          const KernelFamily &family, const Problem &problem,
@@ -113,27 +133,17 @@ Engine::acquireForLaunch(const Driver &driver, const StreamContext &context,
   if (ChosenPlan known = dispatch.lookup(key))
     return known;
   workCounts.dispatchMisses.fetch_add(1, std::memory_order_relaxed);
-  std::shared_ptr<ContextState> known;
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    auto found = contexts.find(context.id);
-    if (found != contexts.end())
-      known = found->second;
-  }
+  std::shared_ptr<ContextState> known = knownContext(context.id);
   if (known)
-    if (ChosenPlan plan = known->findRangePlan(family, problem)) {
-      dispatch.offer(key, plan);
-      // A better one may have been prepared before the other was there to be
-      // replaced.
-      return dispatch.offer(key, known->findRangePlan(family, problem));
-    }
+    if (ChosenPlan plan = takePrepared(*known, key, problem))
+      return plan;
   auto entered = CurrentContext::enter(driver, context);
   if (!entered)
     return entered.takeError();
-  PlanRequest request{family, problem, problem};
+  PlanRequest request{family, problem};
   if (auto error =
           refuseCapture(driver, stream, "the problem has no plan yet")) {
-    // Its bucket may have what the problem would take.
+    // Its layer may have what the problem would take.
     auto loaded =
         known ? Acquisition(*this, *known, request, AcquireOptions(), nullptr)
                     .findLoaded()
@@ -160,6 +170,33 @@ Engine::acquireForLaunch(const Driver &driver, const StreamContext &context,
   return problemsInWork.acquire(**state, request, acquireOptions);
 }
 
+llvm::Expected<std::shared_ptr<const PreparedRange>>
+Engine::acquireRange(const Driver &driver, const StreamContext &context,
+                     const RangePart &part, CudaStream stream) {
+  const ProblemRange &range = part.range;
+  if (auto known = knownContext(context.id))
+    if (auto prepared = known->findRange(range))
+      return prepared;
+  workCounts.dispatchMisses.fetch_add(1, std::memory_order_relaxed);
+  auto entered = CurrentContext::enter(driver, context);
+  if (!entered)
+    return entered.takeError();
+  if (auto error = refuseCapture(driver, stream, "the range has no plans yet"))
+    return error;
+  CaptureModeGuard relaxed(driver);
+  auto state = contextState(driver, context);
+  if (!state)
+    return state.takeError();
+  AcquireOptions acquireOptions;
+  acquireOptions.budget = options.tuneBudget;
+  auto chosen = problemsInWork.acquire(
+      **state, {*range.family, part.typical, &range, part.isHinted},
+      acquireOptions);
+  if (!chosen)
+    return chosen.takeError();
+  return (*state)->findRange(range);
+}
+
 //===----------------------------------------------------------------------===//
 // kiln_gemm and its like
 //===----------------------------------------------------------------------===//
@@ -184,30 +221,32 @@ llvm::Error Engine::launchCall(kiln_family number, const void *args,
     if (const ActivePlan *plan = dispatch.find(key)) [[likely]]
       return launchPlan(*ready, *plan, *context, call.arguments, workspace,
                         stream);
+    return launchCallSlow(family, args, call, workspace, stream, &*context);
   }
+  return launchCallSlow(family, args, call, workspace, stream, nullptr);
+}
+
+llvm::Error Engine::launchCallSlow(const KernelFamily &family, const void *args,
+                                   FamilyCall &call,
+                                   const kiln_workspace *workspace,
+                                   CudaStream stream,
+                                   const StreamContext *known) {
   // On a hit the table vouches for the arguments; on a miss, check them.
   auto problem = readProblem(family, args, CallAddresses::Used, call);
   if (!problem)
     return problem.takeError();
-  return launchCallSlow(family, *problem, call, workspace, stream);
-}
-
-llvm::Error Engine::launchCallSlow(const KernelFamily &family,
-                                   const Problem &problem,
-                                   const FamilyCall &call,
-                                   const kiln_workspace *workspace,
-                                   CudaStream stream) {
-  assert(problem.record.values() == call.fields() &&
+  assert(problem->record.values() == call.fields() &&
          "what is looked up is the canonical problem");
-  if (family.isEmpty(problem))
+  if (family.isEmpty(*problem))
     return llvm::Error::success();
   auto loaded = driver();
   if (!loaded)
     return loaded.takeError();
-  auto context = findContext(**loaded, stream);
+  auto context = known ? llvm::Expected<StreamContext>(*known)
+                       : findContext(**loaded, stream);
   if (!context)
     return context.takeError();
-  auto plan = acquireForLaunch(**loaded, *context, family, problem, stream);
+  auto plan = acquireForLaunch(**loaded, *context, family, *problem, stream);
   if (!plan)
     return plan.takeError();
   return launchPlan(**loaded, *plan->plan, *context, call.arguments, workspace,

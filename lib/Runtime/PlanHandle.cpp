@@ -21,9 +21,6 @@ PlanHandle::acquire(Engine &engine, const kiln_problem *problem,
   auto spec = ProblemSpec::parse(engine.families(), problem);
   if (!spec)
     return spec.takeError();
-  auto boxes = boxesOf(*spec);
-  if (!boxes)
-    return boxes.takeError();
   auto driver = engine.driver();
   if (!driver)
     return driver.takeError();
@@ -37,29 +34,49 @@ PlanHandle::acquire(Engine &engine, const kiln_problem *problem,
   std::unique_ptr<PlanHandle> handle(new PlanHandle(engine, std::move(*spec)));
   handle->contextId = context->id;
   handle->operandList = operandsOf(handle->spec, handle->spec.problem);
-  for (ExtentBox &box : *boxes) {
-    const KernelFamily &family = *handle->spec.family;
-    if (family.isEmpty(box.largest))
-      continue;
-    auto chosen = engine.acquireForLaunch(**driver, *context, family,
-                                          box.largest, stream);
-    if (!chosen)
-      return chosen.takeError();
-    handle->parts.push_back({std::move(box), std::move(*chosen)});
+  if (!handle->spec.ranges.empty()) {
+    if (auto error = handle->acquireRanges(**driver, *context, stream))
+      return error;
+    return handle;
   }
+  const Problem &alone = handle->spec.problem;
+  if (handle->spec.family->isEmpty(alone))
+    return handle;
+  auto chosen = engine.acquireForLaunch(**driver, *context,
+                                        *handle->spec.family, alone, stream);
+  if (!chosen)
+    return chosen.takeError();
+  handle->chosen = std::move(*chosen);
   return handle;
 }
 
-/// The plan for these extents. Beyond the parts are only alignments that the
+llvm::Error PlanHandle::acquireRanges(const Driver &driver,
+                                      const StreamContext &context,
+                                      CudaStream stream) {
+  auto parts = partsOf(spec);
+  if (!parts)
+    return parts.takeError();
+  for (const RangePart &part : *parts) {
+    auto prepared = engine.acquireRange(driver, context, part, stream);
+    if (!prepared)
+      return prepared.takeError();
+    if (ranges.empty())
+      chosen = (*prepared)->choose(part.typical);
+    ranges.push_back(std::move(*prepared));
+  }
+  return llvm::Error::success();
+}
+
+/// The plan for these extents. Beyond the ranges are only alignments that the
 /// problem's extents rarely have: those are found like a first launch.
-llvm::Expected<ChosenPlan> PlanHandle::partFor(const Driver &driver,
+llvm::Expected<ChosenPlan> PlanHandle::planFor(const Driver &driver,
                                                const StreamContext &context,
                                                const Problem &problem,
                                                CudaStream stream) const {
-  for (const Part &part : parts)
-    if (part.box.contains(spec.ranges, problem.record.values()) &&
-        part.box.largest.signature == problem.signature)
-      return part.chosen;
+  for (const auto &range : ranges)
+    if (range->range().signature == problem.signature)
+      if (ChosenPlan plan = range->choose(problem))
+        return plan;
   return engine.acquireForLaunch(driver, context, *spec.family, problem,
                                  stream);
 }
@@ -83,7 +100,7 @@ llvm::Error PlanHandle::launchRange(const Driver &driver,
     auto problem = spec.at(extents);
     if (!problem)
       return problem.takeError();
-    auto found = partFor(driver, context, *problem, stream);
+    auto found = planFor(driver, context, *problem, stream);
     if (!found)
       return found.takeError();
     seen.publish(key, *found); // which keeps it
@@ -117,7 +134,7 @@ llvm::Error PlanHandle::launch(const kiln_arguments *given,
   auto context = contextFor(**driver, stream);
   if (!context)
     return context.takeError();
-  if (parts.empty())
+  if (!chosen)
     return llvm::Error::success();
   if (!spec.ranges.empty())
     return launchRange(**driver, *context, *given, workspace, stream);
@@ -125,8 +142,8 @@ llvm::Error PlanHandle::launch(const kiln_arguments *given,
   if (auto error = readArguments(*given, spec, operandList,
                                  spec.problem.record.values(), arguments))
     return error;
-  return engine.launchPlan(**driver, *parts.front().chosen.plan, *context,
-                           arguments, workspace, stream);
+  return engine.launchPlan(**driver, *chosen.plan, *context, arguments,
+                           workspace, stream);
 }
 
 /// The plan's problem with the extents of \p call, which has to be a call of
@@ -189,7 +206,7 @@ llvm::Error PlanHandle::launchCall(kiln_family family, const void *args,
     return problem.takeError();
   if (call.isEmpty)
     return llvm::Error::success();
-  auto plan = partFor(**driver, *context, *problem, stream);
+  auto plan = planFor(**driver, *context, *problem, stream);
   if (!plan)
     return plan.takeError();
   calls.publish(key, *plan);
@@ -199,8 +216,10 @@ llvm::Error PlanHandle::launchCall(kiln_family family, const void *args,
 
 WorkspaceLayout PlanHandle::workspace() const {
   WorkspaceLayout all;
-  for (const Part &part : parts)
-    all.merge(part.chosen.plan->loaded->workspace());
+  if (chosen)
+    all.merge(chosen.plan->loaded->workspace());
+  for (const auto &range : ranges)
+    all.merge(range->workspace());
   return all;
 }
 
@@ -221,10 +240,8 @@ static llvm::StringRef nameOfSource(kiln_source source) {
 
 std::string PlanHandle::describe() const {
   std::string text = spec.problem.text();
-  if (parts.empty())
+  if (!chosen)
     return text + ": nothing to compute";
-  // The part of the largest values speaks for all.
-  const ChosenPlan &chosen = parts.back().chosen;
   const ActivePlan &plan = *chosen.plan;
   constexpr double kUsPerNs = 1e-3;
   text += fmt::format(": {}, by {}", plan.loaded->plan().configText(),
@@ -233,8 +250,11 @@ std::string PlanHandle::describe() const {
     text += fmt::format(", predicted {:.2f} us", chosen.predictedNs * kUsPerNs);
   if (chosen.measuredNs > 0)
     text += fmt::format(", measured {:.2f} us", chosen.measuredNs * kUsPerNs);
-  if (parts.size() > 1)
-    text += fmt::format(", one of {} plans", parts.size());
+  size_t plans = 0;
+  for (const auto &range : ranges)
+    plans += range->planCount();
+  if (plans > 1)
+    text += fmt::format(", one of {} plans", plans);
   return text;
 }
 

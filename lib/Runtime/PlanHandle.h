@@ -3,21 +3,22 @@
 
 #include "Call/LaunchArguments.h"
 #include "Runtime/Engine.h"
+#include "Runtime/RangeParts.h"
 
 #include <string>
 #include <vector>
 
 namespace kiln {
 
-/// What kiln_plan_acquire gives: the plans of one problem in one context, one
-/// for each part of its ranges. Thread-safe.
+/// What kiln_plan_acquire gives: the plan of one problem in one context, or
+/// with ranges those of all of their values. Thread-safe.
 class PlanHandle {
 public:
   /// May compile and tune. Errors: those of a first launch.
   static llvm::Expected<std::unique_ptr<PlanHandle>>
   acquire(Engine &engine, const kiln_problem *problem, CudaStream stream);
 
-  /// Looks nothing up but the stream's context and, with ranges, the part.
+  /// Looks nothing up but the stream's context and, with ranges, the value.
   llvm::Error launch(const kiln_arguments *arguments,
                      const kiln_workspace *workspace, CudaStream stream) const;
 
@@ -28,23 +29,20 @@ public:
                          const kiln_workspace *workspace,
                          CudaStream stream) const;
 
-  /// Over all parts.
+  /// Over all plans.
   WorkspaceLayout workspace() const;
   const OperandList &operands() const { return operandList; }
   std::string describe() const;
 
 private:
-  struct Part {
-    ExtentBox box;
-    ChosenPlan chosen;
-  };
-
   PlanHandle(Engine &engine, ProblemSpec spec);
   llvm::Error launchRange(const Driver &driver, const StreamContext &context,
                           const kiln_arguments &given,
                           const kiln_workspace *workspace,
                           CudaStream stream) const;
-  llvm::Expected<ChosenPlan> partFor(const Driver &driver,
+  llvm::Error acquireRanges(const Driver &driver, const StreamContext &context,
+                            CudaStream stream);
+  llvm::Expected<ChosenPlan> planFor(const Driver &driver,
                                      const StreamContext &context,
                                      const Problem &problem,
                                      CudaStream stream) const;
@@ -56,10 +54,12 @@ private:
   const ProblemSpec spec;
   uint64_t contextId = 0;
   OperandList operandList;
-  std::vector<Part> parts; ///< none: there is nothing to compute
-  /// With ranges: the part of each value that was launched.
+  ChosenPlan chosen; ///< speaks for all; none: there is nothing to compute
+  /// With ranges: by signature.
+  std::vector<std::shared_ptr<const PreparedRange>> ranges;
+  /// With ranges: the plan of each value that was launched.
   mutable DispatchTable seen;
-  /// The part of each call that was found to be one of the problem.
+  /// The plan of each call that was found to be one of the problem.
   mutable DispatchTable calls;
 };
 

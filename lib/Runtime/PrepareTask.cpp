@@ -3,8 +3,8 @@
 
 #include "Call/StructAccess.h"
 #include "Choice/Chooser.h"
+#include "Runtime/RangeParts.h"
 #include "Support/Signals.h"
-#include "Tune/Warmup.h"
 
 #include <algorithm>
 #include <thread>
@@ -12,6 +12,9 @@
 namespace kiln {
 
 using Clock = std::chrono::steady_clock;
+
+/// A range's budget by default: so many times that of a value.
+static constexpr int64_t kRangeShare = 6;
 
 //===----------------------------------------------------------------------===//
 // Reading
@@ -236,10 +239,10 @@ void PrepareTask::compileAhead() {
     return;
   }
   for (const Item &item : items) {
-    if (!item.spec || item.spec->family->isEmpty(item.spec->problem))
+    if (!item.spec || !item.spec->ranges.empty() ||
+        item.spec->family->isEmpty(item.spec->problem))
       continue;
-    const Problem &problem = item.spec->problem;
-    PlanRequest request{*item.spec->family, problem, problem};
+    const PlanRequest request{*item.spec->family, item.spec->problem};
     for (const TranslationUnit &unit :
          engine.chooser(**state, request).unitsToCompile()) {
       auto place = static_cast<int64_t>(ahead.size());
@@ -249,10 +252,12 @@ void PrepareTask::compileAhead() {
   }
 }
 
-/// What is left for the next problem, evenly shared.
-std::chrono::milliseconds PrepareTask::budgetForNext() const {
+/// What is left for the next problem, evenly shared. By default a range, which
+/// is measured at many of its values, has as much as some values.
+std::chrono::milliseconds
+PrepareTask::budgetForNext(const ProblemSpec &spec) const {
   if (totalBudget.count() == 0)
-    return engine.config().tuneBudget;
+    return engine.config().tuneBudget * (spec.ranges.empty() ? 1 : kRangeShare);
   auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(
       Clock::now() - startTime);
   auto left = std::max(totalBudget - spent, std::chrono::milliseconds(0));
@@ -265,7 +270,7 @@ llvm::Error PrepareTask::prepareProblem(const ProblemSpec &spec) {
   if (!driver)
     return driver.takeError();
   std::chrono::milliseconds budget =
-      budgetForNext() / static_cast<int64_t>(targets.size());
+      budgetForNext(spec) / static_cast<int64_t>(targets.size());
   for (const Target &target : targets) {
     auto entered = CurrentContext::enter(**driver, target.context);
     if (!entered)
@@ -274,142 +279,108 @@ llvm::Error PrepareTask::prepareProblem(const ProblemSpec &spec) {
     auto state = engine.contextState(**driver, target.context);
     if (!state)
       return state.takeError();
-    auto boxes = boxesOf(spec);
-    if (!boxes)
-      return boxes.takeError();
-    for (const ExtentBox &box : *boxes) {
-      if (spec.family->isEmpty(box.largest))
-        continue;
-      auto plan = preparePart(**state, spec, box,
-                              budget / static_cast<int64_t>(boxes->size()));
-      if (!plan)
-        return plan.takeError();
-      if (!target.hasStream)
-        continue;
-      StreamContext here = target.context;
-      here.isCurrent = true;
-      if (auto error =
-              engine.ensureArena(**driver, here, *plan->plan, target.stream))
-        return error;
-    }
+    if (auto error = prepareIn(**driver, **state, spec, target, budget))
+      return error;
   }
   return llvm::Error::success();
 }
 
-llvm::Expected<ChosenPlan>
-PrepareTask::preparePart(ContextState &state, const ProblemSpec &spec,
-                         const ExtentBox &box,
-                         std::chrono::milliseconds budget) {
+llvm::Error PrepareTask::prepareIn(const Driver &driver, ContextState &state,
+                                   const ProblemSpec &spec,
+                                   const Target &target,
+                                   std::chrono::milliseconds budget) {
+  WorkspaceLayout needed;
+  auto take = [&](llvm::Expected<WorkspaceLayout> part) -> llvm::Error {
+    if (!part)
+      return part.takeError();
+    needed.merge(*part);
+    return llvm::Error::success();
+  };
+  if (spec.ranges.empty()) {
+    if (spec.family->isEmpty(spec.problem))
+      return llvm::Error::success();
+    if (auto error = take(prepareValue(state, spec, budget)))
+      return error;
+  } else {
+    auto parts = partsOf(spec);
+    if (!parts)
+      return parts.takeError();
+    for (const RangePart &part : *parts)
+      if (auto error = take(prepareRange(
+              state, part, budget / static_cast<int64_t>(parts->size()))))
+        return error;
+  }
+  if (!target.hasStream)
+    return llvm::Error::success();
+  StreamContext here = target.context;
+  here.isCurrent = true;
+  return engine.ensureArena(driver, here, needed, target.stream);
+}
+
+AcquireOptions PrepareTask::acquireOptions(std::chrono::milliseconds budget) {
   const bool tunes = hasStep(engine.config().mode, ChoiceStep::Trials);
-  bool isRange = !spec.ranges.empty();
   AcquireOptions options;
   options.retune = tunes && (flags & KILN_PREPARE_RETUNE);
   options.preferTrials = tunes;
   options.budget = budget;
   options.cancel = &cancelled;
   options.trials = &trialsDone;
-  options.trialsChanged = [this] { callProgress(); };
-  bool worked = false;
-  options.worked = &worked;
-  DispatchKey key{spec.family, state.id, box.largest.record.values()};
-  ChosenPlan launched = engine.plans().lookup(key);
-  // A plan that was chosen for other values of a range is not this one's.
-  ChosenPlan before =
-      isRange ? state.findRangePlan(*spec.family, box) : launched;
-  if (before && options.takes(*before.plan))
-    return isRange ? before : engine.plans().keep(key, before);
-  auto chosen = engine.flights().acquire(
-      state,
-      {*spec.family, isRange ? box.common : box.largest, box.largest, isRange},
-      options);
+  options.compiled = [this](size_t ready, size_t kernels) {
+    noteCompiles(ready, kernels);
+  };
+  options.progressed = [this] { callProgress(); };
+  return options;
+}
+
+llvm::Expected<WorkspaceLayout>
+PrepareTask::prepareRange(ContextState &state, const RangePart &part,
+                          std::chrono::milliseconds budget) {
+  const ProblemRange &range = part.range;
+  const PlanRequest request{*range.family, part.typical, &range, part.isHinted};
+  const AcquireOptions options = acquireOptions(budget);
+  auto prepared = state.findRange(range);
+  ChosenPlan known = prepared ? prepared->choose(part.typical) : ChosenPlan();
+  if (known && options.takes(request, known))
+    return prepared->workspace();
+  auto chosen = engine.flights().acquire(state, request, options);
   if (!chosen)
     return chosen.takeError();
-  // Launches find it from now on; so what they found before can be replaced.
-  const ChosenPlan kept =
-      isRange ? state.addRangePlan({spec.family, spec.ranges, box, *chosen},
-                                   /*isLatest=*/worked)
-              : engine.plans().keep(key, *chosen);
-  // Values of the part that were launched have entries of their own. Without a
-  // range only those are replaced that wait for something better: others may
-  // have been measured at their own extents.
-  auto serves = [&](llvm::ArrayRef<int64_t> values) {
-    int dynamic = spec.family->dynamicExtent();
-    const Record &largest = kept.plan->loaded->plan().problem;
-    return isRange ? box.covers(*spec.family, spec.ranges, values)
-                   : dynamic < 0 || values[dynamic] <= largest[dynamic];
+  prepared = state.findRange(range);
+  // Values that were launched before have entries of their own.
+  auto isMeant = [&](llvm::ArrayRef<int64_t> values) {
+    return serves(range, Record(range.described.schema(), values));
   };
-  for (const ChosenPlan &old : {before, launched})
-    if (old && old.plan != kept.plan && (isRange || old.plan->isFallback))
-      engine.plans().replace(old.plan.get(),
-                             isRange ? kept : ChosenPlan{kept.plan}, serves);
-  return kept;
+  for (const DispatchTable::Values &values :
+       engine.plans().forget(*range.family, state.id, isMeant)) {
+    const DispatchKey key{range.family, state.id, values};
+    ChosenPlan old = engine.plans().lookup(key);
+    std::optional<Problem> problem =
+        range.find(range.pointOf(Record(range.described.schema(), values)));
+    // What was measured at the value goes first.
+    if (!old || old.measuredNs > 0 || !problem)
+      continue;
+    if (ChosenPlan now = prepared->choose(*problem))
+      engine.plans().publish(key, now);
+  }
+  return prepared->workspace();
 }
 
-//===----------------------------------------------------------------------===//
-// Only compiling
-//===----------------------------------------------------------------------===//
-
-llvm::Expected<DeviceModel> PrepareTask::deviceToCompileFor() {
-  if (!targets.empty()) {
-    auto driver = engine.driver();
-    if (!driver)
-      return driver.takeError();
-    auto state = engine.contextState(**driver, targets.front().context);
-    if (!state)
-      return state.takeError();
-    return (*state)->model;
+llvm::Expected<WorkspaceLayout>
+PrepareTask::prepareValue(ContextState &state, const ProblemSpec &spec,
+                          std::chrono::milliseconds budget) {
+  const PlanRequest request{*spec.family, spec.problem};
+  const AcquireOptions options = acquireOptions(budget);
+  const DispatchKey key{spec.family, state.id, spec.problem.record.values()};
+  ChosenPlan chosen = engine.plans().lookup(key);
+  if (!chosen && !options.preferTrials)
+    chosen = state.chooseFromRanges(*spec.family, spec.problem);
+  if (!chosen || !options.takes(request, chosen)) {
+    auto made = engine.flights().acquire(state, request, options);
+    if (!made)
+      return made.takeError();
+    chosen = std::move(*made);
   }
-  auto named = engine.namedDevice();
-  if (!named)
-    return named.takeError();
-  return **named;
-}
-
-void PrepareTask::compileOnly() {
-  auto device = deviceToCompileFor();
-  ErrorSummary noDevice;
-  if (!device)
-    noDevice = summarize(device.takeError());
-  std::vector<Registry::NamedProblem> problems;
-  std::vector<size_t> owners;
-  for (size_t i = 0; i < items.size(); ++i) {
-    Item &item = items[i];
-    if (item.spec && noDevice.code != ErrorCode::Success)
-      item.error = noDevice;
-    if (!item.spec || item.error.code != ErrorCode::Success)
-      continue;
-    auto boxes = boxesOf(*item.spec);
-    if (!boxes) {
-      item.error = summarize(boxes.takeError());
-      continue;
-    }
-    for (ExtentBox &box : *boxes) {
-      problems.push_back({item.spec->family, std::move(box.common)});
-      owners.push_back(i);
-    }
-  }
-  if (!problems.empty()) {
-    Engine::Services &services = engine.services();
-    WarmupOptions options;
-    options.cancel = &cancelled;
-    options.progress = [&](const ArtifactStore::Progress &progress) {
-      {
-        std::lock_guard<std::mutex> lock(mutex);
-        counts.compiles_done = progress.done;
-        counts.compiles_total = progress.total;
-      }
-      callProgress();
-    };
-    WarmupResult result = warmup(problems, *device, *services.artifacts,
-                                 *services.decisions, options);
-    for (const WarmupRow &row : result.rows) {
-      ErrorSummary &error = items[owners[row.problem]].error;
-      if (error.code == ErrorCode::Success && !row.isReplaced)
-        error = row.error;
-    }
-  }
-  for (size_t i = 0; i < items.size(); ++i)
-    finishProblem(i, items[i].error);
+  return engine.plans().keep(key, chosen).plan->loaded->workspace();
 }
 
 } // namespace kiln

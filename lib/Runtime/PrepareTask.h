@@ -12,6 +12,8 @@
 
 namespace kiln {
 
+struct RangePart;
+
 /// One kiln_prepare: everything copied from the caller when it is made, done by
 /// run(), watched from any thread.
 class PrepareTask : public std::enable_shared_from_this<PrepareTask> {
@@ -56,12 +58,21 @@ private:
   void compileOnly();
   llvm::Expected<DeviceModel> deviceToCompileFor();
   llvm::Error prepareProblem(const ProblemSpec &spec);
-  llvm::Expected<ChosenPlan> preparePart(ContextState &state,
-                                         const ProblemSpec &spec,
-                                         const ExtentBox &box,
-                                         std::chrono::milliseconds budget);
+  llvm::Error prepareIn(const Driver &driver, ContextState &state,
+                        const ProblemSpec &spec, const Target &target,
+                        std::chrono::milliseconds budget);
+  llvm::Expected<WorkspaceLayout>
+  prepareRange(ContextState &state, const RangePart &part,
+               std::chrono::milliseconds budget);
+  llvm::Expected<WorkspaceLayout>
+  prepareValue(ContextState &state, const ProblemSpec &spec,
+               std::chrono::milliseconds budget);
+  AcquireOptions acquireOptions(std::chrono::milliseconds budget);
   void compileAhead();
-  std::chrono::milliseconds budgetForNext() const;
+  std::chrono::milliseconds budgetForNext(const ProblemSpec &spec) const;
+  void compileRanges(const DeviceModel &device);
+  void compileValues(const DeviceModel &device);
+  void noteCompiles(size_t done, size_t total);
   void finishProblem(size_t index, ErrorSummary error);
   void callProgress();
 

@@ -2,6 +2,7 @@
 #include "Runtime/Query.h"
 
 #include "Choice/Chooser.h"
+#include "Runtime/RangeParts.h"
 
 #include <optional>
 
@@ -74,22 +75,10 @@ firstStored(kiln_mode mode, const ContextState &state, Chooser &chooser) {
   return first;
 }
 
-/// The state of one part of a problem's ranges.
-static kiln_query_result queryPart(Engine &engine, ContextState &state,
-                                   const ProblemSpec &spec,
-                                   const ExtentBox &box) {
-  const KernelFamily &family = *spec.family;
-  bool isRange = !spec.ranges.empty();
-  DispatchKey key{&family, state.id, box.largest.record.values()};
-  if (ChosenPlan chosen = state.findRangePlan(family, box); isRange && chosen)
-    return tell(chosen);
-  if (ChosenPlan chosen = engine.plans().lookup(key))
-    return tell(chosen);
-  if (ChosenPlan chosen = state.findRangePlan(family, box.largest))
-    return tell(chosen);
+/// A problem that is not loaded: what works on it, and what the cache has.
+static kiln_query_result queryMissing(Engine &engine, ContextState &state,
+                                      const PlanRequest &request) {
   kiln_query_result part = KILN_INIT(kiln_query_result);
-  PlanRequest request{family, isRange ? box.common : box.largest, box.largest,
-                      isRange};
   part.state = engine.flights().stateOf(state, request);
   Chooser chooser = engine.chooser(state, request);
   auto first = firstStored(engine.config().mode, state, chooser);
@@ -100,6 +89,59 @@ static kiln_query_result queryPart(Engine &engine, ContextState &state,
   part.predicted_us = first->choice.predictedNs * kUsPerNs;
   part.measured_us = first->choice.measuredNs * kUsPerNs;
   return part;
+}
+
+/// The state of a problem without ranges.
+static kiln_query_result queryValue(Engine &engine, ContextState &state,
+                                    const ProblemSpec &spec) {
+  const KernelFamily &family = *spec.family;
+  const DispatchKey key{&family, state.id, spec.problem.record.values()};
+  if (ChosenPlan chosen = engine.plans().lookup(key))
+    return tell(chosen);
+  if (ChosenPlan chosen = state.chooseFromRanges(family, spec.problem))
+    return tell(chosen);
+  return queryMissing(engine, state, {family, spec.problem});
+}
+
+/// What the cache has for a part of a problem's ranges that is not prepared.
+static void tellStored(Engine &engine, const ContextState &state,
+                       const RangePart &part, kiln_query_result &result) {
+  auto known =
+      findStored(*engine.services().portfolios, part.range, state.model,
+                 state.deviceClass, engine.config().workspaceLimit);
+  const Portfolio::Ranking ranking =
+      known ? known->rank(part.typical, state.model) : Portfolio::Ranking();
+  if (ranking.empty())
+    return;
+  result.source = known->sourceOf(ranking.front().member);
+  result.predicted_us = ranking.front().expectedNs * kUsPerNs;
+  WorkspaceLayout needed;
+  for (uint32_t i = 0; i < known->members().size(); ++i) {
+    const PortfolioMember &member = known->members()[i];
+    needed.merge(
+        member.tmpl->workspace(known->targetOf(i), member.config, state.model));
+  }
+  result.workspace = workspaceInfo(needed);
+}
+
+/// The state of one part of a problem's ranges.
+static kiln_query_result queryPart(Engine &engine, ContextState &state,
+                                   const RangePart &part) {
+  auto prepared = state.findRange(part.range);
+  ChosenPlan chosen = prepared ? prepared->choose(part.typical) : ChosenPlan();
+  if (!chosen) {
+    const PlanRequest request{*part.range.family, part.typical, &part.range,
+                              part.isHinted};
+    kiln_query_result told = KILN_INIT(kiln_query_result);
+    told.state = engine.flights().stateOf(state, request);
+    tellStored(engine, state, part, told);
+    return told;
+  }
+  kiln_query_result told = tell(chosen);
+  told.workspace = workspaceInfo(prepared->workspace());
+  if (prepared->isFallback())
+    told.state = KILN_STATE_FALLBACK;
+  return told;
 }
 
 /// \p part joins \p whole: the least state, the largest workspace.
@@ -128,23 +170,23 @@ queryProblem(Engine &engine, const kiln_problem *problem, CudaStream stream) {
   auto state = engine.contextState(**driver, *context);
   if (!state)
     return state.takeError();
-  auto boxes = boxesOf(*spec);
-  if (!boxes)
-    return boxes.takeError();
-  bool isFirst = true;
   // Nothing to compute is ready.
   kiln_query_result whole = KILN_INIT(kiln_query_result);
   whole.state = KILN_STATE_READY;
   whole.capturable = 1;
-  for (const ExtentBox &box : *boxes) {
-    if (spec->family->isEmpty(box.largest))
-      continue;
-    kiln_query_result part = queryPart(engine, **state, *spec, box);
-    if (isFirst)
-      whole = part;
-    else
-      merge(whole, part);
-    isFirst = false;
+  if (!spec->ranges.empty()) {
+    auto parts = partsOf(*spec);
+    if (!parts)
+      return parts.takeError();
+    for (const RangePart &part : *parts) {
+      kiln_query_result told = queryPart(engine, **state, part);
+      if (&part == &parts->front())
+        whole = told;
+      else
+        merge(whole, told);
+    }
+  } else if (!spec->family->isEmpty(spec->problem)) {
+    whole = queryValue(engine, **state, *spec);
   }
   engine.deliverMessages();
   return whole;

@@ -12,8 +12,8 @@ using Texts = std::vector<std::string>;
 
 struct ChooserFixture : StoreFixture {
   Chooser chooser() {
-    return Chooser({mode, device, deviceClass, plans, *artifacts, records,
-                    decisions, workspaceLimit},
+    return Chooser({mode, device, deviceClass, plans, *portfolios, *artifacts,
+                    records, decisions, portfolioStore, workspaceLimit},
                    request);
   }
   Texts offered(ChoiceStep step) {
@@ -38,9 +38,11 @@ struct ChooserFixture : StoreFixture {
   uint64_t workspaceLimit = 1 << 20;
   const std::string deviceClass = deviceClassKey(device);
   PlanPool plans;
+  std::unique_ptr<PortfolioPool> portfolios = std::make_unique<PortfolioPool>();
   RecordStore records{*cache};
   DecisionStore decisions{*cache};
-  PlanRequest request{family, problem, problem};
+  PortfolioStore portfolioStore{*cache};
+  PlanRequest request{family, problem};
 };
 
 } // namespace
@@ -85,22 +87,19 @@ TEST_CASE("a generic kernel that a limit puts first stands in for others") {
       CHECK(choice.config.text() == "plain.t32");
       return true;
     }));
-    if (step == ChoiceStep::Close)
-      chooser.keepShortlist(must(f.family.parseConfig("plain.t32")).config);
     return found.at(0);
   };
   SUBCASE("a limit") {
     f.family.options.scratchBytes = f.workspaceLimit + 1;
-    for (ChoiceStep step : {ChoiceStep::Close, ChoiceStep::Loaded})
-      CHECK(sources(step) == std::pair(kiln_source(KILN_SOURCE_GENERIC), true));
+    CHECK(sources(ChoiceStep::Close) ==
+          std::pair(kiln_source(KILN_SOURCE_GENERIC), true));
   }
   SUBCASE("the estimator") {
     f.family.options.predictNs = [](const std::string &config) {
       return config == "plain.t32" ? 400 : 1000;
     };
-    for (ChoiceStep step : {ChoiceStep::Close, ChoiceStep::Loaded})
-      CHECK(sources(step) ==
-            std::pair(kiln_source(KILN_SOURCE_ESTIMATE), false));
+    CHECK(sources(ChoiceStep::Close) ==
+          std::pair(kiln_source(KILN_SOURCE_ESTIMATE), false));
   }
 }
 
@@ -124,8 +123,8 @@ TEST_CASE("what is stored is passed over while trials would better it") {
       CHECK_FALSE(isPassedOver(step, ahead));
     CHECK(isPassedOver(ChoiceStep::Record,
                        {.areAhead = true, .areRepeated = true}));
-    CHECK(isPassedOver(ChoiceStep::Decision,
-                       {.areAhead = true, .arePreferred = true}));
+    for (ChoiceStep step : {ChoiceStep::Portfolio, ChoiceStep::Decision})
+      CHECK(isPassedOver(step, {.areAhead = true, .arePreferred = true}));
   }
   SUBCASE("truncated") {
     known.truncated = 1;
@@ -138,17 +137,14 @@ TEST_CASE("what is stored is passed over while trials would better it") {
   SUBCASE("searched under a tighter limit") {
     known.leftOutBytes = f.workspaceLimit;
     store(64, known);
-    for (const char *text : {"fake m=64 n=64", "fake m=60 n=64"}) {
-      f.problem = makeProblem(f.family, text); // or another of the bucket
-      f.workspaceLimit = known.leftOutBytes;
-      for (ChoiceStep step : kStored)
-        CHECK(isPassedOver(step, ahead));
-      CHECK_FALSE(isPassedOver(ChoiceStep::Record, none));
-      CHECK(f.offered(ChoiceStep::Record) == Texts{"fast.t16"});
-      f.workspaceLimit = known.leftOutBytes - 1;
-      for (ChoiceStep step : kStored)
-        CHECK_FALSE(isPassedOver(step, ahead));
-    }
+    f.workspaceLimit = known.leftOutBytes;
+    for (ChoiceStep step : kStored)
+      CHECK(isPassedOver(step, ahead));
+    CHECK_FALSE(isPassedOver(ChoiceStep::Record, none));
+    CHECK(f.offered(ChoiceStep::Record) == Texts{"fast.t16"});
+    f.workspaceLimit = known.leftOutBytes - 1;
+    for (ChoiceStep step : kStored)
+      CHECK_FALSE(isPassedOver(step, ahead));
   }
   SUBCASE("none is right") {
     store(64, point(64, "", {rejected("fast.t16")}));
@@ -183,24 +179,134 @@ TEST_CASE("a record is offered, in the mode tune if it spares trials") {
     f.mode = KILN_MODE_TUNE;
     CHECK(f.offered(ChoiceStep::Record).empty());
   }
-  SUBCASE("in another bucket") {
+  SUBCASE("at another value") {
     f.measure("fast.t16", f.digest("fast.t16"));
-    f.problem = makeProblem(f.family, "fake m=1000 n=64");
-    CHECK(f.offered(ChoiceStep::Record) == Texts{"fast.t16"});
-    f.mode = KILN_MODE_TUNE;
-    CHECK(f.offered(ChoiceStep::Record).empty());
+    f.problem = makeProblem(f.family, "fake m=63 n=64");
+    for (kiln_mode mode :
+         {KILN_MODE_TUNE, KILN_MODE_PREDICT, KILN_MODE_STRICT}) {
+      f.mode = mode;
+      CHECK(f.offered(ChoiceStep::Record).empty());
+    }
   }
 }
 
-TEST_CASE("a shortlist stands for the ranking at other values") {
-  ChooserFixture f;
-  Chooser first = f.chooser();
-  must(first.offer(ChoiceStep::Close, [](const Choice &) { return true; }));
-  first.keepShortlist(must(f.family.parseConfig("fast.t64")).config);
-  CHECK(f.offered(ChoiceStep::Loaded) == Texts{"fast.t64"});
-  CHECK(f.offered(ChoiceStep::Known) ==
-        Texts{"fast.t64", "fast.t32", "fast.t128", "fast.t16", "fast.t256",
-              "pair.t64", "pair.t128", "plain.t32"});
+namespace {
+
+struct PortfolioFixture : ChooserFixture {
+  /// The layer of the problem for m = 1 to 1024, served by \p configs, of which
+  /// each was measured unless \p factors are empty: at m = 64, with that factor
+  /// beyond what was predicted.
+  Portfolio make(std::vector<const char *> configs,
+                 std::vector<double> factors) {
+    std::vector<ProblemRange> ranges =
+        must(rangesOf(family, problem.record, family.dynamicExtent(), 1, 1024));
+    REQUIRE(ranges.size() == 1);
+    Portfolio made(ranges[0]);
+    for (size_t i = 0; i < configs.size(); ++i) {
+      auto named = must(family.parseConfig(configs[i]));
+      PortfolioMember &member = made.mutableMembers().emplace_back();
+      member.tmpl = named.tmpl;
+      member.config = named.config;
+      member.kernel = digest(configs[i]);
+      member.low = {1};
+      member.high = {1024};
+      if (factors.empty())
+        continue;
+      member.validated = true;
+      const double predicted =
+          named.tmpl->estimate(problem, named.config, device).totalNs;
+      member.times.push_back({{64}, predicted * factors[i], predicted});
+    }
+    made.index(device);
+    return made;
+  }
+  void store(const Portfolio &made) {
+    const std::string layer = made.range().fixedText();
+    portfolioStore.store(made.measuredMembers()
+                             ? PortfolioKey::measured(layer, deviceClass)
+                             : PortfolioKey::estimated(layer, device),
+                         made.toStored());
+  }
+  void keep(Portfolio made) {
+    portfolios->add(std::make_shared<const KnownPortfolio>(std::move(made),
+                                                           /*isStored=*/false));
+  }
+  std::vector<kiln_source> sources() {
+    std::vector<kiln_source> found;
+    must(chooser().offer(ChoiceStep::Portfolio, [&](const Choice &choice) {
+      found.push_back(choice.source);
+      return false;
+    }));
+    return found;
+  }
+};
+
+} // namespace
+
+TEST_CASE("a portfolio offers its members by calibrated estimate") {
+  PortfolioFixture f;
+  // The estimator puts fast.t64 first; measured, it is the slower one.
+  f.keep(f.make({"fast.t64", "fast.t32"}, {3, 1}));
+  for (kiln_mode mode : {KILN_MODE_TUNE, KILN_MODE_PREDICT, KILN_MODE_STRICT}) {
+    f.mode = mode;
+    for (const char *text :
+         {"fake m=64 n=64", "fake m=1 n=64", "fake m=1024 n=64"}) {
+      f.problem = makeProblem(f.family, text);
+      CHECK(f.offered(ChoiceStep::Portfolio) == Texts{"fast.t32", "fast.t64"});
+    }
+  }
+  CHECK(f.sources() == std::vector<kiln_source>(2, KILN_SOURCE_RECORD));
+  // Of another value than its range has, and of another layer.
+  for (const char *text : {"fake m=1025 n=64", "fake m=64 n=65"}) {
+    f.problem = makeProblem(f.family, text);
+    CHECK(f.offered(ChoiceStep::Portfolio).empty());
+  }
+}
+
+TEST_CASE("a plan of a member is made for the largest value that it serves") {
+  PortfolioFixture f;
+  f.keep(f.make({"fast.t64"}, {1}));
+  Chooser chooser = f.chooser();
+  must(chooser.offer(ChoiceStep::Portfolio, [&](const Choice &choice) {
+    llvm::ArrayRef<Problem> targets = chooser.targetsOf(choice);
+    REQUIRE(targets.size() == 1);
+    CHECK(targets[0].text() == "fake m=1024 n=64");
+    return true;
+  }));
+}
+
+TEST_CASE("a stored portfolio is found, measured before estimated") {
+  PortfolioFixture f;
+  CHECK(f.sources().empty());
+  f.store(f.make({"fast.t64"}, {}));
+  CHECK(f.sources() == std::vector<kiln_source>{KILN_SOURCE_DECISION});
+  CHECK(f.offered(ChoiceStep::Portfolio) == Texts{"fast.t64"});
+  f.portfolios = std::make_unique<PortfolioPool>();
+  f.store(f.make({"fast.t32"}, {1}));
+  CHECK(f.offered(ChoiceStep::Portfolio) == Texts{"fast.t32"});
+  CHECK(f.sources() == std::vector<kiln_source>{KILN_SOURCE_RECORD});
+}
+
+TEST_CASE("what a record rejects is offered by no portfolio") {
+  PortfolioFixture f;
+  Measurement wrong = rejected("fast.t64");
+  wrong.kernel = f.digest("fast.t64");
+  f.records.store(f.family, f.problem, f.deviceClass, point(64, "", {wrong}));
+  f.keep(f.make({"fast.t64", "fast.t32"}, {1, 1}));
+  CHECK(f.offered(ChoiceStep::Portfolio) == Texts{"fast.t32"});
+}
+
+TEST_CASE("in the mode tune the estimator's portfolio stands in for trials") {
+  PortfolioFixture f;
+  f.keep(f.make({"fast.t64"}, {}));
+  for (kiln_mode mode : {KILN_MODE_TUNE, KILN_MODE_PREDICT}) {
+    f.mode = mode;
+    must(f.chooser().offer(ChoiceStep::Portfolio, [&](const Choice &choice) {
+      CHECK(choice.isFallback == (mode == KILN_MODE_TUNE));
+      CHECK(choice.source == KILN_SOURCE_ESTIMATE);
+      return true;
+    }));
+  }
 }
 
 TEST_CASE("what is compiled ahead is what no step before would spare") {

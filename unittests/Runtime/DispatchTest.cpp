@@ -207,8 +207,8 @@ TEST_CASE("S7: a context that is gone leaves its places and no plans") {
   size_t bytes = table.bytesInUse();
   auto now = std::make_shared<ActivePlan>();
   std::weak_ptr<const ActivePlan> gone[] = {here.plans[0], here.plans[1], now};
-  table.replace(here.plans[0].get(), {now},
-                [](llvm::ArrayRef<int64_t> values) { return values[0] < 8; });
+  for (int64_t value = 0; value < 8; ++value)
+    table.publish(here.key(value, 1), {now});
   here.plans.clear();
   now.reset();
   CHECK_FALSE(gone[2].expired());

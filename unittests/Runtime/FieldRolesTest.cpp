@@ -1,8 +1,8 @@
 // A family whose keys nobody has heard of: roles alone say what fields mean.
 #include "Call/LaunchArguments.h"
 #include "Choice/PlanRequest.h"
+#include "Choice/RangeIndex.h"
 #include "Kernel/Registry.h"
-#include "Runtime/ExtentBox.h"
 #include "Support/Error.h"
 
 #include <doctest/doctest.h>
@@ -200,24 +200,25 @@ TEST_CASE("a family says after how many elements its signatures repeat") {
   OddProblems odd;
   ProblemSpec spec =
       odd.spec("odd width=8 height=1", {rangeOf("height", 1, 1024)});
-  std::vector<ExtentBox> boxes = llvm::cantFail(boxesOf(spec));
+  std::vector<ProblemRange> ranges = llvm::cantFail(
+      rangesOf(odd.family(), spec.described, int(OddField::Height), 1, 1024));
   for (int64_t height = 1; height <= 1024; ++height) {
     CAPTURE(height);
     Problem problem = llvm::cantFail(spec.at({height}));
-    CHECK(std::count_if(boxes.begin(), boxes.end(), [&](const ExtentBox &box) {
-            return box.covers(odd.family(), spec.ranges,
-                              problem.record.values());
-          }) == 1);
-    // The largest of its bucket that shares a kernel with it.
+    CHECK(std::count_if(ranges.begin(), ranges.end(),
+                        [&](const ProblemRange &range) {
+                          return serves(range, problem.record);
+                        }) == 1);
+    // The largest up to a power of two that shares a kernel with it.
     Problem cover = coverOf(odd.family(), problem);
     CHECK(cover.signature == problem.signature);
     int64_t largest = cover.record[OddField::Height];
     for (int64_t above : {1, 2, 4, 8, 16, 32, 64}) {
       Problem next = llvm::cantFail(spec.at({largest + above}));
-      bool inBucket =
+      bool isBelow =
           largest + above <=
           static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(height)));
-      CHECK_FALSE((inBucket && next.signature == problem.signature));
+      CHECK_FALSE((isBelow && next.signature == problem.signature));
     }
   }
 }

@@ -105,12 +105,13 @@ Tuned tuneThree(Gpu &gpu, DeviceMemory &memory) {
     args.a.data = reinterpret_cast<void *>(memory.address());
     args.b.data = reinterpret_cast<void *>(memory.address() + (64 << 20));
     args.d.data = reinterpret_cast<void *>(memory.address() + (128 << 20));
-    kiln_status status = kiln_gemm(gpu.engine, &args, nullptr, gpu.handle());
-    CAPTURE(gpuError());
-    REQUIRE(status == KILN_SUCCESS);
     kiln_problem problem = KILN_INIT(kiln_problem);
     problem.family = KILN_FAMILY_GEMM;
     problem.args = &args;
+    kiln_status status =
+        kiln_prepare(gpu.engine, &problem, 1, nullptr, nullptr);
+    CAPTURE(gpuError());
+    REQUIRE(status == KILN_SUCCESS);
     kiln_plan *plan = nullptr;
     REQUIRE(kiln_plan_acquire(gpu.engine, &problem, gpu.handle(), &plan) ==
             KILN_SUCCESS);
@@ -333,7 +334,7 @@ TEST_SUITE("gpu") {
     CHECK(api.cuStreamDestroy(blocking) == CUDA_SUCCESS);
   }
 
-  TEST_CASE("S7: the first sight of a value in a tuned bucket is short") {
+  TEST_CASE("S7: the first sight of a value in a tuned layer is short") {
     Gpu gpu(KILN_MODE_TUNE);
     DeviceMemory memory =
         require(DeviceMemory::allocate(*gpu.driver, 256 << 20));

@@ -149,25 +149,34 @@ TEST_CASE("who waits for a task's problem is not cancelled with it") {
   kiln_task_release(task);
 }
 
-TEST_CASE("a plan is replaced wherever it serves") {
+TEST_CASE("values are forgotten, except for those that are kept") {
   Registry registry = makeBuiltinRegistry();
-  DispatchTable table(1);
-  auto old = std::make_shared<ActivePlan>();
-  auto other = std::make_shared<ActivePlan>();
-  auto now = std::make_shared<ActivePlan>();
-  int64_t values[] = {1, 2, 3};
-  auto key = [&](size_t i) {
-    return DispatchKey{registry.find("gemm"), 1, llvm::ArrayRef(&values[i], 1)};
+  const KernelFamily &gemm = *registry.find("gemm");
+  const size_t fields = gemm.problemSchema().fields().size();
+  DispatchTable table(fields);
+  auto plan = std::make_shared<ActivePlan>();
+  std::vector<std::vector<int64_t>> values;
+  for (int64_t first = 0; first < 4; ++first) {
+    values.emplace_back(fields, 7);
+    values.back()[0] = first;
+  }
+  auto key = [&](size_t i, uint64_t context = 1) {
+    return DispatchKey{&gemm, context, values[i]};
   };
-  table.publish(key(0), {old});
-  table.publish(key(1), {other});
-  table.publish(key(2), {old});
-  table.replace(old.get(), {now}, [](llvm::ArrayRef<int64_t> values) {
-    return values.front() < 3;
+  for (size_t i = 0; i < 4; ++i)
+    table.publish(key(i), {plan});
+  table.publish(key(1, 2), {plan});
+  table.keep(key(2), {plan});
+  auto kept = table.forget(gemm, 1, [](llvm::ArrayRef<int64_t> values) {
+    return values.front() > 0;
   });
-  CHECK(table.find(key(0)) == now.get());
-  CHECK(table.find(key(1)) == other.get());
-  CHECK(table.find(key(2)) == old.get()); // it does not serve that one
+  REQUIRE(kept.size() == 1);
+  CHECK(llvm::ArrayRef(kept[0]) == llvm::ArrayRef(values[2]));
+  CHECK(table.find(key(0)) == plan.get()); // not meant
+  CHECK(table.find(key(1)) == nullptr);
+  CHECK(table.find(key(2)) == plan.get()); // kept
+  CHECK(table.find(key(3)) == nullptr);
+  CHECK(table.find(key(1, 2)) == plan.get()); // of another context
 }
 
 TEST_CASE("the kernels of many problems compile in parallel") {

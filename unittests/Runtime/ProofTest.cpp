@@ -86,7 +86,7 @@ TEST_CASE("S5: where trials find all wrong, nothing is launched") {
   for (int process = 0; process < 2; ++process) {
     Choosing tune(fixture, KILN_MODE_TUNE);
     for (int call = 0; call < 2; ++call) {
-      CHECK(tune.launch(args) == KILN_NO_CANDIDATE);
+      CHECK(tuneValue(tune.engine(), args) == KILN_NO_CANDIDATE);
       CHECK(lastErrorHas("no kernel is known to compute gemm m=128"));
     }
     CHECK(tune.chosen.empty());
@@ -99,7 +99,7 @@ TEST_CASE("S5: where trials find all wrong, nothing is launched") {
   // To measure again may find otherwise.
   judgeTrials();
   Choosing tune(fixture, KILN_MODE_TUNE);
-  CHECK(tune.launch(args) == KILN_NO_CANDIDATE);
+  CHECK(tuneValue(tune.engine(), args) == KILN_NO_CANDIDATE);
   kiln_problem problem = problemOf(args);
   kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
   options.flags = KILN_PREPARE_RETUNE;
@@ -120,8 +120,7 @@ TEST_CASE("S5: no mode chooses a kernel that the record rejects") {
   }
   RuntimeFixture fixture;
   judgeTrials(/*wrong=*/true);
-  REQUIRE(kiln_gemm(fixture.engine(KILN_MODE_TUNE), &args, nullptr, nullptr) ==
-          KILN_NO_CANDIDATE);
+  REQUIRE(tuneValue(fixture.engine(KILN_MODE_TUNE), args) == KILN_NO_CANDIDATE);
   const std::string tried = recordsOf(fixture);
   REQUIRE(tried.find(first) != std::string::npos);
   for (kiln_mode mode : {KILN_MODE_PREDICT, KILN_MODE_STRICT}) {
@@ -146,6 +145,7 @@ TEST_CASE("S5: a decision does not stand against what trials found") {
   kiln_engine *engine = fixture.engine();
   REQUIRE(kiln_prepare(engine, &problem, 1, &options, nullptr) == KILN_SUCCESS);
   judgeTrials(/*wrong=*/true);
+  kilnFakeSetHollowMemory(1 << 20);
   {
     Choosing tune(fixture, KILN_MODE_TUNE);
     REQUIRE(kiln_prepare(tune.engine(), &problem, 1, nullptr, nullptr) ==
@@ -166,6 +166,7 @@ TEST_CASE("S6: values beside a tuned one launch only what was compared") {
     Comparisons comparisons;
     kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
     kiln_gemm_args args = gemmArgs(1024, n, n == 1472 ? 1024 : 768);
+    kilnFakeSetHollowMemory(1 << 20);
     REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
     const std::set<size_t> compared = comparisons.compared;
     CHECK_FALSE(compared.empty());

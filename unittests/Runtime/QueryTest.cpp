@@ -9,10 +9,11 @@ using namespace kiln::testing;
 TEST_CASE("a query tells what a launch will take") {
   RuntimeFixture fixture;
   judgeTrials();
+  kilnFakeSetHollowMemory(1 << 20);
+  // Of a layer that another engine measured.
   kiln_gemm_args measured = gemmArgs(128), other = gemmArgs(1024);
   REQUIRE(kiln_gemm(fixture.engine(KILN_MODE_TUNE), &measured, nullptr,
                     nullptr) == KILN_SUCCESS);
-  // Measured in another bucket: without trials its configs are taken.
   kiln_engine *engine = fixture.engine(KILN_MODE_PREDICT);
   kiln_problem problem = problemOf(other);
   kiln_query_result before = queryOf(engine, problem);
@@ -22,9 +23,11 @@ TEST_CASE("a query tells what a launch will take") {
   CHECK(after.source == KILN_SOURCE_RECORD);
   CHECK(before.source == after.source);
   CHECK(before.predicted_us == after.predicted_us);
-  // The mode tune measures it instead.
+  // Of another layer nothing is known.
   kiln_engine *tuner = fixture.engine(KILN_MODE_TUNE);
-  CHECK(queryOf(tuner, problem).source == KILN_SOURCE_NONE);
+  CHECK(queryOf(tuner, problem).source == KILN_SOURCE_RECORD);
+  other.n = 512;
+  CHECK(queryOf(tuner, problemOf(other)).source == KILN_SOURCE_NONE);
 }
 
 TEST_CASE("a query passes over what a launch does") {
@@ -34,8 +37,7 @@ TEST_CASE("a query passes over what a launch does") {
     kiln_gemm_args args = gemmArgs();
     kilnFakeFailCall("cuGraphInstantiateWithFlags", 1,
                      CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, KilnFakeOnce);
-    REQUIRE(kiln_gemm(fixture.engine(KILN_MODE_TUNE), &args, nullptr,
-                      nullptr) == KILN_SUCCESS);
+    REQUIRE(tuneValue(fixture.engine(KILN_MODE_TUNE), args) == KILN_SUCCESS);
     auto sourceIn = [&](kiln_mode mode) {
       return queryOf(fixture.engine(mode), problemOf(args)).source;
     };
@@ -45,7 +47,7 @@ TEST_CASE("a query passes over what a launch does") {
   SUBCASE("a winner that needs more than is allowed") {
     kiln_gemm_args args = splitArgs();
     kiln_engine *tuner = fixture.engine(KILN_MODE_TUNE);
-    REQUIRE(kiln_gemm(tuner, &args, nullptr, nullptr) == KILN_SUCCESS);
+    REQUIRE(tuneValue(tuner, args) == KILN_SUCCESS);
     const uint64_t needed = queryOf(tuner, problemOf(args)).workspace.bytes;
     REQUIRE(needed > 1);
     kiln_engine_options options = fixture.options();

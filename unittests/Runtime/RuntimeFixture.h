@@ -232,6 +232,13 @@ inline kiln_query_result queryOf(kiln_engine *engine,
   return result;
 }
 
+/// Measures \p args at its own value, in the mode tune: a launch would measure
+/// its layer.
+inline kiln_status tuneValue(kiln_engine *engine, const kiln_gemm_args &args) {
+  kiln_problem problem = problemOf(args);
+  return kiln_prepare(engine, &problem, 1, nullptr, nullptr);
+}
+
 inline std::string lastError() { return kiln_last_error_message(); }
 
 inline bool lastErrorHas(const char *part) {

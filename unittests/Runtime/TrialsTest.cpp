@@ -32,6 +32,7 @@ struct TrialsFixture : RuntimeFixture {
     kiln_problem problem = problemOf(args);
     kiln_plan *plan = nullptr;
     CAPTURE(lastError());
+    REQUIRE(tuneValue(engine, args) == KILN_SUCCESS);
     REQUIRE(kiln_plan_acquire(engine, &problem, nullptr, &plan) ==
             KILN_SUCCESS);
     char text[512] = "";
@@ -144,8 +145,7 @@ TEST_CASE("S3: another thread's capture of a blocking stream survives tuning") {
       ended = cuStreamEndCapture(stream, &graph);
     });
     phase.wait(0);
-    kiln_status status =
-        kiln_gemm(engine, &kShapes[0], nullptr, fixture.gpu.stream());
+    kiln_status status = tuneValue(engine, kShapes[0]);
     phase = 2;
     phase.notify_all();
     other.join();
@@ -163,7 +163,7 @@ TEST_CASE("S3: what others did to a trial is not stored, and tried again") {
   kilnFakeFailCall("cuGraphInstantiateWithFlags", 1,
                    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, KilnFakeOnce);
   kiln_gemm_args args = kShapes[0];
-  REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  REQUIRE(tuneValue(engine, args) == KILN_SUCCESS);
   CHECK(statisticsOf(engine).trial_failures == 1);
   const std::string stored = fixture.cacheText();
   CHECK(stored.find("measurements") != std::string::npos);
@@ -175,7 +175,7 @@ TEST_CASE("S3: the next engine takes up trials that were truncated") {
   TrialsFixture fixture;
   kiln_gemm_args args = kShapes[0];
   auto trialsOf = [&](kiln_engine *engine) {
-    REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+    REQUIRE(tuneValue(engine, args) == KILN_SUCCESS);
     CHECK(fixture.sourceOf(engine, args) == KILN_SOURCE_RECORD);
     const uint64_t trials = statisticsOf(engine).trials;
     fixture.destroy(engine);
@@ -232,7 +232,7 @@ TEST_CASE("S10: trials follow what is free when they begin") {
     kilnFakeSetFreeMemory(0, freeBytes);
     const uint64_t trials = statisticsOf(engine).trials,
                    before = most = kilnFakeBytesInUse();
-    CHECK(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+    CHECK(tuneValue(engine, args) == KILN_SUCCESS);
     CHECK(most - before <= freeBytes / 2);
     return statisticsOf(engine).trials - trials;
   };
@@ -248,7 +248,7 @@ TEST_CASE("S10: large products are tuned by default on a large device") {
   kilnFakeSetHollowMemory(4 << 20);
   kiln_engine *engine = fixture.tuner();
   kiln_gemm_args args = gemmArgs(16384, 16384, 8192);
-  REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  REQUIRE(tuneValue(engine, args) == KILN_SUCCESS);
   CHECK(statisticsOf(engine).trials > 0);
   CHECK(fixture.sourceOf(engine, args) == KILN_SOURCE_RECORD);
 }
@@ -257,7 +257,7 @@ TEST_CASE("S13: behind a late launch the estimate is launched, and no trial") {
   TrialsFixture fixture;
   kilnFakeSetBlockLimit(60000);
   kiln_engine *engine = fixture.tuner(/*timeoutMs=*/20);
-  REQUIRE(kiln_gemm(engine, &kShapes[1], nullptr, nullptr) == KILN_SUCCESS);
+  REQUIRE(tuneValue(engine, kShapes[1]) == KILN_SUCCESS);
   uint64_t trials = statisticsOf(engine).trials;
   kilnFakeHoldWork("kilnEntry");
   // To load a kernel the driver waits for the device.
@@ -267,7 +267,7 @@ TEST_CASE("S13: behind a late launch the estimate is launched, and no trial") {
       std::this_thread::yield();
     kilnFakeReleaseWork();
   });
-  const kiln_status status = kiln_gemm(engine, &kShapes[0], nullptr, nullptr);
+  const kiln_status status = tuneValue(engine, kShapes[0]);
   CAPTURE(lastError());
   hasReturned = true;
   releaser.join();
@@ -276,7 +276,7 @@ TEST_CASE("S13: behind a late launch the estimate is launched, and no trial") {
   CHECK(statisticsOf(engine).trials > trials);
   // The context lives, and trials begin again.
   trials = statisticsOf(engine).trials;
-  CHECK(kiln_gemm(engine, &kShapes[2], nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(tuneValue(engine, kShapes[2]) == KILN_SUCCESS);
   CHECK(statisticsOf(engine).trials > trials);
   CHECK(fixture.sourceOf(engine, kShapes[2]) == KILN_SOURCE_RECORD);
 }
@@ -286,16 +286,17 @@ TEST_CASE("S13: memory of a late launch is freed without another tuning") {
   kilnFakeSetBlockLimit(1);
   kiln_engine *engine = fixture.tuner(/*timeoutMs=*/20);
   kiln_gemm_args args = kShapes[1];
-  REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  REQUIRE(tuneValue(engine, args) == KILN_SUCCESS);
   const uint64_t before = kilnFakeBytesInUse();
   kilnFakeHoldWork("kilnEntry");
-  CHECK(kiln_gemm(engine, &kShapes[0], nullptr, nullptr) != KILN_CONTEXT_DEAD);
+  CHECK(tuneValue(engine, kShapes[0]) != KILN_CONTEXT_DEAD);
   CHECK(kilnFakeBytesInUse() > before + (uint64_t(1) << 20));
   kilnFakeReleaseWork();
-  // A value of the bucket that was measured needs no trial.
+  // What another engine measured needs no trial.
+  kiln_gemm_args other = kShapes[2];
+  REQUIRE(tuneValue(fixture.engine(KILN_MODE_TUNE), other) == KILN_SUCCESS);
   const uint64_t trials = statisticsOf(engine).trials;
-  args.m -= 1;
-  CHECK(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(kiln_gemm(engine, &other, nullptr, nullptr) == KILN_SUCCESS);
   CHECK(statisticsOf(engine).trials == trials);
   CHECK(kilnFakeBytesInUse() < before + (uint64_t(1) << 20));
 }
@@ -304,10 +305,10 @@ TEST_CASE("S13: an engine is destroyed beside a trial that hangs") {
   TrialsFixture fixture;
   kilnFakeSetBlockLimit(1);
   kiln_engine *engine = fixture.tuner(/*timeoutMs=*/20);
-  REQUIRE(kiln_gemm(engine, &kShapes[1], nullptr, nullptr) == KILN_SUCCESS);
+  REQUIRE(tuneValue(engine, kShapes[1]) == KILN_SUCCESS);
   kilnFakeHoldWork("kilnEntry");
   // Its kernel cannot be loaded here: that waits for what hangs.
-  CHECK(kiln_gemm(engine, &kShapes[0], nullptr, nullptr) != KILN_CONTEXT_DEAD);
+  CHECK(tuneValue(engine, kShapes[0]) != KILN_CONTEXT_DEAD);
   const uint64_t blocked = kilnFakeBlockedCalls();
   fixture.destroy(engine);
   CHECK(kilnFakeBlockedCalls() == blocked);

@@ -58,6 +58,7 @@ inline kiln_prepare_options budgetOf(int64_t ms) {
 
 inline kiln_engine *tuningEngine(RuntimeFixture &fixture, int64_t budgetMs) {
   judgeTrials();
+  kilnFakeSetHollowMemory(1 << 20); // of a layer's largest values
   kiln_engine_options options = fixture.options(KILN_MODE_TUNE);
   options.tune_budget_ms = budgetMs;
   return fixture.engine(options);

@@ -138,12 +138,19 @@ TEST_CASE("S14c: waiting for others' trials is part of the budget") {
   CHECK(result.source == KILN_SOURCE_ESTIMATE);
 }
 
-TEST_CASE("S14c: who waited for trials of its bucket makes none") {
+TEST_CASE("S14c: who waited for trials of its layer makes none") {
   RuntimeFixture fixture;
   kiln_engine *engine = tuningEngine(fixture, kLongMs);
   kiln_gemm_args first = gemmArgs(128), second = gemmArgs(120);
+  kiln_range range = KILN_INIT(kiln_range);
+  range.name = "m";
+  range.first = 65;
+  range.last = 128;
+  kiln_problem problem = problemOf(first);
+  problem.ranges = &range;
+  problem.range_count = 1;
   std::thread other;
-  CHECK(prepareWith(engine, problemOf(first), [&] {
+  CHECK(prepareWith(engine, problem, [&] {
           other = onThread(
               fixture, [&] { kiln_gemm(engine, &second, nullptr, nullptr); });
           awaitWork(engine, second);

@@ -238,13 +238,16 @@ llvm::json::Object JitReport::toJson() const {
 static llvm::Expected<std::optional<Choice>>
 recordedChoice(const Case &which, const LiveSession &session) {
   const auto &[family, problem] = which.named;
-  const PlanRequest request{*family, problem, problem};
+  const PlanRequest request{*family, problem};
   const std::string deviceClass = deviceClassKey(session.model());
   const DecisionStore decisions(*session.cache);
+  const PortfolioStore portfolioStore(*session.cache);
   PlanPool plans;
+  PortfolioPool portfolios;
   constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
   Chooser chooser({KILN_MODE_PREDICT, session.model(), deviceClass, plans,
-                   *session.artifacts, *session.records, decisions, kNoLimit},
+                   portfolios, *session.artifacts, *session.records, decisions,
+                   portfolioStore, kNoLimit},
                   request);
   std::optional<Choice> recorded;
   if (llvm::Error error =

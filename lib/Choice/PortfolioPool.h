@@ -1,0 +1,64 @@
+//===- PortfolioPool.h - the portfolios of a context ----------------------===//
+//
+// A layer is a problem without the value of its dynamic extent. What was
+// prepared, measured or stored for one layer serves all of its values, so the
+// portfolio of a layer is kept, with the problems that its plans are made for.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Choice/RangeIndex.h"
+#include "Tune/Portfolio.h"
+#include "kiln/kiln.h"
+
+namespace kiln {
+
+/// A portfolio that launches may choose from. Immutable.
+class KnownPortfolio {
+public:
+  /// \p isStored: it comes from the cache.
+  KnownPortfolio(Portfolio portfolio, bool isStored);
+
+  const ProblemRange &range() const { return portfolio.range(); }
+  const std::vector<PortfolioMember> &members() const {
+    return portfolio.members();
+  }
+  /// Whether trials decided, at least about some member.
+  bool isMeasured() const { return measured; }
+  /// What the plan of a member is made for: the problem at its `high`.
+  const Problem &targetOf(uint32_t member) const { return targets[member]; }
+  kiln_source sourceOf(uint32_t member) const;
+  /// The members for \p problem, which is of the range, best first; without
+  /// those that \p mayTake refuses. See Portfolio::rank().
+  Portfolio::Ranking rank(const Problem &problem, const DeviceModel &device,
+                          Portfolio::Filter mayTake = nullptr) const {
+    return portfolio.rank(problem, range().pointOf(problem.record), device,
+                          mayTake);
+  }
+
+private:
+  Portfolio portfolio;
+  bool isStored, measured;
+  std::vector<Problem> targets;
+};
+
+/// Portfolios that were found or made for launches. Thread-safe.
+using PortfolioPool = RangeIndex<KnownPortfolio>;
+
+/// All values of the dynamic extent that a launch of \p problem asks a
+/// portfolio for: 1 to 8192, or to the power of two above its own, as far as
+/// leading dimensions allow. nullopt: the problem has no such extent. Some
+/// 10 us.
+std::optional<ProblemRange> layerOf(const KernelFamily &family,
+                                    const Problem &problem);
+
+/// What the cache has that serves all from \p low to \p high of \p range, in
+/// the range that it was stored for; null: nothing that is of use today. Cost:
+/// some microseconds if there is nothing; else milliseconds.
+std::shared_ptr<const KnownPortfolio> findStored(const PortfolioStore &store,
+                                                 ProblemRange range,
+                                                 const DeviceModel &device,
+                                                 llvm::StringRef deviceClass,
+                                                 uint64_t workspaceBytes);
+
+} // namespace kiln

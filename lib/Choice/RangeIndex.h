@@ -1,0 +1,71 @@
+//===- RangeIndex.h - what serves ranges, found by problem ----------------===//
+#pragma once
+
+#include "Call/ProblemRange.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+/// Whether \p problem is one of \p range. Microseconds where it may be.
+bool serves(const ProblemRange &range, const Record &problem);
+
+/// What tells the layer of \p problem, and its signature, from others. (A
+/// leading dimension is no field of the one problem whose rows it packs, so it
+/// does not count here.)
+std::string layerKey(const KernelFamily &family, const Problem &problem);
+
+/// Things that each serve a range: a \p T has a `const ProblemRange &range()`.
+/// Thread-safe.
+template <class T> class RangeIndex {
+public:
+  using Ptr = std::shared_ptr<const T>;
+
+  /// What was added last of what serves \p problem, or null. Some microseconds.
+  Ptr find(const KernelFamily &family, const Problem &problem) const {
+    for (const Ptr &known : inLayer(layerKey(family, problem)))
+      if (serves(known->range(), problem.record))
+        return known;
+    return nullptr;
+  }
+  /// The same of what serves all of \p range.
+  Ptr find(const ProblemRange &range) const {
+    for (const Ptr &known : inLayer(keyOf(range)))
+      if (isAlike(known->range(), range) && known->range().contains(range))
+        return known;
+    return nullptr;
+  }
+  /// Adds \p added in the place of all that it makes superfluous.
+  void add(Ptr added) {
+    std::lock_guard<std::mutex> lock(mutex);
+    std::vector<Ptr> &all = layers[keyOf(added->range())];
+    std::erase_if(all, [&](const Ptr &known) {
+      return isAlike(known->range(), added->range()) &&
+             added->range().contains(known->range());
+    });
+    all.insert(all.begin(), std::move(added));
+  }
+
+private:
+  static std::string keyOf(const ProblemRange &range) {
+    return layerKey(*range.family, {range.described, range.signature});
+  }
+  /// Whether both differ in their values alone.
+  static bool isAlike(const ProblemRange &a, const ProblemRange &b) {
+    return a.fixedText() == b.fixedText();
+  }
+  std::vector<Ptr> inLayer(const std::string &key) const {
+    std::lock_guard<std::mutex> lock(mutex);
+    auto found = layers.find(key);
+    return found == layers.end() ? std::vector<Ptr>() : found->second;
+  }
+
+  mutable std::mutex mutex; ///< guards what follows
+  std::map<std::string, std::vector<Ptr>> layers;
+};
+
+} // namespace kiln

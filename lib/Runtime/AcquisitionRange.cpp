@@ -1,0 +1,251 @@
+//===- AcquisitionRange.cpp - the portfolio of a layer --------------------===//
+//
+// A launch in the mode tune measures the portfolio of its layer, from which
+// later values of the layer choose. Who prepares a range gets all members of
+// its portfolio loaded.
+//
+//===----------------------------------------------------------------------===//
+#include "Runtime/Acquisition.h"
+
+#include "Tune/PortfolioSession.h"
+
+#include <llvm/ADT/STLExtras.h>
+
+#include <optional>
+#include <utility>
+
+namespace kiln {
+
+/// A session's result or why it has none.
+struct PortfolioOutcome {
+  PortfolioResult result;
+  ErrorSummary error; ///< Success: the portfolio serves
+};
+
+/// So many values of a range that were measured on their own have plans of
+/// their own there.
+static constexpr size_t kMostExact = 64;
+
+//===----------------------------------------------------------------------===//
+// Making a portfolio
+//===----------------------------------------------------------------------===//
+
+PortfolioOptions
+Acquisition::portfolioOptions(const ProblemRange &range) const {
+  PortfolioOptions made;
+  made.workspaceBytes = engine.config().workspaceLimit;
+  made.retune = options.retune;
+  made.acceptsPartial = !options.preferTrials;
+  made.cancel = options.cancel;
+  if (request.isExpected)
+    made.first = {range.pointOf(request.problem.record)};
+  made.progress = [this, before = options.trials ? options.trials->load() : 0](
+                      const PortfolioProgress &progress) {
+    if (options.trials)
+      *options.trials = before + progress.trials;
+    if (options.compiled)
+      options.compiled(progress.kernelsReady, progress.kernels);
+    if (options.progressed)
+      options.progressed();
+  };
+  return made;
+}
+
+/// Makes the portfolio of \p range until \p deadline, on \p runner, which may
+/// be null: then the estimator alone chooses.
+PortfolioOutcome Acquisition::runSession(const ProblemRange &range,
+                                         InProcessTrials *runner,
+                                         Clock::time_point deadline) {
+  const PortfolioContext shared{context.model,
+                                *services.artifacts,
+                                *services.records,
+                                *services.portfolios,
+                                runner,
+                                context.deviceClass};
+  const PortfolioOptions made = portfolioOptions(range);
+  PortfolioSession session(shared, range, made);
+  session.begin(compile_priority::kAhead);
+  PortfolioOutcome outcome;
+  outcome.error = summarize(session.finish(deadline));
+  outcome.result = session.takeResult();
+  return outcome;
+}
+
+/// The same within the budget, with the thread's turn where there are trials.
+/// nullopt where others made meanwhile what serves a launch, or \p needsTrials
+/// and there can be none.
+std::optional<PortfolioOutcome>
+Acquisition::makePortfolio(const ProblemRange &range, bool needsTrials) {
+  // A budget is one of trials.
+  const Clock::time_point deadline =
+      Clock::now() + (tunes ? options.budget : EngineConfig::timeOf(INT64_MAX));
+  if (!trialsAhead)
+    return runSession(range, nullptr, deadline);
+  ContextState::TuningTurn turn(context, deadline, options.cancel);
+  // The turn before ours may have been about this layer.
+  const bool mayBeThere =
+      turn.hasWaited() ||
+      context.portfolios.find(*range.family, request.problem);
+  if (mayBeThere && !options.retune && !request.range) {
+    chooser.recordNow();
+    takeSteps(/*onlyStored=*/true);
+    if (isOver())
+      return std::nullopt;
+  }
+  InProcessTrials *runner =
+      turn.isGranted() ? turn.trials([&] { return makeTrials(); }) : nullptr;
+  if (!runner && needsTrials)
+    return std::nullopt;
+  const Clock::time_point start = Clock::now();
+  PortfolioOutcome outcome = runSession(range, runner, deadline);
+  if (runner) {
+    runner->releaseScratch();
+    keepKernels(outcome.result.code, runner->isBusy());
+    engine.counts().tuneNs.fetch_add(nsSince(start), std::memory_order_relaxed);
+  }
+  return outcome;
+}
+
+/// As keepWinner(), of all members.
+void Acquisition::keepKernels(std::vector<MemberCode> &code, bool isBusy) {
+  for (MemberCode &member : code)
+    keepCode(member.loaded, isBusy);
+  if (isBusy)
+    context.noteLateTrials();
+}
+
+void Acquisition::report(const PortfolioResult &result) {
+  for (const TuningTrial &trial : result.trials)
+    report(trial);
+  for (const std::string &note : result.notes)
+    engine.hooks().log().info("{}: {}", request.problem.text(), note);
+}
+
+//===----------------------------------------------------------------------===//
+// For a launch
+//===----------------------------------------------------------------------===//
+
+void Acquisition::measureLayer(const ProblemRange &layer) {
+  if (state)
+    *state = KILN_STATE_TUNING;
+  std::optional<PortfolioOutcome> made =
+      makePortfolio(layer, /*needsTrials=*/true);
+  if (state)
+    *state = KILN_STATE_COMPILING;
+  if (!made)
+    return;
+  trialsAhead = false;
+  report(made->result);
+  if (made->error.code == ErrorCode::NoCandidate) {
+    // None is right: an untried one would be launched unproven.
+    engine.hooks().log().warning("{}", made->error.message);
+    fatal = {ErrorCode::NoCandidate,
+             fmt::format("no kernel is known to compute {} correctly on {}: {}",
+                         request.problem.text(), context.model.name,
+                         made->error.message),
+             0};
+    return;
+  }
+  if (made->error.code != ErrorCode::Success)
+    return fail(errorOf(made->error));
+  context.portfolios.add(std::make_shared<const KnownPortfolio>(
+      std::move(made->result.portfolio), /*isStored=*/false));
+  take(ChoiceStep::Portfolio);
+}
+
+//===----------------------------------------------------------------------===//
+// For who prepares a range
+//===----------------------------------------------------------------------===//
+
+void Acquisition::takeRange() {
+  const ProblemRange &range = *request.range;
+  std::shared_ptr<const KnownPortfolio> known;
+  std::vector<MemberCode> code;
+  if (most == Effort::Compiled) {
+    if (state && tunes)
+      *state = KILN_STATE_TUNING;
+    auto made = makePortfolio(range, /*needsTrials=*/false);
+    report(made->result);
+    if (made->error.code != ErrorCode::Success)
+      return fail(errorOf(made->error));
+    code = std::move(made->result.code);
+    known = std::make_shared<const KnownPortfolio>(
+        std::move(made->result.portfolio),
+        made->result.origin == PortfolioOrigin::Stored);
+  } else {
+    known = findStored(*services.portfolios, range, context.model,
+                       context.deviceClass, engine.config().workspaceLimit);
+    if (!known)
+      return;
+    code.resize(known->members().size());
+  }
+  std::vector<ActivePlanPtr> plans;
+  for (uint32_t i = 0; i < known->members().size() && !isOver(); ++i)
+    plans.push_back(loadMember(*known, i, std::move(code[i])));
+  if (isOver() || llvm::none_of(plans, [](auto &plan) { return !!plan; }))
+    return;
+  auto prepared = std::make_shared<const PreparedRange>(
+      context.model, std::move(known), std::move(plans), exactPlans(range));
+  found = prepared->choose(request.problem);
+  if (found)
+    found = context
+                .addRange(std::move(prepared),
+                          /*isLatest=*/state != nullptr)
+                ->choose(request.problem);
+}
+
+/// The plan of one member, null where it cannot be had.
+ActivePlanPtr Acquisition::loadMember(const KnownPortfolio &known,
+                                      uint32_t member, MemberCode code) {
+  const PortfolioMember &from = known.members()[member];
+  Choice choice;
+  choice.tmpl = from.tmpl;
+  choice.config = from.config;
+  choice.source = known.sourceOf(member);
+  choice.isFallback = tunes && !known.isMeasured();
+  const Problem &target = known.targetOf(member);
+  found = {};
+  if (auto loaded = context.plans.find(target, from.config)) {
+    choose(choice, loaded);
+  } else if (!code.artifacts.empty() &&
+             code.artifacts.size() == code.plan.kernels.size()) {
+    loadCompiled(target, choice,
+                 {std::move(code.plan),
+                  {code.artifacts.begin(), code.artifacts.end()},
+                  /*isFresh=*/false});
+  } else if (auto plan = chooser.plan(target, choice)) {
+    loadNew(target, std::move(*plan), choice, Effort::Existing);
+  }
+  return std::exchange(found, {}).plan;
+}
+
+/// What was measured at single values of \p range, loaded.
+PreparedRange::ExactPlans Acquisition::exactPlans(const ProblemRange &range) {
+  PreparedRange::ExactPlans plans;
+  const KernelFamily &family = *range.family;
+  if (range.fields.size() != 1 || range.fields[0] != family.dynamicExtent())
+    return plans;
+  auto record =
+      services.records->load(family, request.problem, context.deviceClass);
+  for (const RecordPoint &point : record->points) {
+    if (point.winner.empty() || plans.size() == kMostExact ||
+        !range.contains(point.extent))
+      continue;
+    std::optional<Problem> problem = range.find(point.extent);
+    if (!problem)
+      continue;
+    const PlanRequest alone{family, *problem};
+    if (ChosenPlan chosen =
+            Acquisition(engine, context, alone, options, nullptr).findExact())
+      plans.emplace(point.extent, std::move(chosen));
+  }
+  return plans;
+}
+
+ChosenPlan Acquisition::findExact() {
+  trialsAhead = false;
+  take(ChoiceStep::Record);
+  return found.measuredNs > 0 ? found : ChosenPlan();
+}
+
+} // namespace kiln

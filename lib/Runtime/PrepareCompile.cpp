@@ -1,0 +1,132 @@
+//===- PrepareCompile.cpp - kiln_prepare that only compiles ---------------===//
+//
+// It needs no GPU: decisions of single problems and portfolios of ranges are
+// stored for whoever launches or prepares them later.
+//
+//===----------------------------------------------------------------------===//
+#include "Runtime/PrepareTask.h"
+#include "Runtime/RangeParts.h"
+#include "Tune/PortfolioSession.h"
+#include "Tune/Warmup.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+using Clock = std::chrono::steady_clock;
+
+llvm::Expected<DeviceModel> PrepareTask::deviceToCompileFor() {
+  if (!targets.empty()) {
+    auto driver = engine.driver();
+    if (!driver)
+      return driver.takeError();
+    auto state = engine.contextState(**driver, targets.front().context);
+    if (!state)
+      return state.takeError();
+    return (*state)->model;
+  }
+  auto named = engine.namedDevice();
+  if (!named)
+    return named.takeError();
+  return **named;
+}
+
+void PrepareTask::compileOnly() {
+  auto device = deviceToCompileFor();
+  if (!device) {
+    const ErrorSummary noDevice = summarize(device.takeError());
+    for (Item &item : items)
+      if (item.spec)
+        item.error = noDevice;
+  } else {
+    compileRanges(*device);
+    compileValues(*device);
+  }
+  for (size_t i = 0; i < items.size(); ++i)
+    finishProblem(i, items[i].error);
+}
+
+void PrepareTask::noteCompiles(size_t done, size_t total) {
+  std::lock_guard<std::mutex> lock(mutex);
+  counts.compiles_done = done;
+  counts.compiles_total = total;
+}
+
+/// Stores the estimator's portfolios. All kernels are asked for before any is
+/// waited for.
+void PrepareTask::compileRanges(const DeviceModel &device) {
+  Engine::Services &services = engine.services();
+  const PortfolioContext shared{device,
+                                *services.artifacts,
+                                *services.records,
+                                *services.portfolios,
+                                /*runner=*/nullptr,
+                                deviceClassKey(device)};
+  PortfolioOptions options;
+  options.workspaceBytes = engine.config().workspaceLimit;
+  options.acceptsPartial = true;
+  options.retune = flags & KILN_PREPARE_RETUNE;
+  options.cancel = &cancelled;
+  std::vector<std::pair<Item *, std::unique_ptr<PortfolioSession>>> sessions;
+  int64_t priority = compile_priority::kAhead;
+  size_t done = 0, total = 0;
+  options.progress = [&](const PortfolioProgress &progress) {
+    noteCompiles(done + progress.kernelsReady,
+                 std::max(total, done + progress.kernels));
+    callProgress();
+  };
+  for (Item &item : items) {
+    if (!item.spec || item.spec->ranges.empty() || cancelled)
+      continue;
+    auto parts = partsOf(*item.spec);
+    if (!parts) {
+      item.error = summarize(parts.takeError());
+      continue;
+    }
+    for (RangePart &part : *parts) {
+      sessions.emplace_back(&item, std::make_unique<PortfolioSession>(
+                                       shared, std::move(part.range), options));
+      sessions.back().second->begin(priority);
+      priority += static_cast<int64_t>(sessions.back().second->priorities());
+      total += sessions.back().second->priorities();
+    }
+  }
+  const auto never = Clock::now() + EngineConfig::timeOf(INT64_MAX);
+  for (auto &[item, session] : sessions) {
+    ErrorSummary error = summarize(session->finish(never));
+    if (item->error.code == ErrorCode::Success)
+      item->error = std::move(error);
+    done += session->priorities();
+    session.reset();
+  }
+}
+
+/// Stores the estimator's choices for problems without ranges.
+void PrepareTask::compileValues(const DeviceModel &device) {
+  std::vector<Registry::NamedProblem> problems;
+  std::vector<Item *> owners;
+  for (Item &item : items) {
+    if (!item.spec || !item.spec->ranges.empty())
+      continue;
+    problems.push_back({item.spec->family, item.spec->problem});
+    owners.push_back(&item);
+  }
+  if (problems.empty())
+    return;
+  Engine::Services &services = engine.services();
+  WarmupOptions options;
+  options.cancel = &cancelled;
+  options.progress = [&](const ArtifactStore::Progress &progress) {
+    noteCompiles(progress.done, progress.total);
+    callProgress();
+  };
+  WarmupResult result = warmup(problems, device, *services.artifacts,
+                               *services.decisions, options);
+  for (const WarmupRow &row : result.rows) {
+    ErrorSummary &error = owners[row.problem]->error;
+    if (error.code == ErrorCode::Success && !row.isReplaced)
+      error = row.error;
+  }
+}
+
+} // namespace kiln

@@ -1,0 +1,43 @@
+//===- PreparedRange.cpp - a range whose kernels are loaded ---------------===//
+#include "Runtime/PreparedRange.h"
+
+#include <llvm/ADT/STLExtras.h>
+
+namespace kiln {
+
+ChosenPlan PreparedRange::choose(const Problem &problem) const {
+  if (!exact.empty()) {
+    auto found = exact.find(problem.record[range().fields.front()]);
+    if (found != exact.end())
+      return found->second;
+  }
+  const Portfolio::Ranking ranking =
+      known->rank(problem, device,
+                  [&](uint32_t member) { return plans[member] != nullptr; });
+  if (ranking.empty())
+    return {};
+  return {plans[ranking.front().member], ranking.front().expectedNs};
+}
+
+WorkspaceLayout PreparedRange::workspace() const {
+  WorkspaceLayout all;
+  for (const ActivePlanPtr &plan : plans)
+    if (plan)
+      all.merge(plan->loaded->workspace());
+  for (const auto &[value, chosen] : exact)
+    all.merge(chosen.plan->loaded->workspace());
+  return all;
+}
+
+bool PreparedRange::isFallback() const {
+  return llvm::any_of(plans, [](const ActivePlanPtr &plan) {
+    return plan && plan->isFallback;
+  });
+}
+
+size_t PreparedRange::planCount() const {
+  return static_cast<size_t>(
+      llvm::count_if(plans, [](const ActivePlanPtr &plan) { return !!plan; }));
+}
+
+} // namespace kiln

@@ -1,0 +1,33 @@
+//===- RangeParts.cpp - the parts of a problem's ranges -------------------===//
+#include "Runtime/RangeParts.h"
+
+namespace kiln {
+
+llvm::Expected<std::vector<RangePart>> partsOf(const ProblemSpec &spec) {
+  llvm::SmallVector<int, 2> fields;
+  ExtentPoint low, high, hint;
+  bool isHinted = false;
+  for (const ExtentRange &range : spec.ranges) {
+    fields.push_back(range.field);
+    low.push_back(range.first);
+    high.push_back(range.last);
+    hint.push_back(range.hint ? range.hint : range.last);
+    isHinted |= range.hint != 0;
+  }
+  auto ranges = rangesOf(*spec.family, spec.described, fields, low, high);
+  if (!ranges)
+    return ranges.takeError();
+  std::vector<RangePart> parts;
+  for (ProblemRange &range : *ranges) {
+    std::optional<Problem> typical = range.find(range.clamp(hint));
+    const bool isHint = isHinted && typical;
+    if (!typical)
+      typical = range.find(range.high);
+    if (!typical || spec.family->isEmpty(*typical))
+      continue;
+    parts.push_back({std::move(range), std::move(*typical), isHint});
+  }
+  return parts;
+}
+
+} // namespace kiln

@@ -1,0 +1,402 @@
+// Prepared ranges: what serves their values, and what it costs.
+#include "Driver/Graph.h"
+#include "Runtime/WaitingFixture.h"
+
+#include <filesystem>
+#include <set>
+
+using namespace kiln;
+using namespace kiln::testing;
+
+namespace {
+
+/// A layer with a range of m, and the structs that describe it.
+struct Layer {
+  explicit Layer(int64_t last = 100, int64_t first = 1, int64_t n = 256,
+                 int64_t k = 512)
+      : args(gemmArgs(last, n, k)) {
+    range.name = "m";
+    range.first = first;
+    range.last = last;
+    problem.family = KILN_FAMILY_GEMM;
+    problem.args = &args;
+    problem.ranges = &range;
+    problem.range_count = 1;
+  }
+  Layer(const Layer &) = delete;
+  Layer &operator=(const Layer &) = delete;
+
+  kiln_status prepare(kiln_engine *engine, uint32_t flags = 0,
+                      kiln_stream stream = nullptr) const {
+    kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
+    options.flags = flags;
+    options.streams = &stream;
+    options.stream_count = stream != nullptr;
+    return kiln_prepare(engine, &problem, 1, &options, nullptr);
+  }
+  kiln_status launch(kiln_engine *engine, int64_t m,
+                     kiln_stream stream = nullptr) const {
+    kiln_gemm_args at = args;
+    at.m = m;
+    return kiln_gemm(engine, &at, nullptr, stream);
+  }
+  kiln_query_result query(kiln_engine *engine, int64_t m) const {
+    kiln_gemm_args at = args;
+    at.m = m;
+    return queryOf(engine, problemOf(at));
+  }
+
+  kiln_gemm_args args;
+  kiln_range range = KILN_INIT(kiln_range);
+  kiln_problem problem = KILN_INIT(kiln_problem);
+};
+
+struct RangeFixture : RuntimeFixture {
+  RangeFixture() { judgeTrials(); }
+
+  kiln_engine *strict() {
+    kiln_engine_options made = options(KILN_MODE_STRICT);
+    made.nvrtc_path = "/nowhere"; // it is not even looked for
+    return engine(made);
+  }
+};
+
+bool beginCapture(RuntimeFixture &fixture, kiln_stream stream) {
+  return !llvm::errorToBool(Graph::beginCapture(fixture.gpu.driver(), stream));
+}
+
+size_t endCapture(RuntimeFixture &fixture, kiln_stream stream) {
+  auto graph = Graph::endCapture(fixture.gpu.driver(), stream);
+  REQUIRE(static_cast<bool>(graph));
+  return graph->nodeCount();
+}
+
+} // namespace
+
+TEST_CASE("a new value of a prepared range costs what a hit costs") {
+  for (kiln_mode mode : {KILN_MODE_PREDICT, KILN_MODE_TUNE}) {
+    CAPTURE(mode);
+    RangeFixture fixture;
+    kiln_engine *engine = fixture.engine(mode);
+    Layer layer;
+    kiln_stream stream = fixture.gpu.stream();
+    CAPTURE(lastError());
+    REQUIRE(layer.prepare(engine, 0, stream) == KILN_SUCCESS);
+    const kiln_statistics before = statisticsOf(engine);
+    CHECK((before.trials > 0) == (mode == KILN_MODE_TUNE));
+    const int compiles = fixture.nvrtc.compileCount();
+    // What is not there cannot be read.
+    std::filesystem::remove_all(fixture.cachePath);
+    auto callsOf = [&](int64_t m) {
+      const uint64_t calls = kilnFakeTotalCalls();
+      REQUIRE(layer.launch(engine, m, stream) == KILN_SUCCESS);
+      return kilnFakeTotalCalls() - calls;
+    };
+    for (int64_t m = 1; m <= 100; m += 3) {
+      CAPTURE(m);
+      const uint64_t first = callsOf(m);
+      CHECK(first == callsOf(m));
+    }
+    const kiln_statistics after = statisticsOf(engine);
+    CHECK(after.trials == before.trials);
+    CHECK(after.load_ns == before.load_ns);
+    CHECK(after.cache_hits == before.cache_hits);
+    CHECK(after.arena_bytes == before.arena_bytes);
+    CHECK(after.fallback_launches == 0);
+    CHECK(fixture.nvrtc.compileCount() == compiles);
+  }
+}
+
+TEST_CASE("a capture takes a value of a prepared range that nobody launched") {
+  RangeFixture fixture;
+  kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
+  Layer layer;
+  kiln_stream stream = fixture.gpu.stream();
+  REQUIRE(layer.prepare(engine, 0, stream) == KILN_SUCCESS);
+  const uint64_t modules = kilnFakeModulesLoaded();
+  REQUIRE(beginCapture(fixture, stream));
+  for (int64_t m : {1, 17, 63, 64, 65, 99, 100})
+    CHECK(layer.launch(engine, m, stream) == KILN_SUCCESS);
+  CHECK(endCapture(fixture, stream) == 7);
+  CHECK(kilnFakeModulesLoaded() == modules);
+}
+
+TEST_CASE("values without elements need nothing of a range") {
+  RangeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  Layer none(0, 0);
+  CHECK(none.prepare(engine) == KILN_SUCCESS);
+  CHECK(fixture.nvrtc.compileCount() == 0);
+  Layer layer(40, 0);
+  REQUIRE(layer.prepare(engine) == KILN_SUCCESS);
+  const uint64_t launches = statisticsOf(engine).launches;
+  CHECK(layer.launch(engine, 0) == KILN_SUCCESS);
+  CHECK(statisticsOf(engine).launches == launches);
+  CHECK(layer.launch(engine, 1) == KILN_SUCCESS);
+}
+
+TEST_CASE("strict serves a whole range from what another engine prepared") {
+  for (kiln_mode mode : {KILN_MODE_PREDICT, KILN_MODE_TUNE}) {
+    CAPTURE(mode);
+    RangeFixture fixture;
+    Layer layer;
+    REQUIRE(layer.prepare(fixture.engine(mode)) == KILN_SUCCESS);
+    const int compiles = fixture.nvrtc.compileCount();
+    kiln_engine *prepared = fixture.strict(), *launched = fixture.strict();
+    CHECK(queryOf(prepared, layer.problem).state == KILN_STATE_MISSING);
+    CHECK(queryOf(prepared, layer.problem).source ==
+          (mode == KILN_MODE_TUNE ? KILN_SOURCE_RECORD : KILN_SOURCE_DECISION));
+    CAPTURE(lastError());
+    REQUIRE(layer.prepare(prepared) == KILN_SUCCESS);
+    CHECK(queryOf(prepared, layer.problem).state == KILN_STATE_READY);
+    for (int64_t m = 1; m <= 100; ++m) {
+      CAPTURE(m);
+      REQUIRE(layer.launch(prepared, m) == KILN_SUCCESS);
+      REQUIRE(layer.launch(launched, m) == KILN_SUCCESS);
+    }
+    CHECK(fixture.nvrtc.compileCount() == compiles);
+  }
+  RangeFixture fixture;
+  CHECK(Layer().prepare(fixture.strict()) == KILN_MISSING);
+}
+
+TEST_CASE("a range may be compiled where there is no GPU") {
+  RangeFixture fixture;
+  kiln_engine_options options = fixture.options();
+  options.driver_path = "/nowhere/libcuda.so";
+  options.device_model = "h200-sxm";
+  Layer layer;
+  CAPTURE(lastError());
+  REQUIRE(layer.prepare(fixture.engine(options), KILN_PREPARE_COMPILE_ONLY) ==
+          KILN_SUCCESS);
+  kiln_engine *strict = fixture.strict();
+  for (int64_t m = 1; m <= 100; m += 9)
+    CHECK(layer.launch(strict, m) == KILN_SUCCESS);
+  CHECK(layer.query(strict, 50).source == KILN_SOURCE_DECISION);
+  // Who tunes has them measured all the same.
+  kiln_engine *tuner = fixture.engine(KILN_MODE_TUNE);
+  REQUIRE(layer.prepare(tuner) == KILN_SUCCESS);
+  CHECK(statisticsOf(tuner).trials > 0);
+  CHECK(layer.query(tuner, 50).source == KILN_SOURCE_RECORD);
+}
+
+TEST_CASE("a range is measured once, and again if asked") {
+  RangeFixture fixture;
+  Layer layer;
+  kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
+  REQUIRE(layer.prepare(engine) == KILN_SUCCESS);
+  const uint64_t trials = statisticsOf(engine).trials;
+  REQUIRE(layer.prepare(engine) == KILN_SUCCESS);
+  CHECK(statisticsOf(engine).trials == trials);
+  // Nor does another process, also of a part of the range.
+  kiln_engine *later = fixture.engine(KILN_MODE_TUNE);
+  REQUIRE(Layer(64, 2).prepare(later) == KILN_SUCCESS);
+  REQUIRE(layer.prepare(later) == KILN_SUCCESS);
+  CHECK(statisticsOf(later).trials == 0);
+  REQUIRE(layer.prepare(engine, KILN_PREPARE_RETUNE) == KILN_SUCCESS);
+  CHECK(statisticsOf(engine).trials > trials);
+  CHECK(layer.query(engine, 50).state == KILN_STATE_READY);
+}
+
+TEST_CASE("what was measured at a value goes before the portfolio") {
+  RangeFixture fixture;
+  Layer layer;
+  kiln_gemm_args measured = gemmArgs(77);
+  REQUIRE(tuneValue(fixture.engine(KILN_MODE_TUNE), measured) == KILN_SUCCESS);
+  for (kiln_mode mode : {KILN_MODE_TUNE, KILN_MODE_STRICT}) {
+    CAPTURE(mode);
+    kiln_engine *engine = fixture.engine(mode);
+    REQUIRE(layer.prepare(engine) == KILN_SUCCESS);
+    CHECK(layer.query(engine, 77).measured_us > 0);
+    CHECK(layer.query(engine, 76).measured_us == 0);
+  }
+  // Also if it is measured later.
+  kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
+  REQUIRE(layer.prepare(engine) == KILN_SUCCESS);
+  REQUIRE(layer.launch(engine, 33) == KILN_SUCCESS);
+  CHECK(layer.query(engine, 33).measured_us == 0);
+  CHECK(tuneValue(engine, gemmArgs(33)) == KILN_SUCCESS);
+  CHECK(layer.query(engine, 33).measured_us > 0);
+}
+
+TEST_CASE("a range's workspace is that of the largest of its plans") {
+  auto workspaceOf = [](RangeFixture &fixture, uint64_t limit) {
+    kiln_engine_options options = fixture.options();
+    options.workspace_limit_bytes = limit;
+    kiln_engine *engine = fixture.engine(options);
+    Layer layer(64, 1, 256, 16384); // k is split
+    kiln_stream stream = fixture.gpu.stream();
+    CAPTURE(lastError());
+    REQUIRE(layer.prepare(engine, 0, stream) == KILN_SUCCESS);
+    const uint64_t whole = queryOf(engine, layer.problem).workspace.bytes;
+    kiln_plan *plan = nullptr;
+    REQUIRE(kiln_plan_acquire(engine, &layer.problem, stream, &plan) ==
+            KILN_SUCCESS);
+    kiln_workspace_info info = KILN_INIT(kiln_workspace_info);
+    REQUIRE(kiln_plan_workspace(plan, &info) == KILN_SUCCESS);
+    kiln_plan_release(plan);
+    CHECK(info.bytes == whole);
+    const uint64_t arena = statisticsOf(engine).arena_bytes;
+    uint64_t most = 0;
+    for (int64_t m = 1; m <= 64; ++m) {
+      REQUIRE(layer.launch(engine, m, stream) == KILN_SUCCESS);
+      most = std::max(most, layer.query(engine, m).workspace.bytes);
+    }
+    CHECK(most <= whole);
+    // The arena was made for all of them.
+    CHECK(statisticsOf(engine).arena_bytes == arena);
+    CHECK(whole <= limit);
+    fixture.destroy(engine);
+    return whole;
+  };
+  {
+    RangeFixture fixture;
+    REQUIRE(workspaceOf(fixture, uint64_t(256) << 20) > 4096);
+  }
+  RangeFixture fixture;
+  CHECK(workspaceOf(fixture, 4096) <= 4096);
+}
+
+TEST_CASE("a plan of a range stays what it was") {
+  RangeFixture fixture;
+  LaunchLog<> launches;
+  kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
+  Layer layer;
+  kiln_plan *plan = nullptr;
+  CAPTURE(lastError());
+  REQUIRE(kiln_plan_acquire(engine, &layer.problem, nullptr, &plan) ==
+          KILN_SUCCESS);
+  const int compiles = fixture.nvrtc.compileCount();
+  REQUIRE(layer.prepare(engine, KILN_PREPARE_RETUNE) == KILN_SUCCESS);
+  const uint64_t trials = statisticsOf(engine).trials;
+  for (int64_t m = 1; m <= 100; m += 7) {
+    CAPTURE(m);
+    kiln_gemm_args args = layer.args;
+    args.m = m;
+    CHECK(kiln_plan_launch_call(plan, KILN_FAMILY_GEMM, &args, nullptr,
+                                nullptr) == KILN_SUCCESS);
+    CHECK(launches.last().m == m);
+  }
+  kiln_gemm_args beyond = layer.args;
+  beyond.m = 101;
+  CHECK(kiln_plan_launch_call(plan, KILN_FAMILY_GEMM, &beyond, nullptr,
+                              nullptr) == KILN_INVALID_ARGUMENT);
+  CHECK(statisticsOf(engine).trials == trials);
+  CHECK(fixture.nvrtc.compileCount() == compiles);
+  kiln_plan_release(plan);
+}
+
+TEST_CASE("what was launched before a range was prepared follows it") {
+  RangeFixture fixture;
+  kiln_engine_options options = fixture.options(KILN_MODE_PREDICT);
+  kiln_engine *engine = fixture.engine(options);
+  Layer layer;
+  REQUIRE(layer.launch(engine, 50) == KILN_SUCCESS);
+  CHECK(layer.query(engine, 50).source == KILN_SOURCE_ESTIMATE);
+  REQUIRE(layer.prepare(fixture.engine(KILN_MODE_TUNE)) == KILN_SUCCESS);
+  REQUIRE(layer.prepare(engine) == KILN_SUCCESS);
+  CHECK(layer.query(engine, 50).source == KILN_SOURCE_RECORD);
+  REQUIRE(layer.launch(engine, 50) == KILN_SUCCESS);
+  CHECK(layer.query(engine, 50).source == KILN_SOURCE_RECORD);
+}
+
+TEST_CASE("a context that is gone leaves no range to its twin") {
+  RangeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  Layer layer;
+  CudaContext first = kilnFakeCreateContext(0);
+  {
+    auto scope = ScopedContext::push(fixture.gpu.driver(), first);
+    REQUIRE(static_cast<bool>(scope));
+    REQUIRE(layer.prepare(engine) == KILN_SUCCESS);
+    REQUIRE(layer.launch(engine, 7) == KILN_SUCCESS);
+  }
+  kilnFakeDestroyContext(first);
+  CudaContext second = kilnFakeCreateContext(0);
+  REQUIRE(second == first); // the driver uses handles again
+  {
+    auto scope = ScopedContext::push(fixture.gpu.driver(), second);
+    REQUIRE(static_cast<bool>(scope));
+    auto stream = Stream::create(fixture.gpu.driver());
+    REQUIRE(static_cast<bool>(stream));
+    REQUIRE(beginCapture(fixture, stream->handle()));
+    CHECK(layer.launch(engine, 7, stream->handle()) == KILN_NOT_PREPARED);
+    CHECK(endCapture(fixture, stream->handle()) == 0);
+    CHECK(layer.launch(engine, 8) == KILN_SUCCESS);
+    CHECK(layer.prepare(engine) == KILN_SUCCESS);
+  }
+  fixture.destroy(engine);
+  kilnFakeDestroyContext(second);
+}
+
+TEST_CASE("a range of two extents serves every pair of them") {
+  RangeFixture fixture;
+  LaunchLog<> launches;
+  kiln_engine *engine = fixture.engine();
+  Layer layer(24);
+  kiln_gemm_args &args = layer.args;
+  args.batch = 6;
+  args.a.batch_stride = 32 * args.k;
+  args.b.batch_stride = args.n * args.k;
+  args.d.batch_stride = 32 * args.n;
+  kiln_range ranges[2] = {layer.range, KILN_INIT(kiln_range)};
+  ranges[1].name = "batch";
+  ranges[1].first = 1;
+  ranges[1].last = 6;
+  layer.problem.ranges = ranges;
+  layer.problem.range_count = 2;
+  kiln_stream stream = fixture.gpu.stream();
+  CAPTURE(lastError());
+  REQUIRE(layer.prepare(engine, 0, stream) == KILN_SUCCESS);
+  const int compiles = fixture.nvrtc.compileCount();
+  REQUIRE(beginCapture(fixture, stream));
+  size_t count = 0;
+  for (args.batch = 2; args.batch <= 6; ++args.batch)
+    for (int64_t m : {1, 7, 16, 23, 24}) {
+      CAPTURE(m);
+      CHECK(layer.launch(engine, m, stream) == KILN_SUCCESS);
+      ++count;
+    }
+  CHECK(endCapture(fixture, stream) == count);
+  CHECK(fixture.nvrtc.compileCount() == compiles);
+}
+
+TEST_CASE("progress tells of a range's kernels and trials, and may end it") {
+  RangeFixture fixture;
+  kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
+  Layer layer;
+  struct Seen {
+    uint64_t kernels = 0, trials = 0;
+    bool ends = false;
+  } seen;
+  kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
+  options.progress_user = &seen;
+  options.progress = [](void *user, const kiln_progress *progress) -> int32_t {
+    auto *seen = static_cast<Seen *>(user);
+    seen->kernels = std::max(seen->kernels, progress->compiles_done);
+    seen->trials = std::max(seen->trials, progress->trials_done);
+    return seen->ends && progress->trials_done > 0;
+  };
+  REQUIRE(kiln_prepare(engine, &layer.problem, 1, &options, nullptr) ==
+          KILN_SUCCESS);
+  CHECK(seen.kernels > 0);
+  CHECK(seen.trials > 0);
+  seen = {0, 0, true};
+  Layer other(100, 1, 512);
+  CHECK(kiln_prepare(engine, &other.problem, 1, &options, nullptr) ==
+        KILN_CANCELLED);
+  // What is there serves.
+  CHECK(other.launch(engine, 50) == KILN_SUCCESS);
+}
+
+TEST_CASE("without time a range still gets plans") {
+  RangeFixture fixture;
+  kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
+  Layer layer;
+  kiln_prepare_options options = budgetOf(1);
+  CAPTURE(lastError());
+  REQUIRE(kiln_prepare(engine, &layer.problem, 1, &options, nullptr) ==
+          KILN_SUCCESS);
+  for (int64_t m = 1; m <= 100; m += 11)
+    CHECK(layer.launch(engine, m) == KILN_SUCCESS);
+}
