@@ -32,8 +32,10 @@ private:
   int explainStep(const Sm90Step &step, llvm::StringRef wave);
   int explainLoop();
   int explainEpilogue();
-  int explainFloors();
+  int explainPower();
+  int explainBytes();
   int explainBeyond(int loop);
+  bool isAboveBy(double ns, llvm::StringRef bound) const;
   std::string verdict() const;
 
   const Sm90Model &model;
@@ -165,7 +167,7 @@ int Sm90Steps::explainStep(const Sm90Step &step, llvm::StringRef wave) {
                  {fmt::format("a stage's latency and pace, over {} stages",
                               config.stages),
                   step.ring}},
-       .exponent = Sm90Step::kExponent});
+       .exponent = kSm90Exponent});
 }
 
 /// The steps of all waves. Answers their number.
@@ -208,46 +210,8 @@ int Sm90Steps::explainEpilogue() {
        .terms = std::move(terms)});
 }
 
-/// The floors of the chip. Answers the number of the higher one.
-int Sm90Steps::explainFloors() {
-  const DeviceModel &device = model.device;
-  int bytes = steps.add(
-      {.title = "bytes wall",
-       .formula = fmt::format(
-           "all bytes of DRAM once: read at {:.0f} B/ns ({:.4g} B of A and B), "
-           "written at {:.0f} B/ns",
-           device.dramBytesPerNs(), model.bytes.dramReadBytes,
-           device.dramWriteBytesPerNs()),
-       .rule = StepRule::Sum,
-       .terms = {{"reading", model.readNs}, {"writing", model.writeNs}}});
-  int power = steps.add(
-      {.title = "power wall",
-       .formula = fmt::format(
-           "while all tensor cores work the board holds {:.0f} of {:.0f} MHz "
-           "in launches this short, {:.0f} for long; all products keep each of "
-           "{} SMs busy for so many clocks of wgmma",
-           1e3 * model.powerGHz(), device.smClockMHz,
-           device.sustainedTensorClockMHz, device.smCount),
-       .verdict = "no cut of the tiles is faster than this",
-       .rule = StepRule::Quotient,
-       .terms = {{"clocks", model.productClocks, "clk"},
-                 {"clock", model.powerGHz(), "GHz"}}});
-  bool isPower = model.powerFloor >= model.bytesFloor;
-  bool isBound = model.floor() > model.path();
-  llvm::StringRef higher = isPower ? "tensor" : "dram";
-  return steps.add(
-      {.title = "floor",
-       .verdict = fmt::format(
-           "{} is the higher floor of the chip{}", isPower ? "power" : "DRAM",
-           isBound ? ", and above the blocks' own path" : ""),
-       .rule = StepRule::Max,
-       .terms = {steps.resultOf(bytes), steps.resultOf(power)},
-       .blames = isBound ? higher : ""});
-}
-
-/// What the floor adds to the blocks' own path.
+/// The floors of the chip, and what they add to the blocks' own path.
 int Sm90Steps::explainBeyond(int loop) {
-  int floor = explainFloors();
   std::vector<StepTerm> terms{steps.resultOf(loop)};
   if (model.tilesPerBlock > 1)
     terms.push_back({"between tiles", model.exposedEpilogue, "ns",
@@ -258,22 +222,67 @@ int Sm90Steps::explainBeyond(int loop) {
   int path = steps.add({.title = "path of a block",
                         .rule = StepRule::Sum,
                         .terms = std::move(terms)});
-  int body = steps.add({.title = "path and floor",
-                        .formula = "the floor shows before the path reaches it",
+  int power = explainPower();
+  int held = steps.add({.title = "path at the clock that power leaves",
+                        .formula = "power shows before it takes as long",
                         .rule = StepRule::Norm,
-                        .terms = {steps.resultOf(path), steps.resultOf(floor)},
-                        .exponent = Sm90Model::kFloorExponent});
+                        .terms = {steps.resultOf(path), steps.resultOf(power)},
+                        .exponent = kSm90Exponent});
+  int bytes = explainBytes();
+  int body =
+      steps.add({.title = "path and floors",
+                 .rule = StepRule::Max,
+                 .terms = {steps.resultOf(held), steps.resultOf(bytes)}});
   return steps.add({.title = "beyond path",
                     .rule = StepRule::Excess,
                     .terms = {steps.resultOf(body), steps.resultOf(path)}});
 }
 
+int Sm90Steps::explainPower() {
+  const DeviceModel &device = model.device;
+  return steps.add(
+      {.title = "power wall",
+       .formula = fmt::format(
+           "while all tensor cores work the board holds {:.0f} of {:.0f} MHz "
+           "in launches this short, {:.0f} for long; all products keep each of "
+           "{} SMs busy for so many clocks of wgmma",
+           1e3 * model.powerGHz(), device.smClockMHz,
+           device.sustainedTensorClockMHz, device.smCount),
+       .verdict = "no cut of the tiles is faster than this",
+       .rule = StepRule::Quotient,
+       .terms = {{"clocks", model.productClocks, "clk"},
+                 {"clock", model.powerGHz(), "GHz"}},
+       .blames = isAboveBy(model.powerFloor, "tensor") ? "tensor" : ""});
+}
+
+int Sm90Steps::explainBytes() {
+  const DeviceModel &device = model.device;
+  return steps.add(
+      {.title = "bytes wall",
+       .formula = fmt::format(
+           "all bytes of DRAM once: read at {:.0f} B/ns ({:.4g} B of A and B), "
+           "written at {:.0f} B/ns",
+           device.dramBytesPerNs(), model.bytes.dramReadBytes,
+           device.dramWriteBytesPerNs()),
+       .rule = StepRule::Sum,
+       .terms = {{"reading", model.readNs}, {"writing", model.writeNs}},
+       .blames = isAboveBy(model.bytesFloor, "dram") ? "dram" : ""});
+}
+
+/// Whether the floor \p ns is above the path and what the estimate calls
+/// \p bound.
+bool Sm90Steps::isAboveBy(double ns, llvm::StringRef bound) const {
+  return ns > model.path() && model.bound() == bound;
+}
+
 std::string Sm90Steps::verdict() const {
   llvm::StringRef bound = model.bound();
-  if (model.floor() <= model.path())
-    return fmt::format("bound by {}, on the blocks' own path", bound);
-  return fmt::format("bound by {}: {}", bound,
-                     bound == "dram" ? "the bytes wall" : "the power wall");
+  for (auto [ns, wall] : {std::pair{model.bytesFloor, "dram"},
+                          std::pair{model.powerFloor, "tensor"}})
+    if (isAboveBy(ns, wall))
+      return fmt::format("bound by {}: the {} wall", bound,
+                         bound == "dram" ? "bytes" : "power");
+  return fmt::format("bound by {}, on the blocks' own path", bound);
 }
 
 void Sm90Steps::run() {

@@ -39,14 +39,19 @@ int64_t residentGroups(const Sm90GemmConfig &config,
   return std::max<int64_t>(1, clusters / config.splitK());
 }
 
-/// x^4, and its root: pow() would take half of the time of an estimate.
-static double fourth(double x) { return x * x * (x * x); }
-static double fourthRoot(double x) { return std::sqrt(std::sqrt(x)); }
+/// x^8, and its root: pow() would take half of the time of an estimate.
+static double eighth(double x) {
+  static_assert(kSm90Exponent == 8);
+  double x2 = x * x, x4 = x2 * x2;
+  return x4 * x4;
+}
+static double eighthRoot(double x) {
+  return std::sqrt(std::sqrt(std::sqrt(x)));
+}
 
 double Sm90Step::total() const {
-  static_assert(kExponent == 4);
-  return fourthRoot(fourth(math) + fourth(port) + fourth(l2) + fourth(dram) +
-                    fourth(ring));
+  return eighthRoot(eighth(math) + eighth(port) + eighth(l2) + eighth(dram) +
+                    eighth(ring));
 }
 
 Sm90Model::Sm90Model(const GemmProblem &problem, const GemmSignature &signature,
@@ -77,7 +82,7 @@ Sm90Model::Sm90Model(const GemmProblem &problem, const GemmSignature &signature,
 }
 
 double Sm90Model::clockGHz() const {
-  constexpr double kHeld = 0.916; // in launches of 5 us to 2 ms
+  constexpr double kHeld = 0.848; // in launches of 5 us to 2 ms
   return 1e-3 * kHeld * device.smClockMHz;
 }
 
@@ -124,7 +129,7 @@ double Sm90Model::askedBytes(int64_t blocks) const {
 
 Sm90Step Sm90Model::stepOf(int64_t blocks) const {
   // In a norm with the others; L2 by the rate of its hits.
-  constexpr double kPort = 0.74, kMisses = 0.89, kL2 = 3.1;
+  constexpr double kPort = 0.91, kMisses = 1.05, kL2 = 2.6;
   Sm90Step step;
   double ghz = clockGHz(), busy = double(blocks);
   double products =
@@ -137,6 +142,11 @@ Sm90Step Sm90Model::stepOf(int64_t blocks) const {
   double asked = bytesA / config.clusterN + bytesB / config.clusterM;
   step.dram =
       kMisses * busy * asked * bytes.missShare() / device.dramBytesPerNs();
+  // Weights that leave L2 first do not push out each other (1 to 2 % where
+  // there are few rows, nothing elsewhere).
+  constexpr double kHinted = 0.98;
+  if (config.hints && problem.m <= Sm90GemmConfig::kUnit)
+    step.dram *= kHinted;
   Pipeline ring = ringOf(step);
   step.ring = (ring.latencyNs + ring.mathNs) / double(ring.stages);
   return step;
@@ -144,7 +154,7 @@ Sm90Step Sm90Model::stepOf(int64_t blocks) const {
 
 Pipeline Sm90Model::ringOf(const Sm90Step &step) const {
   // From a copy's issue to its last byte while all SMs load.
-  constexpr double kLoadNs = 163;
+  constexpr double kLoadNs = 378;
   return pipeline(busyDramLatencyNs(device) + kTmaLatencyNs + kLoadNs, 0,
                   step.pace(), config.stages);
 }
@@ -156,7 +166,7 @@ void Sm90Model::computeEpilogue() {
   // an activation some 1.5 transcendentals each, one after the other where two
   // consumers finish at once (128 x 256 tiles on an H200). A bias costs
   // nothing. Splits share pieces out.
-  constexpr double kPieceClocks = 412, kMatrixClocks = 220,
+  constexpr double kPieceClocks = 463, kMatrixClocks = 220,
                    kActivationClocks = 350;
   int width = config.pieceColumns(signature);
   int64_t unitPieces = config.unitPieces(width);
@@ -186,12 +196,11 @@ void Sm90Model::computeEpilogue() {
                     (config.splitK() * signature.columnsPerOutput());
   double written = outBytes / device.dramWriteBytesPerNs();
   double loop = double(kSteps) * main().total();
-  // With pingPong the other consumer multiplies meanwhile; otherwise all wait
-  // for the last sums, and for the first products of the next tile. Shifted
-  // rows keep the load and store units of both from other work.
-  constexpr double kShiftExposed = 0.7, kTurnClocks = 215;
+  // With pingPong the other consumer multiplies meanwhile. Shifted rows keep
+  // the load and store units of both from other work.
+  constexpr double kShiftExposed = 0.7;
   if (!config.pingPong)
-    exposedEpilogue = epilogue + pieces * kTurnClocks / ghz;
+    exposedEpilogue = epilogue;
   else
     exposedEpilogue =
         std::max(epilogue - loop,
@@ -201,7 +210,7 @@ void Sm90Model::computeEpilogue() {
 
 void Sm90Model::computeEnds() {
   // The last stores have to arrive.
-  constexpr double kDrainNs = 350;
+  constexpr double kDrainNs = 285;
   drain = kDrainNs + epilogue;
   // The first stage has nothing to hide behind; a cluster's blocks wait for
   // each other once before, and the slower of them sets the pace (grids of one
@@ -223,7 +232,7 @@ void Sm90Model::computeReduction() {
   // A split's sums go to L2, except for the pieces that it owns; of those it
   // reads what the others have and leaves zeros. Rounds of both, and waiting
   // for the slowest of the splits, leave so many bytes a clock.
-  constexpr double kSplitNs = 66, kExchangedPerClock = 12.7;
+  constexpr double kExchangedPerClock = 13.1;
   int width = config.pieceColumns(signature);
   double published = 4.0 * config.blockM * config.blockN *
                      (config.splitK() - 1) / config.splitK();
@@ -233,7 +242,6 @@ void Sm90Model::computeReduction() {
   double cleared = double(owned) * 4.0 * Sm90GemmConfig::kUnit * width *
                    (config.splitK() - 1);
   reduction =
-      kSplitNs * config.splitK() +
       (published + cleared) / (kExchangedPerClock * 1e-3 * device.smClockMHz);
 }
 
@@ -266,17 +274,17 @@ double Sm90Model::betweenTiles() const {
          double(tilesPerBlock) * reduction;
 }
 
-double Sm90Model::body() const {
-  static_assert(kFloorExponent == 8);
-  auto eighth = [](double x) { return fourth(x * x); };
-  return std::sqrt(fourthRoot(eighth(path()) + eighth(floor())));
+double Sm90Model::heldPath() const {
+  return eighthRoot(eighth(path()) + eighth(powerFloor));
 }
 
-double Sm90Model::total() const { return fill + body() + drain; }
+double Sm90Model::total() const { return fill + path() + beyondPath() + drain; }
 
 llvm::StringRef Sm90Model::bound() const {
-  if (floor() > path())
-    return bytesFloor > powerFloor ? "dram" : "tensor";
+  if (bytesFloor > heldPath())
+    return "dram";
+  if (powerFloor > path())
+    return "tensor";
   const Sm90Step &step = main();
   if (step.ring > step.pace())
     return "latency";

@@ -14,6 +14,9 @@
 
 namespace kiln {
 
+/// Of norms of times that run side by side.
+inline constexpr double kSm90Exponent = 8;
+
 /// What paces a step of k of each block while some number of blocks is busy,
 /// in ns. All of it runs side by side, but nothing reaches its own pace while
 /// another is close: the step is a norm of these.
@@ -23,9 +26,6 @@ struct Sm90Step {
   double l2;   ///< what all SMs ask for
   double dram; ///< what L2 does not have
   double ring; ///< a stage's latency and pace, over the stages
-
-  /// Of the norm.
-  static constexpr double kExponent = 4;
 
   double pace() const { return std::max({math, port, l2, dram}); }
   double total() const;
@@ -78,11 +78,12 @@ struct Sm90Model {
   /// What its tiles cost besides.
   double betweenTiles() const;
   double path() const { return loop() + betweenTiles(); }
-  double floor() const { return std::max(bytesFloor, powerFloor); }
-  /// Path and floor together, a norm of both.
-  static constexpr double kFloorExponent = 8;
-  double body() const;
-  double beyondPath() const { return std::max(0.0, body() - path()); }
+  /// The path at the clock that power leaves: a norm of path and power floor.
+  double heldPath() const;
+  /// What the floors add.
+  double beyondPath() const {
+    return std::max(heldPath(), bytesFloor) - path();
+  }
   double total() const;
   llvm::StringRef bound() const;
 
