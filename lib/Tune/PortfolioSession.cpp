@@ -19,6 +19,7 @@
 #include <llvm/ADT/STLExtras.h>
 
 #include <thread>
+#include <utility>
 
 namespace kiln {
 
@@ -310,6 +311,8 @@ bool PortfolioSession::Impl::findLost() {
 
 /// Takes lost members out of the portfolio.
 void PortfolioSession::Impl::dropLost() {
+  for (MemberWork &member : task.work)
+    task.result.compiled += std::exchange(member.code->compiled, 0);
   std::vector<PortfolioMember> &members = task.portfolio.mutableMembers();
   std::vector<PortfolioMember> keptMembers;
   std::vector<MemberWork> keptWork;
@@ -469,7 +472,6 @@ llvm::Error PortfolioSession::finish(Clock::time_point deadline) {
   RangeTask &task = self.task;
   PortfolioResult &result = task.result;
   const Clock::time_point start = Clock::now();
-  const uint64_t compiled = task.context.artifacts.statistics().compiled;
   if (self.beginError.code != ErrorCode::Success)
     return errorOf(self.beginError);
   if (llvm::Error error = self.awaitOne())
@@ -501,7 +503,6 @@ llvm::Error PortfolioSession::finish(Clock::time_point deadline) {
     if (task.options.stores && (isMeasured || !measures))
       self.store();
   }
-  result.compiled = task.context.artifacts.statistics().compiled - compiled;
   self.spent += Clock::now() - start;
   result.elapsedMs = millisecondsOf(self.spent);
   return llvm::Error::success();

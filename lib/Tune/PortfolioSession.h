@@ -90,7 +90,8 @@ struct PortfolioResult {
   /// Recorded, Exhausted (all was measured that was to be), Budget, Cancelled,
   /// Device; Trials: nothing was to be measured.
   StopReason stop = StopReason::Trials;
-  size_t kernels = 0, compiled = 0; ///< distinct; of these, compiled now
+  size_t kernels = 0;  ///< distinct
+  size_t compiled = 0; ///< translation units, just now
   size_t failedCompiles = 0;
   size_t rejected = 0; ///< members that trials found wrong
   size_t anchors = 0;  ///< points at which something was measured now

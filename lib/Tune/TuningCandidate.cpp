@@ -62,6 +62,7 @@ void TuningCandidate::settle() {
       failure = outcome;
       failedKernel = i;
     }
+    compiled += outcome && outcome.origin == ArtifactOrigin::Compiled;
     artifacts.push_back(outcome.artifact);
   }
   pending.clear();

@@ -39,8 +39,9 @@ struct TuningCandidate {
   Plan plan;                          ///< from Compiling on
   std::string kernel;                 ///< kernelDigest() of the plan
   std::vector<ArtifactPtr> artifacts; ///< from Ready on
-  ArtifactOutcome failure;            ///< Failed: the artifact's, and
-  size_t failedKernel = 0;            ///< which of plan.kernels it is
+  size_t compiled = 0;     ///< of these, what was compiled for it just now
+  ArtifactOutcome failure; ///< Failed: the artifact's, and
+  size_t failedKernel = 0; ///< which of plan.kernels it is
   TrialResult trial;       ///< Tried; its times are on the scale of all batches
   RepeatedTrial repeats;   ///< of trial, while it isMeasured()
   bool isSetAside = false; ///< measured, but it could not be validated

@@ -323,7 +323,8 @@ static llvm::Expected<int> runCache(const ParsedOptions &options) {
 
 static constexpr OptionSpec kOptions[] = {
     kCacheDirOption,
-    {"--kind", "KIND", "ls, prune: artifact, record, decision or probe alone"},
+    {"--kind", "KIND",
+     "ls, prune: artifact, record, decision, probe or portfolio alone"},
     {"--max-age", "TIME",
      "prune: remove entries that were not loaded for longer, such as 30d"},
     {"--max-size", "SIZE",

@@ -230,11 +230,11 @@ static std::string suchAs(llvm::StringRef example) {
   return example.empty() ? "" : fmt::format(", such as {}", example);
 }
 
-static llvm::Error parseOperands(llvm::ArrayRef<std::string> operands,
-                                 const Registry &registry,
-                                 std::vector<Case> &cases) {
+llvm::Expected<std::vector<Case>> readOperands(const ParsedOptions &options,
+                                               const Registry &registry) {
+  std::vector<Case> cases;
   std::vector<std::string> texts;
-  for (const std::string &operand : operands) {
+  for (const std::string &operand : options.operands()) {
     llvm::SmallVector<llvm::StringRef, 16> words;
     llvm::SplitString(operand, words);
     for (llvm::StringRef word : words) {
@@ -257,14 +257,15 @@ static llvm::Error parseOperands(llvm::ArrayRef<std::string> operands,
     std::string name = named->problem.text();
     cases.push_back({std::move(name), std::move(*named)});
   }
-  return llvm::Error::success();
+  return cases;
 }
 
 llvm::Expected<std::vector<Case>> readCases(const ParsedOptions &options,
                                             const Registry &registry) {
-  std::vector<Case> cases;
-  if (llvm::Error error = parseOperands(options.operands(), registry, cases))
-    return error;
+  auto operands = readOperands(options, registry);
+  if (!operands)
+    return operands.takeError();
+  std::vector<Case> cases = std::move(*operands);
   if (std::optional<std::string> path = options.value("--suite")) {
     auto json = readJsonFile(*path);
     if (!json)

@@ -94,6 +94,10 @@ NvrtcSearch nvrtcSearch(const ParsedOptions &options,
 llvm::Expected<ArtifactStoreOptions>
 artifactOptions(const ParsedOptions &options, const Environment &environment);
 
+/// The problems that are operands of a command, maybe none. Errors as below.
+llvm::Expected<std::vector<Case>> readOperands(const ParsedOptions &options,
+                                               const Registry &registry);
+
 /// The problems of a command: operands ("gemm m=1 n=2 k=3 dtype=bf16 gemm ..."
 /// in any number of words), then the cases of --suite that pass --filter.
 /// Errors (InvalidArgument, Unsupported, Io) name file, case and key; no

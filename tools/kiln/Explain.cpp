@@ -10,6 +10,7 @@
 #include "kiln/Commands.h"
 #include "kiln/CommonOptions.h"
 #include "kiln/Console.h"
+#include "kiln/PortfolioSection.h"
 #include "kiln/Report.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -40,6 +41,8 @@ struct Explanation {
   /// or the first choice where the subject is another; if any.
   std::optional<Candidate> rival;
   int rivalRank = -1;
+  /// What the cache has for all values of the dynamic extent, if anything.
+  std::optional<Portfolio> portfolio;
 };
 
 /// A time against work: what it means for the chip.
@@ -272,6 +275,10 @@ void ExplainReport::print(llvm::raw_ostream &os) const {
     os << '\n';
     RivalSection(e).print(os);
   }
+  if (e.portfolio) {
+    os << '\n';
+    PortfolioSection(*e.portfolio, e.which->named.problem, *e.device).print(os);
+  }
 }
 
 llvm::json::Object ExplainReport::toJson() const {
@@ -291,6 +298,10 @@ llvm::json::Object ExplainReport::toJson() const {
   object["derivation"] = DerivationSection(e.derivation).toJson();
   if (e.rival)
     object["rival"] = RivalSection(e).toJson();
+  if (e.portfolio)
+    object["portfolio"] =
+        PortfolioSection(*e.portfolio, e.which->named.problem, *e.device)
+            .toJson();
   return object;
 }
 
@@ -411,6 +422,12 @@ static llvm::Expected<int> runExplain(const ParsedOptions &options) {
   if (llvm::Error error =
           fillExplanation(explanation, options.value("--config")))
     return error;
+  auto portfolio =
+      findPortfolio(options, environment, *explanation.which->named.family,
+                    explanation.which->named.problem, *explanation.device);
+  if (!portfolio)
+    return portfolio.takeError();
+  explanation.portfolio = std::move(*portfolio);
   return emit(ExplainReport(explanation), options.wantsJson());
 }
 
@@ -421,6 +438,8 @@ static constexpr OptionSpec kOptions[] = {
     kSuiteOption,
     kFilterOption,
     {"--config", "TEXT", "explain this config instead of the first choice"},
+    kCacheDirOption,
+    kNoCacheOption,
 };
 
 const CommandSpec kExplainCommand = {
@@ -430,7 +449,9 @@ const CommandSpec kExplainCommand = {
     "Tells step by step how the predicted time of the first choice comes "
     "about, and why it is not the best config of another template, tile, split "
     "of k or number of stages. Where memory must set the pace, "
-    "that is how many bytes are in flight of how many must be. Needs no GPU "
+    "that is how many bytes are in flight of how many must be. If the cache "
+    "has a portfolio for a range of the problem, that comes last: its kernels, "
+    "where they were measured, and which one this value takes. Needs no GPU "
     "with --device NAME.\n  kiln explain PROBLEM --device h200-sxm",
     kOptions,
     runExplain,

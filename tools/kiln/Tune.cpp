@@ -7,6 +7,7 @@
 #include "kiln/Commands.h"
 #include "kiln/Console.h"
 #include "kiln/LiveSession.h"
+#include "kiln/RangeReport.h"
 #include "kiln/Report.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -254,10 +255,57 @@ static llvm::Error readTuning(const ParsedOptions &options,
   return llvm::Error::success();
 }
 
+/// Prepares ranges: one portfolio for all values of each layer.
+static llvm::Expected<int> runTuneRanges(const ParsedOptions &options,
+                                         const Registry &registry) {
+  auto start = std::chrono::steady_clock::now();
+  for (const char *other : {"--top", "--max-trials", "--model"})
+    if (options.has(other))
+      return makeError(ErrorCode::InvalidArgument,
+                       "{} is not for --range, whose search is its own", other);
+  auto cases = readRanges(options, registry);
+  if (!cases)
+    return cases.takeError();
+  constexpr std::chrono::seconds kBudgetOfLayer(12);
+  auto budget = options.duration(
+      "--budget", kBudgetOfLayer * static_cast<int64_t>(cases->size()));
+  if (!budget)
+    return budget.takeError();
+  auto session =
+      LiveSession::open(options, Environment::fromProcess(), "tune measures");
+  if (!session)
+    return session.takeError();
+  LiveSession &live = **session;
+  InterruptGuard interrupt;
+  PortfolioStore portfolios(*live.cache);
+  PortfolioContext context{live.model(),      *live.artifacts,
+                           *live.records,     portfolios,
+                           live.trials.get(), deviceClassKey(live.model())};
+  PortfolioOptions preparation;
+  preparation.mode =
+      options.has("--hot") ? MeasurementMode::Hot : MeasurementMode::Cold;
+  preparation.retune = options.has("--retune");
+  preparation.cancel = interrupt.flag();
+  RangeReport report(
+      *cases, live.model(),
+      prepareRanges(context, *cases, preparation, *budget, "tuning"),
+      /*wantsTrials=*/true, /*wantsStored=*/!options.has("--no-cache"));
+  report.interrupted = interrupt.flag()->load();
+  ArtifactStatistics kernels = live.artifacts->statistics();
+  report.unstoredKernels = kernels.notStored;
+  report.whyUnstored = std::move(kernels.notStoredReason);
+  report.elapsedMs = std::chrono::duration<double, std::milli>(
+                         std::chrono::steady_clock::now() - start)
+                         .count();
+  return emit(report, options.wantsJson(), report.exitCode());
+}
+
 static llvm::Expected<int> runTune(const ParsedOptions &options) {
   auto start = std::chrono::steady_clock::now();
   Environment environment = Environment::fromProcess();
   Registry registry = makeBuiltinRegistry();
+  if (options.has("--range"))
+    return runTuneRanges(options, registry);
   TuningOptions tuning;
   if (llvm::Error error = readTuning(options, tuning))
     return error;
@@ -304,7 +352,9 @@ static constexpr OptionSpec kOptions[] = {
     kModelOption,
     kSuiteOption,
     kFilterOption,
-    {"--budget", "TIME", "for all problems together; default 60s"},
+    kRangesOption,
+    {"--budget", "TIME",
+     "for all problems together; default 60s, with --range 12s a layer"},
     {"--top", "N",
      "consider the N first candidates of each, and relatives of the "
      "best; default 400"},
@@ -325,8 +375,11 @@ const CommandSpec kTuneCommand = {
     "validates what may win and records the best. What is recorded already is "
     "not measured again. Ends with 1 if a problem could not be measured, or a "
     "record or kernel is not on disk at the end."
+    " With --range it prepares each layer for all values: "
+    "it measures a few kernels at a few of them."
     "\n  kiln tune --suite "
-    "benchmarks/suites/memory_bound.json --budget 120s",
+    "benchmarks/suites/memory_bound.json --budget 120s"
+    "\n  kiln tune --suite benchmarks/suites/layers.json --range m=1..8192",
     kOptions,
     runTune,
 };

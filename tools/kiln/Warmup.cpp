@@ -7,6 +7,7 @@
 #include "kiln/Commands.h"
 #include "kiln/CommonOptions.h"
 #include "kiln/Console.h"
+#include "kiln/RangeReport.h"
 #include "kiln/Report.h"
 
 #include <llvm/ADT/StringExtras.h>
@@ -247,10 +248,87 @@ static DeviceResult warmDevice(const DeviceModel &device,
           warmup(problemsOf(cases), device, artifacts, decisions, options)};
 }
 
+namespace {
+/// Reports of the ranges of several devices.
+class RangesReport final : public Report {
+public:
+  void print(llvm::raw_ostream &os) const override {
+    for (const RangeReport &one : devices)
+      one.print(os);
+  }
+  llvm::json::Object toJson() const override {
+    llvm::json::Array list;
+    for (const RangeReport &one : devices)
+      list.push_back(one.toJson());
+    return llvm::json::Object{{"devices", std::move(list)}};
+  }
+  int exitCode() const {
+    int code = kExitDone;
+    for (const RangeReport &one : devices)
+      code = std::max(code, one.exitCode());
+    return code;
+  }
+
+  std::vector<RangeReport> devices;
+};
+} // namespace
+
+/// Compiles what the estimator chooses for all values of ranges.
+static llvm::Expected<int> warmRanges(const ParsedOptions &options,
+                                      const Environment &environment,
+                                      const Registry &registry) {
+  for (const char *other : {"--top", "--with-generic", "--dump-dir", "--model"})
+    if (options.has(other))
+      return makeError(ErrorCode::InvalidArgument, "{} is not for --range",
+                       other);
+  auto storeOptions = artifactOptions(options, environment);
+  if (!storeOptions)
+    return storeOptions.takeError();
+  auto cases = readRanges(options, registry);
+  if (!cases)
+    return cases.takeError();
+  auto devices = chooseDevices(options, environment);
+  if (!devices)
+    return devices.takeError();
+  auto cache = openCache(options, environment);
+  if (!cache)
+    return cache.takeError();
+  InterruptGuard interrupt;
+  RecordStore records(**cache);
+  PortfolioStore portfolios(**cache);
+  PortfolioOptions preparation;
+  preparation.measures = false;
+  preparation.cancel = interrupt.flag();
+  RangesReport report;
+  for (const ChosenDevice &device : *devices) {
+    auto start = std::chrono::steady_clock::now();
+    ArtifactStore artifacts(**cache, *storeOptions);
+    const DeviceModel &model = device.model();
+    PortfolioContext context{model,      artifacts, records,
+                             portfolios, nullptr,   deviceClassKey(model)};
+    RangeReport &one = report.devices.emplace_back(
+        *cases, model,
+        prepareRanges(context, *cases, preparation,
+                      std::chrono::milliseconds(0),
+                      "compiling for " + model.name),
+        /*wantsTrials=*/false, /*wantsStored=*/!options.has("--no-cache"));
+    ArtifactStatistics kernels = artifacts.statistics();
+    one.unstoredKernels = kernels.notStored;
+    one.whyUnstored = std::move(kernels.notStoredReason);
+    one.interrupted = interrupt.flag()->load();
+    one.elapsedMs = std::chrono::duration<double, std::milli>(
+                        std::chrono::steady_clock::now() - start)
+                        .count();
+  }
+  return emit(report, options.wantsJson(), report.exitCode());
+}
+
 static llvm::Expected<int> runWarmup(const ParsedOptions &options) {
   auto start = std::chrono::steady_clock::now();
   Environment environment = Environment::fromProcess();
   Registry registry = makeBuiltinRegistry();
+  if (options.has("--range"))
+    return warmRanges(options, environment, registry);
   WarmupOptions warmupOptions;
   auto top = options.number("--top", 1, 1, 1000);
   if (!top)
@@ -305,6 +383,7 @@ static constexpr OptionSpec kOptions[] = {
     kModelOption,
     kSuiteOption,
     kFilterOption,
+    kRangesOption,
     {"--top", "N", "compile the N first choices of each problem; default 1"},
     {"--with-generic", nullptr,
      "compile the generic kernel of each signature as well"},
@@ -322,8 +401,11 @@ const CommandSpec kWarmupCommand = {
     "Plans each problem, compiles what its first choices need in parallel and "
     "stores the kernels and the decisions in the cache. May be interrupted: "
     "what is compiled is kept. Ends with 1 if a kernel or decision is not on "
-    "disk at the end.\n  kiln warmup --suite "
-    "benchmarks/suites/memory_bound.json --device h200-sxm",
+    "disk at the end. With --range it compiles the few kernels that serve all "
+    "values.\n  kiln warmup --suite "
+    "benchmarks/suites/memory_bound.json --device h200-sxm"
+    "\n  kiln warmup --suite benchmarks/suites/layers.json --range m=1..8192 "
+    "--device h200-sxm",
     kOptions,
     runWarmup,
 };

@@ -1,0 +1,209 @@
+//===- RangeReport.cpp - what preparing ranges gave -----------------------===//
+#include "kiln/RangeReport.h"
+
+#include "Support/Json.h"
+#include "kiln/Console.h"
+
+#include <llvm/ADT/STLExtras.h>
+
+#include <deque>
+#include <set>
+
+namespace kiln::cli {
+
+//===----------------------------------------------------------------------===//
+// Preparing
+//===----------------------------------------------------------------------===//
+
+std::vector<RangeOutcome> prepareRanges(const PortfolioContext &context,
+                                        llvm::ArrayRef<RangeCase> cases,
+                                        PortfolioOptions options,
+                                        std::chrono::milliseconds budget,
+                                        llvm::StringRef title) {
+  using Clock = PortfolioOptions::Clock;
+  const Clock::time_point end =
+      budget.count() > 0 ? Clock::now() + budget : Clock::time_point::max();
+  ProgressBar bar(title.str());
+  size_t done = 0;
+  options.progress = [&](const PortfolioProgress &progress) {
+    bar.update(done, cases.size(),
+               fmt::format("{}: {} of {} kernels, {} of {} points",
+                           cases[done].name, progress.kernelsReady,
+                           progress.kernels, progress.anchorsDone,
+                           progress.anchors));
+  };
+  // What is compiled ahead comes behind what is measured now.
+  std::deque<std::unique_ptr<PortfolioSession>> sessions;
+  int64_t priority = compile_priority::kAhead;
+  auto begin = [&](size_t index) {
+    if (index >= cases.size())
+      return;
+    sessions.push_back(std::make_unique<PortfolioSession>(
+        context, cases[index].range, options));
+    sessions.back()->begin(priority);
+    priority += sessions.back()->priorities();
+  };
+  std::vector<RangeOutcome> outcomes;
+  begin(0);
+  for (; done < cases.size(); ++done) {
+    bar.update(done, cases.size(), cases[done].name);
+    begin(done + 1);
+    const Clock::time_point now = Clock::now();
+    const Clock::time_point deadline =
+        end == Clock::time_point::max()
+            ? end
+            : now + std::max(end - now, Clock::duration(0)) /
+                        static_cast<int64_t>(cases.size() - done);
+    RangeOutcome &outcome = outcomes.emplace_back();
+    outcome.error = summarize(sessions.front()->finish(deadline));
+    outcome.result = sessions.front()->takeResult();
+    sessions.pop_front();
+  }
+  return outcomes;
+}
+
+//===----------------------------------------------------------------------===//
+// JSON
+//===----------------------------------------------------------------------===//
+
+static llvm::json::Value pointToJson(llvm::ArrayRef<int64_t> point) {
+  if (point.size() == 1)
+    return point.front();
+  return llvm::json::Array(point);
+}
+
+llvm::json::Object portfolioToJson(const Portfolio &portfolio) {
+  llvm::json::Array members;
+  for (const PortfolioMember &member : portfolio.members()) {
+    llvm::json::Array times;
+    for (const MemberTime &time : member.times)
+      times.push_back(
+          llvm::json::Object{{"at", pointToJson(time.point)},
+                             {"measured_us", rounded(time.measuredNs * 1e-3)},
+                             {"predicted_us", rounded(time.predictedNs * 1e-3)},
+                             {"factor", rounded(time.factor(), 4)}});
+    members.push_back(llvm::json::Object{{"config", member.config.text()},
+                                         {"first", pointToJson(member.low)},
+                                         {"last", pointToJson(member.high)},
+                                         {"validated", member.validated},
+                                         {"times", std::move(times)}});
+  }
+  return llvm::json::Object{
+      {"range", portfolio.range().text()},
+      {"kernels", static_cast<int64_t>(portfolio.kernels())},
+      {"measured", static_cast<int64_t>(portfolio.measuredMembers())},
+      {"complete", portfolio.isComplete},
+      {"estimated_regret", rounded(portfolio.regret, 4)},
+      {"members", std::move(members)}};
+}
+
+llvm::json::Object RangeReport::toJson() const {
+  llvm::json::Array list;
+  for (auto [which, outcome] : llvm::zip_equal(cases, outcomes)) {
+    const PortfolioResult &result = outcome.result;
+    auto number = [](size_t count) { return static_cast<int64_t>(count); };
+    llvm::json::Object object{
+        {"name", which.name},
+        {"problem", which.range.described.text()},
+        {"from", nameOf(result.origin)},
+        {"stop", nameOf(result.stop)},
+        {"compiled", number(result.compiled)},
+        {"failed_compiles", number(result.failedCompiles)},
+        {"rejected", number(result.rejected)},
+        {"points", number(result.anchors)},
+        {"trials", number(result.trials.size())},
+        {"stored", result.isStored},
+        {"notes", textsToJson(result.notes)},
+        {"cover_ms", rounded(result.coverMs, 4)},
+        {"elapsed_ms", rounded(result.elapsedMs, 4)}};
+    if (outcome.error.code != ErrorCode::Success)
+      object["error"] = jsonText(outcome.error.message);
+    else
+      object["portfolio"] = portfolioToJson(result.portfolio);
+    list.push_back(std::move(object));
+  }
+  return llvm::json::Object{
+      {"device", device.name},
+      {"class", deviceClassKey(device)},
+      {"ranges", std::move(list)},
+      {"unstored_kernels", static_cast<int64_t>(unstoredKernels)},
+      {"elapsed_ms", rounded(elapsedMs, 4)},
+      {"interrupted", interrupted}};
+}
+
+//===----------------------------------------------------------------------===//
+// Text
+//===----------------------------------------------------------------------===//
+
+bool RangeReport::isFailed(const RangeOutcome &outcome) const {
+  const PortfolioResult &result = outcome.result;
+  if (outcome.error.code != ErrorCode::Success)
+    return true;
+  const bool isMissing =
+      wantsTrials && result.origin == PortfolioOrigin::Estimated;
+  const bool isNew = result.stop != StopReason::Recorded;
+  return isMissing || (wantsStored && isNew && !result.isStored);
+}
+
+void RangeReport::printRow(Table &table, size_t index) const {
+  const auto &[result, error] = outcomes[index];
+  if (error.code != ErrorCode::Success) {
+    table.addRow({cases[index].name, cases[index].range.text(), "", "", "", "",
+                  "", "", "failed"});
+    return;
+  }
+  const Portfolio &portfolio = result.portfolio;
+  table.addRow({cases[index].name, portfolio.range().text(),
+                fmt::format("{}", portfolio.kernels()),
+                fmt::format("{}", portfolio.members().size()),
+                fmt::format("{}", portfolio.measuredMembers()),
+                fmt::format("{}", result.anchors),
+                fmt::format("{:.1f}", 100 * portfolio.regret),
+                fmt::format("{:.2f}", result.elapsedMs * 1e-3),
+                nameOf(result.origin).str() +
+                    (portfolio.isComplete ? "" : ", in part")});
+}
+
+void RangeReport::print(llvm::raw_ostream &os) const {
+  os << fmt::format("{} ({})\n", device.name, device.archName());
+  Table table({"layer", "range", ">kernels", ">configs", ">measured", ">points",
+               ">regret %", ">s", "from"});
+  std::set<std::string> errors, notes;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    printRow(table, i);
+    if (outcomes[i].error.code != ErrorCode::Success)
+      errors.insert(fmt::format("{}: {}", cases[i].name,
+                                onOneLine(outcomes[i].error.message)));
+    for (const std::string &note : outcomes[i].result.notes)
+      notes.insert(onOneLine(note));
+  }
+  table.print(os);
+  for (const std::string &error : errors)
+    os << "failed: " << error << '\n';
+  for (const std::string &note : notes)
+    os << "note: " << note << '\n';
+  if (unstoredKernels > 0)
+    os << fmt::format("not stored: {} kernels: {}\n", unstoredKernels,
+                      onOneLine(whyUnstored));
+  size_t compiled = 0, trials = 0;
+  for (const RangeOutcome &outcome : outcomes) {
+    compiled += outcome.result.compiled;
+    trials += outcome.result.trials.size();
+  }
+  os << fmt::format("{} ranges, {} kernels compiled, {} trials in {:.2f} s{}\n",
+                    cases.size(), compiled, trials, elapsedMs * 1e-3,
+                    interrupted ? ", interrupted" : "");
+}
+
+int RangeReport::exitCode() const {
+  if (!outcomes.empty() &&
+      outcomes.front().error.code == ErrorCode::CompilerMissing)
+    return kExitNoDevice;
+  const bool hasFailed =
+      llvm::any_of(outcomes, [&](const auto &one) { return isFailed(one); });
+  return interrupted || hasFailed || (wantsStored && unstoredKernels > 0)
+             ? kExitSomeFailed
+             : kExitDone;
+}
+
+} // namespace kiln::cli

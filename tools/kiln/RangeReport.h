@@ -1,0 +1,58 @@
+//===- RangeReport.h - what preparing ranges gave -------------------------===//
+#pragma once
+
+#include "Tune/PortfolioSession.h"
+#include "kiln/Ranges.h"
+#include "kiln/Report.h"
+
+#include <functional>
+
+namespace kiln::cli {
+
+/// One range's portfolio, or why it has none.
+struct RangeOutcome {
+  PortfolioResult result;
+  ErrorSummary error;
+};
+
+/// Prepares \p cases one after another, within \p budget in all if it is above
+/// 0; the kernels of the next one compile while one is measured.
+std::vector<RangeOutcome> prepareRanges(const PortfolioContext &context,
+                                        llvm::ArrayRef<RangeCase> cases,
+                                        PortfolioOptions options,
+                                        std::chrono::milliseconds budget,
+                                        llvm::StringRef title);
+
+/// Members with their intervals, points and factors, as JSON.
+llvm::json::Object portfolioToJson(const Portfolio &portfolio);
+
+/// What preparing ranges for one device gave.
+class RangeReport final : public Report {
+public:
+  /// \p wantsTrials: what is not measured counts as failed. \p wantsStored:
+  /// there is to be a cache.
+  RangeReport(llvm::ArrayRef<RangeCase> cases, const DeviceModel &device,
+              std::vector<RangeOutcome> outcomes, bool wantsTrials,
+              bool wantsStored)
+      : cases(cases), device(device), outcomes(std::move(outcomes)),
+        wantsTrials(wantsTrials), wantsStored(wantsStored) {}
+  void print(llvm::raw_ostream &os) const override;
+  llvm::json::Object toJson() const override;
+  int exitCode() const;
+
+  double elapsedMs = 0;
+  bool interrupted = false;
+  uint64_t unstoredKernels = 0;
+  std::string whyUnstored; ///< of the first such kernel
+
+private:
+  bool isFailed(const RangeOutcome &outcome) const;
+  void printRow(Table &table, size_t index) const;
+
+  llvm::ArrayRef<RangeCase> cases;
+  const DeviceModel device;
+  std::vector<RangeOutcome> outcomes;
+  bool wantsTrials, wantsStored;
+};
+
+} // namespace kiln::cli
