@@ -198,12 +198,11 @@ int TileSteps::explainReduction() {
 int TileSteps::explainFloor(const std::vector<StepTerm> &waves) {
   int bytes = steps.add(
       {.title = "bytes floor",
-       .formula =
-           fmt::format("{:.4g} B read at {:.0f} B/ns, {:.4g} B written "
-                       "at {:.0f} B/ns",
-                       model.bytes.dramReadBytes, model.device.dramBytesPerNs(),
-                       model.bytes.storeBytes / model.kernel.splitK,
-                       model.device.dramWriteBytesPerNs()),
+       .formula = fmt::format("{:.4g} B read at {:.0f} B/ns, {:.4g} B written "
+                              "at {:.0f} B/ns",
+                              model.bytes.dramReadBytes, model.dramBytesPerNs(),
+                              model.bytes.storeBytes / model.kernel.splitK,
+                              model.device.dramWriteBytesPerNs()),
        .rule = StepRule::Sum,
        .terms = {{"reading", model.readNs()}, {"writing", model.writeNs()}}});
   int all =

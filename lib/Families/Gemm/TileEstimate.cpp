@@ -72,7 +72,7 @@ StepTimes TileModel::step(double perSm, double active) const {
       std::min(portBytesPerNs(device, int64_t(active)), device.l2BytesPerNs());
   step.l2 = active * loadedBytes() / l2;
   double missShare = bytes.missShare();
-  step.dram = active * loadedBytes() * missShare / device.dramBytesPerNs();
+  step.dram = active * loadedBytes() * missShare / dramBytesPerNs();
   double load = std::max(step.l2, step.dram);
   // Other blocks of the SM compute meanwhile.
   step.barrier = kStepBarrierClocks / clockGHz() / perSm;
