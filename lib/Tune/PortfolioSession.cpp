@@ -13,6 +13,7 @@
 #include "Tune/PortfolioSession.h"
 
 #include "Support/Error.h"
+#include "Tune/BarredConfigs.h"
 #include "Tune/RangeCover.h"
 #include "Tune/RangeTrials.h"
 
@@ -29,24 +30,15 @@ using Clock = PortfolioOptions::Clock;
 /// So many times what was lost is replaced.
 static constexpr int kMostCovers = 3;
 
-namespace {
-/// A kernel that is known to be wrong.
-struct BarredConfig {
-  const Template *tmpl = nullptr;
-  Record config;
-};
-} // namespace
-
 struct PortfolioSession::Impl {
   Impl(const PortfolioContext &context, ProblemRange given,
        const PortfolioOptions &options)
       : range(std::move(given)), task{context, options, Portfolio(range),
                                       {},      {},      {}},
-        trials(task) {}
+        trials(task), barred(range, context.device) {}
 
   std::optional<Portfolio> findStored();
   void findBarred();
-  void bar(llvm::StringRef config, llvm::StringRef kernel);
   llvm::Error coverWith(const std::vector<PortfolioMember> &kept);
   MemberWork makeWork(const PortfolioMember &member) const;
   void requestAll();
@@ -67,7 +59,7 @@ struct PortfolioSession::Impl {
   ProblemRange range;
   RangeTask task;
   RangeTrials trials;
-  std::vector<BarredConfig> barred;
+  BarredConfigs barred;
   std::vector<Anchor> anchors;
   ErrorSummary beginError;
   int64_t firstPriority = 0;
@@ -115,35 +107,12 @@ std::optional<Portfolio> PortfolioSession::Impl::findStored() {
   return std::nullopt;
 }
 
-/// Bars \p config if \p kernel is what it compiles to today.
-void PortfolioSession::Impl::bar(llvm::StringRef config,
-                                 llvm::StringRef kernel) {
-  auto named = range.family->parseConfig(config);
-  auto problem = range.find(range.high);
-  if (!named) {
-    llvm::consumeError(named.takeError()); // of another version
-    return;
-  }
-  const DeviceModel &device = task.context.device;
-  if (problem && !named->tmpl->prune(*problem, named->config, device) &&
-      kernelDigest(named->tmpl->plan(*problem, named->config, device)) ==
-          kernel)
-    barred.push_back({named->tmpl, std::move(named->config)});
-}
-
 void PortfolioSession::Impl::findBarred() {
   if (task.options.retune)
     return;
-  if (auto problem = range.find(range.high)) {
-    auto record = task.context.records.load(*range.family, *problem,
-                                            task.context.deviceClass);
-    for (const RecordPoint &point : record->points)
-      for (const Measurement &measurement : point.measurements)
-        if (measurement.isWrong())
-          bar(measurement.config, measurement.kernel);
-  }
+  barred.addRecorded(task.context.records, task.context.deviceClass);
   for (const StoredFault &fault : task.portfolio.faults)
-    bar(fault.config, fault.kernel);
+    barred.addFault(fault.config, fault.kernel);
 }
 
 /// Makes the cover, of which \p kept are members.
@@ -157,9 +126,7 @@ PortfolioSession::Impl::coverWith(const std::vector<PortfolioMember> &kept) {
   coverOptions.workspaceBytes = options.workspaceBytes;
   coverOptions.kept = kept;
   auto isBarred = [&](const Template &tmpl, const Record &config) {
-    return llvm::any_of(barred, [&](const BarredConfig &known) {
-      return known.tmpl == &tmpl && known.config == config;
-    });
+    return barred.contains(tmpl, config);
   };
   coverOptions.isBarred = isBarred;
   coverOptions.points = options.first;
@@ -303,8 +270,7 @@ bool PortfolioSession::Impl::findLost() {
     if (!member.isLost)
       continue;
     hasLost = true;
-    barred.push_back(
-        {member.code->candidate.tmpl, member.code->candidate.config});
+    barred.add(*member.code->candidate.tmpl, member.code->candidate.config);
   }
   return hasLost;
 }

@@ -64,10 +64,10 @@ constexpr const char *kLayer = "gemm m=1 n=6144 k=4096 dtype=bf16 layout=NT";
 TEST_CASE("a layer's cover is small, and close to the best at any m") {
   Portfolio portfolio = cover(rangeOf(kLayer, {{"m", 1, 8192}}));
   CHECK(portfolio.kernels() <= 24);
-  CHECK(portfolio.regret <= 0.08);
+  CHECK(portfolio.regret <= 0.1);
   CHECK(portfolio.measuredMembers() == 0);
   const Regret regret = regretOf(portfolio, drawn(1, 8192, 100, 7));
-  CHECK(regret.mean < 0.01);
+  CHECK(regret.mean < 0.015);
   // Between samples a wave may begin.
   CHECK(regret.most < portfolio.regret + 0.04);
   for (const PortfolioMember &member : portfolio.members()) {

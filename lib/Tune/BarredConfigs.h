@@ -1,0 +1,41 @@
+//===- BarredConfigs.h - what may not be a member of a portfolio ----------===//
+//
+// Private to the session.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Call/ProblemRange.h"
+#include "Store/Records.h"
+
+#include <vector>
+
+namespace kiln {
+
+/// Configs of a range that are known to be wrong, or cannot be had.
+class BarredConfigs {
+public:
+  BarredConfigs(const ProblemRange &range, const DeviceModel &device)
+      : range(range), device(device) {}
+
+  void add(const Template &tmpl, const Record &config);
+  /// Bars \p config if \p kernel, which was wrong, is what it compiles to
+  /// today.
+  void addFault(llvm::StringRef config, llvm::StringRef kernel);
+  /// Bars what \p records say is wrong at any extent.
+  void addRecorded(const RecordStore &records, llvm::StringRef deviceClass);
+
+  bool contains(const Template &tmpl, const Record &config) const;
+  bool empty() const { return list.empty(); }
+
+private:
+  struct Entry {
+    const Template *tmpl = nullptr;
+    Record config;
+  };
+  const ProblemRange range;
+  const DeviceModel &device;
+  std::vector<Entry> list;
+};
+
+} // namespace kiln
