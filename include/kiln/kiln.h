@@ -351,8 +351,7 @@ KILN_API kiln_status kiln_run(kiln_engine *engine, const kiln_problem *problem,
 
 enum kiln_prepare_flag {
   /// Only put artifacts and the estimator's choices into the cache: no trials
-  /// and no loading,
-  /// so with a device_model it needs neither GPU nor driver.
+  /// and no loading, so with a device_model it needs neither GPU nor driver.
   KILN_PREPARE_COMPILE_ONLY = 1,
   /// Measure again although there is a record.
   KILN_PREPARE_RETUNE = 2
@@ -362,8 +361,8 @@ typedef struct kiln_prepare_options {
   uint32_t struct_size;
   uint32_t flags; ///< kiln_prepare_flag
   /// Wall time for all problems together; 0: tune_budget_ms for each, and six
-  /// times that for one with ranges.
-  /// Problems not reached by then get the estimator's choice.
+  /// times that for one with ranges. Problems not reached by then get the
+  /// estimator's choice.
   int64_t budget_ms;
   /// Streams that will be used: their contexts get the kernels loaded, and each
   /// stream its arena. None: the calling thread's current context, no arenas.

@@ -22,6 +22,14 @@ struct PortfolioOutcome {
   ErrorSummary error; ///< Success: the portfolio serves
 };
 
+/// Whether trials said nothing about any kernel.
+static bool isUntried(const PortfolioOutcome &made) {
+  const ErrorCode code = made.error.code;
+  return (code == ErrorCode::Success || code == ErrorCode::NoCandidate) &&
+         made.result.rejected == 0 &&
+         made.result.portfolio.measuredMembers() == 0;
+}
+
 /// So many values of a range that were measured on their own have plans of
 /// their own there.
 static constexpr size_t kMostExact = 64;
@@ -166,6 +174,11 @@ void Acquisition::takeRange() {
       *state = KILN_STATE_TUNING;
     auto made = makePortfolio(range, /*needsTrials=*/false);
     report(made->result);
+    // The time did not suffice for trials, nor perhaps for all kernels. Those
+    // of the estimator's choices are had all the same.
+    if (tunes && !options.isCancelled() && isUntried(*made))
+      made = runSession(range, nullptr,
+                        Clock::now() + EngineConfig::timeOf(INT64_MAX));
     if (made->error.code != ErrorCode::Success)
       return fail(errorOf(made->error));
     code = std::move(made->result.code);

@@ -67,6 +67,7 @@ TEST_CASE("S7: a plan of a larger value launches each one as it is") {
   LaunchLog<> launches;
   kiln_engine *engine = fixture.engine();
   kiln_gemm_args args = gemmArgs(32);
+  makePlain(args);
   REQUIRE(kiln_gemm(engine, &args, nullptr, nullptr) == KILN_SUCCESS);
   uint64_t plans = statisticsOf(engine).plans;
   for (args.m = 31; args.m > 16; --args.m) {

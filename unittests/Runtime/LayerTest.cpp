@@ -169,6 +169,39 @@ TEST_CASE("a hook may launch the layer that is measured") {
   CHECK(query(hook.engine, 100).source == KILN_SOURCE_RECORD);
 }
 
+TEST_CASE("where trials find a layer wrong, nothing of it is launched") {
+  LayerFixture fixture;
+  judgeTrials(/*wrong=*/true);
+  for (int process = 0; process < 2; ++process) {
+    kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
+    for (int64_t m : {100, 100, 64}) {
+      CHECK(launch(engine, m) == KILN_NO_CANDIDATE);
+      CHECK(lastErrorHas("no kernel is known to compute gemm m="));
+    }
+    const kiln_statistics statistics = statisticsOf(engine);
+    CHECK(statistics.launches == 0);
+    // What was tried is told, and not tried again.
+    CHECK((statistics.trials > 0) == (process == 0));
+    CHECK(statistics.trial_failures == statistics.trials);
+  }
+  // To measure again may find otherwise.
+  judgeTrials();
+  kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
+  kiln_gemm_args args = gemmArgs(128);
+  kiln_range range = KILN_INIT(kiln_range);
+  range.name = "m";
+  range.first = 1;
+  range.last = 128;
+  kiln_problem problem = problemOf(args);
+  problem.ranges = &range;
+  problem.range_count = 1;
+  kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
+  options.flags = KILN_PREPARE_RETUNE;
+  CAPTURE(lastError());
+  REQUIRE(kiln_prepare(engine, &problem, 1, &options, nullptr) == KILN_SUCCESS);
+  CHECK(launch(engine, 100) == KILN_SUCCESS);
+}
+
 TEST_CASE("a layer's plans keep to the limit of workspaces") {
   LayerFixture fixture;
   kiln_engine_options options = fixture.options(KILN_MODE_TUNE);

@@ -255,6 +255,9 @@ TEST_CASE("a range's workspace is that of the largest of its plans") {
   }
   RangeFixture fixture;
   CHECK(workspaceOf(fixture, 4096) <= 4096);
+  // What is stored and needs more than another caller allows is not for him.
+  CHECK(workspaceOf(fixture, uint64_t(256) << 20) <= uint64_t(256) << 20);
+  CHECK(workspaceOf(fixture, 4096) <= 4096);
 }
 
 TEST_CASE("a plan of a range stays what it was") {
@@ -262,6 +265,7 @@ TEST_CASE("a plan of a range stays what it was") {
   LaunchLog<> launches;
   kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
   Layer layer;
+  makePlain(layer.args);
   kiln_plan *plan = nullptr;
   CAPTURE(lastError());
   REQUIRE(kiln_plan_acquire(engine, &layer.problem, nullptr, &plan) ==

@@ -197,6 +197,11 @@ inline kiln_gemm_args splitArgs() {
   return args;
 }
 
+/// Makes \p args a product of fp32, whose kernels take plain parameters.
+inline void makePlain(kiln_gemm_args &args) {
+  args.a.type = args.b.type = args.d.type = KILN_FP32;
+}
+
 /// Runs each of \p bodies on a thread with the context current.
 inline void onThreads(RuntimeFixture &fixture,
                       const std::vector<std::function<void()>> &bodies) {
