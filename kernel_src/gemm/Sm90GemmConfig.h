@@ -130,16 +130,15 @@ struct Sm90GemmConfig {
     return width;
   }
   /// True where results may be stored twice: nothing of D's shape is read,
-  /// which D may be stored over.
-  static constexpr bool mayRepeat(const GemmSignature &signature) {
-    return !signature.readsC &&
+  /// which D may be stored over, and no split finishes them. (Splits add in an
+  /// order that begins with who stores, so bits would depend on the tile.)
+  constexpr bool mayRepeat(const GemmSignature &signature) const {
+    return !signature.readsC && splitK() == 1 &&
            !signature.pointwise.contains(PointwiseOp::Residual);
   }
-  /// True where pieces of a tile may have results in common: no split keeps the
-  /// sums of one.
+  /// True where pieces of a tile may have results in common.
   constexpr bool mayOverlap(const GemmSignature &signature) const {
-    return mayRepeat(signature) && splitK() == 1 &&
-           signature.columnsPerOutput() == 1;
+    return mayRepeat(signature) && signature.columnsPerOutput() == 1;
   }
   /// Pieces of \p width in a unit, and where one begins. (Of pieceColumns(),
   /// which kernels keep as a constant: compilers do not see through it.)

@@ -111,6 +111,7 @@ GemmSignature signatureOf(const GemmProblem &p) {
   // same: every pointer is a multiple of its own element.
   signature.alignD =
       alignmentClass({std::max(p.align, outBytes), p.ldd * outBytes,
+                      p.outCols() * outBytes,
                       signature.readsC ? p.ldc * outBytes : 0,
                       residual ? p.ldResidual * outBytes : 0});
   return signature;

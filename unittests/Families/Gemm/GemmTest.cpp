@@ -120,7 +120,9 @@ TEST_CASE("swiglu halves d and what is read behind it") {
   CHECK(alignD("n=16") == 16);
   CHECK(alignD("n=8") == 8);
   CHECK(alignD("n=6") == 2);
-  CHECK(alignD("n=6 ldd=8") == 16);
+  CHECK(alignD("n=16 ldd=24") == 16);
+  // Rows end within a chunk of 16 bytes, whose rest is not D's.
+  CHECK(alignD("n=6 ldd=8") == 2);
 }
 
 TEST_CASE("swiglu is refused where it means nothing") {
