@@ -23,6 +23,7 @@
 #include <llvm/ADT/STLExtras.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace kiln {
@@ -33,6 +34,9 @@ namespace {
 /// fastest, and of what is within the band the best of each class, some more.
 constexpr size_t kFastest = 8, kClasses = 8;
 constexpr double kClassBand = 0.12;
+/// A sample weighs its share of the range's logarithm, times this power of its
+/// time: of two equal regrets the one of the longer launch costs more.
+constexpr double kTimeExponent = 0.25;
 /// A candidate is estimated where every extent is within this factor of where
 /// it was found.
 constexpr double kReach = 4;
@@ -271,7 +275,8 @@ void CoverMaker::estimateAll() {
 CoverTable CoverMaker::makeTable() const {
   CoverTable table;
   for (const Sample &sample : samples) {
-    table.weights.push_back(sample.weight);
+    table.weights.push_back(sample.weight *
+                            std::pow(sample.bestNs, kTimeExponent));
     table.bestNs.push_back(sample.bestNs);
   }
   table.kernels.resize(kernels.size());
