@@ -353,7 +353,7 @@ enum kiln_prepare_flag {
   /// Only put artifacts and the estimator's choices into the cache: no trials
   /// and no loading, so with a device_model it needs neither GPU nor driver.
   KILN_PREPARE_COMPILE_ONLY = 1,
-  /// Measure again although there is a record.
+  /// Measure again although there are measurements in the cache.
   KILN_PREPARE_RETUNE = 2
 };
 
@@ -376,13 +376,14 @@ typedef struct kiln_prepare_options {
   uint64_t reserved[8];
 } kiln_prepare_options;
 
-/// Makes problems ready: chooses (in the mode tune with trials: of a problem
-/// without ranges at its own values), compiles, loads and sizes arenas, so that
+/// Makes problems ready: chooses, compiles, loads and sizes arenas, so that
 /// later launches hit, also under capture, whatever else is launched; of
-/// problems without ranges that holds for the first 65,536. Null options are
-/// the defaults. With a null \p task it blocks until it is done; otherwise it
-/// copies its arguments and returns at once with a task to poll and release
-/// (null on failure). In strict mode it loads what the cache has.
+/// problems without ranges that holds for the first 65,536. In the mode tune it
+/// chooses with trials: for ranges at some of their values, for a problem
+/// without ranges at its own. Null options are the defaults. With a null
+/// \p task it blocks until it is done; otherwise it copies its arguments and
+/// returns at once with a task to poll and release (null on failure). In strict
+/// mode it loads what the cache has.
 ///
 /// A problem that fails does not stop the others. Errors: the first failed
 /// problem's status; its index is in the message and in the progress calls.

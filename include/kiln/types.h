@@ -150,8 +150,8 @@ enum kiln_determinism_value {
 /// What happens when a problem has no kernel yet.
 typedef int32_t kiln_mode;
 enum kiln_mode_value {
-  /// The first call of a layer, which is a problem without the value of its
-  /// dynamic extent, compiles and measures within the budget the few kernels
+  /// A layer is a problem without the value of its dynamic extent. The first
+  /// call of a layer compiles and measures, within the budget, the few kernels
   /// that serve all values of it. Calls of other values choose among them
   /// without compiling or measuring. What a warm-up stored is launched
   /// unmeasured until kiln_prepare measures.

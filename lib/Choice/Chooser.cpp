@@ -286,8 +286,8 @@ static void offerAll(llvm::ArrayRef<Choice> choices, Chooser::Take take) {
       return;
 }
 
-/// What is loaded, of all that is next to the best: that begins with the best
-/// of each class, so the order of time is another one.
+/// What is loaded, of all that is next to the best, by time. (A ranking may
+/// begin with the best of each class: then its order is another one.)
 void Chooser::offerLoaded(Take take) const {
   std::vector<size_t> order;
   for (size_t i = 0; i < ranked.size(); ++i)
@@ -303,8 +303,9 @@ void Chooser::offerLoaded(Take take) const {
   }
 }
 
-/// The first of the ranking, of which each class has its best ahead of all
-/// second-bests: so the next one may be close again.
+/// Of the first of the ranking those that are next to the best. All are looked
+/// at: where a ranking begins with the best of each class, times do not grow
+/// along it.
 void Chooser::offerClosest(Take take) const {
   for (size_t i = 0; i < std::min(kClosest, ranked.size()); ++i)
     if (ranked[i].estimate.totalNs <= kClose * ranked[0].estimate.totalNs &&

@@ -5,9 +5,9 @@
 // class precedes every second-best. Ties are real: two configs within 2 % of
 // each other are one answer to a model, and what decides among them is the
 // class's rank and the order of the space, never the last digit of an estimate.
-// Both hold where a model is coarse. A template whose estimates were fitted to
-// thousands of times says so (CandidateClass::ranksByTime): its order is that
-// of its times. (Replayed on 106 problems of GEMM, H200: the first five by time
+// Both hold where a model is coarse. A template whose estimates tell variations
+// of one idea apart says so (CandidateClass::ranksByTime): its candidates go by
+// time alone. (Replayed on 106 problems of GEMM, H200: the first five by time
 // reach 0.9955 of the best, 0.9914 with classes and ties.)
 //
 //===----------------------------------------------------------------------===//

@@ -22,9 +22,9 @@ namespace kiln {
 
 class ClassicTemplate;
 
-/// Candidates of one template and key are variations of one idea; a rank list
-/// begins with the best of each class. `rank` orders classes whose estimates
-/// tie.
+/// Candidates of one template and key are variations of one idea. Unless they
+/// rank by time, a rank list begins with the best of each class, and `rank`
+/// orders classes whose estimates tie.
 struct CandidateClass {
   uint64_t key = 0;
   int32_t rank = 0;

@@ -247,11 +247,10 @@ public:
   ~RecordStore();
 
   /// What was measured for \p problem: at its extent, or at the nearest one.
-  /// Only points with a validated
-  /// config that the family knows count; whether a device allows a config is
-  /// for Template::prune to say. Cost: microseconds once the record is kept;
-  /// once a second it asks the file system whether the record has changed, and
-  /// then reads and parses it.
+  /// Only points with a validated config that the family knows count; whether a
+  /// device allows a config is for Template::prune to say. Cost: microseconds
+  /// once the record is kept; once a second it asks the file system whether the
+  /// record has changed, and then reads and parses it.
   RecordMatch find(const KernelFamily &family, const Problem &problem,
                    llvm::StringRef deviceClass,
                    MeasurementMode mode = MeasurementMode::Cold,
