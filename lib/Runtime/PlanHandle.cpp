@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-/// Values of its ranges that a handle remembers the part of.
+/// Values of its ranges that a handle remembers the plan of.
 static constexpr size_t kSeenValues = 4096;
 
 PlanHandle::PlanHandle(Engine &engine, ProblemSpec given)
