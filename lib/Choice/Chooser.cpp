@@ -79,11 +79,42 @@ const RecordMatch &Chooser::recordNow() {
   return *match;
 }
 
+/// The request's value alone, as a range of its layer.
+ProblemRange Chooser::valueAsRange() const {
+  ProblemRange here;
+  here.family = &request.family;
+  here.described = request.problem.record;
+  here.signature = request.problem.signature;
+  here.fields = {request.family.dynamicExtent()};
+  here.low = here.high = here.pointOf(request.problem.record);
+  return here;
+}
+
+/// What trials of the layer found wrong.
+llvm::ArrayRef<StoredFault> Chooser::faults() {
+  if (!faultsOfLayer) {
+    faultsOfLayer.emplace();
+    if (request.family.dynamicExtent() >= 0) {
+      const ProblemRange here = valueAsRange();
+      auto stored = from.portfolioStore.find(
+          PortfolioKey::measured(here.fixedText(), from.deviceClass), here.low,
+          here.high);
+      if (stored)
+        *faultsOfLayer = std::move(stored->faults);
+    }
+  }
+  return *faultsOfLayer;
+}
+
 /// Whether trials found this kernel wrong.
 bool Chooser::isRejected(const Template &tmpl, const Record &config) {
   const std::string text = config.text();
-  return record().mayReject(text) &&
-         record().rejects(text, digestOf(tmpl, config));
+  if (record().mayReject(text) &&
+      record().rejects(text, digestOf(tmpl, config)))
+    return true;
+  return llvm::any_of(faults(), [&](const StoredFault &fault) {
+    return fault.config == text && fault.kernel == digestOf(tmpl, config);
+  });
 }
 
 /// Whether trials may find what is better than the record's answer: they were
@@ -149,16 +180,9 @@ std::vector<Choice> Chooser::recorded() {
 
 std::shared_ptr<const KnownPortfolio> Chooser::portfolio() const {
   auto known = from.portfolios.find(request.family, request.problem);
-  const int dynamic = request.family.dynamicExtent();
-  if (known || dynamic < 0)
+  if (known || request.family.dynamicExtent() < 0)
     return known;
-  ProblemRange here;
-  here.family = &request.family;
-  here.described = request.problem.record;
-  here.signature = request.problem.signature;
-  here.fields = {dynamic};
-  here.low = here.high = here.pointOf(request.problem.record);
-  known = findStored(from.portfolioStore, std::move(here), device,
+  known = findStored(from.portfolioStore, valueAsRange(), device,
                      from.deviceClass, from.workspaceLimit);
   if (known)
     from.portfolios.add(known);

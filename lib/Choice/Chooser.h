@@ -119,6 +119,8 @@ private:
   Choice choiceAt(size_t rank) const;
   bool isWithin(const Choice &choice, Effort effort) const;
   bool isIncomplete();
+  ProblemRange valueAsRange() const;
+  llvm::ArrayRef<StoredFault> faults();
   bool isRejected(const Template &tmpl, const Record &config);
   std::string digestOf(const Template &tmpl, const Record &config);
   void offerLoaded(Take take) const;
@@ -132,6 +134,7 @@ private:
   const llvm::SmallVector<Problem, 2> targets;
   bool isAlone = false;
   std::optional<RecordMatch> match;
+  std::optional<std::vector<StoredFault>> faultsOfLayer;
   bool isRanked = false;
   std::vector<Candidate> ranked;
   /// A limit forbids what is estimated to be faster than all of the ranking.

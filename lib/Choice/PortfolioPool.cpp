@@ -91,6 +91,9 @@ std::shared_ptr<const KnownPortfolio> findStored(const PortfolioStore &store,
         store.find(key, range.low, range.high);
     if (!stored)
       continue;
+    // Trials found nothing right: nor would they for the estimator's choice.
+    if (stored->isHopeless())
+      return nullptr;
     ProblemRange whole = range;
     whole.low.assign(stored->low.begin(), stored->low.end());
     whole.high.assign(stored->high.begin(), stored->high.end());

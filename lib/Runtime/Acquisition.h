@@ -86,7 +86,7 @@ private:
                                                 bool needsTrials);
   PortfolioOutcome runSession(const ProblemRange &range,
                               InProcessTrials *runner,
-                              Clock::time_point deadline);
+                              Clock::time_point deadline, bool retunes);
   PortfolioOptions portfolioOptions(const ProblemRange &range) const;
   void keepKernels(std::vector<MemberCode> &code, bool isBusy);
   void report(const PortfolioResult &result);

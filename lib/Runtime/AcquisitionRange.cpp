@@ -63,14 +63,16 @@ Acquisition::portfolioOptions(const ProblemRange &range) const {
 /// be null: then the estimator alone chooses.
 PortfolioOutcome Acquisition::runSession(const ProblemRange &range,
                                          InProcessTrials *runner,
-                                         Clock::time_point deadline) {
+                                         Clock::time_point deadline,
+                                         bool retunes) {
   const PortfolioContext shared{context.model,
                                 *services.artifacts,
                                 *services.records,
                                 *services.portfolios,
                                 runner,
                                 context.deviceClass};
-  const PortfolioOptions made = portfolioOptions(range);
+  PortfolioOptions made = portfolioOptions(range);
+  made.retune = retunes;
   PortfolioSession session(shared, range, made);
   session.begin(compile_priority::kAhead);
   PortfolioOutcome outcome;
@@ -88,7 +90,7 @@ Acquisition::makePortfolio(const ProblemRange &range, bool needsTrials) {
   const Clock::time_point deadline =
       Clock::now() + (tunes ? options.budget : EngineConfig::timeOf(INT64_MAX));
   if (!trialsAhead)
-    return runSession(range, nullptr, deadline);
+    return runSession(range, nullptr, deadline, options.retune);
   ContextState::TuningTurn turn(context, deadline, options.cancel);
   // The turn before ours may have been about this layer.
   const bool mayBeThere =
@@ -105,7 +107,8 @@ Acquisition::makePortfolio(const ProblemRange &range, bool needsTrials) {
   if (!runner && needsTrials)
     return std::nullopt;
   const Clock::time_point start = Clock::now();
-  PortfolioOutcome outcome = runSession(range, runner, deadline);
+  PortfolioOutcome outcome =
+      runSession(range, runner, deadline, options.retune);
   if (runner) {
     runner->releaseScratch();
     keepKernels(outcome.result.code, runner->isBusy());
@@ -156,6 +159,9 @@ void Acquisition::measureLayer(const ProblemRange &layer) {
   }
   if (made->error.code != ErrorCode::Success)
     return fail(errorOf(made->error));
+  // The time went into the first kernels: those of a later call are there.
+  if (isUntried(*made))
+    return;
   context.portfolios.add(std::make_shared<const KnownPortfolio>(
       std::move(made->result.portfolio), /*isStored=*/false));
   take(ChoiceStep::Portfolio);
@@ -175,10 +181,12 @@ void Acquisition::takeRange() {
     auto made = makePortfolio(range, /*needsTrials=*/false);
     report(made->result);
     // The time did not suffice for trials, nor perhaps for all kernels. Those
-    // of the estimator's choices are had all the same.
+    // of the estimator's choices are had all the same, unless what was measured
+    // before is there.
     if (tunes && !options.isCancelled() && isUntried(*made))
       made = runSession(range, nullptr,
-                        Clock::now() + EngineConfig::timeOf(INT64_MAX));
+                        Clock::now() + EngineConfig::timeOf(INT64_MAX),
+                        /*retunes=*/false);
     if (made->error.code != ErrorCode::Success)
       return fail(errorOf(made->error));
     code = std::move(made->result.code);

@@ -72,8 +72,11 @@ void StoredPortfolios::merge(const StoredPortfolio &added, bool replaces) {
     return;
   }
   llvm::erase_if(ranges, [&](const StoredPortfolio &known) {
-    return added.contains(known.low, known.high) &&
-           (replaces || known.measuredMembers() <= added.measuredMembers());
+    if (!added.contains(known.low, known.high))
+      return false;
+    const bool isAlone = known.isComplete && !added.isComplete;
+    return replaces ||
+           (!isAlone && known.measuredMembers() <= added.measuredMembers());
   });
   ranges.push_back(added);
   while (ranges.size() > kMaxRanges)
@@ -281,10 +284,10 @@ struct PortfolioStore::Impl {
   std::mutex mutex; ///< guards what follows
   llvm::StringMap<Kept> kept;
 
-  StoredPtr load(const std::string &key);
+  StoredPtr load(const std::string &key, RecordAge age);
 };
 
-StoredPtr PortfolioStore::Impl::load(const std::string &key) {
+StoredPtr PortfolioStore::Impl::load(const std::string &key, RecordAge age) {
   StoredPtr known;
   cache::Stamp knownStamp;
   {
@@ -293,7 +296,7 @@ StoredPtr PortfolioStore::Impl::load(const std::string &key) {
     if (found != kept.end()) {
       Kept &entry = found->second;
       const Clock::time_point now = Clock::now();
-      if (now < entry.recheckAt)
+      if (age == RecordAge::Recent && now < entry.recheckAt)
         return entry.value;
       known = entry.value;
       knownStamp = entry.stamp;
@@ -320,14 +323,14 @@ PortfolioStore::PortfolioStore(cache::Store &cache,
 
 PortfolioStore::~PortfolioStore() = default;
 
-StoredPtr PortfolioStore::load(const PortfolioKey &key) const {
-  return impl->load(key.text());
+StoredPtr PortfolioStore::load(const PortfolioKey &key, RecordAge age) const {
+  return impl->load(key.text(), age);
 }
 
 std::optional<StoredPortfolio>
 PortfolioStore::find(const PortfolioKey &key, llvm::ArrayRef<int64_t> low,
-                     llvm::ArrayRef<int64_t> high) const {
-  StoredPtr all = load(key);
+                     llvm::ArrayRef<int64_t> high, RecordAge age) const {
+  StoredPtr all = load(key, age);
   if (const StoredPortfolio *found = all->find(low, high))
     return *found;
   return std::nullopt;

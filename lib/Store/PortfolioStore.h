@@ -11,6 +11,7 @@
 #include "Cache/Store.h"
 #include "Device/DeviceModel.h"
 #include "Kernel/Record.h"
+#include "Store/Records.h"
 
 #include <llvm/ADT/ArrayRef.h>
 #include <llvm/ADT/StringRef.h>
@@ -87,7 +88,7 @@ struct StoredPortfolios {
   /// Adds \p added. Of two of one range the one with more measured members
   /// stays, of equals the later one; with \p replaces it is \p added always.
   /// What lies within the range of another one and has no more measured members
-  /// goes.
+  /// goes, unless it alone is complete.
   void merge(const StoredPortfolio &added, bool replaces);
 };
 
@@ -122,12 +123,14 @@ public:
   /// changed. Whether configs and kernels are still today's is for the caller
   /// to see. Cost: microseconds; once an interval it asks the file system, and
   /// then may read and parse a small file.
-  std::shared_ptr<const StoredPortfolios> load(const PortfolioKey &key) const;
+  std::shared_ptr<const StoredPortfolios>
+  load(const PortfolioKey &key, RecordAge age = RecordAge::Recent) const;
   /// The portfolio whose range contains \p low to \p high, see
   /// StoredPortfolios::find().
   std::optional<StoredPortfolio> find(const PortfolioKey &key,
                                       llvm::ArrayRef<int64_t> low,
-                                      llvm::ArrayRef<int64_t> high) const;
+                                      llvm::ArrayRef<int64_t> high,
+                                      RecordAge age = RecordAge::Recent) const;
 
   struct StoreResult {
     cache::PublishResult publish;

@@ -18,11 +18,16 @@ void BarredConfigs::addFault(llvm::StringRef config, llvm::StringRef kernel) {
     llvm::consumeError(named.takeError()); // of another version
     return;
   }
-  const auto problem = range.find(range.high);
-  if (problem && !named->tmpl->prune(*problem, named->config, device) &&
-      kernelDigest(named->tmpl->plan(*problem, named->config, device)) ==
-          kernel)
-    add(*named->tmpl, named->config);
+  // Kernels depend on the signature. But a template may serve few rows alone.
+  for (const ExtentPoint &point : {range.high, range.low}) {
+    const auto problem = range.find(point);
+    if (!problem || named->tmpl->prune(*problem, named->config, device))
+      continue;
+    if (kernelDigest(named->tmpl->plan(*problem, named->config, device)) ==
+        kernel)
+      add(*named->tmpl, named->config);
+    return;
+  }
 }
 
 void BarredConfigs::addRecorded(const RecordStore &records,

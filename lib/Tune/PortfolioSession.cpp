@@ -89,7 +89,9 @@ std::optional<Portfolio> PortfolioSession::Impl::findStored() {
   if (!task.measures())
     keys.push_back(PortfolioKey::estimated(layer, context.device));
   for (const PortfolioKey &key : keys) {
-    auto stored = context.portfolios.find(key, range.low, range.high);
+    // What another process stored a moment ago spares the trials.
+    auto stored =
+        context.portfolios.find(key, range.low, range.high, RecordAge::Now);
     if (!stored)
       continue;
     std::vector<std::string> dropped;
@@ -191,10 +193,11 @@ void PortfolioSession::begin(int64_t priority) {
   std::vector<PortfolioMember> kept;
   if (!options.retune)
     if (auto stored = impl->findStored()) {
-      impl->isAnswered =
-          !impl->hasDropped &&
-          (stored->isComplete || !impl->task.measures() ||
-           (options.acceptsPartial && stored->measuredMembers()));
+      const bool acceptsPartial =
+          options.acceptsPartial || !impl->task.measures();
+      impl->isAnswered = !impl->hasDropped &&
+                         (stored->isComplete ||
+                          (acceptsPartial && stored->measuredMembers() > 0));
       kept = stored->members();
       // A wider range that is stored serves this one, and goes on as it is.
       impl->range = stored->range();
@@ -385,8 +388,9 @@ llvm::Error PortfolioSession::Impl::settle() {
   if (task.portfolio.empty() || (foundWrong && !hasProven)) {
     task.portfolio.mutableMembers().clear();
     task.work.clear();
-    if (foundWrong && task.options.stores)
-      store(); // so that nobody tries again
+    // So that nobody tries again, if there is nothing left to try.
+    if (foundWrong && isComplete && !task.isCancelled() && task.options.stores)
+      store();
     return nothingRight();
   }
   if (hasLost || hasProven)
@@ -464,9 +468,10 @@ llvm::Error PortfolioSession::finish(Clock::time_point deadline) {
                 : self.isComplete  ? StopReason::Exhausted
                                    : StopReason::Budget;
   if (!self.isAnswered) {
-    portfolio.isComplete = measures ? self.isComplete && isMeasured : true;
-    // What was to be measured and was not is no estimate for others either.
-    if (task.options.stores && (isMeasured || !measures))
+    portfolio.isComplete = self.isComplete && (!measures || isMeasured);
+    // What was to be measured and was not is no estimate for others either, nor
+    // is what the time left of an estimator's choices.
+    if (task.options.stores && (isMeasured || portfolio.isComplete))
       self.store();
   }
   self.spent += Clock::now() - start;
