@@ -36,15 +36,14 @@ namespace kiln::cache {
 
 /// What an entry holds. The values are part of the format.
 enum class Kind : uint32_t {
-  Artifact = 1, ///< a cubin and what the compiler said of it
-  Record = 2,   ///< what trials found
-  Decision = 3, ///< the estimator's choice, stored without trials
-  Probe = 4,    ///< what a device answered to slow questions
+  Artifact = 1,  ///< a cubin and what the compiler said of it
+  Record = 2,    ///< what trials found
+  Decision = 3,  ///< the estimator's choice, stored without trials
+  Probe = 4,     ///< what a device answered to slow questions
   Portfolio = 5, ///< the kernels that serve a range
 };
-inline constexpr Kind kAllKinds[] = {Kind::Artifact, Kind::Record,
-                                     Kind::Decision, Kind::Probe,
-                                     Kind::Portfolio};
+inline constexpr Kind kAllKinds[] = {
+    Kind::Artifact, Kind::Record, Kind::Decision, Kind::Probe, Kind::Portfolio};
 
 /// "artifact", "record", ...: also the name of the kind's folder.
 llvm::StringRef nameOf(Kind kind);

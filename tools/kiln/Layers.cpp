@@ -58,7 +58,8 @@ llvm::Expected<std::vector<Layer>> parseLayers(const llvm::json::Value &json,
   };
   std::vector<Layer> layers;
   llvm::Error error = readEntries(
-      json, path, {"layers", "", complete}, registry, [&](SuiteEntry entry) -> llvm::Error {
+      json, path, {"layers", "", complete}, registry,
+      [&](SuiteEntry entry) -> llvm::Error {
         Layer layer{std::move(entry.name), entry.family,
                     std::move(entry.record)};
         // The largest problem tells whether all can be described.

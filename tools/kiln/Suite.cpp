@@ -82,8 +82,8 @@ llvm::Expected<std::vector<Case>> parseSuite(const llvm::json::Value &json,
   const bool hasLayers = object && object->get("layers");
   SuiteForm form{"cases", hasLayers ? "; its layers are for --draw" : ""};
   std::vector<Case> cases;
-  llvm::Error error =
-      readEntries(json, path, form, registry, [&](SuiteEntry entry) -> llvm::Error {
+  llvm::Error error = readEntries(
+      json, path, form, registry, [&](SuiteEntry entry) -> llvm::Error {
         auto problem = entry.family->canonicalise(std::move(entry.record));
         if (!problem)
           return problem.takeError();

@@ -109,11 +109,10 @@ GemmSignature signatureOf(const GemmProblem &p) {
   bool residual = p.pointwise.contains(PointwiseOp::Residual);
   // A promise below the width of a wider output promises that width all the
   // same: every pointer is a multiple of its own element.
-  signature.alignD =
-      alignmentClass({std::max(p.align, outBytes), p.ldd * outBytes,
-                      p.outCols() * outBytes,
-                      signature.readsC ? p.ldc * outBytes : 0,
-                      residual ? p.ldResidual * outBytes : 0});
+  signature.alignD = alignmentClass({std::max(p.align, outBytes),
+                                     p.ldd * outBytes, p.outCols() * outBytes,
+                                     signature.readsC ? p.ldc * outBytes : 0,
+                                     residual ? p.ldResidual * outBytes : 0});
   return signature;
 }
 
