@@ -17,11 +17,12 @@ namespace kiln {
 struct CallReader; // of lib/Call
 
 /// Most fields of a problem's record: what a launch's key has room for.
-inline constexpr size_t kMaxProblemFields = 24;
+inline constexpr size_t kMaxProblemFields = 56;
 
 /// Rows [rowBegin, rowEnd) of what a written operand should hold, and where
 /// they go: values and, of the same shape, their error bounds, double and
-/// packed.
+/// packed. A bound below 0 says that the element is not defined: it has to be
+/// left as it was.
 struct ReferencePart {
   int operand = 0; ///< its number in the operand table
   int64_t rowBegin = 0, rowEnd = 0;
@@ -32,7 +33,8 @@ struct ReferencePart {
 
 /// The family's reference: a naive kernel that computes, in double precision,
 /// what every candidate is compared with. Rows are those of one written operand
-/// over all batches: row r is row r % rows of batch r / rows.
+/// over all planes and batches: row r is row r % rows of plane r / rows %
+/// planes of batch r / (rows * planes).
 class Reference {
 public:
   virtual ~Reference() = default;

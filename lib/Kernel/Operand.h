@@ -30,8 +30,28 @@ enum class TrialData {
   Outliers, ///< values that break careless arithmetic
 };
 
+/// What an operand of integers means, so that trials can fill it with valid
+/// data.
+enum class IntegerData {
+  None,    ///< it has no integers
+  Lengths, ///< each from `least` to `most`
+  /// Sums of lengths from `least` to `most`: the first is 0, the last at most
+  /// `total`.
+  Offsets,
+  Indices, ///< from 0 to `most`, all different as long as there are enough
+};
+
+/// Of operands of type int32. The usual data have lengths that are equal, and
+/// as great as `most` and `total` allow; outliers differ, and `least`, `most`
+/// and zero (where allowed) are among them.
+struct IntegerInit {
+  IntegerData kind = IntegerData::None;
+  int64_t least = 0, most = 0, total = 0;
+};
+
 /// How a trial fills an operand with valid data: samples of a normal
-/// distribution, rounded to the operand's type, some of them replaced.
+/// distribution, rounded to the operand's type, some of them replaced, or
+/// integers.
 struct OperandInit {
   double mean = 0, deviation = 1;
   /// Explicit mantissa bits that are kept; 0 keeps the type's (10 for fp32 data
@@ -45,6 +65,7 @@ struct OperandInit {
   /// Above 0, each element of the last of so many rows is rowValue.
   int rowPeriod = 0;
   double rowValue = 0;
+  IntegerInit integers;
 };
 
 /// |d - ref| <= relative*|ref| + scaled*bound + absolute, for each element,
@@ -53,7 +74,9 @@ struct Tolerance {
   double relative = 0, scaled = 0, absolute = 1e-30;
 };
 
-/// One operand of a problem: a batch of row-major matrices. Sizes in elements.
+/// One operand of a problem: a batch of planes (heads), each a row-major
+/// matrix. Most operands have one plane. Sizes in elements. Rows of planes may
+/// interleave: a plane stride may be less than a leading dimension.
 struct OperandSpec {
   llvm::StringRef name; ///< a literal: "a", "bias"
   OperandRole role = OperandRole::In;
@@ -64,6 +87,7 @@ struct OperandSpec {
   /// all of the problem's.
   int64_t rows = 0, cols = 0, leadingDimension = 0;
   int64_t batch = 1, batchStride = 0;
+  int64_t planes = 1, planeStride = 0;
   /// Where it starts, in bytes past a 256-byte boundary: the alignment that the
   /// problem promises and no more.
   int64_t misalignment = 0;
@@ -82,9 +106,10 @@ struct OperandSpec {
   }
   /// From the first byte to the end of the last row.
   int64_t bytes() const {
-    if (!present || rows == 0 || cols == 0 || batch == 0)
+    if (!present || rows == 0 || cols == 0 || batch == 0 || planes == 0)
       return 0;
-    return ((batch - 1) * batchStride + (rows - 1) * leadingDimension + cols) *
+    return ((batch - 1) * batchStride + (planes - 1) * planeStride +
+            (rows - 1) * leadingDimension + cols) *
            bitsOf(type) / 8;
   }
 };
@@ -92,12 +117,12 @@ struct OperandSpec {
 /// One operand of a call.
 struct OperandArgument {
   DeviceAddress address = 0;
-  int64_t leadingDimension = 0, batchStride = 0;
+  int64_t leadingDimension = 0, batchStride = 0, planeStride = 0;
 };
 
 /// The arguments of one launch: plain data that points to nothing it owns.
 struct Arguments {
-  static constexpr int kMaxOperands = 12;
+  static constexpr int kMaxOperands = 16;
   static constexpr int kMaxScalars = 4;
   /// Values of the problem's record at this call, in schema order.
   const int64_t *problem = nullptr;

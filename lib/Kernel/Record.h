@@ -41,9 +41,18 @@ enum class FieldRole {
   DynamicExtent, ///< a size that varies from call to call
   LeadingDimension, ///< elements from row to row; by default rows are packed,
                     ///< whatever their length
-  Scalar,           ///< a Real that no choice depends on; of Arguments::scalars
-  Knob,             ///< a config's value, fixed at compile time
-  RuntimeKnob,      ///< a config's value that costs no compilation
+  /// Elements from plane to plane, or from matrix to matrix; by default there
+  /// are no gaps.
+  Stride,
+  /// Rows that an operand has room for; by default what the extents ask for. No
+  /// choice depends on it.
+  Capacity,
+  /// What to expect of the dynamic extent named `of`, whose exact values are in
+  /// device memory; 0: the extent itself.
+  Hint,
+  Scalar,      ///< a Real that no choice depends on; of Arguments::scalars
+  Knob,        ///< a config's value, fixed at compile time
+  RuntimeKnob, ///< a config's value that costs no compilation
 };
 
 /// One value of an Enum or Chain field.

@@ -1,0 +1,58 @@
+//===- attention/AttentionParams.h - parameters of attention kernels ------===//
+#pragma once
+
+namespace kiln {
+
+/// Elements from one token, head or sequence (page, where K and V are paged) to
+/// the next. Elements of a row follow each other.
+struct AttentionStrides {
+  long long token = 0, head = 0, batch = 0;
+};
+
+/// What every kernel of the family is given. Addresses that a signature does
+/// not use are null.
+struct AttentionParams {
+  const void *q = nullptr, *k = nullptr, *v = nullptr;
+  void *o = nullptr;
+  /// Natural logarithm of the sum of exponentials of a row, sinks included,
+  /// -inf where a row sees no key: [batch][heads][queries], or with packed
+  /// queries [heads][all queries].
+  float *lse = nullptr;
+  AttentionStrides qStrides, kStrides, vStrides, oStrides;
+  long long lseHeadStride = 0, lseBatchStride = 0;
+
+  const int *queryOffsets = nullptr; ///< batch + 1, of packed queries
+  const int *keyOffsets = nullptr;   ///< batch + 1, of packed keys
+  const int *keyLengths = nullptr;   ///< batch, of used keys
+  const int *pageTable = nullptr;    ///< the table, or the list
+  const int *pageOffsets = nullptr;  ///< batch + 1, of the list
+  long long pageTableStride = 0;     ///< entries of a row of the table
+  const float *sinks = nullptr;      ///< [heads]
+  const float *alibi = nullptr;      ///< slopes, [heads]
+  /// Factors of Q, K and V by sequence and head of K; strides of 0 share one.
+  const float *qScale = nullptr, *kScale = nullptr, *vScale = nullptr;
+  long long scaleBatchStride = 0, scaleHeadStride = 0;
+
+  int batch = 0;
+  int queries = 0; ///< of each sequence, or the most
+  int keys = 0;    ///< likewise
+  int heads = 0, kvHeads = 0;
+  int pageSize = 0;                          ///< tokens
+  int left = 0x7fffffff, right = 0x7fffffff; ///< of the window
+  float scale = 1;                           ///< positive
+  float softcap = 0;                         ///< 0: none
+
+  /// Where the keys of a sequence are shared out: split s has keys
+  /// [s * splitKeys, (s + 1) * splitKeys). Partial results of split s lie at
+  /// partialO[((s * batch + b) * heads + h) * queries + i][valueDim] (with
+  /// packed queries [(s * heads + h) * all queries + i]), normalised, fp32,
+  /// with their partialLse in the same order; an empty split has the LSE -inf
+  /// and any O.
+  int splits = 1;
+  int splitKeys = 0;
+  float *partialO = nullptr, *partialLse = nullptr;
+  unsigned *counter = nullptr; ///< of the zeroed region, zero before and after
+  int totalQueries = 0;        ///< of all sequences, packed; rows of O
+};
+
+} // namespace kiln

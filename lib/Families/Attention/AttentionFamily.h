@@ -1,0 +1,32 @@
+//===- AttentionFamily.h - softmax(Q K^T) V -------------------------------===//
+#pragma once
+
+#include "Families/Attention/AttentionProblem.h"
+#include "Kernel/Family.h"
+
+#include <memory>
+
+namespace kiln {
+
+/// O = softmax(scale * Q K^T + mask) V. Templates: sm90 (prefill by wgmma),
+/// decode (few rows of queries, by mma.sync), mma (sm_80 and later), naive.
+std::unique_ptr<KernelFamily> makeAttentionFamily();
+
+/// For the family's own constructor.
+std::unique_ptr<Template> makeSm90AttentionTemplate();
+std::unique_ptr<Template> makeDecodeAttentionTemplate();
+std::unique_ptr<Template> makeMmaAttentionTemplate();
+std::unique_ptr<Template> makeNaiveAttentionTemplate();
+
+/// Fills what no config changes: operands, strides, extents, scalars. Splits
+/// are
+/// 1. Nanoseconds; allocates nothing.
+AttentionParams makeAttentionParams(const AttentionProblem &problem,
+                                    const Arguments &arguments);
+
+/// The family's reference: double precision, with an error bound, of O and of
+/// the LSE. Immutable.
+std::unique_ptr<Reference> makeAttentionReference(const Problem &problem,
+                                                  const DeviceModel &device);
+
+} // namespace kiln

@@ -1,0 +1,98 @@
+//===- AttentionProblem.h - an attention, typed ---------------------------===//
+//
+// The typed form of the records "attention batch=.. sq=.. sk=.. heads=.." and
+// of their signature; attention/AttentionSignature.h has the terms.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Kernel/Record.h"
+#include "attention/AttentionParams.h"
+#include "attention/AttentionSignature.h"
+
+namespace kiln {
+
+/// Sizes in tokens or elements, strides in elements, all resolved.
+struct AttentionProblem {
+  int64_t batch = 1;
+  int64_t queries = 0, keys = 0; ///< of each sequence, or the most
+  /// What to expect of keys where lengths are in device memory; `keys` where
+  /// nothing is known.
+  int64_t typicalKeys = 0;
+  int64_t heads = 1, kvHeads = 1, headDim = 128, valueDim = 128;
+  DType dtype = DType::BF16, kv = DType::BF16, out = DType::BF16;
+  AttentionMask mask = AttentionMask::None;
+  int64_t left = 0, right = 0; ///< of the window
+  AttentionLengths queryLengths = AttentionLengths::Uniform;
+  AttentionLengths keyLengths = AttentionLengths::Uniform;
+  AttentionPages pages = AttentionPages::None;
+  int64_t pageSize = 0;  ///< tokens
+  int64_t pageCount = 0; ///< pages that K and V have room for
+  /// Entries of a row of the page table, or of the whole list.
+  int64_t pageTableCols = 0;
+  /// Rows of Q and O, and of K and V, where sequences are packed.
+  int64_t totalQueries = 0, totalKeys = 0;
+  double scale = 0;   ///< resolved: 1 / sqrt(headDim) where the record has 0
+  double softcap = 0; ///< 0: none
+  bool sinks = false, alibi = false, lse = false;
+  /// Factors of Q, K, V: none, one each, or one for each head of K.
+  enum class Scales { None, Tensor, Head } scales = Scales::None;
+  /// Keys of a split where results must not depend on the batch; 0: the kernel
+  /// decides.
+  int64_t fixedSplit = 0;
+  AttentionStrides q, k, v, o;
+  int64_t align = 16;
+
+  int64_t group() const { return heads / kvHeads; }
+};
+
+/// Operands in the order of Arguments::operands.
+struct AttentionOperand {
+  enum : int {
+    Q,
+    K,
+    V,
+    O,
+    Lse,
+    QueryOffsets,
+    KeyOffsets,
+    KeyLengths,
+    PageTable,
+    PageOffsets,
+    Sinks,
+    Alibi,
+    QScale,
+    KScale,
+    VScale,
+    Count
+  };
+};
+
+/// In the order of Arguments::scalars.
+struct AttentionScalar {
+  enum : int { Scale, Softcap, Count };
+};
+
+/// Schemas of the family's problems and signatures. Made at the first use and
+/// kept; thread-safe.
+const RecordSchema &attentionProblemSchema();
+const RecordSchema &attentionSignatureSchema();
+
+/// Reads the values of a problem record, in schema order, and resolves derived
+/// defaults. Nanoseconds: called on every launch.
+AttentionProblem readAttentionProblem(const int64_t *values);
+
+AttentionSignature signatureOf(const AttentionProblem &problem);
+
+/// A signature as a record of attentionSignatureSchema(), and back.
+Record toRecord(const AttentionSignature &signature);
+AttentionSignature readAttentionSignature(const Record &record);
+
+/// A designated initialiser.
+std::string initializerText(const AttentionSignature &signature);
+
+/// Query-key pairs that the mask leaves, over all heads and sequences, with the
+/// lengths that the problem states: what counts as work.
+double visiblePairs(const AttentionProblem &problem);
+
+} // namespace kiln
