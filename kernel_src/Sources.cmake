@@ -1,6 +1,7 @@
 # Every kernel source that the library carries, relative to this folder.
 set(KILN_KERNEL_SOURCES
   attention/AttentionParams.h
+  attention/AttentionRanges.h
   attention/AttentionSignature.h
   common/Access.cuh
   common/Convert.cuh
