@@ -16,12 +16,12 @@ namespace kiln {
 /// An alignment class is a power of two in bytes, at least the width of the
 /// element and at most 16. Of an operand it promises that the base pointer, the
 /// leading dimension and (with more than one batch) the batch stride, each in
-/// bytes, are multiples of it. Extents need not be: a ragged end of a row is
-/// masked. `alignD` is the class that D and all that the epilogue reads have in
-/// common: C when it is read, the residual and the bias when the chain has
-/// them (a bias: base pointer and batch stride). It divides the bytes of a row
-/// of D as well, because TMA stores whole chunks of 16 bytes: behind a row that
-/// ends within one it would write to the gap before the next.
+/// bytes, are multiples of it. Extents of inputs need not be: a ragged end of a
+/// row is masked. `alignD` is the class that D and all that the epilogue reads
+/// have in common: C when it is read, the residual and the bias when the chain
+/// has them (a bias: base pointer and batch stride). It divides the bytes of a
+/// row of D as well, because TMA stores whole chunks of 16 bytes: behind a row
+/// that ends within one it would write to the gap before the next.
 struct GemmSignature {
   DType in = DType::BF16;  ///< type of A and B
   DType out = DType::BF16; ///< type of D, C, bias and residual

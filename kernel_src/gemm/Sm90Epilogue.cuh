@@ -3,10 +3,11 @@
 // A consumer finishes its sums piece by piece: 64 rows of wgmma by as many
 // columns as a 128-byte row of D has. A piece goes through a swizzled staging
 // buffer in shared memory, so that D is written in whole lines; buffers
-// alternate, one filling while another is read. Where D is aligned to 16
-// bytes TMA stores the piece, or each warp's rows of it, and leaves out what is
-// outside of D; where it is not, rows are shifted to the alignment that each
-// has in D, so that all but their ends are 16-byte stores all the same.
+// alternate, one filling while another is read. Where rows of D begin
+// and end at multiples of 16 bytes TMA stores the piece, or each warp's rows of
+// it, and leaves out what is outside of D; where it is not, rows are shifted to
+// the alignment that each has in D, so that all but their ends are 16-byte
+// stores all the same.
 //
 // C and the residual come in by TMA, where D is aligned: into the buffer that
 // the piece is staged in, each thread's results replacing what it has read.

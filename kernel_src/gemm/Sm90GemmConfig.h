@@ -153,7 +153,8 @@ struct Sm90GemmConfig {
     return roundUp(kUnit * pieceColumns(signature) * bytesOf(signature.out) /
                    signature.columnsPerOutput());
   }
-  /// True where D is stored by TMA: its rows begin at multiples of 16 bytes.
+  /// True where D is stored by TMA: its rows begin and end at multiples of 16
+  /// bytes.
   constexpr bool storesByTma(const GemmSignature &signature) const {
     return signature.alignD == 16;
   }

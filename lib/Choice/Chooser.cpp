@@ -14,6 +14,7 @@ namespace kiln {
 static constexpr double kClose = 1.02;
 /// So many of a ranking are looked through for one that is close and exists.
 static constexpr size_t kClosest = 8;
+
 Chooser::Chooser(const ChoiceSources &sources, const PlanRequest &request)
     : from(sources), request(request), mode(from.mode), device(from.device),
       targets(request.targets()) {}
