@@ -70,6 +70,19 @@ void cpAsyncOrZero(unsigned shared, const void *global, bool inside,
                  : "memory");
 }
 
+/// Copies 16 bytes as cpAsyncOrZero does, always, with a cache policy for L2.
+inline void cpAsyncOrZero16(unsigned shared, const void *global, bool inside,
+                            unsigned long long policy) {
+  asm volatile("{\n"
+               ".reg .pred outside;\n"
+               "setp.eq.b32 outside, %2, 0;\n"
+               "cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], "
+               "16, outside, %3;\n"
+               "}" ::"r"(shared),
+               "l"(global), "r"(static_cast<int>(inside)), "l"(policy)
+               : "memory");
+}
+
 /// Closes the group of this thread's copies since the last commit.
 inline void cpAsyncCommit() {
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -468,6 +481,25 @@ inline void stSharedClusterF32(unsigned address, float value) {
                : "memory");
 }
 
+/// Loads from the shared memory of a block of the cluster (sm_90), by the
+/// mapped address.
+inline float ldSharedClusterF32(unsigned address) {
+  float value;
+  asm volatile("ld.shared::cluster.f32 %0, [%1];"
+               : "=f"(value)
+               : "r"(address)
+               : "memory");
+  return value;
+}
+inline float4 ldSharedClusterF32x4(unsigned address) {
+  float4 value;
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+               : "r"(address)
+               : "memory");
+  return value;
+}
+
 /// The two halves of a barrier of the cluster (sm_90). What was stored before
 /// an arrive with release is seen after the wait; relaxed orders nothing.
 inline void barrierClusterArriveRelease() {
@@ -478,6 +510,18 @@ inline void barrierClusterArriveRelaxed() {
 }
 inline void barrierClusterWait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+/// The grid that depends on this one may start once every block has said so, or
+/// has ended (sm_90). It sees what this one writes only behind its wait.
+inline void griddepcontrolLaunchDependents() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
+/// Waits until the grid that this one depends on has ended and what it wrote is
+/// seen (sm_90); at once where there is none.
+inline void griddepcontrolWait() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
 } // namespace kiln::ptx
