@@ -26,10 +26,7 @@ public:
   /// \p operandCount: of the family's operands.
   KILN_INLINE QuickReader(CallUse use, int operandCount, FamilyCall &call)
       : use(use), launches(use.addresses == CallAddresses::Used),
-        operandCount(operandCount), call(call) {
-    for (int i = 0; i < operandCount; ++i)
-      call.arguments.operands[i] = {};
-  }
+        operandCount(operandCount), call(call) {}
 
   bool wrong = false;
 
@@ -106,7 +103,7 @@ public:
           launches ? canonicalRow(given, packed) : given;
     OperandArgument &to = call.arguments.operands[stated.index];
     to = {address, isVector ? packed : resolveRow(given, packed),
-          from.batch_stride, 0};
+          from.batch_stride};
     if (!stated.isWritten)
       return;
     const bool isShort =
@@ -150,7 +147,7 @@ public:
     wrong |= needed & (address == 0);
     wrong |= (address & (sizeof(float) - 1)) != 0;
     bits |= address;
-    call.arguments.operands[index] = {address, 1, 0, 0};
+    call.arguments.operands[index] = {address, 1, 0};
     addWritten(index, -1);
   }
 

@@ -44,8 +44,13 @@ struct AttentionTileKernel {
   /// has them.
   int64_t headDim = 0, valueDim = 0;
   TileOrder order = TileOrder::LongestFirst;
-  int64_t splits = 1; ///< of the keys of a tile, blocks of their own
+  /// Of the keys, each a tile of its own, for AttentionProblem::keys.
+  int64_t splits = 1;
+  int64_t splitKeys = 0; ///< of a split; 0: keys / splits
   SplitMerge merge = SplitMerge::None;
+  /// What a block has of shared memory, for the report.
+  int64_t sharedBytes = 0;
+  bool gathers = false; ///< K and V come by a copy for each row, or few rows
 
   /// Of wgmma, with rows / 64 consumers: Q K^T of the next step is issued
   /// before P V of this one.
@@ -62,7 +67,7 @@ struct AttentionTileKernel {
   bool foldedScale = true;     ///< one FFMA and an exp2 for each score
 };
 
-/// Launch + ramp + steps + tiles + tail + beyond path + merge: the SM with most
+/// Launch + ramp + tiles + tail + beyond path + merge: the SM with most
 /// to do, or the bytes of DRAM. About half a microsecond. The kernel must have
 /// rows, keys and splits.
 Estimate estimateAttentionTiles(const AttentionProblem &problem,
@@ -91,8 +96,8 @@ struct AttentionDecodeKernel {
   SplitMerge merge = SplitMerge::None;
 };
 
-/// Launch + ramp + fixed + stream + beyond stream + merge: bytes at the rate
-/// that those in flight leave, or arithmetic. About half a microsecond.
+/// Launch + ramp + ends + stream + empty blocks + merge: bytes at the rate that
+/// those in flight leave, or arithmetic. About half a microsecond.
 Estimate estimateAttentionDecode(const AttentionProblem &problem,
                                  const AttentionDecodeKernel &kernel,
                                  const DeviceModel &device,
@@ -117,9 +122,10 @@ struct VisibleBlocks {
   int64_t longest = 0, shortest = 0;
 };
 
-/// Counts for tiles of \p rows rows, of which \p packed in a row are heads of
-/// one query, and blocks of \p keys keys. Exact; of a window's longest and
-/// shortest tile within a block. Does not loop over tiles.
+/// Counts for the lengths to expect and tiles of \p rows rows, of which \p
+/// packed in a row are heads of one query, and blocks of \p keys keys. Exact;
+/// of a window's longest and shortest tile within a block. Does not loop over
+/// tiles.
 VisibleBlocks visibleBlocks(const AttentionProblem &problem, int64_t rows,
                             int64_t packed, int64_t keys);
 

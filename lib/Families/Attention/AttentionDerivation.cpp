@@ -1,0 +1,458 @@
+//===- AttentionDerivation.cpp - explains the estimates of attention ------===//
+//
+// Two walls bound a tile of rows and keys: registers, where scores, weights and
+// O stand beside each other, and shared memory, where blocks of keys do. Within
+// them a step has its pace, a tile its ends, and the SM with most tiles its
+// path; the bytes of DRAM are a floor.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Attention/AttentionModel.h"
+#include "Support/Format.h"
+
+namespace kiln {
+
+static int64_t rounded(double value) { return int64_t(value + 0.5); }
+
+/// Merging of splits, and what comes before everything else, as addends.
+static void addMerge(const SplitMergeTime &merge, Derivation &steps,
+                     std::vector<StepTerm> &addends) {
+  if (merge.totalNs() == 0)
+    return;
+  int number = steps.add(
+      {.title = "merge of splits",
+       .formula = "behind the last split: until a merge can start, and rows of "
+                  "partial results, one after the other",
+       .rule = StepRule::Sum,
+       .terms = {{"start", merge.fixedNs},
+                 {"rows", merge.rowNs, "ns", merge.partialRows}}});
+  addends.push_back(steps.resultOf(number));
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Appends the steps of a kernel with tiles.
+class AttentionTileSteps {
+public:
+  AttentionTileSteps(const AttentionTileModel &model, Derivation &steps)
+      : model(model), kernel(model.kernel), steps(steps) {}
+
+  void run();
+
+private:
+  bool isWgmma() const {
+    return kernel.instruction == AttentionTileKernel::Instruction::Wgmma;
+  }
+  void explainRegisters();
+  void explainShared();
+  void explainBlocks();
+  int explainLoop(int tensor, int softmax);
+  int explainPace(int loop);
+  int explainEnds(int tensor, int softmax, int loop);
+  int explainPath(int pace, int ends);
+  int explainFloor();
+
+  const AttentionTileModel &model;
+  const AttentionTileKernel &kernel;
+  Derivation &steps;
+};
+
+} // namespace
+
+/// S in fp32, P in 16 or 8 bits, O in fp32, and Q where it stays.
+void AttentionTileSteps::explainRegisters() {
+  double threads = double(isWgmma() ? 2 * kernel.rows : 32 * kernel.warps);
+  double rows = double(kernel.rows), keys = double(kernel.keys);
+  double word = 4, bytes = bytesOf(model.problem.dtype);
+  double scores = rows * keys / threads,
+         output = rows * model.valueDim / threads;
+  double weights = scores * bytes / word;
+  double queries = isWgmma() || !kernel.residentQueries
+                       ? 0
+                       : rows * model.headDim * bytes / word / threads;
+  double total = scores + weights + output + queries;
+  // Beside addresses, sums and masks (of wgmma by what its consumers trade).
+  double limit = 208;
+  if (isWgmma() && kernel.rows > 128)
+    limit = 132;
+  steps.add(
+      {.title = "register wall",
+       .formula = fmt::format(
+           "{} x {} scores, {} x {} of O in {} threads: {:g} for S, {:g} "
+           "for P, {:g} for O, {:g} for Q = {:g}",
+           kernel.rows, kernel.keys, kernel.rows, rounded(model.valueDim),
+           rounded(threads), scores, weights, output, queries, total),
+       .verdict = fmt::format("{:g} of about {:g} registers a thread: {}",
+                              total, limit,
+                              total <= limit ? "fits"
+                                             : "is likely to "
+                                               "spill"),
+       .values = llvm::json::Object{{"registers", total}, {"limit", limit}}});
+}
+
+void AttentionTileSteps::explainShared() {
+  if (kernel.sharedBytes == 0)
+    return;
+  int64_t limit = model.device.sharedBytesPerBlock;
+  steps.add({.title = "shared-memory wall",
+             .formula = fmt::format(
+                 "a block of {} keys has {} B of K and V; with Q, "
+                 "stages and barriers {} B",
+                 kernel.keys, rounded(model.stepBytes), kernel.sharedBytes),
+             .verdict = fmt::format("{} B of {} B", kernel.sharedBytes, limit),
+             .values = llvm::json::Object{{"bytes", kernel.sharedBytes},
+                                          {"limit", limit}}});
+}
+
+void AttentionTileSteps::explainBlocks() {
+  const AttentionProblem &problem = model.problem;
+  double pairs =
+      double(visibleBlocks(problem, 1, 1, 1).blocks) * double(kernel.packed);
+  double computed =
+      double(model.visible.blocks) * double(kernel.rows) * double(kernel.keys);
+  double waste = computed > 0 ? 1 - pairs / computed : 0;
+  steps.add(
+      {.title = "blocks of keys",
+       .formula = fmt::format(
+           "{} queries, {} keys to expect: {} tiles of {} rows see {} blocks "
+           "of {} keys, {} the longest and {} the shortest; {} sequences, {} "
+           "heads{}",
+           problem.queries, expectedKeys(problem), model.visible.tiles,
+           kernel.rows, model.visible.blocks, kernel.keys,
+           model.visible.longest, model.visible.shortest, problem.batch,
+           problem.heads,
+           kernel.packed > 1
+               ? fmt::format(", {} of which share a tile", kernel.packed)
+               : ""),
+       .verdict = fmt::format("{:.0f} % of the scores are masked or padding",
+                              100 * waste),
+       .values = llvm::json::Object{{"tiles", model.tiles},
+                                    {"blocks", model.blocks},
+                                    {"waste", waste}}});
+}
+
+/// How products and softmax overlap.
+int AttentionTileSteps::explainLoop(int tensor, int softmax) {
+  const AttentionStep &step = model.step;
+  if (isWgmma() && kernel.overlaps)
+    return steps.add(
+        {.title = "products beside softmax",
+         .formula = "scores of the next step are multiplied "
+                    "while this step's softmax runs",
+         .rule = StepRule::Norm,
+         .terms = {steps.resultOf(tensor), steps.resultOf(softmax)},
+         .unit = "clk",
+         .exponent = step.exponent});
+  if (isWgmma())
+    return steps.add({.title = "products and softmax",
+                      .formula =
+                          "one after the other; what other consumers multiply "
+                          "meanwhile hides a part",
+                      .rule = StepRule::Sum,
+                      .terms = {steps.resultOf(tensor),
+                                steps.resultOf(softmax, step.softmaxShare)},
+                      .unit = "clk"});
+  int shared = steps.add(
+      {.title = "fragments",
+       .formula = fmt::format(
+           "each of {} warps reads all keys{}", kernel.warps,
+           kernel.swizzled ? "" : ", rows of which lie in the same banks"),
+       .rule = StepRule::Quotient,
+       .terms = {{"bytes of shared memory", model.sharedBytes, "B"},
+                 {"rate", model.sharedPerClock, "B/clk"}},
+       .unit = "clk"});
+  int products =
+      steps.add({.title = "products beside fragments",
+                 .rule = StepRule::Norm,
+                 .terms = {steps.resultOf(tensor), steps.resultOf(shared)},
+                 .unit = "clk",
+                 .exponent = step.exponent});
+  return steps.add(
+      {.title = "products and softmax",
+       .formula = fmt::format("{} warps, {} blocks an SM: other "
+                              "warps hide a part of the softmax",
+                              kernel.warps, kernel.blocksPerSm),
+       .rule = StepRule::Sum,
+       .terms = {steps.resultOf(products),
+                 steps.resultOf(softmax, step.softmaxShare),
+                 {"loads that nothing hides", step.exposed, "clk"}},
+       .unit = "clk"});
+}
+
+int AttentionTileSteps::explainPace(int loop) {
+  int l2 = steps.add(
+      {.title = "keys from L2",
+       .formula = fmt::format("{} SMs, {} B of K and V a step each",
+                              model.device.smCount, rounded(model.stepBytes)),
+       .rule = StepRule::Quotient,
+       .terms = {{"bytes", model.stepBytes * model.sms(), "B"},
+                 {"L2",
+                  model.device.l2BytesPerNs() / attentionClockGHz(model.device),
+                  "B/clk"}},
+       .unit = "clk"});
+  return steps.add({.title = "pace of a step",
+                    .rule = StepRule::Max,
+                    .terms = {steps.resultOf(loop), steps.resultOf(l2)},
+                    .unit = "clk"});
+}
+
+/// What a tile costs beside its steps.
+int AttentionTileSteps::explainEnds(int tensor, int softmax, int loop) {
+  int serial =
+      steps.add({.title = "a step alone",
+                 .rule = StepRule::Sum,
+                 .terms = {steps.resultOf(tensor), steps.resultOf(softmax)},
+                 .unit = "clk"});
+  int alone = steps.add(
+      {.title = "without overlap",
+       .formula = "the first scores and the last product have no other step "
+                  "beside them",
+       .rule = StepRule::Excess,
+       .terms = {steps.resultOf(serial), steps.resultOf(loop)},
+       .unit = "clk"});
+  return steps.add(
+      {.title = "ends of a tile",
+       .rule = StepRule::Sum,
+       .terms = {steps.resultOf(alone),
+                 {"first loads", model.latency, "clk"},
+                 {"elements of Q and O", model.element, "clk", model.elements}},
+       .unit = "clk"});
+}
+
+/// The SM with most to do.
+int AttentionTileSteps::explainPath(int pace, int ends) {
+  int longest = steps.add(
+      {.title = "longest tile",
+       .formula = fmt::format("{:.0f} % of a step for loads and barriers",
+                              100 * (model.overhead - 1)),
+       .rule = StepRule::Sum,
+       .terms = {steps.resultOf(ends),
+                 steps.resultOf(pace, (model.longest - model.ends) /
+                                          model.step.pace())},
+       .unit = "clk"});
+  std::vector<StepTerm> terms;
+  std::string order;
+  if (model.hasEqualTiles()) {
+    order = fmt::format("{:g} equal tiles on {} SMs", model.tiles,
+                        model.device.smCount);
+    terms.push_back(steps.resultOf(longest, model.turns));
+  } else {
+    int all = steps.add(
+        {.title = "all tiles",
+         .rule = StepRule::Sum,
+         .terms = {steps.resultOf(ends, model.tiles),
+                   steps.resultOf(pace, model.blocks * model.overhead)},
+         .unit = "clk"});
+    int share =
+        steps.add({.title = "share of an SM",
+                   .rule = StepRule::Quotient,
+                   .terms = {steps.resultOf(all), {"SMs", model.sms(), ""}},
+                   .unit = "clk"});
+    int most =
+        steps.add({.title = "an SM or a tile",
+                   .rule = StepRule::Max,
+                   .terms = {steps.resultOf(share), steps.resultOf(longest)},
+                   .unit = "clk"});
+    order = kernel.order == TileOrder::Static
+                ? "tiles are dealt out before"
+                : fmt::format("SMs take the next tile when they are done, {}",
+                              kernel.order == TileOrder::LongestFirst
+                                  ? "the longest first"
+                                  : "in any order");
+    terms = {steps.resultOf(most), {"the last tile", model.tail, "clk"}};
+  }
+  int clocks = steps.add({.title = "SM with most to do",
+                          .formula = order,
+                          .rule = StepRule::Sum,
+                          .terms = std::move(terms),
+                          .unit = "clk"});
+  return steps.add(
+      {.title = "path",
+       .rule = StepRule::Quotient,
+       .terms = {steps.resultOf(clocks),
+                 {"clock", attentionClockGHz(model.device), "GHz"}}});
+}
+
+int AttentionTileSteps::explainFloor() {
+  return steps.add({.title = "bytes wall",
+                    .formula = "Q, K, V and O once",
+                    .rule = StepRule::Quotient,
+                    .terms = {{"bytes", model.bytes, "B"},
+                              {"DRAM", model.bytesPerNs, "B/ns"}}});
+}
+
+void AttentionTileSteps::run() {
+  explainRegisters();
+  explainShared();
+  explainBlocks();
+  int tensor = steps.add({.title = "products",
+                          .formula = isWgmma() ? "wgmma" : "mma.sync",
+                          .rule = StepRule::Quotient,
+                          .terms = {{"flops of a step", model.flops, "flop"},
+                                    {"rate", model.flopsPerClock, "flop/clk"}},
+                          .unit = "clk"});
+  const AttentionSoftmax &softmax = model.softmax;
+  int special = steps.add(
+      {.title = "softmax",
+       .formula = "instructions of the scores, and of O, which is rescaled",
+       .rule = StepRule::Sum,
+       .terms = {{"scores", softmax.score, "clk", softmax.scores},
+                 {"elements of O", softmax.output, "clk", softmax.outputs},
+                 {"maxima of rows", softmax.fixed, "clk"}},
+       .unit = "clk"});
+  int loop = explainLoop(tensor, special);
+  int pace = explainPace(loop);
+  int ends = explainEnds(tensor, special, loop);
+  int path = explainPath(pace, ends);
+  int beyond = steps.add(
+      {.title = "beyond path",
+       .rule = StepRule::Excess,
+       .terms = {steps.resultOf(explainFloor()), steps.resultOf(path)}});
+  std::vector<StepTerm> addends{{"launch", model.device.launchNs},
+                                {"ramp", model.device.rampNs},
+                                steps.resultOf(path),
+                                steps.resultOf(beyond)};
+  addMerge(model.merge, steps, addends);
+  steps.add({.title = "total",
+             .verdict = fmt::format("bound by {}", model.bound()),
+             .values = llvm::json::Object{{"bound", model.bound()}},
+             .rule = StepRule::Sum,
+             .terms = std::move(addends),
+             .blames = model.bound()});
+}
+
+Derivation explainAttentionTiles(const AttentionProblem &problem,
+                                 const AttentionTileKernel &kernel,
+                                 const DeviceModel &device) {
+  AttentionTileModel model(problem, kernel, device);
+  Derivation steps;
+  AttentionTileSteps(model, steps).run();
+  return steps;
+}
+
+//===----------------------------------------------------------------------===//
+// Decode
+//===----------------------------------------------------------------------===//
+
+static void explainGrid(const AttentionDecodeModel &model, Derivation &steps) {
+  const AttentionProblem &problem = model.problem;
+  steps.add(
+      {.title = "blocks",
+       .formula = fmt::format(
+           "{} sequences x {} heads of K x {} blocks of {} rows x {} of {} "
+           "splits with keys = {:g}, {:g} of which run at once",
+           problem.batch, problem.kvHeads, model.rowBlocks, model.kernel.rows,
+           model.splits.active, model.splits.all, model.blocks, model.slots),
+       .verdict = fmt::format("{} queries of {} heads: {} of {} rows have one",
+                              problem.queries, problem.group(),
+                              problem.queries * problem.group(),
+                              model.rowBlocks * model.kernel.rows),
+       .values = llvm::json::Object{{"blocks", model.blocks},
+                                    {"empty_blocks", model.emptyBlocks},
+                                    {"resident", model.slots}}});
+  constexpr double kKB = 1024;
+  double present = std::min(model.blocks, model.slots) * model.inFlight;
+  steps.add(
+      {.title = "Little's law",
+       .formula = fmt::format(
+           "{} warps x {} stages of {:.1f} KB, {:.1f} KB of a block: "
+           "{:.0f} KB in flight; DRAM needs {:.0f} KB for {:.0f} B/ns",
+           model.kernel.warps, model.kernel.stages, model.pieceBytes / kKB,
+           model.inFlight / kKB, present / kKB, model.needed / kKB, model.rate),
+       .verdict = present >= model.needed ? "enough" : "too few",
+       .values = llvm::json::Object{{"in_flight", present},
+                                    {"needed", model.needed}}});
+}
+
+static void explainKey(const AttentionDecodeModel &model, Derivation &steps) {
+  double tiles = model.rowTiles;
+  steps.add({.title = "arithmetic of a key",
+             .formula = fmt::format("{:g} tiles of 16 rows by mma.sync", tiles),
+             .rule = StepRule::Sum,
+             .terms = {{"products", model.productClocks, "clk", tiles},
+                       {"exponentials", model.expClocks, "clk", tiles},
+                       {"issue", model.issueClocks, "clk", tiles},
+                       {"fragments", model.fragmentClocks, "clk"},
+                       {"conversion", model.convertClocks, "clk"}},
+             .unit = "clk"});
+}
+
+static int explainWave(const DecodeWave &wave, llvm::StringRef title,
+                       Derivation &steps) {
+  return steps.add({.title = title.str(),
+                    .formula = fmt::format("{:g} blocks", wave.blocks),
+                    .rule = StepRule::Max,
+                    .terms = {{"DRAM", wave.dramNs},
+                              {"DRAM by bytes in flight", wave.littleNs},
+                              {"ports of busy SMs", wave.portNs},
+                              {"L2", wave.l2Ns},
+                              {"arithmetic", wave.arithmeticNs}}});
+}
+
+Derivation explainAttentionDecode(const AttentionProblem &problem,
+                                  const AttentionDecodeKernel &kernel,
+                                  const DeviceModel &device) {
+  AttentionDecodeModel model(problem, kernel, device);
+  Derivation steps;
+  explainGrid(model, steps);
+  explainKey(model, steps);
+  std::vector<StepTerm> addends{
+      {"launch", device.launchNs},
+      {"ramp", device.rampNs},
+      {"Q, first keys, merge of warps, O", model.endsNs}};
+  if (model.fullWaves > 0)
+    addends.push_back(steps.resultOf(explainWave(model.full, "a wave", steps),
+                                     model.fullWaves));
+  if (model.last.blocks > 0)
+    addends.push_back(
+        steps.resultOf(explainWave(model.last, "the last wave", steps)));
+  if (model.emptyNs > 0)
+    addends.push_back({"blocks without keys", model.emptyNs});
+  addMerge(model.merge, steps, addends);
+  steps.add({.title = "total",
+             .verdict = fmt::format("bound by {}", model.bound()),
+             .values = llvm::json::Object{{"bound", model.bound()}},
+             .rule = StepRule::Sum,
+             .terms = std::move(addends),
+             .blames = model.bound()});
+  return steps;
+}
+
+//===----------------------------------------------------------------------===//
+// Naive
+//===----------------------------------------------------------------------===//
+
+Derivation explainNaiveAttention(const AttentionProblem &problem,
+                                 const DeviceModel &device) {
+  NaiveAttentionModel model(problem, device);
+  Derivation steps;
+  int arithmetic = steps.add(
+      {.title = "arithmetic",
+       .formula = "ordinary multiply-adds, of whose rate loads leave a little",
+       .rule = StepRule::Quotient,
+       .terms = {{"flops", model.flops, "flop"},
+                 {"rate", model.flopsPerNs, "flop/ns"}}});
+  int row =
+      steps.add({.title = "longest row",
+                 .formula = "key after key",
+                 .rule = StepRule::Sum,
+                 .terms = {{"keys", model.keyNs, "ns", model.longestKeys}}});
+  int body =
+      steps.add({.title = "rows",
+                 .rule = StepRule::Max,
+                 .terms = {steps.resultOf(arithmetic), steps.resultOf(row)}});
+  steps.add({.title = "total",
+             .verdict = fmt::format("bound by {}", model.bound()),
+             .values = llvm::json::Object{{"bound", model.bound()}},
+             .rule = StepRule::Sum,
+             .terms = {{"launch", device.launchNs},
+                       {"ramp", device.rampNs},
+                       steps.resultOf(body)},
+             .blames = model.bound()});
+  return steps;
+}
+
+} // namespace kiln

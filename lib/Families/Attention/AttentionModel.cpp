@@ -1,0 +1,425 @@
+//===- AttentionModel.cpp -------------------------------------------------===//
+//
+// A tile with wgmma is a race between tensor cores and the instructions of the
+// softmax, which overlap as well as the order of issue lets them: a norm of
+// both fits 24 measured loops (head dims 64 to 256, 2 and 3 consumers, bf16 and
+// fp8) to 4.5 % rms. A tile has ends besides: the first scores have nothing to
+// overlap with, and neither have the last product and the store of O.
+//
+// A decode kernel is as fast as its bytes in flight, and a launch, merging
+// warps and merging splits cost as much as megabytes of keys do.
+//
+// Constants without another source are of one H200 (bf16, cold L2, launches
+// with pauses): own loops and kernels, and FlashAttention 2 for mma.sync.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Attention/AttentionModel.h"
+
+#include "Model/Bandwidth.h"
+#include "Model/MathUtil.h"
+#include "Model/Wgmma.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kiln {
+
+double attentionClockGHz(const DeviceModel &device) {
+  constexpr double kHeld = 0.884;
+  return 1e-3 * kHeld * device.smClockMHz;
+}
+
+KeySplits::KeySplits(const AttentionProblem &problem, int64_t splits,
+                     int64_t splitKeys)
+    : all(std::max<int64_t>(splits, 1)),
+      keys(splitKeys > 0 ? splitKeys
+                         : ceilDiv(std::max<int64_t>(problem.keys, 1), all)) {
+  active = std::clamp<int64_t>(ceilDiv(expectedKeys(problem), keys), 1, all);
+}
+
+SplitMergeTime splitMergeTime(const AttentionProblem &problem,
+                              const KeySplits &splits, SplitMerge merge) {
+  // A cluster meets twice. A kernel of its own costs a launch, the half of it
+  // where it starts early, and reads what lies in L2 by then. The last block
+  // of a head walks over the rows alone.
+  constexpr double kClusterNs = 600, kDependentNs = 1200, kLaunchNs = 1800,
+                   kLastNs = 1200, kRowNs = 0.6, kAloneRowNs = 16;
+  constexpr double kRowElements = 128;
+  SplitMergeTime time;
+  if (merge == SplitMerge::None || splits.all == 1)
+    return time;
+  double width = double(problem.valueDim) / kRowElements;
+  double rows = double(problem.queries) * double(splits.active);
+  time.partialRows = rows * double(problem.heads) * double(problem.batch);
+  time.rowNs = kRowNs * width;
+  switch (merge) {
+  case SplitMerge::None:
+    break;
+  case SplitMerge::Cluster:
+    time = {kClusterNs, 0, 0};
+    break;
+  case SplitMerge::DependentLaunch:
+    time.fixedNs = kDependentNs;
+    break;
+  case SplitMerge::Launch:
+    time.fixedNs = kLaunchNs;
+    break;
+  case SplitMerge::LastBlock:
+    time = {kLastNs, rows * double(problem.group()), kAloneRowNs * width};
+    break;
+  }
+  return time;
+}
+
+/// Bytes of Q and O.
+static double queryBytes(const AttentionProblem &problem) {
+  return double(problem.batch) * double(problem.heads) *
+         double(problem.queries) *
+         double(problem.headDim * bytesOf(problem.dtype) +
+                problem.valueDim * bytesOf(problem.out));
+}
+
+/// Bytes of K and V of one token and head.
+static double tokenBytes(const AttentionProblem &problem) {
+  return double(problem.headDim + problem.valueDim) * bytesOf(problem.kv);
+}
+
+/// Bytes of all keys to expect.
+static double keyBytes(const AttentionProblem &problem) {
+  return double(problem.batch) * double(problem.kvHeads) *
+         double(expectedKeys(problem)) * tokenBytes(problem);
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+AttentionTileModel::AttentionTileModel(const AttentionProblem &problem,
+                                       const AttentionTileKernel &kernel,
+                                       const DeviceModel &device)
+    : problem(problem), kernel(kernel), device(device),
+      headDim(double(kernel.headDim > 0 ? kernel.headDim : problem.headDim)),
+      valueDim(
+          double(kernel.valueDim > 0 ? kernel.valueDim : problem.valueDim)),
+      splits(problem, kernel.splits,
+             kernel.splitKeys > 0
+                 ? kernel.splitKeys
+                 : roundUp(ceilDiv(std::max<int64_t>(problem.keys, 1),
+                                   std::max<int64_t>(kernel.splits, 1)),
+                           kernel.keys)) {
+  if (kernel.instruction == AttentionTileKernel::Instruction::Wgmma)
+    computeWgmmaStep();
+  else
+    computeMmaStep();
+  // K and V of a step, which all SMs ask L2 for at once.
+  stepBytes = double(kernel.keys) * tokenBytes(problem);
+  step.l2 =
+      stepBytes * sms() * attentionClockGHz(device) / device.l2BytesPerNs();
+  computeTiles();
+  computePath();
+  // Bytes of DRAM, once.
+  constexpr double kReached = 0.955; // of what a read alone reaches
+  bytes = queryBytes(problem) + keyBytes(problem);
+  bytesPerNs = kReached * device.dramBytesPerNs();
+  floorNs = bytes / bytesPerNs;
+  merge = splitMergeTime(problem, splits, kernel.merge);
+}
+
+static AttentionSoftmax softmaxOf(const AttentionTileModel &model) {
+  constexpr double kScore = 0.085, kOutput = 0.01, kStep = 300;
+  // ALiBi, or a scale that is not folded, is an FFMA a score, of 128 lanes.
+  constexpr double kLaneOp = 1.0 / 128;
+  double rows = double(model.kernel.rows);
+  AttentionSoftmax softmax;
+  softmax.scores = rows * double(model.kernel.keys);
+  softmax.score = kScore;
+  if (model.problem.softcap > 0)
+    softmax.score += 1 / model.device.specialOpsPerClock;
+  if (model.problem.alibi)
+    softmax.score += kLaneOp;
+  if (!model.kernel.foldedScale)
+    softmax.score += kLaneOp;
+  softmax.outputs = rows * model.valueDim;
+  softmax.output = kOutput;
+  softmax.fixed = kStep;
+  return softmax;
+}
+
+/// Both products and the softmax of a step, each alone.
+void AttentionTileModel::computeProducts(double rate) {
+  flops =
+      2.0 * double(kernel.rows) * double(kernel.keys) * (headDim + valueDim);
+  flopsPerClock = std::max(rate, 1.0);
+  step.tensor = flops / flopsPerClock;
+  softmax = softmaxOf(*this);
+  step.softmax = softmax.clocks();
+}
+
+void AttentionTileModel::computeWgmmaStep() {
+  RateType rate = rateTypeOf(problem.dtype, ComputeMode::Native);
+  computeProducts(device.tensorFlopsPerClockPerSm(rate));
+  if (!kernel.overlaps) {
+    // Other consumers multiply meanwhile.
+    step.softmaxShare = step.tensor >= step.softmax ? 0.45 : 0.7;
+    step.loop = step.tensor + step.softmaxShare * step.softmax;
+    return;
+  }
+  constexpr double kTwo = 3.5, kThreeInTurns = 6;
+  bool isThree = kernel.rows > 2 * kWgmmaRows;
+  step.exponent = isThree && kernel.takesTurns ? kThreeInTurns : kTwo;
+  step.loop = std::pow(std::pow(step.tensor, step.exponent) +
+                           std::pow(step.softmax, step.exponent),
+                       1 / step.exponent);
+}
+
+void AttentionTileModel::computeMmaStep() {
+  constexpr double kSharedPerClock = 128, kConflicts = 8;
+  // Two warps of a scheduler overlap products and loads of fragments, and some
+  // of the softmax (FlashAttention 2 at head dims 64, 128 and 256 to 3 %).
+  constexpr double kFewWarps = 8, kOverlapped = 0.7;
+  RateType rate = rateTypeOf(problem.dtype, ComputeMode::Native);
+  computeProducts(device.mmaSyncFlopsPerClockPerSm(rate));
+  double elementBytes = bytesOf(problem.dtype);
+  double keyBytes = double(kernel.keys) * (headDim + valueDim) * elementBytes;
+  sharedBytes = double(kernel.warps) * keyBytes;
+  if (!kernel.residentQueries)
+    sharedBytes += double(kernel.rows) * headDim * elementBytes;
+  sharedPerClock = kSharedPerClock / (kernel.swizzled ? 1 : kConflicts);
+  step.shared = sharedBytes / sharedPerClock;
+  bool isFew = double(kernel.warps * kernel.blocksPerSm) < kFewWarps;
+  step.softmaxShare = isFew ? 1 : kOverlapped;
+  // Loads that no product hides, and what registers carry; other blocks of the
+  // SM compute meanwhile.
+  double latency = device.l2LatencyNs * attentionClockGHz(device);
+  double loads = 0;
+  if (!kernel.eagerLoads || !kernel.asyncCopy)
+    loads += 2 * latency + keyBytes / kL2BytesPerClockPerSm;
+  if (!kernel.asyncCopy)
+    loads += keyBytes / kL2BytesPerClockPerSm;
+  step.exposed = loads / double(std::max<int64_t>(kernel.blocksPerSm, 1));
+  step.exponent = isFew ? 1 : 2;
+  step.loop = std::pow(std::pow(step.tensor, step.exponent) +
+                           std::pow(step.shared, step.exponent),
+                       1 / step.exponent) +
+              step.softmaxShare * step.softmax + step.exposed;
+}
+
+void AttentionTileModel::computeTiles() {
+  // Latency of the first loads; Q in and O out.
+  constexpr double kLoads = 600, kElement = 0.08, kGathering = 1.14,
+                   kBarriers = 1.04;
+  visible = visibleBlocks(problem, kernel.rows, kernel.packed, kernel.keys);
+  double sequences = double(problem.batch) * double(problem.heads) /
+                     double(std::max<int64_t>(kernel.packed, 1));
+  double active = double(splits.active);
+  tiles = sequences * double(visible.tiles) * active;
+  blocks = sequences * double(visible.blocks);
+  overhead = kBarriers * (kernel.gathers ? kGathering : 1);
+  alone = std::max(step.tensor + step.softmax - step.loop, 0.0);
+  latency = kLoads;
+  element = kElement;
+  elements = double(kernel.rows) * (headDim + valueDim);
+  ends = alone + latency + element * elements;
+  double splitBlocks = double(ceilDiv(splits.keys, kernel.keys));
+  auto clocksOf = [&](int64_t count) {
+    double steps = double(count);
+    if (splits.active > 1)
+      steps = std::min(steps, splitBlocks);
+    return ends + overhead * step.pace() * steps;
+  };
+  longest = clocksOf(visible.longest);
+  shortest = clocksOf(visible.shortest);
+  total = tiles * ends + blocks * overhead * step.pace();
+}
+
+void AttentionTileModel::computePath() {
+  if (tiles == 0)
+    return;
+  turns = std::ceil(tiles / sms());
+  if (hasEqualTiles()) {
+    path = turns * longest;
+    return;
+  }
+  // Who is last may have taken any tile, or with the longest first a short one.
+  path = std::max(total / sms(), longest);
+  if (tiles <= sms())
+    return;
+  switch (kernel.order) {
+  case TileOrder::Static:
+    tail = std::max((turns - 1) * total / tiles + longest - path, 0.0);
+    break;
+  case TileOrder::Dynamic:
+    tail = longest / 2;
+    break;
+  case TileOrder::LongestFirst:
+    tail = shortest / 2;
+    break;
+  }
+}
+
+double AttentionTileModel::beyondNs() const {
+  return std::max(floorNs - pathNs(), 0.0);
+}
+
+double AttentionTileModel::totalNs() const {
+  return device.launchNs + device.rampNs + pathNs() + beyondNs() +
+         merge.totalNs();
+}
+
+llvm::StringRef AttentionTileModel::bound() const {
+  if (floorNs > pathNs())
+    return "dram";
+  if (tiles * ends > total - tiles * ends)
+    return "latency";
+  if (step.l2 > step.loop)
+    return "l2";
+  double softmax = step.softmaxShare * step.softmax;
+  if (step.shared > std::max(step.tensor, softmax))
+    return "shared";
+  return step.tensor >= softmax ? "tensor" : "simd";
+}
+
+//===----------------------------------------------------------------------===//
+// Decode
+//===----------------------------------------------------------------------===//
+
+double DecodeWave::totalNs() const {
+  return std::max({dramNs, littleNs, portNs, l2Ns, arithmeticNs});
+}
+
+AttentionDecodeModel::AttentionDecodeModel(const AttentionProblem &problem,
+                                           const AttentionDecodeKernel &kernel,
+                                           const DeviceModel &device)
+    : problem(problem), kernel(kernel), device(device),
+      splits(problem, kernel.splits, kernel.splitKeys) {
+  // More than a sum that also adds reaches (H200: 4.47 TB/s at 2 GB).
+  constexpr double kStream = 1.042;
+  rate = kStream * device.dramBytesPerNs();
+  // Loads of all SMs wait twice as long as DRAM that is just busy lets them.
+  constexpr double kQueue = 2;
+  needed = kQueue * busyDramLatencyNs(device) * rate;
+  computeBlocks();
+  computeKey();
+  fullWaves = std::floor(blocks / slots);
+  if (fullWaves > 0)
+    full = waveOf(slots);
+  last = waveOf(blocks - fullWaves * slots);
+  // Q, the first keys, merging warps, and O.
+  constexpr double kEndsNs = 2400, kEmptyNs = 0.07;
+  endsNs = kEndsNs;
+  emptyNs = emptyBlocks * kEmptyNs;
+  merge = splitMergeTime(problem, splits, kernel.merge);
+}
+
+void AttentionDecodeModel::computeBlocks() {
+  int64_t group = problem.group();
+  rowBlocks = ceilDiv(problem.queries * group, kernel.rows);
+  VisibleBlocks visible =
+      visibleBlocks(problem, kernel.rows, group, kernel.pieceKeys);
+  double heads = double(problem.batch) * double(problem.kvHeads);
+  double groups = heads * double(rowBlocks);
+  blocks = groups * double(splits.active);
+  emptyBlocks = groups * double(splits.all - splits.active);
+  if (kernel.merge == SplitMerge::Cluster && splits.all > 1)
+    slots = double(device.maxClusters(splits.all) * splits.all);
+  else
+    slots = sms();
+  slots = std::max(slots * double(kernel.blocksPerSm), 1.0);
+  if (blocks == 0)
+    return;
+  double keys = heads * double(visible.blocks * kernel.pieceKeys);
+  blockKeys = keys / blocks;
+  blockBytes = blockKeys * tokenBytes(problem);
+  pieceBytes = double(kernel.pieceKeys) * tokenBytes(problem);
+  // Blocks with other rows of the same head find its keys in L2.
+  double asked = keys * tokenBytes(problem);
+  if (asked > 0)
+    dramShare = std::min(
+        1.0,
+        (std::min(asked, keyBytes(problem)) + queryBytes(problem)) / asked);
+  inFlight =
+      std::min(double(kernel.warps * kernel.stages) * pieceBytes, blockBytes);
+}
+
+/// What a key costs an SM: products, exponentials and issue for each 16 rows,
+/// fragments for all of them, and the conversion of e4m3.
+void AttentionDecodeModel::computeKey() {
+  constexpr double kTileRows = 16, kIssue = 4, kSharedPerClock = 128,
+                   kConverted = 124;
+  RateType rate = rateTypeOf(problem.dtype, ComputeMode::Native);
+  double flops = std::max(device.mmaSyncFlopsPerClockPerSm(rate), 1.0);
+  double dims = double(problem.headDim + problem.valueDim);
+  rowTiles = std::ceil(double(kernel.rows) / kTileRows);
+  productClocks = 2 * kTileRows * dims / flops;
+  expClocks = kTileRows / device.specialOpsPerClock;
+  issueClocks = kIssue;
+  fragmentClocks = tokenBytes(problem) / kSharedPerClock;
+  if (problem.kv != problem.dtype)
+    convertClocks = dims / kConverted;
+  keyClocks = rowTiles * (productClocks + expClocks + issueClocks) +
+              fragmentClocks + convertClocks;
+}
+
+DecodeWave AttentionDecodeModel::waveOf(double count) const {
+  // Of one SM that loads while most do not; rows of pages are shorter bursts.
+  constexpr double kSmBytesPerClock = 28.6, kPaged = 1.03;
+  DecodeWave wave;
+  wave.blocks = count;
+  if (count <= 0)
+    return wave;
+  double clock = attentionClockGHz(device);
+  double bytes = count * blockBytes;
+  double paged = problem.pages == AttentionPages::None ? 1 : kPaged;
+  wave.dramNs = paged * dramShare * bytes / rate;
+  double reached = std::min(1.0, count * inFlight / needed);
+  wave.littleNs =
+      reached > 0 ? paged * dramShare * bytes / (rate * reached) : 0;
+  double busy = std::min(count, sms());
+  wave.portNs = bytes / (busy * kSmBytesPerClock * clock);
+  wave.l2Ns = bytes / device.l2BytesPerNs();
+  wave.arithmeticNs = std::ceil(count / sms()) * blockKeys * keyClocks / clock;
+  return wave;
+}
+
+double AttentionDecodeModel::streamNs() const {
+  return fullWaves * full.totalNs() + last.totalNs();
+}
+
+double AttentionDecodeModel::totalNs() const {
+  return device.launchNs + device.rampNs + endsNs + streamNs() + emptyNs +
+         merge.totalNs();
+}
+
+llvm::StringRef AttentionDecodeModel::bound() const {
+  if (streamNs() < totalNs() - streamNs())
+    return "latency";
+  const DecodeWave &wave = main();
+  double most = wave.totalNs();
+  if (most == wave.arithmeticNs)
+    return "simd";
+  if (most == wave.dramNs)
+    return "dram";
+  return most == wave.l2Ns ? "l2" : "latency";
+}
+
+//===----------------------------------------------------------------------===//
+// Naive
+//===----------------------------------------------------------------------===//
+
+NaiveAttentionModel::NaiveAttentionModel(const AttentionProblem &problem,
+                                         const DeviceModel &device) {
+  // Loads decide, not arithmetic: a small share of its rate. A row is one
+  // group of threads' walk over all its keys, with a sum over the group each.
+  constexpr double kReached = 1.0 / 16, kKeyClocks = 60, kElementClocks = 0.25;
+  double clock = attentionClockGHz(device);
+  double dims = double(problem.headDim + problem.valueDim);
+  VisibleBlocks visible = visibleBlocks(problem, 1, 1, 1);
+  flops = 2 * dims * double(visible.blocks) * double(problem.batch) *
+          double(problem.heads);
+  flopsPerNs = kReached * device.simdFlopsPerClockPerSm(RateType::FP32) *
+               double(device.smCount) * clock;
+  longestKeys = double(visible.longest);
+  keyNs = (kKeyClocks + kElementClocks * dims) / clock;
+}
+
+} // namespace kiln

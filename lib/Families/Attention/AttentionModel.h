@@ -1,0 +1,176 @@
+//===- AttentionModel.h - the estimates of attention, figure by figure ----===//
+//
+// What AttentionEstimate.cpp adds up and AttentionDerivation.cpp tells. Clocks
+// are of an SM.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Families/Attention/AttentionEstimate.h"
+
+namespace kiln {
+
+/// Keys of a sequence to expect.
+int64_t expectedKeys(const AttentionProblem &problem);
+
+/// The clock of launches with pauses between them (H200: 1.75 of 1.98 GHz; a
+/// second of nothing else leaves 1.5 to 1.6).
+double attentionClockGHz(const DeviceModel &device);
+
+/// The splits that the lengths to expect leave some keys to.
+struct KeySplits {
+  int64_t all = 1, active = 1;
+  int64_t keys = 0; ///< of a split
+
+  KeySplits(const AttentionProblem &problem, int64_t splits, int64_t splitKeys);
+};
+
+/// What it costs to bring the results of splits together, besides waiting for
+/// the last of them.
+struct SplitMergeTime {
+  double fixedNs = 0;
+  double partialRows = 0; ///< rows of results to merge, one after the other
+  double rowNs = 0;       ///< for each
+
+  double totalNs() const { return fixedNs + partialRows * rowNs; }
+};
+SplitMergeTime splitMergeTime(const AttentionProblem &problem,
+                              const KeySplits &splits, SplitMerge merge);
+
+/// Instructions of a step's softmax, in clocks.
+struct AttentionSoftmax {
+  double score = 0, scores = 0;   ///< of a score, and how many there are
+  double output = 0, outputs = 0; ///< of an element of O, which is rescaled
+  double fixed = 0;               ///< of a step
+  double clocks() const { return score * scores + output * outputs + fixed; }
+};
+
+/// Clocks of one step: a tile of rows and one block of keys.
+struct AttentionStep {
+  double tensor = 0;  ///< both products at the rate of the tensor cores
+  double softmax = 0; ///< scores, sums, and the rescaling of O
+  double shared = 0;  ///< of mma.sync: reading K, V and Q as fragments
+  double exposed = 0; ///< of mma.sync: loads that nothing hides
+  /// Of the norm of what overlaps: tensor with softmax for wgmma, tensor with
+  /// shared for mma.sync.
+  double exponent = 1;
+  /// Of what the norm leaves out: the part of the softmax that shows.
+  double softmaxShare = 0;
+  double loop = 0;
+  double l2 = 0; ///< K and V from L2, for all SMs at once
+  double pace() const { return loop > l2 ? loop : l2; }
+};
+
+/// A kernel with tiles on a problem. Aggregates computed by the constructor.
+struct AttentionTileModel {
+  const AttentionProblem &problem;
+  const AttentionTileKernel &kernel;
+  const DeviceModel &device;
+
+  double headDim, valueDim;
+  KeySplits splits;
+  AttentionStep step;
+  VisibleBlocks visible;
+  /// Of all sequences, heads and splits.
+  double tiles = 0, blocks = 0;
+  AttentionSoftmax softmax;
+  double flops = 0, flopsPerClock = 1; ///< of the products of a step
+  double sharedBytes = 0, sharedPerClock = 1;
+  double stepBytes = 0; ///< of K and V of a step
+  double overhead = 1;  ///< of a step: loads and barriers
+  /// Clocks of a tile beside its steps: what has nothing to overlap with, the
+  /// latency of its first loads, elements of Q and O.
+  double alone = 0, latency = 0, element = 0, elements = 0;
+  double ends = 0;                             ///< all of them
+  double longest = 0, shortest = 0, total = 0; ///< clocks of tiles
+  double turns = 0; ///< tiles of the SM with most, where tiles are equal
+  double path = 0, tail = 0; ///< clocks of the SM with most to do
+  double bytes = 0, bytesPerNs = 1, floorNs = 0; ///< of DRAM
+  SplitMergeTime merge;
+
+  AttentionTileModel(const AttentionProblem &problem,
+                     const AttentionTileKernel &kernel,
+                     const DeviceModel &device);
+
+  bool hasEqualTiles() const { return longest == shortest; }
+  double sms() const { return double(device.smCount); }
+  double ns(double clocks) const { return clocks / attentionClockGHz(device); }
+  double pathNs() const { return ns(path + tail); }
+  double beyondNs() const;
+  double totalNs() const;
+  llvm::StringRef bound() const;
+
+private:
+  void computeProducts(double flopsPerClock);
+  void computeWgmmaStep();
+  void computeMmaStep();
+  void computeTiles();
+  void computePath();
+};
+
+/// Decode kernels: a wave of blocks.
+struct DecodeWave {
+  double blocks = 0;
+  double dramNs = 0;   ///< its bytes at the rate of DRAM
+  double littleNs = 0; ///< at the rate that its bytes in flight leave
+  double portNs = 0;   ///< at what its SMs take
+  double l2Ns = 0;     ///< with what rows beyond a block's read again
+  double arithmeticNs = 0;
+  double totalNs() const;
+};
+
+struct AttentionDecodeModel {
+  const AttentionProblem &problem;
+  const AttentionDecodeKernel &kernel;
+  const DeviceModel &device;
+
+  KeySplits splits;
+  int64_t rowBlocks = 1;
+  double pieceBytes = 0;
+  double blocks = 0, emptyBlocks = 0, slots = 1;
+  double blockBytes = 0; ///< of K and V that a block asks for
+  double dramShare = 1;  ///< of those, what DRAM delivers
+  double blockKeys = 0;  ///< that a block walks over
+  /// Arithmetic of a key, of an SM: for each 16 rows, and for all.
+  double rowTiles = 1, productClocks = 0, expClocks = 0, issueClocks = 0;
+  double fragmentClocks = 0, convertClocks = 0;
+  double keyClocks = 0; ///< all of them
+  double inFlight = 0;  ///< bytes, of a block
+  double needed = 0;    ///< bytes in flight that DRAM needs
+  double rate = 0;      ///< bytes a ns of DRAM
+  double fullWaves = 0;
+  DecodeWave full, last;
+  double endsNs = 0, emptyNs = 0;
+  SplitMergeTime merge;
+
+  AttentionDecodeModel(const AttentionProblem &problem,
+                       const AttentionDecodeKernel &kernel,
+                       const DeviceModel &device);
+
+  double sms() const { return double(device.smCount); }
+  double streamNs() const;
+  double totalNs() const;
+  const DecodeWave &main() const { return fullWaves > 0 ? full : last; }
+  llvm::StringRef bound() const;
+
+private:
+  void computeBlocks();
+  void computeKey();
+  DecodeWave waveOf(double count) const;
+};
+
+/// A naive kernel.
+struct NaiveAttentionModel {
+  double flops = 0, flopsPerNs = 0;
+  double longestKeys = 0, keyNs = 0; ///< of a row, one after the other
+
+  NaiveAttentionModel(const AttentionProblem &problem,
+                      const DeviceModel &device);
+  double arithmeticNs() const { return flops / flopsPerNs; }
+  double rowNs() const { return longestKeys * keyNs; }
+  llvm::StringRef bound() const {
+    return arithmeticNs() >= rowNs() ? "simd" : "latency";
+  }
+};
+
+} // namespace kiln
