@@ -1,5 +1,7 @@
 # The public headers: what is installed, and what must compile alone.
 set(KILN_PUBLIC_HEADERS
+  kiln/attention.h
+  kiln/attention.hpp
   kiln/kiln.h
   kiln/kiln.hpp
   kiln/problems.hpp

@@ -1,6 +1,6 @@
 """The part of Kiln's C interface that the peer benchmarks call, by ctypes.
 
-The structs mirror include/kiln/kiln.h and types.h field by field; zero is the
+The structs mirror include/kiln/kiln.h, types.h and attention.h field by field; zero is the
 default of every field, as there. `python3 kiln_ctypes.py --self-test` compares
 their layouts with what the C compiler makes of the headers.
 
@@ -62,6 +62,48 @@ class Arguments(CStruct):
                 ("extent_count", c_uint32), ("reserved", c_uint64 * 4)]
 
 
+class Scale(CStruct):
+    c_name = "kiln_scale"
+    _fields_ = [("struct_size", c_uint32), ("type", c_int32),
+                ("data", c_void_p), ("granularity", c_int32),
+                ("block_rows", c_int32), ("block_columns", c_int32),
+                ("order", c_int32), ("row_stride", c_int64),
+                ("column_stride", c_int64), ("batch_stride", c_int64),
+                ("reserved", c_uint64 * 4)]
+
+
+class HeadsOperand(CStruct):
+    c_name = "kiln_heads_operand"
+    _fields_ = [("struct_size", c_uint32), ("type", c_int32),
+                ("data", c_void_p), ("token_stride", c_int64),
+                ("head_stride", c_int64), ("batch_stride", c_int64),
+                ("alignment", c_uint32), ("flags", c_uint32),
+                ("scale", POINTER(Scale)), ("reserved", c_uint64 * 3)]
+
+
+class AttentionArgs(CStruct):
+    """`batch` has to be set: 0 is an empty batch."""
+
+    c_name = "kiln_attention_args"
+    _fields_ = [("struct_size", c_uint32), ("mask", c_int32),
+                ("batch", c_int64), ("queries", c_int64), ("keys", c_int64),
+                ("keys_hint", c_int64), ("heads", c_int64),
+                ("kv_heads", c_int64), ("head_dim", c_int64),
+                ("value_dim", c_int64), ("left", c_int64), ("right", c_int64),
+                ("scale", c_double), ("softcap", c_double),
+                ("q", HeadsOperand), ("k", HeadsOperand), ("v", HeadsOperand),
+                ("o", HeadsOperand), ("lse", c_void_p), ("sinks", c_void_p),
+                ("alibi", c_void_p), ("query_offsets", c_void_p),
+                ("key_offsets", c_void_p), ("key_lengths", c_void_p),
+                ("page_table", c_void_p), ("page_offsets", c_void_p),
+                ("page_size", c_int64), ("page_count", c_int64),
+                ("page_table_columns", c_int64), ("total_queries", c_int64),
+                ("total_keys", c_int64), ("split", c_int64),
+                ("determinism", c_int32), ("max_sms", c_int32),
+                ("flags", c_uint32), ("reserved0", c_uint32),
+                ("reserved", c_uint64 * 16)]
+
+
 class WorkspaceInfo(CStruct):
     c_name = "kiln_workspace_info"
     _fields_ = [("struct_size", c_uint32), ("alignment", c_uint32),
@@ -117,8 +159,9 @@ class OperandInfo(CStruct):
                 ("reserved0", c_uint32), ("reserved", c_uint64 * 4)]
 
 
-STRUCTS = [Problem, Arguments, WorkspaceInfo, Workspace, EngineOptions,
-           PrepareOptions, QueryResult, OperandInfo]
+STRUCTS = [Problem, Arguments, Scale, HeadsOperand, AttentionArgs,
+           WorkspaceInfo, Workspace, EngineOptions, PrepareOptions,
+           QueryResult, OperandInfo]
 
 ABI_VERSION = 1
 

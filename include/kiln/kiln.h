@@ -1,9 +1,9 @@
 //===- kiln.h - the C interface of Kiln -----------------------------------===//
 //
-// Kiln computes GEMMs, normalisations and their relatives on NVIDIA GPUs with
-// kernels that it compiles at run time, chooses per problem and keeps in a
-// cache on disk. This header, with types.h and rows.h, is its only binary
-// boundary. It is C11 and C++, and includes no header of CUDA.
+// Kiln computes GEMMs, attention, normalisations and their relatives on NVIDIA
+// GPUs with kernels that it compiles at run time, chooses per problem and keeps
+// in a cache on disk. This header, with types.h, rows.h and attention.h, is its
+// only binary boundary. It is C11 and C++, and includes no header of CUDA.
 //
 // Rules that hold for every function
 //   Status    Every function that can fail returns a kiln_status; none throws,
@@ -91,6 +91,7 @@
 #ifndef KILN_KILN_H
 #define KILN_KILN_H
 
+#include "kiln/attention.h"
 #include "kiln/rows.h"
 #include "kiln/types.h"
 
@@ -307,6 +308,12 @@ KILN_API void kiln_engine_destroy(kiln_engine *engine) KILN_NOEXCEPT;
 KILN_API kiln_status kiln_gemm(kiln_engine *engine, const kiln_gemm_args *args,
                                const kiln_workspace *workspace,
                                kiln_stream stream) KILN_NOEXCEPT;
+
+/// The same for an attention: see kiln_gemm.
+KILN_API kiln_status kiln_attention(kiln_engine *engine,
+                                    const kiln_attention_args *args,
+                                    const kiln_workspace *workspace,
+                                    kiln_stream stream) KILN_NOEXCEPT;
 
 // The same for what rows.h describes: see kiln_gemm.
 KILN_API kiln_status kiln_elementwise(kiln_engine *engine,

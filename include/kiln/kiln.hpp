@@ -13,6 +13,7 @@
 #ifndef KILN_KILN_HPP
 #define KILN_KILN_HPP
 
+#include "kiln/attention.hpp"
 #include "kiln/kiln.h"
 #include "kiln/problems.hpp"
 

@@ -1,8 +1,8 @@
 //===- types.h - values and structs of Kiln's C interface -----------------===//
 //
 // What operands, arguments and workspaces look like, and the problems of gemm;
-// rows.h has those of the other families. Included by kiln.h, whose head states
-// the rules that all of it follows.
+// rows.h and attention.h have those of the other families. Included by kiln.h,
+// whose head states the rules that all of it follows.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_TYPES_H
@@ -173,7 +173,7 @@ enum kiln_family_value {
   KILN_FAMILY_GEMM = 10,           ///< kiln_gemm_args
   KILN_FAMILY_GROUPED_GEMM = 20,   ///< slot
   KILN_FAMILY_QUANTIZED_GEMM = 30, ///< slot
-  KILN_FAMILY_ATTENTION = 40,      ///< slot
+  KILN_FAMILY_ATTENTION = 40,      ///< kiln_attention_args
   KILN_FAMILY_CONVOLUTION = 50,    ///< slot
   KILN_FAMILY_ELEMENTWISE = 60,    ///< kiln_elementwise_args
   KILN_FAMILY_REDUCTION = 70,      ///< kiln_reduce_args
@@ -236,11 +236,13 @@ enum kiln_granularity_value {
   KILN_GRANULARITY_TENSOR = 0,
   KILN_GRANULARITY_ROW = 10,    ///< one per row of the operand as stored
   KILN_GRANULARITY_COLUMN = 20, ///< one per column of the operand as stored
-  KILN_GRANULARITY_BLOCK = 30   ///< one per block_rows x block_columns
+  KILN_GRANULARITY_BLOCK = 30,  ///< one per block_rows x block_columns
+  KILN_GRANULARITY_HEAD = 40    ///< one per head of K (attention.h)
 };
 
 /// Scales by which the elements of an operand are multiplied. An output that is
-/// quantised has those that the kernel computes (rows.h); else a slot.
+/// quantised has those that the kernel computes (rows.h), an e4m3 operand of an
+/// attention those that it is read with; else a slot.
 typedef struct kiln_scale {
   uint32_t struct_size;
   kiln_dtype type;
@@ -362,7 +364,8 @@ typedef struct kiln_range {
   uint32_t struct_size;
   uint32_t flags;      ///< none yet
   const char *name;    ///< as in a problem's text: "m" or "batch" for gemm,
-                       ///< "rows" for what rows.h describes
+                       ///< "rows" for what rows.h describes, "batch",
+                       ///< "sq" or "sk" for attention
   int64_t first, last; ///< both included
   int64_t hint;        ///< the most common value; 0: none
   uint64_t reserved[2];
@@ -408,12 +411,13 @@ enum kiln_gemm_slot {
 typedef struct kiln_arguments {
   uint32_t struct_size;
   uint32_t operand_count; ///< length of operands; what is past it is null
-  /// Device addresses by slot: kiln_gemm_slot and its like in rows.h, or
-  /// kiln_operand_info.slot. Slots that the problem does not use are ignored.
+  /// Device addresses by slot: kiln_gemm_slot and its like in rows.h and
+  /// attention.h, or kiln_operand_info.slot. Slots that the problem does not
+  /// use are ignored.
   void *const *operands;
-  /// Scalars passed by value, in the family's order (gemm: alpha, beta; others:
-  /// the one they have); null: those of the problem. A plan made with beta == 0
-  /// reads no C: its beta stays 0.
+  /// Scalars passed by value, in the family's order (gemm: alpha, beta;
+  /// attention: scale, softcap; others: the one they have); null: those of the
+  /// problem. A plan made with beta == 0 reads no C: its beta stays 0.
   const double *scalars;
   /// Values of the problem's dynamic extents, in the order of its ranges. One
   /// that is not given, because this is null or extent_count less, is as the

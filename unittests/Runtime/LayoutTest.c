@@ -76,6 +76,26 @@ AT(kiln_transpose_args, x, 24);
 AT(kiln_transpose_args, y, 96);
 AT(kiln_transpose_args, reserved, 192);
 
+SIZE(kiln_heads_operand, 80);
+AT(kiln_heads_operand, data, 8);
+AT(kiln_heads_operand, token_stride, 16);
+AT(kiln_heads_operand, alignment, 40);
+AT(kiln_heads_operand, scale, 48);
+
+SIZE(kiln_attention_args, 680);
+AT(kiln_attention_args, batch, 8);
+AT(kiln_attention_args, head_dim, 56);
+AT(kiln_attention_args, left, 72);
+AT(kiln_attention_args, scale, 88);
+AT(kiln_attention_args, q, 104);
+AT(kiln_attention_args, o, 344);
+AT(kiln_attention_args, lse, 424);
+AT(kiln_attention_args, page_offsets, 480);
+AT(kiln_attention_args, page_size, 488);
+AT(kiln_attention_args, split, 528);
+AT(kiln_attention_args, flags, 544);
+AT(kiln_attention_args, reserved, 552);
+
 SIZE(kiln_range, 56);
 SIZE(kiln_problem, 72);
 SIZE(kiln_arguments, 72);
@@ -87,8 +107,17 @@ int kilnInitialisersAreRight(void) {
   kiln_norm_args norm = kiln_norm_args_init();
   kiln_softmax_args softmax = kiln_softmax_args_init();
   kiln_scale scale = kiln_row_scales_init(&norm);
+  kiln_attention_args attention = kiln_attention_args_init();
+  kiln_scale tensorScale = kiln_tensor_scale_init(&norm);
+  kiln_scale headScales = kiln_head_scales_init(&norm);
   return norm.struct_size == sizeof(norm) && norm.epsilon == 1e-5 &&
          softmax.struct_size == sizeof(softmax) && softmax.scale == 1.0 &&
          scale.struct_size == sizeof(scale) && scale.data == &norm &&
-         scale.granularity == KILN_GRANULARITY_ROW;
+         scale.granularity == KILN_GRANULARITY_ROW &&
+         attention.struct_size == sizeof(attention) && attention.batch == 1 &&
+         tensorScale.struct_size == sizeof(tensorScale) &&
+         tensorScale.data == &norm &&
+         tensorScale.granularity == KILN_GRANULARITY_TENSOR &&
+         headScales.data == &norm &&
+         headScales.granularity == KILN_GRANULARITY_HEAD;
 }

@@ -1,0 +1,210 @@
+//===- attention.h - attention over heads ---------------------------------===//
+//
+// The struct of kiln_attention: prefill, decode, and all between, with packed
+// ("varlen") sequences and paged caches. Included by kiln.h, whose head states
+// the rules that all of it follows.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KILN_ATTENTION_H
+#define KILN_ATTENTION_H
+
+#include "kiln/types.h"
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Q, K, V or O in device memory: rows of elements that follow each other, a
+/// row for each head of each token of each sequence. Embedded by value: it
+/// never changes its size, and its struct_size may stay 0.
+///
+/// Strides count elements from one row to that of the next token, head or
+/// sequence; none is negative or more than 2^40. With 0 everywhere the layout
+/// is [batch][token][head][element]. Views of one packed QKV tensor need a
+/// token_stride only, and [batch][head][token][element] a token_stride and a
+/// head_stride.
+typedef struct kiln_heads_operand {
+  uint32_t struct_size;
+  kiln_dtype type;
+  /// First element; aligned to one element at least, and not null unless the
+  /// launch has nothing to do or does not read it. Ignored where a problem is
+  /// only described.
+  void *data;
+  int64_t token_stride; ///< 0: heads * elements of a row
+  int64_t head_stride;  ///< 0: elements of a row
+  /// From sequence to sequence, of paged K and V from page to page. 0: no gaps,
+  /// the larger of tokens * token_stride and heads * head_stride. Ignored where
+  /// sequences are packed.
+  int64_t batch_stride;
+  /// As in kiln_operand: bytes by which every address used for this operand
+  /// will be aligned, a power of two; 0: what `data` has, or 16 where the
+  /// problem is only described.
+  uint32_t alignment;
+  uint32_t flags; ///< kiln_operand_flag; KILN_OPERAND_POINTER_ARRAY: slot
+  /// Of an e4m3 input: what its elements are multiplied by; null: nothing.
+  const kiln_scale *scale;
+  uint64_t reserved[3];
+} kiln_heads_operand;
+
+/// Which keys j a query sees that stands at p.
+typedef int32_t kiln_attention_mask;
+enum kiln_attention_mask_value {
+  KILN_ATTENTION_MASK_NONE = 0,
+  KILN_ATTENTION_MASK_CAUSAL = 10, ///< j <= p
+  KILN_ATTENTION_MASK_WINDOW = 20  ///< p - left <= j <= p + right
+};
+
+/// For a problem that is described before its memory exists: the problem has
+/// the array although its address is null. A call needs none of them.
+enum kiln_attention_flag {
+  KILN_ATTENTION_HAS_LSE = 1,
+  KILN_ATTENTION_HAS_SINKS = 2,
+  KILN_ATTENTION_HAS_ALIBI = 4,
+  KILN_ATTENTION_HAS_QUERY_OFFSETS = 8,
+  KILN_ATTENTION_HAS_KEY_OFFSETS = 16,
+  KILN_ATTENTION_HAS_KEY_LENGTHS = 32,
+  KILN_ATTENTION_HAS_PAGE_TABLE = 64,
+  KILN_ATTENTION_HAS_PAGE_OFFSETS = 128
+};
+
+/// O = softmax(S) V for each head of each sequence of a batch, with
+/// S = scale * Q K^T, then softcap, then alibi, then the mask.
+///
+/// Query head h reads head h / (heads / kv_heads) of K and V. Query i of a
+/// sequence with n queries and k keys stands at p = i + k - n: the last query
+/// at the last key (a causal mask is "bottom-right aligned"). A row that sees
+/// no key becomes 0, and its logarithm minus infinity; so with keys = 0 all
+/// rows are. If batch or queries is 0, the call succeeds and launches nothing.
+///
+/// Types. Q is bf16, fp16 or e4m3; K and V have one type, Q's or e4m3; O is of
+/// Q's type, with e4m3 bf16. Products accumulate in fp32.
+///
+/// Lengths. Without arrays every sequence has `queries` queries and `keys`
+/// keys. query_offsets or key_offsets pack sequences one behind the other:
+/// sequence b has the tokens from offsets[b] to offsets[b + 1] - 1 of one long
+/// tensor (cu_seqlens). key_lengths[b] tokens of sequence b are used where each
+/// has room for `keys`. `queries` and `keys` are then upper bounds of every
+/// length; the closer, the better the choice. What K and V hold behind a
+/// length, NaN as well, does not matter. Rows of O and lse that belong to no
+/// query are left as they are.
+///
+/// Pages. With a page_table K and V are pools of pages, page_size tokens each:
+/// token t of sequence b is token t % page_size of page
+/// page_table[b * page_table_columns + t / page_size]. With page_offsets, too,
+/// it is page page_table[page_offsets[b] + t / page_size] of one list. Entries
+/// behind the length of a sequence are not read. Lengths of paged sequences
+/// are `keys`, key_lengths or those of key_offsets.
+///
+/// Device memory. All arrays are int32 or fp32 in device memory, aligned to
+/// their elements, packed, read by the kernels in stream order and never
+/// written, except for lse. An array that is null is not used. They, and all
+/// data, belong to the caller and must stay until the launch has completed.
+///
+/// CUDA graphs. Grid, workspace and kernel follow from the struct alone. So
+/// between replays of a captured launch the contents of every array may change
+/// (offsets, lengths, tables, scales, sinks, alibi), as long as lengths stay
+/// within `queries`, `keys`, total_queries and total_keys, and page numbers
+/// below page_count. The fields of the struct are those of the capture.
+///
+/// O and lse may overlap each other and nothing that is read; rows of O may not
+/// overlap. Q, K and V may overlap: views of one tensor.
+///
+/// batch must be set: zero is an empty batch. kiln_attention_args_init() gives
+/// it as 1.
+typedef struct kiln_attention_args {
+  uint32_t struct_size;
+  kiln_attention_mask mask;
+  int64_t batch;     ///< sequences
+  int64_t queries;   ///< of each sequence, or the most of any
+  int64_t keys;      ///< likewise
+  int64_t keys_hint; ///< what to expect of lengths in device memory; 0: keys
+  int64_t heads;     ///< of Q and O
+  int64_t kv_heads;  ///< of K and V, divides heads; 0: heads
+  int64_t head_dim;  ///< elements of a row of Q and K, 1 to 576
+  int64_t value_dim; ///< of a row of V and O; 0: head_dim
+  /// Of KILN_ATTENTION_MASK_WINDOW: keys before and behind p that are seen; -1:
+  /// all. 0 with other masks.
+  int64_t left, right;
+  double scale;         ///< positive; 0: 1 / sqrt(head_dim)
+  double softcap;       ///< above 0, s becomes softcap * tanh(s / softcap)
+  kiln_heads_operand q; ///< its type is required
+  kiln_heads_operand k; ///< type: Q's by default
+  kiln_heads_operand v; ///< type: K's, the only one allowed
+  kiln_heads_operand o; ///< type: Q's by default, of e4m3 bf16
+  /// Natural logarithm of the sum of exp(s) of each row, sinks included:
+  /// [batch][heads][queries], with query_offsets [heads][total_queries].
+  float *lse;
+  /// [heads]: logits that take part in the sum of a row and have no value.
+  const float *sinks;
+  const float *alibi;           ///< [heads]: slope, slope * (j - p) is added
+  const int32_t *query_offsets; ///< [batch + 1], not decreasing
+  const int32_t *key_offsets;   ///< [batch + 1], not decreasing
+  const int32_t *key_lengths;   ///< [batch]; not together with key_offsets
+  const int32_t *page_table;    ///< [batch][page_table_columns], or the list
+  const int32_t *page_offsets;  ///< [batch + 1] of the list: CSR
+  int64_t page_size;            ///< tokens; required with a page_table
+  int64_t page_count; ///< that K and V hold; 0: as many as the keys need
+  /// Entries of a row of page_table, 0: ceil(keys / page_size). Of a list: all
+  /// entries, 0: batch times that.
+  int64_t page_table_columns;
+  int64_t total_queries; ///< rows of Q and O, packed; 0: batch * queries
+  int64_t total_keys;    ///< of K and V, packed; 0: batch * keys
+  /// Keys are shared out over blocks in splits of this many tokens, so that a
+  /// row has the same bits in any batch; 0: as is fastest.
+  int64_t split;
+  kiln_determinism determinism; ///< others than 0: slots
+  int32_t max_sms;              ///< as in kiln_gemm_args. Slot.
+  uint32_t flags;               ///< kiln_attention_flag
+  uint32_t reserved0;
+  uint64_t reserved[16];
+} kiln_attention_args;
+
+/// Slots of an attention in kiln_arguments.operands. Its scalars are scale and
+/// softcap; in a problem made without a softcap it stays 0.
+enum kiln_attention_slot {
+  KILN_ATTENTION_Q = 0,
+  KILN_ATTENTION_K = 1,
+  KILN_ATTENTION_V = 2,
+  KILN_ATTENTION_O = 3,
+  KILN_ATTENTION_LSE = 4,
+  KILN_ATTENTION_QUERY_OFFSETS = 5,
+  KILN_ATTENTION_KEY_OFFSETS = 6,
+  KILN_ATTENTION_KEY_LENGTHS = 7,
+  KILN_ATTENTION_PAGE_TABLE = 8,
+  KILN_ATTENTION_PAGE_OFFSETS = 9,
+  KILN_ATTENTION_SINKS = 10,
+  KILN_ATTENTION_ALIBI = 11,
+  KILN_ATTENTION_Q_SCALE = 12,
+  KILN_ATTENTION_K_SCALE = 13,
+  KILN_ATTENTION_V_SCALE = 14,
+  KILN_ATTENTION_SLOT_COUNT = 15
+};
+
+#ifdef __cplusplus
+} // extern "C"
+#endif
+
+/// Arguments of one sequence: batch is 1, all else is zero.
+static inline kiln_attention_args kiln_attention_args_init(void) {
+  kiln_attention_args args = KILN_INIT(kiln_attention_args);
+  args.batch = 1;
+  return args;
+}
+
+/// One fp32 scale of a whole operand at \p data, in device memory.
+static inline kiln_scale kiln_tensor_scale_init(void *data) {
+  kiln_scale scale = KILN_INIT(kiln_scale);
+  scale.data = data;
+  return scale;
+}
+
+/// An fp32 scale for each head of K at \p data, in device memory.
+static inline kiln_scale kiln_head_scales_init(void *data) {
+  kiln_scale scale = kiln_tensor_scale_init(data);
+  scale.granularity = KILN_GRANULARITY_HEAD;
+  return scale;
+}
+
+#endif // KILN_ATTENTION_H

@@ -1,0 +1,245 @@
+//===- attention.hpp - the builder of attention over kiln.h ---------------===//
+//
+// The class of kiln.hpp for kiln_attention_args, like those of problems.hpp.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KILN_ATTENTION_HPP
+#define KILN_ATTENTION_HPP
+
+#include "kiln/problems.hpp"
+
+#include <array>
+
+namespace kiln {
+inline namespace v1 {
+
+static_assert(detail::Slots::kCount >= KILN_ATTENTION_SLOT_COUNT &&
+                  KILN_ATTENTION_Q == 0 && KILN_ATTENTION_O == 3,
+              "every operand has its slot");
+
+/// O = softmax(scale * Q K^T + mask) V for each head of each sequence: a
+/// kiln_attention_args with setters. Strides count elements; those of 0 are
+/// packed, [batch][token][head][element]. Addresses may be left out where the
+/// problem is only described.
+class Attention {
+public:
+  static constexpr kiln_family kFamily = KILN_FAMILY_ATTENTION;
+  static constexpr auto kLaunch = &kiln_attention;
+
+  /// Q, K, V and O have \p type; O of e4m3 is bf16. \p queries and \p keys are
+  /// those of each sequence, or the most of any.
+  Attention(kiln_dtype type, int64_t batch, int64_t queries, int64_t keys,
+            int64_t heads, int64_t headDim) noexcept {
+    values.batch = batch;
+    values.queries = queries;
+    values.keys = keys;
+    values.heads = heads;
+    values.head_dim = headDim;
+    values.q.type = type;
+  }
+  Attention(const Attention &other) noexcept
+      : values(other.values), scaleStructs(other.scaleStructs) {
+    relink();
+  }
+  Attention &operator=(const Attention &other) noexcept {
+    values = other.values;
+    scaleStructs = other.scaleStructs;
+    relink();
+    return *this;
+  }
+
+  /// Heads of K and V, where they are fewer.
+  Attention &kvHeads(int64_t count) noexcept {
+    return set(values.kv_heads, count);
+  }
+  /// Elements of a row of V and O, where they differ from those of Q and K.
+  Attention &valueDim(int64_t dim) noexcept {
+    return set(values.value_dim, dim);
+  }
+  /// Type of K and V.
+  Attention &keyValueType(kiln_dtype type) noexcept {
+    values.v.type = type;
+    return set(values.k.type, type);
+  }
+  Attention &outputType(kiln_dtype type) noexcept {
+    return set(values.o.type, type);
+  }
+
+  Attention &q(const void *data, int64_t tokenStride = 0,
+               int64_t headStride = 0, int64_t batchStride = 0) noexcept {
+    return place(values.q, data, tokenStride, headStride, batchStride);
+  }
+  /// Of paged K and V, a batch stride is that of pages.
+  Attention &k(const void *data, int64_t tokenStride = 0,
+               int64_t headStride = 0, int64_t batchStride = 0) noexcept {
+    return place(values.k, data, tokenStride, headStride, batchStride);
+  }
+  Attention &v(const void *data, int64_t tokenStride = 0,
+               int64_t headStride = 0, int64_t batchStride = 0) noexcept {
+    return place(values.v, data, tokenStride, headStride, batchStride);
+  }
+  Attention &o(void *data, int64_t tokenStride = 0, int64_t headStride = 0,
+               int64_t batchStride = 0) noexcept {
+    return place(values.o, data, tokenStride, headStride, batchStride);
+  }
+  /// Natural logarithms of the sums, fp32: [batch][heads][queries], or of
+  /// packed queries [heads][all queries].
+  Attention &lse(float *data) noexcept {
+    return array(values.lse, data, KILN_ATTENTION_HAS_LSE);
+  }
+
+  /// A query sees the keys up to its place; the last stands at the last key.
+  Attention &causal() noexcept {
+    return set(values.mask, kiln_attention_mask(KILN_ATTENTION_MASK_CAUSAL));
+  }
+  /// A query sees as many keys before its place and behind it; -1: all.
+  Attention &window(int64_t left, int64_t right) noexcept {
+    values.left = left;
+    values.right = right;
+    return set(values.mask, kiln_attention_mask(KILN_ATTENTION_MASK_WINDOW));
+  }
+  /// Without it 1 / sqrt(head_dim).
+  Attention &scale(double factor) noexcept { return set(values.scale, factor); }
+  Attention &softcap(double cap) noexcept { return set(values.softcap, cap); }
+  /// A logit for each head that only the sum sees.
+  Attention &sinks(const float *data) noexcept {
+    return array(values.sinks, data, KILN_ATTENTION_HAS_SINKS);
+  }
+  /// A slope for each head.
+  Attention &alibi(const float *data) noexcept {
+    return array(values.alibi, data, KILN_ATTENTION_HAS_ALIBI);
+  }
+
+  /// Sequences lie one behind the other: sequence b begins at token offsets[b].
+  /// \p total: rows of Q and O; 0: batch * queries.
+  Attention &queryOffsets(const int32_t *offsets, int64_t total = 0) noexcept {
+    values.total_queries = total;
+    return array(values.query_offsets, offsets,
+                 KILN_ATTENTION_HAS_QUERY_OFFSETS);
+  }
+  /// The same for K and V; of paged ones, the lengths alone.
+  Attention &keyOffsets(const int32_t *offsets, int64_t total = 0) noexcept {
+    values.total_keys = total;
+    return array(values.key_offsets, offsets, KILN_ATTENTION_HAS_KEY_OFFSETS);
+  }
+  /// How many keys of each sequence are used.
+  Attention &keyLengths(const int32_t *lengths) noexcept {
+    return array(values.key_lengths, lengths, KILN_ATTENTION_HAS_KEY_LENGTHS);
+  }
+  /// What to expect of lengths that are in device memory.
+  Attention &keysHint(int64_t keys) noexcept {
+    return set(values.keys_hint, keys);
+  }
+  /// K and V are pools of \p count pages (0: as many as the keys need), whose
+  /// numbers \p table has: a row of \p columns (0: as many as the keys need)
+  /// for each sequence.
+  Attention &pages(const int32_t *table, int64_t pageSize, int64_t count = 0,
+                   int64_t columns = 0) noexcept {
+    values.page_size = pageSize;
+    values.page_count = count;
+    values.page_table_columns = columns;
+    return array(values.page_table, table, KILN_ATTENTION_HAS_PAGE_TABLE);
+  }
+  /// The same with one list of \p entries page numbers, those of sequence b
+  /// from offsets[b] on.
+  Attention &pageList(const int32_t *list, const int32_t *offsets,
+                      int64_t pageSize, int64_t count = 0,
+                      int64_t entries = 0) noexcept {
+    pages(list, pageSize, count, entries);
+    return array(values.page_offsets, offsets, KILN_ATTENTION_HAS_PAGE_OFFSETS);
+  }
+
+  /// One fp32 scale of K and of V, which are e4m3, and of Q where it is.
+  Attention &scales(const float *k, const float *v,
+                    const float *q = nullptr) noexcept {
+    return setScales(KILN_GRANULARITY_TENSOR, k, v, q);
+  }
+  /// The same with one for each head of K.
+  Attention &headScales(const float *k, const float *v,
+                        const float *q = nullptr) noexcept {
+    return setScales(KILN_GRANULARITY_HEAD, k, v, q);
+  }
+
+  /// Splits of so many keys: a row has the same bits in any batch.
+  Attention &split(int64_t keys) noexcept { return set(values.split, keys); }
+  Attention &determinism(kiln_determinism level) noexcept {
+    return set(values.determinism, level);
+  }
+
+  /// Valid while this object lives and is not changed.
+  const kiln_attention_args &get() const noexcept { return values; }
+  kiln_attention_args &get() noexcept { return values; }
+
+  void fill(detail::Slots &slots) const noexcept {
+    auto put = [&](uint32_t slot, const void *data) {
+      slots.operands[slot] = const_cast<void *>(data);
+    };
+    put(KILN_ATTENTION_Q, values.q.data);
+    put(KILN_ATTENTION_K, values.k.data);
+    put(KILN_ATTENTION_V, values.v.data);
+    put(KILN_ATTENTION_O, values.o.data);
+    put(KILN_ATTENTION_LSE, values.lse);
+    put(KILN_ATTENTION_QUERY_OFFSETS, values.query_offsets);
+    put(KILN_ATTENTION_KEY_OFFSETS, values.key_offsets);
+    put(KILN_ATTENTION_KEY_LENGTHS, values.key_lengths);
+    put(KILN_ATTENTION_PAGE_TABLE, values.page_table);
+    put(KILN_ATTENTION_PAGE_OFFSETS, values.page_offsets);
+    put(KILN_ATTENTION_SINKS, values.sinks);
+    put(KILN_ATTENTION_ALIBI, values.alibi);
+    for (uint32_t i = 0; i < scaleStructs.size(); ++i)
+      put(KILN_ATTENTION_Q_SCALE + i, scaleStructs[i].data);
+    slots.scalars = {values.scale, values.softcap};
+    slots.scalarCount = 2;
+  }
+
+private:
+  template <class T> Attention &set(T &field, T value) noexcept {
+    field = value;
+    return *this;
+  }
+  template <class T>
+  Attention &array(T &field, T data, uint32_t flag) noexcept {
+    values.flags |= flag;
+    return set(field, data);
+  }
+  Attention &place(kiln_heads_operand &operand, const void *data,
+                   int64_t tokenStride, int64_t headStride,
+                   int64_t batchStride) noexcept {
+    // The C struct has one pointer type for all roles; inputs are only read.
+    operand.data = const_cast<void *>(data);
+    operand.token_stride = tokenStride;
+    operand.head_stride = headStride;
+    operand.batch_stride = batchStride;
+    return *this;
+  }
+  Attention &setScales(kiln_granularity granularity, const float *k,
+                       const float *v, const float *q) noexcept {
+    const float *given[] = {q, k, v};
+    for (size_t i = 0; i < scaleStructs.size(); ++i) {
+      scaleStructs[i].granularity = granularity;
+      scaleStructs[i].data = const_cast<float *>(given[i]);
+    }
+    values.k.scale = values.v.scale = scaleStructs.data();
+    if (values.q.type == KILN_E4M3)
+      values.q.scale = scaleStructs.data();
+    relink();
+    return *this;
+  }
+  /// The struct's scales are those of this object, also in a copy.
+  void relink() noexcept {
+    if (values.q.scale)
+      values.q.scale = &scaleStructs[0];
+    if (values.k.scale)
+      values.k.scale = &scaleStructs[1];
+    if (values.v.scale)
+      values.v.scale = &scaleStructs[2];
+  }
+
+  kiln_attention_args values = kiln_attention_args_init();
+  std::array<Sized<kiln_scale>, 3> scaleStructs; ///< of q, k, v
+};
+
+} // namespace v1
+} // namespace kiln
+
+#endif // KILN_ATTENTION_HPP
