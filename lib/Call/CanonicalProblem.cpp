@@ -11,6 +11,10 @@ void normaliseScalars(const RecordSchema &schema,
     const Field &field = schema.fields()[i];
     if (field.role != FieldRole::Scalar || field.kind != FieldKind::Real)
       continue;
+    if (field.alwaysUsed) {
+      values[i] = field.defaultValue;
+      continue;
+    }
     bool optional = decodeReal(field.defaultValue) == 0;
     bool isUsed = !optional || decodeReal(values[i]) != 0;
     values[i] = encodeReal(isUsed ? 1.0 : 0.0);

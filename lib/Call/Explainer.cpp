@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-static std::string textOf(StatedName name) {
+static std::string textOf(const StatedName &name) {
   return name.link < 0 ? std::string(name.text)
                        : fmt::format(fmt::runtime(name.text), name.link);
 }
@@ -63,15 +63,26 @@ static std::string typesOf(const Field &field) {
   return text;
 }
 
-void Explainer::number(int index, StatedName name, int64_t value) {
+void Explainer::checkNumber(int index, int64_t value) {
   const Field &field = schema.fields()[index];
-  names[index] = textOf(name);
-  quick.number(index, name, value);
   if (value < field.minimum)
     fail(ErrorCode::InvalidArgument, "{} is {}", names[index], value);
   if (value > field.maximum)
     fail(ErrorCode::Unsupported, "{} is {}, at most {} works", names[index],
          value, field.maximum);
+}
+
+void Explainer::number(int index, StatedName name, int64_t value) {
+  names[index] = textOf(name);
+  quick.number(index, name, value);
+  checkNumber(index, value);
+}
+
+int64_t Explainer::derived(int index, StatedName name, int64_t given,
+                           int64_t otherwise) {
+  names[index] = textOf(name);
+  checkNumber(index, given);
+  return quick.derived(index, name, given, otherwise);
 }
 
 void Explainer::choice(int index, StatedName name, int64_t given,
@@ -119,9 +130,9 @@ void Explainer::scalar(const StatedScalar &stated) {
 // Operands
 //===----------------------------------------------------------------------===//
 
-void Explainer::checkStruct(const std::string &name,
-                            const StatedOperand &stated) {
-  const kiln_operand &given = stated.given;
+template <class Stated>
+void Explainer::checkStruct(const std::string &name, const Stated &stated) {
+  const auto &given = stated.given;
   if (given.struct_size != 0 && given.struct_size != sizeof(given))
     fail(ErrorCode::InvalidArgument, "{}.struct_size is {}, {} or 0 is needed",
          name, given.struct_size, sizeof(given));
@@ -242,6 +253,44 @@ void Explainer::operand(const StatedOperand &stated) {
          stated.mayBeName});
 }
 
+void Explainer::heads(const StatedHeads &stated) {
+  const std::string name = textOf(stated.name);
+  const kiln_heads_operand &given = stated.given;
+  operandNames[stated.index] = name;
+  quick.heads(stated);
+  checkStruct(name, stated);
+  const std::pair<const char *, int64_t> strides[] = {
+      {"token_stride", given.token_stride},
+      {"head_stride", given.head_stride},
+      {"batch_stride", given.batch_stride}};
+  for (auto [i, stride] : llvm::enumerate(strides)) {
+    const int field = stated.field + static_cast<int>(i);
+    names[field] = fmt::format("{}.{}", name, stride.first);
+    checkNumber(field, stride.second);
+  }
+  checkAddress(
+      name, reinterpret_cast<uintptr_t>(given.data), stated.isUsed,
+      std::max<uint64_t>(given.alignment, elementBytesOf(stated.type)));
+  if (stated.isWritten)
+    outputs.push_back({.index = stated.index});
+}
+
+void Explainer::array(const StatedArray &stated) {
+  const std::string name = textOf(stated.name);
+  operandNames[stated.index] = name;
+  quick.array(stated);
+  if (use.addresses == CallAddresses::Ignored)
+    return;
+  auto address = reinterpret_cast<uintptr_t>(stated.address);
+  if (!address && !call.isEmpty)
+    fail(ErrorCode::InvalidArgument, "{} is null", name);
+  if (address % sizeof(float))
+    fail(ErrorCode::InvalidArgument, "{} {:#x} is not aligned to {} bytes",
+         name, address, sizeof(float));
+  if (stated.isWritten)
+    outputs.push_back({.index = stated.index});
+}
+
 bool Explainer::optional(const StatedOperand &stated) {
   if (stated.given.type != KILN_DTYPE_NONE) {
     operand(stated);
@@ -257,22 +306,35 @@ bool Explainer::optional(const StatedOperand &stated) {
   return false;
 }
 
-void Explainer::scales(StatedName stated, const kiln_operand &y, int index) {
-  const std::string name = textOf(stated);
-  operandNames[index] = name;
-  quick.scales(stated, y, index);
-  if (!y.scale)
+/// What there is one scale of.
+static const char *textOf(kiln_granularity granularity) {
+  switch (granularity) {
+  case KILN_GRANULARITY_ROW:
+    return "row";
+  case KILN_GRANULARITY_HEAD:
+    return "head";
+  default:
+    return "operand";
+  }
+}
+
+void Explainer::scales(const StatedScales &stated) {
+  const std::string name = textOf(stated.name);
+  operandNames[stated.index] = name;
+  quick.scales(stated);
+  const char *each = textOf(stated.granularity);
+  if (!stated.given)
     return fail(ErrorCode::InvalidArgument,
-                "{} is null: type {:#x} needs a scale of each row", name,
-                y.type);
-  const kiln_scale &scale = *y.scale;
+                "{} is null: type {:#x} needs a scale of each {}", name,
+                stated.type, each);
+  const kiln_scale &scale = *stated.given;
   take(checkInput(scale, name.c_str()));
   if (fault)
     return;
-  if (scale.granularity != KILN_GRANULARITY_ROW)
+  if (scale.granularity != stated.granularity)
     fail(ErrorCode::Unsupported,
-         "{}: granularity {}, one scale per row is supported", name,
-         scale.granularity);
+         "{}: granularity {}, one scale per {} is supported", name,
+         scale.granularity, each);
   if (scale.type != KILN_DTYPE_NONE && scale.type != KILN_FP32)
     fail(ErrorCode::Unsupported, "{}: type {:#x}, fp32 is supported", name,
          scale.type);
@@ -282,7 +344,8 @@ void Explainer::scales(StatedName stated, const kiln_operand &y, int index) {
          scale.row_stride || scale.column_stride || scale.batch_stride);
   checkAddress(name, reinterpret_cast<uintptr_t>(scale.data), true,
                sizeof(float));
-  outputs.push_back({.index = index});
+  if (stated.isWritten)
+    outputs.push_back({.index = stated.index});
 }
 
 void Explainer::checkChain(int field, const kiln_pointwise *chain,

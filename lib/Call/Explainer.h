@@ -25,15 +25,17 @@ public:
       : schema(schema), use(use), operandCount(operandCount), call(call),
         names(names), quick(use, operandCount, call) {}
 
-  template <class Args> bool begin(const Args &args, const char *structName) {
+  template <class Args>
+  bool begin(const Args &args, const char *structName, uint32_t flags = 0) {
     take(checkInput(args, structName));
     if (fault)
       return false;
     if constexpr (requires { args.reserved0; })
       if (args.reserved0)
         fail(ErrorCode::Unsupported, "{}: a reserved field is set", structName);
-    if (args.flags)
-      fail(ErrorCode::Unsupported, "flags {:#x} are unknown", args.flags);
+    if (args.flags & ~flags)
+      fail(ErrorCode::Unsupported, "flags {:#x} are unknown",
+           args.flags & ~flags);
     if (args.determinism)
       fail(ErrorCode::Unsupported, "determinism {} is not available yet",
            args.determinism);
@@ -41,14 +43,15 @@ public:
     if constexpr (requires { args.m_device; }) {
       refuse("m_device", args.m_device != nullptr);
       refuse("m_hint", args.m_hint != 0);
-    } else {
+    } else if constexpr (requires { args.rows_device; }) {
       refuse("rows_device", args.rows_device != nullptr);
       refuse("rows_hint", args.rows_hint != 0);
     }
-    return quick.begin(args, structName) && !fault;
+    return quick.begin(args, structName, flags) && !fault;
   }
 
   void number(int field, StatedName name, int64_t value);
+  int64_t derived(int field, StatedName name, int64_t given, int64_t otherwise);
   void choice(int field, StatedName name, int64_t given, int64_t value);
   void type(int field, StatedName name, kiln_dtype given, int64_t value);
   void absent(int field) { quick.absent(field); }
@@ -69,8 +72,10 @@ public:
   }
 
   void operand(const StatedOperand &stated);
+  void heads(const StatedHeads &stated);
+  void array(const StatedArray &stated);
   bool optional(const StatedOperand &stated);
-  void scales(StatedName name, const kiln_operand &y, int index);
+  void scales(const StatedScales &stated);
 
   template <class Args, class Each>
   void chain(int field, const Args &args, const Each &each) {
@@ -103,7 +108,9 @@ private:
   }
   void take(llvm::Error error);
   void refuse(llvm::StringRef what, bool isSet);
-  void checkStruct(const std::string &name, const StatedOperand &stated);
+  void checkNumber(int field, int64_t value);
+  template <class Stated>
+  void checkStruct(const std::string &name, const Stated &stated);
   void checkStrides(const std::string &name, const StatedOperand &stated);
   void checkMatrices(const std::string &name, const StatedOperand &stated);
   void checkAddress(const std::string &name, uint64_t address, bool isNeeded,

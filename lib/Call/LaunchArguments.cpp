@@ -9,10 +9,11 @@
 namespace kiln {
 
 /// Whether the matrices of \p output overlap in a launch that has it as \p
-/// given.
+/// given. Strides of planes are in the record, for canonicalise() to look at.
 static bool runsIntoItself(const OperandSpec &output,
                            const OperandArgument &given) {
-  return output.isWritten() && output.batch > 1 && output.bytes() > 0 &&
+  return output.isWritten() && output.planes == 1 && output.batch > 1 &&
+         output.bytes() > 0 &&
          static_cast<uint64_t>(given.batchStride) <
              matrixElements(output.rows, output.cols, given.leadingDimension);
 }
@@ -36,7 +37,8 @@ OperandList operandsOf(const ProblemSpec &spec, const Problem &problem) {
     added.mayBe = operand.mayBe;
     added.bytes = static_cast<uint64_t>(operand.bytes());
     added.alignment = static_cast<uint32_t>(
-        std::max<int64_t>(promised, bytesOf(operand.type)));
+        std::max<int64_t>(operand.alignment ? operand.alignment : promised,
+                          bytesOf(operand.type)));
     added.mayRunIntoItself = runsIntoItself(operand, defaults.operands[i]);
     list.push_back(added);
   }
@@ -102,7 +104,7 @@ static llvm::Error readScalars(const kiln_arguments &given,
   for (size_t i = 0; i < fields.size(); ++i) {
     if (fields[i].role != FieldRole::Scalar)
       continue;
-    bool isUsed = decodeReal(values[i]) != 0;
+    bool isUsed = fields[i].alwaysUsed || decodeReal(values[i]) != 0;
     uint32_t index = scalar++;
     if (!isUsed) {
       arguments.scalars[index] = 0;

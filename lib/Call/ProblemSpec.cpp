@@ -29,6 +29,12 @@ static std::string textWithScalars(const Problem &problem,
   return record.text();
 }
 
+/// Whether the default of a field of \p role follows from extents.
+static bool followsExtents(FieldRole role) {
+  return role == FieldRole::LeadingDimension || role == FieldRole::Stride ||
+         role == FieldRole::Capacity || role == FieldRole::Hint;
+}
+
 /// Keeps \p problem in \p spec: canonical, and as \p given described it.
 static void keepProblem(const Record &given, Problem problem,
                         ProblemSpec &spec) {
@@ -38,7 +44,7 @@ static void keepProblem(const Record &given, Problem problem,
   // canonical record; at another extent it would not be what was asked for.
   llvm::ArrayRef<Field> fields = given.schema().fields();
   for (int i = 0; i < static_cast<int>(fields.size()); ++i)
-    if (fields[i].role == FieldRole::LeadingDimension &&
+    if (followsExtents(fields[i].role) &&
         spec.described[i] == fields[i].defaultValue)
       spec.described.set(i, given[i]);
 }
@@ -76,6 +82,8 @@ static llvm::Error readStruct(const Registry &registry,
               std::move(*read), spec);
   spec.text = textWithScalars(spec.problem, call.arguments);
   spec.defaults = call.arguments;
+  spec.recordHasStrides =
+      spec.family->problemSchema().find(FieldRole::Stride) >= 0;
   return llvm::Error::success();
 }
 
@@ -87,7 +95,7 @@ static llvm::Error readText(const Registry &registry, const char *text,
   spec.family = named->family;
   spec.defaults = named->family->defaultArguments(named->problem);
   spec.text = named->problem.text();
-  spec.hasPackedBatches = true;
+  spec.recordHasStrides = true;
   auto given = Record::parse(spec.family->problemSchema(), text);
   if (!given)
     return given.takeError();
@@ -136,7 +144,8 @@ static bool arePackedApart(const ProblemSpec &spec, const Problem &a,
   for (int i = 0; i < Arguments::kMaxOperands; ++i) {
     const OperandArgument &l = left.operands[i], &r = right.operands[i];
     if (l.leadingDimension != r.leadingDimension ||
-        (spec.hasPackedBatches && l.batchStride != r.batchStride))
+        l.planeStride != r.planeStride ||
+        (spec.recordHasStrides && l.batchStride != r.batchStride))
       return true;
   }
   return false;
@@ -218,10 +227,11 @@ void ProblemSpec::readDefaults(llvm::ArrayRef<int64_t> values,
   launched.record = Record(family->problemSchema(), values);
   Arguments packed = family->defaultArguments(launched);
   for (int i = 0; i < Arguments::kMaxOperands; ++i) {
-    arguments.operands[i].leadingDimension =
-        packed.operands[i].leadingDimension;
-    if (hasPackedBatches)
-      arguments.operands[i].batchStride = packed.operands[i].batchStride;
+    OperandArgument &to = arguments.operands[i];
+    to.leadingDimension = packed.operands[i].leadingDimension;
+    to.planeStride = packed.operands[i].planeStride;
+    if (recordHasStrides)
+      to.batchStride = packed.operands[i].batchStride;
   }
 }
 

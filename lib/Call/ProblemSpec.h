@@ -23,16 +23,18 @@ struct ProblemSpec {
   const KernelFamily *family = nullptr;
   /// Canonical, scalars normalised; with ranges, at the last values.
   Problem problem;
-  /// The same as it was described, for other extents: a leading dimension is 0
-  /// only where rows are packed, whatever their length.
+  /// The same as it was described, for other extents: a leading dimension,
+  /// stride or capacity is 0 only where it follows from the extents, whatever
+  /// they are.
   Record described;
   std::string text; ///< of the problem as it was given, scalars included
   /// Leading dimensions, strides and scalars as they were given; no addresses,
   /// and the caller that launches sets `problem`.
   Arguments defaults;
   std::vector<ExtentRange> ranges;
-  /// Batch strides are those of packed matrices, as in all text.
-  bool hasPackedBatches = false;
+  /// Strides from matrix to matrix follow from the record: in all text, and
+  /// where records have fields for them. Else they are as they were given.
+  bool recordHasStrides = false;
   /// Leading dimensions or strides differ over the ranges: something is packed
   /// whose row or matrix is as large as an extent says.
   bool followsExtents = false;

@@ -30,16 +30,25 @@ public:
 
   bool wrong = false;
 
-  /// Size, reserved space and slots. False: the rest is not to be read.
+  /// Size, reserved space, slots, and flags other than \p flags. False: the
+  /// rest is not to be read.
   template <class Args>
-  KILN_INLINE bool begin(const Args &args, const char * /*structName*/) {
-    wrong = !hasKnownSize(args) || hasSlots(args);
+  KILN_INLINE bool begin(const Args &args, const char * /*structName*/,
+                         uint32_t flags = 0) {
+    wrong = !hasKnownSize(args) || hasSlots(args, flags);
     return !wrong;
   }
 
   /// A number that the record has as it is.
   KILN_INLINE void number(int field, StatedName, int64_t value) {
     call.values[field] = value;
+  }
+  /// The same with a default, \p otherwise, that follows from other fields: a
+  /// record has 0 for it. Returns the value.
+  KILN_INLINE int64_t derived(int field, StatedName, int64_t given,
+                              int64_t otherwise) {
+    setDerived(field, given, otherwise);
+    return resolveRow(given, otherwise);
   }
   /// One of several values, which the record has as \p value.
   KILN_INLINE void choice(int field, StatedName, int64_t /*given*/,
@@ -50,7 +59,7 @@ public:
                         int64_t value) {
     call.values[field] = value;
   }
-  /// A leading dimension of nothing.
+  /// A leading dimension of nothing, or another field that is not used.
   KILN_INLINE void absent(int field) { call.values[field] = 0; }
 
   /// A rule that a record cannot show, with the words of what breaks it.
@@ -75,20 +84,7 @@ public:
   KILN_INLINE void operand(const StatedOperand &stated) {
     const kiln_operand &from = stated.given;
     const uint64_t bytes = elementBytesOf(stated.type);
-    const uint64_t promise = from.alignment;
-    uint64_t address =
-        launches ? reinterpret_cast<uintptr_t>(from.data) : uint64_t(0);
-    wrong |= (from.struct_size != 0) & (from.struct_size != sizeof(from));
-    wrong |= (from.flags & ~uint32_t(KILN_OPERAND_CONSTANT)) != 0;
-    wrong |= (from.reserved[0] | from.reserved[1] | from.reserved[2]) != 0;
-    wrong |= (from.type != KILN_DTYPE_NONE) & (from.type != stated.type);
-    wrong |= !stated.hasScales & (from.scale != nullptr);
-    wrong |= (promise & (promise - 1)) != 0;
-    wrong |= needed & stated.isUsed & (address == 0);
-    wrong |= (address & (bytes - 1)) != 0;
-    wrong |= (promise != 0) & ((address & (promise - 1)) != 0);
-    // An address is aligned to its element whatever less is promised.
-    bits |= promise ? std::max(promise, bytes) : address;
+    const uint64_t address = place(stated);
     // As unsigned, one that is negative is beyond any limit.
     const auto stride = static_cast<uint64_t>(from.batch_stride);
     wrong |= stride > maxStride;
@@ -96,11 +92,8 @@ public:
       bits |= stride * bytes;
     const int64_t given = from.leading_dim, packed = stated.rowLength;
     const bool isVector = stated.field < 0;
-    // Of a problem whose extents a range may vary, 0 stays what it is: packed
-    // at every extent.
     if (!isVector)
-      call.values[stated.field] =
-          launches ? canonicalRow(given, packed) : given;
+      setDerived(stated.field, given, packed);
     OperandArgument &to = call.arguments.operands[stated.index];
     to = {address, isVector ? packed : resolveRow(given, packed),
           from.batch_stride};
@@ -112,6 +105,33 @@ public:
     wrong |= countsStrides & ((stride == 0) | isShort);
     const bool isAsWide = elementBytesOf(stated.mayBeType) == bytes;
     addWritten(stated.index, isAsWide ? stated.mayBe : -1);
+  }
+
+  KILN_INLINE void heads(const StatedHeads &stated) {
+    const kiln_heads_operand &from = stated.given;
+    const uint64_t address = place(stated);
+    const int64_t cols = stated.rowLength;
+    const int64_t row = derived(stated.field, stated.name, from.token_stride,
+                                product(stated.planes, cols));
+    const int64_t plane =
+        derived(stated.field + 1, stated.name, from.head_stride, cols);
+    const int64_t batch = derived(
+        stated.field + 2, stated.name,
+        stated.hasBatches ? from.batch_stride : 0,
+        std::max(product(stated.rows, row), product(stated.planes, plane)));
+    call.arguments.operands[stated.index] = {address, row, batch, plane};
+    if (stated.isWritten)
+      addWritten(stated.index, -1);
+  }
+
+  KILN_INLINE void array(const StatedArray &stated) {
+    const uint64_t address =
+        launches ? reinterpret_cast<uintptr_t>(stated.address) : uint64_t(0);
+    wrong |= needed & (address == 0);
+    wrong |= (address & (sizeof(float) - 1)) != 0;
+    call.arguments.operands[stated.index] = {address, stated.rowLength, 0, 0};
+    if (stated.isWritten)
+      addWritten(stated.index, -1);
   }
 
   /// One that is there if its type is set. Returns whether it is.
@@ -126,10 +146,8 @@ public:
     return false;
   }
 
-  /// The scales, one for each row, that the kernel writes for \p y: operand
-  /// \p index.
-  KILN_INLINE void scales(StatedName, const kiln_operand &y, int index) {
-    const kiln_scale *from = y.scale;
+  KILN_INLINE void scales(const StatedScales &stated) {
+    const kiln_scale *from = stated.given;
     if (!from || !hasKnownSize(*from)) {
       wrong = true;
       return;
@@ -143,12 +161,14 @@ public:
       set |= word;
     wrong |= set != 0;
     wrong |= (from->type != KILN_DTYPE_NONE) & (from->type != KILN_FP32);
-    wrong |= from->granularity != KILN_GRANULARITY_ROW;
+    wrong |= from->granularity != stated.granularity;
     wrong |= needed & (address == 0);
     wrong |= (address & (sizeof(float) - 1)) != 0;
+    call.arguments.operands[stated.index] = {address, stated.count, 0, 0};
+    if (!stated.isWritten)
+      return;
     bits |= address;
-    call.arguments.operands[index] = {address, 1, 0};
-    addWritten(index, -1);
+    addWritten(stated.index, -1);
   }
 
   /// The chain of \p args. Calls \p each(link, i, position) for link i, which
@@ -220,13 +240,15 @@ public:
   }
 
 private:
-  /// Whether a field is set that must not be, whatever the family is.
-  template <class Args> KILN_INLINE static bool hasSlots(const Args &args) {
-    uint64_t set =
-        args.flags | uint32_t(args.max_sms) | uint32_t(args.determinism);
+  /// Whether a field is set that must not be, whatever the family is, or
+  /// another flag than \p flags.
+  template <class Args>
+  KILN_INLINE static bool hasSlots(const Args &args, uint32_t flags) {
+    uint64_t set = (args.flags & ~flags) | uint32_t(args.max_sms) |
+                   uint32_t(args.determinism);
     if constexpr (requires { args.m_device; })
       set |= uint64_t(args.m_hint) | reinterpret_cast<uintptr_t>(args.m_device);
-    else
+    else if constexpr (requires { args.rows_device; })
       set |= uint64_t(args.rows_hint) |
              reinterpret_cast<uintptr_t>(args.rows_device);
     if constexpr (requires { args.reserved0; })
@@ -249,6 +271,33 @@ private:
          (size % alignof(kiln_pointwise) == 0 && hasKnownSize(link)));
     return sizeIsGood && static_cast<uint32_t>(link.op) < kLinkCodes &&
            !hasParams(link) && (link.reserved[0] | link.reserved[1]) == 0;
+  }
+
+  /// What holds for any struct of an operand. Returns its address.
+  template <class Stated> KILN_INLINE uint64_t place(const Stated &stated) {
+    const auto &from = stated.given;
+    const uint64_t bytes = elementBytesOf(stated.type);
+    const uint64_t promise = from.alignment;
+    const uint64_t address =
+        launches ? reinterpret_cast<uintptr_t>(from.data) : uint64_t(0);
+    wrong |= (from.struct_size != 0) & (from.struct_size != sizeof(from));
+    wrong |= (from.flags & ~uint32_t(KILN_OPERAND_CONSTANT)) != 0;
+    wrong |= (from.reserved[0] | from.reserved[1] | from.reserved[2]) != 0;
+    wrong |= (from.type != KILN_DTYPE_NONE) & (from.type != stated.type);
+    wrong |= !stated.hasScales & (from.scale != nullptr);
+    wrong |= (promise & (promise - 1)) != 0;
+    wrong |= needed & stated.isUsed & (address == 0);
+    wrong |= (address & (bytes - 1)) != 0;
+    wrong |= (promise != 0) & ((address & (promise - 1)) != 0);
+    // An address is aligned to its element whatever less is promised.
+    bits |= promise ? std::max(promise, bytes) : address;
+    return address;
+  }
+
+  /// A field whose default follows from others. Of a problem whose extents a
+  /// range may vary, 0 stays what it is: the default at every extent.
+  KILN_INLINE void setDerived(int field, int64_t given, int64_t otherwise) {
+    call.values[field] = launches ? canonicalRow(given, otherwise) : given;
   }
 
   /// Operand \p index is written; it may be operand \p other exactly, or with

@@ -59,14 +59,53 @@ struct StatedOperand {
   bool hasScales = false; ///< scales() states its scale
 };
 
+/// One operand of heads: a batch of matrices, each of planes, whose rows may
+/// interleave. Its strides are fields of the record.
+struct StatedHeads {
+  StatedName name;
+  const kiln_heads_operand &given;
+  int index;       ///< in Arguments::operands
+  kiln_dtype type; ///< as StatedOperand::type
+  const char *typeOf = nullptr;
+  int64_t rows, planes, rowLength; ///< of a matrix; planes are heads
+  /// Of the stride from row to row in the record; those from plane to plane and
+  /// from matrix to matrix follow.
+  int field;
+  bool hasBatches = true; ///< false: the batch stride is ignored
+  bool isUsed = true;     ///< its address is: it may not be null
+  bool isWritten = false;
+  bool hasScales = false; ///< scales() states its scale
+};
+
+/// One array of int32 or fp32 in device memory, whose alignment does not count.
+struct StatedArray {
+  StatedName name;
+  const void *address; ///< null: it is missing, if the launch has work to do
+  int index;           ///< in Arguments::operands
+  int64_t rowLength = 1;
+  bool isWritten = false;
+};
+
+/// The scales of an operand, fp32 and packed.
+struct StatedScales {
+  StatedName name;
+  const kiln_scale *given; ///< null: they are missing
+  int index;               ///< in Arguments::operands
+  kiln_dtype type;         ///< of the operand
+  kiln_granularity granularity = KILN_GRANULARITY_ROW; ///< the only one
+  int64_t count = 1; ///< in a row of theirs: the leading dimension
+  bool isWritten = false;
+};
+
 /// One scalar of a call. No choice depends on its value: the record has a 1 in
-/// its place, or a 0 if it is not used. So the visitors check the value itself.
+/// its place, or a 0 if it is not used, or always (Field::alwaysUsed). So the
+/// visitors check the value itself.
 struct StatedScalar {
   StatedName name;
   double value;
-  int field; ///< in the record
-  int index; ///< in Arguments::scalars
-  bool isUsed = true;
+  int field;                ///< in the record
+  int index;                ///< in Arguments::scalars
+  bool isUsed = true;       ///< false for one that is always
   bool mustBeFinite = true; ///< in fp32, as kernels take it
   double least = std::numeric_limits<double>::lowest();
   /// Device address of the value, and the name of its field; null: none.
@@ -86,6 +125,12 @@ constexpr uint64_t elementBytesOf(kiln_dtype type) {
 /// Whether a kernel, which takes scalars as fp32, can take \p value.
 inline bool fitsFp32(double value) {
   return std::isfinite(static_cast<float>(value));
+}
+
+/// a * b of values that need not be good, so it may wrap.
+constexpr int64_t product(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) *
+                              static_cast<uint64_t>(b));
 }
 
 /// A leading dimension as given, resolved, and as a record has it.

@@ -91,6 +91,9 @@ struct OperandSpec {
   /// Where it starts, in bytes past a 256-byte boundary: the alignment that the
   /// problem promises and no more.
   int64_t misalignment = 0;
+  /// Bytes that divide its address, where the problem's promise is not about
+  /// it; 0: those of the promise.
+  int64_t alignment = 0;
   bool present = true; ///< false: the problem has no such operand
   /// Its place in kiln_arguments.operands; -1: its index in the table.
   int slot = -1;

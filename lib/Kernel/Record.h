@@ -75,6 +75,9 @@ struct Field {
   /// Of a scalar whose value may lie in device memory: the place of its address
   /// in kiln_arguments.operands; -1: it comes by value only.
   int slot = -1;
+  /// Of a scalar whose 0 stands for a value that follows from the problem: all
+  /// problems use it, and canonical ones have 0.
+  bool alwaysUsed = false;
 
   /// Whether a range of a problem may vary it.
   bool mayVary() const {

@@ -231,7 +231,7 @@ TEST_CASE("every kind of call has its family") {
   for (const auto &family : registry.families())
     known += family->call() != nullptr;
   CHECK(known == listed);
-  CHECK_FALSE(table.find(KILN_FAMILY_ATTENTION).family);
+  CHECK_FALSE(table.find(KILN_FAMILY_CONVOLUTION).family);
   CHECK_FALSE(table.find(-1).family);
 }
 

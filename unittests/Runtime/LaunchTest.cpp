@@ -429,7 +429,7 @@ TEST_CASE("bad descriptions are refused") {
   CHECK(lastErrorHas("color"));
   kiln_problem problem = KILN_INIT(kiln_problem);
   CHECK(run(problem) == KILN_INVALID_ARGUMENT);
-  problem.family = KILN_FAMILY_ATTENTION;
+  problem.family = KILN_FAMILY_CONVOLUTION;
   CHECK(run(problem) == KILN_UNSUPPORTED);
   kiln_gemm_args args = gemmArgs();
   problem = problemOf(args);

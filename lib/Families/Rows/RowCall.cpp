@@ -57,7 +57,11 @@ template <RowKind kKind, class ArgsOf> struct RowVisit {
   KILN_INLINE static void visitY(const Args &args, bool hasScales, bool mayBeX,
                                  Visitor &v) {
     if (hasScales)
-      v.scales("y.scale", args.y, RowOperand::Scales);
+      v.scales({.name = "y.scale",
+                .given = args.y.scale,
+                .index = RowOperand::Scales,
+                .type = args.y.type,
+                .isWritten = true});
     v.operand({.name = "y",
                .given = args.y,
                .index = RowOperand::Y,
