@@ -175,8 +175,8 @@ void AttentionTileModel::computeWgmmaStep() {
 void AttentionTileModel::computeMmaStep() {
   constexpr double kSharedPerClock = 128, kConflicts = 8;
   // Two warps of a scheduler overlap products and loads of fragments, and some
-  // of the softmax (FlashAttention 2 at head dims 64, 128 and 256 to 3 %).
-  constexpr double kFewWarps = 8, kOverlapped = 0.7;
+  // of the softmax (FlashAttention 2 at head dims 64, 128 and 256 to 8 %).
+  constexpr double kFewWarps = 8, kOverlapped = 0.55;
   RateType rate = rateTypeOf(problem.dtype, ComputeMode::Native);
   computeProducts(device.mmaSyncFlopsPerClockPerSm(rate));
   double elementBytes = bytesOf(problem.dtype);

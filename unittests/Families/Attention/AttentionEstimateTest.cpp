@@ -1,0 +1,258 @@
+// The estimates of attention against measured times of one H200, and against
+// themselves. Times of other libraries' kernels: FlashAttention 3 and 2, head
+// dims with tiles as those have them, 16384 tokens, 2048 / head dim heads.
+#include "Families/Attention/AttentionModel.h"
+#include "Families/Conformance/DerivationCheck.h"
+#include "Families/FamilyTesting.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+using namespace kiln;
+using namespace kiln::testing;
+
+namespace {
+
+AttentionProblem squareProblem(int64_t headDim, int64_t length, bool isCausal) {
+  AttentionProblem problem;
+  problem.headDim = problem.valueDim = headDim;
+  problem.heads = problem.kvHeads = 2048 / headDim;
+  problem.batch = 16384 / length;
+  problem.queries = problem.keys = problem.typicalKeys = length;
+  problem.mask = isCausal ? AttentionMask::Causal : AttentionMask::None;
+  return problem;
+}
+
+AttentionProblem decodeProblem(int64_t batch, int64_t heads, int64_t kvHeads,
+                               int64_t keys) {
+  AttentionProblem problem;
+  problem.batch = batch;
+  problem.heads = heads;
+  problem.kvHeads = kvHeads;
+  problem.queries = 1;
+  problem.keys = problem.typicalKeys = keys;
+  return problem;
+}
+
+/// A head dim with its tile, and TFLOP/s at 512, 1024, ... 16384 tokens.
+struct MeasuredTiles {
+  int64_t headDim;
+  bool isCausal;
+  int64_t rows, keys, warps;
+  double tflops[6];
+};
+
+constexpr MeasuredTiles kWgmmaTiles[] = {
+    {64, false, 192, 192, 0, {331, 389, 505, 531, 585, 590}},
+    {64, true, 192, 128, 0, {231, 308, 433, 492, 550, 569}},
+    {128, false, 128, 176, 0, {537, 639, 694, 722, 743, 744}},
+    {128, true, 128, 128, 0, {339, 499, 612, 685, 726, 750}},
+    {256, false, 128, 80, 0, {555, 689, 759, 785, 807, 816}},
+    {256, true, 128, 80, 0, {356, 506, 632, 720, 775, 807}},
+};
+constexpr MeasuredTiles kMmaTiles[] = {
+    {64, false, 128, 128, 4, {269, 290, 300, 304, 308, 308}},
+    {64, true, 128, 128, 4, {156, 219, 264, 284, 294, 300}},
+    {128, false, 128, 64, 4, {311, 338, 350, 357, 357, 360}},
+    {128, true, 128, 64, 4, {188, 250, 287, 308, 320, 324}},
+    {256, false, 64, 64, 4, {291, 312, 320, 325, 327, 329}},
+    {256, true, 64, 64, 4, {215, 252, 273, 282, 291, 291}},
+};
+
+/// Predicted over measured rate of every length.
+std::vector<double> ratiosOf(const MeasuredTiles &measured) {
+  std::vector<double> ratios;
+  int64_t length = 512;
+  for (double tflops : measured.tflops) {
+    AttentionProblem problem =
+        squareProblem(measured.headDim, length, measured.isCausal);
+    AttentionTileKernel kernel;
+    kernel.rows = measured.rows;
+    kernel.keys = measured.keys;
+    if (measured.warps > 0) {
+      kernel.instruction = AttentionTileKernel::Instruction::MmaSync;
+      kernel.warps = measured.warps;
+      kernel.order = TileOrder::Dynamic;
+      kernel.residentQueries = measured.headDim == 64;
+    }
+    double ns = estimateAttentionTiles(problem, kernel, h200()).totalNs;
+    double products = 4.0 * double(problem.batch * problem.heads) *
+                      double(length * length * measured.headDim);
+    double predicted = products / (measured.isCausal ? 2 : 1) / ns / 1e3;
+    ratios.push_back(predicted / tflops);
+    length *= 2;
+  }
+  return ratios;
+}
+
+/// Times of kernels of the form that `decode` has, in us.
+struct MeasuredDecode {
+  int64_t batch, heads, kvHeads, keys, splits;
+  SplitMerge merge;
+  int64_t warps, blocksPerSm;
+  double us;
+};
+
+constexpr MeasuredDecode kDecodes[] = {
+    {1, 32, 8, 1024, 8, SplitMerge::Cluster, 4, 2, 5.6},
+    {1, 32, 8, 1024, 8, SplitMerge::DependentLaunch, 4, 2, 6.1},
+    {1, 32, 8, 1024, 8, SplitMerge::Launch, 4, 2, 6.7},
+    {1, 32, 8, 1024, 8, SplitMerge::LastBlock, 4, 2, 6.9},
+    {1, 32, 8, 4096, 8, SplitMerge::Cluster, 8, 1, 9.2},
+    {1, 32, 8, 16384, 16, SplitMerge::DependentLaunch, 4, 2, 21.2},
+    {1, 32, 8, 131072, 16, SplitMerge::DependentLaunch, 8, 1, 123.2},
+    {1, 8, 1, 131072, 128, SplitMerge::LastBlock, 4, 2, 33.8},
+    {4, 32, 8, 2048, 4, SplitMerge::Cluster, 4, 2, 13.2},
+    {8, 32, 8, 4096, 2, SplitMerge::Cluster, 4, 2, 34.9},
+    {8, 32, 8, 4096, 4, SplitMerge::DependentLaunch, 4, 2, 37.6},
+    {8, 32, 8, 4096, 8, SplitMerge::DependentLaunch, 4, 2, 41},
+    {64, 8, 1, 4096, 2, SplitMerge::Cluster, 4, 2, 37.5},
+    {16, 64, 8, 8192, 1, SplitMerge::None, 4, 2, 124.6},
+    {32, 32, 8, 4096, 1, SplitMerge::None, 4, 2, 124.3},
+    {32, 32, 8, 4096, 2, SplitMerge::DependentLaunch, 4, 2, 128},
+    {128, 32, 8, 1024, 1, SplitMerge::None, 4, 2, 124.4},
+    {16, 32, 32, 2048, 1, SplitMerge::None, 4, 2, 124.2},
+    {64, 32, 8, 8192, 1, SplitMerge::None, 4, 2, 484},
+};
+
+AttentionDecodeKernel kernelOf(const MeasuredDecode &measured) {
+  AttentionDecodeKernel kernel;
+  kernel.splits = measured.splits;
+  kernel.merge = measured.merge;
+  kernel.warps = measured.warps;
+  kernel.blocksPerSm = measured.blocksPerSm;
+  return kernel;
+}
+
+} // namespace
+
+TEST_CASE("blocks of keys are counted as a loop over tiles counts them") {
+  std::mt19937 random(7);
+  auto upTo = [&](int64_t bound) { return int64_t(random() % bound); };
+  for (int round = 0; round < 3000; ++round) {
+    AttentionProblem problem;
+    problem.queries = 1 + upTo(700);
+    problem.keys = problem.typicalKeys = 1 + upTo(900);
+    problem.mask = AttentionMask(upTo(3));
+    problem.left = upTo(300);
+    problem.right = upTo(50);
+    int64_t rows = 1 + upTo(200), packed = 1 + upTo(9), keys = 1 + upTo(150);
+    bool isCausal = problem.mask == AttentionMask::Causal;
+    bool isMasked = problem.mask != AttentionMask::None;
+    int64_t tiles = 0, blocks = 0, longest = 0;
+    for (int64_t row = 0; row < problem.queries * packed; row += rows) {
+      int64_t seen = 0, query = row / packed;
+      int64_t end = std::min(problem.queries - 1, (row + rows - 1) / packed);
+      int64_t shift = problem.keys - problem.queries;
+      int64_t first = isCausal ? 0 : query + shift - problem.left;
+      int64_t last = end + shift + (isCausal ? 0 : problem.right);
+      for (int64_t begin = 0; begin < problem.keys; begin += keys)
+        if (!isMasked || (begin <= last && begin + keys > first))
+          ++seen;
+      ++tiles;
+      blocks += seen;
+      longest = std::max(longest, seen);
+    }
+    VisibleBlocks visible = visibleBlocks(problem, rows, packed, keys);
+    REQUIRE(visible.tiles == tiles);
+    REQUIRE(visible.blocks == blocks);
+    if (problem.mask != AttentionMask::Window)
+      REQUIRE(visible.longest == longest);
+  }
+}
+
+TEST_CASE("tiles with wgmma take what FlashAttention 3 takes") {
+  double sum = 0, worst = 0;
+  for (const MeasuredTiles &measured : kWgmmaTiles)
+    for (double ratio : ratiosOf(measured)) {
+      sum += std::abs(ratio - 1);
+      worst = std::max(worst, std::abs(ratio - 1));
+    }
+  CHECK(sum / 36 < 0.045);
+  CHECK(worst < 0.1);
+}
+
+TEST_CASE("tiles with mma.sync take what FlashAttention 2 takes") {
+  double sum = 0, worst = 0;
+  for (const MeasuredTiles &measured : kMmaTiles)
+    for (double ratio : ratiosOf(measured)) {
+      sum += std::abs(ratio - 1);
+      worst = std::max(worst, std::abs(ratio - 1));
+    }
+  CHECK(sum / 36 < 0.08);
+  CHECK(worst < 0.25);
+}
+
+TEST_CASE("decode kernels take what was measured of them") {
+  double sum = 0;
+  for (const MeasuredDecode &measured : kDecodes) {
+    AttentionProblem problem = decodeProblem(measured.batch, measured.heads,
+                                             measured.kvHeads, measured.keys);
+    double ns =
+        estimateAttentionDecode(problem, kernelOf(measured), h200()).totalNs;
+    CAPTURE(measured.keys);
+    CAPTURE(measured.splits);
+    CHECK(std::abs(ns / 1e3 / measured.us - 1) < 0.13);
+    sum += std::abs(ns / 1e3 / measured.us - 1);
+  }
+  CHECK(sum / double(std::size(kDecodes)) < 0.05);
+}
+
+TEST_CASE("of lengths in device memory, those to expect make the time") {
+  AttentionProblem problem = decodeProblem(64, 32, 8, 32768);
+  problem.pages = AttentionPages::Table;
+  problem.pageSize = 16;
+  problem.typicalKeys = 5746;
+  AttentionDecodeKernel kernel;
+  kernel.splits = 16;
+  kernel.splitKeys = 2048;
+  kernel.merge = SplitMerge::DependentLaunch;
+  Estimate estimate = estimateAttentionDecode(problem, kernel, h200());
+  CHECK(estimate.totalNs == doctest::Approx(341.8e3).epsilon(0.05));
+  // Blocks behind the lengths leave at once.
+  CHECK(estimate.term("empty blocks") > 0);
+  CHECK(estimate.term("empty blocks") < 1000);
+}
+
+TEST_CASE("derivations of attention make their estimates") {
+  using conformance::faultOf;
+  AttentionTileKernel tiles, serial, few, mma, plain;
+  tiles.sharedBytes = 164000;
+  serial.overlaps = false;
+  few.rows = 64;
+  few.splits = 4;
+  few.merge = SplitMerge::DependentLaunch;
+  mma.instruction = AttentionTileKernel::Instruction::MmaSync;
+  mma.rows = mma.keys = 64;
+  plain = mma;
+  plain.eagerLoads = plain.asyncCopy = plain.swizzled = false;
+  plain.residentQueries = plain.foldedScale = false;
+  plain.blocksPerSm = 1;
+  plain.order = TileOrder::Static;
+  std::vector<AttentionProblem> problems{
+      squareProblem(128, 4096, true), squareProblem(64, 512, false),
+      squareProblem(256, 1024, true), decodeProblem(1, 32, 8, 4096),
+      decodeProblem(37, 28, 4, 33000)};
+  problems.push_back(problems.front());
+  problems.back().mask = AttentionMask::Window;
+  problems.back().left = 127;
+  problems.back().softcap = 20;
+  problems.push_back(decodeProblem(0, 32, 8, 0));
+  for (llvm::StringRef name : {"h200-sxm", "a100-sxm4-80gb", "rtx-4090"})
+    for (const AttentionProblem &problem : problems) {
+      DeviceModel model = device(name);
+      for (const AttentionTileKernel &kernel : {tiles, serial, few, mma, plain})
+        CHECK(faultOf(explainAttentionTiles(problem, kernel, model),
+                      estimateAttentionTiles(problem, kernel, model)) == "");
+      for (const MeasuredDecode &measured : kDecodes)
+        CHECK(
+            faultOf(explainAttentionDecode(problem, kernelOf(measured), model),
+                    estimateAttentionDecode(problem, kernelOf(measured),
+                                            model)) == "");
+      CHECK(faultOf(explainNaiveAttention(problem, model),
+                    estimateNaiveAttention(problem, model)) == "");
+    }
+}
