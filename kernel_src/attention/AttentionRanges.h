@@ -200,11 +200,12 @@ constexpr long long keyOffset(const AttentionParams &params,
          (keys.first + static_cast<long long>(key)) * strides.token;
 }
 
-/// The factor \p scales of a sequence and a head of K.
+/// The factor \p scales of a sequence and a head of K; 1 where Q has none.
 constexpr float scaleOf(const AttentionParams &params, const float *scales,
                         int sequence, int kvHead) {
-  return scales[sequence * params.scaleBatchStride +
-                kvHead * params.scaleHeadStride];
+  return scales ? scales[sequence * params.scaleBatchStride +
+                         kvHead * params.scaleHeadStride]
+                : 1.0f;
 }
 
 } // namespace kiln

@@ -55,7 +55,8 @@ struct FamilyCall {
   Arguments arguments;  ///< `problem` points to `values`
   bool isEmpty = false; ///< nothing to compute
 
-  FamilyCall() { arguments.problem = values; }
+  /// The reader sets the operands that its family has.
+  FamilyCall() : arguments(Arguments::Unset()) { arguments.problem = values; }
   FamilyCall(const FamilyCall &) = delete;
   FamilyCall &operator=(const FamilyCall &) = delete;
 

@@ -26,7 +26,10 @@ public:
   /// \p operandCount: of the family's operands.
   KILN_INLINE QuickReader(CallUse use, int operandCount, FamilyCall &call)
       : use(use), launches(use.addresses == CallAddresses::Used),
-        operandCount(operandCount), call(call) {}
+        operandCount(operandCount), call(call) {
+    for (int i = 0; i < operandCount; ++i)
+      call.arguments.operands[i] = {};
+  }
 
   bool wrong = false;
 
@@ -96,7 +99,7 @@ public:
       setDerived(stated.field, given, packed);
     OperandArgument &to = call.arguments.operands[stated.index];
     to = {address, isVector ? packed : resolveRow(given, packed),
-          from.batch_stride};
+          from.batch_stride, 0};
     if (!stated.isWritten)
       return;
     const bool isShort =

@@ -36,13 +36,9 @@ double KernelFamily::compulsoryBytes(const Problem &problem) const {
 
 std::string KernelFamily::fixedText(const Problem &problem) const {
   Record fixed = problem.record;
-  const RecordSchema &schema = problemSchema();
-  for (size_t i = 0; i < schema.fields().size(); ++i) {
-    const Field &field = schema.fields()[i];
-    if (field.role == FieldRole::DynamicExtent ||
-        field.role == FieldRole::Scalar)
-      fixed.set(static_cast<int>(i), field.required ? 0 : field.defaultValue);
-  }
+  for (auto [i, field] : llvm::enumerate(problemSchema().fields()))
+    if (!field.isFixed())
+      fixed.set(static_cast<int>(i), field.unset());
   // The signature carries what of the scalars and alignments matters.
   return fixed.text() + " | " + problem.signature.text();
 }
@@ -59,7 +55,8 @@ Arguments KernelFamily::defaultArguments(const Problem &problem) const {
   OperandTable table = operands(problem);
   assert(table.operands.size() <= Arguments::kMaxOperands);
   for (auto [i, operand] : llvm::enumerate(table.operands))
-    arguments.operands[i] = {0, operand.leadingDimension, operand.batchStride};
+    arguments.operands[i] = {0, operand.leadingDimension, operand.batchStride,
+                             operand.planeStride};
   int scalar = 0;
   for (auto [field, value] :
        llvm::zip_equal(problemSchema().fields(), problem.record.values()))

@@ -106,9 +106,14 @@ public:
   /// optional.
   llvm::Expected<Problem> parseProblem(llvm::StringRef text) const;
 
-  /// The same problem without its dynamic extents: what a record is keyed by.
+  /// The same problem without what varies from call to call (Field::isFixed):
+  /// what a record is keyed by.
   std::string fixedText(const Problem &problem) const;
-  /// Index of the dynamic extent in the problem's record, or -1.
+  /// Indices of the dynamic extents in the problem's record.
+  llvm::ArrayRef<int> dynamicExtents() const {
+    return problemSchema().dynamicExtents();
+  }
+  /// The first of them, or -1.
   int dynamicExtent() const {
     return problemSchema().find(FieldRole::DynamicExtent);
   }

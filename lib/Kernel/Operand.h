@@ -117,16 +117,24 @@ struct OperandSpec {
   }
 };
 
-/// One operand of a call.
+/// One operand of a call. Has no initialisers: see Arguments.
 struct OperandArgument {
-  DeviceAddress address = 0;
-  int64_t leadingDimension = 0, batchStride = 0, planeStride = 0;
+  DeviceAddress address;
+  int64_t leadingDimension, batchStride, planeStride;
 };
 
 /// The arguments of one launch: plain data that points to nothing it owns.
 struct Arguments {
   static constexpr int kMaxOperands = 16;
   static constexpr int kMaxScalars = 4;
+
+  /// All 0.
+  Arguments() : operands() {}
+  /// Operands are not set: for a launch that hits, which sets those that its
+  /// family has.
+  struct Unset {};
+  explicit Arguments(Unset /*operands*/) {}
+
   /// Values of the problem's record at this call, in schema order.
   const int64_t *problem = nullptr;
   OperandArgument operands[kMaxOperands];

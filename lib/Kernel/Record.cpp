@@ -23,6 +23,9 @@ double decodeReal(int64_t bits) { return std::bit_cast<double>(bits); }
 RecordSchema::RecordSchema(llvm::StringRef name, TextStyle style,
                            std::vector<Field> fields)
     : schemaName(name.str()), textStyle(style), fieldList(std::move(fields)) {
+  for (auto [i, field] : llvm::enumerate(fieldList))
+    if (field.role == FieldRole::DynamicExtent)
+      dynamicFields.push_back(static_cast<int>(i));
 #ifndef NDEBUG
   for (size_t i = 0; i < fieldList.size(); ++i)
     for (size_t j = i + 1; j < fieldList.size(); ++j)
@@ -47,9 +50,20 @@ int RecordSchema::find(FieldRole role) const {
   return -1;
 }
 
+int RecordSchema::hintOf(int dynamicExtent) const {
+  for (size_t i = static_cast<size_t>(dynamicExtent) + 1; i < fieldList.size();
+       ++i) {
+    if (fieldList[i].role == FieldRole::Hint)
+      return static_cast<int>(i);
+    if (fieldList[i].role == FieldRole::DynamicExtent)
+      break;
+  }
+  return -1;
+}
+
 Record::Record(const RecordSchema &schema) : recordSchema(&schema) {
   for (const Field &field : schema.fields())
-    fieldValues.push_back(field.required ? 0 : field.defaultValue);
+    fieldValues.push_back(field.unset());
 }
 
 int64_t Record::get(llvm::StringRef key) const {

@@ -47,8 +47,8 @@ enum class FieldRole {
   /// Rows that an operand has room for; by default what the extents ask for. No
   /// choice depends on it.
   Capacity,
-  /// What to expect of the dynamic extent named `of`, whose exact values are in
-  /// device memory; 0: the extent itself.
+  /// What to expect of the dynamic extent before it in the schema, whose exact
+  /// values are in device memory; 0: the extent itself.
   Hint,
   Scalar,      ///< a Real that no choice depends on; of Arguments::scalars
   Knob,        ///< a config's value, fixed at compile time
@@ -83,6 +83,19 @@ struct Field {
   bool mayVary() const {
     return role == FieldRole::DynamicExtent || role == FieldRole::Batch;
   }
+  /// Whether it says something of one launch alone: how much room there is, or
+  /// what to expect. Problems that differ in such fields alone share records,
+  /// portfolios and plans.
+  bool isIncidental() const {
+    return role == FieldRole::Capacity || role == FieldRole::Hint;
+  }
+  /// Whether all problems of one record have the same value.
+  bool isFixed() const {
+    return role != FieldRole::DynamicExtent && role != FieldRole::Scalar &&
+           !isIncidental();
+  }
+  /// What a record has that does not say more.
+  int64_t unset() const { return required ? 0 : defaultValue; }
 };
 
 /// Converts between a Real field's int64 and its double. -0.0 is encoded as
@@ -111,11 +124,16 @@ public:
   int find(llvm::StringRef key) const;
   /// Index of the first field of \p role, or -1.
   int find(FieldRole role) const;
+  /// Indices of the fields of role DynamicExtent, in order.
+  llvm::ArrayRef<int> dynamicExtents() const { return dynamicFields; }
+  /// Index of the hint of field \p dynamicExtent, or -1.
+  int hintOf(int dynamicExtent) const;
 
 private:
   std::string schemaName;
   TextStyle textStyle;
   std::vector<Field> fieldList;
+  std::vector<int> dynamicFields;
 };
 
 /// A value for every field of one schema. A plain value: copyable, comparable.

@@ -144,3 +144,31 @@ TEST_CASE("equal records have equal keys") {
   REQUIRE((bool(a) && bool(b)));
   CHECK(a->hash() == b->hash());
 }
+
+TEST_CASE("roles say which fields are dynamic, hints or incidental") {
+  const RecordSchema schema(
+      "waves", TextStyle::Spaced,
+      {{.key = "batch", .role = FieldRole::DynamicExtent, .required = true},
+       {.key = "rows", .role = FieldRole::DynamicExtent, .required = true},
+       {.key = "heads"},
+       {.key = "typical", .role = FieldRole::Hint},
+       {.key = "pitch", .role = FieldRole::Stride},
+       {.key = "room", .role = FieldRole::Capacity},
+       {.key = "gain",
+        .kind = FieldKind::Real,
+        .role = FieldRole::Scalar,
+        .defaultValue = encodeReal(1)}});
+  CHECK(schema.dynamicExtents() == llvm::ArrayRef<int>({0, 1}));
+  CHECK(schema.hintOf(0) == -1); // rows comes before it
+  CHECK(schema.hintOf(1) == 3);
+  std::string fixed, incidental;
+  for (const Field &field : schema.fields()) {
+    if (field.isFixed())
+      fixed += field.key.str() + " ";
+    if (field.isIncidental())
+      incidental += field.key.str() + " ";
+  }
+  CHECK(fixed == "heads pitch ");
+  CHECK(incidental == "typical room ");
+  CHECK(problemSchema().dynamicExtents() == llvm::ArrayRef<int>(0));
+}

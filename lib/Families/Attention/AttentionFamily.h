@@ -18,9 +18,11 @@ std::unique_ptr<Template> makeDecodeAttentionTemplate();
 std::unique_ptr<Template> makeMmaAttentionTemplate();
 std::unique_ptr<Template> makeNaiveAttentionTemplate();
 
-/// Fills what no config changes: operands, strides, extents, scalars. Splits
-/// are
-/// 1. Nanoseconds; allocates nothing.
+/// What trials read and write, and how closely results are judged.
+OperandTable attentionOperands(const AttentionProblem &problem);
+
+/// Fills what no config changes: operands, strides, extents, scalars. There is
+/// one split. Nanoseconds; allocates nothing.
 AttentionParams makeAttentionParams(const AttentionProblem &problem,
                                     const Arguments &arguments);
 

@@ -35,7 +35,8 @@ struct AttentionProblem {
   double scale = 0;   ///< resolved: 1 / sqrt(headDim) where the record has 0
   double softcap = 0; ///< 0: none
   bool sinks = false, alibi = false, lse = false;
-  /// Factors of Q, K, V: none, one each, or one for each head of K.
+  /// Factors of Q, K and V as far as they are e4m3: none, one each, or one for
+  /// each head of K.
   enum class Scales { None, Tensor, Head } scales = Scales::None;
   /// Keys of a split where results must not depend on the batch; 0: the kernel
   /// decides.
@@ -44,6 +45,66 @@ struct AttentionProblem {
   int64_t align = 16;
 
   int64_t group() const { return heads / kvHeads; }
+  bool isPaged() const { return pages != AttentionPages::None; }
+  bool hasPackedQueries() const {
+    return queryLengths == AttentionLengths::Packed;
+  }
+  bool hasPackedKeys() const { return keyLengths == AttentionLengths::Packed; }
+  /// Entries of a page table that a sequence of the most keys has.
+  int64_t pagesOfSequence() const;
+  /// Queries and keys of a sequence as far as the problem tells: packed ones
+  /// share their rows evenly.
+  int64_t usualQueries() const;
+  int64_t usualKeys() const;
+};
+
+/// Indices of the fields of attentionProblemSchema(), in its order.
+struct AttentionField {
+  enum : int {
+    Batch,
+    Sq,
+    Sk,
+    SkHint,
+    Heads,
+    KvHeads,
+    D,
+    Dv,
+    DType,
+    Kv,
+    Out,
+    Mask,
+    Left,
+    Right,
+    Scale,
+    Softcap,
+    Sinks,
+    Alibi,
+    Lse,
+    QLen,
+    KvLen,
+    Pages,
+    Page,
+    PoolPages,
+    TableCols,
+    TotalQ,
+    TotalK,
+    Scales,
+    Split,
+    LdQ,
+    HsQ,
+    BsQ,
+    LdK,
+    HsK,
+    BsK,
+    LdV,
+    HsV,
+    BsV,
+    LdO,
+    HsO,
+    BsO,
+    Align,
+    Count
+  };
 };
 
 /// Operands in the order of Arguments::operands.
@@ -82,6 +143,15 @@ const RecordSchema &attentionSignatureSchema();
 /// defaults. Nanoseconds: called on every launch.
 AttentionProblem readAttentionProblem(const int64_t *values);
 
+/// \p given with packed strides in place of 0: of \p heads rows of \p cols
+/// elements a token and, after \p tokens or all heads, the next sequence or
+/// page.
+AttentionStrides resolveStrides(const AttentionStrides &given, int64_t tokens,
+                                int64_t heads, int64_t cols);
+
+/// \p given, or 1 / sqrt(headDim) for 0.
+double resolveScale(double given, int64_t headDim);
+
 AttentionSignature signatureOf(const AttentionProblem &problem);
 
 /// A signature as a record of attentionSignatureSchema(), and back.
@@ -91,8 +161,13 @@ AttentionSignature readAttentionSignature(const Record &record);
 /// A designated initialiser.
 std::string initializerText(const AttentionSignature &signature);
 
-/// Query-key pairs that the mask leaves, over all heads and sequences, with the
-/// lengths that the problem states: what counts as work.
+/// Pairs that the mask leaves of \p queries and \p keys of one head of one
+/// sequence. Exact up to 2^53.
+double visiblePairs(const AttentionProblem &problem, int64_t queries,
+                    int64_t keys);
+
+/// The same over all heads and sequences, each with its usual lengths: what
+/// counts as work.
 double visiblePairs(const AttentionProblem &problem);
 
 } // namespace kiln

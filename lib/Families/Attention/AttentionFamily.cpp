@@ -1,0 +1,418 @@
+//===- AttentionFamily.cpp ------------------------------------------------===//
+//
+// What trials read and how closely they are judged is in AttentionOperands.cpp.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Attention/AttentionFamily.h"
+
+#include "Families/ProblemFields.h"
+#include "Support/Error.h"
+#include "attention/AttentionRanges.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kiln {
+
+namespace {
+
+class AttentionFamily final : public KernelFamily {
+public:
+  AttentionFamily() { addTemplate(makeNaiveAttentionTemplate()); }
+
+  llvm::StringRef name() const override { return "attention"; }
+  const RecordSchema &problemSchema() const override {
+    return attentionProblemSchema();
+  }
+
+  llvm::Expected<Problem> canonicalise(Record record) const override;
+
+  bool isEmpty(const Problem &problem) const override {
+    AttentionProblem p = read(problem);
+    return p.queries == 0 || p.batch == 0;
+  }
+
+  OperandTable operands(const Problem &problem) const override {
+    return attentionOperands(read(problem));
+  }
+
+  /// Strides enter by what divides those that are given: extents do not.
+  int64_t signaturePeriod() const override { return 1; }
+
+  llvm::StringRef example() const override {
+    return "sq=4096 sk=4096 heads=32 kvheads=8 d=128 dtype=bf16 mask=causal";
+  }
+
+  /// Decoding reads K and V for a handful of queries.
+  Peer peer(const Problem &problem) const override {
+    constexpr double kMemoryBound = 64; // operations a byte
+    return flops(problem) < kMemoryBound * compulsoryBytes(problem)
+               ? Peer::Stream
+               : Peer::None;
+  }
+
+  std::unique_ptr<Reference>
+  reference(const Problem &problem, const DeviceModel &device) const override {
+    return makeAttentionReference(problem, device);
+  }
+
+  double flops(const Problem &problem) const override {
+    AttentionProblem p = read(problem);
+    return 2 * double(p.headDim + p.valueDim) * visiblePairs(p);
+  }
+  double compulsoryBytes(const Problem &problem) const override;
+
+private:
+  static AttentionProblem read(const Problem &problem) {
+    return readAttentionProblem(problem.record.values().data());
+  }
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// What is a problem
+//===----------------------------------------------------------------------===//
+
+/// "dtype=bf16": a field as messages name it.
+static std::string given(const Record &record, int field) {
+  return (record.schema().fields()[field].key + "=" + record.valueText(field))
+      .str();
+}
+
+static llvm::Error checkTypes(const Record &record, const AttentionProblem &p) {
+  if (p.kv != p.dtype && p.kv != DType::E4M3)
+    return makeError(ErrorCode::Unsupported,
+                     "attention: {} is neither dtype nor e4m3",
+                     given(record, AttentionField::Kv));
+  if (p.out == DType::E4M3)
+    return makeError(ErrorCode::Unsupported,
+                     "attention: {} is unsupported, bf16 and fp16 are not",
+                     given(record, AttentionField::Out));
+  if (p.dtype != DType::E4M3 && p.out != p.dtype)
+    return makeError(ErrorCode::Unsupported,
+                     "attention: {} is not dtype, as all but e4m3 asks for",
+                     given(record, AttentionField::Out));
+  if (p.scales != AttentionProblem::Scales::None && p.kv != DType::E4M3)
+    return makeError(ErrorCode::Unsupported, "attention: {} needs kv=e4m3",
+                     given(record, AttentionField::Scales));
+  if (p.heads % p.kvHeads != 0)
+    return makeError(ErrorCode::InvalidArgument,
+                     "attention: heads={} is no multiple of kvheads={}",
+                     p.heads, p.kvHeads);
+  return llvm::Error::success();
+}
+
+static llvm::Error checkScalars(const AttentionProblem &p) {
+  if (p.scale < 0)
+    return makeError(ErrorCode::Unsupported,
+                     "attention: scale={} is negative, negate Q instead",
+                     p.scale);
+  if (p.softcap < 0)
+    return makeError(ErrorCode::InvalidArgument,
+                     "attention: softcap={} is negative", p.softcap);
+  if (auto error = checkScalar("attention", "scale", p.scale))
+    return error;
+  return checkScalar("attention", "softcap", p.softcap);
+}
+
+static llvm::Error checkPages(const AttentionProblem &p) {
+  if (!p.isPaged())
+    return llvm::Error::success();
+  if (p.pageSize == 0)
+    return makeError(ErrorCode::InvalidArgument,
+                     "attention: page=0, pages of K and V need their tokens");
+  if (p.hasPackedKeys())
+    return makeError(ErrorCode::Unsupported,
+                     "attention: kvlen=packed with pages, give kvlen=used");
+  int64_t needed = p.pagesOfSequence();
+  // A list may be shorter where sequences are.
+  if (p.pages == AttentionPages::List)
+    needed = p.keyLengths == AttentionLengths::Used ? 0 : needed * p.batch;
+  if (p.pageTableCols < needed)
+    return makeError(ErrorCode::InvalidArgument,
+                     "attention: tablecols={} is below the {} pages of sk={}",
+                     p.pageTableCols, needed, p.keys);
+  return llvm::Error::success();
+}
+
+/// Kernels count rows, pages and entries of tables in 32 bits.
+static llvm::Error checkCounts(const AttentionProblem &p) {
+  auto check = [](llvm::StringRef key, bool isUsed,
+                  int64_t count) -> llvm::Error {
+    if (!isUsed || count <= kMaxExtent)
+      return llvm::Error::success();
+    return makeError(ErrorCode::InvalidArgument,
+                     "attention: {}={} is more than {}", key, count,
+                     kMaxExtent);
+  };
+  if (auto error = check("totalq", p.hasPackedQueries(), p.totalQueries))
+    return error;
+  if (auto error = check("totalk", p.hasPackedKeys(), p.totalKeys))
+    return error;
+  if (auto error = check("poolpages", p.isPaged(), p.pageCount))
+    return error;
+  return check("tablecols", p.isPaged(), p.pageTableCols);
+}
+
+namespace {
+
+/// One of Q, K, V, O in memory.
+struct Tensor {
+  int field; ///< of the first of its three strides
+  int64_t cols;
+  AttentionStrides strides;
+  int64_t tokens, heads, batch;
+  bool hasBatch; ///< false: sequences are packed, the batch stride is not read
+
+  struct Dimension {
+    int field;
+    int64_t count, stride;
+  };
+  /// Heads, tokens, sequences or pages.
+  llvm::SmallVector<Dimension, 3> dimensions() const {
+    return {{field + 1, heads, strides.head},
+            {field, tokens, strides.token},
+            {field + 2, hasBatch ? batch : 1, strides.batch}};
+  }
+};
+
+} // namespace
+
+static llvm::SmallVector<Tensor, 4> tensorsOf(const AttentionProblem &p) {
+  int64_t queryRows = p.hasPackedQueries() ? p.totalQueries : p.queries;
+  int64_t keyRows = p.isPaged()         ? p.pageSize
+                    : p.hasPackedKeys() ? p.totalKeys
+                                        : p.keys;
+  int64_t keyBatch = p.isPaged() ? p.pageCount : p.batch;
+  return {{AttentionField::LdQ, p.headDim, p.q, queryRows, p.heads, p.batch,
+           !p.hasPackedQueries()},
+          {AttentionField::LdK, p.headDim, p.k, keyRows, p.kvHeads, keyBatch,
+           !p.hasPackedKeys()},
+          {AttentionField::LdV, p.valueDim, p.v, keyRows, p.kvHeads, keyBatch,
+           !p.hasPackedKeys()},
+          {AttentionField::LdO, p.valueDim, p.o, queryRows, p.heads, p.batch,
+           !p.hasPackedQueries()}};
+}
+
+/// Rows must not overlap, whichever way tokens, heads and sequences nest.
+static llvm::Error checkTensor(const RecordSchema &schema,
+                               const Tensor &tensor) {
+  auto keyOf = [&](int field) { return schema.fields()[field].key; };
+  if (tensor.strides.token < tensor.cols)
+    return makeError(ErrorCode::InvalidArgument,
+                     "attention: {}={} is below the row length {}",
+                     keyOf(tensor.field), tensor.strides.token, tensor.cols);
+  auto dimensions = tensor.dimensions();
+  llvm::stable_sort(dimensions, [](const auto &a, const auto &b) {
+    return a.stride < b.stride;
+  });
+  double span = double(tensor.cols);
+  for (const Tensor::Dimension &dimension : dimensions) {
+    if (dimension.count <= 1)
+      continue;
+    if (double(dimension.stride) < span)
+      return makeError(ErrorCode::InvalidArgument,
+                       "attention: {}={} is below the {} elements that it "
+                       "steps over",
+                       keyOf(dimension.field), dimension.stride,
+                       static_cast<int64_t>(span));
+    span += double(dimension.count - 1) * double(dimension.stride);
+  }
+  constexpr double kMaxElements = double(int64_t(1) << 56);
+  if (span <= kMaxElements)
+    return llvm::Error::success();
+  return makeError(ErrorCode::InvalidArgument,
+                   "attention: {}={}: {} tokens of {} heads exceed the address "
+                   "space",
+                   keyOf(tensor.field), tensor.strides.token, tensor.tokens,
+                   tensor.heads);
+}
+
+static llvm::Error checkMemory(const AttentionProblem &p) {
+  // Every address is a multiple of its own element all the same.
+  if (auto error = checkAlign("attention", p.align, bytesOf(p.kv)))
+    return error;
+  for (const Tensor &tensor : tensorsOf(p))
+    if (auto error = checkTensor(attentionProblemSchema(), tensor))
+      return error;
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Canonical form
+//===----------------------------------------------------------------------===//
+
+/// Only a window has bounds; one without any is no mask, and one that ends
+/// where the query stands is causal.
+static void simplifyMask(Record &record) {
+  using F = AttentionField;
+  if (record[F::Mask] != int64_t(AttentionMask::Window)) {
+    record.set(F::Left, kMaxExtent);
+    record.set(F::Right, kMaxExtent);
+    return;
+  }
+  if (record[F::Left] != kMaxExtent)
+    return;
+  if (record[F::Right] == kMaxExtent)
+    record.set(F::Mask, int64_t(AttentionMask::None));
+  else if (record[F::Right] == 0) {
+    record.set(F::Mask, int64_t(AttentionMask::Causal));
+    record.set(F::Right, kMaxExtent);
+  }
+}
+
+/// What equals a derived default, or is never read, becomes the default.
+static void resetDefaults(const AttentionProblem &p, Record &record) {
+  using F = AttentionField;
+  auto reset = [&](int field, bool isDefault) {
+    if (isDefault)
+      record.set(field, 0);
+  };
+  reset(F::KvHeads, p.kvHeads == p.heads);
+  reset(F::Dv, p.valueDim == p.headDim);
+  reset(F::Kv, p.kv == p.dtype);
+  reset(F::Out, p.out == (p.dtype == DType::E4M3 ? DType::BF16 : p.dtype));
+  reset(F::SkHint,
+        p.keyLengths == AttentionLengths::Uniform || p.typicalKeys == p.keys);
+  reset(F::Scale, p.scale == resolveScale(0, p.headDim));
+  int64_t pages = p.pagesOfSequence();
+  reset(F::Page, !p.isPaged());
+  reset(F::PoolPages, !p.isPaged() || p.pageCount == p.batch * pages);
+  reset(F::TableCols,
+        !p.isPaged() ||
+            p.pageTableCols ==
+                (p.pages == AttentionPages::List ? p.batch * pages : pages));
+  reset(F::TotalQ,
+        !p.hasPackedQueries() || p.totalQueries == p.batch * p.queries);
+  reset(F::TotalK, !p.hasPackedKeys() || p.totalKeys == p.batch * p.keys);
+}
+
+/// The same of strides: one over the only head is never read. One over the only
+/// token or sequence counts: there are more in the next call.
+static void resetStrides(const AttentionProblem &p, Record &record) {
+  for (const Tensor &tensor : tensorsOf(p)) {
+    auto resolved = [&](const AttentionStrides &given) {
+      return resolveStrides(given, tensor.tokens, tensor.heads, tensor.cols);
+    };
+    AttentionStrides kept = tensor.strides;
+    if (kept.token == resolved({}).token)
+      kept.token = 0;
+    if (kept.head == resolved({}).head || tensor.heads == 1)
+      kept.head = 0;
+    if (kept.batch == resolved({kept.token, kept.head}).batch ||
+        !tensor.hasBatch)
+      kept.batch = 0;
+    record.set(tensor.field, kept.token);
+    record.set(tensor.field + 1, kept.head);
+    record.set(tensor.field + 2, kept.batch);
+  }
+}
+
+llvm::Expected<Problem> AttentionFamily::canonicalise(Record record) const {
+  if (auto error = record.check())
+    return error;
+  AttentionProblem p = readAttentionProblem(record.values().data());
+  if (auto error = checkTypes(record, p))
+    return error;
+  if (auto error = checkScalars(p))
+    return error;
+  if (auto error = checkPages(p))
+    return error;
+  if (auto error = checkCounts(p))
+    return error;
+  if (auto error = checkMemory(p))
+    return error;
+  simplifyMask(record);
+  resetDefaults(p, record);
+  resetStrides(p, record);
+  Problem problem;
+  problem.signature =
+      toRecord(signatureOf(readAttentionProblem(record.values().data())));
+  problem.record = std::move(record);
+  return problem;
+}
+
+//===----------------------------------------------------------------------===//
+// Reports
+//===----------------------------------------------------------------------===//
+
+/// Q, O and the LSE once, and of K and V once what any query sees.
+double AttentionFamily::compulsoryBytes(const Problem &problem) const {
+  AttentionProblem p = read(problem);
+  int64_t queries = p.usualQueries(), keys = p.usualKeys();
+  AttentionReach reach = reachOf(p.mask, int(p.left), int(p.right));
+  AttentionRange seen =
+      keysOfAny(reach, {0, int(queries)}, int(queries), int(keys));
+  double keyRows = double(p.batch) * seen.size();
+  if (p.isPaged()) // which sequences may share
+    keyRows = std::min(keyRows, double(p.pageCount) * double(p.pageSize));
+  double queryRows = double(p.batch) * double(p.heads) * double(queries);
+  double queryBytes =
+      double(p.headDim * bytesOf(p.dtype) + p.valueDim * bytesOf(p.out)) +
+      (p.lse ? bytesOf(DType::FP32) : 0);
+  return queryRows * queryBytes + keyRows * double(p.kvHeads) *
+                                      double(p.headDim + p.valueDim) *
+                                      bytesOf(p.kv);
+}
+
+//===----------------------------------------------------------------------===//
+// Launches
+//===----------------------------------------------------------------------===//
+
+static AttentionStrides stridesOf(const OperandArgument &operand) {
+  return {operand.leadingDimension, operand.planeStride, operand.batchStride};
+}
+
+AttentionParams makeAttentionParams(const AttentionProblem &p,
+                                    const Arguments &arguments) {
+  using Operand = AttentionOperand;
+  const OperandArgument *operands = arguments.operands;
+  auto input = [&]<class T>(int index, const T *&pointer) {
+    pointer = reinterpret_cast<const T *>(operands[index].address);
+  };
+  AttentionParams params;
+  input(Operand::Q, params.q);
+  input(Operand::K, params.k);
+  input(Operand::V, params.v);
+  params.o = reinterpret_cast<void *>(operands[Operand::O].address);
+  params.lse = reinterpret_cast<float *>(operands[Operand::Lse].address);
+  params.qStrides = stridesOf(operands[Operand::Q]);
+  params.kStrides = stridesOf(operands[Operand::K]);
+  params.vStrides = stridesOf(operands[Operand::V]);
+  params.oStrides = stridesOf(operands[Operand::O]);
+  params.lseHeadStride = p.hasPackedQueries() ? p.totalQueries : p.queries;
+  params.lseBatchStride = p.heads * p.queries;
+  input(Operand::QueryOffsets, params.queryOffsets);
+  input(Operand::KeyOffsets, params.keyOffsets);
+  input(Operand::KeyLengths, params.keyLengths);
+  input(Operand::PageTable, params.pageTable);
+  input(Operand::PageOffsets, params.pageOffsets);
+  params.pageTableStride = p.pageTableCols;
+  input(Operand::Sinks, params.sinks);
+  input(Operand::Alibi, params.alibi);
+  input(Operand::QScale, params.qScale);
+  input(Operand::KScale, params.kScale);
+  input(Operand::VScale, params.vScale);
+  params.scaleHeadStride = p.scales == AttentionProblem::Scales::Head;
+  params.batch = static_cast<int>(p.batch);
+  params.queries = static_cast<int>(p.queries);
+  params.keys = static_cast<int>(p.keys);
+  params.heads = static_cast<int>(p.heads);
+  params.kvHeads = static_cast<int>(p.kvHeads);
+  params.pageSize = static_cast<int>(p.pageSize);
+  params.left = static_cast<int>(p.left);
+  params.right = static_cast<int>(p.right);
+  params.scale = static_cast<float>(
+      resolveScale(arguments.scalars[AttentionScalar::Scale], p.headDim));
+  params.softcap =
+      static_cast<float>(arguments.scalars[AttentionScalar::Softcap]);
+  params.totalQueries = static_cast<int>(p.totalQueries);
+  return params;
+}
+
+std::unique_ptr<KernelFamily> makeAttentionFamily() {
+  return std::make_unique<AttentionFamily>();
+}
+
+} // namespace kiln

@@ -1,0 +1,217 @@
+//===- AttentionOperands.cpp - operands, data and tolerances --------------===//
+//
+// Usual data is N(0, 1), so that scores are too and every key counts. Outliers
+// make rows in which a few keys have all the weight.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Attention/AttentionFamily.h"
+#include "Families/ProblemFields.h"
+#include "Families/Rounding.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kiln {
+
+//===----------------------------------------------------------------------===//
+// Tolerances
+//===----------------------------------------------------------------------===//
+
+/// O. The reference's bound is the root of the sum of squares of what the keys
+/// contribute: weights are rounded to Q's type before they meet V, each by an
+/// error of its own.
+static Tolerance toleranceOfO(const AttentionProblem &p) {
+  // Such errors add up like those of independent draws: 0.42 half units each is
+  // their deviation, and 7 deviations are never met. Where few keys count, it
+  // is more than the sum of the errors.
+  constexpr double kDeviations = 3.2;
+  Tolerance tolerance = roundedTolerance(p.out, kDeviations * halfUlp(p.dtype));
+  // Sums of e4m3 products keep 14 bits and are cut off, not rounded.
+  if (p.dtype == DType::E4M3)
+    tolerance.relative += std::ldexp(1.0, -6);
+  return tolerance;
+}
+
+/// The LSE. The reference's bound is 1 and the magnitude of the scores: what
+/// rounding moves scores by, as fp32 sums, or e4m3 products, make them.
+static Tolerance toleranceOfLse(const AttentionProblem &p) {
+  constexpr double kSums = 2e-5, kE4M3Sums = 2e-3;
+  // tanh.approx has 11 bits.
+  double softcap = p.softcap != 0 ? std::ldexp(1.0, -10) : 0;
+  return {1e-6, softcap + (p.dtype == DType::E4M3 ? kE4M3Sums : kSums), 1e-30};
+}
+
+//===----------------------------------------------------------------------===//
+// The table
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Builds the table of one problem.
+class TableBuilder {
+public:
+  TableBuilder(const AttentionProblem &p, OperandTable &table)
+      : p(p), table(table) {}
+
+  OperandSpec &add(int index, llvm::StringRef name, OperandRole role,
+                   DType type, bool present) {
+    OperandSpec &spec = table.operands[index];
+    spec.name = name;
+    spec.role = role;
+    spec.type = type;
+    spec.present = present;
+    // Of Q, K, V and O the problem promises its alignment, of the rest that of
+    // their elements.
+    bool isTensor = index <= AttentionOperand::O;
+    spec.misalignment =
+        misalignmentOf(isTensor ? p.align : bytesOf(type), type);
+    return spec;
+  }
+
+  /// Q or O.
+  OperandSpec &addQueries(int index, llvm::StringRef name, OperandRole role,
+                          DType type, int64_t cols,
+                          const AttentionStrides &strides) {
+    OperandSpec &spec = add(index, name, role, type, true);
+    bool isPacked = p.hasPackedQueries();
+    spec.rows = isPacked ? p.totalQueries : p.queries;
+    spec.planes = p.heads;
+    spec.batch = isPacked ? 1 : p.batch;
+    setStrides(spec, cols, strides);
+    return spec;
+  }
+
+  /// K or V.
+  OperandSpec &addKeys(int index, llvm::StringRef name, int64_t cols,
+                       const AttentionStrides &strides) {
+    OperandSpec &spec = add(index, name, OperandRole::In, p.kv, true);
+    spec.rows = p.isPaged()         ? p.pageSize
+                : p.hasPackedKeys() ? p.totalKeys
+                                    : p.keys;
+    spec.planes = p.kvHeads;
+    spec.batch = p.isPaged() ? p.pageCount : p.hasPackedKeys() ? 1 : p.batch;
+    setStrides(spec, cols, strides);
+    spec.outliers.outlierPeriod = 1000;
+    spec.outliers.outlier = 64;
+    return spec;
+  }
+
+  /// \p rows of \p cols integers.
+  void addIntegers(int index, llvm::StringRef name, int64_t rows, int64_t cols,
+                   const IntegerInit &init, bool present) {
+    OperandSpec &spec =
+        add(index, name, OperandRole::In, DType::INT32, present);
+    spec.rows = rows;
+    spec.cols = spec.leadingDimension = cols;
+    spec.batchStride = spec.planeStride = rows * cols;
+    spec.usual.integers = spec.outliers.integers = init;
+  }
+
+  /// \p rows of \p cols fp32 values.
+  OperandSpec &addFloats(int index, llvm::StringRef name, int64_t rows,
+                         int64_t cols, bool present) {
+    OperandSpec &spec =
+        add(index, name, OperandRole::Constant, DType::FP32, present);
+    spec.rows = rows;
+    spec.cols = spec.leadingDimension = cols;
+    spec.batchStride = spec.planeStride = rows * cols;
+    return spec;
+  }
+
+  void addLse() {
+    OperandSpec &lse =
+        add(AttentionOperand::Lse, "lse", OperandRole::Out, DType::FP32, p.lse);
+    bool isPacked = p.hasPackedQueries();
+    lse.rows = isPacked ? p.totalQueries : p.queries;
+    lse.cols = lse.leadingDimension = 1;
+    lse.planes = p.heads;
+    lse.planeStride = lse.rows;
+    lse.batch = isPacked ? 1 : p.batch;
+    lse.batchStride = p.lse ? p.heads * lse.rows : 0;
+    lse.tolerance = toleranceOfLse(p);
+  }
+
+  /// Of an operand of type \p type.
+  void addScale(int index, llvm::StringRef name, DType type) {
+    bool isOfHead = p.scales == AttentionProblem::Scales::Head;
+    OperandSpec &scale = addFloats(index, name, 1, isOfHead ? p.kvHeads : 1,
+                                   p.scales != AttentionProblem::Scales::None &&
+                                       type == DType::E4M3);
+    // Ten deviations from 0: scales are positive.
+    scale.usual.mean = scale.outliers.mean = 1;
+    scale.usual.deviation = scale.outliers.deviation = 0.1;
+  }
+
+private:
+  static void setStrides(OperandSpec &spec, int64_t cols,
+                         const AttentionStrides &strides) {
+    spec.cols = cols;
+    spec.leadingDimension = strides.token;
+    spec.planeStride = strides.head;
+    spec.batchStride = strides.batch;
+  }
+
+  const AttentionProblem &p;
+  OperandTable &table;
+};
+
+} // namespace
+
+/// Lengths, offsets and pages. A list of pages gives all sequences as many, and
+/// lengths do not ask for more.
+static void addIndices(const AttentionProblem &p, TableBuilder &builder) {
+  using Operand = AttentionOperand;
+  builder.addIntegers(Operand::QueryOffsets, "query_offsets", 1, p.batch + 1,
+                      {IntegerData::Offsets, 0, p.queries, p.totalQueries},
+                      p.hasPackedQueries());
+  builder.addIntegers(Operand::KeyOffsets, "key_offsets", 1, p.batch + 1,
+                      {IntegerData::Offsets, 0, p.keys, p.totalKeys},
+                      p.hasPackedKeys());
+  bool isList = p.pages == AttentionPages::List;
+  int64_t pages = p.pagesOfSequence(), mostKeys = p.keys;
+  if (isList && p.batch > 0) {
+    pages = std::min(pages, p.pageTableCols / p.batch);
+    mostKeys = std::min(mostKeys, pages * p.pageSize);
+  }
+  builder.addIntegers(Operand::KeyLengths, "key_lengths", 1, p.batch,
+                      {IntegerData::Lengths, 0, mostKeys, 0},
+                      p.keyLengths == AttentionLengths::Used);
+  builder.addIntegers(
+      Operand::PageTable, "page_table", isList ? 1 : p.batch, p.pageTableCols,
+      {IntegerData::Indices, 0, p.pageCount - 1, 0}, p.isPaged());
+  builder.addIntegers(Operand::PageOffsets, "page_offsets", 1, p.batch + 1,
+                      {IntegerData::Offsets, pages, pages, p.pageTableCols},
+                      isList);
+}
+
+OperandTable attentionOperands(const AttentionProblem &p) {
+  using Operand = AttentionOperand;
+  OperandTable table;
+  table.operands.resize(Operand::Count);
+  TableBuilder builder(p, table);
+  OperandSpec &q = builder.addQueries(Operand::Q, "q", OperandRole::In, p.dtype,
+                                      p.headDim, p.q);
+  q.outliers.outlierPeriod = 1000;
+  q.outliers.outlier = 64;
+  builder.addKeys(Operand::K, "k", p.headDim, p.k);
+  builder.addKeys(Operand::V, "v", p.valueDim, p.v);
+  builder.addQueries(Operand::O, "o", OperandRole::Out, p.out, p.valueDim, p.o)
+      .tolerance = toleranceOfO(p);
+  builder.addLse();
+  addIndices(p, builder);
+  OperandSpec &sinks =
+      builder.addFloats(Operand::Sinks, "sinks", 1, p.heads, p.sinks);
+  // A sink that takes all the weight, and one that takes none.
+  sinks.outliers.outlierPeriod = 3;
+  sinks.outliers.outlier = 30;
+  OperandSpec &alibi =
+      builder.addFloats(Operand::Alibi, "alibi", 1, p.heads, p.alibi);
+  alibi.usual.deviation = 0.01;
+  alibi.outliers.deviation = 0.5;
+  builder.addScale(Operand::QScale, "q_scale", p.dtype);
+  builder.addScale(Operand::KScale, "k_scale", p.kv);
+  builder.addScale(Operand::VScale, "v_scale", p.kv);
+  return table;
+}
+
+} // namespace kiln

@@ -1,0 +1,374 @@
+//===- AttentionProblem.cpp -----------------------------------------------===//
+#include "Families/Attention/AttentionProblem.h"
+
+#include "Families/ProblemFields.h"
+#include "Families/SignatureFields.h"
+#include "Support/Format.h"
+
+#include <llvm/Support/MathExtras.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+namespace kiln {
+
+static constexpr int64_t code(auto value) {
+  return static_cast<int64_t>(value);
+}
+
+//===----------------------------------------------------------------------===//
+// Schemas
+//===----------------------------------------------------------------------===//
+
+static constexpr FieldName kTypeNames[] = {{code(DType::BF16), "bf16"},
+                                           {code(DType::FP16), "fp16"},
+                                           {code(DType::E4M3), "e4m3"}};
+static constexpr FieldName kMaskNames[] = {
+    {code(AttentionMask::None), "none"},
+    {code(AttentionMask::Causal), "causal"},
+    {code(AttentionMask::Window), "window"}};
+static constexpr FieldName kLengthNames[] = {
+    {code(AttentionLengths::Uniform), "uniform"},
+    {code(AttentionLengths::Packed), "packed"},
+    {code(AttentionLengths::Used), "used"}};
+/// What queries may have of them.
+static constexpr llvm::ArrayRef<FieldName> kQueryLengthNames(kLengthNames, 2);
+static constexpr FieldName kPageNames[] = {
+    {code(AttentionPages::None), "none"},
+    {code(AttentionPages::Table), "table"},
+    {code(AttentionPages::List), "list"}};
+using Scales = AttentionProblem::Scales;
+static constexpr FieldName kScaleNames[] = {{code(Scales::None), "none"},
+                                            {code(Scales::Tensor), "tensor"},
+                                            {code(Scales::Head), "head"}};
+
+/// Heads and rows of kernels' largest products stay within 64 bits.
+static constexpr int64_t kMaxHeads = 1 << 16;
+static constexpr int64_t kMaxHeadDim = 576;
+
+static Field flag(llvm::StringRef key) {
+  return {.key = key, .role = FieldRole::Signature, .maximum = 1};
+}
+
+/// A size that a problem need not state.
+static Field optionalSize(llvm::StringRef key, FieldRole role,
+                          int64_t defaultValue = 0) {
+  return {.key = key,
+          .role = role,
+          .defaultValue = defaultValue,
+          .maximum = kMaxExtent};
+}
+
+static Field strideField(llvm::StringRef key) {
+  return {
+      .key = key, .role = FieldRole::Stride, .maximum = kMaxLeadingDimension};
+}
+
+static std::vector<Field> problemFields() {
+  return {
+      optionalSize("batch", FieldRole::Batch, 1),
+      extentField("sq", FieldRole::DynamicExtent),
+      extentField("sk", FieldRole::DynamicExtent),
+      optionalSize("skhint", FieldRole::Hint),
+      {.key = "heads", .required = true, .minimum = 1, .maximum = kMaxHeads},
+      {.key = "kvheads", .maximum = kMaxHeads},
+      {.key = "d",
+       .role = FieldRole::Signature,
+       .required = true,
+       .minimum = 1,
+       .maximum = kMaxHeadDim},
+      {.key = "dv", .role = FieldRole::Signature, .maximum = kMaxHeadDim},
+      enumField("dtype", true, kTypeNames),
+      enumField("kv", false, kTypeNames),
+      enumField("out", false, kTypeNames),
+      enumField("mask", false, kMaskNames),
+      optionalSize("left", FieldRole::Extent, kMaxExtent),
+      optionalSize("right", FieldRole::Extent, kMaxExtent),
+      scalarField("scale", 0),
+      scalarField("softcap", 0),
+      flag("sinks"),
+      flag("alibi"),
+      flag("lse"),
+      enumField("qlen", false, kQueryLengthNames),
+      enumField("kvlen", false, kLengthNames),
+      enumField("pages", false, kPageNames),
+      optionalSize("page", FieldRole::Extent),
+      optionalSize("poolpages", FieldRole::Capacity),
+      optionalSize("tablecols", FieldRole::Capacity),
+      optionalSize("totalq", FieldRole::Capacity),
+      optionalSize("totalk", FieldRole::Capacity),
+      enumField("scales", false, kScaleNames),
+      optionalSize("split", FieldRole::Extent),
+      leadingDimensionField("ldq"),
+      strideField("hsq"),
+      strideField("bsq"),
+      leadingDimensionField("ldk"),
+      strideField("hsk"),
+      strideField("bsk"),
+      leadingDimensionField("ldv"),
+      strideField("hsv"),
+      strideField("bsv"),
+      leadingDimensionField("ldo"),
+      strideField("hso"),
+      strideField("bso"),
+      alignField(),
+  };
+}
+
+const RecordSchema &attentionProblemSchema() {
+  static const RecordSchema schema("attention", TextStyle::Spaced,
+                                   problemFields());
+  assert(schema.fields().size() == AttentionField::Count);
+  return schema;
+}
+
+//===----------------------------------------------------------------------===//
+// Records to structs
+//===----------------------------------------------------------------------===//
+
+/// The product, where it is no more than any address space holds.
+static int64_t boundedProduct(int64_t a, int64_t b) {
+  constexpr int64_t kBeyond = int64_t(1) << 60;
+  int64_t product;
+  return __builtin_mul_overflow(a, b, &product) ? kBeyond
+                                                : std::min(product, kBeyond);
+}
+
+AttentionStrides resolveStrides(const AttentionStrides &given, int64_t tokens,
+                                int64_t heads, int64_t cols) {
+  AttentionStrides strides = given;
+  if (strides.token == 0)
+    strides.token = heads * cols;
+  if (strides.head == 0)
+    strides.head = cols;
+  if (strides.batch == 0)
+    strides.batch = std::max(boundedProduct(tokens, strides.token),
+                             boundedProduct(heads, strides.head));
+  return strides;
+}
+
+double resolveScale(double given, int64_t headDim) {
+  return given != 0 ? given : 1 / std::sqrt(double(headDim));
+}
+
+AttentionProblem readAttentionProblem(const int64_t *values) {
+  using F = AttentionField;
+  auto resolve = [&](int field, int64_t derived) {
+    return values[field] ? values[field] : derived;
+  };
+  AttentionProblem p;
+  p.batch = values[F::Batch];
+  p.queries = values[F::Sq];
+  p.keys = values[F::Sk];
+  p.heads = values[F::Heads];
+  p.kvHeads = resolve(F::KvHeads, p.heads);
+  p.headDim = values[F::D];
+  p.valueDim = resolve(F::Dv, p.headDim);
+  p.dtype = static_cast<DType>(values[F::DType]);
+  p.kv = static_cast<DType>(resolve(F::Kv, code(p.dtype)));
+  p.out = static_cast<DType>(
+      resolve(F::Out, code(p.dtype == DType::E4M3 ? DType::BF16 : p.dtype)));
+  p.mask = static_cast<AttentionMask>(values[F::Mask]);
+  p.left = values[F::Left];
+  p.right = values[F::Right];
+  p.scale = resolveScale(decodeReal(values[F::Scale]), p.headDim);
+  p.softcap = decodeReal(values[F::Softcap]);
+  p.sinks = values[F::Sinks] != 0;
+  p.alibi = values[F::Alibi] != 0;
+  p.lse = values[F::Lse] != 0;
+  p.queryLengths = static_cast<AttentionLengths>(values[F::QLen]);
+  p.keyLengths = static_cast<AttentionLengths>(values[F::KvLen]);
+  p.typicalKeys = std::min(resolve(F::SkHint, p.keys), p.keys);
+  p.pages = static_cast<AttentionPages>(values[F::Pages]);
+  p.scales = static_cast<Scales>(values[F::Scales]);
+  p.fixedSplit = values[F::Split];
+  if (p.isPaged()) {
+    p.pageSize = values[F::Page];
+    int64_t pages = p.pagesOfSequence();
+    bool isList = p.pages == AttentionPages::List;
+    p.pageCount = resolve(F::PoolPages, p.batch * pages);
+    p.pageTableCols = resolve(F::TableCols, isList ? p.batch * pages : pages);
+  }
+  p.totalQueries = resolve(F::TotalQ, p.batch * p.queries);
+  p.totalKeys = resolve(F::TotalK, p.batch * p.keys);
+  int64_t keyTokens = p.isPaged() ? p.pageSize : p.keys;
+  // Three fields in a row.
+  auto strides = [&](int field, int64_t tokens, int64_t heads, int64_t cols) {
+    const int64_t *given = values + field;
+    return resolveStrides({given[0], given[1], given[2]}, tokens, heads, cols);
+  };
+  p.q = strides(F::LdQ, p.queries, p.heads, p.headDim);
+  p.k = strides(F::LdK, keyTokens, p.kvHeads, p.headDim);
+  p.v = strides(F::LdV, keyTokens, p.kvHeads, p.valueDim);
+  p.o = strides(F::LdO, p.queries, p.heads, p.valueDim);
+  p.align = values[F::Align];
+  return p;
+}
+
+int64_t AttentionProblem::pagesOfSequence() const {
+  return pageSize ? llvm::divideCeil(keys, pageSize) : 0;
+}
+
+int64_t AttentionProblem::usualQueries() const {
+  if (!hasPackedQueries() || batch == 0)
+    return queries;
+  return std::min(queries, int64_t(llvm::divideCeil(totalQueries, batch)));
+}
+
+int64_t AttentionProblem::usualKeys() const {
+  if (keyLengths == AttentionLengths::Uniform || batch == 0)
+    return keys;
+  if (hasPackedKeys())
+    return std::min(typicalKeys, int64_t(llvm::divideCeil(totalKeys, batch)));
+  return typicalKeys;
+}
+
+//===----------------------------------------------------------------------===//
+// Work
+//===----------------------------------------------------------------------===//
+
+/// The sum over i in [0, rows) of i + first, each clamped to [0, most].
+static double clampedSum(double rows, double first, double most) {
+  // Of the rows, those that have at least 1, and those that have less than
+  // the most.
+  double begin = std::clamp(1 - first, 0.0, rows);
+  double end = std::clamp(most - first, begin, rows);
+  double count = end - begin;
+  return count * first + (begin + end - 1) / 2 * count + (rows - end) * most;
+}
+
+double visiblePairs(const AttentionProblem &p, int64_t queries, int64_t keys) {
+  double rows = double(queries), all = double(keys), shift = all - rows;
+  bool limitsLeft = p.mask == AttentionMask::Window && p.left < kMaxExtent;
+  bool limitsRight = p.mask == AttentionMask::Causal ||
+                     (p.mask == AttentionMask::Window && p.right < kMaxExtent);
+  double right = p.mask == AttentionMask::Window ? double(p.right) : 0;
+  double ends =
+      limitsRight ? clampedSum(rows, shift + right + 1, all) : rows * all;
+  double begins =
+      limitsLeft ? clampedSum(rows, shift - double(p.left), all) : 0;
+  return ends - begins;
+}
+
+double visiblePairs(const AttentionProblem &p) {
+  return visiblePairs(p, p.usualQueries(), p.usualKeys()) * double(p.heads) *
+         double(p.batch);
+}
+
+//===----------------------------------------------------------------------===//
+// The signature
+//===----------------------------------------------------------------------===//
+
+/// Greatest power of two, at most 16, that divides what every access to Q, K, V
+/// and O moves by. A promise below an element's width promises that width all
+/// the same.
+static int64_t commonAlignment(const AttentionProblem &p) {
+  int64_t widest = std::max(bytesOf(p.dtype), bytesOf(p.out));
+  int64_t bits = 16 | std::max(p.align, widest);
+  auto add = [&](const AttentionStrides &strides, int64_t cols, DType type) {
+    bits |=
+        (cols | strides.token | strides.head | strides.batch) * bytesOf(type);
+  };
+  add(p.q, p.headDim, p.dtype);
+  add(p.k, p.headDim, p.kv);
+  add(p.v, p.valueDim, p.kv);
+  add(p.o, p.valueDim, p.out);
+  return bits & -bits;
+}
+
+AttentionSignature signatureOf(const AttentionProblem &p) {
+  AttentionSignature signature;
+  signature.q = p.dtype;
+  signature.kv = p.kv;
+  signature.out = p.out;
+  signature.headDim = static_cast<int>(p.headDim);
+  signature.valueDim = static_cast<int>(p.valueDim);
+  signature.mask = p.mask;
+  signature.queryLengths = p.queryLengths;
+  signature.keyLengths = p.keyLengths;
+  signature.pages = p.pages;
+  signature.softcap = p.softcap != 0;
+  signature.sinks = p.sinks;
+  signature.alibi = p.alibi;
+  signature.lse = p.lse;
+  signature.scales = p.scales != Scales::None;
+  signature.align = static_cast<int>(commonAlignment(p));
+  return signature;
+}
+
+static std::string enumeratorText(AttentionMask mask) {
+  switch (mask) {
+  case AttentionMask::None:
+    return "kiln::AttentionMask::None";
+  case AttentionMask::Causal:
+    return "kiln::AttentionMask::Causal";
+  case AttentionMask::Window:
+    return "kiln::AttentionMask::Window";
+  }
+  return {};
+}
+
+static std::string enumeratorText(AttentionLengths lengths) {
+  switch (lengths) {
+  case AttentionLengths::Uniform:
+    return "kiln::AttentionLengths::Uniform";
+  case AttentionLengths::Packed:
+    return "kiln::AttentionLengths::Packed";
+  case AttentionLengths::Used:
+    return "kiln::AttentionLengths::Used";
+  }
+  return {};
+}
+
+static std::string enumeratorText(AttentionPages pages) {
+  switch (pages) {
+  case AttentionPages::None:
+    return "kiln::AttentionPages::None";
+  case AttentionPages::Table:
+    return "kiln::AttentionPages::Table";
+  case AttentionPages::List:
+    return "kiln::AttentionPages::List";
+  }
+  return {};
+}
+
+using Signature = AttentionSignature;
+static constexpr SignatureFields kSignatureFields(
+    SignatureField{"q", "q", &Signature::q, true, kTypeNames},
+    SignatureField{"kv", "kv", &Signature::kv, true, kTypeNames},
+    SignatureField{"out", "out", &Signature::out, true, kTypeNames},
+    SignatureField{"d", "headDim", &Signature::headDim, true, {}, kMaxHeadDim},
+    SignatureField{
+        "dv", "valueDim", &Signature::valueDim, true, {}, kMaxHeadDim},
+    SignatureField{"mask", "mask", &Signature::mask, false, kMaskNames},
+    SignatureField{"qlen", "queryLengths", &Signature::queryLengths, false,
+                   kQueryLengthNames},
+    SignatureField{"kvlen", "keyLengths", &Signature::keyLengths, false,
+                   kLengthNames},
+    SignatureField{"pages", "pages", &Signature::pages, false, kPageNames},
+    SignatureField{"softcap", "softcap", &Signature::softcap},
+    SignatureField{"sinks", "sinks", &Signature::sinks},
+    SignatureField{"alibi", "alibi", &Signature::alibi},
+    SignatureField{"lse", "lse", &Signature::lse},
+    SignatureField{"scales", "scales", &Signature::scales},
+    SignatureField{"align", "align", &Signature::align, false, {}, 16});
+
+const RecordSchema &attentionSignatureSchema() {
+  static const RecordSchema schema = kSignatureFields.schema("attention");
+  return schema;
+}
+
+Record toRecord(const AttentionSignature &signature) {
+  return kSignatureFields.toRecord(signature, attentionSignatureSchema());
+}
+
+AttentionSignature readAttentionSignature(const Record &record) {
+  return kSignatureFields.fromRecord(record);
+}
+
+std::string initializerText(const AttentionSignature &signature) {
+  return kSignatureFields.initializer(signature);
+}
+
+} // namespace kiln
