@@ -1,6 +1,6 @@
 # The target gpu-bundle: gathers in build/gpu, stripped, what a machine with a
 # GPU but without a compiler needs to run the gpu tests, the kiln tool and the
-# examples: bin/, lib/, benchmarks/suites and runTests.sh. Targets are named by
+# examples: bin/, lib/, benchmarks (suites, peers) and runTests.sh. Targets are named by
 # the global property KILN_GPU_BINARIES.
 #
 # Also a script: cmake -DBUNDLE=<folder> -P KilnGpuBundle.cmake fails when the
@@ -57,6 +57,8 @@ add_custom_target(gpu-bundle
   ${strips}
   COMMAND ${CMAKE_COMMAND} -E copy_directory
     ${PROJECT_SOURCE_DIR}/benchmarks/suites ${bundle}/benchmarks/suites
+  COMMAND ${CMAKE_COMMAND} -E copy_directory
+    ${PROJECT_SOURCE_DIR}/benchmarks/peers ${bundle}/benchmarks/peers
   COMMAND ${CMAKE_COMMAND} -E copy
     ${PROJECT_SOURCE_DIR}/scripts/runGpuTests.sh ${bundle}/runTests.sh
   COMMAND ${CMAKE_COMMAND} -DBUNDLE=${bundle}

@@ -143,6 +143,40 @@ def torch_table(result):
                     "torch.compile over Kiln's: above 1, Kiln is faster."]
 
 
+def attention_class(case):
+    """prefill by head dim, a draw by form, others by the first of the name."""
+    parts = case["name"].split("/")
+    if parts[0] == "prefill":
+        return " ".join(parts[:2])
+    return parts[1] if parts[0].startswith("draw") else parts[0]
+
+
+def attention_table(result):
+    """Kiln beside the attention of other libraries. Classes without a peer have
+    their rates alone."""
+    lines = [
+        "| cases | number | ratio, geomean | least | greatest | to cuDNN | to FlashAttention 2 | to FlashAttention 3 | best TFLOP/s | best GB/s |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    by_class = {}
+    for case in result["cases"]:
+        if case.get("kiln_us"):
+            by_class.setdefault(attention_class(case), []).append(case)
+    timed = [case for cases in by_class.values() for case in cases]
+    for name, cases in list(by_class.items()) + [("**all**", timed)]:
+        ratios = [case["ratio"] for case in cases if case.get("ratio")]
+        spread = [f"{min(ratios):.2f}", f"{max(ratios):.2f}"] if ratios \
+            else ["n/a", "n/a"]
+        peers = [geomean_text([case.get(f"ratio_{peer}") for case in cases])
+                 for peer in ("cudnn", "fa2", "fa3")]
+        lines.append("| " + " | ".join(
+            [name, str(len(cases)), geomean_text(ratios)] + spread + peers +
+            [f"{max(case['tflops'] for case in cases):.0f}",
+             f"{max(case['gbs'] for case in cases):.0f}"]) + " |")
+    return lines + ["", "A ratio is the time of the fastest peer that computes "
+                    "the same over Kiln's: above 1, Kiln is faster."]
+
+
 def seconds(ms):
     return f"{ms / 1e3:.1f} s" if ms >= 1e3 else f"{ms:.2f} ms"
 
@@ -192,8 +226,10 @@ def draw_table(result):
 
 
 def kind_of(result):
-    """What a result compares Kiln with: "stream", "torch" or "peer", or
-    "draw" for a peer at drawn sizes."""
+    """What a result compares Kiln with: "stream", "torch", "attention" or
+    "peer", or "draw" for a peer at drawn sizes."""
+    if result["what"].startswith("attention"):
+        return "attention"
     if "draw" in result:
         return "draw"
     keys = set().union(*(case.keys() for case in result["cases"]))
@@ -205,7 +241,8 @@ def kind_of(result):
 def table(result):
     """The markdown of one result: where it was measured, and its rows."""
     rows = {"stream": stream_table, "torch": torch_table,
-            "peer": peer_table, "draw": draw_table}[kind_of(result)](result)
+            "attention": attention_table, "peer": peer_table,
+            "draw": draw_table}[kind_of(result)](result)
     return "\n".join([origin(result), ""] + rows)
 
 
@@ -225,6 +262,7 @@ def summary(results):
             continue
         peer = {"stream": "a stream of as many bytes",
                 "torch": "the faster of PyTorch eager and torch.compile",
+                "attention": "the fastest of cuDNN and FlashAttention",
                 "peer": result.get("peer")}[kind]
         key = "fraction" if kind == "stream" else "ratio"
         ratios = [case[key] for case in result["cases"] if case.get(key)]

@@ -1,8 +1,9 @@
 """The part of Kiln's C interface that the peer benchmarks call, by ctypes.
 
-The structs mirror include/kiln/kiln.h, types.h and attention.h field by field; zero is the
-default of every field, as there. `python3 kiln_ctypes.py --self-test` compares
-their layouts with what the C compiler makes of the headers.
+The structs mirror include/kiln/kiln.h, types.h and attention.h field by field;
+zero is the default of every field, as there. `python3 kiln_ctypes.py
+--self-test` compares their layouts with what the C compiler makes of the
+headers.
 
 Not thread-safe beyond what the C interface is: an object's last call is its
 close(). Addresses and streams are plain integers, as torch gives them
@@ -340,8 +341,9 @@ def find_library(path=None):
     """The library to load: what is named, else the project's own builds."""
     if path is not None:
         return pathlib.Path(path)
-    for build in ("release", "gpu"):
-        for found in sorted((ROOT / "build" / build).glob("**/libkiln.so")):
+    # The last: beside an installed benchmarks folder.
+    for folder in ("build/release", "build/gpu", "lib"):
+        for found in sorted((ROOT / folder).glob("**/libkiln.so*")):
             return found
     raise FileNotFoundError("no build/release/**/libkiln.so; name one with "
                             "--library")

@@ -19,15 +19,10 @@ rotate over as many blocks as Kiln's. Temporaries inside of a torch function
 are freed at once, as in a user's program.
 """
 import argparse
-import collections
 import contextlib
 import gc
-import json
 import math
-import os
-import pathlib
 import statistics
-import subprocess
 import sys
 import time
 
@@ -36,6 +31,8 @@ import torch
 import kiln_ctypes
 import memory_bound_cases
 import torch_functions
+from interleaved import (KilnSide, Stopwatch, capture, driver_version, geomean,
+                         number, time_graphs, torch_launcher, write_document)
 
 PROTOCOL = (
     "Cold L2 (operands rotate over copies of 32 times the L2, but 1024 copies "
@@ -56,31 +53,6 @@ LEAST_ROTATION_BYTES = 1920 << 20
 MOST_COPIES = 1024
 # A case up to this size is measured hot as well.
 HOT_BYTES = 2 << 20
-
-WARM_UP_CALLS = 3
-# Clocks rise from idle while the graphs are replayed untimed for so long.
-WARM_UP_S = 0.05
-# About half a millisecond, more than the launch of a graph takes.
-DELAY_CYCLES = 1_000_000
-
-
-class Stopwatch:
-    """Wall time by phase. The phase "measure" holds all but "tune"."""
-
-    def __init__(self):
-        self.seconds = collections.defaultdict(float)
-
-    @contextlib.contextmanager
-    def phase(self, name):
-        begin = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] += time.perf_counter() - begin
-
-
-def current_stream():
-    return torch.cuda.current_stream().cuda_stream
 
 
 #===------------------------------------------------------------------------===#
@@ -134,64 +106,6 @@ def make_outputs(case, copies):
 #===------------------------------------------------------------------------===#
 
 
-def config_of(description):
-    """The config in a plan's line "PROBLEM: CONFIG, by SOURCE, ..."; the whole
-    line if it looks different."""
-    _, colon, rest = description.partition(": ")
-    return rest.split(", ")[0] if colon else description
-
-
-class KilnSide:
-    """Kiln's plan of a case, launched on torch's tensors and stream."""
-
-    def __init__(self, engine, case, options):
-        stream = current_stream()
-        if options.mode == "tune":
-            engine.prepare(case.text, stream, options.budget_ms, options.retune)
-        query = engine.query(case.text, stream)
-        self.plan = engine.plan(case.text, stream)
-        self.description = self.plan.describe()
-        self.config = config_of(self.description)
-        self.source = kiln_ctypes.SOURCES.get(query.source, str(query.source))
-        self.predicted_us = query.predicted_us
-        self.workspace = self._make_workspace()
-        self.arguments = []
-
-    def _make_workspace(self):
-        need = self.plan.workspace()
-        if need.bytes == 0:
-            return None
-        # Blocks of torch's allocator are aligned to 512 bytes.
-        self.memory = torch.zeros(need.bytes, dtype=torch.uint8, device="cuda")
-        return kiln_ctypes.Workspace(
-            flags=kiln_ctypes.WORKSPACE_ZEROED, data=self.memory.data_ptr(),
-            bytes=need.bytes)
-
-    def bind(self, case, inputs, outputs):
-        """Takes the operands of every copy. Errors: RuntimeError if they are
-        not those that the plan asks for."""
-        slots = {operand.name: operand for operand in case.operands()}
-        given = {operand.slot: operand.bytes for operand in slots.values()}
-        for info in self.plan.operands():
-            if info.bytes > given.get(info.slot, 0):
-                raise RuntimeError(
-                    f"the plan wants {info.bytes} bytes of "
-                    f"{info.name.decode()} at slot {info.slot}, the case has "
-                    f"{given.get(info.slot, 0)}")
-        self.arguments = [
-            kiln_ctypes.arguments_of(
-                {slots[name].slot: tensor.data_ptr()
-                 for name, tensor in {**copy_in, **copy_out}.items()})
-            for copy_in, copy_out in zip(inputs, outputs)]
-
-    def launch(self, copy):
-        self.plan.launch(self.arguments[copy], current_stream(),
-                         self.workspace)
-
-    def close(self):
-        self.plan.close()
-
-
 def compile_function(function, inputs):
     """(compiled function, seconds of its first call)."""
     torch._dynamo.reset()
@@ -201,86 +115,6 @@ def compile_function(function, inputs):
     compiled(**inputs)
     torch.cuda.synchronize()
     return compiled, time.perf_counter() - begin
-
-
-def torch_launcher(function, inputs, copies):
-    """launch(copy) that keeps the outputs of the last `copies` launches."""
-    kept = collections.deque()
-
-    def launch(copy):
-        # Freed first, so that the new output takes the oldest one's block.
-        if len(kept) == copies:
-            kept.popleft()
-        kept.append(function(**inputs[copy]))
-
-    return launch
-
-
-#===------------------------------------------------------------------------===#
-# Timing
-#===------------------------------------------------------------------------===#
-
-
-def capture(launch, copies, launches):
-    """A graph of launches that rotate over the copies."""
-    for call in range(WARM_UP_CALLS):
-        launch(call % copies)
-    torch.cuda.synchronize()
-    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
-    # A tensor or graph that is collected now would end the capture. This is
-    # also why torch.cuda.graph is not used: it collects first, each time.
-    gc.disable()
-    try:
-        with torch.cuda.stream(stream):
-            graph.capture_begin(capture_error_mode="thread_local")
-            try:
-                for index in range(launches):
-                    launch(index % copies)
-            except BaseException:
-                with contextlib.suppress(RuntimeError):
-                    graph.capture_end()
-                raise
-            graph.capture_end()
-    finally:
-        gc.enable()
-    torch.cuda.synchronize()
-    return graph
-
-
-def warm_up(graphs):
-    """Replays everything untimed, so that clocks and graphs are ready."""
-    end = time.perf_counter() + WARM_UP_S
-    while True:
-        for graph in graphs.values():
-            graph.replay()
-        torch.cuda.synchronize()
-        if time.perf_counter() >= end:
-            return
-
-
-def delay():
-    """Keeps the GPU busy while the host gets ahead."""
-    sleep = getattr(torch.cuda, "_sleep", None)
-    if sleep is not None:
-        sleep(DELAY_CYCLES)
-
-
-def time_graphs(graphs, rounds, launches):
-    """{side: microseconds of one launch, one per round}."""
-    warm_up(graphs)
-    marks = {name: [] for name in graphs}
-    for _ in range(rounds):
-        for name, graph in graphs.items():
-            pair = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
-            delay()
-            pair[0].record()
-            graph.replay()
-            pair[1].record()
-            marks[name].append(pair)
-    torch.cuda.synchronize()
-    return {name: [1e3 * begin.elapsed_time(end) / launches
-                   for begin, end in pairs]
-            for name, pairs in marks.items()}
 
 
 #===------------------------------------------------------------------------===#
@@ -411,26 +245,12 @@ def summary_of(case, times):
 #===------------------------------------------------------------------------===#
 
 
-def driver_version():
-    try:
-        return subprocess.run(
-            ["nvidia-smi", "--query-gpu=driver_version",
-             "--format=csv,noheader"], check=True, text=True,
-            capture_output=True).stdout.split()[0]
-    except (OSError, subprocess.SubprocessError, IndexError):
-        return "unknown"
-
-
 def triton_version():
     try:
         import triton
         return triton.__version__
     except ImportError:
         return "none"
-
-
-def geomean(values):
-    return round(math.exp(statistics.fmean(map(math.log, values))), 4)
 
 
 def add_summary(document):
@@ -445,23 +265,9 @@ def add_summary(document):
              document[f"least{suffix}_case"]) = min(ratios)
 
 
-def write_document(document, path):
-    """Writes it after every case: a run that is cut short leaves its rows."""
-    if path is None:
-        return
-    text = json.dumps(document, indent=1)
-    beside = pathlib.Path(f"{path}.part")
-    beside.write_text(text + "\n")
-    os.replace(beside, path)
-
-
 HEADER = (f"{'case':32} {'MB':>8} {'kiln us':>9} {'eager us':>9} "
           f"{'compile us':>10} {'GB/s':>6} {'ratio':>6} {'spread %':>8} "
           f"{'hot k/e/c us':>17} agrees config")
-
-
-def number(value, width, digits):
-    return f"{'-':>{width}}" if value is None else f"{value:{width}.{digits}f}"
 
 
 def table_line(row):
