@@ -1,0 +1,93 @@
+//===- attention/DecodeAttention.cuh - few queries, long caches -----------===//
+//
+// Attention of so few rows of queries that K and V are read for one tile of
+// rows alone: the kernel is as fast as memory delivers them.
+//
+// A block has the rows of queries that share a head of K (rows of a group are
+// packed) and one split of the keys. Each of its warps streams tiles of keys
+// through a ring of its own (DecodeKeys.cuh), multiplies them by mma.sync and
+// keeps its own running softmax (DecodeRows.cuh); only at the end do warps meet
+// (DecodeMerge.cuh). No barrier, no producer, nothing to wait for but memory.
+//
+// Blocks read lengths and tables in device memory and leave at once where their
+// split has no keys, so a grid for the longest sequence serves ragged batches
+// without a plan. A sequence with all keys in one split is written directly;
+// the others are merged by the combine kernel, which starts early
+// (griddepcontrol), or by their cluster through distributed shared memory.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attention/DecodeKeys.cuh"
+#include "attention/DecodeMerge.cuh"
+#include "attention/DecodeRows.cuh"
+#include "attention/DecodeSplits.h"
+
+namespace kiln {
+
+/// Grid: (splits, heads of K x blocks of rows, sequences); in a cluster form
+/// with several splits they are a cluster.
+template <AttentionSignature kSignature, DecodeAttentionConfig kConfig>
+void decodeAttention(const AttentionParams &params) {
+  static_assert(kConfig.isValid(kSignature), "the config breaks a limit");
+  extern __shared__ __align__(128) char shared[];
+  const int warp = threadIdx.x / 32;
+  const int split = blockIdx.x, sequence = blockIdx.z;
+
+  // Which rows, and which keys.
+  AttentionTokens queries = queriesOf<kSignature>(params, sequence);
+  AttentionTokens keys = keysOfSequence<kSignature>(params, sequence);
+  const int group = params.heads / params.kvHeads;
+  DecodeBlockRows rows = {queries, keys.count, sequence};
+  rows.kvHead = blockIdx.y % params.kvHeads;
+  rows.group = group;
+  rows.begin = blockIdx.y / params.kvHeads * kConfig.rows;
+  rows.end = min(rows.begin + kConfig.rows, queries.count * group);
+  if (rows.begin >= rows.end)
+    return;
+  const AttentionReach reach =
+      reachOf(kSignature.mask, params.left, params.right);
+  const int splits = splitsOf(keysOfQueries(reach, queries.count, keys.count),
+                              params.splitKeys);
+  if (!kConfig.cluster && split >= splits)
+    return;
+  const AttentionRange range = keysOfDecodeSplit(
+      reach, rows.range(), queries.count, keys.count, split, params.splitKeys);
+
+  // Stream them. The first copies start before Q is looked at.
+  DecodeRing<kSignature, kConfig> ring(
+      params, sequence, keys, rows.kvHead, range, warp,
+      ptx::sharedAddress(shared) + warp * kConfig.ringBytes(kSignature));
+#pragma unroll
+  for (int stage = 0; stage < kConfig.stages - 1; ++stage)
+    ring.load();
+  DecodeRows<kSignature, kConfig> sums(params, rows, range,
+                                       ptx::sharedAddress(shared) +
+                                           kConfig.queryOffset(kSignature));
+#pragma unroll 1
+  for (int first = range.begin + warp * kConfig.tile; first < range.end;
+       first += kConfig.warps * kConfig.tile) {
+    unsigned stage = ring.wait();
+    ring.load();
+    sums.take(stage, stage + kConfig.keyTileBytes(kSignature), first);
+  }
+  sums.joinTotals();
+
+  // Merge. The sums take the place of the rings.
+  ptx::cpAsyncWait<0>();
+  __syncthreads();
+  if constexpr (!kConfig.cluster && __CUDA_ARCH__ >= 900)
+    ptx::griddepcontrolLaunchDependents();
+  DecodeMerge<kSignature, kConfig> merge(params, rows,
+                                         reinterpret_cast<float *>(shared));
+  merge.leave(warp, sums);
+  __syncthreads();
+  if constexpr (kConfig.cluster) {
+    if (params.splits > 1)
+      return merge.writeCluster(params.splits);
+  } else if (splits > 1)
+    return merge.writePartials(split);
+  merge.writeRows();
+}
+
+} // namespace kiln

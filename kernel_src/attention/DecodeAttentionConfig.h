@@ -1,0 +1,120 @@
+//===- attention/DecodeAttentionConfig.h - knobs of the decode kernel -----===//
+#pragma once
+
+#include "attention/AttentionSignature.h"
+
+namespace kiln {
+
+/// Streams K and V past few rows of queries on mma.sync, sm_80 and up. A block
+/// has `rows` rows, those of the heads that share a head of K; its warps take
+/// tiles of keys in turn, each through a ring of `stages` tiles of its own.
+struct DecodeAttentionConfig {
+  int rows = 16;  ///< 8, 16 or 32
+  int tile = 16;  ///< keys: 16 or 32
+  int stages = 3; ///< tiles of a ring
+  int warps = 4;
+  int minBlocksPerSm = 1;
+  int sharedQueries = 0; ///< 1: Q in shared memory, not in registers
+  int cluster = 0;       ///< 1: the blocks of all splits are a cluster (sm_90)
+  /// Run-time value: splits of the keys. 0: as many as fill the SMs.
+  int splits = 0;
+
+  static constexpr const char *kName = "decode";
+  static constexpr int kMaxCluster = 8;
+
+  template <class F> static constexpr void forEachField(F &&f) {
+    f("r", "rows", &DecodeAttentionConfig::rows, 16);
+    f("t", "tile", &DecodeAttentionConfig::tile, 16);
+    f("st", "stages", &DecodeAttentionConfig::stages, 3);
+    f("w", "warps", &DecodeAttentionConfig::warps, 4);
+    f("mb", "minBlocksPerSm", &DecodeAttentionConfig::minBlocksPerSm, 1);
+    f("sq", "sharedQueries", &DecodeAttentionConfig::sharedQueries, 0);
+    f("cl", "cluster", &DecodeAttentionConfig::cluster, 0);
+  }
+  template <class F> static constexpr void forEachRuntimeField(F &&f) {
+    f("sp", "splits", &DecodeAttentionConfig::splits, 0);
+  }
+
+  constexpr int threads() const { return 32 * warps; }
+  constexpr int minBlocks() const { return minBlocksPerSm; }
+  /// Row tiles of the instruction, which has 16 rows.
+  constexpr int rowTiles() const { return (rows + 15) / 16; }
+
+  //===--------------------------------------------------------------------===//
+  // Where things lie in shared memory
+  //===--------------------------------------------------------------------===//
+
+  /// Chunks of 16 bytes in which a row of \p elements is multiplied: an even
+  /// number, the last one zeros where the row has an odd one.
+  static constexpr int chunks(int elements, DType type) {
+    return (elements * bytesOf(type) + 31) / 32 * 2;
+  }
+  /// Bytes from row to row: an odd number of chunks, so that the same chunk of
+  /// eight rows falls into different banks.
+  static constexpr int pitch(int elements, DType type) {
+    return (chunks(elements, type) + 1) * 16;
+  }
+  constexpr int keyTileBytes(const AttentionSignature &s) const {
+    return tile * pitch(s.headDim, s.kv);
+  }
+  /// A tile of K and one of V.
+  constexpr int stageBytes(const AttentionSignature &s) const {
+    return keyTileBytes(s) + tile * pitch(s.valueDim, s.kv);
+  }
+  constexpr int ringBytes(const AttentionSignature &s) const {
+    return stages * stageBytes(s);
+  }
+
+  /// Steps of 16 elements in which Q K^T is multiplied.
+  static constexpr int keySteps(const AttentionSignature &s) {
+    return chunks(s.headDim, s.kv) / bytesOf(s.kv);
+  }
+  /// Q as operands of the instruction: 16 bytes a lane for each row tile and
+  /// step.
+  constexpr int queryBytes(const AttentionSignature &s) const {
+    return sharedQueries ? rowTiles() * keySteps(s) * 32 * 16 : 0;
+  }
+
+  /// Columns of O as they are multiplied.
+  static constexpr int valueCols(const AttentionSignature &s) {
+    return chunks(s.valueDim, s.kv) * 16 / bytesOf(s.kv);
+  }
+  /// Floats from row to row of the sums that warps leave to be merged. Rows of
+  /// accumulators start 8 banks apart.
+  static constexpr int sumPitch(const AttentionSignature &s) {
+    return valueCols(s) + 8;
+  }
+  /// Sums of `rows` rows, each with its greatest score and its total.
+  constexpr int sumFloats(const AttentionSignature &s) const {
+    return rows * (sumPitch(s) + 2);
+  }
+  /// Where Q lies: behind the rings, whose memory the sums of the warps use
+  /// again, and in a cluster those of the block.
+  constexpr int queryOffset(const AttentionSignature &s) const {
+    int rings = warps * ringBytes(s);
+    int sums = (warps + (cluster ? 1 : 0)) * sumFloats(s) * 4;
+    return ((rings > sums ? rings : sums) + 15) / 16 * 16;
+  }
+  constexpr int sharedBytes(const AttentionSignature &s) const {
+    return queryOffset(s) + queryBytes(s);
+  }
+
+  constexpr bool isValid(const AttentionSignature &s) const {
+    bool kvFits = s.kv == DType::E4M3 || s.kv == s.q;
+    if (!kvFits || s.align != 16 || s.headDim * bytesOf(s.kv) % 16 != 0 ||
+        s.valueDim * bytesOf(s.kv) % 16 != 0 || s.headDim < 8 ||
+        s.valueDim < 8 || s.headDim > 256 || s.valueDim > 256 ||
+        s.headDim * bytesOf(s.q) % 16 != 0)
+      return false;
+    return (rows == 8 || rows == 16 || rows == 32) &&
+           (tile == 16 || tile == 32) && stages >= 2 && stages <= 16 &&
+           warps >= 1 && warps <= 16 && minBlocksPerSm >= 1 && cluster >= 0 &&
+           cluster <= 1 && sharedQueries >= 0 && sharedQueries <= 1 &&
+           splits >= 0;
+  }
+
+  friend constexpr bool operator==(const DecodeAttentionConfig &,
+                                   const DecodeAttentionConfig &) = default;
+};
+
+} // namespace kiln

@@ -1,0 +1,178 @@
+//===- attention/DecodeKeys.cuh - a warp's ring of keys and values --------===//
+//
+// Each warp copies the tiles that it will multiply into stages of its own and
+// waits for its own copies alone: no barrier of the block, no warp that only
+// loads. Rows behind the last key become zeros: what lies there may be NaN, and
+// 0 * NaN would count.
+//
+// In pages every row has its own address. A lane looks up one row of the tile
+// after the one that it copies, so that the table's latency is hidden; the
+// copies get addresses by shuffles. So any page size will do.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attention/AttentionRanges.h"
+#include "attention/DecodeAttentionConfig.h"
+#include "common/Ptx.cuh"
+
+namespace kiln {
+
+/// Copies the rows of a tile of K or V with one warp: as many lanes on a row as
+/// divide it.
+template <int kElements, DType kType, int kTile> struct DecodeTileCopy {
+  static constexpr int kChunks =
+      DecodeAttentionConfig::chunks(kElements, kType); ///< of a row, padded
+  static constexpr int kFilled = kElements * bytesOf(kType) / 16;
+  static constexpr int kPitch = DecodeAttentionConfig::pitch(kElements, kType);
+  static constexpr int kLanes =
+      (kChunks & -kChunks) < 32 ? kChunks & -kChunks : 32; ///< on a row
+  static constexpr int kParts = kChunks / kLanes;
+  static constexpr int kRows = 32 / kLanes; ///< copied at once
+  static constexpr int kCopies = kTile / kRows;
+  static_assert(kTile % kRows == 0, "a warp's copies leave the tile");
+
+  static int row() { return threadIdx.x % 32 / kLanes; }
+  static int chunk() { return threadIdx.x % kLanes; }
+  /// Where this lane's part of the tile begins.
+  static unsigned offset() { return row() * kPitch + chunk() * 16; }
+
+  /// Copies this lane's part of row row() + copy * kRows to \p shared, that of
+  /// the tile.
+  static void copyRow(unsigned shared, const char *source, int copy,
+                      bool inside, unsigned long long policy) {
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      bool exists = inside;
+      if (part * kLanes + kLanes > kFilled)
+        exists = inside && part * kLanes + chunk() < kFilled;
+      ptx::cpAsyncOrZero16(shared + copy * kRows * kPitch + part * kLanes * 16,
+                           source + part * kLanes * 16, exists, policy);
+    }
+  }
+};
+
+/// The ring of one warp, which takes every kWarps-th tile of a range of keys.
+template <AttentionSignature kSignature, DecodeAttentionConfig kConfig>
+class DecodeRing {
+  static constexpr int kTile = kConfig.tile;
+  static constexpr int kStep = kConfig.warps * kTile; ///< keys between tiles
+  static constexpr int kBytes = bytesOf(kSignature.kv);
+  static constexpr bool kPaged = kSignature.pages != AttentionPages::None;
+  using KeyCopy = DecodeTileCopy<kSignature.headDim, kSignature.kv, kTile>;
+  using ValueCopy = DecodeTileCopy<kSignature.valueDim, kSignature.kv, kTile>;
+
+public:
+  /// Of warp \p warp, in the memory from \p shared on.
+  DecodeRing(const AttentionParams &params, int sequence,
+             AttentionTokens tokens, int kvHead, AttentionRange range, int warp,
+             unsigned shared)
+      : params(params), ring(shared), next(range.begin + warp * kTile),
+        end(range.end), policy(ptx::createPolicyEvictFirst()) {
+    keys = static_cast<const char *>(params.k) + KeyCopy::chunk() * 16 +
+           params.kStrides.head * kvHead * kBytes;
+    values = static_cast<const char *>(params.v) + ValueCopy::chunk() * 16 +
+             params.vStrides.head * kvHead * kBytes;
+    if constexpr (kPaged) {
+      if constexpr (kSignature.pages == AttentionPages::List)
+        table = params.pageTable + params.pageOffsets[sequence];
+      else
+        table = params.pageTable + sequence * params.pageTableStride;
+      if (range.size() > 0)
+        lookUp(next);
+    } else {
+      long long first = next + static_cast<long long>(tokens.first);
+      bool packed = kSignature.keyLengths == AttentionLengths::Packed;
+      keys += ((packed ? 0 : sequence * params.kStrides.batch) +
+               (first + KeyCopy::row()) * params.kStrides.token) *
+              kBytes;
+      values += ((packed ? 0 : sequence * params.vStrides.batch) +
+                 (first + ValueCopy::row()) * params.vStrides.token) *
+                kBytes;
+    }
+  }
+
+  /// Has the next tile of this warp, if there is one, copied to the next stage.
+  void load() {
+    if (next < end) {
+      unsigned stage = ring + filled * kConfig.stageBytes(kSignature);
+      unsigned valueStage = stage + kConfig.keyTileBytes(kSignature);
+      if constexpr (kPaged)
+        copyPaged(stage, valueStage);
+      else {
+        copyRows<KeyCopy>(stage, keys, params.kStrides.token * kBytes);
+        copyRows<ValueCopy>(valueStage, values, params.vStrides.token * kBytes);
+      }
+    }
+    next += kStep;
+    filled = filled + 1 == kConfig.stages ? 0 : filled + 1;
+    ptx::cpAsyncCommit();
+  }
+
+  /// Waits for the oldest tile, and gives its stage: K, and keyTileBytes behind
+  /// it V. The stage before is free.
+  unsigned wait() {
+    ptx::cpAsyncWait<kConfig.stages - 2>();
+    __syncwarp();
+    unsigned stage = ring + read * kConfig.stageBytes(kSignature);
+    read = read + 1 == kConfig.stages ? 0 : read + 1;
+    return stage;
+  }
+
+private:
+  template <class Copy>
+  void copyRows(unsigned stage, const char *&source, long long tokenBytes) {
+    const char *at = source;
+#pragma unroll
+    for (int copy = 0; copy < Copy::kCopies; ++copy) {
+      bool inside = next + copy * Copy::kRows + Copy::row() < end;
+      Copy::copyRow(stage + Copy::offset(), at, copy, inside, policy);
+      at += Copy::kRows * tokenBytes;
+    }
+    source += kStep * tokenBytes;
+  }
+
+  /// Reads where this lane's row of the tile at \p first lies. Behind the last
+  /// key: where that one lies.
+  void lookUp(int first) {
+    int key = first + static_cast<int>(threadIdx.x) % kTile;
+    key = key < end ? key : end - 1;
+    int entry = key / params.pageSize;
+    within = key - entry * params.pageSize;
+    page = table[entry];
+  }
+
+  void copyPaged(unsigned stage, unsigned valueStage) {
+    long long keyRow =
+        (page * params.kStrides.batch + within * params.kStrides.token) *
+        kBytes;
+    long long valueRow =
+        (page * params.vStrides.batch + within * params.vStrides.token) *
+        kBytes;
+    lookUp(next + kStep);
+    copyPagedRows<KeyCopy>(stage, keys, keyRow);
+    copyPagedRows<ValueCopy>(valueStage, values, valueRow);
+  }
+
+  template <class Copy>
+  void copyPagedRows(unsigned stage, const char *base, long long rowOfLane) {
+#pragma unroll
+    for (int copy = 0; copy < Copy::kCopies; ++copy) {
+      int row = copy * Copy::kRows + Copy::row();
+      long long offset = __shfl_sync(0xffffffffu, rowOfLane, row);
+      Copy::copyRow(stage + Copy::offset(), base + offset, copy,
+                    next + row < end, policy);
+    }
+  }
+
+  const AttentionParams &params;
+  const char *keys, *values; // of this lane: of the next tile, or of the pages
+  const int *table = nullptr;
+  int page = 0, within = 0; // of this lane's row of the next tile
+  unsigned ring;
+  int filled = 0, read = 0; // stages
+  int next, end;            // keys
+  unsigned long long policy;
+};
+
+} // namespace kiln

@@ -1,0 +1,61 @@
+//===- attention/DecodeSplits.h - how the keys of decode are shared out ---===//
+//
+// Splits count from the first key that a query of the sequence sees: a short
+// window at the end of a long sequence is shared out like a short sequence.
+// Lengths are in device memory, so each block finds out alone what is its own.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attention/AttentionRanges.h"
+
+namespace kiln {
+
+/// Keys that the queries of a sequence see together.
+constexpr AttentionRange keysOfQueries(AttentionReach reach, int queries,
+                                       int keys) {
+  return keysOfAny(reach, {0, queries}, queries, keys);
+}
+
+/// Splits that have keys of \p visible; 1 where there is none.
+constexpr int splitsOf(AttentionRange visible, int splitKeys) {
+  int splits = visible.size() / splitKeys + (visible.size() % splitKeys != 0);
+  return splits > 0 ? splits : 1;
+}
+
+/// Keys of split \p split that the queries \p rows see.
+constexpr AttentionRange keysOfDecodeSplit(AttentionReach reach,
+                                           AttentionRange rows, int queries,
+                                           int keys, int split, int splitKeys) {
+  AttentionRange visible = keysOfQueries(reach, queries, keys);
+  AttentionRange part = keysOfSplit({0, visible.size()}, split, splitKeys);
+  AttentionRange seen = keysOfAny(reach, rows, queries, keys);
+  int begin = visible.begin + part.begin, end = visible.begin + part.end;
+  begin = begin > seen.begin ? begin : seen.begin;
+  end = end < seen.end ? end : seen.end;
+  return begin < end ? AttentionRange{begin, end} : AttentionRange{};
+}
+
+/// Row \p row of partialO, or of partialLse, of split 0; each further split
+/// lies partialRows behind.
+template <AttentionSignature kSignature>
+constexpr long long partialRow(const AttentionParams &params, int sequence,
+                               AttentionTokens queries, int head, int row) {
+  if constexpr (kSignature.queryLengths == AttentionLengths::Packed)
+    return static_cast<long long>(head) * params.totalQueries + queries.first +
+           row;
+  return (static_cast<long long>(sequence) * params.heads + head) *
+             params.queries +
+         row;
+}
+
+/// Rows of partial results of one split.
+template <AttentionSignature kSignature>
+constexpr long long partialRows(const AttentionParams &params) {
+  return kSignature.queryLengths == AttentionLengths::Packed
+             ? static_cast<long long>(params.heads) * params.totalQueries
+             : static_cast<long long>(params.batch) * params.heads *
+                   params.queries;
+}
+
+} // namespace kiln
