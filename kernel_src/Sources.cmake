@@ -3,6 +3,14 @@ set(KILN_KERNEL_SOURCES
   attention/AttentionParams.h
   attention/AttentionRanges.h
   attention/AttentionSignature.h
+  attention/CombineAttention.cuh
+  attention/CombineAttentionConfig.h
+  attention/DecodeAttention.cuh
+  attention/DecodeAttentionConfig.h
+  attention/DecodeKeys.cuh
+  attention/DecodeMerge.cuh
+  attention/DecodeRows.cuh
+  attention/DecodeSplits.h
   common/Access.cuh
   common/Convert.cuh
   common/Pointwise.cuh

@@ -12,21 +12,10 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "attention/CombineAttentionConfig.h"
 #include "attention/DecodeMerge.cuh"
 
 namespace kiln {
-
-struct CombineAttentionConfig {
-  int warps = 4;
-  /// 1: partial results are those of `decode`, which writes sequences with one
-  /// split itself, and nothing for splits without keys. 0: every split has an
-  /// LSE.
-  int decode = 0;
-
-  constexpr int threads() const { return warps * 32; }
-  friend constexpr bool operator==(const CombineAttentionConfig &,
-                                   const CombineAttentionConfig &) = default;
-};
 
 /// Grid: (queries, heads, sequences).
 template <AttentionSignature kSignature, CombineAttentionConfig kConfig>

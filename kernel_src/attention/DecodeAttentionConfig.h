@@ -13,11 +13,10 @@ struct DecodeAttentionConfig {
   int tile = 16;  ///< keys: 16 or 32
   int stages = 3; ///< tiles of a ring
   int warps = 4;
-  int minBlocksPerSm = 1;
   int sharedQueries = 0; ///< 1: Q in shared memory, not in registers
   int cluster = 0;       ///< 1: the blocks of all splits are a cluster (sm_90)
-  /// Run-time value: splits of the keys. 0: as many as fill the SMs.
-  int splits = 0;
+  /// Run-time value: quarters of a block for each SM that splits make up.
+  int fill = 4;
 
   static constexpr const char *kName = "decode";
   static constexpr int kMaxCluster = 8;
@@ -27,16 +26,15 @@ struct DecodeAttentionConfig {
     f("t", "tile", &DecodeAttentionConfig::tile, 16);
     f("st", "stages", &DecodeAttentionConfig::stages, 3);
     f("w", "warps", &DecodeAttentionConfig::warps, 4);
-    f("mb", "minBlocksPerSm", &DecodeAttentionConfig::minBlocksPerSm, 1);
     f("sq", "sharedQueries", &DecodeAttentionConfig::sharedQueries, 0);
     f("cl", "cluster", &DecodeAttentionConfig::cluster, 0);
   }
   template <class F> static constexpr void forEachRuntimeField(F &&f) {
-    f("sp", "splits", &DecodeAttentionConfig::splits, 0);
+    f("f", "fill", &DecodeAttentionConfig::fill, 4);
   }
 
   constexpr int threads() const { return 32 * warps; }
-  constexpr int minBlocks() const { return minBlocksPerSm; }
+  constexpr int minBlocks() const { return 1; }
   /// Row tiles of the instruction, which has 16 rows.
   constexpr int rowTiles() const { return (rows + 15) / 16; }
 
@@ -108,9 +106,8 @@ struct DecodeAttentionConfig {
       return false;
     return (rows == 8 || rows == 16 || rows == 32) &&
            (tile == 16 || tile == 32) && stages >= 2 && stages <= 16 &&
-           warps >= 1 && warps <= 16 && minBlocksPerSm >= 1 && cluster >= 0 &&
-           cluster <= 1 && sharedQueries >= 0 && sharedQueries <= 1 &&
-           splits >= 0;
+           warps >= 1 && warps <= 16 && cluster >= 0 && cluster <= 1 &&
+           sharedQueries >= 0 && sharedQueries <= 1 && fill >= 1;
   }
 
   friend constexpr bool operator==(const DecodeAttentionConfig &,

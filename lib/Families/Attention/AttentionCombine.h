@@ -1,0 +1,39 @@
+//===- AttentionCombine.h - the step that merges splits of the keys -------===//
+//
+// Templates that share the keys of a sequence out among blocks leave partial
+// results, which a second kernel merges (attention/CombineAttention.cuh).
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Compile/TranslationUnit.h"
+#include "Device/DeviceModel.h"
+#include "Driver/LaunchSpec.h"
+#include "Families/Attention/AttentionProblem.h"
+#include "attention/CombineAttentionConfig.h"
+
+namespace kiln {
+
+/// Its translation unit. It uses no dynamic shared memory.
+TranslationUnit makeCombineUnit(const AttentionSignature &signature,
+                                const CombineAttentionConfig &config,
+                                const DeviceModel &device);
+
+/// Bytes of the partial results of \p rows rows, all splits counted: O, then
+/// the LSE.
+int64_t partialBytes(int64_t rows, int64_t valueDim);
+
+/// Rows of O of one split, packed ones included.
+int64_t partialRowsOf(const AttentionProblem &problem);
+
+/// Points \p params to partial results of \p rows rows in \p scratch.
+void placePartials(DeviceAddress scratch, int64_t rows, int64_t valueDim,
+                   AttentionParams &params);
+
+/// Appends the step, which is function \p function of the plan and starts early
+/// where \p dependent says that the step before lets it.
+void addCombineStep(const AttentionParams &params,
+                    const CombineAttentionConfig &config, uint32_t function,
+                    bool dependent, LaunchSpec &spec);
+
+} // namespace kiln

@@ -1,0 +1,318 @@
+//===- DecodeAttention.cpp - few queries against long caches --------------===//
+//
+// The space is a table of rings, each with splits merged by a second kernel or
+// by a cluster. The rows of a block follow from the problem: the least that the
+// instruction allows, as each row tile costs registers. Q moves to shared
+// memory where registers do not hold it.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Attention/AttentionCombine.h"
+#include "Families/Attention/AttentionEstimate.h"
+#include "Families/Attention/AttentionTemplate.h"
+#include "Families/Attention/DecodeGrid.h"
+#include "Model/MathUtil.h"
+#include "Model/Occupancy.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+namespace {
+
+struct Ring {
+  int warps, stages, tile;
+};
+
+/// Best guesses first: two blocks of four warps on an SM, 48 KB in flight each
+/// at head dim 128, are best but for a single sequence, which has one block
+/// there (H200).
+constexpr Ring kRings[] = {{4, 3, 16}, {4, 3, 32}, {4, 6, 16},
+                           {8, 3, 16}, {8, 3, 32}, {4, 2, 16},
+                           {4, 6, 32}, {8, 2, 16}, {2, 6, 16}};
+constexpr int kFills[] = {4, 8};
+constexpr CombineAttentionConfig kCombine{.warps = 4, .decode = 1};
+
+class DecodeAttentionBinder final : public Binder {
+public:
+  DecodeAttentionBinder(const DecodeAttentionConfig &config,
+                        const AttentionSignature &signature,
+                        int64_t partialRows, bool startsEarly)
+      : config(config), partialRows(partialRows),
+        sharedBytes(static_cast<uint32_t>(config.sharedBytes(signature))),
+        startsEarly(startsEarly) {}
+
+  void bind(const Arguments &arguments, const LaunchContext &context,
+            LaunchSpec &spec) const noexcept override {
+    AttentionProblem problem = readAttentionProblem(arguments.problem);
+    DecodeGrid grid(problem, config, context.smCount,
+                    config.cluster || problem.fixedSplit > 0
+                        ? DecodeGrid::kMaxPartialRows
+                        : partialRows);
+    AttentionParams params = makeAttentionParams(problem, arguments);
+    params.splits = static_cast<int>(grid.splits);
+    params.splitKeys = static_cast<int>(grid.splitKeys);
+    placePartials(context.scratch, grid.rows(problem), problem.valueDim,
+                  params);
+    KernelStep &step = spec.addKernel(params);
+    step.grid = {static_cast<uint32_t>(grid.splits),
+                 static_cast<uint32_t>(problem.kvHeads * grid.rowBlocks),
+                 static_cast<uint32_t>(problem.batch)};
+    step.block.x = static_cast<uint32_t>(config.threads());
+    step.sharedBytes = sharedBytes;
+    if (grid.splits == 1)
+      return;
+    if (config.cluster)
+      step.cluster.x = static_cast<uint32_t>(grid.splits);
+    else
+      addCombineStep(params, kCombine, /*function=*/1, startsEarly, spec);
+  }
+
+private:
+  DecodeAttentionConfig config;
+  int64_t partialRows;
+  uint32_t sharedBytes;
+  bool startsEarly;
+};
+
+class DecodeAttention final : public AttentionTemplate<DecodeAttentionConfig> {
+public:
+  DecodeAttention()
+      : AttentionTemplate({.header = "attention/DecodeAttention.cuh",
+                           .signatureType = "AttentionSignature",
+                           .configType = "DecodeAttentionConfig",
+                           .paramsType = "AttentionParams",
+                           .function = "decodeAttention"}) {}
+
+protected:
+  void
+  forEachConfig(const AttentionProblem &problem,
+                const AttentionSignature &signature, const DeviceModel &device,
+                llvm::function_ref<void(const DecodeAttentionConfig &)> emit)
+      const override;
+  CandidateClass
+  classOfConfig(const DecodeAttentionConfig &config) const override;
+  std::optional<Rejection>
+  checkLimits(const AttentionProblem &problem,
+              const AttentionSignature &signature,
+              const DecodeAttentionConfig &config,
+              const DeviceModel &device) const override;
+  Estimate predict(const AttentionProblem &problem,
+                   const DecodeAttentionConfig &config,
+                   const DeviceModel &device, Detail detail) const override;
+  Derivation derive(const AttentionProblem &problem,
+                    const DecodeAttentionConfig &config,
+                    const DeviceModel &device) const override;
+  WorkspaceLayout workspaceOf(const AttentionProblem &problem,
+                              const DecodeAttentionConfig &config,
+                              const DeviceModel &device) const override;
+  void completePlan(const AttentionProblem &problem,
+                    const AttentionSignature &signature,
+                    const DecodeAttentionConfig &config,
+                    const DeviceModel &device, Plan &plan) const override;
+};
+
+} // namespace
+
+/// Registers of a thread that hold something for the whole loop or for a tile:
+/// sums and Q where it is resident, scores, and addresses of copies. ptxas
+/// takes some 50 more, 90 with pages, masks and slopes.
+static int64_t heldRegisters(const AttentionSignature &signature,
+                             const DecodeAttentionConfig &config) {
+  int64_t queries =
+      config.sharedQueries ? 0 : DecodeAttentionConfig::keySteps(signature) * 4;
+  int64_t sums = DecodeAttentionConfig::valueCols(signature) / 2;
+  int64_t chunks =
+      std::max(DecodeAttentionConfig::chunks(signature.headDim, signature.kv),
+               DecodeAttentionConfig::chunks(signature.valueDim, signature.kv));
+  return config.rowTiles() * (sums + queries + config.tile / 2) +
+         config.tile * chunks / 32;
+}
+/// Above it kernels spill: 160 (head dim 128, 32 rows, 32 keys) and 200 (head
+/// dim 256 with resident Q) do, 152 (head dim 256, shared Q) does not.
+static constexpr int64_t kMostHeld = 156;
+
+static int64_t registersOf(const AttentionSignature &signature,
+                           const DecodeAttentionConfig &config) {
+  constexpr int64_t kOverhead = 50, kPaged = 30, kLimit = 255;
+  int64_t paged = signature.pages == AttentionPages::None ? 0 : kPaged;
+  return std::min(heldRegisters(signature, config) + kOverhead + paged, kLimit);
+}
+
+/// Rows of a block: the least for all rows of a head of K, and 32 at most.
+static int rowsFor(const AttentionProblem &problem) {
+  int64_t rows = problem.queries * problem.group();
+  return rows <= 8 ? 8 : rows <= 16 ? 16 : 32;
+}
+
+void DecodeAttention::forEachConfig(
+    const AttentionProblem &problem, const AttentionSignature &signature,
+    const DeviceModel &device,
+    llvm::function_ref<void(const DecodeAttentionConfig &)> emit) const {
+  DecodeAttentionConfig config;
+  for (int rows = rowsFor(problem); rows >= 8; rows = rows == 32 ? 16 : 0)
+    for (const Ring &ring : kRings) {
+      config.rows = rows;
+      config.warps = ring.warps;
+      config.stages = ring.stages;
+      config.tile = ring.tile;
+      config.sharedQueries = 0;
+      config.sharedQueries = heldRegisters(signature, config) > kMostHeld;
+      // Results that do not depend on the batch need one config for all.
+      bool fits = config.sharedBytes(signature) <= device.sharedBytesPerBlock &&
+                  heldRegisters(signature, config) <= kMostHeld;
+      if (problem.fixedSplit > 0 && !fits)
+        continue;
+      for (int cluster = 0; cluster <= (device.hasClusters() ? 1 : 0);
+           ++cluster)
+        for (int fill : kFills) {
+          config.cluster = cluster;
+          config.fill = fill;
+          emit(config);
+          if (problem.fixedSplit > 0)
+            return;
+        }
+    }
+}
+
+CandidateClass
+DecodeAttention::classOfConfig(const DecodeAttentionConfig &c) const {
+  uint64_t key = 2;
+  for (int part : {c.rows, c.cluster, c.warps})
+    key = key * 1024 + static_cast<uint64_t>(part);
+  return {.key = key, .rank = c.cluster, .ranksByTime = true};
+}
+
+/// Rows and addresses that 16-byte copies and the instruction take.
+static std::optional<Rejection>
+checkShape(const AttentionSignature &signature,
+           const DecodeAttentionConfig &config) {
+  constexpr int kCopied = 16, kMostDim = 256;
+  if (signature.align != kCopied)
+    return Rejection{PruneReason::Alignment, double(signature.align), kCopied,
+                     "B"};
+  for (int bytes : {signature.headDim * bytesOf(signature.kv),
+                    signature.headDim * bytesOf(signature.q),
+                    signature.valueDim * bytesOf(signature.kv)})
+    if (bytes % kCopied != 0)
+      return Rejection{PruneReason::Alignment, double(bytes), kCopied,
+                       "B of a row"};
+  int dim = std::max(signature.headDim, signature.valueDim);
+  if (dim > kMostDim)
+    return Rejection{PruneReason::InstructionShape, double(dim), kMostDim,
+                     "elements of a row"};
+  if (!config.isValid(signature))
+    return Rejection{PruneReason::InstructionShape};
+  return std::nullopt;
+}
+
+/// The grid, and that blocks do not read K and V too often.
+static std::optional<Rejection> checkGridOf(const AttentionProblem &problem,
+                                            const DecodeGrid &grid) {
+  constexpr double kMaxGridYZ = 65535; // all architectures
+  for (int64_t blocks :
+       {problem.batch, problem.heads, problem.kvHeads * grid.rowBlocks})
+    if (double(blocks) > kMaxGridYZ)
+      return Rejection{PruneReason::Grid, double(blocks), kMaxGridYZ, "blocks"};
+  constexpr int64_t kMostRowBlocks = 16;
+  if (grid.rowBlocks > kMostRowBlocks)
+    return Rejection{PruneReason::Dominated, double(grid.rowBlocks),
+                     double(kMostRowBlocks), "blocks of rows"};
+  return checkGrid(double(grid.splits));
+}
+
+std::optional<Rejection> DecodeAttention::checkLimits(
+    const AttentionProblem &problem, const AttentionSignature &signature,
+    const DecodeAttentionConfig &config, const DeviceModel &device) const {
+  constexpr int kCapability = 80; // cp.async, and mma.sync of bf16
+  if (device.computeCapability() < kCapability)
+    return Rejection{PruneReason::Architecture,
+                     double(device.computeCapability()), kCapability};
+  if (auto rejection = checkShape(signature, config))
+    return rejection;
+  int64_t held = heldRegisters(signature, config);
+  if (held > kMostHeld)
+    return Rejection{PruneReason::Registers, double(held), double(kMostHeld),
+                     "sums, scores and addresses a thread"};
+  if (config.cluster && !device.hasClusters())
+    return Rejection{PruneReason::Cluster, double(config.kMaxCluster), 1,
+                     "blocks"};
+  DecodeGrid grid(problem, config, device.smCount);
+  if (auto rejection = checkGridOf(problem, grid))
+    return rejection;
+  if (!config.cluster)
+    return std::nullopt;
+  if (grid.splits > config.kMaxCluster)
+    return Rejection{PruneReason::Cluster, double(grid.splits),
+                     double(config.kMaxCluster), "splits"};
+  // Without splits a cluster is a block as any other.
+  if (grid.splits < 2)
+    return Rejection{PruneReason::Dominated, double(grid.splits), 2, "splits"};
+  return std::nullopt;
+}
+
+/// A kernel as its estimate sees it.
+static AttentionDecodeKernel kernelOf(const AttentionProblem &problem,
+                                      const DecodeAttentionConfig &config,
+                                      const DeviceModel &device) {
+  AttentionSignature signature = signatureOf(problem);
+  DecodeGrid grid(problem, config, device.smCount);
+  Occupancy resident = occupancy(
+      device, {config.threads(), roundUp(registersOf(signature, config), 8),
+               config.sharedBytes(signature)});
+  AttentionDecodeKernel kernel;
+  kernel.rows = config.rows;
+  kernel.warps = config.warps;
+  kernel.stages = config.stages;
+  kernel.pieceKeys = config.tile;
+  kernel.blocksPerSm = std::max<int64_t>(resident.blocksPerSm, 1);
+  kernel.splits = grid.splits;
+  kernel.splitKeys = grid.splitKeys;
+  if (grid.splits > 1)
+    kernel.merge = config.cluster        ? SplitMerge::Cluster
+                   : device.ccMajor >= 9 ? SplitMerge::DependentLaunch
+                                         : SplitMerge::Launch;
+  return kernel;
+}
+
+Estimate DecodeAttention::predict(const AttentionProblem &problem,
+                                  const DecodeAttentionConfig &config,
+                                  const DeviceModel &device,
+                                  Detail detail) const {
+  return estimateAttentionDecode(problem, kernelOf(problem, config, device),
+                                 device, detail);
+}
+
+Derivation DecodeAttention::derive(const AttentionProblem &problem,
+                                   const DecodeAttentionConfig &config,
+                                   const DeviceModel &device) const {
+  return explainAttentionDecode(problem, kernelOf(problem, config, device),
+                                device);
+}
+
+WorkspaceLayout
+DecodeAttention::workspaceOf(const AttentionProblem &problem,
+                             const DecodeAttentionConfig &config,
+                             const DeviceModel &device) const {
+  int64_t rows = partialRowsOfPlan(problem, config, device.smCount);
+  return {.scratchBytes = uint64_t(partialBytes(rows, problem.valueDim))};
+}
+
+void DecodeAttention::completePlan(const AttentionProblem &problem,
+                                   const AttentionSignature &signature,
+                                   const DecodeAttentionConfig &config,
+                                   const DeviceModel &device,
+                                   Plan &plan) const {
+  if (!config.cluster) {
+    plan.kernels.push_back(makeCombineUnit(signature, kCombine, device));
+    plan.sharedBytes.push_back(0);
+  }
+  plan.binder = std::make_shared<DecodeAttentionBinder>(
+      config, signature, partialRowsOfPlan(problem, config, device.smCount),
+      /*startsEarly=*/device.ccMajor >= 9);
+}
+
+std::unique_ptr<Template> makeDecodeAttentionTemplate() {
+  return std::make_unique<DecodeAttention>();
+}
+
+} // namespace kiln

@@ -1,0 +1,85 @@
+//===- DecodeGrid.cpp -----------------------------------------------------===//
+#include "Families/Attention/DecodeGrid.h"
+
+#include "Families/Attention/AttentionCombine.h"
+#include "Model/MathUtil.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace kiln {
+
+/// Splits of ragged batches. 1024 to 2048 keys measured best on an H200 (64
+/// sequences, 475 to 24439 keys): 342 us, with 512 keys 354, with 4096 349.
+static constexpr int64_t kRaggedKeys = 2048;
+/// One KV head of a long cache: more take the combine kernel longer than they
+/// save.
+static constexpr int64_t kMostSplits = 128;
+
+int64_t mostVisibleKeys(const AttentionProblem &problem, int64_t keys) {
+  if (problem.mask != AttentionMask::Window || problem.left >= keys)
+    return keys;
+  return std::min(keys, problem.left + problem.queries);
+}
+
+/// Splits that fill the SMs, each with a tile for every warp at least.
+static int64_t fillingSplits(const DecodeAttentionConfig &config,
+                             int64_t groups, int64_t keys, int64_t smCount) {
+  constexpr int64_t kQuarters = 4;
+  int64_t most =
+      std::min(kMostSplits, ceilDiv(keys, int64_t(config.tile) * config.warps));
+  int64_t splits = std::max<int64_t>(
+      std::min(smCount * config.fill / (kQuarters * groups), most), 1);
+  // Clusters of other sizes leave SMs of a GPC unused.
+  if (config.cluster)
+    splits = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(
+        std::min<int64_t>(splits, DecodeAttentionConfig::kMaxCluster))));
+  return splits;
+}
+
+DecodeGrid::DecodeGrid(const AttentionProblem &problem,
+                       const DecodeAttentionConfig &config, int64_t smCount,
+                       int64_t partialRows) {
+  rowBlocks = std::max<int64_t>(
+      ceilDiv(problem.queries * problem.group(), int64_t(config.rows)), 1);
+  int64_t most = std::max<int64_t>(mostVisibleKeys(problem, problem.keys), 1);
+  if (problem.fixedSplit > 0)
+    splitKeys = problem.fixedSplit;
+  else {
+    int64_t usual = std::clamp<int64_t>(
+        mostVisibleKeys(problem, problem.typicalKeys), 1, most);
+    int64_t groups =
+        std::max<int64_t>(problem.batch * problem.kvHeads * rowBlocks, 1);
+    bool ragged = usual < most && !config.cluster;
+    // A cluster has all keys of the longest sequence.
+    int64_t shared = ragged ? usual : most;
+    splitKeys = ceilDiv(shared, fillingSplits(config, groups, shared, smCount));
+    if (ragged)
+      splitKeys = std::min(splitKeys, kRaggedKeys);
+    int64_t fit = std::max<int64_t>(
+        partialRows / std::max<int64_t>(partialRowsOf(problem), 1), 1);
+    splitKeys = std::max(splitKeys, ceilDiv(most, fit));
+    splitKeys = roundUp(splitKeys, int64_t(config.tile));
+  }
+  splits = ceilDiv(most, splitKeys);
+}
+
+int64_t DecodeGrid::rows(const AttentionProblem &problem) const {
+  return splits > 1 ? splits * partialRowsOf(problem) : 0;
+}
+
+int64_t partialRowsOfPlan(const AttentionProblem &problem,
+                          const DecodeAttentionConfig &config,
+                          int64_t smCount) {
+  constexpr int64_t kQuarters = 4;
+  if (config.cluster)
+    return 0;
+  int64_t rows = DecodeGrid(problem, config, smCount).rows(problem);
+  if (problem.fixedSplit > 0)
+    return rows;
+  // Fewer sequences than the problem's have more splits each, but not more
+  // blocks than fill the SMs.
+  return std::max(rows, smCount * config.fill / kQuarters * config.rows);
+}
+
+} // namespace kiln

@@ -1,0 +1,43 @@
+//===- DecodeGrid.h - how decode kernels share the keys out ---------------===//
+//
+// Decided from what the host knows alone: sizes, bounds, what to expect of
+// lengths in device memory. So a captured launch stays right when lengths
+// change. Few sequences with few heads of K leave SMs idle, and their keys are
+// split until there is a block for each SM; more splits than that cost more
+// than they bring. Where sequences may be much longer than usual, splits have a
+// fixed length instead, and short sequences leave most of theirs empty.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Families/Attention/AttentionProblem.h"
+#include "attention/DecodeAttentionConfig.h"
+
+namespace kiln {
+
+struct DecodeGrid {
+  int64_t rowBlocks = 1; ///< of a head of K
+  int64_t splits = 1;
+  int64_t splitKeys = 1; ///< from the first key that a query sees
+
+  /// For \p smCount SMs. \p partialRows: rows of partial results that there is
+  /// room for, where that is a limit. Nanoseconds.
+  DecodeGrid(const AttentionProblem &problem,
+             const DecodeAttentionConfig &config, int64_t smCount,
+             int64_t partialRows = kMaxPartialRows);
+
+  /// Rows of partial results, over all splits.
+  int64_t rows(const AttentionProblem &problem) const;
+
+  static constexpr int64_t kMaxPartialRows = int64_t(1) << 40;
+};
+
+/// Keys of a sequence of \p keys keys that its queries see together, at most.
+int64_t mostVisibleKeys(const AttentionProblem &problem, int64_t keys);
+
+/// Rows of partial results that launches of a plan may need whose problems are
+/// at most \p problem.
+int64_t partialRowsOfPlan(const AttentionProblem &problem,
+                          const DecodeAttentionConfig &config, int64_t smCount);
+
+} // namespace kiln
