@@ -11,6 +11,10 @@ set(KILN_KERNEL_SOURCES
   attention/DecodeMerge.cuh
   attention/DecodeRows.cuh
   attention/DecodeSplits.h
+  attention/NaiveAttention.cuh
+  attention/NaiveAttentionConfig.h
+  attention/ReferenceAttention.cuh
+  attention/ReferenceAttentionConfig.h
   common/Access.cuh
   common/Convert.cuh
   common/Pointwise.cuh

@@ -85,10 +85,6 @@ static llvm::Error checkTypes(const Record &record, const AttentionProblem &p) {
     return makeError(ErrorCode::Unsupported,
                      "attention: {} is neither dtype nor e4m3",
                      given(record, AttentionField::Kv));
-  if (p.out == DType::E4M3)
-    return makeError(ErrorCode::Unsupported,
-                     "attention: {} is unsupported, bf16 and fp16 are not",
-                     given(record, AttentionField::Out));
   if (p.dtype != DType::E4M3 && p.out != p.dtype)
     return makeError(ErrorCode::Unsupported,
                      "attention: {} is not dtype, as all but e4m3 asks for",

@@ -63,8 +63,9 @@ public:
     // Of Q, K, V and O the problem promises its alignment, of the rest that of
     // their elements.
     bool isTensor = index <= AttentionOperand::O;
+    spec.alignment = isTensor ? 0 : bytesOf(type);
     spec.misalignment =
-        misalignmentOf(isTensor ? p.align : bytesOf(type), type);
+        misalignmentOf(isTensor ? p.align : spec.alignment, type);
     return spec;
   }
 

@@ -24,6 +24,8 @@ static constexpr int64_t code(auto value) {
 static constexpr FieldName kTypeNames[] = {{code(DType::BF16), "bf16"},
                                            {code(DType::FP16), "fp16"},
                                            {code(DType::E4M3), "e4m3"}};
+/// Those of O.
+static constexpr llvm::ArrayRef<FieldName> kOutNames(kTypeNames, 2);
 static constexpr FieldName kMaskNames[] = {
     {code(AttentionMask::None), "none"},
     {code(AttentionMask::Causal), "causal"},
@@ -65,6 +67,13 @@ static Field strideField(llvm::StringRef key) {
       .key = key, .role = FieldRole::Stride, .maximum = kMaxLeadingDimension};
 }
 
+/// 0 stands for 1 / sqrt(d).
+static Field scaleField() {
+  Field field = scalarField("scale", 0);
+  field.alwaysUsed = true;
+  return field;
+}
+
 static std::vector<Field> problemFields() {
   return {
       optionalSize("batch", FieldRole::Batch, 1),
@@ -81,11 +90,11 @@ static std::vector<Field> problemFields() {
       {.key = "dv", .role = FieldRole::Signature, .maximum = kMaxHeadDim},
       enumField("dtype", true, kTypeNames),
       enumField("kv", false, kTypeNames),
-      enumField("out", false, kTypeNames),
+      enumField("out", false, kOutNames),
       enumField("mask", false, kMaskNames),
       optionalSize("left", FieldRole::Extent, kMaxExtent),
       optionalSize("right", FieldRole::Extent, kMaxExtent),
-      scalarField("scale", 0),
+      scaleField(),
       scalarField("softcap", 0),
       flag("sinks"),
       flag("alibi"),
@@ -337,7 +346,7 @@ using Signature = AttentionSignature;
 static constexpr SignatureFields kSignatureFields(
     SignatureField{"q", "q", &Signature::q, true, kTypeNames},
     SignatureField{"kv", "kv", &Signature::kv, true, kTypeNames},
-    SignatureField{"out", "out", &Signature::out, true, kTypeNames},
+    SignatureField{"out", "out", &Signature::out, true, kOutNames},
     SignatureField{"d", "headDim", &Signature::headDim, true, {}, kMaxHeadDim},
     SignatureField{
         "dv", "valueDim", &Signature::valueDim, true, {}, kMaxHeadDim},

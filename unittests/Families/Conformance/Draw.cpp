@@ -82,6 +82,17 @@ static int64_t drawLeadingDimension(Sizes sizes, Random &random) {
   return longest + pick<int64_t>(random, beyond);
 }
 
+/// A switch, or a size that kernels are compiled for. None of a single element:
+/// its rows are as long as any leading dimension.
+static int64_t drawFixed(const Field &field, Random &random) {
+  static const int64_t fixedSizes[] = {3, 8, 24, 40, 64, 128, 256};
+  static const int64_t switches[] = {0, 1, 2};
+  constexpr int64_t kMostSwitches = 16;
+  if (field.maximum > kMostSwitches)
+    return pick<int64_t>(random, fixedSizes);
+  return pick<int64_t>(random, switches);
+}
+
 static int64_t drawInteger(const Field &field, Sizes sizes, Random &random) {
   static const int64_t aligns[] = {1, 2, 4, 8, 16};
   static const int64_t counts[] = {1, 2, 3};
@@ -96,8 +107,8 @@ static int64_t drawInteger(const Field &field, Sizes sizes, Random &random) {
   case FieldRole::Batch:
     return sizes == Sizes::Extreme ? drawExtent(sizes, random)
                                    : pick<int64_t>(random, counts);
-  default: // a switch
-    return pick<int64_t>(random, counts) - 1;
+  default:
+    return drawFixed(field, random);
   }
 }
 

@@ -55,19 +55,34 @@ std::string defaultText(const RecordSchema &schema, int field) {
   return Record(schema).valueText(field);
 }
 
+/// Whether rows may have as many elements, or as many times the elements of
+/// another size.
+bool isSize(const Field &field) {
+  return field.role == FieldRole::Extent || field.role == FieldRole::Signature;
+}
+
 /// Values that a field may be derived as, where it is not given: another
-/// field's, half of it, or a name of its own.
+/// field's, half of it, a product of two, or a name of its own.
 std::vector<std::string> derivableTexts(const Problem &problem, int index) {
   llvm::ArrayRef<Field> fields = problem.record.schema().fields();
   std::vector<std::string> texts;
   if (fields[index].kind == FieldKind::Enum)
     for (const FieldName &name : fields[index].names)
       texts.push_back(name.name.str());
-  if (fields[index].role == FieldRole::LeadingDimension)
-    for (int i = 0; i < int(fields.size()); ++i)
-      if (fields[i].kind == FieldKind::Integer)
-        for (int64_t divisor : {1, 2})
-          texts.push_back(std::to_string(problem.record[i] / divisor));
+  if (fields[index].role != FieldRole::LeadingDimension)
+    return texts;
+  std::vector<int64_t> sizes;
+  for (int i = 0; i < int(fields.size()); ++i)
+    if (fields[i].kind == FieldKind::Integer) {
+      for (int64_t divisor : {1, 2})
+        texts.push_back(std::to_string(problem.record[i] / divisor));
+      if (isSize(fields[i]))
+        sizes.push_back(problem.record[i]);
+    }
+  for (int64_t a : sizes)
+    for (int64_t b : sizes)
+      if (b > 0 && a < (int64_t(1) << 40) / b)
+        texts.push_back(std::to_string(a * b));
   return texts;
 }
 

@@ -1,0 +1,53 @@
+//===- AttentionReference.cpp - what attention is compared with -----------===//
+#include "Families/Attention/AttentionFamily.h"
+#include "Families/KernelUnit.h"
+#include "Families/ReferenceStep.h"
+#include "attention/ReferenceAttentionConfig.h"
+
+namespace kiln {
+
+namespace {
+
+class AttentionReference final : public Reference {
+public:
+  AttentionReference(const AttentionSignature &signature,
+                     const DeviceModel &device)
+      : unit(makeKernelUnit({.header = "attention/ReferenceAttention.cuh",
+                             .signatureType = "AttentionSignature",
+                             .configType = "ReferenceAttentionConfig",
+                             .paramsType = "ReferenceAttentionParams",
+                             .function = "referenceAttention"},
+                            {.unitName = "kiln_attention_reference",
+                             .signature = initializerText(signature),
+                             .config = "{}",
+                             .threads = config.threads(),
+                             .sharedBytes = config.sharedBytes(signature),
+                             .maySpill = true},
+                            device)) {}
+
+  const TranslationUnit &translationUnit() const override { return unit; }
+
+  void bind(const Arguments &arguments, const ReferencePart &part,
+            LaunchSpec &spec) const override {
+    ReferenceAttentionParams params;
+    params.attention =
+        makeAttentionParams(readAttentionProblem(arguments.problem), arguments);
+    params.isLse = part.operand == AttentionOperand::Lse;
+    addReferenceStep(part, params, config.blocks(part.rows()), config.threads(),
+                     spec);
+  }
+
+private:
+  static constexpr ReferenceAttentionConfig config{};
+  TranslationUnit unit;
+};
+
+} // namespace
+
+std::unique_ptr<Reference> makeAttentionReference(const Problem &problem,
+                                                  const DeviceModel &device) {
+  return std::make_unique<AttentionReference>(
+      readAttentionSignature(problem.signature), device);
+}
+
+} // namespace kiln

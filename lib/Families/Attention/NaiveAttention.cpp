@@ -1,0 +1,89 @@
+//===- NaiveAttention.cpp - the naive template ----------------------------===//
+//
+// A warp for each row of queries of a head: slow, obviously right, and never
+// absent.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Attention/AttentionEstimate.h"
+#include "Families/Attention/AttentionTemplate.h"
+#include "attention/NaiveAttentionConfig.h"
+
+namespace kiln {
+
+namespace {
+
+class NaiveAttentionBinder final : public Binder {
+public:
+  explicit NaiveAttentionBinder(const NaiveAttentionConfig &config)
+      : config(config) {}
+
+  void bind(const Arguments &arguments, const LaunchContext &,
+            LaunchSpec &spec) const noexcept override {
+    AttentionProblem problem = readAttentionProblem(arguments.problem);
+    KernelStep &step = spec.addKernel(makeAttentionParams(problem, arguments));
+    double rows =
+        double(problem.batch) * double(problem.heads) * double(problem.queries);
+    step.grid.x = static_cast<uint32_t>(config.blocks(rows));
+    step.block.x = static_cast<uint32_t>(config.threads());
+  }
+
+private:
+  NaiveAttentionConfig config;
+};
+
+class NaiveAttention final : public AttentionTemplate<NaiveAttentionConfig> {
+public:
+  NaiveAttention()
+      : AttentionTemplate({.header = "attention/NaiveAttention.cuh",
+                           .signatureType = "AttentionSignature",
+                           .configType = "NaiveAttentionConfig",
+                           .paramsType = "AttentionParams",
+                           .function = "naiveAttention"}) {}
+
+  bool isGeneric() const override { return true; }
+
+protected:
+  void forEachConfig(const AttentionProblem &, const AttentionSignature &,
+                     const DeviceModel &,
+                     llvm::function_ref<void(const NaiveAttentionConfig &)>
+                         emit) const override {
+    emit(NaiveAttentionConfig{});
+  }
+
+  CandidateClass classOfConfig(const NaiveAttentionConfig &) const override {
+    constexpr int kLast = 1000;
+    return {.key = kLast, .rank = kLast, .ranksByTime = true};
+  }
+
+  std::optional<Rejection> checkLimits(const AttentionProblem &,
+                                       const AttentionSignature &,
+                                       const NaiveAttentionConfig &,
+                                       const DeviceModel &) const override {
+    return std::nullopt;
+  }
+
+  Estimate predict(const AttentionProblem &problem,
+                   const NaiveAttentionConfig &, const DeviceModel &device,
+                   Detail detail) const override {
+    return estimateNaiveAttention(problem, device, detail);
+  }
+  Derivation derive(const AttentionProblem &problem,
+                    const NaiveAttentionConfig &,
+                    const DeviceModel &device) const override {
+    return explainNaiveAttention(problem, device);
+  }
+
+  void completePlan(const AttentionProblem &, const AttentionSignature &,
+                    const NaiveAttentionConfig &config, const DeviceModel &,
+                    Plan &plan) const override {
+    plan.binder = std::make_shared<NaiveAttentionBinder>(config);
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Template> makeNaiveAttentionTemplate() {
+  return std::make_unique<NaiveAttention>();
+}
+
+} // namespace kiln
