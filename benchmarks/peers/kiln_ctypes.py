@@ -179,6 +179,8 @@ STATUS_FUNCTIONS = {
                          c_void_p],
     "kiln_plan_operand": [c_void_p, c_uint32, POINTER(OperandInfo)],
     "kiln_plan_describe": [c_void_p, c_char_p, c_size_t, POINTER(c_size_t)],
+    "kiln_attention": [c_void_p, POINTER(AttentionArgs), POINTER(Workspace),
+                       c_void_p],
     "kiln_problem_text": [POINTER(Problem), c_char_p, c_size_t,
                           POINTER(c_size_t)],
 }
@@ -268,6 +270,13 @@ class Engine:
         problem = Problem(text=text.encode())
         self.library.check(self.library.kiln_prepare(
             self._handle, byref(problem), 1, byref(options), None))
+
+    def attention(self, args, stream, workspace=None):
+        """Enqueues an attention, an AttentionArgs; the first call of a problem
+        may compile and measure: seconds."""
+        self.library.check(self.library.kiln_attention(
+            self._handle, byref(args),
+            None if workspace is None else byref(workspace), stream))
 
     def query(self, text, stream):
         """A QueryResult: where the choice is from, and its times."""

@@ -33,7 +33,7 @@ typedef struct kiln_heads_operand {
   /// only described.
   void *data;
   int64_t token_stride; ///< 0: heads * elements of a row
-  int64_t head_stride;  ///< 0: elements of a row
+  int64_t head_stride;  ///< 0: elements of a row. Ignored with one head.
   /// From sequence to sequence, of paged K and V from page to page. 0: no gaps,
   /// the larger of tokens * token_stride and heads * head_stride. Ignored where
   /// sequences are packed.
@@ -95,7 +95,7 @@ enum kiln_attention_flag {
 /// page_table[b * page_table_columns + t / page_size]. With page_offsets, too,
 /// it is page page_table[page_offsets[b] + t / page_size] of one list. Entries
 /// behind the length of a sequence are not read. Lengths of paged sequences
-/// are `keys`, key_lengths or those of key_offsets.
+/// are `keys` or key_lengths.
 ///
 /// Device memory. All arrays are int32 or fp32 in device memory, aligned to
 /// their elements, packed, read by the kernels in stream order and never

@@ -117,7 +117,7 @@ public:
     return array(values.query_offsets, offsets,
                  KILN_ATTENTION_HAS_QUERY_OFFSETS);
   }
-  /// The same for K and V; of paged ones, the lengths alone.
+  /// The same for K and V, which are not paged.
   Attention &keyOffsets(const int32_t *offsets, int64_t total = 0) noexcept {
     values.total_keys = total;
     return array(values.key_offsets, offsets, KILN_ATTENTION_HAS_KEY_OFFSETS);

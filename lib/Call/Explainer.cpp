@@ -85,6 +85,12 @@ int64_t Explainer::derived(int index, StatedName name, int64_t given,
   return quick.derived(index, name, given, otherwise);
 }
 
+void Explainer::hint(int index, StatedName name, int64_t given, int64_t most) {
+  names[index] = textOf(name);
+  checkNumber(index, given);
+  quick.hint(index, name, given, most);
+}
+
 void Explainer::choice(int index, StatedName name, int64_t given,
                        int64_t value) {
   names[index] = textOf(name);
@@ -261,8 +267,8 @@ void Explainer::heads(const StatedHeads &stated) {
   checkStruct(name, stated);
   const std::pair<const char *, int64_t> strides[] = {
       {"token_stride", given.token_stride},
-      {"head_stride", given.head_stride},
-      {"batch_stride", given.batch_stride}};
+      {"head_stride", stated.planes == 1 ? 0 : given.head_stride},
+      {"batch_stride", stated.hasBatches ? given.batch_stride : 0}};
   for (auto [i, stride] : llvm::enumerate(strides)) {
     const int field = stated.field + static_cast<int>(i);
     names[field] = fmt::format("{}.{}", name, stride.first);

@@ -52,6 +52,7 @@ public:
 
   void number(int field, StatedName name, int64_t value);
   int64_t derived(int field, StatedName name, int64_t given, int64_t otherwise);
+  void hint(int field, StatedName name, int64_t given, int64_t most);
   void choice(int field, StatedName name, int64_t given, int64_t value);
   void type(int field, StatedName name, kiln_dtype given, int64_t value);
   void absent(int field) { quick.absent(field); }

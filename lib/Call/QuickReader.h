@@ -53,6 +53,11 @@ public:
     setDerived(field, given, otherwise);
     return resolveRow(given, otherwise);
   }
+  /// What to expect of a number of which \p most is the bound: a record has 0
+  /// for what is no less.
+  KILN_INLINE void hint(int field, StatedName, int64_t given, int64_t most) {
+    call.values[field] = launches && given >= most ? 0 : given;
+  }
   /// One of several values, which the record has as \p value.
   KILN_INLINE void choice(int field, StatedName, int64_t /*given*/,
                           int64_t value) {
@@ -117,7 +122,8 @@ public:
     const int64_t row = derived(stated.field, stated.name, from.token_stride,
                                 product(stated.planes, cols));
     const int64_t plane =
-        derived(stated.field + 1, stated.name, from.head_stride, cols);
+        derived(stated.field + 1, stated.name,
+                stated.planes == 1 ? 0 : from.head_stride, cols);
     const int64_t batch = derived(
         stated.field + 2, stated.name,
         stated.hasBatches ? from.batch_stride : 0,

@@ -68,8 +68,8 @@ struct StatedHeads {
   kiln_dtype type; ///< as StatedOperand::type
   const char *typeOf = nullptr;
   int64_t rows, planes, rowLength; ///< of a matrix; planes are heads
-  /// Of the stride from row to row in the record; those from plane to plane and
-  /// from matrix to matrix follow.
+  /// Of the stride from row to row in the record; those from plane to plane,
+  /// ignored with one plane, and from matrix to matrix follow.
   int field;
   bool hasBatches = true; ///< false: the batch stride is ignored
   bool isUsed = true;     ///< its address is: it may not be null

@@ -1,6 +1,7 @@
-// The dispatch path's reading of the structs of rows.h against the families'
-// own canonical form, operands and arguments.
+// The dispatch path's reading of the structs of rows.h and attention.h against
+// the families' own canonical form, operands and arguments.
 #include "Call/CallChecks.h"
+#include "Call/RandomAttention.h"
 
 #include "Call/Visit.h"
 #include "Families/Families.h"
@@ -44,6 +45,8 @@ public:
       return quantizeCall();
     case KILN_FAMILY_TRANSPOSE:
       return transposeCall();
+    case KILN_FAMILY_ATTENTION:
+      return attention.next(random);
     }
     return nullptr;
   }
@@ -194,6 +197,7 @@ private:
   kiln_norm_args norm;
   kiln_quantize_args quantize;
   kiln_transpose_args transpose;
+  RandomAttention attention;
 };
 
 /// What a launch gets is what the family's own description says.
@@ -205,10 +209,16 @@ void checkArguments(const KernelFamily &family, const Problem &problem,
     const OperandSpec &spec = table.operands[i];
     const OperandArgument &given = arguments.operands[i];
     CAPTURE(spec.name.str());
-    REQUIRE((given.address != 0) == spec.present);
-    if (!spec.present || spec.rows <= 1)
+    // Where there are no elements, none need be given.
+    REQUIRE((given.address == 0 || spec.present));
+    REQUIRE((given.address != 0 || spec.bytes() == 0));
+    if (spec.bytes() == 0)
       continue;
-    REQUIRE(given.leadingDimension == defaults.operands[i].leadingDimension);
+    const OperandArgument &packed = defaults.operands[i];
+    REQUIRE(
+        (spec.rows <= 1 || given.leadingDimension == packed.leadingDimension));
+    if (spec.planes > 1 && spec.cols > 1)
+      REQUIRE(given.planeStride == packed.planeStride);
     for (size_t j = 0; j < i && spec.isWritten(); ++j)
       if (arguments.operands[j].address == given.address)
         REQUIRE(spec.mayBe == static_cast<int>(j));
@@ -235,7 +245,7 @@ TEST_CASE("every kind of call has its family") {
   CHECK_FALSE(table.find(-1).family);
 }
 
-TEST_CASE("what is looked up is the canonical problem over rows") {
+TEST_CASE("what is looked up is the canonical problem") {
   Registry registry = makeBuiltinRegistry();
   for (const auto &family : registry.families()) {
     // Without a struct there is nothing to read; gemm's is drawn by its own

@@ -55,6 +55,17 @@ public:
     setXY(reduce);
     reduce.op = KILN_REDUCTION_SUM;
     setXY(transpose);
+    setHeads(attention);
+    attention.q.type = KILN_E4M3;
+    attention.q.scale = &scales[0];
+    attention.k.scale = &scales[1];
+    attention.v.scale = &scales[2];
+    attention.flags |= KILN_ATTENTION_HAS_KEY_LENGTHS |
+                       KILN_ATTENTION_HAS_PAGE_TABLE |
+                       KILN_ATTENTION_HAS_PAGE_OFFSETS;
+    attention.page_size = 16;
+    setHeads(packedAttention);
+    packedAttention.flags |= KILN_ATTENTION_HAS_KEY_OFFSETS;
     setXY(elementwise);
     setChain(elementwise, links);
     links[0].op = KILN_POINTWISE_RESIDUAL;
@@ -80,6 +91,8 @@ public:
       return {{&reduce, {&reduce.x.data, &reduce.y.data}}};
     case KILN_FAMILY_TRANSPOSE:
       return {{&transpose, {&transpose.x.data, &transpose.y.data}}};
+    case KILN_FAMILY_ATTENTION:
+      return attentionCalls();
     case KILN_FAMILY_ELEMENTWISE:
       return {{&elementwise,
                {&elementwise.x.data, &elementwise.y.data,
@@ -101,6 +114,34 @@ private:
     args.pointwise = chain;
     args.pointwise_count = kCount;
   }
+  static void setHeads(kiln_attention_args &args) {
+    args.batch = 2;
+    args.queries = args.keys = args.head_dim = 64;
+    args.heads = 4;
+    args.q.type = KILN_BF16;
+    args.flags = KILN_ATTENTION_HAS_LSE | KILN_ATTENTION_HAS_SINKS |
+                 KILN_ATTENTION_HAS_ALIBI | KILN_ATTENTION_HAS_QUERY_OFFSETS;
+  }
+  template <class T> static void **placeOf(T *&array) {
+    return reinterpret_cast<void **>(
+        const_cast<std::remove_const_t<T> **>(&array));
+  }
+  static FullCall headsCall(kiln_attention_args &args) {
+    return {&args,
+            {&args.q.data, &args.k.data, &args.v.data, &args.o.data,
+             placeOf(args.lse), placeOf(args.sinks), placeOf(args.alibi),
+             placeOf(args.query_offsets)}};
+  }
+  std::vector<FullCall> attentionCalls() {
+    FullCall paged = headsCall(attention), packed = headsCall(packedAttention);
+    for (void **place :
+         {placeOf(attention.key_lengths), placeOf(attention.page_table),
+          placeOf(attention.page_offsets), &scales[0].data, &scales[1].data,
+          &scales[2].data})
+      paged.places.push_back(place);
+    packed.places.push_back(placeOf(packedAttention.key_offsets));
+    return {paged, packed};
+  }
   FullCall gemmCall(kiln_gemm_args &args) {
     return {&args,
             {&args.a.data, &args.b.data, &args.c.data, &args.d.data,
@@ -117,6 +158,9 @@ private:
   }
 
   kiln_scale scale = kiln_row_scales_init(nullptr);
+  kiln_scale scales[3] = {kiln_tensor_scale_init(nullptr),
+                          kiln_tensor_scale_init(nullptr),
+                          kiln_tensor_scale_init(nullptr)};
   kiln_pointwise gemmLinks[2], links[4];
   kiln_gemm_args gemm = kiln_gemm_args_init(), batched = gemm;
   kiln_norm_args norm = kiln_norm_args_init(), quantizingNorm = norm;
@@ -125,6 +169,8 @@ private:
   kiln_reduce_args reduce = KILN_INIT(kiln_reduce_args);
   kiln_transpose_args transpose = KILN_INIT(kiln_transpose_args);
   kiln_elementwise_args elementwise = KILN_INIT(kiln_elementwise_args);
+  kiln_attention_args attention = kiln_attention_args_init();
+  kiln_attention_args packedAttention = attention;
 };
 
 /// Every operand that \p call writes, at the address of every other one.

@@ -423,7 +423,7 @@ TEST_CASE("bad descriptions are refused") {
     return kiln_run(engine, &problem, &arguments, nullptr, nullptr);
   };
   CHECK(run(problemOf("gemm m=1 n=1")) == KILN_INVALID_ARGUMENT);
-  CHECK(run(problemOf("attention m=1")) == KILN_INVALID_ARGUMENT);
+  CHECK(run(problemOf("convolution m=1")) == KILN_INVALID_ARGUMENT);
   CHECK(run(problemOf("gemm m=1 n=1 k=1 dtype=bf16 color=red")) ==
         KILN_INVALID_ARGUMENT);
   CHECK(lastErrorHas("color"));

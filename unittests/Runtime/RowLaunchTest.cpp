@@ -1,6 +1,6 @@
 // The calls over rows through the C interface: what reaches the kernel, what is
 // refused, and that packed rows follow the extents of a plan's launch.
-#include "Runtime/RuntimeFixture.h"
+#include "Runtime/Breaks.h"
 
 #include "elementwise/ElementwiseParams.h"
 #include "rows/RowParams.h"
@@ -34,29 +34,6 @@ kiln_operand operandAt(uintptr_t where, kiln_dtype type = KILN_DTYPE_NONE) {
   operand.data = address(where);
   operand.type = type;
   return operand;
-}
-
-/// One way to break a good struct.
-template <class Args> struct Break {
-  const char *name;
-  void (*breakIt)(Args &);
-  kiln_status status;
-  const char *message;
-};
-
-template <class Args, size_t N>
-void checkBreaks(kiln_engine *engine, const Args &good,
-                 kiln_status (*call)(kiln_engine *, const Args *,
-                                     const kiln_workspace *, kiln_stream),
-                 const Break<Args> (&breaks)[N]) {
-  for (const Break<Args> &broken : breaks) {
-    CAPTURE(broken.name);
-    Args args = good;
-    broken.breakIt(args);
-    CHECK(call(engine, &args, nullptr, nullptr) == broken.status);
-    CAPTURE(lastError());
-    CHECK(lastErrorHas(broken.message));
-  }
 }
 
 } // namespace

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/AttentionFamily.h"
 
+#include "Families/Attention/AttentionCall.h"
 #include "Families/ProblemFields.h"
 #include "Support/Error.h"
 #include "attention/AttentionRanges.h"
@@ -24,6 +25,7 @@ public:
   const RecordSchema &problemSchema() const override {
     return attentionProblemSchema();
   }
+  const CallReader *call() const override { return &kAttentionCall; }
 
   llvm::Expected<Problem> canonicalise(Record record) const override;
 

@@ -30,7 +30,9 @@ int main(void) {
   kiln_reduce_args reduce = KILN_INIT(kiln_reduce_args);
   kiln_quantize_args quantize = KILN_INIT(kiln_quantize_args);
   kiln_transpose_args transpose = KILN_INIT(kiln_transpose_args);
-  kiln_status refusals[] = {kiln_rms_norm(NULL, &norm, NULL, NULL),
+  kiln_attention_args attention = kiln_attention_args_init();
+  kiln_status refusals[] = {kiln_attention(NULL, &attention, NULL, NULL),
+                            kiln_rms_norm(NULL, &norm, NULL, NULL),
                             kiln_layer_norm(NULL, &norm, NULL, NULL),
                             kiln_softmax(NULL, &softmax, NULL, NULL),
                             kiln_elementwise(NULL, &elementwise, NULL, NULL),

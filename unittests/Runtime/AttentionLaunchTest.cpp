@@ -1,0 +1,462 @@
+// Attention through the C interface: what reaches the kernel, what hits, what
+// is refused. Rows of an odd number of elements leave it to one kernel, whose
+// parameters the tests read.
+#include "Driver/Graph.h"
+#include "Runtime/Breaks.h"
+
+#include "attention/AttentionParams.h"
+
+#include <limits>
+
+using namespace kiln;
+using namespace kiln::testing;
+
+namespace {
+
+/// 2 sequences of 5 queries and 70 keys, 4 heads over 2.
+kiln_attention_args attentionArgs() {
+  kiln_attention_args args = kiln_attention_args_init();
+  args.batch = 2;
+  args.queries = 5;
+  args.keys = 70;
+  args.heads = 4;
+  args.kv_heads = 2;
+  args.head_dim = 21;
+  args.q.type = KILN_BF16;
+  args.q.data = address(0x100000);
+  args.k.data = address(0x200000);
+  args.v.data = address(0x300000);
+  args.o.data = address(0x400000);
+  return args;
+}
+
+const int32_t *integers(uintptr_t where) {
+  return static_cast<const int32_t *>(address(where));
+}
+const float *floats(uintptr_t where) {
+  return static_cast<const float *>(address(where));
+}
+
+/// A cache of pages, with all that sequences of their own lengths take.
+kiln_attention_args pagedArgs() {
+  kiln_attention_args args = attentionArgs();
+  args.queries = 1;
+  args.key_lengths = integers(0x500004); // a slice of a longer array
+  args.page_table = integers(0x600000);
+  args.page_size = 16;
+  args.page_count = 1000;
+  args.page_table_columns = 40;
+  return args;
+}
+
+kiln_problem problemOf(const kiln_attention_args &args) {
+  kiln_problem problem = KILN_INIT(kiln_problem);
+  problem.family = KILN_FAMILY_ATTENTION;
+  problem.args = &args;
+  return problem;
+}
+
+kiln_status launch(kiln_engine *engine, const kiln_attention_args &args,
+                   kiln_stream stream = nullptr) {
+  return kiln_attention(engine, &args, nullptr, stream);
+}
+
+bool isStrides(const AttentionStrides &strides, long long token, long long head,
+               long long batch) {
+  return strides.token == token && strides.head == head &&
+         strides.batch == batch;
+}
+
+} // namespace
+
+TEST_CASE("an attention reaches its kernel; an equal one hits") {
+  RuntimeFixture fixture;
+  LaunchLog<AttentionParams> launches;
+  kiln_engine *engine = fixture.engine();
+  kiln_stream stream = fixture.gpu.stream();
+  kiln_attention_args args = attentionArgs();
+  args.lse = static_cast<float *>(address(0x500004));
+  CAPTURE(lastError());
+  REQUIRE(launch(engine, args, stream) == KILN_SUCCESS);
+  AttentionParams params = launches.last();
+  CHECK(params.q == args.q.data);
+  CHECK(params.k == args.k.data);
+  CHECK(params.v == args.v.data);
+  CHECK(params.o == args.o.data);
+  CHECK(params.lse == args.lse);
+  CHECK(params.queries == 5);
+  CHECK(params.keys == 70);
+  CHECK(params.kvHeads == 2);
+  CHECK(params.scale == doctest::Approx(1 / std::sqrt(21.0)));
+  CHECK(params.softcap == 0);
+  CHECK(isStrides(params.qStrides, 4 * 21, 21, 5 * 4 * 21));
+  CHECK(isStrides(params.kStrides, 2 * 21, 21, 70 * 2 * 21));
+  CHECK(params.lseHeadStride == 5);
+  // Another scale and other addresses, and strides that say what 0 does.
+  args.scale = 0.5;
+  args.q.token_stride = 4 * 21;
+  args.k.batch_stride = 70 * 2 * 21;
+  args.v.data = args.k.data; // inputs may be one
+  const uint64_t before = kilnFakeTotalCalls();
+  REQUIRE(launch(engine, args, stream) == KILN_SUCCESS);
+  // As of a gemm: three questions for the context, and the launch.
+  CHECK(kilnFakeTotalCalls() - before == 4);
+  CHECK(launches.last().scale == 0.5f);
+  CHECK(launches.last().v == args.k.data);
+  CHECK(statisticsOf(engine).dispatch_misses == 1);
+}
+
+TEST_CASE("other lengths take the kernel that is there") {
+  RuntimeFixture fixture;
+  LaunchLog<AttentionParams> launches;
+  kiln_engine *engine = fixture.engine();
+  kiln_attention_args args = attentionArgs();
+  CAPTURE(lastError());
+  REQUIRE(launch(engine, args) == KILN_SUCCESS);
+  const int compiles = fixture.nvrtc.compileCount();
+  for (int64_t keys : {69, 0, 4000}) {
+    args.keys = keys;
+    REQUIRE(launch(engine, args) == KILN_SUCCESS);
+    CHECK(launches.last().keys == keys);
+    const uint64_t misses = statisticsOf(engine).dispatch_misses;
+    REQUIRE(launch(engine, args) == KILN_SUCCESS);
+    CHECK(statisticsOf(engine).dispatch_misses == misses);
+  }
+  args.queries = 9;
+  args.batch = 3;
+  REQUIRE(launch(engine, args) == KILN_SUCCESS);
+  CHECK(launches.last().queries == 9);
+  CHECK(launches.last().batch == 3);
+  CHECK(fixture.nvrtc.compileCount() == compiles);
+}
+
+TEST_CASE("views of one tensor and heads before tokens are strides") {
+  RuntimeFixture fixture;
+  LaunchLog<AttentionParams> launches;
+  kiln_engine *engine = fixture.engine();
+  kiln_attention_args args = attentionArgs();
+  args.kv_heads = 4;
+  for (kiln_heads_operand *view : {&args.q, &args.k, &args.v})
+    view->token_stride = 3 * 4 * 21;
+  args.keys = args.queries;
+  args.k.data = address(0x100000 + 2 * 4 * 21);
+  args.v.data = address(0x100000 + 2 * 2 * 4 * 21);
+  args.o.token_stride = 21; // [batch][head][token]
+  args.o.head_stride = 5 * 21;
+  CAPTURE(lastError());
+  REQUIRE(launch(engine, args) == KILN_SUCCESS);
+  CHECK(isStrides(launches.last().vStrides, 252, 21, 5 * 252));
+  CHECK(isStrides(launches.last().oStrides, 21, 5 * 21, 4 * 5 * 21));
+}
+
+TEST_CASE("lengths, pages and all arrays reach the kernel") {
+  RuntimeFixture fixture;
+  LaunchLog<AttentionParams> launches;
+  kiln_engine *engine = fixture.engine();
+  kiln_attention_args args = pagedArgs();
+  args.page_offsets = integers(0x700000);
+  args.sinks = floats(0x800000);
+  args.alibi = floats(0x900000);
+  args.k.type = KILN_E4M3;
+  kiln_scale kScale = kiln_head_scales_init(address(0xa00000)),
+             vScale = kiln_head_scales_init(address(0xb00000));
+  args.k.scale = &kScale;
+  args.v.scale = &vScale;
+  args.softcap = 30;
+  args.mask = KILN_ATTENTION_MASK_WINDOW;
+  args.left = 64;
+  args.right = 0;
+  CAPTURE(lastError());
+  REQUIRE(launch(engine, args) == KILN_SUCCESS);
+  const AttentionParams params = launches.last();
+  CHECK(params.keyLengths == args.key_lengths);
+  CHECK(params.pageTable == args.page_table);
+  CHECK(params.pageOffsets == args.page_offsets);
+  CHECK(params.sinks == args.sinks);
+  CHECK(params.alibi == args.alibi);
+  CHECK(params.qScale == nullptr);
+  CHECK(params.kScale == kScale.data);
+  CHECK(params.vScale == vScale.data);
+  CHECK(params.scaleHeadStride == 1);
+  CHECK(params.pageSize == 16);
+  CHECK(params.pageTableStride == 40);
+  CHECK(isStrides(params.kStrides, 2 * 21, 21, 16 * 2 * 21));
+  CHECK(params.softcap == 30);
+  CHECK(params.left == 64);
+  CHECK(params.right == 0);
+  kiln_attention_args packed = attentionArgs();
+  packed.query_offsets = integers(0x500000);
+  packed.key_offsets = integers(0x600000);
+  packed.total_queries = 7;
+  packed.lse = static_cast<float *>(address(0x700000));
+  REQUIRE(launch(engine, packed) == KILN_SUCCESS);
+  CHECK(launches.last().queryOffsets == packed.query_offsets);
+  CHECK(launches.last().keyOffsets == packed.key_offsets);
+  CHECK(launches.last().totalQueries == 7);
+  CHECK(launches.last().lseHeadStride == 7);
+}
+
+TEST_CASE("attention is prepared, captured and served in production") {
+  RuntimeFixture fixture;
+  kiln_stream stream = fixture.gpu.stream();
+  // Described before there is memory.
+  kiln_attention_args described = pagedArgs();
+  described.key_lengths = described.page_table = nullptr;
+  described.q.data = described.k.data = described.v.data = described.o.data =
+      nullptr;
+  described.q.alignment = described.k.alignment = described.v.alignment =
+      described.o.alignment = 16;
+  described.flags =
+      KILN_ATTENTION_HAS_KEY_LENGTHS | KILN_ATTENTION_HAS_PAGE_TABLE;
+  const kiln_problem problem = problemOf(described);
+  kiln_prepare_options prepare = KILN_INIT(kiln_prepare_options);
+  prepare.streams = &stream;
+  prepare.stream_count = 1;
+  const kiln_attention_args args = pagedArgs();
+  kiln_engine *engine = fixture.engine();
+  CAPTURE(lastError());
+  REQUIRE(kiln_prepare(engine, &problem, 1, &prepare, nullptr) == KILN_SUCCESS);
+  REQUIRE_FALSE(
+      llvm::errorToBool(Graph::beginCapture(fixture.gpu.driver(), stream)));
+  CHECK(launch(engine, args, stream) == KILN_SUCCESS);
+  kiln_attention_args other = args;
+  other.head_dim = 23;
+  CHECK(launch(engine, other, stream) == KILN_NOT_PREPARED);
+  auto graph = Graph::endCapture(fixture.gpu.driver(), stream);
+  REQUIRE(static_cast<bool>(graph));
+  CHECK(graph->nodeCount() >= 1);
+  const int compiles = fixture.nvrtc.compileCount();
+  kiln_engine_options options = fixture.options(KILN_MODE_STRICT);
+  options.nvrtc_path = "/nowhere"; // it is not even looked for
+  kiln_engine *strict = fixture.engine(options);
+  CHECK(launch(strict, args) == KILN_SUCCESS);
+  CHECK(launch(strict, other) == KILN_MISSING);
+  CHECK(fixture.nvrtc.compileCount() == compiles);
+}
+
+TEST_CASE("an attention given as text takes addresses by slot") {
+  RuntimeFixture fixture;
+  LaunchLog<AttentionParams> launches;
+  kiln_engine *engine = fixture.engine();
+  const kiln_problem problem =
+      problemOf("attention batch=2 sq=1 sk=70 heads=4 kvheads=2 d=21 "
+                "dtype=bf16 kvlen=used pages=table page=16 poolpages=1000 "
+                "tablecols=40 lse=1");
+  void *operands[KILN_ATTENTION_SLOT_COUNT] = {};
+  operands[KILN_ATTENTION_Q] = address(0x100000);
+  operands[KILN_ATTENTION_K] = address(0x200000);
+  operands[KILN_ATTENTION_V] = address(0x300000);
+  operands[KILN_ATTENTION_O] = address(0x400000);
+  operands[KILN_ATTENTION_LSE] = address(0x500004);
+  operands[KILN_ATTENTION_KEY_LENGTHS] = address(0x600004);
+  operands[KILN_ATTENTION_PAGE_TABLE] = address(0x700000);
+  kiln_arguments arguments = KILN_INIT(kiln_arguments);
+  arguments.operands = operands;
+  arguments.operand_count = KILN_ATTENTION_SLOT_COUNT;
+  CAPTURE(lastError());
+  REQUIRE(kiln_run(engine, &problem, &arguments, nullptr, nullptr) ==
+          KILN_SUCCESS);
+  CHECK(launches.last().pageTable == operands[KILN_ATTENTION_PAGE_TABLE]);
+  CHECK(launches.last().lse == operands[KILN_ATTENTION_LSE]);
+  CHECK(launches.last().scale == doctest::Approx(1 / std::sqrt(21.0)));
+  const double scale = 0.25;
+  arguments.scalars = &scale;
+  arguments.scalar_count = 1;
+  REQUIRE(kiln_run(engine, &problem, &arguments, nullptr, nullptr) ==
+          KILN_SUCCESS);
+  CHECK(launches.last().scale == 0.25f);
+  // The same as a struct hits what the text made.
+  kiln_attention_args args = pagedArgs();
+  args.scale = 0.125;
+  args.lse = static_cast<float *>(address(0x800000));
+  const uint64_t misses = statisticsOf(engine).dispatch_misses;
+  REQUIRE(launch(engine, args) == KILN_SUCCESS);
+  CHECK(statisticsOf(engine).dispatch_misses == misses);
+  operands[KILN_ATTENTION_O] = operands[KILN_ATTENTION_K];
+  CHECK(kiln_run(engine, &problem, &arguments, nullptr, nullptr) ==
+        KILN_INVALID_ARGUMENT);
+  CHECK(lastErrorHas("o overlaps k"));
+  operands[KILN_ATTENTION_O] = nullptr;
+  CHECK(kiln_run(engine, &problem, &arguments, nullptr, nullptr) ==
+        KILN_INVALID_ARGUMENT);
+  CHECK(lastErrorHas("operand o (slot 3) is null"));
+}
+
+TEST_CASE("a plan of an attention follows its extents") {
+  RuntimeFixture fixture;
+  LaunchLog<AttentionParams> launches;
+  kiln_engine *engine = fixture.engine();
+  kiln_attention_args args = attentionArgs();
+  kiln_range ranges[2] = {KILN_INIT(kiln_range), KILN_INIT(kiln_range)};
+  ranges[0].name = "batch";
+  ranges[0].first = 1;
+  ranges[0].last = 4;
+  ranges[1].name = "sk";
+  ranges[1].first = 1;
+  ranges[1].last = 100;
+  kiln_problem problem = problemOf(args);
+  problem.ranges = ranges;
+  problem.range_count = 2;
+  kiln_plan *plan = nullptr;
+  CAPTURE(lastError());
+  REQUIRE(kiln_plan_acquire(engine, &problem, nullptr, &plan) == KILN_SUCCESS);
+  const kiln_family family = KILN_FAMILY_ATTENTION;
+  for (int64_t keys : {1, 33, 100}) {
+    args.keys = keys;
+    args.batch = keys % 4 + 1;
+    REQUIRE(kiln_plan_launch_call(plan, family, &args, nullptr, nullptr) ==
+            KILN_SUCCESS);
+    CHECK(launches.last().keys == keys);
+    CHECK(launches.last().kStrides.batch == keys * 2 * 21);
+  }
+  args.keys = 101;
+  CHECK(kiln_plan_launch_call(plan, family, &args, nullptr, nullptr) ==
+        KILN_INVALID_ARGUMENT);
+  void *operands[] = {args.q.data, args.k.data, args.v.data, args.o.data};
+  const int64_t extents[] = {3, 50};
+  kiln_arguments arguments = KILN_INIT(kiln_arguments);
+  arguments.operands = operands;
+  arguments.operand_count = 4;
+  arguments.extents = extents;
+  arguments.extent_count = 2;
+  REQUIRE(kiln_plan_launch(plan, &arguments, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(launches.last().batch == 3);
+  CHECK(isStrides(launches.last().kStrides, 2 * 21, 21, 50 * 2 * 21));
+  kiln_plan_release(plan);
+}
+
+TEST_CASE("no queries launch nothing, no keys do") {
+  RuntimeFixture fixture;
+  LaunchLog<AttentionParams> launches;
+  kiln_engine *engine = fixture.engine();
+  kiln_attention_args args = attentionArgs();
+  args.keys = 0;
+  args.k.data = args.v.data = nullptr;
+  CAPTURE(lastError());
+  REQUIRE(launch(engine, args) == KILN_SUCCESS);
+  CHECK(launches.count() == 1); // O becomes 0
+  args.q.data = args.o.data = nullptr;
+  args.queries = 0;
+  CHECK(launch(engine, args) == KILN_SUCCESS);
+  args.queries = 1;
+  args.batch = 0;
+  CHECK(launch(engine, args) == KILN_SUCCESS);
+  CHECK(launches.count() == 1);
+}
+
+TEST_CASE("what is wrong with an attention is named") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  using Args = kiln_attention_args;
+  constexpr kiln_status kInvalid = KILN_INVALID_ARGUMENT;
+  constexpr kiln_status kUnsupported = KILN_UNSUPPORTED;
+  const Break<Args> breaks[] = {
+      {"size", [](Args &a) { a.struct_size = 16; }, kInvalid,
+       "kiln_attention_args: struct_size is 16"},
+      {"reserved", [](Args &a) { a.reserved[3] = 1; }, kUnsupported,
+       "a reserved field is set"},
+      {"flags", [](Args &a) { a.flags = 256; }, kUnsupported,
+       "flags 0x100 are unknown"},
+      {"max_sms", [](Args &a) { a.max_sms = 8; }, kUnsupported,
+       "max_sms is not available yet"},
+      {"no type", [](Args &a) { a.q.type = 0; }, kInvalid,
+       "q.type is required"},
+      {"fp32", [](Args &a) { a.q.type = KILN_FP32; }, kUnsupported,
+       "q.type 0x2001: bf16, fp16 and e4m3 are supported"},
+      {"k's type", [](Args &a) { a.k.type = KILN_FP16; }, kUnsupported,
+       "k.type=fp16"},
+      {"v's type", [](Args &a) { a.v.type = KILN_E4M3; }, kUnsupported,
+       "v.type 0x801 is not that of"},
+      {"o's type", [](Args &a) { a.o.type = KILN_FP16; }, kUnsupported,
+       "o.type=fp16"},
+      {"negative", [](Args &a) { a.queries = -1; }, kInvalid, "queries is -1"},
+      {"heads", [](Args &a) { a.heads = 0; }, kInvalid, "heads is 0"},
+      {"groups", [](Args &a) { a.kv_heads = 3; }, kInvalid,
+       "heads=4 is no multiple of kv_heads=3"},
+      {"head_dim", [](Args &a) { a.head_dim = 577; }, kUnsupported,
+       "head_dim is 577, at most 576 works"},
+      {"mask", [](Args &a) { a.mask = 30; }, kUnsupported,
+       "mask 30 is unknown"},
+      {"window without its mask", [](Args &a) { a.left = 128; }, kInvalid,
+       "left is 128 and right is 0, without KILN_ATTENTION_MASK_WINDOW"},
+      {"left",
+       [](Args &a) {
+         a.mask = KILN_ATTENTION_MASK_WINDOW;
+         a.left = -2;
+       },
+       kInvalid, "left is -2"},
+      {"scale", [](Args &a) { a.scale = -1; }, kInvalid, "scale is -1"},
+      {"softcap",
+       [](Args &a) { a.softcap = std::numeric_limits<double>::infinity(); },
+       kInvalid, "softcap is inf"},
+      {"no k", [](Args &a) { a.k.data = nullptr; }, kInvalid, "k.data is null"},
+      {"odd v", [](Args &a) { a.v.data = address(0x300001); }, kInvalid,
+       "v.data 0x300001 is not aligned to 2 bytes"},
+      {"short row", [](Args &a) { a.k.token_stride = 20; }, kInvalid,
+       "k.token_stride=20 is below the row length 21"},
+      {"negative stride", [](Args &a) { a.o.head_stride = -1; }, kInvalid,
+       "o.head_stride is -1"},
+      {"heads overlap", [](Args &a) { a.o.head_stride = 20; }, kInvalid,
+       "o.head_stride=20 is below"},
+      {"o is q", [](Args &a) { a.o.data = a.q.data; }, kInvalid,
+       "o overlaps q"},
+      {"lse is o", [](Args &a) { a.lse = static_cast<float *>(a.o.data); },
+       kInvalid, "overlaps"},
+      {"lse", [](Args &a) { a.flags = KILN_ATTENTION_HAS_LSE; }, kInvalid,
+       "lse is null"},
+      {"odd lengths", [](Args &a) { a.key_lengths = integers(0x500002); },
+       kInvalid, "key_lengths 0x500002 is not aligned to 4 bytes"},
+      {"two lengths",
+       [](Args &a) {
+         a.key_offsets = integers(0x500000);
+         a.key_lengths = integers(0x600000);
+       },
+       kInvalid, "key_offsets and key_lengths are both given"},
+      {"total", [](Args &a) { a.total_queries = 9; }, kInvalid,
+       "total_queries is 9, without query_offsets"},
+      {"page_size without pages", [](Args &a) { a.page_size = 16; }, kInvalid,
+       "page_size is 16, page_count 0 and page_table_columns 0, without "
+       "page_table"},
+      {"pages without a size",
+       [](Args &a) { a.page_table = integers(0x500000); }, kInvalid,
+       "page_size is 0"},
+      {"a list without pages",
+       [](Args &a) { a.page_offsets = integers(0x500000); }, kInvalid,
+       "page_offsets are given, without page_table"},
+      {"few columns",
+       [](Args &a) {
+         a.page_table = integers(0x500000);
+         a.page_size = 16;
+         a.page_table_columns = 4;
+       },
+       kInvalid, "page_table_columns=4 is below the 5 pages of keys=70"},
+      {"packed pages",
+       [](Args &a) {
+         a.page_table = integers(0x500000);
+         a.page_size = 16;
+         a.key_offsets = integers(0x600000);
+       },
+       kUnsupported, "give key_lengths"},
+      {"a scale of bf16",
+       [](Args &a) {
+         static kiln_scale scale = kiln_tensor_scale_init(address(0x500000));
+         a.k.scale = &scale;
+       },
+       kUnsupported, "k.scale is given for type 0x1002: only e4m3 has scales"},
+      {"one scale of two",
+       [](Args &a) {
+         static kiln_scale scale = kiln_tensor_scale_init(address(0x500000));
+         a.k.type = KILN_E4M3;
+         a.k.scale = &scale;
+       },
+       kInvalid, "v.scale is null: type 0x801 needs a scale of each operand"},
+      {"scales of rows",
+       [](Args &a) {
+         static kiln_scale scale = kiln_row_scales_init(address(0x500000));
+         a.k.type = KILN_E4M3;
+         a.k.scale = a.v.scale = &scale;
+       },
+       kUnsupported, "k.scale: granularity 10"},
+  };
+  checkBreaks(engine, attentionArgs(), kiln_attention, breaks);
+}
