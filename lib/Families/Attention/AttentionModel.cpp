@@ -126,9 +126,12 @@ AttentionTileModel::AttentionTileModel(const AttentionProblem &problem,
 }
 
 static AttentionSoftmax softmaxOf(const AttentionTileModel &model) {
-  constexpr double kScore = 0.085, kOutput = 0.01, kStep = 300;
-  // ALiBi, or a scale that is not folded, is an FFMA a score, of 128 lanes.
-  constexpr double kLaneOp = 1.0 / 128;
+  // Warpgroups wait for each other's maxima; of warps there are others.
+  constexpr double kScore = 0.085, kOutput = 0.01, kStep = 300,
+                   kStepOfWarps = 150;
+  // ALiBi is an FFMA a score, of 128 lanes; a scale that is not folded into
+  // the exponential takes three.
+  constexpr double kAlibi = 1.0 / 128, kPlainScale = 0.025;
   double rows = double(model.kernel.rows);
   AttentionSoftmax softmax;
   softmax.scores = rows * double(model.kernel.keys);
@@ -136,12 +139,15 @@ static AttentionSoftmax softmaxOf(const AttentionTileModel &model) {
   if (model.problem.softcap > 0)
     softmax.score += 1 / model.device.specialOpsPerClock;
   if (model.problem.alibi)
-    softmax.score += kLaneOp;
+    softmax.score += kAlibi;
   if (!model.kernel.foldedScale)
-    softmax.score += kLaneOp;
+    softmax.score += kPlainScale;
   softmax.outputs = rows * model.valueDim;
   softmax.output = kOutput;
-  softmax.fixed = kStep;
+  softmax.fixed =
+      model.kernel.instruction == AttentionTileKernel::Instruction::Wgmma
+          ? kStep
+          : kStepOfWarps;
   return softmax;
 }
 
@@ -173,10 +179,11 @@ void AttentionTileModel::computeWgmmaStep() {
 }
 
 void AttentionTileModel::computeMmaStep() {
-  constexpr double kSharedPerClock = 128, kConflicts = 8;
-  // Two warps of a scheduler overlap products and loads of fragments, and some
-  // of the softmax (FlashAttention 2 at head dims 64, 128 and 256 to 8 %).
-  constexpr double kFewWarps = 8, kOverlapped = 0.55;
+  constexpr double kSharedPerClock = 128, kConflicts = 8, kWait = 0.5;
+  // Two warps of a scheduler overlap products and loads of fragments, and half
+  // of the softmax: own kernels at head dim 128 (64 and 128 rows, 32 to 128
+  // keys, 4 and 8 warps) to 10 %.
+  constexpr double kFewWarps = 8, kOverlapped = 0.5;
   RateType rate = rateTypeOf(problem.dtype, ComputeMode::Native);
   computeProducts(device.mmaSyncFlopsPerClockPerSm(rate));
   double elementBytes = bytesOf(problem.dtype);
@@ -188,12 +195,12 @@ void AttentionTileModel::computeMmaStep() {
   step.shared = sharedBytes / sharedPerClock;
   bool isFew = double(kernel.warps * kernel.blocksPerSm) < kFewWarps;
   step.softmaxShare = isFew ? 1 : kOverlapped;
-  // Loads that no product hides, and what registers carry; other blocks of the
-  // SM compute meanwhile.
+  // Waiting for loads that no product hides, and what registers carry; other
+  // blocks of the SM compute meanwhile.
   double latency = device.l2LatencyNs * attentionClockGHz(device);
   double loads = 0;
   if (!kernel.eagerLoads || !kernel.asyncCopy)
-    loads += 2 * latency + keyBytes / kL2BytesPerClockPerSm;
+    loads += kWait * latency;
   if (!kernel.asyncCopy)
     loads += keyBytes / kL2BytesPerClockPerSm;
   step.exposed = loads / double(std::max<int64_t>(kernel.blocksPerSm, 1));
