@@ -22,6 +22,7 @@ set(KILN_KERNEL_SOURCES
   common/PtxSm90.cuh
   common/Raster.cuh
   common/Ring.cuh
+  common/RowLayout.h
   common/Slab.h
   common/SlabTile.cuh
   common/Swizzle.cuh
@@ -78,6 +79,8 @@ set(KILN_KERNEL_SOURCES
   transpose/TiledTransposeConfig.h
   transpose/TransposeParams.h
   transpose/TransposeSignature.h
+  trial/IntegerInit.h
+  trial/IntegerValues.h
   trial/StreamTools.cuh
   trial/StreamTools.h
   trial/TrialParams.h

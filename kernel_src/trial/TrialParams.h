@@ -8,7 +8,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "common/RowLayout.h"
 #include "common/Types.h"
+#include "trial/IntegerValues.h"
 
 namespace kiln {
 
@@ -39,6 +41,14 @@ struct FillNormalParams {
   int mantissaBits = 0;
 };
 
+/// kilnFillIntegers: each element becomes values.at() of its index, counted row
+/// by row. No two rows of the layout may be the same.
+struct FillIntegersParams {
+  int *data = nullptr;
+  RowLayout layout;
+  IntegerValues values;
+};
+
 /// kilnFillPattern: repeats the four bytes of `pattern`, lowest first, from
 /// data on; data must be aligned to 4 bytes, the count need not be.
 struct FillPatternParams {
@@ -48,14 +58,22 @@ struct FillPatternParams {
 };
 
 /// kilnCheckRedZone: adds the number of bytes that differ from the pattern to
-/// *differing, in `zones` zones of `bytes` bytes that begin `pitch` bytes from
-/// each other: what lies around an operand, or between its rows. Any alignment;
-/// each zone begins with the pattern's lowest byte.
+/// *differing: what lies around an operand. Any alignment; begins with the
+/// pattern's lowest byte.
 struct CheckRedZoneParams {
   const void *data = nullptr;
   long long bytes = 0;
-  long long zones = 1, pitch = 0;
   unsigned pattern = 0;
+  unsigned long long *differing = nullptr;
+};
+
+/// kilnCheckGaps: the same of elements between the rows of an operand that are
+/// of none. The grid is apart.
+struct CheckGapsParams {
+  const void *data = nullptr;
+  DType type = DType::BF16;
+  RowGrid grid;
+  unsigned pattern = 0; ///< the same byte four times
   unsigned long long *differing = nullptr;
 };
 
@@ -79,24 +97,31 @@ struct FlushL2Params {
 struct CompareResult {
   unsigned long long checked = 0;
   unsigned long long mismatches = 0;
-  /// Smallest flat index (row * n + column) of a mismatch, all ones if none.
+  /// Smallest flat index (row * cols + column) of a mismatch, all ones if none.
   unsigned long long firstBad = ~0ull;
+  /// Elements that are not defined and have changed, and the first of them.
+  unsigned long long disturbed = 0, firstDisturbed = ~0ull;
   /// Largest |d - ref| / tolerance, infinite where d is NaN and ref is not.
   double maxRatio = 0;
 };
 
-/// kilnCompareTolerance: for the flattened rows [rowBegin, rowEnd) of D, row
-/// r = batchIndex * m + row, checks
+/// kilnCompareTolerance: for rows [rowBegin, rowEnd) of D, as RowLayout counts
+/// them, checks
 ///   |d - ref| <= relEps * |ref| + absScale * bound + absolute.
 /// A d that equals ref rounded to D's type passes (so an overflow to infinity
 /// does, and an infinity that both have); a NaN passes only where ref is NaN.
-/// The types of kilnFillNormal.
+/// Where the bound is below 0, D is not defined and has to hold what it held
+/// before. The types of kilnFillNormal.
 struct CompareToleranceParams {
   const void *d = nullptr;
+  /// D before it was written, in the same layout; null: `pattern` everywhere,
+  /// the same byte four times.
+  const void *before = nullptr;
+  unsigned pattern = 0;
   DType type = DType::BF16;
-  long long m = 0, n = 0, ldd = 0, strideD = 0;
+  RowLayout layout;
   long long rowBegin = 0, rowEnd = 0;
-  const double *reference = nullptr; ///< (rowEnd - rowBegin, n), contiguous
+  const double *reference = nullptr; ///< (rowEnd - rowBegin, cols), contiguous
   const double *bound = nullptr;     ///< same shape
   double relEps = 0, absScale = 0, absolute = 1e-30;
   CompareResult *result = nullptr;

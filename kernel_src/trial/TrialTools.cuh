@@ -20,15 +20,6 @@ inline long long indexStep() {
   return static_cast<long long>(gridDim.x) * kTrialThreads;
 }
 
-/// 64 well-mixed bits of a counter (SplitMix64: Steele, Lea and Flood, "Fast
-/// splittable pseudorandom number generators", 2014).
-inline unsigned long long mix(unsigned long long counter) {
-  unsigned long long z = counter * 0x9e3779b97f4a7c15ull;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  return z ^ (z >> 31);
-}
-
 /// A sample of N(0, 1) from 64 random bits (Box and Muller, 1958).
 inline float normalOf(unsigned long long bits) {
   constexpr float kScale = 1.0f / 4294967296.0f;
@@ -147,6 +138,14 @@ inline void fillNormal(const FillNormalParams &params) {
   }
 }
 
+inline void fillIntegers(const FillIntegersParams &params) {
+  const RowLayout &layout = params.layout;
+  for (long long i = firstIndex(); i < layout.rowCount() * layout.cols;
+       i += indexStep())
+    params.data[layout.offsetOf(i / layout.cols) + i % layout.cols] =
+        static_cast<int>(params.values.at(i));
+}
+
 inline unsigned char patternByte(unsigned pattern, long long index) {
   return static_cast<unsigned char>(pattern >> (index % 4 * 8));
 }
@@ -173,12 +172,21 @@ inline unsigned differingBytes(unsigned left, unsigned right) {
 inline void checkRedZone(const CheckRedZoneParams &params) {
   const auto *data = static_cast<const unsigned char *>(params.data);
   unsigned long long count = 0;
-  for (long long i = firstIndex(); i < params.zones * params.bytes;
-       i += indexStep()) {
-    long long zone = i / params.bytes, within = i - zone * params.bytes;
-    count += data[zone * params.pitch + within] !=
-             patternByte(params.pattern, within);
-  }
+  for (long long i = firstIndex(); i < params.bytes; i += indexStep())
+    count += data[i] != patternByte(params.pattern, i);
+  if (count != 0)
+    atomicAdd(params.differing, count);
+}
+
+inline void checkGaps(const CheckGapsParams &params) {
+  const auto *data = static_cast<const unsigned char *>(params.data);
+  const int bytes = bytesOf(params.type);
+  const long long span = params.grid.span();
+  unsigned long long count = 0;
+  for (long long i = firstIndex(); i < span; i += indexStep())
+    if (!params.grid.isOfRow(i))
+      for (int byte = 0; byte < bytes; ++byte)
+        count += data[i * bytes + byte] != patternByte(params.pattern, byte);
   if (count != 0)
     atomicAdd(params.differing, count);
 }
@@ -228,33 +236,53 @@ inline double warpMax(double value) {
   return value;
 }
 
+/// Whether the element at \p offset holds what it held before.
+inline bool isUntouched(const CompareToleranceParams &params,
+                        long long offset) {
+  const int bytes = bytesOf(params.type);
+  const auto *now = static_cast<const unsigned char *>(params.d);
+  const auto *before = static_cast<const unsigned char *>(params.before);
+  for (long long i = offset * bytes; i < (offset + 1) * bytes; ++i)
+    if (now[i] != (before ? before[i] : patternByte(params.pattern, i)))
+      return false;
+  return true;
+}
+
 inline void compareTolerance(const CompareToleranceParams &params) {
-  long long count = (params.rowEnd - params.rowBegin) * params.n;
-  unsigned long long checked = 0, mismatches = 0;
+  const long long cols = params.layout.cols;
+  const long long count = (params.rowEnd - params.rowBegin) * cols;
+  unsigned long long checked = 0, mismatches = 0, disturbed = 0;
   double worst = 0;
   for (long long i = firstIndex(); i < count; i += indexStep()) {
-    long long row = params.rowBegin + i / params.n;
-    long long column = i % params.n;
-    long long batch = row / params.m, within = row - batch * params.m;
-    double d =
-        loadElement(params.d, params.type,
-                    batch * params.strideD + within * params.ldd + column);
-    double ratio = errorRatio(params, d, params.reference[i], params.bound[i]);
+    const long long row = params.rowBegin + i / cols, column = i % cols;
+    const long long offset = params.layout.offsetOf(row) + column;
+    const auto index = static_cast<unsigned long long>(row * cols + column);
     ++checked;
+    if (params.bound[i] < 0) {
+      if (isUntouched(params, offset))
+        continue;
+      ++disturbed;
+      atomicMin(&params.result->firstDisturbed, index);
+      continue;
+    }
+    double d = loadElement(params.d, params.type, offset);
+    double ratio = errorRatio(params, d, params.reference[i], params.bound[i]);
     worst = fmax(worst, ratio);
     if (ratio > 1) {
       ++mismatches;
-      atomicMin(&params.result->firstBad,
-                static_cast<unsigned long long>(row * params.n + column));
+      atomicMin(&params.result->firstBad, index);
     }
   }
   checked = warpSum(checked);
   mismatches = warpSum(mismatches);
+  disturbed = warpSum(disturbed);
   worst = warpMax(worst);
   if (threadIdx.x % 32 == 0 && checked != 0) {
     atomicAdd(&params.result->checked, checked);
     if (mismatches != 0)
       atomicAdd(&params.result->mismatches, mismatches);
+    if (disturbed != 0)
+      atomicAdd(&params.result->disturbed, disturbed);
     // Bit patterns of doubles that are not negative are ordered as they are.
     atomicMax(reinterpret_cast<unsigned long long *>(&params.result->maxRatio),
               static_cast<unsigned long long>(__double_as_longlong(worst)));
@@ -269,6 +297,11 @@ extern "C" __global__ void __launch_bounds__(kiln::kTrialThreads)
 }
 
 extern "C" __global__ void __launch_bounds__(kiln::kTrialThreads)
+    kilnFillIntegers(const __grid_constant__ kiln::FillIntegersParams params) {
+  kiln::trial::fillIntegers(params);
+}
+
+extern "C" __global__ void __launch_bounds__(kiln::kTrialThreads)
     kilnFillPattern(const __grid_constant__ kiln::FillPatternParams params) {
   kiln::trial::fillPattern(params);
 }
@@ -276,6 +309,11 @@ extern "C" __global__ void __launch_bounds__(kiln::kTrialThreads)
 extern "C" __global__ void __launch_bounds__(kiln::kTrialThreads)
     kilnCheckRedZone(const __grid_constant__ kiln::CheckRedZoneParams params) {
   kiln::trial::checkRedZone(params);
+}
+
+extern "C" __global__ void __launch_bounds__(kiln::kTrialThreads)
+    kilnCheckGaps(const __grid_constant__ kiln::CheckGapsParams params) {
+  kiln::trial::checkGaps(params);
 }
 
 extern "C" __global__ void __launch_bounds__(kiln::kTrialThreads)

@@ -29,8 +29,9 @@ double KernelFamily::compulsoryBytes(const Problem &problem) const {
   double bits = 0;
   for (const OperandSpec &operand : operands(problem).operands)
     if (operand.present)
-      bits += double(operand.batch) * double(operand.rows) *
-              double(operand.cols) * bitsOf(operand.type);
+      bits += double(operand.batch) * double(operand.planes) *
+              double(operand.rows) * double(operand.cols) *
+              bitsOf(operand.type);
   return bits / 8;
 }
 

@@ -9,6 +9,7 @@
 
 #include "Driver/LaunchSpec.h"
 #include "common/Types.h"
+#include "trial/IntegerInit.h"
 
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/ADT/StringRef.h>
@@ -30,25 +31,6 @@ enum class TrialData {
   Outliers, ///< values that break careless arithmetic
 };
 
-/// What an operand of integers means, so that trials can fill it with valid
-/// data.
-enum class IntegerData {
-  None,    ///< it has no integers
-  Lengths, ///< each from `least` to `most`
-  /// Sums of lengths from `least` to `most`: the first is 0, the last at most
-  /// `total`.
-  Offsets,
-  Indices, ///< from 0 to `most`, all different as long as there are enough
-};
-
-/// Of operands of type int32. The usual data have lengths that are equal, and
-/// as great as `most` and `total` allow; outliers differ, and `least`, `most`
-/// and zero (where allowed) are among them.
-struct IntegerInit {
-  IntegerData kind = IntegerData::None;
-  int64_t least = 0, most = 0, total = 0;
-};
-
 /// How a trial fills an operand with valid data: samples of a normal
 /// distribution, rounded to the operand's type, some of them replaced, or
 /// integers.
@@ -65,7 +47,7 @@ struct OperandInit {
   /// Above 0, each element of the last of so many rows is rowValue.
   int rowPeriod = 0;
   double rowValue = 0;
-  IntegerInit integers;
+  IntegerInit integers = {};
 };
 
 /// |d - ref| <= relative*|ref| + scaled*bound + absolute, for each element,

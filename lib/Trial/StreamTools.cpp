@@ -3,6 +3,7 @@
 
 #include "Driver/Context.h"
 #include "Driver/Launcher.h"
+#include "Kernel/OperandLayout.h"
 #include "Kernel/Sources.h"
 #include "Support/Error.h"
 
@@ -20,9 +21,7 @@ StreamBytes streamBytesOf(const OperandTable &table) {
   for (const OperandSpec &operand : table.operands) {
     if (operand.bytes() == 0)
       continue;
-    int64_t rows = operand.leadingDimension == 0 ? 1 : operand.rows;
-    int64_t batch = operand.batchStride == 0 ? 1 : operand.batch;
-    int64_t size = batch * rows * operand.cols * bitsOf(operand.type) / 8;
+    int64_t size = occupiedBytes(operand);
     if (operand.role != OperandRole::Out)
       bytes.read += size;
     if (operand.role == OperandRole::Out || operand.role == OperandRole::InOut)

@@ -1,6 +1,7 @@
 //===- TrialBuffers.cpp - operands of a trial in memory of its own --------===//
 #include "Trial/TrialBuffers.h"
 
+#include "Kernel/OperandLayout.h"
 #include "Kernel/TypeName.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -23,10 +24,19 @@ static uint64_t alignUp(uint64_t bytes) {
   return llvm::alignTo(bytes, kAlignment);
 }
 
-/// What the trial tools can fill and compare.
-static bool isKnown(DType type) {
-  return type == DType::FP64 || type == DType::FP32 || type == DType::FP16 ||
-         type == DType::BF16 || type == DType::E4M3 || type == DType::INT8;
+/// What the trial tools can fill and, if it is written, compare.
+static bool isKnown(const OperandSpec &operand) {
+  constexpr DType kReals[] = {DType::FP64, DType::FP32, DType::FP16,
+                              DType::BF16, DType::E4M3, DType::INT8};
+  return (operand.type == DType::INT32 && !operand.isWritten()) ||
+         llvm::is_contained(kReals, operand.type);
+}
+
+/// Integers that are not said to mean anything.
+static bool isUnsaid(const OperandSpec &operand) {
+  return operand.type == DType::INT32 &&
+         (operand.usual.integers.kind == IntegerData::None ||
+          operand.outliers.integers.kind == IntegerData::None);
 }
 
 /// Bytes of values and bounds of one row.
@@ -39,12 +49,23 @@ static uint64_t referenceRowBytes(const OperandSpec &spec) {
 //===----------------------------------------------------------------------===//
 
 llvm::Error TrialBuffers::checkTable() const {
-  for (const OperandSpec &operand : operandTable.operands)
-    if (operand.bytes() != 0 && !isKnown(operand.type))
+  for (const OperandSpec &operand : operandTable.operands) {
+    if (operand.bytes() == 0)
+      continue;
+    if (!isKnown(operand))
       return makeError(ErrorCode::Unsupported,
                        "{}: trials can neither fill nor compare operand {} of "
                        "type {}; bf16, fp16, fp32, fp64, e4m3 and int8 work",
                        family->name(), operand.name, nameOf(operand.type));
+    if (isUnsaid(operand))
+      return makeError(ErrorCode::Unsupported,
+                       "{}: operand {} does not say what its integers mean",
+                       family->name(), operand.name);
+    if (operand.isWritten() && !gridOf(layoutOf(operand)).isApart())
+      return makeError(ErrorCode::Unsupported,
+                       "{}: trials cannot guard operand {}, whose rows overlap",
+                       family->name(), operand.name);
+  }
   auto hasOutput = [](const OperandSpec &operand) {
     return operand.isWritten() && operand.bytes() != 0;
   };
@@ -66,7 +87,7 @@ void TrialBuffers::layOutCopy() {
       // Vectors of 16 bytes may be read to their end.
       slot.end =
           alignUp(llvm::alignTo(slot.data + slot.bytes, 16) + kRedZoneBytes);
-      dataBytes += slot.bytes;
+      dataBytes += static_cast<uint64_t>(occupiedBytes(operand));
       copyBytes = slot.end;
     }
     slots.push_back(slot);
@@ -83,7 +104,7 @@ uint64_t TrialBuffers::layOutOutputs() {
       continue;
     TrialOutput output;
     output.operand = static_cast<int>(i);
-    output.rows = spec.rows * spec.batch;
+    output.rows = layoutOf(spec).rowCount();
     output.savedAt = at;
     at += slots[i].allBytes();
     if (isRead(output)) {
@@ -214,12 +235,9 @@ Arguments TrialBuffers::arguments(unsigned copy) const {
 
 Arguments TrialBuffers::referenceArguments() const {
   Arguments arguments = this->arguments(0);
-  for (const TrialOutput &output : outputs()) {
-    const Slot &slot = slotOf(output);
+  for (const TrialOutput &output : outputs())
     if (isRead(output))
-      arguments.operands[output.operand].address =
-          arena.address() + output.pristineAt + slot.data - slot.begin;
-  }
+      arguments.operands[output.operand].address = pristineOf(output);
   return arguments;
 }
 
@@ -235,8 +253,7 @@ DeviceAddress TrialBuffers::savedElement(const TrialOutput &output,
   const Slot &slot = slotOf(output);
   int64_t row = static_cast<int64_t>(index) / spec.cols;
   int64_t column = static_cast<int64_t>(index) % spec.cols;
-  int64_t element = row / spec.rows * spec.batchStride +
-                    row % spec.rows * spec.leadingDimension + column;
+  int64_t element = layoutOf(spec).offsetOf(row) + column;
   return arena.address() + output.savedAt + slot.data - slot.begin +
          static_cast<uint64_t>(element * bytesOf(spec.type));
 }
@@ -260,6 +277,8 @@ llvm::Error TrialBuffers::fillSlot(size_t operand, uint64_t copyAt,
     return error;
   if (spec.role == OperandRole::Out)
     return llvm::Error::success();
+  if (spec.type == DType::INT32)
+    return fillIntegers(operand, base + slot.data, stream);
   const OperandInit &init = spec.init(data);
   FillNormalParams normal;
   normal.data = reinterpret_cast<void *>(base + slot.data);
@@ -276,6 +295,20 @@ llvm::Error TrialBuffers::fillSlot(size_t operand, uint64_t copyAt,
   normal.rowLength = spec.leadingDimension ? spec.leadingDimension : spec.cols;
   normal.rowValue = static_cast<float>(init.rowValue);
   return tools->fillNormal(normal, stream);
+}
+
+/// Gaps between rows keep the poison, which is no valid length or index.
+llvm::Error TrialBuffers::fillIntegers(size_t operand, DeviceAddress at,
+                                       CudaStream stream) const {
+  const OperandSpec &spec = operandTable.operands[operand];
+  FillIntegersParams params;
+  params.data = reinterpret_cast<int *>(at);
+  params.layout = layoutOf(spec).distinct();
+  params.values.init = spec.init(data).integers;
+  params.values.differ = data == TrialData::Outliers;
+  params.values.count = params.layout.rowCount() * params.layout.cols;
+  params.values.seed = operand + 1;
+  return tools->fillIntegers(params, stream);
 }
 
 llvm::Error TrialBuffers::prepare(CudaStream stream) const {
@@ -304,13 +337,10 @@ llvm::Error TrialBuffers::saveOutputs(CudaStream stream) const {
 }
 
 llvm::Error TrialBuffers::checkZone(DeviceAddress begin, uint64_t bytes,
-                                    uint64_t zones, uint64_t pitch,
                                     unsigned pattern, CudaStream stream) const {
   CheckRedZoneParams params;
   params.data = reinterpret_cast<const void *>(begin);
   params.bytes = static_cast<long long>(bytes);
-  params.zones = static_cast<long long>(zones);
-  params.pitch = static_cast<long long>(pitch);
   params.pattern = pattern;
   params.differing = reinterpret_cast<unsigned long long *>(
       findings() + offsetof(TrialFindings, outside));
@@ -326,47 +356,36 @@ llvm::Error TrialBuffers::checkBounds(CudaStream stream) const {
     unsigned pattern = poisonOf(operandTable.operands[i].type);
     uint64_t behind = slot.data + slot.bytes;
     if (llvm::Error error = checkZone(base + slot.begin, slot.data - slot.begin,
-                                      1, 0, pattern, stream))
+                                      pattern, stream))
       return error;
     if (llvm::Error error =
-            checkZone(base + behind, slot.end - behind, 1, 0, pattern, stream))
+            checkZone(base + behind, slot.end - behind, pattern, stream))
       return error;
   }
   for (const TrialOutput &output : outputs()) {
     // Between the rows of an output that is read lies data.
     if (isRead(output))
       continue;
-    if (llvm::Error error = checkPadding(output, stream))
+    if (llvm::Error error = checkGaps(output, stream))
       return error;
   }
   return llvm::Error::success();
 }
 
-/// What lies behind each row of an output, and between its batches.
-llvm::Error TrialBuffers::checkPadding(const TrialOutput &output,
-                                       CudaStream stream) const {
+/// What lies between the rows, planes and batches of an output.
+llvm::Error TrialBuffers::checkGaps(const TrialOutput &output,
+                                    CudaStream stream) const {
   const OperandSpec &spec = specOf(output);
-  unsigned pattern = poisonOf(spec.type);
-  auto elementBytes = static_cast<uint64_t>(bytesOf(spec.type));
-  auto rows = static_cast<uint64_t>(spec.rows);
-  auto batch = static_cast<uint64_t>(spec.batch);
-  uint64_t rowBytes = static_cast<uint64_t>(spec.cols) * elementBytes;
-  uint64_t pitch = static_cast<uint64_t>(spec.leadingDimension) * elementBytes;
-  uint64_t batchPitch = static_cast<uint64_t>(spec.batchStride) * elementBytes;
-  DeviceAddress data = addressOf(output);
-  if (batch == 1 || batchPitch == rows * pitch) // one row after the other
-    return checkZone(data + rowBytes, pitch - rowBytes, rows * batch - 1, pitch,
-                     pattern, stream);
-  for (uint64_t i = 0; pitch > rowBytes && i < batch; ++i)
-    if (llvm::Error error =
-            checkZone(data + i * batchPitch + rowBytes, pitch - rowBytes,
-                      rows - 1, pitch, pattern, stream))
-      return error;
-  uint64_t batchBytes = (rows - 1) * pitch + rowBytes;
-  if (batchPitch <= batchBytes)
+  if (occupiedBytes(spec) == spec.bytes())
     return llvm::Error::success();
-  return checkZone(data + batchBytes, batchPitch - batchBytes, batch - 1,
-                   batchPitch, pattern, stream);
+  CheckGapsParams params;
+  params.data = reinterpret_cast<const void *>(addressOf(output));
+  params.type = spec.type;
+  params.grid = gridOf(layoutOf(spec));
+  params.pattern = poisonOf(spec.type);
+  params.differing = reinterpret_cast<unsigned long long *>(
+      findings() + offsetof(TrialFindings, outside));
+  return tools->checkGaps(params, stream);
 }
 
 llvm::Error TrialBuffers::compareWithSaved(CudaStream stream) const {

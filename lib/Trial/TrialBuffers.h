@@ -53,7 +53,7 @@ struct TrialFindings {
 /// An operand that is written, and how it is compared.
 struct TrialOutput {
   int operand = 0;  ///< its index in the table
-  int64_t rows = 0; ///< over all batches
+  int64_t rows = 0; ///< over all planes and batches
   /// Rows that the reference's memory holds at once.
   int64_t referenceRows = 0;
   /// Offsets in the memory: what the last run wrote, what was there before any
@@ -106,10 +106,8 @@ public:
   /// Adds to findings().outside what changed in the red zones of copy 0 and
   /// between the rows of its outputs.
   llvm::Error checkBounds(CudaStream stream) const;
-  /// The same for \p zones zones that hold \p pattern, \p pitch bytes from each
-  /// other.
-  llvm::Error checkZone(DeviceAddress begin, uint64_t bytes, uint64_t zones,
-                        uint64_t pitch, unsigned pattern,
+  /// The same for \p bytes bytes that hold \p pattern.
+  llvm::Error checkZone(DeviceAddress begin, uint64_t bytes, unsigned pattern,
                         CudaStream stream) const;
   /// Adds to findings().differing where outputs are not what was saved.
   llvm::Error compareWithSaved(CudaStream stream) const;
@@ -133,6 +131,13 @@ public:
   /// Where copy 0's operand begins.
   DeviceAddress addressOf(const TrialOutput &output) const {
     return arena.address() + slotOf(output).data;
+  }
+  /// Where it is as it was before any run; 0: it was poison.
+  DeviceAddress pristineOf(const TrialOutput &output) const {
+    const Slot &slot = slotOf(output);
+    return isRead(output)
+               ? arena.address() + output.pristineAt + slot.data - slot.begin
+               : 0;
   }
   /// Address of element \p index, row * cols + column, as it was saved.
   DeviceAddress savedElement(const TrialOutput &output, uint64_t index) const;
@@ -164,7 +169,9 @@ private:
   llvm::Error layOut(const TrialBufferOptions &options);
   llvm::Error fillSlot(size_t operand, uint64_t copyAt,
                        CudaStream stream) const;
-  llvm::Error checkPadding(const TrialOutput &output, CudaStream stream) const;
+  llvm::Error fillIntegers(size_t operand, DeviceAddress at,
+                           CudaStream stream) const;
+  llvm::Error checkGaps(const TrialOutput &output, CudaStream stream) const;
   const Slot &slotOf(const TrialOutput &output) const {
     return slots[static_cast<size_t>(output.operand)];
   }

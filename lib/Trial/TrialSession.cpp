@@ -171,8 +171,8 @@ llvm::Error TrialSession::validate(Attempt &attempt) {
     if (hasFailed || attempt.memory.empty())
       return error;
     return context.state->buffers->checkZone(
-        attempt.workspace.address + attempt.workspace.bytes, kRedZoneBytes, 1,
-        0, kTrialPoison, stream);
+        attempt.workspace.address + attempt.workspace.bytes, kRedZoneBytes,
+        kTrialPoison, stream);
   };
   ValidationTime time{context.options.hangLimit, deadline, deadline, cancel};
   if (request.options.extraTime.count() > 0)

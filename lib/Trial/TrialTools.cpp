@@ -11,8 +11,9 @@ namespace kiln {
 
 /// In the order of TrialTools::Kernel.
 static constexpr const char *kNames[] = {
-    "kilnFillNormal",       "kilnFillPattern", "kilnCheckRedZone",
-    "kilnCountDifferences", "kilnFlushL2",     "kilnCompareTolerance"};
+    "kilnFillNormal",   "kilnFillIntegers",    "kilnFillPattern",
+    "kilnCheckRedZone", "kilnCheckGaps",       "kilnCountDifferences",
+    "kilnFlushL2",      "kilnCompareTolerance"};
 
 TranslationUnit trialToolsUnit(const DeviceModel &device) {
   UnitParts unit;
@@ -72,6 +73,12 @@ llvm::Error TrialTools::fillNormal(const FillNormalParams &params,
   return run(Normal, params, params.count, stream);
 }
 
+llvm::Error TrialTools::fillIntegers(const FillIntegersParams &params,
+                                     CudaStream stream) const {
+  return run(Integers, params, params.layout.rowCount() * params.layout.cols,
+             stream);
+}
+
 llvm::Error TrialTools::fillPattern(const FillPatternParams &params,
                                     CudaStream stream) const {
   return run(Pattern, params, (params.bytes + 3) / 4, stream);
@@ -79,7 +86,12 @@ llvm::Error TrialTools::fillPattern(const FillPatternParams &params,
 
 llvm::Error TrialTools::checkRedZone(const CheckRedZoneParams &params,
                                      CudaStream stream) const {
-  return run(RedZone, params, params.bytes * params.zones, stream);
+  return run(RedZone, params, params.bytes, stream);
+}
+
+llvm::Error TrialTools::checkGaps(const CheckGapsParams &params,
+                                  CudaStream stream) const {
+  return run(Gaps, params, params.grid.span(), stream);
 }
 
 llvm::Error TrialTools::countDifferences(const CountDifferencesParams &params,
@@ -94,8 +106,8 @@ llvm::Error TrialTools::flushL2(const FlushL2Params &params,
 
 llvm::Error TrialTools::compare(const CompareToleranceParams &params,
                                 CudaStream stream) const {
-  return run(Compare, params, (params.rowEnd - params.rowBegin) * params.n,
-             stream);
+  return run(Compare, params,
+             (params.rowEnd - params.rowBegin) * params.layout.cols, stream);
 }
 
 } // namespace kiln

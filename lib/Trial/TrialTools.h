@@ -29,10 +29,13 @@ public:
 
   llvm::Error fillNormal(const FillNormalParams &params,
                          CudaStream stream) const;
+  llvm::Error fillIntegers(const FillIntegersParams &params,
+                           CudaStream stream) const;
   llvm::Error fillPattern(const FillPatternParams &params,
                           CudaStream stream) const;
   llvm::Error checkRedZone(const CheckRedZoneParams &params,
                            CudaStream stream) const;
+  llvm::Error checkGaps(const CheckGapsParams &params, CudaStream stream) const;
   llvm::Error countDifferences(const CountDifferencesParams &params,
                                CudaStream stream) const;
   llvm::Error flushL2(const FlushL2Params &params, CudaStream stream) const;
@@ -45,13 +48,15 @@ public:
 private:
   enum Kernel : uint32_t {
     Normal,
+    Integers,
     Pattern,
     RedZone,
+    Gaps,
     Differences,
     Flush,
     Compare
   };
-  static constexpr size_t kKernelCount = 6;
+  static constexpr size_t kKernelCount = 8;
 
   TrialTools(const Driver &driver, Module module, int64_t smCount)
       : driver(&driver), module(std::move(module)), smCount(smCount) {}

@@ -2,6 +2,7 @@
 #include "Trial/TrialValidator.h"
 
 #include "Driver/Launcher.h"
+#include "Kernel/OperandLayout.h"
 #include "Trial/Sampling.h"
 
 #include <algorithm>
@@ -96,11 +97,10 @@ llvm::Error TrialValidator::compareSlab(const Slab &slab, CudaStream stream) {
   const OperandSpec &spec = buffers->specOf(output);
   CompareToleranceParams params;
   params.d = reinterpret_cast<const void *>(buffers->addressOf(output));
+  params.before = reinterpret_cast<const void *>(buffers->pristineOf(output));
+  params.pattern = poisonOf(spec.type);
   params.type = spec.type;
-  params.m = spec.rows;
-  params.n = spec.cols;
-  params.ldd = spec.leadingDimension;
-  params.strideD = spec.batchStride;
+  params.layout = layoutOf(spec);
   params.rowBegin = slab.begin;
   params.rowEnd = slab.end;
   params.reference = reinterpret_cast<const double *>(
@@ -229,6 +229,22 @@ std::string TrialValidator::prefixOf(const TrialOutput &output) const {
   return fmt::format("{}: ", buffers->specOf(output).name);
 }
 
+/// Where element \p index, row * cols + column, is: "row 3, column 5". Rows are
+/// counted through batches, and where there are planes within one.
+static std::string placeText(const OperandSpec &spec, uint64_t index) {
+  const auto cols = static_cast<uint64_t>(spec.cols);
+  const uint64_t row = index / cols;
+  if (spec.planes <= 1)
+    return fmt::format("row {}, column {}", row, index % cols);
+  const auto rows = static_cast<uint64_t>(spec.rows),
+             planes = static_cast<uint64_t>(spec.planes);
+  std::string text = fmt::format("row {}, column {} of plane {}", row % rows,
+                                 index % cols, row / rows % planes);
+  if (spec.batch > 1)
+    text += fmt::format(" of batch {}", row / rows / planes);
+  return text;
+}
+
 /// What the comparison with the reference says of one output.
 llvm::Error TrialValidator::judgeOutput(const TrialOutput &output,
                                         const CompareResult &compare,
@@ -242,9 +258,17 @@ llvm::Error TrialValidator::judgeOutput(const TrialOutput &output,
                      "a validation compared {} elements of {} of {}",
                      compare.checked, elements, spec.name);
   verdict.maxErrorRatio = std::max(verdict.maxErrorRatio, compare.maxRatio);
-  if (compare.mismatches == 0 || verdict.status != TrialStatus::Ok)
+  if (verdict.status != TrialStatus::Ok)
     return llvm::Error::success();
-  auto columns = static_cast<uint64_t>(spec.cols);
+  if (compare.mismatches == 0 && compare.disturbed != 0) {
+    verdict.status = TrialStatus::Wrong;
+    verdict.message = fmt::format(
+        "{}{} elements that are not defined were written, the first in {}",
+        prefixOf(output), compare.disturbed,
+        placeText(spec, compare.firstDisturbed));
+  }
+  if (compare.mismatches == 0)
+    return llvm::Error::success();
   uint8_t element[sizeof(double)] = {};
   auto bytes = static_cast<uint64_t>(bytesOf(spec.type));
   if (llvm::Error error = readWithLimit(
@@ -256,11 +280,10 @@ llvm::Error TrialValidator::judgeOutput(const TrialOutput &output,
                   std::all_of(element, element + bytes,
                               [&](uint8_t byte) { return byte == poison; });
   verdict.status = isPoison ? TrialStatus::NotWritten : TrialStatus::Wrong;
-  verdict.message =
-      fmt::format("{}{} of {} elements are {}, the first in row {}, column {}",
-                  prefixOf(output), compare.mismatches, elements,
-                  isPoison ? "not written" : "wrong",
-                  compare.firstBad / columns, compare.firstBad % columns);
+  verdict.message = fmt::format("{}{} of {} elements are {}, the first in {}",
+                                prefixOf(output), compare.mismatches, elements,
+                                isPoison ? "not written" : "wrong",
+                                placeText(spec, compare.firstBad));
   if (!isPoison)
     verdict.message +=
         fmt::format(", at most {:.3g} times the tolerance", compare.maxRatio);

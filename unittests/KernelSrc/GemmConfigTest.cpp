@@ -65,8 +65,8 @@ TEST_CASE("parameters cross to the device as plain bytes") {
   CHECK(std::is_standard_layout_v<GemmParams>);
   CHECK(sizeof(GemmParams) == 216);
   CHECK(sizeof(ReferenceGemmParams) == 248);
-  CHECK(sizeof(CompareResult) == 32);
-  CHECK(sizeof(CompareToleranceParams) == 112);
+  CHECK(sizeof(CompareResult) == 48);
+  CHECK(sizeof(CompareToleranceParams) == 144);
 }
 
 TEST_CASE("a signature is well formed for the supported combinations") {

@@ -71,8 +71,8 @@ private:
       return;
     CompareToleranceParams params;
     std::memcpy(static_cast<void *>(&params), launch->params, sizeof(params));
-    params.result->checked +=
-        static_cast<uint64_t>((params.rowEnd - params.rowBegin) * params.n);
+    params.result->checked += static_cast<uint64_t>(
+        (params.rowEnd - params.rowBegin) * params.layout.cols);
     self->compared.insert(self->last);
   }
 };

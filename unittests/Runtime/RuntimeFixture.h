@@ -152,8 +152,8 @@ inline void judgeTrials(bool wrong = false) {
         CompareToleranceParams params;
         std::memcpy(static_cast<void *>(&params), launch->params,
                     sizeof(params));
-        auto count =
-            static_cast<uint64_t>((params.rowEnd - params.rowBegin) * params.n);
+        auto count = static_cast<uint64_t>((params.rowEnd - params.rowBegin) *
+                                           params.layout.cols);
         params.result->checked += count;
         if (!isWrong)
           return;

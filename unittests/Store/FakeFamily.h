@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Kernel/OperandLayout.h"
 #include "Kernel/Registry.h"
 #include "Kernel/Space.h"
 #include "Support/Error.h"
@@ -50,6 +51,22 @@ struct FakeParams {
   DeviceAddress z = 0;
   int64_t ldz = 0, zIsInt8 = 0, zIsRead = 0;
   int64_t operand = 0; ///< that the reference computes
+  /// Of the second output: rows of a plane, planes, and how many rows of all
+  /// are defined.
+  int64_t zRows = 0, zPlanes = 1, zPlaneStride = 0, zDefined = 0;
+
+  void setSecond(const OperandArgument &z, int64_t planes, int64_t undefined) {
+    this->z = z.address;
+    ldz = z.leadingDimension;
+    zRows = m / planes;
+    zPlanes = planes;
+    zPlaneStride = z.planeStride;
+    zDefined = m - undefined;
+  }
+  int64_t zOffset(int64_t row, int64_t column) const {
+    const RowLayout layout{n, {zRows, ldz}, {zPlanes, zPlaneStride}, {}};
+    return layout.offsetOf(row) + column;
+  }
 };
 
 struct FakeOptions {
@@ -70,12 +87,20 @@ struct FakeOptions {
   bool withTensorMap = false;
   /// A second output, z, of this type: fp32 or int8.
   std::optional<DType> second;
-  bool accumulates = false;    ///< z, fp32, is added to
+  bool accumulates = false; ///< z, fp32, is added to
+  /// Of z: planes, which interleave, with gaps, and share the rows of y; and
+  /// how many rows, the last, are not defined.
+  int64_t planes = 1, undefinedRows = 0;
+  int64_t gapZ = 3; ///< elements behind a row of z
+  /// Behind z, an input of so many of these integers.
+  std::optional<IntegerInit> integers;
+  int64_t integerCount = 0;
   OperandInit usual, outliers; ///< of x
 };
 
 inline constexpr int kFieldM = 0, kFieldN = 1, kFieldType = 2;
-inline constexpr int kOperandX = 0, kOperandY = 1, kOperandZ = 2;
+inline constexpr int kOperandX = 0, kOperandY = 1, kOperandZ = 2,
+                     kOperandIntegers = 3;
 /// z is x times this.
 inline constexpr int kFactorZ = 100;
 
@@ -108,7 +133,8 @@ public:
              const FakeOptions &options)
       : kernels(kernels), tile(tile), split(split), layout(layout),
         sharedBytes(options.sharedBytes),
-        zIsInt8(options.second == DType::INT8), zIsRead(options.accumulates) {}
+        zIsInt8(options.second == DType::INT8), zIsRead(options.accumulates),
+        planes(options.planes), undefinedRows(options.undefinedRows) {}
 
   void bind(const Arguments &arguments, const LaunchContext &context,
             LaunchSpec &spec) const noexcept override {
@@ -117,8 +143,7 @@ public:
     params.y = arguments.operands[kOperandY].address;
     params.m = arguments.problem[kFieldM];
     params.n = arguments.problem[kFieldN];
-    params.z = arguments.operands[kOperandZ].address;
-    params.ldz = arguments.operands[kOperandZ].leadingDimension;
+    params.setSecond(arguments.operands[kOperandZ], planes, undefinedRows);
     params.zIsInt8 = zIsInt8;
     params.zIsRead = zIsRead;
     params.workspace = context.zeroed;
@@ -141,6 +166,7 @@ private:
   WorkspaceLayout layout;
   uint32_t sharedBytes;
   bool zIsInt8, zIsRead;
+  int64_t planes, undefinedRows;
 };
 
 /// One template: a tile, a split that costs no compilation, some kernels.
@@ -266,8 +292,9 @@ private:
 /// The text of its module begins with "// reference".
 class FakeReference final : public Reference {
 public:
-  FakeReference(const DeviceModel &device, bool zIsRead)
-      : unit(makeUnit(device)), zIsRead(zIsRead) {}
+  FakeReference(const DeviceModel &device, const FakeOptions &options)
+      : unit(makeUnit(device)), zIsRead(options.accumulates),
+        planes(options.planes), undefinedRows(options.undefinedRows) {}
   const TranslationUnit &translationUnit() const override { return unit; }
   void bind(const Arguments &arguments, const ReferencePart &part,
             LaunchSpec &spec) const override {
@@ -280,8 +307,7 @@ public:
     params.values = part.values;
     params.bounds = part.bounds;
     params.operand = part.operand;
-    params.z = arguments.operands[kOperandZ].address;
-    params.ldz = arguments.operands[kOperandZ].leadingDimension;
+    params.setSecond(arguments.operands[kOperandZ], planes, undefinedRows);
     params.zIsRead = zIsRead;
     KernelStep &step = spec.addKernel(params);
     step.block = {128, 1, 1};
@@ -302,6 +328,7 @@ private:
 
   TranslationUnit unit;
   bool zIsRead;
+  int64_t planes, undefinedRows;
 };
 
 /// Templates fast (t16 ... t256, and t512, which is pruned), pair (t64, t128;
@@ -350,23 +377,16 @@ public:
     y.name = "y";
     y.role = OperandRole::Out;
     table.operands = {x, y};
-    if (options.second) {
-      OperandSpec z = y;
-      z.name = "z";
-      z.type = *options.second;
-      z.leadingDimension += kPaddingZ;
-      if (options.accumulates)
-        z.role = OperandRole::InOut;
-      if (z.type == DType::INT8)
-        z.tolerance.absolute = 0.501;
-      table.operands.push_back(z);
-    }
+    if (options.second)
+      table.operands.push_back(secondOutput(y));
+    if (options.integers)
+      addIntegers(table);
     return table;
   }
 
   std::unique_ptr<Reference>
   reference(const Problem &, const DeviceModel &device) const override {
-    return std::make_unique<FakeReference>(device, options.accumulates);
+    return std::make_unique<FakeReference>(device, options);
   }
 
   /// No library computes it: bench compares it with a memory stream.
@@ -379,7 +399,34 @@ public:
   FakeOptions options;
 
 private:
-  static constexpr int64_t kPaddingZ = 3;
+  OperandSpec secondOutput(OperandSpec z) const {
+    z.name = "z";
+    z.type = *options.second;
+    z.leadingDimension += options.gapZ;
+    if (options.planes > 1) {
+      z.rows /= options.planes;
+      z.planes = options.planes;
+      z.planeStride = z.leadingDimension;
+      z.leadingDimension = z.planes * z.planeStride + 1;
+    }
+    if (options.accumulates)
+      z.role = OperandRole::InOut;
+    if (z.type == DType::INT8)
+      z.tolerance.absolute = 0.501;
+    return z;
+  }
+  void addIntegers(OperandTable &table) const {
+    OperandSpec absent;
+    absent.present = false;
+    table.operands.resize(kOperandIntegers, absent);
+    OperandSpec integers;
+    integers.name = "integers";
+    integers.type = DType::INT32;
+    integers.rows = 1;
+    integers.cols = integers.leadingDimension = options.integerCount;
+    integers.usual.integers = integers.outliers.integers = *options.integers;
+    table.operands.push_back(integers);
+  }
 };
 
 /// "fake m=... n=..." or with more of its keys; must parse.

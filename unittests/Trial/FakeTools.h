@@ -21,10 +21,23 @@ inline void fillPattern(const FillPatternParams &params) {
 
 inline void checkRedZone(const CheckRedZoneParams &params) {
   auto *data = static_cast<const unsigned char *>(params.data);
-  for (long long zone = 0; zone < params.zones; ++zone)
-    for (long long i = 0; i < params.bytes; ++i)
-      *params.differing +=
-          data[zone * params.pitch + i] != (params.pattern & 0xff);
+  for (long long i = 0; i < params.bytes; ++i)
+    *params.differing += data[i] != (params.pattern & 0xff);
+}
+
+inline void checkGaps(const CheckGapsParams &params) {
+  auto *data = static_cast<const unsigned char *>(params.data);
+  const int bytes = bytesOf(params.type);
+  for (long long i = 0; i < params.grid.span() * bytes; ++i)
+    if (!params.grid.isOfRow(i / bytes))
+      *params.differing += data[i] != (params.pattern & 0xff);
+}
+
+inline void fillIntegers(const FillIntegersParams &params) {
+  const long long cols = params.layout.cols;
+  for (long long i = 0; i < params.layout.rowCount() * cols; ++i)
+    params.data[params.layout.offsetOf(i / cols) + i % cols] =
+        static_cast<int>(params.values.at(i));
 }
 
 inline void countDifferences(const CountDifferencesParams &params) {

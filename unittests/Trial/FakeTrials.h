@@ -28,6 +28,7 @@ enum class Misdeed {
   WrongSecond,   ///< in the second output
   LeavesSecond,  ///< the second output as it was
   PadsSecond,    ///< writes behind a row of the second output
+  FillsSecond,   ///< writes what is not defined of the second output
   BeforeOutput,  ///< writes one byte in front of it
   BehindOutput,  ///< writes one byte behind it
   BehindScratch, ///< writes one byte behind its workspace
@@ -60,6 +61,7 @@ public:
   std::function<void()> onReference;       ///< called at each of them
   int flushes = 0;
   std::vector<FillNormalParams> fills; ///< of every operand that was filled
+  std::vector<FillIntegersParams> integerFills;
   /// What Misdeed::BehindScratch takes for the size of its workspace.
   uint64_t scratchBytes = 0;
 
@@ -93,9 +95,10 @@ private:
          ++i) {
       *values = factor * x[i];
       if (isSecond && params.zIsRead)
-        *values += z[i / params.n * params.ldz + i % params.n];
+        *values += z[params.zOffset(i / params.n, i % params.n)];
       ++values;
-      *bounds++ = factor * std::fabs(x[i]);
+      bool isDefined = !isSecond || i / params.n < params.zDefined;
+      *bounds++ = isDefined ? factor * std::fabs(x[i]) : -1;
     }
   }
 
@@ -141,13 +144,14 @@ private:
 
   static void writeSecond(const FakeParams &params, Misdeed misdeed) {
     auto *x = reinterpret_cast<const float *>(params.x);
-    for (int64_t row = 0; row < params.m; ++row)
+    int64_t rows = misdeed == Misdeed::FillsSecond ? params.m : params.zDefined;
+    for (int64_t row = 0; row < rows; ++row)
       for (int64_t column = 0; column < params.n; ++column) {
         float value = kFactorZ * x[row * params.n + column];
-        bool isLast = row + 1 == params.m && column + 1 == params.n;
+        bool isLast = row + 1 == rows && column + 1 == params.n;
         if (misdeed == Misdeed::WrongSecond && isLast)
           value += 2;
-        int64_t at = row * params.ldz + column;
+        int64_t at = params.zOffset(row, column);
         if (misdeed == Misdeed::PadsSecond && isLast)
           at = params.n; // behind the first row
         if (params.zIsInt8)
@@ -167,10 +171,16 @@ private:
       static_cast<FakeTrials *>(user)->fills.push_back(
           read<FillNormalParams>(launch));
       fillNormal(read<FillNormalParams>(launch));
+    } else if (name == "kilnFillIntegers") {
+      static_cast<FakeTrials *>(user)->integerFills.push_back(
+          read<FillIntegersParams>(launch));
+      fillIntegers(read<FillIntegersParams>(launch));
     } else if (name == "kilnFillPattern")
       fillPattern(read<FillPatternParams>(launch));
     else if (name == "kilnCheckRedZone")
       checkRedZone(read<CheckRedZoneParams>(launch));
+    else if (name == "kilnCheckGaps")
+      checkGaps(read<CheckGapsParams>(launch));
     else if (name == "kilnCountDifferences")
       countDifferences(read<CountDifferencesParams>(launch));
     else if (name == "kilnCompareTolerance")
@@ -190,12 +200,16 @@ private:
   /// right.
   static void compare(const CompareToleranceParams &params) {
     constexpr double kSlack = 1e-5;
+    const long long cols = params.layout.cols;
     for (long long row = params.rowBegin; row < params.rowEnd; ++row)
-      for (long long column = 0; column < params.n; ++column) {
-        long long at = (row - params.rowBegin) * params.n + column;
+      for (long long column = 0; column < cols; ++column) {
+        long long at = (row - params.rowBegin) * cols + column;
         double ref = params.reference[at];
-        long long element = row / params.m * params.strideD +
-                            row % params.m * params.ldd + column;
+        long long element = params.layout.offsetOf(row) + column;
+        if (params.bound[at] < 0) {
+          judgeUndefined(params, element, row * cols + column);
+          continue;
+        }
         double d = params.type == DType::INT8
                        ? static_cast<const int8_t *>(params.d)[element]
                        : static_cast<const float *>(params.d)[element];
@@ -210,9 +224,26 @@ private:
         if (ratio <= 1)
           continue;
         ++result.mismatches;
-        result.firstBad = std::min<unsigned long long>(result.firstBad,
-                                                       row * params.n + column);
+        result.firstBad =
+            std::min<unsigned long long>(result.firstBad, row * cols + column);
       }
+  }
+
+  static void judgeUndefined(const CompareToleranceParams &params,
+                             long long element, long long index) {
+    CompareResult &result = *params.result;
+    ++result.checked;
+    const auto *d = static_cast<const float *>(params.d);
+    const auto *before = static_cast<const float *>(params.before);
+    const void *expected = &params.pattern;
+    if (before)
+      expected = before + element;
+    if (std::memcmp(d + element, expected,
+                    static_cast<size_t>(bytesOf(params.type))) == 0)
+      return;
+    ++result.disturbed;
+    result.firstDisturbed =
+        std::min<unsigned long long>(result.firstDisturbed, index);
   }
 };
 

@@ -203,8 +203,7 @@ TEST_SUITE("gpu") {
         CompareToleranceParams compare;
         compare.d = reinterpret_cast<const void *>(memory.address());
         compare.type = type;
-        compare.m = kRows;
-        compare.n = compare.ldd = kColumns;
+        compare.layout = {kColumns, {kRows, kColumns}, {}, {}};
         compare.rowEnd = kRows;
         compare.reference =
             reinterpret_cast<const double *>(reference.address());
@@ -247,7 +246,8 @@ TEST_SUITE("gpu") {
         CompareToleranceParams compare;
         compare.d = reinterpret_cast<const void *>(memory.address() + 16);
         compare.type = type;
-        compare.m = compare.n = compare.ldd = compare.rowEnd = 1;
+        compare.layout = {1, {1, 1}, {}, {}};
+        compare.rowEnd = 1;
         compare.reference = reinterpret_cast<const double *>(memory.address());
         compare.bound = compare.reference + 1;
         compare.absolute = 1e9;

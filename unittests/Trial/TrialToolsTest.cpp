@@ -30,8 +30,9 @@ TEST_CASE("the trial tools compile with the real NVRTC") {
       FAIL(llvm::toString(artifact.takeError()));
     CHECK_FALSE(artifact->hasSpills());
     for (const char *entry :
-         {"kilnFillNormal", "kilnFillPattern", "kilnCheckRedZone",
-          "kilnCountDifferences", "kilnFlushL2", "kilnCompareTolerance"})
+         {"kilnFillNormal", "kilnFillIntegers", "kilnFillPattern",
+          "kilnCheckRedZone", "kilnCheckGaps", "kilnCountDifferences",
+          "kilnFlushL2", "kilnCompareTolerance"})
       CHECK(artifact->cubin.find(entry) != std::string::npos);
   }
 }
@@ -51,6 +52,8 @@ TEST_CASE("the trial tools come from one module, and sizes of 0 do nothing") {
     must(tools.fillNormal({}, stream.handle()));
     must(tools.flushL2({}, stream.handle()));
     must(tools.compare({}, stream.handle()));
+    must(tools.fillIntegers({}, stream.handle()));
+    must(tools.checkGaps({}, stream.handle()));
     CHECK(kilnFakeCallCount("cuLaunchKernelEx") == before);
     FillPatternParams params;
     params.data = reinterpret_cast<void *>(memory.address());

@@ -45,6 +45,7 @@ struct Params {{
   double *values, *bounds;
   void *z;
   long long ldz, zIsInt8, zIsRead, operand;
+  long long zRows, zPlanes, zPlaneStride, zDefined;
 }};
 extern "C" __global__ void kilnEntry(const __grid_constant__ Params params) {{
   {}
@@ -132,7 +133,7 @@ public:
                       "params.values[i - begin] = value; "
                       "params.bounds[i - begin] = fabs(value); }",
                       device)),
-        launches(device, /*zIsRead=*/false) {}
+        launches(device, FakeOptions()) {}
   const TranslationUnit &translationUnit() const override { return unit; }
   void bind(const Arguments &arguments, const ReferencePart &part,
             LaunchSpec &spec) const override {

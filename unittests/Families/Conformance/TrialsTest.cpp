@@ -44,11 +44,8 @@ private:
   /// Where an output lies.
   struct Output {
     DType type;
-    long long rows = 0, m = 0, n = 0, ldd = 0, strideD = 0;
-
-    long long element(long long row, long long column) const {
-      return row / m * strideD + row % m * ldd + column;
-    }
+    long long rows = 0;
+    RowLayout layout;
   };
   std::map<char *, Output> outputs; ///< by their address
 
@@ -63,19 +60,24 @@ private:
       return;
     for (const auto &[address, output] : self->outputs)
       for (long long row = 0; row < output.rows; ++row)
-        std::memset(address + output.element(row, 0) * bytesOf(output.type),
-                    kWritten,
-                    static_cast<size_t>(output.n * bytesOf(output.type)));
+        std::memset(
+            address + output.layout.offsetOf(row) * bytesOf(output.type),
+            kWritten,
+            static_cast<size_t>(output.layout.cols * bytesOf(output.type)));
   }
 
   static void playTool(KilnFakeLaunch *launch, void *user) {
     llvm::StringRef name = launch->function;
     if (name == "kilnFillNormal")
       fillNormal(read<FillNormalParams>(launch));
+    else if (name == "kilnFillIntegers")
+      fake::fillIntegers(read<FillIntegersParams>(launch));
     else if (name == "kilnFillPattern")
       fake::fillPattern(read<FillPatternParams>(launch));
     else if (name == "kilnCheckRedZone")
       fake::checkRedZone(read<CheckRedZoneParams>(launch));
+    else if (name == "kilnCheckGaps")
+      fake::checkGaps(read<CheckGapsParams>(launch));
     else if (name == "kilnCountDifferences")
       fake::countDifferences(read<CountDifferencesParams>(launch));
     else if (name == "kilnCompareTolerance")
@@ -93,20 +95,19 @@ private:
     auto *data = static_cast<char *>(const_cast<void *>(params.d));
     Output &output = outputs[data];
     output = {params.type, std::max<long long>(output.rows, params.rowEnd),
-              params.m,    params.n,
-              params.ldd,  params.strideD};
+              params.layout};
     CompareResult &result = *params.result;
     for (long long row = params.rowBegin; row < params.rowEnd; ++row)
-      for (long long column = 0; column < params.n; ++column) {
-        char *element =
-            data + output.element(row, column) * bytesOf(params.type);
+      for (long long column = 0; column < params.layout.cols; ++column) {
+        char *element = data + (params.layout.offsetOf(row) + column) *
+                                   bytesOf(params.type);
         ++result.checked;
         if (std::all_of(element, element + bytesOf(params.type),
                         [](char byte) { return byte == kWritten; }))
           continue;
         ++result.mismatches;
-        result.firstBad = std::min<unsigned long long>(result.firstBad,
-                                                       row * params.n + column);
+        result.firstBad = std::min<unsigned long long>(
+            result.firstBad, row * params.layout.cols + column);
       }
   }
 

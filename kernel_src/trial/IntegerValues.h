@@ -1,0 +1,93 @@
+//===- trial/IntegerValues.h - integers that trials fill operands with ----===//
+//
+// Each is a function of its index alone. Compiled by the host compiler and by
+// NVRTC.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "trial/IntegerInit.h"
+
+namespace kiln {
+
+/// 64 well-mixed bits of a counter (SplitMix64: Steele, Lea and Flood, "Fast
+/// splittable pseudorandom number generators", 2014).
+constexpr unsigned long long mix(unsigned long long counter) {
+  unsigned long long z = counter * 0x9e3779b97f4a7c15ull;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
+/// The integers of one operand.
+struct IntegerValues {
+  IntegerInit init;
+  bool differ = false; ///< lengths: of outliers
+  long long count = 0; ///< of integers
+  unsigned long long seed = 0;
+
+  /// Integer \p index. Offsets take as long as there are integers before.
+  constexpr long long at(long long index) const {
+    switch (init.kind) {
+    case IntegerData::Lengths:
+      return wantedLength(index, count, init.most);
+    case IntegerData::Offsets:
+      return offset(index);
+    case IntegerData::Indices:
+      return place(index);
+    case IntegerData::None:
+      break;
+    }
+    return 0;
+  }
+
+private:
+  /// Length \p index of \p lengths, before any is cut; most are at most
+  /// \p greatest.
+  constexpr long long wantedLength(long long index, long long lengths,
+                                   long long greatest) const {
+    if (!differ)
+      return greatest;
+    if (lengths > 1 && index < 2)
+      return index == 0 ? init.most : init.least;
+    const auto choices =
+        static_cast<unsigned long long>(greatest - init.least) + 1;
+    return init.least +
+           static_cast<long long>(
+               mix(mix(seed + 1) + static_cast<unsigned long long>(index)) %
+               choices);
+  }
+
+  /// Sum of the first \p index lengths. Each leaves room for the least of those
+  /// behind it.
+  constexpr long long offset(long long index) const {
+    const long long lengths = count - 1;
+    if (index == 0 || lengths <= 0)
+      return 0;
+    const long long share = init.total / lengths;
+    long long greatest = differ ? 2 * share : share;
+    greatest = greatest < init.least ? init.least : greatest;
+    greatest = greatest < init.most ? greatest : init.most;
+    long long sum = 0;
+    for (long long i = 0; i < index; ++i) {
+      const long long room = init.total - sum - init.least * (lengths - 1 - i);
+      const long long wanted = wantedLength(i, lengths, greatest);
+      sum += wanted < room ? wanted : room;
+    }
+    return sum;
+  }
+
+  /// Multiples of a prime, modulo how many there are. The prime has no factor
+  /// in common with any such number, and as the half of the number before it is
+  /// prime too, neighbours stay neighbours for 1 and 2 only.
+  constexpr long long place(long long index) const {
+    constexpr unsigned long long kSafePrime = 2654436503;
+    const auto places = static_cast<unsigned long long>(init.most) + 1;
+    const unsigned long long at =
+        (static_cast<unsigned long long>(index) % places * kSafePrime + seed) %
+        places;
+    return static_cast<long long>(differ ? places - 1 - at : at);
+  }
+};
+
+} // namespace kiln
