@@ -38,6 +38,12 @@ static std::optional<Problem> leastAligned(const KernelFamily &family,
   return std::nullopt;
 }
 
+/// Whether \p field says how far rows, or matrices, are apart.
+static bool isDistance(const Field &field) {
+  return field.role == FieldRole::LeadingDimension ||
+         field.role == FieldRole::Stride;
+}
+
 /// \p problem with extents that 16 bytes divide, packed and well aligned.
 static std::optional<Problem> packedWork(const KernelFamily &family,
                                          const Problem &problem) {
@@ -45,11 +51,13 @@ static std::optional<Problem> packedWork(const KernelFamily &family,
   Record record = problem.record;
   for (auto [i, field] : llvm::enumerate(record.schema().fields())) {
     const auto index = static_cast<int>(i);
-    if (field.role == FieldRole::Extent ||
-        field.role == FieldRole::DynamicExtent)
+    // An optional extent that has its default may have no meaning here.
+    const bool isGiven = field.required || record[index] != field.defaultValue;
+    if (field.role == FieldRole::DynamicExtent ||
+        (field.role == FieldRole::Extent && isGiven))
       record.set(index, kExtent);
-    else if (field.role == FieldRole::LeadingDimension ||
-             field.role == FieldRole::Alignment)
+    else if (isDistance(field) || field.role == FieldRole::Alignment ||
+             field.role == FieldRole::Capacity || field.role == FieldRole::Hint)
       record.set(index, field.defaultValue);
   }
   return workOf(family, std::move(record));
@@ -72,7 +80,8 @@ static bool isToldApart(const KernelFamily &family, const Problem &packed,
 std::string faultOfLeadingDimensions(const KernelFamily &family,
                                      const Problem &problem,
                                      std::set<std::string> &tested) {
-  constexpr int64_t kOdd = 129; // longer than a row of two extents
+  // Beyond rows of all planes, and beyond all rows of all planes.
+  constexpr int64_t kOddRow = (1 << 16) + 1, kOddMatrix = (1 << 28) + 1;
   const std::optional<Problem> packed = packedWork(family, problem);
   if (!packed)
     return "";
@@ -81,10 +90,11 @@ std::string faultOfLeadingDimensions(const KernelFamily &family,
   const std::optional<Problem> least = leastAligned(family, *packed, bytes);
   const bool hasVectors = least && isToldApart(family, *packed, *least);
   for (auto [i, field] : llvm::enumerate(packed->record.schema().fields())) {
-    if (field.role != FieldRole::LeadingDimension)
+    if (!isDistance(field))
       continue;
     Record record = packed->record;
-    record.set(static_cast<int>(i), kOdd);
+    record.set(static_cast<int>(i),
+               field.role == FieldRole::Stride ? kOddMatrix : kOddRow);
     const std::optional<Problem> odd = workOf(family, std::move(record));
     if (!odd || odd->record == packed->record)
       continue; // refused, or nothing reads it

@@ -9,8 +9,9 @@
 namespace kiln::conformance {
 
 /// What is wrong with problems like \p problem, with extents of 64: a leading
-/// dimension that is odd is told apart from packed rows, by the signature or by
-/// what is pruned, or a kernel whose vectors need aligned rows is given it.
+/// dimension or a stride that is odd is told apart from packed rows, by the
+/// signature or by what is pruned, or a kernel whose vectors need aligned rows
+/// is given it.
 /// \p tested receives the keys of those that such a problem reads.
 std::string faultOfLeadingDimensions(const KernelFamily &family,
                                      const Problem &problem,

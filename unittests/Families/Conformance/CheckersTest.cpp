@@ -167,9 +167,45 @@ TEST_CASE("conformance finds what is wrong with an operand table") {
          [](OperandSpec &y) { y.misalignment = 1; });
   checkY("slot 0 is taken", [](OperandSpec &y) { y.slot = 0; });
   checkY("nothing is written", [](OperandSpec &y) { y.present = false; });
+  checkY("matrices that overlap", [](OperandSpec &y) {
+    y.batch = 2;
+    y.batchStride = 64 * 64 - 1;
+  });
+  checkY("matrices that overlap", [](OperandSpec &y) {
+    y.planes = 2;
+    y.planeStride = 63;
+    y.leadingDimension = 128;
+  });
+  checkY("another shape", [](OperandSpec &y) {
+    y.planes = 2;
+    y.planeStride = 64;
+    y.leadingDimension = 128;
+    y.mayBe = 0;
+  });
   CHECK(faultOfTable([](OperandTable &table) {
           table.operands[0].outliers.outlier = 1e39;
         }) == "x: an outlier that its type does not hold");
+}
+
+TEST_CASE("conformance finds integers that trials cannot fill") {
+  auto faultOfX = [](DType type, IntegerInit init) {
+    return faultOfTable([&](OperandTable &table) {
+      table.operands[0].type = type;
+      table.operands[0].outliers.integers = init;
+      table.operands[0].usual.integers = init;
+      table.operands[1].mayBe = -1;
+    });
+  };
+  constexpr auto kLengths = IntegerData::Lengths;
+  CHECK(faultOfX(DType::INT32, {kLengths, 0, 7}) == "");
+  CHECK(faultOfX(DType::INT32, {}) == "x: integers that trials cannot fill");
+  CHECK(faultOfX(DType::FP32, {kLengths, 0, 7}) ==
+        "x: integers in a type of reals");
+  CHECK(faultOfX(DType::INT32, {kLengths, 8, 7}) == "x: integers from 8 to 7");
+  CHECK(faultOfX(DType::INT32, {kLengths, 0, int64_t(1) << 31}) != "");
+  CHECK(faultOfX(DType::INT32, {IntegerData::Offsets, 2, 4, 8190}) == "");
+  CHECK(faultOfX(DType::INT32, {IntegerData::Offsets, 2, 4, 8189}) ==
+        "x: 4095 lengths of 2 in 8189");
 }
 
 TEST_CASE("conformance finds an operand that no kernel is told of") {
@@ -208,9 +244,10 @@ TEST_CASE("conformance finds a signature that forgets a leading dimension") {
   std::set<std::string> tested;
   CHECK(faultOfLeadingDimensions(family, square, tested) == "");
   CHECK(tested.size() == 2);
-  CHECK(faultOfLeadingDimensions(WrongSignature(), square, tested) ==
-        "transpose2d rows=64 cols=64 dtype=bf16 ldx=129: has the signature and "
-        "the configs of packed rows");
+  CHECK(
+      faultOfLeadingDimensions(WrongSignature(), square, tested) ==
+      "transpose2d rows=64 cols=64 dtype=bf16 ldx=65537: has the signature and "
+      "the configs of packed rows");
 }
 
 TEST_CASE("conformance finds operands that are never misaligned") {

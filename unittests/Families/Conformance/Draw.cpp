@@ -96,12 +96,19 @@ static int64_t drawFixed(const Field &field, Random &random) {
 static int64_t drawInteger(const Field &field, Sizes sizes, Random &random) {
   static const int64_t aligns[] = {1, 2, 4, 8, 16};
   static const int64_t counts[] = {1, 2, 3};
+  static const int64_t steps[] = {1, 8, 64};
   switch (field.role) {
   case FieldRole::Extent:
   case FieldRole::DynamicExtent:
     return drawExtent(sizes, random);
+  case FieldRole::Hint:
+    return drawExtent(sizes, random);
   case FieldRole::LeadingDimension:
     return drawLeadingDimension(sizes, random);
+  case FieldRole::Stride:
+    return drawLeadingDimension(sizes, random) * pick<int64_t>(random, steps);
+  case FieldRole::Capacity:
+    return drawExtent(sizes, random) * pick<int64_t>(random, steps);
   case FieldRole::Alignment:
     return pick<int64_t>(random, aligns);
   case FieldRole::Batch:
@@ -138,7 +145,8 @@ static std::string drawValue(const Field &field, Sizes sizes, Random &random) {
 
 /// One in how many problems gives an optional field.
 static unsigned periodOf(const Field &field) {
-  if (field.role == FieldRole::LeadingDimension)
+  if (field.role == FieldRole::LeadingDimension ||
+      field.role == FieldRole::Stride || field.role == FieldRole::Capacity)
     return 6;
   return field.kind == FieldKind::Chain || field.kind == FieldKind::Enum ? 2
                                                                          : 3;

@@ -1,5 +1,6 @@
 #include "Families/Conformance/LaunchCheck.h"
 
+#include "Kernel/OperandLayout.h"
 #include "Support/Format.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -37,6 +38,26 @@ static std::string faultOfInit(const OperandSpec &spec,
   return "";
 }
 
+/// What is wrong with the integers that trials fill \p spec with.
+static std::string faultOfIntegers(const OperandSpec &spec,
+                                   const IntegerInit &init) {
+  constexpr int64_t kGreatest = 2147483647;
+  const bool hasIntegers = init.kind != IntegerData::None;
+  if (hasIntegers != (spec.type == DType::INT32))
+    return hasIntegers ? "integers in a type of reals"
+                       : "integers that trials cannot fill";
+  if (!hasIntegers || spec.bytes() == 0)
+    return "";
+  if (init.least < 0 || init.most < init.least ||
+      std::max(init.most, init.total) > kGreatest)
+    return fmt::format("integers from {} to {}", init.least, init.most);
+  const int64_t lengths = layoutOf(spec).rowCount() * spec.cols - 1;
+  if (init.kind == IntegerData::Offsets && init.least * lengths > init.total)
+    return fmt::format("{} lengths of {} in {}", lengths, init.least,
+                       init.total);
+  return "";
+}
+
 /// The default, which nobody has thought about.
 static bool isUnset(const Tolerance &tolerance) {
   const Tolerance unset;
@@ -56,28 +77,40 @@ static bool isTolerance(const Tolerance &tolerance) {
 /// Whether one may take the place of the other, element by element. A call
 /// whose strides differ is refused, so the table need not say it.
 static bool isAlike(const OperandSpec &a, const OperandSpec &b) {
-  return a.rows == b.rows && a.cols == b.cols && a.batch == b.batch &&
-         bytesOf(a.type) == bytesOf(b.type);
+  return a.rows == b.rows && a.cols == b.cols && a.planes == b.planes &&
+         a.batch == b.batch && bytesOf(a.type) == bytesOf(b.type);
 }
 
 static std::string faultOfSpec(const OperandTable &table, size_t index) {
   const OperandSpec &spec = table.operands[index];
-  if (spec.rows < 0 || spec.cols < 0 || spec.batch < 0)
+  if (spec.rows < 0 || spec.cols < 0 || spec.planes < 0 || spec.batch < 0)
     return "a size below 0";
   // A single row may serve all rows of the problem.
   bool isShared = spec.rows == 1 && spec.leadingDimension == 0;
   if (spec.leadingDimension < spec.cols && !isShared)
     return "rows longer than its leading dimension";
-  if (spec.batch > 1 && spec.batchStride != 0 &&
-      spec.batchStride < (spec.rows - 1) * spec.leadingDimension + spec.cols)
-    return "batches that overlap";
+  // Matrices without planes lie one after the other.
+  const bool isApart =
+      spec.planes > 1
+          ? gridOf(layoutOf(spec)).isApart() || !spec.isWritten()
+          : spec.batch <= 1 || spec.batchStride == 0 ||
+                spec.batchStride >=
+                    (spec.rows - 1) * spec.leadingDimension + spec.cols;
+  if (!isApart)
+    return "matrices that overlap";
   if (spec.misalignment < 0 || spec.misalignment >= 256 ||
       spec.misalignment % bytesOf(spec.type) != 0)
     return "a misalignment that is no multiple of its elements";
-  for (TrialData data : {TrialData::Usual, TrialData::Outliers})
-    if (std::string fault = faultOfInit(spec, spec.init(data));
-        isRead(spec) && !fault.empty())
+  for (TrialData data : {TrialData::Usual, TrialData::Outliers}) {
+    if (!isRead(spec))
+      continue;
+    const OperandInit &init = spec.init(data);
+    if (std::string fault = faultOfInit(spec, init); !fault.empty())
       return fault;
+    if (std::string fault = faultOfIntegers(spec, init.integers);
+        !fault.empty())
+      return fault;
+  }
   if (spec.isWritten() && !isTolerance(spec.tolerance))
     return "no tolerance";
   if (spec.mayBe < 0)
@@ -339,8 +372,8 @@ std::string faultOfReference(const KernelFamily &family, const Problem &problem,
     LaunchSpec spec;
     reference->bind(arguments,
                     {static_cast<int>(i), 0,
-                     std::min(operand.rows * operand.batch, kSlab), kValues,
-                     kBounds},
+                     std::min<int64_t>(layoutOf(operand).rowCount(), kSlab),
+                     kValues, kBounds},
                     spec);
     if (spec.stepCount != 1 || spec.steps[0].kind != LaunchStep::Kind::Kernel ||
         spec.steps[0].kernel.function != 0)

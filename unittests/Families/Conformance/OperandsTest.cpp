@@ -102,14 +102,15 @@ TEST_CASE("conformance: a matrix product is what the operand table holds") {
   }
 }
 
-TEST_CASE("conformance: an odd leading dimension is told apart") {
+TEST_CASE("conformance: an odd leading dimension or stride is told apart") {
   for (const auto &family : registry().families()) {
     CAPTURE(family->name().str());
     std::set<std::string> tested;
     for (const Problem &problem : drawWork(*family, Sizes::Usual, 60))
       CHECK(faultOfLeadingDimensions(*family, problem, tested) == "");
     for (const Field &field : family->problemSchema().fields())
-      if (field.role == FieldRole::LeadingDimension) {
+      if (field.role == FieldRole::LeadingDimension ||
+          field.role == FieldRole::Stride) {
         CAPTURE(field.key.str());
         CHECK(tested.contains(field.key.str()));
       }
