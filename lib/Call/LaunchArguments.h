@@ -20,8 +20,8 @@ struct CallOperand {
   int mayBe = -1; ///< as OperandSpec::mayBe
   uint64_t bytes = 0;
   uint32_t alignment = 1; ///< bytes that every launch must keep
-  /// Of an output whose batch stride is less than a matrix of the problem that
-  /// the list was made for: launches have to look at their own.
+  /// Of an output whose matrices overlap in the problem that the list was made
+  /// for: launches have to look at their own.
   bool mayRunIntoItself = false;
 };
 using OperandList = llvm::SmallVector<CallOperand, 8>;

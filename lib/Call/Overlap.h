@@ -19,14 +19,15 @@ namespace kiln {
 inline constexpr int64_t kMaxBatchStride = int64_t(1) << 40;
 
 /// Whether \p output, which is written, begins where \p other does and may not.
-/// With \p mayBe it may be the other exactly: with its leading dimension and,
-/// where \p hasBatches says that the launch has more than one matrix, its batch
-/// stride. Without branches.
+/// With \p mayBe it may be the other exactly: with its leading dimension, its
+/// plane stride and, where \p hasBatches says that the launch has more than one
+/// matrix, its batch stride. Without branches.
 inline bool overlaps(const OperandArgument &output,
                      const OperandArgument &other, bool mayBe,
                      bool hasBatches) {
   const bool isExact =
       (other.leadingDimension == output.leadingDimension) &
+      (other.planeStride == output.planeStride) &
       (!hasBatches | (other.batchStride == output.batchStride));
   return (output.address != 0) & (other.address == output.address) &
          !(mayBe & isExact);
