@@ -19,9 +19,8 @@ inline RowLayout layoutOf(const OperandSpec &spec,
 
 /// Rows of \p spec where its table says.
 inline RowLayout layoutOf(const OperandSpec &spec) {
-  return layoutOf(spec, {.leadingDimension = spec.leadingDimension,
-                         .batchStride = spec.batchStride,
-                         .planeStride = spec.planeStride});
+  return layoutOf(
+      spec, {0, spec.leadingDimension, spec.batchStride, spec.planeStride});
 }
 
 /// Bytes of the elements of \p spec. What serves many rows, planes or batches

@@ -89,14 +89,9 @@ static std::string faultOfSpec(const OperandTable &table, size_t index) {
   bool isShared = spec.rows == 1 && spec.leadingDimension == 0;
   if (spec.leadingDimension < spec.cols && !isShared)
     return "rows longer than its leading dimension";
-  // Matrices without planes lie one after the other.
-  const bool isApart =
-      spec.planes > 1
-          ? gridOf(layoutOf(spec)).isApart() || !spec.isWritten()
-          : spec.batch <= 1 || spec.batchStride == 0 ||
-                spec.batchStride >=
-                    (spec.rows - 1) * spec.leadingDimension + spec.cols;
-  if (!isApart)
+  // Rows of planes that are only read may be shared in ways that interleave.
+  if ((spec.isWritten() || spec.planes <= 1) &&
+      !gridOf(layoutOf(spec)).isApart())
     return "matrices that overlap";
   if (spec.misalignment < 0 || spec.misalignment >= 256 ||
       spec.misalignment % bytesOf(spec.type) != 0)
