@@ -34,25 +34,32 @@ void decodeAttention(const AttentionParams &params) {
   const int warp = threadIdx.x / 32;
   const int split = blockIdx.x, sequence = blockIdx.z;
 
-  // Which rows, and which keys.
+  // Which keys, and which rows. Divisions come last: copies need none.
   AttentionTokens queries = queriesOf<kSignature>(params, sequence);
   AttentionTokens keys = keysOfSequence<kSignature>(params, sequence);
-  const int group = params.heads / params.kvHeads;
-  DecodeBlockRows rows = {queries, keys.count, sequence};
-  rows.kvHead = blockIdx.y % params.kvHeads;
-  rows.group = group;
-  rows.begin = blockIdx.y / params.kvHeads * kConfig.rows;
-  rows.end = min(rows.begin + kConfig.rows, queries.count * group);
-  if (rows.begin >= rows.end)
-    return;
   const AttentionReach reach =
       reachOf(kSignature.mask, params.left, params.right);
-  const int splits = splitsOf(keysOfQueries(reach, queries.count, keys.count),
-                              params.splitKeys);
-  if (!kConfig.cluster && split >= splits)
+  const AttentionRange visible =
+      keysOfQueries(reach, queries.count, keys.count);
+  if (!kConfig.cluster && !isSplitUsed(visible, split, params.splitKeys))
     return;
-  const AttentionRange range = keysOfDecodeSplit(
-      reach, rows.range(), queries.count, keys.count, split, params.splitKeys);
+  AttentionRange range = keysOfDecodeSplit(visible, split, params.splitKeys);
+  DecodeBlockRows rows = {queries, keys.count, sequence};
+  const int rowBlock = static_cast<int>(blockIdx.y) < params.kvHeads
+                           ? 0
+                           : blockIdx.y / params.kvHeads;
+  rows.kvHead = blockIdx.y - rowBlock * params.kvHeads;
+  rows.group = params.heads / params.kvHeads;
+  rows.begin = rowBlock * kConfig.rows;
+  rows.end = min(rows.begin + kConfig.rows, queries.count * rows.group);
+  if constexpr (kSignature.queryLengths == AttentionLengths::Packed)
+    if (rows.begin >= rows.end)
+      return; // the grid is for the most queries
+  if constexpr (kSignature.mask != AttentionMask::None) {
+    AttentionRange seen =
+        keysOfAny(reach, rows.range(), queries.count, keys.count);
+    range = {max(range.begin, seen.begin), min(range.end, seen.end)};
+  }
 
   // Stream them. The first copies start before Q is looked at.
   DecodeRing<kSignature, kConfig> ring(
@@ -85,7 +92,7 @@ void decodeAttention(const AttentionParams &params) {
   if constexpr (kConfig.cluster) {
     if (params.splits > 1)
       return merge.writeCluster(params.splits);
-  } else if (splits > 1)
+  } else if (visible.size() > params.splitKeys)
     return merge.writePartials(split);
   merge.writeRows();
 }

@@ -27,8 +27,11 @@ struct DecodeBlockRows {
   int sequence, kvHead, group;
   int begin, end;
 
-  int queryOf(int row) const { return row / group; }
-  int headOf(int row) const { return kvHead * group + row % group; }
+  /// Plain decoding, with one query, is spared the division.
+  int queryOf(int row) const { return queries.count == 1 ? 0 : row / group; }
+  int headOf(int row) const {
+    return kvHead * group + row - queryOf(row) * group;
+  }
   /// The queries that have a row.
   AttentionRange range() const {
     return {queryOf(begin), queryOf(end - 1) + 1};
@@ -88,8 +91,11 @@ public:
       unit = params.softcap * kLog2E;
     } else
       unit = scale * kLog2E;
-    AttentionRange all = keysOfAll(reach, rows.range(), queryCount, keyCount);
-    open = {max(seen.begin, all.begin), min(seen.end, all.end)};
+    open = seen;
+    if constexpr (kMasked) {
+      AttentionRange all = keysOfAll(reach, rows.range(), queryCount, keyCount);
+      open = {max(seen.begin, all.begin), min(seen.end, all.end)};
+    }
     const char *q[kRowTiles][2];
 #pragma unroll
     for (int tile = 0; tile < kRowTiles; ++tile)

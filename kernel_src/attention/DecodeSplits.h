@@ -23,17 +23,17 @@ constexpr int splitsOf(AttentionRange visible, int splitKeys) {
   return splits > 0 ? splits : 1;
 }
 
-/// Keys of split \p split that the queries \p rows see.
-constexpr AttentionRange keysOfDecodeSplit(AttentionReach reach,
-                                           AttentionRange rows, int queries,
-                                           int keys, int split, int splitKeys) {
-  AttentionRange visible = keysOfQueries(reach, queries, keys);
+/// Whether \p split is one of them.
+constexpr bool isSplitUsed(AttentionRange visible, int split, int splitKeys) {
+  return split == 0 ||
+         static_cast<long long>(split) * splitKeys < visible.size();
+}
+
+/// Keys of split \p split of \p visible.
+constexpr AttentionRange keysOfDecodeSplit(AttentionRange visible, int split,
+                                           int splitKeys) {
   AttentionRange part = keysOfSplit({0, visible.size()}, split, splitKeys);
-  AttentionRange seen = keysOfAny(reach, rows, queries, keys);
-  int begin = visible.begin + part.begin, end = visible.begin + part.end;
-  begin = begin > seen.begin ? begin : seen.begin;
-  end = end < seen.end ? end : seen.end;
-  return begin < end ? AttentionRange{begin, end} : AttentionRange{};
+  return {visible.begin + part.begin, visible.begin + part.end};
 }
 
 /// Row \p row of partialO, or of partialLse, of split 0; each further split
