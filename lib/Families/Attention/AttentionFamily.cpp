@@ -19,7 +19,10 @@ namespace {
 
 class AttentionFamily final : public KernelFamily {
 public:
-  AttentionFamily() { addTemplate(makeNaiveAttentionTemplate()); }
+  AttentionFamily() {
+    addTemplate(makeDecodeAttentionTemplate());
+    addTemplate(makeNaiveAttentionTemplate());
+  }
 
   llvm::StringRef name() const override { return "attention"; }
   const RecordSchema &problemSchema() const override {

@@ -239,6 +239,11 @@ std::optional<Rejection> DecodeAttention::checkLimits(
   DecodeGrid grid(problem, config, device.smCount);
   if (auto rejection = checkGridOf(problem, grid))
     return rejection;
+  double bytes = double(partialBytes(
+      partialRowsOfPlan(problem, config, device.smCount), problem.valueDim));
+  if (bytes > double(DecodeGrid::kMostPartialBytes))
+    return Rejection{PruneReason::Workspace, bytes,
+                     double(DecodeGrid::kMostPartialBytes), "B"};
   if (!config.cluster)
     return std::nullopt;
   if (grid.splits > config.kMaxCluster)

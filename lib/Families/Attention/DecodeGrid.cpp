@@ -22,14 +22,21 @@ int64_t mostVisibleKeys(const AttentionProblem &problem, int64_t keys) {
   return std::min(keys, problem.left + problem.queries);
 }
 
-/// Splits that fill the SMs, each with a tile for every warp at least.
+/// Of DecodeAttentionConfig::fill.
+static constexpr int64_t kQuarters = 4;
+
+/// Splits that leave every warp a tile.
+static int64_t mostSplits(const DecodeAttentionConfig &config, int64_t keys) {
+  return std::clamp<int64_t>(ceilDiv(keys, int64_t(config.tile) * config.warps),
+                             1, kMostSplits);
+}
+
+/// Splits that fill the SMs.
 static int64_t fillingSplits(const DecodeAttentionConfig &config,
                              int64_t groups, int64_t keys, int64_t smCount) {
-  constexpr int64_t kQuarters = 4;
-  int64_t most =
-      std::min(kMostSplits, ceilDiv(keys, int64_t(config.tile) * config.warps));
-  int64_t splits = std::max<int64_t>(
-      std::min(smCount * config.fill / (kQuarters * groups), most), 1);
+  int64_t splits =
+      std::clamp<int64_t>(smCount * config.fill / (kQuarters * groups), 1,
+                          mostSplits(config, keys));
   // Clusters of other sizes leave SMs of a GPC unused.
   if (config.cluster)
     splits = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(
@@ -56,8 +63,10 @@ DecodeGrid::DecodeGrid(const AttentionProblem &problem,
     splitKeys = ceilDiv(shared, fillingSplits(config, groups, shared, smCount));
     if (ragged)
       splitKeys = std::min(splitKeys, kRaggedKeys);
+    int64_t room = std::min(partialRows, kMostPartialBytes /
+                                             partialBytes(1, problem.valueDim));
     int64_t fit = std::max<int64_t>(
-        partialRows / std::max<int64_t>(partialRowsOf(problem), 1), 1);
+        room / std::max<int64_t>(partialRowsOf(problem), 1), 1);
     splitKeys = std::max(splitKeys, ceilDiv(most, fit));
     splitKeys = roundUp(splitKeys, int64_t(config.tile));
   }
@@ -71,7 +80,6 @@ int64_t DecodeGrid::rows(const AttentionProblem &problem) const {
 int64_t partialRowsOfPlan(const AttentionProblem &problem,
                           const DecodeAttentionConfig &config,
                           int64_t smCount) {
-  constexpr int64_t kQuarters = 4;
   if (config.cluster)
     return 0;
   int64_t rows = DecodeGrid(problem, config, smCount).rows(problem);
@@ -79,7 +87,12 @@ int64_t partialRowsOfPlan(const AttentionProblem &problem,
     return rows;
   // Fewer sequences than the problem's have more splits each, but not more
   // blocks than fill the SMs.
-  return std::max(rows, smCount * config.fill / kQuarters * config.rows);
+  int64_t splits = mostSplits(config, mostVisibleKeys(problem, problem.keys));
+  if (splits == 1)
+    return rows;
+  return std::max(rows,
+                  std::min(splits * partialRowsOf(problem),
+                           smCount * config.fill / kQuarters * config.rows));
 }
 
 } // namespace kiln

@@ -20,6 +20,11 @@ struct DecodeGrid {
   int64_t splits = 1;
   int64_t splitKeys = 1; ///< from the first key that a query sees
 
+  /// Splits become longer where their results would take more, unless the
+  /// problem fixes them.
+  static constexpr int64_t kMostPartialBytes = int64_t(64) << 20;
+  static constexpr int64_t kMaxPartialRows = int64_t(1) << 40;
+
   /// For \p smCount SMs. \p partialRows: rows of partial results that there is
   /// room for, where that is a limit. Nanoseconds.
   DecodeGrid(const AttentionProblem &problem,
@@ -28,8 +33,6 @@ struct DecodeGrid {
 
   /// Rows of partial results, over all splits.
   int64_t rows(const AttentionProblem &problem) const;
-
-  static constexpr int64_t kMaxPartialRows = int64_t(1) << 40;
 };
 
 /// Keys of a sequence of \p keys keys that its queries see together, at most.
