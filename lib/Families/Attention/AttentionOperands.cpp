@@ -179,7 +179,8 @@ static void addIndices(const AttentionProblem &p, TableBuilder &builder) {
                       p.keyLengths == AttentionLengths::Used);
   builder.addIntegers(
       Operand::PageTable, "page_table", isList ? 1 : p.batch, p.pageTableCols,
-      {IntegerData::Indices, 0, p.pageCount - 1, 0}, p.isPaged());
+      {IntegerData::Indices, 0, std::max<int64_t>(p.pageCount - 1, 0), 0},
+      p.isPaged());
   builder.addIntegers(Operand::PageOffsets, "page_offsets", 1, p.batch + 1,
                       {IntegerData::Offsets, pages, pages, p.pageTableCols},
                       isList);

@@ -1,0 +1,522 @@
+// Attentions through the trials that a tuner runs: random problems, templates
+// and configs, a grid of awkward sizes, and data that is wrong to touch. All of
+// them must be right, on a real GPU.
+#include "Families/Attention/AttentionProblem.h"
+#include "Families/Families.h"
+#include "Trial/Campaign.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <set>
+
+using namespace kiln;
+using namespace kiln::fake;
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Random problems
+//===----------------------------------------------------------------------===//
+
+/// Draws triples; the same seed draws the same ones on the same device.
+class Generator {
+public:
+  /// No problem has more than \p pairs of queries and keys, over all heads.
+  Generator(const KernelFamily &family, const DeviceModel &device,
+            unsigned seed, int64_t pairs)
+      : family(family), device(device), draws(seed), pairs(pairs) {}
+
+  /// A problem that the template called \p tmpl takes, and one of its configs;
+  /// nothing where it is not for this device.
+  std::optional<Triple> draw(llvm::StringRef tmpl, Evenly evenly) {
+    const bool decodes = tmpl == "decode";
+    std::optional<Triple> triple =
+        draws.tripleIfAny(family, tmpl, device, evenly, [&] {
+          return problemText(decodes || draws.chance(20));
+        });
+    if (triple && draws.chance(50))
+      triple->data = TrialData::Outliers;
+    return triple;
+  }
+
+private:
+  /// Often beside a multiple of what tiles are multiples of.
+  int64_t tokens(int64_t most) {
+    if (draws.chance(40)) {
+      const int64_t count =
+          draws.pick({int64_t(1), int64_t(7), int64_t(63), int64_t(64),
+                      int64_t(65), int64_t(127), int64_t(128), int64_t(129),
+                      int64_t(191), int64_t(193)});
+      return std::min(count, most);
+    }
+    return 1 + draws.below(most);
+  }
+
+  std::string problemText(bool decodes) {
+    dtype = draws.pick({"bf16", "bf16", "bf16", "fp16", "fp16", "e4m3"});
+    drawHeads();
+    batch = 1 + draws.below(decodes ? 8 : 4);
+    sq = decodes ? 1 + draws.below(draws.chance(50) ? 1 : 16) : tokens(600);
+    sk = tokens(decodes ? 5000 : 1000);
+    while (batch * heads * sq * sk > pairs)
+      (sk > sq ? sk : sq) /= 2;
+    std::string text = fmt::format("batch={} sq={} sk={} heads={} kvheads={} "
+                                   "d={} dv={} dtype={}",
+                                   batch, sq, sk, heads, kvHeads, d, dv, dtype);
+    return text + types() + mask() + extras() + lengths() + strides() +
+           draws.alignment(dtype == "e4m3" ? 1 : 2);
+  }
+
+  void drawHeads() {
+    d = dv = draws.pick({32, 64, 64, 64, 96, 128, 128, 128, 128, 256});
+    if (draws.chance(25))
+      d = dv =
+          draws.chance(50) ? 8 * (1 + draws.below(32)) : 1 + draws.below(256);
+    kvHeads = 1 + draws.below(3);
+    heads = kvHeads * draws.pick({1, 1, 2, 3, 4, 7, 8, 16});
+    if (draws.chance(8)) {
+      d = 192;
+      dv = 128;
+    } else if (draws.chance(8)) {
+      d = 576;
+      dv = 512;
+      kvHeads = 1;
+      heads = draws.pick({1, 16, 32});
+    }
+  }
+
+  std::string types() {
+    const bool isE4m3 = dtype == "e4m3";
+    std::string text;
+    if (isE4m3 && draws.chance(30))
+      text += " out=fp16";
+    if (!isE4m3 && !draws.chance(15))
+      return text;
+    text += isE4m3 ? "" : " kv=e4m3";
+    return text + draws.pick({"", " scales=tensor", " scales=head"});
+  }
+
+  std::string mask() {
+    if (draws.chance(35))
+      return "";
+    if (draws.chance(60))
+      return " mask=causal";
+    std::string text = " mask=window";
+    if (draws.chance(80))
+      text += fmt::format(" left={}", draws.pick({0, 1, 64, 127, 300}));
+    if (draws.chance(70))
+      text += fmt::format(" right={}", draws.pick({0, 0, 1, 64}));
+    return text;
+  }
+
+  std::string extras() {
+    std::string text;
+    for (const char *flag :
+         {" sinks=1", " alibi=1", " softcap=20", " scale=0.05", " split=128"})
+      if (draws.chance(12))
+        text += flag;
+    return text + (draws.chance(40) ? " lse=1" : "");
+  }
+
+  /// Of tokens, in the device's memory or not, and pages.
+  std::string lengths() {
+    std::string text;
+    if (draws.chance(25))
+      text += " qlen=packed" + capacity("totalq", batch * sq);
+    if (draws.chance(20))
+      return text + " kvlen=packed" + capacity("totalk", batch * sk);
+    if (draws.chance(35))
+      text += " kvlen=used";
+    if (!draws.chance(30))
+      return text;
+    const int64_t page = draws.pick({1, 3, 16, 16, 64, 128, 256});
+    const int64_t pages = batch * ((sk + page - 1) / page);
+    text +=
+        fmt::format(" pages={} page={}", draws.pick({"table", "list"}), page);
+    // Sequences share pages where there are fewer.
+    return text + (draws.chance(30) ? capacity("poolpages", pages) : "");
+  }
+
+  /// Less than \p usual, or more.
+  std::string capacity(const char *key, int64_t usual) {
+    if (draws.chance(50))
+      return "";
+    return fmt::format(" {}={}", key, 1 + draws.below(usual + usual / 2 + 1));
+  }
+
+  /// Views of a tensor of Q, K and V, gaps, and heads before tokens.
+  std::string strides() {
+    if (draws.chance(60))
+      return "";
+    const int64_t together = heads * d + kvHeads * (d + dv);
+    if (draws.chance(40))
+      return fmt::format(" ldq={0} ldk={0} ldv={0}", together);
+    const int64_t gap = draws.chance(70) ? 8 : draws.below(5);
+    if (draws.chance(50))
+      return fmt::format(" ldq={} ldk={} ldv={} ldo={}", heads * d + gap,
+                         kvHeads * d + gap, kvHeads * dv + gap,
+                         heads * dv + gap);
+    // Of K and V that have no pages and are not packed.
+    return fmt::format(" ldq={0} hsq={1} ldk={0} hsk={2} ldv={3} hsv={4} "
+                       "ldo={3} hso={5}",
+                       d, sq * d + gap, sk * d + gap, dv, sk * dv + gap,
+                       sq * dv + gap);
+  }
+
+  const KernelFamily &family;
+  const DeviceModel &device;
+  Draws draws;
+  int64_t pairs;
+  // Of the problem being drawn.
+  std::string dtype;
+  int64_t batch = 1, sq = 1, sk = 1, heads = 1, kvHeads = 1, d = 1, dv = 1;
+};
+
+/// Names of the family's templates that take problems of the generator's.
+std::vector<llvm::StringRef> usableTemplates(const KernelFamily &family,
+                                             Generator &generator) {
+  std::vector<llvm::StringRef> names;
+  for (const auto &tmpl : family.templates())
+    if (generator.draw(tmpl->name(), Evenly::Configs))
+      names.push_back(tmpl->name());
+  return names;
+}
+
+/// "decode 150, naive 30": how many there are of each template.
+std::string countsOf(const std::vector<Triple> &triples) {
+  std::map<std::string, size_t> counts;
+  for (const Triple &triple : triples)
+    ++counts[triple.config.substr(0, triple.config.find('.'))];
+  std::string text;
+  for (const auto &[tmpl, count] : counts)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", tmpl, count);
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// Awkward sizes
+//===----------------------------------------------------------------------===//
+
+/// The best configs of each pair of sizes, with every mask; the kernels are
+/// few.
+std::vector<Triple> gridOf(const KernelFamily &family,
+                           const DeviceModel &device,
+                           std::initializer_list<int64_t> sizes) {
+  constexpr size_t kConfigs = 3;
+  constexpr const char *kMasks[] = {
+      "",
+      " mask=causal",
+      " mask=window left=0 right=0",
+      " mask=window left=1 right=0",
+      " mask=window left=127 right=0",
+      " mask=window left=64 right=64",
+  };
+  std::vector<Triple> triples;
+  for (const char *mask : kMasks)
+    for (int64_t sq : sizes)
+      for (int64_t sk : sizes) {
+        Problem problem = must(family.parseProblem(
+            fmt::format("sq={} sk={} heads=4 kvheads=2 d=64 dtype=bf16 lse=1{}",
+                        sq, sk, mask)));
+        for (std::string &config :
+             bestConfigs(family, problem, device, kConfigs))
+          triples.push_back({&family, problem, std::move(config)});
+      }
+  return triples;
+}
+
+//===----------------------------------------------------------------------===//
+// Data that is wrong to touch, and data with one answer
+//===----------------------------------------------------------------------===//
+
+/// The family with another operand table: trials fill operands by it.
+class ChangedData final : public KernelFamily {
+public:
+  using Change = std::function<void(OperandTable &)>;
+  ChangedData(const KernelFamily &inner, Change change)
+      : inner(inner), change(std::move(change)) {}
+
+  llvm::StringRef name() const override { return inner.name(); }
+  const RecordSchema &problemSchema() const override {
+    return inner.problemSchema();
+  }
+  llvm::Expected<Problem> canonicalise(Record record) const override {
+    return inner.canonicalise(std::move(record));
+  }
+  bool isEmpty(const Problem &problem) const override {
+    return inner.isEmpty(problem);
+  }
+  OperandTable operands(const Problem &problem) const override {
+    OperandTable table = inner.operands(problem);
+    change(table);
+    return table;
+  }
+  std::unique_ptr<Reference>
+  reference(const Problem &problem, const DeviceModel &device) const override {
+    return inner.reference(problem, device);
+  }
+  double flops(const Problem &problem) const override {
+    return inner.flops(problem);
+  }
+
+private:
+  const KernelFamily &inner;
+  Change change;
+};
+
+/// A problem whose data is changed. Its text lacks sq.
+struct Directed {
+  const char *name, *problem;
+  void (*change)(OperandTable &);
+};
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+OperandInit &usual(OperandTable &table, int operand) {
+  return table.operands[static_cast<size_t>(operand)].usual;
+}
+
+/// K and V: the last of each \p period rows is NaN.
+void spoilRows(OperandTable &table, int period) {
+  for (int operand : {AttentionOperand::K, AttentionOperand::V}) {
+    usual(table, operand).rowPeriod = period;
+    usual(table, operand).rowValue = kNaN;
+  }
+}
+
+constexpr Directed kDirected[] = {
+    {"NaN behind lengths", "batch=3 sk=129 heads=4 kvheads=2 kvlen=used lse=1",
+     [](OperandTable &table) {
+       spoilRows(table, 129);
+       usual(table, AttentionOperand::KeyLengths).integers.most = 128;
+     }},
+    {"NaN at the end of pages",
+     "batch=5 sk=64 heads=4 kvheads=1 kvlen=used pages=table page=64",
+     [](OperandTable &table) {
+       spoilRows(table, 64);
+       usual(table, AttentionOperand::KeyLengths).integers.most = 63;
+     }},
+    {"NaN behind the last sequence",
+     "batch=3 sk=100 heads=4 kvheads=2 kvlen=packed qlen=packed totalk=200 "
+     "mask=causal",
+     [](OperandTable &table) {
+       spoilRows(table, 200);
+       usual(table, AttentionOperand::KeyOffsets).integers.total = 199;
+     }},
+    {"no keys at all, and NaN in their place",
+     "batch=3 sk=130 heads=4 kvheads=4 kvlen=used lse=1 sinks=1",
+     [](OperandTable &table) {
+       spoilRows(table, 1);
+       usual(table, AttentionOperand::KeyLengths).integers.most = 0;
+     }},
+    {"no queries at all", "batch=3 sk=130 heads=4 kvheads=4 qlen=packed lse=1",
+     [](OperandTable &table) {
+       usual(table, AttentionOperand::QueryOffsets).integers.most = 0;
+     }},
+    {"a table that ends with the sequences",
+     "batch=3 sk=512 heads=4 kvheads=2 kvlen=used pages=table page=64",
+     [](OperandTable &table) {
+       // Behind it lies -1.
+       table.operands[AttentionOperand::PageTable].cols = 3;
+       usual(table, AttentionOperand::KeyLengths).integers.most = 3 * 64;
+     }},
+    {"equal keys", "batch=2 sk=193 heads=4 kvheads=2 lse=1",
+     [](OperandTable &table) {
+       usual(table, AttentionOperand::K).deviation = 0;
+       usual(table, AttentionOperand::K).mean = 0.5;
+     }},
+    {"the last key has all the weight",
+     "batch=2 sk=193 heads=4 kvheads=2 lse=1",
+     [](OperandTable &table) {
+       OperandInit &q = usual(table, AttentionOperand::Q);
+       OperandInit &k = usual(table, AttentionOperand::K);
+       q.mean = 1;
+       q.deviation = 0;
+       k.deviation = 0.125;
+       k.rowPeriod = 193;
+       k.rowValue = 8;
+     }},
+    {"any one key has all the weight",
+     "batch=2 sk=1000 heads=8 kvheads=2 mask=causal lse=1",
+     [](OperandTable &table) {
+       usual(table, AttentionOperand::Q).deviation = 30;
+       usual(table, AttentionOperand::K).deviation = 30;
+     }},
+};
+
+constexpr const char *kDirectedTypes[] = {
+    " d=64 dtype=bf16", " d=128 dtype=fp16", " d=128 dtype=bf16 kv=e4m3"};
+constexpr int kDirectedQueries[] = {1, 5, 130};
+
+/// The best configs for each of what \p directed stands for.
+std::vector<Triple> triplesOf(const KernelFamily &family,
+                              const DeviceModel &device,
+                              const Directed &directed) {
+  constexpr size_t kConfigs = 8;
+  std::vector<Triple> triples;
+  for (const char *type : kDirectedTypes)
+    for (int sq : kDirectedQueries) {
+      Problem problem = must(family.parseProblem(
+          fmt::format("{} sq={}{}", directed.problem, sq, type)));
+      for (std::string &config : bestConfigs(family, problem, device, kConfigs))
+        triples.push_back({&family, problem, std::move(config)});
+    }
+  return triples;
+}
+
+void checkDirected(GpuTrials &gpu, const Directed &directed) {
+  INFO(directed.name);
+  const KernelFamily &family = **gpu.registry.get("attention");
+  const ChangedData changed(family, directed.change);
+  for (const Triple &triple :
+       compileAll(gpu, triplesOf(family, gpu.device, directed))) {
+    INFO(triple.text());
+    TrialRequest request = gpu.request(family, triple.problem, {triple.config});
+    request.family = &changed;
+    request.options.measure = false;
+    const TrialResult result = must(gpu.runner->run(request)).front();
+    INFO(result.message);
+    CHECK(nameOf(result.status).str() == "ok");
+    if (!gpu.runner->isAlive())
+      FAIL("the context is gone");
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Repeats
+//===----------------------------------------------------------------------===//
+
+/// Some configs of each template, with and without parts that are merged.
+std::vector<Triple> someOfEachKind(const KernelFamily &family,
+                                   const DeviceModel &device) {
+  constexpr int kEach = 2;
+  std::vector<Triple> triples;
+  std::set<std::pair<const Template *, uint64_t>> seen;
+  std::map<const Template *, int> counts;
+  for (llvm::StringRef text :
+       {"batch=2 sq=300 sk=500 heads=8 kvheads=2 d=128 dtype=bf16 mask=causal",
+        "batch=4 sq=1 sk=4000 heads=16 kvheads=2 d=128 dtype=bf16 kvlen=used",
+        "batch=1 sq=16 sk=4000 heads=8 kvheads=1 d=64 dtype=fp16 "
+        "mask=causal"}) {
+    Problem problem = must(family.parseProblem(text));
+    counts.clear();
+    for (const Candidate &candidate :
+         must(exploreSpace(family, problem, device)).ranked)
+      if (counts[candidate.tmpl] < kEach &&
+          seen.insert({candidate.tmpl, candidate.candidateClass.key}).second) {
+        ++counts[candidate.tmpl];
+        triples.push_back({&family, problem, candidate.config.text()});
+      }
+  }
+  return triples;
+}
+
+} // namespace
+
+TEST_CASE("the campaigns of attention find configs for their problems") {
+  Registry registry = makeBuiltinRegistry();
+  const KernelFamily &family = **registry.get("attention");
+  DeviceModel device = must(findDevice("h200-sxm"));
+  for (const Directed &directed : kDirected) {
+    CAPTURE(directed.name);
+    CHECK(triplesOf(family, device, directed).size() >= 9);
+    Problem problem = must(family.parseProblem(
+        fmt::format("{} sq=5{}", directed.problem, kDirectedTypes[0])));
+    // Not what it is without the change.
+    const OperandTable before = family.operands(problem);
+    const OperandTable after =
+        ChangedData(family, directed.change).operands(problem);
+    bool differs = false;
+    for (size_t i = 0; i < before.operands.size(); ++i) {
+      const OperandInit &a = before.operands[i].usual,
+                        &b = after.operands[i].usual;
+      differs |=
+          a.rowPeriod != b.rowPeriod || a.deviation != b.deviation ||
+          (after.operands[i].present && a.integers.most != b.integers.most);
+    }
+    CHECK(differs);
+  }
+  Generator generator(family, device, /*seed=*/5, /*pairs=*/1 << 20);
+  std::string all;
+  constexpr int kEach = 12;
+  for (const auto &tmpl : family.templates())
+    for (int i = 0; i < kEach; ++i) {
+      auto drawn = generator.draw(tmpl->name(), Evenly::Classes);
+      REQUIRE(drawn.has_value());
+      all += drawn->text() + "\n";
+    }
+  for (const char *part : {"kvlen=packed", "kvlen=used", "pages=", "lse=1",
+                           "mask=causal", "sinks=1", "outliers"}) {
+    CAPTURE(part);
+    CHECK(all.find(part) != std::string::npos);
+  }
+}
+
+TEST_SUITE("gpu") {
+
+  TEST_CASE("campaign: random attentions of every template are right") {
+    GpuTrials gpu(makeBuiltinRegistry());
+    const KernelFamily &family = **gpu.registry.get("attention");
+    constexpr unsigned kSeed = 20251122;
+    constexpr size_t kTriples = 600, kLeast = 500;
+    Generator generator(family, gpu.device, kSeed, /*pairs=*/1 << 23);
+    const auto names = usableTemplates(family, generator);
+    std::vector<Triple> triples;
+    for (size_t i = 0; i < kTriples; ++i)
+      triples.push_back(*generator.draw(
+          names[i % names.size()],
+          i / names.size() % 2 ? Evenly::Classes : Evenly::Configs));
+    triples = checkAll(gpu, triples);
+    MESSAGE("ran: ", countsOf(triples));
+    CHECK(triples.size() >= kLeast);
+  }
+
+  TEST_CASE("campaign: attentions of awkward sizes are right") {
+    GpuTrials gpu(makeBuiltinRegistry());
+    auto triples =
+        checkAll(gpu, gridOf(**gpu.registry.get("attention"), gpu.device,
+                             {1, 7, 63, 64, 65, 127, 129, 193, 512}));
+    MESSAGE("ran: ", countsOf(triples));
+  }
+
+  TEST_CASE("campaign: attentions with many keys are right") {
+    GpuTrials gpu(makeBuiltinRegistry());
+    auto triples = checkAll(gpu, gridOf(**gpu.registry.get("attention"),
+                                        gpu.device, {1, 191, 1000, 4097}));
+    MESSAGE("ran: ", countsOf(triples));
+  }
+
+  TEST_CASE("campaign: attentions touch nothing beyond their sequences") {
+    GpuTrials gpu(makeBuiltinRegistry());
+    for (const Directed &directed : kDirected)
+      checkDirected(gpu, directed);
+  }
+
+  TEST_CASE("ten thousand launches of each kind of attention agree") {
+    GpuTrials gpu(makeBuiltinRegistry());
+    const KernelFamily &family = **gpu.registry.get("attention");
+    constexpr int kLaunches = 10000;
+    for (const Triple &triple :
+         compileAll(gpu, someOfEachKind(family, gpu.device)))
+      if (!llvm::StringRef(triple.config).starts_with("naive"))
+        checkRepeats(gpu, triple, kLaunches);
+  }
+
+  // Small enough to run under compute-sanitizer.
+  TEST_CASE("sample of every template of attention") {
+    GpuTrials gpu(makeBuiltinRegistry());
+    const KernelFamily &family = **gpu.registry.get("attention");
+    constexpr unsigned kSeed = 7;
+    constexpr int kEach = 12;
+    Generator generator(family, gpu.device, kSeed, /*pairs=*/1 << 16);
+    std::vector<Triple> triples;
+    for (llvm::StringRef name : usableTemplates(family, generator))
+      for (int i = 0; i < kEach; ++i)
+        triples.push_back(*generator.draw(name, Evenly::Configs));
+    for (const Triple &triple : checkAll(gpu, triples))
+      runWithoutRedZones(gpu, triple);
+  }
+
+} // TEST_SUITE
