@@ -11,10 +11,15 @@ set(KILN_KERNEL_SOURCES
   attention/DecodeMerge.cuh
   attention/DecodeRows.cuh
   attention/DecodeSplits.h
+  attention/FlatMerge.cuh
+  attention/FlatMergeConfig.h
+  attention/MergeParams.h
+  attention/MergeSignature.h
   attention/NaiveAttention.cuh
   attention/NaiveAttentionConfig.h
   attention/ReferenceAttention.cuh
   attention/ReferenceAttentionConfig.h
+  attention/ReferenceMerge.cuh
   common/Access.cuh
   common/Convert.cuh
   common/Pointwise.cuh

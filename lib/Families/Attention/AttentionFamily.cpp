@@ -6,6 +6,7 @@
 #include "Families/Attention/AttentionFamily.h"
 
 #include "Families/Attention/AttentionCall.h"
+#include "Families/Attention/HeadTensor.h"
 #include "Families/ProblemFields.h"
 #include "Support/Error.h"
 #include "attention/AttentionRanges.h"
@@ -156,31 +157,7 @@ static llvm::Error checkCounts(const AttentionProblem &p) {
   return check("tablecols", p.isPaged(), p.pageTableCols);
 }
 
-namespace {
-
-/// One of Q, K, V, O in memory.
-struct Tensor {
-  int field; ///< of the first of its three strides
-  int64_t cols;
-  AttentionStrides strides;
-  int64_t tokens, heads, batch;
-  bool hasBatch; ///< false: sequences are packed, the batch stride is not read
-
-  struct Dimension {
-    int field;
-    int64_t count, stride;
-  };
-  /// Heads, tokens, sequences or pages.
-  llvm::SmallVector<Dimension, 3> dimensions() const {
-    return {{field + 1, heads, strides.head},
-            {field, tokens, strides.token},
-            {field + 2, hasBatch ? batch : 1, strides.batch}};
-  }
-};
-
-} // namespace
-
-static llvm::SmallVector<Tensor, 4> tensorsOf(const AttentionProblem &p) {
+static llvm::SmallVector<HeadTensor, 4> tensorsOf(const AttentionProblem &p) {
   int64_t queryRows = p.hasPackedQueries() ? p.totalQueries : p.queries;
   int64_t keyRows = p.isPaged()         ? p.pageSize
                     : p.hasPackedKeys() ? p.totalKeys
@@ -196,45 +173,11 @@ static llvm::SmallVector<Tensor, 4> tensorsOf(const AttentionProblem &p) {
            !p.hasPackedQueries()}};
 }
 
-/// Rows must not overlap, whichever way tokens, heads and sequences nest.
-static llvm::Error checkTensor(const RecordSchema &schema,
-                               const Tensor &tensor) {
-  auto keyOf = [&](int field) { return schema.fields()[field].key; };
-  if (tensor.strides.token < tensor.cols)
-    return makeError(ErrorCode::InvalidArgument,
-                     "attention: {}={} is below the row length {}",
-                     keyOf(tensor.field), tensor.strides.token, tensor.cols);
-  auto dimensions = tensor.dimensions();
-  llvm::stable_sort(dimensions, [](const auto &a, const auto &b) {
-    return a.stride < b.stride;
-  });
-  double span = double(tensor.cols);
-  for (const Tensor::Dimension &dimension : dimensions) {
-    if (dimension.count <= 1)
-      continue;
-    if (double(dimension.stride) < span)
-      return makeError(ErrorCode::InvalidArgument,
-                       "attention: {}={} is below the {} elements that it "
-                       "steps over",
-                       keyOf(dimension.field), dimension.stride,
-                       static_cast<int64_t>(span));
-    span += double(dimension.count - 1) * double(dimension.stride);
-  }
-  constexpr double kMaxElements = double(int64_t(1) << 56);
-  if (span <= kMaxElements)
-    return llvm::Error::success();
-  return makeError(ErrorCode::InvalidArgument,
-                   "attention: {}={}: {} tokens of {} heads exceed the address "
-                   "space",
-                   keyOf(tensor.field), tensor.strides.token, tensor.tokens,
-                   tensor.heads);
-}
-
 static llvm::Error checkMemory(const AttentionProblem &p) {
   // Every address is a multiple of its own element all the same.
   if (auto error = checkAlign("attention", p.align, bytesOf(p.kv)))
     return error;
-  for (const Tensor &tensor : tensorsOf(p))
+  for (const HeadTensor &tensor : tensorsOf(p))
     if (auto error = checkTensor(attentionProblemSchema(), tensor))
       return error;
   return llvm::Error::success();
@@ -289,27 +232,6 @@ static void resetDefaults(const AttentionProblem &p, Record &record) {
   reset(F::TotalK, !p.hasPackedKeys() || p.totalKeys == p.batch * p.keys);
 }
 
-/// The same of strides: one over the only head is never read. One over the only
-/// token or sequence counts: there are more in the next call.
-static void resetStrides(const AttentionProblem &p, Record &record) {
-  for (const Tensor &tensor : tensorsOf(p)) {
-    auto resolved = [&](const AttentionStrides &given) {
-      return resolveStrides(given, tensor.tokens, tensor.heads, tensor.cols);
-    };
-    AttentionStrides kept = tensor.strides;
-    if (kept.token == resolved({}).token)
-      kept.token = 0;
-    if (kept.head == resolved({}).head || tensor.heads == 1)
-      kept.head = 0;
-    if (kept.batch == resolved({kept.token, kept.head}).batch ||
-        !tensor.hasBatch)
-      kept.batch = 0;
-    record.set(tensor.field, kept.token);
-    record.set(tensor.field + 1, kept.head);
-    record.set(tensor.field + 2, kept.batch);
-  }
-}
-
 llvm::Expected<Problem> AttentionFamily::canonicalise(Record record) const {
   if (auto error = record.check())
     return error;
@@ -326,7 +248,8 @@ llvm::Expected<Problem> AttentionFamily::canonicalise(Record record) const {
     return error;
   simplifyMask(record);
   resetDefaults(p, record);
-  resetStrides(p, record);
+  for (const HeadTensor &tensor : tensorsOf(p))
+    resetStrides(tensor, record);
   Problem problem;
   problem.signature =
       toRecord(signatureOf(readAttentionProblem(record.values().data())));

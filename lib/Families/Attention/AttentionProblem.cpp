@@ -1,6 +1,7 @@
 //===- AttentionProblem.cpp -----------------------------------------------===//
 #include "Families/Attention/AttentionProblem.h"
 
+#include "Families/Attention/HeadTensor.h"
 #include "Families/ProblemFields.h"
 #include "Families/SignatureFields.h"
 #include "Support/Format.h"
@@ -44,10 +45,6 @@ using Scales = AttentionProblem::Scales;
 static constexpr FieldName kScaleNames[] = {{code(Scales::None), "none"},
                                             {code(Scales::Tensor), "tensor"},
                                             {code(Scales::Head), "head"}};
-
-/// Heads and rows of kernels' largest products stay within 64 bits.
-static constexpr int64_t kMaxHeads = 1 << 16;
-static constexpr int64_t kMaxHeadDim = 576;
 
 static Field flag(llvm::StringRef key) {
   return {.key = key, .role = FieldRole::Signature, .maximum = 1};
@@ -135,27 +132,6 @@ const RecordSchema &attentionProblemSchema() {
 //===----------------------------------------------------------------------===//
 // Records to structs
 //===----------------------------------------------------------------------===//
-
-/// The product, where it is no more than any address space holds.
-static int64_t boundedProduct(int64_t a, int64_t b) {
-  constexpr int64_t kBeyond = int64_t(1) << 60;
-  int64_t product;
-  return __builtin_mul_overflow(a, b, &product) ? kBeyond
-                                                : std::min(product, kBeyond);
-}
-
-AttentionStrides resolveStrides(const AttentionStrides &given, int64_t tokens,
-                                int64_t heads, int64_t cols) {
-  AttentionStrides strides = given;
-  if (strides.token == 0)
-    strides.token = heads * cols;
-  if (strides.head == 0)
-    strides.head = cols;
-  if (strides.batch == 0)
-    strides.batch = std::max(boundedProduct(tokens, strides.token),
-                             boundedProduct(heads, strides.head));
-  return strides;
-}
 
 double resolveScale(double given, int64_t headDim) {
   return given != 0 ? given : 1 / std::sqrt(double(headDim));
@@ -269,21 +245,14 @@ double visiblePairs(const AttentionProblem &p) {
 // The signature
 //===----------------------------------------------------------------------===//
 
-/// Greatest power of two, at most 16, that divides what every access to Q, K, V
-/// and O moves by. A promise below an element's width promises that width all
-/// the same.
-static int64_t commonAlignment(const AttentionProblem &p) {
+/// What accesses to Q, K, V and O have in common. A promise below an element's
+/// width promises that width all the same.
+static int commonAlignment(const AttentionProblem &p) {
   int64_t widest = std::max(bytesOf(p.dtype), bytesOf(p.out));
-  int64_t bits = 16 | std::max(p.align, widest);
-  auto add = [&](const AttentionStrides &strides, int64_t cols, DType type) {
-    bits |=
-        (cols | strides.token | strides.head | strides.batch) * bytesOf(type);
-  };
-  add(p.q, p.headDim, p.dtype);
-  add(p.k, p.headDim, p.kv);
-  add(p.v, p.valueDim, p.kv);
-  add(p.o, p.valueDim, p.out);
-  return bits & -bits;
+  return alignmentOf(std::max(p.align, widest), {{p.headDim, p.q, p.dtype},
+                                                 {p.headDim, p.k, p.kv},
+                                                 {p.valueDim, p.v, p.kv},
+                                                 {p.valueDim, p.o, p.out}});
 }
 
 AttentionSignature signatureOf(const AttentionProblem &p) {
@@ -302,7 +271,7 @@ AttentionSignature signatureOf(const AttentionProblem &p) {
   signature.alibi = p.alibi;
   signature.lse = p.lse;
   signature.scales = p.scales != Scales::None;
-  signature.align = static_cast<int>(commonAlignment(p));
+  signature.align = commonAlignment(p);
   return signature;
 }
 

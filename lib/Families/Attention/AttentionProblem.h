@@ -143,12 +143,6 @@ const RecordSchema &attentionSignatureSchema();
 /// defaults. Nanoseconds: called on every launch.
 AttentionProblem readAttentionProblem(const int64_t *values);
 
-/// \p given with packed strides in place of 0: of \p heads rows of \p cols
-/// elements a token and, after \p tokens or all heads, the next sequence or
-/// page.
-AttentionStrides resolveStrides(const AttentionStrides &given, int64_t tokens,
-                                int64_t heads, int64_t cols);
-
 /// \p given, or 1 / sqrt(headDim) for 0.
 double resolveScale(double given, int64_t headDim);
 

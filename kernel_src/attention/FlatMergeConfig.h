@@ -1,0 +1,77 @@
+//===- attention/FlatMergeConfig.h - knobs of the merge of attentions -----===//
+#pragma once
+
+#include "attention/MergeParams.h"
+#include "attention/MergeSignature.h"
+
+namespace kiln {
+
+/// A few lanes of a warp for each row of a head, a vector each.
+struct FlatMergeConfig {
+  int blockThreads = 256;
+  int vector = 8; ///< elements of an access
+
+  static constexpr const char *kName = "flat";
+
+  template <class F> static constexpr void forEachField(F &&f) {
+    f("t", "blockThreads", &FlatMergeConfig::blockThreads, 256);
+    f("v", "vector", &FlatMergeConfig::vector, 8);
+  }
+  template <class F> static constexpr void forEachRuntimeField(F &&) {}
+
+  constexpr int threads() const { return blockThreads; }
+  constexpr int minBlocks() const { return 1; }
+  constexpr int sharedBytes(const MergeSignature &) const { return 0; }
+  /// About what ptxas needs, in steps of 8.
+  constexpr int registers() const { return vector > 4 ? 48 : 40; }
+
+  /// Elements of the widest access to the wider type.
+  static constexpr int widestVector(const MergeSignature &signature) {
+    int in = bytesOf(signature.in), out = bytesOf(signature.out);
+    int elements = signature.align / (in > out ? in : out);
+    return elements > 1 ? elements : 1;
+  }
+  constexpr bool isValid(const MergeSignature &signature) const {
+    return blockThreads >= 32 && blockThreads <= 1024 &&
+           blockThreads % 32 == 0 && vector >= 1 &&
+           (vector & (vector - 1)) == 0 && vector <= widestVector(signature);
+  }
+
+  /// Threads of a row, a power of two.
+  constexpr int lanes(const MergeSignature &signature) const {
+    int count = 1;
+    while (count < 32 && count * vector < signature.valueDim)
+      count *= 2;
+    return count;
+  }
+  /// Blocks of the one-dimensional grid. Fewer are fine too: the kernel strides
+  /// over the rows by its grid.
+  constexpr long long blocks(const MergeSignature &signature,
+                             double rows) const {
+    double wanted = rows * lanes(signature) / blockThreads;
+    return wanted < kMaxBlocks ? static_cast<long long>(wanted) + 1
+                               : kMaxBlocks;
+  }
+
+  friend constexpr bool operator==(const FlatMergeConfig &,
+                                   const FlatMergeConfig &) = default;
+
+  static constexpr long long kMaxBlocks = 1ll << 30;
+};
+
+/// A thread for each element. No choice of the tuner, so it has no fields.
+struct ReferenceMergeConfig {
+  static constexpr long long kMaxBlocks = 1ll << 20;
+
+  constexpr int threads() const { return 256; }
+  constexpr int sharedBytes(const MergeSignature &) const { return 0; }
+  constexpr bool isValid(const MergeSignature &) const { return true; }
+  constexpr long long blocks(long long rows) const {
+    return rows < kMaxBlocks ? rows : kMaxBlocks;
+  }
+
+  friend constexpr bool operator==(const ReferenceMergeConfig &,
+                                   const ReferenceMergeConfig &) = default;
+};
+
+} // namespace kiln

@@ -1,0 +1,140 @@
+//===- FlatMerge.cpp - the template that merges attentions ----------------===//
+//
+// Every config moves the same bytes: they differ in the width of an access and
+// in the threads of a block.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Attention/MergeFamily.h"
+#include "Families/KernelUnit.h"
+#include "Families/LaunchLimits.h"
+#include "Families/Stream/StreamTemplate.h"
+#include "Kernel/ConfigSchema.h"
+#include "attention/FlatMergeConfig.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kiln {
+
+namespace {
+
+class FlatMergeBinder final : public Binder {
+public:
+  FlatMergeBinder(const FlatMergeConfig &config,
+                  const MergeSignature &signature)
+      : config(config), signature(signature) {}
+
+  void bind(const Arguments &arguments, const LaunchContext &,
+            LaunchSpec &spec) const noexcept override {
+    MergeProblem problem = readMergeProblem(arguments.problem);
+    KernelStep &step = spec.addKernel(makeMergeParams(problem, arguments));
+    step.grid.x =
+        static_cast<uint32_t>(config.blocks(signature, problem.allRows()));
+    step.block.x = static_cast<uint32_t>(config.threads());
+  }
+
+private:
+  FlatMergeConfig config;
+  MergeSignature signature;
+};
+
+class FlatMerge final : public StreamTemplate {
+public:
+  FlatMerge()
+      : schema(makeConfigSchema<FlatMergeConfig>(FlatMergeConfig::kName)) {}
+
+  llvm::StringRef name() const override { return FlatMergeConfig::kName; }
+  const RecordSchema &configSchema() const override { return schema; }
+
+  void enumerate(const Problem &problem, const DeviceModel &,
+                 llvm::function_ref<void(Record)> emit) const override {
+    int widest =
+        FlatMergeConfig::widestVector(readMergeSignature(problem.signature));
+    for (int vector = widest; vector >= 1; vector /= 2)
+      for (int threads : {256, 128, 512})
+        emit(toRecord(FlatMergeConfig{threads, vector}, schema));
+  }
+
+  CandidateClass classOf(const Problem &, const Record &record) const override {
+    auto config = fromRecord<FlatMergeConfig>(record);
+    return {static_cast<uint64_t>(config.vector), 0};
+  }
+
+  Plan plan(const Problem &problem, const Record &record,
+            const DeviceModel &device) const override {
+    auto config = fromRecord<FlatMergeConfig>(record);
+    MergeSignature signature = readMergeSignature(problem.signature);
+    Plan plan;
+    plan.problem = problem.record;
+    plan.config = record;
+    plan.kernels.push_back(
+        makeKernelUnit({.header = "attention/FlatMerge.cuh",
+                        .signatureType = "MergeSignature",
+                        .configType = "FlatMergeConfig",
+                        .paramsType = "MergeParams",
+                        .function = "flatMerge"},
+                       {.unitName = "kiln_attention_merge_flat",
+                        .signature = initializerText(signature),
+                        .config = initializerText(config),
+                        .threads = config.threads(),
+                        .minBlocks = config.minBlocks(),
+                        .sharedBytes = config.sharedBytes(signature),
+                        .maySpill = true},
+                       device));
+    plan.sharedBytes.push_back(0);
+    plan.binder = std::make_shared<FlatMergeBinder>(config, signature);
+    return plan;
+  }
+
+  /// A vector of one element serves everything.
+  bool isGeneric() const override { return true; }
+
+protected:
+  std::optional<Rejection>
+  checkConfig(const Problem &problem, const Record &record,
+              const DeviceModel &device) const override {
+    auto config = fromRecord<FlatMergeConfig>(record);
+    MergeSignature signature = readMergeSignature(problem.signature);
+    if (auto rejection = checkThreads(config.threads(), device))
+      return rejection;
+    int widest = FlatMergeConfig::widestVector(signature);
+    if (config.vector > widest)
+      return Rejection{PruneReason::Alignment, double(config.vector),
+                       double(widest), "elements"};
+    if (!config.isValid(signature))
+      return Rejection{PruneReason::InstructionShape};
+    return std::nullopt;
+  }
+
+  StreamKernel streamKernel(const Problem &problem, const Record &record,
+                            const DeviceModel &) const override {
+    auto config = fromRecord<FlatMergeConfig>(record);
+    MergeProblem p = readMergeProblem(problem.record.values().data());
+    double rows = p.allRows(), elements = rows * double(p.valueDim);
+    StreamKernel kernel;
+    kernel.tasks = config.blocks(signatureOf(p), rows);
+    kernel.block = {config.threads(), config.registers(), 0};
+    kernel.readBytes =
+        2 * (elements * bytesOf(p.dtype) + rows * bytesOf(DType::FP32));
+    kernel.writeBytes =
+        elements * bytesOf(p.out) + (p.lse ? rows * bytesOf(DType::FP32) : 0);
+    // Of an element: conversions, a product, a sum; of a lane: places and
+    // weights, which the logarithms come before.
+    constexpr double kPerElement = 5, kPerLane = 90, kSpecialPerLane = 4;
+    double lanes = rows * config.lanes(signatureOf(p));
+    kernel.simdOps = elements * kPerElement + lanes * kPerLane;
+    kernel.specialOps = lanes * kSpecialPerLane;
+    return kernel;
+  }
+
+private:
+  RecordSchema schema;
+};
+
+} // namespace
+
+std::unique_ptr<Template> makeFlatMergeTemplate() {
+  return std::make_unique<FlatMerge>();
+}
+
+} // namespace kiln

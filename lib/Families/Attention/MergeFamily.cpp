@@ -1,0 +1,215 @@
+//===- MergeFamily.cpp ----------------------------------------------------===//
+#include "Families/Attention/MergeFamily.h"
+
+#include "Families/KernelUnit.h"
+#include "Families/ProblemFields.h"
+#include "Families/ReferenceStep.h"
+#include "Families/Rounding.h"
+#include "attention/FlatMergeConfig.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+namespace {
+
+class MergeFamily final : public KernelFamily {
+public:
+  MergeFamily() { addTemplate(makeFlatMergeTemplate()); }
+
+  llvm::StringRef name() const override { return "attention_merge"; }
+  const RecordSchema &problemSchema() const override {
+    return mergeProblemSchema();
+  }
+
+  llvm::Expected<Problem> canonicalise(Record record) const override;
+
+  bool isEmpty(const Problem &problem) const override {
+    MergeProblem p = read(problem);
+    return p.rows == 0 || p.batch == 0;
+  }
+
+  OperandTable operands(const Problem &problem) const override;
+
+  /// Strides enter by what divides those that are given: extents do not.
+  int64_t signaturePeriod() const override { return 1; }
+
+  llvm::StringRef example() const override {
+    return "rows=4096 heads=32 d=128 dtype=bf16 lse=1";
+  }
+  Peer peer(const Problem &) const override { return Peer::Stream; }
+
+  std::unique_ptr<Reference>
+  reference(const Problem &problem, const DeviceModel &device) const override {
+    return makeMergeReference(readMergeSignature(problem.signature), device);
+  }
+
+  /// Two products and a sum of each element.
+  double flops(const Problem &problem) const override {
+    MergeProblem p = read(problem);
+    return 3 * p.allRows() * double(p.valueDim);
+  }
+
+private:
+  static MergeProblem read(const Problem &problem) {
+    return readMergeProblem(problem.record.values().data());
+  }
+};
+
+class MergeReference final : public Reference {
+public:
+  MergeReference(const MergeSignature &signature, const DeviceModel &device)
+      : unit(makeKernelUnit({.header = "attention/ReferenceMerge.cuh",
+                             .signatureType = "MergeSignature",
+                             .configType = "ReferenceMergeConfig",
+                             .paramsType = "ReferenceMergeParams",
+                             .function = "referenceMerge"},
+                            {.unitName = "kiln_attention_merge_reference",
+                             .signature = initializerText(signature),
+                             .config = "{}",
+                             .threads = config.threads(),
+                             .sharedBytes = config.sharedBytes(signature),
+                             .maySpill = true},
+                            device)) {}
+
+  const TranslationUnit &translationUnit() const override { return unit; }
+
+  void bind(const Arguments &arguments, const ReferencePart &part,
+            LaunchSpec &spec) const override {
+    ReferenceMergeParams params;
+    params.merge =
+        makeMergeParams(readMergeProblem(arguments.problem), arguments);
+    params.isLse = part.operand == MergeOperand::Lse;
+    addReferenceStep(part, params, config.blocks(part.rows()), config.threads(),
+                     spec);
+  }
+
+private:
+  static constexpr ReferenceMergeConfig config{};
+  TranslationUnit unit;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Canonical form
+//===----------------------------------------------------------------------===//
+
+static llvm::SmallVector<HeadTensor, 3> tensorsOf(const MergeProblem &p) {
+  auto tensor = [&](int field, const AttentionStrides &strides) {
+    return HeadTensor{field,   p.valueDim, strides, p.rows,
+                      p.heads, p.batch,    true};
+  };
+  return {tensor(MergeField::LdA, p.o1), tensor(MergeField::LdB, p.o2),
+          tensor(MergeField::LdO, p.o)};
+}
+
+llvm::Expected<Problem> MergeFamily::canonicalise(Record record) const {
+  if (auto error = record.check())
+    return error;
+  MergeProblem p = readMergeProblem(record.values().data());
+  if (auto error = checkAlign(name(), p.align,
+                              std::min(bytesOf(p.dtype), bytesOf(p.out))))
+    return error;
+  for (const HeadTensor &tensor : tensorsOf(p)) {
+    if (auto error = checkTensor(problemSchema(), tensor))
+      return error;
+    resetStrides(tensor, record);
+  }
+  if (p.out == p.dtype)
+    record.set(MergeField::Out, 0);
+  Problem problem;
+  problem.signature = toRecord(signatureOf(p));
+  problem.record = std::move(record);
+  return problem;
+}
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Builds the table of one problem.
+class TableBuilder {
+public:
+  TableBuilder(const MergeProblem &p, OperandTable &table)
+      : p(p), table(table) {}
+
+  OperandSpec &add(int index, llvm::StringRef name, OperandRole role,
+                   DType type) {
+    OperandSpec &spec = table.operands[index];
+    spec.name = name;
+    spec.role = role;
+    spec.type = type;
+    spec.rows = p.rows;
+    spec.planes = p.heads;
+    spec.batch = p.batch;
+    return spec;
+  }
+
+  OperandSpec &addRows(int index, llvm::StringRef name, OperandRole role,
+                       DType type, const AttentionStrides &strides) {
+    OperandSpec &spec = add(index, name, role, type);
+    spec.cols = p.valueDim;
+    spec.leadingDimension = strides.token;
+    spec.planeStride = strides.head;
+    spec.batchStride = strides.batch;
+    spec.misalignment = misalignmentOf(p.align, type);
+    return spec;
+  }
+
+  OperandSpec &addLse(int index, llvm::StringRef name, OperandRole role) {
+    OperandSpec &spec = add(index, name, role, DType::FP32);
+    spec.cols = spec.leadingDimension = 1;
+    spec.planeStride = p.rows;
+    spec.batchStride = p.heads * p.rows;
+    spec.alignment = spec.misalignment = bytesOf(DType::FP32);
+    // A part that takes all the weight, and one without keys.
+    spec.outliers.outlierPeriod = 7;
+    spec.outliers.outlier = 100;
+    spec.outliers.minusInfinityPeriod = 5;
+    return spec;
+  }
+
+private:
+  const MergeProblem &p;
+  OperandTable &table;
+};
+
+} // namespace
+
+OperandTable MergeFamily::operands(const Problem &problem) const {
+  using Operand = MergeOperand;
+  // Exponentials, a quotient, products: ten roundings of fp32.
+  constexpr double kElement = 2e-6;
+  MergeProblem p = read(problem);
+  OperandTable table;
+  table.operands.resize(Operand::Count);
+  TableBuilder builder(p, table);
+  builder.addRows(Operand::O1, "o1", OperandRole::In, p.dtype, p.o1);
+  builder.addLse(Operand::Lse1, "lse1", OperandRole::In);
+  builder.addRows(Operand::O2, "o2", OperandRole::In, p.dtype, p.o2);
+  builder.addLse(Operand::Lse2, "lse2", OperandRole::In);
+  OperandSpec &o =
+      builder.addRows(Operand::O, "o", OperandRole::Out, p.out, p.o);
+  o.tolerance = roundedTolerance(p.out, kElement);
+  if (bytesOf(p.out) == bytesOf(p.dtype))
+    o.mayBe = Operand::O1;
+  OperandSpec &lse = builder.addLse(Operand::Lse, "lse", OperandRole::Out);
+  lse.present = p.lse;
+  lse.tolerance = {kElement, kElement, 1e-30};
+  lse.mayBe = Operand::Lse1;
+  return table;
+}
+
+std::unique_ptr<KernelFamily> makeAttentionMergeFamily() {
+  return std::make_unique<MergeFamily>();
+}
+
+std::unique_ptr<Reference> makeMergeReference(const MergeSignature &signature,
+                                              const DeviceModel &device) {
+  return std::make_unique<MergeReference>(signature, device);
+}
+
+} // namespace kiln

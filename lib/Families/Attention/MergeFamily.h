@@ -1,0 +1,22 @@
+//===- MergeFamily.h - two attentions become one --------------------------===//
+#pragma once
+
+#include "Families/Attention/MergeProblem.h"
+#include "Kernel/Family.h"
+
+#include <memory>
+
+namespace kiln {
+
+/// Merges attentions of the same queries over different keys by their
+/// logarithms of sums. Template: flat.
+std::unique_ptr<KernelFamily> makeAttentionMergeFamily();
+
+/// For the family's own constructor.
+std::unique_ptr<Template> makeFlatMergeTemplate();
+
+/// The family's reference: double precision, with an error bound. Immutable.
+std::unique_ptr<Reference> makeMergeReference(const MergeSignature &signature,
+                                              const DeviceModel &device);
+
+} // namespace kiln
