@@ -115,6 +115,25 @@ struct Tools : GpuTrials {
     return result;
   }
 
+  /// Elements of \p grid's gaps that are not 0xff.
+  unsigned long long gapsThatDiffer(DeviceAddress at, DType type,
+                                    const RowGrid &grid) {
+    DeviceMemory counter = must(DeviceMemory::allocate(*driver, 8));
+    unsigned long long count = 0;
+    must(copyToDevice(*driver, counter.address(), &count, sizeof(count)));
+    CheckGapsParams params;
+    params.data = reinterpret_cast<const void *>(at);
+    params.type = type;
+    params.grid = grid;
+    params.pattern = ~0u;
+    params.differing =
+        reinterpret_cast<unsigned long long *>(counter.address());
+    must(tools.checkGaps(params, stream.handle()));
+    must(stream.synchronize());
+    must(copyToHost(*driver, &count, counter.address(), sizeof(count)));
+    return count;
+  }
+
   TrialTools tools = must(TrialTools::load(*driver, *artifacts, device));
   Stream stream = must(Stream::create(*driver));
 };
@@ -254,6 +273,91 @@ TEST_SUITE("gpu") {
         CHECK(gpu.compare(compare).mismatches == (std::isnan(value) ? 0 : 1));
       }
     }
+  }
+
+  TEST_CASE("integers and gaps between rows are as the host has them") {
+    Tools gpu;
+    // Planes that interleave within rows, with gaps.
+    const RowLayout layout{5, {3, 40}, {4, 7}, {2, 131}};
+    const RowGrid grid = gridOf(layout);
+    const auto elements = static_cast<size_t>(grid.span());
+    DeviceMemory memory =
+        must(DeviceMemory::allocate(*gpu.driver, elements * sizeof(int)));
+    std::vector<int> data(elements);
+    auto upload = [&] {
+      must(copyToDevice(*gpu.driver, memory.address(), data.data(),
+                        elements * sizeof(int)));
+    };
+    for (IntegerData kind :
+         {IntegerData::Lengths, IntegerData::Offsets, IntegerData::Indices})
+      for (bool differ : {false, true}) {
+        std::fill(data.begin(), data.end(), -1);
+        upload();
+        FillIntegersParams params;
+        params.data = reinterpret_cast<int *>(memory.address());
+        params.layout = layout;
+        params.values = {{kind, 0, 1000, 30000}, differ, 120, /*seed=*/4};
+        must(gpu.tools.fillIntegers(params, gpu.stream.handle()));
+        must(gpu.stream.synchronize());
+        must(copyToHost(*gpu.driver, data.data(), memory.address(),
+                        elements * sizeof(int)));
+        int wrong = 0;
+        for (long long i = 0; i < 120; ++i)
+          wrong += data[static_cast<size_t>(layout.offsetOf(i / 5) + i % 5)] !=
+                   params.values.at(i);
+        CHECK(wrong == 0);
+        CHECK(std::count(data.begin(), data.end(), -1) ==
+              static_cast<long>(elements) - 120);
+        CHECK(gpu.gapsThatDiffer(memory.address(), DType::INT32, grid) == 0);
+      }
+    for (size_t at : {size_t(5), size_t(34), size_t(130), elements - 6}) {
+      REQUIRE_FALSE(grid.isOfRow(static_cast<long long>(at)));
+      data[at] = 0x00ffff01;
+    }
+    upload();
+    CHECK(gpu.gapsThatDiffer(memory.address(), DType::INT32, grid) == 8);
+  }
+
+  TEST_CASE("what is not defined is compared with what was there") {
+    Tools gpu;
+    // 4 elements, of which 2 are not defined, before and after.
+    constexpr uint64_t kBefore = 64, kReference = 128;
+    DeviceMemory memory = must(DeviceMemory::allocate(*gpu.driver, 256));
+    const double reference[8] = {1, 0, 0, 1, 1, -1, -1, 1};
+    must(copyToDevice(*gpu.driver, memory.address() + kReference, reference,
+                      sizeof(reference)));
+    CompareToleranceParams params;
+    params.type = DType::FP32;
+    params.layout = {2, {2, 2}, {}, {}};
+    params.rowEnd = 2;
+    params.pattern = ~0u;
+    params.d = reinterpret_cast<const void *>(memory.address());
+    params.reference =
+        reinterpret_cast<const double *>(memory.address() + kReference);
+    params.bound = params.reference + 4;
+    auto check = [&](std::vector<unsigned> codes) {
+      must(copyToDevice(*gpu.driver, memory.address(), codes.data(), 16));
+      return gpu.compare(params);
+    };
+    constexpr unsigned kOne = 0x3f800000;
+    CompareResult result = check({kOne, ~0u, ~0u, kOne});
+    CHECK(result.checked == 4);
+    CHECK(result.mismatches == 0);
+    CHECK(result.disturbed == 0);
+    result = check({kOne, ~0u, 0xfeffffff, kOne});
+    CHECK(result.mismatches == 0);
+    CHECK(result.disturbed == 1);
+    CHECK(result.firstDisturbed == 2);
+    const unsigned before[4] = {0, 17, 18, 0};
+    must(copyToDevice(*gpu.driver, memory.address() + kBefore, before,
+                      sizeof(before)));
+    params.before = reinterpret_cast<const void *>(memory.address() + kBefore);
+    CHECK(check({kOne, 17, 18, kOne}).disturbed == 0);
+    result = check({kOne, ~0u, 18, 0});
+    CHECK(result.disturbed == 1);
+    CHECK(result.firstDisturbed == 1);
+    CHECK(result.mismatches == 1);
+    CHECK(result.firstBad == 3);
   }
 
   TEST_CASE("vectors of every width convert alike, and so does software") {
