@@ -8,8 +8,6 @@
 
 #include "Kernel/Operand.h"
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
 
 namespace kiln {
@@ -40,28 +38,6 @@ constexpr uint64_t matrixElements(int64_t rows, int64_t cols,
   return (static_cast<uint64_t>(rows) - 1) *
              static_cast<uint64_t>(leadingDimension) +
          static_cast<uint64_t>(cols);
-}
-
-/// So many rows, planes or matrices, each `stride` elements behind the last.
-struct Repetition {
-  int64_t count, stride;
-};
-
-/// Whether rows of \p cols elements lie apart that are repeated in these ways,
-/// in any order of strides: one with the strides of another between its own is
-/// taken to overlap.
-inline bool lieApart(std::array<Repetition, 3> ways, int64_t cols) {
-  std::sort(ways.begin(), ways.end(),
-            [](const auto &a, const auto &b) { return a.stride < b.stride; });
-  uint64_t elements = static_cast<uint64_t>(cols);
-  for (auto [count, stride] : ways) {
-    if (count <= 1)
-      continue;
-    if (static_cast<uint64_t>(stride) < elements)
-      return false;
-    elements = matrixElements(count, static_cast<int64_t>(elements), stride);
-  }
-  return true;
 }
 
 } // namespace kiln
