@@ -7,6 +7,7 @@ the inputs' names; it may raise where the back end does not serve the case.
 import functools
 import math
 import random
+import warnings
 
 import torch
 from torch.nn import functional
@@ -21,6 +22,9 @@ TYPES = {"fp32": torch.float32, "int32": torch.int32, "bf16": torch.bfloat16,
          "fp16": torch.float16, "e4m3": torch.float8_e4m3fn}
 
 SEED = 20240501
+
+# torch warns once for each reason why a back end does not serve a case.
+warnings.filterwarnings("ignore", category=UserWarning)
 
 
 #===------------------------------------------------------------------------===#

@@ -369,15 +369,20 @@ static void explainGrid(const AttentionDecodeModel &model, Derivation &steps) {
 
 static void explainKey(const AttentionDecodeModel &model, Derivation &steps) {
   double tiles = model.rowTiles;
-  steps.add({.title = "arithmetic of a key",
-             .formula = fmt::format("{:g} tiles of 16 rows by mma.sync", tiles),
-             .rule = StepRule::Sum,
-             .terms = {{"products", model.productClocks, "clk", tiles},
-                       {"exponentials", model.expClocks, "clk", tiles},
-                       {"issue", model.issueClocks, "clk", tiles},
-                       {"fragments", model.fragmentClocks, "clk"},
-                       {"conversion", model.convertClocks, "clk"}},
-             .unit = "clk"});
+  steps.add(
+      {.title = "arithmetic of a key",
+       .formula = fmt::format(
+           "{:g} tiles of 16 rows by mma.sync; a warp that is alone takes "
+           "{:.0f} clk, as its products and exponentials wait for each "
+           "other",
+           tiles, model.warpKeyClocks),
+       .rule = StepRule::Sum,
+       .terms = {{"products", model.productClocks, "clk", tiles},
+                 {"exponentials", model.expClocks, "clk", tiles},
+                 {"issue", model.issueClocks, "clk", tiles},
+                 {"fragments", model.fragmentClocks, "clk"},
+                 {"conversion", model.convertClocks, "clk"}},
+       .unit = "clk"});
 }
 
 static int explainWave(const DecodeWave &wave, llvm::StringRef title,
@@ -409,6 +414,8 @@ Derivation explainAttentionDecode(const AttentionProblem &problem,
   if (model.last.blocks > 0)
     addends.push_back(
         steps.resultOf(explainWave(model.last, "the last wave", steps)));
+  if (model.skewNs > 0)
+    addends.push_back({"splits that end later", model.skewNs});
   if (model.emptyNs > 0)
     addends.push_back({"blocks without keys", model.emptyNs});
   addMerge(model.merge, steps, addends);

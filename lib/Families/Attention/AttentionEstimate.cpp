@@ -46,6 +46,7 @@ Estimate estimateAttentionDecode(const AttentionProblem &problem,
   estimate.add("ramp", device.rampNs);
   estimate.add("ends", model.endsNs);
   estimate.add("stream", model.streamNs());
+  estimate.add("skew", model.skewNs);
   estimate.add("empty blocks", model.emptyNs);
   estimate.add("merge", model.merge.totalNs());
   const DecodeWave &wave = model.main();

@@ -96,8 +96,8 @@ struct AttentionDecodeKernel {
   SplitMerge merge = SplitMerge::None;
 };
 
-/// Launch + ramp + ends + stream + empty blocks + merge: bytes at the rate that
-/// those in flight leave, or arithmetic. About half a microsecond.
+/// Launch + ramp + ends + stream + skew + empty blocks + merge: bytes at the
+/// rate that those in flight leave, or arithmetic. About half a microsecond.
 Estimate estimateAttentionDecode(const AttentionProblem &problem,
                                  const AttentionDecodeKernel &kernel,
                                  const DeviceModel &device,

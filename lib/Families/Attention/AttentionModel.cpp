@@ -42,7 +42,7 @@ SplitMergeTime splitMergeTime(const AttentionProblem &problem,
   // A cluster meets twice. A kernel of its own costs a launch, the half of it
   // where it starts early, and reads what lies in L2 by then. The last block
   // of a head walks over the rows alone.
-  constexpr double kClusterNs = 600, kDependentNs = 1200, kLaunchNs = 1800,
+  constexpr double kClusterNs = 600, kDependentNs = 2000, kLaunchNs = 2600,
                    kLastNs = 1200, kRowNs = 0.6, kAloneRowNs = 16;
   constexpr double kRowElements = 128;
   SplitMergeTime time;
@@ -299,8 +299,8 @@ AttentionDecodeModel::AttentionDecodeModel(const AttentionProblem &problem,
                                            const DeviceModel &device)
     : problem(problem), kernel(kernel), device(device),
       splits(problem, kernel.splits, kernel.splitKeys) {
-  // More than a sum that also adds reaches (H200: 4.47 TB/s at 2 GB).
-  constexpr double kStream = 1.042;
+  // More than a sum that also adds reaches (H200: 4.55 TB/s at 2 GB).
+  constexpr double kStream = 1.062;
   rate = kStream * device.dramBytesPerNs();
   // Loads of all SMs wait twice as long as DRAM that is just busy lets them.
   constexpr double kQueue = 2;
@@ -316,6 +316,10 @@ AttentionDecodeModel::AttentionDecodeModel(const AttentionProblem &problem,
   endsNs = kEndsNs;
   emptyNs = emptyBlocks * kEmptyNs;
   merge = splitMergeTime(problem, splits, kernel.merge);
+  // Some splits of a row end later than others.
+  constexpr double kSkew = 0.25, kMostSkewNs = 2500;
+  if (splits.active > 1)
+    skewNs = std::min(kSkew * streamNs(), kMostSkewNs);
 }
 
 void AttentionDecodeModel::computeBlocks() {
@@ -363,13 +367,16 @@ void AttentionDecodeModel::computeKey() {
   fragmentClocks = tokenBytes(problem) / kSharedPerClock;
   if (problem.kv != problem.dtype)
     convertClocks = dims / kConverted;
+  // 1200 clocks for 16 keys of head dim 128.
+  constexpr double kWarpElementClocks = 0.29;
+  warpKeyClocks = kWarpElementClocks * dims * rowTiles;
   keyClocks = rowTiles * (productClocks + expClocks + issueClocks) +
               fragmentClocks + convertClocks;
 }
 
 DecodeWave AttentionDecodeModel::waveOf(double count) const {
   // Of one SM that loads while most do not; rows of pages are shorter bursts.
-  constexpr double kSmBytesPerClock = 28.6, kPaged = 1.03;
+  constexpr double kSmBytesPerClock = 35.7, kPaged = 1.03;
   DecodeWave wave;
   wave.blocks = count;
   if (count <= 0)
@@ -393,8 +400,8 @@ double AttentionDecodeModel::streamNs() const {
 }
 
 double AttentionDecodeModel::totalNs() const {
-  return device.launchNs + device.rampNs + endsNs + streamNs() + emptyNs +
-         merge.totalNs();
+  return device.launchNs + device.rampNs + endsNs + streamNs() + skewNs +
+         emptyNs + merge.totalNs();
 }
 
 llvm::StringRef AttentionDecodeModel::bound() const {

@@ -134,13 +134,14 @@ struct AttentionDecodeModel {
   /// Arithmetic of a key, of an SM: for each 16 rows, and for all.
   double rowTiles = 1, productClocks = 0, expClocks = 0, issueClocks = 0;
   double fragmentClocks = 0, convertClocks = 0;
-  double keyClocks = 0; ///< all of them
-  double inFlight = 0;  ///< bytes, of a block
-  double needed = 0;    ///< bytes in flight that DRAM needs
-  double rate = 0;      ///< bytes a ns of DRAM
+  double keyClocks = 0;     ///< all of them
+  double warpKeyClocks = 0; ///< of a key in a warp that is alone
+  double inFlight = 0;      ///< bytes, of a block
+  double needed = 0;        ///< bytes in flight that DRAM needs
+  double rate = 0;          ///< bytes a ns of DRAM
   double fullWaves = 0;
   DecodeWave full, last;
-  double endsNs = 0, emptyNs = 0;
+  double endsNs = 0, skewNs = 0, emptyNs = 0;
   SplitMergeTime merge;
 
   AttentionDecodeModel(const AttentionProblem &problem,
