@@ -136,7 +136,7 @@ public:
         {at<void>(dMemory), at<void>(expectedMemory), m * rowBytes, differing},
         gpu.handle()));
     require(tools.checkRedZone({at<char>(dMemory) + m * rowBytes,
-                                kMargin * rowBytes, 1, 0, kPoison, differing},
+                                kMargin * rowBytes, kPoison, differing},
                                gpu.handle()));
     return status;
   }
