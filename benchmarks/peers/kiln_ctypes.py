@@ -83,8 +83,6 @@ class HeadsOperand(CStruct):
 
 
 class AttentionArgs(CStruct):
-    """`batch` has to be set: 0 is an empty batch."""
-
     c_name = "kiln_attention_args"
     _fields_ = [("struct_size", c_uint32), ("mask", c_int32),
                 ("batch", c_int64), ("queries", c_int64), ("keys", c_int64),

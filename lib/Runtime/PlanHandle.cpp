@@ -88,9 +88,11 @@ llvm::Error PlanHandle::launchRange(const Driver &driver,
                                     CudaStream stream) const {
   llvm::SmallVector<int64_t, 2> extents = extentsOf(given, spec);
   if (std::find(extents.begin(), extents.end(), 0) != extents.end()) {
-    // Nothing to do, except for a family that refuses to do nothing.
-    auto empty = spec.at(extents);
-    return empty ? llvm::Error::success() : empty.takeError();
+    // Mostly nothing to do, except for a family that refuses to do nothing, or
+    // that has something to write.
+    auto problem = spec.at(extents);
+    if (!problem || spec.family->isEmpty(*problem))
+      return problem ? llvm::Error::success() : problem.takeError();
   }
   Record record = spec.recordAt(extents);
   llvm::ArrayRef<int64_t> values = record.values();
@@ -147,7 +149,8 @@ llvm::Error PlanHandle::launch(const kiln_arguments *given,
 }
 
 /// The plan's problem with the extents of \p call, which has to be a call of
-/// it: no field may differ, except that more alignment is as good.
+/// it: no field may differ, except that more alignment is as good, and that
+/// what a launch alone says is its own.
 llvm::Expected<Problem> PlanHandle::problemOf(const FamilyCall &call) const {
   llvm::SmallVector<int64_t, 2> extents;
   llvm::ArrayRef<Field> fields = spec.family->problemSchema().fields();
@@ -164,8 +167,8 @@ llvm::Expected<Problem> PlanHandle::problemOf(const FamilyCall &call) const {
     return problem.takeError();
   for (int i = 0; i < call.fieldCount; ++i) {
     int64_t mine = problem->record[i], its = call.values[i];
-    bool fits =
-        fields[i].role == FieldRole::Alignment ? its >= mine : its == mine;
+    bool fits = its == mine || fields[i].isIncidental() ||
+                (fields[i].role == FieldRole::Alignment && its >= mine);
     if (!fits)
       return makeError(
           ErrorCode::InvalidArgument,

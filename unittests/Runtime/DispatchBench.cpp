@@ -136,6 +136,28 @@ kiln_norm_args normCall() {
   return args;
 }
 
+/// Decoding from a paged cache: the call with the most fields.
+kiln_attention_args decodeCall(int64_t keys = 4096) {
+  kiln_attention_args args = kiln_attention_args_init();
+  args.batch = 64;
+  args.queries = 1;
+  args.keys = keys;
+  args.heads = 32;
+  args.kv_heads = 8;
+  args.head_dim = 128;
+  args.q.type = KILN_BF16;
+  args.q.data = address(0x100000);
+  args.k.data = address(0x200000);
+  args.v.data = address(0x300000);
+  args.o.data = address(0x400000);
+  args.key_lengths = static_cast<const int32_t *>(address(0x500000));
+  args.page_table = static_cast<const int32_t *>(address(0x600000));
+  args.page_size = 16;
+  args.page_count = 20000;
+  args.page_table_columns = 512;
+  return args;
+}
+
 } // namespace
 
 TEST_CASE("a hit of other families allocates nothing") {
@@ -147,9 +169,12 @@ TEST_CASE("a hit of other families allocates nothing") {
           KILN_SUCCESS);
   kiln_norm_args norm = normCall();
   REQUIRE(kiln_rms_norm(engine, &norm, nullptr, nullptr) == KILN_SUCCESS);
+  kiln_attention_args decode = decodeCall();
+  REQUIRE(kiln_attention(engine, &decode, nullptr, nullptr) == KILN_SUCCESS);
   uint64_t before = allocationCount();
   kiln_status status = kiln_elementwise(engine, &gate.args, nullptr, nullptr);
   status |= kiln_rms_norm(engine, &norm, nullptr, nullptr);
+  status |= kiln_attention(engine, &decode, nullptr, nullptr);
   uint64_t made = allocationCount() - before;
   CHECK(status == KILN_SUCCESS);
   CHECK(made == 0);
@@ -253,18 +278,31 @@ TEST_CASE("own work of a hit") {
       [&] { status |= kiln_rms_norm(engine, &norm, nullptr, stream); });
   CHECK(status == KILN_SUCCESS);
 
+  // Whose context grows with each token.
+  for (int64_t keys = 4096; keys < 4400; ++keys) {
+    kiln_attention_args other = decodeCall(keys);
+    REQUIRE(kiln_attention(engine, &other, nullptr, stream) == KILN_SUCCESS);
+  }
+  kiln_attention_args decode = decodeCall();
+  double decodeNs = nsPerCall(
+      [&] { status |= kiln_attention(engine, &decode, nullptr, stream); });
+  CHECK(status == KILN_SUCCESS);
+
   double bareNs = bareLaunchNs(fixture.gpu);
   std::printf("dispatch, own work above the stand-in's %.0f ns: "
               "kiln_gemm %.0f, kiln_elementwise %.0f, kiln_rms_norm %.0f, "
+              "kiln_attention %.0f, "
               "kiln_plan_launch %.0f, kiln_plan_launch_call %.0f, kiln_gemm "
               "with an arena %.0f ns\n",
               bareNs, hitNs - bareNs, gateNs - bareNs, normNs - bareNs,
-              planNs - bareNs, callNs - bareNs, splitNs - bareNs);
+              decodeNs - bareNs, planNs - bareNs, callNs - bareNs,
+              splitNs - bareNs);
   constexpr double kLimitNs = 2000;
   if (!kSanitized) {
     CHECK(hitNs - bareNs < kLimitNs);
     CHECK(gateNs - bareNs < kLimitNs);
     CHECK(normNs - bareNs < kLimitNs);
+    CHECK(decodeNs - bareNs < kLimitNs);
     CHECK(planNs - bareNs < kLimitNs);
     CHECK(callNs - bareNs < kLimitNs);
     CHECK(splitNs - bareNs < kLimitNs);
