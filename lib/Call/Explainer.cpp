@@ -235,12 +235,19 @@ void Explainer::checkOverlaps() {
       std::string allowed;
       if (output.mayBe >= 0)
         allowed =
-            fmt::format(": it may be {} only, with one leading_dim{} and "
-                        "width of elements",
-                        output.mayBeName, hasBatches ? ", batch_stride" : "");
+            fmt::format(": it may be {} only, with its strides and width of "
+                        "elements",
+                        output.mayBeName);
       return fail(ErrorCode::InvalidArgument, "{} overlaps {}{}",
                   operandNames[output.index], operandNames[i], allowed);
     }
+}
+
+template <class Stated> void Explainer::addOutput(const Stated &stated) {
+  outputs.push_back(
+      {stated.index, stated.mayBe,
+       elementBytesOf(stated.mayBeType) == elementBytesOf(stated.type),
+       stated.mayBeName});
 }
 
 void Explainer::operand(const StatedOperand &stated) {
@@ -253,10 +260,7 @@ void Explainer::operand(const StatedOperand &stated) {
       name, reinterpret_cast<uintptr_t>(stated.given.data), stated.isUsed,
       std::max<uint64_t>(stated.given.alignment, elementBytesOf(stated.type)));
   if (stated.isWritten)
-    outputs.push_back(
-        {stated.index, stated.mayBe,
-         elementBytesOf(stated.mayBeType) == elementBytesOf(stated.type),
-         stated.mayBeName});
+    addOutput(stated);
 }
 
 void Explainer::heads(const StatedHeads &stated) {
@@ -278,7 +282,7 @@ void Explainer::heads(const StatedHeads &stated) {
       name, reinterpret_cast<uintptr_t>(given.data), stated.isUsed,
       std::max<uint64_t>(given.alignment, elementBytesOf(stated.type)));
   if (stated.isWritten)
-    outputs.push_back({.index = stated.index});
+    addOutput(stated);
 }
 
 void Explainer::array(const StatedArray &stated) {

@@ -110,6 +110,7 @@ private:
   void take(llvm::Error error);
   void refuse(llvm::StringRef what, bool isSet);
   void checkNumber(int field, int64_t value);
+  template <class Stated> void addOutput(const Stated &stated);
   template <class Stated>
   void checkStruct(const std::string &name, const Stated &stated);
   void checkStrides(const std::string &name, const StatedOperand &stated);

@@ -111,8 +111,7 @@ public:
         needed &
         (stride < matrixElements(stated.rows, packed, to.leadingDimension));
     wrong |= countsStrides & ((stride == 0) | isShort);
-    const bool isAsWide = elementBytesOf(stated.mayBeType) == bytes;
-    addWritten(stated.index, isAsWide ? stated.mayBe : -1);
+    addOutput(stated);
   }
 
   KILN_INLINE void heads(const StatedHeads &stated) {
@@ -130,7 +129,7 @@ public:
         std::max(product(stated.rows, row), product(stated.planes, plane)));
     call.arguments.operands[stated.index] = {address, row, batch, plane};
     if (stated.isWritten)
-      addWritten(stated.index, -1);
+      addOutput(stated);
   }
 
   KILN_INLINE void array(const StatedArray &stated) {
@@ -301,6 +300,12 @@ private:
     // An address is aligned to its element whatever less is promised.
     bits |= promise ? std::max(promise, bytes) : address;
     return address;
+  }
+
+  template <class Stated> KILN_INLINE void addOutput(const Stated &stated) {
+    const bool isAsWide =
+        elementBytesOf(stated.mayBeType) == elementBytesOf(stated.type);
+    addWritten(stated.index, isAsWide ? stated.mayBe : -1);
   }
 
   /// A field whose default follows from others. Of a problem whose extents a

@@ -74,6 +74,10 @@ struct StatedHeads {
   bool hasBatches = true; ///< false: the batch stride is ignored
   bool isUsed = true;     ///< its address is: it may not be null
   bool isWritten = false;
+  /// As of a StatedOperand.
+  int mayBe = -1;
+  kiln_dtype mayBeType = KILN_DTYPE_NONE;
+  const char *mayBeName = "";
   bool hasScales = false; ///< scales() states its scale
 };
 

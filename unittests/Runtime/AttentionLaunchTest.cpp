@@ -325,6 +325,49 @@ TEST_CASE("a plan of an attention follows its extents") {
   kiln_plan_release(plan);
 }
 
+TEST_CASE("prepared ranges of an attention serve values that nobody launched") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  kiln_stream stream = fixture.gpu.stream();
+  kiln_attention_args args = pagedArgs();
+  kiln_range ranges[3] = {KILN_INIT(kiln_range), KILN_INIT(kiln_range),
+                          KILN_INIT(kiln_range)};
+  const char *const names[] = {"batch", "sq", "sk"};
+  const int64_t lasts[] = {8, 4, 640};
+  for (int i = 0; i < 3; ++i) {
+    ranges[i].name = names[i];
+    ranges[i].first = 1;
+    ranges[i].last = lasts[i];
+  }
+  kiln_problem problem = problemOf(args);
+  problem.ranges = ranges;
+  problem.range_count = 3;
+  kiln_prepare_options prepare = KILN_INIT(kiln_prepare_options);
+  prepare.streams = &stream;
+  prepare.stream_count = 1;
+  CAPTURE(lastError());
+  REQUIRE(kiln_prepare(engine, &problem, 1, &prepare, nullptr) == KILN_SUCCESS);
+  const int compiles = fixture.nvrtc.compileCount();
+  const uint64_t arenas = statisticsOf(engine).arena_bytes;
+  REQUIRE_FALSE(
+      llvm::errorToBool(Graph::beginCapture(fixture.gpu.driver(), stream)));
+  for (int64_t keys : {1, 17, 333, 640})
+    for (int64_t batch : {1, 3, 8}) {
+      args.keys = keys;
+      args.batch = batch;
+      args.queries = batch % 4 + 1;
+      args.page_count = 500 + keys; // which no choice depends on
+      CHECK(launch(engine, args, stream) == KILN_SUCCESS);
+    }
+  args.keys = 641;
+  CHECK(launch(engine, args, stream) == KILN_NOT_PREPARED);
+  auto graph = Graph::endCapture(fixture.gpu.driver(), stream);
+  REQUIRE(static_cast<bool>(graph));
+  CHECK(graph->nodeCount() >= 12);
+  CHECK(fixture.nvrtc.compileCount() == compiles);
+  CHECK(statisticsOf(engine).arena_bytes == arenas);
+}
+
 TEST_CASE("no queries launch nothing, no keys do") {
   RuntimeFixture fixture;
   LaunchLog<AttentionParams> launches;

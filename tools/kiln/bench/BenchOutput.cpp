@@ -2,6 +2,7 @@
 #include "kiln/bench/BenchOutput.h"
 
 #include "Driver/DeviceMemory.h"
+#include "Kernel/OperandLayout.h"
 #include "Support/Error.h"
 
 #include <algorithm>
@@ -52,13 +53,12 @@ static float elementAt(const std::vector<uint8_t> &bytes, size_t index,
   return type == DType::BF16 ? fromBf16(bits) : fromHalf(bits);
 }
 
-/// Row r is row r % rows of batch r / rows.
+/// Rows are those of all planes and batches: see RowLayout::offsetOf().
 static llvm::Expected<std::vector<float>> readRow(const Driver &driver,
                                                   const OperandSpec &spec,
                                                   DeviceAddress address,
                                                   int64_t row) {
-  int64_t element = row / spec.rows * spec.batchStride +
-                    row % spec.rows * spec.leadingDimension;
+  int64_t element = layoutOf(spec).offsetOf(row);
   auto from = address + static_cast<uint64_t>(element * bytesOf(spec.type));
   std::vector<uint8_t> bytes(
       static_cast<size_t>(spec.cols * bytesOf(spec.type)));
@@ -73,7 +73,7 @@ static llvm::Expected<std::vector<float>> readRow(const Driver &driver,
 llvm::Expected<OutputRows>
 readRows(const Driver &driver, const OperandSpec &spec, DeviceAddress address) {
   constexpr int64_t kMaxRows = 64;
-  int64_t all = spec.rows * spec.batch, count = std::min(all, kMaxRows);
+  int64_t all = layoutOf(spec).rowCount(), count = std::min(all, kMaxRows);
   OutputRows rows;
   for (int64_t i = 0; i < count; ++i) {
     int64_t row = count > 1 ? i * (all - 1) / (count - 1) : 0;
@@ -93,7 +93,8 @@ bool agree(const OutputRows &a, const OutputRows &b, const Tolerance &tolerance,
       double allowed =
           2 * (tolerance.relative * std::max(std::abs(x), std::abs(y)) +
                tolerance.scaled * bound + tolerance.absolute);
-      if (!(std::abs(x - y) <= allowed))
+      // Equal infinities differ by NaN.
+      if (x != y && !(std::abs(x - y) <= allowed))
         return false;
     }
   return true;
