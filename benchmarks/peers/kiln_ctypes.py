@@ -103,6 +103,16 @@ class AttentionArgs(CStruct):
                 ("reserved", c_uint64 * 16)]
 
 
+class AttentionMergeArgs(CStruct):
+    c_name = "kiln_attention_merge_args"
+    _fields_ = [("struct_size", c_uint32), ("determinism", c_int32),
+                ("batch", c_int64), ("queries", c_int64), ("heads", c_int64),
+                ("value_dim", c_int64), ("o1", HeadsOperand),
+                ("o2", HeadsOperand), ("o", HeadsOperand), ("lse1", c_void_p),
+                ("lse2", c_void_p), ("lse", c_void_p), ("max_sms", c_int32),
+                ("flags", c_uint32), ("reserved", c_uint64 * 8)]
+
+
 class WorkspaceInfo(CStruct):
     c_name = "kiln_workspace_info"
     _fields_ = [("struct_size", c_uint32), ("alignment", c_uint32),
@@ -159,7 +169,7 @@ class OperandInfo(CStruct):
 
 
 STRUCTS = [Problem, Arguments, Scale, HeadsOperand, AttentionArgs,
-           WorkspaceInfo, Workspace, EngineOptions, PrepareOptions,
+           AttentionMergeArgs, WorkspaceInfo, Workspace, EngineOptions, PrepareOptions,
            QueryResult, OperandInfo]
 
 ABI_VERSION = 1
@@ -179,6 +189,8 @@ STATUS_FUNCTIONS = {
     "kiln_plan_describe": [c_void_p, c_char_p, c_size_t, POINTER(c_size_t)],
     "kiln_attention": [c_void_p, POINTER(AttentionArgs), POINTER(Workspace),
                        c_void_p],
+    "kiln_attention_merge": [c_void_p, POINTER(AttentionMergeArgs),
+                             POINTER(Workspace), c_void_p],
     "kiln_problem_text": [POINTER(Problem), c_char_p, c_size_t,
                           POINTER(c_size_t)],
 }
@@ -275,6 +287,11 @@ class Engine:
         self.library.check(self.library.kiln_attention(
             self._handle, byref(args),
             None if workspace is None else byref(workspace), stream))
+
+    def attention_merge(self, args, stream):
+        """The same for an AttentionMergeArgs."""
+        self.library.check(self.library.kiln_attention_merge(
+            self._handle, byref(args), None, stream))
 
     def query(self, text, stream):
         """A QueryResult: where the choice is from, and its times."""

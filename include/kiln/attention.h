@@ -1,8 +1,8 @@
 //===- attention.h - attention over heads ---------------------------------===//
 //
 // The struct of kiln_attention: prefill, decode, and all between, with packed
-// ("varlen") sequences and paged caches. Included by kiln.h, whose head states
-// the rules that all of it follows.
+// ("varlen") sequences and paged caches; and that of kiln_attention_merge.
+// Included by kiln.h, whose head states the rules that all of it follows.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_ATTENTION_H
@@ -182,9 +182,60 @@ enum kiln_attention_slot {
   KILN_ATTENTION_SLOT_COUNT = 15
 };
 
+/// O = the attention over all keys, of the same queries' attentions over two
+/// parts of them: with M = max(lse1, lse2) and w = exp(lse - M) of each part,
+/// O = (w1 O1 + w2 O2) / (w1 + w2) and lse = M + ln(w1 + w2).
+///
+/// A part whose lse is minus infinity counts nothing, whatever its O holds;
+/// where both are, O is 0 and lse minus infinity. Logarithms are natural, fp32,
+/// [batch][heads][queries]: as kiln_attention writes them. With packed
+/// sequences batch is 1 and queries is total_queries.
+///
+/// Types: bf16, fp16 or fp32, O1's, for O1 and O2; O may be any of them. If
+/// batch or queries is 0, the call succeeds and launches nothing.
+///
+/// O may be O1 exactly, with its address, strides and width of elements, lse
+/// may be lse1. What is written may overlap nothing else.
+///
+/// batch must be set: zero is an empty batch.
+/// kiln_attention_merge_args_init() gives it as 1.
+typedef struct kiln_attention_merge_args {
+  uint32_t struct_size;
+  kiln_determinism determinism; ///< others than 0: slots
+  int64_t batch, queries, heads;
+  int64_t value_dim;     ///< elements of a row
+  kiln_heads_operand o1; ///< its type is required
+  kiln_heads_operand o2; ///< type: O1's, the only one allowed
+  kiln_heads_operand o;  ///< type: O1's by default
+  const float *lse1;     ///< aligned to its elements, as lse2 and lse
+  const float *lse2;
+  float *lse;      ///< null: not wanted, unless its flag is set
+  int32_t max_sms; ///< as in kiln_gemm_args. Slot.
+  uint32_t flags;  ///< KILN_ATTENTION_HAS_LSE
+  uint64_t reserved[8];
+} kiln_attention_merge_args;
+
+/// Slots of a merge in kiln_arguments.operands.
+enum kiln_attention_merge_slot {
+  KILN_ATTENTION_MERGE_O1 = 0,
+  KILN_ATTENTION_MERGE_LSE1 = 1,
+  KILN_ATTENTION_MERGE_O2 = 2,
+  KILN_ATTENTION_MERGE_LSE2 = 3,
+  KILN_ATTENTION_MERGE_O = 4,
+  KILN_ATTENTION_MERGE_LSE = 5,
+  KILN_ATTENTION_MERGE_SLOT_COUNT = 6
+};
+
 #ifdef __cplusplus
 } // extern "C"
 #endif
+
+/// Arguments of one batch: batch is 1, all else is zero.
+static inline kiln_attention_merge_args kiln_attention_merge_args_init(void) {
+  kiln_attention_merge_args args = KILN_INIT(kiln_attention_merge_args);
+  args.batch = 1;
+  return args;
+}
 
 /// Arguments of one sequence: batch is 1, all else is zero.
 static inline kiln_attention_args kiln_attention_args_init(void) {

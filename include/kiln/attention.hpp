@@ -1,6 +1,7 @@
 //===- attention.hpp - the builder of attention over kiln.h ---------------===//
 //
-// The class of kiln.hpp for kiln_attention_args, like those of problems.hpp.
+// The classes of kiln.hpp for the structs of attention.h, like those of
+// problems.hpp.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_ATTENTION_HPP
@@ -12,6 +13,18 @@
 
 namespace kiln {
 inline namespace v1 {
+
+namespace detail {
+inline void place(kiln_heads_operand &operand, const void *data,
+                  int64_t tokenStride, int64_t headStride,
+                  int64_t batchStride) noexcept {
+  // The C struct has one pointer type for all roles; inputs are only read.
+  operand.data = const_cast<void *>(data);
+  operand.token_stride = tokenStride;
+  operand.head_stride = headStride;
+  operand.batch_stride = batchStride;
+}
+} // namespace detail
 
 static_assert(detail::Slots::kCount >= KILN_ATTENTION_SLOT_COUNT &&
                   KILN_ATTENTION_Q == 0 && KILN_ATTENTION_O == 3,
@@ -205,11 +218,7 @@ private:
   Attention &place(kiln_heads_operand &operand, const void *data,
                    int64_t tokenStride, int64_t headStride,
                    int64_t batchStride) noexcept {
-    // The C struct has one pointer type for all roles; inputs are only read.
-    operand.data = const_cast<void *>(data);
-    operand.token_stride = tokenStride;
-    operand.head_stride = headStride;
-    operand.batch_stride = batchStride;
+    detail::place(operand, data, tokenStride, headStride, batchStride);
     return *this;
   }
   Attention &setScales(kiln_granularity granularity, const float *k,
@@ -237,6 +246,75 @@ private:
 
   kiln_attention_args values = kiln_attention_args_init();
   std::array<Sized<kiln_scale>, 3> scaleStructs; ///< of q, k, v
+};
+
+static_assert(detail::Slots::kCount >= KILN_ATTENTION_MERGE_SLOT_COUNT,
+              "every operand has its slot");
+
+/// The attention over all keys, of the attentions over two parts of them: a
+/// kiln_attention_merge_args with setters. Packed sequences are one of all
+/// their queries.
+class AttentionMerge {
+public:
+  static constexpr kiln_family kFamily = KILN_FAMILY_ATTENTION_MERGE;
+  static constexpr auto kLaunch = &kiln_attention_merge;
+
+  /// Both parts and O have \p type; rows have \p valueDim elements.
+  AttentionMerge(kiln_dtype type, int64_t batch, int64_t queries, int64_t heads,
+                 int64_t valueDim) noexcept {
+    values.batch = batch;
+    values.queries = queries;
+    values.heads = heads;
+    values.value_dim = valueDim;
+    values.o1.type = type;
+  }
+  AttentionMerge &outputType(kiln_dtype type) noexcept {
+    values.o.type = type;
+    return *this;
+  }
+  /// O and the logarithms of one part.
+  AttentionMerge &first(const void *o, const float *lse,
+                        int64_t tokenStride = 0, int64_t headStride = 0,
+                        int64_t batchStride = 0) noexcept {
+    values.lse1 = lse;
+    detail::place(values.o1, o, tokenStride, headStride, batchStride);
+    return *this;
+  }
+  AttentionMerge &second(const void *o, const float *lse,
+                         int64_t tokenStride = 0, int64_t headStride = 0,
+                         int64_t batchStride = 0) noexcept {
+    values.lse2 = lse;
+    detail::place(values.o2, o, tokenStride, headStride, batchStride);
+    return *this;
+  }
+  AttentionMerge &o(void *data, int64_t tokenStride = 0, int64_t headStride = 0,
+                    int64_t batchStride = 0) noexcept {
+    detail::place(values.o, data, tokenStride, headStride, batchStride);
+    return *this;
+  }
+  AttentionMerge &lse(float *data) noexcept {
+    values.lse = data;
+    values.flags |= KILN_ATTENTION_HAS_LSE;
+    return *this;
+  }
+
+  /// Valid while this object lives and is not changed.
+  const kiln_attention_merge_args &get() const noexcept { return values; }
+  kiln_attention_merge_args &get() noexcept { return values; }
+
+  void fill(detail::Slots &slots) const noexcept {
+    slots.operands[KILN_ATTENTION_MERGE_O1] = values.o1.data;
+    slots.operands[KILN_ATTENTION_MERGE_LSE1] =
+        const_cast<float *>(values.lse1);
+    slots.operands[KILN_ATTENTION_MERGE_O2] = values.o2.data;
+    slots.operands[KILN_ATTENTION_MERGE_LSE2] =
+        const_cast<float *>(values.lse2);
+    slots.operands[KILN_ATTENTION_MERGE_O] = values.o.data;
+    slots.operands[KILN_ATTENTION_MERGE_LSE] = values.lse;
+  }
+
+private:
+  kiln_attention_merge_args values = kiln_attention_merge_args_init();
 };
 
 } // namespace v1

@@ -309,11 +309,16 @@ KILN_API kiln_status kiln_gemm(kiln_engine *engine, const kiln_gemm_args *args,
                                const kiln_workspace *workspace,
                                kiln_stream stream) KILN_NOEXCEPT;
 
-/// The same for an attention: see kiln_gemm.
+// The same for what attention.h describes: see kiln_gemm.
 KILN_API kiln_status kiln_attention(kiln_engine *engine,
                                     const kiln_attention_args *args,
                                     const kiln_workspace *workspace,
                                     kiln_stream stream) KILN_NOEXCEPT;
+
+KILN_API kiln_status kiln_attention_merge(kiln_engine *engine,
+                                          const kiln_attention_merge_args *args,
+                                          const kiln_workspace *workspace,
+                                          kiln_stream stream) KILN_NOEXCEPT;
 
 // The same for what rows.h describes: see kiln_gemm.
 KILN_API kiln_status kiln_elementwise(kiln_engine *engine,

@@ -169,19 +169,20 @@ enum kiln_mode_value {
 /// The kinds of problems, with the struct that describes one.
 typedef int32_t kiln_family;
 enum kiln_family_value {
-  KILN_FAMILY_FROM_TEXT = 0,       ///< the problem's text names it
-  KILN_FAMILY_GEMM = 10,           ///< kiln_gemm_args
-  KILN_FAMILY_GROUPED_GEMM = 20,   ///< slot
-  KILN_FAMILY_QUANTIZED_GEMM = 30, ///< slot
-  KILN_FAMILY_ATTENTION = 40,      ///< kiln_attention_args
-  KILN_FAMILY_CONVOLUTION = 50,    ///< slot
-  KILN_FAMILY_ELEMENTWISE = 60,    ///< kiln_elementwise_args
-  KILN_FAMILY_REDUCTION = 70,      ///< kiln_reduce_args
-  KILN_FAMILY_SOFTMAX = 80,        ///< kiln_softmax_args
-  KILN_FAMILY_LAYER_NORM = 90,     ///< kiln_norm_args
-  KILN_FAMILY_RMS_NORM = 100,      ///< kiln_norm_args
-  KILN_FAMILY_QUANTIZE = 110,      ///< kiln_quantize_args
-  KILN_FAMILY_TRANSPOSE = 120      ///< kiln_transpose_args
+  KILN_FAMILY_FROM_TEXT = 0,        ///< the problem's text names it
+  KILN_FAMILY_GEMM = 10,            ///< kiln_gemm_args
+  KILN_FAMILY_GROUPED_GEMM = 20,    ///< slot
+  KILN_FAMILY_QUANTIZED_GEMM = 30,  ///< slot
+  KILN_FAMILY_ATTENTION = 40,       ///< kiln_attention_args
+  KILN_FAMILY_ATTENTION_MERGE = 45, ///< kiln_attention_merge_args
+  KILN_FAMILY_CONVOLUTION = 50,     ///< slot
+  KILN_FAMILY_ELEMENTWISE = 60,     ///< kiln_elementwise_args
+  KILN_FAMILY_REDUCTION = 70,       ///< kiln_reduce_args
+  KILN_FAMILY_SOFTMAX = 80,         ///< kiln_softmax_args
+  KILN_FAMILY_LAYER_NORM = 90,      ///< kiln_norm_args
+  KILN_FAMILY_RMS_NORM = 100,       ///< kiln_norm_args
+  KILN_FAMILY_QUANTIZE = 110,       ///< kiln_quantize_args
+  KILN_FAMILY_TRANSPOSE = 120       ///< kiln_transpose_args
 };
 
 /// How far a problem is. Launches never wait for a state to improve.

@@ -298,7 +298,7 @@ void Explainer::array(const StatedArray &stated) {
     fail(ErrorCode::InvalidArgument, "{} {:#x} is not aligned to {} bytes",
          name, address, sizeof(float));
   if (stated.isWritten)
-    outputs.push_back({.index = stated.index});
+    outputs.push_back({stated.index, stated.mayBe, true, stated.mayBeName});
 }
 
 bool Explainer::optional(const StatedOperand &stated) {

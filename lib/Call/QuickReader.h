@@ -139,7 +139,7 @@ public:
     wrong |= (address & (sizeof(float) - 1)) != 0;
     call.arguments.operands[stated.index] = {address, stated.rowLength, 0, 0};
     if (stated.isWritten)
-      addWritten(stated.index, -1);
+      addWritten(stated.index, stated.mayBe);
   }
 
   /// One that is there if its type is set. Returns whether it is.

@@ -88,6 +88,8 @@ struct StatedArray {
   int index;           ///< in Arguments::operands
   int64_t rowLength = 1;
   bool isWritten = false;
+  int mayBe = -1; ///< as of a StatedOperand, of an array of the same type
+  const char *mayBeName = "";
 };
 
 /// The scales of an operand, fp32 and packed.

@@ -47,6 +47,8 @@ public:
       return transposeCall();
     case KILN_FAMILY_ATTENTION:
       return attention.next(random);
+    case KILN_FAMILY_ATTENTION_MERGE:
+      return attention.nextMerge(random);
     }
     return nullptr;
   }

@@ -64,6 +64,11 @@ public:
                        KILN_ATTENTION_HAS_PAGE_TABLE |
                        KILN_ATTENTION_HAS_PAGE_OFFSETS;
     attention.page_size = 16;
+    merge.batch = 2;
+    merge.queries = merge.value_dim = 64;
+    merge.heads = 4;
+    merge.o1.type = KILN_BF16;
+    merge.flags = KILN_ATTENTION_HAS_LSE;
     setHeads(packedAttention);
     packedAttention.flags |= KILN_ATTENTION_HAS_KEY_OFFSETS;
     setXY(elementwise);
@@ -93,6 +98,10 @@ public:
       return {{&transpose, {&transpose.x.data, &transpose.y.data}}};
     case KILN_FAMILY_ATTENTION:
       return attentionCalls();
+    case KILN_FAMILY_ATTENTION_MERGE:
+      return {{&merge,
+               {&merge.o1.data, &merge.o2.data, &merge.o.data,
+                placeOf(merge.lse1), placeOf(merge.lse2), placeOf(merge.lse)}}};
     case KILN_FAMILY_ELEMENTWISE:
       return {{&elementwise,
                {&elementwise.x.data, &elementwise.y.data,
@@ -171,6 +180,7 @@ private:
   kiln_elementwise_args elementwise = KILN_INIT(kiln_elementwise_args);
   kiln_attention_args attention = kiln_attention_args_init();
   kiln_attention_args packedAttention = attention;
+  kiln_attention_merge_args merge = kiln_attention_merge_args_init();
 };
 
 /// Every operand that \p call writes, at the address of every other one.

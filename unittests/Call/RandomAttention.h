@@ -1,4 +1,4 @@
-// Random calls of kiln_attention, good and bad.
+// Random calls of kiln_attention and kiln_attention_merge, good and bad.
 #pragma once
 
 #include "kiln/kiln.h"
@@ -26,6 +26,33 @@ public:
     for (int faults = rare() ? 2 : 0; faults > 0; --faults)
       addFault();
     return &args;
+  }
+
+  /// The same of a merge.
+  const kiln_attention_merge_args *nextMerge(std::mt19937 &from) {
+    random = &from;
+    merge = kiln_attention_merge_args_init();
+    nextAddress = 0x1000000;
+    merge.batch = pick(1, 2, 3, 0);
+    merge.queries = pick(1, 5, 64, 0);
+    merge.heads = pick(1, 4);
+    merge.value_dim = pick(64, 72, 21);
+    merge.o1.type = static_cast<int32_t>(pick(KILN_BF16, KILN_FP16, KILN_FP32));
+    merge.o2.type = static_cast<int32_t>(pick(0, merge.o1.type));
+    merge.o.type = static_cast<int32_t>(pick(0, merge.o1.type, KILN_FP32));
+    for (kiln_heads_operand *operand : {&merge.o1, &merge.o2, &merge.o})
+      drawStrides(*operand, merge.heads, merge.value_dim, merge.queries);
+    place(merge.lse1);
+    place(merge.lse2);
+    if (rare())
+      place(merge.lse);
+    if (rare()) // in place
+      merge.o.data = merge.o1.data;
+    if (rare())
+      merge.lse = const_cast<float *>(pick(0, 1) ? merge.lse1 : merge.lse2);
+    if (rare())
+      addMergeFault();
+    return &merge;
   }
 
 private:
@@ -220,9 +247,41 @@ private:
     }
   }
 
+  void addMergeFault() {
+    kiln_heads_operand *operands[] = {&merge.o1, &merge.o2, &merge.o};
+    kiln_heads_operand &operand = *operands[(*random)() % 3];
+    switch ((*random)() % 8) {
+    case 0:
+      merge.flags = static_cast<uint32_t>(pick(1, 2));
+      break;
+    case 1:
+      merge.max_sms = 4;
+      break;
+    case 2:
+      merge.lse1 = nullptr;
+      break;
+    case 3:
+      operand.data = nullptr;
+      break;
+    case 4:
+      operand.type = static_cast<int32_t>(pick(0, KILN_E4M3));
+      break;
+    case 5:
+      operand.token_stride = pick(-1, 1, int64_t(1) << 62);
+      break;
+    case 6:
+      operand.scale = &scales[0];
+      break;
+    case 7:
+      operand.data = operands[(*random)() % 3]->data;
+      break;
+    }
+  }
+
   std::mt19937 *random = nullptr;
   uintptr_t nextAddress = 0;
   kiln_attention_args args;
+  kiln_attention_merge_args merge;
   kiln_scale scales[3] = {KILN_INIT(kiln_scale), KILN_INIT(kiln_scale),
                           KILN_INIT(kiln_scale)};
 };

@@ -5,6 +5,7 @@
 #include "Runtime/Breaks.h"
 
 #include "attention/AttentionParams.h"
+#include "attention/MergeParams.h"
 
 #include <limits>
 
@@ -356,10 +357,9 @@ TEST_CASE("prepared ranges of an attention serve values that nobody launched") {
       args.keys = keys;
       args.batch = batch;
       args.queries = batch % 4 + 1;
-      args.page_count = 500 + keys; // which no choice depends on
       CHECK(launch(engine, args, stream) == KILN_SUCCESS);
     }
-  args.keys = 641;
+  args.queries = 5;
   CHECK(launch(engine, args, stream) == KILN_NOT_PREPARED);
   auto graph = Graph::endCapture(fixture.gpu.driver(), stream);
   REQUIRE(static_cast<bool>(graph));
@@ -385,6 +385,50 @@ TEST_CASE("no queries launch nothing, no keys do") {
   args.batch = 0;
   CHECK(launch(engine, args) == KILN_SUCCESS);
   CHECK(launches.count() == 1);
+}
+
+TEST_CASE("two attentions are merged in place") {
+  RuntimeFixture fixture;
+  LaunchLog<MergeParams> launches;
+  kiln_engine *engine = fixture.engine();
+  kiln_attention_merge_args args = kiln_attention_merge_args_init();
+  args.queries = 5;
+  args.heads = 4;
+  args.value_dim = 21;
+  args.o1.type = KILN_BF16;
+  args.o1.data = args.o.data = address(0x100000);
+  args.o2.data = address(0x200000);
+  args.lse1 = floats(0x300000);
+  args.lse2 = floats(0x400004);
+  args.lse = static_cast<float *>(address(0x300000));
+  CAPTURE(lastError());
+  REQUIRE(kiln_attention_merge(engine, &args, nullptr, nullptr) ==
+          KILN_SUCCESS);
+  CHECK(launches.last().o1 == args.o1.data);
+  CHECK(launches.last().o2 == args.o2.data);
+  CHECK(launches.last().o == args.o.data);
+  CHECK(launches.last().lse1 == args.lse1);
+  CHECK(launches.last().lse2 == args.lse2);
+  CHECK(launches.last().lse == args.lse);
+  CHECK(isStrides(launches.last().o2Strides, 4 * 21, 21, 5 * 4 * 21));
+  args.lse1 = floats(0x500000); // no longer in place
+  REQUIRE(kiln_attention_merge(engine, &args, nullptr, nullptr) ==
+          KILN_SUCCESS);
+  CHECK(statisticsOf(engine).dispatch_misses == 1);
+  args.o.data = args.o2.data;
+  CHECK(kiln_attention_merge(engine, &args, nullptr, nullptr) ==
+        KILN_INVALID_ARGUMENT);
+  CHECK(lastErrorHas("o overlaps o2: it may be o1 only"));
+  args.o.data = args.o1.data;
+  args.o.token_stride = 200;
+  CHECK(kiln_attention_merge(engine, &args, nullptr, nullptr) ==
+        KILN_INVALID_ARGUMENT);
+  CHECK(lastErrorHas("o overlaps o1"));
+  args.o.token_stride = 0;
+  args.lse2 = nullptr;
+  CHECK(kiln_attention_merge(engine, &args, nullptr, nullptr) ==
+        KILN_INVALID_ARGUMENT);
+  CHECK(lastErrorHas("lse2 is null"));
 }
 
 TEST_CASE("what is wrong with an attention is named") {

@@ -96,6 +96,15 @@ AT(kiln_attention_args, split, 528);
 AT(kiln_attention_args, flags, 544);
 AT(kiln_attention_args, reserved, 552);
 
+SIZE(kiln_attention_merge_args, 376);
+AT(kiln_attention_merge_args, batch, 8);
+AT(kiln_attention_merge_args, value_dim, 32);
+AT(kiln_attention_merge_args, o1, 40);
+AT(kiln_attention_merge_args, o, 200);
+AT(kiln_attention_merge_args, lse1, 280);
+AT(kiln_attention_merge_args, lse, 296);
+AT(kiln_attention_merge_args, reserved, 312);
+
 SIZE(kiln_range, 56);
 SIZE(kiln_problem, 72);
 SIZE(kiln_arguments, 72);
@@ -108,6 +117,7 @@ int kilnInitialisersAreRight(void) {
   kiln_softmax_args softmax = kiln_softmax_args_init();
   kiln_scale scale = kiln_row_scales_init(&norm);
   kiln_attention_args attention = kiln_attention_args_init();
+  kiln_attention_merge_args merge = kiln_attention_merge_args_init();
   kiln_scale tensorScale = kiln_tensor_scale_init(&norm);
   kiln_scale headScales = kiln_head_scales_init(&norm);
   return norm.struct_size == sizeof(norm) && norm.epsilon == 1e-5 &&
@@ -115,6 +125,7 @@ int kilnInitialisersAreRight(void) {
          scale.struct_size == sizeof(scale) && scale.data == &norm &&
          scale.granularity == KILN_GRANULARITY_ROW &&
          attention.struct_size == sizeof(attention) && attention.batch == 1 &&
+         merge.struct_size == sizeof(merge) && merge.batch == 1 &&
          tensorScale.struct_size == sizeof(tensorScale) &&
          tensorScale.data == &norm &&
          tensorScale.granularity == KILN_GRANULARITY_TENSOR &&

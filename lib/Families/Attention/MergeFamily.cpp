@@ -1,6 +1,7 @@
 //===- MergeFamily.cpp ----------------------------------------------------===//
 #include "Families/Attention/MergeFamily.h"
 
+#include "Families/Attention/MergeCall.h"
 #include "Families/KernelUnit.h"
 #include "Families/ProblemFields.h"
 #include "Families/ReferenceStep.h"
@@ -21,6 +22,7 @@ public:
   const RecordSchema &problemSchema() const override {
     return mergeProblemSchema();
   }
+  const CallReader *call() const override { return &kMergeCall; }
 
   llvm::Expected<Problem> canonicalise(Record record) const override;
 

@@ -31,7 +31,9 @@ int main(void) {
   kiln_quantize_args quantize = KILN_INIT(kiln_quantize_args);
   kiln_transpose_args transpose = KILN_INIT(kiln_transpose_args);
   kiln_attention_args attention = kiln_attention_args_init();
+  kiln_attention_merge_args merge = kiln_attention_merge_args_init();
   kiln_status refusals[] = {kiln_attention(NULL, &attention, NULL, NULL),
+                            kiln_attention_merge(NULL, &merge, NULL, NULL),
                             kiln_rms_norm(NULL, &norm, NULL, NULL),
                             kiln_layer_norm(NULL, &norm, NULL, NULL),
                             kiln_softmax(NULL, &softmax, NULL, NULL),
