@@ -391,7 +391,11 @@ DecodeWave AttentionDecodeModel::waveOf(double count) const {
   double busy = std::min(count, sms());
   wave.portNs = bytes / (busy * kSmBytesPerClock * clock);
   wave.l2Ns = bytes / device.l2BytesPerNs();
-  wave.arithmeticNs = std::ceil(count / sms()) * blockKeys * keyClocks / clock;
+  // Of an SM, or of a warp, whose products and exponentials wait for each
+  // other.
+  double shared = std::ceil(count / sms()) * keyClocks;
+  double alone = warpKeyClocks / double(kernel.warps);
+  wave.arithmeticNs = blockKeys * std::max(shared, alone) / clock;
   return wave;
 }
 
