@@ -47,10 +47,35 @@ struct DecodeAttentionConfig {
   static constexpr int chunks(int elements, DType type) {
     return (elements * bytesOf(type) + 31) / 32 * 2;
   }
-  /// Bytes from row to row: an odd number of chunks, so that the same chunk of
-  /// eight rows falls into different banks.
+  /// Bits of a chunk's index that an XOR with a phase of the row permutes, so
+  /// that the same chunk of eight rows falls into different banks. Rows of
+  /// other sizes have an odd number of chunks to the same end. (Padding takes 4
+  /// % of the rate at which an H200's copies arrive, at rows of 256 bytes.)
+  static constexpr int swizzleBits(int elements, DType type) {
+    int count = chunks(elements, type);
+    return count % 8 == 0 ? 7 : count % 4 == 0 ? 3 : 0;
+  }
+  static constexpr int phase(int elements, DType type, int row) {
+    int bits = swizzleBits(elements, type);
+    return (bits == 3 ? row >> 1 : row) & bits;
+  }
+  /// Bytes from row to row.
   static constexpr int pitch(int elements, DType type) {
-    return (chunks(elements, type) + 1) * 16;
+    return (chunks(elements, type) + (swizzleBits(elements, type) ? 0 : 1)) *
+           16;
+  }
+  /// Where chunk \p chunk of row \p row of a tile lies.
+  static constexpr unsigned chunkOffset(int elements, DType type, int row,
+                                        int chunk) {
+    return row * pitch(elements, type) +
+           (chunk ^ phase(elements, type, row)) * 16;
+  }
+  /// The same, given \p at, where chunk 0 or 1 of the row lies, \p chunk chunks
+  /// further: an even number. The tile begins at a multiple of 128 bytes.
+  static constexpr unsigned furtherChunk(int elements, DType type, unsigned at,
+                                         int chunk) {
+    unsigned bytes = chunk * 16, permuted = swizzleBits(elements, type) * 16;
+    return (at ^ (bytes & permuted)) + (bytes & ~permuted);
   }
   constexpr int keyTileBytes(const AttentionSignature &s) const {
     return tile * pitch(s.headDim, s.kv);

@@ -35,18 +35,24 @@ template <int kElements, DType kType, int kTile> struct DecodeTileCopy {
   static int row() { return threadIdx.x % 32 / kLanes; }
   static int chunk() { return threadIdx.x % kLanes; }
   /// Where this lane's part of the tile begins.
-  static unsigned offset() { return row() * kPitch + chunk() * 16; }
+  static unsigned offset() {
+    return DecodeAttentionConfig::chunkOffset(kElements, kType, row(), chunk());
+  }
 
   /// Copies this lane's part of row row() + copy * kRows to \p shared, that of
   /// the tile.
   static void copyRow(unsigned shared, const char *source, int copy,
                       bool inside, unsigned long long policy) {
+    // The first row of a copy is a multiple of kRows: the phases of its rows
+    // differ from those of the first copy by an XOR.
+    shared ^= DecodeAttentionConfig::phase(kElements, kType, copy * kRows) * 16;
+    shared += copy * kRows * kPitch;
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
       bool exists = inside;
       if (part * kLanes + kLanes > kFilled)
         exists = inside && part * kLanes + chunk() < kFilled;
-      ptx::cpAsyncOrZero16(shared + copy * kRows * kPitch + part * kLanes * 16,
+      ptx::cpAsyncOrZero16(shared + part * kLanes * 16,
                            source + part * kLanes * 16, exists, policy);
     }
   }

@@ -274,8 +274,9 @@ private:
     constexpr int kPitch =
         DecodeAttentionConfig::pitch(kSignature.headDim, kSignature.kv);
     // The matrices of a load: keys 0 to 7 in two chunks, then keys 8 to 15.
-    unsigned at =
-        keyTile + (lane() / 16 * 8 + lane() % 8) * kPitch + lane() / 8 % 2 * 16;
+    unsigned at = keyTile + DecodeAttentionConfig::chunkOffset(
+                                kSignature.headDim, kSignature.kv,
+                                lane() / 16 * 8 + lane() % 8, lane() / 8 % 2);
 #pragma unroll
     for (int tile = 0; tile < kRowTiles; ++tile)
 #pragma unroll
@@ -295,7 +296,10 @@ private:
 #pragma unroll
       for (int j = 0; j < kTile / 16; ++j) {
         unsigned b[4];
-        ptx::ldmatrixX4(b, at + j * 16 * kPitch + step / kStepsOfLoad * 32);
+        ptx::ldmatrixX4(b, DecodeAttentionConfig::furtherChunk(
+                               kSignature.headDim, kSignature.kv, at,
+                               step / kStepsOfLoad * 2) +
+                               j * 16 * kPitch);
         if constexpr (kNarrow) {
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
@@ -406,8 +410,9 @@ private:
         DecodeAttentionConfig::pitch(kSignature.valueDim, kSignature.kv);
     // The matrices of a load: keys 0 to 7 and 8 to 15 of one chunk, then of the
     // next.
-    unsigned at = valueTile + (lane() / 8 % 2 * 8 + lane() % 8) * kPitch +
-                  lane() / 16 * 16;
+    unsigned at = valueTile + DecodeAttentionConfig::chunkOffset(
+                                  kSignature.valueDim, kSignature.kv,
+                                  lane() % 16, lane() / 16);
 #pragma unroll
     for (int j = 0; j < kTile / 16; ++j) {
       unsigned p[kRowTiles][4];
@@ -424,8 +429,10 @@ private:
 #pragma unroll
       for (int column = 0; column < kValueTiles; column += kTilesOfLoad) {
         unsigned b[4];
-        ptx::ldmatrixX4Trans(b,
-                             at + j * 16 * kPitch + column / kTilesOfLoad * 32);
+        ptx::ldmatrixX4Trans(b, DecodeAttentionConfig::furtherChunk(
+                                    kSignature.valueDim, kSignature.kv, at,
+                                    column / kTilesOfLoad * 2) +
+                                    j * 16 * kPitch);
         if constexpr (kNarrow) {
 #pragma unroll
           for (int chunk = 0; chunk < 2; ++chunk)

@@ -210,7 +210,7 @@ TEST_CASE("a launch without splits is one step") {
   const KernelStep &step = spec.steps[0].kernel;
   CHECK(step.grid == Dim3{1, 8, 32});
   CHECK(step.block == Dim3{128, 1, 1});
-  CHECK(step.sharedBytes == 4u * 3 * 2 * 16 * 272);
+  CHECK(step.sharedBytes == 4u * 3 * 2 * 16 * 256);
   AttentionParams params = paramsOf(spec, 0);
   CHECK(params.splits == 1);
   CHECK(params.splitKeys >= 4096);
