@@ -15,6 +15,9 @@ set(KILN_KERNEL_SOURCES
   attention/FlatMergeConfig.h
   attention/MergeParams.h
   attention/MergeSignature.h
+  attention/MmaAttention.cuh
+  attention/MmaAttentionConfig.h
+  attention/MmaAttentionTiles.cuh
   attention/NaiveAttention.cuh
   attention/NaiveAttentionConfig.h
   attention/ReferenceAttention.cuh

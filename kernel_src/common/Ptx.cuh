@@ -12,6 +12,19 @@ namespace kiln::ptx {
 /// No instruction: the compiler takes \p value for a new one from here on.
 inline void opaque(unsigned &value) { asm volatile("" : "+r"(value)); }
 
+/// blockIdx.x and .y, read where it says: nothing computed of them is kept for
+/// another call.
+inline unsigned ctaidX() {
+  unsigned value;
+  asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(value));
+  return value;
+}
+inline unsigned ctaidY() {
+  unsigned value;
+  asm volatile("mov.u32 %0, %%ctaid.y;" : "=r"(value));
+  return value;
+}
+
 /// Address of \p pointer within the window of shared memory.
 inline unsigned sharedAddress(const void *pointer) {
   unsigned long long address;

@@ -22,6 +22,7 @@ class AttentionFamily final : public KernelFamily {
 public:
   AttentionFamily() {
     addTemplate(makeDecodeAttentionTemplate());
+    addTemplate(makeMmaAttentionTemplate());
     addTemplate(makeNaiveAttentionTemplate());
   }
 

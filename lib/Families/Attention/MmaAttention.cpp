@@ -1,0 +1,331 @@
+//===- MmaAttention.cpp - the mma.sync template ---------------------------===//
+//
+// The path of every architecture before 9.0, and elsewhere of strides that
+// tensor maps cannot describe. The space is a table of tiles for each range of
+// head dimensions, each with the ways to bring fragments to registers that its
+// registers leave; the slower halves of the other decisions (copies through
+// registers, plain rows, ...) are left to studies: see MmaAttentionSets.h.
+//
+// The first wall is the registers of a thread: rows of O and scores, which a
+// warp's rows and the head dimension decide, beside resident fragments of Q.
+// The second is shared memory: Q, K and V of a tile, (B_r + 2 B_c) d.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Attention/AttentionEstimate.h"
+#include "Families/Attention/AttentionTemplate.h"
+#include "Model/MathUtil.h"
+#include "Model/Occupancy.h"
+#include "attention/MmaAttentionConfig.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+using Config = MmaAttentionConfig;
+
+namespace {
+
+struct Tile {
+  int rows, keys, warps;
+};
+
+/// Large first: they read K and V less often. Warps of 32 rows use each
+/// fragment of K and V twice as often, as far as their O fits.
+constexpr Tile kSmallHeads[] = {{128, 64, 4}, {128, 32, 4}, {64, 128, 4},
+                                {64, 64, 4},  {64, 32, 4},  {128, 128, 8}};
+constexpr Tile kMediumHeads[] = {{128, 64, 4}, {128, 32, 4}, {64, 64, 4},
+                                 {64, 32, 4},  {128, 64, 8}, {128, 128, 8}};
+constexpr Tile kLargeHeads[] = {
+    {64, 64, 4}, {64, 32, 4}, {128, 64, 8}, {128, 32, 8}, {64, 16, 4}};
+
+llvm::ArrayRef<Tile> tilesFor(int headDim) {
+  if (headDim <= 64)
+    return kSmallHeads;
+  return headDim <= 128 ? llvm::ArrayRef(kMediumHeads)
+                        : llvm::ArrayRef(kLargeHeads);
+}
+
+/// Of Q, K and V: 0 resident, 2 in steps.
+struct Loads {
+  int queries, keys, values, doubleBuffer;
+};
+constexpr Loads kLoads[] = {{0, 2, 2, 0}, {2, 2, 2, 0}, {2, 2, 2, 1},
+                            {0, 2, 0, 0}, {2, 2, 0, 0}, {0, 0, 0, 0}};
+
+/// Registers of a thread while S is made.
+struct Demand {
+  int output, scores; ///< of the warp's rows
+  int queries, keys;  ///< fragments of Q in use, and of a step of K
+  int rows;           ///< maxima and sums
+  int rest;           ///< addresses and loop state
+  int total() const { return output + scores + queries + keys + rows + rest; }
+};
+
+/// Of what ptxas gives kernels of 9.0 and 8.0 (CUDA 13.0): the least `rest`
+/// that tells those that spill. Fragments in excess of a step it loads later.
+Demand demandOf(const Config &config, const AttentionSignature &signature) {
+  constexpr int kRest = 24, kOfGathers = 8, kOfNarrowCopies = 8;
+  int tiles = std::max(config.rowTiles(), 1);
+  int queryDim = config.keyShape(signature).dim;
+  return {.output = tiles * config.valueShape(signature).dim / 2,
+          .scores = tiles * config.blockKeys / 2,
+          .queries = tiles * (config.queryTiles == 0 ? queryDim / 4 : 4),
+          .keys = config.blockKeys / 4,
+          .rows = 4 * tiles,
+          .rest = kRest +
+                  (signature.pages != AttentionPages::None ? kOfGathers : 0) +
+                  (signature.align < 16 ? kOfNarrowCopies : 0)};
+}
+
+constexpr int kMostRegisters = 255;
+
+/// The wall of registers; what breaks it still runs, from memory.
+std::optional<Rejection> checkDemand(const Config &config,
+                                     const AttentionSignature &signature) {
+  int total = demandOf(config, signature).total();
+  if (total <= kMostRegisters)
+    return std::nullopt;
+  return Rejection{PruneReason::Registers, double(total),
+                   double(kMostRegisters), "a thread for O, scores and Q"};
+}
+
+int64_t rowsOf(const Config &config, const AttentionProblem &problem) {
+  return problem.queries *
+         config.packedHeads(problem.queries, int(problem.group()));
+}
+
+/// Heads of the grid, of all sequences: packed ones count once.
+int64_t headsOf(const Config &config, const AttentionProblem &problem) {
+  return problem.batch * problem.heads /
+         config.packedHeads(problem.queries, int(problem.group()));
+}
+
+/// Heads whose blocks run side by side, longest rows first (see
+/// MmaAttention::locate): so many that their K and V stay in L2. Without a mask
+/// rows are equally long, and those of one head follow each other.
+int64_t sectionOf(const Config &config, const AttentionProblem &problem,
+                  int64_t l2Bytes) {
+  constexpr int64_t kMostRows = 65535; // gridDim.y
+  int64_t heads = headsOf(config, problem);
+  int64_t least = ceilDiv(heads, kMostRows);
+  if (problem.mask == AttentionMask::None)
+    return std::max<int64_t>(least, 1);
+  // Half of L2; blocks of the section before are still running.
+  int64_t bytes = 2 * problem.keys * (problem.headDim + problem.valueDim);
+  int64_t fit = std::max<int64_t>(l2Bytes / 2 / std::max<int64_t>(bytes, 1), 1);
+  int64_t shared = config.packedHeads(problem.queries, int(problem.group())) > 1
+                       ? 1
+                       : problem.group();
+  // A section that is not full has blocks that leave at once.
+  int64_t section = std::clamp<int64_t>(fit * shared, least, heads);
+  return ceilDiv(heads, ceilDiv(heads, section));
+}
+
+class MmaAttentionBinder final : public Binder {
+public:
+  MmaAttentionBinder(const Config &config, int sharedBytes, int64_t l2Bytes)
+      : config(config), sharedBytes(sharedBytes), l2Bytes(l2Bytes) {}
+
+  void bind(const Arguments &arguments, const LaunchContext &,
+            LaunchSpec &spec) const noexcept override {
+    AttentionProblem problem = readAttentionProblem(arguments.problem);
+    KernelStep &step = spec.addKernel(makeAttentionParams(problem, arguments));
+    int64_t section = sectionOf(config, problem, l2Bytes);
+    step.grid.x = static_cast<uint32_t>(
+        config.blocksOf(rowsOf(config, problem)) * section);
+    step.grid.y =
+        static_cast<uint32_t>(ceilDiv(headsOf(config, problem), section));
+    step.block.x = static_cast<uint32_t>(config.threads());
+    step.sharedBytes = static_cast<uint32_t>(sharedBytes);
+  }
+
+private:
+  Config config;
+  int sharedBytes;
+  int64_t l2Bytes;
+};
+
+class MmaAttentionTemplate final : public AttentionTemplate<Config> {
+public:
+  MmaAttentionTemplate()
+      : AttentionTemplate({.header = "attention/MmaAttention.cuh",
+                           .signatureType = "AttentionSignature",
+                           .configType = "MmaAttentionConfig",
+                           .paramsType = "AttentionParams",
+                           .function = "mmaAttention"}) {}
+
+protected:
+  void
+  forEachConfig(const AttentionProblem &problem,
+                const AttentionSignature &signature, const DeviceModel &device,
+                llvm::function_ref<void(const Config &)> emit) const override;
+
+  /// Tiles are the ideas; loads vary them.
+  CandidateClass classOfConfig(const Config &c) const override {
+    uint64_t key = 0;
+    for (int part : {c.blockRows, c.blockKeys, c.warps})
+      key = key * 1024 + static_cast<uint64_t>(part);
+    return {key, 0};
+  }
+
+  std::optional<Rejection>
+  checkLimits(const AttentionProblem &problem,
+              const AttentionSignature &signature, const Config &config,
+              const DeviceModel &device) const override;
+
+  Estimate predict(const AttentionProblem &problem, const Config &config,
+                   const DeviceModel &device, Detail detail) const override {
+    return estimateAttentionTiles(problem, kernelOf(problem, config, device),
+                                  device, detail);
+  }
+  Derivation derive(const AttentionProblem &problem, const Config &config,
+                    const DeviceModel &device) const override {
+    return explainAttentionTiles(problem, kernelOf(problem, config, device),
+                                 device);
+  }
+
+  void completePlan(const AttentionProblem &,
+                    const AttentionSignature &signature, const Config &config,
+                    const DeviceModel &device, Plan &plan) const override {
+    plan.binder = std::make_shared<MmaAttentionBinder>(
+        config, config.sharedBytes(signature), device.l2Bytes);
+  }
+
+private:
+  static AttentionTileKernel kernelOf(const AttentionProblem &problem,
+                                      const Config &config,
+                                      const DeviceModel &device);
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Space
+//===----------------------------------------------------------------------===//
+
+void MmaAttentionTemplate::forEachConfig(
+    const AttentionProblem &problem, const AttentionSignature &signature,
+    const DeviceModel &, llvm::function_ref<void(const Config &)> emit) const {
+  Config config;
+  config.dtype = Config::dtypeOf(signature.q);
+  if (config.dtype == 0)
+    return;
+  config.headDim = Config::headDimOf(signature);
+  config.asyncCopy = config.eagerLoads = config.swizzled = 1;
+  config.optimizedSoftmax = 1;
+  for (const Tile &tile : tilesFor(config.headDim)) {
+    config.blockRows = tile.rows;
+    config.blockKeys = tile.keys;
+    config.warps = tile.warps;
+    // Of a tile that few rows fill half, one half as tall wastes less.
+    if (tile.rows > 64 && 2 * rowsOf(config, problem) <= tile.rows)
+      continue;
+    for (const Loads &loads : kLoads) {
+      config.queryTiles = loads.queries;
+      config.keyTiles = loads.keys;
+      config.valueTiles = loads.values;
+      config.doubleBuffer = loads.doubleBuffer;
+      if (!checkDemand(config, signature))
+        emit(config);
+    }
+  }
+}
+
+/// The limits of MmaAttentionConfig::isValid(), by name.
+static std::optional<Rejection>
+checkShape(const Config &config, const AttentionSignature &signature) {
+  auto reject = [](double value, llvm::StringRef unit,
+                   llvm::StringRef allowed) {
+    return Rejection{PruneReason::InstructionShape, value, 0, unit, allowed};
+  };
+  constexpr int kMostHeadDim = 256;
+  if (Config::headDimOf(signature) > kMostHeadDim)
+    return Rejection{PruneReason::InstructionShape,
+                     double(Config::headDimOf(signature)), kMostHeadDim,
+                     "elements a head"};
+  if (config.headDim != Config::headDimOf(signature))
+    return reject(config.headDim, "elements a head",
+                  "the problem's, a multiple of 16");
+  if (config.warps != 4 && config.warps != 8)
+    return reject(config.warps, "warps", "4 or 8");
+  if (config.blockRows % (16 * config.warps) != 0 || config.blockRows > 256)
+    return reject(config.blockRows, "rows a block",
+                  "16 or 32 for each warp, up to 256");
+  if (config.blockKeys % 16 != 0 || config.blockKeys > 128)
+    return reject(config.blockKeys, "keys a step",
+                  "a multiple of 16 up to 128");
+  if (config.eagerLoads && !config.asyncCopy)
+    return reject(config.eagerLoads,
+                  "as eager loads without asynchronous copies", "0");
+  if (!config.hasSchedule())
+    return reject(std::max({config.queryTiles, config.keyTiles,
+                            config.valueTiles, config.doubleBuffer}),
+                  "as a decision", "0 or 1, of tiles 0 or 2");
+  return std::nullopt;
+}
+
+std::optional<Rejection> MmaAttentionTemplate::checkLimits(
+    const AttentionProblem &problem, const AttentionSignature &signature,
+    const Config &config, const DeviceModel &device) const {
+  constexpr int kFirstCapability = 80; // cp.async, bf16 mma.sync
+  if (device.computeCapability() < kFirstCapability)
+    return Rejection{PruneReason::Architecture,
+                     double(device.computeCapability()), kFirstCapability};
+  if (Config::dtypeOf(signature.q) == 0 ||
+      Config::dtypeOf(signature.q) != config.dtype ||
+      signature.kv != signature.q)
+    return Rejection{PruneReason::Type};
+  constexpr int kLeastAlign = 4; // of an asynchronous copy
+  if (signature.align < kLeastAlign)
+    return Rejection{PruneReason::Alignment, double(signature.align),
+                     kLeastAlign, "B"};
+  if (auto rejection = checkShape(config, signature))
+    return rejection;
+  if (auto rejection = checkSharedBytes(config.sharedBytes(signature), device))
+    return rejection;
+  int64_t section = sectionOf(config, problem, device.l2Bytes);
+  double blocks = double(config.blocksOf(rowsOf(config, problem)));
+  if (auto rejection = checkGrid(blocks * double(section)))
+    return rejection;
+  // Heads of all sequences are counted in 31 bits.
+  if (auto rejection = checkGrid(double(headsOf(config, problem))))
+    return rejection;
+  return checkDemand(config, signature);
+}
+
+AttentionTileKernel
+MmaAttentionTemplate::kernelOf(const AttentionProblem &problem,
+                               const Config &config,
+                               const DeviceModel &device) {
+  AttentionSignature signature = signatureOf(problem);
+  AttentionTileKernel kernel;
+  kernel.instruction = AttentionTileKernel::Instruction::MmaSync;
+  kernel.rows = config.blockRows;
+  kernel.keys = config.blockKeys;
+  kernel.packed = config.packedHeads(problem.queries, int(problem.group()));
+  kernel.headDim = config.keyShape(signature).dim;
+  kernel.valueDim = config.valueShape(signature).dim;
+  kernel.order = problem.mask == AttentionMask::None ? TileOrder::Dynamic
+                                                     : TileOrder::LongestFirst;
+  kernel.sharedBytes = config.sharedBytes(signature);
+  kernel.gathers = problem.pages != AttentionPages::None;
+  kernel.warps = config.warps;
+  int registers = std::min(demandOf(config, signature).total(), kMostRegisters);
+  kernel.blocksPerSm =
+      std::max<int64_t>(occupancy(device, {config.threads(), registers,
+                                           config.sharedBytes(signature)})
+                            .blocksPerSm,
+                        1);
+  kernel.asyncCopy = config.asyncCopy != 0;
+  kernel.eagerLoads = config.eagerLoads != 0;
+  kernel.swizzled = config.swizzled != 0;
+  kernel.residentQueries = config.queryTiles == 0;
+  kernel.foldedScale = config.optimizedSoftmax != 0;
+  return kernel;
+}
+
+std::unique_ptr<Template> makeMmaAttentionTemplate() {
+  return std::make_unique<MmaAttentionTemplate>();
+}
+
+} // namespace kiln
