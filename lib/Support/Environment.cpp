@@ -26,6 +26,7 @@ Environment Environment::fromProcess() {
   environment.cudaHome = read("CUDA_HOME");
   environment.cudaPath = read("CUDA_PATH");
   environment.kilnKernelSrc = read("KILN_KERNEL_SRC");
+  environment.kernels = read("KERNELS");
   return environment;
 }
 

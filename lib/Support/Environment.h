@@ -21,6 +21,7 @@ struct Environment {
   std::optional<std::string> cudaPath;     ///< CUDA_PATH
   std::optional<std::string>
       kilnKernelSrc; ///< KILN_KERNEL_SRC: source override
+  std::optional<std::string> kernels; ///< KERNELS: set of configs (bench)
 
   /// Reads the process environment. Not safe beside setenv in other threads.
   static Environment fromProcess();

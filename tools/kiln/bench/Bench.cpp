@@ -7,6 +7,7 @@
 #include "kiln/bench/BenchDraw.h"
 #include "kiln/bench/BenchJit.h"
 #include "kiln/bench/BenchRunner.h"
+#include "kiln/bench/Study.h"
 
 #include <llvm/ADT/STLExtras.h>
 
@@ -181,6 +182,11 @@ static llvm::Expected<int> runBench(const ParsedOptions &options) {
   auto cases = readCases(options, registry);
   if (!cases)
     return cases.takeError();
+  auto set = studySetOf(options, environment, *cases);
+  if (!set)
+    return set.takeError();
+  if (*set)
+    return runStudy(options, environment, *cases, **set);
   if (options.has("--jit"))
     return runJitBench(options, environment, registry, *cases);
   auto session = LiveSession::open(options, environment, "bench measures");
@@ -232,6 +238,19 @@ static constexpr OptionSpec kOptions[] = {
     {"--all-heuristics", nullptr,
      "measure every algorithm that cuBLASLt's heuristic answers, too"},
     {"--no-peer", nullptr, "measure Kiln alone"},
+    {"--set", "NAME",
+     "measure a named set of configs beside each other; an unknown name lists "
+     "those that the family has, an empty one is that of KERNELS"},
+    {"--runs", "N",
+     "--set: runs over all configs that are averaged; default 1"},
+    {"--warmup-runs", "N", "--set: runs before that do not count; default 0"},
+    {"--samples", "N", "--set: samples of each config in a run; default 7"},
+    {"--csv", "FILE", "--set: write the table there as CSV"},
+    {"--profile", nullptr, "--set: counters of ncu for each config as well"},
+    {"--ncu", "PATH", "--profile: the profiler; default: it is searched"},
+    {"--launch-only", nullptr,
+     "--set: launch each config --runs times and measure nothing, for a "
+     "profiler"},
     {"--hot", nullptr, "operands in L2 instead of cold"},
     {"--out", "FILE", "write the JSON document there as well"},
     {"--commit", "TEXT", "commit that the document names"},

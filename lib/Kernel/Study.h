@@ -1,0 +1,39 @@
+//===- Study.h - configs that are measured beside each other --------------===//
+//
+// A study asks what each decision of a kernel is worth: it measures a named set
+// of configs that differ in known ways, good ones and bad ones, beside each
+// other.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Kernel/Problem.h"
+#include "Kernel/Record.h"
+
+#include <string>
+
+namespace kiln {
+
+class Template;
+
+/// One member of a set.
+struct StudyConfig {
+  std::string name; ///< what reports call it
+  /// The problem that was asked for, changed where this config asks for it: its
+  /// element type, say.
+  Problem problem;
+  const Template *tmpl = nullptr;
+  Record config;
+  /// Operations that its tiles compute, those that are cut included; 0: not
+  /// counted.
+  double kernelFlops = 0;
+  /// Operations of the problem with what KernelFamily::flops leaves out.
+  double allFlops = 0;
+  /// Blocks that should fit an SM.
+  int blocksPerSm = 0;
+  /// Why no space has it, though it runs: the wall that it breaks, or the rule
+  /// that leaves it out. Empty: it is a candidate like others.
+  std::string leftOut;
+};
+
+} // namespace kiln
