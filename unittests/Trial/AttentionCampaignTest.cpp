@@ -114,9 +114,10 @@ private:
   std::string extras() {
     std::string text;
     for (const char *flag :
-         {" sinks=1", " alibi=1", " softcap=20", " scale=0.05", " split=128"})
+         {" sinks=1", " alibi=1", " softcap=20", " split=128"})
       if (draws.chance(12))
         text += flag;
+    text += draws.pick({"", "", "", "", " scale=0.05", " scale=1"});
     return text + (draws.chance(40) ? " lse=1" : "");
   }
 
@@ -174,12 +175,15 @@ private:
   int64_t batch = 1, sq = 1, sk = 1, heads = 1, kvHeads = 1, d = 1, dv = 1;
 };
 
-/// Names of the family's templates that take problems of the generator's.
+/// Names of the family's templates that take problems of the generator's, the
+/// generic ones or the others.
 std::vector<llvm::StringRef> usableTemplates(const KernelFamily &family,
-                                             Generator &generator) {
+                                             Generator &generator,
+                                             bool isGeneric) {
   std::vector<llvm::StringRef> names;
   for (const auto &tmpl : family.templates())
-    if (generator.draw(tmpl->name(), Evenly::Configs))
+    if (tmpl->isGeneric() == isGeneric &&
+        generator.draw(tmpl->name(), Evenly::Configs))
       names.push_back(tmpl->name());
   return names;
 }
@@ -322,6 +326,11 @@ constexpr Directed kDirected[] = {
        table.operands[AttentionOperand::PageTable].cols = 3;
        usual(table, AttentionOperand::KeyLengths).integers.most = 3 * 64;
      }},
+    {"the greatest values of e4m3", "batch=2 sk=193 heads=4 kvheads=2 lse=1",
+     [](OperandTable &table) {
+       usual(table, AttentionOperand::K).deviation = 200;
+       usual(table, AttentionOperand::V).deviation = 1000;
+     }},
     {"equal keys", "batch=2 sk=193 heads=4 kvheads=2 lse=1",
      [](OperandTable &table) {
        usual(table, AttentionOperand::K).deviation = 0;
@@ -363,6 +372,27 @@ std::vector<Triple> triplesOf(const KernelFamily &family,
       for (std::string &config : bestConfigs(family, problem, device, kConfigs))
         triples.push_back({&family, problem, std::move(config)});
     }
+  return triples;
+}
+
+/// Rows, heads, sequences and pages that lie further apart than 32 bits count
+/// elements.
+std::vector<Triple> farApart(const KernelFamily &family,
+                             const DeviceModel &device) {
+  constexpr size_t kConfigs = 8;
+  std::vector<Triple> triples;
+  for (const char *text :
+       {"batch=2 sq=5 sk=300 heads=4 kvheads=2 bsk=2200000000",
+        "batch=2 sq=1 sk=300 heads=4 kvheads=2 bsv=2200000000",
+        "batch=1 sq=130 sk=300 heads=4 kvheads=2 hsk=2200000000",
+        "batch=1 sq=5 sk=300 heads=4 kvheads=2 ldv=8000000",
+        "batch=2 sq=1 sk=128 heads=4 kvheads=2 pages=table page=64 "
+        "bsk=800000000"}) {
+    Problem problem =
+        must(family.parseProblem(fmt::format("{} d=64 dtype=fp16", text)));
+    for (std::string &config : bestConfigs(family, problem, device, kConfigs))
+      triples.push_back({&family, problem, std::move(config)});
+  }
   return triples;
 }
 
@@ -462,12 +492,18 @@ TEST_SUITE("gpu") {
     constexpr unsigned kSeed = 20251122;
     constexpr size_t kTriples = 600, kLeast = 500;
     Generator generator(family, gpu.device, kSeed, /*pairs=*/1 << 23);
-    const auto names = usableTemplates(family, generator);
+    // The generic kernels have few configs and are the least likely to be
+    // wrong.
+    const auto special = usableTemplates(family, generator, false),
+               generic = usableTemplates(family, generator, true);
     std::vector<Triple> triples;
-    for (size_t i = 0; i < kTriples; ++i)
+    for (size_t i = 0; i < kTriples; ++i) {
+      const bool isGeneric = i % 10 == 0 || special.empty();
+      const auto &names = isGeneric ? generic : special;
       triples.push_back(*generator.draw(
-          names[i % names.size()],
+          names[(isGeneric ? i / 10 : i) % names.size()],
           i / names.size() % 2 ? Evenly::Classes : Evenly::Configs));
+    }
     triples = checkAll(gpu, triples);
     MESSAGE("ran: ", countsOf(triples));
     CHECK(triples.size() >= kLeast);
@@ -494,6 +530,13 @@ TEST_SUITE("gpu") {
       checkDirected(gpu, directed);
   }
 
+  TEST_CASE("campaign: attentions beyond 2^31 elements are right") {
+    GpuTrials gpu(makeBuiltinRegistry());
+    auto triples =
+        checkAll(gpu, farApart(**gpu.registry.get("attention"), gpu.device));
+    MESSAGE("ran: ", countsOf(triples));
+  }
+
   TEST_CASE("ten thousand launches of each kind of attention agree") {
     GpuTrials gpu(makeBuiltinRegistry());
     const KernelFamily &family = **gpu.registry.get("attention");
@@ -512,9 +555,10 @@ TEST_SUITE("gpu") {
     constexpr int kEach = 12;
     Generator generator(family, gpu.device, kSeed, /*pairs=*/1 << 16);
     std::vector<Triple> triples;
-    for (llvm::StringRef name : usableTemplates(family, generator))
-      for (int i = 0; i < kEach; ++i)
-        triples.push_back(*generator.draw(name, Evenly::Configs));
+    for (bool isGeneric : {false, true})
+      for (llvm::StringRef name : usableTemplates(family, generator, isGeneric))
+        for (int i = 0; i < kEach; ++i)
+          triples.push_back(*generator.draw(name, Evenly::Configs));
     for (const Triple &triple : checkAll(gpu, triples))
       runWithoutRedZones(gpu, triple);
   }
