@@ -231,6 +231,11 @@ public:
     const OperandArgument *operands = call.arguments.operands;
     for (uint32_t left = written; left; left &= left - 1) {
       const int output = std::countr_zero(left);
+      int sharing = 0; // its own among them
+      for (int i = 0; i < operandCount; ++i)
+        sharing += operands[i].address == operands[output].address;
+      if (sharing == 1) [[likely]]
+        continue;
       for (int i = 0; i < operandCount; ++i)
         wrong |= (i != output) & overlaps(operands[output], operands[i],
                                           i == mayBe[output], countsStrides);

@@ -16,8 +16,8 @@ template <class Visit> constexpr CallReader makeCallReader(kiln_family number) {
                 Visit::kOperands <= Arguments::kMaxOperands);
   using Args = typename Visit::Args;
   return {number, &kTypeTag<Args>,
-          [](const void *args, CallUse use, FamilyCall &call) noexcept {
-            QuickReader reader(use, Visit::kOperands, call);
+          [](const void *args, FamilyCall &call) noexcept {
+            QuickReader reader(CallAddresses::Used, Visit::kOperands, call);
             Visit::visit(*static_cast<const Args *>(args), reader);
             reader.finish();
             call.fieldCount = Visit::kFields;

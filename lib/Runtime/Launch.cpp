@@ -211,7 +211,7 @@ llvm::Error Engine::launchCall(kiln_family number, const void *args,
   const KernelFamily &family = *target.family;
   const CallReader &reader = *target.reader;
   FamilyCall call;
-  bool isGood = reader.read(args, CallAddresses::Used, call);
+  bool isGood = reader.read(args, call);
   if (const Driver *ready = readyDriver.load(std::memory_order_acquire);
       ready && isGood && !call.isEmpty) [[likely]] {
     auto context = findContext(*ready, stream);

@@ -189,7 +189,7 @@ llvm::Error PlanHandle::launchCall(kiln_family family, const void *args,
                      spec.family->name());
   const CallReader &reader = *found;
   FamilyCall call;
-  bool isGood = reader.read(args, CallAddresses::Used, call);
+  bool isGood = reader.read(args, call);
   auto driver = engine.driver();
   if (!driver)
     return driver.takeError();

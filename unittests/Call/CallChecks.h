@@ -21,7 +21,7 @@ struct CheckedCall {
   std::string message;
 
   CheckedCall(const KernelFamily &family, const void *args) {
-    isRead = family.call()->read(args, CallAddresses::Used, call);
+    isRead = family.call()->read(args, call);
     FamilyCall again;
     auto explained = readProblem(family, args, CallAddresses::Used, again);
     const RecordSchema &schema = family.problemSchema();

@@ -336,7 +336,7 @@ TEST_CASE("the order in which operands are stated does not matter") {
     const bool isGood = args.x.data != args.y.data;
     FamilyCall call, again;
     FieldNames names;
-    CHECK(kReader.read(&args, CallAddresses::Used, call) == isGood);
+    CHECK(kReader.read(&args, call) == isGood);
     auto error =
         kReader.explain(&args, CallAddresses::Used, schema, again, names);
     CHECK(summarize(std::move(error)).message ==
