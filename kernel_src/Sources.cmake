@@ -3,6 +3,7 @@ set(KILN_KERNEL_SOURCES
   attention/AttentionParams.h
   attention/AttentionRanges.h
   attention/AttentionSignature.h
+  attention/AttentionSoftmax.cuh
   attention/CombineAttention.cuh
   attention/CombineAttentionConfig.h
   attention/DecodeAttention.cuh
@@ -23,6 +24,13 @@ set(KILN_KERNEL_SOURCES
   attention/ReferenceAttention.cuh
   attention/ReferenceAttentionConfig.h
   attention/ReferenceMerge.cuh
+  attention/Sm90Attention.cuh
+  attention/Sm90AttentionConfig.h
+  attention/Sm90AttentionConsumer.cuh
+  attention/Sm90AttentionOutput.cuh
+  attention/Sm90AttentionParams.h
+  attention/Sm90AttentionSchedule.h
+  attention/Sm90AttentionTiles.cuh
   common/Access.cuh
   common/Convert.cuh
   common/Pointwise.cuh
@@ -37,6 +45,7 @@ set(KILN_KERNEL_SOURCES
   common/TensorMap.h
   common/Types.h
   common/Wgmma.cuh
+  common/WgmmaRegisters.cuh
   elementwise/ElementwiseParams.h
   elementwise/ElementwiseSignature.h
   elementwise/FlatElementwise.cuh

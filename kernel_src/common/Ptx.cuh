@@ -276,6 +276,20 @@ inline float ex2ApproxFtz(float x) {
   return value;
 }
 
+/// log2(x) within 2^-22 of it near 1, else of its value; -inf of 0.
+inline float lg2ApproxFtz(float x) {
+  float value;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
+  return value;
+}
+
+/// tanh(x) within a relative error of 2^-11 (sm_75).
+inline float tanhApprox(float x) {
+  float value;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(value) : "f"(x));
+  return value;
+}
+
 /// 1 / x within 1 unit of the last place; subnormal results become 0.
 inline float rcpApproxFtz(float x) {
   float value;
@@ -348,6 +362,14 @@ inline uint4 ldGlobalNoAllocate128(const void *pointer,
                : "l"(pointer), "l"(policy)
                : "memory");
   return value;
+}
+
+/// Stores 16 bytes at once. (Of a plain assignment the compiler makes four
+/// stores where it finds the parts in different places.)
+inline void stGlobal128(void *pointer, uint4 value) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(pointer),
+               "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w)
+               : "memory");
 }
 
 // Stores of what nobody reads soon: their lines are the first that the caches

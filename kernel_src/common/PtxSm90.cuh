@@ -136,6 +136,24 @@ inline void tmaLoad(unsigned shared, const TensorMap *map, unsigned barrier,
       : "memory");
 }
 
+/// tmaLoad of four and five coordinates.
+inline void tmaLoad(unsigned shared, const TensorMap *map, unsigned barrier,
+                    int x, int y, int z, int w) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::"
+      "bytes [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(shared),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)
+      : "memory");
+}
+inline void tmaLoad(unsigned shared, const TensorMap *map, unsigned barrier,
+                    int x, int y, int z, int w, int v) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::"
+      "bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(shared),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
+      : "memory");
+}
+
 /// tmaLoad to the same place in every block of the cluster that \p mask names,
 /// with arrivals at the barrier of each.
 inline void tmaLoadMulticast(unsigned shared, const TensorMap *map,
@@ -157,6 +175,16 @@ inline void tmaStore(const TensorMap *map, unsigned shared, int x, int y,
       "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, "
       "%4}], [%1];" ::"l"(map),
       "r"(shared), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
+
+/// tmaStore of five coordinates.
+inline void tmaStore(const TensorMap *map, unsigned shared, int x, int y, int z,
+                     int w, int v) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, "
+      "%4, %5, %6}], [%1];" ::"l"(map),
+      "r"(shared), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
       : "memory");
 }
 

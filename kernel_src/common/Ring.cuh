@@ -27,4 +27,14 @@ template <int kStages> struct RingPlace {
   }
 };
 
+/// The same as one number, where registers are scarcer than instructions.
+template <int kStages> struct RingCount {
+  unsigned count = 0;
+
+  int stage() const { return static_cast<int>(count % kStages); }
+  unsigned phase() const { return count / kStages & 1; }
+  RingCount next() const { return {count + 1}; }
+  RingCount last() const { return {count - 1}; }
+};
+
 } // namespace kiln

@@ -164,7 +164,8 @@ TEST_CASE("units include what their kernels need") {
   CHECK(textOf(unitsWith("rows/RowMath.cuh")) ==
         "kiln_rows_reload kiln_rows_resident kiln_rows_split");
   CHECK(textOf(unitsWith("common/Types.h")) == textOf(unitsOf({"kiln_"})));
-  CHECK(textOf(unitsWith("common/Wgmma.cuh")) == "kiln_gemm_sm90");
+  CHECK(textOf(unitsWith("common/Wgmma.cuh")) ==
+        "kiln_attention_sm90 kiln_gemm_sm90");
   CHECK_FALSE(unitsWith("common/Ptx.cuh").contains("kiln_gemm_repack"));
   const Names vectors = unitsWith("common/Access.cuh");
   for (const std::string &name : unitsOf({"kiln_elementwise_", "kiln_gemm_",

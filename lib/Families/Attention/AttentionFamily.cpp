@@ -22,6 +22,7 @@ namespace {
 class AttentionFamily final : public KernelFamily {
 public:
   AttentionFamily() {
+    addTemplate(makeSm90AttentionTemplate());
     addTemplate(makeDecodeAttentionTemplate());
     addTemplate(makeMmaAttentionTemplate());
     addTemplate(makeNaiveAttentionTemplate());

@@ -10,13 +10,13 @@
 
 #include "Families/Gemm/GemmTemplate.h"
 #include "Families/Gemm/Sm90Estimate.h"
+#include "Families/ReusedTensorMap.h"
 #include "Model/MathUtil.h"
 #include "gemm/RepackConfig.h"
 #include "gemm/Sm90GemmParams.h"
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 
 namespace kiln {
 
@@ -114,9 +114,6 @@ private:
                   GemmParams &params, LaunchSpec &spec) const;
   void setGeometry(const GemmProblem &problem, const LaunchContext &context,
                    KernelStep &step) const;
-  void addMap(const TensorMapSpec &map, const TensorMapSpec &plannedMap,
-              const EncodedTensorMap &prototype, DeviceAddress address,
-              size_t offset, LaunchSpec &spec) const;
 
   GemmSignature signature;
   Sm90GemmConfig config;
@@ -227,21 +224,6 @@ StoredMatrix Sm90Binder::bindOperand(StoredMatrix matrix, bool repacks,
   return matrix;
 }
 
-void Sm90Binder::addMap(const TensorMapSpec &map,
-                        const TensorMapSpec &plannedMap,
-                        const EncodedTensorMap &prototype,
-                        DeviceAddress address, size_t offset,
-                        LaunchSpec &spec) const {
-  auto at = static_cast<uint32_t>(offset);
-  bool isSame =
-      std::memcmp(map.dims, plannedMap.dims, sizeof(map.dims)) == 0 &&
-      std::memcmp(map.strides, plannedMap.strides, sizeof(map.strides)) == 0;
-  if (isSame)
-    spec.addTensorMap(prototype, address, at);
-  else
-    spec.addTensorMap(map, address, at);
-}
-
 /// Gives splits the zeros where they exchange sums.
 void Sm90Binder::bindSplits(const GemmProblem &problem,
                             const LaunchContext &context, GemmParams &params,
@@ -306,8 +288,8 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
   const EncodedTensorMap *prototype = context.tensorMaps;
   auto add = [&](const StoredMatrix &matrix, const TensorMapSpec &map,
                  const TensorMapSpec &plannedMap, size_t member) {
-    addMap(map, plannedMap, *prototype++, matrix.address,
-           step.paramOffset + member, spec);
+    addTensorMap(map, plannedMap, *prototype++, matrix.address,
+                 step.paramOffset + member, spec);
   };
   add(a, mapOfA(a, problem.batch), planned.a, offsetof(Sm90GemmParams, a));
   add(b, mapOfB(b, problem.batch), planned.b, offsetof(Sm90GemmParams, b));

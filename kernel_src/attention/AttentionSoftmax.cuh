@@ -1,0 +1,190 @@
+//===- attention/AttentionSoftmax.cuh - softmax of scores in registers ----===//
+//
+// A warp has 16 rows of scores as mma.sync and wgmma leave them: a thread two
+// rows, and of each two of eight neighbouring columns. Blocks of keys come one
+// after the other. For each row the thread keeps the greatest score so far and
+// its own part of the sum of the exponentials over it; when the greatest grows,
+// all sums of before shrink by a factor that the caller applies to its own.
+//
+// Scores stay as they come from the products: scale and log2(e) are one factor
+// of the exponent, a multiplication and an addition with it. A row that has
+// seen no key has -inf as its greatest score, and sums of zero.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attention/AttentionRanges.h"
+#include "common/Ptx.cuh"
+
+namespace kiln {
+
+/// A row of a tile: a query of a head.
+struct AttentionRow {
+  int head = 0;
+  int token = 0; ///< of its sequence
+};
+
+template <AttentionSignature kSignature, int kColumns> class AttentionSoftmax {
+public:
+  static constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000u);
+  static constexpr float kLog2E = 1.4426950408889634f;
+  static constexpr float kLn2 = 0.6931471805599453f;
+  using Scores = float[kColumns / 2];
+  using Probabilities = unsigned[kColumns / 4];
+
+  /// Of what the kernel knows all the time.
+  explicit AttentionSoftmax(const AttentionParams &params) : params(params) {}
+
+  /// Begins with rows that have seen no key.
+  void reset() {
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      greatest[row] = -kInfinity;
+      sum[row] = 0;
+    }
+  }
+
+  /// Makes scores of the products with the keys from \p first on, all but the
+  /// factor; of the rows \p rows of a sequence with \p queries and \p keys.
+  void score(Scores &scores, int first, const AttentionRow (&rows)[2],
+             int queries, int keys) const {
+    if constexpr (kSignature.softcap) {
+      float scale = params.scale / params.softcap;
+#pragma unroll
+      for (int i = 0; i < kColumns / 2; ++i)
+        scores[i] = ptx::tanhApprox(scores[i] * scale);
+    }
+    if constexpr (kSignature.alibi) {
+      float slope[2], distance[2];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        slope[i] = params.alibi[rows[i].head] / unit();
+        distance[i] = static_cast<float>(
+            first + column() - positionOf(rows[i].token, queries, keys));
+      }
+#pragma unroll
+      for (int i = 0; i < kColumns / 2; ++i) {
+        int row = i / 2 % 2, offset = i / 4 * 8 + i % 2;
+        scores[i] = fmaf(slope[row], distance[row] + static_cast<float>(offset),
+                         scores[i]);
+      }
+    }
+  }
+
+  /// Makes the scores of keys that a row does not see -inf. \p seen: all that
+  /// any row may see.
+  void mask(Scores &scores, int first, const AttentionRow (&rows)[2],
+            int queries, int keys, AttentionRange seen) const {
+    AttentionReach reach = reachOf(kSignature.mask, params.left, params.right);
+    int begin[2], end[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      int row = rows[i].token, origin = first + column();
+      begin[i] =
+          max(firstKeyOf(reach, row, queries, keys), seen.begin) - origin;
+      end[i] = min(keyLimitOf(reach, row, queries, keys), seen.end) - origin;
+    }
+#pragma unroll
+    for (int i = 0; i < kColumns / 2; ++i) {
+      int row = i / 2 % 2, offset = i / 4 * 8 + i % 2;
+      if (offset >= end[row])
+        scores[i] = -kInfinity;
+      if constexpr (kSignature.mask == AttentionMask::Window)
+        if (offset < begin[row])
+          scores[i] = -kInfinity;
+    }
+  }
+
+  /// Turns scores into exponentials, and has \p shrink say by what to multiply
+  /// each row's earlier sums.
+  void add(Scores &scores, float (&shrink)[2]) {
+    // Two chains a row, for the sake of latency.
+    float top[2][2];
+#pragma unroll
+    for (int row = 0; row < 2; ++row)
+#pragma unroll
+      for (int chain = 0; chain < 2; ++chain) {
+        int i = 4 * chain + 2 * row;
+        top[row][chain] = fmaxf(scores[i], scores[i + 1]);
+      }
+#pragma unroll
+    for (int i = 8; i < kColumns / 2; i += 2) {
+      float &chain = top[i / 2 % 2][i / 4 % 2];
+      chain = fmaxf(chain, fmaxf(scores[i], scores[i + 1]));
+    }
+    float offset[2], factor = this->factor();
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      float block = fmaxf(top[row][0], top[row][1]);
+      block = fmaxf(block, __shfl_xor_sync(~0u, block, 1));
+      block = fmaxf(block, __shfl_xor_sync(~0u, block, 2));
+      float now = fmaxf(greatest[row], block);
+      // -inf - -inf is no number.
+      float used = now == -kInfinity ? 0.0f : now;
+      shrink[row] = ptx::ex2ApproxFtz((greatest[row] - used) * factor);
+      greatest[row] = now;
+      offset[row] = used * factor;
+    }
+    float part[2][2] = {};
+#pragma unroll
+    for (int i = 0; i < kColumns / 2; ++i) {
+      int row = i / 2 % 2;
+      scores[i] = ptx::ex2ApproxFtz(fmaf(scores[i], factor, -offset[row]));
+      part[row][i % 2] += scores[i];
+    }
+#pragma unroll
+    for (int row = 0; row < 2; ++row)
+      sum[row] = fmaf(sum[row], shrink[row], part[row][0] + part[row][1]);
+  }
+
+  /// The exponentials as the first operand of the product with V.
+  static void round(const Scores &scores, Probabilities &probabilities) {
+#pragma unroll
+    for (int i = 0; i < kColumns / 4; ++i)
+      if constexpr (kSignature.q == DType::BF16)
+        probabilities[i] =
+            ptx::cvtRnBf16x2F32(scores[2 * i], scores[2 * i + 1]);
+      else
+        probabilities[i] = ptx::cvtRnF16x2F32(scores[2 * i], scores[2 * i + 1]);
+  }
+
+  /// Adds up the sums of a row's threads. With \p sinks (of all heads, or
+  /// null) their exponentials count.
+  void finish(const AttentionRow (&rows)[2], const float *sinks) {
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      sum[row] += __shfl_xor_sync(~0u, sum[row], 1);
+      sum[row] += __shfl_xor_sync(~0u, sum[row], 2);
+      if constexpr (kSignature.sinks)
+        if (sinks && greatest[row] != -kInfinity)
+          sum[row] += ptx::ex2ApproxFtz(
+              fmaf(sinks[rows[row].head], kLog2E, -greatest[row] * factor()));
+    }
+  }
+
+  /// After finish(): what to multiply the row's sums by.
+  float inverse(int row) const {
+    return greatest[row] == -kInfinity ? 0.0f : 1.0f / sum[row];
+  }
+  /// After finish(): the natural logarithm of the row's sum.
+  float logSum(int row) const {
+    if (greatest[row] == -kInfinity)
+      return -kInfinity;
+    return fmaf(greatest[row], factor(), ptx::lg2ApproxFtz(sum[row])) * kLn2;
+  }
+
+private:
+  /// First column of this thread.
+  static int column() { return threadIdx.x % 4 * 2; }
+  /// What scores are in units of, and the factor of the exponent.
+  float unit() const {
+    return kSignature.softcap ? params.softcap : params.scale;
+  }
+  float factor() const { return unit() * kLog2E; }
+
+  const AttentionParams &params;
+  float greatest[2] = {-kInfinity, -kInfinity};
+  float sum[2] = {};
+};
+
+} // namespace kiln

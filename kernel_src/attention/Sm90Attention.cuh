@@ -1,0 +1,233 @@
+//===- attention/Sm90Attention.cuh - warp-specialised wgmma attention -----===//
+//
+// Problem: the two products of a block of keys keep the tensor cores of an SM
+// busy for 2048 clocks (128 rows, 128 keys, 128 elements), its exponentials
+// and maxima take nearly as long on other units, and each needs the other's
+// result.
+//
+// Choice: a consumer issues the scores of the next block of keys before the
+// product of this block's probabilities with V, and makes probabilities of
+// those scores while that product runs: the tensor cores always have work. The
+// scores, the probabilities (as first operand of wgmma) and the sums stay in
+// registers; no consumer needs anything of another. With `ordered` consumers
+// issue in turns, so that their softmaxes fall apart; it pays for short rows,
+// where these take longest.
+//
+// One thread of a producer brings Q and the blocks of K and V, which have
+// stages and barriers each for itself: scores want K one step before the sums
+// want V. Blocks of the grid are persistent, and tiles follow each other
+// without a gap: the scores of the next tile's first block are issued before
+// the last product of this one, whose sums are stored while the other consumers
+// multiply.
+//
+// Keys are read from the last block to the first: those with a mask come
+// first, and what a row has seen by then is mostly what the mask leaves.
+//
+// Rejected: the softmaxes of consumers one after the other (10 % slower),
+// polynomials for a part of the exponentials (slower throughout), K and V for
+// clusters of two blocks (L2 has room for twice the traffic).
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attention/Sm90AttentionConsumer.cuh"
+#include "attention/Sm90AttentionTiles.cuh"
+#include "common/Ring.cuh"
+
+namespace kiln {
+
+template <AttentionSignature kSignature, Sm90AttentionConfig kConfig>
+class Sm90Attention {
+  static_assert(kConfig.isValid(kSignature),
+                "the config is not valid for this signature");
+  static_assert(__CUDA_ARCH__ == 900, "wgmma needs sm_90a");
+
+  static constexpr int kConsumers = kConfig.consumers;
+  static constexpr int kBlock = kConfig.blockN;
+  static constexpr int kQueries = kConfig.queryBuffers(kSignature);
+  static constexpr int kKeySlabs = kConfig.keySlabs(kSignature);
+  static constexpr int kValueSlabs = kConfig.valueSlabs(kSignature);
+  static constexpr bool kPaged = kSignature.pages != AttentionPages::None;
+
+  using Shared = Sm90AttentionShared<kSignature, kConfig>;
+  using Walk = Sm90AttentionWalk<kSignature, kConfig>;
+  using Tile = Sm90AttentionTile;
+  using Place = RingCount<kConfig.stages>;
+  using Queries = RingCount<kQueries>;
+
+public:
+  static void run(const Sm90AttentionParams &params) {
+    extern __shared__ __align__(16) unsigned char sharedMemory[];
+    constexpr unsigned kMask = Sm90AttentionConfig::kAlignment - 1;
+    Shared shared{(ptx::sharedAddress(sharedMemory) + kMask) & ~kMask};
+    // The same in all lanes of a warp, and known to be.
+    int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
+    int role = warp / 4;
+    if (warp == 4 * kConsumers && ptx::electOne()) {
+      prefetchMaps(params);
+      setUp(shared);
+    }
+    __syncthreads();
+    if (role == kConsumers) {
+      if constexpr (kConfig.tradesRegisters())
+        ptx::setmaxnregDec<kConfig.producerRegisters()>();
+      if (warp % 4 == 0 && ptx::electOne())
+        produce(params, shared);
+      __syncwarp();
+    } else {
+      if constexpr (kConfig.tradesRegisters())
+        ptx::setmaxnregInc<kConfig.consumerRegisters()>();
+      Sm90AttentionConsumer<kSignature, kConfig>(params, shared).run();
+    }
+  }
+
+private:
+  static void prefetchMaps(const Sm90AttentionParams &params) {
+    ptx::prefetchTensorMap(&params.q);
+    ptx::prefetchTensorMap(&params.k);
+    ptx::prefetchTensorMap(&params.v);
+  }
+
+  static void setUp(const Shared &shared) {
+    for (int buffer = 0; buffer < kQueries; ++buffer) {
+      ptx::mbarrierInit(shared.queryFull(buffer), 1);
+      ptx::mbarrierInit(shared.queryEmpty(buffer), kConsumers);
+    }
+    for (int stage = 0; stage < kConfig.stages; ++stage) {
+      ptx::mbarrierInit(shared.keyFull(stage), 1);
+      ptx::mbarrierInit(shared.keyEmpty(stage), kConsumers);
+      ptx::mbarrierInit(shared.valueFull(stage), 1);
+      ptx::mbarrierInit(shared.valueEmpty(stage), kConsumers);
+    }
+    ptx::fenceMbarrierInit();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // The producer
+  //===--------------------------------------------------------------------===//
+
+  /// What the producer fills next.
+  struct Load {
+    Place block;    ///< of K and V: both have the same
+    Queries number; ///< of the tile
+  };
+
+  static void produce(const Sm90AttentionParams &params, const Shared &shared) {
+    Load load;
+#pragma unroll 1
+    for (Walk walk(params); !walk.isDone(); walk.next()) {
+      int firstKey;
+      Tile tile = walk.tile(firstKey);
+      // Sequences may have fewer rows than the longest one.
+      if (tile.token >= tile.queries.count)
+        continue;
+      if (tile.blocks.size() > 0)
+        loadTile(params, shared, tile, firstKey, load);
+      else {
+        announce(shared, tile, 0, load);
+        load.number = load.number.next();
+      }
+    }
+    announce(shared, Tile{}, 0, load);
+  }
+
+  /// Writes the note of \p tile, of whose Q \p bytes come in.
+  static void announce(const Shared &shared, const Tile &tile, unsigned bytes,
+                       const Load &load) {
+    Queries at = load.number;
+    ptx::mbarrierWait(shared.queryEmpty(at.stage()), at.phase() ^ 1);
+    writeTile(shared.note(at.count), tile);
+    ptx::mbarrierArriveExpectTx(shared.queryFull(at.stage()), bytes);
+  }
+
+  /// In the order in which consumers want them.
+  static void loadTile(const Sm90AttentionParams &params, const Shared &shared,
+                       const Tile &tile, int firstKey, Load &load) {
+    int kvHead =
+        tile.head / (params.attention.heads / params.attention.kvHeads);
+    auto loadKeys = [&](int block, Place at) {
+      unsigned full = shared.keyFull(at.stage());
+      ptx::mbarrierWait(shared.keyEmpty(at.stage()), at.phase() ^ 1);
+      ptx::mbarrierArriveExpectTx(full, kConfig.keyBytes(kSignature));
+      loadBlock<kKeySlabs>(params, params.k, shared.key(at.stage()), full, tile,
+                           firstKey, block, kvHead, params.batchStepK);
+    };
+    auto loadValues = [&](int block, Place at) {
+      unsigned full = shared.valueFull(at.stage());
+      ptx::mbarrierWait(shared.valueEmpty(at.stage()), at.phase() ^ 1);
+      ptx::mbarrierArriveExpectTx(full, kConfig.valueBytes(kSignature));
+      loadBlock<kValueSlabs>(params, params.v, shared.value(at.stage()), full,
+                             tile, firstKey, block, kvHead, params.batchStepV);
+    };
+    int block = tile.blocks.end - 1;
+    loadKeys(block, load.block);
+    loadQueries(params, shared, tile, load);
+    load.number = load.number.next();
+#pragma unroll 1
+    for (; block > tile.blocks.begin; --block) {
+      loadKeys(block - 1, load.block.next());
+      loadValues(block, load.block);
+      load.block = load.block.next();
+    }
+    loadValues(block, load.block);
+    load.block = load.block.next();
+  }
+
+  static void loadQueries(const Sm90AttentionParams &params,
+                          const Shared &shared, const Tile &tile,
+                          const Load &load) {
+    announce(shared, tile,
+             kConsumers * kKeySlabs * kConfig.boxRows() * Slab::kBytes, load);
+    int stage = load.number.stage();
+#pragma unroll
+    for (int consumer = 0; consumer < kConsumers; ++consumer)
+#pragma unroll
+      for (int slab = 0; slab < kKeySlabs; ++slab)
+        ptx::tmaLoad(
+            shared.query(stage, consumer) +
+                slab * Sm90AttentionConfig::kSlabBytes,
+            &params.q, shared.queryFull(stage), slab * Slab::kElements, 0,
+            tile.queries.first + tile.token +
+                consumer * kConfig.consumerTokens(),
+            tile.head / kConfig.packed, tile.batch * params.batchStepQ);
+  }
+
+  /// Brings the keys of \p block, or their values, slab by slab.
+  template <int kSlabs>
+  static void loadBlock(const Sm90AttentionParams &params, const TensorMap &map,
+                        unsigned shared, unsigned full, const Tile &tile,
+                        int firstKey, int block, int kvHead, int batchStep) {
+    if constexpr (kPaged) {
+      const AttentionParams &attention = params.attention;
+      int rows = params.pageRows;
+#pragma unroll 1
+      for (int row = 0; row < kBlock; row += rows) {
+        int key = block * kBlock + row;
+        int page = key / attention.pageSize;
+        // Behind the last key the box is outside of all pages: zeros.
+        constexpr int kNoPage = 0x7fffffff;
+        int number = key < tile.keys
+                         ? pageNumber<kSignature>(attention, tile.batch, page)
+                         : kNoPage;
+#pragma unroll
+        for (int slab = 0; slab < kSlabs; ++slab)
+          ptx::tmaLoad(shared + (slab * kBlock + row) * Slab::kBytes, &map,
+                       full, slab * Slab::kElements,
+                       key - page * attention.pageSize, kvHead, number);
+      }
+    } else {
+#pragma unroll
+      for (int slab = 0; slab < kSlabs; ++slab)
+        ptx::tmaLoad(shared + slab * kBlock * Slab::kBytes, &map, full,
+                     slab * Slab::kElements, firstKey + block * kBlock, kvHead,
+                     tile.batch * batchStep);
+    }
+  }
+};
+
+template <AttentionSignature kSignature, Sm90AttentionConfig kConfig>
+void sm90Attention(const Sm90AttentionParams &params) {
+  Sm90Attention<kSignature, kConfig>::run(params);
+}
+
+} // namespace kiln

@@ -1,0 +1,140 @@
+//===- attention/Sm90AttentionConfig.h - knobs of wgmma attention ---------===//
+#pragma once
+
+#include "attention/AttentionSignature.h"
+#include "common/Slab.h"
+
+namespace kiln {
+
+/// Warp-specialised wgmma kernel for sm_90a, bf16 and fp16: the prefill of a
+/// transformer. One producer brings Q and blocks of K and V by TMA; each of
+/// `consumers` warpgroups has 64 rows of queries, their scores, their running
+/// softmax and their part of O in registers.
+struct Sm90AttentionConfig {
+  int consumers = 2;
+  int blockN = 128; ///< keys of a block
+  int stages = 2;   ///< blocks of K, and of V, in flight
+  int ordered = 0;  ///< 1: consumers issue their products in turns
+  int dynamic = 0;  ///< 1: blocks draw tiles from a counter, longest first
+  /// Query heads of one head of K whose rows share a tile.
+  int packed = 1;
+  int splits = 1; ///< run-time value; parts of a sequence's keys
+
+  static constexpr const char *kName = "sm90";
+
+  template <class F> static constexpr void forEachField(F &&f) {
+    f("wg", "consumers", &Sm90AttentionConfig::consumers, 2);
+    f("bn", "blockN", &Sm90AttentionConfig::blockN, 128);
+    f("st", "stages", &Sm90AttentionConfig::stages, 2);
+    f("or", "ordered", &Sm90AttentionConfig::ordered, 0);
+    f("dy", "dynamic", &Sm90AttentionConfig::dynamic, 0);
+    f("pk", "packed", &Sm90AttentionConfig::packed, 1);
+  }
+  template <class F> static constexpr void forEachRuntimeField(F &&f) {
+    f("sp", "splits", &Sm90AttentionConfig::splits, 1);
+  }
+
+  static constexpr int kWarpgroup = 128;
+  /// Rows of one wgmma, of a consumer.
+  static constexpr int kUnit = 64;
+  /// The producer's notes of tiles: that of a tile is read until its rows are
+  /// stored, in a step with the scores of the next one, whose Q is given back
+  /// before; so the producer may write those of the next two meanwhile.
+  static constexpr int kNotes = 4, kNoteBytes = 48;
+
+  constexpr int threads() const { return (consumers + 1) * kWarpgroup; }
+  constexpr int minBlocks() const { return 1; }
+  /// With one consumer the launch's own share is enough for all.
+  constexpr bool tradesRegisters() const { return consumers > 1; }
+  constexpr int producerRegisters() const { return consumers > 2 ? 32 : 40; }
+  constexpr int consumerRegisters() const { return consumers > 2 ? 160 : 232; }
+
+  /// Rows of a consumer that are queries of one token after the other, packed
+  /// heads of a token next to each other; rows behind them are idle.
+  constexpr int consumerTokens() const { return kUnit / packed; }
+  constexpr int tileTokens() const { return consumers * consumerTokens(); }
+  constexpr int boxRows() const { return consumerTokens() * packed; }
+
+  // Slabs of 64 elements along the rows of Q and K, and of V and O.
+  static constexpr int keySlabs(const AttentionSignature &signature) {
+    return (signature.headDim + Slab::kElements - 1) / Slab::kElements;
+  }
+  static constexpr int valueSlabs(const AttentionSignature &signature) {
+    return (signature.valueDim + Slab::kElements - 1) / Slab::kElements;
+  }
+  /// Elements of a row that are multiplied: TMA fills up with zeros.
+  static constexpr int keyDepth(const AttentionSignature &signature) {
+    return (signature.headDim + 15) / 16 * 16;
+  }
+  static constexpr int valueWidth(const AttentionSignature &signature) {
+    return (signature.valueDim + 15) / 16 * 16;
+  }
+
+  static constexpr int kSlabBytes = kUnit * Slab::kBytes; ///< of a consumer
+  constexpr int queryBytes(const AttentionSignature &signature) const {
+    return consumers * keySlabs(signature) * kSlabBytes;
+  }
+  constexpr int keyBytes(const AttentionSignature &signature) const {
+    return keySlabs(signature) * blockN * Slab::kBytes;
+  }
+  constexpr int valueBytes(const AttentionSignature &signature) const {
+    return valueSlabs(signature) * blockN * Slab::kBytes;
+  }
+  constexpr int ringBytes(const AttentionSignature &signature) const {
+    return stages * (keyBytes(signature) + valueBytes(signature));
+  }
+  /// Two where there is room: the next tile's Q comes in during this tile, else
+  /// during its last block.
+  constexpr int queryBuffers(const AttentionSignature &signature) const {
+    return 2 * queryBytes(signature) + ringBytes(signature) + kOverhead <=
+                   kMostShared
+               ? 2
+               : 1;
+  }
+  /// Full and empty of Q and of each stage of K and V.
+  constexpr int barriers(const AttentionSignature &signature) const {
+    return 2 * queryBuffers(signature) + 4 * stages;
+  }
+  constexpr int tileBytes(const AttentionSignature &signature) const {
+    return queryBuffers(signature) * queryBytes(signature) +
+           ringBytes(signature);
+  }
+  constexpr int sharedBytes(const AttentionSignature &signature) const {
+    return kAlignment + tileBytes(signature) + kNotes * kNoteBytes +
+           barriers(signature) * 8;
+  }
+  /// Swizzled tiles want this; dynamic shared memory has 16 bytes.
+  static constexpr int kAlignment = 1024;
+  static constexpr int kOverhead = kAlignment + 512;
+  /// Of a block of sm_90, the only architecture of this template.
+  static constexpr int kMostShared = 232448;
+
+  /// Registers of a thread for scores, probabilities and sums, of which ptxas
+  /// fits this many without spills (CUDA 13.0: 208 and 132 compile clean, 224
+  /// and 140 spill and wait after each product).
+  constexpr int registerUse(const AttentionSignature &signature) const {
+    return blockN / 2 + blockN / 4 + valueWidth(signature) / 2;
+  }
+  constexpr int mostRegisterUse() const { return consumers > 2 ? 132 : 208; }
+
+  constexpr bool isValid(const AttentionSignature &signature) const {
+    if (signature.q != DType::BF16 && signature.q != DType::FP16)
+      return false;
+    if (signature.kv != signature.q || signature.out != signature.q ||
+        signature.align != 16 || signature.scales)
+      return false;
+    if (signature.headDim % 8 != 0 || signature.valueDim % 8 != 0 ||
+        signature.headDim < 8 || signature.valueDim < 8 ||
+        signature.headDim > 256 || signature.valueDim > 256)
+      return false;
+    return consumers >= 1 && consumers <= 3 && blockN >= 16 && blockN <= 256 &&
+           blockN % 16 == 0 && stages >= 2 && stages <= 4 && ordered >= 0 &&
+           ordered <= (consumers > 1) && dynamic >= 0 && dynamic <= 1 &&
+           packed >= 1 && packed <= kUnit && splits >= 1;
+  }
+
+  friend constexpr bool operator==(const Sm90AttentionConfig &,
+                                   const Sm90AttentionConfig &) = default;
+};
+
+} // namespace kiln

@@ -1,0 +1,197 @@
+//===- attention/Sm90AttentionOutput.cuh - from wgmma's sums to O ---------===//
+//
+// Rows of O go from registers to memory. Four lanes have a row's neighbouring
+// columns, two each; they exchange them so that each lane has eight, 16 bytes,
+// and a row gets 64 bytes at a time. (Through shared memory and TMA it takes
+// fewer instructions, but the place of Q or V, which the next tile waits for;
+// and only whole tiles of a sequence could go that way.)
+//
+// Parts of a sequence's keys leave their sums in fp32, for the kernel that
+// merges them.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attention/AttentionSoftmax.cuh"
+#include "attention/Sm90AttentionTiles.cuh"
+
+namespace kiln {
+
+template <AttentionSignature kSignature, Sm90AttentionConfig kConfig>
+class Sm90AttentionOutput {
+  static constexpr int kWidth = kConfig.valueWidth(kSignature);
+  static constexpr int kPacked = kConfig.packed;
+  /// Groups of eight columns that four lanes exchange.
+  static constexpr int kGroups = kWidth / 8;
+
+  using Tile = Sm90AttentionTile;
+
+public:
+  using Sums = float[kWidth / 2];
+  using Softmax = AttentionSoftmax<kSignature, kConfig.blockN>;
+
+  explicit Sm90AttentionOutput(const Sm90AttentionParams &params)
+      : params(params) {}
+
+  /// This thread of the block. Not known to be always the same: what is made of
+  /// it stays out of registers while tiles are computed.
+  static unsigned thread() {
+    unsigned value = threadIdx.x;
+    ptx::opaque(value);
+    return value;
+  }
+
+  /// The two rows of this thread. Idle ones are behind the last token.
+  void rowsOf(const Tile &tile, AttentionRow (&rows)[2]) const {
+    constexpr int kWarpgroup = Sm90AttentionConfig::kWarpgroup;
+    int thread = this->thread(), consumer = thread / kWarpgroup;
+    int first = thread % kWarpgroup / 32 * 16 + thread % 32 / 4;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      int row = first + i * 8;
+      int token =
+          tile.token + consumer * kConfig.consumerTokens() + row / kPacked;
+      bool isIdle = kConfig.boxRows() < Sm90AttentionConfig::kUnit &&
+                    row >= kConfig.boxRows();
+      rows[i] = {tile.head + row % kPacked,
+                 isIdle ? tile.queries.count : token};
+    }
+  }
+
+  /// Ends the softmax of \p tile: stores the logarithms of its sums, and has
+  /// \p inverse say what to multiply the rows of O by.
+  void finish(const Tile &tile, Softmax &softmax, float (&inverse)[2]) const {
+    const AttentionParams &attention = params.attention;
+    AttentionRow rows[2];
+    rowsOf(tile, rows);
+    softmax.finish(rows, isPart() ? nullptr : attention.sinks);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      inverse[i] = softmax.inverse(i);
+      storeLogSum(tile, rows[i], softmax.logSum(i));
+    }
+  }
+
+  /// Stores the rows of \p tile.
+  void store(const Tile &tile, const Sums &sums,
+             const float (&inverse)[2]) const {
+    AttentionRow rows[2];
+    rowsOf(tile, rows);
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      if (isPart())
+        storePart(tile, rows[i], sums + 2 * i, inverse[i]);
+      else
+        storeRow(tile, rows[i], sums + 2 * i, inverse[i]);
+  }
+
+  /// The rows of a tile whose rows see no keys.
+  void storeNothing(const Tile &tile) const {
+    AttentionRow rows[2];
+    rowsOf(tile, rows);
+    Sums sums;
+#pragma unroll
+    for (int i = 0; i < kWidth / 2; ++i)
+      sums[i] = 0.0f;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      storeLogSum(tile, rows[i], -Softmax::kInfinity);
+      // Of parts without keys nobody looks at the sums.
+      if (!isPart())
+        storeRow(tile, rows[i], sums, 1.0f);
+    }
+  }
+
+private:
+  static int lane() { return thread() % 32; }
+  bool isPart() const { return params.attention.splits > 1; }
+
+  void storeLogSum(const Tile &tile, const AttentionRow &row,
+                   float value) const {
+    const AttentionParams &attention = params.attention;
+    if (lane() % 4 != 0 || row.token >= tile.queries.count)
+      return;
+    if (isPart())
+      attention.partialLse[partOf(tile, row)] = value;
+    else if constexpr (kSignature.lse)
+      attention.lse[lseOffset<kSignature>(attention, tile.batch, tile.queries,
+                                          row.head, row.token)] = value;
+  }
+
+  /// Row of the partial results.
+  long long partOf(const Tile &tile, const AttentionRow &row) const {
+    const AttentionParams &attention = params.attention;
+    if constexpr (kSignature.queryLengths == AttentionLengths::Packed)
+      return (static_cast<long long>(tile.split) * attention.heads + row.head) *
+                 attention.totalQueries +
+             tile.queries.first + row.token;
+    return ((static_cast<long long>(tile.split) * attention.batch +
+             tile.batch) *
+                attention.heads +
+            row.head) *
+               attention.queries +
+           row.token;
+  }
+
+  /// \p sums: those of the row; of eight columns two are this lane's, the next
+  /// two of them lie four behind.
+  void storePart(const Tile &tile, const AttentionRow &row, const float *sums,
+                 float inverse) const {
+    if (row.token >= tile.queries.count)
+      return;
+    float *part = params.attention.partialO +
+                  partOf(tile, row) * kSignature.valueDim + lane() % 4 * 2;
+#pragma unroll
+    for (int j = 0; j < kGroups; ++j)
+      if (8 * j < kSignature.valueDim)
+        *reinterpret_cast<float2 *>(part + 8 * j) = {sums[4 * j] * inverse,
+                                                     sums[4 * j + 1] * inverse};
+  }
+
+  void storeRow(const Tile &tile, const AttentionRow &row, const float *sums,
+                float inverse) const {
+    bool exists = row.token < tile.queries.count;
+    int quarter = lane() % 4;
+    unsigned short *o =
+        static_cast<unsigned short *>(params.attention.o) +
+        queryOffset<kSignature>(params.attention.oStrides, tile.batch,
+                                tile.queries, row.head, row.token) +
+        quarter * 8;
+#pragma unroll
+    for (int j = 0; j < kGroups; j += 4) {
+      unsigned bits[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        bits[i] = j + i < kGroups ? pair(sums[4 * (j + i)] * inverse,
+                                         sums[4 * (j + i) + 1] * inverse)
+                                  : 0;
+      exchange(bits, quarter);
+      if (exists && 8 * j + quarter * 8 < kSignature.valueDim)
+        ptx::stGlobal128(o + 8 * j, {bits[0], bits[1], bits[2], bits[3]});
+    }
+  }
+
+  /// Transposes a matrix of which each of four lanes has a column.
+  static void exchange(unsigned (&bits)[4], int quarter) {
+    bool isOdd = quarter & 1, isUpper = quarter & 2;
+    auto swap = [](unsigned &low, unsigned &high, bool keepsHigh, int mask) {
+      unsigned got = __shfl_xor_sync(~0u, keepsHigh ? low : high, mask);
+      (keepsHigh ? low : high) = got;
+    };
+    swap(bits[0], bits[1], isOdd, 1);
+    swap(bits[2], bits[3], isOdd, 1);
+    swap(bits[0], bits[2], isUpper, 2);
+    swap(bits[1], bits[3], isUpper, 2);
+  }
+
+  static unsigned pair(float low, float high) {
+    if constexpr (kSignature.out == DType::BF16)
+      return ptx::cvtRnBf16x2F32(low, high);
+    else
+      return ptx::cvtRnF16x2F32(low, high);
+  }
+
+  const Sm90AttentionParams &params;
+};
+
+} // namespace kiln

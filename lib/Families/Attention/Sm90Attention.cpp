@@ -1,0 +1,300 @@
+//===- Sm90Attention.cpp - the wgmma template of attention ----------------===//
+//
+// What a tile's keys are is decided by registers and shared memory: loops over
+// wide and narrow blocks take nearly the same time for a key (H200). So each
+// number of consumers comes with the widest block that fits and a few narrower
+// ones, for lengths and windows that would waste a part of it.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Attention/AttentionEstimate.h"
+#include "Families/Attention/AttentionTemplate.h"
+#include "Families/Attention/Sm90AttentionPlan.h"
+#include "attention/Sm90AttentionConfig.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kiln {
+
+namespace {
+
+constexpr int kCapability = 90; // wgmma is of this architecture alone
+/// Partial results beyond that are pruned: other configs do with less traffic.
+constexpr double kMaxPartialBytes = double(int64_t(1) << 30);
+
+class Sm90Attention final : public AttentionTemplate<Sm90AttentionConfig> {
+public:
+  Sm90Attention()
+      : AttentionTemplate({.header = "attention/Sm90Attention.cuh",
+                           .signatureType = "AttentionSignature",
+                           .configType = "Sm90AttentionConfig",
+                           .paramsType = "Sm90AttentionParams",
+                           .function = "sm90Attention",
+                           .archSpecific = true}) {}
+
+protected:
+  void forEachConfig(const AttentionProblem &problem,
+                     const AttentionSignature &signature,
+                     const DeviceModel &device,
+                     llvm::function_ref<void(const Sm90AttentionConfig &)> emit)
+      const override;
+
+  CandidateClass
+  classOfConfig(const Sm90AttentionConfig &config) const override {
+    uint64_t key = 1;
+    for (int part : {config.consumers, config.packed, config.splits})
+      key = key * 1024 + static_cast<uint64_t>(part);
+    return {.key = key, .rank = config.splits, .ranksByTime = true};
+  }
+
+  std::optional<Rejection>
+  checkLimits(const AttentionProblem &problem,
+              const AttentionSignature &signature,
+              const Sm90AttentionConfig &config,
+              const DeviceModel &device) const override;
+
+  Estimate predict(const AttentionProblem &problem,
+                   const Sm90AttentionConfig &config, const DeviceModel &device,
+                   Detail detail) const override {
+    return estimateAttentionTiles(problem, tileKernel(problem, config, device),
+                                  device, detail);
+  }
+  Derivation derive(const AttentionProblem &problem,
+                    const Sm90AttentionConfig &config,
+                    const DeviceModel &device) const override {
+    return explainAttentionTiles(problem, tileKernel(problem, config, device),
+                                 device);
+  }
+
+  WorkspaceLayout workspaceOf(const AttentionProblem &problem,
+                              const Sm90AttentionConfig &config,
+                              const DeviceModel &device) const override {
+    return sm90AttentionWorkspace(problem, config, device);
+  }
+
+  void completePlan(const AttentionProblem &problem,
+                    const AttentionSignature &signature,
+                    const Sm90AttentionConfig &config,
+                    const DeviceModel &device, Plan &plan) const override {
+    completeSm90AttentionPlan(problem, signature, config, device, plan);
+  }
+
+private:
+  /// The kernel as its estimate sees it.
+  static AttentionTileKernel tileKernel(const AttentionProblem &problem,
+                                        const Sm90AttentionConfig &config,
+                                        const DeviceModel &device);
+};
+
+} // namespace
+
+AttentionTileKernel Sm90Attention::tileKernel(const AttentionProblem &problem,
+                                              const Sm90AttentionConfig &config,
+                                              const DeviceModel &device) {
+  AttentionSignature signature = signatureOf(problem);
+  Sm90AttentionGrid grid(problem, config, device.l2Bytes);
+  AttentionTileKernel kernel;
+  kernel.rows = config.consumers * Sm90AttentionConfig::kUnit;
+  kernel.keys = config.blockN;
+  kernel.packed = config.packed;
+  kernel.headDim = Sm90AttentionConfig::keyDepth(signature);
+  kernel.valueDim = Sm90AttentionConfig::valueWidth(signature);
+  // Pairs of tiles are nearly as good as longest tiles first.
+  kernel.order = config.dynamic || grid.isPaired ? TileOrder::LongestFirst
+                                                 : TileOrder::Static;
+  kernel.splits = grid.splits;
+  kernel.splitKeys = grid.splitKeys;
+  kernel.merge =
+      grid.splits > 1 ? SplitMerge::DependentLaunch : SplitMerge::None;
+  kernel.sharedBytes = config.sharedBytes(signature);
+  kernel.takesTurns = config.ordered;
+  return kernel;
+}
+
+//===----------------------------------------------------------------------===//
+// The space
+//===----------------------------------------------------------------------===//
+
+/// Tiles without splits. A double: problems may be absurd.
+static double tilesOf(const AttentionProblem &problem,
+                      const Sm90AttentionConfig &config) {
+  return std::ceil(double(problem.queries) / config.tileTokens()) *
+         double(problem.batch) * double(problem.heads / config.packed);
+}
+
+/// Splits of the keys, as many as fill the device with tiles.
+static void forEachSplits(const AttentionProblem &problem,
+                          const Sm90AttentionConfig &config,
+                          const DeviceModel &device,
+                          llvm::function_ref<void(int)> emit) {
+  emit(1);
+  if (problem.fixedSplit > 0)
+    return;
+  double most = std::min(double(device.smCount) / tilesOf(problem, config),
+                         double(problem.keys) / double(2 * config.blockN));
+  for (int splits = 2; splits <= most && splits <= kMaxKnob; splits *= 2)
+    emit(splits);
+}
+
+void Sm90Attention::forEachConfig(
+    const AttentionProblem &problem, const AttentionSignature &signature,
+    const DeviceModel &device,
+    llvm::function_ref<void(const Sm90AttentionConfig &)> emit) const {
+  if (device.computeCapability() != kCapability)
+    return;
+  constexpr int kBlocks[] = {128, 176, 160, 144, 112, 96, 80, 64};
+  bool isUneven = signature.mask != AttentionMask::None ||
+                  signature.queryLengths != AttentionLengths::Uniform ||
+                  signature.keyLengths != AttentionLengths::Uniform;
+  int64_t group = problem.group();
+  auto forms = [&](Sm90AttentionConfig config) {
+    for (config.ordered = 0; config.ordered <= (config.consumers > 1);
+         ++config.ordered)
+      for (config.dynamic = 0; config.dynamic <= isUneven; ++config.dynamic)
+        forEachSplits(problem, config, device, [&](int splits) {
+          Sm90AttentionConfig split = config;
+          split.splits = splits;
+          emit(split);
+        });
+  };
+  for (int consumers : {2, 3, 1})
+    for (int block : kBlocks) {
+      Sm90AttentionConfig config;
+      config.consumers = consumers;
+      config.blockN = block;
+      forms(config);
+      if (group > 1 && group <= Sm90AttentionConfig::kUnit) {
+        config.packed = static_cast<int>(group);
+        forms(config);
+      }
+    }
+}
+
+//===----------------------------------------------------------------------===//
+// Limits
+//===----------------------------------------------------------------------===//
+
+/// Names what a config beyond isValid() has that the kernel does not.
+static std::optional<Rejection> checkShape(const AttentionProblem &problem,
+                                           const AttentionSignature &signature,
+                                           const Sm90AttentionConfig &config) {
+  auto shape = [](int64_t value, llvm::StringRef unit,
+                  llvm::StringRef allowed) {
+    return Rejection{PruneReason::InstructionShape, double(value), 0, unit,
+                     allowed};
+  };
+  for (int dim : {signature.headDim, signature.valueDim})
+    if (dim % 8 != 0 || dim > 256)
+      return shape(dim, "elements of a row", "8 to 256 in steps of 8");
+  if (config.consumers > 3)
+    return shape(config.consumers, "consumers", "1 to 3");
+  if (config.blockN % 16 != 0 || config.blockN > 256)
+    return shape(config.blockN, "keys of a block", "16 to 256 in steps of 16");
+  if (config.stages < 2 || config.stages > 4)
+    return shape(config.stages, "stages", "2 to 4");
+  if (config.packed > Sm90AttentionConfig::kUnit ||
+      problem.group() % config.packed != 0)
+    return shape(config.packed, "heads of a tile",
+                 "divisors of the heads of a head of K, up to 64");
+  return std::nullopt;
+}
+
+/// Boxes are whole pages or lie within one.
+static std::optional<Rejection> checkPages(const AttentionProblem &problem,
+                                           const Sm90AttentionConfig &config) {
+  if (problem.pages == AttentionPages::None)
+    return std::nullopt;
+  constexpr int64_t kLeastRows = 8; // of a box: the swizzle repeats then
+  if (problem.pageSize % kLeastRows != 0)
+    return Rejection{PruneReason::Alignment, double(problem.pageSize),
+                     double(kLeastRows), "tokens of a page"};
+  if (config.blockN % problem.pageSize != 0 &&
+      problem.pageSize % config.blockN != 0)
+    return Rejection{PruneReason::InstructionShape, double(config.blockN), 0,
+                     "keys of a block",
+                     "whole pages, or a part of one that divides it"};
+  return std::nullopt;
+}
+
+/// TMA's coordinates are ints, and its strides are below 2^40 bytes.
+static std::optional<Rejection>
+checkTensorMaps(const AttentionProblem &problem) {
+  constexpr double kMostElements = 2147483647;
+  double most =
+      double(std::max({problem.queries, problem.keys, problem.totalQueries,
+                       problem.totalKeys, problem.pageCount}));
+  if (most > kMostElements)
+    return Rejection{PruneReason::Grid, most, kMostElements, "tokens"};
+  constexpr double kMaxStride = double(int64_t(1) << 40);
+  for (const AttentionStrides *strides :
+       {&problem.q, &problem.k, &problem.v, &problem.o}) {
+    double stride = 2 * double(std::max({strides->token, strides->batch,
+                                         strides->head * problem.group()}));
+    if (stride >= kMaxStride)
+      return Rejection{PruneReason::Alignment, stride, kMaxStride, "B"};
+  }
+  return std::nullopt;
+}
+
+/// Splits are whole blocks of keys, and none more than there are blocks.
+static std::optional<Rejection> checkSplits(const AttentionProblem &problem,
+                                            const Sm90AttentionConfig &config,
+                                            const DeviceModel &device) {
+  // Ahead of what is counted in integers.
+  double splits = problem.fixedSplit > 0
+                      ? std::ceil(double(problem.keys) / problem.fixedSplit)
+                      : config.splits;
+  if (auto rejection = checkGrid(tilesOf(problem, config) * splits))
+    return rejection;
+  if (problem.fixedSplit > 0 && problem.fixedSplit % config.blockN != 0)
+    return Rejection{PruneReason::InstructionShape, double(config.blockN), 0,
+                     "keys of a block", "divisors of the fixed split"};
+  int64_t blocks =
+      std::max<int64_t>(1, (problem.keys + config.blockN - 1) / config.blockN);
+  if (config.splits > blocks || (problem.fixedSplit > 0 && config.splits > 1))
+    return Rejection{PruneReason::Dominated, double(config.splits),
+                     double(problem.fixedSplit > 0 ? 1 : blocks), "splits"};
+  double bytes =
+      double(sm90AttentionWorkspace(problem, config, device).scratchBytes);
+  if (bytes > kMaxPartialBytes)
+    return Rejection{PruneReason::Workspace, bytes, kMaxPartialBytes, "B"};
+  constexpr double kMaxGridYZ = 65535; // of the kernel that merges splits
+  for (int64_t blocks : {problem.heads, problem.batch})
+    if ((config.splits > 1 || problem.fixedSplit > 0) &&
+        double(blocks) > kMaxGridYZ)
+      return Rejection{PruneReason::Grid, double(blocks), kMaxGridYZ, "blocks"};
+  return std::nullopt;
+}
+
+std::optional<Rejection> Sm90Attention::checkLimits(
+    const AttentionProblem &problem, const AttentionSignature &signature,
+    const Sm90AttentionConfig &config, const DeviceModel &device) const {
+  if (device.computeCapability() != kCapability)
+    return Rejection{PruneReason::Architecture,
+                     double(device.computeCapability()), kCapability};
+  if ((signature.q != DType::BF16 && signature.q != DType::FP16) ||
+      signature.kv != signature.q)
+    return Rejection{PruneReason::Type};
+  constexpr int kAlign = 16; // TMA
+  if (signature.align != kAlign)
+    return Rejection{PruneReason::Alignment, double(signature.align), kAlign,
+                     "B"};
+  if (auto rejection = checkShape(problem, signature, config))
+    return rejection;
+  int registers = config.registerUse(signature);
+  if (registers > config.mostRegisterUse())
+    return Rejection{PruneReason::Registers, double(registers),
+                     double(config.mostRegisterUse()),
+                     "registers of scores, probabilities and sums"};
+  if (auto rejection = checkPages(problem, config))
+    return rejection;
+  if (auto rejection = checkTensorMaps(problem))
+    return rejection;
+  return checkSplits(problem, config, device);
+}
+
+std::unique_ptr<Template> makeSm90AttentionTemplate() {
+  return std::make_unique<Sm90Attention>();
+}
+
+} // namespace kiln

@@ -1,0 +1,278 @@
+//===- Sm90AttentionPlan.cpp ----------------------------------------------===//
+//
+// Tensor maps say how operands lie in memory: strides, packed sequences, pages
+// and heads that share a tile are all here, the kernel only names coordinates.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Attention/Sm90AttentionPlan.h"
+
+#include "Families/Attention/AttentionCombine.h"
+#include "Families/Attention/AttentionFamily.h"
+#include "Families/ReusedTensorMap.h"
+#include "Model/MathUtil.h"
+#include "attention/Sm90AttentionParams.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+
+namespace kiln {
+
+//===----------------------------------------------------------------------===//
+// Tiles and workspace
+//===----------------------------------------------------------------------===//
+
+/// Heads whose tiles alternate. Without a mask those of one: all its tiles are
+/// equally long. With one, the longest tiles of many heads come first, of as
+/// many as have their K and V in half of L2.
+static int64_t sectionOf(const AttentionProblem &problem,
+                         const Sm90AttentionConfig &config, int64_t splits,
+                         int64_t l2Bytes) {
+  if (problem.mask == AttentionMask::None)
+    return 1;
+  int64_t bytes = problem.typicalKeys * (problem.headDim + problem.valueDim) *
+                  bytesOf(problem.kv);
+  auto fitting = static_cast<uint64_t>(
+      std::max<int64_t>(1, l2Bytes / 2 / std::max<int64_t>(1, bytes)));
+  return static_cast<int64_t>(std::bit_floor(fitting)) * problem.group() /
+         config.packed * splits;
+}
+
+Sm90AttentionGrid::Sm90AttentionGrid(const AttentionProblem &problem,
+                                     const Sm90AttentionConfig &config,
+                                     int64_t l2Bytes) {
+  if (problem.fixedSplit > 0) {
+    splitKeys = problem.fixedSplit;
+    splits = std::max<int64_t>(1, ceilDiv(problem.keys, splitKeys));
+  } else {
+    splits = config.splits;
+    splitKeys = roundUp(ceilDiv(problem.keys, splits), config.blockN);
+  }
+  rowBlocks = ceilDiv(problem.queries, config.tileTokens());
+  heads = problem.batch * (problem.heads / config.packed) * splits;
+  section = std::min(sectionOf(problem, config, splits, l2Bytes),
+                     std::max<int64_t>(1, heads));
+  // With many more keys than queries all tiles are about as long.
+  isPaired = !config.dynamic && problem.mask == AttentionMask::Causal &&
+             problem.typicalKeys < 2 * problem.queries;
+}
+
+/// Of the kernel that merges splits: each of them has an LSE.
+static constexpr CombineAttentionConfig kCombine{};
+
+WorkspaceLayout sm90AttentionWorkspace(const AttentionProblem &problem,
+                                       const Sm90AttentionConfig &config,
+                                       const DeviceModel &device) {
+  Sm90AttentionGrid grid(problem, config, device.l2Bytes);
+  WorkspaceLayout layout;
+  if (config.dynamic)
+    layout.zeroedBytes = 4;
+  if (grid.splits > 1)
+    layout.scratchBytes = uint64_t(
+        partialBytes(grid.splits * partialRowsOf(problem), problem.valueDim));
+  return layout;
+}
+
+//===----------------------------------------------------------------------===//
+// Tensor maps
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// An operand as tensor maps see it, in tokens, heads and elements.
+struct StoredRows {
+  int64_t elements = 0, tokens = 0, heads = 0, batch = 0;
+  AttentionStrides strides;
+};
+
+class Sm90AttentionBinder final : public Binder {
+public:
+  Sm90AttentionBinder(const AttentionProblem &problem,
+                      const AttentionSignature &signature,
+                      const Sm90AttentionConfig &config,
+                      const DeviceModel &device)
+      : signature(signature), config(config), l2Bytes(device.l2Bytes),
+        planned(mapsOf(problem, problem.q, problem.k, problem.v)) {}
+
+  void bind(const Arguments &arguments, const LaunchContext &context,
+            LaunchSpec &spec) const noexcept override;
+
+  struct Maps {
+    TensorMapSpec q, k, v;
+  };
+  const Maps &maps() const { return planned; }
+
+private:
+  Maps mapsOf(const AttentionProblem &problem, const AttentionStrides &q,
+              const AttentionStrides &k, const AttentionStrides &v) const;
+  TensorMapSpec queryMap(const StoredRows &rows, int64_t tokens) const;
+  TensorMapSpec keyMap(const StoredRows &rows, int64_t tokens) const;
+  TensorMapSpec emptyMap(int rank) const;
+  void setDim(TensorMapSpec &map, int dim, int64_t extent,
+              int64_t stride) const;
+  int64_t keyRows(const AttentionProblem &problem) const;
+
+  AttentionSignature signature;
+  Sm90AttentionConfig config;
+  int64_t l2Bytes;
+  Maps planned;
+};
+
+} // namespace
+
+/// Boxes are 64 elements wide; what a row has not is zero.
+TensorMapSpec Sm90AttentionBinder::emptyMap(int rank) const {
+  TensorMapSpec map;
+  map.elementType = static_cast<int32_t>(signature.q);
+  map.rank = rank;
+  map.box[0] = Slab::kElements;
+  for (int i = 1; i < rank; ++i)
+    map.box[i] = 1;
+  map.swizzle = TensorMapSwizzle::B128;
+  map.l2Promotion = L2Promotion::B128;
+  return map;
+}
+
+/// No extent is 0: of tensors without rows nothing is read. The stride of an
+/// extent of one is not read, but it has to be one all the same.
+void Sm90AttentionBinder::setDim(TensorMapSpec &map, int dim, int64_t extent,
+                                 int64_t stride) const {
+  constexpr uint64_t kAnyStride = 16;
+  map.dims[dim] = static_cast<uint64_t>(std::max<int64_t>(1, extent));
+  map.strides[dim - 1] =
+      extent > 1 ? static_cast<uint64_t>(stride * bytesOf(signature.q))
+                 : kAnyStride;
+}
+
+/// (element, head of those that share a tile, token, group of such, sequence).
+TensorMapSpec Sm90AttentionBinder::queryMap(const StoredRows &rows,
+                                            int64_t tokens) const {
+  TensorMapSpec map = emptyMap(5);
+  int64_t packed = config.packed;
+  map.dims[0] = static_cast<uint64_t>(rows.elements);
+  setDim(map, 1, packed, rows.strides.head);
+  setDim(map, 2, rows.tokens, rows.strides.token);
+  setDim(map, 3, rows.heads / packed, rows.strides.head * packed);
+  setDim(map, 4, rows.batch, rows.strides.batch);
+  map.box[1] = static_cast<uint32_t>(packed);
+  map.box[2] = static_cast<uint32_t>(tokens);
+  return map;
+}
+
+/// (element, token, head, sequence or page).
+TensorMapSpec Sm90AttentionBinder::keyMap(const StoredRows &rows,
+                                          int64_t tokens) const {
+  TensorMapSpec map = emptyMap(4);
+  map.dims[0] = static_cast<uint64_t>(rows.elements);
+  setDim(map, 1, rows.tokens, rows.strides.token);
+  setDim(map, 2, rows.heads, rows.strides.head);
+  setDim(map, 3, rows.batch, rows.strides.batch);
+  map.box[1] = static_cast<uint32_t>(tokens);
+  return map;
+}
+
+/// Tokens of a box of K and V.
+int64_t Sm90AttentionBinder::keyRows(const AttentionProblem &problem) const {
+  bool isPaged = signature.pages != AttentionPages::None;
+  return isPaged ? std::min<int64_t>(config.blockN, problem.pageSize)
+                 : config.blockN;
+}
+
+/// Packed sequences are one long one; sequences that share K and V, too, are
+/// one sequence.
+Sm90AttentionBinder::Maps Sm90AttentionBinder::mapsOf(
+    const AttentionProblem &problem, const AttentionStrides &q,
+    const AttentionStrides &k, const AttentionStrides &v) const {
+  bool packsQueries = signature.queryLengths == AttentionLengths::Packed;
+  bool packsKeys = signature.keyLengths == AttentionLengths::Packed;
+  bool isPaged = signature.pages != AttentionPages::None;
+  int64_t queries = packsQueries ? problem.totalQueries : problem.queries;
+  int64_t queryBatch = packsQueries ? 1 : problem.batch;
+  int64_t keys = isPaged     ? problem.pageSize
+                 : packsKeys ? problem.totalKeys
+                             : problem.keys;
+  int64_t keyBatch = isPaged     ? problem.pageCount
+                     : packsKeys ? 1
+                                 : problem.batch;
+  auto keyRowsOf = [&](int64_t elements, const AttentionStrides &strides) {
+    return StoredRows{elements, keys, problem.kvHeads,
+                      strides.batch == 0 ? 1 : keyBatch, strides};
+  };
+  int64_t box = keyRows(problem);
+  return {queryMap({problem.headDim, queries, problem.heads, queryBatch, q},
+                   config.consumerTokens()),
+          keyMap(keyRowsOf(problem.headDim, k), box),
+          keyMap(keyRowsOf(problem.valueDim, v), box)};
+}
+
+//===----------------------------------------------------------------------===//
+// Launches
+//===----------------------------------------------------------------------===//
+
+void Sm90AttentionBinder::bind(const Arguments &arguments,
+                               const LaunchContext &context,
+                               LaunchSpec &spec) const noexcept {
+  AttentionProblem problem = readAttentionProblem(arguments.problem);
+  Sm90AttentionGrid grid(problem, config, l2Bytes);
+  Sm90AttentionParams params;
+  AttentionParams &attention = params.attention;
+  attention = makeAttentionParams(problem, arguments);
+  attention.splits = static_cast<int>(grid.splits);
+  attention.splitKeys = static_cast<int>(grid.splitKeys);
+  if (grid.splits > 1)
+    placePartials(context.scratch, grid.splits * partialRowsOf(problem),
+                  problem.valueDim, attention);
+  if (config.dynamic) {
+    context.zero(sizeof(unsigned), spec);
+    attention.counter = reinterpret_cast<unsigned *>(context.zeroed);
+  }
+  bool packsQueries = signature.queryLengths == AttentionLengths::Packed;
+  bool packsKeys = signature.keyLengths == AttentionLengths::Packed;
+  params.batchStepQ = !packsQueries;
+  params.batchStepK = !packsKeys && attention.kStrides.batch != 0;
+  params.batchStepV = !packsKeys && attention.vStrides.batch != 0;
+  params.schedule = grid.schedule();
+  params.pageRows = static_cast<int>(keyRows(problem));
+
+  KernelStep &step = spec.addKernel(params);
+  step.grid.x =
+      static_cast<uint32_t>(std::min<int64_t>(grid.tiles(), context.smCount));
+  step.block.x = static_cast<uint32_t>(config.threads());
+  step.sharedBytes = static_cast<uint32_t>(config.sharedBytes(signature));
+  Maps maps = mapsOf(problem, attention.qStrides, attention.kStrides,
+                     attention.vStrides);
+  // In the order of Plan::tensorMaps.
+  const EncodedTensorMap *prototype = context.tensorMaps;
+  auto add = [&](const TensorMapSpec &map, const TensorMapSpec &plannedMap,
+                 int operand, size_t member) {
+    DeviceAddress address = arguments.operands[operand].address;
+    // Without keys there may be no K and V; nothing of them is read then.
+    if (address == 0)
+      address = arguments.operands[AttentionOperand::O].address;
+    addTensorMap(map, plannedMap, *prototype++, address,
+                 step.paramOffset + member, spec);
+  };
+  add(maps.q, planned.q, AttentionOperand::Q, offsetof(Sm90AttentionParams, q));
+  add(maps.k, planned.k, AttentionOperand::K, offsetof(Sm90AttentionParams, k));
+  add(maps.v, planned.v, AttentionOperand::V, offsetof(Sm90AttentionParams, v));
+  if (grid.splits > 1)
+    addCombineStep(attention, kCombine, /*function=*/1, /*dependent=*/true,
+                   spec);
+}
+
+void completeSm90AttentionPlan(const AttentionProblem &problem,
+                               const AttentionSignature &signature,
+                               const Sm90AttentionConfig &config,
+                               const DeviceModel &device, Plan &plan) {
+  auto binder =
+      std::make_shared<Sm90AttentionBinder>(problem, signature, config, device);
+  const Sm90AttentionBinder::Maps &maps = binder->maps();
+  plan.tensorMaps = {maps.q, maps.k, maps.v};
+  if (Sm90AttentionGrid(problem, config, device.l2Bytes).splits > 1) {
+    plan.kernels.push_back(makeCombineUnit(signature, kCombine, device));
+    plan.sharedBytes.push_back(0);
+  }
+  plan.binder = std::move(binder);
+}
+
+} // namespace kiln

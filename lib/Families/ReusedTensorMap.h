@@ -1,0 +1,27 @@
+//===- ReusedTensorMap.h - tensor maps of a launch from those of a plan ---===//
+#pragma once
+
+#include "Driver/LaunchSpec.h"
+
+#include <cstring>
+
+namespace kiln {
+
+/// Has \p spec write the tensor map \p map over \p address at byte \p offset of
+/// its parameters. Where sizes are those of \p planned, as they are unless a
+/// dynamic extent has changed, its encoded \p prototype serves.
+inline void addTensorMap(const TensorMapSpec &map, const TensorMapSpec &planned,
+                         const EncodedTensorMap &prototype,
+                         DeviceAddress address, size_t offset,
+                         LaunchSpec &spec) {
+  auto at = static_cast<uint32_t>(offset);
+  bool isSame =
+      std::memcmp(map.dims, planned.dims, sizeof(map.dims)) == 0 &&
+      std::memcmp(map.strides, planned.strides, sizeof(map.strides)) == 0;
+  if (isSame)
+    spec.addTensorMap(prototype, address, at);
+  else
+    spec.addTensorMap(map, address, at);
+}
+
+} // namespace kiln
