@@ -1,8 +1,8 @@
 //===- attention/FlatMerge.cuh - two attentions become one ----------------===//
 //
 // Lanes of a warp share a row of a head: each loads its vectors of both parts,
-// weighs and adds them. Neighbouring rows are heads of one token, which lie one
-// after the other in packed tensors.
+// of a few rows at once, weighs and adds them. Neighbouring rows are heads of
+// one token, which lie one after the other in packed tensors.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -27,41 +27,85 @@ template <MergeSignature kSignature, FlatMergeConfig kConfig> class FlatMerge {
     float first, second, lse;
   };
 
+  static constexpr int kVectors = kConfig.vectors(kSignature);
+  static constexpr int kGroups = kConfig.threads() / kLanes;
+
+  /// What a lane reads of one row.
+  struct Item {
+    MergePlace place;
+    bool exists;
+    float lse1, lse2;
+    Words<kInBytes> first[kVectors], second[kVectors];
+  };
+
 public:
   static void run(const MergeParams &params) {
     long long rows = params.batch * params.rows * params.heads;
-    constexpr long long kGroups = kConfig.threads() / kLanes;
-    long long step = gridDim.x * kGroups;
-    int lane = threadIdx.x % kLanes;
+    constexpr long long kChunk = kGroups * kConfig.items;
     // All lanes of a warp take part in each turn.
-    long long turns = (rows + step - 1) / step;
-    long long index = blockIdx.x * kGroups + threadIdx.x / kLanes;
-    for (long long turn = 0; turn < turns; ++turn, index += step) {
-      bool exists = index < rows;
-      MergePlace place = placeOf(params, exists ? index : 0);
-      Weights weights = weightsOf(params, place);
-      // The logarithm may take the place of one that other lanes still read.
+    for (long long chunk = blockIdx.x * kChunk; chunk < rows;
+         chunk += gridDim.x * kChunk) {
+      // All loads of a thread are in flight together.
+      Item items[kConfig.items];
+#pragma unroll
+      for (int i = 0; i < kConfig.items; ++i)
+        load(params, chunk + i * kGroups + threadIdx.x / kLanes, rows,
+             items[i]);
+      // Results may take the place of what other lanes still read.
       __syncwarp();
-      if (!exists)
-        continue;
-      if (kSignature.lse && lane == 0)
-        params.lse[place.lseOffset(params)] = weights.lse;
-      for (int column = lane * kVector; column < kSignature.valueDim;
-           column += kLanes * kVector)
-        mergeVector(params, place, weights, column);
+#pragma unroll
+      for (int i = 0; i < kConfig.items; ++i)
+        if (items[i].exists)
+          store(params, items[i]);
     }
   }
 
 private:
+  static int columnOf(int vector) {
+    return (vector * kLanes + static_cast<int>(threadIdx.x) % kLanes) * kVector;
+  }
+  static bool hasColumn(int vector) {
+    return kSignature.valueDim % (kLanes * kVector) == 0 ||
+           columnOf(vector) < kSignature.valueDim;
+  }
+
+  /// 32 bits where they do: 64 cost three times as much.
+  static long long divide(long long a, long long b) {
+    return (a | b) >> 32 == 0
+               ? static_cast<unsigned>(a) / static_cast<unsigned>(b)
+               : a / b;
+  }
   static MergePlace placeOf(const MergeParams &params, long long index) {
-    long long token = index / params.heads;
-    long long batch = token / params.rows;
+    long long token = divide(index, params.heads);
+    long long batch = divide(token, params.rows);
     return {batch, token - batch * params.rows, index - token * params.heads};
   }
 
-  static Weights weightsOf(const MergeParams &params, MergePlace place) {
-    long long at = place.lseOffset(params);
-    float first = params.lse1[at], second = params.lse2[at];
+  static void load(const MergeParams &params, long long index, long long rows,
+                   Item &item) {
+    item.exists = index < rows;
+    if (!item.exists)
+      return;
+    item.place = placeOf(params, index);
+    loadPart(params.o1, params.o1Strides, item.place, item.first);
+    loadPart(params.o2, params.o2Strides, item.place, item.second);
+    long long at = item.place.lseOffset(params);
+    item.lse1 = params.lse1[at];
+    item.lse2 = params.lse2[at];
+  }
+
+  static void loadPart(const void *o, const AttentionStrides &strides,
+                       MergePlace place, Words<kInBytes> (&words)[kVectors]) {
+    const Storage<kSignature.in> *row =
+        static_cast<const Storage<kSignature.in> *>(o) + place.offset(strides);
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i)
+      if (hasColumn(i))
+        words[i] =
+            loadVector<kInBytes, CacheHint::Streaming>(row + columnOf(i));
+  }
+
+  static Weights weightsOf(float first, float second) {
     float greatest = fmaxf(first, second);
     if (greatest == -kInfinity)
       return {0, 0, greatest};
@@ -71,29 +115,34 @@ private:
     return {firstPart / sum, secondPart / sum, greatest + logf(sum)};
   }
 
-  static void mergeVector(const MergeParams &params, MergePlace place,
-                          Weights weights, int column) {
-    using In = Storage<kSignature.in>;
-    using Out = Storage<kSignature.out>;
-    auto load = [&](const void *base, const AttentionStrides &strides) {
-      return loadVector<kInBytes, CacheHint::Streaming>(
-          static_cast<const In *>(base) + place.offset(strides) + column);
-    };
-    Words<kInBytes> firstWords = load(params.o1, params.o1Strides);
-    Words<kInBytes> secondWords = load(params.o2, params.o2Strides);
-    float first[kVector], second[kVector], merged[kVector];
+  static void store(const MergeParams &params, const Item &item) {
+    Weights weights = weightsOf(item.lse1, item.lse2);
+    if (kSignature.lse && threadIdx.x % kLanes == 0)
+      params.lse[item.place.lseOffset(params)] = weights.lse;
+    Storage<kSignature.out> *row =
+        static_cast<Storage<kSignature.out> *>(params.o) +
+        item.place.offset(params.oStrides);
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i)
+      if (hasColumn(i))
+        storeVector<kOutBytes, CacheHint::Streaming>(
+            row + columnOf(i), merged(weights, item.first[i], item.second[i]));
+  }
+
+  static Words<kOutBytes> merged(Weights weights,
+                                 const Words<kInBytes> &firstWords,
+                                 const Words<kInBytes> &secondWords) {
+    float first[kVector], second[kVector], sum[kVector];
     unpackFloats<kSignature.in>(first, firstWords);
     unpackFloats<kSignature.in>(second, secondWords);
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
       // Not 0 * value: what counts nothing may hold NaN.
       float value = weights.first == 0 ? 0.0f : weights.first * first[i];
-      merged[i] =
+      sum[i] =
           weights.second == 0 ? value : fmaf(weights.second, second[i], value);
     }
-    storeVector<kOutBytes, CacheHint::Streaming>(
-        static_cast<Out *>(params.o) + place.offset(params.oStrides) + column,
-        packFloats<kSignature.out>(merged));
+    return packFloats<kSignature.out>(sum);
   }
 };
 

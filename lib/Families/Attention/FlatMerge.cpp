@@ -48,16 +48,22 @@ public:
 
   void enumerate(const Problem &problem, const DeviceModel &,
                  llvm::function_ref<void(Record)> emit) const override {
-    int widest =
-        FlatMergeConfig::widestVector(readMergeSignature(problem.signature));
+    MergeSignature signature = readMergeSignature(problem.signature);
+    int widest = FlatMergeConfig::widestVector(signature);
     for (int vector = widest; vector >= 1; vector /= 2)
-      for (int threads : {256, 128, 512})
-        emit(toRecord(FlatMergeConfig{threads, vector}, schema));
+      for (int threads : {128, 256, 64})
+        for (int items : {2, 1, 4}) {
+          FlatMergeConfig config{threads, vector, items};
+          // Of more, few are resident and none is faster.
+          constexpr int kMostRegisters = 128;
+          if (items == 1 || config.registers(signature) <= kMostRegisters)
+            emit(toRecord(config, schema));
+        }
   }
 
   CandidateClass classOf(const Problem &, const Record &record) const override {
     auto config = fromRecord<FlatMergeConfig>(record);
-    return {static_cast<uint64_t>(config.vector), 0};
+    return {static_cast<uint64_t>(config.vector * 8 + config.items), 0};
   }
 
   Plan plan(const Problem &problem, const Record &record,
@@ -110,18 +116,19 @@ protected:
                             const DeviceModel &) const override {
     auto config = fromRecord<FlatMergeConfig>(record);
     MergeProblem p = readMergeProblem(problem.record.values().data());
+    MergeSignature signature = signatureOf(p);
     double rows = p.allRows(), elements = rows * double(p.valueDim);
     StreamKernel kernel;
-    kernel.tasks = config.blocks(signatureOf(p), rows);
-    kernel.block = {config.threads(), config.registers(), 0};
+    kernel.tasks = config.blocks(signature, rows);
+    kernel.block = {config.threads(), config.registers(signature), 0};
     kernel.readBytes =
         2 * (elements * bytesOf(p.dtype) + rows * bytesOf(DType::FP32));
     kernel.writeBytes =
         elements * bytesOf(p.out) + (p.lse ? rows * bytesOf(DType::FP32) : 0);
     // Of an element: conversions, a product, a sum; of a lane: places and
     // weights, which the logarithms come before.
-    constexpr double kPerElement = 5, kPerLane = 90, kSpecialPerLane = 4;
-    double lanes = rows * config.lanes(signatureOf(p));
+    constexpr double kPerElement = 5, kPerLane = 70, kSpecialPerLane = 4;
+    double lanes = rows * config.lanes(signature);
     kernel.simdOps = elements * kPerElement + lanes * kPerLane;
     kernel.specialOps = lanes * kSpecialPerLane;
     return kernel;

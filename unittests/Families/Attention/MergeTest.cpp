@@ -71,7 +71,7 @@ TEST_CASE("a merge may take the place of its first part") {
 TEST_CASE("lanes of a merge cover a row, and blocks all rows") {
   for (int vector : {1, 2, 4, 8})
     for (int cols : {8, 40, 64, 96, 128, 256, 576}) {
-      FlatMergeConfig config{128, vector};
+      FlatMergeConfig config{128, vector, 2};
       MergeSignature signature{.valueDim = cols};
       CAPTURE(vector);
       CAPTURE(cols);
@@ -80,14 +80,14 @@ TEST_CASE("lanes of a merge cover a row, and blocks all rows") {
       CHECK((lanes == 32 || lanes * vector >= cols));
       CHECK((lanes == 1 || lanes / 2 * vector < cols));
       for (double rows : {1.0, 7.0, 1000.0})
-        CHECK(config.blocks(signature, rows) * (128 / lanes) >= rows);
+        CHECK(config.blocks(signature, rows) * 2 * (128 / lanes) >= rows);
     }
 }
 
 TEST_CASE("launches of merges carry the problem") {
   Problem problem = parse("batch=3 d=64 dtype=bf16 lse=1 ldb=512");
   const Template &flat = *family().findTemplate("flat");
-  auto named = family().parseConfig("flat.t256.v8");
+  auto named = family().parseConfig("flat.t256.v8.i1");
   REQUIRE(bool(named));
   Arguments arguments = family().defaultArguments(problem);
   for (int i = 0; i < MergeOperand::Count; ++i)
