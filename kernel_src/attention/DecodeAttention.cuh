@@ -62,21 +62,29 @@ void decodeAttention(const AttentionParams &params) {
   }
 
   // Stream them. The first copies start before Q is looked at.
+  const int number = warp / kConfig.partCount(),
+            part = warp % kConfig.partCount();
   DecodeRing<kSignature, kConfig> ring(
-      params, sequence, keys, rows.kvHead, range, warp,
-      ptx::sharedAddress(shared) + warp * kConfig.ringBytes(kSignature));
+      params, sequence, keys, rows.kvHead, range, number, part,
+      ptx::sharedAddress(shared) + number * kConfig.ringBytes(kSignature));
 #pragma unroll
   for (int stage = 0; stage < kConfig.stages - 1; ++stage)
     ring.load();
-  DecodeRows<kSignature, kConfig> sums(params, rows, range,
+  DecodeRows<kSignature, kConfig> sums(params, rows, range, part,
                                        ptx::sharedAddress(shared) +
                                            kConfig.queryOffset(kSignature));
+  constexpr int kKeyPitch =
+      DecodeAttentionConfig::pitch(kSignature.headDim, kSignature.kv);
+  constexpr int kValuePitch =
+      DecodeAttentionConfig::pitch(kSignature.valueDim, kSignature.kv);
+  const bool shares = ring.sharesTiles();
 #pragma unroll 1
-  for (int first = range.begin + warp * kConfig.tile; first < range.end;
-       first += kConfig.warps * kConfig.tile) {
+  for (int first = range.begin + number * kConfig.tile; first < range.end;
+       first += kConfig.rings() * kConfig.tile) {
     unsigned stage = ring.wait();
     ring.load();
-    sums.take(stage, stage + kConfig.keyTileBytes(kSignature), first);
+    sums.take(stage, shares ? stage : stage + kConfig.keyTileBytes(kSignature),
+              shares ? kKeyPitch : kValuePitch, first);
   }
   sums.joinTotals();
 
@@ -87,7 +95,7 @@ void decodeAttention(const AttentionParams &params) {
     ptx::griddepcontrolLaunchDependents();
   DecodeMerge<kSignature, kConfig> merge(params, rows,
                                          reinterpret_cast<float *>(shared));
-  merge.leave(warp, sums);
+  merge.leave(number, sums);
   __syncthreads();
   if constexpr (kConfig.cluster) {
     if (params.splits > 1)

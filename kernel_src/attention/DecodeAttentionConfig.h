@@ -8,11 +8,14 @@ namespace kiln {
 /// Streams K and V past few rows of queries on mma.sync, sm_80 and up. A block
 /// has `rows` rows, those of the heads that share a head of K; its warps take
 /// tiles of keys in turn, each through a ring of `stages` tiles of its own.
+/// Rows of O that a warp's registers do not hold are shared out: `parts` warps
+/// have one ring, the same scores, and columns of O of their own.
 struct DecodeAttentionConfig {
   int rows = 16;  ///< 8, 16 or 32
   int tile = 16;  ///< keys: 16 or 32
   int stages = 3; ///< tiles of a ring
   int warps = 4;
+  int parts = 0;         ///< of the columns of O, each for a warp; 0: one
   int sharedQueries = 0; ///< 1: Q in shared memory, not in registers
   int cluster = 0;       ///< 1: the blocks of all splits are a cluster (sm_90)
   /// Run-time value: quarters of a block for each SM that splits make up.
@@ -26,6 +29,7 @@ struct DecodeAttentionConfig {
     f("t", "tile", &DecodeAttentionConfig::tile, 16);
     f("st", "stages", &DecodeAttentionConfig::stages, 3);
     f("w", "warps", &DecodeAttentionConfig::warps, 4);
+    f("p", "parts", &DecodeAttentionConfig::parts, 0);
     f("sq", "sharedQueries", &DecodeAttentionConfig::sharedQueries, 0);
     f("cl", "cluster", &DecodeAttentionConfig::cluster, 0);
   }
@@ -35,6 +39,9 @@ struct DecodeAttentionConfig {
 
   constexpr int threads() const { return 32 * warps; }
   constexpr int minBlocks() const { return 1; }
+  /// Warps that share a ring, and rings of a block.
+  constexpr int partCount() const { return parts > 0 ? parts : 1; }
+  constexpr int rings() const { return warps / partCount(); }
   /// Row tiles of the instruction, which has 16 rows.
   constexpr int rowTiles() const { return (rows + 15) / 16; }
 
@@ -84,6 +91,13 @@ struct DecodeAttentionConfig {
   constexpr int stageBytes(const AttentionSignature &s) const {
     return keyTileBytes(s) + tile * pitch(s.valueDim, s.kv);
   }
+  /// Whether V may be the first columns of K, as latent attention has it: then
+  /// the tile of K serves for both.
+  constexpr bool mayShareTiles(const AttentionSignature &s) const {
+    return partCount() > 1 && s.headDim > s.valueDim &&
+           swizzleBits(s.headDim, s.kv) == 7 &&
+           swizzleBits(s.valueDim, s.kv) == 7;
+  }
   constexpr int ringBytes(const AttentionSignature &s) const {
     return stages * stageBytes(s);
   }
@@ -102,6 +116,10 @@ struct DecodeAttentionConfig {
   static constexpr int valueCols(const AttentionSignature &s) {
     return chunks(s.valueDim, s.kv) * 16 / bytesOf(s.kv);
   }
+  /// Those of one warp.
+  constexpr int partCols(const AttentionSignature &s) const {
+    return valueCols(s) / partCount();
+  }
   /// Floats from row to row of the sums that warps leave to be merged. Rows of
   /// accumulators start 8 banks apart.
   static constexpr int sumPitch(const AttentionSignature &s) {
@@ -114,9 +132,9 @@ struct DecodeAttentionConfig {
   /// Where Q lies: behind the rings, whose memory the sums of the warps use
   /// again, and in a cluster those of the block.
   constexpr int queryOffset(const AttentionSignature &s) const {
-    int rings = warps * ringBytes(s);
-    int sums = (warps + (cluster ? 1 : 0)) * sumFloats(s) * 4;
-    return ((rings > sums ? rings : sums) + 15) / 16 * 16;
+    int loads = rings() * ringBytes(s);
+    int sums = (rings() + (cluster ? 1 : 0)) * sumFloats(s) * 4;
+    return ((loads > sums ? loads : sums) + 15) / 16 * 16;
   }
   constexpr int sharedBytes(const AttentionSignature &s) const {
     return queryOffset(s) + queryBytes(s);
@@ -126,13 +144,17 @@ struct DecodeAttentionConfig {
     bool kvFits = s.kv == DType::E4M3 || s.kv == s.q;
     if (!kvFits || s.align != 16 || s.headDim * bytesOf(s.kv) % 16 != 0 ||
         s.valueDim * bytesOf(s.kv) % 16 != 0 || s.headDim < 8 ||
-        s.valueDim < 8 || s.headDim > 256 || s.valueDim > 256 ||
+        s.valueDim < 8 || s.headDim > 576 || s.valueDim > 576 ||
         s.headDim * bytesOf(s.q) % 16 != 0)
       return false;
     return (rows == 8 || rows == 16 || rows == 32) &&
            (tile == 16 || tile == 32) && stages >= 2 && stages <= 16 &&
-           warps >= 1 && warps <= 16 && cluster >= 0 && cluster <= 1 &&
-           sharedQueries >= 0 && sharedQueries <= 1 && fill >= 1;
+           warps >= 1 && warps <= 16 && parts >= 0 &&
+           warps % partCount() == 0 &&
+           (partCount() == 1 || (valueCols(s) % partCount() == 0 &&
+                                 partCols(s) * bytesOf(s.kv) % 128 == 0)) &&
+           cluster >= 0 && cluster <= 1 && sharedQueries >= 0 &&
+           sharedQueries <= 1 && fill >= 1;
   }
 
   friend constexpr bool operator==(const DecodeAttentionConfig &,

@@ -14,7 +14,7 @@
 
 #include "attention/AttentionRanges.h"
 #include "attention/DecodeAttentionConfig.h"
-#include "common/Ptx.cuh"
+#include "common/PtxSm90.cuh"
 
 namespace kiln {
 
@@ -58,23 +58,27 @@ template <int kElements, DType kType, int kTile> struct DecodeTileCopy {
   }
 };
 
-/// The ring of one warp, which takes every kWarps-th tile of a range of keys.
+/// The ring of one warp, or of several that share the columns of O: one of
+/// those of a block, which take the tiles of a range of keys in turn.
 template <AttentionSignature kSignature, DecodeAttentionConfig kConfig>
 class DecodeRing {
   static constexpr int kTile = kConfig.tile;
-  static constexpr int kStep = kConfig.warps * kTile; ///< keys between tiles
+  static constexpr int kStep = kConfig.rings() * kTile; ///< keys between tiles
+  static constexpr int kParts = kConfig.partCount();
   static constexpr int kBytes = bytesOf(kSignature.kv);
   static constexpr bool kPaged = kSignature.pages != AttentionPages::None;
   using KeyCopy = DecodeTileCopy<kSignature.headDim, kSignature.kv, kTile>;
   using ValueCopy = DecodeTileCopy<kSignature.valueDim, kSignature.kv, kTile>;
 
 public:
-  /// Of warp \p warp, in the memory from \p shared on.
+  /// Of ring \p number, in the memory from \p shared on. Of the copies of a
+  /// tile this warp has the \p part-th of every kParts.
   DecodeRing(const AttentionParams &params, int sequence,
-             AttentionTokens tokens, int kvHead, AttentionRange range, int warp,
-             unsigned shared)
-      : params(params), ring(shared), next(range.begin + warp * kTile),
-        end(range.end), policy(ptx::createPolicyEvictFirst()) {
+             AttentionTokens tokens, int kvHead, AttentionRange range,
+             int number, int part, unsigned shared)
+      : params(params), ring(shared), next(range.begin + number * kTile),
+        end(range.end), number(number), part(part),
+        policy(ptx::createPolicyEvictFirst()) {
     keys = static_cast<const char *>(params.k) + KeyCopy::chunk() * 16 +
            params.kStrides.head * kvHead * kBytes;
     values = static_cast<const char *>(params.v) + ValueCopy::chunk() * 16 +
@@ -98,7 +102,8 @@ public:
     }
   }
 
-  /// Has the next tile of this warp, if there is one, copied to the next stage.
+  /// Has this warp's part of the next tile, if there is one, copied to the next
+  /// stage.
   void load() {
     if (next < end) {
       unsigned stage = ring + filled * kConfig.stageBytes(kSignature);
@@ -107,7 +112,9 @@ public:
         copyPaged(stage, valueStage);
       else {
         copyRows<KeyCopy>(stage, keys, params.kStrides.token * kBytes);
-        copyRows<ValueCopy>(valueStage, values, params.vStrides.token * kBytes);
+        if (!sharesTiles())
+          copyRows<ValueCopy>(valueStage, values,
+                              params.vStrides.token * kBytes);
       }
     }
     next += kStep;
@@ -116,13 +123,26 @@ public:
   }
 
   /// Waits for the oldest tile, and gives its stage: K, and keyTileBytes behind
-  /// it V. The stage before is free.
+  /// it V, unless V is a part of K. The stage before is free.
   unsigned wait() {
     ptx::cpAsyncWait<kConfig.stages - 2>();
-    __syncwarp();
+    if constexpr (kParts == 1)
+      __syncwarp();
+    else
+      ptx::barSync(1 + number, kParts * 32);
     unsigned stage = ring + read * kConfig.stageBytes(kSignature);
     read = read + 1 == kConfig.stages ? 0 : read + 1;
     return stage;
+  }
+
+  /// V is the first columns of K, which are there already.
+  bool sharesTiles() const {
+    if constexpr (kConfig.mayShareTiles(kSignature))
+      return params.v == params.k &&
+             params.vStrides.token == params.kStrides.token &&
+             params.vStrides.head == params.kStrides.head &&
+             params.vStrides.batch == params.kStrides.batch;
+    return false;
   }
 
 private:
@@ -132,7 +152,8 @@ private:
 #pragma unroll
     for (int copy = 0; copy < Copy::kCopies; ++copy) {
       bool inside = next + copy * Copy::kRows + Copy::row() < end;
-      Copy::copyRow(stage + Copy::offset(), at, copy, inside, policy);
+      if (kParts == 1 || copy % kParts == part)
+        Copy::copyRow(stage + Copy::offset(), at, copy, inside, policy);
       at += Copy::kRows * tokenBytes;
     }
     source += kStep * tokenBytes;
@@ -157,7 +178,8 @@ private:
         kBytes;
     lookUp(next + kStep);
     copyPagedRows<KeyCopy>(stage, keys, keyRow);
-    copyPagedRows<ValueCopy>(valueStage, values, valueRow);
+    if (!sharesTiles())
+      copyPagedRows<ValueCopy>(valueStage, values, valueRow);
   }
 
   template <class Copy>
@@ -166,8 +188,9 @@ private:
     for (int copy = 0; copy < Copy::kCopies; ++copy) {
       int row = copy * Copy::kRows + Copy::row();
       long long offset = __shfl_sync(0xffffffffu, rowOfLane, row);
-      Copy::copyRow(stage + Copy::offset(), base + offset, copy,
-                    next + row < end, policy);
+      if (kParts == 1 || copy % kParts == part)
+        Copy::copyRow(stage + Copy::offset(), base + offset, copy,
+                      next + row < end, policy);
     }
   }
 
@@ -178,6 +201,7 @@ private:
   unsigned ring;
   int filled = 0, read = 0; // stages
   int next, end;            // keys
+  int number, part;
   unsigned long long policy;
 };
 

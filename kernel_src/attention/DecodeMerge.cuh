@@ -1,6 +1,6 @@
 //===- attention/DecodeMerge.cuh - from the sums of warps to O ------------===//
 //
-// The warps of a block leave their sums in shared memory and merge them four
+// The rings of a block leave their sums in shared memory and merge them four
 // columns a thread. What comes of it is a row of O where the block had all keys
 // of its sequence; otherwise a partial result for the combine kernel or, in a
 // cluster, for its blocks, which share the columns out among them.
@@ -87,9 +87,9 @@ public:
       valueScale *= detail::e4m3Unit();
   }
 
-  /// Leaves what warp \p warp has summed.
-  void leave(int warp, const Rows &sums) {
-    float *own = shared + warp * kConfig.sumFloats(kSignature);
+  /// Leaves what a warp of ring \p ring has summed.
+  void leave(int ring, const Rows &sums) {
+    float *own = shared + ring * kConfig.sumFloats(kSignature);
     sums.forEachSum([&](int row, int column, auto values) {
       *reinterpret_cast<decltype(values) *>(own + row * kPitch + column) =
           values;
@@ -103,17 +103,17 @@ public:
     });
   }
 
-  /// Merges the warps and writes rows of O.
+  /// Merges the rings and writes rows of O.
   void writeRows() {
     forEachPart(threadIdx.x, kConfig.threads(), [&](int row, int column) {
-      write(row, column, mergeWarps(row, column));
+      write(row, column, mergeRings(row, column));
     });
   }
 
-  /// Merges the warps and writes partial results of \p split.
+  /// Merges the rings and writes partial results of \p split.
   void writePartials(int split) {
     forEachPart(threadIdx.x, kConfig.threads(), [&](int row, int column) {
-      DecodeSum sum = mergeWarps(row, column);
+      DecodeSum sum = mergeRings(row, column);
       long long at = split * partialRows<kSignature>(params) +
                      partialRow<kSignature>(params, rows.sequence, rows.queries,
                                             rows.headOf(rows.begin + row),
@@ -130,11 +130,11 @@ public:
     });
   }
 
-  /// Merges the warps, then the \p blocks blocks of the cluster.
+  /// Merges the rings, then the \p blocks blocks of the cluster.
   void writeCluster(int blocks) {
-    float *own = shared + kConfig.warps * kConfig.sumFloats(kSignature);
+    float *own = shared + kConfig.rings() * kConfig.sumFloats(kSignature);
     forEachPart(threadIdx.x, kConfig.threads(), [&](int row, int column) {
-      DecodeSum sum = mergeWarps(row, column);
+      DecodeSum sum = mergeRings(row, column);
       *reinterpret_cast<float4 *>(own + row * kPitch + column) = sum.sums;
       if (column == 0) {
         own[kRows * kPitch + row] = sum.greatest;
@@ -162,17 +162,17 @@ private:
       visit(part / kColumns, part % kColumns * 4);
   }
 
-  DecodeSum mergeWarps(int row, int column) {
+  DecodeSum mergeRings(int row, int column) {
     DecodeSum all = {-Rows::infinity(), 0, {0, 0, 0, 0}};
     const float *greatest = shared + kRows * kPitch + row;
 #pragma unroll
-    for (int warp = 0; warp < kConfig.warps; ++warp)
+    for (int ring = 0; ring < kConfig.rings(); ++ring)
       all.greatest =
-          fmaxf(all.greatest, greatest[warp * kConfig.sumFloats(kSignature)]);
+          fmaxf(all.greatest, greatest[ring * kConfig.sumFloats(kSignature)]);
     float origin = DecodeSum::originOf(all.greatest);
 #pragma unroll
-    for (int warp = 0; warp < kConfig.warps; ++warp) {
-      const float *own = shared + warp * kConfig.sumFloats(kSignature);
+    for (int ring = 0; ring < kConfig.rings(); ++ring) {
+      const float *own = shared + ring * kConfig.sumFloats(kSignature);
       float factor = ptx::ex2ApproxFtz(own[kRows * kPitch + row] - origin);
       all.total += own[kRows * (kPitch + 1) + row] * factor;
       all.add(*reinterpret_cast<const float4 *>(own + row * kPitch + column),

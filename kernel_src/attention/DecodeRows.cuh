@@ -68,18 +68,19 @@ public:
   static constexpr int kRowTiles = kConfig.rowTiles();
   static constexpr int kHalves = kConfig.rows == 8 ? 1 : 2;
   static constexpr int kKeySteps = DecodeAttentionConfig::keySteps(kSignature);
-  static constexpr int kValueTiles =
-      DecodeAttentionConfig::valueCols(kSignature) / 8;
+  static constexpr int kCols = kConfig.partCols(kSignature); ///< of O
+  static constexpr int kValueTiles = kCols / 8;
   static constexpr int kTile = kConfig.tile;
   static constexpr float kLog2E = 1.4426950408889634f;
 
   /// Loads the rows of Q, where they are shared to \p shared, with all threads
-  /// of the block. \p seen is what the block has of the keys.
+  /// of the block. \p seen is what the block has of the keys, \p part this
+  /// warp's of the columns of O.
   DecodeRows(const AttentionParams &params, const DecodeBlockRows &rows,
-             AttentionRange seen, unsigned shared)
+             AttentionRange seen, int part, unsigned shared)
       : reach(reachOf(kSignature.mask, params.left, params.right)),
         queryCount(rows.queries.count), keyCount(rows.keys), range(seen),
-        sharedQueries(shared + lane() * 16) {
+        part(part), sharedQueries(shared + lane() * 16) {
     float scale = params.scale;
     if constexpr (kNarrow)
       scale *= detail::e4m3Unit();
@@ -129,8 +130,8 @@ public:
   }
 
   /// Takes the tile of keys from \p first on, whose K and V are in shared
-  /// memory.
-  void take(unsigned keyTile, unsigned valueTile, int first) {
+  /// memory, rows of V \p valuePitch bytes apart.
+  void take(unsigned keyTile, unsigned valueTile, int valuePitch, int first) {
     float scores[kRowTiles][kTile / 8][4];
     multiplyKeys(scores, keyTile);
     bool open = isOpen(first);
@@ -141,7 +142,7 @@ public:
         mask(scores[tile], tile, first);
       soften(scores[tile], tile);
     }
-    multiplyValues(scores, valueTile);
+    multiplyValues(scores, valueTile, valuePitch);
   }
 
   /// Adds the totals of a row's four lanes, each of which has a part.
@@ -169,14 +170,14 @@ public:
           for (int c = 0; c < kValueTiles; c += 2) {
             const float(&even)[4] = sums[tile][c];
             const float(&odd)[4] = sums[tile][c + 1];
-            visit(row, c * 8 + lane() % 4 * 4,
+            visit(row, part * kCols + c * 8 + lane() % 4 * 4,
                   float4{even[2 * half], odd[2 * half], even[2 * half + 1],
                          odd[2 * half + 1]});
           }
         } else {
 #pragma unroll
           for (int c = 0; c < kValueTiles; ++c)
-            visit(row, c * 8 + lane() % 4 * 2,
+            visit(row, part * kCols + c * 8 + lane() % 4 * 2,
                   float2{sums[tile][c][2 * half], sums[tile][c][2 * half + 1]});
         }
       }
@@ -405,14 +406,15 @@ private:
   }
 
   void multiplyValues(const float (&scores)[kRowTiles][kTile / 8][4],
-                      unsigned valueTile) {
-    constexpr int kPitch =
-        DecodeAttentionConfig::pitch(kSignature.valueDim, kSignature.kv);
+                      unsigned valueTile, int pitch) {
     // The matrices of a load: keys 0 to 7 and 8 to 15 of one chunk, then of the
     // next.
-    unsigned at = valueTile + DecodeAttentionConfig::chunkOffset(
-                                  kSignature.valueDim, kSignature.kv,
-                                  lane() % 16, lane() / 16);
+    constexpr int kBytes = kCols * bytesOf(kSignature.kv);
+    const int row = lane() % 16;
+    unsigned at = valueTile + part * kBytes + row * pitch +
+                  (lane() / 16 ^ DecodeAttentionConfig::phase(
+                                     kSignature.valueDim, kSignature.kv, row)) *
+                      16;
 #pragma unroll
     for (int j = 0; j < kTile / 16; ++j) {
       unsigned p[kRowTiles][4];
@@ -432,7 +434,7 @@ private:
         ptx::ldmatrixX4Trans(b, DecodeAttentionConfig::furtherChunk(
                                     kSignature.valueDim, kSignature.kv, at,
                                     column / kTilesOfLoad * 2) +
-                                    j * 16 * kPitch);
+                                    j * 16 * pitch);
         if constexpr (kNarrow) {
 #pragma unroll
           for (int chunk = 0; chunk < 2; ++chunk)
@@ -476,6 +478,7 @@ private:
   AttentionReach reach;
   int queryCount, keyCount;
   AttentionRange range; ///< of the block's keys
+  int part;             ///< of the columns of O
   AttentionRange open;  ///< of those that all rows see
   float unit, tanhScale = 0;
   unsigned sharedQueries; ///< this lane's

@@ -15,7 +15,7 @@ constexpr int kRows = 32;
 /// Calls \p visit(elements, type) for each size of a row that a config allows.
 template <class F> void forEachRow(F &&visit) {
   for (DType type : {DType::BF16, DType::E4M3})
-    for (int chunks = 1; chunks * 16 / bytesOf(type) <= 256; ++chunks)
+    for (int chunks = 1; chunks * 16 / bytesOf(type) <= 576; ++chunks)
       visit(chunks * 16 / bytesOf(type), type);
 }
 

@@ -3,7 +3,8 @@
 // The space is a table of rings, each with splits merged by a second kernel or
 // by a cluster. The rows of a block follow from the problem: the least that the
 // instruction allows, as each row tile costs registers. Q moves to shared
-// memory where registers do not hold it.
+// memory where registers do not hold it, and then warps share the columns of O
+// out: latent attention, with 512 of them, does.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/AttentionCombine.h"
@@ -120,7 +121,7 @@ static int64_t heldRegisters(const AttentionSignature &signature,
                              const DecodeAttentionConfig &config) {
   int64_t queries =
       config.sharedQueries ? 0 : DecodeAttentionConfig::keySteps(signature) * 4;
-  int64_t sums = DecodeAttentionConfig::valueCols(signature) / 2;
+  int64_t sums = config.partCols(signature) / 2;
   int64_t chunks =
       std::max(DecodeAttentionConfig::chunks(signature.headDim, signature.kv),
                DecodeAttentionConfig::chunks(signature.valueDim, signature.kv));
@@ -144,6 +145,23 @@ static int rowsFor(const AttentionProblem &problem) {
   return rows <= 8 ? 8 : rows <= 16 ? 16 : 32;
 }
 
+/// Moves Q to shared memory, and shares out the columns of O, as far as
+/// registers ask for it.
+static void fitRegisters(const AttentionSignature &signature,
+                         DecodeAttentionConfig &config) {
+  config.parts = 0;
+  for (int shared : {0, 1}) {
+    config.sharedQueries = shared;
+    if (heldRegisters(signature, config) <= kMostHeld)
+      return;
+  }
+  for (int parts : {2, 4, 8}) {
+    config.parts = parts;
+    if (heldRegisters(signature, config) <= kMostHeld)
+      return;
+  }
+}
+
 void DecodeAttention::forEachConfig(
     const AttentionProblem &problem, const AttentionSignature &signature,
     const DeviceModel &device,
@@ -155,18 +173,26 @@ void DecodeAttention::forEachConfig(
       config.warps = ring.warps;
       config.stages = ring.stages;
       config.tile = ring.tile;
-      config.sharedQueries = 0;
-      config.sharedQueries = heldRegisters(signature, config) > kMostHeld;
+      fitRegisters(signature, config);
+      if (config.warps % config.partCount() != 0)
+        continue;
       // Results that do not depend on the batch need one config for all.
-      bool fits = config.sharedBytes(signature) <= device.sharedBytesPerBlock &&
+      bool fits = config.isValid(signature) &&
+                  config.sharedBytes(signature) <= device.sharedBytesPerBlock &&
                   heldRegisters(signature, config) <= kMostHeld;
       if (problem.fixedSplit > 0 && !fits)
         continue;
+      int64_t lastSplits = 0;
       for (int cluster = 0; cluster <= (device.hasClusters() ? 1 : 0);
            ++cluster)
         for (int fill : kFills) {
           config.cluster = cluster;
           config.fill = fill;
+          DecodeGrid grid(problem, config, device.smCount);
+          // More of the same is no choice.
+          if (fill != kFills[0] && grid.splits == lastSplits)
+            continue;
+          lastSplits = grid.splits;
           emit(config);
           if (problem.fixedSplit > 0)
             return;
@@ -186,7 +212,7 @@ DecodeAttention::classOfConfig(const DecodeAttentionConfig &c) const {
 static std::optional<Rejection>
 checkShape(const AttentionSignature &signature,
            const DecodeAttentionConfig &config) {
-  constexpr int kCopied = 16, kMostDim = 256;
+  constexpr int kCopied = 16, kMostDim = 576;
   if (signature.align != kCopied)
     return Rejection{PruneReason::Alignment, double(signature.align), kCopied,
                      "B"};
@@ -200,6 +226,9 @@ checkShape(const AttentionSignature &signature,
   if (dim > kMostDim)
     return Rejection{PruneReason::InstructionShape, double(dim), kMostDim,
                      "elements of a row"};
+  if (config.warps % config.partCount() != 0)
+    return Rejection{PruneReason::Dominated, double(config.warps),
+                     double(config.partCount()), "warps"};
   if (!config.isValid(signature))
     return Rejection{PruneReason::InstructionShape};
   return std::nullopt;
@@ -266,7 +295,7 @@ static AttentionDecodeKernel kernelOf(const AttentionProblem &problem,
                config.sharedBytes(signature)});
   AttentionDecodeKernel kernel;
   kernel.rows = config.rows;
-  kernel.warps = config.warps;
+  kernel.warps = config.rings();
   kernel.stages = config.stages;
   kernel.pieceKeys = config.tile;
   kernel.blocksPerSm = std::max<int64_t>(resident.blocksPerSm, 1);

@@ -25,10 +25,10 @@ int64_t mostVisibleKeys(const AttentionProblem &problem, int64_t keys) {
 /// Of DecodeAttentionConfig::fill.
 static constexpr int64_t kQuarters = 4;
 
-/// Splits that leave every warp a tile.
+/// Splits that leave every ring a tile.
 static int64_t mostSplits(const DecodeAttentionConfig &config, int64_t keys) {
-  return std::clamp<int64_t>(ceilDiv(keys, int64_t(config.tile) * config.warps),
-                             1, kMostSplits);
+  return std::clamp<int64_t>(
+      ceilDiv(keys, int64_t(config.tile) * config.rings()), 1, kMostSplits);
 }
 
 /// Splits that fill the SMs.

@@ -287,9 +287,12 @@ TEST_CASE("decode says what it cannot do") {
   CHECK(why(base + "d=256 dtype=bf16", "decode.r32.t16.st3.w4") ==
         "register wall: 416 sums, scores and addresses a thread, 156 allowed");
   CHECK(why(base + "d=256 dtype=bf16", "decode.r16.t16.st2.w4.sq1") == "none");
-  CHECK(
-      why(base + "d=512 dtype=bf16", "decode.r8.t16.st2.w4.sq1") ==
-      "instruction-shape: 512 elements of a row, limit 256 elements of a row");
+  CHECK(why(base + "d=512 dtype=bf16", "decode.r8.t16.st2.w4.sq1") ==
+        "register wall: 296 sums, scores and addresses a thread, 156 allowed");
+  CHECK(why(base + "d=512 dtype=bf16", "decode.r8.t16.st2.w4.p4.sq1") ==
+        "none");
+  CHECK(why(base + "d=512 dtype=bf16", "decode.r8.t16.st2.w2.p4.sq1") ==
+        "dominated: 2 warps, limit 4 warps");
   CHECK(why(base + "d=128 dtype=bf16 batch=64", "decode.r8.t16.st3.w4.cl1") ==
         "dominated: 1 splits, limit 2 splits");
   CHECK(why("attention sq=4096 sk=4096 heads=8 d=128 dtype=bf16",
@@ -308,4 +311,19 @@ TEST_CASE("results that do not depend on the batch have one config") {
     REQUIRE(configs.size() == 1);
     CHECK(configs[0] == "decode.r8.t16.st3.w4");
   }
+}
+
+TEST_CASE("latent attention has configs that share the columns of O out") {
+  Problem problem =
+      parse(attention(),
+            "attention batch=64 sq=1 sk=4096 heads=16 kvheads=1 d=576 dv=512 "
+            "dtype=bf16");
+  const Template &decode = *attention().findTemplate("decode");
+  int allowed = 0;
+  decode.enumerate(problem, h200(), [&](Record config) {
+    CHECK(config.get("p") == 4);
+    CHECK(config.get("sq") == 1);
+    allowed += !decode.prune(problem, config, h200());
+  });
+  CHECK(allowed > 0);
 }
