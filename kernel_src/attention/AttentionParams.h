@@ -47,7 +47,8 @@ struct AttentionParams {
   /// partialO[((s * batch + b) * heads + h) * queries + i][valueDim] (with
   /// packed queries [(s * heads + h) * all queries + i]), normalised, fp32,
   /// with their partialLse in the same order; an empty split has the LSE -inf
-  /// and any O.
+  /// and any O. `decode` counts keys from the first that a query of the
+  /// sequence sees (DecodeSplits.h).
   int splits = 1;
   int splitKeys = 0;
   float *partialO = nullptr, *partialLse = nullptr;

@@ -111,7 +111,7 @@ TEST_CASE("each key that a query sees is in one split of its sequence") {
             }
           }
           for (int split = 0; split < splits + 3; ++split)
-            REQUIRE(isSplitUsed(visible, split, splitKeys) == split < splits);
+            REQUIRE(isSplitUsed(visible, split, splitKeys) == (split < splits));
         }
 }
 

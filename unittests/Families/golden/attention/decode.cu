@@ -5,7 +5,7 @@
 
 namespace {
 constexpr kiln::AttentionSignature kSignature{.q = kiln::DType::BF16, .kv = kiln::DType::BF16, .out = kiln::DType::BF16, .headDim = 128, .valueDim = 128, .mask = kiln::AttentionMask::None, .queryLengths = kiln::AttentionLengths::Uniform, .keyLengths = kiln::AttentionLengths::Uniform, .pages = kiln::AttentionPages::None, .softcap = false, .sinks = false, .alibi = false, .lse = false, .scales = false, .align = 16};
-constexpr kiln::DecodeAttentionConfig kConfig{.rows = 8, .tile = 16, .stages = 3, .warps = 4, .sharedQueries = 0, .cluster = 0};
+constexpr kiln::DecodeAttentionConfig kConfig{.rows = 8, .tile = 16, .stages = 3, .warps = 4, .parts = 0, .sharedQueries = 0, .cluster = 0};
 static_assert(kConfig.isValid(kSignature), "the config does not fit");
 static_assert(kConfig.threads() == 128 && kConfig.sharedBytes(kSignature) == 98304,
               "host and device disagree about the config");

@@ -5,7 +5,7 @@
 
 namespace {
 constexpr kiln::AttentionSignature kSignature{.q = kiln::DType::BF16, .kv = kiln::DType::E4M3, .out = kiln::DType::BF16, .headDim = 128, .valueDim = 128, .mask = kiln::AttentionMask::Causal, .queryLengths = kiln::AttentionLengths::Packed, .keyLengths = kiln::AttentionLengths::Used, .pages = kiln::AttentionPages::Table, .softcap = false, .sinks = true, .alibi = false, .lse = true, .scales = true, .align = 16};
-constexpr kiln::DecodeAttentionConfig kConfig{.rows = 32, .tile = 16, .stages = 3, .warps = 4, .sharedQueries = 1, .cluster = 1};
+constexpr kiln::DecodeAttentionConfig kConfig{.rows = 32, .tile = 16, .stages = 3, .warps = 4, .parts = 0, .sharedQueries = 1, .cluster = 1};
 static_assert(kConfig.isValid(kSignature), "the config does not fit");
 static_assert(kConfig.threads() == 128 && kConfig.sharedBytes(kSignature) == 96512,
               "host and device disagree about the config");
