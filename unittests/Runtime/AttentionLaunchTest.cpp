@@ -293,7 +293,7 @@ TEST_CASE("a plan of an attention follows its extents") {
   ranges[0].first = 1;
   ranges[0].last = 4;
   ranges[1].name = "sk";
-  ranges[1].first = 1;
+  ranges[1].first = 0;
   ranges[1].last = 100;
   kiln_problem problem = problemOf(args);
   problem.ranges = ranges;
@@ -310,11 +310,12 @@ TEST_CASE("a plan of an attention follows its extents") {
     CHECK(launches.last().keys == keys);
     CHECK(launches.last().kStrides.batch == keys * 2 * 21);
   }
+  args.batch = 1;
   args.keys = 101;
   CHECK(kiln_plan_launch_call(plan, family, &args, nullptr, nullptr) ==
         KILN_INVALID_ARGUMENT);
   void *operands[] = {args.q.data, args.k.data, args.v.data, args.o.data};
-  const int64_t extents[] = {3, 50};
+  int64_t extents[] = {3, 50};
   kiln_arguments arguments = KILN_INIT(kiln_arguments);
   arguments.operands = operands;
   arguments.operand_count = 4;
@@ -323,6 +324,9 @@ TEST_CASE("a plan of an attention follows its extents") {
   REQUIRE(kiln_plan_launch(plan, &arguments, nullptr, nullptr) == KILN_SUCCESS);
   CHECK(launches.last().batch == 3);
   CHECK(isStrides(launches.last().kStrides, 2 * 21, 21, 50 * 2 * 21));
+  extents[1] = 0; // O becomes 0
+  REQUIRE(kiln_plan_launch(plan, &arguments, nullptr, nullptr) == KILN_SUCCESS);
+  CHECK(launches.last().keys == 0);
   kiln_plan_release(plan);
 }
 
@@ -331,6 +335,7 @@ TEST_CASE("prepared ranges of an attention serve values that nobody launched") {
   kiln_engine *engine = fixture.engine();
   kiln_stream stream = fixture.gpu.stream();
   kiln_attention_args args = pagedArgs();
+  args.page_table_columns = 50;
   kiln_range ranges[3] = {KILN_INIT(kiln_range), KILN_INIT(kiln_range),
                           KILN_INIT(kiln_range)};
   const char *const names[] = {"batch", "sq", "sk"};
