@@ -120,7 +120,7 @@ void AttentionTileSteps::explainBlocks() {
            "{} queries, {} keys to expect: {} tiles of {} rows see {} blocks "
            "of {} keys, {} the longest and {} the shortest; {} sequences, {} "
            "heads{}",
-           problem.queries, expectedKeys(problem), model.visible.tiles,
+           expectedQueries(problem), expectedKeys(problem), model.visible.tiles,
            kernel.rows, model.visible.blocks, kernel.keys,
            model.visible.longest, model.visible.shortest, problem.batch,
            problem.heads,
@@ -195,7 +195,9 @@ int AttentionTileSteps::explainPace(int loop) {
        .unit = "clk"});
   return steps.add({.title = "pace of a step",
                     .rule = StepRule::Max,
-                    .terms = {steps.resultOf(loop), steps.resultOf(l2)},
+                    .terms = {steps.resultOf(loop),
+                              steps.resultOf(l2),
+                              {"port of the SM", model.step.port, "clk"}},
                     .unit = "clk"});
 }
 
@@ -278,7 +280,9 @@ int AttentionTileSteps::explainPath(int pace, int ends) {
 
 int AttentionTileSteps::explainFloor() {
   return steps.add({.title = "bytes wall",
-                    .formula = "Q, K, V and O once",
+                    .formula = fmt::format(
+                        "Q, K, V and O once; busy SMs have {:.0f} KB in flight",
+                        model.inFlight / 1024),
                     .rule = StepRule::Quotient,
                     .terms = {{"bytes", model.bytes, "B"},
                               {"DRAM", model.bytesPerNs, "B/ns"}}});
@@ -313,8 +317,11 @@ void AttentionTileSteps::run() {
        .terms = {steps.resultOf(explainFloor()), steps.resultOf(path)}});
   std::vector<StepTerm> addends{{"launch", model.device.launchNs},
                                 {"ramp", model.device.rampNs},
+                                {"start of blocks", kStartNs},
                                 steps.resultOf(path),
                                 steps.resultOf(beyond)};
+  if (model.skewNs > 0)
+    addends.push_back({"splits that end later", model.skewNs});
   addMerge(model.merge, steps, addends);
   steps.add({.title = "total",
              .verdict = fmt::format("bound by {}", model.bound()),

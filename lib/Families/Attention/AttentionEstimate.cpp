@@ -16,15 +16,18 @@ Estimate estimateAttentionTiles(const AttentionProblem &problem,
   estimate.bound = model.bound();
   estimate.add("launch", device.launchNs);
   estimate.add("ramp", device.rampNs);
+  estimate.add("start", kStartNs);
   estimate.add("tiles", model.ns(model.path));
   estimate.add("tail", model.ns(model.tail));
   estimate.add("beyond path", model.beyondNs());
+  estimate.add("skew", model.skewNs);
   estimate.add("merge", model.merge.totalNs());
   const AttentionStep &step = model.step;
   estimate.note("step tensor", step.tensor, "clk");
   estimate.note("step softmax", step.softmax, "clk");
   estimate.note("step shared", step.shared, "clk");
   estimate.note("step l2", step.l2, "clk");
+  estimate.note("step port", step.port, "clk");
   estimate.note("step", step.pace(), "clk");
   estimate.note("ends of a tile", model.ends, "clk");
   estimate.note("tile count", model.tiles, "");

@@ -67,9 +67,9 @@ struct AttentionTileKernel {
   bool foldedScale = true;     ///< one FFMA and an exp2 for each score
 };
 
-/// Launch + ramp + tiles + tail + beyond path + merge: the SM with most
-/// to do, or the bytes of DRAM. About half a microsecond. The kernel must have
-/// rows, keys and splits.
+/// Launch + ramp + start + tiles + tail + beyond path + skew + merge: the SM
+/// with most to do, or the bytes of DRAM. About half a microsecond. The kernel
+/// must have rows, keys and splits.
 Estimate estimateAttentionTiles(const AttentionProblem &problem,
                                 const AttentionTileKernel &kernel,
                                 const DeviceModel &device,

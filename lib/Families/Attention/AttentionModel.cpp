@@ -3,7 +3,7 @@
 // A tile with wgmma is a race between tensor cores and the instructions of the
 // softmax, which overlap as well as the order of issue lets them: a norm of
 // both fits 24 measured loops (head dims 64 to 256, 2 and 3 consumers, bf16 and
-// fp8) to 4.5 % rms. A tile has ends besides: the first scores have nothing to
+// fp8) to 3 % rms. A tile has ends besides: the first scores have nothing to
 // overlap with, and neither have the last product and the store of O.
 //
 // A decode kernel is as fast as its bytes in flight, and a launch, merging
@@ -49,7 +49,7 @@ SplitMergeTime splitMergeTime(const AttentionProblem &problem,
   if (merge == SplitMerge::None || splits.all == 1)
     return time;
   double width = double(problem.valueDim) / kRowElements;
-  double rows = double(problem.queries) * double(splits.active);
+  double rows = double(expectedQueries(problem)) * double(splits.active);
   time.partialRows = rows * double(problem.heads) * double(problem.batch);
   time.rowNs = kRowNs * width;
   switch (merge) {
@@ -71,10 +71,26 @@ SplitMergeTime splitMergeTime(const AttentionProblem &problem,
   return time;
 }
 
+/// Bytes a clock of one SM that loads while most do not.
+static constexpr double kSmBytesPerClock = 35.7;
+
+/// Bytes in flight that \p bytesPerNs of DRAM need: loads of all SMs wait twice
+/// as long as DRAM that is just busy lets them.
+static double neededBytes(const DeviceModel &device, double bytesPerNs) {
+  constexpr double kQueue = 2;
+  return kQueue * busyDramLatencyNs(device) * bytesPerNs;
+}
+
+/// Some splits of a row end later than others, which take \p ns.
+static double splitSkewNs(const KeySplits &splits, double ns) {
+  constexpr double kSkew = 0.25, kMostSkewNs = 2500;
+  return splits.active > 1 ? std::min(kSkew * ns, kMostSkewNs) : 0;
+}
+
 /// Bytes of Q and O.
 static double queryBytes(const AttentionProblem &problem) {
   return double(problem.batch) * double(problem.heads) *
-         double(problem.queries) *
+         double(expectedQueries(problem)) *
          double(problem.headDim * bytesOf(problem.dtype) +
                 problem.valueDim * bytesOf(problem.out));
 }
@@ -115,20 +131,29 @@ AttentionTileModel::AttentionTileModel(const AttentionProblem &problem,
   stepBytes = double(kernel.keys) * tokenBytes(problem);
   step.l2 =
       stepBytes * sms() * attentionClockGHz(device) / device.l2BytesPerNs();
+  step.port = stepBytes / kSmBytesPerClock;
   computeTiles();
   computePath();
-  // Bytes of DRAM, once.
+  // Bytes of DRAM, once, at the rate that leaves what busy SMs have in flight:
+  // a step's keys, and half of the next one's.
   constexpr double kReached = 0.955; // of what a read alone reaches
+  constexpr double kSteps = 1.5;
   bytes = queryBytes(problem) + keyBytes(problem);
-  bytesPerNs = kReached * device.dramBytesPerNs();
+  inFlight = std::min(tiles, sms()) * kSteps * stepBytes;
+  double needed = neededBytes(device, device.dramBytesPerNs());
+  bytesPerNs = kReached * device.dramBytesPerNs() *
+               std::min(1.0, std::max(inFlight, 1.0) / needed);
   floorNs = bytes / bytesPerNs;
+  skewNs = splitSkewNs(splits, std::max(pathNs(), floorNs));
   merge = splitMergeTime(problem, splits, kernel.merge);
 }
 
 static AttentionSoftmax softmaxOf(const AttentionTileModel &model) {
-  // Warpgroups wait for each other's maxima; of warps there are others.
+  // Warpgroups wait for each other's maxima; of warps there are others. Turns
+  // of three keep the special units busier than two do.
   constexpr double kScore = 0.085, kOutput = 0.01, kStep = 300,
                    kStepOfWarps = 150;
+  constexpr double kThreeInTurns = 0.965, kThree = 1.04, kFewer = 1.07;
   // ALiBi is an FFMA a score, of 128 lanes; a scale that is not folded into
   // the exponential takes three.
   constexpr double kAlibi = 1.0 / 128, kPlainScale = 0.025;
@@ -144,10 +169,16 @@ static AttentionSoftmax softmaxOf(const AttentionTileModel &model) {
     softmax.score += kPlainScale;
   softmax.outputs = rows * model.valueDim;
   softmax.output = kOutput;
-  softmax.fixed =
-      model.kernel.instruction == AttentionTileKernel::Instruction::Wgmma
-          ? kStep
-          : kStepOfWarps;
+  softmax.fixed = kStepOfWarps;
+  if (model.kernel.instruction == AttentionTileKernel::Instruction::MmaSync)
+    return softmax;
+  bool isThree = model.kernel.rows > 2 * kWgmmaRows;
+  double share = !isThree                  ? kFewer
+                 : model.kernel.takesTurns ? kThreeInTurns
+                                           : kThree;
+  softmax.score *= share;
+  softmax.output *= share;
+  softmax.fixed = kStep * share;
   return softmax;
 }
 
@@ -170,9 +201,9 @@ void AttentionTileModel::computeWgmmaStep() {
     step.loop = step.tensor + step.softmaxShare * step.softmax;
     return;
   }
-  constexpr double kTwo = 3.5, kThreeInTurns = 6;
-  bool isThree = kernel.rows > 2 * kWgmmaRows;
-  step.exponent = isThree && kernel.takesTurns ? kThreeInTurns : kTwo;
+  // A lone consumer has nobody to multiply while it waits for maxima.
+  constexpr double kTogether = 5, kAlone = 2.5;
+  step.exponent = kernel.rows > kWgmmaRows ? kTogether : kAlone;
   step.loop = std::pow(std::pow(step.tensor, step.exponent) +
                            std::pow(step.softmax, step.exponent),
                        1 / step.exponent);
@@ -214,14 +245,15 @@ void AttentionTileModel::computeMmaStep() {
 void AttentionTileModel::computeTiles() {
   // Latency of the first loads; Q in and O out.
   constexpr double kLoads = 600, kElement = 0.08, kGathering = 1.14,
-                   kBarriers = 1.04;
+                   kBarriers = 1.04, kPacked = 1.05;
   visible = visibleBlocks(problem, kernel.rows, kernel.packed, kernel.keys);
   double sequences = double(problem.batch) * double(problem.heads) /
                      double(std::max<int64_t>(kernel.packed, 1));
   double active = double(splits.active);
   tiles = sequences * double(visible.tiles) * active;
   blocks = sequences * double(visible.blocks);
-  overhead = kBarriers * (kernel.gathers ? kGathering : 1);
+  overhead = kBarriers * (kernel.gathers ? kGathering : 1) *
+             (kernel.packed > 1 ? kPacked : 1);
   alone = std::max(step.tensor + step.softmax - step.loop, 0.0);
   latency = kLoads;
   element = kElement;
@@ -269,8 +301,8 @@ double AttentionTileModel::beyondNs() const {
 }
 
 double AttentionTileModel::totalNs() const {
-  return device.launchNs + device.rampNs + pathNs() + beyondNs() +
-         merge.totalNs();
+  return device.launchNs + device.rampNs + kStartNs + pathNs() + beyondNs() +
+         skewNs + merge.totalNs();
 }
 
 llvm::StringRef AttentionTileModel::bound() const {
@@ -278,7 +310,7 @@ llvm::StringRef AttentionTileModel::bound() const {
     return "dram";
   if (tiles * ends > total - tiles * ends)
     return "latency";
-  if (step.l2 > step.loop)
+  if (step.pace() > step.loop)
     return "l2";
   double softmax = step.softmaxShare * step.softmax;
   if (step.shared > std::max(step.tensor, softmax))
@@ -302,9 +334,7 @@ AttentionDecodeModel::AttentionDecodeModel(const AttentionProblem &problem,
   // More than a sum that also adds reaches (H200: 4.55 TB/s at 2 GB).
   constexpr double kStream = 1.062;
   rate = kStream * device.dramBytesPerNs();
-  // Loads of all SMs wait twice as long as DRAM that is just busy lets them.
-  constexpr double kQueue = 2;
-  needed = kQueue * busyDramLatencyNs(device) * rate;
+  needed = neededBytes(device, rate);
   computeBlocks();
   computeKey();
   fullWaves = std::floor(blocks / slots);
@@ -316,10 +346,7 @@ AttentionDecodeModel::AttentionDecodeModel(const AttentionProblem &problem,
   endsNs = kEndsNs;
   emptyNs = emptyBlocks * kEmptyNs;
   merge = splitMergeTime(problem, splits, kernel.merge);
-  // Some splits of a row end later than others.
-  constexpr double kSkew = 0.25, kMostSkewNs = 2500;
-  if (splits.active > 1)
-    skewNs = std::min(kSkew * streamNs(), kMostSkewNs);
+  skewNs = splitSkewNs(splits, streamNs());
 }
 
 void AttentionDecodeModel::computeBlocks() {
@@ -377,8 +404,7 @@ void AttentionDecodeModel::computeKey() {
 }
 
 DecodeWave AttentionDecodeModel::waveOf(double count) const {
-  // Of one SM that loads while most do not; rows of pages are shorter bursts.
-  constexpr double kSmBytesPerClock = 35.7, kPaged = 1.03;
+  constexpr double kPaged = 1.03; // rows of pages are shorter bursts
   DecodeWave wave;
   wave.blocks = count;
   if (count <= 0)

@@ -8,10 +8,13 @@
 
 #include "Families/Attention/AttentionEstimate.h"
 
+#include <algorithm>
+
 namespace kiln {
 
-/// Keys of a sequence to expect.
+/// Keys and queries of a sequence to expect.
 int64_t expectedKeys(const AttentionProblem &problem);
+int64_t expectedQueries(const AttentionProblem &problem);
 
 /// The clock of launches with pauses between them (H200: 1.75 of 1.98 GHz; a
 /// second of nothing else leaves 1.5 to 1.6).
@@ -57,9 +60,13 @@ struct AttentionStep {
   /// Of what the norm leaves out: the part of the softmax that shows.
   double softmaxShare = 0;
   double loop = 0;
-  double l2 = 0; ///< K and V from L2, for all SMs at once
-  double pace() const { return loop > l2 ? loop : l2; }
+  double l2 = 0;   ///< K and V from L2, for all SMs at once
+  double port = 0; ///< the same through the port of one SM
+  double pace() const { return std::max({loop, l2, port}); }
 };
+
+/// From the start of a block to its first load: barriers, tensor maps, roles.
+inline constexpr double kStartNs = 1500;
 
 /// A kernel with tiles on a problem. Aggregates computed by the constructor.
 struct AttentionTileModel {
@@ -85,7 +92,8 @@ struct AttentionTileModel {
   double longest = 0, shortest = 0, total = 0; ///< clocks of tiles
   double turns = 0; ///< tiles of the SM with most, where tiles are equal
   double path = 0, tail = 0; ///< clocks of the SM with most to do
-  double bytes = 0, bytesPerNs = 1, floorNs = 0; ///< of DRAM
+  double bytes = 0, inFlight = 0, bytesPerNs = 1, floorNs = 0; ///< of DRAM
+  double skewNs = 0;
   SplitMergeTime merge;
 
   AttentionTileModel(const AttentionProblem &problem,

@@ -60,9 +60,16 @@ int64_t expectedKeys(const AttentionProblem &problem) {
                                  : problem.keys;
 }
 
+int64_t expectedQueries(const AttentionProblem &problem) {
+  // Nothing else says what packed sequences have: seldom more than keys.
+  if (problem.queryLengths == AttentionLengths::Uniform)
+    return problem.queries;
+  return std::min(problem.queries, std::max<int64_t>(expectedKeys(problem), 1));
+}
+
 VisibleBlocks visibleBlocks(const AttentionProblem &problem, int64_t rows,
                             int64_t packed, int64_t keys) {
-  int64_t present = expectedKeys(problem), queries = problem.queries;
+  int64_t present = expectedKeys(problem), queries = expectedQueries(problem);
   int64_t cap = ceilDiv(present, keys);
   VisibleBlocks visible;
   visible.tiles = ceilDiv(queries * packed, rows);
