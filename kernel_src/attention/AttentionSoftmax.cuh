@@ -98,6 +98,12 @@ public:
   /// Turns scores into exponentials, and has \p shrink say by what to multiply
   /// each row's earlier sums.
   void add(Scores &scores, float (&shrink)[2]) {
+    raise(scores, shrink);
+    exponentiate<0, kColumns / 2>(scores);
+  }
+
+  /// The first half of it: the greatest scores.
+  void raise(const Scores &scores, float (&shrink)[2]) {
     // Two chains a row, for the sake of latency.
     float top[2][2];
 #pragma unroll
@@ -112,7 +118,6 @@ public:
       float &chain = top[i / 2 % 2][i / 4 % 2];
       chain = fmaxf(chain, fmaxf(scores[i], scores[i + 1]));
     }
-    float offset[2], factor = this->factor();
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       float block = fmaxf(top[row][0], top[row][1]);
@@ -121,20 +126,31 @@ public:
       float now = fmaxf(greatest[row], block);
       // -inf - -inf is no number.
       float used = now == -kInfinity ? 0.0f : now;
-      shrink[row] = ptx::ex2ApproxFtz((greatest[row] - used) * factor);
+      shrink[row] = ptx::ex2ApproxFtz((greatest[row] - used) * factor());
+      sum[row] *= shrink[row];
       greatest[row] = now;
-      offset[row] = used * factor;
+      origin[row] = used * factor();
     }
+  }
+
+  /// The second half, of scores [kBegin, kEnd) of the thread.
+  template <int kBegin, int kEnd> void exponentiate(Scores &scores) {
     float part[2][2] = {};
 #pragma unroll
-    for (int i = 0; i < kColumns / 2; ++i) {
+    for (int i = kBegin; i < kEnd; ++i) {
       int row = i / 2 % 2;
-      scores[i] = ptx::ex2ApproxFtz(fmaf(scores[i], factor, -offset[row]));
+      scores[i] = ptx::ex2ApproxFtz(fmaf(scores[i], factor(), -origin[row]));
       part[row][i % 2] += scores[i];
     }
 #pragma unroll
     for (int row = 0; row < 2; ++row)
-      sum[row] = fmaf(sum[row], shrink[row], part[row][0] + part[row][1]);
+      sum[row] += part[row][0] + part[row][1];
+  }
+
+  /// No instruction: what is computed of \p scores by now is not put off.
+  void pin(Scores &scores) {
+    ptx::pin(scores);
+    ptx::pin(sum);
   }
 
   /// The exponentials as the first operand of the product with V.
@@ -185,6 +201,7 @@ private:
   const AttentionParams &params;
   float greatest[2] = {-kInfinity, -kInfinity};
   float sum[2] = {};
+  float origin[2]; ///< of the exponents of the block at hand
 };
 
 } // namespace kiln

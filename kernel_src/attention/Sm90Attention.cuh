@@ -77,7 +77,7 @@ public:
     } else {
       if constexpr (kConfig.tradesRegisters())
         ptx::setmaxnregInc<kConfig.consumerRegisters()>();
-      Sm90AttentionConsumer<kSignature, kConfig>(params, shared).run();
+      Sm90AttentionConsumer<kSignature, kConfig>(params, shared, role).run();
     }
   }
 

@@ -27,6 +27,11 @@ class Sm90AttentionConsumer {
   static constexpr int kValueSlabs = kConfig.valueSlabs(kSignature);
   static constexpr int kDepth = kConfig.keyDepth(kSignature);
   static constexpr int kWidth = kConfig.valueWidth(kSignature);
+  /// Whether a part of the exponentials stands behind the wait for the product
+  /// with V, beside all else that waits for it: rounding and scaling.
+  static constexpr bool kSplits = kSignature.mask != AttentionMask::None;
+  static constexpr int kEarly =
+      kSplits && kConsumers < 3 ? kBlock / 2 / 4 * 3 / 8 * 8 : kBlock / 2;
   static constexpr bool kWindow = kSignature.mask == AttentionMask::Window;
   /// V may hold anything behind the last key.
   static constexpr bool kClearsTail =
@@ -47,9 +52,14 @@ class Sm90AttentionConsumer {
   using Sums = typename Output::Sums;
 
 public:
-  Sm90AttentionConsumer(const Sm90AttentionParams &params, const Shared &shared)
-      : params(params), shared(shared), output(params),
-        softmax(params.attention) {}
+  /// \p role: number of the consumer, the same in all lanes and known to be.
+  Sm90AttentionConsumer(const Sm90AttentionParams &params, const Shared &shared,
+                        int role)
+      : params(params), shared(shared), role(role), output(params),
+        softmax(params.attention),
+        queries(QueryTile::descriptor(shared.query(0, role))),
+        keys(KeyTile::descriptor(shared.key(0))),
+        values(ValueTile::descriptor(shared.value(0))) {}
 
   void run() {
     // The first turn is there from the start.
@@ -97,61 +107,58 @@ private:
     weigh(tile, block, true, scores, shrink);
     Softmax::round(scores, probabilities);
     clearTail(tile);
-    bool isLater = false; // the sums of a tile begin with its first product
+    clear(sums);
 
 #pragma unroll 1
     for (;;) {
-      // The next scores are of this tile, or of the next one.
-      bool isNew = __any_sync(~0u, block == tile.blocks.begin);
-      if (isNew) {
-        waitForTile(number.next());
-        tile = tileOf(number.next());
-        if (tile.blocks.size() == 0)
-          break;
-        output.finish(tileOf(number), softmax, inverse);
-        softmax.reset();
-        number = number.next();
-        block = tile.blocks.end;
-      }
-      --block;
-      Place next = place.next();
-      waitForKeys(next);
-      if constexpr (kConfig.ordered)
-        ptx::barSync(turn(consumer()), 2 * kWarpgroup);
-      ptx::pin(scores);
-      ptx::pin(sums);
-      ptx::pin(probabilities);
-      ptx::wgmmaFence();
-      multiplyKeys(next, scores);
-      multiplyValues(probabilities, sums, isLater);
-      if constexpr (kConfig.ordered)
-        ptx::barArrive(turn((consumer() + 1) % kConsumers), 2 * kWarpgroup);
-      // The scores are there, the product with V still runs.
-      ptx::wgmmaWait<1>();
-      ptx::pin(scores);
-      releaseKeys(next, block == tile.blocks.begin);
-      weigh(tile, block, isNew, scores, shrink);
-      // Two waits, of which each begins a block of code: in one with the
-      // exponentials ptxas 13.0 puts most of these behind the wait.
-      if (isNew) {
-        waitForValues(sums, probabilities);
-        output.store(tileOf(number.last()), sums, inverse);
-      } else {
-        waitForValues(sums, probabilities);
+#pragma unroll 1
+      for (--block; __any_sync(~0u, block >= tile.blocks.begin); --block) {
+        issue(scores, probabilities, sums);
+        releaseKeys(place.next(), block == tile.blocks.begin);
+        weigh(tile, block, false, scores, shrink);
+        if constexpr (kSplits) {
+          // A loop of one round: a block of code of its own, behind which ptxas
+          // 13.0 puts no exponentials but those that are to stand there. (With
+          // a mask it puts most of them there; without one it finds a good
+          // order of all on its own.)
+          softmax.pin(scores);
+          do
+            waitForValues(sums, probabilities);
+          while (__any_sync(~0u, block < 0));
+          softmax.template exponentiate<kEarly, kBlock / 2>(scores);
+        } else {
+          waitForValues(sums, probabilities);
+        }
+        release(shared.valueEmpty(place.stage()));
+        place = place.next();
+        Softmax::round(scores, probabilities);
 #pragma unroll
         for (int i = 0; i < kWidth / 2; ++i)
           sums[i] *= shrink[i / 2 % 2];
       }
+      // The next scores are those of the next tile.
+      waitForTile(number.next());
+      tile = tileOf(number.next());
+      if (__any_sync(~0u, tile.blocks.size() == 0))
+        break;
+      output.finish(tileOf(number), softmax, inverse);
+      softmax.reset();
+      number = number.next();
+      block = tile.blocks.end - 1;
+      issue(scores, probabilities, sums);
+      releaseKeys(place.next(), block == tile.blocks.begin);
+      weigh(tile, block, true, scores, shrink);
+      waitForValues(sums, probabilities);
       release(shared.valueEmpty(place.stage()));
-      place = next;
+      place = place.next();
+      output.store(tileOf(number.last()), sums, inverse);
+      clear(sums);
       Softmax::round(scores, probabilities);
-      if (isNew)
-        clearTail(tile);
-      isLater = !isNew;
+      clearTail(tile);
     }
     ptx::pin(sums);
     ptx::pin(probabilities);
-    multiplyValues(probabilities, sums, isLater);
+    multiplyValues(probabilities, sums);
     output.finish(tileOf(number), softmax, inverse);
     ptx::wgmmaWait<0>();
     ptx::pin(sums);
@@ -159,6 +166,32 @@ private:
     place = place.next();
     output.store(tileOf(number), sums, inverse);
     number = number.next();
+  }
+
+  /// Issues the scores of the next block, then the product of the probabilities
+  /// at hand with V. Returns when the scores are there: that product still
+  /// runs.
+  void issue(Scores &scores, Probabilities &probabilities, Sums &sums) const {
+    Place next = place.next();
+    waitForKeys(next);
+    if constexpr (kConfig.ordered)
+      ptx::barSync(turn(consumer()), 2 * kWarpgroup);
+    ptx::pin(scores);
+    ptx::pin(sums);
+    ptx::pin(probabilities);
+    ptx::wgmmaFence();
+    multiplyKeys(next, scores);
+    multiplyValues(probabilities, sums);
+    if constexpr (kConfig.ordered)
+      ptx::barArrive(turn((consumer() + 1) % kConsumers), 2 * kWarpgroup);
+    ptx::wgmmaWait<1>();
+    ptx::pin(scores);
+  }
+
+  static void clear(Sums &sums) {
+#pragma unroll
+    for (int i = 0; i < kWidth / 2; ++i)
+      sums[i] = 0.0f;
   }
 
   /// Makes probabilities of the products with the keys of \p block, with a mask
@@ -178,7 +211,10 @@ private:
       isMasked |= block < tile.unmasked.begin;
     if (isMasked && (isFirst || kSignature.mask != AttentionMask::None))
       mask(block, scores);
-    softmax.add(scores, shrink);
+    softmax.raise(scores, shrink);
+    softmax.template exponentiate<0, kEarly>(scores);
+    if (isFirst)
+      softmax.template exponentiate<kEarly, kBlock / 2>(scores);
   }
 
   void mask(int block, Scores &scores) const {
@@ -198,9 +234,8 @@ private:
 
   /// Issues scores = Q K^T, of the keys at \p at.
   void multiplyKeys(Place at, Scores &scores) const {
-    unsigned long long query =
-        QueryTile::descriptor(shared.query(number.stage(), consumer()));
-    unsigned long long key = KeyTile::descriptor(shared.key(at.stage()));
+    unsigned long long query = queries + number.stage() * (Shared::kQuery >> 4);
+    unsigned long long key = keys + at.stage() * (Shared::kKey >> 4);
 #pragma unroll
     for (int k = 0; k < kDepth; k += 16)
       ptx::wgmma<kSignature.q, kBlock, 0, 0>(
@@ -209,18 +244,15 @@ private:
     ptx::wgmmaCommit();
   }
 
-  /// Issues sums += P V, or = where \p accumulate is 0, of the values at hand.
-  void multiplyValues(const Probabilities &probabilities, Sums &sums,
-                      int accumulate) const {
+  /// Issues sums += P V, of the values at hand.
+  void multiplyValues(const Probabilities &probabilities, Sums &sums) const {
     ptx::mbarrierWait(shared.valueFull(place.stage()), place.phase());
     ptx::wgmmaFence();
-    unsigned long long value =
-        ValueTile::descriptor(shared.value(place.stage()));
+    unsigned long long value = values + place.stage() * (Shared::kValue >> 4);
 #pragma unroll
     for (int k = 0; k < kBlock; k += 16)
       ptx::wgmmaRegisters<kSignature.q, kWidth, 1>(
-          sums, probabilities + k / 4, value + ValueTile::stepOffset(k),
-          k > 0 ? 1 : accumulate);
+          sums, probabilities + k / 4, value + ValueTile::stepOffset(k), 1);
     ptx::wgmmaCommit();
   }
 
@@ -281,21 +313,22 @@ private:
     barrier();
   }
 
-  static int consumer() {
-    return static_cast<int>(Output::thread() / kWarpgroup);
-  }
+  int consumer() const { return role; }
 
   // Barriers of the block: 0 is all threads', then one for each consumer, and
   // one for each consumer's turn.
-  static void barrier() { ptx::barSync(1 + consumer(), kWarpgroup); }
+  void barrier() const { ptx::barSync(1 + consumer(), kWarpgroup); }
   static int turn(int consumer) { return 1 + kConsumers + consumer; }
 
   const Sm90AttentionParams &params;
   const Shared &shared;
+  int role;
   Output output;
   Softmax softmax;
   Place place;    ///< of K and V of the block whose probabilities are at hand
   Queries number; ///< of the tile whose scores come next
+  /// Descriptors of the tiles in the first buffer of each.
+  unsigned long long queries, keys, values;
 };
 
 } // namespace kiln

@@ -25,6 +25,19 @@ inline unsigned ctaidY() {
   return value;
 }
 
+/// No instruction: the compiler moves no use of \p values across. With wgmma it
+/// has to stand before the fence of products that use them and behind the wait.
+template <int kCount> void pin(float (&values)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i)
+    asm volatile("" : "+f"(values[i])::"memory");
+}
+template <int kCount> void pin(unsigned (&values)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i)
+    asm volatile("" : "+r"(values[i])::"memory");
+}
+
 /// Address of \p pointer within the window of shared memory.
 inline unsigned sharedAddress(const void *pointer) {
   unsigned long long address;

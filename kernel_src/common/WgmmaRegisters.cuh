@@ -90,19 +90,6 @@ void wgmmaRegisters(float (&d)[kN / 2], const unsigned *a,
                                                              accumulate);
 }
 
-/// No instruction: the compiler moves no use of \p values across. To stand
-/// before the fence of products that use them and behind the wait for these.
-template <int kCount> void pin(float (&values)[kCount]) {
-#pragma unroll
-  for (int i = 0; i < kCount; ++i)
-    asm volatile("" : "+f"(values[i])::"memory");
-}
-template <int kCount> void pin(unsigned (&values)[kCount]) {
-#pragma unroll
-  for (int i = 0; i < kCount; ++i)
-    asm volatile("" : "+r"(values[i])::"memory");
-}
-
 #undef KILN_WGMMA
 #undef KILN_WGMMA_WIDTH
 
