@@ -124,14 +124,17 @@ private:
   /// Of tokens, in the device's memory or not, and pages.
   std::string lengths() {
     std::string text;
+    isPlain = false;
     if (draws.chance(25))
       text += " qlen=packed" + capacity("totalq", batch * sq);
     if (draws.chance(20))
       return text + " kvlen=packed" + capacity("totalk", batch * sk);
     if (draws.chance(35))
       text += " kvlen=used";
-    if (!draws.chance(30))
+    if (!draws.chance(30)) {
+      isPlain = !llvm::StringRef(text).contains("packed");
       return text;
+    }
     const int64_t page = draws.pick({1, 3, 16, 16, 64, 128, 256});
     const int64_t pages = batch * ((sk + page - 1) / page);
     text +=
@@ -155,11 +158,11 @@ private:
     if (draws.chance(40))
       return fmt::format(" ldq={0} ldk={0} ldv={0}", together);
     const int64_t gap = draws.chance(70) ? 8 : draws.below(5);
-    if (draws.chance(50))
+    if (!isPlain || draws.chance(50))
       return fmt::format(" ldq={} ldk={} ldv={} ldo={}", heads * d + gap,
                          kvHeads * d + gap, kvHeads * dv + gap,
                          heads * dv + gap);
-    // Of K and V that have no pages and are not packed.
+    // Nothing is packed, and there are no pages.
     return fmt::format(" ldq={0} hsq={1} ldk={0} hsk={2} ldv={3} hsv={4} "
                        "ldo={3} hso={5}",
                        d, sq * d + gap, sk * d + gap, dv, sk * dv + gap,
@@ -172,6 +175,7 @@ private:
   int64_t pairs;
   // Of the problem being drawn.
   std::string dtype;
+  bool isPlain = true; ///< all sequences have strides of their own
   int64_t batch = 1, sq = 1, sk = 1, heads = 1, kvHeads = 1, d = 1, dv = 1;
 };
 
@@ -396,6 +400,29 @@ std::vector<Triple> farApart(const KernelFamily &family,
   return triples;
 }
 
+/// What was wrong once.
+std::vector<Triple> onceWrong(const KernelFamily &family,
+                              const DeviceModel &device) {
+  struct Kind {
+    llvm::StringRef problem, config;
+  };
+  const Kind kKinds[] = {
+      // Few keys and a window that most queries lie before.
+      {"batch=8 sq=16 sk=7 heads=14 kvheads=2 d=200 dtype=bf16 mask=window "
+       "right=1 ldq=3600 ldk=3600 ldv=3600",
+       "decode.r16.t16.st2.w4.sq1"},
+  };
+  std::vector<Triple> triples;
+  for (const Kind &kind : kKinds) {
+    Problem problem = must(family.parseProblem(kind.problem));
+    auto named = must(family.parseConfig(kind.config));
+    for (TrialData data : {TrialData::Usual, TrialData::Outliers})
+      if (!named.tmpl->prune(problem, named.config, device))
+        triples.push_back({&family, problem, kind.config.str(), data});
+  }
+  return triples;
+}
+
 void checkDirected(GpuTrials &gpu, const Directed &directed) {
   INFO(directed.name);
   const KernelFamily &family = **gpu.registry.get("attention");
@@ -535,6 +562,11 @@ TEST_SUITE("gpu") {
     auto triples =
         checkAll(gpu, farApart(**gpu.registry.get("attention"), gpu.device));
     MESSAGE("ran: ", countsOf(triples));
+  }
+
+  TEST_CASE("campaign: attentions that were wrong once are right") {
+    GpuTrials gpu(makeBuiltinRegistry());
+    checkAll(gpu, onceWrong(**gpu.registry.get("attention"), gpu.device));
   }
 
   TEST_CASE("ten thousand launches of each kind of attention agree") {
