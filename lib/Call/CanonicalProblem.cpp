@@ -1,6 +1,7 @@
 //===- CanonicalProblem.cpp -----------------------------------------------===//
 #include "Call/CanonicalProblem.h"
 
+#include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/SmallVector.h>
 
 namespace kiln {
@@ -19,6 +20,13 @@ void normaliseScalars(const RecordSchema &schema,
     bool isUsed = !optional || decodeReal(values[i]) != 0;
     values[i] = encodeReal(isUsed ? 1.0 : 0.0);
   }
+}
+
+Record generalised(Record record) {
+  for (auto [i, field] : llvm::enumerate(record.schema().fields()))
+    if (field.isIncidental())
+      record.set(static_cast<int>(i), field.unset());
+  return record;
 }
 
 llvm::Expected<Problem> makeProblem(const KernelFamily &family, Record record) {

@@ -12,6 +12,10 @@ namespace kiln {
 void normaliseScalars(const RecordSchema &schema,
                       llvm::MutableArrayRef<int64_t> values);
 
+/// \p record as if it said nothing of one launch alone (Field::isIncidental):
+/// what plans are made for. It need not be canonical.
+Record generalised(Record record);
+
 /// Canonicalises \p record and normalises its scalars. Errors: those of
 /// KernelFamily::canonicalise.
 llvm::Expected<Problem> makeProblem(const KernelFamily &family, Record record);

@@ -7,6 +7,7 @@
 #include <llvm/ADT/STLExtras.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace kiln {
 
@@ -31,6 +32,7 @@ llvm::Expected<Problem> ProblemRange::at(llvm::ArrayRef<int64_t> point) const {
   Record record = described;
   for (auto [field, value] : llvm::zip_equal(fields, point))
     record.set(field, value);
+  fitHints(record);
   return makeProblem(*family, std::move(record));
 }
 
@@ -89,7 +91,7 @@ std::string ProblemRange::text() const {
 }
 
 std::string ProblemRange::fixedText() const {
-  Record fixed = described;
+  Record fixed = generalised(described);
   std::string names;
   for (int field : fields) {
     fixed.set(field, 0);
@@ -99,6 +101,15 @@ std::string ProblemRange::fixedText() const {
                      signature.text());
 }
 
+void fitHints(Record &record) {
+  const RecordSchema &schema = record.schema();
+  for (int extent : schema.dynamicExtents()) {
+    const int hint = schema.hintOf(extent);
+    if (hint >= 0 && record[hint] >= record[extent])
+      record.set(hint, 0);
+  }
+}
+
 llvm::Expected<std::vector<ProblemRange>>
 rangesOf(const KernelFamily &family, const Record &described,
          llvm::ArrayRef<int> fields, llvm::ArrayRef<int64_t> low,
@@ -106,10 +117,14 @@ rangesOf(const KernelFamily &family, const Record &described,
   ProblemRange whole;
   whole.family = &family;
   whole.described = described;
-  whole.fields.assign(fields.begin(), fields.end());
-  for (int64_t first : low)
-    whole.low.push_back(std::max<int64_t>(first, 1));
-  whole.high.assign(high.begin(), high.end());
+  llvm::SmallVector<size_t, 4> order(fields.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  llvm::sort(order, [&](size_t a, size_t b) { return fields[a] < fields[b]; });
+  for (size_t i : order) {
+    whole.fields.push_back(fields[i]);
+    whole.low.push_back(std::max<int64_t>(low[i], 1));
+    whole.high.push_back(high[i]);
+  }
   std::vector<ProblemRange> ranges;
   if (!whole.contains(whole.high))
     return ranges;

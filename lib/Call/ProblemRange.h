@@ -13,17 +13,15 @@
 
 namespace kiln {
 
-/// One value for each field of a range, in the order of its fields.
-using ExtentPoint = llvm::SmallVector<int64_t, 2>;
-
 /// Problems of one signature that differ in the values of a few fields, mostly
 /// one. A value; points to the family only.
 struct ProblemRange {
   const KernelFamily *family = nullptr;
   /// A problem as it was described, for any extents: a leading dimension is 0
-  /// where rows are packed, whatever their length. Not canonical.
+  /// where rows are packed, whatever their length. Not canonical. A hint is
+  /// that of all values above it.
   Record described;
-  llvm::SmallVector<int, 2> fields; ///< that vary, of the problem's record
+  llvm::SmallVector<int, 4> fields; ///< that vary, in the record's order
   ExtentPoint low, high;            ///< both included
   /// Of all problems. Values whose problem has another signature, as alignment
   /// follows from extents, are not part of the range.
@@ -51,9 +49,14 @@ struct ProblemRange {
   /// "m=1..8192"
   std::string text() const;
   /// All that is equal in these problems: the described one with 0 for each
-  /// value that varies, the names of the fields and the signature.
+  /// value that varies and without what is incidental, the names of the fields
+  /// and the signature.
   std::string fixedText() const;
 };
+
+/// Takes out the hints of \p record that are not below their extents: they say
+/// no more than these do.
+void fitHints(Record &record);
 
 /// The ranges of one signature each that \p fields from \p low to \p high of
 /// \p described have, that of the highest values first. Values of 0 need no

@@ -3,6 +3,7 @@
 
 #include "Call/CallReader.h"
 #include "Call/CanonicalProblem.h"
+#include "Call/ProblemRange.h"
 #include "Call/StructAccess.h"
 
 #include <algorithm>
@@ -29,12 +30,6 @@ static std::string textWithScalars(const Problem &problem,
   return record.text();
 }
 
-/// Whether the default of a field of \p role follows from extents.
-static bool followsExtents(FieldRole role) {
-  return role == FieldRole::LeadingDimension || role == FieldRole::Stride ||
-         role == FieldRole::Capacity || role == FieldRole::Hint;
-}
-
 /// Keeps \p problem in \p spec: canonical, and as \p given described it.
 static void keepProblem(const Record &given, Problem problem,
                         ProblemSpec &spec) {
@@ -44,7 +39,7 @@ static void keepProblem(const Record &given, Problem problem,
   // canonical record; at another extent it would not be what was asked for.
   llvm::ArrayRef<Field> fields = given.schema().fields();
   for (int i = 0; i < static_cast<int>(fields.size()); ++i)
-    if (followsExtents(fields[i].role) &&
+    if (fields[i].followsExtents() &&
         spec.described[i] == fields[i].defaultValue)
       spec.described.set(i, given[i]);
 }
@@ -132,6 +127,8 @@ static llvm::Error readRange(const kiln_range &from, ProblemSpec &spec) {
                      "range \"{}\": {} to {} with hint {}", from.name,
                      range.first, range.last, range.hint);
   spec.ranges.push_back(range);
+  if (const int hint = schema.hintOf(range.field); hint >= 0 && range.hint)
+    spec.described.set(hint, range.hint);
   return llvm::Error::success();
 }
 
@@ -210,6 +207,7 @@ Record ProblemSpec::recordAt(llvm::ArrayRef<int64_t> extents) const {
   Record record = described;
   for (size_t i = 0; i < ranges.size(); ++i)
     record.set(ranges[i].field, extents[i]);
+  fitHints(record);
   return record;
 }
 

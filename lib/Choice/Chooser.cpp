@@ -80,14 +80,15 @@ const RecordMatch &Chooser::recordNow() {
   return *match;
 }
 
-/// The request's value alone, as a range of its layer.
+/// The request's point alone, as a range of its layer.
 ProblemRange Chooser::valueAsRange() const {
+  const llvm::ArrayRef<int> dynamic = request.family.dynamicExtents();
   ProblemRange here;
   here.family = &request.family;
   here.described = request.problem.record;
   here.signature = request.problem.signature;
-  here.fields = {request.family.dynamicExtent()};
-  here.low = here.high = here.pointOf(request.problem.record);
+  here.fields.assign(dynamic.begin(), dynamic.end());
+  here.low = here.high = aboveZero(here.pointOf(request.problem.record));
   return here;
 }
 
@@ -95,7 +96,7 @@ ProblemRange Chooser::valueAsRange() const {
 llvm::ArrayRef<StoredFault> Chooser::faults() {
   if (!faultsOfLayer) {
     faultsOfLayer.emplace();
-    if (request.family.dynamicExtent() >= 0) {
+    if (!request.family.dynamicExtents().empty()) {
       const ProblemRange here = valueAsRange();
       auto stored = from.portfolioStore.find(
           PortfolioKey::measured(here.fixedText(), from.deviceClass), here.low,
@@ -181,13 +182,17 @@ std::vector<Choice> Chooser::recorded() {
 
 std::shared_ptr<const KnownPortfolio> Chooser::portfolio() const {
   auto known = from.portfolios.find(request.family, request.problem);
-  if (known || request.family.dynamicExtent() < 0)
+  if (known || request.family.dynamicExtents().empty())
     return known;
   known = findStored(from.portfolioStore, valueAsRange(), device,
                      from.deviceClass, from.workspaceLimit);
   if (known)
     from.portfolios.add(known);
   return known;
+}
+
+std::optional<ProblemRange> Chooser::layer() const {
+  return layerOf(request.family, request.problem, from.portfolios);
 }
 
 std::vector<Choice> Chooser::membersOfPortfolio() {

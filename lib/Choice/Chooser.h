@@ -106,6 +106,9 @@ public:
   /// The portfolio that serves the request: of this process, or of the cache;
   /// null: there is none. Milliseconds the first time that the cache has one.
   std::shared_ptr<const KnownPortfolio> portfolio() const;
+  /// What to make a portfolio for that serves the request, see layerOf();
+  /// nullopt: there is none.
+  std::optional<ProblemRange> layer() const;
 
   /// The kernels of the first choice, if they are to be compiled: nothing that
   /// steps before that offer will serve.

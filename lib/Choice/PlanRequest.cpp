@@ -8,21 +8,22 @@
 
 namespace kiln {
 
-/// True if both differ in the dynamic extent only.
-static bool isAlike(const Problem &a, const Problem &b, int dynamic) {
+/// True if both differ in the value of \p extent only.
+static bool isAlike(const Problem &a, const Problem &b, int extent) {
   if (!(a.signature == b.signature))
     return false;
   Record moved = a.record;
-  moved.set(dynamic, b.record[dynamic]);
+  moved.set(extent, b.record[extent]);
   return moved == b.record;
 }
 
-/// The problem like \p problem with \p value for its dynamic extent; nullopt
-/// beyond what a field, or a leading dimension that was given, leaves room for.
+/// The problem like \p problem with \p value for \p extent; nullopt beyond what
+/// a field, or a leading dimension that was given, leaves room for.
 static std::optional<Problem> moveTo(const KernelFamily &family,
-                                     const Problem &problem, int64_t value) {
+                                     const Problem &problem, int extent,
+                                     int64_t value) {
   Record record = problem.record;
-  record.set(family.dynamicExtent(), value);
+  record.set(extent, value);
   auto moved = makeProblem(family, std::move(record));
   if (moved)
     return std::move(*moved);
@@ -31,42 +32,65 @@ static std::optional<Problem> moveTo(const KernelFamily &family,
 }
 
 int64_t largestValue(const KernelFamily &family, const Problem &problem,
-                     int64_t last) {
-  int64_t value = problem.record[family.dynamicExtent()];
-  if (moveTo(family, problem, last))
+                     int extent, int64_t last) {
+  int64_t value = problem.record[extent];
+  if (moveTo(family, problem, extent, last))
     return last;
   while (last - value > 1) {
     int64_t middle = value + (last - value) / 2;
-    (moveTo(family, problem, middle) ? value : last) = middle;
+    (moveTo(family, problem, extent, middle) ? value : last) = middle;
   }
   return value;
 }
 
-Problem coverOf(const KernelFamily &family, const Problem &problem) {
-  const int dynamic = family.dynamicExtent();
-  if (dynamic < 0 || problem.record[dynamic] < 1)
+/// \p problem without what is incidental.
+static Problem generalProblem(const KernelFamily &family,
+                              const Problem &problem) {
+  Record general = generalised(problem.record);
+  if (general == problem.record)
     return problem;
-  const int64_t value = problem.record[dynamic];
+  auto made = makeProblem(family, std::move(general));
+  if (made)
+    return std::move(*made);
+  llvm::consumeError(made.takeError());
+  return problem;
+}
+
+/// The largest problem up to the next power of two that differs from \p problem
+/// in the value of \p extent only.
+static Problem raise(const KernelFamily &family, const Problem &problem,
+                     int extent) {
+  const int64_t value = problem.record[extent];
+  if (value < 1)
+    return problem;
   const int64_t last = largestValue(
-      family, problem,
+      family, problem, extent,
       static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(value))));
   // Signatures repeat. Where the largest value fills a leading
   // dimension, the problem of it is that of packed rows, another one.
   const int64_t looked = family.signaturePeriod() + 1;
   for (int64_t largest = last; largest > std::max(value, last - looked);
        --largest) {
-    std::optional<Problem> cover = moveTo(family, problem, largest);
-    if (cover && isAlike(*cover, problem, dynamic))
+    std::optional<Problem> cover = moveTo(family, problem, extent, largest);
+    if (cover && isAlike(*cover, problem, extent))
       return std::move(*cover);
   }
   return problem;
 }
 
+Problem coverOf(const KernelFamily &family, const Problem &problem) {
+  Problem cover = generalProblem(family, problem);
+  for (int extent : family.dynamicExtents())
+    cover = raise(family, cover, extent);
+  return cover;
+}
+
 llvm::SmallVector<Problem, 2> PlanRequest::targets() const {
   Problem cover = coverOf(family, problem);
-  if (cover.record == problem.record)
-    return {problem};
-  return {std::move(cover), problem};
+  Problem own = generalProblem(family, problem);
+  if (cover.record == own.record)
+    return {std::move(own)};
+  return {std::move(cover), std::move(own)};
 }
 
 } // namespace kiln

@@ -1,12 +1,12 @@
 //===- PlanRequest.h - what a plan is wanted for --------------------------===//
 //
-// Servers meet values of a dynamic extent without end, so what is kept grows
+// Servers meet values of dynamic extents without end, so what is kept grows
 // with configs and never with values. The plan of a portfolio's member serves
 // all values up to its `high`. Where there is no portfolio, the plan of the
-// estimator's choice is made for a rounded value, the *cover*: its workspace
+// estimator's choice is made for rounded values, the *cover*: its workspace
 // and its signature fit all values below, and bind() follows the extents of
-// each launch. Values that choose one config so share one loaded plan. What is
-// chosen does not follow from the cover.
+// each launch, its capacities and its hints. Values that choose one config so
+// share one loaded plan. What is chosen does not follow from the cover.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -17,16 +17,17 @@
 
 namespace kiln {
 
-/// The largest value from that of \p problem to \p last, for the dynamic
-/// extent, that there is a problem like \p problem for: what leaves room for a
-/// value does for all below.
+/// The largest value from that of \p problem to \p last, for its field
+/// \p extent, that there is a problem like \p problem for: what leaves room for
+/// a value does for all below.
 int64_t largestValue(const KernelFamily &family, const Problem &problem,
-                     int64_t last);
+                     int extent, int64_t last);
 
-/// The largest problem up to the next power of two that differs from \p problem
-/// in nothing but the dynamic extent, its signature included; \p problem itself
-/// if there is none. Some microseconds; some tens where a leading dimension
-/// that was given ends before.
+/// The problem up to the next power of two, in each dynamic extent, that
+/// differs from \p problem in nothing else but what is incidental, its
+/// signature included; \p problem's own value where there is none. Some
+/// microseconds; some tens where a leading dimension that was given ends
+/// before.
 Problem coverOf(const KernelFamily &family, const Problem &problem);
 
 /// What to find a plan for.

@@ -1,6 +1,7 @@
 //===- PortfolioPool.cpp - the portfolios of a context --------------------===//
 #include "Choice/PortfolioPool.h"
 
+#include "Call/CanonicalProblem.h"
 #include "Choice/PlanRequest.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -10,18 +11,34 @@
 
 namespace kiln {
 
-/// Values of a dynamic extent that a layer is prepared for at least: the tokens
-/// of a long prompt.
+/// Values of a lone dynamic extent that a layer is prepared for at least: the
+/// tokens of a long prompt.
 static constexpr int64_t kLeastOfLayer = 8192;
+
+ExtentPoint aboveZero(ExtentPoint point) {
+  for (int64_t &value : point)
+    value = std::max<int64_t>(value, 1);
+  return point;
+}
+
+/// Whether both differ in what is incidental at most.
+static bool isSame(const Record &a, const Record &b) {
+  llvm::ArrayRef<Field> fields = a.schema().fields();
+  for (auto [field, left, right] :
+       llvm::zip_equal(fields, a.values(), b.values()))
+    if (left != right && !field.isIncidental())
+      return false;
+  return true;
+}
 
 bool serves(const ProblemRange &range, const Record &problem) {
   const ExtentPoint point = range.pointOf(problem);
-  if (!range.contains(point))
+  if (!range.contains(aboveZero(point)))
     return false;
   // A leading dimension is no field of the one problem whose rows it packs, so
   // what was described is made canonical at this point.
   std::optional<Problem> own = range.find(point);
-  return own && own->record == problem;
+  return own && isSame(own->record, problem);
 }
 
 std::string layerKey(const KernelFamily &family, const Problem &problem) {
@@ -33,7 +50,7 @@ std::string layerKey(const KernelFamily &family, const Problem &problem) {
   add(&address, sizeof(address));
   llvm::ArrayRef<Field> fields = problem.record.schema().fields();
   for (auto [field, value] : llvm::zip(fields, problem.record.values()))
-    if (!field.mayVary() && field.role != FieldRole::LeadingDimension)
+    if (!field.mayVary() && !field.followsExtents())
       add(&value, sizeof(value));
   llvm::ArrayRef<int64_t> signature = problem.signature.values();
   add(signature.data(), signature.size() * sizeof(int64_t));
@@ -58,17 +75,14 @@ kiln_source KnownPortfolio::sourceOf(uint32_t member) const {
   return isStored ? KILN_SOURCE_DECISION : KILN_SOURCE_ESTIMATE;
 }
 
-std::optional<ProblemRange> layerOf(const KernelFamily &family,
-                                    const Problem &problem) {
-  const int dynamic = family.dynamicExtent();
-  if (dynamic < 0 || problem.record[dynamic] < 1)
-    return std::nullopt;
-  const int64_t value = problem.record[dynamic];
-  const int64_t above =
-      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(value)));
-  const int64_t last =
-      largestValue(family, problem, std::max(above, kLeastOfLayer));
-  auto ranges = rangesOf(family, problem.record, dynamic, 1, last);
+/// The range from \p low to \p high of the layer of \p problem that has it;
+/// nullopt: there is none.
+static std::optional<ProblemRange> rangeAround(const KernelFamily &family,
+                                               const Problem &problem,
+                                               llvm::ArrayRef<int64_t> low,
+                                               llvm::ArrayRef<int64_t> high) {
+  auto ranges = rangesOf(family, generalised(problem.record),
+                         family.dynamicExtents(), low, high);
   if (!ranges) {
     llvm::consumeError(ranges.takeError());
     return std::nullopt;
@@ -77,6 +91,49 @@ std::optional<ProblemRange> layerOf(const KernelFamily &family,
     if (serves(range, problem.record))
       return std::move(range);
   return std::nullopt;
+}
+
+/// \p layer together with what \p known serves, as far as that is one range.
+static ProblemRange widened(const ProblemRange &layer, const Problem &problem,
+                            const PortfolioPool &known) {
+  ProblemRange all = layer;
+  for (const auto &portfolio : known.findAlike(layer)) {
+    ExtentPoint low = all.low, high = all.high;
+    const ProblemRange &other = portfolio->range();
+    for (size_t i = 0; i < low.size(); ++i) {
+      low[i] = std::min(low[i], other.low[i]);
+      high[i] = std::max(high[i], other.high[i]);
+    }
+    if (auto both = rangeAround(*layer.family, problem, low, high))
+      all = std::move(*both);
+  }
+  return all;
+}
+
+std::optional<ProblemRange> layerOf(const KernelFamily &family,
+                                    const Problem &problem,
+                                    const PortfolioPool &known) {
+  const llvm::ArrayRef<int> extents = family.dynamicExtents();
+  const bool isAlone = extents.size() == 1;
+  if (extents.empty() || (isAlone && problem.record[extents.front()] < 1))
+    return std::nullopt;
+  Problem largest = problem;
+  largest.record = generalised(std::move(largest.record));
+  ExtentPoint high;
+  for (int extent : extents) {
+    const int64_t value = std::max<int64_t>(problem.record[extent], 1);
+    const auto above =
+        static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(value)));
+    high.push_back(
+        largestValue(family, largest, extent,
+                     isAlone ? std::max(above, kLeastOfLayer) : above));
+    largest.record.set(extent, high.back());
+  }
+  const ExtentPoint low(extents.size(), 1);
+  auto layer = rangeAround(family, problem, low, high);
+  if (!layer || isAlone)
+    return layer;
+  return widened(*layer, problem, known);
 }
 
 std::shared_ptr<const KnownPortfolio> findStored(const PortfolioStore &store,

@@ -1,6 +1,6 @@
 //===- PortfolioPool.h - the portfolios of a context ----------------------===//
 //
-// A layer is a problem without the value of its dynamic extent. What was
+// A layer is a problem without the values of its dynamic extents. What was
 // prepared, measured or stored for one layer serves all of its values, so the
 // portfolio of a layer is kept, with the problems that its plans are made for.
 //
@@ -45,12 +45,15 @@ private:
 /// Portfolios that were found or made for launches. Thread-safe.
 using PortfolioPool = RangeIndex<KnownPortfolio>;
 
-/// All values of the dynamic extent that a launch of \p problem asks a
-/// portfolio for: 1 to 8192, or to the power of two above its own, as far as
-/// leading dimensions allow. nullopt: the problem has no such extent. Some
-/// 10 us.
+/// All values of the dynamic extents that a launch of \p problem asks a
+/// portfolio for, as far as leading dimensions allow; nullopt: the problem has
+/// no such extent. Of a family with one: 1 to 8192, or to the power of two
+/// above its own value. Of a family with several, whose ranges are products: in
+/// each 1 to the power of two above its own value, and all that portfolios of
+/// the layer in \p known serve. Some 10 us.
 std::optional<ProblemRange> layerOf(const KernelFamily &family,
-                                    const Problem &problem);
+                                    const Problem &problem,
+                                    const PortfolioPool &known);
 
 /// What the cache has that serves all from \p low to \p high of \p range, in
 /// the range that it was stored for; null: nothing that is of use today. Cost:

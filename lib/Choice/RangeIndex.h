@@ -11,12 +11,17 @@
 
 namespace kiln {
 
-/// Whether \p problem is one of \p range. Microseconds where it may be.
+/// \p point with 1 in the place of 0: no range begins below, and what serves
+/// the least value serves none at all.
+ExtentPoint aboveZero(ExtentPoint point);
+
+/// Whether \p problem is one of \p range, whatever in it is incidental.
+/// Microseconds where it may be.
 bool serves(const ProblemRange &range, const Record &problem);
 
 /// What tells the layer of \p problem, and its signature, from others. (A
-/// leading dimension is no field of the one problem whose rows it packs, so it
-/// does not count here.)
+/// leading dimension is no field of the one problem whose rows it packs, so
+/// what follows extents does not count here.)
 std::string layerKey(const KernelFamily &family, const Problem &problem);
 
 /// Things that each serve a range: a \p T has a `const ProblemRange &range()`.
@@ -38,6 +43,14 @@ public:
       if (isAlike(known->range(), range) && known->range().contains(range))
         return known;
     return nullptr;
+  }
+  /// All of one layer and signature over the fields of \p range, the latest
+  /// first.
+  std::vector<Ptr> findAlike(const ProblemRange &range) const {
+    std::vector<Ptr> all = inLayer(keyOf(range));
+    std::erase_if(
+        all, [&](const Ptr &known) { return !isAlike(known->range(), range); });
+    return all;
   }
   /// Adds \p added in the place of all that it makes superfluous.
   void add(Ptr added) {

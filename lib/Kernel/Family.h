@@ -124,10 +124,6 @@ public:
   llvm::ArrayRef<int> dynamicExtents() const {
     return problemSchema().dynamicExtents();
   }
-  /// The first of them, or -1.
-  int dynamicExtent() const {
-    return problemSchema().find(FieldRole::DynamicExtent);
-  }
   /// Bytes that divide every address of \p problem.
   int64_t promisedAlignment(const Problem &problem) const;
 

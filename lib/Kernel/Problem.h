@@ -7,6 +7,9 @@
 
 namespace kiln {
 
+/// One value for each of a few extents, in the order of their fields.
+using ExtentPoint = llvm::SmallVector<int64_t, 4>;
+
 /// A problem together with its signature.
 struct Problem {
   Record record;    ///< of the family's problem schema, all fields

@@ -94,6 +94,12 @@ struct Field {
     return role != FieldRole::DynamicExtent && role != FieldRole::Scalar &&
            !isIncidental();
   }
+  /// Whether its default follows from extents, so that of one layer a problem
+  /// may say it and another may not.
+  bool followsExtents() const {
+    return role == FieldRole::LeadingDimension || role == FieldRole::Stride ||
+           isIncidental();
+  }
   /// What a record has that does not say more.
   int64_t unset() const { return required ? 0 : defaultValue; }
 };

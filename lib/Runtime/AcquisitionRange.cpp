@@ -46,7 +46,7 @@ Acquisition::portfolioOptions(const ProblemRange &range) const {
   made.acceptsPartial = !options.preferTrials;
   made.cancel = options.cancel;
   if (request.isExpected)
-    made.first = {range.pointOf(request.problem.record)};
+    made.first = {aboveZero(range.pointOf(request.problem.record))};
   made.progress = [this, before = options.trials ? options.trials->load() : 0](
                       const PortfolioProgress &progress) {
     if (options.trials)
@@ -244,21 +244,21 @@ ActivePlanPtr Acquisition::loadMember(const KnownPortfolio &known,
 PreparedRange::ExactPlans Acquisition::exactPlans(const ProblemRange &range) {
   PreparedRange::ExactPlans plans;
   const KernelFamily &family = *range.family;
-  if (range.fields.size() != 1 || range.fields[0] != family.dynamicExtent())
+  if (!family.dynamicExtents().equals(range.fields))
     return plans;
   auto record =
       services.records->load(family, request.problem, context.deviceClass);
   for (const RecordPoint &point : record->points) {
     if (point.winner.empty() || plans.size() == kMostExact ||
-        !range.contains(point.extent))
+        !range.contains(point.extents))
       continue;
-    std::optional<Problem> problem = range.find(point.extent);
+    std::optional<Problem> problem = range.find(point.extents);
     if (!problem)
       continue;
     const PlanRequest alone{family, *problem};
     if (ChosenPlan chosen =
             Acquisition(engine, context, alone, options, nullptr).findExact())
-      plans.emplace(point.extent, std::move(chosen));
+      plans.emplace(point.extents, std::move(chosen));
   }
   return plans;
 }

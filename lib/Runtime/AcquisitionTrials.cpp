@@ -25,7 +25,7 @@ void Acquisition::takeTrials() {
   if (!trialsAhead)
     return refuseUnproven();
   if (!options.preferTrials && !options.retune)
-    if (auto layer = layerOf(request.family, request.problem))
+    if (auto layer = chooser.layer())
       return measureLayer(*layer);
   measureValue();
 }

@@ -1,6 +1,7 @@
 //===- PrepareTask.cpp - kiln_prepare, beside the caller or not -----------===//
 #include "Runtime/PrepareTask.h"
 
+#include "Call/CanonicalProblem.h"
 #include "Call/StructAccess.h"
 #include "Choice/Chooser.h"
 #include "Runtime/RangeParts.h"
@@ -354,11 +355,13 @@ PrepareTask::prepareRange(ContextState &state, const RangePart &part,
        engine.plans().forget(*range.family, state.id, isMeant)) {
     const DispatchKey key{range.family, state.id, values};
     ChosenPlan old = engine.plans().lookup(key);
-    std::optional<Problem> problem =
-        range.find(range.pointOf(Record(range.described.schema(), values)));
     // What was measured at the value goes first.
-    if (!old || old.measuredNs > 0 || !problem)
+    if (!old || old.measuredNs > 0)
       continue;
+    auto problem =
+        makeProblem(*range.family, Record(range.described.schema(), values));
+    if (!problem)
+      return problem.takeError();
     if (ChosenPlan now = prepared->choose(*problem))
       engine.plans().publish(key, now);
   }

@@ -7,7 +7,7 @@ namespace kiln {
 
 ChosenPlan PreparedRange::choose(const Problem &problem) const {
   if (!exact.empty()) {
-    auto found = exact.find(problem.record[range().fields.front()]);
+    auto found = exact.find(range().pointOf(problem.record));
     if (found != exact.end())
       return found->second;
   }
@@ -24,7 +24,7 @@ WorkspaceLayout PreparedRange::workspace() const {
   for (const ActivePlanPtr &plan : plans)
     if (plan)
       all.merge(plan->loaded->workspace());
-  for (const auto &[value, chosen] : exact)
+  for (const auto &[point, chosen] : exact)
     all.merge(chosen.plan->loaded->workspace());
   return all;
 }

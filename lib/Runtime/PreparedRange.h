@@ -19,8 +19,8 @@ namespace kiln {
 /// A portfolio in a context, with the plans of its members. Immutable.
 class PreparedRange {
 public:
-  /// By the value of the dynamic extent.
-  using ExactPlans = std::map<int64_t, ChosenPlan>;
+  /// By the values of the dynamic extents.
+  using ExactPlans = std::map<ExtentPoint, ChosenPlan>;
 
   /// \p plans are by member, null where one cannot be had; \p exact are for
   /// values that were measured on their own, and go first there.

@@ -1,13 +1,19 @@
 //===- RangeParts.cpp - the parts of a problem's ranges -------------------===//
 #include "Runtime/RangeParts.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 namespace kiln {
 
 llvm::Expected<std::vector<RangePart>> partsOf(const ProblemSpec &spec) {
-  llvm::SmallVector<int, 2> fields;
+  llvm::SmallVector<int, 4> fields;
   ExtentPoint low, high, hint;
   bool isHinted = false;
-  for (const ExtentRange &range : spec.ranges) {
+  std::vector<ExtentRange> sorted = spec.ranges;
+  llvm::sort(sorted, [](const ExtentRange &a, const ExtentRange &b) {
+    return a.field < b.field;
+  });
+  for (const ExtentRange &range : sorted) {
     fields.push_back(range.field);
     low.push_back(range.first);
     high.push_back(range.last);

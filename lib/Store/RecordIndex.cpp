@@ -14,9 +14,9 @@ static std::string kernelKey(llvm::StringRef config, llvm::StringRef kernel) {
   return fmt::format("{}\n{}", config, kernel);
 }
 
-static std::string kernelKeyAt(int64_t extent, llvm::StringRef config,
-                               llvm::StringRef kernel) {
-  return fmt::format("{}\n{}\n{}", extent, config, kernel);
+static std::string kernelKeyAt(llvm::ArrayRef<int64_t> extents,
+                               llvm::StringRef config, llvm::StringRef kernel) {
+  return fmt::format("{}\n{}\n{}", fmt::join(extents, ","), config, kernel);
 }
 
 bool RecordMatch::mayReject(llvm::StringRef config) const {
@@ -27,7 +27,7 @@ bool RecordMatch::rejects(llvm::StringRef config,
                           llvm::StringRef kernel) const {
   if (!mayReject(config))
     return false;
-  if (record->refused.contains(kernelKeyAt(askedExtent, config, kernel)))
+  if (record->refused.contains(kernelKeyAt(askedExtents, config, kernel)))
     return true;
   if (!record->wrong.contains(kernelKey(config, kernel)))
     return false;
@@ -88,7 +88,7 @@ std::shared_ptr<const IndexedRecord> indexRecord(TuningRecord record,
       if (m.isWrong())
         indexed->wrong.insert(kernelKey(m.config, m.kernel));
       else if (m.isRejection())
-        indexed->refused.insert(kernelKeyAt(point.extent, m.config, m.kernel));
+        indexed->refused.insert(kernelKeyAt(point.extents, m.config, m.kernel));
       if (m.isRejection())
         indexed->rejected.insert(m.config);
     }
@@ -100,9 +100,16 @@ std::shared_ptr<const IndexedRecord> indexRecord(TuningRecord record,
 // Matching
 //===----------------------------------------------------------------------===//
 
-static double logDistance(int64_t a, int64_t b) {
-  return std::abs(std::log2(static_cast<double>(std::max<int64_t>(a, 1))) -
-                  std::log2(static_cast<double>(std::max<int64_t>(b, 1))));
+/// The sum over extents of how far their logarithms are apart.
+static double logDistance(llvm::ArrayRef<int64_t> a,
+                          llvm::ArrayRef<int64_t> b) {
+  auto logOf = [](int64_t value) {
+    return std::log2(static_cast<double>(std::max<int64_t>(value, 1)));
+  };
+  double distance = 0;
+  for (auto [left, right] : llvm::zip_equal(a, b))
+    distance += std::abs(logOf(left) - logOf(right));
+  return distance;
 }
 
 namespace {
@@ -110,34 +117,55 @@ namespace {
 /// comes first: its configs fill the machine at least as well.
 class NearestPoints {
 public:
-  NearestPoints(const std::vector<RecordPoint> &points, int64_t extent)
-      : points(points), extent(extent) {
-    auto at = llvm::partition_point(
-        points, [&](const RecordPoint &p) { return p.extent < extent; });
-    below = above = static_cast<size_t>(at - points.begin());
-  }
+  NearestPoints(const std::vector<RecordPoint> &points,
+                const ExtentPoint &extents)
+      : points(points), extents(extents) {}
 
   /// The next one's index; nullopt after the last.
   std::optional<size_t> next() {
-    const bool hasBelow = below > 0, hasAbove = above < points.size();
-    if (!hasBelow && !hasAbove)
+    if (!hasBegun)
+      if (std::optional<size_t> exact = begin())
+        return exact;
+    if (!isSorted)
+      sortRest();
+    if (rest.empty())
       return std::nullopt;
-    if (!hasBelow ||
-        (hasAbove && logDistance(points[above].extent, extent) <=
-                         logDistance(points[below - 1].extent, extent)))
-      return above++;
-    return --below;
+    std::pop_heap(rest.begin(), rest.end());
+    const size_t nearest = rest.back().second;
+    rest.pop_back();
+    return nearest;
   }
 
 private:
+  /// The point itself, which most questions are about.
+  std::optional<size_t> begin() {
+    hasBegun = true;
+    auto at = llvm::partition_point(
+        points, [&](const RecordPoint &p) { return p.extents < extents; });
+    exact = static_cast<size_t>(at - points.begin());
+    const bool isThere = at != points.end() && extents == at->extents;
+    if (!isThere)
+      exact = points.size();
+    return isThere ? std::optional(exact) : std::nullopt;
+  }
+  void sortRest() {
+    isSorted = true;
+    for (auto [i, point] : llvm::enumerate(points))
+      if (i != exact && point.extents.size() == extents.size())
+        rest.push_back({-logDistance(point.extents, extents), i});
+    std::make_heap(rest.begin(), rest.end());
+  }
+
   const std::vector<RecordPoint> &points;
-  const int64_t extent;
-  size_t below = 0, above = 0;
+  const ExtentPoint &extents;
+  bool hasBegun = false, isSorted = false;
+  size_t exact = 0;
+  std::vector<std::pair<double, size_t>> rest; ///< a heap: the nearest on top
 };
 } // namespace
 
 const RecordPoint *RecordMatch::point() const {
-  return record ? record->record.find(askedExtent) : nullptr;
+  return record ? record->record.find(askedExtents) : nullptr;
 }
 
 bool RecordMatch::leavesOut(const KernelFamily &family, const Problem &problem,
@@ -158,16 +186,16 @@ bool RecordMatch::leavesOut(const KernelFamily &family, const Problem &problem,
 }
 
 RecordMatch matchRecord(std::shared_ptr<const IndexedRecord> record,
-                        int64_t extent, MeasurementMode mode) {
+                        llvm::ArrayRef<int64_t> extents, MeasurementMode mode) {
   RecordMatch match;
-  match.askedExtent = extent;
+  match.askedExtents.assign(extents.begin(), extents.end());
   match.skipped = record->record.skipped;
   const std::vector<RecordPoint> &points = record->record.points;
-  NearestPoints nearest(points, extent);
+  NearestPoints nearest(points, match.askedExtents);
   while (std::optional<size_t> i = nearest.next()) {
     const IndexedPoint &indexed = record->points(mode)[*i];
     const RecordPoint &point = points[*i];
-    const bool isExact = point.extent == extent;
+    const bool isExact = point.extents == match.askedExtents;
     match.skipped += indexed.skipped;
     if (isExact) {
       match.foundNoneRight = indexed.foundNoneRight;
@@ -177,7 +205,7 @@ RecordMatch matchRecord(std::shared_ptr<const IndexedRecord> record,
     if (indexed.validatedCount == 0)
       continue;
     match.kind = isExact ? RecordMatchKind::Exact : RecordMatchKind::Neighbour;
-    match.extent = point.extent;
+    match.extents = point.extents;
     match.generation = point.generation;
     match.leftOutBytes = point.leftOutBytes;
     match.configs = indexed.configs;

@@ -34,7 +34,7 @@ struct IndexedRecord {
   std::vector<IndexedPoint> cold, hot;
   /// Config and kernel: found wrong, at any extent.
   llvm::StringSet<> wrong;
-  /// As above: could not be launched, at one extent. Keyed by that too.
+  /// As above: could not be launched, at one point. Keyed by that too.
   llvm::StringSet<> refused;
   /// The configs of both.
   llvm::StringSet<> rejected;
@@ -58,8 +58,9 @@ std::shared_ptr<const IndexedRecord> indexRecord(TuningRecord record,
                                                  llvm::StringRef text,
                                                  bool isReadable = true);
 
-/// What \p record says about \p extent. Cost: microseconds.
+/// What \p record says about \p extents. Cost: microseconds; some tens where
+/// hundreds of points are none of them.
 RecordMatch matchRecord(std::shared_ptr<const IndexedRecord> record,
-                        int64_t extent, MeasurementMode mode);
+                        llvm::ArrayRef<int64_t> extents, MeasurementMode mode);
 
 } // namespace kiln

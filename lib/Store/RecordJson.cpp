@@ -40,6 +40,16 @@ public:
     if (const llvm::json::Value *found = find(key))
       store(found->getAsString(), value);
   }
+  /// A number, or an array of some.
+  void read(llvm::StringRef key, ExtentPoint &extents) {
+    const llvm::json::Value *found = find(key);
+    if (!found)
+      return;
+    const llvm::json::Array one({*found});
+    const llvm::json::Array *list = found->getAsArray();
+    for (const llvm::json::Value &value : list ? *list : one)
+      store(value.getAsInteger(), extents.emplace_back());
+  }
   const llvm::json::Array *readArray(llvm::StringRef key) {
     const llvm::json::Value *found = find(key);
     const llvm::json::Array *array = found ? found->getAsArray() : nullptr;
@@ -153,16 +163,18 @@ static llvm::json::Object writeMeasurement(const Measurement &m) {
 static std::optional<RecordPoint> readPoint(const llvm::json::Object &object,
                                             uint64_t &skipped) {
   RecordPoint point;
-  point.extent = -1;
   FieldReader reader(object);
-  reader.read("extent", point.extent);
+  reader.read("extent", point.extents);
   reader.read("generation", point.generation);
   reader.read("truncated", point.truncated);
   int64_t leftOutBytes = INT64_MAX; // more than there is
   reader.read("leftOutBytes", leftOutBytes);
   reader.read("winner", point.winner);
   const llvm::json::Array *list = reader.readArray("measurements");
-  if (reader.isDamaged || point.extent < 0 || point.generation < 0 ||
+  const bool hasExtents =
+      !point.extents.empty() && point.extents.size() <= kMaxProblemFields &&
+      llvm::all_of(point.extents, [](int64_t value) { return value >= 0; });
+  if (reader.isDamaged || !hasExtents || point.generation < 0 ||
       point.generation > kMaxGeneration || point.truncated < 0 ||
       leftOutBytes < 0)
     return std::nullopt;
@@ -214,10 +226,10 @@ llvm::Expected<TuningRecord> TuningRecord::parse(llvm::StringRef json) {
     }
   }
   llvm::stable_sort(points, [](const RecordPoint &a, const RecordPoint &b) {
-    return a.extent < b.extent;
+    return a.extents < b.extents;
   });
   for (const RecordPoint &point : points) {
-    if (!record.points.empty() && record.points.back().extent == point.extent)
+    if (!record.points.empty() && record.points.back().extents == point.extents)
       ++record.skipped; // a repeated point is united with the first
     mergePoint(record, point);
   }
@@ -236,7 +248,10 @@ llvm::json::Object TuningRecord::toJson() const {
     for (const llvm::json::Value &value : point.unread)
       list.push_back(value);
     llvm::json::Object object = point.unknown;
-    object["extent"] = point.extent;
+    if (point.extents.size() == 1)
+      object["extent"] = point.extents.front();
+    else
+      object["extent"] = llvm::json::Array(point.extents);
     object["generation"] = point.generation;
     if (point.truncated != 0)
       object["truncated"] = point.truncated;

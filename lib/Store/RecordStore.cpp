@@ -261,7 +261,7 @@ RecordMatch RecordStore::find(const KernelFamily &family,
                               RecordAge age) const {
   return matchRecord(impl->get(family, recordKey(family, problem, deviceClass),
                                age == RecordAge::Now),
-                     dynamicExtentOf(family, problem), mode);
+                     dynamicExtentsOf(family, problem), mode);
 }
 
 std::shared_ptr<const TuningRecord>
@@ -320,7 +320,7 @@ RecordStore::StoreResult RecordStore::store(const KernelFamily &family,
                                             const Problem &problem,
                                             llvm::StringRef deviceClass,
                                             const RecordPoint &point) {
-  assert(point.extent == dynamicExtentOf(family, problem) &&
+  assert(point.extents == dynamicExtentsOf(family, problem) &&
          "the point belongs to another problem");
   const std::string key = recordKey(family, problem, deviceClass);
   llvm::json::Object attributes{{"family", family.name()},
@@ -349,7 +349,7 @@ RecordStore::StoreResult RecordStore::store(const KernelFamily &family,
     result.point = point;
     return result;
   }
-  result.point = *update.merged.find(point.extent);
+  result.point = *update.merged.find(point.extents);
   if (result.publish.status != cache::PublishStatus::Dropped)
     impl->takeStored(family, key, update);
   return result;

@@ -72,20 +72,24 @@ const Measurement *RecordPoint::find(llvm::StringRef config,
   return nullptr;
 }
 
-/// The first point of \p points that is not before \p extent.
-template <class Points> static auto lowerBound(Points &points, int64_t extent) {
-  return std::lower_bound(
-      points.begin(), points.end(), extent,
-      [](const RecordPoint &point, int64_t e) { return point.extent < e; });
+/// The first point of \p points that is not before \p extents.
+template <class Points>
+static auto lowerBound(Points &points, llvm::ArrayRef<int64_t> extents) {
+  return llvm::partition_point(points, [&](const RecordPoint &point) {
+    return std::lexicographical_compare(point.extents.begin(),
+                                        point.extents.end(), extents.begin(),
+                                        extents.end());
+  });
 }
 
-const RecordPoint *TuningRecord::find(int64_t extent) const {
-  auto found = lowerBound(points, extent);
-  return found == points.end() || found->extent != extent ? nullptr : &*found;
+const RecordPoint *TuningRecord::find(llvm::ArrayRef<int64_t> extents) const {
+  auto found = lowerBound(points, extents);
+  const bool isThere = found != points.end() && extents.equals(found->extents);
+  return isThere ? &*found : nullptr;
 }
 
-RecordPoint *TuningRecord::find(int64_t extent) {
-  return const_cast<RecordPoint *>(std::as_const(*this).find(extent));
+RecordPoint *TuningRecord::find(llvm::ArrayRef<int64_t> extents) {
+  return const_cast<RecordPoint *>(std::as_const(*this).find(extents));
 }
 
 int64_t unixTimeMs() {
@@ -167,10 +171,10 @@ static void mergeMeasurements(RecordPoint &into, const RecordPoint &point,
 }
 
 void mergePoint(TuningRecord &record, const RecordPoint &point, int64_t nowMs) {
-  auto into = lowerBound(record.points, point.extent);
-  if (into == record.points.end() || into->extent != point.extent) {
+  auto into = lowerBound(record.points, point.extents);
+  if (into == record.points.end() || into->extents != point.extents) {
     into = record.points.insert(into, RecordPoint{});
-    into->extent = point.extent;
+    into->extents = point.extents;
     into->generation = point.generation;
     into->winner = point.winner;
     into->truncated = point.truncated;
@@ -243,9 +247,14 @@ std::string recordKey(const KernelFamily &family, const Problem &problem,
                      family.fixedText(problem), deviceClass);
 }
 
-int64_t dynamicExtentOf(const KernelFamily &family, const Problem &problem) {
-  int field = family.dynamicExtent();
-  return field < 0 ? 0 : problem.record[field];
+ExtentPoint dynamicExtentsOf(const KernelFamily &family,
+                             const Problem &problem) {
+  ExtentPoint extents;
+  for (int field : family.dynamicExtents())
+    extents.push_back(problem.record[field]);
+  if (extents.empty())
+    extents.push_back(0);
+  return extents;
 }
 
 } // namespace kiln

@@ -1,8 +1,8 @@
 //===- Records.h - what trials found --------------------------------------===//
 //
 // A record is keyed by the family, everything of the problem that is fixed, and
-// the class of the device. Inside it is a table over the dynamic extent: for
-// each value that was tuned, every config that was measured and the winner. It
+// the class of the device. Inside it is a table over the dynamic extents: for
+// each point that was tuned, every config that was measured and the winner. It
 // is merged, never replaced, so that any number of processes may tune at once.
 //
 //===----------------------------------------------------------------------===//
@@ -34,7 +34,7 @@ enum class MeasurementMode {
 };
 llvm::StringRef nameOf(MeasurementMode mode);
 
-/// One config, measured at one value of the dynamic extent. Times are in ns. A
+/// One config, measured at one point of the dynamic extents. Times are in ns. A
 /// config that is not valid has a reason and no times.
 struct Measurement {
   std::string config; ///< "mma.bm128.bn128"
@@ -78,9 +78,9 @@ inline constexpr int64_t kMaxGeneration = int64_t(1) << 53;
 /// stays.
 inline constexpr int64_t kMaxTruncated = 3;
 
-/// The measurements at one value of the dynamic extent.
+/// The measurements at one point of the dynamic extents.
 struct RecordPoint {
-  int64_t extent = 0; ///< 0 for a family without a dynamic extent
+  ExtentPoint extents; ///< dynamicExtentsOf() of the problem
   /// Counts tuning runs of this point. Of two winners with one generation the
   /// first that was stored stays: a second writer adopts it, so that all
   /// ranks of a job agree. To tune again, store with the next generation.
@@ -110,7 +110,7 @@ struct RecordPoint {
                           MeasurementMode mode = MeasurementMode::Cold) const;
 };
 
-/// A record's content. Points are sorted by extent, each extent once.
+/// A record's content. Points are sorted by their extents, each once.
 struct TuningRecord {
   std::vector<RecordPoint> points;
   /// Points that could not be read, kept when the record is written.
@@ -118,9 +118,9 @@ struct TuningRecord {
   uint64_t skipped = 0; ///< points and measurements that could not be read
   llvm::json::Object unknown;
 
-  /// The point of \p extent, null if there is none. Cost: a binary search.
-  const RecordPoint *find(int64_t extent) const;
-  RecordPoint *find(int64_t extent);
+  /// The point of \p extents, null if there is none. Cost: a binary search.
+  const RecordPoint *find(llvm::ArrayRef<int64_t> extents) const;
+  RecordPoint *find(llvm::ArrayRef<int64_t> extents);
   /// Parses JSON of any origin. What is damaged (a time that is negative, not
   /// finite or missing, a repeated config) is skipped and counted. The terms of
   /// estimates, which older versions wrote, are dropped. Error
@@ -154,14 +154,16 @@ void trimRecord(TuningRecord &record, size_t most,
 std::string recordKey(const KernelFamily &family, const Problem &problem,
                       llvm::StringRef deviceClass);
 
-/// The value of the problem's dynamic extent, 0 if its family has none.
-int64_t dynamicExtentOf(const KernelFamily &family, const Problem &problem);
+/// The values of the problem's dynamic extents, a lone 0 if its family has
+/// none.
+ExtentPoint dynamicExtentsOf(const KernelFamily &family,
+                             const Problem &problem);
 
 /// How well a record matched a problem: a value, not an error.
 enum class RecordMatchKind {
   None,      ///< nothing usable
-  Exact,     ///< measured at this very extent
-  Neighbour, ///< measured at another extent; the model must re-score
+  Exact,     ///< measured at these very extents
+  Neighbour, ///< measured at others; the model must re-score
 };
 
 /// A measured config that the family still knows. The measurement lives as long
@@ -177,7 +179,7 @@ struct IndexedRecord;
 /// What a record says about a problem: views of a record that is kept parsed.
 struct RecordMatch {
   RecordMatchKind kind = RecordMatchKind::None;
-  int64_t extent = 0; ///< of the point that matched
+  ExtentPoint extents; ///< of the point that matched
   int64_t generation = 0;
   /// Valid configs: the winner if it is among them, then by time what was
   /// validated, then by time what was only measured and must not be launched
@@ -221,7 +223,7 @@ struct RecordMatch {
 
   /// Keeps all of the above alive.
   std::shared_ptr<const IndexedRecord> record;
-  int64_t askedExtent = 0;
+  ExtentPoint askedExtents;
 };
 
 /// How old what find() answers may be, where another process has stored.
@@ -246,7 +248,7 @@ public:
   explicit RecordStore(cache::Store &cache, RecordStoreOptions options = {});
   ~RecordStore();
 
-  /// What was measured for \p problem: at its extent, or at the nearest one.
+  /// What was measured for \p problem: at its extents, or at the nearest ones.
   /// Only points with a validated config that the family knows count; whether a
   /// device allows a config is for Template::prune to say. Cost: microseconds
   /// once the record is kept; once a second it asks the file system whether the

@@ -38,6 +38,27 @@ InProcessTrials::~InProcessTrials() {
   context.reset();
 }
 
+/// What trials of a problem take at least: a copy of each operand, and of those
+/// that are written what they were and what they became.
+static uint64_t leastBytes(const OperandTable &table) {
+  int64_t bytes = 0;
+  for (const OperandSpec &operand : table.operands)
+    bytes += operand.bytes() * (!operand.isWritten()                 ? 1
+                                : operand.role == OperandRole::InOut ? 3
+                                                                     : 2);
+  return static_cast<uint64_t>(bytes);
+}
+
+bool InProcessTrials::hasRoom(const KernelFamily &family,
+                              const Problem &problem) {
+  CaptureModeGuard guard(context->driver);
+  auto cap = context->scratchCap();
+  if (cap)
+    return leastBytes(family.operands(problem)) <= *cap;
+  llvm::consumeError(cap.takeError()); // run() will say so
+  return true;
+}
+
 bool InProcessTrials::isAlive() const { return context->alive; }
 
 bool InProcessTrials::isBusy() {

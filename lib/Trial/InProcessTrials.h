@@ -51,6 +51,7 @@ public:
   llvm::Expected<std::vector<TrialResult>>
   run(const TrialRequest &request,
       const std::atomic<bool> *cancel = nullptr) override;
+  bool hasRoom(const KernelFamily &family, const Problem &problem) override;
   bool isAlive() const override;
 
   /// Whether a launch that was given up still runs; frees its memory and code

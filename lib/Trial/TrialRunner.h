@@ -116,6 +116,12 @@ public:
   run(const TrialRequest &request,
       const std::atomic<bool> *cancel = nullptr) = 0;
 
+  /// Whether there is memory to try \p problem, which is not empty, as far as
+  /// that can be told before.
+  virtual bool hasRoom(const KernelFamily &family, const Problem &problem) {
+    return true;
+  }
+
   /// False once its context died: run() then answers ContextDead.
   virtual bool isAlive() const = 0;
 };

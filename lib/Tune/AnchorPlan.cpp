@@ -11,6 +11,9 @@ namespace kiln {
 /// A member further behind the best at a point is no competitor there.
 static constexpr double kCompetitorBand = 0.15;
 static constexpr size_t kParts = 3; ///< of a member's domain
+/// A range of several fields has corners where all of them are large: what
+/// takes longer than that, in ns, is measured only if it comes first.
+static constexpr double kLongestOfProduct = 25e6;
 
 namespace {
 
@@ -18,6 +21,7 @@ namespace {
 struct Place {
   ExtentPoint point;
   double weight = 0;
+  double leastNs = 0;            ///< of the members, as expected
   std::vector<uint32_t> members; ///< that compete there, best first
 };
 
@@ -40,9 +44,13 @@ public:
 private:
   void findPlaces();
   std::optional<Place> placeOf(const ExtentPoint &point) const;
+  bool isTooLong(const Place &place) const {
+    return place.point.size() > 1 && place.leastNs > kLongestOfProduct;
+  }
   void makeSlots();
   double worthOf(size_t place) const;
   void take(size_t place);
+  size_t nearestTo(const ExtentPoint &point) const;
   void takeFirst(const ExtentPoint &point);
   void takeWidestGap();
   bool isTaken(llvm::ArrayRef<int64_t> point) const;
@@ -61,12 +69,15 @@ private:
 /// Who competes at \p point; nullopt: it is not of the range.
 std::optional<Place> Planner::placeOf(const ExtentPoint &point) const {
   auto problem = portfolio.range().find(point);
-  if (!problem || portfolio.range().family->isEmpty(*problem))
+  if (!problem || portfolio.range().family->isEmpty(*problem) ||
+      (goal.hasRoom && !goal.hasRoom(*problem)))
     return std::nullopt;
   Place place;
   place.point = point;
   const Portfolio::Ranking ranking =
       portfolio.estimateAll(*problem, point, device);
+  if (!ranking.empty())
+    place.leastNs = ranking.front().expectedNs;
   for (const PortfolioChoice &choice : ranking)
     if (place.members.size() < 2 ||
         choice.expectedNs <= ranking.front().expectedNs * (1 + kCompetitorBand))
@@ -82,7 +93,7 @@ void Planner::findPlaces() {
       continue;
     if (!places.empty() && places.back().point == point)
       places.back().weight += grid.weightOf(i);
-    else if (auto place = placeOf(point)) {
+    else if (auto place = placeOf(point); place && !isTooLong(*place)) {
       place->weight = grid.weightOf(i);
       places.push_back(std::move(*place));
     }
@@ -178,6 +189,26 @@ void Planner::take(size_t index) {
   }
 }
 
+/// How far two points are apart.
+static double distanceOf(const ExtentPoint &a, const ExtentPoint &b) {
+  double sum = 0;
+  for (auto [x, y] : llvm::zip_equal(a, b))
+    sum += std::abs(std::log(static_cast<double>(x) / static_cast<double>(y)));
+  return sum;
+}
+
+/// The place nearest to \p point.
+size_t Planner::nearestTo(const ExtentPoint &point) const {
+  size_t nearest = places.size();
+  double least = INFINITY;
+  for (auto [i, place] : llvm::enumerate(places))
+    if (double distance = distanceOf(place.point, point); distance < least) {
+      least = distance;
+      nearest = i;
+    }
+  return nearest;
+}
+
 /// Takes a point that need not be a place.
 void Planner::takeFirst(const ExtentPoint &point) {
   const std::optional<Place> place = placeOf(point);
@@ -187,27 +218,20 @@ void Planner::takeFirst(const ExtentPoint &point) {
   anchor.point = point;
   anchor.members = place->members;
   anchor.members.resize(std::min(anchor.members.size(), goal.members));
+  const size_t nearest = nearestTo(point);
   for (Slot &slot : slots)
     slot.isFilled |= llvm::is_contained(anchor.members, slot.member) &&
-                     places[slot.first].point <= point &&
-                     point <= places[slot.last].point;
+                     slot.first <= nearest && nearest <= slot.last;
 }
 
 /// Takes the place that is furthest from all that is measured.
 void Planner::takeWidestGap() {
-  auto distance = [](const ExtentPoint &a, const ExtentPoint &b) {
-    double sum = 0;
-    for (auto [x, y] : llvm::zip_equal(a, b))
-      sum +=
-          std::abs(std::log(static_cast<double>(x) / static_cast<double>(y)));
-    return sum;
-  };
   size_t widest = places.size();
   double most = 0;
   for (auto [i, place] : llvm::enumerate(places)) {
     double nearest = INFINITY;
     for (const Anchor &anchor : anchors)
-      nearest = std::min(nearest, distance(anchor.point, place.point));
+      nearest = std::min(nearest, distanceOf(anchor.point, place.point));
     // One kernel alone has no rival: its times decide nothing.
     if (place.members.size() > 1 && nearest > most) {
       most = nearest;

@@ -24,6 +24,8 @@ struct AnchorGoal {
                       ///< better point, one more
   /// These come first.
   llvm::ArrayRef<ExtentPoint> first = {};
+  /// Whether trials have room for a problem; null: for all.
+  llvm::function_ref<bool(const Problem &)> hasRoom = nullptr;
 };
 
 /// Anchors for what \p portfolio has no times of yet, the most valuable first:

@@ -151,12 +151,11 @@ void Portfolio::index(const DeviceModel &device) {
       return a.point < b.point;
     });
   calibrate();
-  plausible.clear();
-  // A grid of several fields is too coarse to tell.
-  if (served.fields.size() != 1)
-    return;
-  grid = RangeGrid(served);
-  constexpr size_t kPlausible = 8;
+  // Around a point of several fields there are more samples, so each needs to
+  // tell less.
+  constexpr size_t kMostSamples = 600;
+  const size_t most = served.fields.size() == 1 ? 8 : 4;
+  grid = RangeGrid(served, kMostSamples);
   plausible.assign(grid.size(), {});
   ExtentPoint last;
   for (size_t place = 0; place < grid.size(); ++place) {
@@ -174,7 +173,7 @@ void Portfolio::index(const DeviceModel &device) {
       if (list[member].holds(point) && mayChoose(list[member]))
         estimate(member, *problem, point, device, ranking);
     sortByTime(ranking);
-    ranking.resize(std::min(ranking.size(), kPlausible));
+    ranking.resize(std::min(ranking.size(), most));
     for (const PortfolioChoice &choice : ranking)
       plausible[place].push_back(static_cast<uint16_t>(choice.member));
   }

@@ -99,7 +99,7 @@ public:
   void closeGaps(const DeviceModel &device,
                  uint64_t workspaceBytes = Allowance::kUnlimited);
   /// Finds out which members are plausible where, by the calibrated estimate at
-  /// samples of a range of one field. Thousands of estimates.
+  /// samples. Thousands of estimates.
   void index(const DeviceModel &device);
 
   /// The members for \p problem, the range's at \p point, by calibrated

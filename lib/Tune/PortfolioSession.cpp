@@ -38,6 +38,7 @@ struct PortfolioSession::Impl {
         trials(task), barred(range, context.device) {}
 
   std::optional<Portfolio> findStored();
+  void findParts();
   void findBarred();
   llvm::Error coverWith(const std::vector<PortfolioMember> &kept);
   MemberWork makeWork(const PortfolioMember &member) const;
@@ -61,6 +62,7 @@ struct PortfolioSession::Impl {
   RangeTrials trials;
   BarredConfigs barred;
   std::vector<Anchor> anchors;
+  std::vector<PortfolioMember> ofParts; ///< measured in parts of the range
   ErrorSummary beginError;
   int64_t firstPriority = 0;
   int covers = 0;
@@ -109,6 +111,26 @@ std::optional<Portfolio> PortfolioSession::Impl::findStored() {
   return std::nullopt;
 }
 
+/// What was measured in parts of the range, where nothing serves all of it.
+void PortfolioSession::Impl::findParts() {
+  const PortfolioContext &context = task.context;
+  auto all = context.portfolios.load(
+      PortfolioKey::measured(range.fixedText(), context.deviceClass),
+      RecordAge::Now);
+  for (const StoredPortfolio &stored : all->ranges) {
+    const bool isPart = stored.low.size() == range.low.size() &&
+                        range.contains(stored.low) &&
+                        range.contains(stored.high);
+    if (!isPart)
+      continue;
+    const Portfolio part = Portfolio::restore(range, stored, context.device,
+                                              task.options.workspaceBytes);
+    llvm::append_range(ofParts, part.members());
+    for (const StoredFault &fault : part.faults)
+      barred.addFault(fault.config, fault.kernel);
+  }
+}
+
 void PortfolioSession::Impl::findBarred() {
   if (task.options.retune)
     return;
@@ -127,6 +149,7 @@ PortfolioSession::Impl::coverWith(const std::vector<PortfolioMember> &kept) {
   coverOptions.maxKernels = options.maxKernels;
   coverOptions.workspaceBytes = options.workspaceBytes;
   coverOptions.kept = kept;
+  coverOptions.known = ofParts;
   auto isBarred = [&](const Template &tmpl, const Record &config) {
     return barred.contains(tmpl, config);
   };
@@ -164,9 +187,12 @@ void PortfolioSession::Impl::requestAll() {
   while (task.work.size() < members.size())
     task.work.push_back(makeWork(members[task.work.size()]));
   anchors.clear();
+  auto hasRoom = [&](const Problem &problem) {
+    return task.context.runner->hasRoom(*range.family, problem);
+  };
   if (task.measures())
     anchors = planAnchors(task.portfolio, task.context.device,
-                          {.first = task.options.first});
+                          {.first = task.options.first, .hasRoom = hasRoom});
   int64_t priority = firstPriority;
   auto request = [&](uint32_t member) {
     if (task.work[member].code->stage == Stage::Idle)
@@ -191,7 +217,7 @@ void PortfolioSession::begin(int64_t priority) {
   impl->firstPriority = priority;
   const PortfolioOptions &options = impl->task.options;
   std::vector<PortfolioMember> kept;
-  if (!options.retune)
+  if (!options.retune) {
     if (auto stored = impl->findStored()) {
       const bool acceptsPartial =
           options.acceptsPartial || !impl->task.measures();
@@ -202,7 +228,10 @@ void PortfolioSession::begin(int64_t priority) {
       // A wider range that is stored serves this one, and goes on as it is.
       impl->range = stored->range();
       impl->task.portfolio = std::move(*stored);
+    } else {
+      impl->findParts();
     }
+  }
   if (!impl->isAnswered) {
     impl->findBarred();
     impl->isHopeless &= !impl->barred.empty();

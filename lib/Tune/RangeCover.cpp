@@ -94,6 +94,7 @@ private:
   void extendIntervals(Portfolio &portfolio,
                        llvm::ArrayRef<size_t> chosen) const;
   bool endsAt(ExtentPoint high, PortfolioMember &member) const;
+  bool shrinks(PortfolioMember &member) const;
   void settle(Portfolio &portfolio) const;
 
   const ProblemRange &range;
@@ -334,6 +335,11 @@ CoverMaker::configsOf(size_t kernel, const CoverTable &table) const {
 void CoverMaker::addMember(size_t place, Portfolio &portfolio) const {
   const Option &option = list[place];
   PortfolioMember member;
+  for (const PortfolioMember &known : options.known)
+    if (known.tmpl == option.tmpl && known.config == option.config) {
+      member.validated |= known.validated;
+      llvm::append_range(member.times, known.times);
+    }
   for (const PortfolioMember &kept : options.kept)
     if (kept.tmpl == option.tmpl && kept.config == option.config)
       member = kept;
@@ -395,6 +401,27 @@ bool CoverMaker::endsAt(ExtentPoint high, PortfolioMember &member) const {
   return true;
 }
 
+/// Ends the interval of \p member where its plan is allowed: the corner of
+/// several fields may ask for more than any sample that the interval holds.
+bool CoverMaker::shrinks(PortfolioMember &member) const {
+  ExtentPoint high = member.high;
+  auto lengthOf = [&](size_t field) {
+    return static_cast<double>(high[field]) /
+           static_cast<double>(member.low[field]);
+  };
+  for (;;) {
+    size_t longest = 0;
+    for (size_t field = 1; field < high.size(); ++field)
+      if (lengthOf(field) > lengthOf(longest))
+        longest = field;
+    if (high[longest] == member.low[longest])
+      return false;
+    high[longest] = std::max(member.low[longest], high[longest] / 2);
+    if (endsAt(high, member))
+      return true;
+  }
+}
+
 /// Ends intervals between samples, as far as a member's plan is allowed: a
 /// sample says what follows it until the next one, if anything does.
 void CoverMaker::settle(Portfolio &portfolio) const {
@@ -406,7 +433,7 @@ void CoverMaker::settle(Portfolio &portfolio) const {
     if (endsAt(open, member))
       return false;
     if (!endsAt(known, member))
-      return true;
+      return !shrinks(member);
     for (int i = 0; i < kHalvings && known != open; ++i) {
       ExtentPoint middle = known;
       for (size_t field = 0; field < middle.size(); ++field)

@@ -19,6 +19,9 @@ struct CoverOptions {
   /// Members that are there whatever they are worth: those of a portfolio that
   /// is completed.
   llvm::ArrayRef<PortfolioMember> kept = {};
+  /// Members of portfolios of parts of the range: what was measured of those
+  /// that are chosen again stays.
+  llvm::ArrayRef<PortfolioMember> known = {};
   /// Whether a config may not be a member; null: all may.
   llvm::function_ref<bool(const Template &, const Record &)> isBarred = nullptr;
   /// Values whose best config by the estimate is a member: what a caller waits

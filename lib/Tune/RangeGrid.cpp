@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace kiln {
 
@@ -19,7 +20,10 @@ struct AxisRule {
 } // namespace
 
 static constexpr AxisRule kOneField = {256, 0.015, 640, 64};
-static constexpr AxisRule kSeveralFields = {16, 0.18, 40, 0};
+/// Of several fields: the least step, by which it grows until the product is
+/// small enough, and how many of its steps the dense values end after.
+static constexpr double kLeastStep = 0.18, kStepGrowth = 1.15;
+static constexpr double kDenseSteps = 3;
 
 static std::vector<int64_t> axisOf(int64_t low, int64_t high,
                                    const AxisRule &rule) {
@@ -47,10 +51,23 @@ static std::vector<int64_t> axisOf(int64_t low, int64_t high,
   return values;
 }
 
-RangeGrid::RangeGrid(const ProblemRange &range) {
-  const AxisRule &rule = range.fields.size() == 1 ? kOneField : kSeveralFields;
-  for (auto [low, high] : llvm::zip_equal(range.low, range.high))
-    axes.push_back(axisOf(low, high, rule));
+RangeGrid::RangeGrid(const ProblemRange &range, size_t mostPoints) {
+  auto make = [&](const AxisRule &rule) {
+    axes.clear();
+    for (auto [low, high] : llvm::zip_equal(range.low, range.high))
+      axes.push_back(axisOf(low, high, rule));
+  };
+  if (range.fields.size() == 1) {
+    make(kOneField);
+    return;
+  }
+  const size_t least = size_t(1) << range.fields.size(); // both ends of each
+  for (double step = kLeastStep;; step *= kStepGrowth) {
+    make({static_cast<int64_t>(kDenseSteps / step), step,
+          std::numeric_limits<size_t>::max(), 0});
+    if (size() <= std::max(mostPoints, least))
+      return;
+  }
 }
 
 size_t RangeGrid::size() const {
@@ -84,9 +101,9 @@ double RangeGrid::weightOf(size_t index) const {
   return weight;
 }
 
-llvm::SmallVector<size_t, 4>
+llvm::SmallVector<size_t, 8>
 RangeGrid::around(llvm::ArrayRef<int64_t> point) const {
-  llvm::SmallVector<size_t, 4> places = {0};
+  llvm::SmallVector<size_t, 8> places = {0};
   size_t stride = 1;
   for (auto [axis, value] : llvm::zip_equal(axes, point)) {
     const auto above = llvm::lower_bound(axis, value);

@@ -109,11 +109,16 @@ llvm::Error RangeTrials::run(Round &round, Clock::time_point deadline) {
   options.timeLimit = timeUntil(deadline);
   if (llvm::Error error = round.series.runBatch(batch, options))
     return error;
-  if (!round.series.mayRun()) {
-    hasFailed = true;
-    task.result.notes.push_back(fmt::format("nothing more was measured: {}",
-                                            round.series.failure().message));
-  }
+  if (round.series.mayRun())
+    return llvm::Error::success();
+  // Elsewhere there may be room: memory was taken since the anchor was planned.
+  const ErrorSummary &failure = round.series.failure();
+  const bool isHere =
+      failure.code == ErrorCode::DeviceOutOfMemory && round.point.size() > 1;
+  hasFailed = !isHere;
+  task.result.notes.push_back(fmt::format(
+      "{}: {}", isHere ? "a point was left out" : "nothing more was measured",
+      failure.message));
   return llvm::Error::success();
 }
 
@@ -215,11 +220,25 @@ llvm::Error RangeTrials::measureAt(const Anchor &anchor,
   return error;
 }
 
+/// Where the reference of \p member, which was measured, is computed soonest.
+const ExtentPoint &
+RangeTrials::leastPointOf(const PortfolioMember &member) const {
+  const ProblemRange &range = task.portfolio.range();
+  auto workAt = [&](const MemberTime &time) {
+    return range.family->flops(*range.find(time.point));
+  };
+  const MemberTime *least = &member.times.front();
+  for (const MemberTime &time : member.times)
+    if (workAt(time) < workAt(*least))
+      least = &time;
+  return least->point;
+}
+
 llvm::Error RangeTrials::proveRest(Clock::time_point deadline) {
   std::map<ExtentPoint, std::vector<uint32_t>> rest;
   for (auto [i, member] : llvm::enumerate(task.portfolio.members()))
     if (!member.validated && !member.times.empty() && !task.work[i].isLost)
-      rest[member.times.front().point].push_back(static_cast<uint32_t>(i));
+      rest[leastPointOf(member)].push_back(static_cast<uint32_t>(i));
   for (const auto &[point, members] : rest) {
     if (!mayRun() || task.isCancelled() || Clock::now() >= deadline)
       break;

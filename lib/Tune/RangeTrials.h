@@ -54,8 +54,8 @@ public:
   /// differ in run-time knobs alone and cost no compilation. What is faster
   /// becomes a member around it.
   llvm::Error tryVariants(const Anchor &anchor, Clock::time_point deadline);
-  /// Compares what was measured and not compared, at the smallest point where
-  /// it was measured.
+  /// Compares what was measured and not compared, at the point with the least
+  /// work where it was measured.
   llvm::Error proveRest(Clock::time_point deadline);
 
 private:
@@ -66,6 +66,7 @@ private:
   llvm::Error run(Round &round, Clock::time_point deadline);
   llvm::Error prove(Round &round, Clock::time_point deadline);
   bool isAffordable(const Problem &problem) const;
+  const ExtentPoint &leastPointOf(const PortfolioMember &member) const;
   std::vector<Record> variantsOf(const PortfolioMember &member,
                                  const Problem &problem) const;
   uint32_t addVariant(uint32_t sibling, const Record &config,

@@ -64,7 +64,7 @@ Measurement TuningRecorder::measurementOf(const TuningCandidate &entry,
 RecordPoint TuningRecorder::makePoint(const TuningCandidate *winner) const {
   const int64_t now = unixTimeMs();
   RecordPoint point;
-  point.extent = dynamicExtentOf(task.family, task.problem);
+  point.extents = dynamicExtentsOf(task.family, task.problem);
   setGeneration(point);
   point.leftOutBytes = candidates.leftOutBytes();
   if (winner)

@@ -27,6 +27,7 @@ public:
     return static_cast<double>(engine() >> 11) * kUnit;
   }
   int64_t value(const NamedRange &range);
+  ExtentPoint values(const NamedRanges &ranges);
   std::vector<size_t> order(size_t count);
 
 private:
@@ -47,6 +48,13 @@ int64_t Dice::value(const NamedRange &range) {
   return std::clamp(value, range.first, range.last);
 }
 
+ExtentPoint Dice::values(const NamedRanges &ranges) {
+  ExtentPoint values;
+  for (const NamedRange &range : ranges)
+    values.push_back(value(range));
+  return values;
+}
+
 /// The numbers below \p count, shuffled.
 std::vector<size_t> Dice::order(size_t count) {
   std::vector<size_t> order(count);
@@ -57,13 +65,13 @@ std::vector<size_t> Dice::order(size_t count) {
 }
 
 llvm::Expected<std::vector<Drawn>> drawPairs(size_t layers,
-                                             const NamedRange &range,
+                                             const NamedRanges &ranges,
                                              unsigned count,
                                              llvm::ArrayRef<uint64_t> seeds) {
   // A layer whose likely values are used up goes on to unlikely ones.
   constexpr unsigned kMostTries = 100'000;
   std::vector<Drawn> drawn;
-  std::set<std::pair<size_t, int64_t>> met;
+  std::set<std::pair<size_t, ExtentPoint>> met;
   for (uint64_t seed : seeds) {
     Dice dice(seed);
     std::vector<size_t> turns;
@@ -72,16 +80,16 @@ llvm::Expected<std::vector<Drawn>> drawPairs(size_t layers,
         turns = dice.order(layers);
       const size_t layer = turns.back();
       turns.pop_back();
-      int64_t value = dice.value(range);
-      for (unsigned tries = 1; !met.insert({layer, value}).second; ++tries) {
+      ExtentPoint values = dice.values(ranges);
+      for (unsigned tries = 1; !met.insert({layer, values}).second; ++tries) {
         if (tries == kMostTries)
           return makeError(ErrorCode::InvalidArgument,
                            "--draw={} with {} layers and {} seeds uses up "
                            "the values of --range={}",
-                           count, layers, seeds.size(), range.text());
-        value = dice.value(range);
+                           count, layers, seeds.size(), textOf(ranges));
+        values = dice.values(ranges);
       }
-      drawn.push_back({layer, value, seed});
+      drawn.push_back({layer, std::move(values), seed});
     }
   }
   return drawn;
@@ -89,7 +97,7 @@ llvm::Expected<std::vector<Drawn>> drawPairs(size_t layers,
 
 std::string DrawRequest::text(llvm::StringRef suite) const {
   return fmt::format("{} problems of {}, {}, seed{} {}", drawn.size(), suite,
-                     range.text(), seeds.size() == 1 ? "" : "s",
+                     textOf(ranges), seeds.size() == 1 ? "" : "s",
                      fmt::join(seeds, ", "));
 }
 
@@ -121,26 +129,25 @@ readDraw(const ParsedOptions &options, const Registry &registry) {
   if (!count)
     return count.takeError();
   request.count = *count;
-  auto range =
-      NamedRange::parse(options.value("--range").value_or("m=1..8192"));
-  if (!range)
-    return range.takeError();
-  request.range = std::move(*range);
+  auto ranges = readNamedRanges(options, "m=1..8192");
+  if (!ranges)
+    return ranges.takeError();
+  request.ranges = std::move(*ranges);
   auto seeds = readSeeds(options.value("--seed").value_or("1"));
   if (!seeds)
     return seeds.takeError();
   request.seeds = std::move(*seeds);
-  auto layers = readLayers(options, request.range, registry);
+  auto layers = readLayers(options, request.ranges, registry);
   if (!layers)
     return layers.takeError();
   request.layers = std::move(*layers);
-  auto drawn = drawPairs(request.layers.size(), request.range, request.count,
+  auto drawn = drawPairs(request.layers.size(), request.ranges, request.count,
                          request.seeds);
   if (!drawn)
     return drawn.takeError();
   request.drawn = std::move(*drawn);
   for (const Drawn &one : request.drawn) {
-    auto made = request.layers[one.layer].at(request.range.key, one.value);
+    auto made = request.layers[one.layer].at(request.ranges, one.values);
     if (!made)
       return made.takeError();
     request.cases.push_back(std::move(*made));

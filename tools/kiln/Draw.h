@@ -1,9 +1,9 @@
 //===- Draw.h - problems that nobody tuned --------------------------------===//
 //
 // What an engine meets: at each step another number of tokens. A draw pairs
-// layers with values of a dynamic extent, log-uniform over a range, a share of
-// them odd, and no pair twice. It depends on seed, range and number of layers
-// alone, on every machine.
+// layers with values of dynamic extents, log-uniform over the range of each, a
+// share of them odd, and no pair twice. It depends on seed, ranges and number
+// of layers alone, on every machine.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -26,22 +26,22 @@ inline constexpr OptionSpec kSeedOption = {
 
 /// One pair, in the order in which they are met.
 struct Drawn {
-  size_t layer = 0; ///< index
-  int64_t value = 0;
-  uint64_t seed = 0; ///< of the draw that it belongs to
+  size_t layer = 0;   ///< index
+  ExtentPoint values; ///< of the ranges, in their order
+  uint64_t seed = 0;  ///< of the draw that it belongs to
 };
 
 /// \p count pairs for each seed, one draw after another. Layers take turns in
 /// an order that is shuffled each time. A later draw leaves out what an earlier
 /// one has. Error InvalidArgument: there are not so many pairs.
 llvm::Expected<std::vector<Drawn>> drawPairs(size_t layers,
-                                             const NamedRange &range,
+                                             const NamedRanges &ranges,
                                              unsigned count,
                                              llvm::ArrayRef<uint64_t> seeds);
 
 /// What --draw, --range, --seed and --suite ask for.
 struct DrawRequest {
-  NamedRange range;
+  NamedRanges ranges;
   unsigned count = 0;
   std::vector<uint64_t> seeds;
   std::vector<Layer> layers;

@@ -3,6 +3,8 @@
 
 #include "Support/Json.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 namespace kiln::cli {
 
 llvm::Expected<NamedRange> NamedRange::parse(llvm::StringRef text) {
@@ -22,14 +24,51 @@ std::string NamedRange::text() const {
   return fmt::format("{}={}..{}", key, first, last);
 }
 
-llvm::Expected<Case> Layer::at(llvm::StringRef key, int64_t value) const {
+llvm::Expected<NamedRanges> readNamedRanges(const ParsedOptions &options,
+                                            llvm::StringRef otherwise) {
+  std::vector<std::string> texts = options.values("--range");
+  if (texts.empty())
+    texts.push_back(otherwise.str());
+  NamedRanges ranges;
+  for (const std::string &text : texts) {
+    auto range = NamedRange::parse(text);
+    if (!range)
+      return range.takeError();
+    for (const NamedRange &known : ranges)
+      if (known.key == range->key)
+        return makeError(ErrorCode::InvalidArgument,
+                         "--range={}: {} is given twice", text, known.key);
+    ranges.push_back(std::move(*range));
+  }
+  return ranges;
+}
+
+std::string textOf(const NamedRanges &ranges) {
+  std::string text;
+  for (const NamedRange &range : ranges)
+    text += (text.empty() ? "" : " ") + range.text();
+  return text;
+}
+
+llvm::Expected<Case> Layer::at(const NamedRanges &ranges,
+                               llvm::ArrayRef<int64_t> values) const {
   Record record = described;
-  record.set(key, value);
+  std::string place;
+  for (auto [range, value] : llvm::zip_equal(ranges, values)) {
+    record.set(range.key, value);
+    place += fmt::format("{}{}{}", place.empty() ? "" : "-", range.key, value);
+  }
   auto problem = family->canonicalise(std::move(record));
   if (!problem)
     return addContext(problem.takeError(), name);
-  return Case{fmt::format("{}/{}{}", name, key, value),
-              {family, std::move(*problem)}};
+  return Case{fmt::format("{}/{}", name, place), {family, std::move(*problem)}};
+}
+
+llvm::Expected<Case> Layer::atLast(const NamedRanges &ranges) const {
+  ExtentPoint last;
+  for (const NamedRange &range : ranges)
+    last.push_back(range.last);
+  return at(ranges, last);
 }
 
 /// Gives \p fields the first value of \p range.
@@ -51,30 +90,34 @@ static llvm::Error addExtent(const KernelFamily &family,
 
 llvm::Expected<std::vector<Layer>> parseLayers(const llvm::json::Value &json,
                                                llvm::StringRef path,
-                                               const NamedRange &range,
+                                               const NamedRanges &ranges,
                                                const Registry &registry) {
-  auto complete = [&](const KernelFamily &family, llvm::json::Object &fields) {
-    return addExtent(family, fields, range);
+  auto complete = [&](const KernelFamily &family,
+                      llvm::json::Object &fields) -> llvm::Error {
+    for (const NamedRange &range : ranges)
+      if (auto error = addExtent(family, fields, range))
+        return error;
+    return llvm::Error::success();
   };
   std::vector<Layer> layers;
-  llvm::Error error = readEntries(
-      json, path, {"layers", "", complete}, registry,
-      [&](SuiteEntry entry) -> llvm::Error {
-        Layer layer{std::move(entry.name), entry.family,
-                    std::move(entry.record)};
-        // The largest problem tells whether all can be described.
-        if (auto largest = layer.at(range.key, range.last); !largest)
-          return largest.takeError();
-        layers.push_back(std::move(layer));
-        return llvm::Error::success();
-      });
+  llvm::Error error =
+      readEntries(json, path, {"layers", "", complete}, registry,
+                  [&](SuiteEntry entry) -> llvm::Error {
+                    Layer layer{std::move(entry.name), entry.family,
+                                std::move(entry.record)};
+                    // The largest problem tells whether all can be described.
+                    if (auto largest = layer.atLast(ranges); !largest)
+                      return largest.takeError();
+                    layers.push_back(std::move(layer));
+                    return llvm::Error::success();
+                  });
   if (error)
     return error;
   return layers;
 }
 
 llvm::Expected<std::vector<Layer>> readLayers(const ParsedOptions &options,
-                                              const NamedRange &range,
+                                              const NamedRanges &ranges,
                                               const Registry &registry) {
   if (!options.operands().empty())
     return makeError(ErrorCode::InvalidArgument,
@@ -87,7 +130,7 @@ llvm::Expected<std::vector<Layer>> readLayers(const ParsedOptions &options,
   auto json = readJsonFile(*path);
   if (!json)
     return json.takeError();
-  auto layers = parseLayers(*json, *path, range, registry);
+  auto layers = parseLayers(*json, *path, ranges, registry);
   if (!layers)
     return layers.takeError();
   std::string filter = options.value("--filter").value_or("");

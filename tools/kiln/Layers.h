@@ -1,9 +1,9 @@
-//===- Layers.h - problems without their dynamic extent -------------------===//
+//===- Layers.h - problems without their dynamic extents ------------------===//
 //
 // What an engine knows of a model before it runs: the projections' sizes, but
 // not how many tokens a step will have. A suite of layers (its key is "layers"
-// where that of other suites is "cases") leaves out the extent that a range
-// names.
+// where that of other suites is "cases") leaves out the extents that ranges
+// name.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -17,7 +17,10 @@
 namespace kiln::cli {
 
 inline constexpr OptionSpec kRangeOption = {
-    "--range", "KEY=FIRST..LAST", "values of a dynamic extent, both included"};
+    "--range", "KEY=FIRST..LAST",
+    "values of a dynamic extent, both included; may be repeated for another "
+    "extent",
+    /*repeats=*/true};
 
 /// Values of the dynamic extent called `key`: "m=1..8192".
 struct NamedRange {
@@ -28,28 +31,39 @@ struct NamedRange {
   static llvm::Expected<NamedRange> parse(llvm::StringRef text);
   std::string text() const;
 };
+using NamedRanges = std::vector<NamedRange>;
 
-/// A problem with the extent of a range left open.
+/// Those of --range; \p otherwise where it is not given. Errors
+/// (InvalidArgument): no range, or a key that is given twice.
+llvm::Expected<NamedRanges> readNamedRanges(const ParsedOptions &options,
+                                            llvm::StringRef otherwise = "");
+/// "batch=1..64 sk=1..4096"
+std::string textOf(const NamedRanges &ranges);
+
+/// A problem with the extents of ranges left open.
 struct Layer {
   std::string name;
   const KernelFamily *family = nullptr;
-  Record described; ///< with the range's first value, not canonical
+  Record described; ///< with the ranges' first values, not canonical
 
-  /// The problem at \p value, called "name/m137". Errors: those of
-  /// KernelFamily::canonicalise.
-  llvm::Expected<Case> at(llvm::StringRef key, int64_t value) const;
+  /// The problem at \p values of \p ranges, called "name/m137", or
+  /// "name/batch8-sk4096". Errors: those of KernelFamily::canonicalise.
+  llvm::Expected<Case> at(const NamedRanges &ranges,
+                          llvm::ArrayRef<int64_t> values) const;
+  /// The problem at the last values.
+  llvm::Expected<Case> atLast(const NamedRanges &ranges) const;
 };
 
 /// The layers of a suite's JSON, in order; \p path names it in errors, which
-/// are those of parseSuite(). A layer that has \p range's extent is one.
+/// are those of parseSuite(). A layer that has an extent of \p ranges is one.
 llvm::Expected<std::vector<Layer>> parseLayers(const llvm::json::Value &json,
                                                llvm::StringRef path,
-                                               const NamedRange &range,
+                                               const NamedRanges &ranges,
                                                const Registry &registry);
 
 /// The layers of --suite that pass --filter, one at least.
 llvm::Expected<std::vector<Layer>> readLayers(const ParsedOptions &options,
-                                              const NamedRange &range,
+                                              const NamedRanges &ranges,
                                               const Registry &registry);
 
 } // namespace kiln::cli

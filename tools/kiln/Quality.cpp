@@ -124,7 +124,7 @@ static std::string regimeOf(const Registry::NamedProblem &named) {
   const auto &[family, problem] = named;
   if (!family->matrixProduct(problem))
     return family->name().str();
-  const int64_t value = dynamicExtentOf(*family, problem);
+  const int64_t value = dynamicExtentsOf(*family, problem).front();
   const Band *band =
       llvm::find_if(kBands, [&](const Band &one) { return one.holds(value); });
   return fmt::format("{} {}", family->name(), band->name);

@@ -2,25 +2,13 @@
 #include "kiln/Ranges.h"
 
 #include "Call/ProblemSpec.h"
+#include "Store/Records.h"
 #include "Support/Json.h"
-#include "kiln/Layers.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringSet.h>
 
 namespace kiln::cli {
-
-static llvm::Expected<std::vector<NamedRange>>
-readNamedRanges(const ParsedOptions &options) {
-  std::vector<NamedRange> ranges;
-  for (const std::string &text : options.values("--range")) {
-    auto range = NamedRange::parse(text);
-    if (!range)
-      return range.takeError();
-    ranges.push_back(std::move(*range));
-  }
-  return ranges;
-}
 
 namespace {
 /// A problem, by its text, whose values in the range do not matter.
@@ -31,7 +19,8 @@ struct NamedText {
 
 /// The layers or cases of --suite that pass --filter.
 static llvm::Error readSuite(const ParsedOptions &options,
-                             const NamedRange &range, const Registry &registry,
+                             const NamedRanges &ranges,
+                             const Registry &registry,
                              std::vector<NamedText> &texts) {
   std::optional<std::string> path = options.value("--suite");
   if (!path)
@@ -46,7 +35,7 @@ static llvm::Error readSuite(const ParsedOptions &options,
   };
   const llvm::json::Object *object = json->getAsObject();
   if (object && object->get("layers")) {
-    auto layers = parseLayers(*json, *path, range, registry);
+    auto layers = parseLayers(*json, *path, ranges, registry);
     if (!layers)
       return layers.takeError();
     for (const Layer &layer : *layers)
@@ -61,11 +50,7 @@ static llvm::Error readSuite(const ParsedOptions &options,
   return llvm::Error::success();
 }
 
-/// Adds the ranges of the problem of \p from, unless they are known.
-static llvm::Error addRanges(const NamedText &from,
-                             llvm::ArrayRef<NamedRange> ranges,
-                             const Registry &registry, llvm::StringSet<> &known,
-                             std::vector<RangeCase> &cases) {
+std::vector<kiln_range> givenRanges(const NamedRanges &ranges) {
   std::vector<kiln_range> given;
   for (const NamedRange &range : ranges) {
     kiln_range &added = given.emplace_back(KILN_INIT(kiln_range));
@@ -73,6 +58,14 @@ static llvm::Error addRanges(const NamedText &from,
     added.first = range.first;
     added.last = range.last;
   }
+  return given;
+}
+
+/// Adds the ranges of the problem of \p from, unless they are known.
+static llvm::Error addRanges(const NamedText &from, const NamedRanges &ranges,
+                             const Registry &registry, llvm::StringSet<> &known,
+                             std::vector<RangeCase> &cases) {
+  const std::vector<kiln_range> given = givenRanges(ranges);
   kiln_problem problem = KILN_INIT(kiln_problem);
   problem.family = KILN_FAMILY_FROM_TEXT;
   problem.text = from.text.c_str();
@@ -81,7 +74,7 @@ static llvm::Error addRanges(const NamedText &from,
   auto spec = ProblemSpec::parse(registry, &problem);
   if (!spec)
     return addContext(spec.takeError(), from.name);
-  llvm::SmallVector<int, 2> fields;
+  llvm::SmallVector<int, 4> fields;
   ExtentPoint low, high;
   for (const ExtentRange &range : spec->ranges) {
     fields.push_back(range.field);
@@ -113,7 +106,7 @@ llvm::Expected<std::vector<RangeCase>> readRanges(const ParsedOptions &options,
     return operands.takeError();
   for (const Case &entry : *operands)
     texts.push_back({entry.name, entry.text()});
-  if (llvm::Error error = readSuite(options, ranges->front(), registry, texts))
+  if (llvm::Error error = readSuite(options, *ranges, registry, texts))
     return error;
   if (texts.empty())
     return makeError(ErrorCode::InvalidArgument,
@@ -128,11 +121,11 @@ llvm::Expected<std::vector<RangeCase>> readRanges(const ParsedOptions &options,
 
 std::optional<ProblemRange> rangeAround(const KernelFamily &family,
                                         const Problem &problem) {
-  const int field = family.dynamicExtent();
-  if (field < 0)
+  if (family.dynamicExtents().empty())
     return std::nullopt;
-  const ExtentPoint point = {problem.record[field]};
-  auto ranges = rangesOf(family, problem.record, {field}, point, point);
+  const ExtentPoint point = dynamicExtentsOf(family, problem);
+  auto ranges =
+      rangesOf(family, problem.record, family.dynamicExtents(), point, point);
   if (ranges && !ranges->empty())
     return std::move(ranges->front());
   if (!ranges)

@@ -2,7 +2,8 @@
 #pragma once
 
 #include "Call/ProblemRange.h"
-#include "kiln/CommonOptions.h"
+#include "kiln/Layers.h"
+#include "kiln/kiln.h"
 
 #include <string>
 #include <vector>
@@ -14,6 +15,9 @@ inline constexpr OptionSpec kRangesOption = {
     "prepare all values of a dynamic extent, both included; may be repeated "
     "for another extent",
     /*repeats=*/true};
+
+/// As a kiln_problem has them; names point into \p ranges.
+std::vector<kiln_range> givenRanges(const NamedRanges &ranges);
 
 /// A layer over the values of a range. Where alignment follows from them, a
 /// layer has several.
@@ -29,8 +33,8 @@ struct RangeCase {
 llvm::Expected<std::vector<RangeCase>> readRanges(const ParsedOptions &options,
                                                   const Registry &registry);
 
-/// The range of a problem's own dynamic extent that has this value alone, which
-/// stored portfolios are found with; nullopt: its family has none.
+/// The range over a problem's own dynamic extents that has this point alone,
+/// which stored portfolios are found with; nullopt: its family has none.
 std::optional<ProblemRange> rangeAround(const KernelFamily &family,
                                         const Problem &problem);
 

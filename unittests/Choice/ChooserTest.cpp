@@ -111,7 +111,7 @@ TEST_CASE("what is stored is passed over while trials would better it") {
     return f.chooser().isPassedOver(step, trials);
   };
   auto store = [&](int64_t extent, RecordPoint point) {
-    point.extent = extent;
+    point.extents = {extent};
     RecordStore(*f.cache).store(f.family, f.problem, f.deviceClass, point);
   };
   constexpr ChoiceStep kStored[] = {ChoiceStep::Record, ChoiceStep::Decision};
@@ -199,7 +199,7 @@ struct PortfolioFixture : ChooserFixture {
   Portfolio make(std::vector<const char *> configs,
                  std::vector<double> factors) {
     std::vector<ProblemRange> ranges =
-        must(rangesOf(family, problem.record, family.dynamicExtent(), 1, 1024));
+        must(rangesOf(family, problem.record, kFieldM, 1, 1024));
     REQUIRE(ranges.size() == 1);
     Portfolio made(ranges[0]);
     for (size_t i = 0; i < configs.size(); ++i) {

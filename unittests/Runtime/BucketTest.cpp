@@ -184,7 +184,7 @@ TEST_CASE("S7: a capture takes nothing instead of what a record chooses") {
 TEST_CASE("S7: a cover is the largest value up to a power of two, if alike") {
   Registry registry = makeBuiltinRegistry();
   const KernelFamily &gemm = *registry.find("gemm");
-  const int dynamic = gemm.dynamicExtent();
+  const int dynamic = gemm.dynamicExtents().front();
   for (const char *layout : {"NN", "NT", "TN", "TT"})
     for (const char *lda : {"", " lda=2000"})
       for (int64_t m = 1; m <= 2000; m += m < 40 ? 1 : m < 600 ? 7 : 23) {
@@ -232,7 +232,7 @@ TEST_CASE("S7: values below a leading dimension share a cover") {
       Problem problem =
           llvm::cantFail(makeProblem(family, std::move(named.problem.record)));
       Problem cover = coverOf(family, problem);
-      int64_t largest = cover.record[family.dynamicExtent()];
+      int64_t largest = cover.record[family.dynamicExtents().front()];
       CHECK(cover.signature == problem.signature);
       int64_t known =
           covers.try_emplace(problem.signature.text(), largest).first->second;

@@ -40,7 +40,7 @@ inline RecordPoint point(int64_t extent, const char *winner,
                          std::vector<Measurement> measurements,
                          int64_t generation = 0) {
   RecordPoint p;
-  p.extent = extent;
+  p.extents = {extent};
   p.winner = winner;
   p.measurements = std::move(measurements);
   p.generation = generation;
@@ -61,7 +61,7 @@ struct RecordFixture {
   }
   RecordPoint store(const RecordPoint &p) const {
     return RecordStore(*cache)
-        .store(family, problem(p.extent), device, p)
+        .store(family, problem(p.extents.front()), device, p)
         .point;
   }
   TemporaryFolder folder;

@@ -42,9 +42,9 @@ TEST_CASE("find tells how well a record matches") {
 
   RecordMatch near = f.find(65);
   CHECK(near.kind == RecordMatchKind::Neighbour);
-  CHECK(near.extent == 64);
-  CHECK(f.find(1000).extent == 100);
-  CHECK(f.find(16).extent == 64);
+  CHECK(near.extents == ExtentPoint{64});
+  CHECK(f.find(1000).extents == ExtentPoint{100});
+  CHECK(f.find(16).extents == ExtentPoint{64});
 }
 
 TEST_CASE("configs the family does not know are skipped and counted") {
@@ -59,7 +59,7 @@ TEST_CASE("configs the family does not know are skipped and counted") {
   CHECK(match.configs[0].config.text() == "fast.t64");
   // A point of unknown configs alone is no match; its neighbour is.
   CHECK(f.find(32).kind == RecordMatchKind::Neighbour);
-  CHECK(f.find(32).extent == 64);
+  CHECK(f.find(32).extents == ExtentPoint{64});
 }
 
 TEST_CASE("fault 25: concurrent stores lose nothing and agree on a winner") {
@@ -221,7 +221,8 @@ TEST_CASE("F5: threads may find while others store") {
   for (int64_t m = 1; m <= 20; ++m) {
     records->store(f.family, f.problem(m), f.device,
                    point(m, "fast.t32", {measured("fast.t32", 100)}));
-    CHECK(records->find(f.family, f.problem(m), f.device).extent == m);
+    CHECK(records->find(f.family, f.problem(m), f.device).extents ==
+          ExtentPoint{m});
   }
   isDone = true;
   for (std::thread &reader : readers)
@@ -266,7 +267,7 @@ TEST_CASE("S5: what a record rejects is told with and without a match") {
   right.kernel = "4567cdef";
   f.store(point(1000, "fast.t16", {right}));
   CHECK_FALSE(f.find(1000).rejects("fast.t16", "4567cdef"));
-  CHECK(f.find(999).extent == 1000);
+  CHECK(f.find(999).extents == ExtentPoint{1000});
   CHECK(f.find(999).rejects("fast.t16", "4567cdef"));
   CHECK_FALSE(f.find(64).rejects("fast.t4", "4567cdef"));
 }
@@ -285,7 +286,7 @@ TEST_CASE("S6: a match tells what was validated from what was only timed") {
   CHECK(match.configs[2].measurement->config == "fast.t16");
   // A point that has nothing proven does not match.
   f.store(point(128, "", {timed}));
-  CHECK(f.find(128).extent == 64);
+  CHECK(f.find(128).extents == ExtentPoint{64});
 }
 
 /// The key under which unreadable content is found again.

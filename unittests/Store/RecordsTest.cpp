@@ -28,7 +28,7 @@ TEST_CASE("a record survives its text") {
   TuningRecord again = reparse(record);
   REQUIRE(again.points.size() == 1);
   const RecordPoint &p = again.points[0];
-  CHECK(p.extent == 64);
+  CHECK(p.extents == ExtentPoint{64});
   CHECK(p.winner == "fast.t64");
   REQUIRE(p.measurements.size() == 2);
   const Measurement &m = p.measurements[0];
@@ -505,9 +505,9 @@ TEST_CASE("F10, fault 26: 40,000 parts cost a look-up each, not a search") {
   for (const RecordPoint &p : record.points)
     parts += p.measurements.size() + p.unread.size();
   CHECK(parts == kParts);
-  CHECK(record.find(record.points.back().extent) == &record.points.back());
+  CHECK(record.find(record.points.back().extents) == &record.points.back());
   CHECK(llvm::is_sorted(record.points, [](const auto &p, const auto &q) {
-    return p.extent < q.extent;
+    return p.extents < q.extents;
   }));
 }
 
@@ -517,7 +517,7 @@ TEST_CASE("points are sorted by extent") {
     mergePoint(record, point(extent, "", {measured("fast.t64", 1)}));
   std::vector<int64_t> extents;
   for (const RecordPoint &p : record.points)
-    extents.push_back(p.extent);
+    extents.push_back(p.extents.front());
   CHECK(extents == std::vector<int64_t>{1, 16, 64, 4096});
 }
 

@@ -11,7 +11,7 @@ using namespace kiln;
 using namespace kiln::cli;
 using kiln::fake::FakeFamily;
 
-static const NamedRange kRange{"m", 1, 8192};
+static const NamedRanges kRange = {{"m", 1, 8192}};
 
 static std::string messageOf(llvm::Error error) {
   return summarize(std::move(error)).message;
@@ -22,18 +22,18 @@ TEST_CASE("a draw depends on its seed alone and uses no pair twice") {
   const auto again = llvm::cantFail(drawPairs(24, kRange, 96, {1, 2}));
   const auto alone = llvm::cantFail(drawPairs(24, kRange, 96, {1}));
   REQUIRE(first.size() == 192);
-  std::set<std::pair<size_t, int64_t>> pairs;
+  std::set<std::pair<size_t, ExtentPoint>> pairs;
   for (size_t i = 0; i < first.size(); ++i) {
-    CHECK(first[i].value == again[i].value);
+    CHECK(first[i].values == again[i].values);
     CHECK(first[i].layer == again[i].layer);
     CHECK(first[i].seed == (i < 96 ? 1 : 2));
-    CHECK(pairs.insert({first[i].layer, first[i].value}).second);
+    CHECK(pairs.insert({first[i].layer, first[i].values}).second);
     if (i < 96)
-      CHECK(first[i].value == alone[i].value);
+      CHECK(first[i].values == alone[i].values);
   }
   // The engine is the standard's own: these are the same everywhere.
   CHECK(first[0].layer == 8);
-  CHECK(first[0].value == 15);
+  CHECK(first[0].values == ExtentPoint{15});
 }
 
 TEST_CASE("a draw is log-uniform, partly odd, and fair to layers") {
@@ -41,11 +41,12 @@ TEST_CASE("a draw is log-uniform, partly odd, and fair to layers") {
   std::map<size_t, int> perLayer;
   int small = 0, odd = 0, large = 0;
   for (const Drawn &one : drawn) {
-    CHECK((one.value >= 1 && one.value <= 8192));
+    const int64_t value = one.values.front();
+    CHECK((value >= 1 && value <= 8192));
     ++perLayer[one.layer];
-    small += one.value < 64;
-    large += one.value >= 1024;
-    odd += one.value >= 1024 && one.value % 2 == 1;
+    small += value < 64;
+    large += value >= 1024;
+    odd += value >= 1024 && value % 2 == 1;
   }
   for (const auto &[layer, count] : perLayer)
     CHECK(count == 6);
@@ -57,11 +58,31 @@ TEST_CASE("a draw is log-uniform, partly odd, and fair to layers") {
         doctest::Approx(0.625).epsilon(0.1));
 }
 
+TEST_CASE("a draw over several extents is log-uniform in each") {
+  const NamedRanges ranges = {{"batch", 1, 64}, {"sk", 1, 65536}};
+  const auto drawn = llvm::cantFail(drawPairs(10, ranges, 2000, {3}));
+  int smallBatch = 0, smallKeys = 0, both = 0;
+  for (const Drawn &one : drawn) {
+    REQUIRE(one.values.size() == 2);
+    smallBatch += one.values[0] < 8;
+    smallKeys += one.values[1] < 256;
+    both += one.values[0] < 8 && one.values[1] < 256;
+  }
+  CHECK(smallBatch / 2000.0 == doctest::Approx(0.5).epsilon(0.08));
+  CHECK(smallKeys / 2000.0 == doctest::Approx(0.5).epsilon(0.08));
+  CHECK(both / 2000.0 == doctest::Approx(0.25).epsilon(0.15));
+  // One value of an extent leaves the others.
+  CHECK(
+      llvm::cantFail(drawPairs(1, {{"m", 1, 1}, {"n", 1, 9}}, 9, {1})).size() ==
+      9);
+}
+
 TEST_CASE("a draw that uses up its range is refused") {
-  CHECK(llvm::cantFail(drawPairs(2, {"m", 1, 2}, 4, {1})).size() == 4);
+  CHECK(llvm::cantFail(drawPairs(2, {{"m", 1, 2}}, 4, {1})).size() == 4);
   for (auto [count, seeds] :
        {std::pair(5, std::vector<uint64_t>{1}), {2, {1, 2, 3}}}) {
-    auto drawn = drawPairs(2, {"m", 1, 2}, static_cast<unsigned>(count), seeds);
+    auto drawn =
+        drawPairs(2, {{"m", 1, 2}}, static_cast<unsigned>(count), seeds);
     REQUIRE_FALSE(static_cast<bool>(drawn));
     CHECK(messageOf(drawn.takeError()).find("m=1..2") != std::string::npos);
   }
@@ -84,30 +105,30 @@ TEST_CASE("a range is two values of a key") {
 }
 
 static llvm::Expected<std::vector<Layer>> layersOf(const std::string &list,
-                                                   const NamedRange &range) {
+                                                   const NamedRanges &ranges) {
   static Registry registry = [] {
     Registry made;
     llvm::cantFail(made.add(std::make_unique<FakeFamily>()));
     return made;
   }();
   auto json = llvm::cantFail(parseJson("{\"layers\": [" + list + "]}", "test"));
-  return parseLayers(json, "layers.json", range, registry);
+  return parseLayers(json, "layers.json", ranges, registry);
 }
 
 TEST_CASE("layers become problems at a value") {
   const auto layers = llvm::cantFail(
       layersOf(R"({"name": "a/o", "family": "fake", "n": 64})", kRange));
   REQUIRE(layers.size() == 1);
-  const Case made = llvm::cantFail(layers[0].at("m", 137));
+  const Case made = llvm::cantFail(layers[0].at(kRange, {137}));
   CHECK(made.name == "a/o/m137");
   CHECK(made.text() == "fake m=137 n=64");
 }
 
 TEST_CASE("layers are checked one by one") {
-  auto check = [](const std::string &list, const NamedRange &range,
+  auto check = [](const std::string &list, const NamedRanges &ranges,
                   llvm::StringRef mention) {
     CAPTURE(list);
-    auto layers = layersOf(list, range);
+    auto layers = layersOf(list, ranges);
     REQUIRE_FALSE(static_cast<bool>(layers));
     const std::string message = messageOf(layers.takeError());
     CHECK(message.find("layers.json: case 'a'") != std::string::npos);
@@ -116,9 +137,9 @@ TEST_CASE("layers are checked one by one") {
   check(R"({"name": "a", "family": "fake", "n": 64, "m": 8})", kRange,
         "m is given");
   check(R"({"name": "a", "family": "fake"})", kRange, "n");
-  check(R"({"name": "a", "family": "fake", "n": 64})", {"n", 1, 2},
+  check(R"({"name": "a", "family": "fake", "n": 64})", {{"n", 1, 2}},
         "n is not an extent of fake that may vary");
-  check(R"({"name": "a", "family": "fake", "n": 64})", {"x", 1, 2},
+  check(R"({"name": "a", "family": "fake", "n": 64})", {{"x", 1, 2}},
         "x is not an extent");
   check(R"({"name": "a", "family": "none", "n": 64})", kRange, "none");
 }

@@ -106,7 +106,7 @@ TEST_CASE("what others store meanwhile is read, and stays") {
     if (std::exchange(isStored, true))
       return;
     RecordPoint point;
-    point.extent = 7;
+    point.extents = {7};
     Measurement measured;
     measured.config = point.winner = "fast.t16";
     measured.validated = true;

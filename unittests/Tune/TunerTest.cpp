@@ -55,7 +55,7 @@ TEST_CASE("a record holds what was measured beside what was predicted") {
   must(f.tune());
   std::optional<RecordPoint> point = f.recordedPoint();
   REQUIRE(point);
-  CHECK(point->extent == 64);
+  CHECK(point->extents == ExtentPoint{64});
   CHECK(point->winner == "fast.t64");
   CHECK(point->measurements.size() == 5);
   const Measurement *winner = point->find("fast.t64");
@@ -651,7 +651,7 @@ TEST_CASE("the winner that was stored first is adopted") {
   f.compileAll();
   f.runner.onRun = [&] { // another process is a little faster
     RecordPoint point;
-    point.extent = 64;
+    point.extents = {64};
     point.winner = "fast.t256";
     Measurement winner;
     winner.config = "fast.t256";

@@ -260,7 +260,7 @@ TEST_CASE("F3: a generation ends where JSON's numbers do") {
   TunerFixture f;
   f.compileAll();
   RecordPoint point;
-  point.extent = 64;
+  point.extents = {64};
   point.generation = kMaxGeneration;
   f.records()->store(f.family, f.problem, deviceClassKey(f.device), point);
   f.options.retune = true;
@@ -296,7 +296,7 @@ TEST_CASE("S6: a record whose winner was never compared does not answer") {
   TunerFixture f;
   f.compileAll();
   RecordPoint point;
-  point.extent = 64;
+  point.extents = {64};
   point.winner = "fast.t256";
   Measurement timed;
   timed.config = "fast.t256";
@@ -314,7 +314,7 @@ TEST_CASE("F6: a measurement from the future is healed by tuning again") {
   TunerFixture f;
   f.compileAll();
   RecordPoint point;
-  point.extent = 64;
+  point.extents = {64};
   point.winner = "fast.t64";
   Measurement future;
   future.config = "fast.t64";
@@ -334,7 +334,7 @@ TEST_CASE("S3: a recorded error of the driver bars no config") {
   TunerFixture f;
   f.compileAll();
   RecordPoint point;
-  point.extent = 64;
+  point.extents = {64};
   Measurement failed;
   failed.config = "fast.t64";
   failed.valid = false;

@@ -73,7 +73,7 @@ static Field scaleField() {
 
 static std::vector<Field> problemFields() {
   return {
-      optionalSize("batch", FieldRole::Batch, 1),
+      optionalSize("batch", FieldRole::DynamicExtent, 1),
       extentField("sq", FieldRole::DynamicExtent),
       extentField("sk", FieldRole::DynamicExtent),
       optionalSize("skhint", FieldRole::Hint),

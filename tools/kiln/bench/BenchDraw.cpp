@@ -129,7 +129,7 @@ llvm::Expected<int> runDrawBench(const ParsedOptions &options,
     return error;
 
   report.setting = describeSetting(options, **session, draw, peer.get());
-  report.range = draw.range.text();
+  report.range = textOf(draw.ranges);
   report.seeds = draw.seeds;
   llvm::Error failure = measureAll(draw, sources, **runner, report);
   for (const auto &source : sources)

@@ -76,8 +76,8 @@ std::vector<BenchReport::Group> BenchReport::groups() const {
     for (const BenchRow &row : rows) {
       if (row.isStreamed())
         continue;
-      int64_t m =
-          dynamicExtentOf(*row.which->named.family, row.which->named.problem);
+      const auto &[family, problem] = row.which->named;
+      const int64_t m = dynamicExtentsOf(*family, problem).front();
       if (m < range.least || m > range.greatest)
         continue;
       if (row.ratio() > 0)

@@ -2,6 +2,7 @@
 #include "kiln/bench/DrawSource.h"
 
 #include "kiln/Console.h"
+#include "kiln/Ranges.h"
 #include "kiln/bench/LoadedKernels.h"
 
 #include <set>
@@ -138,18 +139,15 @@ llvm::Error EngineSource::prepareLayers(const Stream &stream) {
 
 llvm::Error EngineSource::prepareLayer(const Layer &layer, const Stream &stream,
                                        PreparedLayer &prepared) {
-  auto largest = layer.at(draw->range.key, draw->range.last);
+  auto largest = layer.atLast(draw->ranges);
   if (!largest)
     return largest.takeError();
   const std::string text = largest->text();
-  kiln_range range = KILN_INIT(kiln_range);
-  range.name = draw->range.key.c_str();
-  range.first = draw->range.first;
-  range.last = draw->range.last;
+  const std::vector<kiln_range> ranges = givenRanges(draw->ranges);
   kiln_problem problem = KILN_INIT(kiln_problem);
   problem.text = text.c_str();
-  problem.ranges = &range;
-  problem.range_count = 1;
+  problem.ranges = ranges.data();
+  problem.range_count = static_cast<uint32_t>(ranges.size());
   kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
   options.budget_ms = tools.budget.count();
   const kiln_stream queue = stream.handle();

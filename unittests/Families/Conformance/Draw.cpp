@@ -97,10 +97,16 @@ static int64_t drawInteger(const Field &field, Sizes sizes, Random &random) {
   static const int64_t aligns[] = {1, 2, 4, 8, 16};
   static const int64_t counts[] = {1, 2, 3};
   static const int64_t steps[] = {1, 8, 64};
+  // An extent that need not be given counts what is alike, as a batch does.
+  const bool isCount =
+      field.role == FieldRole::Batch ||
+      (field.role == FieldRole::DynamicExtent && !field.required);
+  if (isCount && sizes != Sizes::Extreme)
+    return pick<int64_t>(random, counts);
   switch (field.role) {
   case FieldRole::Extent:
   case FieldRole::DynamicExtent:
-    return drawExtent(sizes, random);
+  case FieldRole::Batch:
   case FieldRole::Hint:
     return drawExtent(sizes, random);
   case FieldRole::LeadingDimension:
@@ -111,9 +117,6 @@ static int64_t drawInteger(const Field &field, Sizes sizes, Random &random) {
     return drawExtent(sizes, random) * pick<int64_t>(random, steps);
   case FieldRole::Alignment:
     return pick<int64_t>(random, aligns);
-  case FieldRole::Batch:
-    return sizes == Sizes::Extreme ? drawExtent(sizes, random)
-                                   : pick<int64_t>(random, counts);
   default:
     return drawFixed(field, random);
   }

@@ -138,8 +138,8 @@ TEST_CASE("records over rows are read by their family's own schema") {
     CHECK(fieldIndex(kind, RowField::Rows) == schema.find("rows"));
     CHECK(fieldIndex(kind, RowField::LdResidualOut) == schema.find("ldh"));
     CHECK(fieldIndex(kind, RowField::Align) == schema.find("align"));
-    CHECK(registry().find(schema.name())->dynamicExtent() ==
-          schema.find("rows"));
+    CHECK(registry().find(schema.name())->dynamicExtents() ==
+          llvm::ArrayRef<int>(schema.find("rows")));
   }
   Parsed norm = parse("layernorm rows=3 cols=5 dtype=fp16 out=int8 bias=1 "
                       "residual=1 eps=0.5 ldy=6 ldr=7 align=4");

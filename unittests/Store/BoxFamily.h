@@ -1,0 +1,197 @@
+//===- BoxFamily.h - a kernel family with three dynamic extents -----------===//
+//
+// "box" copies `batch` matrices of [rows, cols], y = x, fp32. All three sizes
+// vary from call to call. Lengths of columns are in device memory: `typical` is
+// what to expect of them. x may have room for more rows. Its kernels compile
+// with any NVRTC and do nothing.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Store/FakeFamily.h"
+
+#include <algorithm>
+
+namespace kiln::fake {
+
+struct BoxField {
+  enum : int { Batch, Rows, Cols, Typical, Depth, Room };
+};
+
+inline const RecordSchema &boxSchema() {
+  static const RecordSchema schema(
+      "box", TextStyle::Spaced,
+      {Field{
+           .key = "batch", .role = FieldRole::DynamicExtent, .defaultValue = 1},
+       Field{.key = "rows", .role = FieldRole::DynamicExtent, .required = true},
+       Field{.key = "cols", .role = FieldRole::DynamicExtent, .required = true},
+       Field{.key = "typical", .role = FieldRole::Hint},
+       Field{.key = "depth", .role = FieldRole::Extent, .required = true},
+       Field{.key = "room", .role = FieldRole::Capacity}});
+  return schema;
+}
+
+/// Tall tiles are for many rows, flat ones share the columns of few.
+class BoxTemplate final : public Template {
+public:
+  BoxTemplate(std::string name, bool isFlat)
+      : templateName(std::move(name)), isFlat(isFlat),
+        schema(templateName, TextStyle::Dotted,
+               {Field{.key = "t",
+                      .role = FieldRole::Knob,
+                      .required = true,
+                      .minimum = 1,
+                      .maximum = 4096}}) {}
+
+  llvm::StringRef name() const override { return templateName; }
+  const RecordSchema &configSchema() const override { return schema; }
+
+  void enumerate(const Problem &, const DeviceModel &,
+                 llvm::function_ref<void(Record)> emit) const override {
+    for (int64_t tile : {16, 64, 256})
+      emit(Record(schema, {tile}));
+  }
+
+  std::optional<Rejection> prune(const Problem &, const Record &,
+                                 const DeviceModel &) const override {
+    return std::nullopt;
+  }
+
+  /// Waves of tiles. Few rows leave a tall tile empty.
+  Estimate estimate(const Problem &problem, const Record &config,
+                    const DeviceModel &) const override {
+    const Record &r = problem.record;
+    const int64_t tile = config[0];
+    const int64_t cols =
+        r[BoxField::Typical] ? r[BoxField::Typical] : r[BoxField::Cols];
+    const int64_t tall = isFlat ? cols : r[BoxField::Rows];
+    const int64_t wide = isFlat ? r[BoxField::Rows] : cols;
+    const int64_t tiles =
+        r[BoxField::Batch] * std::max<int64_t>((tall + tile - 1) / tile, 1);
+    const int64_t waves = (tiles + kBlocks - 1) / kBlocks;
+    Estimate estimate;
+    estimate.totalNs = 1000 + static_cast<double>(waves * (tile + 20)) *
+                                  static_cast<double>(wide) / kRate;
+    estimate.bound = "dram";
+    estimate.add("dram", estimate.totalNs);
+    return estimate;
+  }
+
+  CandidateClass classOf(const Problem &, const Record &) const override {
+    return {isFlat ? 1U : 0U, isFlat ? 1 : 0};
+  }
+  Derivation explain(const Problem &, const Record &,
+                     const DeviceModel &) const override {
+    return {};
+  }
+
+  Plan plan(const Problem &problem, const Record &config,
+            const DeviceModel &device) const override {
+    const Record &r = problem.record;
+    Plan plan;
+    plan.problem = r;
+    plan.config = config;
+    UnitParts unit;
+    unit.name = "kiln_box_" + templateName;
+    unit.source =
+        fmt::format("// {}.t{}\nstruct Params {{ long long words[{}]; }};\n"
+                    "extern \"C\" __global__ void "
+                    "kilnEntry(const __grid_constant__ Params params) {{}}\n",
+                    templateName, config[0], sizeof(FakeParams) / 8);
+    unit.arch = device.archName();
+    plan.kernels.push_back(TranslationUnit(std::move(unit)));
+    plan.sharedBytes.push_back(0);
+    if (isFlat)
+      plan.workspace.scratchBytes = static_cast<uint64_t>(
+          r[BoxField::Batch] * r[BoxField::Rows] * scratchPerRow);
+    plan.binder = std::make_shared<FakeBinder>(
+        1, static_cast<int>(config[0]), 1, WorkspaceLayout{}, FakeOptions());
+    return plan;
+  }
+
+  int64_t scratchPerRow = 4;
+
+private:
+  static constexpr int64_t kBlocks = 132;
+  static constexpr double kRate = 50;
+
+  std::string templateName;
+  bool isFlat;
+  RecordSchema schema;
+};
+
+class BoxFamily final : public KernelFamily {
+public:
+  BoxFamily() {
+    addTemplate(std::make_unique<BoxTemplate>("tall", false));
+    auto made = std::make_unique<BoxTemplate>("flat", true);
+    flat = made.get();
+    addTemplate(std::move(made));
+  }
+
+  llvm::StringRef name() const override { return "box"; }
+  const RecordSchema &problemSchema() const override { return boxSchema(); }
+  int64_t signaturePeriod() const override { return 1; }
+
+  llvm::Expected<Problem> canonicalise(Record record) const override {
+    const int64_t cols = record[BoxField::Cols];
+    if (record[BoxField::Typical] > cols)
+      return makeError(ErrorCode::InvalidArgument,
+                       "box: typical={} is above cols={}",
+                       record[BoxField::Typical], cols);
+    if (record[BoxField::Typical] == cols)
+      record.set(BoxField::Typical, 0);
+    if (record[BoxField::Room] == roomOf(record))
+      record.set(BoxField::Room, 0);
+    Problem problem;
+    problem.signature = Record(signatures);
+    problem.record = std::move(record);
+    return problem;
+  }
+  /// Of no columns there is something to write in other families.
+  bool isEmpty(const Problem &problem) const override {
+    return roomOf(problem.record) == 0;
+  }
+
+  OperandTable operands(const Problem &problem) const override {
+    const Record &record = problem.record;
+    OperandSpec x;
+    x.name = "x";
+    x.rows = std::max(record[BoxField::Room], roomOf(record));
+    x.cols = x.leadingDimension = record[BoxField::Cols];
+    OperandSpec y = x;
+    y.name = "y";
+    y.role = OperandRole::Out;
+    y.rows = roomOf(record);
+    OperandTable table;
+    table.operands = {x, y};
+    return table;
+  }
+
+  std::unique_ptr<Reference>
+  reference(const Problem &, const DeviceModel &device) const override {
+    return std::make_unique<FakeReference>(device, FakeOptions());
+  }
+  Peer peer(const Problem &) const override { return Peer::Stream; }
+  double flops(const Problem &problem) const override {
+    return static_cast<double>(roomOf(problem.record) *
+                               problem.record[BoxField::Cols]);
+  }
+
+  BoxTemplate *flat = nullptr;
+
+private:
+  static int64_t roomOf(const Record &record) {
+    return record[BoxField::Batch] * record[BoxField::Rows];
+  }
+
+  RecordSchema signatures{
+      "box_signature", TextStyle::Spaced, {Field{.key = "none"}}};
+};
+
+/// "box rows=... cols=... depth=1" or with more of its keys; must parse.
+inline Problem makeBox(const BoxFamily &family, llvm::StringRef text) {
+  return must(family.parseProblem(text));
+}
+
+} // namespace kiln::fake
