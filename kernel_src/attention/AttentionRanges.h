@@ -47,7 +47,10 @@ constexpr int positionOf(int row, int queries, int keys) {
 
 /// First key that query \p row sees, where it sees any.
 constexpr int firstKeyOf(AttentionReach reach, int row, int queries, int keys) {
+  // Not below 0: compilers subtract before they compare, and what is before the
+  // first key less what is unlimited would overflow.
   int position = positionOf(row, queries, keys);
+  position = position > 0 ? position : 0;
   return position <= reach.left ? 0 : position - reach.left;
 }
 
