@@ -293,17 +293,22 @@ private:
     const uint64_t promise = from.alignment;
     const uint64_t address =
         launches ? reinterpret_cast<uintptr_t>(from.data) : uint64_t(0);
+    uint64_t set = (from.flags & ~uint32_t(KILN_OPERAND_CONSTANT)) |
+                   from.reserved[0] | from.reserved[1] | from.reserved[2];
+    if (!stated.hasScales)
+      set |= reinterpret_cast<uintptr_t>(from.scale);
+    wrong |= set != 0;
     wrong |= (from.struct_size != 0) & (from.struct_size != sizeof(from));
-    wrong |= (from.flags & ~uint32_t(KILN_OPERAND_CONSTANT)) != 0;
-    wrong |= (from.reserved[0] | from.reserved[1] | from.reserved[2]) != 0;
     wrong |= (from.type != KILN_DTYPE_NONE) & (from.type != stated.type);
-    wrong |= !stated.hasScales & (from.scale != nullptr);
-    wrong |= (promise & (promise - 1)) != 0;
     wrong |= needed & stated.isUsed & (address == 0);
     wrong |= (address & (bytes - 1)) != 0;
-    wrong |= (promise != 0) & ((address & (promise - 1)) != 0);
-    // An address is aligned to its element whatever less is promised.
-    bits |= promise ? std::max(promise, bytes) : address;
+    uint64_t aligned = address;
+    if (promise) [[unlikely]] {
+      wrong |= ((promise & (promise - 1)) | (address & (promise - 1))) != 0;
+      // An address is aligned to its element whatever less is promised.
+      aligned = std::max(promise, bytes);
+    }
+    bits |= aligned;
     return address;
   }
 
