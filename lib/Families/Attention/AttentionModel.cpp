@@ -153,7 +153,8 @@ static AttentionSoftmax softmaxOf(const AttentionTileModel &model) {
   // of three keep the special units busier than two do.
   constexpr double kScore = 0.085, kOutput = 0.01, kStep = 300,
                    kStepOfWarps = 150;
-  constexpr double kThreeInTurns = 0.965, kThree = 1.04, kFewer = 1.07;
+  constexpr double kThreeInTurns = 0.965, kThree = 1.04, kFewerInTurns = 1.05,
+                   kFewer = 1.07;
   // ALiBi is an FFMA a score, of 128 lanes; a scale that is not folded into
   // the exponential takes three.
   constexpr double kAlibi = 1.0 / 128, kPlainScale = 0.025;
@@ -173,9 +174,9 @@ static AttentionSoftmax softmaxOf(const AttentionTileModel &model) {
   if (model.kernel.instruction == AttentionTileKernel::Instruction::MmaSync)
     return softmax;
   bool isThree = model.kernel.rows > 2 * kWgmmaRows;
-  double share = !isThree                  ? kFewer
-                 : model.kernel.takesTurns ? kThreeInTurns
-                                           : kThree;
+  double share = isThree ? kThree : kFewer;
+  if (model.kernel.takesTurns)
+    share = isThree ? kThreeInTurns : kFewerInTurns;
   softmax.score *= share;
   softmax.output *= share;
   softmax.fixed = kStep * share;
