@@ -11,6 +11,7 @@
 #include "Store/FakeFamily.h"
 
 #include <algorithm>
+#include <atomic>
 
 namespace kiln::fake {
 
@@ -48,7 +49,7 @@ public:
 
   void enumerate(const Problem &, const DeviceModel &,
                  llvm::function_ref<void(Record)> emit) const override {
-    for (int64_t tile : {16, 64, 256})
+    for (int64_t tile : {8, 16, 24, 32, 48, 64, 96, 128, 192, 256})
       emit(Record(schema, {tile}));
   }
 
@@ -61,6 +62,7 @@ public:
   Estimate estimate(const Problem &problem, const Record &config,
                     const DeviceModel &) const override {
     const Record &r = problem.record;
+    ++estimates;
     const int64_t tile = config[0];
     const int64_t cols =
         r[BoxField::Typical] ? r[BoxField::Typical] : r[BoxField::Cols];
@@ -110,6 +112,7 @@ public:
   }
 
   int64_t scratchPerRow = 4;
+  mutable std::atomic<size_t> estimates{0}; ///< so far
 
 private:
   static constexpr int64_t kBlocks = 132;
@@ -123,10 +126,11 @@ private:
 class BoxFamily final : public KernelFamily {
 public:
   BoxFamily() {
-    addTemplate(std::make_unique<BoxTemplate>("tall", false));
-    auto made = std::make_unique<BoxTemplate>("flat", true);
-    flat = made.get();
-    addTemplate(std::move(made));
+    for (auto [place, name] : {std::pair(&tall, "tall"), {&flat, "flat"}}) {
+      auto made = std::make_unique<BoxTemplate>(name, place == &flat);
+      *place = made.get();
+      addTemplate(std::move(made));
+    }
   }
 
   llvm::StringRef name() const override { return "box"; }
@@ -178,7 +182,7 @@ public:
                                problem.record[BoxField::Cols]);
   }
 
-  BoxTemplate *flat = nullptr;
+  BoxTemplate *tall = nullptr, *flat = nullptr;
 
 private:
   static int64_t roomOf(const Record &record) {

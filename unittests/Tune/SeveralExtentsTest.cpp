@@ -147,16 +147,22 @@ TEST_CASE_FIXTURE(BoxRangeFixture,
   const ProblemRange served = range({1, 1, 1}, {128, 4096, 65536});
   const Portfolio portfolio = must(coverRange(served, device));
   CHECK(portfolio.kernels() <= 24);
+  constexpr size_t kPoints = 300;
   double most = 0;
-  for (const ExtentPoint &point : drawn(served, 300)) {
+  size_t estimates = 0;
+  for (const ExtentPoint &point : drawn(served, kPoints)) {
     const Problem problem = *served.find(point);
+    const size_t before = boxes.tall->estimates + boxes.flat->estimates;
     const auto choice = portfolio.choose(problem, point, device);
+    estimates += boxes.tall->estimates + boxes.flat->estimates - before;
     REQUIRE(choice);
     most = std::max(most,
                     choice->predictedNs / leastNs(served, problem, device) - 1);
     CHECK(portfolio.members()[choice->member].serves(point));
   }
   CHECK(most < 0.3);
+  // Of a few members alone.
+  CHECK(estimates <= 16 * kPoints);
 }
 
 TEST_CASE_FIXTURE(BoxRangeFixture,
