@@ -45,6 +45,13 @@ std::optional<Problem> ProblemRange::find(llvm::ArrayRef<int64_t> point) const {
   return std::nullopt;
 }
 
+std::optional<Problem>
+ProblemRange::covering(llvm::ArrayRef<int64_t> point) const {
+  ProblemRange general = *this;
+  general.described = generalised(described);
+  return general.find(point);
+}
+
 bool ProblemRange::contains(llvm::ArrayRef<int64_t> point) const {
   for (size_t i = 0; i < low.size(); ++i)
     if (point[i] < low[i] || point[i] > high[i])

@@ -32,6 +32,9 @@ struct ProblemRange {
   llvm::Expected<Problem> at(llvm::ArrayRef<int64_t> point) const;
   /// The same; nullopt where there is none, or its signature is another one.
   std::optional<Problem> find(llvm::ArrayRef<int64_t> point) const;
+  /// The same without what is incidental: what a plan is made for that serves
+  /// all values up to \p point, whatever room and hints launches have.
+  std::optional<Problem> covering(llvm::ArrayRef<int64_t> point) const;
   /// Whether \p point lies between low and high, whatever its signature.
   bool contains(llvm::ArrayRef<int64_t> point) const;
   bool contains(const ProblemRange &other) const {

@@ -65,8 +65,7 @@ KnownPortfolio::KnownPortfolio(Portfolio given, bool isStored)
     : portfolio(std::move(given)), isStored(isStored),
       measured(portfolio.measuredMembers() > 0) {
   for (const PortfolioMember &member : members())
-    targets.push_back(llvm::cantFail(range().at(member.high),
-                                     "a member's plan is made for `high`"));
+    targets.push_back(*range().covering(member.high));
 }
 
 kiln_source KnownPortfolio::sourceOf(uint32_t member) const {

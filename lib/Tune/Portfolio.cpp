@@ -264,7 +264,7 @@ void Portfolio::stretchTo(const ExtentPoint &point, const DeviceModel &device,
       high[field] = std::max(high[field], point[field]);
     }
     high = served.alignDown(high);
-    auto highest = high.empty() ? std::nullopt : served.find(high);
+    auto highest = high.empty() ? std::nullopt : served.covering(high);
     if (!highest ||
         member.tmpl->pruneWithin(allowance, *highest, member.config, device))
       continue;
@@ -345,7 +345,7 @@ static std::optional<PortfolioMember> restoreMember(const ProblemRange &range,
   member.low = pointOf(stored.low);
   member.high = pointOf(stored.high);
   member.validated = stored.validated;
-  auto highest = range.find(member.high);
+  auto highest = range.covering(member.high);
   Allowance allowance;
   allowance.workspaceBytes = workspaceBytes;
   if (!highest ||

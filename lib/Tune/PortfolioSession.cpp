@@ -169,7 +169,7 @@ PortfolioSession::Impl::coverWith(const std::vector<PortfolioMember> &kept) {
 /// Nothing is requested yet.
 MemberWork
 PortfolioSession::Impl::makeWork(const PortfolioMember &member) const {
-  const Problem highest = *range.find(member.high);
+  const Problem highest = *range.covering(member.high);
   const DeviceModel &device = task.context.device;
   Candidate candidate;
   candidate.tmpl = member.tmpl;
@@ -434,8 +434,8 @@ llvm::Error PortfolioSession::Impl::settle() {
     // The interval may have been moved to close a gap.
     code.plan = high == member.high
                     ? std::move(known.plan)
-                    : member.tmpl->plan(*range.find(member.high), member.config,
-                                        task.context.device);
+                    : member.tmpl->plan(*range.covering(member.high),
+                                        member.config, task.context.device);
     code.artifacts = std::move(known.artifacts);
     code.loaded = std::move(known.loaded);
   }

@@ -391,7 +391,7 @@ void CoverMaker::extendIntervals(Portfolio &portfolio,
 /// Whether a plan of \p member may be made for \p high; then its digest is set.
 bool CoverMaker::endsAt(ExtentPoint high, PortfolioMember &member) const {
   high = range.alignDown(high);
-  auto highest = high.empty() ? std::nullopt : range.find(high);
+  auto highest = high.empty() ? std::nullopt : range.covering(high);
   if (!highest ||
       member.tmpl->pruneWithin(allowance, *highest, member.config, device))
     return false;

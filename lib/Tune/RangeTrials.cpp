@@ -303,7 +303,7 @@ uint32_t RangeTrials::addVariant(uint32_t sibling, const Record &config,
   member.config = config;
   member.validated = false;
   member.times.clear();
-  const Problem highest = *range.find(member.high);
+  const Problem highest = *range.covering(member.high);
   const TuningCandidate &known = *task.work[sibling].code;
   Candidate candidate = known.candidate;
   candidate.config = config;

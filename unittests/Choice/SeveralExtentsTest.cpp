@@ -74,6 +74,9 @@ TEST_CASE_FIXTURE(BoxFixture, "a range serves whatever is incidental") {
         "box batch=2 rows=3 cols=1000 typical=512 depth=1");
   CHECK(all.find({2, 3, 512})->text() == "box batch=2 rows=3 cols=512 depth=1");
   CHECK(all.find({2, 3, 40})->text() == "box batch=2 rows=3 cols=40 depth=1");
+  // A plan serves launches with any.
+  CHECK(all.covering({2, 3, 1000})->text() ==
+        "box batch=2 rows=3 cols=1000 depth=1");
   CHECK(all.fixedText() == range({1, 1, 1}, {2, 2, 2}).fixedText());
 }
 
