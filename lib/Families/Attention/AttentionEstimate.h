@@ -83,9 +83,10 @@ Derivation explainAttentionTiles(const AttentionProblem &problem,
 /// of a head of K (rows of its heads of Q are packed), and each of its warps
 /// has a ring of pieces of keys. `decode`.
 struct AttentionDecodeKernel {
-  int64_t rows = 16;      ///< of queries of a block, a multiple of 16
-  int64_t warps = 4;      ///< each with a ring of its own
-  int64_t stages = 3;     ///< pieces of a ring
+  int64_t rows = 16;  ///< of queries of a block, a multiple of 16
+  int64_t warps = 4;  ///< rings: each a warp's own, or of several warps
+  int64_t parts = 1;  ///< warps of a ring: all scores, a part of O's columns
+  int64_t stages = 3; ///< pieces of a ring
   int64_t pieceKeys = 16; ///< keys of a piece
   int64_t blocksPerSm = 2;
   /// Of the keys: as many as the grid has for the most keys of a sequence

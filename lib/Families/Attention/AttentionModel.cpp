@@ -388,11 +388,14 @@ void AttentionDecodeModel::computeKey() {
   RateType rate = rateTypeOf(problem.dtype, ComputeMode::Native);
   double flops = std::max(device.mmaSyncFlopsPerClockPerSm(rate), 1.0);
   double dims = double(problem.headDim + problem.valueDim);
+  // Warps that share a ring compute the same scores.
+  double again = double(problem.headDim * (kernel.parts - 1));
   rowTiles = std::ceil(double(kernel.rows) / kTileRows);
-  productClocks = 2 * kTileRows * dims / flops;
+  productClocks = 2 * kTileRows * (dims + again) / flops;
   expClocks = kTileRows / device.specialOpsPerClock;
   issueClocks = kIssue;
-  fragmentClocks = tokenBytes(problem) / kSharedPerClock;
+  fragmentClocks =
+      (tokenBytes(problem) + again * bytesOf(problem.kv)) / kSharedPerClock;
   if (problem.kv != problem.dtype)
     convertClocks = dims / kConverted;
   // A piece's products, maxima and exponentials wait for each other: 1130

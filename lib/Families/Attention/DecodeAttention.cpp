@@ -296,6 +296,7 @@ static AttentionDecodeKernel kernelOf(const AttentionProblem &problem,
   AttentionDecodeKernel kernel;
   kernel.rows = config.rows;
   kernel.warps = config.rings();
+  kernel.parts = config.partCount();
   kernel.stages = config.stages;
   kernel.pieceKeys = config.tile;
   kernel.blocksPerSm = std::max<int64_t>(resident.blocksPerSm, 1);
