@@ -34,9 +34,10 @@ static int64_t mostSplits(const DecodeAttentionConfig &config, int64_t keys) {
 /// Splits that fill the SMs.
 static int64_t fillingSplits(const DecodeAttentionConfig &config,
                              int64_t groups, int64_t keys, int64_t smCount) {
-  int64_t splits =
-      std::clamp<int64_t>(smCount * config.fill / (kQuarters * groups), 1,
-                          mostSplits(config, keys));
+  int64_t splits = smCount * config.fill / (kQuarters * groups);
+  if (splits <= 1)
+    return 1;
+  splits = std::min(splits, mostSplits(config, keys));
   // Clusters of other sizes leave SMs of a GPC unused.
   if (config.cluster)
     splits = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(
@@ -60,7 +61,12 @@ DecodeGrid::DecodeGrid(const AttentionProblem &problem,
     bool ragged = usual < most && !config.cluster;
     // A cluster has all keys of the longest sequence.
     int64_t shared = ragged ? usual : most;
-    splitKeys = ceilDiv(shared, fillingSplits(config, groups, shared, smCount));
+    int64_t filling = fillingSplits(config, groups, shared, smCount);
+    if (filling == 1 && !ragged) { // what most launches are
+      splitKeys = most;
+      return;
+    }
+    splitKeys = ceilDiv(shared, filling);
     if (ragged)
       splitKeys = std::min(splitKeys, kRaggedKeys);
     int64_t room = std::min(partialRows, kMostPartialBytes /
@@ -68,7 +74,7 @@ DecodeGrid::DecodeGrid(const AttentionProblem &problem,
     int64_t fit = std::max<int64_t>(
         room / std::max<int64_t>(partialRowsOf(problem), 1), 1);
     splitKeys = std::max(splitKeys, ceilDiv(most, fit));
-    splitKeys = roundUp(splitKeys, int64_t(config.tile));
+    splitKeys = std::min(roundUp(splitKeys, int64_t(config.tile)), most);
   }
   splits = ceilDiv(most, splitKeys);
 }
