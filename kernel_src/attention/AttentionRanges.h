@@ -57,10 +57,9 @@ constexpr int firstKeyOf(AttentionReach reach, int row, int queries, int keys) {
 /// One past the last key that query \p row sees; 0: none. Rows from \p queries
 /// on see what the last one sees, or more.
 constexpr int keyLimitOf(AttentionReach reach, int row, int queries, int keys) {
-  // Not row + reach: sums of what is unlimited would overflow.
-  if (reach.right >= queries - 1 - row)
-    return keys;
-  int limit = positionOf(row, queries, keys) + reach.right + 1;
+  // No further than to the last key: sums of what is unlimited would overflow.
+  int last = queries - 1 - row, ahead = reach.right < last ? reach.right : last;
+  int limit = positionOf(row, queries, keys) + ahead + 1;
   return limit > 0 ? limit : 0;
 }
 

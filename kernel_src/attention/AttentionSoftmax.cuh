@@ -95,14 +95,8 @@ public:
     }
   }
 
-  /// Turns scores into exponentials, and has \p shrink say by what to multiply
-  /// each row's earlier sums.
-  void add(Scores &scores, float (&shrink)[2]) {
-    raise(scores, shrink);
-    exponentiate<0, kColumns / 2>(scores);
-  }
-
-  /// The first half of it: the greatest scores.
+  /// Before exponentiate(): raises the greatest scores to those of a block, and
+  /// has \p shrink say by what to multiply each row's earlier sums.
   void raise(const Scores &scores, float (&shrink)[2]) {
     // Two chains a row, for the sake of latency.
     float top[2][2];
@@ -133,7 +127,7 @@ public:
     }
   }
 
-  /// The second half, of scores [kBegin, kEnd) of the thread.
+  /// Makes exponentials of scores [kBegin, kEnd) of the thread.
   template <int kBegin, int kEnd> void exponentiate(Scores &scores) {
     float part[2][2] = {};
 #pragma unroll
@@ -165,28 +159,32 @@ public:
   }
 
   /// Adds up the sums of a row's threads. With \p sinks (of all heads, or
-  /// null) their exponentials count.
-  void finish(const AttentionRow (&rows)[2], const float *sinks) {
+  /// null) their exponentials count. \p inverse: what to multiply the rows of
+  /// the product with V by; \p logSum: the natural logarithms of the sums.
+  void finish(const AttentionRow (&rows)[2], const float *sinks,
+              float (&inverse)[2], float (&logSum)[2]) {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       sum[row] += __shfl_xor_sync(~0u, sum[row], 1);
       sum[row] += __shfl_xor_sync(~0u, sum[row], 2);
+      if (greatest[row] == -kInfinity) {
+        inverse[row] = 0.0f;
+        logSum[row] = -kInfinity;
+        continue;
+      }
+      // In powers of two. A sink may be far above all scores.
+      float top = greatest[row] * factor(), all = sum[row], share = 1.0f;
       if constexpr (kSignature.sinks)
-        if (sinks && greatest[row] != -kInfinity)
-          sum[row] += ptx::ex2ApproxFtz(
-              fmaf(sinks[rows[row].head], kLog2E, -greatest[row] * factor()));
+        if (sinks) {
+          float sink = sinks[rows[row].head] * kLog2E;
+          float now = fmaxf(top, sink);
+          share = ptx::ex2ApproxFtz(top - now);
+          all = fmaf(all, share, ptx::ex2ApproxFtz(sink - now));
+          top = now;
+        }
+      inverse[row] = share / all;
+      logSum[row] = (top + ptx::lg2ApproxFtz(all)) * kLn2;
     }
-  }
-
-  /// After finish(): what to multiply the row's sums by.
-  float inverse(int row) const {
-    return greatest[row] == -kInfinity ? 0.0f : 1.0f / sum[row];
-  }
-  /// After finish(): the natural logarithm of the row's sum.
-  float logSum(int row) const {
-    if (greatest[row] == -kInfinity)
-      return -kInfinity;
-    return fmaf(greatest[row], factor(), ptx::lg2ApproxFtz(sum[row])) * kLn2;
   }
 
 private:

@@ -110,12 +110,11 @@ struct Sm90AttentionConfig {
   static constexpr int kMostShared = 232448;
 
   /// Registers of a thread for scores, probabilities and sums, of which ptxas
-  /// fits this many without spills (CUDA 13.0: 208 and 132 compile clean, 224
-  /// and 140 spill and wait after each product).
+  /// fits this many without spills (CUDA 13.0; 208 with two consumers spill).
   constexpr int registerUse(const AttentionSignature &signature) const {
     return blockN / 2 + blockN / 4 + valueWidth(signature) / 2;
   }
-  constexpr int mostRegisterUse() const { return consumers > 2 ? 132 : 208; }
+  constexpr int mostRegisterUse() const { return consumers > 2 ? 132 : 196; }
 
   constexpr bool isValid(const AttentionSignature &signature) const {
     if (signature.q != DType::BF16 && signature.q != DType::FP16)

@@ -64,12 +64,11 @@ public:
     const AttentionParams &attention = params.attention;
     AttentionRow rows[2];
     rowsOf(tile, rows);
-    softmax.finish(rows, isPart() ? nullptr : attention.sinks);
+    float logSum[2];
+    softmax.finish(rows, isPart() ? nullptr : attention.sinks, inverse, logSum);
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      inverse[i] = softmax.inverse(i);
-      storeLogSum(tile, rows[i], softmax.logSum(i));
-    }
+    for (int i = 0; i < 2; ++i)
+      storeLogSum(tile, rows[i], logSum[i]);
   }
 
   /// Stores the rows of \p tile.

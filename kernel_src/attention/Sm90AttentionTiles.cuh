@@ -89,10 +89,7 @@ inline void writeTile(unsigned note, const Sm90AttentionTile &tile) {
 inline Sm90AttentionTile readTile(unsigned note) {
   uint4 a = ptx::ldShared128(note), b = ptx::ldShared128(note + 16),
         c = ptx::ldShared128(note + 32);
-  // The same in all lanes, and known to be.
-  auto number = [](unsigned bits) {
-    return __shfl_sync(~0u, static_cast<int>(bits), 0);
-  };
+  auto number = [](unsigned bits) { return static_cast<int>(bits); };
   return {.batch = number(a.x),
           .head = number(a.y),
           .split = number(a.z),
