@@ -29,9 +29,9 @@ class Sm90AttentionConsumer {
   static constexpr int kWidth = kConfig.valueWidth(kSignature);
   /// Whether a part of the exponentials stands behind the wait for the product
   /// with V, beside all else that waits for it: rounding and scaling.
-  static constexpr bool kSplits = kSignature.mask != AttentionMask::None;
+  static constexpr bool kDelays = kSignature.mask != AttentionMask::None;
   static constexpr int kEarly =
-      kSplits && kConsumers < 3 ? kBlock / 2 / 4 * 3 / 8 * 8 : kBlock / 2;
+      kDelays && kConsumers < 3 ? kBlock / 2 / 4 * 3 / 8 * 8 : kBlock / 2;
   static constexpr bool kWindow = kSignature.mask == AttentionMask::Window;
   /// V may hold anything behind the last key.
   static constexpr bool kClearsTail =
@@ -116,7 +116,7 @@ private:
         issue(scores, probabilities, sums);
         releaseKeys(place.next(), block == tile.blocks.begin);
         weigh(tile, block, false, scores, shrink);
-        if constexpr (kSplits) {
+        if constexpr (kDelays) {
           // A loop of one round: a block of code of its own, behind which ptxas
           // 13.0 puts no exponentials but those that are to stand there. (With
           // a mask it puts most of them there; without one it finds a good
