@@ -20,7 +20,7 @@ struct Environment {
   std::optional<std::string> cudaHome;     ///< CUDA_HOME
   std::optional<std::string> cudaPath;     ///< CUDA_PATH
   std::optional<std::string>
-      kilnKernelSrc; ///< KILN_KERNEL_SRC: source override
+      kilnKernelSrc;                  ///< KILN_KERNEL_SRC: source override
   std::optional<std::string> kernels; ///< KERNELS: set of configs (bench)
 
   /// Reads the process environment. Not safe beside setenv in other threads.
