@@ -291,10 +291,16 @@ std::vector<Triple> onceWrong(const KernelFamily &family,
     llvm::StringRef problem, config;
   };
   const Kind kKinds[] = {
-      // Few keys and a window that most queries lie before.
+      // Queries before the first key, in a window without a left end.
       {"batch=8 sq=16 sk=7 heads=14 kvheads=2 d=200 dtype=bf16 mask=window "
        "right=1 ldq=3600 ldk=3600 ldv=3600",
        "decode.r16.t16.st2.w4.sq1"},
+      {"sq=665 sk=63 heads=6 kvheads=2 d=64 dtype=bf16 mask=window right=1",
+       "sm90.wg1.bn64.st2.dy1.pk3"},
+      // A sink far above all scores.
+      {"batch=4 sq=12 sk=1 heads=2 d=64 dtype=bf16 scale=1 sinks=1 alibi=1 "
+       "lse=1",
+       "sm90.wg2.bn128.st2.pk1"},
   };
   std::vector<Triple> triples;
   for (const Kind &kind : kKinds) {

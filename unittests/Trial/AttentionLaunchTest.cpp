@@ -10,6 +10,8 @@
 #include "Trial/TrialBuffers.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <numeric>
 
 using namespace kiln;
@@ -111,17 +113,28 @@ private:
   Workspace workspace;
 };
 
-/// The best configs for \p problem that take \p other too.
+/// The best configs that take the operands' problem and \p other, and that
+/// ptxas does not spill.
 std::vector<std::string> configsOfBoth(const Operands &operands,
                                        const Problem &other) {
   constexpr size_t kConfigs = 10;
-  std::vector<std::string> configs;
-  for (std::string &config : bestConfigs(operands.family, operands.problem,
-                                         operands.gpu.device, kConfigs)) {
-    auto named = must(operands.family.parseConfig(config));
-    if (!named.tmpl->prune(other, named.config, operands.gpu.device))
-      configs.push_back(std::move(config));
+  const KernelFamily &family = operands.family;
+  std::vector<Triple> triples;
+  for (const std::string &config :
+       bestConfigs(family, operands.problem, operands.gpu.device, kConfigs)) {
+    auto named = must(family.parseConfig(config));
+    if (named.tmpl->prune(other, named.config, operands.gpu.device))
+      continue;
+    triples.push_back({&family, operands.problem, config});
+    triples.push_back({&family, other, config});
   }
+  std::map<std::string, int> counts;
+  for (const Triple &triple : compileAll(operands.gpu, triples))
+    ++counts[triple.config];
+  std::vector<std::string> configs;
+  for (const auto &[config, count] : counts)
+    if (count == 2)
+      configs.push_back(config);
   CHECK_FALSE(configs.empty());
   return configs;
 }
