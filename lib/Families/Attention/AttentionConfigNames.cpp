@@ -182,12 +182,12 @@ std::string configName(const MmaAttentionConfig &config, ConfigNameForm form) {
         config.blockRows, config.blockKeys, config.warps);
     for (const Flag &flag : kBefore)
       if (config.*flag.field)
-        name += flag.name.str() + "+";
+        name += fmt::format("{}+", flag.name);
     name += fmt::format("load_{}_{}_{}_tiles", config.queryTiles,
                         config.keyTiles, config.valueTiles);
     for (const Flag &flag : kBehind)
       if (config.*flag.field)
-        name += "+" + flag.name.str();
+        name += fmt::format("+{}", flag.name);
     return name;
   }
   llvm::SmallVector<std::string, kFields> parts;
