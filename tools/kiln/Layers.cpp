@@ -46,7 +46,7 @@ llvm::Expected<NamedRanges> readNamedRanges(const ParsedOptions &options,
 std::string textOf(const NamedRanges &ranges) {
   std::string text;
   for (const NamedRange &range : ranges)
-    text += (text.empty() ? "" : " ") + range.text();
+    text += fmt::format("{}{}", text.empty() ? "" : " ", range.text());
   return text;
 }
 

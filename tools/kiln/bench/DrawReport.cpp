@@ -32,12 +32,13 @@ double DrawRow::ratio(size_t state) const {
                                                    : 0;
 }
 
-/// Of the cases of \p band and \p seed, or of all, that have a ratio.
+/// Of the cases of \p band (of the first extent that was drawn) and \p seed, or
+/// of all, that have a ratio.
 std::vector<double> DrawReport::ratios(size_t state, const Band *band,
                                        std::optional<uint64_t> seed) const {
   std::vector<double> ratios;
   for (const DrawRow &row : rows)
-    if ((!band || band->holds(row.drawn.value)) &&
+    if ((!band || band->holds(row.drawn.values.front())) &&
         (!seed || row.drawn.seed == *seed) && row.ratio(state) > 0)
       ratios.push_back(row.ratio(state));
   return ratios;
