@@ -64,7 +64,8 @@ struct Demand {
 /// Of what ptxas gives kernels of 9.0 and 8.0 (CUDA 13.0): the least `rest`
 /// that tells those that spill. Fragments in excess of a step it loads later.
 Demand demandOf(const Config &config, const AttentionSignature &signature) {
-  constexpr int kRest = 24, kOfGathers = 8, kOfNarrowCopies = 8;
+  constexpr int kRest = 24, kOfGathers = 8, kOfNarrowCopies = 8,
+                kOfDoubleBuffers = 8;
   int tiles = std::max(config.rowTiles(), 1);
   int queryDim = config.keyShape(signature).dim;
   return {.output = tiles * config.valueShape(signature).dim / 2,
@@ -74,7 +75,8 @@ Demand demandOf(const Config &config, const AttentionSignature &signature) {
           .rows = 4 * tiles,
           .rest = kRest +
                   (signature.pages != AttentionPages::None ? kOfGathers : 0) +
-                  (signature.align < 16 ? kOfNarrowCopies : 0)};
+                  (signature.align < 16 ? kOfNarrowCopies : 0) +
+                  (config.doubleBuffer ? kOfDoubleBuffers : 0)};
 }
 
 constexpr int kMostRegisters = 255;

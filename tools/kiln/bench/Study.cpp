@@ -285,9 +285,14 @@ static llvm::Error launchRows(std::vector<Prepared> &prepared,
     return tools.takeError();
   KernelLoader loader(session.driver());
   for (llvm::ArrayRef<Prepared *> group : byProblem(prepared)) {
+    auto memory = memoryInfo(session.driver());
+    if (!memory)
+      return memory.takeError();
+    TrialBufferOptions bufferOptions;
+    bufferOptions.capBytes = memory->freeBytes / 2;
     auto buffers = TrialBuffers::create(
         session.driver(), *tools, *group.front()->row->which->named.family,
-        group.front()->row->study.problem, {}, stream->handle());
+        group.front()->row->study.problem, bufferOptions, stream->handle());
     if (!buffers)
       return buffers.takeError();
     Arguments arguments = buffers->arguments(0);
@@ -417,8 +422,13 @@ llvm::Expected<int> runStudy(const ParsedOptions &options,
   }
   llvm::Error failure =
       measureRows(*prepared, *request, **session, interrupt, report);
-  if (!failure && request->profiler)
-    failure = profileRows(*prepared, options, *request);
+  if (request->profiler) {
+    llvm::Error error = profileRows(*prepared, options, *request);
+    if (!failure)
+      failure = std::move(error);
+    else
+      llvm::consumeError(std::move(error));
+  }
   for (const StudyRow &row : report.rows)
     if (!row.toolchain.empty())
       report.setting.cuda = cudaVersionOf(row.toolchain);
