@@ -37,7 +37,7 @@ struct DrawFixture {
           makeProblem(family, "fake m=" + std::to_string(value) + " n=64")}});
     DrawRow &row = report.rows.emplace_back();
     row.which = &cases.back();
-    row.drawn = {layer, value, seed};
+    row.drawn = {layer, {value}, seed};
     row.peer = takes(peerNs);
     row.sides.push_back(
         {"fast.t64", takes(metNs), 100.0 + 10 * cases.size(), true, true, ""});
