@@ -228,7 +228,8 @@ void PortfolioSession::begin(int64_t priority) {
       // A wider range that is stored serves this one, and goes on as it is.
       impl->range = stored->range();
       impl->task.portfolio = std::move(*stored);
-    } else {
+    } else if (impl->range.fields.size() > 1) {
+      // A range of one field is soon measured again, all of it side by side.
       impl->findParts();
     }
   }

@@ -98,12 +98,14 @@ bool belongsToFamily(const fs::path &root, const std::string &file) {
       "lib/Families/Families.def", "lib/Families/CMakeLists.txt",
       "kernel_src/Sources.cmake",  "include/kiln/kiln.h",
       "include/kiln/types.h",      "include/kiln/rows.h",
-      "include/kiln/problems.hpp"};
+      "include/kiln/problems.hpp", "include/kiln/kiln.hpp"};
   if (kLists.count(file))
     return true;
   std::smatch match;
   static const std::regex kFolder("(?:lib/Families|kernel_src)/(\\w+)/.*");
-  if (!std::regex_match(file, match, kFolder))
+  static const std::regex kHeader("include/kiln/(\\w+)\\.h(?:pp)?");
+  if (!std::regex_match(file, match, kFolder) &&
+      !std::regex_match(file, match, kHeader))
     return false;
   const std::string folder = lower(match[1]);
   const fs::directory_iterator families(root / "lib/Families");

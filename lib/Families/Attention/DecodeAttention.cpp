@@ -162,16 +162,22 @@ static void fitRegisters(const AttentionSignature &signature,
   }
 }
 
+/// Whether tiles of `mma` and `sm90`, which have 16-bit types and heads up to
+/// 256, read K and V less often: with more rows of a head of K than these they
+/// do. (64 sequences of 128 queries and keys, 32 heads over 8, causal, on an
+/// H200: 403 us, `sm90` about 60.)
+static bool isForTiles(const AttentionProblem &problem,
+                       const AttentionSignature &signature) {
+  constexpr int64_t kMostRows = 64, kMostTiledDim = 256;
+  return problem.queries * problem.group() > kMostRows &&
+         problem.headDim <= kMostTiledDim && bytesOf(signature.kv) == 2;
+}
+
 void DecodeAttention::forEachConfig(
     const AttentionProblem &problem, const AttentionSignature &signature,
     const DeviceModel &device,
     llvm::function_ref<void(const DecodeAttentionConfig &)> emit) const {
-  // With more rows of a head of K, tiles of `mma` and `sm90` read K and V less
-  // often; longer heads they do not have. (64 sequences of 128 queries and
-  // keys, 32 heads over 8, causal, on an H200: 403 us, `sm90` about 60.)
-  constexpr int64_t kMostRows = 64, kMostTiledDim = 256;
-  if (problem.queries * problem.group() > kMostRows &&
-      problem.headDim <= kMostTiledDim)
+  if (isForTiles(problem, signature))
     return;
   DecodeAttentionConfig config;
   for (int rows = rowsFor(problem); rows >= 8; rows = rows == 32 ? 16 : 0)
@@ -241,8 +247,10 @@ checkShape(const AttentionSignature &signature,
   return std::nullopt;
 }
 
-/// The grid, and that blocks do not read K and V too often.
+/// The grid, and that blocks do not read K and V too often where others read
+/// them less.
 static std::optional<Rejection> checkGridOf(const AttentionProblem &problem,
+                                            const AttentionSignature &signature,
                                             const DecodeGrid &grid) {
   constexpr double kMaxGridYZ = 65535; // all architectures
   for (int64_t blocks :
@@ -250,7 +258,7 @@ static std::optional<Rejection> checkGridOf(const AttentionProblem &problem,
     if (double(blocks) > kMaxGridYZ)
       return Rejection{PruneReason::Grid, double(blocks), kMaxGridYZ, "blocks"};
   constexpr int64_t kMostRowBlocks = 16;
-  if (grid.rowBlocks > kMostRowBlocks)
+  if (grid.rowBlocks > kMostRowBlocks && isForTiles(problem, signature))
     return Rejection{PruneReason::Dominated, double(grid.rowBlocks),
                      double(kMostRowBlocks), "blocks of rows"};
   return checkGrid(double(grid.splits));
@@ -273,7 +281,7 @@ std::optional<Rejection> DecodeAttention::checkLimits(
     return Rejection{PruneReason::Cluster, double(config.kMaxCluster), 1,
                      "blocks"};
   DecodeGrid grid(problem, config, device.smCount);
-  if (auto rejection = checkGridOf(problem, grid))
+  if (auto rejection = checkGridOf(problem, signature, grid))
     return rejection;
   double bytes = double(partialBytes(
       partialRowsOfPlan(problem, config, device.smCount), problem.valueDim));

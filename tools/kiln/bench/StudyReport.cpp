@@ -65,7 +65,7 @@ bool StudyReport::isProfiled() const {
 //===----------------------------------------------------------------------===//
 
 void StudyReport::printCase(const Case &which, llvm::raw_ostream &os) const {
-  Table table({"config", ">us", ">spread", ">TF/s", ">with softmax", ">tiles",
+  Table table({"config", ">us", ">spread", ">TF/s", ">all ops", ">tiles",
                ">registers", ">spilled", ">shared KB", ">blocks/SM", "note"});
   for (const StudyRow &row : rows) {
     if (row.which != &which)
@@ -90,7 +90,7 @@ void StudyReport::printCase(const Case &which, llvm::raw_ostream &os) const {
 
 void StudyReport::printProfile(const Case &which, llvm::raw_ostream &os) const {
   Table table({"profiled", ">us", ">cycles", ">registers", ">L2 hits", ">TF/s",
-               ">with softmax"});
+               ">all ops"});
   std::vector<const StudyRow *> profiled;
   for (const StudyRow &row : rows)
     if (row.which == &which && row.profile)
@@ -125,7 +125,7 @@ void StudyReport::print(llvm::raw_ostream &os) const {
     printCase(*last, os);
     printProfile(*last, os);
   }
-  os << "\nTF/s counts the problem as its family does; \"with softmax\" all of "
+  os << "\nTF/s counts the problem as its family does; \"all ops\" all of "
         "its operations;\n\"tiles\" what the tiles compute, cut ones whole.\n"
      << setting.protocol << "\n";
 }
