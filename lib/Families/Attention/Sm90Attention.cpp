@@ -146,11 +146,15 @@ void Sm90Attention::forEachConfig(
   bool isUneven = signature.mask != AttentionMask::None ||
                   signature.queryLengths != AttentionLengths::Uniform ||
                   signature.keyLengths != AttentionLengths::Uniform;
+  // By turns, some blocks would get nearly all tiles behind the ends of short
+  // sequences (64 sequences of 1 to 1024 on an H200: 311 us, drawn 153).
+  bool isRagged = signature.queryLengths != AttentionLengths::Uniform;
   int64_t group = problem.group();
   auto forms = [&](Sm90AttentionConfig config) {
     for (config.ordered = 0; config.ordered <= (config.consumers > 1);
          ++config.ordered)
-      for (config.dynamic = 0; config.dynamic <= isUneven; ++config.dynamic)
+      for (config.dynamic = isRagged; config.dynamic <= isUneven;
+           ++config.dynamic)
         forEachSplits(problem, config, device, [&](int splits) {
           Sm90AttentionConfig split = config;
           split.splits = splits;
