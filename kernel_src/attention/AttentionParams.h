@@ -45,9 +45,9 @@ struct AttentionParams {
   /// Where the keys of a sequence are shared out: split s has keys
   /// [s * splitKeys, (s + 1) * splitKeys). Partial results of split s lie at
   /// partialO[((s * batch + b) * heads + h) * queries + i][valueDim] (with
-  /// packed queries [(s * heads + h) * all queries + i]), normalised, fp32,
-  /// with their partialLse in the same order; an empty split has the LSE -inf
-  /// and any O. `decode` counts keys from the first that a query of the
+  /// packed queries see partialRow() of DecodeSplits.h), normalised, fp32, with
+  /// their partialLse in the same order; an empty split has the LSE -inf and
+  /// any O. `decode` counts keys from the first that a query of the
   /// sequence sees (DecodeSplits.h).
   int splits = 1;
   int splitKeys = 0;

@@ -36,26 +36,37 @@ constexpr AttentionRange keysOfDecodeSplit(AttentionRange visible, int split,
   return {visible.begin + part.begin, visible.begin + part.end};
 }
 
+/// Rows of partial results of a head and a split, where queries are packed:
+/// those of O, or of the most queries of each sequence where these are fewer (O
+/// may have room for many tokens more than there are queries).
+constexpr long long partialTokens(const AttentionParams &params) {
+  long long most = static_cast<long long>(params.batch) * params.queries;
+  return params.totalQueries < most ? params.totalQueries : most;
+}
+
 /// Row \p row of partialO, or of partialLse, of split 0; each further split
 /// lies partialRows behind.
 template <AttentionSignature kSignature>
 constexpr long long partialRow(const AttentionParams &params, int sequence,
                                AttentionTokens queries, int head, int row) {
-  if constexpr (kSignature.queryLengths == AttentionLengths::Packed)
-    return static_cast<long long>(head) * params.totalQueries + queries.first +
-           row;
-  return (static_cast<long long>(sequence) * params.heads + head) *
-             params.queries +
-         row;
+  const long long ofSequence =
+      static_cast<long long>(sequence) * params.queries;
+  if constexpr (kSignature.queryLengths == AttentionLengths::Packed) {
+    const long long tokens = partialTokens(params);
+    return head * tokens +
+           (tokens == params.totalQueries ? queries.first : ofSequence) + row;
+  }
+  return ofSequence * params.heads +
+         static_cast<long long>(head) * params.queries + row;
 }
 
 /// Rows of partial results of one split.
 template <AttentionSignature kSignature>
 constexpr long long partialRows(const AttentionParams &params) {
-  return kSignature.queryLengths == AttentionLengths::Packed
-             ? static_cast<long long>(params.heads) * params.totalQueries
-             : static_cast<long long>(params.batch) * params.heads *
-                   params.queries;
+  return params.heads *
+         (kSignature.queryLengths == AttentionLengths::Packed
+              ? partialTokens(params)
+              : static_cast<long long>(params.batch) * params.queries);
 }
 
 } // namespace kiln

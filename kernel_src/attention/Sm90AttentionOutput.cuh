@@ -13,6 +13,7 @@
 #pragma once
 
 #include "attention/AttentionSoftmax.cuh"
+#include "attention/DecodeSplits.h"
 #include "attention/Sm90AttentionTiles.cuh"
 
 namespace kiln {
@@ -120,16 +121,9 @@ private:
   /// Row of the partial results.
   long long partOf(const Tile &tile, const AttentionRow &row) const {
     const AttentionParams &attention = params.attention;
-    if constexpr (kSignature.queryLengths == AttentionLengths::Packed)
-      return (static_cast<long long>(tile.split) * attention.heads + row.head) *
-                 attention.totalQueries +
-             tile.queries.first + row.token;
-    return ((static_cast<long long>(tile.split) * attention.batch +
-             tile.batch) *
-                attention.heads +
-            row.head) *
-               attention.queries +
-           row.token;
+    return tile.split * partialRows<kSignature>(attention) +
+           partialRow<kSignature>(attention, tile.batch, tile.queries, row.head,
+                                  row.token);
   }
 
   /// \p sums: those of the row; of eight columns two are this lane's, the next

@@ -4,6 +4,8 @@
 #include "Families/KernelUnit.h"
 #include "Kernel/ConfigSchema.h"
 
+#include <algorithm>
+
 namespace kiln {
 
 TranslationUnit makeCombineUnit(const AttentionSignature &signature,
@@ -27,9 +29,10 @@ int64_t partialBytes(int64_t rows, int64_t valueDim) {
 }
 
 int64_t partialRowsOf(const AttentionProblem &problem) {
-  bool packed = problem.queryLengths == AttentionLengths::Packed;
-  return problem.heads *
-         (packed ? problem.totalQueries : problem.batch * problem.queries);
+  int64_t rows = problem.batch * problem.queries;
+  if (problem.hasPackedQueries())
+    rows = std::min(rows, problem.totalQueries);
+  return problem.heads * rows;
 }
 
 void placePartials(DeviceAddress scratch, int64_t rows, int64_t valueDim,

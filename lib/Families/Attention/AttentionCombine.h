@@ -23,7 +23,8 @@ TranslationUnit makeCombineUnit(const AttentionSignature &signature,
 /// the LSE.
 int64_t partialBytes(int64_t rows, int64_t valueDim);
 
-/// Rows of O of one split, packed ones included.
+/// Rows of partial results of one split: partialRows() of DecodeSplits.h. No
+/// more than those of \p problem without a capacity, which plans have room for.
 int64_t partialRowsOf(const AttentionProblem &problem);
 
 /// Points \p params to partial results of \p rows rows in \p scratch.

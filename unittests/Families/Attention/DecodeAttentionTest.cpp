@@ -140,6 +140,8 @@ TEST_CASE("a grid has splits for the longest sequence, in room for them") {
     smaller.keys = int64_t(rng() % uint64_t(problem.keys + 1));
     smaller.queries = 1 + int64_t(rng() % uint64_t(problem.queries));
     smaller.typicalKeys = std::min(smaller.keys, problem.typicalKeys);
+    // Tensors may have room for more queries than there are.
+    smaller.totalQueries = int64_t(rng() % 100000);
     if (config.cluster)
       continue;
     int64_t limit = problem.fixedSplit > 0 ? DecodeGrid::kMaxPartialRows : room;
@@ -272,6 +274,34 @@ TEST_CASE("a plan of many sequences serves few in its workspace") {
   AttentionParams params = paramsOf(spec, 0);
   CHECK(params.splits == 16);
   CHECK(uint64_t(partialBytes(16 * 32, 128)) <= plan.workspace.scratchBytes);
+}
+
+TEST_CASE("room for more queries takes no workspace and no splits") {
+  // As serving engines have it, whose tensors are as long as their longest
+  // batch. Plans are made without it.
+  for (const char *rest : {"", " split=1024"}) {
+    std::string problem = std::string(kLlm) + "batch=4 sk=16384 qlen=packed";
+    Plan plan = planOf(problem + rest, "decode.r8.t16.st3.w4");
+    LaunchSpec spec, roomy, tight;
+    bindLaunch(plan, problem + rest, spec);
+    bindLaunch(plan, problem + rest + " totalq=8192", roomy);
+    bindLaunch(plan, problem + rest + " totalq=3", tight);
+    AttentionParams expected = paramsOf(spec, 0), params = paramsOf(roomy, 0);
+    CHECK(expected.splits > 1);
+    CHECK(params.splits == expected.splits);
+    CHECK(params.partialLse == expected.partialLse);
+    CHECK(params.totalQueries == 8192);
+    constexpr AttentionSignature kPacked = {.queryLengths =
+                                                AttentionLengths::Packed};
+    CHECK(partialRows<kPacked>(params) == 4 * 32);
+    CHECK(partialRow<kPacked>(params, 3, {8191, 1}, 31, 0) == 4 * 32 - 1);
+    // Where it is less than the most, rows are as close as those of O.
+    params = paramsOf(tight, 0);
+    CHECK(partialRows<kPacked>(params) == 3 * 32);
+    CHECK(partialRow<kPacked>(params, 3, {2, 1}, 31, 0) == 3 * 32 - 1);
+    CHECK(uint64_t(partialBytes(expected.splits * 4 * 32, 128)) <=
+          plan.workspace.scratchBytes);
+  }
 }
 
 TEST_CASE("decode says what it cannot do") {

@@ -144,6 +144,20 @@ TEST_CASE("splits of wgmma attention are merged by a second kernel") {
   CHECK(fixed.params().attention.splitKeys == 1024);
 }
 
+TEST_CASE("splits of wgmma attention take what there are queries for") {
+  constexpr llvm::StringRef kPacked =
+      "batch=2 sq=64 sk=4000 heads=2 d=128 dtype=bf16 qlen=packed ";
+  constexpr llvm::StringRef kSplit = "sm90.wg1.bn128.st2.pk1.sp8";
+  const uint64_t bytes = Launch(kPacked, kSplit).plan.workspace.scratchBytes;
+  // Plans are made without it, so it must not ask for more.
+  for (const char *room : {"totalq=5000", "totalq=2000000"}) {
+    Launch launch((kPacked + room).str(), kSplit);
+    CHECK(launch.plan.workspace.scratchBytes == bytes);
+    const AttentionParams &attention = launch.params().attention;
+    CHECK(attention.partialLse - attention.partialO == 8 * 2 * 2 * 64 * 128);
+  }
+}
+
 TEST_CASE("causal tiles of wgmma attention need a workspace to be drawn only") {
   constexpr llvm::StringRef kCausal =
       "sq=4096 sk=4096 heads=16 d=128 dtype=bf16 mask=causal";
