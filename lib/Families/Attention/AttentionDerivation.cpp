@@ -449,6 +449,12 @@ Derivation explainNaiveAttention(const AttentionProblem &problem,
        .rule = StepRule::Quotient,
        .terms = {{"flops", model.flops, "flop"},
                  {"rate", model.flopsPerNs, "flop/ns"}}});
+  int stream = steps.add(
+      {.title = "stream",
+       .formula = "K and V once, of which a key at a time is in flight",
+       .rule = StepRule::Quotient,
+       .terms = {{"bytes", model.bytes, "B"},
+                 {"rate", model.bytesPerNs, "B/ns"}}});
   int row =
       steps.add({.title = "longest row",
                  .formula = "key after key",
@@ -457,7 +463,8 @@ Derivation explainNaiveAttention(const AttentionProblem &problem,
   int body =
       steps.add({.title = "rows",
                  .rule = StepRule::Max,
-                 .terms = {steps.resultOf(arithmetic), steps.resultOf(row)}});
+                 .terms = {steps.resultOf(arithmetic), steps.resultOf(stream),
+                           steps.resultOf(row)}});
   steps.add({.title = "total",
              .verdict = fmt::format("bound by {}", model.bound()),
              .values = llvm::json::Object{{"bound", model.bound()}},

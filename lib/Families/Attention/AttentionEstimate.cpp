@@ -70,7 +70,7 @@ Estimate estimateAttentionDecode(const AttentionProblem &problem,
 Estimate estimateNaiveAttention(const AttentionProblem &problem,
                                 const DeviceModel &device, Detail detail) {
   NaiveAttentionModel model(problem, device);
-  double body = std::max(model.arithmeticNs(), model.rowNs());
+  double body = model.bodyNs();
   Estimate estimate(detail);
   estimate.totalNs = device.launchNs + device.rampNs + body;
   estimate.bound = model.bound();
@@ -78,6 +78,7 @@ Estimate estimateNaiveAttention(const AttentionProblem &problem,
   estimate.add("ramp", device.rampNs);
   estimate.add("rows", body);
   estimate.note("arithmetic", model.arithmeticNs());
+  estimate.note("stream", model.streamNs());
   estimate.note("longest row", model.rowNs());
   return estimate;
 }

@@ -468,6 +468,10 @@ NaiveAttentionModel::NaiveAttentionModel(const AttentionProblem &problem,
           double(problem.heads);
   flopsPerNs = kReached * device.simdFlopsPerClockPerSm(RateType::FP32) *
                double(device.smCount) * clock;
+  // Each head of K is read from DRAM once at least, a key at a time.
+  constexpr double kReachedOfDram = 0.6;
+  bytes = keyBytes(problem);
+  bytesPerNs = kReachedOfDram * device.dramBytesPerNs();
   longestKeys = double(visible.longest);
   keyNs = (kKeyClocks + kElementClocks * dims) / clock;
 }

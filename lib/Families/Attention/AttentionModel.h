@@ -171,14 +171,22 @@ private:
 /// A naive kernel.
 struct NaiveAttentionModel {
   double flops = 0, flopsPerNs = 0;
+  double bytes = 0, bytesPerNs = 0;  ///< K and V, from DRAM
   double longestKeys = 0, keyNs = 0; ///< of a row, one after the other
 
   NaiveAttentionModel(const AttentionProblem &problem,
                       const DeviceModel &device);
   double arithmeticNs() const { return flops / flopsPerNs; }
+  double streamNs() const { return bytes / bytesPerNs; }
   double rowNs() const { return longestKeys * keyNs; }
+  double bodyNs() const {
+    return std::max({arithmeticNs(), streamNs(), rowNs()});
+  }
   llvm::StringRef bound() const {
-    return arithmeticNs() >= rowNs() ? "simd" : "latency";
+    double body = bodyNs();
+    return body == arithmeticNs() ? "simd"
+           : body == streamNs()   ? "dram"
+                                  : "latency";
   }
 };
 
