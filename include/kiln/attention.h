@@ -151,8 +151,9 @@ typedef struct kiln_attention_args {
   int64_t page_table_columns;
   int64_t total_queries; ///< rows of Q and O, packed; 0: batch * queries
   int64_t total_keys;    ///< of K and V, packed; 0: batch * keys
-  /// Keys are shared out over blocks in splits of this many tokens, so that a
-  /// row has the same bits in any batch; 0: as is fastest.
+  /// Not 0: a row has the same bits in any batch, if nothing else differs. Keys
+  /// that are shared out over blocks are so in splits of this many tokens,
+  /// counted from the first that is seen. 0: as is fastest.
   int64_t split;
   kiln_determinism determinism; ///< others than 0: slots
   int32_t max_sms;              ///< as in kiln_gemm_args. Slot.

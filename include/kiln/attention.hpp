@@ -173,7 +173,7 @@ public:
     return setScales(KILN_GRANULARITY_HEAD, k, v, q);
   }
 
-  /// Splits of so many keys: a row has the same bits in any batch.
+  /// Splits, if any, of so many keys: a row has the same bits in any batch.
   Attention &split(int64_t keys) noexcept { return set(values.split, keys); }
   Attention &determinism(kiln_determinism level) noexcept {
     return set(values.determinism, level);

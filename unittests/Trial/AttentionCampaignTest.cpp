@@ -301,6 +301,19 @@ std::vector<Triple> onceWrong(const KernelFamily &family,
       {"batch=4 sq=12 sk=1 heads=2 d=64 dtype=bf16 scale=1 sinks=1 alibi=1 "
        "lse=1",
        "sm90.wg2.bn128.st2.pk1"},
+      // O with room for more queries than there are, and splits of the keys.
+      {"batch=3 sq=5 sk=3000 heads=8 kvheads=2 d=64 dtype=bf16 qlen=packed "
+       "totalq=700 split=256 lse=1",
+       "decode.r32.t16.st3.w4"},
+      {"batch=3 sq=2 sk=3000 heads=8 kvheads=2 d=64 dtype=bf16 qlen=packed "
+       "totalq=5 lse=1",
+       "decode.r8.t16.st3.w4"},
+      {"batch=2 sq=70 sk=3000 heads=4 kvheads=2 d=64 dtype=bf16 qlen=packed "
+       "totalq=900 lse=1",
+       "sm90.wg1.bn64.st2.dy1.pk1.sp4"},
+      {"batch=2 sq=70 sk=3000 heads=4 kvheads=2 d=64 dtype=bf16 qlen=packed "
+       "totalq=90 mask=causal lse=1",
+       "sm90.wg1.bn64.st2.dy1.pk2.sp4"},
   };
   std::vector<Triple> triples;
   for (const Kind &kind : kKinds) {

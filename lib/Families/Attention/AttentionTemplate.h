@@ -9,6 +9,7 @@
 #pragma once
 
 #include "Families/Attention/AttentionFamily.h"
+#include "Families/Attention/FixedSplit.h"
 #include "Families/KernelUnit.h"
 #include "Families/LaunchLimits.h"
 #include "Kernel/ConfigSchema.h"
@@ -115,6 +116,29 @@ protected:
               const AttentionSignature &signature, const Config &config,
               const DeviceModel &device) const = 0;
 
+  /// Of a problem with a fixed split, on top of checkLimits(): refuses what the
+  /// choice among would depend on the batch. By default the template has no
+  /// such problems. See FixedSplit.h.
+  virtual std::optional<Rejection>
+  checkFixedSplit(const AttentionProblem &problem, const AttentionSignature &,
+                  const Config &, const DeviceModel &) const {
+    return notForFixedSplit(problem, "other templates'");
+  }
+
+  /// The first config of the space of one sequence, keys shared out at will;
+  /// nullopt: there is none.
+  std::optional<Config> firstOfOne(const AttentionProblem &problem,
+                                   const AttentionSignature &signature,
+                                   const DeviceModel &device) const {
+    AttentionProblem one = oneSequenceOf(problem);
+    std::optional<Config> first;
+    forEachConfig(one, signature, device, [&](const Config &config) {
+      if (!first && !check(one, signature, config, device))
+        first = config;
+    });
+    return first;
+  }
+
   /// The time of a config that prune() lets pass. With Detail::Time it is asked
   /// of a whole space: it allocates nothing, and its terms go nowhere.
   virtual Estimate predict(const AttentionProblem &problem,
@@ -155,7 +179,12 @@ private:
     // sizes that fit into ints.
     if (!config.isValid(signature))
       return Rejection{PruneReason::InstructionShape};
-    return checkSharedBytes(config.sharedBytes(signature), device);
+    if (auto rejection =
+            checkSharedBytes(config.sharedBytes(signature), device))
+      return rejection;
+    if (problem.fixedSplit == 0)
+      return std::nullopt;
+    return checkFixedSplit(problem, signature, config, device);
   }
 
   KernelEntry entry;

@@ -97,6 +97,11 @@ protected:
               const AttentionSignature &signature,
               const DecodeAttentionConfig &config,
               const DeviceModel &device) const override;
+  /// The space has one config.
+  std::optional<Rejection> checkFixedSplit(const AttentionProblem &problem,
+                                           const AttentionSignature &signature,
+                                           const DecodeAttentionConfig &,
+                                           const DeviceModel &) const override;
   Estimate predict(const AttentionProblem &problem,
                    const DecodeAttentionConfig &config,
                    const DeviceModel &device, Detail detail) const override;
@@ -110,6 +115,9 @@ protected:
                     const AttentionSignature &signature,
                     const DecodeAttentionConfig &config,
                     const DeviceModel &device, Plan &plan) const override;
+
+public:
+  using AttentionTemplate::firstOfOne;
 };
 
 } // namespace
@@ -264,6 +272,26 @@ static std::optional<Rejection> checkGridOf(const AttentionProblem &problem,
   return checkGrid(double(grid.splits));
 }
 
+/// Fixed splits are as many as they are: other configs would do with less, but
+/// not in every batch.
+static std::optional<Rejection>
+checkPartialBytes(const AttentionProblem &problem,
+                  const DecodeAttentionConfig &config, const DecodeGrid &grid,
+                  const DeviceModel &device) {
+  constexpr double kMostOfFixed = double(int64_t(1) << 40);
+  bool isFixed = problem.fixedSplit > 0;
+  double most = isFixed ? kMostOfFixed : double(DecodeGrid::kMostPartialBytes);
+  // Ahead of what is counted in integers.
+  double bytes = double(grid.splits) * double(partialRowsOf(problem)) *
+                 double(partialBytes(1, problem.valueDim));
+  if (bytes <= most)
+    bytes = double(partialBytes(
+        partialRowsOfPlan(problem, config, device.smCount), problem.valueDim));
+  if (bytes <= most)
+    return std::nullopt;
+  return Rejection{PruneReason::Workspace, bytes, most, "B"};
+}
+
 std::optional<Rejection> DecodeAttention::checkLimits(
     const AttentionProblem &problem, const AttentionSignature &signature,
     const DecodeAttentionConfig &config, const DeviceModel &device) const {
@@ -283,11 +311,8 @@ std::optional<Rejection> DecodeAttention::checkLimits(
   DecodeGrid grid(problem, config, device.smCount);
   if (auto rejection = checkGridOf(problem, signature, grid))
     return rejection;
-  double bytes = double(partialBytes(
-      partialRowsOfPlan(problem, config, device.smCount), problem.valueDim));
-  if (bytes > double(DecodeGrid::kMostPartialBytes))
-    return Rejection{PruneReason::Workspace, bytes,
-                     double(DecodeGrid::kMostPartialBytes), "B"};
+  if (auto rejection = checkPartialBytes(problem, config, grid, device))
+    return rejection;
   if (!config.cluster)
     return std::nullopt;
   if (grid.splits > config.kMaxCluster)
@@ -297,6 +322,21 @@ std::optional<Rejection> DecodeAttention::checkLimits(
   if (grid.splits < 2)
     return Rejection{PruneReason::Dominated, double(grid.splits), 2, "splits"};
   return std::nullopt;
+}
+
+std::optional<Rejection> DecodeAttention::checkFixedSplit(
+    const AttentionProblem &problem, const AttentionSignature &signature,
+    const DecodeAttentionConfig &, const DeviceModel &) const {
+  if (isForTiles(problem, signature))
+    return notForFixedSplit(problem, "few rows of queries");
+  return std::nullopt;
+}
+
+bool isServedByDecode(const AttentionProblem &problem,
+                      const AttentionSignature &signature,
+                      const DeviceModel &device) {
+  static const DecodeAttention decode;
+  return decode.firstOfOne(problem, signature, device).has_value();
 }
 
 /// A kernel as its estimate sees it.

@@ -175,6 +175,22 @@ protected:
               const AttentionSignature &signature, const Config &config,
               const DeviceModel &device) const override;
 
+  /// A row of all tiles with as many keys has the same bits.
+  std::optional<Rejection>
+  checkFixedSplit(const AttentionProblem &problem,
+                  const AttentionSignature &signature, const Config &config,
+                  const DeviceModel &device) const override {
+    if (isServedByDecode(problem, signature, device) ||
+        isServedBySm90(problem, signature, device))
+      return notForFixedSplit(problem, "what decode and sm90 do not serve");
+    auto first = firstOfOne(problem, signature, device);
+    if (first && (first->blockKeys != config.blockKeys ||
+                  first->optimizedSoftmax != config.optimizedSoftmax))
+      return Rejection{PruneReason::Dominated, double(config.blockKeys),
+                       double(first->blockKeys), "keys of a tile"};
+    return std::nullopt;
+  }
+
   Estimate predict(const AttentionProblem &problem, const Config &config,
                    const DeviceModel &device, Detail detail) const override {
     return estimateAttentionTiles(problem, kernelOf(problem, config, device),

@@ -62,6 +62,13 @@ protected:
     return std::nullopt;
   }
 
+  std::optional<Rejection> checkFixedSplit(const AttentionProblem &,
+                                           const AttentionSignature &,
+                                           const NaiveAttentionConfig &,
+                                           const DeviceModel &) const override {
+    return std::nullopt;
+  }
+
   Estimate predict(const AttentionProblem &problem,
                    const NaiveAttentionConfig &, const DeviceModel &device,
                    Detail detail) const override {

@@ -53,6 +53,12 @@ protected:
               const Sm90AttentionConfig &config,
               const DeviceModel &device) const override;
 
+  std::optional<Rejection>
+  checkFixedSplit(const AttentionProblem &problem,
+                  const AttentionSignature &signature,
+                  const Sm90AttentionConfig &config,
+                  const DeviceModel &device) const override;
+
   Estimate predict(const AttentionProblem &problem,
                    const Sm90AttentionConfig &config, const DeviceModel &device,
                    Detail detail) const override {
@@ -78,6 +84,9 @@ protected:
                     const DeviceModel &device, Plan &plan) const override {
     completeSm90AttentionPlan(problem, signature, config, device, plan);
   }
+
+public:
+  using AttentionTemplate::firstOfOne;
 
 private:
   /// The kernel as its estimate sees it.
@@ -268,27 +277,20 @@ static std::optional<Rejection> checkSplits(const AttentionProblem &problem,
                                             const Sm90AttentionConfig &config,
                                             const DeviceModel &device) {
   // Ahead of what is counted in integers.
-  double splits = problem.fixedSplit > 0
-                      ? std::ceil(double(problem.keys) / problem.fixedSplit)
-                      : config.splits;
-  if (auto rejection = checkGrid(tilesOf(problem, config) * splits))
+  if (auto rejection = checkGrid(tilesOf(problem, config) * config.splits))
     return rejection;
-  if (problem.fixedSplit > 0 && problem.fixedSplit % config.blockN != 0)
-    return Rejection{PruneReason::InstructionShape, double(config.blockN), 0,
-                     "keys of a block", "divisors of the fixed split"};
   int64_t blocks =
       std::max<int64_t>(1, (problem.keys + config.blockN - 1) / config.blockN);
-  if (config.splits > blocks || (problem.fixedSplit > 0 && config.splits > 1))
+  if (config.splits > blocks)
     return Rejection{PruneReason::Dominated, double(config.splits),
-                     double(problem.fixedSplit > 0 ? 1 : blocks), "splits"};
+                     double(blocks), "splits"};
   double bytes =
       double(sm90AttentionWorkspace(problem, config, device).scratchBytes);
   if (bytes > kMaxPartialBytes)
     return Rejection{PruneReason::Workspace, bytes, kMaxPartialBytes, "B"};
   constexpr double kMaxGridYZ = 65535; // of the kernel that merges splits
   for (int64_t blocks : {problem.heads, problem.batch})
-    if ((config.splits > 1 || problem.fixedSplit > 0) &&
-        double(blocks) > kMaxGridYZ)
+    if (config.splits > 1 && double(blocks) > kMaxGridYZ)
       return Rejection{PruneReason::Grid, double(blocks), kMaxGridYZ, "blocks"};
   return std::nullopt;
 }
@@ -315,6 +317,28 @@ std::optional<Rejection> Sm90Attention::checkLimits(
   if (auto rejection = checkTensorMaps(problem))
     return rejection;
   return checkSplits(problem, config, device);
+}
+
+std::optional<Rejection> Sm90Attention::checkFixedSplit(
+    const AttentionProblem &problem, const AttentionSignature &signature,
+    const Sm90AttentionConfig &config, const DeviceModel &device) const {
+  if (isServedByDecode(problem, signature, device))
+    return notForFixedSplit(problem, "what decode does not serve");
+  if (config.splits > 1)
+    return Rejection{PruneReason::Dominated, double(config.splits), 1,
+                     "splits"};
+  auto first = firstOfOne(problem, signature, device);
+  if (first && first->blockN != config.blockN)
+    return Rejection{PruneReason::Dominated, double(config.blockN),
+                     double(first->blockN), "keys of a block"};
+  return std::nullopt;
+}
+
+bool isServedBySm90(const AttentionProblem &problem,
+                    const AttentionSignature &signature,
+                    const DeviceModel &device) {
+  static const Sm90Attention sm90;
+  return sm90.firstOfOne(problem, signature, device).has_value();
 }
 
 std::unique_ptr<Template> makeSm90AttentionTemplate() {

@@ -41,13 +41,8 @@ static int64_t sectionOf(const AttentionProblem &problem,
 Sm90AttentionGrid::Sm90AttentionGrid(const AttentionProblem &problem,
                                      const Sm90AttentionConfig &config,
                                      int64_t l2Bytes) {
-  if (problem.fixedSplit > 0) {
-    splitKeys = problem.fixedSplit;
-    splits = std::max<int64_t>(1, ceilDiv(problem.keys, splitKeys));
-  } else {
-    splits = config.splits;
-    splitKeys = roundUp(ceilDiv(problem.keys, splits), config.blockN);
-  }
+  splits = config.splits;
+  splitKeys = roundUp(ceilDiv(problem.keys, splits), config.blockN);
   rowBlocks = ceilDiv(problem.queries, config.tileTokens());
   heads = problem.batch * (problem.heads / config.packed) * splits;
   section = std::min(sectionOf(problem, config, splits, l2Bytes),
