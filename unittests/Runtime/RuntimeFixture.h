@@ -71,6 +71,10 @@ public:
     std::lock_guard<std::mutex> lock(mutex);
     return params.size();
   }
+  std::vector<Params> all() {
+    std::lock_guard<std::mutex> lock(mutex);
+    return params;
+  }
   Params last() {
     std::lock_guard<std::mutex> lock(mutex);
     REQUIRE(!params.empty());
