@@ -31,6 +31,7 @@ set(KILN_KERNEL_SOURCES
   attention/Sm90AttentionParams.h
   attention/Sm90AttentionSchedule.h
   attention/Sm90AttentionTiles.cuh
+  attention/Sm90AttentionTransposer.cuh
   common/Access.cuh
   common/Convert.cuh
   common/Pointwise.cuh

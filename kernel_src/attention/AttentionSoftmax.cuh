@@ -30,13 +30,16 @@ public:
   static constexpr float kLog2E = 1.4426950408889634f;
   static constexpr float kLn2 = 0.6931471805599453f;
   using Scores = float[kColumns / 2];
-  using Probabilities = unsigned[kColumns / 4];
+  using Probabilities = unsigned[kColumns * bytesOf(kSignature.q) / 8];
 
   /// Of what the kernel knows all the time.
   explicit AttentionSoftmax(const AttentionParams &params) : params(params) {}
 
-  /// Begins with rows that have seen no key.
-  void reset() {
+  /// Begins with rows of \p sequence that have seen no key of \p kvHead.
+  void reset(int sequence, int kvHead) {
+    if constexpr (kSignature.scales)
+      scaled = params.scale * scaleOf(params, params.qScale, sequence, kvHead) *
+               scaleOf(params, params.kScale, sequence, kvHead);
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       greatest[row] = -kInfinity;
@@ -49,10 +52,10 @@ public:
   void score(Scores &scores, int first, const AttentionRow (&rows)[2],
              int queries, int keys) const {
     if constexpr (kSignature.softcap) {
-      float scale = params.scale / params.softcap;
+      float factor = scale() / params.softcap;
 #pragma unroll
       for (int i = 0; i < kColumns / 2; ++i)
-        scores[i] = ptx::tanhApprox(scores[i] * scale);
+        scores[i] = ptx::tanhApprox(scores[i] * factor);
     }
     if constexpr (kSignature.alibi) {
       float slope[2], distance[2];
@@ -123,7 +126,7 @@ public:
       shrink[row] = ptx::ex2ApproxFtz((greatest[row] - used) * factor());
       sum[row] *= shrink[row];
       greatest[row] = now;
-      origin[row] = used * factor();
+      origin[row] = used * factor() - kRaise;
     }
   }
 
@@ -149,13 +152,18 @@ public:
 
   /// The exponentials as the first operand of the product with V.
   static void round(const Scores &scores, Probabilities &probabilities) {
+    if constexpr (kSignature.q == DType::E4M3) {
+      roundToBytes(scores, probabilities);
+    } else {
 #pragma unroll
-    for (int i = 0; i < kColumns / 4; ++i)
-      if constexpr (kSignature.q == DType::BF16)
-        probabilities[i] =
-            ptx::cvtRnBf16x2F32(scores[2 * i], scores[2 * i + 1]);
-      else
-        probabilities[i] = ptx::cvtRnF16x2F32(scores[2 * i], scores[2 * i + 1]);
+      for (int i = 0; i < kColumns / 4; ++i)
+        if constexpr (kSignature.q == DType::BF16)
+          probabilities[i] =
+              ptx::cvtRnBf16x2F32(scores[2 * i], scores[2 * i + 1]);
+        else
+          probabilities[i] =
+              ptx::cvtRnF16x2F32(scores[2 * i], scores[2 * i + 1]);
+    }
   }
 
   /// Adds up the sums of a row's threads. With \p sinks (of all heads, or
@@ -173,7 +181,8 @@ public:
         continue;
       }
       // In powers of two. A sink may be far above all scores.
-      float top = greatest[row] * factor(), all = sum[row], share = 1.0f;
+      float top = greatest[row] * factor() - kRaise, all = sum[row],
+            share = 1.0f;
       if constexpr (kSignature.sinks)
         if (sinks) {
           float sink = sinks[rows[row].head] * kLog2E;
@@ -188,18 +197,34 @@ public:
   }
 
 private:
+  /// Exponentials are at most two to this power: e4m3 has normal numbers from
+  /// 2^-6 on, up to 448.
+  static constexpr float kRaise = kSignature.q == DType::E4M3 ? 8.0f : 0.0f;
+
+  /// A register has four neighbouring elements of a row of the operand and a
+  /// thread of the exponentials two, and two eight columns on. It takes these
+  /// four: of 16 columns element i is column [0, 1, 8, 9, 2, 3, 10, 11, ...][i]
+  /// (which V follows: Sm90AttentionTransposer.cuh).
+  static void roundToBytes(const Scores &scores, Probabilities &probabilities) {
+#pragma unroll
+    for (int i = 0; i < kColumns / 8; ++i) {
+      const float *s = scores + i / 2 * 8 + i % 2 * 2;
+      probabilities[i] = ptx::cvtRnSatfiniteE4m3x4F32(s[0], s[1], s[4], s[5]);
+    }
+  }
+
   /// First column of this thread.
   static int column() { return threadIdx.x % 4 * 2; }
   /// What scores are in units of, and the factor of the exponent.
-  float unit() const {
-    return kSignature.softcap ? params.softcap : params.scale;
-  }
+  float unit() const { return kSignature.softcap ? params.softcap : scale(); }
+  float scale() const { return kSignature.scales ? scaled : params.scale; }
   float factor() const { return unit() * kLog2E; }
 
   const AttentionParams &params;
   float greatest[2] = {-kInfinity, -kInfinity};
   float sum[2] = {};
   float origin[2]; ///< of the exponents of the block at hand
+  float scaled;    ///< scale and the scales of Q and K
 };
 
 } // namespace kiln

@@ -32,6 +32,7 @@
 
 #include "attention/Sm90AttentionConsumer.cuh"
 #include "attention/Sm90AttentionTiles.cuh"
+#include "attention/Sm90AttentionTransposer.cuh"
 #include "common/Ring.cuh"
 
 namespace kiln {
@@ -47,6 +48,8 @@ class Sm90Attention {
   static constexpr int kQueries = kConfig.queryBuffers(kSignature);
   static constexpr int kKeySlabs = kConfig.keySlabs(kSignature);
   static constexpr int kValueSlabs = kConfig.valueSlabs(kSignature);
+  static constexpr int kSlabElements = kConfig.slabElements(kSignature);
+  static constexpr bool kTransposes = kConfig.transposesValues(kSignature);
   static constexpr bool kPaged = kSignature.pages != AttentionPages::None;
 
   using Shared = Sm90AttentionShared<kSignature, kConfig>;
@@ -73,6 +76,9 @@ public:
         ptx::setmaxnregDec<kConfig.producerRegisters()>();
       if (warp % 4 == 0 && ptx::electOne())
         produce(params, shared);
+      if constexpr (kTransposes)
+        if (warp % 4 != 0)
+          Sm90AttentionTransposer<kSignature, kConfig>(shared).run();
       __syncwarp();
     } else {
       if constexpr (kConfig.tradesRegisters())
@@ -96,8 +102,14 @@ private:
     for (int stage = 0; stage < kConfig.stages; ++stage) {
       ptx::mbarrierInit(shared.keyFull(stage), 1);
       ptx::mbarrierInit(shared.keyEmpty(stage), kConsumers);
-      ptx::mbarrierInit(shared.valueFull(stage), 1);
+      constexpr int kTransposers = Sm90AttentionConfig::kTransposers;
+      ptx::mbarrierInit(shared.valueFull(stage),
+                        kTransposes ? kTransposers : 1);
       ptx::mbarrierInit(shared.valueEmpty(stage), kConsumers);
+      if constexpr (kTransposes) {
+        ptx::mbarrierInit(shared.storedFull(stage), 1);
+        ptx::mbarrierInit(shared.storedEmpty(stage), kTransposers);
+      }
     }
     ptx::fenceMbarrierInit();
   }
@@ -129,6 +141,17 @@ private:
       }
     }
     announce(shared, Tile{}, 0, load);
+    if constexpr (kTransposes)
+      announceValues(shared, 0, 0, load.block);
+  }
+
+  /// Says what comes to a stage of V: \p keys keys, of \p bytes bytes.
+  static void announceValues(const Shared &shared, int keys, unsigned bytes,
+                             Place at) {
+    ptx::mbarrierWait(shared.storedEmpty(at.stage()), at.phase() ^ 1);
+    if constexpr (kTransposes)
+      ptx::stShared32(shared.count(at.stage()), static_cast<unsigned>(keys));
+    ptx::mbarrierArriveExpectTx(shared.storedFull(at.stage()), bytes);
   }
 
   /// Writes the note of \p tile, of whose Q \p bytes come in.
@@ -153,11 +176,11 @@ private:
                            firstKey, block, kvHead, params.batchStepK);
     };
     auto loadValues = [&](int block, Place at) {
-      unsigned full = shared.valueFull(at.stage());
-      ptx::mbarrierWait(shared.valueEmpty(at.stage()), at.phase() ^ 1);
-      ptx::mbarrierArriveExpectTx(full, kConfig.valueBytes(kSignature));
-      loadBlock<kValueSlabs>(params, params.v, shared.value(at.stage()), full,
-                             tile, firstKey, block, kvHead, params.batchStepV);
+      announceValues(shared, tile.keys - block * kBlock,
+                     kConfig.valueBytes(kSignature), at);
+      loadBlock<kValueSlabs>(params, params.v, shared.stored(at.stage()),
+                             shared.storedFull(at.stage()), tile, firstKey,
+                             block, kvHead, params.batchStepV);
     };
     int block = tile.blocks.end - 1;
     loadKeys(block, load.block);
@@ -186,7 +209,7 @@ private:
         ptx::tmaLoad(
             shared.query(stage, consumer) +
                 slab * Sm90AttentionConfig::kSlabBytes,
-            &params.q, shared.queryFull(stage), slab * Slab::kElements, 0,
+            &params.q, shared.queryFull(stage), slab * kSlabElements, 0,
             tile.queries.first + tile.token +
                 consumer * kConfig.consumerTokens(),
             tile.head / kConfig.packed, tile.batch * params.batchStepQ);
@@ -212,14 +235,14 @@ private:
 #pragma unroll
         for (int slab = 0; slab < kSlabs; ++slab)
           ptx::tmaLoad(shared + (slab * kBlock + row) * Slab::kBytes, &map,
-                       full, slab * Slab::kElements,
+                       full, slab * kSlabElements,
                        key - page * attention.pageSize, kvHead, number);
       }
     } else {
 #pragma unroll
       for (int slab = 0; slab < kSlabs; ++slab)
         ptx::tmaLoad(shared + slab * kBlock * Slab::kBytes, &map, full,
-                     slab * Slab::kElements, firstKey + block * kBlock, kvHead,
+                     slab * kSlabElements, firstKey + block * kBlock, kvHead,
                      tile.batch * batchStep);
     }
   }

@@ -3,13 +3,15 @@
 
 #include "attention/AttentionSignature.h"
 #include "common/Slab.h"
+#include "common/Types.h"
 
 namespace kiln {
 
-/// Warp-specialised wgmma kernel for sm_90a, bf16 and fp16: the prefill of a
-/// transformer. One producer brings Q and blocks of K and V by TMA; each of
-/// `consumers` warpgroups has 64 rows of queries, their scores, their running
-/// softmax and their part of O in registers.
+/// Warp-specialised wgmma kernel for sm_90a, bf16, fp16 and e4m3: the prefill
+/// of a transformer. One producer brings Q and blocks of K and V by TMA; each
+/// of `consumers` warpgroups has 64 rows of queries, their scores, their
+/// running softmax and their part of O in registers. V of e4m3 is transposed on
+/// its way by the producer's other warps.
 struct Sm90AttentionConfig {
   int consumers = 2;
   int blockN = 128; ///< keys of a block
@@ -55,16 +57,34 @@ struct Sm90AttentionConfig {
   constexpr int tileTokens() const { return consumers * consumerTokens(); }
   constexpr int boxRows() const { return consumerTokens() * packed; }
 
-  // Slabs of 64 elements along the rows of Q and K, and of V and O.
+  /// wgmma multiplies e4m3 with k contiguous alone: k of P V are keys.
+  static constexpr bool transposesValues(const AttentionSignature &signature) {
+    return signature.q == DType::E4M3;
+  }
+  /// Warps that do so: the producer's but the one that loads.
+  static constexpr int kTransposers = 3;
+
+  // Slabs of 128 bytes along the rows of Q and K, and of V.
+  static constexpr int slabElements(const AttentionSignature &signature) {
+    return Slab::elements(bytesOf(signature.q));
+  }
+  static constexpr int slabsOf(int elements, int slabElements) {
+    return (elements + slabElements - 1) / slabElements;
+  }
   static constexpr int keySlabs(const AttentionSignature &signature) {
-    return (signature.headDim + Slab::kElements - 1) / Slab::kElements;
+    return slabsOf(signature.headDim, slabElements(signature));
   }
   static constexpr int valueSlabs(const AttentionSignature &signature) {
-    return (signature.valueDim + Slab::kElements - 1) / Slab::kElements;
+    return slabsOf(signature.valueDim, slabElements(signature));
+  }
+  /// Elements along k of one wgmma.
+  static constexpr int stepDepth(const AttentionSignature &signature) {
+    return 32 / bytesOf(signature.q);
   }
   /// Elements of a row that are multiplied: TMA fills up with zeros.
   static constexpr int keyDepth(const AttentionSignature &signature) {
-    return (signature.headDim + 15) / 16 * 16;
+    int step = stepDepth(signature);
+    return (signature.headDim + step - 1) / step * step;
   }
   static constexpr int valueWidth(const AttentionSignature &signature) {
     return (signature.valueDim + 15) / 16 * 16;
@@ -80,8 +100,19 @@ struct Sm90AttentionConfig {
   constexpr int valueBytes(const AttentionSignature &signature) const {
     return valueSlabs(signature) * blockN * Slab::kBytes;
   }
+  /// Of V transposed: slabs along the keys.
+  constexpr int transposedSlabs(const AttentionSignature &signature) const {
+    return slabsOf(blockN, slabElements(signature));
+  }
+  constexpr int transposedBytes(const AttentionSignature &signature) const {
+    return transposesValues(signature)
+               ? transposedSlabs(signature) * valueWidth(signature) *
+                     Slab::kBytes
+               : 0;
+  }
   constexpr int ringBytes(const AttentionSignature &signature) const {
-    return stages * (keyBytes(signature) + valueBytes(signature));
+    return stages * (keyBytes(signature) + valueBytes(signature) +
+                     transposedBytes(signature));
   }
   /// Two where there is room: the next tile's Q comes in during this tile, else
   /// during its last block.
@@ -91,9 +122,15 @@ struct Sm90AttentionConfig {
                ? 2
                : 1;
   }
-  /// Full and empty of Q and of each stage of K and V.
+  /// Full and empty of Q and of each stage of K and V, and of V transposed.
   constexpr int barriers(const AttentionSignature &signature) const {
-    return 2 * queryBuffers(signature) + 4 * stages;
+    return 2 * queryBuffers(signature) +
+           (transposesValues(signature) ? 6 : 4) * stages;
+  }
+  /// What the producer says of the blocks of V that it brings, where they are
+  /// transposed: the keys of each.
+  constexpr int countBytes(const AttentionSignature &signature) const {
+    return transposesValues(signature) ? 4 * stages : 0;
   }
   constexpr int tileBytes(const AttentionSignature &signature) const {
     return queryBuffers(signature) * queryBytes(signature) +
@@ -101,7 +138,7 @@ struct Sm90AttentionConfig {
   }
   constexpr int sharedBytes(const AttentionSignature &signature) const {
     return kAlignment + tileBytes(signature) + kNotes * kNoteBytes +
-           barriers(signature) * 8;
+           barriers(signature) * 8 + countBytes(signature);
   }
   /// Swizzled tiles want this; dynamic shared memory has 16 bytes.
   static constexpr int kAlignment = 1024;
@@ -109,27 +146,27 @@ struct Sm90AttentionConfig {
   /// Of a block of sm_90, the only architecture of this template.
   static constexpr int kMostShared = 232448;
 
-  /// Registers of a thread for scores, probabilities and sums, of which ptxas
-  /// fits this many without spills (CUDA 13.0; 208 with two consumers spill).
+  /// Registers of a thread for scores, probabilities and sums.
   constexpr int registerUse(const AttentionSignature &signature) const {
-    return blockN / 2 + blockN / 4 + valueWidth(signature) / 2;
+    return blockN / 2 + blockN * bytesOf(signature.q) / 8 +
+           valueWidth(signature) / 2;
   }
-  constexpr int mostRegisterUse() const { return consumers > 2 ? 132 : 196; }
-
   constexpr bool isValid(const AttentionSignature &signature) const {
-    if (signature.q != DType::BF16 && signature.q != DType::FP16)
+    bool isE4M3 = signature.q == DType::E4M3;
+    if (signature.kv != signature.q || signature.align != 16)
       return false;
-    if (signature.kv != signature.q || signature.out != signature.q ||
-        signature.align != 16 || signature.scales)
+    if (signature.out != DType::BF16 && signature.out != DType::FP16)
+      return false;
+    if (!isE4M3 && (signature.out != signature.q || signature.scales))
       return false;
     if (signature.headDim % 8 != 0 || signature.valueDim % 8 != 0 ||
         signature.headDim < 8 || signature.valueDim < 8 ||
         signature.headDim > 256 || signature.valueDim > 256)
       return false;
     return consumers >= 1 && consumers <= 3 && blockN >= 16 && blockN <= 256 &&
-           blockN % 16 == 0 && stages >= 2 && stages <= 4 && ordered >= 0 &&
-           ordered <= (consumers > 1) && dynamic >= 0 && dynamic <= 1 &&
-           packed >= 1 && packed <= kUnit && splits >= 1;
+           blockN % stepDepth(signature) == 0 && stages >= 2 && stages <= 4 &&
+           ordered >= 0 && ordered <= (consumers > 1) && dynamic >= 0 &&
+           dynamic <= 1 && packed >= 1 && packed <= kUnit && splits >= 1;
   }
 
   friend constexpr bool operator==(const Sm90AttentionConfig &,

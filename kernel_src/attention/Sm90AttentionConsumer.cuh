@@ -33,10 +33,14 @@ class Sm90AttentionConsumer {
   static constexpr int kEarly =
       kDelays && kConsumers < 3 ? kBlock / 2 / 4 * 3 / 8 * 8 : kBlock / 2;
   static constexpr bool kWindow = kSignature.mask == AttentionMask::Window;
-  /// V may hold anything behind the last key.
+  /// Elements along k of a product.
+  static constexpr int kStep = kConfig.stepDepth(kSignature);
+  static constexpr bool kTransposed = kConfig.transposesValues(kSignature);
+  static constexpr int kElementBytes = bytesOf(kSignature.q);
+  static constexpr int kSlabElements = kConfig.slabElements(kSignature);
+  /// V may hold anything behind the last key. (Who transposes it clears that.)
   static constexpr bool kClearsTail =
-      kSignature.pages != AttentionPages::None ||
-      kSignature.keyLengths != AttentionLengths::Uniform;
+      !kTransposed && valuesEndInAnything(kSignature);
 
   using Shared = Sm90AttentionShared<kSignature, kConfig>;
   using Tile = Sm90AttentionTile;
@@ -44,9 +48,14 @@ class Sm90AttentionConsumer {
   using Softmax = AttentionSoftmax<kSignature, kBlock>;
   using Place = RingCount<kConfig.stages>;
   using Queries = RingCount<kConfig.queryBuffers(kSignature)>;
-  using QueryTile = SlabTile<true, 64, kKeySlabs * 64>;
-  using KeyTile = SlabTile<true, kBlock, kKeySlabs * 64>;
-  using ValueTile = SlabTile<false, kValueSlabs * 64, kBlock>;
+  static constexpr int kRowElements = kKeySlabs * kSlabElements;
+  using QueryTile = SlabTile<true, 64, kRowElements, kElementBytes>;
+  using KeyTile = SlabTile<true, kBlock, kRowElements, kElementBytes>;
+  using ValueTile =
+      SlabTile<kTransposed, kTransposed ? kWidth : kValueSlabs * kSlabElements,
+               kTransposed ? kConfig.transposedSlabs(kSignature) * kSlabElements
+                           : kBlock,
+               kElementBytes>;
   using Scores = typename Softmax::Scores;
   using Probabilities = typename Softmax::Probabilities;
   using Sums = typename Output::Sums;
@@ -96,7 +105,7 @@ private:
     int block = tile.blocks.end - 1;
 
     // The first block: there is no product to overlap with.
-    softmax.reset();
+    softmax.reset(tile.batch, output.keyHeadOf(tile));
     waitForKeys(place);
     ptx::pin(scores);
     ptx::wgmmaFence();
@@ -142,7 +151,7 @@ private:
       if (__any_sync(~0u, tile.blocks.size() == 0))
         break;
       output.finish(tileOf(number), softmax, inverse);
-      softmax.reset();
+      softmax.reset(tile.batch, output.keyHeadOf(tile));
       number = number.next();
       block = tile.blocks.end - 1;
       issue(scores, probabilities, sums);
@@ -237,7 +246,7 @@ private:
     unsigned long long query = queries + number.stage() * (Shared::kQuery >> 4);
     unsigned long long key = keys + at.stage() * (Shared::kKey >> 4);
 #pragma unroll
-    for (int k = 0; k < kDepth; k += 16)
+    for (int k = 0; k < kDepth; k += kStep)
       ptx::wgmma<kSignature.q, kBlock, 0, 0>(
           scores, query + QueryTile::stepOffset(k),
           key + KeyTile::stepOffset(k), k > 0);
@@ -250,9 +259,10 @@ private:
     ptx::wgmmaFence();
     unsigned long long value = values + place.stage() * (Shared::kValue >> 4);
 #pragma unroll
-    for (int k = 0; k < kBlock; k += 16)
-      ptx::wgmmaRegisters<kSignature.q, kWidth, 1>(
-          sums, probabilities + k / 4, value + ValueTile::stepOffset(k), 1);
+    for (int k = 0; k < kBlock; k += kStep)
+      ptx::wgmmaRegisters<kSignature.q, kWidth, !kTransposed>(
+          sums, probabilities + k / kStep * 4, value + ValueTile::stepOffset(k),
+          1);
     ptx::wgmmaCommit();
   }
 

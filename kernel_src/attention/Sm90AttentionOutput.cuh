@@ -59,6 +59,12 @@ public:
     }
   }
 
+  /// The head of K and V of the tile's heads.
+  int keyHeadOf(const Tile &tile) const {
+    const AttentionParams &attention = params.attention;
+    return tile.head / (attention.heads / attention.kvHeads);
+  }
+
   /// Ends the softmax of \p tile: stores the logarithms of its sums, and has
   /// \p inverse say what to multiply the rows of O by.
   void finish(const Tile &tile, Softmax &softmax, float (&inverse)[2]) const {
@@ -67,6 +73,12 @@ public:
     rowsOf(tile, rows);
     float logSum[2];
     softmax.finish(rows, isPart() ? nullptr : attention.sinks, inverse, logSum);
+    if constexpr (kSignature.scales) {
+      float scale =
+          scaleOf(attention, attention.vScale, tile.batch, keyHeadOf(tile));
+      inverse[0] *= scale;
+      inverse[1] *= scale;
+    }
 #pragma unroll
     for (int i = 0; i < 2; ++i)
       storeLogSum(tile, rows[i], logSum[i]);

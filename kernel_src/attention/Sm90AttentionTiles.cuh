@@ -24,7 +24,11 @@ struct Sm90AttentionShared {
 
   static constexpr int kQuery = kConfig.queryBytes(kSignature);
   static constexpr int kKey = kConfig.keyBytes(kSignature);
-  static constexpr int kValue = kConfig.valueBytes(kSignature);
+  /// Of V as it is stored, and as it is multiplied.
+  static constexpr int kStored = kConfig.valueBytes(kSignature);
+  static constexpr bool kTransposes = kConfig.transposesValues(kSignature);
+  static constexpr int kValue =
+      kTransposes ? kConfig.transposedBytes(kSignature) : kStored;
   static constexpr int kStages = kConfig.stages;
   static constexpr int kQueries = kConfig.queryBuffers(kSignature);
   static constexpr int kNotes = Sm90AttentionConfig::kNotes;
@@ -37,6 +41,10 @@ struct Sm90AttentionShared {
     return base + kQueries * kQuery + stage * kKey;
   }
   unsigned value(int stage) const { return key(kStages) + stage * kValue; }
+  /// V as it comes in: what is multiplied, or what is still to be transposed.
+  unsigned stored(int stage) const {
+    return kTransposes ? value(kStages) + stage * kStored : value(stage);
+  }
   /// The producer's note of its tile number \p tile.
   unsigned note(unsigned tile) const {
     return base + kConfig.tileBytes(kSignature) +
@@ -56,12 +64,32 @@ struct Sm90AttentionShared {
   unsigned valueEmpty(int stage) const {
     return barrier(2 * kQueries + 3 * kStages + stage);
   }
+  unsigned storedFull(int stage) const {
+    return kTransposes ? barrier(2 * kQueries + 4 * kStages + stage)
+                       : valueFull(stage);
+  }
+  unsigned storedEmpty(int stage) const {
+    return kTransposes ? barrier(2 * kQueries + 5 * kStages + stage)
+                       : valueEmpty(stage);
+  }
+  /// For who transposes V: how many keys a stage has; none: that was all.
+  unsigned count(int stage) const {
+    return barrier(kConfig.barriers(kSignature)) + 4 * stage;
+  }
 
 private:
   unsigned barrier(int index) const {
     return note(0) + kNotes * Sm90AttentionConfig::kNoteBytes + index * 8;
   }
 };
+
+/// Whether blocks of V may hold anything behind the last key of a sequence, as
+/// opposed to the zeros that TMA has beyond a tensor: a probability of zero
+/// makes no NaN go away.
+constexpr bool valuesEndInAnything(const AttentionSignature &signature) {
+  return signature.pages != AttentionPages::None ||
+         signature.keyLengths != AttentionLengths::Uniform;
+}
 
 /// Rows of some heads of a sequence, and the blocks of keys that they see.
 struct Sm90AttentionTile {

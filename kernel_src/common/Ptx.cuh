@@ -258,6 +258,16 @@ inline unsigned cvtRnBf16x2F32(float low, float high) {
   return bits;
 }
 
+/// Four bytes of two registers: byte i is the one that hexadecimal digit i of
+/// \p selector names, 0 to 3 of \p low, 4 to 7 of \p high.
+inline unsigned prmt(unsigned low, unsigned high, unsigned selector) {
+  unsigned bytes;
+  asm("prmt.b32 %0, %1, %2, %3;"
+      : "=r"(bytes)
+      : "r"(low), "r"(high), "r"(selector));
+  return bytes;
+}
+
 /// Two e4m3 in the lower half, to nearest even, magnitudes above 448 as 448 and
 /// NaN as 0x7f (sm_89).
 inline unsigned cvtRnSatfiniteE4m3x2F32(float low, float high) {
@@ -265,6 +275,18 @@ inline unsigned cvtRnSatfiniteE4m3x2F32(float low, float high) {
   asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;"
       : "=h"(bits)
       : "f"(high), "f"(low));
+  return bits;
+}
+
+/// Four e4m3, first lowest, likewise (sm_89).
+inline unsigned cvtRnSatfiniteE4m3x4F32(float a, float b, float c, float d) {
+  unsigned bits;
+  asm("{\n.reg .b16 low, high;\n"
+      "cvt.rn.satfinite.e4m3x2.f32 low, %2, %1;\n"
+      "cvt.rn.satfinite.e4m3x2.f32 high, %4, %3;\n"
+      "mov.b32 %0, {low, high};\n}"
+      : "=r"(bits)
+      : "f"(a), "f"(b), "f"(c), "f"(d));
   return bits;
 }
 

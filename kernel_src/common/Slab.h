@@ -12,6 +12,9 @@ namespace kiln {
 struct Slab {
   static constexpr int kBytes = 128;   ///< of a row
   static constexpr int kElements = 64; ///< of two bytes in a row
+  static constexpr int elements(int elementBytes) {
+    return kBytes / elementBytes;
+  }
   /// The swizzle repeats after eight rows: the unit in which slabs are placed.
   static constexpr int kAtomBytes = 8 * kBytes;
   /// Rows of the boxes that bring \p rows rows: TMA takes 256 at most.

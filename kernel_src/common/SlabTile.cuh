@@ -1,11 +1,10 @@
 //===- common/SlabTile.cuh - tiles that TMA writes and wgmma reads --------===//
 //
-// An operand of wgmma with elements of two bytes lies in shared memory in slabs
-// with the 128-byte swizzle. Where k is contiguous in memory the slabs are cut
-// along k, else along the operand's other extent: m, n, or what stands for
-// them. Everything that follows from this is here: which boxes are loaded
-// where, what descriptor names the tile, and how far on the next step or unit
-// lies.
+// An operand of wgmma lies in shared memory in slabs with the 128-byte swizzle.
+// Where k is contiguous in memory the slabs are cut along k, else along the
+// operand's other extent: m, n, or what stands for them. Everything that
+// follows from this is here: which boxes are loaded where, what descriptor
+// names the tile, and how far on the next step or unit lies.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -16,10 +15,14 @@
 namespace kiln {
 
 /// A tile of kExtent x kDepth elements, kDepth of them along k. kKMajor: k is
-/// contiguous.
-template <bool kKMajor, int kExtent, int kDepth> struct SlabTile {
-  static_assert((kKMajor ? kDepth : kExtent) % Slab::kElements == 0,
+/// contiguous, as it has to be but for elements of two bytes.
+template <bool kKMajor, int kExtent, int kDepth, int kElementBytes = 2>
+struct SlabTile {
+  static constexpr int kElements = Slab::elements(kElementBytes);
+  static_assert((kKMajor ? kDepth : kExtent) % kElements == 0,
                 "a tile has whole slabs");
+  static_assert(kKMajor || kElementBytes == 2,
+                "wgmma transposes elements of two bytes alone");
 
   /// Has TMA load the tile that begins at \p begin of the extent and at \p k of
   /// \p batch; \p full counts its bytes. Of a tile with two sharers in a
@@ -34,22 +37,22 @@ template <bool kKMajor, int kExtent, int kDepth> struct SlabTile {
       constexpr int kBoxRows = Slab::boxRows(kRows);
       int first = kSharers > 1 ? rank * kRows : 0;
 #pragma unroll
-      for (int slab = 0; slab < kDepth / Slab::kElements; ++slab)
+      for (int slab = 0; slab < kDepth / kElements; ++slab)
 #pragma unroll
         for (int i = 0; i < kRows; i += kBoxRows) {
           int row = first + i;
           loadBox<kHints, kSharers>(
               shared + (slab * kExtent + row) * Slab::kBytes, map, full,
-              k + slab * Slab::kElements, begin + row, batch, policy);
+              k + slab * kElements, begin + row, batch, policy);
         }
     } else {
-      constexpr int kBoxes = kExtent / Slab::kElements;
+      constexpr int kBoxes = kExtent / kElements;
 #pragma unroll
       for (int i = 0; i < kBoxes / kSharers; ++i) {
         int slab = kSharers > 1 ? rank * (kBoxes / kSharers) + i : i;
         loadBox<kHints, kSharers>(shared + slab * kDepth * Slab::kBytes, map,
-                                  full, begin + slab * Slab::kElements, k,
-                                  batch, policy);
+                                  full, begin + slab * kElements, k, batch,
+                                  policy);
       }
     }
   }
@@ -69,8 +72,8 @@ template <bool kKMajor, int kExtent, int kDepth> struct SlabTile {
 
   /// What step \p k within the tile adds to a descriptor.
   static constexpr unsigned stepOffset(int k) {
-    int bytes = kKMajor ? k / Slab::kElements * kExtent * Slab::kBytes +
-                              k % Slab::kElements * 2
+    int bytes = kKMajor ? k / kElements * kExtent * Slab::kBytes +
+                              k % kElements * kElementBytes
                         : k * Slab::kBytes;
     return static_cast<unsigned>(bytes) >> 4;
   }
@@ -78,8 +81,7 @@ template <bool kKMajor, int kExtent, int kDepth> struct SlabTile {
   /// Bytes between neighbouring pieces of \p extent elements, those of one
   /// wgmma: along the extent whole slabs.
   static constexpr int pieceBytes(int extent) {
-    return (kKMajor ? extent : extent / Slab::kElements * kDepth) *
-           Slab::kBytes;
+    return (kKMajor ? extent : extent / kElements * kDepth) * Slab::kBytes;
   }
 
 private:

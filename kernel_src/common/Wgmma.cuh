@@ -1,9 +1,9 @@
 //===- common/Wgmma.cuh - wgmma by its width ------------------------------===//
 //
-// wgmma.mma_async m64nNk16 with both operands in shared memory, fp32 sums. Its
-// operand list has N / 2 registers, so each width is a text of its own, made by
-// macros from one list of registers. Source: PTX ISA, asynchronous warpgroup
-// level matrix instructions.
+// wgmma.mma_async m64nNk16, of e4m3 m64nNk32, with both operands in shared
+// memory, fp32 sums. Its operand list has N / 2 registers, so each width is a
+// text of its own, made by macros from one list of registers. Source: PTX ISA,
+// asynchronous warpgroup level matrix instructions.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -88,6 +88,12 @@ namespace kiln::ptx {
                : KILN_OUTS_##count                                             \
                : "l"(descriptorA), "l"(descriptorB), "r"(accumulate),          \
                  "n"(kTransA), "n"(kTransB))
+#define KILN_WGMMA_E4M3(n, count, a, b, scale)                                 \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #scale ", 0;\n"            \
+               "wgmma.mma_async.sync.aligned.m64n" #n "k32.f32.e4m3.e4m3"      \
+               " {" KILN_REGS_##count "}, %" #a ", %" #b ", p, 1, 1;\n}"       \
+               : KILN_OUTS_##count                                             \
+               : "l"(descriptorA), "l"(descriptorB), "r"(accumulate))
 /// Width \p n has \p count sums; behind them come the other operands.
 #define KILN_WGMMA_WIDTH(n, count, b, scale, transA, transB)                   \
   template <> struct WgmmaOf<n> {                                              \
@@ -96,6 +102,8 @@ namespace kiln::ptx {
                     unsigned long long descriptorB, int accumulate) {          \
       if constexpr (kType == DType::BF16)                                      \
         KILN_WGMMA(n, count, "bf16", count, b, scale, transA, transB);         \
+      else if constexpr (kType == DType::E4M3)                                 \
+        KILN_WGMMA_E4M3(n, count, count, b, scale);                            \
       else                                                                     \
         KILN_WGMMA(n, count, "f16", count, b, scale, transA, transB);          \
     }                                                                          \
@@ -145,22 +153,28 @@ KILN_WGMMA_WIDTH(256, 128, 129, 130, 131, 132)
 /// Widths that wgmma() knows.
 constexpr bool hasWgmma(int n) { return n >= 8 && n <= 256 && n % 8 == 0; }
 
+/// Elements along k of one instruction: 32 bytes.
+constexpr int wgmmaDepth(DType type) { return 32 / bytesOf(type); }
+
 /// d (64 x kN) += A B, or = where \p accumulate is 0, for tiles of 64 x 16 and
-/// 16 x kN that the descriptors name; kTrans: the tile's rows run along k. Sums
+/// 16 x kN (of e4m3 64 x 32 and 32 x kN) that the descriptors name; kTrans: the
+/// tile's rows run along k, which of e4m3 they must not. Sums
 /// as of mma.sync: warp w of the warpgroup has rows 16 w + lane / 4 (+ 8), of
 /// columns 8 j + 2 (lane % 4) and the next in d[4 j] to d[4 j + 3]. Not before
 /// the group is waited for may d be touched (sm_90a).
 template <DType kType, int kN, int kTransA, int kTransB>
 void wgmma(float (&d)[kN / 2], unsigned long long descriptorA,
            unsigned long long descriptorB, int accumulate) {
-  static_assert(kType == DType::BF16 || kType == DType::FP16,
-                "k is 16 for elements of two bytes only");
+  static_assert(kType == DType::BF16 || kType == DType::FP16 ||
+                    (kType == DType::E4M3 && !kTransA && !kTransB),
+                "no such type here");
   static_assert(hasWgmma(kN), "no such width here");
   detail::WgmmaOf<kN>::template run<kType, kTransA, kTransB>(
       d, descriptorA, descriptorB, accumulate);
 }
 
 #undef KILN_WGMMA
+#undef KILN_WGMMA_E4M3
 #undef KILN_WGMMA_WIDTH
 
 } // namespace kiln::ptx

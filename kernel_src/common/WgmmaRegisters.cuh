@@ -1,10 +1,10 @@
 //===- common/WgmmaRegisters.cuh - wgmma with A in registers --------------===//
 //
-// wgmma.mma_async m64nNk16 whose first operand is in registers, the second one
-// in shared memory, fp32 sums: a text for each width, as in Wgmma.cuh. Sums of
-// one product become the first operand of the next without a move of data
-// between threads. Source: PTX ISA, asynchronous warpgroup level matrix
-// instructions.
+// wgmma.mma_async m64nNk16, of e4m3 m64nNk32, whose first operand is in
+// registers, the second one in shared memory, fp32 sums: a text for each width,
+// as in Wgmma.cuh. Sums of one product become the first operand of the next
+// without a move of data between threads. Source: PTX ISA, asynchronous
+// warpgroup level matrix instructions.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -22,6 +22,14 @@ namespace kiln::ptx {
                : KILN_OUTS_##count                                             \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(descriptorB), \
                  "r"(accumulate), "n"(kTransB))
+#define KILN_WGMMA_E4M3(n, count, a0, a1, a2, a3, b, scale)                    \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #scale ", 0;\n"            \
+               "wgmma.mma_async.sync.aligned.m64n" #n "k32.f32.e4m3.e4m3"      \
+               " {" KILN_REGS_##count "}, {%" #a0 ", %" #a1 ", %" #a2          \
+                                      ", %" #a3 "}, %" #b ", p, 1, 1;\n}"      \
+               : KILN_OUTS_##count                                             \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(descriptorB), \
+                 "r"(accumulate))
 /// Width \p n has \p count sums; behind them come the other operands.
 #define KILN_WGMMA_WIDTH(n, count, a0, a1, a2, a3, b, scale, transB)           \
   template <> struct WgmmaRegistersOf<n> {                                     \
@@ -30,6 +38,8 @@ namespace kiln::ptx {
                     unsigned long long descriptorB, int accumulate) {          \
       if constexpr (kType == DType::BF16)                                      \
         KILN_WGMMA(n, count, "bf16", a0, a1, a2, a3, b, scale, transB);        \
+      else if constexpr (kType == DType::E4M3)                                 \
+        KILN_WGMMA_E4M3(n, count, a0, a1, a2, a3, b, scale);                   \
       else                                                                     \
         KILN_WGMMA(n, count, "f16", a0, a1, a2, a3, b, scale, transB);         \
     }                                                                          \
@@ -76,21 +86,24 @@ KILN_WGMMA_WIDTH(256, 128, 128, 129, 130, 131, 132, 133, 134)
 } // namespace detail
 
 /// wgmma() with the four registers \p a in place of the first tile: two
-/// elements each, as of mma.sync.m16n8k16. Thread t of the warpgroup has rows
-/// 16 (t / 32) + t % 32 / 4 (+ 8 in a[1] and a[3]) and of them columns
-/// 2 (t % 4) and the next one (+ 8 in a[2] and a[3]). Not before the group is
-/// waited for may a be changed (sm_90a).
+/// elements each, as of mma.sync.m16n8k16 (of e4m3 four, as of m16n8k32: in
+/// place of elements c and c + 1 those of columns 2 c to 2 c + 3). Thread t of
+/// the warpgroup has rows 16 (t / 32) + t % 32 / 4 (+ 8 in a[1] and a[3]) and
+/// of them columns 2 (t % 4) and the next one (+ 8 in a[2] and a[3]). Not
+/// before the group is waited for may a be changed (sm_90a).
 template <DType kType, int kN, int kTransB>
 void wgmmaRegisters(float (&d)[kN / 2], const unsigned *a,
                     unsigned long long descriptorB, int accumulate) {
-  static_assert(kType == DType::BF16 || kType == DType::FP16,
-                "k is 16 for elements of two bytes only");
+  static_assert(kType == DType::BF16 || kType == DType::FP16 ||
+                    (kType == DType::E4M3 && !kTransB),
+                "no such type here");
   static_assert(hasWgmma(kN), "no such width here");
   detail::WgmmaRegistersOf<kN>::template run<kType, kTransB>(d, a, descriptorB,
                                                              accumulate);
 }
 
 #undef KILN_WGMMA
+#undef KILN_WGMMA_E4M3
 #undef KILN_WGMMA_WIDTH
 
 } // namespace kiln::ptx

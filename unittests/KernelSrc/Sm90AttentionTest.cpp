@@ -136,6 +136,25 @@ TEST_CASE("Q has two buffers where shared memory has room for them") {
   CHECK(bytes(96, 96, 2, 128) == bytes(128, 128, 2, 128));
 }
 
+TEST_CASE("V of e4m3 has a second buffer, with keys along its rows") {
+  AttentionSignature signature;
+  signature.q = signature.kv = DType::E4M3;
+  auto bytes = [&](int dim, int block) {
+    signature.headDim = signature.valueDim = dim;
+    Sm90AttentionConfig config;
+    config.blockN = block;
+    return config.sharedBytes(signature);
+  };
+  constexpr int kRest = 1024 + 4 * 48 + 2 * 4;
+  CHECK(bytes(128, 128) == (2 * 16 + 6 * 16) * 1024 + 16 * 8 + kRest);
+  // Rows of 224 keys take the place of 256.
+  CHECK(bytes(128, 224) == (2 * 16 + 4 * 28 + 2 * 32) * 1024 + 16 * 8 + kRest);
+  CHECK(bytes(256, 96) ==
+        (32 + 4 * 24 + 2 * 32) * 1024 + 14 * 8 + kRest + 32 * 1024 + 2 * 8);
+  // Rows of 64 elements take the place of 128, columns do not.
+  CHECK(bytes(64, 128) == (2 * 16 + 4 * 16 + 2 * 8) * 1024 + 16 * 8 + kRest);
+}
+
 TEST_CASE("wgmma attention compiles clean at its limits") {
   if (!hasNvrtc())
     return;
@@ -150,6 +169,21 @@ TEST_CASE("wgmma attention compiles clean at its limits") {
             "mask=window left=1023 right=0 qlen=packed kvlen=used pages=table "
             "page=16 sinks=1 softcap=30 alibi=1 lse=1",
             "sm90.wg2.bn128.st2.dy1.pk4"},
+           {"sq=4096 sk=4096 heads=16 d=128 dtype=e4m3 mask=causal lse=1 "
+            "scales=head",
+            "sm90.wg2.bn224.st2.dy1.pk1"},
+           {"batch=3 sq=4096 sk=4096 heads=16 d=128 dtype=e4m3 qlen=packed "
+            "kvlen=packed mask=causal",
+            "sm90.wg3.bn96.st2.or1.dy1.pk1"},
+           {"sq=4096 sk=4096 heads=16 d=64 dtype=e4m3 scales=tensor",
+            "sm90.wg3.bn160.st2.or1.pk1"},
+           {"batch=4 sq=512 sk=4096 heads=32 kvheads=8 d=256 dtype=e4m3 "
+            "mask=window left=1023 right=0 qlen=packed kvlen=used pages=table "
+            "page=32 sinks=1 softcap=30 alibi=1 lse=1 scales=head",
+            "sm90.wg2.bn64.st2.or1.dy1.pk4"},
+           {"sq=512 sk=4096 heads=32 kvheads=8 d=256 dtype=e4m3 mask=window "
+            "left=1023 right=0 softcap=30 lse=1 scales=head",
+            "sm90.wg2.bn96.st2.or1.pk4"},
        }) {
     CAPTURE(problem);
     CAPTURE(config);

@@ -151,7 +151,11 @@ void Sm90Attention::forEachConfig(
     llvm::function_ref<void(const Sm90AttentionConfig &)> emit) const {
   if (device.computeCapability() != kCapability)
     return;
-  constexpr int kBlocks[] = {128, 176, 160, 144, 112, 96, 80, 64};
+  static constexpr int kBlocks[] = {128, 176, 160, 144, 112, 96, 80, 64},
+                       kBlocksOfE4M3[] = {224, 128, 192, 160, 96, 64};
+  llvm::ArrayRef<int> blocks(kBlocks);
+  if (signature.q == DType::E4M3)
+    blocks = kBlocksOfE4M3;
   bool isUneven = signature.mask != AttentionMask::None ||
                   signature.queryLengths != AttentionLengths::Uniform ||
                   signature.keyLengths != AttentionLengths::Uniform;
@@ -171,7 +175,7 @@ void Sm90Attention::forEachConfig(
         });
   };
   for (int consumers : {2, 3, 1})
-    for (int block : kBlocks) {
+    for (int block : blocks) {
       Sm90AttentionConfig config;
       config.consumers = consumers;
       config.blockN = block;
@@ -201,8 +205,11 @@ static std::optional<Rejection> checkShape(const AttentionProblem &problem,
       return shape(dim, "elements of a row", "8 to 256 in steps of 8");
   if (config.consumers > 3)
     return shape(config.consumers, "consumers", "1 to 3");
-  if (config.blockN % 16 != 0 || config.blockN > 256)
-    return shape(config.blockN, "keys of a block", "16 to 256 in steps of 16");
+  if (config.blockN % Sm90AttentionConfig::stepDepth(signature) != 0 ||
+      config.blockN > 256)
+    return shape(config.blockN, "keys of a block",
+                 signature.q == DType::E4M3 ? "32 to 256 in steps of 32"
+                                            : "16 to 256 in steps of 16");
   if (config.stages < 2 || config.stages > 4)
     return shape(config.stages, "stages", "2 to 4");
   if (config.packed > Sm90AttentionConfig::kUnit ||
@@ -212,8 +219,25 @@ static std::optional<Rejection> checkShape(const AttentionProblem &problem,
   return std::nullopt;
 }
 
-/// What ptxas 13.0 compiles without spills. Three consumers have 160 registers
-/// a thread, their producer 32.
+/// Registers of scores, probabilities and sums with which ptxas 13.0 compiles
+/// without spills. Three consumers have 160 registers a thread, their producer
+/// 32. Of e4m3 there are half as many probabilities, which leaves room for more
+/// of the others, unless more is made of scores or turns keep what the mask
+/// needs in registers.
+static int mostRegisterUse(const AttentionSignature &signature,
+                           const Sm90AttentionConfig &config) {
+  bool isE4M3 = signature.q == DType::E4M3;
+  bool changesScores = signature.softcap || signature.alibi;
+  if (config.consumers > 2)
+    return !changesScores ? 132 : isE4M3 ? 112 : 128;
+  if (!isE4M3)
+    return 196;
+  if (signature.softcap && signature.alibi)
+    return 168;
+  bool masksInTurns = config.ordered && signature.mask != AttentionMask::None;
+  return changesScores || masksInTurns ? 188 : 204;
+}
+
 static std::optional<Rejection>
 checkRegisterUse(const AttentionSignature &signature,
                  const Sm90AttentionConfig &config) {
@@ -224,10 +248,7 @@ checkRegisterUse(const AttentionSignature &signature,
   if (isThree && signature.softcap && signature.alibi)
     return Rejection{PruneReason::Registers, 3, 0, "consumers",
                      "1 or 2 with a softcap and ALiBi"};
-  constexpr int kMostOfThree = 128; // with either
-  int most = config.mostRegisterUse();
-  if (isThree && (signature.softcap || signature.alibi))
-    most = std::min(most, kMostOfThree);
+  int most = mostRegisterUse(signature, config);
   int registers = config.registerUse(signature);
   if (registers <= most)
     return std::nullopt;
@@ -264,8 +285,9 @@ checkTensorMaps(const AttentionProblem &problem) {
   constexpr double kMaxStride = double(int64_t(1) << 40);
   for (const AttentionStrides *strides :
        {&problem.q, &problem.k, &problem.v, &problem.o}) {
-    double stride = 2 * double(std::max({strides->token, strides->batch,
-                                         strides->head * problem.group()}));
+    double stride = bytesOf(problem.dtype) *
+                    double(std::max({strides->token, strides->batch,
+                                     strides->head * problem.group()}));
     if (stride >= kMaxStride)
       return Rejection{PruneReason::Alignment, stride, kMaxStride, "B"};
   }
@@ -301,8 +323,9 @@ std::optional<Rejection> Sm90Attention::checkLimits(
   if (device.computeCapability() != kCapability)
     return Rejection{PruneReason::Architecture,
                      double(device.computeCapability()), kCapability};
-  if ((signature.q != DType::BF16 && signature.q != DType::FP16) ||
-      signature.kv != signature.q)
+  if ((signature.q != DType::BF16 && signature.q != DType::FP16 &&
+       signature.q != DType::E4M3) ||
+      signature.kv != signature.q || signature.out == DType::FP32)
     return Rejection{PruneReason::Type};
   constexpr int kAlign = 16; // TMA
   if (signature.align != kAlign)

@@ -115,12 +115,13 @@ private:
 
 } // namespace
 
-/// Boxes are 64 elements wide; what a row has not is zero.
+/// Boxes are as wide as slabs; what a row has not is zero.
 TensorMapSpec Sm90AttentionBinder::emptyMap(int rank) const {
   TensorMapSpec map;
   map.elementType = static_cast<int32_t>(signature.q);
   map.rank = rank;
-  map.box[0] = Slab::kElements;
+  map.box[0] =
+      static_cast<uint32_t>(Sm90AttentionConfig::slabElements(signature));
   for (int i = 1; i < rank; ++i)
     map.box[i] = 1;
   map.swizzle = TensorMapSwizzle::B128;

@@ -124,6 +124,18 @@ TEST_CASE("pages of wgmma attention come in boxes of their own") {
   CHECK(wide.params().pageRows == 128);
 }
 
+TEST_CASE("boxes of e4m3 have as many bytes as those of two") {
+  Launch launch("batch=3 sq=256 sk=256 heads=8 kvheads=2 d=96 dv=256 "
+                "dtype=e4m3 scales=head",
+                "sm90.wg2.bn96.st2.pk4");
+  CHECK((dims(launch.map(0)) == Numbers{96, 4, 256, 2, 3}));
+  CHECK((strides(launch.map(0)) == Numbers{96, 768, 4 * 96, 256 * 768}));
+  CHECK((box(launch.map(0)) == Numbers{128, 4, 16, 1, 1}));
+  CHECK((strides(launch.map(2)) == Numbers{512, 256, 256 * 512}));
+  CHECK((box(launch.map(2)) == Numbers{128, 96, 1, 1}));
+  CHECK(launch.map(1).elementType == static_cast<int32_t>(DType::E4M3));
+}
+
 TEST_CASE("splits of wgmma attention are merged by a second kernel") {
   Launch launch("sq=64 sk=4000 heads=2 d=128 dtype=bf16",
                 "sm90.wg1.bn128.st2.pk1.sp8");
@@ -197,5 +209,14 @@ TEST_CASE("wgmma attention says what it cannot do") {
                 "sm90.wg3.bn128.st2.or1.pk1") ==
         "register wall: 3 consumers, 1 or 2 with pages allowed");
   CHECK(refusal((kUsual + "kv=e4m3").str(), kConfig) != "none");
+  constexpr llvm::StringRef kE4M3 =
+      "sq=128 sk=256 heads=8 kvheads=2 d=128 dtype=e4m3 ";
+  CHECK(refusal(kE4M3, "sm90.wg2.bn224.st2.pk1") == "none");
+  CHECK(refusal((kE4M3 + "softcap=20").str(), "sm90.wg2.bn224.st2.pk1") ==
+        "register wall: 204 registers of scores, probabilities and sums, 188 "
+        "allowed");
+  CHECK(refusal(kE4M3, "sm90.wg2.bn112.st2.pk1") ==
+        "instruction-shape: 112 keys of a block, 32 to 256 in steps of 32 "
+        "allowed");
   CHECK(refusal(kUsual, "sm90.wg2.bn128.st2.pk1.sp3") != "none");
 }
