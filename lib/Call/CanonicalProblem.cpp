@@ -34,8 +34,7 @@ llvm::Expected<Problem> makeProblem(const KernelFamily &family, Record record) {
   if (!problem)
     return problem.takeError();
   const RecordSchema &schema = family.problemSchema();
-  llvm::SmallVector<int64_t, kMaxProblemFields> values(
-      problem->record.values());
+  FieldValues values(problem->record.values());
   normaliseScalars(schema, values);
   problem->record = Record(schema, values);
   return problem;

@@ -2,6 +2,7 @@
 #include "Call/LaunchArguments.h"
 
 #include "Call/Overlap.h"
+#include "Call/Stated.h"
 #include "Call/StructAccess.h"
 
 #include <algorithm>
@@ -85,12 +86,19 @@ llvm::Error checkArguments(const kiln_arguments *given,
   return llvm::Error::success();
 }
 
-llvm::SmallVector<int64_t, 2> extentsOf(const kiln_arguments &given,
-                                        const ProblemSpec &spec) {
-  llvm::SmallVector<int64_t, 2> extents;
+ExtentPoint extentsOf(const kiln_arguments &given, const ProblemSpec &spec) {
+  ExtentPoint extents;
   for (uint32_t i = 0; i < spec.ranges.size(); ++i)
     extents.push_back(extentOf(given, spec, i));
   return extents;
+}
+
+/// Whether a launch may have \p value for the scalar \p field, which its
+/// problem uses.
+static bool isAllowed(const Field &field, double value) {
+  if (!field.isPositive)
+    return true;
+  return fitsFp32(value) && (value > 0 || (value == 0 && field.alwaysUsed));
 }
 
 /// Scalars by value and, where they have a slot, by device address. One that
@@ -111,8 +119,14 @@ static llvm::Error readScalars(const kiln_arguments &given,
       arguments.scalarAddresses[index] = 0;
       continue;
     }
-    if (given.scalars && index < given.scalar_count)
+    if (given.scalars && index < given.scalar_count) {
       arguments.scalars[index] = given.scalars[index];
+      if (!isAllowed(fields[i], given.scalars[index])) [[unlikely]]
+        return makeError(ErrorCode::InvalidArgument,
+                         "arguments: scalar {}, {}, is {}: it has to be above "
+                         "0, and finite in fp32",
+                         index, fields[i].key, given.scalars[index]);
+    }
     arguments.scalarAddresses[index] = 0;
     if (fields[i].slot < 0)
       continue;
@@ -172,7 +186,7 @@ static llvm::Error checkMatrices(const ProblemSpec &spec,
                                  llvm::ArrayRef<int64_t> values,
                                  const Arguments &arguments) {
   Problem launched;
-  launched.record = Record(spec.family->problemSchema(), values);
+  launched.record = Record::over(spec.family->problemSchema(), values);
   const OperandTable table = spec.family->operands(launched);
   const OperandArgument &given = arguments.operands[output.index];
   if (!runsIntoItself(table.operands[output.index], given))

@@ -36,15 +36,14 @@ llvm::Error checkArguments(const kiln_arguments *given,
 
 /// Values of the ranges' extents: those of \p given or, where it has none,
 /// those that the problem was described with.
-llvm::SmallVector<int64_t, 2> extentsOf(const kiln_arguments &given,
-                                        const ProblemSpec &spec);
+ExtentPoint extentsOf(const kiln_arguments &given, const ProblemSpec &spec);
 
 /// Reads addresses and scalars into \p arguments for a problem with record
 /// \p values, which must outlive them. No allocation unless it fails. Errors:
 /// InvalidArgument (null, misaligned or overlapping operands, an output whose
 /// matrices overlap, a scalar without the address that the problem was
-/// described with). \p operands are those of the problem or, with ranges, of a
-/// larger one.
+/// described with, or that kernels do not take). \p operands are those of the
+/// problem or, with ranges, of a larger one.
 llvm::Error readArguments(const kiln_arguments &given, const ProblemSpec &spec,
                           const OperandList &operands,
                           llvm::ArrayRef<int64_t> values, Arguments &arguments);

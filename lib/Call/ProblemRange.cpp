@@ -29,11 +29,11 @@ visitSteps(size_t count, int64_t period,
 }
 
 llvm::Expected<Problem> ProblemRange::at(llvm::ArrayRef<int64_t> point) const {
-  Record record = described;
+  FieldValues values(described.values());
   for (auto [field, value] : llvm::zip_equal(fields, point))
-    record.set(field, value);
-  fitHints(record);
-  return makeProblem(*family, std::move(record));
+    values[field] = value;
+  fitHints(described.schema(), values);
+  return makeProblem(*family, Record(described.schema(), values));
 }
 
 std::optional<Problem> ProblemRange::find(llvm::ArrayRef<int64_t> point) const {
@@ -108,12 +108,12 @@ std::string ProblemRange::fixedText() const {
                      signature.text());
 }
 
-void fitHints(Record &record) {
-  const RecordSchema &schema = record.schema();
+void fitHints(const RecordSchema &schema,
+              llvm::MutableArrayRef<int64_t> values) {
   for (int extent : schema.dynamicExtents()) {
     const int hint = schema.hintOf(extent);
-    if (hint >= 0 && record[hint] >= record[extent])
-      record.set(hint, 0);
+    if (hint >= 0 && values[hint] >= values[extent])
+      values[hint] = 0;
   }
 }
 

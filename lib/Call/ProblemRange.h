@@ -57,9 +57,10 @@ struct ProblemRange {
   std::string fixedText() const;
 };
 
-/// Takes out the hints of \p record that are not below their extents: they say
-/// no more than these do.
-void fitHints(Record &record);
+/// Takes out the hints of \p values, a record of \p schema, that are not below
+/// their extents: they say no more than these do.
+void fitHints(const RecordSchema &schema,
+              llvm::MutableArrayRef<int64_t> values);
 
 /// The ranges of one signature each that \p fields from \p low to \p high of
 /// \p described have, that of the highest values first. Values of 0 need no

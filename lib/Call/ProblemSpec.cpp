@@ -182,7 +182,7 @@ llvm::Expected<ProblemSpec> ProblemSpec::parse(const Registry &registry,
   for (uint32_t i = 0; i < problem->range_count; ++i)
     if (auto error = readRange(kiln::at(problem->ranges, i), spec))
       return error;
-  llvm::SmallVector<int64_t, 2> first, last;
+  ExtentPoint first, last;
   for (const ExtentRange &range : spec.ranges) {
     first.push_back(std::min(std::max<int64_t>(range.first, 1), range.last));
     last.push_back(range.last);
@@ -203,16 +203,16 @@ llvm::Expected<ProblemSpec> ProblemSpec::parse(const Registry &registry,
 // Ranges
 //===----------------------------------------------------------------------===//
 
-Record ProblemSpec::recordAt(llvm::ArrayRef<int64_t> extents) const {
-  Record record = described;
+FieldValues ProblemSpec::valuesAt(llvm::ArrayRef<int64_t> extents) const {
+  FieldValues values(described.values());
   for (size_t i = 0; i < ranges.size(); ++i)
-    record.set(ranges[i].field, extents[i]);
-  fitHints(record);
-  return record;
+    values[ranges[i].field] = extents[i];
+  fitHints(described.schema(), values);
+  return values;
 }
 
 llvm::Expected<Problem> ProblemSpec::at(llvm::ArrayRef<int64_t> extents) const {
-  return makeProblem(*family, recordAt(extents));
+  return makeProblem(*family, Record(described.schema(), valuesAt(extents)));
 }
 
 void ProblemSpec::readDefaults(llvm::ArrayRef<int64_t> values,
@@ -222,7 +222,7 @@ void ProblemSpec::readDefaults(llvm::ArrayRef<int64_t> values,
   if (!followsExtents)
     return;
   Problem launched;
-  launched.record = Record(family->problemSchema(), values);
+  launched.record = Record::over(family->problemSchema(), values);
   Arguments packed = family->defaultArguments(launched);
   for (int i = 0; i < Arguments::kMaxOperands; ++i) {
     OperandArgument &to = arguments.operands[i];

@@ -43,8 +43,8 @@ struct ProblemSpec {
   static llvm::Expected<ProblemSpec> parse(const Registry &registry,
                                            const kiln_problem *problem);
 
-  /// The record with \p extents for the ranges', not canonical.
-  Record recordAt(llvm::ArrayRef<int64_t> extents) const;
+  /// The record with \p extents for the ranges', not canonical. No allocation.
+  FieldValues valuesAt(llvm::ArrayRef<int64_t> extents) const;
   /// The problem of that record. Errors: those of KernelFamily::canonicalise.
   llvm::Expected<Problem> at(llvm::ArrayRef<int64_t> extents) const;
 

@@ -6,6 +6,7 @@
 #include "Kernel/Study.h"
 #include "Kernel/Template.h"
 
+#include <llvm/ADT/SmallVector.h>
 #include <llvm/ADT/StringRef.h>
 
 #include <memory>
@@ -19,6 +20,8 @@ struct CallReader; // of lib/Call
 
 /// Most fields of a problem's record: what a launch's key has room for.
 inline constexpr size_t kMaxProblemFields = 56;
+/// A value for every field of a problem's record; allocates nothing.
+using FieldValues = llvm::SmallVector<int64_t, kMaxProblemFields>;
 
 /// Rows [rowBegin, rowEnd) of what a written operand should hold, and where
 /// they go: values and, of the same shape, their error bounds, double and

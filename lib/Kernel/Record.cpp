@@ -69,13 +69,13 @@ Record::Record(const RecordSchema &schema) : recordSchema(&schema) {
 int64_t Record::get(llvm::StringRef key) const {
   int field = recordSchema->find(key);
   assert(field >= 0 && "the schema has no such key");
-  return fieldValues[field];
+  return (*this)[field];
 }
 
 void Record::set(llvm::StringRef key, int64_t value) {
   int field = recordSchema->find(key);
   assert(field >= 0 && "the schema has no such key");
-  fieldValues[field] = value;
+  set(field, value);
 }
 
 //===----------------------------------------------------------------------===//
@@ -104,7 +104,7 @@ static std::string chainText(const Field &field, int64_t value) {
 
 std::string Record::valueText(int index) const {
   const Field &field = recordSchema->fields()[index];
-  int64_t value = fieldValues[index];
+  int64_t value = (*this)[index];
   switch (field.kind) {
   case FieldKind::Integer:
     return llvm::itostr(value);
@@ -126,9 +126,9 @@ static bool isPrinted(const Field &field, int64_t value) {
 std::string Record::text() const {
   std::string text = recordSchema->name().str();
   bool dotted = recordSchema->style() == TextStyle::Dotted;
-  for (size_t i = 0; i < fieldValues.size(); ++i) {
+  for (auto [i, value] : llvm::enumerate(values())) {
     const Field &field = recordSchema->fields()[i];
-    if (!isPrinted(field, fieldValues[i]))
+    if (!isPrinted(field, value))
       continue;
     text += dotted ? '.' : ' ';
     text += field.key;
@@ -141,14 +141,14 @@ std::string Record::text() const {
 
 llvm::json::Object Record::toJson() const {
   llvm::json::Object object;
-  for (size_t i = 0; i < fieldValues.size(); ++i) {
+  for (auto [i, value] : llvm::enumerate(values())) {
     const Field &field = recordSchema->fields()[i];
-    if (!isPrinted(field, fieldValues[i]))
+    if (!isPrinted(field, value))
       continue;
     if (field.kind == FieldKind::Integer)
-      object[field.key] = fieldValues[i];
+      object[field.key] = value;
     else if (field.kind == FieldKind::Real)
-      object[field.key] = decodeReal(fieldValues[i]);
+      object[field.key] = decodeReal(value);
     else
       object[field.key] = valueText(static_cast<int>(i));
   }
@@ -223,7 +223,7 @@ static bool isChain(const Field &field, int64_t value) {
 
 llvm::Error Record::check() const {
   for (auto [i, field] : llvm::enumerate(recordSchema->fields())) {
-    int64_t value = fieldValues[i];
+    int64_t value = values()[i];
     bool isFine = true;
     switch (field.kind) {
     case FieldKind::Integer:

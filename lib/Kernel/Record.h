@@ -17,6 +17,7 @@
 #include <llvm/Support/Error.h>
 #include <llvm/Support/JSON.h>
 
+#include <cassert>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -78,6 +79,8 @@ struct Field {
   /// Of a scalar whose 0 stands for a value that follows from the problem: all
   /// problems use it, and canonical ones have 0.
   bool alwaysUsed = false;
+  /// Of a scalar that kernels take above 0 only. (0 may be a default.)
+  bool isPositive = false;
 
   /// Whether a range of a problem may vary it.
   bool mayVary() const {
@@ -151,13 +154,29 @@ public:
   /// \p values of every field, in the schema's order.
   Record(const RecordSchema &schema, llvm::ArrayRef<int64_t> values)
       : recordSchema(&schema), fieldValues(values.begin(), values.end()) {}
+  /// The same without a copy, for launches, which allocate nothing: \p values
+  /// must outlive the record and its copies. It cannot be set.
+  static Record over(const RecordSchema &schema,
+                     llvm::ArrayRef<int64_t> values) {
+    Record record;
+    record.recordSchema = &schema;
+    record.outside = values.data();
+    return record;
+  }
 
   const RecordSchema &schema() const { return *recordSchema; }
   bool empty() const { return !recordSchema; }
-  llvm::ArrayRef<int64_t> values() const { return fieldValues; }
+  llvm::ArrayRef<int64_t> values() const {
+    if (outside)
+      return {outside, recordSchema->fields().size()};
+    return fieldValues;
+  }
 
-  int64_t operator[](int field) const { return fieldValues[field]; }
-  void set(int field, int64_t value) { fieldValues[field] = value; }
+  int64_t operator[](int field) const { return values()[field]; }
+  void set(int field, int64_t value) {
+    assert(!outside && "the values are somebody else's");
+    fieldValues[field] = value;
+  }
 
   /// By key; asserts that the schema has it.
   int64_t get(llvm::StringRef key) const;
@@ -188,13 +207,14 @@ public:
            llvm::ArrayRef<llvm::StringRef> ignored = {});
 
   friend bool operator==(const Record &a, const Record &b) {
-    return a.recordSchema == b.recordSchema && a.fieldValues == b.fieldValues;
+    return a.recordSchema == b.recordSchema && a.values() == b.values();
   }
 
 private:
   const RecordSchema *recordSchema = nullptr;
   /// Room for a config: a space has a thousand of them.
   llvm::SmallVector<int64_t, 18> fieldValues;
+  const int64_t *outside = nullptr; ///< in the place of fieldValues
 };
 
 } // namespace kiln

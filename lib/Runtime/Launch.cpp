@@ -265,7 +265,7 @@ llvm::Error Engine::run(const kiln_problem *described,
     return spec.takeError();
   if (auto error = checkArguments(given, *spec))
     return error;
-  llvm::SmallVector<int64_t, 2> extents = extentsOf(*given, *spec);
+  const ExtentPoint extents = extentsOf(*given, *spec);
   auto problem = spec->at(extents);
   if (!problem)
     return problem.takeError();

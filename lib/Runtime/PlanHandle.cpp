@@ -86,7 +86,7 @@ llvm::Error PlanHandle::launchRange(const Driver &driver,
                                     const kiln_arguments &given,
                                     const kiln_workspace *workspace,
                                     CudaStream stream) const {
-  llvm::SmallVector<int64_t, 2> extents = extentsOf(given, spec);
+  const ExtentPoint extents = extentsOf(given, spec);
   if (std::find(extents.begin(), extents.end(), 0) != extents.end()) {
     // Mostly nothing to do, except for a family that refuses to do nothing, or
     // that has something to write.
@@ -94,8 +94,7 @@ llvm::Error PlanHandle::launchRange(const Driver &driver,
     if (!problem || spec.family->isEmpty(*problem))
       return problem ? llvm::Error::success() : problem.takeError();
   }
-  Record record = spec.recordAt(extents);
-  llvm::ArrayRef<int64_t> values = record.values();
+  const FieldValues values = spec.valuesAt(extents);
   DispatchKey key{spec.family, contextId, values};
   const ActivePlan *plan = seen.find(key);
   if (!plan) {
@@ -152,7 +151,7 @@ llvm::Error PlanHandle::launch(const kiln_arguments *given,
 /// it: no field may differ, except that more alignment is as good, and that
 /// what a launch alone says is its own.
 llvm::Expected<Problem> PlanHandle::problemOf(const FamilyCall &call) const {
-  llvm::SmallVector<int64_t, 2> extents;
+  ExtentPoint extents;
   llvm::ArrayRef<Field> fields = spec.family->problemSchema().fields();
   for (const ExtentRange &range : spec.ranges) {
     int64_t value = call.values[range.field];

@@ -145,7 +145,7 @@ TEST_CASE("ranges vary what a field's role lets vary") {
 TEST_CASE("leading dimensions are packed, or as they were given") {
   OddProblems odd;
   auto argumentsAt = [](const ProblemSpec &spec, int64_t height) {
-    Record record = spec.recordAt({height});
+    const Record record(spec.described.schema(), spec.valuesAt({height}));
     Arguments arguments;
     spec.readDefaults(record.values(), arguments);
     const OperandArgument &y = arguments.operands[1];
