@@ -82,6 +82,10 @@ class HeadsOperand(CStruct):
                 ("scale", POINTER(Scale)), ("reserved", c_uint64 * 3)]
 
 
+# Of HeadsOperand.batch_stride: all sequences read the same rows.
+SHARED_STRIDE = -1
+
+
 class AttentionArgs(CStruct):
     c_name = "kiln_attention_args"
     _fields_ = [("struct_size", c_uint32), ("mask", c_int32),

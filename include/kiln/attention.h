@@ -16,15 +16,19 @@
 extern "C" {
 #endif
 
+/// As the batch_stride of q, k or v of kiln_attention: every sequence reads the
+/// same rows, those at `data`. (0 is the stride of packed sequences.)
+#define KILN_SHARED_STRIDE (-1)
+
 /// Q, K, V or O in device memory: rows of elements that follow each other, a
 /// row for each head of each token of each sequence. Embedded by value: it
 /// never changes its size, and its struct_size may stay 0.
 ///
 /// Strides count elements from one row to that of the next token, head or
-/// sequence; none is negative or more than 2^40. With 0 everywhere the layout
-/// is [batch][token][head][element]. Views of one packed QKV tensor need a
-/// token_stride only, and [batch][head][token][element] a token_stride and a
-/// head_stride.
+/// sequence; none is more than 2^40, or negative except for KILN_SHARED_STRIDE.
+/// With 0 everywhere the layout is [batch][token][head][element]. Views of one
+/// packed QKV tensor need a token_stride only, and
+/// [batch][head][token][element] a token_stride and a head_stride.
 typedef struct kiln_heads_operand {
   uint32_t struct_size;
   kiln_dtype type;
@@ -35,8 +39,9 @@ typedef struct kiln_heads_operand {
   int64_t token_stride; ///< 0: heads * elements of a row
   int64_t head_stride;  ///< 0: elements of a row. Ignored with one head.
   /// From sequence to sequence, of paged K and V from page to page. 0: no gaps,
-  /// the larger of tokens * token_stride and heads * head_stride. Ignored where
-  /// sequences are packed.
+  /// the larger of tokens * token_stride and heads * head_stride.
+  /// KILN_SHARED_STRIDE: all sequences share one input, which has no pages.
+  /// Ignored where sequences are packed.
   int64_t batch_stride;
   /// As in kiln_operand: bytes by which every address used for this operand
   /// will be aligned, a power of two; 0: what `data` has, or 16 where the

@@ -82,7 +82,8 @@ public:
                int64_t headStride = 0, int64_t batchStride = 0) noexcept {
     return place(values.q, data, tokenStride, headStride, batchStride);
   }
-  /// Of paged K and V, a batch stride is that of pages.
+  /// Of paged K and V, a batch stride is that of pages. With KILN_SHARED_STRIDE
+  /// all sequences share one.
   Attention &k(const void *data, int64_t tokenStride = 0,
                int64_t headStride = 0, int64_t batchStride = 0) noexcept {
     return place(values.k, data, tokenStride, headStride, batchStride);

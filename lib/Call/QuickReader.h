@@ -127,7 +127,8 @@ public:
         stated.field + 2, stated.name,
         stated.hasBatches ? from.batch_stride : 0,
         std::max(product(stated.rows, row), product(stated.planes, plane)));
-    call.arguments.operands[stated.index] = {address, row, batch, plane};
+    call.arguments.operands[stated.index] = {
+        address, row, batch == KILN_SHARED_STRIDE ? 0 : batch, plane};
     if (stated.isWritten)
       addOutput(stated);
   }

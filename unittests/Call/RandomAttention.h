@@ -119,6 +119,9 @@ private:
     drawStrides(args.k, kvHeads, args.head_dim, args.keys);
     drawStrides(args.v, kvHeads, valueDim, args.keys);
     drawStrides(args.o, args.heads, valueDim, args.queries);
+    for (kiln_heads_operand *operand : {&args.q, &args.k, &args.v})
+      if (rare() && rare())
+        operand->batch_stride = KILN_SHARED_STRIDE;
     const bool isNarrow = args.q.type == KILN_E4M3 || args.k.type == KILN_E4M3;
     if (!isNarrow || rare())
       return;

@@ -1,4 +1,5 @@
-// operator new that counts, and fails when it is told to.
+// operator new that counts, and fails when it is told to; malloc, which LLVM's
+// vectors call, counts as well (the linker's --wrap).
 #include "Runtime/Allocations.h"
 
 #include <atomic>
@@ -14,6 +15,15 @@ static void ignoreLeaks(bool on) { on ? __lsan_disable() : __lsan_enable(); }
 static void ignoreLeaks(bool) {}
 #endif
 
+extern "C" {
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t number, size_t bytes);
+void *__real_realloc(void *memory, size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t number, size_t bytes);
+void *__wrap_realloc(void *memory, size_t bytes);
+} // extern "C"
+
 static std::atomic<uint64_t> count{0};
 /// Allocations that this thread still gets; negative: any number.
 static thread_local int64_t left = -1;
@@ -24,8 +34,23 @@ static void *allocate(size_t bytes) {
     return nullptr;
   if (left > 0)
     --left;
-  return std::malloc(bytes ? bytes : 1);
+  return __real_malloc(bytes ? bytes : 1);
 }
+
+extern "C" {
+void *__wrap_malloc(size_t bytes) {
+  count.fetch_add(1, std::memory_order_relaxed);
+  return __real_malloc(bytes);
+}
+void *__wrap_calloc(size_t number, size_t bytes) {
+  count.fetch_add(1, std::memory_order_relaxed);
+  return __real_calloc(number, bytes);
+}
+void *__wrap_realloc(void *memory, size_t bytes) {
+  count.fetch_add(1, std::memory_order_relaxed);
+  return __real_realloc(memory, bytes);
+}
+} // extern "C"
 
 // Out of line, since GCC takes the half of a pair that it inlined for a
 // mismatch.

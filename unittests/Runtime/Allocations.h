@@ -1,6 +1,6 @@
 //===- Allocations.h - what a test allocates, and what fails to -----------===//
 //
-// operator new is replaced for the whole test binary.
+// operator new is replaced for the whole test binary, and malloc counted.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -9,7 +9,8 @@
 
 namespace kiln::testing {
 
-/// Calls of operator new so far, by all threads.
+/// Calls of operator new, malloc, calloc and realloc so far, by all threads;
+/// not those that other shared libraries make.
 uint64_t allocationCount();
 
 /// While it lives, operator new fails in this thread after \p count calls.

@@ -219,6 +219,57 @@ TEST_CASE("a launch of a range's plan allocates nothing") {
   }
 }
 
+TEST_CASE("a launch of a plan of attention allocates nothing") {
+  // The problem with the most fields, three of which vary.
+  RuntimeFixture fixture;
+  for (const char *text :
+       {"attention batch=4 sq=2 sk=4096 heads=32 kvheads=8 d=128 dtype=bf16",
+        "attention batch=4 sq=2 sk=4096 heads=4 d=128 dtype=bf16 ldk=512 "
+        "bsk=-1",
+        "attention batch=4 sq=2 sk=4096 heads=32 kvheads=8 d=128 dtype=bf16 "
+        "kvlen=used pages=table page=16 poolpages=2000 tablecols=256"}) {
+    CAPTURE(text);
+    const char *const names[] = {"batch", "sq", "sk"};
+    const int64_t lasts[] = {4, 2, 4096};
+    kiln_range ranges[3];
+    for (int i = 0; i < 3; ++i) {
+      ranges[i] = KILN_INIT(kiln_range);
+      ranges[i].name = names[i];
+      ranges[i].first = 1;
+      ranges[i].last = lasts[i];
+    }
+    for (uint32_t count : {0u, 1u, 3u}) {
+      CAPTURE(count);
+      kiln_problem problem = problemOf(text);
+      problem.ranges = ranges;
+      problem.range_count = count;
+      kiln_plan *plan = nullptr;
+      CAPTURE(lastError());
+      REQUIRE(kiln_plan_acquire(fixture.engine(), &problem, nullptr, &plan) ==
+              KILN_SUCCESS);
+      void *operands[KILN_ATTENTION_SLOT_COUNT];
+      for (uintptr_t i = 0; i < KILN_ATTENTION_SLOT_COUNT; ++i)
+        operands[i] = address(0x1000000 * (i + 1));
+      int64_t extents[] = {3, 1, 777};
+      double scalars[] = {0.125};
+      kiln_arguments arguments = KILN_INIT(kiln_arguments);
+      arguments.operands = operands;
+      arguments.operand_count = KILN_ATTENTION_SLOT_COUNT;
+      arguments.extents = extents;
+      arguments.extent_count = count;
+      arguments.scalars = scalars;
+      arguments.scalar_count = 1;
+      kiln_status status = kiln_plan_launch(plan, &arguments, nullptr, nullptr);
+      uint64_t before = allocationCount();
+      status |= kiln_plan_launch(plan, &arguments, nullptr, nullptr);
+      uint64_t made = allocationCount() - before;
+      CHECK(status == KILN_SUCCESS);
+      CHECK(made == 0);
+      kiln_plan_release(plan);
+    }
+  }
+}
+
 TEST_CASE("own work of a hit") {
   RuntimeFixture fixture;
   kiln_engine *engine = fixture.engine();

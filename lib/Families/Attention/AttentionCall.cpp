@@ -3,6 +3,7 @@
 
 #include "Call/Visit.h"
 #include "Families/Attention/AttentionProblem.h"
+#include "Families/Attention/HeadTensor.h"
 #include "Families/ProblemFields.h"
 
 namespace kiln {
@@ -24,6 +25,7 @@ static_assert(
     int(KILN_ATTENTION_K_SCALE) == int(AttentionOperand::KScale) &&
     int(KILN_ATTENTION_V_SCALE) == int(AttentionOperand::VScale) &&
     int(KILN_ATTENTION_SLOT_COUNT) == int(AttentionOperand::Count));
+static_assert(KILN_SHARED_STRIDE == kSharedStride);
 
 namespace {
 

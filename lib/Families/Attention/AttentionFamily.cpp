@@ -148,6 +148,16 @@ static llvm::Error checkPages(const AttentionProblem &p) {
   return llvm::Error::success();
 }
 
+/// A page is no sequence: all pages in one place are no pages.
+static llvm::Error checkShared(const AttentionProblem &p) {
+  if (!p.isPaged() || (p.k.batch != 0 && p.v.batch != 0))
+    return llvm::Error::success();
+  return makeError(
+      ErrorCode::InvalidArgument,
+      "attention: {}={} with pages, let rows of the table be equal",
+      p.k.batch == 0 ? "bsk" : "bsv", kSharedStride);
+}
+
 /// Kernels count rows, pages and entries of tables in 32 bits.
 static llvm::Error checkCounts(const AttentionProblem &p) {
   auto check = [](llvm::StringRef key, bool isUsed,
@@ -252,6 +262,8 @@ llvm::Expected<Problem> AttentionFamily::canonicalise(Record record) const {
     return error;
   if (auto error = checkPages(p))
     return error;
+  if (auto error = checkShared(p))
+    return error;
   if (auto error = checkCounts(p))
     return error;
   if (auto error = checkMemory(p))
@@ -278,16 +290,21 @@ double AttentionFamily::compulsoryBytes(const Problem &problem) const {
   AttentionReach reach = reachOf(p.mask, int(p.left), int(p.right));
   AttentionRange seen =
       keysOfAny(reach, {0, int(queries)}, int(queries), int(keys));
-  double keyRows = double(p.batch) * seen.size();
-  if (p.isPaged()) // which sequences may share
-    keyRows = std::min(keyRows, double(p.pageCount) * double(p.pageSize));
+  auto keyRows = [&](const AttentionStrides &strides) {
+    double rows = double(strides.batch == 0 ? 1 : p.batch) * seen.size();
+    // Pages, too, may be shared.
+    return p.isPaged()
+               ? std::min(rows, double(p.pageCount) * double(p.pageSize))
+               : rows;
+  };
   double queryRows = double(p.batch) * double(p.heads) * double(queries);
   double queryBytes =
       double(p.headDim * bytesOf(p.dtype) + p.valueDim * bytesOf(p.out)) +
       (p.lse ? bytesOf(DType::FP32) : 0);
-  return queryRows * queryBytes + keyRows * double(p.kvHeads) *
-                                      double(p.headDim + p.valueDim) *
-                                      bytesOf(p.kv);
+  double keyElements =
+      keyRows(p.k) * double(p.headDim) + keyRows(p.v) * double(p.valueDim);
+  return queryRows * queryBytes +
+         keyElements * double(p.kvHeads) * bytesOf(p.kv);
 }
 
 //===----------------------------------------------------------------------===//

@@ -64,10 +64,23 @@ static Field strideField(llvm::StringRef key) {
       .key = key, .role = FieldRole::Stride, .maximum = kMaxLeadingDimension};
 }
 
+/// Of an input, whose sequences may all be one.
+static Field inputStrideField(llvm::StringRef key) {
+  Field field = strideField(key);
+  field.minimum = kSharedStride;
+  return field;
+}
+
 /// 0 stands for 1 / sqrt(d).
 static Field scaleField() {
   Field field = scalarField("scale", 0);
-  field.alwaysUsed = true;
+  field.alwaysUsed = field.isPositive = true;
+  return field;
+}
+
+static Field softcapField() {
+  Field field = scalarField("softcap", 0);
+  field.isPositive = true;
   return field;
 }
 
@@ -92,7 +105,7 @@ static std::vector<Field> problemFields() {
       optionalSize("left", FieldRole::Extent, kMaxExtent),
       optionalSize("right", FieldRole::Extent, kMaxExtent),
       scaleField(),
-      scalarField("softcap", 0),
+      softcapField(),
       flag("sinks"),
       flag("alibi"),
       flag("lse"),
@@ -108,13 +121,13 @@ static std::vector<Field> problemFields() {
       optionalSize("split", FieldRole::Extent),
       leadingDimensionField("ldq"),
       strideField("hsq"),
-      strideField("bsq"),
+      inputStrideField("bsq"),
       leadingDimensionField("ldk"),
       strideField("hsk"),
-      strideField("bsk"),
+      inputStrideField("bsk"),
       leadingDimensionField("ldv"),
       strideField("hsv"),
-      strideField("bsv"),
+      inputStrideField("bsv"),
       leadingDimensionField("ldo"),
       strideField("hso"),
       strideField("bso"),
@@ -137,7 +150,7 @@ double resolveScale(double given, int64_t headDim) {
   return given != 0 ? given : 1 / std::sqrt(double(headDim));
 }
 
-AttentionProblem readAttentionProblem(const int64_t *values) {
+AttentionProblem readLaunchedAttention(const int64_t *values) {
   using F = AttentionField;
   auto resolve = [&](int field, int64_t derived) {
     return values[field] ? values[field] : derived;
@@ -157,7 +170,6 @@ AttentionProblem readAttentionProblem(const int64_t *values) {
   p.mask = static_cast<AttentionMask>(values[F::Mask]);
   p.left = values[F::Left];
   p.right = values[F::Right];
-  p.scale = resolveScale(decodeReal(values[F::Scale]), p.headDim);
   p.softcap = decodeReal(values[F::Softcap]);
   p.sinks = values[F::Sinks] != 0;
   p.alibi = values[F::Alibi] != 0;
@@ -170,13 +182,25 @@ AttentionProblem readAttentionProblem(const int64_t *values) {
   p.fixedSplit = values[F::Split];
   if (p.isPaged()) {
     p.pageSize = values[F::Page];
-    int64_t pages = p.pagesOfSequence();
-    bool isList = p.pages == AttentionPages::List;
-    p.pageCount = resolve(F::PoolPages, p.batch * pages);
-    p.pageTableCols = resolve(F::TableCols, isList ? p.batch * pages : pages);
+    p.pageCount = values[F::PoolPages];
+    p.pageTableCols = values[F::TableCols];
+    if (!p.pageCount || !p.pageTableCols) {
+      int64_t pages = p.pagesOfSequence();
+      bool isList = p.pages == AttentionPages::List;
+      p.pageCount = resolve(F::PoolPages, p.batch * pages);
+      p.pageTableCols = resolve(F::TableCols, isList ? p.batch * pages : pages);
+    }
   }
   p.totalQueries = resolve(F::TotalQ, p.batch * p.queries);
   p.totalKeys = resolve(F::TotalK, p.batch * p.keys);
+  p.align = values[F::Align];
+  return p;
+}
+
+AttentionProblem readAttentionProblem(const int64_t *values) {
+  using F = AttentionField;
+  AttentionProblem p = readLaunchedAttention(values);
+  p.scale = resolveScale(decodeReal(values[F::Scale]), p.headDim);
   int64_t keyTokens = p.isPaged() ? p.pageSize : p.keys;
   // Three fields in a row.
   auto strides = [&](int field, int64_t tokens, int64_t heads, int64_t cols) {
@@ -187,7 +211,6 @@ AttentionProblem readAttentionProblem(const int64_t *values) {
   p.k = strides(F::LdK, keyTokens, p.kvHeads, p.headDim);
   p.v = strides(F::LdV, keyTokens, p.kvHeads, p.valueDim);
   p.o = strides(F::LdO, p.queries, p.heads, p.valueDim);
-  p.align = values[F::Align];
   return p;
 }
 

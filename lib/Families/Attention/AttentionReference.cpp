@@ -30,8 +30,8 @@ public:
   void bind(const Arguments &arguments, const ReferencePart &part,
             LaunchSpec &spec) const override {
     ReferenceAttentionParams params;
-    params.attention =
-        makeAttentionParams(readAttentionProblem(arguments.problem), arguments);
+    params.attention = makeAttentionParams(
+        readLaunchedAttention(arguments.problem), arguments);
     params.isLse = part.operand == AttentionOperand::Lse;
     addReferenceStep(part, params, config.blocks(part.rows()), config.threads(),
                      spec);

@@ -44,7 +44,7 @@ public:
 
   void bind(const Arguments &arguments, const LaunchContext &context,
             LaunchSpec &spec) const noexcept override {
-    AttentionProblem problem = readAttentionProblem(arguments.problem);
+    AttentionProblem problem = readLaunchedAttention(arguments.problem);
     DecodeGrid grid(problem, config, context.smCount,
                     config.cluster || problem.fixedSplit > 0
                         ? DecodeGrid::kMaxPartialRows

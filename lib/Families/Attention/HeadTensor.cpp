@@ -27,7 +27,14 @@ AttentionStrides resolveStrides(const AttentionStrides &given, int64_t tokens,
   if (strides.batch == 0)
     strides.batch = std::max(boundedProduct(tokens, strides.token),
                              boundedProduct(heads, strides.head));
+  else if (strides.batch == kSharedStride)
+    strides.batch = 0;
   return strides;
+}
+
+/// Whether there is one sequence in memory, whatever the batch.
+static bool isShared(const HeadTensor &tensor) {
+  return !tensor.hasBatch || tensor.strides.batch == 0;
 }
 
 llvm::Error checkTensor(const RecordSchema &schema, const HeadTensor &tensor) {
@@ -44,7 +51,7 @@ llvm::Error checkTensor(const RecordSchema &schema, const HeadTensor &tensor) {
   Dimension dimensions[] = {
       {tensor.field + 1, tensor.heads, strides.head},
       {tensor.field, tensor.tokens, strides.token},
-      {tensor.field + 2, tensor.hasBatch ? tensor.batch : 1, strides.batch}};
+      {tensor.field + 2, isShared(tensor) ? 1 : tensor.batch, strides.batch}};
   llvm::stable_sort(dimensions, [](const auto &a, const auto &b) {
     return a.stride < b.stride;
   });
@@ -79,6 +86,8 @@ void resetStrides(const HeadTensor &tensor, Record &record) {
     kept.head = 0;
   if (kept.batch == resolved({kept.token, kept.head}).batch || !tensor.hasBatch)
     kept.batch = 0;
+  else if (kept.batch == 0)
+    kept.batch = kSharedStride;
   record.set(tensor.field, kept.token);
   record.set(tensor.field + 1, kept.head);
   record.set(tensor.field + 2, kept.batch);

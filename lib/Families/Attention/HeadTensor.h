@@ -14,6 +14,10 @@ namespace kiln {
 inline constexpr int64_t kMaxHeads = 1 << 16;
 inline constexpr int64_t kMaxHeadDim = 576;
 
+/// What a record has in the place of a batch stride where all sequences read
+/// the same rows: their stride is 0, which a record has for "no gaps".
+inline constexpr int64_t kSharedStride = -1;
+
 /// A tensor of rows of \p cols elements, one for each head of each token of
 /// each sequence (or page), with resolved strides.
 struct HeadTensor {
@@ -27,7 +31,7 @@ struct HeadTensor {
 
 /// \p given with packed strides in place of 0: of \p heads rows of \p cols
 /// elements a token and, after \p tokens or all heads, the next sequence or
-/// page.
+/// page. A batch stride of kSharedStride becomes 0.
 AttentionStrides resolveStrides(const AttentionStrides &given, int64_t tokens,
                                 int64_t heads, int64_t cols);
 

@@ -130,7 +130,7 @@ public:
 
   void bind(const Arguments &arguments, const LaunchContext &,
             LaunchSpec &spec) const noexcept override {
-    AttentionProblem problem = readAttentionProblem(arguments.problem);
+    AttentionProblem problem = readLaunchedAttention(arguments.problem);
     KernelStep &step = spec.addKernel(makeAttentionParams(problem, arguments));
     int64_t section = sectionOf(config, problem, l2Bytes);
     step.grid.x = static_cast<uint32_t>(

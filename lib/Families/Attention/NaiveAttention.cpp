@@ -19,7 +19,7 @@ public:
 
   void bind(const Arguments &arguments, const LaunchContext &,
             LaunchSpec &spec) const noexcept override {
-    AttentionProblem problem = readAttentionProblem(arguments.problem);
+    AttentionProblem problem = readLaunchedAttention(arguments.problem);
     KernelStep &step = spec.addKernel(makeAttentionParams(problem, arguments));
     double rows =
         double(problem.batch) * double(problem.heads) * double(problem.queries);

@@ -174,8 +174,8 @@ int64_t Sm90AttentionBinder::keyRows(const AttentionProblem &problem) const {
                  : config.blockN;
 }
 
-/// Packed sequences are one long one; sequences that share K and V, too, are
-/// one sequence.
+/// Packed sequences are one long one; sequences that share Q, or K and V, too,
+/// are one sequence.
 Sm90AttentionBinder::Maps Sm90AttentionBinder::mapsOf(
     const AttentionProblem &problem, const AttentionStrides &q,
     const AttentionStrides &k, const AttentionStrides &v) const {
@@ -183,7 +183,7 @@ Sm90AttentionBinder::Maps Sm90AttentionBinder::mapsOf(
   bool packsKeys = signature.keyLengths == AttentionLengths::Packed;
   bool isPaged = signature.pages != AttentionPages::None;
   int64_t queries = packsQueries ? problem.totalQueries : problem.queries;
-  int64_t queryBatch = packsQueries ? 1 : problem.batch;
+  int64_t queryBatch = packsQueries || q.batch == 0 ? 1 : problem.batch;
   int64_t keys = isPaged     ? problem.pageSize
                  : packsKeys ? problem.totalKeys
                              : problem.keys;
@@ -208,7 +208,7 @@ Sm90AttentionBinder::Maps Sm90AttentionBinder::mapsOf(
 void Sm90AttentionBinder::bind(const Arguments &arguments,
                                const LaunchContext &context,
                                LaunchSpec &spec) const noexcept {
-  AttentionProblem problem = readAttentionProblem(arguments.problem);
+  AttentionProblem problem = readLaunchedAttention(arguments.problem);
   Sm90AttentionGrid grid(problem, config, l2Bytes);
   Sm90AttentionParams params;
   AttentionParams &attention = params.attention;
@@ -224,7 +224,7 @@ void Sm90AttentionBinder::bind(const Arguments &arguments,
   }
   bool packsQueries = signature.queryLengths == AttentionLengths::Packed;
   bool packsKeys = signature.keyLengths == AttentionLengths::Packed;
-  params.batchStepQ = !packsQueries;
+  params.batchStepQ = !packsQueries && attention.qStrides.batch != 0;
   params.batchStepK = !packsKeys && attention.kStrides.batch != 0;
   params.batchStepV = !packsKeys && attention.vStrides.batch != 0;
   params.schedule = grid.schedule();

@@ -110,6 +110,19 @@ TEST_CASE("packed sequences are one for maps of wgmma attention") {
   CHECK(params.schedule.rowBlocks == 1);
 }
 
+TEST_CASE("sequences that share rows are one for maps of wgmma attention") {
+  Launch launch("batch=3 sq=100 sk=200 heads=2 d=128 dtype=fp16 bsq=-1 bsk=-1",
+                kConfig);
+  CHECK((dims(launch.map(0)) == Numbers{128, 1, 100, 2, 1}));
+  CHECK((dims(launch.map(1)) == Numbers{128, 200, 2, 1}));
+  CHECK((dims(launch.map(2)) == Numbers{128, 200, 2, 3}));
+  Sm90AttentionParams params = launch.params();
+  CHECK(params.batchStepQ == 0);
+  CHECK(params.batchStepK == 0);
+  CHECK(params.batchStepV == 1);
+  CHECK(params.schedule.heads == 3 * 2);
+}
+
 TEST_CASE("pages of wgmma attention come in boxes of their own") {
   Launch launch("batch=2 sq=100 sk=256 heads=2 d=128 dtype=bf16 kvlen=used "
                 "pages=table page=16 poolpages=77",
