@@ -17,15 +17,26 @@ namespace kiln {
 // Tolerances
 //===----------------------------------------------------------------------===//
 
+/// How often a key of a sequence of trials may come up: pages are used in turns
+/// where a sequence has more of them than there are.
+static double repeatsOfKeys(const AttentionProblem &p) {
+  if (!p.isPaged() || p.pageCount <= 0)
+    return 1;
+  int64_t pages = (p.pagesOfSequence() + p.pageCount - 1) / p.pageCount;
+  return static_cast<double>(std::max<int64_t>(pages, 1));
+}
+
 /// O. The reference's bound is the root of the sum of squares of what the keys
 /// contribute: weights are rounded to Q's type before they meet V, each by an
-/// error of its own.
+/// error of its own. Keys that come up again are rounded the same way again: n
+/// of them are off by n times the error of one, where the bound has the root.
 static Tolerance toleranceOfO(const AttentionProblem &p) {
   // Such errors add up like those of independent draws: 0.42 half units each is
   // their deviation, and 7 deviations are never met. Where few keys count, it
   // is more than the sum of the errors.
   constexpr double kDeviations = 3.2;
-  Tolerance tolerance = roundedTolerance(p.out, kDeviations * halfUlp(p.dtype));
+  double deviations = kDeviations * std::sqrt(repeatsOfKeys(p));
+  Tolerance tolerance = roundedTolerance(p.out, deviations * halfUlp(p.dtype));
   // Sums of e4m3 products keep 14 bits and are cut off, not rounded.
   if (p.dtype == DType::E4M3)
     tolerance.relative += std::ldexp(1.0, -6);

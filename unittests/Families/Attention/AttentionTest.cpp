@@ -318,6 +318,53 @@ TEST_CASE("launches of attention carry the problem") {
   CHECK(paged.kStrides.batch == 16 * 512);
 }
 
+TEST_CASE("sequences of attention may share rows") {
+  constexpr llvm::StringLiteral kText =
+      "attention batch=3 sq=5 sk=33 heads=4 kvheads=2 d=16 dtype=fp16 bsq=-1 "
+      "bsk=-1 bsv=-1";
+  Problem problem = testing::parse(family(), kText);
+  CHECK(problem.text() == kText);
+  OperandTable table = family().operands(problem);
+  for (int index :
+       {AttentionOperand::Q, AttentionOperand::K, AttentionOperand::V})
+    CHECK(table.operands[index].batchStride == 0);
+  CHECK(table.operands[AttentionOperand::K].bytes() == 33 * 2 * 16 * 2);
+  CHECK(paramsOf(problem).kStrides.batch == 0);
+  CHECK(paramsOf(problem).oStrides.batch == 5 * 4 * 16);
+  // Packed sequences have no stride.
+  CHECK(testing::parse(family(), (kText + " kvlen=packed qlen=packed").str())
+            .text()
+            .find("-1") == std::string::npos);
+  CHECK(family().compulsoryBytes(problem) ==
+        3 * 2.0 * 16 * 4 * 5 * 2 + 2.0 * 16 * 2 * 33 * 2);
+  CHECK(testing::failure(family(), "sq=5 sk=33 heads=4 d=16 dtype=fp16 "
+                                   "bso=-1") == "attention: bso=-1 is below 0");
+  CHECK(testing::failure(family(),
+                         "sq=5 sk=33 heads=4 d=16 dtype=fp16 "
+                         "bsk=-2") == "attention: bsk=-2 is below -1");
+  CHECK(testing::failure(family(), "sq=5 sk=33 heads=4 d=16 dtype=fp16 "
+                                   "pages=table page=16 bsv=-1") ==
+        "attention: bsv=-1 with pages, let rows of the table be equal");
+}
+
+TEST_CASE("keys that come up again may be off as often") {
+  auto tolerance = [](llvm::StringRef fields) {
+    return operand(
+               ("batch=2 sq=1 sk=1000 heads=2 d=16 dtype=bf16 " + fields).str(),
+               AttentionOperand::O)
+        .tolerance;
+  };
+  const double usual = tolerance("").scaled;
+  CHECK(tolerance("pages=table page=100").scaled == usual);
+  CHECK(tolerance("pages=table page=100 poolpages=10").scaled == usual);
+  // Of 10 pages of a sequence one comes up twice, or all four times.
+  CHECK(tolerance("pages=table page=100 poolpages=9").scaled ==
+        doctest::Approx(usual * std::sqrt(2.0)));
+  CHECK(tolerance("pages=list page=100 poolpages=3").scaled == 2 * usual);
+  CHECK(tolerance("pages=list page=100 poolpages=3").relative ==
+        tolerance("").relative);
+}
+
 TEST_CASE("work of attention is what its mask leaves") {
   auto flops = [](llvm::StringRef fields) {
     return family().flops(parse(fields));
