@@ -29,7 +29,9 @@ class Sm90AttentionConsumer {
   static constexpr int kWidth = kConfig.valueWidth(kSignature);
   /// Whether a part of the exponentials stands behind the wait for the product
   /// with V, beside all else that waits for it: rounding and scaling.
-  static constexpr bool kDelays = kSignature.mask != AttentionMask::None;
+  static constexpr bool kDelays =
+      kSignature.mask != AttentionMask::None ||
+      (kSignature.q == DType::E4M3 && kConsumers < 3);
   static constexpr int kEarly =
       kDelays && kConsumers < 3 ? kBlock / 2 / 4 * 3 / 8 * 8 : kBlock / 2;
   static constexpr bool kWindow = kSignature.mask == AttentionMask::Window;

@@ -30,7 +30,10 @@ class Sm90AttentionTransposer {
   static constexpr int kWidth = kConfig.valueWidth(kSignature);
   static constexpr int kKeys = 32, kColumns = 16; ///< of a unit
   static constexpr int kChunk = 16;               ///< bytes that are swizzled
-  static constexpr int kAtOnce = 2;               ///< units in flight
+  static constexpr int kUnits = kBlock / kKeys;   ///< of 16 columns
+  /// Units in flight: all of 16 columns where registers hold them.
+  static constexpr int kMostAtOnce = kConfig.consumers > 2 ? 3 : 4;
+  static constexpr int kAtOnce = kUnits <= kMostAtOnce ? kUnits : 2;
   static constexpr bool kClearsTail = valuesEndInAnything(kSignature);
 
   using Shared = Sm90AttentionShared<kSignature, kConfig>;
