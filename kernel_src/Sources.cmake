@@ -1,5 +1,6 @@
 # Every kernel source that the library carries, relative to this folder.
 set(KILN_KERNEL_SOURCES
+  attention/AttentionColumns.cuh
   attention/AttentionParams.h
   attention/AttentionRanges.h
   attention/AttentionSignature.h
@@ -32,6 +33,12 @@ set(KILN_KERNEL_SOURCES
   attention/Sm90AttentionSchedule.h
   attention/Sm90AttentionTiles.cuh
   attention/Sm90AttentionTransposer.cuh
+  attention/Sm90MlaAttention.cuh
+  attention/Sm90MlaConfig.h
+  attention/Sm90MlaConsumer.cuh
+  attention/Sm90MlaOutput.cuh
+  attention/Sm90MlaParams.h
+  attention/Sm90MlaTiles.cuh
   common/Access.cuh
   common/Convert.cuh
   common/Pointwise.cuh

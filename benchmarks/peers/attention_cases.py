@@ -208,8 +208,10 @@ class Case:
         found = [
             Operand("q", rows + (self.heads, self.head_dim), self.dtype),
             Operand("k", tokens + (self.kv_heads, self.head_dim), kv),
-            Operand("v", tokens + (self.kv_heads, self.value_dim), kv),
             Operand("o", rows + (self.heads, self.value_dim), self.out, True)]
+        if not self.get("latent"):
+            found.append(
+                Operand("v", tokens + (self.kv_heads, self.value_dim), kv))
         if self.get("lse"):
             found.append(Operand("lse", rows[:-1] + (self.heads, rows[-1]),
                                  "fp32", True))
@@ -262,7 +264,8 @@ class Case:
     @property
     def bytes(self):
         """Q, O and the keys that there are, once."""
-        token = self.kv_heads * (self.head_dim + self.value_dim) * \
+        values = 0 if self.get("latent") else self.value_dim
+        token = self.kv_heads * (self.head_dim + values) * \
             TYPE_BYTES[self.kv_dtype]
         rows = [operand.bytes for operand in self.operands()
                 if operand.name in ("q", "o")]

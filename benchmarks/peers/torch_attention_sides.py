@@ -175,6 +175,8 @@ def flash3(case, inputs):
 def peers_of(case):
     """{side: peer}, those that may serve the case."""
     peers = {}
+    if case.get("latent"):
+        return peers
     if is_plain(case):
         peers["cudnn"] = sdpa_of(SDPBackend.CUDNN_ATTENTION)
     # Where torch has a path of its own, that one is FlashAttention 2's.
@@ -235,7 +237,8 @@ def reference_rows(case, inputs, sequence, head, rows):
     group = case.heads // case.kv_heads
     q = queries_of(case, inputs["q"], sequence)[rows, head].float()
     k = sequence_of(case, inputs, "k", sequence)[:, head // group].float()
-    v = sequence_of(case, inputs, "v", sequence)[:, head // group].float()
+    v = k[:, :case.value_dim] if case.get("latent") else \
+        sequence_of(case, inputs, "v", sequence)[:, head // group].float()
     scores = (q @ k.T) * case.scale
     if case.softcap:
         scores = case.softcap * torch.tanh(scores / case.softcap)

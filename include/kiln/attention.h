@@ -71,7 +71,10 @@ enum kiln_attention_flag {
   KILN_ATTENTION_HAS_KEY_OFFSETS = 16,
   KILN_ATTENTION_HAS_KEY_LENGTHS = 32,
   KILN_ATTENTION_HAS_PAGE_TABLE = 64,
-  KILN_ATTENTION_HAS_PAGE_OFFSETS = 128
+  KILN_ATTENTION_HAS_PAGE_OFFSETS = 128,
+  /// Latent attention: V is the first value_dim elements of the rows of K. v is
+  /// ignored. A v with the address and the strides of k says the same.
+  KILN_ATTENTION_LATENT = 256
 };
 
 /// O = softmax(S) V for each head of each sequence of a batch, with

@@ -92,6 +92,11 @@ public:
                int64_t headStride = 0, int64_t batchStride = 0) noexcept {
     return place(values.v, data, tokenStride, headStride, batchStride);
   }
+  /// V is the first \p valueDim elements of the rows of K, in place of v().
+  Attention &latent(int64_t valueDim) noexcept {
+    values.flags |= KILN_ATTENTION_LATENT;
+    return set(values.value_dim, valueDim);
+  }
   Attention &o(void *data, int64_t tokenStride = 0, int64_t headStride = 0,
                int64_t batchStride = 0) noexcept {
     return place(values.o, data, tokenStride, headStride, batchStride);

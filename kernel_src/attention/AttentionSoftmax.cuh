@@ -130,6 +130,21 @@ public:
     }
   }
 
+  /// Raises the greatest scores to \p known, which another has found for the
+  /// same rows; \p shrink: as of raise().
+  void raiseTo(const float (&known)[2], float (&shrink)[2]) {
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      float used = known[row] == -kInfinity ? 0.0f : known[row];
+      shrink[row] = ptx::ex2ApproxFtz((greatest[row] - used) * factor());
+      sum[row] *= shrink[row];
+      greatest[row] = known[row];
+    }
+  }
+
+  /// The greatest scores so far, all but the factor.
+  const float (&greatestScores() const)[2] { return greatest; }
+
   /// Makes exponentials of scores [kBegin, kEnd) of the thread.
   template <int kBegin, int kEnd> void exponentiate(Scores &scores) {
     float part[2][2] = {};
@@ -166,15 +181,31 @@ public:
     }
   }
 
-  /// Adds up the sums of a row's threads. With \p sinks (of all heads, or
-  /// null) their exponentials count. \p inverse: what to multiply the rows of
-  /// the product with V by; \p logSum: the natural logarithms of the sums.
-  void finish(const AttentionRow (&rows)[2], const float *sinks,
-              float (&inverse)[2], float (&logSum)[2]) {
+  /// Adds up the sums of a row's threads. Returns them; what others have summed
+  /// of the same rows may be added.
+  float (&gather())[2] {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       sum[row] += __shfl_xor_sync(~0u, sum[row], 1);
       sum[row] += __shfl_xor_sync(~0u, sum[row], 2);
+    }
+    return sum;
+  }
+
+  /// gather() and conclude().
+  void finish(const AttentionRow (&rows)[2], const float *sinks,
+              float (&inverse)[2], float (&logSum)[2]) {
+    gather();
+    conclude(rows, sinks, inverse, logSum);
+  }
+
+  /// With \p sinks (of all heads, or null) their exponentials count. \p
+  /// inverse: what to multiply the rows of the product with V by; \p logSum:
+  /// the natural logarithms of the sums.
+  void conclude(const AttentionRow (&rows)[2], const float *sinks,
+                float (&inverse)[2], float (&logSum)[2]) {
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
       if (greatest[row] == -kInfinity) {
         inverse[row] = 0.0f;
         logSum[row] = -kInfinity;

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "attention/AttentionColumns.cuh"
 #include "attention/AttentionSoftmax.cuh"
 #include "attention/DecodeSplits.h"
 #include "attention/Sm90AttentionTiles.cuh"
@@ -167,33 +168,15 @@ private:
       unsigned bits[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i)
-        bits[i] = j + i < kGroups ? pair(sums[4 * (j + i)] * inverse,
-                                         sums[4 * (j + i) + 1] * inverse)
-                                  : 0;
-      exchange(bits, quarter);
+        bits[i] =
+            j + i < kGroups
+                ? packPair<kSignature.out>(sums[4 * (j + i)] * inverse,
+                                           sums[4 * (j + i) + 1] * inverse)
+                : 0;
+      exchangeColumns(bits, quarter);
       if (exists && 8 * j + quarter * 8 < kSignature.valueDim)
         ptx::stGlobal128(o + 8 * j, {bits[0], bits[1], bits[2], bits[3]});
     }
-  }
-
-  /// Transposes a matrix of which each of four lanes has a column.
-  static void exchange(unsigned (&bits)[4], int quarter) {
-    bool isOdd = quarter & 1, isUpper = quarter & 2;
-    auto swap = [](unsigned &low, unsigned &high, bool keepsHigh, int mask) {
-      unsigned got = __shfl_xor_sync(~0u, keepsHigh ? low : high, mask);
-      (keepsHigh ? low : high) = got;
-    };
-    swap(bits[0], bits[1], isOdd, 1);
-    swap(bits[2], bits[3], isOdd, 1);
-    swap(bits[0], bits[2], isUpper, 2);
-    swap(bits[1], bits[3], isUpper, 2);
-  }
-
-  static unsigned pair(float low, float high) {
-    if constexpr (kSignature.out == DType::BF16)
-      return ptx::cvtRnBf16x2F32(low, high);
-    else
-      return ptx::cvtRnF16x2F32(low, high);
   }
 
   const Sm90AttentionParams &params;

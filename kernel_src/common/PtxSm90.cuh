@@ -167,6 +167,17 @@ inline void tmaLoadMulticast(unsigned shared, const TensorMap *map,
       : "memory");
 }
 
+inline void tmaLoadMulticast(unsigned shared, const TensorMap *map,
+                             unsigned barrier, int x, int y, int z, int w,
+                             unsigned short mask) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::"
+      "bytes.multicast::cluster [%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(
+          shared),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w), "h"(mask)
+      : "memory");
+}
+
 /// Stores \p shared as the box of \p map at (x, y, z); what lies outside of the
 /// tensor is left out. Part of this thread's next group.
 inline void tmaStore(const TensorMap *map, unsigned shared, int x, int y,

@@ -122,6 +122,10 @@ private:
     for (kiln_heads_operand *operand : {&args.q, &args.k, &args.v})
       if (rare() && rare())
         operand->batch_stride = KILN_SHARED_STRIDE;
+    if (rare() && rare())
+      args.v = args.k;
+    if (rare() && rare())
+      args.flags |= KILN_ATTENTION_LATENT;
     const bool isNarrow = args.q.type == KILN_E4M3 || args.k.type == KILN_E4M3;
     if (!isNarrow || rare())
       return;

@@ -27,10 +27,11 @@ public:
   /// A problem that the template called \p tmpl takes, and one of its configs;
   /// nothing where it is not for this device.
   std::optional<Triple> draw(llvm::StringRef tmpl, Evenly evenly) {
-    const bool decodes = tmpl == "decode";
+    const bool decodes = tmpl == "decode" || tmpl == "sm90mla";
     std::optional<Triple> triple;
     do
       triple = draws.tripleIfAny(family, tmpl, device, evenly, [&] {
+        latent = tmpl == "sm90mla";
         return problemText(decodes || draws.chance(20));
       });
     while (triple && !hasRoom(triple->problem));
@@ -72,11 +73,21 @@ private:
     std::string text = fmt::format("batch={} sq={} sk={} heads={} kvheads={} "
                                    "d={} dv={} dtype={}",
                                    batch, sq, sk, heads, kvHeads, d, dv, dtype);
+    if (latent)
+      text += " latent=1";
     return text + types() + mask() + extras() + lengths() + strides() +
            draws.alignment(dtype == "e4m3" ? 1 : 2);
   }
 
   void drawHeads() {
+    if (latent || draws.chance(4)) {
+      latent = true;
+      dv = draws.pick({256, 512, 512, 512});
+      d = dv + draws.pick({16, 32, 64, 64, 64});
+      kvHeads = draws.pick({1, 1, 1, 2});
+      heads = kvHeads * draws.pick({1, 5, 16, 24, 64, 128});
+      return;
+    }
     d = dv = draws.pick({32, 64, 64, 64, 96, 128, 128, 128, 128, 256});
     if (draws.chance(25))
       d = dv =
@@ -181,6 +192,7 @@ private:
   Draws draws;
   int64_t pairs;
   // Of the problem being drawn.
+  bool latent = false;
   std::string dtype;
   bool isPlain = true; ///< all sequences have strides of their own
   int64_t batch = 1, sq = 1, sk = 1, heads = 1, kvHeads = 1, d = 1, dv = 1;
@@ -326,6 +338,32 @@ std::vector<Triple> onceWrong(const KernelFamily &family,
   return triples;
 }
 
+/// Latent attention: rows of one block and of several, blocks of keys that are
+/// even and odd in number, splits with and without keys, pages.
+std::vector<Triple> latentGrid(const KernelFamily &family,
+                               const DeviceModel &device) {
+  std::vector<Triple> triples;
+  for (const char *rows : {"sq=1 heads=1", "sq=1 heads=16", "sq=4 heads=16",
+                           "sq=2 heads=128", "sq=3 heads=40"})
+    for (int sk : {0, 1, 63, 64, 65, 128, 129, 200, 700, 4097})
+      for (const char *kind :
+           {"", "mask=causal lse=1", "kvlen=used pages=table page=16 lse=1",
+            "kvlen=used mask=causal pages=list page=64",
+            "mask=window left=100 right=0 kvlen=used sinks=1",
+            "kvlen=packed softcap=20"}) {
+        Problem problem = must(family.parseProblem(
+            fmt::format("batch=3 {} sk={} kvheads=1 d=576 dv=512 dtype=bf16 "
+                        "latent=1 {}",
+                        rows, sk, kind)));
+        for (const char *config : {"sm90mla.cl1.pc2", "sm90mla.cl2.pc4.f8"}) {
+          auto named = must(family.parseConfig(config));
+          if (!named.tmpl->prune(problem, named.config, device))
+            triples.push_back({&family, problem, config});
+        }
+      }
+  return triples;
+}
+
 //===----------------------------------------------------------------------===//
 // Repeats
 //===----------------------------------------------------------------------===//
@@ -340,8 +378,9 @@ std::vector<Triple> someOfEachKind(const KernelFamily &family,
   for (llvm::StringRef text :
        {"batch=2 sq=300 sk=500 heads=8 kvheads=2 d=128 dtype=bf16 mask=causal",
         "batch=4 sq=1 sk=4000 heads=16 kvheads=2 d=128 dtype=bf16 kvlen=used",
-        "batch=1 sq=16 sk=4000 heads=8 kvheads=1 d=64 dtype=fp16 "
-        "mask=causal"}) {
+        "batch=1 sq=16 sk=4000 heads=8 kvheads=1 d=64 dtype=fp16 mask=causal",
+        "batch=3 sq=2 sk=1000 heads=64 kvheads=1 d=576 dv=512 dtype=bf16 "
+        "mask=causal kvlen=used latent=1"}) {
     Problem problem = must(family.parseProblem(text));
     counts.clear();
     for (const Candidate &candidate :
@@ -406,6 +445,13 @@ TEST_SUITE("gpu") {
     GpuTrials gpu(makeBuiltinRegistry());
     auto triples =
         checkAll(gpu, farApart(**gpu.registry.get("attention"), gpu.device));
+    MESSAGE("ran: ", countsOf(triples));
+  }
+
+  TEST_CASE("campaign: latent attentions of awkward sizes are right") {
+    GpuTrials gpu(makeBuiltinRegistry());
+    auto triples =
+        checkAll(gpu, latentGrid(**gpu.registry.get("attention"), gpu.device));
     MESSAGE("ran: ", countsOf(triples));
   }
 

@@ -49,9 +49,25 @@ struct Stated {
       has(args.key_lengths, KILN_ATTENTION_HAS_KEY_LENGTHS);
   const bool hasPages = has(args.page_table, KILN_ATTENTION_HAS_PAGE_TABLE);
   const bool hasList = has(args.page_offsets, KILN_ATTENTION_HAS_PAGE_OFFSETS);
+  const bool isLatent =
+      (args.flags & KILN_ATTENTION_LATENT) != 0 || isOneOperand(args);
   int64_t kvHeads = 0, valueDim = 0, tableColumns = 0;
 
 private:
+  /// Whether V is a part of K by its address.
+  KILN_INLINE static bool isOneOperand(const kiln_attention_args &args) {
+    const kiln_heads_operand &k = args.k, &v = args.v;
+    const int64_t valueDim = args.value_dim ? args.value_dim : args.head_dim;
+    // Strides of 0 follow from the length of a row.
+    const bool hasOneHead = (args.kv_heads ? args.kv_heads : args.heads) == 1;
+    return (v.data != nullptr) & (v.data == k.data) &
+           (v.token_stride == k.token_stride) &
+           (v.head_stride == k.head_stride) &
+           (v.batch_stride == k.batch_stride) & (v.flags == k.flags) &
+           ((v.type == 0) | (v.type == k.type)) & (valueDim <= args.head_dim) &
+           ((valueDim == args.head_dim) |
+            ((k.token_stride != 0) & ((k.head_stride != 0) | hasOneHead)));
+  }
   KILN_INLINE bool has(const void *array, uint32_t flag) const {
     return (array != nullptr) | ((args.flags & flag) != 0);
   }
@@ -61,7 +77,7 @@ struct AttentionVisit {
   using Args = kiln_attention_args;
   static constexpr int kFields = F::Count;
   static constexpr int kOperands = Operand::Count;
-  static constexpr uint32_t kFlags = 2 * KILN_ATTENTION_HAS_PAGE_OFFSETS - 1;
+  static constexpr uint32_t kFlags = 2 * KILN_ATTENTION_LATENT - 1;
 
   template <class Visitor>
   KILN_INLINE static void visit(const Args &args, Visitor &v) {
@@ -241,18 +257,16 @@ struct AttentionVisit {
              .hasBatches = hasKeyBatches,
              .isUsed = args.keys != 0,
              .hasScales = true});
-    v.heads({.name = "v",
-             .given = args.v,
-             .index = Operand::V,
-             .type = s.kv,
-             .typeOf = "k",
-             .rows = keyRows,
-             .planes = s.kvHeads,
-             .rowLength = s.valueDim,
-             .field = F::LdV,
-             .hasBatches = hasKeyBatches,
-             .isUsed = args.keys != 0,
-             .hasScales = true});
+    v.number(F::Latent, "latent", s.isLatent);
+    if (s.isLatent) {
+      for (int field : {F::LdV, F::HsV, F::BsV})
+        v.absent(field);
+      v.require(s.valueDim <= args.head_dim, ErrorCode::InvalidArgument,
+                "value_dim is {}, above head_dim {}: V is a part of K",
+                s.valueDim, args.head_dim);
+    } else {
+      visitValues(s, keyRows, hasKeyBatches, v);
+    }
     const kiln_dtype out = s.in == KILN_E4M3 ? KILN_BF16 : s.in;
     v.heads({.name = "o",
              .given = args.o,
@@ -265,6 +279,24 @@ struct AttentionVisit {
              .field = F::LdO,
              .hasBatches = !s.hasQueryOffsets,
              .isWritten = true});
+  }
+
+  template <class Visitor>
+  KILN_INLINE static void visitValues(const Stated &s, int64_t keyRows,
+                                      bool hasKeyBatches, Visitor &v) {
+    const Args &args = s.args;
+    v.heads({.name = "v",
+             .given = args.v,
+             .index = Operand::V,
+             .type = s.kv,
+             .typeOf = "k",
+             .rows = keyRows,
+             .planes = s.kvHeads,
+             .rowLength = s.valueDim,
+             .field = F::LdV,
+             .hasBatches = hasKeyBatches,
+             .isUsed = args.keys != 0,
+             .hasScales = true});
   }
 
   template <class Visitor>

@@ -9,6 +9,8 @@
 #include "Families/Attention/AttentionModel.h"
 #include "Support/Format.h"
 
+#include <algorithm>
+
 namespace kiln {
 
 static int64_t rounded(double value) { return int64_t(value + 0.5); }
@@ -68,7 +70,8 @@ void AttentionTileSteps::explainRegisters() {
   double rows = double(kernel.rows), keys = double(kernel.keys);
   double word = 4, bytes = bytesOf(model.problem.dtype);
   double scores = rows * keys / threads,
-         output = rows * model.valueDim / threads;
+         output = rows * model.valueDim /
+                  (threads * double(std::max<int64_t>(kernel.columnParts, 1)));
   double weights = scores * bytes / word;
   double queries = isWgmma() || !kernel.residentQueries
                        ? 0
@@ -83,8 +86,9 @@ void AttentionTileSteps::explainRegisters() {
        .formula = fmt::format(
            "{} x {} scores, {} x {} of O in {} threads: {:g} for S, {:g} "
            "for P, {:g} for O, {:g} for Q = {:g}",
-           kernel.rows, kernel.keys, kernel.rows, rounded(model.valueDim),
-           rounded(threads), scores, weights, output, queries, total),
+           kernel.rows, kernel.keys, kernel.rows,
+           rounded(output * threads / rows), rounded(threads), scores, weights,
+           output, queries, total),
        .verdict = fmt::format("{:g} of about {:g} registers a thread: {}",
                               total, limit,
                               total <= limit ? "fits"
@@ -185,10 +189,16 @@ int AttentionTileSteps::explainLoop(int tensor, int softmax) {
 int AttentionTileSteps::explainPace(int loop) {
   int l2 = steps.add(
       {.title = "keys from L2",
-       .formula = fmt::format("{} SMs, {} B of K and V a step each",
-                              model.device.smCount, rounded(model.stepBytes)),
+       .formula = fmt::format(
+           "{} SMs, {} B of K and V a step each{}", model.device.smCount,
+           rounded(model.stepBytes),
+           kernel.sharers > 1 ? fmt::format(", the same for {}", kernel.sharers)
+                              : ""),
        .rule = StepRule::Quotient,
-       .terms = {{"bytes", model.stepBytes * model.sms(), "B"},
+       .terms = {{"bytes",
+                  model.stepBytes * model.sms() /
+                      double(std::max<int64_t>(kernel.sharers, 1)),
+                  "B"},
                  {"L2",
                   model.device.l2BytesPerNs() / attentionClockGHz(model.device),
                   "B/clk"}},

@@ -51,12 +51,17 @@ struct AttentionTileKernel {
   /// What a block has of shared memory, for the report.
   int64_t sharedBytes = 0;
   bool gathers = false; ///< K and V come by a copy for each row, or few rows
+  /// Blocks that read the same keys from L2 once, by multicast.
+  int64_t sharers = 1;
 
   /// Of wgmma, with rows / 64 consumers: Q K^T of the next step is issued
   /// before P V of this one.
   bool overlaps = true;
   /// Of wgmma: consumers issue in turns.
   bool takesTurns = true;
+  /// Of wgmma: consumers that have the same rows, each with a part of the
+  /// columns of O, and the scores of other keys.
+  int64_t columnParts = 1;
 
   /// Of mma.sync.
   int64_t warps = 4, blocksPerSm = 2;

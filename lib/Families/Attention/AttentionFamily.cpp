@@ -23,6 +23,7 @@ class AttentionFamily final : public KernelFamily {
 public:
   AttentionFamily() {
     addTemplate(makeSm90AttentionTemplate());
+    addTemplate(makeSm90MlaTemplate());
     addTemplate(makeDecodeAttentionTemplate());
     addTemplate(makeMmaAttentionTemplate());
     addTemplate(makeNaiveAttentionTemplate());
@@ -266,12 +267,21 @@ llvm::Expected<Problem> AttentionFamily::canonicalise(Record record) const {
     return error;
   if (auto error = checkCounts(p))
     return error;
+  if (p.latent && p.valueDim > p.headDim)
+    return makeError(ErrorCode::InvalidArgument,
+                     "attention: latent=1, but dv={} is above d={}, of which V "
+                     "is a part",
+                     p.valueDim, p.headDim);
   if (auto error = checkMemory(p))
     return error;
   simplifyMask(record);
   resetDefaults(p, record);
   for (const HeadTensor &tensor : tensorsOf(p))
     resetStrides(tensor, record);
+  if (p.latent) // those of K
+    for (int field :
+         {AttentionField::LdV, AttentionField::HsV, AttentionField::BsV})
+      record.set(field, 0);
   Problem problem;
   problem.signature =
       toRecord(signatureOf(readAttentionProblem(record.values().data())));
@@ -301,8 +311,9 @@ double AttentionFamily::compulsoryBytes(const Problem &problem) const {
   double queryBytes =
       double(p.headDim * bytesOf(p.dtype) + p.valueDim * bytesOf(p.out)) +
       (p.lse ? bytesOf(DType::FP32) : 0);
-  double keyElements =
-      keyRows(p.k) * double(p.headDim) + keyRows(p.v) * double(p.valueDim);
+  double keyElements = keyRows(p.k) * double(p.headDim);
+  if (!p.latent)
+    keyElements += keyRows(p.v) * double(p.valueDim);
   return queryRows * queryBytes +
          keyElements * double(p.kvHeads) * bytesOf(p.kv);
 }
@@ -325,12 +336,12 @@ AttentionParams makeAttentionParams(const AttentionProblem &p,
   AttentionParams params;
   input(Operand::Q, params.q);
   input(Operand::K, params.k);
-  input(Operand::V, params.v);
+  input(p.latent ? Operand::K : Operand::V, params.v);
   params.o = reinterpret_cast<void *>(operands[Operand::O].address);
   params.lse = reinterpret_cast<float *>(operands[Operand::Lse].address);
   params.qStrides = stridesOf(operands[Operand::Q]);
   params.kStrides = stridesOf(operands[Operand::K]);
-  params.vStrides = stridesOf(operands[Operand::V]);
+  params.vStrides = stridesOf(operands[p.latent ? Operand::K : Operand::V]);
   params.oStrides = stridesOf(operands[Operand::O]);
   params.lseHeadStride = p.hasPackedQueries() ? p.totalQueries : p.queries;
   params.lseBatchStride = p.heads * p.queries;

@@ -9,11 +9,13 @@
 namespace kiln {
 
 /// O = softmax(scale * Q K^T + mask) V. Templates: sm90 (prefill by wgmma),
-/// decode (few rows of queries, by mma.sync), mma (sm_80 and later), naive.
+/// sm90mla (latent attention by wgmma), decode (few rows of queries, by
+/// mma.sync), mma (sm_80 and later), naive.
 std::unique_ptr<KernelFamily> makeAttentionFamily();
 
 /// For the family's own constructor.
 std::unique_ptr<Template> makeSm90AttentionTemplate();
+std::unique_ptr<Template> makeSm90MlaTemplate();
 std::unique_ptr<Template> makeDecodeAttentionTemplate();
 std::unique_ptr<Template> makeMmaAttentionTemplate();
 std::unique_ptr<Template> makeNaiveAttentionTemplate();

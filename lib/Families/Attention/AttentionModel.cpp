@@ -97,7 +97,7 @@ static double queryBytes(const AttentionProblem &problem) {
 
 /// Bytes of K and V of one token and head.
 static double tokenBytes(const AttentionProblem &problem) {
-  return double(problem.headDim + problem.valueDim) * bytesOf(problem.kv);
+  return double(problem.keyElements()) * bytesOf(problem.kv);
 }
 
 /// Bytes of all keys to expect.
@@ -129,8 +129,8 @@ AttentionTileModel::AttentionTileModel(const AttentionProblem &problem,
     computeMmaStep();
   // K and V of a step, which all SMs ask L2 for at once.
   stepBytes = double(kernel.keys) * tokenBytes(problem);
-  step.l2 =
-      stepBytes * sms() * attentionClockGHz(device) / device.l2BytesPerNs();
+  step.l2 = stepBytes / double(std::max<int64_t>(kernel.sharers, 1)) * sms() *
+            attentionClockGHz(device) / device.l2BytesPerNs();
   step.port = stepBytes / kSmBytesPerClock;
   computeTiles();
   computePath();

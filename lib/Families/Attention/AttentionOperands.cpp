@@ -207,7 +207,7 @@ OperandTable attentionOperands(const AttentionProblem &p) {
   q.outliers.outlierPeriod = 1000;
   q.outliers.outlier = 64;
   builder.addKeys(Operand::K, "k", p.headDim, p.k);
-  builder.addKeys(Operand::V, "v", p.valueDim, p.v);
+  builder.addKeys(Operand::V, "v", p.valueDim, p.v).present = !p.latent;
   builder.addQueries(Operand::O, "o", OperandRole::Out, p.out, p.valueDim, p.o)
       .tolerance = toleranceOfO(p);
   builder.addLse();

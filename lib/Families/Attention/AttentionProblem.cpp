@@ -119,6 +119,7 @@ static std::vector<Field> problemFields() {
       optionalSize("totalk", FieldRole::Capacity),
       enumField("scales", false, kScaleNames),
       optionalSize("split", FieldRole::Extent),
+      {.key = "latent", .role = FieldRole::Extent, .maximum = 1},
       leadingDimensionField("ldq"),
       strideField("hsq"),
       inputStrideField("bsq"),
@@ -209,7 +210,8 @@ AttentionProblem readAttentionProblem(const int64_t *values) {
   };
   p.q = strides(F::LdQ, p.queries, p.heads, p.headDim);
   p.k = strides(F::LdK, keyTokens, p.kvHeads, p.headDim);
-  p.v = strides(F::LdV, keyTokens, p.kvHeads, p.valueDim);
+  p.latent = values[F::Latent] != 0;
+  p.v = p.latent ? p.k : strides(F::LdV, keyTokens, p.kvHeads, p.valueDim);
   p.o = strides(F::LdO, p.queries, p.heads, p.valueDim);
   return p;
 }

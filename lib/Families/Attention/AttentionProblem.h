@@ -41,10 +41,14 @@ struct AttentionProblem {
   /// Keys of a split where results must not depend on the batch; 0: the kernel
   /// decides.
   int64_t fixedSplit = 0;
+  /// V is the first valueDim elements of the rows of K; there is no other.
+  bool latent = false;
   AttentionStrides q, k, v, o;
   int64_t align = 16;
 
   int64_t group() const { return heads / kvHeads; }
+  /// Of K and V, of a token and head.
+  int64_t keyElements() const { return headDim + (latent ? 0 : valueDim); }
   bool isPaged() const { return pages != AttentionPages::None; }
   bool hasPackedQueries() const {
     return queryLengths == AttentionLengths::Packed;
@@ -90,6 +94,7 @@ struct AttentionField {
     TotalK,
     Scales,
     Split,
+    Latent,
     LdQ,
     HsQ,
     BsQ,

@@ -22,34 +22,34 @@ int64_t mostVisibleKeys(const AttentionProblem &problem, int64_t keys) {
   return std::min(keys, problem.left + problem.queries);
 }
 
-/// Of DecodeAttentionConfig::fill.
+/// Of DecodeBlocks::fill.
 static constexpr int64_t kQuarters = 4;
 
 /// Splits that leave every ring a tile.
-static int64_t mostSplits(const DecodeAttentionConfig &config, int64_t keys) {
-  return std::clamp<int64_t>(
-      ceilDiv(keys, int64_t(config.tile) * config.rings()), 1, kMostSplits);
+static int64_t mostSplits(const DecodeBlocks &blocks, int64_t keys) {
+  return std::clamp<int64_t>(ceilDiv(keys, blocks.tile * blocks.rings), 1,
+                             kMostSplits);
 }
 
 /// Splits that fill the SMs.
-static int64_t fillingSplits(const DecodeAttentionConfig &config,
-                             int64_t groups, int64_t keys, int64_t smCount) {
-  int64_t splits = smCount * config.fill / (kQuarters * groups);
+static int64_t fillingSplits(const DecodeBlocks &blocks, int64_t groups,
+                             int64_t keys, int64_t smCount) {
+  int64_t splits = smCount * blocks.fill / (kQuarters * groups);
   if (splits <= 1)
     return 1;
-  splits = std::min(splits, mostSplits(config, keys));
+  splits = std::min(splits, mostSplits(blocks, keys));
   // Clusters of other sizes leave SMs of a GPC unused.
-  if (config.cluster)
+  if (blocks.isCluster)
     splits = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(
         std::min<int64_t>(splits, DecodeAttentionConfig::kMaxCluster))));
   return splits;
 }
 
 DecodeGrid::DecodeGrid(const AttentionProblem &problem,
-                       const DecodeAttentionConfig &config, int64_t smCount,
+                       const DecodeBlocks &blocks, int64_t smCount,
                        int64_t partialRows) {
   rowBlocks = std::max<int64_t>(
-      ceilDiv(problem.queries * problem.group(), int64_t(config.rows)), 1);
+      ceilDiv(problem.queries * problem.group(), blocks.rows), 1);
   int64_t most = std::max<int64_t>(mostVisibleKeys(problem, problem.keys), 1);
   if (problem.fixedSplit > 0)
     splitKeys = problem.fixedSplit;
@@ -58,10 +58,10 @@ DecodeGrid::DecodeGrid(const AttentionProblem &problem,
         mostVisibleKeys(problem, problem.typicalKeys), 1, most);
     int64_t groups =
         std::max<int64_t>(problem.batch * problem.kvHeads * rowBlocks, 1);
-    bool ragged = usual < most && !config.cluster;
+    bool ragged = usual < most && !blocks.isCluster;
     // A cluster has all keys of the longest sequence.
     int64_t shared = ragged ? usual : most;
-    int64_t filling = fillingSplits(config, groups, shared, smCount);
+    int64_t filling = fillingSplits(blocks, groups, shared, smCount);
     if (filling == 1 && !ragged) { // what most launches are
       splitKeys = most;
       return;
@@ -74,7 +74,7 @@ DecodeGrid::DecodeGrid(const AttentionProblem &problem,
     int64_t fit = std::max<int64_t>(
         room / std::max<int64_t>(partialRowsOf(problem), 1), 1);
     splitKeys = std::max(splitKeys, ceilDiv(most, fit));
-    splitKeys = std::min(roundUp(splitKeys, int64_t(config.tile)), most);
+    splitKeys = std::min(roundUp(splitKeys, blocks.tile), most);
   }
   splits = ceilDiv(most, splitKeys);
 }
@@ -84,21 +84,20 @@ int64_t DecodeGrid::rows(const AttentionProblem &problem) const {
 }
 
 int64_t partialRowsOfPlan(const AttentionProblem &problem,
-                          const DecodeAttentionConfig &config,
-                          int64_t smCount) {
-  if (config.cluster)
+                          const DecodeBlocks &blocks, int64_t smCount) {
+  if (blocks.isCluster)
     return 0;
-  int64_t rows = DecodeGrid(problem, config, smCount).rows(problem);
+  int64_t rows = DecodeGrid(problem, blocks, smCount).rows(problem);
   if (problem.fixedSplit > 0)
     return rows;
   // Fewer sequences than the problem's have more splits each, but not more
   // blocks than fill the SMs.
-  int64_t splits = mostSplits(config, mostVisibleKeys(problem, problem.keys));
+  int64_t splits = mostSplits(blocks, mostVisibleKeys(problem, problem.keys));
   if (splits == 1)
     return rows;
   return std::max(rows,
                   std::min(splits * partialRowsOf(problem),
-                           smCount * config.fill / kQuarters * config.rows));
+                           smCount * blocks.fill / kQuarters * blocks.rows));
 }
 
 } // namespace kiln

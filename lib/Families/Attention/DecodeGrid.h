@@ -15,6 +15,21 @@
 
 namespace kiln {
 
+/// Blocks of a kernel that decodes, as far as the grid asks for them.
+struct DecodeBlocks {
+  int64_t rows;  ///< of queries
+  int64_t tile;  ///< keys; splits have whole ones
+  int64_t rings; ///< that have tiles of their own
+  int fill;      ///< quarters of a block for each SM that splits make up
+  bool isCluster = false; ///< of all splits
+
+  DecodeBlocks(int64_t rows, int64_t tile, int64_t rings, int fill)
+      : rows(rows), tile(tile), rings(rings), fill(fill) {}
+  explicit DecodeBlocks(const DecodeAttentionConfig &config)
+      : rows(config.rows), tile(config.tile), rings(config.rings()),
+        fill(config.fill), isCluster(config.cluster != 0) {}
+};
+
 struct DecodeGrid {
   int64_t rowBlocks = 1; ///< of a head of K
   int64_t splits = 1;
@@ -27,9 +42,12 @@ struct DecodeGrid {
 
   /// For \p smCount SMs. \p partialRows: rows of partial results that there is
   /// room for, where that is a limit. Nanoseconds.
+  DecodeGrid(const AttentionProblem &problem, const DecodeBlocks &blocks,
+             int64_t smCount, int64_t partialRows = kMaxPartialRows);
   DecodeGrid(const AttentionProblem &problem,
              const DecodeAttentionConfig &config, int64_t smCount,
-             int64_t partialRows = kMaxPartialRows);
+             int64_t partialRows = kMaxPartialRows)
+      : DecodeGrid(problem, DecodeBlocks(config), smCount, partialRows) {}
 
   /// Rows of partial results, over all splits.
   int64_t rows(const AttentionProblem &problem) const;
@@ -41,6 +59,11 @@ int64_t mostVisibleKeys(const AttentionProblem &problem, int64_t keys);
 /// Rows of partial results that launches of a plan may need whose problems are
 /// at most \p problem.
 int64_t partialRowsOfPlan(const AttentionProblem &problem,
-                          const DecodeAttentionConfig &config, int64_t smCount);
+                          const DecodeBlocks &blocks, int64_t smCount);
+inline int64_t partialRowsOfPlan(const AttentionProblem &problem,
+                                 const DecodeAttentionConfig &config,
+                                 int64_t smCount) {
+  return partialRowsOfPlan(problem, DecodeBlocks(config), smCount);
+}
 
 } // namespace kiln

@@ -134,7 +134,11 @@ TEST_CASE("conformance: any config that parses is pruned or planned") {
     std::vector<Problem> problems = problemsOf(*family);
     for (const auto &tmpl : family->templates()) {
       CAPTURE(tmpl->name().str());
-      checkConfigs(*family, *tmpl, problems, devices);
+      // Draws hardly ever have some row lengths; suites do.
+      if (offersOf(*tmpl, problems).empty())
+        checkConfigs(*family, *tmpl, suiteProblems(*family), devices);
+      else
+        checkConfigs(*family, *tmpl, problems, devices);
     }
   }
 }

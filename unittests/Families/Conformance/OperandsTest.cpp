@@ -129,22 +129,24 @@ TEST_CASE("conformance: launches of each template carry every operand") {
   for (const auto &family : registry().families()) {
     CAPTURE(family->name().str());
     std::set<const Template *> seen;
-    for (Sizes sizes : {Sizes::Small, Sizes::Usual})
-      for (const Problem &problem : drawWork(*family, sizes, 40)) {
-        CAPTURE(problem.text());
-        CHECK(faultOfReference(*family, problem, h200()) == "");
-        Space space = llvm::cantFail(exploreSpace(*family, problem, h200()));
-        std::set<const Template *> here;
-        for (const Candidate &candidate : space.ranked) {
-          if (!here.insert(candidate.tmpl).second)
-            continue;
-          CAPTURE(candidate.config.text());
-          Plan plan = candidate.tmpl->plan(problem, candidate.config, h200());
-          CHECK(faultOfPlan(plan, h200()) == "");
-          CHECK(faultOfLaunch(*family, problem, plan, h200()) == "");
-        }
-        seen.insert(here.begin(), here.end());
+    std::vector<Problem> problems = drawWork(*family, Sizes::Small, 40);
+    llvm::append_range(problems, drawWork(*family, Sizes::Usual, 40));
+    llvm::append_range(problems, suiteProblems(*family));
+    for (const Problem &problem : problems) {
+      CAPTURE(problem.text());
+      CHECK(faultOfReference(*family, problem, h200()) == "");
+      Space space = llvm::cantFail(exploreSpace(*family, problem, h200()));
+      std::set<const Template *> here;
+      for (const Candidate &candidate : space.ranked) {
+        if (!here.insert(candidate.tmpl).second)
+          continue;
+        CAPTURE(candidate.config.text());
+        Plan plan = candidate.tmpl->plan(problem, candidate.config, h200());
+        CHECK(faultOfPlan(plan, h200()) == "");
+        CHECK(faultOfLaunch(*family, problem, plan, h200()) == "");
       }
+      seen.insert(here.begin(), here.end());
+    }
     // Problems of any kind reach every template.
     CHECK(seen.size() == family->templates().size());
   }

@@ -1,0 +1,217 @@
+//===- attention/Sm90MlaAttention.cuh - latent attention by wgmma ---------===//
+//
+// Problem: rows of Q and K have 576 elements, and V is the first 512 of K, the
+// same for all heads. With many heads the tensor cores are the limit: 64 rows
+// and 64 keys are 2176 clocks of an SM. But 64 rows of O are 128 KB of
+// registers, all that two warpgroups have beside a block of scores, and two
+// blocks of keys with Q are all of shared memory.
+//
+// Choice: two consumers. Each has half of the columns of O, and makes the
+// scores and the probabilities of every other block of keys; it multiplies its
+// own probabilities from registers, and those of the other from shared memory.
+// The greatest scores go from one to the other with the probabilities, so both
+// halves of O shrink alike. While one makes probabilities, the other
+// multiplies: one buffer of them is enough, as each is read by the one that
+// writes the next.
+//
+// Keys of both products are the same bytes: slabs of 64 elements of a row, in
+// which the scores go along the rows, and the sums across them. One thread of a
+// producer brings them by TMA in groups of slabs, as the products with V give
+// them back: with only two buffers the next block has to come in under the
+// products with this one.
+//
+// Blocks of rows of one sequence may be a cluster, each of which brings a part
+// of the keys for all: L2 is asked for half as much.
+//
+// Keys of a sequence are shared out, found and merged as those of `decode`.
+//
+// Rejected: scores of 32 keys by each consumer (Q is read twice, and shared
+// memory takes longer than the tensor cores), three buffers of 32 keys (the
+// same).
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attention/Sm90MlaConsumer.cuh"
+#include "attention/Sm90MlaTiles.cuh"
+
+namespace kiln {
+
+template <AttentionSignature kSignature, Sm90MlaConfig kConfig>
+class Sm90MlaAttention {
+  static_assert(kConfig.isValid(kSignature),
+                "the config is not valid for this signature");
+  static_assert(__CUDA_ARCH__ == 900, "wgmma needs sm_90a");
+
+  static constexpr int kConsumers = Sm90MlaConfig::kConsumers;
+  static constexpr int kCluster = kConfig.cluster;
+  static constexpr int kLoaded = kConfig.loadedKeys();
+  static constexpr bool kPaged = kSignature.pages != AttentionPages::None;
+
+  using Shared = Sm90MlaShared<kSignature, kConfig>;
+
+public:
+  static void run(const Sm90MlaParams &params) {
+    extern __shared__ __align__(16) unsigned char sharedMemory[];
+    constexpr unsigned kMask = Sm90MlaConfig::kAlignment - 1;
+    Shared shared{(ptx::sharedAddress(sharedMemory) + kMask) & ~kMask};
+    // The same in all lanes of a warp, and known to be.
+    int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
+    int role = warp / 4;
+    Sm90MlaWork work = workOf<kSignature, kConfig>(params.attention);
+    if (!work.hasWork)
+      return;
+    if (warp == 4 * kConsumers && ptx::electOne()) {
+      ptx::prefetchTensorMap(&params.k);
+      setUp(shared);
+    }
+    meet();
+    if (role == kConsumers) {
+      ptx::setmaxnregDec<Sm90MlaConfig::kProducerRegisters>();
+      if (warp % 4 == 0 && ptx::electOne())
+        produce(params, shared, work);
+      __syncwarp();
+    } else {
+      ptx::setmaxnregInc<Sm90MlaConfig::kConsumerRegisters>();
+      if (role == 0)
+        Sm90MlaConsumer<kSignature, kConfig, 0>(params.attention, shared, work)
+            .run();
+      else
+        Sm90MlaConsumer<kSignature, kConfig, 1>(params.attention, shared, work)
+            .run();
+    }
+    ptx::griddepcontrolLaunchDependents();
+    // Others bring keys to this block, and give theirs back to it.
+    if constexpr (kCluster > 1)
+      meet();
+  }
+
+private:
+  /// Waits for all threads of the cluster.
+  static void meet() {
+    if constexpr (kCluster > 1) {
+      ptx::barrierClusterArriveRelease();
+      ptx::barrierClusterWait();
+    } else {
+      __syncthreads();
+    }
+  }
+
+  static void setUp(const Shared &shared) {
+    for (int stage = 0; stage < Sm90MlaConfig::kStages; ++stage)
+      for (int group = 0; group < kConfig.groups(); ++group) {
+        ptx::mbarrierInit(shared.full(stage, group), 1);
+        ptx::mbarrierInit(shared.empty(stage, group), kCluster);
+      }
+    ptx::fenceMbarrierInit();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // The producer
+  //===--------------------------------------------------------------------===//
+
+  /// Where the pages of a block's keys are.
+  struct Pages {
+    int number[kConfig.mostBoxes()];
+  };
+
+  static void produce(const Sm90MlaParams &params, const Shared &shared,
+                      const Sm90MlaWork &work) {
+    int rank = kCluster > 1 ? static_cast<int>(ptx::clusterCtaRank()) : 0;
+    int blocks = work.blocks.size();
+    Pages pages;
+    if constexpr (kPaged) {
+      lookUp(params, work, rank, 0, pages);
+      note(shared, 0, pages);
+    }
+#pragma unroll 1
+    for (int number = 0; number < blocks; ++number) {
+      // Those of the next block come from memory while this one is loaded.
+      if constexpr (kPaged)
+        lookUp(params, work, rank, number + 1, pages);
+      load(params, shared, work, rank, number);
+      if constexpr (kPaged)
+        note(shared, number + 1, pages);
+    }
+  }
+
+  static int firstKey(const Sm90MlaWork &work, int rank, int number) {
+    return (work.blocks.end - 1 - number) * Sm90MlaConfig::kKeys +
+           rank * kLoaded;
+  }
+
+  static void lookUp(const Sm90MlaParams &params, const Sm90MlaWork &work,
+                     int rank, int number, Pages &pages) {
+    int first = firstKey(work, rank, number);
+    // Behind the last key the box is outside of all pages: zeros.
+    constexpr int kNoPage = 0x7fffffff;
+#pragma unroll
+    for (int box = 0; box < kConfig.mostBoxes(); ++box) {
+      int key = first + box * params.boxKeys;
+      pages.number[box] = kNoPage;
+      if (number < work.blocks.size() && box * params.boxKeys < kLoaded &&
+          key < work.keys.count)
+        pages.number[box] = pageNumber<kSignature>(
+            params.attention, work.sequence, key / params.attention.pageSize);
+    }
+  }
+  static void note(const Shared &shared, int number, const Pages &pages) {
+#pragma unroll
+    for (int box = 0; box < kConfig.mostBoxes(); ++box)
+      ptx::stShared32(shared.page(number & 1, box), pages.number[box]);
+  }
+
+  static void load(const Sm90MlaParams &params, const Shared &shared,
+                   const Sm90MlaWork &work, int rank, int number) {
+    int stage = number % Sm90MlaConfig::kStages;
+    unsigned phase = number / Sm90MlaConfig::kStages & 1;
+    int first = firstKey(work, rank, number);
+#pragma unroll 1
+    for (int group = 0; group < kConfig.groups(); ++group) {
+      unsigned full = shared.full(stage, group);
+      int slabs = kConfig.slabCount(kSignature, group);
+      int slab = kConfig.firstSlab(kSignature, group);
+      ptx::mbarrierWait(shared.empty(stage, group), phase ^ 1);
+      ptx::mbarrierArriveExpectTx(full, slabs * Sm90MlaConfig::kSlabBytes);
+#pragma unroll 1
+      for (int i = slab; i < slab + slabs; ++i) {
+        unsigned to = shared.key(stage) + i * Sm90MlaConfig::kSlabBytes +
+                      rank * kLoaded * Slab::kBytes;
+        if constexpr (kPaged)
+          loadPages(params, shared, work, full, to, i, first, number & 1);
+        else
+          loadBox(params, full, to, i, work.keys.first + first, work.kvHead,
+                  work.sequence * params.batchStepK);
+      }
+    }
+  }
+
+  static void loadPages(const Sm90MlaParams &params, const Shared &shared,
+                        const Sm90MlaWork &work, unsigned full, unsigned to,
+                        int slab, int first, int parity) {
+    int pageSize = params.attention.pageSize, rows = params.boxKeys;
+    int within = pageSize > rows ? first % pageSize : 0;
+#pragma unroll 1
+    for (int row = 0; row < kLoaded; row += rows)
+      loadBox(
+          params, full, to + row * Slab::kBytes, slab, within, work.kvHead,
+          static_cast<int>(ptx::ldShared32(shared.page(parity, row / rows))));
+  }
+
+  static void loadBox(const Sm90MlaParams &params, unsigned full, unsigned to,
+                      int slab, int token, int head, int batch) {
+    if constexpr (kCluster > 1)
+      ptx::tmaLoadMulticast(to, &params.k, full, slab * Slab::kElements, token,
+                            head, batch, (1 << kCluster) - 1);
+    else
+      ptx::tmaLoad(to, &params.k, full, slab * Slab::kElements, token, head,
+                   batch);
+  }
+};
+
+template <AttentionSignature kSignature, Sm90MlaConfig kConfig>
+void sm90MlaAttention(const Sm90MlaParams &params) {
+  Sm90MlaAttention<kSignature, kConfig>::run(params);
+}
+
+} // namespace kiln

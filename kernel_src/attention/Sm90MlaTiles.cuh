@@ -1,0 +1,112 @@
+//===- attention/Sm90MlaTiles.cuh - what roles of latent attention share --===//
+//
+// Where things lie in shared memory, and which rows and keys a block has. Every
+// role finds out for itself: it is once in a block.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attention/AttentionSoftmax.cuh"
+#include "attention/DecodeSplits.h"
+#include "attention/Sm90MlaConfig.h"
+#include "attention/Sm90MlaParams.h"
+#include "common/PtxSm90.cuh"
+
+namespace kiln {
+
+/// Shared memory of a block, as offsets in its window.
+template <AttentionSignature kSignature, Sm90MlaConfig kConfig>
+struct Sm90MlaShared {
+  unsigned base;
+
+  static constexpr int kTile = Sm90MlaConfig::tileBytes(kSignature);
+  static constexpr int kSlab = Sm90MlaConfig::kSlabBytes;
+  static constexpr int kStages = Sm90MlaConfig::kStages;
+
+  unsigned query() const { return base; }
+  unsigned key(int stage) const { return base + (1 + stage) * kTile; }
+  /// Probabilities of one consumer, for the other.
+  unsigned probabilities() const { return key(kStages); }
+  /// The greatest scores of rows, beside them.
+  unsigned greatest() const { return probabilities() + kSlab; }
+  /// Sums of rows of a consumer, at the end.
+  unsigned total(int consumer) const {
+    return greatest() + (1 + consumer) * Sm90MlaConfig::kRows * 4;
+  }
+  unsigned full(int stage, int group) const {
+    return greatest() + Sm90MlaConfig::kRowBytes +
+           (stage * kConfig.groups() + group) * 8;
+  }
+  unsigned empty(int stage, int group) const {
+    return full(kStages + stage, group);
+  }
+  /// Numbers of pages of a block of keys, of every other block.
+  unsigned page(int parity, int box) const {
+    return empty(kStages, 0) + (parity * kConfig.mostBoxes() + box) * 4;
+  }
+};
+
+/// Rows and keys of a block.
+struct Sm90MlaWork {
+  AttentionTokens queries, keys;
+  int sequence = 0, kvHead = 0, split = 0;
+  int group = 1;           ///< rows of a token
+  int rowBegin = 0;        ///< packed, of the sequence
+  AttentionRange range;    ///< of keys of the split
+  AttentionRange blocks;   ///< of keys that have some of them
+  AttentionRange unmasked; ///< those that every row sees
+  bool isPart = false;     ///< one of several splits
+  bool hasWork = true;     ///< false: no rows, or no such split
+
+  int rowEnd() const { return queries.count * group; }
+  AttentionRow row(int index) const {
+    int at = rowBegin + index;
+    // Idle rows are behind the last token.
+    if (at >= rowEnd())
+      return {kvHead * group, queries.count};
+    return {kvHead * group + at % group, at / group};
+  }
+};
+
+/// Grid: (blocks of rows, splits, sequences x heads of K).
+template <AttentionSignature kSignature, Sm90MlaConfig kConfig>
+Sm90MlaWork workOf(const AttentionParams &params) {
+  constexpr int kRows = Sm90MlaConfig::kRows, kKeys = Sm90MlaConfig::kKeys;
+  Sm90MlaWork work;
+  work.sequence = static_cast<int>(blockIdx.z) / params.kvHeads;
+  work.kvHead = static_cast<int>(blockIdx.z) % params.kvHeads;
+  work.split = blockIdx.y;
+  work.group = params.heads / params.kvHeads;
+  work.rowBegin = blockIdx.x * kRows;
+  work.queries = queriesOf<kSignature>(params, work.sequence);
+  work.keys = keysOfSequence<kSignature>(params, work.sequence);
+  const int queries = work.queries.count, keys = work.keys.count;
+
+  // The blocks of a cluster have the same keys: those that any of them sees.
+  AttentionReach reach = reachOf(kSignature.mask, params.left, params.right);
+  AttentionRange visible = keysOfQueries(reach, queries, keys);
+  int firstRow = work.rowBegin - work.rowBegin % (kConfig.cluster * kRows);
+  work.hasWork = isSplitUsed(visible, work.split, params.splitKeys) &&
+                 firstRow < work.rowEnd();
+  work.isPart = visible.size() > params.splitKeys;
+  work.range = keysOfDecodeSplit(visible, work.split, params.splitKeys);
+  auto tokensOf = [&](int begin, int end) {
+    return AttentionRange{min(begin / work.group, queries),
+                          min((end + work.group - 1) / work.group, queries)};
+  };
+  if constexpr (kSignature.mask != AttentionMask::None) {
+    AttentionRange seen =
+        keysOfAny(reach, tokensOf(firstRow, firstRow + kConfig.cluster * kRows),
+                  queries, keys);
+    work.range = {max(work.range.begin, seen.begin),
+                  min(work.range.end, seen.end)};
+  }
+  AttentionRange all = keysOfAll(
+      reach, tokensOf(work.rowBegin, work.rowBegin + kRows), queries, keys);
+  work.blocks = blocksWith(work.range, kKeys);
+  work.unmasked = blocksWithin(
+      {max(all.begin, work.range.begin), min(all.end, work.range.end)}, kKeys);
+  return work;
+}
+
+} // namespace kiln

@@ -1,0 +1,145 @@
+//===- Sm90MlaPlan.cpp ----------------------------------------------------===//
+#include "Families/Attention/Sm90MlaPlan.h"
+
+#include "Families/Attention/AttentionCombine.h"
+#include "Families/Attention/AttentionFamily.h"
+#include "Families/ReusedTensorMap.h"
+#include "Model/MathUtil.h"
+#include "attention/Sm90MlaParams.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace kiln {
+
+static constexpr CombineAttentionConfig kCombine{.warps = 4, .decode = 1};
+
+DecodeBlocks blocksOf(const Sm90MlaConfig &config) {
+  return DecodeBlocks(Sm90MlaConfig::kRows, Sm90MlaConfig::kKeys, /*rings=*/1,
+                      config.fill);
+}
+
+WorkspaceLayout sm90MlaWorkspace(const AttentionProblem &problem,
+                                 const Sm90MlaConfig &config,
+                                 const DeviceModel &device) {
+  int64_t rows = partialRowsOfPlan(problem, blocksOf(config), device.smCount);
+  return {.scratchBytes = uint64_t(partialBytes(rows, problem.valueDim))};
+}
+
+namespace {
+
+class Sm90MlaBinder final : public Binder {
+public:
+  Sm90MlaBinder(const AttentionProblem &problem,
+                const AttentionSignature &signature,
+                const Sm90MlaConfig &config, const DeviceModel &device)
+      : signature(signature), config(config),
+        partialRows(
+            partialRowsOfPlan(problem, blocksOf(config), device.smCount)),
+        planned(mapOf(problem, problem.k)) {}
+
+  void bind(const Arguments &arguments, const LaunchContext &context,
+            LaunchSpec &spec) const noexcept override;
+
+  const TensorMapSpec &map() const { return planned; }
+
+private:
+  TensorMapSpec mapOf(const AttentionProblem &problem,
+                      const AttentionStrides &strides) const;
+  int64_t boxKeys(const AttentionProblem &problem) const {
+    return problem.isPaged()
+               ? std::min<int64_t>(config.loadedKeys(), problem.pageSize)
+               : config.loadedKeys();
+  }
+
+  AttentionSignature signature;
+  Sm90MlaConfig config;
+  int64_t partialRows;
+  TensorMapSpec planned;
+};
+
+} // namespace
+
+/// (element, token, head, sequence or page). Packed sequences are one long one;
+/// sequences that share K are one, too.
+TensorMapSpec Sm90MlaBinder::mapOf(const AttentionProblem &problem,
+                                   const AttentionStrides &strides) const {
+  TensorMapSpec map;
+  map.elementType = static_cast<int32_t>(signature.q);
+  map.rank = 4;
+  map.swizzle = TensorMapSwizzle::B128;
+  map.l2Promotion = L2Promotion::B256;
+  map.dims[0] = static_cast<uint64_t>(problem.headDim);
+  // No extent is 0: of a tensor without rows nothing is read. The stride of an
+  // extent of one is not read, but it has to be one all the same.
+  auto set = [&](int dim, int64_t extent, int64_t stride) {
+    constexpr uint64_t kAnyStride = 16;
+    map.dims[dim] = static_cast<uint64_t>(std::max<int64_t>(1, extent));
+    map.strides[dim - 1] =
+        extent > 1 ? static_cast<uint64_t>(stride * bytesOf(signature.q))
+                   : kAnyStride;
+  };
+  int64_t tokens = problem.isPaged()         ? problem.pageSize
+                   : problem.hasPackedKeys() ? problem.totalKeys
+                                             : problem.keys;
+  int64_t batch = problem.isPaged() ? problem.pageCount
+                  : problem.hasPackedKeys() || strides.batch == 0
+                      ? 1
+                      : problem.batch;
+  set(1, tokens, strides.token);
+  set(2, problem.kvHeads, strides.head);
+  set(3, batch, strides.batch);
+  map.box[0] = Slab::kElements;
+  map.box[1] = static_cast<uint32_t>(boxKeys(problem));
+  map.box[2] = map.box[3] = 1;
+  return map;
+}
+
+void Sm90MlaBinder::bind(const Arguments &arguments,
+                         const LaunchContext &context,
+                         LaunchSpec &spec) const noexcept {
+  AttentionProblem problem = readAttentionProblem(arguments.problem);
+  DecodeGrid grid(problem, blocksOf(config), context.smCount, partialRows);
+  Sm90MlaParams params;
+  AttentionParams &attention = params.attention;
+  attention = makeAttentionParams(problem, arguments);
+  attention.splits = static_cast<int>(grid.splits);
+  attention.splitKeys = static_cast<int>(grid.splitKeys);
+  placePartials(context.scratch, grid.rows(problem), problem.valueDim,
+                attention);
+  params.batchStepK = !problem.hasPackedKeys() && attention.kStrides.batch != 0;
+  params.boxKeys = static_cast<int>(boxKeys(problem));
+
+  KernelStep &step = spec.addKernel(params);
+  step.grid = {
+      static_cast<uint32_t>(roundUp(grid.rowBlocks, int64_t(config.cluster))),
+      static_cast<uint32_t>(grid.splits),
+      static_cast<uint32_t>(problem.batch * problem.kvHeads)};
+  step.block.x = static_cast<uint32_t>(config.threads());
+  step.cluster.x = static_cast<uint32_t>(config.cluster);
+  step.sharedBytes = static_cast<uint32_t>(config.sharedBytes(signature));
+  DeviceAddress address = arguments.operands[AttentionOperand::K].address;
+  // Without keys there may be no K; nothing of it is read then.
+  if (address == 0)
+    address = arguments.operands[AttentionOperand::O].address;
+  addTensorMap(mapOf(problem, attention.kStrides), planned, *context.tensorMaps,
+               address, step.paramOffset + offsetof(Sm90MlaParams, k), spec);
+  if (grid.splits > 1)
+    addCombineStep(attention, kCombine, /*function=*/1, /*dependent=*/true,
+                   spec);
+}
+
+void completeSm90MlaPlan(const AttentionProblem &problem,
+                         const AttentionSignature &signature,
+                         const Sm90MlaConfig &config, const DeviceModel &device,
+                         Plan &plan) {
+  auto binder =
+      std::make_shared<Sm90MlaBinder>(problem, signature, config, device);
+  plan.tensorMaps = {binder->map()};
+  // Fewer sequences may have splits where those of the problem have none.
+  plan.kernels.push_back(makeCombineUnit(signature, kCombine, device));
+  plan.sharedBytes.push_back(0);
+  plan.binder = std::move(binder);
+}
+
+} // namespace kiln

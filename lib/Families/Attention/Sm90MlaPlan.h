@@ -1,0 +1,28 @@
+//===- Sm90MlaPlan.h - launches of latent attention -----------------------===//
+#pragma once
+
+#include "Families/Attention/AttentionProblem.h"
+#include "Families/Attention/DecodeGrid.h"
+#include "Kernel/Plan.h"
+#include "attention/Sm90MlaConfig.h"
+
+#include "Device/DeviceModel.h"
+
+namespace kiln {
+
+/// A block of the grid as splits count it.
+DecodeBlocks blocksOf(const Sm90MlaConfig &config);
+
+/// Scratch of the partial results of splits.
+WorkspaceLayout sm90MlaWorkspace(const AttentionProblem &problem,
+                                 const Sm90MlaConfig &config,
+                                 const DeviceModel &device);
+
+/// Adds to a plan of one kernel what else it has: the tensor map of K, the
+/// kernel that merges splits, the binder.
+void completeSm90MlaPlan(const AttentionProblem &problem,
+                         const AttentionSignature &signature,
+                         const Sm90MlaConfig &config, const DeviceModel &device,
+                         Plan &plan);
+
+} // namespace kiln

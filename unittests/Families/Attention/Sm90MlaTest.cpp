@@ -1,0 +1,144 @@
+// What a launch of latent attention is made of: the map of K, splits, clusters;
+// what the problem says, and which configs are refused.
+#include "Families/Attention/AttentionFamily.h"
+#include "Families/FamilyTesting.h"
+
+#include "attention/Sm90MlaParams.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <vector>
+
+using namespace kiln;
+using namespace kiln::testing;
+
+namespace {
+
+const KernelFamily &family() { return *registry().find("attention"); }
+
+using Numbers = std::vector<uint64_t>;
+
+/// A launch of a config that the pruner lets pass, at its problem.
+struct Launch {
+  Plan plan;
+  LaunchSpec spec;
+  std::vector<EncodedTensorMap> prototypes;
+
+  Launch(llvm::StringRef problemText, llvm::StringRef configText) {
+    Problem problem = parse(family(), problemText);
+    auto named = llvm::cantFail(family().parseConfig(configText));
+    if (auto rejection = named.tmpl->prune(problem, named.config, h200()))
+      FAIL(rejection->text());
+    plan = named.tmpl->plan(problem, named.config, h200());
+    prototypes.resize(plan.tensorMaps.size());
+    Arguments arguments = family().defaultArguments(problem);
+    for (int i = 0; i < AttentionOperand::Count; ++i)
+      arguments.operands[i].address = DeviceAddress(0x1000) * (i + 1);
+    LaunchContext context;
+    context.smCount = 132;
+    context.scratch = 0x200000;
+    context.tensorMaps = prototypes.data();
+    plan.binder->bind(arguments, context, spec);
+    REQUIRE(spec.stepCount >= 1);
+  }
+
+  const KernelStep &step(uint32_t index) const {
+    return spec.steps[index].kernel;
+  }
+  Sm90MlaParams params() const {
+    REQUIRE(step(0).paramBytes == sizeof(Sm90MlaParams));
+    Sm90MlaParams params;
+    std::memcpy(static_cast<void *>(&params), spec.params + step(0).paramOffset,
+                sizeof(params));
+    return params;
+  }
+  Numbers dims() const {
+    const TensorMapSpec &map = plan.tensorMaps[0];
+    return {map.dims, map.dims + map.rank};
+  }
+  Numbers box() const {
+    const TensorMapSpec &map = plan.tensorMaps[0];
+    return {map.box, map.box + map.rank};
+  }
+};
+
+std::string refusal(llvm::StringRef problem, llvm::StringRef config) {
+  return reason(family(), problem, config);
+}
+
+} // namespace
+
+TEST_CASE("V of latent attention is a part of K") {
+  Launch launch("batch=128 sq=1 sk=4096 heads=128 kvheads=1 d=576 dv=512 "
+                "dtype=bf16 latent=1",
+                "sm90mla.cl2.pc2");
+  Sm90MlaParams params = launch.params();
+  CHECK(params.attention.v == params.attention.k);
+  CHECK(params.attention.vStrides.token == 576);
+  CHECK((launch.dims() == Numbers{576, 4096, 1, 128}));
+  CHECK((launch.box() == Numbers{64, 32, 1, 1}));
+  CHECK(launch.step(0).grid.x == 2);
+  CHECK(launch.step(0).grid.y == 1);
+  CHECK(launch.step(0).grid.z == 128);
+  CHECK(launch.step(0).cluster.x == 2);
+  CHECK(launch.spec.stepCount == 1);
+  // Strides of V do not count, and there is no operand V.
+  Problem strided =
+      parse(family(), "sq=1 sk=64 heads=16 kvheads=1 d=576 dv=512 dtype=bf16 "
+                      "latent=1 ldv=600");
+  CHECK(strided.text() == "attention sq=1 sk=64 heads=16 kvheads=1 d=576 "
+                          "dv=512 dtype=bf16 latent=1");
+  CHECK_FALSE(family().operands(strided).operands[AttentionOperand::V].present);
+  CHECK(
+      failure(family(),
+              "attention sq=1 sk=64 heads=1 d=64 dv=128 dtype=bf16 latent=1") ==
+      "attention: latent=1, but dv=128 is above d=64, of which V is a part");
+}
+
+TEST_CASE("keys of few sequences of latent attention are shared out") {
+  Launch launch("sq=1 sk=32768 heads=128 kvheads=1 d=576 dv=512 dtype=bf16 "
+                "latent=1",
+                "sm90mla.cl1.pc2");
+  CHECK(launch.step(0).grid.x == 2);
+  CHECK(launch.step(0).grid.y == 64);
+  CHECK(launch.params().attention.splitKeys == 512);
+  REQUIRE(launch.spec.stepCount == 2);
+  CHECK(launch.step(1).grid.y == 128);
+  CHECK(launch.step(1).dependentLaunch);
+}
+
+TEST_CASE("pages of latent attention come in boxes of their own") {
+  constexpr llvm::StringRef kPaged =
+      "batch=2 sq=1 sk=512 heads=128 kvheads=1 d=576 dv=512 dtype=bf16 "
+      "latent=1 kvlen=used pages=table ";
+  CHECK(
+      Launch((kPaged + "page=16").str(), "sm90mla.cl1.pc2").params().boxKeys ==
+      16);
+  CHECK(
+      Launch((kPaged + "page=64").str(), "sm90mla.cl2.pc2").params().boxKeys ==
+      32);
+  Launch wide((kPaged + "page=256").str(), "sm90mla.cl1.pc2");
+  CHECK((wide.dims() == Numbers{576, 256, 1, 4}));
+  CHECK(wide.params().boxKeys == 64);
+}
+
+TEST_CASE("latent attention by wgmma says what it cannot do") {
+  constexpr llvm::StringRef kUsual =
+      "batch=2 sq=1 sk=512 heads=128 kvheads=1 d=576 dv=512 dtype=bf16 ";
+  CHECK(refusal((kUsual + "latent=1").str(), "sm90mla.cl1.pc2") == "none");
+  CHECK(refusal(kUsual, "sm90mla.cl1.pc2") ==
+        "instruction-shape: 2 operands that are K and V, limit 1 operands that "
+        "are K and V");
+  CHECK(refusal("sq=1 sk=512 heads=16 kvheads=1 d=192 dv=128 dtype=bf16 "
+                "latent=1",
+                "sm90mla.cl1.pc2") ==
+        "instruction-shape: 128 elements of a row of V, 256 or 512 allowed");
+  CHECK(refusal((kUsual + "latent=1 pages=table page=4").str(),
+                "sm90mla.cl1.pc2") ==
+        "alignment: 4 tokens of a page, limit 8 tokens of a page");
+  CHECK(refusal((kUsual + "latent=1 split=100").str(), "sm90mla.cl1.pc2") ==
+        "dominated: 100 keys of a fixed split, other templates' allowed");
+  CHECK(refusal((kUsual + "latent=1 kv=e4m3").str(), "sm90mla.cl1.pc2") !=
+        "none");
+}
