@@ -102,8 +102,11 @@ enum kiln_attention_flag {
 /// token t of sequence b is token t % page_size of page
 /// page_table[b * page_table_columns + t / page_size]. With page_offsets, too,
 /// it is page page_table[page_offsets[b] + t / page_size] of one list. Entries
-/// behind the length of a sequence are not read. Lengths of paged sequences
-/// are `keys` or key_lengths.
+/// behind the length of a sequence are not read. Those before a window are:
+/// they name any page of the pool, which holds finite numbers. Lengths of paged
+/// sequences are `keys` or key_lengths. A pool of [page][2][token][head]
+/// [element] is two views with a batch_stride of 2 * page_size * kv_heads *
+/// head_dim.
 ///
 /// Device memory. All arrays are int32 or fp32 in device memory, aligned to
 /// their elements, packed, read by the kernels in stream order and never
@@ -116,8 +119,11 @@ enum kiln_attention_flag {
 /// within `queries`, `keys`, total_queries and total_keys, and page numbers
 /// below page_count. The fields of the struct are those of the capture.
 ///
-/// O and lse may overlap each other and nothing that is read; rows of O may not
-/// overlap. Q, K and V may overlap: views of one tensor.
+/// O and lse overlap neither each other nor anything that is read; rows of O do
+/// not overlap. Q, K and V may overlap: views of one tensor.
+///
+/// Ranges of a problem (kiln_range) are of "batch", "sq" (queries) and "sk"
+/// (keys); a hint of sk is keys_hint.
 ///
 /// batch must be set: zero is an empty batch. kiln_attention_args_init() gives
 /// it as 1.

@@ -101,6 +101,15 @@ static llvm::Error readText(const Registry &registry, const char *text,
   return llvm::Error::success();
 }
 
+/// "batch, sq, sk": the fields that ranges may vary.
+static std::string varyingOf(const RecordSchema &schema) {
+  std::string names;
+  for (const Field &field : schema.fields())
+    if (field.mayVary())
+      names += (names.empty() ? "" : ", ") + field.key.str();
+  return names.empty() ? "nothing" : names;
+}
+
 static llvm::Error readRange(const kiln_range &from, ProblemSpec &spec) {
   if (from.flags)
     return makeError(ErrorCode::Unsupported, "range: flags {:#x}", from.flags);
@@ -111,8 +120,8 @@ static llvm::Error readRange(const kiln_range &from, ProblemSpec &spec) {
   range.field = schema.find(from.name);
   if (range.field < 0 || !schema.fields()[range.field].mayVary())
     return makeError(ErrorCode::InvalidArgument,
-                     "range: {} has no dynamic extent \"{}\"",
-                     spec.family->name(), from.name);
+                     "range: {} has no dynamic extent \"{}\": ranges are of {}",
+                     spec.family->name(), from.name, varyingOf(schema));
   for (const ExtentRange &other : spec.ranges)
     if (other.field == range.field)
       return makeError(ErrorCode::InvalidArgument,

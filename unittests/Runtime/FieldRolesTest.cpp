@@ -139,7 +139,8 @@ TEST_CASE("ranges vary what a field's role lets vary") {
   CHECK(spec.problem.text() == "odd width=8 count=4 height=128");
   for (const char *name : {"width", "pitch", "grain", "gain", "batch"})
     CHECK(odd.refusal(text, rangeOf(name, 1, 4)) ==
-          "range: odd has no dynamic extent \"" + std::string(name) + "\"");
+          "range: odd has no dynamic extent \"" + std::string(name) +
+              "\": ranges are of count, height");
 }
 
 TEST_CASE("leading dimensions are packed, or as they were given") {

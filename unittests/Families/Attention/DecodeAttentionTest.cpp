@@ -276,7 +276,7 @@ TEST_CASE("a plan of many sequences serves few in its workspace") {
   CHECK(uint64_t(partialBytes(16 * 32, 128)) <= plan.workspace.scratchBytes);
 }
 
-TEST_CASE("room for more queries takes no workspace and no splits") {
+TEST_CASE("S16: room for more queries takes no workspace and no splits") {
   // As serving engines have it, whose tensors are as long as their longest
   // batch. Plans are made without it.
   for (const char *rest : {"", " split=1024"}) {

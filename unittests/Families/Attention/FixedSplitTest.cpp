@@ -58,7 +58,7 @@ constexpr const char *kShapes[] = {
 
 } // namespace
 
-TEST_CASE("with a fixed split no choice depends on the batch") {
+TEST_CASE("S17: with a fixed split no choice depends on the batch") {
   for (const char *name : {"h200-sxm", "a100-sxm4-80gb", "l40s"}) {
     const DeviceModel model = device(name);
     for (const char *shape : kShapes) {

@@ -169,7 +169,7 @@ TEST_CASE("splits of wgmma attention are merged by a second kernel") {
   CHECK(fixed.plan.workspace.bytes() == 0);
 }
 
-TEST_CASE("splits of wgmma attention take what there are queries for") {
+TEST_CASE("S16: splits of wgmma attention take what there are queries for") {
   constexpr llvm::StringRef kPacked =
       "batch=2 sq=64 sk=4000 heads=2 d=128 dtype=bf16 qlen=packed ";
   constexpr llvm::StringRef kSplit = "sm90.wg1.bn128.st2.pk1.sp8";
