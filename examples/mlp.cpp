@@ -15,14 +15,13 @@
 //
 //===----------------------------------------------------------------------===//
 #include "CudaDriver.h"
+#include "Tools.h"
 
 #include <kiln/kiln.hpp>
 
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
@@ -36,38 +35,9 @@ constexpr double kEpsilon = 1e-6;
 
 CudaDriver cuda;
 
-[[noreturn]] void fail(const std::string &what) {
-  std::fprintf(stderr, "mlp: %s\n", what.c_str());
-  std::exit(1);
-}
-
-void check(int result, const char *what) {
-  if (result != 0)
-    fail(std::string(what) + " failed with CUDA error " +
-         std::to_string(result));
-}
-
-void check(const kiln::Status &status, const char *what) {
-  if (!status.ok())
-    fail(std::string(what) + ": " + status.name() + ": " + status.message());
-}
-
 //===----------------------------------------------------------------------===//
 // bf16 matrices on the host and the device
 //===----------------------------------------------------------------------===//
-
-uint16_t toBf16(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
-
-double fromBf16(uint16_t value) {
-  uint32_t bits = static_cast<uint32_t>(value) << 16;
-  float result;
-  std::memcpy(&result, &bits, sizeof(result));
-  return result;
-}
 
 /// A row-major matrix in device memory with its copy on the host.
 class Matrix {

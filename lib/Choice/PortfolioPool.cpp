@@ -136,30 +136,15 @@ std::optional<ProblemRange> layerOf(const KernelFamily &family,
 }
 
 std::shared_ptr<const KnownPortfolio> findStored(const PortfolioStore &store,
-                                                 ProblemRange range,
+                                                 const ProblemRange &range,
                                                  const DeviceModel &device,
                                                  llvm::StringRef deviceClass,
                                                  uint64_t workspaceBytes) {
-  const std::string layer = range.fixedText();
-  for (const PortfolioKey &key : {PortfolioKey::measured(layer, deviceClass),
-                                  PortfolioKey::estimated(layer, device)}) {
-    std::optional<StoredPortfolio> stored =
-        store.find(key, range.low, range.high);
-    if (!stored)
-      continue;
-    // Trials found nothing right: nor would they for the estimator's choice.
-    if (stored->isHopeless())
-      return nullptr;
-    ProblemRange whole = range;
-    whole.low.assign(stored->low.begin(), stored->low.end());
-    whole.high.assign(stored->high.begin(), stored->high.end());
-    Portfolio restored =
-        Portfolio::restore(whole, *stored, device, workspaceBytes);
-    if (!restored.empty())
-      return std::make_shared<const KnownPortfolio>(std::move(restored),
-                                                    /*isStored=*/true);
-  }
-  return nullptr;
+  auto found = findPortfolio(store, range, device, deviceClass, workspaceBytes);
+  if (!found)
+    return nullptr;
+  return std::make_shared<const KnownPortfolio>(std::move(*found),
+                                                /*isStored=*/true);
 }
 
 } // namespace kiln

@@ -59,7 +59,7 @@ std::optional<ProblemRange> layerOf(const KernelFamily &family,
 /// the range that it was stored for; null: nothing that is of use today. Cost:
 /// some microseconds if there is nothing; else milliseconds.
 std::shared_ptr<const KnownPortfolio> findStored(const PortfolioStore &store,
-                                                 ProblemRange range,
+                                                 const ProblemRange &range,
                                                  const DeviceModel &device,
                                                  llvm::StringRef deviceClass,
                                                  uint64_t workspaceBytes);

@@ -18,8 +18,4 @@ double wgmmaBusyClocks(double count, int columns) {
   return count * kClocksPerColumn * columns;
 }
 
-double powerFloorNs(const DeviceModel &device, double clocksPerSm) {
-  return clocksPerSm / (1e-3 * device.sustainedTensorClockMHz);
-}
-
 } // namespace kiln

@@ -7,7 +7,6 @@
 #include <llvm/ADT/STLExtras.h>
 
 #include <deque>
-#include <set>
 
 namespace kiln::cli {
 
@@ -168,20 +167,13 @@ void RangeReport::print(llvm::raw_ostream &os) const {
   os << fmt::format("{} ({})\n", device.name, device.archName());
   Table table({"layer", "range", ">kernels", ">configs", ">measured", ">points",
                ">regret %", ">s", "from"});
-  std::set<std::string> errors, notes;
+  OutcomeNotes notes;
   for (size_t i = 0; i < cases.size(); ++i) {
     printRow(table, i);
-    if (outcomes[i].error.code != ErrorCode::Success)
-      errors.insert(fmt::format("{}: {}", cases[i].name,
-                                onOneLine(outcomes[i].error.message)));
-    for (const std::string &note : outcomes[i].result.notes)
-      notes.insert(onOneLine(note));
+    notes.add(cases[i].name, outcomes[i].error, outcomes[i].result.notes);
   }
   table.print(os);
-  for (const std::string &error : errors)
-    os << "failed: " << error << '\n';
-  for (const std::string &note : notes)
-    os << "note: " << note << '\n';
+  notes.print(os);
   if (unstoredKernels > 0)
     os << fmt::format("not stored: {} kernels: {}\n", unstoredKernels,
                       onOneLine(whyUnstored));

@@ -68,6 +68,21 @@ void Table::print(llvm::raw_ostream &os) const {
     printRow(row);
 }
 
+void OutcomeNotes::add(llvm::StringRef name, const ErrorSummary &error,
+                       llvm::ArrayRef<std::string> said) {
+  if (error.code != ErrorCode::Success)
+    errors.insert(fmt::format("{}: {}", name, onOneLine(error.message)));
+  for (const std::string &note : said)
+    notes.insert(onOneLine(note));
+}
+
+void OutcomeNotes::print(llvm::raw_ostream &os) const {
+  for (const std::string &error : errors)
+    os << "failed: " << error << '\n';
+  for (const std::string &note : notes)
+    os << "note: " << note << '\n';
+}
+
 std::string formatFigure(double value) {
   double size = std::abs(value);
   if (value == 0)

@@ -1,12 +1,15 @@
 //===- Report.h - what a command prints, as tables or as JSON -------------===//
 #pragma once
 
+#include "Support/Error.h"
+
 #include <llvm/ADT/ArrayRef.h>
 #include <llvm/ADT/StringRef.h>
 #include <llvm/Support/Error.h>
 #include <llvm/Support/JSON.h>
 #include <llvm/Support/raw_ostream.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +44,19 @@ private:
   std::vector<std::string> headers;
   std::vector<bool> flushRight;
   std::vector<std::vector<std::string>> rows;
+};
+
+/// What went wrong with cases and what else there is to say of them, each once,
+/// for below a table.
+class OutcomeNotes {
+public:
+  /// \p error may be a success.
+  void add(llvm::StringRef name, const ErrorSummary &error,
+           llvm::ArrayRef<std::string> notes);
+  void print(llvm::raw_ostream &os) const;
+
+private:
+  std::set<std::string> errors, notes;
 };
 
 /// Three significant digits or so, for tables: "1234", "12.3", "0.123".

@@ -13,7 +13,6 @@
 #include <llvm/ADT/STLExtras.h>
 
 #include <chrono>
-#include <set>
 
 namespace kiln::cli {
 
@@ -112,20 +111,13 @@ void TuneReport::print(llvm::raw_ostream &os) const {
   os << fmt::format("{} ({})\n", device.name, device.archName());
   Table table({"problem", "config", ">measured us", ">predicted us", ">TFLOP/s",
                ">GB/s", ">trials", "from"});
-  std::set<std::string> errors, notes;
+  OutcomeNotes notes;
   for (size_t i = 0; i < cases.size(); ++i) {
     printRow(table, i);
-    if (outcomes[i].error.code != ErrorCode::Success)
-      errors.insert(fmt::format("{}: {}", cases[i].name,
-                                onOneLine(outcomes[i].error.message)));
-    for (const std::string &note : outcomes[i].result.notes)
-      notes.insert(onOneLine(note));
+    notes.add(cases[i].name, outcomes[i].error, outcomes[i].result.notes);
   }
   table.print(os);
-  for (const std::string &error : errors)
-    os << "failed: " << error << '\n';
-  for (const std::string &note : notes)
-    os << "note: " << note << '\n';
+  notes.print(os);
   if (size_t count = unmeasured())
     os << fmt::format(
         "{} of the problems not measured: the estimator's word alone, or "

@@ -1,5 +1,4 @@
 #include "Model/Wgmma.h"
-#include "Model/TestDevices.h"
 
 #include <doctest/doctest.h>
 
@@ -26,12 +25,4 @@ TEST_CASE("wgmma takes the clocks that were measured") {
 
 TEST_CASE("a step of 128 x 256 x 64 in wgmmas") {
   CHECK(wgmmaCount(128, 64) == 8);
-  // 64 rows and 256 columns of 16 elements of 2 bytes.
-  CHECK(wgmmaSharedBytes(256) == 320 * 32);
-}
-
-TEST_CASE("the power floor runs at the sustained clock") {
-  DeviceModel device = testDevice();
-  device.sustainedTensorClockMHz = 1500;
-  CHECK(powerFloorNs(device, 3000) == doctest::Approx(2000));
 }
