@@ -131,7 +131,7 @@ typedef struct kiln_attention_args {
   uint32_t struct_size;
   kiln_attention_mask mask;
   int64_t batch;     ///< sequences
-  int64_t queries;   ///< of each sequence, or the most of any
+  int64_t queries;   ///< of each sequence, or the most of any; below 2^31-2^16
   int64_t keys;      ///< likewise
   int64_t keys_hint; ///< what to expect of lengths in device memory; 0: keys
   int64_t heads;     ///< of Q and O

@@ -2,7 +2,7 @@
 // and paged, and decoding, described before there is memory, captured, replayed
 // and shared by threads. Kernels with splits keep to their workspace.
 #include "Driver/Graph.h"
-#include "Runtime/RuntimeFixture.h"
+#include "Runtime/AttentionArgs.h"
 
 #include "attention/AttentionParams.h"
 
@@ -13,17 +13,6 @@ using namespace kiln;
 using namespace kiln::testing;
 
 namespace {
-
-const int32_t *integers(uintptr_t where) {
-  return static_cast<const int32_t *>(address(where));
-}
-
-kiln_problem problemOf(const kiln_attention_args &args) {
-  kiln_problem problem = KILN_INIT(kiln_problem);
-  problem.family = KILN_FAMILY_ATTENTION;
-  problem.args = &args;
-  return problem;
-}
 
 /// Sequences of at most 8192 keys in pages of 16.
 kiln_attention_args pagedArgs(int64_t batch, int64_t queries) {

@@ -59,6 +59,15 @@ static Field optionalSize(llvm::StringRef key, FieldRole role,
           .maximum = kMaxExtent};
 }
 
+/// Tokens of a sequence. Kernels count them in 32 bits and step behind the last
+/// one by a few blocks.
+static Field tokensField(llvm::StringRef key) {
+  constexpr int64_t kMostBlocks = 1 << 16; // in tokens
+  Field field = extentField(key, FieldRole::DynamicExtent);
+  field.maximum = kMaxExtent - kMostBlocks;
+  return field;
+}
+
 static Field strideField(llvm::StringRef key) {
   return {
       .key = key, .role = FieldRole::Stride, .maximum = kMaxLeadingDimension};
@@ -87,8 +96,8 @@ static Field softcapField() {
 static std::vector<Field> problemFields() {
   return {
       optionalSize("batch", FieldRole::DynamicExtent, 1),
-      extentField("sq", FieldRole::DynamicExtent),
-      extentField("sk", FieldRole::DynamicExtent),
+      tokensField("sq"),
+      tokensField("sk"),
       optionalSize("skhint", FieldRole::Hint),
       {.key = "heads", .required = true, .minimum = 1, .maximum = kMaxHeads},
       {.key = "kvheads", .maximum = kMaxHeads},
