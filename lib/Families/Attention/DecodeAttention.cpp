@@ -25,7 +25,7 @@ struct Ring {
 };
 
 /// Best guesses first: two blocks of four warps on an SM, 48 KB in flight each
-/// at head dim 128, are best but for a single sequence, which has one block
+/// at head dim 128, are best, except for a single sequence, which has one block
 /// there (H200).
 constexpr Ring kRings[] = {{4, 3, 16}, {4, 3, 32}, {4, 6, 16},
                            {8, 3, 16}, {8, 3, 32}, {4, 2, 16},
@@ -278,7 +278,7 @@ static std::optional<Rejection>
 checkPartialBytes(const AttentionProblem &problem,
                   const DecodeAttentionConfig &config, const DecodeGrid &grid,
                   const DeviceModel &device) {
-  constexpr double kMostOfFixed = double(int64_t(1) << 40);
+  constexpr double kMostOfFixed = double(int64_t(1) << 30);
   bool isFixed = problem.fixedSplit > 0;
   double most = isFixed ? kMostOfFixed : double(DecodeGrid::kMostPartialBytes);
   // Ahead of what is counted in integers.

@@ -182,8 +182,8 @@ std::string faultOfPlan(const Plan &plan, const DeviceModel &device) {
     if (bytes > device.sharedBytesPerBlock)
       return fmt::format("{} B of shared memory, {} there are", bytes,
                          device.sharedBytesPerBlock);
-  // What an engine may give by default is less: who needs more is pruned.
-  constexpr uint64_t kMostWorkspace = 128 << 20;
+  // What an engine gives by default is less, but callers may allow more.
+  constexpr uint64_t kMostWorkspace = uint64_t(1) << 30;
   if (plan.workspace.bytes() > kMostWorkspace)
     return fmt::format("a workspace of {} B", plan.workspace.bytes());
   if (!plan.binder)
