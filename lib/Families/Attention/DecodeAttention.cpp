@@ -324,10 +324,20 @@ std::optional<Rejection> DecodeAttention::checkLimits(
   return std::nullopt;
 }
 
+/// Whether tiles have a problem with a fixed split: those of e4m3 as well.
+static bool isLeftToTiles(const AttentionProblem &problem,
+                          const AttentionSignature &signature,
+                          const DeviceModel &device) {
+  constexpr int64_t kMostRows = 64;
+  return isForTiles(problem, signature) ||
+         (problem.queries * problem.group() > kMostRows &&
+          isServedBySm90(problem, signature, device));
+}
+
 std::optional<Rejection> DecodeAttention::checkFixedSplit(
     const AttentionProblem &problem, const AttentionSignature &signature,
-    const DecodeAttentionConfig &, const DeviceModel &) const {
-  if (isForTiles(problem, signature))
+    const DecodeAttentionConfig &, const DeviceModel &device) const {
+  if (isLeftToTiles(problem, signature, device))
     return notForFixedSplit(problem, "few rows of queries");
   return std::nullopt;
 }
@@ -336,7 +346,8 @@ bool isServedByDecode(const AttentionProblem &problem,
                       const AttentionSignature &signature,
                       const DeviceModel &device) {
   static const DecodeAttention decode;
-  return decode.firstOfOne(problem, signature, device).has_value();
+  return !isLeftToTiles(problem, signature, device) &&
+         decode.firstOfOne(problem, signature, device);
 }
 
 /// A kernel as its estimate sees it.

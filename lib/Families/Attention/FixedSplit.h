@@ -3,7 +3,8 @@
 // The bits of a row follow from the order in which its keys are added up. With
 // a fixed split a row has the same bits in every batch, so neither the template
 // nor the order of its keys may follow from the batch:
-//   decode  has the problems that it serves, with one config;
+//   decode  has the problems with few rows of queries that it serves, and more
+//           rows where no other does, with one config;
 //   sm90    has the rest of those that it serves, without splits, with one
 //           number of keys in a block;
 //   mma     has the rest of those that it serves, likewise;
