@@ -54,7 +54,6 @@ constexpr const char *kShapes[] = {
     "sq=512 sk=8192 heads=8 d=100 dtype=bf16 qlen=packed kvlen=packed",
     "sq=1 sk=8192 heads=16 kvheads=1 d=576 dv=512 dtype=bf16",
     "sq=4 sk=8192 heads=32 kvheads=8 d=128 dtype=fp16 kv=e4m3",
-    "sq=80 sk=8192 heads=8 kvheads=8 d=128 dtype=e4m3",
 };
 
 } // namespace
@@ -95,6 +94,10 @@ TEST_CASE("what a fixed split leaves out is named") {
   CHECK(why(few + "split=1024", "decode.r32.t16.st3.w4.sq1") ==
         "dominated: 1024 keys of a fixed split, few rows of queries allowed");
   CHECK(why(rows, "sm90.wg2.bn128.st2.pk1") == "none");
+  // Tiles of e4m3, too.
+  CHECK(why("sq=512 sk=8192 heads=8 d=128 dtype=e4m3 split=1024",
+            "decode.r32.t16.st2.w4.sq1") ==
+        "dominated: 1024 keys of a fixed split, few rows of queries allowed");
   CHECK(why(rows, "sm90.wg2.bn64.st2.pk1") ==
         "dominated: 64 keys of a block, limit 128 keys of a block");
   CHECK(why(rows, "sm90.wg2.bn128.st2.pk1.sp2") ==
