@@ -35,8 +35,9 @@ public:
   /// Of what the kernel knows all the time.
   explicit AttentionSoftmax(const AttentionParams &params) : params(params) {}
 
-  /// Begins with rows of \p sequence that have seen no key of \p kvHead.
-  void reset(int sequence, int kvHead) {
+  /// Begins with rows of \p sequence that have seen no key of \p kvHead. (Both
+  /// count with scales only.)
+  void reset(int sequence = 0, int kvHead = 0) {
     if constexpr (kSignature.scales)
       scaled = params.scale * scaleOf(params, params.qScale, sequence, kvHead) *
                scaleOf(params, params.kScale, sequence, kvHead);
