@@ -184,10 +184,12 @@ protected:
         isServedBySm90(problem, signature, device))
       return notForFixedSplit(problem, "what decode and sm90 do not serve");
     auto first = firstOfOne(problem, signature, device);
-    if (first && (first->blockKeys != config.blockKeys ||
-                  first->optimizedSoftmax != config.optimizedSoftmax))
+    if (first && first->blockKeys != config.blockKeys)
       return Rejection{PruneReason::Dominated, double(config.blockKeys),
                        double(first->blockKeys), "keys of a tile"};
+    if (first && first->optimizedSoftmax != config.optimizedSoftmax)
+      return Rejection{PruneReason::Dominated, double(config.optimizedSoftmax),
+                       double(first->optimizedSoftmax), "folded scales"};
     return std::nullopt;
   }
 
