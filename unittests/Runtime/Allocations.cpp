@@ -19,9 +19,10 @@ extern "C" {
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t number, size_t bytes);
 void *__real_realloc(void *memory, size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t number, size_t bytes);
-void *__wrap_realloc(void *memory, size_t bytes);
+// Visible, since the linker gives them to shared libraries, too.
+[[gnu::visibility("default")]] void *__wrap_malloc(size_t bytes);
+[[gnu::visibility("default")]] void *__wrap_calloc(size_t number, size_t bytes);
+[[gnu::visibility("default")]] void *__wrap_realloc(void *memory, size_t bytes);
 } // extern "C"
 
 static std::atomic<uint64_t> count{0};
