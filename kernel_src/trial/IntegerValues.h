@@ -30,7 +30,8 @@ struct IntegerValues {
   constexpr long long at(long long index) const {
     switch (init.kind) {
     case IntegerData::Lengths:
-      return wantedLength(index, count, init.most);
+      return isUneven() ? unevenLength(index)
+                        : wantedLength(index, count, init.most);
     case IntegerData::Offsets:
       return offset(index);
     case IntegerData::Indices:
@@ -42,6 +43,30 @@ struct IntegerValues {
   }
 
 private:
+  /// Usual lengths of which most are below the greatest.
+  constexpr bool isUneven() const {
+    return !differ && init.total > 0 && init.total / count < init.most;
+  }
+
+  /// The greatest, and others that make up the rest of the total: from the
+  /// least to twice the mean.
+  constexpr long long unevenLength(long long index) const {
+    const long long rest =
+        count > 1 ? (init.total - init.most) / (count - 1) : init.total;
+    if (index == 0 && count > 1 && rest >= init.least)
+      return init.most;
+    const long long mean = rest >= init.least ? rest : init.total / count;
+    if (mean <= init.least)
+      return init.least;
+    const auto choices = static_cast<unsigned long long>(mean - init.least) * 2;
+    const long long length =
+        init.least +
+        static_cast<long long>(
+            mix(mix(seed + 1) + static_cast<unsigned long long>(index)) %
+            (choices + 1));
+    return length < init.most ? length : init.most;
+  }
+
   /// Length \p index of \p lengths, before any is cut; most are at most
   /// \p greatest.
   constexpr long long wantedLength(long long index, long long lengths,

@@ -42,6 +42,29 @@ TEST_CASE("usual lengths are the greatest, outliers differ") {
         std::vector<long long>(3, 5));
 }
 
+TEST_CASE("a total makes one usual length the greatest, and others smaller") {
+  const auto lengths =
+      all({IntegerData::Lengths, 0, 1000, 64 * 250}, 64, false);
+  CHECK(lengths.front() == 1000);
+  CHECK(std::set(lengths.begin(), lengths.end()).size() > 30);
+  long long sum = 0;
+  for (long long length : lengths) {
+    CHECK(length >= 0);
+    CHECK(length <= 1000);
+    sum += length;
+  }
+  CHECK(sum > 64 * 200);
+  CHECK(sum < 64 * 300);
+  // All of them the greatest; too small for one that is; one alone.
+  CHECK(all({IntegerData::Lengths, 0, 9, 27}, 3, false) ==
+        std::vector<long long>(3, 9));
+  for (long long length : all({IntegerData::Lengths, 2, 900, 12}, 3, false)) {
+    CHECK(length >= 2);
+    CHECK(length <= 6);
+  }
+  CHECK(all({IntegerData::Lengths, 0, 9, 4}, 1, false).front() <= 8);
+}
+
 TEST_CASE("offsets stay within their total, and lengths within theirs") {
   for (long long least : {0, 1, 3})
     for (long long most : {3, 17, 1000})

@@ -170,7 +170,8 @@ private:
 } // namespace
 
 /// Lengths, offsets and pages. A list of pages gives all sequences as many, and
-/// lengths do not ask for more.
+/// lengths do not ask for more. With a hint lengths differ, as those of
+/// launches will.
 static void addIndices(const AttentionProblem &p, TableBuilder &builder) {
   using Operand = AttentionOperand;
   builder.addIntegers(Operand::QueryOffsets, "query_offsets", 1, p.batch + 1,
@@ -186,7 +187,8 @@ static void addIndices(const AttentionProblem &p, TableBuilder &builder) {
     mostKeys = std::min(mostKeys, pages * p.pageSize);
   }
   builder.addIntegers(Operand::KeyLengths, "key_lengths", 1, p.batch,
-                      {IntegerData::Lengths, 0, mostKeys, 0},
+                      {IntegerData::Lengths, 0, mostKeys,
+                       std::min(p.typicalKeys, mostKeys) * p.batch},
                       p.keyLengths == AttentionLengths::Used);
   builder.addIntegers(
       Operand::PageTable, "page_table", isList ? 1 : p.batch, p.pageTableCols,
