@@ -230,6 +230,7 @@ int AttentionTileSteps::explainEnds(int tensor, int softmax, int loop) {
        .rule = StepRule::Sum,
        .terms = {steps.resultOf(alone),
                  {"first loads", model.latency, "clk"},
+                 {"number of the tile", model.draw, "clk"},
                  {"elements of Q and O", model.element, "clk", model.elements}},
        .unit = "clk"});
 }
@@ -251,6 +252,8 @@ int AttentionTileSteps::explainPath(int pace, int ends) {
     order = fmt::format("{:g} equal tiles on {} SMs", model.tiles,
                         model.device.smCount);
     terms.push_back(steps.resultOf(longest, model.turns));
+    if (model.tail > 0)
+      terms.push_back({"a long sequence's rest", model.tail, "clk"});
   } else {
     int all = steps.add(
         {.title = "all tiles",
@@ -411,6 +414,7 @@ static int explainWave(const DecodeWave &wave, llvm::StringRef title,
                               {"DRAM by bytes in flight", wave.littleNs},
                               {"ports of busy SMs", wave.portNs},
                               {"L2", wave.l2Ns},
+                              {"life of a block", wave.lifeNs},
                               {"arithmetic", wave.arithmeticNs}}});
 }
 
@@ -433,6 +437,8 @@ Derivation explainAttentionDecode(const AttentionProblem &problem,
         steps.resultOf(explainWave(model.last, "the last wave", steps)));
   if (model.skewNs > 0)
     addends.push_back({"splits that end later", model.skewNs});
+  if (model.unevenNs > 0)
+    addends.push_back({"a part of the longest block, alone", model.unevenNs});
   if (model.emptyNs > 0)
     addends.push_back({"blocks without keys", model.emptyNs});
   addMerge(model.merge, steps, addends);
@@ -453,34 +459,36 @@ Derivation explainNaiveAttention(const AttentionProblem &problem,
                                  const DeviceModel &device) {
   NaiveAttentionModel model(problem, device);
   Derivation steps;
-  int arithmetic = steps.add(
-      {.title = "arithmetic",
-       .formula = "ordinary multiply-adds, of whose rate loads leave a little",
-       .rule = StepRule::Quotient,
-       .terms = {{"flops", model.flops, "flop"},
-                 {"rate", model.flopsPerNs, "flop/ns"}}});
-  int stream = steps.add(
-      {.title = "stream",
-       .formula = "K and V once, of which a key at a time is in flight",
-       .rule = StepRule::Quotient,
-       .terms = {{"bytes", model.bytes, "B"},
-                 {"rate", model.bytesPerNs, "B/ns"}}});
+  int issue = steps.add({.title = "instructions",
+                         .formula = "keys of all rows of an SM, with ordinary "
+                                    "multiply-adds",
+                         .rule = StepRule::Sum,
+                         .terms = {{"keys", model.keyNs, "ns", model.keys}}});
   int row =
       steps.add({.title = "longest row",
-                 .formula = "key after key",
+                 .formula = "four keys at a time: K, sums of the warp, and V",
                  .rule = StepRule::Sum,
-                 .terms = {{"keys", model.keyNs, "ns", model.longestKeys}}});
+                 .terms = {{"pieces", model.pieceNs, "ns", model.pieces}}});
+  int walk = steps.add({.title = "rows, and the last of them",
+                        .rule = StepRule::Sum,
+                        .terms = {steps.resultOf(issue), steps.resultOf(row)}});
+  int stream =
+      steps.add({.title = "stream",
+                 .formula = "K and V once, of which a few keys are in flight",
+                 .rule = StepRule::Quotient,
+                 .terms = {{"bytes", model.bytes, "B"},
+                           {"rate", model.bytesPerNs, "B/ns"}}});
   int body =
       steps.add({.title = "rows",
                  .rule = StepRule::Max,
-                 .terms = {steps.resultOf(arithmetic), steps.resultOf(stream),
-                           steps.resultOf(row)}});
+                 .terms = {steps.resultOf(walk), steps.resultOf(stream)}});
   steps.add({.title = "total",
              .verdict = fmt::format("bound by {}", model.bound()),
              .values = llvm::json::Object{{"bound", model.bound()}},
              .rule = StepRule::Sum,
              .terms = {{"launch", device.launchNs},
                        {"ramp", device.rampNs},
+                       {"start", model.startNs},
                        steps.resultOf(body)},
              .blames = model.bound()});
   return steps;

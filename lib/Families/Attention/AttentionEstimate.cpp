@@ -50,6 +50,7 @@ Estimate estimateAttentionDecode(const AttentionProblem &problem,
   estimate.add("ends", model.endsNs);
   estimate.add("stream", model.streamNs());
   estimate.add("skew", model.skewNs);
+  estimate.add("uneven", model.unevenNs);
   estimate.add("empty blocks", model.emptyNs);
   estimate.add("merge", model.merge.totalNs());
   const DecodeWave &wave = model.main();
@@ -57,6 +58,7 @@ Estimate estimateAttentionDecode(const AttentionProblem &problem,
   estimate.note("wave in flight", wave.littleNs);
   estimate.note("wave port", wave.portNs);
   estimate.note("wave l2", wave.l2Ns);
+  estimate.note("wave life", wave.lifeNs);
   estimate.note("wave arithmetic", wave.arithmeticNs);
   estimate.note("full waves", model.fullWaves, "");
   estimate.note("blocks", model.blocks, "");
@@ -72,12 +74,13 @@ Estimate estimateNaiveAttention(const AttentionProblem &problem,
   NaiveAttentionModel model(problem, device);
   double body = model.bodyNs();
   Estimate estimate(detail);
-  estimate.totalNs = device.launchNs + device.rampNs + body;
+  estimate.totalNs = device.launchNs + device.rampNs + model.startNs + body;
   estimate.bound = model.bound();
   estimate.add("launch", device.launchNs);
   estimate.add("ramp", device.rampNs);
+  estimate.add("start", model.startNs);
   estimate.add("rows", body);
-  estimate.note("arithmetic", model.arithmeticNs());
+  estimate.note("instructions", model.issueNs());
   estimate.note("stream", model.streamNs());
   estimate.note("longest row", model.rowNs());
   return estimate;

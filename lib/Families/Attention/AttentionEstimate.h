@@ -44,6 +44,7 @@ struct AttentionTileKernel {
   /// has them.
   int64_t headDim = 0, valueDim = 0;
   TileOrder order = TileOrder::LongestFirst;
+  bool isDrawn = false; ///< of wgmma: a counter has the number of a tile
   /// Of the keys, each a tile of its own, for AttentionProblem::keys.
   int64_t splits = 1;
   int64_t splitKeys = 0; ///< of a split; 0: keys / splits
@@ -102,8 +103,9 @@ struct AttentionDecodeKernel {
   SplitMerge merge = SplitMerge::None;
 };
 
-/// Launch + ramp + ends + stream + skew + empty blocks + merge: bytes at the
-/// rate that those in flight leave, or arithmetic. About half a microsecond.
+/// Launch + ramp + ends + stream + skew + uneven + empty blocks + merge: bytes
+/// at the rate that those in flight leave, or arithmetic. About half a
+/// microsecond.
 Estimate estimateAttentionDecode(const AttentionProblem &problem,
                                  const AttentionDecodeKernel &kernel,
                                  const DeviceModel &device,

@@ -34,7 +34,11 @@ KeySplits::KeySplits(const AttentionProblem &problem, int64_t splits,
     : all(std::max<int64_t>(splits, 1)),
       keys(splitKeys > 0 ? splitKeys
                          : ceilDiv(std::max<int64_t>(problem.keys, 1), all)) {
-  active = std::clamp<int64_t>(ceilDiv(expectedKeys(problem), keys), 1, all);
+  // Lengths that differ end anywhere in a split.
+  int64_t expected = expectedKeys(problem);
+  if (problem.isRagged())
+    expected += keys / 2;
+  active = std::clamp<int64_t>(ceilDiv(expected, keys), 1, all);
 }
 
 SplitMergeTime splitMergeTime(const AttentionProblem &problem,
@@ -42,8 +46,9 @@ SplitMergeTime splitMergeTime(const AttentionProblem &problem,
   // A cluster meets twice. A kernel of its own costs a launch, the half of it
   // where it starts early, and reads what lies in L2 by then. The last block
   // of a head walks over the rows alone.
-  constexpr double kClusterNs = 600, kDependentNs = 2000, kLaunchNs = 2600,
-                   kLastNs = 1200, kRowNs = 0.6, kAloneRowNs = 16;
+  constexpr double kClusterNs = 200, kClusterBlockNs = 100, kDependentNs = 2000,
+                   kLaunchNs = 2600, kLastNs = 1200, kRowNs = 0.3,
+                   kAloneRowNs = 16;
   constexpr double kRowElements = 128;
   SplitMergeTime time;
   if (merge == SplitMerge::None || splits.all == 1)
@@ -56,7 +61,7 @@ SplitMergeTime splitMergeTime(const AttentionProblem &problem,
   case SplitMerge::None:
     break;
   case SplitMerge::Cluster:
-    time = {kClusterNs, 0, 0};
+    time = {kClusterNs + kClusterBlockNs * double(splits.all), 0, 0};
     break;
   case SplitMerge::DependentLaunch:
     time.fixedNs = kDependentNs;
@@ -86,6 +91,12 @@ static double splitSkewNs(const KeySplits &splits, double ns) {
   constexpr double kSkew = 0.25, kMostSkewNs = 2500;
   return splits.active > 1 ? std::min(kSkew * ns, kMostSkewNs) : 0;
 }
+
+/// Where lengths differ, who is last may have any part of the longest block to
+/// do alone. A quarter fits decode kernels on 64 sequences of 475 to 24439 keys
+/// (H200; splits of 512, 1024, 2048, 4096 keys and none: 354, 342, 345, 349 and
+/// 411 us).
+static constexpr double kLastPart = 0.25;
 
 /// Bytes of Q and O.
 static double queryBytes(const AttentionProblem &problem) {
@@ -151,7 +162,7 @@ AttentionTileModel::AttentionTileModel(const AttentionProblem &problem,
 static AttentionSoftmax softmaxOf(const AttentionTileModel &model) {
   // Warpgroups wait for each other's maxima; of warps there are others. Turns
   // of three keep the special units busier than two do.
-  constexpr double kScore = 0.085, kOutput = 0.01, kStep = 300,
+  constexpr double kScore = 0.085, kOutput = 0.01, kStep = 340,
                    kStepOfWarps = 150;
   constexpr double kThreeInTurns = 0.965, kThree = 1.04, kFewerInTurns = 1.05,
                    kFewer = 1.07;
@@ -209,7 +220,7 @@ void AttentionTileModel::computeWgmmaStep() {
     return;
   }
   // A lone consumer has nobody to multiply while it waits for maxima.
-  constexpr double kTogether = 5, kAlone = 2.5;
+  constexpr double kTogether = 5, kAlone = 1.6;
   step.exponent = kernel.rows > kWgmmaRows ? kTogether : kAlone;
   step.loop = std::pow(std::pow(step.tensor, step.exponent) +
                            std::pow(step.softmax, step.exponent),
@@ -252,21 +263,28 @@ void AttentionTileModel::computeMmaStep() {
 void AttentionTileModel::computeTiles() {
   // Latency of the first loads; Q in and O out.
   constexpr double kLoads = 600, kElement = 0.08, kGathering = 1.14,
-                   kBarriers = 1.04, kPacked = 1.05;
+                   kBarriers = 1.04, kPacked = 1.05, kDraw = 400;
   visible = visibleBlocks(problem, kernel.rows, kernel.packed, kernel.keys);
   double sequences = double(problem.batch) * double(problem.heads) /
                      double(std::max<int64_t>(kernel.packed, 1));
-  double active = double(splits.active);
-  tiles = sequences * double(visible.tiles) * active;
+  double splitBlocks = double(ceilDiv(splits.keys, kernel.keys));
   blocks = sequences * double(visible.blocks);
+  // A mask leaves some rows no keys of a split; of the last one with keys it
+  // leaves them a half.
+  tiles = sequences * double(visible.tiles) * double(splits.active);
+  if (problem.mask != AttentionMask::None && splits.active > 1)
+    tiles = std::min(tiles, blocks / splitBlocks +
+                                sequences * double(visible.tiles) / 2);
   overhead = kBarriers * (kernel.gathers ? kGathering : 1) *
              (kernel.packed > 1 ? kPacked : 1);
   alone = std::max(step.tensor + step.softmax - step.loop, 0.0);
   latency = kLoads;
+  // A tile waits for its number.
+  bool isWgmma = kernel.instruction == AttentionTileKernel::Instruction::Wgmma;
+  draw = isWgmma && kernel.isDrawn ? kDraw : 0;
   element = kElement;
   elements = double(kernel.rows) * (headDim + valueDim);
-  ends = alone + latency + element * elements;
-  double splitBlocks = double(ceilDiv(splits.keys, kernel.keys));
+  ends = alone + latency + element * elements + draw;
   auto clocksOf = [&](int64_t count) {
     double steps = double(count);
     if (splits.active > 1)
@@ -282,6 +300,11 @@ void AttentionTileModel::computePath() {
   if (tiles == 0)
     return;
   turns = std::ceil(tiles / sms());
+  // A long sequence among usual ones, as in decode kernels.
+  if (problem.isRagged() && problem.queryLengths == AttentionLengths::Uniform) {
+    double most = double(std::min(splits.keys, problem.keys));
+    tail = kLastPart * overhead * step.pace() * most / double(kernel.keys);
+  }
   if (hasEqualTiles()) {
     path = turns * longest;
     return;
@@ -292,13 +315,13 @@ void AttentionTileModel::computePath() {
     return;
   switch (kernel.order) {
   case TileOrder::Static:
-    tail = std::max((turns - 1) * total / tiles + longest - path, 0.0);
+    tail += std::max((turns - 1) * total / tiles + longest - path, 0.0);
     break;
   case TileOrder::Dynamic:
-    tail = longest / 2;
+    tail += longest / 2;
     break;
   case TileOrder::LongestFirst:
-    tail = shortest / 2;
+    tail += shortest / 2;
     break;
   }
 }
@@ -330,7 +353,7 @@ llvm::StringRef AttentionTileModel::bound() const {
 //===----------------------------------------------------------------------===//
 
 double DecodeWave::totalNs() const {
-  return std::max({dramNs, littleNs, portNs, l2Ns, arithmeticNs});
+  return std::max({dramNs, littleNs, portNs, l2Ns, arithmeticNs, lifeNs});
 }
 
 AttentionDecodeModel::AttentionDecodeModel(const AttentionProblem &problem,
@@ -344,16 +367,27 @@ AttentionDecodeModel::AttentionDecodeModel(const AttentionProblem &problem,
   needed = neededBytes(device, rate);
   computeBlocks();
   computeKey();
+  // Blocks of different lengths do not end together.
   fullWaves = std::floor(blocks / slots);
+  if (problem.isRagged() && fullWaves > 0)
+    fullWaves = blocks / slots;
   if (fullWaves > 0)
     full = waveOf(slots);
   last = waveOf(blocks - fullWaves * slots);
-  // Q, the first keys, merging warps, and O.
-  constexpr double kEndsNs = 2400, kEmptyNs = 0.07;
-  endsNs = kEndsNs;
+  // Q, the first keys, merging warps, and O: sums of all rows go through shared
+  // memory.
+  constexpr double kEmptyNs = 0.07;
+  constexpr double kEndsNs = 1400, kSumNs = 1;
+  endsNs = kEndsNs + kSumNs * double(kernel.rows * problem.valueDim);
   emptyNs = emptyBlocks * kEmptyNs;
   merge = splitMergeTime(problem, splits, kernel.merge);
   skewNs = splitSkewNs(splits, streamNs());
+  if (!problem.isRagged())
+    return;
+  double longest =
+      double(std::min(splits.keys, std::max<int64_t>(problem.keys, 1)));
+  unevenNs = kLastPart * longest * tokenBytes(problem) /
+             (kSmBytesPerClock * attentionClockGHz(device));
 }
 
 void AttentionDecodeModel::computeBlocks() {
@@ -415,6 +449,9 @@ void AttentionDecodeModel::computeKey() {
 
 DecodeWave AttentionDecodeModel::waveOf(double count) const {
   constexpr double kPaged = 1.03; // rows of pages are shorter bursts
+  // While a block starts and merges, its slot has few keys in flight: 6
+  // problems of 84 to 423 keys in 2 to 18 waves (H200) to 15 %.
+  constexpr double kLifeNs = 2200, kSumNs = 1.6;
   DecodeWave wave;
   wave.blocks = count;
   if (count <= 0)
@@ -429,6 +466,9 @@ DecodeWave AttentionDecodeModel::waveOf(double count) const {
   double busy = std::min(count, sms());
   wave.portNs = bytes / (busy * kSmBytesPerClock * clock);
   wave.l2Ns = bytes / device.l2BytesPerNs();
+  if (blocks > slots)
+    wave.lifeNs =
+        kLifeNs + kSumNs * double(kernel.rows * problem.valueDim) + wave.portNs;
   // Of an SM, or of a warp, whose products and exponentials wait for each
   // other.
   double shared = std::ceil(count / sms()) * keyClocks;
@@ -443,7 +483,7 @@ double AttentionDecodeModel::streamNs() const {
 
 double AttentionDecodeModel::totalNs() const {
   return device.launchNs + device.rampNs + endsNs + streamNs() + skewNs +
-         emptyNs + merge.totalNs();
+         unevenNs + emptyNs + merge.totalNs();
 }
 
 llvm::StringRef AttentionDecodeModel::bound() const {
@@ -464,23 +504,25 @@ llvm::StringRef AttentionDecodeModel::bound() const {
 
 NaiveAttentionModel::NaiveAttentionModel(const AttentionProblem &problem,
                                          const DeviceModel &device) {
-  // Loads decide, not arithmetic: a small share of its rate. A row is one
-  // group of threads' walk over all its keys, with a sum over the group each:
-  // 8192 keys took 2.4 to 2.6 ms, whatever the head dimension and the group.
-  constexpr double kReached = 1.0 / 16, kKeyClocks = 500, kElementClocks = 0.1;
+  // Four keys at a time wait for K, for the sums of the warp and for V, one
+  // after the other; with many rows an SM is as fast as its instructions. 18
+  // problems on an H200 (32 to 4096 keys, head dims 32 to 256, one query to
+  // 2048) to 14 % on average.
+  constexpr double kStart = 2500, kKeysAtOnce = 4, kPieceClocks = 1900,
+                   kKeyClocks = 13, kElementClocks = 0.0275;
   double clock = attentionClockGHz(device);
   double dims = double(problem.headDim + problem.valueDim);
   VisibleBlocks visible = visibleBlocks(problem, 1, 1, 1);
-  flops = 2 * dims * double(visible.blocks) * double(problem.batch) *
-          double(problem.heads);
-  flopsPerNs = kReached * device.simdFlopsPerClockPerSm(RateType::FP32) *
-               double(device.smCount) * clock;
-  // Each head of K is read from DRAM once at least (1.67 TB/s at 4.4 GB).
-  constexpr double kReachedOfDram = 0.4;
+  startNs = kStart;
+  keys = double(visible.blocks) * double(problem.batch) *
+         double(problem.heads) / double(device.smCount);
+  keyNs = (kKeyClocks + kElementClocks * dims) / clock;
+  pieces = std::ceil(double(visible.longest) / kKeysAtOnce);
+  pieceNs = kPieceClocks / clock;
+  // Each head of K is read from DRAM once at least, a few keys at a time.
+  constexpr double kReachedOfDram = 0.6;
   bytes = keyBytes(problem);
   bytesPerNs = kReachedOfDram * device.dramBytesPerNs();
-  longestKeys = double(visible.longest);
-  keyNs = (kKeyClocks + kElementClocks * dims) / clock;
 }
 
 } // namespace kiln

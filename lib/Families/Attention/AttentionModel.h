@@ -87,7 +87,7 @@ struct AttentionTileModel {
   double overhead = 1;  ///< of a step: loads and barriers
   /// Clocks of a tile beside its steps: what has nothing to overlap with, the
   /// latency of its first loads, elements of Q and O.
-  double alone = 0, latency = 0, element = 0, elements = 0;
+  double alone = 0, latency = 0, draw = 0, element = 0, elements = 0;
   double ends = 0;                             ///< all of them
   double longest = 0, shortest = 0, total = 0; ///< clocks of tiles
   double turns = 0; ///< tiles of the SM with most, where tiles are equal
@@ -122,6 +122,7 @@ struct DecodeWave {
   double dramNs = 0;   ///< its bytes at the rate of DRAM
   double littleNs = 0; ///< at the rate that its bytes in flight leave
   double portNs = 0;   ///< at what its SMs take
+  double lifeNs = 0;   ///< of a block, where others wait for its slot
   double l2Ns = 0;     ///< with what rows beyond a block's read again
   double arithmeticNs = 0;
   double totalNs() const;
@@ -150,6 +151,7 @@ struct AttentionDecodeModel {
   double fullWaves = 0;
   DecodeWave full, last;
   double endsNs = 0, skewNs = 0, emptyNs = 0;
+  double unevenNs = 0; ///< lengths differ: the block that ends last
   SplitMergeTime merge;
 
   AttentionDecodeModel(const AttentionProblem &problem,
@@ -170,23 +172,21 @@ private:
 
 /// A naive kernel.
 struct NaiveAttentionModel {
-  double flops = 0, flopsPerNs = 0;
-  double bytes = 0, bytesPerNs = 0;  ///< K and V, from DRAM
-  double longestKeys = 0, keyNs = 0; ///< of a row, one after the other
+  double startNs = 0;               ///< until the first key is asked for
+  double keys = 0, keyNs = 0;       ///< of an SM, all rows together
+  double pieces = 0, pieceNs = 0;   ///< of the longest row, alone
+  double bytes = 0, bytesPerNs = 0; ///< K and V, from DRAM
 
   NaiveAttentionModel(const AttentionProblem &problem,
                       const DeviceModel &device);
-  double arithmeticNs() const { return flops / flopsPerNs; }
+  double issueNs() const { return keys * keyNs; }
+  double rowNs() const { return pieces * pieceNs; }
   double streamNs() const { return bytes / bytesPerNs; }
-  double rowNs() const { return longestKeys * keyNs; }
-  double bodyNs() const {
-    return std::max({arithmeticNs(), streamNs(), rowNs()});
-  }
+  double bodyNs() const { return std::max(issueNs() + rowNs(), streamNs()); }
   llvm::StringRef bound() const {
-    double body = bodyNs();
-    return body == arithmeticNs() ? "simd"
-           : body == streamNs()   ? "dram"
-                                  : "latency";
+    if (bodyNs() > issueNs() + rowNs())
+      return "dram";
+    return issueNs() >= rowNs() ? "simd" : "latency";
   }
 };
 

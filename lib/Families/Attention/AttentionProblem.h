@@ -54,6 +54,10 @@ struct AttentionProblem {
     return queryLengths == AttentionLengths::Packed;
   }
   bool hasPackedKeys() const { return keyLengths == AttentionLengths::Packed; }
+  /// Whether sequences may be much longer than usual.
+  bool isRagged() const {
+    return keyLengths != AttentionLengths::Uniform && typicalKeys < keys;
+  }
   /// Entries of a page table that a sequence of the most keys has.
   int64_t pagesOfSequence() const;
   /// Queries and keys of a sequence as far as the problem tells: packed ones

@@ -15,6 +15,9 @@ static constexpr int64_t kRaggedKeys = 2048;
 /// One KV head of a long cache: more take the combine kernel longer than they
 /// save.
 static constexpr int64_t kMostSplits = 128;
+/// Keys of the longest sequence over those of a usual one that a plan has room
+/// to split finely.
+static constexpr int64_t kMostSpread = 8;
 
 int64_t mostVisibleKeys(const AttentionProblem &problem, int64_t keys) {
   if (problem.mask != AttentionMask::Window || problem.left >= keys)
@@ -92,12 +95,25 @@ int64_t partialRowsOfPlan(const AttentionProblem &problem,
     return rows;
   // Fewer sequences than the problem's have more splits each, but not more
   // blocks than fill the SMs.
-  int64_t splits = mostSplits(blocks, mostVisibleKeys(problem, problem.keys));
+  int64_t most = mostVisibleKeys(problem, problem.keys);
+  int64_t splits = mostSplits(blocks, most);
   if (splits == 1)
     return rows;
-  return std::max(rows,
-                  std::min(splits * partialRowsOf(problem),
-                           smCount * blocks.fill / kQuarters * blocks.rows));
+  int64_t filling = smCount * blocks.fill / kQuarters;
+  rows = std::max(
+      rows, std::min(splits * partialRowsOf(problem), filling * blocks.rows));
+  if (problem.keyLengths == AttentionLengths::Uniform)
+    return rows;
+  // Plans know no hint, launches may: of sequences that are usually shorter.
+  int64_t groups = std::max<int64_t>(
+      problem.batch * problem.kvHeads *
+          ceilDiv(problem.queries * problem.group(), int64_t(blocks.rows)),
+      1);
+  int64_t ragged = std::max(ceilDiv(most, kRaggedKeys),
+                            std::min(splits, kMostSpread * filling / groups));
+  return std::max(rows, std::min(ragged * partialRowsOf(problem),
+                                 DecodeGrid::kMostPartialBytes /
+                                     partialBytes(1, problem.valueDim)));
 }
 
 } // namespace kiln

@@ -101,7 +101,7 @@ AttentionTileKernel Sm90Attention::tileKernel(const AttentionProblem &problem,
                                               const Sm90AttentionConfig &config,
                                               const DeviceModel &device) {
   AttentionSignature signature = signatureOf(problem);
-  Sm90AttentionGrid grid(problem, config, device.l2Bytes);
+  Sm90AttentionGrid grid(problem, config, device.smCount, device.l2Bytes);
   AttentionTileKernel kernel;
   kernel.rows = config.consumers * Sm90AttentionConfig::kUnit;
   kernel.keys = config.blockN;
@@ -114,6 +114,7 @@ AttentionTileKernel Sm90Attention::tileKernel(const AttentionProblem &problem,
   bool isBalanced = grid.isPaired && grid.rowBlocks % 2 == 0;
   kernel.order = config.dynamic || isBalanced ? TileOrder::LongestFirst
                                               : TileOrder::Static;
+  kernel.isDrawn = config.dynamic;
   kernel.splits = grid.splits;
   kernel.splitKeys = grid.splitKeys;
   kernel.merge =
@@ -134,7 +135,8 @@ static double tilesOf(const AttentionProblem &problem,
          double(problem.batch) * double(problem.heads / config.packed);
 }
 
-/// Splits of the keys, as many as fill the device with tiles.
+/// Splits of the keys, as many as fill the device with tiles; half of those of
+/// a causal mask are short or empty.
 static void forEachSplits(const AttentionProblem &problem,
                           const Sm90AttentionConfig &config,
                           const DeviceModel &device,
@@ -142,10 +144,17 @@ static void forEachSplits(const AttentionProblem &problem,
   emit(1);
   if (problem.fixedSplit > 0)
     return;
-  double most = std::min(double(device.smCount) / tilesOf(problem, config),
-                         double(problem.keys) / double(2 * config.blockN));
-  for (int splits = 2; splits <= most && splits <= kMaxKnob; splits *= 2)
+  double filling = double(device.smCount) / tilesOf(problem, config);
+  if (problem.mask == AttentionMask::Causal)
+    filling *= 2;
+  double most =
+      std::min({filling, double(problem.keys) / double(2 * config.blockN),
+                double(kMaxKnob)});
+  for (int splits = 2; splits <= most; splits *= 2) {
     emit(splits);
+    if (splits / 2 * 3 <= most)
+      emit(splits / 2 * 3);
+  }
 }
 
 /// Three where Q keeps its two buffers beside them (head dim 64, s = 512 to
@@ -180,6 +189,16 @@ void Sm90Attention::forEachConfig(
       for (config.dynamic = isRagged; config.dynamic <= isUneven;
            ++config.dynamic)
         forEachSplits(problem, config, device, [&](int splits) {
+          // A tile for each SM at most is nothing to draw. Splits of a masked
+          // problem differ too much for turns (one head of 3955 queries on an
+          // H200: 36 us, drawn 23).
+          bool isOneTurn =
+              tilesOf(problem, config) * splits <= double(device.smCount);
+          if (!isRagged && isUneven && isOneTurn && config.dynamic)
+            return;
+          if (splits > 1 && signature.mask != AttentionMask::None &&
+              !isOneTurn && !config.dynamic)
+            return;
           Sm90AttentionConfig split = config;
           split.splits = splits;
           emit(split);

@@ -40,16 +40,19 @@ static int64_t sectionOf(const AttentionProblem &problem,
 
 Sm90AttentionGrid::Sm90AttentionGrid(const AttentionProblem &problem,
                                      const Sm90AttentionConfig &config,
-                                     int64_t l2Bytes) {
+                                     int64_t smCount, int64_t l2Bytes) {
   splits = config.splits;
   splitKeys = roundUp(ceilDiv(problem.keys, splits), config.blockN);
   rowBlocks = ceilDiv(problem.queries, config.tileTokens());
   heads = problem.batch * (problem.heads / config.packed) * splits;
   section = std::min(sectionOf(problem, config, splits, l2Bytes),
                      std::max<int64_t>(1, heads));
-  // With many more keys than queries all tiles are about as long.
+  // With many more keys than queries all tiles are about as long. Splits are
+  // not: those of later keys have fewer rows. Without a pair for each SM some
+  // would be idle.
   isPaired = !config.dynamic && problem.mask == AttentionMask::Causal &&
-             problem.typicalKeys < 2 * problem.queries;
+             problem.typicalKeys < 2 * problem.queries && splits == 1 &&
+             tiles() >= 2 * smCount;
 }
 
 /// Of the kernel that merges splits: each of them has an LSE.
@@ -58,7 +61,7 @@ static constexpr CombineAttentionConfig kCombine{};
 WorkspaceLayout sm90AttentionWorkspace(const AttentionProblem &problem,
                                        const Sm90AttentionConfig &config,
                                        const DeviceModel &device) {
-  Sm90AttentionGrid grid(problem, config, device.l2Bytes);
+  Sm90AttentionGrid grid(problem, config, device.smCount, device.l2Bytes);
   WorkspaceLayout layout;
   if (config.dynamic)
     layout.zeroedBytes = 4;
@@ -209,7 +212,7 @@ void Sm90AttentionBinder::bind(const Arguments &arguments,
                                const LaunchContext &context,
                                LaunchSpec &spec) const noexcept {
   AttentionProblem problem = readLaunchedAttention(arguments.problem);
-  Sm90AttentionGrid grid(problem, config, l2Bytes);
+  Sm90AttentionGrid grid(problem, config, context.smCount, l2Bytes);
   Sm90AttentionParams params;
   AttentionParams &attention = params.attention;
   attention = makeAttentionParams(problem, arguments);
@@ -264,7 +267,8 @@ void completeSm90AttentionPlan(const AttentionProblem &problem,
       std::make_shared<Sm90AttentionBinder>(problem, signature, config, device);
   const Sm90AttentionBinder::Maps &maps = binder->maps();
   plan.tensorMaps = {maps.q, maps.k, maps.v};
-  if (Sm90AttentionGrid(problem, config, device.l2Bytes).splits > 1) {
+  Sm90AttentionGrid grid(problem, config, device.smCount, device.l2Bytes);
+  if (grid.splits > 1) {
     plan.kernels.push_back(makeCombineUnit(signature, kCombine, device));
     plan.sharedBytes.push_back(0);
   }

@@ -20,7 +20,8 @@ struct Sm90AttentionGrid {
   bool isPaired = false;
 
   Sm90AttentionGrid(const AttentionProblem &problem,
-                    const Sm90AttentionConfig &config, int64_t l2Bytes);
+                    const Sm90AttentionConfig &config, int64_t smCount,
+                    int64_t l2Bytes);
 
   int64_t tiles() const { return heads * rowBlocks; }
   Sm90AttentionSchedule schedule() const {

@@ -152,6 +152,7 @@ constexpr MeasuredDecode kDecodes[] = {
 
 AttentionDecodeKernel kernelOf(const MeasuredDecode &measured) {
   AttentionDecodeKernel kernel;
+  kernel.rows = 8;
   kernel.splits = measured.splits;
   kernel.merge = measured.merge;
   kernel.warps = measured.warps;
@@ -258,6 +259,7 @@ TEST_CASE("of lengths in device memory, those to expect make the time") {
   problem.pageSize = 16;
   problem.typicalKeys = 5746;
   AttentionDecodeKernel kernel;
+  kernel.rows = 8;
   kernel.splits = 16;
   kernel.splitKeys = 2048;
   kernel.merge = SplitMerge::DependentLaunch;
