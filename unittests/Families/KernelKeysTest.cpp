@@ -66,6 +66,12 @@ Planned planAll() {
   const KernelFamily &gemm = *registry().find("gemm");
   addPlans(gemm, parse(gemm, "m=300 n=512 k=511 dtype=bf16 layout=NT lda=512"),
            planned);
+  // Latent attention is not drawn: few problems are.
+  const KernelFamily &attention = *registry().find("attention");
+  addPlans(attention,
+           parse(attention, "sq=1 sk=4096 heads=128 kvheads=1 d=576 dv=512 "
+                            "dtype=bf16 latent=1"),
+           planned);
   return planned;
 }
 
@@ -165,7 +171,7 @@ TEST_CASE("units include what their kernels need") {
         "kiln_rows_reload kiln_rows_resident kiln_rows_split");
   CHECK(textOf(unitsWith("common/Types.h")) == textOf(unitsOf({"kiln_"})));
   CHECK(textOf(unitsWith("common/Wgmma.cuh")) ==
-        "kiln_attention_sm90 kiln_gemm_sm90");
+        "kiln_attention_sm90 kiln_attention_sm90mla kiln_gemm_sm90");
   CHECK_FALSE(unitsWith("common/Ptx.cuh").contains("kiln_gemm_repack"));
   const Names vectors = unitsWith("common/Access.cuh");
   for (const std::string &name : unitsOf({"kiln_elementwise_", "kiln_gemm_",

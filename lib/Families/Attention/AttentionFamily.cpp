@@ -336,12 +336,12 @@ AttentionParams makeAttentionParams(const AttentionProblem &p,
   AttentionParams params;
   input(Operand::Q, params.q);
   input(Operand::K, params.k);
-  input(p.latent ? Operand::K : Operand::V, params.v);
+  input(valueOperandOf(p), params.v);
   params.o = reinterpret_cast<void *>(operands[Operand::O].address);
   params.lse = reinterpret_cast<float *>(operands[Operand::Lse].address);
   params.qStrides = stridesOf(operands[Operand::Q]);
   params.kStrides = stridesOf(operands[Operand::K]);
-  params.vStrides = stridesOf(operands[p.latent ? Operand::K : Operand::V]);
+  params.vStrides = stridesOf(operands[valueOperandOf(p)]);
   params.oStrides = stridesOf(operands[Operand::O]);
   params.lseHeadStride = p.hasPackedQueries() ? p.totalQueries : p.queries;
   params.lseBatchStride = p.heads * p.queries;

@@ -190,6 +190,7 @@ AttentionProblem readLaunchedAttention(const int64_t *values) {
   p.pages = static_cast<AttentionPages>(values[F::Pages]);
   p.scales = static_cast<Scales>(values[F::Scales]);
   p.fixedSplit = values[F::Split];
+  p.latent = values[F::Latent] != 0;
   if (p.isPaged()) {
     p.pageSize = values[F::Page];
     p.pageCount = values[F::PoolPages];
@@ -219,7 +220,6 @@ AttentionProblem readAttentionProblem(const int64_t *values) {
   };
   p.q = strides(F::LdQ, p.queries, p.heads, p.headDim);
   p.k = strides(F::LdK, keyTokens, p.kvHeads, p.headDim);
-  p.latent = values[F::Latent] != 0;
   p.v = p.latent ? p.k : strides(F::LdV, keyTokens, p.kvHeads, p.valueDim);
   p.o = strides(F::LdO, p.queries, p.heads, p.valueDim);
   return p;

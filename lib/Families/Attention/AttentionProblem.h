@@ -138,6 +138,11 @@ struct AttentionOperand {
   };
 };
 
+/// The operand that has the rows of V.
+inline int valueOperandOf(const AttentionProblem &problem) {
+  return problem.latent ? AttentionOperand::K : AttentionOperand::V;
+}
+
 /// In the order of Arguments::scalars.
 struct AttentionScalar {
   enum : int { Scale, Softcap, Count };

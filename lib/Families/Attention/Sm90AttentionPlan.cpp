@@ -253,7 +253,8 @@ void Sm90AttentionBinder::bind(const Arguments &arguments,
   };
   add(maps.q, planned.q, AttentionOperand::Q, offsetof(Sm90AttentionParams, q));
   add(maps.k, planned.k, AttentionOperand::K, offsetof(Sm90AttentionParams, k));
-  add(maps.v, planned.v, AttentionOperand::V, offsetof(Sm90AttentionParams, v));
+  add(maps.v, planned.v, valueOperandOf(problem),
+      offsetof(Sm90AttentionParams, v));
   if (grid.splits > 1)
     addCombineStep(attention, kCombine, /*function=*/1, /*dependent=*/true,
                    spec);

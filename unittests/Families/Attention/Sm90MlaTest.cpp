@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <optional>
 #include <vector>
 
 using namespace kiln;
@@ -63,6 +64,18 @@ struct Launch {
   }
 };
 
+/// Whether a parameter or a tensor map of \p spec is \p address.
+bool hasAddress(const LaunchSpec &spec, DeviceAddress address) {
+  for (uint32_t at = 0; at + sizeof(address) <= spec.paramBytes;
+       at += sizeof(address))
+    if (std::memcmp(spec.params + at, &address, sizeof(address)) == 0)
+      return true;
+  for (uint32_t i = 0; i < spec.tensorMapCount; ++i)
+    if (spec.tensorMaps[i].address == address)
+      return true;
+  return false;
+}
+
 std::string refusal(llvm::StringRef problem, llvm::StringRef config) {
   return reason(family(), problem, config);
 }
@@ -94,6 +107,47 @@ TEST_CASE("V of latent attention is a part of K") {
       failure(family(),
               "attention sq=1 sk=64 heads=1 d=64 dv=128 dtype=bf16 latent=1") ==
       "attention: latent=1, but dv=128 is above d=64, of which V is a part");
+}
+
+TEST_CASE("no kernel of latent attention asks for an operand V") {
+  constexpr DeviceAddress kNotThere = 0x123456789abc00;
+  for (const char *text :
+       {"batch=4 sq=2 sk=1000 heads=64 kvheads=1 d=576 dv=512 dtype=bf16 "
+        "latent=1 lse=1",
+        "batch=4 sq=300 sk=1000 heads=4 d=192 dv=128 dtype=bf16 latent=1",
+        "batch=2 sq=1 sk=9000 heads=8 kvheads=1 d=64 dtype=fp16 latent=1"}) {
+    CAPTURE(text);
+    Problem problem = parse(family(), text);
+    Arguments arguments = family().defaultArguments(problem);
+    for (int i = 0; i < AttentionOperand::Count; ++i)
+      arguments.operands[i].address = DeviceAddress(0x1000) * (i + 1);
+    arguments.operands[AttentionOperand::V].address = kNotThere;
+    int templates = 0;
+    for (const auto &tmpl : family().templates()) {
+      std::optional<Record> first;
+      tmpl->enumerate(problem, h200(), [&](Record config) {
+        if (!first && !tmpl->prune(problem, config, h200()))
+          first = std::move(config);
+      });
+      if (!first)
+        continue;
+      CAPTURE(first->text());
+      ++templates;
+      Plan plan = tmpl->plan(problem, *first, h200());
+      std::vector<EncodedTensorMap> prototypes(plan.tensorMaps.size());
+      LaunchContext context{.smCount = 132, .scratch = 0x200000};
+      context.tensorMaps = prototypes.data();
+      LaunchSpec spec;
+      plan.binder->bind(arguments, context, spec);
+      CHECK_FALSE(hasAddress(spec, kNotThere));
+    }
+    CHECK(templates >= 3);
+    auto reference = family().reference(problem, h200());
+    LaunchSpec spec;
+    reference->bind(arguments, {AttentionOperand::O, 0, 1, 0x300000, 0x400000},
+                    spec);
+    CHECK_FALSE(hasAddress(spec, kNotThere));
+  }
 }
 
 TEST_CASE("keys of few sequences of latent attention are shared out") {
