@@ -3,12 +3,15 @@
 
 #include "Compile/TranslationUnit.h"
 #include "Device/DeviceModel.h"
+#include "Kernel/ConfigSchema.h"
 #include "common/Types.h"
 
 #include <llvm/ADT/StringRef.h>
 
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 namespace kiln {
 
@@ -36,6 +39,29 @@ struct KernelInstance {
   std::optional<int> sharedBytes = std::nullopt;
   bool maySpill = false; ///< UnitParts::maySpill
 };
+
+/// What \p config makes of \p signature: both as text, and the threads, blocks
+/// and shared memory that the config says.
+template <class Signature, class Config>
+KernelInstance instanceOf(std::string unitName, const Signature &signature,
+                          const Config &config, bool maySpill) {
+  KernelInstance instance;
+  instance.unitName = std::move(unitName);
+  instance.signature = initializerText(signature);
+  if constexpr (std::is_empty_v<Config>)
+    instance.config = "{}";
+  else
+    instance.config = initializerText(config);
+  instance.threads = config.threads();
+  if constexpr (requires { config.minBlocks(signature); })
+    instance.minBlocks = config.minBlocks(signature);
+  else if constexpr (requires { config.minBlocks(); })
+    instance.minBlocks = config.minBlocks();
+  if constexpr (requires { config.sharedBytes(signature); })
+    instance.sharedBytes = config.sharedBytes(signature);
+  instance.maySpill = maySpill;
+  return instance;
+}
 
 /// The translation unit of \p instance for \p device: includes, signature and
 /// config as constants, static_asserts that host and device agree, one entry.

@@ -17,12 +17,8 @@ public:
                              .configType = "ReferenceAttentionConfig",
                              .paramsType = "ReferenceAttentionParams",
                              .function = "referenceAttention"},
-                            {.unitName = "kiln_attention_reference",
-                             .signature = initializerText(signature),
-                             .config = "{}",
-                             .threads = config.threads(),
-                             .sharedBytes = config.sharedBytes(signature),
-                             .maySpill = true},
+                            instanceOf("kiln_attention_reference", signature,
+                                       config, /*maySpill=*/true),
                             device)) {}
 
   const TranslationUnit &translationUnit() const override { return unit; }

@@ -79,13 +79,8 @@ public:
                         .configType = "FlatMergeConfig",
                         .paramsType = "MergeParams",
                         .function = "flatMerge"},
-                       {.unitName = "kiln_attention_merge_flat",
-                        .signature = initializerText(signature),
-                        .config = initializerText(config),
-                        .threads = config.threads(),
-                        .minBlocks = config.minBlocks(),
-                        .sharedBytes = config.sharedBytes(signature),
-                        .maySpill = true},
+                       instanceOf("kiln_attention_merge_flat", signature,
+                                  config, /*maySpill=*/true),
                        device));
     plan.sharedBytes.push_back(0);
     plan.binder = std::make_shared<FlatMergeBinder>(config, signature);

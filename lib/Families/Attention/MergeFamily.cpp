@@ -66,12 +66,8 @@ public:
                              .configType = "ReferenceMergeConfig",
                              .paramsType = "ReferenceMergeParams",
                              .function = "referenceMerge"},
-                            {.unitName = "kiln_attention_merge_reference",
-                             .signature = initializerText(signature),
-                             .config = "{}",
-                             .threads = config.threads(),
-                             .sharedBytes = config.sharedBytes(signature),
-                             .maySpill = true},
+                            instanceOf("kiln_attention_merge_reference",
+                                       signature, config, /*maySpill=*/true),
                             device)) {}
 
   const TranslationUnit &translationUnit() const override { return unit; }

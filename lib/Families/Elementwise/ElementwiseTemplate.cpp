@@ -41,12 +41,8 @@ public:
                              .configType = "ReferenceElementwiseConfig",
                              .paramsType = "ReferenceElementwiseParams",
                              .function = "referenceElementwise"},
-                            {.unitName = "kiln_elementwise_reference",
-                             .signature = initializerText(signature),
-                             .config = "{}",
-                             .threads = config.threads(),
-                             .minBlocks = config.minBlocks(signature),
-                             .maySpill = true},
+                            instanceOf("kiln_elementwise_reference", signature,
+                                       config, /*maySpill=*/true),
                             device)) {}
 
   const TranslationUnit &translationUnit() const override { return unit; }

@@ -290,12 +290,8 @@ public:
                         .configType = "FlatElementwiseConfig",
                         .paramsType = "FlatElementwiseParams",
                         .function = "flatElementwise"},
-                       {.unitName = "kiln_elementwise_flat",
-                        .signature = initializerText(signature),
-                        .config = initializerText(config),
-                        .threads = config.threads(),
-                        .minBlocks = config.minBlocks(signature),
-                        .maySpill = true},
+                       instanceOf("kiln_elementwise_flat", signature, config,
+                                  /*maySpill=*/true),
                        device));
     plan.sharedBytes.push_back(0);
     plan.binder = std::make_shared<FlatBinder>(config, signature);

@@ -71,12 +71,8 @@ public:
                              .configType = "ReferenceGemmConfig",
                              .paramsType = "ReferenceGemmParams",
                              .function = "referenceGemm"},
-                            {.unitName = "kiln_gemm_reference",
-                             .signature = initializerText(signature),
-                             .config = "{}",
-                             .threads = config.threads(),
-                             .sharedBytes = config.sharedBytes(signature),
-                             .maySpill = true},
+                            instanceOf("kiln_gemm_reference", signature, config,
+                                       /*maySpill=*/true),
                             device)) {}
 
   const TranslationUnit &translationUnit() const override { return unit; }

@@ -122,13 +122,8 @@ public:
     int sharedBytes = config.sharedBytes(signature);
     plan.kernels.push_back(
         makeKernelUnit(entry,
-                       {.unitName = ("kiln_rows_" + name()).str(),
-                        .signature = initializerText(signature),
-                        .config = initializerText(config),
-                        .threads = config.threads(),
-                        .minBlocks = config.minBlocks(),
-                        .sharedBytes = sharedBytes,
-                        .maySpill = isGeneric()},
+                       instanceOf(("kiln_rows_" + name()).str(), signature,
+                                  config, isGeneric()),
                        device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
     plan.workspace = workspace(problem, record, device);

@@ -296,13 +296,8 @@ TranslationUnit TiledTranspose::unit(const TiledTransposeConfig &config,
                          .configType = "TiledTransposeConfig",
                          .paramsType = "TransposeParams",
                          .function = "tiledTranspose"},
-                        {.unitName = "kiln_transpose2d_tiled",
-                         .signature = initializerText(signature),
-                         .config = initializerText(config),
-                         .threads = config.threads(),
-                         .minBlocks = config.minBlocks(signature),
-                         .sharedBytes = config.sharedBytes(signature),
-                         .maySpill = true},
+                        instanceOf("kiln_transpose2d_tiled", signature, config,
+                                   /*maySpill=*/true),
                         device);
 }
 
