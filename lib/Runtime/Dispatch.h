@@ -62,7 +62,7 @@ struct DispatchKey {
   uint64_t contextId = 0;
   llvm::ArrayRef<int64_t> values;
 
-  /// Some 20 ns.
+  /// Some 10 ns.
   uint64_t hash() const noexcept;
 };
 
