@@ -326,6 +326,21 @@ std::vector<Triple> onceWrong(const KernelFamily &family,
       {"batch=2 sq=70 sk=3000 heads=4 kvheads=2 d=64 dtype=bf16 qlen=packed "
        "totalq=90 mask=causal lse=1",
        "sm90.wg1.bn64.st2.dy1.pk2.sp4"},
+      // V within K, and no operand V.
+      {"batch=4 sq=2 sk=1000 heads=64 kvheads=1 d=576 dv=512 dtype=bf16 "
+       "latent=1 lse=1",
+       "sm90mla.cl1.pc2.f2"},
+      {"batch=4 sq=2 sk=1000 heads=64 kvheads=1 d=576 dv=512 dtype=bf16 "
+       "latent=1 lse=1",
+       "decode.r16.t16.st3.w8.p4.sq1"},
+      {"batch=2 sq=300 sk=700 heads=4 d=128 dv=64 dtype=bf16 latent=1 "
+       "mask=causal",
+       "sm90.wg1.bn128.st2.pk1"},
+      {"batch=2 sq=300 sk=700 heads=4 d=128 dv=64 dtype=bf16 latent=1 "
+       "mask=causal",
+       "mma.dt15.d128.br64.bc64.w4.ac1.el1.sw1.kt2.os1"},
+      {"batch=2 sq=30 sk=70 heads=4 d=128 dv=64 dtype=bf16 latent=1",
+       "naive.w4"},
   };
   std::vector<Triple> triples;
   for (const Kind &kind : kKinds) {
