@@ -203,9 +203,20 @@ int AttentionTileSteps::explainPace(int loop) {
                   model.device.l2BytesPerNs() / attentionClockGHz(model.device),
                   "B/clk"}},
        .unit = "clk"});
+  const double pages = model.step.pages;
+  if (pages > 0)
+    loop = steps.add(
+        {.title = "products, softmax and pages",
+         .formula = "one thread finds the page of each box that it loads; the "
+                    "others wait for a part of that",
+         .rule = StepRule::Sum,
+         .terms = {steps.resultOf(loop),
+                   {"pages", pages, "clk", AttentionStep::kPagesShare}},
+         .unit = "clk"});
   return steps.add({.title = "pace of a step",
                     .rule = StepRule::Max,
                     .terms = {steps.resultOf(loop),
+                              {"pages", pages, "clk"},
                               steps.resultOf(l2),
                               {"port of the SM", model.step.port, "clk"}},
                     .unit = "clk"});
@@ -401,7 +412,8 @@ static void explainKey(const AttentionDecodeModel &model, Derivation &steps) {
                  {"exponentials", model.expClocks, "clk", tiles},
                  {"issue", model.issueClocks, "clk", tiles},
                  {"fragments", model.fragmentClocks, "clk"},
-                 {"conversion", model.convertClocks, "clk"}},
+                 {"conversion", model.convertClocks, "clk"},
+                 {"warps of a ring wait", model.waitClocks, "clk"}},
        .unit = "clk"});
 }
 

@@ -63,6 +63,8 @@ struct AttentionTileKernel {
   /// Of wgmma: consumers that have the same rows, each with a part of the
   /// columns of O, and the scores of other keys.
   int64_t columnParts = 1;
+  /// Of wgmma: clocks that pages of a step keep the thread busy that loads.
+  double pageClocks = 0;
 
   /// Of mma.sync.
   int64_t warps = 4, blocksPerSm = 2;

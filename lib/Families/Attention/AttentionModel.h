@@ -60,9 +60,13 @@ struct AttentionStep {
   /// Of what the norm leaves out: the part of the softmax that shows.
   double softmaxShare = 0;
   double loop = 0;
-  double l2 = 0;   ///< K and V from L2, for all SMs at once
-  double port = 0; ///< the same through the port of one SM
-  double pace() const { return std::max({loop, l2, port}); }
+  double pages = 0; ///< of wgmma: the thread that loads finds pages
+  double l2 = 0;    ///< K and V from L2, for all SMs at once
+  double port = 0;  ///< the same through the port of one SM
+  /// Half of what that thread takes shows in every step.
+  static constexpr double kPagesShare = 0.5;
+  double loaded() const { return loop + kPagesShare * pages; }
+  double pace() const { return std::max({loaded(), pages, l2, port}); }
 };
 
 /// From the start of a block to its first load: barriers, tensor maps, roles.
@@ -143,6 +147,7 @@ struct AttentionDecodeModel {
   /// Arithmetic of a key, of an SM: for each 16 rows, and for all.
   double rowTiles = 1, productClocks = 0, expClocks = 0, issueClocks = 0;
   double fragmentClocks = 0, convertClocks = 0;
+  double waitClocks = 0;    ///< of warps of a ring for each other
   double keyClocks = 0;     ///< all of them
   double warpKeyClocks = 0; ///< of a key in a warp that is alone
   double inFlight = 0;      ///< bytes, of a block

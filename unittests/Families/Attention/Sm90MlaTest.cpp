@@ -3,11 +3,14 @@
 #include "Families/Attention/AttentionFamily.h"
 #include "Families/FamilyTesting.h"
 
+#include "Kernel/Space.h"
 #include "attention/Sm90MlaParams.h"
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -175,6 +178,60 @@ TEST_CASE("pages of latent attention come in boxes of their own") {
   Launch wide((kPaged + "page=256").str(), "sm90mla.cl1.pc2");
   CHECK((wide.dims() == Numbers{576, 256, 1, 4}));
   CHECK(wide.params().boxKeys == 64);
+}
+
+TEST_CASE("latent attention takes what was measured of it") {
+  // One H200. The last three with operands in L2.
+  struct Measured {
+    llvm::StringRef problem, config;
+    double us;
+  };
+  constexpr llvm::StringRef kDecode = "decode.r16.t16.st3.w8.p4.sq1";
+  const Measured kMeasured[] = {
+      {"batch=128 sq=1 sk=4096 heads=128", "sm90mla.cl1.pc2", 249.1},
+      {"batch=64 sq=1 sk=8192 heads=16", "sm90mla.cl1.pc2", 160.2},
+      {"batch=128 sq=1 sk=4096 heads=16", "sm90mla.cl1.pc2", 155.2},
+      {"batch=32 sq=2 sk=4096 heads=64 mask=causal", "sm90mla.cl1.pc2", 84.6},
+      {"sq=1 sk=32768 heads=128", "sm90mla.cl1.pc2", 34.6},
+      {"batch=128 sq=1 sk=4096 heads=128 kvlen=used pages=table page=64",
+       "sm90mla.cl1.pc2", 379.6},
+      {"batch=128 sq=1 sk=4096 heads=128", kDecode, 1951.3},
+      {"batch=128 sq=1 sk=4096 heads=16", kDecode, 248.9},
+      {"sq=1 sk=64 heads=64", "sm90mla.cl1.pc2", 6.45},
+      {"batch=3 sq=1 sk=200 heads=128 lse=1", "sm90mla.cl1.pc2", 10.84},
+      {"sq=1 sk=9000 heads=128 pages=table page=128 lse=1", "sm90mla.cl1.pc2",
+       27.25}};
+  double sum = 0;
+  for (const Measured &measured : kMeasured) {
+    CAPTURE(measured.problem.str());
+    CAPTURE(measured.config.str());
+    Problem problem =
+        parse(family(),
+              (measured.problem + " kvheads=1 d=576 dv=512 dtype=bf16 latent=1")
+                  .str());
+    auto named = llvm::cantFail(family().parseConfig(measured.config));
+    double ns = named.tmpl->estimate(problem, named.config, h200()).totalNs;
+    CHECK(std::abs(ns / 1e3 / measured.us - 1) < 0.11);
+    sum += std::abs(ns / 1e3 / measured.us - 1);
+  }
+  CHECK(sum / double(std::size(kMeasured)) < 0.055);
+}
+
+TEST_CASE("latent attention of few heads and sequences is not decode's") {
+  // The first four as measured.
+  for (llvm::StringRef text :
+       {"sq=1 sk=64 heads=64", "batch=3 sq=1 sk=200 heads=128 lse=1",
+        "batch=2 sq=3 sk=333 heads=40 mask=causal lse=1",
+        "batch=5 sq=4 sk=777 heads=16 mask=causal kvlen=used pages=list "
+        "page=16 lse=1 sinks=1",
+        "sq=1 sk=1024 heads=16", "batch=4 sq=1 sk=4096 heads=16"}) {
+    CAPTURE(text.str());
+    Problem problem = parse(
+        family(), (text + " kvheads=1 d=576 dv=512 dtype=bf16 latent=1").str());
+    Space space = llvm::cantFail(exploreSpace(family(), problem, h200()));
+    REQUIRE_FALSE(space.ranked.empty());
+    CHECK(space.ranked[0].tmpl->name() == "sm90mla");
+  }
 }
 
 TEST_CASE("latent attention by wgmma says what it cannot do") {
