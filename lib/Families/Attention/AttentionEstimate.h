@@ -54,6 +54,9 @@ struct AttentionTileKernel {
   bool gathers = false; ///< K and V come by a copy for each row, or few rows
   /// Blocks that read the same keys from L2 once, by multicast.
   int64_t sharers = 1;
+  /// Of wgmma: blocks of K, and of V, in flight; 0: tiles do not wait for the
+  /// first ones.
+  int64_t stages = 0;
 
   /// Of wgmma, with rows / 64 consumers: Q K^T of the next step is issued
   /// before P V of this one.

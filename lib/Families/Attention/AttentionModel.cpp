@@ -46,7 +46,7 @@ SplitMergeTime splitMergeTime(const AttentionProblem &problem,
   // A cluster meets twice. A kernel of its own costs a launch, the half of it
   // where it starts early, and reads what lies in L2 by then. The last block
   // of a head walks over the rows alone.
-  constexpr double kClusterNs = 200, kClusterBlockNs = 100, kDependentNs = 2000,
+  constexpr double kClusterNs = 200, kClusterBlockNs = 40, kDependentNs = 2000,
                    kLaunchNs = 2600, kLastNs = 1200, kRowNs = 0.3,
                    kAloneRowNs = 16;
   constexpr double kRowElements = 128;
@@ -267,9 +267,10 @@ void AttentionTileModel::computeMmaStep() {
 }
 
 void AttentionTileModel::computeTiles() {
-  // Latency of the first loads; Q in and O out.
+  // Latency of the first loads, at the start and between tiles; Q in and O out.
   constexpr double kLoads = 600, kElement = 0.08, kGathering = 1.14,
-                   kBarriers = 1.04, kPacked = 1.05, kDraw = 400;
+                   kBarriers = 1.04, kPacked = 1.05, kDraw = 400,
+                   kNextLoads = 3000;
   visible = visibleBlocks(problem, kernel.rows, kernel.packed, kernel.keys);
   double sequences = double(problem.batch) * double(problem.heads) /
                      double(std::max<int64_t>(kernel.packed, 1));
@@ -277,15 +278,24 @@ void AttentionTileModel::computeTiles() {
   blocks = sequences * double(visible.blocks);
   // A mask leaves some rows no keys of a split; of the last one with keys it
   // leaves them a half.
-  tiles = sequences * double(visible.tiles) * double(splits.active);
+  numbers = sequences * double(visible.tiles) * double(splits.active);
+  tiles = numbers;
   if (problem.mask != AttentionMask::None && splits.active > 1)
     tiles = std::min(tiles, blocks / splitBlocks +
                                 sequences * double(visible.tiles) / 2);
   overhead = kBarriers * (kernel.gathers ? kGathering : 1) *
              (kernel.packed > 1 ? kPacked : 1);
   alone = std::max(step.tensor + step.softmax - step.loop, 0.0);
+  latency = kLoads;
+  // The next tile's first keys and its Q, which DRAM has, are asked for when
+  // the stages are free that this tile's last steps still read. Short steps are
+  // over before they are there: 216 queries of 216 keys (H200; 25 sequences, 16
+  // heads, head dim 128) take 45 us by blocks of 64 keys, 37.5 by those of 128.
+  if (kernel.stages > 0 && tiles > sms())
+    latency =
+        std::max(latency, kNextLoads - double(kernel.stages - 1) * step.pace());
   // Before the first products all of the pages show.
-  latency = kLoads + AttentionStep::kPagesShare * step.pages;
+  latency += AttentionStep::kPagesShare * step.pages;
   // A tile waits for its number.
   bool isWgmma = kernel.instruction == AttentionTileKernel::Instruction::Wgmma;
   draw = isWgmma && kernel.isDrawn ? kDraw : 0;
@@ -308,7 +318,7 @@ void AttentionTileModel::computeTiles() {
 void AttentionTileModel::computePath() {
   if (tiles == 0)
     return;
-  turns = std::ceil(tiles / sms());
+  turns = std::ceil(numbers / sms());
   // A long sequence among usual ones, as in decode kernels.
   if (problem.isRagged() && problem.queryLengths == AttentionLengths::Uniform) {
     double most = double(std::min(splits.keys, problem.keys));
@@ -319,8 +329,10 @@ void AttentionTileModel::computePath() {
     return;
   }
   // Who is last may have taken any tile, or with the longest first a short one.
+  // What is dealt out before comes in turns even where tiles have no keys.
   path = std::max(total / sms(), longest);
-  if (tiles <= sms())
+  bool isDealt = kernel.order == TileOrder::Static;
+  if ((isDealt ? numbers : tiles) <= sms())
     return;
   switch (kernel.order) {
   case TileOrder::Static:
@@ -349,7 +361,10 @@ llvm::StringRef AttentionTileModel::bound() const {
     return "dram";
   if (tiles * ends > total - tiles * ends)
     return "latency";
-  if (step.pace() > step.loop)
+  // Of the thread that loads.
+  if (step.pages > std::max({step.loaded(), step.l2, step.port}))
+    return "latency";
+  if (step.pace() > step.loaded())
     return "l2";
   double softmax = step.softmaxShare * step.softmax;
   if (step.shared > std::max(step.tensor, softmax))

@@ -84,6 +84,7 @@ struct AttentionTileModel {
   VisibleBlocks visible;
   /// Of all sequences, heads and splits.
   double tiles = 0, blocks = 0;
+  double numbers = 0; ///< of tiles, those included that have no keys to see
   AttentionSoftmax softmax;
   double flops = 0, flopsPerClock = 1; ///< of the products of a step
   double sharedBytes = 0, sharedPerClock = 1;

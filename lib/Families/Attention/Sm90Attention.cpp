@@ -9,6 +9,7 @@
 #include "Families/Attention/AttentionEstimate.h"
 #include "Families/Attention/AttentionTemplate.h"
 #include "Families/Attention/Sm90AttentionPlan.h"
+#include "Model/MathUtil.h"
 #include "attention/Sm90AttentionConfig.h"
 
 #include <algorithm>
@@ -97,6 +98,20 @@ private:
 
 } // namespace
 
+/// What a page of K, or of V, keeps the thread busy that loads: a division, the
+/// number of the page, which it waits for, and a box for each slab. 2048
+/// queries of 8192 keys, 32 heads (H200): 672 us with pages of 16, 372 without.
+static constexpr double kPageClocks = 290;
+
+/// Pages that the producer looks up in a step.
+static int64_t pagesOfStep(const AttentionProblem &problem,
+                           const Sm90AttentionConfig &config) {
+  if (!problem.isPaged())
+    return 0;
+  int64_t keys = config.blockN;
+  return 2 * ceilDiv(keys, std::clamp<int64_t>(problem.pageSize, 1, keys));
+}
+
 AttentionTileKernel Sm90Attention::tileKernel(const AttentionProblem &problem,
                                               const Sm90AttentionConfig &config,
                                               const DeviceModel &device) {
@@ -121,6 +136,8 @@ AttentionTileKernel Sm90Attention::tileKernel(const AttentionProblem &problem,
       grid.splits > 1 ? SplitMerge::DependentLaunch : SplitMerge::None;
   kernel.sharedBytes = config.sharedBytes(signature);
   kernel.takesTurns = config.ordered;
+  kernel.stages = config.stages;
+  kernel.pageClocks = kPageClocks * double(pagesOfStep(problem, config));
   return kernel;
 }
 

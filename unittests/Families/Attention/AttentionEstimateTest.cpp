@@ -209,6 +209,39 @@ TEST_CASE("tiles with wgmma take what FlashAttention 3 takes") {
   CHECK(worst < 0.1);
 }
 
+// 25 sequences of 216, 16 heads: 37.5 us by blocks of 128 keys, 45.1 by those
+// of 64.
+TEST_CASE("short steps wait for what the next tile loads") {
+  AttentionProblem problem = squareProblem(128, 216, true);
+  problem.batch = 25;
+  auto timeOf = [&](int64_t keys, int64_t stages) {
+    AttentionTileKernel kernel;
+    kernel.keys = keys;
+    kernel.stages = stages;
+    return estimateAttentionTiles(problem, kernel, h200()).totalNs;
+  };
+  CHECK(timeOf(128, 2) == doctest::Approx(37.5e3).epsilon(0.1));
+  CHECK(timeOf(64, 2) > 1.05 * timeOf(128, 2));
+  CHECK(timeOf(64, 3) < timeOf(64, 2));
+}
+
+// One head of 3955: 36.1 us dealt out, 23.8 drawn.
+TEST_CASE("tiles that are dealt out take turns, also those without keys") {
+  AttentionProblem problem = squareProblem(128, 3955, true);
+  problem.batch = problem.heads = problem.kvHeads = 1;
+  AttentionTileKernel kernel;
+  kernel.rows = 64;
+  kernel.keys = 96;
+  kernel.splits = 3;
+  kernel.merge = SplitMerge::DependentLaunch;
+  kernel.order = TileOrder::Static;
+  CHECK(estimateAttentionTiles(problem, kernel, h200()).totalNs ==
+        doctest::Approx(36.1e3).epsilon(0.1));
+  kernel.order = TileOrder::LongestFirst;
+  CHECK(estimateAttentionTiles(problem, kernel, h200()).totalNs ==
+        doctest::Approx(23.8e3).epsilon(0.1));
+}
+
 TEST_CASE("tiles with mma.sync take what FlashAttention 2 takes") {
   double sum = 0;
   for (const MeasuredTiles &measured : kMmaTiles)
@@ -250,7 +283,7 @@ TEST_CASE("decode kernels take what was measured of them") {
     CHECK(std::abs(ns / 1e3 / measured.us - 1) < 0.19);
     sum += std::abs(ns / 1e3 / measured.us - 1);
   }
-  CHECK(sum / double(std::size(kDecodes)) < 0.06);
+  CHECK(sum / double(std::size(kDecodes)) < 0.045);
 }
 
 TEST_CASE("of lengths in device memory, those to expect make the time") {
@@ -274,6 +307,8 @@ TEST_CASE("derivations of attention make their estimates") {
   using conformance::faultOf;
   AttentionTileKernel tiles, serial, few, mma, plain;
   tiles.sharedBytes = 164000;
+  tiles.stages = 2;
+  tiles.pageClocks = 1200;
   serial.overlaps = false;
   few.rows = 64;
   few.splits = 4;
