@@ -169,6 +169,9 @@ TEST_CASE("wgmma attention compiles clean at its limits") {
             "mask=window left=1023 right=0 qlen=packed kvlen=used pages=table "
             "page=16 sinks=1 softcap=30 alibi=1 lse=1",
             "sm90.wg2.bn128.st2.dy1.pk4"},
+           {"batch=2 sq=300 sk=700 heads=4 d=128 dtype=bf16 softcap=20 "
+            "sinks=1 alibi=1 lse=1",
+            "sm90.wg2.bn128.st2.or1.pk1"},
            {"sq=4096 sk=4096 heads=16 d=128 dtype=e4m3 mask=causal lse=1 "
             "scales=head",
             "sm90.wg2.bn224.st2.dy1.pk1"},

@@ -269,18 +269,19 @@ static std::optional<Rejection> checkShape(const AttentionProblem &problem,
 
 /// Registers of scores, probabilities and sums with which ptxas 13.0 compiles
 /// without spills. Three consumers have 160 registers a thread, their producer
-/// 32. Of e4m3 there are half as many probabilities, which leaves room for more
-/// of the others, unless more is made of scores or turns keep what the mask
-/// needs in registers.
+/// 32. A softcap and ALiBi take registers of their own. Of e4m3 there are half
+/// as many probabilities, which leaves room for more of the others, unless more
+/// is made of scores or turns keep what the mask needs in registers.
 static int mostRegisterUse(const AttentionSignature &signature,
                            const Sm90AttentionConfig &config) {
   bool isE4M3 = signature.q == DType::E4M3;
   bool changesScores = signature.softcap || signature.alibi;
   if (config.consumers > 2)
     return !changesScores ? 132 : isE4M3 ? 112 : 128;
+  bool doesBoth = signature.softcap && signature.alibi;
   if (!isE4M3)
-    return 196;
-  if (signature.softcap && signature.alibi)
+    return !doesBoth ? 196 : signature.valueDim > 128 ? 176 : 164;
+  if (doesBoth)
     return 168;
   bool masksInTurns = config.ordered && signature.mask != AttentionMask::None;
   return changesScores || masksInTurns ? 188 : 204;
