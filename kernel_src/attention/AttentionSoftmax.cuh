@@ -2,13 +2,21 @@
 //
 // A warp has 16 rows of scores as mma.sync and wgmma leave them: a thread two
 // rows, and of each two of eight neighbouring columns. Blocks of keys come one
-// after the other. For each row the thread keeps the greatest score so far and
-// its own part of the sum of the exponentials over it; when the greatest grows,
-// all sums of before shrink by a factor that the caller applies to its own.
+// after the other. A key's weight is 2^(score - origin), with an origin for
+// each row, and for each row the thread keeps its own part of the sum of
+// weights.
+//
+// The greatest score so far is the usual origin, and the one of raise(). But
+// any origin gives the same result, and rounds as well, as long as weights
+// neither overflow nor vanish. So weigh() keeps that of before: no maxima, no
+// exchange between threads, no sums to rescale. The sums of its weights, which
+// are wanted anyway, tell whether one was too great; this happens in the first
+// few blocks of a row, or never. lower() mends weights up to 2^100: fp32 holds
+// them and their inverses. Otherwise the scores are wanted again.
 //
 // Scores stay as they come from the products: scale and log2(e) are one factor
 // of the exponent, a multiplication and an addition with it. A row that has
-// seen no key has -inf as its greatest score, and sums of zero.
+// seen no key has the origin -inf, and sums of zero.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -43,9 +51,19 @@ public:
                scaleOf(params, params.kScale, sequence, kvHead);
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      greatest[row] = -kInfinity;
+      origin[row] = -kInfinity;
       sum[row] = 0;
     }
+  }
+
+  /// Behind reset(): rows behind the last of \p queries have weights of zero
+  /// and ask for nothing. What they hold, which is another sequence's or
+  /// anything, does not change the bits of rows beside them.
+  void leaveOut(const AttentionRow (&rows)[2], int queries) {
+#pragma unroll
+    for (int row = 0; row < 2; ++row)
+      if (rows[row].token >= queries)
+        origin[row] = kInfinity;
   }
 
   /// Makes scores of the products with the keys from \p first on, all but the
@@ -83,10 +101,9 @@ public:
     int begin[2], end[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      int row = rows[i].token, origin = first + column();
-      begin[i] =
-          max(firstKeyOf(reach, row, queries, keys), seen.begin) - origin;
-      end[i] = min(keyLimitOf(reach, row, queries, keys), seen.end) - origin;
+      int row = rows[i].token, base = first + column();
+      begin[i] = max(firstKeyOf(reach, row, queries, keys), seen.begin) - base;
+      end[i] = min(keyLimitOf(reach, row, queries, keys), seen.end) - base;
     }
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) {
@@ -99,9 +116,10 @@ public:
     }
   }
 
-  /// Before exponentiate(): raises the greatest scores to those of a block, and
-  /// has \p shrink say by what to multiply each row's earlier sums.
-  void raise(const Scores &scores, float (&shrink)[2]) {
+  /// Moves the origins to the greatest scores so far, those of a block
+  /// included. \p from: what to make its weights over; \p shrink: by what to
+  /// multiply each row's earlier products.
+  void raise(const Scores &scores, float (&from)[2], float (&shrink)[2]) {
     // Two chains a row, for the sake of latency.
     float top[2][2];
 #pragma unroll
@@ -116,55 +134,105 @@ public:
       float &chain = top[i / 2 % 2][i / 4 % 2];
       chain = fmaxf(chain, fmaxf(scores[i], scores[i + 1]));
     }
+    bool isFresh = false;
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      float block = fmaxf(top[row][0], top[row][1]);
-      block = fmaxf(block, __shfl_xor_sync(~0u, block, 1));
-      block = fmaxf(block, __shfl_xor_sync(~0u, block, 2));
-      float now = fmaxf(greatest[row], block);
+      float block = mostOfRow(fmaxf(top[row][0], top[row][1]));
+      float now = fmaxf(origin[row], block * factor());
+      isFresh |= now == -kInfinity;
       // -inf - -inf is no number.
       float used = now == -kInfinity ? 0.0f : now;
-      shrink[row] = ptx::ex2ApproxFtz((greatest[row] - used) * factor());
+      shrink[row] = ptx::ex2ApproxFtz(origin[row] - used);
+      from[row] = used - kRaise;
       sum[row] *= shrink[row];
-      greatest[row] = now;
-      origin[row] = used * factor() - kRaise;
+      origin[row] = now;
     }
+    someFresh = __any_sync(~0u, isFresh);
   }
 
-  /// Raises the greatest scores to \p known, which another has found for the
-  /// same rows; \p shrink: as of raise().
+  /// Moves the origins to \p known, which another has found for the same rows;
+  /// \p shrink: as of raise().
   void raiseTo(const float (&known)[2], float (&shrink)[2]) {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       float used = known[row] == -kInfinity ? 0.0f : known[row];
-      shrink[row] = ptx::ex2ApproxFtz((greatest[row] - used) * factor());
+      shrink[row] = ptx::ex2ApproxFtz(origin[row] - used);
       sum[row] *= shrink[row];
-      greatest[row] = known[row];
+      origin[row] = known[row];
     }
   }
 
-  /// The greatest scores so far, all but the factor.
-  const float (&greatestScores() const)[2] { return greatest; }
+  /// Whether some row of the warp has seen no key, so that it has no origin.
+  bool hasFresh() const { return someFresh; }
 
-  /// Makes exponentials of scores [kBegin, kEnd) of the thread.
-  template <int kBegin, int kEnd> void exponentiate(Scores &scores) {
-    float part[2][2] = {};
+  /// -inf of fresh rows, which is nothing to make weights over.
+  auto origins() const -> const float (&)[2] { return origin; }
+
+  /// Makes weights of the thread's scores [kBegin, kEnd) over \p from, and adds
+  /// them to \p part.
+  template <int kBegin, int kEnd>
+  void weigh(Scores &scores, const float (&from)[2], float (&part)[2]) const {
+    float chains[2][2] = {};
 #pragma unroll
     for (int i = kBegin; i < kEnd; ++i) {
       int row = i / 2 % 2;
-      scores[i] = ptx::ex2ApproxFtz(fmaf(scores[i], factor(), -origin[row]));
-      part[row][i % 2] += scores[i];
+      scores[i] = ptx::ex2ApproxFtz(fmaf(scores[i], factor(), -from[row]));
+      chains[row][i % 2] += scores[i];
     }
 #pragma unroll
     for (int row = 0; row < 2; ++row)
-      sum[row] += part[row][0] + part[row][1];
+      part[row] += chains[row][0] + chains[row][1];
   }
 
-  /// No instruction: what is computed of \p scores by now is not put off.
-  void pin(Scores &scores) {
-    ptx::pin(scores);
-    ptx::pin(sum);
+  /// The same with weights that need no test: adds them to the rows' sums.
+  template <int kBegin, int kEnd>
+  void weighAll(Scores &scores, const float (&from)[2]) {
+    weigh<kBegin, kEnd>(scores, from, sum);
   }
+
+  /// Whether weights with the sums \p part may be too great for 16 bits.
+  static bool isTooMuch(const float (&part)[2]) {
+    return fmaxf(part[0], part[1]) > kMost;
+  }
+  /// Whether they were too great for lower(): the inverse of what is beyond
+  /// 2^126 is zero.
+  static bool isLost(const float (&part)[2]) {
+    return fmaxf(part[0], part[1]) > kMostHeld;
+  }
+
+  /// Moves the origins of rows whose weights are too great, and has weights and
+  /// \p part be those of the new ones. \p shrink: as raise() says.
+  void lower(Scores &weights, float (&part)[2], float (&shrink)[2]) {
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      float most = mostOfRow(part[row]);
+      shrink[row] = 1.0f;
+      if (most > kMost) {
+        float now = origin[row] + ptx::lg2ApproxFtz(most);
+        shrink[row] = ptx::ex2ApproxFtz(origin[row] - now);
+        origin[row] = now;
+      }
+      sum[row] *= shrink[row];
+      part[row] *= shrink[row];
+    }
+#pragma unroll
+    for (int i = 0; i < kColumns / 2; ++i)
+      weights[i] *= shrink[i / 2 % 2];
+  }
+
+  void add(const float (&part)[2]) {
+#pragma unroll
+    for (int row = 0; row < 2; ++row)
+      sum[row] += part[row];
+  }
+
+  /// No instruction: what is computed of \p scores by now is not put off, nor
+  /// their sums: \p part, or those of the rows.
+  static void pin(Scores &scores, float (&part)[2]) {
+    ptx::pin(scores);
+    ptx::pin(part);
+  }
+  void pin(Scores &scores) { pin(scores, sum); }
 
   /// The exponentials as the first operand of the product with V.
   static void round(const Scores &scores, Probabilities &probabilities) {
@@ -207,14 +275,13 @@ public:
                 float (&inverse)[2], float (&logSum)[2]) {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      if (greatest[row] == -kInfinity) {
+      if (origin[row] == -kInfinity) {
         inverse[row] = 0.0f;
         logSum[row] = -kInfinity;
         continue;
       }
       // In powers of two. A sink may be far above all scores.
-      float top = greatest[row] * factor() - kRaise, all = sum[row],
-            share = 1.0f;
+      float top = origin[row] - kRaise, all = sum[row], share = 1.0f;
       if constexpr (kSignature.sinks)
         if (sinks) {
           float sink = sinks[rows[row].head] * kLog2E;
@@ -245,6 +312,17 @@ private:
     }
   }
 
+  /// The greatest sum of a thread's weights of a block: fp16 holds them all.
+  static constexpr float kMost = 16384;
+  /// The greatest sum that lower() mends: its inverse is a normal number.
+  static constexpr float kMostHeld = 0x1p100f;
+
+  /// Of the threads that share a row.
+  static float mostOfRow(float value) {
+    value = fmaxf(value, __shfl_xor_sync(~0u, value, 1));
+    return fmaxf(value, __shfl_xor_sync(~0u, value, 2));
+  }
+
   /// First column of this thread.
   static int column() { return threadIdx.x % 4 * 2; }
   /// What scores are in units of, and the factor of the exponent.
@@ -253,10 +331,10 @@ private:
   float factor() const { return unit() * kLog2E; }
 
   const AttentionParams &params;
-  float greatest[2] = {-kInfinity, -kInfinity};
-  float sum[2] = {};
-  float origin[2]; ///< of the exponents of the block at hand
-  float scaled;    ///< scale and the scales of Q and K
+  float origin[2] = {-kInfinity, -kInfinity}; ///< in powers of two
+  float sum[2] = {};                          ///< of the thread's weights
+  bool someFresh = true;
+  float scaled; ///< scale and the scales of Q and K
 };
 
 } // namespace kiln

@@ -21,7 +21,11 @@
 // multiply.
 //
 // Keys are read from the last block to the first: those with a mask come
-// first, and what a row has seen by then is mostly what the mask leaves.
+// first, and what a row has seen by then is mostly what the mask leaves. From
+// there on weights are made over the greatest score of these blocks, without
+// maxima, unless they grow too much (AttentionSoftmax.cuh). A warp that needs
+// scores again, because fp32 does not hold the weights, computes them on its
+// own by mma.sync: so K and Q are given back behind that test, warp by warp.
 //
 // Rejected: the softmaxes of consumers one after the other (10 % slower),
 // polynomials for a part of the exponentials (slower throughout), K and V for
@@ -44,6 +48,7 @@ class Sm90Attention {
   static_assert(__CUDA_ARCH__ == 900, "wgmma needs sm_90a");
 
   static constexpr int kConsumers = kConfig.consumers;
+  static constexpr int kWarps = 4 * kConsumers; ///< of the consumers
   static constexpr int kBlock = kConfig.blockN;
   static constexpr int kQueries = kConfig.queryBuffers(kSignature);
   static constexpr int kKeySlabs = kConfig.keySlabs(kSignature);
@@ -97,11 +102,11 @@ private:
   static void setUp(const Shared &shared) {
     for (int buffer = 0; buffer < kQueries; ++buffer) {
       ptx::mbarrierInit(shared.queryFull(buffer), 1);
-      ptx::mbarrierInit(shared.queryEmpty(buffer), kConsumers);
+      ptx::mbarrierInit(shared.queryEmpty(buffer), kWarps);
     }
     for (int stage = 0; stage < kConfig.stages; ++stage) {
       ptx::mbarrierInit(shared.keyFull(stage), 1);
-      ptx::mbarrierInit(shared.keyEmpty(stage), kConsumers);
+      ptx::mbarrierInit(shared.keyEmpty(stage), kWarps);
       constexpr int kTransposers = Sm90AttentionConfig::kTransposers;
       ptx::mbarrierInit(shared.valueFull(stage),
                         kTransposes ? kTransposers : 1);

@@ -27,12 +27,17 @@ class Sm90AttentionConsumer {
   static constexpr int kValueSlabs = kConfig.valueSlabs(kSignature);
   static constexpr int kDepth = kConfig.keyDepth(kSignature);
   static constexpr int kWidth = kConfig.valueWidth(kSignature);
-  /// Whether a part of the exponentials stands behind the wait for the product
-  /// with V, beside all else that waits for it: rounding and scaling.
+  /// Scores of a thread whose weights are made while the product with V runs;
+  /// the others stand behind the wait for it. For long rows half of them is
+  /// best, for short ones nothing (H200: 1 to 3 %).
+  static constexpr int kEarly =
+      kWidth > 64 && kConsumers < 3 ? kBlock / 4 / 4 * 4 : 0;
+  /// The same of steps that raise origins, with two consumers: three quarters
+  /// under a mask, and of e4m3.
   static constexpr bool kDelays =
       kSignature.mask != AttentionMask::None ||
       (kSignature.q == DType::E4M3 && kConsumers < 3);
-  static constexpr int kEarly =
+  static constexpr int kEarlyRaised =
       kDelays && kConsumers < 3 ? kBlock / 2 / 4 * 3 / 8 * 8 : kBlock / 2;
   static constexpr bool kWindow = kSignature.mask == AttentionMask::Window;
   /// Elements along k of a product.
@@ -40,6 +45,18 @@ class Sm90AttentionConsumer {
   static constexpr bool kTransposed = kConfig.transposesValues(kSignature);
   static constexpr int kElementBytes = bytesOf(kSignature.q);
   static constexpr int kSlabElements = kConfig.slabElements(kSignature);
+  /// Whether weights are made over the origins of before. e4m3 has no room for
+  /// those that have grown; scores that are more than products take too many
+  /// registers to be made in two places.
+  static constexpr bool kKeepsOrigins =
+      !kTransposed && !kSignature.softcap && !kSignature.alibi;
+  /// Rows behind the boxes of Q, which nobody writes.
+  static constexpr bool kHasIdleRows =
+      kConfig.boxRows() < Sm90AttentionConfig::kUnit;
+  /// With one buffer of Q the next tile's waits for the last scores of this
+  /// one, so these are not computed again.
+  static constexpr bool kGivesQueriesEarly =
+      kConfig.queryBuffers(kSignature) == 1;
   /// V may hold anything behind the last key. (Who transposes it clears that.)
   static constexpr bool kClearsTail =
       !kTransposed && valuesEndInAnything(kSignature);
@@ -61,6 +78,10 @@ class Sm90AttentionConsumer {
   using Scores = typename Softmax::Scores;
   using Probabilities = typename Softmax::Probabilities;
   using Sums = typename Output::Sums;
+  /// Of a thread's rows.
+  struct Factors {
+    float row[2];
+  };
 
 public:
   /// \p role: number of the consumer, the same in all lanes and known to be.
@@ -87,7 +108,7 @@ public:
         attend(tile);
       } else {
         barrier(); // all have read the note
-        release(shared.queryEmpty(number.stage()));
+        releaseOfWarp(shared.queryEmpty(number.stage()));
         output.storeNothing(tile);
         number = number.next();
       }
@@ -103,7 +124,7 @@ private:
     Scores scores;
     Probabilities probabilities;
     Sums sums;
-    float shrink[2], inverse[2];
+    float inverse[2];
     int block = tile.blocks.end - 1;
 
     // The first block: there is no product to overlap with.
@@ -115,7 +136,7 @@ private:
     ptx::wgmmaWait<0>();
     ptx::pin(scores);
     releaseKeys(place, block == tile.blocks.begin);
-    weigh(tile, block, true, scores, shrink);
+    weighFirst(tile, block, scores);
     Softmax::round(scores, probabilities);
     clearTail(tile);
     clear(sums);
@@ -125,27 +146,34 @@ private:
 #pragma unroll 1
       for (--block; __any_sync(~0u, block >= tile.blocks.begin); --block) {
         issue(scores, probabilities, sums);
-        releaseKeys(place.next(), block == tile.blocks.begin);
-        weigh(tile, block, false, scores, shrink);
-        if constexpr (kDelays) {
-          // A loop of one round: a block of code of its own, behind which ptxas
-          // 13.0 puts no exponentials but those that are to stand there. (With
-          // a mask it puts most of them there; without one it finds a good
-          // order of all on its own.)
-          softmax.pin(scores);
-          do
-            waitForValues(sums, probabilities);
-          while (__any_sync(~0u, block < 0));
-          softmax.template exponentiate<kEarly, kBlock / 2>(scores);
+        bool isLast = block == tile.blocks.begin;
+        // Votes: ptxas must know that warps do not part here.
+        if (!kKeepsOrigins || __any_sync(~0u, isSlow(tile, block))) {
+          releaseKeys(place.next(), isLast);
+          Factors from, shrink = raise<false>(tile, block, scores, from);
+          softmax.template weighAll<0, kEarlyRaised>(scores, from.row);
+          if constexpr (kDelays)
+            softmax.pin(scores);
+          endValues<kDelays>(block, sums, probabilities);
+          softmax.template weighAll<kEarlyRaised, kBlock / 2>(scores, from.row);
+          scale(sums, shrink);
         } else {
-          waitForValues(sums, probabilities);
+          float part[2] = {};
+          softmax.template weigh<0, kEarly>(scores, softmax.origins(), part);
+          if constexpr (kEarly > 0)
+            Softmax::pin(scores, part);
+          endValues<(kEarly > 0)>(block, sums, probabilities);
+          softmax.template weigh<kEarly, kBlock / 2>(scores, softmax.origins(),
+                                                     part);
+          if (__any_sync(~0u, Softmax::isTooMuch(part))) {
+            Factors shrink = amend(scores, part);
+            scale(sums, shrink);
+          }
+          softmax.add(part);
+          releaseKeys(place.next(), isLast);
         }
-        release(shared.valueEmpty(place.stage()));
         place = place.next();
         Softmax::round(scores, probabilities);
-#pragma unroll
-        for (int i = 0; i < kWidth / 2; ++i)
-          sums[i] *= shrink[i / 2 % 2];
       }
       // The next scores are those of the next tile.
       waitForTile(number.next());
@@ -158,7 +186,7 @@ private:
       block = tile.blocks.end - 1;
       issue(scores, probabilities, sums);
       releaseKeys(place.next(), block == tile.blocks.begin);
-      weigh(tile, block, true, scores, shrink);
+      weighFirst(tile, block, scores);
       waitForValues(sums, probabilities);
       release(shared.valueEmpty(place.stage()));
       place = place.next();
@@ -205,11 +233,30 @@ private:
       sums[i] = 0.0f;
   }
 
-  /// Makes probabilities of the products with the keys of \p block, with a mask
-  /// where one is needed: behind the first block of a tile without one in the
-  /// signature it is not.
-  void weigh(const Tile &tile, int block, bool isFirst, Scores &scores,
-             float (&shrink)[2]) {
+  static void scale(Sums &sums, const Factors &factors) {
+#pragma unroll
+    for (int i = 0; i < kWidth / 2; ++i)
+      sums[i] *= factors.row[i / 2 % 2];
+  }
+
+  /// Whether some row of \p tile does not see all of \p block.
+  static bool isMasked(const Tile &tile, int block) {
+    return block >= tile.unmasked.end ||
+           (kWindow && block < tile.unmasked.begin);
+  }
+
+  /// Whether the weights of \p block, which is not the first of \p tile, need
+  /// maxima first. Behind the first block only masks of the signature hide
+  /// keys.
+  bool isSlow(const Tile &tile, int block) const {
+    if (kSignature.mask != AttentionMask::None && isMasked(tile, block))
+      return true;
+    return softmax.hasFresh() ||
+           (kGivesQueriesEarly && block == tile.blocks.begin);
+  }
+
+  /// Makes scores of the products with the keys of \p block.
+  void score(int block, Scores &scores) const {
     if constexpr (kSignature.softcap || kSignature.alibi) {
       Tile note = tileOf(number);
       AttentionRow rows[2];
@@ -217,15 +264,65 @@ private:
       softmax.score(scores, block * kBlock, rows, note.queries.count,
                     note.keys);
     }
-    bool isMasked = block >= tile.unmasked.end;
-    if constexpr (kWindow)
-      isMasked |= block < tile.unmasked.begin;
-    if (isMasked && (isFirst || kSignature.mask != AttentionMask::None))
-      mask(block, scores);
-    softmax.raise(scores, shrink);
-    softmax.template exponentiate<0, kEarly>(scores);
-    if (isFirst)
-      softmax.template exponentiate<kEarly, kBlock / 2>(scores);
+  }
+
+  /// Makes scores of the products with the keys of \p block and moves the
+  /// origins to the greatest ones so far; \p from: what to make weights over.
+  /// Returns by what to multiply the sums.
+  template <bool kIsFirst>
+  Factors raise(const Tile &tile, int block, Scores &scores, Factors &from) {
+    score(block, scores);
+    if constexpr (kIsFirst || kSignature.mask != AttentionMask::None)
+      if (isMasked(tile, block))
+        mask(block, scores);
+    Factors shrink;
+    softmax.raise(scores, from.row, shrink.row);
+    return shrink;
+  }
+
+  /// Makes weights of the first block of a tile.
+  void weighFirst(const Tile &tile, int block, Scores &scores) {
+    if constexpr (kKeepsOrigins)
+      if (__any_sync(~0u, kHasIdleRows || tile.token + kConfig.tileTokens() >
+                                              tile.queries.count)) {
+        Tile note = tileOf(number);
+        AttentionRow rows[2];
+        output.rowsOf(note, rows);
+        softmax.leaveOut(rows, note.queries.count);
+      }
+    Factors from;
+    raise<true>(tile, block, scores, from);
+    softmax.template weighAll<0, kBlock / 2>(scores, from.row);
+  }
+
+  /// Ends the product with V, and gives its stage back. With kIsBlock the wait
+  /// is a loop of one round, a block of code of its own: ptxas 13.0 moves no
+  /// exponentials over it.
+  template <bool kIsBlock>
+  void endValues(int block, Sums &sums, Probabilities &probabilities) const {
+    if constexpr (kIsBlock) {
+      do
+        waitForValues(sums, probabilities);
+      while (__any_sync(~0u, block < 0));
+    } else {
+      waitForValues(sums, probabilities);
+    }
+    release(shared.valueEmpty(place.stage()));
+  }
+
+  /// Mends weights of a block, some of which are too great.
+  Factors amend(Scores &weights, float (&part)[2]) {
+    Factors shrink;
+    if (__any_sync(~0u, Softmax::isLost(part))) {
+      multiplyKeysAgain(place.next(), weights);
+      Factors from;
+      softmax.raise(weights, from.row, shrink.row);
+      part[0] = part[1] = 0.0f;
+      softmax.template weigh<0, kBlock / 2>(weights, from.row, part);
+    } else {
+      softmax.lower(weights, part, shrink.row);
+    }
+    return shrink;
   }
 
   void mask(int block, Scores &scores) const {
@@ -253,6 +350,43 @@ private:
           scores, query + QueryTile::stepOffset(k),
           key + KeyTile::stepOffset(k), k > 0);
     ptx::wgmmaCommit();
+  }
+
+  /// As multiplyKeys(), for a warp on its own and slow; waits for the scores.
+  void multiplyKeysAgain(Place at, Scores &scores) const {
+    int thread = Output::thread(), lane = thread % 32;
+    unsigned query = shared.query(number.stage(), thread / kWarpgroup) +
+                     (thread % kWarpgroup / 32 * 16 + lane % 16) * Slab::kBytes;
+    unsigned key =
+        shared.key(at.stage()) + (lane / 16 * 8 + lane % 8) * Slab::kBytes;
+#pragma unroll
+    for (int i = 0; i < kBlock / 2; ++i)
+      scores[i] = 0.0f;
+#pragma unroll 1
+    for (int k = 0; k < kDepth; k += 16) {
+      // Two chunks of 16 bytes, permuted as TMA does.
+      unsigned chunk = k % Slab::kElements / 8;
+      unsigned a[4], b[4];
+      ptx::ldmatrixX4(
+          a, query + k / Slab::kElements * Sm90AttentionConfig::kSlabBytes +
+                 ((chunk + lane / 16) ^ lane % 8) * 16);
+      unsigned from = key + k / Slab::kElements * (kBlock * Slab::kBytes) +
+                      ((chunk + lane / 8 % 2) ^ lane % 8) * 16;
+#pragma unroll
+      for (int j = 0; j < kBlock; j += 16) {
+        ptx::ldmatrixX4(b, from + j * Slab::kBytes);
+        multiply(scores + j / 2, a, b[0], b[1]);
+        multiply(scores + j / 2 + 4, a, b[2], b[3]);
+      }
+    }
+  }
+  static void multiply(float *d, const unsigned (&a)[4], unsigned b0,
+                       unsigned b1) {
+    float(&sums)[4] = *reinterpret_cast<float(*)[4]>(d);
+    if constexpr (kSignature.q == DType::BF16)
+      ptx::mmaBf16(sums, a, b0, b1);
+    else
+      ptx::mmaFp16(sums, a, b0, b1);
   }
 
   /// Issues sums += P V, of the values at hand.
@@ -288,11 +422,16 @@ private:
   }
   Tile tileOf(Queries at) const { return readTile(shared.note(at.count)); }
 
-  /// Gives the stage of K back, and with the last scores of a tile Q.
+  /// Gives the stage of K back, and with the last scores of a tile Q. Each warp
+  /// does so: it may have read them on its own.
   void releaseKeys(Place at, bool isLast) const {
-    release(shared.keyEmpty(at.stage()));
+    releaseOfWarp(shared.keyEmpty(at.stage()));
     if (isLast)
-      release(shared.queryEmpty(number.stage()));
+      releaseOfWarp(shared.queryEmpty(number.stage()));
+  }
+  static void releaseOfWarp(unsigned barrier) {
+    if (threadIdx.x % 32 == 0)
+      ptx::mbarrierArrive(barrier);
   }
 
   /// Says that all threads of this consumer are done with something. (They

@@ -149,8 +149,10 @@ private:
         softmax.mask(scores, block * kKeys, rows, work.queries.count,
                      work.keys.count, work.range);
     }
-    softmax.raise(scores, shrink);
-    softmax.template exponentiate<0, kKeys / 2>(scores);
+    float from[2], part[2] = {};
+    softmax.raise(scores, from, shrink);
+    softmax.template weigh<0, kKeys / 2>(scores, from, part);
+    softmax.add(part);
   }
 
   static void rescale(Sums &sums, const float (&shrink)[2]) {
@@ -308,12 +310,12 @@ private:
                       {probabilities[4 * k], probabilities[4 * k + 1],
                        probabilities[4 * k + 2], probabilities[4 * k + 3]});
     }
-    const float(&greatest)[2] = softmax.greatestScores();
+    const float(&origins)[2] = softmax.origins();
     if (lane % 4 == 0)
 #pragma unroll
       for (int i = 0; i < 2; ++i)
         ptx::stShared32(rowAddress(shared.greatest(), i),
-                        __float_as_uint(greatest[i]));
+                        __float_as_uint(origins[i]));
     ptx::fenceProxyAsync();
     ptx::barArrive(published(kRole), kBoth);
   }

@@ -169,6 +169,13 @@ TEST_CASE("wgmma attention compiles clean at its limits") {
             "mask=window left=1023 right=0 qlen=packed kvlen=used pages=table "
             "page=16 sinks=1 softcap=30 alibi=1 lse=1",
             "sm90.wg2.bn128.st2.dy1.pk4"},
+           {"sq=4096 sk=4096 heads=16 d=128 dtype=bf16 mask=window left=1023 "
+            "right=0 lse=1",
+            "sm90.wg2.bn128.st2.or1.dy1.pk1"},
+           {"sq=4096 sk=4096 heads=16 d=192 dv=128 dtype=fp16 mask=causal",
+            "sm90.wg2.bn128.st2.pk1"},
+           {"sq=4096 sk=4096 heads=16 d=64 dtype=bf16 softcap=30 mask=causal",
+            "sm90.wg3.bn112.st2.or1.dy1.pk1"},
            {"batch=2 sq=300 sk=700 heads=4 d=128 dtype=bf16 softcap=20 "
             "sinks=1 alibi=1 lse=1",
             "sm90.wg2.bn128.st2.or1.pk1"},

@@ -313,6 +313,11 @@ std::vector<Triple> onceWrong(const KernelFamily &family,
       {"batch=4 sq=12 sk=1 heads=2 d=64 dtype=bf16 scale=1 sinks=1 alibi=1 "
        "lse=1",
        "sm90.wg2.bn128.st2.pk1"},
+      // Greatest scores that grow by 126 to 128 powers of two from one block of
+      // keys to the next.
+      {"batch=2 sq=300 sk=1500 heads=4 kvheads=2 d=128 dtype=bf16 mask=causal "
+       "scale=4 lse=1",
+       "sm90.wg1.bn80.st3.pk1"},
       // O with room for more queries than there are, and splits of the keys.
       {"batch=3 sq=5 sk=3000 heads=8 kvheads=2 d=64 dtype=bf16 qlen=packed "
        "totalq=700 split=256 lse=1",

@@ -277,7 +277,7 @@ static int mostRegisterUse(const AttentionSignature &signature,
   bool isE4M3 = signature.q == DType::E4M3;
   bool changesScores = signature.softcap || signature.alibi;
   if (config.consumers > 2)
-    return !changesScores ? 132 : isE4M3 ? 112 : 128;
+    return !changesScores ? 132 : isE4M3 ? 112 : 116;
   bool doesBoth = signature.softcap && signature.alibi;
   if (!isE4M3)
     return !doesBoth ? 196 : signature.valueDim > 128 ? 176 : 164;
