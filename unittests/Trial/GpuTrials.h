@@ -15,9 +15,12 @@
 
 namespace kiln::fake {
 
-/// The real driver and the real NVRTC on an empty cache.
+/// The driver and the NVRTC of an environment, the real ones unless it says
+/// else, on an empty cache.
 struct GpuTrials {
-  explicit GpuTrials(Registry given) : registry(std::move(given)) {
+  explicit GpuTrials(Registry given,
+                     Environment where = Environment::fromProcess())
+      : environment(std::move(where)), registry(std::move(given)) {
     device = must(assembleDevice(driver.get(), environment, {})).model;
     cache::StoreOptions cacheOptions;
     cacheOptions.writeDir = folder.path();
@@ -46,7 +49,7 @@ struct GpuTrials {
     return request;
   }
 
-  Environment environment = Environment::fromProcess();
+  Environment environment;
   std::shared_ptr<Driver> driver = must(Driver::load(environment));
   PrimaryContext primary = must(PrimaryContext::retain(*driver, 0));
   ScopedContext current = must(ScopedContext::push(*driver, primary.handle()));

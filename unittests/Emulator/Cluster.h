@@ -1,0 +1,175 @@
+//===- Cluster.h - the blocks of a cluster that run together --------------===//
+//
+// Threads are fibers that take turns where they wait. What is asynchronous
+// happens as late as it may: a copy or a product where its thread waits for it,
+// a bulk load when everybody waits, or now and then. So what is read too early
+// is old, and what is given back too early is overwritten. What the emulation
+// cannot see: two threads that are in a race though each waits for something,
+// and fences that are missing.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Emulator/Fiber.h"
+#include "Emulator/Machine.h"
+#include "Fakes/FakeCuda.h"
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace kiln::emulated {
+
+/// Where the code and the shared memory of one block are.
+struct KernelImage {
+  void (*entry)(const void *params) = nullptr;
+  unsigned char *shared = nullptr;
+  Machine **machine = nullptr; ///< what the kernel calls
+};
+
+/// A box between global memory and a block's shared memory.
+struct BoxMove {
+  KilnFakeTensorMap map;
+  unsigned shared, mbarrier, clusterMask;
+  int at[5];
+};
+
+struct GlobalCopy {
+  unsigned shared;
+  const void *global;
+  int bytes, sourceBytes;
+};
+
+/// What has been issued and not waited for: an open group, and closed ones.
+template <class T> struct Groups {
+  std::vector<T> open;
+  std::deque<std::vector<T>> closed;
+
+  void close() {
+    closed.push_back(std::move(open));
+    open.clear();
+  }
+  /// Hands all groups but the last \p pending to \p finish, one by one.
+  template <class Finish> void wait(int pending, const Finish &finish) {
+    while (closed.size() > size_t(pending)) {
+      for (const T &one : closed.front())
+        finish(one);
+      closed.pop_front();
+    }
+  }
+};
+
+struct Block;
+
+enum class Wait { None, Warp, Warpgroup, Barrier, Mbarrier, Cluster };
+
+struct BlockThread {
+  Thread thread = {};
+  Block *block = nullptr;
+  Fiber fiber;
+  bool isQueued = false, hasEnded = false;
+  Wait wait = Wait::None;
+  unsigned waitsFor = 0; ///< number of a barrier, address of an mbarrier
+  uint64_t clusterPhase = 0;
+  Groups<GlobalCopy> copies;
+  Groups<BoxMove> stores;
+};
+
+/// Lanes of a warp that meet.
+struct Meeting {
+  unsigned mask = 0, present = 0;
+  std::array<void *, kWarp> brought = {};
+};
+
+/// One wgmma of all threads of a warpgroup.
+struct GroupProduct {
+  Product shape;
+  std::array<float *, kWarpgroup> sums;
+  std::array<const unsigned *, kWarpgroup> a;
+};
+
+struct Warpgroup {
+  int present = 0;
+  GroupProduct product;
+  Groups<GroupProduct> products;
+};
+
+struct Block {
+  KernelImage image;
+  unsigned sharedBytes = 0;
+  std::vector<std::unique_ptr<BlockThread>> threads;
+  /// Of each warp by the lowest lane of a mask: halves may meet apart.
+  std::vector<std::array<Meeting, kWarp>> meetings;
+  std::vector<Warpgroup> warpgroups;
+  std::array<int, 16> arrived = {}; ///< at each barrier
+  bool allMeet = false;             ///< at barrier 0: all that have not ended
+  int running = 0;
+};
+
+/// Runs one cluster of a launch. One at a time in a process.
+class Cluster {
+public:
+  /// \p images: of its blocks in the order of their ranks. \p first: its least
+  /// block. \p seed: of the order in which threads take turns.
+  Cluster(const KilnFakeLaunch &launch, const std::vector<KernelImage> &images,
+          Dim first, unsigned seed);
+
+  /// Returns what a kernel did that it must not; "" if it ended well.
+  std::string run();
+
+private:
+  friend struct MachineCalls;
+
+  void enqueue(BlockThread &thread);
+  /// Ends the turn of the running thread, until somebody wakes it.
+  void wait(Wait what, unsigned which);
+  /// Wakes the threads of \p block that wait for \p which of \p what.
+  void wake(Block &block, Wait what, unsigned which);
+  /// Ends the kernel with an error. Returns only where no thread is running.
+  void fail(std::string text);
+  std::string describeDeadlock() const;
+  static void runThread();
+  void endThread();
+  void giveTurn(BlockThread &thread);
+
+  Block &blockOf(unsigned address);
+  unsigned char *bytesAt(Block &block, unsigned offset, unsigned bytes);
+  unsigned char *sharedAt(unsigned address, unsigned bytes);
+
+  void meet(unsigned mask, void *mine, Together run);
+  void barrier(int id, int threads, bool waits);
+  void mbarrierArrive(Block &block, unsigned offset, int arrivals, int bytes);
+  bool mbarrierTryWait(unsigned address, unsigned parity);
+  void clusterArrive();
+
+  void finish(const GlobalCopy &copy);
+  void load(const BoxMove &move, Block &block);
+  void finish(const BoxMove &store);
+  void deliverOne();
+  template <class Last> void meetInWarpgroup(const Last &last);
+  void multiply(const Product &product);
+  void commitProducts();
+  void waitForProducts(int pending);
+  void finish(const GroupProduct &product);
+
+  Machine machine;
+  std::mt19937 random;
+  const void *params;
+  std::vector<Block> blocks;
+  std::deque<BlockThread *> queue; ///< that can go on
+  struct Pending {
+    BoxMove move;
+    Block *issuer;
+  };
+  std::deque<Pending> loads; ///< not delivered
+  int arrivedInCluster = 0;
+  uint64_t clusterPhase = 0;
+  BlockThread *current = nullptr;
+  std::string fault;
+};
+
+} // namespace kiln::emulated

@@ -1,0 +1,289 @@
+//===- ClusterMoves.cpp - copies, boxes and products ----------------------===//
+#include "Emulator/Cluster.h"
+#include "common/Types.h"
+
+#include <cuda.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace kiln::emulated {
+
+void Cluster::finish(const GlobalCopy &copy) {
+  const auto bytes = static_cast<unsigned>(copy.bytes);
+  unsigned char *to = sharedAt(copy.shared, bytes);
+  if (copy.sourceBytes > 0 &&
+      reinterpret_cast<uintptr_t>(copy.global) % bytes != 0)
+    fail(fmt::format("a copy of {} bytes from an address that is not aligned",
+                     bytes));
+  std::memset(to, 0, bytes);
+  if (copy.sourceBytes > 0)
+    std::memcpy(to, copy.global, static_cast<size_t>(copy.sourceBytes));
+}
+
+//===----------------------------------------------------------------------===//
+// Boxes
+//===----------------------------------------------------------------------===//
+
+/// The swizzle that permutes the 16-byte chunks of rows of \p bytes, 32, 64 or
+/// 128; 0: none.
+static unsigned swizzled(unsigned address, unsigned bytes) {
+  const unsigned chunks = bytes / 16;
+  return chunks > 1 ? address ^ ((address >> 7 & (chunks - 1)) << 4) : address;
+}
+
+static unsigned swizzleBytes(const KilnFakeTensorMap &map) {
+  switch (map.swizzle) {
+  case CU_TENSOR_MAP_SWIZZLE_32B:
+    return 32;
+  case CU_TENSOR_MAP_SWIZZLE_64B:
+    return 64;
+  case CU_TENSOR_MAP_SWIZZLE_128B:
+    return 128;
+  default:
+    return 0;
+  }
+}
+
+static unsigned elementBytes(const KilnFakeTensorMap &map) {
+  switch (map.dataType) {
+  case CU_TENSOR_MAP_DATA_TYPE_UINT8:
+    return 1;
+  case CU_TENSOR_MAP_DATA_TYPE_UINT16:
+  case CU_TENSOR_MAP_DATA_TYPE_FLOAT16:
+  case CU_TENSOR_MAP_DATA_TYPE_BFLOAT16:
+    return 2;
+  case CU_TENSOR_MAP_DATA_TYPE_UINT64:
+  case CU_TENSOR_MAP_DATA_TYPE_INT64:
+  case CU_TENSOR_MAP_DATA_TYPE_FLOAT64:
+    return 8;
+  default:
+    return 4;
+  }
+}
+
+/// Calls \p each(offset in the box, address, or null outside of the tensor) for
+/// every element of a box. Returns the box's bytes.
+template <class Each>
+static unsigned forBox(const BoxMove &move, const Each &each) {
+  const KilnFakeTensorMap &map = move.map;
+  const unsigned bytes = elementBytes(map);
+  unsigned box[5], place[5] = {}, offset = 0;
+  for (int i = 0; i < 5; ++i)
+    box[i] = i < map.rank ? map.box[i] : 1;
+  for (bool isDone = false; !isDone;) {
+    uint64_t address = map.address;
+    bool isInside = true;
+    for (int i = 0; i < map.rank; ++i) {
+      const int64_t at = int64_t(move.at[i]) + place[i];
+      isInside &= at >= 0 && static_cast<uint64_t>(at) < map.dims[i];
+      address += static_cast<uint64_t>(at) * (i ? map.strides[i - 1] : bytes);
+    }
+    each(offset,
+         isInside ? reinterpret_cast<unsigned char *>(address) : nullptr);
+    offset += bytes;
+    isDone = true;
+    for (int i = 0; i < 5 && isDone; ++i) {
+      isDone = ++place[i] == box[i];
+      if (isDone)
+        place[i] = 0;
+    }
+  }
+  return offset;
+}
+
+void Cluster::load(const BoxMove &move, Block &block) {
+  const unsigned at = move.shared & 0xffffff, bytes = elementBytes(move.map);
+  if (at % 128 != 0)
+    fail(fmt::format("a box at {:#x}, which is no multiple of 128", at));
+  const unsigned all =
+      forBox(move, [&](unsigned offset, const unsigned char *from) {
+        unsigned char *to = bytesAt(
+            block, swizzled(at + offset, swizzleBytes(move.map)), bytes);
+        if (from)
+          std::memcpy(to, from, bytes);
+        else
+          std::memset(to, 0, bytes);
+      });
+  mbarrierArrive(block, move.mbarrier & 0xffffff, /*arrivals=*/0,
+                 -static_cast<int>(all));
+}
+
+void Cluster::finish(const BoxMove &store) {
+  Block &block = *current->block;
+  const unsigned bytes = elementBytes(store.map);
+  if (store.shared % 128 != 0)
+    fail(fmt::format("a box at {:#x}, which is no multiple of 128",
+                     store.shared));
+  forBox(store, [&](unsigned offset, unsigned char *to) {
+    if (to)
+      std::memcpy(
+          to,
+          bytesAt(block,
+                  swizzled(store.shared + offset, swizzleBytes(store.map)),
+                  bytes),
+          bytes);
+  });
+}
+
+void Cluster::deliverOne() {
+  // Loads that are in flight together arrive in any order.
+  constexpr size_t kInFlight = 4;
+  const size_t i = random() % std::min(loads.size(), kInFlight);
+  const Pending pending = loads[i];
+  loads.erase(loads.begin() + static_cast<ptrdiff_t>(i));
+  if (pending.move.clusterMask == 0)
+    return load(pending.move, *pending.issuer);
+  for (size_t rank = 0; rank < blocks.size(); ++rank)
+    if (pending.move.clusterMask >> rank & 1)
+      load(pending.move, blocks[rank]);
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+template <class Last> void Cluster::meetInWarpgroup(const Last &last) {
+  Block &block = *current->block;
+  const unsigned number = current->thread.index / kWarpgroup;
+  Warpgroup &group = block.warpgroups[number];
+  if (++group.present < kWarpgroup)
+    return wait(Wait::Warpgroup, number);
+  group.present = 0;
+  last(group);
+  wake(block, Wait::Warpgroup, number);
+}
+
+void Cluster::multiply(const Product &product) {
+  const unsigned index = current->thread.index;
+  Warpgroup &group = current->block->warpgroups[index / kWarpgroup];
+  GroupProduct &all = group.product;
+  const unsigned thread = index % kWarpgroup;
+  const bool agrees = all.shape.width == product.width &&
+                      all.shape.descriptorA == product.descriptorA &&
+                      all.shape.descriptorB == product.descriptorB &&
+                      !all.shape.accumulate == !product.accumulate;
+  if (group.present > 0 && !agrees)
+    fail("threads of a warpgroup name other operands of a product");
+  all.shape = product;
+  all.sums[thread] = product.sums;
+  all.a[thread] = product.a;
+  meetInWarpgroup(
+      [](Warpgroup &group) { group.products.open.push_back(group.product); });
+}
+
+void Cluster::commitProducts() {
+  meetInWarpgroup([](Warpgroup &group) { group.products.close(); });
+}
+
+void Cluster::waitForProducts(int pending) {
+  meetInWarpgroup([&](Warpgroup &group) {
+    group.products.wait(pending, [&](const GroupProduct &one) { finish(one); });
+  });
+}
+
+static float valueOf(DType type, const unsigned char *bytes) {
+  if (type == DType::E4M3) {
+    const int exponent = *bytes >> 3 & 15, mantissa = *bytes & 7;
+    const float size = exponent
+                           ? std::ldexp(8.0f + float(mantissa), exponent - 10)
+                           : std::ldexp(float(mantissa), -9);
+    return (*bytes & 0x7f) == 0x7f ? NAN : *bytes & 0x80 ? -size : size;
+  }
+  uint16_t bits = 0;
+  std::memcpy(&bits, bytes, sizeof(bits));
+  if (type == DType::FP16)
+    return static_cast<float>(__builtin_bit_cast(_Float16, bits));
+  return __builtin_bit_cast(float, uint32_t(bits) << 16);
+}
+
+namespace {
+
+/// An operand of wgmma in shared memory. Source: PTX ISA, matrix descriptor.
+class Tile {
+public:
+  Tile(unsigned long long descriptor, bool isTransposed, unsigned bytes)
+      : start((descriptor & 0x3fff) << 4),
+        leading((descriptor >> 16 & 0x3fff) << 4),
+        stride((descriptor >> 32 & 0x3fff) << 4),
+        rowBytes(kRowBytes[descriptor >> 62]), isTransposed(isTransposed),
+        bytes(bytes) {}
+
+  /// Rows of 8 x 16 bytes, which swizzle nothing, are for K-major tiles alone.
+  bool isValid() const { return rowBytes != 0 || !isTransposed; }
+
+  /// Of the element at \p k of \p row, a row of A or a column of B.
+  unsigned addressOf(unsigned row, unsigned k) const {
+    if (rowBytes == 0)
+      return start + row / 8 * stride + row % 8 * 16 +
+             k * bytes / 16 * leading + k * bytes % 16;
+    if (!isTransposed)
+      return swizzled(start + row / 8 * stride + row % 8 * rowBytes + k * bytes,
+                      rowBytes);
+    const unsigned each = rowBytes / bytes;
+    return swizzled(start + row / each * leading + k / 8 * stride +
+                        k % 8 * rowBytes + row % each * bytes,
+                    rowBytes);
+  }
+
+private:
+  static constexpr unsigned kRowBytes[] = {0, 128, 64, 32};
+
+  unsigned start, leading, stride, rowBytes;
+  bool isTransposed;
+  unsigned bytes;
+};
+
+} // namespace
+
+void Cluster::finish(const GroupProduct &product) {
+  constexpr int kRows = 64, kMostDepth = 32, kMostWidth = 256;
+  const auto type = static_cast<DType>(product.shape.type);
+  const int bytes = bytesOf(type), depth = 32 / bytes;
+  const int width = product.shape.width;
+  static float a[kRows][kMostDepth], b[kMostDepth][kMostWidth], row[kMostWidth];
+  Block &block = *current->block;
+  auto read = [&](const Tile &tile, int r, int k) {
+    return valueOf(type,
+                   bytesAt(block, tile.addressOf(unsigned(r), unsigned(k)), 1));
+  };
+  const Tile tileA(product.shape.descriptorA, product.shape.transA,
+                   unsigned(bytes));
+  const Tile tileB(product.shape.descriptorB, product.shape.transB,
+                   unsigned(bytes));
+  if (!tileB.isValid() || (!product.shape.a && !tileA.isValid()))
+    return fail("a transposed operand without a swizzle");
+  for (int k = 0; k < depth; ++k)
+    for (int n = 0; n < width; ++n)
+      b[k][n] = read(tileB, n, k);
+  for (int r = 0; r < kRows && !product.shape.a; ++r)
+    for (int k = 0; k < depth; ++k)
+      a[r][k] = read(tileA, r, k);
+  // Of a thread: rows t / 4 and + 8, in four registers of 4 / bytes elements.
+  auto rowOf = [](int t) { return t / kWarp * 16 + t % kWarp / 4; };
+  const int each = 4 / bytes;
+  for (int t = 0; t < kWarpgroup && product.shape.a; ++t)
+    for (int i = 0; i < 4 * each; ++i) {
+      const int r = i / each % 2 * 8, k = i / each / 2 * 4 * each + i % each;
+      a[rowOf(t) + r][t % 4 * each + k] = valueOf(
+          type, reinterpret_cast<const unsigned char *>(product.a[size_t(t)]) +
+                    i * bytes);
+    }
+  for (int r = 0; r < kRows; ++r) {
+    std::fill_n(row, width, 0.0f);
+    for (int k = 0; k < depth; ++k)
+      for (int n = 0; n < width; ++n)
+        row[n] += a[r][k] * b[k][n];
+    const int half = r % 16 / 8, firstThread = r / 16 * kWarp + r % 8 * 4;
+    for (int n = 0; n < width; ++n) {
+      float &sum = product.sums[size_t(firstThread + n % 8 / 2)]
+                               [n / 8 * 4 + half * 2 + n % 2];
+      sum = product.shape.accumulate ? sum + row[n] : row[n];
+    }
+  }
+}
+
+} // namespace kiln::emulated

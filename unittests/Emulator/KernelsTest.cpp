@@ -1,0 +1,207 @@
+// Kernels of all families, emulated, against their references, which are
+// emulated as well.
+#include "Emulator/Emulator.h"
+#include "Families/Families.h"
+#include "Kernel/Sources.h"
+#include "Trial/GpuTrials.h"
+
+#include <llvm/ADT/StringExtras.h>
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <set>
+
+using namespace kiln;
+using namespace kiln::emulated;
+using kiln::fake::must;
+
+namespace {
+
+/// A problem and configs of its space; without any, the best of each template.
+struct Sample {
+  std::string family, problem;
+  std::vector<std::string> configs = {};
+};
+
+/// The stand-in driver and compiler, with kernels that run.
+struct EmulatedTrials {
+  Emulator emulator;
+  fake::GpuTrials trials{makeBuiltinRegistry(), environment()};
+
+  static Environment environment() {
+    Environment environment;
+    environment.kilnDriver = KILN_BINARY_DIR "/lib/libkiln_fake_cuda.so";
+    environment.kilnNvrtc = KILN_BINARY_DIR "/lib/libkiln_fake_nvrtc.so";
+    return environment;
+  }
+
+  std::vector<std::string> configsOf(const Sample &sample) {
+    if (!sample.configs.empty())
+      return sample.configs;
+    const KernelFamily &family = **trials.registry.get(sample.family);
+    std::set<const Template *> seen;
+    std::vector<std::string> configs;
+    for (const Candidate &candidate :
+         must(exploreSpace(family, must(family.parseProblem(sample.problem)),
+                           trials.device))
+             .ranked)
+      if (seen.insert(candidate.tmpl).second)
+        configs.push_back(candidate.config.text());
+    return configs;
+  }
+
+  TrialResult run(const Sample &sample, const std::string &config) {
+    const KernelFamily &family = **trials.registry.get(sample.family);
+    TrialRequest request = trials.request(
+        family, must(family.parseProblem(sample.problem)), {config});
+    request.options.measure = false;
+    request.options.timeLimit = std::chrono::minutes(10);
+    return must(trials.runner->run(request)).front();
+  }
+};
+
+/// Compares all configs of \p samples with their references.
+void check(const std::vector<Sample> &samples) {
+  EmulatedTrials trials;
+  for (const Sample &sample : samples)
+    for (const std::string &config : trials.configsOf(sample)) {
+      CAPTURE(sample.problem);
+      CAPTURE(config);
+      CAPTURE(trials.emulator.fault());
+      TrialResult result = trials.run(sample, config);
+      CAPTURE(result.message);
+      CHECK(result.validated);
+      REQUIRE(trials.emulator.fault() == "");
+    }
+}
+
+} // namespace
+
+TEST_CASE("emulated: attention of prefill") {
+  check({{"attention",
+          "batch=1 sq=100 sk=150 heads=2 kvheads=1 d=64 dtype=bf16 mask=causal "
+          "lse=1",
+          {"sm90.wg1.bn96.st3.pk1", "sm90.wg3.bn128.st3.or1.pk1"}},
+         {"attention",
+          "batch=2 sq=130 sk=300 heads=2 kvheads=1 d=128 dtype=fp16 "
+          "mask=causal kvlen=used pages=table page=16 sinks=1",
+          {"sm90.wg2.bn128.st2.pk1"}},
+         // Scores grow far beyond those of the first block.
+         {"attention",
+          "batch=1 sq=150 sk=400 heads=2 d=128 dtype=bf16 scale=4 lse=1",
+          {"sm90.wg2.bn128.st2.or1.pk1"}}});
+}
+
+TEST_CASE("emulated: attention of decoding") {
+  check({{"attention",
+          "batch=2 sq=1 sk=500 heads=8 kvheads=2 d=128 dtype=bf16 kvlen=used "
+          "lse=1"},
+         {"attention", "batch=2 sq=2 sk=200 heads=16 kvheads=1 d=576 dv=512 "
+                       "dtype=bf16 latent=1 mask=causal"},
+         {"attention",
+          "batch=2 sq=2 sk=300 heads=64 kvheads=1 d=576 dv=512 dtype=bf16 "
+          "latent=1 lse=1",
+          {"sm90mla.cl1.pc2.f2", "sm90mla.cl2.pc4"}}});
+}
+
+TEST_CASE("emulated: attention of e4m3") {
+  check({{"attention", "batch=1 sq=130 sk=200 heads=2 d=128 dtype=e4m3 "
+                       "scales=tensor mask=causal"}});
+}
+
+TEST_CASE("emulated: two attentions become one") {
+  check({{"attention_merge", "batch=2 rows=5 heads=3 d=64 dtype=bf16"}});
+}
+
+TEST_CASE("emulated: products of matrices") {
+  check({{"gemm", "m=100 n=136 k=200 dtype=bf16 layout=TN"},
+         {"gemm", "m=70 n=72 k=96 dtype=fp16 layout=NN pointwise=bias,silu"},
+         {"gemm", "m=4 n=200 k=512 dtype=bf16 layout=NT"},
+         {"gemm", "m=33 n=40 k=60 dtype=fp32 layout=NT"}});
+}
+
+TEST_CASE("emulated: rows, elements and transposes") {
+  check({{"elementwise", "op=silu,mul rows=5 cols=1000 dtype=bf16"},
+         {"softmax", "rows=5 cols=1000 dtype=fp16"},
+         {"rmsnorm", "rows=3 cols=2048 dtype=bf16"},
+         {"transpose2d", "rows=70 cols=130 dtype=bf16"}});
+}
+
+// For authors of kernels: lines "family problem; config config...".
+TEST_CASE("emulated: kernels of a file") {
+  const char *file = std::getenv("KILN_TEST_KERNELS");
+  if (!file)
+    return;
+  std::vector<Sample> samples;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    auto [problem, configs] = llvm::StringRef(line).split(';');
+    auto [family, fields] = problem.trim().split(' ');
+    if (family.empty())
+      continue;
+    Sample &sample = samples.emplace_back(family.str(), fields.str());
+    for (llvm::StringRef config : llvm::split(configs.trim(), ' '))
+      if (!config.empty())
+        sample.configs.push_back(config.str());
+  }
+  check(samples);
+}
+
+//===----------------------------------------------------------------------===//
+// What the emulator sees
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// While it lives, \p text in \p file of the kernel sources is \p replacement.
+class Patch {
+public:
+  Patch(llvm::StringRef file, llvm::StringRef text, llvm::StringRef replacement)
+      : original(kernelSources()) {
+    write(plain);
+    write(patched);
+    std::string contents = testing::readBytes(patched / file.str());
+    const size_t at = contents.find(text.str());
+    REQUIRE(at != std::string::npos);
+    contents.replace(at, text.size(), replacement.str());
+    testing::writeBytes(patched / file.str(), contents);
+    must(overrideKernelSources(patched.path));
+  }
+  ~Patch() { llvm::consumeError(overrideKernelSources(plain.path)); }
+  Patch(const Patch &) = delete;
+
+private:
+  void write(const testing::TemporaryFolder &folder) {
+    for (const SourceFile &file : original->files())
+      testing::writeBytes(folder / file.name, file.contents);
+  }
+
+  std::shared_ptr<const SourceSet> original;
+  testing::TemporaryFolder plain, patched;
+};
+
+const Sample kPrefill{"attention",
+                      "batch=1 sq=100 sk=600 heads=1 d=64 dtype=bf16",
+                      {"sm90.wg1.bn96.st2.pk1"}};
+
+} // namespace
+
+TEST_CASE("emulated: a kernel that does not wait for its keys is not right") {
+  Patch patch("attention/Sm90AttentionConsumer.cuh",
+              "ptx::mbarrierWait(shared.keyFull(at.stage()), at.phase());", "");
+  EmulatedTrials trials;
+  CHECK_FALSE(trials.run(kPrefill, kPrefill.configs.front()).validated);
+}
+
+TEST_CASE("emulated: threads that wait for ever are told") {
+  Patch patch("attention/Sm90Attention.cuh",
+              "ptx::mbarrierArriveExpectTx(shared.queryFull(at.stage()), "
+              "bytes);",
+              "");
+  EmulatedTrials trials;
+  TrialResult result = trials.run(kPrefill, kPrefill.configs.front());
+  CHECK(result.status == TrialStatus::ContextDead);
+  CHECK(llvm::StringRef(trials.emulator.fault()).contains("for mbarrier"));
+}
