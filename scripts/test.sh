@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Sets the machine up, checks the format of the sources, builds Kiln and passes
-# its tests: first the cpu tests under the sanitizers, but for those of kernels'
-# texts and emulated kernels, then everything on the release build, which stays in build/release. GPU
-# tests report themselves as skipped where there is no GPU. The tests of
-# unittests/Install check the layer list of docs/design.md and the tables of
-# results.
+# its tests: first the cpu tests under the sanitizers, except those of kernels'
+# texts and emulated kernels, then everything on the release build, which stays
+# in build/release. GPU tests report themselves as skipped where there is no
+# GPU. The tests of unittests/Install check the layer list of docs/design.md and
+# the tables of results.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

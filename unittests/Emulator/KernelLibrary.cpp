@@ -76,7 +76,9 @@ static std::string libraryText(const SourceSet &sources, llvm::StringRef text) {
   std::string all = text.str() + R"(
 extern "C" {
 kiln::emulated::Machine *kilnMachine;
-alignas(1024) unsigned char kilnShared[kiln::emulated::kSharedBytes];
+// Below is what has addresses before the first: nothing may lie there.
+alignas(1024) unsigned char
+    kilnShared[kiln::emulated::kSharedBase + kiln::emulated::kSharedBytes];
 }
 template <class Params>
 void kilnCall(void (*kernel)(Params), const void *params) {
@@ -171,7 +173,8 @@ KernelLibrary::images(llvm::StringRef text, llvm::StringRef entry,
     KernelImage &image = images.emplace_back();
     image.entry = reinterpret_cast<void (*)(const void *)>(
         dlsym(handle, ("kilnCall_" + entry).str().c_str()));
-    image.shared = static_cast<unsigned char *>(dlsym(handle, "kilnShared"));
+    image.shared =
+        static_cast<unsigned char *>(dlsym(handle, "kilnShared")) + kSharedBase;
     image.machine = static_cast<Machine **>(dlsym(handle, "kilnMachine"));
     if (!image.entry)
       return makeError(ErrorCode::Internal, "there is no kernel {}", entry);

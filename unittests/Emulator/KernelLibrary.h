@@ -40,7 +40,8 @@ private:
   llvm::Expected<std::string> compile(llvm::StringRef text);
   llvm::Error open(Unit &unit, unsigned ranks);
 
-  testing::TemporaryFolder folder;
+  /// Where programs may be mapped: /dev/shm of a container often forbids it.
+  testing::TemporaryFolder folder{KILN_BINARY_DIR};
   std::shared_ptr<const SourceSet> sources;
   std::string sourceFolder; ///< where they lie
   std::map<std::string, Unit> units;

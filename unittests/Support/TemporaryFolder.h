@@ -23,8 +23,8 @@ inline std::string temporaryRoot() {
 /// Exists, empty and 0700, until it goes out of scope.
 class TemporaryFolder {
 public:
-  TemporaryFolder() {
-    std::string name = temporaryRoot() + "/kiln-test-XXXXXX";
+  explicit TemporaryFolder(const std::string &root = temporaryRoot()) {
+    std::string name = root + "/kiln-test-XXXXXX";
     path = ::mkdtemp(name.data()) ? name : "";
   }
   ~TemporaryFolder() {
