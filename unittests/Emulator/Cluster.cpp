@@ -23,6 +23,7 @@ struct MachineCalls {
   static void barrier(int id, int threads, bool waits) {
     running->barrier(id, threads, waits);
   }
+  static void poll() { running->poll(); }
   static void mbarrierInit(unsigned address, unsigned count);
   static void mbarrierArrive(unsigned address, unsigned bytes) {
     running->mbarrierArrive(running->blockOf(address), address & 0xffffff,
@@ -86,6 +87,7 @@ Cluster::Cluster(const KilnFakeLaunch &launch,
               MachineCalls::sharedAt,
               MachineCalls::meet,
               MachineCalls::barrier,
+              MachineCalls::poll,
               MachineCalls::mbarrierInit,
               MachineCalls::mbarrierArrive,
               MachineCalls::mbarrierTryWait,
@@ -192,6 +194,7 @@ void Cluster::endThread() {
 void Cluster::giveTurn(BlockThread &thread) {
   thread.isQueued = false;
   current = &thread;
+  polls = 0;
   machine.thread = &thread.thread;
   thread.fiber.resume();
   current = nullptr;
@@ -259,7 +262,8 @@ unsigned char *Cluster::bytesAt(Block &block, unsigned offset, unsigned bytes) {
   if (offset % std::min(bytes, 16u) != 0)
     fail(fmt::format("shared address {:#x} of {} bytes is not aligned", offset,
                      bytes));
-  else if (offset < kSharedBytes && at + bytes > block.sharedBytes)
+  else if (offset < kSharedBase + kSharedBytes &&
+           (offset < kSharedBase || at + bytes > block.sharedBytes))
     fail(fmt::format("shared address {:#x} is beyond {} bytes", offset,
                      block.sharedBytes));
   else
@@ -308,13 +312,21 @@ void Cluster::barrier(int id, int threads, bool waits) {
   if (id < 0 || id > 15 || threads % kWarp != 0)
     fail(fmt::format("barrier {} of {} threads", id, threads));
   int &arrived = block.arrived[static_cast<size_t>(id)];
-  block.allMeet = threads == 0;
+  if (id == 0)
+    block.allMeet = threads == 0;
   if (++arrived == (threads ? threads : block.running)) {
     arrived = 0;
     wake(block, Wait::Barrier, static_cast<unsigned>(id));
   } else if (waits) {
     wait(Wait::Barrier, static_cast<unsigned>(id));
   }
+}
+
+void Cluster::poll() {
+  // Far more than a thread reads that waits for nothing.
+  constexpr unsigned kMostPolls = 1 << 20;
+  if (++polls > kMostPolls)
+    fail("a thread waits for global memory that another block is to write");
 }
 
 namespace {

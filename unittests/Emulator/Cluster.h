@@ -3,9 +3,16 @@
 // Threads are fibers that take turns where they wait. What is asynchronous
 // happens as late as it may: a copy or a product where its thread waits for it,
 // a bulk load when everybody waits, or now and then. So what is read too early
-// is old, and what is given back too early is overwritten. What the emulation
-// cannot see: two threads that are in a race though each waits for something,
-// and fences that are missing.
+// is old, and what is given back too early is overwritten.
+//
+// Clusters run one after the other. A kernel whose blocks wait for blocks of
+// later clusters (sm90 gemms that split k without a cluster) fails here.
+//
+// What the emulation cannot see: two threads that are in a race though each
+// waits for something, fences that are missing, global addresses that are not
+// aligned or beyond an allocation (but red zones tell of writes there), static
+// shared memory that is read before it is written, and plain C++ accesses to
+// shared memory, which nothing checks.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -142,6 +149,7 @@ private:
 
   void meet(unsigned mask, void *mine, Together run);
   void barrier(int id, int threads, bool waits);
+  void poll();
   void mbarrierArrive(Block &block, unsigned offset, int arrivals, int bytes);
   bool mbarrierTryWait(unsigned address, unsigned parity);
   void clusterArrive();
@@ -169,6 +177,7 @@ private:
   int arrivedInCluster = 0;
   uint64_t clusterPhase = 0;
   BlockThread *current = nullptr;
+  unsigned polls = 0; ///< of this turn
   std::string fault;
 };
 

@@ -65,9 +65,11 @@ struct EmulatedTrials {
 /// Compares all configs of \p samples with their references.
 void check(const std::vector<Sample> &samples) {
   EmulatedTrials trials;
-  for (const Sample &sample : samples)
-    for (const std::string &config : trials.configsOf(sample)) {
-      CAPTURE(sample.problem);
+  for (const Sample &sample : samples) {
+    CAPTURE(sample.problem);
+    const std::vector<std::string> configs = trials.configsOf(sample);
+    REQUIRE_FALSE(configs.empty());
+    for (const std::string &config : configs) {
       CAPTURE(config);
       CAPTURE(trials.emulator.fault());
       TrialResult result = trials.run(sample, config);
@@ -75,6 +77,7 @@ void check(const std::vector<Sample> &samples) {
       CHECK(result.validated);
       REQUIRE(trials.emulator.fault() == "");
     }
+  }
 }
 
 } // namespace
@@ -188,11 +191,32 @@ const Sample kPrefill{"attention",
 
 } // namespace
 
-TEST_CASE("emulated: a kernel that does not wait for its keys is not right") {
+TEST_CASE("emulated: a kernel that does not wait for its keys is told") {
   Patch patch("attention/Sm90AttentionConsumer.cuh",
               "ptx::mbarrierWait(shared.keyFull(at.stage()), at.phase());", "");
   EmulatedTrials trials;
-  CHECK_FALSE(trials.run(kPrefill, kPrefill.configs.front()).validated);
+  TrialResult result = trials.run(kPrefill, kPrefill.configs.front());
+  CHECK(result.status == TrialStatus::ContextDead);
+  CHECK(llvm::StringRef(trials.emulator.fault())
+            .contains("more than 1 arrivals at mbarrier"));
+}
+
+TEST_CASE("emulated: a kernel that does not wait for its scores is wrong") {
+  Patch patch("attention/Sm90AttentionConsumer.cuh", "ptx::wgmmaWait<0>();",
+              "");
+  EmulatedTrials trials;
+  TrialResult result = trials.run(kPrefill, kPrefill.configs.front());
+  CHECK(result.status == TrialStatus::Wrong);
+  CHECK(trials.emulator.fault() == "");
+}
+
+TEST_CASE("emulated: blocks that wait for blocks of later clusters are told") {
+  EmulatedTrials trials;
+  const std::string config = "sm90.bm64.bn64.bk128.st6.wg1.sw1.cm1.cn1.sk2.hi1";
+  TrialResult result =
+      trials.run({"gemm", "m=64 n=64 k=1024 dtype=bf16 layout=NT"}, config);
+  CHECK(result.status == TrialStatus::ContextDead);
+  CHECK(llvm::StringRef(trials.emulator.fault()).contains("another block"));
 }
 
 TEST_CASE("emulated: threads that wait for ever are told") {

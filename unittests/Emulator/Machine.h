@@ -46,6 +46,7 @@ struct Machine {
   void *(*sharedAt)(unsigned address, unsigned bytes);
   void (*meet)(unsigned mask, void *mine, Together run);
   void (*barrier)(int id, int threads, bool waits); ///< threads 0: all
+  void (*poll)(); ///< before a read of what another block may have to write
   void (*mbarrierInit)(unsigned address, unsigned count);
   void (*mbarrierArrive)(unsigned address, unsigned expectedBytes);
   bool (*mbarrierTryWait)(unsigned address, unsigned parity);

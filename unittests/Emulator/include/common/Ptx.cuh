@@ -106,7 +106,10 @@ inline void stGlobalStreaming128(void *pointer, uint4 value) {
 inline float4 ldGlobalCg(const float4 *pointer) { return *pointer; }
 inline float ldGlobalCg(const float *pointer) { return *pointer; }
 inline void stGlobalCg(float4 *pointer, float4 value) { *pointer = value; }
-inline float4 ldRelaxed(const float4 *pointer) { return *pointer; }
+inline float4 ldRelaxed(const float4 *pointer) {
+  kilnMachine->poll();
+  return *pointer;
+}
 inline void stRelaxed(float4 *pointer, float4 value) { *pointer = value; }
 inline unsigned atomAddAcqRel(unsigned *pointer, unsigned value) {
   return std::exchange(*pointer, *pointer + value);
