@@ -170,6 +170,84 @@ private:
   kiln_gemm_args args = kiln_gemm_args_init();
 };
 
+kiln_statistics statisticsOf(const Gpu &gpu) {
+  kiln_statistics statistics = KILN_INIT(kiln_statistics);
+  REQUIRE(kiln_get_statistics(gpu.engine, &statistics) == KILN_SUCCESS);
+  return statistics;
+}
+
+/// First calls of points of a range of three extents that \p mode prepared.
+void checkFirstCalls(kiln_mode mode) {
+  Gpu gpu(mode);
+  auto memory = require(DeviceMemory::allocate(*gpu.driver, 512 << 20));
+  constexpr uint64_t kOperand = 128 << 20;
+  auto at = [&](uint64_t operand) {
+    return reinterpret_cast<void *>(memory.address() + operand * kOperand);
+  };
+  kiln_attention_args args = kiln_attention_args_init();
+  args.batch = 32;
+  args.queries = 512;
+  args.keys = 4096;
+  args.heads = 8;
+  args.kv_heads = 2;
+  args.head_dim = 128;
+  args.mask = KILN_ATTENTION_MASK_CAUSAL;
+  args.q.type = KILN_BF16;
+  args.q.data = at(0);
+  args.k.data = at(1);
+  args.v.data = at(2);
+  args.o.data = at(3);
+  const kiln_range ranges[] = {rangeTo("batch", args.batch),
+                               rangeTo("sq", args.queries),
+                               rangeTo("sk", args.keys)};
+  kiln_problem problem = KILN_INIT(kiln_problem);
+  problem.family = KILN_FAMILY_ATTENTION;
+  problem.args = &args;
+  problem.ranges = ranges;
+  problem.range_count = 3;
+  kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
+  kiln_stream stream = gpu.handle();
+  options.streams = &stream;
+  options.stream_count = 1;
+  options.budget_ms = 4000;
+  kiln_status status = kiln_prepare(gpu.engine, &problem, 1, &options, nullptr);
+  CAPTURE(gpuError());
+  REQUIRE(status == KILN_SUCCESS);
+  const kiln_statistics before = statisticsOf(gpu);
+  CHECK((before.trials > 0) == (mode == KILN_MODE_TUNE));
+  std::mt19937 random(7);
+  auto drawn = [&](double octaves) {
+    return static_cast<int64_t>(
+        std::exp2(std::uniform_real_distribution<double>(0, octaves)(random)));
+  };
+  std::vector<double> times;
+  for (int i = 0; i < 400; ++i) {
+    args.batch = drawn(5);
+    args.queries = i % 2 ? drawn(9) : 1;
+    args.keys = drawn(12);
+    const auto start = std::chrono::steady_clock::now();
+    status = kiln_attention(gpu.engine, &args, nullptr, stream);
+    const std::chrono::duration<double, std::micro> took =
+        std::chrono::steady_clock::now() - start;
+    REQUIRE(status == KILN_SUCCESS);
+    times.push_back(took.count());
+    if (i % 16 == 0)
+      require(gpu.stream->synchronize());
+  }
+  std::sort(times.begin(), times.end());
+  std::printf("first calls in a range of three extents, prepared in mode %d: "
+              "median %.1f us, 99 %% %.1f us, most %.1f us\n",
+              int(mode), times[times.size() / 2],
+              times[times.size() * 99 / 100], times.back());
+  CHECK(times[times.size() * 99 / 100] <= 100);
+  require(gpu.stream->synchronize());
+  const kiln_statistics after = statisticsOf(gpu);
+  CHECK(after.compiles == before.compiles);
+  CHECK(after.trials == before.trials);
+  CHECK(after.load_ns == before.load_ns);
+  CHECK(after.fallback_launches == 0);
+}
+
 } // namespace
 
 TEST_SUITE("gpu") {
@@ -315,67 +393,11 @@ TEST_SUITE("gpu") {
   }
 
   TEST_CASE("a first call of a point of three extents is short") {
-    Gpu gpu(KILN_MODE_PREDICT);
-    auto memory = require(DeviceMemory::allocate(*gpu.driver, 512 << 20));
-    constexpr uint64_t kOperand = 128 << 20;
-    auto at = [&](uint64_t operand) {
-      return reinterpret_cast<void *>(memory.address() + operand * kOperand);
-    };
-    kiln_attention_args args = kiln_attention_args_init();
-    args.batch = 32;
-    args.queries = 512;
-    args.keys = 4096;
-    args.heads = 8;
-    args.kv_heads = 2;
-    args.head_dim = 128;
-    args.mask = KILN_ATTENTION_MASK_CAUSAL;
-    args.q.type = KILN_BF16;
-    args.q.data = at(0);
-    args.k.data = at(1);
-    args.v.data = at(2);
-    args.o.data = at(3);
-    const kiln_range ranges[] = {rangeTo("batch", args.batch),
-                                 rangeTo("sq", args.queries),
-                                 rangeTo("sk", args.keys)};
-    kiln_problem problem = KILN_INIT(kiln_problem);
-    problem.family = KILN_FAMILY_ATTENTION;
-    problem.args = &args;
-    problem.ranges = ranges;
-    problem.range_count = 3;
-    kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
-    kiln_stream stream = gpu.handle();
-    options.streams = &stream;
-    options.stream_count = 1;
-    kiln_status status =
-        kiln_prepare(gpu.engine, &problem, 1, &options, nullptr);
-    CAPTURE(gpuError());
-    REQUIRE(status == KILN_SUCCESS);
-    std::mt19937 random(7);
-    auto drawn = [&](double octaves) {
-      return static_cast<int64_t>(std::exp2(
-          std::uniform_real_distribution<double>(0, octaves)(random)));
-    };
-    std::vector<double> times;
-    for (int i = 0; i < 400; ++i) {
-      args.batch = drawn(5);
-      args.queries = i % 2 ? drawn(9) : 1;
-      args.keys = drawn(12);
-      const auto start = std::chrono::steady_clock::now();
-      status = kiln_attention(gpu.engine, &args, nullptr, stream);
-      const std::chrono::duration<double, std::micro> took =
-          std::chrono::steady_clock::now() - start;
-      REQUIRE(status == KILN_SUCCESS);
-      times.push_back(took.count());
-      if (i % 16 == 0)
-        require(gpu.stream->synchronize());
-    }
-    std::sort(times.begin(), times.end());
-    std::printf("first calls in a prepared range of three extents: median %.1f "
-                "us, 99 %% %.1f us, most %.1f us\n",
-                times[times.size() / 2], times[times.size() * 99 / 100],
-                times.back());
-    CHECK(times[times.size() * 99 / 100] <= 100);
-    require(gpu.stream->synchronize());
+    checkFirstCalls(KILN_MODE_PREDICT);
+  }
+
+  TEST_CASE("a first call of a point of three tuned extents is short") {
+    checkFirstCalls(KILN_MODE_TUNE);
   }
 
 } // TEST_SUITE

@@ -185,8 +185,36 @@ loadTriple(GpuTrials &gpu, KernelLoader &loader, const Triple &triple) {
       static_cast<int32_t>(gpu.device.smCount), KernelLifetime::Users));
 }
 
-void checkRepeats(GpuTrials &gpu, const Triple &triple, int launches) {
+namespace {
+
+/// Fills on a stream of their own.
+class Fills {
+public:
+  explicit Fills(const Driver &driver)
+      : driver(driver), stream(must(Stream::create(driver))),
+        memory(must(DeviceMemory::allocate(driver, kBytes))) {}
+
+  /// About 40 us of them, not waited for.
+  void add() { must(fillAsync(driver, memory.address(), 1, kBytes, handle())); }
+  void wait() { must(stream.synchronize()); }
+
+private:
+  CudaStream handle() const { return stream.handle(); }
+
+  static constexpr uint64_t kBytes = uint64_t(128) << 20;
+  const Driver &driver;
+  Stream stream;
+  DeviceMemory memory;
+};
+
+} // namespace
+
+std::vector<uint8_t> checkRepeats(GpuTrials &gpu, const Triple &triple,
+                                  int launches, Beside beside) {
   INFO(triple.text());
+  std::optional<Fills> fills;
+  if (beside == Beside::Fills)
+    fills.emplace(*gpu.driver);
   const Driver &driver = *gpu.driver;
   KernelLoader loader(driver);
   auto plan = loadTriple(gpu, loader, triple);
@@ -229,8 +257,13 @@ void checkRepeats(GpuTrials &gpu, const Triple &triple, int launches) {
                       stream.handle()));
     if (i > 0)
       must(tools.countDifferences(differences, stream.handle()));
+    constexpr int kLaunchesAFill = 4;
+    if (fills && i % kLaunchesAFill == 0)
+      fills->add();
   }
   must(stream.synchronize());
+  if (fills)
+    fills->wait();
   unsigned long long differing = ~0ull;
   must(copyToHost(driver, &differing, counter.address(), sizeof(differing)));
   CHECK(differing == 0);
@@ -240,9 +273,10 @@ void checkRepeats(GpuTrials &gpu, const Triple &triple, int launches) {
   CHECK(std::all_of(zeroed.begin(), zeroed.end(),
                     [](uint8_t byte) { return byte == 0; }));
   std::vector<uint8_t> result(bytes);
-  must(copyToHost(driver, result.data(), next.address(), bytes));
+  must(copyToHost(driver, result.data(), first.address(), bytes));
   CHECK(std::any_of(result.begin(), result.end(),
                     [](uint8_t byte) { return byte != 0; }));
+  return result;
 }
 
 void runWithoutRedZones(GpuTrials &gpu, const Triple &triple) {

@@ -85,9 +85,17 @@ std::vector<Triple> compileAll(GpuTrials &gpu,
 std::vector<Triple> checkAll(GpuTrials &gpu,
                              const std::vector<Triple> &triples);
 
+/// What runs beside launches that are repeated.
+enum class Beside {
+  Nothing,
+  Fills, ///< of memory that no cache holds, on another stream
+};
+
 /// Launches a triple so many times on one workspace and compares each result
-/// with the first, bit for bit, on the device.
-void checkRepeats(GpuTrials &gpu, const Triple &triple, int launches);
+/// with the first, bit for bit, on the device. Answers the first.
+std::vector<uint8_t> checkRepeats(GpuTrials &gpu, const Triple &triple,
+                                  int launches,
+                                  Beside beside = Beside::Nothing);
 
 /// Runs a triple over memory that ends where its operands end, so that a
 /// sanitizer sees a read beyond them. What it computes is not looked at.
