@@ -191,6 +191,12 @@ TEST_CASE("wgmma attention compiles clean at its limits") {
             "mask=window left=1023 right=0 qlen=packed kvlen=used pages=table "
             "page=32 sinks=1 softcap=30 alibi=1 lse=1 scales=head",
             "sm90.wg2.bn64.st2.or1.dy1.pk4"},
+           {"sq=4096 sk=4096 heads=64 kvheads=8 d=64 dtype=bf16 mask=window "
+            "left=1023 right=0 qlen=packed kvlen=packed lse=1",
+            "sm90.wg3.bn112.st3.or1.dy1.pk8"},
+           {"sq=4096 sk=4096 heads=24 kvheads=8 d=80 dtype=e4m3 mask=window "
+            "left=1023 right=0 kvlen=used sinks=1 scales=head",
+            "sm90.wg3.bn96.st3.or1.pk3"},
            {"sq=512 sk=4096 heads=32 kvheads=8 d=256 dtype=e4m3 mask=window "
             "left=1023 right=0 softcap=30 lse=1 scales=head",
             "sm90.wg2.bn96.st2.or1.pk4"},

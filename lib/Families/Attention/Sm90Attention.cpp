@@ -269,20 +269,40 @@ static std::optional<Rejection> checkShape(const AttentionProblem &problem,
 
 /// Registers of scores, probabilities and sums with which ptxas 13.0 compiles
 /// without spills. Three consumers have 160 registers a thread, their producer
-/// 32. A softcap and ALiBi take registers of their own. Of e4m3 there are half
+/// 32. A softcap and ALiBi take registers of their own; so do tiles of several
+/// heads, with three consumers, but for a causal mask. Of e4m3 there are half
 /// as many probabilities, which leaves room for more of the others, unless more
 /// is made of scores or turns keep what the mask needs in registers.
 static int mostRegisterUse(const AttentionSignature &signature,
                            const Sm90AttentionConfig &config) {
   bool isE4M3 = signature.q == DType::E4M3;
   bool changesScores = signature.softcap || signature.alibi;
-  if (config.consumers > 2)
-    return !changesScores ? 132 : isE4M3 ? 112 : 116;
+  bool isWide = signature.valueDim > 128;
+  if (config.consumers > 2) {
+    bool hasIdleRows = config.boxRows() < Sm90AttentionConfig::kUnit;
+    if (config.packed > 1 && signature.mask != AttentionMask::Causal) {
+      if (isE4M3)
+        return 100;
+      bool isWindow = signature.mask == AttentionMask::Window;
+      return isWindow && !hasIdleRows ? 124 : 116;
+    }
+    if (!changesScores)
+      return 132;
+    if (!isE4M3)
+      return 116;
+    bool isShort = signature.valueDim <= 64;
+    return isShort || signature.mask != AttentionMask::None ? 112 : 100;
+  }
   bool doesBoth = signature.softcap && signature.alibi;
-  if (!isE4M3)
-    return !doesBoth ? 196 : signature.valueDim > 128 ? 176 : 164;
+  if (!isE4M3) {
+    if (doesBoth)
+      return isWide ? 176 : 160;
+    bool masksPages = signature.pages != AttentionPages::None &&
+                      signature.mask != AttentionMask::None;
+    return changesScores && masksPages && isWide ? 184 : 196;
+  }
   if (doesBoth)
-    return 168;
+    return isWide ? 168 : 164;
   bool masksInTurns = config.ordered && signature.mask != AttentionMask::None;
   return changesScores || masksInTurns ? 188 : 204;
 }
@@ -290,13 +310,17 @@ static int mostRegisterUse(const AttentionSignature &signature,
 static std::optional<Rejection>
 checkRegisterUse(const AttentionSignature &signature,
                  const Sm90AttentionConfig &config) {
-  bool isThree = config.consumers > 2;
-  if (isThree && signature.pages != AttentionPages::None)
-    return Rejection{PruneReason::Registers, 3, 0, "consumers",
-                     "1 or 2 with pages"};
-  if (isThree && signature.softcap && signature.alibi)
-    return Rejection{PruneReason::Registers, 3, 0, "consumers",
-                     "1 or 2 with a softcap and ALiBi"};
+  auto three = [](llvm::StringRef allowed) {
+    return Rejection{PruneReason::Registers, 3, 0, "consumers", allowed};
+  };
+  if (config.consumers > 2) {
+    if (signature.pages != AttentionPages::None)
+      return three("1 or 2 with pages");
+    if (signature.softcap && signature.alibi)
+      return three("1 or 2 with a softcap and ALiBi");
+    if (config.packed > 1 && (signature.softcap || signature.alibi))
+      return three("1 or 2 with several heads and a softcap or ALiBi");
+  }
   int most = mostRegisterUse(signature, config);
   int registers = config.registerUse(signature);
   if (registers <= most)
