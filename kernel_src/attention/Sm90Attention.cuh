@@ -174,18 +174,20 @@ private:
     int kvHead =
         tile.head / (params.attention.heads / params.attention.kvHeads);
     auto loadKeys = [&](int block, Place at) {
+      Pages pages = pagesFrom(params, tile, block, 0);
       unsigned full = shared.keyFull(at.stage());
       ptx::mbarrierWait(shared.keyEmpty(at.stage()), at.phase() ^ 1);
       ptx::mbarrierArriveExpectTx(full, kConfig.keyBytes(kSignature));
       loadBlock<kKeySlabs>(params, params.k, shared.key(at.stage()), full, tile,
-                           firstKey, block, kvHead, params.batchStepK);
+                           firstKey, block, kvHead, params.batchStepK, pages);
     };
     auto loadValues = [&](int block, Place at) {
+      Pages pages = pagesFrom(params, tile, block, 0);
       announceValues(shared, tile.keys - block * kBlock,
                      kConfig.valueBytes(kSignature), at);
       loadBlock<kValueSlabs>(params, params.v, shared.stored(at.stage()),
                              shared.storedFull(at.stage()), tile, firstKey,
-                             block, kvHead, params.batchStepV);
+                             block, kvHead, params.batchStepV, pages);
     };
     int block = tile.blocks.end - 1;
     loadKeys(block, load.block);
@@ -220,28 +222,60 @@ private:
             tile.head / kConfig.packed, tile.batch * params.batchStepQ);
   }
 
-  /// Brings the keys of \p block, or their values, slab by slab.
+  /// Numbers of the pages of some boxes. They are read together: one after the
+  /// other, the latencies of small pages are more than a step takes.
+  struct Pages {
+    static constexpr int kCount = 8;
+    int number[kCount];
+  };
+
+  /// Those of \p block from its row \p row on.
+  static Pages pagesFrom(const Sm90AttentionParams &params, const Tile &tile,
+                         int block, int row) {
+    Pages pages;
+    if constexpr (kPaged) {
+      const AttentionParams &attention = params.attention;
+      int first = block * kBlock + row;
+      // A block has whole pages with a box each, or is one box of a page.
+      int page = first / attention.pageSize;
+#pragma unroll
+      for (int i = 0; i < Pages::kCount; ++i) {
+        int ahead = i * params.pageRows;
+        // Behind the last key the box is outside of all pages: zeros.
+        constexpr int kNoPage = 0x7fffffff;
+        pages.number[i] =
+            row + ahead < kBlock && first + ahead < tile.keys
+                ? pageNumber<kSignature>(attention, tile.batch, page + i)
+                : kNoPage;
+      }
+    }
+    return pages;
+  }
+
+  /// Brings the keys of \p block, or their values, slab by slab. \p pages: the
+  /// first of its pages.
   template <int kSlabs>
   static void loadBlock(const Sm90AttentionParams &params, const TensorMap &map,
                         unsigned shared, unsigned full, const Tile &tile,
-                        int firstKey, int block, int kvHead, int batchStep) {
+                        int firstKey, int block, int kvHead, int batchStep,
+                        Pages &pages) {
     if constexpr (kPaged) {
-      const AttentionParams &attention = params.attention;
       int rows = params.pageRows;
+      int within = block * kBlock % params.attention.pageSize;
 #pragma unroll 1
-      for (int row = 0; row < kBlock; row += rows) {
-        int key = block * kBlock + row;
-        int page = key / attention.pageSize;
-        // Behind the last key the box is outside of all pages: zeros.
-        constexpr int kNoPage = 0x7fffffff;
-        int number = key < tile.keys
-                         ? pageNumber<kSignature>(attention, tile.batch, page)
-                         : kNoPage;
+      for (int row = 0;;) {
 #pragma unroll
-        for (int slab = 0; slab < kSlabs; ++slab)
-          ptx::tmaLoad(shared + (slab * kBlock + row) * Slab::kBytes, &map,
-                       full, slab * kSlabElements,
-                       key - page * attention.pageSize, kvHead, number);
+        for (int i = 0; i < Pages::kCount; ++i) {
+#pragma unroll
+          for (int slab = 0; slab < kSlabs; ++slab)
+            ptx::tmaLoad(shared + (slab * kBlock + row) * Slab::kBytes, &map,
+                         full, slab * kSlabElements, within, kvHead,
+                         pages.number[i]);
+          row += rows;
+          if (row >= kBlock)
+            return;
+        }
+        pages = pagesFrom(params, tile, block, row);
       }
     } else {
 #pragma unroll
