@@ -62,6 +62,7 @@ class Sm90Attention {
   using Tile = Sm90AttentionTile;
   using Place = RingCount<kConfig.stages>;
   using Queries = RingCount<kQueries>;
+  using Seam = Sm90AttentionSeam<kSignature, kConfig>;
 
 public:
   static void run(const Sm90AttentionParams &params) {
@@ -123,6 +124,9 @@ private:
   // The producer
   //===--------------------------------------------------------------------===//
 
+  /// The next tile's Q comes in during this tile.
+  static constexpr bool kAhead = Seam::kBringsQueriesAhead;
+
   /// What the producer fills next.
   struct Load {
     Place block;    ///< of K and V: both have the same
@@ -131,23 +135,28 @@ private:
 
   static void produce(const Sm90AttentionParams &params, const Shared &shared) {
     Load load;
+    Walk walk(params);
+    announce(params, shared, walk, load.number);
 #pragma unroll 1
-    for (Walk walk(params); !walk.isDone(); walk.next()) {
-      int firstKey;
-      Tile tile = walk.tile(firstKey);
-      // Sequences may have fewer rows than the longest one.
-      if (tile.token >= tile.queries.count)
-        continue;
-      if (tile.blocks.size() > 0)
-        loadTile(params, shared, tile, firstKey, load);
-      else {
-        announce(shared, tile, 0, load);
-        load.number = load.number.next();
+    for (;; load.number = load.number.next()) {
+      Tile tile = readTile(shared.note(load.number.count));
+      bool hasKeys = tile.blocks.size() > 0;
+      if (hasKeys) {
+        loadBlocks<true>(params, shared, load);
+      } else if constexpr (!kAhead) {
+        loadQueries(params, shared, load.number);
       }
+      if (tile.batch < 0) {
+        if constexpr (kTransposes)
+          announceValues(shared, 0, 0, load.block);
+        return;
+      }
+      walk.next();
+      announce(params, shared, walk, load.number.next());
+      if constexpr (kAhead)
+        if (hasKeys)
+          loadBlocks<false>(params, shared, load);
     }
-    announce(shared, Tile{}, 0, load);
-    if constexpr (kTransposes)
-      announceValues(shared, 0, 0, load.block);
   }
 
   /// Says what comes to a stage of V: \p keys keys, of \p bytes bytes.
@@ -159,18 +168,66 @@ private:
     ptx::mbarrierArriveExpectTx(shared.storedFull(at.stage()), bytes);
   }
 
-  /// Writes the note of \p tile, of whose Q \p bytes come in.
-  static void announce(const Shared &shared, const Tile &tile, unsigned bytes,
-                       const Load &load) {
-    Queries at = load.number;
-    ptx::mbarrierWait(shared.queryEmpty(at.stage()), at.phase() ^ 1);
-    writeTile(shared.note(at.count), tile);
-    ptx::mbarrierArriveExpectTx(shared.queryFull(at.stage()), bytes);
+  /// Writes the note of the tile \p number, the first one of \p walk that has
+  /// rows. With a buffer to spare its Q comes in at once.
+  static void announce(const Sm90AttentionParams &params, const Shared &shared,
+                       Walk &walk, Queries number) {
+    Tile tile;
+#pragma unroll 1
+    for (; !walk.isDone(); walk.next()) {
+      tile = walk.tile();
+      // Sequences may have fewer rows than the longest one.
+      if (tile.token < tile.queries.count)
+        break;
+      tile = {};
+    }
+    if constexpr (kAhead)
+      ptx::mbarrierWait(shared.queryEmpty(number.stage()), number.phase() ^ 1);
+    writeTile(shared.note(number.count), tile);
+    if constexpr (Seam::kSkips)
+      writeParts<kSignature, kConfig>(shared.note(number.count),
+                                      params.attention, tile);
+    if constexpr (kAhead)
+      loadQueries(params, shared, number);
   }
 
-  /// In the order in which consumers want them.
-  static void loadTile(const Sm90AttentionParams &params, const Shared &shared,
-                       const Tile &tile, int firstKey, Load &load) {
+  /// Brings Q of the tile \p number, which has a note, and says that both are
+  /// there.
+  static void loadQueries(const Sm90AttentionParams &params,
+                          const Shared &shared, Queries number) {
+    int stage = number.stage();
+    unsigned full = shared.queryFull(stage);
+    Tile tile = readTile(shared.note(number.count));
+    if constexpr (!kAhead)
+      ptx::mbarrierWait(shared.queryEmpty(stage), number.phase() ^ 1);
+    if (tile.blocks.size() == 0) {
+      ptx::mbarrierArriveExpectTx(full, 0);
+      return;
+    }
+    ptx::mbarrierArriveExpectTx(full, kConsumers * kKeySlabs *
+                                          kConfig.boxRows() * Slab::kBytes);
+#pragma unroll
+    for (int consumer = 0; consumer < kConsumers; ++consumer)
+#pragma unroll
+      for (int slab = 0; slab < kKeySlabs; ++slab)
+        ptx::tmaLoad(shared.query(stage, consumer) +
+                         slab * Sm90AttentionConfig::kSlabBytes,
+                     &params.q, full, slab * kSlabElements, 0,
+                     tile.queries.first + tile.token +
+                         consumer * kConfig.consumerTokens(),
+                     tile.head / kConfig.packed,
+                     tile.batch * params.batchStepQ);
+  }
+
+  /// Brings the first blocks of a tile, or the last ones, in the order in which
+  /// consumers want them. The next tile is announced between: its Q is wanted
+  /// behind these last blocks, and drawn any earlier, tiles would be balanced
+  /// less well. (With all that it needs in the note the producer does with few
+  /// registers.)
+  template <bool kIsFirst>
+  static void loadBlocks(const Sm90AttentionParams &params,
+                         const Shared &shared, Load &load) {
+    Tile tile = readTile(shared.note(load.number.count));
     int kvHead =
         tile.head / (params.attention.heads / params.attention.kvHeads);
     auto loadKeys = [&](int block, Place at) {
@@ -179,47 +236,33 @@ private:
       ptx::mbarrierWait(shared.keyEmpty(at.stage()), at.phase() ^ 1);
       ptx::mbarrierArriveExpectTx(full, kConfig.keyBytes(kSignature));
       loadBlock<kKeySlabs>(params, params.k, shared.key(at.stage()), full, tile,
-                           firstKey, block, kvHead, params.batchStepK, pages);
+                           block, kvHead, params.batchStepK, pages);
     };
     auto loadValues = [&](int block, Place at) {
       Pages pages = pagesFrom(params, tile, block, 0);
       announceValues(shared, tile.keys - block * kBlock,
                      kConfig.valueBytes(kSignature), at);
       loadBlock<kValueSlabs>(params, params.v, shared.stored(at.stage()),
-                             shared.storedFull(at.stage()), tile, firstKey,
-                             block, kvHead, params.batchStepV, pages);
+                             shared.storedFull(at.stage()), tile, block, kvHead,
+                             params.batchStepV, pages);
     };
-    int block = tile.blocks.end - 1;
-    loadKeys(block, load.block);
-    loadQueries(params, shared, tile, load);
-    load.number = load.number.next();
+    constexpr int kLast = 2;
+    int split = kAhead ? min(tile.blocks.end - 1, tile.blocks.begin + kLast)
+                       : tile.blocks.begin;
+    int block = kIsFirst ? tile.blocks.end - 1 : split - 1;
+    int last = kIsFirst ? split : tile.blocks.begin;
+    if constexpr (kIsFirst) {
+      loadKeys(block, load.block);
+      if constexpr (!kAhead)
+        loadQueries(params, shared, load.number);
+    }
 #pragma unroll 1
-    for (; block > tile.blocks.begin; --block) {
-      loadKeys(block - 1, load.block.next());
+    for (; block >= last; --block) {
+      if (block > tile.blocks.begin)
+        loadKeys(block - 1, load.block.next());
       loadValues(block, load.block);
       load.block = load.block.next();
     }
-    loadValues(block, load.block);
-    load.block = load.block.next();
-  }
-
-  static void loadQueries(const Sm90AttentionParams &params,
-                          const Shared &shared, const Tile &tile,
-                          const Load &load) {
-    announce(shared, tile,
-             kConsumers * kKeySlabs * kConfig.boxRows() * Slab::kBytes, load);
-    int stage = load.number.stage();
-#pragma unroll
-    for (int consumer = 0; consumer < kConsumers; ++consumer)
-#pragma unroll
-      for (int slab = 0; slab < kKeySlabs; ++slab)
-        ptx::tmaLoad(
-            shared.query(stage, consumer) +
-                slab * Sm90AttentionConfig::kSlabBytes,
-            &params.q, shared.queryFull(stage), slab * kSlabElements, 0,
-            tile.queries.first + tile.token +
-                consumer * kConfig.consumerTokens(),
-            tile.head / kConfig.packed, tile.batch * params.batchStepQ);
   }
 
   /// Numbers of the pages of some boxes. They are read together: one after the
@@ -257,8 +300,7 @@ private:
   template <int kSlabs>
   static void loadBlock(const Sm90AttentionParams &params, const TensorMap &map,
                         unsigned shared, unsigned full, const Tile &tile,
-                        int firstKey, int block, int kvHead, int batchStep,
-                        Pages &pages) {
+                        int block, int kvHead, int batchStep, Pages &pages) {
     if constexpr (kPaged) {
       int rows = params.pageRows;
       int within = block * kBlock % params.attention.pageSize;
@@ -281,8 +323,8 @@ private:
 #pragma unroll
       for (int slab = 0; slab < kSlabs; ++slab)
         ptx::tmaLoad(shared + slab * kBlock * Slab::kBytes, &map, full,
-                     slab * kSlabElements, firstKey + block * kBlock, kvHead,
-                     tile.batch * batchStep);
+                     slab * kSlabElements, tile.firstKey + block * kBlock,
+                     kvHead, tile.batch * batchStep);
     }
   }
 };

@@ -42,7 +42,7 @@ struct Sm90AttentionConfig {
   /// The producer's notes of tiles: that of a tile is read until its rows are
   /// stored, in a step with the scores of the next one, whose Q is given back
   /// before; so the producer may write those of the next two meanwhile.
-  static constexpr int kNotes = 4, kNoteBytes = 48;
+  static constexpr int kNotes = 4, kNoteBytes = 64;
 
   constexpr int threads() const { return (consumers + 1) * kWarpgroup; }
   constexpr int minBlocks() const { return 1; }

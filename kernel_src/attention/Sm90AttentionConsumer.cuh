@@ -63,6 +63,8 @@ class Sm90AttentionConsumer {
 
   using Shared = Sm90AttentionShared<kSignature, kConfig>;
   using Tile = Sm90AttentionTile;
+  using Part = Sm90AttentionPart;
+  using Seam = Sm90AttentionSeam<kSignature, kConfig>;
   using Output = Sm90AttentionOutput<kSignature, kConfig>;
   using Softmax = AttentionSoftmax<kSignature, kBlock>;
   using Place = RingCount<kConfig.stages>;
@@ -101,9 +103,10 @@ public:
 #pragma unroll 1
     for (;;) {
       waitForTile(number);
-      Tile tile = tileOf(number);
+      Tile tile = ownOf(number);
       if (tile.batch < 0)
         break;
+      pass(partOf(number).back);
       if (tile.blocks.size() > 0) {
         attend(tile);
       } else {
@@ -130,9 +133,13 @@ private:
     // The first block: there is no product to overlap with.
     softmax.reset(tile.batch, output.keyHeadOf(tile));
     waitForKeys(place);
+    if constexpr (Seam::kSkips)
+      waitForTurn();
     ptx::pin(scores);
     ptx::wgmmaFence();
     multiplyKeys(place, scores);
+    if constexpr (Seam::kSkips)
+      endTurn();
     ptx::wgmmaWait<0>();
     ptx::pin(scores);
     releaseKeys(place, block == tile.blocks.begin);
@@ -145,7 +152,7 @@ private:
     for (;;) {
 #pragma unroll 1
       for (--block; __any_sync(~0u, block >= tile.blocks.begin); --block) {
-        issue(scores, probabilities, sums);
+        issue(place.next(), scores, probabilities, sums, [] {});
         bool isLast = block == tile.blocks.begin;
         // Votes: ptxas must know that warps do not part here.
         if (!kKeepsOrigins || __any_sync(~0u, isSlow(tile, block))) {
@@ -177,19 +184,40 @@ private:
       }
       // The next scores are those of the next tile.
       waitForTile(number.next());
-      tile = tileOf(number.next());
-      if (__any_sync(~0u, tile.blocks.size() == 0))
+      tile = ownOf(number.next());
+      if (__any_sync(~0u, tile.blocks.size() == 0 ||
+                              passedBefore(number.next()) > kConfig.stages))
         break;
-      output.finish(tileOf(number), softmax, inverse);
-      softmax.reset(tile.batch, output.keyHeadOf(tile));
       number = number.next();
       block = tile.blocks.end - 1;
-      issue(scores, probabilities, sums);
-      releaseKeys(place.next(), block == tile.blocks.begin);
+      auto finish = [&] {
+        output.finish(tileOf(number.last()), softmax, inverse);
+        softmax.reset(tile.batch, output.keyHeadOf(tile));
+      };
+      if constexpr (!Seam::kEndsLate)
+        finish();
+      Place at = place.next();
+      if constexpr (Seam::kSkips)
+#pragma unroll 1
+        for (int i = passedBefore(number); __any_sync(~0u, i > 0); --i) {
+          passKeys(at);
+          at = at.next();
+        }
+      issue(at, scores, probabilities, sums, [&] {
+        if constexpr (Seam::kEndsLate)
+          finish();
+      });
+      releaseKeys(at, block == tile.blocks.begin);
       weighFirst(tile, block, scores);
       waitForValues(sums, probabilities);
       release(shared.valueEmpty(place.stage()));
       place = place.next();
+      if constexpr (Seam::kSkips)
+#pragma unroll 1
+        for (int i = passedBefore(number); __any_sync(~0u, i > 0); --i) {
+          passValues(place);
+          place = place.next();
+        }
       output.store(tileOf(number.last()), sums, inverse);
       clear(sums);
       Softmax::round(scores, probabilities);
@@ -204,25 +232,53 @@ private:
     release(shared.valueEmpty(place.stage()));
     place = place.next();
     output.store(tileOf(number), sums, inverse);
+    if constexpr (Seam::kSkips)
+      pass(partOf(number).front);
     number = number.next();
   }
 
-  /// Issues the scores of the next block, then the product of the probabilities
-  /// at hand with V. Returns when the scores are there: that product still
-  /// runs.
-  void issue(Scores &scores, Probabilities &probabilities, Sums &sums) const {
-    Place next = place.next();
+  /// Lets \p count blocks pass that no row of this consumer sees.
+  void pass(int count) {
+    if constexpr (Seam::kSkips)
+#pragma unroll 1
+      for (; __any_sync(~0u, count > 0); --count) {
+        passKeys(place);
+        passValues(place);
+        place = place.next();
+      }
+  }
+  void passKeys(Place at) const {
+    waitForKeys(at);
+    waitForTurn();
+    endTurn();
+    releaseOfWarp(shared.keyEmpty(at.stage()));
+  }
+  /// Nobody else of this consumer waits for these values: they may be gone by
+  /// then.
+  void passValues(Place at) const {
+    if (threadIdx.x % kWarpgroup == 0) {
+      ptx::mbarrierWait(shared.valueFull(at.stage()), at.phase());
+      ptx::mbarrierArrive(shared.valueEmpty(at.stage()));
+    }
+    __syncwarp();
+  }
+
+  /// Issues the scores of the block at \p next, then the product of the
+  /// probabilities at hand with V, and does what there is to do \p meanwhile.
+  /// Returns when the scores are there: that product still runs.
+  template <class F>
+  void issue(Place next, Scores &scores, Probabilities &probabilities,
+             Sums &sums, F &&meanwhile) const {
     waitForKeys(next);
-    if constexpr (kConfig.ordered)
-      ptx::barSync(turn(consumer()), 2 * kWarpgroup);
+    waitForTurn();
     ptx::pin(scores);
     ptx::pin(sums);
     ptx::pin(probabilities);
     ptx::wgmmaFence();
     multiplyKeys(next, scores);
     multiplyValues(probabilities, sums);
-    if constexpr (kConfig.ordered)
-      ptx::barArrive(turn((consumer() + 1) % kConsumers), 2 * kWarpgroup);
+    endTurn();
+    meanwhile();
     ptx::wgmmaWait<1>();
     ptx::pin(scores);
   }
@@ -421,6 +477,23 @@ private:
     ptx::mbarrierWait(shared.keyFull(at.stage()), at.phase());
   }
   Tile tileOf(Queries at) const { return readTile(shared.note(at.count)); }
+  Part partOf(Queries at) const {
+    if constexpr (Seam::kSkips)
+      return readPart(shared.note(at.count), consumer());
+    return {};
+  }
+  /// The tile, of whose blocks those of this consumer alone.
+  Tile ownOf(Queries at) const {
+    Tile tile = tileOf(at);
+    Part part = partOf(at);
+    tile.blocks.begin += part.front;
+    tile.blocks.end -= part.back;
+    return tile;
+  }
+  /// Blocks that pass between those of the tile at hand and of the next one.
+  int passedBefore(Queries next) const {
+    return partOf(next.last()).front + partOf(next).back;
+  }
 
   /// Gives the stage of K back, and with the last scores of a tile Q. Each warp
   /// does so: it may have read them on its own.
@@ -470,6 +543,15 @@ private:
   // one for each consumer's turn.
   void barrier() const { ptx::barSync(1 + consumer(), kWarpgroup); }
   static int turn(int consumer) { return 1 + kConsumers + consumer; }
+
+  void waitForTurn() const {
+    if constexpr (kConfig.ordered)
+      ptx::barSync(turn(consumer()), 2 * kWarpgroup);
+  }
+  void endTurn() const {
+    if constexpr (kConfig.ordered)
+      ptx::barArrive(turn((consumer() + 1) % kConsumers), 2 * kWarpgroup);
+  }
 
   const Sm90AttentionParams &params;
   const Shared &shared;

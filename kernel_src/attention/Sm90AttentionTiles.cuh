@@ -99,8 +99,38 @@ struct Sm90AttentionTile {
   int token = 0;           ///< first of the tile's, of its sequence
   AttentionTokens queries; ///< of the sequence
   int keys = 0;            ///< likewise
+  int firstKey = 0;        ///< where they begin
   AttentionRange blocks;   ///< of keys that some row sees
   AttentionRange unmasked; ///< of keys that every row sees
+};
+
+/// The blocks of a tile that some row of a consumer sees are one after the
+/// other: what is in front of them and behind them. 16 bits each.
+struct Sm90AttentionPart {
+  int front = 0, back = 0;
+
+  static constexpr int kMost = 0xffff;
+};
+
+/// What is done so that the seam between tiles costs less.
+template <AttentionSignature kSignature, Sm90AttentionConfig kConfig>
+struct Sm90AttentionSeam {
+  /// Q of the next tile comes in during this one, not behind its last block of
+  /// K. It takes a buffer of its own.
+  static constexpr bool kBringsQueriesAhead =
+      kConfig.queryBuffers(kSignature) > 1;
+  /// A tile's softmax ends while the first scores of the next one are computed,
+  /// where registers suffice (ptxas 13.0).
+  static constexpr bool kEndsLate =
+      !kSignature.scales &&
+      kConfig.registerUse(kSignature) <= (kConfig.consumers > 2 ? 120 : 184);
+  /// Blocks that no row of a consumer sees pass it by. Where blocks are a
+  /// multiple of tiles the diagonal leaves none, and with more registers in use
+  /// (head dim 256) the loop grows by 7 %.
+  static constexpr bool kSkips = kSignature.mask != AttentionMask::None &&
+                                 kConfig.consumers > 1 &&
+                                 kConfig.blockN % kConfig.tileTokens() != 0 &&
+                                 kConfig.registerUse(kSignature) <= 184;
 };
 
 /// Writes and reads the producer's note of a tile.
@@ -108,8 +138,9 @@ inline void writeTile(unsigned note, const Sm90AttentionTile &tile) {
   auto bits = [](int value) { return static_cast<unsigned>(value); };
   ptx::stShared128(note, {bits(tile.batch), bits(tile.head), bits(tile.split),
                           bits(tile.token)});
-  ptx::stShared128(note + 16, {bits(tile.queries.first),
-                               bits(tile.queries.count), bits(tile.keys), 0});
+  ptx::stShared128(note + 16,
+                   {bits(tile.queries.first), bits(tile.queries.count),
+                    bits(tile.keys), bits(tile.firstKey)});
   ptx::stShared128(note + 32,
                    {bits(tile.blocks.begin), bits(tile.blocks.end),
                     bits(tile.unmasked.begin), bits(tile.unmasked.end)});
@@ -124,8 +155,67 @@ inline Sm90AttentionTile readTile(unsigned note) {
           .token = number(a.w),
           .queries = {number(b.x), number(b.y)},
           .keys = number(b.z),
+          .firstKey = number(b.w),
           .blocks = {number(c.x), number(c.y)},
           .unmasked = {number(c.z), number(c.w)}};
+}
+
+/// Adds to the note of a tile the part of each consumer.
+inline void writePart(unsigned note, int consumer,
+                      const Sm90AttentionPart &part) {
+  ptx::stShared32(note + 48 + 4 * consumer,
+                  static_cast<unsigned>(part.front | part.back << 16));
+}
+inline Sm90AttentionPart readPart(unsigned note, int consumer) {
+  unsigned bits = ptx::ldShared32(note + 48 + 4 * consumer);
+  return {static_cast<int>(bits & 0xffff), static_cast<int>(bits >> 16)};
+}
+
+/// What rows of a tile see.
+struct Sm90AttentionSight {
+  AttentionRange blocks, unmasked; ///< as of a tile
+};
+
+/// Of \p tokens tokens of \p tile, from \p first on.
+template <AttentionSignature kSignature, Sm90AttentionConfig kConfig>
+Sm90AttentionSight sightOf(const AttentionParams &params,
+                           const Sm90AttentionTile &tile, int first,
+                           int tokens) {
+  AttentionReach reach = reachOf(kSignature.mask, params.left, params.right);
+  int queries = tile.queries.count;
+  AttentionRange rows = {first, min(first + tokens, queries)};
+  AttentionRange any = keysOfAny(reach, rows, queries, tile.keys);
+  AttentionRange all = keysOfAll(reach, rows, queries, tile.keys);
+  if (params.splits > 1) {
+    any = keysOfSplit(any, tile.split, params.splitKeys);
+    all = keysOfSplit(all, tile.split, params.splitKeys);
+  }
+  return {.blocks = blocksWith(any, kConfig.blockN),
+          .unmasked = blocksWithin(all, kConfig.blockN)};
+}
+
+/// Writes the parts of \p tile. With more blocks than a note can count every
+/// consumer has all of them.
+template <AttentionSignature kSignature, Sm90AttentionConfig kConfig>
+void writeParts(unsigned note, const AttentionParams &params,
+                const Sm90AttentionTile &tile) {
+  constexpr int kTokens = kConfig.consumerTokens();
+#pragma unroll 1
+  for (int consumer = 0; consumer < kConfig.consumers; ++consumer) {
+    Sm90AttentionPart part;
+    if (tile.blocks.size() > 0 &&
+        tile.blocks.size() <= Sm90AttentionPart::kMost) {
+      AttentionRange seen =
+          sightOf<kSignature, kConfig>(params, tile,
+                                       tile.token + consumer * kTokens, kTokens)
+              .blocks;
+      if (seen.size() > 0)
+        part = {seen.begin - tile.blocks.begin, tile.blocks.end - seen.end};
+      else
+        part = {0, tile.blocks.size()};
+    }
+    writePart(note, consumer, part);
+  }
 }
 
 /// The tiles of a block of the grid, in order; for the producer.
@@ -152,8 +242,7 @@ public:
     }
   }
 
-  /// The tile, and where the keys of its sequence begin.
-  Sm90AttentionTile tile(int &firstKey) const {
+  Sm90AttentionTile tile() const {
     const AttentionParams &attention = params.attention;
     Sm90AttentionPlace place = params.schedule.place(number);
     unsigned groups = attention.heads / kConfig.packed;
@@ -166,19 +255,11 @@ public:
     tile.queries = queriesOf<kSignature>(attention, tile.batch);
     AttentionTokens keys = keysOfSequence<kSignature>(attention, tile.batch);
     tile.keys = keys.count;
-    firstKey = keys.first;
-    AttentionReach reach =
-        reachOf(kSignature.mask, attention.left, attention.right);
-    AttentionRange rows = {
-        tile.token, min(tile.token + kConfig.tileTokens(), tile.queries.count)};
-    AttentionRange any = keysOfAny(reach, rows, tile.queries.count, keys.count);
-    AttentionRange all = keysOfAll(reach, rows, tile.queries.count, keys.count);
-    if (attention.splits > 1) {
-      any = keysOfSplit(any, tile.split, attention.splitKeys);
-      all = keysOfSplit(all, tile.split, attention.splitKeys);
-    }
-    tile.blocks = blocksWith(any, kConfig.blockN);
-    tile.unmasked = blocksWithin(all, kConfig.blockN);
+    tile.firstKey = keys.first;
+    Sm90AttentionSight sight = sightOf<kSignature, kConfig>(
+        attention, tile, tile.token, kConfig.tileTokens());
+    tile.blocks = sight.blocks;
+    tile.unmasked = sight.unmasked;
     return tile;
   }
 
