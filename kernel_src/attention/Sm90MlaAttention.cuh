@@ -140,19 +140,23 @@ private:
            rank * kLoaded;
   }
 
+  /// A division takes as long as many loads, and this is the one thread that
+  /// all wait for: there are two in a block of keys.
   static void lookUp(const Sm90MlaParams &params, const Sm90MlaWork &work,
                      int rank, int number, Pages &pages) {
-    int first = firstKey(work, rank, number);
     // Behind the last key the box is outside of all pages: zeros.
     constexpr int kNoPage = 0x7fffffff;
+    bool exists = number < work.blocks.size();
+    int first = firstKey(work, rank, number);
+    int keys = exists ? min(kLoaded, work.keys.count - first) : 0;
+    // Boxes are pages, or there is one.
+    int page = exists ? first / params.attention.pageSize : 0;
 #pragma unroll
     for (int box = 0; box < kConfig.mostBoxes(); ++box) {
-      int key = first + box * params.boxKeys;
       pages.number[box] = kNoPage;
-      if (number < work.blocks.size() && box * params.boxKeys < kLoaded &&
-          key < work.keys.count)
-        pages.number[box] = pageNumber<kSignature>(
-            params.attention, work.sequence, key / params.attention.pageSize);
+      if (box * params.boxKeys < keys)
+        pages.number[box] =
+            pageNumber<kSignature>(params.attention, work.sequence, page + box);
     }
   }
   static void note(const Shared &shared, int number, const Pages &pages) {
@@ -166,6 +170,9 @@ private:
     int stage = number % Sm90MlaConfig::kStages;
     unsigned phase = number / Sm90MlaConfig::kStages & 1;
     int first = firstKey(work, rank, number);
+    int within = kPaged && params.attention.pageSize > params.boxKeys
+                     ? first % params.attention.pageSize
+                     : 0;
 #pragma unroll 1
     for (int group = 0; group < kConfig.groups(); ++group) {
       unsigned full = shared.full(stage, group);
@@ -178,7 +185,7 @@ private:
         unsigned to = shared.key(stage) + i * Sm90MlaConfig::kSlabBytes +
                       rank * kLoaded * Slab::kBytes;
         if constexpr (kPaged)
-          loadPages(params, shared, work, full, to, i, first, number & 1);
+          loadPages(params, shared, work, full, to, i, within, number & 1);
         else
           loadBox(params, full, to, i, work.keys.first + first, work.kvHead,
                   work.sequence * params.batchStepK);
@@ -188,14 +195,12 @@ private:
 
   static void loadPages(const Sm90MlaParams &params, const Shared &shared,
                         const Sm90MlaWork &work, unsigned full, unsigned to,
-                        int slab, int first, int parity) {
-    int pageSize = params.attention.pageSize, rows = params.boxKeys;
-    int within = pageSize > rows ? first % pageSize : 0;
+                        int slab, int within, int parity) {
+    unsigned page = shared.page(parity, 0);
 #pragma unroll 1
-    for (int row = 0; row < kLoaded; row += rows)
-      loadBox(
-          params, full, to + row * Slab::kBytes, slab, within, work.kvHead,
-          static_cast<int>(ptx::ldShared32(shared.page(parity, row / rows))));
+    for (int row = 0; row < kLoaded; row += params.boxKeys, page += 4)
+      loadBox(params, full, to + row * Slab::kBytes, slab, within, work.kvHead,
+              static_cast<int>(ptx::ldShared32(page)));
   }
 
   static void loadBox(const Sm90MlaParams &params, unsigned full, unsigned to,
