@@ -85,6 +85,8 @@ private:
 #pragma unroll 1
     for (int number = 0; number < blockCount(); number += 2) {
       multiplyKeys(number, scores);
+      if (number + 1 < blockCount())
+        ptx::barArrive(kIssued, kBoth);
       ptx::wgmmaWait<0>();
       ptx::pin(scores);
       release(kRole, 0);
@@ -112,6 +114,8 @@ private:
     int number = 0;
 #pragma unroll 1
     for (; number + 1 < blockCount(); number += 2) {
+      // Behind those of the even block, whose softmax runs under these then.
+      ptx::barSync(kIssued, kBoth);
       multiplyKeys(number + 1, scores);
       ptx::wgmmaWait<0>();
       ptx::pin(scores);
@@ -290,8 +294,10 @@ private:
   //===--------------------------------------------------------------------===//
 
   // Barriers of the block: 0 is all threads', then one for the probabilities of
-  // each consumer, one of both, and one for each alone.
+  // each consumer, one of both, one for each alone, and one that says that the
+  // scores of an even block are issued.
   static constexpr int kBoth = kConsumers * kWarpgroup;
+  static constexpr int kIssued = 2 + 2 * kConsumers;
   static int published(int consumer) { return 1 + consumer; }
   static void together() { ptx::barSync(1 + kConsumers, kBoth); }
   void alone() const { ptx::barSync(2 + kConsumers + kRole, kWarpgroup); }
