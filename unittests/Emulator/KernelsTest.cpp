@@ -221,8 +221,8 @@ TEST_CASE("emulated: blocks that wait for blocks of later clusters are told") {
 
 TEST_CASE("emulated: threads that wait for ever are told") {
   Patch patch("attention/Sm90Attention.cuh",
-              "ptx::mbarrierArriveExpectTx(shared.queryFull(at.stage()), "
-              "bytes);",
+              "ptx::mbarrierArriveExpectTx(full, "
+              "kConfig.keyBytes(kSignature));",
               "");
   EmulatedTrials trials;
   TrialResult result = trials.run(kPrefill, kPrefill.configs.front());
