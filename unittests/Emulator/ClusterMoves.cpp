@@ -239,8 +239,38 @@ private:
 
 } // namespace
 
+static constexpr int kMostDepth = 32, kMostWidth = 256;
+
+/// Adds \p depth products to each of \p width \p sums.
+static void addProducts(const float *a, const float (*b)[kMostWidth], int depth,
+                        int width, float *sums) {
+  for (int k = 0; k < depth; ++k)
+    for (int n = 0; n < width; ++n)
+      sums[n] += a[k] * b[k][n];
+}
+
+/// The same for e4m3: addends are shifted to the exponent of the greatest one,
+/// and what lies below 14 bits is cut off. Source: DeepSeek-V3 Technical
+/// Report, arXiv:2412.19437, 3.3.2.
+static void addShifted(const float *a, const float (*b)[kMostWidth], int depth,
+                       int width, float *sums) {
+  constexpr int kBits = 14;
+  for (int n = 0; n < width; ++n) {
+    float greatest = std::abs(sums[n]);
+    for (int k = 0; k < depth; ++k)
+      greatest = std::max(greatest, std::abs(a[k] * b[k][n]));
+    if (greatest == 0)
+      continue;
+    const float unit = std::ldexp(1.0f, std::ilogb(greatest) + 1 - kBits);
+    float units = std::trunc(sums[n] / unit);
+    for (int k = 0; k < depth; ++k)
+      units += std::trunc(a[k] * b[k][n] / unit);
+    sums[n] = units * unit;
+  }
+}
+
 void Cluster::finish(const GroupProduct &product) {
-  constexpr int kRows = 64, kMostDepth = 32, kMostWidth = 256;
+  constexpr int kRows = 64;
   const auto type = static_cast<DType>(product.shape.type);
   const int bytes = bytesOf(type), depth = 32 / bytes;
   const int width = product.shape.width;
@@ -273,16 +303,17 @@ void Cluster::finish(const GroupProduct &product) {
                     i * bytes);
     }
   for (int r = 0; r < kRows; ++r) {
-    std::fill_n(row, width, 0.0f);
-    for (int k = 0; k < depth; ++k)
-      for (int n = 0; n < width; ++n)
-        row[n] += a[r][k] * b[k][n];
     const int half = r % 16 / 8, firstThread = r / 16 * kWarp + r % 8 * 4;
-    for (int n = 0; n < width; ++n) {
-      float &sum = product.sums[size_t(firstThread + n % 8 / 2)]
-                               [n / 8 * 4 + half * 2 + n % 2];
-      sum = product.shape.accumulate ? sum + row[n] : row[n];
-    }
+    auto sumOf = [&](int n) -> float & {
+      return product
+          .sums[size_t(firstThread + n % 8 / 2)][n / 8 * 4 + half * 2 + n % 2];
+    };
+    for (int n = 0; n < width; ++n)
+      row[n] = product.shape.accumulate ? sumOf(n) : 0.0f;
+    (type == DType::E4M3 ? addShifted : addProducts)(a[r], b, depth, width,
+                                                     row);
+    for (int n = 0; n < width; ++n)
+      sumOf(n) = row[n];
   }
 }
 

@@ -23,6 +23,7 @@ namespace {
 struct Sample {
   std::string family, problem;
   std::vector<std::string> configs = {};
+  TrialData data = TrialData::Usual;
 };
 
 /// The stand-in driver and compiler, with kernels that run.
@@ -57,6 +58,7 @@ struct EmulatedTrials {
     TrialRequest request = trials.request(
         family, must(family.parseProblem(sample.problem)), {config});
     request.options.measure = false;
+    request.options.data = sample.data;
     request.options.timeLimit = std::chrono::minutes(10);
     return must(trials.runner->run(request)).front();
   }
@@ -132,7 +134,8 @@ TEST_CASE("emulated: rows, elements and transposes") {
          {"transpose2d", "rows=70 cols=130 dtype=bf16"}});
 }
 
-// For authors of kernels: lines "family problem; config config...".
+// For authors of kernels: lines "family problem; config config...", which
+// "; outliers" may follow.
 TEST_CASE("emulated: kernels of a file") {
   const char *file = std::getenv("KILN_TEST_KERNELS");
   if (!file)
@@ -140,7 +143,8 @@ TEST_CASE("emulated: kernels of a file") {
   std::vector<Sample> samples;
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
-    auto [problem, configs] = llvm::StringRef(line).split(';');
+    auto [problem, rest] = llvm::StringRef(line).split(';');
+    auto [configs, data] = rest.split(';');
     auto [family, fields] = problem.trim().split(' ');
     if (family.empty())
       continue;
@@ -148,6 +152,8 @@ TEST_CASE("emulated: kernels of a file") {
     for (llvm::StringRef config : llvm::split(configs.trim(), ' '))
       if (!config.empty())
         sample.configs.push_back(config.str());
+    if (data.trim() == "outliers")
+      sample.data = TrialData::Outliers;
   }
   check(samples);
 }
