@@ -119,18 +119,29 @@ struct Sm90AttentionSeam {
   /// K. It takes a buffer of its own.
   static constexpr bool kBringsQueriesAhead =
       kConfig.queryBuffers(kSignature) > 1;
+  /// Three consumers have few registers to spare (ptxas 13.0): none where
+  /// scores are changed, idle rows are told, or with e4m3.
+  static constexpr bool kIsTight = kConfig.consumers > 2 &&
+                                   (kSignature.softcap || kSignature.alibi ||
+                                    kConfig.transposesValues(kSignature) ||
+                                    (kSignature.mask == AttentionMask::Window &&
+                                     kConfig.packed > 1));
+  /// Whether the loop uses no more than that.
+  static constexpr bool usesAtMost(int ofTwo, int ofThree) {
+    int most = kConfig.consumers > 2 ? ofThree : ofTwo;
+    return !kIsTight && kConfig.registerUse(kSignature) <= most;
+  }
   /// A tile's softmax ends while the first scores of the next one are computed,
-  /// where registers suffice (ptxas 13.0).
-  static constexpr bool kEndsLate =
-      !kSignature.scales &&
-      kConfig.registerUse(kSignature) <= (kConfig.consumers > 2 ? 120 : 184);
+  /// where registers suffice.
+  static constexpr bool kEndsLate = !kSignature.scales && usesAtMost(184, 120);
+  static constexpr bool kIsCausal = kSignature.mask == AttentionMask::Causal;
   /// Blocks that no row of a consumer sees pass it by. Where blocks are a
   /// multiple of tiles the diagonal leaves none, and with more registers in use
   /// (head dim 256) the loop grows by 7 %.
   static constexpr bool kSkips = kSignature.mask != AttentionMask::None &&
                                  kConfig.consumers > 1 &&
                                  kConfig.blockN % kConfig.tileTokens() != 0 &&
-                                 kConfig.registerUse(kSignature) <= 184;
+                                 usesAtMost(184, kIsCausal ? 128 : 120);
 };
 
 /// Writes and reads the producer's note of a tile.
