@@ -287,7 +287,7 @@ static int mostRegisterUse(const AttentionSignature &signature,
       return isWindow && !hasIdleRows ? 124 : 116;
     }
     if (!changesScores)
-      return 132;
+      return isE4M3 ? 132 : 128;
     if (!isE4M3)
       return 116;
     bool isShort = signature.valueDim <= 64;
