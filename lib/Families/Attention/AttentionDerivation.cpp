@@ -224,11 +224,14 @@ int AttentionTileSteps::explainPace(int loop) {
 
 /// What a tile costs beside its steps.
 int AttentionTileSteps::explainEnds(int tensor, int softmax, int loop) {
-  int serial =
-      steps.add({.title = "a step alone",
-                 .rule = StepRule::Sum,
-                 .terms = {steps.resultOf(tensor), steps.resultOf(softmax)},
-                 .unit = "clk"});
+  int serial = steps.add(
+      {.title = "a step alone",
+       .rule = StepRule::Sum,
+       .terms = {steps.resultOf(tensor),
+                 kernel.keepsOrigins ? StepTerm{"softmax with maxima",
+                                                model.raised.clocks(), "clk"}
+                                     : steps.resultOf(softmax)},
+       .unit = "clk"});
   int alone = steps.add(
       {.title = "without overlap",
        .formula = "the first scores and the last product have no other step "
@@ -240,6 +243,7 @@ int AttentionTileSteps::explainEnds(int tensor, int softmax, int loop) {
       {.title = "ends of a tile",
        .rule = StepRule::Sum,
        .terms = {steps.resultOf(alone),
+                 {"maxima of steps with a mask", model.raising, "clk"},
                  {"first loads", model.latency, "clk"},
                  {"number of the tile", model.draw, "clk"},
                  {"elements of Q and O", model.element, "clk", model.elements}},

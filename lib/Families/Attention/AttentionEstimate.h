@@ -63,6 +63,9 @@ struct AttentionTileKernel {
   bool overlaps = true;
   /// Of wgmma: consumers issue in turns.
   bool takesTurns = true;
+  /// Of wgmma: weights of blocks without a mask, the first one and, where it
+  /// says so, the last one excepted, are made over the origins of before.
+  bool keepsOrigins = false, raisesLast = false;
   /// Of wgmma: consumers that have the same rows, each with a part of the
   /// columns of O, and the scores of other keys.
   int64_t columnParts = 1;
@@ -133,6 +136,9 @@ struct VisibleBlocks {
   int64_t blocks = 0; ///< of keys, of all these tiles together
   /// Of one tile: of the most and the fewest.
   int64_t longest = 0, shortest = 0;
+  /// Of blocks: those that not every row of the tile sees all of. Of windows
+  /// narrower than a tile and a block, all of them.
+  int64_t masked = 0;
 };
 
 /// Counts for the lengths to expect and tiles of \p rows rows, of which \p

@@ -159,20 +159,25 @@ AttentionTileModel::AttentionTileModel(const AttentionProblem &problem,
   merge = splitMergeTime(problem, splits, kernel.merge);
 }
 
-static AttentionSoftmax softmaxOf(const AttentionTileModel &model) {
+/// \p keepsOrigins: of a step that makes weights over the origins of before.
+static AttentionSoftmax softmaxOf(const AttentionTileModel &model,
+                                  bool keepsOrigins) {
   // Warpgroups wait for each other's maxima; of warps there are others. Turns
   // of three keep the special units busier than two do.
   constexpr double kScore = 0.085, kOutput = 0.01, kStep = 340,
                    kStepOfWarps = 150;
   constexpr double kThreeInTurns = 0.965, kThree = 1.04, kFewerInTurns = 1.05,
                    kFewer = 1.07;
+  // Without maxima, and O stays as it is: 10 times (H200; head dims 64 to 256,
+  // 512 to 4096 keys) to 4 % rms.
+  constexpr double kKeptScore = 0.07, kKeptStep = 500;
   // ALiBi is an FFMA a score, of 128 lanes; a scale that is not folded into
   // the exponential takes three.
   constexpr double kAlibi = 1.0 / 128, kPlainScale = 0.025;
   double rows = double(model.kernel.rows);
   AttentionSoftmax softmax;
   softmax.scores = rows * double(model.kernel.keys);
-  softmax.score = kScore;
+  softmax.score = keepsOrigins ? kKeptScore : kScore;
   if (model.problem.softcap > 0)
     softmax.score += 1 / model.device.specialOpsPerClock;
   if (model.problem.alibi)
@@ -180,7 +185,7 @@ static AttentionSoftmax softmaxOf(const AttentionTileModel &model) {
   if (!model.kernel.foldedScale)
     softmax.score += kPlainScale;
   softmax.outputs = rows * model.valueDim;
-  softmax.output = kOutput;
+  softmax.output = keepsOrigins ? 0 : kOutput;
   softmax.fixed = kStepOfWarps;
   if (model.kernel.instruction == AttentionTileKernel::Instruction::MmaSync)
     return softmax;
@@ -196,7 +201,7 @@ static AttentionSoftmax softmaxOf(const AttentionTileModel &model) {
     share = kE4M3InTurns;
   softmax.score *= share;
   softmax.output *= share;
-  softmax.fixed = kStep * share;
+  softmax.fixed = (keepsOrigins ? kKeptStep : kStep) * share;
   return softmax;
 }
 
@@ -206,7 +211,8 @@ void AttentionTileModel::computeProducts(double rate) {
       2.0 * double(kernel.rows) * double(kernel.keys) * (headDim + valueDim);
   flopsPerClock = std::max(rate, 1.0);
   step.tensor = flops / flopsPerClock;
-  softmax = softmaxOf(*this);
+  softmax = softmaxOf(*this, kernel.keepsOrigins);
+  raised = softmaxOf(*this, false);
   step.softmax = softmax.clocks();
 }
 
@@ -228,9 +234,13 @@ void AttentionTileModel::computeWgmmaStep() {
                   : kernel.rows > kWgmmaRows ? kTogether
                                              : kAlone;
   step.pages = kernel.pageClocks;
-  step.loop = std::pow(std::pow(step.tensor, step.exponent) +
-                           std::pow(step.softmax, step.exponent),
-                       1 / step.exponent);
+  auto together = [&](double softmaxClocks) {
+    return std::pow(std::pow(step.tensor, step.exponent) +
+                        std::pow(softmaxClocks, step.exponent),
+                    1 / step.exponent);
+  };
+  step.loop = together(step.softmax);
+  step.raising = std::max(together(raised.clocks()) - step.loop, 0.0);
 }
 
 void AttentionTileModel::computeMmaStep() {
@@ -285,7 +295,13 @@ void AttentionTileModel::computeTiles() {
                                 sequences * double(visible.tiles) / 2);
   overhead = kBarriers * (kernel.gathers ? kGathering : 1) *
              (kernel.packed > 1 ? kPacked : 1);
-  alone = std::max(step.tensor + step.softmax - step.loop, 0.0);
+  alone = std::max(step.tensor + raised.clocks() - step.loop, 0.0);
+  if (kernel.keepsOrigins && visible.tiles > 0) {
+    double masked = double(visible.masked) / double(visible.tiles);
+    if (problem.mask != AttentionMask::None)
+      raisedSteps = std::max(masked - 1, 0.0);
+    raisedSteps += kernel.raisesLast ? 1 : 0;
+  }
   latency = kLoads;
   // The next tile's first keys and its Q, which DRAM has, are asked for when
   // the stages are free that this tile's last steps still read. Short steps are
@@ -303,7 +319,8 @@ void AttentionTileModel::computeTiles() {
   // Consumers of the same rows have parts of them.
   elements = double(kernel.rows) * (headDim + valueDim) /
              double(std::max<int64_t>(kernel.columnParts, 1));
-  ends = alone + latency + element * elements + draw;
+  raising = raisedSteps * overhead * step.raising;
+  ends = alone + raising + latency + element * elements + draw;
   auto clocksOf = [&](int64_t count) {
     double steps = double(count);
     if (splits.active > 1)

@@ -60,6 +60,8 @@ struct AttentionStep {
   /// Of what the norm leaves out: the part of the softmax that shows.
   double softmaxShare = 0;
   double loop = 0;
+  /// Of wgmma with kept origins: what a step takes longer that raises them.
+  double raising = 0;
   double pages = 0; ///< of wgmma: the thread that loads finds pages
   double l2 = 0;    ///< K and V from L2, for all SMs at once
   double port = 0;  ///< the same through the port of one SM
@@ -86,6 +88,7 @@ struct AttentionTileModel {
   double tiles = 0, blocks = 0;
   double numbers = 0; ///< of tiles, those included that have no keys to see
   AttentionSoftmax softmax;
+  AttentionSoftmax raised;             ///< of steps that raise origins
   double flops = 0, flopsPerClock = 1; ///< of the products of a step
   double sharedBytes = 0, sharedPerClock = 1;
   double stepBytes = 0; ///< of K and V of a step
@@ -93,6 +96,8 @@ struct AttentionTileModel {
   /// Clocks of a tile beside its steps: what has nothing to overlap with, the
   /// latency of its first loads, elements of Q and O.
   double alone = 0, latency = 0, draw = 0, element = 0, elements = 0;
+  /// Steps that raise origins beside the first, and what that costs.
+  double raisedSteps = 0, raising = 0;
   double ends = 0;                             ///< all of them
   double longest = 0, shortest = 0, total = 0; ///< clocks of tiles
   double turns = 0; ///< tiles of the SM with most, where tiles are equal

@@ -137,6 +137,10 @@ AttentionTileKernel Sm90Attention::tileKernel(const AttentionProblem &problem,
   kernel.sharedBytes = config.sharedBytes(signature);
   kernel.takesTurns = config.ordered;
   kernel.stages = config.stages;
+  kernel.keepsOrigins = !Sm90AttentionConfig::transposesValues(signature) &&
+                        !signature.softcap && !signature.alibi;
+  // With one buffer of Q it is given back before the last block's weights.
+  kernel.raisesLast = config.queryBuffers(signature) == 1;
   kernel.pageClocks = kPageClocks * double(pagesOfStep(problem, config));
   return kernel;
 }

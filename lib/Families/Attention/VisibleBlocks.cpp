@@ -76,6 +76,7 @@ VisibleBlocks visibleBlocks(const AttentionProblem &problem, int64_t rows,
   if (problem.mask == AttentionMask::None || visible.tiles == 0) {
     visible.blocks = visible.tiles * cap;
     visible.longest = visible.shortest = visible.tiles > 0 ? cap : 0;
+    visible.masked = present % keys != 0 ? visible.tiles : 0;
     return visible;
   }
   bool isWindow = problem.mask == AttentionMask::Window;
@@ -100,6 +101,16 @@ VisibleBlocks visibleBlocks(const AttentionProblem &problem, int64_t rows,
     visible.longest = std::max(visible.longest, blocksOf(tile));
     visible.shortest = std::min(visible.shortest, blocksOf(tile));
   }
+  // What the first row sees ahead, and the last one behind.
+  ClampedLine wholeHi{rows, packed * (shift + right + 1), packed * keys,
+                      present / keys};
+  int64_t whole = wholeHi.sum(visible.tiles);
+  if (isWindow) {
+    ClampedLine wholeLo{rows, rows - 1 + packed * (shift - left + keys - 1),
+                        packed * keys, cap};
+    whole -= wholeLo.sum(visible.tiles);
+  }
+  visible.masked = visible.blocks - std::max<int64_t>(whole, 0);
   return visible;
 }
 

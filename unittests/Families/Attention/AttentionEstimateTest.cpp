@@ -176,16 +176,24 @@ TEST_CASE("blocks of keys are counted as a loop over tiles counts them") {
     int64_t rows = 1 + upTo(200), packed = 1 + upTo(9), keys = 1 + upTo(150);
     bool isCausal = problem.mask == AttentionMask::Causal;
     bool isMasked = problem.mask != AttentionMask::None;
-    int64_t tiles = 0, blocks = 0, longest = 0;
+    int64_t masked = 0, tiles = 0, blocks = 0, longest = 0;
     for (int64_t row = 0; row < problem.queries * packed; row += rows) {
       int64_t seen = 0, query = row / packed;
       int64_t end = std::min(problem.queries - 1, (row + rows - 1) / packed);
       int64_t shift = problem.keys - problem.queries;
       int64_t first = isCausal ? 0 : query + shift - problem.left;
       int64_t last = end + shift + (isCausal ? 0 : problem.right);
-      for (int64_t begin = 0; begin < problem.keys; begin += keys)
-        if (!isMasked || (begin <= last && begin + keys > first))
-          ++seen;
+      // What the first row sees ahead, and the last one behind.
+      int64_t limit = query + shift + (isCausal ? 0 : problem.right) + 1;
+      int64_t least = isCausal ? 0 : end + shift - problem.left;
+      for (int64_t begin = 0; begin < problem.keys; begin += keys) {
+        if (isMasked && (begin > last || begin + keys <= first))
+          continue;
+        ++seen;
+        bool isWhole = begin + keys <= problem.keys &&
+                       (!isMasked || (begin >= least && begin + keys <= limit));
+        masked += isWhole ? 0 : 1;
+      }
       ++tiles;
       blocks += seen;
       longest = std::max(longest, seen);
@@ -193,8 +201,11 @@ TEST_CASE("blocks of keys are counted as a loop over tiles counts them") {
     VisibleBlocks visible = visibleBlocks(problem, rows, packed, keys);
     REQUIRE(visible.tiles == tiles);
     REQUIRE(visible.blocks == blocks);
-    if (problem.mask != AttentionMask::Window)
-      REQUIRE(visible.longest == longest);
+    REQUIRE(visible.masked >= masked);
+    if (problem.mask == AttentionMask::Window)
+      continue;
+    REQUIRE(visible.longest == longest);
+    REQUIRE(visible.masked == masked);
   }
 }
 
@@ -309,6 +320,8 @@ TEST_CASE("derivations of attention make their estimates") {
   tiles.sharedBytes = 164000;
   tiles.stages = 2;
   tiles.pageClocks = 1200;
+  AttentionTileKernel kept = tiles;
+  kept.keepsOrigins = kept.raisesLast = true;
   serial.overlaps = false;
   few.rows = 64;
   few.splits = 4;
@@ -332,7 +345,8 @@ TEST_CASE("derivations of attention make their estimates") {
   for (llvm::StringRef name : {"h200-sxm", "a100-sxm4-80gb", "rtx-4090"})
     for (const AttentionProblem &problem : problems) {
       DeviceModel model = device(name);
-      for (const AttentionTileKernel &kernel : {tiles, serial, few, mma, plain})
+      for (const AttentionTileKernel &kernel :
+           {tiles, serial, few, mma, plain, kept})
         CHECK(faultOf(explainAttentionTiles(problem, kernel, model),
                       estimateAttentionTiles(problem, kernel, model)) == "");
       for (const MeasuredDecode &measured : kDecodes)
