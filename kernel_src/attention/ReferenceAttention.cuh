@@ -44,9 +44,12 @@ class ReferenceAttention {
   static constexpr double kHalfUlp = kSignature.q == DType::BF16   ? 0x1p-8
                                      : kSignature.q == DType::FP16 ? 0x1p-11
                                                                    : 0x1p-4;
+  static constexpr bool kIsE4M3 = kSignature.q == DType::E4M3;
   /// What a kernel is off in a score, relative to it, beside its tanh.
-  static constexpr double kScoreError =
-      kSignature.q == DType::E4M3 ? 0x1p-12 : 0x1p-20;
+  static constexpr double kScoreError = kIsE4M3 ? 0x1p-12 : 0x1p-20;
+  /// Relative to the magnitude of its products: sums of e4m3 keep 14 bits of
+  /// the greatest one, and cut off.
+  static constexpr double kCutError = kIsE4M3 ? 0x1p-11 : 0;
   /// tanh.approx.
   static constexpr double kTanhError = kSignature.softcap ? 0x1p-11 : 0;
   /// Below this part of the greatest one, weights lose digits: fp16, and e4m3
@@ -189,19 +192,24 @@ private:
         static_cast<const Value *>(params.k) +
         keyOffset<kSignature>(params, params.kStrides, task.sequence, task.keys,
                               task.kvHead, key);
-    double product = 0;
+    double product = 0, magnitude = 0;
     for (int i = 0; i < kHeadDim; i += kVector) {
       float elements[kVector];
       loadFloats<kSignature.kv>(elements, k + i);
 #pragma unroll
-      for (int j = 0; j < kVector; ++j)
-        product = fma(query[i + j], static_cast<double>(elements[j]), product);
+      for (int j = 0; j < kVector; ++j) {
+        double element = elements[j];
+        product = fma(query[i + j], element, product);
+        if constexpr (kIsE4M3)
+          magnitude += fabs(query[i + j] * element);
+      }
     }
-    double score = product * params.scale;
+    double scale = params.scale;
     if constexpr (kSignature.scales)
-      score *= static_cast<double>(
+      scale *= static_cast<double>(
                    scaleOf(params, params.qScale, task.sequence, task.kvHead)) *
                scaleOf(params, params.kScale, task.sequence, task.kvHead);
+    double score = product * scale;
     double capped = score;
     if constexpr (kSignature.softcap)
       capped = params.softcap * tanh(score / params.softcap);
@@ -211,6 +219,7 @@ private:
           static_cast<double>(params.alibi[task.head]) *
           (key - positionOf(task.row, task.queries.count, task.keys.count));
     return {biased, kScoreError * (fabs(score) + fabs(biased)) +
+                        kCutError * magnitude * fabs(scale) +
                         kTanhError * fabs(capped)};
   }
 

@@ -250,6 +250,21 @@ int AttentionTileSteps::explainEnds(int tensor, int softmax, int loop) {
        .unit = "clk"});
 }
 
+static llvm::StringRef orderOf(TileOrder order) {
+  switch (order) {
+  case TileOrder::Static:
+    return "tiles are dealt out before";
+  case TileOrder::Pairs:
+    return "tiles are dealt out before, one of last rows with one of first "
+           "ones";
+  case TileOrder::Dynamic:
+    return "SMs take the next tile when they are done, in any order";
+  case TileOrder::LongestFirst:
+    return "SMs take the next tile when they are done, the longest first";
+  }
+  llvm_unreachable("no such order");
+}
+
 /// The SM with most to do.
 int AttentionTileSteps::explainPath(int pace, int ends) {
   int longest = steps.add(
@@ -286,12 +301,7 @@ int AttentionTileSteps::explainPath(int pace, int ends) {
                    .rule = StepRule::Max,
                    .terms = {steps.resultOf(share), steps.resultOf(longest)},
                    .unit = "clk"});
-    order = kernel.order == TileOrder::Static
-                ? "tiles are dealt out before"
-                : fmt::format("SMs take the next tile when they are done, {}",
-                              kernel.order == TileOrder::LongestFirst
-                                  ? "the longest first"
-                                  : "in any order");
+    order = orderOf(kernel.order).str();
     terms = {steps.resultOf(most), {"the last tile", model.tail, "clk"}};
   }
   int clocks = steps.add({.title = "SM with most to do",

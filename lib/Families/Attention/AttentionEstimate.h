@@ -28,6 +28,7 @@ enum class SplitMerge {
 /// Which tile a block takes next.
 enum class TileOrder {
   Static,       ///< its n-th is known before: blocks stay and stride
+  Pairs,        ///< likewise, two at once: one of the last rows and first ones
   Dynamic,      ///< the next of a counter, or of the grid
   LongestFirst, ///< likewise, and tiles with most keys come first
 };

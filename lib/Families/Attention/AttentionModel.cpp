@@ -348,19 +348,34 @@ void AttentionTileModel::computePath() {
   // Who is last may have taken any tile, or with the longest first a short one.
   // What is dealt out before comes in turns even where tiles have no keys.
   path = std::max(total / sms(), longest);
-  bool isDealt = kernel.order == TileOrder::Static;
-  if ((isDealt ? numbers : tiles) <= sms())
+  bool isDrawn = kernel.order == TileOrder::Dynamic ||
+                 kernel.order == TileOrder::LongestFirst;
+  if ((isDrawn ? tiles : numbers) <= sms())
     return;
   switch (kernel.order) {
   case TileOrder::Static:
     tail += std::max((turns - 1) * total / tiles + longest - path, 0.0);
     break;
+  case TileOrder::Pairs: {
+    // The middle one of an odd number has none: always the same blocks get such
+    // halves (head dim 64, three tiles a head, H200: 201 us, drawn 151).
+    double ofHead = double(visible.tiles);
+    double pairs = numbers / ofHead * std::ceil(ofHead / 2);
+    tail +=
+        std::max(std::ceil(pairs / sms()) * (longest + shortest) - path, 0.0);
+    break;
+  }
   case TileOrder::Dynamic:
     tail += longest / 2;
     break;
-  case TileOrder::LongestFirst:
-    tail += shortest / 2;
+  case TileOrder::LongestFirst: {
+    // Some SM has a tile of each turn, and none of them is shorter than the
+    // first one of the last turn.
+    double before = (turns - 1) * sms() / numbers;
+    double least = longest - (longest - shortest) * before;
+    tail += std::max(shortest / 2, turns * least - path);
     break;
+  }
   }
 }
 
@@ -496,9 +511,10 @@ void AttentionDecodeModel::computeKey() {
 
 DecodeWave AttentionDecodeModel::waveOf(double count) const {
   constexpr double kPaged = 1.03; // rows of pages are shorter bursts
-  // While a block starts and merges, its slot has few keys in flight: 6
-  // problems of 84 to 423 keys in 2 to 18 waves (H200) to 15 %.
-  constexpr double kLifeNs = 2200, kSumNs = 1.6;
+  // While a block starts and merges, its slot has few keys in flight: 9
+  // problems of 32 to 479 keys in 2 to 31 waves (H200) to 25 %. Sums of rows
+  // without a query are nothing to merge.
+  constexpr double kLifeNs = 1500, kSumNs = 1.15;
   DecodeWave wave;
   wave.blocks = count;
   if (count <= 0)
@@ -515,13 +531,17 @@ DecodeWave AttentionDecodeModel::waveOf(double count) const {
   wave.l2Ns = bytes / device.l2BytesPerNs();
   if (blocks > slots)
     wave.lifeNs =
-        kLifeNs + kSumNs * double(kernel.rows * problem.valueDim) + wave.portNs;
+        kLifeNs + kSumNs * double(usedRows() * problem.valueDim) + wave.portNs;
   // Of an SM, or of a warp, whose products and exponentials wait for each
   // other.
   double shared = std::ceil(count / sms()) * keyClocks;
   double alone = warpKeyClocks / double(kernel.warps);
   wave.arithmeticNs = blockKeys * std::max(shared, alone) / clock;
   return wave;
+}
+
+int64_t AttentionDecodeModel::usedRows() const {
+  return std::min(kernel.rows, problem.queries * problem.group());
 }
 
 double AttentionDecodeModel::streamNs() const {

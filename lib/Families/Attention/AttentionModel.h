@@ -170,6 +170,8 @@ struct AttentionDecodeModel {
                        const DeviceModel &device);
 
   double sms() const { return double(device.smCount); }
+  /// Rows of a block that have a query.
+  int64_t usedRows() const;
   double streamNs() const;
   double totalNs() const;
   const DecodeWave &main() const { return fullWaves > 0 ? full : last; }

@@ -98,10 +98,10 @@ private:
 
 } // namespace
 
-/// What a page of K, or of V, keeps the thread busy that loads: a division, the
-/// number of the page, which it waits for, and a box for each slab. 2048
-/// queries of 8192 keys, 32 heads (H200): 672 us with pages of 16, 372 without.
-static constexpr double kPageClocks = 290;
+/// What a page of K, or of V, keeps the thread busy that loads: its number,
+/// which comes with seven others, and a box for each slab. 2048 queries of 8192
+/// keys, 32 heads (H200): 413 us with pages of 16, 570 of 8, 374 without.
+static constexpr double kPageClocks = 50;
 
 /// Pages that the producer looks up in a step.
 static int64_t pagesOfStep(const AttentionProblem &problem,
@@ -123,12 +123,9 @@ AttentionTileKernel Sm90Attention::tileKernel(const AttentionProblem &problem,
   kernel.packed = config.packed;
   kernel.headDim = Sm90AttentionConfig::keyDepth(signature);
   kernel.valueDim = Sm90AttentionConfig::valueWidth(signature);
-  // Pairs of tiles are nearly as good as longest tiles first. Where a tile of a
-  // head has no other they are not (head dim 64, three consumers, s = 512, 1024
-  // and 2048 on an H200: 201, 248 and 387 us, drawn 151, 232 and 335).
-  bool isBalanced = grid.isPaired && grid.rowBlocks % 2 == 0;
-  kernel.order = config.dynamic || isBalanced ? TileOrder::LongestFirst
-                                              : TileOrder::Static;
+  kernel.order = config.dynamic  ? TileOrder::LongestFirst
+                 : grid.isPaired ? TileOrder::Pairs
+                                 : TileOrder::Static;
   kernel.isDrawn = config.dynamic;
   kernel.splits = grid.splits;
   kernel.splitKeys = grid.splitKeys;

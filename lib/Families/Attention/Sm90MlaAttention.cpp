@@ -83,10 +83,10 @@ private:
 
 } // namespace
 
-/// What a box of a page keeps the thread busy that loads: two divisions, and
-/// the number of the page from shared memory. 128 sequences of 4096 keys, 128
-/// heads (H200): 358 us with pages of 64, 249 without.
-static constexpr double kBoxClocks = 300;
+/// What a box of a page keeps the thread busy that loads, beside two divisions
+/// a block of keys. 128 sequences of 4096 keys, 128 heads (H200): 267 us with
+/// pages of 64, 245 without; 16 sequences, pages of 16: 62 us, 50 without.
+static constexpr double kBoxClocks = 55;
 
 /// Boxes of pages that a block of the grid asks for in a step.
 static int64_t boxesOfStep(const AttentionProblem &problem,
