@@ -123,7 +123,7 @@ TEST_CASE("Q has two buffers where shared memory has room for them") {
     return std::pair(config.queryBuffers(signature),
                      config.sharedBytes(signature));
   };
-  constexpr int kRest = 1024 + 4 * 48;
+  constexpr int kRest = 1024 + 4 * 64;
   CHECK(bytes(128, 128, 2, 128) ==
         std::pair(2, (2 * 32 + 4 * 32) * 1024 + 12 * 8 + kRest));
   CHECK(bytes(128, 128, 2, 176) ==
@@ -145,7 +145,7 @@ TEST_CASE("V of e4m3 has a second buffer, with keys along its rows") {
     config.blockN = block;
     return config.sharedBytes(signature);
   };
-  constexpr int kRest = 1024 + 4 * 48 + 2 * 4;
+  constexpr int kRest = 1024 + 4 * 64 + 2 * 4;
   CHECK(bytes(128, 128) == (2 * 16 + 6 * 16) * 1024 + 16 * 8 + kRest);
   // Rows of 224 keys take the place of 256.
   CHECK(bytes(128, 224) == (2 * 16 + 4 * 28 + 2 * 32) * 1024 + 16 * 8 + kRest);
