@@ -22,11 +22,12 @@ static void addMerge(const SplitMergeTime &merge, Derivation &steps,
     return;
   int number = steps.add(
       {.title = "merge of splits",
-       .formula = "behind the last split: until a merge can start, and rows of "
-                  "partial results, one after the other",
+       .formula = "behind the last split: until a merge can start, rows of "
+                  "partial results, one after the other, and those of one row",
        .rule = StepRule::Sum,
        .terms = {{"start", merge.fixedNs},
-                 {"rows", merge.rowNs, "ns", merge.partialRows}}});
+                 {"rows", merge.rowNs, "ns", merge.partialRows},
+                 {"splits of a row", merge.splitNs, "ns", merge.splits}}});
   addends.push_back(steps.resultOf(number));
 }
 
@@ -349,14 +350,24 @@ void AttentionTileSteps::run() {
   int pace = explainPace(loop);
   int ends = explainEnds(tensor, special, loop);
   int path = explainPath(pace, ends);
+  int first = steps.add(
+      {.title = "first keys",
+       .formula = "the first step's, which all blocks ask DRAM for at once",
+       .rule = StepRule::Quotient,
+       .terms = {{"bytes", model.firstBytes, "B"},
+                 {"DRAM", model.firstRate, "B/ns"}}});
+  int busy =
+      steps.add({.title = "keys, then the path",
+                 .rule = StepRule::Sum,
+                 .terms = {steps.resultOf(first), steps.resultOf(path)}});
   int beyond = steps.add(
       {.title = "beyond path",
        .rule = StepRule::Excess,
-       .terms = {steps.resultOf(explainFloor()), steps.resultOf(path)}});
+       .terms = {steps.resultOf(explainFloor()), steps.resultOf(busy)}});
   std::vector<StepTerm> addends{{"launch", model.device.launchNs},
                                 {"ramp", model.device.rampNs},
                                 {"start of blocks", kStartNs},
-                                steps.resultOf(path),
+                                steps.resultOf(busy),
                                 steps.resultOf(beyond)};
   if (model.skewNs > 0)
     addends.push_back({"splits that end later", model.skewNs});

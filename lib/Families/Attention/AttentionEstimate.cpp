@@ -17,6 +17,7 @@ Estimate estimateAttentionTiles(const AttentionProblem &problem,
   estimate.add("launch", device.launchNs);
   estimate.add("ramp", device.rampNs);
   estimate.add("start", kStartNs);
+  estimate.add("first keys", model.firstNs);
   estimate.add("tiles", model.ns(model.path));
   estimate.add("tail", model.ns(model.tail));
   estimate.add("beyond path", model.beyondNs());

@@ -34,8 +34,12 @@ struct SplitMergeTime {
   double fixedNs = 0;
   double partialRows = 0; ///< rows of results to merge, one after the other
   double rowNs = 0;       ///< for each
+  double splits = 0;      ///< of a row, which a block of its own walks over
+  double splitNs = 0;     ///< for each
 
-  double totalNs() const { return fixedNs + partialRows * rowNs; }
+  double totalNs() const {
+    return fixedNs + partialRows * rowNs + splits * splitNs;
+  }
 };
 SplitMergeTime splitMergeTime(const AttentionProblem &problem,
                               const KeySplits &splits, SplitMerge merge);
@@ -103,6 +107,7 @@ struct AttentionTileModel {
   double turns = 0; ///< tiles of the SM with most, where tiles are equal
   double path = 0, tail = 0; ///< clocks of the SM with most to do
   double bytes = 0, inFlight = 0, bytesPerNs = 1, floorNs = 0; ///< of DRAM
+  double firstBytes = 0, firstRate = 1, firstNs = 0; ///< first step's keys
   double skewNs = 0;
   SplitMergeTime merge;
 
