@@ -119,13 +119,18 @@ struct Sm90AttentionSeam {
   /// K. It takes a buffer of its own.
   static constexpr bool kBringsQueriesAhead =
       kConfig.queryBuffers(kSignature) > 1;
-  /// Three consumers have few registers to spare (ptxas 13.0): none where
-  /// scores are changed, idle rows are told, or with e4m3.
-  static constexpr bool kIsTight = kConfig.consumers > 2 &&
-                                   (kSignature.softcap || kSignature.alibi ||
-                                    kConfig.transposesValues(kSignature) ||
-                                    (kSignature.mask == AttentionMask::Window &&
-                                     kConfig.packed > 1));
+  static constexpr bool kIsCausal = kSignature.mask == AttentionMask::Causal;
+  static constexpr bool kIsWindow = kSignature.mask == AttentionMask::Window;
+  /// Registers run short (ptxas 13.0): for two consumers in windows of great
+  /// head dims, for three where scores are changed, where windows have idle
+  /// rows to tell, and with e4m3.
+  static constexpr bool kIsTight = [] {
+    if (kConfig.consumers < 3)
+      return kIsWindow && kConfig.valueWidth(kSignature) > 128;
+    return kSignature.softcap || kSignature.alibi ||
+           kConfig.transposesValues(kSignature) ||
+           (kIsWindow && kConfig.packed > 1);
+  }();
   /// Whether the loop uses no more than that.
   static constexpr bool usesAtMost(int ofTwo, int ofThree) {
     int most = kConfig.consumers > 2 ? ofThree : ofTwo;
@@ -134,7 +139,6 @@ struct Sm90AttentionSeam {
   /// A tile's softmax ends while the first scores of the next one are computed,
   /// where registers suffice.
   static constexpr bool kEndsLate = !kSignature.scales && usesAtMost(184, 120);
-  static constexpr bool kIsCausal = kSignature.mask == AttentionMask::Causal;
   /// Blocks that no row of a consumer sees pass it by. Where blocks are a
   /// multiple of tiles the diagonal leaves none, and with more registers in use
   /// (head dim 256) the loop grows by 7 %.
