@@ -6,13 +6,15 @@
 // each row, and for each row the thread keeps its own part of the sum of
 // weights.
 //
-// The greatest score so far is the usual origin, and the one of raise(). But
-// any origin gives the same result, and rounds as well, as long as weights
-// neither overflow nor vanish. So weigh() keeps that of before: no maxima, no
-// exchange between threads, no sums to rescale. The sums of its weights, which
-// are wanted anyway, tell whether one was too great; this happens in the first
-// few blocks of a row, or never. lower() mends weights up to 2^100: fp32 holds
-// them and their inverses. Otherwise the scores are wanted again.
+// The greatest score so far, less kRaise, is the usual origin, and the one of
+// raise(). But any origin gives the same result, and rounds as well, as long as
+// weights neither overflow nor vanish. So weigh() keeps that of before: no
+// maxima, no exchange between threads, no sums to rescale. The sums of its
+// weights, which are wanted anyway, tell whether one may be too great; this
+// happens in the first few blocks of a row, or never. (Of e4m3 it happens in
+// the second block of most rows: what many keys share has small weights, which
+// is no loss.) lower() mends weights up to 2^100: fp32 holds them and their
+// inverses. Otherwise the scores are wanted again.
 //
 // Scores stay as they come from the products: scale and log2(e) are one factor
 // of the exponent, a multiplication and an addition with it. A row that has
@@ -138,12 +140,11 @@ public:
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       float block = mostOfRow(fmaxf(top[row][0], top[row][1]));
-      float now = fmaxf(origin[row], block * factor());
+      float now = fmaxf(origin[row], fmaf(block, factor(), -kRaise));
       isFresh |= now == -kInfinity;
       // -inf - -inf is no number.
-      float used = now == -kInfinity ? 0.0f : now;
-      shrink[row] = ptx::ex2ApproxFtz(origin[row] - used);
-      from[row] = used - kRaise;
+      from[row] = now == -kInfinity ? 0.0f : now;
+      shrink[row] = ptx::ex2ApproxFtz(origin[row] - from[row]);
       sum[row] *= shrink[row];
       origin[row] = now;
     }
@@ -190,7 +191,7 @@ public:
     weigh<kBegin, kEnd>(scores, from, sum);
   }
 
-  /// Whether weights with the sums \p part may be too great for 16 bits.
+  /// Whether weights with the sums \p part may be too great for Q's type.
   static bool isTooMuch(const float (&part)[2]) {
     return fmaxf(part[0], part[1]) > kMost;
   }
@@ -208,7 +209,7 @@ public:
       float most = mostOfRow(part[row]);
       shrink[row] = 1.0f;
       if (most > kMost) {
-        float now = origin[row] + ptx::lg2ApproxFtz(most);
+        float now = origin[row] + (ptx::lg2ApproxFtz(most) - kLowered);
         shrink[row] = ptx::ex2ApproxFtz(origin[row] - now);
         origin[row] = now;
       }
@@ -236,7 +237,7 @@ public:
 
   /// The exponentials as the first operand of the product with V.
   static void round(const Scores &scores, Probabilities &probabilities) {
-    if constexpr (kSignature.q == DType::E4M3) {
+    if constexpr (kIsE4M3) {
       roundToBytes(scores, probabilities);
     } else {
 #pragma unroll
@@ -281,7 +282,7 @@ public:
         continue;
       }
       // In powers of two. A sink may be far above all scores.
-      float top = origin[row] - kRaise, all = sum[row], share = 1.0f;
+      float top = origin[row], all = sum[row], share = 1.0f;
       if constexpr (kSignature.sinks)
         if (sinks) {
           float sink = sinks[rows[row].head] * kLog2E;
@@ -296,9 +297,18 @@ public:
   }
 
 private:
-  /// Exponentials are at most two to this power: e4m3 has normal numbers from
-  /// 2^-6 on, up to 448.
-  static constexpr float kRaise = kSignature.q == DType::E4M3 ? 8.0f : 0.0f;
+  static constexpr bool kIsE4M3 = kSignature.q == DType::E4M3;
+  /// The weight of the greatest score is two to this power: e4m3 has normal
+  /// numbers from 2^-6 on, up to 448.
+  static constexpr float kRaise = kIsE4M3 ? 8.0f : 0.0f;
+  /// The greatest sum of a thread's weights of a block: the type of Q holds
+  /// them all (fp16 has numbers up to 65504).
+  static constexpr float kMost = kIsE4M3 ? 448.0f : 16384.0f;
+  /// Two to this power is what lower() makes of the greatest one: other blocks'
+  /// sums differ.
+  static constexpr float kLowered = kIsE4M3 ? 7.0f : 0.0f;
+  /// The greatest sum that lower() mends: its inverse is a normal number.
+  static constexpr float kMostHeld = 0x1p100f;
 
   /// A register has four neighbouring elements of a row of the operand and a
   /// thread of the exponentials two, and two eight columns on. It takes these
@@ -311,11 +321,6 @@ private:
       probabilities[i] = ptx::cvtRnSatfiniteE4m3x4F32(s[0], s[1], s[4], s[5]);
     }
   }
-
-  /// The greatest sum of a thread's weights of a block: fp16 holds them all.
-  static constexpr float kMost = 16384;
-  /// The greatest sum that lower() mends: its inverse is a normal number.
-  static constexpr float kMostHeld = 0x1p100f;
 
   /// Of the threads that share a row.
   static float mostOfRow(float value) {

@@ -45,11 +45,10 @@ class Sm90AttentionConsumer {
   static constexpr bool kTransposed = kConfig.transposesValues(kSignature);
   static constexpr int kElementBytes = bytesOf(kSignature.q);
   static constexpr int kSlabElements = kConfig.slabElements(kSignature);
-  /// Whether weights are made over the origins of before. e4m3 has no room for
-  /// those that have grown; scores that are more than products take too many
-  /// registers to be made in two places.
+  /// Whether weights are made over the origins of before. Scores that are more
+  /// than products take too many registers to be made in two places.
   static constexpr bool kKeepsOrigins =
-      !kTransposed && !kSignature.softcap && !kSignature.alibi;
+      !kSignature.softcap && !kSignature.alibi;
   /// Rows behind the boxes of Q, which nobody writes.
   static constexpr bool kHasIdleRows =
       kConfig.boxRows() < Sm90AttentionConfig::kUnit;
@@ -415,24 +414,26 @@ private:
                      (thread % kWarpgroup / 32 * 16 + lane % 16) * Slab::kBytes;
     unsigned key =
         shared.key(at.stage()) + (lane / 16 * 8 + lane % 8) * Slab::kBytes;
+    // Not all sums in one loop along k: ptxas would spill some.
 #pragma unroll
-    for (int i = 0; i < kBlock / 2; ++i)
-      scores[i] = 0.0f;
+    for (int j = 0; j < kBlock; j += 16) {
+      float *sums = scores + j / 2;
+#pragma unroll
+      for (int i = 0; i < 8; ++i)
+        sums[i] = 0.0f;
 #pragma unroll 1
-    for (int k = 0; k < kDepth; k += 16) {
-      // Two chunks of 16 bytes, permuted as TMA does.
-      unsigned chunk = k % Slab::kElements / 8;
-      unsigned a[4], b[4];
-      ptx::ldmatrixX4(
-          a, query + k / Slab::kElements * Sm90AttentionConfig::kSlabBytes +
-                 ((chunk + lane / 16) ^ lane % 8) * 16);
-      unsigned from = key + k / Slab::kElements * (kBlock * Slab::kBytes) +
-                      ((chunk + lane / 8 % 2) ^ lane % 8) * 16;
-#pragma unroll
-      for (int j = 0; j < kBlock; j += 16) {
-        ptx::ldmatrixX4(b, from + j * Slab::kBytes);
-        multiply(scores + j / 2, a, b[0], b[1]);
-        multiply(scores + j / 2 + 4, a, b[2], b[3]);
+      for (int k = 0; k < kDepth * kElementBytes; k += 32) {
+        // Two chunks of 16 bytes, permuted as TMA does.
+        unsigned chunk = k % Slab::kBytes / 16;
+        unsigned a[4], b[4];
+        ptx::ldmatrixX4(
+            a, query + k / Slab::kBytes * Sm90AttentionConfig::kSlabBytes +
+                   ((chunk + lane / 16) ^ lane % 8) * 16);
+        ptx::ldmatrixX4(b, key + j * Slab::kBytes +
+                               k / Slab::kBytes * (kBlock * Slab::kBytes) +
+                               ((chunk + lane / 8 % 2) ^ lane % 8) * 16);
+        multiply(sums, a, b[0], b[1]);
+        multiply(sums + 4, a, b[2], b[3]);
       }
     }
   }
@@ -441,6 +442,8 @@ private:
     float(&sums)[4] = *reinterpret_cast<float(*)[4]>(d);
     if constexpr (kSignature.q == DType::BF16)
       ptx::mmaBf16(sums, a, b0, b1);
+    else if constexpr (kSignature.q == DType::E4M3)
+      ptx::mmaE4m3(sums, a, b0, b1);
     else
       ptx::mmaFp16(sums, a, b0, b1);
   }

@@ -220,6 +220,16 @@ inline void mmaFp16(float (&d)[4], const unsigned (&a)[4], unsigned b0,
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/// As mmaBf16, for e4m3 (16x32) and (32x8) (sm_89).
+inline void mmaE4m3(float (&d)[4], const unsigned (&a)[4], unsigned b0,
+                    unsigned b1) {
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+               "{%0, %1, %2, %3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 /// As mmaBf16, for tf32 (16x8) and (8x8).
 inline void mmaTf32(float (&d)[4], const unsigned (&a)[4], unsigned b0,
                     unsigned b1) {

@@ -134,8 +134,7 @@ AttentionTileKernel Sm90Attention::tileKernel(const AttentionProblem &problem,
   kernel.sharedBytes = config.sharedBytes(signature);
   kernel.takesTurns = config.ordered;
   kernel.stages = config.stages;
-  kernel.keepsOrigins = !Sm90AttentionConfig::transposesValues(signature) &&
-                        !signature.softcap && !signature.alibi;
+  kernel.keepsOrigins = !signature.softcap && !signature.alibi;
   // With one buffer of Q it is given back before the last block's weights.
   kernel.raisesLast = config.queryBuffers(signature) == 1;
   kernel.pageClocks = kPageClocks * double(pagesOfStep(problem, config));
@@ -273,7 +272,7 @@ static std::optional<Rejection> checkShape(const AttentionProblem &problem,
 /// 32. A softcap and ALiBi take registers of their own; so do tiles of several
 /// heads, with three consumers, but for a causal mask. Of e4m3 there are half
 /// as many probabilities, which leaves room for more of the others, unless more
-/// is made of scores or turns keep what the mask needs in registers.
+/// is made of scores, or turns or pages keep what the mask needs in registers.
 static int mostRegisterUse(const AttentionSignature &signature,
                            const Sm90AttentionConfig &config) {
   bool isE4M3 = signature.q == DType::E4M3;
@@ -288,7 +287,7 @@ static int mostRegisterUse(const AttentionSignature &signature,
       return isWindow && !hasIdleRows ? 124 : 116;
     }
     if (!changesScores)
-      return isE4M3 ? 132 : 128;
+      return 128;
     if (!isE4M3)
       return 116;
     bool isShort = signature.valueDim <= 64;
@@ -304,8 +303,9 @@ static int mostRegisterUse(const AttentionSignature &signature,
   }
   if (doesBoth)
     return isWide ? 168 : 164;
-  bool masksInTurns = config.ordered && signature.mask != AttentionMask::None;
-  return changesScores || masksInTurns ? 188 : 204;
+  bool masks = signature.mask != AttentionMask::None &&
+               (config.ordered || signature.pages != AttentionPages::None);
+  return changesScores || masks ? 188 : 204;
 }
 
 static std::optional<Rejection>

@@ -263,7 +263,7 @@ void moveMatrices(MatrixMove &mine) {
   });
 }
 
-enum class Element { Bf16, Fp16, Tf32 };
+enum class Element { Bf16, Fp16, Tf32, E4m3 };
 
 struct WarpProduct {
   float *sums;
@@ -276,18 +276,22 @@ template <Element kElement> float elementOf(unsigned bits) {
     return __uint_as_float(bits & 0xffffe000u);
   else if constexpr (kElement == Element::Bf16)
     return fromBf16((unsigned short)bits);
+  else if constexpr (kElement == Element::E4m3)
+    return fromE4m3(bits & 0xff);
   else
     return cvtF32F16((unsigned short)bits);
 }
 
-/// mma.sync of 16 x 8, 32 bytes along k. A register has 32 / kBits elements of
+/// mma.sync of 16 x 8, 32 bytes along k. A register has kEach elements of
 /// a row of A, or of a column of B.
 template <Element kElement>
 void multiplyInWarp(float (&sums)[4], const unsigned (&a)[4], unsigned b0,
                     unsigned b1) {
   WarpProduct mine{sums, a, {b0, b1}};
   kilnMachine->meet(~0u, &mine, [](void *const *lanes, unsigned mask) {
-    constexpr int kEach = kElement == Element::Tf32 ? 1 : 2;
+    constexpr int kEach = kElement == Element::Tf32   ? 1
+                          : kElement == Element::E4m3 ? 4
+                                                      : 2;
     constexpr int kDepth = 8 * kEach;
     float a[16][kDepth], b[kDepth][8];
     emulated::forLanes<WarpProduct>(lanes, mask, [&](int lane, auto &of) {
@@ -295,7 +299,7 @@ void multiplyInWarp(float (&sums)[4], const unsigned (&a)[4], unsigned b0,
       for (int i = 0; i < kEach; ++i)
         for (int r = 0; r < 4; ++r) {
           auto element = [&](unsigned bits) {
-            return elementOf<kElement>(bits >> 16 * i);
+            return elementOf<kElement>(bits >> 32 / kEach * i);
           };
           a[group + r % 2 * 8][place + r / 2 * 4 * kEach + i] =
               element(of.a[r]);
@@ -341,6 +345,10 @@ inline void mmaBf16(float (&d)[4], const unsigned (&a)[4], unsigned b0,
 inline void mmaFp16(float (&d)[4], const unsigned (&a)[4], unsigned b0,
                     unsigned b1) {
   detail::multiplyInWarp<detail::Element::Fp16>(d, a, b0, b1);
+}
+inline void mmaE4m3(float (&d)[4], const unsigned (&a)[4], unsigned b0,
+                    unsigned b1) {
+  detail::multiplyInWarp<detail::Element::E4m3>(d, a, b0, b1);
 }
 inline void mmaTf32(float (&d)[4], const unsigned (&a)[4], unsigned b0,
                     unsigned b1) {
