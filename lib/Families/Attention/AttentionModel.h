@@ -1,7 +1,7 @@
 //===- AttentionModel.h - the estimates of attention, figure by figure ----===//
 //
-// What AttentionEstimate.cpp adds up and AttentionDerivation.cpp tells. Clocks
-// are of an SM.
+// What AttentionEstimate.cpp adds up, and AttentionDerivation.cpp and
+// AttentionDecodeDerivation.cpp tell. Clocks are of an SM.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -43,6 +43,33 @@ struct SplitMergeTime {
 };
 SplitMergeTime splitMergeTime(const AttentionProblem &problem,
                               const KeySplits &splits, SplitMerge merge);
+/// Explains \p merge, where there is something to merge, and appends its result
+/// to \p addends of the total.
+void addMerge(const SplitMergeTime &merge, Derivation &steps,
+              std::vector<StepTerm> &addends);
+
+/// Some splits of a row end later than others, which take \p ns.
+double splitSkewNs(const KeySplits &splits, double ns);
+
+/// Where lengths differ, who is last may have any part of the longest block to
+/// do alone. A quarter fits decode kernels on 64 sequences of 475 to 24439 keys
+/// (H200; splits of 512, 1024, 2048, 4096 keys and none: 354, 342, 345, 349 and
+/// 411 us).
+inline constexpr double kLastPart = 0.25;
+
+/// Bytes a clock of one SM that loads while most do not.
+inline constexpr double kSmBytesPerClock = 35.7;
+
+/// Bytes in flight that \p bytesPerNs of DRAM need: loads of all SMs wait twice
+/// as long as DRAM that is just busy lets them.
+double neededBytes(const DeviceModel &device, double bytesPerNs);
+
+/// Bytes of Q and O.
+double queryBytes(const AttentionProblem &problem);
+/// Bytes of K and V of one token and head.
+double tokenBytes(const AttentionProblem &problem);
+/// Bytes of all keys to expect.
+double keyBytes(const AttentionProblem &problem);
 
 /// Instructions of a step's softmax, in clocks.
 struct AttentionSoftmax {

@@ -1,0 +1,207 @@
+//===- AttentionDecodeModel.cpp - decode and naive kernels ----------------===//
+//
+// A decode kernel is as fast as its bytes in flight, and a launch, merging
+// warps and merging splits cost as much as megabytes of keys do.
+//
+// Constants without another source are of one H200 (bf16, cold L2, launches
+// with pauses).
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Attention/AttentionModel.h"
+
+#include "Model/MathUtil.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kiln {
+
+//===----------------------------------------------------------------------===//
+// Decode
+//===----------------------------------------------------------------------===//
+
+double DecodeWave::totalNs() const {
+  return std::max({dramNs, littleNs, portNs, l2Ns, arithmeticNs, lifeNs});
+}
+
+AttentionDecodeModel::AttentionDecodeModel(const AttentionProblem &problem,
+                                           const AttentionDecodeKernel &kernel,
+                                           const DeviceModel &device)
+    : problem(problem), kernel(kernel), device(device),
+      splits(problem, kernel.splits, kernel.splitKeys) {
+  // More than a sum that also adds reaches (H200: 4.55 TB/s at 2 GB).
+  constexpr double kStream = 1.062;
+  rate = kStream * device.dramBytesPerNs();
+  needed = neededBytes(device, rate);
+  computeBlocks();
+  computeKey();
+  // Blocks of different lengths do not end together.
+  fullWaves = std::floor(blocks / slots);
+  if (problem.isRagged() && fullWaves > 0)
+    fullWaves = blocks / slots;
+  if (fullWaves > 0)
+    full = waveOf(slots);
+  last = waveOf(blocks - fullWaves * slots);
+  // Q, the first keys, merging warps, and O: sums of all rows go through shared
+  // memory.
+  constexpr double kEmptyNs = 0.07;
+  constexpr double kEndsNs = 1400, kSumNs = 1;
+  endsNs = kEndsNs + kSumNs * double(kernel.rows * problem.valueDim);
+  emptyNs = emptyBlocks * kEmptyNs;
+  merge = splitMergeTime(problem, splits, kernel.merge);
+  skewNs = splitSkewNs(splits, streamNs());
+  if (!problem.isRagged())
+    return;
+  double longest =
+      double(std::min(splits.keys, std::max<int64_t>(problem.keys, 1)));
+  unevenNs = kLastPart * longest * tokenBytes(problem) /
+             (kSmBytesPerClock * attentionClockGHz(device));
+}
+
+void AttentionDecodeModel::computeBlocks() {
+  int64_t group = problem.group();
+  rowBlocks = ceilDiv(problem.queries * group, kernel.rows);
+  VisibleBlocks visible =
+      visibleBlocks(problem, kernel.rows, group, kernel.pieceKeys);
+  double heads = double(problem.batch) * double(problem.kvHeads);
+  double groups = heads * double(rowBlocks);
+  blocks = groups * double(splits.active);
+  emptyBlocks = groups * double(splits.all - splits.active);
+  if (kernel.merge == SplitMerge::Cluster && splits.all > 1)
+    slots = double(device.maxClusters(splits.all) * splits.all);
+  else
+    slots = sms();
+  slots = std::max(slots * double(kernel.blocksPerSm), 1.0);
+  if (blocks == 0)
+    return;
+  double keys = heads * double(visible.blocks * kernel.pieceKeys);
+  blockKeys = keys / blocks;
+  blockBytes = blockKeys * tokenBytes(problem);
+  pieceBytes = double(kernel.pieceKeys) * tokenBytes(problem);
+  // Blocks with other rows of the same head find its keys in L2.
+  double asked = keys * tokenBytes(problem);
+  if (asked > 0)
+    dramShare = std::min(
+        1.0,
+        (std::min(asked, keyBytes(problem)) + queryBytes(problem)) / asked);
+  inFlight =
+      std::min(double(kernel.warps * kernel.stages) * pieceBytes, blockBytes);
+}
+
+/// What a key costs an SM: products, exponentials and issue for each 16 rows,
+/// fragments for all of them, and the conversion of e4m3.
+void AttentionDecodeModel::computeKey() {
+  constexpr double kTileRows = 16, kIssue = 4, kSharedPerClock = 128,
+                   kConverted = 124;
+  RateType rate = rateTypeOf(problem.dtype, ComputeMode::Native);
+  double flops = std::max(device.mmaSyncFlopsPerClockPerSm(rate), 1.0);
+  double dims = double(problem.headDim + problem.valueDim);
+  // Warps that share a ring compute the same scores.
+  double again = double(problem.headDim * (kernel.parts - 1));
+  rowTiles = std::ceil(double(kernel.rows) / kTileRows);
+  productClocks = 2 * kTileRows * (dims + again) / flops;
+  expClocks = kTileRows / device.specialOpsPerClock;
+  issueClocks = kIssue;
+  fragmentClocks =
+      (tokenBytes(problem) + again * bytesOf(problem.kv)) / kSharedPerClock;
+  if (problem.kv != problem.dtype)
+    convertClocks = dims / kConverted;
+  // A piece's products, maxima and exponentials wait for each other: 1130
+  // clocks for 16 keys of head dim 128, 1570 for 32.
+  constexpr double kPieceClocks = 700, kElementClocks = 0.105;
+  warpKeyClocks = kPieceClocks / double(kernel.pieceKeys) +
+                  kElementClocks * dims * rowTiles;
+  keyClocks = rowTiles * (productClocks + expClocks + issueClocks) +
+              fragmentClocks + convertClocks;
+  // They meet at each piece (latent attention, 16 and 128 heads: 249 and 1940
+  // us, predicted 196 and 1490 without this).
+  constexpr double kWaits = 0.3;
+  if (kernel.parts > 1)
+    waitClocks = kWaits * keyClocks;
+  keyClocks += waitClocks;
+}
+
+DecodeWave AttentionDecodeModel::waveOf(double count) const {
+  constexpr double kPaged = 1.03; // rows of pages are shorter bursts
+  // While a block starts and merges, its slot has few keys in flight: 9
+  // problems of 32 to 479 keys in 2 to 31 waves (H200) to 25 %. Sums of rows
+  // without a query are nothing to merge.
+  constexpr double kLifeNs = 1500, kSumNs = 1.15;
+  DecodeWave wave;
+  wave.blocks = count;
+  if (count <= 0)
+    return wave;
+  double clock = attentionClockGHz(device);
+  double bytes = count * blockBytes;
+  double paged = problem.pages == AttentionPages::None ? 1 : kPaged;
+  wave.dramNs = paged * dramShare * bytes / rate;
+  double reached = std::min(1.0, count * inFlight / needed);
+  wave.littleNs =
+      reached > 0 ? paged * dramShare * bytes / (rate * reached) : 0;
+  double busy = std::min(count, sms());
+  wave.portNs = bytes / (busy * kSmBytesPerClock * clock);
+  wave.l2Ns = bytes / device.l2BytesPerNs();
+  if (blocks > slots)
+    wave.lifeNs =
+        kLifeNs + kSumNs * double(usedRows() * problem.valueDim) + wave.portNs;
+  // Of an SM, or of a warp, whose products and exponentials wait for each
+  // other.
+  double shared = std::ceil(count / sms()) * keyClocks;
+  double alone = warpKeyClocks / double(kernel.warps);
+  wave.arithmeticNs = blockKeys * std::max(shared, alone) / clock;
+  return wave;
+}
+
+int64_t AttentionDecodeModel::usedRows() const {
+  return std::min(kernel.rows, problem.queries * problem.group());
+}
+
+double AttentionDecodeModel::streamNs() const {
+  return fullWaves * full.totalNs() + last.totalNs();
+}
+
+double AttentionDecodeModel::totalNs() const {
+  return device.launchNs + device.rampNs + endsNs + streamNs() + skewNs +
+         unevenNs + emptyNs + merge.totalNs();
+}
+
+llvm::StringRef AttentionDecodeModel::bound() const {
+  if (streamNs() < totalNs() - streamNs())
+    return "latency";
+  const DecodeWave &wave = main();
+  double most = wave.totalNs();
+  if (most == wave.arithmeticNs)
+    return "simd";
+  if (most == wave.dramNs)
+    return "dram";
+  return most == wave.l2Ns ? "l2" : "latency";
+}
+
+//===----------------------------------------------------------------------===//
+// Naive
+//===----------------------------------------------------------------------===//
+
+NaiveAttentionModel::NaiveAttentionModel(const AttentionProblem &problem,
+                                         const DeviceModel &device) {
+  // Four keys at a time wait for K, for the sums of the warp and for V, one
+  // after the other; with many rows an SM is as fast as its instructions. 18
+  // problems on an H200 (32 to 4096 keys, head dims 32 to 256, one query to
+  // 2048) to 14 % on average.
+  constexpr double kStart = 2500, kKeysAtOnce = 4, kPieceClocks = 1900,
+                   kKeyClocks = 13, kElementClocks = 0.0275;
+  double clock = attentionClockGHz(device);
+  double dims = double(problem.headDim + problem.valueDim);
+  VisibleBlocks visible = visibleBlocks(problem, 1, 1, 1);
+  startNs = kStart;
+  keys = double(visible.blocks) * double(problem.batch) *
+         double(problem.heads) / double(device.smCount);
+  keyNs = (kKeyClocks + kElementClocks * dims) / clock;
+  pieces = std::ceil(double(visible.longest) / kKeysAtOnce);
+  pieceNs = kPieceClocks / clock;
+  // Each head of K is read from DRAM once at least, a few keys at a time.
+  constexpr double kReachedOfDram = 0.6;
+  bytes = keyBytes(problem);
+  bytesPerNs = kReachedOfDram * device.dramBytesPerNs();
+}
+
+} // namespace kiln
