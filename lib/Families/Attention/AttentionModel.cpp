@@ -40,13 +40,14 @@ KeySplits::KeySplits(const AttentionProblem &problem, int64_t splits,
 
 SplitMergeTime splitMergeTime(const AttentionProblem &problem,
                               const KeySplits &splits, SplitMerge merge) {
-  // A cluster meets twice. A kernel of its own costs a launch, the half of it
-  // where it starts early, and reads what lies in L2 by then. Its blocks have a
-  // row each and take a few splits at a time: 16 rows of latent attention take
-  // 8.4 us of 16 splits, 10.9 of 64 (H200; a step for each split). The
-  // last block of a head walks over the rows alone.
-  constexpr double kClusterNs = 200, kClusterBlockNs = 40, kDependentNs = 1500,
-                   kLaunchNs = 2100, kSplitNs = 50, kLastNs = 1200,
+  // A cluster meets twice. A kernel of its own costs a launch, less of it where
+  // it starts early, and reads what lies in L2 by then. Its blocks have a row
+  // each and take a few splits at a time, the fewer the wider the row: 16 rows
+  // of latent attention take 8.4 us of 16 splits, 10.9 of 64 (H200; a step for
+  // each split), 8 rows of 128 elements 7.7 of 32, 8 of 64. The last block of a
+  // head walks over the rows alone.
+  constexpr double kClusterNs = 200, kClusterBlockNs = 40, kDependentNs = 1700,
+                   kLaunchNs = 2100, kSplitNs = 11, kLastNs = 1200,
                    kRowNs = 0.3, kAloneRowNs = 16;
   constexpr double kRowElements = 128;
   SplitMergeTime time;
@@ -65,11 +66,11 @@ SplitMergeTime splitMergeTime(const AttentionProblem &problem,
     break;
   case SplitMerge::DependentLaunch:
     time.fixedNs = kDependentNs;
-    time.splitNs = kSplitNs;
+    time.splitNs = kSplitNs * width;
     break;
   case SplitMerge::Launch:
     time.fixedNs = kLaunchNs;
-    time.splitNs = kSplitNs;
+    time.splitNs = kSplitNs * width;
     break;
   case SplitMerge::LastBlock:
     time = {.fixedNs = kLastNs,
