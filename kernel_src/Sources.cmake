@@ -19,6 +19,8 @@ set(KILN_KERNEL_SOURCES
   attention/MergeSignature.h
   attention/MmaAttention.cuh
   attention/MmaAttentionConfig.h
+  attention/MmaAttentionPlace.cuh
+  attention/MmaAttentionSoftmax.cuh
   attention/MmaAttentionTiles.cuh
   attention/NaiveAttention.cuh
   attention/NaiveAttentionConfig.h

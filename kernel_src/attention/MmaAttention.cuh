@@ -14,7 +14,7 @@
 //
 // Walking backwards puts the tiles that a causal mask or the end of the keys
 // cuts first; whether a tile needs a mask is one uniform branch. Blocks of the
-// grid that run together share K and V in L2: see locate().
+// grid that run together share K and V in L2: see MmaAttentionPlace.cuh.
 //
 // Limits: sm_80 and up, one buffer of K and V each, no splits of the keys. With
 // 16 rows a warp each fragment of K and V serves two instructions and shared
@@ -23,6 +23,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "attention/MmaAttentionSoftmax.cuh"
 #include "attention/MmaAttentionTiles.cuh"
 
 namespace kiln {
@@ -36,15 +37,12 @@ class MmaAttention {
   static constexpr int kRows = kConfig.blockRows, kKeys = kConfig.blockKeys;
   static constexpr int kThreads = kConfig.threads();
   static constexpr int kTilesM = kConfig.rowTiles();
-  static constexpr int kWarpRows = 16 * kTilesM;
   static constexpr AttentionTileShape kKeyShape = kConfig.keyShape(kSignature);
   static constexpr AttentionTileShape kValueShape =
       kConfig.valueShape(kSignature);
   static constexpr int kStepsQk = kKeyShape.dim / 16; // of the head dimension
   static constexpr int kStepsPv = kKeys / 16;         // of the keys
   static constexpr int kTilesO = kValueShape.dim / 16;
-  static constexpr bool kMasked = kSignature.mask != AttentionMask::None;
-  static constexpr float kLog2e = 1.4426950408889634f;
   static constexpr int kVector = kSignature.align;
 
   static constexpr TileCopyShape copyShape(int rows, int valid,
@@ -68,66 +66,26 @@ class MmaAttention {
   }
 
   using Queries = unsigned[slotsOf(kConfig.queryTiles, kStepsQk)][kTilesM][4];
-  using Scores = float[kTilesM][kKeys / 8][4];
-  using Probabilities = unsigned[kTilesM][kStepsPv][4];
-  using Output = float[kTilesM][2 * kTilesO][4];
+  using Place = MmaAttentionPlace<kSignature, kConfig>;
+  using Softmax = MmaAttentionSoftmax<kSignature, kConfig>;
+  using Scores = typename Softmax::Scores;
+  using Probabilities = typename Softmax::Probabilities;
+  using Output = typename Softmax::Output;
 
 public:
   static void run(const AttentionParams &params) {
     extern __shared__ __align__(128) unsigned char sharedMemory[];
     Place place;
-    if (!locate(params, place))
+    if (!place.locate(params))
       return;
     MmaAttention block(params, place, ptx::sharedAddress(sharedMemory));
     block.attend();
     // Found again rather than kept in registers through the loop.
-    locate(params, place);
+    place.locate(params);
     block.finish();
   }
 
 private:
-  /// The rows of one block: of one sequence, and of the heads of one head of K
-  /// if it packs them (row r is of token r / pack, head r % pack), else of one.
-  struct Place {
-    int sequence, head, kvHead;
-    int pack;
-    int firstRow;
-    AttentionTokens queries, keys;
-  };
-
-  /// The grid is rowBlocks * section blocks wide, with a row of it for every
-  /// `section` heads, over all sequences: blocks that run together work on few
-  /// heads. Within a section the row blocks with the most keys come first.
-  static bool locate(const AttentionParams &params, Place &place) {
-    int group = params.heads / params.kvHeads;
-    place.pack = kConfig.packedHeads(params.queries, group);
-    int heads = params.heads / place.pack;
-    int rowBlocks = static_cast<int>(
-        kConfig.blocksOf(static_cast<long long>(params.queries) * place.pack));
-    int section = gridDim.x / rowBlocks;
-    int x = ptx::ctaidX();
-    int of = ptx::ctaidY() * section + x % section;
-    place.sequence = of / heads;
-    if (place.sequence >= params.batch)
-      return false;
-    place.head = (of - place.sequence * heads) * place.pack;
-    place.kvHead = place.head / group;
-    int rowBlock = x / section;
-    if constexpr (kMasked)
-      rowBlock = rowBlocks - 1 - rowBlock;
-    place.firstRow = rowBlock * kRows;
-    place.queries = queriesOf<kSignature>(params, place.sequence);
-    place.keys = keysOfSequence<kSignature>(params, place.sequence);
-    return place.firstRow < place.queries.count * place.pack;
-  }
-
-  static unsigned lane() { return threadIdx.x % 32; }
-  static int warpRow() { return threadIdx.x / 32 * kWarpRows; }
-  /// Row in the block of half \p half of row tile \p tile of this thread.
-  static int rowOf(int tile, int half) {
-    return warpRow() + tile * 16 + half * 8 + lane() / 4;
-  }
-
   MmaAttention(const AttentionParams &params, const Place &place,
                unsigned shared)
       : params(params), place(place), queryTile(shared),
@@ -136,19 +94,7 @@ private:
         // A's fragments: rows, then columns; B's: columns, then rows.
         queryAt(queryTile, warpRow() + lane() % 16, lane() / 16),
         keyAt(keyTile, lane() / 16 * 8 + lane() % 8, lane() / 8 % 2),
-        valueAt(valueTile, lane() % 16, lane() / 16) {
-    factor = params.scale;
-    if constexpr (kSignature.softcap) {
-      capScale = factor / params.softcap;
-      factor = params.softcap;
-    }
-#pragma unroll
-    for (int i = 0; i < kTilesM; ++i)
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        greatest[i][half] = minusInfinity();
-        sum[i][half] = 0.0f;
-      }
+        valueAt(valueTile, lane() % 16, lane() / 16), softmax(params, place) {
 #pragma unroll
     for (int i = 0; i < kTilesM; ++i)
 #pragma unroll
@@ -162,28 +108,20 @@ private:
     return kConfig.sharedBytes(kSignature) -
            kKeys * (kKeyShape.pitch() + kValueShape.pitch());
   }
-  static float minusInfinity() { return __uint_as_float(0xff800000u); }
-
-  /// Queries of the block, in tokens.
-  AttentionRange tokens() const {
-    int last = min(place.firstRow + kRows, place.queries.count * place.pack);
-    return {place.firstRow / place.pack, (last - 1) / place.pack + 1};
-  }
-  AttentionReach reach() const {
-    return reachOf(kSignature.mask, params.left, params.right);
-  }
+  static unsigned lane() { return Place::lane(); }
+  static int warpRow() { return Place::warpRow(); }
 
   //===--------------------------------------------------------------------===//
   // The loop over the keys
   //===--------------------------------------------------------------------===//
 
   void attend() {
-    AttentionRange seen =
-        keysOfAny(reach(), tokens(), place.queries.count, place.keys.count);
-    AttentionRange blocks = blocksWith(seen, kKeys);
+    AttentionReach reach = reachOf(kSignature.mask, params.left, params.right);
+    AttentionRange tokens = place.tokens();
+    AttentionRange blocks = blocksWith(
+        keysOfAny(reach, tokens, place.queries.count, place.keys.count), kKeys);
     AttentionRange whole = blocksWithin(
-        keysOfAll(reach(), tokens(), place.queries.count, place.keys.count),
-        kKeys);
+        keysOfAll(reach, tokens, place.queries.count, place.keys.count), kKeys);
     if (blocks.size() == 0)
       return;
     KeyRows<kSignature, kKeyCopy> rows(params, place.sequence, place.keys);
@@ -214,11 +152,11 @@ private:
       multiplyQk(queries, scores);
       if constexpr (!kConfig.eagerLoads)
         copyValues(valueRows);
-      shape(scores, block * kKeys);
+      softmax.shape(scores, block * kKeys);
       if (!whole.contains(block))
-        mask(scores, block * kKeys);
+        softmax.mask(scores, block * kKeys);
       Probabilities p;
-      softmax(scores, p);
+      softmax.weigh(scores, p, output);
       publish();
       if constexpr (kConfig.eagerLoads)
         if (block > blocks.begin)
@@ -237,7 +175,7 @@ private:
   }
 
   void copyQueries() const {
-    int count = place.queries.count * place.pack;
+    int count = place.rowCount();
     TileCopy<kQueryCopy>::run(
         queryTile, count - place.firstRow, [&](int, int row) {
           int at = min(place.firstRow + row, count - 1);
@@ -355,127 +293,6 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
-  // Softmax
-  //===--------------------------------------------------------------------===//
-
-  /// 1 - 2 / (1 + e^2x): the approximation of the hardware would cost a score
-  /// of 20 a hundredth.
-  static float tanhOf(float x) {
-    return 1.0f -
-           2.0f * ptx::rcpApproxFtz(1.0f + ptx::ex2ApproxFtz(2 * kLog2e * x));
-  }
-
-  /// Position of a row of the block among the keys.
-  int positionOfRow(int row) const {
-    return positionOf((place.firstRow + row) / place.pack, place.queries.count,
-                      place.keys.count);
-  }
-  int headOfRow(int row) const {
-    return place.head + (place.firstRow + row) % place.pack;
-  }
-
-  /// What scores are before the mask, in units of `factor`: cap and slope.
-  void shape(Scores &scores, int firstKey) const {
-#pragma unroll
-    for (int i = 0; i < kTilesM; ++i)
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float slope = 0, distance = 0;
-        if constexpr (kSignature.alibi) {
-          int row = rowOf(i, half);
-          slope = params.alibi[headOfRow(row)] / factor;
-          distance = static_cast<float>(
-              firstKey + static_cast<int>(lane() % 4 * 2) - positionOfRow(row));
-        }
-#pragma unroll
-        for (int j = 0; j < kKeys / 8; ++j)
-#pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            float &score = scores[i][j][2 * half + e];
-            if constexpr (kSignature.softcap)
-              score = tanhOf(score * capScale);
-            if constexpr (kSignature.alibi)
-              score += slope * (distance + static_cast<float>(8 * j + e));
-            if constexpr (!kConfig.optimizedSoftmax)
-              score *= factor;
-          }
-      }
-  }
-
-  /// Minus infinity for keys that a row does not see.
-  void mask(Scores &scores, int firstKey) const {
-    int laneKey = firstKey + static_cast<int>(lane() % 4 * 2);
-#pragma unroll
-    for (int i = 0; i < kTilesM; ++i)
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        int token = (place.firstRow + rowOf(i, half)) / place.pack;
-        int end =
-            keyLimitOf(reach(), token, place.queries.count, place.keys.count) -
-            laneKey;
-        int begin = 0;
-        if constexpr (kSignature.mask == AttentionMask::Window)
-          begin = firstKeyOf(reach(), token, place.queries.count,
-                             place.keys.count) -
-                  laneKey;
-#pragma unroll
-        for (int j = 0; j < kKeys / 8; ++j)
-#pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            bool hidden = 8 * j + e >= end;
-            if constexpr (kSignature.mask == AttentionMask::Window)
-              hidden |= 8 * j + e < begin;
-            if (hidden)
-              scores[i][j][2 * half + e] = minusInfinity();
-          }
-      }
-  }
-
-  /// From scores to the powers that O is a sum with: what O and the sum have so
-  /// far is brought to the new greatest score. A thread has its own columns'
-  /// part of the sum.
-  void softmax(Scores &scores, Probabilities &p) {
-    float scale = kConfig.optimizedSoftmax ? factor * kLog2e : kLog2e;
-#pragma unroll
-    for (int i = 0; i < kTilesM; ++i)
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float most = greatest[i][half];
-#pragma unroll
-        for (int j = 0; j < kKeys / 8; ++j)
-          most = fmaxf(
-              most, fmaxf(scores[i][j][2 * half], scores[i][j][2 * half + 1]));
-        most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
-        most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
-        float before = greatest[i][half];
-        greatest[i][half] = most;
-        // A row that sees no key yet: its powers are 0, not NaN.
-        float reference = kMasked && most == minusInfinity() ? 0.0f : most;
-        float correction = ptx::ex2ApproxFtz((before - reference) * scale);
-        sum[i][half] *= correction;
-#pragma unroll
-        for (int j = 0; j < 2 * kTilesO; ++j) {
-          output[i][j][2 * half] *= correction;
-          output[i][j][2 * half + 1] *= correction;
-        }
-        float offset = reference * scale;
-#pragma unroll
-        for (int j = 0; j < kKeys / 8; ++j) {
-          float &a = scores[i][j][2 * half], &b = scores[i][j][2 * half + 1];
-          if constexpr (kConfig.optimizedSoftmax) {
-            a = ptx::ex2ApproxFtz(fmaf(a, scale, -offset));
-            b = ptx::ex2ApproxFtz(fmaf(b, scale, -offset));
-          } else {
-            a = ptx::ex2ApproxFtz((a - reference) * scale);
-            b = ptx::ex2ApproxFtz((b - reference) * scale);
-          }
-          sum[i][half] += a + b;
-          p[i][j / 2][j % 2 * 2 + half] = packPair<kSignature.q>(a, b);
-        }
-      }
-  }
-
-  //===--------------------------------------------------------------------===//
   // The end
   //===--------------------------------------------------------------------===//
 
@@ -487,8 +304,8 @@ private:
     for (int i = 0; i < kTilesM; ++i)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        int row = rowOf(i, half);
-        float inverse = finishRow(row, greatest[i][half], sum[i][half]);
+        int row = Place::rowOf(i, half);
+        float inverse = softmax.finishRow(i, half);
 #pragma unroll
         for (int j = 0; j < 2 * kTilesO; ++j)
           ptx::stShared32(
@@ -500,34 +317,6 @@ private:
     storeOutput();
   }
 
-  /// What a row of O is to be multiplied by; stores its LSE.
-  float finishRow(int row, float most, float part) const {
-    float total = part + __shfl_xor_sync(~0u, part, 1);
-    total += __shfl_xor_sync(~0u, total, 2);
-    bool exists = place.firstRow + row < place.queries.count * place.pack;
-    float greatestLog2 =
-        most * (kConfig.optimizedSoftmax ? factor * kLog2e : kLog2e);
-    float inverse = 0, lse = minusInfinity();
-    if (total > 0) {
-      float weight = 1;
-      if (kSignature.sinks && exists) {
-        float sink = params.sinks[headOfRow(row)] * kLog2e;
-        float both = fmaxf(greatestLog2, sink);
-        weight = ptx::ex2ApproxFtz(greatestLog2 - both);
-        total = total * weight + ptx::ex2ApproxFtz(sink - both);
-        greatestLog2 = both;
-      }
-      inverse = weight / total;
-      lse = (greatestLog2 + log2f(total)) / kLog2e;
-    }
-    if constexpr (kSignature.lse)
-      if (lane() % 4 == 0 && exists)
-        params.lse[lseOffset<kSignature>(
-            params, place.sequence, place.queries, headOfRow(row),
-            (place.firstRow + row) / place.pack)] = lse;
-    return inverse;
-  }
-
   /// Each warp stores its own rows.
   void storeOutput() const {
     constexpr int kUnits = kValueShape.rowBytes() / kVector;
@@ -535,16 +324,14 @@ private:
     constexpr int kLanes = kLowest < 16 ? kLowest : 16;
     constexpr int kRowsPerPass = 32 / kLanes;
 #pragma unroll 4
-    for (int pass = 0; pass < kWarpRows / kRowsPerPass; ++pass) {
+    for (int pass = 0; pass < Place::kWarpRows / kRowsPerPass; ++pass) {
       int row = warpRow() + pass * kRowsPerPass + lane() / kLanes;
-      int at = place.firstRow + row;
-      if (at >= place.queries.count * place.pack)
+      if (place.firstRow + row >= place.rowCount())
         continue;
-      int token = at / place.pack;
       char *target = static_cast<char *>(params.o) +
                      2 * queryOffset<kSignature>(
                              params.oStrides, place.sequence, place.queries,
-                             place.head + at % place.pack, token);
+                             place.headOf(row), place.tokenOf(row));
 #pragma unroll
       for (int unit = 0; unit < kUnits; unit += kLanes) {
         int byte = (unit + lane() % kLanes) * kVector;
@@ -572,9 +359,7 @@ private:
   unsigned queryTile, keyTile, valueTile;
   FragmentAddress<kKeyShape> queryAt, keyAt;
   FragmentAddress<kValueShape> valueAt;
-  /// Scores times this are those of the problem.
-  float factor, capScale;
-  float greatest[kTilesM][2], sum[kTilesM][2]; // (row tiles, halves)
+  Softmax softmax;
   Output output;
 };
 
