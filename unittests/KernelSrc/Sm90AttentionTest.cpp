@@ -186,7 +186,7 @@ TEST_CASE("wgmma attention compiles clean at its limits") {
             "kvlen=packed mask=causal",
             "sm90.wg3.bn96.st2.or1.dy1.pk1"},
            {"sq=4096 sk=4096 heads=16 d=64 dtype=e4m3 scales=tensor",
-            "sm90.wg3.bn160.st2.or1.pk1"},
+            "sm90.wg3.bn128.st3.or1.pk1"},
            {"batch=4 sq=512 sk=4096 heads=32 kvheads=8 d=256 dtype=e4m3 "
             "mask=window left=1023 right=0 qlen=packed kvlen=used pages=table "
             "page=32 sinks=1 softcap=30 alibi=1 lse=1 scales=head",
