@@ -301,6 +301,8 @@ static int mostRegisterUse(const AttentionSignature &signature,
                       signature.mask != AttentionMask::None;
     return changesScores && masksPages && isWide ? 184 : 196;
   }
+  if (doesBoth && signature.mask == AttentionMask::Window && !isWide)
+    return 148;
   if (doesBoth)
     return isWide ? 168 : 164;
   bool masks = signature.mask != AttentionMask::None &&
