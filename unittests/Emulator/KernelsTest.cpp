@@ -28,6 +28,16 @@ struct Sample {
 
 /// The stand-in driver and compiler, with kernels that run.
 struct EmulatedTrials {
+  /// On \p sms SMs, unless 0: with few of them blocks of small problems have
+  /// several tiles.
+  explicit EmulatedTrials(int sms = 0) {
+    if (sms == 0)
+      return;
+    trials.device.smCount = sms;
+    trials.runner = must(InProcessTrials::create(*trials.driver, trials.device,
+                                                 *trials.artifacts));
+  }
+
   Emulator emulator;
   fake::GpuTrials trials{makeBuiltinRegistry(), environment()};
 
@@ -64,9 +74,10 @@ struct EmulatedTrials {
   }
 };
 
-/// Compares all configs of \p samples with their references.
-void check(const std::vector<Sample> &samples) {
-  EmulatedTrials trials;
+/// Compares all configs of \p samples with their references; \p sms: as of
+/// EmulatedTrials.
+void check(const std::vector<Sample> &samples, int sms = 0) {
+  EmulatedTrials trials(sms);
   for (const Sample &sample : samples) {
     CAPTURE(sample.problem);
     const std::vector<std::string> configs = trials.configsOf(sample);
@@ -97,6 +108,23 @@ TEST_CASE("emulated: attention of prefill") {
          {"attention",
           "batch=1 sq=150 sk=400 heads=2 d=128 dtype=bf16 scale=4 lse=1",
           {"sm90.wg2.bn128.st2.or1.pk1"}}});
+}
+
+TEST_CASE("emulated: tiles of attention that follow each other") {
+  check({{"attention",
+          "batch=1 sq=500 sk=500 heads=1 d=64 dtype=bf16 mask=causal lse=1",
+          {"sm90.wg3.bn64.st3.or1.pk1", "sm90.wg2.bn96.st2.dy1.pk1"}},
+         // Some blocks of keys pass a consumer at both ends of a tile.
+         {"attention",
+          "batch=1 sq=500 sk=500 heads=1 d=64 dtype=bf16 mask=window left=100 "
+          "right=70",
+          {"sm90.wg3.bn64.st3.or1.pk1", "sm90.wg2.bn112.st3.pk1"}},
+         // Sequences end anywhere.
+         {"attention",
+          "batch=4 sq=150 sk=200 heads=2 d=32 dtype=fp16 qlen=packed "
+          "kvlen=packed mask=causal lse=1",
+          {"sm90.wg2.bn64.st3.or1.dy1.pk1"}}},
+        2);
 }
 
 TEST_CASE("emulated: attention of decoding") {
@@ -140,7 +168,7 @@ TEST_CASE("emulated: rows, elements and transposes") {
 }
 
 // For authors of kernels: lines "family problem; config config...", which
-// "; outliers" may follow.
+// "; outliers" may follow. KILN_TEST_SMS is how many SMs there are.
 TEST_CASE("emulated: kernels of a file") {
   const char *file = std::getenv("KILN_TEST_KERNELS");
   if (!file)
@@ -160,7 +188,8 @@ TEST_CASE("emulated: kernels of a file") {
     if (data.trim() == "outliers")
       sample.data = TrialData::Outliers;
   }
-  check(samples);
+  const char *sms = std::getenv("KILN_TEST_SMS");
+  check(samples, sms ? std::atoi(sms) : 0);
 }
 
 //===----------------------------------------------------------------------===//
