@@ -139,12 +139,22 @@ struct Sm90AttentionSeam {
   /// A tile's softmax ends while the first scores of the next one are computed,
   /// where registers suffice.
   static constexpr bool kEndsLate = !kSignature.scales && usesAtMost(184, 120);
+  /// Whether there are stages for all blocks at an end of a tile that one
+  /// consumer sees and another does not. Windows have some that are read last:
+  /// these and the block before them hold stages of V while a consumer waits
+  /// for the next tile's keys, which come behind all values of this tile.
+  static constexpr bool hasRoomToSkip() {
+    int tokens = (kConfig.consumers - 1) * kConfig.consumerTokens();
+    int blocks = (tokens + kConfig.blockN - 1) / kConfig.blockN;
+    return blocks + (kIsWindow ? 1 : 0) <= kConfig.stages;
+  }
   /// Blocks that no row of a consumer sees pass it by. Where blocks are a
   /// multiple of tiles the diagonal leaves none, and with more registers in use
   /// (head dim 256) the loop grows by 7 %.
   static constexpr bool kSkips = kSignature.mask != AttentionMask::None &&
                                  kConfig.consumers > 1 &&
                                  kConfig.blockN % kConfig.tileTokens() != 0 &&
+                                 hasRoomToSkip() &&
                                  usesAtMost(184, kIsCausal ? 128 : 120);
 };
 

@@ -119,6 +119,14 @@ TEST_CASE("emulated: tiles of attention that follow each other") {
           "batch=1 sq=500 sk=500 heads=1 d=64 dtype=bf16 mask=window left=100 "
           "right=70",
           {"sm90.wg3.bn64.st3.or1.pk1", "sm90.wg2.bn112.st3.pk1"}},
+         // So many that there are no stages for them.
+         {"attention",
+          "batch=1 sq=1000 sk=1000 heads=1 d=96 dtype=bf16 mask=window "
+          "left=100 right=0",
+          {"sm90.wg3.bn96.st2.pk1"}},
+         {"attention",
+          "batch=1 sq=900 sk=900 heads=1 d=96 dtype=bf16 mask=causal",
+          {"sm90.wg3.bn32.st2.or1.pk1"}},
          // Sequences end anywhere.
          {"attention",
           "batch=4 sq=150 sk=200 heads=2 d=32 dtype=fp16 qlen=packed "
