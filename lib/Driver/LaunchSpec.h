@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <type_traits>
 
 namespace kiln {
@@ -21,7 +22,10 @@ using DeviceAddress = uint64_t;
 
 struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
-  friend bool operator==(const Dim3 &, const Dim3 &) = default;
+  // Not defaulted: GCC makes a call of memcmp of that.
+  friend bool operator==(const Dim3 &a, const Dim3 &b) {
+    return ((a.x ^ b.x) | (a.y ^ b.y) | (a.z ^ b.z)) == 0;
+  }
 };
 
 /// The 128 opaque bytes of a CUtensorMap.
@@ -108,16 +112,24 @@ struct LaunchSpec {
   /// Appends a kernel whose one parameter is \p value; geometry is the
   /// caller's to fill in.
   template <class Params> KernelStep &addKernel(const Params &value) {
-    static_assert(std::is_trivially_copyable_v<Params>);
-    assert(stepCount < kMaxSteps && "a plan has at most four steps");
-    uint32_t offset = (paramBytes + 63u) & ~63u;
-    assert(offset + sizeof(Params) <= kMaxParamBytes && "parameters too large");
-    std::memcpy(params + offset, &value, sizeof(Params));
-    paramBytes = offset + sizeof(Params);
-    LaunchStep &step = *std::construct_at(&steps[stepCount++]);
-    step.kernel.paramOffset = offset;
-    step.kernel.paramBytes = sizeof(Params);
-    return step.kernel;
+    KernelStep &step = addKernelFor<Params>();
+    std::memcpy(params + step.paramOffset, &value, sizeof(Params));
+    return step;
+  }
+  /// The same with the result of \p make, which is made where the launch takes
+  /// it from: it reads what was just written only once it is in memory, so a
+  /// copy of some hundred bytes would wait.
+  template <class Make> KernelStep &addKernelOf(const Make &make) {
+    using Params = decltype(make());
+    KernelStep &step = addKernelFor<Params>();
+    ::new (static_cast<void *>(params + step.paramOffset)) Params(make());
+    return step;
+  }
+  /// The parameters of \p step, which are of type \p Params.
+  template <class Params> const Params &paramsOf(const KernelStep &step) const {
+    assert(step.paramBytes == sizeof(Params) && "of another type");
+    return *std::launder(
+        reinterpret_cast<const Params *>(params + step.paramOffset));
   }
 
   /// Has \p prototype, for \p address, copied to \p paramOffset.
@@ -150,6 +162,18 @@ struct LaunchSpec {
   }
 
 private:
+  template <class Params> KernelStep &addKernelFor() {
+    static_assert(std::is_trivially_copyable_v<Params>);
+    assert(stepCount < kMaxSteps && "a plan has at most four steps");
+    uint32_t offset = (paramBytes + 63u) & ~63u;
+    assert(offset + sizeof(Params) <= kMaxParamBytes && "parameters too large");
+    paramBytes = offset + sizeof(Params);
+    LaunchStep &step = *std::construct_at(&steps[stepCount++]);
+    step.kernel.paramOffset = offset;
+    step.kernel.paramBytes = sizeof(Params);
+    return step.kernel;
+  }
+
   // Raw, so that a launch without such maps does not pay for them.
   std::byte mapSpecs[kMaxTensorMaps][sizeof(TensorMapSpec)];
 };

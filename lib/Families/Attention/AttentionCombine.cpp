@@ -24,23 +24,6 @@ TranslationUnit makeCombineUnit(const AttentionSignature &signature,
                         device);
 }
 
-int64_t partialBytes(int64_t rows, int64_t valueDim) {
-  return rows * (valueDim + 1) * int64_t(sizeof(float));
-}
-
-int64_t partialRowsOf(const AttentionProblem &problem) {
-  int64_t rows = problem.batch * problem.queries;
-  if (problem.hasPackedQueries())
-    rows = std::min(rows, problem.totalQueries);
-  return problem.heads * rows;
-}
-
-void placePartials(DeviceAddress scratch, int64_t rows, int64_t valueDim,
-                   AttentionParams &params) {
-  params.partialO = reinterpret_cast<float *>(scratch);
-  params.partialLse = params.partialO + rows * valueDim;
-}
-
 void addCombineStep(const AttentionParams &params,
                     const CombineAttentionConfig &config, uint32_t function,
                     bool dependent, LaunchSpec &spec) {

@@ -12,6 +12,8 @@
 #include "Families/Attention/AttentionProblem.h"
 #include "attention/CombineAttentionConfig.h"
 
+#include <algorithm>
+
 namespace kiln {
 
 /// Its translation unit. It uses no dynamic shared memory.
@@ -21,15 +23,25 @@ TranslationUnit makeCombineUnit(const AttentionSignature &signature,
 
 /// Bytes of the partial results of \p rows rows, all splits counted: O, then
 /// the LSE.
-int64_t partialBytes(int64_t rows, int64_t valueDim);
+inline int64_t partialBytes(int64_t rows, int64_t valueDim) {
+  return rows * (valueDim + 1) * int64_t(sizeof(float));
+}
 
 /// Rows of partial results of one split: partialRows() of DecodeSplits.h. No
 /// more than those of \p problem without a capacity, which plans have room for.
-int64_t partialRowsOf(const AttentionProblem &problem);
+inline int64_t partialRowsOf(const AttentionProblem &problem) {
+  int64_t rows = problem.batch * problem.queries;
+  if (problem.hasPackedQueries())
+    rows = std::min(rows, problem.totalQueries);
+  return problem.heads * rows;
+}
 
 /// Points \p params to partial results of \p rows rows in \p scratch.
-void placePartials(DeviceAddress scratch, int64_t rows, int64_t valueDim,
-                   AttentionParams &params);
+inline void placePartials(DeviceAddress scratch, int64_t rows, int64_t valueDim,
+                          AttentionParams &params) {
+  params.partialO = reinterpret_cast<float *>(scratch);
+  params.partialLse = params.partialO + rows * valueDim;
+}
 
 /// Appends the step, which is function \p function of the plan and starts early
 /// where \p dependent says that the step before lets it.

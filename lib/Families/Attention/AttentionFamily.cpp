@@ -318,61 +318,6 @@ double AttentionFamily::compulsoryBytes(const Problem &problem) const {
          keyElements * double(p.kvHeads) * bytesOf(p.kv);
 }
 
-//===----------------------------------------------------------------------===//
-// Launches
-//===----------------------------------------------------------------------===//
-
-static AttentionStrides stridesOf(const OperandArgument &operand) {
-  return {operand.leadingDimension, operand.planeStride, operand.batchStride};
-}
-
-AttentionParams makeAttentionParams(const AttentionProblem &p,
-                                    const Arguments &arguments) {
-  using Operand = AttentionOperand;
-  const OperandArgument *operands = arguments.operands;
-  auto input = [&]<class T>(int index, const T *&pointer) {
-    pointer = reinterpret_cast<const T *>(operands[index].address);
-  };
-  AttentionParams params;
-  input(Operand::Q, params.q);
-  input(Operand::K, params.k);
-  input(valueOperandOf(p), params.v);
-  params.o = reinterpret_cast<void *>(operands[Operand::O].address);
-  params.lse = reinterpret_cast<float *>(operands[Operand::Lse].address);
-  params.qStrides = stridesOf(operands[Operand::Q]);
-  params.kStrides = stridesOf(operands[Operand::K]);
-  params.vStrides = stridesOf(operands[valueOperandOf(p)]);
-  params.oStrides = stridesOf(operands[Operand::O]);
-  params.lseHeadStride = p.hasPackedQueries() ? p.totalQueries : p.queries;
-  params.lseBatchStride = p.heads * p.queries;
-  input(Operand::QueryOffsets, params.queryOffsets);
-  input(Operand::KeyOffsets, params.keyOffsets);
-  input(Operand::KeyLengths, params.keyLengths);
-  input(Operand::PageTable, params.pageTable);
-  input(Operand::PageOffsets, params.pageOffsets);
-  params.pageTableStride = p.pageTableCols;
-  input(Operand::Sinks, params.sinks);
-  input(Operand::Alibi, params.alibi);
-  input(Operand::QScale, params.qScale);
-  input(Operand::KScale, params.kScale);
-  input(Operand::VScale, params.vScale);
-  params.scaleHeadStride = p.scales == AttentionProblem::Scales::Head;
-  params.batch = static_cast<int>(p.batch);
-  params.queries = static_cast<int>(p.queries);
-  params.keys = static_cast<int>(p.keys);
-  params.heads = static_cast<int>(p.heads);
-  params.kvHeads = static_cast<int>(p.kvHeads);
-  params.pageSize = static_cast<int>(p.pageSize);
-  params.left = static_cast<int>(p.left);
-  params.right = static_cast<int>(p.right);
-  params.scale = static_cast<float>(
-      resolveScale(arguments.scalars[AttentionScalar::Scale], p.headDim));
-  params.softcap =
-      static_cast<float>(arguments.scalars[AttentionScalar::Softcap]);
-  params.totalQueries = static_cast<int>(p.totalQueries);
-  return params;
-}
-
 std::unique_ptr<KernelFamily> makeAttentionFamily() {
   return std::make_unique<AttentionFamily>();
 }

@@ -23,11 +23,6 @@ std::unique_ptr<Template> makeNaiveAttentionTemplate();
 /// What trials read and write, and how closely results are judged.
 OperandTable attentionOperands(const AttentionProblem &problem);
 
-/// Fills what no config changes: operands, strides, extents, scalars. There is
-/// one split. Nanoseconds; allocates nothing.
-AttentionParams makeAttentionParams(const AttentionProblem &problem,
-                                    const Arguments &arguments);
-
 /// The family's reference: double precision, with an error bound, of O and of
 /// the LSE. Immutable.
 std::unique_ptr<Reference> makeAttentionReference(const Problem &problem,

@@ -2,6 +2,7 @@
 #include "Families/Attention/AttentionProblem.h"
 
 #include "Families/Attention/HeadTensor.h"
+#include "Families/Attention/LaunchedAttention.h"
 #include "Families/ProblemFields.h"
 #include "Families/SignatureFields.h"
 #include "Support/Format.h"
@@ -156,58 +157,6 @@ const RecordSchema &attentionProblemSchema() {
 // Records to structs
 //===----------------------------------------------------------------------===//
 
-double resolveScale(double given, int64_t headDim) {
-  return given != 0 ? given : 1 / std::sqrt(double(headDim));
-}
-
-AttentionProblem readLaunchedAttention(const int64_t *values) {
-  using F = AttentionField;
-  auto resolve = [&](int field, int64_t derived) {
-    return values[field] ? values[field] : derived;
-  };
-  AttentionProblem p;
-  p.batch = values[F::Batch];
-  p.queries = values[F::Sq];
-  p.keys = values[F::Sk];
-  p.heads = values[F::Heads];
-  p.kvHeads = resolve(F::KvHeads, p.heads);
-  p.headDim = values[F::D];
-  p.valueDim = resolve(F::Dv, p.headDim);
-  p.dtype = static_cast<DType>(values[F::DType]);
-  p.kv = static_cast<DType>(resolve(F::Kv, code(p.dtype)));
-  p.out = static_cast<DType>(
-      resolve(F::Out, code(p.dtype == DType::E4M3 ? DType::BF16 : p.dtype)));
-  p.mask = static_cast<AttentionMask>(values[F::Mask]);
-  p.left = values[F::Left];
-  p.right = values[F::Right];
-  p.softcap = decodeReal(values[F::Softcap]);
-  p.sinks = values[F::Sinks] != 0;
-  p.alibi = values[F::Alibi] != 0;
-  p.lse = values[F::Lse] != 0;
-  p.queryLengths = static_cast<AttentionLengths>(values[F::QLen]);
-  p.keyLengths = static_cast<AttentionLengths>(values[F::KvLen]);
-  p.typicalKeys = std::min(resolve(F::SkHint, p.keys), p.keys);
-  p.pages = static_cast<AttentionPages>(values[F::Pages]);
-  p.scales = static_cast<Scales>(values[F::Scales]);
-  p.fixedSplit = values[F::Split];
-  p.latent = values[F::Latent] != 0;
-  if (p.isPaged()) {
-    p.pageSize = values[F::Page];
-    p.pageCount = values[F::PoolPages];
-    p.pageTableCols = values[F::TableCols];
-    if (!p.pageCount || !p.pageTableCols) {
-      int64_t pages = p.pagesOfSequence();
-      bool isList = p.pages == AttentionPages::List;
-      p.pageCount = resolve(F::PoolPages, p.batch * pages);
-      p.pageTableCols = resolve(F::TableCols, isList ? p.batch * pages : pages);
-    }
-  }
-  p.totalQueries = resolve(F::TotalQ, p.batch * p.queries);
-  p.totalKeys = resolve(F::TotalK, p.batch * p.keys);
-  p.align = values[F::Align];
-  return p;
-}
-
 AttentionProblem readAttentionProblem(const int64_t *values) {
   using F = AttentionField;
   AttentionProblem p = readLaunchedAttention(values);
@@ -223,10 +172,6 @@ AttentionProblem readAttentionProblem(const int64_t *values) {
   p.v = p.latent ? p.k : strides(F::LdV, keyTokens, p.kvHeads, p.valueDim);
   p.o = strides(F::LdO, p.queries, p.heads, p.valueDim);
   return p;
-}
-
-int64_t AttentionProblem::pagesOfSequence() const {
-  return pageSize ? llvm::divideCeil(keys, pageSize) : 0;
 }
 
 int64_t AttentionProblem::usualQueries() const {

@@ -10,6 +10,8 @@
 #include "attention/AttentionParams.h"
 #include "attention/AttentionSignature.h"
 
+#include <cmath>
+
 namespace kiln {
 
 /// Sizes in tokens or elements, strides in elements, all resolved.
@@ -59,7 +61,9 @@ struct AttentionProblem {
     return keyLengths != AttentionLengths::Uniform && typicalKeys < keys;
   }
   /// Entries of a page table that a sequence of the most keys has.
-  int64_t pagesOfSequence() const;
+  int64_t pagesOfSequence() const {
+    return pageSize ? keys / pageSize + (keys % pageSize != 0) : 0;
+  }
   /// Queries and keys of a sequence as far as the problem tells: packed ones
   /// share their rows evenly.
   int64_t usualQueries() const;
@@ -154,14 +158,13 @@ const RecordSchema &attentionProblemSchema();
 const RecordSchema &attentionSignatureSchema();
 
 /// Reads the values of a problem record, in schema order, and resolves derived
-/// defaults.
+/// defaults. What launches read of one is in LaunchedAttention.h.
 AttentionProblem readAttentionProblem(const int64_t *values);
-/// The same without strides and scale, which a launch has in its arguments:
-/// called on every launch, it takes a third of the time.
-AttentionProblem readLaunchedAttention(const int64_t *values);
 
 /// \p given, or 1 / sqrt(headDim) for 0.
-double resolveScale(double given, int64_t headDim);
+inline double resolveScale(double given, int64_t headDim) {
+  return given != 0 ? given : 1 / std::sqrt(double(headDim));
+}
 
 AttentionSignature signatureOf(const AttentionProblem &problem);
 

@@ -1,5 +1,6 @@
 //===- AttentionReference.cpp - what attention is compared with -----------===//
 #include "Families/Attention/AttentionFamily.h"
+#include "Families/Attention/LaunchedAttention.h"
 #include "Families/KernelUnit.h"
 #include "Families/ReferenceStep.h"
 #include "attention/ReferenceAttentionConfig.h"

@@ -11,6 +11,7 @@
 #include "Families/Attention/AttentionEstimate.h"
 #include "Families/Attention/AttentionTemplate.h"
 #include "Families/Attention/DecodeGrid.h"
+#include "Families/Attention/LaunchedAttention.h"
 #include "Model/MathUtil.h"
 #include "Model/Occupancy.h"
 
@@ -48,16 +49,15 @@ public:
   void bind(const Arguments &arguments, const LaunchContext &context,
             LaunchSpec &spec) const noexcept override {
     AttentionProblem problem = readLaunchedAttention(arguments.problem);
-    DecodeGrid grid(problem, config, context.smCount,
-                    config.cluster || problem.fixedSplit > 0
-                        ? DecodeGrid::kMaxPartialRows
-                        : partialRows);
-    AttentionParams params = makeAttentionParams(problem, arguments);
-    params.splits = static_cast<int>(grid.splits);
-    params.splitKeys = static_cast<int>(grid.splitKeys);
-    placePartials(context.scratch, grid.rows(problem), problem.valueDim,
-                  params);
-    KernelStep &step = spec.addKernel(params);
+    DecodeGrid grid = gridOf(problem, context.smCount);
+    KernelStep &step = spec.addKernelOf([&] {
+      AttentionParams params = makeAttentionParams(problem, arguments);
+      params.splits = static_cast<int>(grid.splits);
+      params.splitKeys = static_cast<int>(grid.splitKeys);
+      placePartials(context.scratch, grid.rows(problem), problem.valueDim,
+                    params);
+      return params;
+    });
     step.grid = {static_cast<uint32_t>(grid.splits),
                  static_cast<uint32_t>(problem.kvHeads * grid.rowBlocks),
                  static_cast<uint32_t>(problem.batch)};
@@ -68,10 +68,18 @@ public:
     if (config.cluster)
       step.cluster.x = static_cast<uint32_t>(grid.splits);
     else
-      addCombineStep(params, kCombine, /*function=*/1, startsEarly, spec);
+      addCombineStep(spec.paramsOf<AttentionParams>(step), kCombine,
+                     /*function=*/1, startsEarly, spec);
   }
 
 private:
+  [[gnu::always_inline]] DecodeGrid gridOf(const AttentionProblem &problem,
+                                           int64_t smCount) const {
+    bool isLimited = !config.cluster && problem.fixedSplit == 0;
+    return DecodeGrid(problem, config, smCount,
+                      isLimited ? partialRows : DecodeGrid::kMaxPartialRows);
+  }
+
   DecodeAttentionConfig config;
   int64_t partialRows;
   uint32_t sharedBytes;

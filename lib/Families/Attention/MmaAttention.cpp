@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/AttentionEstimate.h"
 #include "Families/Attention/AttentionTemplate.h"
+#include "Families/Attention/LaunchedAttention.h"
 #include "Model/MathUtil.h"
 #include "Model/Occupancy.h"
 #include "attention/MmaAttentionConfig.h"
@@ -131,7 +132,8 @@ public:
   void bind(const Arguments &arguments, const LaunchContext &,
             LaunchSpec &spec) const noexcept override {
     AttentionProblem problem = readLaunchedAttention(arguments.problem);
-    KernelStep &step = spec.addKernel(makeAttentionParams(problem, arguments));
+    KernelStep &step = spec.addKernelOf(
+        [&] { return makeAttentionParams(problem, arguments); });
     int64_t section = sectionOf(config, problem, l2Bytes);
     step.grid.x = static_cast<uint32_t>(
         config.blocksOf(rowsOf(config, problem)) * section);

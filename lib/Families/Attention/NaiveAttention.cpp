@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Attention/AttentionEstimate.h"
 #include "Families/Attention/AttentionTemplate.h"
+#include "Families/Attention/LaunchedAttention.h"
 #include "attention/NaiveAttentionConfig.h"
 
 namespace kiln {
@@ -20,7 +21,8 @@ public:
   void bind(const Arguments &arguments, const LaunchContext &,
             LaunchSpec &spec) const noexcept override {
     AttentionProblem problem = readLaunchedAttention(arguments.problem);
-    KernelStep &step = spec.addKernel(makeAttentionParams(problem, arguments));
+    KernelStep &step = spec.addKernelOf(
+        [&] { return makeAttentionParams(problem, arguments); });
     double rows =
         double(problem.batch) * double(problem.heads) * double(problem.queries);
     step.grid.x = static_cast<uint32_t>(config.blocks(rows));

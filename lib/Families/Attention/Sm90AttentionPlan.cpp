@@ -8,6 +8,7 @@
 
 #include "Families/Attention/AttentionCombine.h"
 #include "Families/Attention/AttentionFamily.h"
+#include "Families/Attention/LaunchedAttention.h"
 #include "Families/ReusedTensorMap.h"
 #include "Model/MathUtil.h"
 #include "attention/Sm90AttentionParams.h"
@@ -101,6 +102,10 @@ public:
   const Maps &maps() const { return planned; }
 
 private:
+  Sm90AttentionParams makeParams(const AttentionProblem &problem,
+                                 const Sm90AttentionGrid &grid,
+                                 const Arguments &arguments,
+                                 const LaunchContext &context) const;
   Maps mapsOf(const AttentionProblem &problem, const AttentionStrides &q,
               const AttentionStrides &k, const AttentionStrides &v) const;
   TensorMapSpec queryMap(const StoredRows &rows, int64_t tokens) const;
@@ -208,11 +213,10 @@ Sm90AttentionBinder::Maps Sm90AttentionBinder::mapsOf(
 // Launches
 //===----------------------------------------------------------------------===//
 
-void Sm90AttentionBinder::bind(const Arguments &arguments,
-                               const LaunchContext &context,
-                               LaunchSpec &spec) const noexcept {
-  AttentionProblem problem = readLaunchedAttention(arguments.problem);
-  Sm90AttentionGrid grid(problem, config, context.smCount, l2Bytes);
+/// Tensor maps are left to the launch.
+Sm90AttentionParams Sm90AttentionBinder::makeParams(
+    const AttentionProblem &problem, const Sm90AttentionGrid &grid,
+    const Arguments &arguments, const LaunchContext &context) const {
   Sm90AttentionParams params;
   AttentionParams &attention = params.attention;
   attention = makeAttentionParams(problem, arguments);
@@ -221,10 +225,8 @@ void Sm90AttentionBinder::bind(const Arguments &arguments,
   if (grid.splits > 1)
     placePartials(context.scratch, grid.splits * partialRowsOf(problem),
                   problem.valueDim, attention);
-  if (config.dynamic) {
-    context.zero(sizeof(unsigned), spec);
+  if (config.dynamic)
     attention.counter = reinterpret_cast<unsigned *>(context.zeroed);
-  }
   bool packsQueries = signature.queryLengths == AttentionLengths::Packed;
   bool packsKeys = signature.keyLengths == AttentionLengths::Packed;
   params.batchStepQ = !packsQueries && attention.qStrides.batch != 0;
@@ -232,8 +234,20 @@ void Sm90AttentionBinder::bind(const Arguments &arguments,
   params.batchStepV = !packsKeys && attention.vStrides.batch != 0;
   params.schedule = grid.schedule();
   params.pageRows = static_cast<int>(keyRows(problem));
+  return params;
+}
 
-  KernelStep &step = spec.addKernel(params);
+void Sm90AttentionBinder::bind(const Arguments &arguments,
+                               const LaunchContext &context,
+                               LaunchSpec &spec) const noexcept {
+  AttentionProblem problem = readLaunchedAttention(arguments.problem);
+  Sm90AttentionGrid grid(problem, config, context.smCount, l2Bytes);
+  if (config.dynamic)
+    context.zero(sizeof(unsigned), spec);
+  KernelStep &step = spec.addKernelOf(
+      [&] { return makeParams(problem, grid, arguments, context); });
+  const AttentionParams &attention =
+      spec.paramsOf<Sm90AttentionParams>(step).attention;
   step.grid.x =
       static_cast<uint32_t>(std::min<int64_t>(grid.tiles(), context.smCount));
   step.block.x = static_cast<uint32_t>(config.threads());

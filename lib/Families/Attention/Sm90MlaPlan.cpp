@@ -3,6 +3,7 @@
 
 #include "Families/Attention/AttentionCombine.h"
 #include "Families/Attention/AttentionFamily.h"
+#include "Families/Attention/LaunchedAttention.h"
 #include "Families/ReusedTensorMap.h"
 #include "Model/MathUtil.h"
 #include "attention/Sm90MlaParams.h"
@@ -44,6 +45,10 @@ public:
   const TensorMapSpec &map() const { return planned; }
 
 private:
+  [[gnu::always_inline]] DecodeGrid gridOf(const AttentionProblem &problem,
+                                           int64_t smCount) const {
+    return DecodeGrid(problem, blocksOf(config), smCount, partialRows);
+  }
   TensorMapSpec mapOf(const AttentionProblem &problem,
                       const AttentionStrides &strides) const;
   int64_t boxKeys(const AttentionProblem &problem) const {
@@ -98,19 +103,23 @@ TensorMapSpec Sm90MlaBinder::mapOf(const AttentionProblem &problem,
 void Sm90MlaBinder::bind(const Arguments &arguments,
                          const LaunchContext &context,
                          LaunchSpec &spec) const noexcept {
-  AttentionProblem problem = readAttentionProblem(arguments.problem);
-  DecodeGrid grid(problem, blocksOf(config), context.smCount, partialRows);
-  Sm90MlaParams params;
-  AttentionParams &attention = params.attention;
-  attention = makeAttentionParams(problem, arguments);
-  attention.splits = static_cast<int>(grid.splits);
-  attention.splitKeys = static_cast<int>(grid.splitKeys);
-  placePartials(context.scratch, grid.rows(problem), problem.valueDim,
-                attention);
-  params.batchStepK = !problem.hasPackedKeys() && attention.kStrides.batch != 0;
-  params.boxKeys = static_cast<int>(boxKeys(problem));
-
-  KernelStep &step = spec.addKernel(params);
+  AttentionProblem problem = readLaunchedAttention(arguments.problem);
+  DecodeGrid grid = gridOf(problem, context.smCount);
+  KernelStep &step = spec.addKernelOf([&] {
+    Sm90MlaParams params;
+    AttentionParams &attention = params.attention;
+    attention = makeAttentionParams(problem, arguments);
+    attention.splits = static_cast<int>(grid.splits);
+    attention.splitKeys = static_cast<int>(grid.splitKeys);
+    placePartials(context.scratch, grid.rows(problem), problem.valueDim,
+                  attention);
+    params.batchStepK =
+        !problem.hasPackedKeys() && attention.kStrides.batch != 0;
+    params.boxKeys = static_cast<int>(boxKeys(problem));
+    return params;
+  });
+  const AttentionParams &attention =
+      spec.paramsOf<Sm90MlaParams>(step).attention;
   step.grid = {
       static_cast<uint32_t>(roundUp(grid.rowBlocks, int64_t(config.cluster))),
       static_cast<uint32_t>(grid.splits),

@@ -236,12 +236,14 @@ public:
   void bind(const Arguments &arguments, const LaunchContext &context,
             LaunchSpec &spec) const noexcept override {
     ElementwiseProblem problem = readElementwiseProblem(arguments.problem);
-    FlatElementwiseParams params;
-    params.operands = makeElementwiseParams(problem, arguments);
     long long blocks =
         config.blocks(signature, problem.rows, problem.cols, context.smCount);
-    config.fillGeometry(params, signature);
-    KernelStep &step = spec.addKernel(params);
+    KernelStep &step = spec.addKernelOf([&] {
+      FlatElementwiseParams params;
+      params.operands = makeElementwiseParams(problem, arguments);
+      config.fillGeometry(params, signature);
+      return params;
+    });
     step.grid.x = static_cast<uint32_t>(blocks);
     step.block.x = static_cast<uint32_t>(config.threads());
   }

@@ -46,16 +46,18 @@ public:
   void bind(const Arguments &arguments, const LaunchContext &context,
             LaunchSpec &spec) const noexcept override {
     GemmProblem problem = readGemmProblem(arguments.problem);
-    GemmParams params = makeGemmParams(problem, arguments);
-    if constexpr (requires { config.rasterGroup; })
-      params.rasterGroup = config.rasterGroup;
-    if constexpr (requires { config.splitK; }) {
-      params.splitK = config.splitK;
-      params.counters = reinterpret_cast<unsigned *>(context.zeroed);
-      params.partials = reinterpret_cast<float *>(context.scratch);
-    }
     context.zero(workspace.zeroedBytes, spec);
-    KernelStep &step = spec.addKernel(params);
+    KernelStep &step = spec.addKernelOf([&] {
+      GemmParams params = makeGemmParams(problem, arguments);
+      if constexpr (requires { config.rasterGroup; })
+        params.rasterGroup = config.rasterGroup;
+      if constexpr (requires { config.splitK; }) {
+        params.splitK = config.splitK;
+        params.counters = reinterpret_cast<unsigned *>(context.zeroed);
+        params.partials = reinterpret_cast<float *>(context.scratch);
+      }
+      return params;
+    });
     step.grid.x = static_cast<uint32_t>(
         config.blocks(problem.m, problem.n, problem.batch));
     step.block.x = static_cast<uint32_t>(config.threads());
