@@ -37,6 +37,13 @@ public:
   virtual ~Binder() = default;
   virtual void bind(const Arguments &arguments, const LaunchContext &context,
                     LaunchSpec &spec) const noexcept = 0;
+
+  /// Whether a launch of these arguments uses the plan's workspace, where it
+  /// has one: bind() may be given none where it does not. As fast as bind().
+  virtual bool usesWorkspace(const Arguments & /*arguments*/,
+                             int32_t /*smCount*/) const noexcept {
+    return true;
+  }
 };
 
 /// Everything needed to run one config on one problem. The problem's dynamic

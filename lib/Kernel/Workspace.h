@@ -43,6 +43,8 @@ struct Workspace {
   bool isZeroed = false;
   /// Bytes of that region; 0: as many as the plan's layout has.
   uint64_t zeroedBytes = 0;
+  /// The launch uses none (Binder::usesWorkspace), and this is none.
+  bool isUnused = false;
 };
 
 } // namespace kiln

@@ -47,10 +47,13 @@ llvm::Error Engine::launchPlan(const Driver &driver, const ActivePlan &plan,
     return entered.takeError();
   Workspace workspace;
   const WorkspaceLayout &needed = plan.loaded->workspace();
+  const bool usesWorkspace = plan.loaded->usesWorkspace(arguments);
   if (given) {
     if (!readWorkspace(*given, workspace)) [[unlikely]]
       return explainWorkspace(*given);
-  } else if (needed.bytes()) {
+  } else if (!usesWorkspace) {
+    workspace.isUnused = true;
+  } else {
     auto user = ArenaStream::find(driver, context.id, stream);
     if (!user)
       return user.takeError();
@@ -61,7 +64,7 @@ llvm::Error Engine::launchPlan(const Driver &driver, const ActivePlan &plan,
       arenas.holdForGraph(driver, *user);
   }
   std::unique_lock<std::mutex> turn;
-  if (needed.bytes())
+  if (usesWorkspace)
     turn = lockStream(context.id, stream);
   if (auto error = plan.loaded->launch(arguments, workspace, stream))
     return error;

@@ -172,7 +172,7 @@ void LoadedPlan::bind(const Arguments &arguments, const Workspace &workspace,
 /// Whether a launch can use \p workspace.
 inline bool LoadedPlan::fits(const Workspace &workspace) const {
   const WorkspaceLayout &needed = thePlan.workspace;
-  if (needed.bytes() == 0)
+  if (needed.bytes() == 0 || workspace.isUnused)
     return true;
   uint64_t zeroed = zeroedRegion(workspace, needed);
   return workspace.address != 0 && zeroed >= needed.zeroedBytes &&

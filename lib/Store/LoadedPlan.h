@@ -139,6 +139,11 @@ public:
 
   const Plan &plan() const { return thePlan; }
   const WorkspaceLayout &workspace() const { return thePlan.workspace; }
+  /// Whether a launch of \p arguments needs one. Nanoseconds.
+  bool usesWorkspace(const Arguments &arguments) const noexcept {
+    return thePlan.workspace.bytes() &&
+           thePlan.binder->usesWorkspace(arguments, smCount);
+  }
   uint64_t contextId() const { return context; }
 
 private:

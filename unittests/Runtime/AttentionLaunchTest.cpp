@@ -359,6 +359,42 @@ TEST_CASE("no queries launch nothing, no keys do") {
   CHECK(launches.count() == 1);
 }
 
+TEST_CASE("a launch without splits looks for no arena") {
+  // Plans of used lengths have room for splits, which a hint asks for.
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  kiln_stream stream = fixture.gpu.stream();
+  auto arenaBytes = [&] { return statisticsOf(engine).arena_bytes; };
+  kiln_attention_args args = pagedArgs();
+  args.batch = 64;
+  args.keys = 8192;
+  args.page_table_columns = 512;
+  args.heads = 32;
+  args.kv_heads = 8;
+  args.head_dim = 128;
+  CAPTURE(lastError());
+  REQUIRE(launch(engine, args, stream) == KILN_SUCCESS);
+  CHECK(arenaBytes() == 0);
+  kiln_problem problem = problemOf(args);
+  kiln_plan *plan = nullptr;
+  REQUIRE(kiln_plan_acquire(engine, &problem, stream, &plan) == KILN_SUCCESS);
+  kiln_workspace_info info = KILN_INIT(kiln_workspace_info);
+  REQUIRE(kiln_plan_workspace(plan, &info) == KILN_SUCCESS);
+  CHECK(info.bytes > 0);
+  // One that is given is checked all the same.
+  kiln_workspace given = KILN_INIT(kiln_workspace);
+  given.data = address(0x800000);
+  given.bytes = info.bytes - 1;
+  CHECK(kiln_attention(engine, &args, &given, stream) == KILN_INVALID_ARGUMENT);
+  given.bytes = info.bytes;
+  CHECK(kiln_attention(engine, &args, &given, stream) == KILN_SUCCESS);
+  CHECK(arenaBytes() == 0);
+  kiln_plan_release(plan);
+  args.keys_hint = 512;
+  REQUIRE(launch(engine, args, stream) == KILN_SUCCESS);
+  CHECK(arenaBytes() > 0);
+}
+
 TEST_CASE("two attentions are merged in place") {
   RuntimeFixture fixture;
   LaunchLog<MergeParams> launches;

@@ -46,6 +46,11 @@ public:
         sharedBytes(static_cast<uint32_t>(config.sharedBytes(signature))),
         startsEarly(startsEarly) {}
 
+  bool usesWorkspace(const Arguments &arguments,
+                     int32_t smCount) const noexcept override {
+    return gridOf(readLaunchedAttention(arguments.problem), smCount).splits > 1;
+  }
+
   void bind(const Arguments &arguments, const LaunchContext &context,
             LaunchSpec &spec) const noexcept override {
     AttentionProblem problem = readLaunchedAttention(arguments.problem);
@@ -54,8 +59,9 @@ public:
       AttentionParams params = makeAttentionParams(problem, arguments);
       params.splits = static_cast<int>(grid.splits);
       params.splitKeys = static_cast<int>(grid.splitKeys);
-      placePartials(context.scratch, grid.rows(problem), problem.valueDim,
-                    params);
+      if (grid.splits > 1)
+        placePartials(context.scratch, grid.rows(problem), problem.valueDim,
+                      params);
       return params;
     });
     step.grid = {static_cast<uint32_t>(grid.splits),

@@ -39,6 +39,11 @@ public:
             partialRowsOfPlan(problem, blocksOf(config), device.smCount)),
         planned(mapOf(problem, problem.k)) {}
 
+  bool usesWorkspace(const Arguments &arguments,
+                     int32_t smCount) const noexcept override {
+    return gridOf(readLaunchedAttention(arguments.problem), smCount).splits > 1;
+  }
+
   void bind(const Arguments &arguments, const LaunchContext &context,
             LaunchSpec &spec) const noexcept override;
 
@@ -111,8 +116,9 @@ void Sm90MlaBinder::bind(const Arguments &arguments,
     attention = makeAttentionParams(problem, arguments);
     attention.splits = static_cast<int>(grid.splits);
     attention.splitKeys = static_cast<int>(grid.splitKeys);
-    placePartials(context.scratch, grid.rows(problem), problem.valueDim,
-                  attention);
+    if (grid.splits > 1)
+      placePartials(context.scratch, grid.rows(problem), problem.valueDim,
+                    attention);
     params.batchStepK =
         !problem.hasPackedKeys() && attention.kStrides.batch != 0;
     params.boxKeys = static_cast<int>(boxKeys(problem));

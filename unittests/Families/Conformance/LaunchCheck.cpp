@@ -349,9 +349,14 @@ std::string faultOfLaunch(const KernelFamily &family, const Problem &problem,
   for (uint32_t i = 0; i < zeroed.stepCount; ++i)
     if (zeroed.steps[i].kind == LaunchStep::Kind::Memset)
       return "a memset of what is zero";
-  if (plan.workspace.zeroedBytes > 0 && !hasAddress(zeroed, kZeroed))
+  const bool uses = plan.binder->usesWorkspace(arguments, context.smCount);
+  const bool hasZeroed = hasAddress(zeroed, kZeroed);
+  const bool hasScratch = hasAddress(zeroed, kScratch);
+  if (!uses && (hasZeroed || hasScratch))
+    return "a workspace that is not used reaches a kernel";
+  if (uses && plan.workspace.zeroedBytes > 0 && !hasZeroed)
     return "the address of the zeroed region reaches no kernel";
-  if (plan.workspace.scratchBytes > 0 && !hasAddress(zeroed, kScratch))
+  if (uses && plan.workspace.scratchBytes > 0 && !hasScratch)
     return "the address of scratch reaches no kernel";
   return forgottenOperand(family, problem, arguments, spec);
 }
