@@ -6,7 +6,6 @@
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringExtras.h>
 
-#include <bit>
 #include <cassert>
 #include <cmath>
 
@@ -14,11 +13,6 @@ namespace kiln {
 
 static constexpr int kMaxChain = 8;
 static constexpr size_t kMaxTextBytes = 4096;
-
-int64_t encodeReal(double value) {
-  return std::bit_cast<int64_t>(value == 0 ? 0.0 : value);
-}
-double decodeReal(int64_t bits) { return std::bit_cast<double>(bits); }
 
 RecordSchema::RecordSchema(llvm::StringRef name, TextStyle style,
                            std::vector<Field> fields)

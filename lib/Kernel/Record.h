@@ -17,6 +17,7 @@
 #include <llvm/Support/Error.h>
 #include <llvm/Support/JSON.h>
 
+#include <bit>
 #include <cassert>
 #include <cstdint>
 #include <limits>
@@ -109,8 +110,12 @@ struct Field {
 
 /// Converts between a Real field's int64 and its double. -0.0 is encoded as
 /// 0.0: equal numbers have equal keys.
-int64_t encodeReal(double value);
-double decodeReal(int64_t bits);
+constexpr int64_t encodeReal(double value) {
+  return std::bit_cast<int64_t>(value == 0 ? 0.0 : value);
+}
+constexpr double decodeReal(int64_t bits) {
+  return std::bit_cast<double>(bits);
+}
 
 /// How a schema's records are printed.
 enum class TextStyle {

@@ -57,11 +57,12 @@ private:
   /// Whether V is a part of K by its address.
   KILN_INLINE static bool isOneOperand(const kiln_attention_args &args) {
     const kiln_heads_operand &k = args.k, &v = args.v;
+    if (v.data != k.data || !v.data) [[likely]]
+      return false;
     const int64_t valueDim = args.value_dim ? args.value_dim : args.head_dim;
     // Strides of 0 follow from the length of a row.
     const bool hasOneHead = (args.kv_heads ? args.kv_heads : args.heads) == 1;
-    return (v.data != nullptr) & (v.data == k.data) &
-           (v.token_stride == k.token_stride) &
+    return (v.token_stride == k.token_stride) &
            (v.head_stride == k.head_stride) &
            (v.batch_stride == k.batch_stride) & (v.flags == k.flags) &
            ((v.type == 0) | (v.type == k.type)) & (valueDim <= args.head_dim) &
@@ -346,11 +347,13 @@ struct AttentionVisit {
              int64_t(!first     ? Scales::None
                      : isOfHead ? Scales::Head
                                 : Scales::Tensor));
+    if (!first)
+      return;
     auto scales = [&](const char *name, const kiln_heads_operand &of,
                       kiln_dtype type, int index) {
       v.require(!of.scale || type == KILN_E4M3, ErrorCode::Unsupported,
                 "{} is given for type {:#x}: only e4m3 has scales", name, type);
-      if (first && type == KILN_E4M3)
+      if (type == KILN_E4M3)
         v.scales({.name = name,
                   .given = of.scale,
                   .index = index,

@@ -240,7 +240,7 @@ static void resetDefaults(const AttentionProblem &p, Record &record) {
   reset(F::Out, p.out == (p.dtype == DType::E4M3 ? DType::BF16 : p.dtype));
   reset(F::SkHint,
         p.keyLengths == AttentionLengths::Uniform || p.typicalKeys == p.keys);
-  reset(F::Scale, p.scale == resolveScale(0, p.headDim));
+  reset(F::Scale, p.scale == defaultScale(p.headDim));
   int64_t pages = p.pagesOfSequence();
   reset(F::Page, !p.isPaged());
   reset(F::PoolPages, !p.isPaged() || p.pageCount == p.batch * pages);

@@ -160,7 +160,7 @@ const RecordSchema &attentionProblemSchema() {
 AttentionProblem readAttentionProblem(const int64_t *values) {
   using F = AttentionField;
   AttentionProblem p = readLaunchedAttention(values);
-  p.scale = resolveScale(decodeReal(values[F::Scale]), p.headDim);
+  p.scale = resolveScale(decodeReal(values[F::Scale]), defaultScale(p.headDim));
   int64_t keyTokens = p.isPaged() ? p.pageSize : p.keys;
   // Three fields in a row.
   auto strides = [&](int field, int64_t tokens, int64_t heads, int64_t cols) {

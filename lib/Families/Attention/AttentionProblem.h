@@ -161,9 +161,13 @@ const RecordSchema &attentionSignatureSchema();
 /// defaults. What launches read of one is in LaunchedAttention.h.
 AttentionProblem readAttentionProblem(const int64_t *values);
 
-/// \p given, or 1 / sqrt(headDim) for 0.
-inline double resolveScale(double given, int64_t headDim) {
-  return given != 0 ? given : 1 / std::sqrt(double(headDim));
+/// What a scale of 0 stands for.
+inline double defaultScale(int64_t headDim) {
+  return 1 / std::sqrt(double(headDim));
+}
+/// \p given, or for 0 \p byDefault, which is defaultScale().
+constexpr double resolveScale(double given, double byDefault) {
+  return given != 0 ? given : byDefault;
 }
 
 AttentionSignature signatureOf(const AttentionProblem &problem);

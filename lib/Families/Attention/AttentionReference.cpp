@@ -27,8 +27,9 @@ public:
   void bind(const Arguments &arguments, const ReferencePart &part,
             LaunchSpec &spec) const override {
     ReferenceAttentionParams params;
-    params.attention = makeAttentionParams(
-        readLaunchedAttention(arguments.problem), arguments);
+    AttentionProblem problem = readLaunchedAttention(arguments.problem);
+    params.attention =
+        makeAttentionParams(problem, arguments, defaultScale(problem.headDim));
     params.isLse = part.operand == AttentionOperand::Lse;
     addReferenceStep(part, params, config.blocks(part.rows()), config.threads(),
                      spec);

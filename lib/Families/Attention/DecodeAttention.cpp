@@ -42,7 +42,8 @@ public:
   DecodeAttentionBinder(const DecodeAttentionConfig &config,
                         const AttentionSignature &signature,
                         int64_t partialRows, bool startsEarly)
-      : config(config), partialRows(partialRows),
+      : config(config), blocks(config), partialRows(partialRows),
+        scaleByDefault(defaultScale(signature.headDim)),
         sharedBytes(static_cast<uint32_t>(config.sharedBytes(signature))),
         startsEarly(startsEarly) {}
 
@@ -56,7 +57,8 @@ public:
     AttentionProblem problem = readLaunchedAttention(arguments.problem);
     DecodeGrid grid = gridOf(problem, context.smCount);
     KernelStep &step = spec.addKernelOf([&] {
-      AttentionParams params = makeAttentionParams(problem, arguments);
+      AttentionParams params =
+          makeAttentionParams(problem, arguments, scaleByDefault);
       params.splits = static_cast<int>(grid.splits);
       params.splitKeys = static_cast<int>(grid.splitKeys);
       if (grid.splits > 1)
@@ -82,12 +84,14 @@ private:
   [[gnu::always_inline]] DecodeGrid gridOf(const AttentionProblem &problem,
                                            int64_t smCount) const {
     bool isLimited = !config.cluster && problem.fixedSplit == 0;
-    return DecodeGrid(problem, config, smCount,
+    return DecodeGrid(problem, blocks, smCount,
                       isLimited ? partialRows : DecodeGrid::kMaxPartialRows);
   }
 
   DecodeAttentionConfig config;
+  DecodeBlocks blocks;
   int64_t partialRows;
+  double scaleByDefault;
   uint32_t sharedBytes;
   bool startsEarly;
 };

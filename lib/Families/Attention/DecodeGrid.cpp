@@ -16,20 +16,14 @@ static constexpr int64_t kMostSplits = 128;
 /// to split finely.
 static constexpr int64_t kMostSpread = 8;
 
-/// Of DecodeBlocks::fill.
-static constexpr int64_t kQuarters = 4;
-
 /// Splits that leave every ring a tile.
 static int64_t mostSplits(const DecodeBlocks &blocks, int64_t keys) {
   return std::clamp<int64_t>(ceilDiv(keys, blocks.tile * blocks.rings), 1,
                              kMostSplits);
 }
 
-int64_t DecodeGrid::fillingSplits(const DecodeBlocks &blocks, int64_t groups,
-                                  int64_t keys, int64_t smCount) {
-  int64_t splits = smCount * blocks.fill / (kQuarters * groups);
-  if (splits <= 1)
-    return 1;
+int64_t DecodeGrid::fittingSplits(const DecodeBlocks &blocks, int64_t splits,
+                                  int64_t keys) {
   splits = std::min(splits, mostSplits(blocks, keys));
   // Clusters of other sizes leave SMs of a GPC unused.
   if (blocks.isCluster)
@@ -51,7 +45,7 @@ int64_t partialRowsOfPlan(const AttentionProblem &problem,
   int64_t splits = mostSplits(blocks, most);
   if (splits == 1)
     return rows;
-  int64_t filling = smCount * blocks.fill / kQuarters;
+  int64_t filling = smCount * blocks.fill / DecodeBlocks::kQuarters;
   rows = std::max(
       rows, std::min(splits * partialRowsOf(problem), filling * blocks.rows));
   if (problem.keyLengths == AttentionLengths::Uniform)

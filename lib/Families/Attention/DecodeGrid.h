@@ -27,6 +27,8 @@ struct DecodeBlocks {
   int fill;      ///< quarters of a block for each SM that splits make up
   bool isCluster = false; ///< of all splits
 
+  static constexpr int64_t kQuarters = 4; ///< of one block, as `fill` counts
+
   DecodeBlocks(int64_t rows, int64_t tile, int64_t rings, int fill)
       : rows(rows), tile(tile), rings(rings), fill(fill) {}
   explicit DecodeBlocks(const DecodeAttentionConfig &config)
@@ -56,7 +58,8 @@ struct DecodeGrid {
 
   /// For \p smCount SMs. \p partialRows: rows of partial results that there is
   /// room for, where that is a limit. Nanoseconds; inline, so that a launch
-  /// reads no more of its problem than that asks for.
+  /// reads no more of its problem than that asks for. A launch that needs
+  /// one block for each head of K divides nothing.
   DecodeGrid(const AttentionProblem &problem, const DecodeBlocks &blocks,
              int64_t smCount, int64_t partialRows = kMaxPartialRows);
   DecodeGrid(const AttentionProblem &problem,
@@ -72,14 +75,27 @@ struct DecodeGrid {
 private:
   /// Splits of \p keys keys that fill the SMs.
   static int64_t fillingSplits(const DecodeBlocks &blocks, int64_t groups,
-                               int64_t keys, int64_t smCount);
+                               int64_t keys, int64_t smCount) {
+    const int64_t filling = smCount * blocks.fill;
+    const int64_t ofSplit = DecodeBlocks::kQuarters * groups;
+    if (filling < 2 * ofSplit)
+      return 1;
+    return fittingSplits(blocks, filling / ofSplit, keys);
+  }
+  /// \p splits, or the most that \p keys keys and a cluster allow.
+  static int64_t fittingSplits(const DecodeBlocks &blocks, int64_t splits,
+                               int64_t keys);
 };
 
 [[gnu::always_inline]] inline DecodeGrid::DecodeGrid(
     const AttentionProblem &problem, const DecodeBlocks &blocks,
     int64_t smCount, int64_t partialRows) {
-  rowBlocks = std::max<int64_t>(
-      ceilDiv(problem.queries * problem.group(), blocks.rows), 1);
+  // Both over all heads of K: where one block of each is enough, as for most
+  // launches, nothing is divided.
+  const int64_t rows = problem.queries * problem.heads;
+  const int64_t ofBlocks = blocks.rows * problem.kvHeads;
+  if (rows > ofBlocks)
+    rowBlocks = ceilDiv(rows, ofBlocks);
   int64_t most = std::max<int64_t>(mostVisibleKeys(problem, problem.keys), 1);
   if (problem.fixedSplit > 0)
     splitKeys = problem.fixedSplit;

@@ -71,9 +71,11 @@ inline AttentionStrides stridesOf(const OperandArgument &operand) {
 }
 
 /// Fills what no config changes: operands, strides, extents, scalars. There is
-/// one split.
+/// one split. \p scaleByDefault is defaultScale(). Binders keep it: a root and
+/// a quotient for each launch take some 5 ns.
 inline AttentionParams makeAttentionParams(const AttentionProblem &p,
-                                           const Arguments &arguments) {
+                                           const Arguments &arguments,
+                                           double scaleByDefault) {
   using Operand = AttentionOperand;
   const OperandArgument *operands = arguments.operands;
   auto input = [&]<class T>(int index, const T *&pointer) {
@@ -112,7 +114,7 @@ inline AttentionParams makeAttentionParams(const AttentionProblem &p,
   params.left = static_cast<int>(p.left);
   params.right = static_cast<int>(p.right);
   params.scale = static_cast<float>(
-      resolveScale(arguments.scalars[AttentionScalar::Scale], p.headDim));
+      resolveScale(arguments.scalars[AttentionScalar::Scale], scaleByDefault));
   params.softcap =
       static_cast<float>(arguments.scalars[AttentionScalar::Softcap]);
   params.totalQueries = static_cast<int>(p.totalQueries);

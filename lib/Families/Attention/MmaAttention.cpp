@@ -126,14 +126,17 @@ int64_t sectionOf(const Config &config, const AttentionProblem &problem,
 
 class MmaAttentionBinder final : public Binder {
 public:
-  MmaAttentionBinder(const Config &config, int sharedBytes, int64_t l2Bytes)
-      : config(config), sharedBytes(sharedBytes), l2Bytes(l2Bytes) {}
+  MmaAttentionBinder(const Config &config, const AttentionSignature &signature,
+                     int64_t l2Bytes)
+      : config(config), sharedBytes(config.sharedBytes(signature)),
+        l2Bytes(l2Bytes), scaleByDefault(defaultScale(signature.headDim)) {}
 
   void bind(const Arguments &arguments, const LaunchContext &,
             LaunchSpec &spec) const noexcept override {
     AttentionProblem problem = readLaunchedAttention(arguments.problem);
-    KernelStep &step = spec.addKernelOf(
-        [&] { return makeAttentionParams(problem, arguments); });
+    KernelStep &step = spec.addKernelOf([&] {
+      return makeAttentionParams(problem, arguments, scaleByDefault);
+    });
     int64_t section = sectionOf(config, problem, l2Bytes);
     step.grid.x = static_cast<uint32_t>(
         config.blocksOf(rowsOf(config, problem)) * section);
@@ -147,6 +150,7 @@ private:
   Config config;
   int sharedBytes;
   int64_t l2Bytes;
+  double scaleByDefault;
 };
 
 class MmaAttentionTemplate final : public AttentionTemplate<Config> {
@@ -209,8 +213,8 @@ protected:
   void completePlan(const AttentionProblem &,
                     const AttentionSignature &signature, const Config &config,
                     const DeviceModel &device, Plan &plan) const override {
-    plan.binder = std::make_shared<MmaAttentionBinder>(
-        config, config.sharedBytes(signature), device.l2Bytes);
+    plan.binder =
+        std::make_shared<MmaAttentionBinder>(config, signature, device.l2Bytes);
   }
 
 private:

@@ -15,14 +15,15 @@ namespace {
 
 class NaiveAttentionBinder final : public Binder {
 public:
-  explicit NaiveAttentionBinder(const NaiveAttentionConfig &config)
-      : config(config) {}
+  NaiveAttentionBinder(const NaiveAttentionConfig &config, int64_t headDim)
+      : config(config), scaleByDefault(defaultScale(headDim)) {}
 
   void bind(const Arguments &arguments, const LaunchContext &,
             LaunchSpec &spec) const noexcept override {
     AttentionProblem problem = readLaunchedAttention(arguments.problem);
-    KernelStep &step = spec.addKernelOf(
-        [&] { return makeAttentionParams(problem, arguments); });
+    KernelStep &step = spec.addKernelOf([&] {
+      return makeAttentionParams(problem, arguments, scaleByDefault);
+    });
     double rows =
         double(problem.batch) * double(problem.heads) * double(problem.queries);
     step.grid.x = static_cast<uint32_t>(config.blocks(rows));
@@ -31,6 +32,7 @@ public:
 
 private:
   NaiveAttentionConfig config;
+  double scaleByDefault;
 };
 
 class NaiveAttention final : public AttentionTemplate<NaiveAttentionConfig> {
@@ -82,10 +84,12 @@ protected:
     return explainNaiveAttention(problem, device);
   }
 
-  void completePlan(const AttentionProblem &, const AttentionSignature &,
+  void completePlan(const AttentionProblem &,
+                    const AttentionSignature &signature,
                     const NaiveAttentionConfig &config, const DeviceModel &,
                     Plan &plan) const override {
-    plan.binder = std::make_shared<NaiveAttentionBinder>(config);
+    plan.binder =
+        std::make_shared<NaiveAttentionBinder>(config, signature.headDim);
   }
 };
 

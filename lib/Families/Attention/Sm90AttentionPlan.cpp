@@ -91,6 +91,7 @@ public:
                       const Sm90AttentionConfig &config,
                       const DeviceModel &device)
       : signature(signature), config(config), l2Bytes(device.l2Bytes),
+        scaleByDefault(defaultScale(signature.headDim)),
         planned(mapsOf(problem, problem.q, problem.k, problem.v)) {}
 
   void bind(const Arguments &arguments, const LaunchContext &context,
@@ -118,6 +119,7 @@ private:
   AttentionSignature signature;
   Sm90AttentionConfig config;
   int64_t l2Bytes;
+  double scaleByDefault;
   Maps planned;
 };
 
@@ -219,7 +221,7 @@ Sm90AttentionParams Sm90AttentionBinder::makeParams(
     const Arguments &arguments, const LaunchContext &context) const {
   Sm90AttentionParams params;
   AttentionParams &attention = params.attention;
-  attention = makeAttentionParams(problem, arguments);
+  attention = makeAttentionParams(problem, arguments, scaleByDefault);
   attention.splits = static_cast<int>(grid.splits);
   attention.splitKeys = static_cast<int>(grid.splitKeys);
   if (grid.splits > 1)

@@ -34,9 +34,9 @@ public:
   Sm90MlaBinder(const AttentionProblem &problem,
                 const AttentionSignature &signature,
                 const Sm90MlaConfig &config, const DeviceModel &device)
-      : signature(signature), config(config),
-        partialRows(
-            partialRowsOfPlan(problem, blocksOf(config), device.smCount)),
+      : signature(signature), config(config), blocks(blocksOf(config)),
+        partialRows(partialRowsOfPlan(problem, blocks, device.smCount)),
+        scaleByDefault(defaultScale(signature.headDim)),
         planned(mapOf(problem, problem.k)) {}
 
   bool usesWorkspace(const Arguments &arguments,
@@ -52,7 +52,7 @@ public:
 private:
   [[gnu::always_inline]] DecodeGrid gridOf(const AttentionProblem &problem,
                                            int64_t smCount) const {
-    return DecodeGrid(problem, blocksOf(config), smCount, partialRows);
+    return DecodeGrid(problem, blocks, smCount, partialRows);
   }
   TensorMapSpec mapOf(const AttentionProblem &problem,
                       const AttentionStrides &strides) const;
@@ -64,7 +64,9 @@ private:
 
   AttentionSignature signature;
   Sm90MlaConfig config;
+  DecodeBlocks blocks;
   int64_t partialRows;
+  double scaleByDefault;
   TensorMapSpec planned;
 };
 
@@ -113,7 +115,7 @@ void Sm90MlaBinder::bind(const Arguments &arguments,
   KernelStep &step = spec.addKernelOf([&] {
     Sm90MlaParams params;
     AttentionParams &attention = params.attention;
-    attention = makeAttentionParams(problem, arguments);
+    attention = makeAttentionParams(problem, arguments, scaleByDefault);
     attention.splits = static_cast<int>(grid.splits);
     attention.splitKeys = static_cast<int>(grid.splitKeys);
     if (grid.splits > 1)
