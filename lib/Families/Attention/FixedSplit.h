@@ -6,7 +6,9 @@
 //   decode  has the problems with few rows of queries that it serves, and more
 //           rows where no other does, with one config;
 //   sm90    has the rest of those that it serves, without splits, with one
-//           number of keys in a block;
+//           shape of tile and one number of stages: which blocks move a row's
+//           origin follows from the rows beside it, and from where its tile's
+//           Q is kept;
 //   mma     has the rest of those that it serves, likewise;
 //   naive   is in every space, and is not chosen where another is.
 // Whether a template serves a problem is asked of one sequence of it.

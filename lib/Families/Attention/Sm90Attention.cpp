@@ -427,10 +427,19 @@ std::optional<Rejection> Sm90Attention::checkFixedSplit(
     return Rejection{PruneReason::Dominated, double(config.splits), 1,
                      "splits"};
   auto first = firstOfOne(problem, signature, device);
-  if (first && first->blockN != config.blockN)
-    return Rejection{PruneReason::Dominated, double(config.blockN),
-                     double(first->blockN), "keys of a block"};
-  return std::nullopt;
+  if (!first)
+    return std::nullopt;
+  std::optional<Rejection> rejection;
+  auto has = [&](int Sm90AttentionConfig::*knob, llvm::StringRef unit) {
+    if (!rejection && config.*knob != (*first).*knob)
+      rejection = Rejection{PruneReason::Dominated, double(config.*knob),
+                            double((*first).*knob), unit};
+  };
+  has(&Sm90AttentionConfig::blockN, "keys of a block");
+  has(&Sm90AttentionConfig::consumers, "consumers");
+  has(&Sm90AttentionConfig::packed, "heads of a tile");
+  has(&Sm90AttentionConfig::stages, "stages");
+  return rejection;
 }
 
 bool isServedBySm90(const AttentionProblem &problem,

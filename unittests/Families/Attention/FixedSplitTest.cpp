@@ -29,8 +29,10 @@ std::set<std::string> ordersOf(const std::string &problem,
     if (name == "decode")
       orders.insert(config.text());
     else if (name == "sm90")
-      orders.insert(
-          fmt::format("sm90 {} of {}", config.get("bn"), config.get("sp")));
+      orders.insert(fmt::format("sm90 {} of {}, {} consumers, {} heads, {}",
+                                config.get("bn"), config.get("sp"),
+                                config.get("wg"), config.get("pk"),
+                                config.get("st")));
     else if (name == "mma")
       orders.insert(fmt::format("mma {}", config.get("bc")));
     else if (!candidate.tmpl->isGeneric())
@@ -51,6 +53,9 @@ constexpr const char *kShapes[] = {
     "sq=512 sk=8192 heads=32 kvheads=8 d=128 dtype=bf16 mask=causal",
     "sq=512 sk=8192 heads=32 kvheads=8 d=128 dtype=bf16 pages=table page=24",
     "sq=4096 sk=4096 heads=4 d=256 dtype=bf16",
+    "sq=228 sk=612 heads=8 d=64 dtype=bf16 mask=causal",
+    "sq=150 sk=400 heads=32 kvheads=8 d=128 dtype=bf16 mask=causal",
+    "sq=128 sk=400 heads=2 d=256 dtype=bf16",
     "sq=512 sk=8192 heads=8 d=100 dtype=bf16 qlen=packed kvlen=packed",
     "sq=1 sk=8192 heads=16 kvheads=1 d=576 dv=512 dtype=bf16",
     "sq=4 sk=8192 heads=32 kvheads=8 d=128 dtype=fp16 kv=e4m3",
@@ -102,4 +107,10 @@ TEST_CASE("what a fixed split leaves out is named") {
         "dominated: 64 keys of a block, limit 128 keys of a block");
   CHECK(why(rows, "sm90.wg2.bn128.st2.pk1.sp2") ==
         "dominated: 2 splits, limit 1 splits");
+  CHECK(why(rows, "sm90.wg1.bn128.st2.pk1") ==
+        "dominated: 1 consumers, limit 2 consumers");
+  CHECK(why(rows, "sm90.wg2.bn128.st2.pk4") ==
+        "dominated: 4 heads of a tile, limit 1 heads of a tile");
+  CHECK(why(rows, "sm90.wg2.bn128.st3.pk1") ==
+        "dominated: 3 stages, limit 2 stages");
 }

@@ -164,7 +164,7 @@ TEST_CASE("splits of wgmma attention are merged by a second kernel") {
   CHECK(launch.step(1).dependentLaunch);
   // Of many rows no sequence is split where the problem fixes splits.
   Launch fixed("sq=128 sk=4000 heads=2 d=128 dtype=bf16 split=1024",
-               "sm90.wg1.bn128.st2.pk1");
+               "sm90.wg2.bn128.st2.pk1");
   CHECK(fixed.params().attention.splits == 1);
   CHECK(fixed.plan.workspace.bytes() == 0);
 }
