@@ -261,7 +261,9 @@ static void addShifted(const float *a, const float (*b)[kMostWidth], int depth,
       greatest = std::max(greatest, std::abs(a[k] * b[k][n]));
     if (greatest == 0)
       continue;
-    const float unit = std::ldexp(1.0f, std::ilogb(greatest) + 1 - kBits);
+    constexpr int kLeast = -149; // of a denormal number
+    const float unit =
+        std::ldexp(1.0f, std::max(std::ilogb(greatest) + 1 - kBits, kLeast));
     float units = std::trunc(sums[n] / unit);
     for (int k = 0; k < depth; ++k)
       units += std::trunc(a[k] * b[k][n] / unit);
