@@ -48,7 +48,8 @@ typedef struct kiln_heads_operand {
   /// problem is only described.
   uint32_t alignment;
   uint32_t flags; ///< kiln_operand_flag; KILN_OPERAND_POINTER_ARRAY: slot
-  /// Of an e4m3 input: what its elements are multiplied by; null: nothing.
+  /// Of an e4m3 input: what its elements are multiplied by, numbers above 0;
+  /// null: nothing.
   const kiln_scale *scale;
   uint64_t reserved[3];
 } kiln_heads_operand;

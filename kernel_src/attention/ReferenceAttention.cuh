@@ -185,7 +185,8 @@ private:
 
   static Score scoreOf(const AttentionParams &params, const Task &task,
                        const double (&query)[kHeadDim], int key) {
-    constexpr int kWidth = bytesOf(kSignature.kv);
+    // Of e4m3 beside wider rows of Q no alignment is known.
+    constexpr int kWidth = bytesOf(kSignature.q);
     constexpr int kVector =
         kSignature.align > kWidth ? kSignature.align / kWidth : 1;
     const Value *k =

@@ -224,14 +224,14 @@ double visiblePairs(const AttentionProblem &p) {
 // The signature
 //===----------------------------------------------------------------------===//
 
-/// What accesses to Q, K, V and O have in common. A promise below an element's
-/// width promises that width all the same.
+/// What accesses to Q, K, V and O have in common, or the width of an element of
+/// Q where that is more: each element is aligned to its own width all the same.
 static int commonAlignment(const AttentionProblem &p) {
-  int64_t widest = std::max(bytesOf(p.dtype), bytesOf(p.out));
-  return alignmentOf(std::max(p.align, widest), {{p.headDim, p.q, p.dtype},
-                                                 {p.headDim, p.k, p.kv},
-                                                 {p.valueDim, p.v, p.kv},
-                                                 {p.valueDim, p.o, p.out}});
+  int64_t promise = std::max<int64_t>(p.align, bytesOf(p.dtype));
+  return alignmentOf(promise, {{p.headDim, p.q, p.dtype},
+                               {p.headDim, p.k, p.kv},
+                               {p.valueDim, p.v, p.kv},
+                               {p.valueDim, p.o, p.out}});
 }
 
 AttentionSignature signatureOf(const AttentionProblem &p) {
