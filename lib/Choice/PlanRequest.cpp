@@ -43,9 +43,9 @@ int64_t largestValue(const KernelFamily &family, const Problem &problem,
   return value;
 }
 
-/// \p problem without what is incidental.
-static Problem generalProblem(const KernelFamily &family,
-                              const Problem &problem) {
+/// \p problem without what is incidental; nullopt: its family refuses that.
+static std::optional<Problem> generalForm(const KernelFamily &family,
+                                          const Problem &problem) {
   Record general = generalised(problem.record);
   if (general == problem.record)
     return problem;
@@ -53,7 +53,15 @@ static Problem generalProblem(const KernelFamily &family,
   if (made)
     return std::move(*made);
   llvm::consumeError(made.takeError());
-  return problem;
+  return std::nullopt;
+}
+static Problem generalProblem(const KernelFamily &family,
+                              const Problem &problem) {
+  return generalForm(family, problem).value_or(problem);
+}
+
+bool hasGeneralForm(const KernelFamily &family, const Problem &problem) {
+  return generalForm(family, problem).has_value();
 }
 
 /// The largest problem up to the next power of two that differs from \p problem

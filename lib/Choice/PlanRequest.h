@@ -23,6 +23,11 @@ namespace kiln {
 int64_t largestValue(const KernelFamily &family, const Problem &problem,
                      int extent, int64_t last);
 
+/// Whether a plan of \p problem knows nothing of what is incidental, so that it
+/// serves launches with any. Without its capacities a problem may have more
+/// rows than its family counts: plans of such a one know them.
+bool hasGeneralForm(const KernelFamily &family, const Problem &problem);
+
 /// The problem up to the next power of two, in each dynamic extent, that
 /// differs from \p problem in nothing else but what is incidental, its
 /// signature included; \p problem's own value where there is none. Some

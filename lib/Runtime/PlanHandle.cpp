@@ -149,7 +149,7 @@ llvm::Error PlanHandle::launch(const kiln_arguments *given,
 
 /// The plan's problem with the extents of \p call, which has to be a call of
 /// it: no field may differ, except that more alignment is as good, and that
-/// what a launch alone says is its own.
+/// what a launch alone says is its own where plans know nothing of it.
 llvm::Expected<Problem> PlanHandle::problemOf(const FamilyCall &call) const {
   ExtentPoint extents;
   llvm::ArrayRef<Field> fields = spec.family->problemSchema().fields();
@@ -166,8 +166,10 @@ llvm::Expected<Problem> PlanHandle::problemOf(const FamilyCall &call) const {
     return problem.takeError();
   for (int i = 0; i < call.fieldCount; ++i) {
     int64_t mine = problem->record[i], its = call.values[i];
-    bool fits = its == mine || fields[i].isIncidental() ||
-                (fields[i].role == FieldRole::Alignment && its >= mine);
+    bool fits =
+        its == mine ||
+        (fields[i].isIncidental() && hasGeneralForm(*spec.family, *problem)) ||
+        (fields[i].role == FieldRole::Alignment && its >= mine);
     if (!fits)
       return makeError(
           ErrorCode::InvalidArgument,

@@ -297,6 +297,38 @@ TEST_CASE("a plan of an attention follows its extents") {
   kiln_plan_release(plan);
 }
 
+TEST_CASE("S18: a plan takes no capacities that it does not know of") {
+  RuntimeFixture fixture;
+  kiln_engine *engine = fixture.engine();
+  kiln_attention_args args = pagedArgs();
+  args.batch = 2048;
+  args.query_offsets = integers(0x700000);
+  args.total_queries = 2048;
+  const kiln_family family = KILN_FAMILY_ATTENTION;
+  auto launchWith = [&](int64_t total) {
+    kiln_problem problem = problemOf(args);
+    kiln_plan *plan = nullptr;
+    REQUIRE(kiln_plan_acquire(engine, &problem, nullptr, &plan) ==
+            KILN_SUCCESS);
+    kiln_attention_args other = args;
+    other.total_queries = total;
+    kiln_status status =
+        kiln_plan_launch_call(plan, family, &other, nullptr, nullptr);
+    kiln_plan_release(plan);
+    return status;
+  };
+  CAPTURE(lastError());
+  // Of any other capacities: the plan was made without.
+  CHECK(launchWith(8192) == KILN_SUCCESS);
+  // Without them there would be 2^31 pages.
+  args.keys = 1 << 20;
+  args.page_size = 1;
+  args.page_table_columns = 1 << 20;
+  CHECK(launchWith(2048) == KILN_SUCCESS);
+  CHECK(launchWith(8192) == KILN_INVALID_ARGUMENT);
+  CHECK(lastErrorHas("totalq differs"));
+}
+
 TEST_CASE("prepared ranges of an attention serve values that nobody launched") {
   RuntimeFixture fixture;
   kiln_engine *engine = fixture.engine();

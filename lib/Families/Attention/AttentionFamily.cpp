@@ -179,10 +179,7 @@ static llvm::Error checkCounts(const AttentionProblem &p) {
 }
 
 static llvm::SmallVector<HeadTensor, 4> tensorsOf(const AttentionProblem &p) {
-  int64_t queryRows = p.hasPackedQueries() ? p.totalQueries : p.queries;
-  int64_t keyRows = p.isPaged()         ? p.pageSize
-                    : p.hasPackedKeys() ? p.totalKeys
-                                        : p.keys;
+  int64_t queryRows = p.queryRows(), keyRows = p.keyRows();
   int64_t keyBatch = p.isPaged() ? p.pageCount : p.batch;
   return {{AttentionField::LdQ, p.headDim, p.q, queryRows, p.heads, p.batch,
            !p.hasPackedQueries()},

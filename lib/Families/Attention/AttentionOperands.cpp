@@ -86,7 +86,7 @@ public:
                           const AttentionStrides &strides) {
     OperandSpec &spec = add(index, name, role, type, true);
     bool isPacked = p.hasPackedQueries();
-    spec.rows = isPacked ? p.totalQueries : p.queries;
+    spec.rows = p.queryRows();
     spec.planes = p.heads;
     spec.batch = isPacked ? 1 : p.batch;
     setStrides(spec, cols, strides);
@@ -97,9 +97,7 @@ public:
   OperandSpec &addKeys(int index, llvm::StringRef name, int64_t cols,
                        const AttentionStrides &strides) {
     OperandSpec &spec = add(index, name, OperandRole::In, p.kv, true);
-    spec.rows = p.isPaged()         ? p.pageSize
-                : p.hasPackedKeys() ? p.totalKeys
-                                    : p.keys;
+    spec.rows = p.keyRows();
     spec.planes = p.kvHeads;
     spec.batch = p.isPaged() ? p.pageCount : p.hasPackedKeys() ? 1 : p.batch;
     setStrides(spec, cols, strides);
@@ -134,7 +132,7 @@ public:
     OperandSpec &lse =
         add(AttentionOperand::Lse, "lse", OperandRole::Out, DType::FP32, p.lse);
     bool isPacked = p.hasPackedQueries();
-    lse.rows = isPacked ? p.totalQueries : p.queries;
+    lse.rows = p.queryRows();
     lse.cols = lse.leadingDimension = 1;
     lse.planes = p.heads;
     lse.planeStride = lse.rows;

@@ -10,6 +10,7 @@
 #include "attention/AttentionParams.h"
 #include "attention/AttentionSignature.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace kiln {
@@ -56,6 +57,14 @@ struct AttentionProblem {
     return queryLengths == AttentionLengths::Packed;
   }
   bool hasPackedKeys() const { return keyLengths == AttentionLengths::Packed; }
+  /// Rows of Q and O, and of K and V, that lie together: of a sequence, of all
+  /// packed ones, of a page.
+  int64_t queryRows() const {
+    return hasPackedQueries() ? totalQueries : queries;
+  }
+  int64_t keyRows() const {
+    return isPaged() ? pageSize : hasPackedKeys() ? totalKeys : keys;
+  }
   /// Whether sequences may be much longer than usual.
   bool isRagged() const {
     return keyLengths != AttentionLengths::Uniform && typicalKeys < keys;

@@ -354,8 +354,8 @@ static std::optional<Rejection>
 checkTensorMaps(const AttentionProblem &problem) {
   constexpr double kMostElements = 2147483647;
   double most =
-      double(std::max({problem.queries, problem.keys, problem.totalQueries,
-                       problem.totalKeys, problem.pageCount}));
+      double(std::max({problem.queries, problem.keys, problem.queryRows(),
+                       problem.keyRows(), problem.pageCount}));
   if (most > kMostElements)
     return Rejection{PruneReason::Grid, most, kMostElements, "tokens"};
   constexpr double kMaxStride = double(int64_t(1) << 40);

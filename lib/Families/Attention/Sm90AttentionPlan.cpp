@@ -192,11 +192,8 @@ Sm90AttentionBinder::Maps Sm90AttentionBinder::mapsOf(
   bool packsQueries = signature.queryLengths == AttentionLengths::Packed;
   bool packsKeys = signature.keyLengths == AttentionLengths::Packed;
   bool isPaged = signature.pages != AttentionPages::None;
-  int64_t queries = packsQueries ? problem.totalQueries : problem.queries;
+  int64_t queries = problem.queryRows(), keys = problem.keyRows();
   int64_t queryBatch = packsQueries || q.batch == 0 ? 1 : problem.batch;
-  int64_t keys = isPaged     ? problem.pageSize
-                 : packsKeys ? problem.totalKeys
-                             : problem.keys;
   int64_t keyBatch = isPaged     ? problem.pageCount
                      : packsKeys ? 1
                                  : problem.batch;

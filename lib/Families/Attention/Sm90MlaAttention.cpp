@@ -199,7 +199,7 @@ static std::optional<Rejection>
 checkTensorMap(const AttentionProblem &problem) {
   constexpr double kMostElements = 2147483647;
   double most = double(std::max(
-      {problem.keys, problem.totalKeys, problem.pageCount, problem.batch}));
+      {problem.keys, problem.keyRows(), problem.pageCount, problem.batch}));
   if (most > kMostElements)
     return Rejection{PruneReason::Grid, most, kMostElements, "tokens"};
   constexpr double kMaxStride = double(int64_t(1) << 40);

@@ -91,14 +91,11 @@ TensorMapSpec Sm90MlaBinder::mapOf(const AttentionProblem &problem,
         extent > 1 ? static_cast<uint64_t>(stride * bytesOf(signature.q))
                    : kAnyStride;
   };
-  int64_t tokens = problem.isPaged()         ? problem.pageSize
-                   : problem.hasPackedKeys() ? problem.totalKeys
-                                             : problem.keys;
   int64_t batch = problem.isPaged() ? problem.pageCount
                   : problem.hasPackedKeys() || strides.batch == 0
                       ? 1
                       : problem.batch;
-  set(1, tokens, strides.token);
+  set(1, problem.keyRows(), strides.token);
   set(2, problem.kvHeads, strides.head);
   set(3, batch, strides.batch);
   map.box[0] = Slab::kElements;

@@ -440,3 +440,20 @@ TEST_CASE("naive attention is not first from a hundred keys on") {
             CHECK(space.ranked.front().tmpl->name() != "naive");
           }
 }
+
+TEST_CASE("sequences that share pages have as many keys as they like") {
+  // Together more than a tensor map counts, each far fewer.
+  auto first = [&](int batch) {
+    const Problem problem = testing::parse(
+        family(),
+        "attention batch=" + std::to_string(batch) +
+            " sq=1 sk=1048576 heads=128 kvheads=1 d=576 dv=512 latent=1 "
+            "dtype=bf16 kvlen=used skhint=4096 pages=table page=64 "
+            "poolpages=300000");
+    auto space = exploreSpace(family(), problem, h200());
+    REQUIRE(space);
+    return space->ranked.front().tmpl->name().str();
+  };
+  CHECK(first(2047) == "sm90mla");
+  CHECK(first(2048) == "sm90mla");
+}

@@ -83,6 +83,16 @@ TEST_CASE("S17: with a fixed split no choice depends on the batch") {
   }
 }
 
+TEST_CASE("S17: nor on how many keys all sequences could have together") {
+  const char *shape = "sq=512 sk=1048576 heads=8 d=128 dtype=bf16 kvlen=used "
+                      "pages=table page=64 poolpages=300000 split=1024";
+  auto orders = [&](int batch) {
+    return ordersOf(fmt::format("batch={} {}", batch, shape),
+                    device("h200-sxm"));
+  };
+  CHECK(orders(2200) == orders(2000));
+}
+
 TEST_CASE("what a fixed split leaves out is named") {
   const std::string problem = "sq=1 sk=8192 heads=32 kvheads=8 d=128 "
                               "dtype=bf16 split=1024";
