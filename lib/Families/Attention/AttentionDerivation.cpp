@@ -48,6 +48,7 @@ private:
   void explainShared();
   void explainBlocks();
   int explainLoop(int tensor, int softmax);
+  int explainChain(int loop);
   int explainPace(int loop);
   int explainEnds(int tensor, int softmax, int loop);
   int explainPath(int pace, int ends);
@@ -182,6 +183,23 @@ int AttentionTileSteps::explainLoop(int tensor, int softmax) {
        .unit = "clk"});
 }
 
+/// How long a block takes that waits for its own products.
+int AttentionTileSteps::explainChain(int loop) {
+  int chain =
+      steps.add({.title = "a step of one block",
+                 .formula = "the products of a score wait for one another",
+                 .rule = StepRule::Sum,
+                 .terms = {{"products of a score", kChainedProduct, "clk",
+                            model.chainLength()},
+                           steps.resultOf(loop, kChainedRest)},
+                 .unit = "clk"});
+  return steps.add({.title = "steps side by side",
+                    .rule = StepRule::Quotient,
+                    .terms = {steps.resultOf(chain),
+                              {"blocks of an SM", model.step.together, ""}},
+                    .unit = "clk"});
+}
+
 int AttentionTileSteps::explainPace(int loop) {
   int l2 = steps.add(
       {.title = "keys from L2",
@@ -209,10 +227,14 @@ int AttentionTileSteps::explainPace(int loop) {
          .terms = {steps.resultOf(loop),
                    {"pages", pages, "clk", AttentionStep::kPagesShare}},
          .unit = "clk"});
+  StepTerm chained{"steps side by side", 0, "clk"};
+  if (!isWgmma())
+    chained = steps.resultOf(explainChain(loop));
   return steps.add({.title = "pace of a step",
                     .rule = StepRule::Max,
                     .terms = {steps.resultOf(loop),
                               {"pages", pages, "clk"},
+                              chained,
                               steps.resultOf(l2),
                               {"port of the SM", model.step.port, "clk"}},
                     .unit = "clk"});

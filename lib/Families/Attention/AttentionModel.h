@@ -94,13 +94,24 @@ struct AttentionStep {
   /// Of wgmma with kept origins: what a step takes longer that raises them.
   double raising = 0;
   double pages = 0; ///< of wgmma: the thread that loads finds pages
-  double l2 = 0;    ///< K and V from L2, for all SMs at once
-  double port = 0;  ///< the same through the port of one SM
+  /// Of mma.sync: the step of one block, whose products wait for one another,
+  /// and the blocks of an SM that are at theirs together.
+  double chain = 0, together = 1;
+  double l2 = 0;   ///< K and V from L2, for all SMs at once
+  double port = 0; ///< the same through the port of one SM
   /// Half of what that thread takes shows in every step.
   static constexpr double kPagesShare = 0.5;
   double loaded() const { return loop + kPagesShare * pages; }
-  double pace() const { return std::max({loaded(), pages, l2, port}); }
+  double chained() const { return chain / together; }
+  double pace() const {
+    return std::max({loaded(), pages, chained(), l2, port});
+  }
 };
+
+/// Of the chain of a step: clocks from one product of a score to the next
+/// (fitted; mma.sync.m16n8k16 alone has about 33), and the part of the rest of
+/// the step that a block waits for, too.
+inline constexpr double kChainedProduct = 40, kChainedRest = 0.5;
 
 /// From the start of a block to its first load: barriers, tensor maps, roles.
 inline constexpr double kStartNs = 1500;
@@ -143,6 +154,8 @@ struct AttentionTileModel {
                      const DeviceModel &device);
 
   bool hasEqualTiles() const { return longest == shortest; }
+  /// Products of mma.sync that one score takes.
+  double chainLength() const { return headDim / 16; }
   double sms() const { return double(device.smCount); }
   double ns(double clocks) const { return clocks / attentionClockGHz(device); }
   double pathNs() const { return ns(path + tail); }
