@@ -170,7 +170,7 @@ TEST_SUITE("gpu") {
             operands.launch(operands.arguments(operands.problem), bytes);
         operands.load(one, config);
         CHECK(operands.launch(operands.arguments(one), bytes) == of5);
-        // Whichever is chosen of those that are.
+        // Nor on which config is chosen: another batch may have another.
         if (must(operands.family.parseConfig(config)).tmpl->isGeneric())
           continue;
         if (chosen.empty())

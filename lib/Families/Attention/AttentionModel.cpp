@@ -275,9 +275,9 @@ void AttentionTileModel::computeMmaStep() {
                            std::pow(step.shared, step.exponent),
                        1 / step.exponent) +
               step.softmaxShare * step.softmax + step.exposed;
-  // Narrow steps of long rows have too few scores to hide how the products of
-  // each follow one another (head dim 256, blocks of 16 keys on an H200: 1.2 to
-  // 1.7 times what the rates tell).
+  // Narrow steps of long rows have too few scores to hide that the products of
+  // each wait for one another (head dim 256, blocks of 16 keys on an H200: up
+  // to 1.75 times what the rates tell).
   step.chain = kChainedProduct * chainLength() + kChainedRest * step.loop;
 }
 

@@ -91,7 +91,7 @@ inline AttentionParams makeAttentionParams(const AttentionProblem &p,
   params.kStrides = stridesOf(operands[Operand::K]);
   params.vStrides = stridesOf(operands[valueOperandOf(p)]);
   params.oStrides = stridesOf(operands[Operand::O]);
-  params.lseHeadStride = p.hasPackedQueries() ? p.totalQueries : p.queries;
+  params.lseHeadStride = p.queryRows();
   params.lseBatchStride = p.heads * p.queries;
   input(Operand::QueryOffsets, params.queryOffsets);
   input(Operand::KeyOffsets, params.keyOffsets);

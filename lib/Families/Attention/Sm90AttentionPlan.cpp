@@ -114,7 +114,7 @@ private:
   TensorMapSpec emptyMap(int rank) const;
   void setDim(TensorMapSpec &map, int dim, int64_t extent,
               int64_t stride) const;
-  int64_t keyRows(const AttentionProblem &problem) const;
+  int64_t boxRows(const AttentionProblem &problem) const;
 
   AttentionSignature signature;
   Sm90AttentionConfig config;
@@ -178,7 +178,7 @@ TensorMapSpec Sm90AttentionBinder::keyMap(const StoredRows &rows,
 }
 
 /// Tokens of a box of K and V.
-int64_t Sm90AttentionBinder::keyRows(const AttentionProblem &problem) const {
+int64_t Sm90AttentionBinder::boxRows(const AttentionProblem &problem) const {
   bool isPaged = signature.pages != AttentionPages::None;
   return isPaged ? std::min<int64_t>(config.blockN, problem.pageSize)
                  : config.blockN;
@@ -201,7 +201,7 @@ Sm90AttentionBinder::Maps Sm90AttentionBinder::mapsOf(
     return StoredRows{elements, keys, problem.kvHeads,
                       strides.batch == 0 ? 1 : keyBatch, strides};
   };
-  int64_t box = keyRows(problem);
+  int64_t box = boxRows(problem);
   return {queryMap({problem.headDim, queries, problem.heads, queryBatch, q},
                    config.consumerTokens()),
           keyMap(keyRowsOf(problem.headDim, k), box),
@@ -232,7 +232,7 @@ Sm90AttentionParams Sm90AttentionBinder::makeParams(
   params.batchStepK = !packsKeys && attention.kStrides.batch != 0;
   params.batchStepV = !packsKeys && attention.vStrides.batch != 0;
   params.schedule = grid.schedule();
-  params.pageRows = static_cast<int>(keyRows(problem));
+  params.pageRows = static_cast<int>(boxRows(problem));
   return params;
 }
 
