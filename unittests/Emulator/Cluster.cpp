@@ -17,6 +17,10 @@ struct MachineCalls {
   static void *sharedAt(unsigned address, unsigned bytes) {
     return running->sharedAt(address, bytes);
   }
+  static void misaligned(const void *address, unsigned bytes) {
+    running->fail(
+        fmt::format("address {} is not aligned to {} bytes", address, bytes));
+  }
   static void meet(unsigned mask, void *mine, Together run) {
     running->meet(mask, mine, run);
   }
@@ -85,6 +89,7 @@ Cluster::Cluster(const KilnFakeLaunch &launch,
                  unsigned seed)
     : machine{nullptr,
               MachineCalls::sharedAt,
+              MachineCalls::misaligned,
               MachineCalls::meet,
               MachineCalls::barrier,
               MachineCalls::poll,

@@ -118,6 +118,7 @@ llvm::Expected<std::string> KernelLibrary::compile(llvm::StringRef text) {
                                        "-fPIC",
                                        "-shared",
                                        "-fno-strict-aliasing",
+                                       "-fsanitize=alignment",
                                        "-DKILN_EMULATED_ARCH=900",
                                        "-I",
                                        kEmulatorFolder,

@@ -154,7 +154,20 @@ TEST_CASE("emulated: attention of e4m3") {
          {"attention",
           "batch=1 sq=100 sk=600 heads=1 d=64 dtype=e4m3 scale=8 lse=1",
           {"sm90.wg2.bn128.st3.pk1"},
-          TrialData::Outliers}});
+          TrialData::Outliers},
+         // Sums that are denormal.
+         {"attention",
+          "batch=2 sq=200 sk=700 heads=2 kvheads=2 d=192 dtype=e4m3 dv=64 "
+          "mask=causal scales=head kvlen=used scale=1",
+          {"sm90.wg1.bn64.st2.pk1"},
+          TrialData::Outliers},
+         // Operands that begin anywhere.
+         {"attention",
+          "batch=2 sq=5 sk=70 heads=2 d=64 dtype=e4m3 align=1",
+          {"naive.w4"}},
+         {"attention",
+          "batch=2 sq=5 sk=70 heads=2 d=64 dtype=fp16 kv=e4m3 align=1",
+          {"naive.w4"}}});
 }
 
 TEST_CASE("emulated: two attentions become one") {
@@ -256,6 +269,17 @@ TEST_CASE("emulated: a kernel that does not wait for its scores is wrong") {
   TrialResult result = trials.run(kPrefill, kPrefill.configs.front());
   CHECK(result.status == TrialStatus::Wrong);
   CHECK(trials.emulator.fault() == "");
+}
+
+TEST_CASE("emulated: an access that is not aligned is told") {
+  Patch patch("attention/NaiveAttention.cuh", "int widest = kSignature.align",
+              "int widest = 2 * kSignature.align");
+  EmulatedTrials trials;
+  TrialResult result = trials.run(
+      {"attention", "sq=5 sk=70 heads=2 d=64 dtype=bf16 align=2"}, "naive.w4");
+  CHECK(result.status == TrialStatus::ContextDead);
+  CHECK(llvm::StringRef(trials.emulator.fault())
+            .contains("is not aligned to 4 bytes"));
 }
 
 TEST_CASE("emulated: blocks that wait for blocks of later clusters are told") {

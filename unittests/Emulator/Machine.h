@@ -44,6 +44,7 @@ using Together = void (*)(void *const *lanes, unsigned mask);
 struct Machine {
   Thread *thread;
   void *(*sharedAt)(unsigned address, unsigned bytes);
+  void (*misaligned)(const void *address, unsigned bytes);
   void (*meet)(unsigned mask, void *mine, Together run);
   void (*barrier)(int id, int threads, bool waits); ///< threads 0: all
   void (*poll)(); ///< before a read of what another block may have to write

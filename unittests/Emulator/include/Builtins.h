@@ -23,6 +23,20 @@
 extern "C" {
 /// Set when the kernel's library is opened.
 extern kiln::emulated::Machine *kilnMachine;
+
+/// What GCC and Clang call for an access that -fsanitize=alignment finds wrong.
+struct KilnMismatch {
+  struct {
+    const char *file;
+    unsigned line, column;
+  } where;
+  const void *type;
+  unsigned char logAlignment, kind;
+};
+__attribute__((visibility("hidden"), used)) inline void
+__ubsan_handle_type_mismatch_v1(const KilnMismatch *mismatch, void *address) {
+  kilnMachine->misaligned(address, 1u << mismatch->logAlignment);
+}
 }
 
 #define threadIdx (kilnMachine->thread->threadIdx)
