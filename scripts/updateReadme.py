@@ -23,8 +23,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CLASSES = [(1, "1"), (16, "2 to 16"), (64, "17 to 64"), (256, "65 to 256"),
            (1024, "257 to 1024"), (math.inf, "more than 1024")]
 
-# Of draws, as kiln bench --draw calls them.
-DRAW_BANDS = ["1-16", "17-64", "65-256", "257-1024", "above"]
+# Of draws, as kiln bench --draw calls them: by m, or by bytes beside a stream.
+DRAW_BANDS = ["1-16", "17-64", "65-256", "257-1024", "above",
+              "less than 10 MB", "10 to 100 MB", "over 100 MB"]
 
 
 # What moves less is paced by launches as much as by memory.
@@ -204,23 +205,36 @@ def draw_costs(state, figures):
                                    break_on_hyphens=False))
 
 
+def is_streamed_draw(result):
+    """Whether a draw was held against a stream, and not a library."""
+    return any("bytes" in case for case in result["cases"])
+
+
 def draw_table(result):
-    """Kiln beside a library at drawn sizes: a row per state and band of m."""
+    """Kiln beside a library or a stream at drawn sizes: a row per state and
+    band of m or of bytes, and per other group that the result tells apart."""
+    streamed = is_streamed_draw(result)
+    limit = "0.90" if streamed else "0.95"
     lines = [
-        "| state | m | number | ratio, geomean | least | tenth percentile | below 0.95 |",
+        f"| state | {'cases' if streamed else 'm'} | number "
+        f"| {'fraction of the stream' if streamed else 'ratio'}, geomean "
+        f"| least | tenth percentile | below {limit} |",
         "|---|---|---|---|---|---|---|",
     ]
     for state, figures in result["draw"].items():
-        bands = [(name, figures["bands"][name]) for name in DRAW_BANDS]
-        for name, row in bands + [("**all**", figures["all"])]:
+        groups = [(name, figures["bands"][name]) for name in DRAW_BANDS
+                  if name in figures["bands"]]
+        groups += [(row["name"], row) for row in figures.get("groups", [])]
+        for name, row in groups + [("**all**", figures["all"])]:
             if not row["cases"]:
                 continue
             lines.append(
                 f"| {state} | {name} | {row['cases']} | {row['geomean']:.3f} "
                 f"| {row['least']:.2f} | {row['tenth_percentile']:.3f} "
-                f"| {100 * row['below_0.95']:.1f} % |")
-    lines += ["", "A ratio is the peer's time over Kiln's: above 1, Kiln is "
-              "faster.", ""]
+                f"| {100 * row[f'below_{limit}']:.1f} % |")
+    lines += ["", "A fraction is the stream's time over Kiln's: at 1, nothing "
+              "is left to gain." if streamed else "A ratio is the peer's time "
+              "over Kiln's: above 1, Kiln is faster.", ""]
     return lines + [draw_costs(state, figures)
                     for state, figures in result["draw"].items()]
 
@@ -253,7 +267,9 @@ def summary(results):
     for name, result in results:
         kind = kind_of(result)
         if kind == "draw":
-            lines += [f"| `{name}`, {state} | {row['cases']} | {result['peer']} "
+            peer = "a stream of as many bytes" \
+                if is_streamed_draw(result) else result["peer"]
+            lines += [f"| `{name}`, {state} | {row['cases']} | {peer} "
                       f"| {row['geomean']:.2f} | {row['least']:.2f} "
                       f"| {row['greatest']:.2f} |"
                       for state, row in ((state, figures["all"]) for

@@ -1,6 +1,9 @@
 //===- Draw.cpp -----------------------------------------------------------===//
 #include "kiln/Draw.h"
 
+#include "Trial/StreamTools.h"
+
+#include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringExtras.h>
 
 #include <algorithm>
@@ -26,8 +29,13 @@ public:
     constexpr double kUnit = 0x1p-53;
     return static_cast<double>(engine() >> 11) * kUnit;
   }
+  /// As likely as the logarithm of its place in \p first to \p last is long.
+  double logUniform(double first, double last) {
+    const double low = std::log(first);
+    return std::exp(low + fraction() * (std::log(last) - low));
+  }
   int64_t value(const NamedRange &range);
-  ExtentPoint values(const NamedRanges &ranges);
+  int64_t fixedValue(const NamedRange &range);
   std::vector<size_t> order(size_t count);
 
 private:
@@ -36,23 +44,31 @@ private:
 
 } // namespace
 
-/// Each value as likely as the logarithm of its place is long; one in four is
-/// made odd.
+/// A value of a dynamic extent; one in four is made odd.
 int64_t Dice::value(const NamedRange &range) {
   constexpr size_t kOddShare = 4;
-  const double low = std::log(static_cast<double>(range.first));
-  const double high = std::log(static_cast<double>(range.last) + 1);
-  auto value = static_cast<int64_t>(std::exp(low + fraction() * (high - low)));
+  auto value = static_cast<int64_t>(logUniform(
+      static_cast<double>(range.first), static_cast<double>(range.last) + 1));
   if (below(kOddShare) == 0)
     value |= 1;
   return std::clamp(value, range.first, range.last);
 }
 
-ExtentPoint Dice::values(const NamedRanges &ranges) {
-  ExtentPoint values;
-  for (const NamedRange &range : ranges)
-    values.push_back(value(range));
-  return values;
+/// A value of an extent that things are stored by: odd, or a multiple of 8 or
+/// of 64 where the range has one, each as often.
+int64_t Dice::fixedValue(const NamedRange &range) {
+  constexpr int64_t kMultiples[] = {0, 8, 64}; // 0: made odd
+  auto value = static_cast<int64_t>(logUniform(
+      static_cast<double>(range.first), static_cast<double>(range.last) + 1));
+  const int64_t multiple = kMultiples[below(std::size(kMultiples))];
+  if (multiple == 0)
+    value = (value | 1) <= range.last ? value | 1 : value - 1;
+  else if (const int64_t up = (value + multiple - 1) / multiple * multiple;
+           up <= range.last)
+    value = up;
+  else
+    value = value / multiple * multiple;
+  return std::clamp(value, range.first, range.last);
 }
 
 /// The numbers below \p count, shuffled.
@@ -64,41 +80,128 @@ std::vector<size_t> Dice::order(size_t count) {
   return order;
 }
 
-llvm::Expected<std::vector<Drawn>> drawPairs(size_t layers,
-                                             const NamedRanges &ranges,
+namespace {
+
+/// Draws values of one layer after another, each pair once.
+class PairDrawer {
+public:
+  explicit PairDrawer(const DrawSpace &space) : space(space) {}
+
+  /// New values of \p layer; nullopt: none were found.
+  llvm::Expected<std::optional<ExtentPoint>> draw(size_t layer, Dice &dice);
+
+private:
+  ExtentPoint valuesOf(size_t layer, Dice &dice) const;
+  llvm::Expected<bool> isNear(size_t layer, const ExtentPoint &values,
+                              double bytes) const;
+
+  const DrawSpace &space;
+  std::set<std::pair<size_t, ExtentPoint>> met;
+};
+
+} // namespace
+
+ExtentPoint PairDrawer::valuesOf(size_t layer, Dice &dice) const {
+  ExtentPoint values;
+  for (auto [i, range] : llvm::enumerate(space.ranges)) {
+    const int64_t own = space.own.empty() ? 0 : space.own[layer][i];
+    const bool isFixed = !space.fixed.empty() && space.fixed[i];
+    values.push_back(own != 0  ? own
+                     : isFixed ? dice.fixedValue(range)
+                               : dice.value(range));
+  }
+  return values;
+}
+
+/// Whether \p layer has about as many \p bytes at \p values, and not more or
+/// less than it may have.
+llvm::Expected<bool> PairDrawer::isNear(size_t layer, const ExtentPoint &values,
+                                        double bytes) const {
+  constexpr double kNear = 1.5;
+  auto moved = space.bytesOf(layer, values);
+  if (!moved)
+    return moved.takeError();
+  const auto [least, most] = *space.bytes;
+  const auto has = static_cast<double>(*moved);
+  return has >= static_cast<double>(least) &&
+         has <= static_cast<double>(most) && has < bytes * kNear &&
+         bytes < has * kNear;
+}
+
+llvm::Expected<std::optional<ExtentPoint>> PairDrawer::draw(size_t layer,
+                                                            Dice &dice) {
+  // A layer whose likely values are used up goes on to unlikely ones, and one
+  // that does not reach its bytes to others.
+  constexpr unsigned kMostTries = 100'000, kTriesOfBytes = 1'000;
+  double bytes = 0;
+  for (unsigned tries = 0; tries < kMostTries; ++tries) {
+    if (space.bytes && tries % kTriesOfBytes == 0)
+      bytes = dice.logUniform(static_cast<double>(space.bytes->first),
+                              static_cast<double>(space.bytes->second));
+    ExtentPoint values = valuesOf(layer, dice);
+    if (space.bytes) {
+      auto near = isNear(layer, values, bytes);
+      if (!near)
+        return near.takeError();
+      if (!*near)
+        continue;
+    }
+    if (met.insert({layer, values}).second)
+      return values;
+  }
+  return std::nullopt;
+}
+
+llvm::Expected<std::vector<Drawn>> drawPairs(const DrawSpace &space,
                                              unsigned count,
                                              llvm::ArrayRef<uint64_t> seeds) {
-  // A layer whose likely values are used up goes on to unlikely ones.
-  constexpr unsigned kMostTries = 100'000;
   std::vector<Drawn> drawn;
-  std::set<std::pair<size_t, ExtentPoint>> met;
+  PairDrawer drawer(space);
   for (uint64_t seed : seeds) {
     Dice dice(seed);
     std::vector<size_t> turns;
     for (unsigned i = 0; i < count; ++i) {
       if (turns.empty())
-        turns = dice.order(layers);
+        turns = dice.order(space.layers);
       const size_t layer = turns.back();
       turns.pop_back();
-      ExtentPoint values = dice.values(ranges);
-      for (unsigned tries = 1; !met.insert({layer, values}).second; ++tries) {
-        if (tries == kMostTries)
-          return makeError(ErrorCode::InvalidArgument,
-                           "--draw={} with {} layers and {} seeds uses up "
-                           "the values of --range={}",
-                           count, layers, seeds.size(), textOf(ranges));
-        values = dice.values(ranges);
-      }
-      drawn.push_back({layer, std::move(values), seed});
+      auto values = drawer.draw(layer, dice);
+      if (!values)
+        return values.takeError();
+      if (!*values)
+        return makeError(ErrorCode::InvalidArgument,
+                         "--draw={} with {} layers and {} seeds uses up "
+                         "the values of --range={}{}",
+                         count, space.layers, seeds.size(),
+                         textOf(space.ranges),
+                         space.bytes ? " within --bytes" : "");
+      drawn.push_back({layer, std::move(**values), seed});
     }
   }
   return drawn;
 }
 
 std::string DrawRequest::text(llvm::StringRef suite) const {
-  return fmt::format("{} problems of {}, {}, seed{} {}", drawn.size(), suite,
-                     textOf(ranges), seeds.size() == 1 ? "" : "s",
+  const std::string size =
+      bytes ? fmt::format(", {} to {} bytes", bytes->first, bytes->second) : "";
+  return fmt::format("{} problems of {}, {}{}, seed{} {}", drawn.size(), suite,
+                     textOf(ranges), size, seeds.size() == 1 ? "" : "s",
                      fmt::join(seeds, ", "));
+}
+
+std::vector<bool> DrawRequest::fixed() const {
+  std::vector<bool> fixed;
+  for (const NamedRange &range : ranges)
+    fixed.push_back(llvm::any_of(
+        layers, [&](const Layer &layer) { return layer.isFixed(range); }));
+  return fixed;
+}
+
+const NamedRange *DrawRequest::fixedRange() const {
+  for (auto [range, isFixed] : llvm::zip(ranges, fixed()))
+    if (isFixed)
+      return &range;
+  return nullptr;
 }
 
 static llvm::Expected<std::vector<uint64_t>> readSeeds(llvm::StringRef text) {
@@ -115,10 +218,28 @@ static llvm::Expected<std::vector<uint64_t>> readSeeds(llvm::StringRef text) {
   return seeds;
 }
 
+/// What \p request draws from; it refers to the request.
+static DrawSpace spaceOf(const DrawRequest &request) {
+  DrawSpace space{request.layers.size(), request.ranges, request.fixed()};
+  for (const Layer &layer : request.layers)
+    space.own.push_back(layer.own);
+  space.bytes = request.bytes;
+  space.bytesOf =
+      [&request](size_t layer,
+                 const ExtentPoint &values) -> llvm::Expected<int64_t> {
+    auto made = request.layers[layer].at(request.ranges, values);
+    if (!made)
+      return made.takeError();
+    const auto &[family, problem] = made->named;
+    return streamBytesOf(family->operands(problem)).total();
+  };
+  return space;
+}
+
 llvm::Expected<std::optional<DrawRequest>>
 readDraw(const ParsedOptions &options, const Registry &registry) {
   if (!options.has("--draw")) {
-    for (const OptionSpec &option : {kRangeOption, kSeedOption})
+    for (const OptionSpec &option : {kRangeOption, kBytesOption, kSeedOption})
       if (options.has(option.name))
         return makeError(ErrorCode::InvalidArgument, "{} is for --draw",
                          option.name);
@@ -137,12 +258,16 @@ readDraw(const ParsedOptions &options, const Registry &registry) {
   if (!seeds)
     return seeds.takeError();
   request.seeds = std::move(*seeds);
-  auto layers = readLayers(options, request.ranges, registry);
+  auto bytes = options.bytesRange(kBytesOption.name);
+  if (!bytes)
+    return bytes.takeError();
+  request.bytes = *bytes;
+  auto layers =
+      readLayers(options, request.ranges, RangedExtents::All, registry);
   if (!layers)
     return layers.takeError();
   request.layers = std::move(*layers);
-  auto drawn = drawPairs(request.layers.size(), request.ranges, request.count,
-                         request.seeds);
+  auto drawn = drawPairs(spaceOf(request), request.count, request.seeds);
   if (!drawn)
     return drawn.takeError();
   request.drawn = std::move(*drawn);

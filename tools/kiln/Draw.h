@@ -5,6 +5,13 @@
 // share of them odd, and no pair twice. It depends on seed, ranges and number
 // of layers alone, on every machine.
 //
+// What engines of models that do not exist yet meet: extents that no step
+// changes are drawn as well, where ranges name them. Weights and rows are
+// stored by these, so a third of their values is odd, a third divides by 8 and
+// a third by 64. With a range of bytes the draw depends on the layers, too: a
+// problem's bytes are log-uniform, and its values are drawn until it has about
+// as many.
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -14,7 +21,9 @@
 #include <llvm/Support/Error.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace kiln::cli {
@@ -23,6 +32,16 @@ inline constexpr OptionSpec kDrawOption = {
     "--draw", "N", "N problems of the suite's layers, drawn from --range"};
 inline constexpr OptionSpec kSeedOption = {
     "--seed", "S,...", "of the draw, one draw for each; default 1"};
+inline constexpr OptionSpec kRangeOption = {
+    "--range", "KEY=FIRST..LAST",
+    "--draw: values of an extent, both included; may be repeated for another "
+    "extent; default m=1..8192. A layer that gives an extent that is not "
+    "dynamic keeps it",
+    /*repeats=*/true};
+inline constexpr OptionSpec kBytesOption = {
+    "--bytes", "LEAST..MOST",
+    "--draw: what a problem reads and writes at least, log-uniform: 512K..2G; "
+    "default: as values make it"};
 
 /// One pair, in the order in which they are met.
 struct Drawn {
@@ -31,17 +50,34 @@ struct Drawn {
   uint64_t seed = 0;  ///< of the draw that it belongs to
 };
 
+/// What pairs are drawn from.
+struct DrawSpace {
+  size_t layers = 0;
+  NamedRanges ranges;
+  /// Of each range, whether its extent is fixed in an engine; empty: none is.
+  std::vector<bool> fixed = {};
+  /// Of each layer, the values that it has of its own, 0 where it has none;
+  /// empty: no layer has one.
+  std::vector<ExtentPoint> own = {};
+  /// The least and the most bytes of a problem; none: any.
+  std::optional<std::pair<uint64_t, uint64_t>> bytes = std::nullopt;
+  /// The bytes of a layer at values; needed with `bytes`.
+  std::function<llvm::Expected<int64_t>(size_t layer, const ExtentPoint &)>
+      bytesOf = nullptr;
+};
+
 /// \p count pairs for each seed, one draw after another. Layers take turns in
 /// an order that is shuffled each time. A later draw leaves out what an earlier
-/// one has. Error InvalidArgument: there are not so many pairs.
-llvm::Expected<std::vector<Drawn>> drawPairs(size_t layers,
-                                             const NamedRanges &ranges,
+/// one has. Errors: InvalidArgument where there are not so many pairs; those of
+/// DrawSpace::bytesOf.
+llvm::Expected<std::vector<Drawn>> drawPairs(const DrawSpace &space,
                                              unsigned count,
                                              llvm::ArrayRef<uint64_t> seeds);
 
-/// What --draw, --range, --seed and --suite ask for.
+/// What --draw, --range, --bytes, --seed and --suite ask for.
 struct DrawRequest {
   NamedRanges ranges;
+  std::optional<std::pair<uint64_t, uint64_t>> bytes;
   unsigned count = 0;
   std::vector<uint64_t> seeds;
   std::vector<Layer> layers;
@@ -50,9 +86,14 @@ struct DrawRequest {
 
   /// "48 problems of layers.json, m=1..8192, seeds 1, 2".
   std::string text(llvm::StringRef suite) const;
+  /// Of each range, whether its extent is fixed in an engine: it does not vary
+  /// from call to call.
+  std::vector<bool> fixed() const;
+  /// The first range whose extent is; null: there is none.
+  const NamedRange *fixedRange() const;
 };
 
-/// nullopt where --draw is not given; then --range and --seed are an error.
+/// nullopt where --draw is not given; then its other options are an error.
 llvm::Expected<std::optional<DrawRequest>>
 readDraw(const ParsedOptions &options, const Registry &registry);
 

@@ -54,7 +54,9 @@ llvm::Expected<Case> Layer::at(const NamedRanges &ranges,
                                llvm::ArrayRef<int64_t> values) const {
   Record record = described;
   std::string place;
-  for (auto [range, value] : llvm::zip_equal(ranges, values)) {
+  for (auto [range, value, given] : llvm::zip_equal(ranges, values, own)) {
+    if (given != 0)
+      continue;
     record.set(range.key, value);
     place += fmt::format("{}{}{}", place.empty() ? "" : "-", range.key, value);
   }
@@ -71,32 +73,56 @@ llvm::Expected<Case> Layer::atLast(const NamedRanges &ranges) const {
   return at(ranges, last);
 }
 
-/// Gives \p fields the first value of \p range.
-static llvm::Error addExtent(const KernelFamily &family,
-                             llvm::json::Object &fields,
-                             const NamedRange &range) {
+/// The field that \p range names; null: the family has no such field.
+static const Field *fieldOf(const KernelFamily &family,
+                            const NamedRange &range) {
   const RecordSchema &schema = family.problemSchema();
   const int field = schema.find(range.key);
-  if (field < 0 || !schema.fields()[static_cast<size_t>(field)].mayVary())
-    return makeError(ErrorCode::InvalidArgument,
-                     "{} is not an extent of {} that may vary", range.key,
-                     family.name());
-  if (!fields.try_emplace(range.key, range.first).second)
+  return field < 0 ? nullptr : &schema.fields()[static_cast<size_t>(field)];
+}
+
+bool Layer::isFixed(const NamedRange &range) const {
+  return !fieldOf(*family, range)->mayVary();
+}
+
+/// Gives \p fields the first value of \p range, unless they may have and have
+/// one; answers that.
+static llvm::Expected<int64_t> addExtent(const KernelFamily &family,
+                                         llvm::json::Object &fields,
+                                         const NamedRange &range,
+                                         RangedExtents extents) {
+  const Field *field = fieldOf(family, range);
+  const bool isFixed = field && extents == RangedExtents::All &&
+                       field->role == FieldRole::Extent;
+  if (!field || (!isFixed && !field->mayVary()))
+    return makeError(ErrorCode::InvalidArgument, "{} is not an extent of {}{}",
+                     range.key, family.name(),
+                     extents == RangedExtents::All ? "" : " that may vary");
+  if (fields.try_emplace(range.key, range.first).second)
+    return 0;
+  std::optional<int64_t> given = fields.getInteger(range.key);
+  if (!isFixed || given.value_or(0) < 1)
     return makeError(ErrorCode::InvalidArgument,
                      "{} is given, which --range={} varies", range.key,
                      range.text());
-  return llvm::Error::success();
+  return *given;
 }
 
 llvm::Expected<std::vector<Layer>> parseLayers(const llvm::json::Value &json,
                                                llvm::StringRef path,
                                                const NamedRanges &ranges,
+                                               RangedExtents extents,
                                                const Registry &registry) {
+  ExtentPoint own; // of the entry that is read
   auto complete = [&](const KernelFamily &family,
                       llvm::json::Object &fields) -> llvm::Error {
-    for (const NamedRange &range : ranges)
-      if (auto error = addExtent(family, fields, range))
-        return error;
+    own.clear();
+    for (const NamedRange &range : ranges) {
+      auto given = addExtent(family, fields, range, extents);
+      if (!given)
+        return given.takeError();
+      own.push_back(*given);
+    }
     return llvm::Error::success();
   };
   std::vector<Layer> layers;
@@ -104,7 +130,7 @@ llvm::Expected<std::vector<Layer>> parseLayers(const llvm::json::Value &json,
       readEntries(json, path, {"layers", "", complete}, registry,
                   [&](SuiteEntry entry) -> llvm::Error {
                     Layer layer{std::move(entry.name), entry.family,
-                                std::move(entry.record)};
+                                std::move(entry.record), own};
                     // The largest problem tells whether all can be described.
                     if (auto largest = layer.atLast(ranges); !largest)
                       return largest.takeError();
@@ -118,6 +144,7 @@ llvm::Expected<std::vector<Layer>> parseLayers(const llvm::json::Value &json,
 
 llvm::Expected<std::vector<Layer>> readLayers(const ParsedOptions &options,
                                               const NamedRanges &ranges,
+                                              RangedExtents extents,
                                               const Registry &registry) {
   if (!options.operands().empty())
     return makeError(ErrorCode::InvalidArgument,
@@ -130,7 +157,7 @@ llvm::Expected<std::vector<Layer>> readLayers(const ParsedOptions &options,
   auto json = readJsonFile(*path);
   if (!json)
     return json.takeError();
-  auto layers = parseLayers(*json, *path, ranges, registry);
+  auto layers = parseLayers(*json, *path, ranges, extents, registry);
   if (!layers)
     return layers.takeError();
   std::string filter = options.value("--filter").value_or("");

@@ -16,12 +16,6 @@
 
 namespace kiln::cli {
 
-inline constexpr OptionSpec kRangeOption = {
-    "--range", "KEY=FIRST..LAST",
-    "values of a dynamic extent, both included; may be repeated for another "
-    "extent",
-    /*repeats=*/true};
-
 /// Values of the dynamic extent called `key`: "m=1..8192".
 struct NamedRange {
   std::string key;
@@ -40,12 +34,23 @@ llvm::Expected<NamedRanges> readNamedRanges(const ParsedOptions &options,
 /// "batch=1..64 sk=1..4096"
 std::string textOf(const NamedRanges &ranges);
 
+/// Which extents of layers ranges may name.
+enum class RangedExtents {
+  Dynamic, ///< those that vary from call to call, which no layer gives
+  /// Also those that are fixed in an engine. A layer that gives one keeps it.
+  All,
+};
+
 /// A problem with the extents of ranges left open.
 struct Layer {
   std::string name;
   const KernelFamily *family = nullptr;
   Record described; ///< with the ranges' first values, not canonical
+  /// Of each range, the value that the layer has of its own; 0: it is open.
+  ExtentPoint own;
 
+  /// Whether \p range is of an extent that does not vary from call to call.
+  bool isFixed(const NamedRange &range) const;
   /// The problem at \p values of \p ranges, called "name/m137", or
   /// "name/batch8-sk4096". Errors: those of KernelFamily::canonicalise.
   llvm::Expected<Case> at(const NamedRanges &ranges,
@@ -55,15 +60,18 @@ struct Layer {
 };
 
 /// The layers of a suite's JSON, in order; \p path names it in errors, which
-/// are those of parseSuite(). A layer that has an extent of \p ranges is one.
+/// are those of parseSuite(). A layer that has a dynamic extent of \p ranges is
+/// one.
 llvm::Expected<std::vector<Layer>> parseLayers(const llvm::json::Value &json,
                                                llvm::StringRef path,
                                                const NamedRanges &ranges,
+                                               RangedExtents extents,
                                                const Registry &registry);
 
 /// The layers of --suite that pass --filter, one at least.
 llvm::Expected<std::vector<Layer>> readLayers(const ParsedOptions &options,
                                               const NamedRanges &ranges,
+                                              RangedExtents extents,
                                               const Registry &registry);
 
 } // namespace kiln::cli

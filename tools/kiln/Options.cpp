@@ -160,12 +160,8 @@ ParsedOptions::duration(llvm::StringRef name,
   return std::chrono::milliseconds(static_cast<int64_t>(amount * unitMs));
 }
 
-llvm::Expected<std::optional<uint64_t>>
-ParsedOptions::bytes(llvm::StringRef name) const {
-  std::optional<std::string> text = value(name);
-  if (!text)
-    return std::nullopt;
-  llvm::StringRef digits(*text);
+/// The bytes that \p digits stand for, as ParsedOptions::bytes() says.
+static std::optional<uint64_t> parseBytes(llvm::StringRef digits) {
   unsigned shift = 0;
   if (digits.consume_back("K"))
     shift = 10;
@@ -177,10 +173,35 @@ ParsedOptions::bytes(llvm::StringRef name) const {
     shift = 40;
   uint64_t amount;
   if (digits.getAsInteger(10, amount) || amount > (UINT64_MAX >> 1) >> shift)
+    return std::nullopt;
+  return amount << shift;
+}
+
+llvm::Expected<std::optional<uint64_t>>
+ParsedOptions::bytes(llvm::StringRef name) const {
+  std::optional<std::string> text = value(name);
+  if (!text)
+    return std::nullopt;
+  std::optional<uint64_t> bytes = parseBytes(*text);
+  if (!bytes)
     return makeError(ErrorCode::InvalidArgument,
                      "{}={} is not a size such as 500000, 512M or 4G", name,
                      *text);
-  return amount << shift;
+  return bytes;
+}
+
+llvm::Expected<std::optional<std::pair<uint64_t, uint64_t>>>
+ParsedOptions::bytesRange(llvm::StringRef name) const {
+  std::optional<std::string> text = value(name);
+  if (!text)
+    return std::nullopt;
+  auto [first, last] = llvm::StringRef(*text).split("..");
+  std::optional<uint64_t> least = parseBytes(first), most = parseBytes(last);
+  if (!least || !most || *least == 0 || *most < *least)
+    return makeError(ErrorCode::InvalidArgument,
+                     "{}={} is not a range of sizes such as 512K..2G", name,
+                     *text);
+  return std::pair(*least, *most);
 }
 
 /// \p text in lines of at most 80 columns; those behind the first begin with

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kiln::cli {
@@ -74,6 +75,9 @@ public:
   /// A number of bytes: "0", "500000", "64K", "512M", "4G", "1T", the letters
   /// for powers of 1024; nullopt if it was not given. Errors as number().
   llvm::Expected<std::optional<uint64_t>> bytes(llvm::StringRef name) const;
+  /// The least and the greatest of a range of them: "512K..2G", above 0.
+  llvm::Expected<std::optional<std::pair<uint64_t, uint64_t>>>
+  bytesRange(llvm::StringRef name) const;
 
   bool wantsJson() const { return has("--json"); }
 

@@ -35,7 +35,8 @@ static llvm::Error readSuite(const ParsedOptions &options,
   };
   const llvm::json::Object *object = json->getAsObject();
   if (object && object->get("layers")) {
-    auto layers = parseLayers(*json, *path, ranges, registry);
+    auto layers =
+        parseLayers(*json, *path, ranges, RangedExtents::Dynamic, registry);
     if (!layers)
       return layers.takeError();
     for (const Layer &layer : *layers)

@@ -234,6 +234,7 @@ static constexpr OptionSpec kOptions[] = {
     kFilterOption,
     kDrawOption,
     kRangeOption,
+    kBytesOption,
     kSeedOption,
     {"--top", "N",
      "measure the N best-ranked configs of each space, and a sample of the "

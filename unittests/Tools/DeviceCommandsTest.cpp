@@ -183,6 +183,45 @@ TEST_CASE("bench draws problems of layers and meets them in every state") {
   }
 }
 
+TEST_CASE("bench draws rows and columns of memory-bound layers") {
+  Tool tool;
+  tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");
+  const std::string layers = tool.suite(
+      R"({"layers": [{"name": "softmax/a", "family": "softmax",
+                      "dtype": "bf16"},
+                     {"name": "cols60/b", "family": "softmax", "cols": 60,
+                      "dtype": "fp32"}]})");
+  const std::string draw =
+      "bench --suite " + layers +
+      " --draw 4 --range rows=1..4096 --range cols=33..8192 ";
+  // No library is opened: a stream stands for the peer.
+  ToolResult result = tool.run(draw + "--bytes 1K..1M --state first --json");
+  CAPTURE(result.err);
+  // Kernels of the stand-in driver do nothing, nor does what judges them.
+  CHECK(result.code == 1);
+  const llvm::json::Object json = result.json();
+  CHECK(json.getString("peer") == "reference stream");
+  REQUIRE(json.getArray("cases")->size() == 4);
+  for (const llvm::json::Value &value : *json.getArray("cases")) {
+    const llvm::json::Object &one = *value.getAsObject();
+    const int64_t bytes = one.getInteger("bytes").value_or(0);
+    CHECK((bytes >= 1024 && bytes <= 1 << 20));
+    const bool isOwn = one.getString("name")->starts_with("cols60");
+    CHECK((one.getInteger("cols") == 60) == isOwn);
+    CHECK(one.getString("name")->contains("-cols") != isOwn);
+  }
+  // Ranges of columns cannot be prepared, and bytes are a range of sizes.
+  for (const std::string &line :
+       {draw + "--state prepared", draw + "--bytes 1M", draw + "--bytes 2M..1M",
+        draw + "--bytes 0..1M", draw + "--bytes 1P..2P",
+        draw + "--bytes 1T..2T", "bench " + kProblem + " --bytes 1K..2K"}) {
+    CAPTURE(line);
+    ToolResult bad = tool.run(line);
+    CHECK(bad.code == 2);
+    CHECK(bad.hasOneErrorLine());
+  }
+}
+
 TEST_CASE("what a long command measured is not lost with its --out") {
   Tool tool;
   tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");

@@ -5,6 +5,8 @@
 
 #include <llvm/Support/raw_ostream.h>
 
+#include <map>
+
 using namespace kiln;
 using namespace kiln::cli;
 using kiln::fake::FakeFamily;
@@ -90,6 +92,51 @@ TEST_CASE("a draw's report has figures by state, band and seed") {
   CHECK(text.find("1-16") != std::string::npos);
   CHECK(text.find("65-256") == std::string::npos);
   CHECK(text.find("2 layers prepared in 6.0 s") != std::string::npos);
+}
+
+TEST_CASE("a draw beside a stream has figures by bytes, odd columns and kind") {
+  FakeFamily family;
+  std::vector<Case> cases;
+  DrawReport report;
+  report.states = {DrawState::First};
+  report.costs.resize(1);
+  report.seeds = {1};
+  report.ranges = {{"m", 1, 65536}, {"n", 33, 4096}};
+  report.fixed = {false, true};
+  cases.reserve(3);
+  auto add = [&](const std::string &name, int64_t n, StreamBytes bytes,
+                 double streamNs) {
+    cases.push_back({name, {&family, makeProblem(family, "fake m=8 n=64")}});
+    DrawRow &row = report.rows.emplace_back();
+    row.which = &cases.back();
+    row.drawn = {0, {8, n}, 1};
+    row.peer = takes(streamNs);
+    row.bytes = bytes;
+    row.stream = "copy";
+    row.sides.push_back({"fast.t64", takes(100e3), 1, true, std::nullopt, ""});
+  };
+  add("softmax/m8-n65", 65, {100'000'000, 100'000'000}, 80e3);
+  add("softmax/m8-n64", 64, {10'000'000, 10'000'000}, 90e3);
+  add("add/m8-n65", 65, {1'000'000, 1'000'000}, 100e3);
+  const llvm::json::Object json = report.toJson();
+  const llvm::json::Object &row =
+      *json.getArray("cases")->front().getAsObject();
+  CHECK(row.getInteger("bytes") == 200'000'000);
+  CHECK(row.getString("stream") == "copy");
+  CHECK(row.getObject("first")->getNumber("gbs") == 2000.0);
+  CHECK(row.getObject("first")->getNumber("ratio") == 0.8);
+  const llvm::json::Object &first = *json.getObject("draw")->getObject("first");
+  const llvm::json::Object &bands = *first.getObject("bands");
+  CHECK(bands.getObject("over 100 MB")->getNumber("least") == 0.8);
+  CHECK(bands.getObject("10 to 100 MB")->getNumber("least") == 0.9);
+  CHECK(bands.getObject("less than 10 MB")->getNumber("least") == 1.0);
+  std::map<std::string, int64_t> groups;
+  for (const llvm::json::Value &value : *first.getArray("groups"))
+    groups[value.getAsObject()->getString("name")->str()] =
+        *value.getAsObject()->getInteger("cases");
+  CHECK(groups ==
+        std::map<std::string, int64_t>{
+            {"odd n", 2}, {"no odd n", 1}, {"softmax", 2}, {"add", 1}});
 }
 
 TEST_CASE("a draw with something wrong is no success") {

@@ -89,9 +89,7 @@ static std::string peerProtocol(llvm::ArrayRef<Case> cases,
     text += "; cuBLASLt runs its heuristic's first choice with 64 MiB of "
             "workspace";
   if (request.measuring.wantsStream && llvm::any_of(cases, isStreamed))
-    text += "; the reference stream is the fastest of the driver's copy, where "
-            "as much is read as written, and of plain kernels that read and "
-            "write as many bytes in buffers of their own";
+    text += kStreamProtocol;
   return text;
 }
 
@@ -229,10 +227,11 @@ static constexpr OptionSpec kOptions[] = {
      "problem of the state tuned; default 800ms"},
     kDrawOption,
     kRangeOption,
+    kBytesOption,
     kSeedOption,
     {"--state", "NAME,...",
      "--draw: how problems are met: first, met, tuned, prepared; default "
-     "first,prepared"},
+     "first,prepared, or first,tuned where a range cannot be prepared"},
     {"--prepare-budget", "TIME",
      "--draw: of each layer of the state prepared; default: the engine's"},
     {"--all-heuristics", nullptr,
@@ -279,6 +278,7 @@ const CommandSpec kBenchCommand = {
     "engine meets them: first is the first call of mode predict with an empty "
     "cache, met that of mode tune, tuned is tuned by itself ahead of time, and "
     "in prepared the range of each layer was prepared once for all seeds. "
+    "Ranges may name extents that are fixed in an engine, too: columns, n, k. "
     "Caches are empty ones unless --cache-dir names one. Ends with 1 if a "
     "result is wrong.\n  kiln bench --suite "
     "benchmarks/suites/memory_bound.json --out "

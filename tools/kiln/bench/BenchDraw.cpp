@@ -11,10 +11,11 @@
 namespace kiln::cli {
 
 static llvm::Expected<std::vector<DrawState>>
-readStates(const ParsedOptions &options) {
+readStates(const ParsedOptions &options, const NamedRange *fixed) {
   static constexpr DrawState kAll[] = {DrawState::First, DrawState::Met,
                                        DrawState::Tuned, DrawState::Prepared};
-  const std::string text = options.value("--state").value_or("first,prepared");
+  const std::string text = options.value("--state").value_or(
+      fixed ? "first,tuned" : "first,prepared");
   std::vector<DrawState> states;
   for (llvm::StringRef name : llvm::split(text, ',')) {
     const auto *known = llvm::find_if(
@@ -26,6 +27,11 @@ readStates(const ParsedOptions &options) {
                        text);
     states.push_back(*known);
   }
+  if (fixed && llvm::is_contained(states, DrawState::Prepared))
+    return makeError(ErrorCode::InvalidArgument,
+                     "--state={} prepares ranges, and {} of --range={} is no "
+                     "extent that a range may vary",
+                     text, fixed->key, fixed->text());
   return states;
 }
 
@@ -47,17 +53,29 @@ static BenchSetting describeSetting(const ParsedOptions &options,
   setting.commit = options.value("--commit").value_or("");
   setting.gpu = marketingNameOf(session.model());
   setting.driver = driverVersionText(session.driver());
-  setting.peer = peer ? "cuBLASLt " + peer->versionText() : "no peer";
+  const bool hasStream =
+      !options.has("--no-peer") && llvm::any_of(draw.cases, isStreamed);
+  setting.peer = peer        ? "cuBLASLt " + peer->versionText()
+                 : hasStream ? "reference stream"
+                             : "no peer";
+  const NamedRange *fixed = draw.fixedRange();
   setting.protocol = fmt::format(
-      "Values log-uniform, one in four made odd, no pair of layer and value "
-      "twice, met in the order of the draw; cold L2 (operands rotate over {} "
+      "Values log-uniform, one in four made odd{}, no pair of layer and value "
+      "twice, met in the order of the draw{}; cold L2 (operands rotate over {} "
       "times its size, or it is flushed), N(0, 1) data, short launches in CUDA "
-      "graphs of 16 or more, all sides interleaved in one run on the same "
-      "buffers, median of 7 to 15 samples{}.",
-      kColdFactor,
+      "graphs of 16 or more, all sides interleaved in one run{}, median of 7 "
+      "to 15 samples{}{}.",
+      fixed ? fmt::format(" (of {}, and other extents that are fixed in an "
+                          "engine, a third odd, a third multiples of 8 and a "
+                          "third of 64)",
+                          fixed->key)
+            : "",
+      draw.bytes ? "; bytes log-uniform" : "", kColdFactor,
+      peer ? " on the same buffers" : "",
       peer ? "; cuBLASLt runs its heuristic's first choice with 64 MiB of "
              "workspace"
-           : "");
+           : "",
+      hasStream ? kStreamProtocol : "");
   return setting;
 }
 
@@ -95,7 +113,7 @@ llvm::Expected<int> runDrawBench(const ParsedOptions &options,
       return makeError(ErrorCode::InvalidArgument, "--draw takes no {}",
                        option);
   DrawReport report;
-  auto states = readStates(options);
+  auto states = readStates(options, draw.fixedRange());
   if (!states)
     return states.takeError();
   report.states = std::move(*states);
@@ -108,7 +126,7 @@ llvm::Expected<int> runDrawBench(const ParsedOptions &options,
   if (!session)
     return session.takeError();
   std::shared_ptr<const CublasLt> peer;
-  if (!options.has("--no-peer")) {
+  if (!options.has("--no-peer") && llvm::any_of(draw.cases, hasLibraryPeer)) {
     auto library = loadPeerLibrary(options, environment);
     if (!library)
       return library.takeError();
@@ -122,14 +140,15 @@ llvm::Expected<int> runDrawBench(const ParsedOptions &options,
     sources.push_back(makeDrawSource(
         state, {**session, registry, options, environment, *folder, *budget}));
   }
-  auto runner = DrawRunner::create(**session, peer);
+  auto runner = DrawRunner::create(**session, peer, !options.has("--no-peer"));
   if (!runner)
     return runner.takeError();
   if (llvm::Error error = checkOutput(options.value("--out")))
     return error;
 
   report.setting = describeSetting(options, **session, draw, peer.get());
-  report.range = textOf(draw.ranges);
+  report.ranges = draw.ranges;
+  report.fixed = draw.fixed();
   report.seeds = draw.seeds;
   llvm::Error failure = measureAll(draw, sources, **runner, report);
   for (const auto &source : sources)

@@ -53,8 +53,7 @@ double BenchRow::streamGbs() const {
 
 double BenchRow::fraction() const { return ratioOf(stream.ns, kiln); }
 
-/// Half of the interval's width over the median.
-static double spreadOf(const SampleSummary &summary) {
+double spreadOf(const SampleSummary &summary) {
   return summary.median > 0
              ? (summary.ciHigh - summary.ciLow) / 2 / summary.median
              : 0;

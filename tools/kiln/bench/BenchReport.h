@@ -12,8 +12,16 @@
 
 namespace kiln::cli {
 
+/// Half of the interval's width over the median; 0 where nothing was measured.
+double spreadOf(const SampleSummary &summary);
+
 /// Whether a stream stands for the peer in \p which.
 bool isStreamed(const Case &which);
+/// What it is, for a protocol.
+inline constexpr char kStreamProtocol[] =
+    "; the reference stream is the fastest of the driver's copy, where as much "
+    "is read as written, and of plain kernels that read and write as many "
+    "bytes in buffers of their own";
 /// Whether \p which is held against cuBLASLt.
 bool hasLibraryPeer(const Case &which);
 

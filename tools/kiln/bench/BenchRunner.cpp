@@ -32,7 +32,8 @@ BenchRunner::BenchRunner(LiveSession &session,
                          BenchOptions options, Stream stream, TrialTools tools)
     : session(session), peer(std::move(peer)), options(options),
       stream(std::move(stream)), tools(std::move(tools)),
-      loader(session.driver()) {}
+      loader(session.driver()), streams(session.driver(), *session.artifacts,
+                                        session.model(), this->tools) {}
 
 llvm::Expected<std::unique_ptr<BenchRunner>>
 BenchRunner::create(LiveSession &session, std::shared_ptr<const CublasLt> peer,
@@ -201,44 +202,21 @@ llvm::Error BenchRunner::preparePeer(Bench &bench, BenchRow &row) {
                               samplingOf(*bench.buffers));
 }
 
-/// The stream kernels of \p mix, loaded once.
-llvm::Expected<const StreamTools *> BenchRunner::streamTools(StreamMix mix) {
-  auto known = streams.find({mix.reads, mix.writes});
-  if (known != streams.end())
-    return &known->second;
-  auto loaded = StreamTools::load(session.driver(), *session.artifacts,
-                                  session.model(), mix);
-  if (!loaded)
-    return loaded.takeError();
-  return &streams.emplace(std::pair(mix.reads, mix.writes), std::move(*loaded))
-              .first->second;
-}
-
-llvm::Error BenchRunner::makeStream(Bench &bench, const StreamBytes &bytes) {
-  auto kernels = streamTools(bytes.mix());
-  if (!kernels)
-    return kernels.takeError();
-  auto made = BenchStream::create(session.driver(), tools, **kernels, bytes,
-                                  bench.buffers->copies(), stream.handle());
-  if (!made)
-    return made.takeError();
-  bench.stream = std::move(*made);
-  return bench.stream->pickBest(stream.handle(), samplingOf(*bench.buffers));
-}
-
 llvm::Error BenchRunner::prepareStream(Bench &bench, BenchRow &row) {
   if (!options.wantsStream) {
     row.noPeer = "none was asked for";
     return llvm::Error::success();
   }
-  llvm::Error error = makeStream(bench, row.stream.bytes);
-  if (!error)
+  auto made = streams.make(row.stream.bytes, samplingOf(*bench.buffers),
+                           stream.handle());
+  if (made) {
+    bench.stream = std::move(*made);
     return llvm::Error::success();
-  ErrorSummary summary = summarize(std::move(error));
+  }
+  ErrorSummary summary = summarize(made.takeError());
   if (endsAll(summary.code))
     return errorOf(summary);
   // Kiln is measured without it.
-  bench.stream.reset();
   row.noPeer = summary.message;
   return llvm::Error::success();
 }

@@ -13,10 +13,8 @@
 #include "kiln/bench/BenchReport.h"
 #include "kiln/bench/BenchStream.h"
 
-#include <map>
 #include <memory>
 #include <optional>
-#include <utility>
 
 namespace kiln::cli {
 
@@ -62,8 +60,6 @@ private:
   llvm::Error prepareOperands(Bench &bench, BenchRow &row);
   llvm::Error preparePeer(Bench &bench, BenchRow &row);
   llvm::Error prepareStream(Bench &bench, BenchRow &row);
-  llvm::Error makeStream(Bench &bench, const StreamBytes &bytes);
-  llvm::Expected<const StreamTools *> streamTools(StreamMix mix);
   llvm::Error sample(Bench &bench, BenchRow &row);
   llvm::Error compare(Bench &bench, BenchRow &row);
   llvm::Expected<std::vector<OutputRows>> outputsOf(const Bench &bench,
@@ -76,7 +72,7 @@ private:
   TrialTools tools;
   KernelLoader loader;
   DeviceMemory peerWorkspace;
-  std::map<std::pair<int, int>, StreamTools> streams; ///< by reads and writes
+  BenchStreams streams;
 };
 
 } // namespace kiln::cli

@@ -129,4 +129,34 @@ BenchStream::result(llvm::ArrayRef<SampledTime> times) const {
   return result;
 }
 
+//===----------------------------------------------------------------------===//
+// Of many cases
+//===----------------------------------------------------------------------===//
+
+llvm::Expected<const StreamTools *> BenchStreams::kernelsOf(StreamMix mix) {
+  auto known = loaded.find({mix.reads, mix.writes});
+  if (known != loaded.end())
+    return &known->second;
+  auto kernels = StreamTools::load(driver, artifacts, device, mix);
+  if (!kernels)
+    return kernels.takeError();
+  return &loaded.emplace(std::pair(mix.reads, mix.writes), std::move(*kernels))
+              .first->second;
+}
+
+llvm::Expected<std::unique_ptr<BenchStream>>
+BenchStreams::make(const StreamBytes &bytes, const SamplingOptions &sampling,
+                   CudaStream stream) {
+  auto kernels = kernelsOf(bytes.mix());
+  if (!kernels)
+    return kernels.takeError();
+  auto made = BenchStream::create(driver, tools, **kernels, bytes,
+                                  sampling.copies, stream);
+  if (!made)
+    return made.takeError();
+  if (llvm::Error error = (*made)->pickBest(stream, sampling))
+    return error;
+  return made;
+}
+
 } // namespace kiln::cli

@@ -9,8 +9,10 @@
 #include <llvm/Support/Error.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kiln::cli {
@@ -66,6 +68,32 @@ private:
   uint64_t readBytes = 0, copyBytes = 0; ///< of the memory
   DeviceMemory memory;
   std::vector<Entry> entries; ///< after pickBest() the fastest first
+};
+
+/// Makes the streams of cases one after another. The kernels of a mix of reads
+/// and writes are loaded once.
+class BenchStreams {
+public:
+  /// All of these must outlive it and the streams that it makes, as it must.
+  BenchStreams(const Driver &driver, ArtifactStore &artifacts,
+               const DeviceModel &device, const TrialTools &tools)
+      : driver(driver), artifacts(artifacts), device(device), tools(tools) {}
+
+  /// The stream of \p bytes, whose fastest variants are found, taken as
+  /// \p sampling says, over as many copies. Errors: those of
+  /// StreamTools::load, BenchStream::create and BenchStream::pickBest.
+  llvm::Expected<std::unique_ptr<BenchStream>>
+  make(const StreamBytes &bytes, const SamplingOptions &sampling,
+       CudaStream stream);
+
+private:
+  llvm::Expected<const StreamTools *> kernelsOf(StreamMix mix);
+
+  const Driver &driver;
+  ArtifactStore &artifacts;
+  const DeviceModel &device;
+  const TrialTools &tools;
+  std::map<std::pair<int, int>, StreamTools> loaded; ///< by reads and writes
 };
 
 } // namespace kiln::cli

@@ -8,6 +8,7 @@
 #include <llvm/ADT/STLExtras.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 namespace kiln::cli {
@@ -32,16 +33,93 @@ double DrawRow::ratio(size_t state) const {
                                                    : 0;
 }
 
-/// Of the cases of \p band (of the first extent that was drawn) and \p seed, or
-/// of all, that have a ratio.
-std::vector<double> DrawReport::ratios(size_t state, const Band *band,
-                                       std::optional<uint64_t> seed) const {
+double DrawRow::gbs(size_t state) const {
+  const SampleSummary &own = sides[state].ns;
+  return own.median > 0 ? static_cast<double>(bytes.total()) / own.median : 0;
+}
+
+//===----------------------------------------------------------------------===//
+// Groups of cases
+//===----------------------------------------------------------------------===//
+
+/// Of what a streamed case moves: at less than the first, launches set the pace
+/// as much as memory does.
+static constexpr Band kByteBands[] = {
+    {"less than 10 MB", 0, 10'000'000 - 1},
+    {"10 to 100 MB", 10'000'000, 100'000'000},
+    {"over 100 MB", 100'000'001, std::numeric_limits<int64_t>::max()}};
+
+bool DrawReport::isStreamed() const {
+  return llvm::any_of(rows,
+                      [](const DrawRow &row) { return row.isStreamed(); });
+}
+
+std::vector<DrawReport::Group> DrawReport::bands() const {
+  std::vector<Group> groups;
+  if (isStreamed())
+    for (const Band &band : kByteBands)
+      groups.push_back({band.name, [&band](const DrawRow &row) {
+                          return band.holds(row.bytes.total());
+                        }});
+  else
+    for (const Band &band : kBands)
+      groups.push_back({band.name, [&band](const DrawRow &row) {
+                          return band.holds(row.drawn.values.front());
+                        }});
+  return groups;
+}
+
+DrawReport::Group DrawReport::everyCase() {
+  return {"all", [](const DrawRow &) { return true; }};
+}
+
+DrawReport::Group DrawReport::ofSeed(uint64_t seed) {
+  return {fmt::format("seed {}", seed),
+          [seed](const DrawRow &row) { return row.drawn.seed == seed; }};
+}
+
+/// What the names of layers of one kind begin with.
+static llvm::StringRef kindOf(const DrawRow &row) {
+  return llvm::StringRef(row.which->name).split('/').first;
+}
+
+std::vector<DrawReport::Group> DrawReport::groups() const {
+  std::vector<Group> groups;
+  std::vector<std::string> keys;
+  for (auto [range, isFixed] : llvm::zip(ranges, fixed))
+    if (isFixed)
+      keys.push_back(range.key);
+  auto isOdd = [this](const DrawRow &row) {
+    for (auto [value, isFixed] : llvm::zip(row.drawn.values, fixed))
+      if (isFixed && value % 2 != 0)
+        return true;
+    return false;
+  };
+  if (!keys.empty()) {
+    const std::string which = fmt::format("{}", fmt::join(keys, " or "));
+    groups.push_back({"odd " + which, isOdd});
+    groups.push_back({"no odd " + which,
+                      [isOdd](const DrawRow &row) { return !isOdd(row); }});
+  }
+  std::vector<std::string> kinds;
+  for (const DrawRow &row : rows)
+    if (!llvm::is_contained(kinds, kindOf(row)))
+      kinds.push_back(kindOf(row).str());
+  llvm::sort(kinds);
+  for (const std::string &kind : kinds)
+    if (kinds.size() > 1)
+      groups.push_back(
+          {kind, [kind](const DrawRow &row) { return kindOf(row) == kind; }});
+  return groups;
+}
+
+/// Of the cases of \p group that have a ratio.
+RatioFigures DrawReport::figuresOf(size_t state, const Group &group) const {
   std::vector<double> ratios;
   for (const DrawRow &row : rows)
-    if ((!band || band->holds(row.drawn.values.front())) &&
-        (!seed || row.drawn.seed == *seed) && row.ratio(state) > 0)
+    if (group.holds(row) && row.ratio(state) > 0)
       ratios.push_back(row.ratio(state));
-  return ratios;
+  return RatioFigures::of(ratios);
 }
 
 TimeFigures DrawReport::callTimes(size_t state, bool ofKnownLayers) const {
@@ -171,16 +249,15 @@ void DrawReport::print(llvm::raw_ostream &os) const {
   for (auto [state, kind] : llvm::enumerate(states)) {
     Table table({nameOf(kind), ">cases", ">geomean", ">least", ">tenth",
                  ">% < 0.95", ">% < 0.90"});
-    for (const Band &band : kBands)
-      if (auto figures = RatioFigures::of(ratios(state, &band, std::nullopt));
-          figures.count > 0)
-        table.addRow(cellsOf(band.name, figures));
+    std::vector<Group> all = bands();
+    llvm::append_range(all, groups());
     if (seeds.size() > 1)
       for (uint64_t seed : seeds)
-        table.addRow(cellsOf(fmt::format("seed {}", seed),
-                             RatioFigures::of(ratios(state, nullptr, seed))));
-    table.addRow(
-        cellsOf("all", RatioFigures::of(ratios(state, nullptr, std::nullopt))));
+        all.push_back(ofSeed(seed));
+    all.push_back(everyCase());
+    for (const Group &group : all)
+      if (auto figures = figuresOf(state, group); figures.count > 0)
+        table.addRow(cellsOf(group.name, figures));
     os << '\n';
     table.print(os);
     printCosts(state, os);
@@ -199,6 +276,9 @@ static llvm::json::Value numberOrNull(double value) {
   return value > 0 ? rounded(value) : llvm::json::Value(nullptr);
 }
 
+/// Of a spread: a tenth of a per cent is told apart.
+static constexpr int kSpreadDigits = 4;
+
 llvm::json::Object DrawReport::rowToJson(const DrawRow &row) const {
   // The problem's own keys: m, n, k, dtype, ...
   llvm::json::Object object = row.which->named.problem.record.toJson();
@@ -206,13 +286,22 @@ llvm::json::Object DrawReport::rowToJson(const DrawRow &row) const {
   object["family"] = row.which->named.family->name();
   object["seed"] = row.drawn.seed;
   object["peer_us"] = numberOrNull(row.peer.median * 1e-3);
+  object["peer_spread"] = rounded(spreadOf(row.peer), kSpreadDigits);
+  if (row.isStreamed()) {
+    object["bytes"] = row.bytes.total();
+    object["stream"] = row.stream;
+  }
   if (!row.noPeer.empty())
     object["no_peer"] = jsonText(row.noPeer);
   for (auto [state, side] : llvm::enumerate(row.sides)) {
-    llvm::json::Object one{{"config", side.config},
-                           {"kiln_us", numberOrNull(side.ns.median * 1e-3)},
-                           {"ratio", numberOrNull(row.ratio(state))},
-                           {"correct", side.correct}};
+    llvm::json::Object one{
+        {"config", side.config},
+        {"kiln_us", numberOrNull(side.ns.median * 1e-3)},
+        {"spread", rounded(spreadOf(side.ns), kSpreadDigits)},
+        {"ratio", numberOrNull(row.ratio(state))},
+        {"correct", side.correct}};
+    if (row.isStreamed())
+      one["gbs"] = numberOrNull(row.gbs(state));
     if (side.callMs > 0)
       one["first_call_ms"] = rounded(side.callMs);
     if (side.agrees)
@@ -225,13 +314,17 @@ llvm::json::Object DrawReport::rowToJson(const DrawRow &row) const {
 }
 
 llvm::json::Object DrawReport::stateToJson(size_t state) const {
-  llvm::json::Object bands, bySeed;
-  for (const Band &band : kBands)
-    bands[band.name] =
-        RatioFigures::of(ratios(state, &band, std::nullopt)).toJson();
+  llvm::json::Object byBand, bySeed;
+  for (const Group &band : bands())
+    byBand[band.name] = figuresOf(state, band).toJson();
+  llvm::json::Array others; // in the order of the tables
+  for (const Group &group : groups()) {
+    llvm::json::Object one = figuresOf(state, group).toJson();
+    one["name"] = group.name;
+    others.push_back(std::move(one));
+  }
   for (uint64_t seed : seeds)
-    bySeed[std::to_string(seed)] =
-        RatioFigures::of(ratios(state, nullptr, seed)).toJson();
+    bySeed[std::to_string(seed)] = figuresOf(state, ofSeed(seed)).toJson();
   const DrawCost &cost = costs[state];
   llvm::json::Array layers;
   for (const PreparedLayer &layer : cost.layers) {
@@ -244,13 +337,13 @@ llvm::json::Object DrawReport::stateToJson(size_t state) const {
       one["error"] = jsonText(layer.error);
     layers.push_back(std::move(one));
   }
-  llvm::json::Object object{
-      {"all", RatioFigures::of(ratios(state, nullptr, std::nullopt)).toJson()},
-      {"bands", std::move(bands)},
-      {"seeds", std::move(bySeed)},
-      {"compiles", cost.compiles},
-      {"kernels", static_cast<int64_t>(cost.kernels)},
-      {"cubin_bytes", cost.cubinBytes}};
+  llvm::json::Object object{{"all", figuresOf(state, everyCase()).toJson()},
+                            {"bands", std::move(byBand)},
+                            {"groups", std::move(others)},
+                            {"seeds", std::move(bySeed)},
+                            {"compiles", cost.compiles},
+                            {"kernels", static_cast<int64_t>(cost.kernels)},
+                            {"cubin_bytes", cost.cubinBytes}};
   if (TimeFigures calls = callTimes(state); calls.count > 0) {
     object["first_call_ms"] = calls.toJson();
     object["known_layer_call_ms"] = callTimes(state, true).toJson();
@@ -279,7 +372,7 @@ llvm::json::Object DrawReport::toJson() const {
                             {"cuda", setting.cuda},
                             {"peer", setting.peer},
                             {"protocol", setting.protocol},
-                            {"range", range},
+                            {"range", textOf(ranges)},
                             {"seeds", llvm::json::Array(seeds)},
                             {"interrupted", interrupted},
                             {"cases", std::move(cases)},

@@ -7,6 +7,7 @@
 #include "kiln/Report.h"
 #include "kiln/bench/BenchReport.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,13 +40,19 @@ struct DrawSide {
 struct DrawRow {
   const Case *which = nullptr;
   Drawn drawn;
-  SampleSummary peer;          ///< count 0: none
-  std::string noPeer;          ///< why there is none
+  SampleSummary peer; ///< or stream; count 0: none
+  std::string noPeer; ///< why there is none
+  StreamBytes bytes;  ///< of a case that a stream is held against; else 0
+  std::string stream; ///< the variant that was the fastest
   std::vector<DrawSide> sides; ///< of each state of the report
   std::string toolchain;
 
+  bool isStreamed() const { return bytes.total() > 0; }
   /// The peer's time over that of a side; 0 without both.
   double ratio(size_t state) const;
+  /// Of a streamed case, what moves at least over a side's time, in GB/s; 0
+  /// without that time.
+  double gbs(size_t state) const;
 };
 
 /// What preparing one layer's range took.
@@ -75,7 +82,9 @@ public:
   int exitCode() const;
 
   BenchSetting setting;
-  std::string range;
+  NamedRanges ranges;
+  /// Of each range, whether its extent is fixed in an engine; empty: none is.
+  std::vector<bool> fixed;
   std::vector<uint64_t> seeds;
   std::vector<DrawState> states;
   std::vector<DrawCost> costs; ///< of each state
@@ -83,8 +92,20 @@ public:
   bool interrupted = false;
 
 private:
-  std::vector<double> ratios(size_t state, const Band *band,
-                             std::optional<uint64_t> seed) const;
+  /// Cases that are told apart in tables.
+  struct Group {
+    std::string name;
+    std::function<bool(const DrawRow &)> holds;
+  };
+  bool isStreamed() const;
+  /// By size, each case in one of them: of the first extent that was drawn, or
+  /// of what a streamed case moves.
+  std::vector<Group> bands() const;
+  /// By other properties: odd sizes, kinds of layers.
+  std::vector<Group> groups() const;
+  static Group everyCase();
+  static Group ofSeed(uint64_t seed);
+  RatioFigures figuresOf(size_t state, const Group &group) const;
   /// Of all first calls of a value, or of those whose layer was met before in
   /// its draw.
   TimeFigures callTimes(size_t state, bool ofKnownLayers = false) const;

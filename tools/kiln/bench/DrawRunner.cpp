@@ -25,19 +25,23 @@ struct DrawRunner::Bench {
   std::vector<Arguments> arguments; ///< of each copy
   std::optional<MatrixProduct> product;
   std::unique_ptr<BenchPeer> peer;
+  std::unique_ptr<BenchStream> stream; ///< in place of a peer
   std::vector<std::unique_ptr<Measured>> measured;
   /// What engines wrote when they met the case, by state; empty: nothing.
   std::vector<std::vector<OutputRows>> written;
 };
 
 DrawRunner::DrawRunner(LiveSession &session,
-                       std::shared_ptr<const CublasLt> peer, Stream stream,
-                       TrialTools tools)
-    : session(session), peer(std::move(peer)), stream(std::move(stream)),
-      tools(std::move(tools)), loader(session.driver()) {}
+                       std::shared_ptr<const CublasLt> peer, bool wantsStream,
+                       Stream stream, TrialTools tools)
+    : session(session), peer(std::move(peer)), wantsStream(wantsStream),
+      stream(std::move(stream)), tools(std::move(tools)),
+      loader(session.driver()), streams(session.driver(), *session.artifacts,
+                                        session.model(), this->tools) {}
 
 llvm::Expected<std::unique_ptr<DrawRunner>>
-DrawRunner::create(LiveSession &session, std::shared_ptr<const CublasLt> peer) {
+DrawRunner::create(LiveSession &session, std::shared_ptr<const CublasLt> peer,
+                   bool wantsStream) {
   auto stream = Stream::create(session.driver());
   if (!stream)
     return stream.takeError();
@@ -45,8 +49,9 @@ DrawRunner::create(LiveSession &session, std::shared_ptr<const CublasLt> peer) {
       TrialTools::load(session.driver(), *session.artifacts, session.model());
   if (!tools)
     return tools.takeError();
-  std::unique_ptr<DrawRunner> runner(new DrawRunner(
-      session, std::move(peer), std::move(*stream), std::move(*tools)));
+  std::unique_ptr<DrawRunner> runner(
+      new DrawRunner(session, std::move(peer), wantsStream, std::move(*stream),
+                     std::move(*tools)));
   if (runner->peer) {
     auto memory = DeviceMemory::allocate(session.driver(), kPeerWorkspaceBytes);
     if (!memory)
@@ -66,7 +71,8 @@ DrawRunner::measure(size_t index,
   auto run = [&]() -> llvm::Error {
     if (llvm::Error error = prepareOperands(*bench))
       return error;
-    if (llvm::Error error = preparePeer(*bench, row))
+    if (llvm::Error error = isStreamed(*row.which) ? prepareStream(*bench, row)
+                                                   : preparePeer(*bench, row))
       return error;
     if (llvm::Error error = meetAll(index, sources, *bench, row))
       return error;
@@ -126,6 +132,24 @@ llvm::Error DrawRunner::preparePeer(Bench &bench, DrawRow &row) {
   }
   bench.peer = std::move(*made);
   return bench.peer->loadAll(session.driver(), stream.handle());
+}
+
+llvm::Error DrawRunner::prepareStream(Bench &bench, DrawRow &row) {
+  row.bytes = streamBytesOf(bench.buffers->table());
+  if (!wantsStream)
+    return llvm::Error::success();
+  auto made =
+      streams.make(row.bytes, samplingOf(*bench.buffers), stream.handle());
+  if (made) {
+    bench.stream = std::move(*made);
+    return llvm::Error::success();
+  }
+  ErrorSummary summary = summarize(made.takeError());
+  if (endsAll(summary.code))
+    return errorOf(summary);
+  // Kiln is measured without it.
+  row.noPeer = summary.message;
+  return llvm::Error::success();
 }
 
 /// Asks each source for its choice; equal ones become one.
@@ -244,6 +268,8 @@ llvm::Error DrawRunner::sample(Bench &bench, DrawRow &row) {
     return llvm::Error::success();
   if (bench.peer)
     launches.push_back(bench.peer->first());
+  if (bench.stream)
+    llvm::append_range(launches, bench.stream->finalists());
   SamplingOptions sampling = samplingOf(*bench.buffers);
   sampling.minSamples = 7;
   sampling.maxSamples = 15;
@@ -258,13 +284,29 @@ llvm::Error DrawRunner::sample(Bench &bench, DrawRow &row) {
       if ((*times)[i].error.code != ErrorCode::Success)
         row.sides[state].error = (*times)[i].error.message;
     }
-  if (!bench.peer)
-    return llvm::Error::success();
-  if (times->back().error.code == ErrorCode::Success)
-    row.peer = times->back().ns;
-  else
-    row.noPeer = times->back().error.message;
+  takePeerTimes(bench, llvm::ArrayRef(*times).drop_front(bench.measured.size()),
+                row);
   return llvm::Error::success();
+}
+
+/// What \p times of the sides that are not Kiln's say.
+void DrawRunner::takePeerTimes(const Bench &bench,
+                               llvm::ArrayRef<SampledTime> times,
+                               DrawRow &row) {
+  if (bench.stream) {
+    auto fastest = bench.stream->result(times);
+    if (!fastest) {
+      row.noPeer = summarize(fastest.takeError()).message;
+      return;
+    }
+    row.peer = fastest->ns;
+    row.stream = fastest->variant;
+  } else if (bench.peer) {
+    if (times.front().error.code == ErrorCode::Success)
+      row.peer = times.front().ns;
+    else
+      row.noPeer = times.front().error.message;
+  }
 }
 
 /// A sample of each output after one run of \p launch on poisoned buffers.
@@ -281,7 +323,7 @@ DrawRunner::outputsOf(const Bench &bench, const TimedLaunch &launch) {
 
 /// Holds what engines wrote against what the peer writes.
 llvm::Error DrawRunner::compare(Bench &bench, DrawRow &row) {
-  if (row.peer.count == 0)
+  if (row.peer.count == 0 || !bench.peer)
     return llvm::Error::success();
   auto expected = outputsOf(bench, bench.peer->first());
   if (!expected)

@@ -6,6 +6,7 @@
 #include "Trial/TrialTools.h"
 #include "kiln/bench/BenchOutput.h"
 #include "kiln/bench/BenchPeer.h"
+#include "kiln/bench/BenchStream.h"
 #include "kiln/bench/DrawSource.h"
 
 #include <memory>
@@ -17,9 +18,12 @@ namespace kiln::cli {
 /// side on the same buffers. The session must outlive it.
 class DrawRunner {
 public:
-  /// \p peer may be null: then Kiln is measured alone.
+  /// \p peer may be null: then Kiln is measured alone where it would be held
+  /// against a library, as it is without \p wantsStream where a stream stands
+  /// for one.
   static llvm::Expected<std::unique_ptr<DrawRunner>>
-  create(LiveSession &session, std::shared_ptr<const CublasLt> peer);
+  create(LiveSession &session, std::shared_ptr<const CublasLt> peer,
+         bool wantsStream);
 
   /// Has \p sources meet case \p index, which is that of \p row, and measures
   /// what they choose. What went wrong with this case is in the row; an error
@@ -36,26 +40,31 @@ private:
   struct Measured;
   struct Bench;
   DrawRunner(LiveSession &session, std::shared_ptr<const CublasLt> peer,
-             Stream stream, TrialTools tools);
+             bool wantsStream, Stream stream, TrialTools tools);
 
   llvm::Error prepareOperands(Bench &bench);
   llvm::Error preparePeer(Bench &bench, DrawRow &row);
+  llvm::Error prepareStream(Bench &bench, DrawRow &row);
   llvm::Error meetAll(size_t index,
                       llvm::ArrayRef<std::unique_ptr<DrawSource>> sources,
                       Bench &bench, DrawRow &row);
   llvm::Error validate(Bench &bench, DrawRow &row);
   llvm::Error load(Measured &measured, const Bench &bench);
   llvm::Error sample(Bench &bench, DrawRow &row);
+  void takePeerTimes(const Bench &bench, llvm::ArrayRef<SampledTime> times,
+                     DrawRow &row);
   llvm::Error compare(Bench &bench, DrawRow &row);
   llvm::Expected<std::vector<OutputRows>> outputsOf(const Bench &bench,
                                                     const TimedLaunch &launch);
 
   LiveSession &session;
   std::shared_ptr<const CublasLt> peer;
+  const bool wantsStream;
   Stream stream;
   TrialTools tools;
   KernelLoader loader;
   DeviceMemory peerWorkspace;
+  BenchStreams streams;
 };
 
 } // namespace kiln::cli
