@@ -1,6 +1,6 @@
-"""What the cases of benchmarks/suites/memory_bound.json are: Kiln's problem
-text, and every operand with its slot, shape and type. Needs neither torch nor a
-GPU.
+"""What the cases of benchmarks/suites/memory_bound.json are, or those of a
+result of kiln bench --draw: Kiln's problem text, and every operand with its
+slot, shape and type. Needs neither torch nor a GPU.
 
 `python3 memory_bound_cases.py` lists the texts and bytes of a suite; with
 --library LIBKILN it also has each text parsed and prints its canonical form.
@@ -26,8 +26,11 @@ ROW_SLOTS = {"x": 0, "y": 1, "weight": 2, "bias": 3, "residual": 4,
 QUANTISED = {"fp8_e4m3": 448.0, "int8": 127.0}
 
 # Keys of a case that go into the problem's text, in this order.
-TEXT_KEYS = ["op", "rows", "cols", "dtype", "out", "weight", "bias",
+TEXT_KEYS = ["op", "axis", "rows", "cols", "dtype", "out", "weight", "bias",
              "residual", "scale", "mask"]
+
+FAMILIES = {"softmax", "rmsnorm", "layernorm", "rowquant", "reduce",
+            "elementwise", "transpose2d"}
 
 # Links of elementwise chains that are served, and whether each has an operand.
 LINKS = {"add": True, "mul": True, "bias": True, "relu": False, "silu": False,
@@ -61,14 +64,14 @@ class Case:
         def refuse(what):
             raise ValueError(f"{self.name}: {what} is not served")
 
+        if self.family not in FAMILIES:
+            refuse(f"the family {self.family}")
         if self.family == "elementwise":
             for link in self.chain:
                 if link not in LINKS:
                     refuse(f"the link {link}")
         if self.get("mask", 0) not in (0, 1):
             refuse(f"mask={self.get('mask')}")
-        if self.get("axis", "cols") != "cols":
-            refuse(f"axis={self.get('axis')}")
 
     def get(self, key, default=None):
         return self.spec.get(key, default)
@@ -99,9 +102,15 @@ class Case:
 
     @property
     def chain(self):
-        """The links of an elementwise chain; a cast is an empty chain."""
-        links = self.spec["op"].split(",")
+        """The links of an elementwise chain; a cast is an empty chain, as it is
+        in a canonical problem."""
+        links = self.get("op", "cast_").split(",")
         return [] if links[0].startswith("cast_") else links
+
+    @property
+    def all_rows(self):
+        """Whether a reduction leaves one value."""
+        return self.get("axis", "cols") == "all"
 
     @property
     def text(self):
@@ -150,7 +159,8 @@ class Case:
         rows, cols = self.shape
         reduced = self.family == "reduce"
         present = {"x": (self.shape, self.dtype),
-                   "y": ((rows,) if reduced else self.shape, self.out)}
+                   "y": (((1,) if self.all_rows else (rows,)) if reduced
+                         else self.shape, self.out)}
         for name in ("weight", "bias"):
             if self.get(name):
                 present[name] = ((cols,), self.dtype)
@@ -166,12 +176,16 @@ class Case:
                 for name, slot in ROW_SLOTS.items() if name in present]
 
 
-def load_suite(path=SUITE, pattern=""):
-    """The cases whose name contains `pattern`, a comma-separated list."""
+def load_suite(path=SUITE, pattern="", most=None):
+    """The cases whose name contains `pattern`, a comma-separated list; of more
+    than `most`, so many that are spread over all."""
     specs = json.loads(pathlib.Path(path).read_text())["cases"]
     wanted = pattern.split(",")
-    return [Case(spec) for spec in specs
-            if any(part in spec["name"] for part in wanted)]
+    cases = [Case(spec) for spec in specs
+             if any(part in spec["name"] for part in wanted)]
+    if most is None or most >= len(cases):
+        return cases
+    return [cases[index * len(cases) // most] for index in range(most)]
 
 
 def main():

@@ -25,9 +25,13 @@ UNARY = {"relu": F.relu, "silu": F.silu, "gelu_erf": F.gelu,
          "gelu_tanh": lambda value: F.gelu(value, approximate="tanh")}
 BINARY = {"add": torch.add, "bias": torch.add, "mul": torch.mul}
 
+# Along rows, and over everything.
 REDUCTIONS = {"sum": lambda x: x.sum(-1), "max": lambda x: x.amax(-1),
               "mean": lambda x: x.mean(-1),
               "sumsq": lambda x: (x * x).sum(-1)}
+ALL_REDUCTIONS = {"sum": lambda x: x.sum(), "max": lambda x: x.amax(),
+                  "mean": lambda x: x.mean(),
+                  "sumsq": lambda x: (x * x).sum()}
 
 
 def quantise(value, out):
@@ -106,8 +110,11 @@ def elementwise_of(case, quantised):
 
 
 def reduction_of(case, quantised):
-    reduction = REDUCTIONS[case.spec["op"]]
+    reductions = ALL_REDUCTIONS if case.all_rows else REDUCTIONS
+    reduction = reductions[case.spec["op"]]
     finish = finisher_of(case, quantised)
+    if case.all_rows:
+        return lambda x: finish(reduction(x).reshape(1))
     return lambda x: finish(reduction(x))
 
 
@@ -163,7 +170,8 @@ def allowance(case, name, value, x, scales):
     # Of the output's rounding, and more.
     loose = 2.0**-6 if case.out != "fp32" else 2.0**-16
     if case.family == "reduce":
-        return (1e-5 * REDUCTIONS[case.spec["op"]](x.double().abs()) +
+        sizes = ALL_REDUCTIONS if case.all_rows else REDUCTIONS
+        return (1e-5 * sizes[case.spec["op"]](x.double().abs()) +
                 loose * value.abs())
     if scales is not None and name == "y":
         if case.out == "int8":

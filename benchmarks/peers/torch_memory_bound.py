@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """Times Kiln against PyTorch, eager and torch.compile, on the memory-bound
-suite. One GPU, one process, the same inputs for all sides.
+suite, or on the problems of a draw. One GPU, one process, the same inputs for
+all sides.
 
   python3 benchmarks/peers/torch_memory_bound.py --out result.json
+  python3 benchmarks/peers/torch_memory_bound.py --suite draw.json --most 40 \
+      --mode predict --out result.json
 
 How it is timed. Each side of a case is captured into a CUDA graph of many
 launches, about 2 ms or more, so that no side pays for its host code. The
@@ -21,7 +24,9 @@ are freed at once, as in a user's program.
 import argparse
 import contextlib
 import gc
+import json
 import math
+import pathlib
 import statistics
 import sys
 import time
@@ -80,13 +85,21 @@ def launches_of(case, copies):
 
 
 def make_inputs(case, copies):
-    """A dict of inputs by name for each copy."""
+    """A dict of inputs by name for each copy: N(0, 1), or any integers."""
     generator = torch.Generator(device="cuda").manual_seed(20240501)
-    return [{operand.name: torch.empty(
-                operand.shape, device="cuda",
-                dtype=torch_functions.TYPES[operand.dtype]).normal_(
-                    generator=generator)
-             for operand in case.inputs()} for _ in range(copies)]
+
+    def make(operand):
+        dtype = torch_functions.TYPES[operand.dtype]
+        if not dtype.is_floating_point:
+            limits = torch.iinfo(dtype)
+            return torch.randint(limits.min, limits.max + 1, operand.shape,
+                                 device="cuda", dtype=dtype,
+                                 generator=generator)
+        return torch.empty(operand.shape, device="cuda", dtype=dtype).normal_(
+            generator=generator)
+
+    return [{operand.name: make(operand) for operand in case.inputs()}
+            for _ in range(copies)]
 
 
 def make_outputs(case, copies):
@@ -304,7 +317,10 @@ def print_summary(document, watch):
 
 def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--suite", default=memory_bound_cases.SUITE)
+    parser.add_argument("--suite", default=memory_bound_cases.SUITE,
+                        help="or a result of kiln bench --draw")
+    parser.add_argument("--most", type=int, metavar="N",
+                        help="N cases at most, spread over all of the suite")
     parser.add_argument("--filter", default="",
                         help="parts of names, joined by commas")
     parser.add_argument("--library", help="libkiln.so; default: of the build")
@@ -347,8 +363,14 @@ def allow_many_compilations():
             setattr(torch._dynamo.config, name, 4096)
 
 
+def what_of(options):
+    """What was measured; of a draw, what it says of itself."""
+    drawn = json.loads(pathlib.Path(options.suite).read_text()).get("what")
+    return f"memory_bound_torch: {drawn}" if drawn else "memory_bound_torch"
+
+
 def new_document(options):
-    return {"what": "memory_bound_torch",
+    return {"what": what_of(options),
             "gpu": torch.cuda.get_device_name(0), "driver": driver_version(),
             "cuda": torch.version.cuda, "commit": options.commit,
             "torch": torch.__version__, "triton": triton_version(),
@@ -359,7 +381,8 @@ def new_document(options):
 
 def main():
     options = parse_options()
-    cases = memory_bound_cases.load_suite(options.suite, options.filter)
+    cases = memory_bound_cases.load_suite(options.suite, options.filter,
+                                          options.most)
     watch = Stopwatch()
     # Makes the device's primary context, Kiln's too, current.
     torch.zeros(1, device="cuda")
