@@ -57,6 +57,20 @@ constexpr const char *kInPlaceProblems[] = {
     "elementwise rows=77 cols=999 op=bias,gelu_tanh dtype=fp16 ldx=1001 "
     "ldy=1001",
     "elementwise rows=64 cols=512 op=add dtype=fp32",
+    // Odd rows, packed or in matrices that lie unlike each other: what an
+    // access covers beyond its own elements may have been written already.
+    "rmsnorm rows=61 cols=1001 dtype=bf16 weight=1 residual=1",
+    "rmsnorm rows=33 cols=1001 dtype=bf16 weight=1 residual=1 ldx=1002 "
+    "ldy=1002 ldr=1003 ldh=1003",
+    "layernorm rows=9 cols=39293 dtype=bf16 weight=1 bias=1 residual=1 "
+    "ldr=39295 ldh=39295",
+    "softmax rows=40 cols=2049 dtype=fp16 mask=1 scale=0.125 ldmask=2051",
+    "softmax rows=5 cols=130019 dtype=bf16",
+    "softmax rows=600 cols=23 dtype=bf16 mask=2",
+    "elementwise rows=77 cols=1001 op=bias,add dtype=bf16",
+    "elementwise rows=77 cols=1001 op=silu,mul dtype=fp16 ldx=1003 ldy=1003 "
+    "ldo=1005",
+    "elementwise rows=130 cols=33 op=row_bias,relu dtype=bf16 align=2",
 };
 
 /// The best config of each class of each template.
