@@ -26,6 +26,7 @@ import contextlib
 import gc
 import json
 import math
+import multiprocessing
 import pathlib
 import statistics
 import sys
@@ -130,6 +131,37 @@ def compile_function(function, inputs):
     return compiled, time.perf_counter() - begin
 
 
+def start_compiler():
+    """The first compilation of a process imports what all of them need."""
+    torch.zeros(1, device="cuda")
+    with torch.no_grad():
+        torch.compile(lambda x: x + 1, dynamic=False)(
+            torch.zeros(8, device="cuda"))
+
+
+def compile_ahead(spec):
+    """(name, seconds or None) of a case that this process compiles, for
+    Inductor's cache on disk. What fails will fail again where it is noted."""
+    case = memory_bound_cases.Case(spec)
+    try:
+        with torch.no_grad():
+            _, seconds = compile_function(torch_functions.function_of(case),
+                                          make_inputs(case, 1)[0])
+    except Exception:
+        seconds = None
+    torch.cuda.empty_cache()
+    return case.name, seconds
+
+
+def compile_all(cases, jobs):
+    """{name: seconds} of cases that are compiled by so many processes at once.
+    Theirs is the cache from which this one takes them in its turn."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(jobs, start_compiler) as pool:
+        return dict(pool.imap_unordered(compile_ahead,
+                                        [case.spec for case in cases]))
+
+
 #===------------------------------------------------------------------------===#
 # One case
 #===------------------------------------------------------------------------===#
@@ -138,9 +170,10 @@ def compile_function(function, inputs):
 class CaseRun:
     """Measures one case; what fails of it is noted in its row."""
 
-    def __init__(self, engine, case, options, watch):
+    def __init__(self, engine, case, options, watch, compile_s=None):
+        """`compile_s`: of another process that has compiled it."""
         self.engine, self.case, self.options = engine, case, options
-        self.watch = watch
+        self.watch, self.compile_s = watch, compile_s
         self.row = {"name": case.name, "text": case.text, "bytes": case.bytes}
 
     def run(self):
@@ -199,7 +232,7 @@ class CaseRun:
                                  inputs)
             if made:
                 functions["compile"], seconds = made
-                self.row["compile_s"] = round(seconds, 3)
+                self.row["compile_s"] = round(self.compile_s or seconds, 3)
         return functions
 
     def _bind_and_check(self, kiln, inputs, outputs):
@@ -337,6 +370,9 @@ def parse_options():
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--no-compile", action="store_true",
                         help="leave torch.compile out")
+    parser.add_argument("--compile-jobs", type=int, default=1, metavar="N",
+                        help="processes that compile ahead; each holds the "
+                        "operands of a case")
     parser.add_argument("--verbose", action="store_true",
                         help="print Kiln's log")
     parser.add_argument("--commit", default="", help="noted in the result")
@@ -389,10 +425,15 @@ def main():
     if not options.no_compile:
         allow_many_compilations()
     document = new_document(options)
+    compile_s = {}
+    if options.compile_jobs > 1 and not options.no_compile:
+        with watch.phase("compile ahead"):
+            compile_s = compile_all(cases, options.compile_jobs)
     print(HEADER)
     with watch.phase("total"), torch.no_grad(), make_engine(options) as engine:
         for case in cases:
-            row = CaseRun(engine, case, options, watch).run()
+            row = CaseRun(engine, case, options, watch,
+                          compile_s.get(case.name)).run()
             print(table_line(row), flush=True)
             document["cases"].append(row)
             add_summary(document)
