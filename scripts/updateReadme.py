@@ -239,9 +239,36 @@ def draw_table(result):
                     for state, figures in result["draw"].items()]
 
 
+def chain_table(result):
+    """Chains of launches that begin before the one ahead has ended, beside the
+    same in full order."""
+    def one(chain, link, key, digits):
+        value = chain[link].get(key)
+        return format(value, f".{digits}f") if value else "n/a"
+
+    lines = ["| chain | launches | in full order us | dependent us | ratio "
+             "| with constant operands us | ratio |",
+             "|---|---|---|---|---|---|---|"]
+    for chain in result["chains"]:
+        lines.append(f"| {chain['name']} | {len(chain['steps'])} | "
+                     + " | ".join([one(chain, "ordered", "us", 1)] + [
+                         one(chain, link, key, digits)
+                         for link in ("dependent", "constant")
+                         for key, digits in (("us", 1), ("ratio", 3))]) + " |")
+    means = [result["summary"][link] for link in ("dependent", "constant")]
+    lines.append("| **geomean** | | | | " + " | | ".join(
+        f"{mean['geomean']:.3f}" if mean["cases"] else "n/a"
+        for mean in means) + " |")
+    return lines + ["", "A ratio is the time in full order over the other: "
+                    "above 1, the other is faster."]
+
+
 def kind_of(result):
     """What a result compares Kiln with: "stream", "torch", "attention" or
-    "peer", or "draw" for a peer at drawn sizes."""
+    "peer", "draw" for a peer or a stream at drawn sizes, or "chain" for
+    itself."""
+    if "chains" in result:
+        return "chain"
     if result["what"].startswith("attention"):
         return "attention"
     if "draw" in result:
@@ -256,7 +283,7 @@ def table(result):
     """The markdown of one result: where it was measured, and its rows."""
     rows = {"stream": stream_table, "torch": torch_table,
             "attention": attention_table, "peer": peer_table,
-            "draw": draw_table}[kind_of(result)](result)
+            "draw": draw_table, "chain": chain_table}[kind_of(result)](result)
     return "\n".join([origin(result), ""] + rows)
 
 
@@ -275,6 +302,13 @@ def summary(results):
                       for state, row in ((state, figures["all"]) for
                                          state, figures in
                                          result["draw"].items())]
+            continue
+        if kind == "chain":
+            lines += [f"| `{name}`, {link} | {row['cases']} | the same in full "
+                      f"order | {row['geomean']:.2f} | {row['least']:.2f} "
+                      f"| {row['greatest']:.2f} |"
+                      for link, row in result["summary"].items()
+                      if row["cases"]]
             continue
         peer = {"stream": "a stream of as many bytes",
                 "torch": "the faster of PyTorch eager and torch.compile",

@@ -100,6 +100,13 @@ std::vector<DrawReport::Group> DrawReport::groups() const {
     groups.push_back({"odd " + which, isOdd});
     groups.push_back({"no odd " + which,
                       [isOdd](const DrawRow &row) { return !isOdd(row); }});
+    // Where nothing but memory should count.
+    const Band &large = kByteBands[std::size(kByteBands) - 1];
+    if (isStreamed())
+      groups.push_back({fmt::format("{}, odd {}", large.name, which),
+                        [isOdd, &large](const DrawRow &row) {
+                          return isOdd(row) && large.holds(row.bytes.total());
+                        }});
   }
   std::vector<std::string> kinds;
   for (const DrawRow &row : rows)
