@@ -56,6 +56,7 @@ set(KILN_KERNEL_SOURCES
   common/Types.h
   common/Wgmma.cuh
   common/WgmmaRegisters.cuh
+  common/WgmmaTf32.cuh
   elementwise/ElementwiseParams.h
   elementwise/ElementwiseSignature.h
   elementwise/FlatElementwise.cuh
@@ -86,6 +87,7 @@ set(KILN_KERNEL_SOURCES
   gemm/Sm90Gemm.cuh
   gemm/Sm90GemmConfig.h
   gemm/Sm90GemmParams.h
+  gemm/Sm90Tf32Gemm.cuh
   gemm/Sm90Tiles.cuh
   gemm/StreamedRows.cuh
   rows/ReferenceRows.cuh

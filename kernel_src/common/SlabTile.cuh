@@ -15,14 +15,12 @@
 namespace kiln {
 
 /// A tile of kExtent x kDepth elements, kDepth of them along k. kKMajor: k is
-/// contiguous, as it has to be but for elements of two bytes.
+/// contiguous, as wgmma wants it except for elements of two bytes.
 template <bool kKMajor, int kExtent, int kDepth, int kElementBytes = 2>
 struct SlabTile {
   static constexpr int kElements = Slab::elements(kElementBytes);
   static_assert((kKMajor ? kDepth : kExtent) % kElements == 0,
                 "a tile has whole slabs");
-  static_assert(kKMajor || kElementBytes == 2,
-                "wgmma transposes elements of two bytes alone");
 
   /// Has TMA load the tile that begins at \p begin of the extent and at \p k of
   /// \p batch; \p full counts its bytes. Of a tile with two sharers in a
@@ -62,6 +60,8 @@ struct SlabTile {
   /// swizzle atom is 8 rows of the extent, 1024 bytes from the next; along the
   /// extent it is 8 rows of k, and the next slab follows at the leading offset.
   static unsigned long long descriptor(unsigned address) {
+    static_assert(kKMajor || kElementBytes == 2,
+                  "wgmma transposes elements of two bytes alone");
     constexpr unsigned long long kSwizzle128 = 1ull << 62;
     constexpr unsigned long long kStride = Slab::kAtomBytes >> 4;
     constexpr unsigned long long kLeading =

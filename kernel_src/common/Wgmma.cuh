@@ -2,8 +2,10 @@
 //
 // wgmma.mma_async m64nNk16, of e4m3 m64nNk32, with both operands in shared
 // memory, fp32 sums. Its operand list has N / 2 registers, so each width is a
-// text of its own, made by macros from one list of registers. Source: PTX ISA,
-// asynchronous warpgroup level matrix instructions.
+// text of its own, made by macros from one list of registers. Those of tf32 are
+// in WgmmaTf32.cuh, which only kernels of tf32 include: reading 32 such texts
+// takes the compiler 8 ms. Source: PTX ISA, asynchronous warpgroup level matrix
+// instructions.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -148,6 +150,9 @@ KILN_WGMMA_WIDTH(240, 120, 121, 122, 123, 124)
 KILN_WGMMA_WIDTH(248, 124, 125, 126, 127, 128)
 KILN_WGMMA_WIDTH(256, 128, 129, 130, 131, 132)
 
+/// That of tf32, in WgmmaTf32.cuh.
+template <int kN> struct WgmmaTf32Of;
+
 } // namespace detail
 
 /// Widths that wgmma() knows.
@@ -157,8 +162,9 @@ constexpr bool hasWgmma(int n) { return n >= 8 && n <= 256 && n % 8 == 0; }
 constexpr int wgmmaDepth(DType type) { return 32 / bytesOf(type); }
 
 /// d (64 x kN) += A B, or = where \p accumulate is 0, for tiles of 64 x 16 and
-/// 16 x kN (of e4m3 64 x 32 and 32 x kN) that the descriptors name; kTrans: the
-/// tile's rows run along k, which of e4m3 they must not. Sums
+/// 16 x kN (of other types wgmmaDepth() elements along k) that the descriptors
+/// name; kTrans: the tile's rows run along k, which those of e4m3 and fp32 must
+/// not. fp32 is multiplied as tf32: its low 13 bits are not read. Sums
 /// as of mma.sync: warp w of the warpgroup has rows 16 w + lane / 4 (+ 8), of
 /// columns 8 j + 2 (lane % 4) and the next in d[4 j] to d[4 j + 3]. Not before
 /// the group is waited for may d be touched (sm_90a).
@@ -166,11 +172,27 @@ template <DType kType, int kN, int kTransA, int kTransB>
 void wgmma(float (&d)[kN / 2], unsigned long long descriptorA,
            unsigned long long descriptorB, int accumulate) {
   static_assert(kType == DType::BF16 || kType == DType::FP16 ||
-                    (kType == DType::E4M3 && !kTransA && !kTransB),
+                    ((kType == DType::E4M3 || kType == DType::FP32) &&
+                     !kTransA && !kTransB),
                 "no such type here");
   static_assert(hasWgmma(kN), "no such width here");
-  detail::WgmmaOf<kN>::template run<kType, kTransA, kTransB>(
-      d, descriptorA, descriptorB, accumulate);
+  if constexpr (kType == DType::FP32)
+    detail::WgmmaTf32Of<kN>::run(d, descriptorA, descriptorB, accumulate);
+  else
+    detail::WgmmaOf<kN>::template run<kType, kTransA, kTransB>(
+        d, descriptorA, descriptorB, accumulate);
+}
+
+/// wgmma() of tf32 with the four registers \p a in place of the first tile, one
+/// element each, as of mma.sync.m16n8k8. Thread t of the warpgroup has rows
+/// 16 (t / 32) + t % 32 / 4 (+ 8 in a[1] and a[3]) and of them column t % 4
+/// (+ 4 in a[2] and a[3]). Not before the group is waited for may a be changed
+/// (sm_90a).
+template <int kN>
+void wgmmaTf32Registers(float (&d)[kN / 2], const unsigned *a,
+                        unsigned long long descriptorB, int accumulate) {
+  static_assert(hasWgmma(kN), "no such width here");
+  detail::WgmmaTf32Of<kN>::run(d, a, descriptorB, accumulate);
 }
 
 #undef KILN_WGMMA

@@ -3,36 +3,54 @@
 
 namespace kiln {
 
-/// Any rows of elements of two bytes.
+/// Any rows of elements of so many bytes.
 struct RepackSignature {
+  int elementBytes = 2; ///< 2 or 4
+
   friend constexpr bool operator==(const RepackSignature &,
                                    const RepackSignature &) = default;
 };
 
 /// repack is no choice of the tuner, so it has no fields.
 struct RepackConfig {
-  static constexpr int kPieceBytes = 2;
+  /// Rows and columns of a tile that is transposed.
+  static constexpr int kTile = 64;
 
   constexpr int threads() const { return 256; }
   constexpr int sharedBytes(const RepackSignature &) const { return 0; }
-  constexpr bool isValid(const RepackSignature &) const { return true; }
+  constexpr bool isValid(const RepackSignature &signature) const {
+    return signature.elementBytes == 2 || signature.elementBytes == 4;
+  }
 
   /// Blocks of the one-dimensional grid for \p rows of \p pitch bytes; the
-  /// kernel strides by its grid, so any number is right.
+  /// kernels stride by their grid, so any number is right.
   constexpr long long blocks(long long rows, long long pitch) const {
-    long long wanted = (rows * (pitch / 16) + threads() - 1) / threads();
-    return wanted < kMaxBlocks ? wanted : kMaxBlocks;
+    return bounded((rows * (pitch / 16) + threads() - 1) / threads());
+  }
+  /// The same for \p batch matrices of \p rows x \p cols that are transposed.
+  constexpr long long blocksOfTiles(long long rows, long long cols,
+                                    long long batch) const {
+    return bounded(tiles(rows) * tiles(cols) * batch);
+  }
+  static constexpr long long tiles(long long extent) {
+    return (extent + kTile - 1) / kTile;
   }
 
   friend constexpr bool operator==(const RepackConfig &,
                                    const RepackConfig &) = default;
 
   static constexpr long long kMaxBlocks = 1 << 16;
+
+private:
+  static constexpr long long bounded(long long wanted) {
+    return wanted < kMaxBlocks ? wanted : kMaxBlocks;
+  }
 };
 
 /// Rows of `rowBytes` bytes, `rowsPerBatch` in each of a batch; bytes
-/// throughout. The target's rows are contiguous over all batches, aligned to 16
-/// bytes, and end in zeros.
+/// throughout. The target's rows are contiguous over all batches and aligned to
+/// 16 bytes. Copies end in zeros; of transposed ones the target's rows are the
+/// source's columns.
 struct RepackParams {
   const void *source = nullptr;
   void *target = nullptr;

@@ -66,8 +66,9 @@ public:
     for (int i = 0; i < kLoads; ++i)
 #pragma unroll
       for (int j = 0; j < kEach; ++j) {
-        int at = kSwap ? i * Sm90GemmConfig::kUnit + rowInUnit() + j * 8
-                       : (i * 32 + lane()) * kPerWord + j;
+        int at = kSwap
+                     ? i * Sm90GemmConfig::kUnit + rowInUnit() + j * kSecondRow
+                     : (i * 32 + lane()) * kPerWord + j;
         entries[i][j] =
             loadOrZero<kOut>(bias + (first + at) * kBytes, first + at < end);
       }
@@ -104,7 +105,15 @@ private:
             : (kConfig.consumerColumns() / kPerWord + 31) / 32;
 
   static int lane() { return threadIdx.x % 32; }
-  static int rowInUnit() { return threadIdx.x / 32 % 4 * 16 + lane() / 4; }
+  static constexpr int kSecondRow = kConfig.rowsFromRegisters(kSignature)
+                                        ? Sm90GemmConfig::kSecondFromRegisters
+                                        : 8;
+  static int rowInUnit() {
+    if constexpr (kConfig.rowsFromRegisters(kSignature))
+      return Sm90GemmConfig::rowFromRegisters(threadIdx.x %
+                                              Sm90GemmConfig::kWarpgroup);
+    return threadIdx.x / 32 % 4 * 16 + lane() / 4;
+  }
 
   static unsigned wordOf(const Entry (&word)[kEach]) {
     if constexpr (kBytes == 4)

@@ -40,6 +40,10 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Epilogue {
   static constexpr int kPiece = kConfig.pieceColumns(kSignature);
   static constexpr int kPieces = kConfig.unitPieces(kPiece);
   static constexpr bool kSwap = kConfig.swapAB;
+  /// From a thread's first row to its second.
+  static constexpr int kSecondRow = kConfig.rowsFromRegisters(kSignature)
+                                        ? Sm90GemmConfig::kSecondFromRegisters
+                                        : 8;
   static constexpr int kSplits = kConfig.splitK();
   /// Columns of a piece that make one of D.
   static constexpr int kJoined = kSignature.columnsPerOutput();
@@ -303,7 +307,7 @@ private:
   }
 
   /// Writes the finished piece to \p buffer. Lane l has of each 8 columns the
-  /// two from 2 (l % 4) on, of rows l / 4 and l / 4 + 8 of its warp's 16.
+  /// two from 2 (l % 4) on, of two rows.
   void stage(const EpilogueOperands &operands, int row, int column,
              const float *sums, const typename Bias::Piece &pieceBias,
              unsigned buffer) const {
@@ -312,6 +316,8 @@ private:
     unsigned thread = threadIdx.x % kThreads;
     ptx::opaque(thread);
     int rowInPiece = thread / 32 * 16 + thread % 32 / 4;
+    if constexpr (kConfig.rowsFromRegisters(kSignature))
+      rowInPiece = Sm90GemmConfig::rowFromRegisters(thread);
     int columnInPiece = thread % 4 * 2;
 #pragma unroll
     for (int j = 0; j < kPiece / 8; j += 2) {
@@ -323,7 +329,8 @@ private:
           break;
         float pair[2] = {sums[(j + i / 2) * 4 + i % 2 * 2],
                          sums[(j + i / 2) * 4 + i % 2 * 2 + 1]};
-        int r = rowInPiece + i % 2 * 8, c = columnInPiece + (j + i / 2) * 8;
+        int r = rowInPiece + i % 2 * kSecondRow,
+            c = columnInPiece + (j + i / 2) * 8;
         float pairBias[2] = {};
         pieceBias.ofPair(pairBias, j + i / 2, i % 2);
         finishPair(operands, row, column, r, c, pairBias, pair);

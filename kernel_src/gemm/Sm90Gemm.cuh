@@ -38,6 +38,7 @@
 
 #include "common/Ring.cuh"
 #include "common/SlabTile.cuh"
+#include "common/Swizzle.cuh"
 #include "common/Wgmma.cuh"
 #include "gemm/Sm90Epilogue.cuh"
 #include "gemm/Sm90Tiles.cuh"
@@ -60,8 +61,12 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Gemm {
   static constexpr bool kFetches = kConfig.fetchedOperands(kSignature) > 0;
 
   using Shared = Sm90Shared<kSignature, kConfig>;
-  using RowTile = SlabTile<kRowsKMajor, kRows, kBlockK>;
-  using ColumnTile = SlabTile<kColumnsKMajor, kColumns, kBlockK>;
+  static constexpr int kBytes = bytesOf(kSignature.in);
+  /// Elements along k of one wgmma.
+  static constexpr int kDepth = ptx::wgmmaDepth(kSignature.in);
+
+  using RowTile = SlabTile<kRowsKMajor, kRows, kBlockK, kBytes>;
+  using ColumnTile = SlabTile<kColumnsKMajor, kColumns, kBlockK, kBytes>;
   using Place = RingPlace<kStages>;
   using Walk = Sm90Walk<kSignature, kConfig>;
   using Accumulators = float[kUnits][kOwnColumns / 2];
@@ -231,9 +236,17 @@ private:
     epilogue.finish();
   }
 
-  /// Sums the products of \p steps stages from \p place on.
+  /// Sums the products of \p steps stages, at least one, from \p place on.
   static void multiply(const Shared &shared, int consumer, int steps,
                        Place &place, Accumulators &sums) {
+    if constexpr (kConfig.rowsFromRegisters(kSignature))
+      return multiplyFragments(shared, consumer, steps, place, sums);
+    else
+      return multiplyTiles(shared, consumer, steps, place, sums);
+  }
+
+  static void multiplyTiles(const Shared &shared, int consumer, int steps,
+                            Place &place, Accumulators &sums) {
     // Lower halves of the descriptors of stage 0; a stage is a fixed step on.
     int rowOffset =
         kConfig.rowSharers() > 1 ? consumer * kUnits * unitBytes() : 0;
@@ -249,9 +262,9 @@ private:
     for (int step = 0; step < steps; ++step) {
       ptx::mbarrierWait(shared.full(place.stage), place.phase);
       ptx::wgmmaFence();
-      unsigned offset = place.stage * (kConfig.stageBytes() >> 4);
+      unsigned offset = place.stage * (kConfig.stageBytes(kSignature) >> 4);
 #pragma unroll
-      for (int k = 0; k < kBlockK; k += 16) {
+      for (int k = 0; k < kBlockK; k += kDepth) {
 #pragma unroll
         for (int unit = 0; unit < kUnits; ++unit)
           ptx::wgmma<kSignature.in, kOwnColumns, !kRowsKMajor, !kColumnsKMajor>(
@@ -269,12 +282,93 @@ private:
       before = place.stage;
       place.next();
     }
+    finishProducts(shared, consumer, before);
+  }
+
+  /// Behind the last products of a tile, which \p stage feeds.
+  static void finishProducts(const Shared &shared, int consumer, int stage) {
     // The other consumer's products may follow without a gap.
     if constexpr (kConfig.pingPong)
       if (threadIdx.x % Sm90GemmConfig::kWarpgroup == 0)
         ptx::mbarrierArrive(shared.turn(1 - consumer));
     ptx::wgmmaWait<0>();
-    release(shared, before);
+    release(shared, stage);
+  }
+
+  /// multiplyTiles() with the row side's elements from registers. A group of
+  /// products is two instructions deep; while it runs, the elements of the next
+  /// one are loaded to the other of two sets.
+  static void multiplyFragments(const Shared &shared, int consumer, int steps,
+                                Place &place, Accumulators &sums) {
+    constexpr int kGroup = 2 * kDepth, kGroups = kBlockK / kGroup;
+    static_assert(kGroups % 2 == 0,
+                  "a stage's first group is the second to wait, and each set "
+                  "has the same groups of every stage");
+    unsigned long long columnBase = ColumnTile::descriptor(
+        shared.columnTile(0) +
+        (kConfig.columnSharers() > 1
+             ? consumer * ColumnTile::pieceBytes(kOwnColumns)
+             : 0));
+    unsigned rowBase = shared.rowTile(0);
+    if constexpr (kConfig.rowSharers() > 1)
+      rowBase += consumer * kUnits * unitBytes();
+    unsigned elements[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      elements[i] = rowBase + elementOffset(i);
+    unsigned fragments[2][kUnits][2][4];
+    int accumulate = 0, before = -1;
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step) {
+      ptx::mbarrierWait(shared.full(place.stage), place.phase);
+      unsigned offset = place.stage * kConfig.stageBytes(kSignature);
+#pragma unroll
+      for (int group = 0; group < kGroups; ++group) {
+        // One group stays in flight. The one before has read its set, and with
+        // the first of a stage behind it that stage.
+        ptx::wgmmaWait<1>();
+        if (group == 1 && before >= 0)
+          release(shared, before);
+        auto &set = fragments[group % 2];
+#pragma unroll
+        for (int unit = 0; unit < kUnits; ++unit)
+#pragma unroll
+          for (int i = 0; i < 2; ++i)
+#pragma unroll
+            for (int j = 0; j < 4; ++j)
+              set[unit][i][j] = ptx::ldShared32(
+                  elements[j] + offset +
+                  (unit * unitBytes() +
+                   (group * kGroup + i * kDepth) * Slab::kBytes));
+        ptx::wgmmaFence();
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+#pragma unroll
+          for (int unit = 0; unit < kUnits; ++unit)
+            ptx::wgmmaTf32Registers<kOwnColumns>(
+                sums[unit], set[unit][i],
+                columnBase + (offset >> 4) +
+                    ColumnTile::stepOffset(group * kGroup + i * kDepth),
+                accumulate);
+          accumulate = 1;
+        }
+        ptx::wgmmaCommit();
+      }
+      before = place.stage;
+      place.next();
+    }
+    finishProducts(shared, consumer, before);
+  }
+
+  /// Where in the row side's tile element \p i of this thread's first fragment
+  /// is: in its first row or, odd ones, its second, at k = lane % 4 or 4 on.
+  static unsigned elementOffset(int i) {
+    unsigned thread = threadIdx.x % Sm90GemmConfig::kWarpgroup;
+    unsigned row = Sm90GemmConfig::rowFromRegisters(thread) +
+                   i % 2 * Sm90GemmConfig::kSecondFromRegisters;
+    return row / 32 * (kBlockK * Slab::kBytes) +
+           swizzledOffset<Slab::kBytes, SwizzleFor::Ldmatrix>(
+               thread % 4 + i / 2 * 4, row % 32 * kBytes);
   }
 
   /// Bytes between the tiles of two units of one k step.

@@ -6,9 +6,10 @@
 
 namespace kiln {
 
-/// Warp-specialised wgmma kernel for sm_90a, bf16 and fp16. One producer feeds
-/// a ring of `stages` tiles by TMA, `consumers` warpgroups multiply them;
-/// blocks are persistent and walk over tiles of blockM x blockN.
+/// Warp-specialised wgmma kernel for sm_90a: bf16, fp16, and fp32 data in tf32
+/// mode. One producer feeds a ring of `stages` tiles by TMA, `consumers`
+/// warpgroups multiply them; blocks are persistent and walk over tiles of
+/// blockM x blockN.
 ///
 /// A tile has a *row side* (the m of wgmma, 64 rows an instruction) and a
 /// *column side* (its n, 8 to 256 in steps of 8): rows are those of D and
@@ -71,7 +72,24 @@ struct Sm90GemmConfig {
     return swapAB ? signature.isKMajorB() : signature.isKMajorA();
   }
   constexpr bool isColumnSideKMajor(const GemmSignature &signature) const {
-    return swapAB ? signature.isKMajorA() : signature.isKMajorB();
+    return (swapAB ? signature.isKMajorA() : signature.isKMajorB()) ||
+           copiesColumns(signature);
+  }
+  /// wgmma takes tf32 along k alone. A row side that lies otherwise comes from
+  /// registers, a column side is transposed by a step before.
+  constexpr bool rowsFromRegisters(const GemmSignature &signature) const {
+    return signature.in == DType::FP32 && !isRowSideKMajor(signature);
+  }
+  constexpr bool copiesColumns(const GemmSignature &signature) const {
+    return signature.in == DType::FP32 &&
+           !(swapAB ? signature.isKMajorA() : signature.isKMajorB());
+  }
+  /// Whether the product reads A, or B, along k.
+  constexpr bool readsKMajorA(const GemmSignature &signature) const {
+    return swapAB ? isColumnSideKMajor(signature) : isRowSideKMajor(signature);
+  }
+  constexpr bool readsKMajorB(const GemmSignature &signature) const {
+    return swapAB ? isRowSideKMajor(signature) : isColumnSideKMajor(signature);
   }
   /// Blocks of a cluster along the row side, which share the column side's
   /// tiles, and along the column side.
@@ -102,10 +120,28 @@ struct Sm90GemmConfig {
   constexpr int producerRegisters() const { return consumers > 2 ? 32 : 40; }
   constexpr int consumerRegisters() const { return consumers > 2 ? 160 : 232; }
 
-  constexpr int rowTileBytes() const { return rows() * blockK * 2; }
-  constexpr int columnTileBytes() const { return columns() * blockK * 2; }
-  constexpr int stageBytes() const {
-    return rowTileBytes() + columnTileBytes();
+  /// Elements of a row of a slab.
+  static constexpr int slabElements(const GemmSignature &signature) {
+    return Slab::elements(bytesOf(signature.in));
+  }
+  /// Rows that come from registers are read across a slab of 32, in an order in
+  /// which the lanes of a warp, 8 rows of 4 k, find theirs in all banks: which
+  /// row of a unit is the first of thread \p thread of a warpgroup. Its second
+  /// one is kSecondFromRegisters on.
+  static constexpr unsigned rowFromRegisters(unsigned thread) {
+    unsigned warp = thread / 32, row = thread % 32 / 4;
+    return warp / 2 * 32 + row / 4 * 16 + warp % 2 * 8 + row % 4;
+  }
+  static constexpr int kSecondFromRegisters = 4;
+
+  constexpr int rowTileBytes(const GemmSignature &signature) const {
+    return rows() * blockK * bytesOf(signature.in);
+  }
+  constexpr int columnTileBytes(const GemmSignature &signature) const {
+    return columns() * blockK * bytesOf(signature.in);
+  }
+  constexpr int stageBytes(const GemmSignature &signature) const {
+    return rowTileBytes(signature) + columnTileBytes(signature);
   }
 
   /// Accumulator columns that a consumer stages at once: 64 rows by this many.
@@ -165,7 +201,9 @@ struct Sm90GemmConfig {
   constexpr int storedRows(const GemmSignature &signature) const {
     if (swapAB)
       return pieceColumns(signature);
-    bool waits = !pingPong && pieces(signature) >= 4;
+    // Rows that come from registers are not in the order of warps.
+    bool waits =
+        rowsFromRegisters(signature) || (!pingPong && pieces(signature) >= 4);
     return waits ? kUnit : kUnit / 4;
   }
   /// Matrices of D's shape that come in by TMA, piece by piece: C, residual.
@@ -201,9 +239,12 @@ struct Sm90GemmConfig {
   /// back: a block has one tile.
   constexpr bool stagesInRing() const { return staging == 2; }
   /// Bytes of the ring, and of staging that lies in it or behind it.
-  constexpr int ringBytes() const { return stages * stageBytes(); }
+  constexpr int ringBytes(const GemmSignature &signature) const {
+    return stages * stageBytes(signature);
+  }
   constexpr int tileBytes(const GemmSignature &signature) const {
-    return ringBytes() + (stagesInRing() ? 0 : stagingBytes(signature));
+    return ringBytes(signature) +
+           (stagesInRing() ? 0 : stagingBytes(signature));
   }
   /// Full and empty of each stage and of each consumer's fetched pieces, and
   /// two for turns.
@@ -217,9 +258,16 @@ struct Sm90GemmConfig {
   /// tiles want this.
   static constexpr int kAlignment = 1024;
 
+  /// Whether wgmma multiplies these inputs in this mode.
+  static constexpr bool hasInstruction(const GemmSignature &signature) {
+    return signature.in == DType::BF16 || signature.in == DType::FP16 ||
+           (signature.in == DType::FP32 &&
+            signature.compute == ComputeMode::TF32);
+  }
+
   /// Limits of the template itself; those of an architecture are the pruner's.
   constexpr bool isValid(const GemmSignature &signature) const {
-    if (signature.in != DType::BF16 && signature.in != DType::FP16)
+    if (!hasInstruction(signature))
       return false;
     if (!signature.isWellFormed() || splits < 0 || splits == 1 ||
         rasterGroup < 1 || swapAB > 1 || pingPong > 1 || stages < 2 ||
@@ -235,7 +283,9 @@ struct Sm90GemmConfig {
     if (columnShared > 1 || staging > 2 ||
         (columnShared && (consumers < 2 || pingPong || splitK() > 1)))
       return false;
-    if (blockK != 64 && blockK != 128)
+    // Rows of one slab or two.
+    int slab = slabElements(signature);
+    if (blockK != slab && blockK != 2 * slab)
       return false;
     return isTileValid(signature) && isClusterValid(signature) &&
            isStagingValid(signature);
@@ -252,7 +302,7 @@ struct Sm90GemmConfig {
                          : mayOverlap(signature);
     int own = isFree ? 8 : 16 * signature.columnsPerOutput();
     bool hasSlabs = !isColumnSideKMajor(signature);
-    return columnSharers() * (hasSlabs ? Slab::kElements : own);
+    return columnSharers() * (hasSlabs ? slabElements(signature) : own);
   }
 
   /// Blocks that work on the same tiles in step: a cluster, or all splits.
@@ -337,8 +387,9 @@ private:
     if (splitK() > 1 && (multicastBlocks() != 1 || pingPong))
       return false;
     // Each block brings its share of a shared tile, in whole boxes.
-    int columnUnit = isColumnSideKMajor(signature) ? 8 : Slab::kElements;
-    int rowUnit = isRowSideKMajor(signature) ? 8 : Slab::kElements;
+    int columnUnit =
+        isColumnSideKMajor(signature) ? 8 : slabElements(signature);
+    int rowUnit = isRowSideKMajor(signature) ? 8 : slabElements(signature);
     return columns() % (columnUnit * clusterRows()) == 0 &&
            rows() % (rowUnit * clusterColumns()) == 0;
   }
@@ -352,7 +403,7 @@ private:
       return false;
     return !stagesInRing() ||
            (!pingPong && splitK() == 1 && multicastBlocks() == 1 &&
-            stagingBytes(signature) <= ringBytes());
+            stagingBytes(signature) <= ringBytes(signature));
   }
 };
 

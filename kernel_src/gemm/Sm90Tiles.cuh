@@ -19,14 +19,14 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> struct Sm90Shared {
 
   static constexpr int kStages = kConfig.stages;
   static constexpr int kStaging =
-      kConfig.stagesInRing() ? 0 : kConfig.ringBytes();
+      kConfig.stagesInRing() ? 0 : kConfig.ringBytes(kSignature);
   static constexpr int kBarriers = kConfig.tileBytes(kSignature);
 
   unsigned rowTile(int stage) const {
-    return base + stage * kConfig.stageBytes();
+    return base + stage * kConfig.stageBytes(kSignature);
   }
   unsigned columnTile(int stage) const {
-    return rowTile(stage) + kConfig.rowTileBytes();
+    return rowTile(stage) + kConfig.rowTileBytes(kSignature);
   }
   /// A staging buffer of one consumer.
   unsigned staging(int consumer, int buffer) const {
@@ -127,7 +127,7 @@ public:
 private:
   /// Tiles begin at multiples of these where rows of a matrix lie along the
   /// extent: TMA wants 16 bytes.
-  static constexpr int kStepM = kSignature.isKMajorA() ? 1 : 8;
+  static constexpr int kStepM = kConfig.readsKMajorA(kSignature) ? 1 : 8;
   static constexpr int kStepN = 8 * kSignature.columnsPerOutput();
 
   /// Where tile number \p tile of a side of \p extent begins.

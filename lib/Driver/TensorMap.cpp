@@ -8,6 +8,7 @@
 #include "Driver/Launcher.h"
 
 #include "Driver/CudaApi.h"
+#include "Driver/TensorMapElement.h"
 #include "common/Types.h"
 
 namespace kiln {
@@ -22,6 +23,8 @@ static constexpr uint32_t kMaxPixelsPerColumn = 1024;
 /// The map's element type; 8-bit floats travel as bytes, since a map only moves
 /// them and fills with zero.
 static llvm::Expected<CUtensorMapDataType> dataTypeOf(int32_t elementType) {
+  if (elementType == kTf32Element)
+    return CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
   switch (static_cast<DType>(elementType)) {
   case DType::FP64:
     return CU_TENSOR_MAP_DATA_TYPE_FLOAT64;

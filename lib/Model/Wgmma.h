@@ -1,7 +1,8 @@
-//===- Wgmma.h - what wgmma of 16-bit elements takes ----------------------===//
+//===- Wgmma.h - what wgmma takes -----------------------------------------===//
 //
-// A wgmma multiplies 64 rows with n columns, 16 elements of k deep (PTX ISA,
-// wgmma.m64nNk16). Figures in clocks are of an SM.
+// A wgmma multiplies 64 rows with n columns, 32 bytes of k deep, whatever the
+// type (PTX ISA, wgmma.m64nNk16 and others), in as many clocks. Figures in
+// clocks are of an SM.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,13 +13,13 @@
 
 namespace kiln {
 
-/// Rows and depth of one wgmma.
+/// Rows of one wgmma, and bytes of each.
 inline constexpr int kWgmmaRows = 64;
-inline constexpr int kWgmmaDepth = 16;
+inline constexpr int kWgmmaRowBytes = 32;
 
-/// How many wgmmas multiply \p rows of \p depth elements. Not rounded.
-inline double wgmmaCount(int64_t rows, int64_t depth) {
-  return double(rows) / kWgmmaRows * (double(depth) / kWgmmaDepth);
+/// How many wgmmas multiply \p rows of \p bytes each. Not rounded.
+inline double wgmmaCount(int64_t rows, int64_t bytes) {
+  return double(rows) / kWgmmaRows * (double(bytes) / kWgmmaRowBytes);
 }
 
 /// Clocks from one wgmma of \p columns to the next. Narrow ones wait for the

@@ -5,6 +5,7 @@
 #include "Driver/Graph.h"
 #include "Driver/Module.h"
 #include "Driver/Stream.h"
+#include "Driver/TensorMapElement.h"
 #include "FakeDriver.h"
 #include "Fakes/FakeCubin.h"
 #include "common/Types.h"
@@ -348,6 +349,27 @@ TEST_CASE("a kernel's fault shows in the calls that follow") {
   step.block = {32, 1, 1};
   CHECK(!launch(*plan.driver, spec, plan.functions, plan.stream.handle()));
   CHECK(errorOf(plan.stream.synchronize()).code == ErrorCode::ContextDead);
+}
+
+TEST_CASE("a map rounds fp32 to tf32 where it is told to") {
+  FakeDriver fake;
+  TensorMapSpec spec = matrixSpec();
+  spec.box[0] = 32;
+  spec.strides[0] = 4 * 4096;
+  auto typeOf = [&](int32_t elementType) {
+    spec.elementType = elementType;
+    EncodedTensorMap map = require(encodeTensorMap(*fake.driver, spec, 4096));
+    KilnFakeTensorMap seen;
+    std::memcpy(&seen, map.opaque, sizeof(seen));
+    return static_cast<CUtensorMapDataType>(seen.dataType);
+  };
+  CHECK(typeOf(static_cast<int32_t>(DType::FP32)) ==
+        CU_TENSOR_MAP_DATA_TYPE_FLOAT32);
+  CHECK(typeOf(kTf32Element) == CU_TENSOR_MAP_DATA_TYPE_TFLOAT32);
+  // It is as wide as fp32: a row of the box fills the swizzle's.
+  spec.box[0] = 64;
+  CHECK(errorOf(encodeTensorMap(*fake.driver, spec, 4096)).code ==
+        ErrorCode::InvalidArgument);
 }
 
 TEST_CASE("im2col maps are encoded too") {

@@ -1,5 +1,6 @@
 //===- Sm90ConfigTest.cpp - rules and sizes of the wgmma config -----------===//
 
+#include "common/Swizzle.cuh"
 #include "gemm/RepackConfig.h"
 #include "gemm/Sm90GemmConfig.h"
 #include "gemm/Sm90GemmParams.h"
@@ -30,6 +31,14 @@ GemmSignature withChain(GemmSignature signature, PointwiseChain chain,
   return signature;
 }
 
+/// fp32 data in tf32 mode.
+GemmSignature tf32Signature(Layout layout = Layout::NT, int alignD = 16) {
+  GemmSignature signature = signatureOf(DType::FP32, layout, alignD);
+  signature.in = DType::FP32;
+  signature.compute = ComputeMode::TF32;
+  return signature;
+}
+
 /// One signature of each kind that changes a size.
 std::vector<GemmSignature> signatures() {
   using Op = PointwiseOp;
@@ -42,6 +51,10 @@ std::vector<GemmSignature> signatures() {
     all.push_back(withChain(signatureOf(out), {{Op::Bias, Op::Residual}}));
     all.push_back(withChain(signatureOf(out), {{Op::Residual}}, true));
   }
+  for (Layout layout : {Layout::NN, Layout::NT, Layout::TN, Layout::TT})
+    all.push_back(tf32Signature(layout));
+  all.push_back(tf32Signature(Layout::TT, 4));
+  all.push_back(withChain(tf32Signature(), {{Op::Residual}}, true));
   return all;
 }
 
@@ -52,7 +65,7 @@ template <class F> int forEachValid(const GemmSignature &signature, F visit) {
   Sm90GemmConfig c;
   c.stages = 3;
   for (c.swapAB = 0; c.swapAB < 2; ++c.swapAB)
-    for (c.blockK = 64; c.blockK <= 128; c.blockK += 64)
+    for (c.blockK = 32; c.blockK <= 128; c.blockK *= 2)
       for (c.blockM = 8; c.blockM <= 448; c.blockM += 8)
         for (c.blockN = 8; c.blockN <= 448; c.blockN += 8)
           for (c.consumers = 1; c.consumers <= 3; ++c.consumers)
@@ -74,13 +87,15 @@ template <class F> int forEachValid(const GemmSignature &signature, F visit) {
 constexpr int kSwizzleAtom = 1024;
 
 /// Boxes of one side's tile: whole swizzle atoms, of at most 256 rows.
-bool areBoxesGood(bool kMajor, int extent, int sharers, int blockK) {
+bool areBoxesGood(bool kMajor, int extent, int sharers, int blockK,
+                  int elementBytes) {
+  int elements = Slab::elements(elementBytes);
   int boxRows = kMajor ? Slab::boxRows(extent / sharers) : blockK;
-  int boxes = kMajor ? extent / sharers / boxRows * (blockK / Slab::kElements)
-                     : extent / Slab::kElements / sharers;
+  int boxes = kMajor ? extent / sharers / boxRows * (blockK / elements)
+                     : extent / elements / sharers;
   int bytes = boxes * boxRows * Slab::kBytes;
   return boxRows % 8 == 0 && boxRows <= 256 && boxes > 0 &&
-         bytes * sharers == extent * blockK * 2;
+         bytes * sharers == extent * blockK * elementBytes;
 }
 
 /// Pieces cover a consumer's columns without a gap. They overlap only where
@@ -125,20 +140,20 @@ bool isStagingGood(const Sm90GemmConfig &c, const GemmSignature &s) {
   if (c.staging != 0 && waits)
     return false;
   if (c.staging != 2)
-    return c.tileBytes(s) == c.ringBytes() + c.stagingBytes(s);
-  return c.tileBytes(s) == c.ringBytes() && !c.pingPong && c.splitK() == 1 &&
-         c.multicastBlocks() == 1 && c.stagingBytes(s) <= c.ringBytes();
+    return c.tileBytes(s) == c.ringBytes(s) + c.stagingBytes(s);
+  return c.tileBytes(s) == c.ringBytes(s) && !c.pingPong && c.splitK() == 1 &&
+         c.multicastBlocks() == 1 && c.stagingBytes(s) <= c.ringBytes(s);
 }
 
-bool isTileGood(const Sm90GemmConfig &c) {
+bool isTileGood(const Sm90GemmConfig &c, const GemmSignature &s) {
   int stacked = c.pingPong || c.columnShared ? 1 : c.consumers;
   int beside = c.columnShared ? c.consumers : 1;
   return c.units() > 0 &&
          c.units() * Sm90GemmConfig::kUnit * stacked == c.rows() &&
          c.consumerColumns() * beside == c.columns() &&
          c.consumerColumns() % 8 == 0 && c.consumerColumns() <= 256 &&
-         c.rowTileBytes() % kSwizzleAtom == 0 &&
-         c.columnTileBytes() % kSwizzleAtom == 0;
+         c.rowTileBytes(s) % kSwizzleAtom == 0 &&
+         c.columnTileBytes(s) % kSwizzleAtom == 0;
 }
 
 /// What setmaxnreg hands out is what an SM has, and the sums fit in.
@@ -159,10 +174,10 @@ TEST_CASE("every tile that is valid is cut into whole boxes and pieces") {
     CAPTURE(s.pointwise.size());
     int seen = forEachValid(s, [&](const Sm90GemmConfig &c) {
       bool rows = areBoxesGood(c.isRowSideKMajor(s), c.rows(),
-                               c.clusterColumns(), c.blockK);
+                               c.clusterColumns(), c.blockK, bytesOf(s.in));
       bool columns = areBoxesGood(c.isColumnSideKMajor(s), c.columns(),
-                                  c.clusterRows(), c.blockK);
-      if (rows && columns && arePiecesGood(c, s) && isTileGood(c) &&
+                                  c.clusterRows(), c.blockK, bytesOf(s.in));
+      if (rows && columns && arePiecesGood(c, s) && isTileGood(c, s) &&
           isStagingGood(c, s) && areRegistersGood(c) && c.threads() <= 512)
         return;
       FAIL_CHECK("bm" << c.blockM << " bn" << c.blockN << " bk" << c.blockK
@@ -263,7 +278,7 @@ TEST_CASE("the wgmma config's sizes") {
   Sm90GemmConfig c;
   CHECK(c.threads() == 384);
   CHECK(c.accumulators() == 128);
-  CHECK(c.stageBytes() == (128 + 256) * 64 * 2);
+  CHECK(c.stageBytes(bf16) == (128 + 256) * 64 * 2);
   // Two consumers with two buffers of 64 x 64; 2 * 4 + 8 + 2 barriers.
   CHECK(c.stagingBytes(bf16) == 4 * 64 * 64 * 2);
   CHECK(c.sharedBytes(bf16) == 1024 + 4 * 49152 + 32768 + 18 * 8);
@@ -427,6 +442,69 @@ TEST_CASE("the wgmma config refuses what the template cannot do") {
   GemmSignature fp32 = bf16;
   fp32.in = fp32.out = DType::FP32;
   CHECK_FALSE(valid([](auto &) {}, &fp32));
+  CHECK_FALSE(valid([](auto &c) { c.blockK = 32; }, &fp32));
+}
+
+TEST_CASE("tf32 comes along k, from registers or transposed") {
+  GemmSignature nt = tf32Signature(), nn = tf32Signature(Layout::NN),
+                tt = tf32Signature(Layout::TT), tn = tf32Signature(Layout::TN);
+  Sm90GemmConfig c;
+  c.blockK = 128; // four slabs
+  CHECK_FALSE(c.isValid(nt));
+  c.blockK = 64;
+  CHECK(c.isValid(nt));
+  c.blockK = 32;
+  CHECK(c.isValid(nt));
+  CHECK(c.stageBytes(nt) == (128 + 256) * 128);
+  CHECK_FALSE(c.isValid(signatureOf(DType::BF16)));
+  Sm90GemmConfig swapped{
+      .blockM = 128, .blockN = 128, .blockK = 32, .consumers = 2, .swapAB = 1};
+  struct Case {
+    const GemmSignature &signature;
+    const Sm90GemmConfig &config;
+    bool fromRegisters, copies;
+  };
+  for (const Case &at :
+       {Case{nt, c, false, false}, Case{nt, swapped, false, false},
+        Case{nn, c, false, true}, Case{nn, swapped, true, false},
+        Case{tt, c, true, false}, Case{tt, swapped, false, true},
+        Case{tn, c, true, true}, Case{tn, swapped, true, true}}) {
+    CAPTURE(static_cast<int>(at.signature.layout));
+    CAPTURE(at.config.swapAB);
+    CHECK(at.config.isValid(at.signature));
+    CHECK(at.config.rowsFromRegisters(at.signature) == at.fromRegisters);
+    CHECK(at.config.copiesColumns(at.signature) == at.copies);
+    CHECK(at.config.isColumnSideKMajor(at.signature));
+    CHECK(at.config.isRowSideKMajor(at.signature) == !at.fromRegisters);
+  }
+  // bf16 is transposed by wgmma.
+  GemmSignature bf16 = signatureOf(DType::BF16, Layout::TN);
+  CHECK_FALSE(c.rowsFromRegisters(bf16));
+  CHECK_FALSE(c.copiesColumns(bf16));
+}
+
+TEST_CASE("rows from registers are each the first or second of a thread") {
+  std::vector<int> lanes(64);
+  for (unsigned thread = 0; thread < 128; ++thread) {
+    unsigned row = Sm90GemmConfig::rowFromRegisters(thread);
+    REQUIRE(row + Sm90GemmConfig::kSecondFromRegisters < 64);
+    ++lanes[row];
+    ++lanes[row + Sm90GemmConfig::kSecondFromRegisters];
+  }
+  for (int count : lanes)
+    CHECK(count == 4);
+  // The rows and k of a warp's load lie in all banks of 4 bytes.
+  for (unsigned first : {0u, 32u, 64u, 96u}) {
+    std::vector<int> banks(32);
+    for (unsigned lane = 0; lane < 32; ++lane) {
+      unsigned row = Sm90GemmConfig::rowFromRegisters(first + lane);
+      ++banks[swizzledOffset<Slab::kBytes, SwizzleFor::Ldmatrix>(lane % 4,
+                                                                 row % 32 * 4) /
+              4 % 32];
+    }
+    for (int count : banks)
+      CHECK(count == 1);
+  }
 }
 
 TEST_CASE("parameters of the wgmma kernel cross as plain bytes") {
@@ -448,4 +526,7 @@ TEST_CASE("the grid of repack is bounded") {
   CHECK(config.blocks(257, 16) == 2);
   CHECK(config.blocks(1000, 5328) == (1000 * 333 + 255) / 256);
   CHECK(config.blocks(1ll << 31, 4096) == RepackConfig::kMaxBlocks);
+  CHECK(config.blocksOfTiles(64, 65, 3) == 2 * 3);
+  CHECK(config.blocksOfTiles(1ll << 20, 1 << 20, 1) ==
+        RepackConfig::kMaxBlocks);
 }

@@ -88,7 +88,7 @@ void compileAll(std::vector<Sample> &samples) {
   }
 }
 
-/// A kernel of one instruction, for either type and with all sums kept.
+/// A kernel of one instruction, for several types and with all sums kept.
 TranslationUnit wgmmaUnit(int width) {
   UnitParts unit;
   unit.name = "kiln_wgmma_width";
@@ -96,7 +96,7 @@ TranslationUnit wgmmaUnit(int width) {
   unit.headers = kernelSources();
   unit.source = fmt::format(R"(
 #include "common/PtxSm90.cuh"
-#include "common/Wgmma.cuh"
+#include "common/WgmmaTf32.cuh"
 using namespace kiln;
 extern "C" __global__ void __launch_bounds__(128, 1)
 kilnEntry(float *out, unsigned long long a, unsigned long long b) {{
@@ -106,6 +106,9 @@ kilnEntry(float *out, unsigned long long a, unsigned long long b) {{
   ptx::wgmmaFence();
   ptx::wgmma<DType::BF16, kWidth, 0, 1>(sums, a, b, 0);
   ptx::wgmma<DType::FP16, kWidth, 1, 0>(sums, b, a, 1);
+  ptx::wgmma<DType::FP32, kWidth, 0, 0>(sums, a, b, 1);
+  unsigned fragment[4] = {{1, 2, 3, 4}};
+  ptx::wgmmaTf32Registers<kWidth>(sums, fragment, b, 1);
   ptx::wgmmaCommit();
   ptx::wgmmaWait<0>();
   for (int i = 0; i < kWidth / 2; ++i)
@@ -179,7 +182,13 @@ TEST_CASE("the first choices of every kind of signature compile clean") {
         "gemm m=333 n=1001 k=4096 dtype=fp16 layout=NN "
         "pointwise=bias,residual",
         "gemm m=60 n=1001 k=4096 dtype=bf16 layout=NT out=fp32 ldd=1001 "
-        "beta=1 pointwise=bias"})
+        "beta=1 pointwise=bias",
+        // tf32, along k and with rows from registers.
+        "gemm m=4096 n=4096 k=4096 dtype=fp32 compute=tf32 layout=NT "
+        "pointwise=bias,gelu_tanh",
+        "gemm m=100 n=4096 k=4096 dtype=fp32 compute=tf32 layout=NN",
+        "gemm m=2048 n=2048 k=2048 dtype=fp32 compute=tf32 layout=TT beta=1",
+        "gemm m=1000 n=777 k=2000 dtype=fp32 compute=tf32 layout=TN"})
     addFirstChoices(text, 5, samples);
   compileAll(samples);
 }
@@ -223,23 +232,52 @@ TEST_CASE("every way to share out a tile compiles clean at its limits") {
         "gemm m=2048 n=4096 k=4096 dtype=bf16 layout=NT {}", form.epilogue);
     addConfig(text, fmt::format("sm90.{}.cm1.cn1", form.config), samples);
   }
+  // Rows of tf32 from registers, without and with exchanged sides.
+  for (const Form &form : {
+           Form{"", "bm128.bn160.bk32.st4.wg2.pp1"},
+           Form{"", "bm256.bn160.bk32.st3.wg2.sg1"},
+           Form{"", "bm256.bn64.bk64.st2.wg1"},
+           Form{"", "bm192.bn192.bk32.st4.wg3.sg1"},
+           Form{"pointwise=bias,gelu_tanh", "bm128.bn128.bk32.st4.wg2.pp1"},
+           Form{"beta=1", "bm128.bn112.bk32.st3.wg2.pp1"},
+       })
+    addConfig("gemm m=2048 n=4096 k=4096 dtype=fp32 compute=tf32 layout=TT " +
+                  form.epilogue.str(),
+              fmt::format("sm90.{}.cm1.cn1", form.config), samples);
+  for (const Form &form : {
+           Form{"", "bm128.bn128.bk32.st4.wg2.pp1.sw1.sg1"},
+           Form{"", "bm144.bn128.bk32.st4.wg2.sw1.sg1"},
+           Form{"", "bm128.bn256.bk32.st3.wg2.sw1.sg1"},
+           Form{"pointwise=silu", "bm112.bn256.bk32.st3.wg2.sw1.sg1"},
+           Form{"pointwise=residual", "bm88.bn192.bk32.st3.wg3.sw1"},
+       })
+    addConfig("gemm m=2048 n=4096 k=4096 dtype=fp32 compute=tf32 layout=NN " +
+                  form.epilogue.str(),
+              fmt::format("sm90.{}.cm1.cn1", form.config), samples);
   compileAll(samples);
 }
 
-TEST_CASE("the kernel that repacks compiles clean") {
+TEST_CASE("the kernels that copy operands compile clean") {
   if (!hasNvrtc())
     return;
   DeviceModel device = llvm::cantFail(findDevice("h200-sxm"));
-  Problem problem = llvm::cantFail(
-      gemm().parseProblem("gemm m=512 n=512 k=511 dtype=bf16 layout=NT"));
-  auto named = llvm::cantFail(
-      gemm().parseConfig("sm90.bm128.bn128.bk64.st4.wg2.pp0.sw0.cm1.cn1"));
-  REQUIRE(!named.tmpl->prune(problem, named.config, device));
-  Plan plan = named.tmpl->plan(problem, named.config, device);
-  REQUIRE(plan.kernels.size() == 2);
-  auto artifact = compiler().compile(plan.kernels[1]);
-  REQUIRE(bool(artifact));
-  CHECK(artifact->rejection(false) == "");
+  auto check = [&](llvm::StringRef text, llvm::StringRef config,
+                   size_t kernels) {
+    Problem problem = llvm::cantFail(gemm().parseProblem(text));
+    auto named = llvm::cantFail(gemm().parseConfig(config));
+    REQUIRE(!named.tmpl->prune(problem, named.config, device));
+    Plan plan = named.tmpl->plan(problem, named.config, device);
+    REQUIRE(plan.kernels.size() == kernels);
+    for (size_t i = 1; i < kernels; ++i) {
+      auto artifact = compiler().compile(plan.kernels[i]);
+      REQUIRE(bool(artifact));
+      CHECK(artifact->rejection(false) == "");
+    }
+  };
+  check("gemm m=512 n=512 k=511 dtype=bf16 layout=NT",
+        "sm90.bm128.bn128.bk64.st4.wg2.pp0.sw0.cm1.cn1", 2);
+  check("gemm m=512 n=512 k=511 dtype=fp32 compute=tf32 layout=NN",
+        "sm90.bm128.bn128.bk32.st4.wg2.pp0.sw0.cm1.cn1", 3);
 }
 
 TEST_CASE("wgmma compiles in each of its widths") {

@@ -249,6 +249,26 @@ std::vector<Triple> kindsOfSm90(const KernelFamily &family) {
        "sm90.bm184.bn192.bk64.st4.wg3.sw1.cm1.cn1.sg2"},
       {"m=203 n=333 k=328 dtype=bf16 layout=NN ldb=336",
        "sm90.bm192.bn128.bk64.st4.wg2.cm1.cn1.cs1.sg2"},
+      // tf32: along k; rows from registers, of one consumer, of several, of
+      // turns, splits and clusters, with each kind of epilogue.
+      {"m=200 n=328 k=200 dtype=fp32 compute=tf32 layout=NT pointwise=bias",
+       "sm90.bm128.bn136.bk32.st3.wg2.cm1.cn1"},
+      {"m=77 n=328 k=1000 dtype=fp32 compute=tf32 layout=NT beta=1",
+       "sm90.bm40.bn64.bk64.st4.wg1.sw1.cm1.cn1.sk5"},
+      {"m=260 n=520 k=136 dtype=fp32 compute=tf32 layout=TT",
+       "sm90.bm128.bn256.bk32.st4.wg2.cm1.cn1"},
+      {"m=260 n=520 k=1000 dtype=fp32 compute=tf32 layout=TT "
+       "pointwise=bias,silu,residual",
+       "sm90.bm128.bn128.bk32.st4.wg2.pp1.cm2.cn1"},
+      {"m=264 n=333 k=200 dtype=fp32 compute=tf32 layout=TT beta=-0.75",
+       "sm90.bm64.bn80.bk64.st3.wg1.cm1.cn1"},
+      {"m=203 n=328 k=1000 dtype=fp32 compute=tf32 layout=NN "
+       "pointwise=bias,residual",
+       "sm90.bm104.bn128.bk32.st4.wg2.sw1.cm1.cn1"},
+      {"m=131 n=332 k=1000 dtype=fp32 compute=tf32 layout=NN batch=2",
+       "sm90.bm40.bn192.bk32.st4.wg3.sw1.cm1.cn1.sk3"},
+      {"m=400 n=264 k=200 dtype=fp32 compute=tf32 layout=TT",
+       "sm90.bm192.bn160.bk32.st3.wg2.cm1.cn1.cs1.sg2"},
   };
   std::vector<Triple> triples;
   for (const Kind &kind : kKinds)

@@ -141,7 +141,7 @@ public:
     plan.config = record;
     int sharedBytes = config.sharedBytes(signature);
     plan.kernels.push_back(
-        makeKernelUnit(entry,
+        makeKernelUnit(entryOf(signature),
                        instanceOf(("kiln_gemm_" + name()).str(), signature,
                                   config, isGeneric()),
                        device));
@@ -175,8 +175,14 @@ protected:
 
   /// Scratch that a plan needs besides what its splits exchange.
   virtual int64_t copyBytes(const GemmProblem &problem,
-                            const GemmSignature &signature) const {
+                            const GemmSignature &signature,
+                            const Config &config) const {
     return 0;
+  }
+
+  /// What a kernel of \p signature includes and calls.
+  virtual KernelEntry entryOf(const GemmSignature &signature) const {
+    return entry;
   }
 
   /// Adds to \p plan, of one kernel, what only this template has: further
@@ -203,7 +209,7 @@ private:
     int64_t m = problem.m, n = problem.n, batch = problem.batch;
     return {uint64_t(config.zeroedBytes(m, n, batch)),
             uint64_t(config.partialBytes(m, n, batch) +
-                     copyBytes(problem, signature))};
+                     copyBytes(problem, signature, config))};
   }
 
   std::optional<Rejection> check(const GemmProblem &problem,

@@ -123,9 +123,13 @@ static bool usesShallowSplits(const GemmProblem &problem,
 static bool isForWgmma(const GemmProblem &problem, const DeviceModel &device) {
   constexpr int kCapability = 90, kAligned = 16;
   GemmSignature signature = signatureOf(problem);
-  return device.computeCapability() == kCapability &&
-         bytesOf(problem.dtype) == 2 && problem.k > 0 &&
-         signature.alignA >= kAligned && signature.alignB >= kAligned;
+  // Of tf32 one side at least has to lie along k.
+  bool takesAsIs = bytesOf(problem.dtype) == 2 ||
+                   (problem.compute == ComputeMode::TF32 &&
+                    (signature.isKMajorA() || signature.isKMajorB()));
+  return device.computeCapability() == kCapability && takesAsIs &&
+         problem.k > 0 && signature.alignA >= kAligned &&
+         signature.alignB >= kAligned;
 }
 
 /// False for a ring with stages that no iteration of the loop over k fills, and

@@ -44,7 +44,19 @@ private:
 };
 
 constexpr llvm::StringLiteral kArithmetic = "wgmma", kPort = "port of the SM",
-                              kL2 = "L2", kDram = "DRAM";
+                              kL2 = "L2", kDram = "DRAM",
+                              kShared = "shared memory";
+
+/// What runs side by side in a step.
+std::vector<StepTerm> pacesOf(const Sm90Step &step) {
+  std::vector<StepTerm> terms{{kArithmetic.str(), step.math},
+                              {kPort.str(), step.port},
+                              {kL2.str(), step.l2},
+                              {kDram.str(), step.dram}};
+  if (step.shared > 0)
+    terms.push_back({kShared.str(), step.shared});
+  return terms;
+}
 
 } // namespace
 
@@ -71,15 +83,15 @@ void Sm90Steps::explainRegisters() {
 void Sm90Steps::explainShared() {
   int64_t bytes = config.sharedBytes(model.signature);
   int64_t limit = model.device.sharedBytesPerBlock;
+  int64_t stage = config.stageBytes(model.signature);
   steps.add({"shared-memory wall",
-             fmt::format("{} stages * ({} + {}) * {} * 2 B = {} B, + {} B of "
+             fmt::format("{} stages * ({} + {}) * {} * {} B = {} B, + {} B of "
                          "staging, barriers and alignment",
                          config.stages, config.blockM, config.blockN,
-                         config.blockK, config.stages * config.stageBytes(),
-                         bytes - config.stages * config.stageBytes()),
+                         config.blockK, bytesOf(model.signature.in),
+                         config.stages * stage, bytes - config.stages * stage),
              fmt::format("{} B of {} B; {} stages would fit", bytes, limit,
-                         config.stages +
-                             (limit - bytes) / (config.stageBytes() + 16)),
+                         config.stages + (limit - bytes) / (stage + 16)),
              llvm::json::Object{{"bytes", bytes}, {"limit", limit}}});
 }
 
@@ -112,7 +124,8 @@ void Sm90Steps::explainPace() {
   llvm::StringRef pacer = step.pace() == step.math   ? kArithmetic
                           : step.pace() == step.port ? kPort
                           : step.pace() == step.l2   ? kL2
-                                                     : kDram;
+                          : step.pace() == step.dram ? kDram
+                                                     : kShared;
   double flops = 2.0 * config.blockM * config.blockN * config.blockK;
   int number =
       steps.add({.title = "pace of a step",
@@ -129,10 +142,7 @@ void Sm90Steps::explainPace() {
                                               {"l2_ns", step.l2},
                                               {"dram_ns", step.dram}},
                  .rule = StepRule::Max,
-                 .terms = {{kArithmetic.str(), step.math},
-                           {kPort.str(), step.port},
-                           {kL2.str(), step.l2},
-                           {kDram.str(), step.dram}}});
+                 .terms = pacesOf(step)});
   TilePace pace;
   pace.number = number;
   pace.arithmetic = kArithmetic;
@@ -156,17 +166,15 @@ void Sm90Steps::explainPace() {
 
 /// What a step of k takes in a wave. Answers its number.
 int Sm90Steps::explainStep(const Sm90Step &step, llvm::StringRef wave) {
+  std::vector<StepTerm> terms = pacesOf(step);
+  terms.push_back(
+      {fmt::format("a stage's latency and pace, over {} stages", config.stages),
+       step.ring});
   return steps.add(
       {.title = ("step of k, " + wave).str(),
        .formula = "none reaches its own pace while another is close",
        .rule = StepRule::Norm,
-       .terms = {{kArithmetic.str(), step.math},
-                 {kPort.str(), step.port},
-                 {kL2.str(), step.l2},
-                 {kDram.str(), step.dram},
-                 {fmt::format("a stage's latency and pace, over {} stages",
-                              config.stages),
-                  step.ring}},
+       .terms = std::move(terms),
        .exponent = kSm90Exponent});
 }
 

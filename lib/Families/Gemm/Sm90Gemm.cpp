@@ -41,9 +41,16 @@ protected:
                         const DeviceModel &) const override {
     return {signature, config};
   }
-  int64_t copyBytes(const GemmProblem &problem,
-                    const GemmSignature &signature) const override {
-    return repackBytes(problem, signature);
+  int64_t copyBytes(const GemmProblem &problem, const GemmSignature &signature,
+                    const Sm90GemmConfig &config) const override {
+    return repackBytes(problem, signature, config);
+  }
+  KernelEntry entryOf(const GemmSignature &signature) const override {
+    KernelEntry entry = GemmTemplate::entryOf(signature);
+    // Other kernels do without the texts of its instructions.
+    if (signature.compute == ComputeMode::TF32)
+      entry.header = "gemm/Sm90Tf32Gemm.cuh";
+    return entry;
   }
   void completePlan(const GemmProblem &problem, const GemmSignature &signature,
                     const Sm90GemmConfig &config, const DeviceModel &device,

@@ -48,6 +48,11 @@ int mostAccumulators(const GemmSignature &signature,
     limit(signature.columnsPerOutput() == 2, 112, 56);
     limit(shifts && hasChain, 112, 88);
   }
+  // Two sets of what two wgmmas read.
+  if (config.rowsFromRegisters(signature)) {
+    limit(hasMatrix, 144, 96);
+    most -= isThree ? 4 : 16 * config.units();
+  }
   return most;
 }
 
@@ -72,8 +77,10 @@ static Rejection invalidShape(const GemmSignature &signature,
     return Rejection{PruneReason::InstructionShape, double(value), 0, unit,
                      allowed};
   };
-  if (config.blockK != 64 && config.blockK != 128)
-    return shape(config.blockK, "elements of k a stage", "64 or 128");
+  int slab = Sm90GemmConfig::slabElements(signature);
+  if (config.blockK != slab && config.blockK != 2 * slab)
+    return shape(config.blockK, "elements of k a stage",
+                 slab == 64 ? "64 or 128" : "32 or 64");
   if (config.stages < 2 || config.stages > 16)
     return shape(config.stages, "stages", "2 to 16");
   if (config.consumers > 3)
@@ -143,7 +150,7 @@ std::optional<Rejection> checkSm90Limits(const GemmProblem &problem,
   if (device.computeCapability() != kCapability)
     return Rejection{PruneReason::Architecture,
                      double(device.computeCapability()), kCapability};
-  if (signature.in != DType::BF16 && signature.in != DType::FP16)
+  if (!Sm90GemmConfig::hasInstruction(signature))
     return Rejection{PruneReason::Type};
   // The first wall, ahead of what else may be wrong with so large a tile.
   int accumulators = mostAccumulators(signature, config);
@@ -166,7 +173,7 @@ std::optional<Rejection> checkSm90Limits(const GemmProblem &problem,
                      double(device.smCount), "splits"};
   if (auto rejection = checkTensorMaps(problem, signature))
     return rejection;
-  double bytes = double(repackBytes(problem, signature));
+  double bytes = double(repackBytes(problem, signature, config));
   if (bytes > kMaxRepackBytes)
     return Rejection{PruneReason::Workspace, bytes, kMaxRepackBytes, "B"};
   return std::nullopt;

@@ -12,7 +12,7 @@ namespace kiln {
 
 /// Sums that a consumer's thread has registers for beside what the epilogue
 /// holds: a chain's values, other splits' sums, and rows that are shifted to an
-/// unaligned D. Depends on neither side of the tile.
+/// unaligned D, or fragments of the row side. Does not depend on the columns.
 int mostAccumulators(const GemmSignature &signature,
                      const Sm90GemmConfig &config);
 

@@ -21,13 +21,14 @@ inline constexpr double kSm90Exponent = 8;
 /// in ns. All of it runs side by side, but nothing reaches its own pace while
 /// another is close: the step is a norm of these.
 struct Sm90Step {
-  double math; ///< wgmma
-  double port; ///< what the SM takes in
-  double l2;   ///< what all SMs ask for
-  double dram; ///< what L2 does not have
-  double ring; ///< a stage's latency and pace, over the stages
+  double math;   ///< wgmma
+  double port;   ///< what the SM takes in
+  double l2;     ///< what all SMs ask for
+  double dram;   ///< what L2 does not have
+  double shared; ///< shared memory where rows come from registers, else 0
+  double ring;   ///< a stage's latency and pace, over the stages
 
-  double pace() const { return std::max({math, port, l2, dram}); }
+  double pace() const { return std::max({math, port, l2, dram, shared}); }
   double total() const;
 };
 

@@ -8,12 +8,15 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/Sm90Plan.h"
 
+#include "Driver/TensorMapElement.h"
 #include "Families/Gemm/GemmTemplate.h"
 #include "Families/Gemm/Sm90Estimate.h"
 #include "Families/ReusedTensorMap.h"
 #include "Model/MathUtil.h"
 #include "gemm/RepackConfig.h"
 #include "gemm/Sm90GemmParams.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -28,8 +31,30 @@ struct StoredMatrix {
   int64_t rows = 0, cols = 0, ld = 0, stride = 0;
 };
 
-/// Rows of 16-byte multiples that hold \p cols elements of two bytes.
-int64_t packedPitch(int64_t cols) { return roundUp(cols * 2, 16); }
+/// Rows of 16-byte multiples that hold \p cols elements of \p bytes.
+int64_t packedPitch(int64_t cols, int64_t bytes) {
+  return roundUp(cols * bytes, 16);
+}
+
+/// What becomes of an operand before the product reads it.
+enum class Ahead { Nothing, Repack, Transpose };
+
+Ahead aheadOfA(const GemmSignature &signature, const Sm90GemmConfig &config) {
+  if (config.swapAB && config.copiesColumns(signature))
+    return Ahead::Transpose;
+  return signature.alignA < 16 ? Ahead::Repack : Ahead::Nothing;
+}
+Ahead aheadOfB(const GemmSignature &signature, const Sm90GemmConfig &config) {
+  if (!config.swapAB && config.copiesColumns(signature))
+    return Ahead::Transpose;
+  return signature.alignB < 16 ? Ahead::Repack : Ahead::Nothing;
+}
+
+bool hasAhead(const GemmSignature &signature, const Sm90GemmConfig &config,
+              Ahead ahead) {
+  return aheadOfA(signature, config) == ahead ||
+         aheadOfB(signature, config) == ahead;
+}
 
 class Sm90Binder final : public Binder {
 public:
@@ -41,10 +66,8 @@ public:
                    problem.strideA()};
     StoredMatrix b{0, problem.rowsB(), problem.colsB(), problem.ldb,
                    problem.strideB()};
-    if (repacksA())
-      repacked(a);
-    if (repacksB())
-      repacked(b);
+    copied(a, aheadOfA(signature, config));
+    copied(b, aheadOfB(signature, config));
     planned.a = mapOfA(a, problem.batch);
     planned.b = mapOfB(b, problem.batch);
     int64_t columns = problem.n / signature.columnsPerOutput();
@@ -74,13 +97,17 @@ public:
     return config.fetchedOperands(signature) > 0 &&
            signature.pointwise.contains(PointwiseOp::Residual);
   }
-  bool repacksA() const { return signature.alignA < 16; }
-  bool repacksB() const { return signature.alignB < 16; }
 
 private:
-  /// The matrix as repack leaves it: batches without gaps.
-  static void repacked(StoredMatrix &matrix) {
-    matrix.ld = packedPitch(matrix.cols) / 2;
+  int64_t elementBytes() const { return bytesOf(signature.in); }
+
+  /// The matrix as \p ahead leaves it: batches without gaps.
+  void copied(StoredMatrix &matrix, Ahead ahead) const {
+    if (ahead == Ahead::Nothing)
+      return;
+    if (ahead == Ahead::Transpose)
+      std::swap(matrix.rows, matrix.cols);
+    matrix.ld = packedPitch(matrix.cols, elementBytes()) / elementBytes();
     matrix.stride = matrix.stride ? matrix.rows * matrix.ld : 0;
   }
 
@@ -92,10 +119,10 @@ private:
                            bool isRowSide, bool kMajor) const;
   int64_t stageBytes(const GemmProblem &problem) const;
   TensorMapSpec mapOfA(const StoredMatrix &a, int64_t batch) const {
-    return operandMap(a, batch, !config.swapAB, signature.isKMajorA());
+    return operandMap(a, batch, !config.swapAB, config.readsKMajorA(signature));
   }
   TensorMapSpec mapOfB(const StoredMatrix &b, int64_t batch) const {
-    return operandMap(b, batch, config.swapAB, signature.isKMajorB());
+    return operandMap(b, batch, config.swapAB, config.readsKMajorB(signature));
   }
   TensorMapSpec pieceMap(const StoredMatrix &matrix, int64_t batch,
                          uint32_t boxRows) const;
@@ -108,7 +135,7 @@ private:
                                   : Sm90GemmConfig::kUnit);
   }
 
-  StoredMatrix bindOperand(StoredMatrix matrix, bool repacks, int64_t batch,
+  StoredMatrix bindOperand(StoredMatrix matrix, Ahead ahead, int64_t batch,
                            DeviceAddress &scratch, LaunchSpec &spec) const;
   void bindSplits(const GemmProblem &problem, const LaunchContext &context,
                   GemmParams &params, LaunchSpec &spec) const;
@@ -163,8 +190,13 @@ int64_t Sm90Binder::boxRows(bool isRowSide, int64_t extent) const {
 TensorMapSpec Sm90Binder::operandMap(const StoredMatrix &matrix, int64_t batch,
                                      bool isRowSide, bool kMajor) const {
   int64_t rows = kMajor ? boxRows(isRowSide, matrix.rows) : config.blockK;
-  return mapOf(matrix, batch, signature.in, Slab::kElements,
-               static_cast<uint32_t>(rows), TensorMapSwizzle::B128);
+  TensorMapSpec map =
+      mapOf(matrix, batch, signature.in,
+            static_cast<uint32_t>(Sm90GemmConfig::slabElements(signature)),
+            static_cast<uint32_t>(rows), TensorMapSwizzle::B128);
+  if (signature.compute == ComputeMode::TF32)
+    map.elementType = kTf32Element;
+  return map;
 }
 
 /// What TMA brings of a stage.
@@ -173,12 +205,12 @@ int64_t Sm90Binder::stageBytes(const GemmProblem &problem) const {
     int rows = isRowSide ? config.rows() : config.columns();
     int sharers = isRowSide ? config.clusterColumns() : config.clusterRows();
     if (!kMajor)
-      return int64_t(rows) * config.blockK * 2;
+      return int64_t(rows) * config.blockK * elementBytes();
     int64_t boxes = rows / Slab::boxRows(rows / sharers);
-    return boxes * boxRows(isRowSide, extent) * config.blockK * 2;
+    return boxes * boxRows(isRowSide, extent) * config.blockK * elementBytes();
   };
-  return bytes(!config.swapAB, signature.isKMajorA(), problem.m) +
-         bytes(config.swapAB, signature.isKMajorB(), problem.n);
+  return bytes(!config.swapAB, config.readsKMajorA(signature), problem.m) +
+         bytes(config.swapAB, config.readsKMajorB(signature), problem.n);
 }
 
 /// Boxes as wide as the rows of a staged piece.
@@ -196,31 +228,35 @@ TensorMapSpec Sm90Binder::pieceMap(const StoredMatrix &matrix, int64_t batch,
 
 /// Where the product reads an operand: its own place, or the workspace, to
 /// which a step before then copies it.
-StoredMatrix Sm90Binder::bindOperand(StoredMatrix matrix, bool repacks,
+StoredMatrix Sm90Binder::bindOperand(StoredMatrix matrix, Ahead ahead,
                                      int64_t batch, DeviceAddress &scratch,
                                      LaunchSpec &spec) const {
-  if (!repacks)
+  if (ahead == Ahead::Nothing)
     return matrix;
-  int64_t copies = matrix.stride ? batch : 1;
-  int64_t pitch = packedPitch(matrix.cols);
+  int64_t copies = matrix.stride ? batch : 1, bytes = elementBytes();
   RepackParams params;
   params.source = reinterpret_cast<const void *>(matrix.address);
   params.target = reinterpret_cast<void *>(scratch);
   params.rows = matrix.rows * copies;
   params.rowsPerBatch = matrix.rows;
-  params.rowBytes = matrix.cols * 2;
-  params.sourcePitch = matrix.ld * 2;
-  params.sourceStride = matrix.stride * 2;
-  params.targetPitch = pitch;
+  params.rowBytes = matrix.cols * bytes;
+  params.sourcePitch = matrix.ld * bytes;
+  params.sourceStride = matrix.stride * bytes;
+  copied(matrix, ahead);
+  params.targetPitch = matrix.ld * bytes;
   KernelStep &step = spec.addKernel(params);
+  bool transposes = ahead == Ahead::Transpose;
+  step.function =
+      transposes && hasAhead(signature, config, Ahead::Repack) ? 2 : 1;
   constexpr RepackConfig kRepack{};
-  step.function = 1;
-  step.grid.x = static_cast<uint32_t>(
-      std::max<int64_t>(1, kRepack.blocks(params.rows, pitch)));
+  int64_t blocks = transposes ? kRepack.blocksOfTiles(params.rowsPerBatch,
+                                                      matrix.rows, copies)
+                              : kRepack.blocks(params.rows, params.targetPitch);
+  step.grid.x = static_cast<uint32_t>(std::max<int64_t>(1, blocks));
   step.block.x = static_cast<uint32_t>(kRepack.threads());
   matrix.address = scratch;
-  repacked(matrix);
-  scratch += static_cast<DeviceAddress>(roundUp(params.rows * pitch, 256));
+  scratch += static_cast<DeviceAddress>(
+      roundUp(copies * matrix.rows * params.targetPitch, 256));
   return matrix;
 }
 
@@ -265,10 +301,10 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
   bindSplits(problem, context, params.gemm, spec);
   StoredMatrix a =
       bindOperand(stored(GemmOperand::A, problem.rowsA(), problem.colsA()),
-                  repacksA(), problem.batch, scratch, spec);
+                  aheadOfA(signature, config), problem.batch, scratch, spec);
   StoredMatrix b =
       bindOperand(stored(GemmOperand::B, problem.rowsB(), problem.colsB()),
-                  repacksB(), problem.batch, scratch, spec);
+                  aheadOfB(signature, config), problem.batch, scratch, spec);
   int64_t columns = problem.n / signature.columnsPerOutput();
   StoredMatrix c = stored(GemmOperand::C, problem.m, columns);
   StoredMatrix d = stored(GemmOperand::D, problem.m, columns);
@@ -303,30 +339,44 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
         offsetof(Sm90GemmParams, residual));
 }
 
-/// The second kernel of a plan, for what TMA cannot read.
-static TranslationUnit repackUnit(const DeviceModel &device) {
+/// A further kernel of a plan, for what TMA or wgmma cannot read.
+static TranslationUnit unitAhead(const GemmSignature &signature, Ahead ahead,
+                                 const DeviceModel &device) {
   constexpr RepackConfig kRepack{};
-  return makeKernelUnit({.header = "gemm/Repack.cuh",
-                         .signatureType = "RepackSignature",
-                         .configType = "RepackConfig",
-                         .paramsType = "RepackParams",
-                         .function = "repack"},
-                        {.unitName = "kiln_gemm_repack",
-                         .signature = "{}",
-                         .config = "{}",
-                         .threads = kRepack.threads(),
-                         .sharedBytes = 0},
-                        device);
+  bool transposes = ahead == Ahead::Transpose;
+  return makeKernelUnit(
+      {.header = "gemm/Repack.cuh",
+       .signatureType = "RepackSignature",
+       .configType = "RepackConfig",
+       .paramsType = "RepackParams",
+       .function = transposes ? "repackTransposed" : "repack"},
+      {.unitName =
+           transposes ? "kiln_gemm_repack_transposed" : "kiln_gemm_repack",
+       .signature =
+           fmt::format("{{.elementBytes = {}}}", bytesOf(signature.in)),
+       .config = "{}",
+       .threads = kRepack.threads(),
+       .sharedBytes = 0},
+      device);
 }
 
-int64_t repackBytes(const GemmProblem &problem,
-                    const GemmSignature &signature) {
-  auto bytes = [&](int align, int64_t rows, int64_t cols) {
-    return align >= 16 ? 0
-                       : roundUp(problem.batch * rows * packedPitch(cols), 256);
+int64_t repackBytes(const GemmProblem &problem, const GemmSignature &signature,
+                    const Sm90GemmConfig &config) {
+  int64_t elementBytes = bytesOf(signature.in);
+  auto bytes = [&](Ahead ahead, int64_t rows, int64_t cols) -> int64_t {
+    if (ahead == Ahead::Nothing)
+      return 0;
+    if (ahead == Ahead::Transpose)
+      std::swap(rows, cols);
+    return roundUp(problem.batch * rows * packedPitch(cols, elementBytes), 256);
   };
-  return bytes(signature.alignA, problem.rowsA(), problem.colsA()) +
-         bytes(signature.alignB, problem.rowsB(), problem.colsB());
+  return bytes(aheadOfA(signature, config), problem.rowsA(), problem.colsA()) +
+         bytes(aheadOfB(signature, config), problem.rowsB(), problem.colsB());
+}
+
+int repackSteps(const GemmSignature &signature, const Sm90GemmConfig &config) {
+  return (aheadOfA(signature, config) != Ahead::Nothing) +
+         (aheadOfB(signature, config) != Ahead::Nothing);
 }
 
 void completeSm90Plan(const GemmProblem &problem,
@@ -342,10 +392,12 @@ void completeSm90Plan(const GemmProblem &problem,
     plan.tensorMaps.push_back(binder->maps().c);
   if (binder->fetchesResidual())
     plan.tensorMaps.push_back(binder->maps().residual);
-  if (repackBytes(problem, signature)) {
-    plan.kernels.push_back(repackUnit(device));
-    plan.sharedBytes.push_back(0);
-  }
+  // In the order that KernelStep::function counts in.
+  for (Ahead ahead : {Ahead::Repack, Ahead::Transpose})
+    if (hasAhead(signature, config, ahead)) {
+      plan.kernels.push_back(unitAhead(signature, ahead, device));
+      plan.sharedBytes.push_back(0);
+    }
   plan.binder = std::move(binder);
 }
 

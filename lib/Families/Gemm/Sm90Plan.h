@@ -8,16 +8,21 @@
 
 namespace kiln {
 
-/// What the copies of unaligned operands take at most, whatever a caller
+/// What the copies of operands take at most, whatever a caller
 /// allows; larger problems are left to templates that load them as they are.
 inline constexpr double kMaxRepackBytes = double(int64_t(256) << 20);
 
-/// Bytes that the copies of unaligned operands take in the workspace.
-int64_t repackBytes(const GemmProblem &problem, const GemmSignature &signature);
+/// Bytes that the copies of operands take in the workspace: of unaligned ones,
+/// and in tf32 mode of a column side that does not lie along k.
+int64_t repackBytes(const GemmProblem &problem, const GemmSignature &signature,
+                    const Sm90GemmConfig &config);
+
+/// Steps that make such copies.
+int repackSteps(const GemmSignature &signature, const Sm90GemmConfig &config);
 
 /// Adds to \p plan, which has the product's kernel, what the template's base
-/// does not know: tensor maps, the kernel that repacks unaligned operands, and
-/// the binder of all that.
+/// does not know: tensor maps, the kernels that copy operands, and the binder
+/// of all that.
 void completeSm90Plan(const GemmProblem &problem,
                       const GemmSignature &signature,
                       const Sm90GemmConfig &config, const DeviceModel &device,

@@ -90,6 +90,7 @@ private:
   int64_t splitsOf(const Width &width) const;
   void deepen(Sm90GemmConfig &config, bool hasOneTile) const;
   int stagesThatFit(const Sm90GemmConfig &config) const;
+  bool hasSmallSteps(const Sm90GemmConfig &config) const;
 
   const GemmProblem &problem;
   const GemmSignature &signature;
@@ -108,7 +109,7 @@ int Enumeration::stagesThatFit(const Sm90GemmConfig &config) const {
   Sm90GemmConfig empty = config;
   empty.stages = 0;
   int64_t rest = empty.sharedBytes(signature);
-  int64_t perStage = config.stageBytes() + 16;
+  int64_t perStage = config.stageBytes(signature) + 16;
   return static_cast<int>(std::clamp<int64_t>(
       (device.sharedBytesPerBlock - rest) / perStage, 2, kMostStages));
 }
@@ -159,6 +160,7 @@ void Enumeration::addWay(const Way &way, bool swap) {
     return;
   Sm90GemmConfig config;
   config.swapAB = swap;
+  config.blockK = Sm90GemmConfig::slabElements(signature);
   (swap ? config.blockN : config.blockM) = way.rows;
   config.consumers = way.consumers;
   config.pingPong = way.pingPong;
@@ -188,9 +190,9 @@ void Enumeration::addWay(const Way &way, bool swap) {
 }
 
 /// Longer steps where loads are small: half as many barriers.
-static bool hasSmallSteps(const Sm90GemmConfig &config) {
+bool Enumeration::hasSmallSteps(const Sm90GemmConfig &config) const {
   constexpr int kSmall = 20 << 10;
-  return config.stageBytes() <= kSmall;
+  return config.stageBytes(signature) <= kSmall;
 }
 
 void Enumeration::addTile(Sm90GemmConfig config, const Width &width) {
@@ -213,6 +215,12 @@ void Enumeration::addOrders(Sm90GemmConfig config, const Width &width) {
     int64_t along = raster.alongN ? tilesN : tilesM;
     if (!isFirst && (width.waves == 1 || tilesM <= kRasters->group ||
                      along <= raster.group / 2))
+      continue;
+    // Of tf32 a wide group's rows may be more than L2 holds (4096^3, H100: 384
+    // us with 64 MiB of them, 329 with 32).
+    int64_t side = raster.alongN ? config.blockN : config.blockM;
+    int64_t strip = raster.group * side * problem.k * bytesOf(signature.in);
+    if (!isFirst && signature.in == DType::FP32 && strip > device.l2Bytes)
       continue;
     config.rasterGroup = raster.group;
     config.rasterAlongN = raster.alongN;

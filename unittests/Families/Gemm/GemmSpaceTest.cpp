@@ -134,7 +134,7 @@ TEST_CASE("every template is offered where its types allow it") {
   llvm::StringRef fp32 = "gemm m=512 n=512 k=512 dtype=fp32";
   CHECK(templates(fp32, "h200-sxm") == Names{"naive", "simt"});
   CHECK(templates("gemm m=512 n=512 k=512 dtype=fp32 compute=tf32",
-                  "h200-sxm") == Names{"mma", "naive"});
+                  "h200-sxm") == Names{"mma", "naive", "sm90"});
 }
 
 TEST_CASE("mma leaves large tiles to wgmma, where wgmma takes the problem") {
@@ -165,8 +165,13 @@ TEST_CASE("mma leaves large tiles to wgmma, where wgmma takes the problem") {
   CHECK(hasLargeTiles(bf16 + " ldb=513", "h200-sxm"));
   CHECK(!hasLargeTiles(bf16 + " pointwise=swiglu", "h200-sxm"));
   CHECK(hasLargeTiles("gemm m=512 n=512 k=0 dtype=bf16", "h200-sxm"));
-  CHECK(hasLargeTiles("gemm m=512 n=512 k=512 dtype=fp32 compute=tf32",
-                      "h200-sxm"));
+  std::string tf32 = "gemm m=512 n=512 k=512 dtype=fp32 compute=tf32";
+  CHECK(!hasLargeTiles(tf32, "h200-sxm"));
+  CHECK(!hasLargeTiles(tf32 + " layout=TT", "h200-sxm"));
+  // Something has to be copied.
+  CHECK(hasLargeTiles(tf32 + " layout=TN", "h200-sxm"));
+  CHECK(hasLargeTiles(tf32 + " ldb=513", "h200-sxm"));
+  CHECK(hasLargeTiles(tf32, "a100-sxm4-80gb"));
 }
 
 static std::string reason(llvm::StringRef problem, llvm::StringRef config,

@@ -1,5 +1,6 @@
 // What a launch of the wgmma template is made of: tensor maps, copies of what
 // TMA cannot read, workspace, grid.
+#include "Driver/TensorMapElement.h"
 #include "Families/Gemm/Sm90Testing.h"
 
 #include <doctest/doctest.h>
@@ -311,6 +312,56 @@ TEST_CASE("an operand that TMA cannot read is copied first") {
   CHECK(mapOf(launch, kA).address == addressOf(GemmOperand::A));
   CHECK(plan.workspace.zeroedBytes == 0);
   CHECK(plan.workspace.scratchBytes == 2 * 512 * 1024);
+}
+
+TEST_CASE("a column side of tf32 that does not lie along k is transposed") {
+  // B is [k, n]; rows of A, [m, k], do not begin at multiples of 16 bytes.
+  Problem problem = parse("gemm m=300 n=500 k=255 dtype=fp32 compute=tf32 "
+                          "layout=NN batch=2 ldb=501");
+  constexpr llvm::StringRef kTile = "sm90.bm128.bn128.bk32.st4.wg2";
+  Plan plan = sm90Plan(problem, kTile);
+  CHECK(llvm::StringRef(plan.kernels[0].source())
+            .contains("gemm/Sm90Tf32Gemm.cuh"));
+  REQUIRE(plan.kernels.size() == 3);
+  CHECK(llvm::StringRef(plan.kernels[2].source()).contains("Transposed"));
+  BoundLaunch launch(plan, problem);
+  REQUIRE(launch.spec.stepCount == 3);
+  RepackParams rows = launch.repack(0, 1), transpose = launch.repack(1, 2);
+  CHECK(rows.targetPitch == 256 * 4);
+  CHECK(transpose.source ==
+        reinterpret_cast<void *>(addressOf(GemmOperand::B)));
+  CHECK(transpose.rows == 2 * 255);
+  CHECK(transpose.rowsPerBatch == 255);
+  CHECK(transpose.rowBytes == 500 * 4);
+  CHECK(transpose.sourcePitch == 501 * 4);
+  CHECK(transpose.sourceStride == 255 * 501 * 4);
+  CHECK(transpose.targetPitch == 256 * 4);
+  CHECK(launch.spec.steps[1].kernel.grid == Dim3{4 * 8 * 2});
+  BoundMap a = mapOf(launch, kA), b = mapOf(launch, kB), d = mapOf(launch, kD);
+  CHECK(dims(b) == Shape{255, 500, 2});
+  CHECK(strides(b) == Strides{1024, 500 * 1024});
+  CHECK(box(b) == Box{32, 128});
+  CHECK(b.address == reinterpret_cast<DeviceAddress>(transpose.target));
+  CHECK(b.address == a.address + 2 * 300 * 1024);
+  CHECK(plan.workspace.scratchBytes == 2 * (300 + 500) * 1024);
+  // Loads round, stores do not.
+  CHECK(a.spec.elementType == kTf32Element);
+  CHECK(b.spec.elementType == kTf32Element);
+  CHECK(d.spec.elementType == static_cast<int32_t>(DType::FP32));
+}
+
+TEST_CASE("a row side of tf32 stays where it lies") {
+  Problem problem =
+      parse("gemm m=300 n=512 k=256 dtype=fp32 compute=tf32 layout=NN");
+  Plan plan = sm90Plan(problem, "sm90.bm128.bn128.bk32.st4.wg2.sw1");
+  CHECK(plan.kernels.size() == 1);
+  CHECK(plan.workspace.scratchBytes == 0);
+  BoundLaunch launch(plan, problem);
+  BoundMap b = mapOf(launch, kB);
+  CHECK(dims(b) == Shape{512, 256, 1});
+  CHECK(box(b) == Box{32, 32});
+  CHECK(b.address == addressOf(GemmOperand::B));
+  CHECK(launch.params().stageBytes == (128 + 128) * 128);
 }
 
 TEST_CASE("copies and partial sums share a workspace") {

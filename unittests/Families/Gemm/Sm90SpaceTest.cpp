@@ -36,6 +36,10 @@ constexpr llvm::StringRef kProblems[] = {
     "gemm m=1000 n=7777 k=2664 dtype=bf16 layout=NT",
     "gemm m=48 n=333 k=4095 dtype=fp16 layout=TN batch=3 beta=1",
     "gemm m=31 n=40 k=64 dtype=bf16 layout=NT",
+    "gemm m=4096 n=4096 k=4096 dtype=fp32 compute=tf32 layout=NT",
+    "gemm m=1000 n=1000 k=1000 dtype=fp32 compute=tf32 layout=TT beta=1",
+    "gemm m=64 n=4096 k=4096 dtype=fp32 compute=tf32 layout=NN",
+    "gemm m=300 n=333 k=1001 dtype=fp32 compute=tf32 layout=TN batch=2",
 };
 
 /// Calls \p visit with each sm90 candidate; returns how many there are.
@@ -92,8 +96,9 @@ void checkMaps(const Driver &driver, const BoundLaunch &launch,
   auto a = launch.map(kMembers[0]), b = launch.map(kMembers[1]),
        d = launch.map(kMembers[3]);
   REQUIRE((a && b));
-  CHECK(fills(a->spec, uint64_t(config.blockM) * config.blockK * 2));
-  CHECK(fills(b->spec, uint64_t(config.blockN) * config.blockK * 2));
+  const auto bytes = static_cast<uint64_t>(bytesOf(signature.in));
+  CHECK(fills(a->spec, config.blockM * config.blockK * bytes));
+  CHECK(fills(b->spec, config.blockN * config.blockK * bytes));
   CHECK(d.has_value() == config.storesByTma(signature));
   if (d)
     CHECK(boxBytes(d->spec) <= uint64_t(config.pieceBytes(signature)));
@@ -137,7 +142,7 @@ TEST_CASE("every wgmma config of a space keeps the rules of its launch") {
       CHECK(config.sharedBytes(signature) <= h200().sharedBytesPerBlock);
       // A ring as deep as fits, up to what is worth it.
       CHECK((config.stages == 12 ||
-             config.sharedBytes(signature) + config.stageBytes() + 16 >
+             config.sharedBytes(signature) + config.stageBytes(signature) + 16 >
                  h200().sharedBytesPerBlock));
       CHECK(hasWorkForAll(config, k));
       Plan plan = candidate.tmpl->plan(problem, candidate.config, h200());
@@ -185,9 +190,8 @@ TEST_CASE("the space has what the problem asks for") {
   CHECK(joined.swaps == std::set<int>{0});
   // TMA reads a copy of A in any case.
   CHECK(!find("gemm m=512 n=512 k=1001 dtype=bf16 layout=NT").swaps.empty());
-  for (llvm::StringRef other :
-       {"gemm m=512 n=512 k=0 dtype=bf16 layout=NT",
-        "gemm m=512 n=512 k=512 dtype=fp32 compute=tf32 layout=NT"})
+  for (llvm::StringRef other : {"gemm m=512 n=512 k=0 dtype=bf16 layout=NT",
+                                "gemm m=512 n=512 k=512 dtype=fp32 layout=NT"})
     CHECK(find(other).swaps.empty());
 }
 
@@ -296,7 +300,10 @@ TEST_CASE("prune names what takes the wgmma kernel out") {
   CHECK(reason(nt, wide) == "none");
   CHECK(reason(nt, wide, "a100-sxm4-80gb") == "architecture: 80, limit 90");
   CHECK(reason(nt, wide, "b200-sxm") == "architecture: 100, limit 90");
-  CHECK(reason("gemm m=64 n=64 k=64 dtype=fp32 compute=tf32", wide) == "type");
+  CHECK(reason("gemm m=64 n=64 k=64 dtype=fp32", wide) == "type");
+  CHECK(reason("gemm m=64 n=64 k=64 dtype=fp32 compute=tf32 layout=NT",
+               "sm90.bm128.bn256.bk128.st4.wg2") ==
+        "instruction-shape: 128 elements of k a stage, 32 or 64 allowed");
   CHECK(reason(nt, "sm90.bm96.bn256.bk64.st4.wg2") ==
         "instruction-shape: 96 rows, 128 or 256 allowed");
   CHECK(reason(nt, "sm90.bm128.bn256.bk64.st5.wg2") ==

@@ -76,9 +76,10 @@ public:
     return params;
   }
 
-  RepackParams repack(uint32_t step) const {
+  /// What a copy of an operand gets, which the plan's kernel \p function makes.
+  RepackParams repack(uint32_t step, uint32_t function = 1) const {
     const KernelStep &kernel = spec.steps[step].kernel;
-    REQUIRE(kernel.function == 1);
+    REQUIRE(kernel.function == function);
     REQUIRE(kernel.paramBytes == sizeof(RepackParams));
     RepackParams params;
     std::memcpy(static_cast<void *>(&params), spec.params + kernel.paramOffset,

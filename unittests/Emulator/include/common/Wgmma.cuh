@@ -20,4 +20,12 @@ void wgmma(float (&d)[kN / 2], unsigned long long descriptorA,
                          accumulate, kTransA, kTransB});
 }
 
+template <int kN>
+void wgmmaTf32Registers(float (&d)[kN / 2], const unsigned *a,
+                        unsigned long long descriptorB, int accumulate) {
+  static_assert(hasWgmma(kN));
+  kilnMachine->multiply(
+      {d, a, 0, descriptorB, kN, int(DType::FP32), accumulate, 0, 0});
+}
+
 } // namespace kiln::ptx
