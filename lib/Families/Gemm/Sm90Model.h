@@ -42,6 +42,7 @@ struct Sm90Model {
   int64_t groups, resident; ///< of the work, and at once
   int64_t tilesPerBlock, kSteps;
   double bytesA, bytesB; ///< of A's and of B's tile in a stage
+  double linesA, linesB; ///< what L2 takes for their rows, 1 of whole lines
   Traffic bytes;
 
   /// Of a full wave and of the last one; where there is no such wave, as the

@@ -31,9 +31,12 @@ struct StoredMatrix {
   int64_t rows = 0, cols = 0, ld = 0, stride = 0;
 };
 
-/// Rows of 16-byte multiples that hold \p cols elements of \p bytes.
+/// From row to row of \p cols elements of \p bytes that are copied: whole lines
+/// of L2, but for short rows, of which these would make much longer ones.
 int64_t packedPitch(int64_t cols, int64_t bytes) {
-  return roundUp(cols * bytes, 16);
+  constexpr int64_t kLine = 128, kLong = 1024, kLeast = 16;
+  int64_t rowBytes = cols * bytes;
+  return roundUp(rowBytes, rowBytes >= kLong ? kLine : kLeast);
 }
 
 /// What becomes of an operand before the product reads it.
@@ -372,6 +375,34 @@ int64_t repackBytes(const GemmProblem &problem, const GemmSignature &signature,
   };
   return bytes(aheadOfA(signature, config), problem.rowsA(), problem.colsA()) +
          bytes(aheadOfB(signature, config), problem.rowsB(), problem.colsB());
+}
+
+int64_t pitchOfA(const GemmProblem &problem, const GemmSignature &signature,
+                 const Sm90GemmConfig &config) {
+  int64_t bytes = bytesOf(signature.in);
+  switch (aheadOfA(signature, config)) {
+  case Ahead::Nothing:
+    return problem.lda * bytes;
+  case Ahead::Repack:
+    return packedPitch(problem.colsA(), bytes);
+  case Ahead::Transpose:
+    return packedPitch(problem.rowsA(), bytes);
+  }
+  return 0;
+}
+
+int64_t pitchOfB(const GemmProblem &problem, const GemmSignature &signature,
+                 const Sm90GemmConfig &config) {
+  int64_t bytes = bytesOf(signature.in);
+  switch (aheadOfB(signature, config)) {
+  case Ahead::Nothing:
+    return problem.ldb * bytes;
+  case Ahead::Repack:
+    return packedPitch(problem.colsB(), bytes);
+  case Ahead::Transpose:
+    return packedPitch(problem.rowsB(), bytes);
+  }
+  return 0;
 }
 
 int repackSteps(const GemmSignature &signature, const Sm90GemmConfig &config) {

@@ -17,6 +17,12 @@ inline constexpr double kMaxRepackBytes = double(int64_t(256) << 20);
 int64_t repackBytes(const GemmProblem &problem, const GemmSignature &signature,
                     const Sm90GemmConfig &config);
 
+/// Bytes from row to row of A, and of B, as the product reads it.
+int64_t pitchOfA(const GemmProblem &problem, const GemmSignature &signature,
+                 const Sm90GemmConfig &config);
+int64_t pitchOfB(const GemmProblem &problem, const GemmSignature &signature,
+                 const Sm90GemmConfig &config);
+
 /// Steps that make such copies.
 int repackSteps(const GemmSignature &signature, const Sm90GemmConfig &config);
 

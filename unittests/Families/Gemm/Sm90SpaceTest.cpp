@@ -5,6 +5,7 @@
 #include "Families/Gemm/Sm90Testing.h"
 #include "Kernel/ConfigSchema.h"
 #include "Kernel/Space.h"
+#include "Support/Format.h"
 #include "gemm/Sm90GemmConfig.h"
 
 #include <doctest/doctest.h>
@@ -244,6 +245,38 @@ TEST_CASE("the space derives the tiles that win") {
     auto space = spaceOf(("gemm dtype=bf16 layout=NT " + c.problem).str());
     CHECK(space.count(c.config.str()) == 1);
   }
+}
+
+TEST_CASE("tiles of rows that begin within a sector come in clusters, too") {
+  // The larger tile is shared: that of B, of A.
+  for (llvm::StringRef config : {"sm90.bm64.bn128.bk64.st8.wg1.cm2.cn1",
+                                 "sm90.bm128.bn64.bk64.st8.wg2.cm1.cn2"}) {
+    auto has = [&](llvm::StringRef problem) {
+      return spaceOf(
+                 ("gemm m=1000 n=1000 dtype=bf16 layout=NT " + problem).str())
+                 .count(config.str()) == 1;
+    };
+    CAPTURE(config.str());
+    CHECK(has("k=1000"));
+    CHECK(!has("k=1008"));
+    CHECK(!has("k=1024"));
+    CHECK(!has("k=1001")); // copied to rows of whole lines
+    CHECK(has("k=1024 lda=1032 ldb=1032"));
+  }
+}
+
+TEST_CASE("rows that are no whole lines take longer, less so in clusters") {
+  auto time = [](int pitch, llvm::StringRef clusters) {
+    Problem problem = parse(fmt::format(
+        "gemm m=1000 n=1000 k=1000 dtype=bf16 layout=NT lda={0} ldb={0}",
+        pitch));
+    auto named = sm90Config(("sm90.bm64.bn128.bk64.st8.wg1" + clusters).str());
+    return named.tmpl->estimate(problem, named.config, h200()).totalNs;
+  };
+  CHECK(time(1008, "") > time(1024, ""));
+  CHECK(time(1000, "") > time(1008, ""));
+  CHECK(time(1000, ".cm2") < time(1000, ""));
+  CHECK(time(1024, ".cm2") > time(1024, ""));
 }
 
 TEST_CASE("tiles follow the number of SMs") {
