@@ -30,7 +30,8 @@ llvm::Expected<DeviceMemory> DeviceMemory::allocate(const Driver &driver,
 
 DeviceMemory::DeviceMemory(DeviceMemory &&other) noexcept
     : driver(other.driver), context(other.context),
-      base(std::exchange(other.base, 0)), size(std::exchange(other.size, 0)) {}
+      base(std::exchange(other.base, 0)), size(std::exchange(other.size, 0)),
+      stream(other.stream) {}
 
 DeviceMemory &DeviceMemory::operator=(DeviceMemory &&other) noexcept {
   if (this != &other) {
@@ -39,6 +40,7 @@ DeviceMemory &DeviceMemory::operator=(DeviceMemory &&other) noexcept {
     context = other.context;
     base = std::exchange(other.base, 0);
     size = std::exchange(other.size, 0);
+    stream = other.stream;
   }
   return *this;
 }
@@ -55,10 +57,74 @@ void DeviceMemory::free() {
   CaptureModeGuard guard(*driver);
   CUcontext popped = nullptr;
   if (api.cuCtxPushCurrent(context) == CUDA_SUCCESS) {
-    api.cuMemFree(base);
+    if (stream)
+      api.cuMemFreeAsync(base, stream);
+    else
+      api.cuMemFree(base);
     api.cuCtxPopCurrent(&popped);
   }
   leak();
+}
+
+llvm::Expected<MemoryPool> MemoryPool::create(const Driver &driver) {
+  llvm::Expected<CudaContext> context = currentContext(driver);
+  if (!context)
+    return context.takeError();
+  llvm::Expected<int> device = deviceOf(driver, *context);
+  if (!device)
+    return device.takeError();
+  CUmemPoolProps props = {};
+  props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  props.location.id = *device;
+  CUmemoryPool pool = nullptr;
+  if (llvm::Error error = driver.check(
+          driver.api().cuMemPoolCreate(&pool, &props), "cuMemPoolCreate"))
+    return error;
+  MemoryPool made(driver, pool);
+  cuuint64_t all = UINT64_MAX;
+  if (llvm::Error error =
+          driver.check(driver.api().cuMemPoolSetAttribute(
+                           pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all),
+                       "cuMemPoolSetAttribute"))
+    return error;
+  return made;
+}
+
+MemoryPool::MemoryPool(MemoryPool &&other) noexcept
+    : driver(other.driver), pool(std::exchange(other.pool, nullptr)) {}
+
+MemoryPool::~MemoryPool() {
+  if (pool)
+    driver->api().cuMemPoolDestroy(static_cast<CUmemoryPool>(pool));
+}
+
+llvm::Expected<DeviceMemory> MemoryPool::allocate(uint64_t bytes,
+                                                  CudaStream stream) {
+  DeviceMemory memory;
+  if (bytes == 0)
+    return memory;
+  llvm::Expected<CudaContext> context = currentContext(*driver);
+  if (!context)
+    return context.takeError();
+  CUdeviceptr base = 0;
+  if (llvm::Error error = driver->check(
+          driver->api().cuMemAllocFromPoolAsync(
+              &base, bytes, static_cast<CUmemoryPool>(pool), stream),
+          "cuMemAllocFromPoolAsync"))
+    return addContext(std::move(error),
+                      fmt::format("{} bytes of device memory", bytes));
+  memory.driver = driver;
+  memory.context = *context;
+  memory.base = base;
+  memory.size = bytes;
+  memory.stream = stream;
+  return memory;
+}
+
+void MemoryPool::trim() {
+  // Nothing to do about a failure: the memory stays for later.
+  driver->api().cuMemPoolTrimTo(static_cast<CUmemoryPool>(pool), 0);
 }
 
 llvm::Error copyToDevice(const Driver &driver, DeviceAddress to,

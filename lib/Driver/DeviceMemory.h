@@ -36,12 +36,40 @@ public:
   void leak();
 
 private:
+  friend class MemoryPool;
   void free();
 
   const Driver *driver = nullptr;
   CudaContext context = nullptr;
   DeviceAddress base = 0;
   uint64_t size = 0;
+  CudaStream stream = nullptr; ///< not null: of a pool
+};
+
+/// Memory that comes and goes in the order of a stream. The driver lets
+/// cuMemFree wait for all work of the device, and meanwhile lets no other
+/// thread launch; this waits for nothing. *Measured* (H200, driver 580, 20 ms
+/// of work in flight): cuMemFree stalls launches of other threads for 20 ms,
+/// allocations and frees of a pool for 0.05 ms.
+class MemoryPool {
+public:
+  /// A pool of the device of the current context.
+  static llvm::Expected<MemoryPool> create(const Driver &driver);
+  MemoryPool(MemoryPool &&other) noexcept;
+  MemoryPool &operator=(MemoryPool &&) = delete;
+  /// What is still allocated keeps its memory until it is freed.
+  ~MemoryPool();
+
+  /// As DeviceMemory::allocate(), for work of \p stream alone, which must
+  /// outlive the memory. Until trim() freed memory is used again.
+  llvm::Expected<DeviceMemory> allocate(uint64_t bytes, CudaStream stream);
+  /// Gives back what is free, once the stream has got there.
+  void trim();
+
+private:
+  MemoryPool(const Driver &driver, void *pool) : driver(&driver), pool(pool) {}
+  const Driver *driver;
+  void *pool; ///< a CUmemoryPool
 };
 
 /// The copies below run on the current context; 0 bytes is success. The

@@ -20,11 +20,25 @@ llvm::Error synchronize(const Driver &driver, CudaStream stream) {
                       "cuStreamSynchronize");
 }
 
-llvm::Expected<Stream> Stream::create(const Driver &driver) {
+llvm::Expected<Stream> Stream::create(const Driver &driver, Priority priority) {
+  const CudaApi &api = driver.api();
   CUstream stream = nullptr;
-  if (llvm::Error error = driver.check(
-          driver.api().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING),
-          "cuStreamCreate"))
+  if (priority == Priority::Usual) {
+    if (llvm::Error error =
+            driver.check(api.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING),
+                         "cuStreamCreate"))
+      return error;
+    return Stream(driver, stream);
+  }
+  int least = 0, greatest = 0;
+  if (llvm::Error error =
+          driver.check(api.cuCtxGetStreamPriorityRange(&least, &greatest),
+                       "cuCtxGetStreamPriorityRange"))
+    return error;
+  if (llvm::Error error =
+          driver.check(api.cuStreamCreateWithPriority(
+                           &stream, CU_STREAM_NON_BLOCKING, least),
+                       "cuStreamCreateWithPriority"))
     return error;
   return Stream(driver, stream);
 }

@@ -31,7 +31,12 @@ llvm::Error synchronize(const Driver &driver, CudaStream stream);
 /// synchronise with the legacy default stream.
 class Stream {
 public:
-  static llvm::Expected<Stream> create(const Driver &driver);
+  enum class Priority {
+    Usual,
+    Lowest, ///< blocks of streams of others go first
+  };
+  static llvm::Expected<Stream> create(const Driver &driver,
+                                       Priority priority = Priority::Usual);
   Stream(Stream &&other) noexcept;
   Stream &operator=(Stream &&) = delete;
   /// Work still enqueued runs to its end.

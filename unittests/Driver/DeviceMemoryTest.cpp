@@ -98,3 +98,33 @@ TEST_CASE("events measure the virtual clock") {
   CHECK(errorOf(elapsedNs(*fake.driver, start, untimed)).code ==
         ErrorCode::InvalidArgument);
 }
+
+TEST_CASE("memory of a pool waits for nothing") {
+  FakeDriver fake;
+  auto stream = require(Stream::create(*fake.driver));
+  {
+    auto pool = require(MemoryPool::create(*fake.driver));
+    auto memory = require(pool.allocate(1000, stream.handle()));
+    CHECK(kilnFakeBytesInUse() == 1000);
+    CHECK(require(pool.allocate(0, stream.handle())).empty());
+    const uint64_t frees = kilnFakeCallCount("cuMemFree");
+    memory = DeviceMemory();
+    pool.trim();
+    CHECK(kilnFakeCallCount("cuMemFree") == frees);
+    CHECK(kilnFakeBytesInUse() == 0);
+    MemoryPool moved = std::move(pool);
+    kilnFakeSetDeviceMemory(0, 4096);
+    CHECK(errorOf(moved.allocate(4097, stream.handle())).code ==
+          ErrorCode::DeviceOutOfMemory);
+  }
+  CHECK(kilnFakeCallCount("cuMemPoolDestroy") == 1);
+}
+
+TEST_CASE("a stream may have the least priority") {
+  FakeDriver fake;
+  auto usual = require(Stream::create(*fake.driver));
+  CHECK(kilnFakeCallCount("cuStreamCreateWithPriority") == 0);
+  auto least = require(Stream::create(*fake.driver, Stream::Priority::Lowest));
+  CHECK(kilnFakeCallCount("cuStreamCreateWithPriority") == 1);
+  CHECK(least.handle() != usual.handle());
+}

@@ -64,8 +64,7 @@ static uint64_t freeBytesOf(const Device &device) {
 #pragma GCC visibility push(default)
 extern "C" {
 
-CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes) {
-  KILN_FAKE_ENTER(cuMemAlloc, Needs::Quiet);
+static CUresult allocate(CUdeviceptr *address, size_t bytes) {
   if (bytes == 0)
     return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(state.mutex);
@@ -78,6 +77,77 @@ CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes) {
   *address = reinterpret_cast<CUdeviceptr>(memory);
   device.bytesInUse += bytes;
   state.allocations[*address] = {bytes, current->device, current->id, isHollow};
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes) {
+  KILN_FAKE_ENTER(cuMemAlloc, Needs::Quiet);
+  return allocate(address, bytes);
+}
+
+// Pools keep nothing: what is freed leaves the device at once.
+
+CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props) {
+  KILN_FAKE_ENTER(cuMemPoolCreate, Needs::Init);
+  std::lock_guard lock(state.mutex);
+  if (props->location.id < 0 || props->location.id >= state.deviceCount)
+    return CUDA_ERROR_INVALID_DEVICE;
+  *pool = handleOf<CUmemoryPool>(state.make<MemoryPool>());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemPoolDestroy(CUmemoryPool handle) {
+  KILN_FAKE_ENTER(cuMemPoolDestroy, Needs::Init);
+  auto *pool = objectOf<MemoryPool>(handle, Kind::MemoryPool);
+  if (!pool)
+    return CUDA_ERROR_INVALID_VALUE;
+  pool->kind = Kind::Dead;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute,
+                               void *) {
+  KILN_FAKE_ENTER(cuMemPoolSetAttribute, Needs::Init);
+  return objectOf<MemoryPool>(handle, Kind::MemoryPool)
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t) {
+  KILN_FAKE_ENTER(cuMemPoolTrimTo, Needs::Init);
+  return objectOf<MemoryPool>(handle, Kind::MemoryPool)
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes,
+                                 CUmemoryPool handle, CUstream streamHandle) {
+  KILN_FAKE_ENTER(cuMemAllocFromPoolAsync, Needs::Context);
+  bool valid = false;
+  Stream *stream = streamOf(streamHandle, &valid);
+  if (!valid || !objectOf<MemoryPool>(handle, Kind::MemoryPool))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (stream && stream->capture != CU_STREAM_CAPTURE_STATUS_NONE)
+    return ruinCapture(*stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  return allocate(address, bytes);
+}
+
+/// Waits for nothing. What work that is held may reach stays as it is until its
+/// context ends.
+CUresult cuMemFreeAsync(CUdeviceptr address, CUstream streamHandle) {
+  KILN_FAKE_ENTER(cuMemFreeAsync, Needs::Context);
+  bool valid = false;
+  Stream *stream = streamOf(streamHandle, &valid);
+  if (!valid)
+    return CUDA_ERROR_INVALID_HANDLE;
+  std::lock_guard lock(state.mutex);
+  auto found = state.allocations.find(address);
+  if (found == state.allocations.end())
+    return CUDA_ERROR_INVALID_VALUE;
+  if (stream && !stream->held.empty())
+    return CUDA_SUCCESS;
+  freeAllocation(address, found->second);
+  state.allocations.erase(found);
   return CUDA_SUCCESS;
 }
 

@@ -48,7 +48,8 @@ enum class Kind : uint32_t {
   Graph,
   GraphNode,
   GraphExec,
-  UserObject
+  UserObject,
+  MemoryPool
 };
 
 struct Object {
@@ -162,11 +163,16 @@ struct Stream : Object {
   Context *context = nullptr;
   uint64_t id = 0;
   bool blocking = true; ///< synchronises with the default stream
+  int priority = 0;     ///< the lower the sooner
   WorkQueue held;
   std::atomic<int> capture{CU_STREAM_CAPTURE_STATUS_NONE};
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::thread::id capturer;
   Graph *graph = nullptr;
+};
+
+struct MemoryPool : Object {
+  MemoryPool() : Object(Kind::MemoryPool) {}
 };
 
 struct Device {

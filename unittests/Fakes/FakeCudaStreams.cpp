@@ -133,8 +133,10 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction handle,
 
 // Streams.
 
-CUresult cuStreamCreate(CUstream *handle, unsigned flags) {
-  KILN_FAKE_ENTER(cuStreamCreate, Needs::Context);
+/// As of an H200.
+static constexpr int kLeastPriority = 0, kGreatestPriority = -5;
+
+static CUresult createStream(CUstream *handle, unsigned flags, int priority) {
   std::lock_guard lock(state.mutex);
   Stream *stream = nullptr;
   if (state.freeStreams.empty()) {
@@ -146,9 +148,28 @@ CUresult cuStreamCreate(CUstream *handle, unsigned flags) {
   stream->context = current;
   stream->id = state.nextStreamId++;
   stream->blocking = (flags & CU_STREAM_NON_BLOCKING) == 0;
+  stream->priority = std::clamp(priority, kGreatestPriority, kLeastPriority);
   stream->capture = CU_STREAM_CAPTURE_STATUS_NONE;
   stream->kind = Kind::Stream;
   *handle = handleOf<CUstream>(stream);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreate(CUstream *handle, unsigned flags) {
+  KILN_FAKE_ENTER(cuStreamCreate, Needs::Context);
+  return createStream(handle, flags, kLeastPriority);
+}
+
+CUresult cuStreamCreateWithPriority(CUstream *handle, unsigned flags,
+                                    int priority) {
+  KILN_FAKE_ENTER(cuStreamCreateWithPriority, Needs::Context);
+  return createStream(handle, flags, priority);
+}
+
+CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
+  KILN_FAKE_ENTER(cuCtxGetStreamPriorityRange, Needs::Context);
+  *least = kLeastPriority;
+  *greatest = kGreatestPriority;
   return CUDA_SUCCESS;
 }
 
