@@ -52,6 +52,8 @@ KernelLoader::load(const Artifact &artifact, const std::string &digest,
       return context.takeError();
     slot = slotOf(*context, digest);
   }
+  if (beforeLoad && !findLoaded(*slot))
+    beforeLoad();
   std::lock_guard<std::mutex> lock(slot->mutex);
   if (!slot->kernel) {
     auto loaded = loadKernel(*driver, artifact, lifetime);
@@ -67,6 +69,29 @@ KernelLoader::load(const Artifact &artifact, const std::string &digest,
     slot->sharedBytes = sharedBytes;
   }
   return slot->kernel;
+}
+
+std::shared_ptr<const LoadedKernel>
+KernelLoader::findLoaded(uint64_t contextId, const std::string &digest,
+                         uint32_t sharedBytes) {
+  std::shared_ptr<Slot> slot;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    auto found = slots.find({contextId, digest});
+    if (found == slots.end())
+      return nullptr;
+    slot = found->second;
+  }
+  return findLoaded(*slot, sharedBytes);
+}
+
+std::shared_ptr<const LoadedKernel>
+KernelLoader::findLoaded(Slot &slot, uint32_t sharedBytes) {
+  // Its mutex is held while it is loaded, which waits for the device.
+  std::unique_lock<std::mutex> lock(slot.mutex, std::try_to_lock);
+  if (!lock || !slot.kernel || slot.sharedBytes < sharedBytes)
+    return nullptr;
+  return slot.kernel;
 }
 
 void KernelLoader::adopt(const LoadedPlan &plan) {
@@ -121,13 +146,42 @@ LoadedPlan::load(KernelLoader &loader, Plan plan,
     loaded->functions.push_back((*kernel)->function());
     loaded->kernels.push_back(std::move(*kernel));
   }
+  if (llvm::Error error = loaded->encodeMaps())
+    return error;
+  return std::shared_ptr<const LoadedPlan>(std::move(loaded));
+}
+
+llvm::Error LoadedPlan::encodeMaps() {
   for (const TensorMapSpec &spec : thePlan.tensorMaps) {
-    auto encoded = encodeTensorMap(driver, spec, kPrototypeAddress);
+    auto encoded = encodeTensorMap(*driver, spec, kPrototypeAddress);
     if (!encoded)
       return addContext(encoded.takeError(), thePlan.configText());
-    loaded->tensorMaps.push_back(*encoded);
+    tensorMaps.push_back(*encoded);
   }
-  return std::shared_ptr<const LoadedPlan>(std::move(loaded));
+  return llvm::Error::success();
+}
+
+std::shared_ptr<const LoadedPlan>
+LoadedPlan::ofLoadedKernels(KernelLoader &loader, Plan plan, uint64_t contextId,
+                            int32_t smCount) {
+  std::shared_ptr<LoadedPlan> loaded(
+      new LoadedPlan(loader.cudaDriver(), std::move(plan)));
+  const Plan &thePlan = loaded->thePlan;
+  loaded->smCount = smCount;
+  loaded->context = contextId;
+  for (size_t i = 0; i < thePlan.kernels.size(); ++i) {
+    auto kernel = loader.findLoaded(
+        contextId, thePlan.kernels[i].digest().hex(), thePlan.sharedBytes[i]);
+    if (!kernel)
+      return nullptr;
+    loaded->functions.push_back(kernel->function());
+    loaded->kernels.push_back(std::move(kernel));
+  }
+  if (llvm::Error error = loaded->encodeMaps()) {
+    llvm::consumeError(std::move(error)); // who loads it the long way hears it
+    return nullptr;
+  }
+  return loaded;
 }
 
 /// Bytes of the zeroed region of \p given; what is not said to be zero is one

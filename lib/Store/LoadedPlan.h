@@ -20,6 +20,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -67,7 +68,12 @@ class LoadedPlan;
 /// must outlive it and its kernels.
 class KernelLoader {
 public:
-  explicit KernelLoader(const Driver &driver) : driver(&driver) {}
+  /// \p beforeLoad, which may be empty, is called without a lock before code is
+  /// loaded: it may wait. The driver lets a load wait for all work of the
+  /// device, and launches of other threads wait with it.
+  explicit KernelLoader(const Driver &driver,
+                        std::function<void()> beforeLoad = nullptr)
+      : driver(&driver), beforeLoad(std::move(beforeLoad)) {}
 
   /// The kernel of \p artifact (called \p digest) in the current context, its
   /// function resident on the device and allowed \p sharedBytes of dynamic
@@ -77,6 +83,13 @@ public:
   llvm::Expected<std::shared_ptr<const LoadedKernel>>
   load(const Artifact &artifact, const std::string &digest,
        uint32_t sharedBytes, KernelLifetime lifetime);
+
+  /// The kernel called \p digest if it is loaded into the context called
+  /// \p contextId and allows \p sharedBytes; else null, as while somebody loads
+  /// it: waits for nobody, and calls no driver.
+  std::shared_ptr<const LoadedKernel> findLoaded(uint64_t contextId,
+                                                 const std::string &digest,
+                                                 uint32_t sharedBytes);
 
   /// Makes the kernels of \p plan, which a loader loaded for its users, this
   /// one's own: from now on they live as long as their context, and load()
@@ -103,9 +116,12 @@ private:
     uint32_t sharedBytes = 0;
   };
 
+  static std::shared_ptr<const LoadedKernel>
+  findLoaded(Slot &slot, uint32_t sharedBytes = 0);
   std::shared_ptr<Slot> slotOf(uint64_t contextId, const std::string &digest);
 
   const Driver *driver;
+  const std::function<void()> beforeLoad;
   std::mutex mutex;
   std::map<std::pair<uint64_t, std::string>, std::shared_ptr<Slot>> slots;
 };
@@ -121,6 +137,14 @@ public:
   static llvm::Expected<std::shared_ptr<const LoadedPlan>>
   load(KernelLoader &loader, Plan plan, llvm::ArrayRef<ArtifactPtr> artifacts,
        int32_t smCount, KernelLifetime lifetime = KernelLifetime::Context);
+
+  /// The same of kernels that \p loader has loaded already into the context
+  /// called \p contextId, which need not be current; null: it lacks some. Some
+  /// 10 us; waits for nobody, and may be called beside a capture.
+  static std::shared_ptr<const LoadedPlan> ofLoadedKernels(KernelLoader &loader,
+                                                           Plan plan,
+                                                           uint64_t contextId,
+                                                           int32_t smCount);
 
   /// Enqueues one run on \p stream, whose context must be the plan's and
   /// current. No lock, no allocation, no file unless it fails. Errors:
@@ -150,6 +174,7 @@ private:
   friend class KernelLoader;
   LoadedPlan(const Driver &driver, Plan plan)
       : driver(&driver), thePlan(std::move(plan)) {}
+  llvm::Error encodeMaps();
   bool fits(const Workspace &workspace) const;
   llvm::Error explainWorkspace(const Workspace &workspace) const;
 

@@ -19,11 +19,18 @@ llvm::Expected<std::unique_ptr<InProcessTrials>>
 InProcessTrials::create(const Driver &driver, const DeviceModel &device,
                         ArtifactStore &artifacts,
                         InProcessTrialsOptions options) {
-  auto stream = Stream::create(driver);
+  auto stream = Stream::create(driver, options.pace ? Stream::Priority::Lowest
+                                                    : Stream::Priority::Usual);
   if (!stream)
     return stream.takeError();
   auto context = std::make_unique<TrialContext>(driver, device, artifacts,
                                                 options, std::move(*stream));
+  if (options.pace) {
+    auto pool = MemoryPool::create(driver);
+    if (!pool)
+      return pool.takeError();
+    context->pool.emplace(std::move(*pool));
+  }
   return std::unique_ptr<InProcessTrials>(
       new InProcessTrials(std::move(context)));
 }
@@ -74,6 +81,8 @@ void InProcessTrials::releaseScratch() {
   CaptureModeGuard guard(context->driver);
   isBusy(); // frees what late work held that has ended
   context->state.reset();
+  if (context->pool)
+    context->pool->trim();
 }
 
 llvm::Expected<std::vector<TrialResult>>

@@ -6,12 +6,14 @@
 #pragma once
 
 #include "Driver/Driver.h"
+#include "Trial/TrialPace.h"
 #include "Trial/TrialRunner.h"
 
 #include <memory>
 
 namespace kiln {
 
+class KernelLoader;
 struct TrialContext;
 
 struct InProcessTrialsOptions {
@@ -22,6 +24,14 @@ struct InProcessTrialsOptions {
   /// How long one launch, or one round of samples, may take before trials of
   /// the problem are given up.
   std::chrono::milliseconds hangLimit{20000};
+  /// Cuts the work into pieces and says when each may begin; the stream then
+  /// has the least priority, which is that of ordinary streams. Null: it all
+  /// runs at once. Must outlive the trials.
+  TrialPace *pace = nullptr;
+  /// Loads and keeps the code of candidates, so that nothing is unloaded, which
+  /// would wait for the device. Null: code goes with its last user. Must
+  /// outlive the trials.
+  KernelLoader *loader = nullptr;
 };
 
 /// Code that can neither be unloaded nor leaked by its owners: that of a

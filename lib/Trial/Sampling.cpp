@@ -86,7 +86,8 @@ struct Lane {
   SampledTime result;
   std::optional<Graph> graph; ///< of result.launches launches
   std::optional<Event> start, stop;
-  size_t row = 0; ///< of its samples
+  double sampleNs = 0; ///< about what a sample takes
+  size_t row = 0;      ///< of its samples
   bool isKept = false;
 };
 
@@ -109,15 +110,21 @@ public:
 
 private:
   llvm::Error prepare(Lane &lane);
+  llvm::Error endWith(Lane &lane);
   llvm::Error enqueueLaunches(Lane &lane, unsigned count);
   llvm::Error makeGraph(Lane &lane);
   llvm::Error capture(Lane &lane);
   llvm::Error timeOnce(Lane &lane, unsigned count, double &ns);
   unsigned launchesFor(double ns) const;
   llvm::Error enqueueSample(Lane &lane);
+  llvm::Error runPiece(std::vector<Lane *> &piece);
   llvm::Error runRound(size_t round);
   void judge(size_t rounds);
   bool isSettled(size_t rounds) const;
+  /// Whether no more may begin.
+  bool isOver() const {
+    return isEnded || trialTime(options.pace) > options.deadline;
+  }
   llvm::Error blame(Lane &lane, llvm::Error error);
 
   const Driver &driver;
@@ -125,6 +132,7 @@ private:
   const SamplingOptions &options;
   unsigned copies;
   unsigned nextCopy = 0;
+  bool isEnded = false; ///< the pace lets nothing begin any more
   std::vector<Lane> lanes;
   std::vector<std::vector<double>> samples;
 };
@@ -141,6 +149,13 @@ llvm::Error Sampler::blame(Lane &lane, llvm::Error error) {
   return llvm::Error::success();
 }
 
+/// The pace lets nothing begin any more: \p lane stays as it is.
+llvm::Error Sampler::endWith(Lane &lane) {
+  isEnded = true;
+  lane.result.launches = 0;
+  return TrialPiece::refused();
+}
+
 llvm::Error Sampler::enqueueLaunches(Lane &lane, unsigned count) {
   for (unsigned i = 0; i < count; ++i) {
     if (llvm::Error error = (*lane.run)(nextCopy % copies, stream)) {
@@ -154,6 +169,9 @@ llvm::Error Sampler::enqueueLaunches(Lane &lane, unsigned count) {
 
 /// Time of one of \p count launches in a row, after a wait for them.
 llvm::Error Sampler::timeOnce(Lane &lane, unsigned count, double &ns) {
+  TrialPiece piece(options.pace);
+  if (!piece.mayRun())
+    return endWith(lane);
   if (llvm::Error error = lane.start->record(stream))
     return error;
   if (llvm::Error error = enqueueLaunches(lane, count))
@@ -240,11 +258,15 @@ llvm::Error Sampler::prepare(Lane &lane) {
     if (llvm::Error error = timeOnce(lane, kProbes, ns))
       return error;
   lane.result.launches = launchesFor(ns);
+  lane.sampleNs = ns * lane.result.launches;
   if (ns >= kShortNs || lane.result.launches == 1)
     return llvm::Error::success();
   if (llvm::Error error = makeGraph(lane))
     return error;
   // A graph's first launch uploads it.
+  TrialPiece piece(options.pace);
+  if (!piece.mayRun())
+    return endWith(lane);
   if (llvm::Error error = lane.graph->launch(stream))
     return error;
   return waitWithLimit(driver, stream, options.hangLimit);
@@ -263,26 +285,61 @@ llvm::Error Sampler::enqueueSample(Lane &lane) {
   return lane.stop->record(stream);
 }
 
-/// One sample of every active lane, enqueued without a gap; who begins changes
-/// from round to round.
-llvm::Error Sampler::runRound(size_t round) {
+/// One sample of each of \p piece, enqueued without a gap. What failed is no
+/// longer there afterwards.
+llvm::Error Sampler::runPiece(std::vector<Lane *> &piece) {
+  TrialPiece granted(options.pace);
+  if (!granted.mayRun()) {
+    isEnded = true;
+    piece.clear();
+    return llvm::Error::success();
+  }
   if (options.warm)
     if (llvm::Error error = options.warm(stream))
       return error;
-  std::vector<Lane *> sampled;
-  for (size_t i = 0; i < lanes.size(); ++i) {
-    Lane &lane = lanes[(i + round) % lanes.size()];
-    if (!lane.isActive())
-      continue;
-    if (llvm::Error error = enqueueSample(lane)) {
-      if (llvm::Error fatal = blame(lane, std::move(error)))
+  std::vector<Lane *> enqueued;
+  for (Lane *lane : piece) {
+    if (llvm::Error error = enqueueSample(*lane)) {
+      if (llvm::Error fatal = blame(*lane, std::move(error)))
         return fatal;
       continue;
     }
-    sampled.push_back(&lane);
+    enqueued.push_back(lane);
   }
-  if (llvm::Error error = waitWithLimit(driver, stream, options.hangLimit))
+  piece = std::move(enqueued);
+  return waitWithLimit(driver, stream, options.hangLimit);
+}
+
+/// One sample of every active lane; who begins changes from round to round.
+/// With a pace a round is several pieces. Samples of one that is cut short by
+/// its end do not count: then all lanes have as many.
+llvm::Error Sampler::runRound(size_t round) {
+  constexpr double kMostNs =
+      std::chrono::duration<double, std::nano>(kMostOfPiece).count();
+  std::vector<Lane *> sampled, piece;
+  double pieceNs = 0;
+  auto run = [&]() -> llvm::Error {
+    llvm::Error error = runPiece(piece);
+    sampled.insert(sampled.end(), piece.begin(), piece.end());
+    piece.clear();
+    pieceNs = 0;
     return error;
+  };
+  for (size_t i = 0; i < lanes.size() && !isEnded; ++i) {
+    Lane &lane = lanes[(i + round) % lanes.size()];
+    if (!lane.isActive())
+      continue;
+    if (options.pace && !piece.empty() && pieceNs + lane.sampleNs > kMostNs)
+      if (llvm::Error error = run())
+        return error;
+    piece.push_back(&lane);
+    pieceNs += lane.sampleNs;
+  }
+  if (!isEnded)
+    if (llvm::Error error = run())
+      return error;
+  if (isEnded)
+    return llvm::Error::success();
   for (Lane *lane : sampled) {
     auto elapsed = elapsedNs(driver, *lane->start, *lane->stop);
     if (!elapsed)
@@ -329,17 +386,22 @@ bool Sampler::isSettled(size_t rounds) const {
 
 llvm::Expected<std::vector<SampledTime>> Sampler::run() {
   for (Lane &lane : lanes) {
-    if (Clock::now() > options.deadline)
+    if (isOver())
       break;
-    if (llvm::Error error = prepare(lane))
-      if (llvm::Error fatal = blame(lane, std::move(error)))
+    if (llvm::Error error = prepare(lane)) {
+      if (isEnded)
+        llvm::consumeError(std::move(error)); // it was not its fault
+      else if (llvm::Error fatal = blame(lane, std::move(error)))
         return fatal;
+    }
   }
   size_t round = 0;
-  while (!isSettled(round) && Clock::now() <= options.deadline) {
+  while (!isSettled(round) && !isOver()) {
     const Clock::time_point begin = Clock::now();
     if (llvm::Error error = runRound(round))
       return error;
+    if (isEnded)
+      break;
     judge(++round);
     constexpr Clock::duration kMostRest = std::chrono::milliseconds(10);
     if (options.rests && !isSettled(round))

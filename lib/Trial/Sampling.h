@@ -17,6 +17,7 @@
 #include "Driver/Handles.h"
 #include "Support/Error.h"
 #include "Trial/Statistics.h"
+#include "Trial/TrialPace.h"
 
 #include <llvm/ADT/ArrayRef.h>
 #include <llvm/ADT/STLFunctionalExtras.h>
@@ -82,6 +83,9 @@ struct SamplingOptions {
       std::chrono::steady_clock::time_point::max();
   /// How long a round may take before it is given up.
   std::chrono::milliseconds hangLimit{20000};
+  /// Says when each piece of a round may begin; the deadline does not count
+  /// what it lets wait. Null: a round is one piece, and begins at once.
+  TrialPace *pace = nullptr;
 };
 
 /// What became of one launcher.
@@ -99,7 +103,8 @@ struct SampledTime {
 /// idle. Each runs once alone before anything is sampled. A launcher that fails
 /// is reported and the others go on, unless the context died. Errors:
 /// ContextDead; InProgress when the device takes too long: what was launched
-/// still runs, so none of its memory may be freed.
+/// still runs, so none of its memory may be freed. Where the pace ends trials,
+/// what was sampled by then is reported.
 llvm::Expected<std::vector<SampledTime>>
 measureInterleaved(const Driver &driver, CudaStream stream,
                    llvm::ArrayRef<TimedLaunch> launchers,

@@ -70,6 +70,7 @@ struct TrialBufferOptions {
   /// Copies to rotate over and a buffer to flush with; false: one copy.
   bool forTiming = true;
   int64_t l2Bytes = 0;
+  MemoryPool *pool = nullptr; ///< of the memory; null: the driver's allocation
 };
 
 /// The operands of one problem. Work is enqueued on the stream given; nothing

@@ -2,12 +2,16 @@
 #include "Trial/TrialContext.h"
 
 #include "Driver/Context.h"
+#include "Trial/Sampling.h"
 
 #include <llvm/ADT/STLExtras.h>
 
 #include <algorithm>
 
 namespace kiln {
+
+/// What a slab of the reference takes where trials set no pace.
+static constexpr std::chrono::milliseconds kMostOfSlab{100};
 
 static void leak(ProblemState &state) {
   if (state.buffers)
@@ -83,6 +87,8 @@ llvm::Error TrialContext::setUp(const TrialRequest &request) {
     return llvm::Error::success();
 
   if (!tools) {
+    if (options.pace)
+      options.pace->awaitLoad();
     auto loaded = TrialTools::load(driver, artifacts, device);
     if (!loaded)
       return loaded.takeError();
@@ -99,6 +105,8 @@ llvm::Error TrialContext::setUp(const TrialRequest &request) {
 llvm::Error TrialContext::makeState(const TrialRequest &request,
                                     bool forTiming) {
   state.reset(); // first, so that the memory of both never exists at once
+  if (pool)
+    pool->trim();
   auto fresh = std::make_unique<ProblemState>();
   fresh->family = request.family;
   fresh->problem = request.problem;
@@ -110,6 +118,10 @@ llvm::Error TrialContext::makeState(const TrialRequest &request,
   bufferOptions.forTiming = forTiming;
   bufferOptions.data = fresh->data;
   bufferOptions.l2Bytes = device.l2Bytes;
+  bufferOptions.pool = pool ? &*pool : nullptr;
+  TrialPiece piece(options.pace);
+  if (!piece.mayRun())
+    return TrialPiece::refused();
   auto buffers =
       TrialBuffers::create(driver, *tools, *fresh->family, fresh->problem,
                            bufferOptions, stream.handle());
@@ -117,15 +129,19 @@ llvm::Error TrialContext::makeState(const TrialRequest &request,
     return buffers.takeError();
   fresh->buffers.emplace(std::move(*buffers));
   state = std::move(fresh);
-  return llvm::Error::success();
+  // What they enqueued ends with the piece.
+  return options.pace
+             ? waitWithLimit(driver, stream.handle(), options.hangLimit)
+             : llvm::Error::success();
 }
 
 llvm::Error TrialContext::makeValidator() {
   if (state->validator)
     return llvm::Error::success();
-  auto made =
-      TrialValidator::create(driver, *tools, *state->buffers, *state->family,
-                             state->problem, device, artifacts, loader);
+  auto made = TrialValidator::create(driver, *tools, *state->buffers,
+                                     *state->family, state->problem, device,
+                                     artifacts, loader(), lifetime(),
+                                     options.pace ? kMostOfPiece : kMostOfSlab);
   if (!made)
     return made.takeError();
   state->validator.emplace(std::move(*made));

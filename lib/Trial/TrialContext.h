@@ -46,7 +46,7 @@ struct TrialContext {
                ArtifactStore &artifacts, InProcessTrialsOptions options,
                Stream stream)
       : driver(driver), device(device), artifacts(artifacts), options(options),
-        stream(std::move(stream)), loader(driver) {}
+        stream(std::move(stream)), ownLoader(driver) {}
 
   /// Makes everything that concerns the problem and no candidate.
   llvm::Error setUp(const TrialRequest &request);
@@ -58,6 +58,18 @@ struct TrialContext {
   llvm::Expected<bool> isBusy();
   /// Gives up everything on the device: freeing would wait for it.
   void abandon();
+  /// Loads code of candidates and references, for as long as lifetime() says.
+  KernelLoader &loader() {
+    return options.loader ? *options.loader : ownLoader;
+  }
+  KernelLifetime lifetime() const {
+    return options.loader ? KernelLifetime::Context : KernelLifetime::Users;
+  }
+  /// Scratch memory for work of the stream.
+  llvm::Expected<DeviceMemory> allocate(uint64_t bytes) {
+    return pool ? pool->allocate(bytes, stream.handle())
+                : DeviceMemory::allocate(driver, bytes);
+  }
   /// Notes a plan that a result carries.
   void handOut(const std::shared_ptr<const LoadedPlan> &plan);
   /// The plans of results that somebody still has.
@@ -68,7 +80,8 @@ struct TrialContext {
   ArtifactStore &artifacts;
   const InProcessTrialsOptions options;
   Stream stream;
-  KernelLoader loader;
+  std::optional<MemoryPool> pool; ///< with a pace
+  KernelLoader ownLoader;
   std::optional<TrialTools> tools;
   uint64_t capBytes = 0; ///< for the state that is there
   bool alive = true;

@@ -53,7 +53,7 @@ void TrialSession::takeWorkspace(Attempt &attempt) {
     return;
   }
   workspaceBytes += bytes;
-  auto memory = DeviceMemory::allocate(context.driver, bytes);
+  auto memory = context.allocate(bytes);
   if (!memory)
     return blame(attempt, summarize(memory.takeError()),
                  FailureOf::Surroundings);
@@ -83,9 +83,9 @@ llvm::Error TrialSession::load(const TrialCandidate &candidate) {
   attempt.isKept = candidate.isKept;
   attempt.plan = candidate.loaded;
   if (!attempt.plan) {
-    auto loaded = LoadedPlan::load(context.loader, plan, candidate.artifacts,
+    auto loaded = LoadedPlan::load(context.loader(), plan, candidate.artifacts,
                                    static_cast<int32_t>(context.device.smCount),
-                                   KernelLifetime::Users);
+                                   context.lifetime());
     if (!loaded) {
       blame(attempt, summarize(loaded.takeError()), FailureOf::Candidate);
       return llvm::Error::success();
@@ -118,6 +118,7 @@ void TrialSession::measure() {
   options.maxSamples = request.options.maxSamples;
   options.deadline = deadline;
   options.hangLimit = context.options.hangLimit;
+  options.pace = context.options.pace;
   options.rests = true;
   options.warm = [&](CudaStream stream) { return buffers.flush(stream); };
   if (request.options.mode == MeasurementMode::Cold) {
@@ -174,10 +175,12 @@ llvm::Error TrialSession::validate(Attempt &attempt) {
         attempt.workspace.address + attempt.workspace.bytes, kRedZoneBytes,
         kTrialPoison, stream);
   };
-  ValidationTime time{context.options.hangLimit, deadline, deadline, cancel};
+  TrialPace *pace = context.options.pace;
+  ValidationTime time{context.options.hangLimit, deadline, deadline, cancel,
+                      pace};
   if (request.options.extraTime.count() > 0)
     time.latest = std::min(deadline + request.options.extraTime,
-                           Clock::now() + context.options.hangLimit);
+                           trialTime(pace) + context.options.hangLimit);
   auto verdict = context.state->validator->validate(run, stream, time);
   if (!verdict) {
     ErrorSummary error = summarize(verdict.takeError());

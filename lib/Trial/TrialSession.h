@@ -37,7 +37,7 @@ public:
   TrialSession(TrialContext &context, const TrialRequest &request,
                const std::atomic<bool> *cancel)
       : context(context), request(request), cancel(cancel),
-        deadline(Clock::now() + request.options.timeLimit) {}
+        deadline(trialTime(context.options.pace) + request.options.timeLimit) {}
 
   llvm::Error run();
   std::vector<TrialResult> takeResults();
@@ -62,7 +62,8 @@ private:
   bool isLate(bool awaitsProof) const {
     const auto extra =
         awaitsProof ? request.options.extraTime : std::chrono::milliseconds(0);
-    return Clock::now() > deadline + extra || (cancel && *cancel);
+    return trialTime(context.options.pace) > deadline + extra ||
+           (cancel && *cancel);
   }
 
   using Clock = std::chrono::steady_clock;

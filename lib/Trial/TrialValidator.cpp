@@ -10,26 +10,27 @@
 namespace kiln {
 
 /// The part of a problem of \p flops operations that the reference computes in
-/// some tenths of a second. It does two fused multiply-adds in double precision
+/// some times \p seconds. It does two fused multiply-adds in double precision
 /// where the problem has one (the value and its bound), and reaches a third to
 /// two thirds of the rate of that.
-static double shareOfWork(double flops, const DeviceModel &device) {
-  constexpr double kSlabSeconds = 0.1, kHzPerMHz = 1e6;
+static double shareOfWork(double flops, const DeviceModel &device,
+                          double seconds) {
+  constexpr double kHzPerMHz = 1e6;
   const double rate = device.simdFp64FlopsPerClock *
                       static_cast<double>(device.smCount) * device.smClockMHz *
                       kHzPerMHz;
   const double work = 2 * flops;
-  return rate > 0 && work > 0 ? std::min(1.0, kSlabSeconds * rate / work) : 1.0;
+  return rate > 0 && work > 0 ? std::min(1.0, seconds * rate / work) : 1.0;
 }
 
-llvm::Expected<TrialValidator>
-TrialValidator::create(const Driver &driver, const TrialTools &tools,
-                       TrialBuffers &buffers, const KernelFamily &family,
-                       const Problem &problem, const DeviceModel &device,
-                       ArtifactStore &artifacts, KernelLoader &loader) {
+llvm::Expected<TrialValidator> TrialValidator::create(
+    const Driver &driver, const TrialTools &tools, TrialBuffers &buffers,
+    const KernelFamily &family, const Problem &problem,
+    const DeviceModel &device, ArtifactStore &artifacts, KernelLoader &loader,
+    KernelLifetime lifetime, std::chrono::duration<double> slab) {
   TrialValidator validator(driver, tools, buffers);
   validator.reference = family.reference(problem, device);
-  validator.cutSlabs(shareOfWork(family.flops(problem), device));
+  validator.cutSlabs(shareOfWork(family.flops(problem), device, slab.count()));
   const TranslationUnit &unit = validator.reference->translationUnit();
   auto artifact = artifacts.get(unit);
   if (!artifact)
@@ -39,8 +40,8 @@ TrialValidator::create(const Driver &driver, const TrialTools &tools,
     sharedBytes = std::max(
         sharedBytes,
         validator.bindReference(output, 0, 1).steps[0].kernel.sharedBytes);
-  auto kernel = loader.load(**artifact, unit.digest().hex(), sharedBytes,
-                            KernelLifetime::Users);
+  auto kernel =
+      loader.load(**artifact, unit.digest().hex(), sharedBytes, lifetime);
   if (!kernel)
     return addContext(kernel.takeError(), "the reference");
   validator.kernel = std::move(*kernel);
@@ -121,7 +122,7 @@ bool TrialValidator::isTooLate(size_t slabsLeft,
                                const ValidationTime &time) const {
   if (time.cancel && *time.cancel)
     return true;
-  const Clock::time_point now = Clock::now();
+  const Clock::time_point now = trialTime(time.pace);
   return now > time.deadline && now + slabsLeft * slabTime > time.latest;
 }
 
@@ -134,6 +135,9 @@ TrialValidator::completeReference(CudaStream stream,
     if (!isFirst && isTooLate(slabs.size() - slabsThere, time))
       return false;
     isFirst = false;
+    TrialPiece piece(time.pace);
+    if (!piece.mayRun())
+      return false;
     const Clock::time_point begin = Clock::now();
     if (llvm::Error error = computeSlab(slabs[slabsThere], stream))
       return error;
@@ -152,6 +156,9 @@ TrialValidator::compareOutputs(CudaStream stream, const ValidationTime &time) {
   const bool isKept = buffers->holdsReference();
   for (size_t i = 0; i < slabs.size(); ++i) {
     if (i != 0 && !isKept && isTooLate(slabs.size() - i, time))
+      return false;
+    TrialPiece piece(time.pace);
+    if (!piece.mayRun())
       return false;
     const Clock::time_point begin = Clock::now();
     if (!isKept)
@@ -174,14 +181,43 @@ static TrialVerdict unfinished() {
   return verdict;
 }
 
+/// The first run of a candidate, over poisoned outputs.
+llvm::Error TrialValidator::runFirst(Run run, CudaStream stream) {
+  if (llvm::Error error = buffers->resetFindings(stream))
+    return error;
+  if (llvm::Error error = run(buffers->arguments(0)))
+    return error;
+  if (llvm::Error error = buffers->checkBounds(stream))
+    return error;
+  return buffers->saveOutputs(stream);
+}
+
+/// The second, which has to give the same bits.
+llvm::Error TrialValidator::runAgain(Run run, CudaStream stream) {
+  if (llvm::Error error = buffers->prepareOutputs(stream))
+    return error;
+  if (llvm::Error error = run(buffers->arguments(0)))
+    return error;
+  if (llvm::Error error = buffers->checkBounds(stream))
+    return error;
+  return buffers->compareWithSaved(stream);
+}
+
 llvm::Expected<TrialVerdict>
 TrialValidator::validate(Run run, CudaStream stream,
                          const ValidationTime &time) {
   const std::chrono::milliseconds limit = time.hangLimit;
-  Arguments arguments = buffers->arguments(0);
   // Everything is filled again: an earlier candidate may have written anywhere.
-  if (llvm::Error error = buffers->prepare(stream))
-    return error;
+  {
+    TrialPiece piece(time.pace);
+    if (!piece.mayRun())
+      return unfinished();
+    if (llvm::Error error = buffers->prepare(stream))
+      return error;
+    if (time.pace)
+      if (llvm::Error error = waitWithLimit(*driver, stream, limit))
+        return error;
+  }
   if (buffers->holdsReference()) {
     auto isComplete = completeReference(stream, time);
     if (!isComplete)
@@ -189,28 +225,24 @@ TrialValidator::validate(Run run, CudaStream stream,
     if (!*isComplete)
       return unfinished();
   }
-  if (llvm::Error error = buffers->resetFindings(stream))
-    return error;
-  if (llvm::Error error = run(arguments))
-    return error;
-  if (llvm::Error error = buffers->checkBounds(stream))
-    return error;
-  if (llvm::Error error = buffers->saveOutputs(stream))
-    return error;
-  if (llvm::Error error = waitWithLimit(*driver, stream, limit))
-    return error;
+  {
+    TrialPiece piece(time.pace);
+    if (!piece.mayRun())
+      return unfinished();
+    if (llvm::Error error = runFirst(run, stream))
+      return error;
+    if (llvm::Error error = waitWithLimit(*driver, stream, limit))
+      return error;
+  }
   auto isCompared = compareOutputs(stream, time);
   if (!isCompared)
     return isCompared.takeError();
   if (!*isCompared)
     return unfinished();
-  if (llvm::Error error = buffers->prepareOutputs(stream))
-    return error;
-  if (llvm::Error error = run(arguments))
-    return error;
-  if (llvm::Error error = buffers->checkBounds(stream))
-    return error;
-  if (llvm::Error error = buffers->compareWithSaved(stream))
+  TrialPiece piece(time.pace);
+  if (!piece.mayRun())
+    return unfinished();
+  if (llvm::Error error = runAgain(run, stream))
     return error;
   TrialFindings findings;
   if (llvm::Error error = readWithLimit(*driver, &findings, buffers->findings(),

@@ -3,6 +3,7 @@
 
 #include "Store/LoadedPlan.h"
 #include "Trial/TrialBuffers.h"
+#include "Trial/TrialPace.h"
 #include "Trial/TrialRunner.h"
 
 #include <llvm/ADT/STLFunctionalExtras.h>
@@ -34,6 +35,7 @@ struct ValidationTime {
   Clock::time_point latest;
   /// Ends the computation of the reference once it is true; may be null.
   const std::atomic<bool> *cancel = nullptr;
+  TrialPace *pace = nullptr; ///< of the work; null: it all runs at once
 };
 
 /// Compares all that candidates write with the family's reference, over copy 0
@@ -41,7 +43,7 @@ struct ValidationTime {
 /// holds all of it, each slab is computed once, before a candidate runs, and a
 /// later validation goes on behind the last slab of an earlier one; else all
 /// slabs are computed for each candidate. A slab has the rows that memory
-/// holds, and no more than the device computes in a tenth of a second unless
+/// holds, and no more than the device computes in the time of create() unless
 /// these are fewer than 64. Uses the context that was current to create(), and
 /// waits for its work. Not thread-safe.
 class TrialValidator {
@@ -56,7 +58,8 @@ public:
   create(const Driver &driver, const TrialTools &tools, TrialBuffers &buffers,
          const KernelFamily &family, const Problem &problem,
          const DeviceModel &device, ArtifactStore &artifacts,
-         KernelLoader &loader);
+         KernelLoader &loader, KernelLifetime lifetime,
+         std::chrono::duration<double> slab);
 
   /// Runs a candidate twice over poisoned outputs: every element within the
   /// tolerance, nothing else changed, and the same bits both times. Timeout is
@@ -89,6 +92,8 @@ private:
                            int64_t end) const;
   llvm::Error computeSlab(const Slab &slab, CudaStream stream);
   llvm::Error compareSlab(const Slab &slab, CudaStream stream);
+  llvm::Error runFirst(Run run, CudaStream stream);
+  llvm::Error runAgain(Run run, CudaStream stream);
   uint64_t slabOffset(const TrialOutput &output, int64_t begin) const;
   llvm::Expected<TrialVerdict> judge(const TrialFindings &findings,
                                      CudaStream stream,
