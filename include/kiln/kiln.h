@@ -52,12 +52,16 @@
 //   kiln_prepare load modules and, where they tune, run trials on a stream of
 //   their own and free memory; kiln_engine_destroy frees memory and unloads.
 //   The driver makes loading, unloading and freeing wait for all work of the
-//   device that is in flight, on every stream. A thread that enqueues one
-//   rank's part of a collective and then makes a first call, before the other
-//   ranks' parts are enqueued, therefore waits for ever: call kiln_prepare
-//   before the first collective, or enqueue all parts first. Trials capture no
-//   stream and use no default stream: they end no capture of another thread and
-//   do not mind its synchronisation.
+//   device that is in flight, on every stream, and lets no other thread launch
+//   meanwhile. In the mode background only the first call of a signature loads;
+//   the engine's thread loads when no call was made for a millisecond, or after
+//   a second of calls. A thread that enqueues one rank's part of a collective
+//   and then makes a first call, before the other ranks' parts are enqueued,
+//   therefore waits for ever: call kiln_prepare before the first collective, or
+//   enqueue all parts first. (In the mode background its launch may wait for a
+//   load of the engine's thread: pause that.) Trials capture no stream and use
+//   no default stream: they end no capture of another thread and do not mind
+//   its synchronisation.
 //
 // CUDA graphs
 //   A launch may go into a stream that is being captured if its plan is loaded
@@ -79,10 +83,11 @@
 // Lifetime
 //   An engine outlives its plans, tasks, launches in flight and graphs captured
 //   from it: synchronise and destroy graphs before kiln_engine_destroy.
-//   When a context is destroyed, no call of Kiln may be in progress in it. Its
-//   kernels and arenas go with it; Kiln never touches them again, and
-//   kiln_plan_release of a plan of such a context frees host memory only. A
-//   context made later at the same address is a new one.
+//   When a context is destroyed, no call of Kiln may be in progress in it, nor
+//   the background of an engine: see "Background". Its kernels and arenas go
+//   with it; Kiln never touches them again, and kiln_plan_release of a plan of
+//   such a context frees host memory only. A context made later at the same
+//   address is a new one.
 //   After fork, the child must not use or destroy its parent's engines. It may
 //   create its own if the parent had not initialised CUDA. Do not dlclose the
 //   library while an engine exists.
@@ -143,6 +148,7 @@ enum kiln_event_kind_value {
   KILN_EVENT_LOADED = 30,     ///< a plan's kernels, into one context
   KILN_EVENT_TRIAL = 40,      ///< one config was measured, or rejected
   KILN_EVENT_CHOSEN = 50,     ///< a plan now serves the problem
+  KILN_EVENT_PENDING = 55,    ///< the background will look for a better plan
   KILN_EVENT_CACHE_FAULT = 60 ///< an entry was damaged, foreign or not written
 };
 
@@ -276,7 +282,11 @@ typedef struct kiln_engine_options {
   /// then launches what the estimator prefers; no trial begins while the late
   /// launch runs. 0: 20000.
   int64_t trial_timeout_ms;
-  uint64_t reserved[15];
+  /// KILN_MODE_BACKGROUND: what trials may take of the GPU's time, in
+  /// thousandths of wall time, at most 1000. 0: 50.
+  uint32_t background_permille;
+  uint32_t reserved1;
+  uint64_t reserved[14];
 } kiln_engine_options;
 
 /// Makes an engine; null options are the defaults. Opens no driver, compiler or
@@ -394,8 +404,9 @@ typedef struct kiln_prepare_options {
 /// chooses with trials: for ranges at some of their values, for a problem
 /// without ranges at its own. Null options are the defaults. With a null
 /// \p task it blocks until it is done; otherwise it copies its arguments and
-/// returns at once with a task to poll and release (null on failure). In strict
-/// mode it loads what the cache has.
+/// returns at once with a task to poll and release (null on failure). In the
+/// mode background it takes the estimator's choices, and leaves trials to the
+/// engine's thread. In strict mode it loads what the cache has.
 ///
 /// A problem that fails does not stop the others. Errors: the first failed
 /// problem's status; its index is in the message and in the progress calls.
@@ -448,8 +459,10 @@ KILN_API kiln_status kiln_query(kiln_engine *engine,
 //===----------------------------------------------------------------------===//
 
 /// Chooses and loads a plan for \p problem in \p stream's context; blocks like
-/// the first call of it would. The plan stays the same until it is released,
-/// whatever tuning finds later. Errors: as of kiln_gemm.
+/// the first call of it would; in the mode background it waits for the
+/// estimator's choice where a call takes what is loaded. The plan stays the
+/// same until it is released, whatever tuning finds later. Errors: as of
+/// kiln_gemm.
 KILN_API kiln_status kiln_plan_acquire(kiln_engine *engine,
                                        const kiln_problem *problem,
                                        kiln_stream stream,
@@ -513,6 +526,37 @@ KILN_API kiln_status kiln_plan_describe(const kiln_plan *plan, char *buffer,
 KILN_API void kiln_plan_release(kiln_plan *plan) KILN_NOEXCEPT;
 
 //===----------------------------------------------------------------------===//
+// Background
+//
+// An engine of KILN_MODE_BACKGROUND has a thread that looks for better plans:
+// of the layers of calls that found none, and of what kiln_prepare was asked
+// for. It compiles, on threads of a lower priority, and measures, on a stream
+// of its own, with background_permille of the GPU's time. What it finds serves
+// later calls, one value after another. A kiln_plan keeps its plan, and so does
+// a graph. While a call into a capture had to look for a plan or an arena less
+// than 250 ms ago, nothing is measured. KILN_EVENT_PENDING and kiln_statistics
+// tell what is to be done.
+//
+// Before a context is destroyed, pause and wait: the thread then does nothing
+// in any context. It works on one context after another.
+//
+// In engines of other modes these functions answer KILN_UNSUPPORTED.
+//===----------------------------------------------------------------------===//
+
+/// Lets the background begin nothing more, until as many calls of
+/// kiln_background_resume. Does not wait: trials in progress end within some
+/// milliseconds, a compilation may take a second. Calls still launch what is
+/// there.
+KILN_API kiln_status kiln_background_pause(kiln_engine *engine) KILN_NOEXCEPT;
+/// Ends a pause. KILN_INVALID_ARGUMENT: there is none.
+KILN_API kiln_status kiln_background_resume(kiln_engine *engine) KILN_NOEXCEPT;
+/// Waits until nothing is left to be done, or, during a pause, until nothing is
+/// in progress; for at most \p timeout_ms, for ever if it is negative. Else
+/// KILN_IN_PROGRESS, as always in a hook that the background calls.
+KILN_API kiln_status kiln_background_wait(kiln_engine *engine,
+                                          int64_t timeout_ms) KILN_NOEXCEPT;
+
+//===----------------------------------------------------------------------===//
 // Text
 //===----------------------------------------------------------------------===//
 
@@ -558,7 +602,13 @@ typedef struct kiln_statistics {
   uint64_t load_ns;
   uint64_t arena_bytes;   ///< device memory of arenas now
   uint64_t scratch_bytes; ///< for device memory of trials; 0 so far
-  uint64_t reserved[16];
+  // Of the mode background; 0 in others.
+  uint64_t background_pending; ///< layers, ranges and problems to be looked at
+  uint64_t background_done;    ///< of these, looked at
+  uint64_t background_swaps;   ///< values that got a better plan
+  uint64_t background_gpu_ns;  ///< that trials took of the GPU, at most
+  uint64_t background_paused;  ///< not 0: it is
+  uint64_t reserved[11];
 } kiln_statistics;
 
 KILN_API kiln_status kiln_get_statistics(

@@ -257,6 +257,19 @@ public:
       return status;
     return Plan(plan);
   }
+  // Of an engine of KILN_MODE_BACKGROUND.
+  /// Begins nothing more, until as many calls of resumeBackground().
+  Status pauseBackground() const {
+    return Status(kiln_background_pause(get()));
+  }
+  Status resumeBackground() const {
+    return Status(kiln_background_resume(get()));
+  }
+  /// Waits until nothing is left to be done, or, during a pause, is in
+  /// progress; a negative time-out waits for ever.
+  Status waitForBackground(int64_t timeoutMs = -1) const {
+    return Status(kiln_background_wait(get(), timeoutMs));
+  }
   Result<Statistics> statistics() const {
     Statistics result;
     Status status(kiln_get_statistics(get(), &result));

@@ -159,8 +159,13 @@ enum kiln_mode_value {
   /// The first call compiles the estimator's choice: no trials. A kernel that
   /// is in the cache and predicted to be within 2 % of it saves that.
   KILN_MODE_PREDICT = 10,
-  /// The first call launches what is there, at worst a generic kernel; better
-  /// ones are made off the critical path. Slot.
+  /// A call launches what is there, whatever it was loaded for. Better kernels
+  /// are compiled, measured and put in its place by threads of the engine's
+  /// own, with a share of the GPU's time (background_permille). A call waits
+  /// for a compilation only if nothing is loaded for its signature, which is
+  /// the first call with its types, layouts and alignments. kiln_prepare and
+  /// kiln_plan_acquire wait for the estimator's choice, not for trials. See
+  /// "Background" in kiln.h.
   KILN_MODE_BACKGROUND = 20,
   /// Nothing is compiled or measured: KILN_MISSING. For production.
   KILN_MODE_STRICT = 30
@@ -202,7 +207,8 @@ enum kiln_source_value {
   KILN_SOURCE_RECORD = 10,   ///< measured on a device of this class
   KILN_SOURCE_DECISION = 20, ///< the estimator's, stored earlier
   KILN_SOURCE_ESTIMATE = 30, ///< the estimator's, just now
-  KILN_SOURCE_GENERIC = 40   ///< the generic kernel of the signature
+  KILN_SOURCE_GENERIC = 40,  ///< the generic kernel of the signature
+  KILN_SOURCE_STAND_IN = 50  ///< what was loaded, until there is better
 };
 
 typedef int32_t kiln_log_level;

@@ -6,12 +6,16 @@
 
 namespace kiln {
 
-llvm::ArrayRef<ChoiceStep> choiceOrder(kiln_mode mode) {
+llvm::ArrayRef<ChoiceStep> choiceOrder(kiln_mode mode, Haste haste) {
   using enum ChoiceStep;
   static constexpr ChoiceStep kTune[] = {Record, Portfolio, Decision, Trials,
                                          Close,  Compile,   Existing};
   static constexpr ChoiceStep kPredict[] = {Record, Portfolio, Decision, Loaded,
                                             Close,  Compile,   Existing};
+  static constexpr ChoiceStep kBackground[] = {Record, Portfolio, Decision,
+                                               Trials, Compile,   Existing};
+  static constexpr ChoiceStep kHaste[] = {Record, Portfolio, Decision, Existing,
+                                          Compile};
   static constexpr ChoiceStep kStrict[] = {Record, Portfolio, Decision,
                                            Existing};
   switch (mode) {
@@ -19,6 +23,9 @@ llvm::ArrayRef<ChoiceStep> choiceOrder(kiln_mode mode) {
     return kTune;
   case KILN_MODE_PREDICT:
     return kPredict;
+  case KILN_MODE_BACKGROUND:
+    return haste == Haste::Launch ? llvm::ArrayRef<ChoiceStep>(kHaste)
+                                  : kBackground;
   case KILN_MODE_STRICT:
     return kStrict;
   }
@@ -29,10 +36,13 @@ bool hasStep(kiln_mode mode, ChoiceStep step) {
   return llvm::is_contained(choiceOrder(mode), step);
 }
 
-Effort effortOf(ChoiceStep step) {
+bool triesFirst(kiln_mode mode) { return mode == KILN_MODE_TUNE; }
+
+Effort effortOf(ChoiceStep step, Haste haste) {
   switch (step) {
   case ChoiceStep::Record:
   case ChoiceStep::Decision:
+    return haste == Haste::Launch ? Effort::Existing : Effort::Compiled;
   case ChoiceStep::Trials:
   case ChoiceStep::Compile:
     return Effort::Compiled;

@@ -11,6 +11,13 @@
 //             second layer would never be measured.
 //   predict   the same without trials. What is loaded, and then what exists,
 //             saves a compilation where the estimator puts it next to the best.
+//   background  those of tune, but trials are made by a thread of the
+//             engine's alone, and not until something serves. A launch in haste
+//             takes what is loaded for the signature (Chooser::standIns()); if
+//             nothing is, what exists, and compiles the first of the ranking
+//             last. Nothing that is merely close to the best stands in for it
+//             where a kernel is compiled: what is compiled serves until trials
+//             say else, and who launches does not wait for it.
 //   strict    nothing is compiled: what exists, best first.
 //
 //===----------------------------------------------------------------------===//
@@ -36,16 +43,24 @@ enum class ChoiceStep {
 
 /// How far a step may go for what it offers.
 enum class Effort {
-  Loaded,   ///< takes what is loaded
+  Loaded,   ///< takes plans that are loaded
+  Resident, ///< makes plans of kernels that are loaded
   Existing, ///< takes kernels in memory or on disk as well
   Compiled, ///< compiles what is missing
 };
 
-/// The steps of \p mode, in their order.
-llvm::ArrayRef<ChoiceStep> choiceOrder(kiln_mode mode);
-bool hasStep(kiln_mode mode, ChoiceStep step);
+/// Whether somebody waits for a choice to launch it, and for nothing else. It
+/// matters in the mode background alone.
+enum class Haste { None, Launch };
 
-Effort effortOf(ChoiceStep step);
+/// The steps of \p mode, in their order.
+llvm::ArrayRef<ChoiceStep> choiceOrder(kiln_mode mode,
+                                       Haste haste = Haste::None);
+bool hasStep(kiln_mode mode, ChoiceStep step);
+/// Whether trials come before anything serves for good: callers wait for them.
+bool triesFirst(kiln_mode mode);
+
+Effort effortOf(ChoiceStep step, Haste haste = Haste::None);
 /// Whether \p step offers what the cache holds.
 bool isStored(ChoiceStep step);
 /// Whether \p step offers what the estimator ranks, which takes a millisecond.

@@ -14,6 +14,9 @@ namespace kiln {
 static constexpr double kClose = 1.02;
 /// So many of a ranking are looked through for one that is close and exists.
 static constexpr size_t kClosest = 8;
+/// So many of what is loaded for a signature are looked at by a launch that
+/// waits for nothing, the latest first.
+static constexpr size_t kMostStandIns = 48;
 
 Chooser::Chooser(const ChoiceSources &sources, const PlanRequest &request)
     : from(sources), request(request), mode(from.mode), device(from.device),
@@ -56,7 +59,7 @@ bool Chooser::isWithin(const Choice &choice, Effort effort) const {
   return llvm::any_of(targetsOf(choice), [&](const Problem &target) {
     if (from.plans.find(target, choice.config))
       return true;
-    if (effort == Effort::Loaded)
+    if (effort < Effort::Existing)
       return false;
     std::optional<Plan> made = plan(target, choice);
     return made && (effort == Effort::Compiled || hasArtifacts(*made));
@@ -111,6 +114,9 @@ llvm::ArrayRef<StoredFault> Chooser::faults() {
 /// Whether trials found this kernel wrong.
 bool Chooser::isRejected(const Template &tmpl, const Record &config) {
   const std::string text = config.text();
+  if (from.plans.hasBars() &&
+      from.plans.isBarred(layerKey(request.family, request.problem), text))
+    return true;
   if (record().mayReject(text) &&
       record().rejects(text, digestOf(tmpl, config)))
     return true;
@@ -391,10 +397,55 @@ llvm::Error Chooser::offer(ChoiceStep step, Take take) {
   return llvm::Error::success();
 }
 
+std::vector<Choice> Chooser::standIns() {
+  const Problem &problem = request.problem;
+  std::vector<Choice> choices;
+  for (const PlanPool::LoadedConfig &loaded :
+       from.plans.loadedOf(problem.signature, kMostStandIns)) {
+    if (loaded.tmpl->prune(problem, loaded.config, device) ||
+        isRejected(*loaded.tmpl, loaded.config))
+      continue;
+    Choice &choice = choices.emplace_back();
+    choice.tmpl = loaded.tmpl;
+    choice.config = loaded.config;
+    choice.source = KILN_SOURCE_STAND_IN;
+    choice.isFallback = true;
+    choice.predictedNs =
+        loaded.tmpl->estimate(problem, loaded.config, device).totalNs;
+  }
+  llvm::stable_sort(choices, [](const Choice &a, const Choice &b) {
+    return a.predictedNs < b.predictedNs;
+  });
+  return choices;
+}
+
+llvm::Error Chooser::offerGeneric(Take take) {
+  if (auto error = rank())
+    return error;
+  for (size_t i = 0; i < ranked.size(); ++i)
+    if (ranked[i].tmpl->isGeneric() && take(choiceAt(i)))
+      break;
+  return llvm::Error::success();
+}
+
+llvm::SmallVector<TranslationUnit, 2> Chooser::genericUnits() {
+  llvm::SmallVector<TranslationUnit, 2> units;
+  llvm::Error error = offerGeneric([&](const Choice &choice) {
+    if (!isWithin(choice, Effort::Compiled))
+      return false;
+    auto made = plan(targetsOf(choice).front(), choice);
+    if (made && !hasArtifacts(*made))
+      units = std::move(made->kernels);
+    return true;
+  });
+  llvm::consumeError(std::move(error)); // the work itself will tell
+  return units;
+}
+
 llvm::SmallVector<TranslationUnit, 2> Chooser::unitsToCompile() {
   std::optional<Choice> first;
   // Trials have many candidates to keep all threads busy.
-  if (!hasStep(mode, ChoiceStep::Compile) || hasStep(mode, ChoiceStep::Trials))
+  if (!hasStep(mode, ChoiceStep::Compile) || triesFirst(mode))
     return {};
   for (ChoiceStep step : choiceOrder(mode)) {
     if (isPassedOver(step, TrialIntent()))

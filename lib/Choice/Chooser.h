@@ -43,7 +43,7 @@ struct Choice {
   uint32_t member = 0;
 };
 
-/// What the caller of a chooser means to do about trials, in the mode tune.
+/// What the caller of a chooser means to do about trials, in modes with some.
 struct TrialIntent {
   bool areAhead = false;     ///< may yet be made
   bool areRepeated = false;  ///< nothing that is stored stands in for them
@@ -109,6 +109,18 @@ public:
   /// What to make a portfolio for that serves the request, see layerOf();
   /// nullopt: there is none.
   std::optional<ProblemRange> layer() const;
+
+  /// What may stand in for a choice at once: configs that may run the request
+  /// and whose kernels are loaded for its signature, the best estimate first.
+  /// Ranks nothing, and reads no more of the cache than what trials found
+  /// wrong. Cost: some 100 us at most.
+  std::vector<Choice> standIns();
+
+  /// Gives \p take the generic configs of the ranking, best first. Errors: as
+  /// of offer().
+  llvm::Error offerGeneric(Take take);
+  /// The kernels of the first of them; none if they are there.
+  llvm::SmallVector<TranslationUnit, 2> genericUnits();
 
   /// The kernels of the first choice, if they are to be compiled: nothing that
   /// steps before that offer will serve.

@@ -1,6 +1,8 @@
 //===- PlanPool.cpp - the loaded plans of a context -----------------------===//
 #include "Choice/PlanPool.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 namespace kiln {
 
 /// Adds what tells \p record from others: its values and its schema.
@@ -26,12 +28,48 @@ std::shared_ptr<const LoadedPlan> PlanPool::find(const Problem &problem,
   return found == plans.end() ? nullptr : found->second;
 }
 
+static std::string bytesOf(const Record &one) {
+  std::string bytes;
+  append(bytes, one);
+  return bytes;
+}
+
 std::shared_ptr<const LoadedPlan>
-PlanPool::add(const Problem &problem, const Record &config,
-              std::shared_ptr<const LoadedPlan> loaded) {
+PlanPool::add(const Problem &problem, const Template &tmpl,
+              const Record &config, std::shared_ptr<const LoadedPlan> loaded) {
   std::lock_guard<std::mutex> lock(mutex);
+  std::vector<LoadedConfig> &known = configs[bytesOf(problem.signature)];
+  if (llvm::none_of(known, [&](const LoadedConfig &other) {
+        return other.tmpl == &tmpl && other.config == config;
+      }))
+    known.push_back({&tmpl, config});
   return plans.try_emplace(bytesOf(problem.record, config), std::move(loaded))
       .first->second;
+}
+
+std::vector<PlanPool::LoadedConfig> PlanPool::loadedOf(const Record &signature,
+                                                       size_t most) const {
+  std::lock_guard<std::mutex> lock(mutex);
+  auto found = configs.find(bytesOf(signature));
+  std::vector<LoadedConfig> latest;
+  if (found == configs.end())
+    return latest;
+  const std::vector<LoadedConfig> &all = found->second;
+  for (size_t i = all.size(); i-- > 0 && latest.size() < most;)
+    latest.push_back(all[i]);
+  return latest;
+}
+
+void PlanPool::bar(const std::string &layer, const std::string &config) {
+  std::lock_guard<std::mutex> lock(mutex);
+  barred.emplace(layer, config);
+  hasBarred = true;
+}
+
+bool PlanPool::isBarred(const std::string &layer,
+                        const std::string &config) const {
+  std::lock_guard<std::mutex> lock(mutex);
+  return barred.count({layer, config}) > 0;
 }
 
 std::string PlanPool::digestOf(const Template &tmpl, const Problem &problem,

@@ -11,10 +11,14 @@
 #include "Kernel/Family.h"
 #include "Store/LoadedPlan.h"
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace kiln {
 
@@ -24,10 +28,23 @@ public:
   /// The plan of \p config that was made for \p problem, or null.
   std::shared_ptr<const LoadedPlan> find(const Problem &problem,
                                          const Record &config) const;
-  /// Adds one; if there is one already, that is given back.
+  /// Adds one of \p tmpl; if there is one already, that is given back.
   std::shared_ptr<const LoadedPlan>
-  add(const Problem &problem, const Record &config,
+  add(const Problem &problem, const Template &tmpl, const Record &config,
       std::shared_ptr<const LoadedPlan> loaded);
+  /// The configs that have a plan for some problem of \p signature: their
+  /// kernels are loaded. The latest first, at most \p most.
+  struct LoadedConfig {
+    const Template *tmpl = nullptr;
+    Record config;
+  };
+  std::vector<LoadedConfig> loadedOf(const Record &signature,
+                                     size_t most) const;
+  /// From now on \p config is not chosen for \p layer, see layerKey(): trials
+  /// of this process found that it computes wrong results there.
+  void bar(const std::string &layer, const std::string &config);
+  bool isBarred(const std::string &layer, const std::string &config) const;
+  bool hasBars() const { return hasBarred; }
   /// kernelDigest() of \p config's plan for a problem like \p problem. Makes
   /// the plan the first time.
   std::string digestOf(const Template &tmpl, const Problem &problem,
@@ -36,7 +53,10 @@ public:
 private:
   mutable std::mutex mutex; ///< guards all below
   std::map<std::string, std::shared_ptr<const LoadedPlan>> plans;
+  std::map<std::string, std::vector<LoadedConfig>> configs; ///< by signature
   std::map<std::string, std::string> digests;
+  std::set<std::pair<std::string, std::string>> barred; ///< layer, config
+  std::atomic<bool> hasBarred{false};                   ///< needs no mutex
 };
 
 } // namespace kiln

@@ -63,6 +63,27 @@ public:
     all.insert(all.begin(), std::move(added));
   }
 
+  /// Adds \p added behind what is there, in the place of those that it makes
+  /// superfluous and \p mayGo accepts.
+  template <class Filter> void addBehind(Ptr added, const Filter &mayGo) {
+    std::lock_guard<std::mutex> lock(mutex);
+    std::vector<Ptr> &all = layers[keyOf(added->range())];
+    std::erase_if(all, [&](const Ptr &known) {
+      return mayGo(*known) && isAlike(known->range(), added->range()) &&
+             added->range().contains(known->range());
+    });
+    all.push_back(std::move(added));
+  }
+  /// Takes out what serves all of \p range.
+  void drop(const ProblemRange &range) {
+    std::lock_guard<std::mutex> lock(mutex);
+    auto found = layers.find(keyOf(range));
+    if (found != layers.end())
+      std::erase_if(found->second, [&](const Ptr &known) {
+        return isAlike(known->range(), range) && known->range().contains(range);
+      });
+  }
+
 private:
   static std::string keyOf(const ProblemRange &range) {
     return layerKey(*range.family, {range.described, range.signature});

@@ -11,6 +11,8 @@
 #include "Compile/ResourceLimits.h"
 #include "Support/Signals.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -164,6 +166,10 @@ bool CompilePool::State::runNext(std::unique_lock<std::mutex> &lock) {
 }
 
 void CompilePool::State::runWorker(std::shared_ptr<State> state) {
+  // On Linux a priority is a thread's, and 0 is the calling one. It is refused
+  // nowhere where it only grows.
+  if (state->options.niceness > 0)
+    ::setpriority(PRIO_PROCESS, 0, state->options.niceness);
   std::unique_lock lock(state->mutex);
   while (!state->stopping) {
     if (state->queue.empty())

@@ -37,6 +37,8 @@ struct CompilePoolOptions {
   std::chrono::milliseconds compileLimit{120000};
   /// How long stop() and cancelled waits leave to running compilations.
   std::chrono::milliseconds shutdownGrace{2000};
+  /// Of its threads, as nice(1) has it; 0: that of the thread that starts them.
+  int niceness = 0;
 };
 
 /// A bounded pool of compiling threads. Thread-safe. Threads start when there

@@ -4,6 +4,7 @@
 #include "Tune/Tuner.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kiln {
 
@@ -17,7 +18,7 @@ Acquisition::Acquisition(Engine &engine, ContextState &context,
       tunes(hasStep(mode, ChoiceStep::Trials)),
       most(hasStep(mode, ChoiceStep::Compile) ? Effort::Compiled
                                               : Effort::Existing),
-      trialsAhead(tunes) {}
+      trialsAhead(tunes && (triesFirst(mode) || options.isBackground)) {}
 
 //===----------------------------------------------------------------------===//
 // The steps
@@ -37,6 +38,10 @@ llvm::Expected<ChosenPlan> Acquisition::run() {
     isLastRound = true;
     takeSteps();
   }
+  // The next call of the signature may be one that this kernel does not serve.
+  if (found && options.haste == Haste::Launch)
+    llvm::consumeError(loadGeneric(genericAhead.empty() ? Effort::Existing
+                                                        : Effort::Compiled));
   return finish(start);
 }
 
@@ -71,8 +76,35 @@ llvm::Expected<ChosenPlan> Acquisition::findLoaded() {
   return found;
 }
 
+ChosenPlan Acquisition::findStandIn() {
+  most = Effort::Resident;
+  trialsAhead = false;
+  for (const Choice &choice : chooser.standIns()) {
+    load(choice, Effort::Resident);
+    if (isOver())
+      break;
+  }
+  return found;
+}
+
+llvm::Error Acquisition::loadGeneric(Effort effort) {
+  ChosenPlan kept = std::exchange(found, {});
+  ErrorSummary before = std::exchange(firstError, {});
+  llvm::Error error = chooser.offerGeneric([&](const Choice &choice) {
+    load(choice, effort);
+    return isOver();
+  });
+  genericAhead.clear();
+  if (!error && !found)
+    error = errorOf(fatal.code != ErrorCode::Success ? fatal : firstError);
+  found = std::move(kept);
+  firstError = std::move(before);
+  fatal = {};
+  return error;
+}
+
 void Acquisition::takeSteps(bool onlyStored) {
-  for (ChoiceStep step : choiceOrder(mode)) {
+  for (ChoiceStep step : choiceOrder(mode, options.haste)) {
     if (isOver())
       return;
     if (!isPassedOver(step) && (isStored(step) || !onlyStored))
@@ -90,11 +122,15 @@ bool Acquisition::isPassedOver(ChoiceStep step) {
 void Acquisition::take(ChoiceStep step) {
   if (step == ChoiceStep::Trials)
     return takeTrials();
+  if (step == ChoiceStep::Compile && options.haste == Haste::Launch)
+    for (const TranslationUnit &unit : chooser.genericUnits())
+      genericAhead.push_back(
+          services.artifacts->request(unit, compile_priority::kNow));
   auto wantsNoMore = [&](const Choice &choice) {
     if (step == ChoiceStep::Compile && options.isCancelled())
       fail(makeError(ErrorCode::Cancelled, "cancelled"));
     else
-      load(choice, effortOf(step));
+      load(choice, effortOf(step, options.haste));
     // Without a compiler the next of them fails as well.
     return isOver() || (step == ChoiceStep::Compile &&
                         firstError.code == ErrorCode::CompilerMissing);
@@ -143,9 +179,26 @@ void Acquisition::load(const Choice &choice, Effort effort) {
       return choose(choice, loaded);
     if (effort == Effort::Loaded)
       continue;
-    if (auto plan = chooser.plan(target, choice))
-      return loadNew(target, std::move(*plan), choice, effort);
+    auto plan = chooser.plan(target, choice);
+    if (!plan)
+      continue;
+    if (effort == Effort::Resident)
+      loadResident(target, std::move(*plan), choice);
+    else
+      loadNew(target, std::move(*plan), choice, effort);
+    return;
   }
+}
+
+/// Makes a plan of kernels that are loaded, if all are.
+void Acquisition::loadResident(const Problem &target, Plan plan,
+                               const Choice &choice) {
+  auto loaded = LoadedPlan::ofLoadedKernels(
+      engine.kernelLoader(), std::move(plan), context.id,
+      static_cast<int32_t>(context.model.smCount));
+  if (loaded)
+    choose(choice, context.plans.add(target, *choice.tmpl, choice.config,
+                                     std::move(loaded)));
 }
 
 void Acquisition::loadNew(const Problem &target, Plan plan,
@@ -172,7 +225,8 @@ void Acquisition::loadCompiled(const Problem &target, const Choice &choice,
     info.elapsedMs = msSince(start);
     engine.hooks().emit(info);
   }
-  choose(choice, context.plans.add(target, choice.config, std::move(*loaded)));
+  choose(choice, context.plans.add(target, *choice.tmpl, choice.config,
+                                   std::move(*loaded)));
 }
 
 /// \p plan with its kernels, compiled where \p effort allows that; none if it

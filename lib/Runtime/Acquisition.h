@@ -13,10 +13,12 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace kiln {
 
 struct MemberCode;
+class Portfolio;
 struct PortfolioOptions;
 struct PortfolioOutcome;
 struct PortfolioResult;
@@ -43,6 +45,12 @@ public:
   llvm::Expected<ChosenPlan> runWithoutTrials();
   /// What run() would take, if that is loaded; else none.
   llvm::Expected<ChosenPlan> findLoaded();
+  /// The best of what is loaded for the signature, see Chooser::standIns(); or
+  /// none. Waits for nobody and loads nothing: some 100 us, also beside a
+  /// capture.
+  ChosenPlan findStandIn();
+  /// Loads a generic kernel of the signature, compiled if need be.
+  llvm::Error loadGeneric(Effort effort = Effort::Compiled);
 
 private:
   using Clock = std::chrono::steady_clock;
@@ -59,6 +67,7 @@ private:
                Effort effort);
   void loadCompiled(const Problem &target, const Choice &choice,
                     CompiledPlan compiled);
+  void loadResident(const Problem &target, Plan plan, const Choice &choice);
   void choose(const Choice &choice,
               const std::shared_ptr<const LoadedPlan> &loaded);
   llvm::Expected<std::optional<CompiledPlan>>
@@ -89,6 +98,7 @@ private:
                               Clock::time_point deadline, bool retunes);
   PortfolioOptions portfolioOptions(const ProblemRange &range) const;
   void keepKernels(std::vector<MemberCode> &code, bool isBusy);
+  void keepFaults(const Portfolio &portfolio);
   void report(const PortfolioResult &result);
   ActivePlanPtr loadMember(const KnownPortfolio &known, uint32_t member,
                            MemberCode code);
@@ -113,6 +123,8 @@ private:
   Effort most;      ///< for any config
   bool trialsAhead; ///< may yet be made
   bool isLastRound = false;
+  /// The generic kernel of the signature, which compiles beside the first.
+  std::vector<PendingArtifact> genericAhead;
 
   ChosenPlan found;
   ErrorSummary fatal;      ///< ends the work

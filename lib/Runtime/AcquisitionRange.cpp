@@ -86,9 +86,10 @@ PortfolioOutcome Acquisition::runSession(const ProblemRange &range,
 /// and there can be none.
 std::optional<PortfolioOutcome>
 Acquisition::makePortfolio(const ProblemRange &range, bool needsTrials) {
-  // A budget is one of trials.
+  // A budget is one of trials that somebody waits for.
   const Clock::time_point deadline =
-      Clock::now() + (tunes ? options.budget : EngineConfig::timeOf(INT64_MAX));
+      Clock::now() +
+      (triesFirst(mode) ? options.budget : EngineConfig::timeOf(INT64_MAX));
   if (!trialsAhead)
     return runSession(range, nullptr, deadline, options.retune);
   ContextState::TuningTurn turn(context, deadline, options.cancel);
@@ -112,6 +113,7 @@ Acquisition::makePortfolio(const ProblemRange &range, bool needsTrials) {
   if (runner) {
     runner->releaseScratch();
     keepKernels(outcome.result.code, runner->isBusy());
+    keepFaults(outcome.result.portfolio);
     engine.counts().tuneNs.fetch_add(nsSince(start), std::memory_order_relaxed);
   }
   return outcome;
@@ -123,6 +125,13 @@ void Acquisition::keepKernels(std::vector<MemberCode> &code, bool isBusy) {
     keepCode(member.loaded, isBusy);
   if (isBusy)
     context.noteLateTrials();
+}
+
+/// So that nothing that is loaded stands in with a kernel that is wrong here,
+/// also where the cache cannot be written.
+void Acquisition::keepFaults(const Portfolio &portfolio) {
+  for (const StoredFault &fault : portfolio.faults)
+    context.plans.bar(layerKey(request.family, request.problem), fault.config);
 }
 
 void Acquisition::report(const PortfolioResult &result) {
@@ -178,12 +187,13 @@ void Acquisition::takeRange() {
   if (most == Effort::Compiled) {
     if (state && tunes)
       *state = KILN_STATE_TUNING;
+    const bool mayBeCut = triesFirst(mode) || trialsAhead;
     auto made = makePortfolio(range, /*needsTrials=*/false);
     report(made->result);
     // The time did not suffice for trials, nor perhaps for all kernels. Those
     // of the estimator's choices are had all the same, unless what was measured
     // before is there.
-    if (tunes && !options.isCancelled() && isUntried(*made))
+    if (tunes && mayBeCut && !options.isCancelled() && isUntried(*made))
       made = runSession(range, nullptr,
                         Clock::now() + EngineConfig::timeOf(INT64_MAX),
                         /*retunes=*/false);
@@ -193,6 +203,9 @@ void Acquisition::takeRange() {
     known = std::make_shared<const KnownPortfolio>(
         std::move(made->result.portfolio),
         made->result.origin == PortfolioOrigin::Stored);
+    // Others of the layer, with further values, go on from it.
+    if (options.isBackground && known->isMeasured())
+      context.portfolios.add(known);
   } else {
     known = findStored(*services.portfolios, range, context.model,
                        context.deviceClass, engine.config().workspaceLimit);
@@ -208,11 +221,14 @@ void Acquisition::takeRange() {
   auto prepared = std::make_shared<const PreparedRange>(
       context.model, std::move(known), std::move(plans), exactPlans(range));
   found = prepared->choose(request.problem);
-  if (found)
-    found = context
-                .addRange(std::move(prepared),
-                          /*isLatest=*/state != nullptr)
-                ->choose(request.problem);
+  if (!found)
+    return;
+  using Standing = ContextState::Standing;
+  const Standing standing = options.isBackground ? Standing::Background
+                            : state              ? Standing::Latest
+                                                 : Standing::Beside;
+  found =
+      context.addRange(std::move(prepared), standing)->choose(request.problem);
 }
 
 /// The plan of one member, null where it cannot be had.

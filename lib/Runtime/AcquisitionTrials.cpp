@@ -1,6 +1,7 @@
 //===- AcquisitionTrials.cpp - the step that measures ---------------------===//
 #include "Runtime/Acquisition.h"
 
+#include "Runtime/Background.h"
 #include "Tune/Tuner.h"
 
 #include <algorithm>
@@ -135,6 +136,10 @@ std::unique_ptr<InProcessTrials> Acquisition::makeTrials() {
   InProcessTrialsOptions trialOptions;
   trialOptions.scratchBytes = engine.config().scratchLimit;
   trialOptions.hangLimit = engine.config().trialTimeout;
+  if (Background *background = engine.background()) {
+    trialOptions.pace = &background->pace();
+    trialOptions.loader = &engine.kernelLoader();
+  }
   auto made =
       InProcessTrials::create(*llvm::cantFail(engine.driver()), context.model,
                               *services.artifacts, trialOptions);

@@ -27,13 +27,23 @@ ContextState::activate(const std::shared_ptr<const LoadedPlan> &loaded,
 
 std::shared_ptr<const PreparedRange>
 ContextState::addRange(std::shared_ptr<const PreparedRange> added,
-                       bool isLatest) {
+                       Standing standing) {
   auto known = ranges.find(added->range());
-  if (known && !isLatest && added->isFallback() && !known->isFallback())
+  if (known && standing != Standing::Latest && added->isFallback() &&
+      !known->isFallback())
     return known;
-  ranges.add(added);
+  if (standing == Standing::Background && added->isFallback())
+    ranges.addBehind(
+        added, [](const PreparedRange &other) { return other.isFallback(); });
+  else
+    ranges.add(added);
   ++version;
   return added;
+}
+
+void ContextState::dropRange(const ProblemRange &range) {
+  ranges.drop(range);
+  ++version;
 }
 
 ChosenPlan ContextState::chooseFromRanges(const KernelFamily &family,

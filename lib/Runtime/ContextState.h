@@ -21,7 +21,7 @@ namespace kiln {
 
 /// One context of one device. The model and what follows from it are immutable;
 /// the rest is thread-safe.
-class ContextState {
+class ContextState : public std::enable_shared_from_this<ContextState> {
 public:
   ContextState(uint64_t id, CudaContext handle, DeviceModel model);
 
@@ -37,11 +37,17 @@ public:
   ActivePlanPtr activate(const std::shared_ptr<const LoadedPlan> &loaded,
                          kiln_source source, bool isFallback);
 
-  /// Adds what kiln_prepare made, and returns what serves now. Unless
-  /// \p isLatest, something better may have been found since: then a fallback
-  /// replaces no more than a fallback.
+  /// What a range that is added may take the place of.
+  enum class Standing {
+    Latest,     ///< of all that it serves as well
+    Beside,     ///< made beside others' work: a fallback no more than fallbacks
+    Background, ///< the same; elsewhere what is measured goes before a fallback
+  };
+  /// Adds a range, and returns what serves all of it now.
   std::shared_ptr<const PreparedRange>
-  addRange(std::shared_ptr<const PreparedRange> added, bool isLatest);
+  addRange(std::shared_ptr<const PreparedRange> added, Standing standing);
+  /// Takes out what serves all of \p range, where all of it was found wrong.
+  void dropRange(const ProblemRange &range);
   /// What serves all of \p range, or null.
   std::shared_ptr<const PreparedRange>
   findRange(const ProblemRange &range) const {

@@ -279,6 +279,47 @@ ChosenPlan DispatchTable::offer(const DispatchKey &key,
   return chosenAt(put(key, chosen, /*isOffer=*/true));
 }
 
+ChosenPlan DispatchTable::introduce(const DispatchKey &key,
+                                    const ChosenPlan &chosen) {
+  std::lock_guard<std::mutex> lock(mutex);
+  size_t place = placeOf(key);
+  if (place == kNoPlace)
+    place = put(key, chosen, /*isOffer=*/false);
+  return chosenAt(place);
+}
+
+bool DispatchTable::replace(const DispatchKey &key, const ChosenPlan &chosen) {
+  std::lock_guard<std::mutex> lock(mutex);
+  size_t place = placeOf(key);
+  if (place == kNoPlace)
+    return false;
+  const ChosenPlan known = chosenAt(place);
+  if (known.measuredNs > 0 && chosen.measuredNs == 0)
+    return false;
+  put(key, chosen, /*isOffer=*/false);
+  return known.plan != chosen.plan;
+}
+
+void DispatchTable::drop(const DispatchKey &key) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (const size_t place = placeOf(key); place != kNoPlace)
+    clear(place);
+}
+
+bool DispatchTable::list(const KernelFamily &family, uint64_t contextId,
+                         size_t &place, size_t count,
+                         std::vector<Values> &values) const {
+  std::lock_guard<std::mutex> lock(mutex);
+  const size_t fields = family.problemSchema().fields().size();
+  const size_t end = std::min(place + count, placesUsed);
+  for (; place < end; ++place) {
+    const Word *words = wordsOf(place);
+    if (words[kContext] == contextId && words[kFamily] == bitsOf(&family))
+      values.push_back(valuesOf(place, fields));
+  }
+  return place < placesUsed;
+}
+
 ChosenPlan DispatchTable::keep(const DispatchKey &key,
                                const ChosenPlan &chosen) {
   std::lock_guard<std::mutex> lock(mutex);

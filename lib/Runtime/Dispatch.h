@@ -90,14 +90,27 @@ public:
   /// The same, unless \p key has a plan that is no fallback: for what was found
   /// while another thread may have found better. Returns what serves now.
   ChosenPlan offer(const DispatchKey &key, const ChosenPlan &chosen);
-  /// The same, and no other value takes the place of \p key from now on. When
+  /// The same, unless \p key has any plan.
+  ChosenPlan introduce(const DispatchKey &key, const ChosenPlan &chosen);
+  /// Lets \p chosen serve \p key if that has a plan, which was not measured at
+  /// this very value. Whether that was another plan. Launches in progress end
+  /// with the plan that they found.
+  bool replace(const DispatchKey &key, const ChosenPlan &chosen);
+  /// Takes out \p key, also one that is kept.
+  void drop(const DispatchKey &key);
+  /// Adds the values of \p family in a context at \p count places from
+  /// \p place on, and moves \p place behind them; false: that was the last.
+  /// Holds the table's lock for no more than these.
+  using Values = llvm::SmallVector<int64_t, 24>;
+  bool list(const KernelFamily &family, uint64_t contextId, size_t &place,
+            size_t count, std::vector<Values> &values) const;
+  /// As offer(), and no other value takes the place of \p key from now on. When
   /// as many values are kept as the table's capacity, further ones are like any
   /// other.
   ChosenPlan keep(const DispatchKey &key, const ChosenPlan &chosen);
   /// Takes out the values of \p family in a context that \p isMeant accepts:
   /// they will be chosen for again. Returns those that are kept, which stay.
   /// Holds the table's lock.
-  using Values = llvm::SmallVector<int64_t, 24>;
   std::vector<Values>
   forget(const KernelFamily &family, uint64_t contextId,
          llvm::function_ref<bool(llvm::ArrayRef<int64_t>)> isMeant);

@@ -4,6 +4,7 @@
 #include "Cache/CachePaths.h"
 #include "Device/DeviceProbe.h"
 #include "Kernel/Sources.h"
+#include "Runtime/Background.h"
 #include "Runtime/PrepareTask.h"
 #include "Store/DeviceAssembly.h"
 #include "Store/ProbeStore.h"
@@ -37,7 +38,11 @@ Engine::Engine(EngineConfig config)
       calls(llvm::cantFail(CallTable::create(registry),
                            "two families have one number")),
       dispatch(mostFields(registry)),
-      arenas(options.workspaceLimit, arenaAllocatorOf(options.allocator)) {}
+      arenas(options.workspaceLimit, arenaAllocatorOf(options.allocator)) {
+  if (options.mode == KILN_MODE_BACKGROUND)
+    theBackground = std::make_unique<Background>(
+        *this, options.backgroundShare, [this] { return launches.value(); });
+}
 
 llvm::Expected<std::unique_ptr<Engine>>
 Engine::create(const kiln_engine_options *given) {
@@ -55,9 +60,13 @@ Engine::~Engine() {
   }
   for (auto &[key, task] : running)
     task->cancel();
+  if (theBackground)
+    theBackground->cancel();
   // A compilation that hangs must not hold them for longer than its grace.
-  if (!running.empty() && madeServices)
+  if ((!running.empty() || theBackground) && madeServices)
     madeServices->artifacts->stop();
+  if (theBackground)
+    theBackground->stop();
   for (auto &[key, task] : running)
     task->wait(-1);
   closeContexts();
@@ -110,7 +119,10 @@ llvm::Expected<const Driver *> Engine::driver() {
     auto loaded = Driver::load(options.environment);
     if (!loaded)
       return loaded.takeError();
-    loader = std::make_unique<KernelLoader>(**loaded);
+    loader = std::make_unique<KernelLoader>(**loaded, [this] {
+      if (theBackground)
+        theBackground->awaitLoad();
+    });
     loadedDriver = std::move(*loaded);
     readyDriver.store(loadedDriver.get(), std::memory_order_release);
   }
@@ -160,6 +172,10 @@ Engine::Services &Engine::services() {
   artifactOptions.nvrtc =
       NvrtcSearch::fromEnvironment(options.environment, {buildTreeToolkit()});
   artifactOptions.pool.threads = options.threads;
+  // They compile beside threads that launch.
+  constexpr int kNiceness = 10;
+  if (options.mode == KILN_MODE_BACKGROUND)
+    artifactOptions.pool.niceness = kNiceness;
   artifactOptions.allowCompile = options.mode != KILN_MODE_STRICT;
   artifactOptions.exactToolchain = options.exactToolchain;
   made->artifacts =
@@ -309,6 +325,14 @@ kiln_statistics Engine::statistics() {
   result.tune_ns = workCounts.tuneNs.load();
   result.load_ns = workCounts.loadNs.load();
   result.plans = dispatch.planCount();
+  if (theBackground) {
+    const Background::Counts work = theBackground->counts();
+    result.background_pending = work.pending;
+    result.background_done = work.done;
+    result.background_swaps = work.swaps;
+    result.background_gpu_ns = work.gpuNs;
+    result.background_paused = work.isPaused;
+  }
   result.arena_bytes = arenas.bytesInUse();
   Services *made = nullptr;
   {

@@ -41,6 +41,7 @@
 
 namespace kiln {
 
+class Background;
 class PrepareTask;
 struct RangePart;
 
@@ -102,12 +103,12 @@ public:
   WorkCounts &counts() { return workCounts; }
 
   /// The plan of a problem for a launch on \p stream: from the ranges that were
-  /// prepared, or by acquire(). NotPrepared where the stream is captured.
-  llvm::Expected<ChosenPlan> acquireForLaunch(const Driver &driver,
-                                              const StreamContext &context,
-                                              const KernelFamily &family,
-                                              const Problem &problem,
-                                              CudaStream stream);
+  /// prepared, or by acquire(). NotPrepared where the stream is captured. With
+  /// Haste::None it is for more than one launch, and a stand-in will not do.
+  llvm::Expected<ChosenPlan>
+  acquireForLaunch(const Driver &driver, const StreamContext &context,
+                   const KernelFamily &family, const Problem &problem,
+                   CudaStream stream, Haste haste = Haste::Launch);
   /// The same for all of a range.
   llvm::Expected<std::shared_ptr<const PreparedRange>>
   acquireRange(const Driver &driver, const StreamContext &context,
@@ -116,6 +117,9 @@ public:
   /// the stream is captured; those of ArenaPool::ensure.
   llvm::Error ensureArena(const Driver &driver, const StreamContext &context,
                           const WorkspaceLayout &needed, CudaStream stream);
+
+  /// Null in all modes but one.
+  Background *background() const { return theBackground.get(); }
 
   const DispatchTable &plans() const { return dispatch; }
   DispatchTable &plans() { return dispatch; }
@@ -139,6 +143,12 @@ private:
                  const StreamContext *known);
   ChosenPlan takePrepared(const ContextState &context, const DispatchKey &key,
                           const Problem &problem);
+  ChosenPlan takeStandIn(ContextState &context, const DispatchKey &key,
+                         const Problem &problem);
+  void noteLaunch(ContextState *context, const KernelFamily &family,
+                  const Problem &problem);
+  llvm::Error refuseCapture(const Driver &driver, CudaStream stream,
+                            llvm::StringRef what) const;
   llvm::Expected<DeviceModel> assembleModel(const Driver &driver,
                                             const StreamContext &context);
   void dropDeadTwin(const StreamContext &context);
@@ -164,6 +174,8 @@ private:
   std::unique_ptr<KernelLoader> loader;
   std::map<uint64_t, std::shared_ptr<ContextState>> contexts;
   std::map<const PrepareTask *, std::shared_ptr<PrepareTask>> tasks;
+
+  std::unique_ptr<Background> theBackground;
 };
 
 } // namespace kiln

@@ -10,11 +10,9 @@ static llvm::Error checkMode(kiln_mode mode) {
   switch (mode) {
   case KILN_MODE_TUNE:
   case KILN_MODE_PREDICT:
+  case KILN_MODE_BACKGROUND:
   case KILN_MODE_STRICT:
     return llvm::Error::success();
-  case KILN_MODE_BACKGROUND:
-    return makeError(ErrorCode::Unsupported,
-                     "mode background is not available yet");
   default:
     return makeError(ErrorCode::Unsupported, "mode {} is unknown", mode);
   }
@@ -43,6 +41,8 @@ static llvm::Error checkHooks(const kiln_engine_options &options) {
   return llvm::Error::success();
 }
 
+static constexpr uint32_t kMostPermille = 1000;
+
 static llvm::Error checkNumbers(const kiln_engine_options &options) {
   constexpr uint32_t kKnownFlags =
       KILN_ENGINE_MEMORY_ONLY | KILN_ENGINE_READ_ONLY |
@@ -59,6 +59,13 @@ static llvm::Error checkNumbers(const kiln_engine_options &options) {
   if (options.trial_timeout_ms < 0)
     return makeError(ErrorCode::InvalidArgument, "trial_timeout_ms is {}",
                      options.trial_timeout_ms);
+  if (options.background_permille > kMostPermille)
+    return makeError(ErrorCode::InvalidArgument,
+                     "background_permille is {}, more than {}",
+                     options.background_permille, kMostPermille);
+  if (options.reserved1)
+    return makeError(ErrorCode::Unsupported,
+                     "kiln_engine_options: reserved1 is {}", options.reserved1);
   switch (options.log_level) {
   case KILN_LOG_DEFAULT:
   case KILN_LOG_DEBUG:
@@ -117,6 +124,9 @@ static llvm::Error readOptions(const kiln_engine_options &options,
     config.tuneBudget = EngineConfig::timeOf(options.tune_budget_ms);
   if (options.trial_timeout_ms)
     config.trialTimeout = EngineConfig::timeOf(options.trial_timeout_ms);
+  if (options.background_permille)
+    config.backgroundShare =
+        double(options.background_permille) / double(kMostPermille);
   if (options.scratch_limit_bytes)
     config.scratchLimit = options.scratch_limit_bytes;
   if (options.workspace_limit_bytes)

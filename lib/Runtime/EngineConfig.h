@@ -25,6 +25,8 @@ struct EngineConfig {
   unsigned threads = 0; ///< 0: as many as fit
   std::chrono::milliseconds tuneBudget{2000};
   std::chrono::milliseconds trialTimeout{20000};
+  /// Of the GPU's time, for trials of the mode background.
+  double backgroundShare = 0.05;
   uint64_t scratchLimit = 0; ///< 0: what InProcessTrials takes
   uint64_t workspaceLimit = uint64_t(256) << 20;
   uint64_t cacheLimit = cache::kDefaultLimitBytes; ///< 0: none

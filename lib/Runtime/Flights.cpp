@@ -14,14 +14,16 @@ namespace kiln {
 /// One problem in work; those who want the same wait for it.
 struct Flights::Flight {
   explicit Flight(const AcquireOptions &options)
-      : retunes(options.retune), prefersTrials(options.preferTrials) {}
+      : retunes(options.retune), prefersTrials(options.preferTrials),
+        isHasty(options.haste == Haste::Launch) {}
   /// Whether its outcome is what \p options ask for.
   bool meets(const AcquireOptions &options) const {
-    return retunes >= options.retune && prefersTrials >= options.preferTrials;
+    return retunes >= options.retune && prefersTrials >= options.preferTrials &&
+           isHasty <= (options.haste == Haste::Launch);
   }
 
   const std::thread::id worker = std::this_thread::get_id();
-  const bool retunes, prefersTrials;
+  const bool retunes, prefersTrials, isHasty;
   std::atomic<kiln_state> state{KILN_STATE_COMPILING};
   std::mutex mutex; ///< guards what follows
   std::condition_variable ended;
@@ -83,7 +85,7 @@ llvm::Expected<ChosenPlan> Flights::joinOrWork(ContextState &context,
   using Clock = std::chrono::steady_clock;
   // A budget is one of trials, and they are part of it that others make.
   const Clock::time_point deadline =
-      Clock::now() + (hasStep(engine.config().mode, ChoiceStep::Trials)
+      Clock::now() + (triesFirst(engine.config().mode)
                           ? given.budget
                           : EngineConfig::timeOf(INT64_MAX));
   AcquireOptions left = given;

@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Choice/ChoiceOrder.h"
 #include "Choice/PlanRequest.h"
 #include "Runtime/ContextState.h"
 
@@ -40,6 +41,11 @@ struct AcquireOptions {
   /// Only what was measured for the request, at its value or over its range,
   /// stands in for trials (mode tune only).
   bool preferTrials = false;
+  /// In the mode background: who makes its trials, which is a thread of the
+  /// engine's own. Others leave them to it.
+  bool isBackground = false;
+  /// In the mode background: Launch takes whatever is there.
+  Haste haste = Haste::None;
   std::chrono::milliseconds budget{2000};
   const std::atomic<bool> *cancel = nullptr; ///< may be null
   /// Receives how many configs were tried so far; may be null.
@@ -53,9 +59,11 @@ struct AcquireOptions {
   bool isCancelled() const { return cancel && *cancel; }
   /// Whether a plan that is there will do for \p request.
   bool takes(const PlanRequest &request, const ChosenPlan &known) const {
-    if (retune || !preferTrials)
-      return !retune;
+    if (retune)
+      return false;
     const ActivePlan &plan = *known.plan;
+    if (!preferTrials)
+      return haste == Haste::Launch || plan.source != KILN_SOURCE_STAND_IN;
     // A range is measured at few of its values, a value at itself.
     return !plan.isFallback && plan.source != KILN_SOURCE_DECISION &&
            (request.range || known.measuredNs > 0);

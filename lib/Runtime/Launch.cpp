@@ -4,6 +4,7 @@
 #include "Call/LaunchArguments.h"
 #include "Call/StructAccess.h"
 #include "Runtime/Acquisition.h"
+#include "Runtime/Background.h"
 #include "Runtime/RangeParts.h"
 #include "Workspace/StreamLock.h"
 
@@ -60,8 +61,11 @@ llvm::Error Engine::launchPlan(const Driver &driver, const ActivePlan &plan,
     while (!(workspace = arenas.find(*user, needed)).address)
       if (auto error = ensureArena(driver, context, needed, stream))
         return error;
-    if (user->isCaptured) [[unlikely]]
+    if (user->isCaptured) [[unlikely]] {
       arenas.holdForGraph(driver, *user);
+      if (theBackground)
+        theBackground->noteCapture();
+    }
   }
   std::unique_lock<std::mutex> turn;
   if (usesWorkspace)
@@ -76,13 +80,15 @@ llvm::Error Engine::launchPlan(const Driver &driver, const ActivePlan &plan,
 
 /// NotPrepared if \p stream is being captured: what \p what names would have to
 /// be made, and that cannot be recorded.
-static llvm::Error refuseCapture(const Driver &driver, CudaStream stream,
-                                 llvm::StringRef what) {
+llvm::Error Engine::refuseCapture(const Driver &driver, CudaStream stream,
+                                  llvm::StringRef what) const {
   auto status = captureStatus(driver, stream);
   if (!status)
     return status.takeError();
   if (*status == CaptureStatus::None)
     return llvm::Error::success();
+  if (theBackground)
+    theBackground->noteCapture();
   return makeError(ErrorCode::NotPrepared,
                    "the stream is being captured and {}: call kiln_prepare "
                    "with this stream before the capture",
@@ -128,27 +134,66 @@ ChosenPlan Engine::takePrepared(const ContextState &context,
   return plan;
 }
 
+/// The best of what is loaded, which launches hit until there is better.
+ChosenPlan Engine::takeStandIn(ContextState &context, const DispatchKey &key,
+                               const Problem &problem) {
+  uint64_t version = context.rangesVersion();
+  const PlanRequest request{*key.family, problem};
+  ChosenPlan plan =
+      Acquisition(*this, context, request, AcquireOptions(), nullptr)
+          .findStandIn();
+  if (!plan)
+    return {};
+  plan = dispatch.introduce(key, plan);
+  // As in takePrepared().
+  while (version != context.rangesVersion()) {
+    version = context.rangesVersion();
+    if (ChosenPlan better = context.chooseFromRanges(*key.family, problem)) {
+      plan = std::move(better);
+      dispatch.publish(key, plan);
+    }
+  }
+  return plan;
+}
+
+/// In the mode background: somebody is to look for better.
+void Engine::noteLaunch(ContextState *context, const KernelFamily &family,
+                        const Problem &problem) {
+  if (theBackground && context)
+    theBackground->noteLaunch(*context, family, problem);
+}
+
 llvm::Expected<ChosenPlan>
 Engine::acquireForLaunch(const Driver &driver, const StreamContext &context,
                          const KernelFamily &family, const Problem &problem,
-                         CudaStream stream) {
+                         CudaStream stream, Haste haste) {
   DispatchKey key{&family, context.id, problem.record.values()};
-  if (ChosenPlan known = dispatch.lookup(key))
+  AcquireOptions acquireOptions;
+  acquireOptions.budget = options.tuneBudget;
+  acquireOptions.haste = theBackground ? haste : Haste::None;
+  PlanRequest request{family, problem};
+  if (ChosenPlan known = dispatch.lookup(key);
+      known && acquireOptions.takes(request, known))
     return known;
   workCounts.dispatchMisses.fetch_add(1, std::memory_order_relaxed);
   std::shared_ptr<ContextState> known = knownContext(context.id);
   if (known)
     if (ChosenPlan plan = takePrepared(*known, key, problem))
       return plan;
+  if (theBackground && known && haste == Haste::Launch)
+    if (ChosenPlan plan = takeStandIn(*known, key, problem)) {
+      noteLaunch(known.get(), family, problem);
+      return plan;
+    }
   auto entered = CurrentContext::enter(driver, context);
   if (!entered)
     return entered.takeError();
-  PlanRequest request{family, problem};
   if (auto error =
           refuseCapture(driver, stream, "the problem has no plan yet")) {
+    noteLaunch(known.get(), family, problem);
     // Its layer may have what the problem would take.
     auto loaded =
-        known ? Acquisition(*this, *known, request, AcquireOptions(), nullptr)
+        known ? Acquisition(*this, *known, request, acquireOptions, nullptr)
                     .findLoaded()
               : ChosenPlan();
     if (!loaded || !*loaded) {
@@ -168,9 +213,10 @@ Engine::acquireForLaunch(const Driver &driver, const StreamContext &context,
   auto state = contextState(driver, context);
   if (!state)
     return state.takeError();
-  AcquireOptions acquireOptions;
-  acquireOptions.budget = options.tuneBudget;
-  return problemsInWork.acquire(**state, request, acquireOptions);
+  auto chosen = problemsInWork.acquire(**state, request, acquireOptions);
+  if (chosen && theBackground && chosen->measuredNs == 0)
+    noteLaunch(state->get(), family, problem);
+  return chosen;
 }
 
 llvm::Expected<std::shared_ptr<const PreparedRange>>
@@ -197,7 +243,10 @@ Engine::acquireRange(const Driver &driver, const StreamContext &context,
       acquireOptions);
   if (!chosen)
     return chosen.takeError();
-  return (*state)->findRange(range);
+  auto prepared = (*state)->findRange(range);
+  if (theBackground && prepared->isFallback())
+    theBackground->noteRange(**state, part, /*retune=*/false);
+  return prepared;
 }
 
 //===----------------------------------------------------------------------===//

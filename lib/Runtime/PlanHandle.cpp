@@ -42,8 +42,8 @@ PlanHandle::acquire(Engine &engine, const kiln_problem *problem,
   const Problem &alone = handle->spec.problem;
   if (handle->spec.family->isEmpty(alone))
     return handle;
-  auto chosen = engine.acquireForLaunch(**driver, *context,
-                                        *handle->spec.family, alone, stream);
+  auto chosen = engine.acquireForLaunch(
+      **driver, *context, *handle->spec.family, alone, stream, Haste::None);
   if (!chosen)
     return chosen.takeError();
   handle->chosen = std::move(*chosen);
@@ -237,6 +237,8 @@ static llvm::StringRef nameOfSource(kiln_source source) {
     return "estimate";
   case KILN_SOURCE_GENERIC:
     return "generic";
+  case KILN_SOURCE_STAND_IN:
+    return "stand-in";
   default:
     return "none";
   }

@@ -4,6 +4,7 @@
 #include "Call/CanonicalProblem.h"
 #include "Call/StructAccess.h"
 #include "Choice/Chooser.h"
+#include "Runtime/Background.h"
 #include "Runtime/RangeParts.h"
 #include "Support/Signals.h"
 
@@ -319,7 +320,7 @@ llvm::Error PrepareTask::prepareIn(const Driver &driver, ContextState &state,
 }
 
 AcquireOptions PrepareTask::acquireOptions(std::chrono::milliseconds budget) {
-  const bool tunes = hasStep(engine.config().mode, ChoiceStep::Trials);
+  const bool tunes = triesFirst(engine.config().mode);
   AcquireOptions options;
   options.retune = tunes && (flags & KILN_PREPARE_RETUNE);
   options.preferTrials = tunes;
@@ -341,8 +342,10 @@ PrepareTask::prepareRange(ContextState &state, const RangePart &part,
   const AcquireOptions options = acquireOptions(budget);
   auto prepared = state.findRange(range);
   ChosenPlan known = prepared ? prepared->choose(part.typical) : ChosenPlan();
-  if (known && options.takes(request, known))
+  if (known && options.takes(request, known)) {
+    measureLater(state, part, *prepared);
     return prepared->workspace();
+  }
   auto chosen = engine.flights().acquire(state, request, options);
   if (!chosen)
     return chosen.takeError();
@@ -365,7 +368,17 @@ PrepareTask::prepareRange(ContextState &state, const RangePart &part,
     if (ChosenPlan now = prepared->choose(*problem))
       engine.plans().publish(key, now);
   }
+  measureLater(state, part, *prepared);
   return prepared->workspace();
+}
+
+/// In the mode background nobody waits for trials.
+void PrepareTask::measureLater(ContextState &state, const RangePart &part,
+                               const PreparedRange &prepared) {
+  const bool retunes = flags & KILN_PREPARE_RETUNE;
+  if (Background *background = engine.background())
+    if (retunes || prepared.isFallback())
+      background->noteRange(state, part, retunes);
 }
 
 llvm::Expected<WorkspaceLayout>
@@ -383,7 +396,13 @@ PrepareTask::prepareValue(ContextState &state, const ProblemSpec &spec,
       return made.takeError();
     chosen = std::move(*made);
   }
-  return engine.plans().keep(key, chosen).plan->loaded->workspace();
+  const bool retunes = flags & KILN_PREPARE_RETUNE;
+  WorkspaceLayout needed =
+      engine.plans().keep(key, chosen).plan->loaded->workspace();
+  if (Background *background = engine.background())
+    if (retunes || chosen.measuredNs == 0)
+      background->noteValue(state, *spec.family, spec.problem, retunes);
+  return needed;
 }
 
 } // namespace kiln

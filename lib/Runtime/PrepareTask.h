@@ -67,6 +67,8 @@ private:
   llvm::Expected<WorkspaceLayout>
   prepareValue(ContextState &state, const ProblemSpec &spec,
                std::chrono::milliseconds budget);
+  void measureLater(ContextState &state, const RangePart &part,
+                    const PreparedRange &prepared);
   AcquireOptions acquireOptions(std::chrono::milliseconds budget);
   void compileAhead();
   std::chrono::milliseconds budgetForNext(const ProblemSpec &spec) const;

@@ -322,3 +322,20 @@ TEST_CASE("what is compiled ahead is what no step before would spare") {
   must(f.artifacts->get(f.unit("fast.t64")));
   CHECK(f.chooser().unitsToCompile().empty());
 }
+
+TEST_CASE("background: who launches in haste compiles last") {
+  using enum ChoiceStep;
+  constexpr kiln_mode kMode = KILN_MODE_BACKGROUND;
+  const llvm::ArrayRef<ChoiceStep> haste = choiceOrder(kMode, Haste::Launch);
+  CHECK(haste.back() == Compile);
+  CHECK_FALSE(llvm::is_contained(haste, Trials));
+  // What is merely close saves a compilation that nobody waits for.
+  for (ChoiceStep step : {Loaded, Close})
+    CHECK_FALSE(hasStep(kMode, step));
+  CHECK(hasStep(kMode, Trials));
+  CHECK_FALSE(triesFirst(kMode));
+  CHECK(effortOf(Record, Haste::Launch) == Effort::Existing);
+  CHECK(effortOf(Record) == Effort::Compiled);
+  for (kiln_mode mode : {KILN_MODE_TUNE, KILN_MODE_PREDICT, KILN_MODE_STRICT})
+    CHECK(choiceOrder(mode, Haste::Launch).equals(choiceOrder(mode)));
+}

@@ -274,3 +274,35 @@ TEST_CASE("S7: a table that got no memory is as it was") {
     CHECK(table.valueCount() == kCapacity);
   }
 }
+
+TEST_CASE("plans are swapped value by value") {
+  Values values;
+  DispatchTable table(values.family->problemSchema().fields().size());
+  const int64_t value = 3, other = 4;
+  const ChosenPlan standIn{values.plans[0]}, better{values.plans[1], 5},
+      measured{values.plans[2], 5, 6};
+  // Nothing is introduced where there is something, nor replaced where there
+  // is nothing.
+  CHECK_FALSE(table.replace(values.key(value), better));
+  CHECK(table.introduce(values.key(value), standIn).plan == standIn.plan);
+  CHECK(table.introduce(values.key(value), better).plan == standIn.plan);
+  CHECK(table.replace(values.key(value), better));
+  CHECK_FALSE(table.replace(values.key(value), better));
+  CHECK(table.find(values.key(value)) == better.plan.get());
+  // What was measured at the value goes for nothing but the same.
+  CHECK(table.replace(values.key(value), measured));
+  CHECK_FALSE(table.replace(values.key(value), better));
+  CHECK(table.find(values.key(value)) == measured.plan.get());
+
+  table.keep(values.key(other), standIn);
+  table.introduce(values.key(other, /*context=*/2), standIn);
+  size_t place = 0;
+  std::vector<DispatchTable::Values> listed;
+  while (table.list(*values.family, 1, place, 1, listed))
+    ;
+  CHECK(listed.size() == 2);
+  table.drop(values.key(other));
+  CHECK(table.find(values.key(other)) == nullptr);
+  CHECK(table.find(values.key(other, 2)) != nullptr);
+  table.drop(values.key(other));
+}

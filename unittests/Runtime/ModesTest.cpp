@@ -296,8 +296,9 @@ TEST_CASE("engine options are checked") {
   };
   using Options = kiln_engine_options;
   CHECK(create([](Options &o) { o.struct_size = 8; }) == KILN_INVALID_ARGUMENT);
-  CHECK(create([](Options &o) { o.mode = KILN_MODE_BACKGROUND; }) ==
-        KILN_UNSUPPORTED);
+  CHECK(create([](Options &o) { o.background_permille = 1001; }) ==
+        KILN_INVALID_ARGUMENT);
+  CHECK(create([](Options &o) { o.reserved1 = 1; }) == KILN_UNSUPPORTED);
   CHECK(create([](Options &o) { o.mode = 77; }) == KILN_UNSUPPORTED);
   CHECK(create([](Options &o) { o.flags = 1u << 30; }) == KILN_UNSUPPORTED);
   CHECK(create([](Options &o) { o.threads = -1; }) == KILN_INVALID_ARGUMENT);
@@ -310,7 +311,7 @@ TEST_CASE("engine options are checked") {
   CHECK(create([](Options &o) { o.device_model = "no-such-gpu"; }) ==
         KILN_INVALID_ARGUMENT);
   CHECK(lastErrorHas("no-such-gpu"));
-  CHECK(create([](Options &o) { o.reserved[14] = 1; }) == KILN_UNSUPPORTED);
+  CHECK(create([](Options &o) { o.reserved[13] = 1; }) == KILN_UNSUPPORTED);
   CHECK(kiln_engine_create(nullptr, nullptr) == KILN_INVALID_ARGUMENT);
   kiln_engine_destroy(nullptr);
 }

@@ -1,0 +1,240 @@
+//===- Background.h - better plans, off the critical path -----------------===//
+//
+// The mode background. A launch takes what is loaded, and what would serve
+// better is made by one thread of the engine's. Three questions shape it: what
+// a launch may wait for, what that thread may take from the process, and how
+// what it found comes to serve.
+//
+// *A launch* that finds no plan in the table, nor in a prepared range,
+// estimates what is loaded for its signature and takes the best: a stand-in
+// (Chooser::standIns()). It ranks no space, reads no kernel and loads no
+// module, because the driver lets a load wait for all work of the device. Locks
+// that it takes are held by others for look-ups and insertions only; a kernel
+// that is being loaded counts as one that is not there. If nothing is loaded
+// for the signature, the launch does what its mode could not avoid: it takes
+// what exists on disk, or compiles the estimator's choice and, beside it, a
+// generic kernel, which serves whatever that one does not. Then it notes its
+// layer here. Hits are as in every mode.
+//
+// *A layer* that was noted becomes a job. Jobs take four stages, and all jobs
+// one stage before any takes the next, so that the worst stand-ins go first:
+//   Generic  the generic kernel of the signature is there
+//   First    the estimator's choices at the values that were launched
+//   Cover    the estimator's portfolio of all values of the layer
+//   Measure  that portfolio, measured
+// Ranges and problems that kiln_prepare was asked for have the first of these
+// behind them, and come to be measured. A job that fails is not begun again in
+// this engine: what made it fail (no compiler, nothing that is right) rarely
+// goes away, and its launches have something that serves.
+//
+// *Swapping.* What a stage found is published where launches look: a range is
+// added to the context, and then the table's values that it serves are replaced
+// one by one, each under the table's lock for one insertion. A miss that came
+// between looks at the ranges' version again, as for kiln_prepare. Nothing is
+// unloaded and no plan is freed, so a launch in progress, a plan handle or a
+// graph keeps what it has.
+//
+// *The duty cycle.* Trials ask before each piece of work (TrialPace.h), some
+// 2 ms. A piece that took t from its first launch to its end, which is no less
+// than it had of the GPU, is followed by a rest of t (1 / share - 1). No credit
+// is kept for times without trials. While a stream of the process is known to
+// be captured no piece begins: a launch into a capture that had to look for
+// something says so, and that holds for a moment. (A capture of launches that
+// hit is not seen: hits are not to pay for it. Trials do not disturb captures;
+// kiln_background_pause keeps them away from what should not be slowed down.)
+// Compilations have threads of a lower priority; this thread keeps the usual
+// one, since it takes the same locks as launches.
+//
+// *Loading code.* The driver lets cuModuleLoadData and cuMemFree wait for all
+// work of the device that is in flight, and meanwhile no thread can launch:
+// with 20 ms in flight a launch of another thread took 20 ms (measured, H200,
+// driver 580; cuFuncLoad, memory of pools, graphs and copies hold up nobody).
+// So scratch memory is a pool's, nothing is unloaded or freed before the engine
+// ends, and a load waits for a moment without launches, a millisecond, or a
+// tenth of it where that does not come soon: then who launches waits for the
+// device, or has nothing in flight. If there is no such moment for a second,
+// loads go ahead, all that are due at once: then either
+// launches never wait for the device, so that little is in flight, or one of
+// them is held up for what is.
+//
+// *Pausing* ends the trials at hand after their piece, gives their memory back
+// and begins nothing. What was measured by then is kept, and the stage begins
+// again, with what is missing, when the pause ends. So a paused engine that is
+// waited for does nothing on the GPU, and its contexts may be destroyed: the
+// jobs of a context that is gone are dropped.
+//
+// Rejected: a thread for each context (trials on one GPU disturb each other,
+// and what one context measured serves the others of its device class from the
+// cache); trials while the GPU idles (nobody can tell from outside, and work
+// that comes finds the device busy); a lock-free swap of whole tables (replaced
+// entries are few, and readers have the sequence numbers of Dispatch.h).
+//
+// Limits: the share is of each engine, not of the process, and for all of its
+// devices together. Priorities of streams end at that of ordinary streams, so
+// blocks of trials go last only where the engine's own streams have more.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Runtime/Flights.h"
+#include "Trial/TrialPace.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace kiln {
+
+class Engine;
+struct RangePart;
+
+/// The pace of trials under a duty cycle. One thread runs trials; all else may
+/// be called from any.
+class BackgroundPace final : public TrialPace {
+public:
+  /// Counts launches.
+  using LaunchCount = std::function<uint64_t()>;
+
+  /// \p share of wall time, above 0, at most 1.
+  BackgroundPace(double share, LaunchCount launches)
+      : share(share), launches(std::move(launches)) {}
+
+  bool begin() override;
+  void end(Clock::duration time) override;
+  Clock::duration waited() const override { return total; }
+  void awaitLoad() override;
+
+  /// Trials are to end (or not): begin() answers false.
+  void interrupt(bool isInterrupted);
+  /// Some stream is being captured.
+  void noteCapture();
+  /// What pieces took so far.
+  uint64_t usedNs() const { return used.load(std::memory_order_relaxed); }
+  /// True once trials are to end: for what waits for compilations.
+  const std::atomic<bool> &interrupted() const { return isInterrupted; }
+  /// How often that began.
+  uint64_t interruptions() const { return interruptCount; }
+
+private:
+  const double share;
+  const LaunchCount launches;
+  // Of the thread that runs trials.
+  Clock::duration total{0};
+  Clock::time_point loadsUntil{}; ///< loads need not wait
+  std::atomic<uint64_t> used{0};
+  std::atomic<bool> isInterrupted{false};
+  std::atomic<uint64_t> interruptCount{0};
+
+  std::mutex mutex; ///< guards what follows
+  std::condition_variable changed;
+  Clock::time_point nextBegin{}, captureEnd{};
+};
+
+/// What the engine looks for beside the launches. Thread-safe. Its thread
+/// starts with the first job.
+class Background {
+public:
+  struct Counts {
+    uint64_t pending = 0; ///< layers, ranges and problems
+    uint64_t done = 0;    ///< of these, finished or given up
+    uint64_t swaps = 0;   ///< values that got another plan
+    uint64_t gpuNs = 0;   ///< of trials, at most
+    bool isPaused = false;
+  };
+
+  Background(Engine &engine, double share,
+             BackgroundPace::LaunchCount launches);
+  ~Background();
+  Background(const Background &) = delete;
+  Background &operator=(const Background &) = delete;
+
+  /// Ends the work soon; nothing is taken from then on.
+  void cancel();
+  /// The same, and ends the thread. By one thread, once.
+  void stop();
+
+  /// A launch of \p problem found no plan. Microseconds.
+  void noteLaunch(ContextState &context, const KernelFamily &family,
+                  const Problem &problem);
+  /// kiln_prepare was asked for \p part, or \p problem alone, which have plans:
+  /// they are to be measured.
+  void noteRange(ContextState &context, const RangePart &part, bool retune);
+  void noteValue(ContextState &context, const KernelFamily &family,
+                 const Problem &problem, bool retune);
+  void noteCapture() { thePace.noteCapture(); }
+  TrialPace &pace() { return thePace; }
+  /// For a loader of code: waits if this is the background's thread.
+  void awaitLoad();
+
+  /// Begins nothing until as many calls of resume(). Does not wait.
+  void pause();
+  /// False: nothing is paused.
+  bool resume();
+  /// Waits until nothing is pending, or, while it is paused, until nothing is
+  /// in progress; negative: for ever. False when the time is over, and at once
+  /// on the thread that works, which is in a hook.
+  bool wait(int64_t timeoutMs);
+  Counts counts() const;
+
+private:
+  enum class Stage { Generic, First, Cover, Measure, Done };
+  struct Job;
+  using JobPtr = std::shared_ptr<Job>;
+
+  void add(JobPtr job);
+  void start();
+  void work() noexcept;
+  JobPtr takeNext();
+  bool isQuiet() const;
+  void run(Job &job);
+  void finish(const JobPtr &job);
+  void compileAhead(Job &job);
+  std::vector<Problem> firstProblems(const Job &job) const;
+
+  Stage runStage(Job &job);
+  void loadGeneric(Job &job);
+  void chooseFirst(Job &job);
+  bool findRange(Job &job);
+  bool cover(Job &job);
+  Stage measure(Job &job);
+  void measureValue(Job &job);
+  void swapRange(Job &job);
+  void dropRange(Job &job);
+  bool replace(const Job &job, const Problem &problem,
+               const ChosenPlan &chosen);
+  bool wasInterrupted() const {
+    return thePace.interruptions() != interruptionsBefore;
+  }
+  void fail(Job &job, llvm::Error error);
+  AcquireOptions options(const Job &job) const;
+
+  Engine &engine;
+  BackgroundPace thePace;
+  uint64_t interruptionsBefore = 0; ///< the stage at hand; of the thread
+
+  mutable std::mutex mutex; ///< guards what follows
+  std::condition_variable changed;
+  std::thread thread;
+  bool isStopping = false, isWorking = false;
+  uint64_t pauses = 0, nextOrder = 0;
+  /// By name; of these, `queue` has those that nobody works on.
+  std::map<std::string, JobPtr> jobs;
+  std::map<std::pair<Stage, uint64_t>, JobPtr> queue;
+  std::set<std::string> failed;
+  uint64_t doneCount = 0;
+  // These need no mutex.
+  std::atomic<uint64_t> swapCount{0};
+  std::atomic<std::thread::id> worker{};
+};
+
+} // namespace kiln
