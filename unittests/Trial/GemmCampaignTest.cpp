@@ -259,7 +259,7 @@ std::vector<Triple> kindsOfSm90(const KernelFamily &family) {
        "sm90.bm128.bn256.bk32.st4.wg2.cm1.cn1"},
       {"m=260 n=520 k=1000 dtype=fp32 compute=tf32 layout=TT "
        "pointwise=bias,silu,residual",
-       "sm90.bm128.bn128.bk32.st4.wg2.pp1.cm2.cn1"},
+       "sm90.bm128.bn112.bk32.st4.wg2.pp1.cm2.cn1"},
       {"m=264 n=333 k=200 dtype=fp32 compute=tf32 layout=TT beta=-0.75",
        "sm90.bm64.bn80.bk64.st3.wg1.cm1.cn1"},
       {"m=203 n=328 k=1000 dtype=fp32 compute=tf32 layout=NN "
