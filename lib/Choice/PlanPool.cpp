@@ -55,8 +55,9 @@ std::vector<PlanPool::LoadedConfig> PlanPool::loadedOf(const Record &signature,
   if (found == configs.end())
     return latest;
   const std::vector<LoadedConfig> &all = found->second;
-  for (size_t i = all.size(); i-- > 0 && latest.size() < most;)
-    latest.push_back(all[i]);
+  for (size_t i = all.size(); i-- > 0;)
+    if (latest.size() < most || all[i].tmpl->isGeneric())
+      latest.push_back(all[i]);
   return latest;
 }
 

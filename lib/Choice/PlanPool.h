@@ -33,7 +33,8 @@ public:
   add(const Problem &problem, const Template &tmpl, const Record &config,
       std::shared_ptr<const LoadedPlan> loaded);
   /// The configs that have a plan for some problem of \p signature: their
-  /// kernels are loaded. The latest first, at most \p most.
+  /// kernels are loaded. The latest \p most first, and then generic ones, which
+  /// may be all that serves a problem.
   struct LoadedConfig {
     const Template *tmpl = nullptr;
     Record config;

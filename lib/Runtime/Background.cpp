@@ -120,7 +120,8 @@ struct Background::Job {
   /// Of what kiln_prepare was asked for; a layer finds its own.
   std::optional<ProblemRange> range;
   bool isHinted = true, retunes = false;
-  bool isLayer = false; ///< that was launched
+  bool isLayer = false;   ///< that was launched
+  bool hasFailed = false; ///< is not begun again
   int attempts = 0;
   Clock::time_point notBefore{}; ///< the next attempt
   /// Values of the layer that were launched; more may come while it is worked
@@ -210,6 +211,7 @@ void Background::add(JobPtr job) {
   info.kind = KILN_EVENT_PENDING;
   if (engine.hooks().hasEvents())
     info.problem = job->problem.text();
+  bool isRefused = false;
   {
     std::lock_guard<std::mutex> lock(mutex);
     if (isStopping || (failed.count(job->name) && !job->retunes))
@@ -218,20 +220,28 @@ void Background::add(JobPtr job) {
       return;
     job->order = nextOrder++;
     queue.emplace(std::pair(job->stage, job->order), job);
-    if (!thread.joinable())
-      start();
+    isRefused = !thread.joinable() && !start();
+    if (isRefused)
+      queue.erase({job->stage, job->order});
+  }
+  if (isRefused) {
+    // Not for ever: what is launched later tries again.
+    end(*job);
+    engine.hooks().log().warning("background: the system refuses a thread");
+    return;
   }
   changed.notify_all();
   engine.hooks().emit(info);
 }
 
-/// The mutex is held.
-void Background::start() {
+/// Whether there is a thread now. The mutex is held.
+bool Background::start() {
   SignalsBlocked whileItStarts;
   try {
     thread = std::thread([this] { work(); });
+    return true;
   } catch (const std::system_error &) {
-    // No thread now: the next job tries again.
+    return false;
   }
 }
 
@@ -324,36 +334,48 @@ void Background::work() noexcept {
   while (JobPtr job = takeNext()) {
     try {
       run(*job);
-    } catch (...) { // out of host memory
-      job->stage = Stage::Done;
-    }
-    engine.deliverMessages();
-    std::unique_lock<std::mutex> lock(mutex);
-    if (job->stage != Stage::Done) {
+      engine.deliverMessages();
+      if (job->stage == Stage::Done) {
+        finish(*job);
+        continue;
+      }
+      std::lock_guard<std::mutex> lock(mutex);
       queue.emplace(std::pair(job->stage, job->order), job);
-      continue;
+    } catch (...) { // a hook, or out of host memory
+      job->hasFailed = true;
+      end(*job);
     }
-    lock.unlock();
-    finish(job);
   }
 }
 
-/// Takes \p job out. What was launched meanwhile and is not served by what it
-/// left becomes a job of its own: a value beyond the layer's range.
-void Background::finish(const JobPtr &job) {
+/// Takes \p job out. Allocates nothing.
+void Background::end(const Job &job) noexcept {
+  std::lock_guard<std::mutex> lock(mutex);
+  auto node = jobs.extract(job.name);
+  if (node.empty())
+    return;
+  ++doneCount;
+  if (!job.hasFailed)
+    return;
+  node.mapped() = nullptr;
+  failed.insert(std::move(node));
+}
+
+/// The same. What was launched meanwhile and is not served by what it left
+/// becomes a job of its own: a value beyond the layer's range.
+void Background::finish(Job &job) {
+  end(job);
+  if (!job.isLayer || job.hasFailed)
+    return;
   std::vector<Problem> launched;
   {
     std::lock_guard<std::mutex> lock(mutex);
-    jobs.erase(job->name);
-    ++doneCount;
-    if (!job->isLayer || failed.count(job->name))
-      return;
-    launched.swap(job->launched);
+    launched.swap(job.launched);
   }
   for (const Problem &problem : launched)
-    if (job->range ? !serves(*job->range, problem.record)
-                   : !(problem.record == job->problem.record))
-      noteLaunch(*job->context, *job->family, problem);
+    if (job.range ? !serves(*job.range, problem.record)
+                  : !(problem.record == job.problem.record))
+      noteLaunch(*job.context, *job.family, problem);
 }
 
 /// Whether the context that \p state was made for still exists.
@@ -389,8 +411,7 @@ void Background::fail(Job &job, llvm::Error error) {
   engine.hooks().log().warning("background: {}: {}", job.problem.text(),
                                summary.message);
   job.stage = Stage::Done;
-  std::lock_guard<std::mutex> lock(mutex);
-  failed.insert(job.name);
+  job.hasFailed = true;
 }
 
 AcquireOptions Background::options(const Job &job) const {

@@ -88,7 +88,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -192,12 +191,13 @@ private:
   using JobPtr = std::shared_ptr<Job>;
 
   void add(JobPtr job);
-  void start();
+  bool start();
   void work() noexcept;
   JobPtr takeNext();
   bool isQuiet() const;
   void run(Job &job);
-  void finish(const JobPtr &job);
+  void end(const Job &job) noexcept;
+  void finish(Job &job);
   void compileAhead(Job &job);
   std::vector<Problem> firstProblems(const Job &job) const;
 
@@ -230,7 +230,7 @@ private:
   /// By name; of these, `queue` has those that nobody works on.
   std::map<std::string, JobPtr> jobs;
   std::map<std::pair<Stage, uint64_t>, JobPtr> queue;
-  std::set<std::string> failed;
+  std::map<std::string, JobPtr> failed; ///< null, by name
   uint64_t doneCount = 0;
   // These need no mutex.
   std::atomic<uint64_t> swapCount{0};
