@@ -7,7 +7,7 @@
 // Neighbouring lanes read neighbouring vectors of a row. The small operand
 // comes from L1, where all warps of an SM find it.
 //
-// k goes round the block's warpsK splits chunk by chunk, 256 elements each; the
+// k goes round the block's warpsK splits chunk by chunk, 512 bytes each; the
 // lanes' sums meet by shuffles, those of the splits in shared memory, all in a
 // fixed order.
 //
@@ -37,7 +37,7 @@ template <GemmSignature kSignature, GemvConfig kConfig> class Gemv {
   static constexpr int kBytes = bytesOf(kSignature.in);
   static constexpr int kLaneElements = 16 / kBytes;
   static constexpr int kChunkBytes = 32 * 16;
-  static constexpr int kRoundK = kConfig.roundK();
+  static constexpr int kRoundK = kConfig.roundK(kSignature.in);
   /// As many vectors of the small operand come with the loads of a round;
   /// beyond that the registers serve the matrix better.
   static constexpr bool kEarlyVectors = kVectors * kUnroll <= 8;

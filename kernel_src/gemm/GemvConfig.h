@@ -6,8 +6,8 @@
 namespace kiln {
 
 /// Streams the rows of one operand past a few vectors, the rows of the other
-/// one, on plain FMA: bf16 and fp16 stored NT with rows of 16-byte vectors,
-/// sm_80 and up. A warp computes rowsPerWarp rows by `vectors`; warpsK of the
+/// one, on plain FMA: bf16, fp16 and exact fp32 stored NT with rows of 16-byte
+/// vectors, sm_80 and up. A warp computes rowsPerWarp rows by `vectors`; warpsK of the
 /// block's warps share the same rows and split k.
 struct GemvConfig {
   int rowsPerWarp = 4;
@@ -36,7 +36,9 @@ struct GemvConfig {
   constexpr int minBlocks() const { return minBlocksPerSm; }
   constexpr int rowsPerBlock() const { return rowsPerWarp * (warps / warpsK); }
   /// Elements of k that the block's loads of one round cover.
-  constexpr int roundK() const { return 32 * 8 * unroll * warpsK; }
+  constexpr int roundK(DType type) const {
+    return 32 * (16 / bytesOf(type)) * unroll * warpsK;
+  }
 
   /// The sums of every split of k.
   constexpr int sharedBytes(const GemmSignature &) const {
@@ -49,8 +51,9 @@ struct GemvConfig {
     if (!positive || !signature.isWellFormed() || streamsA < 0 ||
         streamsA > 1 || evictFirst < 0 || evictFirst > 1)
       return false;
-    if (bytesOf(signature.in) != 2 || signature.layout != Layout::NT ||
-        signature.alignA != 16 || signature.alignB != 16)
+    if (signature.compute != ComputeMode::Native ||
+        signature.layout != Layout::NT || signature.alignA != 16 ||
+        signature.alignB != 16)
       return false;
     if (warps % warpsK != 0 || threads() > 1024)
       return false;

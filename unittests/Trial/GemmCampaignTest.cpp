@@ -63,7 +63,7 @@ private:
     int64_t k = draws.chance(5)    ? 0
                 : draws.chance(50) ? 8 * (1 + draws.below(largest))
                                    : 1 + draws.below(4 * largest);
-    std::string type = draws.pick({"bf16", "fp16"});
+    std::string type = draws.pick({"bf16", "fp16", "fp32"});
     auto pitch = [&] { return (k + 7) / 8 * 8 + 8 * draws.below(3); };
     std::string text =
         fmt::format("m={} n={} k={} dtype={} layout=NT", m, n, k, type);

@@ -79,7 +79,7 @@ static int minBlocksOf(const GemvConfig &config, const DeviceModel &device) {
 static bool isUsefulRound(const GemmProblem &problem,
                           const GemvConfig &config) {
   constexpr double kFilled = 0.7;
-  int64_t round = config.roundK();
+  int64_t round = config.roundK(problem.dtype);
   int64_t k = std::max<int64_t>(problem.k, 1);
   if (config.unroll == 1 && config.warpsK == 1)
     return true;
@@ -146,18 +146,20 @@ StreamedTile Gemv::tileKernel(const GemmSignature &signature,
   // The compiler takes what minBlocksPerSm leaves it.
   int64_t registers = registersOf(config);
   tile.block = {config.threads(), registers, config.sharedBytes(signature)};
-  tile.stepK = config.roundK();
+  tile.stepK = config.roundK(signature.in);
   tile.vectorShare = 1.0 / config.minBlocksPerSm; // L1 serves the other blocks
-  // Of each 16 bytes of the rows: a load with its address and eight
-  // conversions; of the vectors: a load, the rest beside the rows'; of each
-  // pair: eight multiplications. At the end of k every element is compared and
+  // Of each 16 bytes of the rows: a load with its address and, of 16-bit data,
+  // a conversion for each element; of the vectors: a load, the rest beside the
+  // rows'; of each pair: a multiplication for each element. At the end of k every element is compared and
   // selected.
-  constexpr double kLoop = 20, kLoad = 4, kElements = 8, kSelect = 16;
+  constexpr double kLoop = 20, kLoad = 4;
   double rows = config.rowsPerWarp, vectors = config.vectors;
+  double elements = 16.0 / bytesOf(signature.in);
+  double conversions = signature.in == DType::FP32 ? 0 : elements;
   double instructions =
-      kLoop + config.unroll *
-                  (kLoad * (rows + vectors) + kElements * rows * (1 + vectors));
-  double selects = config.unroll * kSelect * (rows + vectors);
+      kLoop + config.unroll * (kLoad * (rows + vectors) +
+                               rows * (conversions + elements * vectors));
+  double selects = config.unroll * 2 * elements * (rows + vectors);
   // Few warps with long chains of dependent instructions (H200).
   constexpr double kIssueEfficiency = 0.5;
   double warpsPerClock = device.simdFlopsPerClockPerSm(RateType::FP32) / 2 /

@@ -138,6 +138,8 @@ CandidateClass SkinnyGemm::classOfConfig(const SkinnyGemmConfig &c) const {
 std::optional<Rejection> SkinnyGemm::checkLimits(
     const GemmProblem &problem, const GemmSignature &signature,
     const SkinnyGemmConfig &config, const DeviceModel &device) const {
+  if (bytesOf(signature.in) != 2)
+    return Rejection{PruneReason::Type};
   if (auto rejection = checkStreamed(problem, signature, config.streamsA,
                                      config.vectors, device))
     return rejection;
