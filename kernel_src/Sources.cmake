@@ -63,6 +63,9 @@ set(KILN_KERNEL_SOURCES
   elementwise/FlatElementwiseConfig.h
   elementwise/ReferenceElementwise.cuh
   elementwise/ReferenceElementwiseConfig.h
+  gemm/FfmaGemm.cuh
+  gemm/FfmaGemmConfig.h
+  gemm/FfmaTiles.cuh
   gemm/GemmEpilogue.cuh
   gemm/GemmParams.h
   gemm/GemmSignature.h

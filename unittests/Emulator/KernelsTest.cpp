@@ -181,6 +181,38 @@ TEST_CASE("emulated: products of matrices") {
          {"gemm", "m=33 n=40 k=60 dtype=fp32 layout=NT"}});
 }
 
+TEST_CASE("emulated: exact products of fp32") {
+  const std::string rows = "ffma.bm64.bn128.bk16.st3.tm8.tn8.lm4.wk1.mb2";
+  const std::string groups = "ffma.bm32.bn64.bk32.st2.tm8.tn8.lm4.wk4.mb2";
+  const std::string transposed =
+      "ffma.bm32.bn64.bk32.st3.tm8.tn8.lm4.wk4.tr1.mb2.sp1.sk3";
+  const std::string thin = "ffma.bm16.bn64.bk32.st4.tm8.tn4.lm2.wk4.mb2";
+  const std::string narrow = "ffma.bm64.bn8.bk32.st4.tm4.tn4.lm16.wk4.mb2";
+  check({{"gemm",
+          "m=70 n=132 k=200 dtype=fp32 layout=NT",
+          {rows, groups, transposed, thin, narrow}},
+         {"gemm",
+          "m=37 n=67 k=301 dtype=fp32 layout=NT align=4",
+          {rows, groups, transposed, thin}},
+         {"gemm",
+          "m=68 n=130 k=90 dtype=fp32 layout=NN pointwise=bias,relu",
+          {rows, transposed, thin}},
+         {"gemm",
+          "m=72 n=68 k=200 dtype=fp32 layout=TN beta=1",
+          {rows, groups, thin, narrow}},
+         {"gemm",
+          "m=71 n=132 k=129 dtype=fp32 layout=TT align=4",
+          {transposed, thin}},
+         {"gemm", "m=40 n=136 k=0 dtype=fp32 layout=NT", {groups, transposed}},
+         {"gemm",
+          "m=20 n=136 k=70 batch=2 dtype=fp32 layout=NT "
+          "pointwise=swiglu",
+          {transposed, thin}},
+         {"gemm",
+          "m=3 n=100 k=300 dtype=fp32 layout=NT",
+          {"gemv.r4.u4.w4.wk4.v4.mb4", "gemv.r2.u4.w4.wk2.v4.mb4"}}});
+}
+
 TEST_CASE("emulated: rows, elements and transposes") {
   check({{"elementwise", "op=silu,mul rows=5 cols=1000 dtype=bf16"},
          {"softmax", "rows=5 cols=1000 dtype=fp16"},

@@ -1,5 +1,6 @@
 //===- GemmConfigTest.cpp - limits and sizes of the GEMM configs ----------===//
 
+#include "gemm/FfmaGemmConfig.h"
 #include "gemm/GemmParams.h"
 #include "gemm/GemvConfig.h"
 #include "gemm/MmaGemmConfig.h"
@@ -51,6 +52,7 @@ static_assert(kMmaBytes<GemmSignature{}, MmaGemmConfig{}> == 65536);
 
 TEST_CASE("the field lists name every knob") {
   CHECK(checkFields<MmaGemmConfig>() * sizeof(int) == sizeof(MmaGemmConfig));
+  CHECK(checkFields<FfmaGemmConfig>() * sizeof(int) == sizeof(FfmaGemmConfig));
   CHECK(checkFields<SimtGemmConfig>() * sizeof(int) == sizeof(SimtGemmConfig));
   CHECK(checkFields<NaiveGemmConfig>() * sizeof(int) ==
         sizeof(NaiveGemmConfig));
@@ -213,7 +215,10 @@ TEST_CASE("the gemv config's sizes and limits") {
   CHECK_FALSE(valid([](auto &c) { c.streamsA = 2; }));
   bf16.alignB = 8;
   CHECK_FALSE(GemvConfig{}.isValid(bf16));
-  CHECK_FALSE(GemvConfig{}.isValid(fp32Signature(ComputeMode::Native)));
+  CHECK_FALSE(GemvConfig{}.isValid(fp32Signature(ComputeMode::TF32)));
+  CHECK(GemvConfig{}.isValid(fp32Signature(ComputeMode::Native)));
+  CHECK(GemvConfig{}.roundK(DType::BF16) == 32 * 8 * 4 * 4);
+  CHECK(GemvConfig{}.roundK(DType::FP32) == 32 * 4 * 4 * 4);
 }
 
 TEST_CASE("the skinny config's sizes and limits") {
@@ -245,6 +250,50 @@ TEST_CASE("the skinny config's sizes and limits") {
   CHECK_FALSE(valid([](auto &c) { c.warpK = 48; }));
   CHECK_FALSE(valid([](auto &c) { c.splitK = 2; }));
   CHECK_FALSE(valid([](auto &c) { c.stages = 1; }));
+}
+
+TEST_CASE("the ffma config's sizes and limits") {
+  GemmSignature fp32 = fp32Signature(ComputeMode::Native);
+  FfmaGemmConfig config;
+  CHECK(config.isValid(fp32));
+  CHECK(config.threads() == 128);
+  CHECK(config.sharedBytes(fp32) == 3 * (128 + 128) * 32 * 4);
+  config.transposes = 1;
+  CHECK(config.sharedBytes(fp32) == 3 * (132 + 132) * 32 * 4);
+  fp32.layout = Layout::NN; // only A is stored along k
+  CHECK(config.sharedBytes(fp32) == 3 * (132 + 128) * 32 * 4);
+  fp32.layout = Layout::TN; // nothing to transpose
+  CHECK_FALSE(config.isValid(fp32));
+  fp32.layout = Layout::NT;
+  // The sums of four groups of warps take more than two short stages.
+  FfmaGemmConfig thin{
+      .blockM = 64, .blockN = 128, .stages = 2, .microM = 8, .warpsK = 4};
+  CHECK(thin.threads() == 512);
+  CHECK(thin.isValid(fp32));
+  CHECK(thin.sharedBytes(fp32) == 3 * 64 * 128 * 4);
+  config.splits = 1;
+  config.splitK = 3;
+  CHECK(config.blocks(129, 128, 2) == 2 * 2 * 3);
+  CHECK(config.partialBytes(129, 128, 2) == 2ll * 2 * 3 * 128 * 128 * 4);
+  CHECK(config.zeroedBytes(129, 128, 2) == 2 * 2 * 4);
+  auto valid = [&](auto change) {
+    FfmaGemmConfig changed;
+    change(changed);
+    return changed.isValid(fp32);
+  };
+  CHECK(valid([](auto &c) { c.lanesM = 8; }));
+  CHECK(valid([](auto &c) { c.blockK = 16; }));
+  CHECK_FALSE(valid([](auto &c) { c.blockK = 64; }));
+  CHECK_FALSE(valid([](auto &c) { c.blockM = 192; }));
+  CHECK_FALSE(valid([](auto &c) { c.blockM = 32; }));
+  CHECK_FALSE(valid([](auto &c) { c.microM = 12; }));
+  CHECK_FALSE(valid([](auto &c) { c.microN = 16; }));
+  CHECK_FALSE(valid([](auto &c) { c.warpsK = 3; }));
+  CHECK_FALSE(valid([](auto &c) { c.warpsK = 8; })); // one step for each
+  CHECK_FALSE(valid([](auto &c) { c.splitK = 2; }));
+  CHECK_FALSE(valid([](auto &c) { c.stages = 1; }));
+  CHECK_FALSE(FfmaGemmConfig{}.isValid(GemmSignature{}));
+  CHECK_FALSE(FfmaGemmConfig{}.isValid(fp32Signature(ComputeMode::TF32)));
 }
 
 TEST_CASE("the naive grid is bounded and never empty of work") {

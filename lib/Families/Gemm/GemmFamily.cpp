@@ -21,6 +21,7 @@ public:
     addTemplate(makeMmaGemmTemplate());
     addTemplate(makeGemvTemplate());
     addTemplate(makeSkinnyGemmTemplate());
+    addTemplate(makeFfmaGemmTemplate());
     addTemplate(makeSimtGemmTemplate());
     addTemplate(makeNaiveGemmTemplate());
   }

@@ -269,6 +269,7 @@ std::unique_ptr<Template> makeSm90GemmTemplate();
 std::unique_ptr<Template> makeMmaGemmTemplate();
 std::unique_ptr<Template> makeGemvTemplate();
 std::unique_ptr<Template> makeSkinnyGemmTemplate();
+std::unique_ptr<Template> makeFfmaGemmTemplate();
 std::unique_ptr<Template> makeSimtGemmTemplate();
 std::unique_ptr<Template> makeNaiveGemmTemplate();
 

@@ -50,6 +50,15 @@ TileModel::TileModel(const GemmProblem &problem, const TileKernel &kernel,
   bytes = traffic(device, input);
 }
 
+double ffmaEfficiency(double ffmas, double slots, double others,
+                      const DeviceModel &device) {
+  constexpr double kWarpFlops = 2 * 32, kBeside = 0.3;
+  double perSubCore = device.simdFlopsPerClockPerSm(RateType::FP32) /
+                      double(device.subCoresPerSm);
+  return perSubCore >= kWarpFlops ? ffmas / (slots * ffmas + others)
+                                  : ffmas / (ffmas + kBeside * others);
+}
+
 /// From the issue of a stage's copies to their last bytes, where \p missShare
 /// of them go to DRAM.
 static double ringLatencyNs(const DeviceModel &device, double missShare) {

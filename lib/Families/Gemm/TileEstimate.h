@@ -55,6 +55,14 @@ struct TileKernel {
   int warpsForPeak = 8;
 };
 
+/// The part of FFMAs' rate that a stream of instructions reaches: \p ffmas, of
+/// which each takes \p slots issue slots on average because registers conflict,
+/// and \p others. The register file delivers one even and one odd register a
+/// clock. Where a sub-core issues an FFMA every two clocks only, that is
+/// enough, and most other instructions go between.
+double ffmaEfficiency(double ffmas, double slots, double others,
+                      const DeviceModel &device);
+
 /// Predicted time of \p kernel on \p problem. Terms add up as DESIGN's formula
 ///   launch + ramp + waves * (fill + kIters * max(mma, shared, L2, DRAM))
 ///     + epilogue + reduction

@@ -6,6 +6,7 @@
 #include "gemm/GemvConfig.h"
 #include "gemm/MmaGemmConfig.h"
 #include "gemm/NaiveGemmConfig.h"
+#include "gemm/FfmaGemmConfig.h"
 #include "gemm/SimtGemmConfig.h"
 #include "gemm/SkinnyGemmConfig.h"
 #include "gemm/Sm90GemmConfig.h"
@@ -357,6 +358,9 @@ TEST_CASE("the texts of configs are pinned") {
                             .splits = 3,
                             .hints = 1},
              sm90) == "sm90.bm24.bn64.bk64.st4.wg1.sw1.cm1.cn1.sk3.hi1");
+  CHECK(text(FfmaGemmConfig{.transposes = 1, .splits = 1, .splitK = 4},
+             gemm().findTemplate("ffma")->configSchema()) ==
+        "ffma.bm128.bn128.bk32.st3.tm16.tn8.lm4.wk1.tr1.mb2.sp1.sk4");
   CHECK(text(SimtGemmConfig{}, gemm().findTemplate("simt")->configSchema()) ==
         "simt.bm128.bn128.bk8.tm8.tn8.mb2");
   CHECK(text(NaiveGemmConfig{}, gemm().findTemplate("naive")->configSchema()) ==

@@ -1,0 +1,415 @@
+//===- gemm/FfmaGemm.cuh - multistage GEMM on plain FMA -------------------===//
+//
+// Problem: exact fp32 products have no tensor cores. An SM issues one FFMA a
+// clock and sub-core, and every other instruction takes the place of one. So
+// tiles come by cp.async, in the order of their matrix, without registers and
+// conversions; sums of 16 x 8 a thread use each vector of four floats read from
+// shared memory 32 or 64 times; and vectors along k need no transposition.
+//
+// Each warp holds the fragment of B for a step of four along k, twice: one
+// multiplies while the other loads. The fragment of A streams through a few
+// vectors, each used at once for four rows or four steps of k. One barrier a
+// tile publishes it and frees the one before for new copies.
+//
+// Where a tile is small, groups of warps share out its steps of k and add their
+// sums in shared memory, in their order. Splits of k across blocks work as
+// those of the mma.sync GEMM do: the last to arrive adds all in their order.
+//
+// Limits: sm_80 and up; at most 2^31 - 1 blocks.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "common/Raster.cuh"
+#include "gemm/FfmaGemmConfig.h"
+#include "gemm/FfmaTiles.cuh"
+#include "gemm/GemmEpilogue.cuh"
+
+namespace kiln {
+
+template <GemmSignature kSignature, FfmaGemmConfig kConfig> class FfmaGemm {
+  static_assert(kConfig.isValid(kSignature),
+                "the config is not valid for this signature");
+  static_assert(__CUDA_ARCH__ >= 800, "cp.async needs sm_80");
+
+  static constexpr int kBlockM = kConfig.blockM, kBlockN = kConfig.blockN;
+  static constexpr int kBlockK = kConfig.blockK, kStages = kConfig.stages;
+  static constexpr int kMicroM = kConfig.microM, kMicroN = kConfig.microN;
+  static constexpr int kLanesM = kConfig.lanesM, kLanesN = kConfig.lanesN();
+  static constexpr int kThreads = kConfig.threads();
+  static constexpr int kGroupThreads = kConfig.groupThreads();
+  static constexpr int kWarpsK = kConfig.warpsK;
+  static constexpr int kSteps = kConfig.steps();
+  static constexpr int kStageBytes = kConfig.stageBytes(kSignature);
+  static constexpr int kAhead = kConfig.ahead();
+
+  static constexpr bool kTransposesA =
+      kConfig.transposes != 0 && kSignature.isKMajorA();
+  static constexpr bool kTransposesB =
+      kConfig.transposes != 0 && kSignature.isKMajorB();
+  static constexpr FfmaTile kTileA = {kSignature.isKMajorA() && !kTransposesA,
+                                      kBlockM, kBlockK,
+                                      kConfig.padding(kTransposesA)};
+  static constexpr FfmaTile kTileB = {kSignature.isKMajorB() && !kTransposesB,
+                                      kBlockN, kBlockK,
+                                      kConfig.padding(kTransposesB)};
+
+  using LoaderA = FfmaLoader<kTileA, kSignature.alignA, kThreads, kTransposesA>;
+  using LoaderB = FfmaLoader<kTileB, kSignature.alignB, kThreads, kTransposesB>;
+  using ReaderA = FfmaReader<kTileA, kMicroM, kLanesM>;
+  using ReaderB = FfmaReader<kTileB, kMicroN, kLanesN>;
+  using Accumulators = float[kMicroM][kMicroN];
+
+public:
+  static void run(const GemmParams &params) {
+    extern __shared__ __align__(128) unsigned char sharedMemory[];
+    TileWork work = tileWork(blockIdx.x, tileCount(params.m, kBlockM),
+                             tileCount(params.n, kBlockN), splitsOf(params),
+                             params.rasterGroup);
+    Accumulators accumulators = {};
+    multiply(params, work, ptx::sharedAddress(sharedMemory), accumulators);
+    if constexpr (kWarpsK > 1)
+      joinGroups(reinterpret_cast<float4 *>(sharedMemory), accumulators);
+    if constexpr (kConfig.splits != 0)
+      if (params.splitK > 1 && !reduceSplits(params, work, accumulators))
+        return;
+    if (hasSums())
+      store(params, work, accumulators);
+  }
+
+private:
+  static int splitsOf(const GemmParams &params) {
+    return kConfig.splits != 0 ? params.splitK : 1;
+  }
+
+  static long long rowBegin(const TileWork &work) {
+    return static_cast<long long>(work.tileM) * kBlockM;
+  }
+  static long long columnBegin(const TileWork &work) {
+    return static_cast<long long>(work.tileN) * kBlockN;
+  }
+
+  /// The lane's place in its warp's tile. Neighbours share columns, and so do
+  /// lanes 16 apart, as far as there are rows for them: reads of 16 bytes by
+  /// half a warp then touch 128 bytes at most, which is one pass.
+  static int laneRow() {
+    int lane = threadIdx.x % 32;
+    return kLanesM == 1 ? 0 : lane % 2 + lane / (2 * kLanesN) * 2;
+  }
+  static int laneColumn() {
+    int lane = threadIdx.x % 32;
+    return kLanesM == 1 ? lane : lane / 2 % kLanesN;
+  }
+  static int groupWarp() { return threadIdx.x % kGroupThreads / 32; }
+  static int warpRow() {
+    return groupWarp() / kConfig.warpsN() * kConfig.warpTileM();
+  }
+  static int warpColumn() {
+    return groupWarp() % kConfig.warpsN() * kConfig.warpTileN();
+  }
+
+  /// The k-tiles of one block.
+  struct KRange {
+    int first, count;
+    int total; ///< k-tiles of the whole problem
+    int tail;  ///< steps of k in its last tile; all others are full
+
+    KRange(const GemmParams &params, int split) {
+      total = tileCount(params.k, kBlockK);
+      int perSplit = tileCount(total, splitsOf(params));
+      first = min(split * perSplit, total);
+      count = min(perSplit, total - first);
+      tail = static_cast<int>(params.k - (total - 1ll) * kBlockK);
+    }
+    /// Elements of k that exist of the block's tile \p tile.
+    int leftOf(int tile) const {
+      return first + tile == total - 1 ? tail : kBlockK;
+    }
+  };
+
+  /// Where a matrix of the batch starts for a block: \p extentBegin rows or
+  /// columns and \p kBegin elements of k in.
+  static const char *operandStart(const void *matrix, long long batchOffset,
+                                  bool kMajor, long long extentBegin,
+                                  long long kBegin, long long ld) {
+    long long offset =
+        kMajor ? extentBegin * ld + kBegin : kBegin * ld + extentBegin;
+    return static_cast<const char *>(matrix) + (batchOffset + offset) * 4;
+  }
+
+  /// Brings the tiles of both operands to the ring, in the order of k.
+  class Producer {
+  public:
+    Producer(const GemmParams &params, const TileWork &work,
+             const KRange &range)
+        : range(range), a(operandStart(params.a, work.batch * params.strideA,
+                                       kSignature.isKMajorA(), rowBegin(work),
+                                       kBegin(range), params.lda),
+                          params.lda, leftOf(params.m, rowBegin(work))),
+          b(operandStart(params.b, work.batch * params.strideB,
+                         kSignature.isKMajorB(), columnBegin(work),
+                         kBegin(range), params.ldb),
+            params.ldb, leftOf(params.n, columnBegin(work))) {}
+
+    /// Turns to the block's tile \p tile, which may not exist.
+    void begin(int tile, unsigned stage) {
+      bool exists = tile < range.count;
+      int kLeft = range.leftOf(tile);
+      a.begin(stage, kLeft, exists);
+      b.begin(stage + kTileA.bytes(), kLeft, exists);
+    }
+    /// Issues the copies that belong to step \p step of the tile before.
+    void copy(int step) {
+      a.template copy<kSteps>(step);
+      b.template copy<kSteps>(step);
+    }
+
+  private:
+    static long long kBegin(const KRange &range) {
+      return static_cast<long long>(range.first) * kBlockK;
+    }
+
+    const KRange &range;
+    LoaderA a;
+    LoaderB b;
+  };
+
+  /// Sums the products of the block's range of k.
+  static void multiply(const GemmParams &params, const TileWork &work,
+                       unsigned shared, Accumulators &accumulators) {
+    KRange range(params, work.split);
+    Producer producer(params, work, range);
+    ReaderA readerA(warpRow(), laneRow());
+    ReaderB readerB(warpColumn(), laneColumn());
+#pragma unroll 1
+    for (int tile = 0; tile < kStages - 1; ++tile) {
+      producer.begin(tile, shared + tile * kStageBytes);
+#pragma unroll 1
+      for (int step = 0; step < kSteps; ++step)
+        producer.copy(step);
+      ptx::cpAsyncCommit();
+    }
+    unsigned ringEnd = shared + kStages * kStageBytes;
+    unsigned reading = shared, writing = ringEnd - kStageBytes;
+#pragma unroll 1
+    for (int tile = 0; tile < range.count; ++tile) {
+      // Beyond this point the tile is there for all warps, and nobody reads
+      // the one before any more.
+      ptx::cpAsyncWait<kStages - 2>();
+      __syncthreads();
+      producer.begin(tile + kStages - 1, writing);
+      multiplyTile(producer, readerA, readerB, reading, accumulators);
+      // Committed even when empty: the wait counts groups.
+      ptx::cpAsyncCommit();
+      writing = reading;
+      reading += kStageBytes;
+      if (reading == ringEnd)
+        reading = shared;
+    }
+    // The sums of groups use the ring again; also no copy outlives the block.
+    ptx::cpAsyncWait<0>();
+  }
+
+  /// The fragments of B of a step, by k and column.
+  using Held = float[4][kMicroN];
+
+  static void multiplyTile(Producer &producer, const ReaderA &readerA,
+                           const ReaderB &readerB, unsigned stage,
+                           Accumulators &accumulators) {
+    int group = threadIdx.x / kGroupThreads;
+    // Steps behind the last one are the first ones again, read but not used.
+    auto stepA = [&](int step) {
+      return readerA.step(stage, step % kSteps * kWarpsK + group);
+    };
+    auto stepB = [&](int step) {
+      return readerB.step(stage + kTileA.bytes(),
+                          step % kSteps * kWarpsK + group);
+    };
+    Held held[2];
+    float ahead[kAhead][4];
+    typename ReaderA::Step a = stepA(0);
+#pragma unroll
+    for (int i = 0; i < kMicroN; ++i)
+      readHeld(held[0], stepB(0), i);
+#pragma unroll
+    for (int i = 0; i < kAhead - 1; ++i)
+      ReaderA::read(ahead[i], a, i);
+#pragma unroll 1
+    for (int pair = 0; pair < kSteps; pair += 2)
+#pragma unroll
+      for (int set = 0; set < 2; ++set) {
+        typename ReaderA::Step nextA = stepA(pair + set + 1);
+        typename ReaderB::Step nextB = stepB(pair + set + 1);
+#pragma unroll
+        for (int i = 0; i < kMicroM; ++i) {
+          constexpr int kSpread = kMicroM < kMicroN ? kMicroN / kMicroM : 1;
+          int later = i + kAhead - 1;
+          ReaderA::read(ahead[later % kAhead], later < kMicroM ? a : nextA,
+                        later % kMicroM);
+          if (i * kSpread < kMicroN)
+#pragma unroll
+            for (int j = 0; j < kSpread; ++j)
+              readHeld(held[1 - set], nextB, i * kSpread + j);
+          if (i == kMicroM / 2)
+            producer.copy(pair + set);
+          multiplyVector(ahead[i % kAhead], i, held[set], accumulators);
+        }
+        a = nextA;
+      }
+  }
+
+  /// Reads vector \p i of a step of B.
+  static void readHeld(Held &held, const typename ReaderB::Step &step, int i) {
+    float vector[4];
+    ReaderB::read(vector, step, i);
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      if constexpr (kTileB.alongK)
+        held[e][i] = vector[e];
+      else
+        held[i / (kMicroN / 4)][i % (kMicroN / 4) * 4 + e] = vector[e];
+  }
+
+  /// Adds what vector \p i of a step of A takes part in.
+  static void multiplyVector(const float (&vector)[4], int i, const Held &held,
+                             Accumulators &accumulators) {
+    // Back and forth along n: neighbours share an operand, which the register
+    // file then need not deliver again.
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+#pragma unroll
+      for (int column = 0; column < kMicroN; ++column) {
+        int j = e % 2 == 0 ? column : kMicroN - 1 - column;
+        if constexpr (kTileA.alongK)
+          accumulators[i][j] = fmaf(vector[e], held[e][j], accumulators[i][j]);
+        else {
+          float &sum = accumulators[i % (kMicroM / 4) * 4 + e][j];
+          sum = fmaf(vector[e], held[i / (kMicroM / 4)][j], sum);
+        }
+      }
+  }
+
+  /// Calls \p use with each four sums of a row and their number.
+  template <class F>
+  static void forEachFour(Accumulators &accumulators, F &&use) {
+#pragma unroll
+    for (int i = 0; i < kMicroM; ++i)
+#pragma unroll
+      for (int j = 0; j < kMicroN; j += 4)
+        use(&accumulators[i][j], (i * kMicroN + j) / 4);
+  }
+
+  /// Four sums as a vector, in pairs that are swapped. A vector is loaded to
+  /// and stored from consecutive registers, of even and odd numbers in turn,
+  /// and an FFMA that reads two even ones or two odd ones takes two clocks. So
+  /// the sum of an even column, which multiplies an even register of B, wants
+  /// an odd one. (In order, the loop takes up to a quarter longer, H100.)
+  static float4 crossed(const float *sums) {
+    return {sums[1], sums[0], sums[3], sums[2]};
+  }
+  static void addCrossed(float *sums, const float4 &part) {
+    sums[1] += part.x;
+    sums[0] += part.y;
+    sums[3] += part.z;
+    sums[2] += part.w;
+  }
+
+  /// True in the first group of warps, which ends with the sums of all.
+  static bool hasSums() { return kWarpsK == 1 || threadIdx.x < kGroupThreads; }
+
+  /// Adds the sums of all groups of warps, in their order.
+  static void joinGroups(float4 *shared, Accumulators &accumulators) {
+    constexpr int kFours = kMicroM * kMicroN / 4;
+    int group = threadIdx.x / kGroupThreads;
+    float4 *own = shared + threadIdx.x % kGroupThreads;
+    __syncthreads();
+    if (group > 0)
+      forEachFour(accumulators, [&](const float *sums, int four) {
+        own[((group - 1) * kFours + four) * kGroupThreads] = crossed(sums);
+      });
+    __syncthreads();
+    if (group > 0)
+      return;
+#pragma unroll 1
+    for (int other = 0; other < kWarpsK - 1; ++other)
+      forEachFour(accumulators, [&](float *sums, int four) {
+        addCrossed(sums, own[(other * kFours + four) * kGroupThreads]);
+      });
+  }
+
+  /// Publishes this split's sums. True in the block that arrived last: its
+  /// accumulators then hold the sum over all splits.
+  static bool reduceSplits(const GemmParams &params, const TileWork &work,
+                           Accumulators &accumulators) {
+    __shared__ bool isLast;
+    constexpr long long kTileVectors = kBlockM * kBlockN / 4;
+    auto *tile = reinterpret_cast<float4 *>(params.partials) +
+                 work.tile * params.splitK * kTileVectors + threadIdx.x;
+    float4 *mine = tile + work.split * kTileVectors;
+    if (hasSums())
+      forEachFour(accumulators, [&](const float *sums, int four) {
+        ptx::stGlobalCg(mine + four * kGroupThreads, crossed(sums));
+      });
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      __threadfence();
+      unsigned before = ptx::atomAddAcqRel(params.counters + work.tile, 1);
+      isLast = before == static_cast<unsigned>(params.splitK) - 1;
+      if (isLast)
+        params.counters[work.tile] = 0;
+      __threadfence();
+    }
+    __syncthreads();
+    if (!isLast)
+      return false;
+    if (!hasSums())
+      return true;
+    forEachFour(accumulators, [](float *sums, int) {
+      sums[0] = sums[1] = sums[2] = sums[3] = 0.0f;
+    });
+#pragma unroll 1
+    for (int split = 0; split < params.splitK; ++split, tile += kTileVectors)
+      forEachFour(accumulators, [&](float *sums, int four) {
+        addCrossed(sums, ptx::ldGlobalCg(tile + four * kGroupThreads));
+      });
+    return true;
+  }
+
+  static void store(const GemmParams &params, const TileWork &work,
+                    Accumulators &accumulators) {
+    constexpr int kWidest = epilogueVector<kSignature>();
+    constexpr int kVector = kWidest < 4 ? kWidest : 4;
+    EpilogueOperands operands =
+        epilogueOperands<kSignature>(params, work.batch);
+    long long rowOfLane = rowBegin(work) + warpRow() + laneRow() * 4;
+    long long columnOfLane =
+        columnBegin(work) + warpColumn() + laneColumn() * 4;
+#pragma unroll
+    for (int i = 0; i < kMicroM; ++i) {
+      long long row = rowOfLane + i / 4 * kLanesM * 4 + i % 4;
+      if (row >= params.m)
+        continue;
+#pragma unroll
+      for (int j = 0; j < kMicroN; j += kVector) {
+        long long column = columnOfLane + j / 4 * kLanesN * 4 + j % 4;
+        int valid = leftOf(params.n, column);
+        if (valid <= 0)
+          continue;
+        float values[kVector];
+#pragma unroll
+        for (int e = 0; e < kVector; ++e)
+          values[e] = accumulators[i][j + e];
+        finishRun<kSignature>(operands, params, row, column, valid, values);
+      }
+    }
+  }
+};
+
+/// D = pointwise(alpha * op(A) op(B) + beta * C) on a one-dimensional grid of
+/// kConfig.blocks(m, n, batch) blocks.
+template <GemmSignature kSignature, FfmaGemmConfig kConfig>
+void ffmaGemm(const GemmParams &params) {
+  FfmaGemm<kSignature, kConfig>::run(params);
+}
+
+} // namespace kiln

@@ -1,0 +1,149 @@
+//===- gemm/FfmaGemmConfig.h - knobs of the multistage FFMA GEMM ----------===//
+#pragma once
+
+#include "gemm/GemmSignature.h"
+
+namespace kiln {
+
+/// Multistage FFMA kernel for fp32 data, sm_80 and up: exact products of any
+/// layout and alignment. A block computes blockM x blockN, with `stages` tiles
+/// of blockK in shared memory; a thread has microM x microN sums, the lanes of
+/// a warp are lanesM high. Of each tile, warpsK groups of warps take every
+/// warpsK-th step of four along k.
+struct FfmaGemmConfig {
+  int blockM = 128, blockN = 128, blockK = 32;
+  int stages = 3;
+  int microM = 16, microN = 8;
+  int lanesM = 4;
+  int warpsK = 1;
+  int transposes = 0; ///< 1: K-major operands are transposed on the way in
+  int minBlocksPerSm = 2;
+  int splits = 0;      ///< 1: any splitK; 0: only 1, for less code
+  int splitK = 1;      ///< run-time value
+  int rasterGroup = 8; ///< run-time value
+
+  static constexpr const char *kName = "ffma";
+
+  template <class F> static constexpr void forEachField(F &&f) {
+    f("bm", "blockM", &FfmaGemmConfig::blockM, 128);
+    f("bn", "blockN", &FfmaGemmConfig::blockN, 128);
+    f("bk", "blockK", &FfmaGemmConfig::blockK, 32);
+    f("st", "stages", &FfmaGemmConfig::stages, 3);
+    f("tm", "microM", &FfmaGemmConfig::microM, 16);
+    f("tn", "microN", &FfmaGemmConfig::microN, 8);
+    f("lm", "lanesM", &FfmaGemmConfig::lanesM, 4);
+    f("wk", "warpsK", &FfmaGemmConfig::warpsK, 1);
+    f("tr", "transposes", &FfmaGemmConfig::transposes, 0);
+    f("mb", "minBlocksPerSm", &FfmaGemmConfig::minBlocksPerSm, 2);
+    f("sp", "splits", &FfmaGemmConfig::splits, 0);
+  }
+  template <class F> static constexpr void forEachRuntimeField(F &&f) {
+    f("sk", "splitK", &FfmaGemmConfig::splitK, 1);
+    f("rg", "rasterGroup", &FfmaGemmConfig::rasterGroup, 8);
+  }
+
+  constexpr int lanesN() const { return 32 / lanesM; }
+  constexpr int warpTileM() const { return lanesM * microM; }
+  constexpr int warpTileN() const { return lanesN() * microN; }
+  constexpr int warpsM() const { return blockM / warpTileM(); }
+  constexpr int warpsN() const { return blockN / warpTileN(); }
+  /// Threads that share a step of k; the groups of warpsK follow each other.
+  constexpr int groupThreads() const {
+    return (blockM / microM) * (blockN / microN);
+  }
+  constexpr int threads() const { return groupThreads() * warpsK; }
+  constexpr int minBlocks() const { return minBlocksPerSm; }
+  /// Vectors of A that a thread has in flight, with the one in use: as many as
+  /// registers allow where three blocks of 128 threads share an SM.
+  constexpr int ahead() const { return microM * microN == 64 ? 2 : 4; }
+  /// Steps of four along k that a warp has of each tile.
+  constexpr int steps() const { return blockK / 4 / warpsK; }
+
+  /// Floats behind the rows of a tile that is transposed or not.
+  constexpr int padding(bool isTransposed) const {
+    return isTransposed ? 4 : 0;
+  }
+  constexpr int stageBytes(const GemmSignature &signature) const {
+    int padded = padding(transposes != 0 && signature.isKMajorA()) +
+                 padding(transposes != 0 && signature.isKMajorB());
+    return (blockM + blockN + padded) * blockK * 4;
+  }
+  /// The ring of stages, which the sums of the groups use again.
+  constexpr int sharedBytes(const GemmSignature &signature) const {
+    int ring = stages * stageBytes(signature);
+    int sums = (warpsK - 1) * blockM * blockN * 4;
+    return ring > sums ? ring : sums;
+  }
+
+  /// Limits of the template itself; those of an architecture (shared memory,
+  /// registers) are the pruner's.
+  constexpr bool isValid(const GemmSignature &signature) const {
+    bool positive = blockM > 0 && blockN > 0 && microM > 0 && microN > 0 &&
+                    warpsK > 0 && minBlocksPerSm > 0 && splitK > 0 &&
+                    rasterGroup > 0;
+    if (!positive || !signature.isWellFormed() || signature.in != DType::FP32 ||
+        signature.compute != ComputeMode::Native)
+      return false;
+    if (stages < 2 || stages > 16 || warpsK > 8)
+      return false;
+    if (splits != 1 && (splits != 0 || splitK != 1))
+      return false;
+    // A thread's sums are in groups of four rows and four columns; fragments
+    // of the rows pass through four vectors of registers.
+    if ((microM != 4 && microM != 8 && microM != 16) ||
+        (microN != 4 && microN != 8))
+      return false;
+    if (lanesM != 1 && lanesM != 2 && lanesM != 4 && lanesM != 8 &&
+        lanesM != 16 && lanesM != 32)
+      return false;
+    if (blockM > 1024 || blockN > 1024 || blockM % warpTileM() != 0 ||
+        blockN % warpTileN() != 0 || threads() > 1024)
+      return false;
+    // Rows along k are up to 128 bytes, and warps alternate between two sets
+    // of fragments.
+    if ((blockK != 16 && blockK != 32) || blockK / 4 % warpsK != 0 ||
+        steps() % 2 != 0)
+      return false;
+    bool hasKMajor = signature.isKMajorA() || signature.isKMajorB();
+    if (transposes != 0 && (transposes != 1 || !hasKMajor))
+      return false;
+    return isLoadable(signature.isKMajorA(), blockM, signature.alignA) &&
+           isLoadable(signature.isKMajorB(), blockN, signature.alignB);
+  }
+
+  /// Blocks of the one-dimensional grid; must stay below 2^31.
+  constexpr long long blocks(long long m, long long n, long long batch) const {
+    return tiles(m, n, batch) * splitK;
+  }
+  /// Bytes of GemmParams::partials.
+  constexpr long long partialBytes(long long m, long long n,
+                                   long long batch) const {
+    return splitK == 1 ? 0 : blocks(m, n, batch) * blockM * blockN * 4;
+  }
+  /// Bytes of GemmParams::counters.
+  constexpr long long zeroedBytes(long long m, long long n,
+                                  long long batch) const {
+    return splitK == 1 ? 0 : tiles(m, n, batch) * 4;
+  }
+
+  friend constexpr bool operator==(const FfmaGemmConfig &,
+                                   const FfmaGemmConfig &) = default;
+
+private:
+  constexpr long long tiles(long long m, long long n, long long batch) const {
+    return ((m + blockM - 1) / blockM) * ((n + blockN - 1) / blockN) * batch;
+  }
+
+  /// True when the extent is a power of two (rows of shared memory are), and
+  /// one pass of the threads' copies covers whole rows.
+  constexpr bool isLoadable(bool kMajor, int extent, int align) const {
+    if ((extent & (extent - 1)) != 0 || (threads() & (threads() - 1)) != 0)
+      return false;
+    if (kMajor && transposes != 0)
+      return true;
+    int rowBytes = (kMajor ? blockK : extent) * 4;
+    return rowBytes >= align && rowBytes / align <= threads();
+  }
+};
+
+} // namespace kiln

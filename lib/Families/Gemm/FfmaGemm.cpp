@@ -1,0 +1,270 @@
+//===- FfmaGemm.cpp - the multistage FFMA template ------------------------===//
+//
+// Exact fp32 products from sm_80 on. The space crosses tiles that differ in
+// kind with splits of k: large tiles where there is work for all SMs, thin ones
+// where m or n is small, whose warps share out the steps of k. Blocks of an SM,
+// stages and splits are derived: the splits fill a half, one or two waves.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Gemm/GemmTemplate.h"
+#include "Kernel/ClassicRanking.h"
+#include "Model/MathUtil.h"
+#include "gemm/FfmaGemmConfig.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+namespace {
+
+/// A tile, its thread's part of it, how its warps share it out, and whether its
+/// K-major operands are transposed where copies are as wide as 16 bytes.
+struct Tile {
+  int blockM, blockN, blockK, microM, microN, lanesM, warpsK;
+  bool transposes = false;
+
+  /// Thin tiles use what they load a few times only: they are for the speed of
+  /// memory, and copies of 16 bytes are the fewest.
+  bool isThin() const { return std::min(blockM, blockN) <= 16; }
+};
+
+/// Best guesses first within a size. Of 20 tiles that were measured for 60
+/// problems (H100), these are the ones without which a problem takes longer.
+constexpr Tile kTiles[] = {
+    {128, 128, 32, 16, 8, 4, 1, true}, {256, 128, 32, 16, 8, 4, 1, true},
+    {64, 256, 16, 16, 8, 4, 1, true},  {64, 64, 32, 8, 8, 4, 2, true},
+    {64, 128, 32, 8, 8, 4, 1},         {32, 64, 32, 8, 8, 4, 4},
+    {64, 32, 32, 8, 4, 8, 4},          {16, 128, 32, 8, 8, 2, 4},
+    {16, 64, 32, 8, 4, 2, 4},          {128, 16, 32, 8, 8, 16, 4},
+    {64, 16, 32, 8, 4, 8, 4},          {8, 128, 32, 8, 4, 1, 4},
+    {8, 64, 32, 4, 4, 2, 4},           {128, 8, 32, 8, 4, 16, 4},
+    {64, 8, 32, 4, 4, 16, 4},          {4, 128, 32, 4, 4, 1, 4},
+    {128, 4, 32, 4, 4, 32, 4},
+};
+
+class FfmaGemm final : public GemmTemplate<FfmaGemmConfig>,
+                       public ClassicTemplate {
+public:
+  FfmaGemm()
+      : GemmTemplate({.header = "gemm/FfmaGemm.cuh",
+                      .signatureType = "GemmSignature",
+                      .configType = "FfmaGemmConfig",
+                      .paramsType = "GemmParams",
+                      .function = "ffmaGemm"}) {}
+
+  const ClassicTemplate *classic() const override { return this; }
+  ClassicConfig classicConfig(const Record &config) const override {
+    FfmaGemmConfig c = fromRecord<FfmaGemmConfig>(config);
+    return ClassicConfig{.blockM = c.blockM,
+                         .blockN = c.blockN,
+                         .blockK = c.blockK,
+                         .splitK = c.splitK,
+                         .numWarps = c.threads() / 32,
+                         .numStages = c.stages,
+                         .tensor = false};
+  }
+
+protected:
+  void forEachConfig(
+      const GemmProblem &problem, const DeviceModel &device,
+      llvm::function_ref<void(const FfmaGemmConfig &)> emit) const override;
+  CandidateClass classOfConfig(const FfmaGemmConfig &config) const override;
+  std::optional<Rejection>
+  checkLimits(const GemmProblem &problem, const GemmSignature &signature,
+              const FfmaGemmConfig &config,
+              const DeviceModel &device) const override;
+  TileKernel tileKernel(const GemmSignature &signature,
+                        const FfmaGemmConfig &config,
+                        const DeviceModel &device) const override;
+};
+
+} // namespace
+
+/// The sums, both sets of a step of B, the vectors of A in flight; the rest is
+/// addresses and loop state. ptxas spills below this.
+static int64_t registersOf(const FfmaGemmConfig &config) {
+  constexpr int kOverhead = 30, kLimit = 255;
+  return std::min(config.microM * config.microN + 8 * config.microN +
+                      4 * config.ahead() + kOverhead,
+                  kLimit);
+}
+
+/// Resident blocks, and the deepest ring that they leave memory for.
+static void fitOccupancy(FfmaGemmConfig &config, const GemmSignature &signature,
+                         const DeviceModel &device) {
+  constexpr int64_t kMostStages = 5, kMostBlocks = 6, kLeastStages = 3;
+  int64_t stage = config.stageBytes(signature);
+  int64_t byRegisters = device.registersPerSm / config.threads() /
+                        roundUp(registersOf(config), 8);
+  // More blocks are not worth a shallower ring.
+  int64_t byMemory =
+      device.sharedBytesPerSm /
+      (stage * kLeastStages + device.sharedBytesReservedPerBlock);
+  int64_t blocks =
+      std::clamp<int64_t>(std::min(byRegisters, byMemory), 1, kMostBlocks);
+  int64_t available = std::min(device.sharedBytesPerSm / blocks -
+                                   device.sharedBytesReservedPerBlock,
+                               device.sharedBytesPerBlock);
+  config.minBlocksPerSm = static_cast<int>(blocks);
+  config.stages =
+      static_cast<int>(std::clamp<int64_t>(available / stage, 2, kMostStages));
+}
+
+/// The part of the slots that \p blocks use in all their waves.
+static double usedSlots(int64_t blocks, int64_t slots) {
+  return double(blocks) / double(roundUp(blocks, slots));
+}
+
+/// Emits the splits of \p config that fill a quarter, a half, three quarters or
+/// all of one wave, or make a few waves fuller, as far as each has some tiles
+/// along k.
+static void emitSplits(FfmaGemmConfig config, const GemmProblem &problem,
+                       const DeviceModel &device,
+                       llvm::function_ref<void(const FfmaGemmConfig &)> emit) {
+  constexpr int64_t kMostSplits = 32, kLeastTiles = 3;
+  int64_t tiles =
+      std::max<int64_t>(config.blocks(problem.m, problem.n, problem.batch), 1);
+  int64_t slots = device.smCount * config.minBlocksPerSm;
+  int64_t most =
+      std::min(kMostSplits, ceilDiv(problem.k, config.blockK) / kLeastTiles);
+  config.splits = 1;
+  auto emitSplit = [&](int64_t splits) {
+    if (splits <= config.splitK || splits > most)
+      return;
+    config.splitK = static_cast<int>(splits);
+    emit(config);
+  };
+  constexpr int64_t kQuarters = 4, kFewWaves = 4;
+  for (int64_t quarter = 1; quarter <= kQuarters; ++quarter)
+    emitSplit(std::min(slots * quarter / kQuarters / tiles, most));
+  constexpr double kFuller = 1.08;
+  for (int64_t splits : {2, 3})
+    if (tiles > slots / 2 && tiles * splits <= kFewWaves * slots &&
+        usedSlots(tiles * splits, slots) > kFuller * usedSlots(tiles, slots))
+      emitSplit(splits);
+}
+
+/// True for large tiles of which most lies outside of the problem: the space
+/// has smaller ones.
+static bool isTooLarge(const Tile &tile, const GemmProblem &problem) {
+  constexpr int kLarge = 64;
+  auto exceeds = [](int block, int64_t extent) {
+    return block > kLarge && block >= 2 * extent;
+  };
+  return exceeds(tile.blockM, problem.m) || exceeds(tile.blockN, problem.n);
+}
+
+static bool transposes(const Tile &tile, const GemmSignature &signature) {
+  constexpr int kWide = 16;
+  bool isNarrow = (signature.isKMajorA() && signature.alignA < kWide) ||
+                  (signature.isKMajorB() && signature.alignB < kWide);
+  bool hasKMajor = signature.isKMajorA() || signature.isKMajorB();
+  return hasKMajor && (tile.transposes || (isNarrow && !tile.isThin()));
+}
+
+void FfmaGemm::forEachConfig(
+    const GemmProblem &problem, const DeviceModel &device,
+    llvm::function_ref<void(const FfmaGemmConfig &)> emit) const {
+  GemmSignature signature = signatureOf(problem);
+  for (const Tile &tile : kTiles) {
+    if (isTooLarge(tile, problem))
+      continue;
+    FfmaGemmConfig config;
+    config.blockM = tile.blockM;
+    config.blockN = tile.blockN;
+    config.blockK = tile.blockK;
+    config.microM = tile.microM;
+    config.microN = tile.microN;
+    config.lanesM = tile.lanesM;
+    config.warpsK = tile.warpsK;
+    config.transposes = transposes(tile, signature);
+    fitOccupancy(config, signature, device);
+    emit(config);
+    emitSplits(config, problem, device, emit);
+  }
+}
+
+CandidateClass FfmaGemm::classOfConfig(const FfmaGemmConfig &c) const {
+  uint64_t key = 6;
+  for (int part : {c.blockM, c.blockN, c.splitK})
+    key = key * 1024 + static_cast<uint64_t>(part);
+  return {key, c.splitK};
+}
+
+std::optional<Rejection> FfmaGemm::checkLimits(
+    const GemmProblem &problem, const GemmSignature &signature,
+    const FfmaGemmConfig &config, const DeviceModel &device) const {
+  constexpr int kFirstCapability = 80; // cp.async
+  if (device.computeCapability() < kFirstCapability)
+    return Rejection{PruneReason::Architecture,
+                     double(device.computeCapability()), kFirstCapability};
+  if (signature.in != DType::FP32 || signature.compute != ComputeMode::Native)
+    return Rejection{PruneReason::Type};
+  constexpr int kMaxAccumulators = 128;
+  double accumulators = double(config.microM) * config.microN;
+  if (accumulators > kMaxAccumulators)
+    return Rejection{PruneReason::Registers, accumulators, kMaxAccumulators,
+                     "accumulators a thread"};
+  if (!config.isValid(signature))
+    return Rejection{PruneReason::InstructionShape};
+  int64_t ranges = ceilDiv(std::max<int64_t>(problem.k, 1), config.blockK);
+  if (config.splitK > 1 && config.splitK > ranges)
+    return Rejection{PruneReason::Dominated, double(config.splitK),
+                     double(ranges), "splits"};
+  return checkRegisters(registersOf(config), config.threads(),
+                        config.minBlocksPerSm, device);
+}
+
+TileKernel FfmaGemm::tileKernel(const GemmSignature &signature,
+                                const FfmaGemmConfig &config,
+                                const DeviceModel &device) const {
+  TileKernel kernel;
+  kernel.blockM = config.blockM;
+  kernel.blockN = config.blockN;
+  kernel.blockK = config.blockK;
+  kernel.stages = config.stages;
+  kernel.threads = config.threads();
+  kernel.splitK = config.splitK;
+  kernel.rasterGroup = config.rasterGroup;
+  kernel.sharedBytes = config.sharedBytes(signature);
+  kernel.accumulatorsPerThread = config.microM * config.microN;
+  kernel.registersPerThread = static_cast<int>(registersOf(config));
+  // Of each vector a warp reads, the banks deliver what its half warps ask
+  // for, in passes of 128 bytes: two, or four where all lanes differ.
+  auto passes = [](int lanes) { return lanes == 32 ? 4.0 : 2.0; };
+  double vectors = config.microM * passes(config.lanesM) +
+                   config.microN * passes(config.lanesN());
+  constexpr int kPassBytes = 128, kStepK = 4;
+  double warpSteps = config.groupThreads() / 32.0 * config.blockK / kStepK;
+  kernel.sharedReadBytes = warpSteps * vectors * kPassBytes;
+  kernel.flopsPerClock = device.simdFlopsPerClockPerSm(RateType::FP32);
+  // Clocks of a step of four along k: FFMAs, reads of both fragments, addresses
+  // and the step's share of copies, barrier and loop. The register file
+  // delivers one even and one odd register a clock, and vectors along k have
+  // the sums' partners in registers of one kind (counted in SASS, and
+  // measured).
+  bool isAlongA = signature.isKMajorA() && config.transposes == 0;
+  bool isAlongB = signature.isKMajorB() && config.transposes == 0;
+  double slots = isAlongB ? 1.4 : isAlongA ? 1.26 : 1.1;
+  double ffma = double(kStepK) * config.microM * config.microN;
+  double reads = config.microM + config.microN;
+  auto copiesOf = [&](int extent, bool isKMajor, int align) {
+    int bytes = isKMajor && config.transposes != 0 ? 4 : align;
+    return double(extent) * config.blockK * 4 / bytes / config.threads();
+  };
+  double copies =
+      copiesOf(config.blockM, signature.isKMajorA(), signature.alignA) +
+      copiesOf(config.blockN, signature.isKMajorB(), signature.alignB);
+  constexpr double kPerCopy = 1.7, kPerStep = 8, kPerTile = 80;
+  double other = kPerStep + (kPerCopy * copies + kPerTile) / config.steps();
+  kernel.efficiency = ffmaEfficiency(ffma, slots, reads + other, device);
+  kernel.tensor = false;
+  kernel.warpsForPeak = 8;
+  return kernel;
+}
+
+std::unique_ptr<Template> makeFfmaGemmTemplate() {
+  return std::make_unique<FfmaGemm>();
+}
+
+} // namespace kiln
