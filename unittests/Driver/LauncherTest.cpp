@@ -2,6 +2,7 @@
 
 #include "Driver/CudaApi.h"
 #include "Driver/DeviceMemory.h"
+#include "Driver/Event.h"
 #include "Driver/Graph.h"
 #include "Driver/Module.h"
 #include "Driver/Stream.h"
@@ -284,6 +285,46 @@ TEST_CASE(
     CHECK(second.counterBefore == 8);
     CHECK(second.map.address == plan.memory.address());
   }
+}
+
+TEST_CASE("a launch depends on a kernel and on nothing else") {
+  Plan plan;
+  kilnFakeOnLaunch("void", record, &plan.seen, sizeof(Params));
+  auto run = [&](bool cooperative = false) {
+    LaunchSpec spec;
+    Params params;
+    params.counter = plan.memory.address();
+    KernelStep &step = spec.addKernel(params);
+    step.dependentLaunch = true;
+    step.cooperative = cooperative;
+    REQUIRE(!launch(*plan.driver, spec, plan.functions, plan.stream.handle()));
+    return plan.seen.empty() ? false : plan.seen.back().dependent;
+  };
+  CHECK_FALSE(run()); // nothing is ahead
+  CHECK(run());
+  REQUIRE(!fillAsync(*plan.driver, plan.memory.address(), 0, 4,
+                     plan.stream.handle()));
+  CHECK_FALSE(run());
+  CHECK(run());
+  CHECK_FALSE(run(/*cooperative=*/true));
+  CHECK(run());
+  Event event = require(Event::create(*plan.driver));
+  REQUIRE(!event.record(plan.stream.handle()));
+  CHECK(run()); // a record is no work
+  REQUIRE(!event.makeWait(plan.stream.handle()));
+  CHECK_FALSE(run());
+
+  // In a capture the kernels of the capture count.
+  REQUIRE(!Graph::beginCapture(*plan.driver, plan.stream.handle()));
+  for (int i = 0; i < 2; ++i)
+    run(/*cooperative=*/i == 1);
+  Graph graph = require(Graph::endCapture(*plan.driver, plan.stream.handle()));
+  plan.seen.clear();
+  REQUIRE(!graph.launch(plan.stream.handle()));
+  REQUIRE(plan.seen.size() == 2);
+  CHECK_FALSE(plan.seen[0].dependent);
+  CHECK(plan.seen[1].dependent);
+  CHECK_FALSE(run()); // behind a graph
 }
 
 TEST_CASE("S3: a step that a graph cannot take is named") {

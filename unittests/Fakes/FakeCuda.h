@@ -68,7 +68,7 @@ typedef struct KilnFakeLaunch {
   const void *params;     ///< the kernel's first parameter
   uint32_t grid[3], block[3], cluster[3];
   uint32_t sharedBytes; ///< dynamic
-  int dependentLaunch;  ///< programmatic stream serialisation was asked for
+  int dependentLaunch;  ///< it may begin before the kernel ahead has ended
   int cooperative;      ///< all blocks at once were asked for
   struct CUstream_st *stream;
   double durationNs; ///< in: the default; out: how far the clock moves

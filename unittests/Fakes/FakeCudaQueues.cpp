@@ -141,6 +141,36 @@ static bool hold(Node &node, Stream *stream) {
   return true;
 }
 
+/// What becomes of the attribute of dependent launch, as an H100 with driver
+/// 580 answered: no combination is refused. It counts behind a kernel, records
+/// of events between or not, and is ignored behind a memset, a copy, a wait for
+/// an event or a graph, and first of all. In a stream it is ignored for
+/// cooperative kernels, too. In a capture it becomes an edge from the kernel
+/// that was recorded last; where the stream waits for an event of another one
+/// that is captured as well, a second edge of the kind from the kernel there.
+static void settleDependence(Node &node, Stream *stream, bool isCaptured,
+                             bool isFromGraph) {
+  if (node.type == Node::Type::Event)
+    return;
+  const bool isKernel = node.type == Node::Type::Kernel;
+  std::atomic<bool> &ahead =
+      stream ? stream->kernelAhead : node.context->kernelAhead;
+  if (isFromGraph) {
+    ahead = false;
+    return;
+  }
+  if (isCaptured) {
+    std::lock_guard lock(state.mutex);
+    const std::vector<Node> &nodes = stream->graph->nodes;
+    if (nodes.empty() || nodes.back().type != Node::Type::Kernel)
+      node.launch.dependentLaunch = 0;
+    return;
+  }
+  if (isKernel && (!ahead || node.launch.cooperative))
+    node.launch.dependentLaunch = 0;
+  ahead = isKernel;
+}
+
 /// Records \p node into the capture of \p stream, where an event is a mark and
 /// no node.
 static void capture(Node &&node, Stream &stream) {
@@ -168,6 +198,7 @@ CUresult enqueue(CUstream handle, Node &&node, bool isFromGraph) {
   const bool isCaptured = status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
   if (node.type == Node::Type::Event)
     node.event->isCaptured = isCaptured;
+  settleDependence(node, stream, isCaptured, isFromGraph);
   const bool isObserved = state.observers.load(std::memory_order_relaxed) != 0;
   const bool isStep =
       node.type != Node::Type::Event && node.type != Node::Type::Wait;

@@ -70,8 +70,9 @@ struct Context : Object {
   std::atomic<uint64_t> id{0};
   std::atomic<int> sticky{0}; ///< the CUresult of every call, 0 while alive
   int device = 0;
-  int references = 0;                ///< of a primary context
-  std::unique_ptr<WorkQueue> legacy; ///< of its default stream
+  int references = 0;                   ///< of a primary context
+  std::unique_ptr<WorkQueue> legacy;    ///< of its default stream
+  std::atomic<bool> kernelAhead{false}; ///< as Stream's, of the default ones
 };
 
 struct Callback {
@@ -169,6 +170,8 @@ struct Stream : Object {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::thread::id capturer;
   Graph *graph = nullptr;
+  /// What was enqueued last is a kernel: the next one may depend on it.
+  std::atomic<bool> kernelAhead{false};
 };
 
 struct MemoryPool : Object {

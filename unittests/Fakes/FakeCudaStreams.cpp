@@ -118,6 +118,8 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction handle,
     Stream *stream = streamOf(config->hStream, &valid);
     if (!valid || (stream && stream->context != current))
       return CUDA_ERROR_INVALID_HANDLE;
+    (stream ? stream->kernelAhead : current->kernelAhead)
+        .store(true, std::memory_order_relaxed);
     state.clockPs.fetch_add(state.launchPs.load(std::memory_order_relaxed),
                             std::memory_order_relaxed);
     return CUDA_SUCCESS;
@@ -150,6 +152,7 @@ static CUresult createStream(CUstream *handle, unsigned flags, int priority) {
   stream->blocking = (flags & CU_STREAM_NON_BLOCKING) == 0;
   stream->priority = std::clamp(priority, kGreatestPriority, kLeastPriority);
   stream->capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  stream->kernelAhead = false;
   stream->kind = Kind::Stream;
   *handle = handleOf<CUstream>(stream);
   return CUDA_SUCCESS;
