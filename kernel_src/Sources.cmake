@@ -43,6 +43,7 @@ set(KILN_KERNEL_SOURCES
   attention/Sm90MlaTiles.cuh
   common/Access.cuh
   common/Convert.cuh
+  common/Dependent.cuh
   common/Pointwise.cuh
   common/Ptx.cuh
   common/PtxSm90.cuh

@@ -14,6 +14,7 @@
 
 #include "attention/CombineAttentionConfig.h"
 #include "attention/DecodeMerge.cuh"
+#include "common/Dependent.cuh"
 
 namespace kiln {
 
@@ -30,8 +31,8 @@ void combineAttention(const AttentionParams &params) {
   __shared__ float4 shared[kTeams][kColumns];
 
   const int query = blockIdx.x, head = blockIdx.y, sequence = blockIdx.z;
-  if constexpr (__CUDA_ARCH__ >= 900)
-    ptx::griddepcontrolWait();
+  allowSuccessor();
+  awaitPredecessor();
   AttentionTokens queries = queriesOf<kSignature>(params, sequence);
   if (query >= queries.count)
     return;

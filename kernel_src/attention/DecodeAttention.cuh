@@ -22,6 +22,7 @@
 #include "attention/DecodeMerge.cuh"
 #include "attention/DecodeRows.cuh"
 #include "attention/DecodeSplits.h"
+#include "common/Dependent.cuh"
 
 namespace kiln {
 
@@ -33,6 +34,7 @@ void decodeAttention(const AttentionParams &params) {
   extern __shared__ __align__(128) char shared[];
   const int warp = threadIdx.x / 32;
   const int split = blockIdx.x, sequence = blockIdx.z;
+  awaitPredecessor();
 
   // Which keys, and which rows. Divisions come last: copies need none.
   AttentionTokens queries = queriesOf<kSignature>(params, sequence);
@@ -91,8 +93,7 @@ void decodeAttention(const AttentionParams &params) {
   // Merge. The sums take the place of the rings.
   ptx::cpAsyncWait<0>();
   __syncthreads();
-  if constexpr (!kConfig.cluster && __CUDA_ARCH__ >= 900)
-    ptx::griddepcontrolLaunchDependents();
+  allowSuccessor();
   DecodeMerge<kSignature, kConfig> merge(params, rows,
                                          reinterpret_cast<float *>(shared));
   merge.leave(number, sums);

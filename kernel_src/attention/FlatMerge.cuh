@@ -9,6 +9,7 @@
 
 #include "attention/FlatMergeConfig.h"
 #include "common/Access.cuh"
+#include "common/Dependent.cuh"
 
 namespace kiln {
 
@@ -40,6 +41,8 @@ template <MergeSignature kSignature, FlatMergeConfig kConfig> class FlatMerge {
 
 public:
   static void run(const MergeParams &params) {
+    allowSuccessor();
+    awaitPredecessor();
     long long rows = params.batch * params.rows * params.heads;
     constexpr long long kChunk = kGroups * kConfig.items;
     // All lanes of a warp take part in each turn.

@@ -25,6 +25,7 @@
 
 #include "attention/MmaAttentionSoftmax.cuh"
 #include "attention/MmaAttentionTiles.cuh"
+#include "common/Dependent.cuh"
 
 namespace kiln {
 
@@ -75,6 +76,8 @@ class MmaAttention {
 public:
   static void run(const AttentionParams &params) {
     extern __shared__ __align__(128) unsigned char sharedMemory[];
+    allowSuccessor();
+    awaitPredecessor();
     Place place;
     if (!place.locate(params))
       return;

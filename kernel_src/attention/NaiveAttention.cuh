@@ -11,6 +11,7 @@
 #include "attention/AttentionRanges.h"
 #include "attention/NaiveAttentionConfig.h"
 #include "common/Convert.cuh"
+#include "common/Dependent.cuh"
 
 namespace kiln {
 
@@ -133,6 +134,8 @@ class NaiveAttention {
 
 public:
   static void run(const AttentionParams &params) {
+    allowSuccessor();
+    awaitPredecessor();
     long long tasks =
         static_cast<long long>(params.batch) * params.heads * params.queries;
     long long step = static_cast<long long>(gridDim.x) * kConfig.warps;

@@ -37,6 +37,7 @@
 #include "attention/Sm90AttentionConsumer.cuh"
 #include "attention/Sm90AttentionTiles.cuh"
 #include "attention/Sm90AttentionTransposer.cuh"
+#include "common/Dependent.cuh"
 #include "common/Ring.cuh"
 
 namespace kiln {
@@ -72,10 +73,12 @@ public:
     // The same in all lanes of a warp, and known to be.
     int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
     int role = warp / 4;
+    allowSuccessor();
     if (warp == 4 * kConsumers && ptx::electOne()) {
       prefetchMaps(params);
       setUp(shared);
     }
+    awaitPredecessor();
     __syncthreads();
     if (role == kConsumers) {
       if constexpr (kConfig.tradesRegisters())

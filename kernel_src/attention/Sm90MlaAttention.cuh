@@ -34,6 +34,7 @@
 
 #include "attention/Sm90MlaConsumer.cuh"
 #include "attention/Sm90MlaTiles.cuh"
+#include "common/Dependent.cuh"
 
 namespace kiln {
 
@@ -58,13 +59,14 @@ public:
     // The same in all lanes of a warp, and known to be.
     int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
     int role = warp / 4;
-    Sm90MlaWork work = workOf<kSignature, kConfig>(params.attention);
-    if (!work.hasWork)
-      return;
     if (warp == 4 * kConsumers && ptx::electOne()) {
       ptx::prefetchTensorMap(&params.k);
       setUp(shared);
     }
+    awaitPredecessor();
+    Sm90MlaWork work = workOf<kSignature, kConfig>(params.attention);
+    if (!work.hasWork)
+      return;
     meet();
     if (role == kConsumers) {
       ptx::setmaxnregDec<Sm90MlaConfig::kProducerRegisters>();
@@ -80,7 +82,7 @@ public:
         Sm90MlaConsumer<kSignature, kConfig, 1>(params.attention, shared, work)
             .run();
     }
-    ptx::griddepcontrolLaunchDependents();
+    allowSuccessor();
     // Others bring keys to this block, and give theirs back to it.
     if constexpr (kCluster > 1)
       meet();

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "common/Access.cuh"
+#include "common/Dependent.cuh"
 #include "common/Pointwise.cuh"
 #include "elementwise/ElementwiseParams.h"
 #include "elementwise/FlatElementwiseConfig.h"
@@ -261,6 +262,8 @@ private:
 /// have whole vectors.
 template <ElementwiseSignature kSignature, FlatElementwiseConfig kConfig>
 void flatElementwise(const FlatElementwiseParams &params) {
+  allowSuccessor();
+  awaitPredecessor();
   FlatElementwise<kSignature, kConfig>::run(params);
 }
 

@@ -20,6 +20,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "common/Dependent.cuh"
 #include "common/Raster.cuh"
 #include "gemm/FfmaGemmConfig.h"
 #include "gemm/FfmaTiles.cuh"
@@ -409,6 +410,8 @@ private:
 /// kConfig.blocks(m, n, batch) blocks.
 template <GemmSignature kSignature, FfmaGemmConfig kConfig>
 void ffmaGemm(const GemmParams &params) {
+  allowSuccessor();
+  awaitPredecessor();
   FfmaGemm<kSignature, kConfig>::run(params);
 }
 

@@ -23,11 +23,11 @@ struct EpilogueOperands {
   float alpha, beta;
 };
 
-/// Reads the scalars and steps the pointers to \p batch.
+/// Steps the pointers to \p batch. Reads nothing.
 template <GemmSignature kSignature>
-EpilogueOperands epilogueOperands(const GemmParams &params, long long batch) {
+EpilogueOperands epilogueAddresses(const GemmParams &params, long long batch) {
   constexpr int kBytes = bytesOf(kSignature.out);
-  EpilogueOperands operands;
+  EpilogueOperands operands = {};
   operands.d = static_cast<char *>(params.d) + batch * params.strideD * kBytes;
   operands.c =
       static_cast<const char *>(params.c) + batch * params.strideC * kBytes;
@@ -35,6 +35,13 @@ EpilogueOperands epilogueOperands(const GemmParams &params, long long batch) {
                   batch * params.strideBias * kBytes;
   operands.residual = static_cast<const char *>(params.residual) +
                       batch * params.strideResidual * kBytes;
+  return operands;
+}
+
+/// The same with the scalars, which it reads.
+template <GemmSignature kSignature>
+EpilogueOperands epilogueOperands(const GemmParams &params, long long batch) {
+  EpilogueOperands operands = epilogueAddresses<kSignature>(params, batch);
   operands.alpha = params.alphaPtr ? *params.alphaPtr : params.alpha;
   operands.beta = params.betaPtr ? *params.betaPtr : params.beta;
   return operands;
@@ -129,7 +136,8 @@ RunOperands<kCount> loadLinks(const EpilogueOperands &operands,
 }
 
 /// Has what computeRun reads for a run from (\p row, \p column) on brought to
-/// L2, long before: nobody waits for it.
+/// L2, long before: nobody waits for it, and whether it is there yet does not
+/// matter (Dependent.cuh).
 template <GemmSignature kSignature>
 void prefetchRun(const EpilogueOperands &operands, const GemmParams &params,
                  long long row, long long column) {

@@ -46,7 +46,13 @@ struct GemmParams {
   /// Counters of the tiles, the config's zeroedBytes; zero at the start, and
   /// left at zero.
   unsigned *counters = nullptr;
+  /// Operands that the kernel may read before the one ahead of it in the stream
+  /// has ended (Dependent.cuh): kEarlyA, kEarlyB.
+  int early = 0;
 };
+
+/// Bits of GemmParams::early.
+inline constexpr int kEarlyA = 1, kEarlyB = 2;
 
 /// Parameters of referenceGemm: a slab of the flattened rows of D, row
 /// r = batchIndex * m + row.

@@ -52,10 +52,12 @@ template <GemmSignature kSignature, GemvConfig kConfig> class Gemv {
 public:
   static void run(const GemmParams &params) {
     extern __shared__ __align__(16) float shared[];
+    allowSuccessor();
     StreamWork work = streamWork(params, kConfig, 1);
     prefetchSums<kSignature, kStaged>(params, work);
     Sums sums = {};
-    Gemv(params, work).multiply(params.k, sums);
+    Gemv(params, work)
+        .multiply(params.k, isStreamedEarly<kStreamsA>(params), sums);
     stage(sums, shared);
     __syncthreads();
     finishSums<kSignature, kStaged>(params, work, shared, kWarpsK);
@@ -85,23 +87,41 @@ private:
       policy = ptx::createPolicyEvictFirst();
   }
 
-  void multiply(long long k, Sums &sums) const {
+  /// With \p isEarly the first round of the matrix is asked for before the
+  /// kernel ahead has ended.
+  void multiply(long long k, bool isEarly, Sums &sums) const {
+    if (!isEarly)
+      awaitPredecessor();
+    bool awaits = isEarly; // still
     long long done = 0;
 #pragma unroll 1
     for (; done + kRoundK <= k; done += kRoundK)
-      multiplyRound<true>(done * kBytes, 0, sums);
+      multiplyRound<true>(done * kBytes, 0, awaits, sums);
     if (done < k)
-      multiplyRound<false>(done * kBytes, static_cast<int>(k - done), sums);
+      multiplyRound<false>(done * kBytes, static_cast<int>(k - done), awaits,
+                           sums);
+    if (awaits) // k is 0
+      awaitPredecessor();
   }
 
   /// Adds the products of one round of k, which begins \p begin bytes into the
-  /// rows. Without kFull only \p roundLeft elements of it exist.
+  /// rows. Without kFull only \p roundLeft elements of it exist. \p awaits:
+  /// nobody has waited for the kernel ahead yet.
   template <bool kFull>
-  void multiplyRound(long long begin, int roundLeft, Sums &sums) const {
+  void multiplyRound(long long begin, int roundLeft, bool &awaits,
+                     Sums &sums) const {
     int left = roundLeft - (warpK() * 32 + lane()) * kLaneElements;
     Vector early[kVectors][kUnroll], streamed[kRows][kUnroll];
     // All loads are issued before the first is used: the compiler keeps the
     // order of those of the matrix.
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u)
+#pragma unroll
+      for (int r = 0; r < kRows; ++r)
+        streamed[r][u] = loadStreamed<kFull>(r, u, begin, left);
+    if (awaits)
+      awaitPredecessor();
+    awaits = false;
     if constexpr (kEarlyVectors) {
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u)
@@ -109,11 +129,6 @@ private:
         for (int v = 0; v < kVectors; ++v)
           early[v][u] = loadSmall<kFull>(v, u, begin, left);
     }
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u)
-#pragma unroll
-      for (int r = 0; r < kRows; ++r)
-        streamed[r][u] = loadStreamed<kFull>(r, u, begin, left);
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
       float elements[kRows][kLaneElements];

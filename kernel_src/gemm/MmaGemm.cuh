@@ -18,6 +18,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "common/Dependent.cuh"
 #include "common/Raster.cuh"
 #include "gemm/GemmEpilogue.cuh"
 #include "gemm/MmaGemmConfig.h"
@@ -60,6 +61,7 @@ template <GemmSignature kSignature, MmaGemmConfig kConfig> class MmaGemm {
 public:
   static void run(const GemmParams &params) {
     extern __shared__ __align__(128) unsigned char sharedMemory[];
+    allowSuccessor();
     TileWork work = tileWork(blockIdx.x, tileCount(params.m, kBlockM),
                              tileCount(params.n, kBlockN), splitsOf(params),
                              params.rasterGroup);
@@ -144,6 +146,37 @@ private:
       b.stash();
     }
 
+    /// Brings the first kStages - 1 tiles to \p ring: operands of \p early
+    /// before the kernel ahead has ended, in the group of the first tile.
+    void fill(unsigned ring, int early) {
+#pragma unroll 1
+      for (int pass = early ? 0 : 1; pass < 2; ++pass) {
+        if (pass == 1)
+          awaitPredecessor();
+        int operands = pass == 0 ? early : ~early;
+#pragma unroll 1
+        for (int tile = 0; tile < kStages - 1; ++tile) {
+          bool exists = tile < range.count;
+          int kLeft = range.leftFrom(tile);
+          unsigned stage = ring + tile * kStageBytes;
+          if (operands & kEarlyA) {
+            a.begin(stage, rowsLeft, kLeft, exists);
+            a.copy(0, 1);
+          }
+          if (operands & kEarlyB) {
+            b.begin(stage + kShapeA.bytes(), columnsLeft, kLeft, exists);
+            b.copy(0, 1);
+          }
+          if (pass == 1)
+            ptx::cpAsyncCommit();
+          if (operands & kEarlyA)
+            a.stash();
+          if (operands & kEarlyB)
+            b.stash();
+        }
+      }
+    }
+
   private:
     static const char *startA(const GemmParams &params, const TileWork &work,
                               const KRange &range) {
@@ -174,13 +207,7 @@ private:
     ReaderB readerB(warpColumn());
     Fragments fragments;
 
-#pragma unroll 1
-    for (int tile = 0; tile < kStages - 1; ++tile) {
-      producer.begin(tile, shared + tile * kStageBytes);
-      producer.copy(0, 1);
-      ptx::cpAsyncCommit();
-      producer.stash();
-    }
+    producer.fill(shared, params.early);
     ptx::cpAsyncWait<kStages - 2>();
     __syncthreads();
     unsigned ringEnd = shared + kStages * kStageBytes;

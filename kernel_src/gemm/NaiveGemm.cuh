@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "common/Dependent.cuh"
 #include "gemm/GemmEpilogue.cuh"
 #include "gemm/NaiveGemmConfig.h"
 
@@ -36,6 +37,8 @@ template <GemmSignature kSignature, NaiveGemmConfig kConfig>
 void naiveGemm(const GemmParams &params) {
   static_assert(kConfig.isValid(kSignature),
                 "the config is not valid for this signature");
+  allowSuccessor();
+  awaitPredecessor();
   // Columns of the product that one thread joins to an element.
   constexpr int kJoined = kSignature.columnsPerOutput();
   long long columns = params.n / kJoined;

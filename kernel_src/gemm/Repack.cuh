@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "common/Dependent.cuh"
 #include "common/Types.h"
 #include "gemm/RepackConfig.h"
 
@@ -26,6 +27,8 @@ template <int kBytes> using RepackPiece = typename RepackPieceOf<kBytes>::Type;
 template <RepackSignature kSignature, RepackConfig kConfig>
 void repack(const RepackParams &params) {
   static_assert(kConfig.isValid(kSignature), "the config does not fit");
+  allowSuccessor();
+  awaitPredecessor();
   constexpr int kBytes = kSignature.elementBytes, kPieces = 16 / kBytes;
   using Piece = RepackPiece<kBytes>;
   long long vectors = params.targetPitch / 16; // a row
@@ -64,6 +67,8 @@ void repack(const RepackParams &params) {
 template <RepackSignature kSignature, RepackConfig kConfig>
 void repackTransposed(const RepackParams &params) {
   static_assert(kConfig.isValid(kSignature), "the config does not fit");
+  allowSuccessor();
+  awaitPredecessor();
   constexpr int kBytes = kSignature.elementBytes, kTile = RepackConfig::kTile;
   constexpr int kRowsAtOnce = kConfig.threads() / kTile;
   constexpr int kEach = kTile / kRowsAtOnce; // elements of a thread

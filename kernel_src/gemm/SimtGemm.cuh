@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "common/Dependent.cuh"
 #include "common/Raster.cuh"
 #include "gemm/GemmEpilogue.cuh"
 #include "gemm/SimtGemmConfig.h"
@@ -132,6 +133,8 @@ template <GemmSignature kSignature, SimtGemmConfig kConfig> class SimtGemm {
 public:
   static void run(const GemmParams &params) {
     extern __shared__ __align__(16) float shared[];
+    allowSuccessor();
+    awaitPredecessor();
     TileWork work =
         tileWork(blockIdx.x, tileCount(params.m, kBlockM),
                  tileCount(params.n, kBlockN), 1, params.rasterGroup);

@@ -119,6 +119,7 @@ public:
   static void run(const GemmParams &params) {
     extern __shared__ __align__(128) unsigned char sharedMemory[];
     float *staged = reinterpret_cast<float *>(sharedMemory);
+    allowSuccessor();
     StreamWork work = streamWork(params, kConfig, splitsOf(params));
     prefetchSums<kSignature, kStaged>(params, work);
     Accumulators accumulators = {};
@@ -165,15 +166,22 @@ private:
     /// Issues the copies of the warp's slice of tile \p tile, which may not
     /// exist, and closes their group.
     void load(int tile, unsigned stage) const {
-      if (tile < count) {
-        long long offset = static_cast<long long>(tile) * kBlockK;
-        long long rest = kLeft - offset;
-        int left = rest >= kWarpK ? kWarpK : static_cast<int>(max(rest, 0ll));
-        rows.copy(stage, offset * kBytes, left);
-        vectors.copy(stage + kShapeS.bytes(), offset * kBytes, left);
-      }
+      copy(tile, stage, true, true);
       // Committed even when empty: the wait counts groups.
       ptx::cpAsyncCommit();
+    }
+
+    /// The copies of one operand or both, in an open group.
+    void copy(int tile, unsigned stage, bool ofRows, bool ofVectors) const {
+      if (tile >= count)
+        return;
+      long long offset = static_cast<long long>(tile) * kBlockK;
+      long long rest = kLeft - offset;
+      int left = rest >= kWarpK ? kWarpK : static_cast<int>(max(rest, 0ll));
+      if (ofRows)
+        rows.copy(stage, offset * kBytes, left);
+      if (ofVectors)
+        vectors.copy(stage + kShapeS.bytes(), offset * kBytes, left);
     }
 
   private:
@@ -187,6 +195,23 @@ private:
     LoaderV vectors;
   };
 
+  /// Issues the copies of the first tiles: with \p isEarly those of the rows
+  /// before the kernel ahead has ended, in the group of the first tile.
+  static void fillRing(const Producer &producer, unsigned ring, bool isEarly) {
+#pragma unroll 1
+    for (int pass = isEarly ? 0 : 1; pass < 2; ++pass) {
+      if (pass == 1)
+        awaitPredecessor();
+#pragma unroll 1
+      for (int tile = 0; tile < kStages - 1; ++tile) {
+        producer.copy(tile, ring + tile * kStageBytes, pass == 0 || !isEarly,
+                      pass == 1);
+        if (pass == 1)
+          ptx::cpAsyncCommit();
+      }
+    }
+  }
+
   /// Sums the products of the warp's slices, with the ring at \p ring.
   static void multiply(const GemmParams &params, const StreamWork &work,
                        unsigned ring, Accumulators &accumulators) {
@@ -194,9 +219,7 @@ private:
     ReaderS readerS(0);
     ReaderV readerV(0);
     Fragments fragments;
-#pragma unroll 1
-    for (int tile = 0; tile < kStages - 1; ++tile)
-      producer.load(tile, ring + tile * kStageBytes);
+    fillRing(producer, ring, isStreamedEarly<kStreamsA>(params));
     unsigned ringEnd = ring + kStages * kStageBytes;
     unsigned reading = ring, writing = ringEnd - kStageBytes;
 #pragma unroll 1

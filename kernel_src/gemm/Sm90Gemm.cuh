@@ -36,6 +36,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "common/Dependent.cuh"
 #include "common/Ring.cuh"
 #include "common/SlabTile.cuh"
 #include "common/Swizzle.cuh"
@@ -81,6 +82,7 @@ public:
     int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
     int role = warp / 4;
     bool isProducer = warp == 4 * kConsumers;
+    allowSuccessor();
     if (isProducer && ptx::electOne())
       prefetchMaps(params);
     Walk walk(params);
@@ -92,8 +94,10 @@ public:
       if (feeder == 0 && ptx::electOne())
         produce(params, shared, walk);
       if constexpr (kFetches)
-        if (feeder > 0 && feeder <= kConsumers && ptx::electOne())
+        if (feeder > 0 && feeder <= kConsumers && ptx::electOne()) {
+          awaitPredecessor();
           Epilogue::fetch(params, shared, walk, feeder - 1);
+        }
       __syncwarp();
     } else {
       if constexpr (kConfig.tradesRegisters())
@@ -170,24 +174,58 @@ private:
     unsigned long long columnPolicy = kConfig.swapAB ? policyA : policyB;
     int rowStep = kConfig.swapAB ? params.batchStepB : params.batchStepA;
     int columnStep = kConfig.swapAB ? params.batchStepA : params.batchStepB;
+    auto loadRows = [&](const Sm90Tile &tile, int k, int stage) {
+      RowTile::template load<kHints, kConfig.clusterColumns()>(
+          shared.rowTile(stage), rowMap, shared.full(stage), tile.rowBegin, k,
+          tile.batch * rowStep, walk.multicastRank(), rowPolicy);
+    };
+    auto loadColumns = [&](const Sm90Tile &tile, int k, int stage) {
+      ColumnTile::template load<kHints, kConfig.clusterRows()>(
+          shared.columnTile(stage), columnMap, shared.full(stage),
+          tile.columnBegin, k, tile.batch * columnStep, walk.multicastRank(),
+          columnPolicy);
+    };
     Place place;
+    // Steps of the first tile whose copies are issued: the ring is empty.
+    int issued = 0;
+    if (params.gemm.early && !walk.isDone()) {
+      constexpr int kEarlyRows = kConfig.swapAB ? kEarlyB : kEarlyA;
+      constexpr int kEarlyColumns = kConfig.swapAB ? kEarlyA : kEarlyB;
+      Sm90Tile tile = walk.tile();
+      issued = min(kStages, walk.kCount);
+#pragma unroll 1
+      for (int pass = 0; pass < 2; ++pass) {
+        if (pass == 1)
+          awaitPredecessor();
+        int operands = pass == 0 ? params.gemm.early : ~params.gemm.early;
+#pragma unroll 1
+        for (int step = 0; step < issued; ++step) {
+          if (pass == 0)
+            ptx::mbarrierArriveExpectTx(shared.full(step), params.stageBytes);
+          if (operands & kEarlyRows)
+            loadRows(tile, walk.kBegin(step), step);
+          if (operands & kEarlyColumns)
+            loadColumns(tile, walk.kBegin(step), step);
+        }
+      }
+      place.skip(issued);
+    } else {
+      awaitPredecessor();
+    }
 #pragma unroll 1
     for (; !walk.isDone(); walk.next()) {
       Sm90Tile tile = walk.tile();
 #pragma unroll 1
-      for (int step = 0; step < walk.kCount; ++step) {
+      for (int step = issued; step < walk.kCount; ++step) {
         int k = walk.kBegin(step);
-        unsigned full = shared.full(place.stage);
         ptx::mbarrierWait(shared.empty(place.stage), place.phase ^ 1);
-        ptx::mbarrierArriveExpectTx(full, params.stageBytes);
-        RowTile::template load<kHints, kConfig.clusterColumns()>(
-            shared.rowTile(place.stage), rowMap, full, tile.rowBegin, k,
-            tile.batch * rowStep, walk.multicastRank(), rowPolicy);
-        ColumnTile::template load<kHints, kConfig.clusterRows()>(
-            shared.columnTile(place.stage), columnMap, full, tile.columnBegin,
-            k, tile.batch * columnStep, walk.multicastRank(), columnPolicy);
+        ptx::mbarrierArriveExpectTx(shared.full(place.stage),
+                                    params.stageBytes);
+        loadRows(tile, k, place.stage);
+        loadColumns(tile, k, place.stage);
         place.next();
       }
+      issued = 0;
     }
     // No block leaves while another may still arrive at its barriers.
     if constexpr (kMulticast > 1)
@@ -204,6 +242,7 @@ private:
 
   static void consume(const Sm90GemmParams &params, const Shared &shared,
                       Walk walk, int consumer, int warp) {
+    awaitPredecessor();
     Epilogue epilogue(params, shared, consumer, warp);
     epilogue.warmUp(walk);
     Place place;

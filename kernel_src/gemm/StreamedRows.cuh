@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "common/Dependent.cuh"
 #include "common/Raster.cuh"
 #include "gemm/GemmEpilogue.cuh"
 
@@ -92,6 +93,12 @@ RowsView vectorRows(const GemmParams &params, const StreamWork &work) {
     return RowsView::ofA<kSignature>(params, work.batch, work.vector);
 }
 
+/// Whether the streamed rows, or the vectors, may be read before the kernel
+/// ahead has ended.
+template <bool kStreamsA> bool isStreamedEarly(const GemmParams &params) {
+  return params.early & (kStreamsA ? kEarlyA : kEarlyB);
+}
+
 /// How a block's sums lie in shared memory: as rows of D, once for each part of
 /// k that was summed apart.
 struct StagedSums {
@@ -143,7 +150,7 @@ void prefetchSums(const GemmParams &params, const StreamWork &work) {
                 kSignature.pointwise.contains(PointwiseOp::Bias) ||
                 kSignature.pointwise.contains(PointwiseOp::Residual)) {
     EpilogueOperands operands =
-        epilogueOperands<kSignature>(params, work.batch);
+        epilogueAddresses<kSignature>(params, work.batch);
     forEachRun<kSignature, kSums>(
         params, work, [&](int, int, long long row, long long column, int) {
           prefetchRun<kSignature>(operands, params, row, column);

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "common/Dependent.cuh"
 #include "rows/ReloadRowsConfig.h"
 #include "rows/RowGroup.cuh"
 #include "rows/RowMath.cuh"
@@ -238,6 +239,8 @@ private:
 
 template <RowSignature kSignature, ReloadRowsConfig kConfig>
 void reloadRows(const RowParams &params) {
+  allowSuccessor();
+  awaitPredecessor();
   ReloadRows<kSignature, kConfig>::run(params);
 }
 

@@ -20,6 +20,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "common/Dependent.cuh"
 #include "rows/ResidentRowsConfig.h"
 #include "rows/RowGroup.cuh"
 #include "rows/RowMath.cuh"
@@ -345,6 +346,8 @@ private:
 
 template <RowSignature kSignature, ResidentRowsConfig kConfig>
 void residentRows(const RowParams &params) {
+  allowSuccessor();
+  awaitPredecessor();
   ResidentRows<kSignature, kConfig>::run(params);
 }
 

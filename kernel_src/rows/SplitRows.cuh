@@ -12,6 +12,7 @@
 #pragma once
 
 #include "common/Access.cuh"
+#include "common/Dependent.cuh"
 #include "rows/RowGroup.cuh"
 #include "rows/RowMath.cuh"
 #include "rows/SplitRowsConfig.h"
@@ -126,6 +127,8 @@ private:
 
 template <RowSignature kSignature, SplitRowsConfig kConfig>
 void splitRows(const RowParams &params) {
+  allowSuccessor();
+  awaitPredecessor();
   SplitRows<kSignature, kConfig>::run(params);
 }
 

@@ -45,6 +45,7 @@
 #pragma once
 
 #include "common/Access.cuh"
+#include "common/Dependent.cuh"
 #include "common/Raster.cuh"
 #include "transpose/TiledTransposeConfig.h"
 #include "transpose/TransposeParams.h"
@@ -230,6 +231,8 @@ private:
 /// y[c, r] = x[r, c], on kConfig.blocks(rows, cols) blocks.
 template <TransposeSignature kSignature, TiledTransposeConfig kConfig>
 void tiledTranspose(const TransposeParams &params) {
+  allowSuccessor();
+  awaitPredecessor();
   TiledTranspose<kSignature, kConfig>::run(params);
 }
 

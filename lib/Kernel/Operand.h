@@ -124,6 +124,17 @@ struct Arguments {
   double scalars[kMaxScalars] = {};
   /// Where not 0, the scalar's value lies in device memory as fp32.
   DeviceAddress scalarAddresses[kMaxScalars] = {};
+  /// A bit for each operand that no kernel writes which may still run when the
+  /// launch begins: weights.
+  uint32_t constants = 0;
+  /// The launch may begin before the kernel ahead of it in the stream has
+  /// ended, and waits for that itself (common/Dependent.cuh).
+  bool isDependent = false;
+
+  /// Whether operand \p index may be read before that wait.
+  bool isEarly(int index) const {
+    return isDependent && (constants >> index & 1);
+  }
 };
 
 /// The operands of a problem in the order that Arguments uses. Every one that

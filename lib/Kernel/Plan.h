@@ -59,6 +59,11 @@ struct Plan {
   llvm::SmallVector<TensorMapSpec, 4> tensorMaps;
   WorkspaceLayout workspace;
   std::shared_ptr<const Binder> binder;
+  /// The first step may begin before the kernel ahead of the launch has ended,
+  /// where the call allows it: all kernels keep the rule of
+  /// common/Dependent.cuh, on a device that can. False as well where bind()
+  /// decides for each launch.
+  bool takesDependentLaunch = false;
 
   /// "mma.bm128.bn256.bk32.st3": what a log or a record calls this choice.
   std::string configText() const { return config.text(); }

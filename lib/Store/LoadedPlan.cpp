@@ -221,6 +221,8 @@ void LoadedPlan::bind(const Arguments &arguments, const Workspace &workspace,
   launchContext.isZeroed = workspace.isZeroed;
   launchContext.tensorMaps = tensorMaps.data();
   thePlan.binder->bind(arguments, launchContext, spec);
+  if (thePlan.takesDependentLaunch && arguments.isDependent)
+    spec.steps[0].kernel.dependentLaunch = true; // a memset ignores it
 }
 
 /// Whether a launch can use \p workspace.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -41,6 +42,7 @@ struct MachineCalls {
     if (running->clusterPhase == running->current->clusterPhase)
       running->wait(Wait::Cluster, 0);
   }
+  static void awaitPredecessor() { running->awaitPredecessor(); }
   static void copy(unsigned shared, const void *global, int bytes,
                    int sourceBytes) {
     running->current->copies.open.push_back(
@@ -86,7 +88,7 @@ private:
 
 Cluster::Cluster(const KilnFakeLaunch &launch,
                  const std::vector<KernelImage> &images, Dim first,
-                 unsigned seed)
+                 unsigned seed, Predecessor *predecessor)
     : machine{nullptr,
               MachineCalls::sharedAt,
               MachineCalls::misaligned,
@@ -98,6 +100,7 @@ Cluster::Cluster(const KilnFakeLaunch &launch,
               MachineCalls::mbarrierTryWait,
               MachineCalls::clusterArrive,
               MachineCalls::clusterWait,
+              MachineCalls::awaitPredecessor,
               MachineCalls::copy,
               MachineCalls::commitCopies,
               MachineCalls::waitForCopies,
@@ -108,7 +111,8 @@ Cluster::Cluster(const KilnFakeLaunch &launch,
               MachineCalls::multiply,
               MachineCalls::commitProducts,
               MachineCalls::waitForProducts},
-      random(seed), params(launch.params), blocks(images.size()) {
+      random(seed), params(launch.params), predecessor(predecessor),
+      isDependent(predecessor != nullptr), blocks(images.size()) {
   const Dim shape{launch.block[0], launch.block[1], launch.block[2]};
   const Dim cluster{std::max(launch.cluster[0], 1u),
                     std::max(launch.cluster[1], 1u),
@@ -209,6 +213,8 @@ std::string Cluster::run() {
   // Threads take turns in order, now and then in another one.
   constexpr unsigned kTurnsInOrder = 64, kTurnsBetweenLoads = 512;
   running = this;
+  if (predecessor)
+    predecessor->begin();
   while (fault.empty()) {
     const bool loadNow = queue.empty() || random() % kTurnsBetweenLoads == 0;
     if (loadNow && !loads.empty()) {
@@ -219,6 +225,8 @@ std::string Cluster::run() {
       BlockThread *next = queue[i];
       queue.erase(queue.begin() + static_cast<ptrdiff_t>(i));
       giveTurn(*next);
+    } else if (predecessor) {
+      endPredecessor();
     } else {
       break;
     }
@@ -226,13 +234,74 @@ std::string Cluster::run() {
   running = nullptr;
   if (fault.empty())
     fault = describeDeadlock();
+  if (fault.empty() && isDependent)
+    checkWaits();
   return fault;
 }
 
+//===----------------------------------------------------------------------===//
+// The grid ahead
+//===----------------------------------------------------------------------===//
+
+void Predecessor::flip() {
+  for (const SharedMemoryOfGrids &part : memory)
+    for (size_t i = 0; i < part.bytes; ++i)
+      part.data[i] ^= 0x5a;
+}
+
+void Predecessor::begin() {
+  flip();
+  seen.clear();
+  for (const SharedMemoryOfGrids &part : memory)
+    seen.emplace_back(part.data, part.data + part.bytes);
+}
+
+bool Predecessor::end() {
+  bool isSame = true;
+  for (size_t i = 0; i < memory.size(); ++i)
+    isSame &= std::equal(seen[i].begin(), seen[i].end(), memory[i].data);
+  flip();
+  return isSame;
+}
+
+void Cluster::awaitPredecessor() {
+  current->hasAwaited = true;
+  if (predecessor)
+    wait(Wait::Predecessor, 0);
+}
+
+/// All that can be has been done before: copies that were issued as well.
+void Cluster::endPredecessor() {
+  for (Block &block : blocks)
+    for (auto &thread : block.threads) {
+      current = thread.get();
+      current->copies.wait(0, [&](const GlobalCopy &copy) { finish(copy); });
+      for (const GlobalCopy &copy : std::exchange(current->copies.open, {}))
+        finish(copy);
+      current->stores.wait(0, [&](const BoxMove &store) { finish(store); });
+      for (const BoxMove &store : std::exchange(current->stores.open, {}))
+        finish(store);
+      current = nullptr;
+    }
+  if (!std::exchange(predecessor, nullptr)->end())
+    return fail("memory was written before the grid ahead had ended");
+  for (Block &block : blocks)
+    wake(block, Wait::Predecessor, 0);
+}
+
+/// A block that ends without a wait does not tell the grid behind it that what
+/// is ahead has ended.
+void Cluster::checkWaits() {
+  for (const Block &block : blocks)
+    if (std::none_of(block.threads.begin(), block.threads.end(),
+                     [](const auto &thread) { return thread->hasAwaited; }))
+      fault = "a block ended and never waited for the grid ahead";
+}
+
 std::string Cluster::describeDeadlock() const {
-  static constexpr const char *kNames[] = {"nothing",       "lanes",
-                                           "its warpgroup", "barrier",
-                                           "mbarrier",      "the cluster"};
+  static constexpr const char *kNames[] = {
+      "nothing",  "lanes",       "its warpgroup", "barrier",
+      "mbarrier", "the cluster", "the grid ahead"};
   std::map<std::string, int> counts;
   for (const Block &block : blocks)
     for (const auto &thread : block.threads)

@@ -72,13 +72,48 @@ template <class T> struct Groups {
 
 struct Block;
 
-enum class Wait { None, Warp, Warpgroup, Barrier, Mbarrier, Cluster };
+enum class Wait {
+  None,
+  Warp,
+  Warpgroup,
+  Barrier,
+  Mbarrier,
+  Cluster,
+  Predecessor
+};
+
+/// Memory that the grid ahead of a dependent launch may still read or write.
+struct SharedMemoryOfGrids {
+  unsigned char *data = nullptr;
+  size_t bytes = 0;
+};
+
+/// The grid ahead of a dependent launch. It ends when all threads of a cluster
+/// that can go on have waited for it, which is as late as it may. Until then
+/// what it shares with the launch has other content, so that what is read too
+/// early is wrong; and no thread may have written there.
+class Predecessor {
+public:
+  explicit Predecessor(std::vector<SharedMemoryOfGrids> memory)
+      : memory(std::move(memory)) {}
+
+  /// Begins, for one cluster.
+  void begin();
+  /// Ends. False if something was written meanwhile.
+  bool end();
+
+private:
+  void flip();
+
+  std::vector<SharedMemoryOfGrids> memory;
+  std::vector<std::vector<unsigned char>> seen; ///< at the beginning
+};
 
 struct BlockThread {
   Thread thread = {};
   Block *block = nullptr;
   Fiber fiber;
-  bool isQueued = false, hasEnded = false;
+  bool isQueued = false, hasEnded = false, hasAwaited = false;
   Wait wait = Wait::None;
   unsigned waitsFor = 0; ///< number of a barrier, address of an mbarrier
   uint64_t clusterPhase = 0;
@@ -121,9 +156,10 @@ struct Block {
 class Cluster {
 public:
   /// \p images: of its blocks in the order of their ranks. \p first: its least
-  /// block. \p seed: of the order in which threads take turns.
+  /// block. \p seed: of the order in which threads take turns. \p predecessor:
+  /// the grid that the launch depends on; null: none.
   Cluster(const KilnFakeLaunch &launch, const std::vector<KernelImage> &images,
-          Dim first, unsigned seed);
+          Dim first, unsigned seed, Predecessor *predecessor = nullptr);
 
   /// Returns what a kernel did that it must not; "" if it ended well.
   std::string run();
@@ -153,6 +189,9 @@ private:
   void mbarrierArrive(Block &block, unsigned offset, int arrivals, int bytes);
   bool mbarrierTryWait(unsigned address, unsigned parity);
   void clusterArrive();
+  void awaitPredecessor();
+  void endPredecessor();
+  void checkWaits();
 
   void finish(const GlobalCopy &copy);
   void load(const BoxMove &move, Block &block);
@@ -167,6 +206,8 @@ private:
   Machine machine;
   std::mt19937 random;
   const void *params;
+  Predecessor *predecessor; ///< null: there is none, or it has ended
+  bool isDependent;
   std::vector<Block> blocks;
   std::deque<BlockThread *> queue; ///< that can go on
   struct Pending {

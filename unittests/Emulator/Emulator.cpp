@@ -34,11 +34,13 @@ void Emulator::launch(KilnFakeLaunch &launch) {
                                cluster.x * cluster.y * cluster.z);
   if (!images)
     fault = summarize(images.takeError()).message;
+  Predecessor *ahead = launch.dependentLaunch ? &predecessor : nullptr;
+  dependent += ahead != nullptr;
   for (unsigned z = 0; z < launch.grid[2]; z += cluster.z)
     for (unsigned y = 0; y < launch.grid[1]; y += cluster.y)
       for (unsigned x = 0; x < launch.grid[0]; x += cluster.x)
         if (fault.empty())
-          fault = Cluster(launch, *images, {x, y, z}, seed++).run();
+          fault = Cluster(launch, *images, {x, y, z}, seed++, ahead).run();
   if (fault.empty())
     return;
   launch.result = CUDA_ERROR_LAUNCH_FAILED;

@@ -34,12 +34,22 @@ public:
   /// kills its context. "": none did.
   std::string fault() const { return firstFault; }
 
+  /// What the grid ahead of each dependent launch shares with it, from now on:
+  /// see Predecessor. Of launches that do not depend nothing.
+  void setPredecessor(std::vector<SharedMemoryOfGrids> memory) {
+    predecessor = Predecessor(std::move(memory));
+  }
+  /// Launches that ran as dependent ones.
+  int dependentLaunches() const { return dependent; }
+
 private:
   void launch(KilnFakeLaunch &launch);
 
   std::mutex mutex;
   KernelLibrary library;
   unsigned seed;
+  Predecessor predecessor{{}};
+  int dependent = 0;
   std::string firstFault;
 };
 

@@ -53,6 +53,7 @@ struct Machine {
   bool (*mbarrierTryWait)(unsigned address, unsigned parity);
   void (*clusterArrive)();
   void (*clusterWait)();
+  void (*awaitPredecessor)(); ///< the grid ahead, where the launch depends
   void (*copy)(unsigned shared, const void *global, int bytes, int sourceBytes);
   void (*commitCopies)();
   void (*waitForCopies)(int pending);

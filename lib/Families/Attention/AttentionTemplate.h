@@ -90,6 +90,7 @@ public:
                        device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
     plan.workspace = workspaceOf(attention, config, device);
+    plan.takesDependentLaunch = device.ccMajor >= 9;
     completePlan(attention, signature, config, device, plan);
     return plan;
   }

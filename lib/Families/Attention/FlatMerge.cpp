@@ -83,6 +83,7 @@ public:
                                   config, /*maySpill=*/true),
                        device));
     plan.sharedBytes.push_back(0);
+    plan.takesDependentLaunch = device.ccMajor >= 9;
     plan.binder = std::make_shared<FlatMergeBinder>(config, signature);
     return plan;
   }

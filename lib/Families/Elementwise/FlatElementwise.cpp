@@ -296,6 +296,7 @@ public:
                                   /*maySpill=*/true),
                        device));
     plan.sharedBytes.push_back(0);
+    plan.takesDependentLaunch = device.ccMajor >= 9;
     plan.binder = std::make_shared<FlatBinder>(config, signature);
     return plan;
   }

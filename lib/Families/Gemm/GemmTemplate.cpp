@@ -43,6 +43,23 @@ GemmParams makeGemmParams(const GemmProblem &problem,
   return params;
 }
 
+int constantOperands(const Arguments &arguments) {
+  return (arguments.isEarly(GemmOperand::A) ? kEarlyA : 0) |
+         (arguments.isEarly(GemmOperand::B) ? kEarlyB : 0);
+}
+
+int earlyOperands(int operands, const GemmProblem &problem,
+                  const Arguments &arguments, int64_t tileM, int64_t tileN) {
+  auto isShared = [&](int index) {
+    return problem.batch > 1 && arguments.operands[index].batchStride == 0;
+  };
+  if (problem.n > tileN || isShared(GemmOperand::A))
+    operands &= ~kEarlyA;
+  if (problem.m > tileM || isShared(GemmOperand::B))
+    operands &= ~kEarlyB;
+  return operands;
+}
+
 std::optional<Rejection> checkRegisters(int64_t registers, int64_t threads,
                                         int64_t minBlocks,
                                         const DeviceModel &device) {

@@ -139,7 +139,8 @@ private:
   }
 
   StoredMatrix bindOperand(StoredMatrix matrix, Ahead ahead, int64_t batch,
-                           DeviceAddress &scratch, LaunchSpec &spec) const;
+                           bool depends, DeviceAddress &scratch,
+                           LaunchSpec &spec) const;
   void bindSplits(const GemmProblem &problem, const LaunchContext &context,
                   GemmParams &params, LaunchSpec &spec) const;
   void setGeometry(const GemmProblem &problem, const LaunchContext &context,
@@ -229,10 +230,17 @@ TensorMapSpec Sm90Binder::pieceMap(const StoredMatrix &matrix, int64_t batch,
                swizzle);
 }
 
+/// Whether what is added to \p spec next follows a kernel of this launch.
+bool endsWithKernel(const LaunchSpec &spec) {
+  return spec.stepCount &&
+         spec.steps[spec.stepCount - 1].kind == LaunchStep::Kind::Kernel;
+}
+
 /// Where the product reads an operand: its own place, or the workspace, to
-/// which a step before then copies it.
+/// which a step before then copies it. \p depends: the launch does.
 StoredMatrix Sm90Binder::bindOperand(StoredMatrix matrix, Ahead ahead,
-                                     int64_t batch, DeviceAddress &scratch,
+                                     int64_t batch, bool depends,
+                                     DeviceAddress &scratch,
                                      LaunchSpec &spec) const {
   if (ahead == Ahead::Nothing)
     return matrix;
@@ -247,7 +255,9 @@ StoredMatrix Sm90Binder::bindOperand(StoredMatrix matrix, Ahead ahead,
   params.sourceStride = matrix.stride * bytes;
   copied(matrix, ahead);
   params.targetPitch = matrix.ld * bytes;
+  const bool mayBeginEarly = depends || endsWithKernel(spec);
   KernelStep &step = spec.addKernel(params);
+  step.dependentLaunch = mayBeginEarly;
   bool transposes = ahead == Ahead::Transpose;
   step.function =
       transposes && hasAhead(signature, config, Ahead::Repack) ? 2 : 1;
@@ -304,10 +314,12 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
   bindSplits(problem, context, params.gemm, spec);
   StoredMatrix a =
       bindOperand(stored(GemmOperand::A, problem.rowsA(), problem.colsA()),
-                  aheadOfA(signature, config), problem.batch, scratch, spec);
+                  aheadOfA(signature, config), problem.batch,
+                  arguments.isDependent, scratch, spec);
   StoredMatrix b =
       bindOperand(stored(GemmOperand::B, problem.rowsB(), problem.colsB()),
-                  aheadOfB(signature, config), problem.batch, scratch, spec);
+                  aheadOfB(signature, config), problem.batch,
+                  arguments.isDependent, scratch, spec);
   int64_t columns = problem.n / signature.columnsPerOutput();
   StoredMatrix c = stored(GemmOperand::C, problem.m, columns);
   StoredMatrix d = stored(GemmOperand::D, problem.m, columns);
@@ -321,7 +333,19 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
   params.batchStepB = b.stride != 0;
   params.batchStepC = c.stride != 0;
   params.batchStepResidual = residual.stride != 0;
+  // Behind a copy the product may read at once what no copy writes: where the
+  // launch does not depend, all before it has ended when its copy begins.
+  const bool followsCopies = endsWithKernel(spec);
+  const int constant = followsCopies && !arguments.isDependent
+                           ? kEarlyA | kEarlyB
+                           : constantOperands(arguments);
+  const int inPlace =
+      (aheadOfA(signature, config) == Ahead::Nothing ? kEarlyA : 0) |
+      (aheadOfB(signature, config) == Ahead::Nothing ? kEarlyB : 0);
+  params.gemm.early =
+      earlyOperandsOf(config, constant & inPlace, problem, arguments);
   KernelStep &step = spec.addKernel(params);
+  step.dependentLaunch = params.gemm.early != 0;
   setGeometry(problem, context, step);
   // In the order of Plan::tensorMaps.
   const EncodedTensorMap *prototype = context.tensorMaps;

@@ -127,6 +127,7 @@ public:
                        device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
     plan.workspace = workspace(problem, record, device);
+    plan.takesDependentLaunch = device.ccMajor >= 9;
     plan.binder = std::make_shared<RowBinder<Config>>(kind, config, signature,
                                                       plan.workspace);
     return plan;

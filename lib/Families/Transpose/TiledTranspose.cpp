@@ -311,6 +311,7 @@ Plan TiledTranspose::plan(const Problem &problem, const Record &record,
   plan.config = record;
   plan.kernels.push_back(unit(config, signature, device));
   plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
+  plan.takesDependentLaunch = device.ccMajor >= 9;
   plan.binder = std::make_shared<TransposeBinder>(config, sharedBytes);
   return plan;
 }

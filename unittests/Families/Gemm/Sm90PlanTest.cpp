@@ -45,6 +45,15 @@ BoundMap mapOf(const BoundLaunch &launch, size_t member) {
   return *map;
 }
 
+/// GemmParams::early of a launch with \p constants that depends, or does not.
+int boundEarly(const Plan &plan, const Problem &problem, bool depends,
+               uint32_t constants) {
+  Arguments arguments = BoundLaunch::argumentsOf(problem);
+  arguments.isDependent = depends;
+  arguments.constants = constants;
+  return BoundLaunch(plan, arguments).params().gemm.early;
+}
+
 std::string config(llvm::StringRef base, llvm::StringRef more) {
   return (base + more).str();
 }
@@ -362,6 +371,48 @@ TEST_CASE("a row side of tf32 stays where it lies") {
   CHECK(box(b) == Box{32, 32});
   CHECK(b.address == addressOf(GemmOperand::B));
   CHECK(launch.params().stageBytes == (128 + 128) * 128);
+}
+
+TEST_CASE("a product may begin before its copies have ended") {
+  // B is copied, A is not.
+  Problem problem =
+      parse("gemm m=100 n=200 k=511 dtype=bf16 layout=NT lda=512");
+  Plan plan = sm90Plan(problem, kWide);
+  BoundLaunch launch(plan, problem);
+  REQUIRE(launch.spec.stepCount == 2);
+  CHECK_FALSE(launch.spec.steps[0].kernel.dependentLaunch);
+  CHECK(launch.spec.steps[1].kernel.dependentLaunch);
+  // All ahead of the copy has ended when it begins.
+  CHECK(launch.params().gemm.early == kEarlyA);
+  // In a launch that depends only constant operands hold still.
+  CHECK(boundEarly(plan, problem, true, 0) == 0);
+  CHECK(boundEarly(plan, problem, true, 1u << GemmOperand::A) == kEarlyA);
+  CHECK(boundEarly(plan, problem, true, 1u << GemmOperand::B) == 0);
+  // Without copies there is nothing to depend on within the launch.
+  Problem aligned = parse("gemm m=100 n=200 k=512 dtype=bf16 layout=NT");
+  Plan alone = sm90Plan(aligned, kWide);
+  CHECK_FALSE(BoundLaunch(alone, aligned).spec.steps[0].kernel.dependentLaunch);
+  CHECK(boundEarly(alone, aligned, true, 1u << GemmOperand::B) == kEarlyB);
+  CHECK(boundEarly(alone, aligned, false, 1u << GemmOperand::B) == 0);
+}
+
+TEST_CASE("a product depends where no blocks share the tiles of a weight") {
+  constexpr uint32_t kWeight = 1u << GemmOperand::B;
+  auto early = [&](llvm::StringRef fields) {
+    Problem problem =
+        parse(("gemm k=512 dtype=bf16 layout=NT " + fields).str());
+    Plan plan = sm90Plan(problem, kWide); // tiles of 128 x 256
+    Arguments arguments = BoundLaunch::argumentsOf(problem);
+    arguments.isDependent = true;
+    arguments.constants = kWeight;
+    BoundLaunch launch(plan, arguments);
+    const int early = launch.params().gemm.early;
+    CHECK(launch.product().dependentLaunch == (early != 0));
+    return early;
+  };
+  CHECK(early("m=128 n=4096") == kEarlyB);
+  CHECK(early("m=129 n=4096") == 0);
+  CHECK(early("m=128 n=4096 batch=2") == kEarlyB);
 }
 
 TEST_CASE("copies and partial sums share a workspace") {

@@ -18,7 +18,7 @@ template <int kCount> void pin(unsigned (&)[kCount]) {}
 inline void prefetchL2(const void *) {}
 inline unsigned long long createPolicyEvictFirst() { return 0; }
 inline void griddepcontrolLaunchDependents() {}
-inline void griddepcontrolWait() {}
+inline void griddepcontrolWait() { kilnMachine->awaitPredecessor(); }
 
 inline unsigned ctaidX() { return blockIdx.x; }
 inline unsigned ctaidY() { return blockIdx.y; }
