@@ -60,7 +60,9 @@ class Arguments(CStruct):
     _fields_ = [("struct_size", c_uint32), ("operand_count", c_uint32),
                 ("operands", POINTER(c_void_p)), ("scalars", POINTER(c_double)),
                 ("extents", POINTER(c_int64)), ("scalar_count", c_uint32),
-                ("extent_count", c_uint32), ("reserved", c_uint64 * 4)]
+                ("extent_count", c_uint32), ("flags", c_uint32),
+                ("reserved0", c_uint32), ("constants", c_uint64),
+                ("reserved", c_uint64 * 2)]
 
 
 class Scale(CStruct):

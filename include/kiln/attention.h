@@ -172,7 +172,7 @@ typedef struct kiln_attention_args {
   int64_t split;
   kiln_determinism determinism; ///< others than 0: slots
   int32_t max_sms;              ///< as in kiln_gemm_args. Slot.
-  uint32_t flags;               ///< kiln_attention_flag
+  uint32_t flags;               ///< kiln_attention_flag, kiln_call_flag
   uint32_t reserved0;
   uint64_t reserved[16];
 } kiln_attention_args;
@@ -227,7 +227,7 @@ typedef struct kiln_attention_merge_args {
   const float *lse2;
   float *lse;      ///< null: not wanted, unless its flag is set
   int32_t max_sms; ///< as in kiln_gemm_args. Slot.
-  uint32_t flags;  ///< KILN_ATTENTION_HAS_LSE
+  uint32_t flags;  ///< KILN_ATTENTION_HAS_LSE, kiln_call_flag
   uint64_t reserved[8];
 } kiln_attention_merge_args;
 

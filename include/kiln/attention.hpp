@@ -118,6 +118,12 @@ public:
     return set(values.mask, kiln_attention_mask(KILN_ATTENTION_MASK_WINDOW));
   }
   /// Without it 1 / sqrt(head_dim).
+  /// The launch may begin before the kernel ahead of it has ended: see
+  /// KILN_CALL_DEPENDENT.
+  Attention &dependent(bool value = true) noexcept {
+    detail::setDependent(values.flags, value);
+    return *this;
+  }
   Attention &scale(double factor) noexcept { return set(values.scale, factor); }
   Attention &softcap(double cap) noexcept { return set(values.softcap, cap); }
   /// A logit for each head that only the sum sees.
@@ -296,6 +302,11 @@ public:
   AttentionMerge &o(void *data, int64_t tokenStride = 0, int64_t headStride = 0,
                     int64_t batchStride = 0) noexcept {
     detail::place(values.o, data, tokenStride, headStride, batchStride);
+    return *this;
+  }
+  /// As of Attention.
+  AttentionMerge &dependent(bool value = true) noexcept {
+    detail::setDependent(values.flags, value);
     return *this;
   }
   AttentionMerge &lse(float *data) noexcept {

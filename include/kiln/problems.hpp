@@ -47,6 +47,11 @@ inline void place(kiln_operand &operand, const void *data,
   operand.leading_dim = leadingDim;
 }
 
+inline void setDependent(uint32_t &flags, bool value) noexcept {
+  constexpr auto kFlag = static_cast<uint32_t>(KILN_CALL_DEPENDENT);
+  flags = value ? flags | kFlag : flags & ~kFlag;
+}
+
 /// Addresses of a chain's operands. \p first: the slot of the first link. Links
 /// that do nothing have none.
 template <class Args>
@@ -72,6 +77,11 @@ public:
   }
   Self &y(void *data, int64_t leadingDim = 0) noexcept {
     place(values.y, data, leadingDim);
+    return self();
+  }
+  /// The launch may begin before the kernel ahead of it has ended.
+  Self &dependent(bool value = true) noexcept {
+    setDependent(values.flags, value);
     return self();
   }
 
@@ -207,6 +217,13 @@ public:
                 int64_t batchStride = 0) noexcept {
     values.b.flags |= KILN_OPERAND_CONSTANT;
     return b(data, leadingDim, batchStride);
+  }
+  /// The launch may begin before the kernel ahead of it has ended: see
+  /// KILN_CALL_DEPENDENT. Of operands only those that are constant, as
+  /// weights() are, are read before.
+  Gemm &dependent(bool value = true) noexcept {
+    detail::setDependent(values.flags, value);
+    return *this;
   }
   /// Adds beta * C.
   Gemm &c(double beta, const void *data, int64_t leadingDim = 0,
@@ -598,8 +615,22 @@ public:
   /// Takes addresses and scalars of a Gemm, Softmax, ..., and nothing else:
   /// extents are set by extent(), by the order of the problem's ranges.
   template <class Call, class = EnableForCall<Call>>
-  explicit Arguments(const Call &call) noexcept {
+  explicit Arguments(const Call &call) noexcept
+      : flags(call.get().flags & KILN_CALL_DEPENDENT) {
     call.fill(slots);
+  }
+
+  /// The launch may begin before the kernel ahead of it has ended: see
+  /// KILN_CALL_DEPENDENT.
+  Arguments &dependent(bool value = true) noexcept {
+    detail::setDependent(flags, value);
+    return *this;
+  }
+  /// What the slot's operand holds never changes: KILN_OPERAND_CONSTANT.
+  Arguments &constant(uint32_t slot) noexcept {
+    assert(slot < kSlots && "no such slot");
+    constants |= uint64_t(1) << slot;
+    return *this;
   }
 
   /// Sets the address of a slot (kiln_gemm_slot, kiln_row_slot, ...,
@@ -628,6 +659,8 @@ public:
     arguments.scalar_count = slots.scalarCount;
     arguments.extents = extentCount ? extents.data() : nullptr;
     arguments.extent_count = extentCount;
+    arguments.flags = flags;
+    arguments.constants = constants;
     return arguments;
   }
 
@@ -638,6 +671,8 @@ private:
   static_assert(kExtents == 4, "each extent begins as one in no range");
   std::array<int64_t, kExtents> extents{-1, -1, -1, -1};
   uint32_t extentCount = 0;
+  uint32_t flags = 0;
+  uint64_t constants = 0;
 };
 
 } // namespace v1

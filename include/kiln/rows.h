@@ -66,7 +66,7 @@ typedef struct kiln_elementwise_args {
   kiln_operand y;
   const kiln_pointwise *pointwise; ///< applied first to last; null: none
   uint32_t pointwise_count;        ///< at most KILN_MAX_POINTWISE
-  uint32_t flags;                  ///< none yet
+  uint32_t flags;                  ///< kiln_call_flag
   int32_t max_sms;
   uint32_t reserved0;
   const int32_t *rows_device;
@@ -116,7 +116,7 @@ typedef struct kiln_reduce_args {
   int64_t rows, cols;
   kiln_operand x;
   kiln_operand y;
-  uint32_t flags; ///< none yet
+  uint32_t flags; ///< kiln_call_flag
   int32_t max_sms;
   const int32_t *rows_device;
   int64_t rows_hint;
@@ -150,7 +150,7 @@ typedef struct kiln_softmax_args {
   kiln_operand mask; ///< ignored without a mask_kind; its type may stay
                      ///< KILN_DTYPE_NONE: x's, the only one allowed
   kiln_determinism determinism;
-  uint32_t flags; ///< none yet
+  uint32_t flags; ///< kiln_call_flag
   int32_t max_sms;
   uint32_t reserved0;
   const int32_t *rows_device;
@@ -187,7 +187,7 @@ typedef struct kiln_norm_args {
   kiln_operand bias;   ///< cols values
   kiln_operand residual;
   kiln_operand residual_out;
-  uint32_t flags; ///< none yet
+  uint32_t flags; ///< kiln_call_flag
   int32_t max_sms;
   const int32_t *rows_device;
   int64_t rows_hint;
@@ -206,7 +206,7 @@ typedef struct kiln_quantize_args {
   int64_t rows, cols;
   kiln_operand x;
   kiln_operand y;
-  uint32_t flags; ///< none yet
+  uint32_t flags; ///< kiln_call_flag
   int32_t max_sms;
   const int32_t *rows_device;
   int64_t rows_hint;
@@ -235,7 +235,7 @@ enum kiln_row_slot {
 /// those of the head, e4m3 and int8.
 typedef struct kiln_transpose_args {
   uint32_t struct_size;
-  uint32_t flags;     ///< none yet
+  uint32_t flags;     ///< kiln_call_flag
   int64_t rows, cols; ///< of x
   kiln_operand x;
   kiln_operand y;

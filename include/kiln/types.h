@@ -313,6 +313,24 @@ typedef struct kiln_pointwise {
 } kiln_pointwise;
 
 //===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+/// Flags of one launch: in `flags` of the struct of any family, beside those of
+/// the family, or of kiln_arguments. Ignored where a problem is only described.
+enum kiln_call_flag {
+  /// The launch may begin before the kernel ahead of it in the stream has ended
+  /// (programmatic dependent launch). It waits for that kernel itself before it
+  /// reads or writes anything but operands with KILN_OPERAND_CONSTANT, which it
+  /// may read at once. So those have to be complete: written by nothing that
+  /// comes behind the last launch or copy in this stream that is ordered in
+  /// full. Where what is ahead is no kernel, the launch is ordered in full, and
+  /// so it is on GPUs before sm_90 and where it would not pay. docs/api.md says
+  /// what may stand around it.
+  KILN_CALL_DEPENDENT = 0x10000
+};
+
+//===----------------------------------------------------------------------===//
 // Problems
 //===----------------------------------------------------------------------===//
 
@@ -357,7 +375,7 @@ typedef struct kiln_gemm_args {
   /// Most SMs that the kernel may occupy, to leave room for others; 0: all that
   /// the context has. Slot.
   int32_t max_sms;
-  uint32_t flags; ///< none yet
+  uint32_t flags; ///< kiln_call_flag
   /// Device address of the number of rows, read when the kernel runs; m is then
   /// its upper bound and m_hint (0: m) what to tune for. Slot.
   const int32_t *m_device;
@@ -433,7 +451,12 @@ typedef struct kiln_arguments {
   const int64_t *extents;
   uint32_t scalar_count;
   uint32_t extent_count;
-  uint64_t reserved[4];
+  uint32_t flags; ///< kiln_call_flag
+  uint32_t reserved0;
+  /// A bit for each slot whose operand is KILN_OPERAND_CONSTANT, beside those
+  /// that the problem was described with.
+  uint64_t constants;
+  uint64_t reserved[2];
 } kiln_arguments;
 
 //===----------------------------------------------------------------------===//

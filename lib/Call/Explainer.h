@@ -33,9 +33,10 @@ public:
     if constexpr (requires { args.reserved0; })
       if (args.reserved0)
         fail(ErrorCode::Unsupported, "{}: a reserved field is set", structName);
-    if (args.flags & ~flags)
+    const uint32_t known = flags | KILN_CALL_DEPENDENT;
+    if (args.flags & ~known)
       fail(ErrorCode::Unsupported, "flags {:#x} are unknown",
-           args.flags & ~flags);
+           args.flags & ~known);
     if (args.determinism)
       fail(ErrorCode::Unsupported, "determinism {} is not available yet",
            args.determinism);

@@ -61,6 +61,10 @@ llvm::Error checkArguments(const kiln_arguments *given,
     return makeError(ErrorCode::InvalidArgument, "arguments is null");
   if (auto error = checkInput(*given, "kiln_arguments"))
     return error;
+  if (given->flags & ~uint32_t(KILN_CALL_DEPENDENT) || given->reserved0)
+    return makeError(ErrorCode::Unsupported,
+                     "arguments: flags {:#x} are unknown",
+                     given->flags & ~uint32_t(KILN_CALL_DEPENDENT));
   if (given->operand_count && !given->operands)
     return makeError(ErrorCode::InvalidArgument,
                      "arguments: operands is null, with a count of {}",
@@ -205,6 +209,7 @@ llvm::Error readArguments(const kiln_arguments &given, const ProblemSpec &spec,
                           llvm::ArrayRef<int64_t> values,
                           Arguments &arguments) {
   spec.readDefaults(values, arguments);
+  arguments.isDependent = given.flags & KILN_CALL_DEPENDENT;
   for (const CallOperand &operand : operands) {
     uint64_t address =
         operand.slot < given.operand_count
@@ -221,6 +226,9 @@ llvm::Error readArguments(const kiln_arguments &given, const ProblemSpec &spec,
           "the problem promises",
           operand.name, address, operand.alignment);
     arguments.operands[operand.index].address = address;
+    arguments.constants |=
+        static_cast<uint32_t>(given.constants >> operand.slot & 1)
+        << operand.index;
     if (operand.mayRunIntoItself) [[unlikely]]
       if (auto error = checkMatrices(spec, operand, values, arguments))
         return error;

@@ -38,8 +38,11 @@ public:
   template <class Args>
   KILN_INLINE bool begin(const Args &args, const char * /*structName*/,
                          uint32_t flags = 0) {
-    wrong = !hasKnownSize(args) || hasSlots(args, flags);
-    return !wrong;
+    wrong = !hasKnownSize(args) || hasSlots(args, flags | KILN_CALL_DEPENDENT);
+    if (wrong) [[unlikely]]
+      return false;
+    call.arguments.isDependent = launches && args.flags & KILN_CALL_DEPENDENT;
+    return true;
   }
 
   /// A number that the record has as it is.
@@ -299,6 +302,8 @@ private:
     if (!stated.hasScales)
       set |= reinterpret_cast<uintptr_t>(from.scale);
     wrong |= set != 0;
+    static_assert(KILN_OPERAND_CONSTANT == 2);
+    call.arguments.constants |= (from.flags >> 1 & 1u) << stated.index;
     wrong |= (from.struct_size != 0) & (from.struct_size != sizeof(from));
     wrong |= (from.type != KILN_DTYPE_NONE) & (from.type != stated.type);
     wrong |= needed & stated.isUsed & (address == 0);
