@@ -7,6 +7,7 @@
 #include "kiln/bench/BenchDraw.h"
 #include "kiln/bench/BenchJit.h"
 #include "kiln/bench/BenchRunner.h"
+#include "kiln/bench/ChainBench.h"
 #include "kiln/bench/Study.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -163,6 +164,37 @@ static llvm::Error measureAll(llvm::ArrayRef<Case> cases,
   return llvm::Error::success();
 }
 
+/// bench --chain.
+static llvm::Expected<int> runChains(const ParsedOptions &options,
+                                     llvm::ArrayRef<Case> cases,
+                                     const BenchRequest &request,
+                                     LiveSession &session) {
+  if (llvm::Error error = checkOutput(options.value("--out")))
+    return error;
+  std::vector<TuningOutcome> outcomes;
+  if (!request.config)
+    outcomes = tunedChoices(cases, request.tuning, session);
+  ChainReport report;
+  report.setting = describeSetting(options, session, cases, request, nullptr);
+  report.setting.protocol = fmt::format(
+      "Chains of launches, cold L2 (the operands of each rotate over {} times "
+      "its size, or it is flushed), N(0, 1) data, CUDA graphs of 16 chains or "
+      "more, all sides interleaved in one run, median of 9 to 21 samples. "
+      "Ordered: each launch begins when the one ahead has ended; dependent: by "
+      "programmatic dependent launch; constant: the same with weights that may "
+      "be read before the launch ahead has ended.",
+      kColdFactor);
+  llvm::Error failure = measureChains(
+      session, cases,
+      [&](size_t i) {
+        return choiceOf(cases[i], request,
+                        request.config ? nullptr : &outcomes[i], session);
+      },
+      report);
+  return finish(report, options.value("--out"), options.wantsJson(),
+                std::move(failure), report.exitCode());
+}
+
 static llvm::Expected<int> runBench(const ParsedOptions &options) {
   Environment environment = Environment::fromProcess();
   Registry registry = makeBuiltinRegistry();
@@ -190,6 +222,8 @@ static llvm::Expected<int> runBench(const ParsedOptions &options) {
   auto session = LiveSession::open(options, environment, "bench measures");
   if (!session)
     return session.takeError();
+  if (options.has("--chain"))
+    return runChains(options, *cases, *request, **session);
   std::shared_ptr<const CublasLt> peer;
   if (request->wantsPeer && llvm::any_of(*cases, hasLibraryPeer)) {
     auto library = loadPeerLibrary(options, environment);
@@ -237,6 +271,9 @@ static constexpr OptionSpec kOptions[] = {
     {"--all-heuristics", nullptr,
      "measure every algorithm that cuBLASLt's heuristic answers, too"},
     {"--no-peer", nullptr, "measure Kiln alone"},
+    {"--chain", nullptr,
+     "measure the problems one after the other, with and without dependent "
+     "launch; cases named CHAIN/STEP are chains of their own"},
     {"--set", "NAME",
      "measure a named set of configs beside each other; an unknown name lists "
      "those that the family has, an empty one is that of KERNELS"},
