@@ -263,6 +263,21 @@ TEST_CASE("emulated: exact products of fp32") {
           {"gemv.r4.u4.w4.wk4.v4.mb4", "gemv.r2.u4.w4.wk2.v4.mb4"}}});
 }
 
+TEST_CASE("emulated: tf32 by wgmma") {
+  check({// Both operands along k; rows from registers, of one consumer and of
+         // two that take turns; columns that are transposed, and both.
+         {"gemm",
+          "m=70 n=136 k=100 dtype=fp32 compute=tf32 layout=NT pointwise=bias",
+          {"sm90.bm64.bn72.bk32.st3.wg1.cm1.cn1"}},
+         {"gemm",
+          "m=132 n=72 k=99 dtype=fp32 compute=tf32 layout=TT",
+          {"sm90.bm64.bn40.bk32.st3.wg1.cm1.cn1",
+           "sm90.bm128.bn64.bk32.st3.wg2.pp1.cm1.cn1"}},
+         {"gemm",
+          "m=70 n=131 k=77 dtype=fp32 compute=tf32 layout=TN batch=2 beta=1",
+          {"sm90.bm40.bn64.bk32.st3.wg1.sw1.cm1.cn1"}}});
+}
+
 TEST_CASE("emulated: rows, elements and transposes") {
   check({{"elementwise", "op=silu,mul rows=5 cols=1000 dtype=bf16"},
          {"softmax", "rows=5 cols=1000 dtype=fp16"},

@@ -249,7 +249,7 @@ TEST_CASE("every way to share out a tile compiles clean at its limits") {
            Form{"", "bm144.bn128.bk32.st4.wg2.sw1.sg1"},
            Form{"", "bm128.bn256.bk32.st3.wg2.sw1.sg1"},
            Form{"pointwise=silu", "bm112.bn256.bk32.st3.wg2.sw1.sg1"},
-           Form{"pointwise=residual", "bm88.bn192.bk32.st3.wg3.sw1"},
+           Form{"pointwise=residual", "bm88.bn192.bk32.st2.wg3.sw1"},
        })
     addConfig("gemm m=2048 n=4096 k=4096 dtype=fp32 compute=tf32 layout=NN " +
                   form.epilogue.str(),
