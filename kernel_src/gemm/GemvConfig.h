@@ -6,8 +6,8 @@
 namespace kiln {
 
 /// Streams the rows of one operand past a few vectors, the rows of the other
-/// one, on plain FMA: bf16, fp16 and exact fp32 stored NT with rows of 16-byte
-/// vectors, sm_80 and up. A warp computes rowsPerWarp rows by `vectors`; warpsK of the
+/// one, on plain FMA: bf16, fp16 and fp32 stored NT with rows of 16-byte vectors,
+/// sm_80 and up. Products of fp32 are exact, in tf32 mode as well. A warp computes rowsPerWarp rows by `vectors`; warpsK of the
 /// block's warps share the same rows and split k.
 struct GemvConfig {
   int rowsPerWarp = 4;
@@ -51,8 +51,7 @@ struct GemvConfig {
     if (!positive || !signature.isWellFormed() || streamsA < 0 ||
         streamsA > 1 || evictFirst < 0 || evictFirst > 1)
       return false;
-    if (signature.compute != ComputeMode::Native ||
-        signature.layout != Layout::NT || signature.alignA != 16 ||
+    if (signature.layout != Layout::NT || signature.alignA != 16 ||
         signature.alignB != 16)
       return false;
     if (warps % warpsK != 0 || threads() > 1024)

@@ -44,8 +44,6 @@ std::optional<Rejection> checkStreamed(const GemmProblem &problem,
   if (device.computeCapability() < kFirstCapability)
     return Rejection{PruneReason::Architecture,
                      double(device.computeCapability()), kFirstCapability};
-  if (signature.compute != ComputeMode::Native)
-    return Rejection{PruneReason::Type};
   // Rows along k are what a warp reads at once and what mma.sync takes.
   if (signature.layout != Layout::NT)
     return Rejection{PruneReason::InstructionShape};

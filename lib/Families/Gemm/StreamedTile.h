@@ -46,9 +46,8 @@ struct StreamedTile {
 int64_t streamedExtent(const GemmProblem &problem, bool streamsA);
 int64_t vectorExtent(const GemmProblem &problem, bool streamsA);
 
-/// The limits that all such kernels have: capability 8.0, products of the data
-/// as they are, stored NT with rows of both operands aligned to 16 bytes, and
-/// at most \p vectors vectors.
+/// The limits that all such kernels have: capability 8.0, operands stored NT
+/// with rows aligned to 16 bytes, and at most \p vectors vectors.
 std::optional<Rejection> checkStreamed(const GemmProblem &problem,
                                        const GemmSignature &signature,
                                        bool streamsA, int vectors,
