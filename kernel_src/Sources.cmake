@@ -50,6 +50,7 @@ set(KILN_KERNEL_SOURCES
   common/Raster.cuh
   common/Ring.cuh
   common/RowLayout.h
+  common/ShiftedVector.cuh
   common/Slab.h
   common/SlabTile.cuh
   common/Swizzle.cuh
@@ -100,6 +101,7 @@ set(KILN_KERNEL_SOURCES
   rows/ReloadRowsConfig.h
   rows/ResidentRows.cuh
   rows/ResidentRowsConfig.h
+  rows/RowEnds.cuh
   rows/RowGroup.cuh
   rows/RowMath.cuh
   rows/RowParams.h

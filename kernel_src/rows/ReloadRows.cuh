@@ -14,6 +14,7 @@
 
 #include "common/Dependent.cuh"
 #include "rows/ReloadRowsConfig.h"
+#include "rows/RowEnds.cuh"
 #include "rows/RowGroup.cuh"
 #include "rows/RowMath.cuh"
 
@@ -34,12 +35,18 @@ template <RowSignature kSignature, ReloadRowsConfig kConfig> class ReloadRows {
   using Final = typename Math::Final;
   using Group = RowGroup<kConfig.blockThreads, kRowThreads, 1, kConfig.cluster>;
   using Vectors = RowVectors<kSignature, kVector>;
+  static constexpr RowStart kStart = kConfig.rowStart();
+  static constexpr bool kShifted = kStart != RowStart::Aligned;
+  static constexpr bool kAny = kStart == RowStart::Any;
+  using Ends =
+      typename RowEndsOf<kSignature, kStart, kVector, kRowThreads>::Type;
+  using Loaded = VectorAt<kBytes, kInBytes, kAny>;
 
   /// A chunk of a row: the inputs of this thread's `items` vectors.
   struct Chunk {
-    Words<kBytes> x[kItems];
-    Words<kBytes> residual[kSignature.residual ? kItems : 1];
-    Words<kBytes> mask[Math::kMaskMatrix ? kItems : 1];
+    Loaded x[kItems];
+    Loaded residual[kSignature.residual ? kItems : 1];
+    Loaded mask[Math::kMaskMatrix ? kItems : 1];
   };
 
 public:
@@ -58,7 +65,8 @@ public:
 private:
   ReloadRows(const RowParams &params, long long row)
       : params(params), row(row), hasRow(row < params.rows),
-        vectors(params.cols / kVector) {
+        body(bodyOf<kSignature, kStart, kVector>(params, row)),
+        vectors(body.vectors) {
     if constexpr (kConfig.cluster > 1) {
       long long perBlock = (vectors + kConfig.cluster - 1) / kConfig.cluster;
       rank = ptx::clusterCtaRank();
@@ -69,6 +77,9 @@ private:
 
   void runRow() {
     Stats stats[1] = {Stats::empty()};
+    Ends ends(params, body, row, threadIdx.x % kRowThreads,
+              hasRow && rank == 0);
+    ends.load();
     forEachChunk<Pass::First>([&](Chunk &chunk, long long at) {
       // A collector for each chunk, so that its pivot is never far.
       auto collector = Math::Collector::empty();
@@ -80,6 +91,7 @@ private:
                                  });
       stats[0].merge(collector.template stats<kVector>());
     });
+    ends.addTo(stats[0]);
     Group::template reduce<0>(stats);
     if constexpr (isReduction(kSignature.op)) {
       using Out = Storage<kSignature.out>;
@@ -90,11 +102,12 @@ private:
       Final final = Math::finish(stats[0], params);
       float inverse = 1.0f;
       if constexpr (kSignature.quantizes()) {
-        float scale = Math::scaleOf(findGreatest(stats[0], final));
+        float scale = Math::scaleOf(findGreatest(stats[0], final, ends));
         inverse = 1.0f / scale;
         if (isWriter())
           params.scales[row] = scale;
       }
+      ends.store(final, inverse);
       storeResults(final, inverse);
     }
     if constexpr (kRowThreads > 32)
@@ -106,7 +119,7 @@ private:
   }
 
   /// The greatest magnitude of the row's results.
-  float findGreatest(const Stats &stats, const Final &final) {
+  float findGreatest(const Stats &stats, const Final &final, Ends &ends) {
     if constexpr (kSignature.op == RowOp::Quantize)
       return stats.max;
     else if constexpr (Math::kScalesAtOnce)
@@ -116,6 +129,8 @@ private:
       forEachResult<Pass::Middle>(
           final,
           [&](long long, float(&value)[kVector]) { magnitude[0].add(value); });
+      ends.forEachResult(
+          final, [&](long long, float(&value)[1]) { magnitude[0].add(value); });
       Group::template reduce<1>(magnitude);
       return magnitude[0].max;
     }
@@ -124,15 +139,15 @@ private:
   void storeResults(const Final &final, float inverse) {
     constexpr int kOutBytes = bytesOf(kSignature.out);
     char *y = static_cast<char *>(params.y) + row * params.ldy * kOutBytes;
-    forEachResult<Pass::Last>(final, [&](long long vector,
-                                         float(&value)[kVector]) {
-      if constexpr (kSignature.quantizes())
+    forEachResult<Pass::Last>(
+        final, [&](long long column, float(&value)[kVector]) {
+          if constexpr (kSignature.quantizes())
 #pragma unroll
-        for (float &element : value)
-          element *= inverse;
-      storeVector<kVector * kOutBytes, kHint>(
-          y + vector * kVector * kOutBytes, packFloats<kSignature.out>(value));
-    });
+            for (float &element : value)
+              element *= inverse;
+          storeVector<kVector * kOutBytes, kHint>(
+              y + column * kOutBytes, packFloats<kSignature.out>(value));
+        });
   }
 
   enum class Pass { First, Middle, Last };
@@ -152,79 +167,94 @@ private:
 #pragma unroll
       for (int i = 0; i < kItems; ++i)
         if (long long vector = at + i * kRowThreads; vector < vectors)
-          load<kPass>(chunk, i, vector * kVector);
+          load<kPass>(chunk, i, columnOf(vector));
       visit(chunk, at);
     }
   }
 
-  /// Calls \p visit with (vector, prepared values, operands of its columns) for
+  long long columnOf(long long vector) const {
+    return vector * kVector + body.head;
+  }
+
+  /// Calls \p visit with (column, prepared values, operands of its columns) for
   /// each vector of \p chunk.
   template <Pass kPass, class Visit>
   void forEachVector(Chunk &chunk, long long at, Visit &&visit) {
 #pragma unroll
     for (int i = 0; i < kItems; ++i)
       if (long long vector = at + i * kRowThreads; vector < vectors) {
-        long long column = vector * kVector;
-        auto shared = Vectors::load(params, column).unpack();
+        long long column = columnOf(vector);
+        auto shared = Vectors::template load<kShifted>(params, column).unpack();
         float value[kVector];
         values<kPass>(value, chunk, i, column, shared);
-        visit(vector, value, shared);
+        visit(column, value, shared);
       }
   }
 
-  /// Calls \p visit with (vector, results) for each vector of the row.
+  /// Calls \p visit with (column, results) for each vector of the row.
   template <Pass kPass, class Visit>
   void forEachResult(const Final &final, Visit &&visit) {
     forEachChunk<kPass>([&](Chunk &chunk, long long at) {
       forEachVector<kPass>(chunk, at,
-                           [&](long long vector, float(&value)[kVector],
+                           [&](long long column, float(&value)[kVector],
                                const typename Vectors::Values &shared) {
                              Math::apply(value, final, shared.weight,
                                          shared.bias);
-                             visit(vector, value);
+                             visit(column, value);
                            });
     });
   }
 
-  const char *at(const void *base, long long ld, long long column) const {
-    return static_cast<const char *>(base) + (row * ld + column) * kInBytes;
+  using Row = MatrixRow<kSignature, kVector>;
+  Row rowOf(const void *base, long long ld) const {
+    return Row(base, ld, body, row);
+  }
+  template <bool kSummed> Row rowOfX() const {
+    return kSummed ? rowOf(params.residualOut, params.ldResidualOut)
+                   : rowOf(params.x, params.ldx);
   }
 
   template <Pass kPass> void load(Chunk &chunk, int i, long long column) const {
     constexpr bool kSummed = kSignature.residual && kPass != Pass::First;
-    // What is read again stays in the caches.
-    constexpr CacheHint kLoad = kPass == Pass::Last ? kHint : CacheHint::Plain;
-    chunk.x[i] = loadVector<kBytes, kLoad>(
-        kSummed ? at(params.residualOut, params.ldResidualOut, column)
-                : at(params.x, params.ldx, column));
+    // What is read again stays in the caches, as does what neighbours read.
+    constexpr CacheHint kOnce = kAny ? CacheHint::Plain : kHint;
+    constexpr CacheHint kLoad = kPass == Pass::Last ? kOnce : CacheHint::Plain;
+    rowOfX<kSummed>().template load<kLoad>(chunk.x[i], column);
     if constexpr (kSignature.residual && kPass == Pass::First)
-      chunk.residual[i] = loadVector<kBytes, kHint>(
-          at(params.residual, params.ldResidual, column));
+      rowOf(params.residual, params.ldResidual)
+          .template load<kOnce>(chunk.residual[i], column);
     if constexpr (Math::kMaskMatrix)
-      chunk.mask[i] =
-          loadVector<kBytes, kLoad>(at(params.mask, params.ldMask, column));
+      rowOf(params.mask, params.ldMask)
+          .template load<kLoad>(chunk.mask[i], column);
   }
 
   /// The prepared values of a loaded vector.
   template <Pass kPass>
   void values(float (&value)[kVector], Chunk &chunk, int i, long long column,
               const typename Vectors::Values &shared) const {
-    unpackFloats<kSignature.in>(value, chunk.x[i]);
+    constexpr bool kSummed = kSignature.residual && kPass != Pass::First;
+    unpackFloats<kSignature.in>(value, rowOfX<kSummed>().get(chunk.x[i]));
     if constexpr (kSignature.residual && kPass == Pass::First) {
       float added[kVector];
-      unpackFloats<kSignature.in>(added, chunk.residual[i]);
+      unpackFloats<kSignature.in>(
+          added,
+          rowOf(params.residual, params.ldResidual).get(chunk.residual[i]));
 #pragma unroll
       for (int e = 0; e < kVector; ++e)
         value[e] += added[e];
       Words<kBytes> sum = packFloats<kSignature.in>(value);
-      storeVector<kBytes>(static_cast<char *>(params.residualOut) +
-                              (row * params.ldResidualOut + column) * kInBytes,
-                          sum);
+      char *sumAt = static_cast<char *>(params.residualOut) +
+                    (row * params.ldResidualOut + column) * kInBytes;
+      if constexpr (kAny)
+        storeShifted<kBytes, kInBytes>(sumAt, sum);
+      else
+        storeVector<kBytes>(sumAt, sum);
       unpackFloats<kSignature.in>(value, sum);
     }
     if constexpr (Math::kMaskMatrix) {
       float masked[kVector];
-      unpackFloats<kSignature.in>(masked, chunk.mask[i]);
+      unpackFloats<kSignature.in>(
+          masked, rowOf(params.mask, params.ldMask).get(chunk.mask[i]));
       Math::prepare(value, masked, params);
     } else
       Math::prepare(value, shared.mask, params);
@@ -233,6 +263,7 @@ private:
   const RowParams &params;
   long long row;
   bool hasRow;
+  RowBody<kVector> body;
   long long begin = 0, vectors; ///< this block's part of the row
   unsigned rank = 0;            ///< of the block among those of the row
 };

@@ -15,6 +15,7 @@ struct ReloadRowsConfig {
   int vector = 8;       ///< elements of one access
   int items = 4;        ///< vectors that a thread has in flight at once
   int cluster = 1;      ///< blocks that share a row
+  int start = 0;        ///< RowStart of the rows that it serves
   int streaming = 0;    ///< 1: rows bypass L1, stores are evicted first
   int gridPerSm = 0;    ///< 0: a block for each row; else a grid that stays
 
@@ -29,12 +30,14 @@ struct ReloadRowsConfig {
     f("v", "vector", &C::vector, 8);
     f("i", "items", &C::items, 4);
     f("c", "cluster", &C::cluster, 1);
+    f("o", "start", &C::start, 0);
     f("h", "streaming", &C::streaming, 0);
   }
   template <class F> static constexpr void forEachRuntimeField(F &&f) {
     f("ps", "gridPerSm", &ReloadRowsConfig::gridPerSm, 0);
   }
 
+  constexpr RowStart rowStart() const { return static_cast<RowStart>(start); }
   constexpr int threads() const { return blockThreads; }
   constexpr int minBlocks() const { return 1; }
   constexpr int groups() const { return blockThreads / rowThreads; }
@@ -49,7 +52,8 @@ struct ReloadRowsConfig {
     bool clusterOk = cluster == 1 ||
                      (rowThreads == blockThreads && gridPerSm == 0 &&
                       cluster <= kMaxCluster && (cluster & (cluster - 1)) == 0);
-    return clusterOk && signature.isWellFormed() && blockThreads % 32 == 0 &&
+    return clusterOk && signature.isWellFormed() &&
+           isRowStart(start, vector, signature.op) && blockThreads % 32 == 0 &&
            blockThreads <= 1024 && isRowGroup(rowThreads, blockThreads) &&
            (vector & (vector - 1)) == 0 && bytes <= 16 && items <= kMaxItems &&
            streaming <= 1 && gridPerSm <= kMaxGridPerSm;

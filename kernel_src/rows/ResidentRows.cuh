@@ -22,6 +22,7 @@
 
 #include "common/Dependent.cuh"
 #include "rows/ResidentRowsConfig.h"
+#include "rows/RowEnds.cuh"
 #include "rows/RowGroup.cuh"
 #include "rows/RowMath.cuh"
 
@@ -45,6 +46,13 @@ class ResidentRows {
   using Group = RowGroup<kThreads, kConfig.rowThreads, kRows, kConfig.cluster,
                          kConfig.exact != 0>;
   using Vectors = RowVectors<kSignature, kVector>;
+  static constexpr RowStart kStart = kConfig.rowStart();
+  /// Operands that all rows share lie otherwise than a row that may begin
+  /// anywhere, and so may the other matrices.
+  static constexpr bool kShifted = kStart != RowStart::Aligned;
+  static constexpr bool kAny = kStart == RowStart::Any;
+  using Ends =
+      typename RowEndsOf<kSignature, kStart, kVector, kConfig.rowThreads>::Type;
   /// Vectors of a thread; of as many at a time the shared operands are loaded,
   /// of few before the reduction.
   static constexpr int kHeld = kVectors + kShared;
@@ -55,16 +63,19 @@ public:
   static void run(const RowParams &params) {
     Group::begin();
     ResidentRows block(params);
+    Ends ends = block.ends();
+    ends.load();
     block.load();
     if constexpr (kEarly)
       block.loadShared(0);
     Stats stats[kRows];
     block.reduce(stats);
+    ends.addTo(stats[0]);
     Group::reduce(stats);
     if constexpr (isReduction(kSignature.op))
       block.storeReduced(stats);
     else
-      block.store(stats);
+      block.store(stats, ends);
   }
 
 private:
@@ -72,7 +83,10 @@ private:
     constexpr int kCluster = kConfig.cluster;
     int lane = threadIdx.x % kConfig.rowThreads;
     int group = threadIdx.x / kConfig.rowThreads;
-    int vectorsOfRow = static_cast<int>(params.cols / kVector);
+    row = static_cast<long long>(blockIdx.x / kCluster) * kConfig.blockRows() +
+          group;
+    body = bodyOf<kSignature, kStart, kVector>(params, row);
+    int vectorsOfRow = static_cast<int>(body.vectors);
     int rank = 0;
     if constexpr (kCluster > 1)
       rank = static_cast<int>(ptx::clusterCtaRank());
@@ -80,8 +94,14 @@ private:
     int perBlock = (vectorsOfRow + kCluster - 1) / kCluster;
     end = min(vectorsOfRow, (rank + 1) * perBlock);
     first = rank * perBlock + lane;
-    row = static_cast<long long>(blockIdx.x / kCluster) * kConfig.blockRows() +
-          group;
+  }
+
+  /// Those of this thread's row that are its; of a cluster the first block's.
+  Ends ends() const {
+    bool takes = hasRow(0);
+    if constexpr (kConfig.cluster > 1)
+      takes = takes && ptx::clusterCtaRank() == 0;
+    return Ends(params, body, row, threadIdx.x % kConfig.rowThreads, takes);
   }
 
   /// Row of this thread's \p r-th row, and whether there is one.
@@ -95,7 +115,7 @@ private:
     return hasRow(r) && (kConfig.exact || vectorAt(i) < end);
   }
   long long columnAt(int i) const {
-    return static_cast<long long>(vectorAt(i)) * kVector;
+    return static_cast<long long>(vectorAt(i)) * kVector + body.head;
   }
 
   const char *inputAt(const void *base, long long ld, int r, int i) const {
@@ -111,6 +131,8 @@ private:
   }
 
   void load() {
+    if constexpr (kAny)
+      return loadAny();
     if constexpr (kShared > 0) {
 #pragma unroll
       for (int i = kVectors; i < kVectors + kShared; ++i)
@@ -139,6 +161,41 @@ private:
       addResidual(residual);
   }
 
+  /// The same where each matrix lies elsewhere: what covers the vectors, then
+  /// the vectors.
+  void loadAny() {
+    constexpr bool kResidual = kSignature.residual;
+    // By L1: a lane's neighbours ask for half of the same.
+    using Covering = CoveringVectors<kBytes, kInBytes>;
+    Covering ofX[kVectors], ofResidual[kResidual ? kVectors : 1],
+        ofMask[Math::kMaskMatrix ? kVectors : 1];
+    using Row = MatrixRow<kSignature, kVector>;
+    const Row rowOfX(params.x, params.ldx, body, row),
+        rowOfResidual(params.residual, params.ldResidual, body, row),
+        rowOfMask(params.mask, params.ldMask, body, row);
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      if (!isInside(0, i))
+        continue;
+      rowOfX.load(ofX[i], columnAt(i));
+      if constexpr (kResidual)
+        rowOfResidual.load(ofResidual[i], columnAt(i));
+      if constexpr (Math::kMaskMatrix)
+        rowOfMask.load(ofMask[i], columnAt(i));
+    }
+    Words<kBytes> residual[kResidual ? kRows : 1][kVectors];
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      x[0][i] = rowOfX.get(ofX[i]);
+      if constexpr (kResidual)
+        residual[0][i] = rowOfResidual.get(ofResidual[i]);
+      if constexpr (Math::kMaskMatrix)
+        mask[0][i] = rowOfMask.get(ofMask[i]);
+    }
+    if constexpr (kResidual)
+      addResidual(residual);
+  }
+
   /// x becomes x + residual as it is stored.
   void addResidual(const Words<kBytes> (&residual)[kRows][kVectors]) {
 #pragma unroll
@@ -154,10 +211,13 @@ private:
         for (int e = 0; e < kVector; ++e)
           sum[e] += added[e];
         x[r][i] = packFloats<kSignature.in>(sum);
-        storeVector<kBytes, kHint>(
+        char *sumAt =
             static_cast<char *>(params.residualOut) +
-                (rowAt(r) * params.ldResidualOut + columnAt(i)) * kInBytes,
-            x[r][i]);
+            (rowAt(r) * params.ldResidualOut + columnAt(i)) * kInBytes;
+        if constexpr (kAny)
+          storeShifted<kBytes, kInBytes, kHint>(sumAt, x[r][i]);
+        else
+          storeVector<kBytes, kHint>(sumAt, x[r][i]);
       }
   }
 
@@ -174,12 +234,18 @@ private:
       Math::prepare(out, shared.mask, params);
   }
 
+  /// By one access: of several, each would meet four lanes in a bank.
   Words<kBytes> fromShared(int i) const {
-    Words<kBytes> words;
+    if constexpr (kBytes == 16) {
+      uint4 words = ptx::ldShared128(sharedAt(i));
+      return {words.x, words.y, words.z, words.w};
+    } else {
+      Words<kBytes> words;
 #pragma unroll
-    for (int w = 0; w < kBytes / 4; ++w)
-      words.word[w] = ptx::ldShared32(sharedAt(i) + 4 * w);
-    return words;
+      for (int w = 0; w < kBytes / 4; ++w)
+        words.word[w] = ptx::ldShared32(sharedAt(i) + 4 * w);
+      return words;
+    }
   }
 
   void reduce(Stats (&stats)[kRows]) {
@@ -194,7 +260,8 @@ private:
       typename Vectors::Values shared;
       if constexpr (Vectors::kMaskRow || Math::kScalesAtOnce)
         if (isInside(0, i))
-          shared = Vectors::load(params, columnAt(i)).unpack();
+          shared =
+              Vectors::template load<kShifted>(params, columnAt(i)).unpack();
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
         if (!isInside(r, i))
@@ -249,10 +316,11 @@ private:
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i)
       if (first + i < kHeld && isInside(0, first + i))
-        operands[i] = Vectors::load(params, columnAt(first + i));
+        operands[i] =
+            Vectors::template load<kShifted>(params, columnAt(first + i));
   }
 
-  void store(const Stats (&stats)[kRows]) {
+  void store(const Stats (&stats)[kRows], Ends &ends) {
     Final final[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
@@ -260,7 +328,7 @@ private:
     float inverse[kRows];
     if constexpr (kSignature.quantizes()) {
       float greatest[kRows];
-      findGreatest(stats, final, greatest);
+      findGreatest(stats, final, ends, greatest);
       storeScales(greatest, inverse);
     }
     // One factor less for each value, where nothing is added to it.
@@ -269,6 +337,7 @@ private:
 #pragma unroll
       for (int r = 0; r < kRows; ++r)
         final[r].factor *= inverse[r];
+    ends.store(final[0], kFold ? 1.0f : inverse[0]);
     forEachResult(final, [&](int r, int i, float(&value)[kVector]) {
       if constexpr (kSignature.quantizes() && !kFold)
 #pragma unroll
@@ -283,7 +352,7 @@ private:
 
   /// The greatest magnitude of each row's results.
   void findGreatest(const Stats (&stats)[kRows], const Final (&final)[kRows],
-                    float (&greatest)[kRows]) {
+                    Ends &ends, float (&greatest)[kRows]) {
     if constexpr (kSignature.op == RowOp::Quantize) {
 #pragma unroll
       for (int r = 0; r < kRows; ++r)
@@ -299,6 +368,9 @@ private:
         magnitudes[r] = MagnitudeStats::empty();
       forEachResult(final, [&](int r, int, float(&value)[kVector]) {
         magnitudes[r].add(value);
+      });
+      ends.forEachResult(final[0], [&](long long, float(&value)[1]) {
+        magnitudes[0].add(value);
       });
       Group::template reduce<1>(magnitudes);
       forget();
@@ -338,6 +410,7 @@ private:
 
   const RowParams &params;
   long long row;
+  RowBody<kVector> body;
   int first, end; ///< vectors of the row
   Vectors operands[kAtOnce];
   Words<kBytes> x[kRows][kVectors];

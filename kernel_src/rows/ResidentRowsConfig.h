@@ -18,6 +18,7 @@ struct ResidentRowsConfig {
   int rows = 1;          ///< that a thread has in flight at once
   int cluster = 1;       ///< blocks that share a row
   int blocksPerSm = 1;   ///< that registers must suffice for
+  int start = 0;         ///< RowStart of the rows that it serves
   int streaming = 0;     ///< 1: rows bypass L1, stores are evicted first
   int exact = 0;         ///< 1: rows have exactly capacity() elements
 
@@ -37,11 +38,13 @@ struct ResidentRowsConfig {
     f("r", "rows", &C::rows, 1);
     f("c", "cluster", &C::cluster, 1);
     f("mb", "blocksPerSm", &C::blocksPerSm, 1);
+    f("o", "start", &C::start, 0);
     f("h", "streaming", &C::streaming, 0);
     f("e", "exact", &C::exact, 0);
   }
   template <class F> static constexpr void forEachRuntimeField(F &&) {}
 
+  constexpr RowStart rowStart() const { return static_cast<RowStart>(start); }
   constexpr int threads() const { return blockThreads; }
   constexpr int minBlocks() const { return blocksPerSm; }
   constexpr int groups() const { return blockThreads / rowThreads; }
@@ -71,7 +74,11 @@ struct ResidentRowsConfig {
     bool sharedOk =
         sharedVectors == 0 || (rows == 1 && bytes >= 4 && !signature.residual &&
                                signature.mask != RowMask::Matrix);
-    return signature.isWellFormed() && blockThreads % 32 == 0 &&
+    // A thread's rows share operands, which rows that lie apart do not.
+    bool startOk = isRowStart(start, vector, signature.op) &&
+                   (start == 0 || (rows == 1 && exact == 0)) &&
+                   (rowStart() != RowStart::Any || sharedVectors == 0);
+    return signature.isWellFormed() && startOk && blockThreads % 32 == 0 &&
            blockThreads <= 1024 && isRowGroup(rowThreads, blockThreads) &&
            clusterOk && sharedOk && (vector & (vector - 1)) == 0 &&
            bytes <= 16 && vectors <= kMaxVectors &&

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "common/Access.cuh"
+#include "common/ShiftedVector.cuh"
 #include "rows/RowParams.h"
 #include "rows/RowStats.cuh"
 
@@ -173,12 +173,17 @@ template <RowSignature kSignature, int kCount> struct RowVectors {
     return values;
   }
 
-  /// Of the columns from \p column on.
+  /// Of the columns from \p column on; kShifted: it may be any.
+  template <bool kShifted = false>
   static RowVectors load(const RowParams &params, long long column) {
     RowVectors vectors;
     auto at = [&](const void *base) {
-      return loadVector<kBytes>(static_cast<const char *>(base) +
-                                column * bytesOf(kSignature.in));
+      constexpr int kElement = bytesOf(kSignature.in);
+      const char *begin = static_cast<const char *>(base);
+      if constexpr (kShifted)
+        return loadShifted<kBytes, kElement>(begin + column * kElement);
+      else
+        return loadVector<kBytes>(begin + column * kElement);
     };
     if constexpr (kSignature.weight)
       vectors.weight = at(params.weight);

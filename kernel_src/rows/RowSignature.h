@@ -36,11 +36,29 @@ enum class RowMask : int {
   Row = 2,    ///< one row of cols values for all rows
 };
 
+/// How the rows that a config serves begin, against the alignment that accesses
+/// of its vectors need. Its own knob, as a vector's width is.
+enum class RowStart : int {
+  Aligned =
+      0,     ///< every row of every operand aligned, and a multiple of vectors
+  Alike = 1, ///< as it may be, but in all matrices as many elements off
+  Any = 2,   ///< in each matrix elsewhere
+};
+
 /// True when \p threads of a block of \p blockThreads can share a row: an equal
 /// part of the block, made of whole warps or an equal part of one.
 constexpr bool isRowGroup(int threads, int blockThreads) {
   return threads <= blockThreads && blockThreads % threads == 0 &&
          (threads % 32 == 0 || 32 % threads == 0);
+}
+
+/// True when vectors of \p vector elements can serve rows that begin so. The
+/// rows of a reduction are those of one matrix.
+constexpr bool isRowStart(int start, int vector, RowOp op) {
+  return start == 0 ||
+         (vector > 1 && start >= 0 &&
+          start <= static_cast<int>(isReduction(op) ? RowStart::Alike
+                                                    : RowStart::Any));
 }
 
 /// The part of a problem over rows that its kernels are specialised for. All

@@ -11,8 +11,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "common/Access.cuh"
 #include "common/Dependent.cuh"
+#include "rows/RowEnds.cuh"
 #include "rows/RowGroup.cuh"
 #include "rows/RowMath.cuh"
 #include "rows/SplitRowsConfig.h"
@@ -33,6 +33,8 @@ template <RowSignature kSignature, SplitRowsConfig kConfig> class SplitRows {
   using Stats = typename Math::Stats;
   using Words = StatsWords<Stats>;
   using Group = RowGroup<kThreads, kThreads>;
+  static constexpr RowStart kStart = kConfig.rowStart();
+  using Ends = typename RowEndsOf<kSignature, kStart, kVector, kThreads>::Type;
   static_assert(Words::kCount == 1, "a range leaves one float");
 
 public:
@@ -45,13 +47,9 @@ public:
       long long begin = range * perRange;
       for (long long row = begin; row < min(params.rows, begin + perRange);
            ++row)
-        addRange(stats[0], params, row, 0, params.cols / kVector);
-    } else {
-      long long vectors = params.cols / kVector;
-      long long perRange = (vectors + ranges - 1) / ranges;
-      addRange(stats[0], params, output, range * perRange,
-               min(vectors, (range + 1) * perRange));
-    }
+        addRange(stats[0], params, row, 0, 1);
+    } else
+      addRange(stats[0], params, output, range, ranges);
     Group::template reduce<0>(stats);
     if (ranges == 1)
       store(params, output, stats[0]);
@@ -60,11 +58,17 @@ public:
   }
 
 private:
-  /// Adds vectors [begin, end) of \p row to \p stats.
+  /// Adds range \p range of \p ranges of \p row to \p stats.
   static void addRange(Stats &stats, const RowParams &params, long long row,
-                       long long begin, long long end) {
-    const char *x =
-        static_cast<const char *>(params.x) + row * params.ldx * kInBytes;
+                       unsigned range, unsigned ranges) {
+    const auto body = bodyOf<kSignature, kStart, kVector>(params, row);
+    long long perRange = (body.vectors + ranges - 1) / ranges;
+    long long begin = range * perRange;
+    long long end = min(body.vectors, begin + perRange);
+    Ends ends(params, body, row, static_cast<int>(threadIdx.x), range == 0);
+    ends.load();
+    const char *x = static_cast<const char *>(params.x) +
+                    (row * params.ldx + body.head) * kInBytes;
     for (long long at = begin + threadIdx.x; at < end;
          at += kThreads * kItems) {
       kiln::Words<kBytes> words[kItems];
@@ -85,6 +89,7 @@ private:
         }
       stats.merge(collector.template stats<kVector>());
     }
+    ends.addTo(stats);
   }
 
   static void store(const RowParams &params, unsigned output,

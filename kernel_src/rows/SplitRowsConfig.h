@@ -12,6 +12,7 @@ struct SplitRowsConfig {
   int blockThreads = 256;
   int vector = 4;    ///< elements of one access
   int items = 4;     ///< vectors that a thread has in flight at once
+  int start = 0;     ///< RowStart of the rows that it serves
   int streaming = 0; ///< 1: rows bypass L1
   int ranges = 1;    ///< blocks that share a row, or all rows
 
@@ -23,12 +24,14 @@ struct SplitRowsConfig {
     f("t", "blockThreads", &C::blockThreads, 256);
     f("v", "vector", &C::vector, 4);
     f("i", "items", &C::items, 4);
+    f("o", "start", &C::start, 0);
     f("h", "streaming", &C::streaming, 0);
   }
   template <class F> static constexpr void forEachRuntimeField(F &&f) {
     f("k", "ranges", &SplitRowsConfig::ranges, 1);
   }
 
+  constexpr RowStart rowStart() const { return static_cast<RowStart>(start); }
   constexpr int threads() const { return blockThreads; }
   constexpr int minBlocks() const { return 1; }
   constexpr int sharedBytes(const RowSignature &) const { return 0; }
@@ -46,8 +49,8 @@ struct SplitRowsConfig {
 
   constexpr bool isValid(const RowSignature &signature) const {
     return signature.isWellFormed() && isReduction(signature.op) &&
-           blockThreads % 32 == 0 && blockThreads <= 1024 &&
-           (vector & (vector - 1)) == 0 &&
+           isRowStart(start, vector, signature.op) && blockThreads % 32 == 0 &&
+           blockThreads <= 1024 && (vector & (vector - 1)) == 0 &&
            vector * bytesOf(signature.in) <= 16 && items <= kMaxItems &&
            streaming <= 1;
   }

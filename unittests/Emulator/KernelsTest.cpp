@@ -342,6 +342,46 @@ TEST_CASE("emulated: attentions that begin before the grid ahead has ended") {
       2);
 }
 
+// Rows that begin anywhere: all that is written has canaries around it, and
+// what is not an operand's faults.
+TEST_CASE("emulated: rows of any length and pitch") {
+  check({{"softmax",
+          "rows=5 cols=1001 dtype=bf16",
+          {"resident.t128.rt128.v8.n1.r1.c1.mb1.o1",
+           "resident.t64.rt32.v8.n4.r1.c1.mb1.o1",
+           "resident.t128.rt64.v8.n1.s1.r1.c1.mb1.o1"}},
+         // Fewer elements than head and tail have.
+         {"softmax",
+          "rows=9 cols=13 dtype=bf16",
+          {"resident.t128.rt2.v8.n1.r1.c1.mb1.o1"}},
+         {"layernorm",
+          "rows=5 cols=331 dtype=bf16 weight=1 bias=1",
+          {"resident.t128.rt16.v8.n3.r1.c1.mb1.o1",
+           "reload.t128.rt16.v8.i2.c1.o1"},
+          TrialData::Outliers},
+         // As many ends as there may be, for one thread.
+         {"rmsnorm",
+          "rows=40 cols=23 dtype=bf16 weight=1",
+          {"reload.t256.rt1.v8.i1.c1.o1"}},
+         {"layernorm",
+          "rows=40 cols=15 dtype=fp32 weight=1 bias=1",
+          {"resident.t256.rt1.v4.n3.r1.c1.mb1.o1"}},
+         // Each matrix lies elsewhere.
+         {"rmsnorm",
+          "rows=3 cols=1003 dtype=bf16 weight=1 residual=1 out=fp8_e4m3 "
+          "ldx=1005 ldr=1006 ldh=1011 align=2",
+          {"resident.t128.rt128.v8.n1.r1.c1.mb1.o2",
+           "reload.t128.rt128.v8.i1.c1.o2"}},
+         {"softmax",
+          "rows=3 cols=2001 dtype=bf16 mask=1 ldmask=2003 align=2",
+          {"resident.t64.rt64.v8.n2.r1.c2.mb1.o2"},
+          TrialData::Outliers},
+         {"reduce",
+          "op=max rows=3 cols=5003 dtype=bf16 align=2",
+          {"split.t128.v8.i2.k3.o1"},
+          TrialData::Outliers}});
+}
+
 // For authors of kernels: lines "family problem; config config...", which
 // "; outliers" may follow. KILN_TEST_SMS is how many SMs there are.
 TEST_CASE("emulated: kernels of a file") {

@@ -139,7 +139,8 @@ private:
       return 8 * (1 + draws.below(longest / 8));
     if (draws.chance(50))
       return 8 * (1 + draws.below(longest / 64));
-    return 1 + draws.below(longest / 16);
+    // Odd ones as long as the others.
+    return 1 + draws.below(draws.chance(30) ? longest : longest / 16);
   }
 
   std::string problemText(llvm::StringRef family) {
@@ -247,6 +248,8 @@ TEST_CASE("the campaigns over rows find configs for all of their problems") {
     };
     CHECK(has("mask=2"));
     CHECK(has("align=2"));
+    CHECK(has(".o1")); // rows that begin anywhere, alike and not
+    CHECK(has(".o2"));
     CHECK(has("axis=all"));
     CHECK(has("out=int8"));
   }

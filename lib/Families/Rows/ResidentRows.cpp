@@ -57,8 +57,22 @@ static int64_t keptRegisters(const RowSignature &signature,
 static int64_t peakRegisters(const RowSignature &signature,
                              const ResidentRowsConfig &config) {
   int64_t kept = keptRegisters(signature, config);
-  return std::max(kept + workingRegisters(signature, config.vector),
-                  kept * (1 + signature.residual) + 14);
+  // What covers vectors that lie anywhere is twice as much as these.
+  int64_t loaded = config.rowStart() == RowStart::Any ? 2 * kept : kept;
+  constexpr int64_t kBase = 14, kEnds = 8;
+  int64_t loading = loaded * (1 + signature.residual) + kBase +
+                    (config.start != 0 ? kEnds : 0);
+  // Addresses of shared memory; several ends a thread.
+  constexpr int64_t kShared = 6, kEnd = 3;
+  bool isTight = config.exact == 0 &&
+                 (config.start != 0 || signature.op == RowOp::Softmax);
+  int64_t more = config.sharedVectors > 0 && isTight ? kShared : 0;
+  if (config.start != 0)
+    more += kEnd * (ceilDiv(2 * config.vector, config.rowThreads) - 1);
+  return std::max(kept + workingRegisters(signature, config.vector,
+                                          config.rowStart()),
+                  loading) +
+         more;
 }
 
 /// Registers that the compiler takes where nothing limits it: it unpacks some
@@ -72,6 +86,10 @@ static int64_t wantedRegisters(const RowSignature &signature,
     wanted += 6;
   if (signature.op == RowOp::Softmax && kept > 16)
     wanted += kept;
+  // Of rows that begin anywhere it unpacks less ahead (softmax of 2, 4, 6 and 8
+  // vectors: 32, 44, 56 and 76; rms norm of 2, 4 and 6: 38, 48 and 56).
+  if (config.start != 0)
+    wanted = 24 + 1.4 * kept;
   return std::max<int64_t>(roundUp(static_cast<int64_t>(wanted), 8),
                            peakRegisters(signature, config));
 }
@@ -96,23 +114,28 @@ public:
         emit(emit) {
     // Results that exceed the L2 by far leave in better order when they stay
     // there for a while; less is written sooner when it does not (H200: 1 to
-    // 4 % either way).
+    // 4 % either way). What is only read goes by L1 (H100: 2 to 3 %).
     constexpr double kLongOfL2 = 1.5;
     isLong = rowStream(problem).writeBytes + rowStream(problem).readBytes >
-             kLongOfL2 * static_cast<double>(device.l2Bytes);
+                 kLongOfL2 * static_cast<double>(device.l2Bytes) &&
+             !isReduction(problem.op);
   }
 
   void run() {
-    int64_t widest = widestVector(problem, 16 / bytesOf(problem.dtype));
-    visitVector(widest);
-    if (widest > 1)
-      visitVector(widest / 2);
+    for (int64_t vector : vectorsToTry(problem))
+      visitVector(vector);
+    // Half of it where accesses stay aligned, or results are wider.
+    int64_t half = vectorsToTry(problem).back() / 2;
+    if (half > 0 && (startFor(problem, half) == RowStart::Aligned ||
+                     bytesOf(problem.out) > bytesOf(problem.dtype)))
+      visitVector(half);
   }
 
 private:
   void visitVector(int64_t vector) {
     config.vector = static_cast<int>(vector);
-    int64_t ofRow = problem.cols / vector;
+    config.start = static_cast<int>(startFor(problem, vector));
+    int64_t ofRow = std::max<int64_t>(problem.cols / vector, 1);
     // Two to four vectors a thread first: enough loads in flight, few
     // registers.
     for (int64_t least : {2, 4, 1, 8})
@@ -124,29 +147,61 @@ private:
         // No more than half of the group idles, except for the smallest.
         if (rowThreads > 1 && rowThreads / 2 >= ofRow)
           continue;
+        // Ends are for as many lanes as there are vectors for.
+        constexpr int kLanesOfEnds = 8;
+        if (config.start != 0 && rowThreads < kLanesOfEnds &&
+            ofRow > kLanesOfEnds / 2)
+          continue;
         config.rowThreads = rowThreads;
         config.cluster = 1;
         visitHolding(vectors);
-        if (!device.hasClusters() || rowThreads < 256)
+        // What is reduced to a value needs no place to stay.
+        if (!device.hasClusters() || rowThreads < 256 ||
+            isReduction(problem.op))
           continue;
-        for (int cluster : {2, 4, 8}) {
+        for (int cluster : {8, 4, 2}) {
           config.cluster = cluster;
           visitHolding(ceilDiv(ceilDiv(ofRow, cluster), rowThreads));
         }
       }
   }
 
+  /// Vectors a thread that are not for rows of more threads: those of operands
+  /// that all rows share wait for each other (H100, layer norm of 4100 columns:
+  /// 4 vectors that are shifted take 10 % less time than 8, of 12289 columns 6
+  /// than 12: 14 %; H200, 16384 columns: 8 that are not than 16: 12 %).
+  int64_t mostVectors() const {
+    constexpr int64_t kMost = 12, kMostShifted = 6;
+    constexpr int kManyThreads = 512;
+    bool isWaiting =
+        sharedOperandBytes(problem) > 0 || config.rowStart() == RowStart::Any;
+    if (config.rowThreads >= kManyThreads || !isWaiting)
+      return ResidentRowsConfig::kMaxVectors +
+             ResidentRowsConfig::kMaxSharedVectors;
+    return config.start != 0 ? kMostShifted : kMost;
+  }
+
   /// A thread has to keep \p vectors vectors of its row.
   void visitHolding(int64_t vectors) {
     constexpr int64_t kMostInRegisters = 8, kMostShared = 12;
     int64_t shared = vectors - std::min(vectors, kMostInRegisters);
-    if (shared > kMostShared || (config.cluster > 1 && vectors < 4))
+    // A copy to shared memory does not shift.
+    int64_t mostShared =
+        config.rowStart() == RowStart::Any || isReduction(problem.op)
+            ? 0
+            : kMostShared;
+    // A cluster has its barrier, and a wave its SMs: few vectors a thread are
+    // for rows that are too few to fill the GPU otherwise.
+    bool isSingle = problem.rows * config.cluster <= 2 * device.smCount;
+    if (shared > mostShared ||
+        (config.cluster > 1 && vectors < (isSingle ? 2 : 4)) ||
+        vectors > mostVectors())
       return;
     config.vectors = static_cast<int>(vectors - shared);
     config.sharedVectors = static_cast<int>(shared);
     visitBlocks();
     // Half of it in shared memory leaves registers for more blocks.
-    if (shared == 0 && vectors >= 4 && vectors % 2 == 0 &&
+    if (mostShared > 0 && shared == 0 && vectors >= 4 && vectors % 2 == 0 &&
         config.rowThreads >= 128) {
       config.vectors = static_cast<int>(vectors / 2);
       config.sharedVectors = static_cast<int>(vectors / 2);
@@ -156,17 +211,21 @@ private:
   }
 
   void visitBlocks() {
-    config.exact = config.capacity() == problem.cols;
-    for (int blockThreads : {256, 128, 512, 1024}) {
-      bool isWhole = config.rowThreads >= 256; // as that of a cluster is
-      if (blockThreads < config.rowThreads ||
-          (isWhole && blockThreads != config.rowThreads) ||
-          (!isWhole && blockThreads > 256))
+    config.exact = config.start == 0 && config.capacity() == problem.cols;
+    for (int blockThreads : {128, 256, 512, 1024}) {
+      // Rows that share a block share its barriers, unless each is a warp's:
+      // they do so where a row alone would be too small a block (H100: 2 to 10
+      // %, rms norm of 4097 columns by 128 threads).
+      constexpr int kSmallBlock = 128;
+      int most = config.rowThreads > kWarpThreads
+                     ? std::max(config.rowThreads, kSmallBlock)
+                     : 2 * kSmallBlock;
+      if (blockThreads < config.rowThreads || blockThreads > most)
         continue;
       config.blockThreads = blockThreads;
       for (int rows : {1, 2, 4}) {
         if (rows > 1 && (config.rowThreads > 64 || config.sharedVectors ||
-                         config.vectors * rows > 4))
+                         config.vectors * rows > 4 || config.start != 0))
           continue;
         config.rows = rows;
         visitOccupancy();
@@ -224,7 +283,8 @@ std::optional<Rejection> ResidentRowsTemplate::checkLimits(
   if (config.sharedVectors > 0 && device.ccMajor < 8)
     return Rejection{PruneReason::Architecture,
                      double(device.computeCapability()), 80, "capability"};
-  if (config.capacity() < problem.cols ||
+  // Ends of less than a vector have room of their own.
+  if (config.capacity() < problem.cols / config.vector * config.vector ||
       (config.exact && config.capacity() != problem.cols))
     return Rejection{PruneReason::InstructionShape, double(config.capacity()),
                      double(problem.cols), "elements"};
@@ -274,9 +334,11 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
   kernel.simdOps +=
       perThread *
       static_cast<double>(kernel.tasks * config.cluster * config.blockThreads);
+  addStartCosts(kernel, problem, config.rowStart(),
+                double(config.cluster) * config.rowThreads);
   // Lanes that have no vector still issue.
-  double used = static_cast<double>(problem.cols) /
-                static_cast<double>(config.capacity());
+  double used = std::min(1.0, static_cast<double>(problem.cols) /
+                                  static_cast<double>(config.capacity()));
   kernel.simdOps *= 1 + 0.3 * (1 - used);
   return kernel;
 }

@@ -28,8 +28,9 @@ static llvm::SmallVector<RowOperandShape, 8> shapesOf(const RowProblem &p) {
   return shapes;
 }
 
+static constexpr int64_t kWidestAccess = 16;
+
 int64_t widestVector(const RowProblem &problem, int64_t most) {
-  constexpr int64_t kWidestAccess = 16;
   auto fits = [&](int64_t vector) {
     if (problem.cols % vector != 0)
       return false;
@@ -46,6 +47,35 @@ int64_t widestVector(const RowProblem &problem, int64_t most) {
   while (vector > 1 && !fits(vector))
     vector /= 2;
   return vector;
+}
+
+RowStart startFor(const RowProblem &problem, int64_t vector) {
+  if (widestVector(problem, vector) == vector)
+    return RowStart::Aligned;
+  if (isReduction(problem.op)) // one matrix
+    return RowStart::Alike;
+  for (const RowOperandShape &shape : shapesOf(problem)) {
+    if (shape.ld == 0)
+      continue;
+    int64_t element = bytesOf(shape.type);
+    int64_t access = std::min(kWidestAccess, vector * element);
+    if (std::max(problem.align, element) % access != 0 ||
+        (shape.ld - problem.ldx) * element % access != 0)
+      return RowStart::Any;
+  }
+  return RowStart::Alike;
+}
+
+llvm::SmallVector<int64_t, 2> vectorsToTry(const RowProblem &problem) {
+  int64_t most = kWidestAccess / bytesOf(problem.dtype);
+  int64_t widest = widestVector(problem, most);
+  // Accesses of 2 and 4 bytes reached 0.3 to 0.6 of a stream on an H100,
+  // vectors of rows that begin anywhere 0.8 to 1.0.
+  constexpr int64_t kLeastAccess = 8, kShortRow = 8;
+  bool isNarrow = widest * bytesOf(problem.dtype) < kLeastAccess;
+  if (widest == most || (isNarrow && problem.cols >= kShortRow * most))
+    return {most};
+  return {most, widest};
 }
 
 int64_t outputCount(const RowProblem &problem) {
@@ -97,10 +127,10 @@ StreamKernel rowStream(const RowProblem &p) {
 double reductionNs(const RowProblem &problem, int64_t threads, int64_t cluster,
                    const DeviceModel &device) {
   // A shuffle and what merges, about 30 clocks each step; a round through
-  // shared memory with its barrier, about 60; a barrier of a cluster, half a
-  // microsecond (H200: 0.50 to 0.65 us), and as much until all of its blocks
-  // have started.
-  constexpr double kStepClocks = 30, kRoundClocks = 60, kClusterNs = 1200;
+  // shared memory with its barrier, about 60; what blocks of a cluster send to
+  // each other, and wait for until all of them have started, 0.8 us (H100,
+  // softmax of 8x151936: 0.5 us less than by a barrier of the cluster).
+  constexpr double kStepClocks = 30, kRoundClocks = 60, kClusterNs = 800;
   double clocks = 0;
   for (int64_t lanes = std::min<int64_t>(threads, 32); lanes > 1; lanes /= 2)
     clocks += kStepClocks;
@@ -115,15 +145,37 @@ double reductionNs(const RowProblem &problem, int64_t threads, int64_t cluster,
   return isTwice ? 2 * ns : ns;
 }
 
-int64_t workingRegisters(const RowSignature &signature, int64_t vector) {
+void addStartCosts(StreamKernel &kernel, const RowProblem &problem,
+                   RowStart start, double threads) {
+  if (start == RowStart::Aligned)
+    return;
+  // Counted in the machine code of the resident kernel (ptxas 13.0 for sm_90):
+  // a vector of 8 elements is loaded and shifted by some 30. Ends are an
+  // element a lane.
+  constexpr double kShift = 4, kEnds = 25;
+  auto rows = static_cast<double>(problem.rows);
+  int64_t shifted =
+      problem.weight + problem.bias + (problem.mask == RowMask::Row);
+  if (start == RowStart::Any)
+    shifted += 1 + problem.residual + (problem.mask == RowMask::Matrix);
+  kernel.simdOps +=
+      rows *
+      (static_cast<double>(problem.cols * shifted) * kShift + kEnds * threads);
+}
+
+int64_t workingRegisters(const RowSignature &signature, int64_t vector,
+                         RowStart start) {
   // Addresses, predicates and statistics; the vector as fp32 and packed, with
   // what is loaded beside it.
   constexpr int64_t kBase = 14;
   int64_t operands =
       signature.weight + signature.bias + (signature.mask == RowMask::Row);
   int64_t words = vector * bytesOf(signature.in) / 4;
-  return kBase + vector / 2 + operands * words +
-         (signature.op == RowOp::LayerNorm ? 6 : 0) +
+  // Of rows that begin anywhere the ends, and two vectors that cover one.
+  constexpr int64_t kEnds = 8;
+  bool isShifted = start != RowStart::Aligned;
+  return kBase + vector / 2 + operands * words * (1 + isShifted) +
+         (isShifted ? kEnds : 0) + (signature.op == RowOp::LayerNorm ? 6 : 0) +
          (signature.op == RowOp::Softmax ? 4 : 0);
 }
 

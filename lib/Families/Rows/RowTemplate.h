@@ -22,6 +22,15 @@ namespace kiln {
 /// of 16 bytes at most, divides every address.
 int64_t widestVector(const RowProblem &problem, int64_t most);
 
+/// How rows of \p problem begin, seen by vectors of \p vector elements: the
+/// least that a config with such vectors has to serve.
+RowStart startFor(const RowProblem &problem, int64_t vector);
+
+/// Widths of vectors that a space has for \p problem, best guess first: that of
+/// the widest access, and the widest of which every access is aligned where its
+/// accesses, or the rows, are not much less.
+llvm::SmallVector<int64_t, 2> vectorsToTry(const RowProblem &problem);
+
 /// Values that the output of a reduction has; else rows.
 int64_t outputCount(const RowProblem &problem);
 
@@ -38,7 +47,13 @@ double reductionNs(const RowProblem &problem, int64_t threads, int64_t cluster,
 
 /// 32-bit registers that the values of one vector take while they are fp32,
 /// besides what stays.
-int64_t workingRegisters(const RowSignature &signature, int64_t vector);
+int64_t workingRegisters(const RowSignature &signature, int64_t vector,
+                         RowStart start);
+
+/// Adds to \p kernel, of \p threads threads a row in all, what rows cost that
+/// begin as \p start says: the shifting of vectors, the ends.
+void addStartCosts(StreamKernel &kernel, const RowProblem &problem,
+                   RowStart start, double threads);
 
 /// Binds one config of one problem. \p workspace: its plan's.
 template <class Config> class RowBinder final : public Binder {
@@ -146,10 +161,9 @@ protected:
     // pass has sizes that fit into ints.
     if (!config.isValid(signature))
       return invalidShape(config);
-    int64_t widest = widestVector(rows, config.vector);
-    if (config.vector > widest)
+    if (config.rowStart() < startFor(rows, config.vector))
       return Rejection{PruneReason::Alignment, double(config.vector),
-                       double(widest), "elements"};
+                       double(widestVector(rows, config.vector)), "elements"};
     int64_t shared = config.sharedBytes(signature) + kScratchBytes;
     if (auto rejection = checkSharedBytes(shared, device))
       return rejection;

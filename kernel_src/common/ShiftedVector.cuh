@@ -1,0 +1,130 @@
+//===- common/ShiftedVector.cuh - vectors that lie anywhere ---------------===//
+//
+// Rows of any length begin anywhere between two multiples of 16 bytes. The
+// machine refuses an access of a whole vector there, and accesses of single
+// elements are eight times as many. What is done instead:
+//
+// - where the row itself lies decides where its vectors begin: the elements
+//   before the first aligned one (head) and behind the last (tail) go singly;
+// - an operand that lies otherwise is loaded by the two aligned vectors that
+//   cover what is asked for, and shifted in registers. Neighbouring lanes ask
+//   for the same vectors, so memory sees each byte once. Head and tail are long
+//   enough that these vectors are parts of the operand: nothing outside of it
+//   is ever read;
+// - a result that lies otherwise is stored element by element.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "common/Access.cuh"
+
+namespace kiln {
+
+/// Bytes that \p pointer lies past a multiple of \p bytes, a power of two.
+inline int bytesPast(const void *pointer, int bytes) {
+  return static_cast<int>(reinterpret_cast<unsigned long long>(pointer)) &
+         (bytes - 1);
+}
+
+/// The aligned vectors that cover kBytes, at most 16, of elements of
+/// kElementBytes that lie `past` bytes beyond the first: bytesPast() of the
+/// pointer, the same for all vectors of a row. Loaded first and shifted later,
+/// so that many are in flight.
+template <int kBytes, int kElementBytes> class CoveringVectors {
+  static_assert(kBytes <= 16 && kBytes >= kElementBytes, "one access");
+  static_assert(kBytes == kElementBytes || kBytes >= 4,
+                "several elements fill a register");
+  static constexpr int kWords = kBytes < 4 ? 1 : kBytes / 4;
+
+public:
+  /// Loads what covers \p pointer: the same vector twice where it is aligned,
+  /// without a branch.
+  template <CacheHint kHint = CacheHint::Plain>
+  void load(const char *pointer, int past) {
+    low = loadVector<kBytes, kHint>(pointer - past);
+    high = loadVector<kBytes, kHint>(pointer - past + (past != 0 ? kBytes : 0));
+  }
+
+  /// What was asked for.
+  Words<kBytes> get(int past) const {
+    if constexpr (kBytes == kElementBytes)
+      return low;
+    else {
+      unsigned words[2 * kWords];
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) {
+        words[w] = low.word[w];
+        words[kWords + w] = high.word[w];
+      }
+#pragma unroll
+      for (int distance = kWords / 2; distance >= 1; distance /= 2)
+#pragma unroll
+        for (int w = 0; w + distance < 2 * kWords; ++w)
+          words[w] = past & 4 * distance ? words[w + distance] : words[w];
+      Words<kBytes> result;
+#pragma unroll
+      for (int w = 0; w < kWords; ++w)
+        result.word[w] =
+            kElementBytes < 4
+                ? __funnelshift_r(words[w], words[w + 1], 8 * (past & 3))
+                : words[w];
+      return result;
+    }
+  }
+
+private:
+  Words<kBytes> low, high;
+};
+
+/// The same of a vector that is aligned.
+template <int kBytes> class AlignedVector {
+public:
+  template <CacheHint kHint = CacheHint::Plain>
+  void load(const char *pointer, int) {
+    words = loadVector<kBytes, kHint>(pointer);
+  }
+  const Words<kBytes> &get(int) const { return words; }
+
+private:
+  Words<kBytes> words;
+};
+
+namespace detail {
+template <int kBytes, int kElementBytes, bool kAnywhere> struct VectorAtOf {
+  using Type = AlignedVector<kBytes>;
+};
+template <int kBytes, int kElementBytes>
+struct VectorAtOf<kBytes, kElementBytes, true> {
+  using Type = CoveringVectors<kBytes, kElementBytes>;
+};
+} // namespace detail
+
+/// A vector that lies anywhere, or else is aligned.
+template <int kBytes, int kElementBytes, bool kAnywhere>
+using VectorAt =
+    typename detail::VectorAtOf<kBytes, kElementBytes, kAnywhere>::Type;
+
+/// Loads kBytes of elements of kElementBytes from \p pointer, which lies
+/// anywhere; the aligned vectors that cover them are the operand's.
+template <int kBytes, int kElementBytes, CacheHint kHint = CacheHint::Plain>
+Words<kBytes> loadShifted(const char *pointer) {
+  CoveringVectors<kBytes, kElementBytes> vectors;
+  const int past = bytesPast(pointer, kBytes);
+  vectors.template load<kHint>(pointer, past);
+  return vectors.get(past);
+}
+
+/// Stores kBytes of elements of kElementBytes to \p pointer: one access where
+/// it is aligned to it, else one an element.
+template <int kBytes, int kElementBytes, CacheHint kHint = CacheHint::Plain>
+void storeShifted(void *pointer, const Words<kBytes> &value) {
+  if (bytesPast(pointer, accessBytes(kBytes)) == 0)
+    return storeVector<kBytes, kHint>(pointer, value);
+#pragma unroll
+  for (int byte = 0; byte < kBytes; byte += kElementBytes)
+    storeVector<kElementBytes, kHint>(
+        static_cast<char *>(pointer) + byte,
+        Words<kElementBytes>{value.word[byte / 4] >> 8 * (byte % 4)});
+}
+
+} // namespace kiln
