@@ -561,6 +561,15 @@ inline void stSharedClusterF32(unsigned address, float value) {
                : "memory");
 }
 
+/// The same, and counts its bytes at \p barrier, an mbarrier of the block that
+/// \p address is of (sm_90): whoever waits for that one sees the value.
+inline void stAsyncClusterF32(unsigned address, float value, unsigned barrier) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 "
+               "[%0], %1, [%2];" ::"r"(address),
+               "r"(__float_as_uint(value)), "r"(barrier)
+               : "memory");
+}
+
 /// Loads from the shared memory of a block of the cluster (sm_90), by the
 /// mapped address.
 inline float ldSharedClusterF32(unsigned address) {

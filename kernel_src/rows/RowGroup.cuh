@@ -9,7 +9,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "common/Ptx.cuh"
+#include "common/PtxSm90.cuh"
 #include "rows/RowStats.cuh"
 
 namespace kiln {
@@ -27,11 +27,20 @@ class RowGroup {
   static constexpr int kWarps = kGroup > 32 ? kGroup / 32 : 1;
 
 public:
-  /// Tells the other blocks of a cluster that this one runs. Before begin() of
-  /// all of them nobody may write into another's shared memory.
+  /// Tells the other blocks of a cluster that this one runs, and that its
+  /// barriers are ready. Before begin() of all of them nobody may write into
+  /// another's shared memory.
   static void begin() {
-    if constexpr (kCluster > 1)
+    if constexpr (kCluster > 1) {
+      if (threadIdx.x == 0) {
+#pragma unroll
+        for (int stage = 0; stage < kStages; ++stage)
+          ptx::mbarrierInit(barrierAt(stage), 1);
+        ptx::fenceMbarrierInit();
+      }
+      __syncwarp(); // the barrier asks for whole warps
       ptx::barrierClusterArriveRelaxed();
+    }
   }
 
   /// Merges the statistics of all threads of each row's group. \p kStage tells
@@ -47,6 +56,14 @@ public:
   }
 
 private:
+  static constexpr int kStages = 2; ///< that a kernel reduces in
+
+  /// The mbarrier of a stage: counts what the blocks of the cluster send.
+  static unsigned barrierAt(int stage) {
+    __shared__ unsigned long long barriers[kStages];
+    return ptx::sharedAddress(barriers) + stage * 8;
+  }
+
   template <int kLanes, class Stats>
   static void reduceWarp(Stats (&stats)[kRows]) {
     if constexpr (requires { stats[0].rescale(0.0f); })
@@ -149,10 +166,16 @@ private:
     }
   }
 
+  /// Each block sends its statistics to all, and waits for those of all: half
+  /// of what a barrier of the cluster takes, which has to come back.
   template <int kStage, class Stats>
   static void reduceCluster(Stats (&stats)[kRows]) {
+    static_assert(kStage < kStages, "this stage has no mbarrier");
     using Words = StatsWords<Stats>;
     __shared__ float scratch[kRows][kCluster][Words::kCount];
+    const unsigned barrier = barrierAt(kStage);
+    if (threadIdx.x == 0)
+      ptx::mbarrierArriveExpectTx(barrier, sizeof(scratch));
     if constexpr (kStage == 0)
       ptx::barrierClusterWait(); // of begin()
     // Offsets within the window of shared memory, not pointers: of arithmetic
@@ -165,13 +188,12 @@ private:
       for (int r = 0; r < kRows; ++r)
 #pragma unroll
         for (int w = 0; w < Words::kCount; ++w)
-          ptx::stSharedClusterF32(ptx::mapaSharedCluster(mine, threadIdx.x) +
-                                      (r * kCluster * Words::kCount + w) *
-                                          sizeof(float),
-                                  Words::of(stats[r]).word[w]);
-    __syncwarp(); // the barrier asks for whole warps
-    ptx::barrierClusterArriveRelease();
-    ptx::barrierClusterWait();
+          ptx::stAsyncClusterF32(ptx::mapaSharedCluster(mine, threadIdx.x) +
+                                     (r * kCluster * Words::kCount + w) *
+                                         sizeof(float),
+                                 Words::of(stats[r]).word[w],
+                                 ptx::mapaSharedCluster(barrier, threadIdx.x));
+    ptx::mbarrierWait(barrier, 0);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       Stats all = Stats::empty();

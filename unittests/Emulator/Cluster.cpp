@@ -34,6 +34,10 @@ struct MachineCalls {
     running->mbarrierArrive(running->blockOf(address), address & 0xffffff,
                             /*arrivals=*/1, static_cast<int>(bytes));
   }
+  static void mbarrierComplete(unsigned address, unsigned bytes) {
+    running->mbarrierArrive(running->blockOf(address), address & 0xffffff,
+                            /*arrivals=*/0, -static_cast<int>(bytes));
+  }
   static bool mbarrierTryWait(unsigned address, unsigned parity) {
     return running->mbarrierTryWait(address, parity);
   }
@@ -97,6 +101,7 @@ Cluster::Cluster(const KilnFakeLaunch &launch,
               MachineCalls::poll,
               MachineCalls::mbarrierInit,
               MachineCalls::mbarrierArrive,
+              MachineCalls::mbarrierComplete,
               MachineCalls::mbarrierTryWait,
               MachineCalls::clusterArrive,
               MachineCalls::clusterWait,

@@ -118,6 +118,8 @@ llvm::Expected<std::string> KernelLibrary::compile(llvm::StringRef text) {
                                        "-fPIC",
                                        "-shared",
                                        "-fno-strict-aliasing",
+                                       // Static memory of templates, too.
+                                       "-fno-gnu-unique",
                                        "-fsanitize=alignment",
                                        "-DKILN_EMULATED_ARCH=900",
                                        "-I",

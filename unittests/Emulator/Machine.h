@@ -50,6 +50,7 @@ struct Machine {
   void (*poll)(); ///< before a read of what another block may have to write
   void (*mbarrierInit)(unsigned address, unsigned count);
   void (*mbarrierArrive)(unsigned address, unsigned expectedBytes);
+  void (*mbarrierComplete)(unsigned address, unsigned bytes);
   bool (*mbarrierTryWait)(unsigned address, unsigned parity);
   void (*clusterArrive)();
   void (*clusterWait)();

@@ -62,13 +62,14 @@ static int64_t peakRegisters(const RowSignature &signature,
   constexpr int64_t kBase = 14, kEnds = 8;
   int64_t loading = loaded * (1 + signature.residual) + kBase +
                     (config.start != 0 ? kEnds : 0);
-  // Addresses of shared memory; several ends a thread.
+  // Addresses of shared memory; several ends a thread; a cluster's ranks.
   constexpr int64_t kShared = 6, kEnd = 3;
   bool isTight = config.exact == 0 &&
                  (config.start != 0 || signature.op == RowOp::Softmax);
   int64_t more = config.sharedVectors > 0 && isTight ? kShared : 0;
   if (config.start != 0)
-    more += kEnd * (ceilDiv(2 * config.vector, config.rowThreads) - 1);
+    more += kEnd * (ceilDiv(2 * config.vector, config.rowThreads) - 1) +
+            (config.cluster > 1 ? kEnd : 0);
   return std::max(kept + workingRegisters(signature, config.vector,
                                           config.rowStart()),
                   loading) +

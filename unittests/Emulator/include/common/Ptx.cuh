@@ -366,6 +366,10 @@ inline unsigned mapaSharedCluster(unsigned shared, unsigned rank) {
 inline void stSharedClusterF32(unsigned address, float value) {
   detail::sharedAt<float>(address) = value;
 }
+inline void stAsyncClusterF32(unsigned address, float value, unsigned barrier) {
+  detail::sharedAt<float>(address) = value;
+  kilnMachine->mbarrierComplete(barrier, sizeof(float));
+}
 inline float ldSharedClusterF32(unsigned address) {
   return detail::sharedAt<float>(address);
 }
