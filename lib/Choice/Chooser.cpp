@@ -350,14 +350,19 @@ void Chooser::offerClosest(Take take) const {
 }
 
 void Chooser::offerToCompile(Take take) const {
-  size_t attempts = 0;
+  llvm::SmallVector<size_t, kCompileAttempts + 1> tried;
   for (size_t i = 0; i < ranked.size(); ++i) {
-    if (attempts >= kCompileAttempts && !ranked[i].tmpl->isGeneric())
+    if (tried.size() >= kCompileAttempts && !ranked[i].tmpl->isGeneric())
+      continue;
+    // What was refused is so with other run-time knobs, too.
+    if (llvm::any_of(tried, [&](size_t other) {
+          return sharesKernel(ranked[other], ranked[i]);
+        }))
       continue;
     const Choice choice = choiceAt(i);
     if (!isWithin(choice, Effort::Compiled))
       continue;
-    ++attempts;
+    tried.push_back(i);
     if (take(choice))
       return;
   }

@@ -172,12 +172,26 @@ static bool needsNext(const PlannedProblem &problem) {
   return needs;
 }
 
+bool sharesKernel(const Candidate &a, const Candidate &b) {
+  if (a.tmpl != b.tmpl)
+    return false;
+  for (auto [i, field] : llvm::enumerate(a.config.schema().fields()))
+    if (field.role != FieldRole::RuntimeKnob &&
+        a.config[static_cast<int>(i)] != b.config[static_cast<int>(i)])
+      return false;
+  return true;
+}
+
 /// The first rank behind those of \p problem that is to be tried.
 static std::optional<size_t> nextRank(const PlannedProblem &problem,
                                       const Space &space) {
   for (size_t rank = 0; rank < space.ranked.size(); ++rank) {
-    bool isTried = llvm::any_of(
-        problem.rows, [&](const PlannedRow &row) { return row.rank == rank; });
+    const Candidate &candidate = space.ranked[rank];
+    bool isTried = llvm::any_of(problem.rows, [&](const PlannedRow &row) {
+      return row.rank == rank ||
+             (row.rank < space.ranked.size() &&
+              sharesKernel(space.ranked[row.rank], candidate));
+    });
     if (!isTried && (problem.rows.size() < kCompileAttempts ||
                      space.ranked[rank].tmpl->isGeneric()))
       return rank;

@@ -9,6 +9,7 @@
 
 #include "Kernel/ModelKind.h"
 #include "Kernel/Registry.h"
+#include "Kernel/Space.h"
 #include "Store/ArtifactStore.h"
 #include "Store/Decisions.h"
 
@@ -22,9 +23,13 @@
 
 namespace kiln {
 
-/// So many configs of a ranking are compiled to find one that can be used;
-/// then only generic ones, which always compile, are.
+/// So many kernels of a ranking are compiled to find one that can be used; then
+/// only generic ones, which always compile, are.
 inline constexpr size_t kCompileAttempts = 4;
+
+/// Whether two configs differ in run-time knobs at most: what the compiler
+/// makes of one, it makes of the other.
+bool sharesKernel(const Candidate &a, const Candidate &b);
 
 struct WarmupOptions {
   /// Configs a problem. Where none of them can be used, the next ones are taken
