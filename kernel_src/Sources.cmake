@@ -110,6 +110,8 @@ set(KILN_KERNEL_SOURCES
   rows/SplitRows.cuh
   rows/SplitRowsConfig.h
   transpose/ReferenceTranspose.cuh
+  transpose/ShiftedTranspose.cuh
+  transpose/ShiftedTransposeConfig.h
   transpose/TiledTranspose.cuh
   transpose/TiledTransposeConfig.h
   transpose/TransposeParams.h

@@ -73,6 +73,7 @@ static double mixedBytesPerNs(const StreamKernel &kernel,
   double alone = std::max(0.0, kernel.writeBytes - kernel.readBytes);
   double rate = all / ((all - alone) / device.dramBytesPerNs() +
                        alone / device.dramWriteBytesPerNs());
+  rate *= 1 - kernel.lostShare;
   if (kernel.persistentPerSm != 0) {
     rate *= 1 - kPersistentLoss * mixedShare(kernel);
   }

@@ -112,7 +112,9 @@ public:
 
 private:
   Triple draw(const KernelFamily &family) {
-    return draws.triple(family, family.templates().front()->name(), device,
+    int64_t which =
+        draws.below(static_cast<int64_t>(family.templates().size()));
+    return draws.triple(family, family.templates()[which]->name(), device,
                         Evenly::Classes, [&] {
                           return &family == &transpose ? transposeText()
                                                        : elementwiseText();

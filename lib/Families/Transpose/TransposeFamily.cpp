@@ -13,7 +13,10 @@ namespace {
 
 class TransposeFamily final : public KernelFamily {
 public:
-  TransposeFamily() { addTemplate(makeTiledTransposeTemplate()); }
+  TransposeFamily() {
+    addTemplate(makeTiledTransposeTemplate());
+    addTemplate(makeShiftedTransposeTemplate());
+  }
 
   llvm::StringRef name() const override { return "transpose2d"; }
   const RecordSchema &problemSchema() const override {

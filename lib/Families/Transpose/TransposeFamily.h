@@ -7,11 +7,14 @@
 
 namespace kiln {
 
-/// y[c, r] = x[r, c] for elements of 1, 2 and 4 bytes; template tiled.
+/// y[c, r] = x[r, c] for elements of 1, 2 and 4 bytes; templates tiled
+/// and shifted.
 std::unique_ptr<KernelFamily> makeTransposeFamily();
 
-/// For the family's own constructor: tiles through shared memory.
+/// For the family's own constructor: tiles through shared memory, of rows that
+/// are whole aligned vectors and of rows that begin anywhere.
 std::unique_ptr<Template> makeTiledTransposeTemplate();
+std::unique_ptr<Template> makeShiftedTransposeTemplate();
 
 /// The family's reference, for one type; exact. Immutable.
 std::unique_ptr<Reference> makeTransposeReference(DType type,

@@ -1,0 +1,162 @@
+//===- transpose/ShiftedTransposeConfig.h - knobs of the shifted transpose ===//
+//
+// The knobs, and where a tile's rows lie in shared memory. Host and kernel
+// share these functions, so that a test on the host can walk through them.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "transpose/TransposeSignature.h"
+
+namespace kiln {
+
+/// Transposes tiles of tileRows x tileCols elements of x through shared memory,
+/// with accesses of 16 bytes wherever the rows of x and y begin. Any
+/// architecture, size, pitch and alignment.
+struct ShiftedTransposeConfig {
+  int tileRows = 128, tileCols = 128;
+  int blockThreads = 256;
+  int rasterGroup = 1; ///< run-time value
+  /// Run-time value. Blocks that an SM has at most, because a launch asks for
+  /// more shared memory than it uses; 0: as many as fit. A few have all bytes
+  /// in flight that DRAM needs, and more are in each other's way.
+  int blocksPerSm = 0;
+
+  static constexpr const char *kName = "shifted";
+  /// A raster group that in practice holds all rows: tiles go down x's columns.
+  static constexpr int kAllRows = 1024;
+
+  template <class F> static constexpr void forEachField(F &&f) {
+    f("tr", "tileRows", &ShiftedTransposeConfig::tileRows, 128);
+    f("tc", "tileCols", &ShiftedTransposeConfig::tileCols, 128);
+    f("t", "blockThreads", &ShiftedTransposeConfig::blockThreads, 256);
+  }
+  template <class F> static constexpr void forEachRuntimeField(F &&f) {
+    f("rg", "rasterGroup", &ShiftedTransposeConfig::rasterGroup, 1);
+    f("ps", "blocksPerSm", &ShiftedTransposeConfig::blocksPerSm, 0);
+  }
+
+  static constexpr int kAccessBytes = 16;
+  /// Pieces of y begin and end at multiples of a sector: where tiles share one,
+  /// each would write a part of it, which L2 has to merge. H100, bf16 50257 x
+  /// 4096: 291 us, with pieces of whole accesses 303 us.
+  static constexpr int kGrain = 32;
+
+  constexpr int threads() const { return blockThreads; }
+
+  /// Elements of an access.
+  static constexpr int vector(const TransposeSignature &signature) {
+    return kAccessBytes / signature.elementBytes;
+  }
+  /// Rows of x before the tile's that a piece of y may begin with.
+  static constexpr int extraRows(const TransposeSignature &signature) {
+    return kGrain / signature.elementBytes;
+  }
+  constexpr int sharedRows(const TransposeSignature &signature) const {
+    return tileRows + extraRows(signature);
+  }
+  /// Aligned vectors that a row of the tile may touch.
+  constexpr int rowVectors(const TransposeSignature &signature) const {
+    return tileCols / vector(signature) + 1;
+  }
+
+  /// Where row \p row of the tile begins in shared memory: the vector that has
+  /// its first element. See the head of ShiftedTranspose.cuh.
+  constexpr int rowOffset(const TransposeSignature &signature, int row) const {
+    return (row * rowVectors(signature) + row / vector(signature)) *
+           kAccessBytes;
+  }
+  constexpr int sharedBytes(const TransposeSignature &signature) const {
+    return rowOffset(signature, sharedRows(signature));
+  }
+
+  // Chunks: vectors of rows of y. A warp stores chunks of several rows, and a
+  // thread those of one column of chunks.
+  constexpr int chunksPerRow(const TransposeSignature &signature) const {
+    return tileRows / vector(signature);
+  }
+  constexpr int warpChunks(const TransposeSignature &signature) const {
+    int chunks = chunksPerRow(signature);
+    return chunks < kBankGroups ? chunks : kBankGroups;
+  }
+  /// Rows of y that the block stores at a time.
+  constexpr int rowsAtOnce(const TransposeSignature &signature) const {
+    return blockThreads / chunksPerRow(signature);
+  }
+  /// Rows of y after which misalignments come again.
+  static constexpr int period(const TransposeSignature &signature) {
+    return kGrain / signature.elementBytes;
+  }
+  /// A thread stores rows of so many kinds, of each kind one in rowStep().
+  constexpr int kinds(const TransposeSignature &signature) const {
+    int atOnce = rowsAtOnce(signature);
+    return atOnce < period(signature) ? period(signature) / atOnce : 1;
+  }
+  constexpr int rowStep(const TransposeSignature &signature) const {
+    return rowsAtOnce(signature) * kinds(signature);
+  }
+
+  constexpr bool isValid(const TransposeSignature &signature) const {
+    if (!signature.isWellFormed() || rasterGroup < 1 || blocksPerSm < 0 ||
+        !isSide(tileRows) || !isSide(tileCols))
+      return false;
+    if (!isPowerOfTwo(blockThreads) || blockThreads < 32 || blockThreads > 1024)
+      return false;
+    return rowsAtOnce(signature) >= 1 && rowStep(signature) <= tileCols;
+  }
+
+  /// Whether a matrix y has rows that begin between two multiples of a grain.
+  static constexpr bool isShifted(const TransposeSignature &signature,
+                                  unsigned long long y, long long ldy) {
+    auto pitch = static_cast<unsigned long long>(ldy) *
+                 static_cast<unsigned>(signature.elementBytes);
+    return ((y | pitch) & static_cast<unsigned>(kGrain - 1)) != 0;
+  }
+
+  /// Steps whose loads a thread has in flight at once, 32 elements.
+  constexpr int unroll(const TransposeSignature &signature) const {
+    int rows = tileCols / rowStep(signature);
+    int fit = 32 / vector(signature);
+    return fit < 1 ? 1 : fit < rows ? fit : rows;
+  }
+  /// Registers a thread: the elements of its steps, an address for each of a
+  /// chunk's rows, and the rest.
+  constexpr int registers(const TransposeSignature &signature) const {
+    if (signature.elementBytes > 1)
+      return 56;
+    return kinds(signature) > 1 ? 88 : 64;
+  }
+  constexpr int minBlocks(const TransposeSignature &signature) const {
+    int byRegisters = 65536 / (registers(signature) * blockThreads);
+    int byThreads = 1024 / blockThreads; // of sm_75, the least there is
+    int least = byRegisters < byThreads ? byRegisters : byThreads;
+    return least < 1 ? 1 : least;
+  }
+
+  /// Tiles, and blocks of the one-dimensional grid; must stay below 2^31. Where
+  /// rows of y are shifted, a tile's pieces of them may begin before its own
+  /// first row.
+  constexpr long long tileRowCount(const TransposeSignature &signature,
+                                   long long rows, bool isShifted) const {
+    long long extra = isShifted ? extraRows(signature) - 1 : 0;
+    return (rows + extra + tileRows - 1) / tileRows;
+  }
+  constexpr long long tileColumnCount(long long cols) const {
+    return (cols + tileCols - 1) / tileCols;
+  }
+
+  friend constexpr bool operator==(const ShiftedTransposeConfig &,
+                                   const ShiftedTransposeConfig &) = default;
+
+private:
+  static constexpr int kBankGroups = 8; // of 16 bytes
+
+  static constexpr bool isSide(int extent) {
+    return isPowerOfTwo(extent) && extent >= 32 && extent <= 512;
+  }
+  static constexpr bool isPowerOfTwo(int value) {
+    return value > 0 && (value & (value - 1)) == 0;
+  }
+};
+
+} // namespace kiln
