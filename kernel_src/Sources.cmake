@@ -59,12 +59,15 @@ set(KILN_KERNEL_SOURCES
   common/Wgmma.cuh
   common/WgmmaRegisters.cuh
   common/WgmmaTf32.cuh
+  elementwise/ElementwiseItem.cuh
   elementwise/ElementwiseParams.h
   elementwise/ElementwiseSignature.h
   elementwise/FlatElementwise.cuh
   elementwise/FlatElementwiseConfig.h
+  elementwise/LineElementwise.cuh
   elementwise/ReferenceElementwise.cuh
   elementwise/ReferenceElementwiseConfig.h
+  elementwise/ShiftedElementwise.cuh
   gemm/FfmaGemm.cuh
   gemm/FfmaGemmConfig.h
   gemm/FfmaTiles.cuh

@@ -45,6 +45,20 @@ public:
     high = loadVector<kBytes, kHint>(pointer - past + (past != 0 ? kBytes : 0));
   }
 
+  /// Whether an operand of the bytes [begin, end) has all vectors that may
+  /// cover what begins from \p first to \p last.
+  static bool isInside(const char *first, const char *last, const char *begin,
+                       const char *end) {
+    constexpr int kMostPast = kBytes - kElementBytes;
+    return first - begin >= kMostPast && end - last >= 2 * kBytes;
+  }
+
+  /// Instead of a load: \p words are what get(0) returns.
+  void set(const Words<kBytes> &words) {
+    low = words;
+    high = words;
+  }
+
   /// What was asked for.
   Words<kBytes> get(int past) const {
     if constexpr (kBytes == kElementBytes)
@@ -104,6 +118,35 @@ template <int kBytes, int kElementBytes, bool kAnywhere>
 using VectorAt =
     typename detail::VectorAtOf<kBytes, kElementBytes, kAnywhere>::Type;
 
+/// Loads the elements [from, to) of the kBytes / kElementBytes that begin at
+/// \p pointer; the others are zero.
+template <int kBytes, int kElementBytes>
+Words<kBytes> loadElements(const char *pointer, int from, int to) {
+  Words<kBytes> words = {};
+#pragma unroll
+  for (int i = 0; i < kBytes / kElementBytes; ++i)
+    if (i >= from && i < to) {
+      auto element =
+          loadVector<kElementBytes>(pointer + i * kElementBytes).word[0];
+      words.word[i * kElementBytes / 4] |= element << i * kElementBytes % 4 * 8;
+    }
+  return words;
+}
+
+/// Stores the elements [from, to) of \p value to where they belong behind
+/// \p pointer.
+template <int kBytes, int kElementBytes, CacheHint kHint = CacheHint::Plain>
+void storeElements(char *pointer, const Words<kBytes> &value, int from,
+                   int to) {
+#pragma unroll
+  for (int i = 0; i < kBytes / kElementBytes; ++i)
+    if (i >= from && i < to)
+      storeVector<kElementBytes, kHint>(
+          pointer + i * kElementBytes,
+          Words<kElementBytes>{value.word[i * kElementBytes / 4] >>
+                               i * kElementBytes % 4 * 8});
+}
+
 /// Loads kBytes of elements of kElementBytes from \p pointer, which lies
 /// anywhere; the aligned vectors that cover them are the operand's.
 template <int kBytes, int kElementBytes, CacheHint kHint = CacheHint::Plain>
@@ -112,6 +155,18 @@ Words<kBytes> loadShifted(const char *pointer) {
   const int past = bytesPast(pointer, kBytes);
   vectors.template load<kHint>(pointer, past);
   return vectors.get(past);
+}
+
+/// The same in an operand of the bytes [\p begin, \p end): by elements where
+/// it may not have all of what covers them.
+template <int kBytes, int kElementBytes, CacheHint kHint = CacheHint::Plain>
+Words<kBytes> loadShiftedWithin(const char *pointer, const char *begin,
+                                const char *end) {
+  if (CoveringVectors<kBytes, kElementBytes>::isInside(pointer, pointer, begin,
+                                                       end))
+    return loadShifted<kBytes, kElementBytes, kHint>(pointer);
+  return loadElements<kBytes, kElementBytes>(pointer, 0,
+                                             kBytes / kElementBytes);
 }
 
 /// Stores kBytes of elements of kElementBytes to \p pointer: one access where

@@ -47,6 +47,9 @@ struct FlatElementwiseParams {
   long long runs = 0;
   unsigned vectorsPerRow = 1;
   unsigned rowStep = 1, groupRows = 1;
+  /// Of a line whose elements have positions: an item lies rowStep rows and so
+  /// many columns behind the one before.
+  unsigned columnStep = 0;
 };
 
 /// Parameters of referenceElementwise: rows [rowBegin, rowEnd).

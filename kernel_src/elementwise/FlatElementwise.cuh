@@ -13,11 +13,12 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "common/Access.cuh"
 #include "common/Dependent.cuh"
-#include "common/Pointwise.cuh"
+#include "elementwise/ElementwiseItem.cuh"
 #include "elementwise/ElementwiseParams.h"
 #include "elementwise/FlatElementwiseConfig.h"
+#include "elementwise/LineElementwise.cuh"
+#include "elementwise/ShiftedElementwise.cuh"
 
 namespace kiln {
 
@@ -39,8 +40,6 @@ class FlatElementwise {
       kConfig.hint != 0 ? CacheHint::Streaming : CacheHint::Plain;
 
   static constexpr bool kRuns = kSignature.needsPosition();
-  /// Two elements to a reciprocal, where its error is far below that of y.
-  static constexpr bool kPairs = kVector > 1 && kOut != DType::FP32;
 
   /// Where the first item of a thread lies: in the line, or in the matrix.
   struct Place {
@@ -48,13 +47,7 @@ class FlatElementwise {
     FlatPlace first;
   };
 
-  /// The bits of one item: x and what the links read of it. Of a column of
-  /// values the one element lies where a vector's first does; rows of values
-  /// are the same in all items.
-  struct Item {
-    Words<kInBytes> x;
-    Words<kInBytes> link[kLinks > 0 ? kLinks : 1];
-  };
+  using Item = ElementwiseItem<kSignature, kVector>;
 
 public:
   static void run(const FlatElementwiseParams &params) {
@@ -157,53 +150,6 @@ private:
       loadRowLinks<kLink + 1>(items, params, place);
   }
 
-  /// Values of link kLink for each element of the vector.
-  template <int kLink>
-  static void unpackLink(LinkOperands<float> (&values)[kVector],
-                         const Item &item, float scale) {
-    constexpr LinkShape kShape = shapeOf(kChain.ops[kLink]);
-    float operand[kVector] = {};
-    if constexpr (kShape == LinkShape::Matrix || kShape == LinkShape::Row)
-      unpackFloats<kIn>(operand, item.link[kLink]);
-    else if constexpr (kShape == LinkShape::Column) {
-      float one[1];
-      unpackFloats<kIn>(one, Words<bytesOf(kIn)>{item.link[kLink].word[0]});
-      fill(operand, one[0]);
-    } else if constexpr (kShape == LinkShape::Scalar)
-      fill(operand, scale);
-#pragma unroll
-    for (int e = 0; e < kVector; ++e)
-      values[e].link[kLink] = operand[e];
-    if constexpr (kLink + 1 < kLinks)
-      unpackLink<kLink + 1>(values, item, scale);
-  }
-
-  static void fill(float (&values)[kVector], float value) {
-#pragma unroll
-    for (int e = 0; e < kVector; ++e)
-      values[e] = value;
-  }
-
-  /// The chain on one vector.
-  static Words<kOutBytes> compute(const Item &item, float scale) {
-    float values[kVector];
-    LinkOperands<float> operands[kVector];
-    unpackFloats<kIn>(values, item.x);
-    if constexpr (kLinks > 0)
-      unpackLink<0>(operands, item, scale);
-    if constexpr (kPairs) {
-#pragma unroll
-      for (int e = 0; e < kVector; e += 2)
-        applyChainToPair<kChain>(values[e], values[e + 1], operands[e],
-                                 operands[e + 1]);
-    } else {
-#pragma unroll
-      for (int e = 0; e < kVector; ++e)
-        values[e] = applyChain<kChain>(values[e], operands[e]);
-    }
-    return packFloats<kOut>(values);
-  }
-
   /// The items of one thread: loads, then chain and stores. All of them exist
   /// when kFull; of a run, the first always does.
   template <bool kFull>
@@ -232,7 +178,7 @@ private:
         storeVector<kOutBytes, kStoreHint>(
             const_cast<char *>(
                 itemAt<kOut>(params, place, i, operands.y, operands.ldy)),
-            compute(items[i], scale));
+            items[i].compute(scale));
   }
 
   /// The elements behind the last whole vector, by the first block.
@@ -264,7 +210,12 @@ template <ElementwiseSignature kSignature, FlatElementwiseConfig kConfig>
 void flatElementwise(const FlatElementwiseParams &params) {
   allowSuccessor();
   awaitPredecessor();
-  FlatElementwise<kSignature, kConfig>::run(params);
+  if constexpr (kConfig.start == FlatElementwiseConfig::kAligned)
+    FlatElementwise<kSignature, kConfig>::run(params);
+  else if constexpr (kConfig.start == FlatElementwiseConfig::kLine)
+    LineElementwise<kSignature, kConfig>::run(params);
+  else
+    ShiftedElementwise<kSignature, kConfig>::run(params);
 }
 
 } // namespace kiln

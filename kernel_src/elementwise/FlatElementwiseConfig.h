@@ -15,6 +15,7 @@ struct FlatPlace {
   unsigned row = 0, column = 0;
 };
 
+/// Whole vectors: runs of adjacent groups.
 constexpr FlatPlace placeOf(const FlatElementwiseParams &params,
                             long long run) {
   auto index = static_cast<unsigned long long>(run);
@@ -23,11 +24,21 @@ constexpr FlatPlace placeOf(const FlatElementwiseParams &params,
           static_cast<unsigned>(index) - group * params.vectorsPerRow};
 }
 
+/// Where rows begin anywhere. A run's items are rowStep rows apart, so rowStep
+/// groups and their items make a block of rows.
+constexpr FlatPlace shiftedPlaceOf(const FlatElementwiseParams &params,
+                                   long long run, int items) {
+  auto index = static_cast<unsigned long long>(run);
+  auto group = static_cast<unsigned>(index / params.vectorsPerRow);
+  unsigned blockRow = group / params.rowStep * params.rowStep;
+  return {group + blockRow * (items - 1),
+          static_cast<unsigned>(index) - group * params.vectorsPerRow};
+}
+
 /// Packed matrices as one line of vectors, cut into chunks of threads * items;
 /// where positions count, runs of items below each other, neighbours in a row
 /// for neighbouring threads. A thread has all loads of its items in flight at
-/// once. Any architecture, type, length and stride; a vector of one element
-/// serves any alignment.
+/// once. Any architecture, type, length and stride, at any alignment.
 struct FlatElementwiseConfig {
   int blockThreads = 256;
   int vector = 8; ///< elements that follow each other in a row
@@ -36,11 +47,17 @@ struct FlatElementwiseConfig {
   /// Blocks that the compiler makes fit an SM by giving each fewer registers;
   /// 0: as many as leave each what it wants.
   int residentBlocks = 0;
+  /// Where rows begin. 0: at a multiple of the vector, which divides them, or
+  /// nowhere: packed matrices without positions. 1: anywhere in a packed line,
+  /// which begins at such a multiple; they are no shorter than the vector. 2:
+  /// anywhere; vectors are aligned in y, loads are shifted.
+  int start = 0;
   /// 0: a block a chunk. Above: so many blocks an SM, which stride over the
   /// chunks.
   int blocksPerSm = 0;
 
   static constexpr const char *kName = "flat";
+  static constexpr int kAligned = 0, kLine = 1, kAny = 2; ///< starts
 
   /// Calls f(key, member, pointer to the member, default) for each field.
   template <class F> static constexpr void forEachField(F &&f) {
@@ -49,6 +66,7 @@ struct FlatElementwiseConfig {
     f("i", "items", &FlatElementwiseConfig::items, 4);
     f("h", "hint", &FlatElementwiseConfig::hint, 0);
     f("b", "residentBlocks", &FlatElementwiseConfig::residentBlocks, 0);
+    f("s", "start", &FlatElementwiseConfig::start, 0);
   }
   template <class F> static constexpr void forEachRuntimeField(F &&f) {
     f("ps", "blocksPerSm", &FlatElementwiseConfig::blocksPerSm, 0);
@@ -66,9 +84,20 @@ struct FlatElementwiseConfig {
            isPowerOfTwo(items) && items <= kMaxItems &&
            vector * bytesOf(signature.in) <= kMaxVectorBytes &&
            vector * bytesOf(signature.out) <= kMaxVectorBytes && hint >= 0 &&
-           hint <= 2 && residentBlocks >= 0 &&
+           hint <= 2 && startIsValid(signature) && residentBlocks >= 0 &&
            blockThreads * residentBlocks <= kMostThreadsPerSm &&
            blocksPerSm >= 0;
+  }
+
+  /// Bytes that vectors of elements of \p type are aligned to.
+  constexpr int accessBytes(DType type) const {
+    int bytes = vector * bytesOf(type);
+    return bytes < kAccessBytes ? bytes : kAccessBytes;
+  }
+  /// Rows after which every misalignment comes again.
+  static constexpr int period(const ElementwiseSignature &signature) {
+    int in = bytesOf(signature.in), out = bytesOf(signature.out);
+    return kAccessBytes / (in < out ? in : out);
   }
 
   /// Matrices that are read.
@@ -87,9 +116,13 @@ struct FlatElementwiseConfig {
     int words = vectorWords(signature);
     if (words < 2) // narrow items cost as much in places
       words = 2;
-    int item = matrices(signature) * words +
+    // What covers a vector are two.
+    int perMatrix = start == kAny ? 2 * words : words;
+    int item = matrices(signature) * perMatrix +
                signature.count(LinkShape::Column) +
                (signature.needsPosition() ? 6 : 5);
+    if (start == kLine) // of the next row, too
+      item += signature.count(LinkShape::Column);
     bool combines = matrices(signature) > 1 || rowRegisters(signature) > 0;
     int values = combines || vector > 8 ? 2 * vector : vector;
     int other = 16 + rowRegisters(signature);
@@ -97,6 +130,12 @@ struct FlatElementwiseConfig {
       other += 8;
     if (items > 4 || vector * bytesOf(signature.in) > 16)
       other += 8;
+    if (start == kAny)
+      other += 24;
+    if (start == kLine &&
+        signature.count(LinkShape::Row) + signature.count(LinkShape::Column) >
+            1)
+      other += 16;
     return roundUp(items * item + values + other);
   }
   /// Registers that a thread gets.
@@ -117,17 +156,37 @@ struct FlatElementwiseConfig {
     return blocks > 1 ? blocks : 1;
   }
 
+  /// Whether work is given out as runs of rows, not as a line.
+  constexpr bool hasRuns(const ElementwiseSignature &signature) const {
+    return signature.needsPosition() && start != kLine;
+  }
+
   /// Pieces of a problem.
   constexpr long long vectors(long long rows, long long cols) const {
-    return rows * cols / vector;
+    return rowVectors(rows * cols);
   }
-  constexpr long long runs(long long rows, long long cols) const {
-    return divideUp(rows, items) * (cols / vector);
+  /// Vectors that rows of \p cols elements touch, wherever they begin.
+  constexpr long long rowVectors(long long cols) const {
+    return start == kAny ? (cols + 2 * (vector - 1)) / vector : cols / vector;
+  }
+  constexpr long long runs(const ElementwiseSignature &signature,
+                           long long rows, long long cols) const {
+    return (start == kAny ? groupsOf(signature, rows, cols, rows)
+                          : divideUp(rows, items)) *
+           rowVectors(cols);
+  }
+  /// Rows that a thread's items are apart, where rows begin anywhere.
+  constexpr long long shiftedStep(const ElementwiseSignature &signature,
+                                  long long rows, long long cols) const {
+    long long step = period(signature);
+    if (rowVectors(cols) >= kWarp)
+      return step;
+    return divideUp(divideUp(rows, items), step) * step;
   }
   constexpr long long chunks(const ElementwiseSignature &signature,
                              long long rows, long long cols) const {
-    return signature.needsPosition()
-               ? divideUp(runs(rows, cols), blockThreads)
+    return hasRuns(signature)
+               ? divideUp(runs(signature, rows, cols), blockThreads)
                : divideUp(vectors(rows, cols), vectorsPerChunk());
   }
 
@@ -146,20 +205,29 @@ struct FlatElementwiseConfig {
                               const ElementwiseSignature &signature) const {
     long long rows = params.operands.rows, cols = params.operands.cols;
     params.chunks = chunks(signature, rows, cols);
-    if (!signature.needsPosition()) {
+    if (!hasRuns(signature)) {
+      long long step = static_cast<long long>(blockThreads) * vector;
+      params.rowStep = static_cast<unsigned>(step / cols);
+      params.columnStep = static_cast<unsigned>(step % cols);
       params.vectors = vectors(rows, cols);
-      params.fullChunks = params.vectors / vectorsPerChunk();
+      params.fullChunks = rows * cols / vector / vectorsPerChunk();
       return;
     }
-    params.runs = runs(rows, cols);
-    params.vectorsPerRow = static_cast<unsigned>(cols / vector);
-    // Items of adjacent rows lie in one piece of memory with those of the
-    // block's other warps. Where rows are shorter than a warp, only threads in
-    // adjacent rows make its accesses whole.
-    long long groups = divideUp(rows, items), fullGroups = rows / items;
-    if (params.vectorsPerRow >= kWarp) {
+    params.runs = runs(signature, rows, cols);
+    params.vectorsPerRow = static_cast<unsigned>(rowVectors(cols));
+    long long fullGroups;
+    if (start == kAny) {
+      long long step = shiftedStep(signature, rows, cols);
+      params.rowStep = static_cast<unsigned>(step);
+      fullGroups = groupsOf(signature, rows, cols, rows - (items - 1) * step);
+    } else if (params.vectorsPerRow >= kWarp) {
+      // Items of adjacent rows lie in one piece of memory with those of the
+      // block's other warps. Where rows are shorter than a warp, only threads
+      // in adjacent rows make its accesses whole.
       params.groupRows = static_cast<unsigned>(items);
+      fullGroups = rows / items;
     } else {
+      long long groups = divideUp(rows, items);
       params.rowStep = static_cast<unsigned>(groups);
       fullGroups = rows - (items - 1) * groups;
     }
@@ -179,6 +247,29 @@ struct FlatElementwiseConfig {
   static constexpr int kRegistersPerSm = 65536, kMostThreadsPerSm = 2048;
 
 private:
+  static constexpr int kAccessBytes = 16;
+
+  constexpr bool startIsValid(const ElementwiseSignature &signature) const {
+    if (start == kAligned)
+      return true;
+    if (start == kLine)
+      return signature.contiguous && signature.needsPosition();
+    // What covers a vector are two accesses.
+    return start == kAny && vector > 1 &&
+           vector * bytesOf(signature.in) <= kAccessBytes;
+  }
+
+  /// Groups of runs whose first row is below \p limit; see shiftedPlaceOf().
+  constexpr long long groupsOf(const ElementwiseSignature &signature,
+                               long long rows, long long cols,
+                               long long limit) const {
+    if (limit <= 0)
+      return 0;
+    long long step = shiftedStep(signature, rows, cols);
+    long long blocks = limit / (step * items), left = limit % (step * items);
+    return blocks * step + (left < step ? left : step);
+  }
+
   /// Registers of the rows of values, in fp32 for all items.
   constexpr int rowRegisters(const ElementwiseSignature &signature) const {
     return signature.count(LinkShape::Row) * vector;

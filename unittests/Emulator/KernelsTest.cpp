@@ -382,6 +382,31 @@ TEST_CASE("emulated: rows of any length and pitch") {
           TrialData::Outliers}});
 }
 
+TEST_CASE("emulated: elements and transposes of rows that begin anywhere") {
+  check({{"elementwise",
+          "op=bias,add rows=19 cols=333 dtype=bf16",
+          {"flat.t64.v8.i4.h1.s1", "flat.t64.v8.i2.s2"}},
+         {"elementwise",
+          "op=row_bias,bias,relu rows=37 cols=9 dtype=bf16 out=fp32",
+          {"flat.t32.v4.i2.s1", "flat.t32.v4.i2.s2"}},
+         {"elementwise",
+          "op=bias,row_scale,mul rows=41 cols=101 dtype=bf16 ldx=103 ldy=105 "
+          "ldo=107 align=2",
+          {"flat.t64.v8.i4.h1.s2"}},
+         {"elementwise",
+          "op=add rows=7 cols=301 dtype=fp8_e4m3 out=bf16 align=1",
+          {"flat.t64.v8.i2.s2"}},
+         {"transpose2d",
+          "rows=131 cols=69 dtype=bf16",
+          {"shifted.tr64.tc64.t64", "shifted.tr128.tc64.t128"}},
+         {"transpose2d",
+          "rows=70 cols=131 dtype=fp32 ldx=133 ldy=71 align=4",
+          {"shifted.tr64.tc64.t128"}},
+         {"transpose2d",
+          "rows=200 cols=77 dtype=int8 align=1",
+          {"shifted.tr128.tc64.t128"}}});
+}
+
 // For authors of kernels: lines "family problem; config config...", which
 // "; outliers" may follow. KILN_TEST_SMS is how many SMs there are.
 TEST_CASE("emulated: kernels of a file") {

@@ -71,6 +71,23 @@ void addLink(Instructions &count, PointwiseOp op, bool pairs) {
   }
 }
 
+/// Instructions of one vector for what does not begin at a multiple of it:
+/// vectors of two accesses are shifted into place.
+double startCost(const ElementwiseSignature &signature,
+                 const FlatElementwiseConfig &config) {
+  double shift = 4.0 * config.vectorWords(signature) + 4;
+  if (config.start == FlatElementwiseConfig::kLine) {
+    constexpr double kPlace = 8;
+    double perColumn = 2.0 * config.vector;
+    return kPlace + signature.count(LinkShape::Row) * (shift + 10) +
+           signature.count(LinkShape::Column) * perColumn;
+  }
+  if (config.start == FlatElementwiseConfig::kAny)
+    return FlatElementwiseConfig::matrices(signature) * shift +
+           signature.count(LinkShape::Row) * (shift + 10) / config.items;
+  return 0;
+}
+
 Instructions instructionsOf(const ElementwiseSignature &signature,
                             const FlatElementwiseConfig &config,
                             const DeviceModel &device) {
@@ -89,7 +106,14 @@ Instructions instructionsOf(const ElementwiseSignature &signature,
   // constants, and their share of the thread's beginning and end.
   int operands = 2 + signature.count(LinkShape::Matrix) +
                  signature.count(LinkShape::Column);
-  double perVector = (signature.needsPosition() ? 3.0 : 1.0) * operands;
+  double perVector = (config.hasRuns(signature) ? 3.0 : 1.0) * operands;
+  perVector += startCost(signature, config);
+  // H100, 8191 x 8191 bf16 by single elements: bias and silu 107 us, a sum of
+  // two matrices 170. They cost more than their instructions.
+  constexpr int kNarrowBytes = 4;
+  constexpr double kPerNarrow = 12;
+  if (config.vector * bytesOf(signature.in) <= kNarrowBytes)
+    perVector += kPerNarrow * operands;
   constexpr double kPerThread = 80;
   count.add((perVector + kPerThread / config.items) / config.vector);
   return count;
@@ -117,8 +141,10 @@ StreamKernel streamOf(const ElementwiseProblem &p,
                                elements / config.vector * columnLinks) *
                               inBytes / double(kernel.tasks);
   // A vector of several accesses asks for each of its sectors with two of
-  // them; past L1 the second goes to L2 again.
-  if (config.hint == 1 && config.vector * inBytes > kAccessBytes)
+  // them, and so do two vectors that cover one; past L1 the second goes to L2
+  // again.
+  if (config.hint == 1 && (config.vector * inBytes > kAccessBytes ||
+                           config.start == FlatElementwiseConfig::kAny))
     kernel.rereadBytes = elements * matrices * inBytes;
   Instructions count = instructionsOf(signature, config, device);
   kernel.simdOps = elements * count.simd;
@@ -147,13 +173,26 @@ int leastRegisters(const FlatElementwiseConfig &config,
   return (config.items * item + rows + config.vector + other + 7) / 8 * 8;
 }
 
+/// Elements that a vector may have so that it is aligned and stays in its row,
+/// or in the line.
+int64_t widestOf(const ElementwiseProblem &p,
+                 const ElementwiseSignature &signature, int start) {
+  if (start == FlatElementwiseConfig::kAny)
+    return FlatElementwiseConfig::kMaxVector;
+  int64_t widest = widestVector(p);
+  if (start == FlatElementwiseConfig::kLine)
+    // It may cross into the next row, but not into the one behind.
+    return std::min(widest, std::max<int64_t>(p.cols, 1));
+  if (signature.needsPosition() && p.cols > 0)
+    widest = std::min(widest, p.cols & -p.cols);
+  return widest;
+}
+
 /// Where a vector would not be aligned, or would leave its row.
 std::optional<Rejection> checkVector(const ElementwiseProblem &p,
                                      const ElementwiseSignature &signature,
                                      const FlatElementwiseConfig &config) {
-  int64_t widest = widestVector(p);
-  if (signature.needsPosition() && p.cols > 0)
-    widest = std::min(widest, p.cols & -p.cols);
+  int64_t widest = widestOf(p, signature, config.start);
   if (config.vector <= widest)
     return std::nullopt;
   return Rejection{PruneReason::Alignment, double(config.vector),
@@ -275,7 +314,8 @@ public:
     auto config = fromRecord<FlatElementwiseConfig>(record);
     bool stays = config.blocksPerSm > 0;
     int hintRank = config.hint == 1 ? 0 : config.hint == 2 ? 1 : 2;
-    return {static_cast<uint64_t>(config.vector * 8 + config.hint * 2 + stays),
+    return {static_cast<uint64_t>(config.start * 256 + config.vector * 8 +
+                                  config.hint * 2 + stays),
             3 * stays + hintRank};
   }
 
@@ -344,6 +384,7 @@ struct Variations {
   llvm::ArrayRef<int> threads, items, hints;
   /// Also with more resident blocks, and with a grid that stays.
   bool residency = false;
+  int start = FlatElementwiseConfig::kAligned;
 };
 
 constexpr int kAllThreads[] = {256, 512, 128, 1024};
@@ -375,7 +416,11 @@ void enumerateVector(int vector, const Variations &variations,
     for (int itemCount : items)
       for (int threadCount : threads)
         for (int hint : variations.hints)
-          body(FlatElementwiseConfig{threadCount, vector, itemCount, hint});
+          body(FlatElementwiseConfig{.blockThreads = threadCount,
+                                     .vector = vector,
+                                     .items = itemCount,
+                                     .hint = hint,
+                                     .start = variations.start});
   };
   forEach(variations.threads, variations.items, emit);
   if (!variations.residency)
@@ -404,9 +449,7 @@ void FlatElementwise::enumerate(const Problem &problem,
                                 llvm::function_ref<void(Record)> emit) const {
   ElementwiseProblem p = read(problem);
   auto signature = readElementwiseSignature(problem.signature);
-  int64_t widest = widestVector(p);
-  if (signature.needsPosition() && p.cols > 0)
-    widest = std::min(widest, p.cols & -p.cols);
+  int64_t widest = widestOf(p, signature, FlatElementwiseConfig::kAligned);
   // One access of either type, then one of the narrower and two of the wider.
   int inBytes = bytesOf(p.dtype), outBytes = bytesOf(p.out);
   auto limited = [&](int64_t elements) {
@@ -428,6 +471,16 @@ void FlatElementwise::enumerate(const Problem &problem,
     add(split, {threads.take_front(2), items, hints, false});
   if (whole > 2)
     add(whole / 2, {threads.take_front(1), items, hints.take_front(2), false});
+  // Whole accesses for rows that begin anywhere.
+  int access = static_cast<int>(kAccessBytes / std::max(inBytes, outBytes));
+  constexpr int kLine = FlatElementwiseConfig::kLine;
+  constexpr int kAny = FlatElementwiseConfig::kAny;
+  bool isLine = signature.contiguous && signature.needsPosition() &&
+                widestOf(p, signature, kLine) >= access;
+  if (whole < access && isLine)
+    add(access, {threads.take_front(3), items, hints, false, kLine});
+  if (whole < access && access > 1)
+    add(access, {threads.take_front(3), items, hints, false, kAny});
   // Serves whatever a problem of the same signature may bring.
   if (whole > 1)
     add(1, {threads.take_front(1), items.take_front(1), hints.take_back(1),

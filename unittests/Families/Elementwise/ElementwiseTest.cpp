@@ -188,6 +188,49 @@ TEST_CASE("a vector keeps to alignment, row length and packing") {
   CHECK(reason("op=add rows=3 cols=8 dtype=bf16 ldx=12", config) ==
         "alignment: 8 elements, limit 4 elements");
   CHECK(reason("op=add rows=3 cols=8 dtype=bf16 ldx=16", config) == "none");
+  // Rows of a packed line may begin anywhere, vectors may not.
+  llvm::StringRef line = "flat.t256.v8.i4.h1.s1";
+  CHECK(reason("op=bias rows=3 cols=13 dtype=bf16", line) == "none");
+  CHECK(reason("op=bias rows=3 cols=7 dtype=bf16", line) ==
+        "alignment: 8 elements, limit 7 elements");
+  CHECK(reason("op=bias rows=3 cols=13 dtype=bf16 align=4", line) ==
+        "alignment: 8 elements, limit 2 elements");
+  CHECK(reason("op=bias rows=3 cols=13 dtype=bf16 ldx=15", line) ==
+        "instruction-shape");
+  CHECK(reason("op=relu rows=3 cols=13 dtype=bf16", line) ==
+        "instruction-shape");
+  // Nothing but the width of an access limits shifted vectors.
+  llvm::StringRef any = "flat.t256.v8.i4.h1.s2";
+  CHECK(reason("op=bias rows=3 cols=7 dtype=bf16 ldx=9 align=2", any) ==
+        "none");
+  CHECK(reason("op=relu rows=3 cols=13 dtype=bf16 align=2", any) == "none");
+  CHECK(reason("op=relu rows=3 cols=13 dtype=fp32 align=4", any) ==
+        "instruction-shape");
+}
+
+TEST_CASE("rows that begin anywhere have whole accesses in the space") {
+  auto hasStart = [](llvm::StringRef text, int start) {
+    int found = 0;
+    family().findTemplate("flat")->enumerate(
+        parse(text), h200(), [&](Record record) {
+          auto config = fromRecord<FlatElementwiseConfig>(record);
+          found += config.start == start &&
+                   !family().findTemplate("flat")->prune(parse(text), record,
+                                                         h200());
+        });
+    return found > 0;
+  };
+  constexpr int kLine = FlatElementwiseConfig::kLine;
+  constexpr int kAny = FlatElementwiseConfig::kAny;
+  CHECK(hasStart("op=bias rows=64 cols=777 dtype=bf16", kLine));
+  CHECK(hasStart("op=add rows=64 cols=777 dtype=bf16 ldx=779", kAny));
+  CHECK(hasStart("op=add rows=64 cols=777 dtype=bf16 align=2", kAny));
+  // Nothing is gained where aligned vectors are whole accesses.
+  for (llvm::StringRef text : {"op=add rows=64 cols=777 dtype=bf16",
+                               "op=bias rows=64 cols=776 dtype=bf16"}) {
+    CHECK(!hasStart(text, kLine));
+    CHECK(!hasStart(text, kAny));
+  }
 }
 
 TEST_CASE("prune names the limit that an elementwise config breaks") {
@@ -302,4 +345,54 @@ TEST_CASE("runs of items walk every vector once") {
       // Short rows are read side by side.
       CHECK(int(params.groupRows) == (params.vectorsPerRow < 32 ? 1 : c.items));
     }
+}
+
+TEST_CASE("runs of rows that begin anywhere walk every vector once") {
+  for (llvm::StringRef config :
+       {"flat.t32.v4.i1.s2", "flat.t64.v4.i4.s2", "flat.t128.v2.i8.s2"})
+    for (int rows : {1, 5, 37, 300})
+      for (int cols : {1, 7, 63, 64, 1001}) {
+        CAPTURE(config);
+        CAPTURE(rows);
+        CAPTURE(cols);
+        KernelStep step;
+        auto c = fromRecord<FlatElementwiseConfig>(
+            llvm::cantFail(family().parseConfig(config)).config);
+        auto params = bound(
+            parse(fmt::format("op=relu rows={} cols={} dtype=fp32 ldx=1005",
+                              rows, cols)),
+            config, step);
+        // Of a row that begins with the last element of a vector.
+        int vectors = (c.vector - 1 + cols + c.vector - 1) / c.vector;
+        REQUIRE(int(params.vectorsPerRow) == vectors);
+        std::vector<int> visits(rows * vectors);
+        bool firstInside = true, full = true, alike = true;
+        for (int64_t run = 0; run < params.runs; ++run) {
+          FlatPlace place = shiftedPlaceOf(params, run, c.items);
+          firstInside &= int(place.row) < rows;
+          for (int i = 0; i < c.items; ++i)
+            if (int row = int(place.row + i * params.rowStep); row < rows)
+              ++visits[row * vectors + int(place.column)];
+            else
+              full &= run / c.blockThreads >= params.fullChunks;
+        }
+        // All items of a thread are misaligned alike.
+        alike = params.rowStep % 4 == 0;
+        CHECK(alike);
+        CHECK(full);
+        CHECK(firstInside);
+        CHECK(visits == std::vector<int>(visits.size(), 1));
+        CHECK(params.chunks * c.blockThreads >= params.runs);
+      }
+}
+
+TEST_CASE("items of a packed line know how far apart they are") {
+  KernelStep step;
+  auto params = bound(parse("op=bias rows=50 cols=333 dtype=bf16"),
+                      "flat.t128.v8.i2.s1", step);
+  CHECK(params.vectors == 50 * 333 / 8);
+  CHECK(params.rowStep == 128 * 8 / 333);
+  CHECK(params.columnStep == 128 * 8 % 333);
+  CHECK(params.fullChunks == 50 * 333 / 8 / 256);
+  CHECK(step.grid == Dim3{9});
 }

@@ -5,7 +5,7 @@
 
 namespace {
 constexpr kiln::ElementwiseSignature kSignature{.in = kiln::DType::BF16, .out = kiln::DType::E4M3, .chain = {{kiln::PointwiseOp::Bias, kiln::PointwiseOp::GeluTanh}}, .contiguous = true};
-constexpr kiln::FlatElementwiseConfig kConfig{.blockThreads = 256, .vector = 8, .items = 4, .hint = 1, .residentBlocks = 0};
+constexpr kiln::FlatElementwiseConfig kConfig{.blockThreads = 256, .vector = 8, .items = 4, .hint = 1, .residentBlocks = 0, .start = 0};
 static_assert(kConfig.isValid(kSignature), "the config does not fit");
 static_assert(kConfig.threads() == 256 && kConfig.minBlocks(kSignature) == 3,
               "host and device disagree about the config");
