@@ -118,14 +118,14 @@ public:
     return set(values.mask, kiln_attention_mask(KILN_ATTENTION_MASK_WINDOW));
   }
   /// Without it 1 / sqrt(head_dim).
+  Attention &scale(double factor) noexcept { return set(values.scale, factor); }
+  Attention &softcap(double cap) noexcept { return set(values.softcap, cap); }
   /// The launch may begin before the kernel ahead of it has ended: see
   /// KILN_CALL_DEPENDENT.
   Attention &dependent(bool value = true) noexcept {
     detail::setDependent(values.flags, value);
     return *this;
   }
-  Attention &scale(double factor) noexcept { return set(values.scale, factor); }
-  Attention &softcap(double cap) noexcept { return set(values.softcap, cap); }
   /// A logit for each head that only the sum sees.
   Attention &sinks(const float *data) noexcept {
     return array(values.sinks, data, KILN_ATTENTION_HAS_SINKS);

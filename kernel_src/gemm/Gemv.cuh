@@ -112,22 +112,29 @@ private:
                      Sums &sums) const {
     int left = roundLeft - (warpK() * 32 + lane()) * kLaneElements;
     Vector early[kVectors][kUnroll], streamed[kRows][kUnroll];
+    auto loadEarly = [&] {
+      if constexpr (kEarlyVectors) {
+#pragma unroll
+        for (int u = 0; u < kUnroll; ++u)
+#pragma unroll
+          for (int v = 0; v < kVectors; ++v)
+            early[v][u] = loadSmall<kFull>(v, u, begin, left);
+      }
+    };
     // All loads are issued before the first is used: the compiler keeps the
-    // order of those of the matrix.
+    // order of those of the matrix. The vectors come first where they may:
+    // last, they cost up to 3 % (H100).
+    if (!awaits)
+      loadEarly();
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u)
 #pragma unroll
       for (int r = 0; r < kRows; ++r)
         streamed[r][u] = loadStreamed<kFull>(r, u, begin, left);
-    if (awaits)
+    if (awaits) {
       awaitPredecessor();
-    awaits = false;
-    if constexpr (kEarlyVectors) {
-#pragma unroll
-      for (int u = 0; u < kUnroll; ++u)
-#pragma unroll
-        for (int v = 0; v < kVectors; ++v)
-          early[v][u] = loadSmall<kFull>(v, u, begin, left);
+      loadEarly();
+      awaits = false;
     }
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {

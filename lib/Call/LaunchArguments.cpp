@@ -6,6 +6,7 @@
 #include "Call/StructAccess.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace kiln {
 
@@ -226,6 +227,7 @@ llvm::Error readArguments(const kiln_arguments &given, const ProblemSpec &spec,
           "the problem promises",
           operand.name, address, operand.alignment);
     arguments.operands[operand.index].address = address;
+    assert(operand.slot < 64 && "slots are bits of kiln_arguments.constants");
     arguments.constants |=
         static_cast<uint32_t>(given.constants >> operand.slot & 1)
         << operand.index;

@@ -302,7 +302,7 @@ private:
     if (!stated.hasScales)
       set |= reinterpret_cast<uintptr_t>(from.scale);
     wrong |= set != 0;
-    static_assert(KILN_OPERAND_CONSTANT == 2);
+    static_assert(KILN_OPERAND_CONSTANT == 2 && Arguments::kMaxOperands <= 32);
     call.arguments.constants |= (from.flags >> 1 & 1u) << stated.index;
     wrong |= (from.struct_size != 0) & (from.struct_size != sizeof(from));
     wrong |= (from.type != KILN_DTYPE_NONE) & (from.type != stated.type);

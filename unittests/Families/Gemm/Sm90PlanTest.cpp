@@ -396,6 +396,20 @@ TEST_CASE("a product may begin before its copies have ended") {
   CHECK(boundEarly(alone, aligned, false, 1u << GemmOperand::B) == 0);
 }
 
+TEST_CASE("what is cleared, copied and multiplied follows in that order") {
+  // Splits that need zeros, of operands that are both copied.
+  Problem problem = parse("gemm m=101 n=103 k=4095 dtype=fp16 layout=NT");
+  Plan plan = sm90Plan(problem, kSplit);
+  BoundLaunch launch(plan, problem);
+  REQUIRE(launch.spec.stepCount == LaunchSpec::kMaxSteps);
+  CHECK(launch.spec.steps[0].kind == LaunchStep::Kind::Memset);
+  CHECK_FALSE(launch.spec.steps[1].kernel.dependentLaunch);
+  CHECK(launch.spec.steps[2].kernel.dependentLaunch);
+  // Nothing is left that a copy does not write.
+  CHECK_FALSE(launch.product().dependentLaunch);
+  CHECK(launch.params().gemm.early == 0);
+}
+
 TEST_CASE("a product depends where no blocks share the tiles of a weight") {
   constexpr uint32_t kWeight = 1u << GemmOperand::B;
   auto early = [&](llvm::StringRef fields) {
