@@ -6,9 +6,10 @@
 namespace kiln {
 
 /// Streams the rows of one operand past a few vectors, the rows of the other
-/// one, on plain FMA: bf16, fp16 and fp32 stored NT with rows of 16-byte vectors,
-/// sm_80 and up. Products of fp32 are exact, in tf32 mode as well. A warp computes rowsPerWarp rows by `vectors`; warpsK of the
-/// block's warps share the same rows and split k.
+/// one, on plain FMA: bf16, fp16 and fp32 stored NT with rows of 16-byte
+/// vectors, sm_80 and up. Products of fp32 are exact, in tf32 mode as well. A
+/// warp computes rowsPerWarp rows by `vectors`; warpsK of the block's warps
+/// share the same rows and split k.
 struct GemvConfig {
   int rowsPerWarp = 4;
   int unroll = 4; ///< vectors of each row that a lane has in flight at once

@@ -43,9 +43,9 @@ struct StreamKernel {
   int64_t loadRounds = 1;        ///< waits for DRAM that a task has in a row
   int64_t rereadRounds = 0;      ///< waits for what it reads again
   double serialNs = 0;           ///< reductions and barriers of a task
-  double lostShare = 0; ///< of DRAM's bandwidth, by pieces that are short
-  double simdOps = 0;            ///< instructions of one lane
-  double specialOps = 0;         ///< exp2, rcp, rsqrt
+  double lostShare = 0;  ///< of DRAM's bandwidth, by pieces that are short
+  double simdOps = 0;    ///< instructions of one lane
+  double specialOps = 0; ///< exp2, rcp, rsqrt
 };
 
 /// What sets the time.

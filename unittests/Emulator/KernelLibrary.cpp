@@ -110,27 +110,13 @@ llvm::Expected<std::string> KernelLibrary::compile(llvm::StringRef text) {
   testing::writeBytes(source, libraryText(*sources, text));
   const std::string include = kEmulatorFolder + std::string("/include");
   const std::string builtins = include + "/Builtins.h";
-  const llvm::StringRef arguments[] = {KILN_HOST_COMPILER,
-                                       "-std=c++20",
-                                       "-O1",
-                                       "-g1",
-                                       "-w",
-                                       "-fPIC",
-                                       "-shared",
-                                       "-fno-strict-aliasing",
-                                       // Static memory of templates, too.
-                                       "-fno-gnu-unique",
-                                       "-fsanitize=alignment",
-                                       "-DKILN_EMULATED_ARCH=900",
-                                       "-I",
-                                       kEmulatorFolder,
-                                       "-include",
-                                       builtins,
-                                       "-I",
-                                       sourceFolder,
-                                       source,
-                                       "-o",
-                                       library};
+  const llvm::StringRef arguments[] = {
+      KILN_HOST_COMPILER, "-std=c++20", "-O1", "-g1", "-w", "-fPIC", "-shared",
+      "-fno-strict-aliasing",
+      // Static memory of templates, too.
+      "-fno-gnu-unique", "-fsanitize=alignment", "-DKILN_EMULATED_ARCH=900",
+      "-I", kEmulatorFolder, "-include", builtins, "-I", sourceFolder, source,
+      "-o", library};
   const std::optional<llvm::StringRef> redirects[] = {std::nullopt, log, log};
   if (llvm::sys::ExecuteAndWait(KILN_HOST_COMPILER, arguments, std::nullopt,
                                 redirects) != 0)

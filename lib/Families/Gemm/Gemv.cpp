@@ -150,8 +150,8 @@ StreamedTile Gemv::tileKernel(const GemmSignature &signature,
   tile.vectorShare = 1.0 / config.minBlocksPerSm; // L1 serves the other blocks
   // Of each 16 bytes of the rows: a load with its address and, of 16-bit data,
   // a conversion for each element; of the vectors: a load, the rest beside the
-  // rows'; of each pair: a multiplication for each element. At the end of k every element is compared and
-  // selected.
+  // rows'; of each pair: a multiplication for each element. At the end of k
+  // every element is compared and selected.
   constexpr double kLoop = 20, kLoad = 4;
   double rows = config.rowsPerWarp, vectors = config.vectors;
   double elements = 16.0 / bytesOf(signature.in);

@@ -3,10 +3,10 @@
 #include "Families/Gemm/GemmTesting.h"
 
 #include "Support/Hash.h"
+#include "gemm/FfmaGemmConfig.h"
 #include "gemm/GemvConfig.h"
 #include "gemm/MmaGemmConfig.h"
 #include "gemm/NaiveGemmConfig.h"
-#include "gemm/FfmaGemmConfig.h"
 #include "gemm/SimtGemmConfig.h"
 #include "gemm/SkinnyGemmConfig.h"
 #include "gemm/Sm90GemmConfig.h"
