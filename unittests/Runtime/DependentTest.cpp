@@ -1,5 +1,6 @@
 // Launches that may begin before the kernel ahead of them has ended, through
 // the C interface: what reaches the driver and the kernel, and what is refused.
+#include "Driver/DeviceMemory.h"
 #include "Runtime/AttentionArgs.h"
 #include "Runtime/RuntimeFixture.h"
 
@@ -154,8 +155,10 @@ TEST_CASE("a launch whose workspace is cleared first is ordered in full") {
     CHECK(log.last().depends == depends); // an arena is zero
   }
   // Nobody vouches for this one.
-  DeviceMemory memory =
-      must(DeviceMemory::allocate(fixture.gpu.driver(), 256u << 20));
+  auto allocated =
+      DeviceMemory::allocate(fixture.gpu.driver(), uint64_t(256) << 20);
+  REQUIRE(allocated);
+  DeviceMemory memory = std::move(*allocated);
   kiln_workspace workspace = KILN_INIT(kiln_workspace);
   workspace.data = reinterpret_cast<void *>(memory.address());
   workspace.bytes = memory.bytes();

@@ -221,6 +221,8 @@ private:
     check(copyToHost(driver, words.data(), inputAddress(), inputBytes));
     std::reverse(words.begin(), words.end());
     check(copyToDevice(driver, inputAddress(), words.data(), inputBytes));
+    // That may return before the device has it all: what is read back has.
+    check(copyToHost(driver, words.data(), inputAddress(), inputBytes));
     check(launched.launch(false));
     check(launched.stream.synchronize());
     for (auto [kept, from, bytes] :
