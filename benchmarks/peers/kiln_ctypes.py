@@ -146,7 +146,9 @@ class EngineOptions(CStruct):
                 ("log", LogFunction), ("log_user", c_void_p),
                 ("event", c_void_p), ("event_user", c_void_p),
                 ("allocator", c_void_p), ("executor", c_void_p),
-                ("trial_timeout_ms", c_int64), ("reserved", c_uint64 * 15)]
+                ("trial_timeout_ms", c_int64),
+                ("background_permille", c_uint32), ("reserved1", c_uint32),
+                ("reserved", c_uint64 * 14)]
 
 
 class PrepareOptions(CStruct):

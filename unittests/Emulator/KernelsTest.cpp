@@ -502,7 +502,7 @@ TEST_CASE("emulated: an access that is not aligned is told") {
 }
 
 TEST_CASE("emulated: a kernel that reads before the grid ahead has ended") {
-  Patch patch("gemm/SkinnyGemm.cuh", "if (ofVectors)", "if (true)");
+  Patch patch("gemm/SkinnyGemm.cuh", "pass == 1);", "pass == 0 || !isEarly);");
   EmulatedTrials trials;
   DependentCase launched =
       trials.dependent({"gemm", "m=3 n=70 k=512 dtype=bf16 layout=NT"},
@@ -516,25 +516,27 @@ TEST_CASE("emulated: a kernel that reads before the grid ahead has ended") {
   CHECK(launched.outputs() != expected);
 }
 
+// Of five queries and two heads, in three blocks.
+static const Sample kAttentions = {"attention",
+                                   "sq=5 sk=70 heads=2 d=64 dtype=bf16"};
+
 TEST_CASE("emulated: a kernel that writes before the grid ahead has ended") {
-  Patch patch("gemm/NaiveGemm.cuh", "  awaitPredecessor();\n", "");
+  Patch patch("attention/NaiveAttention.cuh", "    awaitPredecessor();\n", "");
   EmulatedTrials trials;
-  DependentCase launched =
-      trials.dependent({"gemm", "m=3 n=70 k=64 dtype=fp32 layout=NT"}, "naive");
+  DependentCase launched = trials.dependent(kAttentions, "naive.w4");
   trials.emulator.setPredecessor(memoryOf(launched));
-  CHECK_FALSE(summarize(launched.launch(true)).message.empty());
+  llvm::consumeError(launched.launch(true)); // the emulator says what is wrong
   CHECK(llvm::StringRef(trials.emulator.fault())
             .contains("written before the grid ahead had ended"));
 }
 
 TEST_CASE("emulated: a block that never waits for the grid ahead is told") {
-  Patch patch("gemm/NaiveGemm.cuh", "  awaitPredecessor();\n",
-              "  if (blockIdx.x == 0) awaitPredecessor(); else return;\n");
+  Patch patch("attention/NaiveAttention.cuh", "    awaitPredecessor();\n",
+              "    if (blockIdx.x > 0) return;\n    awaitPredecessor();\n");
   EmulatedTrials trials;
-  DependentCase launched = trials.dependent(
-      {"gemm", "m=30 n=70 k=64 dtype=fp32 layout=NT"}, "naive");
+  DependentCase launched = trials.dependent(kAttentions, "naive.w4");
   trials.emulator.setPredecessor(memoryOf(launched));
-  CHECK_FALSE(summarize(launched.launch(true)).message.empty());
+  llvm::consumeError(launched.launch(true)); // the emulator says what is wrong
   CHECK(llvm::StringRef(trials.emulator.fault()).contains("never waited"));
 }
 

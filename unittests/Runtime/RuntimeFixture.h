@@ -193,11 +193,10 @@ inline kiln_gemm_args gemmArgs(int64_t m = 128, int64_t n = 256,
 inline kiln_gemm_args repackedArgs() { return gemmArgs(4096, 4096, 4095); }
 
 /// A product of one kernel that works in the workspace, in both of its regions;
-/// tf32, whose kernels take plain parameters.
+/// fp32, whose kernels take plain parameters.
 inline kiln_gemm_args splitArgs() {
   kiln_gemm_args args = gemmArgs(16, 256, 65536);
   args.a.type = args.b.type = args.d.type = KILN_FP32;
-  args.compute = KILN_COMPUTE_TF32;
   return args;
 }
 
