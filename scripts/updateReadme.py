@@ -57,7 +57,7 @@ def origin(result):
     where = (f"{result['what']}: {result['gpu']}, driver {result['driver']}, "
              f"CUDA {result['cuda']}"
              + (f", torch {result['torch']}" if "torch" in result else "")
-             + f", commit {result['commit']}.")
+             + f", commit {result['commit'] or 'not recorded'}.")
     lines = textwrap.wrap(where, 80, break_on_hyphens=False) + [""]
     for item in result["protocol"].rstrip(".").split("; "):
         lines += textwrap.wrap(item, 80, initial_indent="- ",
