@@ -96,7 +96,7 @@ llvm::Error Acquisition::loadGeneric(Effort effort) {
   });
   genericAhead.clear();
   if (!error && !found)
-    error = errorOf(fatal.code != ErrorCode::Success ? fatal : firstError);
+    error = noPlan();
   found = std::move(kept);
   firstError = std::move(before);
   fatal = {};
