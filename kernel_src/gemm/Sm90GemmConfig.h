@@ -176,6 +176,15 @@ struct Sm90GemmConfig {
   constexpr bool mayOverlap(const GemmSignature &signature) const {
     return mayRepeat(signature) && signature.columnsPerOutput() == 1;
   }
+  /// True where a result's last bits depend on its neighbour's sum, of the
+  /// same pair on the column side: activations of both share a reciprocal.
+  /// Whoever computes a result then has to see the same neighbour, also where
+  /// that one lies outside of D.
+  static constexpr bool finishesPairs(const GemmSignature &signature) {
+    return signature.columnsPerOutput() == 1 &&
+           (signature.pointwise.contains(PointwiseOp::GeluTanh) ||
+            signature.pointwise.contains(PointwiseOp::Silu));
+  }
   /// Pieces of \p width in a unit, and where one begins. (Of pieceColumns(),
   /// which kernels keep as a constant: compilers do not see through it.)
   constexpr int unitPieces(int width) const {

@@ -125,9 +125,13 @@ public:
   int kCount;
 
 private:
-  /// Tiles begin at multiples of these where rows of a matrix lie along the
-  /// extent: TMA wants 16 bytes.
-  static constexpr int kStepM = kConfig.readsKMajorA(kSignature) ? 1 : 8;
+  /// Tiles begin at multiples of these: of what TMA wants, 16 bytes, where rows
+  /// of a matrix lie along the extent, else of whole pairs.
+  static constexpr bool kPairsAlongM =
+      kConfig.swapAB && kConfig.finishesPairs(kSignature);
+  static constexpr int kStepM = !kConfig.readsKMajorA(kSignature) ? 8
+                                : kPairsAlongM                    ? 2
+                                                                  : 1;
   static constexpr int kStepN = 8 * kSignature.columnsPerOutput();
 
   /// Where tile number \p tile of a side of \p extent begins.

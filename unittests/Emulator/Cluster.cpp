@@ -92,7 +92,8 @@ private:
 
 Cluster::Cluster(const KilnFakeLaunch &launch,
                  const std::vector<KernelImage> &images, Dim first,
-                 unsigned seed, Predecessor *predecessor)
+                 unsigned seed, unsigned char unwritten,
+                 Predecessor *predecessor)
     : machine{nullptr,
               MachineCalls::sharedAt,
               MachineCalls::misaligned,
@@ -130,8 +131,7 @@ Cluster::Cluster(const KilnFakeLaunch &launch,
     block.meetings.resize((count + kWarp - 1) / kWarp);
     block.warpgroups.resize((count + kWarpgroup - 1) / kWarpgroup);
     block.running = static_cast<int>(count);
-    // What nobody wrote is no number.
-    std::memset(block.image.shared, 0xff, launch.sharedBytes);
+    std::memset(block.image.shared, unwritten, launch.sharedBytes);
     *block.image.machine = &machine;
     for (unsigned i = 0; i < count; ++i) {
       auto &thread = *block.threads.emplace_back(new BlockThread);

@@ -6,7 +6,11 @@
 // is old, and what is given back too early is overwritten.
 //
 // Clusters run one after the other. A kernel whose blocks wait for blocks of
-// later clusters (sm90 gemms that split k without a cluster) fails here.
+// later clusters (sm90 gemms that split k without a cluster) fails here. Every
+// second launch of a function begins with the last cluster and with other bytes
+// in shared memory: what depends on the order of blocks that store the same
+// results, or on what nobody wrote, differs from launch to launch, and trials
+// tell.
 //
 // What the emulation cannot see: two threads that are in a race though each
 // waits for something, fences that are missing, global addresses that are not
@@ -156,10 +160,12 @@ struct Block {
 class Cluster {
 public:
   /// \p images: of its blocks in the order of their ranks. \p first: its least
-  /// block. \p seed: of the order in which threads take turns. \p predecessor:
-  /// the grid that the launch depends on; null: none.
+  /// block. \p seed: of the order in which threads take turns. \p unwritten:
+  /// what shared memory holds at first. \p predecessor: the grid that the
+  /// launch depends on; null: none.
   Cluster(const KilnFakeLaunch &launch, const std::vector<KernelImage> &images,
-          Dim first, unsigned seed, Predecessor *predecessor = nullptr);
+          Dim first, unsigned seed, unsigned char unwritten,
+          Predecessor *predecessor);
 
   /// Returns what a kernel did that it must not; "" if it ended well.
   std::string run();

@@ -15,6 +15,7 @@
 #include "Emulator/KernelLibrary.h"
 #include "Fakes/FakeCuda.h"
 
+#include <map>
 #include <mutex>
 #include <string>
 
@@ -47,6 +48,7 @@ private:
 
   std::mutex mutex;
   KernelLibrary library;
+  std::map<std::string, unsigned> launches; ///< of each function so far
   unsigned seed;
   Predecessor predecessor{{}};
   int dependent = 0;

@@ -278,6 +278,21 @@ TEST_CASE("emulated: tf32 by wgmma") {
           {"sm90.bm40.bn64.bk32.st3.wg1.sw1.cm1.cn1"}}});
 }
 
+// Two tiles compute the rows that they share to the last bit alike, and a last
+// row or column does not depend on what lies beyond it in shared memory.
+TEST_CASE("emulated: activations that share a reciprocal") {
+  check({{"gemm",
+          "m=293 n=8 k=4 dtype=fp32 compute=tf32 layout=NT pointwise=gelu_tanh",
+          {"sm90.bm16.bn64.bk32.st12.wg1.sw1.cm1.cn1",
+           "sm90.bm64.bn16.bk32.st6.wg1.cm1.cn1"}},
+         {"gemm",
+          "m=37 n=72 k=40 dtype=fp32 compute=tf32 layout=NT pointwise=silu",
+          {"sm90.bm40.bn64.bk32.st3.wg1.sw1.cm1.cn1"}},
+         {"gemm",
+          "m=70 n=37 k=40 dtype=fp32 compute=tf32 layout=NT pointwise=silu",
+          {"sm90.bm64.bn40.bk32.st3.wg1.cm1.cn1"}}});
+}
+
 TEST_CASE("emulated: rows, elements and transposes") {
   check({{"elementwise", "op=silu,mul rows=5 cols=1000 dtype=bf16"},
          {"softmax", "rows=5 cols=1000 dtype=fp16"},

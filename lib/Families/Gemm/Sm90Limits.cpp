@@ -159,12 +159,6 @@ std::optional<Rejection> checkSm90Limits(const GemmProblem &problem,
                      double(accumulators), "accumulators a thread"};
   if (!config.isValid(signature))
     return invalidShape(signature, config);
-  // 293 x 8 x 4 with gelu_tanh gave other bits from run to run (H100), in tf32
-  // alone. Not understood, so products that do not fill a slab go elsewhere.
-  constexpr int64_t kLeastK = 32;
-  if (signature.in == DType::FP32 && problem.k < kLeastK)
-    return Rejection{PruneReason::InstructionShape, double(problem.k), 0,
-                     "elements of k", "32 and more of tf32"};
   int64_t ranges = ceilDiv(problem.k, config.blockK);
   // Every split has work, and there is some at all.
   if (ranges < config.splitK())

@@ -182,10 +182,13 @@ TensorMapSpec Sm90Binder::mapOf(const StoredMatrix &matrix, int64_t batch,
 
 /// Rows of a box of an operand that is stored along k: of each block of a
 /// cluster that shares the tile its part, in halves where a box has no place
-/// for them, and no more than there are.
+/// for them, and no more than there are, in whole pairs where they are finished
+/// so: the row beyond is zeros then.
 int64_t Sm90Binder::boxRows(bool isRowSide, int64_t extent) const {
   int rows = isRowSide ? config.rows() : config.columns();
   int sharers = isRowSide ? config.clusterColumns() : config.clusterRows();
+  if (!isRowSide && Sm90GemmConfig::finishesPairs(signature))
+    extent = roundUp(extent, 2);
   return std::min<int64_t>(Slab::boxRows(rows / sharers), extent);
 }
 

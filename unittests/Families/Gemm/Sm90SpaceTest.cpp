@@ -74,9 +74,10 @@ uint64_t swizzleBytes(TensorMapSwizzle swizzle) {
 }
 
 /// Whether whole boxes of \p map fill \p bytes, unless they are clipped to
-/// all rows that there are.
+/// all rows that there are, or to pairs of them.
 bool fills(const TensorMapSpec &map, uint64_t bytes) {
-  return bytes % boxBytes(map) == 0 || map.box[1] == map.dims[1];
+  return bytes % boxBytes(map) == 0 || map.box[1] == map.dims[1] ||
+         map.box[1] == map.dims[1] + map.dims[1] % 2;
 }
 
 void checkMaps(const Driver &driver, const BoundLaunch &launch,
