@@ -97,6 +97,8 @@ set(KILN_KERNEL_SOURCES
   gemm/Sm90GemmParams.h
   gemm/Sm90Tf32Gemm.cuh
   gemm/Sm90Tiles.cuh
+  gemm/SplitK.cuh
+  gemm/SplitTiles.h
   gemm/StreamedRows.cuh
   rows/ReferenceRows.cuh
   rows/ReferenceRowsConfig.h

@@ -12,8 +12,8 @@
 // tile publishes it and frees the one before for new copies.
 //
 // Where a tile is small, groups of warps share out its steps of k and add their
-// sums in shared memory, in their order. Splits of k across blocks work as
-// those of the mma.sync GEMM do: the last to arrive adds all in their order.
+// sums in shared memory, in their order. Blocks may share a tile and split its
+// k, too (SplitK.cuh).
 //
 // Limits: sm_80 and up; at most 2^31 - 1 blocks.
 //
@@ -21,10 +21,10 @@
 #pragma once
 
 #include "common/Dependent.cuh"
-#include "common/Raster.cuh"
 #include "gemm/FfmaGemmConfig.h"
 #include "gemm/FfmaTiles.cuh"
 #include "gemm/GemmEpilogue.cuh"
+#include "gemm/SplitK.cuh"
 
 namespace kiln {
 
@@ -59,14 +59,15 @@ template <GemmSignature kSignature, FfmaGemmConfig kConfig> class FfmaGemm {
   using LoaderB = FfmaLoader<kTileB, kSignature.alignB, kThreads, kTransposesB>;
   using ReaderA = FfmaReader<kTileA, kMicroM, kLanesM>;
   using ReaderB = FfmaReader<kTileB, kMicroN, kLanesN>;
+  using Range = KRange<kBlockK>;
   using Accumulators = float[kMicroM][kMicroN];
 
 public:
   static void run(const GemmParams &params) {
     extern __shared__ __align__(128) unsigned char sharedMemory[];
     TileWork work = tileWork(blockIdx.x, tileCount(params.m, kBlockM),
-                             tileCount(params.n, kBlockN), splitsOf(params),
-                             params.rasterGroup);
+                             tileCount(params.n, kBlockN),
+                             splitsOf<kConfig>(params), params.rasterGroup);
     Accumulators accumulators = {};
     multiply(params, work, ptx::sharedAddress(sharedMemory), accumulators);
     if constexpr (kWarpsK > 1)
@@ -79,10 +80,6 @@ public:
   }
 
 private:
-  static int splitsOf(const GemmParams &params) {
-    return kConfig.splits != 0 ? params.splitK : 1;
-  }
-
   static long long rowBegin(const TileWork &work) {
     return static_cast<long long>(work.tileM) * kBlockM;
   }
@@ -109,47 +106,18 @@ private:
     return groupWarp() % kConfig.warpsN() * kConfig.warpTileN();
   }
 
-  /// The k-tiles of one block.
-  struct KRange {
-    int first, count;
-    int total; ///< k-tiles of the whole problem
-    int tail;  ///< steps of k in its last tile; all others are full
-
-    KRange(const GemmParams &params, int split) {
-      total = tileCount(params.k, kBlockK);
-      int perSplit = tileCount(total, splitsOf(params));
-      first = min(split * perSplit, total);
-      count = min(perSplit, total - first);
-      tail = static_cast<int>(params.k - (total - 1ll) * kBlockK);
-    }
-    /// Elements of k that exist of the block's tile \p tile.
-    int leftOf(int tile) const {
-      return first + tile == total - 1 ? tail : kBlockK;
-    }
-  };
-
-  /// Where a matrix of the batch starts for a block: \p extentBegin rows or
-  /// columns and \p kBegin elements of k in.
-  static const char *operandStart(const void *matrix, long long batchOffset,
-                                  bool kMajor, long long extentBegin,
-                                  long long kBegin, long long ld) {
-    long long offset =
-        kMajor ? extentBegin * ld + kBegin : kBegin * ld + extentBegin;
-    return static_cast<const char *>(matrix) + (batchOffset + offset) * 4;
-  }
-
   /// Brings the tiles of both operands to the ring, in the order of k.
   class Producer {
   public:
-    Producer(const GemmParams &params, const TileWork &work,
-             const KRange &range)
-        : range(range), a(operandStart(params.a, work.batch * params.strideA,
-                                       kSignature.isKMajorA(), rowBegin(work),
-                                       kBegin(range), params.lda),
-                          params.lda, leftOf(params.m, rowBegin(work))),
-          b(operandStart(params.b, work.batch * params.strideB,
-                         kSignature.isKMajorB(), columnBegin(work),
-                         kBegin(range), params.ldb),
+    Producer(const GemmParams &params, const TileWork &work, const Range &range)
+        : range(range),
+          a(operandStart<4>(params.a, work.batch * params.strideA,
+                            kSignature.isKMajorA(), rowBegin(work),
+                            range.begin(), params.lda),
+            params.lda, leftOf(params.m, rowBegin(work))),
+          b(operandStart<4>(params.b, work.batch * params.strideB,
+                            kSignature.isKMajorB(), columnBegin(work),
+                            range.begin(), params.ldb),
             params.ldb, leftOf(params.n, columnBegin(work))) {}
 
     /// Turns to the block's tile \p tile, which may not exist.
@@ -166,11 +134,7 @@ private:
     }
 
   private:
-    static long long kBegin(const KRange &range) {
-      return static_cast<long long>(range.first) * kBlockK;
-    }
-
-    const KRange &range;
+    const Range &range;
     LoaderA a;
     LoaderB b;
   };
@@ -178,7 +142,7 @@ private:
   /// Sums the products of the block's range of k.
   static void multiply(const GemmParams &params, const TileWork &work,
                        unsigned shared, Accumulators &accumulators) {
-    KRange range(params, work.split);
+    Range range(params, work.split, splitsOf<kConfig>(params));
     Producer producer(params, work, range);
     ReaderA readerA(warpRow(), laneRow());
     ReaderB readerB(warpColumn(), laneColumn());
@@ -342,7 +306,6 @@ private:
   /// accumulators then hold the sum over all splits.
   static bool reduceSplits(const GemmParams &params, const TileWork &work,
                            Accumulators &accumulators) {
-    __shared__ bool isLast;
     constexpr long long kTileVectors = kBlockM * kBlockN / 4;
     auto *tile = reinterpret_cast<float4 *>(params.partials) +
                  work.tile * params.splitK * kTileVectors + threadIdx.x;
@@ -351,17 +314,7 @@ private:
       forEachFour(accumulators, [&](const float *sums, int four) {
         ptx::stGlobalCg(mine + four * kGroupThreads, crossed(sums));
       });
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      __threadfence();
-      unsigned before = ptx::atomAddAcqRel(params.counters + work.tile, 1);
-      isLast = before == static_cast<unsigned>(params.splitK) - 1;
-      if (isLast)
-        params.counters[work.tile] = 0;
-      __threadfence();
-    }
-    __syncthreads();
-    if (!isLast)
+    if (!isLastSplit(params, work.tile))
       return false;
     if (!hasSums())
       return true;
@@ -378,36 +331,14 @@ private:
 
   static void store(const GemmParams &params, const TileWork &work,
                     Accumulators &accumulators) {
-    constexpr int kWidest = epilogueVector<kSignature>();
-    constexpr int kVector = kWidest < 4 ? kWidest : 4;
-    EpilogueOperands operands =
-        epilogueOperands<kSignature>(params, work.batch);
-    long long rowOfLane = rowBegin(work) + warpRow() + laneRow() * 4;
-    long long columnOfLane =
-        columnBegin(work) + warpColumn() + laneColumn() * 4;
-#pragma unroll
-    for (int i = 0; i < kMicroM; ++i) {
-      long long row = rowOfLane + i / 4 * kLanesM * 4 + i % 4;
-      if (row >= params.m)
-        continue;
-#pragma unroll
-      for (int j = 0; j < kMicroN; j += kVector) {
-        long long column = columnOfLane + j / 4 * kLanesN * 4 + j % 4;
-        int valid = leftOf(params.n, column);
-        if (valid <= 0)
-          continue;
-        float values[kVector];
-#pragma unroll
-        for (int e = 0; e < kVector; ++e)
-          values[e] = accumulators[i][j + e];
-        finishRun<kSignature>(operands, params, row, column, valid, values);
-      }
-    }
+    finishGroups<kSignature, kLanesM * 4, kLanesN * 4>(
+        params, work.batch, rowBegin(work) + warpRow() + laneRow() * 4,
+        columnBegin(work) + warpColumn() + laneColumn() * 4, accumulators);
   }
 };
 
 /// D = pointwise(alpha * op(A) op(B) + beta * C) on a one-dimensional grid of
-/// kConfig.blocks(m, n, batch) blocks.
+/// kConfig.grid().blocks(m, n, batch) blocks.
 template <GemmSignature kSignature, FfmaGemmConfig kConfig>
 void ffmaGemm(const GemmParams &params) {
   allowSuccessor();

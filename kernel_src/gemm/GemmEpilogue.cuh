@@ -11,6 +11,7 @@
 
 #include "common/Convert.cuh"
 #include "common/Pointwise.cuh"
+#include "common/Raster.cuh"
 #include "gemm/GemmParams.h"
 #include "gemm/GemmSignature.h"
 
@@ -229,6 +230,36 @@ void finishRun(const EpilogueOperands &operands, const GemmParams &params,
     for (int i = 0; i < kCount / kJoined; ++i)
       values[i] = accumulators[i];
     storeRun<kType>(d, values, valid / kJoined);
+  }
+}
+
+/// Finishes the sums of a thread, groups of four rows by four columns of D:
+/// the first begins at (row, column) of matrix \p batch, others kRowStep rows
+/// or kColumnStep columns further each.
+template <GemmSignature kSignature, int kRowStep, int kColumnStep, int kRows,
+          int kColumns>
+void finishGroups(const GemmParams &params, long long batch, long long row,
+                  long long column, const float (&sums)[kRows][kColumns]) {
+  constexpr int kWidest = epilogueVector<kSignature>();
+  constexpr int kVector = kWidest < 4 ? kWidest : 4;
+  EpilogueOperands operands = epilogueOperands<kSignature>(params, batch);
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+    long long r = row + i / 4 * kRowStep + i % 4;
+    if (r >= params.m)
+      continue;
+#pragma unroll
+    for (int j = 0; j < kColumns; j += kVector) {
+      long long c = column + j / 4 * kColumnStep + j % 4;
+      int valid = leftOf(params.n, c);
+      if (valid <= 0)
+        continue;
+      float values[kVector];
+#pragma unroll
+      for (int e = 0; e < kVector; ++e)
+        values[e] = sums[i][j + e];
+      finishRun<kSignature>(operands, params, r, c, valid, values);
+    }
   }
 }
 

@@ -236,7 +236,7 @@ private:
 };
 
 /// D = pointwise(alpha * A B^T + beta * C) on a one-dimensional grid of
-/// kConfig.blocks(m, n, batch) blocks.
+/// kConfig.grid().blocks(m, n, batch) blocks.
 template <GemmSignature kSignature, GemvConfig kConfig>
 void gemv(const GemmParams &params) {
   Gemv<kSignature, kConfig>::run(params);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gemm/GemmSignature.h"
+#include "gemm/SplitTiles.h"
 
 namespace kiln {
 
@@ -68,17 +69,9 @@ struct GemvConfig {
     return rowsPerWarp * unroll <= 24;
   }
 
-  /// Blocks of the one-dimensional grid; must stay below 2^31.
-  constexpr long long blocks(long long m, long long n, long long batch) const {
-    long long rows = streamsA ? m : n, others = streamsA ? n : m;
-    return ((rows + rowsPerBlock() - 1) / rowsPerBlock()) *
-           ((others + vectors - 1) / vectors) * batch;
-  }
-  constexpr long long partialBytes(long long, long long, long long) const {
-    return 0;
-  }
-  constexpr long long zeroedBytes(long long, long long, long long) const {
-    return 0;
+  constexpr SplitTiles grid() const {
+    return {streamsA ? rowsPerBlock() : vectors,
+            streamsA ? vectors : rowsPerBlock()};
   }
 
   friend constexpr bool operator==(const GemvConfig &,

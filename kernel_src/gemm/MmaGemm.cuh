@@ -7,10 +7,7 @@
 // multiplies. The one barrier of a k-tile both publishes the next tile and
 // frees the one before for new copies.
 //
-// Split-K: the splits of a tile store fp32 partial sums; the last to arrive, by
-// a counter, adds all of them in the order of the splits and finishes the tile.
-// No block waits for another, and the bits do not depend on who is last. The
-// counter is left at zero for the next launch.
+// Blocks may share a tile and split its k (SplitK.cuh).
 //
 // Limits: sm_80 and up; at most 2^31 - 1 blocks. On Hopper mma.sync reaches
 // about 0.62 of the tensor cores' rate.
@@ -19,10 +16,10 @@
 #pragma once
 
 #include "common/Dependent.cuh"
-#include "common/Raster.cuh"
 #include "gemm/GemmEpilogue.cuh"
 #include "gemm/MmaGemmConfig.h"
 #include "gemm/MmaTiles.cuh"
+#include "gemm/SplitK.cuh"
 
 namespace kiln {
 
@@ -51,6 +48,7 @@ template <GemmSignature kSignature, MmaGemmConfig kConfig> class MmaGemm {
   using LoaderB = TileLoader<kShapeB, kSignature.alignB, kThreads>;
   using ReaderA = FragmentReader<kShapeA, FragmentOf::A>;
   using ReaderB = FragmentReader<kShapeB, FragmentOf::B>;
+  using Range = KRange<kBlockK>;
 
   /// Two sets of fragments of one step of k.
   struct Fragments {
@@ -63,8 +61,8 @@ public:
     extern __shared__ __align__(128) unsigned char sharedMemory[];
     allowSuccessor();
     TileWork work = tileWork(blockIdx.x, tileCount(params.m, kBlockM),
-                             tileCount(params.n, kBlockN), splitsOf(params),
-                             params.rasterGroup);
+                             tileCount(params.n, kBlockN),
+                             splitsOf<kConfig>(params), params.rasterGroup);
     float accumulators[kTilesM][kTilesN * 2][4] = {};
     multiply(params, work, ptx::sharedAddress(sharedMemory), accumulators);
     if constexpr (kConfig.splits != 0)
@@ -76,10 +74,6 @@ public:
 private:
   using Accumulators = float[kTilesM][kTilesN * 2][4];
 
-  static int splitsOf(const GemmParams &params) {
-    return kConfig.splits != 0 ? params.splitK : 1;
-  }
-
   static long long rowBegin(const TileWork &work) {
     return static_cast<long long>(work.tileM) * kBlockM;
   }
@@ -89,42 +83,10 @@ private:
   static int warpRow() { return threadIdx.x / 32 / kConfig.warpsN * kWarpM; }
   static int warpColumn() { return threadIdx.x / 32 % kConfig.warpsN * kWarpN; }
 
-  /// The k-tiles of one block.
-  struct KRange {
-    int first, count;
-    int total; ///< k-tiles of the whole problem
-    int tail;  ///< steps of k in its last tile; all others are full
-
-    KRange(const GemmParams &params, int split) {
-      total = tileCount(params.k, kBlockK);
-      int perSplit = tileCount(total, splitsOf(params));
-      first = min(split * perSplit, total);
-      count = min(perSplit, total - first);
-      tail = static_cast<int>(params.k - (total - 1ll) * kBlockK);
-    }
-    /// Steps of k from the block's tile \p tile to the end of the problem. Two
-    /// tiles more are as good as any number, and fit an int.
-    int leftFrom(int tile) const {
-      return min(total - 1 - first - tile, 2) * kBlockK + tail;
-    }
-  };
-
-  /// Where a matrix of the batch starts for a block: \p extentBegin rows or
-  /// columns and \p kBegin steps of k in.
-  static const char *operandStart(const void *matrix, long long batchOffset,
-                                  bool kMajor, long long extentBegin,
-                                  long long kBegin, long long ld) {
-    long long offset =
-        kMajor ? extentBegin * ld + kBegin : kBegin * ld + extentBegin;
-    return static_cast<const char *>(matrix) +
-           (batchOffset + offset) * kElementBytes;
-  }
-
   /// Brings the tiles of both operands to the ring, in the order of k.
   class Producer {
   public:
-    Producer(const GemmParams &params, const TileWork &work,
-             const KRange &range)
+    Producer(const GemmParams &params, const TileWork &work, const Range &range)
         : range(range), a(startA(params, work, range), params.lda),
           b(startB(params, work, range), params.ldb),
           rowsLeft(leftOf(params.m, rowBegin(work))),
@@ -179,20 +141,19 @@ private:
 
   private:
     static const char *startA(const GemmParams &params, const TileWork &work,
-                              const KRange &range) {
-      return operandStart(
-          params.a, work.batch * params.strideA, kShapeA.kMajor, rowBegin(work),
-          static_cast<long long>(range.first) * kBlockK, params.lda);
+                              const Range &range) {
+      return operandStart<kElementBytes>(params.a, work.batch * params.strideA,
+                                         kShapeA.kMajor, rowBegin(work),
+                                         range.begin(), params.lda);
     }
     static const char *startB(const GemmParams &params, const TileWork &work,
-                              const KRange &range) {
-      return operandStart(params.b, work.batch * params.strideB, kShapeB.kMajor,
-                          columnBegin(work),
-                          static_cast<long long>(range.first) * kBlockK,
-                          params.ldb);
+                              const Range &range) {
+      return operandStart<kElementBytes>(params.b, work.batch * params.strideB,
+                                         kShapeB.kMajor, columnBegin(work),
+                                         range.begin(), params.ldb);
     }
 
-    const KRange &range;
+    const Range &range;
     LoaderA a;
     LoaderB b;
     int rowsLeft, columnsLeft;
@@ -201,7 +162,7 @@ private:
   /// Sums the products of the block's range of k.
   static void multiply(const GemmParams &params, const TileWork &work,
                        unsigned shared, Accumulators &accumulators) {
-    KRange range(params, work.split);
+    Range range(params, work.split, splitsOf<kConfig>(params));
     Producer producer(params, work, range);
     ReaderA readerA(warpRow());
     ReaderB readerB(warpColumn());
@@ -303,7 +264,6 @@ private:
   /// accumulators then hold the sum over all splits.
   static bool reduceSplits(const GemmParams &params, const TileWork &work,
                            Accumulators &accumulators) {
-    __shared__ bool isLast;
     constexpr long long kTileVectors = kBlockM * kBlockN / 4;
     auto *tile = reinterpret_cast<float4 *>(params.partials) +
                  work.tile * params.splitK * kTileVectors + threadIdx.x;
@@ -316,17 +276,7 @@ private:
         ptx::stGlobalCg(mine + (i * kTilesN * 2 + j) * kThreads,
                         {d[0], d[1], d[2], d[3]});
       }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      __threadfence();
-      unsigned before = ptx::atomAddAcqRel(params.counters + work.tile, 1);
-      isLast = before == static_cast<unsigned>(params.splitK) - 1;
-      if (isLast)
-        params.counters[work.tile] = 0;
-      __threadfence();
-    }
-    __syncthreads();
-    if (!isLast)
+    if (!isLastSplit(params, work.tile))
       return false;
     clear(accumulators);
 #pragma unroll 1
@@ -430,7 +380,7 @@ private:
 };
 
 /// D = pointwise(alpha * op(A) op(B) + beta * C) on a one-dimensional grid of
-/// kConfig.blocks(m, n, batch) blocks.
+/// kConfig.grid().blocks(m, n, batch) blocks.
 template <GemmSignature kSignature, MmaGemmConfig kConfig>
 void mmaGemm(const GemmParams &params) {
   MmaGemm<kSignature, kConfig>::run(params);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gemm/GemmSignature.h"
+#include "gemm/SplitTiles.h"
 
 namespace kiln {
 
@@ -101,20 +102,7 @@ struct MmaGemmConfig {
                       signature);
   }
 
-  /// Blocks of the one-dimensional grid; must stay below 2^31.
-  constexpr long long blocks(long long m, long long n, long long batch) const {
-    return tiles(m, n, batch) * splitK;
-  }
-  /// Bytes of GemmParams::partials.
-  constexpr long long partialBytes(long long m, long long n,
-                                   long long batch) const {
-    return splitK == 1 ? 0 : blocks(m, n, batch) * blockM * blockN * 4;
-  }
-  /// Bytes of GemmParams::counters.
-  constexpr long long zeroedBytes(long long m, long long n,
-                                  long long batch) const {
-    return splitK == 1 ? 0 : tiles(m, n, batch) * 4;
-  }
+  constexpr SplitTiles grid() const { return {blockM, blockN, splitK}; }
 
   friend constexpr bool operator==(const MmaGemmConfig &,
                                    const MmaGemmConfig &) = default;
@@ -122,10 +110,6 @@ struct MmaGemmConfig {
 private:
   constexpr int epilogueBytes(int rows) const {
     return warpsM * warpsN * rows * epiloguePitch() * 4;
-  }
-
-  constexpr long long tiles(long long m, long long n, long long batch) const {
-    return ((m + blockM - 1) / blockM) * ((n + blockN - 1) / blockN) * batch;
   }
 
   /// True when the swizzle fits the tile's rows, one pass of the threads covers

@@ -229,35 +229,16 @@ private:
 
   static void store(const GemmParams &params, const TileWork &work,
                     Accumulators &accumulators) {
-    constexpr int kWidest = epilogueVector<kSignature>();
-    constexpr int kVector = kWidest < 4 ? kWidest : 4;
-    EpilogueOperands operands =
-        epilogueOperands<kSignature>(params, work.batch);
-#pragma unroll
-    for (int i = 0; i < kMicroM; ++i) {
-      long long row = static_cast<long long>(work.tileM) * kBlockM +
-                      firstRow() + i / 4 * kGroupStepM + i % 4;
-      if (row >= params.m)
-        continue;
-#pragma unroll
-      for (int j = 0; j < kMicroN; j += kVector) {
-        long long column = static_cast<long long>(work.tileN) * kBlockN +
-                           firstColumn() + j / 4 * kGroupStepN + j % 4;
-        int valid = leftOf(params.n, column);
-        if (valid <= 0)
-          continue;
-        float values[kVector];
-#pragma unroll
-        for (int e = 0; e < kVector; ++e)
-          values[e] = accumulators[i][j + e];
-        finishRun<kSignature>(operands, params, row, column, valid, values);
-      }
-    }
+    finishGroups<kSignature, kGroupStepM, kGroupStepN>(
+        params, work.batch,
+        static_cast<long long>(work.tileM) * kBlockM + firstRow(),
+        static_cast<long long>(work.tileN) * kBlockN + firstColumn(),
+        accumulators);
   }
 };
 
 /// D = pointwise(alpha * op(A) op(B) + beta * C) on a one-dimensional grid of
-/// kConfig.blocks(m, n, batch) blocks.
+/// kConfig.grid().blocks(m, n, batch) blocks.
 template <GemmSignature kSignature, SimtGemmConfig kConfig>
 void simtGemm(const GemmParams &params) {
   SimtGemm<kSignature, kConfig>::run(params);

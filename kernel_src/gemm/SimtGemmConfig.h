@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gemm/GemmSignature.h"
+#include "gemm/SplitTiles.h"
 
 namespace kiln {
 
@@ -59,16 +60,7 @@ struct SimtGemmConfig {
            isLoadable(signature.isKMajorB(), blockN);
   }
 
-  /// Blocks of the one-dimensional grid; must stay below 2^31.
-  constexpr long long blocks(long long m, long long n, long long batch) const {
-    return ((m + blockM - 1) / blockM) * ((n + blockN - 1) / blockN) * batch;
-  }
-  constexpr long long partialBytes(long long, long long, long long) const {
-    return 0;
-  }
-  constexpr long long zeroedBytes(long long, long long, long long) const {
-    return 0;
-  }
+  constexpr SplitTiles grid() const { return {blockM, blockN}; }
 
   friend constexpr bool operator==(const SimtGemmConfig &,
                                    const SimtGemmConfig &) = default;

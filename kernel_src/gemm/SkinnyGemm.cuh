@@ -9,10 +9,8 @@
 // warp ever waits for another until the sums meet: the loop has no barrier of
 // the block. The sums of the warps are added in their order.
 //
-// splitK blocks may share a tile where there are too few of them; then the last
-// to arrive, by a counter, adds all sums in the order of the splits. No block
-// waits for another, and the bits do not depend on who is last. The counter is
-// left at zero for the next launch.
+// Where there are too few tiles, blocks share one and split its k, too
+// (SplitK.cuh).
 //
 // Limits: sm_80 and up; rows of both operands aligned to 16 bytes.
 //
@@ -21,6 +19,7 @@
 
 #include "gemm/MmaTiles.cuh"
 #include "gemm/SkinnyGemmConfig.h"
+#include "gemm/SplitK.cuh"
 #include "gemm/StreamedRows.cuh"
 
 namespace kiln {
@@ -120,7 +119,7 @@ public:
     extern __shared__ __align__(128) unsigned char sharedMemory[];
     float *staged = reinterpret_cast<float *>(sharedMemory);
     allowSuccessor();
-    StreamWork work = streamWork(params, kConfig, splitsOf(params));
+    StreamWork work = streamWork(params, kConfig, splitsOf<kConfig>(params));
     prefetchSums<kSignature, kStaged>(params, work);
     Accumulators accumulators = {};
     unsigned ring =
@@ -141,27 +140,21 @@ public:
   }
 
 private:
-  static int splitsOf(const GemmParams &params) {
-    return kConfig.splits != 0 ? params.splitK : 1;
-  }
   static int warp() { return threadIdx.x / 32; }
 
   /// The slices of one warp, from the first of its block's range of k on.
   class Producer {
   public:
     Producer(const GemmParams &params, const StreamWork &work)
-        : total(tileCount(params.k, kBlockK)), first(firstTile(params, work)),
-          kBegin(static_cast<long long>(first) * kBlockK + warp() * kWarpK),
-          kLeft(params.k - kBegin),
+        : range(params, work.split, splitsOf<kConfig>(params)),
+          kBegin(range.begin() + warp() * kWarpK), kLeft(params.k - kBegin),
           rows(streamedRows<kSignature, kStreamsA>(params, work),
                kBegin * kBytes),
           vectors(vectorRows<kSignature, kStreamsA>(params, work),
-                  kBegin * kBytes) {
-      count = min(tileCount(total, splitsOf(params)), total - first);
-    }
+                  kBegin * kBytes) {}
 
     /// Tiles of the block.
-    int tiles() const { return count; }
+    int tiles() const { return range.count; }
 
     /// Issues the copies of the warp's slice of tile \p tile, which may not
     /// exist, and closes their group.
@@ -173,7 +166,7 @@ private:
 
     /// The copies of one operand or both, in an open group.
     void copy(int tile, unsigned stage, bool ofRows, bool ofVectors) const {
-      if (tile >= count)
+      if (tile >= range.count)
         return;
       long long offset = static_cast<long long>(tile) * kBlockK;
       long long rest = kLeft - offset;
@@ -185,11 +178,7 @@ private:
     }
 
   private:
-    int firstTile(const GemmParams &params, const StreamWork &work) const {
-      return min(work.split * tileCount(total, splitsOf(params)), total);
-    }
-
-    int total, first, count;
+    KRange<kBlockK> range;
     long long kBegin, kLeft;
     LoaderS rows;
     LoaderV vectors;
@@ -299,7 +288,6 @@ private:
   /// first staged part then holds the sum over all splits.
   static bool reduceSplits(const GemmParams &params, const StreamWork &work,
                            float *staged) {
-    __shared__ bool isLast;
     constexpr int kGroups = kRows * kVectors / 4;
     auto *tile = reinterpret_cast<float4 *>(params.partials) +
                  work.tile * params.splitK * kGroups;
@@ -307,17 +295,7 @@ private:
     for (int i = threadIdx.x; i < kGroups; i += kConfig.threads())
       ptx::stGlobalCg(tile + work.split * kGroups + i,
                       sumParts(staged + stagedGroup(i)));
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      __threadfence();
-      unsigned before = ptx::atomAddAcqRel(params.counters + work.tile, 1);
-      isLast = before == static_cast<unsigned>(params.splitK) - 1;
-      if (isLast)
-        params.counters[work.tile] = 0;
-      __threadfence();
-    }
-    __syncthreads();
-    if (!isLast)
+    if (!isLastSplit(params, work.tile))
       return false;
 #pragma unroll 1
     for (int i = threadIdx.x; i < kGroups; i += kConfig.threads()) {
@@ -356,7 +334,7 @@ private:
 };
 
 /// D = pointwise(alpha * A B^T + beta * C) on a one-dimensional grid of
-/// kConfig.blocks(m, n, batch) blocks.
+/// kConfig.grid().blocks(m, n, batch) blocks.
 template <GemmSignature kSignature, SkinnyGemmConfig kConfig>
 void skinnyGemm(const GemmParams &params) {
   SkinnyGemm<kSignature, kConfig>::run(params);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gemm/GemmSignature.h"
+#include "gemm/SplitTiles.h"
 
 namespace kiln {
 
@@ -77,30 +78,13 @@ struct SkinnyGemmConfig {
     return splitK >= 1 && (splits == 1 || (splits == 0 && splitK == 1));
   }
 
-  /// Blocks of the one-dimensional grid; must stay below 2^31.
-  constexpr long long blocks(long long m, long long n, long long batch) const {
-    return tiles(m, n, batch) * splitK;
-  }
-  /// Bytes of GemmParams::partials.
-  constexpr long long partialBytes(long long m, long long n,
-                                   long long batch) const {
-    return splitK == 1 ? 0 : blocks(m, n, batch) * rows * vectors * 4;
-  }
-  /// Bytes of GemmParams::counters.
-  constexpr long long zeroedBytes(long long m, long long n,
-                                  long long batch) const {
-    return splitK == 1 ? 0 : tiles(m, n, batch) * 4;
+  constexpr SplitTiles grid() const {
+    return {streamsA ? rowsPerBlock() : vectors,
+            streamsA ? vectors : rowsPerBlock(), splitK};
   }
 
   friend constexpr bool operator==(const SkinnyGemmConfig &,
                                    const SkinnyGemmConfig &) = default;
-
-private:
-  constexpr long long tiles(long long m, long long n, long long batch) const {
-    long long streamed = streamsA ? m : n, others = streamsA ? n : m;
-    return ((streamed + rows - 1) / rows) * ((others + vectors - 1) / vectors) *
-           batch;
-  }
 };
 
 } // namespace kiln

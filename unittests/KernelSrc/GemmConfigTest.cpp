@@ -133,14 +133,14 @@ TEST_CASE("the mma config's sizes") {
 
   config = {};
   config.splitK = 3;
-  CHECK(config.blocks(129, 128, 2) == 2 * 2 * 3);
-  CHECK(config.partialBytes(129, 128, 2) == 12ll * 128 * 128 * 4);
-  CHECK(config.zeroedBytes(129, 128, 2) == 4 * 4);
+  CHECK(config.grid().blocks(129, 128, 2) == 2 * 2 * 3);
+  CHECK(config.grid().partialBytes(129, 128, 2) == 12ll * 128 * 128 * 4);
+  CHECK(config.grid().zeroedBytes(129, 128, 2) == 4 * 4);
   config.splitK = 1;
-  CHECK(config.partialBytes(129, 128, 2) == 0);
-  CHECK(config.zeroedBytes(129, 128, 2) == 0);
+  CHECK(config.grid().partialBytes(129, 128, 2) == 0);
+  CHECK(config.grid().zeroedBytes(129, 128, 2) == 0);
   // Past 2^31 elements.
-  CHECK(config.blocks(1ll << 32, 1, 1) == 1ll << 25);
+  CHECK(config.grid().blocks(1ll << 32, 1, 1) == 1ll << 25);
 }
 
 TEST_CASE("the mma config refuses what the template cannot do") {
@@ -190,7 +190,7 @@ TEST_CASE("the simt config's sizes and limits") {
   config.microN = 32; // a warp is eight micro-tiles wide
   CHECK_FALSE(config.isValid(fp32));
   config = {};
-  CHECK(config.blocks(257, 128, 3) == 9);
+  CHECK(config.grid().blocks(257, 128, 3) == 9);
 }
 
 TEST_CASE("the gemv config's sizes and limits") {
@@ -199,9 +199,9 @@ TEST_CASE("the gemv config's sizes and limits") {
   CHECK(config.isValid(bf16));
   CHECK(config.rowsPerBlock() == 4);
   CHECK(config.sharedBytes(bf16) == 4 * 4 * 4);
-  CHECK(config.blocks(1, 4097, 2) == 1025 * 2);
+  CHECK(config.grid().blocks(1, 4097, 2) == 1025 * 2);
   config.streamsA = 1;
-  CHECK(config.blocks(4097, 1, 2) == 1025 * 2);
+  CHECK(config.grid().blocks(4097, 1, 2) == 1025 * 2);
   auto valid = [&](auto change) {
     GemvConfig changed;
     change(changed);
@@ -231,13 +231,13 @@ TEST_CASE("the skinny config's sizes and limits") {
   SkinnyGemmConfig wide{.rows = 64, .vectors = 64, .warpK = 32, .stages = 2};
   CHECK(wide.isValid(bf16));
   CHECK(wide.sharedBytes(bf16) == 4 * 64 * 68 * 4);
-  CHECK(config.blocks(16, 4097, 2) == 257 * 2);
-  CHECK(config.blocks(17, 4097, 2) == 257 * 2 * 2);
+  CHECK(config.grid().blocks(16, 4097, 2) == 257 * 2);
+  CHECK(config.grid().blocks(17, 4097, 2) == 257 * 2 * 2);
   config.splits = 1;
   config.splitK = 3;
-  CHECK(config.blocks(16, 4097, 2) == 257 * 2 * 3);
-  CHECK(config.partialBytes(16, 4097, 2) == 257ll * 2 * 3 * 16 * 16 * 4);
-  CHECK(config.zeroedBytes(16, 4097, 2) == 257 * 2 * 4);
+  CHECK(config.grid().blocks(16, 4097, 2) == 257 * 2 * 3);
+  CHECK(config.grid().partialBytes(16, 4097, 2) == 257ll * 2 * 3 * 16 * 16 * 4);
+  CHECK(config.grid().zeroedBytes(16, 4097, 2) == 257 * 2 * 4);
   auto valid = [&](auto change) {
     SkinnyGemmConfig changed;
     change(changed);
@@ -273,9 +273,9 @@ TEST_CASE("the ffma config's sizes and limits") {
   CHECK(thin.sharedBytes(fp32) == 3 * 64 * 128 * 4);
   config.splits = 1;
   config.splitK = 3;
-  CHECK(config.blocks(129, 128, 2) == 2 * 2 * 3);
-  CHECK(config.partialBytes(129, 128, 2) == 2ll * 2 * 3 * 128 * 128 * 4);
-  CHECK(config.zeroedBytes(129, 128, 2) == 2 * 2 * 4);
+  CHECK(config.grid().blocks(129, 128, 2) == 2 * 2 * 3);
+  CHECK(config.grid().partialBytes(129, 128, 2) == 2ll * 2 * 3 * 128 * 128 * 4);
+  CHECK(config.grid().zeroedBytes(129, 128, 2) == 2 * 2 * 4);
   auto valid = [&](auto change) {
     FfmaGemmConfig changed;
     change(changed);

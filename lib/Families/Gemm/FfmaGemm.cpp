@@ -7,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/GemmTemplate.h"
-#include "Kernel/ClassicRanking.h"
+#include "Families/Gemm/RingTile.h"
 #include "Model/MathUtil.h"
 #include "gemm/FfmaGemmConfig.h"
 
@@ -54,21 +54,16 @@ public:
 
   const ClassicTemplate *classic() const override { return this; }
   ClassicConfig classicConfig(const Record &config) const override {
-    FfmaGemmConfig c = fromRecord<FfmaGemmConfig>(config);
-    return ClassicConfig{.blockM = c.blockM,
-                         .blockN = c.blockN,
-                         .blockK = c.blockK,
-                         .splitK = c.splitK,
-                         .numWarps = c.threads() / 32,
-                         .numStages = c.stages,
-                         .tensor = false};
+    return ringTileClassic(fromRecord<FfmaGemmConfig>(config), false);
   }
 
 protected:
   void forEachConfig(
       const GemmProblem &problem, const DeviceModel &device,
       llvm::function_ref<void(const FfmaGemmConfig &)> emit) const override;
-  CandidateClass classOfConfig(const FfmaGemmConfig &config) const override;
+  CandidateClass classOfConfig(const FfmaGemmConfig &config) const override {
+    return ringTileClass(6, config);
+  }
   std::optional<Rejection>
   checkLimits(const GemmProblem &problem, const GemmSignature &signature,
               const FfmaGemmConfig &config,
@@ -122,8 +117,8 @@ static void emitSplits(FfmaGemmConfig config, const GemmProblem &problem,
                        const DeviceModel &device,
                        llvm::function_ref<void(const FfmaGemmConfig &)> emit) {
   constexpr int64_t kMostSplits = 32, kLeastTiles = 3;
-  int64_t tiles =
-      std::max<int64_t>(config.blocks(problem.m, problem.n, problem.batch), 1);
+  int64_t tiles = std::max<int64_t>(
+      config.grid().blocks(problem.m, problem.n, problem.batch), 1);
   int64_t slots = device.smCount * config.minBlocksPerSm;
   int64_t most =
       std::min(kMostSplits, ceilDiv(problem.k, config.blockK) / kLeastTiles);
@@ -184,33 +179,19 @@ void FfmaGemm::forEachConfig(
   }
 }
 
-CandidateClass FfmaGemm::classOfConfig(const FfmaGemmConfig &c) const {
-  uint64_t key = 6;
-  for (int part : {c.blockM, c.blockN, c.splitK})
-    key = key * 1024 + static_cast<uint64_t>(part);
-  return {key, c.splitK};
-}
-
 std::optional<Rejection> FfmaGemm::checkLimits(
     const GemmProblem &problem, const GemmSignature &signature,
     const FfmaGemmConfig &config, const DeviceModel &device) const {
-  constexpr int kFirstCapability = 80; // cp.async
-  if (device.computeCapability() < kFirstCapability)
-    return Rejection{PruneReason::Architecture,
-                     double(device.computeCapability()), kFirstCapability};
+  if (auto rejection = checkAmpere(device))
+    return rejection;
   if (signature.in != DType::FP32 || signature.compute != ComputeMode::Native)
     return Rejection{PruneReason::Type};
-  constexpr int kMaxAccumulators = 128;
-  double accumulators = double(config.microM) * config.microN;
-  if (accumulators > kMaxAccumulators)
-    return Rejection{PruneReason::Registers, accumulators, kMaxAccumulators,
-                     "accumulators a thread"};
+  if (auto rejection = checkAccumulators(double(config.microM) * config.microN))
+    return rejection;
   if (!config.isValid(signature))
     return Rejection{PruneReason::InstructionShape};
-  int64_t ranges = ceilDiv(std::max<int64_t>(problem.k, 1), config.blockK);
-  if (config.splitK > 1 && config.splitK > ranges)
-    return Rejection{PruneReason::Dominated, double(config.splitK),
-                     double(ranges), "splits"};
+  if (auto rejection = checkSplits(problem, config.blockK, config.splitK))
+    return rejection;
   return checkRegisters(registersOf(config), config.threads(),
                         config.minBlocksPerSm, device);
 }
@@ -218,15 +199,7 @@ std::optional<Rejection> FfmaGemm::checkLimits(
 TileKernel FfmaGemm::tileKernel(const GemmSignature &signature,
                                 const FfmaGemmConfig &config,
                                 const DeviceModel &device) const {
-  TileKernel kernel;
-  kernel.blockM = config.blockM;
-  kernel.blockN = config.blockN;
-  kernel.blockK = config.blockK;
-  kernel.stages = config.stages;
-  kernel.threads = config.threads();
-  kernel.splitK = config.splitK;
-  kernel.rasterGroup = config.rasterGroup;
-  kernel.sharedBytes = config.sharedBytes(signature);
+  TileKernel kernel = ringTileKernel(signature, config);
   kernel.accumulatorsPerThread = config.microM * config.microN;
   kernel.registersPerThread = static_cast<int>(registersOf(config));
   // Of each vector a warp reads, the banks deliver what its half warps ask

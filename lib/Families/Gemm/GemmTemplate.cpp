@@ -1,7 +1,10 @@
 //===- GemmTemplate.cpp ---------------------------------------------------===//
 #include "Families/Gemm/GemmTemplate.h"
 
+#include "Model/MathUtil.h"
 #include "Model/RegisterWall.h"
+
+#include <algorithm>
 
 namespace kiln {
 
@@ -68,6 +71,31 @@ std::optional<Rejection> checkRegisters(int64_t registers, int64_t threads,
   if (registers > limit)
     return Rejection{PruneReason::Registers, double(registers), double(limit),
                      "registers a thread"};
+  return std::nullopt;
+}
+
+std::optional<Rejection> checkAccumulators(double accumulators) {
+  constexpr double kMost = 128;
+  if (accumulators > kMost)
+    return Rejection{PruneReason::Registers, accumulators, kMost,
+                     "accumulators a thread"};
+  return std::nullopt;
+}
+
+std::optional<Rejection> checkAmpere(const DeviceModel &device) {
+  constexpr int kFirstCapability = 80;
+  if (device.computeCapability() < kFirstCapability)
+    return Rejection{PruneReason::Architecture,
+                     double(device.computeCapability()), kFirstCapability};
+  return std::nullopt;
+}
+
+std::optional<Rejection> checkSplits(const GemmProblem &problem, int64_t blockK,
+                                     int splitK) {
+  int64_t ranges = ceilDiv(std::max<int64_t>(problem.k, 1), blockK);
+  if (splitK > 1 && splitK > ranges)
+    return Rejection{PruneReason::Dominated, double(splitK), double(ranges),
+                     "splits"};
   return std::nullopt;
 }
 

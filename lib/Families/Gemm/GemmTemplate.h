@@ -38,19 +38,25 @@ int constantOperands(const Arguments &arguments);
 int earlyOperands(int operands, const GemmProblem &problem,
                   const Arguments &arguments, int64_t tileM, int64_t tileN);
 
-/// The same for the blocks of \p config.
+/// What knows the blocks and the workspace of \p config: its grid of tiles, or
+/// itself.
+template <class Config> decltype(auto) gridOf(const Config &config) {
+  if constexpr (requires { config.grid(); })
+    return config.grid();
+  else
+    return (config);
+}
+
+/// earlyOperands for the blocks of \p config.
 template <class Config>
 int earlyOperandsOf(const Config &config, int operands,
                     const GemmProblem &problem, const Arguments &arguments) {
-  if constexpr (requires { config.blockM; })
+  if constexpr (requires { config.grid(); })
+    return earlyOperands(operands, problem, arguments, config.grid().tileM,
+                         config.grid().tileN);
+  else if constexpr (requires { config.blockM; })
     return earlyOperands(operands, problem, arguments, config.blockM,
                          config.blockN);
-  else if constexpr (requires { config.streamsA; })
-    return config.streamsA
-               ? earlyOperands(operands, problem, arguments,
-                               config.rowsPerBlock(), config.vectors)
-               : earlyOperands(operands, problem, arguments, config.vectors,
-                               config.rowsPerBlock());
   else
     return 0;
 }
@@ -60,6 +66,17 @@ int earlyOperandsOf(const Config &config, int operands,
 std::optional<Rejection> checkRegisters(int64_t registers, int64_t threads,
                                         int64_t minBlocks,
                                         const DeviceModel &device);
+
+/// The rejection of more sums than 255 registers hold beside what a thread
+/// multiplies.
+std::optional<Rejection> checkAccumulators(double accumulators);
+
+/// The rejection of a kernel with cp.async, and mma.sync of bf16 and tf32.
+std::optional<Rejection> checkAmpere(const DeviceModel &device);
+
+/// The rejection of splits that have no tile of \p blockK steps of k.
+std::optional<Rejection> checkSplits(const GemmProblem &problem, int64_t blockK,
+                                     int splitK);
 
 /// Splits that exchange more sums than that are pruned, whatever a caller
 /// allows: other configs do with less traffic.
@@ -94,7 +111,7 @@ public:
       return params;
     });
     step.grid.x = static_cast<uint32_t>(
-        config.blocks(problem.m, problem.n, problem.batch));
+        gridOf(config).blocks(problem.m, problem.n, problem.batch));
     step.block.x = static_cast<uint32_t>(config.threads());
     step.sharedBytes = static_cast<uint32_t>(sharedBytes);
     step.dependentLaunch = takesDependentLaunch && early;
@@ -244,8 +261,8 @@ private:
                               const GemmSignature &signature,
                               const Config &config) const {
     int64_t m = problem.m, n = problem.n, batch = problem.batch;
-    return {uint64_t(config.zeroedBytes(m, n, batch)),
-            uint64_t(config.partialBytes(m, n, batch) +
+    return {uint64_t(gridOf(config).zeroedBytes(m, n, batch)),
+            uint64_t(gridOf(config).partialBytes(m, n, batch) +
                      copyBytes(problem, signature, config))};
   }
 
@@ -291,11 +308,11 @@ std::optional<Rejection> GemmTemplate<Config, Kernel>::checkLaunch(
   if (auto rejection = checkSharedBytes(shared, device))
     return rejection;
   if (auto rejection =
-          checkGrid(config.blocks(problem.m, problem.n, problem.batch)))
+          checkGrid(gridOf(config).blocks(problem.m, problem.n, problem.batch)))
     return rejection;
   double bytes =
-      double(config.zeroedBytes(problem.m, problem.n, problem.batch)) +
-      double(config.partialBytes(problem.m, problem.n, problem.batch));
+      double(gridOf(config).zeroedBytes(problem.m, problem.n, problem.batch)) +
+      double(gridOf(config).partialBytes(problem.m, problem.n, problem.batch));
   if (bytes > kMaxSplitBytes)
     return Rejection{PruneReason::Workspace, bytes, double(kMaxSplitBytes),
                      "B"};

@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/GemmTemplate.h"
-#include "Kernel/ClassicRanking.h"
+#include "Families/Gemm/RingTile.h"
 #include "Model/MathUtil.h"
 #include "Model/RegisterWall.h"
 #include "gemm/MmaGemmConfig.h"
@@ -58,13 +58,17 @@ public:
                       .function = "mmaGemm"}) {}
 
   const ClassicTemplate *classic() const override { return this; }
-  ClassicConfig classicConfig(const Record &config) const override;
+  ClassicConfig classicConfig(const Record &config) const override {
+    return ringTileClassic(fromRecord<MmaGemmConfig>(config), true);
+  }
 
 protected:
   void forEachConfig(
       const GemmProblem &problem, const DeviceModel &device,
       llvm::function_ref<void(const MmaGemmConfig &)> emit) const override;
-  CandidateClass classOfConfig(const MmaGemmConfig &config) const override;
+  CandidateClass classOfConfig(const MmaGemmConfig &config) const override {
+    return ringTileClass(1, config);
+  }
   std::optional<Rejection>
   checkLimits(const GemmProblem &problem, const GemmSignature &signature,
               const MmaGemmConfig &config,
@@ -92,8 +96,8 @@ static llvm::SmallVector<int, std::size(kSplits)>
 usefulSplits(const GemmProblem &problem, const MmaGemmConfig &whole,
              const DeviceModel &device) {
   llvm::SmallVector<int, std::size(kSplits)> useful{1};
-  int64_t tiles =
-      std::max<int64_t>(whole.blocks(problem.m, problem.n, problem.batch), 1);
+  int64_t tiles = std::max<int64_t>(
+      whole.grid().blocks(problem.m, problem.n, problem.batch), 1);
   if (tiles > 2 * device.smCount)
     return useful;
   int64_t most = std::min(ceilDiv(problem.k, whole.blockK) / 4,
@@ -210,19 +214,6 @@ void MmaGemm::forEachConfig(
   }
 }
 
-CandidateClass MmaGemm::classOfConfig(const MmaGemmConfig &c) const {
-  uint64_t key = 1;
-  for (int part : {c.blockM, c.blockN, c.splitK})
-    key = key * 1024 + static_cast<uint64_t>(part);
-  // Fewer splits move fewer bytes; among ties they are the safer choice.
-  return {key, c.splitK};
-}
-
-ClassicConfig MmaGemm::classicConfig(const Record &config) const {
-  MmaGemmConfig c = fromRecord<MmaGemmConfig>(config);
-  return {c.blockM, c.blockN, c.blockK, c.splitK, c.threads() / 32, c.stages};
-}
-
 /// Expected registers of a thread: two sets of fragments of one 32-byte step
 /// beside the accumulators; the rest is addresses and loop state.
 static int registersOf(const MmaGemmConfig &config) {
@@ -238,30 +229,20 @@ std::optional<Rejection> MmaGemm::checkLimits(const GemmProblem &problem,
                                               const GemmSignature &signature,
                                               const MmaGemmConfig &config,
                                               const DeviceModel &device) const {
-  constexpr int kFirstCapability = 80; // cp.async, bf16 and tf32 mma.sync
-  if (device.computeCapability() < kFirstCapability)
-    return Rejection{PruneReason::Architecture,
-                     double(device.computeCapability()), kFirstCapability};
+  if (auto rejection = checkAmpere(device))
+    return rejection;
   if (signature.in == DType::FP32 && signature.compute != ComputeMode::TF32)
     return Rejection{PruneReason::Type};
-  // 255 registers hold 128 accumulators beside the fragments of two steps.
-  constexpr double kMaxAccumulators = 128;
-  double accumulators =
-      double(config.blockM) * config.blockN / config.threads();
-  if (accumulators > kMaxAccumulators)
-    return Rejection{PruneReason::Registers, accumulators, kMaxAccumulators,
-                     "accumulators a thread"};
+  if (auto rejection = checkAccumulators(double(config.blockM) * config.blockN /
+                                         config.threads()))
+    return rejection;
   RateType rate = rateTypeOf(signature.in, signature.compute);
   if (device.mmaSyncFlopsPerClockPerSm(rate) == 0)
     return Rejection{PruneReason::Type};
   if (auto rejection = checkRegisters(registersOf(config), config.threads(),
                                       config.minBlocksPerSm, device))
     return rejection;
-  int64_t ranges = ceilDiv(problem.k, config.blockK);
-  if (config.splitK > 1 && config.splitK > ranges)
-    return Rejection{PruneReason::Dominated, double(config.splitK),
-                     double(ranges), "splits"};
-  return std::nullopt;
+  return checkSplits(problem, config.blockK, config.splitK);
 }
 
 /// Clocks that the copies of \p bytes keep the load units busy. A warp's
@@ -279,15 +260,7 @@ TileKernel MmaGemm::tileKernel(const GemmSignature &signature,
                                const DeviceModel &device) const {
   int bytes = bytesOf(signature.in);
   int warps = config.warpsM * config.warpsN;
-  TileKernel kernel;
-  kernel.blockM = config.blockM;
-  kernel.blockN = config.blockN;
-  kernel.blockK = config.blockK;
-  kernel.stages = config.stages;
-  kernel.threads = config.threads();
-  kernel.splitK = config.splitK;
-  kernel.rasterGroup = config.rasterGroup;
-  kernel.sharedBytes = config.sharedBytes(signature);
+  TileKernel kernel = ringTileKernel(signature, config);
   kernel.accumulatorsPerThread =
       config.blockM * config.blockN / config.threads();
   kernel.registersPerThread = registersOf(config);

@@ -90,12 +90,9 @@ protected:
               const DeviceModel &device) const override {
     if (signature.compute != ComputeMode::Native)
       return Rejection{PruneReason::Type};
-    // 255 registers hold 128 sums beside a column of A and a row of B.
-    constexpr int kMaxAccumulators = 128;
-    int accumulators = config.microM * config.microN;
-    if (accumulators > kMaxAccumulators)
-      return Rejection{PruneReason::Registers, double(accumulators),
-                       kMaxAccumulators, "accumulators a thread"};
+    if (auto rejection =
+            checkAccumulators(double(config.microM) * config.microN))
+      return rejection;
     // A micro-tile larger than the tile leaves no threads to share anything.
     if (!config.isValid(signature))
       return Rejection{PruneReason::InstructionShape};

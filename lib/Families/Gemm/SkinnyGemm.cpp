@@ -88,7 +88,7 @@ static bool isUsefulSplit(const GemmProblem &problem,
   constexpr int kFewWarps = 4, kFewRows = 32, kLeastStages = 2;
   SkinnyGemmConfig whole = config;
   whole.splitK = 1;
-  int64_t tiles = whole.blocks(problem.m, problem.n, problem.batch);
+  int64_t tiles = whole.grid().blocks(problem.m, problem.n, problem.batch);
   int64_t stages = ceilDiv(problem.k, config.blockK());
   return config.warps <= kFewWarps && config.rows <= kFewRows &&
          tiles < device.smCount && tiles * splitK <= 2 * device.smCount &&
@@ -150,19 +150,14 @@ std::optional<Rejection> SkinnyGemm::checkLimits(
   if (device.mmaSyncFlopsPerClockPerSm(
           rateTypeOf(signature.in, signature.compute)) == 0)
     return Rejection{PruneReason::Type};
-  constexpr double kMaxAccumulators = 128;
-  double accumulators = double(config.rows) * config.vectors / 32;
-  if (accumulators > kMaxAccumulators)
-    return Rejection{PruneReason::Registers, accumulators, kMaxAccumulators,
-                     "accumulators a thread"};
+  if (auto rejection =
+          checkAccumulators(double(config.rows) * config.vectors / 32))
+    return rejection;
   if (auto rejection = checkRegisters(registersOf(config), config.threads(),
                                       config.minBlocksPerSm, device))
     return rejection;
-  int64_t ranges = ceilDiv(problem.k, int64_t(config.warpK) * config.warps);
-  if (config.splitK > 1 && config.splitK > ranges)
-    return Rejection{PruneReason::Dominated, double(config.splitK),
-                     double(ranges), "splits"};
-  return std::nullopt;
+  return checkSplits(problem, int64_t(config.warpK) * config.warps,
+                     config.splitK);
 }
 
 StreamedTile SkinnyGemm::tileKernel(const GemmSignature &signature,

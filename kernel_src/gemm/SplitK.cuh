@@ -1,0 +1,80 @@
+//===- gemm/SplitK.cuh - ranges of k, and blocks that share a tile --------===//
+//
+// splitK blocks may share a tile of D, each with a range of k. They store fp32
+// partial sums; the last to arrive, by a counter, adds all of them in the order
+// of the splits and finishes the tile. No block waits for another, and the bits
+// do not depend on who is last. The counter is left at zero for the next
+// launch.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "common/Ptx.cuh"
+#include "common/Raster.cuh"
+#include "gemm/GemmParams.h"
+
+namespace kiln {
+
+/// Blocks that share a tile; a kernel that is compiled without splits knows.
+template <auto kConfig> int splitsOf(const GemmParams &params) {
+  return kConfig.splits != 0 ? params.splitK : 1;
+}
+
+/// The tiles of kBlockK steps of k that a block has.
+template <int kBlockK> struct KRange {
+  int first, count;
+  int total; ///< tiles of the whole problem
+  int tail;  ///< steps of k in its last tile; all others are full
+
+  KRange(const GemmParams &params, int split, int splits) {
+    total = tileCount(params.k, kBlockK);
+    int perSplit = tileCount(total, splits);
+    first = min(split * perSplit, total);
+    count = min(perSplit, total - first);
+    tail = static_cast<int>(params.k - (total - 1ll) * kBlockK);
+  }
+
+  /// Steps of k before the block's first.
+  long long begin() const { return static_cast<long long>(first) * kBlockK; }
+  /// Steps of k that exist of the block's tile \p tile.
+  int leftOf(int tile) const {
+    return first + tile == total - 1 ? tail : kBlockK;
+  }
+  /// Steps of k from the block's tile \p tile to the end of the problem. Two
+  /// tiles more are as good as any number, and fit an int.
+  int leftFrom(int tile) const {
+    return min(total - 1 - first - tile, 2) * kBlockK + tail;
+  }
+};
+
+/// Where a matrix of the batch starts for a block: \p extentBegin rows or
+/// columns and \p kBegin steps of k in. \p batchOffset and \p ld in elements.
+template <int kElementBytes>
+const char *operandStart(const void *matrix, long long batchOffset, bool kMajor,
+                         long long extentBegin, long long kBegin,
+                         long long ld) {
+  long long offset =
+      kMajor ? extentBegin * ld + kBegin : kBegin * ld + extentBegin;
+  return static_cast<const char *>(matrix) +
+         (batchOffset + offset) * kElementBytes;
+}
+
+/// Called by all threads of a block that shares tile \p tile of D, once each
+/// has stored its partial sums. True in the block that arrives last: it then
+/// sees the sums of all splits.
+inline bool isLastSplit(const GemmParams &params, long long tile) {
+  __shared__ bool isLast;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    unsigned before = ptx::atomAddAcqRel(params.counters + tile, 1);
+    isLast = before == static_cast<unsigned>(params.splitK) - 1;
+    if (isLast)
+      params.counters[tile] = 0;
+    __threadfence();
+  }
+  __syncthreads();
+  return isLast;
+}
+
+} // namespace kiln

@@ -1,0 +1,54 @@
+//===- RingTile.h - what tiles fed by a ring of cp.async share ------------===//
+//
+// The templates mma and ffma have the same knobs beside those of their
+// instruction: a tile, stages of k in a ring, splits of k, a raster.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Families/Gemm/TileEstimate.h"
+#include "Kernel/ClassicRanking.h"
+#include "Kernel/Family.h"
+
+namespace kiln {
+
+/// The class of \p config among those of template number \p number. Fewer
+/// splits move fewer bytes; among ties they are the safer choice.
+template <class Config>
+CandidateClass ringTileClass(uint64_t number, const Config &config) {
+  uint64_t key = number;
+  for (int part : {config.blockM, config.blockN, config.splitK})
+    key = key * 1024 + static_cast<uint64_t>(part);
+  return {key, config.splitK};
+}
+
+/// What \p config is to the classic model.
+template <class Config>
+ClassicConfig ringTileClassic(const Config &config, bool tensor) {
+  return {.blockM = config.blockM,
+          .blockN = config.blockN,
+          .blockK = config.blockK,
+          .splitK = config.splitK,
+          .numWarps = config.threads() / 32,
+          .numStages = config.stages,
+          .tensor = tensor};
+}
+
+/// The kernel of \p config but for what its instruction decides: registers,
+/// reads of shared memory, rates.
+template <class Config>
+TileKernel ringTileKernel(const GemmSignature &signature,
+                          const Config &config) {
+  TileKernel kernel;
+  kernel.blockM = config.blockM;
+  kernel.blockN = config.blockN;
+  kernel.blockK = config.blockK;
+  kernel.stages = config.stages;
+  kernel.threads = config.threads();
+  kernel.splitK = config.splitK;
+  kernel.rasterGroup = config.rasterGroup;
+  kernel.sharedBytes = config.sharedBytes(signature);
+  return kernel;
+}
+
+} // namespace kiln
