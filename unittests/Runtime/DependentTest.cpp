@@ -19,7 +19,7 @@ class DependentLog {
 public:
   struct Seen {
     bool depends;
-    int early;
+    int early, splitK;
   };
   DependentLog() {
     kilnFakeOnLaunch("kilnEntry", &DependentLog::note, this,
@@ -42,13 +42,14 @@ private:
     GemmParams params;
     std::memcpy(static_cast<void *>(&params), launch->params, sizeof(params));
     static_cast<DependentLog *>(user)->seen.push_back(
-        {launch->dependentLaunch != 0, params.early});
+        {launch->dependentLaunch != 0, params.early, params.splitK});
   }
 };
 
-/// A plain product with weights, of one tile on either side.
-kiln_gemm_args dependentArgs() {
-  kiln_gemm_args args = gemmArgs(8, 32, 512);
+/// A plain product with weights. D has one element, so whatever config is
+/// chosen, no two of its blocks read the same part of an operand.
+kiln_gemm_args dependentArgs(int64_t k = 512) {
+  kiln_gemm_args args = gemmArgs(1, 1, k);
   makePlain(args);
   args.b.flags = KILN_OPERAND_CONSTANT;
   args.flags = KILN_CALL_DEPENDENT;
@@ -73,10 +74,10 @@ TEST_CASE("a call that may depend says so, and which operands are constant") {
   CHECK(log.last().early == kEarlyB);
   const int compiles = fixture.nvrtc.compileCount();
   args.a.flags = KILN_OPERAND_CONSTANT;
-  // A is early as well if no two blocks share its tiles.
-  CHECK((launched().early & kEarlyB) != 0);
+  CHECK(launched().early == (kEarlyA | kEarlyB));
   args.a.flags = args.b.flags = 0;
-  CHECK(launched().early == 0);
+  CHECK_FALSE(launched().depends); // there is nothing to read before
+  CHECK(log.last().early == 0);
   // Without the flag constant operands are as any.
   args = dependentArgs();
   args.flags = 0;
@@ -117,7 +118,7 @@ TEST_CASE("a plan's launch may depend") {
   arguments.constants = uint64_t(1) << KILN_GEMM_A;
   REQUIRE(kiln_run(engine, &problem, &arguments, nullptr, nullptr) ==
           KILN_SUCCESS);
-  CHECK((log.last().early & kEarlyB) != 0);
+  CHECK(log.last().early == (kEarlyA | kEarlyB));
 
   arguments.flags = KILN_CALL_DEPENDENT | 1;
   CHECK(kiln_plan_launch(plan, &arguments, nullptr, nullptr) ==
@@ -146,12 +147,15 @@ TEST_CASE("a launch whose workspace is cleared first is ordered in full") {
   RuntimeFixture fixture;
   DependentLog log;
   kiln_engine *engine = fixture.engine();
-  kiln_gemm_args args = splitArgs();
-  args.b.flags = KILN_OPERAND_CONSTANT;
-  args.flags = KILN_CALL_DEPENDENT;
-  REQUIRE(kiln_gemm(engine, &args, nullptr, fixture.gpu.stream()) ==
-          KILN_SUCCESS);
-  CHECK_FALSE(log.last().depends); // nothing is ahead of the first
+  kiln_gemm_args args = dependentArgs(65536);
+  args.layout = KILN_LAYOUT_TN;        // no gemv, which splits no k
+  for (bool depends : {false, true}) { // nothing is ahead of the first
+    REQUIRE(kiln_gemm(engine, &args, nullptr, fixture.gpu.stream()) ==
+            KILN_SUCCESS);
+    CHECK(log.last().depends == depends); // an arena is zero
+  }
+  CHECK(log.last().early == kEarlyB);
+  CHECK(log.last().splitK > 1);
   // Nobody vouches for this one.
   auto allocated =
       DeviceMemory::allocate(fixture.gpu.driver(), uint64_t(256) << 20);

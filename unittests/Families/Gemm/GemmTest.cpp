@@ -250,6 +250,55 @@ TEST_CASE("the grid covers whichever operand is streamed, and splits of it") {
                "skinny.r32.v16.k64.st4.w4.mb2") == Dim3{4 * 2});
 }
 
+TEST_CASE("an operand is early where no two blocks read the same of it") {
+  constexpr uint32_t kBoth = 1u << GemmOperand::A | 1u << GemmOperand::B;
+  auto early = [&](llvm::StringRef config, llvm::StringRef fields,
+                   bool isShared = false) {
+    Problem problem = parse(("gemm k=512 layout=NT " + fields).str());
+    auto named = llvm::cantFail(gemm().parseConfig(config));
+    Plan plan = named.tmpl->plan(problem, named.config, h200());
+    Arguments arguments = gemm().defaultArguments(problem);
+    arguments.isDependent = true;
+    arguments.constants = kBoth;
+    if (isShared)
+      arguments.operands[GemmOperand::B].batchStride = 0;
+    LaunchContext context;
+    context.isZeroed = true;
+    LaunchSpec spec;
+    plan.binder->bind(arguments, context, spec);
+    const KernelStep &kernel = spec.steps[0].kernel;
+    GemmParams params;
+    std::memcpy(static_cast<void *>(&params), spec.params + kernel.paramOffset,
+                sizeof(params));
+    CHECK(kernel.dependentLaunch == (params.early != 0));
+    return params.early;
+  };
+  const char *ffma = "ffma.bm8.bn64.bk32.st4.tm4.tn4.lm2.wk4.mb5";
+  CHECK(early(ffma, "m=8 n=64 dtype=fp32") == (kEarlyA | kEarlyB));
+  CHECK(early(ffma, "m=8 n=65 dtype=fp32") == kEarlyB);
+  CHECK(early(ffma, "m=9 n=64 dtype=fp32") == kEarlyA);
+  CHECK(early(ffma, "m=9 n=65 dtype=fp32") == 0);
+  CHECK(early(ffma, "m=8 n=65 dtype=fp32 batch=2") == kEarlyB);
+  CHECK(early(ffma, "m=8 n=65 dtype=fp32 batch=2", true) == 0);
+  // Splits read different parts of k.
+  const char *split = "mma.bm64.bn64.bk64.st3.wm2.wn2.mb1.sp1.sk4";
+  CHECK(early(split, "m=64 n=4096 dtype=bf16") == kEarlyB);
+  CHECK(early(split, "m=65 n=4096 dtype=bf16") == 0);
+  // A block of gemv has four rows here.
+  const char *gemv = "gemv.r4.u4.w4.wk4.v1.mb4";
+  CHECK(early(gemv, "m=1 n=4 dtype=bf16") == (kEarlyA | kEarlyB));
+  CHECK(early(gemv, "m=1 n=101 dtype=bf16") == kEarlyB);
+  CHECK(early(gemv, "m=2 n=101 dtype=bf16") == 0);
+  const char *skinny = "skinny.r32.v16.k64.st4.w4.mb2";
+  CHECK(early(skinny, "m=16 n=101 dtype=bf16") == kEarlyB);
+  CHECK(early(skinny, "m=17 n=101 dtype=bf16") == 0);
+  // The other way round A is what is streamed.
+  const char *turned = "skinny.r32.v16.k64.st4.w4.mb2.sa1";
+  CHECK(early(turned, "m=101 n=16 dtype=bf16") == kEarlyA);
+  CHECK(early(turned, "m=101 n=17 dtype=bf16") == 0);
+  CHECK(early("naive.bt256", "m=1 n=1 dtype=bf16") == 0);
+}
+
 TEST_CASE("the operand table describes what the problem reads and writes") {
   Problem problem = parse("gemm m=4 n=6 k=8 dtype=bf16 out=fp32 layout=TN "
                           "batch=3 pointwise=bias align=2 ldd=7");
