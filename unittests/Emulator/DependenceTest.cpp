@@ -1,0 +1,189 @@
+// Launches that begin before the grid ahead of them has ended, emulated. It
+// ends as late as it may, and until then what it shares has other content.
+#include "Emulator/EmulatedTrials.h"
+
+#include <llvm/ADT/StringExtras.h>
+
+using namespace kiln;
+using namespace kiln::emulated;
+
+namespace {
+
+/// What the grid ahead of \p launched may still read or write: all but weights.
+std::vector<SharedMemoryOfGrids> memoryOf(const DependentCase &launched) {
+  std::vector<SharedMemoryOfGrids> memory;
+  auto add = [&](DeviceAddress address, uint64_t bytes) {
+    if (bytes)
+      memory.push_back({reinterpret_cast<unsigned char *>(address), bytes});
+  };
+  const Arguments arguments = launched.arguments(true);
+  for (auto [i, operand] : llvm::enumerate(launched.buffers->table().operands))
+    if (operand.present && !(arguments.constants >> i & 1))
+      add(arguments.operands[i].address,
+          static_cast<uint64_t>(operand.bytes()));
+  add(launched.memory.address(), launched.memory.bytes());
+  return memory;
+}
+
+/// Launches all configs of \p samples behind a grid that ends as late as it
+/// may, and compares with launches that are ordered in full.
+void checkDependence(const std::vector<Sample> &samples, int sms = 0) {
+  EmulatedTrials trials(sms);
+  for (const Sample &sample : samples) {
+    CAPTURE(sample.problem);
+    for (const std::string &config : trials.configsOf(sample)) {
+      CAPTURE(config);
+      DependentCase launched = trials.dependent(sample, config);
+      trials.emulator.setPredecessor({});
+      must(launched.launch(false));
+      const std::vector<uint8_t> expected = launched.outputs();
+      launched.clearOutputs();
+      trials.emulator.setPredecessor(memoryOf(launched));
+      const int before = trials.emulator.dependentLaunches();
+      if (auto error = launched.launch(true))
+        llvm::consumeError(std::move(error)); // the emulator says why
+      REQUIRE(trials.emulator.fault() == "");
+      LaunchSpec spec;
+      launched.plan->bind(launched.arguments(true), launched.workspace(), spec);
+      if (spec.steps[0].kernel.dependentLaunch)
+        CHECK(trials.emulator.dependentLaunches() > before);
+      CHECK(launched.outputs() == expected);
+    }
+  }
+}
+
+} // namespace
+
+TEST_CASE("emulated: products that begin before the grid ahead has ended") {
+  checkDependence(
+      {{"gemm",
+        "m=1 n=40 k=1000 dtype=bf16 layout=NT",
+        {"gemv.r2.u4.w4.wk4.v1.mb4", "gemv.r8.u1.w4.wk1.v1.mb4"}},
+       {"gemm",
+        "m=3 n=70 k=520 dtype=bf16 layout=NT pointwise=bias,residual",
+        {"gemv.r2.u4.w4.wk2.v4.mb2", "skinny.r16.v8.k64.st4.w4.mb1",
+         "skinny.r16.v8.k64.st4.w4.mb1.sp1.sk2"}},
+       {"gemm", "m=70 n=4 k=300 dtype=fp16 layout=NT"},
+       {"gemm",
+        "m=60 n=136 k=200 dtype=bf16 layout=NT beta=1",
+        {"mma.bm64.bn64.bk32.st4.wm2.wn2.mb2.sp1.sk3"}},
+       {"gemm",
+        "m=60 n=136 k=264 dtype=bf16 layout=TN",
+        {"mma.bm64.bn64.bk32.st4.wm2.wn2.mb2",
+         "sm90.bm64.bn64.bk64.st3.wg1.cm1.cn1"}},
+       {"gemm",
+        "m=50 n=520 k=264 dtype=bf16 layout=NT pointwise=residual",
+        {"sm90.bm64.bn128.bk64.st4.wg2.pp1.sw1.cm1.cn1",
+         "sm90.bm64.bn256.bk64.st3.wg2.sw1.cm1.cn1"}},
+       {"gemm", "m=70 n=72 k=96 dtype=fp16 layout=NN pointwise=bias,silu"},
+       {"gemm", "m=45 n=45 k=45 dtype=bf16 layout=NT align=2"},
+       {"gemm", "m=45 n=46 k=48 dtype=bf16 layout=NT align=4"},
+       {"gemm", "m=33 n=40 k=60 dtype=fp32 layout=NT"}});
+}
+
+TEST_CASE("emulated: rows that begin before the grid ahead has ended") {
+  checkDependence({{"elementwise", "op=silu,mul rows=5 cols=1000 dtype=bf16"},
+                   {"softmax", "rows=5 cols=1000 dtype=fp16"},
+                   {"rmsnorm", "rows=3 cols=2048 dtype=bf16"},
+                   {"reduce", "op=sum rows=5 cols=3000 dtype=fp32"},
+                   {"rowquant", "rows=3 cols=512 dtype=bf16"},
+                   {"transpose2d", "rows=70 cols=130 dtype=bf16"}});
+}
+
+TEST_CASE("emulated: attentions that begin before the grid ahead has ended") {
+  checkDependence(
+      {{"attention",
+        "batch=1 sq=100 sk=150 heads=2 kvheads=1 d=64 dtype=bf16 mask=causal "
+        "lse=1",
+        {"sm90.wg1.bn96.st3.pk1"}},
+       {"attention",
+        "batch=4 sq=150 sk=200 heads=2 d=32 dtype=fp16 qlen=packed "
+        "kvlen=packed mask=causal lse=1",
+        {"sm90.wg2.bn64.st3.or1.dy1.pk1"}},
+       {"attention",
+        "batch=2 sq=1 sk=500 heads=8 kvheads=2 d=128 dtype=bf16 kvlen=used "
+        "lse=1"},
+       {"attention",
+        "batch=2 sq=2 sk=300 heads=64 kvheads=1 d=576 dv=512 dtype=bf16 "
+        "latent=1 lse=1",
+        {"sm90mla.cl1.pc2.f2", "sm90mla.cl2.pc4"}},
+       {"attention_merge", "batch=2 rows=5 heads=3 d=64 dtype=bf16"}},
+      2);
+}
+
+// The control: who says of an operand that it is constant, while the grid ahead
+// writes it, gets what was there before.
+TEST_CASE("emulated: an operand that is no constant is read too early") {
+  constexpr uint32_t kFirst = 1u << 0;
+  EmulatedTrials trials;
+  for (const Sample &sample :
+       std::vector<Sample>{{"gemm",
+                            "m=16 n=1 k=1000 dtype=bf16 layout=NT",
+                            {"gemv.r4.u4.w4.wk1.v1.mb4.sa1"}},
+                           {"gemm",
+                            "m=16 n=8 k=520 dtype=bf16 layout=NT",
+                            {"skinny.r16.v8.k64.st4.w4.mb1.sa1"}},
+                           {"gemm",
+                            "m=60 n=60 k=264 dtype=bf16 layout=NT",
+                            {"mma.bm64.bn64.bk32.st4.wm2.wn2.mb2",
+                             "sm90.bm64.bn64.bk64.st3.wg1.cm1.cn1"}}})
+    for (const std::string &config : sample.configs) {
+      CAPTURE(config);
+      DependentCase launched = trials.dependent(sample, config);
+      trials.emulator.setPredecessor({});
+      must(launched.launch(false));
+      const std::vector<uint8_t> expected = launched.outputs();
+      const std::vector<SharedMemoryOfGrids> written = memoryOf(launched);
+      for (bool lies : {false, true}) {
+        launched.clearOutputs();
+        trials.emulator.setPredecessor(written);
+        Arguments arguments = launched.arguments(true);
+        REQUIRE((arguments.constants & kFirst) == 0);
+        if (lies)
+          arguments.constants |= kFirst;
+        must(launched.plan->launch(arguments, launched.workspace(),
+                                   launched.stream.handle()));
+        CHECK(trials.emulator.fault() == "");
+        CHECK((launched.outputs() != expected) == lies);
+      }
+    }
+}
+
+TEST_CASE("emulated: a kernel that reads before the grid ahead has ended") {
+  Patch patch("gemm/SkinnyGemm.cuh", "pass == 1);", "pass == 0 || !isEarly);");
+  EmulatedTrials trials;
+  DependentCase launched =
+      trials.dependent({"gemm", "m=3 n=70 k=512 dtype=bf16 layout=NT"},
+                       "skinny.r16.v8.k64.st4.w4.mb1");
+  must(launched.launch(false));
+  const std::vector<uint8_t> expected = launched.outputs();
+  launched.clearOutputs();
+  trials.emulator.setPredecessor(memoryOf(launched));
+  must(launched.launch(true));
+  CHECK(trials.emulator.fault() == "");
+  CHECK(launched.outputs() != expected);
+}
+
+// Of five queries and two heads, in three blocks.
+static const Sample kAttentions = {"attention",
+                                   "sq=5 sk=70 heads=2 d=64 dtype=bf16"};
+
+TEST_CASE("emulated: a kernel that writes before the grid ahead has ended") {
+  Patch patch("attention/NaiveAttention.cuh", "    awaitPredecessor();\n", "");
+  EmulatedTrials trials;
+  DependentCase launched = trials.dependent(kAttentions, "naive.w4");
+  trials.emulator.setPredecessor(memoryOf(launched));
+  llvm::consumeError(launched.launch(true)); // the emulator says what is wrong
+  CHECK(llvm::StringRef(trials.emulator.fault())
+            .contains("written before the grid ahead had ended"));
+}
+
+TEST_CASE("emulated: a block that never waits for the grid ahead is told") {
+  Patch patch("attention/NaiveAttention.cuh", "    awaitPredecessor();\n",
+              "    if (blockIdx.x > 0) return;\n    awaitPredecessor();\n");
+  EmulatedTrials trials;
+  DependentCase launched = trials.dependent(kAttentions, "naive.w4");
+  trials.emulator.setPredecessor(memoryOf(launched));
+  llvm::consumeError(launched.launch(true)); // the emulator says what is wrong
+  CHECK(llvm::StringRef(trials.emulator.fault()).contains("never waited"));
+}
