@@ -114,6 +114,7 @@ set(KILN_KERNEL_SOURCES
   rows/RowStats.cuh
   rows/SplitRows.cuh
   rows/SplitRowsConfig.h
+  transpose/GatheredRows.cuh
   transpose/ReferenceTranspose.cuh
   transpose/ShiftedTranspose.cuh
   transpose/ShiftedTransposeConfig.h

@@ -3,10 +3,8 @@
 // Where rows begin between two multiples of 16 bytes, each at another place, no
 // vector of x is one of y. All accesses to memory are of 16 bytes all the same:
 //
-// - Of each row of x the tile loads the aligned vectors that its columns touch,
-//   as they are, to a row of shared memory. What a vector has of neighbouring
-//   tiles nobody reads. Nothing outside of the operand is loaded: of the
-//   vectors at its two ends only the elements.
+// - Of each row of x the tile copies the aligned vectors that its columns touch
+//   to a row of shared memory; see GatheredRows.cuh.
 // - From there a thread gathers single elements, those of an aligned vector of
 //   y: one from each of the rows that the vector has. Each row has a shift of
 //   its own, which is in the address. Rows of y a period apart are misaligned
@@ -35,9 +33,9 @@
 //
 #pragma once
 
-#include "common/Access.cuh"
 #include "common/Dependent.cuh"
 #include "common/Raster.cuh"
+#include "transpose/GatheredRows.cuh"
 #include "transpose/ShiftedTransposeConfig.h"
 #include "transpose/TransposeParams.h"
 
@@ -53,11 +51,12 @@ class ShiftedTranspose {
   static constexpr int kRowVectors = kConfig.rowVectors(kSignature);
   static constexpr int kExtraRows = kConfig.extraRows(kSignature);
   static constexpr int kRowsAtOnce = kConfig.rowsAtOnce(kSignature);
-  static constexpr bool kAsync = __CUDA_ARCH__ >= 800;
+  using Rows =
+      GatheredRows<kElementBytes, ShiftedTransposeConfig::kAccessBytes>;
 
   /// The block's tile: its first row and column of x, and its columns.
   struct Tile {
-    const char *x, *xEnd; // the bytes of the operand
+    Rows x;
     char *y;
     long long xPitch, yPitch; // bytes of a row
     long long rows;           // of x
@@ -82,12 +81,12 @@ private:
 
   static Tile setup(const TransposeParams &params) {
     Tile tile;
-    tile.x = static_cast<const char *>(params.x);
+    tile.x.begin = static_cast<const char *>(params.x);
     tile.y = static_cast<char *>(params.y);
     tile.xPitch = params.ldx * kElementBytes;
     tile.yPitch = params.ldy * kElementBytes;
-    tile.xEnd =
-        tile.x + (params.rows - 1) * tile.xPitch + params.cols * kElementBytes;
+    tile.x.end = tile.x.begin + (params.rows - 1) * tile.xPitch +
+                 params.cols * kElementBytes;
     tile.isShifted = kConfig.isShifted(
         kSignature, reinterpret_cast<unsigned long long>(params.y), params.ldy);
     int tileRows = static_cast<int>(
@@ -105,7 +104,7 @@ private:
   static void load(const Tile &tile, char *shared) {
     constexpr int kSlots = kConfig.sharedRows(kSignature) * kRowVectors;
     int first = tile.isShifted ? 0 : kExtraRows * kRowVectors;
-    const char *origin = tile.x + (tile.row - kExtraRows) * tile.xPitch +
+    const char *origin = tile.x.begin + (tile.row - kExtraRows) * tile.xPitch +
                          tile.column * kElementBytes;
 #pragma unroll 2
     for (int slot = first + static_cast<int>(threadIdx.x); slot < kSlots;
@@ -114,37 +113,14 @@ private:
       int byte = (slot - row * kRowVectors) * 16;
       long long global = tile.row - kExtraRows + row;
       const char *begin = origin + row * tile.xPitch;
-      int past = static_cast<int>(addressBits(begin) & 15);
+      int past = Rows::past(begin);
       if (global < 0 || global >= tile.rows ||
           byte >= past + tile.cols * kElementBytes)
         continue;
-      const char *from = begin - past + byte;
-      char *to = shared + kConfig.rowOffset(kSignature, row) + byte;
-      if (from >= tile.x && from + 16 <= tile.xEnd)
-        copy(to, from);
-      else
-        copyInside(tile, to, from);
+      tile.x.copy(shared + kConfig.rowOffset(kSignature, row) + byte,
+                  begin - past + byte);
     }
-    if constexpr (kAsync) {
-      ptx::cpAsyncCommit();
-      ptx::cpAsyncWait<0>();
-    }
-  }
-
-  static void copy(char *to, const char *from) {
-    if constexpr (kAsync)
-      ptx::cpAsync<16>(ptx::sharedAddress(to), from, 16);
-    else
-      storeVector<16>(to, loadVector<16>(from));
-  }
-
-  /// The elements of a vector that are in the operand.
-  static void copyInside(const Tile &tile, char *to, const char *from) {
-#pragma unroll 1
-    for (int byte = 0; byte < 16; byte += kElementBytes)
-      if (from + byte >= tile.x && from + byte < tile.xEnd)
-        storeVector<kElementBytes>(to + byte,
-                                   loadVector<kElementBytes>(from + byte));
+    Rows::await();
   }
 
   static void store(const Tile &tile, const char *shared) {
@@ -177,7 +153,7 @@ private:
       return;
     const char *from[kVector];
     unsigned origin =
-        addressBits(tile.x) +
+        addressBits(tile.x.begin) +
         static_cast<unsigned>(tile.column) * kElementBytes +
         static_cast<unsigned>(first) * static_cast<unsigned>(tile.xPitch);
 #pragma unroll
@@ -194,46 +170,12 @@ private:
     for (int i = 0; i < kSteps; ++i) {
       if (column + i * kStep >= tile.cols)
         break;
-      Words<16> value = gather(from, i * kStep * kElementBytes);
+      Words<16> value = Rows::gather(from, i * kStep * kElementBytes);
       char *at = to + i * (kStep * tile.yPitch);
       if (isWhole)
         storeVector<16>(at, value);
       else
-        storeInside(at, value, begin, end);
-    }
-  }
-
-  static Words<16> gather(const char *const (&from)[kVector], int offset) {
-    Words<16> value = {};
-#pragma unroll
-    for (int k = 0; k < kVector; ++k) {
-      auto element = loadVector<kElementBytes>(from[k] + offset);
-      if constexpr (kElementBytes >= 4) {
-#pragma unroll
-        for (int w = 0; w < kElementBytes / 4; ++w)
-          value.word[k * (kElementBytes / 4) + w] = element.word[w];
-      } else
-        value.word[k * kElementBytes / 4] |= element.word[0]
-                                             << k * kElementBytes % 4 * 8;
-    }
-    return value;
-  }
-
-  static void storeInside(char *to, const Words<16> &value, int begin,
-                          int end) {
-#pragma unroll
-    for (int k = 0; k < kVector; ++k) {
-      if (k < begin || k >= end)
-        continue;
-      Words<kElementBytes> element;
-      if constexpr (kElementBytes >= 4) {
-#pragma unroll
-        for (int w = 0; w < kElementBytes / 4; ++w)
-          element.word[w] = value.word[k * (kElementBytes / 4) + w];
-      } else
-        element.word[0] =
-            value.word[k * kElementBytes / 4] >> k * kElementBytes % 4 * 8;
-      storeVector<kElementBytes>(to + k * kElementBytes, element);
+        storeElements<16, kElementBytes>(at, value, begin, end);
     }
   }
 };

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "transpose/TransposeParams.h"
 #include "transpose/TransposeSignature.h"
 
 namespace kiln {
@@ -58,6 +59,11 @@ struct ShiftedTransposeConfig {
   /// Aligned vectors that a row of the tile may touch.
   constexpr int rowVectors(const TransposeSignature &signature) const {
     return tileCols / vector(signature) + 1;
+  }
+
+  /// What pointers, pitches and extents have to be multiples of.
+  static constexpr int neededAlign(const TransposeSignature &signature) {
+    return signature.elementBytes;
   }
 
   /// Where row \p row of the tile begins in shared memory: the vector that has
@@ -140,6 +146,12 @@ struct ShiftedTransposeConfig {
                                    long long rows, bool isShifted) const {
     long long extra = isShifted ? extraRows(signature) - 1 : 0;
     return (rows + extra + tileRows - 1) / tileRows;
+  }
+  long long tileRowCount(const TransposeSignature &signature,
+                         const TransposeParams &params) const {
+    auto y = reinterpret_cast<unsigned long long>(params.y);
+    return tileRowCount(signature, params.rows,
+                        isShifted(signature, y, params.ldy));
   }
   constexpr long long tileColumnCount(long long cols) const {
     return (cols + tileCols - 1) / tileCols;

@@ -228,7 +228,7 @@ private:
   }
 };
 
-/// y[c, r] = x[r, c], on kConfig.blocks(rows, cols) blocks.
+/// y[c, r] = x[r, c], on kConfig.tileRowCount(..) * tileColumnCount(..) blocks.
 template <TransposeSignature kSignature, TiledTransposeConfig kConfig>
 void tiledTranspose(const TransposeParams &params) {
   allowSuccessor();

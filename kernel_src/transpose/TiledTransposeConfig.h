@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "transpose/TransposeParams.h"
 #include "transpose/TransposeSignature.h"
 
 namespace kiln {
@@ -44,6 +45,10 @@ struct TiledTransposeConfig {
   constexpr int threads() const { return blockThreads; }
   constexpr int vectorBytes(const TransposeSignature &signature) const {
     return vector * signature.elementBytes;
+  }
+  /// What pointers, pitches and extents have to be multiples of.
+  constexpr int neededAlign(const TransposeSignature &signature) const {
+    return vectorBytes(signature);
   }
   constexpr int sharedBytes(const TransposeSignature &signature) const {
     return tileRows * tileCols * signature.elementBytes;
@@ -140,14 +145,12 @@ struct TiledTransposeConfig {
   }
 
   /// Tiles, and blocks of the one-dimensional grid; must stay below 2^31.
-  constexpr long long tileRowCount(long long rows) const {
-    return (rows + tileRows - 1) / tileRows;
+  constexpr long long tileRowCount(const TransposeSignature &,
+                                   const TransposeParams &params) const {
+    return (params.rows + tileRows - 1) / tileRows;
   }
   constexpr long long tileColumnCount(long long cols) const {
     return (cols + tileCols - 1) / tileCols;
-  }
-  constexpr long long blocks(long long rows, long long cols) const {
-    return tileRowCount(rows) * tileColumnCount(cols);
   }
 
   friend constexpr bool operator==(const TiledTransposeConfig &,

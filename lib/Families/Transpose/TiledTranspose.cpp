@@ -1,66 +1,20 @@
 //===- TiledTranspose.cpp - the tiled template ----------------------------===//
 //
-// The one template of the family. Every config moves the same bytes; they
-// differ in how long the pieces are that DRAM sees, in how many bytes are on
-// the way, and in the order of the tiles.
+// For rows that are whole aligned vectors. Every config moves the same bytes;
+// they differ in how long the pieces are that DRAM sees, in how many bytes are
+// in flight, and in the order of the tiles.
 //
 //===----------------------------------------------------------------------===//
-#include "Families/Transpose/TiledTranspose.h"
-
-#include "Families/KernelUnit.h"
-#include "Families/LaunchLimits.h"
-#include "Families/Stream/StreamTemplate.h"
 #include "Families/Transpose/TransposeFamily.h"
-#include "Kernel/ConfigSchema.h"
+#include "Families/Transpose/TransposeTemplate.h"
+#include "transpose/TiledTransposeConfig.h"
 
-#include <llvm/Support/MathExtras.h>
-
-#include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <iterator>
 
 namespace kiln {
 
-TransposeParams makeTransposeParams(const TransposeProblem &problem,
-                                    const Arguments &arguments) {
-  const OperandArgument &x = arguments.operands[TransposeOperand::X];
-  const OperandArgument &y = arguments.operands[TransposeOperand::Y];
-  TransposeParams params;
-  params.x = reinterpret_cast<const void *>(x.address);
-  params.y = reinterpret_cast<void *>(y.address);
-  params.rows = problem.rows;
-  params.cols = problem.cols;
-  params.ldx = x.leadingDimension;
-  params.ldy = y.leadingDimension;
-  return params;
-}
-
 namespace {
-
-/// Binds one config of one problem.
-class TransposeBinder final : public Binder {
-public:
-  TransposeBinder(const TiledTransposeConfig &config, int sharedBytes)
-      : config(config), sharedBytes(sharedBytes) {}
-
-  void bind(const Arguments &arguments, const LaunchContext &,
-            LaunchSpec &spec) const noexcept override {
-    TransposeProblem problem = readTransposeProblem(arguments.problem);
-    TransposeParams params = makeTransposeParams(problem, arguments);
-    params.rasterGroup = static_cast<int>(std::min<int64_t>(
-        config.rasterGroup, config.tileRowCount(problem.rows)));
-    KernelStep &step = spec.addKernel(params);
-    step.grid.x =
-        static_cast<uint32_t>(config.blocks(problem.rows, problem.cols));
-    step.block.x = static_cast<uint32_t>(config.threads());
-    step.sharedBytes = static_cast<uint32_t>(sharedBytes);
-  }
-
-private:
-  TiledTransposeConfig config;
-  int sharedBytes;
-};
 
 /// A tile in vectors of rows and of columns, so that one table serves elements
 /// and vectors of every width.
@@ -79,17 +33,14 @@ constexpr int kSubBlocksPerThread[] = {1, 2, 4};
 constexpr int kVariedTiles = 3;
 constexpr int kRasterGroups[] = {1, 16, TiledTransposeConfig::kAllRows};
 
-class TiledTranspose final : public StreamTemplate {
+class TiledTranspose final : public TransposeTemplate<TiledTransposeConfig> {
 public:
   TiledTranspose()
-      : schema(makeConfigSchema<TiledTransposeConfig>(
-            TiledTransposeConfig::kName)) {}
-
-  llvm::StringRef name() const override { return TiledTransposeConfig::kName; }
-  const RecordSchema &configSchema() const override { return schema; }
-
-  void enumerate(const Problem &problem, const DeviceModel &device,
-                 llvm::function_ref<void(Record)> emit) const override;
+      : TransposeTemplate({.header = "transpose/TiledTranspose.cuh",
+                           .signatureType = "TransposeSignature",
+                           .configType = "TiledTransposeConfig",
+                           .paramsType = "TransposeParams",
+                           .function = "tiledTranspose"}) {}
 
   /// Tiles are the ideas; threads, hints and rasters vary them.
   CandidateClass classOf(const Problem &, const Record &record) const override {
@@ -100,29 +51,30 @@ public:
     return {key, 0};
   }
 
-  Plan plan(const Problem &problem, const Record &record,
-            const DeviceModel &device) const override;
-
   bool isGeneric() const override { return true; }
 
 protected:
+  void forEachConfig(const TransposeProblem &problem,
+                     const TransposeSignature &signature,
+                     Emit emit) const override;
   std::optional<Rejection>
-  checkConfig(const Problem &problem, const Record &record,
-              const DeviceModel &device) const override;
-  StreamKernel streamKernel(const Problem &problem, const Record &record,
-                            const DeviceModel &device) const override;
+  checkShape(const TiledTransposeConfig &config,
+             const TransposeProblem &problem,
+             const TransposeSignature &signature) const override;
+  int askedBytes(const TiledTransposeConfig &config, const TransposeProblem &,
+                 const TransposeSignature &signature,
+                 const DeviceModel &) const override {
+    return config.sharedBytes(signature);
+  }
+  void addCosts(StreamKernel &kernel, const TiledTransposeConfig &config,
+                const TransposeProblem &problem,
+                const TransposeSignature &signature,
+                const DeviceModel &device) const override;
 
 private:
-  static TranslationUnit unit(const TiledTransposeConfig &config,
-                              TransposeSignature signature,
-                              const DeviceModel &device);
-
-  void emitTiles(int vector, int tiles, const TransposeSignature &signature,
-                 llvm::function_ref<void(Record)> emit) const;
-  void emitVariations(const TiledTransposeConfig &config,
-                      llvm::function_ref<void(Record)> emit) const;
-
-  RecordSchema schema;
+  static void emitTiles(int vector, int tiles,
+                        const TransposeSignature &signature, Emit emit);
+  static void emitVariations(const TiledTransposeConfig &config, Emit emit);
 };
 
 } // namespace
@@ -133,8 +85,7 @@ private:
 
 /// Emits the first \p tiles tiles for one vector; of many the best are varied.
 void TiledTranspose::emitTiles(int vector, int tiles,
-                               const TransposeSignature &signature,
-                               llvm::function_ref<void(Record)> emit) const {
+                               const TransposeSignature &signature, Emit emit) {
   // A vector of one element makes tiles as wide as those of four.
   int scale = std::max(vector, 4);
   for (int i = 0; i < tiles; ++i) {
@@ -153,7 +104,7 @@ void TiledTranspose::emitTiles(int vector, int tiles,
       config.blockThreads = threads;
       if (!config.isValid(signature))
         continue;
-      emit(toRecord(config, schema));
+      emit(config);
       if (isFirst && i < kVariedTiles && tiles > kVariedTiles)
         emitVariations(config, emit);
       isFirst = false;
@@ -162,9 +113,8 @@ void TiledTranspose::emitTiles(int vector, int tiles,
 }
 
 /// Emits every other hint and raster of \p config.
-void TiledTranspose::emitVariations(
-    const TiledTransposeConfig &config,
-    llvm::function_ref<void(Record)> emit) const {
+void TiledTranspose::emitVariations(const TiledTransposeConfig &config,
+                                    Emit emit) {
   constexpr int kHints[] = {0, TiledTransposeConfig::kStreamingStores,
                             TiledTransposeConfig::kStreamingStores |
                                 TiledTransposeConfig::kStreamingLoads};
@@ -174,13 +124,13 @@ void TiledTranspose::emitVariations(
       varied.rasterGroup = raster;
       varied.hint = hint;
       if (varied != config)
-        emit(toRecord(varied, schema));
+        emit(varied);
     }
 }
 
-void TiledTranspose::enumerate(const Problem &problem, const DeviceModel &,
-                               llvm::function_ref<void(Record)> emit) const {
-  TransposeSignature signature = readTransposeSignature(problem.signature);
+void TiledTranspose::forEachConfig(const TransposeProblem &,
+                                   const TransposeSignature &signature,
+                                   Emit emit) const {
   int widest = signature.align / signature.elementBytes;
   if (widest * signature.elementBytes < 4)
     widest = 1; // narrower than a register
@@ -194,95 +144,89 @@ void TiledTranspose::enumerate(const Problem &problem, const DeviceModel &,
     emitTiles(1, 1, signature, emit);
 }
 
-/// The limits of TiledTransposeConfig::isValid() that no launch has, by name.
-static std::optional<Rejection>
-checkShape(const TiledTransposeConfig &config,
-           const TransposeSignature &signature) {
-  auto reject = [](double value, llvm::StringRef unit,
-                   llvm::StringRef allowed) {
-    return Rejection{PruneReason::InstructionShape, value, 0, unit, allowed};
-  };
-  auto isPower = [](int value, int least, int most) {
-    return llvm::isPowerOf2_32(static_cast<uint32_t>(value)) &&
-           value >= least && value <= most;
-  };
-  constexpr llvm::StringLiteral kSides = "32, 64, 128 or 256";
-  if (!isPower(config.tileRows, 32, 256))
-    return reject(config.tileRows, "rows a tile", kSides);
-  if (!isPower(config.tileCols, 32, 256))
-    return reject(config.tileCols, "columns a tile", kSides);
-  if (!isPower(config.vector, 1, 16))
-    return reject(config.vector, "elements a vector", "1, 2, 4, 8 or 16");
-  if (config.vector > 1 && config.vectorBytes(signature) < 4)
-    return reject(config.vectorBytes(signature), "bytes a vector",
-                  "one element, or 4, 8 or 16");
-  if (!isPower(config.blockThreads, 32, 1024))
-    return reject(config.blockThreads, "threads a block",
-                  "a power of two from 32 to 1024");
+std::optional<Rejection>
+TiledTranspose::checkShape(const TiledTransposeConfig &config,
+                           const TransposeProblem &,
+                           const TransposeSignature &signature) const {
+  const int bytes = config.vectorBytes(signature);
+  if (bytes > signature.align)
+    return Rejection{PruneReason::Alignment, double(bytes),
+                     double(signature.align), "B"};
+  if (auto rejection = checkSides(config, 256, "32, 64, 128 or 256"))
+    return rejection;
+  if (auto rejection = checkPower(config.vector, 1, 16, "elements a vector",
+                                  "1, 2, 4, 8 or 16"))
+    return rejection;
+  if (config.vector > 1 && bytes < 4)
+    return Rejection{PruneReason::InstructionShape, double(bytes), 0,
+                     "bytes a vector", "one element, or 4, 8 or 16"};
+  if (auto rejection = checkBlockThreads(config.blockThreads))
+    return rejection;
   if (config.blockThreads > config.subBlocks())
     return Rejection{PruneReason::InstructionShape, double(config.blockThreads),
                      double(config.subBlocks()), "threads a tile"};
   if (config.hint > 3)
-    return reject(config.hint, "as the hint", "0 to 3");
+    return Rejection{PruneReason::InstructionShape, double(config.hint), 0,
+                     "as the hint", "0 to 3"};
   return std::nullopt;
-}
-
-std::optional<Rejection>
-TiledTranspose::checkConfig(const Problem &problem, const Record &record,
-                            const DeviceModel &device) const {
-  TiledTransposeConfig config = fromRecord<TiledTransposeConfig>(record);
-  TransposeProblem p = readTransposeProblem(problem.record.values().data());
-  TransposeSignature signature = readTransposeSignature(problem.signature);
-  if (auto rejection = checkThreads(config.threads(), device))
-    return rejection;
-  if (config.vectorBytes(signature) > signature.align)
-    return Rejection{PruneReason::Alignment,
-                     double(config.vectorBytes(signature)),
-                     double(signature.align), "B"};
-  if (auto rejection = checkShape(config, signature))
-    return rejection;
-  assert(config.isValid(signature) && "each limit of isValid has its words");
-  if (auto rejection = checkSharedBytes(config.sharedBytes(signature), device))
-    return rejection;
-  return checkGrid(config.blocks(p.rows, p.cols));
 }
 
 //===----------------------------------------------------------------------===//
 // Estimate
 //===----------------------------------------------------------------------===//
 
-double lostToPieces(int pieceBytes) {
-  constexpr double kLostBytes = 6, kEnough = 256;
-  return std::max(0.0, kLostBytes / pieceBytes - kLostBytes / kEnough);
-}
-
-/// Share of DRAM's bandwidth that is lost to short pieces, to threads that load
-/// again after they stored to shared memory, and where tiles share sectors of
-/// y, which L2 has to merge. H100, 8192 x 8192 bf16: 95.1 us, and 97.5 in two
-/// rounds; 5000 x 5000: 41.1 us, and 40.2 where pieces keep to sectors.
-static double lostShare(const TiledTransposeConfig &config,
-                        const TransposeSignature &signature,
-                        const TransposeProblem &p, int64_t rounds) {
-  constexpr double kRoundLoss = 0.02, kSharedLoss = 0.02;
+/// Share of DRAM's bandwidth that is lost where tiles share sectors of y. Next
+/// to each other in the raster they write them at about the same time, and L2
+/// merges them. Tiles that are far apart write some of them twice, with what
+/// surrounds them read before: all, once what is moved between the two fills
+/// L2. H100, bf16 5000 x 5000: 40.2 us where pieces keep to sectors; down x's
+/// columns 41.1 us by 128 rows, 42.1 and 46.9 by 64; along its rows 45.5, 50.7
+/// and 52.3.
+/// fp32 along the rows, beside a stream: 340 x 101416 153 to 95 us, 94 x 210432
+/// 104 to 57 us.
+static double lostToShared(const TiledTransposeConfig &config,
+                           const TransposeSignature &signature,
+                           const TransposeProblem &p,
+                           const DeviceModel &device) {
   constexpr int64_t kSector = 32;
-  double lost = kRoundLoss * std::log2(static_cast<double>(rounds));
-  for (int extent : {config.tileRows, config.tileCols})
-    lost += lostToPieces(extent * signature.elementBytes);
-  return lost + (p.ldy * signature.elementBytes % kSector ? kSharedLoss : 0);
+  constexpr double kMerged = 0.3, kApart = 1, kEvicted = 2.5;
+  if (p.ldy * signature.elementBytes % kSector == 0)
+    return 0;
+  const int64_t tileRows = (p.rows + config.tileRows - 1) / config.tileRows;
+  double cost = kMerged;
+  if (config.rasterGroup < tileRows) {
+    double between = 2.0 * config.sharedBytes(signature) *
+                     double(config.tileColumnCount(p.cols));
+    cost = kApart + kEvicted * std::min(1.0, between / double(device.l2Bytes));
+  }
+  // Of the bytes of y.
+  double share = std::min(1.0, double(tileRows * kSector) /
+                                   double(p.rows * signature.elementBytes));
+  return share * cost / (1 + share * cost);
 }
 
-StreamKernel TiledTranspose::streamKernel(const Problem &problem,
-                                          const Record &record,
-                                          const DeviceModel &device) const {
-  TiledTransposeConfig config = fromRecord<TiledTransposeConfig>(record);
-  TransposeProblem p = readTransposeProblem(problem.record.values().data());
-  TransposeSignature signature = readTransposeSignature(problem.signature);
-  StreamKernel kernel;
-  kernel.tasks = config.blocks(p.rows, p.cols);
-  kernel.block = {config.threads(), config.registers(signature),
-                  config.sharedBytes(signature)};
-  kernel.readBytes = p.bytes();
-  kernel.writeBytes = p.bytes();
+/// Share of DRAM's bandwidth that is lost to tiles, to threads that load again
+/// after they stored to shared memory, to sub-blocks of two by two, and
+/// to shared sectors. H100, 8192 x 8192 bf16: 95.1 us, and 97.5 in two rounds.
+/// By two and two, fp32 24242 x 1664, 974 x 21592 and bf16 30 x 21480 took 1.2
+/// times what the rest tells.
+static double lostShare(const StreamKernel &kernel,
+                        const TiledTransposeConfig &config,
+                        const TransposeSignature &signature,
+                        const TransposeProblem &p, const DeviceModel &device) {
+  constexpr double kRoundLoss = 0.02, kPairLoss = 0.12;
+  double lost = kRoundLoss * std::log2(static_cast<double>(kernel.loadRounds));
+  if (config.vector == 2)
+    lost += kPairLoss;
+  lost += lostToTiles(kernel, config, p);
+  return 1 - (1 - lost) * (1 - lostToShared(config, signature, p, device));
+}
+
+void TiledTranspose::addCosts(StreamKernel &kernel,
+                              const TiledTransposeConfig &config,
+                              const TransposeProblem &p,
+                              const TransposeSignature &signature,
+                              const DeviceModel &device) const {
   int atOnce = config.subBlocksAtOnce(signature);
   kernel.loadRounds = config.subBlocksPerThread() / atOnce;
   // Instructions of a sub-block: both sides' accesses and addresses, and a
@@ -298,48 +242,9 @@ StreamKernel TiledTranspose::streamKernel(const Problem &problem,
   double perSubBlock = config.vector * perVector + kPerSubBlock +
                        halvings * config.subBlockWords(signature);
   kernel.simdOps = perSubBlock * config.subBlocks() * double(kernel.tasks);
-  kernel.lostShare = lostShare(config, signature, p, kernel.loadRounds);
+  kernel.lostShare = lostShare(kernel, config, signature, p, device);
   // Into shared memory and out of it, and a barrier between.
-  constexpr double kBarrierClocks = 60;
-  double clocks = 2.0 * double(config.sharedBytes(signature)) /
-                      device.sharedBytesPerClockPerSm +
-                  kBarrierClocks;
-  kernel.serialNs = clocks * 1e3 / double(device.smClockMHz);
-  return kernel;
-}
-
-//===----------------------------------------------------------------------===//
-// Plan
-//===----------------------------------------------------------------------===//
-
-TranslationUnit TiledTranspose::unit(const TiledTransposeConfig &config,
-                                     TransposeSignature signature,
-                                     const DeviceModel &device) {
-  // No more than the kernel needs, so that better aligned problems share it.
-  signature.align = config.vectorBytes(signature);
-  return makeKernelUnit({.header = "transpose/TiledTranspose.cuh",
-                         .signatureType = "TransposeSignature",
-                         .configType = "TiledTransposeConfig",
-                         .paramsType = "TransposeParams",
-                         .function = "tiledTranspose"},
-                        instanceOf("kiln_transpose2d_tiled", signature, config,
-                                   /*maySpill=*/true),
-                        device);
-}
-
-Plan TiledTranspose::plan(const Problem &problem, const Record &record,
-                          const DeviceModel &device) const {
-  TiledTransposeConfig config = fromRecord<TiledTransposeConfig>(record);
-  TransposeSignature signature = readTransposeSignature(problem.signature);
-  int sharedBytes = config.sharedBytes(signature);
-  Plan plan;
-  plan.problem = problem.record;
-  plan.config = record;
-  plan.kernels.push_back(unit(config, signature, device));
-  plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
-  plan.takesDependentLaunch = device.ccMajor >= 9;
-  plan.binder = std::make_shared<TransposeBinder>(config, sharedBytes);
-  return plan;
+  kernel.serialNs = sharedMemoryNs(2.0 * config.sharedBytes(signature), device);
 }
 
 std::unique_ptr<Template> makeTiledTransposeTemplate() {

@@ -1,10 +1,11 @@
 //===- TransposeReference.cpp ---------------------------------------------===//
 #include "Families/KernelUnit.h"
 #include "Families/ReferenceStep.h"
-#include "Families/Transpose/TiledTranspose.h"
 #include "Families/Transpose/TransposeFamily.h"
+#include "Families/Transpose/TransposeTemplate.h"
 #include "Kernel/Sources.h"
 #include "Support/Format.h"
+#include "transpose/TiledTransposeConfig.h"
 
 namespace kiln {
 

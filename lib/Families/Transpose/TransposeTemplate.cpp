@@ -1,0 +1,61 @@
+//===- TransposeTemplate.cpp ----------------------------------------------===//
+#include "Families/Transpose/TransposeTemplate.h"
+
+#include <llvm/Support/MathExtras.h>
+
+namespace kiln {
+
+TransposeParams makeTransposeParams(const TransposeProblem &problem,
+                                    const Arguments &arguments) {
+  const OperandArgument &x = arguments.operands[TransposeOperand::X];
+  const OperandArgument &y = arguments.operands[TransposeOperand::Y];
+  TransposeParams params;
+  params.x = reinterpret_cast<const void *>(x.address);
+  params.y = reinterpret_cast<void *>(y.address);
+  params.rows = problem.rows;
+  params.cols = problem.cols;
+  params.ldx = x.leadingDimension;
+  params.ldy = y.leadingDimension;
+  return params;
+}
+
+std::optional<Rejection> checkPower(int value, int least, int most,
+                                    llvm::StringRef unit,
+                                    llvm::StringRef allowed) {
+  if (llvm::isPowerOf2_32(static_cast<uint32_t>(value)) && value >= least &&
+      value <= most)
+    return std::nullopt;
+  return Rejection{PruneReason::InstructionShape, double(value), 0, unit,
+                   allowed};
+}
+
+std::optional<Rejection> checkBlockThreads(int threads) {
+  return checkPower(threads, 32, 1024, "threads a block",
+                    "a power of two from 32 to 1024");
+}
+
+double lostToPieces(int pieceBytes) {
+  constexpr double kLostBytes = 6, kEnough = 256;
+  return std::max(0.0, kLostBytes / pieceBytes - kLostBytes / kEnough);
+}
+
+double sharedMemoryNs(double bytes, const DeviceModel &device) {
+  constexpr double kBarrierClocks = 60;
+  double clocks = bytes / device.sharedBytesPerClockPerSm + kBarrierClocks;
+  return clocks * 1e3 / double(device.smClockMHz);
+}
+
+double gatheringNs(const StreamKernel &kernel, double loaded, double moved,
+                   double passes, const TransposeSignature &signature,
+                   const DeviceModel &device) {
+  int64_t fit =
+      std::max<int64_t>(occupancy(device, kernel.block).blocksPerSm, 1);
+  int64_t given = (kernel.tasks + device.smCount - 1) / device.smCount;
+  int64_t waves = std::max<int64_t>((given + fit - 1) / fit, 1);
+  double together = double(std::min(fit, given) + waves - 1) / double(waves);
+  // Of a bank's four bytes each lane takes one element.
+  double width = std::max(1, 4 / signature.elementBytes);
+  return together * sharedMemoryNs(loaded + moved * width * passes, device);
+}
+
+} // namespace kiln

@@ -1,0 +1,231 @@
+//===- TransposeTemplate.h - what the family's templates share ------------===//
+//
+// Each template is its config type (kernel_src/transpose) plus three facts: its
+// space, its limits and what it does to memory. The rest (records, texts,
+// plans, binding) follows from the config and is written once here.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Families/KernelUnit.h"
+#include "Families/LaunchLimits.h"
+#include "Families/Stream/StreamTemplate.h"
+#include "Families/Transpose/TransposeProblem.h"
+#include "Kernel/ConfigSchema.h"
+#include "Kernel/Operand.h"
+#include "transpose/TransposeParams.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace kiln {
+
+/// Fills what no config changes: operands and extents. Nanoseconds; allocates
+/// nothing.
+TransposeParams makeTransposeParams(const TransposeProblem &problem,
+                                    const Arguments &arguments);
+
+/// The rejection of \p value unless it is a power of two from \p least to
+/// \p most. \p unit says of what it is, \p allowed which these are; literals.
+std::optional<Rejection> checkPower(int value, int least, int most,
+                                    llvm::StringRef unit,
+                                    llvm::StringRef allowed);
+/// The same for the threads of a block.
+std::optional<Rejection> checkBlockThreads(int threads);
+/// The same for the sides of a tile, 32 at least.
+template <class Config>
+std::optional<Rejection> checkSides(const Config &config, int most,
+                                    llvm::StringRef allowed) {
+  if (auto rejection =
+          checkPower(config.tileRows, 32, most, "rows a tile", allowed))
+    return rejection;
+  return checkPower(config.tileCols, 32, most, "columns a tile", allowed);
+}
+
+/// Share of DRAM's bandwidth that a transposition loses to pieces of rows of
+/// less than 256 bytes, on one side. H100, 8192 x 8192 bf16: 95.1 us with 256
+/// bytes, 97.4 with 128 on one side, 99.1 on both.
+double lostToPieces(int pieceBytes);
+
+/// The same of both sides, and what tiles lose that the extents leave partly
+/// empty: they take a block's place and keep fewer bytes in flight. H100,
+/// beside what the rest tells: bf16 247 x 126560 by 128 rows 1.2, fp32 51 x
+/// 36231 by 64 rows 1.3. \p kernel has its tasks.
+template <class Config>
+double lostToTiles(const StreamKernel &kernel, const Config &config,
+                   const TransposeProblem &problem) {
+  constexpr double kEmptyLoss = 0.25;
+  double places = double(config.tileRows) * config.tileCols *
+                  double(std::max<int64_t>(kernel.tasks, 1));
+  double used = double(problem.rows) * double(problem.cols) / places;
+  const int bytes = static_cast<int>(bytesOf(problem.dtype));
+  return lostToPieces(config.tileRows * bytes) +
+         lostToPieces(config.tileCols * bytes) + kEmptyLoss * (1 - used);
+}
+
+/// Time in ns that a tile of \p bytes in and out takes shared memory, and the
+/// barrier between.
+double sharedMemoryNs(double bytes, const DeviceModel &device);
+
+/// Time in ns that a tile takes shared memory whose elements are gathered one
+/// by one: \p loaded bytes in, \p moved bytes out, for which lanes meet in
+/// banks \p passes times. The first blocks of an SM begin together, and all of
+/// them gather at a time; those behind them have drifted apart.
+double gatheringNs(const StreamKernel &kernel, double loaded, double moved,
+                   double passes, const TransposeSignature &signature,
+                   const DeviceModel &device);
+
+/// Binds one config of one problem.
+template <class Config> class TransposeBinder final : public Binder {
+public:
+  TransposeBinder(const Config &config, const TransposeSignature &signature,
+                  int sharedBytes)
+      : config(config), signature(signature), sharedBytes(sharedBytes) {}
+
+  void bind(const Arguments &arguments, const LaunchContext &,
+            LaunchSpec &spec) const noexcept override {
+    TransposeProblem problem = readTransposeProblem(arguments.problem);
+    TransposeParams params = makeTransposeParams(problem, arguments);
+    const long long tileRows = config.tileRowCount(signature, params);
+    if constexpr (requires { config.rasterGroup; })
+      params.rasterGroup =
+          static_cast<int>(std::min<long long>(config.rasterGroup, tileRows));
+    KernelStep &step = spec.addKernel(params);
+    step.grid.x =
+        static_cast<uint32_t>(tileRows * config.tileColumnCount(params.cols));
+    step.block.x = static_cast<uint32_t>(config.threads());
+    step.sharedBytes = static_cast<uint32_t>(sharedBytes);
+  }
+
+private:
+  Config config;
+  TransposeSignature signature;
+  int sharedBytes;
+};
+
+/// A template of the family, given its config type.
+template <class Config> class TransposeTemplate : public StreamTemplate {
+public:
+  explicit TransposeTemplate(const KernelEntry &entry)
+      : entry(entry), schema(makeConfigSchema<Config>(Config::kName)) {}
+
+  llvm::StringRef name() const final { return Config::kName; }
+  const RecordSchema &configSchema() const final { return schema; }
+
+  void enumerate(const Problem &problem, const DeviceModel &,
+                 llvm::function_ref<void(Record)> emit) const final {
+    forEachConfig(
+        read(problem), readTransposeSignature(problem.signature),
+        [&](const Config &config) { emit(toRecord(config, schema)); });
+  }
+
+  Plan plan(const Problem &problem, const Record &record,
+            const DeviceModel &device) const final {
+    auto config = fromRecord<Config>(record);
+    TransposeSignature signature = readTransposeSignature(problem.signature);
+    const int sharedBytes =
+        askedBytes(config, read(problem), signature, device);
+    // No more than the kernel needs, so that better aligned problems share it.
+    TransposeSignature least = signature;
+    least.align = config.neededAlign(signature);
+    Plan plan;
+    plan.problem = problem.record;
+    plan.config = record;
+    plan.kernels.push_back(
+        makeKernelUnit(entry,
+                       instanceOf(("kiln_transpose2d_" + name()).str(), least,
+                                  config, /*maySpill=*/true),
+                       device));
+    plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
+    plan.takesDependentLaunch = device.ccMajor >= 9;
+    plan.binder = std::make_shared<TransposeBinder<Config>>(config, signature,
+                                                            sharedBytes);
+    return plan;
+  }
+
+protected:
+  std::optional<Rejection> checkConfig(const Problem &problem,
+                                       const Record &record,
+                                       const DeviceModel &device) const final {
+    auto config = fromRecord<Config>(record);
+    TransposeProblem p = read(problem);
+    TransposeSignature signature = readTransposeSignature(problem.signature);
+    if (auto rejection = checkThreads(config.threads(), device))
+      return rejection;
+    if (auto rejection = checkShape(config, p, signature))
+      return rejection;
+    assert(config.isValid(signature) && "each limit of isValid has its words");
+    int64_t shared = askedBytes(config, p, signature, device);
+    if (auto rejection = checkSharedBytes(shared, device))
+      return rejection;
+    // At an address that is aligned to no more than its elements.
+    return checkGrid(
+        double(blocksOf(config, p, signature, signature.elementBytes)));
+  }
+
+  StreamKernel streamKernel(const Problem &problem, const Record &record,
+                            const DeviceModel &device) const final {
+    auto config = fromRecord<Config>(record);
+    TransposeProblem p = read(problem);
+    TransposeSignature signature = readTransposeSignature(problem.signature);
+    StreamKernel kernel;
+    // A pointer of the greatest alignment is hardly ever aligned to less than
+    // what a kernel asks for.
+    constexpr int64_t kMostAlign = 16;
+    kernel.tasks =
+        blocksOf(config, p, signature, p.align < kMostAlign ? p.align : 0);
+    kernel.block = {config.threads(), config.registers(signature),
+                    askedBytes(config, p, signature, device)};
+    kernel.readBytes = p.bytes();
+    kernel.writeBytes = p.bytes();
+    addCosts(kernel, config, p, signature, device);
+    return kernel;
+  }
+
+  using Emit = llvm::function_ref<void(const Config &)>;
+
+  /// Calls \p emit with the template's space for a problem, best guesses first.
+  virtual void forEachConfig(const TransposeProblem &problem,
+                             const TransposeSignature &signature,
+                             Emit emit) const = 0;
+
+  /// The limits of Config::isValid() that no launch has, by name, and those of
+  /// the template that depend on the problem.
+  virtual std::optional<Rejection>
+  checkShape(const Config &config, const TransposeProblem &problem,
+             const TransposeSignature &signature) const = 0;
+
+  /// Shared memory that a launch asks for.
+  virtual int askedBytes(const Config &config, const TransposeProblem &problem,
+                         const TransposeSignature &signature,
+                         const DeviceModel &device) const = 0;
+
+  /// Adds what a config that prune() let pass does beside moving each byte
+  /// once.
+  virtual void addCosts(StreamKernel &kernel, const Config &config,
+                        const TransposeProblem &problem,
+                        const TransposeSignature &signature,
+                        const DeviceModel &device) const = 0;
+
+private:
+  /// Blocks of a launch with y at \p address.
+  static int64_t blocksOf(const Config &config, const TransposeProblem &p,
+                          const TransposeSignature &signature,
+                          int64_t address) {
+    TransposeParams params;
+    params.y = reinterpret_cast<void *>(static_cast<uintptr_t>(address));
+    params.rows = p.rows;
+    params.ldy = p.ldy;
+    return config.tileRowCount(signature, params) *
+           config.tileColumnCount(p.cols);
+  }
+
+  static TransposeProblem read(const Problem &problem) {
+    return readTransposeProblem(problem.record.values().data());
+  }
+
+  KernelEntry entry;
+  RecordSchema schema;
+};
+
+} // namespace kiln
