@@ -115,6 +115,8 @@ set(KILN_KERNEL_SOURCES
   rows/SplitRows.cuh
   rows/SplitRowsConfig.h
   transpose/GatheredRows.cuh
+  transpose/LineTranspose.cuh
+  transpose/LineTransposeConfig.h
   transpose/ReferenceTranspose.cuh
   transpose/ShiftedTranspose.cuh
   transpose/ShiftedTransposeConfig.h

@@ -82,12 +82,14 @@ TEST_CASE("emulated: products that begin before the grid ahead has ended") {
 }
 
 TEST_CASE("emulated: rows that begin before the grid ahead has ended") {
-  checkDependence({{"elementwise", "op=silu,mul rows=5 cols=1000 dtype=bf16"},
-                   {"softmax", "rows=5 cols=1000 dtype=fp16"},
-                   {"rmsnorm", "rows=3 cols=2048 dtype=bf16"},
-                   {"reduce", "op=sum rows=5 cols=3000 dtype=fp32"},
-                   {"rowquant", "rows=3 cols=512 dtype=bf16"},
-                   {"transpose2d", "rows=70 cols=130 dtype=bf16"}});
+  checkDependence(
+      {{"elementwise", "op=silu,mul rows=5 cols=1000 dtype=bf16"},
+       {"softmax", "rows=5 cols=1000 dtype=fp16"},
+       {"rmsnorm", "rows=3 cols=2048 dtype=bf16"},
+       {"reduce", "op=sum rows=5 cols=3000 dtype=fp32"},
+       {"rowquant", "rows=3 cols=512 dtype=bf16"},
+       {"transpose2d", "rows=70 cols=130 dtype=bf16"},
+       {"transpose2d", "rows=9 cols=130 dtype=bf16", {"line.tc64.t64.cp4"}}});
 }
 
 TEST_CASE("emulated: attentions that begin before the grid ahead has ended") {

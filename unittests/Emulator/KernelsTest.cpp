@@ -253,6 +253,48 @@ TEST_CASE("emulated: elements and transposes of rows that begin anywhere") {
           {"shifted.tr128.tc64.t128"}}});
 }
 
+TEST_CASE("emulated: transposes of few rows") {
+  // More and fewer kinds of vectors than threads; whole runs, and runs with
+  // elements before and behind their vectors.
+  check(
+      {{"transpose2d",
+        "rows=9 cols=1000 dtype=int8",
+        {"line.tc256.t128.cp16", "line.tc512.t256.cp4"}},
+       {"transpose2d",
+        "rows=219 cols=77 dtype=int8",
+        {"line.tc32.t256.cp16", "line.tc64.t128.cp4"}},
+       {"transpose2d",
+        "rows=35 cols=203 dtype=fp8_e4m3 align=1",
+        {"line.tc64.t128.cp16", "line.tc128.t64.cp4"}},
+       {"transpose2d",
+        "rows=30 cols=333 dtype=bf16 ldx=335 align=2",
+        {"line.tc128.t128.cp16", "line.tc16.t32.cp4"}},
+       {"transpose2d", "rows=1 cols=999 dtype=fp16", {"line.tc512.t128.cp16"}},
+       {"transpose2d",
+        "rows=94 cols=131 dtype=fp32 ldx=133 align=4",
+        {"line.tc32.t256.cp16", "line.tc64.t64.cp4"}},
+       {"transpose2d", "rows=6 cols=1 dtype=bf16", {"line.tc16.t32.cp16"}}});
+}
+
+// A plan for a range of rows keeps a leading dimension that was given, and so
+// meets rows of y with gaps.
+TEST_CASE("emulated: a run of y with gaps") {
+  EmulatedTrials trials;
+  trials.emulator.setPredecessor({});
+  DependentCase gaps =
+      trials.dependent({"transpose2d", "rows=9 cols=150 dtype=bf16 ldy=13"},
+                       "shifted.tr64.tc64.t128");
+  must(gaps.launch(false));
+  const std::vector<uint8_t> expected = gaps.outputs();
+  gaps.clearOutputs();
+  DependentCase line = trials.dependent(
+      {"transpose2d", "rows=13 cols=150 dtype=bf16"}, "line.tc64.t128.cp16");
+  must(line.plan->launch(gaps.arguments(false), line.workspace(),
+                         gaps.stream.handle()));
+  CHECK(gaps.outputs() == expected);
+  REQUIRE(trials.emulator.fault() == "");
+}
+
 // For authors of kernels: lines "family problem; config config...", which
 // "; outliers" may follow. KILN_TEST_SMS is how many SMs there are.
 TEST_CASE("emulated: kernels of a file") {

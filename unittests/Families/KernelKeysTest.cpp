@@ -146,8 +146,8 @@ TEST_CASE("every template and reference has a unit in this test") {
         "kiln_gemm_repack kiln_gemm_repack_transposed kiln_gemm_simt "
         "kiln_gemm_skinny kiln_gemm_sm90 kiln_rows_reference "
         "kiln_rows_reload kiln_rows_resident kiln_rows_split "
-        "kiln_transpose2d_reference kiln_transpose2d_shifted "
-        "kiln_transpose2d_tiled");
+        "kiln_transpose2d_line kiln_transpose2d_reference "
+        "kiln_transpose2d_shifted kiln_transpose2d_tiled");
 }
 
 TEST_CASE("an edit changes the keys of the units that include the file") {
@@ -180,7 +180,7 @@ TEST_CASE("units include what their kernels need") {
     CAPTURE(name);
     const bool loadsVectors =
         name == "kiln_elementwise_flat" || name == "kiln_transpose2d_tiled" ||
-        name == "kiln_transpose2d_shifted" ||
+        name == "kiln_transpose2d_shifted" || name == "kiln_transpose2d_line" ||
         (name.rfind("kiln_rows_", 0) == 0 && name != "kiln_rows_reference");
     CHECK(vectors.contains(name) == loadsVectors);
     CHECK(unitsWith("common/Ptx.cuh").contains(name));

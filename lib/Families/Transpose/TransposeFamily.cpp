@@ -16,6 +16,7 @@ public:
   TransposeFamily() {
     addTemplate(makeTiledTransposeTemplate());
     addTemplate(makeShiftedTransposeTemplate());
+    addTemplate(makeLineTransposeTemplate());
   }
 
   llvm::StringRef name() const override { return "transpose2d"; }

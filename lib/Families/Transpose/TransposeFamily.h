@@ -7,14 +7,15 @@
 
 namespace kiln {
 
-/// y[c, r] = x[r, c] for elements of 1, 2 and 4 bytes; templates tiled
-/// and shifted.
+/// y[c, r] = x[r, c] for elements of 1, 2 and 4 bytes; templates tiled,
+/// shifted and line.
 std::unique_ptr<KernelFamily> makeTransposeFamily();
 
 /// For the family's own constructor: tiles through shared memory, of rows that
-/// are whole aligned vectors and of rows that begin anywhere.
+/// are whole aligned vectors, of rows that begin anywhere, and of few rows.
 std::unique_ptr<Template> makeTiledTransposeTemplate();
 std::unique_ptr<Template> makeShiftedTransposeTemplate();
+std::unique_ptr<Template> makeLineTransposeTemplate();
 
 /// The family's reference, for one type; exact. Immutable.
 std::unique_ptr<Reference> makeTransposeReference(DType type,

@@ -1,0 +1,175 @@
+//===- LineTranspose.cpp - the line template ------------------------------===//
+//
+// For few rows, and a packed y. Configs differ in how many columns a block
+// takes, and so in the length of the pieces of x, in the number of blocks and
+// in what each has in flight.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Transpose/TransposeFamily.h"
+#include "Families/Transpose/TransposeTemplate.h"
+#include "transpose/LineTransposeConfig.h"
+
+namespace kiln {
+
+namespace {
+
+class LineTranspose final : public TransposeTemplate<LineTransposeConfig> {
+public:
+  LineTranspose()
+      : TransposeTemplate({.header = "transpose/LineTranspose.cuh",
+                           .signatureType = "TransposeSignature",
+                           .configType = "LineTransposeConfig",
+                           .paramsType = "TransposeParams",
+                           .function = "lineTranspose"}) {}
+
+  /// Tiles and copies are the ideas; threads vary them.
+  CandidateClass classOf(const Problem &, const Record &record) const override {
+    auto c = fromRecord<LineTransposeConfig>(record);
+    constexpr uint64_t kMostCopy = 32;
+    return {static_cast<uint64_t>(c.tileCols) * kMostCopy +
+                static_cast<uint64_t>(c.copyBytes),
+            0};
+  }
+
+protected:
+  void forEachConfig(const TransposeProblem &problem,
+                     const TransposeSignature &signature,
+                     Emit emit) const override;
+  std::optional<Rejection>
+  checkShape(const LineTransposeConfig &config, const TransposeProblem &problem,
+             const TransposeSignature &signature) const override;
+  int askedBytes(const LineTransposeConfig &config, const TransposeProblem &p,
+                 const TransposeSignature &signature,
+                 const DeviceModel &) const override {
+    return config.sharedBytes(signature, static_cast<int>(p.rows));
+  }
+  void addCosts(StreamKernel &kernel, const LineTransposeConfig &config,
+                const TransposeProblem &problem,
+                const TransposeSignature &signature,
+                const DeviceModel &device) const override;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Space
+//===----------------------------------------------------------------------===//
+
+void LineTranspose::forEachConfig(const TransposeProblem &p,
+                                  const TransposeSignature &signature,
+                                  Emit emit) const {
+  if (p.ldy != p.rows)
+    return;
+  // Blocks of so many bytes: several of them fit an SM, and each is worth its
+  // start.
+  constexpr int64_t kLeast = 2 * 1024, kMost = 80 * 1024;
+  for (int tileCols = LineTransposeConfig::kMostTileCols; tileCols >= 32;
+       tileCols /= 2) {
+    int64_t bytes = p.rows * tileCols * signature.elementBytes;
+    if (bytes > kMost)
+      continue;
+    if (bytes < kLeast && tileCols < LineTransposeConfig::kMostTileCols)
+      break;
+    constexpr int64_t kLarge = 16 * 1024;
+    const int fewest = bytes > kLarge ? 256 : 128;
+    for (int copyBytes : {16, 4})
+      for (int threads : {2 * fewest, fewest}) {
+        LineTransposeConfig config{.tileCols = tileCols,
+                                   .blockThreads = threads,
+                                   .copyBytes = copyBytes};
+        if (config.isValid(signature))
+          emit(config);
+      }
+  }
+}
+
+std::optional<Rejection>
+LineTranspose::checkShape(const LineTransposeConfig &config,
+                          const TransposeProblem &p,
+                          const TransposeSignature &signature) const {
+  constexpr int kMostCols = LineTransposeConfig::kMostTileCols;
+  if (auto rejection = checkPower(
+          config.tileCols,
+          LineTransposeConfig::kSector / signature.elementBytes, kMostCols,
+          "columns a tile", "a power of two from a sector to 1024"))
+    return rejection;
+  if (auto rejection = checkBlockThreads(config.blockThreads))
+    return rejection;
+  if (config.copyBytes != 4 && config.copyBytes != 16)
+    return Rejection{PruneReason::InstructionShape, double(config.copyBytes), 0,
+                     "bytes a copy", "4 or 16"};
+  if (p.ldy != p.rows)
+    return Rejection{PruneReason::Alignment, double(p.ldy), double(p.rows),
+                     "elements from row to row of y"};
+  if (p.rows > LineTransposeConfig::kMostRows)
+    return Rejection{PruneReason::SharedMemory, double(p.rows),
+                     double(LineTransposeConfig::kMostRows), "rows"};
+  return std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// Estimate
+//===----------------------------------------------------------------------===//
+
+/// Passes that an access of a warp to shared memory takes for its elements, on
+/// average over 24 numbers of rows, walked through as the kernel does.
+static double passesOf(const LineTransposeConfig &config, int64_t rows,
+                       int vector) {
+  constexpr double kNarrow = 2.5, kFew = 3, kMany = 4;
+  if (config.copyBytes == 4)
+    return kNarrow;
+  return rows < 8 * vector ? kFew : kMany;
+}
+
+/// Instructions of a lane in a block, for \p copies copies and \p vectors
+/// vectors.
+static double instructionsOf(const LineTransposeConfig &config, int64_t rows,
+                             int vector, double copies, double vectors) {
+  // Counted in the kernel's SASS: a copy; the address of an element of a kind;
+  // a vector, with a load and its part of packing for each element.
+  constexpr double kPerCopy = 30, kPerAddress = 12, kPerVector = 12,
+                   kPerElement = 1.75;
+  // An SM's port to shared memory takes one access for four of arithmetic.
+  constexpr double kPerPass = 4;
+  double element = kPerElement + kPerPass * passesOf(config, rows, vector);
+  // Threads in groups of as many as there are kinds, or those of the last turn:
+  // some have nothing to do.
+  const int64_t threads = config.threads();
+  const int64_t common = std::min<int64_t>(rows & -rows, vector);
+  const int64_t kinds = rows / common;
+  const int64_t turns = (kinds + threads - 1) / threads;
+  const int64_t groups = std::max<int64_t>(threads / kinds, 1);
+  double idle = double(turns * threads) / double(groups * kinds);
+  return copies * kPerCopy + double(turns * threads) * vector * kPerAddress +
+         vectors * idle * (kPerVector + vector * element);
+}
+
+void LineTranspose::addCosts(StreamKernel &kernel,
+                             const LineTransposeConfig &config,
+                             const TransposeProblem &p,
+                             const TransposeSignature &signature,
+                             const DeviceModel &device) const {
+  const int vector = config.vector(signature);
+  const int64_t rows = std::max<int64_t>(p.rows, 1);
+  const int pieceBytes = config.tileCols * signature.elementBytes;
+  // As shifted loses it. On the side of y a block's bytes are one piece.
+  constexpr double kLost = 0.015;
+  kernel.lostShare = kLost + lostToPieces(pieceBytes) +
+                     lostToPieces(static_cast<int>(rows) * pieceBytes);
+  // Sectors at both ends of a piece that neighbours read too.
+  constexpr int64_t kSector = LineTransposeConfig::kSector;
+  if (p.ldx * signature.elementBytes % kSector != 0)
+    kernel.sharedBytesPerTask = double(rows) * kSector;
+  double moved = double(rows) * pieceBytes;
+  double copies = double(rows) * config.rowCopies(signature);
+  kernel.simdOps = instructionsOf(config, rows, vector, copies, moved / 16) *
+                   double(kernel.tasks);
+  kernel.serialNs = gatheringNs(
+      kernel, moved, moved, passesOf(config, rows, vector), signature, device);
+}
+
+std::unique_ptr<Template> makeLineTransposeTemplate() {
+  return std::make_unique<LineTranspose>();
+}
+
+} // namespace kiln
