@@ -60,6 +60,7 @@ set(KILN_KERNEL_SOURCES
   common/WgmmaRegisters.cuh
   common/WgmmaTf32.cuh
   elementwise/ElementwiseItem.cuh
+  elementwise/ElementwiseKernel.cuh
   elementwise/ElementwiseParams.h
   elementwise/ElementwiseSignature.h
   elementwise/FlatElementwise.cuh

@@ -14,32 +14,18 @@
 #pragma once
 
 #include "common/Dependent.cuh"
-#include "elementwise/ElementwiseItem.cuh"
-#include "elementwise/ElementwiseParams.h"
-#include "elementwise/FlatElementwiseConfig.h"
+#include "elementwise/ElementwiseKernel.cuh"
 #include "elementwise/LineElementwise.cuh"
 #include "elementwise/ShiftedElementwise.cuh"
 
 namespace kiln {
 
 template <ElementwiseSignature kSignature, FlatElementwiseConfig kConfig>
-class FlatElementwise {
-  static_assert(kConfig.isValid(kSignature),
-                "the config is not valid for this signature");
-
-  static constexpr DType kIn = kSignature.in, kOut = kSignature.out;
-  static constexpr PointwiseChain kChain = kSignature.chain;
-  static constexpr int kLinks = kChain.size();
-  static constexpr int kVector = kConfig.vector, kItems = kConfig.items;
-  static constexpr int kThreads = kConfig.threads();
-  static constexpr int kInBytes = kVector * bytesOf(kIn);
-  static constexpr int kOutBytes = kVector * bytesOf(kOut);
-  static constexpr CacheHint kLoadHint =
-      kConfig.hint == 1 ? CacheHint::Streaming : CacheHint::Plain;
-  static constexpr CacheHint kStoreHint =
-      kConfig.hint != 0 ? CacheHint::Streaming : CacheHint::Plain;
-
-  static constexpr bool kRuns = kSignature.needsPosition();
+class FlatElementwise : ElementwiseKernel<kSignature, kConfig> {
+  using Base = ElementwiseKernel<kSignature, kConfig>;
+  using Base::kIn, Base::kOut, Base::kChain, Base::kLinks, Base::kVector,
+      Base::kItems, Base::kThreads, Base::kInBytes, Base::kOutBytes,
+      Base::kLoadHint, Base::kStoreHint, Base::kRuns;
 
   /// Where the first item of a thread lies: in the line, or in the matrix.
   struct Place {
@@ -51,13 +37,10 @@ class FlatElementwise {
 
 public:
   static void run(const FlatElementwiseParams &params) {
-    float scale = 1.0f;
-    if constexpr (kChain.contains(PointwiseOp::Scale))
-      scale = params.operands.scalePtr ? *params.operands.scalePtr
-                                       : params.operands.scale;
-    for (long long chunk = blockIdx.x; chunk < params.chunks;
-         chunk += gridDim.x)
-      runChunk(params, chunk, scale);
+    float scale =
+        Base::forEachChunk(params, [&](long long chunk, float factor) {
+          runChunk(params, chunk, factor);
+        });
     if constexpr (!kRuns && kVector > 1)
       runTail(params.operands, params.vectors * kVector, scale);
   }
@@ -105,12 +88,7 @@ private:
       offset = place.vector * kVector;
       distance = kThreads * kVector;
     }
-    return at<kType>(at<kType>(operand, offset), item * distance);
-  }
-
-  template <DType kType>
-  static const char *at(const void *operand, long long offset) {
-    return static_cast<const char *>(operand) + offset * bytesOf(kType);
+    return elementAt<kType>(elementAt<kType>(operand, offset), item * distance);
   }
 
   /// Loads what link kLink and those behind it read of an item, but rows of
@@ -126,8 +104,8 @@ private:
     else if constexpr (kShape == LinkShape::Column)
       item.link[kLink].word[0] =
           loadVector<bytesOf(kIn)>(
-              at<kIn>(at<kIn>(operand, place.first.row),
-                      static_cast<long long>(index) * params.rowStep))
+              elementAt<kIn>(elementAt<kIn>(operand, place.first.row),
+                             static_cast<long long>(index) * params.rowStep))
               .word[0];
     if constexpr (kLink + 1 < kLinks)
       loadLinks<kLink + 1>(item, params, place, index);
@@ -140,8 +118,8 @@ private:
                            const Place &place) {
     if constexpr (shapeOf(kChain.ops[kLink]) == LinkShape::Row) {
       Words<kInBytes> row = loadVector<kInBytes>(
-          at<kIn>(params.operands.operands[kLink],
-                  static_cast<long long>(place.first.column) * kVector));
+          elementAt<kIn>(params.operands.operands[kLink],
+                         static_cast<long long>(place.first.column) * kVector));
 #pragma unroll
       for (int i = 0; i < kItems; ++i)
         items[i].link[kLink] = row;

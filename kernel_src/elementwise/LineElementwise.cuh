@@ -12,30 +12,16 @@
 #pragma once
 
 #include "common/ShiftedVector.cuh"
-#include "elementwise/ElementwiseItem.cuh"
-#include "elementwise/ElementwiseParams.h"
-#include "elementwise/FlatElementwiseConfig.h"
+#include "elementwise/ElementwiseKernel.cuh"
 
 namespace kiln {
 
 template <ElementwiseSignature kSignature, FlatElementwiseConfig kConfig>
-class LineElementwise {
-  static_assert(kConfig.isValid(kSignature),
-                "the config is not valid for this signature");
-
-  static constexpr DType kIn = kSignature.in, kOut = kSignature.out;
-  static constexpr PointwiseChain kChain = kSignature.chain;
-  static constexpr int kLinks = kChain.size();
-  static constexpr int kVector = kConfig.vector, kItems = kConfig.items;
-  static constexpr int kThreads = kConfig.threads();
-  static constexpr int kInElement = bytesOf(kIn);
-  static constexpr int kInBytes = kVector * kInElement;
-  static constexpr int kOutBytes = kVector * bytesOf(kOut);
-  static constexpr CacheHint kLoadHint =
-      kConfig.hint == 1 ? CacheHint::Streaming : CacheHint::Plain;
-  static constexpr CacheHint kStoreHint =
-      kConfig.hint != 0 ? CacheHint::Streaming : CacheHint::Plain;
-
+class LineElementwise : ElementwiseKernel<kSignature, kConfig> {
+  using Base = ElementwiseKernel<kSignature, kConfig>;
+  using Base::kIn, Base::kOut, Base::kChain, Base::kLinks, Base::kVector,
+      Base::kItems, Base::kThreads, Base::kInElement, Base::kInBytes,
+      Base::kOutBytes, Base::kLoadHint, Base::kStoreHint;
   using Item = ElementwiseItem<kSignature, kVector, /*kCrosses=*/true>;
 
   /// Where a vector's first element lies.
@@ -46,18 +32,14 @@ class LineElementwise {
 
 public:
   static void run(const FlatElementwiseParams &params) {
-    float scale = 1.0f;
-    if constexpr (kChain.contains(PointwiseOp::Scale))
-      scale = params.operands.scalePtr ? *params.operands.scalePtr
-                                       : params.operands.scale;
-    for (long long chunk = blockIdx.x; chunk < params.chunks;
-         chunk += gridDim.x) {
-      long long vector = chunk * kConfig.vectorsPerChunk() + threadIdx.x;
-      if (chunk < params.fullChunks)
-        runItems<true>(params, vector, scale);
-      else
-        runItems<false>(params, vector, scale);
-    }
+    float scale =
+        Base::forEachChunk(params, [&](long long chunk, float factor) {
+          long long vector = chunk * kConfig.vectorsPerChunk() + threadIdx.x;
+          if (chunk < params.fullChunks)
+            runItems<true>(params, vector, factor);
+          else
+            runItems<false>(params, vector, factor);
+        });
     if constexpr (kVector > 1)
       runTail(params, scale);
   }
@@ -84,16 +66,11 @@ private:
     }
   }
 
-  template <DType kType>
-  static const char *at(const void *operand, long long offset) {
-    return static_cast<const char *>(operand) + offset * bytesOf(kType);
-  }
-
   /// Address of an item in a packed matrix.
   template <DType kType>
   static const char *itemAt(const void *operand, long long vector, int item) {
-    return at<kType>(at<kType>(operand, vector * kVector),
-                     item * kThreads * kVector);
+    return elementAt<kType>(elementAt<kType>(operand, vector * kVector),
+                            item * kThreads * kVector);
   }
 
   /// Loads what link kLink and those behind it read of the vector that begins
@@ -116,16 +93,17 @@ private:
     const void *values = operands.operands[kLink];
     bool crosses = item.left < kVector;
     if constexpr (kShape == LinkShape::Column) {
-      const char *from = at<kIn>(values, place.row);
+      const char *from = elementAt<kIn>(values, place.row);
       item.link[kLink].word[0] = loadVector<kInElement>(from).word[0];
       item.next[kLink] =
           loadVector<kInElement>(from + crosses * kInElement).word[0];
     } else if constexpr (kShape == LinkShape::Row) {
-      const char *from = at<kIn>(values, place.column);
+      const char *from = elementAt<kIn>(values, place.column);
       const char *begin = static_cast<const char *>(values);
       item.link[kLink] =
-          crosses ? loadAcross(from, begin, item.left)
-                  : loadCovered(from, begin, at<kIn>(values, operands.cols));
+          crosses
+              ? loadAcross(from, begin, item.left)
+              : loadCovered(from, begin, elementAt<kIn>(values, operands.cols));
     }
     if constexpr (kLink + 1 < kLinks)
       loadValues<kLink + 1>(item, operands, place);

@@ -1,5 +1,4 @@
-//===- elementwise/ShiftedElementwise.cuh - chains of rows that begin anywhere
-////
+//===- elementwise/ShiftedElementwise.cuh - rows that begin anywhere ------===//
 //
 // Rows that begin between two multiples of 16 bytes are cut at these multiples:
 // a row is a head of less than a vector, whole vectors, a tail of less than
@@ -19,31 +18,17 @@
 #pragma once
 
 #include "common/ShiftedVector.cuh"
-#include "elementwise/ElementwiseItem.cuh"
-#include "elementwise/ElementwiseParams.h"
-#include "elementwise/FlatElementwiseConfig.h"
+#include "elementwise/ElementwiseKernel.cuh"
 
 namespace kiln {
 
 template <ElementwiseSignature kSignature, FlatElementwiseConfig kConfig>
-class ShiftedElementwise {
-  static_assert(kConfig.isValid(kSignature),
-                "the config is not valid for this signature");
-
-  static constexpr DType kIn = kSignature.in, kOut = kSignature.out;
-  static constexpr PointwiseChain kChain = kSignature.chain;
-  static constexpr int kLinks = kChain.size();
-  static constexpr int kVector = kConfig.vector, kItems = kConfig.items;
-  static constexpr int kThreads = kConfig.threads();
-  static constexpr int kInElement = bytesOf(kIn), kOutElement = bytesOf(kOut);
-  static constexpr int kInBytes = kVector * kInElement;
-  static constexpr int kOutBytes = kVector * kOutElement;
-  static constexpr CacheHint kLoadHint =
-      kConfig.hint == 1 ? CacheHint::Streaming : CacheHint::Plain;
-  static constexpr CacheHint kStoreHint =
-      kConfig.hint != 0 ? CacheHint::Streaming : CacheHint::Plain;
-  static constexpr bool kRuns = kSignature.needsPosition();
-
+class ShiftedElementwise : ElementwiseKernel<kSignature, kConfig> {
+  using Base = ElementwiseKernel<kSignature, kConfig>;
+  using Base::kIn, Base::kOut, Base::kChain, Base::kLinks, Base::kVector,
+      Base::kItems, Base::kThreads, Base::kInElement, Base::kOutElement,
+      Base::kInBytes, Base::kOutBytes, Base::kLoadHint, Base::kStoreHint,
+      Base::kRuns;
   using Item = ElementwiseItem<kSignature, kVector>;
   /// A vector of a matrix that is read, in flight.
   struct Loaded {
@@ -77,13 +62,9 @@ class ShiftedElementwise {
 
 public:
   static void run(const FlatElementwiseParams &params) {
-    float scale = 1.0f;
-    if constexpr (kChain.contains(PointwiseOp::Scale))
-      scale = params.operands.scalePtr ? *params.operands.scalePtr
-                                       : params.operands.scale;
-    for (long long chunk = blockIdx.x; chunk < params.chunks;
-         chunk += gridDim.x)
-      runChunk(params, chunk, scale);
+    Base::forEachChunk(params, [&](long long chunk, float factor) {
+      runChunk(params, chunk, factor);
+    });
   }
 
 private:
@@ -110,7 +91,7 @@ private:
   /// Elements between the aligned vector in which a row of y begins and the
   /// row.
   static int headOf(const ElementwiseParams &operands, unsigned row) {
-    return bytesPast(at<kOut>(operands.y, row * operands.ldy),
+    return bytesPast(elementAt<kOut>(operands.y, row * operands.ldy),
                      accessBytes(kOutBytes)) /
            kOutElement;
   }
@@ -135,11 +116,6 @@ private:
     return part;
   }
 
-  template <DType kType>
-  static const char *at(const void *operand, long long offset) {
-    return static_cast<const char *>(operand) + offset * bytesOf(kType);
-  }
-
   /// Address of an item in a matrix. The compiler finds one for all items and
   /// their distances.
   template <DType kType>
@@ -153,7 +129,7 @@ private:
       offset += place.row * ld;
       distance = params.rowStep * ld;
     }
-    return at<kType>(at<kType>(operand, offset), item * distance);
+    return elementAt<kType>(elementAt<kType>(operand, offset), item * distance);
   }
 
   /// The end of a matrix that is read.
@@ -161,7 +137,7 @@ private:
                            const void *matrix, long long ld) {
     if constexpr (kSignature.contiguous)
       ld = operands.cols;
-    return at<kIn>(matrix, (operands.rows - 1) * ld + operands.cols);
+    return elementAt<kIn>(matrix, (operands.rows - 1) * ld + operands.cols);
   }
 
   //===--------------------------------------------------------------------===//
@@ -227,8 +203,8 @@ private:
                         params.operands.ldOperand);
     else if constexpr (kShape == LinkShape::Column)
       loads.element[kLink] = loadVector<kInElement>(
-          at<kIn>(at<kIn>(operand, place.row),
-                  static_cast<long long>(item) * params.rowStep));
+          elementAt<kIn>(elementAt<kIn>(operand, place.row),
+                         static_cast<long long>(item) * params.rowStep));
     if constexpr (kLink + 1 < kLinks)
       loadLinks<kFull, kLink + 1>(loads, params, place, item, part);
   }
@@ -239,11 +215,11 @@ private:
                        const Place &place, const Part &part) {
     if constexpr (shapeOf(kChain.ops[kLink]) == LinkShape::Row) {
       const void *row = params.operands.operands[kLink];
-      const char *from = at<kIn>(row, place.column);
+      const char *from = elementAt<kIn>(row, place.column);
       if (part.isWhole())
         rows[kLink] = loadShiftedWithin<kInBytes, kInElement>(
             from, static_cast<const char *>(row),
-            at<kIn>(row, params.operands.cols));
+            elementAt<kIn>(row, params.operands.cols));
       else
         rows[kLink] =
             loadElements<kInBytes, kInElement>(from, part.begin, part.end);

@@ -146,6 +146,13 @@ StreamKernel streamOf(const ElementwiseProblem &p,
   if (config.hint == 1 && (config.vector * inBytes > kAccessBytes ||
                            config.start == FlatElementwiseConfig::kAny))
     kernel.rereadBytes = elements * matrices * inBytes;
+  // H100, by accesses of 4 bytes and less: 0.88 to 0.90 of a stream, where
+  // whole accesses reach 0.94 to 0.97 (bias and sum of fp32 4922 x 4481, 183 x
+  // 250957, 76 x 17609; bias and silu of bf16 8191 x 8191).
+  constexpr int64_t kNarrowBytes = 4;
+  constexpr double kNarrowLoss = 0.07;
+  if (config.vector * inBytes <= kNarrowBytes)
+    kernel.lostShare = kNarrowLoss;
   Instructions count = instructionsOf(signature, config, device);
   kernel.simdOps = elements * count.simd;
   kernel.specialOps = elements * count.special;
