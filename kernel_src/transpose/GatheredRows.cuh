@@ -10,6 +10,7 @@
 #pragma once
 
 #include "common/ShiftedVector.cuh"
+#include "transpose/TransposeParams.h"
 
 namespace kiln {
 
@@ -20,18 +21,36 @@ template <int kElementBytes, int kPieceBytes> struct GatheredRows {
 
   const char *begin, *end; ///< the bytes of x
 
+  static GatheredRows of(const TransposeParams &params) {
+    const char *x = static_cast<const char *>(params.x);
+    return {x,
+            x + ((params.rows - 1) * params.ldx + params.cols) * kElementBytes};
+  }
+
   /// Of a row that begins at \p row: how far its first piece begins before it.
   static int past(const char *row) { return bytesPast(row, kPieceBytes); }
 
-  /// Copies the piece at \p from to \p to. Both are aligned; somewhere in the
-  /// piece x has an element.
-  void copy(char *to, const char *from) const {
+  /// Whether x has all pieces that touch the bytes [first, last) of it.
+  bool isInside(const char *first, const char *last) const {
+    return first - begin >= kPieceBytes && end - last >= kPieceBytes;
+  }
+
+  /// Copies the piece at \p from to \p place bytes behind \p shared. Both are
+  /// aligned; somewhere in the piece x has an element.
+  void copy(char *shared, int place, const char *from) const {
     if (from < begin || from + kPieceBytes > end)
-      copyInside(to, from);
-    else if constexpr (kAsync)
-      ptx::cpAsync<kPieceBytes>(ptx::sharedAddress(to), from, kPieceBytes);
+      copyInside(shared + place, from);
     else
-      storeVector<kPieceBytes>(to, loadVector<kPieceBytes>(from));
+      copyWhole(shared, place, from);
+  }
+  /// The same where x has all of the piece.
+  static void copyWhole(char *shared, int place, const char *from) {
+    if constexpr (kAsync)
+      ptx::cpAsync<kPieceBytes>(ptx::sharedAddress(shared) +
+                                    static_cast<unsigned>(place),
+                                from, kPieceBytes);
+    else
+      storeVector<kPieceBytes>(shared + place, loadVector<kPieceBytes>(from));
   }
 
   /// Waits for the thread's copies.

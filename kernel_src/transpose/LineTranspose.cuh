@@ -80,9 +80,7 @@ private:
     Tile tile;
     tile.xPitch = params.ldx * kElementBytes;
     tile.yPitch = params.ldy * kElementBytes;
-    tile.x.begin = static_cast<const char *>(params.x);
-    tile.x.end = tile.x.begin + (params.rows - 1) * tile.xPitch +
-                 params.cols * kElementBytes;
+    tile.x = Rows::of(params);
     tile.from = tile.x.begin + column * kElementBytes;
     tile.to = static_cast<char *>(params.y) + column * tile.yPitch;
     tile.rows = static_cast<int>(params.rows);
@@ -91,20 +89,43 @@ private:
   }
 
   static void load(const Tile &tile, char *shared) {
-    constexpr int kCopies = kConfig.rowCopies(kSignature);
-    const int slots = tile.rows * kCopies;
-#pragma unroll 2
-    for (int slot = static_cast<int>(threadIdx.x); slot < slots;
-         slot += kThreads) {
-      int row = slot / kCopies;
-      int byte = (slot - row * kCopies) * kConfig.copyBytes;
-      const char *begin = tile.from + row * tile.xPitch;
-      int past = Rows::past(begin);
-      if (byte < past + tile.cols * kElementBytes)
-        tile.x.copy(shared + kConfig.rowOffset(kSignature, row) + byte,
-                    begin - past + byte);
-    }
+    const char *last = tile.from + (tile.rows - 1) * tile.xPitch;
+    if (tile.cols == kConfig.tileCols &&
+        tile.x.isInside(tile.from, last + kConfig.tileCols * kElementBytes))
+      loadRows<true>(tile, shared);
+    else
+      loadRows<false>(tile, shared);
     Rows::await();
+  }
+
+  /// \p kInside: the tile has all columns, and x all that is copied.
+  template <bool kInside> static void loadRows(const Tile &tile, char *shared) {
+    constexpr int kCopies = kConfig.rowCopies(kSignature);
+    // Groups of as many threads as a row has copies, or one of fewer.
+    constexpr int kGroups = kCopies < kThreads ? kThreads / kCopies : 1;
+    const int thread = static_cast<int>(threadIdx.x);
+    const int group = kCopies < kThreads ? thread / kCopies : 0;
+    if (group == kGroups)
+      return;
+    const int bytes = (kInside ? kConfig.tileCols : tile.cols) * kElementBytes;
+#pragma unroll 1
+    for (int copy = thread - group * kCopies; copy < kCopies;
+         copy += kThreads) {
+      const int byte = copy * kConfig.copyBytes;
+      const char *begin = tile.from + group * tile.xPitch;
+#pragma unroll kInside ? 4 : 1
+      for (int row = group; row < tile.rows; row += kGroups) {
+        const int past = Rows::past(begin);
+        const int place = kConfig.rowOffset(kSignature, row) + byte;
+        if (byte < past + bytes) {
+          if constexpr (kInside)
+            Rows::copyWhole(shared, place, begin - past + byte);
+          else
+            tile.x.copy(shared, place, begin - past + byte);
+        }
+        begin += kGroups * tile.xPitch;
+      }
+    }
   }
 
   /// Where the element waits.

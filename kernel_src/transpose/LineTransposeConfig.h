@@ -54,7 +54,9 @@ struct LineTransposeConfig {
   /// element. One more is left out behind each `vector` rows; see the head of
   /// LineTranspose.cuh.
   constexpr int rowOffset(const TransposeSignature &signature, int row) const {
-    return (row * rowCopies(signature) + row / vector(signature)) * copyBytes;
+    const auto left =
+        static_cast<unsigned>(row) / static_cast<unsigned>(vector(signature));
+    return (row * rowCopies(signature) + static_cast<int>(left)) * copyBytes;
   }
   /// Shared memory of a block that takes \p rows rows.
   constexpr int sharedBytes(const TransposeSignature &signature,

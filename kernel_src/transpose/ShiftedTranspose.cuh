@@ -81,12 +81,10 @@ private:
 
   static Tile setup(const TransposeParams &params) {
     Tile tile;
-    tile.x.begin = static_cast<const char *>(params.x);
+    tile.x = Rows::of(params);
     tile.y = static_cast<char *>(params.y);
     tile.xPitch = params.ldx * kElementBytes;
     tile.yPitch = params.ldy * kElementBytes;
-    tile.x.end = tile.x.begin + (params.rows - 1) * tile.xPitch +
-                 params.cols * kElementBytes;
     tile.isShifted = kConfig.isShifted(
         kSignature, reinterpret_cast<unsigned long long>(params.y), params.ldy);
     int tileRows = static_cast<int>(
@@ -117,7 +115,7 @@ private:
       if (global < 0 || global >= tile.rows ||
           byte >= past + tile.cols * kElementBytes)
         continue;
-      tile.x.copy(shared + kConfig.rowOffset(kSignature, row) + byte,
+      tile.x.copy(shared, kConfig.rowOffset(kSignature, row) + byte,
                   begin - past + byte);
     }
     Rows::await();

@@ -125,9 +125,9 @@ static double passesOf(const LineTransposeConfig &config, int64_t rows,
 /// vectors.
 static double instructionsOf(const LineTransposeConfig &config, int64_t rows,
                              int vector, double copies, double vectors) {
-  // Counted in the kernel's SASS: a copy; the address of an element of a kind;
-  // a vector, with a load and its part of packing for each element.
-  constexpr double kPerCopy = 30, kPerAddress = 12, kPerVector = 12,
+  // Counted in the kernel's SASS for sm_90: a copy; the address of an element
+  // of a kind; a vector, with its part of packing for each element.
+  constexpr double kPerCopy = 20, kPerAddress = 16, kPerVector = 10,
                    kPerElement = 1.75;
   // An SM's port to shared memory takes one access for four of arithmetic.
   constexpr double kPerPass = 4;

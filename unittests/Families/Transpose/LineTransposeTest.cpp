@@ -1,10 +1,7 @@
 // Transposition of few rows: limits, launches, and what the kernel does with a
 // run of y, walked through on the host.
-#include "Families/FamilyTesting.h"
-#include "Families/Transpose/TransposeProblem.h"
+#include "Families/Transpose/TransposeTesting.h"
 
-#include "Kernel/ConfigSchema.h"
-#include "Kernel/Space.h"
 #include "transpose/LineTransposeConfig.h"
 
 #include <doctest/doctest.h>
@@ -18,19 +15,6 @@ using namespace kiln;
 using namespace kiln::testing;
 
 namespace {
-
-const KernelFamily &transpose() { return *registry().find("transpose2d"); }
-
-std::string reason(llvm::StringRef problem, llvm::StringRef config) {
-  return testing::reason(transpose(), problem, config);
-}
-
-/// Name of the template that comes first for \p text.
-std::string firstOf(llvm::StringRef text) {
-  auto space = exploreSpace(transpose(), parse(transpose(), text), h200());
-  REQUIRE(bool(space));
-  return space->ranked.front().tmpl->name().str();
-}
 
 /// The vectors of a run as LineTranspose::storeVectors deals them out: calls
 /// \p visit(thread, vector, the kind's first element, columns further).

@@ -1,8 +1,5 @@
-#include "Families/FamilyTesting.h"
-#include "Families/Transpose/TransposeProblem.h"
+#include "Families/Transpose/TransposeTesting.h"
 
-#include "Kernel/ConfigSchema.h"
-#include "Kernel/Space.h"
 #include "transpose/TiledTransposeConfig.h"
 #include "transpose/TransposeParams.h"
 
@@ -16,8 +13,6 @@ using namespace kiln::testing;
 
 namespace {
 
-const KernelFamily &transpose() { return *registry().find("transpose2d"); }
-
 const Template &tiled() { return *transpose().findTemplate("tiled"); }
 
 Problem parse(llvm::StringRef text) {
@@ -25,9 +20,6 @@ Problem parse(llvm::StringRef text) {
 }
 std::string failure(llvm::StringRef text) {
   return testing::failure(transpose(), text);
-}
-std::string reason(llvm::StringRef problem, llvm::StringRef config) {
-  return testing::reason(transpose(), problem, config);
 }
 
 /// Every config that enumerate() offers for \p text.
