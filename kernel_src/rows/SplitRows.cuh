@@ -4,6 +4,12 @@
 // (params.allRows): then a range is some of the rows, or where these are packed
 // a piece of the one long row that they make (the host passes it as such).
 //
+// Ranges interleave: each takes a vector a thread, and goes on behind what the
+// others take, so that all blocks that run read near each other. (Rejected: a
+// contiguous piece for each. A thousand blocks then read at as many places, and
+// sums of 300 MB and more stayed at 0.83 to 0.94 of a stream, on an H100 and an
+// H200.)
+//
 // A block reduces its range and leaves the statistics in the workspace. The one
 // that finds itself last by the output's counter merges all of them in order,
 // so that the result does not depend on who was last, and resets the counter.
@@ -42,13 +48,10 @@ public:
     unsigned ranges = static_cast<unsigned>(params.ranges);
     unsigned output = blockIdx.x / ranges, range = blockIdx.x % ranges;
     Stats stats[1] = {Stats::empty()};
-    if (params.allRows) {
-      long long perRange = (params.rows + ranges - 1) / ranges;
-      long long begin = range * perRange;
-      for (long long row = begin; row < min(params.rows, begin + perRange);
-           ++row)
+    if (params.allRows)
+      for (long long row = range; row < params.rows; row += ranges)
         addRange(stats[0], params, row, 0, 1);
-    } else
+    else
       addRange(stats[0], params, output, range, ranges);
     Group::template reduce<0>(stats);
     if (ranges == 1)
@@ -62,27 +65,25 @@ private:
   static void addRange(Stats &stats, const RowParams &params, long long row,
                        unsigned range, unsigned ranges) {
     const auto body = bodyOf<kSignature, kStart, kVector>(params, row);
-    long long perRange = (body.vectors + ranges - 1) / ranges;
-    long long begin = range * perRange;
-    long long end = min(body.vectors, begin + perRange);
+    const long long step = static_cast<long long>(ranges) * kThreads;
+    long long end = body.vectors;
     Ends ends(params, body, row, static_cast<int>(threadIdx.x), range == 0);
     ends.load();
     const char *x = static_cast<const char *>(params.x) +
                     (row * params.ldx + body.head) * kInBytes;
-    for (long long at = begin + threadIdx.x; at < end;
-         at += kThreads * kItems) {
+    for (long long at = static_cast<long long>(range) * kThreads + threadIdx.x;
+         at < end; at += step * kItems) {
       kiln::Words<kBytes> words[kItems];
 #pragma unroll
       for (int i = 0; i < kItems; ++i)
-        if (at + i * kThreads < end)
-          words[i] =
-              loadVector<kBytes, kHint>(x + (at + i * kThreads) * kBytes);
+        if (at + i * step < end)
+          words[i] = loadVector<kBytes, kHint>(x + (at + i * step) * kBytes);
       // Sums of what is in flight at once, then of these: a short chain of
       // roundings.
       auto collector = Math::Collector::empty();
 #pragma unroll
       for (int i = 0; i < kItems; ++i)
-        if (at + i * kThreads < end) {
+        if (at + i * step < end) {
           float value[kVector];
           unpackFloats<kSignature.in>(value, words[i]);
           collector.add(value);

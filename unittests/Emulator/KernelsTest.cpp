@@ -225,7 +225,11 @@ TEST_CASE("emulated: rows of any length and pitch") {
          {"reduce",
           "op=max rows=3 cols=5003 dtype=bf16 align=2",
           {"split.t128.v8.i2.k3.o1"},
-          TrialData::Outliers}});
+          TrialData::Outliers},
+         // Ranges of rows, fewer and more of them than there are.
+         {"reduce",
+          "op=mean rows=37 cols=304 dtype=bf16 axis=all ldx=320",
+          {"split.t128.v8.i2.k3", "split.t128.v8.i2.k50"}}});
 }
 
 TEST_CASE("emulated: elements and transposes of rows that begin anywhere") {
