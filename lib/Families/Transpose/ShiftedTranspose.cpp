@@ -79,12 +79,12 @@ struct ShiftedTile {
 } // namespace
 
 /// Best guesses first. H100, bf16 and fp32: three of these on an SM are 2 %
-/// faster than as many as fit.
+/// faster than as many as fit. The last two are for few columns.
 static constexpr ShiftedTile kShiftedTiles[] = {
     {256, 256, 256, 3}, {512, 256, 256, 3}, {512, 128, 256, 3},
     {256, 128, 256, 4}, {256, 256, 256, 0}, {256, 128, 256, 0},
     {256, 256, 512, 2}, {128, 256, 256, 4}, {128, 128, 128, 0},
-    {128, 64, 64, 0}};
+    {128, 64, 64, 0},   {64, 256, 256, 0},  {64, 128, 128, 0}};
 
 void ShiftedTranspose::forEachConfig(const TransposeProblem &p,
                                      const TransposeSignature &signature,
@@ -94,7 +94,11 @@ void ShiftedTranspose::forEachConfig(const TransposeProblem &p,
   int raster = p.rows > 8 * p.cols ? 1 : kAll;
   constexpr int kVaried = 4;
   int number = 0;
+  constexpr int64_t kFewBytes = 512, kNarrow = 64;
+  const bool areFew = p.cols * signature.elementBytes <= kFewBytes;
   for (const ShiftedTile &tile : kShiftedTiles) {
+    if (tile.xBytes <= kNarrow && !areFew)
+      continue;
     ShiftedTransposeConfig config;
     config.tileCols = tile.xBytes / signature.elementBytes;
     config.tileRows = tile.yBytes / signature.elementBytes;

@@ -81,6 +81,22 @@ TEST_CASE("shifted transpose: it comes first where vectors do not divide") {
   }
 }
 
+TEST_CASE("shifted transpose: few columns have narrow tiles") {
+  auto narrowest = [](llvm::StringRef text) {
+    int least = 1024;
+    transpose().findTemplate("shifted")->enumerate(
+        parse(transpose(), text), h200(), [&](Record record) {
+          auto config = fromRecord<ShiftedTransposeConfig>(record);
+          least = std::min(least, config.tileCols);
+        });
+    return least;
+  };
+  CHECK(narrowest("rows=27253 cols=56 dtype=bf16") == 32);
+  CHECK(narrowest("rows=27253 cols=300 dtype=bf16") == 64);
+  CHECK(narrowest("rows=56570 cols=192 dtype=int8") == 64);
+  CHECK(narrowest("rows=56570 cols=1920 dtype=int8") == 128);
+}
+
 TEST_CASE("shifted transpose: bind has a tile for rows before its own") {
   llvm::StringRef config = "shifted.tr128.tc128.t256.ps3";
   // Aligned rows of y: tiles of 128 x 128.
