@@ -23,6 +23,14 @@ llvm::Expected<uint64_t> contextId(const Driver &driver, CudaContext context) {
   return id;
 }
 
+bool isAlive(const Driver &driver, CudaContext context, uint64_t id) {
+  auto now = contextId(driver, context);
+  if (now)
+    return *now == id;
+  llvm::consumeError(now.takeError());
+  return false;
+}
+
 llvm::Expected<CudaContext> contextOf(const Driver &driver, CudaStream stream) {
   CUcontext context = nullptr;
   if (llvm::Error error = driver.check(

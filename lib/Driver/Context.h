@@ -23,6 +23,13 @@ llvm::Expected<CudaContext> currentContext(const Driver &driver);
 llvm::Expected<uint64_t> contextId(const Driver &driver,
                                    CudaContext context = nullptr);
 
+/// Whether \p context is still the one that had \p id. For a handle that was
+/// kept, before anything else is done with it: of a destroyed context a driver
+/// answers the id (CUDA_ERROR_CONTEXT_IS_DESTROYED, or that of the context that
+/// has the handle now), but making it current succeeds and breaks the heap
+/// (measured, H200, driver 580). The context must not be destroyed meanwhile.
+bool isAlive(const Driver &driver, CudaContext context, uint64_t id);
+
 /// The context that \p stream belongs to; the current one for the default
 /// stream. Errors: InvalidArgument for a handle the driver does not know or
 /// when no context is current.

@@ -4,6 +4,7 @@
 #include "Driver/Graph.h"
 #include "Driver/Stream.h"
 #include "FakeDriver.h"
+#include "Fakes/FakeCudaHazards.h"
 
 #include <cuda.h>
 
@@ -55,6 +56,24 @@ TEST_CASE("an id tells contexts apart that share a handle") {
   CudaContext second = kilnFakeCreateContext(0);
   CHECK(second == first);
   CHECK(require(contextId(*fake.driver, second)) != firstId);
+}
+
+TEST_CASE("a destroyed context is asked for its id and for nothing else") {
+  FakeDriver fake;
+  kilnFakeCountMisuse(1); // which else ends the process
+  const CudaContext own = kilnFakeCreateContext(0);
+  const uint64_t id = require(contextId(*fake.driver, own));
+  CHECK(isAlive(*fake.driver, own, id));
+  kilnFakeDestroyContext(own);
+  CHECK_FALSE(isAlive(*fake.driver, own, id));
+  CHECK(kilnFakeMisuses() == 0);
+  CHECK(errorOf(ScopedContext::push(*fake.driver, own)).code ==
+        ErrorCode::ContextDead);
+  CHECK(kilnFakeMisuses() == 1);
+  CHECK(errorOf(smCountOf(*fake.driver, own)).code == ErrorCode::ContextDead);
+  CHECK(kilnFakeMisuses() == 2);
+  CHECK(kilnFakeCreateContext(0) == own);
+  CHECK_FALSE(isAlive(*fake.driver, own, id));
 }
 
 TEST_CASE("a stream leads to its context") {

@@ -133,6 +133,19 @@ void endContext(Context &context) {
   context.sticky = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
+Context *liveContext(CUcontext handle, CUresult &result) {
+  Context *context = objectOf<Context>(handle, Kind::Context);
+  result = CUDA_ERROR_INVALID_CONTEXT;
+  if (!context || context->sticky != CUDA_ERROR_CONTEXT_IS_DESTROYED)
+    return context;
+  result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  ++state.misuses;
+  if (state.countsMisuse)
+    return nullptr;
+  std::fprintf(stderr, "libkiln_fake_cuda: a destroyed context is used\n");
+  std::abort();
+}
+
 /// The device of \p ordinal, null if there is none such.
 static Device *deviceAt(int ordinal) {
   if (ordinal < 0 || ordinal >= state.deviceCount)
@@ -354,10 +367,10 @@ CUresult cuCtxGetId(CUcontext handle, unsigned long long *id) {
 CUresult cuCtxGetDevResource(CUcontext handle, CUdevResource *resource,
                              CUdevResourceType type) {
   KILN_FAKE_ENTER(cuCtxGetDevResource, Needs::Init);
-  Context *context =
-      handle ? objectOf<Context>(handle, Kind::Context) : current;
+  CUresult result = CUDA_ERROR_INVALID_CONTEXT;
+  Context *context = handle ? liveContext(handle, result) : current;
   if (!context)
-    return CUDA_ERROR_INVALID_CONTEXT;
+    return result;
   if (type != CU_DEV_RESOURCE_TYPE_SM)
     return CUDA_ERROR_INVALID_RESOURCE_TYPE;
   *resource = {};
@@ -368,11 +381,10 @@ CUresult cuCtxGetDevResource(CUcontext handle, CUdevResource *resource,
 
 CUresult cuCtxPushCurrent(CUcontext handle) {
   KILN_FAKE_ENTER(cuCtxPushCurrent, Needs::Init);
-  Context *context = objectOf<Context>(handle, Kind::Context);
+  CUresult result = CUDA_SUCCESS;
+  Context *context = liveContext(handle, result);
   if (!context)
-    return CUDA_ERROR_INVALID_CONTEXT;
-  if (context->sticky == CUDA_ERROR_CONTEXT_IS_DESTROYED)
-    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    return result;
   contextStack.push_back(context);
   current = context;
   return CUDA_SUCCESS;

@@ -1,4 +1,5 @@
 //===- FakeCudaControl.cpp - what tests call ------------------------------===//
+#include "Fakes/FakeCudaHazards.h"
 #include "Fakes/FakeCudaState.h"
 
 #include <algorithm>
@@ -48,6 +49,12 @@ void kilnFakeReset() {
   state.blockedCalls = 0;
   state.blockLimit = std::chrono::milliseconds(1000);
   state.hollowFrom = 0;
+  state.loadUs = 0;
+  state.stalledCalls = 0;
+  state.lastEnqueued.clear();
+  state.quietUs.clear();
+  state.countsMisuse = false;
+  state.misuses = 0;
   state.isLogging = false;
   state.steps.clear();
   state.stepHook = nullptr;
@@ -187,6 +194,30 @@ void kilnFakeSetBlockLimit(int ms) {
   std::lock_guard lock(state.mutex);
   state.blockLimit = std::chrono::milliseconds(ms);
 }
+
+void kilnFakeSetLoadTime(int us) {
+  std::lock_guard lock(state.mutex);
+  state.loadUs = us;
+  countObservers();
+}
+
+uint64_t kilnFakeStalledCalls() {
+  std::lock_guard lock(state.mutex);
+  return state.stalledCalls;
+}
+
+size_t kilnFakeStallingLoads() {
+  std::lock_guard lock(state.mutex);
+  return state.quietUs.size();
+}
+
+uint64_t kilnFakeQuietUsBefore(size_t index) {
+  std::lock_guard lock(state.mutex);
+  return state.quietUs.at(index);
+}
+
+void kilnFakeCountMisuse(int on) { state.countsMisuse = on != 0; }
+uint64_t kilnFakeMisuses() { return state.misuses; }
 
 double kilnFakeClockNs() {
   return static_cast<double>(state.clockPs) / kPsPerNs;

@@ -155,7 +155,7 @@ CUresult cuMemFree(CUdeviceptr address) {
   KILN_FAKE_ENTER(cuMemFree, Needs::Quiet);
   if (address == 0)
     return CUDA_SUCCESS;
-  if (CUresult result = awaitHeld(Awaits::Context); result != CUDA_SUCCESS)
+  if (CUresult result = awaitDevice(); result != CUDA_SUCCESS)
     return result;
   std::lock_guard lock(state.mutex);
   auto found = state.allocations.find(address);

@@ -118,7 +118,7 @@ CUresult cuModuleLoadData(CUmodule *handle, const void *data) {
                   4) != 0 ||
       readAt<uint16_t>(image, 18) != kMachineCuda)
     return CUDA_ERROR_INVALID_IMAGE;
-  if (CUresult result = awaitHeld(Awaits::Context); result != CUDA_SUCCESS)
+  if (CUresult result = awaitDevice(); result != CUDA_SUCCESS)
     return result;
   std::lock_guard lock(state.mutex);
   Module *module = state.make<Module>();
@@ -131,7 +131,7 @@ CUresult cuModuleLoadData(CUmodule *handle, const void *data) {
 
 CUresult cuModuleUnload(CUmodule handle) {
   KILN_FAKE_ENTER(cuModuleUnload, Needs::Quiet);
-  if (CUresult result = awaitHeld(Awaits::Context); result != CUDA_SUCCESS)
+  if (CUresult result = awaitDevice(); result != CUDA_SUCCESS)
     return result;
   std::lock_guard lock(state.mutex);
   Module *module = objectOf<Module>(handle, Kind::Module);

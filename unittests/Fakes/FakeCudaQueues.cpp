@@ -181,6 +181,43 @@ static void capture(Node &&node, Stream &stream) {
   stream.graph->nodes.push_back(std::move(node));
 }
 
+/// Waits for a load that stalls others, and notes that this thread enqueues.
+static void passLoads() {
+  if (state.loadUs == 0)
+    return;
+  std::shared_lock loading(state.loading, std::try_to_lock);
+  const bool isStalled = !loading.owns_lock();
+  if (isStalled)
+    loading.lock();
+  std::lock_guard lock(state.mutex);
+  state.stalledCalls += isStalled;
+  state.lastEnqueued[std::this_thread::get_id()] = State::Clock::now();
+}
+
+/// For how long no thread but this one has enqueued anything; the mutex is
+/// held.
+static uint64_t quietUs() {
+  State::Clock::duration quiet = std::chrono::hours(1);
+  for (const auto &[thread, last] : state.lastEnqueued)
+    if (thread != std::this_thread::get_id())
+      quiet = std::min(quiet, State::Clock::now() - last);
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(quiet).count());
+}
+
+CUresult awaitDevice() {
+  const std::chrono::microseconds time(state.loadUs);
+  if (time.count() == 0)
+    return awaitHeld(Awaits::Context);
+  {
+    std::lock_guard lock(state.mutex);
+    state.quietUs.push_back(quietUs());
+  }
+  std::lock_guard loading(state.loading);
+  std::this_thread::sleep_for(time);
+  return awaitHeld(Awaits::Context);
+}
+
 CUresult enqueue(CUstream handle, Node &&node, bool isFromGraph) {
   bool valid = false;
   Stream *stream = streamOf(handle, &valid);
@@ -200,6 +237,8 @@ CUresult enqueue(CUstream handle, Node &&node, bool isFromGraph) {
     node.event->isCaptured = isCaptured;
   settleDependence(node, stream, isCaptured, isFromGraph);
   const bool isObserved = state.observers.load(std::memory_order_relaxed) != 0;
+  if (isObserved)
+    passLoads();
   const bool isStep =
       node.type != Node::Type::Event && node.type != Node::Type::Wait;
   KilnFakeStep step = {};
@@ -246,7 +285,7 @@ CUresult awaitHeld(Awaits what, Stream *stream) {
 
 void countObservers() {
   state.observers = state.isLogging + (state.stepHook != nullptr) +
-                    !state.heldPattern.empty() +
+                    !state.heldPattern.empty() + (state.loadUs != 0) +
                     static_cast<int>(state.holdings.size());
 }
 

@@ -24,6 +24,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -236,6 +237,16 @@ struct State {
   uint64_t blockedCalls = 0;
   std::chrono::milliseconds blockLimit{1000};
 
+  std::atomic<int> loadUs{0}; ///< 0: loads stall nobody
+  std::shared_mutex loading;  ///< held by a load, shared by who enqueues
+  uint64_t stalledCalls = 0;
+  using Clock = std::chrono::steady_clock;
+  std::map<std::thread::id, Clock::time_point> lastEnqueued;
+  std::vector<uint64_t> quietUs; ///< before each load
+
+  std::atomic<bool> countsMisuse{false};
+  std::atomic<uint64_t> misuses{0};
+
   struct LoggedStep {
     KilnFakeStep step;
     std::string function;
@@ -358,6 +369,14 @@ Callback callbackOf(const Function &function);
 /// which the call fails. Counts the calls that waited.
 enum class Awaits { Stream, Legacy, Context };
 CUresult awaitHeld(Awaits what, Stream *stream = nullptr);
+
+/// The wait of calls that load, unload or free: for what is held of the current
+/// context, and for the time that was set, in which nobody enqueues.
+CUresult awaitDevice();
+
+/// The live context behind \p handle, null if there is none. A destroyed one
+/// is misuse: \p result gets what to answer, if there is an answer.
+Context *liveContext(CUcontext handle, CUresult &result);
 
 /// Blocks of \p threads that the whole device holds at once.
 uint64_t residentBlocks(int threads, size_t sharedBytes,
