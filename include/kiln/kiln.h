@@ -535,10 +535,10 @@ KILN_API void kiln_plan_release(kiln_plan *plan) KILN_NOEXCEPT;
 // later calls, one value after another. A kiln_plan keeps its plan, and so does
 // a graph. While a call into a capture had to look for a plan or an arena less
 // than 250 ms ago, nothing is measured. KILN_EVENT_PENDING and kiln_statistics
-// tell what is to be done.
+// tell what is to be done. Calls that hit do not tell of a capture: pause then.
 //
-// Before a context is destroyed, pause and wait: the thread then does nothing
-// in any context. It works on one context after another.
+// Before a context is destroyed, pause and wait: the thread then works in none,
+// and first asks each for its id later. Else that is undefined, as with calls.
 //
 // In engines of other modes these functions answer KILN_UNSUPPORTED.
 //===----------------------------------------------------------------------===//

@@ -49,6 +49,9 @@ public:
   /// none. Waits for nobody and loads nothing: some 100 us, also beside a
   /// capture.
   ChosenPlan findStandIn();
+  /// Of one with trials, or of a range: whether nothing cut short what run()
+  /// did, so that doing it again would find no more.
+  bool isComplete() const { return complete; }
   /// Loads a generic kernel of the signature, compiled if need be.
   llvm::Error loadGeneric(Effort effort = Effort::Compiled);
 
@@ -123,6 +126,7 @@ private:
   Effort most;      ///< for any config
   bool trialsAhead; ///< may yet be made
   bool isLastRound = false;
+  bool complete = false;
   /// The generic kernel of the signature, which compiles beside the first.
   std::vector<PendingArtifact> genericAhead;
 

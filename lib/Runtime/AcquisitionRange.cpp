@@ -199,6 +199,7 @@ void Acquisition::takeRange() {
                         /*retunes=*/false);
     if (made->error.code != ErrorCode::Success)
       return fail(errorOf(made->error));
+    complete = made->result.portfolio.isComplete;
     code = std::move(made->result.code);
     known = std::make_shared<const KnownPortfolio>(
         std::move(made->result.portfolio),

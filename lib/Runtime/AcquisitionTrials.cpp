@@ -47,6 +47,7 @@ void Acquisition::measureValue() {
   if (options.trials)
     options.trials->store(before + outcome->result.trials.size());
   const ErrorSummary &error = outcome->error;
+  complete = outcome->result.stop != StopReason::Cancelled;
   if (error.code == ErrorCode::NoCandidate) {
     // None is right: an untried one would be launched unproven.
     engine.hooks().log().warning("{}", error.message);

@@ -38,12 +38,12 @@
 // 2 ms. A piece that took t from its first launch to its end, which is no less
 // than it had of the GPU, is followed by a rest of t (1 / share - 1). No credit
 // is kept for times without trials. While a stream of the process is known to
-// be captured no piece begins: a launch into a capture that had to look for
-// something says so, and that holds for a moment. (A capture of launches that
-// hit is not seen: hits are not to pay for it. Trials do not disturb captures;
-// kiln_background_pause keeps them away from what should not be slowed down.)
-// Compilations have threads of a lower priority; this thread keeps the usual
-// one, since it takes the same locks as launches.
+// be captured no piece begins: a launch into a capture that had to look for a
+// plan or an arena says so, and that holds for a moment. (A capture of launches
+// that hit is not seen: hits are not to pay for it. Trials do not disturb
+// captures; kiln_background_pause keeps them away from what should not be
+// slowed down.) Compilations have threads of a lower priority; this thread
+// keeps the usual one, since it takes the same locks as launches.
 //
 // *Loading code.* The driver lets cuModuleLoadData and cuMemFree wait for all
 // work of the device that is in flight, and meanwhile no thread can launch:
@@ -58,10 +58,11 @@
 // them is held up for what is.
 //
 // *Pausing* ends the trials at hand after their piece, gives their memory back
-// and begins nothing. What was measured by then is kept, and the stage begins
-// again, with what is missing, when the pause ends. So a paused engine that is
-// waited for does nothing on the GPU, and its contexts may be destroyed: the
-// jobs of a context that is gone are dropped.
+// and begins nothing. What was measured by then is kept, and a stage that was
+// cut short begins again, with what is missing, when the pause ends. So a
+// paused engine that is waited for does nothing on the GPU, and its contexts
+// may be destroyed: the jobs of a context that is gone are dropped. Its id
+// tells, which a driver answers of a destroyed one, too (isAlive()).
 //
 // Rejected: a thread for each context (trials on one GPU disturb each other,
 // and what one context measured serves the others of its device class from the
@@ -76,14 +77,12 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Runtime/BackgroundPace.h"
 #include "Runtime/Flights.h"
-#include "Trial/TrialPace.h"
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -96,48 +95,6 @@ namespace kiln {
 
 class Engine;
 struct RangePart;
-
-/// The pace of trials under a duty cycle. One thread runs trials; all else may
-/// be called from any.
-class BackgroundPace final : public TrialPace {
-public:
-  /// Counts launches.
-  using LaunchCount = std::function<uint64_t()>;
-
-  /// \p share of wall time, above 0, at most 1.
-  BackgroundPace(double share, LaunchCount launches)
-      : share(share), launches(std::move(launches)) {}
-
-  bool begin() override;
-  void end(Clock::duration time) override;
-  Clock::duration waited() const override { return total; }
-  void awaitLoad() override;
-
-  /// Trials are to end (or not): begin() answers false.
-  void interrupt(bool isInterrupted);
-  /// Some stream is being captured.
-  void noteCapture();
-  /// What pieces took so far.
-  uint64_t usedNs() const { return used.load(std::memory_order_relaxed); }
-  /// True once trials are to end: for what waits for compilations.
-  const std::atomic<bool> &interrupted() const { return isInterrupted; }
-  /// How often that began.
-  uint64_t interruptions() const { return interruptCount; }
-
-private:
-  const double share;
-  const LaunchCount launches;
-  // Of the thread that runs trials.
-  Clock::duration total{0};
-  Clock::time_point loadsUntil{}; ///< loads need not wait
-  std::atomic<uint64_t> used{0};
-  std::atomic<bool> isInterrupted{false};
-  std::atomic<uint64_t> interruptCount{0};
-
-  std::mutex mutex; ///< guards what follows
-  std::condition_variable changed;
-  Clock::time_point nextBegin{}, captureEnd{};
-};
 
 /// What the engine looks for beside the launches. Thread-safe. Its thread
 /// starts with the first job.
@@ -202,12 +159,12 @@ private:
   std::vector<Problem> firstProblems(const Job &job) const;
 
   Stage runStage(Job &job);
-  void loadGeneric(Job &job);
-  void chooseFirst(Job &job);
+  Stage loadGeneric(Job &job);
+  Stage chooseFirst(Job &job);
   bool findRange(Job &job);
-  bool cover(Job &job);
+  Stage cover(Job &job);
   Stage measure(Job &job);
-  void measureValue(Job &job);
+  Stage measureValue(Job &job);
   void swapRange(Job &job);
   void dropRange(Job &job);
   bool replace(const Job &job, const Problem &problem,
@@ -215,7 +172,7 @@ private:
   bool wasInterrupted() const {
     return thePace.interruptions() != interruptionsBefore;
   }
-  void fail(Job &job, llvm::Error error);
+  Stage fail(Job &job, llvm::Error error);
   AcquireOptions options(const Job &job) const;
 
   Engine &engine;
@@ -226,6 +183,7 @@ private:
   std::condition_variable changed;
   std::thread thread;
   bool isStopping = false, isWorking = false;
+  bool wasRefused = false; ///< a thread, and somebody was told
   uint64_t pauses = 0, nextOrder = 0;
   /// By name; of these, `queue` has those that nobody works on.
   std::map<std::string, JobPtr> jobs;

@@ -73,19 +73,9 @@ Engine::~Engine() {
   deliverMessages();
 }
 
-/// Whether the context is the one that \p state was made for. The driver knows
-/// which handles it gave out.
-static bool isAlive(const Driver &driver, const ContextState &state) {
-  auto id = contextId(driver, state.handle);
-  if (id)
-    return *id == state.id;
-  llvm::consumeError(id.takeError());
-  return false;
-}
-
 void Engine::closeContexts() {
   for (auto &[id, state] : contexts) {
-    if (isAlive(*loadedDriver, *state)) {
+    if (isAlive(*loadedDriver, state->handle, id)) {
       auto scope = ScopedContext::push(*loadedDriver, state->handle);
       if (scope) {
         CaptureModeGuard relaxed(*loadedDriver);
@@ -180,9 +170,15 @@ Engine::Services &Engine::services() {
   artifactOptions.exactToolchain = options.exactToolchain;
   made->artifacts =
       std::make_unique<ArtifactStore>(*made->store, artifactOptions);
-  made->records = std::make_unique<RecordStore>(*made->store);
+  // In the mode background launches ask for the file of a layer once, because
+  // a file system may be slow; its thread asks again before it measures.
+  RecordStoreOptions recordOptions;
+  if (options.mode == KILN_MODE_BACKGROUND)
+    recordOptions.recheckInterval = std::chrono::hours(24 * 365);
+  made->records = std::make_unique<RecordStore>(*made->store, recordOptions);
   made->decisions = std::make_unique<DecisionStore>(*made->store);
-  made->portfolios = std::make_unique<PortfolioStore>(*made->store);
+  made->portfolios = std::make_unique<PortfolioStore>(
+      *made->store, recordOptions.recheckInterval);
   deliverMessages();
   std::lock_guard<std::mutex> lock(mutex);
   if (!madeServices)

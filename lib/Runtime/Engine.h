@@ -147,6 +147,7 @@ private:
                          const Problem &problem);
   void noteLaunch(ContextState *context, const KernelFamily &family,
                   const Problem &problem);
+  void noteIfCaptured(const Driver &driver, CudaStream stream) const;
   llvm::Error refuseCapture(const Driver &driver, CudaStream stream,
                             llvm::StringRef what) const;
   llvm::Expected<DeviceModel> assembleModel(const Driver &driver,

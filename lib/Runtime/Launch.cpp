@@ -78,6 +78,18 @@ llvm::Error Engine::launchPlan(const Driver &driver, const ActivePlan &plan,
   return llvm::Error::success();
 }
 
+/// In the mode background: trials stay away from a capture, as far as anything
+/// has to be looked for in it.
+void Engine::noteIfCaptured(const Driver &driver, CudaStream stream) const {
+  if (!theBackground)
+    return;
+  auto status = captureStatus(driver, stream);
+  if (!status)
+    llvm::consumeError(status.takeError()); // the launch itself will tell
+  else if (*status != CaptureStatus::None)
+    theBackground->noteCapture();
+}
+
 /// NotPrepared if \p stream is being captured: what \p what names would have to
 /// be made, and that cannot be recorded.
 llvm::Error Engine::refuseCapture(const Driver &driver, CudaStream stream,
@@ -178,10 +190,13 @@ Engine::acquireForLaunch(const Driver &driver, const StreamContext &context,
   workCounts.dispatchMisses.fetch_add(1, std::memory_order_relaxed);
   std::shared_ptr<ContextState> known = knownContext(context.id);
   if (known)
-    if (ChosenPlan plan = takePrepared(*known, key, problem))
+    if (ChosenPlan plan = takePrepared(*known, key, problem)) {
+      noteIfCaptured(driver, stream);
       return plan;
+    }
   if (theBackground && known && haste == Haste::Launch)
     if (ChosenPlan plan = takeStandIn(*known, key, problem)) {
+      noteIfCaptured(driver, stream);
       noteLaunch(known.get(), family, problem);
       return plan;
     }

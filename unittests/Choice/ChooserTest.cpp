@@ -1,51 +1,9 @@
 #include "Choice/Chooser.h"
 
-#include "Store/RecordFixture.h"
-#include "Store/StoreFixture.h"
+#include "Choice/ChooserFixture.h"
 
 using namespace kiln;
 using namespace kiln::fake;
-
-namespace {
-
-using Texts = std::vector<std::string>;
-
-struct ChooserFixture : StoreFixture {
-  Chooser chooser() {
-    return Chooser({mode, device, deviceClass, plans, *portfolios, *artifacts,
-                    records, decisions, portfolioStore, workspaceLimit},
-                   request);
-  }
-  Texts offered(ChoiceStep step) {
-    Texts texts;
-    must(chooser().offer(step, [&](const Choice &choice) {
-      texts.push_back(choice.config.text());
-      return false;
-    }));
-    return texts;
-  }
-  std::string digest(const char *config) {
-    return kernelDigest(makePlan(family, problem, config, device));
-  }
-  /// Stores that trials at m = 64 found \p config to be the best.
-  void measure(const char *config, const std::string &kernel) {
-    Measurement found = measured(config, 500);
-    found.kernel = kernel;
-    records.store(family, problem, deviceClass, point(64, config, {found}));
-  }
-
-  kiln_mode mode = KILN_MODE_PREDICT;
-  uint64_t workspaceLimit = 1 << 20;
-  const std::string deviceClass = deviceClassKey(device);
-  PlanPool plans;
-  std::unique_ptr<PortfolioPool> portfolios = std::make_unique<PortfolioPool>();
-  RecordStore records{*cache};
-  DecisionStore decisions{*cache};
-  PortfolioStore portfolioStore{*cache};
-  PlanRequest request{family, problem};
-};
-
-} // namespace
 
 TEST_CASE("without anything stored the ranking is offered") {
   ChooserFixture f;

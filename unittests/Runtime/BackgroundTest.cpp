@@ -1,49 +1,52 @@
 // The mode background: what launches get at once, what they get later, and what
 // they never wait for.
-#include "Runtime/Background.h"
-
-#include "Runtime/WaitingFixture.h"
+#include "Runtime/BackgroundFixture.h"
 
 #include <cuda.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
+#include <filesystem>
 #include <random>
+#include <sys/inotify.h>
+#include <unistd.h>
 
 using namespace kiln;
 using namespace kiln::testing;
 
 namespace {
 
-/// Engines of the mode whose trials find everything right and rest little.
-struct BackgroundFixture : RuntimeFixture {
-  BackgroundFixture() {
-    judgeTrials();
-    kilnFakeSetHollowMemory(1 << 20); // of a layer's largest values
+/// Counts how often files below a folder are opened.
+class OpenedFiles {
+public:
+  explicit OpenedFiles(const std::string &folder)
+      : events(inotify_init1(IN_NONBLOCK)) {
+    REQUIRE(events >= 0);
+    for (const auto &entry :
+         std::filesystem::recursive_directory_iterator(folder))
+      if (entry.is_directory())
+        REQUIRE(inotify_add_watch(events, entry.path().c_str(), IN_OPEN) >= 0);
   }
-  kiln_engine_options backgroundOptions() const {
-    kiln_engine_options made = options(KILN_MODE_BACKGROUND);
-    made.background_permille = 1000;
-    made.threads = 2;
-    return made;
-  }
-  kiln_engine *background() { return engine(backgroundOptions()); }
-  /// One that begins nothing until it is resumed.
-  kiln_engine *paused() {
-    kiln_engine *made = background();
-    REQUIRE(kiln_background_pause(made) == KILN_SUCCESS);
-    return made;
-  }
-  void awaitQuiet(kiln_engine *engine) {
-    CAPTURE(lastError());
-    REQUIRE(kiln_background_wait(engine, kLongMs) == KILN_SUCCESS);
-  }
-};
+  ~OpenedFiles() { close(events); }
 
-kiln_status launch(kiln_engine *engine, const kiln_gemm_args &args,
-                   kiln_stream stream = nullptr) {
-  return kiln_gemm(engine, &args, nullptr, stream);
-}
+  /// Since the last call.
+  int take() {
+    int count = 0;
+    alignas(inotify_event) char buffer[1 << 16];
+    for (ssize_t bytes = 0; (bytes = read(events, buffer, sizeof(buffer))) > 0;)
+      for (ssize_t at = 0; at < bytes;) {
+        inotify_event event;
+        std::memcpy(&event, buffer + at, sizeof(event));
+        count += (event.mask & IN_ISDIR) == 0;
+        at += static_cast<ssize_t>(sizeof(event) + event.len);
+      }
+    return count;
+  }
+
+private:
+  const int events;
+};
 
 std::string describe(const kiln_plan *plan) {
   char text[512] = "";
@@ -176,81 +179,6 @@ TEST_CASE("background: a handle and a graph keep what they have") {
   kiln_plan_release(second);
 }
 
-TEST_CASE("background: captures of others survive, and hold trials off") {
-  BackgroundFixture fixture;
-  kiln_engine *engine = fixture.background();
-  kiln_gemm_args args = gemmArgs();
-  // The first call of a signature cannot be captured.
-  kiln_stream stream = fixture.gpu.stream();
-  REQUIRE(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) ==
-          CUDA_SUCCESS);
-  CHECK(launch(engine, args, stream) == KILN_NOT_PREPARED);
-  CUgraph graph = nullptr;
-  REQUIRE(cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS);
-  REQUIRE(launch(engine, args, stream) == KILN_SUCCESS);
-
-  // From here on nobody uses the default stream, which blocking streams in
-  // capture refuse.
-  std::atomic<bool> ends{false};
-  std::atomic<int> captures{0}, failed{0};
-  std::thread other = onThread(fixture, [&] {
-    CUstream own = nullptr;
-    cuStreamCreate(&own, CU_STREAM_DEFAULT);
-    for (int i = 0; !ends; ++i) {
-      CUgraph made = nullptr;
-      failed += cuStreamBeginCapture(own, CU_STREAM_CAPTURE_MODE_GLOBAL) !=
-                CUDA_SUCCESS;
-      const kiln_status status =
-          launch(engine, gemmArgs(1 + i % 64, 512, 512), own);
-      failed += status != KILN_SUCCESS;
-      std::this_thread::yield();
-      failed += cuStreamEndCapture(own, &made) != CUDA_SUCCESS;
-      ++captures;
-    }
-    cuStreamDestroy(own);
-  });
-  for (int64_t n = 256; n <= 1024; n += 256)
-    CHECK(launch(engine, gemmArgs(64, n, 512), stream) == KILN_SUCCESS);
-  const kiln_status quiet = kiln_background_wait(engine, kLongMs);
-  ends = true;
-  other.join();
-  CHECK(quiet == KILN_SUCCESS);
-  CHECK(captures > 0);
-  CHECK(failed == 0);
-}
-
-TEST_CASE("background: pauses are counted, and what is paused does nothing") {
-  BackgroundFixture fixture;
-  kiln_engine *engine = fixture.background();
-  CHECK(kiln_background_resume(engine) == KILN_INVALID_ARGUMENT);
-  REQUIRE(kiln_background_pause(engine) == KILN_SUCCESS);
-  REQUIRE(kiln_background_pause(engine) == KILN_SUCCESS);
-  for (int64_t n : {256, 512, 1024})
-    REQUIRE(launch(engine, gemmArgs(64, n, 512)) == KILN_SUCCESS);
-  REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
-  CHECK(kiln_background_wait(engine, kLongMs) == KILN_SUCCESS);
-  CHECK(statisticsOf(engine).background_pending == 3);
-  CHECK(statisticsOf(engine).trials == 0);
-  REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
-  // Again and again in the midst of it: it goes on where it was.
-  for (int i = 0; i < 20; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5 * i));
-    REQUIRE(kiln_background_pause(engine) == KILN_SUCCESS);
-    REQUIRE(kiln_background_wait(engine, kLongMs) == KILN_SUCCESS);
-    const uint64_t steps = kilnFakeCallCount("cuLaunchKernelEx");
-    const uint64_t bytes = kilnFakeBytesInUse();
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    CHECK(kilnFakeCallCount("cuLaunchKernelEx") == steps);
-    CHECK(kilnFakeBytesInUse() == bytes);
-    REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
-  }
-  fixture.awaitQuiet(engine);
-  for (int64_t n : {256, 512, 1024}) {
-    const kiln_gemm_args args = gemmArgs(64, n, 512);
-    CHECK(queryOf(engine, problemOf(args)).source == KILN_SOURCE_RECORD);
-  }
-}
-
 TEST_CASE("background: what kiln_prepare has made is measured later") {
   BackgroundFixture fixture;
   kiln_engine *engine = fixture.paused();
@@ -310,6 +238,32 @@ TEST_CASE("background: a cache that others filled serves soon") {
   CHECK(queryOf(later, problemOf(args)).state == KILN_STATE_READY);
 }
 
+TEST_CASE("background: a layer's record is read by its first launch alone") {
+  BackgroundFixture fixture;
+  kiln_engine *maker = fixture.background();
+  REQUIRE(launch(maker, gemmArgs()) == KILN_SUCCESS);
+  REQUIRE(launch(maker, gemmArgs(64, 512, 512)) == KILN_SUCCESS);
+  fixture.awaitQuiet(maker);
+  fixture.destroy(maker);
+  kiln_engine *engine = fixture.paused();
+  REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
+  OpenedFiles opened(fixture.cachePath);
+  REQUIRE(launch(engine, gemmArgs(64, 512, 512)) == KILN_SUCCESS);
+  CHECK(opened.take() > 0);
+  // Though another process might have written since.
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  for (const auto &entry :
+       std::filesystem::recursive_directory_iterator(fixture.cachePath))
+    if (entry.is_regular_file())
+      std::filesystem::last_write_time(
+          entry, std::filesystem::file_time_type::clock::now());
+  opened.take();
+  const kiln_gemm_args later = gemmArgs(65, 512, 512);
+  CHECK(launch(engine, later) == KILN_SUCCESS);
+  CHECK(opened.take() == 0);
+  CHECK(queryOf(engine, problemOf(later)).source == KILN_SOURCE_STAND_IN);
+}
+
 TEST_CASE("background: a cache that is not written is no hindrance") {
   for (uint32_t flag : {KILN_ENGINE_MEMORY_ONLY, KILN_ENGINE_READ_ONLY}) {
     BackgroundFixture fixture;
@@ -323,141 +277,6 @@ TEST_CASE("background: a cache that is not written is no hindrance") {
     CHECK(launch(engine, gemmArgs(55)) == KILN_SUCCESS);
     CHECK(filesIn(fixture.cachePath).empty());
   }
-}
-
-TEST_CASE("background: without a compiler what exists serves") {
-  BackgroundFixture fixture;
-  kiln_gemm_args args = gemmArgs();
-  REQUIRE(launch(fixture.engine(), args) == KILN_SUCCESS);
-  kiln_engine_options options = fixture.backgroundOptions();
-  options.nvrtc_path = "/nowhere";
-  std::atomic<int> warnings{0};
-  options.log_user = &warnings;
-  options.log = [](void *user, kiln_log_level level, const char *) {
-    *static_cast<std::atomic<int> *>(user) += level >= KILN_LOG_WARNING;
-  };
-  kiln_engine *engine = fixture.engine(options);
-  REQUIRE(launch(engine, args) == KILN_SUCCESS);
-  CHECK(launch(engine, gemmArgs(64, 1024, 1024)) == KILN_SUCCESS);
-  fixture.awaitQuiet(engine);
-  CHECK(warnings > 0);
-  const int told = warnings;
-  // It is not tried again.
-  CHECK(launch(engine, gemmArgs(65, 1024, 1024)) == KILN_SUCCESS);
-  fixture.awaitQuiet(engine);
-  CHECK(warnings == told);
-  kiln_gemm_args other = gemmArgs();
-  other.layout = KILN_LAYOUT_NN;
-  CHECK(launch(engine, other) == KILN_COMPILER_MISSING);
-}
-
-TEST_CASE("background: where all is wrong nothing that was tried serves") {
-  BackgroundFixture fixture;
-  judgeTrials(/*wrong=*/true);
-  kiln_engine *engine = fixture.background();
-  kiln_gemm_args args = gemmArgs();
-  REQUIRE(launch(engine, args) == KILN_SUCCESS);
-  fixture.awaitQuiet(engine);
-  CHECK(statisticsOf(engine).trial_failures > 0);
-  const kiln_source source = queryOf(engine, problemOf(args)).source;
-  CHECK(source != KILN_SOURCE_RECORD);
-  CHECK(source != KILN_SOURCE_ESTIMATE);
-}
-
-TEST_CASE("background: an engine ends in the midst of its work") {
-  BackgroundFixture fixture;
-  for (int i = 0; i < 12; ++i) {
-    kiln_engine_options options = fixture.backgroundOptions();
-    if (i % 2)
-      options.flags |= KILN_ENGINE_MEMORY_ONLY;
-    if (i % 3 == 0)
-      options.background_permille = 1;
-    kiln_engine *engine = fixture.engine(options);
-    REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
-    REQUIRE(launch(engine, gemmArgs(64, 512, 512)) == KILN_SUCCESS);
-    if (i % 4 == 1)
-      REQUIRE(kiln_background_pause(engine) == KILN_SUCCESS);
-    std::this_thread::sleep_for(std::chrono::milliseconds(7 * i));
-    fixture.destroy(engine);
-  }
-  CHECK(kilnFakeModulesLoaded() == 0);
-  CHECK(kilnFakeBytesInUse() == 0);
-}
-
-TEST_CASE("background: a context may go while it is paused") {
-  BackgroundFixture fixture;
-  kiln_engine *engine = fixture.background();
-  CUctx_st *own = kilnFakeCreateContext(0);
-  cuCtxPushCurrent(own);
-  REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
-  REQUIRE(launch(engine, gemmArgs(64, 512, 512)) == KILN_SUCCESS);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  REQUIRE(kiln_background_pause(engine) == KILN_SUCCESS);
-  REQUIRE(kiln_background_wait(engine, kLongMs) == KILN_SUCCESS);
-  CUcontext popped = nullptr;
-  cuCtxPopCurrent(&popped);
-  kilnFakeDestroyContext(own);
-  // One at the same address is another.
-  CUctx_st *next = kilnFakeCreateContext(0);
-  REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
-  fixture.awaitQuiet(engine);
-  cuCtxPushCurrent(next);
-  CHECK(launch(engine, gemmArgs()) == KILN_SUCCESS);
-  fixture.awaitQuiet(engine);
-  const kiln_gemm_args args = gemmArgs();
-  CHECK(queryOf(engine, problemOf(args)).source == KILN_SOURCE_RECORD);
-  cuCtxPopCurrent(&popped);
-  fixture.destroy(engine);
-  kilnFakeDestroyContext(next);
-}
-
-TEST_CASE("background: several contexts share what one measured") {
-  BackgroundFixture fixture;
-  kiln_engine *engine = fixture.background();
-  REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
-  fixture.awaitQuiet(engine);
-  const uint64_t trials = statisticsOf(engine).trials;
-  CUctx_st *own = kilnFakeCreateContext(0);
-  cuCtxPushCurrent(own);
-  REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
-  fixture.awaitQuiet(engine);
-  CHECK(statisticsOf(engine).trials == trials);
-  const kiln_gemm_args args = gemmArgs();
-  CHECK(queryOf(engine, problemOf(args)).source == KILN_SOURCE_RECORD);
-  CUcontext popped = nullptr;
-  cuCtxPopCurrent(&popped);
-  fixture.destroy(engine);
-  kilnFakeDestroyContext(own);
-}
-
-TEST_CASE("background: hooks hear of it, launch, and do not wait for it") {
-  BackgroundFixture fixture;
-  struct Heard {
-    kiln_engine *engine = nullptr;
-    std::atomic<int> pending{0}, chosen{0}, waits{0}, failed{0};
-  } heard;
-  kiln_engine_options options = fixture.backgroundOptions();
-  options.event_user = &heard;
-  options.event = [](void *user, const kiln_event *event) {
-    auto *heard = static_cast<Heard *>(user);
-    heard->pending += event->kind == KILN_EVENT_PENDING;
-    heard->chosen += event->kind == KILN_EVENT_CHOSEN;
-    if (event->kind != KILN_EVENT_TRIAL || heard->waits++ > 0)
-      return;
-    // On the thread of the background.
-    heard->failed +=
-        kiln_background_wait(heard->engine, -1) != KILN_IN_PROGRESS;
-    kiln_gemm_args args = gemmArgs(32, 640, 640);
-    heard->failed +=
-        kiln_gemm(heard->engine, &args, nullptr, nullptr) != KILN_SUCCESS;
-  };
-  kiln_engine *engine = heard.engine = fixture.engine(options);
-  REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
-  fixture.awaitQuiet(engine);
-  CHECK(heard.pending == 2);
-  CHECK(heard.chosen > 0);
-  CHECK(heard.waits > 0);
-  CHECK(heard.failed == 0);
 }
 
 TEST_CASE("background: launches of two threads while plans are swapped") {
@@ -507,49 +326,4 @@ TEST_CASE("background: other modes have none") {
     CHECK(kiln_background_wait(engine, 0) == KILN_UNSUPPORTED);
   }
   CHECK(kiln_background_wait(nullptr, 0) == KILN_INVALID_ARGUMENT);
-}
-
-TEST_CASE("background: code is loaded in a moment without launches") {
-  using std::chrono::milliseconds;
-  using Clock = std::chrono::steady_clock;
-  std::atomic<uint64_t> launches{0};
-  BackgroundPace pace(1, [&] { return launches.load(); });
-  Clock::time_point start = Clock::now();
-  pace.awaitLoad();
-  CHECK(Clock::now() - start >= milliseconds(1));
-  CHECK(Clock::now() - start < milliseconds(900));
-  // Without such a moment it goes ahead all the same.
-  std::atomic<bool> ends{false};
-  std::thread launcher([&] {
-    while (!ends)
-      ++launches;
-  });
-  pace.awaitLoad();
-  ends = true;
-  launcher.join();
-}
-
-TEST_CASE("background: work of the GPU is followed by a rest") {
-  using std::chrono::milliseconds;
-  BackgroundPace pace(0.25, [] { return uint64_t(0); });
-  REQUIRE(pace.begin());
-  pace.end(milliseconds(10));
-  const auto start = std::chrono::steady_clock::now();
-  REQUIRE(pace.begin());
-  CHECK(std::chrono::steady_clock::now() - start >= milliseconds(29));
-  CHECK(pace.waited() >= milliseconds(29));
-  CHECK(pace.usedNs() == 10'000'000);
-  pace.end(milliseconds(0));
-  pace.noteCapture();
-  const auto capture = std::chrono::steady_clock::now();
-  REQUIRE(pace.begin());
-  CHECK(std::chrono::steady_clock::now() - capture >= milliseconds(200));
-  pace.end(std::chrono::hours(1));
-  std::thread interrupter([&] {
-    std::this_thread::sleep_for(milliseconds(20));
-    pace.interrupt(true);
-  });
-  CHECK(!pace.begin());
-  interrupter.join();
-  CHECK(!pace.begin());
 }

@@ -1,0 +1,92 @@
+//===- BackgroundPace.cpp - the duty cycle of the mode background ---------===//
+#include "Runtime/BackgroundPace.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace kiln {
+
+using Clock = TrialPace::Clock;
+
+/// So long after a launch into a capture that capture is taken to go on.
+static constexpr std::chrono::milliseconds kCaptureHold{250};
+
+bool BackgroundPace::begin() {
+  const Clock::time_point start = Clock::now();
+  std::unique_lock<std::mutex> lock(mutex);
+  for (;;) {
+    if (isInterrupted)
+      return false;
+    const Clock::time_point from = std::max(nextBegin, captureEnd);
+    if (Clock::now() >= from)
+      break;
+    changed.wait_until(lock, from);
+  }
+  total += Clock::now() - start;
+  return true;
+}
+
+void BackgroundPace::end(Clock::duration time) {
+  used.fetch_add(
+      static_cast<uint64_t>(
+          std::chrono::duration_cast<std::chrono::nanoseconds>(time).count()),
+      std::memory_order_relaxed);
+  // Of a tiny share more than a clock can count: then nothing begins again.
+  using Ticks = std::chrono::duration<double, Clock::period>;
+  constexpr std::chrono::hours kMost(24 * 365);
+  const auto rest = std::chrono::duration_cast<Clock::duration>(
+      std::min(Ticks(time) * (1 / share - 1), Ticks(kMost)));
+  std::lock_guard<std::mutex> lock(mutex);
+  nextBegin = Clock::now() + rest;
+}
+
+/// How long there has to be no launch, after \p waited: the longer it takes,
+/// the less is asked for. Who launches without a pause does so every few us.
+static std::chrono::microseconds gapAfter(Clock::duration waited) {
+  using std::chrono::microseconds;
+  using std::chrono::milliseconds;
+  return waited < milliseconds(10)   ? microseconds(1000)
+         : waited < milliseconds(50) ? microseconds(300)
+                                     : microseconds(100);
+}
+
+void BackgroundPace::awaitLoad() {
+  constexpr std::chrono::microseconds kLook{20};
+  constexpr std::chrono::seconds kPatience{1};
+  constexpr std::chrono::milliseconds kOpen{50};
+  const Clock::time_point start = Clock::now();
+  if (start < loadsUntil)
+    return;
+  Clock::time_point lastLaunch = start;
+  uint64_t seen = launches();
+  for (;;) {
+    const Clock::time_point now = Clock::now();
+    if (now - lastLaunch >= gapAfter(now - start) || isInterrupted)
+      return;
+    if (now - start >= kPatience) {
+      loadsUntil = now + kOpen; // several in a row hold up others but once
+      return;
+    }
+    std::this_thread::sleep_for(kLook);
+    if (const uint64_t count = launches(); count != seen) {
+      seen = count;
+      lastLaunch = Clock::now();
+    }
+  }
+}
+
+void BackgroundPace::interrupt(bool is) {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    isInterrupted = is;
+    interruptCount += is;
+  }
+  changed.notify_all();
+}
+
+void BackgroundPace::noteCapture() {
+  std::lock_guard<std::mutex> lock(mutex);
+  captureEnd = Clock::now() + kCaptureHold;
+}
+
+} // namespace kiln

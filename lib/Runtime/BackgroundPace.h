@@ -1,0 +1,65 @@
+//===- BackgroundPace.h - the duty cycle of the mode background -----------===//
+//
+// Background.h has the essay: what the share is of, and why code is loaded in a
+// moment without launches.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Trial/TrialPace.h"
+
+#include <atomic>
+#include <cassert>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <utility>
+
+namespace kiln {
+
+/// The pace of trials under a duty cycle. One thread runs trials; all else may
+/// be called from any.
+class BackgroundPace final : public TrialPace {
+public:
+  /// Counts launches.
+  using LaunchCount = std::function<uint64_t()>;
+
+  /// \p share of wall time, above 0, at most 1.
+  BackgroundPace(double share, LaunchCount launches)
+      : share(share), launches(std::move(launches)) {
+    assert(share > 0 && share <= 1 && "a share of wall time");
+  }
+
+  bool begin() override;
+  void end(Clock::duration time) override;
+  Clock::duration waited() const override { return total; }
+  void awaitLoad() override;
+
+  /// Trials are to end (or not): begin() answers false.
+  void interrupt(bool isInterrupted);
+  /// Some stream is being captured.
+  void noteCapture();
+  /// What pieces took so far.
+  uint64_t usedNs() const { return used.load(std::memory_order_relaxed); }
+  /// True once trials are to end: for what waits for compilations.
+  const std::atomic<bool> &interrupted() const { return isInterrupted; }
+  /// How often that began.
+  uint64_t interruptions() const { return interruptCount; }
+
+private:
+  const double share;
+  const LaunchCount launches;
+  // Of the thread that runs trials.
+  Clock::duration total{0};
+  Clock::time_point loadsUntil{}; ///< loads need not wait
+  std::atomic<uint64_t> used{0};
+  std::atomic<bool> isInterrupted{false};
+  std::atomic<uint64_t> interruptCount{0};
+
+  std::mutex mutex; ///< guards what follows
+  std::condition_variable changed;
+  Clock::time_point nextBegin{}, captureEnd{};
+};
+
+} // namespace kiln

@@ -1,0 +1,263 @@
+//===- BackgroundStages.cpp - what becomes of a layer ---------------------===//
+#include "Call/CanonicalProblem.h"
+#include "Runtime/Acquisition.h"
+#include "Runtime/BackgroundJob.h"
+#include "Runtime/Engine.h"
+#include "Runtime/RangeParts.h"
+
+#include <llvm/ADT/STLExtras.h>
+
+#include <algorithm>
+
+namespace kiln {
+
+/// So many of a layer's values that were launched get the estimator's choice
+/// before the layer does.
+static constexpr size_t kMostFirst = 3;
+/// A job whose trials come to nothing is begun so many times.
+static constexpr int kMostAttempts = 3;
+
+AcquireOptions Background::options(const Job &job) const {
+  AcquireOptions options;
+  options.isBackground = true;
+  options.preferTrials = true;
+  options.retune = job.retunes;
+  options.budget = EngineConfig::timeOf(INT64_MAX);
+  options.cancel = &thePace.interrupted();
+  return options;
+}
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+/// What comes next: the stage itself if it was interrupted in the midst of it.
+Background::Stage Background::runStage(Job &job) {
+  switch (job.stage) {
+  case Stage::Generic:
+    return loadGeneric(job);
+  case Stage::First:
+    compileAhead(job);
+    return chooseFirst(job);
+  case Stage::Cover:
+    return job.isLayer && findRange(job) ? cover(job) : Stage::Measure;
+  case Stage::Measure:
+    return job.range ? measure(job) : measureValue(job);
+  case Stage::Done:
+    break;
+  }
+  return Stage::Done;
+}
+
+/// The end of a job that comes to nothing, unless it was only interrupted.
+Background::Stage Background::fail(Job &job, llvm::Error error) {
+  ErrorSummary summary = summarize(std::move(error));
+  if (wasInterrupted())
+    return job.stage;
+  job.hasFailed = true;
+  engine.hooks().log().warning("background: {}: {}", job.problem.text(),
+                               summary.message);
+  return Stage::Done;
+}
+
+/// So that whatever is launched next has something that serves.
+Background::Stage Background::loadGeneric(Job &job) {
+  const PlanRequest request{*job.family, job.problem};
+  const AcquireOptions given = options(job);
+  llvm::Error error =
+      Acquisition(engine, *job.context, request, given, nullptr).loadGeneric();
+  const bool isCut = error && wasInterrupted();
+  // There may be none, and other kernels may serve.
+  llvm::consumeError(std::move(error));
+  return isCut ? job.stage : Stage::First;
+}
+
+/// The values of \p job that the estimator chooses for one by one.
+std::vector<Problem> Background::firstProblems(const Job &job) const {
+  std::vector<Problem> problems;
+  if (!job.isLayer)
+    return problems;
+  problems.push_back(job.problem);
+  std::lock_guard<std::mutex> lock(mutex);
+  for (const Problem &problem : job.launched)
+    if (problems.size() < kMostFirst && !(problem.record == job.problem.record))
+      problems.push_back(problem);
+  return problems;
+}
+
+/// Begins to compile what \p job, and others in the stage First, will ask for.
+void Background::compileAhead(Job &job) {
+  std::vector<Job *> waiting = {&job};
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (const auto &[key, other] : queue)
+      if (key.first == Stage::First)
+        waiting.push_back(other.get());
+  }
+  for (Job *one : waiting) {
+    if (!one->ahead.empty())
+      continue;
+    for (const Problem &problem : firstProblems(*one)) {
+      const PlanRequest request{*one->family, problem};
+      for (const TranslationUnit &unit :
+           engine.chooser(*one->context, request).unitsToCompile())
+        one->ahead.push_back(engine.services().artifacts->request(
+            unit, compile_priority::kAhead));
+    }
+  }
+}
+
+/// The estimator's choices for what has a stand-in.
+Background::Stage Background::chooseFirst(Job &job) {
+  for (const Problem &problem : firstProblems(job)) {
+    if (wasInterrupted())
+      return job.stage;
+    const DispatchKey key{job.family, job.context->id, problem.record.values()};
+    const ChosenPlan known = engine.plans().lookup(key);
+    if (known && known.plan->source != KILN_SOURCE_STAND_IN &&
+        known.plan->source != KILN_SOURCE_GENERIC)
+      continue;
+    const PlanRequest request{*job.family, problem};
+    AcquireOptions given = options(job);
+    given.preferTrials = false;
+    auto chosen = Acquisition(engine, *job.context, request, given, nullptr)
+                      .runWithoutTrials();
+    if (!chosen)
+      return fail(job, chosen.takeError());
+    replace(job, problem, *chosen);
+  }
+  job.ahead.clear();
+  return Stage::Cover;
+}
+
+/// What the layer of the job is prepared for. False: it has no range.
+bool Background::findRange(Job &job) {
+  const KernelFamily &family = *job.family;
+  auto sizeOf = [&](const Problem &problem) {
+    double size = 1;
+    for (int extent : family.dynamicExtents())
+      size *= static_cast<double>(problem.record[extent]);
+    return size;
+  };
+  Problem largest = job.problem;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (const Problem &problem : job.launched)
+      if (sizeOf(problem) > sizeOf(largest))
+        largest = problem;
+  }
+  job.range = layerOf(family, largest, job.context->portfolios);
+  return job.range.has_value();
+}
+
+/// The estimator's portfolio.
+Background::Stage Background::cover(Job &job) {
+  const PlanRequest request{*job.family, job.problem, &*job.range, true};
+  AcquireOptions given = options(job);
+  given.retune = false;
+  Acquisition work(engine, *job.context, request, given, nullptr);
+  auto chosen = work.runWithoutTrials();
+  if (!chosen)
+    return fail(job, chosen.takeError());
+  swapRange(job);
+  return wasInterrupted() && !work.isComplete() ? job.stage : Stage::Measure;
+}
+
+/// Whether nothing of \p range is left to measure.
+static bool isMeasured(const ContextState &context, const ProblemRange &range) {
+  auto known = context.findRange(range);
+  return known && !known->isFallback();
+}
+
+Background::Stage Background::measure(Job &job) {
+  const PlanRequest request{*job.family, job.problem, &*job.range,
+                            job.isHinted};
+  const AcquireOptions given = options(job);
+  Acquisition work(engine, *job.context, request, given, nullptr);
+  auto chosen = work.run();
+  if (!chosen) {
+    ErrorSummary summary = summarize(chosen.takeError());
+    if (summary.code == ErrorCode::NoCandidate && !wasInterrupted())
+      dropRange(job);
+    return fail(job, errorOf(summary));
+  }
+  swapRange(job);
+  if (wasInterrupted() && !work.isComplete())
+    return job.stage;
+  if (isMeasured(*job.context, *job.range))
+    return Stage::Done;
+  // There was no room, or the device was busy: later there may be.
+  if (++job.attempts < kMostAttempts) {
+    job.notBefore = TrialPace::Clock::now() + Job::kBetweenAttempts;
+    return Stage::Measure;
+  }
+  return fail(job, makeError(ErrorCode::NotPrepared, "trials came to nothing"));
+}
+
+Background::Stage Background::measureValue(Job &job) {
+  const PlanRequest request{*job.family, job.problem};
+  const AcquireOptions given = options(job);
+  Acquisition work(engine, *job.context, request, given, nullptr);
+  auto chosen = work.run();
+  if (!chosen)
+    return fail(job, chosen.takeError());
+  replace(job, job.problem, *chosen);
+  return wasInterrupted() && !work.isComplete() ? job.stage : Stage::Done;
+}
+
+//===----------------------------------------------------------------------===//
+// Swapping
+//===----------------------------------------------------------------------===//
+
+bool Background::replace(const Job &job, const Problem &problem,
+                         const ChosenPlan &chosen) {
+  const DispatchKey key{job.family, job.context->id, problem.record.values()};
+  const bool isOther = engine.plans().replace(key, chosen);
+  swapCount += isOther;
+  return isOther;
+}
+
+/// Calls \p take with each problem of the table that the job's range serves.
+template <class Take>
+static void forEachServed(const DispatchTable &plans, const ProblemRange &range,
+                          uint64_t contextId, const Take &take) {
+  // So many places are looked at with the table's lock held.
+  constexpr size_t kPlaces = 256;
+  size_t place = 0;
+  for (bool hasMore = true; hasMore;) {
+    std::vector<DispatchTable::Values> values;
+    hasMore = plans.list(*range.family, contextId, place, kPlaces, values);
+    for (const DispatchTable::Values &one : values) {
+      Record record(range.described.schema(), one);
+      if (!serves(range, record))
+        continue;
+      auto problem = makeProblem(*range.family, std::move(record));
+      if (problem)
+        take(*problem);
+      else
+        llvm::consumeError(problem.takeError()); // it was launched
+    }
+  }
+}
+
+/// Values that were launched before the range was there choose again.
+void Background::swapRange(Job &job) {
+  forEachServed(
+      engine.plans(), *job.range, job.context->id, [&](const Problem &problem) {
+        ChosenPlan now = job.context->chooseFromRanges(*job.family, problem);
+        if (now)
+          replace(job, problem, now);
+      });
+}
+
+/// Trials found nothing right: what serves there without trials must not.
+void Background::dropRange(Job &job) {
+  job.context->dropRange(*job.range);
+  forEachServed(engine.plans(), *job.range, job.context->id,
+                [&](const Problem &problem) {
+                  engine.plans().drop(
+                      {job.family, job.context->id, problem.record.values()});
+                });
+}
+
+} // namespace kiln

@@ -1,0 +1,38 @@
+//===- BackgroundFixture.h - engines of the mode background ---------------===//
+#pragma once
+
+#include "Runtime/WaitingFixture.h"
+
+namespace kiln::testing {
+
+/// Engines of the mode whose trials find everything right and rest little.
+struct BackgroundFixture : RuntimeFixture {
+  BackgroundFixture() {
+    judgeTrials();
+    kilnFakeSetHollowMemory(1 << 20); // of a layer's largest values
+  }
+  kiln_engine_options backgroundOptions() const {
+    kiln_engine_options made = options(KILN_MODE_BACKGROUND);
+    made.background_permille = 1000;
+    made.threads = 2;
+    return made;
+  }
+  kiln_engine *background() { return engine(backgroundOptions()); }
+  /// One that begins nothing until it is resumed.
+  kiln_engine *paused() {
+    kiln_engine *made = background();
+    REQUIRE(kiln_background_pause(made) == KILN_SUCCESS);
+    return made;
+  }
+  void awaitQuiet(kiln_engine *engine) {
+    CAPTURE(lastError());
+    REQUIRE(kiln_background_wait(engine, kLongMs) == KILN_SUCCESS);
+  }
+};
+
+inline kiln_status launch(kiln_engine *engine, const kiln_gemm_args &args,
+                          kiln_stream stream = nullptr) {
+  return kiln_gemm(engine, &args, nullptr, stream);
+}
+
+} // namespace kiln::testing
