@@ -209,6 +209,17 @@ def geomean(values):
     return round(math.exp(statistics.fmean(map(math.log, values))), 4)
 
 
+def parse_with_result(parser):
+    """The options, with where the result goes and the commit that it names."""
+    parser.add_argument("--commit", default="",
+                        help="noted in the result; --out needs it")
+    parser.add_argument("--out", help="path of the result, JSON")
+    options = parser.parse_args()
+    if options.out and not options.commit:
+        parser.error("--out needs --commit, the commit that is measured")
+    return options
+
+
 def write_document(document, path):
     """Writes it after every case: a run that is cut short leaves its rows."""
     if path is None:

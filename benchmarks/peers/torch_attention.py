@@ -3,7 +3,7 @@
 and against FlashAttention 3 where its package is installed. One GPU, one
 process, the same inputs for all sides.
 
-  python3 benchmarks/peers/torch_attention.py --out result.json
+  python3 benchmarks/peers/torch_attention.py --commit COMMIT --out result.json
   python3 benchmarks/peers/torch_attention.py --draw 40 --seed 1 --mode predict
 
 How it is timed. Each side of a case is captured into a CUDA graph of many
@@ -29,7 +29,8 @@ import torch
 import attention_cases
 import kiln_ctypes
 from interleaved import (KilnSide, Stopwatch, capture, driver_version, geomean,
-                         number, time_graphs, torch_launcher, write_document)
+                         number, parse_with_result, time_graphs,
+                         torch_launcher, write_document)
 from torch_attention_sides import FA3, TYPES, faults_of, make_inputs, peers_of
 
 PROTOCOL = (
@@ -293,9 +294,7 @@ def parse_options():
                         help="without work before each replay")
     parser.add_argument("--verbose", action="store_true",
                         help="print Kiln's log")
-    parser.add_argument("--commit", default="", help="noted in the result")
-    parser.add_argument("--out", help="path of the result, JSON")
-    options = parser.parse_args()
+    options = parse_with_result(parser)
     options.peers = options.peers.split(",")
     return options
 

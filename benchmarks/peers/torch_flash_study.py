@@ -2,7 +2,7 @@
 """Puts FlashAttention 2 (torch's flash back end) beside a study of named
 configs (`kiln bench ... --set NAME`). One GPU.
 
-  python3 benchmarks/peers/torch_flash_study.py --set tune --out study.json \\
+  python3 benchmarks/peers/torch_flash_study.py --set tune --commit COMMIT --out study.json \\
       --csv study.csv -- attention batch=4 sq=4096 sk=4096 heads=16 d=128 dtype=bf16
 
 The tool measures its configs in a process of its own, so the peer cannot take
@@ -68,7 +68,7 @@ def run_tool(options, folder):
     """The document of the tool's study."""
     out = pathlib.Path(folder) / "study.json"
     command = [options.kiln, "bench", f"--set={options.set}", f"--out={out}",
-               f"--runs={options.runs}", f"--warmup-runs={options.warmup_runs}",
+               f"--commit={options.commit}", f"--runs={options.runs}", f"--warmup-runs={options.warmup_runs}",
                *(["--profile"] if options.profile else []), *options.problem]
     result = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
     if not out.exists():
@@ -128,6 +128,7 @@ def parse_options():
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--warmup-runs", type=int, default=1)
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--commit", required=True, help="noted in the document")
     parser.add_argument("--out", help="write the joined document there")
     parser.add_argument("--csv", help="write the joined table there")
     return parser.parse_args()

@@ -3,9 +3,9 @@
 suite, or on the problems of a draw. One GPU, one process, the same inputs for
 all sides.
 
-  python3 benchmarks/peers/torch_memory_bound.py --out result.json
+  python3 benchmarks/peers/torch_memory_bound.py --commit COMMIT --out result.json
   python3 benchmarks/peers/torch_memory_bound.py --suite draw.json --most 40 \
-      --mode predict --out result.json
+      --mode predict --commit COMMIT --out result.json
 
 How it is timed. Each side of a case is captured into a CUDA graph of many
 launches, about 2 ms or more, so that no side pays for its host code. The
@@ -38,7 +38,8 @@ import kiln_ctypes
 import memory_bound_cases
 import torch_functions
 from interleaved import (KilnSide, Stopwatch, capture, driver_version, geomean,
-                         number, time_graphs, torch_launcher, write_document)
+                         number, parse_with_result, time_graphs,
+                         torch_launcher, write_document)
 
 PROTOCOL = (
     "Cold L2 (operands rotate over copies of 32 times the L2, but 1024 copies "
@@ -375,9 +376,7 @@ def parse_options():
                         "operands of a case")
     parser.add_argument("--verbose", action="store_true",
                         help="print Kiln's log")
-    parser.add_argument("--commit", default="", help="noted in the result")
-    parser.add_argument("--out", help="path of the result, JSON")
-    return parser.parse_args()
+    return parse_with_result(parser)
 
 
 def make_engine(options):

@@ -31,6 +31,14 @@ llvm::Error checkOutput(const std::optional<std::string> &path) {
   return llvm::Error::success();
 }
 
+llvm::Expected<std::string> commitOf(const ParsedOptions &options) {
+  std::string commit = options.value("--commit").value_or("");
+  if (commit.empty() && options.has("--out"))
+    return makeError(ErrorCode::InvalidArgument,
+                     "--out needs --commit, the commit that is measured");
+  return commit;
+}
+
 int finish(const Report &report, const std::optional<std::string> &out,
            bool asJson, llvm::Error failure, int exitCode) {
   ErrorSummary error;

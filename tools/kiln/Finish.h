@@ -1,6 +1,7 @@
 //===- Finish.h - how commands that measure end ---------------------------===//
 #pragma once
 
+#include "kiln/Options.h"
 #include "kiln/Report.h"
 
 #include <llvm/Support/Error.h>
@@ -10,10 +11,18 @@
 
 namespace kiln::cli {
 
+inline constexpr OptionSpec kCommitOption = {
+    "--commit", "TEXT",
+    "commit that the document names, as of git rev-parse; --out needs it"};
+
 /// Whether writeFile will be able to open \p path, for asking before long work.
 /// What the file holds is kept; one that is missing is made, empty. Without a
 /// path and for "-" there is nothing to ask. Errors: Io.
 llvm::Error checkOutput(const std::optional<std::string> &path);
+
+/// The commit that a document names, by --commit. Errors (InvalidArgument):
+/// --out without one, a result that nobody could measure again.
+llvm::Expected<std::string> commitOf(const ParsedOptions &options);
 
 /// Ends a command that measured all, or what it could until \p failure: tells
 /// the failure, writes \p report's document to \p out and the report to stdout,

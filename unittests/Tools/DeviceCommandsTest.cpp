@@ -149,10 +149,11 @@ TEST_CASE("bench draws problems of layers and meets them in every state") {
   const std::string path = tool.folder / "draw.json";
   const std::string draw = "bench --suite " + layers +
                            " --draw 2 --seed 5,6 --range m=1..64 --no-peer ";
-  ToolResult result = tool.run(draw +
-                               "--state first,met,tuned,prepared --budget 20ms "
-                               "--prepare-budget 50ms --json --out " +
-                               path);
+  ToolResult result =
+      tool.run(draw +
+               "--state first,met,tuned,prepared --budget 20ms "
+               "--prepare-budget 50ms --json --commit abc --out " +
+               path);
   CAPTURE(result.err);
   // Kernels of the stand-in driver do nothing, nor does what judges them.
   CHECK(result.code == 1);
@@ -231,12 +232,27 @@ TEST_CASE("what a long command measured is not lost with its --out") {
   CHECK(nowhere.code == 2);
   CHECK(nowhere.hasOneErrorLine());
   CHECK(nowhere.out.empty());
-  for (std::string command : {"sweep", "bench --no-peer"}) {
+  for (std::string command : {"sweep", "bench --no-peer --commit abc"}) {
     CAPTURE(command);
     ToolResult full = tool.run(command + empty + " --json --out /dev/full");
     CHECK(full.code == 1);
     CHECK(full.hasOneErrorLine());
     CHECK(full.json().getArray("cases")->size() == 1);
+  }
+}
+
+TEST_CASE("a result names its commit") {
+  Tool tool;
+  tool.environment["KILN_DRIVER"] = builtLibrary("libkiln_fake_cuda.so");
+  const std::string path = tool.folder / "bench.json";
+  for (const char *command :
+       {"bench --no-peer", "bench --chain", "bench --jit --device h200-sxm"}) {
+    CAPTURE(command);
+    ToolResult bad = tool.run(std::string(command) +
+                              " gemm m=0 n=8 k=8 dtype=bf16 --out " + path);
+    CHECK(bad.code == 2);
+    CHECK(bad.hasOneErrorLine());
+    CHECK(bad.err.find("--commit") != std::string::npos);
   }
 }
 

@@ -53,12 +53,17 @@ struct BenchRequest {
   BenchOptions measuring;
   TuningOptions tuning;
   std::optional<std::string> config;
+  std::string commit;
   bool wantsPeer = true;
 };
 } // namespace
 
 static llvm::Expected<BenchRequest> readRequest(const ParsedOptions &options) {
   BenchRequest request;
+  auto commit = commitOf(options);
+  if (!commit)
+    return commit.takeError();
+  request.commit = std::move(*commit);
   request.measuring.allAlgorithms = options.has("--all-heuristics");
   request.measuring.hot = options.has("--hot");
   request.config = options.value("--config");
@@ -101,7 +106,7 @@ static BenchSetting describeSetting(const ParsedOptions &options,
                                     const CublasLt *peer) {
   BenchSetting setting;
   setting.what = options.value("--suite").value_or("problems");
-  setting.commit = options.value("--commit").value_or("");
+  setting.commit = request.commit;
   setting.gpu = marketingNameOf(session.model());
   setting.driver = driverVersionText(session.driver());
   setting.hot = request.measuring.hot;
@@ -289,7 +294,7 @@ static constexpr OptionSpec kOptions[] = {
      "profiler"},
     {"--hot", nullptr, "operands in L2 instead of cold"},
     {"--out", "FILE", "write the JSON document there as well"},
-    {"--commit", "TEXT", "commit that the document names"},
+    kCommitOption,
     {"--jit", nullptr,
      "measure compilation and the way from the cache to a launch instead"},
     {"--repeats", "N", "--jit: compilations of each kernel; default 5"},

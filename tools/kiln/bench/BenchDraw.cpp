@@ -50,7 +50,8 @@ static BenchSetting describeSetting(const ParsedOptions &options,
                                     const CublasLt *peer) {
   BenchSetting setting;
   setting.what = draw.text(options.value("--suite").value_or(""));
-  setting.commit = options.value("--commit").value_or("");
+  // Asked for before anything was measured.
+  setting.commit = llvm::cantFail(commitOf(options));
   setting.gpu = marketingNameOf(session.model());
   setting.driver = driverVersionText(session.driver());
   const bool hasStream =

@@ -471,7 +471,10 @@ llvm::Expected<int> runJitBench(const ParsedOptions &options,
     return error;
   JitReport report;
   report.what = options.value("--suite").value_or("problems");
-  report.commit = options.value("--commit").value_or("");
+  auto commit = commitOf(options);
+  if (!commit)
+    return commit.takeError();
+  report.commit = std::move(*commit);
   auto repeats = options.number("--repeats", 5, 1, 100);
   if (!repeats)
     return repeats.takeError();

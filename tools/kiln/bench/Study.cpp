@@ -378,7 +378,8 @@ static BenchSetting describe(const ParsedOptions &options,
                              const LiveSession &session) {
   BenchSetting setting;
   setting.what = "study";
-  setting.commit = options.value("--commit").value_or("");
+  // Asked for before anything was measured.
+  setting.commit = llvm::cantFail(commitOf(options));
   setting.gpu = marketingNameOf(session.model());
   setting.driver = driverVersionText(session.driver());
   setting.hot = request.hot;
