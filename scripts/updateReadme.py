@@ -6,7 +6,8 @@ A text replaces what stands between two lines:
     <!-- summary:begin NAME... -->  and  <!-- summary:end -->
     <!-- results:begin NAME -->     and  <!-- results:end NAME -->
 where NAME is the result file's name without ".json". These numbers are never
-typed by hand. With --check nothing is written; the exit code is 1 if a page
+typed by hand. A section with nothing in it waits for its file, which need not
+be there yet. With --check nothing is written; the exit code is 1 if a page
 differs from what the results say.
 """
 import json
@@ -263,10 +264,54 @@ def chain_table(result):
                     "above 1, the other is faster."]
 
 
+def host_times(us):
+    return (f"{us['count']} calls: median {us['median']:.1f} us, p99 "
+            f"{us['p99']:.1f} us, p99.9 {us['p99.9']:.1f} us, most "
+            f"{us['most']:.1f} us")
+
+
+def background_table(result):
+    """What the mode background promises, what was measured of it, and the
+    bars. What was not reached has no row."""
+    figures = result["background"]
+    lines = ["| of | bar | measured |", "|---|---|---|"]
+
+    def row(key, name, bar, text):
+        if key in figures:
+            lines.append(f"| {name} | {bar} | {text(figures[key])} |")
+
+    allowed = 100 * figures["allowed_share"]
+    row("first", "host time of the first call of a signature", "none",
+        lambda us: f"{us['most'] / 1e3:.0f} ms")
+    row("fresh", "host time of the calls behind it", "2 ms at most",
+        lambda calls: host_times(calls["us"]))
+    row("busy", "host time of calls while kernels are compiled, loaded and "
+        "measured", "2 ms at most", lambda calls: host_times(calls["us"]))
+    row("busy", "the GPU's time that trials take", f"{allowed + 1:.1f} %",
+        lambda calls: f"{100 * calls['share']:.2f} %, for {calls['trials']} "
+        f"trials and {calls['swaps']} swaps")
+    row("foreground", "calls that the foreground loses to them",
+        f"{allowed + 1:.1f} %",
+        lambda foreground: f"{100 * foreground['loss']:.2f} %")
+    row("checked", "results while plans are swapped", "0 wrong",
+        lambda checked: f"{checked['wrong']} wrong, {checked['failed']} calls "
+        f"failed of {checked['calls']}, {checked['swaps']} swaps")
+    row("checked", "captures of another thread", "0 failed",
+        lambda checked: f"{checked['failed_captures']} failed of "
+        f"{checked['captures']}, {checked['not_prepared']} calls not prepared")
+    row("speed", "speed after quiet over a tuned engine's", "0.98",
+        lambda speed: f"geomean {speed['summary']['geomean']:.3f}, least "
+        f"{speed['summary']['least']:.3f} of {speed['summary']['cases']} "
+        "values")
+    return lines
+
+
 def kind_of(result):
     """What a result compares Kiln with: "stream", "torch", "attention" or
-    "peer", "draw" for a peer or a stream at drawn sizes, or "chain" for
-    itself."""
+    "peer", "draw" for a peer or a stream at drawn sizes, or itself: "chain" or
+    "background"."""
+    if "background" in result:
+        return "background"
     if "chains" in result:
         return "chain"
     if result["what"].startswith("attention"):
@@ -283,7 +328,8 @@ def table(result):
     """The markdown of one result: where it was measured, and its rows."""
     rows = {"stream": stream_table, "torch": torch_table,
             "attention": attention_table, "peer": peer_table,
-            "draw": draw_table, "chain": chain_table}[kind_of(result)](result)
+            "draw": draw_table, "chain": chain_table,
+            "background": background_table}[kind_of(result)](result)
     return "\n".join([origin(result), ""] + rows)
 
 
@@ -325,8 +371,12 @@ def summary(results):
                               "faster."])
 
 
+def path_of(name):
+    return ROOT / "benchmarks" / "results" / f"{name}.json"
+
+
 def load(name, page):
-    path = ROOT / "benchmarks" / "results" / f"{name}.json"
+    path = path_of(name)
     if not path.exists():
         sys.exit(f"updateReadme: {page} shows {path}, which is missing")
     return json.loads(path.read_text())
@@ -335,6 +385,8 @@ def load(name, page):
 def updated(text, page):
     """A page's text with every section replaced by what the results say."""
     def results(match):
+        if not match["body"].strip() and not path_of(match["name"]).exists():
+            return match[0]
         body = table(load(match["name"], page))
         return f"{match['begin']}\n{body}\n{match['end']}"
 
@@ -344,7 +396,7 @@ def updated(text, page):
         return f"{match['begin']}\n{body}\n{match['end']}"
 
     text = re.sub(
-        r"(?P<begin><!-- results:begin (?P<name>\S+) -->)\n.*?"
+        r"(?P<begin><!-- results:begin (?P<name>\S+) -->)\n(?P<body>.*?)"
         r"(?P<end><!-- results:end (?P=name) -->)",
         results, text, flags=re.DOTALL)
     return re.sub(

@@ -148,12 +148,12 @@ llvm::Expected<std::vector<Layer>> readLayers(const ParsedOptions &options,
                                               const Registry &registry) {
   if (!options.operands().empty())
     return makeError(ErrorCode::InvalidArgument,
-                     "--draw takes layers of --suite, got the problem '{}'",
+                     "layers are those of --suite, got the problem '{}'",
                      options.operands().front());
   std::optional<std::string> path = options.value("--suite");
   if (!path)
     return makeError(ErrorCode::InvalidArgument,
-                     "--draw needs layers: --suite FILE");
+                     "there are no layers: --suite FILE has them");
   auto json = readJsonFile(*path);
   if (!json)
     return json.takeError();

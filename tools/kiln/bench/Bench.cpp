@@ -4,6 +4,7 @@
 #include "kiln/Commands.h"
 #include "kiln/Console.h"
 #include "kiln/Finish.h"
+#include "kiln/bench/BackgroundBench.h"
 #include "kiln/bench/BenchDraw.h"
 #include "kiln/bench/BenchJit.h"
 #include "kiln/bench/BenchRunner.h"
@@ -206,6 +207,12 @@ static llvm::Expected<int> runBench(const ParsedOptions &options) {
   auto request = readRequest(options);
   if (!request)
     return request.takeError();
+  if (options.has("--background"))
+    return runBackgroundBench(options, environment, registry);
+  for (const char *option : {"--permille", "--calls", "--time", "--checked"})
+    if (options.has(option))
+      return makeError(ErrorCode::InvalidArgument, "{} is for --background",
+                       option);
   auto draw = readDraw(options, registry);
   if (!draw)
     return draw.takeError();
@@ -263,7 +270,8 @@ static constexpr OptionSpec kOptions[] = {
     {"--config", "TEXT", "measure this config instead of the chosen one"},
     {"--budget", "TIME",
      "tune first, for so long; default: not at all. With --draw, for each "
-     "problem of the state tuned; default 800ms"},
+     "problem of the state tuned; default 800ms. With --background, for each "
+     "layer of the tuned engine; default 4s"},
     kDrawOption,
     kRangeOption,
     kBytesOption,
@@ -279,6 +287,11 @@ static constexpr OptionSpec kOptions[] = {
     {"--chain", nullptr,
      "measure the problems one after the other, with and without dependent "
      "launch; cases named CHAIN/STEP are chains of their own"},
+    kBackgroundOption,
+    kPermilleOption,
+    kCallsOption,
+    kTimeOption,
+    kCheckedOption,
     {"--set", "NAME",
      "measure a named set of configs beside each other; an unknown name lists "
      "those that the family has, an empty one is that of KERNELS"},
@@ -322,7 +335,14 @@ const CommandSpec kBenchCommand = {
     "in prepared the range of each layer was prepared once for all seeds. "
     "Ranges may name extents that are fixed in an engine, too: columns, n, k. "
     "Caches are empty ones unless --cache-dir names one. Ends with 1 if a "
-    "result is wrong.\n  kiln bench --suite "
+    "result is wrong.\nWith --background an engine of the mode background "
+    "meets random calls of plain products, with an empty cache: how long calls "
+    "take of the host behind the first one, before and while kernels are "
+    "compiled, loaded and measured; what trials take of the GPU, and of the "
+    "calls; whether all results are right while plans are swapped, and "
+    "captures of another thread survive; and how fast it is with quiet beside "
+    "an engine that was tuned. Ends with 1 if a result is wrong, a call or a "
+    "capture fails, or there is no quiet.\n  kiln bench --suite "
     "benchmarks/suites/memory_bound.json --out "
     "benchmarks/results/memory_bound.json",
     kOptions,

@@ -37,8 +37,7 @@ static float fromE4m3(uint8_t bits) {
   return fromHalf(static_cast<uint16_t>(half)) * 256;
 }
 
-static float elementAt(const std::vector<uint8_t> &bytes, size_t index,
-                       DType type) {
+float elementAt(llvm::ArrayRef<uint8_t> bytes, size_t index, DType type) {
   if (type == DType::FP32) {
     float value;
     std::memcpy(&value, &bytes[index * sizeof(value)], sizeof(value));

@@ -9,12 +9,16 @@
 
 #include <llvm/Support/Error.h>
 
+#include <cstdint>
 #include <vector>
 
 namespace kiln::cli {
 
 /// Rows of an output as floats.
 using OutputRows = std::vector<std::vector<float>>;
+
+/// Element \p index of \p bytes, as they lie in memory.
+float elementAt(llvm::ArrayRef<uint8_t> bytes, size_t index, DType type);
 
 /// Reads a sample of the rows of \p spec at \p address, from the first to the
 /// last over all batches: at most 64. Waits for nothing that is enqueued.

@@ -38,7 +38,7 @@ llvm::Error statusError(kiln_status status) {
 llvm::Expected<EnginePtr> makeEngine(kiln_mode mode, const std::string &cache,
                                      const ParsedOptions &options,
                                      const Environment &environment,
-                                     EngineListener listener) {
+                                     const EngineSetup &setup) {
   auto store = artifactOptions(options, environment);
   if (!store)
     return store.takeError();
@@ -48,8 +48,10 @@ llvm::Expected<EnginePtr> makeEngine(kiln_mode mode, const std::string &cache,
   made.cache_dir = cache.c_str();
   made.threads = static_cast<int32_t>(store->pool.threads);
   made.nvrtc_path = nvrtc ? nvrtc->c_str() : nullptr;
-  made.event = listener.event;
-  made.event_user = listener.user;
+  made.event = setup.event;
+  made.event_user = setup.user;
+  made.background_permille = setup.backgroundPermille;
+  made.tune_budget_ms = setup.tuneBudget.count();
   kiln_engine *engine = nullptr;
   if (llvm::Error error = statusError(kiln_engine_create(&made, &engine)))
     return error;

@@ -9,6 +9,8 @@
 #include <llvm/ADT/SmallString.h>
 #include <llvm/Support/Error.h>
 
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -37,10 +39,13 @@ using EnginePtr = std::unique_ptr<kiln_engine, EngineDeleter>;
 /// What the last call of this thread that answered \p status says.
 llvm::Error statusError(kiln_status status);
 
-/// Hears the events of an engine; both may be null.
-struct EngineListener {
+/// What an engine has of its own, beside the command's options.
+struct EngineSetup {
+  /// Hears its events; both may be null.
   kiln_event_fn event = nullptr;
   void *user = nullptr;
+  uint32_t backgroundPermille = 0;         ///< 0: the engine's default
+  std::chrono::milliseconds tuneBudget{0}; ///< 0: the engine's default
 };
 
 /// An engine with the folder \p cache and what the command's options say of
@@ -48,7 +53,7 @@ struct EngineListener {
 llvm::Expected<EnginePtr> makeEngine(kiln_mode mode, const std::string &cache,
                                      const ParsedOptions &options,
                                      const Environment &environment,
-                                     EngineListener listener = {});
+                                     const EngineSetup &setup = {});
 
 /// The counts of \p engine.
 kiln_statistics statisticsOf(kiln_engine *engine);

@@ -21,7 +21,12 @@ public:
       : registry(registry), device(device) {}
 
   /// For the engine; *this must outlive it.
-  EngineListener listener() { return {&LoadedKernels::hear, this}; }
+  EngineSetup listener() {
+    EngineSetup setup;
+    setup.event = &LoadedKernels::hear;
+    setup.user = this;
+    return setup;
+  }
 
   struct Sum {
     size_t kernels = 0;

@@ -1,0 +1,479 @@
+//===- BackgroundBench.cpp - kiln bench --background ----------------------===//
+//
+// What the mode background promises, by one command: a stream of random calls
+// waits for nothing behind the first kernel of its signature, also while others
+// are compiled, loaded and measured; trials take no more of the GPU than they
+// may; results are right while plans are swapped, and captures of another
+// thread survive; and with quiet it is as fast as an engine that was tuned.
+//
+//===----------------------------------------------------------------------===//
+#include "kiln/bench/BackgroundBench.h"
+
+#include "Driver/Event.h"
+#include "Driver/Graph.h"
+#include "Trial/TrialTools.h"
+#include "kiln/Console.h"
+#include "kiln/Finish.h"
+#include "kiln/LiveSession.h"
+#include "kiln/bench/BackgroundCalls.h"
+#include "kiln/bench/BackgroundReport.h"
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <thread>
+
+namespace kiln::cli {
+
+using Clock = std::chrono::steady_clock;
+
+static double secondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+namespace {
+
+/// What the options say.
+struct BackgroundRequest {
+  NamedRange range;
+  std::vector<Layer> layers;
+  uint64_t seed = 1;
+  unsigned permille = 50, calls = 2000, checked = 10000;
+  double seconds = 20;
+  std::chrono::milliseconds tuneBudget{4000};
+};
+
+/// The parts of the measurement, in their order.
+class BackgroundBench {
+public:
+  BackgroundBench(const BackgroundRequest &request, LiveSession &session,
+                  const Stream &stream, const ScratchFolder &folder,
+                  const ParsedOptions &options, const Environment &environment,
+                  LayerProducts products, BackgroundReport &report)
+      : request(request), session(session), stream(stream), folder(folder),
+        options(options), environment(environment),
+        products(std::move(products)), random(request.seed), report(report) {}
+
+  llvm::Error run();
+
+private:
+  llvm::Expected<EnginePtr> makeEngine(kiln_mode mode, llvm::StringRef cache,
+                                       unsigned permille) const;
+  llvm::Error call(kiln_engine *engine, const ProductCall &which);
+  llvm::Error callFor(kiln_engine *engine, CallTimes &times, double seconds,
+                      unsigned calls);
+  llvm::Error measureCalls(kiln_engine *engine);
+  llvm::Error measureForeground(kiln_engine *engine);
+  llvm::Error checkResults(kiln_engine *engine);
+  llvm::Error capture(kiln_engine *engine, const std::atomic<bool> &ends,
+                      CheckedCalls &found) const;
+  llvm::Error compareSpeed(kiln_engine *engine);
+  llvm::Expected<double> timeOf(kiln_engine *engine, const ProductCall &which);
+
+  const BackgroundRequest &request;
+  LiveSession &session;
+  const Stream &stream;
+  const ScratchFolder &folder;
+  const ParsedOptions &options;
+  const Environment &environment;
+  LayerProducts products;
+  std::mt19937_64 random;
+  BackgroundReport &report;
+  InterruptGuard interrupt;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// What a call waits for
+//===----------------------------------------------------------------------===//
+
+llvm::Expected<EnginePtr> BackgroundBench::makeEngine(kiln_mode mode,
+                                                      llvm::StringRef cache,
+                                                      unsigned permille) const {
+  EngineSetup setup;
+  setup.backgroundPermille = permille;
+  setup.tuneBudget = request.tuneBudget;
+  return cli::makeEngine(mode, folder.cache(cache), options, environment,
+                         setup);
+}
+
+llvm::Error BackgroundBench::call(kiln_engine *engine,
+                                  const ProductCall &which) {
+  const kiln_gemm_args args = products.arguments(which);
+  return statusError(kiln_gemm(engine, &args, nullptr, stream.handle()));
+}
+
+/// Adds the times of random calls until both \p seconds and \p calls are over,
+/// waiting for the device after every fourth.
+llvm::Error BackgroundBench::callFor(kiln_engine *engine, CallTimes &times,
+                                     double seconds, unsigned calls) {
+  constexpr unsigned kPerWait = 4;
+  const kiln_statistics before = statisticsOf(engine);
+  const Clock::time_point start = Clock::now();
+  for (unsigned i = 0; i < calls || secondsSince(start) < seconds; ++i) {
+    if (interrupt.flag()->load())
+      break;
+    const ProductCall which = products.draw(random);
+    const Clock::time_point begin = Clock::now();
+    if (llvm::Error error = call(engine, which))
+      return error;
+    times.us.push_back(secondsSince(begin) * 1e6);
+    if (i % kPerWait == kPerWait - 1)
+      if (llvm::Error error = stream.synchronize())
+        return error;
+  }
+  if (llvm::Error error = stream.synchronize())
+    return error;
+  const kiln_statistics after = statisticsOf(engine);
+  times.seconds += secondsSince(start);
+  times.trialSeconds +=
+      double(after.background_gpu_ns - before.background_gpu_ns) * 1e-9;
+  times.trials += after.trials - before.trials;
+  times.swaps += after.background_swaps - before.background_swaps;
+  return llvm::Error::success();
+}
+
+llvm::Error BackgroundBench::measureCalls(kiln_engine *engine) {
+  // All layers have one signature: what the first call loads stands in.
+  CallTimes first;
+  if (llvm::Error error = callFor(engine, first, 0, 1))
+    return error;
+  report.firstUs = first.us;
+  if (llvm::Error error =
+          callFor(engine, report.fresh.emplace(), 0, request.calls))
+    return error;
+  return callFor(engine, report.busy.emplace(), request.seconds, 1);
+}
+
+/// What the foreground gets done, in turns with and without trials.
+llvm::Error BackgroundBench::measureForeground(kiln_engine *engine) {
+  constexpr int kTurns = 12;
+  Foreground &foreground = report.foreground.emplace();
+  for (int turn = 0; turn < kTurns && !interrupt.flag()->load(); ++turn) {
+    const bool isPaused = turn % 2;
+    if (isPaused) {
+      kiln_background_pause(engine);
+      if (llvm::Error error = statusError(kiln_background_wait(engine, -1)))
+        return error;
+    }
+    CallTimes times;
+    const auto seconds = request.seconds / 2 / kTurns;
+    // Both get the same calls.
+    const std::mt19937_64 before = random;
+    llvm::Error error = callFor(engine, times, seconds, 1);
+    if (!isPaused)
+      random = before;
+    if (isPaused)
+      kiln_background_resume(engine);
+    if (error)
+      return error;
+    foreground.calls[isPaused] += double(times.us.size());
+    foreground.seconds[isPaused] += times.seconds;
+    if (!isPaused)
+      foreground.trialSeconds += times.trialSeconds;
+  }
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Results and captures
+//===----------------------------------------------------------------------===//
+
+/// Captures launches and runs them, on a thread of its own, until it \p ends.
+llvm::Error BackgroundBench::capture(kiln_engine *engine,
+                                     const std::atomic<bool> &ends,
+                                     CheckedCalls &found) const {
+  constexpr int64_t kMostRows = 64;
+  const Driver &driver = session.driver();
+  auto scope = ScopedContext::push(driver, session.primary->handle());
+  if (!scope)
+    return scope.takeError();
+  auto own = Stream::create(driver);
+  if (!own)
+    return own.takeError();
+  uint64_t bytes = 0;
+  for (size_t layer = 0; layer < products.count(); ++layer)
+    bytes = std::max(bytes, products.bytesOf({layer, kMostRows}));
+  auto result = DeviceMemory::allocate(driver, bytes);
+  if (!result)
+    return result.takeError();
+  for (int64_t i = 0; !ends; ++i) {
+    llvm::Error error = Graph::beginCapture(driver, own->handle());
+    bool isGood = !error;
+    llvm::consumeError(std::move(error));
+    for (int64_t j = 0; j < 4; ++j) {
+      const kiln_gemm_args args =
+          products.arguments({static_cast<size_t>(i + j) % products.count(),
+                              1 + (i + j) % kMostRows},
+                             result->address());
+      const kiln_status status =
+          kiln_gemm(engine, &args, nullptr, own->handle());
+      found.notPrepared += status == KILN_NOT_PREPARED;
+      isGood &= status == KILN_SUCCESS || status == KILN_NOT_PREPARED;
+    }
+    auto graph = Graph::endCapture(driver, own->handle());
+    if (!graph) {
+      llvm::consumeError(graph.takeError());
+      isGood = false;
+    } else if (llvm::Error failure = graph->launch(own->handle())) {
+      llvm::consumeError(std::move(failure));
+      isGood = false;
+    }
+    if (llvm::Error failure = own->synchronize())
+      return failure;
+    found.failedCaptures += !isGood;
+    ++found.captures;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error BackgroundBench::checkResults(kiln_engine *engine) {
+  CheckedCalls checked, captured;
+  std::atomic<bool> ends{false};
+  ErrorSummary captureError;
+  std::thread capturer(
+      [&] { captureError = summarize(capture(engine, ends, captured)); });
+  const Clock::time_point start = Clock::now();
+  auto check = [&]() -> llvm::Error {
+    const ProductCall which = products.draw(random);
+    if (llvm::Error error = products.poison(which, stream.handle()))
+      return error;
+    ++checked.calls;
+    if (llvm::Error error = call(engine, which)) {
+      ++checked.failed;
+      llvm::consumeError(std::move(error));
+      return stream.synchronize();
+    }
+    auto right = products.isRight(which, engine, stream, random);
+    if (!right)
+      return right.takeError();
+    checked.wrong += !*right;
+    return llvm::Error::success();
+  };
+  // Until there is quiet, so that all swaps are seen.
+  llvm::Error error = llvm::Error::success();
+  while (!error && !interrupt.flag()->load()) {
+    checked.isQuiet = kiln_background_wait(engine, 0) == KILN_SUCCESS;
+    const bool isOver =
+        checked.isQuiet || secondsSince(start) >= 3 * request.seconds;
+    if (isOver && checked.calls >= request.checked)
+      break;
+    error = check();
+  }
+  ends = true;
+  capturer.join();
+  checked.seconds = secondsSince(start);
+  checked.swaps = statisticsOf(engine).background_swaps;
+  checked.captures = captured.captures;
+  checked.notPrepared = captured.notPrepared;
+  checked.failedCaptures = captured.failedCaptures;
+  report.checked = checked;
+  if (error)
+    return error;
+  return captureError.code == ErrorCode::Success ? llvm::Error::success()
+                                                 : errorOf(captureError);
+}
+
+//===----------------------------------------------------------------------===//
+// Speed
+//===----------------------------------------------------------------------===//
+
+/// Time of the device for one of several launches in a row, in us.
+llvm::Expected<double> BackgroundBench::timeOf(kiln_engine *engine,
+                                               const ProductCall &which) {
+  constexpr int kLaunches = 8;
+  auto start = Event::create(session.driver());
+  if (!start)
+    return start.takeError();
+  auto stop = Event::create(session.driver());
+  if (!stop)
+    return stop.takeError();
+  if (llvm::Error error = start->record(stream.handle()))
+    return error;
+  for (int i = 0; i < kLaunches; ++i)
+    if (llvm::Error error = call(engine, which))
+      return error;
+  if (llvm::Error error = stop->record(stream.handle()))
+    return error;
+  if (llvm::Error error = stream.synchronize())
+    return error;
+  auto ns = elapsedNs(session.driver(), *start, *stop);
+  if (!ns)
+    return ns.takeError();
+  return *ns * 1e-3 / kLaunches;
+}
+
+/// \p engine, which is quiet, beside one that measures the layers when it is
+/// called.
+llvm::Error BackgroundBench::compareSpeed(kiln_engine *engine) {
+  constexpr int kValues = 12, kRounds = 7;
+  auto tuned = makeEngine(KILN_MODE_TUNE, "tuned", 0);
+  if (!tuned)
+    return tuned.takeError();
+  for (size_t layer = 0; layer < products.count(); ++layer) {
+    for (int value = 0; value < kValues && !interrupt.flag()->load(); ++value) {
+      const ProductCall which = products.draw(layer, random);
+      std::vector<double> ours, theirs;
+      for (int round = 0; round <= kRounds; ++round)
+        for (auto [times, from] :
+             {std::pair(&ours, engine), std::pair(&theirs, tuned->get())}) {
+          auto us = timeOf(from, which);
+          if (!us)
+            return us.takeError();
+          if (round > 0) // the first may choose, tune and make arenas
+            times->push_back(*us);
+        }
+      report.speeds.push_back(
+          {fmt::format("{}/m{}", products.name(layer), which.rows),
+           quantile(ours, 0.5), quantile(theirs, 0.5)});
+    }
+  }
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// The command
+//===----------------------------------------------------------------------===//
+
+llvm::Error BackgroundBench::run() {
+  constexpr size_t kParts = 4;
+  ProgressBar bar("measuring");
+  report.interrupted = true; // unless the end is reached
+  auto serving = makeEngine(KILN_MODE_BACKGROUND, "serving", request.permille);
+  if (!serving)
+    return serving.takeError();
+  bar.update(0, kParts, "calls");
+  if (llvm::Error error = measureCalls(serving->get()))
+    return error;
+  bar.update(1, kParts, "what the foreground loses");
+  if (llvm::Error error = measureForeground(serving->get()))
+    return error;
+  serving->reset();
+  // Nothing is timed beside this one.
+  constexpr unsigned kAll = 1000;
+  auto eager = makeEngine(KILN_MODE_BACKGROUND, "eager", kAll);
+  if (!eager)
+    return eager.takeError();
+  bar.update(2, kParts, "results");
+  if (llvm::Error error = checkResults(eager->get()))
+    return error;
+  bar.update(3, kParts, "speed after quiet");
+  if (report.checked->isQuiet)
+    if (llvm::Error error = compareSpeed(eager->get()))
+      return error;
+  report.interrupted = interrupt.flag()->load();
+  return llvm::Error::success();
+}
+
+static llvm::Expected<BackgroundRequest>
+readBackground(const ParsedOptions &options, const Registry &registry) {
+  BackgroundRequest request;
+  auto ranges = readNamedRanges(options, "m=1..2048");
+  if (!ranges)
+    return ranges.takeError();
+  if (ranges->size() != 1 || ranges->front().key != "m")
+    return makeError(ErrorCode::InvalidArgument,
+                     "--background varies m alone: --range m=FIRST..LAST");
+  request.range = ranges->front();
+  auto layers = readLayers(options, *ranges, RangedExtents::Dynamic, registry);
+  if (!layers)
+    return layers.takeError();
+  request.layers = std::move(*layers);
+  struct {
+    const char *name;
+    unsigned *value;
+    unsigned least, greatest;
+  } numbers[] = {{"--permille", &request.permille, 1, 1000},
+                 {"--calls", &request.calls, 1, 1u << 24},
+                 {"--checked", &request.checked, 1, 1u << 24}};
+  for (auto &[name, value, least, greatest] : numbers) {
+    auto given = options.number(name, *value, least, greatest);
+    if (!given)
+      return given.takeError();
+    *value = *given;
+  }
+  auto seed = options.number("--seed", 1, 0);
+  if (!seed)
+    return seed.takeError();
+  request.seed = *seed;
+  auto time = options.duration("--time", std::chrono::seconds(20));
+  if (!time)
+    return time.takeError();
+  request.seconds = std::chrono::duration<double>(*time).count();
+  auto budget = options.duration("--budget", request.tuneBudget);
+  if (!budget)
+    return budget.takeError();
+  request.tuneBudget = *budget;
+  return request;
+}
+
+static std::string protocolOf(const BackgroundRequest &request) {
+  return fmt::format(
+      "Random calls of kiln_gemm over {} layers, m log-uniform in {}..{}, seed "
+      "{}, a wait for the device after each fourth, empty caches; host times "
+      "of calls; trials have {} thousandths of the GPU; calls lost to them: 12 "
+      "turns, every second one paused; results: operands of integers, whose "
+      "sums are exact, four rows of each result compared bit for bit with "
+      "rows that are right, while plans are swapped with all of the GPU for "
+      "trials, and captures of another thread beside them; speed after quiet: "
+      "12 values of each layer, 8 launches in a row, in turns with an engine "
+      "that tuned each layer for {} ms, median of 7.",
+      request.layers.size(), request.range.first, request.range.last,
+      request.seed, request.permille, request.tuneBudget.count());
+}
+
+llvm::Expected<int> runBackgroundBench(const ParsedOptions &options,
+                                       Environment environment,
+                                       const Registry &registry) {
+  for (const char *option :
+       {"--draw", "--bytes", "--config", "--all-heuristics", "--hot", "--jit",
+        "--chain", "--set"})
+    if (options.has(option))
+      return makeError(ErrorCode::InvalidArgument, "--background takes no {}",
+                       option);
+  auto request = readBackground(options, registry);
+  if (!request)
+    return request.takeError();
+  auto commit = commitOf(options);
+  if (!commit)
+    return commit.takeError();
+  auto folder = ScratchFolder::make();
+  if (!folder)
+    return folder.takeError();
+  // What was tuned before on this machine plays no part.
+  environment.kilnCacheDir = folder->cache("session");
+  auto session = LiveSession::open(options, environment, "bench measures");
+  if (!session)
+    return session.takeError();
+  auto stream = Stream::create((*session)->driver());
+  if (!stream)
+    return stream.takeError();
+  auto products = LayerProducts::create((*session)->driver(), request->layers,
+                                        request->range, stream->handle());
+  if (!products)
+    return products.takeError();
+  if (llvm::Error error = checkOutput(options.value("--out")))
+    return error;
+
+  BackgroundReport report;
+  report.setting.what = "background: " + options.value("--suite").value_or("");
+  report.setting.commit = *commit;
+  report.setting.gpu = marketingNameOf((*session)->model());
+  report.setting.driver = driverVersionText((*session)->driver());
+  report.setting.protocol = protocolOf(*request);
+  if (auto tools =
+          (*session)->artifacts->get(trialToolsUnit((*session)->model())))
+    report.setting.cuda = cudaVersionOf((*tools)->toolchain);
+  else
+    return tools.takeError();
+  report.share = double(request->permille) / 1000;
+  BackgroundBench bench(*request, **session, *stream, *folder, options,
+                        environment, std::move(*products), report);
+  llvm::Error failure = bench.run();
+  return finish(report, options.value("--out"), options.wantsJson(),
+                std::move(failure), report.exitCode());
+}
+
+} // namespace kiln::cli
