@@ -207,14 +207,15 @@ private:
         typename ReaderB::Step nextB = stepB(pair + set + 1);
 #pragma unroll
         for (int i = 0; i < kMicroM; ++i) {
-          constexpr int kSpread = kMicroM < kMicroN ? kMicroN / kMicroM : 1;
+          constexpr int kSpread = (kMicroN + kMicroM - 1) / kMicroM;
           int later = i + kAhead - 1;
           ReaderA::read(ahead[later % kAhead], later < kMicroM ? a : nextA,
                         later % kMicroM);
           if (i * kSpread < kMicroN)
 #pragma unroll
             for (int j = 0; j < kSpread; ++j)
-              readHeld(held[1 - set], nextB, i * kSpread + j);
+              if (i * kSpread + j < kMicroN)
+                readHeld(held[1 - set], nextB, i * kSpread + j);
           if (i == kMicroM / 2)
             producer.copy(pair + set);
           multiplyVector(ahead[i % kAhead], i, held[set], accumulators);

@@ -91,8 +91,8 @@ struct FfmaGemmConfig {
       return false;
     // A thread's sums are in groups of four rows and four columns; fragments
     // of the rows pass through four vectors of registers.
-    if ((microM != 4 && microM != 8 && microM != 16) ||
-        (microN != 4 && microN != 8))
+    if ((microM != 4 && microM != 8 && microM != 12 && microM != 16) ||
+        (microN != 4 && microN != 8 && microN != 12))
       return false;
     if (lanesM != 1 && lanesM != 2 && lanesM != 4 && lanesM != 8 &&
         lanesM != 16 && lanesM != 32)
@@ -118,13 +118,21 @@ struct FfmaGemmConfig {
                                    const FfmaGemmConfig &) = default;
 
 private:
-  /// True when the extent is a power of two (rows of shared memory are), and
-  /// one pass of the threads' copies covers whole rows.
+  static constexpr bool isPowerOfTwo(int value) {
+    return (value & (value - 1)) == 0;
+  }
+
+  /// True when one pass of the threads' copies covers whole rows and passes
+  /// cover the tile. Rows of shared memory are powers of two, as offsets are
+  /// joined by exclusive or; where eight threads transpose a row, they need
+  /// not be.
   constexpr bool isLoadable(bool kMajor, int extent, int align) const {
-    if ((extent & (extent - 1)) != 0 || (threads() & (threads() - 1)) != 0)
+    if (!isPowerOfTwo(threads()))
       return false;
     if (kMajor && transposes != 0)
-      return true;
+      return isPowerOfTwo(extent) || extent % (threads() / 8) == 0;
+    if (!isPowerOfTwo(extent))
+      return false;
     int rowBytes = (kMajor ? blockK : extent) * 4;
     return rowBytes >= align && rowBytes / align <= threads();
   }

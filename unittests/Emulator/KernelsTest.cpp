@@ -151,6 +151,32 @@ TEST_CASE("emulated: exact products of fp32") {
           {"gemv.r4.u4.w4.wk4.v4.mb4", "gemv.r2.u4.w4.wk2.v4.mb4"}}});
 }
 
+// What is transposed may have sides of 96 and 192.
+TEST_CASE("emulated: exact products of fp32 in thirds") {
+  const std::string tall = "ffma.bm192.bn128.bk32.st4.tm12.tn8.lm4.wk1.tr1.mb1";
+  const std::string half =
+      "ffma.bm96.bn128.bk32.st3.tm12.tn8.lm4.wk1.tr1.mb2.sp1.sk2";
+  const std::string groups =
+      "ffma.bm96.bn64.bk32.st5.tm12.tn8.lm4.wk2.tr1.mb2.sp1.sk3";
+  const std::string wide = "ffma.bm128.bn192.bk32.st5.tm8.tn12.lm4.wk1.tr1.mb1";
+  check({{"gemm",
+          "m=200 n=196 k=100 dtype=fp32 layout=NT",
+          {tall, half, groups, wide}},
+         {"gemm",
+          "m=97 n=193 k=131 dtype=fp32 layout=NT align=4 pointwise=bias,relu",
+          {tall, groups, wide}},
+         {"gemm",
+          "m=195 n=130 k=200 dtype=fp32 layout=NN beta=1",
+          {tall, half, groups}},
+         {"gemm", "m=95 n=67 k=33 dtype=fp32 layout=NN align=4", {half}},
+         {"gemm",
+          "m=132 n=200 k=97 dtype=fp32 layout=TT pointwise=swiglu",
+          {wide}},
+         {"gemm",
+          "m=65 n=191 k=64 batch=2 dtype=fp32 layout=TT align=4",
+          {wide}}});
+}
+
 TEST_CASE("emulated: tf32 by wgmma") {
   check({// Both operands along k; rows from registers, of one consumer and of
          // two that take turns; columns that are transposed, and both.

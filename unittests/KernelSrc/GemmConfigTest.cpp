@@ -292,6 +292,22 @@ TEST_CASE("the ffma config's sizes and limits") {
   CHECK_FALSE(valid([](auto &c) { c.warpsK = 8; })); // one step for each
   CHECK_FALSE(valid([](auto &c) { c.splitK = 2; }));
   CHECK_FALSE(valid([](auto &c) { c.stages = 1; }));
+  // Sides that are no powers of two are for operands that are transposed.
+  FfmaGemmConfig tall{
+      .blockM = 192, .stages = 4, .microM = 12, .transposes = 1};
+  CHECK(tall.threads() == 256);
+  CHECK(tall.isValid(fp32));
+  CHECK(tall.sharedBytes(fp32) == 4 * (196 + 132) * 32 * 4);
+  FfmaGemmConfig wide{.blockN = 192, .microM = 8, .microN = 12};
+  CHECK_FALSE(wide.isValid(fp32));
+  wide.transposes = 1;
+  CHECK(wide.isValid(fp32));
+  fp32.layout = Layout::NN; // A alone lies along k
+  CHECK(tall.isValid(fp32));
+  CHECK_FALSE(wide.isValid(fp32));
+  fp32.layout = Layout::TT; // B alone
+  CHECK_FALSE(tall.isValid(fp32));
+  CHECK(wide.isValid(fp32));
   CHECK_FALSE(FfmaGemmConfig{}.isValid(GemmSignature{}));
   CHECK_FALSE(FfmaGemmConfig{}.isValid(fp32Signature(ComputeMode::TF32)));
 }

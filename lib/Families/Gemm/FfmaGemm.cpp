@@ -3,7 +3,8 @@
 // Exact fp32 products from sm_80 on. The space crosses tiles that differ in
 // kind with splits of k: large tiles where there is work for all SMs, thin ones
 // where m or n is small, whose warps share out the steps of k. Blocks of an SM,
-// stages and splits are derived: the splits fill a half, one or two waves.
+// stages and splits are derived: the splits fill a part of one wave, or make
+// the last of several fuller.
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/GemmTemplate.h"
@@ -30,6 +31,9 @@ struct Tile {
 
 /// Best guesses first within a size. Of 20 tiles that were measured for 60
 /// problems (H100), these are the ones without which a problem takes longer.
+/// The last four, with sides between the powers of two, are for transposed
+/// operands alone and not measured yet: in SASS an FFMA takes as many clocks as
+/// with 128 x 128.
 constexpr Tile kTiles[] = {
     {128, 128, 32, 16, 8, 4, 1, true}, {256, 128, 32, 16, 8, 4, 1, true},
     {64, 256, 16, 16, 8, 4, 1, true},  {64, 64, 32, 8, 8, 4, 2, true},
@@ -39,7 +43,9 @@ constexpr Tile kTiles[] = {
     {64, 16, 32, 8, 4, 8, 4},          {8, 128, 32, 8, 4, 1, 4},
     {8, 64, 32, 4, 4, 2, 4},           {128, 8, 32, 8, 4, 16, 4},
     {64, 8, 32, 4, 4, 16, 4},          {4, 128, 32, 4, 4, 1, 4},
-    {128, 4, 32, 4, 4, 32, 4},
+    {128, 4, 32, 4, 4, 32, 4},         {192, 128, 32, 12, 8, 4, 1, true},
+    {96, 128, 32, 12, 8, 4, 1, true},  {96, 64, 32, 12, 8, 4, 2, true},
+    {128, 192, 32, 8, 12, 4, 1, true},
 };
 
 class FfmaGemm final : public GemmTemplate<FfmaGemmConfig>,
@@ -111,8 +117,8 @@ static double usedSlots(int64_t blocks, int64_t slots) {
 }
 
 /// Emits the splits of \p config that fill a quarter, a half, three quarters or
-/// all of one wave, or make a few waves fuller, as far as each has some tiles
-/// along k.
+/// all of one wave, or make waves fuller, as far as each has some tiles along
+/// k.
 static void emitSplits(FfmaGemmConfig config, const GemmProblem &problem,
                        const DeviceModel &device,
                        llvm::function_ref<void(const FfmaGemmConfig &)> emit) {
@@ -120,8 +126,8 @@ static void emitSplits(FfmaGemmConfig config, const GemmProblem &problem,
   int64_t tiles = std::max<int64_t>(
       config.grid().blocks(problem.m, problem.n, problem.batch), 1);
   int64_t slots = device.smCount * config.minBlocksPerSm;
-  int64_t most =
-      std::min(kMostSplits, ceilDiv(problem.k, config.blockK) / kLeastTiles);
+  int64_t tilesK = ceilDiv(problem.k, config.blockK);
+  int64_t most = std::min(kMostSplits, tilesK / kLeastTiles);
   config.splits = 1;
   auto emitSplit = [&](int64_t splits) {
     if (splits <= config.splitK || splits > most)
@@ -129,14 +135,26 @@ static void emitSplits(FfmaGemmConfig config, const GemmProblem &problem,
     config.splitK = static_cast<int>(splits);
     emit(config);
   };
-  constexpr int64_t kQuarters = 4, kFewWaves = 4;
+  constexpr int64_t kQuarters = 4;
   for (int64_t quarter = 1; quarter <= kQuarters; ++quarter)
     emitSplit(std::min(slots * quarter / kQuarters / tiles, most));
+  // The last wave of whole tiles may be nearly empty; one of their splits is
+  // shorter. More than a few are for a long k, beside which their sums are
+  // little.
+  constexpr int64_t kMostToFill = 8, kFew = 3, kLongSplit = 32;
+  constexpr int64_t kFewWaves = 4, kMostWaves = 16;
   constexpr double kFuller = 1.08;
-  for (int64_t splits : {2, 3})
-    if (tiles > slots / 2 && tiles * splits <= kFewWaves * slots &&
-        usedSlots(tiles * splits, slots) > kFuller * usedSlots(tiles, slots))
-      emitSplit(splits);
+  double fullest = kFuller * usedSlots(tiles, slots);
+  for (int64_t splits = 2; splits <= kMostToFill; ++splits) {
+    bool isLong = tilesK >= splits * kLongSplit;
+    double used = usedSlots(tiles * splits, slots);
+    if ((splits > kFew && !isLong) || tiles <= slots / 2 ||
+        tiles * splits > (isLong ? kMostWaves : kFewWaves) * slots ||
+        used <= fullest)
+      continue;
+    fullest = used;
+    emitSplit(splits);
+  }
 }
 
 /// True for large tiles of which most lies outside of the problem: the space
@@ -173,6 +191,8 @@ void FfmaGemm::forEachConfig(
     config.lanesM = tile.lanesM;
     config.warpsK = tile.warpsK;
     config.transposes = transposes(tile, signature);
+    if (!config.isValid(signature)) // a side that only transposition can have
+      continue;
     fitOccupancy(config, signature, device);
     emit(config);
     emitSplits(config, problem, device, emit);
@@ -214,25 +234,38 @@ TileKernel FfmaGemm::tileKernel(const GemmSignature &signature,
   // Clocks of a step of four along k: FFMAs, reads of both fragments, addresses
   // and the step's share of copies, barrier and loop. The register file
   // delivers one even and one odd register a clock, and vectors along k have
-  // the sums' partners in registers of one kind (counted in SASS, and
-  // measured).
+  // the sums' partners in registers of one kind; with 8 x 8 sums a little more
+  // conflicts than with 16 x 8 (counted in SASS, and measured).
   bool isAlongA = signature.isKMajorA() && config.transposes == 0;
   bool isAlongB = signature.isKMajorB() && config.transposes == 0;
-  double slots = isAlongB ? 1.4 : isAlongA ? 1.26 : 1.1;
-  double ffma = double(kStepK) * config.microM * config.microN;
+  int sums = config.microM * config.microN;
+  double slots = isAlongB ? 1.4 : isAlongA ? 1.26 : sums == 64 ? 1.14 : 1.1;
+  // What was never measured is held to be a little slower than counted.
+  constexpr int kMeasured = 64, kMost = 128;
+  constexpr double kNotMeasured = 0.88;
+  double share = sums > kMeasured && sums < kMost ? kNotMeasured : 1;
+  double ffma = double(kStepK) * sums;
   double reads = config.microM + config.microN;
-  auto copiesOf = [&](int extent, bool isKMajor, int align) {
+  // Copies of single elements wait for the load units, too, which take as long
+  // for them as for 16 bytes (fitted to 64 problems, H100).
+  constexpr double kPerCopy = 1.7, kPerNarrowCopy = 7;
+  auto copyClocksOf = [&](int extent, bool isKMajor, int align) {
     int bytes = isKMajor && config.transposes != 0 ? 4 : align;
-    return double(extent) * config.blockK * 4 / bytes / config.threads();
+    double copies =
+        double(extent) * config.blockK * 4 / bytes / config.threads();
+    return (bytes < 16 ? kPerNarrowCopy : kPerCopy) * copies;
   };
   double copies =
-      copiesOf(config.blockM, signature.isKMajorA(), signature.alignA) +
-      copiesOf(config.blockN, signature.isKMajorB(), signature.alignB);
-  constexpr double kPerCopy = 1.7, kPerStep = 8, kPerTile = 80;
-  double other = kPerStep + (kPerCopy * copies + kPerTile) / config.steps();
-  kernel.efficiency = ffmaEfficiency(ffma, slots, reads + other, device);
+      copyClocksOf(config.blockM, signature.isKMajorA(), signature.alignA) +
+      copyClocksOf(config.blockN, signature.isKMajorB(), signature.alignB);
+  constexpr double kPerStep = 8, kPerTile = 80;
+  double other = kPerStep + (copies + kPerTile) / config.steps();
+  kernel.efficiency =
+      share * ffmaEfficiency(ffma, slots, reads + other, device);
   kernel.tensor = false;
-  kernel.warpsForPeak = 8;
+  // A warp of a sub-core has enough independent FFMAs to itself (H100: 4 warps
+  // reach 0.85 of what 8 do, in 111 measured times).
+  kernel.warpsForPeak = 5;
   return kernel;
 }
 
