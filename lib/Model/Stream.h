@@ -66,7 +66,7 @@ struct StreamWave {
 
 /// What a task that is alone waits for, one after the other, in ns.
 struct StreamLife {
-  double loadNs = 0;       ///< first loads, from a busy DRAM
+  double loadNs = 0;       ///< first loads, from DRAM
   double rereadNs = 0;     ///< loads of what is read again
   double portNs = 0;       ///< its bytes through the SM's port
   double serialNs = 0;     ///< reductions and barriers, StreamKernel::serialNs
@@ -85,6 +85,7 @@ struct StreamTime {
   double taskBytes = 0;          ///< read and written by one task
   double bytesInFlightPerSm = 0; ///< of loads, while all tasks wait
   double loadedLatencyNs = 0;    ///< of a load while DRAM is busy
+  double loadLatencyNs = 0;      ///< of a load with what is in flight here
   double bytesNeededPerSm = 0;   ///< loaded latency * bandwidth / SMs
   double dramBytesPerNs = 0;     ///< that this mix of reads and writes reaches
   StreamLife life;               ///< of a task that is alone

@@ -99,3 +99,15 @@ TEST_CASE("E8: one latency of a busy DRAM serves the law and a task's life") {
         doctest::Approx(time.loadedLatencyNs * device.dramBytesPerNs() /
                         double(device.smCount)));
 }
+
+TEST_CASE("a DRAM that few tasks load answers sooner") {
+  DeviceModel device = testDevice();
+  StreamKernel kernel = copyKernel();
+  kernel.tasks = 4;
+  kernel.readBytes = kernel.writeBytes = 4 * 4096;
+  StreamTime time = streamTime(kernel, device);
+  CHECK(time.bytesInFlightPerSm < 0.1 * time.bytesNeededPerSm);
+  CHECK(time.loadLatencyNs > device.dramLatencyNs);
+  CHECK(time.loadLatencyNs < 1.2 * device.dramLatencyNs);
+  CHECK(time.life.loadNs == time.loadLatencyNs);
+}

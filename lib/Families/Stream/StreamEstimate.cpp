@@ -158,8 +158,8 @@ static DerivationStep lifeStep(const StreamKernel &kernel,
                              "the other",
                              time.taskBytes / kKB);
   step.rule = StepRule::Sum;
-  step.terms = {{"wait for a busy DRAM", time.loadedLatencyNs, "ns",
-                 double(kernel.loadRounds)}};
+  step.terms = {
+      {"wait for DRAM", time.loadLatencyNs, "ns", double(kernel.loadRounds)}};
   auto add = [&](llvm::StringRef what, double ns) {
     if (ns > 0)
       step.terms.push_back({what.str(), ns});
