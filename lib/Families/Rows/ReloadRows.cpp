@@ -88,6 +88,25 @@ protected:
     }
   }
 
+  /// Registers that the values of one vector take while they are fp32, besides
+  /// what stays.
+  static int64_t workingRegisters(const RowSignature &signature, int64_t vector,
+                                  RowStart start) {
+    // Addresses, predicates and statistics; the vector as fp32 and packed, with
+    // what is loaded beside it.
+    constexpr int64_t kBase = 14;
+    int64_t operands =
+        signature.weight + signature.bias + (signature.mask == RowMask::Row);
+    int64_t words = vector * bytesOf(signature.in) / 4;
+    // Of rows that begin anywhere the ends, and two vectors that cover one.
+    constexpr int64_t kEnds = 8;
+    bool isShifted = start != RowStart::Aligned;
+    return kBase + vector / 2 + operands * words * (1 + isShifted) +
+           (isShifted ? kEnds : 0) +
+           (signature.op == RowOp::LayerNorm ? 6 : 0) +
+           (signature.op == RowOp::Softmax ? 4 : 0);
+  }
+
   /// Registers that the compiler takes where nothing limits it (ptxas 13.0 for
   /// sm_90).
   static int64_t wantedRegisters(const RowSignature &signature,
@@ -150,6 +169,17 @@ protected:
     kernel.sharedBytesPerTask = sharedOperandBytes(problem);
     kernel.serialNs =
         reductionNs(problem, config.rowThreads, config.cluster, device);
+    if (!isReduction(problem.op)) {
+      // From the statistics to the first load of the next pass (H100, 3 to 3000
+      // rows of 5 to 31 columns: 0.3 to 0.5 us more than the resident kernel),
+      // and what all rows share, which each round waits for again.
+      constexpr double kPassNs = 350;
+      kernel.serialNs +=
+          kPassNs * (problem.quantizes() && problem.isNorm() ? 2 : 1);
+      if (sharedOperandBytes(problem) > 0)
+        kernel.serialNs +=
+            static_cast<double>(kernel.loadRounds) * device.l2LatencyNs;
+    }
     addStartCosts(kernel, problem, config.rowStart(),
                   double(config.cluster) * config.rowThreads);
     kernel.simdOps *= 1.5; // conversions and addresses of every pass

@@ -53,6 +53,47 @@ static int64_t keptRegisters(const RowSignature &signature,
   return config.rows * config.vectors * words * matrices;
 }
 
+/// Registers that a thread cannot do without between load and store: what it
+/// keeps, and one vector as fp32 and packed with what is loaded beside it. The
+/// least that no kernel spilled with (ptxas 13.0 for sm_90; rms norm, layer
+/// norm and softmax of 2 to 11 vectors, in registers and shared memory, by one
+/// block and by clusters).
+static int64_t workingRegisters(const RowSignature &signature,
+                                const ResidentRowsConfig &config) {
+  constexpr int64_t kBase = 14, kLeastUnpacked = 4, kMoments = 6, kPlain = 4;
+  int64_t kept = keptRegisters(signature, config);
+  int64_t operands =
+      signature.weight + signature.bias + (signature.mask == RowMask::Row);
+  // Where each matrix lies elsewhere two vectors cover one.
+  int64_t covering = config.rowStart() == RowStart::Any ? 2 : 1;
+  int64_t shared =
+      operands * covering * ceilDiv(config.vector * bytesOf(signature.in), 4);
+  int64_t registers = kept + kBase + shared +
+                      std::max<int64_t>(config.vector / 2, kLeastUnpacked);
+  if (signature.op == RowOp::LayerNorm)
+    registers += kMoments;
+  else if (signature.op == RowOp::Quantize)
+    registers -= kPlain;
+  // A row that fills its threads asks for no bounds.
+  if (config.exact)
+    return registers;
+  constexpr int64_t kManyShared = 5, kAddresses = 3, kManyKept = 32;
+  constexpr int64_t kBounds = 3, kEnds = 6, kEnd = 3;
+  // Weight and bias of both vectors wait for the statistics as well.
+  if (operands == 2 && config.vectors + config.sharedVectors == 2)
+    registers += shared;
+  if ((signature.op == RowOp::RmsNorm && !signature.quantizes() &&
+       kept >= kManyKept && signature.in != DType::FP32) ||
+      (signature.mask == RowMask::Matrix && kept > kManyKept))
+    registers += kBounds;
+  if (config.start != 0) // ends, several of them where lanes are few
+    registers +=
+        kEnds + kEnd * (ceilDiv(2 * config.vector, config.rowThreads) - 1);
+  if (config.cluster > 1)
+    registers += config.vectors + (signature.residual ? kBounds : 0);
+  return registers + (config.sharedVectors >= kManyShared ? kAddresses : 0);
+}
+
 /// The same at its most: while a residual is in flight, it is there too.
 static int64_t peakRegisters(const RowSignature &signature,
                              const ResidentRowsConfig &config) {
@@ -61,19 +102,9 @@ static int64_t peakRegisters(const RowSignature &signature,
   int64_t loaded = config.rowStart() == RowStart::Any ? 2 * kept : kept;
   constexpr int64_t kBase = 14, kEnds = 8;
   int64_t loading = loaded * (1 + signature.residual) + kBase +
-                    (config.start != 0 ? kEnds : 0);
-  // Addresses of shared memory; several ends a thread; a cluster's ranks.
-  constexpr int64_t kShared = 6, kEnd = 3;
-  bool isTight = config.exact == 0 &&
-                 (config.start != 0 || signature.op == RowOp::Softmax);
-  int64_t more = config.sharedVectors > 0 && isTight ? kShared : 0;
-  if (config.start != 0)
-    more += kEnd * (ceilDiv(2 * config.vector, config.rowThreads) - 1) +
-            (config.cluster > 1 ? kEnd : 0);
-  return std::max(kept + workingRegisters(signature, config.vector,
-                                          config.rowStart()),
-                  loading) +
-         more;
+                    (config.start != 0 ? kEnds : 0) +
+                    (config.cluster > 1 ? kEnds : 0);
+  return std::max(workingRegisters(signature, config), loading);
 }
 
 /// Registers that the compiler takes where nothing limits it: it unpacks some
@@ -91,6 +122,13 @@ static int64_t wantedRegisters(const RowSignature &signature,
   // vectors: 32, 44, 56 and 76; rms norm of 2, 4 and 6: 38, 48 and 56).
   if (config.start != 0)
     wanted = 24 + 1.4 * kept;
+  // What lies in shared memory is unpacked ahead, too (4 vectors here and 4 to
+  // 7 there: 62 to 80, 5 and 6: 78 to 96, 8 and 3: 84 to 101).
+  if (config.sharedVectors > 0 &&
+      (signature.op != RowOp::Softmax || kept <= 16))
+    wanted += 12 + 2 * config.sharedVectors;
+  if (config.cluster > 1)
+    wanted += 8;
   return std::max<int64_t>(roundUp(static_cast<int64_t>(wanted), 8),
                            peakRegisters(signature, config));
 }
@@ -145,8 +183,9 @@ private:
         bool isMost = least == 8 && vectors > 8;
         if (!isMost && (vectors < least || vectors >= 2 * least))
           continue;
-        // No more than half of the group idles, except for the smallest.
-        if (rowThreads > 1 && rowThreads / 2 >= ofRow)
+        // No more than half of the group idles, except for the smallest. Ends
+        // are work for a lane as well.
+        if (rowThreads > 1 && rowThreads / 2 >= ofRow + (config.start != 0))
           continue;
         // Ends are for as many lanes as there are vectors for.
         constexpr int kLanesOfEnds = 8;
@@ -202,13 +241,14 @@ private:
     config.sharedVectors = static_cast<int>(shared);
     visitBlocks();
     // Half of it in shared memory leaves registers for more blocks.
-    if (mostShared > 0 && shared == 0 && vectors >= 4 && vectors % 2 == 0 &&
-        config.rowThreads >= 128) {
+    bool isHalf = shared != 0 || vectors % 2 == 0;
+    if (mostShared > 0 && vectors >= 4 && isHalf && config.rowThreads >= 128 &&
+        2 * shared < vectors) {
       config.vectors = static_cast<int>(vectors / 2);
-      config.sharedVectors = static_cast<int>(vectors / 2);
+      config.sharedVectors = static_cast<int>(vectors - vectors / 2);
       visitBlocks();
-      config.sharedVectors = 0;
     }
+    config.sharedVectors = 0;
   }
 
   void visitBlocks() {

@@ -2,6 +2,7 @@
 #include "Families/Rows/RowTemplate.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace kiln {
 
@@ -130,15 +131,22 @@ double reductionNs(const RowProblem &problem, int64_t threads, int64_t cluster,
   // shared memory with its barrier, about 60; what blocks of a cluster send to
   // each other, and wait for until all of them have started, 0.8 us (H100,
   // softmax of 8x151936: 0.5 us less than by a barrier of the cluster).
-  constexpr double kStepClocks = 30, kRoundClocks = 60, kClusterNs = 800;
+  constexpr double kRoundClocks = 60, kClusterNs = 800;
+  // Means and deviations merge with a division.
+  const double stepClocks = problem.op == RowOp::LayerNorm ? 60 : 30;
   double clocks = 0;
   for (int64_t lanes = std::min<int64_t>(threads, 32); lanes > 1; lanes /= 2)
-    clocks += kStepClocks;
+    clocks += stepClocks;
   for (int64_t warps = threads / 32; warps > 1; warps = (warps + 1) / 2)
-    clocks += kStepClocks;
+    clocks += stepClocks;
   // A barrier waits for the last of all warps.
   clocks += threads > 32 ? kRoundClocks + static_cast<double>(threads) / 8 : 0;
-  double ns = clocks / (device.sustainedMemoryClockMHz * 1e-3);
+  // Many warps start one after the other (H100, softmax of 8x151936 by clusters
+  // of 8: blocks of 1024 threads take 0.4 us more than those of 512).
+  constexpr double kThreadNs = 0.55, kFewThreads = 256;
+  double ns =
+      clocks / (device.sustainedMemoryClockMHz * 1e-3) +
+      kThreadNs * std::max(0.0, static_cast<double>(threads) - kFewThreads);
   if (cluster > 1)
     ns += kClusterNs;
   bool isTwice = problem.quantizes() && problem.isNorm();
@@ -151,8 +159,12 @@ void addStartCosts(StreamKernel &kernel, const RowProblem &problem,
     return;
   // Counted in the machine code of the resident kernel (ptxas 13.0 for sm_90):
   // a vector of 8 elements is loaded and shifted by some 30. Ends are an
-  // element a lane.
-  constexpr double kShift = 4, kEnds = 25;
+  // element a lane, or several one after the other where lanes are few (H100,
+  // rms norm of 3x7 by one lane a row: 0.9 us more than by 8).
+  constexpr double kShift = 4, kEnds = 25, kMostEnds = 14, kEndNs = 70;
+  kernel.serialNs +=
+      kEndNs * (1 + problem.residual) * (std::ceil(kMostEnds / threads) - 1);
+  threads = std::max(threads, kMostEnds);
   auto rows = static_cast<double>(problem.rows);
   int64_t shifted =
       problem.weight + problem.bias + (problem.mask == RowMask::Row);
@@ -161,22 +173,6 @@ void addStartCosts(StreamKernel &kernel, const RowProblem &problem,
   kernel.simdOps +=
       rows *
       (static_cast<double>(problem.cols * shifted) * kShift + kEnds * threads);
-}
-
-int64_t workingRegisters(const RowSignature &signature, int64_t vector,
-                         RowStart start) {
-  // Addresses, predicates and statistics; the vector as fp32 and packed, with
-  // what is loaded beside it.
-  constexpr int64_t kBase = 14;
-  int64_t operands =
-      signature.weight + signature.bias + (signature.mask == RowMask::Row);
-  int64_t words = vector * bytesOf(signature.in) / 4;
-  // Of rows that begin anywhere the ends, and two vectors that cover one.
-  constexpr int64_t kEnds = 8;
-  bool isShifted = start != RowStart::Aligned;
-  return kBase + vector / 2 + operands * words * (1 + isShifted) +
-         (isShifted ? kEnds : 0) + (signature.op == RowOp::LayerNorm ? 6 : 0) +
-         (signature.op == RowOp::Softmax ? 4 : 0);
 }
 
 } // namespace kiln

@@ -45,11 +45,6 @@ double sharedOperandBytes(const RowProblem &problem);
 double reductionNs(const RowProblem &problem, int64_t threads, int64_t cluster,
                    const DeviceModel &device);
 
-/// 32-bit registers that the values of one vector take while they are fp32,
-/// besides what stays.
-int64_t workingRegisters(const RowSignature &signature, int64_t vector,
-                         RowStart start);
-
 /// Adds to \p kernel, of \p threads threads a row in all, what rows cost that
 /// begin as \p start says: the shifting of vectors, the ends.
 void addStartCosts(StreamKernel &kernel, const RowProblem &problem,

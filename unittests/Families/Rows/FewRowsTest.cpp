@@ -1,0 +1,85 @@
+// Few long rows, and small problems: what is chosen first, and that it is
+// compiled to a kernel that an engine takes.
+#include "Families/FamilyTesting.h"
+#include "Kernel/Space.h"
+#include "KernelSrc/RealCompiler.h"
+
+#include <doctest/doctest.h>
+
+using namespace kiln;
+using namespace kiln::testing;
+
+namespace {
+
+struct Choices {
+  Problem problem;
+  std::vector<Candidate> ranked;
+
+  std::string config(size_t i) const { return ranked[i].config.text(); }
+};
+
+/// The configs of the space of \p text on an H100, best first.
+Choices choicesOf(llvm::StringRef text) {
+  static const DeviceModel h100 = device("h100-sxm");
+  const KernelFamily &family = **registry().get(text.split(' ').first);
+  Problem problem = parse(family, text);
+  auto space = llvm::cantFail(exploreSpace(family, problem, h100));
+  REQUIRE_FALSE(space.ranked.empty());
+  return {std::move(problem), std::move(space.ranked)};
+}
+
+} // namespace
+
+// Where the first of a ranking spills, an engine compiles the next: with these
+// it got down to kernels that take two and three times as long (H100).
+TEST_CASE("the first choices of long rows do not spill") {
+  if (!hasNvrtc())
+    return;
+  for (const char *text :
+       {"layernorm rows=35 cols=177600 weight=1 bias=1 dtype=fp16",
+        "layernorm rows=768 cols=153408 weight=1 bias=1 dtype=bf16",
+        "layernorm rows=34 cols=5504 weight=1 bias=1 dtype=fp16",
+        "layernorm rows=3151 cols=50147 weight=1 bias=1 dtype=fp16",
+        "rmsnorm rows=111 cols=103648 weight=1 dtype=fp32",
+        "softmax rows=32 cols=256001 dtype=bf16"}) {
+    CAPTURE(std::string(text));
+    Choices choices = choicesOf(text);
+    CAPTURE(choices.config(0));
+    const Candidate &first = choices.ranked[0];
+    Plan plan =
+        first.tmpl->plan(choices.problem, first.config, device("h100-sxm"));
+    for (const TranslationUnit &unit : plan.kernels) {
+      auto artifact = compiler().compile(unit);
+      REQUIRE(artifact);
+      CHECK(artifact->rejection(/*maySpill=*/false) == "");
+    }
+  }
+}
+
+// Blocks that count one after the other are not free (H100: 6.5 us with 528
+// ranges of a row, 4.1 with clusters of 4).
+TEST_CASE("a short reduction has no more ranges than pay for themselves") {
+  Choices choices = choicesOf("reduce op=sum rows=4 cols=69808 dtype=fp32");
+  auto position = [&](llvm::StringRef config) {
+    for (size_t i = 0; i < choices.ranked.size(); ++i)
+      if (choices.config(i) == config)
+        return i;
+    FAIL("the space lacks ", config.str());
+    return size_t(0);
+  };
+  CHECK(position("reload.t512.rt512.v4.i4.c4.h1") <
+        position("split.t128.v4.i2.h1.k528"));
+  CHECK(choices.config(0).find("k528") == std::string::npos);
+}
+
+// A second pass over a row has a beginning of its own (H100: 0.3 to 0.5 us).
+TEST_CASE("rows that a few threads can keep are not read again") {
+  for (const char *text :
+       {"rmsnorm rows=3000 cols=23 weight=1 dtype=bf16",
+        "layernorm rows=400 cols=15 weight=1 bias=1 dtype=fp32",
+        "softmax rows=400 cols=31 mask=2 dtype=fp16",
+        "layernorm rows=34 cols=5504 weight=1 bias=1 dtype=fp16"}) {
+    CAPTURE(std::string(text));
+    CHECK(llvm::StringRef(choicesOf(text).config(0)).starts_with("resident"));
+  }
+}
