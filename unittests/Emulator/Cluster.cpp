@@ -91,7 +91,7 @@ private:
 };
 
 Cluster::Cluster(const KilnFakeLaunch &launch,
-                 const std::vector<KernelImage> &images, Dim first,
+                 const std::vector<KernelImage> &images, Dim first, Dim extent,
                  unsigned seed, unsigned char unwritten,
                  Predecessor *predecessor)
     : machine{nullptr,
@@ -120,9 +120,6 @@ Cluster::Cluster(const KilnFakeLaunch &launch,
       random(seed), params(launch.params), predecessor(predecessor),
       isDependent(predecessor != nullptr), blocks(images.size()) {
   const Dim shape{launch.block[0], launch.block[1], launch.block[2]};
-  const Dim cluster{std::max(launch.cluster[0], 1u),
-                    std::max(launch.cluster[1], 1u),
-                    std::max(launch.cluster[2], 1u)};
   const unsigned count = shape.x * shape.y * shape.z;
   for (unsigned rank = 0; rank < images.size(); ++rank) {
     Block &block = blocks[rank];
@@ -138,8 +135,8 @@ Cluster::Cluster(const KilnFakeLaunch &launch,
       thread.block = &block;
       thread.thread = {
           {i % shape.x, i / shape.x % shape.y, i / shape.x / shape.y},
-          {first.x + rank % cluster.x, first.y + rank / cluster.x % cluster.y,
-           first.z + rank / cluster.x / cluster.y},
+          {first.x + rank % extent.x, first.y + rank / extent.x % extent.y,
+           first.z + rank / extent.x / extent.y},
           shape,
           {launch.grid[0], launch.grid[1], launch.grid[2]},
           block.image.shared,
@@ -208,7 +205,6 @@ void Cluster::endThread() {
 void Cluster::giveTurn(BlockThread &thread) {
   thread.isQueued = false;
   current = &thread;
-  polls = 0;
   machine.thread = &thread.thread;
   thread.fiber.resume();
   current = nullptr;
@@ -404,8 +400,13 @@ void Cluster::barrier(int id, int threads, bool waits) {
 void Cluster::poll() {
   // Far more than a thread reads that waits for nothing.
   constexpr unsigned kMostPolls = 1 << 20;
-  if (++polls > kMostPolls)
+  if (++current->polls > kMostPolls)
     fail("a thread waits for global memory that another block is to write");
+  // Another block may have its turn meanwhile.
+  if (blocks.size() > 1) {
+    enqueue(*current);
+    current->fiber.suspend();
+  }
 }
 
 namespace {

@@ -5,12 +5,12 @@
 // a bulk load when everybody waits, or now and then. So what is read too early
 // is old, and what is given back too early is overwritten.
 //
-// Clusters run one after the other. A kernel whose blocks wait for blocks of
-// later clusters (sm90 gemms that split k without a cluster) fails here. Every
-// second launch of a function begins with the last cluster and with other bytes
-// in shared memory: what depends on the order of blocks that store the same
-// results, or on what nobody wrote, differs from launch to launch, and trials
-// tell.
+// Clusters run one after the other. The blocks of a cooperative grid run
+// together, as if they were a cluster; where it has clusters as well, a kernel
+// whose blocks wait for blocks of later ones fails here. Every second launch of
+// a function begins with the last cluster and with other bytes in shared
+// memory: what depends on the order of blocks that store the same results, or
+// on what nobody wrote, differs from launch to launch, and trials tell.
 //
 // What the emulation cannot see: two threads that are in a race though each
 // waits for something, fences that are missing, global addresses that are not
@@ -118,6 +118,7 @@ struct BlockThread {
   Block *block = nullptr;
   Fiber fiber;
   bool isQueued = false, hasEnded = false, hasAwaited = false;
+  unsigned polls = 0; ///< of global memory
   Wait wait = Wait::None;
   unsigned waitsFor = 0; ///< number of a barrier, address of an mbarrier
   uint64_t clusterPhase = 0;
@@ -160,11 +161,11 @@ struct Block {
 class Cluster {
 public:
   /// \p images: of its blocks in the order of their ranks. \p first: its least
-  /// block. \p seed: of the order in which threads take turns. \p unwritten:
-  /// what shared memory holds at first. \p predecessor: the grid that the
-  /// launch depends on; null: none.
+  /// block, \p extent: how many it has. \p seed: of the order in which threads
+  /// take turns. \p unwritten: what shared memory holds at first. \p
+  /// predecessor: the grid that the launch depends on; null: none.
   Cluster(const KilnFakeLaunch &launch, const std::vector<KernelImage> &images,
-          Dim first, unsigned seed, unsigned char unwritten,
+          Dim first, Dim extent, unsigned seed, unsigned char unwritten,
           Predecessor *predecessor);
 
   /// Returns what a kernel did that it must not; "" if it ended well.
@@ -224,7 +225,6 @@ private:
   int arrivedInCluster = 0;
   uint64_t clusterPhase = 0;
   BlockThread *current = nullptr;
-  unsigned polls = 0; ///< of this turn
   std::string fault;
 };
 

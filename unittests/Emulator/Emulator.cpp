@@ -32,6 +32,9 @@ void Emulator::launch(KilnFakeLaunch &launch) {
   Dim cluster{1, 1, 1};
   if (launch.cluster[0])
     cluster = {launch.cluster[0], launch.cluster[1], launch.cluster[2]};
+  // Blocks of a cooperative grid wait for each other: it runs as one.
+  if (launch.cooperative && cluster.x * cluster.y * cluster.z == 1)
+    cluster = {launch.grid[0], launch.grid[1], launch.grid[2]};
   std::string fault;
   auto images = library.images(launch.moduleText, launch.function,
                                cluster.x * cluster.y * cluster.z);
@@ -51,7 +54,8 @@ void Emulator::launch(KilnFakeLaunch &launch) {
     std::reverse(clusters.begin(), clusters.end());
   for (const Dim &first : clusters)
     if (fault.empty())
-      fault = Cluster(launch, *images, first, seed++, unwritten, ahead).run();
+      fault = Cluster(launch, *images, first, cluster, seed++, unwritten, ahead)
+                  .run();
   if (fault.empty())
     return;
   launch.result = CUDA_ERROR_LAUNCH_FAILED;
