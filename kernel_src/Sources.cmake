@@ -108,6 +108,7 @@ set(KILN_KERNEL_SOURCES
   rows/ResidentRows.cuh
   rows/ResidentRowsConfig.h
   rows/RowEnds.cuh
+  rows/RowExchange.cuh
   rows/RowGroup.cuh
   rows/RowMath.cuh
   rows/RowParams.h

@@ -23,6 +23,7 @@
 #include "common/Dependent.cuh"
 #include "rows/ResidentRowsConfig.h"
 #include "rows/RowEnds.cuh"
+#include "rows/RowExchange.cuh"
 #include "rows/RowGroup.cuh"
 #include "rows/RowMath.cuh"
 
@@ -51,6 +52,7 @@ class ResidentRows {
   /// anywhere, and so may the other matrices.
   static constexpr bool kShifted = kStart != RowStart::Aligned;
   static constexpr bool kAny = kStart == RowStart::Any;
+  static constexpr bool kSpread = kConfig.spread != 0;
   using Ends =
       typename RowEndsOf<kSignature, kStart, kVector, kConfig.rowThreads>::Type;
   /// Vectors of a thread; of as many at a time the shared operands are loaded,
@@ -71,7 +73,7 @@ public:
     Stats stats[kRows];
     block.reduce(stats);
     ends.addTo(stats[0]);
-    Group::reduce(stats);
+    block.template reduceRow<0>(stats);
     if constexpr (isReduction(kSignature.op))
       block.storeReduced(stats);
     else
@@ -83,24 +85,31 @@ private:
     constexpr int kCluster = kConfig.cluster;
     int lane = threadIdx.x % kConfig.rowThreads;
     int group = threadIdx.x / kConfig.rowThreads;
-    row = static_cast<long long>(blockIdx.x / kCluster) * kConfig.blockRows() +
+    int blocks = kSpread ? params.ranges : kCluster;
+    row = static_cast<long long>(blockIdx.x / blocks) * kConfig.blockRows() +
           group;
     body = bodyOf<kSignature, kStart, kVector>(params, row);
     int vectorsOfRow = static_cast<int>(body.vectors);
-    int rank = 0;
-    if constexpr (kCluster > 1)
-      rank = static_cast<int>(ptx::clusterCtaRank());
-    // Blocks of a cluster share a row evenly, whatever they could hold.
-    int perBlock = (vectorsOfRow + kCluster - 1) / kCluster;
+    int rank = this->rank();
+    // Blocks of a row share it evenly, whatever they could hold.
+    int perBlock = (vectorsOfRow + blocks - 1) / blocks;
     end = min(vectorsOfRow, (rank + 1) * perBlock);
     first = rank * perBlock + lane;
   }
 
-  /// Those of this thread's row that are its; of a cluster the first block's.
-  Ends ends() const {
-    bool takes = hasRow(0);
+  /// Of this block among those of its row.
+  int rank() const {
     if constexpr (kConfig.cluster > 1)
-      takes = takes && ptx::clusterCtaRank() == 0;
+      return static_cast<int>(ptx::clusterCtaRank());
+    else if constexpr (kSpread)
+      return static_cast<int>(blockIdx.x) % params.ranges;
+    else
+      return 0;
+  }
+
+  /// Those of this thread's row that are its; of several blocks the first's.
+  Ends ends() const {
+    bool takes = hasRow(0) && rank() == 0;
     return Ends(params, body, row, threadIdx.x % kConfig.rowThreads, takes);
   }
 
@@ -219,6 +228,13 @@ private:
         else
           storeVector<kBytes, kHint>(sumAt, x[r][i]);
       }
+  }
+
+  /// Merges the statistics of all threads of each row.
+  template <int kStage, class Any> void reduceRow(Any (&stats)[kRows]) const {
+    Group::template reduce<kStage>(stats);
+    if constexpr (kSpread)
+      RowExchange<kThreads>(params, row, rank()).template merge<kStage>(stats);
   }
 
   /// The \p i-th vector of row \p r, prepared.
@@ -372,7 +388,7 @@ private:
       ends.forEachResult(final[0], [&](long long, float(&value)[1]) {
         magnitudes[0].add(value);
       });
-      Group::template reduce<1>(magnitudes);
+      reduceRow<1>(magnitudes);
       forget();
 #pragma unroll
       for (int r = 0; r < kRows; ++r)
@@ -393,10 +409,7 @@ private:
 
   /// One thread of each row's group.
   bool isWriter() const {
-    if constexpr (kConfig.cluster > 1)
-      if (ptx::clusterCtaRank() != 0)
-        return false;
-    return threadIdx.x % kConfig.rowThreads == 0;
+    return rank() == 0 && threadIdx.x % kConfig.rowThreads == 0;
   }
 
   void storeReduced(const Stats (&stats)[kRows]) const {

@@ -8,7 +8,8 @@ namespace kiln {
 /// Each row is loaded once, all of it at once, and stays on the chip until its
 /// statistics are complete: in registers, packed, and where these do not
 /// suffice in shared memory as well. A group of threads works on a row: a part
-/// of a warp, some warps, a block or a cluster of blocks.
+/// of a warp, some warps, a block, a cluster of blocks, or where rows are few
+/// blocks all over the GPU.
 struct ResidentRowsConfig {
   int blockThreads = 256;
   int rowThreads = 256;  ///< of a block that share a row
@@ -21,6 +22,8 @@ struct ResidentRowsConfig {
   int start = 0;         ///< RowStart of the rows that it serves
   int streaming = 0;     ///< 1: rows bypass L1, stores are evicted first
   int exact = 0;         ///< 1: rows have exactly capacity() elements
+  int spread = 0;        ///< 1: blocks that are no cluster share a row
+  int rowBlocks = 1;     ///< where spread: how many
 
   static constexpr const char *kName = "resident";
   // What isValid() allows at most; clusters of 8 are the greatest portable
@@ -41,8 +44,11 @@ struct ResidentRowsConfig {
     f("o", "start", &C::start, 0);
     f("h", "streaming", &C::streaming, 0);
     f("e", "exact", &C::exact, 0);
+    f("g", "spread", &C::spread, 0);
   }
-  template <class F> static constexpr void forEachRuntimeField(F &&) {}
+  template <class F> static constexpr void forEachRuntimeField(F &&f) {
+    f("k", "rowBlocks", &ResidentRowsConfig::rowBlocks, 1);
+  }
 
   constexpr RowStart rowStart() const { return static_cast<RowStart>(start); }
   constexpr int threads() const { return blockThreads; }
@@ -50,12 +56,12 @@ struct ResidentRowsConfig {
   constexpr int groups() const { return blockThreads / rowThreads; }
   /// Rows that a block has in flight.
   constexpr int blockRows() const { return groups() * rows; }
-  /// Vectors of a row that a block holds, and elements that the cluster does.
+  /// Vectors of a row that a block holds, and elements that all its blocks do.
   constexpr long long blockVectors() const {
     return static_cast<long long>(rowThreads) * (vectors + sharedVectors);
   }
   constexpr long long capacity() const {
-    return blockVectors() * cluster * vector;
+    return blockVectors() * cluster * rowBlocks * vector;
   }
   constexpr int sharedBytes(const RowSignature &signature) const {
     return sharedVectors * blockThreads * vector * bytesOf(signature.in);
@@ -63,7 +69,14 @@ struct ResidentRowsConfig {
   /// Blocks of the grid for \p rowCount rows.
   constexpr double blocks(long long rowCount) const {
     return static_cast<double>((rowCount + blockRows() - 1) / blockRows()) *
-           cluster;
+           cluster * rowBlocks;
+  }
+  /// Where blocks of \p rowCount rows exchange statistics: 16 bytes for each
+  /// pair of a row's, twice where the greatest result is looked for as well.
+  constexpr long long exchangeBytes(const RowSignature &signature,
+                                    long long rowCount) const {
+    int stages = signature.quantizes() && signature.op != RowOp::Quantize;
+    return spread ? 16ll * (1 + stages) * rowCount * rowBlocks * rowBlocks : 0;
   }
 
   constexpr bool isValid(const RowSignature &signature) const {
@@ -78,9 +91,14 @@ struct ResidentRowsConfig {
     bool startOk = isRowStart(start, vector, signature.op) &&
                    (start == 0 || (rows == 1 && exact == 0)) &&
                    (rowStart() != RowStart::Any || sharedVectors == 0);
+    bool spreadOk = spread == 0 ? rowBlocks == 1
+                                : spread == 1 && !isReduction(signature.op) &&
+                                      cluster == 1 && rows == 1 && exact == 0 &&
+                                      rowThreads == blockThreads &&
+                                      rowBlocks <= blockThreads;
     return signature.isWellFormed() && startOk && blockThreads % 32 == 0 &&
            blockThreads <= 1024 && isRowGroup(rowThreads, blockThreads) &&
-           clusterOk && sharedOk && (vector & (vector - 1)) == 0 &&
+           clusterOk && spreadOk && sharedOk && (vector & (vector - 1)) == 0 &&
            bytes <= 16 && vectors <= kMaxVectors &&
            sharedVectors <= kMaxSharedVectors && rows <= kMaxRows &&
            blocksPerSm <= kMaxBlocksPerSm && streaming <= 1 && exact <= 1;

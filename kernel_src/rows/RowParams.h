@@ -32,7 +32,8 @@ struct RowParams {
   long long ldMask = 0; ///< 0: one row for all
 
   /// Of reductions whose rows are cut into ranges: partial results, zeroed
-  /// counters, ranges of a row, and whether all rows are one.
+  /// counters, ranges of a row, and whether all rows are one. Of rows that
+  /// blocks all over the GPU keep: zeros for their exchange, blocks of a row.
   float *partials = nullptr;
   unsigned *counters = nullptr;
   int ranges = 1;

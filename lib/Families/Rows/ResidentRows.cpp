@@ -22,7 +22,8 @@ public:
   CandidateClass classOf(const Problem &, const Record &record) const override {
     auto config = fromRecord<ResidentRowsConfig>(record);
     // What a row is kept in makes the class.
-    int64_t key = 4 * config.cluster + 2 * (config.sharedVectors > 0);
+    int64_t key =
+        4 * config.cluster + 2 * (config.sharedVectors > 0) + config.spread;
     return {static_cast<uint64_t>(key), 0};
   }
 
@@ -204,6 +205,27 @@ private:
           visitHolding(ceilDiv(ceilDiv(ofRow, cluster), rowThreads));
         }
       }
+    visitSpread(ofRow);
+  }
+
+  /// Rows of more blocks than a cluster has: of one for each SM, where that
+  /// leaves each thread a vector at least.
+  void visitSpread(int64_t ofRow) {
+    if (isReduction(problem.op) || device.ccMajor < 8)
+      return;
+    int64_t most = device.smCount / std::max<int64_t>(problem.rows, 1);
+    config.cluster = 1;
+    for (int rowThreads : {512, 256, 1024}) {
+      int64_t blocks = std::min(most, ceilDiv(ofRow, rowThreads));
+      if (blocks <= kMostClustered)
+        continue;
+      config.rowThreads = rowThreads;
+      config.spread = 1;
+      config.rowBlocks = static_cast<int>(blocks);
+      visitHolding(ceilDiv(ceilDiv(ofRow, blocks), rowThreads));
+    }
+    config.spread = 0;
+    config.rowBlocks = 1;
   }
 
   /// Vectors a thread that are not for rows of more threads: those of operands
@@ -252,7 +274,8 @@ private:
   }
 
   void visitBlocks() {
-    config.exact = config.start == 0 && config.capacity() == problem.cols;
+    config.exact = config.start == 0 && config.spread == 0 &&
+                   config.capacity() == problem.cols;
     for (int blockThreads : {128, 256, 512, 1024}) {
       // Rows that share a block share its barriers, unless each is a warp's:
       // they do so where a row alone would be too small a block (H100: 2 to 10
@@ -264,6 +287,8 @@ private:
       if (blockThreads < config.rowThreads || blockThreads > most)
         continue;
       config.blockThreads = blockThreads;
+      if (config.spread && blockThreads != config.rowThreads)
+        continue;
       for (int rows : {1, 2, 4}) {
         if (rows > 1 && (config.rowThreads > 64 || config.sharedVectors ||
                          config.vectors * rows > 4 || config.start != 0))
@@ -281,6 +306,8 @@ private:
         device.maxWarpsPerSm * kWarpThreads / config.blockThreads;
     int64_t byRegisters = device.registersPerSm / (peak * config.blockThreads);
     int64_t most = std::clamp<int64_t>(std::min(byThreads, byRegisters), 1, 32);
+    if (config.spread) // no SM has two
+      most = 1;
     for (int64_t blocks : {int64_t(1), most}) {
       config.blocksPerSm = static_cast<int>(blocks);
       for (bool streaming : {!isLong, isLong}) {
@@ -291,6 +318,9 @@ private:
         break;
     }
   }
+
+  /// Blocks of a row that a cluster has at most.
+  static constexpr int64_t kMostClustered = 8;
 
   const RowProblem &problem;
   const RowSignature signature;
@@ -320,6 +350,16 @@ std::optional<Rejection> ResidentRowsTemplate::checkLimits(
   if (config.cluster > 1 && !device.hasClusters())
     return Rejection{PruneReason::Architecture,
                      double(device.computeCapability()), 90, "capability"};
+  if (config.spread) {
+    if (device.ccMajor < 8)
+      return Rejection{PruneReason::Architecture,
+                       double(device.computeCapability()), 80, "capability"};
+    // All blocks run at once, one to an SM.
+    double blocks = config.blocks(problem.rows);
+    if (blocks > double(device.smCount))
+      return Rejection{PruneReason::Grid, blocks, double(device.smCount),
+                       "blocks at once"};
+  }
   // A copy to shared memory that passes by the registers.
   if (config.sharedVectors > 0 && device.ccMajor < 8)
     return Rejection{PruneReason::Architecture,
@@ -342,16 +382,24 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
                                           const ResidentRowsConfig &config,
                                           const DeviceModel &device) const {
   StreamKernel kernel = rowStream(problem);
-  kernel.tasks = ceilDiv(problem.rows, config.blockRows());
+  // Blocks that are no cluster are tasks of their own.
+  kernel.tasks = ceilDiv(problem.rows, config.blockRows()) * config.rowBlocks;
   kernel.clusterSize = config.cluster;
   int64_t wanted = wantedRegisters(signature, config);
   kernel.block = {
       .threads = config.blockThreads,
       .registersPerThread = std::min(wanted, boundRegisters(config, device)),
       .sharedBytes = config.sharedBytes(signature) + kScratchBytes / 4};
-  kernel.sharedBytesPerTask = sharedOperandBytes(problem);
+  kernel.sharedBytesPerTask = sharedOperandBytes(problem) / config.rowBlocks;
   kernel.serialNs =
       reductionNs(problem, config.rowThreads, config.cluster, device);
+  // Through L2 and back, and once more through the block. Not measured. By a
+  // counter and a fence it took 1.9 us (H100, softmax of 8x151936 by 16 blocks
+  // a row); the rest keeps it behind what was measured, for trials to find.
+  constexpr double kExchangeNs = 3500;
+  if (config.spread)
+    kernel.serialNs +=
+        kExchangeNs * (problem.quantizes() && problem.isNorm() ? 2 : 1);
   if (sharedOperandBytes(problem) > 0) {
     // Loaded two vectors at a time. Each wait is for DRAM where no
     // block before has read the same, for L2 where shared memory or the row's
@@ -376,7 +424,13 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
       perThread *
       static_cast<double>(kernel.tasks * config.cluster * config.blockThreads);
   addStartCosts(kernel, problem, config.rowStart(),
-                double(config.cluster) * config.rowThreads);
+                double(config.cluster) * config.rowBlocks * config.rowThreads);
+  // Lanes of a row that ask for less than two sectors at a time (H100, 58755
+  // rows of 112 bytes: 2 lanes of 8 bytes take 10.0 us, 4 of 16 bytes 5.6).
+  constexpr double kWholeBytes = 64, kMostLost = 0.6;
+  double together = config.rowThreads * config.vector * bytesOf(problem.dtype);
+  if (config.vectors + config.sharedVectors > 1 && together < kWholeBytes)
+    kernel.lostShare = kMostLost * (1 - together / kWholeBytes);
   // Lanes that have no vector still issue.
   double used = std::min(1.0, static_cast<double>(problem.cols) /
                                   static_cast<double>(config.capacity()));

@@ -75,6 +75,10 @@ public:
       params.partials = reinterpret_cast<float *>(context.scratch);
       blocks = config.blocks(outputCount(problem));
     }
+    if constexpr (requires { config.spread; }) {
+      params.ranges = config.rowBlocks;
+      params.partials = reinterpret_cast<float *>(context.zeroed);
+    }
     if constexpr (requires { config.gridPerSm; })
       if (config.gridPerSm != 0)
         blocks = std::min(blocks, double(config.gridPerSm) * context.smCount);
@@ -84,6 +88,8 @@ public:
     step.block.x = static_cast<uint32_t>(config.threads());
     if constexpr (requires { config.cluster; })
       step.cluster.x = static_cast<uint32_t>(config.cluster);
+    if constexpr (requires { config.spread; })
+      step.cooperative = config.spread != 0; // its blocks wait for each other
     step.sharedBytes = static_cast<uint32_t>(sharedBytes);
   }
 
@@ -113,6 +119,11 @@ public:
 
   WorkspaceLayout workspace(const Problem &problem, const Record &record,
                             const DeviceModel &) const final {
+    if constexpr (requires(const Config &config) { config.spread; }) {
+      Config config = fromRecord<Config>(record);
+      RowSignature signature = readRowSignature(problem.signature);
+      return {uint64_t(config.exchangeBytes(signature, read(problem).rows)), 0};
+    }
     if constexpr (requires(const Config &config) { config.ranges; }) {
       Config config = fromRecord<Config>(record);
       int64_t outputs = outputCount(read(problem));
@@ -138,6 +149,9 @@ public:
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
     plan.workspace = workspace(problem, record, device);
     plan.takesDependentLaunch = device.ccMajor >= 9;
+    if constexpr (requires { config.spread; })
+      if (config.spread) // streams start no cooperative grid early
+        plan.takesDependentLaunch = false;
     plan.binder = std::make_shared<RowBinder<Config>>(kind, config, signature,
                                                       plan.workspace);
     return plan;

@@ -83,3 +83,48 @@ TEST_CASE("rows that a few threads can keep are not read again") {
     CHECK(llvm::StringRef(choicesOf(text).config(0)).starts_with("resident"));
   }
 }
+
+TEST_CASE("rows that leave most SMs idle may be spread over all") {
+  auto spreads = [](llvm::StringRef text) {
+    int count = 0;
+    for (const Candidate &candidate : choicesOf(text).ranked)
+      count += llvm::StringRef(candidate.config.text()).contains(".g1.");
+    return count;
+  };
+  CHECK(spreads("layernorm rows=1 cols=98520 weight=1 bias=1 dtype=bf16") > 0);
+  CHECK(spreads("softmax rows=8 cols=151936 dtype=bf16") > 0);
+  CHECK(spreads("rmsnorm rows=3 cols=100001 weight=1 dtype=bf16 "
+                "out=fp8_e4m3") > 0);
+  // Clusters fill the GPU, a row is a block's, and reductions have ranges.
+  CHECK(spreads("softmax rows=64 cols=151936 dtype=bf16") == 0);
+  CHECK(spreads("softmax rows=1 cols=2000 dtype=bf16") == 0);
+  CHECK(spreads("reduce op=sum rows=1 cols=151936 dtype=bf16") == 0);
+}
+
+TEST_CASE("spread blocks run all at once and have zeros to exchange through") {
+  const KernelFamily &family = **registry().get("rmsnorm");
+  const DeviceModel h100 = device("h100-sxm");
+  auto planOf = [&](llvm::StringRef text) {
+    Problem problem = parse(family, text);
+    auto config = llvm::cantFail(
+        family.parseConfig("resident.t256.rt256.v8.n2.r1.c1.mb1.g1.k44"));
+    return config.tmpl->plan(problem, config.config, h100);
+  };
+  constexpr llvm::StringLiteral kNorm =
+      "rmsnorm rows=3 cols=100000 weight=1 dtype=bf16";
+  CHECK(planOf(kNorm).workspace.zeroedBytes == 16 * 3 * 44 * 44);
+  CHECK(planOf(kNorm).workspace.scratchBytes == 0);
+  // The greatest result is exchanged as well.
+  CHECK(planOf((kNorm + " out=int8").str()).workspace.zeroedBytes ==
+        2 * 16 * 3 * 44 * 44);
+  CHECK(reason(family, kNorm, "resident.t256.rt256.v8.n2.r1.c1.mb1.g1.k44") ==
+        "none");
+  CHECK(reason(family, "rmsnorm rows=4 cols=100000 weight=1 dtype=bf16",
+               "resident.t256.rt256.v8.n2.r1.c1.mb1.g1.k44") ==
+        "grid: 176 blocks at once, limit 132 blocks at once");
+  // Neither with clusters nor where others share the block.
+  for (const char *config : {"resident.t256.rt256.v8.n2.r1.c2.mb1.g1.k44",
+                             "resident.t256.rt128.v8.n4.r1.c1.mb1.g1.k44",
+                             "resident.t256.rt256.v8.n2.r1.c1.mb1.k44"})
+    CHECK(reason(family, kNorm, config) != "none");
+}
