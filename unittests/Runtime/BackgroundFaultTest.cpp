@@ -1,9 +1,11 @@
 // The mode background where the world interferes: pauses, captures, contexts
 // that go, hooks that throw, threads and compilers that are not to be had.
+#include "Fakes/FakeCudaHazards.h"
 #include "Runtime/BackgroundFixture.h"
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <pthread.h>
@@ -140,6 +142,24 @@ TEST_CASE("background: a context may go while it is paused") {
   cuCtxPopCurrent(&popped);
   fixture.destroy(engine);
   kilnFakeDestroyContext(next);
+}
+
+TEST_CASE("background: of a context that is gone only the id is asked") {
+  BackgroundFixture fixture;
+  kiln_engine *engine = fixture.paused();
+  CUctx_st *own = kilnFakeCreateContext(0);
+  cuCtxPushCurrent(own);
+  REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
+  CUcontext popped = nullptr;
+  cuCtxPopCurrent(&popped);
+  kilnFakeDestroyContext(own);
+  kilnFakeCountMisuse(1); // else it ends the process
+  REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
+  fixture.awaitQuiet(engine);
+  CHECK(statisticsOf(engine).background_done == 1);
+  CHECK(statisticsOf(engine).trials == 0);
+  fixture.destroy(engine);
+  CHECK(kilnFakeMisuses() == 0);
 }
 
 TEST_CASE("background: several contexts share what one measured") {
@@ -319,24 +339,38 @@ TEST_CASE("background: a hook that throws ends its layer and nothing else") {
   CHECK(queryOf(engine, problemOf(other)).source == KILN_SOURCE_RECORD);
 }
 
-TEST_CASE("background: a stand-in in a capture holds trials off") {
+TEST_CASE("background: misses in captures hold trials off") {
   using Clock = std::chrono::steady_clock;
+  using std::chrono::milliseconds;
   BackgroundFixture fixture;
-  kiln_engine *engine = fixture.paused();
+  kiln_engine *engine = fixture.background();
   kiln_stream stream = fixture.gpu.stream();
   REQUIRE(launch(engine, gemmArgs(), stream) == KILN_SUCCESS);
-  REQUIRE(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) ==
-          CUDA_SUCCESS);
-  const Clock::time_point noted = Clock::now();
-  CHECK(launch(engine, gemmArgs(64, 512, 512), stream) == KILN_SUCCESS);
-  CUgraph graph = nullptr;
-  REQUIRE(cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS);
-  REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
-  while (statisticsOf(engine).background_gpu_ns == 0 &&
-         Clock::now() < noted + kForever)
+  auto gpuNs = [&] { return statisticsOf(engine).background_gpu_ns; };
+  while (gpuNs() == 0 && kiln_background_wait(engine, 0) == KILN_IN_PROGRESS)
     std::this_thread::yield();
-  CHECK(Clock::now() - noted >= std::chrono::milliseconds(250));
+  // Stand-ins, and later what a range has, each at a value of its own.
+  uint64_t before = 0;
+  milliseconds longest(0);
+  Clock::time_point last = Clock::now();
+  for (int64_t m = 1; m <= 40; ++m) {
+    CUgraph graph = nullptr;
+    REQUIRE(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) ==
+            CUDA_SUCCESS);
+    CHECK(launch(engine, gemmArgs(m, 768, 512), stream) == KILN_SUCCESS);
+    REQUIRE(cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS);
+    longest = std::max(
+        longest, std::chrono::duration_cast<milliseconds>(Clock::now() - last));
+    last = Clock::now();
+    std::this_thread::sleep_for(milliseconds(20));
+    if (m == 10)
+      before = gpuNs(); // the piece that was in progress has ended
+  }
+  const uint64_t after = gpuNs();
+  // Unless this thread was kept from running.
+  CHECK((after == before || longest > milliseconds(200)));
   fixture.awaitQuiet(engine);
+  CHECK(gpuNs() > after);
 }
 
 TEST_CASE("background: what was measured to its end is not measured again") {
