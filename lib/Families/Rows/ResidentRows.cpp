@@ -21,9 +21,9 @@ public:
 
   CandidateClass classOf(const Problem &, const Record &record) const override {
     auto config = fromRecord<ResidentRowsConfig>(record);
-    // What a row is kept in makes the class.
-    int64_t key =
-        4 * config.cluster + 2 * (config.sharedVectors > 0) + config.spread;
+    // What a row is kept in makes the class, and how short rows are read.
+    int64_t key = 8 * config.cluster + 4 * (config.vector == 1) +
+                  2 * (config.sharedVectors > 0) + config.spread;
     return {static_cast<uint64_t>(key), 0};
   }
 

@@ -162,17 +162,24 @@ void addStartCosts(StreamKernel &kernel, const RowProblem &problem,
   // element a lane, or several one after the other where lanes are few (H100,
   // rms norm of 3x7 by one lane a row: 0.9 us more than by 8).
   constexpr double kShift = 4, kEnds = 25, kMostEnds = 14, kEndNs = 70;
-  kernel.serialNs +=
-      kEndNs * (1 + problem.residual) * (std::ceil(kMostEnds / threads) - 1);
+  double rounds = std::ceil(kMostEnds / threads);
+  kernel.serialNs += kEndNs * (1 + problem.residual) * (rounds - 1);
   threads = std::max(threads, kMostEnds);
   auto rows = static_cast<double>(problem.rows);
   int64_t shifted =
       problem.weight + problem.bias + (problem.mask == RowMask::Row);
   if (start == RowStart::Any)
     shifted += 1 + problem.residual + (problem.mask == RowMask::Matrix);
+  // Each access of a row's head or tail is a line of its own, and so a clock of
+  // the SM's loads and stores, in which all its lanes could work.
+  constexpr double kLineOps = 128;
+  int64_t accesses = 1 + !isReduction(problem.op) + 2 * problem.residual +
+                     (problem.mask != RowMask::None) + problem.weight +
+                     problem.bias;
+  double lines = static_cast<double>(accesses) * std::max(rounds, 2.0);
   kernel.simdOps +=
-      rows *
-      (static_cast<double>(problem.cols * shifted) * kShift + kEnds * threads);
+      rows * (static_cast<double>(problem.cols * shifted) * kShift +
+              kEnds * threads + kLineOps * lines);
 }
 
 } // namespace kiln

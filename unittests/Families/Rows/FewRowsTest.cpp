@@ -128,3 +128,14 @@ TEST_CASE("spread blocks run all at once and have zeros to exchange through") {
                              "resident.t256.rt256.v8.n2.r1.c1.mb1.k44"})
     CHECK(reason(family, kNorm, config) != "none");
 }
+
+// Of 39 columns 7 to 14 are ends: whether vectors pay is for trials to tell.
+TEST_CASE("short rows that begin anywhere may be read by elements early on") {
+  Choices choices =
+      choicesOf("layernorm rows=23183 cols=39 weight=1 bias=1 residual=1 "
+                "dtype=bf16");
+  bool isEarly = false;
+  for (size_t i = 0; i < 3; ++i)
+    isEarly |= llvm::StringRef(choices.config(i)).contains(".v1.n");
+  CHECK(isEarly);
+}
