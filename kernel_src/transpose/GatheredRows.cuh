@@ -6,17 +6,25 @@
 // is loaded: of the pieces at its two ends only the elements. Vectors of y are
 // then gathered element by element.
 //
+// A thread keeps its place in a row and walks over the rows, so that a copy is
+// a comparison and two additions.
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "common/ShiftedVector.cuh"
 #include "transpose/TransposeParams.h"
+#include "transpose/TransposeSignature.h"
 
 namespace kiln {
 
-/// Copies by pieces of kPieceBytes.
-template <int kElementBytes, int kPieceBytes> struct GatheredRows {
+/// Tiles of kConfig.tileCols columns, copied by pieces of kConfig.copyBytes to
+/// where kConfig.rowOffset() says.
+template <class Config, TransposeSignature kSignature, Config kConfig>
+struct GatheredRows {
+  static constexpr int kElementBytes = kSignature.elementBytes;
   static constexpr int kVector = 16 / kElementBytes;
+  static constexpr int kPieceBytes = kConfig.copyBytes;
   static constexpr bool kAsync = __CUDA_ARCH__ >= 800;
 
   const char *begin, *end; ///< the bytes of x
@@ -30,31 +38,20 @@ template <int kElementBytes, int kPieceBytes> struct GatheredRows {
   /// Of a row that begins at \p row: how far its first piece begins before it.
   static int past(const char *row) { return bytesPast(row, kPieceBytes); }
 
-  /// Whether x has all pieces that touch the bytes [first, last) of it.
-  bool isInside(const char *first, const char *last) const {
-    return first - begin >= kPieceBytes && end - last >= kPieceBytes;
-  }
-
-  /// Copies the piece at \p from to \p place bytes behind \p shared. Both are
-  /// aligned; somewhere in the piece x has an element.
-  void copy(char *shared, int place, const char *from) const {
-    if (from < begin || from + kPieceBytes > end)
-      copyInside(shared + place, from);
+  /// Copies the rows [firstRow, endRow) of a tile with \p cols columns. Row 0
+  /// is at \p origin, which may lie outside of x, as the next ones; \p pitch is
+  /// the bytes from row to row. Returns when the thread's copies are there.
+  void load(char *shared, const char *origin, long long pitch, int firstRow,
+            int endRow, int cols) const {
+    constexpr int kTileBytes = kConfig.tileCols * kElementBytes;
+    const char *first = origin + firstRow * pitch;
+    const char *last = origin + (endRow - 1) * pitch + kTileBytes;
+    if (cols == kConfig.tileCols && first - begin >= kPieceBytes &&
+        end - last >= kPieceBytes)
+      loadRows<true>(shared, origin, pitch, firstRow, endRow, kTileBytes);
     else
-      copyWhole(shared, place, from);
-  }
-  /// The same where x has all of the piece.
-  static void copyWhole(char *shared, int place, const char *from) {
-    if constexpr (kAsync)
-      ptx::cpAsync<kPieceBytes>(ptx::sharedAddress(shared) +
-                                    static_cast<unsigned>(place),
-                                from, kPieceBytes);
-    else
-      storeVector<kPieceBytes>(shared + place, loadVector<kPieceBytes>(from));
-  }
-
-  /// Waits for the thread's copies.
-  static void await() {
+      loadRows<false>(shared, origin, pitch, firstRow, endRow,
+                      cols * kElementBytes);
     if constexpr (kAsync) {
       ptx::cpAsyncCommit();
       ptx::cpAsyncWait<0>();
@@ -74,6 +71,49 @@ template <int kElementBytes, int kPieceBytes> struct GatheredRows {
   }
 
 private:
+  /// \p bytes: of a row. kInside: x has all of all pieces.
+  template <bool kInside>
+  void loadRows(char *shared, const char *origin, long long pitch, int firstRow,
+                int endRow, int bytes) const {
+    constexpr int kThreads = kConfig.threads();
+    constexpr int kCopies = kConfig.rowCopies(kSignature);
+    constexpr int kUnroll = !kInside ? 1 : kPieceBytes == 4 ? 4 : 2;
+    // Groups of as many threads as a row has copies, or one of fewer.
+    constexpr int kGroups = kCopies < kThreads ? kThreads / kCopies : 1;
+    const int thread = static_cast<int>(threadIdx.x);
+    const int group = kCopies < kThreads ? thread / kCopies : 0;
+    if (group == kGroups)
+      return;
+#pragma unroll 1
+    for (int copy = thread - group * kCopies; copy < kCopies;
+         copy += kThreads) {
+      const int byte = copy * kPieceBytes;
+      const char *row = origin + (firstRow + group) * pitch;
+#pragma unroll kUnroll
+      for (int i = firstRow + group; i < endRow; i += kGroups) {
+        const int rowPast = past(row);
+        const int place = kConfig.rowOffset(kSignature, i) + byte;
+        if (byte < rowPast + bytes)
+          copyPiece<kInside>(shared, place, row - rowPast + byte);
+        row += kGroups * pitch;
+      }
+    }
+  }
+
+  /// Copies the piece at \p from to \p place bytes behind \p shared. Both are
+  /// aligned; somewhere in the piece x has an element.
+  template <bool kInside>
+  void copyPiece(char *shared, int place, const char *from) const {
+    if (!kInside && (from < begin || from + kPieceBytes > end))
+      copyInside(shared + place, from);
+    else if constexpr (kAsync)
+      ptx::cpAsync<kPieceBytes>(ptx::sharedAddress(shared) +
+                                    static_cast<unsigned>(place),
+                                from, kPieceBytes);
+    else
+      storeVector<kPieceBytes>(shared + place, loadVector<kPieceBytes>(from));
+  }
+
   void copyInside(char *to, const char *from) const {
 #pragma unroll 1
     for (int byte = 0; byte < kPieceBytes; byte += kElementBytes)

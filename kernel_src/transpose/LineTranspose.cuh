@@ -9,8 +9,8 @@
 // - All vectors of its run are stored as aligned vectors. A vector has elements
 //   of one column or of several, depending on the rows.
 // - The run's elements before its first aligned vector and behind its last one
-//   are stored singly. There are none where y and x begin at multiples of 16
-//   bytes, because whole tiles are whole sectors.
+//   are stored singly. Where y begins at a multiple of 16 bytes only the last
+//   block may have some, because whole tiles are whole sectors.
 //
 // Where a vector's elements lie takes a division and some steps for each row.
 // But vectors repeat: after rows / gcd(rows, vector) of them, its `kinds`, the
@@ -23,7 +23,7 @@
 // odd in copies. With copies of 4 bytes the lanes' elements lie in all banks;
 // with copies of 16 bytes in a quarter of them, at 4 lanes each.
 //
-// Rejected: a vector's addresses from its index, which is 10 instructions an
+// Rejected: a vector's addresses from its index, which is 16 instructions an
 // element; a tile of as many columns as fit shared memory, whose number the
 // kernel would have to divide by.
 //
@@ -49,7 +49,7 @@ class LineTranspose {
   static constexpr int kElementBytes = kSignature.elementBytes;
   static constexpr int kVector = kConfig.vector(kSignature);
   static constexpr int kThreads = kConfig.threads();
-  using Rows = GatheredRows<kElementBytes, kConfig.copyBytes>;
+  using Rows = GatheredRows<LineTransposeConfig, kSignature, kConfig>;
 
   /// The block's columns.
   struct Tile {
@@ -66,7 +66,7 @@ public:
   static void run(const TransposeParams &params) {
     extern __shared__ __align__(128) char shared[];
     Tile tile = setup(params);
-    load(tile, shared);
+    tile.x.load(shared, tile.from, tile.xPitch, 0, tile.rows, tile.cols);
     __syncthreads();
     if (params.ldy == params.rows)
       storeLine(tile, shared);
@@ -86,46 +86,6 @@ private:
     tile.rows = static_cast<int>(params.rows);
     tile.cols = min(leftOf(params.cols, column), kConfig.tileCols);
     return tile;
-  }
-
-  static void load(const Tile &tile, char *shared) {
-    const char *last = tile.from + (tile.rows - 1) * tile.xPitch;
-    if (tile.cols == kConfig.tileCols &&
-        tile.x.isInside(tile.from, last + kConfig.tileCols * kElementBytes))
-      loadRows<true>(tile, shared);
-    else
-      loadRows<false>(tile, shared);
-    Rows::await();
-  }
-
-  /// \p kInside: the tile has all columns, and x all that is copied.
-  template <bool kInside> static void loadRows(const Tile &tile, char *shared) {
-    constexpr int kCopies = kConfig.rowCopies(kSignature);
-    // Groups of as many threads as a row has copies, or one of fewer.
-    constexpr int kGroups = kCopies < kThreads ? kThreads / kCopies : 1;
-    const int thread = static_cast<int>(threadIdx.x);
-    const int group = kCopies < kThreads ? thread / kCopies : 0;
-    if (group == kGroups)
-      return;
-    const int bytes = (kInside ? kConfig.tileCols : tile.cols) * kElementBytes;
-#pragma unroll 1
-    for (int copy = thread - group * kCopies; copy < kCopies;
-         copy += kThreads) {
-      const int byte = copy * kConfig.copyBytes;
-      const char *begin = tile.from + group * tile.xPitch;
-#pragma unroll kInside ? 4 : 1
-      for (int row = group; row < tile.rows; row += kGroups) {
-        const int past = Rows::past(begin);
-        const int place = kConfig.rowOffset(kSignature, row) + byte;
-        if (byte < past + bytes) {
-          if constexpr (kInside)
-            Rows::copyWhole(shared, place, begin - past + byte);
-          else
-            tile.x.copy(shared, place, begin - past + byte);
-        }
-        begin += kGroups * tile.xPitch;
-      }
-    }
   }
 
   /// Where the element waits.

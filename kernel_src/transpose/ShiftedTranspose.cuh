@@ -48,11 +48,9 @@ class ShiftedTranspose {
 
   static constexpr int kElementBytes = kSignature.elementBytes;
   static constexpr int kVector = kConfig.vector(kSignature);
-  static constexpr int kRowVectors = kConfig.rowVectors(kSignature);
   static constexpr int kExtraRows = kConfig.extraRows(kSignature);
   static constexpr int kRowsAtOnce = kConfig.rowsAtOnce(kSignature);
-  using Rows =
-      GatheredRows<kElementBytes, ShiftedTransposeConfig::kAccessBytes>;
+  using Rows = GatheredRows<ShiftedTransposeConfig, kSignature, kConfig>;
 
   /// The block's tile: its first row and column of x, and its columns.
   struct Tile {
@@ -100,25 +98,13 @@ private:
   }
 
   static void load(const Tile &tile, char *shared) {
-    constexpr int kSlots = kConfig.sharedRows(kSignature) * kRowVectors;
-    int first = tile.isShifted ? 0 : kExtraRows * kRowVectors;
-    const char *origin = tile.x.begin + (tile.row - kExtraRows) * tile.xPitch +
-                         tile.column * kElementBytes;
-#pragma unroll 2
-    for (int slot = first + static_cast<int>(threadIdx.x); slot < kSlots;
-         slot += kConfig.threads()) {
-      int row = slot / kRowVectors;
-      int byte = (slot - row * kRowVectors) * 16;
-      long long global = tile.row - kExtraRows + row;
-      const char *begin = origin + row * tile.xPitch;
-      int past = Rows::past(begin);
-      if (global < 0 || global >= tile.rows ||
-          byte >= past + tile.cols * kElementBytes)
-        continue;
-      tile.x.copy(shared, kConfig.rowOffset(kSignature, row) + byte,
-                  begin - past + byte);
-    }
-    Rows::await();
+    // The first tile has no rows before its own, and the last few behind them.
+    bool hasExtra = tile.isShifted && tile.row > 0;
+    int end = min(leftOf(tile.rows, tile.row), kConfig.tileRows) + kExtraRows;
+    tile.x.load(shared,
+                tile.x.begin + (tile.row - kExtraRows) * tile.xPitch +
+                    tile.column * kElementBytes,
+                tile.xPitch, hasExtra ? 0 : kExtraRows, end, tile.cols);
   }
 
   static void store(const Tile &tile, const char *shared) {

@@ -38,6 +38,7 @@ struct ShiftedTransposeConfig {
   }
 
   static constexpr int kAccessBytes = 16;
+  static constexpr int copyBytes = kAccessBytes;
   /// Pieces of y begin and end at multiples of a sector: where tiles share one,
   /// each would write a part of it, which L2 has to merge. H100, bf16 50257 x
   /// 4096: 291 us, with pieces of whole accesses 303 us.
@@ -56,8 +57,8 @@ struct ShiftedTransposeConfig {
   constexpr int sharedRows(const TransposeSignature &signature) const {
     return tileRows + extraRows(signature);
   }
-  /// Aligned vectors that a row of the tile may touch.
-  constexpr int rowVectors(const TransposeSignature &signature) const {
+  /// Copies that bring what a row of x has of the tile, wherever it begins.
+  constexpr int rowCopies(const TransposeSignature &signature) const {
     return tileCols / vector(signature) + 1;
   }
 
@@ -69,8 +70,9 @@ struct ShiftedTransposeConfig {
   /// Where row \p row of the tile begins in shared memory: the vector that has
   /// its first element. See the head of ShiftedTranspose.cuh.
   constexpr int rowOffset(const TransposeSignature &signature, int row) const {
-    return (row * rowVectors(signature) + row / vector(signature)) *
-           kAccessBytes;
+    const auto left =
+        static_cast<unsigned>(row) / static_cast<unsigned>(vector(signature));
+    return (row * rowCopies(signature) + static_cast<int>(left)) * kAccessBytes;
   }
   constexpr int sharedBytes(const TransposeSignature &signature) const {
     return rowOffset(signature, sharedRows(signature));

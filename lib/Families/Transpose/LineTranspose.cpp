@@ -127,8 +127,8 @@ static double instructionsOf(const LineTransposeConfig &config, int64_t rows,
                              int vector, double copies, double vectors) {
   // Counted in the kernel's SASS for sm_90: a copy; the address of an element
   // of a kind; a vector, with its part of packing for each element.
-  constexpr double kPerCopy = 20, kPerAddress = 16, kPerVector = 10,
-                   kPerElement = 1.75;
+  constexpr double kPerAddress = 16, kPerVector = 10, kPerElement = 1.75;
+  const double perCopy = config.copyBytes == 4 ? 18 : 25;
   // An SM's port to shared memory takes one access for four of arithmetic.
   constexpr double kPerPass = 4;
   double element = kPerElement + kPerPass * passesOf(config, rows, vector);
@@ -140,7 +140,7 @@ static double instructionsOf(const LineTransposeConfig &config, int64_t rows,
   const int64_t turns = (kinds + threads - 1) / threads;
   const int64_t groups = std::max<int64_t>(threads / kinds, 1);
   double idle = double(turns * threads) / double(groups * kinds);
-  return copies * kPerCopy + double(turns * threads) * vector * kPerAddress +
+  return copies * perCopy + double(turns * threads) * vector * kPerAddress +
          vectors * idle * (kPerVector + vector * element);
 }
 

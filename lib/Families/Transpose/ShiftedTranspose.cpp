@@ -193,7 +193,7 @@ void ShiftedTranspose::addCosts(StreamKernel &kernel,
   double rows = shifted ? config.sharedRows(signature) : config.tileRows;
   double moved =
       config.tileRows * double(config.tileCols) * signature.elementBytes;
-  double loaded = rows * config.rowVectors(signature) * 16;
+  double loaded = rows * config.rowCopies(signature) * 16;
   kernel.sharedBytesPerTask = std::max(0.0, loaded - moved);
   kernel.simdOps = instructionsOf(p, signature, loaded / 16, moved / 16) *
                        double(kernel.tasks) +
