@@ -126,6 +126,8 @@ const RaceCase kCases[] = {
      "sm90.bm64.bn64.bk64.st8.wg1.sw1.cm1.cn1"},
     {"gemm", "m=100 n=136 k=264 dtype=fp32 layout=NT", ""},
     {"rmsnorm", "rows=64 cols=4096 dtype=bf16", ""},
+    {"softmax", "rows=3 cols=90001 dtype=bf16",
+     "resident.t256.rt256.v8.n2.r1.c1.mb1.o1.g1.k40"},
     {"elementwise", "op=silu,mul rows=64 cols=4096 dtype=bf16", ""},
     {"transpose2d", "rows=700 cols=520 dtype=bf16", ""},
     {"attention", "batch=2 sq=1 sk=3000 heads=8 kvheads=2 d=128 dtype=bf16",
