@@ -343,7 +343,7 @@ const CommandSpec kBenchCommand = {
     "captures of another thread survive; and how fast it is with quiet beside "
     "an engine that was tuned. Ends with 1 if a result is wrong, a call or a "
     "capture fails, or there is no quiet.\n  kiln bench --suite "
-    "benchmarks/suites/memory_bound.json --out "
+    "benchmarks/suites/memory_bound.json --commit COMMIT --out "
     "benchmarks/results/memory_bound.json",
     kOptions,
     runBench,
