@@ -231,6 +231,14 @@ TEST_CASE("emulated: rows of any length and pitch") {
           {"resident.t128.rt16.v8.n3.r1.c1.mb1.o1",
            "reload.t128.rt16.v8.i2.c1.o1"},
           TrialData::Outliers},
+         // Most of a row in shared memory; more lanes than vectors, for ends.
+         {"layernorm",
+          "rows=3 cols=5001 dtype=bf16 weight=1 bias=1",
+          {"resident.t64.rt64.v8.n2.s3.r1.c2.mb1.o1"},
+          TrialData::Outliers},
+         {"layernorm",
+          "rows=40 cols=39 dtype=bf16 weight=1 bias=1 residual=1",
+          {"resident.t128.rt8.v8.n1.r1.c1.mb1.o1.h1"}},
          // As many ends as there may be, for one thread.
          {"rmsnorm",
           "rows=40 cols=23 dtype=bf16 weight=1",
