@@ -100,8 +100,10 @@ llvm::Expected<EnginePtr> BackgroundBench::makeEngine(kiln_mode mode,
 
 llvm::Error BackgroundBench::call(kiln_engine *engine,
                                   const ProductCall &which) {
-  const kiln_gemm_args args = products.arguments(which);
-  return statusError(kiln_gemm(engine, &args, nullptr, stream.handle()));
+  auto prepared = products.prepare(which);
+  if (!prepared)
+    return prepared.takeError();
+  return statusError(prepared->launch(engine, stream));
 }
 
 /// Adds the times of random calls until both \p seconds and \p calls are over,
@@ -114,9 +116,11 @@ llvm::Error BackgroundBench::callFor(kiln_engine *engine, CallTimes &times,
   for (unsigned i = 0; i < calls || secondsSince(start) < seconds; ++i) {
     if (interrupt.flag()->load())
       break;
-    const ProductCall which = products.draw(random);
+    auto prepared = products.prepare(products.draw(random));
+    if (!prepared)
+      return prepared.takeError();
     const Clock::time_point begin = Clock::now();
-    if (llvm::Error error = call(engine, which))
+    if (llvm::Error error = statusError(prepared->launch(engine, stream)))
       return error;
     times.us.push_back(secondsSince(begin) * 1e6);
     if (i % kPerWait == kPerWait - 1)
@@ -199,16 +203,20 @@ llvm::Error BackgroundBench::capture(kiln_engine *engine,
   if (!result)
     return result.takeError();
   for (int64_t i = 0; !ends; ++i) {
+    std::vector<PreparedCall> calls;
+    for (int64_t j = i; j < i + 4; ++j) {
+      auto prepared = products.prepare(
+          {static_cast<size_t>(j) % products.count(), 1 + j % kMostRows},
+          result->address());
+      if (!prepared)
+        return prepared.takeError();
+      calls.push_back(std::move(*prepared));
+    }
     llvm::Error error = Graph::beginCapture(driver, own->handle());
     bool isGood = !error;
     llvm::consumeError(std::move(error));
-    for (int64_t j = 0; j < 4; ++j) {
-      const kiln_gemm_args args =
-          products.arguments({static_cast<size_t>(i + j) % products.count(),
-                              1 + (i + j) % kMostRows},
-                             result->address());
-      const kiln_status status =
-          kiln_gemm(engine, &args, nullptr, own->handle());
+    for (const PreparedCall &call : calls) {
+      const kiln_status status = call.launch(engine, *own);
       found.notPrepared += status == KILN_NOT_PREPARED;
       isGood &= status == KILN_SUCCESS || status == KILN_NOT_PREPARED;
     }
@@ -290,10 +298,13 @@ llvm::Expected<double> BackgroundBench::timeOf(kiln_engine *engine,
   auto stop = Event::create(session.driver());
   if (!stop)
     return stop.takeError();
+  auto prepared = products.prepare(which);
+  if (!prepared)
+    return prepared.takeError();
   if (llvm::Error error = start->record(stream.handle()))
     return error;
   for (int i = 0; i < kLaunches; ++i)
-    if (llvm::Error error = call(engine, which))
+    if (llvm::Error error = statusError(prepared->launch(engine, stream)))
       return error;
   if (llvm::Error error = stop->record(stream.handle()))
     return error;
@@ -411,7 +422,7 @@ readBackground(const ParsedOptions &options, const Registry &registry) {
 
 static std::string protocolOf(const BackgroundRequest &request) {
   return fmt::format(
-      "Random calls of kiln_gemm over {} layers, m log-uniform in {}..{}, seed "
+      "Random calls of kiln_run over {} layers, m log-uniform in {}..{}, seed "
       "{}, a wait for the device after each fourth, empty caches; host times "
       "of calls; trials have {} thousandths of the GPU; calls lost to them: 12 "
       "turns, every second one paused; results: operands of integers, whose "

@@ -3,6 +3,8 @@
 
 #include "kiln/bench/BenchOutput.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -82,12 +84,11 @@ llvm::Error LayerProducts::add(const Layer &layer) {
     return makeError(ErrorCode::InvalidArgument,
                      "{}: --background takes layers of one type", layer.name);
   Product &added = products.emplace_back();
-  added.name = layer.name;
+  added.layer = layer;
   added.n = product->n;
   added.k = product->k;
   added.layout = product->layout;
   added.type = product->type;
-  added.compute = product->compute;
   return llvm::Error::success();
 }
 
@@ -133,20 +134,36 @@ ProductCall LayerProducts::draw(size_t layer, std::mt19937_64 &random) const {
                             range.last)};
 }
 
-kiln_gemm_args LayerProducts::arguments(const ProductCall &call,
-                                        DeviceAddress to) const {
-  const Product &product = products[call.layer];
-  kiln_gemm_args args = kiln_gemm_args_init();
-  args.layout = static_cast<kiln_layout>(product.layout);
-  args.compute = static_cast<kiln_compute>(product.compute);
-  args.m = call.rows;
-  args.n = product.n;
-  args.k = product.k;
-  args.a.type = static_cast<kiln_dtype>(product.type);
-  args.a.data = reinterpret_cast<void *>(a.address());
-  args.b.data = reinterpret_cast<void *>(b.address());
-  args.d.data = reinterpret_cast<void *>(to ? to : d.address());
-  return args;
+kiln_status PreparedCall::launch(kiln_engine *engine,
+                                 const Stream &stream) const {
+  kiln_problem problem = KILN_INIT(kiln_problem);
+  problem.text = text.c_str();
+  kiln_arguments arguments = KILN_INIT(kiln_arguments);
+  arguments.operands = operands.data();
+  arguments.operand_count = static_cast<uint32_t>(operands.size());
+  return kiln_run(engine, &problem, &arguments, nullptr, stream.handle());
+}
+
+llvm::Expected<PreparedCall> LayerProducts::prepare(const ProductCall &call,
+                                                    DeviceAddress to) const {
+  auto made = products[call.layer].layer.at({range}, {call.rows});
+  if (!made)
+    return made.takeError();
+  // What a plain product reads is A and B, in this order.
+  const OperandTable table = made->named.family->operands(made->named.problem);
+  const DeviceAddress inputs[] = {a.address(), b.address()};
+  size_t read = 0;
+  std::vector<void *> operands;
+  for (auto [i, spec] : llvm::enumerate(table.operands)) {
+    if (!spec.present)
+      continue;
+    const DeviceAddress result = to ? to : d.address();
+    const size_t slot = spec.slot < 0 ? i : static_cast<size_t>(spec.slot);
+    operands.resize(std::max(operands.size(), slot + 1));
+    operands[slot] = reinterpret_cast<void *>(
+        spec.role == OperandRole::Out ? result : inputs[read++]);
+  }
+  return PreparedCall(made->text(), std::move(operands));
 }
 
 uint64_t LayerProducts::bytesOf(const ProductCall &call) const {
@@ -202,9 +219,10 @@ llvm::Error LayerProducts::prove(size_t layer, kiln_engine *engine,
   if (!memory)
     return memory.takeError();
   product.expected = std::move(*memory);
-  const kiln_gemm_args args = arguments(all, product.expected.address());
-  if (llvm::Error error =
-          statusError(kiln_gemm(engine, &args, nullptr, stream.handle())))
+  auto call = prepare(all, product.expected.address());
+  if (!call)
+    return call.takeError();
+  if (llvm::Error error = statusError(call->launch(engine, stream)))
     return error;
   if (llvm::Error error = stream.synchronize())
     return error;

@@ -25,6 +25,20 @@ struct ProductCall {
   int64_t rows = 0; ///< m
 };
 
+/// A call as an engine takes it.
+class PreparedCall {
+public:
+  /// Of the problem called \p text. \p operands: addresses by slot.
+  PreparedCall(std::string text, std::vector<void *> operands)
+      : text(std::move(text)), operands(std::move(operands)) {}
+
+  kiln_status launch(kiln_engine *engine, const Stream &stream) const;
+
+private:
+  std::string text;
+  std::vector<void *> operands;
+};
+
 /// The products of layers, with memory that serves all of them.
 class LayerProducts {
 public:
@@ -37,14 +51,17 @@ public:
                                               CudaStream stream);
 
   size_t count() const { return products.size(); }
-  const std::string &name(size_t layer) const { return products[layer].name; }
+  const std::string &name(size_t layer) const {
+    return products[layer].layer.name;
+  }
 
   /// Any layer, and rows log-uniform over the range.
   ProductCall draw(std::mt19937_64 &random) const;
   /// The same of \p layer.
   ProductCall draw(size_t layer, std::mt19937_64 &random) const;
   /// With the result in the memory of all, or at \p to.
-  kiln_gemm_args arguments(const ProductCall &call, DeviceAddress to = 0) const;
+  llvm::Expected<PreparedCall> prepare(const ProductCall &call,
+                                       DeviceAddress to = 0) const;
   /// Bytes of a result that memory of others has to hold.
   uint64_t bytesOf(const ProductCall &call) const;
 
@@ -60,11 +77,10 @@ public:
 
 private:
   struct Product {
-    std::string name;
+    Layer layer;
     int64_t n = 0, k = 0;
     Layout layout = Layout::NT;
     DType type = DType::BF16;
-    ComputeMode compute = ComputeMode::Native;
     DeviceMemory expected; ///< all rows; empty: not yet
     bool isProven = false; ///< they are right
 
