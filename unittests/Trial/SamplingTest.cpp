@@ -108,6 +108,23 @@ TEST_CASE(
   CHECK(inputs.size() == SamplingFixture::kCopies);
 }
 
+TEST_CASE("a host that is late once does not make the samples small") {
+  SamplingFixture f;
+  f.options.copies = SamplingFixture::kCopies;
+  const unsigned expected =
+      f.measure({f.launcher("fast.t64", 2000)})[0].launches;
+  TimedLaunch fast = f.launcher("fast.t64", 2000);
+  TimedLaunch late = f.launcher("plain.t64", 60e3);
+  // One launch alone, then a probe of four that takes thirty times as long.
+  int launched = 0;
+  TimedLaunch disturbed = [&](unsigned copy, CudaStream target) {
+    const bool isLate = launched > 0 && launched <= 4;
+    ++launched;
+    return (isLate ? late : fast).run(copy, target);
+  };
+  CHECK(f.measure({disturbed})[0].launches == expected);
+}
+
 TEST_CASE("long launches are sampled without a graph") {
   SamplingFixture f;
   f.options.copies = SamplingFixture::kCopies;
