@@ -102,12 +102,14 @@ function(kiln_add_library name)
   endif()
 endfunction()
 
-# kiln_add_unittest(<Name> SOURCES <file>... [DEPENDS <Lib>...] [GPU])
+# kiln_add_unittest(<Name> SOURCES <file>... [DEPENDS <Lib>...] [GPU]
+#                   [APART <part>])
 # declares Kiln<Name>Tests; ctest gets <Name> (label cpu: every test suite but
 # "gpu") and, with GPU, <Name>.gpu (label gpu: the test suite "gpu", reported as
-# skipped where there is no GPU).
+# skipped where there is no GPU). Test cases called "<part>: ..." are not among
+# <Name> but make <Name>.<part>, which runs beside it.
 function(kiln_add_unittest name)
-  cmake_parse_arguments(ARG "GPU" "" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "GPU" "APART" "SOURCES;DEPENDS" ${ARGN})
   set(target Kiln${name}Tests)
   add_executable(${target} ${PROJECT_SOURCE_DIR}/unittests/Main.cpp
                  ${ARG_SOURCES})
@@ -126,8 +128,17 @@ function(kiln_add_unittest name)
   target_compile_definitions(${target} PRIVATE
     KILN_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     KILN_BINARY_DIR="${PROJECT_BINARY_DIR}")
-  add_test(NAME ${name} COMMAND ${target} --test-suite-exclude=gpu)
-  set_tests_properties(${name} PROPERTIES LABELS cpu TIMEOUT 600)
+  set(parts ${name})
+  set(filter "")
+  if(ARG_APART)
+    set(filter "--test-case-exclude=${ARG_APART}: *")
+    list(APPEND parts ${name}.${ARG_APART})
+    add_test(NAME ${name}.${ARG_APART} COMMAND ${target}
+             --test-suite-exclude=gpu "--test-case=${ARG_APART}: *")
+  endif()
+  add_test(NAME ${name} COMMAND ${target} --test-suite-exclude=gpu ${filter})
+  # A limit for what hangs; under the sanitizers the longest take minutes.
+  set_tests_properties(${parts} PROPERTIES LABELS cpu TIMEOUT 1200)
   if(ARG_GPU)
     add_test(NAME ${name}.gpu COMMAND ${target} --test-suite=gpu)
     set_tests_properties(${name}.gpu PROPERTIES
