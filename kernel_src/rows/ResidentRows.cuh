@@ -12,10 +12,11 @@
 // L2; few vectors a thread leave the registers to load them one ahead of their
 // use.
 //
-// One block a row, or several rows, and no loop over rows: the scheduler starts
-// blocks in order and evens out SMs of unequal speed, so that reads and writes
-// sweep through memory together. A resident grid that strides over the rows
-// reached 0.91 of this on an H200 (copy of 256 MB: 72.4 against 65.7 us).
+// No block loops over rows, whether it has one, several or a part of one: the
+// scheduler starts blocks in order and evens out SMs of unequal speed, so that
+// reads and writes sweep through memory together. A resident grid that strides
+// over the rows reached 0.91 of this on an H200 (copy of 256 MB: 72.4 against
+// 65.7 us).
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -22,8 +22,8 @@
 //   First    the estimator's choices at the values that were launched
 //   Cover    the estimator's portfolio of all values of the layer
 //   Measure  that portfolio, measured
-// Ranges and problems that kiln_prepare was asked for have the first of these
-// behind them, and come to be measured. A job that fails is not begun again in
+// Ranges and problems that kiln_prepare was asked for have the estimator's
+// choices, and take the first of these and the last. A job that fails is not begun again in
 // this engine: what made it fail (no compiler, nothing that is right) rarely
 // goes away, and its launches have something that serves.
 //

@@ -98,6 +98,8 @@ void Background::compileAhead(Job &job) {
     if (!one->ahead.empty())
       continue;
     for (const Problem &problem : firstProblems(*one)) {
+      if (wasInterrupted())
+        return;
       const PlanRequest request{*one->family, problem};
       for (const TranslationUnit &unit :
            engine.chooser(*one->context, request).unitsToCompile())
@@ -122,9 +124,15 @@ Background::Stage Background::chooseFirst(Job &job) {
     given.preferTrials = false;
     auto chosen = Acquisition(engine, *job.context, request, given, nullptr)
                       .runWithoutTrials();
-    if (!chosen)
-      return fail(job, chosen.takeError());
-    replace(job, problem, *chosen);
+    if (chosen) {
+      replace(job, problem, *chosen);
+      continue;
+    }
+    // What keeps the stages behind from working, too, they tell.
+    llvm::consumeError(chosen.takeError());
+    if (wasInterrupted())
+      return job.stage;
+    break;
   }
   job.ahead.clear();
   return Stage::Cover;

@@ -137,11 +137,14 @@ ChosenPlan Engine::takePrepared(const ContextState &context,
     return {};
   plan = dispatch.offer(key, plan);
   // Who prepares a range adds it and then takes out of the table what was
-  // chosen before. Ours may have come behind that.
+  // chosen before, and so does who drops one. Ours may have come behind that.
   while (version != context.rangesVersion()) {
     version = context.rangesVersion();
     plan = context.chooseFromRanges(*key.family, problem);
-    dispatch.publish(key, plan);
+    if (plan)
+      dispatch.publish(key, plan);
+    else
+      dispatch.drop(key);
   }
   return plan;
 }
