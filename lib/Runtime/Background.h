@@ -23,9 +23,9 @@
 //   Cover    the estimator's portfolio of all values of the layer
 //   Measure  that portfolio, measured
 // Ranges and problems that kiln_prepare was asked for have the estimator's
-// choices, and take the first of these and the last. A job that fails is not begun again in
-// this engine: what made it fail (no compiler, nothing that is right) rarely
-// goes away, and its launches have something that serves.
+// choices, and take the first of these and the last. A job that fails is not
+// begun again in this engine: what made it fail (no compiler, nothing that is
+// right) rarely goes away, and its launches have something that serves.
 //
 // *Swapping.* What a stage found is published where launches look: a range is
 // added to the context, and then the table's values that it serves are replaced
