@@ -2,7 +2,6 @@
 // vectors call, counts as well (the linker's --wrap).
 #include "Runtime/Allocations.h"
 
-#include <atomic>
 #include <cstdlib>
 #include <new>
 
@@ -25,12 +24,13 @@ void *__real_realloc(void *memory, size_t bytes);
 [[gnu::visibility("default")]] void *__wrap_realloc(void *memory, size_t bytes);
 } // extern "C"
 
-static std::atomic<uint64_t> count{0};
-/// Allocations that this thread still gets; negative: any number.
+/// Allocations that this thread has made.
+static thread_local uint64_t count = 0;
+/// Those that it still gets; negative: any number.
 static thread_local int64_t left = -1;
 
 static void *allocate(size_t bytes) {
-  count.fetch_add(1, std::memory_order_relaxed);
+  ++count;
   if (left == 0)
     return nullptr;
   if (left > 0)
@@ -40,15 +40,15 @@ static void *allocate(size_t bytes) {
 
 extern "C" {
 void *__wrap_malloc(size_t bytes) {
-  count.fetch_add(1, std::memory_order_relaxed);
+  ++count;
   return __real_malloc(bytes);
 }
 void *__wrap_calloc(size_t number, size_t bytes) {
-  count.fetch_add(1, std::memory_order_relaxed);
+  ++count;
   return __real_calloc(number, bytes);
 }
 void *__wrap_realloc(void *memory, size_t bytes) {
-  count.fetch_add(1, std::memory_order_relaxed);
+  ++count;
   return __real_realloc(memory, bytes);
 }
 } // extern "C"

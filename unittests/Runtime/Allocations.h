@@ -9,8 +9,8 @@
 
 namespace kiln::testing {
 
-/// Calls of operator new, malloc, calloc and realloc so far, by all threads;
-/// not those that other shared libraries make.
+/// This thread's calls of operator new, malloc, calloc and realloc so far; not
+/// those that other shared libraries make.
 uint64_t allocationCount();
 
 /// While it lives, operator new fails in this thread after \p count calls.
