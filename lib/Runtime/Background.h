@@ -27,6 +27,10 @@
 // begun again in this engine: what made it fail (no compiler, nothing that is
 // right) rarely goes away, and its launches have something that serves.
 //
+// Of a layer the first eight values that miss are remembered while it is worked
+// on. A value beyond these that lies outside of the layer's range keeps its
+// stand-in.
+//
 // *Swapping.* What a stage found is published where launches look: a range is
 // added to the context, and then the table's values that it serves are replaced
 // one by one, each under the table's lock for one insertion. A miss that came

@@ -8,6 +8,13 @@
 #include "Runtime/Background.h"
 #include "Store/ArtifactStore.h"
 
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
 namespace kiln {
 
 struct Background::Job {
