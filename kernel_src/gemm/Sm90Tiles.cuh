@@ -125,10 +125,10 @@ public:
   int kCount;
 
 private:
-  /// Tiles begin at multiples of these: of what TMA wants, 16 bytes, where rows
-  /// of a matrix lie along the extent, else of whole pairs.
   static constexpr bool kPairsAlongM =
       kConfig.swapAB && kConfig.finishesPairs(kSignature);
+  /// Tiles begin at multiples of these: of what TMA wants, 16 bytes, where rows
+  /// of a matrix lie along the extent, else of whole pairs.
   static constexpr int kStepM = !kConfig.readsKMajorA(kSignature) ? 8
                                 : kPairsAlongM                    ? 2
                                                                   : 1;
