@@ -65,25 +65,27 @@ template <GemmSignature kSignature, FfmaGemmConfig kConfig> class FfmaGemm {
 public:
   static void run(const GemmParams &params) {
     extern __shared__ __align__(128) unsigned char sharedMemory[];
-    TileWork work = tileWork(blockIdx.x, tileCount(params.m, kBlockM),
-                             tileCount(params.n, kBlockN),
-                             splitsOf<kConfig>(params), params.rasterGroup);
     Accumulators accumulators = {};
-    multiply(params, work, ptx::sharedAddress(sharedMemory), accumulators);
+    multiply(params, splitWork<kConfig>(blockIdx.x, params),
+             ptx::sharedAddress(sharedMemory), accumulators);
+    // Found anew: beside the sums there are no registers to keep it in.
+    unsigned block = blockIdx.x;
+    ptx::opaque(block);
+    const SplitWork work = splitWork<kConfig>(block, params);
     if constexpr (kWarpsK > 1)
       joinGroups(reinterpret_cast<float4 *>(sharedMemory), accumulators);
     if constexpr (kConfig.splits != 0)
-      if (params.splitK > 1 && !reduceSplits(params, work, accumulators))
+      if (work.splits > 1 && !reduceSplits(params, work, accumulators))
         return;
     if (hasSums())
       store(params, work, accumulators);
   }
 
 private:
-  static long long rowBegin(const TileWork &work) {
+  static long long rowBegin(const SplitWork &work) {
     return static_cast<long long>(work.tileM) * kBlockM;
   }
-  static long long columnBegin(const TileWork &work) {
+  static long long columnBegin(const SplitWork &work) {
     return static_cast<long long>(work.tileN) * kBlockN;
   }
 
@@ -109,7 +111,8 @@ private:
   /// Brings the tiles of both operands to the ring, in the order of k.
   class Producer {
   public:
-    Producer(const GemmParams &params, const TileWork &work, const Range &range)
+    Producer(const GemmParams &params, const SplitWork &work,
+             const Range &range)
         : range(range),
           a(operandStart<4>(params.a, work.batch * params.strideA,
                             kSignature.isKMajorA(), rowBegin(work),
@@ -140,9 +143,9 @@ private:
   };
 
   /// Sums the products of the block's range of k.
-  static void multiply(const GemmParams &params, const TileWork &work,
+  static void multiply(const GemmParams &params, const SplitWork &work,
                        unsigned shared, Accumulators &accumulators) {
-    Range range(params, work.split, splitsOf<kConfig>(params));
+    Range range(params, work.split, work.splits);
     Producer producer(params, work, range);
     ReaderA readerA(warpRow(), laneRow());
     ReaderB readerB(warpColumn(), laneColumn());
@@ -305,17 +308,17 @@ private:
 
   /// Publishes this split's sums. True in the block that arrived last: its
   /// accumulators then hold the sum over all splits.
-  static bool reduceSplits(const GemmParams &params, const TileWork &work,
+  static bool reduceSplits(const GemmParams &params, const SplitWork &work,
                            Accumulators &accumulators) {
     constexpr long long kTileVectors = kBlockM * kBlockN / 4;
     auto *tile = reinterpret_cast<float4 *>(params.partials) +
-                 work.tile * params.splitK * kTileVectors + threadIdx.x;
+                 work.shared * work.splits * kTileVectors + threadIdx.x;
     float4 *mine = tile + work.split * kTileVectors;
     if (hasSums())
       forEachFour(accumulators, [&](const float *sums, int four) {
         ptx::stGlobalCg(mine + four * kGroupThreads, crossed(sums));
       });
-    if (!isLastSplit(params, work.tile))
+    if (!isLastSplit(params, work.shared))
       return false;
     if (!hasSums())
       return true;
@@ -323,14 +326,14 @@ private:
       sums[0] = sums[1] = sums[2] = sums[3] = 0.0f;
     });
 #pragma unroll 1
-    for (int split = 0; split < params.splitK; ++split, tile += kTileVectors)
+    for (int split = 0; split < work.splits; ++split, tile += kTileVectors)
       forEachFour(accumulators, [&](float *sums, int four) {
         addCrossed(sums, ptx::ldGlobalCg(tile + four * kGroupThreads));
       });
     return true;
   }
 
-  static void store(const GemmParams &params, const TileWork &work,
+  static void store(const GemmParams &params, const SplitWork &work,
                     Accumulators &accumulators) {
     finishGroups<kSignature, kLanesM * 4, kLanesN * 4>(
         params, work.batch, rowBegin(work) + warpRow() + laneRow() * 4,

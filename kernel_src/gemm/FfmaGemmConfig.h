@@ -21,6 +21,7 @@ struct FfmaGemmConfig {
   int minBlocksPerSm = 2;
   int splits = 0;      ///< 1: any splitK; 0: only 1, for less code
   int splitK = 1;      ///< run-time value
+  int waveBlocks = 0;  ///< run-time value: SplitTiles::waveBlocks
   int rasterGroup = 8; ///< run-time value
 
   static constexpr const char *kName = "ffma";
@@ -40,6 +41,7 @@ struct FfmaGemmConfig {
   }
   template <class F> static constexpr void forEachRuntimeField(F &&f) {
     f("sk", "splitK", &FfmaGemmConfig::splitK, 1);
+    f("wb", "waveBlocks", &FfmaGemmConfig::waveBlocks, 0);
     f("rg", "rasterGroup", &FfmaGemmConfig::rasterGroup, 8);
   }
 
@@ -89,6 +91,8 @@ struct FfmaGemmConfig {
       return false;
     if (splits != 1 && (splits != 0 || splitK != 1))
       return false;
+    if (waveBlocks < 0 || (waveBlocks > 0 && splitK == 1))
+      return false;
     // A thread's sums are in groups of four rows and four columns; fragments
     // of the rows pass through four vectors of registers.
     if ((microM != 4 && microM != 8 && microM != 12 && microM != 16) ||
@@ -112,7 +116,9 @@ struct FfmaGemmConfig {
            isLoadable(signature.isKMajorB(), blockN, signature.alignB);
   }
 
-  constexpr SplitTiles grid() const { return {blockM, blockN, splitK}; }
+  constexpr SplitTiles grid() const {
+    return {blockM, blockN, splitK, waveBlocks};
+  }
 
   friend constexpr bool operator==(const FfmaGemmConfig &,
                                    const FfmaGemmConfig &) = default;

@@ -40,6 +40,8 @@ struct GemmParams {
   /// 1. Above 1 the workspaces are needed. Of templates that are not compiled
   /// for a number of ranges.
   int splitK = 1;
+  /// The first tiles, which are not cut.
+  int wholeTiles = 0;
   /// Partial sums, aligned to 16. With counters they are the config's
   /// partialBytes, content ignored; without, its zeroedBytes, as below.
   float *partials = nullptr;

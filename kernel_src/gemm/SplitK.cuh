@@ -12,12 +12,43 @@
 #include "common/Ptx.cuh"
 #include "common/Raster.cuh"
 #include "gemm/GemmParams.h"
+#include "gemm/SplitTiles.h"
 
 namespace kiln {
 
 /// Blocks that share a tile; a kernel that is compiled without splits knows.
 template <auto kConfig> int splitsOf(const GemmParams &params) {
   return kConfig.splits != 0 ? params.splitK : 1;
+}
+
+/// A block's piece of a grid of SplitTiles.
+struct SplitWork : TileWork {
+  int splits;       ///< blocks that share the tile
+  long long shared; ///< the tile's number among those that are split
+};
+
+/// The work of block \p block. Tiles come in the order of their index, first
+/// those that are whole.
+template <auto kConfig>
+SplitWork splitWork(unsigned block, const GemmParams &params) {
+  constexpr SplitTiles kGrid = kConfig.grid();
+  int tilesM = tileCount(params.m, kGrid.tileM);
+  int tilesN = tileCount(params.n, kGrid.tileN);
+  if constexpr (kConfig.splits == 0)
+    return {tileWork(block, tilesM, tilesN, 1, params.rasterGroup), 1, 0};
+  unsigned whole = params.wholeTiles, tile = block, split = 0;
+  if (block >= whole) {
+    unsigned rest = static_cast<unsigned>(tilesM) * tilesN *
+                        static_cast<unsigned>(params.batch) -
+                    whole;
+    split = (block - whole) / rest;
+    tile = block - split * rest;
+  }
+  SplitWork work{tileWork(tile, tilesM, tilesN, 1, params.rasterGroup)};
+  work.split = static_cast<int>(split);
+  work.splits = block < whole ? 1 : params.splitK;
+  work.shared = static_cast<long long>(tile) - whole;
+  return work;
 }
 
 /// The tiles of kBlockK steps of k that a block has.
@@ -59,7 +90,7 @@ const char *operandStart(const void *matrix, long long batchOffset, bool kMajor,
          (batchOffset + offset) * kElementBytes;
 }
 
-/// Called by all threads of a block that shares tile \p tile of D, once each
+/// Called by all threads of a block that shares split tile \p tile, once each
 /// has stored its partial sums. True in the block that arrives last: it then
 /// sees the sums of all splits.
 inline bool isLastSplit(const GemmParams &params, long long tile) {

@@ -4,28 +4,50 @@
 namespace kiln {
 
 /// A grid in which every tile of D is the work of one block, or of splitK
-/// blocks that exchange partial sums (SplitK.cuh). Extents are those of a
-/// batched product.
+/// blocks that exchange partial sums (SplitK.cuh). Of the tiles that more than
+/// waveBlocks blocks would have, those of full waves stay whole: the rest alone
+/// is split, and makes a shorter last wave. Extents are those of a batched
+/// product.
 struct SplitTiles {
   int tileM, tileN;
   int splitK = 1;
+  int waveBlocks = 0; ///< that run at once; 0: all tiles are split
 
   constexpr long long tiles(long long m, long long n, long long batch) const {
     return ((m + tileM - 1) / tileM) * ((n + tileN - 1) / tileN) * batch;
   }
+  /// Tiles that one block each has: the first ones.
+  constexpr long long wholeTiles(long long m, long long n,
+                                 long long batch) const {
+    long long all = tiles(m, n, batch);
+    return splitK == 1      ? all
+           : waveBlocks > 0 ? all / waveBlocks * waveBlocks
+                            : 0;
+  }
   /// Blocks of the one-dimensional grid; must stay below 2^31.
   constexpr long long blocks(long long m, long long n, long long batch) const {
-    return tiles(m, n, batch) * splitK;
+    long long whole = wholeTiles(m, n, batch);
+    return whole + (tiles(m, n, batch) - whole) * splitK;
   }
-  /// Bytes of GemmParams::partials.
+  /// Bytes of GemmParams::partials. No more for fewer rows.
   constexpr long long partialBytes(long long m, long long n,
                                    long long batch) const {
-    return splitK == 1 ? 0 : blocks(m, n, batch) * tileM * tileN * 4;
+    return splitTiles(m, n, batch) * splitK * tileM * tileN * 4;
   }
-  /// Bytes of GemmParams::counters.
+  /// Bytes of GemmParams::counters, likewise.
   constexpr long long zeroedBytes(long long m, long long n,
                                   long long batch) const {
-    return splitK == 1 ? 0 : tiles(m, n, batch) * 4;
+    return splitTiles(m, n, batch) * 4;
+  }
+
+private:
+  /// Tiles that are split, of as many as these or fewer.
+  constexpr long long splitTiles(long long m, long long n,
+                                 long long batch) const {
+    long long all = tiles(m, n, batch);
+    if (splitK == 1)
+      return 0;
+    return waveBlocks > 0 && all >= waveBlocks ? waveBlocks - 1 : all;
   }
 };
 

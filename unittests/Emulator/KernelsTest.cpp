@@ -151,6 +151,21 @@ TEST_CASE("emulated: exact products of fp32") {
           {"gemv.r4.u4.w4.wk4.v4.mb4", "gemv.r2.u4.w4.wk2.v4.mb4"}}});
 }
 
+// Whole waves and a last one of splits, of all numbers of tiles beside them.
+TEST_CASE("emulated: exact products of fp32 whose last wave is split") {
+  auto split = [](int splits, int waveBlocks) {
+    return fmt::format("ffma.bm32.bn64.bk32.st3.tm8.tn8.lm4.wk4.mb2.sp1.sk{}"
+                       ".wb{}",
+                       splits, waveBlocks);
+  };
+  check({{"gemm",
+          "m=300 n=257 k=100 dtype=fp32 layout=TN", // 50 tiles
+          {split(2, 8), split(3, 49), split(2, 50), split(3, 51)}},
+         {"gemm",
+          "m=70 n=130 k=97 dtype=fp32 layout=NN batch=5 pointwise=bias",
+          {split(2, 7), split(3, 20)}}});
+}
+
 // What is transposed may have sides of 96 and 192.
 TEST_CASE("emulated: exact products of fp32 in thirds") {
   const std::string tall = "ffma.bm192.bn128.bk32.st4.tm12.tn8.lm4.wk1.tr1.mb1";

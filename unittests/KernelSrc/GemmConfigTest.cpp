@@ -276,6 +276,26 @@ TEST_CASE("the ffma config's sizes and limits") {
   CHECK(config.grid().blocks(129, 128, 2) == 2 * 2 * 3);
   CHECK(config.grid().partialBytes(129, 128, 2) == 2ll * 2 * 3 * 128 * 128 * 4);
   CHECK(config.grid().zeroedBytes(129, 128, 2) == 2 * 2 * 4);
+  // Of 7 tiles three waves of two are whole, and one is split.
+  config.waveBlocks = 2;
+  CHECK(config.isValid(fp32));
+  SplitTiles grid = config.grid();
+  CHECK(grid.wholeTiles(7 * 128, 128, 1) == 6);
+  CHECK(grid.blocks(7 * 128, 128, 1) == 6 + 3);
+  CHECK(grid.partialBytes(7 * 128, 128, 1) == 3ll * 128 * 128 * 4);
+  CHECK(grid.blocks(8 * 128, 128, 1) == 8);
+  CHECK(grid.wholeTiles(128, 128, 1) == 0);
+  // What is kept for some rows suffices for fewer.
+  for (long long wave : {2, 5, 8})
+    for (long long rows = 1; rows < 20; ++rows) {
+      grid.waveBlocks = static_cast<int>(wave);
+      long long m = rows * 128, split = (rows - grid.wholeTiles(m, 128, 1));
+      CHECK(grid.partialBytes(m, 128, 1) >= split * 3 * 128 * 128 * 4);
+      CHECK(grid.zeroedBytes(m, 128, 1) >= split * 4);
+      CHECK(grid.partialBytes(m, 128, 1) >=
+            grid.partialBytes(m - 128, 128, 1));
+      CHECK(grid.zeroedBytes(m, 128, 1) >= grid.zeroedBytes(m - 128, 128, 1));
+    }
   auto valid = [&](auto change) {
     FfmaGemmConfig changed;
     change(changed);
@@ -291,6 +311,7 @@ TEST_CASE("the ffma config's sizes and limits") {
   CHECK_FALSE(valid([](auto &c) { c.warpsK = 3; }));
   CHECK_FALSE(valid([](auto &c) { c.warpsK = 8; })); // one step for each
   CHECK_FALSE(valid([](auto &c) { c.splitK = 2; }));
+  CHECK_FALSE(valid([](auto &c) { c.waveBlocks = 132; }));
   CHECK_FALSE(valid([](auto &c) { c.stages = 1; }));
   // Sides that are no powers of two are for operands that are transposed.
   FfmaGemmConfig tall{

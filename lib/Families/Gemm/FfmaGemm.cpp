@@ -111,14 +111,9 @@ static void fitOccupancy(FfmaGemmConfig &config, const GemmSignature &signature,
       static_cast<int>(std::clamp<int64_t>(available / stage, 2, kMostStages));
 }
 
-/// The part of the slots that \p blocks use in all their waves.
-static double usedSlots(int64_t blocks, int64_t slots) {
-  return double(blocks) / double(roundUp(blocks, slots));
-}
-
 /// Emits the splits of \p config that fill a quarter, a half, three quarters or
-/// all of one wave, or make waves fuller, as far as each has some tiles along
-/// k.
+/// all of one wave, or that make the last of several waves shorter, as far as
+/// each has some tiles along k.
 static void emitSplits(FfmaGemmConfig config, const GemmProblem &problem,
                        const DeviceModel &device,
                        llvm::function_ref<void(const FfmaGemmConfig &)> emit) {
@@ -138,21 +133,19 @@ static void emitSplits(FfmaGemmConfig config, const GemmProblem &problem,
   constexpr int64_t kQuarters = 4;
   for (int64_t quarter = 1; quarter <= kQuarters; ++quarter)
     emitSplit(std::min(slots * quarter / kQuarters / tiles, most));
-  // The last wave of whole tiles may be nearly empty; one of their splits is
-  // shorter. More than a few are for a long k, beside which their sums are
-  // little.
-  constexpr int64_t kMostToFill = 8, kFew = 3, kLongSplit = 32;
-  constexpr int64_t kFewWaves = 4, kMostWaves = 16;
-  constexpr double kFuller = 1.08;
-  double fullest = kFuller * usedSlots(tiles, slots);
-  for (int64_t splits = 2; splits <= kMostToFill; ++splits) {
-    bool isLong = tilesK >= splits * kLongSplit;
-    double used = usedSlots(tiles * splits, slots);
-    if ((splits > kFew && !isLong) || tiles <= slots / 2 ||
-        tiles * splits > (isLong ? kMostWaves : kFewWaves) * slots ||
-        used <= fullest)
+  // Tiles behind full waves alone, or all of them where there are none.
+  constexpr int64_t kMostToFill = 8;
+  constexpr double kShorter = 0.92;
+  int64_t rest = tiles > slots ? tiles % slots : tiles;
+  if (rest <= slots / 2 && rest == tiles)
+    return;
+  config.waveBlocks = tiles > slots ? static_cast<int>(slots) : 0;
+  double shortest = kShorter;
+  for (int64_t splits = 2; rest > 0 && splits <= kMostToFill; ++splits) {
+    double waves = double(ceilDiv(rest * splits, slots)) / double(splits);
+    if (waves > shortest)
       continue;
-    fullest = used;
+    shortest = kShorter * waves;
     emitSplit(splits);
   }
 }

@@ -105,6 +105,8 @@ public:
         params.rasterGroup = config.rasterGroup;
       if constexpr (requires { config.splitK; }) {
         params.splitK = config.splitK;
+        params.wholeTiles = static_cast<int>(
+            gridOf(config).wholeTiles(problem.m, problem.n, problem.batch));
         params.counters = reinterpret_cast<unsigned *>(context.zeroed);
         params.partials = reinterpret_cast<float *>(context.scratch);
       }

@@ -46,6 +46,8 @@ TileKernel ringTileKernel(const GemmSignature &signature,
   kernel.stages = config.stages;
   kernel.threads = config.threads();
   kernel.splitK = config.splitK;
+  if constexpr (requires { config.waveBlocks; })
+    kernel.waveBlocks = config.waveBlocks;
   kernel.rasterGroup = config.rasterGroup;
   kernel.sharedBytes = config.sharedBytes(signature);
   return kernel;

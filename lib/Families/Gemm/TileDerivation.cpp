@@ -87,19 +87,21 @@ void TileSteps::explainShared() {
 
 void TileSteps::explainGrid() {
   const Waves &grid = model.grid;
-  std::string waves =
-      times.fullWaves == 0
-          ? fmt::format("one wave of {} blocks", times.lastBlocks)
-          : fmt::format("{} full waves of {} blocks", times.fullWaves,
-                        model.slots());
+  std::string waves;
+  if (times.wholeWaves > 0)
+    waves = fmt::format("{} waves of {} tiles that one block each has, ",
+                        times.wholeWaves, model.slots());
   if (times.fullWaves > 0)
-    waves += fmt::format(" and a last one of {}", times.lastBlocks);
+    waves += fmt::format("{} full waves of {} blocks and a last one of {}",
+                         times.fullWaves, model.slots(), times.lastBlocks);
+  else
+    waves += fmt::format("one wave of {} blocks", times.lastBlocks);
   steps.add(
       {"waves",
        fmt::format("{} blocks ({} x {} tiles, batch {}, split-K {}) on "
                    "{} slots = {}",
-                   model.blocks, model.tilesM, model.tilesN,
-                   model.problem.batch, model.kernel.splitK, grid.slots, waves),
+                   model.wholeTiles + model.blocks, model.tilesM, model.tilesN,
+                   model.problem.batch, model.splits, grid.slots, waves),
        fmt::format("{:.0f} % of the slots are used", 100 * grid.utilisation),
        llvm::json::Object{{"waves", grid.waves},
                           {"utilisation", grid.utilisation},
@@ -175,14 +177,14 @@ int TileSteps::explainWave(const WaveTimes &wave, llvm::StringRef suffix) {
                            steps.resultOf(exposed, 1, "exposed latency"),
                            {"barrier", wave.step.barrier}}});
   return steps.add(
-      {.title = suffix.empty() ? "a wave" : "the last wave",
+      {.title = isLast && !isMain ? "the last wave" : ("a wave" + suffix).str(),
        .formula = fmt::format(
            "fill: DRAM's latency and the first stage's load; epilogue: staging "
            "and the stores; other blocks of an SM hide their share of {}",
            isLast ? "the fill, and the last blocks end together" : "both"),
        .rule = StepRule::Sum,
        .terms = {{"fill", wave.fill},
-                 steps.resultOf(step, double(model.kIterations)),
+                 steps.resultOf(step, double(wave.steps)),
                  {"epilogue", wave.epilogue}}});
 }
 
@@ -198,11 +200,11 @@ int TileSteps::explainReduction() {
 int TileSteps::explainFloor(const std::vector<StepTerm> &waves) {
   int bytes = steps.add(
       {.title = "bytes floor",
-       .formula = fmt::format("{:.4g} B read at {:.0f} B/ns, {:.4g} B written "
-                              "at {:.0f} B/ns",
-                              model.bytes.dramReadBytes, model.dramBytesPerNs(),
-                              model.bytes.storeBytes / model.kernel.splitK,
-                              model.device.dramWriteBytesPerNs()),
+       .formula =
+           fmt::format("{:.4g} B read at {:.0f} B/ns, {:.4g} B written "
+                       "at {:.0f} B/ns",
+                       model.bytes.dramReadBytes, model.dramBytesPerNs(),
+                       model.writeBytes(), model.device.dramWriteBytesPerNs()),
        .rule = StepRule::Sum,
        .terms = {{"reading", model.readNs()}, {"writing", model.writeNs()}}});
   int all =
@@ -224,12 +226,17 @@ void TileSteps::run() {
   explainOccupancy(model.resident, device, steps);
   explainGrid();
   std::vector<StepTerm> waves;
+  auto explain = [&](const WaveTimes &wave, int64_t count,
+                     llvm::StringRef suffix, llvm::StringRef name) {
+    waves.push_back(
+        steps.resultOf(explainWave(wave, &wave == &times.main() ? "" : suffix),
+                       double(count), name.str()));
+  };
+  if (times.wholeWaves > 0)
+    explain(times.whole, times.wholeWaves, "", "waves of whole tiles");
   if (times.fullWaves > 0)
-    waves.push_back(steps.resultOf(explainWave(times.full, ""),
-                                   double(times.fullWaves), "full waves"));
-  waves.push_back(steps.resultOf(
-      explainWave(times.last, times.fullWaves > 0 ? " of the last wave" : ""),
-      1, "the last wave"));
+    explain(times.full, times.fullWaves, " of split tiles", "full waves");
+  explain(times.last, 1, " of the last wave", "the last wave");
   double peak = model.kernel.flopsPerClock * model.kernel.efficiency *
                 double(device.smCount) * model.clockGHz();
   explainProblemIntensity(model.problem, peak, device, paceOf(times.main(), 0),
@@ -237,7 +244,7 @@ void TileSteps::run() {
   std::vector<StepTerm> addends{{"launch", device.launchNs},
                                 {"ramp", device.rampNs}};
   llvm::append_range(addends, waves);
-  if (model.kernel.splitK > 1)
+  if (model.splits > 1)
     addends.push_back(steps.resultOf(explainReduction()));
   addends.push_back(steps.resultOf(explainFloor(waves)));
   steps.add({.title = "total",

@@ -29,9 +29,15 @@ TileModel::TileModel(const GemmProblem &problem, const TileKernel &kernel,
   tilesM = ceilDiv(std::max<int64_t>(problem.m, 1), kernel.blockM);
   tilesN = ceilDiv(std::max<int64_t>(problem.n, 1), kernel.blockN);
   int64_t batch = std::max<int64_t>(problem.batch, 1);
-  blocks = tilesM * tilesN * batch * kernel.splitK;
+  int64_t tiles = tilesM * tilesN * batch;
+  wholeTiles = kernel.waveBlocks > 0 && kernel.splitK > 1
+                   ? tiles / kernel.waveBlocks * kernel.waveBlocks
+                   : 0;
+  splits = kernel.splitK;
+  if (wholeTiles == tiles) // nothing is left to split
+    wholeTiles = 0, splits = 1;
+  blocks = (tiles - wholeTiles) * splits;
   int64_t k = std::max<int64_t>(problem.k, 1);
-  kIterations = ceilDiv(ceilDiv(k, kernel.blockK), kernel.splitK);
   resident = occupancy(
       device, {kernel.threads, kernel.registersPerThread, kernel.sharedBytes});
   grid = waves(device, blocks, blocksPerSm());
@@ -44,10 +50,15 @@ TileModel::TileModel(const GemmProblem &problem, const TileKernel &kernel,
   input.bitsD = bitsOf(problem.out);
   input.blockM = kernel.blockM;
   input.blockN = kernel.blockN;
-  input.splitK = kernel.splitK;
+  input.splitK = wholeTiles > 0 ? 1 : splits;
   input.groupTiles = kernel.rasterGroup;
   input.slots = std::max<int64_t>(grid.slots, 1);
   bytes = traffic(device, input);
+  if (wholeTiles > 0) {
+    bytes.reduceReadBytes =
+        4.0 * kernel.blockM * kernel.blockN * double(blocks);
+    bytes.storeBytes += bytes.reduceReadBytes;
+  }
 }
 
 double ffmaEfficiency(double ffmas, double slots, double others,
@@ -90,14 +101,17 @@ StepTimes TileModel::step(double perSm, double active) const {
   return step;
 }
 
-WaveTimes TileModel::wave(double perSm, double active, bool isLast) const {
-  WaveTimes wave{perSm, active, step(perSm, active)};
+WaveTimes TileModel::wave(double perSm, double active, int64_t splits,
+                          bool isLast) const {
+  WaveTimes wave{perSm, active,
+                 ceilDiv(ceilDiv(bytes.input.k, kernel.blockK), splits),
+                 step(perSm, active)};
   // The first stage has nothing to hide behind.
   wave.fill = device.dramLatencyNs + std::max(wave.step.l2, wave.step.dram);
-  wave.loop = kIterations * wave.step.total();
+  wave.loop = double(wave.steps) * wave.step.total();
   // Stores of one wave; with several blocks on an SM the others compute on,
   // but the last ones end together.
-  double outBytes = kernel.splitK > 1 ? 4 : bytesOf(problem.out);
+  double outBytes = splits > 1 ? 4 : bytesOf(problem.out);
   double stored = active * kernel.blockM * kernel.blockN * outBytes;
   constexpr double kEpilogueLatencyNs = 500; // shared memory, then L2
   wave.epilogue = kEpilogueLatencyNs + stored / device.dramWriteBytesPerNs();
@@ -107,10 +121,10 @@ WaveTimes TileModel::wave(double perSm, double active, bool isLast) const {
 }
 
 TileReduction TileModel::reduction() const {
-  if (kernel.splitK == 1)
+  if (splits == 1)
     return {};
   double tileBytes = 4.0 * kernel.blockM * kernel.blockN;
-  double reads = tileBytes * kernel.splitK;
+  double reads = tileBytes * double(splits);
   double all = bytes.reduceReadBytes / device.l2BytesPerNs();
   return {kHandOverNs,
           kSumReadFactor * std::max(reads / portBytesPerNs(device, 1), all)};
@@ -130,21 +144,21 @@ static llvm::StringRef boundOf(const TileModel &model, const StepTimes &step) {
 }
 
 TileTimes::TileTimes(const TileModel &model)
-    : fullWaves((model.blocks - 1) / model.slots()),
+    : wholeWaves(ceilDiv(model.wholeTiles, model.slots())),
+      fullWaves((model.blocks - 1) / model.slots()),
       lastBlocks(model.blocks - fullWaves * model.slots()),
       reduction(model.reduction()) {
-  if (fullWaves > 0) {
-    full =
-        model.wave(double(model.blocksPerSm()), double(model.slots()), false);
-    loop += fullWaves * full.loop;
-    fill += fullWaves * full.fill;
-    epilogue += fullWaves * full.epilogue;
-  }
+  auto fullWave = [&](int64_t splits) {
+    return model.wave(double(model.blocksPerSm()), double(model.slots()),
+                      splits, false);
+  };
+  if (wholeWaves > 0)
+    add(wholeWaves, whole = fullWave(1));
+  if (fullWaves > 0)
+    add(fullWaves, full = fullWave(model.splits));
   last = model.wave(double(ceilDiv(lastBlocks, model.device.smCount)),
-                    double(lastBlocks), true);
-  loop += last.loop;
-  fill += last.fill;
-  epilogue += last.epilogue;
+                    double(lastBlocks), model.splits, true);
+  add(1, last);
   // No kernel ends before its compulsory bytes have moved.
   floor = std::max(0.0,
                    model.readNs() + model.writeNs() - (fill + loop + epilogue));
@@ -174,9 +188,10 @@ Estimate estimateTile(const GemmProblem &problem, const TileKernel &kernel,
   estimate.note("step l2", step.l2);
   estimate.note("step dram", step.dram);
   estimate.note("step exposed", step.exposed());
-  estimate.note("k iterations", double(model.kIterations), "");
+  estimate.note("k iterations", double(times.main().steps), "");
   estimate.note("blocks per SM", double(model.blocksPerSm()), "");
-  estimate.note("waves", double(model.blocks) / model.slots(), "");
+  estimate.note("waves",
+                double(model.wholeTiles + model.blocks) / model.slots(), "");
   estimate.note("dram bytes", model.bytes.dramReadBytes, "B");
   return estimate;
 }

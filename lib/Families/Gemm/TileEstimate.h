@@ -37,6 +37,7 @@ struct TileKernel {
   int stages = 0; ///< tiles in the ring; loads in flight are one fewer
   int threads = 0;
   int splitK = 1;
+  int waveBlocks = 0;  ///< SplitTiles::waveBlocks
   int rasterGroup = 1; ///< tile rows that consecutive blocks cover
   int64_t sharedBytes = 0;
   int registersPerThread = 0; ///< expected, for occupancy
@@ -66,7 +67,8 @@ double ffmaEfficiency(double ffmas, double slots, double others,
 /// Predicted time of \p kernel on \p problem. Terms add up as DESIGN's formula
 ///   launch + ramp + waves * (fill + kIters * max(mma, shared, L2, DRAM))
 ///     + epilogue + reduction
-/// says; the largest of the four and the exposed latency name the bound.
+/// says; the largest of the four and the exposed latency name the bound. Waves
+/// of tiles that are split have fewer steps of k.
 Estimate estimateTile(const GemmProblem &problem, const TileKernel &kernel,
                       const DeviceModel &device, Detail detail = Detail::Terms);
 

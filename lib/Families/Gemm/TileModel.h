@@ -33,6 +33,7 @@ struct StepTimes {
 /// One wave of blocks.
 struct WaveTimes {
   double perSm = 0, active = 0; ///< blocks of a busy SM, and in all
+  int64_t steps = 0;            ///< of k, of a block
   StepTimes step = {};
   double fill = 0, loop = 0, epilogue = 0;
 };
@@ -51,7 +52,10 @@ struct TileModel {
   const TileKernel &kernel;
   const DeviceModel &device;
 
-  int64_t tilesM, tilesN, blocks, kIterations;
+  int64_t tilesM, tilesN;
+  int64_t wholeTiles; ///< of one block each, ahead of tiles that are split
+  int64_t splits;     ///< blocks that share each of the others
+  int64_t blocks;     ///< of the others
   Occupancy resident;
   Waves grid;
   Traffic bytes;
@@ -82,7 +86,9 @@ struct TileModel {
     return 2.0 * kernel.blockM * kernel.blockN * kernel.blockK;
   }
 
-  WaveTimes wave(double perSm, double active, bool isLast) const;
+  /// A wave of blocks of which \p splits share a tile.
+  WaveTimes wave(double perSm, double active, int64_t splits,
+                 bool isLast) const;
   TileReduction reduction() const;
   /// Blocks that come and go leave so much of the rate of long reads (first
   /// choices that DRAM bounds took 1.03 to 1.08 of the time without it, H200).
@@ -91,10 +97,12 @@ struct TileModel {
     return kShare * device.dramBytesPerNs();
   }
   /// What the compulsory bytes take: of A and B, and of D.
-  double readNs() const { return bytes.dramReadBytes / dramBytesPerNs(); }
-  double writeNs() const {
-    return bytes.storeBytes / kernel.splitK / device.dramWriteBytesPerNs();
+  double writeBytes() const {
+    return wholeTiles > 0 ? bytes.storeBytes - bytes.reduceReadBytes
+                          : bytes.storeBytes / static_cast<double>(splits);
   }
+  double readNs() const { return bytes.dramReadBytes / dramBytesPerNs(); }
+  double writeNs() const { return writeBytes() / device.dramWriteBytesPerNs(); }
 
 private:
   StepTimes step(double perSm, double active) const;
@@ -104,8 +112,9 @@ private:
 struct TileTimes {
   explicit TileTimes(const TileModel &model);
 
+  int64_t wholeWaves;            ///< of whole tiles, ahead of those of splits
   int64_t fullWaves, lastBlocks; ///< waves before the last, which may be full
-  WaveTimes full, last;          ///< full: of no blocks where there is none
+  WaveTimes whole, full, last;   ///< of no blocks where there is none
   double fill = 0, loop = 0, epilogue = 0;
   TileReduction reduction;
   double floor; ///< what the compulsory bytes take beyond the waves
@@ -113,7 +122,16 @@ struct TileTimes {
   llvm::StringRef bound;
 
   /// The wave that names the bound.
-  const WaveTimes &main() const { return fullWaves > 0 ? full : last; }
+  const WaveTimes &main() const {
+    return wholeWaves > 0 ? whole : fullWaves > 0 ? full : last;
+  }
+
+private:
+  void add(int64_t count, const WaveTimes &wave) {
+    loop += double(count) * wave.loop;
+    fill += double(count) * wave.fill;
+    epilogue += double(count) * wave.epilogue;
+  }
 };
 
 } // namespace kiln

@@ -318,6 +318,32 @@ TEST_CASE("exact fp32 has tiles, splits and thin tiles for any size") {
   }
 }
 
+TEST_CASE("exact fp32 splits the tiles behind full waves where that is short") {
+  // 15 x 40 tiles of 128 x 128: two waves of 264, and 72 tiles.
+  Problem problem = parse("gemm m=1837 n=5120 k=8192 dtype=fp32 layout=NT");
+  Space space = llvm::cantFail(exploreSpace(gemm(), problem, h200()));
+  auto best = llvm::find_if(space.ranked, [](const Candidate &candidate) {
+    return llvm::StringRef(candidate.config.text())
+        .starts_with("ffma.bm128.bn128");
+  });
+  REQUIRE(best != space.ranked.end());
+  CHECK(best->config.get("wb") == 264);
+  CHECK(best->config.get("sk") == 3);
+  Record whole = best->config;
+  whole.set("sk", 1);
+  whole.set("sp", 0);
+  whole.set("wb", 0);
+  double wholeNs = best->tmpl->estimate(problem, whole, h200()).totalNs;
+  CHECK(best->estimate.totalNs < 0.92 * wholeNs);
+  // Their sums alone are exchanged.
+  WorkspaceLayout layout =
+      best->tmpl->workspace(problem, best->config, h200());
+  CHECK(layout.scratchBytes < 264ull * 3 * 128 * 128 * 4);
+  Derivation steps = best->tmpl->explain(problem, best->config, h200());
+  CHECK(steps[static_cast<int>(steps.size())].result ==
+        doctest::Approx(best->estimate.totalNs));
+}
+
 TEST_CASE("a rate of zero takes the template out, never the estimate") {
   DeviceModel device = h200();
   auto json = llvm::cantFail(parseJson(
