@@ -292,8 +292,7 @@ TEST_CASE("the ffma config's sizes and limits") {
       long long m = rows * 128, split = (rows - grid.wholeTiles(m, 128, 1));
       CHECK(grid.partialBytes(m, 128, 1) >= split * 3 * 128 * 128 * 4);
       CHECK(grid.zeroedBytes(m, 128, 1) >= split * 4);
-      CHECK(grid.partialBytes(m, 128, 1) >=
-            grid.partialBytes(m - 128, 128, 1));
+      CHECK(grid.partialBytes(m, 128, 1) >= grid.partialBytes(m - 128, 128, 1));
       CHECK(grid.zeroedBytes(m, 128, 1) >= grid.zeroedBytes(m - 128, 128, 1));
     }
   auto valid = [&](auto change) {

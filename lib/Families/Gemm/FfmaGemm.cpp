@@ -32,8 +32,7 @@ struct Tile {
 /// Best guesses first within a size. Of 20 tiles that were measured for 60
 /// problems (H100), these are the ones without which a problem takes longer.
 /// The last four, with sides between the powers of two, are for transposed
-/// operands alone and not measured yet: in SASS an FFMA takes as many clocks as
-/// with 128 x 128.
+/// operands alone.
 constexpr Tile kTiles[] = {
     {128, 128, 32, 16, 8, 4, 1, true}, {256, 128, 32, 16, 8, 4, 1, true},
     {64, 256, 16, 16, 8, 4, 1, true},  {64, 64, 32, 8, 8, 4, 2, true},
@@ -88,6 +87,19 @@ static int64_t registersOf(const FfmaGemmConfig &config) {
   return std::min(config.microM * config.microN + 8 * config.microN +
                       4 * config.ahead() + kOverhead,
                   kLimit);
+}
+
+/// Registers more that narrow copies of rows along an extent take where there
+/// is more to keep besides: a range of k, or twice the threads of a tile.
+/// (ptxas 13.0 for sm_90, 14 first configs of each layout.)
+static int64_t narrowRegisters(const GemmSignature &signature,
+                               const FfmaGemmConfig &config) {
+  constexpr int kWide = 16, kNarrow = 18, kThreads = 128;
+  bool isNarrowA = !signature.isKMajorA() && signature.alignA < kWide;
+  bool isNarrowB = !signature.isKMajorB() && signature.alignB < kWide;
+  bool isTight = (isNarrowB && config.splits) ||
+                 (isNarrowA && isNarrowB && config.groupThreads() > kThreads);
+  return isTight ? kNarrow : 0;
 }
 
 /// Resident blocks, and the deepest ring that they leave memory for.
@@ -205,8 +217,9 @@ std::optional<Rejection> FfmaGemm::checkLimits(
     return Rejection{PruneReason::InstructionShape};
   if (auto rejection = checkSplits(problem, config.blockK, config.splitK))
     return rejection;
-  return checkRegisters(registersOf(config), config.threads(),
-                        config.minBlocksPerSm, device);
+  return checkRegisters(registersOf(config) +
+                            narrowRegisters(signature, config),
+                        config.threads(), config.minBlocksPerSm, device);
 }
 
 TileKernel FfmaGemm::tileKernel(const GemmSignature &signature,
@@ -233,10 +246,14 @@ TileKernel FfmaGemm::tileKernel(const GemmSignature &signature,
   bool isAlongB = signature.isKMajorB() && config.transposes == 0;
   int sums = config.microM * config.microN;
   double slots = isAlongB ? 1.4 : isAlongA ? 1.26 : sums == 64 ? 1.14 : 1.1;
-  // What was never measured is held to be a little slower than counted.
-  constexpr int kMeasured = 64, kMost = 128;
-  constexpr double kNotMeasured = 0.88;
-  double share = sums > kMeasured && sums < kMost ? kNotMeasured : 1;
+  // Sides of 12 sums are slower than counted, the more those of columns and of
+  // warps that share steps out (H200, 5 problems).
+  constexpr int kThirds = 12;
+  constexpr double kRows = 0.95, kOthers = 0.88;
+  bool hasThirds = config.microM == kThirds || config.microN == kThirds;
+  double share = !hasThirds                                       ? 1
+                 : config.microN != kThirds && config.warpsK == 1 ? kRows
+                                                                  : kOthers;
   double ffma = double(kStepK) * sums;
   double reads = config.microM + config.microN;
   // Copies of single elements wait for the load units, too, which take as long

@@ -52,13 +52,20 @@ int constantOperands(const Arguments &arguments) {
 }
 
 int earlyOperands(int operands, const GemmProblem &problem,
-                  const Arguments &arguments, int64_t tileM, int64_t tileN) {
-  auto isShared = [&](int index) {
-    return problem.batch > 1 && arguments.operands[index].batchStride == 0;
+                  const Arguments &arguments, const EarlyLaunch &launch) {
+  if (3 * launch.blocks < 2 * launch.smCount)
+    return 0;
+  auto reads = [&](int index, int64_t extent, int64_t tile) {
+    bool isOfBatch =
+        problem.batch > 1 && arguments.operands[index].batchStride == 0;
+    int64_t sharers = ceilDiv(extent, tile) * (isOfBatch ? problem.batch : 1);
+    constexpr int64_t kLongOfFlight = 4;
+    return sharers <= 1 ||
+           (sharers == 2 && problem.k <= kLongOfFlight * launch.stepsInFlight);
   };
-  if (problem.n > tileN || isShared(GemmOperand::A))
+  if (!reads(GemmOperand::A, problem.n, launch.tileN))
     operands &= ~kEarlyA;
-  if (problem.m > tileM || isShared(GemmOperand::B))
+  if (!reads(GemmOperand::B, problem.m, launch.tileM))
     operands &= ~kEarlyB;
   return operands;
 }

@@ -29,14 +29,17 @@ GemmParams makeGemmParams(const GemmProblem &problem,
 /// as GemmParams::early has them.
 int constantOperands(const Arguments &arguments);
 
-/// Of \p operands those that a launch of blocks of \p tileM x \p tileN reads so
-/// early: if no two blocks read the same tiles of them. Blocks that begin when
-/// an SM becomes free, one here and one there, no longer find in L2 what a
-/// neighbour asked for (H100: 16 products of 64 to 1024 rows whose tiles of the
-/// weight are shared took 0.96 to 1.11 times as long, without those reads 0.98
-/// to 1.18 times; 20 of 1 to 64 rows whose tiles are not, 0.87 to 0.99).
+/// A launch, as far as reads before the end of the kernel ahead depend on it.
+struct EarlyLaunch {
+  int64_t blocks = 0, smCount = 0;
+  int64_t tileM = 0, tileN = 0;
+  int64_t stepsInFlight = 0; ///< of k, that a block asks for at once
+};
+
+/// Of \p operands those that \p launch reads so early. See docs/gemm.md,
+/// "Before the kernel ahead has ended".
 int earlyOperands(int operands, const GemmProblem &problem,
-                  const Arguments &arguments, int64_t tileM, int64_t tileN);
+                  const Arguments &arguments, const EarlyLaunch &launch);
 
 /// What knows the blocks and the workspace of \p config: its grid of tiles, or
 /// itself.
@@ -50,15 +53,25 @@ template <class Config> decltype(auto) gridOf(const Config &config) {
 /// earlyOperands for the blocks of \p config.
 template <class Config>
 int earlyOperandsOf(const Config &config, int operands,
-                    const GemmProblem &problem, const Arguments &arguments) {
-  if constexpr (requires { config.grid(); })
-    return earlyOperands(operands, problem, arguments, config.grid().tileM,
-                         config.grid().tileN);
-  else if constexpr (requires { config.blockM; })
-    return earlyOperands(operands, problem, arguments, config.blockM,
-                         config.blockN);
-  else
+                    const GemmProblem &problem, const Arguments &arguments,
+                    int64_t smCount) {
+  EarlyLaunch launch;
+  if constexpr (requires { config.grid(); }) {
+    launch.tileM = config.grid().tileM;
+    launch.tileN = config.grid().tileN;
+  } else if constexpr (requires { config.blockM; }) {
+    launch.tileM = config.blockM;
+    launch.tileN = config.blockN;
+  } else
     return 0;
+  if constexpr (requires {
+                  config.blockK;
+                  config.stages;
+                })
+    launch.stepsInFlight = int64_t(config.blockK) * config.stages;
+  launch.blocks = gridOf(config).blocks(problem.m, problem.n, problem.batch);
+  launch.smCount = smCount;
+  return earlyOperands(operands, problem, arguments, launch);
 }
 
 /// The rejection of a kernel that needs more \p registers a thread than
@@ -89,7 +102,7 @@ public:
              const DeviceModel &device, WorkspaceLayout workspace)
       : config(config), workspace(workspace),
         sharedBytes(config.sharedBytes(signature)),
-        takesDependentLaunch(device.ccMajor >= 9) {}
+        takesDependentLaunch(device.ccMajor >= 9), smCount(device.smCount) {}
 
   void bind(const Arguments &arguments, const LaunchContext &context,
             LaunchSpec &spec) const noexcept override {
@@ -99,7 +112,7 @@ public:
     KernelStep &step = spec.addKernelOf([&] {
       GemmParams params = makeGemmParams(problem, arguments);
       params.early = earlyOperandsOf(config, constantOperands(arguments),
-                                     problem, arguments);
+                                     problem, arguments, smCount);
       early = params.early;
       if constexpr (requires { config.rasterGroup; })
         params.rasterGroup = config.rasterGroup;
@@ -124,6 +137,7 @@ private:
   WorkspaceLayout workspace;
   int sharedBytes;
   bool takesDependentLaunch;
+  int64_t smCount;
 };
 
 /// A template of the family, given its config type and what describes a kernel

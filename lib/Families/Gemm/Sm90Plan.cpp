@@ -64,7 +64,7 @@ public:
   Sm90Binder(const GemmProblem &problem, const GemmSignature &signature,
              const Sm90GemmConfig &config, const DeviceModel &device)
       : signature(signature), config(config),
-        mostGroups(residentGroups(config, device)) {
+        mostGroups(residentGroups(config, device)), smCount(device.smCount) {
     StoredMatrix a{0, problem.rowsA(), problem.colsA(), problem.lda,
                    problem.strideA()};
     StoredMatrix b{0, problem.rowsB(), problem.colsB(), problem.ldb,
@@ -149,6 +149,7 @@ private:
   GemmSignature signature;
   Sm90GemmConfig config;
   int64_t mostGroups;
+  int64_t smCount;
   Maps planned;
 };
 
@@ -342,11 +343,13 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
   const int constant = followsCopies && !arguments.isDependent
                            ? kEarlyA | kEarlyB
                            : constantOperands(arguments);
+  // Blocks behind a copy find SMs as it leaves them, whatever they read.
+  const int64_t idleSms = followsCopies ? 0 : smCount;
   const int inPlace =
       (aheadOfA(signature, config) == Ahead::Nothing ? kEarlyA : 0) |
       (aheadOfB(signature, config) == Ahead::Nothing ? kEarlyB : 0);
   params.gemm.early =
-      earlyOperandsOf(config, constant & inPlace, problem, arguments);
+      earlyOperandsOf(config, constant & inPlace, problem, arguments, idleSms);
   KernelStep &step = spec.addKernel(params);
   step.dependentLaunch = params.gemm.early != 0;
   setGeometry(problem, context, step);

@@ -336,8 +336,7 @@ TEST_CASE("exact fp32 splits the tiles behind full waves where that is short") {
   double wholeNs = best->tmpl->estimate(problem, whole, h200()).totalNs;
   CHECK(best->estimate.totalNs < 0.92 * wholeNs);
   // Their sums alone are exchanged.
-  WorkspaceLayout layout =
-      best->tmpl->workspace(problem, best->config, h200());
+  WorkspaceLayout layout = best->tmpl->workspace(problem, best->config, h200());
   CHECK(layout.scratchBytes < 264ull * 3 * 128 * 128 * 4);
   Derivation steps = best->tmpl->explain(problem, best->config, h200());
   CHECK(steps[static_cast<int>(steps.size())].result ==

@@ -250,13 +250,16 @@ TEST_CASE("the grid covers whichever operand is streamed, and splits of it") {
                "skinny.r32.v16.k64.st4.w4.mb2") == Dim3{4 * 2});
 }
 
-TEST_CASE("an operand is early where no two blocks read the same of it") {
+TEST_CASE("an operand is early where few blocks read the same of it") {
   constexpr uint32_t kBoth = 1u << GemmOperand::A | 1u << GemmOperand::B;
   auto early = [&](llvm::StringRef config, llvm::StringRef fields,
-                   bool isShared = false) {
-    Problem problem = parse(("gemm k=512 layout=NT " + fields).str());
+                   bool isShared = false, int64_t smCount = 1,
+                   llvm::StringRef k = "4096") {
+    DeviceModel device = h200();
+    device.smCount = smCount;
+    Problem problem = parse(("gemm k=" + k + " layout=NT " + fields).str());
     auto named = llvm::cantFail(gemm().parseConfig(config));
-    Plan plan = named.tmpl->plan(problem, named.config, h200());
+    Plan plan = named.tmpl->plan(problem, named.config, device);
     Arguments arguments = gemm().defaultArguments(problem);
     arguments.isDependent = true;
     arguments.constants = kBoth;
@@ -280,6 +283,14 @@ TEST_CASE("an operand is early where no two blocks read the same of it") {
   CHECK(early(ffma, "m=9 n=65 dtype=fp32") == 0);
   CHECK(early(ffma, "m=8 n=65 dtype=fp32 batch=2") == kEarlyB);
   CHECK(early(ffma, "m=8 n=65 dtype=fp32 batch=2", true) == 0);
+  // Two may where k is no longer than four of their rings of 128 steps.
+  CHECK(early(ffma, "m=9 n=65 dtype=fp32", false, 1, "512") ==
+        (kEarlyA | kEarlyB));
+  CHECK(early(ffma, "m=9 n=65 dtype=fp32", false, 1, "513") == 0);
+  CHECK(early(ffma, "m=17 n=129 dtype=fp32", false, 1, "512") == 0);
+  // Fewer blocks than two thirds of the SMs find places that are uneven.
+  CHECK(early(ffma, "m=8 n=5632 dtype=fp32", false, 132) == kEarlyB);
+  CHECK(early(ffma, "m=8 n=5568 dtype=fp32", false, 132) == 0);
   // Splits read different parts of k.
   const char *split = "mma.bm64.bn64.bk64.st3.wm2.wn2.mb1.sp1.sk4";
   CHECK(early(split, "m=64 n=4096 dtype=bf16") == kEarlyB);

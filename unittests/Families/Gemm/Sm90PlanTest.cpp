@@ -389,7 +389,7 @@ TEST_CASE("a product may begin before its copies have ended") {
   CHECK(boundEarly(plan, problem, true, 1u << GemmOperand::A) == kEarlyA);
   CHECK(boundEarly(plan, problem, true, 1u << GemmOperand::B) == 0);
   // Without copies there is nothing to depend on within the launch.
-  Problem aligned = parse("gemm m=100 n=200 k=512 dtype=bf16 layout=NT");
+  Problem aligned = parse("gemm m=100 n=24000 k=512 dtype=bf16 layout=NT");
   Plan alone = sm90Plan(aligned, kWide);
   CHECK_FALSE(BoundLaunch(alone, aligned).spec.steps[0].kernel.dependentLaunch);
   CHECK(boundEarly(alone, aligned, true, 1u << GemmOperand::B) == kEarlyB);
@@ -410,11 +410,10 @@ TEST_CASE("what is cleared, copied and multiplied follows in that order") {
   CHECK(launch.params().gemm.early == 0);
 }
 
-TEST_CASE("a product depends where no blocks share the tiles of a weight") {
+TEST_CASE("a product depends where few blocks share the tiles of a weight") {
   constexpr uint32_t kWeight = 1u << GemmOperand::B;
   auto early = [&](llvm::StringRef fields) {
-    Problem problem =
-        parse(("gemm k=512 dtype=bf16 layout=NT " + fields).str());
+    Problem problem = parse(("gemm dtype=bf16 layout=NT " + fields).str());
     Plan plan = sm90Plan(problem, kWide); // tiles of 128 x 256
     Arguments arguments = BoundLaunch::argumentsOf(problem);
     arguments.isDependent = true;
@@ -424,9 +423,12 @@ TEST_CASE("a product depends where no blocks share the tiles of a weight") {
     CHECK(launch.product().dependentLaunch == (early != 0));
     return early;
   };
-  CHECK(early("m=128 n=4096") == kEarlyB);
-  CHECK(early("m=129 n=4096") == 0);
-  CHECK(early("m=128 n=4096 batch=2") == kEarlyB);
+  CHECK(early("m=128 n=24000 k=4096") == kEarlyB);
+  CHECK(early("m=129 n=24000 k=4096") == 0);
+  CHECK(early("m=128 n=12000 k=4096 batch=2") == kEarlyB);
+  // Too few blocks to be placed evenly; and two that share a short k.
+  CHECK(early("m=128 n=12000 k=4096") == 0);
+  CHECK(early("m=129 n=24000 k=512") == kEarlyB);
 }
 
 TEST_CASE("copies and partial sums share a workspace") {
