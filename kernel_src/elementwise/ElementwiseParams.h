@@ -36,20 +36,17 @@ struct FlatElementwiseParams {
   long long chunks = 0;     ///< pieces of threads * items vectors
   long long fullChunks = 0; ///< the first ones, which lack no vector
 
-  /// Of a signature that needs no positions: whole vectors of the line.
+  /// Of a line: whole vectors.
   long long vectors = 0;
 
   ElementwiseParams operands;
 
-  /// Of one that does: a thread's items lie below each other, rowStep rows
+  /// Of runs of rows: a thread's items lie below each other, rowStep rows
   /// apart; such a run of them is one of vectorsPerRow in a group of runs, and
   /// each group begins groupRows rows below the one before.
   long long runs = 0;
   unsigned vectorsPerRow = 1;
   unsigned rowStep = 1, groupRows = 1;
-  /// Of a line whose elements have positions: an item lies rowStep rows and so
-  /// many columns behind the one before.
-  unsigned columnStep = 0;
 };
 
 /// Parameters of referenceElementwise: rows [rowBegin, rowEnd).

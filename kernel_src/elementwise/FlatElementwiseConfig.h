@@ -35,6 +35,30 @@ constexpr FlatPlace shiftedPlaceOf(const FlatElementwiseParams &params,
           static_cast<unsigned>(index) - group * params.vectorsPerRow};
 }
 
+/// The first item of a thread in a packed line: its vector in the line, and
+/// where the first element of that lies.
+struct LinePlace {
+  long long vector = 0;
+  unsigned row = 0, column = 0;
+};
+
+/// In the line. As many rows as a vector has elements are a group: the next one
+/// begins with a vector again, so its vectors lie in rows as those of this one
+/// do. A thread's items are neighbouring groups apart, \p items in number.
+constexpr LinePlace linePlaceOf(const FlatElementwiseParams &params,
+                                long long run, int vector, int items) {
+  const auto columns = static_cast<unsigned long long>(params.operands.cols);
+  const auto elements = static_cast<unsigned>(vector);
+  auto element = static_cast<unsigned long long>(run) * elements;
+  const auto row = static_cast<unsigned>(element / columns);
+  const unsigned groupRow = row / elements * elements;
+  const auto ahead = static_cast<unsigned>(items - 1);
+  return {run + static_cast<long long>(row / elements) * ahead *
+                    params.operands.cols,
+          row + groupRow * ahead,
+          static_cast<unsigned>(element - row * columns)};
+}
+
 /// Packed matrices as one line of vectors, cut into chunks of threads * items;
 /// where positions count, runs of items below each other, neighbours in a row
 /// for neighbouring threads. A thread has all loads of its items in flight at
@@ -118,11 +142,12 @@ struct FlatElementwiseConfig {
       words = 2;
     // What covers a vector are two.
     int perMatrix = start == kAny ? 2 * words : words;
-    int item = matrices(signature) * perMatrix +
-               signature.count(LinkShape::Column) +
-               (signature.needsPosition() ? 6 : 5);
-    if (start == kLine) // of the next row, too
-      item += signature.count(LinkShape::Column);
+    int item = matrices(signature) * perMatrix;
+    if (start == kLine) // places are one, columns have the next row's, too
+      item += 2 * signature.count(LinkShape::Column);
+    else
+      item += signature.count(LinkShape::Column) +
+              (signature.needsPosition() ? 6 : 5);
     bool combines = matrices(signature) > 1 || rowRegisters(signature) > 0;
     int values = combines || vector > 8 ? 2 * vector : vector;
     int other = 16 + rowRegisters(signature);
@@ -183,8 +208,16 @@ struct FlatElementwiseConfig {
       return step;
     return divideUp(divideUp(rows, items), step) * step;
   }
+  /// Of a line whose elements have positions; see linePlaceOf().
+  constexpr long long lineRuns(long long rows, long long cols) const {
+    long long all = vectors(rows, cols);
+    long long runs = divideUp(all, cols * items) * cols;
+    return runs < all ? runs : all;
+  }
   constexpr long long chunks(const ElementwiseSignature &signature,
                              long long rows, long long cols) const {
+    if (start == kLine)
+      return divideUp(lineRuns(rows, cols), blockThreads);
     return hasRuns(signature)
                ? divideUp(runs(signature, rows, cols), blockThreads)
                : divideUp(vectors(rows, cols), vectorsPerChunk());
@@ -205,10 +238,12 @@ struct FlatElementwiseConfig {
                               const ElementwiseSignature &signature) const {
     long long rows = params.operands.rows, cols = params.operands.cols;
     params.chunks = chunks(signature, rows, cols);
+    if (start == kLine) {
+      params.vectors = vectors(rows, cols);
+      params.fullChunks = params.vectors / (cols * items) * cols / blockThreads;
+      return;
+    }
     if (!hasRuns(signature)) {
-      long long step = static_cast<long long>(blockThreads) * vector;
-      params.rowStep = static_cast<unsigned>(step / cols);
-      params.columnStep = static_cast<unsigned>(step % cols);
       params.vectors = vectors(rows, cols);
       params.fullChunks = rows * cols / vector / vectorsPerChunk();
       return;

@@ -5,8 +5,15 @@
 // columns of values depends on where a vector lies. It is in one row of the
 // matrix, or crosses into the next: rows have at least a vector's elements.
 //
-// A row of values is read by the aligned vectors that cover what is asked for;
-// where a vector crosses, by elements. Both come from the caches.
+// As many rows as a vector has elements are a whole number of vectors, as many
+// as there are columns. So a thread's items, which are so many vectors apart,
+// lie alike in their rows: one place is found for all of them, and what links
+// read of a row of values is read and shifted once. It is read by the aligned
+// vectors that cover what is asked for; where a vector crosses, by elements.
+//
+// Rejected: items of neighbouring vectors, each of which would find its place
+// and its part of the row of values. With bias and gelu that was as long as the
+// chain.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -23,90 +30,75 @@ class LineElementwise : ElementwiseKernel<kSignature, kConfig> {
       Base::kItems, Base::kThreads, Base::kInElement, Base::kInBytes,
       Base::kOutBytes, Base::kLoadHint, Base::kStoreHint;
   using Item = ElementwiseItem<kSignature, kVector, /*kCrosses=*/true>;
-
-  /// Where a vector's first element lies.
-  struct Place {
-    unsigned row, column;
-    bool isInside;
-  };
+  using RowWords = Words<kInBytes>[kLinks > 0 ? kLinks : 1];
 
 public:
   static void run(const FlatElementwiseParams &params) {
     float scale =
         Base::forEachChunk(params, [&](long long chunk, float factor) {
-          long long vector = chunk * kConfig.vectorsPerChunk() + threadIdx.x;
+          LinePlace place = linePlaceOf(params, chunk * kThreads + threadIdx.x,
+                                        kVector, kItems);
           if (chunk < params.fullChunks)
-            runItems<true>(params, vector, factor);
+            runItems<true>(params, place, factor);
           else
-            runItems<false>(params, vector, factor);
+            runItems<false>(params, place, factor);
         });
     if constexpr (kVector > 1)
       runTail(params, scale);
   }
 
 private:
-  /// Places of a thread's items; the same distance is between all of them.
-  template <bool kFull>
-  static void findPlaces(Place (&places)[kItems],
-                         const FlatElementwiseParams &params,
-                         long long vector) {
-    auto columns = static_cast<unsigned>(params.operands.cols);
-    auto element = static_cast<unsigned long long>(vector) * kVector;
-    places[0].row = static_cast<unsigned>(element / columns);
-    places[0].column = static_cast<unsigned>(element) - places[0].row * columns;
-#pragma unroll
-    for (int i = 0; i < kItems; ++i) {
-      places[i].isInside = kFull || vector + i * kThreads < params.vectors;
-      if (i == 0)
-        continue;
-      unsigned column = places[i - 1].column + params.columnStep;
-      bool isNext = column >= columns;
-      places[i].column = isNext ? column - columns : column;
-      places[i].row = places[i - 1].row + params.rowStep + isNext;
-    }
+  static bool isInside(const FlatElementwiseParams &params,
+                       const LinePlace &place, int item) {
+    return place.vector + item * params.operands.cols < params.vectors;
   }
 
   /// Address of an item in a packed matrix.
   template <DType kType>
-  static const char *itemAt(const void *operand, long long vector, int item) {
-    return elementAt<kType>(elementAt<kType>(operand, vector * kVector),
-                            item * kThreads * kVector);
+  static const char *itemAt(const FlatElementwiseParams &params,
+                            const LinePlace &place, int item,
+                            const void *operand) {
+    return elementAt<kType>(elementAt<kType>(operand, place.vector * kVector),
+                            item * (params.operands.cols * kVector));
   }
 
-  /// Loads what link kLink and those behind it read of the vector that begins
-  /// at \p matrix.
+  /// Loads what link kLink and those behind it read of an item, except rows of
+  /// values.
   template <int kLink>
-  static void loadMatrices(Item &item, const ElementwiseParams &operands,
-                           long long vector, int index) {
-    if constexpr (shapeOf(kChain.ops[kLink]) == LinkShape::Matrix)
-      item.link[kLink] = loadVector<kInBytes, kLoadHint>(
-          itemAt<kIn>(operands.operands[kLink], vector, index));
-    if constexpr (kLink + 1 < kLinks)
-      loadMatrices<kLink + 1>(item, operands, vector, index);
-  }
-
-  /// Loads what they read of rows and columns of values.
-  template <int kLink>
-  static void loadValues(Item &item, const ElementwiseParams &operands,
-                         const Place &place) {
+  static void loadLinks(Item &item, const FlatElementwiseParams &params,
+                        const LinePlace &place, int index) {
     constexpr LinkShape kShape = shapeOf(kChain.ops[kLink]);
-    const void *values = operands.operands[kLink];
-    bool crosses = item.left < kVector;
-    if constexpr (kShape == LinkShape::Column) {
-      const char *from = elementAt<kIn>(values, place.row);
+    const void *operand = params.operands.operands[kLink];
+    if constexpr (kShape == LinkShape::Matrix)
+      item.link[kLink] = loadVector<kInBytes, kLoadHint>(
+          itemAt<kIn>(params, place, index, operand));
+    else if constexpr (kShape == LinkShape::Column) {
+      const char *from =
+          elementAt<kIn>(elementAt<kIn>(operand, place.row), index * kVector);
+      const bool crosses = item.left < kVector;
       item.link[kLink].word[0] = loadVector<kInElement>(from).word[0];
       item.next[kLink] =
           loadVector<kInElement>(from + crosses * kInElement).word[0];
-    } else if constexpr (kShape == LinkShape::Row) {
-      const char *from = elementAt<kIn>(values, place.column);
-      const char *begin = static_cast<const char *>(values);
-      item.link[kLink] =
-          crosses
-              ? loadAcross(from, begin, item.left)
-              : loadCovered(from, begin, elementAt<kIn>(values, operands.cols));
     }
     if constexpr (kLink + 1 < kLinks)
-      loadValues<kLink + 1>(item, operands, place);
+      loadLinks<kLink + 1>(item, params, place, index);
+  }
+
+  /// Loads the vectors of rows of values, of which \p left elements are in the
+  /// place's row.
+  template <int kLink>
+  static void loadRows(RowWords &rows, const ElementwiseParams &operands,
+                       const LinePlace &place, int left) {
+    if constexpr (shapeOf(kChain.ops[kLink]) == LinkShape::Row) {
+      const char *begin = static_cast<const char *>(operands.operands[kLink]);
+      const char *from = elementAt<kIn>(begin, place.column);
+      rows[kLink] =
+          left < kVector
+              ? loadAcross(from, begin, left)
+              : loadCovered(from, begin, elementAt<kIn>(begin, operands.cols));
+    }
+    if constexpr (kLink + 1 < kLinks)
+      loadRows<kLink + 1>(rows, operands, place, left);
   }
 
   /// A vector of the row of values that has the bytes [begin, end).
@@ -144,33 +136,38 @@ private:
   /// The items of one thread: loads, then chain and stores. All of them exist
   /// when kFull.
   template <bool kFull>
-  static void runItems(const FlatElementwiseParams &params, long long vector,
-                       float scale) {
+  static void runItems(const FlatElementwiseParams &params,
+                       const LinePlace &place, float scale) {
     const ElementwiseParams &operands = params.operands;
-    Place places[kItems];
-    findPlaces<kFull>(places, params, vector);
+    if (!kFull && !isInside(params, place, 0))
+      return;
+    const unsigned columnsLeft =
+        static_cast<unsigned>(operands.cols) - place.column;
+    const int left =
+        columnsLeft < kVector ? static_cast<int>(columnsLeft) : kVector;
     Item items[kItems];
 #pragma unroll
     for (int i = 0; i < kItems; ++i)
-      if (places[i].isInside) {
-        items[i].x =
-            loadVector<kInBytes, kLoadHint>(itemAt<kIn>(operands.x, vector, i));
-        loadMatrices<0>(items[i], operands, vector, i);
+      if (kFull || isInside(params, place, i)) {
+        items[i].left = left;
+        items[i].x = loadVector<kInBytes, kLoadHint>(
+            itemAt<kIn>(params, place, i, operands.x));
+        loadLinks<0>(items[i], params, place, i);
       }
-      // They come sooner than what comes from DRAM.
+    // From the caches: they come sooner than what comes from DRAM.
+    RowWords rows;
+    loadRows<0>(rows, operands, place, left);
 #pragma unroll
     for (int i = 0; i < kItems; ++i)
-      if (places[i].isInside) {
-        unsigned left = static_cast<unsigned>(operands.cols) - places[i].column;
-        items[i].left = left < kVector ? static_cast<int>(left) : kVector;
-        loadValues<0>(items[i], operands, places[i]);
-      }
+      if (kFull || isInside(params, place, i)) {
 #pragma unroll
-    for (int i = 0; i < kItems; ++i)
-      if (places[i].isInside)
+        for (int link = 0; link < kLinks; ++link)
+          if (shapeOf(kChain.ops[link]) == LinkShape::Row)
+            items[i].link[link] = rows[link];
         storeVector<kOutBytes, kStoreHint>(
-            const_cast<char *>(itemAt<kOut>(operands.y, vector, i)),
+            const_cast<char *>(itemAt<kOut>(params, place, i, operands.y)),
             items[i].compute(scale));
+      }
   }
 
   /// The elements behind the last whole vector, by the first block.
@@ -184,7 +181,7 @@ private:
     if (blockIdx.x == 0 &&
         element < params.operands.rows * params.operands.cols)
       LineElementwise<kSignature, kScalar>::template runItems<true>(
-          params, element, scale);
+          params, linePlaceOf(params, element, 1, 1), scale);
   }
 
   template <ElementwiseSignature, FlatElementwiseConfig>

@@ -288,6 +288,13 @@ TEST_CASE("emulated: elements and transposes of rows that begin anywhere") {
          {"elementwise",
           "op=row_bias,bias,relu rows=37 cols=9 dtype=bf16 out=fp32",
           {"flat.t32.v4.i2.s1", "flat.t32.v4.i2.s2"}},
+         // Fewer rows than a vector has elements; several groups of as many.
+         {"elementwise",
+          "op=bias,gelu_tanh rows=3 cols=1001 dtype=bf16",
+          {"flat.t128.v8.i4.s1", "flat.t128.v8.i2.h2.s1.ps1"}},
+         {"elementwise",
+          "op=bias,row_scale rows=130 cols=17 dtype=fp32",
+          {"flat.t128.v4.i2.s1", "flat.t32.v4.i8.s1"}},
          {"elementwise",
           "op=bias,row_scale,mul rows=41 cols=101 dtype=bf16 ldx=103 ldy=105 "
           "ldo=107 align=2",

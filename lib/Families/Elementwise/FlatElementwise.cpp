@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Families/Elementwise/ElementwiseTemplate.h"
+#include "Families/Elementwise/FlatEstimate.h"
 #include "Families/KernelUnit.h"
 #include "Families/LaunchLimits.h"
 #include "Families/Stream/StreamTemplate.h"
@@ -20,144 +21,6 @@ namespace {
 
 /// Bytes of the widest access; a vector of more is split.
 constexpr int64_t kAccessBytes = 16;
-
-//===----------------------------------------------------------------------===//
-// Estimate
-//===----------------------------------------------------------------------===//
-
-/// Instructions of one element, ordinary and special.
-struct Instructions {
-  double simd = 0, special = 0;
-
-  void add(double simdCount, double specialCount = 0) {
-    simd += simdCount;
-    special += specialCount;
-  }
-};
-
-/// To fp32: a shift or a mask; two e4m3 take one cvt and two more (sm_89), a
-/// dozen integer instructions each before.
-double unpackCost(DType type, const DeviceModel &device) {
-  if (type == DType::FP32)
-    return 0;
-  if (type != DType::E4M3)
-    return 1;
-  return device.computeCapability() >= 89 ? 1.5 : 12;
-}
-
-/// From fp32: pairs take one cvt where there is one.
-double packCost(DType type, const DeviceModel &device) {
-  if (type == DType::FP32)
-    return 0;
-  if (type != DType::E4M3)
-    return device.computeCapability() >= 80 ? 0.5 : 2;
-  return device.computeCapability() >= 89 ? 0.5 : 16;
-}
-
-/// Counted in the kernel's SASS: erff is a polynomial of about 20 steps. With
-/// \p pairs two elements share a reciprocal, at some multiplications.
-void addLink(Instructions &count, PointwiseOp op, bool pairs) {
-  switch (op) {
-  case PointwiseOp::None:
-    return;
-  case PointwiseOp::GeluErf:
-    return count.add(26, 1);
-  case PointwiseOp::GeluTanh:
-    return pairs ? count.add(7, 1.5) : count.add(5, 2);
-  case PointwiseOp::Silu:
-    return pairs ? count.add(5, 1.5) : count.add(3, 2);
-  default:
-    return count.add(1);
-  }
-}
-
-/// Instructions of one vector for what does not begin at a multiple of it:
-/// vectors of two accesses are shifted into place.
-double startCost(const ElementwiseSignature &signature,
-                 const FlatElementwiseConfig &config) {
-  double shift = 4.0 * config.vectorWords(signature) + 4;
-  if (config.start == FlatElementwiseConfig::kLine) {
-    constexpr double kPlace = 8;
-    double perColumn = 2.0 * config.vector;
-    return kPlace + signature.count(LinkShape::Row) * (shift + 10) +
-           signature.count(LinkShape::Column) * perColumn;
-  }
-  if (config.start == FlatElementwiseConfig::kAny)
-    return FlatElementwiseConfig::matrices(signature) * shift +
-           signature.count(LinkShape::Row) * (shift + 10) / config.items;
-  return 0;
-}
-
-Instructions instructionsOf(const ElementwiseSignature &signature,
-                            const FlatElementwiseConfig &config,
-                            const DeviceModel &device) {
-  Instructions count;
-  double unpack = unpackCost(signature.in, device);
-  count.add(unpack + packCost(signature.out, device));
-  bool pairs = config.vector > 1 && signature.out != DType::FP32;
-  for (PointwiseOp op : signature.chain.ops) {
-    addLink(count, op, pairs);
-    if (shapeOf(op) == LinkShape::Matrix)
-      count.add(unpack);
-    else if (shapeOf(op) == LinkShape::Row) // once for all items
-      count.add(unpack / config.items);
-  }
-  // Accesses, with their addresses where those lie at distances that are not
-  // constants, and their share of the thread's beginning and end.
-  int operands = 2 + signature.count(LinkShape::Matrix) +
-                 signature.count(LinkShape::Column);
-  double perVector = (config.hasRuns(signature) ? 3.0 : 1.0) * operands;
-  perVector += startCost(signature, config);
-  // H100, 8191 x 8191 bf16 by single elements: bias and silu 107 us, a sum of
-  // two matrices 170. They cost more than their instructions.
-  constexpr int kNarrowBytes = 4;
-  constexpr double kPerNarrow = 12;
-  if (config.vector * bytesOf(signature.in) <= kNarrowBytes)
-    perVector += kPerNarrow * operands;
-  constexpr double kPerThread = 80;
-  count.add((perVector + kPerThread / config.items) / config.vector);
-  return count;
-}
-
-StreamKernel streamOf(const ElementwiseProblem &p,
-                      const ElementwiseSignature &signature,
-                      const FlatElementwiseConfig &config,
-                      const DeviceModel &device) {
-  StreamKernel kernel;
-  int64_t inBytes = bytesOf(p.dtype), outBytes = bytesOf(p.out);
-  double elements = double(p.rows) * p.cols;
-  int64_t matrices = 1 + signature.count(LinkShape::Matrix);
-  int64_t rowLinks = signature.count(LinkShape::Row);
-  int64_t columnLinks = signature.count(LinkShape::Column);
-  kernel.tasks = std::max<int64_t>(config.chunks(signature, p.rows, p.cols), 1);
-  kernel.block = {config.threads(), config.registers(signature), 0};
-  kernel.persistentPerSm = config.blocksPerSm;
-  kernel.readBytes = elements * matrices * inBytes +
-                     double(rowLinks * p.cols + columnLinks * p.rows) * inBytes;
-  kernel.writeBytes = elements * outBytes;
-  // From the caches: a row of values for every run of items, one of a column
-  // for every vector.
-  kernel.sharedBytesPerTask = (elements / config.items * rowLinks +
-                               elements / config.vector * columnLinks) *
-                              inBytes / double(kernel.tasks);
-  // A vector of several accesses asks for each of its sectors with two of
-  // them, and so do two vectors that cover one; past L1 the second goes to L2
-  // again.
-  if (config.hint == 1 && (config.vector * inBytes > kAccessBytes ||
-                           config.start == FlatElementwiseConfig::kAny))
-    kernel.rereadBytes = elements * matrices * inBytes;
-  // H100, by accesses of 4 bytes and less: 0.88 to 0.90 of a stream, where
-  // whole accesses reach 0.94 to 0.97 (bias and sum of fp32 4922 x 4481, 183 x
-  // 250957, 76 x 17609; bias and silu of bf16 8191 x 8191).
-  constexpr int64_t kNarrowBytes = 4;
-  constexpr double kNarrowLoss = 0.07;
-  if (config.vector * inBytes <= kNarrowBytes)
-    kernel.lostShare = kNarrowLoss;
-  Instructions count = instructionsOf(signature, config, device);
-  kernel.simdOps = elements * count.simd;
-  kernel.specialOps = elements * count.special;
-  return kernel;
-}
 
 //===----------------------------------------------------------------------===//
 // Limits
@@ -320,7 +183,7 @@ public:
                          const Record &record) const override {
     auto config = fromRecord<FlatElementwiseConfig>(record);
     bool stays = config.blocksPerSm > 0;
-    int hintRank = config.hint == 1 ? 0 : config.hint == 2 ? 1 : 2;
+    int hintRank = config.hint == 2 ? 0 : config.hint == 0 ? 1 : 2;
     return {static_cast<uint64_t>(config.start * 256 + config.vector * 8 +
                                   config.hint * 2 + stays),
             3 * stays + hintRank};
@@ -374,8 +237,9 @@ protected:
 
   StreamKernel streamKernel(const Problem &problem, const Record &record,
                             const DeviceModel &device) const override {
-    return streamOf(read(problem), readElementwiseSignature(problem.signature),
-                    fromRecord<FlatElementwiseConfig>(record), device);
+    return flatStreamKernel(read(problem),
+                            readElementwiseSignature(problem.signature),
+                            fromRecord<FlatElementwiseConfig>(record), device);
   }
 
 private:
@@ -396,7 +260,7 @@ struct Variations {
 
 constexpr int kAllThreads[] = {256, 512, 128, 1024};
 constexpr int kAllItems[] = {4, 2, 1, 8};
-constexpr int kAllHints[] = {1, 2, 0};
+constexpr int kAllHints[] = {2, 0, 1};
 
 /// The config with as many blocks on an SM as leave each thread what it cannot
 /// do without.

@@ -386,13 +386,39 @@ TEST_CASE("runs of rows that begin anywhere walk every vector once") {
       }
 }
 
-TEST_CASE("items of a packed line know how far apart they are") {
-  KernelStep step;
-  auto params = bound(parse("op=bias rows=50 cols=333 dtype=bf16"),
-                      "flat.t128.v8.i2.s1", step);
-  CHECK(params.vectors == 50 * 333 / 8);
-  CHECK(params.rowStep == 128 * 8 / 333);
-  CHECK(params.columnStep == 128 * 8 % 333);
-  CHECK(params.fullChunks == 50 * 333 / 8 / 256);
-  CHECK(step.grid == Dim3{9});
+TEST_CASE("a packed line's threads have vectors that lie alike") {
+  for (llvm::StringRef config :
+       {"flat.t32.v8.i1.s1", "flat.t64.v8.i2.s1", "flat.t128.v8.i4.s1"})
+    for (int rows : {1, 7, 8, 9, 50, 64, 130})
+      for (int cols : {8, 9, 333, 1001}) {
+        CAPTURE(config);
+        CAPTURE(rows);
+        CAPTURE(cols);
+        KernelStep step;
+        auto c = fromRecord<FlatElementwiseConfig>(
+            llvm::cantFail(family().parseConfig(config)).config);
+        auto params =
+            bound(parse(fmt::format("op=bias rows={} cols={} dtype=bf16", rows,
+                                    cols)),
+                  config, step);
+        REQUIRE(params.vectors == rows * cols / 8);
+        std::vector<int> visits(params.vectors);
+        bool full = true, alike = true;
+        for (int64_t run = 0; run < params.chunks * c.blockThreads; ++run) {
+          LinePlace place = linePlaceOf(params, run, c.vector, c.items);
+          for (int i = 0; i < c.items; ++i) {
+            int64_t vector = place.vector + i * cols;
+            alike &= vector * 8 == (place.row + i * 8) * int64_t(cols) +
+                                       int64_t(place.column);
+            if (vector < params.vectors)
+              ++visits[vector];
+            else
+              full &= run / c.blockThreads >= params.fullChunks;
+          }
+        }
+        CHECK(alike);
+        CHECK(full);
+        CHECK(visits == std::vector<int>(visits.size(), 1));
+        CHECK(step.grid == Dim3{uint32_t(params.chunks)});
+      }
 }

@@ -7,11 +7,11 @@ namespace {
 constexpr kiln::ElementwiseSignature kSignature{.in = kiln::DType::BF16, .out = kiln::DType::BF16, .chain = {{kiln::PointwiseOp::Bias, kiln::PointwiseOp::Silu}}, .contiguous = true};
 constexpr kiln::FlatElementwiseConfig kConfig{.blockThreads = 128, .vector = 8, .items = 4, .hint = 1, .residentBlocks = 0, .start = 1};
 static_assert(kConfig.isValid(kSignature), "the config does not fit");
-static_assert(kConfig.threads() == 128 && kConfig.minBlocks(kSignature) == 6,
+static_assert(kConfig.threads() == 128 && kConfig.minBlocks(kSignature) == 9,
               "host and device disagree about the config");
 } // namespace
 
-extern "C" __global__ void __launch_bounds__(128, 6)
+extern "C" __global__ void __launch_bounds__(128, 9)
 kilnEntry(const __grid_constant__ kiln::FlatElementwiseParams params) {
   kiln::flatElementwise<kSignature, kConfig>(params);
 }

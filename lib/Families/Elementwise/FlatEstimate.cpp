@@ -1,0 +1,170 @@
+//===- FlatEstimate.cpp ---------------------------------------------------===//
+#include "Families/Elementwise/FlatEstimate.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+namespace {
+
+/// Bytes of the widest access; a vector of more is split.
+constexpr int64_t kAccessBytes = 16;
+
+/// Instructions of one element, ordinary and special.
+struct Instructions {
+  double simd = 0, special = 0;
+
+  void add(double simdCount, double specialCount = 0) {
+    simd += simdCount;
+    special += specialCount;
+  }
+};
+
+/// To fp32: a shift or a mask; two e4m3 take one cvt and two more (sm_89), a
+/// dozen integer instructions each before.
+double unpackCost(DType type, const DeviceModel &device) {
+  if (type == DType::FP32)
+    return 0;
+  if (type != DType::E4M3)
+    return 1;
+  return device.computeCapability() >= 89 ? 1.5 : 12;
+}
+
+/// From fp32: pairs take one cvt where there is one.
+double packCost(DType type, const DeviceModel &device) {
+  if (type == DType::FP32)
+    return 0;
+  if (type != DType::E4M3)
+    return device.computeCapability() >= 80 ? 0.5 : 2;
+  return device.computeCapability() >= 89 ? 0.5 : 16;
+}
+
+/// Counted in the kernel's SASS: erff is a polynomial of about 20 steps. With
+/// \p pairs two elements share a reciprocal, at some multiplications.
+void addLink(Instructions &count, PointwiseOp op, bool pairs) {
+  switch (op) {
+  case PointwiseOp::None:
+    return;
+  case PointwiseOp::GeluErf:
+    return count.add(26, 1);
+  case PointwiseOp::GeluTanh:
+    return pairs ? count.add(7, 1.5) : count.add(5, 2);
+  case PointwiseOp::Silu:
+    return pairs ? count.add(5, 1.5) : count.add(3, 2);
+  default:
+    return count.add(1);
+  }
+}
+
+/// Vectors that a thread has on average: of a line of few rows fewer than the
+/// config's items.
+double itemsOf(const ElementwiseProblem &p,
+               const FlatElementwiseConfig &config) {
+  if (config.start != FlatElementwiseConfig::kLine)
+    return config.items;
+  auto runs = static_cast<double>(config.lineRuns(p.rows, p.cols));
+  return double(config.vectors(p.rows, p.cols)) / std::max(runs, 1.0);
+}
+
+/// Instructions of one vector for what does not begin at a multiple of it:
+/// vectors of two accesses are shifted into place. \p items: itemsOf().
+double startCost(const ElementwiseSignature &signature,
+                 const FlatElementwiseConfig &config, double items) {
+  double shift = 4.0 * config.vectorWords(signature) + 4;
+  // Once for all items.
+  double rows = signature.count(LinkShape::Row) * (shift + 10) / items;
+  double perColumn = 2.0 * config.vector;
+  if (config.start == FlatElementwiseConfig::kLine)
+    return rows + signature.count(LinkShape::Column) * perColumn;
+  if (config.start == FlatElementwiseConfig::kAny)
+    return FlatElementwiseConfig::matrices(signature) * shift + rows;
+  return 0;
+}
+
+Instructions instructionsOf(const ElementwiseSignature &signature,
+                            const FlatElementwiseConfig &config, double items,
+                            const DeviceModel &device) {
+  Instructions count;
+  double unpack = unpackCost(signature.in, device);
+  count.add(unpack + packCost(signature.out, device));
+  bool pairs = config.vector > 1 && signature.out != DType::FP32;
+  for (PointwiseOp op : signature.chain.ops) {
+    addLink(count, op, pairs);
+    if (shapeOf(op) == LinkShape::Matrix)
+      count.add(unpack);
+    else if (shapeOf(op) == LinkShape::Row) // once for all items
+      count.add(unpack / items);
+  }
+  // Accesses, with their addresses where those lie at distances that are not
+  // constants, and their share of the thread's beginning and end.
+  int operands = 2 + signature.count(LinkShape::Matrix) +
+                 signature.count(LinkShape::Column);
+  double perVector = (config.hasRuns(signature) ? 3.0 : 1.0) * operands;
+  perVector += startCost(signature, config, items);
+  // H100, 8191 x 8191 bf16 by single elements: bias and silu 107 us, a sum of
+  // two matrices 170. They cost more than their instructions.
+  constexpr int kNarrowBytes = 4;
+  constexpr double kPerNarrow = 12;
+  if (config.vector * bytesOf(signature.in) <= kNarrowBytes)
+    perVector += kPerNarrow * operands;
+  // H200, bias and gelu of 5 x 150001 bf16, of which no thread has a second
+  // item: 2.79 us by configs of one item, 2.92 of four, 3.07 of eight.
+  constexpr double kPerThread = 80, kPerAbsent = 30;
+  double perThread = kPerThread + kPerAbsent * (config.items - items);
+  count.add((perVector + perThread / items) / config.vector);
+  return count;
+}
+
+} // namespace
+
+StreamKernel flatStreamKernel(const ElementwiseProblem &p,
+                              const ElementwiseSignature &signature,
+                              const FlatElementwiseConfig &config,
+                              const DeviceModel &device) {
+  StreamKernel kernel;
+  int64_t inBytes = bytesOf(p.dtype), outBytes = bytesOf(p.out);
+  double elements = double(p.rows) * p.cols;
+  int64_t matrices = 1 + signature.count(LinkShape::Matrix);
+  int64_t rowLinks = signature.count(LinkShape::Row);
+  int64_t columnLinks = signature.count(LinkShape::Column);
+  kernel.tasks = std::max<int64_t>(config.chunks(signature, p.rows, p.cols), 1);
+  kernel.block = {config.threads(), config.registers(signature), 0};
+  kernel.persistentPerSm = config.blocksPerSm;
+  kernel.readBytes = elements * matrices * inBytes +
+                     double(rowLinks * p.cols + columnLinks * p.rows) * inBytes;
+  kernel.writeBytes = elements * outBytes;
+  // From the caches: a row of values for every run of items, one of a column
+  // for every vector.
+  const double items = std::max(itemsOf(p, config), 1.0);
+  kernel.sharedBytesPerTask =
+      (elements / items * rowLinks + elements / config.vector * columnLinks) *
+      inBytes / double(kernel.tasks);
+  // A vector of several accesses asks for each of its sectors with two of
+  // them, and so do two vectors that cover one; past L1 the second goes to L2
+  // again.
+  if (config.hint == 1 && (config.vector * inBytes > kAccessBytes ||
+                           config.start == FlatElementwiseConfig::kAny))
+    kernel.rereadBytes = elements * matrices * inBytes;
+  // H100, by accesses of 4 bytes and less: 0.88 to 0.90 of a stream, where
+  // whole accesses reach 0.94 to 0.97 (bias and sum of fp32 4922 x 4481, 183 x
+  // 250957, 76 x 17609; bias and silu of bf16 8191 x 8191).
+  constexpr int64_t kNarrowBytes = 4;
+  constexpr double kNarrowLoss = 0.07;
+  if (config.vector * inBytes <= kNarrowBytes)
+    kernel.lostShare = kNarrowLoss;
+  // H200, loads that leave L1 alone: 3 to 9 % more time than plain ones
+  // wherever DRAM is the limit, in 25 problems of 10 MB to 2 GB. Of 15 smaller
+  // ones they take 1 to 3 % less. On an H100 they are equal to 1 %, with three
+  // matrices of large problems 3 to 40 % behind.
+  constexpr double kStreamingLoadsLoss = 0.05, kPlainLoadNs = 60;
+  if (config.hint == 1)
+    kernel.lostShare += kStreamingLoadsLoss;
+  else
+    kernel.serialNs = kPlainLoadNs;
+  Instructions count = instructionsOf(signature, config, items, device);
+  kernel.simdOps = elements * count.simd;
+  kernel.specialOps = elements * count.special;
+  return kernel;
+}
+
+} // namespace kiln

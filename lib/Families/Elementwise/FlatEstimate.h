@@ -1,0 +1,17 @@
+//===- FlatEstimate.h - what the flat template does to memory -------------===//
+#pragma once
+
+#include "Families/Elementwise/ElementwiseProblem.h"
+#include "Model/Stream.h"
+#include "elementwise/FlatElementwiseConfig.h"
+
+namespace kiln {
+
+/// What \p config does for the problem \p p: bytes, instructions and waits.
+/// Pure, less than a microsecond.
+StreamKernel flatStreamKernel(const ElementwiseProblem &p,
+                              const ElementwiseSignature &signature,
+                              const FlatElementwiseConfig &config,
+                              const DeviceModel &device);
+
+} // namespace kiln
