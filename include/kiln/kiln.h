@@ -534,8 +534,9 @@ KILN_API void kiln_plan_release(kiln_plan *plan) KILN_NOEXCEPT;
 // of its own, with background_permille of the GPU's time. What it finds serves
 // later calls, one value after another. A kiln_plan keeps its plan, and so does
 // a graph. While a call into a capture had to look for a plan or an arena less
-// than 250 ms ago, nothing is measured. KILN_EVENT_PENDING and kiln_statistics
-// tell what is to be done. Calls that hit do not tell of a capture: pause then.
+// than 250 ms ago, nothing is measured, however often: background_held_ns tells
+// how long that was. KILN_EVENT_PENDING and kiln_statistics tell what is to be
+// done. Calls that hit do not tell of a capture: pause then.
 //
 // Before a context is destroyed, pause and wait: the thread then works in none,
 // and first asks each for its id later. Else that is undefined, as with calls.
@@ -595,7 +596,7 @@ typedef struct kiln_statistics {
   uint64_t cache_faults; ///< damaged or foreign entries, failed writes
   uint64_t compiles;
   uint64_t compile_failures;
-  uint64_t trials;
+  uint64_t trials;         ///< so far, also of what is in progress
   uint64_t trial_failures; ///< wrong, crashed or timed-out configs
   uint64_t compile_ns;     ///< summed over threads
   uint64_t tune_ns;
@@ -608,7 +609,8 @@ typedef struct kiln_statistics {
   uint64_t background_swaps;   ///< values that got a better plan
   uint64_t background_gpu_ns;  ///< that trials took of the GPU, at most
   uint64_t background_paused;  ///< not 0: it is
-  uint64_t reserved[11];
+  uint64_t background_held_ns; ///< that captures kept trials waiting
+  uint64_t reserved[10];
 } kiln_statistics;
 
 KILN_API kiln_status kiln_get_statistics(

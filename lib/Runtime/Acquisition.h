@@ -86,6 +86,7 @@ private:
   std::optional<TuningOutcome> measure(Clock::time_point deadline);
   TuningOptions tuningOptions() const;
   void takeTuned(const TuningChoice &tuned);
+  void count(const TuningTrial &trial) const;
   void report(const TuningResult &result);
   void report(const TuningTrial &trial);
   void keepCode(std::shared_ptr<const LoadedPlan> &loaded, bool isBusy);

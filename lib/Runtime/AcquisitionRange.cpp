@@ -47,10 +47,14 @@ Acquisition::portfolioOptions(const ProblemRange &range) const {
   made.cancel = options.cancel;
   if (request.isExpected)
     made.first = {aboveZero(range.pointOf(request.problem.record))};
-  made.progress = [this, before = options.trials ? options.trials->load() : 0](
-                      const PortfolioProgress &progress) {
+  made.progress = [this, before = options.trials ? options.trials->load() : 0,
+                   counted =
+                       size_t(0)](const PortfolioProgress &progress) mutable {
+    for (const TuningTrial &trial : progress.trials.drop_front(counted))
+      count(trial);
+    counted = progress.trials.size();
     if (options.trials)
-      *options.trials = before + progress.trials;
+      *options.trials = before + counted;
     if (options.compiled)
       options.compiled(progress.kernelsReady, progress.kernels);
     if (options.progressed)
@@ -134,6 +138,7 @@ void Acquisition::keepFaults(const Portfolio &portfolio) {
     context.plans.bar(layerKey(request.family, request.problem), fault.config);
 }
 
+/// Its trials were counted while they were made.
 void Acquisition::report(const PortfolioResult &result) {
   for (const TuningTrial &trial : result.trials)
     report(trial);

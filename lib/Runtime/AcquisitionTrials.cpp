@@ -168,18 +168,24 @@ TuningOptions Acquisition::tuningOptions() const {
 }
 
 void Acquisition::report(const TuningResult &result) {
-  for (const TuningTrial &trial : result.trials)
+  for (const TuningTrial &trial : result.trials) {
+    count(trial);
     report(trial);
+  }
   for (const std::string &note : result.notes)
     engine.hooks().log().info("{}: {}", request.problem.text(), note);
 }
 
-void Acquisition::report(const TuningTrial &trial) {
-  bool ok = trial.result.status == TrialStatus::Ok;
+void Acquisition::count(const TuningTrial &trial) const {
+  const bool ok = trial.result.status == TrialStatus::Ok;
   engine.counts().trials.fetch_add(1, std::memory_order_relaxed);
   engine.counts().trialFailures.fetch_add(!ok, std::memory_order_relaxed);
+}
+
+void Acquisition::report(const TuningTrial &trial) {
   if (!engine.hooks().hasEvents())
     return;
+  const bool ok = trial.result.status == TrialStatus::Ok;
   EventInfo info = event(KILN_EVENT_TRIAL);
   info.config = trial.result.config;
   info.message = trial.result.message;

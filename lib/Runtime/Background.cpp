@@ -189,6 +189,7 @@ Background::Counts Background::counts() const {
   Counts counts;
   counts.swaps = swapCount.load();
   counts.gpuNs = thePace.usedNs();
+  counts.heldNs = thePace.heldNs();
   std::lock_guard<std::mutex> lock(mutex);
   counts.pending = jobs.size();
   counts.done = doneCount;

@@ -109,6 +109,7 @@ public:
     uint64_t done = 0;    ///< of these, finished or given up
     uint64_t swaps = 0;   ///< values that got another plan
     uint64_t gpuNs = 0;   ///< of trials, at most
+    uint64_t heldNs = 0;  ///< that captures kept trials waiting
     bool isPaused = false;
   };
 

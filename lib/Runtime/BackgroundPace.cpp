@@ -11,26 +11,33 @@ using Clock = TrialPace::Clock;
 /// So long after a launch into a capture that capture is taken to go on.
 static constexpr std::chrono::milliseconds kCaptureHold{250};
 
+static uint64_t nsOf(Clock::duration time) {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
+}
+
 bool BackgroundPace::begin() {
   const Clock::time_point start = Clock::now();
   std::unique_lock<std::mutex> lock(mutex);
   for (;;) {
     if (isInterrupted)
       return false;
+    const Clock::time_point now = Clock::now();
     const Clock::time_point from = std::max(nextBegin, captureEnd);
-    if (Clock::now() >= from)
+    if (now >= from)
       break;
-    changed.wait_until(lock, from);
+    // One after the other, so that what is held is told while it is.
+    const bool isHeld = now >= nextBegin;
+    changed.wait_until(lock, isHeld ? from : nextBegin);
+    if (isHeld)
+      held.fetch_add(nsOf(Clock::now() - now), std::memory_order_relaxed);
   }
   total += Clock::now() - start;
   return true;
 }
 
 void BackgroundPace::end(Clock::duration time) {
-  used.fetch_add(
-      static_cast<uint64_t>(
-          std::chrono::duration_cast<std::chrono::nanoseconds>(time).count()),
-      std::memory_order_relaxed);
+  used.fetch_add(nsOf(time), std::memory_order_relaxed);
   // Of a tiny share more than a clock can count: then nothing begins again.
   using Ticks = std::chrono::duration<double, Clock::period>;
   constexpr std::chrono::hours kMost(24 * 365);

@@ -42,6 +42,8 @@ public:
   void noteCapture();
   /// What pieces took so far.
   uint64_t usedNs() const { return used.load(std::memory_order_relaxed); }
+  /// How long captures kept pieces that were due from beginning.
+  uint64_t heldNs() const { return held.load(std::memory_order_relaxed); }
   /// True once trials are to end: for what waits for compilations.
   const std::atomic<bool> &interrupted() const { return isInterrupted; }
   /// How often that began.
@@ -53,7 +55,7 @@ private:
   // Of the thread that runs trials.
   Clock::duration total{0};
   Clock::time_point loadsUntil{}; ///< loads need not wait
-  std::atomic<uint64_t> used{0};
+  std::atomic<uint64_t> used{0}, held{0};
   std::atomic<bool> isInterrupted{false};
   std::atomic<uint64_t> interruptCount{0};
 

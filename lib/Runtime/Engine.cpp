@@ -328,6 +328,7 @@ kiln_statistics Engine::statistics() {
     result.background_swaps = work.swaps;
     result.background_gpu_ns = work.gpuNs;
     result.background_paused = work.isPaused;
+    result.background_held_ns = work.heldNs;
   }
   result.arena_bytes = arenas.bytesInUse();
   Services *made = nullptr;

@@ -12,6 +12,7 @@
 #include "Tune/Portfolio.h"
 #include "Tune/Tuner.h"
 
+#include <llvm/ADT/ArrayRef.h>
 #include <llvm/Support/Error.h>
 
 #include <atomic>
@@ -33,12 +34,13 @@ struct PortfolioContext {
   std::string deviceClass;
 };
 
-/// How far a session is. Given from the thread that finishes it.
+/// How far a session is. Given from the thread that finishes it, and valid
+/// during that call.
 struct PortfolioProgress {
   size_t kernels = 0, kernelsReady = 0;
   size_t anchors = 0, anchorsDone = 0;
-  size_t members = 0, measured = 0; ///< members with times
-  size_t trials = 0;                ///< so far
+  size_t members = 0, measured = 0;   ///< members with times
+  llvm::ArrayRef<TuningTrial> trials; ///< so far, see PortfolioResult::trials
 };
 
 struct PortfolioOptions {

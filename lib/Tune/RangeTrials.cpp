@@ -30,7 +30,7 @@ static constexpr double kVariantBand = 0.05, kVariantMargin = 0.01;
 void RangeTask::tellProgress() {
   progress.members = work.size();
   progress.measured = portfolio.measuredMembers();
-  progress.trials = result.trials.size();
+  progress.trials = result.trials;
   progress.kernelsReady =
       static_cast<size_t>(llvm::count_if(work, [](const MemberWork &member) {
         return member.code->stage >= Stage::Ready;

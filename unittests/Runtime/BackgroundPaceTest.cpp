@@ -45,8 +45,10 @@ TEST_CASE("background: work of the GPU is followed by a rest") {
   pace.end(milliseconds(0));
   pace.noteCapture();
   const auto capture = std::chrono::steady_clock::now();
+  CHECK(pace.heldNs() == 0);
   REQUIRE(pace.begin());
   CHECK(std::chrono::steady_clock::now() - capture >= milliseconds(200));
+  CHECK(pace.heldNs() >= 200'000'000);
   pace.end(std::chrono::hours(1));
   std::thread interrupter([&] {
     std::this_thread::sleep_for(milliseconds(20));

@@ -90,6 +90,24 @@ TEST_CASE("background: a call launches at once and better follows") {
   CHECK(statisticsOf(engine).background_pending == 0);
 }
 
+TEST_CASE("background: trials are counted while they are made") {
+  BackgroundFixture fixture;
+  kiln_engine_options options = fixture.backgroundOptions();
+  options.background_permille = 20;
+  kiln_engine *engine = fixture.engine(options);
+  REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
+  kiln_statistics now = statisticsOf(engine);
+  for (uint64_t before = 0, steps = 0; steps < 3 && now.background_pending;
+       now = statisticsOf(engine)) {
+    steps += now.trials > before;
+    before = now.trials;
+    std::this_thread::yield();
+  }
+  CHECK(now.trials > 0);
+  CHECK(now.background_done == 0);
+  CHECK(now.background_pending == 1);
+}
+
 TEST_CASE("background: what is loaded stands in, and nobody loads for it") {
   BackgroundFixture fixture;
   kiln_engine *engine = fixture.paused();
