@@ -238,7 +238,8 @@ typedef struct kiln_engine_options {
   uint32_t struct_size;
   kiln_mode mode;
   uint32_t flags; ///< kiln_engine_flag
-  /// Host threads that compile; 0: as many as CPUs and cgroup memory allow.
+  /// Host threads that compile; 0: as many as CPUs and cgroup memory allow, in
+  /// the mode background half as many.
   int32_t threads;
   /// Wall time that the first call of a problem may spend on compiling further
   /// candidates and on trials, which are those of its layer: see

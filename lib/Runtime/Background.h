@@ -56,10 +56,11 @@
 // So scratch memory is a pool's, nothing is unloaded or freed before the engine
 // ends, and a load waits for a moment without launches, a millisecond, or a
 // tenth of it where that does not come soon: then who launches waits for the
-// device, or has nothing in flight. If there is no such moment for a second,
-// loads go ahead, all that are due at once: then either
-// launches never wait for the device, so that little is in flight, or one of
-// them is held up for what is.
+// device, or has nothing in flight. A call that takes a tenth of a millisecond
+// to find a stand-in is no such moment, and says so. If there is none for a
+// second, loads go ahead, all that are due at once: then either launches never
+// wait for the device, so that little is in flight, or one of them is held up
+// for what is.
 //
 // *Pausing* ends the trials at hand after their piece, gives their memory back
 // and begins nothing. What was measured by then is kept, and a stage that was
@@ -133,6 +134,19 @@ public:
   void noteValue(ContextState &context, const KernelFamily &family,
                  const Problem &problem, bool retune);
   void noteCapture() { thePace.noteCapture(); }
+  /// A call that looks for a stand-in, which it will launch.
+  class CallInWork {
+  public:
+    explicit CallInWork(Background &background) : pace(background.thePace) {
+      pace.beginCall();
+    }
+    ~CallInWork() { pace.endCall(); }
+    CallInWork(const CallInWork &) = delete;
+    CallInWork &operator=(const CallInWork &) = delete;
+
+  private:
+    BackgroundPace &pace;
+  };
   TrialPace &pace() { return thePace; }
   /// For a loader of code: waits if this is the background's thread.
   void awaitLoad();
@@ -188,7 +202,7 @@ private:
   std::condition_variable changed;
   std::thread thread;
   bool isStopping = false, isWorking = false;
-  bool wasRefused = false; ///< a thread, and somebody was told
+  bool wasRefused = false;  ///< a thread, and somebody was told
   uint64_t pauses = 0, nextOrder = 0;
   /// By name; of these, `queue` has those that nobody works on.
   std::map<std::string, JobPtr> jobs;

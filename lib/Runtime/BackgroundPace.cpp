@@ -59,8 +59,9 @@ static std::chrono::microseconds gapAfter(Clock::duration waited) {
 
 void BackgroundPace::awaitLoad() {
   constexpr std::chrono::microseconds kLook{20};
-  constexpr std::chrono::seconds kPatience{1};
-  constexpr std::chrono::milliseconds kOpen{50};
+  constexpr std::chrono::milliseconds kPatience{1000}, kOpen{50};
+  // Who pauses waits for the end, but wants no call held up either.
+  constexpr std::chrono::milliseconds kPatienceAtEnd{50};
   const Clock::time_point start = Clock::now();
   if (start < loadsUntil)
     return;
@@ -68,14 +69,15 @@ void BackgroundPace::awaitLoad() {
   uint64_t seen = launches();
   for (;;) {
     const Clock::time_point now = Clock::now();
-    if (now - lastLaunch >= gapAfter(now - start) || isInterrupted)
+    if (now - lastLaunch >= gapAfter(now - start))
       return;
-    if (now - start >= kPatience) {
+    if (now - start >= (isInterrupted ? kPatienceAtEnd : kPatience)) {
       loadsUntil = now + kOpen; // several in a row hold up others but once
       return;
     }
     std::this_thread::sleep_for(kLook);
-    if (const uint64_t count = launches(); count != seen) {
+    const uint64_t count = launches();
+    if (count != seen || callsInWork.load(std::memory_order_relaxed) > 0) {
       seen = count;
       lastLaunch = Clock::now();
     }

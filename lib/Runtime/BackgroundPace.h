@@ -40,6 +40,9 @@ public:
   void interrupt(bool isInterrupted);
   /// Some stream is being captured.
   void noteCapture();
+  /// A call looks for a plan, and will launch: no moment to load code.
+  void beginCall() { callsInWork.fetch_add(1, std::memory_order_relaxed); }
+  void endCall() { callsInWork.fetch_sub(1, std::memory_order_relaxed); }
   /// What pieces took so far.
   uint64_t usedNs() const { return used.load(std::memory_order_relaxed); }
   /// How long captures kept pieces that were due from beginning.
@@ -56,6 +59,7 @@ private:
   Clock::duration total{0};
   Clock::time_point loadsUntil{}; ///< loads need not wait
   std::atomic<uint64_t> used{0}, held{0};
+  std::atomic<int> callsInWork{0};
   std::atomic<bool> isInterrupted{false};
   std::atomic<uint64_t> interruptCount{0};
 

@@ -162,10 +162,15 @@ Engine::Services &Engine::services() {
   artifactOptions.nvrtc =
       NvrtcSearch::fromEnvironment(options.environment, {buildTreeToolkit()});
   artifactOptions.pool.threads = options.threads;
-  // They compile beside threads that launch.
+  // They compile beside threads that launch. A priority is no help where the
+  // process may use so much of the CPUs and no more: then all of it stops for
+  // some milliseconds. So they leave half of them.
   constexpr int kNiceness = 10;
-  if (options.mode == KILN_MODE_BACKGROUND)
+  if (options.mode == KILN_MODE_BACKGROUND) {
     artifactOptions.pool.niceness = kNiceness;
+    if (options.threads == 0)
+      artifactOptions.pool.threads = std::max(compileConcurrency() / 2, 1u);
+  }
   artifactOptions.allowCompile = options.mode != KILN_MODE_STRICT;
   artifactOptions.exactToolchain = options.exactToolchain;
   made->artifacts =

@@ -197,12 +197,14 @@ Engine::acquireForLaunch(const Driver &driver, const StreamContext &context,
       noteIfCaptured(driver, stream);
       return plan;
     }
-  if (theBackground && known && haste == Haste::Launch)
+  if (theBackground && known && haste == Haste::Launch) {
+    const Background::CallInWork call(*theBackground);
     if (ChosenPlan plan = takeStandIn(*known, key, problem)) {
       noteIfCaptured(driver, stream);
       noteLaunch(known.get(), family, problem);
       return plan;
     }
+  }
   auto entered = CurrentContext::enter(driver, context);
   if (!entered)
     return entered.takeError();

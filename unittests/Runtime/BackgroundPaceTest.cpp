@@ -32,6 +32,24 @@ TEST_CASE("background: code is loaded in a moment without launches") {
   launcher.join();
 }
 
+TEST_CASE("background: a call that looks for its plan is no such moment") {
+  using std::chrono::milliseconds;
+  using Clock = std::chrono::steady_clock;
+  BackgroundPace pace(1, [] { return uint64_t(0); });
+  pace.beginCall();
+  std::atomic<bool> hasEnded{false};
+  std::thread call([&] {
+    std::this_thread::sleep_for(milliseconds(60));
+    hasEnded = true;
+    pace.endCall();
+  });
+  const Clock::time_point start = Clock::now();
+  pace.awaitLoad();
+  // Unless this thread was kept from running, it is not patience that ended.
+  CHECK((hasEnded || Clock::now() - start >= milliseconds(1000)));
+  call.join();
+}
+
 TEST_CASE("background: work of the GPU is followed by a rest") {
   using std::chrono::milliseconds;
   BackgroundPace pace(0.25, [] { return uint64_t(0); });
