@@ -111,6 +111,10 @@ void Background::add(JobPtr job) {
     // In this order: what is in `jobs` alone would never end.
     queue.emplace(std::pair(job->stage, job->order), job);
     jobs.emplace(job->name, job);
+    if (job->isLayer && isMeasuring && !isYielding) {
+      isYielding = true;
+      thePace.interrupt(true);
+    }
     isRefused = !thread.joinable() && !start();
     if (isRefused) {
       queue.erase({job->stage, job->order});
@@ -162,7 +166,7 @@ bool Background::resume() {
       return false;
     if (--pauses > 0)
       return true;
-    thePace.interrupt(isStopping);
+    thePace.interrupt(isStopping || isYielding);
   }
   changed.notify_all();
   return true;
@@ -204,7 +208,9 @@ Background::Counts Background::counts() const {
 /// The next job, waited for; null: the end.
 Background::JobPtr Background::takeNext() {
   std::unique_lock<std::mutex> lock(mutex);
-  isWorking = false;
+  isWorking = isMeasuring = false;
+  if (std::exchange(isYielding, false))
+    thePace.interrupt(isStopping || pauses > 0);
   changed.notify_all();
   while (!isStopping) {
     if (pauses > 0 || queue.empty()) {
@@ -216,6 +222,7 @@ Background::JobPtr Background::takeNext() {
     };
     if (auto due = llvm::find_if(queue, isDue); due != queue.end()) {
       isWorking = true;
+      isMeasuring = due->second->stage == Stage::Measure;
       interruptionsBefore = thePace.interruptions();
       JobPtr job = due->second;
       queue.erase(due);

@@ -22,7 +22,9 @@
 //   First    the estimator's choices at the values that were launched
 //   Cover    the estimator's portfolio of all values of the layer
 //   Measure  that portfolio, measured
-// Ranges and problems that kiln_prepare was asked for have the estimator's
+// Trials of one layer take a minute and more where they have a small share.
+// They end after a piece when a launch meets another layer, and go on behind
+// it. Ranges and problems that kiln_prepare was asked for have the estimator's
 // choices, and take the first of these and the last. A job that fails is not
 // begun again in this engine: what made it fail (no compiler, nothing that is
 // right) rarely goes away, and its launches have something that serves.
@@ -191,6 +193,7 @@ private:
   bool wasInterrupted() const {
     return thePace.interruptions() != interruptionsBefore;
   }
+  static bool mayTryAgain(Job &job);
   Stage fail(Job &job, llvm::Error error);
   AcquireOptions options(const Job &job) const;
 
@@ -202,6 +205,8 @@ private:
   std::condition_variable changed;
   std::thread thread;
   bool isStopping = false, isWorking = false;
+  bool isMeasuring = false; ///< what it works on is in its last stage
+  bool isYielding = false;  ///< that is to end soon, for a layer without any
   bool wasRefused = false;  ///< a thread, and somebody was told
   uint64_t pauses = 0, nextOrder = 0;
   /// By name; of these, `queue` has those that nobody works on.

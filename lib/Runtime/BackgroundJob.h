@@ -19,7 +19,7 @@ namespace kiln {
 
 struct Background::Job {
   /// One of which the trials came to nothing, through no fault of its kernels,
-  /// is begun again so much later.
+  /// or for which the device was full, is begun again so much later.
   static constexpr std::chrono::seconds kBetweenAttempts{10};
 
   std::shared_ptr<ContextState> context;

@@ -14,7 +14,8 @@ namespace kiln {
 /// So many of a layer's values that were launched get the estimator's choice
 /// before the layer does.
 static constexpr size_t kMostFirst = 3;
-/// A job whose trials come to nothing is begun so many times.
+/// A job whose trials come to nothing, or for which the device is full, is
+/// begun so many times.
 static constexpr int kMostAttempts = 3;
 
 AcquireOptions Background::options(const Job &job) const {
@@ -49,10 +50,21 @@ Background::Stage Background::runStage(Job &job) {
   return Stage::Done;
 }
 
-/// The end of a job that comes to nothing, unless it was only interrupted.
+/// Puts \p job off, unless that was done often enough.
+bool Background::mayTryAgain(Job &job) {
+  if (++job.attempts >= kMostAttempts)
+    return false;
+  job.notBefore = TrialPace::Clock::now() + Job::kBetweenAttempts;
+  return true;
+}
+
+/// The end of a job that comes to nothing, unless it was only interrupted, or
+/// later there may be room for it.
 Background::Stage Background::fail(Job &job, llvm::Error error) {
   ErrorSummary summary = summarize(std::move(error));
   if (wasInterrupted())
+    return job.stage;
+  if (summary.code == ErrorCode::DeviceOutOfMemory && mayTryAgain(job))
     return job.stage;
   job.hasFailed = true;
   engine.hooks().log().warning("background: {}: {}", job.problem.text(),
@@ -63,6 +75,11 @@ Background::Stage Background::fail(Job &job, llvm::Error error) {
 /// So that whatever is launched next has something that serves.
 Background::Stage Background::loadGeneric(Job &job) {
   const PlanRequest request{*job.family, job.problem};
+  // Mostly that of another layer does; the best for this one would be compiled.
+  if (llvm::any_of(
+          engine.chooser(*job.context, request).standIns(),
+          [](const Choice &choice) { return choice.tmpl->isGeneric(); }))
+    return Stage::First;
   const AcquireOptions given = options(job);
   llvm::Error error =
       Acquisition(engine, *job.context, request, given, nullptr).loadGeneric();
@@ -195,10 +212,8 @@ Background::Stage Background::measure(Job &job) {
   if (isMeasured(*job.context, *job.range))
     return Stage::Done;
   // There was no room, or the device was busy: later there may be.
-  if (++job.attempts < kMostAttempts) {
-    job.notBefore = TrialPace::Clock::now() + Job::kBetweenAttempts;
+  if (mayTryAgain(job))
     return Stage::Measure;
-  }
   return fail(job, makeError(ErrorCode::NotPrepared, "trials came to nothing"));
 }
 

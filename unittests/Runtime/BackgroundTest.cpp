@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <random>
+#include <string_view>
 #include <sys/inotify.h>
 #include <unistd.h>
 
@@ -106,6 +107,50 @@ TEST_CASE("background: trials are counted while they are made") {
   CHECK(now.trials > 0);
   CHECK(now.background_done == 0);
   CHECK(now.background_pending == 1);
+}
+
+TEST_CASE("background: one generic kernel serves all layers of a signature") {
+  BackgroundFixture fixture;
+  kiln_engine_options options = fixture.backgroundOptions();
+  std::atomic<int> generic{0};
+  options.event_user = &generic;
+  options.event = [](void *user, const kiln_event *event) {
+    const std::string_view config = event->config ? event->config : "";
+    *static_cast<std::atomic<int> *>(user) +=
+        event->kind == KILN_EVENT_LOADED &&
+        (config.starts_with("simt") || config.starts_with("naive"));
+  };
+  kiln_engine *engine = fixture.engine(options);
+  for (int64_t n : {256, 512, 1024, 4096})
+    REQUIRE(launch(engine, gemmArgs(64, n, 512)) == KILN_SUCCESS);
+  fixture.awaitQuiet(engine);
+  CHECK(generic.load() == 1);
+}
+
+TEST_CASE("background: a layer that is met later does not wait for trials") {
+  BackgroundFixture fixture;
+  kiln_engine_options options = fixture.backgroundOptions();
+  options.background_permille = 5;
+  kiln_engine *engine = fixture.engine(options);
+  REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
+  while (statisticsOf(engine).trials == 0 &&
+         kiln_background_wait(engine, 0) == KILN_IN_PROGRESS)
+    std::this_thread::yield();
+  const kiln_gemm_args later = gemmArgs(64, 512, 512);
+  REQUIRE(launch(engine, later) == KILN_SUCCESS);
+  const auto end = std::chrono::steady_clock::now() + kForever;
+  while (queryOf(engine, problemOf(later)).source == KILN_SOURCE_STAND_IN &&
+         std::chrono::steady_clock::now() < end)
+    std::this_thread::yield();
+  CHECK(queryOf(engine, problemOf(later)).source == KILN_SOURCE_ESTIMATE);
+  // Both are yet to be measured, and will be.
+  CHECK(statisticsOf(engine).background_done == 0);
+  CHECK(statisticsOf(engine).background_pending == 2);
+  const uint64_t trials = statisticsOf(engine).trials;
+  while (statisticsOf(engine).trials == trials &&
+         std::chrono::steady_clock::now() < end)
+    std::this_thread::yield();
+  CHECK(statisticsOf(engine).trials > trials);
 }
 
 TEST_CASE("background: what is loaded stands in, and nobody loads for it") {

@@ -1,0 +1,85 @@
+// The mode background with little room: without a cache, beside other engines,
+// and on a device that is full.
+#include "Runtime/BackgroundFixture.h"
+
+#include <cuda.h>
+
+#include <thread>
+
+using namespace kiln;
+using namespace kiln::testing;
+
+TEST_CASE("background: without a cache a pause loses nothing either") {
+  BackgroundFixture fixture;
+  kiln_engine_options options = fixture.backgroundOptions();
+  options.flags |= KILN_ENGINE_MEMORY_ONLY;
+  auto trialsWith = [&](int pauses) {
+    kiln_engine *engine = fixture.engine(options);
+    REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
+    for (int i = 0; i < pauses; ++i) {
+      // After some further trials each.
+      const uint64_t before = statisticsOf(engine).trials;
+      while (statisticsOf(engine).trials < before + 8 &&
+             kiln_background_wait(engine, 0) == KILN_IN_PROGRESS)
+        std::this_thread::yield();
+      REQUIRE(kiln_background_pause(engine) == KILN_SUCCESS);
+      REQUIRE(kiln_background_wait(engine, kLongMs) == KILN_SUCCESS);
+      REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
+    }
+    fixture.awaitQuiet(engine);
+    const kiln_gemm_args args = gemmArgs();
+    CHECK(queryOf(engine, problemOf(args)).source == KILN_SOURCE_RECORD);
+    const uint64_t trials = statisticsOf(engine).trials;
+    fixture.destroy(engine);
+    return trials;
+  };
+  const uint64_t once = trialsWith(0);
+  REQUIRE(once > 16);
+  CHECK(trialsWith(4) < 2 * once);
+}
+
+TEST_CASE("background: engines of one process do not disturb each other") {
+  BackgroundFixture fixture;
+  kiln_engine *engines[] = {fixture.background(), fixture.background(),
+                            fixture.background()};
+  for (int64_t n : {256, 512})
+    for (kiln_engine *engine : engines)
+      REQUIRE(launch(engine, gemmArgs(64, n, 512)) == KILN_SUCCESS);
+  while (statisticsOf(engines[0]).trials == 0 &&
+         kiln_background_wait(engines[0], 0) == KILN_IN_PROGRESS)
+    std::this_thread::yield();
+  // One ends in the midst of it, the others do not notice.
+  fixture.destroy(engines[0]);
+  for (kiln_engine *engine : {engines[1], engines[2]}) {
+    fixture.awaitQuiet(engine);
+    for (int64_t n : {256, 512}) {
+      const kiln_gemm_args args = gemmArgs(65, n, 512);
+      CHECK(launch(engine, args) == KILN_SUCCESS);
+      CHECK(queryOf(engine, problemOf(args)).source == KILN_SOURCE_RECORD);
+    }
+  }
+}
+
+TEST_CASE("background: a full device puts work off, and launches go on") {
+  BackgroundFixture fixture;
+  kiln_engine *engine = fixture.paused();
+  REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
+  SUBCASE("no room for trials") { kilnFakeSetFreeMemory(0, 4096); }
+  SUBCASE("no room for code") {
+    kilnFakeFailCall("cuModuleLoadData", 1, CUDA_ERROR_OUT_OF_MEMORY,
+                     KilnFakeAlways);
+  }
+  REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
+  // It does not try without end.
+  CHECK(kiln_background_wait(engine, 2000) == KILN_IN_PROGRESS);
+  CHECK(statisticsOf(engine).trials == 0);
+  CHECK(launch(engine, gemmArgs(65)) == KILN_SUCCESS);
+  const kiln_gemm_args args = gemmArgs(66);
+  CHECK(launch(engine, args) == KILN_SUCCESS);
+  CHECK(queryOf(engine, problemOf(args)).state == KILN_STATE_FALLBACK);
+  kilnFakeSetFreeMemory(0, uint64_t(8) << 30);
+  kilnFakeFailCall("cuModuleLoadData", 1, CUDA_SUCCESS, KilnFakeOnce);
+  fixture.awaitQuiet(engine);
+  CHECK(statisticsOf(engine).trials > 0);
+  CHECK(queryOf(engine, problemOf(args)).source == KILN_SOURCE_RECORD);
+}
