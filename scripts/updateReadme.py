@@ -299,6 +299,10 @@ def background_table(result):
     row("checked", "captures of another thread", "0 failed",
         lambda checked: f"{checked['failed_captures']} failed of "
         f"{checked['captures']}, {checked['not_prepared']} calls not prepared")
+    row("checked", "quiet after", "none",
+        lambda checked: f"{checked['quiet_seconds']:.1f} s with all of the "
+        f"GPU for trials, of which they took {checked['trial_seconds']:.1f} s"
+        if checked["quiet"] else f"not yet, {checked['pending']} pending")
     row("speed", "speed after quiet over a tuned engine's", "0.98",
         lambda speed: f"geomean {speed['summary']['geomean']:.3f}, least "
         f"{speed['summary']['least']:.3f} of {speed['summary']['cases']} "

@@ -49,6 +49,7 @@ TEST_CASE("bench --background measures every part of the mode") {
   CHECK(fresh.getObject("us")->getNumber("most").value_or(0) > 0);
   const llvm::json::Object &busy = *figures.getObject("busy");
   CHECK(busy.getNumber("seconds").value_or(0) >= 0.3);
+  CHECK(busy.getArray("slowest")->size() == CallTimes::kSlowest);
   CHECK(figures.getObject("foreground")->getNumber("loss"));
   const llvm::json::Object &checked = *figures.getObject("checked");
   const int64_t calls = checked.getInteger("calls").value_or(0);
@@ -98,9 +99,11 @@ struct ReportFixture {
     report.share = 0.05;
     report.firstUs = {900e3};
     report.fresh = CallTimes{{10, 20, 30, 240}, 2, 0.08, 7, 1};
-    report.busy = CallTimes{{10, 550}, 20, 1, 900, 80};
+    report.busy = CallTimes{{10, 550}, 20, 1, 900, 80, 3, {}};
+    report.busy->addSlow({{550, 40, 0, 1}, 3, "a/m3", true, false});
     report.foreground = Foreground{{960, 1000}, {1, 1}, 0.04};
-    report.checked = CheckedCalls{10000, 0, 0, 500, 900, 30, 0, 12, true};
+    report.checked =
+        CheckedCalls{10000, 0, 0, 500, 900, 30, 0, 12, true, 14, 800, 0, 3.5};
     report.speeds = {{"a/m3", 10, 10}, {"b/m9", 20, 19}};
   }
   BackgroundReport report;
@@ -122,6 +125,22 @@ TEST_CASE("a report of the mode background has shares, times and ratios") {
   const std::string text = printed(f.report);
   CHECK(text.find("5.00 % of 5.00 % allowed") != std::string::npos);
   CHECK(text.find("0 wrong") != std::string::npos);
+  CHECK(text.find("3 pending") != std::string::npos);
+  CHECK(text.find("550.0 us at 3.00 s, a/m3: 40.0 us of CPU, 0 waits, 1 times "
+                  "preempted, a miss") != std::string::npos);
+  CHECK(text.find("after 14.0 s, 800 trials, 3.5 s of the GPU") !=
+        std::string::npos);
+}
+
+TEST_CASE("the slowest calls are kept, the slowest first") {
+  CallTimes times;
+  for (double us : {3.0, 9.0, 1.0, 7.0, 5.0, 2.0, 8.0, 9.5})
+    if (times.isSlow(us))
+      times.addSlow({{us, us, 0, 0}, 0, "", false, false});
+  REQUIRE(times.slowest.size() == CallTimes::kSlowest);
+  const double expected[] = {9.5, 9, 8, 7, 5};
+  for (size_t i = 0; i < CallTimes::kSlowest; ++i)
+    CHECK(times.slowest[i].time.us == expected[i]);
 }
 
 TEST_CASE("a report of the mode background tells what is bad and missing") {

@@ -9,14 +9,15 @@
 //===----------------------------------------------------------------------===//
 #include "kiln/bench/BackgroundBench.h"
 
-#include "Driver/Event.h"
-#include "Driver/Graph.h"
 #include "Trial/TrialTools.h"
 #include "kiln/Console.h"
 #include "kiln/Finish.h"
 #include "kiln/LiveSession.h"
 #include "kiln/bench/BackgroundCalls.h"
 #include "kiln/bench/BackgroundReport.h"
+#include "kiln/bench/CapturedCalls.h"
+#include "kiln/bench/HostClock.h"
+#include "kiln/bench/QuietComparison.h"
 
 #include <algorithm>
 #include <atomic>
@@ -65,10 +66,7 @@ private:
   llvm::Error measureCalls(kiln_engine *engine);
   llvm::Error measureForeground(kiln_engine *engine);
   llvm::Error checkResults(kiln_engine *engine);
-  llvm::Error capture(kiln_engine *engine, const std::atomic<bool> &ends,
-                      CheckedCalls &found) const;
   llvm::Error compareSpeed(kiln_engine *engine);
-  llvm::Expected<double> timeOf(kiln_engine *engine, const ProductCall &which);
 
   const BackgroundRequest &request;
   LiveSession &session;
@@ -112,20 +110,32 @@ llvm::Error BackgroundBench::callFor(kiln_engine *engine, CallTimes &times,
                                      double seconds, unsigned calls) {
   constexpr unsigned kPerWait = 4;
   const kiln_statistics before = statisticsOf(engine);
+  kiln_statistics atWait = before;
   const Clock::time_point start = Clock::now();
   for (unsigned i = 0; i < calls || secondsSince(start) < seconds; ++i) {
     if (interrupt.flag()->load())
       break;
-    auto prepared = products.prepare(products.draw(random));
+    const ProductCall which = products.draw(random);
+    auto prepared = products.prepare(which);
     if (!prepared)
       return prepared.takeError();
-    const Clock::time_point begin = Clock::now();
-    if (llvm::Error error = statusError(prepared->launch(engine, stream)))
+    const HostClock clock;
+    const kiln_status status = prepared->launch(engine, stream);
+    const HostTime time = clock.stop();
+    if (llvm::Error error = statusError(status))
       return error;
-    times.us.push_back(secondsSince(begin) * 1e6);
-    if (i % kPerWait == kPerWait - 1)
-      if (llvm::Error error = stream.synchronize())
-        return error;
+    times.us.push_back(time.us);
+    if (times.isSlow(time.us)) {
+      const kiln_statistics now = statisticsOf(engine);
+      times.addSlow({time, secondsSince(start), products.name(which),
+                     now.dispatch_misses != atWait.dispatch_misses,
+                     now.arena_bytes != atWait.arena_bytes});
+    }
+    if (i % kPerWait != kPerWait - 1)
+      continue;
+    if (llvm::Error error = stream.synchronize())
+      return error;
+    atWait = statisticsOf(engine);
   }
   if (llvm::Error error = stream.synchronize())
     return error;
@@ -135,6 +145,7 @@ llvm::Error BackgroundBench::callFor(kiln_engine *engine, CallTimes &times,
       double(after.background_gpu_ns - before.background_gpu_ns) * 1e-9;
   times.trials += after.trials - before.trials;
   times.swaps += after.background_swaps - before.background_swaps;
+  times.pending = after.background_pending;
   return llvm::Error::success();
 }
 
@@ -184,65 +195,14 @@ llvm::Error BackgroundBench::measureForeground(kiln_engine *engine) {
 // Results and captures
 //===----------------------------------------------------------------------===//
 
-/// Captures launches and runs them, on a thread of its own, until it \p ends.
-llvm::Error BackgroundBench::capture(kiln_engine *engine,
-                                     const std::atomic<bool> &ends,
-                                     CheckedCalls &found) const {
-  constexpr int64_t kMostRows = 64;
-  const Driver &driver = session.driver();
-  auto scope = ScopedContext::push(driver, session.primary->handle());
-  if (!scope)
-    return scope.takeError();
-  auto own = Stream::create(driver);
-  if (!own)
-    return own.takeError();
-  uint64_t bytes = 0;
-  for (size_t layer = 0; layer < products.count(); ++layer)
-    bytes = std::max(bytes, products.bytesOf({layer, kMostRows}));
-  auto result = DeviceMemory::allocate(driver, bytes);
-  if (!result)
-    return result.takeError();
-  for (int64_t i = 0; !ends; ++i) {
-    std::vector<PreparedCall> calls;
-    for (int64_t j = i; j < i + 4; ++j) {
-      auto prepared = products.prepare(
-          {static_cast<size_t>(j) % products.count(), 1 + j % kMostRows},
-          result->address());
-      if (!prepared)
-        return prepared.takeError();
-      calls.push_back(std::move(*prepared));
-    }
-    llvm::Error error = Graph::beginCapture(driver, own->handle());
-    bool isGood = !error;
-    llvm::consumeError(std::move(error));
-    for (const PreparedCall &call : calls) {
-      const kiln_status status = call.launch(engine, *own);
-      found.notPrepared += status == KILN_NOT_PREPARED;
-      isGood &= status == KILN_SUCCESS || status == KILN_NOT_PREPARED;
-    }
-    auto graph = Graph::endCapture(driver, own->handle());
-    if (!graph) {
-      llvm::consumeError(graph.takeError());
-      isGood = false;
-    } else if (llvm::Error failure = graph->launch(own->handle())) {
-      llvm::consumeError(std::move(failure));
-      isGood = false;
-    }
-    if (llvm::Error failure = own->synchronize())
-      return failure;
-    found.failedCaptures += !isGood;
-    ++found.captures;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return llvm::Error::success();
-}
-
 llvm::Error BackgroundBench::checkResults(kiln_engine *engine) {
   CheckedCalls checked, captured;
   std::atomic<bool> ends{false};
   ErrorSummary captureError;
-  std::thread capturer(
-      [&] { captureError = summarize(capture(engine, ends, captured)); });
+  std::thread capturer([&] {
+    captureError =
+        summarize(captureCalls(session, products, engine, ends, captured));
+  });
   const Clock::time_point start = Clock::now();
   auto check = [&]() -> llvm::Error {
     const ProductCall which = products.draw(random);
@@ -265,7 +225,7 @@ llvm::Error BackgroundBench::checkResults(kiln_engine *engine) {
   while (!error && !interrupt.flag()->load()) {
     checked.isQuiet = kiln_background_wait(engine, 0) == KILN_SUCCESS;
     const bool isOver =
-        checked.isQuiet || secondsSince(start) >= 3 * request.seconds;
+        checked.isQuiet || secondsSince(start) >= 2 * request.seconds;
     if (isOver && checked.calls >= request.checked)
       break;
     error = check();
@@ -273,7 +233,16 @@ llvm::Error BackgroundBench::checkResults(kiln_engine *engine) {
   ends = true;
   capturer.join();
   checked.seconds = secondsSince(start);
-  checked.swaps = statisticsOf(engine).background_swaps;
+  // What is left is soon done with the GPU to itself.
+  while (!error && !checked.isQuiet && !interrupt.flag()->load() &&
+         secondsSince(start) < 4 * request.seconds)
+    checked.isQuiet = kiln_background_wait(engine, 100) == KILN_SUCCESS;
+  checked.quietSeconds = checked.isQuiet ? secondsSince(start) : 0;
+  const kiln_statistics after = statisticsOf(engine);
+  checked.swaps = after.background_swaps;
+  checked.trials = after.trials;
+  checked.trialSeconds = double(after.background_gpu_ns) * 1e-9;
+  checked.pending = after.background_pending;
   checked.captures = captured.captures;
   checked.notPrepared = captured.notPrepared;
   checked.failedCaptures = captured.failedCaptures;
@@ -288,59 +257,22 @@ llvm::Error BackgroundBench::checkResults(kiln_engine *engine) {
 // Speed
 //===----------------------------------------------------------------------===//
 
-/// Time of the device for one of several launches in a row, in us.
-llvm::Expected<double> BackgroundBench::timeOf(kiln_engine *engine,
-                                               const ProductCall &which) {
-  constexpr int kLaunches = 8;
-  auto start = Event::create(session.driver());
-  if (!start)
-    return start.takeError();
-  auto stop = Event::create(session.driver());
-  if (!stop)
-    return stop.takeError();
-  auto prepared = products.prepare(which);
-  if (!prepared)
-    return prepared.takeError();
-  if (llvm::Error error = start->record(stream.handle()))
-    return error;
-  for (int i = 0; i < kLaunches; ++i)
-    if (llvm::Error error = statusError(prepared->launch(engine, stream)))
-      return error;
-  if (llvm::Error error = stop->record(stream.handle()))
-    return error;
-  if (llvm::Error error = stream.synchronize())
-    return error;
-  auto ns = elapsedNs(session.driver(), *start, *stop);
-  if (!ns)
-    return ns.takeError();
-  return *ns * 1e-3 / kLaunches;
-}
-
 /// \p engine, which is quiet, beside one that measures the layers when it is
 /// called.
 llvm::Error BackgroundBench::compareSpeed(kiln_engine *engine) {
-  constexpr int kValues = 12, kRounds = 7;
+  constexpr int kValues = 12;
   auto tuned = makeEngine(KILN_MODE_TUNE, "tuned", 0);
   if (!tuned)
     return tuned.takeError();
-  for (size_t layer = 0; layer < products.count(); ++layer) {
+  QuietComparison comparison(session.driver(), stream, products, engine,
+                             tuned->get());
+  for (size_t layer = 0; layer < products.count(); ++layer)
     for (int value = 0; value < kValues && !interrupt.flag()->load(); ++value) {
-      const ProductCall which = products.draw(layer, random);
-      std::vector<double> ours, theirs;
-      for (int round = 0; round <= kRounds; ++round)
-        for (auto [times, from] :
-             {std::pair(&ours, engine), std::pair(&theirs, tuned->get())}) {
-          auto us = timeOf(from, which);
-          if (!us)
-            return us.takeError();
-          if (round > 0) // the first may choose, tune and make arenas
-            times->push_back(*us);
-        }
-      report.speeds.push_back(
-          {fmt::format("{}/m{}", products.name(layer), which.rows),
-           quantile(ours, 0.5), quantile(theirs, 0.5)});
+      auto speed = comparison.run(products.draw(layer, random));
+      if (!speed)
+        return speed.takeError();
+      report.speeds.push_back(std::move(*speed));
     }
-  }
   return llvm::Error::success();
 }
 
@@ -352,7 +284,8 @@ llvm::Error BackgroundBench::run() {
   constexpr size_t kParts = 4;
   ProgressBar bar("measuring");
   report.interrupted = true; // unless the end is reached
-  auto serving = makeEngine(KILN_MODE_BACKGROUND, "serving", request.permille);
+  constexpr const char *kCache = "background";
+  auto serving = makeEngine(KILN_MODE_BACKGROUND, kCache, request.permille);
   if (!serving)
     return serving.takeError();
   bar.update(0, kParts, "calls");
@@ -362,9 +295,10 @@ llvm::Error BackgroundBench::run() {
   if (llvm::Error error = measureForeground(serving->get()))
     return error;
   serving->reset();
-  // Nothing is timed beside this one.
+  // Goes on with what the cache has by now, as the next process would. Nothing
+  // is timed beside it.
   constexpr unsigned kAll = 1000;
-  auto eager = makeEngine(KILN_MODE_BACKGROUND, "eager", kAll);
+  auto eager = makeEngine(KILN_MODE_BACKGROUND, kCache, kAll);
   if (!eager)
     return eager.takeError();
   bar.update(2, kParts, "results");
@@ -427,9 +361,10 @@ static std::string protocolOf(const BackgroundRequest &request) {
       "of calls; trials have {} thousandths of the GPU; calls lost to them: 12 "
       "turns, every second one paused; results: operands of integers, whose "
       "sums are exact, four rows of each result compared bit for bit with "
-      "rows that are right, while plans are swapped with all of the GPU for "
-      "trials, and captures of another thread beside them; speed after quiet: "
-      "12 values of each layer, 8 launches in a row, in turns with an engine "
+      "rows that are right, while another engine goes on with the same cache "
+      "and all of the GPU for trials, and captures of another thread in bursts "
+      "beside them; speed after quiet: "
+      "12 values of each layer, graphs of 8 launches, in turns with an engine "
       "that tuned each layer for {} ms, median of 7.",
       request.layers.size(), request.range.first, request.range.last,
       request.seed, request.permille, request.tuneBudget.count());

@@ -19,8 +19,8 @@ inline constexpr OptionSpec kCallsOption = {
 inline constexpr OptionSpec kTimeOption = {
     "--time", "TIME",
     "--background: of the calls while it works; half of it for calls with and "
-    "without trials, in turns, three times that at most for compared ones; "
-    "default 20s"};
+    "without trials, in turns, twice that at most for compared ones, and as "
+    "long again until there is quiet; default 20s"};
 inline constexpr OptionSpec kCheckedOption = {
     "--checked", "N",
     "--background: calls at least whose results are compared; default 10000"};

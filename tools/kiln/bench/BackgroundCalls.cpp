@@ -122,6 +122,10 @@ llvm::Error LayerProducts::allocate(CudaStream stream) {
 // Calls
 //===----------------------------------------------------------------------===//
 
+std::string LayerProducts::name(const ProductCall &call) const {
+  return fmt::format("{}/m{}", products[call.layer].layer.name, call.rows);
+}
+
 ProductCall LayerProducts::draw(std::mt19937_64 &random) const {
   return draw(random() % products.size(), random);
 }

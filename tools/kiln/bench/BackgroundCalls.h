@@ -51,9 +51,8 @@ public:
                                               CudaStream stream);
 
   size_t count() const { return products.size(); }
-  const std::string &name(size_t layer) const {
-    return products[layer].layer.name;
-  }
+  /// "llama3-8b/o/m16"
+  std::string name(const ProductCall &call) const;
 
   /// Any layer, and rows log-uniform over the range.
   ProductCall draw(std::mt19937_64 &random) const;

@@ -5,7 +5,20 @@
 #include "kiln/Commands.h"
 #include "kiln/Console.h"
 
+#include <algorithm>
+
 namespace kiln::cli {
+
+void CallTimes::addSlow(SlowCall call) {
+  auto isSlower = [](double us, const SlowCall &other) {
+    return us > other.time.us;
+  };
+  slowest.insert(
+      std::upper_bound(slowest.begin(), slowest.end(), call.time.us, isSlower),
+      std::move(call));
+  if (slowest.size() > kSlowest)
+    slowest.pop_back();
+}
 
 double Foreground::loss() const {
   if (calls[0] <= 0 || calls[1] <= 0)
@@ -33,6 +46,23 @@ static std::string timesText(llvm::ArrayRef<double> us) {
                      quantile(us, 0.999), figures.most);
 }
 
+static std::string slowText(const SlowCall &call) {
+  return fmt::format("{:.1f} us at {:.2f} s, {}: {:.1f} us of CPU, {} waits, "
+                     "{} times preempted{}{}",
+                     call.time.us, call.atSeconds, call.name, call.time.cpuUs,
+                     call.time.waits, call.time.preemptions,
+                     call.isMiss ? ", a miss" : "",
+                     call.growsArena ? ", a larger arena" : "");
+}
+
+static std::string quietText(const CheckedCalls &checked) {
+  const std::string trials = fmt::format("{} trials, {:.1f} s of the GPU",
+                                         checked.trials, checked.trialSeconds);
+  return checked.isQuiet
+             ? fmt::format("after {:.1f} s, {}", checked.quietSeconds, trials)
+             : fmt::format("{} pending, {}", checked.pending, trials);
+}
+
 void BackgroundReport::print(llvm::raw_ostream &os) const {
   os << fmt::format("{}; {}, driver {}\n", setting.what, setting.gpu,
                     setting.driver)
@@ -45,9 +75,12 @@ void BackgroundReport::print(llvm::raw_ostream &os) const {
   if (busy) {
     table.addRow({"calls while it works", timesText(busy->us)});
     table.addRow({"the GPU, by trials",
-                  fmt::format("{} of {} allowed; {} trials, {} swaps",
+                  fmt::format("{} of {} allowed; {} trials, {} swaps, {} "
+                              "pending",
                               percent(busy->share()), percent(share),
-                              busy->trials, busy->swaps)});
+                              busy->trials, busy->swaps, busy->pending)});
+    for (const SlowCall &call : busy->slowest)
+      table.addRow({"a slow call of these", slowText(call)});
   }
   if (foreground)
     table.addRow({"calls lost to it", percent(foreground->loss())});
@@ -57,6 +90,7 @@ void BackgroundReport::print(llvm::raw_ostream &os) const {
                               checked->wrong, checked->failed, checked->calls,
                               checked->swaps,
                               checked->isQuiet ? "" : ", not quiet yet")});
+    table.addRow({"quiet", quietText(*checked)});
     table.addRow({"captures beside it",
                   fmt::format("{} failed of {}, {} calls not prepared",
                               checked->failedCaptures, checked->captures,
@@ -75,12 +109,28 @@ static llvm::json::Object timesToJson(llvm::ArrayRef<double> us) {
   return object;
 }
 
+static llvm::json::Array slowestToJson(llvm::ArrayRef<SlowCall> calls) {
+  llvm::json::Array array;
+  for (const SlowCall &call : calls)
+    array.push_back(llvm::json::Object{{"name", jsonText(call.name)},
+                                       {"us", rounded(call.time.us)},
+                                       {"at_seconds", rounded(call.atSeconds)},
+                                       {"cpu_us", rounded(call.time.cpuUs)},
+                                       {"waits", call.time.waits},
+                                       {"preemptions", call.time.preemptions},
+                                       {"miss", call.isMiss},
+                                       {"grows_arena", call.growsArena}});
+  return array;
+}
+
 static llvm::json::Object callsToJson(const CallTimes &calls) {
   return llvm::json::Object{{"us", timesToJson(calls.us)},
                             {"seconds", rounded(calls.seconds)},
                             {"share", rounded(calls.share(), 4)},
                             {"trials", int64_t(calls.trials)},
-                            {"swaps", int64_t(calls.swaps)}};
+                            {"swaps", int64_t(calls.swaps)},
+                            {"pending", int64_t(calls.pending)},
+                            {"slowest", slowestToJson(calls.slowest)}};
 }
 
 static llvm::json::Object checkedToJson(const CheckedCalls &checked) {
@@ -91,6 +141,10 @@ static llvm::json::Object checkedToJson(const CheckedCalls &checked) {
       {"swaps", int64_t(checked.swaps)},
       {"seconds", rounded(checked.seconds)},
       {"quiet", checked.isQuiet},
+      {"quiet_seconds", rounded(checked.quietSeconds)},
+      {"trials", int64_t(checked.trials)},
+      {"trial_seconds", rounded(checked.trialSeconds)},
+      {"pending", int64_t(checked.pending)},
       {"captures", int64_t(checked.captures)},
       {"failed_captures", int64_t(checked.failedCaptures)},
       {"not_prepared", int64_t(checked.notPrepared)}};

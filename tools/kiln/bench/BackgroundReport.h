@@ -1,10 +1,10 @@
-//===- BackgroundReport.h - what the mode background costs and brings
-//------===//
+//===- BackgroundReport.h - what the mode background costs ----------------===//
 #pragma once
 
 #include "kiln/Figures.h"
 #include "kiln/Report.h"
 #include "kiln/bench/BenchReport.h"
+#include "kiln/bench/HostClock.h"
 
 #include <cstdint>
 #include <optional>
@@ -13,12 +13,32 @@
 
 namespace kiln::cli {
 
+/// A call that took long, and why.
+struct SlowCall {
+  HostTime time;
+  double atSeconds = 0; ///< of the part of the run
+  std::string name;
+  /// It, or one of those since the last wait, looked for a plan, or had its
+  /// stream's arena made larger.
+  bool isMiss = false, growsArena = false;
+};
+
 /// Host times of calls, in us, and what the engine did meanwhile.
 struct CallTimes {
   std::vector<double> us;
   double seconds = 0;      ///< in all, waits for the device included
   double trialSeconds = 0; ///< that trials had of the GPU, at most
   uint64_t trials = 0, swaps = 0;
+  uint64_t pending = 0;          ///< at the end
+  std::vector<SlowCall> slowest; ///< the slowest first
+
+  static constexpr size_t kSlowest = 5;
+  /// Whether a call of \p us is one of the slowest so far.
+  bool isSlow(double us) const {
+    return slowest.size() < kSlowest || us > slowest.back().time.us;
+  }
+  /// Adds one of the slowest.
+  void addSlow(SlowCall call);
 
   /// Of the GPU's time; 0 where no time went by.
   double share() const { return seconds > 0 ? trialSeconds / seconds : 0; }
@@ -42,7 +62,10 @@ struct CheckedCalls {
   uint64_t calls = 0, wrong = 0, failed = 0, swaps = 0;
   uint64_t captures = 0, notPrepared = 0, failedCaptures = 0;
   double seconds = 0;
-  bool isQuiet = false; ///< nothing was left to be done at the end
+  bool isQuiet = false;    ///< nothing was left to be done at the end
+  double quietSeconds = 0; ///< from the start; 0: it was not
+  uint64_t trials = 0, pending = 0;
+  double trialSeconds = 0; ///< of the GPU, at most
 
   bool isGood() const { return wrong + failed + failedCaptures == 0; }
 };

@@ -1,0 +1,35 @@
+//===- HostClock.h - how long a call takes, and what held it --------------===//
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace kiln::cli {
+
+/// What one call took of the host.
+struct HostTime {
+  double us = 0;    ///< until it returned
+  double cpuUs = 0; ///< that its thread ran
+  /// How often its thread waited for something, and how often the system took
+  /// the CPU from it.
+  int64_t waits = 0, preemptions = 0;
+};
+
+/// From its construction on, on one thread. Costs about a microsecond, outside
+/// of what it measures.
+class HostClock {
+public:
+  HostClock();
+  HostTime stop() const;
+
+private:
+  struct Usage {
+    int64_t cpuNs = 0, waits = 0, preemptions = 0;
+  };
+  static Usage usage();
+
+  const Usage before;
+  const std::chrono::steady_clock::time_point start;
+};
+
+} // namespace kiln::cli
