@@ -15,6 +15,10 @@
 // is close: times are joined by a p-norm, t = (sum t_i^p)^(1/p). Tasks run in
 // waves; the last one has fewer tasks in flight.
 //
+// Kernels that reduce between their loads and their stores (rows) have a pace
+// of their own: while a block reduces it has nothing in flight, and all blocks
+// of the first wave do so at about the same time.
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -26,6 +30,12 @@
 #include <cstdint>
 
 namespace kiln {
+
+/// How the tasks of a kernel take turns between loads and stores.
+enum class StreamPace {
+  Flows,  ///< each thread stores once its own loads have come
+  Reduces ///< a task stores once all of its loads have come
+};
 
 /// What a memory-bound kernel does. Bytes and operations are of the whole
 /// problem unless the name says else.
@@ -43,9 +53,11 @@ struct StreamKernel {
   int64_t loadRounds = 1;        ///< waits for DRAM that a task has in a row
   int64_t rereadRounds = 0;      ///< waits for what it reads again
   double serialNs = 0;           ///< reductions and barriers of a task
-  double lostShare = 0;  ///< of DRAM's bandwidth, by pieces that are short
-  double simdOps = 0;    ///< instructions of one lane
-  double specialOps = 0; ///< exp2, rcp, rsqrt
+  StreamPace pace = StreamPace::Flows;
+  double lostShare = 0;   ///< of DRAM's bandwidth, by pieces that are short
+  double lostInWaves = 0; ///< of it, where tasks take the place of others
+  double simdOps = 0;     ///< instructions of one lane
+  double specialOps = 0;  ///< exp2, rcp, rsqrt
 };
 
 /// What sets the time.
@@ -61,6 +73,7 @@ llvm::StringRef nameOf(StreamBound bound);
 struct StreamWave {
   int64_t tasks = 0;
   double dramNs = 0, l2Ns = 0, issueNs = 0, lifeNs = 0;
+  double norm = 1; ///< exponent of the norm that joins them
   double totalNs = 0;
 };
 
@@ -89,11 +102,11 @@ struct StreamTime {
   double bytesNeededPerSm = 0;   ///< loaded latency * bandwidth / SMs
   double dramBytesPerNs = 0;     ///< that this mix of reads and writes reaches
   StreamLife life;               ///< of a task that is alone
-  bool rereadFitsL2 = true;
-  /// Exponent of the norm that joins the times of a wave.
-  double norm = 1;
-  StreamWave full, last; ///< a wave of all slots, and what remains
-  double fullWaves = 0;
+  double rereadMissShare = 0;    ///< of what is read again, from DRAM
+  /// The first wave of all slots, where it has a pace of its own; those behind
+  /// it; and what remains.
+  StreamWave first, full, last;
+  double fullWaves = 0; ///< but for `first`
   double launchNs = 0, rampNs = 0;
   double totalNs = 0;
   StreamBound bound = StreamBound::Dram;

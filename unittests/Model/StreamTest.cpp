@@ -56,12 +56,68 @@ TEST_CASE("what is worse takes longer") {
   CHECK(isSlower([](StreamKernel &k) { k.rereadBytes = k.readBytes; }));
 }
 
+/// Rows of 8 KiB, each of which a block reduces before it stores.
+static StreamKernel rowsKernel() {
+  StreamKernel kernel = copyKernel();
+  kernel.tasks = 16384;
+  kernel.pace = StreamPace::Reduces;
+  kernel.serialNs = 300;
+  return kernel;
+}
+
+TEST_CASE("what reduces between loads and stores overlaps less") {
+  DeviceModel device = testDevice();
+  StreamKernel kernel = rowsKernel();
+  StreamTime time = streamTime(kernel, device);
+  CHECK(time.first.tasks == time.slots);
+  CHECK(time.first.totalNs > time.full.totalNs);
+  CHECK(time.first.tasks + int64_t(time.fullWaves) * time.full.tasks +
+            time.last.tasks ==
+        kernel.tasks);
+  CHECK(time.totalNs ==
+        doctest::Approx(time.launchNs + time.rampNs + time.first.totalNs +
+                        time.fullWaves * time.full.totalNs +
+                        time.last.totalNs));
+  CHECK(time.totalNs > 2.0 * (128 << 20) / device.dramBytesPerNs());
+}
+
+TEST_CASE("a block more on some SMs takes longer than its bytes do") {
+  DeviceModel device = testDevice();
+  StreamKernel kernel = rowsKernel();
+  const double bytes = 8192.0 * double(device.smCount);
+  kernel.readBytes = kernel.writeBytes = bytes;
+  kernel.tasks = 2 * device.smCount;
+  double evenNs = streamTime(kernel, device).last.totalNs;
+  kernel.tasks += 1; // of the same bytes in all
+  CHECK(streamTime(kernel, device).last.totalNs > evenNs);
+}
+
+TEST_CASE("evict-first stores cost where tasks follow each other") {
+  DeviceModel device = testDevice();
+  StreamKernel kernel = rowsKernel();
+  auto loses = [&] {
+    kernel.lostInWaves = 0;
+    double ns = streamTime(kernel, device).totalNs;
+    kernel.lostInWaves = 0.03;
+    return streamTime(kernel, device).totalNs > ns;
+  };
+  CHECK(loses());
+  kernel.tasks = device.smCount;
+  CHECK_FALSE(loses());
+}
+
 TEST_CASE("what is read again comes from DRAM once it exceeds the L2") {
   StreamKernel kernel = copyKernel();
   kernel.rereadBytes = kernel.readBytes;
-  CHECK(streamTime(kernel, testDevice()).rereadFitsL2);
+  CHECK(streamTime(kernel, testDevice()).rereadMissShare == 0);
   kernel.tasks = 132;
-  CHECK_FALSE(streamTime(kernel, testDevice()).rereadFitsL2);
+  CHECK(streamTime(kernel, testDevice()).rereadMissShare == 1);
+  // By and by where a block has more in flight than it needs.
+  kernel.pace = StreamPace::Reduces;
+  kernel.readBytes = kernel.writeBytes = 0.5 * double(testDevice().l2Bytes);
+  double share = streamTime(kernel, testDevice()).rereadMissShare;
+  CHECK(share > 0);
+  CHECK(share < 1);
 }
 
 TEST_CASE("clusters leave SMs idle") {

@@ -116,6 +116,9 @@ protected:
     int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
     // What covers a vector that lies anywhere is two.
     int64_t covering = config.rowStart() == RowStart::Any ? 2 : 1;
+    // Reductions forget a vector once it is added.
+    if (isReduction(signature.op))
+      return 24 + config.items * words;
     return 24 + config.items * words * matrices * covering +
            workingRegisters(signature, config.vector, config.rowStart());
   }
@@ -159,7 +162,7 @@ protected:
     kernel.loadRounds = ceilDiv(problem.cols, chunk);
     if (!isReduction(problem.op)) {
       // The sum with a residual is read again, not its terms.
-      int64_t passes = problem.quantizes() && problem.isNorm() ? 2 : 1;
+      int64_t passes = reducesTwice(problem) ? 2 : 1;
       double again = static_cast<double>(matrices - problem.residual);
       kernel.rereadBytes =
           static_cast<double>(passes) * static_cast<double>(problem.rows) *
@@ -169,20 +172,21 @@ protected:
     kernel.sharedBytesPerTask = sharedOperandBytes(problem);
     kernel.serialNs =
         reductionNs(problem, config.rowThreads, config.cluster, device);
+    // Loops whose length is not known, and partial statistics of each round
+    // (reductions of 2165x269: 2.7 us, by the resident kernel 1.9).
+    constexpr double kLoopNs = 300;
+    kernel.serialNs += kLoopNs;
     if (!isReduction(problem.op)) {
-      // From the statistics to the first load of the next pass (H100, 3 to 3000
-      // rows of 5 to 31 columns: 0.3 to 0.5 us more than the resident kernel),
-      // and what all rows share, which each round waits for again.
-      constexpr double kPassNs = 350;
-      kernel.serialNs +=
-          kPassNs * (problem.quantizes() && problem.isNorm() ? 2 : 1);
-      if (sharedOperandBytes(problem) > 0)
-        kernel.serialNs +=
-            static_cast<double>(kernel.loadRounds) * device.l2LatencyNs;
+      // From the statistics to the first load of the next pass.
+      constexpr double kPassNs = 400;
+      kernel.serialNs += kPassNs * (reducesTwice(problem) ? 2 : 1);
     }
+    addHintCosts(kernel, problem, config.streaming != 0);
     addStartCosts(kernel, problem, config.rowStart(),
                   double(config.cluster) * config.rowThreads);
     kernel.simdOps *= 1.5; // conversions and addresses of every pass
+    addAccessCosts(kernel, problem, config.vector);
+    addShuffleCosts(kernel, 1, config.rowThreads);
     return kernel;
   }
 };

@@ -1,7 +1,7 @@
 //===- ResidentRows.cpp - the template "resident" -------------------------===//
+#include "Families/Rows/ResidentRegisters.h"
 #include "Families/Rows/RowTemplate.h"
 #include "Model/MathUtil.h"
-#include "Model/RegisterWall.h"
 #include "rows/ResidentRowsConfig.h"
 
 #include <algorithm>
@@ -43,104 +43,6 @@ protected:
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// Registers
-//===----------------------------------------------------------------------===//
-
-/// Registers that hold the rows of a thread between load and store.
-static int64_t keptRegisters(const RowSignature &signature,
-                             const ResidentRowsConfig &config) {
-  int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
-  int64_t matrices = 1 + (signature.mask == RowMask::Matrix);
-  return config.rows * config.vectors * words * matrices;
-}
-
-/// Registers that a thread cannot do without between load and store: what it
-/// keeps, and one vector as fp32 and packed with what is loaded beside it. The
-/// least that no kernel spilled with (ptxas 13.0 for sm_90; rms norm, layer
-/// norm and softmax of 2 to 11 vectors, in registers and shared memory, by one
-/// block and by clusters).
-static int64_t workingRegisters(const RowSignature &signature,
-                                const ResidentRowsConfig &config) {
-  constexpr int64_t kBase = 14, kLeastUnpacked = 4, kMoments = 6, kPlain = 4;
-  int64_t kept = keptRegisters(signature, config);
-  int64_t operands =
-      signature.weight + signature.bias + (signature.mask == RowMask::Row);
-  // Where each matrix lies elsewhere two vectors cover one.
-  int64_t covering = config.rowStart() == RowStart::Any ? 2 : 1;
-  int64_t shared =
-      operands * covering * ceilDiv(config.vector * bytesOf(signature.in), 4);
-  int64_t registers = kept + kBase + shared +
-                      std::max<int64_t>(config.vector / 2, kLeastUnpacked);
-  if (signature.op == RowOp::LayerNorm)
-    registers += kMoments;
-  else if (signature.op == RowOp::Quantize)
-    registers -= kPlain;
-  // A row that fills its threads asks for no bounds.
-  if (config.exact)
-    return registers;
-  constexpr int64_t kManyShared = 5, kAddresses = 3, kManyKept = 32;
-  constexpr int64_t kBounds = 3, kEnds = 6, kEnd = 3;
-  // Weight and bias of both vectors wait for the statistics as well.
-  if (operands == 2 && config.vectors + config.sharedVectors == 2)
-    registers += shared;
-  if ((signature.op == RowOp::RmsNorm && !signature.quantizes() &&
-       kept >= kManyKept && signature.in != DType::FP32) ||
-      (signature.mask == RowMask::Matrix && kept > kManyKept))
-    registers += kBounds;
-  if (config.start != 0) // ends, several of them where lanes are few
-    registers +=
-        kEnds + kEnd * (ceilDiv(2 * config.vector, config.rowThreads) - 1);
-  if (config.cluster > 1)
-    registers += config.vectors + (signature.residual ? kBounds : 0);
-  return registers + (config.sharedVectors >= kManyShared ? kAddresses : 0);
-}
-
-/// The same at its most: while a residual is in flight, it is there too.
-static int64_t peakRegisters(const RowSignature &signature,
-                             const ResidentRowsConfig &config) {
-  int64_t kept = keptRegisters(signature, config);
-  // What covers vectors that lie anywhere is twice as much as these.
-  int64_t loaded = config.rowStart() == RowStart::Any ? 2 * kept : kept;
-  constexpr int64_t kBase = 14, kEnds = 8;
-  int64_t loading = loaded * (1 + signature.residual) + kBase +
-                    (config.start != 0 ? kEnds : 0) +
-                    (config.cluster > 1 ? kEnds : 0);
-  return std::max(workingRegisters(signature, config), loading);
-}
-
-/// Registers that the compiler takes where nothing limits it: it unpacks some
-/// vectors ahead, all of them for the exponentials of softmax (ptxas 13.0 for
-/// sm_90, rms norm of 1, 2, 4 and 8 vectors: 26, 40, 56 and 64).
-static int64_t wantedRegisters(const RowSignature &signature,
-                               const ResidentRowsConfig &config) {
-  auto kept = static_cast<double>(keptRegisters(signature, config));
-  double wanted = std::min(18 + 2.4 * kept, 38 + kept);
-  if (signature.op == RowOp::LayerNorm)
-    wanted += 6;
-  if (signature.op == RowOp::Softmax && kept > 16)
-    wanted += kept;
-  // Of rows that begin anywhere it unpacks less ahead (softmax of 2, 4, 6 and 8
-  // vectors: 32, 44, 56 and 76; rms norm of 2, 4 and 6: 38, 48 and 56).
-  if (config.start != 0)
-    wanted = 24 + 1.4 * kept;
-  // What lies in shared memory is unpacked ahead, too (4 vectors here and 4 to
-  // 7 there: 62 to 80, 5 and 6: 78 to 96, 8 and 3: 84 to 101).
-  if (config.sharedVectors > 0 &&
-      (signature.op != RowOp::Softmax || kept <= 16))
-    wanted += 12 + 2 * config.sharedVectors;
-  if (config.cluster > 1)
-    wanted += 8;
-  return std::max<int64_t>(roundUp(static_cast<int64_t>(wanted), 8),
-                           peakRegisters(signature, config));
-}
-
-/// Registers that the launch bounds leave a thread.
-static int64_t boundRegisters(const ResidentRowsConfig &config,
-                              const DeviceModel &device) {
-  return registerLimit(device, config.blockThreads, config.minBlocks());
-}
-
-//===----------------------------------------------------------------------===//
 // Space
 //===----------------------------------------------------------------------===//
 
@@ -152,10 +54,10 @@ public:
                 llvm::function_ref<void(const ResidentRowsConfig &)> emit)
       : problem(problem), signature(signatureOf(problem)), device(device),
         emit(emit) {
-    // Results that exceed the L2 by far leave in better order when they stay
-    // there for a while; less is written sooner when it does not (H200: 1 to
-    // 4 % either way). What is only read goes by L1 (H100: 2 to 3 %).
-    constexpr double kLongOfL2 = 1.5;
+    // Results of tasks that follow each other leave in better order when they
+    // stay in L2 for a while (RowTemplate.h, addHintCosts); the first guess is
+    // by size. What is only read goes by L1.
+    constexpr double kLongOfL2 = 0.5;
     isLong = rowStream(problem).writeBytes + rowStream(problem).readBytes >
                  kLongOfL2 * static_cast<double>(device.l2Bytes) &&
              !isReduction(problem.op);
@@ -259,13 +161,19 @@ private:
         (config.cluster > 1 && vectors < (isSingle ? 2 : 4)) ||
         vectors > mostVectors())
       return;
+    // Of narrow ones few are kept there: each has an address and bounds.
+    constexpr int64_t kMostNarrow = 4;
+    if (config.vector < vectorsToTry(problem).front())
+      mostShared = std::min(mostShared, kMostNarrow);
+    if (shared > mostShared)
+      return;
     config.vectors = static_cast<int>(vectors - shared);
     config.sharedVectors = static_cast<int>(shared);
     visitBlocks();
     // Half of it in shared memory leaves registers for more blocks.
     bool isHalf = shared != 0 || vectors % 2 == 0;
-    if (mostShared > 0 && vectors >= 4 && isHalf && config.rowThreads >= 128 &&
-        2 * shared < vectors) {
+    if (mostShared >= vectors - vectors / 2 && vectors >= 4 && isHalf &&
+        config.rowThreads >= 128 && 2 * shared < vectors) {
       config.vectors = static_cast<int>(vectors / 2);
       config.sharedVectors = static_cast<int>(vectors - vectors / 2);
       visitBlocks();
@@ -301,14 +209,15 @@ private:
 
   /// As many blocks to an SM as registers allow, and as its threads allow.
   void visitOccupancy() {
-    int64_t peak = roundUp(peakRegisters(signature, config), 8);
+    int64_t peak = roundUp(peakRegisters(signature, config, device), 8);
     int64_t byThreads =
         device.maxWarpsPerSm * kWarpThreads / config.blockThreads;
     int64_t byRegisters = device.registersPerSm / (peak * config.blockThreads);
     int64_t most = std::clamp<int64_t>(std::min(byThreads, byRegisters), 1, 32);
     if (config.spread) // no SM has two
       most = 1;
-    for (int64_t blocks : {int64_t(1), most}) {
+    // The latter first: how many there are without a bound is a guess.
+    for (int64_t blocks : {most, int64_t(1)}) {
       config.blocksPerSm = static_cast<int>(blocks);
       for (bool streaming : {!isLong, isLong}) {
         config.streaming = streaming;
@@ -370,7 +279,7 @@ std::optional<Rejection> ResidentRowsTemplate::checkLimits(
     return Rejection{PruneReason::InstructionShape, double(config.capacity()),
                      double(problem.cols), "elements"};
   int64_t limit = boundRegisters(config, device);
-  int64_t peak = peakRegisters(signature, config);
+  int64_t peak = peakRegisters(signature, config, device);
   if (peak > limit)
     return Rejection{PruneReason::Registers, double(peak), double(limit),
                      "registers a thread"};
@@ -385,7 +294,7 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
   // Blocks that are no cluster are tasks of their own.
   kernel.tasks = ceilDiv(problem.rows, config.blockRows()) * config.rowBlocks;
   kernel.clusterSize = config.cluster;
-  int64_t wanted = wantedRegisters(signature, config);
+  int64_t wanted = wantedRegisters(signature, config, device);
   kernel.block = {
       .threads = config.blockThreads,
       .registersPerThread = std::min(wanted, boundRegisters(config, device)),
@@ -393,29 +302,38 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
   kernel.sharedBytesPerTask = sharedOperandBytes(problem) / config.rowBlocks;
   kernel.serialNs =
       reductionNs(problem, config.rowThreads, config.cluster, device);
-  // Through L2 and back, and once more through the block. Not measured. By a
-  // counter and a fence it took 1.9 us (H100, softmax of 8x151936 by 16 blocks
-  // a row); the rest keeps it behind what was measured, for trials to find.
-  constexpr double kExchangeNs = 3500;
+  // Through L2 and back, once more through the block, and blocks that start and
+  // send one after the other (H200: softmax of 1x262144 by 64 to 132 blocks,
+  // layer norm of 3x133344, rms norm of 2x89856).
+  constexpr double kExchangeNs = 1600, kBlockNs = 5.5;
   if (config.spread)
     kernel.serialNs +=
-        kExchangeNs * (problem.quantizes() && problem.isNorm() ? 2 : 1);
+        (kExchangeNs + kBlockNs * static_cast<double>(kernel.tasks)) *
+        (reducesTwice(problem) ? 2 : 1);
+  int64_t vectors = config.vectors + config.sharedVectors;
   if (sharedOperandBytes(problem) > 0) {
-    // Loaded two vectors at a time. Each wait is for DRAM where no
-    // block before has read the same, for L2 where shared memory or the row's
-    // length leave L1 no room for them, else for L1.
-    constexpr double kL1LatencyNs = 25, kL1Bytes = 96 << 10;
-    int64_t vectors = config.vectors + config.sharedVectors;
-    bool isFirst = kernel.tasks * config.cluster <= device.smCount;
-    bool fitsL1 = config.sharedVectors == 0 &&
-                  sharedOperandBytes(problem) / config.cluster < kL1Bytes;
-    double latency = isFirst  ? device.dramLatencyNs
-                     : fitsL1 ? kL1LatencyNs
-                              : device.l2LatencyNs;
+    // Loaded two vectors at a time, behind the rows' own loads and stores: of
+    // little use is L1, where these are in flight as well, and L2 takes twice
+    // as long as an idle one.
+    constexpr double kBusyL2 = 2;
     int64_t waits = ceilDiv(vectors, 2);
-    kernel.serialNs +=
-        device.l2LatencyNs + static_cast<double>(waits - 1) * latency;
+    kernel.serialNs += device.l2LatencyNs + static_cast<double>(waits - 1) *
+                                                kBusyL2 * device.l2LatencyNs;
+    // Where results are quantised the statistics need the weights, too. What is
+    // shifted is loaded as it is used, a vector at a time.
+    constexpr double kOnceMoreNs = 150, kShiftedNs = 285;
+    double eachNs = (problem.quantizes() ? kOnceMoreNs : 0) +
+                    (config.start != 0 ? kShiftedNs : 0);
+    kernel.serialNs += eachNs * static_cast<double>(vectors);
   }
+  addHintCosts(kernel, problem, config.streaming != 0);
+  addAccessCosts(kernel, problem, config.vector);
+  addShuffleCosts(kernel, config.rows, config.rowThreads);
+  // Shared memory takes 4 clocks for a warp's vector, to write and to read.
+  constexpr double kSharedOps = 64;
+  kernel.simdOps +=
+      kSharedOps * static_cast<double>(config.sharedVectors * kernel.tasks *
+                                       config.cluster * config.blockThreads);
   // What a thread does once: addresses, merging, shuffles.
   double perThread = problem.op == RowOp::LayerNorm ? 160
                      : problem.op == RowOp::Softmax ? 130
@@ -430,7 +348,7 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
   constexpr double kWholeBytes = 64, kMostLost = 0.6;
   double together = config.rowThreads * config.vector * bytesOf(problem.dtype);
   if (config.vectors + config.sharedVectors > 1 && together < kWholeBytes)
-    kernel.lostShare = kMostLost * (1 - together / kWholeBytes);
+    kernel.lostShare += kMostLost * (1 - together / kWholeBytes);
   // Lanes that have no vector still issue.
   double used = std::min(1.0, static_cast<double>(problem.cols) /
                                   static_cast<double>(config.capacity()));

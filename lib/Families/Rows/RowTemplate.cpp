@@ -97,6 +97,7 @@ double sharedOperandBytes(const RowProblem &problem) {
 
 StreamKernel rowStream(const RowProblem &p) {
   StreamKernel kernel;
+  kernel.pace = StreamPace::Reduces;
   auto rows = static_cast<double>(p.rows);
   double elements = rows * static_cast<double>(p.cols);
   kernel.readBytes = rows * rowReadBytes(p) + sharedOperandBytes(p);
@@ -125,32 +126,73 @@ StreamKernel rowStream(const RowProblem &p) {
   return kernel;
 }
 
+bool reducesTwice(const RowProblem &problem) {
+  bool isKnown = problem.op == RowOp::RmsNorm && !problem.bias;
+  return problem.quantizes() && problem.isNorm() && !isKnown;
+}
+
 double reductionNs(const RowProblem &problem, int64_t threads, int64_t cluster,
                    const DeviceModel &device) {
-  // A shuffle and what merges, about 30 clocks each step; a round through
-  // shared memory with its barrier, about 60; what blocks of a cluster send to
-  // each other, and wait for until all of them have started, 0.8 us (H100,
-  // softmax of 8x151936: 0.5 us less than by a barrier of the cluster).
-  constexpr double kRoundClocks = 60, kClusterNs = 800;
+  // A shuffle and what merges, about 20 clocks each step; a round through
+  // shared memory, whose barrier waits for the last of all warps, about 150;
+  // what blocks of a cluster send to each other, and wait for until all of them
+  // have started, 0.9 us.
+  constexpr double kRoundClocks = 150, kClusterNs = 900;
   // Means and deviations merge with a division.
-  const double stepClocks = problem.op == RowOp::LayerNorm ? 60 : 30;
+  const double stepClocks = problem.op == RowOp::LayerNorm ? 40 : 20;
   double clocks = 0;
   for (int64_t lanes = std::min<int64_t>(threads, 32); lanes > 1; lanes /= 2)
     clocks += stepClocks;
   for (int64_t warps = threads / 32; warps > 1; warps = (warps + 1) / 2)
     clocks += stepClocks;
-  // A barrier waits for the last of all warps.
-  clocks += threads > 32 ? kRoundClocks + static_cast<double>(threads) / 8 : 0;
-  // Many warps start one after the other (H100, softmax of 8x151936 by clusters
-  // of 8: blocks of 1024 threads take 0.4 us more than those of 512).
-  constexpr double kThreadNs = 0.55, kFewThreads = 256;
+  clocks += threads > 32 ? kRoundClocks : 0;
+  // Many warps start one after the other (softmax of 8x151936 by clusters of 8:
+  // blocks of 1024 threads take 0.4 us more than those of 512).
+  constexpr double kThreadNs = 0.77, kFewThreads = 512;
   double ns =
       clocks / (device.sustainedMemoryClockMHz * 1e-3) +
       kThreadNs * std::max(0.0, static_cast<double>(threads) - kFewThreads);
   if (cluster > 1)
     ns += kClusterNs;
-  bool isTwice = problem.quantizes() && problem.isNorm();
-  return isTwice ? 2 * ns : ns;
+  return reducesTwice(problem) ? 2 * ns : ns;
+}
+
+void addHintCosts(StreamKernel &kernel, const RowProblem &problem,
+                  bool isStreaming) {
+  // Evict-first stores of one block turn DRAM from the reads of others to
+  // writes sooner, which costs 3 % (H200 and H100: the mean of 900 pairs of
+  // configs). Where all blocks run at once they store when all is read: within
+  // 1 % either way. What is only read goes by L1 for 2 %.
+  constexpr double kStoresLost = 0.03, kReadsLost = 0.02;
+  if (isReduction(problem.op))
+    kernel.lostShare += isStreaming ? 0 : kReadsLost;
+  else if (isStreaming)
+    kernel.lostInWaves += kStoresLost;
+}
+
+void addAccessCosts(StreamKernel &kernel, const RowProblem &problem,
+                    int64_t vector) {
+  // Addresses, bounds, and the slots of the loads and stores: a vector of half
+  // the width takes as long as a whole one (H200: a row of 7040 by 7 vectors of
+  // 4 takes 4.4 us, by 4 of 8 3.0). Those of operands that all rows share are
+  // loaded without bounds of their own.
+  constexpr double kAccessOps = 14, kSharedShare = 0.7;
+  double accesses = 1 + !isReduction(problem.op) + 2 * problem.residual +
+                    (problem.mask == RowMask::Matrix) +
+                    kSharedShare * (problem.weight + problem.bias);
+  double elements =
+      static_cast<double>(problem.rows) * static_cast<double>(problem.cols);
+  kernel.simdOps +=
+      kAccessOps * accesses * elements / static_cast<double>(vector);
+}
+
+void addShuffleCosts(StreamKernel &kernel, int64_t rows, int64_t rowThreads) {
+  constexpr double kStepOps = 7; // a shuffle, what it merges, selects
+  double steps = std::log2(double(std::min<int64_t>(rowThreads, kWarpThreads)));
+  kernel.simdOps +=
+      kStepOps * steps *
+      static_cast<double>(rows * kernel.tasks * kernel.clusterSize *
+                          kernel.block.threads);
 }
 
 void addStartCosts(StreamKernel &kernel, const RowProblem &problem,

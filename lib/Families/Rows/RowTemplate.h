@@ -40,10 +40,27 @@ StreamKernel rowStream(const RowProblem &problem);
 /// Bytes of the operands that all rows share: weight, bias, a mask of one row.
 double sharedOperandBytes(const RowProblem &problem);
 
+/// Whether the greatest of a norm's quantised results needs a reduction of its
+/// own: not that of an rms norm, which is known with the mean square.
+bool reducesTwice(const RowProblem &problem);
+
 /// Time in ns of reducing a row over \p threads of a block and \p cluster
-/// blocks, twice where a norm's result is quantised.
+/// blocks, twice where reducesTwice().
 double reductionNs(const RowProblem &problem, int64_t threads, int64_t cluster,
                    const DeviceModel &device);
+
+/// What evict-first stores cost where tasks follow each other, and reductions
+/// that read by L2 alone.
+void addHintCosts(StreamKernel &kernel, const RowProblem &problem,
+                  bool isStreaming);
+
+/// Adds to \p kernel the instructions that accesses of \p vector elements take
+/// besides those of each element.
+void addAccessCosts(StreamKernel &kernel, const RowProblem &problem,
+                    int64_t vector);
+
+/// Adds the shuffles of \p rows rows a thread, over \p rowThreads lanes.
+void addShuffleCosts(StreamKernel &kernel, int64_t rows, int64_t rowThreads);
 
 /// Adds to \p kernel, of \p threads threads a row in all, what rows cost that
 /// begin as \p start says: the shifting of vectors, the ends.

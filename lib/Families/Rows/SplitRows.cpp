@@ -80,6 +80,18 @@ protected:
     return std::nullopt;
   }
 
+  /// Registers that the compiler takes, \p words of them for a vector (ptxas
+  /// 13.0 for sm_90, all configs of the space). A block less to an SM than
+  /// expected leaves a second wave of few blocks, which takes as long as the
+  /// first.
+  static int64_t wantedRegisters(const SplitRowsConfig &config, int64_t words) {
+    constexpr int64_t kBase = 30, kLeast = 40;
+    int64_t wanted = kBase + config.items * words;
+    if (config.start != 0 && config.items > 2) // ends, and values of a vector
+      wanted += 2 + 3 * (config.vector - words) / 2;
+    return std::max(wanted, kLeast);
+  }
+
   StreamKernel stream(const RowProblem &problem, const RowSignature &signature,
                       const SplitRowsConfig &config,
                       const DeviceModel &device) const override {
@@ -89,7 +101,7 @@ protected:
     int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
     kernel.block = {.threads = config.blockThreads,
                     .registersPerThread =
-                        std::min(22 + config.items * words,
+                        std::min(wantedRegisters(config, words),
                                  registerLimit(device, config.blockThreads,
                                                config.minBlocks())),
                     .sharedBytes = kScratchBytes / 8};
@@ -99,10 +111,12 @@ protected:
     kernel.loadRounds = std::max<int64_t>(1, ceilDiv(ofTask, chunk));
     kernel.serialNs = reductionNs(problem, config.blockThreads, 1, device);
     addStartCosts(kernel, problem, config.rowStart(), config.blockThreads);
+    addHintCosts(kernel, problem, config.streaming != 0);
+    addAccessCosts(kernel, problem, config.vector);
+    addShuffleCosts(kernel, 1, config.blockThreads);
     // Partial results, a counter that orders them, and for the last block the
-    // merging. Blocks start and count one after the other (H100, the greatest
-    // of 7 rows of 123457, the sums of 4 of 69808: 270 to 2100 blocks).
-    constexpr double kOrderNs = 500, kCountNs = 1.2;
+    // merging. Blocks count one after the other.
+    constexpr double kOrderNs = 1340, kCountNs = 0.47;
     if (config.ranges > 1)
       kernel.serialNs += 3 * device.l2LatencyNs + kOrderNs +
                          kCountNs * static_cast<double>(kernel.tasks);

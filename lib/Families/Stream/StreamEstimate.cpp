@@ -43,6 +43,8 @@ Estimate estimateStream(const StreamKernel &kernel, const DeviceModel &device,
   estimate.bound = nameOf(time.bound);
   estimate.add("launch", time.launchNs);
   estimate.add("ramp", time.rampNs);
+  if (time.first.tasks > 0)
+    estimate.add("first wave", time.first.totalNs);
   estimate.add("waves", time.fullWaves * time.full.totalNs);
   estimate.add("last wave", time.last.totalNs);
   estimate.note("wave dram", time.full.dramNs);
@@ -63,6 +65,16 @@ Estimate estimateStream(const StreamKernel &kernel, const DeviceModel &device,
 // Prose
 //===----------------------------------------------------------------------===//
 
+static std::string rereadText(double missShare) {
+  if (missShare == 0)
+    return "from L2: what is in flight fits there";
+  if (missShare == 1)
+    return "from DRAM: what is in flight exceeds the L2";
+  return fmt::format("{:.0f} % of it from DRAM: so much of what is in flight "
+                     "exceeds the L2",
+                     100 * missShare);
+}
+
 static DerivationStep trafficStep(const StreamKernel &kernel,
                                   const StreamTime &time) {
   DerivationStep step;
@@ -77,10 +89,9 @@ static DerivationStep trafficStep(const StreamKernel &kernel,
   if (kernel.rereadBytes == 0)
     step.verdict = "every byte is moved once";
   else
-    step.verdict = fmt::format(
-        "{:.2f} MB are read again, {}", kernel.rereadBytes / megabyte,
-        time.rereadFitsL2 ? "from L2: what is in flight fits there"
-                          : "from DRAM: what is in flight exceeds the L2");
+    step.verdict = fmt::format("{:.2f} MB are read again, {}",
+                               kernel.rereadBytes / megabyte,
+                               rereadText(time.rereadMissShare));
   step.values = llvm::json::Object{{"read_bytes", kernel.readBytes},
                                    {"write_bytes", kernel.writeBytes},
                                    {"reread_bytes", kernel.rereadBytes}};
@@ -181,7 +192,7 @@ static DerivationStep lifeStep(const StreamKernel &kernel,
 }
 
 static DerivationStep waveStep(llvm::StringRef title, const StreamWave &wave,
-                               const StreamTime &time, StepTerm life) {
+                               StepTerm life) {
   return {.title = title.str(),
           .formula = fmt::format("{} tasks; no limit is reached to the last "
                                  "byte while another is close",
@@ -191,7 +202,7 @@ static DerivationStep waveStep(llvm::StringRef title, const StreamWave &wave,
                     {"l2", wave.l2Ns},
                     {"issue", wave.issueNs},
                     std::move(life)},
-          .exponent = time.norm};
+          .exponent = wave.norm};
 }
 
 Derivation explainStream(const StreamKernel &kernel,
@@ -204,13 +215,16 @@ Derivation explainStream(const StreamKernel &kernel,
   StepTerm life = steps.resultOf(steps.add(lifeStep(kernel, time)));
   std::vector<StepTerm> addends{{"launch", time.launchNs},
                                 {"ramp", time.rampNs}};
+  if (time.first.tasks > 0)
+    addends.push_back(steps.resultOf(
+        steps.add(waveStep("the first wave", time.first, life))));
   if (time.fullWaves > 0)
     addends.push_back(
-        steps.resultOf(steps.add(waveStep("a wave", time.full, time, life)),
+        steps.resultOf(steps.add(waveStep("a wave", time.full, life)),
                        time.fullWaves, "full waves"));
   if (time.last.tasks > 0)
-    addends.push_back(steps.resultOf(
-        steps.add(waveStep("the last wave", time.last, time, life))));
+    addends.push_back(
+        steps.resultOf(steps.add(waveStep("the last wave", time.last, life))));
   steps.add({.title = "total",
              .verdict = fmt::format("bound by {}", nameOf(time.bound)),
              .values = llvm::json::Object{{"bound", nameOf(time.bound)},
