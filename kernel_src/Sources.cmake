@@ -122,6 +122,7 @@ set(KILN_KERNEL_SOURCES
   transpose/ReferenceTranspose.cuh
   transpose/ShiftedTranspose.cuh
   transpose/ShiftedTransposeConfig.h
+  transpose/Squares.cuh
   transpose/TiledTranspose.cuh
   transpose/TiledTransposeConfig.h
   transpose/TransposeParams.h

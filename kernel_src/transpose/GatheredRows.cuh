@@ -3,11 +3,10 @@
 // Rows that begin anywhere come to shared memory as they are: of each row the
 // aligned pieces that the tile's columns touch, by asynchronous copies. What a
 // piece has of neighbouring tiles nobody reads. Nothing outside of the operand
-// is loaded: of the pieces at its two ends only the elements. Vectors of y are
-// then gathered element by element.
+// is loaded: of the pieces at its two ends only the elements.
 //
-// A thread keeps its place in a row and walks over the rows, so that a copy is
-// a comparison and two additions.
+// A thread keeps its place in a row and walks over rows that begin alike where
+// it can, so that a copy is two additions.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -58,45 +57,53 @@ struct GatheredRows {
     }
   }
 
-  /// A vector of y: the element that lies \p offset bytes behind each of \p
-  /// from.
-  static Words<16> gather(const char *const (&from)[kVector], int offset) {
-    Words<16> value = {};
-#pragma unroll
-    for (int k = 0; k < kVector; ++k)
-      value.word[k * kElementBytes / 4] |=
-          loadVector<kElementBytes>(from[k] + offset).word[0]
-          << k * kElementBytes % 4 * 8;
-    return value;
-  }
-
 private:
+  // Pieces of a row that the tile's columns touch wherever it begins, and one
+  // more unless it begins with a piece.
+  static constexpr int kPieces = kConfig.rowCopies(kSignature) - 1;
+  // Rows at once, a thread a piece. Rows so far apart begin alike, and lie
+  // alike in shared memory, if this is a multiple of both periods.
+  static constexpr int kAtOnce =
+      kPieces < kConfig.threads() ? kConfig.threads() / kPieces : 1;
+  static constexpr bool kAreAlike =
+      kAtOnce % kPieceBytes == 0 && kAtOnce % kVector == 0;
+
   /// \p bytes: of a row. kInside: x has all of all pieces.
   template <bool kInside>
   void loadRows(char *shared, const char *origin, long long pitch, int firstRow,
                 int endRow, int bytes) const {
     constexpr int kThreads = kConfig.threads();
-    constexpr int kCopies = kConfig.rowCopies(kSignature);
-    constexpr int kUnroll = !kInside ? 1 : kPieceBytes == 4 ? 4 : 2;
-    // Groups of as many threads as a row has copies, or one of fewer.
-    constexpr int kGroups = kCopies < kThreads ? kThreads / kCopies : 1;
+    constexpr int kUnroll = !kInside ? 1 : 4;
     const int thread = static_cast<int>(threadIdx.x);
-    const int group = kCopies < kThreads ? thread / kCopies : 0;
-    if (group == kGroups)
-      return;
+    const int first = firstRow + thread / kPieces;
 #pragma unroll 1
-    for (int copy = thread - group * kCopies; copy < kCopies;
-         copy += kThreads) {
-      const int byte = copy * kPieceBytes;
-      const char *row = origin + (firstRow + group) * pitch;
+    for (int piece = thread % kPieces; piece < kPieces; piece += kThreads) {
+      const int byte = piece * kPieceBytes;
+      const char *row = origin + first * pitch;
+      int rowPast = past(row);
+      int place = kConfig.rowOffset(kSignature, first) + byte;
 #pragma unroll kUnroll
-      for (int i = firstRow + group; i < endRow; i += kGroups) {
-        const int rowPast = past(row);
-        const int place = kConfig.rowOffset(kSignature, i) + byte;
+      for (int i = first; i < endRow; i += kAtOnce) {
         if (byte < rowPast + bytes)
           copyPiece<kInside>(shared, place, row - rowPast + byte);
-        row += kGroups * pitch;
+        row += kAtOnce * pitch;
+        if constexpr (kAreAlike)
+          place += kConfig.rowOffset(kSignature, kAtOnce);
+        else {
+          rowPast = past(row);
+          place = kConfig.rowOffset(kSignature, i + kAtOnce) + byte;
+        }
       }
+    }
+    // The last pieces.
+#pragma unroll 1
+    for (int i = firstRow + thread; i < endRow; i += kThreads) {
+      constexpr int kByte = kPieces * kPieceBytes;
+      const char *row = origin + i * pitch;
+      const int rowPast = past(row);
+      if (kByte < rowPast + bytes)
+        copyPiece<kInside>(shared, kConfig.rowOffset(kSignature, i) + kByte,
+                           row - rowPast + kByte);
     }
   }
 

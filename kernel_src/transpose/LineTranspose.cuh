@@ -121,6 +121,18 @@ private:
       storeSingly(tile, shared, head + vectors * kVector, elements);
   }
 
+  /// A vector of y: the element that lies \p offset bytes behind each of \p
+  /// from.
+  static Words<16> gather(const char *const (&from)[kVector], int offset) {
+    Words<16> value = {};
+#pragma unroll
+    for (int k = 0; k < kVector; ++k)
+      value.word[k * kElementBytes / 4] |=
+          loadVector<kElementBytes>(from[k] + offset).word[0]
+          << k * kElementBytes % 4 * 8;
+    return value;
+  }
+
   /// Stores \p vectors vectors, of which the first begins with element \p head
   /// of the run.
   static void storeVectors(const Tile &tile, const char *shared, int head,
@@ -152,7 +164,7 @@ private:
       constexpr int kUnroll = kConfig.unroll(kSignature);
 #pragma unroll kUnroll
       for (int i = kind + group * kinds; i < vectors; i += groups * kinds) {
-        storeVector<16>(to + i * 16, Rows::gather(from, offset));
+        storeVector<16>(to + i * 16, gather(from, offset));
         offset += groups * kindBytes;
       }
     }

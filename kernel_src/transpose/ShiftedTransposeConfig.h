@@ -78,6 +78,24 @@ struct ShiftedTransposeConfig {
     return rowOffset(signature, sharedRows(signature));
   }
 
+  // Squares of narrow elements: as many rows and columns as a word of four
+  // bytes has elements. Once they are transposed, a word has one column of its
+  // square.
+  static constexpr int squareSide(const TransposeSignature &signature) {
+    return 4 / signature.elementBytes;
+  }
+  /// Where the word is that has column \p column of the square that begins with
+  /// row \p row of the tile: in the place of a word of this square, or of a
+  /// neighbour in the same 16 bytes. So words of four neighbouring columns are
+  /// in four banks.
+  constexpr int squareOffset(const TransposeSignature &signature, int row,
+                             int column) const {
+    const int side = squareSide(signature);
+    const int inSquare = column % side;
+    return rowOffset(signature, row + inSquare) +
+           (column / side ^ inSquare * signature.elementBytes) * 4;
+  }
+
   // Chunks: vectors of rows of y. A warp stores chunks of several rows, and a
   // thread those of one column of chunks.
   constexpr int chunksPerRow(const TransposeSignature &signature) const {
@@ -121,19 +139,14 @@ struct ShiftedTransposeConfig {
     return ((y | pitch) & static_cast<unsigned>(kGrain - 1)) != 0;
   }
 
-  /// Steps whose loads a thread has in flight at once, 32 elements.
+  /// Steps whose loads a thread has in flight at once.
   constexpr int unroll(const TransposeSignature &signature) const {
+    constexpr int kMost = 4;
     int rows = tileCols / rowStep(signature);
-    int fit = 32 / vector(signature);
-    return fit < 1 ? 1 : fit < rows ? fit : rows;
+    return rows < kMost ? rows : kMost;
   }
-  /// Registers a thread: the elements of its steps, an address for each of a
-  /// chunk's rows, and the rest.
-  constexpr int registers(const TransposeSignature &signature) const {
-    if (signature.elementBytes > 1)
-      return 56;
-    return kinds(signature) > 1 ? 88 : 64;
-  }
+  /// Registers a thread: words of its steps, their addresses, and the rest.
+  constexpr int registers(const TransposeSignature &) const { return 64; }
   constexpr int minBlocks(const TransposeSignature &signature) const {
     int byRegisters = 65536 / (registers(signature) * blockThreads);
     int byThreads = 1024 / blockThreads; // of sm_75, the least there is

@@ -47,6 +47,7 @@
 #include "common/Access.cuh"
 #include "common/Dependent.cuh"
 #include "common/Raster.cuh"
+#include "transpose/Squares.cuh"
 #include "transpose/TiledTransposeConfig.h"
 #include "transpose/TransposeParams.h"
 
@@ -57,19 +58,6 @@ template <int kVector, int kElementBytes> struct SubBlock {
   Words<kVector * kElementBytes> row[kVector];
 };
 
-/// The transpose of four words of four bytes: byte j of out[i] is byte i of
-/// in[j].
-inline void transposeBytes(const unsigned (&in)[4], unsigned (&out)[4]) {
-  unsigned low01 = __byte_perm(in[0], in[1], 0x5140);
-  unsigned low23 = __byte_perm(in[2], in[3], 0x5140);
-  unsigned high01 = __byte_perm(in[0], in[1], 0x7362);
-  unsigned high23 = __byte_perm(in[2], in[3], 0x7362);
-  out[0] = __byte_perm(low01, low23, 0x5410);
-  out[1] = __byte_perm(low01, low23, 0x7632);
-  out[2] = __byte_perm(high01, high23, 0x5410);
-  out[3] = __byte_perm(high01, high23, 0x7632);
-}
-
 /// Element (i, j) of the result is element (j, i) of \p in.
 template <int kVector, int kElementBytes>
 SubBlock<kVector, kElementBytes>
@@ -78,32 +66,20 @@ transposed(const SubBlock<kVector, kElementBytes> &in) {
   SubBlock<kVector, kElementBytes> out;
   if constexpr (kVector == 1)
     out = in;
-  else if constexpr (kElementBytes == 4) {
-#pragma unroll
-    for (int i = 0; i < kVector; ++i)
-#pragma unroll
-      for (int j = 0; j < kVector; ++j)
-        out.row[i].word[j] = in.row[j].word[i];
-  } else {
+  else {
     // Squares of one word on a side.
 #pragma unroll
     for (int i = 0; i < kVector / kPerWord; ++i)
 #pragma unroll
       for (int j = 0; j < kVector / kPerWord; ++j) {
-        if constexpr (kElementBytes == 2) {
-          unsigned a = in.row[2 * j].word[i], b = in.row[2 * j + 1].word[i];
-          out.row[2 * i].word[j] = __byte_perm(a, b, 0x5410);
-          out.row[2 * i + 1].word[j] = __byte_perm(a, b, 0x7632);
-        } else {
-          unsigned square[4], result[4];
+        unsigned square[kPerWord];
 #pragma unroll
-          for (int k = 0; k < 4; ++k)
-            square[k] = in.row[4 * j + k].word[i];
-          transposeBytes(square, result);
+        for (int k = 0; k < kPerWord; ++k)
+          square[k] = in.row[kPerWord * j + k].word[i];
+        transposeSquare<kElementBytes>(square);
 #pragma unroll
-          for (int k = 0; k < 4; ++k)
-            out.row[4 * i + k].word[j] = result[k];
-        }
+        for (int k = 0; k < kPerWord; ++k)
+          out.row[kPerWord * i + k].word[j] = square[k];
       }
   }
   return out;

@@ -115,32 +115,48 @@ LineTranspose::checkShape(const LineTransposeConfig &config,
 /// average over 24 numbers of rows, walked through as the kernel does.
 static double passesOf(const LineTransposeConfig &config, int64_t rows,
                        int vector) {
-  constexpr double kNarrow = 2.5, kFew = 3, kMany = 4;
+  constexpr double kNarrow = 2.5, kFewest = 5, kFew = 3, kMany = 4;
   if (config.copyBytes == 4)
     return kNarrow;
+  if (rows < vector)
+    return kFewest;
   return rows < 8 * vector ? kFew : kMany;
 }
 
+/// Vectors from one to the next that begins at the same row, and how often a
+/// block's threads go over them.
+static int64_t kindsOf(int64_t rows, int vector) {
+  return rows / std::min<int64_t>(rows & -rows, vector);
+}
+static int64_t turnsOf(const LineTransposeConfig &config, int64_t rows,
+                       int vector) {
+  return (kindsOf(rows, vector) + config.threads() - 1) / config.threads();
+}
+
+/// Instructions of lanes in a block for the addresses of its kinds' elements.
+/// Counted in the kernel's SASS for sm_90, as those below.
+static double addressesOf(const LineTransposeConfig &config, int64_t rows,
+                          int vector) {
+  constexpr double kPerAddress = 16;
+  return double(turnsOf(config, rows, vector) * config.threads()) * vector *
+         kPerAddress;
+}
+
 /// Instructions of a lane in a block, for \p copies copies and \p vectors
-/// vectors.
+/// vectors, with its part of packing for each element.
 static double instructionsOf(const LineTransposeConfig &config, int64_t rows,
                              int vector, double copies, double vectors) {
-  // Counted in the kernel's SASS for sm_90: a copy; the address of an element
-  // of a kind; a vector, with its part of packing for each element.
-  constexpr double kPerAddress = 16, kPerVector = 10, kPerElement = 1.75;
-  const double perCopy = config.copyBytes == 4 ? 18 : 25;
+  constexpr double kPerVector = 10, kPerElement = 1.75, kPerCopy = 10;
   // An SM's port to shared memory takes one access for four of arithmetic.
   constexpr double kPerPass = 4;
   double element = kPerElement + kPerPass * passesOf(config, rows, vector);
   // Threads in groups of as many as there are kinds, or those of the last turn:
   // some have nothing to do.
-  const int64_t threads = config.threads();
-  const int64_t common = std::min<int64_t>(rows & -rows, vector);
-  const int64_t kinds = rows / common;
-  const int64_t turns = (kinds + threads - 1) / threads;
-  const int64_t groups = std::max<int64_t>(threads / kinds, 1);
-  double idle = double(turns * threads) / double(groups * kinds);
-  return copies * perCopy + double(turns * threads) * vector * kPerAddress +
+  const int64_t kinds = kindsOf(rows, vector);
+  const int64_t groups = std::max<int64_t>(config.threads() / kinds, 1);
+  double idle = double(turnsOf(config, rows, vector) * config.threads()) /
+                double(groups * kinds);
+  return copies * kPerCopy + addressesOf(config, rows, vector) +
          vectors * idle * (kPerVector + vector * element);
 }
 
@@ -164,8 +180,11 @@ void LineTranspose::addCosts(StreamKernel &kernel,
   double copies = double(rows) * config.rowCopies(signature);
   kernel.simdOps = instructionsOf(config, rows, vector, copies, moved / 16) *
                    double(kernel.tasks);
-  kernel.serialNs = gatheringNs(
-      kernel, moved, moved, passesOf(config, rows, vector), signature, device);
+  // Of a bank's four bytes each lane takes one element.
+  const double width = 4.0 / signature.elementBytes;
+  kernel.serialNs =
+      betweenNs(kernel, moved * (1 + width * passesOf(config, rows, vector)),
+                addressesOf(config, rows, vector), device);
 }
 
 std::unique_ptr<Template> makeLineTransposeTemplate() {

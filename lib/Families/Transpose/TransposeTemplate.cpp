@@ -45,17 +45,16 @@ double sharedMemoryNs(double bytes, const DeviceModel &device) {
   return clocks * 1e3 / double(device.smClockMHz);
 }
 
-double gatheringNs(const StreamKernel &kernel, double loaded, double moved,
-                   double passes, const TransposeSignature &signature,
-                   const DeviceModel &device) {
+double betweenNs(const StreamKernel &kernel, double bytes, double instructions,
+                 const DeviceModel &device) {
   int64_t fit =
       std::max<int64_t>(occupancy(device, kernel.block).blocksPerSm, 1);
   int64_t given = (kernel.tasks + device.smCount - 1) / device.smCount;
   int64_t waves = std::max<int64_t>((given + fit - 1) / fit, 1);
   double together = double(std::min(fit, given) + waves - 1) / double(waves);
-  // Of a bank's four bytes each lane takes one element.
-  double width = std::max(1, 4 / signature.elementBytes);
-  return together * sharedMemoryNs(loaded + moved * width * passes, device);
+  double lanes = device.simdFlopsPerClockPerSm(RateType::FP32) / 2;
+  double issueNs = instructions / lanes * 1e3 / double(device.smClockMHz);
+  return together * (sharedMemoryNs(bytes, device) + issueNs);
 }
 
 } // namespace kiln

@@ -72,13 +72,12 @@ double lostToTiles(const StreamKernel &kernel, const Config &config,
 /// barrier between.
 double sharedMemoryNs(double bytes, const DeviceModel &device);
 
-/// Time in ns that a tile takes shared memory whose elements are gathered one
-/// by one: \p loaded bytes in, \p moved bytes out, for which lanes meet in
-/// banks \p passes times. The first blocks of an SM begin together, and all of
-/// them gather at a time; those behind them have drifted apart.
-double gatheringNs(const StreamKernel &kernel, double loaded, double moved,
-                   double passes, const TransposeSignature &signature,
-                   const DeviceModel &device);
+/// Time in ns for what a tile does between its loads and its stores: it moves
+/// \p bytes through shared memory at the rate of all banks, beside \p
+/// instructions of lanes. The first blocks of an SM begin together, and all of
+/// them do this at a time; those behind them have drifted apart.
+double betweenNs(const StreamKernel &kernel, double bytes, double instructions,
+                 const DeviceModel &device);
 
 /// Binds one config of one problem.
 template <class Config> class TransposeBinder final : public Binder {
