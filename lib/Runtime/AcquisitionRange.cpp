@@ -45,6 +45,7 @@ Acquisition::portfolioOptions(const ProblemRange &range) const {
   made.retune = options.retune;
   made.acceptsPartial = !options.preferTrials;
   made.cancel = options.cancel;
+  made.cover = options.cover;
   if (request.isExpected)
     made.first = {aboveZero(range.pointOf(request.problem.record))};
   made.progress = [this, before = options.trials ? options.trials->load() : 0,

@@ -66,10 +66,12 @@
 //
 // *Pausing* ends the trials at hand after their piece, gives their memory back
 // and begins nothing. What was measured by then is kept, and a stage that was
-// cut short begins again, with what is missing, when the pause ends. So a
-// paused engine that is waited for does nothing on the GPU, and its contexts
-// may be destroyed: the jobs of a context that is gone are dropped. Its id
-// tells, which a driver answers of a destroyed one, too (isAlive()).
+// cut short begins again, with what is missing, when the pause ends. The search
+// for a cover, up to a second of the host's, is not cut short and not done
+// again: else short moments between pauses would bring nothing on. So a paused
+// engine that is waited for does nothing on the GPU, and its contexts may be
+// destroyed: the jobs of a context that is gone are dropped. Its id tells,
+// which a driver answers of a destroyed one, too (isAlive()).
 //
 // Rejected: a thread for each context (trials on one GPU disturb each other,
 // and what one context measured serves the others of its device class from the
@@ -195,7 +197,7 @@ private:
   }
   static bool mayTryAgain(Job &job);
   Stage fail(Job &job, llvm::Error error);
-  AcquireOptions options(const Job &job) const;
+  AcquireOptions options(Job &job) const;
 
   Engine &engine;
   BackgroundPace thePace;

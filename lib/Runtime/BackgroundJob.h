@@ -38,6 +38,9 @@ struct Background::Job {
   /// Values of the layer that were launched; more may come while it is worked
   /// on, with the mutex held.
   std::vector<Problem> launched;
+  /// Of its range, so that each stage, and each resumption of one, need not
+  /// search it again.
+  std::shared_ptr<const Portfolio> cover;
   /// The kernels of First, which compile while other jobs are worked on.
   std::vector<PendingArtifact> ahead;
 };

@@ -18,13 +18,14 @@ static constexpr size_t kMostFirst = 3;
 /// begun so many times.
 static constexpr int kMostAttempts = 3;
 
-AcquireOptions Background::options(const Job &job) const {
+AcquireOptions Background::options(Job &job) const {
   AcquireOptions options;
   options.isBackground = true;
   options.preferTrials = true;
   options.retune = job.retunes;
   options.budget = EngineConfig::timeOf(INT64_MAX);
   options.cancel = &thePace.interrupted();
+  options.cover = &job.cover;
   return options;
 }
 

@@ -32,6 +32,7 @@
 namespace kiln {
 
 class Engine;
+class Portfolio;
 
 /// How a plan is to be had.
 struct AcquireOptions {
@@ -48,6 +49,8 @@ struct AcquireOptions {
   Haste haste = Haste::None;
   std::chrono::milliseconds budget{2000};
   const std::atomic<bool> *cancel = nullptr; ///< may be null
+  /// Of a range: see PortfolioOptions::cover; may be null.
+  std::shared_ptr<const Portfolio> *cover = nullptr;
   /// Receives how many configs were tried so far; may be null.
   std::atomic<uint64_t> *trials = nullptr;
   /// Of a range: receives how many kernels are there and how many it has; may

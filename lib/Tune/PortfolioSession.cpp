@@ -14,6 +14,7 @@
 
 #include "Support/Error.h"
 #include "Tune/BarredConfigs.h"
+#include "Tune/KnownCover.h"
 #include "Tune/RangeCover.h"
 #include "Tune/RangeTrials.h"
 
@@ -40,6 +41,8 @@ struct PortfolioSession::Impl {
   std::optional<Portfolio> findStored();
   void findParts();
   void findBarred();
+  std::optional<Portfolio>
+  renewKnown(const std::vector<PortfolioMember> &kept) const;
   llvm::Error coverWith(const std::vector<PortfolioMember> &kept);
   MemberWork makeWork(const PortfolioMember &member) const;
   void requestAll();
@@ -139,11 +142,27 @@ void PortfolioSession::Impl::findBarred() {
     barred.addFault(fault.config, fault.kernel);
 }
 
+/// The cover of an earlier session, if it serves. Not a second time: then
+/// something of it was lost.
+std::optional<Portfolio> PortfolioSession::Impl::renewKnown(
+    const std::vector<PortfolioMember> &kept) const {
+  const PortfolioOptions &options = task.options;
+  if (covers > 0 || !options.cover || !*options.cover)
+    return std::nullopt;
+  return renewCover(**options.cover, range, kept, ofParts, barred);
+}
+
 /// Makes the cover, of which \p kept are members.
 llvm::Error
 PortfolioSession::Impl::coverWith(const std::vector<PortfolioMember> &kept) {
   const Clock::time_point start = Clock::now();
   const PortfolioOptions &options = task.options;
+  if (std::optional<Portfolio> known = renewKnown(kept)) {
+    known->faults = task.portfolio.faults;
+    task.portfolio = std::move(*known);
+    ++covers;
+    return llvm::Error::success();
+  }
   CoverOptions coverOptions;
   coverOptions.tolerance = options.tolerance;
   coverOptions.maxKernels = options.maxKernels;
@@ -155,7 +174,7 @@ PortfolioSession::Impl::coverWith(const std::vector<PortfolioMember> &kept) {
   };
   coverOptions.isBarred = isBarred;
   coverOptions.points = options.first;
-  coverOptions.cancel = options.cancel;
+  coverOptions.cancel = options.cover ? nullptr : options.cancel;
   auto cover = coverRange(range, task.context.device, coverOptions);
   task.result.coverMs += millisecondsOf(Clock::now() - start);
   ++covers;
@@ -163,6 +182,8 @@ PortfolioSession::Impl::coverWith(const std::vector<PortfolioMember> &kept) {
     return cover.takeError();
   cover->faults = task.portfolio.faults;
   task.portfolio = std::move(*cover);
+  if (options.cover)
+    *options.cover = std::make_shared<const Portfolio>(task.portfolio);
   return llvm::Error::success();
 }
 

@@ -65,6 +65,11 @@ struct PortfolioOptions {
   bool stores = true;
   /// Becomes true from any thread: the session ends soon with what it has.
   const std::atomic<bool> *cancel = nullptr;
+  /// The cover that an earlier session of the same range and `first` searched,
+  /// which is taken where it still serves; receives that of this one. Its
+  /// search is not cancelled then, so that who is cancelled again and again
+  /// gets beyond it. Null: nobody goes on with it.
+  std::shared_ptr<const Portfolio> *cover = nullptr;
   std::function<void(const PortfolioProgress &)> progress;
 };
 

@@ -130,7 +130,7 @@ TEST_CASE("background: one generic kernel serves all layers of a signature") {
 TEST_CASE("background: a layer that is met later does not wait for trials") {
   BackgroundFixture fixture;
   kiln_engine_options options = fixture.backgroundOptions();
-  options.background_permille = 5;
+  options.background_permille = 20;
   kiln_engine *engine = fixture.engine(options);
   REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
   while (statisticsOf(engine).trials == 0 &&

@@ -273,6 +273,55 @@ TEST_CASE("whenever the time ends, what is there serves") {
   }
 }
 
+TEST_CASE("who goes on with a cover does not search it again") {
+  RangeFixture f;
+  std::shared_ptr<const Portfolio> cover;
+  f.options.cover = &cover;
+  // The search ends though the session is cancelled.
+  std::atomic<bool> cancel{true};
+  f.options.cancel = &cancel;
+  f.prepare();
+  REQUIRE(cover);
+  const std::shared_ptr<const Portfolio> first = cover;
+  REQUIRE(cover->members().size() > 1);
+  cancel = false;
+  SUBCASE("and has what it would have without") {
+    REQUIRE(f.prepare() == ErrorCode::Success);
+    CHECK(cover == first);
+    CHECK(f.result.coverMs == 0);
+    CHECK(f.result.portfolio.isComplete);
+    RangeFixture other;
+    REQUIRE(other.prepare() == ErrorCode::Success);
+    for (int64_t m : {1, 77, 1000, 4096})
+      CHECK(f.chosenAt(m) == other.chosenAt(m));
+  }
+  SUBCASE("but keeps what was measured") {
+    size_t runs = 0;
+    f.runner.onRun = [&] { cancel = ++runs >= 4; };
+    REQUIRE(f.prepare() == ErrorCode::Success);
+    const size_t measured = f.result.portfolio.measuredMembers();
+    REQUIRE(measured > 0);
+    cancel = false;
+    f.runner.onRun = nullptr;
+    f.runner.requests.clear();
+    REQUIRE(f.prepare() == ErrorCode::Success);
+    CHECK(f.result.portfolio.isComplete);
+    CHECK(f.result.portfolio.measuredMembers() >= measured);
+  }
+  SUBCASE("unless it is of another range") {
+    REQUIRE(f.prepare(std::chrono::seconds(60), 1, 100) == ErrorCode::Success);
+    CHECK(cover != first);
+  }
+  SUBCASE("unless a member is wrong") {
+    f.runner.faults[first->members().front().config.text()] =
+        TrialStatus::Wrong;
+    REQUIRE(f.prepare() == ErrorCode::Success);
+    CHECK(f.result.rejected > 0);
+    CHECK(cover != first);
+    CHECK_FALSE(f.has(first->members().front().config.text()));
+  }
+}
+
 TEST_CASE("the value that is waited for comes first") {
   RangeFixture f;
   f.options.first = {ExtentPoint{777}};
