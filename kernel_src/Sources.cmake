@@ -116,6 +116,7 @@ set(KILN_KERNEL_SOURCES
   rows/RowStats.cuh
   rows/SplitRows.cuh
   rows/SplitRowsConfig.h
+  rows/ThreadRows.cuh
   transpose/GatheredRows.cuh
   transpose/LineTranspose.cuh
   transpose/LineTransposeConfig.h

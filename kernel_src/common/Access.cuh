@@ -106,4 +106,21 @@ void storeVector(void *pointer, const Words<kBytes> &value) {
   }
 }
 
+/// Loads kBytes, a multiple of 4 up to 16, from \p shared, which is aligned to
+/// them: by one access where they are 16, since of several each would meet four
+/// lanes in a bank.
+template <int kBytes> Words<kBytes> loadSharedVector(unsigned shared) {
+  static_assert(kBytes % 4 == 0 && kBytes <= 16, "words of one access");
+  if constexpr (kBytes == 16) {
+    uint4 words = ptx::ldShared128(shared);
+    return {words.x, words.y, words.z, words.w};
+  } else {
+    Words<kBytes> words;
+#pragma unroll
+    for (int w = 0; w < kBytes / 4; ++w)
+      words.word[w] = ptx::ldShared32(shared + 4 * w);
+    return words;
+  }
+}
+
 } // namespace kiln

@@ -11,6 +11,7 @@ namespace kiln::ptx {
 
 /// No instruction: the compiler takes \p value for a new one from here on.
 inline void opaque(unsigned &value) { asm volatile("" : "+r"(value)); }
+inline void opaque(long long &value) { asm("" : "+l"(value)); }
 
 /// blockIdx.x and .y, read where it says: nothing computed of them is kept for
 /// another call.

@@ -54,9 +54,11 @@ public:
   }
 
   /// Instead of a load: \p words are what get(0) returns.
-  void set(const Words<kBytes> &words) {
-    low = words;
-    high = words;
+  void set(const Words<kBytes> &words) { set(words, words); }
+  /// The same: of what covers it.
+  void set(const Words<kBytes> &first, const Words<kBytes> &second) {
+    low = first;
+    high = second;
   }
 
   /// What was asked for.

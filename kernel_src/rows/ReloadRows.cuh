@@ -84,9 +84,9 @@ private:
       // A collector for each chunk, so that its pivot is never far.
       auto collector = Math::Collector::empty();
       forEachVector<Pass::First>(chunk, at,
-                                 [&](long long, float(&value)[kVector],
+                                 [&](int i, long long, float(&value)[kVector],
                                      const typename Vectors::Values &shared) {
-                                   Math::collect(collector, value,
+                                   Math::collect(collector, i, value,
                                                  shared.weight);
                                  });
       stats[0].merge(collector.template stats<kVector>());
@@ -176,8 +176,8 @@ private:
     return vector * kVector + body.head;
   }
 
-  /// Calls \p visit with (column, prepared values, operands of its columns) for
-  /// each vector of \p chunk.
+  /// Calls \p visit with (number in the chunk, column, prepared values,
+  /// operands of its columns) for each vector of \p chunk.
   template <Pass kPass, class Visit>
   void forEachVector(Chunk &chunk, long long at, Visit &&visit) {
 #pragma unroll
@@ -187,7 +187,7 @@ private:
         auto shared = Vectors::template load<kShifted>(params, column).unpack();
         float value[kVector];
         values<kPass>(value, chunk, i, column, shared);
-        visit(column, value, shared);
+        visit(i, column, value, shared);
       }
   }
 
@@ -196,7 +196,7 @@ private:
   void forEachResult(const Final &final, Visit &&visit) {
     forEachChunk<kPass>([&](Chunk &chunk, long long at) {
       forEachVector<kPass>(chunk, at,
-                           [&](long long column, float(&value)[kVector],
+                           [&](int, long long column, float(&value)[kVector],
                                const typename Vectors::Values &shared) {
                              Math::apply(value, final, shared.weight,
                                          shared.bias);

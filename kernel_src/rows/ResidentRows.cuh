@@ -8,9 +8,10 @@
 // Between load and store a row is kept packed, as it came: two bf16 values a
 // register. forgetUnpacked() makes the compiler convert a second time rather
 // than keep the fp32 values, which would cost the occupancy that hides the
-// reduction. The operands that all rows share (weight, bias) come from L1 or
-// L2; few vectors a thread leave the registers to load them one ahead of their
-// use.
+// reduction. Exception: the exponentials of softmax may stay in their place,
+// where all rows are in flight at once anyway. The operands that all rows share
+// (weight, bias) come from L1 or L2; few vectors a thread leave the registers
+// to load them one ahead of their use.
 //
 // No block loops over rows, whether it has one, several or a part of one: the
 // scheduler starts blocks in order and evens out SMs of unequal speed, so that
@@ -23,10 +24,9 @@
 
 #include "common/Dependent.cuh"
 #include "rows/ResidentRowsConfig.h"
-#include "rows/RowEnds.cuh"
 #include "rows/RowExchange.cuh"
 #include "rows/RowGroup.cuh"
-#include "rows/RowMath.cuh"
+#include "rows/ThreadRows.cuh"
 
 namespace kiln {
 
@@ -46,34 +46,39 @@ class ResidentRows {
   using Stats = typename Math::Stats;
   using Final = typename Math::Final;
   using Group = RowGroup<kThreads, kConfig.rowThreads, kRows, kConfig.cluster,
-                         kConfig.exact != 0>;
+                         kConfig.exact == 1>;
   using Vectors = RowVectors<kSignature, kVector>;
+  using Mine = ThreadRows<kSignature, kConfig>;
+  using Operands = typename Mine::Operands;
   static constexpr RowStart kStart = kConfig.rowStart();
   /// Operands that all rows share lie otherwise than a row that may begin
   /// anywhere, and so may the other matrices.
   static constexpr bool kShifted = kStart != RowStart::Aligned;
   static constexpr bool kAny = kStart == RowStart::Any;
   static constexpr bool kSpread = kConfig.spread != 0;
-  using Ends =
-      typename RowEndsOf<kSignature, kStart, kVector, kConfig.rowThreads>::Type;
+  /// Lanes that the ends of each of a thread's rows are for.
+  static constexpr int kEndLanes = kConfig.rowThreads / kRows;
+  using Ends = typename RowEndsOf<kSignature, kStart, kVector, kEndLanes>::Type;
   /// Vectors of a thread; of as many at a time the shared operands are loaded,
   /// of few before the reduction.
   static constexpr int kHeld = kVectors + kShared;
   static constexpr int kAtOnce = kHeld < 2 ? 1 : 2;
   static constexpr bool kEarly = kHeld <= kAtOnce;
+  static constexpr bool kUnpacked = kConfig.unpacked != 0;
 
 public:
   static void run(const RowParams &params) {
-    Group::begin();
     ResidentRows block(params);
+    if (block.mine.isIdle()) // and so are all blocks of its cluster
+      return;
+    Group::begin();
     Ends ends = block.ends();
-    ends.load();
-    block.load();
+    block.load(ends);
     if constexpr (kEarly)
-      block.loadShared(0);
+      block.loadShared(Operands(block.mine), 0);
     Stats stats[kRows];
     block.reduce(stats);
-    ends.addTo(stats[0]);
+    block.addEnds(ends, stats);
     block.template reduceRow<0>(stats);
     if constexpr (isReduction(kSignature.op))
       block.storeReduced(stats);
@@ -82,117 +87,115 @@ public:
   }
 
 private:
-  explicit ResidentRows(const RowParams &params) : params(params) {
-    constexpr int kCluster = kConfig.cluster;
-    int lane = threadIdx.x % kConfig.rowThreads;
-    int group = threadIdx.x / kConfig.rowThreads;
-    int blocks = kSpread ? params.ranges : kCluster;
-    row = static_cast<long long>(blockIdx.x / blocks) * kConfig.blockRows() +
-          group;
-    body = bodyOf<kSignature, kStart, kVector>(params, row);
-    int vectorsOfRow = static_cast<int>(body.vectors);
-    int rank = this->rank();
-    // Blocks of a row share it evenly, whatever they could hold.
-    int perBlock = (vectorsOfRow + blocks - 1) / blocks;
-    end = min(vectorsOfRow, (rank + 1) * perBlock);
-    first = rank * perBlock + lane;
+  explicit ResidentRows(const RowParams &params)
+      : params(params), mine(params) {
+    if constexpr (kShared > 0) {
+      extern __shared__ __align__(16) unsigned char storage[];
+      sharedFirst = ptx::sharedAddress(storage) + threadIdx.x * kBytes;
+      ptx::opaque(sharedFirst); // not to be found out for each vector
+    }
   }
 
-  /// Of this block among those of its row.
-  int rank() const {
-    if constexpr (kConfig.cluster > 1)
-      return static_cast<int>(ptx::clusterCtaRank());
-    else if constexpr (kSpread)
-      return static_cast<int>(blockIdx.x) % params.ranges;
-    else
-      return 0;
-  }
-
-  /// Those of this thread's row that are its; of several blocks the first's.
+  /// Those of one of this thread's rows that are its; of several blocks the
+  /// first's.
   Ends ends() const {
-    bool takes = hasRow(0) && rank() == 0;
-    return Ends(params, body, row, threadIdx.x % kConfig.rowThreads, takes);
+    int r = endsRow();
+    bool takes = r < kRows && mine.hasRow(r) && mine.rank() == 0;
+    return Ends(params, mine.parts(), mine.rowAt(r), threadIdx.x % kEndLanes,
+                takes);
+  }
+  /// Number of the row whose ends are for this lane.
+  int endsRow() const {
+    return kRows == 1 ? 0 : threadIdx.x % kConfig.rowThreads / kEndLanes;
+  }
+  void addEnds(Ends &ends, Stats (&stats)[kRows]) const {
+    if constexpr (kRows == 1)
+      ends.addTo(stats[0]);
+    else if constexpr (kShifted) {
+      Stats ofEnds = Stats::empty();
+      ends.addTo(ofEnds);
+#pragma unroll
+      for (int r = 0; r < kRows; ++r)
+        if (r == endsRow())
+          stats[r].merge(ofEnds);
+    }
+  }
+  /// The one of \p each row's that belongs to the ends of this lane.
+  template <class Any> Any ofEndsRow(const Any (&each)[kRows]) const {
+    Any mine = each[0];
+#pragma unroll
+    for (int r = 1; r < kRows; ++r)
+      if (r == endsRow())
+        mine = each[r];
+    return mine;
   }
 
-  /// Row of this thread's \p r-th row, and whether there is one.
-  long long rowAt(int r) const { return row + r * kConfig.groups(); }
-  bool hasRow(int r) const {
-    return kConfig.blockRows() == 1 || rowAt(r) < params.rows;
-  }
-  /// Vector of the row that is this thread's \p i-th, and whether there is one.
-  int vectorAt(int i) const { return first + i * kConfig.rowThreads; }
-  bool isInside(int r, int i) const {
-    return hasRow(r) && (kConfig.exact || vectorAt(i) < end);
-  }
-  long long columnAt(int i) const {
-    return static_cast<long long>(vectorAt(i)) * kVector + body.head;
+  /// Shared memory of this thread's \p i-th vector of row \p r, beyond the
+  /// registers.
+  unsigned sharedAt(int r, int i) const {
+    return sharedFirst + (r * kShared + i - kVectors) * (kThreads * kBytes);
   }
 
-  const char *inputAt(const void *base, long long ld, int r, int i) const {
-    return static_cast<const char *>(base) +
-           (rowAt(r) * ld + columnAt(i)) * kInBytes;
-  }
-
-  /// Shared memory of this thread's \p i-th vector beyond the registers.
-  unsigned sharedAt(int i) const {
-    extern __shared__ __align__(16) unsigned char storage[];
-    return ptx::sharedAddress(storage) +
-           ((i - kVectors) * kThreads + threadIdx.x) * kBytes;
-  }
-
-  void load() {
+  /// Loads the rows, and \p ends while they are in flight.
+  void load(Ends &ends) {
     if constexpr (kAny)
-      return loadAny();
+      return loadAny(ends);
+    const auto xRows = mine.input(params.x, params.ldx);
     if constexpr (kShared > 0) {
 #pragma unroll
-      for (int i = kVectors; i < kVectors + kShared; ++i)
-        if (isInside(0, i))
-          ptx::cpAsync<kBytes>(sharedAt(i), inputAt(params.x, params.ldx, 0, i),
-                               kBytes);
+      for (int r = 0; r < kRows; ++r)
+#pragma unroll
+        for (int i = kVectors; i < kVectors + kShared; ++i)
+          if (mine.isInside(i))
+            ptx::cpAsync<kBytes>(sharedAt(r, i), xRows.at(r, i), kBytes);
       ptx::cpAsyncCommit();
     }
     Words<kBytes> residual[kSignature.residual ? kRows : 1][kVectors];
+    const auto residualRows = mine.input(params.residual, params.ldResidual);
+    const auto maskRows = mine.input(params.mask, params.ldMask);
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
 #pragma unroll
       for (int i = 0; i < kVectors; ++i) {
-        if (!isInside(r, i))
+        if (!mine.isInside(i))
           continue;
-        x[r][i] =
-            loadVector<kBytes, kHint>(inputAt(params.x, params.ldx, r, i));
+        x[r][i] = loadVector<kBytes, kHint>(xRows.at(r, i));
         if constexpr (kSignature.residual)
-          residual[r][i] = loadVector<kBytes, kHint>(
-              inputAt(params.residual, params.ldResidual, r, i));
+          residual[r][i] = loadVector<kBytes, kHint>(residualRows.at(r, i));
         if constexpr (Math::kMaskMatrix)
-          mask[r][i] = loadVector<kBytes, kHint>(
-              inputAt(params.mask, params.ldMask, r, i));
+          mask[r][i] = loadVector<kBytes, kHint>(maskRows.at(r, i));
       }
+    ends.load();
     if constexpr (kSignature.residual)
       addResidual(residual);
   }
 
   /// The same where each matrix lies elsewhere: what covers the vectors, then
   /// the vectors.
-  void loadAny() {
+  void loadAny(Ends &ends) {
     constexpr bool kResidual = kSignature.residual;
     // By L1: a lane's neighbours ask for half of the same.
     using Covering = CoveringVectors<kBytes, kInBytes>;
     Covering ofX[kVectors], ofResidual[kResidual ? kVectors : 1],
         ofMask[Math::kMaskMatrix ? kVectors : 1];
     using Row = MatrixRow<kSignature, kVector>;
-    const Row rowOfX(params.x, params.ldx, body, row),
-        rowOfResidual(params.residual, params.ldResidual, body, row),
-        rowOfMask(params.mask, params.ldMask, body, row);
+    auto rowOf = [&](const void *base, long long ld) {
+      return Row(base, ld, mine.parts(), mine.firstRow());
+    };
+    const Row rowOfX = rowOf(params.x, params.ldx),
+              rowOfResidual = rowOf(params.residual, params.ldResidual),
+              rowOfMask = rowOf(params.mask, params.ldMask);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
-      if (!isInside(0, i))
+      if (!mine.isInside(i))
         continue;
-      rowOfX.load(ofX[i], columnAt(i));
+      rowOfX.load(ofX[i], mine.columnAt(i));
       if constexpr (kResidual)
-        rowOfResidual.load(ofResidual[i], columnAt(i));
+        rowOfResidual.load(ofResidual[i], mine.columnAt(i));
       if constexpr (Math::kMaskMatrix)
-        rowOfMask.load(ofMask[i], columnAt(i));
+        rowOfMask.load(ofMask[i], mine.columnAt(i));
     }
+    ends.load();
     Words<kBytes> residual[kResidual ? kRows : 1][kVectors];
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
@@ -208,11 +211,13 @@ private:
 
   /// x becomes x + residual as it is stored.
   void addResidual(const Words<kBytes> (&residual)[kRows][kVectors]) {
+    const auto sums = mine.template output<kSignature.in>(params.residualOut,
+                                                          params.ldResidualOut);
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
 #pragma unroll
       for (int i = 0; i < kVectors; ++i) {
-        if (!isInside(r, i))
+        if (!mine.isInside(i))
           continue;
         float sum[kVector], added[kVector];
         unpackFloats<kSignature.in>(sum, x[r][i]);
@@ -221,28 +226,34 @@ private:
         for (int e = 0; e < kVector; ++e)
           sum[e] += added[e];
         x[r][i] = packFloats<kSignature.in>(sum);
-        char *sumAt =
-            static_cast<char *>(params.residualOut) +
-            (rowAt(r) * params.ldResidualOut + columnAt(i)) * kInBytes;
         if constexpr (kAny)
-          storeShifted<kBytes, kInBytes, kHint>(sumAt, x[r][i]);
+          storeShifted<kBytes, kInBytes, kHint>(sums.at(r, i), x[r][i]);
         else
-          storeVector<kBytes, kHint>(sumAt, x[r][i]);
+          storeVector<kBytes, kHint>(sums.at(r, i), x[r][i]);
       }
   }
 
   /// Merges the statistics of all threads of each row.
   template <int kStage, class Any> void reduceRow(Any (&stats)[kRows]) const {
     Group::template reduce<kStage>(stats);
+    // Ends are of rows that there are.
+#pragma unroll
+    for (int r = 1; r < kRows; ++r)
+      if (!mine.hasRow(r))
+        stats[r] = stats[0];
     if constexpr (kSpread)
-      RowExchange<kThreads>(params, row, rank()).template merge<kStage>(stats);
+      RowExchange<kThreads>(params, mine.firstRow(), mine.rank())
+          .template merge<kStage>(stats);
   }
 
   /// The \p i-th vector of row \p r, prepared.
   void values(float (&out)[kVector], int r, int i,
               const typename Vectors::Values &shared) {
-    unpackFloats<kSignature.in>(out, i < kVectors ? x[r][i < kVectors ? i : 0]
-                                                  : fromShared(i));
+    Words<kBytes> words = x[r][i < kVectors ? i : 0];
+    if constexpr (kShared > 0)
+      if (i >= kVectors)
+        words = loadSharedVector<kBytes>(sharedAt(r, i));
+    unpackFloats<kSignature.in>(out, words);
     if constexpr (Math::kMaskMatrix) {
       float masked[kVector];
       unpackFloats<kSignature.in>(masked, mask[r][i]);
@@ -251,21 +262,10 @@ private:
       Math::prepare(out, shared.mask, params);
   }
 
-  /// By one access: of several, each would meet four lanes in a bank.
-  Words<kBytes> fromShared(int i) const {
-    if constexpr (kBytes == 16) {
-      uint4 words = ptx::ldShared128(sharedAt(i));
-      return {words.x, words.y, words.z, words.w};
-    } else {
-      Words<kBytes> words;
-#pragma unroll
-      for (int w = 0; w < kBytes / 4; ++w)
-        words.word[w] = ptx::ldShared32(sharedAt(i) + 4 * w);
-      return words;
-    }
-  }
-
   void reduce(Stats (&stats)[kRows]) {
+    if constexpr (kUnpacked)
+      return exponentiate(stats);
+    const Operands of(mine);
     typename Math::Collector collectors[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
@@ -276,22 +276,54 @@ private:
         ptx::cpAsyncWait<0>();
       typename Vectors::Values shared;
       if constexpr (Vectors::kMaskRow || Math::kScalesAtOnce)
-        if (isInside(0, i))
-          shared =
-              Vectors::template load<kShifted>(params, columnAt(i)).unpack();
+        if (mine.isInside(i))
+          shared = (kEarly ? operands[i % kAtOnce] : of.load(i)).unpack();
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
-        if (!isInside(r, i))
+        if (!mine.isInside(i))
           continue;
         float value[kVector];
         values(value, r, i, shared);
-        Math::collect(collectors[r], value, shared.weight);
+        Math::collect(collectors[r], i, value, shared.weight);
       }
     }
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
       stats[r] = collectors[r].template stats<kVector>();
     forget();
+  }
+
+  /// Replaces the rows by the exponentials of what they are below the greatest
+  /// value of this thread, which the statistics are of.
+  void exponentiate(Stats (&stats)[kRows]) {
+    const Operands of(mine);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
+      stats[r] = Stats::empty();
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      if (!mine.isInside(i))
+        continue;
+      typename Vectors::Values shared;
+      if constexpr (Vectors::kMaskRow)
+        shared = of.load(i).unpack();
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        values(exponentials[r][i], r, i, shared);
+#pragma unroll
+        for (float value : exponentials[r][i])
+          stats[r].max = fmaxf(stats[r].max, value);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i)
+      if (mine.isInside(i))
+#pragma unroll
+        for (int r = 0; r < kRows; ++r)
+          stats[r].exponentiate(exponentials[r][i]);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
+      ownMax[r] = stats[r].max;
   }
 
   void forget() {
@@ -308,33 +340,55 @@ private:
   /// Calls \p visit with (r, i, results) for each vector of the rows.
   template <class Visit>
   void forEachResult(const Final (&final)[kRows], Visit &&visit) {
+    if constexpr (kUnpacked)
+      return forEachScaled(final, visit);
+    const Operands of(mine);
 #pragma unroll
     for (int first = 0; first < kHeld; first += kAtOnce) {
       if constexpr (!kEarly)
-        loadShared(first);
+        loadShared(of, first);
 #pragma unroll
       for (int i = first; i < first + kAtOnce && i < kHeld; ++i) {
-        typename Vectors::Values of = operands[i - first].unpack();
+        typename Vectors::Values shared = operands[i - first].unpack();
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
-          if (!isInside(r, i))
+          if (!mine.isInside(i))
             continue;
           float value[kVector];
-          values(value, r, i, of);
-          Math::apply(value, final[r], of.weight, of.bias);
+          values(value, r, i, shared);
+          Math::apply(value, final[r], shared.weight, shared.bias);
           visit(r, i, value);
         }
       }
     }
   }
 
+  /// The same where exponentials are what is left of the rows.
+  template <class Visit>
+  void forEachScaled(const Final (&final)[kRows], Visit &&visit) {
+    float factor[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
+      factor[r] =
+          detail::expOfDifference(ownMax[r], final[r].shift) * final[r].factor;
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i)
+      if (mine.isInside(i))
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+          for (float &value : exponentials[r][i])
+            value *= factor[r];
+          visit(r, i, exponentials[r][i]);
+        }
+  }
+
   /// The shared operands of vectors \p first and following.
-  void loadShared(int first) {
+  void loadShared(const Operands &of, int first) {
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i)
-      if (first + i < kHeld && isInside(0, first + i))
-        operands[i] =
-            Vectors::template load<kShifted>(params, columnAt(first + i));
+      if (first + i < kHeld && mine.isInside(first + i))
+        operands[i] = of.load(first + i);
   }
 
   void store(const Stats (&stats)[kRows], Ends &ends) {
@@ -354,16 +408,16 @@ private:
 #pragma unroll
       for (int r = 0; r < kRows; ++r)
         final[r].factor *= inverse[r];
-    ends.store(final[0], kFold ? 1.0f : inverse[0]);
+    ends.store(ofEndsRow(final), kFold ? 1.0f : ofEndsRow(inverse));
+    const auto results =
+        mine.template output<kSignature.out>(params.y, params.ldy);
     forEachResult(final, [&](int r, int i, float(&value)[kVector]) {
       if constexpr (kSignature.quantizes() && !kFold)
 #pragma unroll
         for (float &element : value)
           element *= inverse[r];
       storeVector<kVector * bytesOf(kSignature.out), kHint>(
-          static_cast<char *>(params.y) +
-              (rowAt(r) * params.ldy + columnAt(i)) * bytesOf(kSignature.out),
-          packFloats<kSignature.out>(value));
+          results.at(r, i), packFloats<kSignature.out>(value));
     });
   }
 
@@ -386,8 +440,11 @@ private:
       forEachResult(final, [&](int r, int, float(&value)[kVector]) {
         magnitudes[r].add(value);
       });
-      ends.forEachResult(final[0], [&](long long, float(&value)[1]) {
-        magnitudes[0].add(value);
+      ends.forEachResult(ofEndsRow(final), [&](long long, float(&value)[1]) {
+#pragma unroll
+        for (int r = 0; r < kRows; ++r)
+          if (r == endsRow())
+            magnitudes[r].add(value);
       });
       reduceRow<1>(magnitudes);
       forget();
@@ -403,32 +460,34 @@ private:
     for (int r = 0; r < kRows; ++r) {
       float scale = Math::scaleOf(greatest[r]);
       inverse[r] = 1.0f / scale;
-      if (isWriter() && hasRow(r))
-        params.scales[rowAt(r)] = scale;
+      if (isWriter() && mine.hasRows())
+        params.scales[mine.rowAt(r)] = scale;
     }
   }
 
   /// One thread of each row's group.
   bool isWriter() const {
-    return rank() == 0 && threadIdx.x % kConfig.rowThreads == 0;
+    return mine.rank() == 0 && threadIdx.x % kConfig.rowThreads == 0;
   }
 
   void storeReduced(const Stats (&stats)[kRows]) const {
     using Out = Storage<kSignature.out>;
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
-      if (isWriter() && hasRow(r))
-        static_cast<Out *>(params.y)[rowAt(r)] = fromFloat<kSignature.out>(
+      if (isWriter() && mine.hasRows())
+        static_cast<Out *>(params.y)[mine.rowAt(r)] = fromFloat<kSignature.out>(
             Math::reduced(stats[r], static_cast<double>(params.cols)));
   }
 
   const RowParams &params;
-  long long row;
-  RowBody<kVector> body;
-  int first, end; ///< vectors of the row
+  const Mine mine;
+  unsigned sharedFirst; ///< where this thread's in shared memory begin
   Vectors operands[kAtOnce];
   Words<kBytes> x[kRows][kVectors];
   Words<kBytes> mask[Math::kMaskMatrix ? kRows : 1][kVectors];
+  /// Instead of x where unpacked, of differences to the greatest of them.
+  float exponentials[kRows][kUnpacked ? kVectors : 1][kVector];
+  float ownMax[kRows];
 };
 
 template <RowSignature kSignature, ResidentRowsConfig kConfig>

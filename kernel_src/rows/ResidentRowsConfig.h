@@ -21,9 +21,10 @@ struct ResidentRowsConfig {
   int blocksPerSm = 1;   ///< that registers must suffice for
   int start = 0;         ///< RowStart of the rows that it serves
   int streaming = 0;     ///< 1: rows bypass L1, stores are evicted first
-  int exact = 0;         ///< 1: rows have exactly capacity() elements
-  int spread = 0;        ///< 1: blocks that are no cluster share a row
-  int rowBlocks = 1;     ///< where spread: how many
+  int exact = 0;  ///< 1: rows have exactly capacity() elements; 2: fillsMost()
+  int spread = 0; ///< 1: blocks that are no cluster share a row
+  int unpacked = 0;  ///< 1: exponentials stay, in fp32, instead of the row
+  int rowBlocks = 1; ///< where spread: how many
 
   static constexpr const char *kName = "resident";
   // What isValid() allows at most; clusters of 8 are the greatest portable
@@ -45,6 +46,7 @@ struct ResidentRowsConfig {
     f("h", "streaming", &C::streaming, 0);
     f("e", "exact", &C::exact, 0);
     f("g", "spread", &C::spread, 0);
+    f("u", "unpacked", &C::unpacked, 0);
   }
   template <class F> static constexpr void forEachRuntimeField(F &&f) {
     f("k", "rowBlocks", &ResidentRowsConfig::rowBlocks, 1);
@@ -56,6 +58,12 @@ struct ResidentRowsConfig {
   constexpr int groups() const { return blockThreads / rowThreads; }
   /// Rows that a block has in flight.
   constexpr int blockRows() const { return groups() * rows; }
+  /// From one row of a thread to the next: past those of the other groups, or
+  /// of rows that begin anywhere to the next one that begins alike. So the
+  /// vectors of a thread's rows have the same columns.
+  constexpr int rowStep() const {
+    return start == 0 || rows == 1 ? groups() : vector;
+  }
   /// Vectors of a row that a block holds, and elements that all its blocks do.
   constexpr long long blockVectors() const {
     return static_cast<long long>(rowThreads) * (vectors + sharedVectors);
@@ -63,12 +71,22 @@ struct ResidentRowsConfig {
   constexpr long long capacity() const {
     return blockVectors() * cluster * rowBlocks * vector;
   }
+  /// Whether rows of \p rowVectors vectors leave no thread of any of their
+  /// blocks without one, its last excepted.
+  constexpr bool fillsMost(long long rowVectors) const {
+    long long blocks = static_cast<long long>(cluster) * rowBlocks;
+    long long perBlock = (rowVectors + blocks - 1) / blocks;
+    return rowVectors - perBlock * (blocks - 1) >= blockVectors() - rowThreads;
+  }
   constexpr int sharedBytes(const RowSignature &signature) const {
-    return sharedVectors * blockThreads * vector * bytesOf(signature.in);
+    return rows * sharedVectors * blockThreads * vector * bytesOf(signature.in);
   }
   /// Blocks of the grid for \p rowCount rows.
   constexpr double blocks(long long rowCount) const {
-    return static_cast<double>((rowCount + blockRows() - 1) / blockRows()) *
+    // As many groups as have a row, were the last of them not short of some.
+    long long rowsOfStep = static_cast<long long>(rowStep()) * rows;
+    long long groupCount = (rowCount + rowsOfStep - 1) / rowsOfStep * rowStep();
+    return static_cast<double>((groupCount + groups() - 1) / groups()) *
            cluster * rowBlocks;
   }
   /// Where blocks of \p rowCount rows exchange statistics: 16 bytes for each
@@ -84,24 +102,29 @@ struct ResidentRowsConfig {
     bool clusterOk = (cluster == 1 || rowThreads == blockThreads) &&
                      cluster <= kMaxCluster && (cluster & (cluster - 1)) == 0;
     // A copy to shared memory takes a vector as it is in memory.
-    bool sharedOk =
-        sharedVectors == 0 || (rows == 1 && bytes >= 4 && !signature.residual &&
-                               signature.mask != RowMask::Matrix);
-    // A thread's rows share operands, which rows that lie apart do not.
-    bool startOk = isRowStart(start, vector, signature.op) &&
-                   (start == 0 || (rows == 1 && exact == 0)) &&
-                   (rowStart() != RowStart::Any || sharedVectors == 0);
+    bool sharedOk = sharedVectors == 0 || (bytes >= 4 && !signature.residual &&
+                                           signature.mask != RowMask::Matrix);
+    // A thread's rows share operands; the ends of each are for lanes of its
+    // own.
+    bool startOk =
+        isRowStart(start, vector, signature.op) &&
+        (start == 0 || (rows <= rowThreads && exact != 1)) &&
+        (rowStart() != RowStart::Any || (sharedVectors == 0 && rows == 1));
     bool spreadOk = spread == 0 ? rowBlocks == 1
                                 : spread == 1 && !isReduction(signature.op) &&
-                                      cluster == 1 && rows == 1 && exact == 0 &&
+                                      cluster == 1 && rows == 1 && exact != 1 &&
                                       rowThreads == blockThreads &&
                                       rowBlocks <= blockThreads;
-    return signature.isWellFormed() && startOk && blockThreads % 32 == 0 &&
-           blockThreads <= 1024 && isRowGroup(rowThreads, blockThreads) &&
-           clusterOk && spreadOk && sharedOk && (vector & (vector - 1)) == 0 &&
-           bytes <= 16 && vectors <= kMaxVectors &&
-           sharedVectors <= kMaxSharedVectors && rows <= kMaxRows &&
-           blocksPerSm <= kMaxBlocksPerSm && streaming <= 1 && exact <= 1;
+    bool unpackedOk =
+        unpacked == 0 ||
+        (unpacked == 1 && signature.op == RowOp::Softmax && sharedVectors == 0);
+    return signature.isWellFormed() && startOk && unpackedOk &&
+           blockThreads % 32 == 0 && blockThreads <= 1024 &&
+           isRowGroup(rowThreads, blockThreads) && clusterOk && spreadOk &&
+           sharedOk && (vector & (vector - 1)) == 0 && bytes <= 16 &&
+           vectors <= kMaxVectors && sharedVectors <= kMaxSharedVectors &&
+           rows <= kMaxRows && blocksPerSm <= kMaxBlocksPerSm &&
+           streaming <= 1 && exact <= 2;
   }
 
   friend constexpr bool operator==(const ResidentRowsConfig &,

@@ -35,14 +35,14 @@ template <int kVector> struct RowBody {
   /// Leaves room for what covers the vectors of operands whose first columns
   /// are aligned.
   void coverAligned() {
-    if (head != 0 && head + tail < kVector)
+    if (head + tail < kVector)
       giveToTail();
   }
   /// The same of operands that lie anywhere.
   void coverAny(long long cols) {
     if (head < kVector - 1)
       setHead(head + kVector, cols);
-    if (tail < kVector - 1)
+    if (tail < kVector)
       giveToTail();
   }
   /// The column that the \p end-th of head + tail elements is of.
@@ -123,7 +123,7 @@ class RowEnds {
   /// more where what covers the vectors needs room: in the tail if there were
   /// less than a vector of ends, or at both sides.
   static constexpr int kMost =
-      kStart == RowStart::Any ? 4 * (kVector - 1) : 2 * kVector - 1;
+      kStart == RowStart::Any ? 4 * kVector - 3 : 2 * kVector - 1;
   static constexpr int kCount = (kMost + kLanes - 1) / kLanes;
   using Math = RowMath<kSignature>;
   using Stats = typename Math::Stats;
@@ -164,7 +164,7 @@ public:
       if constexpr (Math::kMaskMatrix)
         unpackFloats<kSignature.in>(of.mask, mask[i]);
       Math::prepare(element, of.mask, params);
-      Math::collect(collector, element, of.weight);
+      Math::collect(collector, i, element, of.weight);
       value[i] = element[0];
     });
     stats.merge(collector.template stats<1>());

@@ -68,6 +68,8 @@ private:
   static void reduceWarp(Stats (&stats)[kRows]) {
     if constexpr (requires { stats[0].rescale(0.0f); })
       reduceScaled<kLanes>(stats);
+    else if constexpr (!kEqual && requires { stats[0].sums(); })
+      reduceCentered<kLanes>(stats);
     else
       mergeLanes<kLanes>(stats);
   }
@@ -90,6 +92,26 @@ private:
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
       stats[r].sum = sums[r].sum;
+  }
+
+  /// Moments: one division in all, not one a step.
+  template <int kLanes, class Stats>
+  static void reduceCentered(Stats (&stats)[kRows]) {
+    typename Stats::Sums sums[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
+      sums[r] = stats[r].sums();
+    mergeLanes<kLanes>(sums);
+    SumStats deviations[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      stats[r].center(sums[r]);
+      deviations[r].sum = stats[r].deviations;
+    }
+    mergeLanes<kLanes>(deviations);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
+      stats[r].deviations = deviations[r].sum;
   }
 
   /// A maximum that ignores NaN: it then shows in the sum.
@@ -194,19 +216,16 @@ private:
                                  Words::of(stats[r]).word[w],
                                  ptx::mapaSharedCluster(barrier, threadIdx.x));
     ptx::mbarrierWait(barrier, 0);
+    // Each warp merges what the blocks sent, a block's a lane.
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      Stats all = Stats::empty();
+      Words words;
 #pragma unroll
-      for (int peer = 0; peer < kCluster; ++peer) {
-        Words words;
-#pragma unroll
-        for (int w = 0; w < Words::kCount; ++w)
-          words.word[w] = scratch[r][peer][w];
-        all.merge(words.stats());
-      }
-      stats[r] = all;
+      for (int w = 0; w < Words::kCount; ++w)
+        words.word[w] = scratch[r][threadIdx.x % kCluster][w];
+      stats[r] = words.stats();
     }
+    reduceWarp<kCluster>(stats);
   }
 };
 

@@ -64,9 +64,9 @@ template <RowSignature kSignature> struct RowMath {
     }
   }
 
-  /// Adds prepared values to a thread's statistics.
+  /// Adds prepared values to a thread's statistics, behind \p added vectors.
   template <int kCount>
-  static void collect(Collector &collector, const float (&x)[kCount],
+  static void collect(Collector &collector, int added, const float (&x)[kCount],
                       const float (&weight)[kCount]) {
     if constexpr (kScalesAtOnce) {
       collector.squares.add(x);
@@ -76,7 +76,7 @@ template <RowSignature kSignature> struct RowMath {
         weighted[i] = kSignature.weight ? x[i] * weight[i] : x[i];
       collector.weighted.add(weighted);
     } else
-      collector.add(x);
+      collector.add(x, added);
   }
 
   /// y = (x - shift) * factor; of softmax exp(x - shift) * factor.

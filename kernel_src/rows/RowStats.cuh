@@ -132,6 +132,23 @@ struct MomentStats {
     deviations += other.deviations + difference * difference * count * share;
     count = total;
   }
+  /// Of several parts at once: their sums() merge, each part is centred by
+  /// these, and what remains is to add the deviations.
+  struct Sums {
+    float count, sum;
+    void merge(const Sums &other) {
+      count += other.count;
+      sum += other.sum;
+    }
+  };
+  Sums sums() const { return {count, count * mean}; }
+  void center(const Sums &all) {
+    float of = all.count > 0 ? __fdividef(all.sum, all.count) : 0.0f;
+    float difference = mean - of;
+    deviations = fmaf(difference * difference, count, deviations);
+    mean = of;
+    count = all.count;
+  }
   /// The same with statistics of as many values, given by their mean and
   /// deviations.
   void mergeEqual(float otherMean, float otherDeviations) {
@@ -154,12 +171,17 @@ struct MomentCollector {
   static MomentCollector empty() {
     return {MomentStats::empty(), 0.0f, 0.0f, 0.0f, 0.0f};
   }
-  template <int kCount> void add(const float (&x)[kCount]) {
-    constexpr float kFew = 4;
-    if (vectors == kFew)
-      fold<kCount>();
-    if (vectors == 0.0f)
+  /// Adds a vector behind \p added others: a constant once loops are unrolled,
+  /// so that no instruction asks where a few of them begin.
+  template <int kCount> void add(const float (&x)[kCount], int added) {
+    constexpr int kFew = 4;
+    if (added % kFew == 0) {
+      if (added > 0) {
+        before.count = static_cast<float>((added - kFew) * kCount);
+        fold<kCount>(kFew);
+      }
       pivot = detail::treeSum(x) * (1.0f / kCount);
+    }
     float difference[kCount];
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
@@ -170,14 +192,14 @@ struct MomentCollector {
     vectors += 1.0f;
   }
   template <int kCount> MomentStats stats() {
-    fold<kCount>();
+    fold<kCount>(vectors);
     return before;
   }
 
 private:
-  template <int kCount> void fold() {
-    float count = vectors * kCount;
-    float mean = vectors > 0 ? __fdividef(sum, count) : 0.0f;
+  template <int kCount> void fold(float ofVectors) {
+    float count = ofVectors * kCount;
+    float mean = ofVectors > 0 ? __fdividef(sum, count) : 0.0f;
     before.merge({count, pivot + mean, fmaxf(fmaf(-sum, mean, squares), 0.0f)});
     sum = squares = vectors = 0.0f;
   }
@@ -200,6 +222,14 @@ struct SoftmaxStats {
     for (int i = 0; i < kCount; ++i)
       part[i] = detail::expOfDifference(x[i], base);
     sum += detail::treeSum(part);
+  }
+  /// Adds values none of which is greater than max, and leaves what was added.
+  template <int kCount> void exponentiate(float (&x)[kCount]) {
+    float base = baseOf(max);
+#pragma unroll
+    for (float &value : x)
+      value = detail::expOfDifference(value, base);
+    sum += detail::treeSum(x);
   }
   void merge(const SoftmaxStats &other) {
     raiseTo(other.max);
@@ -249,9 +279,13 @@ template <> struct StatsOf<RowOp::SumSquares, false> {
 template <RowOp kOp, bool kWithMagnitude>
 using StatsOf = typename detail::StatsOf<kOp, kWithMagnitude>::Type;
 
-/// How one thread collects them: adds vectors of values, then gives stats().
+/// How one thread collects them: adds vectors of values, each with the number
+/// of those before it, then gives stats().
 template <class Stats> struct PlainCollector : Stats {
   static PlainCollector empty() { return {Stats::empty()}; }
+  template <int kCount> void add(const float (&x)[kCount], int) {
+    Stats::add(x);
+  }
   template <int kCount> Stats stats() const { return *this; }
 };
 namespace detail {

@@ -85,7 +85,7 @@ private:
         if (at + i * step < end) {
           float value[kVector];
           unpackFloats<kSignature.in>(value, words[i]);
-          collector.add(value);
+          collector.add(value, i);
         }
       stats.merge(collector.template stats<kVector>());
     }

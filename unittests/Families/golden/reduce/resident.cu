@@ -5,7 +5,7 @@
 
 namespace {
 constexpr kiln::RowSignature kSignature{.op = kiln::RowOp::Sum, .in = kiln::DType::FP32, .out = kiln::DType::FP16, .weight = false, .bias = false, .residual = false, .mask = kiln::RowMask::None};
-constexpr kiln::ResidentRowsConfig kConfig{.blockThreads = 256, .rowThreads = 2, .vector = 1, .vectors = 8, .sharedVectors = 8, .rows = 1, .cluster = 1, .blocksPerSm = 1, .start = 0, .streaming = 1, .exact = 0, .spread = 0};
+constexpr kiln::ResidentRowsConfig kConfig{.blockThreads = 256, .rowThreads = 2, .vector = 1, .vectors = 8, .sharedVectors = 8, .rows = 1, .cluster = 1, .blocksPerSm = 1, .start = 0, .streaming = 1, .exact = 0, .spread = 0, .unpacked = 0};
 static_assert(kConfig.isValid(kSignature), "the config does not fit");
 static_assert(kConfig.threads() == 256 && kConfig.sharedBytes(kSignature) == 8192,
               "host and device disagree about the config");

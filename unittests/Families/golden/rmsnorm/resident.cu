@@ -5,7 +5,7 @@
 
 namespace {
 constexpr kiln::RowSignature kSignature{.op = kiln::RowOp::RmsNorm, .in = kiln::DType::BF16, .out = kiln::DType::BF16, .weight = true, .bias = false, .residual = false, .mask = kiln::RowMask::None};
-constexpr kiln::ResidentRowsConfig kConfig{.blockThreads = 256, .rowThreads = 256, .vector = 4, .vectors = 2, .sharedVectors = 2, .rows = 1, .cluster = 1, .blocksPerSm = 1, .start = 0, .streaming = 0, .exact = 1, .spread = 0};
+constexpr kiln::ResidentRowsConfig kConfig{.blockThreads = 256, .rowThreads = 256, .vector = 4, .vectors = 2, .sharedVectors = 2, .rows = 1, .cluster = 1, .blocksPerSm = 1, .start = 0, .streaming = 0, .exact = 1, .spread = 0, .unpacked = 0};
 static_assert(kConfig.isValid(kSignature), "the config does not fit");
 static_assert(kConfig.threads() == 256 && kConfig.sharedBytes(kSignature) == 4096,
               "host and device disagree about the config");

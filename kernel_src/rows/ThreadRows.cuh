@@ -1,0 +1,177 @@
+//===- rows/ThreadRows.cuh - the part of rows that one thread holds -------===//
+//
+// Which rows and vectors a thread has, and where they are in memory. Code that
+// asks for each vector where it is costs more than what is done with it: an
+// address of 64 bits takes ten instructions, and compilers move them behind the
+// question whether there is such a vector, where each has its own. So the first
+// address is computed once, opaque to the compiler, and the others are
+// constants beyond it, which are parts of the accesses. A thread's first load
+// goes after 60 instructions, not after 180.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "rows/ResidentRowsConfig.h"
+#include "rows/RowEnds.cuh"
+#include "rows/RowMath.cuh"
+
+namespace kiln {
+
+template <RowSignature kSignature, ResidentRowsConfig kConfig>
+class ThreadRows {
+  static constexpr int kVector = kConfig.vector, kRows = kConfig.rows;
+  static constexpr int kStep = kConfig.rowStep();
+  static constexpr int kHeld = kConfig.vectors + kConfig.sharedVectors;
+  static constexpr int kInBytes = bytesOf(kSignature.in);
+  static constexpr int kBytes = kVector * kInBytes;
+  static constexpr RowStart kStart = kConfig.rowStart();
+  /// Operands that all rows share lie otherwise than a row that may begin
+  /// anywhere.
+  static constexpr bool kShifted = kStart != RowStart::Aligned;
+  /// Columns from a vector of this thread to its next one.
+  static constexpr long long kColumns =
+      static_cast<long long>(kConfig.rowThreads) * kVector;
+
+public:
+  explicit ThreadRows(const RowParams &params) : params(params) {
+    int lane = threadIdx.x % kConfig.rowThreads;
+    int group = threadIdx.x / kConfig.rowThreads;
+    int blocks = kConfig.spread ? params.ranges : kConfig.cluster;
+    row =
+        static_cast<long long>(blockIdx.x / blocks) * kConfig.groups() + group;
+    // Groups of as many rows as a step has, one after the other.
+    if constexpr (kRows > 1)
+      row = row / kStep * (kStep * kRows) + row % kStep;
+    body = bodyOf<kSignature, kStart, kVector>(params, row);
+    int vectorsOfRow = static_cast<int>(body.vectors);
+    // Blocks of a row share it evenly, whatever they could hold.
+    int perBlock = (vectorsOfRow + blocks - 1) / blocks;
+    int first = rank() * perBlock + lane;
+    left = min(vectorsOfRow, (rank() + 1) * perBlock) - first;
+    column = first * kVector + body.head;
+  }
+
+  /// Of this block among those of its row.
+  int rank() const {
+    if constexpr (kConfig.cluster > 1)
+      return static_cast<int>(ptx::clusterCtaRank());
+    else if constexpr (kConfig.spread != 0)
+      return static_cast<int>(blockIdx.x) % params.ranges;
+    else
+      return 0;
+  }
+  /// The first row of this thread, and the parts that all of them have.
+  long long firstRow() const { return row; }
+  const RowBody<kVector> &parts() const { return body; }
+
+  /// Whether all of a block's threads are without rows: the last blocks, where
+  /// the rows of a thread lie apart.
+  bool isIdle() const {
+    return kRows > 1 && kConfig.groups() == 1 && row >= params.rows;
+  }
+  /// Whether there are rows for this thread of a block that is not idle.
+  bool hasRows() const { return kConfig.groups() == 1 || row < params.rows; }
+  bool hasRow(int r) const {
+    return r == 0 ? hasRows() : row + r * kStep < params.rows;
+  }
+  /// Number of its \p r-th row. Where there are no more rows that is the first
+  /// one's, of which then the same is stored twice: no instruction asks which
+  /// of them there are.
+  long long rowAt(int r) const { return hasRow(r) ? row + r * kStep : row; }
+  /// Whether its rows have an \p i-th vector for it. Vectors that always are
+  /// there are one piece of code.
+  bool isInside(int i) const {
+    bool always = kConfig.exact == 1 || (kConfig.exact == 2 && i < kHeld - 1);
+    return hasRows() && (always || i * kConfig.rowThreads < left);
+  }
+  long long columnAt(int i) const { return column + i * kColumns; }
+
+  /// Its vectors in a matrix of elements of kElement bytes.
+  template <int kElement, class Byte> class Matrix {
+  public:
+    Matrix(const ThreadRows &rows, Byte *base, long long ld)
+        : rows(rows), base(base), ld(ld),
+          first((rows.row * ld + rows.column) * kElement) {
+      ptx::opaque(first);
+    }
+    /// The \p i-th vector of its \p r-th row.
+    Byte *at(int r, int i) const {
+      long long toRow = (rows.rowAt(r) - rows.row) * ld * kElement;
+      return base + first + toRow + i * (kColumns * kElement);
+    }
+
+  private:
+    const ThreadRows &rows;
+    Byte *base;
+    long long ld;
+    long long first; ///< bytes
+  };
+  Matrix<kInBytes, const char> input(const void *base, long long ld) const {
+    return {*this, static_cast<const char *>(base), ld};
+  }
+  template <DType kType>
+  Matrix<bytesOf(kType), char> output(void *base, long long ld) const {
+    return {*this, static_cast<char *>(base), ld};
+  }
+
+private:
+  /// Its vectors of an operand that all rows share.
+  class Operand {
+  public:
+    Operand(const ThreadRows &rows, const void *operand)
+        : base(static_cast<const char *>(operand)),
+          low(static_cast<long long>(rows.column) * kInBytes) {
+      if constexpr (kShifted) {
+        past = bytesPast(base + low, kBytes);
+        low -= past;
+      }
+      ptx::opaque(low);
+    }
+    Words<kBytes> load(int i) const {
+      const char *first = base + low + i * (kColumns * kInBytes);
+      if constexpr (!kShifted)
+        return loadVector<kBytes>(first);
+      // Ends leave room for both, even if the first alone is asked for.
+      CoveringVectors<kBytes, kInBytes> covering;
+      covering.set(loadVector<kBytes>(first),
+                   loadVector<kBytes>(first + kBytes));
+      return covering.get(past);
+    }
+
+  private:
+    const char *base;
+    long long low; ///< bytes to what covers the first vector
+    int past;
+  };
+
+public:
+  /// Its vectors of all such operands.
+  class Operands {
+  public:
+    explicit Operands(const ThreadRows &rows)
+        : weight(rows, rows.params.weight), bias(rows, rows.params.bias),
+          mask(rows, rows.params.mask) {}
+    RowVectors<kSignature, kVector> load(int i) const {
+      RowVectors<kSignature, kVector> vectors;
+      if constexpr (kSignature.weight)
+        vectors.weight = weight.load(i);
+      if constexpr (kSignature.bias)
+        vectors.bias = bias.load(i);
+      if constexpr (kSignature.mask == RowMask::Row)
+        vectors.mask = mask.load(i);
+      return vectors;
+    }
+
+  private:
+    Operand weight, bias, mask;
+  };
+
+private:
+  const RowParams &params;
+  long long row;
+  RowBody<kVector> body;
+  int column; ///< of its first vector
+  int left;   ///< vectors of its block from that one on
+};
+
+} // namespace kiln
