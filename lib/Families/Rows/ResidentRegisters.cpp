@@ -9,86 +9,103 @@
 
 namespace kiln {
 
-/// Registers that hold the rows of a thread between load and store.
-static int64_t keptRegisters(const RowSignature &signature,
-                             const ResidentRowsConfig &config) {
+/// Registers that hold the rows of a thread as they come.
+static int64_t loadedRegisters(const RowSignature &signature,
+                               const ResidentRowsConfig &config) {
   int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
   int64_t matrices = 1 + (signature.mask == RowMask::Matrix);
   return config.rows * config.vectors * words * matrices;
 }
 
-/// Registers that bounds, ends and addresses of a row take that does not fill
-/// its threads: see workingRegisters().
-static int64_t boundsRegisters(const RowSignature &signature,
-                               const ResidentRowsConfig &config) {
-  constexpr int64_t kBounds = 3, kEnds = 6, kEnd = 3, kManyKept = 32;
-  constexpr int64_t kShared = 4, kAddresses = 3, kMostAddresses = 10;
-  constexpr int64_t kManyShared = 5, kMostShared = 7;
-  int64_t kept = keptRegisters(signature, config);
-  int64_t held = config.vectors + config.sharedVectors;
-  bool hasEnds = config.start != 0, isCluster = config.cluster > 1;
-  int64_t registers = 0;
-  if ((signature.op == RowOp::RmsNorm && !signature.quantizes() &&
-       kept >= kManyKept && signature.in != DType::FP32) ||
-      (isReduction(signature.op) && kept >= kManyKept) ||
-      (signature.mask == RowMask::Matrix && kept > kManyKept))
-    registers += kBounds;
-  if (hasEnds) // several of them where lanes are few
-    registers +=
-        kEnds + kEnd * (ceilDiv(2 * config.vector, config.rowThreads) - 1);
-  if (config.sharedVectors >= kManyShared)
-    registers += kAddresses;
-  if (isCluster) {
-    registers += config.vectors + (signature.residual ? kBounds : 0);
-    bool isTight = signature.in == DType::FP32 && hasEnds;
-    if (isTight ||
-        (config.sharedVectors > 0 && (hasEnds || signature.quantizes())))
-      registers += kShared;
-    if (hasEnds && config.sharedVectors >= kMostShared)
-      registers += 3 * kShared;
-  } else if (signature.op == RowOp::LayerNorm) {
-    if (config.sharedVectors >= kMostShared)
-      registers += 2 * kShared;
-  } else {
-    registers += config.vectors / 2;
-    if (config.sharedVectors > 0)
-      registers += std::min(held, kMostAddresses);
-  }
+/// Registers that hold the rows of a thread between load and store.
+static int64_t keptRegisters(const RowSignature &signature,
+                             const ResidentRowsConfig &config) {
+  if (config.unpacked)
+    return int64_t(config.rows) * config.vectors * config.vector;
+  return loadedRegisters(signature, config);
+}
+
+/// Registers for ends, and for vectors that are shifted.
+static int64_t endRegisters(const RowSignature &signature,
+                            const ResidentRowsConfig &config) {
+  constexpr int64_t kEnds = 6, kEnd = 3, kManyKept = 16, kMore = 2, kAhead = 4;
+  const int64_t kept = keptRegisters(signature, config);
+  // Several a lane where lanes are few.
+  int64_t rounds = ceilDiv(2 * config.vector, config.rowThreads);
+  int64_t registers = kEnds + kEnd * (rounds - 1);
+  if (kept > kManyKept)
+    registers += kMore;
+  // Vectors in one piece of code are loaded ahead of each other.
+  bool isLayerNorm = signature.op == RowOp::LayerNorm;
+  if (config.exact == 2 && (!isLayerNorm || signature.residual))
+    registers += kAhead;
+  if (config.sharedVectors > 0)
+    registers += kMore;
+  // The greatest result is looked for by shifted vectors as well.
+  constexpr int64_t kTwice = 12;
+  if (isLayerNorm && signature.quantizes())
+    registers += kTwice;
+  constexpr int64_t kManyOfSoftmax = 24, kExponentials = 10;
+  if (signature.op == RowOp::Softmax && config.sharedVectors > 0 &&
+      kept >= kManyOfSoftmax)
+    registers += kExponentials;
   return registers;
 }
 
 /// Registers that a thread cannot do without between load and store: what it
 /// keeps, and one vector as fp32 and packed with what is loaded beside it. The
-/// least that no kernel spilled with (ptxas 13.0 for sm_90; 2 to 20 vectors, in
-/// registers and shared memory, by one block and by clusters).
+/// least that no kernel spilled with (ptxas 13.0 for sm_90; 600 configs of
+/// norms, softmax and quantisations, in registers and shared memory, by parts
+/// of a warp up to clusters).
 static int64_t workingRegisters(const RowSignature &signature,
                                 const ResidentRowsConfig &config) {
-  constexpr int64_t kBase = 14, kLeastUnpacked = 4, kMoments = 6, kPlain = 4;
-  int64_t kept = keptRegisters(signature, config);
-  int64_t held = config.vectors + config.sharedVectors;
+  constexpr int64_t kBase = 14, kLeastUnpacked = 4, kMoments = 8, kPlain = 4;
+  const int64_t kept = keptRegisters(signature, config);
+  constexpr int64_t kScaling = 16; // what is kept has no other form
+  if (config.unpacked)
+    return kept + kScaling;
   int64_t operands =
       signature.weight + signature.bias + (signature.mask == RowMask::Row);
   // Where each matrix lies elsewhere two vectors cover one.
   int64_t covering = config.rowStart() == RowStart::Any ? 2 : 1;
-  int64_t shared =
-      operands * covering * ceilDiv(config.vector * bytesOf(signature.in), 4);
+  int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
+  int64_t shared = operands * covering * words;
   int64_t registers = kept + kBase + shared +
                       std::max<int64_t>(config.vector / 2, kLeastUnpacked);
-  if (signature.op == RowOp::LayerNorm)
+  bool isLayerNorm = signature.op == RowOp::LayerNorm;
+  if (isLayerNorm)
     registers += kMoments;
-  else if (signature.op == RowOp::Quantize)
+  else if (signature.op == RowOp::Quantize && config.sharedVectors == 0)
     registers -= kPlain;
-  // Several rows have as many statistics, and scales.
-  if (config.rows > 1)
-    registers += config.rows * (signature.quantizes() ? 9 : 5) / 2;
-  // The weights of both vectors wait for the statistics as well, as do weight
-  // and bias.
-  bool waits = signature.quantizes() ? operands > 0 && held <= 2
-                                     : operands == 2 && held == 2;
+  // Further rows have statistics of their own, and what they are scaled by.
+  constexpr int64_t kScaled = 5, kFew = 2;
+  int64_t ofRow = isLayerNorm ? kMoments : signature.quantizes() ? kScaled : 0;
+  registers += (config.rows - 1) * ofRow;
+  const int64_t vectors = config.vectors + config.sharedVectors;
+  if (signature.op == RowOp::RmsNorm && signature.quantizes() &&
+      vectors <= kFew)
+    registers += operands * (words * vectors - kFew);
   // A row that fills its threads asks for no bounds.
-  if (config.exact)
-    return registers + (waits && signature.quantizes() ? shared : 0);
-  return registers + (waits ? shared : 0) + boundsRegisters(signature, config);
+  if (config.exact == 1)
+    return registers;
+  constexpr int64_t kManyShared = 5, kAddresses = 3, kManyKept = 32;
+  constexpr int64_t kBounds = 3, kWindow = 4;
+  // Weight and bias of both vectors wait for the statistics as well.
+  if (operands == 2 && vectors == kFew)
+    registers += shared;
+  if ((signature.op == RowOp::RmsNorm && !signature.quantizes() &&
+       kept >= kManyKept && signature.in != DType::FP32) ||
+      (signature.mask == RowMask::Matrix && kept > kManyKept))
+    registers += kBounds;
+  if (config.start != 0)
+    registers += endRegisters(signature, config);
+  if (config.cluster > 1)
+    registers += kFew + (signature.residual ? kBounds : 0);
+  // Vectors one after the other, each behind a question.
+  if (config.exact == 0)
+    registers += 2 * std::max(0, config.vectors - config.sharedVectors - 4);
+  return registers + (config.sharedVectors > 0 ? kWindow : 0) +
+         (config.sharedVectors >= kManyShared ? kAddresses : 0);
 }
 
 /// The same at its most: while a residual is in flight, it is there too. Older
@@ -96,9 +113,10 @@ static int64_t workingRegisters(const RowSignature &signature,
 int64_t peakRegisters(const RowSignature &signature,
                       const ResidentRowsConfig &config,
                       const DeviceModel &device) {
-  int64_t kept = keptRegisters(signature, config);
+  int64_t loaded = loadedRegisters(signature, config);
   // What covers vectors that lie anywhere is twice as much as these.
-  int64_t loaded = config.rowStart() == RowStart::Any ? 2 * kept : kept;
+  if (config.rowStart() == RowStart::Any)
+    loaded *= 2;
   constexpr int64_t kBase = 14, kEnds = 8;
   int64_t loading = loaded * (1 + signature.residual) + kBase +
                     (config.start != 0 ? kEnds : 0) +
@@ -115,6 +133,10 @@ int64_t wantedRegisters(const RowSignature &signature,
                         const ResidentRowsConfig &config,
                         const DeviceModel &device) {
   constexpr double kMasked = 1.2, kOfShared = 3.7;
+  constexpr int64_t kScaling = 20;
+  if (config.unpacked)
+    return std::max(roundUp(keptRegisters(signature, config) + kScaling, 8),
+                    peakRegisters(signature, config, device));
   double base = 24, each = 1.6;
   switch (signature.op) {
   case RowOp::LayerNorm:

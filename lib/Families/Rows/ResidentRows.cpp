@@ -46,6 +46,19 @@ protected:
 // Space
 //===----------------------------------------------------------------------===//
 
+/// ResidentRowsConfig::fillsMost() of every row of \p problem.
+static bool fillsMost(const RowProblem &problem,
+                      const ResidentRowsConfig &config) {
+  // Ends of rows that begin anywhere take the place of as many vectors at most.
+  int64_t most = problem.cols / config.vector;
+  int64_t least = config.start == 0 ? most : most - 4;
+  for (int64_t vectors = std::max<int64_t>(least, 0); vectors <= most;
+       ++vectors)
+    if (!config.fillsMost(vectors))
+      return false;
+  return true;
+}
+
 namespace {
 /// Enumerates the configs of one problem.
 class ResidentSpace {
@@ -135,7 +148,7 @@ private:
   /// 4 vectors that are shifted take 10 % less time than 8, of 12289 columns 6
   /// than 12: 14 %; H200, 16384 columns: 8 that are not than 16: 12 %).
   int64_t mostVectors() const {
-    constexpr int64_t kMost = 12, kMostShifted = 6;
+    constexpr int64_t kMost = 12, kMostShifted = 8;
     constexpr int kManyThreads = 512;
     bool isWaiting =
         sharedOperandBytes(problem) > 0 || config.rowStart() == RowStart::Any;
@@ -171,19 +184,16 @@ private:
     config.sharedVectors = static_cast<int>(shared);
     visitBlocks();
     // Half of it in shared memory leaves registers for more blocks.
-    bool isHalf = shared != 0 || vectors % 2 == 0;
-    if (mostShared >= vectors - vectors / 2 && vectors >= 4 && isHalf &&
-        config.rowThreads >= 128 && 2 * shared < vectors) {
-      config.vectors = static_cast<int>(vectors / 2);
-      config.sharedVectors = static_cast<int>(vectors - vectors / 2);
+    if (mostShared >= vectors / 2 && vectors >= 4 && config.rowThreads >= 128 &&
+        2 * shared < vectors) {
+      config.vectors = static_cast<int>(vectors - vectors / 2);
+      config.sharedVectors = static_cast<int>(vectors / 2);
       visitBlocks();
     }
     config.sharedVectors = 0;
   }
 
   void visitBlocks() {
-    config.exact = config.start == 0 && config.spread == 0 &&
-                   config.capacity() == problem.cols;
     for (int blockThreads : {128, 256, 512, 1024}) {
       // Rows that share a block share its barriers, unless each is a warp's:
       // they do so where a row alone would be too small a block (H100: 2 to 10
@@ -198,38 +208,108 @@ private:
       if (config.spread && blockThreads != config.rowThreads)
         continue;
       for (int rows : {1, 2, 4}) {
-        if (rows > 1 && (config.rowThreads > 64 || config.sharedVectors ||
-                         config.vectors * rows > 4 || config.start != 0))
-          continue;
         config.rows = rows;
-        visitOccupancy();
+        if (rows == 1 || hasRoomForRows())
+          visitForms();
       }
     }
   }
 
-  /// As many blocks to an SM as registers allow, and as its threads allow.
+  /// Several rows a thread are for short ones, whose loads are too few, or two
+  /// of them for weights that each row has to shift (H200, layer norm of 3151 x
+  /// 50147: 191 against 197 us; aligned weights gain nothing).
+  bool hasRoomForRows() const {
+    if (config.start == 0)
+      return config.rowThreads <= 64 && config.sharedVectors == 0 &&
+             config.vectors * config.rows <= 4;
+    // An SM has two blocks: one of them loads while the other stores.
+    return config.rowStart() == RowStart::Alike && config.spread == 0 &&
+           config.rows == 2 && config.rowThreads >= 256 &&
+           (problem.weight || problem.bias) && mostBlocks() > 1 &&
+           2 * (config.sharedBytes(signature) + kStaticBytes) <=
+               device.sharedBytesPerSm;
+  }
+
+  /// What a thread keeps of a row: of softmax its exponentials as well, which
+  /// halves what is computed. In fp32 they take no more room than the row; else
+  /// they are for rows that are in flight at once anyway (H200: 8 x 151936 in
+  /// bf16 4.5 us, 4.8 without; 4135 x 59072 4 % more).
+  void visitForms() {
+    constexpr int64_t kBlocksAtOnce = 4; // on an SM
+    bool isWide = problem.dtype == DType::FP32;
+    bool isFew = problem.rows * config.cluster * config.rowBlocks <=
+                 kBlocksAtOnce * device.smCount;
+    bool isKept = problem.op == RowOp::Softmax && config.sharedVectors == 0 &&
+                  config.vector == vectorsToTry(problem).front() &&
+                  (isWide || isFew);
+    for (bool unpacked : {true, false}) {
+      if (unpacked ? !isKept : isKept && isWide)
+        continue;
+      config.unpacked = unpacked;
+      config.exact = fill();
+      visitOccupancy();
+    }
+    config.unpacked = 0;
+  }
+
+  /// The knob exact. Code that asks for a thread's last vector only has fewer
+  /// instructions than where it asks for each, but begins with the first vector
+  /// when the others are there, too. That pays where vectors wait for copies to
+  /// shared memory, and for the shifts and sums of layer norms (H200: layer
+  /// norm of 512 x 125003, 99 us where it asks and 87 without; softmax of 1689
+  /// x 58341, 143 and 161).
+  int fill() const {
+    if (config.start == 0 && config.spread == 0 &&
+        config.capacity() == problem.cols)
+      return 1;
+    bool pays = !problem.isNorm()
+                    ? problem.op != RowOp::Softmax || config.unpacked
+                    : config.sharedVectors > 0 ||
+                          (problem.op == RowOp::LayerNorm && config.start != 0);
+    return pays && config.vectors + config.sharedVectors > 1 &&
+                   fillsMost(problem, config)
+               ? 2
+               : 0;
+  }
+
   void visitOccupancy() {
+    // The latter first: how many there are without a bound is a guess.
+    const int64_t most = mostBlocks();
+    visitBlocksPerSm(most);
+    if (most > 1)
+      visitBlocksPerSm(1);
+    // A question for each vector keeps their code apart, in fewer registers.
+    if (config.exact != 2)
+      return;
+    config.exact = 0;
+    if (int64_t blocks = mostBlocks(); blocks > most)
+      visitBlocksPerSm(blocks);
+    config.exact = 2;
+  }
+
+  /// As many blocks to an SM as registers allow, and as its threads allow.
+  int64_t mostBlocks() const {
+    if (config.spread) // no SM has two
+      return 1;
     int64_t peak = roundUp(peakRegisters(signature, config, device), 8);
     int64_t byThreads =
         device.maxWarpsPerSm * kWarpThreads / config.blockThreads;
     int64_t byRegisters = device.registersPerSm / (peak * config.blockThreads);
-    int64_t most = std::clamp<int64_t>(std::min(byThreads, byRegisters), 1, 32);
-    if (config.spread) // no SM has two
-      most = 1;
-    // The latter first: how many there are without a bound is a guess.
-    for (int64_t blocks : {most, int64_t(1)}) {
-      config.blocksPerSm = static_cast<int>(blocks);
-      for (bool streaming : {!isLong, isLong}) {
-        config.streaming = streaming;
-        emit(config);
-      }
-      if (most == 1)
-        break;
+    return std::clamp<int64_t>(std::min(byThreads, byRegisters), 1, 32);
+  }
+
+  void visitBlocksPerSm(int64_t blocks) {
+    config.blocksPerSm = static_cast<int>(blocks);
+    for (bool streaming : {!isLong, isLong}) {
+      config.streaming = streaming;
+      emit(config);
     }
   }
 
   /// Blocks of a row that a cluster has at most.
   static constexpr int64_t kMostClustered = 8;
+  /// Static shared memory of a block, with what the driver keeps for itself.
+  static constexpr int64_t kStaticBytes = 3 << 10;
 
   const RowProblem &problem;
   const RowSignature signature;
@@ -275,9 +355,11 @@ std::optional<Rejection> ResidentRowsTemplate::checkLimits(
                      double(device.computeCapability()), 80, "capability"};
   // Ends of less than a vector have room of their own.
   if (config.capacity() < problem.cols / config.vector * config.vector ||
-      (config.exact && config.capacity() != problem.cols))
+      (config.exact == 1 && config.capacity() != problem.cols))
     return Rejection{PruneReason::InstructionShape, double(config.capacity()),
                      double(problem.cols), "elements"};
+  if (config.exact == 2 && !fillsMost(problem, config))
+    return Rejection{PruneReason::InstructionShape};
   int64_t limit = boundRegisters(config, device);
   int64_t peak = peakRegisters(signature, config, device);
   if (peak > limit)
@@ -292,7 +374,8 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
                                           const DeviceModel &device) const {
   StreamKernel kernel = rowStream(problem);
   // Blocks that are no cluster are tasks of their own.
-  kernel.tasks = ceilDiv(problem.rows, config.blockRows()) * config.rowBlocks;
+  kernel.tasks =
+      static_cast<int64_t>(config.blocks(problem.rows)) / config.cluster;
   kernel.clusterSize = config.cluster;
   int64_t wanted = wantedRegisters(signature, config, device);
   kernel.block = {
@@ -334,6 +417,13 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
   kernel.simdOps +=
       kSharedOps * static_cast<double>(config.sharedVectors * kernel.tasks *
                                        config.cluster * config.blockThreads);
+  // Exponentials that are kept are scaled, no more.
+  constexpr double kScaledOps = 5;
+  if (config.unpacked) {
+    kernel.simdOps -= kScaledOps * static_cast<double>(problem.rows) *
+                      static_cast<double>(problem.cols);
+    kernel.specialOps /= 2;
+  }
   // What a thread does once: addresses, merging, shuffles.
   double perThread = problem.op == RowOp::LayerNorm ? 160
                      : problem.op == RowOp::Softmax ? 130
