@@ -9,6 +9,8 @@
 #include "Families/Transpose/TransposeTemplate.h"
 #include "transpose/LineTransposeConfig.h"
 
+#include <array>
+
 namespace kiln {
 
 namespace {
@@ -112,15 +114,33 @@ LineTranspose::checkShape(const LineTransposeConfig &config,
 //===----------------------------------------------------------------------===//
 
 /// Passes that an access of a warp to shared memory takes for its elements, on
-/// average over 24 numbers of rows, walked through as the kernel does.
-static double passesOf(const LineTransposeConfig &config, int64_t rows,
-                       int vector) {
-  constexpr double kNarrow = 2.5, kFewest = 5, kFew = 3, kMany = 4;
-  if (config.copyBytes == 4)
-    return kNarrow;
-  if (rows < vector)
-    return kFewest;
-  return rows < 8 * vector ? kFew : kMany;
+/// average over four of a vector's: the first warp's are walked through as the
+/// kernel does, with x and y at multiples of 16 bytes.
+static double passesOf(const LineTransposeConfig &config,
+                       const TransposeProblem &p,
+                       const TransposeSignature &signature) {
+  constexpr int kLanes = 32, kBanks = 32, kWordBytes = 4, kSamples = 4;
+  const int vector = config.vector(signature), bytes = signature.elementBytes;
+  int passes = 0;
+  for (int sample = 0; sample < kSamples; ++sample) {
+    std::array<int, kLanes> words;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const int element = lane * vector + sample * vector / kSamples;
+      const int row = static_cast<int>(element % p.rows);
+      const int column = static_cast<int>(element / p.rows);
+      const auto past =
+          static_cast<int>(row * p.ldx * bytes % config.copyBytes);
+      words[lane] = (config.rowOffset(signature, row) + past + column * bytes) /
+                    kWordBytes;
+    }
+    std::sort(words.begin(), words.end());
+    std::array<int, kBanks> wanted = {};
+    for (int lane = 0; lane < kLanes; ++lane)
+      if (lane == 0 || words[lane] != words[lane - 1])
+        ++wanted[words[lane] % kBanks];
+    passes += *std::max_element(wanted.begin(), wanted.end());
+  }
+  return double(passes) / kSamples;
 }
 
 /// Vectors from one to the next that begins at the same row, and how often a
@@ -145,11 +165,12 @@ static double addressesOf(const LineTransposeConfig &config, int64_t rows,
 /// Instructions of a lane in a block, for \p copies copies and \p vectors
 /// vectors, with its part of packing for each element.
 static double instructionsOf(const LineTransposeConfig &config, int64_t rows,
-                             int vector, double copies, double vectors) {
+                             int vector, double passes, double copies,
+                             double vectors) {
   constexpr double kPerVector = 10, kPerElement = 1.75, kPerCopy = 10;
   // An SM's port to shared memory takes one access for four of arithmetic.
   constexpr double kPerPass = 4;
-  double element = kPerElement + kPerPass * passesOf(config, rows, vector);
+  double element = kPerElement + kPerPass * passes;
   // Threads in groups of as many as there are kinds, or those of the last turn:
   // some have nothing to do.
   const int64_t kinds = kindsOf(rows, vector);
@@ -178,13 +199,14 @@ void LineTranspose::addCosts(StreamKernel &kernel,
     kernel.sharedBytesPerTask = double(rows) * kSector;
   double moved = double(rows) * pieceBytes;
   double copies = double(rows) * config.rowCopies(signature);
-  kernel.simdOps = instructionsOf(config, rows, vector, copies, moved / 16) *
-                   double(kernel.tasks);
+  const double passes = passesOf(config, p, signature);
+  kernel.simdOps =
+      instructionsOf(config, rows, vector, passes, copies, moved / 16) *
+      double(kernel.tasks);
   // Of a bank's four bytes each lane takes one element.
   const double width = 4.0 / signature.elementBytes;
-  kernel.serialNs =
-      betweenNs(kernel, moved * (1 + width * passesOf(config, rows, vector)),
-                addressesOf(config, rows, vector), device);
+  kernel.serialNs = betweenNs(kernel, moved * (1 + width * passes),
+                              addressesOf(config, rows, vector), device);
 }
 
 std::unique_ptr<Template> makeLineTransposeTemplate() {
