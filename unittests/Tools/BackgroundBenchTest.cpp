@@ -98,7 +98,7 @@ struct ReportFixture {
                       "13.0",       "",    "Random calls."};
     report.share = 0.05;
     report.firstUs = {900e3};
-    report.fresh = CallTimes{{10, 20, 30, 240}, 2, 0.08, 7, 1};
+    report.fresh = CallTimes{{10, 20, 30, 240}, 2, 0.08, 7, 1, 8, {}};
     report.busy = CallTimes{{10, 550}, 20, 1, 900, 80, 3, {}};
     report.busy->addSlow({{550, 40, 0, 1}, 3, "a/m3", true, false});
     report.foreground = Foreground{{960, 1000}, {1, 1}, 0.04};
