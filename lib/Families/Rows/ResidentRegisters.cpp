@@ -25,14 +25,19 @@ static int64_t keptRegisters(const RowSignature &signature,
   return loadedRegisters(signature, config);
 }
 
+/// Registers for ends beyond the first of a lane, where lanes are few.
+static int64_t severalEndsRegisters(const ResidentRowsConfig &config) {
+  constexpr int64_t kEnd = 3, kBounds = 10;
+  int64_t rounds = ceilDiv(2 * config.vector, config.rowThreads);
+  return rounds > 1 ? kEnd * (rounds - 1) + kBounds : 0;
+}
+
 /// Registers for ends, and for vectors that are shifted.
 static int64_t endRegisters(const RowSignature &signature,
                             const ResidentRowsConfig &config) {
-  constexpr int64_t kEnds = 6, kEnd = 3, kManyKept = 16, kMore = 2, kAhead = 4;
+  constexpr int64_t kEnds = 6, kManyKept = 16, kMore = 2, kAhead = 4;
   const int64_t kept = keptRegisters(signature, config);
-  // Several a lane where lanes are few.
-  int64_t rounds = ceilDiv(2 * config.vector, config.rowThreads);
-  int64_t registers = kEnds + kEnd * (rounds - 1);
+  int64_t registers = kEnds + severalEndsRegisters(config);
   if (kept > kManyKept)
     registers += kMore;
   // Vectors in one piece of code are loaded ahead of each other.
@@ -41,10 +46,16 @@ static int64_t endRegisters(const RowSignature &signature,
     registers += kAhead;
   if (config.sharedVectors > 0)
     registers += kMore;
-  // The greatest result is looked for by shifted vectors as well.
-  constexpr int64_t kTwice = 12;
+  // The greatest result is looked for by shifted vectors as well, or known with
+  // the statistics.
+  constexpr int64_t kTwice = 12, kAtOnce = 6;
   if (isLayerNorm && signature.quantizes())
-    registers += kTwice;
+    registers += kTwice + kAhead * (config.rows - 1);
+  else if (signature.mask == RowMask::Row ||
+           (signature.op == RowOp::RmsNorm && signature.quantizes()))
+    registers += kAtOnce;
+  if (isLayerNorm && config.groups() > 1)
+    registers += kMore;
   constexpr int64_t kManyOfSoftmax = 24, kExponentials = 10;
   if (signature.op == RowOp::Softmax && config.sharedVectors > 0 &&
       kept >= kManyOfSoftmax)
@@ -61,20 +72,21 @@ static int64_t workingRegisters(const RowSignature &signature,
                                 const ResidentRowsConfig &config) {
   constexpr int64_t kBase = 14, kLeastUnpacked = 4, kMoments = 8, kPlain = 4;
   const int64_t kept = keptRegisters(signature, config);
+  const int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
   constexpr int64_t kScaling = 16; // what is kept has no other form
   if (config.unpacked)
-    return kept + kScaling;
+    return kept + kScaling + (signature.mask == RowMask::Row ? 2 * words : 0) +
+           (config.start != 0 ? severalEndsRegisters(config) : 0);
   int64_t operands =
       signature.weight + signature.bias + (signature.mask == RowMask::Row);
   // Where each matrix lies elsewhere two vectors cover one.
   int64_t covering = config.rowStart() == RowStart::Any ? 2 : 1;
-  int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
   int64_t shared = operands * covering * words;
   int64_t registers = kept + kBase + shared +
                       std::max<int64_t>(config.vector / 2, kLeastUnpacked);
   bool isLayerNorm = signature.op == RowOp::LayerNorm;
   if (isLayerNorm)
-    registers += kMoments;
+    registers += kMoments + (signature.quantizes() ? kPlain : 0);
   else if (signature.op == RowOp::Quantize && config.sharedVectors == 0)
     registers -= kPlain;
   // Further rows have statistics of their own, and what they are scaled by.
@@ -101,6 +113,10 @@ static int64_t workingRegisters(const RowSignature &signature,
     registers += endRegisters(signature, config);
   if (config.cluster > 1)
     registers += kFew + (signature.residual ? kBounds : 0);
+  constexpr int64_t kMostShared = 7, kUnpacked = 8;
+  if (signature.op == RowOp::Softmax && config.cluster == 1 &&
+      config.sharedVectors > kMostShared)
+    registers += kUnpacked;
   // Vectors one after the other, each behind a question.
   if (config.exact == 0)
     registers += 2 * std::max(0, config.vectors - config.sharedVectors - 4);
