@@ -127,7 +127,8 @@ std::string busyDramText(const DeviceModel &device) {
                      busyDramLatencyNs(device));
 }
 
-static DerivationStep littleStep(const StreamTime &time,
+static DerivationStep littleStep(const StreamKernel &kernel,
+                                 const StreamTime &time,
                                  const DeviceModel &device) {
   DerivationStep step;
   step.title = "Little's law";
@@ -148,9 +149,10 @@ static DerivationStep littleStep(const StreamTime &time,
     step.verdict = "enough while tasks load; but the rest of a task's life "
                    "keeps nothing in flight";
   } else {
-    step.verdict = ratio < 2 ? "enough"
-                             : "more than it takes, which costs some order of "
-                               "the accesses";
+    bool isEnough = ratio < 2 || kernel.pace == StreamPace::Reduces;
+    step.verdict = isEnough ? "enough"
+                            : "more than it takes, which costs some order of "
+                              "the accesses";
     step.clears = nameOf(StreamBound::Latency);
   }
   step.values =
@@ -211,7 +213,7 @@ Derivation explainStream(const StreamKernel &kernel,
   Derivation steps;
   steps.add(trafficStep(kernel, time));
   steps.add(occupancyStep(kernel, time));
-  steps.add(littleStep(time, device));
+  steps.add(littleStep(kernel, time, device));
   StepTerm life = steps.resultOf(steps.add(lifeStep(kernel, time)));
   std::vector<StepTerm> addends{{"launch", time.launchNs},
                                 {"ramp", time.rampNs}};
