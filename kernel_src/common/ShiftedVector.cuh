@@ -149,6 +149,37 @@ void storeElements(char *pointer, const Words<kBytes> &value, int from,
                                i * kElementBytes % 4 * 8});
 }
 
+/// The same of 16 bytes at an aligned \p pointer, of which the elements begin
+/// or end with the vector: by four accesses at most, which are as wide as they
+/// are aligned.
+template <int kElementBytes>
+void storeEnd(char *pointer, const Words<16> &value, int from, int to) {
+  const bool isFirst = from == 0;
+  if (!isFirst && to * kElementBytes != 16)
+    return storeElements<16, kElementBytes>(pointer, value, from, to);
+  const int length = (to - from) * kElementBytes;
+#pragma unroll
+  for (int width = 8; width >= kElementBytes; width /= 2) {
+    if ((length & width) == 0)
+      continue;
+    // Wide pieces lie at the vector's own end, narrow ones where it is cut.
+    const int at = isFirst ? length & -2 * width : 16 - (length & -width);
+    const unsigned *word = value.word;
+    const unsigned low = at & 8 ? word[2] : word[0];
+    const unsigned high = at & 8 ? word[3] : word[1];
+    if (width == 8)
+      storeVector<8>(pointer + at, Words<8>{low, high});
+    else if (width == 4)
+      storeVector<4>(pointer + at, Words<4>{at & 4 ? high : low});
+    else if (width == 2)
+      storeVector<2>(pointer + at,
+                     Words<2>{(at & 4 ? high : low) >> at % 4 * 8});
+    else
+      storeVector<1>(pointer + at,
+                     Words<1>{(at & 4 ? high : low) >> at % 4 * 8});
+  }
+}
+
 /// Loads kBytes of elements of kElementBytes from \p pointer, which lies
 /// anywhere; the aligned vectors that cover them are the operand's.
 template <int kBytes, int kElementBytes, CacheHint kHint = CacheHint::Plain>

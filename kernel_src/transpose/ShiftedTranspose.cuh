@@ -16,8 +16,8 @@
 //   and the shift of their row is in the address.
 // - Pieces of rows of y begin and end at multiples of a sector of 32 bytes. So
 //   a tile's piece may begin up to a sector before the tile's first row: the
-//   tile loads those rows, too. Vectors are stored by elements at both ends of
-//   a row of y alone.
+//   tile loads those rows, too. Vectors are cut at both ends of a row of y
+//   alone, and stored by four narrower accesses at most.
 //
 // With asynchronous copies, all bytes of a block are in flight at once and take
 // no registers; a few blocks on an SM are enough.
@@ -272,7 +272,7 @@ private:
       if constexpr (kWhole)
         storeVector<16>(to, value);
       else
-        storeElements<16, kElementBytes>(to, value, begin, end);
+        storeEnd<kElementBytes>(to, value, begin, end);
       to += kStep * yPitch;
     }
   }
