@@ -78,6 +78,26 @@ struct EmulatedTrials {
     return must(trials.runner->run(request)).front();
   }
 };
+
+/// Compares all configs of \p samples with their references; \p sms: as of
+/// EmulatedTrials.
+inline void check(const std::vector<Sample> &samples, int sms = 0) {
+  EmulatedTrials trials(sms);
+  for (const Sample &sample : samples) {
+    CAPTURE(sample.problem);
+    const std::vector<std::string> configs = trials.configsOf(sample);
+    REQUIRE_FALSE(configs.empty());
+    for (const std::string &config : configs) {
+      CAPTURE(config);
+      CAPTURE(trials.emulator.fault());
+      TrialResult result = trials.run(sample, config);
+      CAPTURE(result.message);
+      CHECK(result.validated);
+      REQUIRE(trials.emulator.fault() == "");
+    }
+  }
+}
+
 /// While it lives, \p text in \p file of the kernel sources is \p replacement.
 class Patch {
 public:

@@ -10,29 +10,6 @@
 using namespace kiln;
 using namespace kiln::emulated;
 
-namespace {
-
-/// Compares all configs of \p samples with their references; \p sms: as of
-/// EmulatedTrials.
-void check(const std::vector<Sample> &samples, int sms = 0) {
-  EmulatedTrials trials(sms);
-  for (const Sample &sample : samples) {
-    CAPTURE(sample.problem);
-    const std::vector<std::string> configs = trials.configsOf(sample);
-    REQUIRE_FALSE(configs.empty());
-    for (const std::string &config : configs) {
-      CAPTURE(config);
-      CAPTURE(trials.emulator.fault());
-      TrialResult result = trials.run(sample, config);
-      CAPTURE(result.message);
-      CHECK(result.validated);
-      REQUIRE(trials.emulator.fault() == "");
-    }
-  }
-}
-
-} // namespace
-
 TEST_CASE("emulated: attention of prefill") {
   check({{"attention",
           "batch=1 sq=100 sk=150 heads=2 kvheads=1 d=64 dtype=bf16 mask=causal "

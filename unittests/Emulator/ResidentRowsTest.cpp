@@ -5,19 +5,6 @@
 using namespace kiln;
 using namespace kiln::emulated;
 
-static void check(const std::vector<Sample> &samples) {
-  EmulatedTrials trials;
-  for (const Sample &sample : samples)
-    for (const std::string &config : sample.configs) {
-      CAPTURE(sample.problem);
-      CAPTURE(config);
-      TrialResult result = trials.run(sample, config);
-      CAPTURE(result.message);
-      CHECK(result.validated);
-      REQUIRE(trials.emulator.fault() == "");
-    }
-}
-
 // The last groups are short of rows, or have none.
 TEST_CASE("emulated: several rows a thread") {
   check({{"layernorm",

@@ -55,16 +55,7 @@ TEST_CASE("emulated: rows of blocks all over the GPU") {
       {"rowquant",
        "rows=2 cols=4000 dtype=bf16",
        {"resident.t64.rt64.v8.n2.r1.c1.mb1.g1.k4"}}};
-  EmulatedTrials trials;
-  for (const Sample &sample : samples)
-    for (const std::string &config : sample.configs) {
-      CAPTURE(sample.problem);
-      CAPTURE(config);
-      TrialResult result = trials.run(sample, config);
-      CAPTURE(result.message);
-      CHECK(result.validated);
-      REQUIRE(trials.emulator.fault() == "");
-    }
+  check(samples);
 }
 
 // The next launch finds what it begins with.
