@@ -54,7 +54,7 @@ static int64_t endRegisters(const RowSignature &signature,
   else if (signature.mask == RowMask::Row ||
            (signature.op == RowOp::RmsNorm && signature.quantizes()))
     registers += kAtOnce;
-  if (isLayerNorm && config.groups() > 1)
+  if (isLayerNorm && config.sharedVectors == 0)
     registers += kMore;
   constexpr int64_t kManyOfSoftmax = 24, kExponentials = 10;
   if (signature.op == RowOp::Softmax && config.sharedVectors > 0 &&
