@@ -211,7 +211,8 @@ struct FlatElementwiseConfig {
   /// Of a line whose elements have positions; see linePlaceOf().
   constexpr long long lineRuns(long long rows, long long cols) const {
     long long all = vectors(rows, cols);
-    long long runs = divideUp(all, cols * items) * cols;
+    long long step = cols > 0 ? cols : 1;
+    long long runs = divideUp(all, step * items) * step;
     return runs < all ? runs : all;
   }
   constexpr long long chunks(const ElementwiseSignature &signature,

@@ -68,7 +68,7 @@ public:
     Accumulators accumulators = {};
     multiply(params, splitWork<kConfig>(blockIdx.x, params),
              ptx::sharedAddress(sharedMemory), accumulators);
-    // Found anew: beside the sums there are no registers to keep it in.
+    // Computed again: beside the sums there are no registers to keep it in.
     unsigned block = blockIdx.x;
     ptx::opaque(block);
     const SplitWork work = splitWork<kConfig>(block, params);

@@ -29,7 +29,7 @@ struct SplitTiles {
     long long whole = wholeTiles(m, n, batch);
     return whole + (tiles(m, n, batch) - whole) * splitK;
   }
-  /// Bytes of GemmParams::partials. No more for fewer rows.
+  /// Bytes of GemmParams::partials. No fewer than for fewer rows.
   constexpr long long partialBytes(long long m, long long n,
                                    long long batch) const {
     return splitTiles(m, n, batch) * splitK * tileM * tileN * 4;
@@ -41,13 +41,21 @@ struct SplitTiles {
   }
 
 private:
-  /// Tiles that are split, of as many as these or fewer.
+  /// The most tiles that are split, for so many rows or fewer.
   constexpr long long splitTiles(long long m, long long n,
                                  long long batch) const {
-    long long all = tiles(m, n, batch);
     if (splitK == 1)
       return 0;
-    return waveBlocks > 0 && all >= waveBlocks ? waveBlocks - 1 : all;
+    if (waveBlocks == 0)
+      return tiles(m, n, batch);
+    // Behind full waves; what is left repeats.
+    long long rows = (m + tileM - 1) / tileM, each = tiles(1, n, batch);
+    long long rest = 0, most = 0;
+    for (long long row = 0; row < rows && row < waveBlocks; ++row) {
+      rest = (rest + each) % waveBlocks;
+      most = rest > most ? rest : most;
+    }
+    return most;
   }
 };
 

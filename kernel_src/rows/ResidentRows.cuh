@@ -122,12 +122,12 @@ private:
   }
   /// The one of \p each row's that belongs to the ends of this lane.
   template <class Any> Any ofEndsRow(const Any (&each)[kRows]) const {
-    Any mine = each[0];
+    Any chosen = each[0];
 #pragma unroll
     for (int r = 1; r < kRows; ++r)
       if (r == endsRow())
-        mine = each[r];
-    return mine;
+        chosen = each[r];
+    return chosen;
   }
 
   /// Shared memory of this thread's \p i-th vector of row \p r, beyond the

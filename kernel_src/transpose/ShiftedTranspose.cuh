@@ -8,11 +8,10 @@
 // - Elements of one and two bytes are transposed there, by squares of one word
 //   on a side; see Squares.cuh. Each row of x has a shift of its own, by which
 //   its words are put together. Words stay among those of their square's rows.
-// - From there a thread takes an aligned vector of y: the words of the rows
-// that
-//   it has, one more than fill it, shifted by what rows of y are misaligned.
-//   Rows of y a period apart are misaligned alike, so a thread that stores such
-//   rows finds its addresses once. Elements of four bytes are words already,
+// - From there a thread takes an aligned vector of y: the words of its rows,
+//   one more than fill it, shifted by what rows of y are misaligned. Rows of y
+//   a period apart are misaligned alike, so a thread that stores such rows
+//   finds its addresses once. Elements of four bytes are words already,
 //   and the shift of their row is in the address.
 // - Pieces of rows of y begin and end at multiples of a sector of 32 bytes. So
 //   a tile's piece may begin up to a sector before the tile's first row: the

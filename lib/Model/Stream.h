@@ -106,7 +106,7 @@ struct StreamTime {
   /// The first wave of all slots, where it has a pace of its own; those behind
   /// it; and what remains.
   StreamWave first, full, last;
-  double fullWaves = 0; ///< but for `first`
+  double fullWaves = 0; ///< besides `first`
   double launchNs = 0, rampNs = 0;
   double totalNs = 0;
   StreamBound bound = StreamBound::Dram;

@@ -261,6 +261,7 @@ struct Variations {
 constexpr int kAllThreads[] = {256, 512, 128, 1024};
 constexpr int kAllItems[] = {4, 2, 1, 8};
 constexpr int kAllHints[] = {2, 0, 1};
+constexpr int kNoHint[] = {0};
 
 /// The config with as many blocks on an SM as leave each thread what it cannot
 /// do without.
@@ -354,8 +355,7 @@ void FlatElementwise::enumerate(const Problem &problem,
     add(access, {threads.take_front(3), items, hints, false, kAny});
   // Serves whatever a problem of the same signature may bring.
   if (whole > 1)
-    add(1, {threads.take_front(1), items.take_front(1), hints.take_back(1),
-            false});
+    add(1, {threads.take_front(1), items.take_front(1), kNoHint, false});
 }
 
 } // namespace

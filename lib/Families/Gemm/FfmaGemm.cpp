@@ -80,20 +80,11 @@ protected:
 
 } // namespace
 
-/// The sums, both sets of a step of B, the vectors of A in flight; the rest is
-/// addresses and loop state. ptxas spills below this.
-static int64_t registersOf(const FfmaGemmConfig &config) {
-  constexpr int kOverhead = 30, kLimit = 255;
-  return std::min(config.microM * config.microN + 8 * config.microN +
-                      4 * config.ahead() + kOverhead,
-                  kLimit);
-}
-
 /// Registers more that narrow copies of rows along an extent take where there
 /// is more to keep besides: a range of k, or twice the threads of a tile.
 /// (ptxas 13.0 for sm_90, 14 first configs of each layout.)
-static int64_t narrowRegisters(const GemmSignature &signature,
-                               const FfmaGemmConfig &config) {
+static int narrowRegisters(const GemmSignature &signature,
+                           const FfmaGemmConfig &config) {
   constexpr int kWide = 16, kNarrow = 18, kThreads = 128;
   bool isNarrowA = !signature.isKMajorA() && signature.alignA < kWide;
   bool isNarrowB = !signature.isKMajorB() && signature.alignB < kWide;
@@ -102,13 +93,24 @@ static int64_t narrowRegisters(const GemmSignature &signature,
   return isTight ? kNarrow : 0;
 }
 
+/// The sums, both sets of a step of B, the vectors of A in flight; the rest is
+/// addresses and loop state. ptxas spills below this.
+static int64_t registersOf(const GemmSignature &signature,
+                           const FfmaGemmConfig &config) {
+  constexpr int kOverhead = 30, kLimit = 255;
+  return std::min(config.microM * config.microN + 8 * config.microN +
+                      4 * config.ahead() + kOverhead,
+                  kLimit) +
+         narrowRegisters(signature, config);
+}
+
 /// Resident blocks, and the deepest ring that they leave memory for.
 static void fitOccupancy(FfmaGemmConfig &config, const GemmSignature &signature,
                          const DeviceModel &device) {
   constexpr int64_t kMostStages = 5, kMostBlocks = 6, kLeastStages = 3;
   int64_t stage = config.stageBytes(signature);
   int64_t byRegisters = device.registersPerSm / config.threads() /
-                        roundUp(registersOf(config), 8);
+                        roundUp(registersOf(signature, config), 8);
   // More blocks are not worth a shallower ring.
   int64_t byMemory =
       device.sharedBytesPerSm /
@@ -127,15 +129,17 @@ static void fitOccupancy(FfmaGemmConfig &config, const GemmSignature &signature,
 /// all of one wave, or that make the last of several waves shorter, as far as
 /// each has some tiles along k.
 static void emitSplits(FfmaGemmConfig config, const GemmProblem &problem,
+                       const GemmSignature &signature,
                        const DeviceModel &device,
                        llvm::function_ref<void(const FfmaGemmConfig &)> emit) {
   constexpr int64_t kMostSplits = 32, kLeastTiles = 3;
   int64_t tiles = std::max<int64_t>(
       config.grid().blocks(problem.m, problem.n, problem.batch), 1);
+  config.splits = 1;
+  fitOccupancy(config, signature, device);
   int64_t slots = device.smCount * config.minBlocksPerSm;
   int64_t tilesK = ceilDiv(problem.k, config.blockK);
   int64_t most = std::min(kMostSplits, tilesK / kLeastTiles);
-  config.splits = 1;
   auto emitSplit = [&](int64_t splits) {
     if (splits <= config.splitK || splits > most)
       return;
@@ -200,7 +204,7 @@ void FfmaGemm::forEachConfig(
       continue;
     fitOccupancy(config, signature, device);
     emit(config);
-    emitSplits(config, problem, device, emit);
+    emitSplits(config, problem, signature, device, emit);
   }
 }
 
@@ -217,9 +221,8 @@ std::optional<Rejection> FfmaGemm::checkLimits(
     return Rejection{PruneReason::InstructionShape};
   if (auto rejection = checkSplits(problem, config.blockK, config.splitK))
     return rejection;
-  return checkRegisters(registersOf(config) +
-                            narrowRegisters(signature, config),
-                        config.threads(), config.minBlocksPerSm, device);
+  return checkRegisters(registersOf(signature, config), config.threads(),
+                        config.minBlocksPerSm, device);
 }
 
 TileKernel FfmaGemm::tileKernel(const GemmSignature &signature,
@@ -227,7 +230,7 @@ TileKernel FfmaGemm::tileKernel(const GemmSignature &signature,
                                 const DeviceModel &device) const {
   TileKernel kernel = ringTileKernel(signature, config);
   kernel.accumulatorsPerThread = config.microM * config.microN;
-  kernel.registersPerThread = static_cast<int>(registersOf(config));
+  kernel.registersPerThread = static_cast<int>(registersOf(signature, config));
   // Of each vector a warp reads, the banks deliver what its half warps ask
   // for, in passes of 128 bytes: two, or four where all lanes differ.
   auto passes = [](int lanes) { return lanes == 32 ? 4.0 : 2.0; };

@@ -55,6 +55,8 @@ template <class Config>
 int earlyOperandsOf(const Config &config, int operands,
                     const GemmProblem &problem, const Arguments &arguments,
                     int64_t smCount) {
+  if (!operands)
+    return 0;
   EarlyLaunch launch;
   if constexpr (requires { config.grid(); }) {
     launch.tileM = config.grid().tileM;

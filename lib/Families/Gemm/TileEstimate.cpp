@@ -40,7 +40,7 @@ TileModel::TileModel(const GemmProblem &problem, const TileKernel &kernel,
   int64_t k = std::max<int64_t>(problem.k, 1);
   resident = occupancy(
       device, {kernel.threads, kernel.registersPerThread, kernel.sharedBytes});
-  grid = waves(device, blocks, blocksPerSm());
+  grid = waves(device, wholeTiles + blocks, blocksPerSm());
   TrafficInput input;
   input.m = std::max<int64_t>(problem.m, 1);
   input.n = std::max<int64_t>(problem.n, 1);

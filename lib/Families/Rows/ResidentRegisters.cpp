@@ -97,9 +97,14 @@ static int64_t workingRegisters(const RowSignature &signature,
   if (signature.op == RowOp::RmsNorm && signature.quantizes() &&
       vectors <= kFew)
     registers += operands * (words * vectors - kFew);
-  // A row that fills its threads asks for no bounds.
-  if (config.exact == 1)
+  // A row that fills its threads asks for no bounds. What it keeps of an rms
+  // norm is unpacked ahead all the same.
+  constexpr int64_t kAheadOfRms = 9;
+  if (config.exact == 1) {
+    if (signature.op == RowOp::RmsNorm && !signature.residual)
+      registers += kAheadOfRms;
     return registers;
+  }
   constexpr int64_t kManyShared = 5, kAddresses = 3, kManyKept = 32;
   constexpr int64_t kBounds = 3, kWindow = 4;
   // Weight and bias of both vectors wait for the statistics as well.

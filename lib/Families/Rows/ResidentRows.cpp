@@ -273,7 +273,7 @@ private:
   }
 
   void visitOccupancy() {
-    // The latter first: how many there are without a bound is a guess.
+    // As many as fit first: how many there are without a bound is a guess.
     const int64_t most = mostBlocks();
     visitBlocksPerSm(most);
     if (most > 1)

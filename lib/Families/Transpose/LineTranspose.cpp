@@ -9,6 +9,7 @@
 #include "Families/Transpose/TransposeTemplate.h"
 #include "transpose/LineTransposeConfig.h"
 
+#include <algorithm>
 #include <array>
 
 namespace kiln {
@@ -121,13 +122,14 @@ static double passesOf(const LineTransposeConfig &config,
                        const TransposeSignature &signature) {
   constexpr int kLanes = 32, kBanks = 32, kWordBytes = 4, kSamples = 4;
   const int vector = config.vector(signature), bytes = signature.elementBytes;
+  const int64_t rows = std::max<int64_t>(p.rows, 1);
   int passes = 0;
   for (int sample = 0; sample < kSamples; ++sample) {
     std::array<int, kLanes> words;
     for (int lane = 0; lane < kLanes; ++lane) {
       const int element = lane * vector + sample * vector / kSamples;
-      const int row = static_cast<int>(element % p.rows);
-      const int column = static_cast<int>(element / p.rows);
+      const int row = static_cast<int>(element % rows);
+      const int column = static_cast<int>(element / rows);
       const auto past =
           static_cast<int>(row * p.ldx * bytes % config.copyBytes);
       words[lane] = (config.rowOffset(signature, row) + past + column * bytes) /
