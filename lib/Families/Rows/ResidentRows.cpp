@@ -216,12 +216,18 @@ private:
   }
 
   /// Several rows a thread are for short ones, whose loads are too few, or two
-  /// of them for weights that each row has to shift (H200, layer norm of 3151 x
-  /// 50147: 191 against 197 us; aligned weights gain nothing).
+  /// of them for weights of many vectors that each row has to shift (H200:
+  /// layer norm of 3151 x 50147, 7 vectors, 191 against 197 us; rms norm of
+  /// 5272 x 10057, 5 vectors 58.0 against 58.9, 3 vectors 68 against 58;
+  /// aligned weights gain nothing).
   bool hasRoomForRows() const {
     if (config.start == 0)
       return config.rowThreads <= 64 && config.sharedVectors == 0 &&
              config.vectors * config.rows <= 4;
+    constexpr int kManyVectors = 5;
+    if (config.vectors + config.sharedVectors < kManyVectors ||
+        problem.quantizes())
+      return false;
     // An SM has two blocks: one of them loads while the other stores.
     return config.rowStart() == RowStart::Alike && config.spread == 0 &&
            config.rows == 2 && config.rowThreads >= 256 &&
