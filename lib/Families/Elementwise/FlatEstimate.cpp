@@ -152,7 +152,7 @@ StreamKernel flatStreamKernel(const ElementwiseProblem &p,
   constexpr double kNarrowLoss = 0.07;
   if (config.vector * inBytes <= kNarrowBytes)
     kernel.lostShare = kNarrowLoss;
-  // H200, loads that leave L1 alone: 3 to 9 % more time than plain ones
+  // H200, loads that leave L1 alone: 1 to 11 % more time than plain ones
   // wherever DRAM is the limit, in 25 problems of 10 MB to 2 GB. Of 15 smaller
   // ones they take 1 to 3 % less. On an H100 they are equal to 1 %, with three
   // matrices of large problems 3 to 40 % behind.
