@@ -174,7 +174,7 @@ PortfolioSession::Impl::coverWith(const std::vector<PortfolioMember> &kept) {
   };
   coverOptions.isBarred = isBarred;
   coverOptions.points = options.first;
-  coverOptions.cancel = options.cover ? nullptr : options.cancel;
+  coverOptions.cancel = options.cover ? options.cancelCover : options.cancel;
   auto cover = coverRange(range, task.context.device, coverOptions);
   task.result.coverMs += millisecondsOf(Clock::now() - start);
   ++covers;

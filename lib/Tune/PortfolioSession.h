@@ -67,9 +67,10 @@ struct PortfolioOptions {
   const std::atomic<bool> *cancel = nullptr;
   /// The cover that an earlier session of the same range and `first` searched,
   /// which is taken where it still serves; receives that of this one. Its
-  /// search is not cancelled then, so that who is cancelled again and again
-  /// gets beyond it. Null: nobody goes on with it.
+  /// search is cancelled by cancelCover alone then, so that who is cancelled
+  /// again and again gets beyond it. Null: nobody goes on with it.
   std::shared_ptr<const Portfolio> *cover = nullptr;
+  const std::atomic<bool> *cancelCover = nullptr; ///< null: nobody does
   std::function<void(const PortfolioProgress &)> progress;
 };
 

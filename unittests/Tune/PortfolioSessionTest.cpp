@@ -322,6 +322,21 @@ TEST_CASE("who goes on with a cover does not search it again") {
   }
 }
 
+TEST_CASE("the search of a cover that is kept has a flag of its own") {
+  RangeFixture f;
+  std::shared_ptr<const Portfolio> cover;
+  std::atomic<bool> cancel{true}, cancelCover{false};
+  f.options.cover = &cover;
+  f.options.cancel = &cancel;
+  f.options.cancelCover = &cancelCover;
+  f.prepare();
+  REQUIRE(cover);
+  cover.reset();
+  cancelCover = true;
+  CHECK(f.prepare() == ErrorCode::Cancelled);
+  CHECK_FALSE(cover);
+}
+
 TEST_CASE("the value that is waited for comes first") {
   RangeFixture f;
   f.options.first = {ExtentPoint{777}};
