@@ -198,8 +198,12 @@ Engine::acquireForLaunch(const Driver &driver, const StreamContext &context,
       return plan;
     }
   if (theBackground && known && haste == Haste::Launch) {
-    const Background::CallInWork call(*theBackground);
-    if (ChosenPlan plan = takeStandIn(*known, key, problem)) {
+    ChosenPlan plan;
+    {
+      const Background::CallInWork call(*theBackground);
+      plan = takeStandIn(*known, key, problem);
+    }
+    if (plan) {
       noteIfCaptured(driver, stream);
       noteLaunch(known.get(), family, problem);
       return plan;
