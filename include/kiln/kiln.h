@@ -547,8 +547,9 @@ KILN_API void kiln_plan_release(kiln_plan *plan) KILN_NOEXCEPT;
 
 /// Lets the background begin nothing more, until as many calls of
 /// kiln_background_resume. Does not wait: trials in progress end within some
-/// milliseconds, a compilation may take a second. Calls still launch what is
-/// there.
+/// milliseconds; a compilation may take a second, and so may the choice of a
+/// layer's kernels, which kiln_engine_destroy alone cuts short. Calls still
+/// launch what is there.
 KILN_API kiln_status kiln_background_pause(kiln_engine *engine) KILN_NOEXCEPT;
 /// Ends a pause. KILN_INVALID_ARGUMENT: there is none.
 KILN_API kiln_status kiln_background_resume(kiln_engine *engine) KILN_NOEXCEPT;

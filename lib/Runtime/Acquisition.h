@@ -52,6 +52,9 @@ public:
   /// Of one with trials, or of a range: whether nothing cut short what run()
   /// did, so that doing it again would find no more.
   bool isComplete() const { return complete; }
+  /// Of a range: whether what it measured is stored, so that doing it again
+  /// goes on from there unless that retunes.
+  bool hasStored() const { return stored; }
   /// Loads a generic kernel of the signature, compiled if need be.
   llvm::Error loadGeneric(Effort effort = Effort::Compiled);
 
@@ -84,9 +87,11 @@ private:
   void takeRecordInstead();
   void keepWinner(TuningChoice &choice, bool isBusy);
   std::optional<TuningOutcome> measure(Clock::time_point deadline);
-  TuningOptions tuningOptions() const;
+  TuningOptions tuningOptions();
   void takeTuned(const TuningChoice &tuned);
-  void count(const TuningTrial &trial) const;
+  void countTrials(size_t tried);
+  void countTrial(const TuningTrial &trial) const;
+  void countFailure(const TuningTrial &trial) const;
   void report(const TuningResult &result);
   void report(const TuningTrial &trial);
   void keepCode(std::shared_ptr<const LoadedPlan> &loaded, bool isBusy);
@@ -127,7 +132,8 @@ private:
   Effort most;      ///< for any config
   bool trialsAhead; ///< may yet be made
   bool isLastRound = false;
-  bool complete = false;
+  bool complete = false, stored = false;
+  size_t trialsCounted = 0; ///< of a single value
   /// The generic kernel of the signature, which compiles beside the first.
   std::vector<PendingArtifact> genericAhead;
 

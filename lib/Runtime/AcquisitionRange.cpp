@@ -46,13 +46,14 @@ Acquisition::portfolioOptions(const ProblemRange &range) const {
   made.acceptsPartial = !options.preferTrials;
   made.cancel = options.cancel;
   made.cover = options.cover;
+  made.cancelCover = options.cancelCover;
   if (request.isExpected)
     made.first = {aboveZero(range.pointOf(request.problem.record))};
   made.progress = [this, before = options.trials ? options.trials->load() : 0,
                    counted =
                        size_t(0)](const PortfolioProgress &progress) mutable {
     for (const TuningTrial &trial : progress.trials.drop_front(counted))
-      count(trial);
+      countTrial(trial);
     counted = progress.trials.size();
     if (options.trials)
       *options.trials = before + counted;
@@ -206,6 +207,8 @@ void Acquisition::takeRange() {
     if (made->error.code != ErrorCode::Success)
       return fail(errorOf(made->error));
     complete = made->result.portfolio.isComplete;
+    stored =
+        made->result.isStored && made->result.portfolio.measuredMembers() > 0;
     code = std::move(made->result.code);
     known = std::make_shared<const KnownPortfolio>(
         std::move(made->result.portfolio),

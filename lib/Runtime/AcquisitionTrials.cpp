@@ -151,34 +151,50 @@ std::unique_ptr<InProcessTrials> Acquisition::makeTrials() {
   return nullptr;
 }
 
-TuningOptions Acquisition::tuningOptions() const {
+TuningOptions Acquisition::tuningOptions() {
   TuningOptions tuning;
   tuning.allowance = chooser.allowance();
   tuning.retune = options.retune;
   tuning.cancel = options.cancel;
-  if (!options.trials)
-    return tuning;
-  tuning.progress =
-      [this, before = options.trials->load()](const TuningProgress &progress) {
-        uint64_t now = before + progress.trials;
-        if (options.trials->exchange(now) != now && options.progressed)
-          options.progressed();
-      };
+  tuning.progress = [this, before = options.trials
+                                        ? options.trials->load()
+                                        : 0](const TuningProgress &progress) {
+    countTrials(progress.trials);
+    if (!options.trials)
+      return;
+    uint64_t now = before + progress.trials;
+    if (options.trials->exchange(now) != now && options.progressed)
+      options.progressed();
+  };
   return tuning;
 }
 
 void Acquisition::report(const TuningResult &result) {
+  countTrials(result.trials.size());
   for (const TuningTrial &trial : result.trials) {
-    count(trial);
+    countFailure(trial);
     report(trial);
   }
   for (const std::string &note : result.notes)
     engine.hooks().log().info("{}: {}", request.problem.text(), note);
 }
 
-void Acquisition::count(const TuningTrial &trial) const {
-  const bool ok = trial.result.status == TrialStatus::Ok;
+/// Of a single value \p tried configs were tried so far.
+void Acquisition::countTrials(size_t tried) {
+  if (tried <= trialsCounted)
+    return;
+  engine.counts().trials.fetch_add(tried - trialsCounted,
+                                   std::memory_order_relaxed);
+  trialsCounted = tried;
+}
+
+void Acquisition::countTrial(const TuningTrial &trial) const {
   engine.counts().trials.fetch_add(1, std::memory_order_relaxed);
+  countFailure(trial);
+}
+
+void Acquisition::countFailure(const TuningTrial &trial) const {
+  const bool ok = trial.result.status == TrialStatus::Ok;
   engine.counts().trialFailures.fetch_add(!ok, std::memory_order_relaxed);
 }
 

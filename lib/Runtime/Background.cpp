@@ -35,8 +35,9 @@ Background::~Background() { stop(); }
 void Background::cancel() {
   {
     std::lock_guard<std::mutex> lock(mutex);
+    // In this order: what isStopping cancels is to count as interrupted.
+    thePace.interrupt(BackgroundPace::Interruption::End);
     isStopping = true;
-    thePace.interrupt(true);
   }
   changed.notify_all();
 }
@@ -107,13 +108,17 @@ void Background::add(JobPtr job) {
     if (isStopping || jobs.count(job->name) ||
         (failed.count(job->name) && !job->retunes))
       return;
+    if (auto known = givenUp.find(job->name); known != givenUp.end()) {
+      job->notBefore = known->second;
+      givenUp.erase(known);
+    }
     job->order = nextOrder++;
     // In this order: what is in `jobs` alone would never end.
     queue.emplace(std::pair(job->stage, job->order), job);
     jobs.emplace(job->name, job);
-    if (job->isLayer && isMeasuring && !isYielding) {
+    if (job->isLayer && mayYield && !isYielding) {
       isYielding = true;
-      thePace.interrupt(true);
+      thePace.interrupt(interruption());
     }
     isRefused = !thread.joinable() && !start();
     if (isRefused) {
@@ -132,6 +137,14 @@ void Background::add(JobPtr job) {
   }
   changed.notify_all();
   engine.hooks().emit(info);
+}
+
+/// What trials have to know. The mutex is held.
+BackgroundPace::Interruption Background::interruption() const {
+  using Interruption = BackgroundPace::Interruption;
+  return isStopping || pauses > 0 ? Interruption::End
+         : isYielding             ? Interruption::Yield
+                                  : Interruption::None;
 }
 
 /// Whether there is a thread now. The mutex is held.
@@ -154,7 +167,7 @@ void Background::pause() {
   {
     std::lock_guard<std::mutex> lock(mutex);
     ++pauses;
-    thePace.interrupt(true);
+    thePace.interrupt(interruption());
   }
   changed.notify_all();
 }
@@ -166,7 +179,7 @@ bool Background::resume() {
       return false;
     if (--pauses > 0)
       return true;
-    thePace.interrupt(isStopping || isYielding);
+    thePace.interrupt(interruption());
   }
   changed.notify_all();
   return true;
@@ -208,9 +221,9 @@ Background::Counts Background::counts() const {
 /// The next job, waited for; null: the end.
 Background::JobPtr Background::takeNext() {
   std::unique_lock<std::mutex> lock(mutex);
-  isWorking = isMeasuring = false;
+  isWorking = mayYield = false;
   if (std::exchange(isYielding, false))
-    thePace.interrupt(isStopping || pauses > 0);
+    thePace.interrupt(interruption());
   changed.notify_all();
   while (!isStopping) {
     if (pauses > 0 || queue.empty()) {
@@ -222,13 +235,14 @@ Background::JobPtr Background::takeNext() {
     };
     if (auto due = llvm::find_if(queue, isDue); due != queue.end()) {
       isWorking = true;
-      isMeasuring = due->second->stage == Stage::Measure;
       interruptionsBefore = thePace.interruptions();
       JobPtr job = due->second;
+      // Trials that are made again of a problem alone would begin again.
+      mayYield = job->stage == Stage::Measure && (job->range || !job->retunes);
       queue.erase(due);
       return job;
     }
-    changed.wait_for(lock, Job::kBetweenAttempts / 10);
+    changed.wait_for(lock, putOff / 10);
   }
   return nullptr;
 }
@@ -269,7 +283,7 @@ void Background::end(const Job &job) noexcept {
 /// becomes a job of its own: a value beyond the layer's range.
 void Background::finish(Job &job) {
   end(job);
-  if (!job.isLayer || job.hasFailed)
+  if (!job.isLayer || job.hasFailed || job.isGivenUp)
     return;
   std::vector<Problem> launched;
   {
@@ -294,7 +308,10 @@ void Background::run(Job &job) {
     return;
   }
   CaptureModeGuard relaxed(driver);
+  const Stage before = job.stage;
   job.stage = runStage(job);
+  if (job.stage != before)
+    job.attempts = 0;
 }
 
 } // namespace kiln

@@ -24,10 +24,14 @@
 //   Measure  that portfolio, measured
 // Trials of one layer take a minute and more where they have a small share.
 // They end after a piece when a launch meets another layer, and go on behind
-// it. Ranges and problems that kiln_prepare was asked for have the estimator's
-// choices, and take the first of these and the last. A job that fails is not
-// begun again in this engine: what made it fail (no compiler, nothing that is
-// right) rarely goes away, and its launches have something that serves.
+// it. (Those of a single problem that kiln_prepare wants made again come to
+// their end first: of what was cut short they would keep nothing.) Ranges and
+// problems that kiln_prepare was asked for have the estimator's choices, and
+// take the first of these and the last. A job that fails is not begun again in
+// this engine: what made it fail (no compiler, nothing that is right) rarely
+// goes away, and its launches have something that serves. A job for which the
+// device was full, or too busy for trials, is tried three times, 10 s apart,
+// and then given up until a miss or kiln_prepare asks for it again.
 //
 // Of a layer the first eight values that miss are remembered while it is worked
 // on. A value beyond these that lies outside of the layer's range keeps its
@@ -68,7 +72,8 @@
 // and begins nothing. What was measured by then is kept, and a stage that was
 // cut short begins again, with what is missing, when the pause ends. The search
 // for a cover, up to a second of the host's, is not cut short and not done
-// again: else short moments between pauses would bring nothing on. So a paused
+// again: else short moments between pauses would bring nothing on. Only the end
+// of the engine cancels it. So a paused
 // engine that is waited for does nothing on the GPU, and its contexts may be
 // destroyed: the jobs of a context that is gone are dropped. Its id tells,
 // which a driver answers of a destroyed one, too (isAlive()).
@@ -90,6 +95,7 @@
 #include "Runtime/Flights.h"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -164,6 +170,8 @@ public:
   /// on the thread that works, which is in a hook.
   bool wait(int64_t timeoutMs);
   Counts counts() const;
+  /// For tests, before there is work: how long a job is put off.
+  void setPutOff(std::chrono::milliseconds time) { putOff = time; }
 
 private:
   enum class Stage { Generic, First, Cover, Measure, Done };
@@ -195,8 +203,10 @@ private:
   bool wasInterrupted() const {
     return thePace.interruptions() != interruptionsBefore;
   }
-  static bool mayTryAgain(Job &job);
+  bool mayTryAgain(Job &job) const;
+  Stage giveUp(Job &job, const ErrorSummary &why);
   Stage fail(Job &job, llvm::Error error);
+  BackgroundPace::Interruption interruption() const;
   AcquireOptions options(Job &job) const;
 
   Engine &engine;
@@ -206,17 +216,21 @@ private:
   mutable std::mutex mutex; ///< guards what follows
   std::condition_variable changed;
   std::thread thread;
-  bool isStopping = false, isWorking = false;
-  bool isMeasuring = false; ///< what it works on is in its last stage
-  bool isYielding = false;  ///< that is to end soon, for a layer without any
-  bool wasRefused = false;  ///< a thread, and somebody was told
+  std::atomic<bool> isStopping{false}; ///< read without it, too
+  bool isWorking = false;
+  bool mayYield = false;   ///< it makes trials that go on where they end
+  bool isYielding = false; ///< these are to end soon, for a layer without any
+  bool wasRefused = false; ///< a thread, and somebody was told
   uint64_t pauses = 0, nextOrder = 0;
   /// By name; of these, `queue` has those that nobody works on.
   std::map<std::string, JobPtr> jobs;
   std::map<std::pair<Stage, uint64_t>, JobPtr> queue;
   std::map<std::string, JobPtr> failed; ///< null, by name
+  /// Jobs that were given up for now, with the time of the next attempt.
+  std::map<std::string, TrialPace::Clock::time_point> givenUp;
   uint64_t doneCount = 0;
   // These need no mutex.
+  std::chrono::milliseconds putOff{10000};
   std::atomic<uint64_t> swapCount{0};
   std::atomic<std::thread::id> worker{};
 };

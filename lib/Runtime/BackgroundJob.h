@@ -8,7 +8,6 @@
 #include "Runtime/Background.h"
 #include "Store/ArtifactStore.h"
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,10 +17,6 @@
 namespace kiln {
 
 struct Background::Job {
-  /// One of which the trials came to nothing, through no fault of its kernels,
-  /// or for which the device was full, is begun again so much later.
-  static constexpr std::chrono::seconds kBetweenAttempts{10};
-
   std::shared_ptr<ContextState> context;
   const KernelFamily *family = nullptr;
   Problem problem; ///< speaks for it
@@ -33,7 +28,8 @@ struct Background::Job {
   bool isHinted = true, retunes = false;
   bool isLayer = false;   ///< that was launched
   bool hasFailed = false; ///< is not begun again
-  int attempts = 0;
+  bool isGivenUp = false; ///< until something asks for it again
+  int attempts = 0;       ///< at its stage
   TrialPace::Clock::time_point notBefore{}; ///< the next attempt
   /// Values of the layer that were launched; more may come while it is worked
   /// on, with the mutex held.

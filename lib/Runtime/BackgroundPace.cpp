@@ -71,7 +71,7 @@ void BackgroundPace::awaitLoad() {
     const Clock::time_point now = Clock::now();
     if (now - lastLaunch >= gapAfter(now - start))
       return;
-    if (now - start >= (isInterrupted ? kPatienceAtEnd : kPatience)) {
+    if (now - start >= (isEnding ? kPatienceAtEnd : kPatience)) {
       loadsUntil = now + kOpen; // several in a row hold up others but once
       return;
     }
@@ -84,11 +84,12 @@ void BackgroundPace::awaitLoad() {
   }
 }
 
-void BackgroundPace::interrupt(bool is) {
+void BackgroundPace::interrupt(Interruption why) {
   {
     std::lock_guard<std::mutex> lock(mutex);
-    isInterrupted = is;
-    interruptCount += is;
+    isInterrupted = why != Interruption::None;
+    isEnding = why == Interruption::End;
+    interruptCount += isInterrupted;
   }
   changed.notify_all();
 }

@@ -36,8 +36,13 @@ public:
   Clock::duration waited() const override { return total; }
   void awaitLoad() override;
 
-  /// Trials are to end (or not): begin() answers false.
-  void interrupt(bool isInterrupted);
+  enum class Interruption {
+    None,
+    Yield, ///< trials are to end, and other work goes on
+    End,   ///< all work is to end, and somebody waits for that
+  };
+  /// Unless it is None, begin() answers false.
+  void interrupt(Interruption why);
   /// Some stream is being captured.
   void noteCapture();
   /// A call looks for a plan, and will launch: no moment to load code.
@@ -60,7 +65,7 @@ private:
   Clock::time_point loadsUntil{}; ///< loads need not wait
   std::atomic<uint64_t> used{0}, held{0};
   std::atomic<int> callsInWork{0};
-  std::atomic<bool> isInterrupted{false};
+  std::atomic<bool> isInterrupted{false}, isEnding{false};
   std::atomic<uint64_t> interruptCount{0};
 
   std::mutex mutex; ///< guards what follows

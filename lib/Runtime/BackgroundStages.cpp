@@ -15,7 +15,7 @@ namespace kiln {
 /// before the layer does.
 static constexpr size_t kMostFirst = 3;
 /// A job whose trials come to nothing, or for which the device is full, is
-/// begun so many times.
+/// begun so many times before it is given up.
 static constexpr int kMostAttempts = 3;
 
 AcquireOptions Background::options(Job &job) const {
@@ -26,6 +26,7 @@ AcquireOptions Background::options(Job &job) const {
   options.budget = EngineConfig::timeOf(INT64_MAX);
   options.cancel = &thePace.interrupted();
   options.cover = &job.cover;
+  options.cancelCover = &isStopping;
   return options;
 }
 
@@ -52,11 +53,22 @@ Background::Stage Background::runStage(Job &job) {
 }
 
 /// Puts \p job off, unless that was done often enough.
-bool Background::mayTryAgain(Job &job) {
-  if (++job.attempts >= kMostAttempts)
-    return false;
-  job.notBefore = TrialPace::Clock::now() + Job::kBetweenAttempts;
-  return true;
+bool Background::mayTryAgain(Job &job) const {
+  job.notBefore = TrialPace::Clock::now() + putOff;
+  return ++job.attempts < kMostAttempts;
+}
+
+/// The end of a job for which there was no room in all of its attempts. What
+/// asks for it later begins it again, but no sooner than another attempt.
+Background::Stage Background::giveUp(Job &job, const ErrorSummary &why) {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    givenUp[job.name] = job.notBefore;
+  }
+  job.isGivenUp = true;
+  engine.hooks().log().warning("background: {}: {}; given up for now",
+                               job.problem.text(), why.message);
+  return Stage::Done;
 }
 
 /// The end of a job that comes to nothing, unless it was only interrupted, or
@@ -65,8 +77,8 @@ Background::Stage Background::fail(Job &job, llvm::Error error) {
   ErrorSummary summary = summarize(std::move(error));
   if (wasInterrupted())
     return job.stage;
-  if (summary.code == ErrorCode::DeviceOutOfMemory && mayTryAgain(job))
-    return job.stage;
+  if (summary.code == ErrorCode::DeviceOutOfMemory)
+    return mayTryAgain(job) ? job.stage : giveUp(job, summary);
   job.hasFailed = true;
   engine.hooks().log().warning("background: {}: {}", job.problem.text(),
                                summary.message);
@@ -208,14 +220,18 @@ Background::Stage Background::measure(Job &job) {
     return fail(job, errorOf(summary));
   }
   swapRange(job);
-  if (wasInterrupted() && !work.isComplete())
+  if (wasInterrupted() && !work.isComplete()) {
+    // Else what is kept of it would be measured once more.
+    if (work.hasStored())
+      job.retunes = false;
     return job.stage;
+  }
   if (isMeasured(*job.context, *job.range))
     return Stage::Done;
   // There was no room, or the device was busy: later there may be.
   if (mayTryAgain(job))
     return Stage::Measure;
-  return fail(job, makeError(ErrorCode::NotPrepared, "trials came to nothing"));
+  return giveUp(job, {ErrorCode::NotPrepared, "trials came to nothing", 0});
 }
 
 Background::Stage Background::measureValue(Job &job) {

@@ -49,8 +49,9 @@ struct AcquireOptions {
   Haste haste = Haste::None;
   std::chrono::milliseconds budget{2000};
   const std::atomic<bool> *cancel = nullptr; ///< may be null
-  /// Of a range: see PortfolioOptions::cover; may be null.
+  /// Of a range: see PortfolioOptions; may be null.
   std::shared_ptr<const Portfolio> *cover = nullptr;
+  const std::atomic<bool> *cancelCover = nullptr;
   /// Receives how many configs were tried so far; may be null.
   std::atomic<uint64_t> *trials = nullptr;
   /// Of a range: receives how many kernels are there and how many it has; may

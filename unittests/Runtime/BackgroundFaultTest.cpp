@@ -45,20 +45,6 @@ void countWarnings(kiln_engine_options &options, std::atomic<int> &count) {
   };
 }
 
-/// A range of m, for kiln_prepare.
-struct PreparedLayer {
-  PreparedLayer() {
-    values.name = "m";
-    values.first = 1;
-    values.last = 64;
-    problem.ranges = &values;
-    problem.range_count = 1;
-  }
-  kiln_range values = KILN_INIT(kiln_range);
-  kiln_problem problem =
-      problemOf("gemm m=64 n=512 k=512 dtype=bf16 layout=NT");
-};
-
 } // namespace
 
 TEST_CASE("background: without a compiler what exists serves") {

@@ -30,6 +30,20 @@ struct BackgroundFixture : RuntimeFixture {
   }
 };
 
+/// A range of m, for kiln_prepare.
+struct PreparedLayer {
+  PreparedLayer() {
+    values.name = "m";
+    values.first = 1;
+    values.last = 64;
+    problem.ranges = &values;
+    problem.range_count = 1;
+  }
+  kiln_range values = KILN_INIT(kiln_range);
+  kiln_problem problem =
+      problemOf("gemm m=64 n=512 k=512 dtype=bf16 layout=NT");
+};
+
 inline kiln_status launch(kiln_engine *engine, const kiln_gemm_args &args,
                           kiln_stream stream = nullptr) {
   return kiln_gemm(engine, &args, nullptr, stream);

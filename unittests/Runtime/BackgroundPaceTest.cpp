@@ -4,6 +4,7 @@
 #include "Fakes/FakeCudaHazards.h"
 #include "Runtime/BackgroundFixture.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <random>
@@ -50,6 +51,26 @@ TEST_CASE("background: a call that looks for its plan is no such moment") {
   call.join();
 }
 
+TEST_CASE("background: only who waits for the end hurries loads") {
+  using Clock = std::chrono::steady_clock;
+  using Interruption = BackgroundPace::Interruption;
+  uint64_t launches = 0;
+  auto timeOf = [&](Interruption why) {
+    BackgroundPace pace(1, [&] { return ++launches; }); // without a pause
+    pace.interrupt(why);
+    CHECK_FALSE(pace.begin());
+    const Clock::time_point start = Clock::now();
+    pace.awaitLoad();
+    return Clock::now() - start;
+  };
+  // Where this thread was kept from running, that looks like a pause.
+  auto longest = timeOf(Interruption::Yield);
+  for (int i = 0; i < 3 && longest < std::chrono::milliseconds(500); ++i)
+    longest = std::max(longest, timeOf(Interruption::Yield));
+  CHECK(longest >= std::chrono::milliseconds(500));
+  CHECK(timeOf(Interruption::End) < std::chrono::milliseconds(500));
+}
+
 TEST_CASE("background: work of the GPU is followed by a rest") {
   using std::chrono::milliseconds;
   BackgroundPace pace(0.25, [] { return uint64_t(0); });
@@ -70,7 +91,7 @@ TEST_CASE("background: work of the GPU is followed by a rest") {
   pace.end(std::chrono::hours(1));
   std::thread interrupter([&] {
     std::this_thread::sleep_for(milliseconds(20));
-    pace.interrupt(true);
+    pace.interrupt(BackgroundPace::Interruption::End);
   });
   CHECK(!pace.begin());
   interrupter.join();
@@ -83,7 +104,7 @@ TEST_CASE("background: of a tiny share the rest has no end") {
   pace.end(std::chrono::hours(1)); // more than a clock counts
   std::thread interrupter([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    pace.interrupt(true);
+    pace.interrupt(BackgroundPace::Interruption::End);
   });
   CHECK(!pace.begin());
   interrupter.join();

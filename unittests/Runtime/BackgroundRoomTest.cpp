@@ -1,9 +1,13 @@
 // The mode background with little room: without a cache, beside other engines,
 // and on a device that is full.
+#include "Runtime/Background.h"
 #include "Runtime/BackgroundFixture.h"
+#include "Runtime/Capi.h"
+#include "Runtime/Engine.h"
 
 #include <cuda.h>
 
+#include <chrono>
 #include <thread>
 
 using namespace kiln;
@@ -60,26 +64,63 @@ TEST_CASE("background: engines of one process do not disturb each other") {
   }
 }
 
-TEST_CASE("background: a full device puts work off, and launches go on") {
-  BackgroundFixture fixture;
-  kiln_engine *engine = fixture.paused();
-  REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
-  SUBCASE("no room for trials") { kilnFakeSetFreeMemory(0, 4096); }
-  SUBCASE("no room for code") {
+/// Until it is given back nothing can be loaded, or \p onlyTrials not run.
+static void fillDevice(bool onlyTrials) {
+  if (onlyTrials)
+    kilnFakeSetFreeMemory(0, 4096);
+  else
     kilnFakeFailCall("cuModuleLoadData", 1, CUDA_ERROR_OUT_OF_MEMORY,
                      KilnFakeAlways);
-  }
-  REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
-  // It does not try without end.
-  CHECK(kiln_background_wait(engine, 2000) == KILN_IN_PROGRESS);
-  CHECK(statisticsOf(engine).trials == 0);
-  CHECK(launch(engine, gemmArgs(65)) == KILN_SUCCESS);
-  const kiln_gemm_args args = gemmArgs(66);
-  CHECK(launch(engine, args) == KILN_SUCCESS);
-  CHECK(queryOf(engine, problemOf(args)).state == KILN_STATE_FALLBACK);
+}
+static void emptyDevice() {
   kilnFakeSetFreeMemory(0, uint64_t(8) << 30);
   kilnFakeFailCall("cuModuleLoadData", 1, CUDA_SUCCESS, KilnFakeOnce);
-  fixture.awaitQuiet(engine);
-  CHECK(statisticsOf(engine).trials > 0);
-  CHECK(queryOf(engine, problemOf(args)).source == KILN_SOURCE_RECORD);
+}
+static void putOff(kiln_engine *engine, std::chrono::milliseconds time) {
+  engine->engine->background()->setPutOff(time);
+}
+
+TEST_CASE("background: a full device puts work off, and launches go on") {
+  for (bool onlyTrials : {true, false}) {
+    CAPTURE(onlyTrials);
+    BackgroundFixture fixture;
+    kiln_engine *engine = fixture.paused();
+    putOff(engine, std::chrono::milliseconds(1500));
+    REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
+    fillDevice(onlyTrials);
+    REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
+    // It does not try without end.
+    CHECK(kiln_background_wait(engine, 500) == KILN_IN_PROGRESS);
+    CHECK(statisticsOf(engine).trials == 0);
+    CHECK(launch(engine, gemmArgs(65)) == KILN_SUCCESS);
+    const kiln_gemm_args args = gemmArgs(66);
+    CHECK(launch(engine, args) == KILN_SUCCESS);
+    CHECK(queryOf(engine, problemOf(args)).state == KILN_STATE_FALLBACK);
+    emptyDevice();
+    fixture.awaitQuiet(engine);
+    CHECK(statisticsOf(engine).trials > 0);
+    CHECK(queryOf(engine, problemOf(args)).source == KILN_SOURCE_RECORD);
+  }
+}
+
+TEST_CASE("background: what a full device ended begins again with a miss") {
+  for (bool onlyTrials : {true, false}) {
+    CAPTURE(onlyTrials);
+    BackgroundFixture fixture;
+    kiln_engine *engine = fixture.paused();
+    putOff(engine, std::chrono::milliseconds(100));
+    REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
+    fillDevice(onlyTrials);
+    REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
+    fixture.awaitQuiet(engine);
+    CHECK(statisticsOf(engine).background_done == 1);
+    CHECK(statisticsOf(engine).trials == 0);
+    emptyDevice();
+    // Beyond what the layer was prepared for, as far as that went.
+    const kiln_gemm_args args = gemmArgs(10000);
+    CHECK(launch(engine, args) == KILN_SUCCESS);
+    fixture.awaitQuiet(engine);
+    CHECK(statisticsOf(engine).background_done == 2);
+    CHECK(queryOf(engine, problemOf(args)).source == KILN_SOURCE_RECORD);
+  }
 }
