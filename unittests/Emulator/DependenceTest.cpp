@@ -78,7 +78,8 @@ TEST_CASE("emulated: products that begin before the grid ahead has ended") {
        {"gemm", "m=70 n=72 k=96 dtype=fp16 layout=NN pointwise=bias,silu"},
        {"gemm", "m=45 n=45 k=45 dtype=bf16 layout=NT align=2"},
        {"gemm", "m=45 n=46 k=48 dtype=bf16 layout=NT align=4"},
-       {"gemm", "m=33 n=40 k=60 dtype=fp32 layout=NT"}});
+       {"gemm", "m=33 n=40 k=60 dtype=fp32 layout=NT"}},
+      1); // products that leave SMs idle do not read ahead
 }
 
 TEST_CASE("emulated: rows that begin before the grid ahead has ended") {
@@ -120,7 +121,7 @@ TEST_CASE("emulated: attentions that begin before the grid ahead has ended") {
 // writes it, gets what was there before.
 TEST_CASE("emulated: an operand that is no constant is read too early") {
   constexpr uint32_t kFirst = 1u << 0;
-  EmulatedTrials trials;
+  EmulatedTrials trials(1);
   for (const Sample &sample :
        std::vector<Sample>{{"gemm",
                             "m=16 n=1 k=1000 dtype=bf16 layout=NT",
@@ -156,7 +157,7 @@ TEST_CASE("emulated: an operand that is no constant is read too early") {
 
 TEST_CASE("emulated: a kernel that reads before the grid ahead has ended") {
   Patch patch("gemm/SkinnyGemm.cuh", "pass == 1);", "pass == 0 || !isEarly);");
-  EmulatedTrials trials;
+  EmulatedTrials trials(1);
   DependentCase launched =
       trials.dependent({"gemm", "m=3 n=70 k=512 dtype=bf16 layout=NT"},
                        "skinny.r16.v8.k64.st4.w4.mb1");
