@@ -8,6 +8,7 @@
 #include "gemm/Sm90GemmParams.h"
 
 #include <cstring>
+#include <cuda.h>
 
 using namespace kiln;
 using namespace kiln::testing;
@@ -46,6 +47,12 @@ private:
   }
 };
 
+/// Products that leave SMs idle do not read ahead: the GPU has few.
+void limitSms(int count) {
+  kilnFakeSetDeviceAttribute(0, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+                             count);
+}
+
 /// A plain product with weights. D has one element, so whatever config is
 /// chosen, no two of its blocks read the same part of an operand.
 kiln_gemm_args dependentArgs(int64_t k = 512) {
@@ -60,6 +67,7 @@ kiln_gemm_args dependentArgs(int64_t k = 512) {
 
 TEST_CASE("a call that may depend says so, and which operands are constant") {
   RuntimeFixture fixture;
+  limitSms(1);
   DependentLog log;
   kiln_engine *engine = fixture.engine();
   kiln_gemm_args args = dependentArgs();
@@ -90,6 +98,7 @@ TEST_CASE("a call that may depend says so, and which operands are constant") {
 
 TEST_CASE("a plan's launch may depend") {
   RuntimeFixture fixture;
+  limitSms(1);
   DependentLog log;
   kiln_engine *engine = fixture.engine();
   kiln_gemm_args args = dependentArgs();
@@ -145,6 +154,7 @@ TEST_CASE("flags that nobody knows are refused beside the one that is") {
 
 TEST_CASE("a launch whose workspace is cleared first is ordered in full") {
   RuntimeFixture fixture;
+  limitSms(4);
   DependentLog log;
   kiln_engine *engine = fixture.engine();
   kiln_gemm_args args = dependentArgs(65536);
