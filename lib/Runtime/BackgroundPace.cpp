@@ -68,7 +68,14 @@ void BackgroundPace::awaitLoad() {
   Clock::time_point lastLaunch = start;
   uint64_t seen = launches();
   for (;;) {
+    // Looked for right before it is decided: this thread may have been kept
+    // from running since it looked last.
     const Clock::time_point now = Clock::now();
+    const uint64_t count = launches();
+    if (count != seen || callsInWork.load(std::memory_order_relaxed) > 0) {
+      seen = count;
+      lastLaunch = now;
+    }
     if (now - lastLaunch >= gapAfter(now - start))
       return;
     if (now - start >= (isEnding ? kPatienceAtEnd : kPatience)) {
@@ -76,11 +83,6 @@ void BackgroundPace::awaitLoad() {
       return;
     }
     std::this_thread::sleep_for(kLook);
-    const uint64_t count = launches();
-    if (count != seen || callsInWork.load(std::memory_order_relaxed) > 0) {
-      seen = count;
-      lastLaunch = Clock::now();
-    }
   }
 }
 
