@@ -343,13 +343,13 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
   const int constant = followsCopies && !arguments.isDependent
                            ? kEarlyA | kEarlyB
                            : constantOperands(arguments);
-  // Blocks behind a copy find SMs as it leaves them, whatever they read.
-  const int64_t idleSms = followsCopies ? 0 : smCount;
+  // Behind a copy no other launch's idle SMs are in the way of an even share.
+  const int64_t smsToFill = followsCopies ? 0 : smCount;
   const int inPlace =
       (aheadOfA(signature, config) == Ahead::Nothing ? kEarlyA : 0) |
       (aheadOfB(signature, config) == Ahead::Nothing ? kEarlyB : 0);
-  params.gemm.early =
-      earlyOperandsOf(config, constant & inPlace, problem, arguments, idleSms);
+  params.gemm.early = earlyOperandsOf(config, constant & inPlace, problem,
+                                      arguments, smsToFill);
   KernelStep &step = spec.addKernel(params);
   step.dependentLaunch = params.gemm.early != 0;
   setGeometry(problem, context, step);

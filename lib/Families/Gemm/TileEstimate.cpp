@@ -34,8 +34,10 @@ TileModel::TileModel(const GemmProblem &problem, const TileKernel &kernel,
                    ? tiles / kernel.waveBlocks * kernel.waveBlocks
                    : 0;
   splits = kernel.splitK;
-  if (wholeTiles == tiles) // nothing is left to split
-    wholeTiles = 0, splits = 1;
+  if (wholeTiles == tiles) { // nothing is left to split
+    wholeTiles = 0;
+    splits = 1;
+  }
   blocks = (tiles - wholeTiles) * splits;
   int64_t k = std::max<int64_t>(problem.k, 1);
   resident = occupancy(
