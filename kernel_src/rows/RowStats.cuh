@@ -133,7 +133,8 @@ struct MomentStats {
     count = total;
   }
   /// Of several parts at once: their sums() merge, each part is centred by
-  /// these, and what remains is to add the deviations.
+  /// these, and what remains is to add the deviations. Sums are scaled by a
+  /// power of two, so that none is infinite whose mean is not.
   struct Sums {
     float count, sum;
     void merge(const Sums &other) {
@@ -141,9 +142,12 @@ struct MomentStats {
       sum += other.sum;
     }
   };
-  Sums sums() const { return {count, count * mean}; }
+  static constexpr float kSumScale = 0x1p-24f;
+  Sums sums() const { return {count, count * kSumScale * mean}; }
   void center(const Sums &all) {
-    float of = all.count > 0 ? __fdividef(all.sum, all.count) : 0.0f;
+    float of = all.count > 0
+                   ? __fdividef(all.sum, all.count) * (1.0f / kSumScale)
+                   : 0.0f;
     float difference = mean - of;
     deviations = fmaf(difference * difference, count, deviations);
     mean = of;
