@@ -65,8 +65,8 @@ TEST_CASE("the field lists name every knob") {
 TEST_CASE("parameters cross to the device as plain bytes") {
   CHECK(std::is_trivially_copyable_v<GemmParams>);
   CHECK(std::is_standard_layout_v<GemmParams>);
-  CHECK(sizeof(GemmParams) == 224);
-  CHECK(sizeof(ReferenceGemmParams) == 256);
+  CHECK(sizeof(GemmParams) == 232);
+  CHECK(sizeof(ReferenceGemmParams) == 264);
   CHECK(sizeof(CompareResult) == 48);
   CHECK(sizeof(CompareToleranceParams) == 144);
 }
