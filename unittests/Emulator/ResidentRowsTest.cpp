@@ -36,7 +36,8 @@ TEST_CASE("emulated: several rows a thread") {
           TrialData::Outliers},
          {"softmax",
           "rows=7 cols=1000 dtype=bf16 mask=1",
-          {"resident.t64.rt64.v8.n2.r2.c1.mb1"}}});
+          {"resident.t64.rt64.v8.n2.r2.c1.mb1",
+           "resident.t64.rt64.v8.n2.r2.c1.mb1.u1"}}});
 }
 
 TEST_CASE("emulated: rows that fill all but a thread's last vector") {
@@ -59,7 +60,8 @@ TEST_CASE("emulated: rows that fill all but a thread's last vector") {
           TrialData::Outliers},
          {"softmax",
           "rows=9 cols=2003 dtype=bf16 mask=1 ldmask=2005 align=2",
-          {"resident.t64.rt64.v8.n4.r1.c1.mb1.o2.e2"}},
+          {"resident.t64.rt64.v8.n4.r1.c1.mb1.o2.e2",
+           "resident.t64.rt64.v8.n4.r1.c1.mb1.o2.e2.u1"}},
          {"rmsnorm",
           "rows=9 cols=1999 dtype=fp32 weight=1",
           {"resident.t64.rt64.v4.n4.r1.c2.mb1.o1.e2"}},

@@ -73,9 +73,12 @@ static int64_t workingRegisters(const RowSignature &signature,
   constexpr int64_t kBase = 14, kLeastUnpacked = 4, kMoments = 8, kPlain = 4;
   const int64_t kept = keptRegisters(signature, config);
   const int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
+  const bool hasMask = signature.mask == RowMask::Matrix;
   constexpr int64_t kScaling = 16; // what is kept has no other form
+  constexpr int64_t kMaskOfRow = 8;
   if (config.unpacked)
     return kept + kScaling + (signature.mask == RowMask::Row ? 2 * words : 0) +
+           (hasMask ? kMaskOfRow * (config.rows - 1) : 0) +
            (config.start != 0 ? severalEndsRegisters(config) : 0);
   int64_t operands =
       signature.weight + signature.bias + (signature.mask == RowMask::Row);
@@ -112,8 +115,11 @@ static int64_t workingRegisters(const RowSignature &signature,
     registers += shared;
   if ((signature.op == RowOp::RmsNorm && !signature.quantizes() &&
        kept >= kManyKept && signature.in != DType::FP32) ||
-      (signature.mask == RowMask::Matrix && kept > kManyKept))
+      (hasMask && kept > kManyKept))
     registers += kBounds;
+  constexpr int64_t kManyNarrow = 4, kTwoLoads = 7;
+  if (hasMask && config.vector == 1 && config.vectors >= kManyNarrow)
+    registers += kTwoLoads;
   if (config.start != 0)
     registers += endRegisters(signature, config);
   if (config.cluster > 1)

@@ -237,17 +237,19 @@ private:
   }
 
   /// What a thread keeps of a row: of softmax its exponentials as well, which
-  /// halves what is computed. In fp32 they take no more room than the row; else
-  /// they are for rows that are in flight at once anyway (H200: 8 x 151936 in
-  /// bf16 4.5 us, 4.8 without; 4135 x 59072 4 % more).
+  /// halves what is computed. In fp32 they take no more room than the row, and
+  /// in 16 bits than the row and its mask; else they are for rows that are in
+  /// flight at once anyway (H200: 8 x 151936 in bf16 4.5 us, 4.8 without; 4135
+  /// x 59072 4 % more).
   void visitForms() {
     constexpr int64_t kBlocksAtOnce = 4; // on an SM
     bool isWide = problem.dtype == DType::FP32;
     bool isFew = problem.rows * config.cluster * config.rowBlocks <=
                  kBlocksAtOnce * device.smCount;
+    bool isMasked = signature.mask == RowMask::Matrix;
     bool isKept = problem.op == RowOp::Softmax && config.sharedVectors == 0 &&
                   config.vector == vectorsToTry(problem).front() &&
-                  (isWide || isFew);
+                  (isWide || isMasked || isFew);
     for (bool unpacked : {true, false}) {
       if (unpacked ? !isKept : isKept && isWide)
         continue;
