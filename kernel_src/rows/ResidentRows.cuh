@@ -8,10 +8,11 @@
 // Between load and store a row is kept packed, as it came: two bf16 values a
 // register. forgetUnpacked() makes the compiler convert a second time rather
 // than keep the fp32 values, which would cost the occupancy that hides the
-// reduction. Exception: the exponentials of softmax may stay in their place,
-// where all rows are in flight at once anyway. The operands that all rows share
-// (weight, bias) come from L1 or L2; few vectors a thread leave the registers
-// to load them one ahead of their use.
+// reduction. Exception: what is made of a row on the way to its statistics, the
+// exponentials of softmax or the weighted values of a norm to quantise, may
+// stay in its place: then all that is left is to scale it. The operands that
+// all rows share (weight, bias) come from L1 or L2; few vectors a thread leave
+// the registers to load them one ahead of their use.
 //
 // No block loops over rows, whether it has one, several or a part of one: the
 // scheduler starts blocks in order and evens out SMs of unequal speed, so that
@@ -263,7 +264,7 @@ private:
   }
 
   void reduce(Stats (&stats)[kRows]) {
-    if constexpr (kUnpacked)
+    if constexpr (kUnpacked && kSignature.op == RowOp::Softmax)
       return exponentiate(stats);
     const Operands of(mine);
     typename Math::Collector collectors[kRows];
@@ -282,7 +283,8 @@ private:
       for (int r = 0; r < kRows; ++r) {
         if (!mine.isInside(i))
           continue;
-        float value[kVector];
+        float passing[kVector];
+        auto &value = kUnpacked ? made[r][kUnpacked ? i : 0] : passing;
         values(value, r, i, shared);
         Math::collect(collectors[r], i, value, shared.weight);
       }
@@ -290,7 +292,8 @@ private:
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
       stats[r] = collectors[r].template stats<kVector>();
-    forget();
+    if constexpr (!kUnpacked)
+      forget();
   }
 
   /// Replaces the rows by the exponentials of what they are below the greatest
@@ -309,9 +312,9 @@ private:
         shared = of.load(i).unpack();
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
-        values(exponentials[r][i], r, i, shared);
+        values(made[r][i], r, i, shared);
 #pragma unroll
-        for (float value : exponentials[r][i])
+        for (float value : made[r][i])
           stats[r].max = fmaxf(stats[r].max, value);
       }
     }
@@ -320,7 +323,7 @@ private:
       if (mine.isInside(i))
 #pragma unroll
         for (int r = 0; r < kRows; ++r)
-          stats[r].exponentiate(exponentials[r][i]);
+          stats[r].exponentiate(made[r][i]);
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
       ownMax[r] = stats[r].max;
@@ -363,23 +366,25 @@ private:
     }
   }
 
-  /// The same where exponentials are what is left of the rows.
+  /// The same where what is left of the rows only has to be scaled.
   template <class Visit>
   void forEachScaled(const Final (&final)[kRows], Visit &&visit) {
     float factor[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
-      factor[r] =
-          detail::expOfDifference(ownMax[r], final[r].shift) * final[r].factor;
+      factor[r] = final[r].factor * (kSignature.op == RowOp::Softmax
+                                         ? detail::expOfDifference(
+                                               ownMax[r], final[r].shift)
+                                         : 1.0f);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i)
       if (mine.isInside(i))
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
 #pragma unroll
-          for (float &value : exponentials[r][i])
+          for (float &value : made[r][i])
             value *= factor[r];
-          visit(r, i, exponentials[r][i]);
+          visit(r, i, made[r][i]);
         }
   }
 
@@ -485,8 +490,9 @@ private:
   Vectors operands[kAtOnce];
   Words<kBytes> x[kRows][kVectors];
   Words<kBytes> mask[Math::kMaskMatrix ? kRows : 1][kVectors];
-  /// Instead of x where unpacked, of differences to the greatest of them.
-  float exponentials[kRows][kUnpacked ? kVectors : 1][kVector];
+  /// Instead of x where unpacked: exponentials of differences to the greatest
+  /// value of this thread, or weighted values.
+  float made[kRows][kUnpacked ? kVectors : 1][kVector];
   float ownMax[kRows];
 };
 

@@ -23,7 +23,7 @@ struct ResidentRowsConfig {
   int streaming = 0;     ///< 1: rows bypass L1, stores are evicted first
   int exact = 0;  ///< 1: rows have exactly capacity() elements; 2: fillsMost()
   int spread = 0; ///< 1: blocks that are no cluster share a row
-  int unpacked = 0;  ///< 1: exponentials stay, in fp32, instead of the row
+  int unpacked = 0;  ///< 1: what it becomes stays, in fp32, instead of the row
   int rowBlocks = 1; ///< where spread: how many
 
   static constexpr const char *kName = "resident";
@@ -115,9 +115,9 @@ struct ResidentRowsConfig {
                                       cluster == 1 && rows == 1 && exact != 1 &&
                                       rowThreads == blockThreads &&
                                       rowBlocks <= blockThreads;
-    bool unpackedOk =
-        unpacked == 0 ||
-        (unpacked == 1 && signature.op == RowOp::Softmax && sharedVectors == 0);
+    bool unpackedOk = unpacked == 0 || (unpacked == 1 && sharedVectors == 0 &&
+                                        (signature.op == RowOp::Softmax ||
+                                         signature.scalesAtOnce()));
     return signature.isWellFormed() && startOk && unpackedOk &&
            blockThreads % 32 == 0 && blockThreads <= 1024 &&
            isRowGroup(rowThreads, blockThreads) && clusterOk && spreadOk &&

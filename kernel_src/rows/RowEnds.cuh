@@ -164,8 +164,8 @@ public:
       if constexpr (Math::kMaskMatrix)
         unpackFloats<kSignature.in>(of.mask, mask[i]);
       Math::prepare(element, of.mask, params);
-      Math::collect(collector, i, element, of.weight);
       value[i] = element[0];
+      Math::collect(collector, i, element, of.weight);
     });
     stats.merge(collector.template stats<1>());
   }

@@ -39,10 +39,7 @@ inline float inverseSqrt(float value) {
 
 template <RowSignature kSignature> struct RowMath {
   static constexpr RowOp kOp = kSignature.op;
-  /// The greatest magnitude of a quantised norm is known with its statistics:
-  /// that of the weighted values times what all of them are multiplied by.
-  static constexpr bool kScalesAtOnce =
-      kOp == RowOp::RmsNorm && kSignature.quantizes() && !kSignature.bias;
+  static constexpr bool kScalesAtOnce = kSignature.scalesAtOnce();
   using Stats = StatsOf<kOp, kScalesAtOnce>;
   using Collector = CollectorOf<Stats>;
 
@@ -65,16 +62,17 @@ template <RowSignature kSignature> struct RowMath {
   }
 
   /// Adds prepared values to a thread's statistics, behind \p added vectors.
+  /// Where these know the scale, it leaves the values weighted.
   template <int kCount>
-  static void collect(Collector &collector, int added, const float (&x)[kCount],
+  static void collect(Collector &collector, int added, float (&x)[kCount],
                       const float (&weight)[kCount]) {
     if constexpr (kScalesAtOnce) {
       collector.squares.add(x);
-      float weighted[kCount];
+      if constexpr (kSignature.weight)
 #pragma unroll
-      for (int i = 0; i < kCount; ++i)
-        weighted[i] = kSignature.weight ? x[i] * weight[i] : x[i];
-      collector.weighted.add(weighted);
+        for (int i = 0; i < kCount; ++i)
+          x[i] *= weight[i];
+      collector.weighted.add(x);
     } else
       collector.add(x, added);
   }

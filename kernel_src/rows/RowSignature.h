@@ -79,6 +79,13 @@ struct RowSignature {
     return out == DType::E4M3 || out == DType::INT8;
   }
 
+  /// True where the greatest result to quantise is known with the statistics:
+  /// it is that of the weighted values times what all of them are multiplied
+  /// by.
+  constexpr bool scalesAtOnce() const {
+    return op == RowOp::RmsNorm && quantizes() && !bias;
+  }
+
   /// True for the combinations that every template can be asked for.
   constexpr bool isWellFormed() const {
     bool inOk = isFloat(in),

@@ -40,6 +40,29 @@ TEST_CASE("emulated: several rows a thread") {
            "resident.t64.rt64.v8.n2.r2.c1.mb1.u1"}}});
 }
 
+TEST_CASE("emulated: norms to quantise that keep weighted values") {
+  check({{"rmsnorm",
+          "rows=13 cols=512 dtype=bf16 weight=1 out=fp8_e4m3",
+          {"resident.t64.rt64.v8.n1.r1.c1.mb1.e1.u1",
+           "resident.t128.rt32.v8.n2.r2.c1.mb1.e1.u1"},
+          TrialData::Outliers},
+         {"rmsnorm",
+          "rows=9 cols=1003 dtype=bf16 weight=1 out=int8",
+          {"resident.t64.rt64.v8.n2.r1.c1.mb1.o1.u1",
+           "resident.t64.rt64.v8.n1.r1.c2.mb1.o1.u1",
+           "resident.t64.rt64.v8.n1.r1.c1.mb1.o1.g1.u1.k2"},
+          TrialData::Outliers},
+         {"rmsnorm",
+          "rows=11 cols=1000 dtype=fp16 weight=1 residual=1 out=fp8_e4m3",
+          {"resident.t128.rt32.v8.n4.r1.c1.mb1.u1"}},
+         {"rmsnorm",
+          "rows=7 cols=601 dtype=fp32 weight=1 out=int8 ldx=603 align=4",
+          {"resident.t64.rt64.v4.n3.r1.c1.mb1.o2.u1"}},
+         {"rmsnorm",
+          "rows=5 cols=1000 dtype=bf16 out=int8",
+          {"resident.t64.rt64.v8.n2.r1.c1.mb1.e2.u1"}}});
+}
+
 TEST_CASE("emulated: rows that fill all but a thread's last vector") {
   check({{"layernorm",
           "rows=5 cols=4000 dtype=bf16 weight=1 bias=1",

@@ -63,6 +63,47 @@ static int64_t endRegisters(const RowSignature &signature,
   return registers;
 }
 
+/// Registers of what is kept unpacked, and has no other form: with what scales
+/// it and one vector (300 configs, as below).
+static int64_t unpackedRegisters(const RowSignature &signature,
+                                 const ResidentRowsConfig &config) {
+  constexpr int64_t kScaling = 16;
+  int64_t registers = keptRegisters(signature, config) + kScaling;
+  if (config.start != 0)
+    registers += severalEndsRegisters(config);
+  if (signature.op == RowOp::Softmax) {
+    constexpr int64_t kMaskOfRow = 8;
+    if (signature.mask == RowMask::Matrix)
+      registers += kMaskOfRow * (config.rows - 1);
+    if (signature.mask == RowMask::Row)
+      registers += 2 * ceilDiv(config.vector * bytesOf(signature.in), 4);
+    return registers;
+  }
+  constexpr int64_t kBounds = 4, kVectorMore = 8, kFew = 3, kFewOfWarp = 4;
+  const bool isWide = signature.in == DType::FP32;
+  if (config.start == 0) {
+    if (isWide && signature.weight)
+      return registers + kVectorMore + (signature.residual ? kBounds : 0);
+    bool isFew = config.vectors <= (config.rowThreads <= 32 ? kFewOfWarp : kFew);
+    if (config.rows > 1)
+      return registers + (config.rows - 1) * kBounds;
+    return registers + (isFew || config.cluster > 1 ? kBounds : 0);
+  }
+  registers += kBounds;
+  if (config.vectors == 1)
+    return registers;
+  bool hasSums = signature.residual && (config.vectors <= kFewOfWarp ||
+                                        config.rowThreads < 32);
+  bool isAlike = config.rowStart() == RowStart::Alike;
+  if (isAlike && (config.rows > 1 || hasSums || isWide))
+    registers += kVectorMore;
+  // The weights of two vectors are there before the row.
+  if (config.vectors == 2 && signature.weight &&
+      (isWide || !(isAlike && signature.residual)))
+    registers += kVectorMore;
+  return registers;
+}
+
 /// Registers that a thread cannot do without between load and store: what it
 /// keeps, and one vector as fp32 and packed with what is loaded beside it. The
 /// least that no kernel spilled with (ptxas 13.0 for sm_90; 600 configs of
@@ -74,12 +115,8 @@ static int64_t workingRegisters(const RowSignature &signature,
   const int64_t kept = keptRegisters(signature, config);
   const int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
   const bool hasMask = signature.mask == RowMask::Matrix;
-  constexpr int64_t kScaling = 16; // what is kept has no other form
-  constexpr int64_t kMaskOfRow = 8;
   if (config.unpacked)
-    return kept + kScaling + (signature.mask == RowMask::Row ? 2 * words : 0) +
-           (hasMask ? kMaskOfRow * (config.rows - 1) : 0) +
-           (config.start != 0 ? severalEndsRegisters(config) : 0);
+    return unpackedRegisters(signature, config);
   int64_t operands =
       signature.weight + signature.bias + (signature.mask == RowMask::Row);
   // Where each matrix lies elsewhere two vectors cover one.
@@ -108,6 +145,10 @@ static int64_t workingRegisters(const RowSignature &signature,
       registers += kAheadOfRms;
     return registers;
   }
+  constexpr int64_t kWeightedAhead = 4;
+  if (config.sharedVectors > 0 && signature.scalesAtOnce() &&
+      (config.exact == 2 || config.cluster > 1))
+    registers += kWeightedAhead;
   constexpr int64_t kManyShared = 5, kAddresses = 3, kManyKept = 32;
   constexpr int64_t kBounds = 3, kWindow = 4;
   // Weight and bias of both vectors wait for the statistics as well.

@@ -237,19 +237,21 @@ private:
   }
 
   /// What a thread keeps of a row: of softmax its exponentials as well, which
-  /// halves what is computed. In fp32 they take no more room than the row, and
-  /// in 16 bits than the row and its mask; else they are for rows that are in
-  /// flight at once anyway (H200: 8 x 151936 in bf16 4.5 us, 4.8 without; 4135
-  /// x 59072 4 % more).
+  /// halves what is computed, of norms to quantise its weighted values. In fp32
+  /// they take no more room than the row, and in 16 bits than the row and its
+  /// mask; else exponentials are for rows that are in flight at once anyway
+  /// (H200: 8 x 151936 in bf16 4.5 us, 4.8 without; 4135 x 59072 4 % more).
   void visitForms() {
     constexpr int64_t kBlocksAtOnce = 4; // on an SM
     bool isWide = problem.dtype == DType::FP32;
     bool isFew = problem.rows * config.cluster * config.rowBlocks <=
                  kBlocksAtOnce * device.smCount;
     bool isMasked = signature.mask == RowMask::Matrix;
-    bool isKept = problem.op == RowOp::Softmax && config.sharedVectors == 0 &&
-                  config.vector == vectorsToTry(problem).front() &&
-                  (isWide || isMasked || isFew);
+    bool isKept =
+        (signature.scalesAtOnce() || (problem.op == RowOp::Softmax &&
+                                      (isWide || isMasked || isFew))) &&
+        config.sharedVectors == 0 &&
+        config.vector == vectorsToTry(problem).front();
     for (bool unpacked : {true, false}) {
       if (unpacked ? !isKept : isKept && isWide)
         continue;
@@ -410,10 +412,12 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
     int64_t waits = ceilDiv(vectors, 2);
     kernel.serialNs += device.l2LatencyNs + static_cast<double>(waits - 1) *
                                                 kBusyL2 * device.l2LatencyNs;
-    // Where results are quantised the statistics need the weights, too. What is
-    // shifted is loaded as it is used, a vector at a time.
+    // Where results are quantised the statistics need the weights, too, and
+    // nothing else where they leave them weighted. What is shifted is loaded as
+    // it is used, a vector at a time.
     constexpr double kOnceMoreNs = 150, kShiftedNs = 285;
-    double eachNs = (problem.quantizes() ? kOnceMoreNs : 0) +
+    bool isOnceMore = problem.quantizes() && !config.unpacked;
+    double eachNs = (isOnceMore ? kOnceMoreNs : 0) +
                     (config.start != 0 ? kShiftedNs : 0);
     kernel.serialNs += eachNs * static_cast<double>(vectors);
   }
@@ -425,11 +429,12 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
   kernel.simdOps +=
       kSharedOps * static_cast<double>(config.sharedVectors * kernel.tasks *
                                        config.cluster * config.blockThreads);
-  // Exponentials that are kept are scaled, no more.
-  constexpr double kScaledOps = 5;
+  // Exponentials and weighted values that are kept are scaled, no more.
+  constexpr double kExponentialOps = 5, kWeightedOps = 3;
   if (config.unpacked) {
-    kernel.simdOps -= kScaledOps * static_cast<double>(problem.rows) *
-                      static_cast<double>(problem.cols);
+    kernel.simdOps -=
+        (problem.op == RowOp::Softmax ? kExponentialOps : kWeightedOps) *
+        static_cast<double>(problem.rows) * static_cast<double>(problem.cols);
     kernel.specialOps /= 2;
   }
   // What a thread does once: addresses, merging, shuffles.
