@@ -145,9 +145,9 @@ static int64_t workingRegisters(const RowSignature &signature,
       registers += kAheadOfRms;
     return registers;
   }
-  constexpr int64_t kWeightedAhead = 4;
-  if (config.sharedVectors > 0 && signature.scalesAtOnce() &&
-      (config.exact == 2 || config.cluster > 1))
+  constexpr int64_t kFewKept = 20, kWeightedAhead = 4;
+  if (config.sharedVectors > 0 && kept <= kFewKept &&
+      signature.scalesAtOnce() && (config.exact == 2 || config.cluster > 1))
     registers += kWeightedAhead;
   constexpr int64_t kManyShared = 5, kAddresses = 3, kManyKept = 32;
   constexpr int64_t kBounds = 3, kWindow = 4;
