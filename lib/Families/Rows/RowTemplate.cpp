@@ -127,8 +127,8 @@ StreamKernel rowStream(const RowProblem &p) {
 }
 
 bool reducesTwice(const RowProblem &problem) {
-  bool isKnown = problem.op == RowOp::RmsNorm && !problem.bias;
-  return problem.quantizes() && problem.isNorm() && !isKnown;
+  return problem.quantizes() && problem.isNorm() &&
+         !signatureOf(problem).scalesAtOnce();
 }
 
 double reductionNs(const RowProblem &problem, int64_t threads, int64_t cluster,
