@@ -372,10 +372,10 @@ private:
     float factor[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
-      factor[r] = final[r].factor * (kSignature.op == RowOp::Softmax
-                                         ? detail::expOfDifference(
-                                               ownMax[r], final[r].shift)
-                                         : 1.0f);
+      factor[r] = final[r].factor *
+                  (kSignature.op == RowOp::Softmax
+                       ? detail::expOfDifference(ownMax[r], final[r].shift)
+                       : 1.0f);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i)
       if (mine.isInside(i))

@@ -115,9 +115,10 @@ struct ResidentRowsConfig {
                                       cluster == 1 && rows == 1 && exact != 1 &&
                                       rowThreads == blockThreads &&
                                       rowBlocks <= blockThreads;
-    bool unpackedOk = unpacked == 0 || (unpacked == 1 && sharedVectors == 0 &&
-                                        (signature.op == RowOp::Softmax ||
-                                         signature.scalesAtOnce()));
+    bool unpackedOk =
+        unpacked == 0 ||
+        (unpacked == 1 && sharedVectors == 0 &&
+         (signature.op == RowOp::Softmax || signature.scalesAtOnce()));
     return signature.isWellFormed() && startOk && unpackedOk &&
            blockThreads % 32 == 0 && blockThreads <= 1024 &&
            isRowGroup(rowThreads, blockThreads) && clusterOk && spreadOk &&

@@ -84,7 +84,8 @@ static int64_t unpackedRegisters(const RowSignature &signature,
   if (config.start == 0) {
     if (isWide && signature.weight)
       return registers + kVectorMore + (signature.residual ? kBounds : 0);
-    bool isFew = config.vectors <= (config.rowThreads <= 32 ? kFewOfWarp : kFew);
+    bool isFew =
+        config.vectors <= (config.rowThreads <= 32 ? kFewOfWarp : kFew);
     if (config.rows > 1)
       return registers + (config.rows - 1) * kBounds;
     return registers + (isFew || config.cluster > 1 ? kBounds : 0);
@@ -92,8 +93,8 @@ static int64_t unpackedRegisters(const RowSignature &signature,
   registers += kBounds;
   if (config.vectors == 1)
     return registers;
-  bool hasSums = signature.residual && (config.vectors <= kFewOfWarp ||
-                                        config.rowThreads < 32);
+  bool hasSums = signature.residual &&
+                 (config.vectors <= kFewOfWarp || config.rowThreads < 32);
   bool isAlike = config.rowStart() == RowStart::Alike;
   if (isAlike && (config.rows > 1 || hasSums || isWide))
     registers += kVectorMore;

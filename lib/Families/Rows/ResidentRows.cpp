@@ -248,8 +248,8 @@ private:
                  kBlocksAtOnce * device.smCount;
     bool isMasked = signature.mask == RowMask::Matrix;
     bool isKept =
-        (signature.scalesAtOnce() || (problem.op == RowOp::Softmax &&
-                                      (isWide || isMasked || isFew))) &&
+        (signature.scalesAtOnce() ||
+         (problem.op == RowOp::Softmax && (isWide || isMasked || isFew))) &&
         config.sharedVectors == 0 &&
         config.vector == vectorsToTry(problem).front();
     for (bool unpacked : {true, false}) {
@@ -417,8 +417,8 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
     // it is used, a vector at a time.
     constexpr double kOnceMoreNs = 150, kShiftedNs = 285;
     bool isOnceMore = problem.quantizes() && !config.unpacked;
-    double eachNs = (isOnceMore ? kOnceMoreNs : 0) +
-                    (config.start != 0 ? kShiftedNs : 0);
+    double eachNs =
+        (isOnceMore ? kOnceMoreNs : 0) + (config.start != 0 ? kShiftedNs : 0);
     kernel.serialNs += eachNs * static_cast<double>(vectors);
   }
   addHintCosts(kernel, problem, config.streaming != 0);
