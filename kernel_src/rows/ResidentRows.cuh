@@ -284,6 +284,7 @@ private:
         if (!mine.isInside(i))
           continue;
         float passing[kVector];
+        // The index stays inside of `made` where nothing is kept there.
         auto &value = kUnpacked ? made[r][kUnpacked ? i : 0] : passing;
         values(value, r, i, shared);
         Math::collect(collectors[r], i, value, shared.weight);

@@ -23,7 +23,7 @@ struct ResidentRowsConfig {
   int streaming = 0;     ///< 1: rows bypass L1, stores are evicted first
   int exact = 0;  ///< 1: rows have exactly capacity() elements; 2: fillsMost()
   int spread = 0; ///< 1: blocks that are no cluster share a row
-  int unpacked = 0;  ///< 1: what it becomes stays, in fp32, instead of the row
+  int unpacked = 0;  ///< 1: what is made of a row stays, in fp32, instead of it
   int rowBlocks = 1; ///< where spread: how many
 
   static constexpr const char *kName = "resident";
@@ -93,7 +93,8 @@ struct ResidentRowsConfig {
   /// pair of a row's, twice where the greatest result is looked for as well.
   constexpr long long exchangeBytes(const RowSignature &signature,
                                     long long rowCount) const {
-    int stages = signature.quantizes() && signature.op != RowOp::Quantize;
+    int stages = signature.quantizes() && signature.op != RowOp::Quantize &&
+                 !signature.scalesAtOnce();
     return spread ? 16ll * (1 + stages) * rowCount * rowBlocks * rowBlocks : 0;
   }
 

@@ -62,7 +62,7 @@ template <RowSignature kSignature> struct RowMath {
   }
 
   /// Adds prepared values to a thread's statistics, behind \p added vectors.
-  /// Where these know the scale, it leaves the values weighted.
+  /// With kScalesAtOnce \p x is weighted in place.
   template <int kCount>
   static void collect(Collector &collector, int added, float (&x)[kCount],
                       const float (&weight)[kCount]) {

@@ -212,6 +212,27 @@ static double normOf(const StreamKernel &kernel, const Occupancy &occupancy) {
                   pace.normMost);
 }
 
+/// The exponent of a first wave whose others have \p norm. Tasks that wait
+/// often drift apart: some load while others sum, if enough is in flight (H200,
+/// sums of 30 MB to 2 GB by one wave: with 64 KB an SM 0.99 of the best, with
+/// 32 KB 0.94, with 16 KB 0.79).
+static double firstNormOf(const StreamKernel &kernel, const StreamTime &time,
+                          double norm) {
+  constexpr double kRoundsInStep = 8, kRoundsApart = 16;
+  constexpr double kLittle = 2, kPlenty = 2.5;
+  const Pace &pace = paceOf(kernel);
+  if (pace.firstNorm == 0)
+    return norm;
+  if (kernel.rereadRounds > 0 || kernel.tasks > time.slots)
+    return pace.firstNorm;
+  double drift = (static_cast<double>(kernel.loadRounds) - kRoundsInStep) /
+                 (kRoundsApart - kRoundsInStep);
+  double supply = (time.bytesInFlightPerSm / time.bytesNeededPerSm - kLittle) /
+                  (kPlenty - kLittle);
+  double apart = std::clamp(drift, 0.0, 1.0) * std::clamp(supply, 0.0, 1.0);
+  return pace.firstNorm + apart * (norm - pace.firstNorm);
+}
+
 static StreamBound boundOf(const StreamWave &wave) {
   double most = std::max({wave.dramNs, wave.l2Ns, wave.issueNs, wave.lifeNs});
   return most == wave.lifeNs    ? StreamBound::Latency
@@ -285,15 +306,7 @@ StreamTime streamTime(const StreamKernel &kernel, const DeviceModel &device) {
         (kernel.clusterSize > 1 ? pace.clusterTurnaroundNs : 0);
   WaveModel model(kernel, device, time);
   const double norm = normOf(kernel, time.occupancy);
-  // Tasks that stay for many rounds load while others sum, if enough is in
-  // flight (H200, sums of 30 MB to 2 GB: 64 KB an SM reach 0.99 of the best, 32
-  // KB 0.94, 16 KB 0.79).
-  constexpr int64_t kStayRounds = 16;
-  const bool stays = isSingle && kernel.loadRounds >= kStayRounds &&
-                     kernel.rereadRounds == 0 &&
-                     time.bytesInFlightPerSm >= 2 * time.bytesNeededPerSm;
-  const bool isInStep = pace.firstNorm != 0 && !stays;
-  const double firstNorm = isInStep ? pace.firstNorm : norm;
+  const double firstNorm = firstNormOf(kernel, time, norm);
   int64_t fullWaves = kernel.tasks / time.slots;
   int64_t rest = kernel.tasks - fullWaves * time.slots;
   time.full = model.wave(std::min(time.slots, kernel.tasks), norm);

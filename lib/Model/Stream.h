@@ -17,7 +17,8 @@
 //
 // Kernels that reduce between their loads and their stores (rows) have a pace
 // of their own: while a block reduces it has nothing in flight, and all blocks
-// of the first wave do so at about the same time.
+// of the first wave do so at about the same time, unless they wait for loads
+// often enough to drift apart.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -81,6 +81,33 @@ TEST_CASE("what reduces between loads and stores overlaps less") {
   CHECK(time.totalNs > 2.0 * (128 << 20) / device.dramBytesPerNs());
 }
 
+TEST_CASE("blocks of one wave drift apart when they wait often") {
+  DeviceModel device = testDevice();
+  // As many blocks as are resident, with plenty in flight.
+  auto exponentOf = [&](int64_t rounds, double inFlight, int64_t reread = 0) {
+    StreamKernel kernel = rowsKernel();
+    kernel.block.threads = 512;
+    kernel.tasks = device.smCount;
+    kernel.loadRounds = rounds;
+    kernel.rereadRounds = reread;
+    const double needed = streamTime(kernel, device).bytesNeededPerSm;
+    kernel.readBytes = inFlight * needed * static_cast<double>(rounds) *
+                       static_cast<double>(device.smCount);
+    kernel.writeBytes = 0;
+    StreamTime time = streamTime(kernel, device);
+    REQUIRE(kernel.tasks <= time.slots);
+    return (time.last.tasks ? time.last : time.full).norm;
+  };
+  const double inStep = exponentOf(1, 4), apart = exponentOf(100, 4);
+  CHECK(inStep < apart);
+  CHECK(exponentOf(8, 4) == inStep);
+  CHECK(exponentOf(12, 4) > inStep);
+  CHECK(exponentOf(12, 4) < apart);
+  CHECK(exponentOf(16, 4) == apart);
+  CHECK(exponentOf(100, 2) == inStep);
+  CHECK(exponentOf(100, 4, /*reread=*/100) == inStep);
+}
+
 TEST_CASE("a block more on some SMs takes longer than its bytes do") {
   DeviceModel device = testDevice();
   StreamKernel kernel = rowsKernel();

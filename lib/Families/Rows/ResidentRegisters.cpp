@@ -80,27 +80,26 @@ static int64_t unpackedRegisters(const RowSignature &signature,
     return registers;
   }
   constexpr int64_t kBounds = 4, kVectorMore = 8, kFew = 3, kFewOfWarp = 4;
+  constexpr int64_t kMany = 5;
   const bool isWide = signature.in == DType::FP32;
   if (config.start == 0) {
-    if (isWide && signature.weight)
+    registers += (config.rows - 1) * kBounds;
+    if (isWide)
       return registers + kVectorMore + (signature.residual ? kBounds : 0);
     bool isFew =
         config.vectors <= (config.rowThreads <= 32 ? kFewOfWarp : kFew);
-    if (config.rows > 1)
-      return registers + (config.rows - 1) * kBounds;
-    return registers + (isFew || config.cluster > 1 ? kBounds : 0);
+    bool isPartOfWarp = config.vectors > kMany && config.rowThreads < 32;
+    return registers +
+           (isFew || isPartOfWarp || config.cluster > 1 ? kBounds : 0);
   }
   registers += kBounds;
   if (config.vectors == 1)
-    return registers;
-  bool hasSums = signature.residual &&
-                 (config.vectors <= kFewOfWarp || config.rowThreads < 32);
+    return registers + (config.rows > 1 ? kVectorMore : 0);
   bool isAlike = config.rowStart() == RowStart::Alike;
-  if (isAlike && (config.rows > 1 || hasSums || isWide))
+  if (isAlike && (config.rows > 1 || signature.residual || isWide))
     registers += kVectorMore;
   // The weights of two vectors are there before the row.
-  if (config.vectors == 2 && signature.weight &&
-      (isWide || !(isAlike && signature.residual)))
+  if (config.vectors == 2 && (isWide || !(isAlike && signature.residual)))
     registers += kVectorMore;
   return registers;
 }
@@ -112,12 +111,12 @@ static int64_t unpackedRegisters(const RowSignature &signature,
 /// of a warp up to clusters).
 static int64_t workingRegisters(const RowSignature &signature,
                                 const ResidentRowsConfig &config) {
+  if (config.unpacked)
+    return unpackedRegisters(signature, config);
   constexpr int64_t kBase = 14, kLeastUnpacked = 4, kMoments = 8, kPlain = 4;
   const int64_t kept = keptRegisters(signature, config);
   const int64_t words = ceilDiv(config.vector * bytesOf(signature.in), 4);
   const bool hasMask = signature.mask == RowMask::Matrix;
-  if (config.unpacked)
-    return unpackedRegisters(signature, config);
   int64_t operands =
       signature.weight + signature.bias + (signature.mask == RowMask::Row);
   // Where each matrix lies elsewhere two vectors cover one.
@@ -146,6 +145,7 @@ static int64_t workingRegisters(const RowSignature &signature,
       registers += kAheadOfRms;
     return registers;
   }
+  // Vectors come from shared memory ahead of their weights.
   constexpr int64_t kFewKept = 20, kWeightedAhead = 4;
   if (config.sharedVectors > 0 && kept <= kFewKept &&
       signature.scalesAtOnce() && (config.exact == 2 || config.cluster > 1))
@@ -159,6 +159,7 @@ static int64_t workingRegisters(const RowSignature &signature,
        kept >= kManyKept && signature.in != DType::FP32) ||
       (hasMask && kept > kManyKept))
     registers += kBounds;
+  // Each element of row and mask has a load behind a question.
   constexpr int64_t kManyNarrow = 4, kTwoLoads = 7;
   if (hasMask && config.vector == 1 && config.vectors >= kManyNarrow)
     registers += kTwoLoads;
@@ -190,6 +191,11 @@ int64_t peakRegisters(const RowSignature &signature,
   int64_t loading = loaded * (1 + signature.residual) + kBase +
                     (config.start != 0 ? kEnds : 0) +
                     (config.cluster > 1 ? kEnds : 0);
+  // Sums in fp32 leave while others are loaded.
+  constexpr int64_t kWideSums = 4;
+  if (signature.residual && config.rowStart() == RowStart::Alike &&
+      signature.in == DType::FP32)
+    loading += kWideSums;
   constexpr int64_t kOlder = 8;
   return std::max(workingRegisters(signature, config), loading) +
          (device.ccMajor < 9 ? kOlder : 0);

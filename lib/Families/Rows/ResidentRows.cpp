@@ -237,21 +237,22 @@ private:
   }
 
   /// What a thread keeps of a row: of softmax its exponentials as well, which
-  /// halves what is computed, of norms to quantise its weighted values. In fp32
-  /// they take no more room than the row, and in 16 bits than the row and its
-  /// mask; else exponentials are for rows that are in flight at once anyway
-  /// (H200: 8 x 151936 in bf16 4.5 us, 4.8 without; 4135 x 59072 4 % more).
+  /// halves what is computed, of norms to quantise its weighted values, which
+  /// spares a quarter. In fp32 they take no more room than the row, and in 16
+  /// bits than the row and its mask; else exponentials are for rows that are in
+  /// flight at once anyway (H200: 8 x 151936 in bf16 4.5 us, 4.8 without; 4135
+  /// x 59072 4 % more), and weighted values for the estimate to weigh.
   void visitForms() {
     constexpr int64_t kBlocksAtOnce = 4; // on an SM
     bool isWide = problem.dtype == DType::FP32;
     bool isFew = problem.rows * config.cluster * config.rowBlocks <=
                  kBlocksAtOnce * device.smCount;
     bool isMasked = signature.mask == RowMask::Matrix;
-    bool isKept =
-        (signature.scalesAtOnce() ||
-         (problem.op == RowOp::Softmax && (isWide || isMasked || isFew))) &&
-        config.sharedVectors == 0 &&
-        config.vector == vectorsToTry(problem).front();
+    bool isWeighted = signature.scalesAtOnce() && signature.weight;
+    bool isKept = (isWeighted || (problem.op == RowOp::Softmax &&
+                                  (isWide || isMasked || isFew))) &&
+                  config.sharedVectors == 0 &&
+                  config.vector == vectorsToTry(problem).front();
     for (bool unpacked : {true, false}) {
       if (unpacked ? !isKept : isKept && isWide)
         continue;
@@ -412,8 +413,8 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
     int64_t waits = ceilDiv(vectors, 2);
     kernel.serialNs += device.l2LatencyNs + static_cast<double>(waits - 1) *
                                                 kBusyL2 * device.l2LatencyNs;
-    // Where results are quantised the statistics need the weights, too, and
-    // nothing else where they leave them weighted. What is shifted is loaded as
+    // Quantised results need the weights for the statistics, and again for the
+    // results unless the weighted values are kept. What is shifted is loaded as
     // it is used, a vector at a time.
     constexpr double kOnceMoreNs = 150, kShiftedNs = 285;
     bool isOnceMore = problem.quantizes() && !config.unpacked;
@@ -429,12 +430,15 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
   kernel.simdOps +=
       kSharedOps * static_cast<double>(config.sharedVectors * kernel.tasks *
                                        config.cluster * config.blockThreads);
-  // Exponentials and weighted values that are kept are scaled, no more.
-  constexpr double kExponentialOps = 5, kWeightedOps = 3;
+  // Exponentials and weighted values that are kept are scaled, no more (counted
+  // in the machine code of rms norms to fp8: 3.25, in fp32 1).
   if (config.unpacked) {
-    kernel.simdOps -=
-        (problem.op == RowOp::Softmax ? kExponentialOps : kWeightedOps) *
-        static_cast<double>(problem.rows) * static_cast<double>(problem.cols);
+    double spared = problem.op == RowOp::Softmax   ? 5
+                    : !problem.weight              ? 0
+                    : problem.dtype == DType::FP32 ? 1
+                                                   : 3;
+    kernel.simdOps -= spared * static_cast<double>(problem.rows) *
+                      static_cast<double>(problem.cols);
     kernel.specialOps /= 2;
   }
   // What a thread does once: addresses, merging, shuffles.

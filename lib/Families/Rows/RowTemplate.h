@@ -41,7 +41,7 @@ StreamKernel rowStream(const RowProblem &problem);
 double sharedOperandBytes(const RowProblem &problem);
 
 /// Whether the greatest of a norm's quantised results needs a reduction of its
-/// own: not that of an rms norm, which is known with the mean square.
+/// own: not with RowSignature::scalesAtOnce().
 bool reducesTwice(const RowProblem &problem);
 
 /// Time in ns of reducing a row over \p threads of a block and \p cluster
