@@ -183,8 +183,10 @@ TEST_CASE("spread blocks run all at once and have zeros to exchange through") {
       "rmsnorm rows=3 cols=100000 weight=1 dtype=bf16";
   CHECK(planOf(kNorm).workspace.zeroedBytes == 16 * 3 * 44 * 44);
   CHECK(planOf(kNorm).workspace.scratchBytes == 0);
-  // The greatest result is exchanged as well.
+  // The greatest result is exchanged as well, if it is not known by then.
   CHECK(planOf((kNorm + " out=int8").str()).workspace.zeroedBytes ==
+        16 * 3 * 44 * 44);
+  CHECK(planOf((kNorm + " bias=1 out=int8").str()).workspace.zeroedBytes ==
         2 * 16 * 3 * 44 * 44);
   CHECK(reason(family, kNorm, "resident.t256.rt256.v8.n2.r1.c1.mb1.g1.k44") ==
         "none");
