@@ -49,4 +49,20 @@ inline kiln_status launch(kiln_engine *engine, const kiln_gemm_args &args,
   return kiln_gemm(engine, &args, nullptr, stream);
 }
 
+/// Waits for \p count further trials, or until nothing is pending.
+inline void awaitTrials(kiln_engine *engine, uint64_t count) {
+  const uint64_t before = statisticsOf(engine).trials;
+  while (statisticsOf(engine).trials < before + count &&
+         kiln_background_wait(engine, 0) == KILN_IN_PROGRESS)
+    std::this_thread::yield();
+}
+
+/// Waits until what \p args are launched with was chosen for them.
+inline void awaitChoice(kiln_engine *engine, const kiln_gemm_args &args) {
+  const auto end = std::chrono::steady_clock::now() + kForever;
+  while (queryOf(engine, problemOf(args)).source == KILN_SOURCE_STAND_IN &&
+         std::chrono::steady_clock::now() < end)
+    std::this_thread::yield();
+}
+
 } // namespace kiln::testing

@@ -80,15 +80,24 @@ static void putOff(kiln_engine *engine, std::chrono::milliseconds time) {
   engine->engine->background()->setPutOff(time);
 }
 
+/// An engine whose work begins where the device is full, with a layer.
+static kiln_engine *beginWithoutRoom(BackgroundFixture &fixture,
+                                     bool onlyTrials,
+                                     std::chrono::milliseconds time) {
+  kiln_engine *engine = fixture.paused();
+  putOff(engine, time);
+  REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
+  fillDevice(onlyTrials);
+  REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
+  return engine;
+}
+
 TEST_CASE("background: a full device puts work off, and launches go on") {
   for (bool onlyTrials : {true, false}) {
     CAPTURE(onlyTrials);
     BackgroundFixture fixture;
-    kiln_engine *engine = fixture.paused();
-    putOff(engine, std::chrono::milliseconds(1500));
-    REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
-    fillDevice(onlyTrials);
-    REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
+    kiln_engine *engine =
+        beginWithoutRoom(fixture, onlyTrials, std::chrono::milliseconds(1500));
     // It does not try without end.
     CHECK(kiln_background_wait(engine, 500) == KILN_IN_PROGRESS);
     CHECK(statisticsOf(engine).trials == 0);
@@ -107,11 +116,8 @@ TEST_CASE("background: what a full device ended begins again with a miss") {
   for (bool onlyTrials : {true, false}) {
     CAPTURE(onlyTrials);
     BackgroundFixture fixture;
-    kiln_engine *engine = fixture.paused();
-    putOff(engine, std::chrono::milliseconds(100));
-    REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
-    fillDevice(onlyTrials);
-    REQUIRE(kiln_background_resume(engine) == KILN_SUCCESS);
+    kiln_engine *engine =
+        beginWithoutRoom(fixture, onlyTrials, std::chrono::milliseconds(100));
     fixture.awaitQuiet(engine);
     CHECK(statisticsOf(engine).background_done == 1);
     CHECK(statisticsOf(engine).trials == 0);

@@ -133,23 +133,16 @@ TEST_CASE("background: a layer that is met later does not wait for trials") {
   options.background_permille = 20;
   kiln_engine *engine = fixture.engine(options);
   REQUIRE(launch(engine, gemmArgs()) == KILN_SUCCESS);
-  while (statisticsOf(engine).trials == 0 &&
-         kiln_background_wait(engine, 0) == KILN_IN_PROGRESS)
-    std::this_thread::yield();
+  awaitTrials(engine, 1);
   const kiln_gemm_args later = gemmArgs(64, 512, 512);
   REQUIRE(launch(engine, later) == KILN_SUCCESS);
-  const auto end = std::chrono::steady_clock::now() + kForever;
-  while (queryOf(engine, problemOf(later)).source == KILN_SOURCE_STAND_IN &&
-         std::chrono::steady_clock::now() < end)
-    std::this_thread::yield();
+  awaitChoice(engine, later);
   CHECK(queryOf(engine, problemOf(later)).source == KILN_SOURCE_ESTIMATE);
   // Both are yet to be measured, and will be.
   CHECK(statisticsOf(engine).background_done == 0);
   CHECK(statisticsOf(engine).background_pending == 2);
   const uint64_t trials = statisticsOf(engine).trials;
-  while (statisticsOf(engine).trials == trials &&
-         std::chrono::steady_clock::now() < end)
-    std::this_thread::yield();
+  awaitTrials(engine, 1);
   CHECK(statisticsOf(engine).trials > trials);
 }
 

@@ -13,14 +13,6 @@ using namespace kiln::testing;
 
 namespace {
 
-/// Waits for \p count further trials, or until nothing is pending.
-void awaitTrials(kiln_engine *engine, uint64_t count) {
-  const uint64_t before = statisticsOf(engine).trials;
-  while (statisticsOf(engine).trials < before + count &&
-         kiln_background_wait(engine, 0) == KILN_IN_PROGRESS)
-    std::this_thread::yield();
-}
-
 kiln_prepare_options retuneOptions() {
   kiln_prepare_options options = KILN_INIT(kiln_prepare_options);
   options.flags = KILN_PREPARE_RETUNE;
@@ -71,10 +63,7 @@ TEST_CASE("background: trials of a problem alone come to their end") {
   CHECK(statisticsOf(engine).background_done == 0);
   const kiln_gemm_args later = gemmArgs(64, 1024, 512);
   REQUIRE(launch(engine, later) == KILN_SUCCESS);
-  const auto end = std::chrono::steady_clock::now() + kForever;
-  while (queryOf(engine, problemOf(later)).source == KILN_SOURCE_STAND_IN &&
-         std::chrono::steady_clock::now() < end)
-    std::this_thread::yield();
+  awaitChoice(engine, later);
   CHECK(statisticsOf(engine).background_done >= 1);
 }
 
