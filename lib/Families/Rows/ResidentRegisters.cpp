@@ -64,7 +64,7 @@ static int64_t endRegisters(const RowSignature &signature,
 }
 
 /// Registers of what is kept unpacked, and has no other form: with what scales
-/// it and one vector (300 configs, as below).
+/// it and one vector. As below, of 1100 more configs.
 static int64_t unpackedRegisters(const RowSignature &signature,
                                  const ResidentRowsConfig &config) {
   constexpr int64_t kScaling = 16;
@@ -86,9 +86,10 @@ static int64_t unpackedRegisters(const RowSignature &signature,
     registers += (config.rows - 1) * kBounds;
     if (isWide)
       return registers + kVectorMore + (signature.residual ? kBounds : 0);
-    bool isFew =
-        config.vectors <= (config.rowThreads <= 32 ? kFewOfWarp : kFew);
-    bool isPartOfWarp = config.vectors > kMany && config.rowThreads < 32;
+    bool isFew = config.vectors <=
+                 (config.rowThreads <= kWarpThreads ? kFewOfWarp : kFew);
+    bool isPartOfWarp =
+        config.vectors > kMany && config.rowThreads < kWarpThreads;
     return registers +
            (isFew || isPartOfWarp || config.cluster > 1 ? kBounds : 0);
   }
@@ -191,11 +192,11 @@ int64_t peakRegisters(const RowSignature &signature,
   int64_t loading = loaded * (1 + signature.residual) + kBase +
                     (config.start != 0 ? kEnds : 0) +
                     (config.cluster > 1 ? kEnds : 0);
-  // Sums in fp32 leave while others are loaded.
-  constexpr int64_t kWideSums = 4;
+  // Sums leave while others are loaded.
+  constexpr int64_t kSums = 4;
   if (signature.residual && config.rowStart() == RowStart::Alike &&
-      signature.in == DType::FP32)
-    loading += kWideSums;
+      (signature.in == DType::FP32 || signature.quantizes()))
+    loading += kSums;
   constexpr int64_t kOlder = 8;
   return std::max(workingRegisters(signature, config), loading) +
          (device.ccMajor < 9 ? kOlder : 0);

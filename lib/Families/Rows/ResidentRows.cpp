@@ -237,11 +237,12 @@ private:
   }
 
   /// What a thread keeps of a row: of softmax its exponentials as well, which
-  /// halves what is computed, of norms to quantise its weighted values, which
-  /// spares a quarter. In fp32 they take no more room than the row, and in 16
-  /// bits than the row and its mask; else exponentials are for rows that are in
-  /// flight at once anyway (H200: 8 x 151936 in bf16 4.5 us, 4.8 without; 4135
-  /// x 59072 4 % more), and weighted values for the estimate to weigh.
+  /// halves what is computed, of norms to quantise its weighted values as well,
+  /// which spares a quarter. In fp32 they take no more room than the row, and
+  /// in 16 bits exponentials no more than the row and its mask. Other
+  /// exponentials are for rows that are in flight at once anyway (H200: 8 x
+  /// 151936 in bf16 4.5 us, 4.8 without; 4135 x 59072 4 % more). Whether
+  /// weighted values are worth their room, the estimate decides.
   void visitForms() {
     constexpr int64_t kBlocksAtOnce = 4; // on an SM
     bool isWide = problem.dtype == DType::FP32;
@@ -379,6 +380,18 @@ std::optional<Rejection> ResidentRowsTemplate::checkLimits(
   return std::nullopt;
 }
 
+/// Instructions for each element that are spared where exponentials or weighted
+/// values are kept, which are scaled and no more. Of rms norms to fp8 counted
+/// in their machine code (ptxas 13.0 for sm_90).
+static double sparedOps(const RowProblem &problem) {
+  constexpr double kOfExponentials = 5, kOfWeighted = 3, kOfWide = 1;
+  if (problem.op == RowOp::Softmax)
+    return kOfExponentials;
+  if (!problem.weight)
+    return 0;
+  return problem.dtype == DType::FP32 ? kOfWide : kOfWeighted;
+}
+
 StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
                                           const RowSignature &signature,
                                           const ResidentRowsConfig &config,
@@ -430,14 +443,8 @@ StreamKernel ResidentRowsTemplate::stream(const RowProblem &problem,
   kernel.simdOps +=
       kSharedOps * static_cast<double>(config.sharedVectors * kernel.tasks *
                                        config.cluster * config.blockThreads);
-  // Exponentials and weighted values that are kept are scaled, no more (counted
-  // in the machine code of rms norms to fp8: 3.25, in fp32 1).
   if (config.unpacked) {
-    double spared = problem.op == RowOp::Softmax   ? 5
-                    : !problem.weight              ? 0
-                    : problem.dtype == DType::FP32 ? 1
-                                                   : 3;
-    kernel.simdOps -= spared * static_cast<double>(problem.rows) *
+    kernel.simdOps -= sparedOps(problem) * static_cast<double>(problem.rows) *
                       static_cast<double>(problem.cols);
     kernel.specialOps /= 2;
   }
