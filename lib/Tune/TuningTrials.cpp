@@ -55,21 +55,39 @@ TuningTrials::stopReason(const CandidateRefs &open,
   return std::nullopt;
 }
 
+/// Whether the first choice of those that can be had is of \p open, so that no
+/// trial has told of it.
+bool TuningTrials::owesFirst(const CandidateRefs &open) const {
+  auto canBeHad = [](const auto &entry) {
+    return entry->stage != Stage::Failed && entry->stage != Stage::Barred;
+  };
+  auto first = llvm::find_if(candidates.entries(), canBeHad);
+  return first != candidates.entries().end() && !open.empty() &&
+         open.front() == first->get();
+}
+
 llvm::Expected<StopReason> TuningTrials::run(Clock::time_point deadline,
                                              TuningProgress known) {
   progress = std::move(known);
+  const bool beganInTime = Clock::now() < deadline;
   while (series.mayRun()) {
     if (const TuningCandidate *best = series.best(); best && trialsLeft() > 0)
       candidates.addRelatives(*best);
     const CandidateRefs open = candidates.worthTrying(series);
-    if (auto reason = stopReason(open, deadline))
+    auto reason = stopReason(open, deadline);
+    if (reason &&
+        !(*reason == StopReason::Budget && beganInTime && owesFirst(open)))
       return *reason;
     compileAhead(firstPriority);
     const CandidateRefs batch = nextBatch(open, deadline);
     if (batch.empty())
       continue; // none compiled, or the next look finds why to stop
-    if (llvm::Error error = runBatch(batch, deadline))
+    const bool isLate = Clock::now() >= deadline;
+    if (llvm::Error error =
+            runBatch(batch, deadline, isLate ? kProofGrace : kLeastTime))
       return error;
+    if (isLate)
+      return StopReason::Budget;
   }
   return StopReason::Exhausted;
 }
@@ -77,8 +95,8 @@ llvm::Expected<StopReason> TuningTrials::run(Clock::time_point deadline,
 /// The entries of \p open that run next: the first ones, or, if these take long
 /// to compile, those that are ready. Once a best is known only the last batch
 /// waits with enough of these: what compiles gets its turn in a later one.
-/// Empty when tuning should stop, or when nothing that was requested can be
-/// had.
+/// When the time is over, the first choice alone, if its trial is owed. Empty
+/// when tuning should stop, or when nothing that was requested can be had.
 CandidateRefs TuningTrials::nextBatch(const CandidateRefs &open,
                                       Clock::time_point deadline) const {
   const size_t wanted =
@@ -101,23 +119,30 @@ CandidateRefs TuningTrials::nextBatch(const CandidateRefs &open,
         ready.push_back(entry);
     }
     const Clock::time_point now = Clock::now();
-    if (!ready.empty()) {
+    if (alive == 0 || task.isCancelled())
+      return {};
+    if (now >= deadline) {
+      if (!owesFirst(open) || !open.front()->isOpen())
+        return {};
+      if (open.front()->poll())
+        return {open.front()};
+    } else if (!ready.empty()) {
       const bool isEnough = series.best() && !isLast && ready.size() >= wanted;
       if (isComplete || isEnough || now >= graceEnd)
         return ready;
       graceEnd = std::min(graceEnd, now + kBatchGrace);
     }
-    if (alive == 0 || task.isCancelled() || now >= deadline)
-      return {};
     std::this_thread::sleep_for(kPollInterval);
   }
 }
 
-/// Tries \p batch, and tells how far tuning is.
+/// Tries \p batch until \p deadline, for \p leastTime at least, and tells how
+/// far tuning is.
 llvm::Error TuningTrials::runBatch(const CandidateRefs &batch,
-                                   Clock::time_point deadline) {
+                                   Clock::time_point deadline,
+                                   std::chrono::milliseconds leastTime) {
   llvm::Error error =
-      series.runBatch(batch, choice.optionsUntil(deadline, kLeastTime));
+      series.runBatch(batch, choice.optionsUntil(deadline, leastTime));
   if (!series.mayRun())
     return error;
   progress.trials = series.tried().size();
@@ -147,7 +172,7 @@ TuningTrials::tryReserves(Clock::time_point deadline) {
         isForced ? std::max(deadline, Clock::now() + kProofGrace) : deadline;
     // Once more where what gave the scale of its times turned out to be faulty.
     while (entry->isOpen() && series.mayRun())
-      if (llvm::Error error = runBatch({entry.get()}, end))
+      if (llvm::Error error = runBatch({entry.get()}, end, kLeastTime))
         return error;
     auto proven = choice.choose(deadline);
     if (!proven || *proven)

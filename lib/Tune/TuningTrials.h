@@ -28,7 +28,9 @@ public:
   void compileAhead(int64_t priority);
 
   /// Tries what is worth it until there is a reason to stop, which it returns.
-  /// \p known is what is known of the other problems.
+  /// Where it begins in time, the budget ends no sooner than the first choice
+  /// had its trial: what compiles fast is seldom what runs fast. \p known is
+  /// what is known of the other problems.
   llvm::Expected<StopReason> run(Clock::time_point deadline,
                                  TuningProgress known);
 
@@ -41,9 +43,11 @@ public:
 private:
   std::optional<StopReason> stopReason(const CandidateRefs &open,
                                        Clock::time_point deadline) const;
+  bool owesFirst(const CandidateRefs &open) const;
   CandidateRefs nextBatch(const CandidateRefs &open,
                           Clock::time_point deadline) const;
-  llvm::Error runBatch(const CandidateRefs &batch, Clock::time_point deadline);
+  llvm::Error runBatch(const CandidateRefs &batch, Clock::time_point deadline,
+                       std::chrono::milliseconds leastTime);
   /// How many trials are left.
   size_t trialsLeft() const {
     const size_t most = task.options.maxTrials;

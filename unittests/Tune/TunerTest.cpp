@@ -474,6 +474,40 @@ TEST_CASE("a budget that is spent ends tuning with the best so far") {
   CHECK(f.runner.requests[0].options.timeLimit.count() <= 150);
 }
 
+TEST_CASE("a budget ends no sooner than the first choice had its trial") {
+  TunerFixture f;
+  f.compileOnManyThreads();
+  f.options.budget = std::chrono::milliseconds(100);
+  SUBCASE("whatever was measured while it compiled") {
+    f.options.budget = std::chrono::milliseconds(600);
+    f.nvrtc.delayWhen("fast.t64", 1200);
+    CHECK(must(f.tune()).trials.size() >= 2);
+  }
+  SUBCASE("and tries nothing else then") {
+    f.nvrtc.delayWhen("", 400);
+    CHECK(must(f.tune()).trials.size() == 1);
+  }
+  CHECK(f.runner.measured().back() == "fast.t64");
+  REQUIRE(f.recordedPoint());
+  CHECK(f.recordedPoint()->winner == "fast.t64");
+  f.nvrtc.delayWhen("", 0);
+  TuningResult again = must(f.tune());
+  CHECK(again.choice.plan.configText() == "fast.t64");
+  CHECK(again.stop == StopReason::Recorded);
+}
+
+TEST_CASE("a first choice that does not compile is not waited for") {
+  TunerFixture f;
+  f.compileOnManyThreads();
+  f.options.budget = std::chrono::milliseconds(100);
+  f.nvrtc.delayWhen("", 300);
+  f.nvrtc.failWhen("fast.t64", "fast.cu(3): error: no such thing\n");
+  TuningResult result = must(f.tune());
+  CHECK(result.stop == StopReason::Budget);
+  REQUIRE(result.trials.size() == 1);
+  CHECK(result.choice.origin == ChoiceOrigin::Measured);
+}
+
 TEST_CASE("without time or trials the estimator's first choice is taken") {
   TunerFixture f;
   SUBCASE("no time") {

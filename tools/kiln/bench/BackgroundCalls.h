@@ -33,6 +33,11 @@ public:
       : text(std::move(text)), operands(std::move(operands)) {}
 
   kiln_status launch(kiln_engine *engine, const Stream &stream) const;
+  /// What serves it in \p engine, which launched it.
+  llvm::Expected<std::string> config(kiln_engine *engine,
+                                     const Stream &stream) const {
+    return configOf(engine, text, stream);
+  }
 
 private:
   std::string text;

@@ -170,7 +170,9 @@ llvm::json::Object BackgroundReport::toJson() const {
       values.push_back(
           llvm::json::Object{{"name", jsonText(speed.name)},
                              {"background_us", rounded(speed.backgroundUs)},
+                             {"background_config", speed.backgroundConfig},
                              {"tuned_us", rounded(speed.tunedUs)},
+                             {"tuned_config", speed.tunedConfig},
                              {"ratio", rounded(speed.ratio(), 4)}});
     figures["speed"] = llvm::json::Object{{"summary", ratios().toJson()},
                                           {"values", std::move(values)}};

@@ -75,6 +75,7 @@ struct CheckedCalls {
 struct QuietSpeed {
   std::string name;
   double backgroundUs = 0, tunedUs = 0;
+  std::string backgroundConfig, tunedConfig;
 
   double ratio() const { return backgroundUs > 0 ? tunedUs / backgroundUs : 0; }
 };

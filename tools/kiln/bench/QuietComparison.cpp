@@ -3,21 +3,21 @@
 
 #include "Driver/Event.h"
 
+#include <llvm/ADT/STLExtras.h>
+
+#include <array>
 #include <optional>
 #include <utility>
 #include <vector>
 
 namespace kiln::cli {
 
-/// Several launches of \p which in a row, as a graph: short ones would be timed
+/// Several launches of \p call in a row, as a graph: short ones would be timed
 /// no faster than the host makes them.
 llvm::Expected<Graph> QuietComparison::graphOf(kiln_engine *engine,
-                                               const ProductCall &which) {
-  auto prepared = products.prepare(which);
-  if (!prepared)
-    return prepared.takeError();
+                                               const PreparedCall &call) {
   // The first may choose, tune and make arenas, which cannot be captured.
-  if (llvm::Error error = statusError(prepared->launch(engine, stream)))
+  if (llvm::Error error = statusError(call.launch(engine, stream)))
     return error;
   if (llvm::Error error = stream.synchronize())
     return error;
@@ -25,7 +25,7 @@ llvm::Expected<Graph> QuietComparison::graphOf(kiln_engine *engine,
     return error;
   llvm::Error failure = llvm::Error::success();
   for (int i = 0; i < kLaunches && !failure; ++i)
-    failure = statusError(prepared->launch(engine, stream));
+    failure = statusError(call.launch(engine, stream));
   auto graph = Graph::endCapture(driver, stream.handle());
   if (!failure)
     return graph;
@@ -58,13 +58,20 @@ llvm::Expected<double> QuietComparison::timeOf(Graph &graph) {
 
 llvm::Expected<QuietSpeed> QuietComparison::run(const ProductCall &which) {
   constexpr int kRounds = 7;
+  auto call = products.prepare(which);
+  if (!call)
+    return call.takeError();
   std::optional<Graph> graphs[2];
-  for (auto [graph, from] :
-       {std::pair(&graphs[0], engine), {&graphs[1], other}}) {
-    auto made = graphOf(from, which);
+  std::string configs[2];
+  for (auto [i, from] : llvm::enumerate(std::array{engine, other})) {
+    auto made = graphOf(from, *call);
     if (!made)
       return made.takeError();
-    graph->emplace(std::move(*made));
+    graphs[i].emplace(std::move(*made));
+    auto config = call->config(from, stream);
+    if (!config)
+      return config.takeError();
+    configs[i] = std::move(*config);
   }
   std::vector<double> times[2];
   for (int round = 0; round <= kRounds; ++round)
@@ -76,7 +83,8 @@ llvm::Expected<QuietSpeed> QuietComparison::run(const ProductCall &which) {
         times[i].push_back(*us);
     }
   return QuietSpeed{products.name(which), quantile(times[0], 0.5),
-                    quantile(times[1], 0.5)};
+                    quantile(times[1], 0.5), std::move(configs[0]),
+                    std::move(configs[1])};
 }
 
 } // namespace kiln::cli

@@ -25,7 +25,7 @@ public:
 private:
   static constexpr int kLaunches = 8; ///< of a graph
 
-  llvm::Expected<Graph> graphOf(kiln_engine *engine, const ProductCall &which);
+  llvm::Expected<Graph> graphOf(kiln_engine *engine, const PreparedCall &call);
   llvm::Expected<double> timeOf(Graph &graph);
 
   const Driver &driver;
