@@ -42,8 +42,14 @@ static int64_t endRegisters(const RowSignature &signature,
     registers += kMore;
   // Vectors in one piece of code are loaded ahead of each other.
   bool isLayerNorm = signature.op == RowOp::LayerNorm;
+  constexpr int kFour = 4, kFive = 5, kAheadOfMoments = 7;
+  const bool isAheadOfMoments =
+      (config.vectors == kFour && signature.in == DType::BF16) ||
+      (config.vectors == kFive && config.cluster == 1);
   if (config.exact == 2 && (!isLayerNorm || signature.residual))
     registers += kAhead;
+  else if (config.exact == 2 && config.sharedVectors == 0 && isAheadOfMoments)
+    registers += kAheadOfMoments;
   if (config.sharedVectors > 0)
     registers += kMore;
   // The greatest result is looked for by shifted vectors as well, or known with
@@ -130,6 +136,13 @@ static int64_t workingRegisters(const RowSignature &signature,
     registers += kMoments + (signature.quantizes() ? kPlain : 0);
   else if (signature.op == RowOp::Quantize && config.sharedVectors == 0)
     registers -= kPlain;
+  // Of three vectors of fp16 the first two are unpacked ahead (48 registers
+  // spill 72 bytes; of bf16 none).
+  constexpr int kPairAndOne = 3, kPairAhead = 3;
+  if (isLayerNorm && signature.in == DType::FP16 && config.start == 0 &&
+      config.vectors + config.sharedVectors == kPairAndOne &&
+      (config.exact == 0 || config.rowThreads < kWarpThreads))
+    registers += kPairAhead;
   // Further rows have statistics of their own, and what they are scaled by.
   constexpr int64_t kScaled = 5, kFew = 2;
   int64_t ofRow = isLayerNorm ? kMoments : signature.quantizes() ? kScaled : 0;
