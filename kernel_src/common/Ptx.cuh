@@ -12,6 +12,7 @@ namespace kiln::ptx {
 /// No instruction: the compiler takes \p value for a new one from here on.
 inline void opaque(unsigned &value) { asm volatile("" : "+r"(value)); }
 inline void opaque(long long &value) { asm("" : "+l"(value)); }
+inline void opaque(const char *&value) { asm volatile("" : "+l"(value)); }
 
 /// blockIdx.x and .y, read where it says: nothing computed of them is kept for
 /// another call.

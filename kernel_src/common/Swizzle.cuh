@@ -3,7 +3,7 @@
 // Rows of a tile follow each other without padding; within a row the 16-byte
 // chunks are permuted by an XOR with a phase of the row, so that the accesses
 // of one instruction fall into different banks. Row bytes are 32, 64 or a
-// multiple of 128. The phase repeats every 8 rows.
+// multiple of 128.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -13,6 +13,11 @@ namespace kiln {
 /// Which instruction reads the tile: eight rows at one chunk, or four rows at
 /// two neighbouring chunks.
 enum class SwizzleFor { Ldmatrix, Words };
+
+/// Rows after which the phase repeats.
+constexpr int swizzlePeriod(SwizzleFor use) {
+  return use == SwizzleFor::Words ? 4 : 8;
+}
 
 /// XOR for the chunk index of \p row. For ldmatrix, eight consecutive rows
 /// cover all eight chunks of a 128-byte line of banks; for words, four

@@ -55,7 +55,9 @@ public:
     source = base + row * ldBytes + column * kShape.elementBytes;
     rowStepBytes = kRowStep * ldBytes;
     tileStepBytes = kShape.kMajor ? kShape.rowBytes() : kShape.blockK * ldBytes;
-    offset = offsetOf(0);
+#pragma unroll
+    for (int i = 0; i < kPhases; ++i)
+      offsets[i] = offsetOf(i);
   }
 
   /// Turns to the next tile, to be written to \p shared: \p extentLeft rows or
@@ -90,6 +92,8 @@ public:
         ptx::cpAsyncOrZero<kUnit>(stage + sharedOffset(i), cursor, inside,
                                   copies && ownsCopy(i));
       cursor += rowStepBytes;
+      if constexpr (kCopies > kFewCopies)
+        ptx::opaque(cursor); // not to be kept for each copy
     }
   }
 
@@ -117,6 +121,11 @@ private:
   static constexpr int kUnitsPerRow = kShape.rowBytes() / kUnit;
   static constexpr int kRowStep = kThreads / kUnitsPerRow;
   static constexpr int kCopies = (kShape.rows() + kRowStep - 1) / kRowStep;
+  static constexpr int kFewCopies = 8;
+  static constexpr int kPeriod = swizzlePeriod(kShape.use());
+  static constexpr int kPhases = kRowStep % kPeriod == 0   ? 1
+                                 : kPeriod % kRowStep == 0 ? kPeriod / kRowStep
+                                                           : kPeriod;
   static_assert(kThreads % kUnitsPerRow == 0,
                 "the block's threads do not cover whole rows of the tile");
   static_assert(!kStaged || kShape.elementBytes == 2,
@@ -139,13 +148,12 @@ private:
         row + i * kRowStep, column * kShape.elementBytes);
   }
 
-  /// The phase of the swizzle repeats every 8 rows, so mostly a constant step
-  /// separates a thread's copies.
+  /// As many offsets as the swizzle has phases here are kept, and a constant
+  /// leads from each to the next one of its phase: the compiler would keep one
+  /// for each copy (48 registers of a tf32 tile of 128x256 along m and n).
   unsigned sharedOffset(int i) const {
-    if constexpr (kRowStep % 8 == 0)
-      return offset + i * kRowStep * kShape.rowBytes();
-    else
-      return offsetOf(i);
+    return offsets[i % kPhases] +
+           (i - i % kPhases) * kRowStep * kShape.rowBytes();
   }
 
   static unsigned addressBits(const char *pointer) {
@@ -210,8 +218,8 @@ private:
   const char *source; // of this thread's first unit of the next tile
   const char *cursor; // of its next copy
   long long rowStepBytes, tileStepBytes;
-  int row, column; // of its first unit, in elements
-  unsigned offset; // of its first unit in a stage
+  int row, column;           // of its first unit, in elements
+  unsigned offsets[kPhases]; // of its first units in a stage
   unsigned stage;
   int rowsLeft;
   bool hasColumns, copies;

@@ -350,20 +350,13 @@ void Chooser::offerClosest(Take take) const {
 }
 
 void Chooser::offerToCompile(Take take) const {
-  llvm::SmallVector<size_t, kCompileAttempts + 1> tried;
-  for (size_t i = 0; i < ranked.size(); ++i) {
-    if (tried.size() >= kCompileAttempts && !ranked[i].tmpl->isGeneric())
-      continue;
-    // What was refused is so with other run-time knobs, too.
-    if (llvm::any_of(tried, [&](size_t other) {
-          return sharesKernel(ranked[other], ranked[i]);
-        }))
-      continue;
-    const Choice choice = choiceAt(i);
-    if (!isWithin(choice, Effort::Compiled))
-      continue;
-    tried.push_back(i);
-    if (take(choice))
+  llvm::SmallVector<size_t, kMostCompileAttempts + 1> tried;
+  auto mayTry = [&](size_t rank) {
+    return isWithin(choiceAt(rank), Effort::Compiled);
+  };
+  while (auto rank = nextToCompile(ranked, tried, mayTry)) {
+    tried.push_back(*rank);
+    if (take(choiceAt(*rank)))
       return;
   }
 }

@@ -182,21 +182,45 @@ bool sharesKernel(const Candidate &a, const Candidate &b) {
   return true;
 }
 
+/// Whether generic kernels of \p ranked are no match for the others.
+static bool isGenericFarSlower(llvm::ArrayRef<Candidate> ranked) {
+  constexpr double kFarSlower = 8;
+  auto generic = llvm::find_if(ranked, [](const Candidate &candidate) {
+    return candidate.tmpl->isGeneric();
+  });
+  return generic != ranked.end() &&
+         generic->estimate.totalNs >
+             kFarSlower * ranked.front().estimate.totalNs;
+}
+
+std::optional<size_t>
+nextToCompile(llvm::ArrayRef<Candidate> ranked, llvm::ArrayRef<size_t> tried,
+              llvm::function_ref<bool(size_t rank)> mayTry) {
+  const bool isFar = isGenericFarSlower(ranked);
+  const bool isSpent =
+      tried.size() >= (isFar ? kMostCompileAttempts : kCompileAttempts);
+  for (bool isLastResort : {false, true})
+    for (size_t rank = 0; rank < ranked.size(); ++rank) {
+      const bool isGeneric = ranked[rank].tmpl->isGeneric();
+      const bool hasTurn =
+          isGeneric ? isLastResort || !isFar : !isLastResort && !isSpent;
+      auto sharesIt = [&](size_t other) {
+        return sharesKernel(ranked[other], ranked[rank]);
+      };
+      if (hasTurn && llvm::none_of(tried, sharesIt) && mayTry(rank))
+        return rank;
+    }
+  return std::nullopt;
+}
+
 /// The first rank behind those of \p problem that is to be tried.
 static std::optional<size_t> nextRank(const PlannedProblem &problem,
                                       const Space &space) {
-  for (size_t rank = 0; rank < space.ranked.size(); ++rank) {
-    const Candidate &candidate = space.ranked[rank];
-    bool isTried = llvm::any_of(problem.rows, [&](const PlannedRow &row) {
-      return row.rank == rank ||
-             (row.rank < space.ranked.size() &&
-              sharesKernel(space.ranked[row.rank], candidate));
-    });
-    if (!isTried && (problem.rows.size() < kCompileAttempts ||
-                     space.ranked[rank].tmpl->isGeneric()))
-      return rank;
-  }
-  return std::nullopt;
+  llvm::SmallVector<size_t, kMostCompileAttempts> tried;
+  for (const PlannedRow &row : problem.rows)
+    if (row.rank < space.ranked.size())
+      tried.push_back(row.rank);
+  return nextToCompile(space.ranked, tried, [](size_t) { return true; });
 }
 
 /// Plans the next choice of each problem that needs one; returns its kernels.

@@ -1,6 +1,7 @@
 #include "Choice/Chooser.h"
 
 #include "Choice/ChooserFixture.h"
+#include "Tune/Warmup.h"
 
 using namespace kiln;
 using namespace kiln::fake;
@@ -14,9 +15,25 @@ TEST_CASE("without anything stored the ranking is offered") {
   REQUIRE(all.size() == 8);
   CHECK(all[0] == "fast.t64");
   CHECK(f.offered(ChoiceStep::Close) == Texts{"fast.t64"});
-  // Some attempts, then what is generic and was not among them.
+  // The generic one is far slower and so the last that is compiled.
   Texts tried = f.offered(ChoiceStep::Compile);
-  CHECK(tried == Texts(all.begin(), all.begin() + 4));
+  CHECK(tried.back() == "plain.t32");
+  llvm::erase(all, "plain.t32");
+  all.push_back("plain.t32");
+  CHECK(tried == all);
+}
+
+TEST_CASE("where generic kernels are not far slower few others are compiled") {
+  ChooserFixture f;
+  f.family.options.predictNs = [](const std::string &config) {
+    return config == "fast.t64" ? 1000 : config == "plain.t32" ? 8000 : 2000;
+  };
+  const Texts all = f.offered(ChoiceStep::Existing);
+  Texts tried = f.offered(ChoiceStep::Compile);
+  REQUIRE(tried.size() >= kCompileAttempts);
+  CHECK(Texts(tried.begin(), tried.begin() + kCompileAttempts) ==
+        Texts(all.begin(), all.begin() + kCompileAttempts));
+  CHECK(tried.size() <= kCompileAttempts + 1);
   CHECK(llvm::is_contained(tried, "plain.t32"));
 }
 

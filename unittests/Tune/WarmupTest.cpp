@@ -117,6 +117,7 @@ TEST_CASE("top and generic choose the rows") {
 
 TEST_CASE("a problem that fails stops no other") {
   WarmupFixture f;
+  f.family.options.predictNs = [](const std::string &) { return 1000; };
   f.nvrtc.failWhen("type 8193", "fake.cu(1): error: not this type\n"); // fp32
   WarmupResult result =
       f.run({"fake m=1 n=64", "fake m=1 n=64 type=fp16", "fake m=0 n=64"});
@@ -201,11 +202,23 @@ TEST_CASE("F14: the ranking is gone down until a choice can be used") {
   WarmupFixture f;
   f.nvrtc.failWhen("fast.", "fake.cu(1): error: not this\n");
   f.nvrtc.failWhen("pair.", "fake.cu(1): error: nor that\n");
+  SUBCASE("which is the generic one in its place") {
+    f.family.options.predictNs = [](const std::string &config) {
+      return config == "plain.t32" ? 5000 : 1000;
+    };
+    CHECK(f.run({"fake m=1 n=64"}).rows.size() == 3);
+  }
+  SUBCASE("which is a generic one that is far slower behind all others") {
+    CHECK(f.run({"fake m=1 n=64"}).rows.size() == 8);
+  }
+  f.reopen();
   WarmupResult result = f.run({"fake m=1 n=64"});
-  REQUIRE(result.rows.size() == 3);
-  CHECK(result.rows.back().config == "plain.t32");
-  CHECK(result.rows.back().error.code == ErrorCode::Success);
-  CHECK(result.decisionsStored == 1);
+  CHECK(result.failedProblems == 0);
+  auto decision = DecisionStore(*f.cache).find(
+      makeProblem(f.family, "fake m=1 n=64"), f.device);
+  REQUIRE(decision);
+  REQUIRE(decision->configs.size() == 1);
+  CHECK(decision->configs[0].config == "plain.t32");
 
   // One of several that is rejected needs no other.
   f.nvrtc.reset();
