@@ -14,6 +14,7 @@ namespace kiln::ptx {
 
 inline void opaque(unsigned &) {}
 inline void opaque(long long &) {}
+inline void opaque(const char *&) {}
 template <int kCount> void pin(float (&)[kCount]) {}
 template <int kCount> void pin(unsigned (&)[kCount]) {}
 inline void prefetchL2(const void *) {}
