@@ -337,16 +337,23 @@ def table(result):
     return "\n".join([origin(result), ""] + rows)
 
 
+def short_gpu(result):
+    """"H100" of "NVIDIA H100 80GB HBM3"."""
+    return result["gpu"].removeprefix("NVIDIA ").split()[0]
+
+
 def summary(results):
     """A row for each named result."""
-    lines = ["| suite | cases | compared with | geomean | least | greatest |",
-             "|---|---|---|---|---|---|"]
+    lines = ["| suite | GPU | cases | compared with | geomean | least "
+             "| greatest |",
+             "|---|---|---|---|---|---|---|"]
     for name, result in results:
         kind = kind_of(result)
+        gpu = short_gpu(result)
         if kind == "draw":
             peer = "a stream of as many bytes" \
                 if is_streamed_draw(result) else result["peer"]
-            lines += [f"| `{name}`, {state} | {row['cases']} | {peer} "
+            lines += [f"| `{name}`, {state} | {gpu} | {row['cases']} | {peer} "
                       f"| {row['geomean']:.2f} | {row['least']:.2f} "
                       f"| {row['greatest']:.2f} |"
                       for state, row in ((state, figures["all"]) for
@@ -354,7 +361,7 @@ def summary(results):
                                          result["draw"].items())]
             continue
         if kind == "chain":
-            lines += [f"| `{name}`, {link} | {row['cases']} | the same in full "
+            lines += [f"| `{name}`, {link} | {gpu} | {row['cases']} | the same in full "
                       f"order | {row['geomean']:.2f} | {row['least']:.2f} "
                       f"| {row['greatest']:.2f} |"
                       for link, row in result["summary"].items()
@@ -366,7 +373,7 @@ def summary(results):
                 "peer": result.get("peer")}[kind]
         key = "fraction" if kind == "stream" else "ratio"
         ratios = [case[key] for case in result["cases"] if case.get(key)]
-        lines.append(f"| `{name}` | {len(ratios)} | {peer} "
+        lines.append(f"| `{name}` | {gpu} | {len(ratios)} | {peer} "
                      f"| {geomean(ratios):.2f} | {min(ratios):.2f} "
                      f"| {max(ratios):.2f} |")
     gpus = " and ".join(sorted({result["gpu"] for _, result in results}))
