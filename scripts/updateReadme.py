@@ -361,8 +361,8 @@ def summary(results):
                                          result["draw"].items())]
             continue
         if kind == "chain":
-            lines += [f"| `{name}`, {link} | {gpu} | {row['cases']} | the same in full "
-                      f"order | {row['geomean']:.2f} | {row['least']:.2f} "
+            lines += [f"| `{name}`, {link} | {gpu} | {row['cases']} "
+                      f"| the same in full order | {row['geomean']:.2f} | {row['least']:.2f} "
                       f"| {row['greatest']:.2f} |"
                       for link, row in result["summary"].items()
                       if row["cases"]]
@@ -377,9 +377,9 @@ def summary(results):
                      f"| {geomean(ratios):.2f} | {min(ratios):.2f} "
                      f"| {max(ratios):.2f} |")
     gpus = " and ".join(sorted({result["gpu"] for _, result in results}))
-    return "\n".join(lines + ["", f"Measured on {gpus}. A figure is the other "
-                              "side's time over Kiln's: above 1, Kiln is "
-                              "faster."])
+    return "\n".join(lines + ["", f"Measured on {gpus}.",
+                              "A figure is the other side's time over Kiln's: "
+                              "above 1, Kiln is faster."])
 
 
 def path_of(name):

@@ -93,7 +93,7 @@ public:
                                   copies && ownsCopy(i));
       cursor += rowStepBytes;
       if constexpr (kCopies > kFewCopies)
-        ptx::opaque(cursor); // not to be kept for each copy
+        ptx::opaque(cursor); // else the compiler keeps one for each copy
     }
   }
 
@@ -149,8 +149,9 @@ private:
   }
 
   /// As many offsets as the swizzle has phases here are kept, and a constant
-  /// leads from each to the next one of its phase: the compiler would keep one
-  /// for each copy (48 registers of a tf32 tile of 128x256 along m and n).
+  /// leads from each to the next one of its phase. Without this the compiler
+  /// keeps one for each copy (48 registers of a tf32 tile of 128x256 along m
+  /// and n). \p i is a constant: what is indexed at run time is no register.
   unsigned sharedOffset(int i) const {
     return offsets[i % kPhases] +
            (i - i % kPhases) * kRowStep * kShape.rowBytes();
@@ -166,7 +167,7 @@ private:
 #pragma unroll 1
     for (int i = 0; i < kCopies; ++i, from += rowStepBytes) {
       bool inside = i * kRowStep < rowsLeft;
-      unsigned to = stage + sharedOffset(i);
+      unsigned to = stage + offsetOf(i); // `offsets` are registers
       if (!ownsCopy(i))
         continue;
       if constexpr (kStaged)

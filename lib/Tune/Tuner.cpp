@@ -139,8 +139,9 @@ private:
         order, [&](size_t i) { return sessions[i]->needsTrials(); });
   }
 
-  /// Finishes problem \p i within an equal share of the time that is left; who
-  /// needs less leaves more to the others. The share begins when its first
+  /// Finishes problem \p i within an equal share of the time that is left, and
+  /// when its first choice had its trial; who needs less leaves more to the
+  /// others. The share begins when its first
   /// batches are compiled, or half of it has passed: those that come first
   /// would measure next to nothing otherwise.
   void finish(size_t i, size_t done) {

@@ -16,8 +16,9 @@ namespace kiln {
 
 /// How long a batch that has kernels waits for the rest: about a compilation.
 static constexpr std::chrono::milliseconds kBatchGrace{250};
-/// What a batch gets that begins just before the deadline.
-static constexpr std::chrono::milliseconds kLeastTime{1};
+/// What a batch gets that begins just before the deadline, and one with the
+/// first choice, whose trial a session owes.
+static constexpr std::chrono::milliseconds kLeastTime{1}, kOwedTime{100};
 
 using Stage = TuningCandidate::Stage;
 
@@ -55,15 +56,17 @@ TuningTrials::stopReason(const CandidateRefs &open,
   return std::nullopt;
 }
 
-/// Whether the first choice of those that can be had is of \p open, so that no
-/// trial has told of it.
-bool TuningTrials::owesFirst(const CandidateRefs &open) const {
+/// The first choice of those that can be had, if it is of \p open and has had
+/// no trial; else null.
+TuningCandidate *TuningTrials::owedFirst(const CandidateRefs &open) const {
   auto canBeHad = [](const auto &entry) {
     return entry->stage != Stage::Failed && entry->stage != Stage::Barred;
   };
   auto first = llvm::find_if(candidates.entries(), canBeHad);
-  return first != candidates.entries().end() && !open.empty() &&
-         open.front() == first->get();
+  if (first == candidates.entries().end() ||
+      !llvm::is_contained(open, first->get()))
+    return nullptr;
+  return first->get();
 }
 
 llvm::Expected<StopReason> TuningTrials::run(Clock::time_point deadline,
@@ -74,20 +77,27 @@ llvm::Expected<StopReason> TuningTrials::run(Clock::time_point deadline,
     if (const TuningCandidate *best = series.best(); best && trialsLeft() > 0)
       candidates.addRelatives(*best);
     const CandidateRefs open = candidates.worthTrying(series);
-    auto reason = stopReason(open, deadline);
-    if (reason &&
-        !(*reason == StopReason::Budget && beganInTime && owesFirst(open)))
+    TuningCandidate *owed = beganInTime ? owedFirst(open) : nullptr;
+    if (auto reason = stopReason(open, deadline)) {
+      if (*reason != StopReason::Budget || !owed)
+        return *reason;
+      candidates.request(*owed, compile_priority::kNow);
+      if (!candidates.await(*owed))
+        return *reason;
+      if (!owed->isOpen())
+        continue; // the next one is the first choice now
+      if (llvm::Error error = runBatch({owed}, deadline, kProofGrace))
+        return error;
       return *reason;
+    }
     compileAhead(firstPriority);
     const CandidateRefs batch = nextBatch(open, deadline);
     if (batch.empty())
       continue; // none compiled, or the next look finds why to stop
-    const bool isLate = Clock::now() >= deadline;
+    const bool hasOwed = llvm::is_contained(batch, owed);
     if (llvm::Error error =
-            runBatch(batch, deadline, isLate ? kProofGrace : kLeastTime))
+            runBatch(batch, deadline, hasOwed ? kOwedTime : kLeastTime))
       return error;
-    if (isLate)
-      return StopReason::Budget;
   }
   return StopReason::Exhausted;
 }
@@ -95,8 +105,8 @@ llvm::Expected<StopReason> TuningTrials::run(Clock::time_point deadline,
 /// The entries of \p open that run next: the first ones, or, if these take long
 /// to compile, those that are ready. Once a best is known only the last batch
 /// waits with enough of these: what compiles gets its turn in a later one.
-/// When the time is over, the first choice alone, if its trial is owed. Empty
-/// when tuning should stop, or when nothing that was requested can be had.
+/// Empty when tuning should stop, or when nothing that was requested can be
+/// had.
 CandidateRefs TuningTrials::nextBatch(const CandidateRefs &open,
                                       Clock::time_point deadline) const {
   const size_t wanted =
@@ -119,19 +129,14 @@ CandidateRefs TuningTrials::nextBatch(const CandidateRefs &open,
         ready.push_back(entry);
     }
     const Clock::time_point now = Clock::now();
-    if (alive == 0 || task.isCancelled())
-      return {};
-    if (now >= deadline) {
-      if (!owesFirst(open) || !open.front()->isOpen())
-        return {};
-      if (open.front()->poll())
-        return {open.front()};
-    } else if (!ready.empty()) {
+    if (!ready.empty()) {
       const bool isEnough = series.best() && !isLast && ready.size() >= wanted;
       if (isComplete || isEnough || now >= graceEnd)
         return ready;
       graceEnd = std::min(graceEnd, now + kBatchGrace);
     }
+    if (alive == 0 || task.isCancelled() || now >= deadline)
+      return {};
     std::this_thread::sleep_for(kPollInterval);
   }
 }

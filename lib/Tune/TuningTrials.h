@@ -43,7 +43,7 @@ public:
 private:
   std::optional<StopReason> stopReason(const CandidateRefs &open,
                                        Clock::time_point deadline) const;
-  bool owesFirst(const CandidateRefs &open) const;
+  TuningCandidate *owedFirst(const CandidateRefs &open) const;
   CandidateRefs nextBatch(const CandidateRefs &open,
                           Clock::time_point deadline) const;
   llvm::Error runBatch(const CandidateRefs &batch, Clock::time_point deadline,

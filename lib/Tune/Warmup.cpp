@@ -255,8 +255,15 @@ std::vector<TranslationUnit> WarmupRun::moveOn() {
 void WarmupRun::storeDecision(size_t index) {
   Decision decision;
   bool isEmpty = false;
-  for (const PlannedRow &choice : planned[index].rows) {
-    const WarmupRow &row = choice.row;
+  // In the order in which they are offered: a fallback last.
+  std::vector<const PlannedRow *> choices;
+  for (const PlannedRow &choice : planned[index].rows)
+    choices.push_back(&choice);
+  llvm::stable_sort(choices, [](const PlannedRow *a, const PlannedRow *b) {
+    return a->isFallback < b->isFallback;
+  });
+  for (const PlannedRow *choice : choices) {
+    const WarmupRow &row = choice->row;
     // What was not reached may be better than what was: no decision then.
     if (row.error.code == ErrorCode::Cancelled) {
       ++result.failedProblems;
@@ -268,7 +275,7 @@ void WarmupRun::storeDecision(size_t index) {
       isEmpty = true; // nothing to compute, nothing to decide
     else
       decision.configs.push_back(
-          {row.config, row.predictedNs, row.bound, choice.kernel});
+          {row.config, row.predictedNs, row.bound, choice->kernel});
   }
   if (isEmpty)
     return;

@@ -96,6 +96,17 @@ TEST_CASE("emulated: products of matrices") {
          {"gemm", "m=33 n=40 k=60 dtype=fp32 layout=NT"}});
 }
 
+TEST_CASE("emulated: products of short pieces across k") {
+  const std::string wide = "mma.bm128.bn128.bk32.st3.wm2.wn4.mb1";
+  const std::string split = "mma.bm64.bn128.bk32.st3.wm1.wn4.mb2.sp1.sk2";
+  check({{"gemm",
+          "m=131 n=133 k=67 dtype=fp32 compute=tf32 layout=TN",
+          {wide, split}},
+         {"gemm", "m=130 n=134 k=70 dtype=fp32 compute=tf32 layout=TT", {wide}},
+         {"gemm", "m=131 n=133 k=67 dtype=bf16 layout=TN", {wide, split}},
+         {"gemm", "m=130 n=134 k=70 dtype=fp16 layout=NN", {wide, split}}});
+}
+
 TEST_CASE("emulated: exact products of fp32") {
   const std::string rows = "ffma.bm64.bn128.bk16.st3.tm8.tn8.lm4.wk1.mb2";
   const std::string groups = "ffma.bm32.bn64.bk32.st2.tm8.tn8.lm4.wk4.mb2";

@@ -198,6 +198,20 @@ TEST_CASE("F14: a choice that is rejected is replaced by the next one") {
   CHECK(decision->configs[0].config == "pair.t64");
 }
 
+TEST_CASE("a generic kernel that goes along is no choice before others") {
+  WarmupFixture f;
+  f.nvrtc.failWhen("fast.t64", "fake.cu(1): error: not this\n");
+  f.nvrtc.failWhen("pair.t64", "fake.cu(1): error: nor that\n");
+  WarmupOptions options;
+  options.withGeneric = true;
+  f.run({"fake m=1 n=64"}, options);
+  auto decision = DecisionStore(*f.cache).find(
+      makeProblem(f.family, "fake m=1 n=64"), f.device);
+  REQUIRE(decision);
+  REQUIRE(decision->configs.size() == 2);
+  CHECK(decision->configs[1].config == "plain.t32");
+}
+
 TEST_CASE("F14: the ranking is gone down until a choice can be used") {
   WarmupFixture f;
   f.nvrtc.failWhen("fast.", "fake.cu(1): error: not this\n");

@@ -158,9 +158,38 @@ static llvm::ArrayRef<int> usefulRasters(const GemmProblem &problem,
                                                  : groups.take_front(1);
 }
 
+/// Registers of a thread for the addresses of an operand that lies across k.
+/// Words of tf32 are read one by one; and where rows are no multiples of 8
+/// bytes a tile has many pieces, or pieces that are shifted in registers. Most
+/// kernels with 128 accumulators spilled that do not leave as many; those of
+/// fewer have room (ptxas 13.0 for sm_80 and sm_90, 500 kernels).
+static int addressRegisters(bool isKMajor, int align, DType type) {
+  constexpr int kWord = 4, kFew = 12, kMany = 24;
+  if (isKMajor || (type != DType::FP32 && align > kWord))
+    return 0;
+  return type != DType::FP32 && align == kWord ? kFew : kMany;
+}
+static int addressRegisters(const GemmSignature &signature) {
+  return addressRegisters(signature.isKMajorA(), signature.alignA,
+                          signature.in) +
+         addressRegisters(signature.isKMajorB(), signature.alignB,
+                          signature.in);
+}
+
+/// Expected registers of a thread: two sets of fragments of one 32-byte step
+/// beside the accumulators; the rest is addresses and loop state.
+static int registersOf(const MmaGemmConfig &config) {
+  constexpr int kOverhead = 40, kSets = 2;
+  int64_t fragments =
+      mmaSyncFragmentRegisters(config.warpTileM(), config.warpTileN(), kSets);
+  int64_t accumulators = config.blockM * config.blockN / config.threads();
+  return static_cast<int>(accumulators + fragments + kOverhead);
+}
+
 void MmaGemm::forEachConfig(
     const GemmProblem &problem, const DeviceModel &device,
     llvm::function_ref<void(const MmaGemmConfig &)> emit) const {
+  const GemmSignature signature = signatureOf(problem);
   bool hasShallowSplits = usesShallowSplits(problem, device);
   bool hasLargeTiles = !isForWgmma(problem, device);
   // Beside wgmma splits of mma.sync reached 0.97 of the best at most; stages of
@@ -183,9 +212,13 @@ void MmaGemm::forEachConfig(
     config.blockN = tile.blockN;
     config.warpsM = tile.warpsM;
     config.warpsN = tile.warpsN;
-    // Two blocks an SM where their accumulators leave the registers.
+    // Two blocks an SM where their accumulators leave the registers. One of
+    // many warps stands in for tiles that addresses leave none.
     int accumulators = tile.blockM * tile.blockN / config.threads();
-    config.minBlocksPerSm = accumulators <= 64 ? 2 : 1;
+    bool isAlone = registersOf(config) > registerLimit(device, config.threads(),
+                                                       /*minBlocks=*/2) &&
+                   addressRegisters(signature) > 0;
+    config.minBlocksPerSm = accumulators <= 64 && !isAlone ? 2 : 1;
     for (int rowBytes : kStageRows) {
       if ((rowBytes > 128 && isLarge) ||
           (rowBytes < kLeastRowBytes && besideWgmma))
@@ -214,38 +247,6 @@ void MmaGemm::forEachConfig(
   }
 }
 
-/// Registers of a thread for the addresses of an operand that lies across k.
-/// Words of tf32 are read one by one; and where rows are no multiples of 8
-/// bytes a tile has many pieces, or such that are shifted on their way. Most
-/// kernels with 128 accumulators spilled that do not leave as many (ptxas 13.0
-/// for sm_80 and sm_90, 500 kernels).
-static int addressRegisters(bool isKMajor, int align, DType type) {
-  constexpr int kWord = 4, kFew = 12, kMany = 24;
-  if (isKMajor || (type != DType::FP32 && align > kWord))
-    return 0;
-  return type != DType::FP32 && align == kWord ? kFew : kMany;
-}
-
-/// Expected registers of a thread: two sets of fragments of one 32-byte step
-/// beside the accumulators; the rest is addresses and loop state.
-static int registersOf(const MmaGemmConfig &config) {
-  constexpr int kOverhead = 40, kSets = 2;
-  int64_t fragments =
-      mmaSyncFragmentRegisters(config.warpTileM(), config.warpTileN(), kSets);
-  int64_t accumulators = config.blockM * config.blockN / config.threads();
-  return static_cast<int>(accumulators + fragments + kOverhead);
-}
-
-/// The same that a thread cannot do without.
-static int leastRegisters(const GemmSignature &signature,
-                          const MmaGemmConfig &config) {
-  return registersOf(config) +
-         addressRegisters(signature.isKMajorA(), signature.alignA,
-                          signature.in) +
-         addressRegisters(signature.isKMajorB(), signature.alignB,
-                          signature.in);
-}
-
 std::optional<Rejection> MmaGemm::checkLimits(const GemmProblem &problem,
                                               const GemmSignature &signature,
                                               const MmaGemmConfig &config,
@@ -261,8 +262,8 @@ std::optional<Rejection> MmaGemm::checkLimits(const GemmProblem &problem,
   if (device.mmaSyncFlopsPerClockPerSm(rate) == 0)
     return Rejection{PruneReason::Type};
   if (auto rejection =
-          checkRegisters(leastRegisters(signature, config), config.threads(),
-                         config.minBlocksPerSm, device))
+          checkRegisters(registersOf(config) + addressRegisters(signature),
+                         config.threads(), config.minBlocksPerSm, device))
     return rejection;
   return checkSplits(problem, config.blockK, config.splitK);
 }

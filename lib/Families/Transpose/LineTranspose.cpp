@@ -193,7 +193,7 @@ void LineTranspose::addCosts(StreamKernel &kernel,
   const int pieceBytes = config.tileCols * signature.elementBytes;
   // As shifted loses it. On the side of y a block's bytes are one piece.
   constexpr double kLost = 0.015;
-  // Copies of 4 bytes are four times as many on their way (H200: rows of bf16
+  // Of copies of 4 bytes four times as many are in flight (H200: rows of bf16
   // whose lines begin at odd elements, 249 x 218961 and 82 x 114064, take 1.0
   // to 1.3 times as long as by copies of 16 bytes with the same tile).
   constexpr double kNarrowLost = 0.1;
