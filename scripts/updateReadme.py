@@ -362,7 +362,8 @@ def summary(results):
             continue
         if kind == "chain":
             lines += [f"| `{name}`, {link} | {gpu} | {row['cases']} "
-                      f"| the same in full order | {row['geomean']:.2f} | {row['least']:.2f} "
+                      f"| the same in full order | {row['geomean']:.2f} "
+                      f"| {row['least']:.2f} "
                       f"| {row['greatest']:.2f} |"
                       for link, row in result["summary"].items()
                       if row["cases"]]

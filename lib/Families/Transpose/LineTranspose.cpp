@@ -193,9 +193,9 @@ void LineTranspose::addCosts(StreamKernel &kernel,
   const int pieceBytes = config.tileCols * signature.elementBytes;
   // As shifted loses it. On the side of y a block's bytes are one piece.
   constexpr double kLost = 0.015;
-  // Of copies of 4 bytes four times as many are in flight (H200: rows of bf16
-  // whose lines begin at odd elements, 249 x 218961 and 82 x 114064, take 1.0
-  // to 1.3 times as long as by copies of 16 bytes with the same tile).
+  // Copies of 4 bytes are four times as many (H200, tiles of the same shape by
+  // copies of 4 and of 16 bytes, bf16 249 x 218961 and 82 x 114064: 1.0 to 1.4
+  // times as long).
   constexpr double kNarrowLost = 0.1;
   kernel.lostShare = kLost + (config.copyBytes < 16 ? kNarrowLost : 0) +
                      lostToPieces(pieceBytes) +
