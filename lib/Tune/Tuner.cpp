@@ -141,9 +141,9 @@ private:
 
   /// Finishes problem \p i within an equal share of the time that is left, and
   /// when its first choice had its trial; who needs less leaves more to the
-  /// others. The share begins when its first
-  /// batches are compiled, or half of it has passed: those that come first
-  /// would measure next to nothing otherwise.
+  /// others. The share begins when its first batches are compiled, or half of
+  /// it has passed: those that come first would measure next to nothing
+  /// otherwise.
   void finish(size_t i, size_t done) {
     TuningSession &session = *sessions[i];
     TuningProgress progress = progressAt(done, i);
