@@ -104,7 +104,8 @@ struct ReportFixture {
     report.foreground = Foreground{{960, 1000}, {1, 1}, 0.04};
     report.checked =
         CheckedCalls{10000, 0, 0, 500, 900, 30, 0, 12, true, 14, 800, 0, 3.5};
-    report.speeds = {{"a/m3", 10, 10, "n8", "n8"}, {"b/m9", 20, 19, "n16", "n32"}};
+    report.speeds = {{"a/m3", 10, 10, "n8", "n8"},
+                     {"b/m9", 20, 19, "n16", "n32"}};
   }
   BackgroundReport report;
 };
