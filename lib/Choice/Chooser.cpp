@@ -1,7 +1,7 @@
 //===- Chooser.cpp - the configs that each step offers --------------------===//
 #include "Choice/Chooser.h"
 
-#include "Tune/Warmup.h"
+#include "Tune/CompileOrder.h"
 
 #include <llvm/ADT/STLExtras.h>
 

@@ -9,37 +9,18 @@
 
 #include "Kernel/ModelKind.h"
 #include "Kernel/Registry.h"
-#include "Kernel/Space.h"
 #include "Store/ArtifactStore.h"
 #include "Store/Decisions.h"
 
 #include <llvm/ADT/ArrayRef.h>
-#include <llvm/ADT/STLFunctionalExtras.h>
 
 #include <atomic>
 #include <functional>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 namespace kiln {
-
-/// So many kernels of a ranking are compiled to find one that can be used; then
-/// only generic ones, which always compile, are. Where these are far slower,
-/// more are compiled before one of them is: what it would lose in each call is
-/// worth seconds of the first.
-inline constexpr size_t kCompileAttempts = 4, kMostCompileAttempts = 12;
-
-/// Whether two configs differ in run-time knobs at most: what the compiler
-/// makes of one, it makes of the other.
-bool sharesKernel(const Candidate &a, const Candidate &b);
-
-/// The rank to compile next in \p ranked, where all of \p tried were refused:
-/// one with another kernel that \p mayTry. Nothing: there is none.
-std::optional<size_t>
-nextToCompile(llvm::ArrayRef<Candidate> ranked, llvm::ArrayRef<size_t> tried,
-              llvm::function_ref<bool(size_t rank)> mayTry);
 
 struct WarmupOptions {
   /// Configs a problem. Where none of them can be used, the next ones are taken

@@ -1,7 +1,7 @@
 #include "Choice/Chooser.h"
 
 #include "Choice/ChooserFixture.h"
-#include "Tune/Warmup.h"
+#include "Tune/CompileOrder.h"
 
 using namespace kiln;
 using namespace kiln::fake;

@@ -1,6 +1,7 @@
 #include "Tune/Warmup.h"
 
 #include "Store/StoreFixture.h"
+#include "Tune/CompileOrder.h"
 
 #include <fstream>
 
@@ -19,20 +20,6 @@ struct WarmupFixture : StoreFixture {
     return warmup(problems, device, *artifacts, decisions, options);
   }
 };
-
-TEST_CASE("configs that differ in run-time knobs alone share a kernel") {
-  FakeFamily family;
-  auto of = [&](llvm::StringRef text) {
-    const KernelFamily::NamedConfig named = must(family.parseConfig(text));
-    Candidate candidate;
-    candidate.tmpl = named.tmpl;
-    candidate.config = named.config;
-    return candidate;
-  };
-  CHECK(sharesKernel(of("fast.t64"), of("fast.t64.s4")));
-  CHECK_FALSE(sharesKernel(of("fast.t64"), of("fast.t32")));
-  CHECK_FALSE(sharesKernel(of("fast.t32"), of("plain.t32")));
-}
 
 TEST_CASE("warm-up compiles distinct kernels and stores decisions") {
   WarmupFixture f;
