@@ -165,29 +165,3 @@ TEST_CASE("conformance: a sample compiles for every architecture") {
   }
   samples.check();
 }
-
-TEST_CASE("products of short pieces keep their addresses in registers") {
-  if (!testing::hasNvrtc())
-    return;
-  const KernelFamily &family = *registry().find("gemm");
-  const DeviceModel model = device("h200-sxm");
-  for (auto [text, config] :
-       {std::pair("gemm m=130 n=134 k=70 dtype=bf16 layout=TN",
-                  "mma.bm64.bn64.bk64.st3.wm2.wn2.mb2"),
-        {"gemm m=130 n=134 k=70 dtype=bf16 layout=NT",
-         "mma.bm64.bn64.bk64.st3.wm2.wn2.mb2"},
-        {"gemm m=132 n=132 k=68 dtype=bf16 layout=NN",
-         "mma.bm64.bn128.bk64.st3.wm2.wn2.mb2"},
-        {"gemm m=131 n=133 k=67 dtype=fp32 compute=tf32 layout=TN",
-         "mma.bm128.bn128.bk32.st3.wm2.wn4.mb1"}}) {
-    CAPTURE(text);
-    auto problem = llvm::cantFail(registry().parseProblem(text)).problem;
-    auto named = llvm::cantFail(family.parseConfig(config));
-    Plan plan = named.tmpl->plan(problem, named.config, model);
-    for (const TranslationUnit &unit : plan.kernels) {
-      Artifact artifact = llvm::cantFail(testing::compiler().compile(unit));
-      CHECK(artifact.usage.stackBytes == 0);
-      CHECK(artifact.rejection(/*maySpill=*/false) == "");
-    }
-  }
-}
