@@ -121,8 +121,10 @@ private:
   static constexpr int kUnitsPerRow = kShape.rowBytes() / kUnit;
   static constexpr int kRowStep = kThreads / kUnitsPerRow;
   static constexpr int kCopies = (kShape.rows() + kRowStep - 1) / kRowStep;
+  /// As many copies or fewer have room for addresses of their own.
   static constexpr int kFewCopies = 8;
   static constexpr int kPeriod = swizzlePeriod(kShape.use());
+  /// Phases of the swizzle among the rows of one thread's copies.
   static constexpr int kPhases = kRowStep % kPeriod == 0   ? 1
                                  : kPeriod % kRowStep == 0 ? kPeriod / kRowStep
                                                            : kPeriod;
@@ -148,10 +150,10 @@ private:
         row + i * kRowStep, column * kShape.elementBytes);
   }
 
-  /// As many offsets as the swizzle has phases here are kept, and a constant
-  /// leads from each to the next one of its phase. Without this the compiler
-  /// keeps one for each copy (48 registers of a tf32 tile of 128x256 along m
-  /// and n). \p i is a constant: what is indexed at run time is no register.
+  /// One offset is kept for each phase. Copies of one phase are a constant
+  /// apart, which the compiler does not see: it would keep an offset for each
+  /// copy (48 registers of a tf32 tile of 128x256 along m and n). \p i is a
+  /// constant, because an array indexed at run time lies in memory.
   unsigned sharedOffset(int i) const {
     return offsets[i % kPhases] +
            (i - i % kPhases) * kRowStep * kShape.rowBytes();

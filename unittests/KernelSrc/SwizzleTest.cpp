@@ -55,7 +55,28 @@ template <int kRowBytes> void checkWords() {
     }
 }
 
+/// Whether swizzlePeriod() is the least number of rows after which the phases
+/// of kUse repeat, whatever the row's length.
+template <SwizzleFor kUse, int... kRowBytes> void checkPeriod() {
+  auto repeats = [](unsigned period) {
+    bool does = true;
+    for (unsigned row = 0; row < 64; ++row)
+      ((does &= swizzlePhase<kRowBytes, kUse>(row) ==
+                swizzlePhase<kRowBytes, kUse>(row + period)),
+       ...);
+    return does;
+  };
+  constexpr unsigned kPeriod = swizzlePeriod(kUse);
+  CHECK(repeats(kPeriod));
+  CHECK_FALSE(repeats(kPeriod / 2));
+}
+
 } // namespace
+
+TEST_CASE("the phase of a swizzle repeats after its period") {
+  checkPeriod<SwizzleFor::Ldmatrix, 32, 64, 128, 256>();
+  checkPeriod<SwizzleFor::Words, 64, 128, 512>();
+}
 
 TEST_CASE("a swizzled tile has no holes") {
   checkPermutation<32, SwizzleFor::Ldmatrix>();

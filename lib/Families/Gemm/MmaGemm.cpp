@@ -212,8 +212,9 @@ void MmaGemm::forEachConfig(
     config.blockN = tile.blockN;
     config.warpsM = tile.warpsM;
     config.warpsN = tile.warpsN;
-    // Two blocks an SM where their accumulators leave the registers. One of
-    // many warps stands in for tiles that addresses leave none.
+    // Two blocks an SM where their accumulators leave the registers. Where the
+    // addresses of operands across k take them, large tiles are pruned: a tile
+    // of many warps then takes their place, one block an SM.
     int accumulators = tile.blockM * tile.blockN / config.threads();
     bool isAlone = registersOf(config) > registerLimit(device, config.threads(),
                                                        /*minBlocks=*/2) &&
