@@ -11,8 +11,10 @@ options=()
 if command -v ccache >/dev/null; then
   options+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache
             -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-  # Precompiled headers are made anew in each build folder, of the same text.
-  export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros,include_file_mtime,include_file_ctime}
+  # By default ccache keeps nothing that uses a precompiled header, and takes a
+  # header that is younger than the build for one that may still change.
+  sloppiness=pch_defines,time_macros,include_file_mtime,include_file_ctime
+  export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-$sloppiness}
 fi
 cmake --preset "$preset" "${options[@]}" "$@"
 cmake --build --preset "$preset"

@@ -338,7 +338,7 @@ def table(result):
 
 
 def short_gpu(result):
-    """"H100" of "NVIDIA H100 80GB HBM3"."""
+    """The model of a GPU, as H100 of NVIDIA H100 80GB HBM3."""
     return result["gpu"].removeprefix("NVIDIA ").split()[0]
 
 

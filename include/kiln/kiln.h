@@ -243,10 +243,11 @@ typedef struct kiln_engine_options {
   int32_t threads;
   /// Wall time that the first call of a problem may spend on compiling further
   /// candidates and on trials, which are those of its layer: see
-  /// KILN_MODE_TUNE. A first kernel is always finished, and gets half a second
-  /// for its trial if it is late; and so is the first comparison with the
-  /// reference if it ends within trial_timeout_ms and within 20 s after the
-  /// budget. Waiting for another thread's work on the problem counts. 0: 2000.
+  /// KILN_MODE_TUNE. A first kernel is always finished; if it is late, its
+  /// trial gets half a second. The first comparison with the reference is
+  /// finished, too, if it ends within trial_timeout_ms and within 20 s after
+  /// the budget. Waiting for another thread's work on the problem counts. 0:
+  /// 2000.
   int64_t tune_budget_ms;
   /// Most device memory that trials hold at a time; 0: a 16th of the device's,
   /// at least 2 GiB. It is never more than half of what is free when the trials
