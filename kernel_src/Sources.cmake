@@ -58,6 +58,7 @@ set(KILN_KERNEL_SOURCES
   common/Types.h
   common/Wgmma.cuh
   common/WgmmaRegisters.cuh
+  common/WgmmaBytes.cuh
   common/WgmmaTf32.cuh
   elementwise/ElementwiseItem.cuh
   elementwise/ElementwiseKernel.cuh
@@ -74,6 +75,7 @@ set(KILN_KERNEL_SOURCES
   gemm/FfmaTiles.cuh
   gemm/GemmEpilogue.cuh
   gemm/GemmParams.h
+  gemm/GemmScales.cuh
   gemm/GemmSignature.h
   gemm/Gemv.cuh
   gemm/GemvConfig.h
@@ -90,7 +92,8 @@ set(KILN_KERNEL_SOURCES
   gemm/SimtGemmConfig.h
   gemm/SkinnyGemm.cuh
   gemm/SkinnyGemmConfig.h
-  gemm/Sm90Bias.cuh
+  gemm/Sm90BlockScales.cuh
+  gemm/Sm90ByteGemm.cuh
   gemm/Sm90Epilogue.cuh
   gemm/Sm90Exchange.cuh
   gemm/Sm90Gemm.cuh
@@ -98,6 +101,7 @@ set(KILN_KERNEL_SOURCES
   gemm/Sm90GemmParams.h
   gemm/Sm90Tf32Gemm.cuh
   gemm/Sm90Tiles.cuh
+  gemm/Sm90Vector.cuh
   gemm/SplitK.cuh
   gemm/SplitTiles.h
   gemm/StreamedRows.cuh

@@ -173,13 +173,15 @@ public:
     values.a.type = type;
     values.pointwise = links.data();
   }
-  Gemm(const Gemm &other) noexcept : values(other.values), links(other.links) {
-    values.pointwise = links.data();
+  Gemm(const Gemm &other) noexcept
+      : values(other.values), links(other.links), scales(other.scales) {
+    relink();
   }
   Gemm &operator=(const Gemm &other) noexcept {
     values = other.values;
     links = other.links;
-    values.pointwise = links.data();
+    scales = other.scales;
+    relink();
     return *this;
   }
 
@@ -190,6 +192,30 @@ public:
   }
   Gemm &outputType(kiln_dtype type) noexcept {
     return set(values.d.type, type);
+  }
+  /// The type of B where it is not that of A: the other one of fp8.
+  Gemm &weightType(kiln_dtype type) noexcept {
+    return set(values.b.type, type);
+  }
+  /// A, or B, is multiplied by scales, fp32 in device memory: one of all, or of
+  /// each row or column of the operand as stored.
+  Gemm &scaleA(const void *data,
+               kiln_granularity each = KILN_GRANULARITY_TENSOR) noexcept {
+    return scale(values.a, 0, each, data);
+  }
+  Gemm &scaleB(const void *data,
+               kiln_granularity each = KILN_GRANULARITY_TENSOR) noexcept {
+    return scale(values.b, 1, each, data);
+  }
+  /// The same of blocks of the operand as stored, \p rowStride and
+  /// \p columnStride scales apart, of which one is 1; both 0: rows are packed.
+  Gemm &blockScaleA(const void *data, int32_t rows, int32_t columns,
+                    int64_t rowStride = 0, int64_t columnStride = 0) noexcept {
+    return block(values.a, 0, data, {rows, columns}, {rowStride, columnStride});
+  }
+  Gemm &blockScaleB(const void *data, int32_t rows, int32_t columns,
+                    int64_t rowStride = 0, int64_t columnStride = 0) noexcept {
+    return block(values.b, 1, data, {rows, columns}, {rowStride, columnStride});
   }
   Gemm &determinism(kiln_determinism level) noexcept {
     return set(values.determinism, level);
@@ -261,6 +287,10 @@ public:
     slots.operands[KILN_GEMM_B] = values.b.data;
     slots.operands[KILN_GEMM_C] = values.c.data;
     slots.operands[KILN_GEMM_D] = values.d.data;
+    if (values.a.scale)
+      slots.operands[KILN_GEMM_SCALE_A] = values.a.scale->data;
+    if (values.b.scale)
+      slots.operands[KILN_GEMM_SCALE_B] = values.b.scale->data;
     slots.operands[KILN_GEMM_ALPHA] = const_cast<void *>(values.alpha_device);
     slots.operands[KILN_GEMM_BETA] = const_cast<void *>(values.beta_device);
     detail::fillChain(values, KILN_GEMM_POINTWISE, slots);
@@ -271,6 +301,32 @@ public:
 private:
   template <class T> Gemm &set(T &field, T value) noexcept {
     field = value;
+    return *this;
+  }
+  /// A copied struct points to its own links and scales.
+  void relink() noexcept {
+    values.pointwise = links.data();
+    if (values.a.scale)
+      values.a.scale = &scales[0];
+    if (values.b.scale)
+      values.b.scale = &scales[1];
+  }
+  Gemm &scale(kiln_operand &operand, size_t index, kiln_granularity each,
+              const void *data) noexcept {
+    scales[index] = {};
+    scales[index].granularity = each;
+    scales[index].data = const_cast<void *>(data);
+    operand.scale = &scales[index];
+    return *this;
+  }
+  Gemm &block(kiln_operand &operand, size_t index, const void *data,
+              std::array<int32_t, 2> sides,
+              std::array<int64_t, 2> strides) noexcept {
+    scale(operand, index, KILN_GRANULARITY_BLOCK, data);
+    scales[index].block_rows = sides[0];
+    scales[index].block_columns = sides[1];
+    scales[index].row_stride = strides[0];
+    scales[index].column_stride = strides[1];
     return *this;
   }
   Gemm &place(kiln_operand &operand, const void *data, int64_t leadingDim,
@@ -290,6 +346,7 @@ private:
 
   kiln_gemm_args values = kiln_gemm_args_init();
   std::array<Sized<kiln_pointwise>, KILN_MAX_POINTWISE> links;
+  std::array<Sized<kiln_scale>, 2> scales; ///< of A and B, where they have some
 };
 
 //===----------------------------------------------------------------------===//

@@ -95,7 +95,11 @@ enum kiln_dtype_value {
 typedef int32_t kiln_compute;
 enum kiln_compute_value {
   KILN_COMPUTE_NATIVE = 0, ///< of the inputs as they are: exact fp32 for fp32
-  KILN_COMPUTE_TF32 = 10   ///< fp32 inputs rounded to 10 mantissa bits
+  KILN_COMPUTE_TF32 = 10,  ///< fp32 inputs rounded to 10 mantissa bits
+  /// Products of fp8 are summed in the tensor core alone, which keeps some 14
+  /// bits: sums of 4096 products of one sign are off by up to 7 %. Otherwise
+  /// they go on to fp32 sums every 128 products.
+  KILN_COMPUTE_FAST_FP8 = 20
 };
 
 /// Storage of A and B in D[m, n] = A[m, k] B[k, n]. First letter: A is
@@ -249,7 +253,13 @@ enum kiln_granularity_value {
 
 /// Scales by which the elements of an operand are multiplied. An output that is
 /// quantised has those that the kernel computes (rows.h), an e4m3 operand of an
-/// attention those that it is read with; else a slot.
+/// attention and an fp8 or int8 operand of a GEMM those that it is read with;
+/// else a slot.
+///
+/// Of a GEMM: one of all, one of each row of op(A), one of each column of op(B),
+/// or blocks of 1 x 128 of op(A), 128 along k, with blocks of 128 x 128 of
+/// op(B). The last block of a side may be a part. Scales of blocks have one
+/// stride of 1 and any other one that leaves room; both 0: rows are packed.
 typedef struct kiln_scale {
   uint32_t struct_size;
   kiln_dtype type;

@@ -45,7 +45,10 @@ template <DType kType> float toFloat(Storage<kType> stored) {
           static_cast<unsigned short>(ptx::cvtRnF16x2E4m3x2(stored)));
     else
       return softFloatOfE4m3(stored);
-  } else if constexpr (kType == DType::INT8)
+  } else if constexpr (kType == DType::E5M2)
+    // An fp16 whose mantissa is 8 bits shorter.
+    return ptx::cvtF32F16(static_cast<unsigned short>(stored << 8));
+  else if constexpr (kType == DType::INT8)
     return static_cast<signed char>(stored);
   else {
     static_assert(kType == DType::BF16, "no conversion from this type");
@@ -84,6 +87,26 @@ inline unsigned char softE4m3OfFloat(float value) {
   return static_cast<unsigned char>(sign | rounded);
 }
 
+/// e5m2 bits of \p value to nearest even in integer arithmetic; NaN 0x7f.
+inline unsigned char softE5m2OfFloat(float value) {
+  constexpr unsigned kInfinity = 0x7f800000u;
+  constexpr unsigned kTooLarge = 0x47700000u;    // 61440: rounds to infinity
+  constexpr unsigned kLeastNormal = 0x38800000u; // 2^-14
+  unsigned bits = __float_as_uint(value);
+  unsigned sign = bits >> 24 & 0x80u, size = bits & 0x7fffffffu;
+  if (size > kInfinity)
+    return 0x7f;
+  unsigned rounded;
+  if (size >= kTooLarge)
+    rounded = 0x7c;
+  else if (size >= kLeastNormal) {
+    unsigned rebiased = size - ((127u - 15u) << 23);
+    rounded = (rebiased + 0xfffffu + (rebiased >> 21 & 1u)) >> 21;
+  } else // counted in subnormals; 4 of them are the least normal number
+    rounded = __float2uint_rn(__uint_as_float(size) * 65536.0f);
+  return static_cast<unsigned char>(sign | rounded);
+}
+
 /// int8 bits of \p value to nearest even, clamped to +-127; NaN becomes 0.
 inline unsigned char int8Bits(float value) {
   return static_cast<unsigned char>(max(-127, min(127, __float2int_rn(value))));
@@ -101,7 +124,9 @@ template <DType kType> Storage<kType> fromFloat(float value) {
           ptx::cvtRnSatfiniteE4m3x2F32(value, 0.0f));
     else
       return softE4m3OfFloat(value);
-  } else if constexpr (kType == DType::INT8)
+  } else if constexpr (kType == DType::E5M2)
+    return softE5m2OfFloat(value);
+  else if constexpr (kType == DType::INT8)
     return int8Bits(value);
   else {
     static_assert(kType == DType::BF16, "no conversion to this type");

@@ -265,4 +265,11 @@ template <int kPending> void wgmmaWait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
+/// Keeps all uses of \p sums that follow behind the wait for their products.
+template <int kCount> void wgmmaArrived(float (&sums)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i)
+    asm volatile("" : "+f"(sums[i]));
+}
+
 } // namespace kiln::ptx

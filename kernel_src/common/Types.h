@@ -10,6 +10,7 @@
 namespace kiln {
 
 enum class DType : int {
+  None = 0, ///< the default that a field names
   FP64 = 0x4001,
   FP32 = 0x2001,
   INT32 = 0x2011,
@@ -17,7 +18,12 @@ enum class DType : int {
   BF16 = 0x1002,
   E4M3 = 0x0801,
   E5M2 = 0x0802,
+  E8M0 = 0x0803, ///< a power of two, of block scales alone
   INT8 = 0x0811,
+  // Two elements a byte, in packed weights alone.
+  E2M1 = 0x0401,
+  INT4 = 0x0411,
+  UINT4 = 0x0412,
 };
 
 /// Width of one element in bits.
@@ -26,10 +32,17 @@ constexpr int bitsOf(DType type) { return static_cast<int>(type) >> 8; }
 /// Width of one element in bytes; types under 8 bits have no answer here.
 constexpr int bytesOf(DType type) { return bitsOf(type) / 8; }
 
-/// The arithmetic of a contraction; accumulation is fp32 unless it says else.
+/// True for floating-point types of one byte.
+constexpr bool isFp8(DType type) {
+  return type == DType::E4M3 || type == DType::E5M2;
+}
+
+/// The arithmetic of a contraction; accumulation is fp32 unless it says else,
+/// of int8 int32.
 enum class ComputeMode : int {
-  Native = 0, ///< products of the inputs as they are: exact fp32 for fp32 data
-  TF32 = 10,  ///< fp32 data rounded to 10 mantissa bits, on tensor cores
+  Native = 0,   ///< products of the inputs as they are: exact fp32 for fp32 data
+  TF32 = 10,    ///< fp32 data rounded to 10 mantissa bits, on tensor cores
+  FastFp8 = 20, ///< fp8 products summed as narrowly as the tensor core does
 };
 
 /// Storage of the operands of D[m, n] = A[m, k] B[k, n]. First letter: A is
@@ -43,6 +56,29 @@ constexpr bool isTransposedA(Layout layout) {
 constexpr bool isTransposedB(Layout layout) {
   return layout == Layout::NT || layout == Layout::TT;
 }
+
+/// Which elements of an operand share a scale, an fp32 by which they are
+/// multiplied. Rows are those of op(A), and of B the columns of op(B); blocks
+/// are so many of them by so many steps of k, counted from the tensor's start.
+enum class ScaleKind : int {
+  None = 0,
+  Tensor = 10,
+  Row = 20,
+  Block1x128 = 30,
+  Block128x128 = 40,
+};
+
+/// Scales that change along k: sums cannot wait for them.
+constexpr bool isBlockScale(ScaleKind kind) {
+  return kind == ScaleKind::Block1x128 || kind == ScaleKind::Block128x128;
+}
+/// Rows, and steps of k, that share a scale; 0: all.
+constexpr int scaledRows(ScaleKind kind) {
+  return kind == ScaleKind::Block128x128                                  ? 128
+         : kind == ScaleKind::Row || kind == ScaleKind::Block1x128 ? 1
+                                                                          : 0;
+}
+constexpr int scaledDepth(ScaleKind kind) { return isBlockScale(kind) ? 128 : 0; }
 
 /// How an access treats the caches.
 enum class CacheHint : int {

@@ -152,6 +152,8 @@ KILN_WGMMA_WIDTH(256, 128, 129, 130, 131, 132)
 
 /// That of tf32, in WgmmaTf32.cuh.
 template <int kN> struct WgmmaTf32Of;
+/// That of fp8 and int8, in WgmmaBytes.cuh.
+template <int kN> struct WgmmaBytesOf;
 
 } // namespace detail
 
@@ -181,6 +183,16 @@ void wgmma(float (&d)[kN / 2], unsigned long long descriptorA,
   else
     detail::WgmmaOf<kN>::template run<kType, kTransA, kTransB>(
         d, descriptorA, descriptorB, accumulate);
+}
+
+/// wgmma() of types of one byte, both tiles along k: any two of fp8 with fp32
+/// sums, or two of int8 with sums of int32.
+template <DType kTypeA, DType kTypeB, int kN, class Sum>
+void wgmmaBytes(Sum (&d)[kN / 2], unsigned long long descriptorA,
+                unsigned long long descriptorB, int accumulate) {
+  static_assert(hasWgmma(kN), "no such width here");
+  detail::WgmmaBytesOf<kN>::template run<kTypeA, kTypeB>(
+      d, descriptorA, descriptorB, accumulate);
 }
 
 /// wgmma() of tf32 with the four registers \p a in place of the first tile, one

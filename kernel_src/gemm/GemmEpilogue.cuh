@@ -12,8 +12,7 @@
 #include "common/Convert.cuh"
 #include "common/Pointwise.cuh"
 #include "common/Raster.cuh"
-#include "gemm/GemmParams.h"
-#include "gemm/GemmSignature.h"
+#include "gemm/GemmScales.cuh"
 
 namespace kiln {
 
@@ -21,6 +20,7 @@ namespace kiln {
 struct EpilogueOperands {
   char *d;
   const char *c, *bias, *residual;
+  const float *rowScales, *columnScales; ///< of rows and columns of D
   float alpha, beta;
 };
 
@@ -36,6 +36,12 @@ EpilogueOperands epilogueAddresses(const GemmParams &params, long long batch) {
                   batch * params.strideBias * kBytes;
   operands.residual = static_cast<const char *>(params.residual) +
                       batch * params.strideResidual * kBytes;
+  if constexpr (kSignature.scaleA == ScaleKind::Row)
+    operands.rowScales =
+        params.scaleA.data + batch * params.scaleA.batchStride;
+  if constexpr (kSignature.scaleB == ScaleKind::Row)
+    operands.columnScales =
+        params.scaleB.data + batch * params.scaleB.batchStride;
   return operands;
 }
 
@@ -43,7 +49,8 @@ EpilogueOperands epilogueAddresses(const GemmParams &params, long long batch) {
 template <GemmSignature kSignature>
 EpilogueOperands epilogueOperands(const GemmParams &params, long long batch) {
   EpilogueOperands operands = epilogueAddresses<kSignature>(params, batch);
-  operands.alpha = params.alphaPtr ? *params.alphaPtr : params.alpha;
+  operands.alpha = scaledAlpha<kSignature>(
+      params, batch, params.alphaPtr ? *params.alphaPtr : params.alpha);
   operands.beta = params.betaPtr ? *params.betaPtr : params.beta;
   return operands;
 }
@@ -177,9 +184,17 @@ void computeRun(const EpilogueOperands &operands, const GemmParams &params,
                 "a run ends between columns that are joined");
   auto links = loadLinks<kSignature, 0, kJoin, kCount>(operands, params, row,
                                                        column, valid);
+  float factor = operands.alpha;
+  if constexpr (kSignature.scaleA == ScaleKind::Row)
+    factor *= operands.rowScales[row];
 #pragma unroll
   for (int i = 0; i < kCount; ++i)
-    accumulators[i] *= operands.alpha;
+    accumulators[i] *= factor;
+  if constexpr (kSignature.scaleB == ScaleKind::Row)
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      if (i < valid)
+        accumulators[i] *= operands.columnScales[column + i];
   if constexpr (kSignature.readsC) {
     // beta may be a device scalar that turns out to be 0: C stays unread.
     if (operands.beta != 0.0f) {

@@ -8,6 +8,14 @@
 
 namespace kiln {
 
+/// Scales of one operand: number r of what shares its rows, and d of what
+/// shares its steps of k, is data[batch * batchStride + r * rowStride +
+/// d * depthStride]; a stride of 0 serves all.
+struct ScaleParams {
+  const float *data = nullptr;
+  long long rowStride = 0, depthStride = 0, batchStride = 0;
+};
+
 /// Operands and extents of one GEMM launch. Leading dimensions and strides
 /// count elements of their operand's type; A, B, C, D and the residual are
 /// matrices of `batch` with a batch stride (0 shares an input). Pointers that
@@ -51,6 +59,8 @@ struct GemmParams {
   /// Operands that the kernel may read before the one ahead of it in the stream
   /// has ended (Dependent.cuh): kEarlyA, kEarlyB.
   int early = 0;
+  /// Where the signature has them.
+  ScaleParams scaleA{}, scaleB{};
 };
 
 /// Bits of GemmParams::early.

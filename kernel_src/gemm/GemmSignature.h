@@ -23,13 +23,26 @@ namespace kiln {
 /// row of D as well, because TMA stores whole chunks of 16 bytes: behind a row
 /// that ends within one it would write to the gap before the next.
 struct GemmSignature {
-  DType in = DType::BF16;  ///< type of A and B
+  DType in = DType::BF16;  ///< type of A, and of B unless inB says else
   DType out = DType::BF16; ///< type of D, C, bias and residual
   ComputeMode compute = ComputeMode::Native;
   Layout layout = Layout::NT;
   PointwiseChain pointwise{}; ///< a SwiGlu makes D half as wide as the product
   bool readsC = false;        ///< false: beta is 0 and C is never read
   int alignA = 16, alignB = 16, alignD = 16;
+  DType inB = DType::None; ///< None: as A
+  ScaleKind scaleA = ScaleKind::None, scaleB = ScaleKind::None;
+
+  constexpr DType typeB() const { return inB == DType::None ? in : inB; }
+  /// True where scales are read in the loop over k.
+  constexpr bool hasBlockScales() const {
+    return isBlockScale(scaleA) || isBlockScale(scaleB);
+  }
+  /// True where the tensor core sums fewer bits than fp32 has, so that its sums
+  /// go on to registers every so many steps of k.
+  constexpr bool isPromoted() const {
+    return isFp8(in) && compute != ComputeMode::FastFp8;
+  }
 
   /// True when consecutive elements of A in memory are consecutive in k.
   constexpr bool isKMajorA() const { return !isTransposedA(layout); }
@@ -41,20 +54,37 @@ struct GemmSignature {
     return pointwise.columnsPerResult();
   }
 
-  /// True for the combinations every GEMM template can be asked for: bf16,
-  /// fp16 or fp32 in, out of the same type or fp32, tf32 only of fp32 data,
-  /// columns joined once at most and without C, and alignment classes as
-  /// described above.
+  /// True where the types of A, B and D go together.
+  constexpr bool hasTypes() const {
+    if (in == DType::BF16 || in == DType::FP16 || in == DType::FP32)
+      return typeB() == in && (out == in || out == DType::FP32);
+    bool isByte = isFp8(in) ? isFp8(typeB())
+                            : in == DType::INT8 && typeB() == DType::INT8;
+    return isByte && (out == DType::BF16 || out == DType::FP16 ||
+                      out == DType::FP32);
+  }
+  /// True where the scales of A and B go together, and with the types: those of
+  /// blocks are of fp8 and of both.
+  constexpr bool hasScales() const {
+    if (hasBlockScales())
+      return isPromoted() && scaleA == ScaleKind::Block1x128 &&
+             scaleB == ScaleKind::Block128x128;
+    bool isScaled = scaleA != ScaleKind::None || scaleB != ScaleKind::None;
+    return !isScaled || bytesOf(in) == 1;
+  }
+  /// True for the combinations every GEMM template can be asked for: types and
+  /// scales as above, tf32 only of fp32 data and narrow sums of fp8, columns
+  /// joined once at most and without C, and alignment classes as described
+  /// above.
   constexpr bool isWellFormed() const {
-    bool typeOk = in == DType::BF16 || in == DType::FP16 || in == DType::FP32;
-    bool outOk = out == in || out == DType::FP32;
     bool computeOk = compute == ComputeMode::Native ||
-                     (compute == ComputeMode::TF32 && in == DType::FP32);
+                     (compute == ComputeMode::TF32 && in == DType::FP32) ||
+                     (compute == ComputeMode::FastFp8 && isFp8(in));
     int joins = 0;
     for (PointwiseOp op : pointwise.ops)
       joins += joinsColumns(op);
     bool joinOk = joins == 0 || (joins == 1 && !readsC);
-    return typeOk && outOk && computeOk && joinOk &&
+    return hasTypes() && hasScales() && computeOk && joinOk &&
            isClass(alignA, bytesOf(in)) && isClass(alignB, bytesOf(in)) &&
            isClass(alignD, bytesOf(out));
   }

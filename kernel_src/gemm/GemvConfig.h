@@ -50,7 +50,7 @@ struct GemvConfig {
   constexpr bool isValid(const GemmSignature &signature) const {
     bool positive = rowsPerWarp > 0 && unroll > 0 && warps > 0 && warpsK > 0 &&
                     vectors > 0 && minBlocksPerSm > 0;
-    if (!positive || !signature.isWellFormed() || streamsA < 0 ||
+    if (!positive || !signature.isWellFormed() || bytesOf(signature.in) < 2 || streamsA < 0 ||
         streamsA > 1 || evictFirst < 0 || evictFirst > 1)
       return false;
     if (signature.layout != Layout::NT || signature.alignA != 16 ||

@@ -76,7 +76,7 @@ struct MmaGemmConfig {
     bool positive = blockM > 0 && blockN > 0 && blockK > 0 && warpsM > 0 &&
                     warpsN > 0 && minBlocksPerSm > 0 && splitK > 0 &&
                     rasterGroup > 0;
-    if (!positive || !signature.isWellFormed())
+    if (!positive || !signature.isWellFormed() || bytesOf(signature.in) < 2)
       return false;
     // fp32 data needs tf32 mode here; its exact products are SIMT's.
     if (signature.in == DType::FP32 && signature.compute != ComputeMode::TF32)

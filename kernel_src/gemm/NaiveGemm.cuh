@@ -16,19 +16,26 @@ namespace kiln {
 template <GemmSignature kSignature>
 double naiveDot(const GemmParams &params, long long batch, long long row,
                 long long column) {
-  using Element = Storage<kSignature.in>;
-  const Element *a = static_cast<const Element *>(params.a) +
+  constexpr DType kA = kSignature.in, kB = kSignature.typeB();
+  const auto *a = static_cast<const Storage<kA> *>(params.a) +
                      batch * params.strideA +
                      row * (kSignature.isKMajorA() ? params.lda : 1);
-  const Element *b = static_cast<const Element *>(params.b) +
+  const auto *b = static_cast<const Storage<kB> *>(params.b) +
                      batch * params.strideB +
                      column * (kSignature.isKMajorB() ? params.ldb : 1);
   long long stepA = kSignature.isKMajorA() ? 1 : params.lda;
   long long stepB = kSignature.isKMajorB() ? 1 : params.ldb;
   double sum = 0;
-  for (long long k = 0; k < params.k; ++k, a += stepA, b += stepB)
-    sum += static_cast<double>(toFloat<kSignature.in>(*a)) *
-           static_cast<double>(toFloat<kSignature.in>(*b));
+  for (long long k = 0; k < params.k; ++k, a += stepA, b += stepB) {
+    double product = static_cast<double>(toFloat<kA>(*a)) *
+                     static_cast<double>(toFloat<kB>(*b));
+    if constexpr (kSignature.hasBlockScales())
+      product *= static_cast<double>(
+                     scaleOf<kSignature.scaleA>(params.scaleA, batch, row, k)) *
+                 static_cast<double>(scaleOf<kSignature.scaleB>(
+                     params.scaleB, batch, column, k));
+    sum += product;
+  }
   return sum;
 }
 

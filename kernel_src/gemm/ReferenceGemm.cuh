@@ -10,7 +10,7 @@
 
 #include "common/Convert.cuh"
 #include "common/Pointwise.cuh"
-#include "gemm/GemmParams.h"
+#include "gemm/GemmScales.cuh"
 #include "gemm/NaiveGemmConfig.h"
 
 namespace kiln {
@@ -25,7 +25,7 @@ class ReferenceGemm {
   static constexpr int kPerSide = kBlock / kMicro;
   static constexpr int kThreads = kPerSide * kPerSide;
   static constexpr int kPitch = kBlock + 1; // columns fall into other banks
-  using In = Storage<kSignature.in>;
+  static constexpr DType kA = kSignature.in, kB = kSignature.typeB();
   using Out = Storage<kSignature.out>;
 
   static constexpr PointwiseChain kChain = kSignature.pointwise;
@@ -78,7 +78,7 @@ private:
   static void loadA(double (&tile)[kBlockK][kPitch], const GemmParams &gemm,
                     long long row, long long rowEnd, long long k) {
     constexpr bool kMajor = kSignature.isKMajorA();
-    const In *a = static_cast<const In *>(gemm.a);
+    const auto *a = static_cast<const Storage<kA> *>(gemm.a);
     for (int i = threadIdx.x; i < kBlock * kBlockK; i += kThreads) {
       int r = kMajor ? i / kBlockK : i % kBlock;
       int depth = kMajor ? i % kBlockK : i / kBlock;
@@ -88,7 +88,9 @@ private:
         long long within = row + r - batch * gemm.m;
         long long at = kMajor ? within * gemm.lda + k + depth
                               : (k + depth) * gemm.lda + within;
-        value = toFloat<kSignature.in>(a[batch * gemm.strideA + at]);
+        value = toFloat<kA>(a[batch * gemm.strideA + at]);
+        value *= scaleOf<kSignature.scaleA>(gemm.scaleA, batch, within,
+                                            k + depth);
       }
       tile[depth][r] = value;
     }
@@ -97,15 +99,17 @@ private:
   static void loadB(double (&tile)[kBlockK][kPitch], const GemmParams &gemm,
                     long long batch, long long column, long long k) {
     constexpr bool kMajor = kSignature.isKMajorB();
-    const In *b = static_cast<const In *>(gemm.b) + batch * gemm.strideB;
+    const auto *b =
+        static_cast<const Storage<kB> *>(gemm.b) + batch * gemm.strideB;
     for (int i = threadIdx.x; i < kBlock * kBlockK; i += kThreads) {
       int c = kMajor ? i / kBlockK : i % kBlock;
       int depth = kMajor ? i % kBlockK : i / kBlock;
       double value = 0;
       if (column + c < gemm.n && k + depth < gemm.k)
-        value = toFloat<kSignature.in>(
-            b[kMajor ? (column + c) * gemm.ldb + k + depth
-                     : (k + depth) * gemm.ldb + column + c]);
+        value = toFloat<kB>(b[kMajor ? (column + c) * gemm.ldb + k + depth
+                                     : (k + depth) * gemm.ldb + column + c]) *
+                static_cast<double>(scaleOf<kSignature.scaleB>(
+                    gemm.scaleB, batch, column + c, k + depth));
       tile[depth][c] = value;
     }
   }

@@ -20,6 +20,7 @@
 namespace kiln {
 
 template <int kBytes> struct RepackPieceOf;
+template <> struct RepackPieceOf<1> { using Type = unsigned char; };
 template <> struct RepackPieceOf<2> { using Type = unsigned short; };
 template <> struct RepackPieceOf<4> { using Type = unsigned; };
 template <int kBytes> using RepackPiece = typename RepackPieceOf<kBytes>::Type;
@@ -49,15 +50,13 @@ void repack(const RepackParams &params) {
       if (byte + at < params.rowBytes)
         pieces[piece] = *reinterpret_cast<const Piece *>(source + at);
     }
-    uint4 vector;
+    uint4 vector = {};
     unsigned *words = &vector.x;
+    constexpr int kPerWord = 4 / kBytes;
 #pragma unroll
-    for (int word = 0; word < 4; ++word)
-      if constexpr (kBytes == 2)
-        words[word] = pieces[2 * word] |
-                      static_cast<unsigned>(pieces[2 * word + 1]) << 16;
-      else
-        words[word] = pieces[word];
+    for (int piece = 0; piece < kPieces; ++piece)
+      words[piece / kPerWord] |= static_cast<unsigned>(pieces[piece])
+                                 << piece % kPerWord * kBytes * 8;
     *reinterpret_cast<uint4 *>(static_cast<char *>(params.target) +
                                row * params.targetPitch + byte) = vector;
   }

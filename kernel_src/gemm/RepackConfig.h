@@ -5,7 +5,7 @@ namespace kiln {
 
 /// Any rows of elements of so many bytes.
 struct RepackSignature {
-  int elementBytes = 2; ///< 2 or 4
+  int elementBytes = 2; ///< 1, 2 or 4
 
   friend constexpr bool operator==(const RepackSignature &,
                                    const RepackSignature &) = default;
@@ -19,7 +19,8 @@ struct RepackConfig {
   constexpr int threads() const { return 256; }
   constexpr int sharedBytes(const RepackSignature &) const { return 0; }
   constexpr bool isValid(const RepackSignature &signature) const {
-    return signature.elementBytes == 2 || signature.elementBytes == 4;
+    int bytes = signature.elementBytes;
+    return bytes == 1 || bytes == 2 || bytes == 4;
   }
 
   /// Blocks of the one-dimensional grid for \p rows of \p pitch bytes; the

@@ -47,7 +47,7 @@ struct SimtGemmConfig {
   constexpr bool isValid(const GemmSignature &signature) const {
     bool positive = blockM > 0 && blockN > 0 && blockK > 0 && microM > 0 &&
                     microN > 0 && minBlocksPerSm > 0 && rasterGroup > 0;
-    if (!positive || !signature.isWellFormed() ||
+    if (!positive || !signature.isWellFormed() || bytesOf(signature.in) < 2 ||
         signature.compute != ComputeMode::Native)
       return false;
     bool micro = microM % 4 == 0 && microN % 4 == 0 && microM * microN <= 128;

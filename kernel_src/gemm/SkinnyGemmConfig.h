@@ -60,7 +60,7 @@ struct SkinnyGemmConfig {
   }
 
   constexpr bool isValid(const GemmSignature &signature) const {
-    if (!signature.isWellFormed() || bytesOf(signature.in) != 2 ||
+    if (!signature.isWellFormed() || bytesOf(signature.in) < 2 || bytesOf(signature.in) != 2 ||
         signature.layout != Layout::NT || signature.alignA != 16 ||
         signature.alignB != 16)
       return false;

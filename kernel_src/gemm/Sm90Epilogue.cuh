@@ -23,9 +23,9 @@
 #include "common/Swizzle.cuh"
 #include "gemm/GemmEpilogue.cuh"
 #include "gemm/ShiftedRows.cuh"
-#include "gemm/Sm90Bias.cuh"
 #include "gemm/Sm90Exchange.cuh"
 #include "gemm/Sm90Tiles.cuh"
+#include "gemm/Sm90Vector.cuh"
 
 namespace kiln {
 
@@ -66,7 +66,21 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Epilogue {
   using Shared = Sm90Shared<kSignature, kConfig>;
   using Walk = Sm90Walk<kSignature, kConfig>;
   using Exchange = Sm90Exchange<kConfig, kPiece>;
-  using Bias = Sm90Bias<kSignature, kConfig>;
+  using Bias =
+      Sm90Vector<kSignature, kConfig, kOut, kSwap, kAddsBias<kSignature>>;
+  /// Scales of the rows and of the columns of D, where computeRun has not them.
+  template <ScaleKind kKind, bool kAlongRows>
+  using Scales =
+      Sm90Vector<kSignature, kConfig, DType::FP32, kAlongRows,
+                 kKind == ScaleKind::Row && kSignature.columnsPerOutput() == 1>;
+  using RowScales = Scales<kSignature.scaleA, !kSwap>;
+  using ColumnScales = Scales<kSignature.scaleB, kSwap>;
+  /// Of one piece.
+  struct Vectors {
+    typename Bias::Piece bias;
+    typename RowScales::Piece rowScales;
+    typename ColumnScales::Piece columnScales;
+  };
   using Accumulators = float[kUnits][kColumns / 2];
 
 public:
@@ -85,9 +99,13 @@ public:
 
   /// Before the products of \p tile.
   void prepare(const Sm90Tile &tile) {
-    bias.load(epilogueOperands<kSignature>(params.gemm, tile.batch).bias,
-              kSwap ? rowOf(tile, consumer, 0) : columnOf(tile, consumer, 0),
-              static_cast<int>(params.gemm.n));
+    EpilogueOperands operands =
+        epilogueAddresses<kSignature>(params.gemm, tile.batch);
+    int row = rowOf(tile, consumer, 0), column = columnOf(tile, consumer, 0);
+    int m = static_cast<int>(params.gemm.m), n = static_cast<int>(params.gemm.n);
+    bias.load(operands.bias, kSwap ? row : column, n);
+    rowScales.load(operands.rowScales, kSwap ? column : row, m);
+    columnScales.load(operands.columnScales, kSwap ? row : column, n);
   }
 
   /// Finishes this consumer's part of \p tile; returns with stores in flight.
@@ -104,8 +122,7 @@ public:
 #pragma unroll
       for (int i = 0; i < kUnits * kPieces; ++i)
         storePiece(operands, tile.batch, rowOf(tile, consumer, i),
-                   columnOf(tile, consumer, i), pieceOf(sums, i),
-                   bias.piece(i));
+                   columnOf(tile, consumer, i), pieceOf(sums, i), vectorsOf(i));
   }
 
   /// Waits until no store reads shared memory any more.
@@ -199,6 +216,11 @@ private:
            kConfig.pieceBegin(piece % kPieces, kPiece) / 2;
   }
 
+  Vectors vectorsOf(int piece) const {
+    return {bias.piece(piece), rowScales.piece(piece),
+            columnScales.piece(piece)};
+  }
+
   static int thread() { return threadIdx.x % kThreads; }
 
   /// A barrier of this consumer's threads; 0 is the block's.
@@ -229,19 +251,19 @@ private:
         continue;
       // In registers of their own: one code for all pieces.
       float own[kPiece / 2];
-      typename Bias::Piece ownBias;
+      Vectors ownVectors;
 #pragma unroll
       for (int other = 0; other < kUnits * kPieces; ++other)
         if (other == i) {
 #pragma unroll
           for (int j = 0; j < kPiece / 2; ++j)
             own[j] = pieceOf(sums, other)[j];
-          ownBias = bias.piece(other);
+          ownVectors = vectorsOf(other);
         }
       Exchange exchange(params, tile, numberOf(consumer, i), rank);
       exchange.addOthers(own);
       storePiece(operands, tile.batch, rowOf(tile, consumer, i),
-                 columnOf(tile, consumer, i), own, ownBias);
+                 columnOf(tile, consumer, i), own, ownVectors);
       exchange.clearOthers();
     }
   }
@@ -253,8 +275,7 @@ private:
   /// Finishes and stores a piece whose first sum is of (row, column) on the
   /// tile's sides.
   void storePiece(const EpilogueOperands &operands, int batch, int row,
-                  int column, const float *sums,
-                  const typename Bias::Piece &pieceBias) {
+                  int column, const float *sums, const Vectors &vectors) {
     unsigned buffer = shared.staging(consumer, place.stage);
     if constexpr (kFetched > 0) {
       ptx::mbarrierWait(shared.fetchFull(consumer, place.stage), place.phase);
@@ -267,7 +288,7 @@ private:
     } else if constexpr (kBuffers == 1) {
       barrier(); // whoever stores has read the piece before
     }
-    stage(operands, row, column, sums, pieceBias, buffer);
+    stage(operands, row, column, sums, vectors, buffer);
     int rowOfD = kSwap ? column : row;
     int columnOfD = kSwap ? row : column / kJoined;
     if constexpr (kByTma) {
@@ -309,7 +330,7 @@ private:
   /// Writes the finished piece to \p buffer. Lane l has of each 8 columns the
   /// two from 2 (l % 4) on, of two rows.
   void stage(const EpilogueOperands &operands, int row, int column,
-             const float *sums, const typename Bias::Piece &pieceBias,
+             const float *sums, const Vectors &vectors,
              unsigned buffer) const {
     // Computed again for each piece: kept, they would cost registers that the
     // sums of later pieces need.
@@ -332,7 +353,8 @@ private:
         int r = rowInPiece + i % 2 * kSecondRow,
             c = columnInPiece + (j + i / 2) * 8;
         float pairBias[2] = {};
-        pieceBias.ofPair(pairBias, j + i / 2, i % 2);
+        vectors.bias.ofPair(pairBias, j + i / 2, i % 2);
+        scalePair(vectors, j + i / 2, i % 2, pair);
         finishPair(operands, row, column, r, c, pairBias, pair);
         if constexpr (kJoined == 2)
           stageOne(buffer + stagedOffset(r, c / 2 * kOutBytes), pair[0]);
@@ -344,6 +366,23 @@ private:
       if constexpr (kOutBytes == 2 && kJoined == 1)
         stageWords(buffer, thread, j, words);
     }
+  }
+
+  /// Multiplies a thread's two sums in column block \p block, of the second or
+  /// the first of its rows, by the scales of their rows and columns.
+  static void scalePair(const Vectors &vectors, int block, bool isSecond,
+                        float (&pair)[2]) {
+    float ofRows[2] = {1, 1}, ofColumns[2] = {1, 1};
+    vectors.rowScales.ofPair(ofRows, block, isSecond);
+    vectors.columnScales.ofPair(ofColumns, block, isSecond);
+    if constexpr (kSignature.scaleA == ScaleKind::Row)
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        pair[i] *= ofRows[i];
+    if constexpr (kSignature.scaleB == ScaleKind::Row)
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        pair[i] *= ofColumns[i];
   }
 
   static void stageOne(unsigned target, float value) {
@@ -500,7 +539,9 @@ private:
   const Sm90GemmParams &params;
   Shared shared;
   int consumer, warp;
-  Bias bias;                 ///< of the tile
+  Bias bias;                 ///< of the tile, as are the scales
+  RowScales rowScales;
+  ColumnScales columnScales;
   RingPlace<kBuffers> place; ///< of the buffers
   int stored = -1;           ///< the buffer that a storer has not yet released
 };

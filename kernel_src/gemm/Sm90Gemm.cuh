@@ -33,6 +33,11 @@
 // fix-up by the last split to arrive (0.81 of the speed where a counter for all
 // had 0.91).
 //
+// Sums of fp8 keep 13 bits in the tensor core. Every 128 steps of k they are
+// added to sums in registers, times the scales of blocks where there are any:
+// in parts of the columns, so that the tensor core has one part while another
+// is added.
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -41,6 +46,7 @@
 #include "common/SlabTile.cuh"
 #include "common/Swizzle.cuh"
 #include "common/Wgmma.cuh"
+#include "gemm/Sm90BlockScales.cuh"
 #include "gemm/Sm90Epilogue.cuh"
 #include "gemm/Sm90Tiles.cuh"
 
@@ -71,6 +77,7 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Gemm {
   using Place = RingPlace<kStages>;
   using Walk = Sm90Walk<kSignature, kConfig>;
   using Accumulators = float[kUnits][kOwnColumns / 2];
+  using BlockScales = Sm90BlockScales<kSignature, kConfig>;
   using Epilogue = Sm90Epilogue<kSignature, kConfig>;
 
 public:
@@ -261,7 +268,7 @@ private:
         turn ^= 1;
       }
       epilogue.prepare(tile);
-      multiply(shared, consumer, walk.kCount, place, sums);
+      multiply(params, shared, consumer, walk, place, sums);
       // Results are staged where all have read the ring to its end.
       if constexpr (kConfig.stagesInRing())
         ptx::barSync(1 + kConsumers, kConsumers * Sm90GemmConfig::kWarpgroup);
@@ -275,27 +282,59 @@ private:
     epilogue.finish();
   }
 
-  /// Sums the products of \p steps stages, at least one, from \p place on.
-  static void multiply(const Shared &shared, int consumer, int steps,
-                       Place &place, Accumulators &sums) {
+  /// Sums the products of the tile's stages, at least one, from \p place on.
+  static void multiply(const Sm90GemmParams &params, const Shared &shared,
+                       int consumer, const Walk &walk, Place &place,
+                       Accumulators &sums) {
     if constexpr (kConfig.rowsFromRegisters(kSignature))
-      return multiplyFragments(shared, consumer, steps, place, sums);
-    else
-      return multiplyTiles(shared, consumer, steps, place, sums);
+      multiplyFragments(shared, consumer, walk.kCount, place, sums);
+    else if constexpr (kSignature.isPromoted())
+      multiplyPromoted(params, shared, consumer, walk, place, sums);
+    else if constexpr (kSignature.in == DType::INT8) {
+      int products[kUnits][kOwnColumns / 2];
+      multiplyTiles(shared, consumer, walk.kCount, place, products);
+#pragma unroll
+      for (int unit = 0; unit < kUnits; ++unit)
+#pragma unroll
+        for (int i = 0; i < kOwnColumns / 2; ++i)
+          sums[unit][i] = __int2float_rn(products[unit][i]);
+    } else
+      multiplyTiles(shared, consumer, walk.kCount, place, sums);
   }
 
+  /// Descriptors of a consumer's tiles in stage 0; a stage is a fixed step on.
+  struct Descriptors {
+    unsigned long long rows, columns;
+
+    Descriptors(const Shared &shared, int consumer) {
+      int rowOffset =
+          kConfig.rowSharers() > 1 ? consumer * kUnits * unitBytes() : 0;
+      int columnOffset = kConfig.columnSharers() > 1
+                             ? consumer * ColumnTile::pieceBytes(kOwnColumns)
+                             : 0;
+      rows = RowTile::descriptor(shared.rowTile(0) + rowOffset);
+      columns = ColumnTile::descriptor(shared.columnTile(0) + columnOffset);
+    }
+  };
+
+  /// One wgmma of kWidth columns.
+  template <int kWidth, class Sum>
+  static void product(Sum (&sums)[kWidth / 2], unsigned long long rows,
+                      unsigned long long columns, int accumulate) {
+    constexpr DType kA = kSignature.in, kB = kSignature.typeB();
+    if constexpr (kBytes == 1)
+      ptx::wgmmaBytes<kConfig.swapAB ? kB : kA, kConfig.swapAB ? kA : kB,
+                      kWidth>(sums, rows, columns, accumulate);
+    else
+      ptx::wgmma<kA, kWidth, !kRowsKMajor, !kColumnsKMajor>(
+          sums, rows, columns, accumulate);
+  }
+
+  template <class Sum>
   static void multiplyTiles(const Shared &shared, int consumer, int steps,
-                            Place &place, Accumulators &sums) {
-    // Lower halves of the descriptors of stage 0; a stage is a fixed step on.
-    int rowOffset =
-        kConfig.rowSharers() > 1 ? consumer * kUnits * unitBytes() : 0;
-    int columnOffset = kConfig.columnSharers() > 1
-                           ? consumer * ColumnTile::pieceBytes(kOwnColumns)
-                           : 0;
-    unsigned long long rowBase =
-        RowTile::descriptor(shared.rowTile(0) + rowOffset);
-    unsigned long long columnBase =
-        ColumnTile::descriptor(shared.columnTile(0) + columnOffset);
+                            Place &place,
+                            Sum (&sums)[kUnits][kOwnColumns / 2]) {
+    const Descriptors base(shared, consumer);
     int accumulate = 0, before = -1;
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
@@ -306,11 +345,11 @@ private:
       for (int k = 0; k < kBlockK; k += kDepth) {
 #pragma unroll
         for (int unit = 0; unit < kUnits; ++unit)
-          ptx::wgmma<kSignature.in, kOwnColumns, !kRowsKMajor, !kColumnsKMajor>(
+          product<kOwnColumns>(
               sums[unit],
-              rowBase + offset + (unit * unitBytes() >> 4) +
+              base.rows + offset + (unit * unitBytes() >> 4) +
                   RowTile::stepOffset(k),
-              columnBase + offset + ColumnTile::stepOffset(k), accumulate);
+              base.columns + offset + ColumnTile::stepOffset(k), accumulate);
         accumulate = 1;
       }
       ptx::wgmmaCommit();
@@ -324,14 +363,110 @@ private:
     finishProducts(shared, consumer, before);
   }
 
+  /// multiplyTiles() whose sums are promoted: while a group of products runs,
+  /// those of the group before are added. (That one has ended when the next one
+  /// begins: of two in flight ptxas would have each product waited for.)
+  static void multiplyPromoted(const Sm90GemmParams &params,
+                               const Shared &shared, int consumer,
+                               const Walk &walk, Place &place,
+                               Accumulators &sums) {
+    constexpr int kInterval = Sm90GemmConfig::kPromotedDepth;
+    constexpr int kParts = kConfig.promotedParts(kSignature);
+    constexpr int kWidth = kConfig.promotedColumns(kSignature);
+    constexpr int kGroups = kUnits * kParts;
+    constexpr int kSets = kConfig.promotedSets(kParts);
+    constexpr int kAll = kBlockK / kInterval * kGroups; // of a stage
+    const Descriptors base(shared, consumer);
+    BlockScales scales(params.gemm, walk.tile(), consumer);
+    scales.load(walk.kBegin(0) / kInterval);
+    float partial[kSets][kWidth / 2];
+#pragma unroll
+    for (int unit = 0; unit < kUnits; ++unit)
+#pragma unroll
+      for (int i = 0; i < kOwnColumns / 2; ++i)
+        sums[unit][i] = 0;
+    // Adds the products of group \p number, behind the wait for them.
+    auto promote = [&](int number) {
+      int unit = number % kGroups / kParts, part = number % kParts;
+      float(&set)[kWidth / 2] = partial[number % kSets];
+      ptx::wgmmaArrived(set);
+      scales.template add<kWidth>(unit, part, set,
+                                  sums[unit] + part * (kWidth / 2));
+    };
+    int before = -1;
+#pragma unroll 1
+    for (int step = 0; step < walk.kCount; ++step) {
+      ptx::mbarrierWait(shared.full(place.stage), place.phase);
+      unsigned offset = place.stage * (kConfig.stageBytes(kSignature) >> 4);
+#pragma unroll
+      for (int number = 0; number < kAll; ++number) {
+        int unit = number % kGroups / kParts, part = number % kParts;
+        if constexpr (kSets == 2)
+          ptx::wgmmaWait<0>();
+        if (kSets == 2 && number == 0 && before >= 0)
+          release(shared, before);
+        ptx::wgmmaFence();
+#pragma unroll
+        for (int k = 0; k < kInterval; k += kDepth) {
+          int at = number / kGroups * kInterval + k;
+          product<kWidth>(
+              partial[number % kSets],
+              base.rows + offset + (unit * unitBytes() >> 4) +
+                  RowTile::stepOffset(at),
+              base.columns + offset +
+                  (ColumnTile::pieceBytes(kWidth) * part >> 4) +
+                  ColumnTile::stepOffset(at),
+              k > 0);
+        }
+        ptx::wgmmaCommit();
+        if constexpr (kSets == 1) {
+          if (number + 1 == kAll)
+            finishStage(shared, consumer, step + 1 == walk.kCount, place.stage);
+          else
+            ptx::wgmmaWait<0>();
+        } else if (number > 0 || step > 0)
+          promote((number + kAll - 1) % kAll);
+        // From here on additions are of this block of k.
+        if (number % kGroups == 0) {
+          scales.take();
+          int next = number / kGroups + 1;
+          scales.load(next < kBlockK / kInterval
+                          ? walk.kBegin(step) / kInterval + next
+                          : walk.kBegin(step + 1) / kInterval);
+        }
+        if constexpr (kSets == 1)
+          promote(number);
+      }
+      before = place.stage;
+      place.next();
+    }
+    if constexpr (kSets == 2) {
+      finishStage(shared, consumer, true, before);
+      promote(kAll - 1);
+    }
+  }
+
+  /// Waits for all products of \p stage and releases it.
+  static void finishStage(const Shared &shared, int consumer, bool isLast,
+                          int stage) {
+    if (isLast)
+      passTurn(shared, consumer);
+    ptx::wgmmaWait<0>();
+    release(shared, stage);
+  }
+
   /// Behind the last products of a tile, which \p stage feeds.
   static void finishProducts(const Shared &shared, int consumer, int stage) {
-    // The other consumer's products may follow without a gap.
+    passTurn(shared, consumer);
+    ptx::wgmmaWait<0>();
+    release(shared, stage);
+  }
+
+  /// The other consumer's products may follow without a gap.
+  static void passTurn(const Shared &shared, int consumer) {
     if constexpr (kConfig.pingPong)
       if (threadIdx.x % Sm90GemmConfig::kWarpgroup == 0)
         ptx::mbarrierArrive(shared.turn(1 - consumer));
-    ptx::wgmmaWait<0>();
-    release(shared, stage);
   }
 
   /// multiplyTiles() with the row side's elements from registers. A group of

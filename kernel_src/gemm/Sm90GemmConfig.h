@@ -6,8 +6,8 @@
 
 namespace kiln {
 
-/// Warp-specialised wgmma kernel for sm_90a: bf16, fp16, and fp32 data in tf32
-/// mode. One producer feeds a ring of `stages` tiles by TMA, `consumers`
+/// Warp-specialised wgmma kernel for sm_90a: bf16, fp16, fp32 data in tf32
+/// mode, and fp8 and int8 along k. One producer feeds a ring of `stages` tiles by TMA, `consumers`
 /// warpgroups multiply them; blocks are persistent and walk over tiles of
 /// blockM x blockN.
 ///
@@ -108,6 +108,48 @@ struct Sm90GemmConfig {
   constexpr int consumerColumns() const { return columns() / columnSharers(); }
   constexpr int units() const { return consumerRows() / kUnit; }
   constexpr int accumulators() const { return units() * consumerColumns() / 2; }
+
+  /// Sums that are promoted go to registers of their own after so many steps of
+  /// k, those of a scale.
+  static constexpr int kPromotedDepth = 128;
+  /// The products of a unit are promoted in so many parts of its columns, in
+  /// turns of two sets of sums: the tensor core has one set while the other is
+  /// added. One narrow part may have one set. 0: none fits registers.
+  constexpr int promotedParts(const GemmSignature &signature) const {
+    for (int parts = 1; parts <= 4; parts *= 2) {
+      bool isWide = parts == 1 && units() == 1 && consumerColumns() >= 128;
+      bool isOne = units() == 1 && parts == 1;
+      if (consumerColumns() % (8 * parts) == 0 && !isWide &&
+          (isOne || promotedSets(parts) == 2) &&
+          accumulators() + promotedSums(parts) <= mostSums(signature))
+        return parts;
+    }
+    return 0;
+  }
+  /// Sets that take turns in the groups of a stage, a part of a unit and of
+  /// kPromotedDepth steps each; and their registers.
+  constexpr int promotedSets(int parts) const {
+    return units() * parts * (blockK / kPromotedDepth) % 2 == 0 ? 2 : 1;
+  }
+  constexpr int promotedSums(int parts) const {
+    return promotedSets(parts) * consumerColumns() / (2 * parts);
+  }
+  /// Columns of a part.
+  constexpr int promotedColumns(const GemmSignature &signature) const {
+    int parts = promotedParts(signature);
+    return parts ? consumerColumns() / parts : consumerColumns();
+  }
+  /// True where the columns of each part have the same scale of B's blocks:
+  /// parts begin at multiples of their width, which divides a block.
+  constexpr bool columnsHaveOneScale(const GemmSignature &signature) const {
+    return signature.hasBlockScales() && !swapAB &&
+           kPromotedDepth % promotedColumns(signature) == 0;
+  }
+  /// All sums of a thread.
+  constexpr int sums(const GemmSignature &signature) const {
+    int parts = signature.isPromoted() ? promotedParts(signature) : 0;
+    return accumulators() + (parts ? promotedSums(parts) : 0);
+  }
 
   /// Two warps feed one consumer, its stages and what its epilogue reads; more
   /// consumers trade registers with a whole warpgroup, a warp for each and one
@@ -269,6 +311,8 @@ struct Sm90GemmConfig {
 
   /// Whether wgmma multiplies these inputs in this mode.
   static constexpr bool hasInstruction(const GemmSignature &signature) {
+    if (bytesOf(signature.in) == 1)
+      return signature.isKMajorA() && signature.isKMajorB();
     return signature.in == DType::BF16 || signature.in == DType::FP16 ||
            (signature.in == DType::FP32 &&
             signature.compute == ComputeMode::TF32);
@@ -303,13 +347,20 @@ struct Sm90GemmConfig {
   /// Most rows of a tile, and sums of a thread: what setmaxnreg leaves a
   /// consumer beside addresses and the epilogue.
   constexpr int mostRows() const { return columnShared ? 384 : 256; }
-  constexpr int mostSums() const { return consumers > 2 ? 100 : 192; }
+  /// (Where sums are promoted, few registers of three consumers hold
+  /// addresses: they have one unit each.)
+  constexpr int mostSums(const GemmSignature &signature) const {
+    return consumers < 3 ? 192 : signature.isPromoted() ? 128 : 100;
+  }
   /// What columns() is a multiple of. Rows of D are staged in 32 bytes at
   /// least, of results that one thread has both columns of.
   constexpr int columnStep(const GemmSignature &signature) const {
     bool isFree = swapAB ? splitK() == 1 || consumerColumns() <= kUnit
                          : mayOverlap(signature);
     int own = isFree ? 8 : 16 * signature.columnsPerOutput();
+    // int8 has no other widths from 32 columns on.
+    if (signature.in == DType::INT8 && consumerColumns() > 24 && own < 16)
+      own = 16;
     bool hasSlabs = !isColumnSideKMajor(signature);
     return columnSharers() * (hasSlabs ? slabElements(signature) : own);
   }
@@ -386,7 +437,14 @@ private:
     if (consumerColumns() < (swapAB ? 8 : 16 * joined) ||
         pieceColumns(signature) > kMostPiece)
       return false;
-    return accumulators() <= mostSums();
+    if (signature.isPromoted() && !isPromotionValid(signature))
+      return false;
+    return accumulators() <= mostSums(signature);
+  }
+
+  /// Scales of blocks of 128 columns are one for a part of columns, or two.
+  constexpr bool isPromotionValid(const GemmSignature &signature) const {
+    return promotedParts(signature) > 0 && promotedColumns(signature) <= 128;
   }
 
   constexpr bool isClusterValid(const GemmSignature &signature) const {

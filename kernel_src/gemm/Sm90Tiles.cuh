@@ -132,7 +132,10 @@ private:
   static constexpr int kStepM = !kConfig.readsKMajorA(kSignature) ? 8
                                 : kPairsAlongM                    ? 2
                                                                   : 1;
-  static constexpr int kStepN = 8 * kSignature.columnsPerOutput();
+  static constexpr int kStepN =
+      kConfig.columnsHaveOneScale(kSignature)
+          ? kConfig.promotedColumns(kSignature)
+          : 8 * kSignature.columnsPerOutput();
 
   /// Where tile number \p tile of a side of \p extent begins.
   template <int kBlock, int kStep>

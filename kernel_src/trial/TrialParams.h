@@ -20,13 +20,14 @@ constexpr int kTrialThreads = 256;
 /// kilnFillNormal: element i becomes a sample of a normal distribution, a
 /// function of (seed, i) alone, or what replaces it, rounded to its type: to
 /// nearest even, saturating where the type has no infinity. fp64 (with fp32's
-/// digits), fp32, fp16, bf16, e4m3, int8. Later fields go before earlier ones.
+/// digits), fp32, fp16, bf16, e4m3, e5m2, int8. Later fields go before earlier ones.
 struct FillNormalParams {
   void *data = nullptr;
   long long count = 0; ///< elements
   unsigned long long seed = 0;
   DType type = DType::BF16;
   float mean = 0, deviation = 1;
+  bool isLogarithmic = false; ///< the sample is an exponent of 2
   /// Above 0, about one element in this many is +outlier or -outlier.
   int outlierPeriod = 0;
   float outlier = 0;

@@ -50,6 +50,9 @@ inline void storeElement(void *data, DType type, long long index, float value) {
   case DType::E4M3:
     storeTyped<DType::E4M3>(data, index, value);
     break;
+  case DType::E5M2:
+    storeTyped<DType::E5M2>(data, index, value);
+    break;
   case DType::INT8:
     storeTyped<DType::INT8>(data, index, value);
     break;
@@ -74,6 +77,8 @@ inline double loadElement(const void *data, DType type, long long index) {
     return loadTyped<DType::FP16>(data, index);
   case DType::E4M3:
     return loadTyped<DType::E4M3>(data, index);
+  case DType::E5M2:
+    return loadTyped<DType::E5M2>(data, index);
   case DType::INT8:
     return loadTyped<DType::INT8>(data, index);
   default:
@@ -98,6 +103,8 @@ inline double roundTo(DType type, double value) {
     return roundTyped<DType::FP16>(single);
   case DType::E4M3:
     return roundTyped<DType::E4M3>(single);
+  case DType::E5M2:
+    return roundTyped<DType::E5M2>(single);
   case DType::INT8:
     return roundTyped<DType::INT8>(single);
   default:
@@ -126,7 +133,8 @@ inline float valueOf(const FillNormalParams &params, long long index) {
     return __uint_as_float(0xff800000u);
   if (isPicked(choice, params.outlierPeriod))
     return other >> 63 ? -params.outlier : params.outlier;
-  return params.mean + params.deviation * normalOf(bits);
+  float sample = params.mean + params.deviation * normalOf(bits);
+  return params.isLogarithmic ? ptx::ex2ApproxFtz(sample) : sample;
 }
 
 inline void fillNormal(const FillNormalParams &params) {

@@ -358,6 +358,39 @@ void Explainer::scales(const StatedScales &stated) {
     outputs.push_back({.index = stated.index});
 }
 
+void Explainer::factors(const StatedFactors &stated) {
+  const std::string name = textOf(stated.name);
+  operandNames[stated.index] = name;
+  for (int field : {stated.kind, stated.order, stated.ld})
+    names[field] = name;
+  quick.factors(stated);
+  if (!stated.given)
+    return;
+  const kiln_scale &scale = *stated.given;
+  take(checkInput(scale, name.c_str()));
+  if (fault)
+    return;
+  const int kind = scaleKindOf(scale, stated.isTransposed);
+  if (kind < 0)
+    return fail(ErrorCode::Unsupported,
+                "{}: granularity {} with blocks of {} x {} is not available",
+                name, scale.granularity, scale.block_rows,
+                scale.block_columns);
+  if (!scaleStridesOf(stated, static_cast<ScaleKind>(kind)).isGood)
+    return fail(ErrorCode::Unsupported,
+                "{}: strides {} and {}, one of them has to be 1", name,
+                scale.row_stride, scale.column_stride);
+  if (scale.type != KILN_DTYPE_NONE && scale.type != KILN_FP32)
+    fail(ErrorCode::Unsupported, "{}: type {:#x}, fp32 is supported", name,
+         scale.type);
+  refuse(name + ": an order of blocks", scale.order);
+  if (scale.batch_stride < 0 || scale.batch_stride > kMaxBatchStride)
+    fail(ErrorCode::InvalidArgument, "{}: batch_stride {} is negative or above "
+         "{}", name, scale.batch_stride, kMaxBatchStride);
+  checkAddress(name, reinterpret_cast<uintptr_t>(scale.data), true,
+               sizeof(float));
+}
+
 void Explainer::checkChain(int field, const kiln_pointwise *chain,
                            uint32_t count) {
   if (count > KILN_MAX_POINTWISE)

@@ -78,6 +78,7 @@ public:
   void array(const StatedArray &stated);
   bool optional(const StatedOperand &stated);
   void scales(const StatedScales &stated);
+  void factors(const StatedFactors &stated);
 
   template <class Args, class Each>
   void chain(int field, const Args &args, const Each &each) {

@@ -183,6 +183,16 @@ public:
     addWritten(stated.index, -1);
   }
 
+  KILN_INLINE void factors(const StatedFactors &stated) {
+    const kiln_scale *from = stated.given;
+    if (!from) [[likely]] {
+      for (int field : {stated.kind, stated.order, stated.ld})
+        absent(field);
+      return;
+    }
+    setFactors(stated, *from);
+  }
+
   /// The chain of \p args. Calls \p each(link, i, position) for link i, which
   /// is the position-th that does something.
   template <class Args, class Each>
@@ -257,6 +267,33 @@ public:
   }
 
 private:
+  /// Of an operand that has scales.
+  [[gnu::noinline]] void setFactors(const StatedFactors &stated,
+                                    const kiln_scale &from) {
+    int kind = hasKnownSize(from) ? scaleKindOf(from, stated.isTransposed) : -1;
+    if (kind < 0) {
+      wrong = true;
+      return;
+    }
+    ScaleStrides strides =
+        scaleStridesOf(stated, static_cast<ScaleKind>(kind));
+    const uint64_t address =
+        launches ? reinterpret_cast<uintptr_t>(from.data) : uint64_t(0);
+    uint64_t set = uint32_t(from.order);
+    for (uint64_t word : from.reserved)
+      set |= word;
+    wrong |= set != 0 || !strides.isGood;
+    wrong |= (from.type != KILN_DTYPE_NONE) & (from.type != KILN_FP32);
+    wrong |= static_cast<uint64_t>(from.batch_stride) > maxStride;
+    wrong |= needed & (address == 0);
+    wrong |= (address & (sizeof(float) - 1)) != 0;
+    call.values[stated.kind] = kind;
+    call.values[stated.order] = strides.alongRows;
+    setDerived(stated.ld, strides.ld, strides.packed);
+    call.arguments.operands[stated.index] = {address, strides.ld,
+                                             from.batch_stride, 0};
+  }
+
   /// Whether a field is set that must not be, whatever the family is, or
   /// another flag than \p flags.
   template <class Args>

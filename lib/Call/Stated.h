@@ -19,6 +19,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "common/Types.h"
 #include "kiln/kiln.h"
 
 #include <cmath>
@@ -103,6 +104,20 @@ struct StatedScales {
   bool isWritten = false;
 };
 
+/// The scales that an input is read with, fp32, which may be missing: whatever
+/// is given is a part of the problem. They make a matrix of rows, which the
+/// product keeps, by steps of its sum.
+struct StatedFactors {
+  StatedName name;
+  const kiln_scale *given; ///< null: none
+  int index;               ///< in Arguments::operands
+  // In the record: a ScaleKind, whether scales of neighbouring rows are
+  // neighbours, and the other stride.
+  int kind, order, ld;
+  bool isTransposed; ///< rows are the columns of the operand as stored
+  int64_t rows, depth;
+};
+
 /// One scalar of a call. No choice depends on its value: the record has a 1 in
 /// its place, or a 0 if it is not used, or always (Field::alwaysUsed). So the
 /// visitors check the value itself.
@@ -118,6 +133,63 @@ struct StatedScalar {
   const void *address = nullptr;
   const char *addressName = "";
 };
+
+/// A leading dimension as given, resolved, and as a record has it.
+constexpr int64_t resolveRow(int64_t given, int64_t packed) {
+  return given ? given : packed;
+}
+constexpr int64_t canonicalRow(int64_t given, int64_t packed) {
+  return given == packed ? 0 : given;
+}
+
+/// The kind of what \p given says, of an operand whose rows are \p isTransposed
+/// its columns as stored; -1 if there is no such kind.
+constexpr int scaleKindOf(const kiln_scale &given, bool isTransposed) {
+  const int32_t rows = isTransposed ? given.block_columns : given.block_rows;
+  const int32_t depth = isTransposed ? given.block_rows : given.block_columns;
+  if (given.granularity == KILN_GRANULARITY_BLOCK) {
+    for (ScaleKind kind : {ScaleKind::Block1x128, ScaleKind::Block128x128})
+      if (rows == scaledRows(kind) && depth == scaledDepth(kind))
+        return static_cast<int>(kind);
+    return -1;
+  }
+  if (rows != 0 || depth != 0)
+    return -1;
+  if (given.granularity == KILN_GRANULARITY_TENSOR)
+    return static_cast<int>(ScaleKind::Tensor);
+  const kiln_granularity own =
+      isTransposed ? KILN_GRANULARITY_COLUMN : KILN_GRANULARITY_ROW;
+  return given.granularity == own ? static_cast<int>(ScaleKind::Row) : -1;
+}
+
+/// The strides of scales of blocks, resolved: one is 1.
+struct ScaleStrides {
+  bool isGood;
+  bool alongRows;
+  int64_t ld, packed; ///< packed: what ld is by default
+};
+
+/// Those of \p given, which has scales of \p stated 's kind \p kind. Strides of
+/// 0 are packed along k.
+constexpr ScaleStrides scaleStridesOf(const StatedFactors &stated,
+                                      ScaleKind kind) {
+  auto blocks = [](int64_t extent, int size) {
+    return extent > 0 ? (extent - 1) / size + 1 : 0;
+  };
+  const kiln_scale &given = *stated.given;
+  const bool t = stated.isTransposed;
+  const int64_t row = t ? given.column_stride : given.row_stride;
+  const int64_t step = t ? given.row_stride : given.column_stride;
+  if (!isBlockScale(kind))
+    return {(row | step) == 0 || (row == 1 && step == 0), false, 0, 0};
+  const int64_t rows = blocks(stated.rows, scaledRows(kind));
+  const int64_t depths = blocks(stated.depth, scaledDepth(kind));
+  // Of one row both strides may be 1.
+  const bool isColumn = row == 1 && step == 1 && depths > 1;
+  if ((step == 0 || step == 1) && !isColumn)
+    return {true, false, resolveRow(row, depths), depths};
+  return {row == 0 || row == 1, true, step, rows};
+}
 
 /// Links of a chain have operations below this. What a record may hold beyond
 /// them is not a link.
@@ -137,14 +209,6 @@ inline bool fitsFp32(double value) {
 constexpr int64_t product(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) *
                               static_cast<uint64_t>(b));
-}
-
-/// A leading dimension as given, resolved, and as a record has it.
-constexpr int64_t resolveRow(int64_t given, int64_t packed) {
-  return given ? given : packed;
-}
-constexpr int64_t canonicalRow(int64_t given, int64_t packed) {
-  return given == packed ? 0 : given;
 }
 
 } // namespace kiln

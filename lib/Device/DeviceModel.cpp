@@ -46,6 +46,12 @@ RateType rateTypeOf(DType type, ComputeMode mode) {
     return RateType::FP8;
   case DType::INT8:
     return RateType::INT8;
+  case DType::None:
+  case DType::E8M0:
+  case DType::E2M1:
+  case DType::INT4:
+  case DType::UINT4:
+    break;
   }
   assert(false && "a DType without a rate");
   return RateType::FP32;

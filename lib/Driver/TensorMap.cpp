@@ -40,6 +40,8 @@ static llvm::Expected<CUtensorMapDataType> dataTypeOf(int32_t elementType) {
   case DType::E5M2:
   case DType::INT8:
     return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  default:
+    break;
   }
   return makeError(ErrorCode::InvalidArgument,
                    "tensor map: no element type {:#x}", elementType);

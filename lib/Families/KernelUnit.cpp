@@ -49,6 +49,8 @@ kilnEntry(const __grid_constant__ kiln::{params} params) {{
 
 llvm::StringRef enumeratorOf(DType type) {
   switch (type) {
+  case DType::None:
+    return "None";
   case DType::FP64:
     return "FP64";
   case DType::FP32:
@@ -63,8 +65,16 @@ llvm::StringRef enumeratorOf(DType type) {
     return "E4M3";
   case DType::E5M2:
     return "E5M2";
+  case DType::E8M0:
+    return "E8M0";
   case DType::INT8:
     return "INT8";
+  case DType::E2M1:
+    return "E2M1";
+  case DType::INT4:
+    return "INT4";
+  case DType::UINT4:
+    return "UINT4";
   }
   return {};
 }

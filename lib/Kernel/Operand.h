@@ -36,6 +36,8 @@ enum class TrialData {
 /// integers.
 struct OperandInit {
   double mean = 0, deviation = 1;
+  /// Samples are powers of two: those of the distribution are the exponents.
+  bool isLogarithmic = false;
   /// Explicit mantissa bits that are kept; 0 keeps the type's (10 for fp32 data
   /// that a tf32 kernel reads).
   int mantissaBits = 0;

@@ -27,7 +27,8 @@ static uint64_t alignUp(uint64_t bytes) {
 /// What the trial tools can fill and, if it is written, compare.
 static bool isKnown(const OperandSpec &operand) {
   constexpr DType kReals[] = {DType::FP64, DType::FP32, DType::FP16,
-                              DType::BF16, DType::E4M3, DType::INT8};
+                              DType::BF16, DType::E4M3, DType::E5M2,
+                              DType::INT8};
   return (operand.type == DType::INT32 && !operand.isWritten()) ||
          llvm::is_contained(kReals, operand.type);
 }
@@ -55,7 +56,8 @@ llvm::Error TrialBuffers::checkTable() const {
     if (!isKnown(operand))
       return makeError(ErrorCode::Unsupported,
                        "{}: trials can neither fill nor compare operand {} of "
-                       "type {}; bf16, fp16, fp32, fp64, e4m3 and int8 work",
+                       "type {}; bf16, fp16, fp32, fp64, e4m3, e5m2 and int8 "
+                       "work",
                        family->name(), operand.name, nameOf(operand.type));
     if (isUnsaid(operand))
       return makeError(ErrorCode::Unsupported,
@@ -289,6 +291,7 @@ llvm::Error TrialBuffers::fillSlot(size_t operand, uint64_t copyAt,
   normal.type = spec.type;
   normal.mean = static_cast<float>(init.mean);
   normal.deviation = static_cast<float>(init.deviation);
+  normal.isLogarithmic = init.isLogarithmic;
   normal.mantissaBits = init.mantissaBits;
   normal.outlierPeriod = init.outlierPeriod;
   normal.outlier = static_cast<float>(init.outlier);

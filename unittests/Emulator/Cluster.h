@@ -135,7 +135,7 @@ struct Meeting {
 /// One wgmma of all threads of a warpgroup.
 struct GroupProduct {
   Product shape;
-  std::array<float *, kWarpgroup> sums;
+  std::array<void *, kWarpgroup> sums;
   std::array<const unsigned *, kWarpgroup> a;
 };
 

@@ -200,6 +200,12 @@ void Cluster::waitForProducts(int pending) {
 }
 
 static float valueOf(DType type, const unsigned char *bytes) {
+  if (type == DType::INT8)
+    return static_cast<signed char>(*bytes);
+  if (type == DType::E5M2) {
+    const auto bits = static_cast<uint16_t>(*bytes << 8);
+    return static_cast<float>(__builtin_bit_cast(_Float16, bits));
+  }
   if (type == DType::E4M3) {
     const int exponent = *bytes >> 3 & 15, mantissa = *bytes & 7;
     const float size = exponent
@@ -269,7 +275,7 @@ static void addProducts(const float *a, const float (*b)[kMostWidth], int depth,
       sums[n] += a[k] * b[k][n];
 }
 
-/// The same for e4m3: addends are shifted to the exponent of the greatest one,
+/// The same for fp8: addends are shifted to the exponent of the greatest one,
 /// and what lies below 14 bits is cut off. Source: DeepSeek-V3 Technical
 /// Report, arXiv:2412.19437, 3.3.2.
 static void addShifted(const float *a, const float (*b)[kMostWidth], int depth,
@@ -293,13 +299,15 @@ static void addShifted(const float *a, const float (*b)[kMostWidth], int depth,
 
 void Cluster::finish(const GroupProduct &product) {
   constexpr int kRows = 64;
-  const auto type = static_cast<DType>(product.shape.type);
+  const auto type = static_cast<DType>(product.shape.typeA);
+  const auto typeB = static_cast<DType>(product.shape.typeB);
+  const bool isInteger = type == DType::INT8;
   const int bytes = bytesOf(type), depth = 32 / bytes;
   const int width = product.shape.width;
   static float a[kRows][kMostDepth], b[kMostDepth][kMostWidth], row[kMostWidth];
   Block &block = *current->block;
-  auto read = [&](const Tile &tile, int r, int k) {
-    return valueOf(type,
+  auto read = [&](const Tile &tile, DType of, int r, int k) {
+    return valueOf(of,
                    bytesAt(block, tile.addressOf(unsigned(r), unsigned(k)), 1));
   };
   const Tile tileA(product.shape.descriptorA, product.shape.transA,
@@ -310,10 +318,10 @@ void Cluster::finish(const GroupProduct &product) {
     return fail("a transposed operand without a swizzle");
   for (int k = 0; k < depth; ++k)
     for (int n = 0; n < width; ++n)
-      b[k][n] = read(tileB, n, k);
+      b[k][n] = read(tileB, typeB, n, k);
   for (int r = 0; r < kRows && !product.shape.a; ++r)
     for (int k = 0; k < depth; ++k)
-      a[r][k] = read(tileA, r, k);
+      a[r][k] = read(tileA, type, r, k);
   // Of a thread: rows t / 4 and + 8, in four registers of 4 / bytes elements.
   auto rowOf = [](int t) { return t / kWarp * 16 + t % kWarp / 4; };
   const int each = 4 / bytes;
@@ -326,16 +334,27 @@ void Cluster::finish(const GroupProduct &product) {
     }
   for (int r = 0; r < kRows; ++r) {
     const int half = r % 16 / 8, firstThread = r / 16 * kWarp + r % 8 * 4;
-    auto sumOf = [&](int n) -> float & {
-      return product
-          .sums[size_t(firstThread + n % 8 / 2)][n / 8 * 4 + half * 2 + n % 2];
+    auto sumOf = [&](int n) {
+      return static_cast<char *>(product.sums[size_t(firstThread + n % 8 / 2)]) +
+             sizeof(float) * size_t(n / 8 * 4 + half * 2 + n % 2);
     };
-    for (int n = 0; n < width; ++n)
-      row[n] = product.shape.accumulate ? sumOf(n) : 0.0f;
-    (type == DType::E4M3 ? addShifted : addProducts)(a[r], b, depth, width,
-                                                     row);
-    for (int n = 0; n < width; ++n)
-      sumOf(n) = row[n];
+    // Sums of integers are exact as fp32 in products as short as the tests'.
+    for (int n = 0; n < width; ++n) {
+      int integer = 0;
+      std::memcpy(&row[n], sumOf(n), sizeof(float));
+      std::memcpy(&integer, sumOf(n), sizeof(int));
+      if (isInteger)
+        row[n] = static_cast<float>(integer);
+      if (!product.shape.accumulate)
+        row[n] = 0.0f;
+    }
+    (isFp8(type) ? addShifted : addProducts)(a[r], b, depth, width, row);
+    for (int n = 0; n < width; ++n) {
+      const int integer = isInteger ? static_cast<int>(row[n]) : 0;
+      std::memcpy(sumOf(n), isInteger ? static_cast<const void *>(&integer)
+                                      : &row[n],
+                  sizeof(float));
+    }
   }
 }
 

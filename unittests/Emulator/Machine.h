@@ -31,10 +31,10 @@ struct Thread {
 
 /// The operands of one wgmma as a thread of the warpgroup gives them.
 struct Product {
-  float *sums;
+  void *sums; ///< float, of int8 int32
   const unsigned *a; ///< null: descriptorA says where it is
   unsigned long long descriptorA, descriptorB;
-  int width, type, accumulate, transA, transB;
+  int width, typeA, typeB, accumulate, transA, transB;
 };
 
 /// What one lane brings to a meeting of its warp; the last one that comes runs

@@ -7,7 +7,8 @@
 namespace kiln {
 
 static_assert(KILN_COMPUTE_NATIVE == int(ComputeMode::Native) &&
-              KILN_COMPUTE_TF32 == int(ComputeMode::TF32));
+              KILN_COMPUTE_TF32 == int(ComputeMode::TF32) &&
+              KILN_COMPUTE_FAST_FP8 == int(ComputeMode::FastFp8));
 static_assert(KILN_LAYOUT_NN == int(Layout::NN) &&
               KILN_LAYOUT_NT == int(Layout::NT) &&
               KILN_LAYOUT_TN == int(Layout::TN) &&
@@ -16,16 +17,20 @@ static_assert(KILN_LAYOUT_NN == int(Layout::NN) &&
 namespace {
 struct GemmVisit {
   using Args = kiln_gemm_args;
-  static constexpr int kFields = GemmField::Align + 1;
+  static constexpr int kFields = GemmField::Count;
   static constexpr int kOperands = GemmOperand::Count;
 
   template <class Visitor>
   KILN_INLINE static void visit(const Args &args, Visitor &v) {
     if (!v.begin(args, "kiln_gemm_args"))
       return;
-    const kiln_dtype in = args.a.type, out = args.d.type ? args.d.type : in;
+    const kiln_dtype in = args.a.type, inB = args.b.type ? args.b.type : in;
+    const kiln_dtype usual =
+        kiln_dtype(defaultOut(static_cast<DType>(in)));
+    const kiln_dtype out = args.d.type ? args.d.type : usual;
     v.type(GemmField::DType, "a.type", in, in);
-    v.type(GemmField::Out, "d.type", out, out == in ? 0 : out);
+    v.type(GemmField::TypeB, "b.type", inB, inB == in ? 0 : inB);
+    v.type(GemmField::Out, "d.type", out, out == usual ? 0 : out);
     v.choice(GemmField::Compute, "compute", args.compute, args.compute);
     v.choice(GemmField::Layout, "layout", args.layout, args.layout);
     v.require(args.accumulator == KILN_DTYPE_NONE ||
@@ -82,15 +87,35 @@ struct GemmVisit {
                .typeOf = "a",
                .rowLength = isTransposedA(layout) ? args.m : args.k,
                .field = GemmField::Lda,
-               .isUsed = args.k != 0});
+               .isUsed = args.k != 0,
+               .hasScales = true});
     v.operand({.name = "b",
                .given = args.b,
                .index = GemmOperand::B,
-               .type = args.a.type,
-               .typeOf = "a",
+               .type = args.b.type ? args.b.type : args.a.type,
+               .typeOf = "b",
                .rowLength = isTransposedB(layout) ? args.k : args.n,
                .field = GemmField::Ldb,
-               .isUsed = args.k != 0});
+               .isUsed = args.k != 0,
+               .hasScales = true});
+    v.factors({.name = "a.scale",
+                 .given = args.a.scale,
+                 .index = GemmOperand::ScaleA,
+                 .kind = GemmField::ScaleA,
+                 .order = GemmField::ScaleOrderA,
+                 .ld = GemmField::LdScaleA,
+                 .isTransposed = isTransposedA(layout),
+                 .rows = args.m,
+                 .depth = args.k});
+    v.factors({.name = "b.scale",
+                 .given = args.b.scale,
+                 .index = GemmOperand::ScaleB,
+                 .kind = GemmField::ScaleB,
+                 .order = GemmField::ScaleOrderB,
+                 .ld = GemmField::LdScaleB,
+                 .isTransposed = !isTransposedB(layout),
+                 .rows = args.n,
+                 .depth = args.k});
     v.absent(GemmField::Ldc);
     if (readsC)
       v.operand({.name = "c",

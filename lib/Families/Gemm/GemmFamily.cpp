@@ -5,6 +5,7 @@
 #include "Families/Gemm/GemmProblem.h"
 #include "Families/Gemm/GemmTemplate.h"
 #include "Families/ProblemFields.h"
+#include "Kernel/TypeName.h"
 #include "Support/Error.h"
 
 #include <algorithm>
@@ -93,13 +94,38 @@ static llvm::Error checkChain(const GemmProblem &p) {
 
 /// Types that the family computes.
 static llvm::Error checkTypes(const GemmProblem &p) {
-  if (p.out != p.dtype && p.out != DType::FP32)
+  bool isByte = bytesOf(p.dtype) == 1;
+  if (isFp8(p.dtype) ? !isFp8(p.typeB) : p.typeB != p.dtype)
+    return makeError(ErrorCode::Unsupported,
+                     "gemm: b={} does not go with dtype={}", nameOf(p.typeB),
+                     nameOf(p.dtype));
+  if (!isByte && p.out != p.dtype && p.out != DType::FP32)
     return makeError(ErrorCode::Unsupported,
                      "gemm: out is neither dtype nor fp32");
   if (p.compute == ComputeMode::TF32 && p.dtype != DType::FP32)
     return makeError(ErrorCode::InvalidArgument,
                      "gemm: compute=tf32 needs dtype=fp32");
+  if (p.compute == ComputeMode::FastFp8 && !isFp8(p.dtype))
+    return makeError(ErrorCode::InvalidArgument,
+                     "gemm: compute=fast_fp8 needs dtype=e4m3 or e5m2");
   return llvm::Error::success();
+}
+
+/// Scales that the family computes with: GemmSignature::hasScales().
+static llvm::Error checkScales(const GemmProblem &p) {
+  const GemmSignature signature = signatureOf(p);
+  if (signature.hasScales())
+    return llvm::Error::success();
+  if (bytesOf(p.dtype) != 1)
+    return makeError(ErrorCode::Unsupported,
+                     "gemm: {} takes no scales, types of one byte do",
+                     nameOf(p.dtype));
+  if (!signature.isPromoted())
+    return makeError(ErrorCode::Unsupported,
+                     "gemm: scales of blocks need e4m3 or e5m2 and fp32 sums");
+  return makeError(ErrorCode::Unsupported,
+                   "gemm: scales of blocks are scale_a=1x128 with "
+                   "scale_b=128x128");
 }
 
 static llvm::Error checkMemory(const GemmProblem &p) {
@@ -118,6 +144,19 @@ static llvm::Error checkMemory(const GemmProblem &p) {
   if (p.beta != 0)
     if (auto error = check("ldc", p.m, p.n, p.ldc))
       return error;
+  auto checkScale = [&](llvm::StringRef key, const GemmScales &scales,
+                        int64_t extent) -> llvm::Error {
+    if (!isBlockScale(scales.kind))
+      return llvm::Error::success();
+    int64_t rows = GemmProblem::scaleRows(scales, extent);
+    int64_t depths = p.scaleDepths(scales);
+    return scales.alongRows ? check(key, depths, rows, scales.ld)
+                            : check(key, rows, depths, scales.ld);
+  };
+  if (auto error = checkScale("ldsa", p.scaleA, p.m))
+    return error;
+  if (auto error = checkScale("ldsb", p.scaleB, p.n))
+    return error;
   if (!p.pointwise.contains(PointwiseOp::Residual))
     return llvm::Error::success();
   return check("ldr", p.m, p.linkCols(PointwiseOp::Residual), p.ldResidual);
@@ -129,6 +168,8 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
   GemmProblem p = readGemmProblem(record.values().data());
   if (auto error = checkTypes(p))
     return error;
+  if (auto error = checkScales(p))
+    return error;
   if (auto error = checkChain(p))
     return error;
   if (auto error = checkMemory(p))
@@ -138,7 +179,8 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
     if (isDefault)
       record.set(field, 0);
   };
-  reset(GemmField::Out, p.out == p.dtype);
+  reset(GemmField::Out, p.out == defaultOut(p.dtype));
+  reset(GemmField::TypeB, p.typeB == p.dtype);
   reset(GemmField::Lda, p.lda == p.colsA());
   reset(GemmField::Ldb, p.ldb == p.colsB());
   reset(GemmField::Ldc, p.ldc == p.n || p.beta == 0);
@@ -146,6 +188,17 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
   reset(GemmField::LdResidual,
         p.ldResidual == p.linkCols(PointwiseOp::Residual) ||
             !p.pointwise.contains(PointwiseOp::Residual));
+  auto resetScales = [&](int order, int ld, const GemmScales &scales,
+                         int64_t extent) {
+    const bool isOfBlocks = isBlockScale(scales.kind);
+    reset(order, !isOfBlocks);
+    reset(ld, !isOfBlocks ||
+                  scales.ld == (scales.alongRows
+                                    ? GemmProblem::scaleRows(scales, extent)
+                                    : p.scaleDepths(scales)));
+  };
+  resetScales(GemmField::ScaleOrderA, GemmField::LdScaleA, p.scaleA, p.m);
+  resetScales(GemmField::ScaleOrderB, GemmField::LdScaleB, p.scaleB, p.n);
   Problem problem;
   problem.signature =
       toRecord(signatureOf(readGemmProblem(record.values().data())));
@@ -156,6 +209,17 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
 //===----------------------------------------------------------------------===//
 // Operands
 //===----------------------------------------------------------------------===//
+
+/// Data of A and B that their types have digits for.
+static void describeInput(OperandSpec &spec) {
+  if (spec.type == DType::INT8)
+    spec.usual.deviation = spec.outliers.deviation = 40;
+  // Sums of one sign grow beyond what a narrow accumulator keeps of products.
+  if (isFp8(spec.type)) {
+    spec.outliers.mean = 1;
+    spec.outliers.deviation = 0.25;
+  }
+}
 
 OperandTable GemmFamily::operands(const Problem &problem) const {
   GemmProblem p = read(problem);
@@ -183,10 +247,10 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
       spec.usual.mantissaBits = spec.outliers.mantissaBits = kTf32Mantissa;
     return spec;
   };
-  set(GemmOperand::A, "a", OperandRole::In, p.dtype, p.rowsA(), p.colsA(),
-      p.lda, true);
-  set(GemmOperand::B, "b", OperandRole::Constant, p.dtype, p.rowsB(), p.colsB(),
-      p.ldb, true);
+  describeInput(set(GemmOperand::A, "a", OperandRole::In, p.dtype, p.rowsA(),
+                    p.colsA(), p.lda, true));
+  describeInput(set(GemmOperand::B, "b", OperandRole::Constant, p.typeB,
+                    p.rowsB(), p.colsB(), p.ldb, true));
   set(GemmOperand::C, "c", OperandRole::In, p.out, p.m, p.n, p.ldc,
       p.beta != 0);
   OperandSpec &d = set(GemmOperand::D, "d", OperandRole::Out, p.out, p.m,
@@ -198,6 +262,11 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
   d.tolerance.relative = 2 * std::ldexp(1.0, -mantissa);
   d.tolerance.scaled =
       4 * std::sqrt(std::max<double>(p.k, 1)) * std::ldexp(1.0, -24);
+  // An fp8 tensor core keeps 13 bits of a sum, of 128 products or of all.
+  if (isFp8(p.dtype))
+    d.tolerance.scaled = p.compute == ComputeMode::FastFp8
+                             ? std::min(1.0, std::max<double>(p.k, 128) / 32768)
+                             : std::ldexp(1.0, -8);
   int64_t biasCols = p.linkCols(PointwiseOp::Bias);
   OperandSpec &bias =
       set(GemmOperand::Bias, "bias", OperandRole::Constant, p.out, 1, biasCols,
@@ -207,6 +276,28 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
   set(GemmOperand::Residual, "residual", OperandRole::In, p.out, p.m,
       p.linkCols(PointwiseOp::Residual), p.ldResidual,
       p.pointwise.contains(PointwiseOp::Residual));
+  auto setScales = [&](int index, llvm::StringRef name, OperandRole role,
+                       const GemmScales &scales, int64_t extent) {
+    int64_t rows = GemmProblem::scaleRows(scales, extent);
+    int64_t depths = p.scaleDepths(scales);
+    if (scales.alongRows)
+      std::swap(rows, depths);
+    // Those of rows are one line.
+    if (!isBlockScale(scales.kind))
+      std::swap(rows, depths);
+    OperandSpec &spec =
+        set(index, name, role, DType::FP32, rows, depths,
+            isBlockScale(scales.kind) ? scales.ld : depths,
+            scales.kind != ScaleKind::None);
+    spec.alignment = bytesOf(DType::FP32);
+    spec.misalignment = misalignmentOf(spec.alignment, DType::FP32);
+    // Neighbours differ, by factors of 2 and more.
+    spec.usual = {.mean = -2, .isLogarithmic = true};
+    spec.outliers = {.mean = -2, .deviation = 2, .isLogarithmic = true};
+  };
+  setScales(GemmOperand::ScaleA, "scale_a", OperandRole::In, p.scaleA, p.m);
+  setScales(GemmOperand::ScaleB, "scale_b", OperandRole::Constant, p.scaleB,
+            p.n);
   auto slotOf = [&](PointwiseOp op) {
     return int(KILN_GEMM_POINTWISE) + p.pointwise.find(op);
   };
@@ -215,7 +306,9 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
                        KILN_GEMM_C,
                        KILN_GEMM_D,
                        slotOf(PointwiseOp::Bias),
-                       slotOf(PointwiseOp::Residual)};
+                       slotOf(PointwiseOp::Residual),
+                       KILN_GEMM_SCALE_A,
+                       KILN_GEMM_SCALE_B};
   for (int i = 0; i < GemmOperand::Count; ++i)
     table.operands[i].slot = slots[i];
   return table;
@@ -224,6 +317,8 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
 std::optional<MatrixProduct>
 GemmFamily::matrixProduct(const Problem &problem) const {
   GemmProblem p = read(problem);
+  if (bytesOf(p.dtype) == 1)
+    return std::nullopt;
   MatrixProduct product;
   product.type = p.dtype;
   product.m = p.m;

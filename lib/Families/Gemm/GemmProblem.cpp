@@ -3,6 +3,7 @@
 
 #include "Families/ProblemFields.h"
 #include "Families/SignatureFields.h"
+#include "Model/MathUtil.h"
 #include "Support/Format.h"
 #include "kiln/types.h"
 
@@ -14,11 +15,24 @@ static constexpr int64_t code(auto value) {
   return static_cast<int64_t>(value);
 }
 
-static constexpr FieldName kTypeNames[] = {{code(DType::BF16), "bf16"},
-                                           {code(DType::FP16), "fp16"},
-                                           {code(DType::FP32), "fp32"}};
+static constexpr FieldName kTypeNames[] = {
+    {code(DType::BF16), "bf16"}, {code(DType::FP16), "fp16"},
+    {code(DType::FP32), "fp32"}, {code(DType::E4M3), "e4m3"},
+    {code(DType::E5M2), "e5m2"}, {code(DType::INT8), "int8"}};
+static constexpr FieldName kOutNames[] = {{code(DType::BF16), "bf16"},
+                                          {code(DType::FP16), "fp16"},
+                                          {code(DType::FP32), "fp32"}};
 static constexpr FieldName kComputeNames[] = {
-    {code(ComputeMode::Native), "native"}, {code(ComputeMode::TF32), "tf32"}};
+    {code(ComputeMode::Native), "native"},
+    {code(ComputeMode::TF32), "tf32"},
+    {code(ComputeMode::FastFp8), "fast_fp8"}};
+static constexpr FieldName kScaleNames[] = {
+    {code(ScaleKind::None), "none"},
+    {code(ScaleKind::Tensor), "tensor"},
+    {code(ScaleKind::Row), "row"},
+    {code(ScaleKind::Block1x128), "1x128"},
+    {code(ScaleKind::Block128x128), "128x128"}};
+static constexpr FieldName kScaleOrderNames[] = {{0, "k"}, {1, "rows"}};
 static constexpr FieldName kLayoutNames[] = {{code(Layout::NN), "NN"},
                                              {code(Layout::NT), "NT"},
                                              {code(Layout::TN), "TN"},
@@ -38,7 +52,7 @@ const RecordSchema &gemmProblemSchema() {
                                     extentField("n", FieldRole::Extent),
                                     extentField("k", FieldRole::Extent),
                                     enumField("dtype", true, kTypeNames),
-                                    enumField("out", false, kTypeNames),
+                                    enumField("out", false, kOutNames),
                                     enumField("compute", false, kComputeNames),
                                     enumField("layout", false, kLayoutNames),
                                     {.key = "batch",
@@ -56,7 +70,16 @@ const RecordSchema &gemmProblemSchema() {
                                     leadingDimensionField("ldc"),
                                     leadingDimensionField("ldd"),
                                     leadingDimensionField("ldr"),
-                                    alignField()});
+                                    alignField(),
+                                    enumField("b", false, kTypeNames),
+                                    enumField("scale_a", false, kScaleNames),
+                                    enumField("scale_b", false, kScaleNames),
+                                    enumField("scale_order_a", false,
+                                              kScaleOrderNames),
+                                    enumField("scale_order_b", false,
+                                              kScaleOrderNames),
+                                    leadingDimensionField("ldsa"),
+                                    leadingDimensionField("ldsb")});
   return schema;
 }
 
@@ -66,8 +89,11 @@ GemmProblem readGemmProblem(const int64_t *values) {
   p.n = values[GemmField::N];
   p.k = values[GemmField::K];
   p.dtype = static_cast<DType>(values[GemmField::DType]);
-  p.out = values[GemmField::Out] ? static_cast<DType>(values[GemmField::Out])
-                                 : p.dtype;
+  auto type = [&](int field, DType otherwise) {
+    return values[field] ? static_cast<DType>(values[field]) : otherwise;
+  };
+  p.typeB = type(GemmField::TypeB, p.dtype);
+  p.out = type(GemmField::Out, defaultOut(p.dtype));
   p.compute = static_cast<ComputeMode>(values[GemmField::Compute]);
   p.layout = static_cast<Layout>(values[GemmField::Layout]);
   p.batch = values[GemmField::Batch];
@@ -84,7 +110,32 @@ GemmProblem readGemmProblem(const int64_t *values) {
   p.ldResidual =
       resolve(GemmField::LdResidual, p.linkCols(PointwiseOp::Residual));
   p.align = values[GemmField::Align];
+  auto scales = [&](int kind, int order, int ld, int64_t extent) {
+    GemmScales s;
+    s.kind = static_cast<ScaleKind>(values[kind]);
+    if (s.kind == ScaleKind::None) [[likely]]
+      return s;
+    s.alongRows = values[order] != 0;
+    s.ld = resolve(ld, s.alongRows ? GemmProblem::scaleRows(s, extent)
+                                   : p.scaleDepths(s));
+    return s;
+  };
+  p.scaleA = scales(GemmField::ScaleA, GemmField::ScaleOrderA,
+                    GemmField::LdScaleA, p.m);
+  p.scaleB = scales(GemmField::ScaleB, GemmField::ScaleOrderB,
+                    GemmField::LdScaleB, p.n);
   return p;
+}
+
+/// Blocks of \p size in \p extent; one for all where size is 0.
+static int64_t blocksOf(int64_t extent, int size) {
+  return size ? ceilDiv(extent, size) : 1;
+}
+int64_t GemmProblem::scaleRows(const GemmScales &scales, int64_t extent) {
+  return blocksOf(extent, scaledRows(scales.kind));
+}
+int64_t GemmProblem::scaleDepths(const GemmScales &scales) const {
+  return blocksOf(k, scaledDepth(scales.kind));
 }
 
 /// Greatest power of two, at most 16, that divides every one of \p bytes.
@@ -98,6 +149,9 @@ static int alignmentClass(std::initializer_list<int64_t> bytes) {
 GemmSignature signatureOf(const GemmProblem &p) {
   GemmSignature signature;
   signature.in = p.dtype;
+  signature.inB = p.typeB == p.dtype ? DType::None : p.typeB;
+  signature.scaleA = p.scaleA.kind;
+  signature.scaleB = p.scaleB.kind;
   signature.out = p.out;
   signature.compute = p.compute;
   signature.layout = p.layout;
@@ -121,8 +175,25 @@ GemmSignature signatureOf(const GemmProblem &p) {
 //===----------------------------------------------------------------------===//
 
 static std::string enumeratorText(ComputeMode mode) {
-  return mode == ComputeMode::TF32 ? "kiln::ComputeMode::TF32"
+  return mode == ComputeMode::TF32      ? "kiln::ComputeMode::TF32"
+         : mode == ComputeMode::FastFp8 ? "kiln::ComputeMode::FastFp8"
                                    : "kiln::ComputeMode::Native";
+}
+
+static std::string enumeratorText(ScaleKind kind) {
+  switch (kind) {
+  case ScaleKind::None:
+    break;
+  case ScaleKind::Tensor:
+    return "kiln::ScaleKind::Tensor";
+  case ScaleKind::Row:
+    return "kiln::ScaleKind::Row";
+  case ScaleKind::Block1x128:
+    return "kiln::ScaleKind::Block1x128";
+  case ScaleKind::Block128x128:
+    return "kiln::ScaleKind::Block128x128";
+  }
+  return "kiln::ScaleKind::None";
 }
 
 static std::string enumeratorText(Layout layout) {
@@ -132,7 +203,7 @@ static std::string enumeratorText(Layout layout) {
 
 static constexpr SignatureFields kSignatureFields(
     SignatureField{"in", "in", &GemmSignature::in, true, kTypeNames},
-    SignatureField{"out", "out", &GemmSignature::out, true, kTypeNames},
+    SignatureField{"out", "out", &GemmSignature::out, true, kOutNames},
     SignatureField{"compute", "compute", &GemmSignature::compute, false,
                    kComputeNames},
     SignatureField{"layout", "layout", &GemmSignature::layout, true,
@@ -142,7 +213,12 @@ static constexpr SignatureFields kSignatureFields(
     SignatureField{"readsc", "readsC", &GemmSignature::readsC},
     SignatureField{"aligna", "alignA", &GemmSignature::alignA, false, {}, 16},
     SignatureField{"alignb", "alignB", &GemmSignature::alignB, false, {}, 16},
-    SignatureField{"alignd", "alignD", &GemmSignature::alignD, false, {}, 16});
+    SignatureField{"alignd", "alignD", &GemmSignature::alignD, false, {}, 16},
+    SignatureField{"b", "inB", &GemmSignature::inB, false, kTypeNames},
+    SignatureField{"scalea", "scaleA", &GemmSignature::scaleA, false,
+                   kScaleNames},
+    SignatureField{"scaleb", "scaleB", &GemmSignature::scaleB, false,
+                   kScaleNames});
 
 const RecordSchema &gemmSignatureSchema() {
   static const RecordSchema schema = kSignatureFields.schema("gemm");

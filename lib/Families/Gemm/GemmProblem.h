@@ -13,11 +13,19 @@
 
 namespace kiln {
 
+/// The scales of A or B: a matrix of rows by steps of k, stored along k unless
+/// they are in the order of rows.
+struct GemmScales {
+  ScaleKind kind = ScaleKind::None;
+  bool alongRows = false; ///< neighbours in memory are of neighbouring rows
+  int64_t ld = 0;         ///< from one line in memory to the next, in scales
+};
+
 /// Sizes and leading dimensions in elements. Leading dimensions are resolved:
 /// never 0 in a problem that canonicalise() made, except where a row is empty.
 struct GemmProblem {
   int64_t m = 0, n = 0, k = 0, batch = 1;
-  DType dtype = DType::BF16, out = DType::BF16;
+  DType dtype = DType::BF16, typeB = DType::BF16, out = DType::BF16;
   ComputeMode compute = ComputeMode::Native;
   Layout layout = Layout::NN;
   PointwiseChain pointwise;
@@ -26,6 +34,7 @@ struct GemmProblem {
   /// Every pointer and batch stride is a multiple of this many bytes, and of
   /// its own element's.
   int64_t align = 16;
+  GemmScales scaleA, scaleB;
 
   // Rows and columns of A and B as they are stored.
   int64_t rowsA() const { return isTransposedA(layout) ? k : m; }
@@ -46,6 +55,10 @@ struct GemmProblem {
   int64_t strideC() const { return m * ldc; }
   int64_t strideD() const { return m * ldd; }
   int64_t strideResidual() const { return m * ldResidual; }
+
+  /// Rows that scales of an operand count, and their steps along k.
+  static int64_t scaleRows(const GemmScales &scales, int64_t extent);
+  int64_t scaleDepths(const GemmScales &scales) const;
 
   double flops() const { return 2.0 * m * n * k * batch; }
 };
@@ -70,18 +83,31 @@ struct GemmField {
     Ldd,
     LdResidual,
     Align,
+    TypeB,
+    ScaleA,
+    ScaleB,
+    ScaleOrderA,
+    ScaleOrderB,
+    LdScaleA,
+    LdScaleB,
+    Count
   };
 };
 
 /// Operands in the order of Arguments::operands.
 struct GemmOperand {
-  enum : int { A, B, C, D, Bias, Residual, Count };
+  enum : int { A, B, C, D, Bias, Residual, ScaleA, ScaleB, Count };
 };
 
 /// Scalars in the order of Arguments::scalars.
 struct GemmScalar {
   enum : int { Alpha, Beta };
 };
+
+/// The type of D where a problem does not name it.
+constexpr DType defaultOut(DType in) {
+  return bytesOf(in) == 1 ? DType::BF16 : in;
+}
 
 const RecordSchema &gemmProblemSchema();
 const RecordSchema &gemmSignatureSchema();

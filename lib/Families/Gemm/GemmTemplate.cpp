@@ -39,6 +39,23 @@ GemmParams makeGemmParams(const GemmProblem &problem,
   params.strideD = operands[GemmOperand::D].batchStride;
   params.strideBias = operands[GemmOperand::Bias].batchStride;
   params.strideResidual = operands[GemmOperand::Residual].batchStride;
+  auto scales = [&](int index, const GemmScales &of) {
+    const OperandArgument &given = operands[index];
+    ScaleParams to;
+    if (of.kind == ScaleKind::None)
+      return to;
+    to.data = reinterpret_cast<const float *>(given.address);
+    to.batchStride = given.batchStride;
+    if (of.kind == ScaleKind::Row)
+      to.rowStride = 1;
+    else if (isBlockScale(of.kind)) {
+      to.rowStride = of.alongRows ? 1 : given.leadingDimension;
+      to.depthStride = of.alongRows ? given.leadingDimension : 1;
+    }
+    return to;
+  };
+  params.scaleA = scales(GemmOperand::ScaleA, problem.scaleA);
+  params.scaleB = scales(GemmOperand::ScaleB, problem.scaleB);
   params.alpha = static_cast<float>(arguments.scalars[GemmScalar::Alpha]);
   params.beta = static_cast<float>(arguments.scalars[GemmScalar::Beta]);
   params.alphaPtr = scalar(GemmScalar::Alpha);

@@ -127,6 +127,8 @@ std::optional<Rejection> Gemv::checkLimits(const GemmProblem &problem,
                                            const GemmSignature &signature,
                                            const GemvConfig &config,
                                            const DeviceModel &device) const {
+  if (bytesOf(signature.in) == 1)
+    return Rejection{PruneReason::Type};
   if (auto rejection = checkStreamed(problem, signature, config.streamsA,
                                      config.vectors, device))
     return rejection;

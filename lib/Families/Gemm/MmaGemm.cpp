@@ -252,6 +252,8 @@ std::optional<Rejection> MmaGemm::checkLimits(const GemmProblem &problem,
                                               const GemmSignature &signature,
                                               const MmaGemmConfig &config,
                                               const DeviceModel &device) const {
+  if (bytesOf(signature.in) == 1)
+    return Rejection{PruneReason::Type};
   if (auto rejection = checkAmpere(device))
     return rejection;
   if (signature.in == DType::FP32 && signature.compute != ComputeMode::TF32)

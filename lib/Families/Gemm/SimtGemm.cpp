@@ -88,7 +88,7 @@ protected:
   checkLimits(const GemmProblem &problem, const GemmSignature &signature,
               const SimtGemmConfig &config,
               const DeviceModel &device) const override {
-    if (signature.compute != ComputeMode::Native)
+    if (signature.compute != ComputeMode::Native || bytesOf(signature.in) == 1)
       return Rejection{PruneReason::Type};
     if (auto rejection =
             checkAccumulators(double(config.microM) * config.microN))

@@ -114,7 +114,8 @@ void Sm90Model::computeTraffic() {
   input.n = problem.n;
   input.k = problem.k;
   input.batch = problem.batch;
-  input.bitsA = input.bitsB = bitsOf(problem.dtype);
+  input.bitsA = bitsOf(problem.dtype);
+  input.bitsB = bitsOf(problem.typeB);
   input.bitsD = bitsOf(problem.out);
   input.blockM = config.blockM;
   input.blockN = config.blockN;

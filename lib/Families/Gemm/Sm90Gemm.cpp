@@ -50,6 +50,8 @@ protected:
     // Other kernels do without the texts of its instructions.
     if (signature.compute == ComputeMode::TF32)
       entry.header = "gemm/Sm90Tf32Gemm.cuh";
+    if (bytesOf(signature.in) == 1)
+      entry.header = "gemm/Sm90ByteGemm.cuh";
     return entry;
   }
   void completePlan(const GemmProblem &problem, const GemmSignature &signature,
@@ -65,7 +67,8 @@ void Sm90Gemm::forEachConfig(
     const GemmProblem &problem, const DeviceModel &device,
     llvm::function_ref<void(const Sm90GemmConfig &)> emit) const {
   constexpr int kCapability = 90; // wgmma is of this architecture alone
-  if (device.computeCapability() == kCapability)
+  if (device.computeCapability() == kCapability &&
+      Sm90GemmConfig::hasInstruction(signatureOf(problem)))
     forEachSm90Config(problem, signatureOf(problem), device, emit);
 }
 

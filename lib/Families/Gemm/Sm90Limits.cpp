@@ -13,7 +13,7 @@ int mostAccumulators(const GemmSignature &signature,
                      const Sm90GemmConfig &config) {
   const PointwiseChain &chain = signature.pointwise;
   bool isThree = config.consumers > 2;
-  int most = config.mostSums();
+  int most = config.mostSums(signature);
   auto limit = [&](bool holds, int sumsOfTwo, int sumsOfThree) {
     if (holds)
       most = std::min(most, isThree ? sumsOfThree : sumsOfTwo);
@@ -80,7 +80,9 @@ static Rejection invalidShape(const GemmSignature &signature,
   int slab = Sm90GemmConfig::slabElements(signature);
   if (config.blockK != slab && config.blockK != 2 * slab)
     return shape(config.blockK, "elements of k a stage",
-                 slab == 64 ? "64 or 128" : "32 or 64");
+                 slab == 128  ? "128 or 256"
+                 : slab == 64 ? "64 or 128"
+                              : "32 or 64");
   if (config.stages < 2 || config.stages > 16)
     return shape(config.stages, "stages", "2 to 16");
   if (config.consumers > 3)
@@ -157,8 +159,17 @@ std::optional<Rejection> checkSm90Limits(const GemmProblem &problem,
   if (config.accumulators() > accumulators)
     return Rejection{PruneReason::Registers, double(config.accumulators()),
                      double(accumulators), "accumulators a thread"};
+  if (signature.isPromoted() && config.promotedParts(signature) == 0)
+    return Rejection{PruneReason::Registers,
+                     double(config.accumulators() + config.promotedSums(4)),
+                     double(accumulators), "sums a thread, promoted"};
   if (!config.isValid(signature))
     return invalidShape(signature, config);
+  // Sums of int32: -128 * -128 so many times are still below 2^31.
+  constexpr int64_t kMostIntegers = (1 << 17) - 1;
+  if (signature.in == DType::INT8 &&
+      ceilDiv(problem.k, config.splitK()) > kMostIntegers)
+    return Rejection{PruneReason::Type};
   int64_t ranges = ceilDiv(problem.k, config.blockK);
   // Every split has work, and there is some at all.
   if (ranges < config.splitK())
@@ -173,6 +184,17 @@ std::optional<Rejection> checkSm90Limits(const GemmProblem &problem,
                      double(device.smCount), "splits"};
   if (auto rejection = checkTensorMaps(problem, signature))
     return rejection;
+  // Kernels count their elements in 32 bits.
+  constexpr double kMostScales = 4294967295;
+  auto scaleCount = [&](const GemmScales &scales, int64_t extent) {
+    int64_t rows = GemmProblem::scaleRows(scales, extent);
+    int64_t depths = problem.scaleDepths(scales);
+    return double(scales.alongRows ? depths : rows) * double(scales.ld);
+  };
+  double scales = std::max(scaleCount(problem.scaleA, problem.m),
+                           scaleCount(problem.scaleB, problem.n));
+  if (signature.hasBlockScales() && scales > kMostScales)
+    return Rejection{PruneReason::Grid, scales, kMostScales, "scales"};
   double bytes = double(repackBytes(problem, signature, config));
   if (bytes > kMaxRepackBytes)
     return Rejection{PruneReason::Workspace, bytes, kMaxRepackBytes, "B"};

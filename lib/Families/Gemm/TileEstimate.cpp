@@ -48,7 +48,8 @@ TileModel::TileModel(const GemmProblem &problem, const TileKernel &kernel,
   input.n = std::max<int64_t>(problem.n, 1);
   input.k = k;
   input.batch = batch;
-  input.bitsA = input.bitsB = bitsOf(problem.dtype);
+  input.bitsA = bitsOf(problem.dtype);
+  input.bitsB = bitsOf(problem.typeB);
   input.bitsD = bitsOf(problem.out);
   input.blockM = kernel.blockM;
   input.blockN = kernel.blockN;

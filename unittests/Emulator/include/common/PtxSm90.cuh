@@ -115,5 +115,6 @@ inline void wgmmaCommit() { kilnMachine->commitProducts(); }
 template <int kPending> void wgmmaWait() {
   kilnMachine->waitForProducts(kPending);
 }
+template <int kCount> void wgmmaArrived(float (&)[kCount]) {}
 
 } // namespace kiln::ptx

@@ -1,10 +1,10 @@
-//===- gemm/Sm90Bias.cuh - the bias of a tile in registers ----------------===//
+//===- gemm/Sm90Vector.cuh - a vector of a tile in registers --------------===//
 //
-// Loaded before the products of a tile, so that they hide the latency: on an
-// H200, pieces of an epilogue that load it each for itself wait 0.8 us each,
-// even for L1. Where the bias goes along wgmma's columns, lanes share them out
-// and hand them round by shuffles; where along its rows (swapAB), each thread
-// has those of its two rows of each unit.
+// The bias, or scales of rows or columns. Loaded before the products of a tile,
+// so that they hide the latency: on an H200, pieces of an epilogue that load a
+// bias each for itself wait 0.8 us each, even for L1. Where the vector goes
+// along wgmma's columns, lanes share them out and hand them round by shuffles;
+// where along its rows, each thread has those of its two rows of each unit.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -20,14 +20,13 @@ template <GemmSignature kSignature>
 constexpr bool kAddsBias = kSignature.pointwise.contains(PointwiseOp::Bias) &&
                            kSignature.columnsPerOutput() == 1;
 
-/// The bias of a consumer's part of a tile. Whole warps load it, before the
+/// The part of a vector of \p kType that belongs to a consumer's part of a
+/// tile, along its rows or its columns. Whole warps load it, before the
 /// products, and ask for it, behind them.
-template <GemmSignature kSignature, Sm90GemmConfig kConfig,
-          bool kExists = kAddsBias<kSignature>>
-class Sm90Bias {
-  static constexpr DType kOut = kSignature.out;
-  static constexpr int kBytes = bytesOf(kOut);
-  static constexpr bool kSwap = kConfig.swapAB;
+template <GemmSignature kSignature, Sm90GemmConfig kConfig, DType kType,
+          bool kAlongRows, bool kExists>
+class Sm90Vector {
+  static constexpr int kBytes = bytesOf(kType);
   static constexpr int kPiece = kConfig.pieceColumns(kSignature);
   static constexpr int kPieces = kConfig.unitPieces(kPiece);
   /// Entries of a word, and words of a piece; one warp has words for all.
@@ -35,16 +34,16 @@ class Sm90Bias {
   static constexpr int kPieceWords = kPiece / kPerWord;
 
 public:
-  /// The bias of one piece.
+  /// The entries of one piece.
   class Piece {
   public:
     /// Entries of a thread's two sums in column block \p block, of the second
     /// or the first of its rows.
     void ofPair(float (&out)[2], int block, bool isSecond) const {
-      if constexpr (kSwap)
+      if constexpr (kAlongRows)
         out[0] = out[1] = rows[isSecond];
       else if constexpr (kPerWord == 2)
-        unpackPair<kOut>(out[0], out[1],
+        unpackPair<kType>(out[0], out[1],
                          __shfl_sync(~0u, word, block * 4 + lane() % 4));
       else
 #pragma unroll
@@ -54,33 +53,33 @@ public:
     }
 
   private:
-    friend Sm90Bias;
+    friend Sm90Vector;
     unsigned word = 0;      ///< this lane's of the piece's columns
-    float rows[2] = {0, 0}; ///< with swapAB those of the thread's rows
+    float rows[2] = {0, 0}; ///< those of the thread's rows
   };
 
-  /// Loads the entries from \p first, the consumer's column or with swapAB its
-  /// row, to \p end.
-  void load(const char *bias, int first, int end) {
+  /// Loads the entries from \p first, the consumer's row or column, to \p end.
+  void load(const void *vector, int first, int end) {
+    const char *from = static_cast<const char *>(vector);
 #pragma unroll
     for (int i = 0; i < kLoads; ++i)
 #pragma unroll
       for (int j = 0; j < kEach; ++j) {
-        int at = kSwap
+        int at = kAlongRows
                      ? i * Sm90GemmConfig::kUnit + rowInUnit() + j * kSecondRow
                      : (i * 32 + lane()) * kPerWord + j;
         entries[i][j] =
-            loadOrZero<kOut>(bias + (first + at) * kBytes, first + at < end);
+            loadOrZero<kType>(from + (first + at) * kBytes, first + at < end);
       }
   }
 
   /// That of piece \p number of the consumer.
   Piece piece(int number) const {
     Piece result;
-    if constexpr (kSwap) {
+    if constexpr (kAlongRows) {
 #pragma unroll
       for (int j = 0; j < 2; ++j)
-        result.rows[j] = toFloat<kOut>(entries[number / kPieces][j]);
+        result.rows[j] = toFloat<kType>(entries[number / kPieces][j]);
     } else {
       int first = kConfig.pieceBegin(number % kPieces, kPiece) / kPerWord;
       int from = first % 32 + lane();
@@ -96,13 +95,14 @@ public:
   }
 
 private:
-  using Entry = Storage<kOut>;
+  using Entry = Storage<kType>;
   /// Entries of a lane: of its words, kept apart since joining them would wait
   /// for them; or of its two rows of each unit.
-  static constexpr int kEach = kSwap ? 2 : kPerWord;
+  static constexpr int kEach = kAlongRows ? 2 : kPerWord;
   static constexpr int kLoads =
-      kSwap ? kConfig.units()
-            : (kConfig.consumerColumns() / kPerWord + 31) / 32;
+      kAlongRows
+          ? kConfig.units()
+          : (kConfig.consumerColumns() / kPerWord + 31) / 32;
 
   static int lane() { return threadIdx.x % 32; }
   static constexpr int kSecondRow = kConfig.rowsFromRegisters(kSignature)
@@ -125,14 +125,15 @@ private:
   Entry entries[kLoads][kEach];
 };
 
-/// No bias.
-template <GemmSignature kSignature, Sm90GemmConfig kConfig>
-class Sm90Bias<kSignature, kConfig, false> {
+/// No vector.
+template <GemmSignature kSignature, Sm90GemmConfig kConfig, DType kType,
+          bool kAlongRows>
+class Sm90Vector<kSignature, kConfig, kType, kAlongRows, false> {
 public:
   struct Piece {
     void ofPair(float (&)[2], int, bool) const {}
   };
-  void load(const char *, int, int) {}
+  void load(const void *, int, int) {}
   Piece piece(int) const { return {}; }
 };
 

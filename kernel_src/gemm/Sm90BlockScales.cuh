@@ -1,0 +1,180 @@
+//===- gemm/Sm90BlockScales.cuh - scales of blocks on wgmma's sums --------===//
+//
+// Every 128 steps of k the sums of a group go to registers, times the scales
+// that its rows and its columns have there. One side of a tile has a scale for
+// each row of A, the other one for 128 columns of the product. Threads read
+// them from memory as they lie, whatever their strides, one block of k ahead:
+// a warp's lanes find them in the caches.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "common/Ptx.cuh"
+#include "gemm/GemmScales.cuh"
+#include "gemm/Sm90Tiles.cuh"
+
+namespace kiln {
+
+/// Sums without scales.
+template <GemmSignature kSignature, Sm90GemmConfig kConfig,
+          bool kExists = kSignature.hasBlockScales()>
+class Sm90BlockScales {
+public:
+  Sm90BlockScales(const GemmParams &, const Sm90Tile &, int) {}
+  void load(int) {}
+  void take() {}
+  template <int kWidth>
+  void add(int, int, const float (&set)[kWidth / 2], float *sums) const {
+#pragma unroll
+    for (int i = 0; i < kWidth / 2; ++i)
+      sums[i] += set[i];
+  }
+};
+
+/// Those of a consumer's part of a tile.
+template <GemmSignature kSignature, Sm90GemmConfig kConfig>
+class Sm90BlockScales<kSignature, kConfig, true> {
+  static constexpr bool kSwap = kConfig.swapAB;
+  static constexpr int kUnit = Sm90GemmConfig::kUnit;
+  static constexpr int kUnits = kConfig.units();
+  static constexpr int kColumns = kConfig.consumerColumns();
+  static constexpr ScaleKind kOfRows =
+      kSwap ? kSignature.scaleB : kSignature.scaleA;
+  static constexpr ScaleKind kOfColumns =
+      kSwap ? kSignature.scaleA : kSignature.scaleB;
+  static constexpr int kParts = kConfig.promotedParts(kSignature);
+  static constexpr int kPartColumns = kConfig.promotedColumns(kSignature);
+  static constexpr int kBlock = scaledRows(ScaleKind::Block128x128);
+  /// Without swapAB each part of the columns has one scale, or two.
+  static constexpr bool kMixes =
+      !kSwap && !kConfig.columnsHaveOneScale(kSignature);
+  static constexpr int kEach = kMixes ? 2 : 1;
+  /// With swapAB each column has its own, which lanes share out.
+  static constexpr int kColumnLoads =
+      kSwap ? (kColumns + 31) / 32 : kParts * kEach;
+
+public:
+  Sm90BlockScales(const GemmParams &params, const Sm90Tile &tile,
+                  int consumer) {
+    const ScaleParams &rows = kSwap ? params.scaleB : params.scaleA;
+    const ScaleParams &columns = kSwap ? params.scaleA : params.scaleB;
+    const int rowEnd = static_cast<int>(kSwap ? params.n : params.m);
+    const int columnEnd = static_cast<int>(kSwap ? params.m : params.n);
+    last = static_cast<int>(params.k - 1) / scaledDepth(kOfRows);
+    rowBase = rows.data + tile.batch * rows.batchStride;
+    columnBase = columns.data + tile.batch * columns.batchStride;
+    rowStep = static_cast<unsigned>(rows.depthStride);
+    columnStep = static_cast<unsigned>(columns.depthStride);
+    int thread = threadIdx.x % Sm90GemmConfig::kWarpgroup;
+    int row = tile.rowBegin + thread / 32 * 16 + thread % 32 / 4;
+    if constexpr (kConfig.rowSharers() > 1)
+      row += consumer * kUnits * kUnit;
+    // What lies outside of D has the scale of what is last in it.
+    auto placeOf = [&]<ScaleKind kKind>(const ScaleParams &scales, int at,
+                                        int end) {
+      return min(at, end - 1) / scaledRows(kKind) *
+             static_cast<unsigned>(scales.rowStride);
+    };
+#pragma unroll
+    for (int unit = 0; unit < kUnits; ++unit)
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        rowAt[unit][i] = placeOf.template operator()<kOfRows>(
+            rows, row + unit * kUnit + i * 8, rowEnd);
+    int column = tile.columnBegin;
+    if constexpr (kConfig.columnSharers() > 1)
+      column += consumer * kColumns;
+    if constexpr (kMixes)
+      begin = column % kBlock;
+#pragma unroll
+    for (int i = 0; i < kColumnLoads; ++i) {
+      int first = kSwap ? column + i * 32 + thread % 32
+                        : column + i / kEach * kPartColumns + i % kEach * kBlock;
+      columnAt[i] = placeOf.template operator()<kOfColumns>(columns, first,
+                                                            columnEnd);
+    }
+  }
+
+  /// Begins to load the scales of block \p depth of k, which may lie behind the
+  /// last one: all of its products are 0.
+  void load(int depth) {
+    depth = min(depth, last);
+#pragma unroll
+    for (int unit = 0; unit < kUnits; ++unit)
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        nextOfRows[unit][i] = rowBase[rowAt[unit][i] + depth * rowStep];
+#pragma unroll
+    for (int i = 0; i < kColumnLoads; ++i)
+      nextOfColumns[i] = columnBase[columnAt[i] + depth * columnStep];
+  }
+
+  /// Those that were loaded are those of what is added from now on.
+  void take() {
+#pragma unroll
+    for (int unit = 0; unit < kUnits; ++unit)
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        ofRows[unit][i] = nextOfRows[unit][i];
+#pragma unroll
+    for (int i = 0; i < kColumnLoads; ++i)
+      ofColumns[i] = nextOfColumns[i];
+  }
+
+  /// Adds \p set, the sums of part \p part of the columns of \p unit.
+  template <int kWidth>
+  void add(int unit, int part, const float (&set)[kWidth / 2],
+           float *sums) const {
+    if constexpr (kSwap)
+      addOwn<kWidth>(unit, part, set, sums);
+    else {
+      float factors[kEach][2];
+#pragma unroll
+      for (int i = 0; i < kEach; ++i)
+#pragma unroll
+        for (int row = 0; row < 2; ++row)
+          factors[i][row] =
+              ofRows[unit][row] * ofColumns[part * kEach + i];
+      // Columns of the part from here on are of its second block.
+      int end = kBlock - (begin + part * kWidth) % kBlock;
+#pragma unroll
+      for (int i = 0; i < kWidth / 2; ++i) {
+        bool isSecond = kMixes && i / 4 * 8 >= end;
+        sums[i] += set[i] * factors[isSecond ? kEach - 1 : 0][i % 4 / 2];
+      }
+    }
+  }
+
+private:
+  /// With a scale for each column: of column block j lane l has columns
+  /// 2 (l % 4) and the next.
+  template <int kWidth>
+  void addOwn(int unit, int part, const float (&set)[kWidth / 2],
+              float *sums) const {
+    int lane = threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int block = 0; block < kWidth / 8; ++block) {
+      int column = part * kWidth + block * 8;
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        float factor = __shfl_sync(~0u, ofColumns[column / 32],
+                                   column % 32 + lane + i);
+#pragma unroll
+        for (int row = 0; row < 2; ++row) {
+          int at = block * 4 + row * 2 + i;
+          sums[at] += set[at] * (factor * ofRows[unit][row]);
+        }
+      }
+    }
+  }
+
+  const float *rowBase, *columnBase; ///< of the batch
+  // Offsets of scales, which the host keeps below 2^32.
+  unsigned rowAt[kUnits][2], columnAt[kColumnLoads], rowStep, columnStep;
+  int last;      ///< block of k
+  int begin = 0; ///< of the consumer's columns in a block of B
+  float ofRows[kUnits][2] = {}, ofColumns[kColumnLoads] = {};
+  float nextOfRows[kUnits][2], nextOfColumns[kColumnLoads];
+};
+
+} // namespace kiln
