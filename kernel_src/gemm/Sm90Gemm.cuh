@@ -297,7 +297,7 @@ private:
       for (int unit = 0; unit < kUnits; ++unit)
 #pragma unroll
         for (int i = 0; i < kOwnColumns / 2; ++i)
-          sums[unit][i] = __int2float_rn(products[unit][i]);
+          sums[unit][i] = static_cast<float>(products[unit][i]);
     } else
       multiplyTiles(shared, consumer, walk.kCount, place, sums);
   }

@@ -29,9 +29,10 @@ class Sm90Vector {
   static constexpr int kBytes = bytesOf(kType);
   static constexpr int kPiece = kConfig.pieceColumns(kSignature);
   static constexpr int kPieces = kConfig.unitPieces(kPiece);
-  /// Entries of a word, and words of a piece; one warp has words for all.
+  /// Entries of a word, words of a piece, and those of a lane.
   static constexpr int kPerWord = 4 / kBytes;
   static constexpr int kPieceWords = kPiece / kPerWord;
+  static constexpr int kWords = (kPieceWords + 31) / 32;
 
 public:
   /// The entries of one piece.
@@ -44,18 +45,19 @@ public:
         out[0] = out[1] = rows[isSecond];
       else if constexpr (kPerWord == 2)
         unpackPair<kType>(out[0], out[1],
-                         __shfl_sync(~0u, word, block * 4 + lane() % 4));
+                          __shfl_sync(~0u, words[block / 8],
+                                      block % 8 * 4 + lane() % 4));
       else
 #pragma unroll
         for (int i = 0; i < 2; ++i)
-          out[i] = __uint_as_float(
-              __shfl_sync(~0u, word, block * 8 + lane() % 4 * 2 + i));
+          out[i] = __uint_as_float(__shfl_sync(
+              ~0u, words[block / 4], block % 4 * 8 + lane() % 4 * 2 + i));
     }
 
   private:
     friend Sm90Vector;
-    unsigned word = 0;      ///< this lane's of the piece's columns
-    float rows[2] = {0, 0}; ///< those of the thread's rows
+    unsigned words[kWords] = {}; ///< this lane's of the piece's columns
+    float rows[2] = {0, 0};      ///< those of the thread's rows
   };
 
   /// Loads the entries from \p first, the consumer's row or column, to \p end.
@@ -81,14 +83,20 @@ public:
       for (int j = 0; j < 2; ++j)
         result.rows[j] = toFloat<kType>(entries[number / kPieces][j]);
     } else {
-      int first = kConfig.pieceBegin(number % kPieces, kPiece) / kPerWord;
-      int from = first % 32 + lane();
-      result.word = wordOf(entries[first / 32]);
-      if (first % 32 != 0 || kPieceWords < 32)
-        result.word = __shfl_sync(~0u, result.word, from);
-      if (first % 32 + kPieceWords > 32) {
-        unsigned next = __shfl_sync(~0u, wordOf(entries[first / 32 + 1]), from);
-        result.word = from < 32 ? result.word : next;
+      int begin = kConfig.pieceBegin(number % kPieces, kPiece) / kPerWord;
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) {
+        int first = begin + i * 32, from = first % 32 + lane();
+        int count = kPieceWords - i * 32;
+        unsigned word = wordOf(entries[first / 32]);
+        if (first % 32 != 0 || count < 32)
+          word = __shfl_sync(~0u, word, from);
+        if (first % 32 + (count < 32 ? count : 32) > 32) {
+          unsigned next =
+              __shfl_sync(~0u, wordOf(entries[first / 32 + 1]), from);
+          word = from < 32 ? word : next;
+        }
+        result.words[i] = word;
       }
     }
     return result;

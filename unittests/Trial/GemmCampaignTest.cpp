@@ -22,7 +22,10 @@ public:
   /// nothing where it is not for this device.
   std::optional<Triple> draw(llvm::StringRef tmpl, Evenly evenly) {
     bool streams = tmpl == "gemv" || tmpl == "skinny";
+    bool takesBytes = tmpl == "sm90" || tmpl == "naive";
     return draws.tripleIfAny(family, tmpl, device, evenly, [&] {
+      if (takesBytes && draws.chance(50))
+        return byteText();
       return streams ? streamedText(tmpl == "gemv" ? 8 : 64) : problemText();
     });
   }
@@ -70,6 +73,39 @@ private:
     if (k > 0)
       text += fmt::format(" lda={} ldb={}", pitch(), pitch());
     return text + restOf(n, type);
+  }
+
+  /// fp8 and int8 with all kinds of scales, along k mostly.
+  std::string byteText() {
+    int64_t m = extent(), n = extent(), k = 1 + draws.below(4 * largest);
+    if (draws.chance(60))
+      k = 16 * (k / 16 + 1);
+    std::string a = draws.pick({"e4m3", "e4m3", "e5m2", "int8"});
+    bool isInteger = a == "int8";
+    std::string text = fmt::format(
+        "m={} n={} k={} dtype={} layout={} out={}", m, n, k, a,
+        draws.chance(85) ? "NT" : draws.pick({"NN", "TN", "TT"}),
+        draws.pick({"bf16", "fp16", "fp32"}));
+    if (!isInteger && draws.chance(40))
+      text += fmt::format(" b={}", draws.pick({"e4m3", "e5m2"}));
+    if (!isInteger && draws.chance(40)) {
+      text += " scale_a=1x128 scale_b=128x128";
+      const int64_t depths = (k + 127) / 128;
+      if (draws.chance(50))
+        text += fmt::format(" scale_order_a=rows ldsa={}", (m + 3) / 4 * 4);
+      else
+        text += draws.padded("ldsa", depths);
+      if (draws.chance(30))
+        text += fmt::format(" scale_order_b=rows ldsb={}",
+                            (n + 127) / 128 + draws.below(3));
+    } else {
+      text += fmt::format(" scale_a={} scale_b={}",
+                          draws.pick({"none", "tensor", "row"}),
+                          draws.pick({"none", "tensor", "row"}));
+      if (!isInteger && draws.chance(30))
+        text += " compute=fast_fp8";
+    }
+    return text + draws.alignment(1) + restOf(n, "fp32");
   }
 
   /// What follows the inputs in a problem's text.
