@@ -89,6 +89,9 @@ public:
   /// Fields of a problem that help and messages may show, in the form that
   /// parseProblem() takes; empty: nothing is shown.
   virtual llvm::StringRef example() const { return ""; }
+  /// Fields that go with few values of each other, in that form and that
+  /// together: whoever draws problems hardly finds them.
+  virtual llvm::ArrayRef<llvm::StringRef> combinations() const { return {}; }
 
   /// The matrix product that \p problem is; nullopt: it is something else.
   virtual std::optional<MatrixProduct>

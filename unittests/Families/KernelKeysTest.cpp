@@ -53,7 +53,7 @@ Planned planAll() {
       return planned.templates.contains(tmpl.get());
     };
     for (const Problem &problem :
-         conformance::drawWork(*family, conformance::Sizes::Usual, 60)) {
+         conformance::drawWork(*family, conformance::Sizes::Usual, 600)) {
       if (llvm::all_of(family->templates(), isPlanned))
         break;
       addPlans(*family, problem, planned);

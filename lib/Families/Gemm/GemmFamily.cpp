@@ -45,6 +45,15 @@ public:
   llvm::StringRef example() const override {
     return "m=4096 n=4096 k=4096 dtype=bf16 layout=NT";
   }
+  llvm::ArrayRef<llvm::StringRef> combinations() const override {
+    static constexpr llvm::StringRef kCombinations[] = {
+        "dtype=e4m3 scale_a=1x128 scale_b=128x128",
+        "dtype=e4m3 b=e5m2 scale_a=1x128 scale_b=128x128 scale_order_a=rows "
+        "scale_order_b=rows",
+        "dtype=e5m2 b=e4m3 scale_a=row scale_b=row compute=fast_fp8",
+        "dtype=int8 scale_a=row scale_b=tensor", "dtype=fp16 b=fp16"};
+    return kCombinations;
+  }
   std::optional<MatrixProduct>
   matrixProduct(const Problem &problem) const override;
 

@@ -19,6 +19,9 @@ static constexpr FieldName kTypeNames[] = {
     {code(DType::BF16), "bf16"}, {code(DType::FP16), "fp16"},
     {code(DType::FP32), "fp32"}, {code(DType::E4M3), "e4m3"},
     {code(DType::E5M2), "e5m2"}, {code(DType::INT8), "int8"}};
+/// Types of B that A may not have.
+static constexpr FieldName kOtherTypeNames[] = {{code(DType::E4M3), "e4m3"},
+                                                {code(DType::E5M2), "e5m2"}};
 static constexpr FieldName kOutNames[] = {{code(DType::BF16), "bf16"},
                                           {code(DType::FP16), "fp16"},
                                           {code(DType::FP32), "fp32"}};
@@ -26,11 +29,15 @@ static constexpr FieldName kComputeNames[] = {
     {code(ComputeMode::Native), "native"},
     {code(ComputeMode::TF32), "tf32"},
     {code(ComputeMode::FastFp8), "fast_fp8"}};
-static constexpr FieldName kScaleNames[] = {
+static constexpr FieldName kScaleNamesA[] = {
     {code(ScaleKind::None), "none"},
     {code(ScaleKind::Tensor), "tensor"},
     {code(ScaleKind::Row), "row"},
-    {code(ScaleKind::Block1x128), "1x128"},
+    {code(ScaleKind::Block1x128), "1x128"}};
+static constexpr FieldName kScaleNamesB[] = {
+    {code(ScaleKind::None), "none"},
+    {code(ScaleKind::Tensor), "tensor"},
+    {code(ScaleKind::Row), "row"},
     {code(ScaleKind::Block128x128), "128x128"}};
 static constexpr FieldName kScaleOrderNames[] = {{0, "k"}, {1, "rows"}};
 static constexpr FieldName kLayoutNames[] = {{code(Layout::NN), "NN"},
@@ -72,8 +79,8 @@ const RecordSchema &gemmProblemSchema() {
                                     leadingDimensionField("ldr"),
                                     alignField(),
                                     enumField("b", false, kTypeNames),
-                                    enumField("scale_a", false, kScaleNames),
-                                    enumField("scale_b", false, kScaleNames),
+                                    enumField("scale_a", false, kScaleNamesA),
+                                    enumField("scale_b", false, kScaleNamesB),
                                     enumField("scale_order_a", false,
                                               kScaleOrderNames),
                                     enumField("scale_order_b", false,
@@ -214,11 +221,11 @@ static constexpr SignatureFields kSignatureFields(
     SignatureField{"aligna", "alignA", &GemmSignature::alignA, false, {}, 16},
     SignatureField{"alignb", "alignB", &GemmSignature::alignB, false, {}, 16},
     SignatureField{"alignd", "alignD", &GemmSignature::alignD, false, {}, 16},
-    SignatureField{"b", "inB", &GemmSignature::inB, false, kTypeNames},
+    SignatureField{"b", "inB", &GemmSignature::inB, false, kOtherTypeNames},
     SignatureField{"scalea", "scaleA", &GemmSignature::scaleA, false,
-                   kScaleNames},
+                   kScaleNamesA},
     SignatureField{"scaleb", "scaleB", &GemmSignature::scaleB, false,
-                   kScaleNames});
+                   kScaleNamesB});
 
 const RecordSchema &gemmSignatureSchema() {
   static const RecordSchema schema = kSignatureFields.schema("gemm");

@@ -77,6 +77,18 @@ static bool isToldApart(const KernelFamily &family, const Problem &packed,
   });
 }
 
+/// Whether what \p odd lays out otherwise than \p packed are operands that no
+/// promise of alignment is about.
+static bool isOfSingleElements(const KernelFamily &family,
+                               const Problem &packed, const Problem &odd) {
+  const OperandTable before = family.operands(packed);
+  const OperandTable after = family.operands(odd);
+  for (auto [i, operand] : llvm::enumerate(before.operands))
+    if (operand.bytes() != after.operands[i].bytes() && operand.alignment == 0)
+      return false;
+  return true;
+}
+
 std::string faultOfLeadingDimensions(const KernelFamily &family,
                                      const Problem &problem,
                                      std::set<std::string> &tested) {
@@ -99,7 +111,8 @@ std::string faultOfLeadingDimensions(const KernelFamily &family,
     if (!odd || odd->record == packed->record)
       continue; // refused, or nothing reads it
     tested.insert(field.key.str());
-    if (hasVectors && !isToldApart(family, *packed, *odd))
+    if (hasVectors && !isOfSingleElements(family, *packed, *odd) &&
+        !isToldApart(family, *packed, *odd))
       return fmt::format("{}: has the signature and the configs of packed rows",
                          odd->text());
   }

@@ -168,6 +168,17 @@ TypedProblem drawTyped(const RecordSchema &schema, Sizes sizes,
   return typed;
 }
 
+/// \p typed with the fields of \p combination in place of its own.
+static TypedProblem withAll(TypedProblem typed, llvm::StringRef combination) {
+  llvm::SmallVector<llvm::StringRef> parts;
+  combination.split(parts, ' ');
+  for (llvm::StringRef part : parts) {
+    auto [key, value] = part.split('=');
+    typed = typed.with(key, value);
+  }
+  return typed;
+}
+
 /// The first \p count problems that \p family accepts and \p isWanted.
 static std::vector<DrawnProblem>
 drawWanted(const KernelFamily &family, Sizes sizes, size_t count,
@@ -177,6 +188,8 @@ drawWanted(const KernelFamily &family, Sizes sizes, size_t count,
   std::vector<DrawnProblem> drawn;
   for (size_t i = 0; i < kAttempts * count && drawn.size() < count; ++i) {
     TypedProblem typed = drawTyped(family.problemSchema(), sizes, random);
+    if (!family.combinations().empty() && oneIn(random, 3))
+      typed = withAll(std::move(typed), pick(random, family.combinations()));
     auto problem = family.parseProblem(typed.text());
     if (!problem)
       llvm::consumeError(problem.takeError());

@@ -106,7 +106,7 @@ TEST_CASE("conformance: a row longer than its leading dimension is refused") {
     for (const Field &field : family->problemSchema().fields())
       if (field.role == FieldRole::LeadingDimension)
         refusals[field.key.str()] = 0;
-    for (const DrawnProblem &drawn : drawProblems(*family, Sizes::Small, 200))
+    for (const DrawnProblem &drawn : drawProblems(*family, Sizes::Usual, 200))
       for (auto &[key, count] : refusals) {
         TypedProblem typed = drawn.typed.with(key, "1");
         CAPTURE(typed.text());
