@@ -62,8 +62,11 @@ Planned planAll() {
       planned.units.emplace(reference.name(), reference);
     }
   }
-  // A plan of two kernels.
+  // Plans of two kernels.
   const KernelFamily &gemm = *registry().find("gemm");
+  addPlans(gemm,
+           parse(gemm, "m=300 n=512 k=512 dtype=fp32 compute=tf32 layout=TN"),
+           planned);
   addPlans(gemm, parse(gemm, "m=300 n=512 k=511 dtype=bf16 layout=NT lda=512"),
            planned);
   // Latent attention is not drawn: few problems are.

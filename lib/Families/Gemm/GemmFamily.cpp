@@ -51,7 +51,8 @@ public:
         "dtype=e4m3 b=e5m2 scale_a=1x128 scale_b=128x128 scale_order_a=rows "
         "scale_order_b=rows",
         "dtype=e5m2 b=e4m3 scale_a=row scale_b=row compute=fast_fp8",
-        "dtype=int8 scale_a=row scale_b=tensor", "dtype=fp16 b=fp16"};
+        "dtype=int8 scale_a=row scale_b=tensor", "dtype=bf16 b=bf16",
+        "dtype=fp16 b=fp16"};
     return kCombinations;
   }
   std::optional<MatrixProduct>
