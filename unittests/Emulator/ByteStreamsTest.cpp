@@ -72,3 +72,38 @@ TEST_CASE("emulated: rows of int8 past a few vectors") {
           {"skinny.r32.v16.k128.st3.w4.mb1.sa1",
            "skinny.r16.v16.k256.st3.w2.mb1.sp1.sk3.sa1"}}});
 }
+
+namespace {
+
+const std::vector<Sample> kGemv = {
+    {"gemm",
+     "m=1 n=45 k=5000 dtype=e4m3 layout=NT lda=5008 ldb=5024 scale_a=row "
+     "scale_b=row",
+     {"gemv.r2.u4.w4.wk4.v1.mb4", "gemv.r8.u1.w4.wk2.v1.mb4.ef1"}},
+    {"gemm",
+     "m=3 n=40 k=1037 dtype=e4m3 b=e5m2 layout=NT lda=1040 ldb=1056 batch=2 "
+     "scale_a=tensor scale_b=row pointwise=bias,silu,residual out=fp16",
+     {"gemv.r4.u4.w4.wk1.v4.mb2"}},
+    {"gemm",
+     "m=30 n=2 k=2051 dtype=e5m2 b=e4m3 out=fp32 layout=NT beta=1 lda=2064 "
+     "ldb=2064 scale_a=row scale_b=tensor",
+     {"gemv.r2.u2.w4.wk2.v2.mb4.sa1"}}};
+
+} // namespace
+
+TEST_CASE("emulated: a matrix of fp8 past a few vectors") { check(kGemv); }
+
+TEST_CASE("emulated: a matrix of fp8 past a few vectors without conversions") {
+  AsArchitecture ampere("80");
+  check(kGemv);
+}
+
+TEST_CASE("emulated: a matrix of int8 past a few vectors") {
+  check({{"gemm",
+          "m=3 n=72 k=1037 dtype=int8 out=fp32 layout=NT lda=1040 ldb=1056 "
+          "scale_a=row scale_b=row pointwise=swiglu",
+          {"gemv.r2.u4.w4.wk2.v4.mb2", "gemv.r4.u2.w8.wk8.v4.mb1"}},
+         {"gemm",
+          "m=50 n=1 k=3001 dtype=int8 out=fp32 layout=NT lda=3008 ldb=3024",
+          {"gemv.r2.u4.w4.wk4.v1.mb4.sa1"}}});
+}
