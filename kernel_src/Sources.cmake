@@ -44,6 +44,7 @@ set(KILN_KERNEL_SOURCES
   common/Access.cuh
   common/Convert.cuh
   common/Dependent.cuh
+  common/MmaBytes.cuh
   common/Pointwise.cuh
   common/Ptx.cuh
   common/PtxSm90.cuh
@@ -70,6 +71,8 @@ set(KILN_KERNEL_SOURCES
   elementwise/ReferenceElementwise.cuh
   elementwise/ReferenceElementwiseConfig.h
   elementwise/ShiftedElementwise.cuh
+  gemm/ByteFragments.cuh
+  gemm/ByteProducts.h
   gemm/FfmaGemm.cuh
   gemm/FfmaGemmConfig.h
   gemm/FfmaTiles.cuh

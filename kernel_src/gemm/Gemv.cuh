@@ -14,11 +14,16 @@
 // Rejected: the small operand in shared memory (a barrier before the first
 // use), atomics on D (no fixed order).
 //
+// Types of one byte are unpacked word by word, so that few of their elements
+// are in registers at a time. Products of int8 take no unpacking: dp4a sums
+// four of them, exactly.
+//
 // Limits: sm_80 and up; rows of both operands aligned to 16 bytes.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "gemm/ByteFragments.cuh"
 #include "gemm/GemvConfig.h"
 #include "gemm/StreamedRows.cuh"
 
@@ -46,12 +51,19 @@ template <GemmSignature kSignature, GemvConfig kConfig> class Gemv {
       kStreamsA, kConfig.rowsPerBlock(), kVectors,
       kStreamsA ? kVectors : kConfig.rowsPerBlock(), kConfig.threads()};
 
+  static constexpr DType kTypeS =
+      kStreamsA ? kSignature.in : kSignature.typeB();
+  static constexpr DType kTypeV =
+      kStreamsA ? kSignature.typeB() : kSignature.in;
+
   using Vector = Words<16>;
-  using Sums = float[kRows * kVectors];
+  using Sum = ProductSum<kSignature>;
+  using Sums = Sum[kRows * kVectors];
 
 public:
   static void run(const GemmParams &params) {
-    extern __shared__ __align__(16) float shared[];
+    extern __shared__ __align__(16) unsigned char sharedMemory[];
+    Sum *shared = reinterpret_cast<Sum *>(sharedMemory);
     allowSuccessor();
     StreamWork work = streamWork(params, kConfig, 1);
     prefetchSums<kSignature, kStaged>(params, work);
@@ -136,29 +148,94 @@ private:
       loadEarly();
       awaits = false;
     }
+    if constexpr (kBytes == 1) {
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      float elements[kRows][kLaneElements];
+      for (int u = 0; u < kUnroll; ++u) {
+        Vector small[kVectors];
+#pragma unroll
+        for (int v = 0; v < kVectors; ++v)
+          if constexpr (kEarlyVectors)
+            small[v] = early[v][u];
+          else
+            small[v] = loadSmall<kFull>(v, u, begin, left);
+#pragma unroll
+        for (int w = 0; w < 4; ++w)
+          multiplyWords(streamed, small, u, w,
+                        kFull ? ~0u : existingBytes(leftAt(u, left) - 4 * w),
+                        sums);
+      }
+    } else {
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u) {
+        float elements[kRows][kLaneElements];
+#pragma unroll
+        for (int r = 0; r < kRows; ++r)
+          unpack<kFull>(elements[r], streamed[r][u], leftAt(u, left));
+#pragma unroll
+        for (int v = 0; v < kVectors; ++v) {
+          float factors[kLaneElements];
+          if constexpr (kEarlyVectors)
+            unpack<kFull>(factors, early[v][u], leftAt(u, left));
+          else
+            unpack<kFull>(factors, loadSmall<kFull>(v, u, begin, left),
+                          leftAt(u, left));
+#pragma unroll
+          for (int e = 0; e < kLaneElements; ++e)
+#pragma unroll
+            for (int r = 0; r < kRows; ++r) {
+              float &sum = sums[r * kVectors + v];
+              sum = fmaf(elements[r][e], factors[e], sum);
+            }
+        }
+      }
+    }
+  }
+
+  /// The bytes of a word of which \p left exist, as ones.
+  static unsigned existingBytes(int left) {
+    return left >= 4 ? ~0u : left <= 0 ? 0u : ~0u >> (32 - 8 * left);
+  }
+
+  /// Adds the products of word \p w of the lane's vectors \p u; what is not in
+  /// \p mask becomes zero.
+  static void multiplyWords(const Vector (&streamed)[kRows][kUnroll],
+                            const Vector (&small)[kVectors], int u, int w,
+                            unsigned mask, Sums &sums) {
+    if constexpr (kSignature.in == DType::INT8) {
 #pragma unroll
       for (int r = 0; r < kRows; ++r)
-        unpack<kFull>(elements[r], streamed[r][u], leftAt(u, left));
 #pragma unroll
-      for (int v = 0; v < kVectors; ++v) {
-        float factors[kLaneElements];
-        if constexpr (kEarlyVectors)
-          unpack<kFull>(factors, early[v][u], leftAt(u, left));
-        else
-          unpack<kFull>(factors, loadSmall<kFull>(v, u, begin, left),
-                        leftAt(u, left));
+        for (int v = 0; v < kVectors; ++v) {
+          int &sum = sums[r * kVectors + v];
+          sum = ptx::dp4a(streamed[r][u].word[w] & mask, small[v].word[w], sum);
+        }
+    } else {
+      float factors[kVectors][4];
 #pragma unroll
-        for (int e = 0; e < kLaneElements; ++e)
+      for (int v = 0; v < kVectors; ++v)
+        unpackWord<kTypeV>(factors[v], small[v].word[w] & mask);
 #pragma unroll
-          for (int r = 0; r < kRows; ++r) {
+      for (int r = 0; r < kRows; ++r) {
+        float elements[4];
+        unpackWord<kTypeS>(elements, streamed[r][u].word[w] & mask);
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+#pragma unroll
+          for (int v = 0; v < kVectors; ++v) {
             float &sum = sums[r * kVectors + v];
-            sum = fmaf(elements[r][e], factors[e], sum);
+            sum = fmaf(elements[e], factors[v][e], sum);
           }
       }
     }
+  }
+
+  /// fp32 of four fp8, which fp8Factor is still to be applied to.
+  template <DType kType>
+  static void unpackWord(float (&out)[4], unsigned word) {
+    unsigned low, high;
+    convertFp8<kType>(low, high, word);
+    unpackPair<DType::FP16>(out[0], out[1], low);
+    unpackPair<DType::FP16>(out[2], out[3], high);
   }
 
   /// Elements that exist from the lane's vector \p u of the round on.
@@ -201,13 +278,18 @@ private:
   }
 
   /// Adds up the lanes' sums and writes them as they lie in D.
-  static void stage(Sums &sums, float *shared) {
+  static void stage(Sums &sums, Sum *shared) {
     constexpr int kCount = kRows * kVectors;
     constexpr int kLanesPerSum = 32 / kCount;
     halveSums<kCount / 2, 16>(sums);
 #pragma unroll
     for (int mask = kLanesPerSum / 2; mask > 0; mask /= 2)
       sums[0] += __shfl_xor_sync(0xffffffffu, sums[0], mask);
+    if constexpr (isFp8(kSignature.in)) {
+      constexpr float kFactor = fp8Factor(kTypeS) * fp8Factor(kTypeV);
+      if constexpr (kFactor != 1.0f)
+        sums[0] *= kFactor;
+    }
     // The lane's number chose the halves: its upper bits are the sum's index.
     int index = lane() / kLanesPerSum;
     if (lane() % kLanesPerSum == 0)
@@ -223,8 +305,8 @@ private:
       bool upper = lane() & kMask;
 #pragma unroll
       for (int i = 0; i < kHalf; ++i) {
-        float given = upper ? sums[i] : sums[i + kHalf];
-        float kept = upper ? sums[i + kHalf] : sums[i];
+        Sum given = upper ? sums[i] : sums[i + kHalf];
+        Sum kept = upper ? sums[i + kHalf] : sums[i];
         sums[i] = kept + __shfl_xor_sync(0xffffffffu, given, kMask);
       }
       halveSums<kHalf / 2, kMask / 2>(sums);

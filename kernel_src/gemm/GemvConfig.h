@@ -7,10 +7,10 @@
 namespace kiln {
 
 /// Streams the rows of one operand past a few vectors, the rows of the other
-/// one, on plain FMA: bf16, fp16 and fp32 stored NT with rows of 16-byte
-/// vectors, sm_80 and up. Products of fp32 are exact, in tf32 mode as well. A
-/// warp computes rowsPerWarp rows by `vectors`; warpsK of the block's warps
-/// share the same rows and split k.
+/// one, on plain FMA or, of int8, sums of four products: all types, stored NT
+/// with rows of 16-byte vectors, sm_80 and up. Products of fp32 are exact, in
+/// tf32 mode as well. A warp computes rowsPerWarp rows by `vectors`; warpsK of
+/// the block's warps share the same rows and split k.
 struct GemvConfig {
   int rowsPerWarp = 4;
   int unroll = 4; ///< vectors of each row that a lane has in flight at once
@@ -50,8 +50,8 @@ struct GemvConfig {
   constexpr bool isValid(const GemmSignature &signature) const {
     bool positive = rowsPerWarp > 0 && unroll > 0 && warps > 0 && warpsK > 0 &&
                     vectors > 0 && minBlocksPerSm > 0;
-    if (!positive || !signature.isWellFormed() || bytesOf(signature.in) < 2 || streamsA < 0 ||
-        streamsA > 1 || evictFirst < 0 || evictFirst > 1)
+    if (!positive || !signature.isWellFormed() || signature.hasBlockScales() ||
+        streamsA < 0 || streamsA > 1 || evictFirst < 0 || evictFirst > 1)
       return false;
     if (signature.layout != Layout::NT || signature.alignA != 16 ||
         signature.alignB != 16)

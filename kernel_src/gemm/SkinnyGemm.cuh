@@ -12,11 +12,16 @@
 // Where there are too few tiles, blocks share one and split its k, too
 // (SplitK.cuh).
 //
+// Types of one byte lie in shared memory as they are; how they are multiplied
+// is ByteFragments.cuh's. Sums of int8 stay int32 to the end, so they do not
+// depend on how k was split.
+//
 // Limits: sm_80 and up; rows of both operands aligned to 16 bytes.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "gemm/ByteFragments.cuh"
 #include "gemm/MmaTiles.cuh"
 #include "gemm/SkinnyGemmConfig.h"
 #include "gemm/SplitK.cuh"
@@ -26,7 +31,7 @@ namespace kiln {
 
 /// Brings the slices of one operand, kExtent rows of kRowBytes, to a warp's own
 /// ring. What does not exist becomes zero.
-template <int kExtent, int kRowBytes> class SliceLoader {
+template <int kExtent, int kRowBytes, int kBytes> class SliceLoader {
 public:
   /// \p view are the block's rows, \p begin the bytes of k before the warp's
   /// first slice.
@@ -56,7 +61,7 @@ public:
   }
 
 private:
-  static constexpr int kElements = 8; // 16 bits each
+  static constexpr int kElements = 16 / kBytes;
   static constexpr int kUnits = kRowBytes / 16;
   static constexpr int kRowStep = 32 / kUnits;
   static constexpr int kCopies = kExtent / kRowStep;
@@ -72,7 +77,7 @@ private:
 #pragma unroll 1
     for (int i = 0; i < kCopies; ++i, from += rowStepBytes)
       ptx::cpAsync<16>(shared + offsetOf(i), from,
-                       i * kRowStep < rowsLeft ? elements * 2 : 0);
+                       i * kRowStep < rowsLeft ? elements * kBytes : 0);
   }
 
   const char *source; // of the lane's first unit of the first slice
@@ -91,7 +96,7 @@ template <GemmSignature kSignature, SkinnyGemmConfig kConfig> class SkinnyGemm {
   static constexpr int kWarpK = kConfig.warpK, kBlockK = kConfig.blockK();
   static constexpr int kStages = kConfig.stages, kWarps = kConfig.warps;
   static constexpr int kBytes = bytesOf(kSignature.in);
-  static constexpr int kSteps = kWarpK / 16;
+  static constexpr int kSteps = kWarpK * kBytes / 32;
   static constexpr int kTilesS = kRows / 16;    // fragments of 16 rows
   static constexpr int kTilesV = kVectors / 8;  // of 8 vectors
   static constexpr int kPairsV = kVectors / 16; // those that load in pairs
@@ -102,11 +107,24 @@ template <GemmSignature kSignature, SkinnyGemmConfig kConfig> class SkinnyGemm {
   static constexpr StagedSums kStaged = {
       kStreamsA, kRows, kVectors, kConfig.stagingPitch(), kConfig.threads()};
 
-  using LoaderS = SliceLoader<kRows, kShapeS.rowBytes()>;
-  using LoaderV = SliceLoader<kVectors, kShapeV.rowBytes()>;
+  static constexpr DType kTypeS =
+      kStreamsA ? kSignature.in : kSignature.typeB();
+  static constexpr DType kTypeV =
+      kStreamsA ? kSignature.typeB() : kSignature.in;
+  static constexpr ByteProduct kProduct =
+      byteProductOf(kSignature, kByteCapability);
+  /// Steps after which partial sums are added to the others; 0: there are none.
+  static constexpr int kPartialSteps =
+      !hasPartialSums(kSignature, kByteCapability) ? 0
+      : kWarpK < kPromotedDepth                    ? kSteps
+                                                   : kPromotedDepth / 32;
+
+  using LoaderS = SliceLoader<kRows, kShapeS.rowBytes(), kBytes>;
+  using LoaderV = SliceLoader<kVectors, kShapeV.rowBytes(), kBytes>;
   using ReaderS = FragmentReader<kShapeS, FragmentOf::A>;
   using ReaderV = FragmentReader<kShapeV, FragmentOf::B>;
-  using Accumulators = float[kTilesS][kTilesV][4];
+  using Sum = ProductSum<kSignature>;
+  using Accumulators = Sum[kTilesS][kTilesV][4];
 
   /// Two sets of fragments of one step of k.
   struct Fragments {
@@ -117,13 +135,13 @@ template <GemmSignature kSignature, SkinnyGemmConfig kConfig> class SkinnyGemm {
 public:
   static void run(const GemmParams &params) {
     extern __shared__ __align__(128) unsigned char sharedMemory[];
-    float *staged = reinterpret_cast<float *>(sharedMemory);
+    Sum *staged = reinterpret_cast<Sum *>(sharedMemory);
     allowSuccessor();
     StreamWork work = streamWork(params, kConfig, splitsOf<kConfig>(params));
     prefetchSums<kSignature, kStaged>(params, work);
     Accumulators accumulators = {};
-    unsigned ring =
-        ptx::sharedAddress(sharedMemory) + warp() * kConfig.ringBytes();
+    unsigned ring = ptx::sharedAddress(sharedMemory) +
+                    warp() * kConfig.ringBytes(kSignature);
     multiply(params, work, ring, accumulators);
     // The sums take the place of the rings of all warps.
     __syncthreads();
@@ -208,6 +226,7 @@ private:
     ReaderS readerS(0);
     ReaderV readerV(0);
     Fragments fragments;
+    [[maybe_unused]] Accumulators partial = {};
     fillRing(producer, ring, isStreamedEarly<kStreamsA>(params));
     unsigned ringEnd = ring + kStages * kStageBytes;
     unsigned reading = ring, writing = ringEnd - kStageBytes;
@@ -223,7 +242,13 @@ private:
       for (int step = 0; step < kSteps; ++step) {
         if (step + 1 < kSteps)
           readFragments(fragments, readerS, readerV, reading, step + 1);
-        multiplyStep(fragments, step % 2, accumulators);
+        if constexpr (kPartialSteps == 0)
+          multiplyStep(fragments, step % 2, accumulators);
+        else {
+          multiplyStep(fragments, step % 2, partial);
+          if ((step + 1) % kPartialSteps == 0)
+            promote(accumulators, partial);
+        }
       }
       writing = reading;
       reading += kStageBytes;
@@ -251,14 +276,32 @@ private:
 
   static void multiplyStep(Fragments &fragments, int set,
                            Accumulators &accumulators) {
+    if constexpr (kBytes == 1) {
+      multiplyBytes<kProduct, kTypeS, kTypeV>(accumulators, fragments.rows[set],
+                                              fragments.vectors[set]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kTilesS; ++i)
+#pragma unroll
+        for (int j = 0; j < kTilesV; ++j) {
+          unsigned(&pair)[4] = fragments.vectors[set][j / 2];
+          multiplyAdd(accumulators[i][j], fragments.rows[set][i],
+                      pair[j % 2 * 2], pair[j % 2 * 2 + 1]);
+        }
+    }
+  }
+
+  /// Adds the partial sums to the others and clears them.
+  static void promote(Accumulators &accumulators, Accumulators &partial) {
 #pragma unroll
     for (int i = 0; i < kTilesS; ++i)
 #pragma unroll
-      for (int j = 0; j < kTilesV; ++j) {
-        unsigned(&pair)[4] = fragments.vectors[set][j / 2];
-        multiplyAdd(accumulators[i][j], fragments.rows[set][i], pair[j % 2 * 2],
-                    pair[j % 2 * 2 + 1]);
-      }
+      for (int j = 0; j < kTilesV; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          accumulators[i][j][e] += partial[i][j][e];
+          partial[i][j][e] = 0;
+        }
   }
 
   static void multiplyAdd(float (&d)[4], const unsigned (&a)[4], unsigned b0,
@@ -270,7 +313,7 @@ private:
   }
 
   /// Writes the warp's sums as they lie in D.
-  static void stage(const Accumulators &accumulators, float *staged) {
+  static void stage(const Accumulators &accumulators, Sum *staged) {
     int lane = threadIdx.x % 32;
     int row = lane / 4, vector = lane % 4 * 2;
 #pragma unroll
@@ -281,13 +324,21 @@ private:
         for (int e = 0; e < 4; ++e)
           staged[kStaged.offset(i * 16 + row + e / 2 * 8,
                                 j * 8 + vector + e % 2)] =
-              accumulators[i][j][e];
+              scaled(accumulators[i][j][e]);
+  }
+
+  static Sum scaled(Sum sum) {
+    constexpr float kFactor = byteFactor<kSignature>();
+    if constexpr (kFactor != 1.0f)
+      return sum * kFactor;
+    else
+      return sum;
   }
 
   /// Publishes this split's sums. True in the block that arrived last: the
   /// first staged part then holds the sum over all splits.
   static bool reduceSplits(const GemmParams &params, const StreamWork &work,
-                           float *staged) {
+                           Sum *staged) {
     constexpr int kGroups = kRows * kVectors / 4;
     auto *tile = reinterpret_cast<float4 *>(params.partials) +
                  work.tile * params.splitK * kGroups;
@@ -316,7 +367,7 @@ private:
   }
 
   /// The sum of the warps' parts, in their order.
-  static float4 sumParts(const float *staged) {
+  static float4 sumParts(const Sum *staged) {
     float4 sum = {};
 #pragma unroll
     for (int part = 0; part < kWarps; ++part)
@@ -325,11 +376,18 @@ private:
     return sum;
   }
 
+  /// Adds four sums; those of int32 are the bits of these floats.
   static void add(float4 &sum, const float4 &part) {
-    sum.x += part.x;
-    sum.y += part.y;
-    sum.z += part.z;
-    sum.w += part.w;
+    add(sum.x, part.x);
+    add(sum.y, part.y);
+    add(sum.z, part.z);
+    add(sum.w, part.w);
+  }
+  static void add(float &sum, float part) {
+    if constexpr (kSignature.in == DType::INT8)
+      sum = __int_as_float(__float_as_int(sum) + __float_as_int(part));
+    else
+      sum += part;
   }
 };
 

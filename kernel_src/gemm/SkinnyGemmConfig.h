@@ -1,15 +1,15 @@
 //===- gemm/SkinnyGemmConfig.h - knobs of the skinny GEMM -----------------===//
 #pragma once
 
-#include "gemm/GemmSignature.h"
+#include "gemm/ByteProducts.h"
 #include "gemm/SplitTiles.h"
 
 namespace kiln {
 
 /// Streams the rows of one operand past up to 64 vectors, the rows of the other
-/// one, on mma.sync: bf16 and fp16 stored NT with rows of 16-byte vectors,
-/// sm_80 and up. A block computes `rows` by `vectors`; its warps split k, each
-/// with a ring of `stages` slices of warpK of its own.
+/// one, on mma.sync: types of two bytes and of one stored NT with rows of
+/// 16-byte vectors, sm_80 and up. A block computes `rows` by `vectors`; its
+/// warps split k, each with a ring of `stages` slices of warpK of its own.
 struct SkinnyGemmConfig {
   int rows = 16, vectors = 16;
   int warpK = 64;
@@ -50,27 +50,28 @@ struct SkinnyGemmConfig {
     return stagingPitch() * (streamsA ? rows : vectors);
   }
   /// One warp's ring.
-  constexpr int ringBytes() const {
-    return stages * (rows + vectors) * warpK * 2;
+  constexpr int ringBytes(const GemmSignature &signature) const {
+    return stages * (rows + vectors) * warpK * bytesOf(signature.in);
   }
   /// The rings of the warps, which the sums use again.
-  constexpr int sharedBytes(const GemmSignature &) const {
-    int staging = stagingFloats() * 4;
-    return warps * (ringBytes() > staging ? ringBytes() : staging);
+  constexpr int sharedBytes(const GemmSignature &signature) const {
+    int staging = stagingFloats() * 4, ring = ringBytes(signature);
+    return warps * (ring > staging ? ring : staging);
   }
 
   constexpr bool isValid(const GemmSignature &signature) const {
-    if (!signature.isWellFormed() || bytesOf(signature.in) < 2 || bytesOf(signature.in) != 2 ||
-        signature.layout != Layout::NT || signature.alignA != 16 ||
-        signature.alignB != 16)
+    if (!signature.isWellFormed() || signature.in == DType::FP32 ||
+        signature.hasBlockScales() || signature.layout != Layout::NT ||
+        signature.alignA != 16 || signature.alignB != 16)
       return false;
-    // Instructions are 16 rows by 8 vectors by 16 of k.
+    // Instructions are 16 rows by 8 vectors by 32 bytes of k.
     if (rows < 16 || rows % 16 != 0 || rows > 128 || vectors < 8 ||
         vectors % 8 != 0 || vectors > 64 || accumulators() > 128)
       return false;
     // A power of two for the swizzle, and a warp's copies cover whole rows: at
     // most 8 at a time.
-    if (warpK != 32 && warpK != 64 && warpK != 128 && warpK != 256)
+    int kBytes = warpK * bytesOf(signature.in);
+    if (kBytes != 64 && kBytes != 128 && kBytes != 256 && kBytes != 512)
       return false;
     if (warps < 1 || warps > 32 || minBlocksPerSm < 1 || stages < 2 ||
         stages > 16 || streamsA < 0 || streamsA > 1)

@@ -99,8 +99,8 @@ template <bool kStreamsA> bool isStreamedEarly(const GemmParams &params) {
   return params.early & (kStreamsA ? kEarlyA : kEarlyB);
 }
 
-/// How a block's sums lie in shared memory: as rows of D, once for each part of
-/// k that was summed apart.
+/// How a block's sums, fp32 or int32, lie in shared memory: as rows of D, once
+/// for each part of k that was summed apart.
 struct StagedSums {
   bool streamsA;
   int rows, vectors; ///< of the block
@@ -160,21 +160,25 @@ void prefetchSums(const GemmParams &params, const StreamWork &work) {
 
 /// Adds up the \p parts of the block's sums, in their order, and finishes them.
 /// All threads of the block take part, after a barrier.
-template <GemmSignature kSignature, StagedSums kSums>
+template <GemmSignature kSignature, StagedSums kSums, class Sum>
 void finishSums(const GemmParams &params, const StreamWork &work,
-                const float *staged, int parts) {
+                const Sum *staged, int parts) {
   constexpr int kRun = kSums.run(epilogueVector<kSignature>());
   EpilogueOperands operands = epilogueOperands<kSignature>(params, work.batch);
   forEachRun<kSignature, kSums>(
       params, work,
       [&](int r, int c, long long row, long long column, int left) {
-        const float *from = staged + r * kSums.pitch + c;
-        float values[kRun] = {};
+        const Sum *from = staged + r * kSums.pitch + c;
+        Sum sums[kRun] = {};
 #pragma unroll 1
         for (int part = 0; part < parts; ++part, from += kSums.floats())
 #pragma unroll
           for (int i = 0; i < kRun; ++i)
-            values[i] += from[i];
+            sums[i] += from[i];
+        float values[kRun];
+#pragma unroll
+        for (int i = 0; i < kRun; ++i)
+          values[i] = static_cast<float>(sums[i]);
         finishRun<kSignature>(operands, params, row, column, left, values);
       });
 }

@@ -14,6 +14,7 @@
 #include <set>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 using namespace kiln;
 
@@ -24,6 +25,19 @@ GemmSignature fp32Signature(ComputeMode compute) {
   signature.in = signature.out = DType::FP32;
   signature.compute = compute;
   return signature;
+}
+
+std::vector<GemmSignature> byteSignatures() {
+  return {{.in = DType::E4M3, .out = DType::BF16},
+          {.in = DType::E5M2, .out = DType::FP32, .inB = DType::E4M3},
+          {.in = DType::INT8, .out = DType::FP16, .scaleA = ScaleKind::Row}};
+}
+
+GemmSignature blockSignature() {
+  return {.in = DType::E4M3,
+          .out = DType::BF16,
+          .scaleA = ScaleKind::Block1x128,
+          .scaleB = ScaleKind::Block128x128};
 }
 
 /// Counts the fields of both lists; keys must differ and defaults agree with
@@ -219,6 +233,10 @@ TEST_CASE("the gemv config's sizes and limits") {
   CHECK(GemvConfig{}.isValid(fp32Signature(ComputeMode::Native)));
   CHECK(GemvConfig{}.roundK(DType::BF16) == 32 * 8 * 4 * 4);
   CHECK(GemvConfig{}.roundK(DType::FP32) == 32 * 4 * 4 * 4);
+  CHECK(GemvConfig{}.roundK(DType::INT8) == 32 * 16 * 4 * 4);
+  for (const GemmSignature &bytes : byteSignatures())
+    CHECK(GemvConfig{}.isValid(bytes));
+  CHECK_FALSE(GemvConfig{}.isValid(blockSignature()));
 }
 
 TEST_CASE("the skinny config's sizes and limits") {
@@ -250,6 +268,37 @@ TEST_CASE("the skinny config's sizes and limits") {
   CHECK_FALSE(valid([](auto &c) { c.warpK = 48; }));
   CHECK_FALSE(valid([](auto &c) { c.splitK = 2; }));
   CHECK_FALSE(valid([](auto &c) { c.stages = 1; }));
+  // As many bytes along k.
+  CHECK(valid([](auto &c) { c.warpK = 32; }));
+  for (const GemmSignature &bytes : byteSignatures()) {
+    SkinnyGemmConfig of{.warpK = 128};
+    CHECK(of.isValid(bytes));
+    CHECK(of.sharedBytes(bytes) == 4 * 6 * (16 + 16) * 128);
+    of.warpK = 512;
+    CHECK(of.isValid(bytes));
+    CHECK_FALSE(of.isValid(bf16));
+    of.warpK = 32;
+    CHECK_FALSE(of.isValid(bytes));
+  }
+}
+
+TEST_CASE("how an architecture takes products of bytes") {
+  GemmSignature e4m3 = byteSignatures()[0], int8 = byteSignatures()[2];
+  for (int capability : {80, 86, 90, 100})
+    CHECK(byteProductOf(e4m3, capability) == ByteProduct::Converted);
+  for (int capability : {89, 120, 121})
+    CHECK(byteProductOf(e4m3, capability) == ByteProduct::Fp8);
+  CHECK(byteProductOf(int8, 80) == ByteProduct::Int8);
+  CHECK(byteProductOf(GemmSignature{}, 90) == ByteProduct::None);
+  CHECK_FALSE(hasPartialSums(e4m3, 90));
+  CHECK(hasPartialSums(e4m3, 89));
+  CHECK_FALSE(hasPartialSums(int8, 89));
+  CHECK(hasPartialSums(blockSignature(), 90));
+  e4m3.compute = ComputeMode::FastFp8;
+  CHECK_FALSE(hasPartialSums(e4m3, 89));
+  // Sums of int32 reach no further.
+  CHECK(kMostInt8Products * 128 * 128 < 1ll << 31);
+  CHECK((kMostInt8Products + 1) * 128 * 128 >= 1ll << 31);
 }
 
 TEST_CASE("the ffma config's sizes and limits") {

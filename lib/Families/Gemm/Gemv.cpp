@@ -6,6 +6,7 @@
 // would be mostly empty: they wait a whole latency for little.
 //
 //===----------------------------------------------------------------------===//
+#include "Families/Gemm/ByteRates.h"
 #include "Families/Gemm/GemmTemplate.h"
 #include "Model/MathUtil.h"
 #include "gemm/GemvConfig.h"
@@ -57,20 +58,27 @@ protected:
 /// Registers that a thread cannot do without: the vectors in flight, those of
 /// the small operand that come with them, what several vectors use again, sums
 /// and addresses. ptxas spills below this.
-static int64_t registersOf(const GemvConfig &config) {
+static int64_t registersOf(const GemmSignature &signature,
+                           const GemvConfig &config) {
   constexpr int kOverhead = 24, kEarly = 8, kPerVector = 3;
   int64_t rows = config.rowsPerWarp, vectors = config.vectors;
-  int64_t early = vectors * config.unroll <= kEarly ? vectors : 1;
-  return 4 * config.unroll * (rows + early) + (vectors > 1 ? 8 * rows : 0) +
-         rows * vectors + 2 * (rows + vectors) + kPerVector * (vectors - 1) +
-         kOverhead;
+  bool isEarly = vectors * config.unroll <= kEarly;
+  int64_t early = isEarly ? vectors : 1;
+  // Of one byte an element: four fp32 of each, or the next loads of vectors.
+  int64_t reused = bytesOf(signature.in) == 1
+                       ? 4 * (vectors + 1) + (isEarly ? 0 : 8 * (vectors - 1))
+                   : vectors > 1 ? 8 * rows
+                                 : 0;
+  return 4 * config.unroll * (rows + early) + reused + rows * vectors +
+         2 * (rows + vectors) + kPerVector * (vectors - 1) + kOverhead;
 }
 
 /// Blocks of an SM that its registers hold.
-static int minBlocksOf(const GemvConfig &config, const DeviceModel &device) {
+static int minBlocksOf(const GemmSignature &signature, const GemvConfig &config,
+                       const DeviceModel &device) {
   constexpr int kUnit = 8;
-  int64_t blocks = device.registersPerSm /
-                   (config.threads() * roundUp(registersOf(config), kUnit));
+  int64_t registers = roundUp(registersOf(signature, config), kUnit);
+  int64_t blocks = device.registersPerSm / (config.threads() * registers);
   int64_t byWarps = device.maxWarpsPerSm / config.warps;
   return static_cast<int>(std::clamp<int64_t>(blocks, 1, byWarps));
 }
@@ -89,6 +97,7 @@ static bool isUsefulRound(const GemmProblem &problem,
 void Gemv::forEachConfig(
     const GemmProblem &problem, const DeviceModel &device,
     llvm::function_ref<void(const GemvConfig &)> emit) const {
+  const GemmSignature signature = signatureOf(problem);
   GemvConfig config;
   config.streamsA = problem.m > problem.n;
   int64_t vectors = vectorExtent(problem, config.streamsA);
@@ -107,7 +116,7 @@ void Gemv::forEachConfig(
       config.unroll = shape.unroll;
       config.warpsK = warpsK;
       config.warps = std::max(4, warpsK);
-      config.minBlocksPerSm = minBlocksOf(config, device);
+      config.minBlocksPerSm = minBlocksOf(signature, config, device);
       // The widest split is for rows of which there are few.
       bool isWide = warpsK == 8 && shape.rowsPerWarp * shape.unroll < 16;
       if (!isWide && isUsefulRound(problem, config))
@@ -127,15 +136,25 @@ std::optional<Rejection> Gemv::checkLimits(const GemmProblem &problem,
                                            const GemmSignature &signature,
                                            const GemvConfig &config,
                                            const DeviceModel &device) const {
-  if (bytesOf(signature.in) == 1)
+  if (signature.hasBlockScales())
     return Rejection{PruneReason::Type};
   if (auto rejection = checkStreamed(problem, signature, config.streamsA,
                                      config.vectors, device))
     return rejection;
+  if (auto rejection = checkIntegerSums(problem))
+    return rejection;
   if (config.warps < config.warpsK)
     return Rejection{PruneReason::InstructionShape};
-  return checkRegisters(registersOf(config), config.threads(),
+  return checkRegisters(registersOf(signature, config), config.threads(),
                         config.minBlocksPerSm, device);
+}
+
+/// Issue slots of making fp32 of an element of \p type: a widening and, of fp8,
+/// half of what makes fp16 of two.
+static double unpackingSlots(DType type, const DeviceModel &device) {
+  if (type == DType::FP32 || type == DType::INT8)
+    return 0;
+  return isFp8(type) ? 1 + halfClocks(type, device) : 1;
 }
 
 StreamedTile Gemv::tileKernel(const GemmSignature &signature,
@@ -146,22 +165,29 @@ StreamedTile Gemv::tileKernel(const GemmSignature &signature,
   tile.rows = config.rowsPerBlock();
   tile.vectors = config.vectors;
   // The compiler takes what minBlocksPerSm leaves it.
-  int64_t registers = registersOf(config);
+  int64_t registers = registersOf(signature, config);
   tile.block = {config.threads(), registers, config.sharedBytes(signature)};
   tile.stepK = config.roundK(signature.in);
   tile.vectorShare = 1.0 / config.minBlocksPerSm; // L1 serves the other blocks
-  // Of each 16 bytes of the rows: a load with its address and, of 16-bit data,
-  // a conversion for each element; of the vectors: a load, the rest beside the
-  // rows'; of each pair: a multiplication for each element. At the end of k
-  // every element is compared and selected.
+  // Of each 16 bytes of the rows: a load with its address and a conversion of
+  // each element that is no fp32; of the vectors: a load, and of fp8 the
+  // conversions, the rest beside the rows'; of each pair: a multiplication for
+  // each element, of int8 for each four, at half the rate. At the end of k
+  // every element is compared and selected, or every word of bytes is masked.
   constexpr double kLoop = 20, kLoad = 4;
   double rows = config.rowsPerWarp, vectors = config.vectors;
   double elements = 16.0 / bytesOf(signature.in);
-  double conversions = signature.in == DType::FP32 ? 0 : elements;
+  DType typeS = config.streamsA ? signature.in : signature.typeB();
+  DType typeV = config.streamsA ? signature.typeB() : signature.in;
+  double conversions = elements * unpackingSlots(typeS, device);
+  double others = isFp8(typeV) ? elements * unpackingSlots(typeV, device) : 0.0;
+  double products = signature.in == DType::INT8 ? elements / 2 : elements;
   double instructions =
-      kLoop + config.unroll * (kLoad * (rows + vectors) +
-                               rows * (conversions + elements * vectors));
-  double selects = config.unroll * 2 * elements * (rows + vectors);
+      kLoop + config.unroll * (kLoad * (rows + vectors) + vectors * others +
+                               rows * (conversions + products * vectors));
+  bool isByte = bytesOf(signature.in) == 1;
+  double selects =
+      config.unroll * (isByte ? 4 : 2 * elements) * (rows + vectors);
   // Few warps with long chains of dependent instructions (H200).
   constexpr double kIssueEfficiency = 0.5;
   double warpsPerClock = device.simdFlopsPerClockPerSm(RateType::FP32) / 2 /

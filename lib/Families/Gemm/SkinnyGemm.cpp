@@ -6,6 +6,7 @@
 // k across blocks are offered only where whole tiles leave SMs idle.
 //
 //===----------------------------------------------------------------------===//
+#include "Families/Gemm/ByteRates.h"
 #include "Families/Gemm/GemmTemplate.h"
 #include "Model/MathUtil.h"
 #include "gemm/SkinnyGemmConfig.h"
@@ -17,21 +18,24 @@ namespace kiln {
 namespace {
 
 struct Ring {
-  int rows, warps, warpK, stages;
+  int rows, warps, rowBytes, stages;
 };
 
-/// Best guesses first: 16 to 64 rows, 256 elements of k in a stage of four
-/// warps and 3 to 6 stages measured best on an H200. Copies of 64 bytes of a
-/// row are for a short k.
+/// Best guesses first: 16 to 64 rows, 512 bytes of k in a stage of four warps
+/// and 3 to 6 stages measured best on an H200. Copies of 64 bytes of a row are
+/// for a short k.
 constexpr Ring kRings[] = {
-    {16, 4, 64, 4}, {32, 4, 64, 4}, {16, 4, 64, 6},  {32, 4, 64, 6},
-    {64, 4, 64, 4}, {32, 4, 64, 3}, {16, 4, 128, 4}, {32, 4, 128, 3},
-    {16, 8, 64, 4}, {32, 8, 64, 4}, {64, 8, 64, 2},  {16, 4, 32, 8},
-    {32, 4, 32, 8}, {64, 4, 32, 6}, {64, 8, 32, 3},
+    {16, 4, 128, 4}, {32, 4, 128, 4}, {16, 4, 128, 6}, {32, 4, 128, 6},
+    {64, 4, 128, 4}, {32, 4, 128, 3}, {16, 4, 256, 4}, {32, 4, 256, 3},
+    {16, 8, 128, 4}, {32, 8, 128, 4}, {64, 8, 128, 2}, {16, 4, 64, 8},
+    {32, 4, 64, 8},  {64, 4, 64, 6},  {64, 8, 64, 3},
 };
 constexpr int kVectors[] = {8, 16, 24, 32, 48, 64};
-/// One vector leaves seven of the instruction's eight columns empty.
-constexpr int64_t kLeastVectors = 2;
+/// One vector leaves seven of the instruction's eight columns empty. Of fp8,
+/// whose conversion FMA needs as well, that costs nothing.
+static int64_t leastVectors(const GemmSignature &signature) {
+  return isFp8(signature.in) ? 1 : 2;
+}
 constexpr int kSplits[] = {32, 16, 8, 4, 2};
 
 class SkinnyGemm final : public GemmTemplate<SkinnyGemmConfig, StreamedTile> {
@@ -59,14 +63,27 @@ protected:
 
 } // namespace
 
-/// Two sets of fragments of one step beside the sums; the rest is addresses
-/// and loop state.
-static int64_t registersOf(const SkinnyGemmConfig &config) {
+/// Sums of a thread: twice as many where those of the tensor core go on to
+/// others.
+static int64_t sumsOf(const GemmSignature &signature,
+                      const SkinnyGemmConfig &config,
+                      const DeviceModel &device) {
+  bool hasPartials =
+      hasPartialSums(signature, static_cast<int>(device.computeCapability()));
+  return int64_t(config.accumulators()) * (hasPartials ? 2 : 1);
+}
+
+/// Two sets of fragments of one step beside the sums, and of one half of a step
+/// what is converted; the rest is addresses and loop state.
+static int64_t registersOf(const GemmSignature &signature,
+                           const SkinnyGemmConfig &config,
+                           const DeviceModel &device) {
   constexpr int kOverhead = 44, kLimit = 255;
   int64_t fragments = 2 * (config.rows + config.vectors) / 4;
-  return std::min<int64_t>(int64_t(config.rows) * config.vectors / 32 +
-                               fragments + kOverhead,
-                           kLimit);
+  if (conversionClocks(signature, signature.in, device) > 0)
+    fragments += config.rows / 4;
+  return std::min<int64_t>(
+      sumsOf(signature, config, device) + fragments + kOverhead, kLimit);
 }
 
 /// Blocks of an SM that its shared memory and registers hold.
@@ -74,7 +91,8 @@ static int minBlocksOf(const SkinnyGemmConfig &config,
                        const GemmSignature &signature,
                        const DeviceModel &device) {
   Occupancy resident =
-      occupancy(device, {config.threads(), roundUp(registersOf(config), 8),
+      occupancy(device, {config.threads(),
+                         roundUp(registersOf(signature, config, device), 8),
                          config.sharedBytes(signature)});
   return static_cast<int>(std::max<int64_t>(resident.blocksPerSm, 1));
 }
@@ -104,13 +122,13 @@ void SkinnyGemm::forEachConfig(
   int64_t vectors = vectorExtent(problem, config.streamsA);
   const int *padded = std::find_if(std::begin(kVectors), std::end(kVectors),
                                    [&](int v) { return v >= vectors; });
-  if (vectors < kLeastVectors || padded == std::end(kVectors))
+  if (vectors < leastVectors(signature) || padded == std::end(kVectors))
     return;
   config.vectors = *padded;
   for (const Ring &ring : kRings) {
     config.rows = ring.rows;
     config.warps = ring.warps;
-    config.warpK = ring.warpK;
+    config.warpK = ring.rowBytes / bytesOf(signature.in);
     config.stages = ring.stages;
     config.splits = 0;
     config.splitK = 1;
@@ -138,23 +156,25 @@ CandidateClass SkinnyGemm::classOfConfig(const SkinnyGemmConfig &c) const {
 std::optional<Rejection> SkinnyGemm::checkLimits(
     const GemmProblem &problem, const GemmSignature &signature,
     const SkinnyGemmConfig &config, const DeviceModel &device) const {
-  if (bytesOf(signature.in) != 2)
+  if (signature.in == DType::FP32 || signature.hasBlockScales())
     return Rejection{PruneReason::Type};
   if (auto rejection = checkStreamed(problem, signature, config.streamsA,
                                      config.vectors, device))
     return rejection;
   int64_t vectors = vectorExtent(problem, config.streamsA);
-  if (vectors < kLeastVectors)
+  if (vectors < leastVectors(signature))
     return Rejection{PruneReason::Dominated, double(vectors),
-                     double(kLeastVectors), "vectors"};
-  if (device.mmaSyncFlopsPerClockPerSm(
-          rateTypeOf(signature.in, signature.compute)) == 0)
+                     double(leastVectors(signature)), "vectors"};
+  if (mmaSyncRate(signature, device) == 0)
     return Rejection{PruneReason::Type};
-  if (auto rejection =
-          checkAccumulators(double(config.rows) * config.vectors / 32))
+  if (auto rejection = checkIntegerSums(problem))
     return rejection;
-  if (auto rejection = checkRegisters(registersOf(config), config.threads(),
-                                      config.minBlocksPerSm, device))
+  if (auto rejection =
+          checkAccumulators(double(sumsOf(signature, config, device))))
+    return rejection;
+  if (auto rejection =
+          checkRegisters(registersOf(signature, config, device),
+                         config.threads(), config.minBlocksPerSm, device))
     return rejection;
   return checkSplits(problem, int64_t(config.warpK) * config.warps,
                      config.splitK);
@@ -168,26 +188,30 @@ StreamedTile SkinnyGemm::tileKernel(const GemmSignature &signature,
   tile.rows = config.rows;
   tile.vectors = config.vectors;
   tile.splitK = config.splitK;
-  tile.block = {config.threads(), registersOf(config),
+  tile.block = {config.threads(), registersOf(signature, config, device),
                 config.sharedBytes(signature)};
   tile.stepK = config.blockK();
   tile.stepsInFlight = config.stages - 1;
   // Clocks of a sub-core: of each copy of 512 bytes with its address, each load
-  // of fragments and each multiplication of 16 x 8 x 16, at the tensor cores'
-  // rate; the rest of a step are barriers, waits for copies and the loop.
+  // of fragments and each multiplication of 16 x 8 by 32 bytes, at the tensor
+  // cores' rate, and of what is converted for it, each lane its share; the rest
+  // of a step are barriers, waits for copies and the loop.
   constexpr double kLoop = 152, kCopy = 4, kFragment = 4, kCopied = 512;
-  constexpr int kStepK = 16;
+  const int stepK = 32 / bytesOf(signature.in);
   double rows = config.rows, vectors = config.vectors;
   double copies =
       (rows + vectors) * config.warpK * bytesOf(signature.in) / kCopied;
   double fragments = rows / 16 + double(ceilDiv(config.vectors, 16));
-  double flops = 2 * rows * vectors * kStepK;
-  double rate = device.mmaSyncFlopsPerClockPerSm(
-                    rateTypeOf(signature.in, signature.compute)) /
-                double(device.subCoresPerSm);
-  tile.stepClocks =
-      kLoop + kCopy * copies +
-      config.warpK / double(kStepK) * (kFragment * fragments + flops / rate);
+  double flops = 2 * rows * vectors * stepK;
+  double rate = mmaSyncRate(signature, device) / double(device.subCoresPerSm);
+  DType typeS = config.streamsA ? signature.in : signature.typeB();
+  DType typeV = config.streamsA ? signature.typeB() : signature.in;
+  double conversions = rows * conversionClocks(signature, typeS, device) +
+                       vectors * conversionClocks(signature, typeV, device);
+  tile.stepClocks = kLoop + kCopy * copies +
+                    config.warpK / double(stepK) *
+                        (kFragment * fragments + flops / rate +
+                         conversions * stepK / double(kWarpThreads));
   tile.waitClocks = 87;
   tile.tensor = true;
   // The loads of a ring queue behind each other.

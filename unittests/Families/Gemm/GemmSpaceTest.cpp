@@ -133,6 +133,18 @@ TEST_CASE("every template is offered where its types allow it") {
   CHECK(streamed("gemm m=1 n=512 k=511 dtype=bf16 layout=NT").empty());
   CHECK(streamed("gemm m=1 n=512 k=512 dtype=fp32 layout=NT") == Names{"gemv"});
   CHECK(streamed("gemm m=5 n=512 k=512 dtype=fp32 layout=NT").empty());
+  for (const char *type : {"e4m3", "e5m2", "e4m3 b=e5m2", "int8"}) {
+    CAPTURE(type);
+    auto bytes = [&](llvm::StringRef fields) {
+      return streamed(("gemm n=512 k=512 dtype=" + llvm::Twine(type) +
+                       " scale_a=row " + fields)
+                          .str());
+    };
+    CHECK(bytes("m=4 layout=NT") == Names{"gemv", "skinny"});
+    CHECK(bytes("m=64 layout=NT") == Names{"skinny"});
+    CHECK(bytes("m=4 layout=NN").empty());
+    CHECK(bytes("m=4 layout=NT lda=520").empty());
+  }
   CHECK(streamed("gemm m=1 n=512 k=512 dtype=fp32 layout=NT compute=tf32") ==
         Names{"gemv"});
   llvm::StringRef fp32 = "gemm m=512 n=512 k=512 dtype=fp32";
@@ -230,6 +242,30 @@ TEST_CASE("prune names what takes the streams of one operand out") {
   CHECK(reason("gemm m=1 n=8 k=8 dtype=fp32 layout=NT compute=tf32", gemv) ==
         "none");
   CHECK(reason("gemm m=9 n=8 k=8 dtype=fp32 layout=NT", skinny) == "type");
+  llvm::StringRef bytes = "skinny.r16.v16.k128.st6.w4.mb2";
+  CHECK(reason("gemm m=1 n=64 k=256 dtype=e4m3 layout=NT", bytes) == "none");
+  CHECK(reason("gemm m=1 n=64 k=256 dtype=int8 layout=NT", bytes) ==
+        "dominated: 1 vectors, limit 2 vectors");
+  CHECK(reason("gemm m=9 n=64 k=256 dtype=e4m3 layout=NT", bytes, "t4") ==
+        "architecture: 75, limit 80");
+  CHECK(reason("gemm m=9 n=64 k=256 dtype=e4m3 layout=NN", bytes) ==
+        "instruction-shape");
+  CHECK(reason("gemm m=9 n=64 k=256 dtype=int8 layout=NT align=8", bytes) ==
+        "alignment: 8 B, limit 16 B");
+  CHECK(reason("gemm m=9 n=64 k=131072 dtype=int8 layout=NT", bytes) ==
+        "type: 131072 products a sum of int32, limit 131071 products a sum of "
+        "int32");
+  CHECK(reason("gemm m=1 n=64 k=131072 dtype=int8 layout=NT", gemv) ==
+        "type: 131072 products a sum of int32, limit 131071 products a sum of "
+        "int32");
+  CHECK(reason("gemm m=1 n=64 k=131072 dtype=e4m3 layout=NT", gemv) == "none");
+  // Partial sums beside the others, where the tensor core's are narrow.
+  llvm::StringRef wide = "skinny.r64.v64.k128.st2.w4.mb1";
+  CHECK(reason("gemm m=60 n=64 k=256 dtype=e4m3 layout=NT", wide) == "none");
+  CHECK(reason("gemm m=60 n=64 k=256 dtype=e4m3 layout=NT", wide, "l40s") ==
+        "register wall: 256 accumulators a thread, 128 allowed");
+  CHECK(reason("gemm m=60 n=64 k=256 dtype=e4m3 layout=NT compute=fast_fp8",
+               wide, "l40s") == "none");
   CHECK(reason("gemm m=1 n=8 k=8 dtype=bf16 layout=NN", gemv) ==
         "instruction-shape");
   CHECK(reason("gemm m=1 n=8 k=7 dtype=bf16 layout=NT", gemv) ==
