@@ -24,6 +24,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MODES = {"tune": 0, "predict": 10, "strict": 30}
 PREPARE_RETUNE = 2
 WORKSPACE_ZEROED = 1
+# kiln_dtype, kiln_layout, kiln_compute and kiln_granularity, by the words of a
+# problem's text.
+TYPES = {"fp32": 0x2001, "int32": 0x2011, "fp16": 0x1001, "bf16": 0x1002,
+         "e4m3": 0x0801, "e5m2": 0x0802, "int8": 0x0811}
+LAYOUTS = {"NN": 0, "NT": 10, "TN": 20, "TT": 30}
+COMPUTE = {"native": 0, "tf32": 10, "fast_fp8": 20}
+GRANULARITIES = {"tensor": 0, "row": 10, "column": 20, "block": 30}
 SOURCES = {0: "none", 10: "record", 20: "decision", 30: "estimate",
            40: "generic"}
 
@@ -73,6 +80,37 @@ class Scale(CStruct):
                 ("order", c_int32), ("row_stride", c_int64),
                 ("column_stride", c_int64), ("batch_stride", c_int64),
                 ("reserved", c_uint64 * 4)]
+
+
+class Operand(CStruct):
+    c_name = "kiln_operand"
+    _fields_ = [("struct_size", c_uint32), ("type", c_int32),
+                ("data", c_void_p), ("leading_dim", c_int64),
+                ("batch_stride", c_int64), ("alignment", c_uint32),
+                ("flags", c_uint32), ("scale", POINTER(Scale)),
+                ("reserved", c_uint64 * 3)]
+
+
+class GemmArgs(CStruct):
+    """One product; alpha and batch are 1 where they are not given."""
+
+    c_name = "kiln_gemm_args"
+    _fields_ = [("struct_size", c_uint32), ("layout", c_int32),
+                ("m", c_int64), ("n", c_int64), ("k", c_int64),
+                ("batch", c_int64), ("alpha", c_double), ("beta", c_double),
+                ("alpha_device", c_void_p), ("beta_device", c_void_p),
+                ("a", Operand), ("b", Operand), ("c", Operand), ("d", Operand),
+                ("pointwise", c_void_p), ("pointwise_count", c_uint32),
+                ("compute", c_int32), ("accumulator", c_int32),
+                ("determinism", c_int32), ("max_sms", c_int32),
+                ("flags", c_uint32), ("m_device", c_void_p),
+                ("m_hint", c_int64), ("reserved", c_uint64 * 8)]
+
+    def __init__(self, **values):
+        super().__init__(**({"alpha": 1.0, "batch": 1} | values))
+        # What is not given is a struct of the right size all the same.
+        for name in "abcd":
+            getattr(self, name).struct_size = ctypes.sizeof(Operand)
 
 
 class HeadsOperand(CStruct):
@@ -176,7 +214,7 @@ class OperandInfo(CStruct):
                 ("reserved0", c_uint32), ("reserved", c_uint64 * 4)]
 
 
-STRUCTS = [Problem, Arguments, Scale, HeadsOperand, AttentionArgs,
+STRUCTS = [Problem, Arguments, Scale, Operand, GemmArgs, HeadsOperand, AttentionArgs,
            AttentionMergeArgs, WorkspaceInfo, Workspace, EngineOptions, PrepareOptions,
            QueryResult, OperandInfo]
 
@@ -195,6 +233,7 @@ STATUS_FUNCTIONS = {
                          c_void_p],
     "kiln_plan_operand": [c_void_p, c_uint32, POINTER(OperandInfo)],
     "kiln_plan_describe": [c_void_p, c_char_p, c_size_t, POINTER(c_size_t)],
+    "kiln_gemm": [c_void_p, POINTER(GemmArgs), POINTER(Workspace), c_void_p],
     "kiln_attention": [c_void_p, POINTER(AttentionArgs), POINTER(Workspace),
                        c_void_p],
     "kiln_attention_merge": [c_void_p, POINTER(AttentionMergeArgs),
@@ -289,6 +328,13 @@ class Engine:
         self.library.check(self.library.kiln_prepare(
             self._handle, byref(problem), 1, byref(options), None))
 
+    def gemm(self, args, stream, workspace=None):
+        """Enqueues a product, a GemmArgs; the first call of a problem may
+        compile and measure: seconds."""
+        self.library.check(self.library.kiln_gemm(
+            self._handle, byref(args),
+            None if workspace is None else byref(workspace), stream))
+
     def attention(self, args, stream, workspace=None):
         """Enqueues an attention, an AttentionArgs; the first call of a problem
         may compile and measure: seconds."""
@@ -367,6 +413,15 @@ def arguments_of(addresses):
         operands[slot] = address
     # ctypes keeps the array alive through the struct's pointer.
     return Arguments(operands=operands, operand_count=count)
+
+
+def scale_of(granularity, address, rows=0, columns=0, row_stride=0,
+             column_stride=0):
+    """fp32 scales; blocks are of so many `rows` and `columns`."""
+    return Scale(type=TYPES["fp32"], data=address,
+                 granularity=GRANULARITIES[granularity], block_rows=rows,
+                 block_columns=columns, row_stride=row_stride,
+                 column_stride=column_stride)
 
 
 def find_library(path=None):

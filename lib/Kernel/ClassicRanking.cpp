@@ -13,7 +13,10 @@ namespace kiln {
 std::optional<MatrixProduct> classicProblemOf(const KernelFamily &family,
                                               const Problem &problem) {
   std::optional<MatrixProduct> product = family.matrixProduct(problem);
-  return product && !product->isEmpty() ? product : std::nullopt;
+  // The model has no peak for types of one byte.
+  const bool isKnown =
+      product && !product->isEmpty() && bytesOf(product->type) > 1;
+  return isKnown ? product : std::nullopt;
 }
 
 std::optional<ClassicConfig> classicConfigOf(const Template &tmpl,

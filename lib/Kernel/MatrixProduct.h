@@ -1,8 +1,9 @@
 //===- MatrixProduct.h - a problem as a BLAS library is asked for it ------===//
 //
-// D = epilogue(alpha * op(A) op(B) + beta * C), accumulated in fp32. Whoever
-// knows matrix products and no family reads this: the bench's peer and the
-// classic model. Shapes, types and strides in memory are the operand table's.
+// D = epilogue(alpha * op(A) op(B) + beta * C), accumulated in fp32, or int32
+// of int8; A and B are multiplied by their scales. Whoever knows matrix
+// products and no family reads this: the bench's peer and the classic model.
+// Shapes, types and strides in memory are the operand table's.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -13,9 +14,21 @@
 
 namespace kiln {
 
+/// The scales of A or B: an fp32 for all, for each row, or for each block of a
+/// row or of 128 rows by 128 steps of k.
+struct ProductScales {
+  ScaleKind kind = ScaleKind::None;
+  /// Of blocks: neighbours in memory are of neighbouring rows, else of
+  /// neighbouring blocks along k.
+  bool alongRows = false;
+  int64_t ld = 0;   ///< of blocks: from one line in memory to the next
+  int operand = -1; ///< its index in the operand table
+};
+
 /// A problem that is one matrix product, or a batch of them.
 struct MatrixProduct {
-  DType type = DType::FP32; ///< of A and B
+  DType type = DType::FP32, typeB = DType::FP32; ///< of A, and of B
+  DType out = DType::FP32;                       ///< of C and D
   int64_t m = 0, n = 0, k = 0, batch = 1;
   Layout layout = Layout::NN;
   ComputeMode compute = ComputeMode::Native;
@@ -24,9 +37,13 @@ struct MatrixProduct {
   // Indices in the operand table. C is read unless beta is 0; bias and residual
   // by the links of these names, of which there is one each at most.
   int a = -1, b = -1, c = -1, d = -1, bias = -1, residual = -1;
+  ProductScales scalesA, scalesB;
 
   /// Whether nothing is multiplied.
   bool isEmpty() const { return m == 0 || n == 0 || k == 0 || batch == 0; }
+  bool hasScales() const {
+    return scalesA.kind != ScaleKind::None || scalesB.kind != ScaleKind::None;
+  }
 };
 
 } // namespace kiln

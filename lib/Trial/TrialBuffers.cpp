@@ -78,14 +78,15 @@ llvm::Error TrialBuffers::checkTable() const {
 }
 
 /// Places the operands in a copy.
-void TrialBuffers::layOutCopy() {
+void TrialBuffers::layOutCopy(bool alignsTables) {
   for (const OperandSpec &operand : operandTable.operands) {
     Slot slot;
     slot.begin = copyBytes;
     slot.bytes = static_cast<uint64_t>(operand.bytes());
     if (slot.bytes != 0) {
-      slot.data = slot.begin + kRedZoneBytes +
-                  static_cast<uint64_t>(operand.misalignment);
+      slot.data = slot.begin + kRedZoneBytes;
+      if (!alignsTables || operand.alignment == 0)
+        slot.data += static_cast<uint64_t>(operand.misalignment);
       // Vectors of 16 bytes may be read to their end.
       slot.end =
           alignUp(llvm::alignTo(slot.data + slot.bytes, 16) + kRedZoneBytes);
@@ -152,7 +153,7 @@ uint64_t TrialBuffers::layOutReference(uint64_t left) {
 /// Shares the cap out: one copy and what validation needs, the reference, then
 /// as many copies as make a sample cold.
 llvm::Error TrialBuffers::layOut(const TrialBufferOptions &options) {
-  layOutCopy();
+  layOutCopy(options.alignsTables);
   uint64_t outputBytes = layOutOutputs();
   uint64_t fixed = copyBytes + outputBytes + kFindingsBytes + 2 * kAlignment;
   const uint64_t least = fixed + largestReferenceRow();

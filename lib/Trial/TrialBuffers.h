@@ -70,6 +70,10 @@ struct TrialBufferOptions {
   /// Copies to rotate over and a buffer to flush with; false: one copy.
   bool forTiming = true;
   int64_t l2Bytes = 0;
+  /// Operands of which the problem promises no alignment but their own
+  /// (OperandSpec::alignment) begin at multiples of 256 bytes: a library that
+  /// runs on the same buffers may ask for more than Kiln.
+  bool alignsTables = false;
   MemoryPool *pool = nullptr; ///< of the memory; null: the driver's allocation
 };
 
@@ -164,7 +168,7 @@ private:
       : driver(&driver), tools(&tools), family(&family), problem(&problem),
         data(data), operandTable(family.operands(problem)) {}
   llvm::Error checkTable() const;
-  void layOutCopy();
+  void layOutCopy(bool alignsTables);
   uint64_t layOutOutputs();
   uint64_t layOutReference(uint64_t left);
   llvm::Error layOut(const TrialBufferOptions &options);

@@ -327,10 +327,10 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
 std::optional<MatrixProduct>
 GemmFamily::matrixProduct(const Problem &problem) const {
   GemmProblem p = read(problem);
-  if (bytesOf(p.dtype) == 1)
-    return std::nullopt;
   MatrixProduct product;
   product.type = p.dtype;
+  product.typeB = p.typeB;
+  product.out = p.out;
   product.m = p.m;
   product.n = p.n;
   product.k = p.k;
@@ -346,6 +346,11 @@ GemmFamily::matrixProduct(const Problem &problem) const {
   product.d = GemmOperand::D;
   product.bias = GemmOperand::Bias;
   product.residual = GemmOperand::Residual;
+  auto scalesOf = [](const GemmScales &scales, int operand) {
+    return ProductScales{scales.kind, scales.alongRows, scales.ld, operand};
+  };
+  product.scalesA = scalesOf(p.scaleA, GemmOperand::ScaleA);
+  product.scalesB = scalesOf(p.scaleB, GemmOperand::ScaleB);
   return product;
 }
 

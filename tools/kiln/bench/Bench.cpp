@@ -9,6 +9,7 @@
 #include "kiln/bench/BenchJit.h"
 #include "kiln/bench/BenchRunner.h"
 #include "kiln/bench/ChainBench.h"
+#include "kiln/bench/PeerLibrary.h"
 #include "kiln/bench/Study.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -93,8 +94,7 @@ static std::string peerProtocol(llvm::ArrayRef<Case> cases,
                                 const CublasLt *peer) {
   std::string text;
   if (peer)
-    text += "; cuBLASLt runs its heuristic's first choice with 64 MiB of "
-            "workspace";
+    text += libraryProtocol(cases);
   if (request.measuring.wantsStream && llvm::any_of(cases, isStreamed))
     text += kStreamProtocol;
   return text;

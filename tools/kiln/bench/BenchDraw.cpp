@@ -4,6 +4,7 @@
 #include "kiln/Console.h"
 #include "kiln/Finish.h"
 #include "kiln/bench/DrawRunner.h"
+#include "kiln/bench/PeerLibrary.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringExtras.h>
@@ -73,9 +74,7 @@ static BenchSetting describeSetting(const ParsedOptions &options,
             : "",
       draw.bytes ? "; bytes log-uniform" : "", kColdFactor,
       peer ? " on the same buffers" : "",
-      peer ? "; cuBLASLt runs its heuristic's first choice with 64 MiB of "
-             "workspace"
-           : "",
+      peer ? libraryProtocol(draw.cases) : "",
       hasStream ? kStreamProtocol : "");
   return setting;
 }

@@ -35,7 +35,11 @@ bool agree(const OutputRows &a, const OutputRows &b, const Tolerance &tolerance,
 llvm::Expected<std::vector<OutputRows>>
 readOutputs(const Driver &driver, const TrialBuffers &buffers);
 
-/// Whether both are \p product on N(0, 1) data, each within its tolerance.
+/// Whether both are rows of \p product on N(0, 1) data, with scales if it has
+/// any, each within \p tolerance, or what is left of it for such data.
+bool agreeOn(const MatrixProduct &product, Tolerance tolerance,
+             const OutputRows &a, const OutputRows &b);
+/// The same of each output of \p buffers with its own tolerance.
 bool agreeOn(const MatrixProduct &product, const TrialBuffers &buffers,
              llvm::ArrayRef<OutputRows> a, llvm::ArrayRef<OutputRows> b);
 

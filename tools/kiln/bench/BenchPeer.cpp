@@ -4,6 +4,7 @@
 #include "Driver/Stream.h"
 
 #include <llvm/ADT/STLExtras.h>
+#include <llvm/Support/MathExtras.h>
 
 #include <cmath>
 
@@ -11,25 +12,55 @@ namespace kiln::cli {
 
 /// More algorithms than its heuristic has ever answered.
 static constexpr int kManyAlgorithms = 100;
+static constexpr uint64_t kResultAlignment = 256;
 
-llvm::Expected<std::shared_ptr<const CublasLt>>
-loadPeerLibrary(const ParsedOptions &options, const Environment &environment) {
-  auto library = CublasLt::load(environment,
-                                nvrtcSearch(options, environment).extraFolders);
-  if (!library)
-    return addContext(library.takeError(),
-                      "nothing to compare with (--no-peer measures Kiln "
-                      "alone)");
-  return library;
+/// Makes \p product the sums that cuBLASLt has, without scales, and the result
+/// a matrix of its own for each copy, so that writes are as cold as Kiln's.
+llvm::Error BenchPeer::takeSums(const Driver &driver, MatrixProduct &product) {
+  MatrixProduct sums;
+  sums.type = sums.typeB = DType::INT8;
+  sums.out = DType::INT32;
+  sums.m = product.m;
+  sums.n = product.n;
+  sums.k = product.k;
+  sums.batch = product.batch;
+  sums.layout = product.layout;
+  sums.a = product.a;
+  sums.b = product.b;
+  sums.d = product.d;
+  product = sums;
+  OperandSpec &d = table.operands[static_cast<size_t>(product.d)];
+  d.type = DType::INT32;
+  d.rows = product.m;
+  d.cols = d.leadingDimension = product.n;
+  d.batchStride = product.m * product.n;
+  d.misalignment = 0;
+  const uint64_t bytes =
+      llvm::alignTo(static_cast<uint64_t>(d.bytes()), kResultAlignment);
+  auto memory = DeviceMemory::allocate(driver, bytes * arguments.size());
+  if (!memory)
+    return memory.takeError();
+  results = std::move(*memory);
+  for (size_t copy = 0; copy < arguments.size(); ++copy)
+    arguments[copy].operands[product.d].address =
+        results.address() + copy * bytes;
+  kind = "int32 sums without scales, pointwise or C, into memory of its own";
+  return llvm::Error::success();
 }
 
 llvm::Expected<std::unique_ptr<BenchPeer>>
-BenchPeer::create(std::shared_ptr<const CublasLt> library,
+BenchPeer::create(const Driver &driver, std::shared_ptr<const CublasLt> library,
                   const MatrixProduct &product, const Operands &operands,
                   bool allAlgorithms) {
   std::unique_ptr<BenchPeer> peer(new BenchPeer);
-  auto matmul = CublasLtMatmul::create(std::move(library), product,
-                                       operands.table, kPeerWorkspaceBytes);
+  peer->table = operands.table;
+  peer->arguments = operands.arguments.vec();
+  MatrixProduct asked = product;
+  if (product.type == DType::INT8)
+    if (llvm::Error error = peer->takeSums(driver, asked))
+      return error;
+  auto matmul = CublasLtMatmul::create(std::move(library), asked, peer->table,
+                                       kPeerWorkspaceBytes);
   if (!matmul)
     return matmul.takeError();
   peer->matmul = std::move(*matmul);
@@ -41,7 +72,7 @@ BenchPeer::create(std::shared_ptr<const CublasLt> library,
   for (const CublasLtAlgorithm &algorithm : peer->algorithms)
     peer->launches.push_back(
         [matmul = peer->matmul.get(), &algorithm,
-         arguments = operands.arguments,
+         arguments = llvm::ArrayRef(peer->arguments),
          workspace = operands.workspace](unsigned copy, CudaStream stream) {
           return matmul->launch(algorithm, arguments[copy], workspace, stream);
         });

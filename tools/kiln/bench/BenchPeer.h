@@ -1,12 +1,13 @@
 //===- BenchPeer.h - a library's matrix product beside Kiln's -------------===//
 #pragma once
 
+#include "Driver/DeviceMemory.h"
 #include "Trial/Sampling.h"
-#include "kiln/CommonOptions.h"
 #include "kiln/bench/CublasLt.h"
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace kiln::cli {
@@ -19,13 +20,9 @@ inline bool endsAll(ErrorCode code) {
   return code == ErrorCode::ContextDead || code == ErrorCode::InProgress;
 }
 
-/// The library, found as \p options and \p environment say. Error:
-/// DriverMissing.
-llvm::Expected<std::shared_ptr<const CublasLt>>
-loadPeerLibrary(const ParsedOptions &options, const Environment &environment);
-
 /// cuBLASLt on the operands of one case. Its launches refer to it, so it does
-/// not move.
+/// not move. Of int8 it computes sums in int32 alone, which is all that
+/// cuBLASLt has without a conversion to int8: into results of its own.
 class BenchPeer {
 public:
   struct Operands {
@@ -35,10 +32,15 @@ public:
   };
   /// With the library's own first choice, or with \p allAlgorithms that its
   /// heuristic answers. \p operands must outlive it. Errors: those of
-  /// CublasLtMatmul, why there is no peer.
+  /// CublasLtMatmul, why there is no peer; DeviceOutOfMemory.
   static llvm::Expected<std::unique_ptr<BenchPeer>>
-  create(std::shared_ptr<const CublasLt> library, const MatrixProduct &product,
-         const Operands &operands, bool allAlgorithms);
+  create(const Driver &driver, std::shared_ptr<const CublasLt> library,
+         const MatrixProduct &product, const Operands &operands,
+         bool allAlgorithms);
+
+  /// What it computes where that is not the problem, so that results are not
+  /// compared; else empty.
+  const std::string &otherKind() const { return kind; }
 
   /// Runs each algorithm once: the driver loads a library's kernel at its first
   /// launch, and where that is one of a graph in the making, the graph runs up
@@ -60,7 +62,12 @@ public:
 
 private:
   BenchPeer() = default;
+  llvm::Error takeSums(const Driver &driver, MatrixProduct &product);
 
+  std::string kind;
+  OperandTable table; ///< the problem's, or with results of its own
+  std::vector<Arguments> arguments;
+  DeviceMemory results; ///< its own, one for each copy
   std::unique_ptr<CublasLtMatmul> matmul;
   std::vector<CublasLtAlgorithm> algorithms;
   std::vector<TimedLaunch> launches; ///< one for each algorithm

@@ -39,6 +39,25 @@ bool hasLibraryPeer(const Case &which) {
   return which.named.family->peer(which.named.problem) == Peer::Blas;
 }
 
+std::string libraryProtocol(llvm::ArrayRef<Case> cases) {
+  bool hasFp8 = false, hasIntegers = false;
+  for (const Case &which : cases) {
+    const auto &[family, problem] = which.named;
+    const auto product = family->matrixProduct(problem);
+    hasFp8 |= product && isFp8(product->type);
+    hasIntegers |= product && product->type == DType::INT8;
+  }
+  std::string text = "; cuBLASLt runs its heuristic's first choice with 64 MiB "
+                     "of workspace";
+  if (hasFp8)
+    text += "; of fp8 it accumulates fast where the problem does, and nowhere "
+            "else";
+  if (hasIntegers)
+    text += "; of int8 it computes int32 sums alone, without scales, into "
+            "memory of its own, so that results are not compared";
+  return text;
+}
+
 double BenchRow::gbs() const {
   return kiln.median > 0
              ? static_cast<double>(stream.bytes.total()) / kiln.median
@@ -99,7 +118,7 @@ static std::string verdictOf(const BenchRow &row) {
   // The reference has judged Kiln's result: the difference is the peer's.
   if (row.agrees && !*row.agrees)
     return "yes, peer differs";
-  return "yes";
+  return row.peerKind.empty() ? "yes" : "yes, peer of another kind";
 }
 
 static std::string timeText(const SampleSummary &summary) {
@@ -188,6 +207,9 @@ void BenchReport::print(llvm::raw_ostream &os) const {
       errors.insert(fmt::format("{} n/a: {}: {}",
                                 row.isStreamed() ? "stream" : "peer",
                                 row.which->name, onOneLine(row.noPeer)));
+    else if (!row.peerKind.empty())
+      errors.insert(fmt::format("peer of another kind, not compared: {}: {}",
+                                row.which->name, row.peerKind));
   for (const std::string &error : errors)
     os << error << '\n';
   for (const Group &group : groups()) {
@@ -218,6 +240,8 @@ static void addPeer(const BenchRow &row, llvm::json::Object &object) {
     object["peer_algorithms"] = static_cast<int64_t>(row.algorithms);
     object["ratio_best"] = numberOrNull(row.bestRatio());
   }
+  if (!row.peerKind.empty())
+    object["peer_computes"] = row.peerKind;
   if (!row.noPeer.empty())
     object["no_peer"] = jsonText(row.noPeer);
 }

@@ -24,6 +24,8 @@ inline constexpr char kStreamProtocol[] =
     "bytes in buffers of their own";
 /// Whether \p which is held against cuBLASLt.
 bool hasLibraryPeer(const Case &which);
+/// What cuBLASLt does in \p cases, for a protocol.
+std::string libraryProtocol(llvm::ArrayRef<Case> cases);
 
 /// One case, beside a peer or, where no peer computes it, a reference stream.
 /// Times are in ns; a count of 0 means not measured.
@@ -33,6 +35,9 @@ struct BenchRow {
   std::string from;   ///< "record", "estimated", "named", ...
   std::string error;  ///< empty: Kiln's side was measured
   std::string noPeer; ///< why there is no peer's time
+  /// What the peer computes where that is not the problem, so that results are
+  /// not compared; else empty.
+  std::string peerKind;
   SampleSummary kiln, peer, best;
   StreamResult stream;
   size_t algorithms = 0;      ///< of the peer that `best` is the best of

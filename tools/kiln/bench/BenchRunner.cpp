@@ -146,6 +146,7 @@ llvm::Error BenchRunner::prepareOperands(Bench &bench, BenchRow &row) {
   bufferOptions.forTiming = !options.hot;
   bufferOptions.l2Bytes = session.model().l2Bytes;
   const auto &[family, problem] = row.which->named;
+  bufferOptions.alignsTables = family->matrixProduct(problem).has_value();
   auto buffers = TrialBuffers::create(session.driver(), tools, *family, problem,
                                       bufferOptions, stream.handle());
   if (!buffers)
@@ -183,7 +184,7 @@ llvm::Error BenchRunner::preparePeer(Bench &bench, BenchRow &row) {
     return llvm::Error::success();
   }
   auto made = BenchPeer::create(
-      peer, *bench.product,
+      session.driver(), peer, *bench.product,
       {bench.buffers->table(), bench.arguments, peerWorkspace.address()},
       options.allAlgorithms);
   if (!made) {
@@ -192,6 +193,7 @@ llvm::Error BenchRunner::preparePeer(Bench &bench, BenchRow &row) {
   }
   row.noPeer.clear();
   bench.peer = std::move(*made);
+  row.peerKind = bench.peer->otherKind();
   if (llvm::Error error =
           bench.peer->loadAll(session.driver(), stream.handle()))
     return error;
@@ -274,7 +276,7 @@ BenchRunner::outputsOf(const Bench &bench, const TimedLaunch &launch) {
 }
 
 llvm::Error BenchRunner::compare(Bench &bench, BenchRow &row) {
-  if (row.peer.count == 0)
+  if (row.peer.count == 0 || !row.peerKind.empty())
     return llvm::Error::success();
   auto own = outputsOf(bench, bench.kiln);
   if (!own)

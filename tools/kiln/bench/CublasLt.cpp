@@ -15,14 +15,17 @@ namespace {
 constexpr int kSuccess = 0;
 
 // cudaDataType_t.
-constexpr int kReal32 = 0, kReal16 = 2, kRealBf16 = 14;
+constexpr int kReal32 = 0, kReal16 = 2, kInteger8 = 3, kInteger32 = 10,
+              kRealBf16 = 14, kRealE4m3 = 28, kRealE5m2 = 29;
 // cublasComputeType_t.
-constexpr int kCompute32 = 68, kComputeTf32 = 77;
+constexpr int kCompute32 = 68, kComputeInteger32 = 72, kComputeTf32 = 77;
 // cublasOperation_t.
 constexpr int32_t kNotTransposed = 0, kTransposed = 1;
 // cublasLtMatmulDescAttributes_t.
 constexpr int kDescTransA = 3, kDescTransB = 4, kDescEpilogue = 7,
-              kDescBiasPointer = 8, kDescBiasType = 26;
+              kDescBiasPointer = 8, kDescScalePointerA = 17,
+              kDescScalePointerB = 18, kDescFastAccumulation = 25,
+              kDescBiasType = 26, kDescScaleModeA = 31, kDescScaleModeB = 32;
 // cublasLtMatrixLayoutAttribute_t.
 constexpr int kLayoutBatchCount = 5, kLayoutBatchOffset = 6;
 // cublasLtMatmulPreferenceAttributes_t.
@@ -150,15 +153,24 @@ CublasLt::load(const Environment &environment,
   return std::shared_ptr<const CublasLt>(std::move(library));
 }
 
+size_t CublasLt::version() const { return api->cublasLtGetVersion(); }
+
 std::string CublasLt::versionText() const {
-  size_t version = api->cublasLtGetVersion(); // 130002: 13.0.2
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100,
-                     version % 100);
+  const size_t number = version();
+  return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100,
+                     number % 100);
 }
 
 //===----------------------------------------------------------------------===//
 // A problem
 //===----------------------------------------------------------------------===//
+
+/// cublasComputeType_t of \p product.
+static int computeTypeOf(const MatrixProduct &product) {
+  if (product.type == DType::INT8)
+    return kComputeInteger32;
+  return product.compute == ComputeMode::TF32 ? kComputeTf32 : kCompute32;
+}
 
 static int dataTypeOf(DType type) {
   switch (type) {
@@ -166,6 +178,14 @@ static int dataTypeOf(DType type) {
     return kRealBf16;
   case DType::FP16:
     return kReal16;
+  case DType::E4M3:
+    return kRealE4m3;
+  case DType::E5M2:
+    return kRealE5m2;
+  case DType::INT8:
+    return kInteger8;
+  case DType::INT32:
+    return kInteger32;
   default:
     return kReal32;
   }
@@ -217,6 +237,40 @@ llvm::Error CublasLtMatmul::setDescription(int attribute, const void *value,
                         "cublasLtMatmulDescSetAttribute");
 }
 
+llvm::Error CublasLtMatmul::setPointer(int attribute,
+                                       DeviceAddress address) const {
+  void *pointer = reinterpret_cast<void *>(address);
+  return setDescription(attribute, &pointer, sizeof(pointer));
+}
+
+/// Where the scales are that it has, in cuBLASLt's order.
+llvm::Error CublasLtMatmul::setScales(DeviceAddress a, DeviceAddress b) const {
+  if (scales.a.operand >= 0)
+    if (llvm::Error error = setPointer(kDescScalePointerA, a))
+      return error;
+  return scales.b.operand >= 0 ? setPointer(kDescScalePointerB, b)
+                               : llvm::Error::success();
+}
+
+/// What only fp8 has: how sums are kept and scales are read.
+llvm::Error CublasLtMatmul::describeBytes() {
+  if (!isFp8(product.type))
+    return llvm::Error::success();
+  const int8_t isFast = product.compute == ComputeMode::FastFp8;
+  if (llvm::Error error =
+          setDescription(kDescFastAccumulation, &isFast, sizeof(isFast)))
+    return error;
+  for (auto [attribute, mode] : {std::pair(kDescScaleModeA, scales.a.mode),
+                                 std::pair(kDescScaleModeB, scales.b.mode)}) {
+    // The default, which versions without the attribute have alone.
+    if (mode == CublasLtScaleMode::Scalar)
+      continue;
+    if (llvm::Error error = setDescription(attribute, &mode, sizeof(mode)))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error CublasLtMatmul::describeLayouts(const OperandTable &operands) {
   const int indices[] = {product.b, product.a, beta == 0 ? product.d : addend,
                          product.d};
@@ -250,9 +304,11 @@ llvm::Error CublasLtMatmul::describeLayouts(const OperandTable &operands) {
 /// What algorithms may take, and what every pointer promises.
 llvm::Error CublasLtMatmul::describeLimits(const OperandTable &operands,
                                            uint64_t workspaceBytes) {
-  const int64_t misalignment = operands.operands[product.d].misalignment;
-  const uint32_t alignment =
-      misalignment ? static_cast<uint32_t>(misalignment) : 256;
+  int64_t combined = 256;
+  for (int index :
+       {product.a, product.b, beta == 0 ? product.d : addend, product.d})
+    combined |= operands.operands[index].misalignment;
+  const auto alignment = static_cast<uint32_t>(combined & -combined);
   const auto &api = *library->api;
   int status = api.cublasLtMatmulPreferenceCreate(&preference);
   if (status == kSuccess)
@@ -264,33 +320,46 @@ llvm::Error CublasLtMatmul::describeLimits(const OperandTable &operands,
   return library->check(status, "cublasLtMatmulPreferenceSetAttribute");
 }
 
-llvm::Error CublasLtMatmul::describe(const OperandTable &operands,
-                                     uint64_t workspaceBytes) {
-  auto epilogue = epilogueOf(product);
-  if (!epilogue)
-    return epilogue.takeError();
-  hasBias = epilogue->hasBias;
-  alpha = static_cast<float>(product.alpha);
-  beta = epilogue->addsResidual ? 1.0f : static_cast<float>(product.beta);
-  addend = epilogue->addsResidual ? product.residual : product.c;
-  const bool isTf32 = product.compute == ComputeMode::TF32;
-  if (llvm::Error error = library->check(
-          library->api->cublasLtMatmulDescCreate(
-              &description, isTf32 ? kComputeTf32 : kCompute32, kReal32),
-          "cublasLtMatmulDescCreate"))
+llvm::Error CublasLtMatmul::describeProduct(uint32_t epilogue, int biasType) {
+  // Of alpha and beta, too.
+  const int scaleType = product.type == DType::INT8 ? kInteger32 : kReal32;
+  if (llvm::Error error =
+          library->check(library->api->cublasLtMatmulDescCreate(
+                             &description, computeTypeOf(product), scaleType),
+                         "cublasLtMatmulDescCreate"))
     return error;
   // A row-major matrix that is stored as named is its transpose to cuBLASLt,
   // which is what the swapped product wants.
   int32_t opA = isTransposedB(product.layout) ? kTransposed : kNotTransposed;
   int32_t opB = isTransposedA(product.layout) ? kTransposed : kNotTransposed;
-  int32_t biasType = dataTypeOf(operands.operands[product.d].type);
   for (auto [attribute, value, bytes] :
        {std::tuple<int, const void *, size_t>(kDescTransA, &opA, sizeof(opA)),
         {kDescTransB, &opB, sizeof(opB)},
-        {kDescEpilogue, &epilogue->code, sizeof(epilogue->code)},
+        {kDescEpilogue, &epilogue, sizeof(epilogue)},
         {kDescBiasType, &biasType, sizeof(biasType)}})
     if (llvm::Error error = setDescription(attribute, value, bytes))
       return error;
+  return describeBytes();
+}
+
+llvm::Error CublasLtMatmul::describe(const OperandTable &operands,
+                                     uint64_t workspaceBytes) {
+  auto epilogue = epilogueOf(product);
+  if (!epilogue)
+    return epilogue.takeError();
+  if (llvm::Error error = checkCublasLtTypes(product))
+    return error;
+  auto pair = cublasLtScalesOf(product, library->version());
+  if (!pair)
+    return pair.takeError();
+  scales = *pair;
+  hasBias = epilogue->hasBias;
+  alpha = static_cast<float>(product.alpha);
+  beta = epilogue->addsResidual ? 1.0f : static_cast<float>(product.beta);
+  addend = epilogue->addsResidual ? product.residual : product.c;
+  if (llvm::Error error = describeProduct(
+          epilogue->code, dataTypeOf(operands.operands[product.d].type)))
+    return error;
   if (llvm::Error error = describeLayouts(operands))
     return error;
   return describeLimits(operands, workspaceBytes);
@@ -321,12 +390,14 @@ CublasLtMatmul::~CublasLtMatmul() {
 llvm::Expected<std::vector<CublasLtAlgorithm>>
 CublasLtMatmul::algorithms(int count) const {
   std::vector<HeuristicResult> results(static_cast<size_t>(count));
-  // What the heuristic looks at of the bias is the alignment of its pointer.
-  DeviceAddress bias = 256;
+  // What the heuristic looks at of bias and scales is the alignment of their
+  // pointers.
+  constexpr DeviceAddress kAligned = 256;
   if (hasBias)
-    if (llvm::Error error =
-            setDescription(kDescBiasPointer, &bias, sizeof(bias)))
+    if (llvm::Error error = setPointer(kDescBiasPointer, kAligned))
       return error;
+  if (llvm::Error error = setScales(kAligned, kAligned))
+    return error;
   int found = 0;
   int status = library->api->cublasLtMatmulAlgoGetHeuristic(
       library->handle, description, layouts[0], layouts[1], layouts[2],
@@ -354,21 +425,31 @@ llvm::Error CublasLtMatmul::launch(const CublasLtAlgorithm &algorithm,
                                    const Arguments &arguments,
                                    DeviceAddress workspace,
                                    CudaStream stream) const {
-  auto pointer = [&](int operand) {
-    return reinterpret_cast<void *>(arguments.operands[operand].address);
+  auto address = [&](int operand) {
+    return operand < 0 ? 0 : arguments.operands[operand].address;
   };
-  if (hasBias) {
-    void *bias = pointer(product.bias);
-    if (llvm::Error error =
-            setDescription(kDescBiasPointer, &bias, sizeof(bias)))
+  auto pointer = [&](int operand) {
+    return reinterpret_cast<void *>(address(operand));
+  };
+  if (hasBias)
+    if (llvm::Error error = setPointer(kDescBiasPointer, address(product.bias)))
       return error;
-  }
+  if (llvm::Error error =
+          setScales(address(scales.a.operand), address(scales.b.operand)))
+    return error;
   void *d = pointer(product.d);
   // With beta 0 its C is D, which is then not read.
   void *c = beta == 0 ? d : pointer(addend);
+  // They have the type of the sums.
+  const auto wholeAlpha = static_cast<int32_t>(alpha);
+  const auto wholeBeta = static_cast<int32_t>(beta);
+  const bool isWhole = product.type == DType::INT8;
+  const void *factors[] = {&alpha, &beta};
+  const void *wholeFactors[] = {&wholeAlpha, &wholeBeta};
+  const auto &given = isWhole ? wholeFactors : factors;
   int status = library->api->cublasLtMatmul(
-      library->handle, description, &alpha, pointer(product.b), layouts[0],
-      pointer(product.a), layouts[1], &beta, c, layouts[2], d, layouts[3],
+      library->handle, description, given[0], pointer(product.b), layouts[0],
+      pointer(product.a), layouts[1], given[1], c, layouts[2], d, layouts[3],
       algorithm.opaque, reinterpret_cast<void *>(workspace),
       algorithm.workspaceBytes, stream);
   return library->check(status, "cublasLtMatmul");

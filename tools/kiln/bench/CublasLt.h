@@ -15,6 +15,7 @@
 #include "Support/DynamicLibrary.h"
 #include "Support/Environment.h"
 #include "Support/Error.h"
+#include "kiln/bench/CublasLtBytes.h"
 
 #include <llvm/ADT/ArrayRef.h>
 #include <llvm/Support/Error.h>
@@ -39,6 +40,8 @@ public:
   CublasLt(const CublasLt &) = delete;
   CublasLt &operator=(const CublasLt &) = delete;
 
+  /// 130002: 13.0.2.
+  size_t version() const;
   /// "13.0.2".
   std::string versionText() const;
   const std::string &path() const { return library.path(); }
@@ -63,8 +66,10 @@ struct CublasLtAlgorithm {
 /// One matrix product in cuBLASLt's terms. For one thread.
 class CublasLtMatmul {
 public:
-  /// \p operands is the table that \p product has indices into. Error
-  /// Unsupported: a pointwise chain that is not one of the fused epilogues.
+  /// \p operands is the table that \p product has indices into. Scales have to
+  /// begin at multiples of 16 bytes. Error Unsupported: a pointwise chain that
+  /// is not one of the fused epilogues, types, scales or their places that
+  /// cuBLASLt does not take.
   static llvm::Expected<std::unique_ptr<CublasLtMatmul>>
   create(std::shared_ptr<const CublasLt> library, const MatrixProduct &product,
          const OperandTable &operands, uint64_t workspaceBytes);
@@ -86,11 +91,15 @@ private:
                  const MatrixProduct &product)
       : library(std::move(library)), product(product), addend(product.c) {}
   llvm::Error describe(const OperandTable &operands, uint64_t workspaceBytes);
+  llvm::Error describeProduct(uint32_t epilogue, int biasType);
+  llvm::Error describeBytes();
   llvm::Error describeLayouts(const OperandTable &operands);
   llvm::Error describeLimits(const OperandTable &operands,
                              uint64_t workspaceBytes);
   llvm::Error setDescription(int attribute, const void *value,
                              size_t bytes) const;
+  llvm::Error setPointer(int attribute, DeviceAddress address) const;
+  llvm::Error setScales(DeviceAddress a, DeviceAddress b) const;
 
   std::shared_ptr<const CublasLt> library;
   const MatrixProduct product;
@@ -99,6 +108,7 @@ private:
   void *layouts[4] = {};
   int addend; ///< the operand that plays C
   bool hasBias = false;
+  CublasLtScalePair scales;
   float alpha = 1, beta = 0;
 };
 

@@ -227,13 +227,16 @@ static std::string faultOf(const DrawSide &side) {
                       : "WRONG";
 }
 
-/// What went wrong, a line each.
+/// What went wrong or is not compared, a line each.
 void DrawReport::printFaults(llvm::raw_ostream &os) const {
   std::set<std::string> faults;
   for (const DrawRow &row : rows) {
     if (!row.noPeer.empty())
       faults.insert(fmt::format("peer n/a: {}: {}", row.which->name,
                                 onOneLine(row.noPeer)));
+    if (!row.peerKind.empty())
+      faults.insert(fmt::format("peer of another kind, not compared: {}: {}",
+                                row.which->name, row.peerKind));
     for (auto [state, side] : llvm::enumerate(row.sides))
       if (!side.isGood())
         faults.insert(fmt::format("{}: {}, {}: {}", row.which->name,
@@ -298,6 +301,8 @@ llvm::json::Object DrawReport::rowToJson(const DrawRow &row) const {
     object["bytes"] = row.bytes.total();
     object["stream"] = row.stream;
   }
+  if (!row.peerKind.empty())
+    object["peer_computes"] = row.peerKind;
   if (!row.noPeer.empty())
     object["no_peer"] = jsonText(row.noPeer);
   for (auto [state, side] : llvm::enumerate(row.sides)) {

@@ -42,6 +42,8 @@ struct DrawRow {
   Drawn drawn;
   SampleSummary peer; ///< or stream; count 0: none
   std::string noPeer; ///< why there is none
+  /// What the peer computes where that is not the problem; else empty.
+  std::string peerKind;
   StreamBytes bytes;  ///< of a case that a stream is held against; else 0
   std::string stream; ///< the variant that was the fastest
   std::vector<DrawSide> sides; ///< of each state of the report

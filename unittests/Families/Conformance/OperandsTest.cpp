@@ -49,6 +49,30 @@ static std::string faultOfFactor(const OperandTable &table, int index,
   return "";
 }
 
+/// What is wrong with the scales of a factor of \p rows and \p depth.
+static std::string faultOfScales(const OperandTable &table,
+                                 const ProductScales &scales, int64_t rows,
+                                 int64_t depth) {
+  const bool isThere = scales.kind != ScaleKind::None;
+  auto blocks = [](int64_t extent, int size) {
+    return size ? (extent + size - 1) / size : 1;
+  };
+  int64_t lines = blocks(rows, scaledRows(scales.kind));
+  int64_t length = blocks(depth, scaledDepth(scales.kind));
+  // Those of rows are one line, as are those of blocks in the order of rows
+  // for each step of k.
+  if (!isBlockScale(scales.kind) || scales.alongRows)
+    std::swap(lines, length);
+  std::string text =
+      faultOfFactor(table, scales.operand, isThere, lines, length);
+  if (!text.empty() || !isThere)
+    return text;
+  const OperandSpec &spec = table.operands[size_t(scales.operand)];
+  return !isBlockScale(scales.kind) || spec.leadingDimension == scales.ld
+             ? ""
+             : "a leading dimension that is not its operand's";
+}
+
 /// What is wrong with the matrix product that \p family says \p problem is.
 static std::string faultOfProduct(const KernelFamily &family,
                                   const Problem &problem) {
@@ -79,9 +103,17 @@ static std::string faultOfProduct(const KernelFamily &family,
       return fmt::format("{}: {}",
                          std::array{"a", "b", "c", "d", "bias", "residual"}[i],
                          text);
+  for (const ProductScales *scales : {&p.scalesA, &p.scalesB}) {
+    const bool isOfA = scales == &p.scalesA;
+    const std::string text =
+        faultOfScales(table, *scales, isOfA ? p.m : p.n, p.k);
+    if (!text.empty())
+      return fmt::format("scales of {}: {}", isOfA ? "a" : "b", text);
+  }
   const auto &operands = table.operands;
-  if (operands[p.a].type != p.type || operands[p.b].type != p.type ||
-      operands[p.d].batch != p.batch || !operands[p.d].isWritten())
+  if (operands[p.a].type != p.type || operands[p.b].type != p.typeB ||
+      operands[p.d].type != p.out || operands[p.d].batch != p.batch ||
+      !operands[p.d].isWritten())
     return "a type, a batch or a result that is not the product's";
   const Arguments arguments = family.defaultArguments(problem);
   if (!llvm::is_contained(arguments.scalars, p.alpha) ||

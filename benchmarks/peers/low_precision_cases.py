@@ -1,0 +1,236 @@
+"""What the cases of benchmarks/suites/gemm_fp8.json and gemm_int8.json are:
+Kiln's problem text, every operand with its slot, shape and type, and how scales
+lie in memory. Needs neither torch nor a GPU.
+
+`python3 low_precision_cases.py` lists the texts and bytes of a suite; with
+--library LIBKILN it also has each text parsed and prints its canonical form.
+"""
+import argparse
+import dataclasses
+import json
+import math
+import pathlib
+import sys
+
+import kiln_ctypes
+
+SUITES = pathlib.Path(__file__).resolve().parent.parent / "suites"
+DEFAULT_SUITES = [SUITES / "gemm_fp8.json", SUITES / "gemm_int8.json"]
+
+TYPE_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "e4m3": 1, "e5m2": 1, "int8": 1}
+TYPES = {"e4m3", "e5m2", "int8"}
+
+# kiln_gemm_slot.
+SLOTS = {"a": 0, "b": 1, "d": 3, "scale_a": 8, "scale_b": 9}
+
+# Keys of a case that these programs make operands for.
+SERVED = {"name", "family", "m", "n", "k", "dtype", "b", "out", "layout",
+          "batch", "compute", "scale_a", "scale_b", "scale_order_a",
+          "scale_order_b", "ldsa", "ldsb"}
+
+BLOCK = 128
+
+
+@dataclasses.dataclass(frozen=True)
+class Operand:
+    """One array of a case; `slot` is its index in kiln_arguments."""
+    name: str
+    shape: tuple
+    dtype: str
+    output: bool = False
+
+    @property
+    def slot(self):
+        return SLOTS[self.name]
+
+    @property
+    def bytes(self):
+        return math.prod(self.shape) * TYPE_BYTES[self.dtype]
+
+
+@dataclasses.dataclass(frozen=True)
+class Scales:
+    """Those of A or B. `rows` and `depths`: how many there are along the rows of
+    the operand and along k; `ld`: from one line in memory to the next, which is
+    one of rows' scales at a step of k if `by_rows`."""
+    kind: str
+    rows: int
+    depths: int
+    by_rows: bool
+    ld: int
+
+    @property
+    def shape(self):
+        """Lines in memory, gaps included; vectors have one."""
+        if self.kind in ("tensor", "row"):
+            return (self.rows,)
+        return (self.depths if self.by_rows else self.rows, self.ld)
+
+    @property
+    def block_rows(self):
+        """Rows that share a scale of blocks."""
+        return BLOCK if self.kind == "128x128" else 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One case of a suite, as its JSON object `spec` says. Errors: ValueError
+    for what Kiln knows but these programs have no operands for."""
+    spec: dict
+
+    def __post_init__(self):
+        def refuse(what):
+            raise ValueError(f"{self.name}: {what} is not served")
+
+        for key, value in self.spec.items():
+            if key not in SERVED:
+                refuse(f"{key}={value}")
+        if self.spec["family"] != "gemm" or self.dtype not in TYPES:
+            refuse(f"{self.spec['family']} of {self.dtype}")
+        if self.get("layout", "NN") != "NT" or self.get("batch", 1) != 1:
+            refuse("another layout than NT, or a batch,")
+
+    def get(self, key, default=None):
+        return self.spec.get(key, default)
+
+    @property
+    def name(self):
+        return self.spec["name"]
+
+    @property
+    def extents(self):
+        return self.spec["m"], self.spec["n"], self.spec["k"]
+
+    @property
+    def dtype(self):
+        return self.spec["dtype"]
+
+    @property
+    def dtype_b(self):
+        return self.get("b", self.dtype)
+
+    @property
+    def out(self):
+        return self.get("out", "bf16")
+
+    @property
+    def sums_fast(self):
+        return self.get("compute", "native") == "fast_fp8"
+
+    @property
+    def scheme(self):
+        """What a torch user calls it: by the scales of A, and of B."""
+        return self.get("scale_a", "none"), self.get("scale_b", "none")
+
+    @property
+    def text(self):
+        """The problem as Kiln's text."""
+        return " ".join([self.spec["family"]] + [
+            f"{key}={value}" for key, value in self.spec.items()
+            if key not in ("name", "family")])
+
+    def scales(self, which):
+        """Of "a" or "b"; None: it has none."""
+        kind = self.get(f"scale_{which}", "none")
+        if kind == "none":
+            return None
+        m, n, k = self.extents
+        extent = m if which == "a" else n
+        if kind in ("tensor", "row"):
+            return Scales(kind, extent if kind == "row" else 1, 1, False, 0)
+        rows = -(-extent // (BLOCK if kind == "128x128" else 1))
+        depths = -(-k // BLOCK)
+        by_rows = self.get(f"scale_order_{which}", "k") == "rows"
+        return Scales(kind, rows, depths, by_rows,
+                      self.get(f"lds{which}", rows if by_rows else depths))
+
+    def operands(self):
+        """Every operand, by slot."""
+        m, n, k = self.extents
+        operands = [Operand("a", (m, k), self.dtype),
+                    Operand("b", (n, k), self.dtype_b),
+                    Operand("d", (m, n), self.out, True)]
+        for which in "ab":
+            scales = self.scales(which)
+            if scales:
+                operands.append(Operand(f"scale_{which}", scales.shape, "fp32"))
+        return operands
+
+    def inputs(self):
+        return [operand for operand in self.operands() if not operand.output]
+
+    def outputs(self):
+        return [operand for operand in self.operands() if operand.output]
+
+    @property
+    def bytes(self):
+        """Every input read once and every output written once."""
+        return sum(operand.bytes for operand in self.operands())
+
+    @property
+    def flops(self):
+        return 2 * math.prod(self.extents)
+
+    def args(self, addresses):
+        """The case as kiln_gemm takes it, of operands by name at these
+        addresses."""
+        m, n, k = self.extents
+
+        def operand(name, dtype, which=None):
+            scales = which and self.scales(which)
+            scale = scales and kiln_scale(scales, addresses[f"scale_{which}"])
+            return kiln_ctypes.Operand(
+                type=kiln_ctypes.TYPES[dtype], data=addresses[name],
+                scale=kiln_ctypes.ctypes.pointer(scale) if scale else None)
+
+        return kiln_ctypes.GemmArgs(
+            layout=kiln_ctypes.LAYOUTS["NT"], m=m, n=n, k=k,
+            compute=kiln_ctypes.COMPUTE[self.get("compute", "native")],
+            a=operand("a", self.dtype, "a"), b=operand("b", self.dtype_b, "b"),
+            d=operand("d", self.out))
+
+
+def kiln_scale(scales, address):
+    """Scales of an operand that lies along k, as the C interface has them."""
+    if scales.kind in ("tensor", "row"):
+        return kiln_ctypes.scale_of(scales.kind, address)
+    strides = (1, scales.ld) if scales.by_rows else (scales.ld, 1)
+    return kiln_ctypes.scale_of("block", address, scales.block_rows, BLOCK,
+                                *strides)
+
+
+def load_suites(paths=None, pattern="", most=None):
+    """The cases whose name contains `pattern`, a comma-separated list; of more
+    than `most`, so many that are spread over all."""
+    wanted = pattern.split(",")
+    cases = [Case(spec) for path in paths or DEFAULT_SUITES
+             for spec in json.loads(pathlib.Path(path).read_text())["cases"]
+             if any(part in spec["name"] for part in wanted)]
+    if most is None or most >= len(cases):
+        return cases
+    return [cases[index * len(cases) // most] for index in range(most)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--suite", action="append")
+    parser.add_argument("--filter", default="")
+    parser.add_argument("--library", help="has libkiln.so parse each text")
+    options = parser.parse_args()
+    library = options.library and kiln_ctypes.Library(options.library)
+    refused = 0
+    for case in load_suites(options.suite, options.filter):
+        slots = ", ".join(f"{operand.name}@{operand.slot}"
+                          for operand in case.operands())
+        print(f"{case.name}: {case.text} [{slots}] {case.bytes / 1e6:.2f} MB")
+        try:
+            if library:
+                print("   ", library.canonical(case.text))
+        except kiln_ctypes.KilnError as error:
+            refused += 1
+            print("   ", error)
+    return 1 if refused else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

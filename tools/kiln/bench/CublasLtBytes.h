@@ -1,0 +1,52 @@
+//===- CublasLtBytes.h - what cuBLASLt takes of fp8 and int8 --------------===//
+//
+// Products of one-byte types have rules of their own in cuBLASLt: which layouts
+// and types, and how scales lie in memory. Sources: "Narrow Precision Data
+// Types Usage" and cublasLtMatmul() in the cuBLAS documentation of 13.0.
+//
+// cuBLASLt computes D^T, so that its A is Kiln's B and its M is Kiln's n. Its
+// scales of A are those of Kiln's B, and the other way round.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Kernel/MatrixProduct.h"
+
+#include <llvm/Support/Error.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace kiln::cli {
+
+/// cublasLtMatmulMatrixScale_t.
+enum class CublasLtScaleMode : int32_t {
+  Scalar = 0,       ///< one fp32
+  OuterVector = 3,  ///< an fp32 for each row of its A, or column of its B
+  Vector128 = 4,    ///< for each 128 steps of k of such a row
+  Block128x128 = 5, ///< for each 128 rows by 128 steps of k
+};
+
+/// The scales of one operand as cuBLASLt is told of them.
+struct CublasLtScales {
+  CublasLtScaleMode mode = CublasLtScaleMode::Scalar;
+  int operand = -1; ///< its index in Kiln's operand table; -1: there are none
+};
+
+/// Those of both operands, in cuBLASLt's order.
+struct CublasLtScalePair {
+  CublasLtScales a, b;
+};
+
+/// Success if cuBLASLt may know \p product by its types and layout: always,
+/// unless they are of one byte. Error Unsupported, which says what it is that
+/// cuBLASLt does not take.
+llvm::Error checkCublasLtTypes(const MatrixProduct &product);
+
+/// How cuBLASLt of \p version (130002: 13.0.2) is told of the scales of
+/// \p product. Error Unsupported: it takes no such scales, or none that lie
+/// like these in memory, and how they should lie.
+llvm::Expected<CublasLtScalePair> cublasLtScalesOf(const MatrixProduct &product,
+                                                   size_t version);
+
+} // namespace kiln::cli

@@ -1,0 +1,45 @@
+//===- FakeCublasLt.h - how tests look into the stand-in cuBLASLt ---------===//
+//
+// libkiln_fake_cublaslt.so exports what bench calls of cuBLASLt and refuses
+// what the real one refuses on Hopper, by its documentation of 13.0. It
+// computes, too, on host memory: in cuBLASLt's own terms, which are those of
+// column-major matrices.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+/// cublasLtMatmulDescOpaque_t as it was given, by the names of its attributes.
+struct KilnFakeMatmul {
+  int computeType = 0, scaleType = 0;
+  int32_t transA = 0, transB = 0;
+  uint32_t epilogue = 1;
+  const void *bias = nullptr;
+  int32_t biasType = -1;
+  const float *scaleA = nullptr, *scaleB = nullptr;
+  int32_t scaleModeA = 0, scaleModeB = 0;
+  int8_t fastAccumulation = 0;
+};
+
+/// cublasLtMatrixLayoutOpaque_t, of a column-major matrix.
+struct KilnFakeLayout {
+  int type = 0;
+  uint64_t rows = 0, cols = 0;
+  int64_t ld = 0;
+  int32_t batch = 1;
+  int64_t batchStride = 0;
+};
+
+extern "C" {
+/// The version from now on, as cublasLtGetVersion() tells it.
+__attribute__((visibility("default"))) void
+kilnFakeCublasLtSetVersion(size_t version);
+/// What the last cublasLtMatmul() was told.
+__attribute__((visibility("default"))) const KilnFakeMatmul *
+kilnFakeCublasLtLast();
+/// Its layouts: A, B, C and D.
+__attribute__((visibility("default"))) const KilnFakeLayout *
+kilnFakeCublasLtLastLayout(int which);
+}
