@@ -403,8 +403,6 @@ private:
         int unit = number % kGroups / kParts, part = number % kParts;
         if constexpr (kSets == 2)
           ptx::wgmmaWait<0>();
-        if (kSets == 2 && number == 0 && before >= 0)
-          release(shared, before);
         ptx::wgmmaFence();
 #pragma unroll
         for (int k = 0; k < kInterval; k += kDepth) {
@@ -419,6 +417,8 @@ private:
               k > 0);
         }
         ptx::wgmmaCommit();
+        if (kSets == 2 && number == 0 && before >= 0)
+          release(shared, before);
         if constexpr (kSets == 1) {
           if (number + 1 == kAll)
             finishStage(shared, consumer, step + 1 == walk.kCount, place.stage);

@@ -530,3 +530,71 @@ TEST_CASE("the grid of repack is bounded") {
   CHECK(config.blocksOfTiles(1ll << 20, 1 << 20, 1) ==
         RepackConfig::kMaxBlocks);
 }
+
+namespace {
+
+/// fp8 that is promoted.
+constexpr GemmSignature kPromoted{.in = DType::E4M3};
+
+constexpr Sm90GemmConfig tileOf(int blockM, int blockN, int consumers,
+                                int blockK = 128) {
+  return {.blockM = blockM,
+          .blockN = blockN,
+          .blockK = blockK,
+          .stages = 2,
+          .consumers = consumers};
+}
+
+} // namespace
+
+TEST_CASE("sums that are promoted have parts that fit registers") {
+  struct Case {
+    Sm90GemmConfig config;
+    int parts, sums;
+  };
+  const Case cases[] = {
+      {tileOf(64, 64, 1), 1, 64},          // one set
+      {tileOf(64, 64, 1, 256), 1, 96},     // two sets of two blocks of k
+      {tileOf(128, 96, 2), 1, 96},         //
+      {tileOf(128, 128, 2), 2, 128},       // 64 + two sets of 32
+      {tileOf(128, 192, 2), 2, 192},       // 96 + two sets of 48
+      {tileOf(128, 256, 2), 4, 192},       // 128 + two sets of 32
+      {tileOf(256, 96, 2), 1, 192},        // a unit each
+      {tileOf(256, 128, 2), 2, 192},       //
+      {tileOf(192, 128, 3), 2, 128},       //
+  };
+  for (const Case &one : cases) {
+    CAPTURE(one.config.blockM);
+    CAPTURE(one.config.blockN);
+    CHECK(one.config.isValid(kPromoted));
+    CHECK(one.config.promotedParts(kPromoted) == one.parts);
+    CHECK(one.config.sums(kPromoted) == one.sums);
+  }
+  CHECK(tileOf(128, 248, 2).promotedParts(kPromoted) == 0);
+  CHECK(!tileOf(128, 248, 2).isValid(kPromoted));
+  GemmSignature fast = kPromoted;
+  fast.compute = ComputeMode::FastFp8;
+  CHECK(tileOf(128, 248, 2).isValid(fast));
+  CHECK(tileOf(128, 256, 2).sums(fast) == 128);
+}
+
+TEST_CASE("a part of columns has one scale where it divides a block") {
+  GemmSignature blocks = kPromoted;
+  blocks.scaleA = ScaleKind::Block1x128;
+  blocks.scaleB = ScaleKind::Block128x128;
+  CHECK(tileOf(128, 256, 2).columnsHaveOneScale(blocks));
+  CHECK(tileOf(128, 128, 2).columnsHaveOneScale(blocks));
+  CHECK(!tileOf(128, 192, 2).columnsHaveOneScale(blocks));
+  CHECK(!tileOf(128, 128, 2).columnsHaveOneScale(kPromoted));
+}
+
+TEST_CASE("wgmma of int8 has widths of 16 columns beyond 24") {
+  const GemmSignature bytes{.in = DType::INT8};
+  CHECK(tileOf(64, 48, 1).isValid(bytes));
+  CHECK(tileOf(64, 24, 1).isValid(bytes));
+  CHECK(!tileOf(64, 40, 1).isValid(bytes));
+  CHECK(tileOf(64, 40, 1).isValid(kPromoted));
+  GemmSignature across = bytes;
+  across.layout = Layout::NN;
+  CHECK(!tileOf(64, 48, 1).isValid(across));
+}

@@ -181,6 +181,7 @@ TEST_CASE("what is wrong with a call is named") {
     const char *message;
   };
   static kiln_scale scale = KILN_INIT(kiln_scale);
+  scale.data = address(0x700000);
   const Case cases[] = {
       {"negative m", [](kiln_gemm_args &a) { a.m = -1; }, KILN_INVALID_ARGUMENT,
        "m is -1"},
@@ -235,7 +236,7 @@ TEST_CASE("what is wrong with a call is named") {
       {"accumulator", [](kiln_gemm_args &a) { a.accumulator = KILN_FP16; },
        KILN_UNSUPPORTED, "accumulator"},
       {"scale", [](kiln_gemm_args &a) { a.b.scale = &scale; }, KILN_UNSUPPORTED,
-       "b.scale"},
+       "takes no scales"},
       {"pointers",
        [](kiln_gemm_args &a) { a.a.flags = KILN_OPERAND_POINTER_ARRAY; },
        KILN_UNSUPPORTED, "pointers"},

@@ -25,7 +25,9 @@ public:
     bool takesBytes = tmpl == "sm90" || tmpl == "naive";
     return draws.tripleIfAny(family, tmpl, device, evenly, [&] {
       if (takesBytes && draws.chance(50))
-        return byteText();
+        return byteText(extent());
+      if (streams && draws.chance(40))
+        return byteText(1 + draws.below(tmpl == "gemv" ? 4 : 64));
       return streams ? streamedText(tmpl == "gemv" ? 8 : 64) : problemText();
     });
   }
@@ -76,8 +78,8 @@ private:
   }
 
   /// fp8 and int8 with all kinds of scales, along k mostly.
-  std::string byteText() {
-    int64_t m = extent(), n = extent(), k = 1 + draws.below(4 * largest);
+  std::string byteText(int64_t m) {
+    int64_t n = extent(), k = 1 + draws.below(4 * largest);
     if (draws.chance(60))
       k = 16 * (k / 16 + 1);
     std::string a = draws.pick({"e4m3", "e4m3", "e5m2", "int8"});
@@ -305,6 +307,35 @@ std::vector<Triple> kindsOfSm90(const KernelFamily &family) {
        "sm90.bm40.bn192.bk32.st4.wg3.sw1.cm1.cn1.sk3"},
       {"m=400 n=264 k=200 dtype=fp32 compute=tf32 layout=TT",
        "sm90.bm192.bn160.bk32.st3.wg2.cm1.cn1.cs1.sg2"},
+      // Bytes: promoted in one part and in several, of units, turns, splits and
+      // clusters, with each kind of scales, and not promoted.
+      {"m=200 n=328 k=1040 dtype=e4m3 layout=NT scale_a=row scale_b=row",
+       "sm90.bm128.bn128.bk128.st3.wg2.cm1.cn1"},
+      {"m=300 n=536 k=1040 dtype=e4m3 layout=NT scale_a=1x128 "
+       "scale_b=128x128 scale_order_a=rows",
+       "sm90.bm128.bn256.bk128.st3.wg2.cm1.cn1"},
+      {"m=600 n=328 k=528 dtype=e4m3 b=e5m2 layout=NT scale_a=1x128 "
+       "scale_b=128x128 ldsa=9 pointwise=bias,silu",
+       "sm90.bm256.bn128.bk128.st3.wg2.cm1.cn1"},
+      {"m=400 n=400 k=2064 dtype=e4m3 out=fp32 layout=NT scale_a=1x128 "
+       "scale_b=128x128",
+       "sm90.bm192.bn96.bk128.st4.wg3.cm1.cn1"},
+      {"m=400 n=520 k=528 dtype=e5m2 b=e4m3 layout=NT scale_a=tensor "
+       "scale_b=row beta=1",
+       "sm90.bm128.bn128.bk128.st3.wg2.pp1.cm1.cn2"},
+      {"m=77 n=328 k=4112 dtype=e4m3 layout=NT scale_a=1x128 scale_b=128x128",
+       "sm90.bm40.bn64.bk256.st4.wg1.sw1.cm1.cn1.sk5"},
+      {"m=17 n=328 k=4112 dtype=e4m3 layout=NT batch=2 scale_a=1x128 "
+       "scale_b=128x128 scale_order_a=rows",
+       "sm90.bm24.bn64.bk256.st4.wg1.sw1.cm1.cn1"},
+      {"m=300 n=408 k=1040 dtype=e4m3 layout=NT compute=fast_fp8 scale_a=row "
+       "pointwise=swiglu",
+       "sm90.bm128.bn256.bk128.st3.wg2.cm1.cn1"},
+      {"m=300 n=408 k=1040 dtype=int8 layout=NT scale_a=row scale_b=row "
+       "pointwise=bias",
+       "sm90.bm128.bn192.bk128.st3.wg2.cm1.cn1"},
+      {"m=77 n=328 k=4112 dtype=int8 out=fp32 layout=NT scale_a=tensor",
+       "sm90.bm48.bn64.bk256.st4.wg1.sw1.cm1.cn1.sk5"},
   };
   std::vector<Triple> triples;
   for (const Kind &kind : kKinds)

@@ -67,12 +67,17 @@ void Sm90Steps::explainRegisters() {
                   ? config.consumerRegisters()
                   : int(model.device.maxRegistersPerThread);
   constexpr int kOthers = 40; // descriptors, places, the epilogue's values
-  int total = config.accumulators() + kOthers;
+  int sums = config.sums(model.signature);
+  std::string promoted =
+      sums == config.accumulators()
+          ? ""
+          : fmt::format(" + {} that are promoted", sums - config.accumulators());
+  int total = sums + kOthers;
   steps.add({"register wall",
-             fmt::format("{} x {} / {} threads = {} accumulators, + {} for "
+             fmt::format("{} x {} / {} threads = {} accumulators{}, + {} for "
                          "descriptors and the epilogue = {}",
                          config.blockM, config.blockN, multiplying,
-                         config.accumulators(), kOthers, total),
+                         config.accumulators(), promoted, kOthers, total),
              fmt::format("{} of {} registers of a multiplying thread: {}",
                          total, limit, total <= limit ? "fits" : "spills"),
              llvm::json::Object{{"accumulators", config.accumulators()},

@@ -145,6 +145,27 @@ double Sm90Model::askedBytes(int64_t blocks) const {
          linesB * bytesB / config.clusterM * (1 + sharersB / sms);
 }
 
+/// Clocks of a stage whose sums are promoted: those of the tensor core for all
+/// consumers that read it, or the path of one of them, which waits for each
+/// group before it begins the next. Additions run beside the next group where
+/// two sets of sums take turns.
+static double promotedClocks(const Sm90GemmConfig &config,
+                             const GemmSignature &signature) {
+  constexpr double kGapClocks = 60, kClocksPerColumn = 0.4;
+  constexpr int kInterval = Sm90GemmConfig::kPromotedDepth;
+  int parts = config.promotedParts(signature);
+  int width = config.promotedColumns(signature);
+  double groups = double(config.units()) * parts * config.blockK / kInterval;
+  double products =
+      wgmmaCount(kWgmmaRows, kInterval * bytesOf(signature.in)) *
+      wgmmaClocks(width);
+  double additions = kClocksPerColumn * width;
+  double own = config.promotedSets(parts) == 2
+                   ? std::max(products, additions) + kGapClocks
+                   : products + kGapClocks + additions;
+  return groups * eighthRoot(eighth(config.readers() * products) + eighth(own));
+}
+
 Sm90Step Sm90Model::stepOf(int64_t blocks) const {
   // In a norm with the others; L2 by the rate of its hits.
   constexpr double kPort = 0.91, kMisses = 1.05, kL2 = 2.6;
@@ -153,7 +174,10 @@ Sm90Step Sm90Model::stepOf(int64_t blocks) const {
   double products =
       config.columnSharers() *
       wgmmaCount(config.rows(), config.blockK * bytesOf(signature.in));
-  step.math = products * wgmmaClocks(config.consumerColumns()) / ghz;
+  step.math = (signature.isPromoted()
+                   ? promotedClocks(config, signature)
+                   : products * wgmmaClocks(config.consumerColumns())) /
+              ghz;
   step.port = kPort * (bytesA + bytesB) /
               (kL2BytesPerClockPerSm * 1e-3 * device.smClockMHz);
   step.l2 = busy * askedBytes(blocks) / (kL2 * device.l2BytesPerNs());

@@ -20,6 +20,7 @@ namespace {
 struct RandomCall {
   kiln_gemm_args args = kiln_gemm_args_init();
   kiln_pointwise chain[KILN_MAX_POINTWISE];
+  kiln_scale scales[2] = {KILN_INIT(kiln_scale), KILN_INIT(kiln_scale)};
 
   bool joins() const {
     for (uint32_t i = 0; i < args.pointwise_count; ++i)
@@ -49,9 +50,22 @@ struct RandomCall {
     args.beta = double(pick(0, 0, 1, 3));
     args.layout = static_cast<int32_t>(pick(0, 10, 20, 30));
     args.a.type = static_cast<int32_t>(pick(KILN_BF16, KILN_FP16, KILN_FP32));
-    args.d.type = static_cast<int32_t>(pick(0, 0, KILN_FP32, args.a.type));
-    args.compute = static_cast<int32_t>(pick(0, 0, 0, KILN_COMPUTE_TF32));
+    const bool isByte = random() % 4 == 0;
+    if (isByte) {
+      args.a.type = static_cast<int32_t>(
+          pick(KILN_E4M3, KILN_E4M3, KILN_E5M2, KILN_INT8));
+      args.k = pick(1, 50, 128, 300);
+    }
+    args.d.type = static_cast<int32_t>(
+        isByte ? pick(0, 0, KILN_FP16, KILN_FP32)
+               : pick(0, 0, KILN_FP32, args.a.type));
+    args.compute = static_cast<int32_t>(
+        pick(0, 0, 0, isByte ? KILN_COMPUTE_FAST_FP8 : KILN_COMPUTE_TF32));
     auto layout = static_cast<Layout>(args.layout);
+    if (isByte) {
+      args.b.type = static_cast<int32_t>(pick(0, 0, KILN_E5M2));
+      setScales(random);
+    }
     place(args.a, isTransposedA(layout) ? args.m : args.k);
     place(args.b, isTransposedB(layout) ? args.k : args.n);
     place(args.c, args.n);
@@ -67,6 +81,28 @@ struct RandomCall {
       place(args.d, args.n / 2);
   }
 
+  /// Scales of all kinds, for rows and columns as stored or the wrong ones.
+  void setScales(std::mt19937 &random) {
+    kiln_operand *operands[] = {&args.a, &args.b};
+    for (int i = 0; i < 2; ++i) {
+      if (random() % 4 == 0)
+        continue;
+      kiln_scale &scale = scales[i];
+      scale.data = reinterpret_cast<void *>(0x10000000 + random() % 64 * 4);
+      scale.granularity = int32_t(random() % 4) * 10;
+      scale.batch_stride = random() % 2 * 100;
+      if (scale.granularity == KILN_GRANULARITY_BLOCK) {
+        scale.block_rows = i == 0 ? 1 : 128;
+        scale.block_columns = 128;
+        int64_t other = int64_t(random() % 3) * 70;
+        (random() % 2 ? scale.row_stride : scale.column_stride) = other;
+        if (other && random() % 4)
+          (scale.row_stride ? scale.column_stride : scale.row_stride) = 1;
+      }
+      operands[i]->scale = &scale;
+    }
+  }
+
   /// Sets one field to what it must not be, or to the edge of what it may.
   void spoil(std::mt19937 &random) {
     auto pick = [&](auto... values) {
@@ -78,7 +114,8 @@ struct RandomCall {
     kiln_operand *operands[] = {&args.a, &args.b, &args.c, &args.d,
                                 &chain[0].operand};
     kiln_operand &operand = *operands[random() % 5];
-    switch (random() % 24) {
+    kiln_scale &scale = scales[random() % 2];
+    switch (random() % 30) {
     case 0:
     case 1:
       operand.batch_stride = pick(-8, -1, -4096, kLeast, kMost);
@@ -149,6 +186,24 @@ struct RandomCall {
     case 23:
       args.reserved[random() % 8] = 7;
       break;
+    case 24:
+      scale.block_rows = static_cast<int32_t>(pick(-1, 64, 128));
+      break;
+    case 25:
+      scale.row_stride = pick(-1, kLeast, kMost);
+      break;
+    case 26:
+      scale.column_stride = pick(-1, 3, kMost);
+      break;
+    case 27:
+      scale.batch_stride = pick(-1, kLeast, kMost);
+      break;
+    case 28:
+      scale.struct_size = static_cast<uint32_t>(pick(0, 8, 400));
+      break;
+    case 29:
+      scale.data = reinterpret_cast<void *>(pick(0, 3));
+      break;
     }
   }
 };
@@ -159,19 +214,25 @@ TEST_CASE("what is looked up is the family's canonical problem") {
   const Registry registry = makeBuiltinRegistry();
   const KernelFamily &family = *registry.find("gemm");
   std::mt19937 random(7);
-  int good = 0, joined = 0;
+  int good = 0, joined = 0, scaled = 0, ofBlocks = 0;
   for (int i = 0; i < 20000; ++i) {
     CAPTURE(i);
     RandomCall call(random);
     CheckedCall checked(family, &call.args);
     if (!checked.problem)
       continue;
-    REQUIRE(readGemmSignature(checked.problem->signature).isWellFormed());
+    const GemmSignature signature =
+        readGemmSignature(checked.problem->signature);
+    REQUIRE(signature.isWellFormed());
+    scaled += signature.scaleA != ScaleKind::None;
+    ofBlocks += signature.hasBlockScales();
     ++good;
     joined += call.joins();
   }
   CHECK(good > 200);
   CHECK(joined > 20);
+  CHECK(scaled > 20);
+  CHECK(ofBlocks > 5);
 }
 
 TEST_CASE("S14a: a call that is refused would not have hit either") {
