@@ -12,6 +12,7 @@ namespace kiln::ptx {
 /// No instruction: the compiler takes \p value for a new one from here on.
 inline void opaque(unsigned &value) { asm volatile("" : "+r"(value)); }
 inline void opaque(long long &value) { asm("" : "+l"(value)); }
+inline void opaque(const float *&value) { asm("" : "+l"(value)); }
 inline void opaque(const char *&value) { asm volatile("" : "+l"(value)); }
 
 /// blockIdx.x and .y, read where it says: nothing computed of them is kept for
@@ -341,6 +342,16 @@ inline float tanhApprox(float x) {
 inline float rcpApproxFtz(float x) {
   float value;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
+  return value;
+}
+
+/// A load of global memory that stays where it is in the code.
+inline float ldGlobalFloat(const float *pointer) {
+  float value;
+  asm volatile("ld.global.f32 %0, [%1];"
+               : "=f"(value)
+               : "l"(pointer)
+               : "memory");
   return value;
 }
 

@@ -40,8 +40,8 @@ constexpr bool isFp8(DType type) {
 /// The arithmetic of a contraction; accumulation is fp32 unless it says else,
 /// of int8 int32.
 enum class ComputeMode : int {
-  Native = 0,   ///< products of the inputs as they are: exact fp32 for fp32 data
-  TF32 = 10,    ///< fp32 data rounded to 10 mantissa bits, on tensor cores
+  Native = 0, ///< products of the inputs as they are: exact fp32 for fp32 data
+  TF32 = 10,  ///< fp32 data rounded to 10 mantissa bits, on tensor cores
   FastFp8 = 20, ///< fp8 products summed as narrowly as the tensor core does
 };
 
@@ -74,11 +74,13 @@ constexpr bool isBlockScale(ScaleKind kind) {
 }
 /// Rows, and steps of k, that share a scale; 0: all.
 constexpr int scaledRows(ScaleKind kind) {
-  return kind == ScaleKind::Block128x128                                  ? 128
+  return kind == ScaleKind::Block128x128                           ? 128
          : kind == ScaleKind::Row || kind == ScaleKind::Block1x128 ? 1
-                                                                          : 0;
+                                                                   : 0;
 }
-constexpr int scaledDepth(ScaleKind kind) { return isBlockScale(kind) ? 128 : 0; }
+constexpr int scaledDepth(ScaleKind kind) {
+  return isBlockScale(kind) ? 128 : 0;
+}
 
 /// How an access treats the caches.
 enum class CacheHint : int {

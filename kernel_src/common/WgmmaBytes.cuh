@@ -15,7 +15,8 @@
 
 namespace kiln::ptx::detail {
 
-#define KILN_INTS_AT(i) "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3])
+#define KILN_INTS_AT(i)                                                        \
+  "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3])
 #define KILN_INTS_4 KILN_INTS_AT(0)
 #define KILN_INTS_8 KILN_INTS_4, KILN_INTS_AT(4)
 #define KILN_INTS_12 KILN_INTS_8, KILN_INTS_AT(8)
@@ -49,43 +50,43 @@ namespace kiln::ptx::detail {
 #define KILN_INTS_124 KILN_INTS_120, KILN_INTS_AT(120)
 #define KILN_INTS_128 KILN_INTS_124, KILN_INTS_AT(124)
 
-#define KILN_WGMMA_BYTES(n, count, sum, types, outs, a, b, scale, scales)       \
+#define KILN_WGMMA_BYTES(n, count, sum, types, outs, a, b, scale, scales)      \
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #scale ", 0;\n"            \
-               "wgmma.mma_async.sync.aligned.m64n" #n "k32." sum "." types      \
-               " {" KILN_REGS_##count "}, %" #a ", %" #b ", p" scales ";\n}"    \
-               : outs##count                                                    \
+               "wgmma.mma_async.sync.aligned.m64n" #n "k32." sum "." types     \
+               " {" KILN_REGS_##count "}, %" #a ", %" #b ", p" scales ";\n}"   \
+               : outs##count                                                   \
                : "l"(descriptorA), "l"(descriptorB), "r"(accumulate))
 /// Width \p n has \p count sums; behind them come the other operands.
-#define KILN_WGMMA_FP8_RUN(n, count, a, b, scale)                               \
-  template <DType kTypeA, DType kTypeB>                                         \
-  static void run(float (&d)[n / 2], unsigned long long descriptorA,            \
-                  unsigned long long descriptorB, int accumulate) {             \
-    if constexpr (kTypeA == DType::E4M3 && kTypeB == DType::E4M3)               \
-      KILN_WGMMA_BYTES(n, count, "f32", "e4m3.e4m3", KILN_OUTS_, a, b, scale,   \
-                       ", 1, 1");                                               \
-    else if constexpr (kTypeA == DType::E4M3)                                   \
-      KILN_WGMMA_BYTES(n, count, "f32", "e4m3.e5m2", KILN_OUTS_, a, b, scale,   \
-                       ", 1, 1");                                               \
-    else if constexpr (kTypeB == DType::E4M3)                                   \
-      KILN_WGMMA_BYTES(n, count, "f32", "e5m2.e4m3", KILN_OUTS_, a, b, scale,   \
-                       ", 1, 1");                                               \
-    else                                                                        \
-      KILN_WGMMA_BYTES(n, count, "f32", "e5m2.e5m2", KILN_OUTS_, a, b, scale,   \
-                       ", 1, 1");                                               \
+#define KILN_WGMMA_FP8_RUN(n, count, a, b, scale)                              \
+  template <DType kTypeA, DType kTypeB>                                        \
+  static void run(float(&d)[n / 2], unsigned long long descriptorA,            \
+                  unsigned long long descriptorB, int accumulate) {            \
+    if constexpr (kTypeA == DType::E4M3 && kTypeB == DType::E4M3)              \
+      KILN_WGMMA_BYTES(n, count, "f32", "e4m3.e4m3", KILN_OUTS_, a, b, scale,  \
+                       ", 1, 1");                                              \
+    else if constexpr (kTypeA == DType::E4M3)                                  \
+      KILN_WGMMA_BYTES(n, count, "f32", "e4m3.e5m2", KILN_OUTS_, a, b, scale,  \
+                       ", 1, 1");                                              \
+    else if constexpr (kTypeB == DType::E4M3)                                  \
+      KILN_WGMMA_BYTES(n, count, "f32", "e5m2.e4m3", KILN_OUTS_, a, b, scale,  \
+                       ", 1, 1");                                              \
+    else                                                                       \
+      KILN_WGMMA_BYTES(n, count, "f32", "e5m2.e5m2", KILN_OUTS_, a, b, scale,  \
+                       ", 1, 1");                                              \
   }
-#define KILN_WGMMA_FP8_WIDTH(n, count, b, scale)                                \
-  template <> struct WgmmaBytesOf<n> {                                          \
-    KILN_WGMMA_FP8_RUN(n, count, count, b, scale)                               \
+#define KILN_WGMMA_FP8_WIDTH(n, count, b, scale)                               \
+  template <> struct WgmmaBytesOf<n> {                                         \
+    KILN_WGMMA_FP8_RUN(n, count, count, b, scale)                              \
   };
-#define KILN_WGMMA_BYTES_WIDTH(n, count, b, scale)                              \
-  template <> struct WgmmaBytesOf<n> {                                          \
-    KILN_WGMMA_FP8_RUN(n, count, count, b, scale)                               \
-    template <DType kTypeA, DType kTypeB>                                       \
-    static void run(int (&d)[n / 2], unsigned long long descriptorA,            \
-                    unsigned long long descriptorB, int accumulate) {           \
-      KILN_WGMMA_BYTES(n, count, "s32", "s8.s8", KILN_INTS_, count, b, scale,   \
-                       "");                                                     \
-    }                                                                           \
+#define KILN_WGMMA_BYTES_WIDTH(n, count, b, scale)                             \
+  template <> struct WgmmaBytesOf<n> {                                         \
+    KILN_WGMMA_FP8_RUN(n, count, count, b, scale)                              \
+    template <DType kTypeA, DType kTypeB>                                      \
+    static void run(int (&d)[n / 2], unsigned long long descriptorA,           \
+                    unsigned long long descriptorB, int accumulate) {          \
+      KILN_WGMMA_BYTES(n, count, "s32", "s8.s8", KILN_INTS_, count, b, scale,  \
+                       "");                                                    \
+    }                                                                          \
   };
 
 KILN_WGMMA_BYTES_WIDTH(8, 4, 5, 6)

@@ -84,8 +84,8 @@ struct FfmaGemmConfig {
     bool positive = blockM > 0 && blockN > 0 && microM > 0 && microN > 0 &&
                     warpsK > 0 && minBlocksPerSm > 0 && splitK > 0 &&
                     rasterGroup > 0;
-    if (!positive || !signature.isWellFormed() || bytesOf(signature.in) < 2 || signature.in != DType::FP32 ||
-        signature.compute != ComputeMode::Native)
+    if (!positive || !signature.isWellFormed() || bytesOf(signature.in) < 2 ||
+        signature.in != DType::FP32 || signature.compute != ComputeMode::Native)
       return false;
     if (stages < 2 || stages > 16 || warpsK > 8)
       return false;

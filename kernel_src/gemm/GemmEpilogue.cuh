@@ -37,8 +37,7 @@ EpilogueOperands epilogueAddresses(const GemmParams &params, long long batch) {
   operands.residual = static_cast<const char *>(params.residual) +
                       batch * params.strideResidual * kBytes;
   if constexpr (kSignature.scaleA == ScaleKind::Row)
-    operands.rowScales =
-        params.scaleA.data + batch * params.scaleA.batchStride;
+    operands.rowScales = params.scaleA.data + batch * params.scaleA.batchStride;
   if constexpr (kSignature.scaleB == ScaleKind::Row)
     operands.columnScales =
         params.scaleB.data + batch * params.scaleB.batchStride;

@@ -60,8 +60,8 @@ struct GemmSignature {
       return typeB() == in && (out == in || out == DType::FP32);
     bool isByte = isFp8(in) ? isFp8(typeB())
                             : in == DType::INT8 && typeB() == DType::INT8;
-    return isByte && (out == DType::BF16 || out == DType::FP16 ||
-                      out == DType::FP32);
+    return isByte &&
+           (out == DType::BF16 || out == DType::FP16 || out == DType::FP32);
   }
   /// True where the scales of A and B go together, and with the types: those of
   /// blocks are of fp8 and of both.

@@ -18,11 +18,11 @@ double naiveDot(const GemmParams &params, long long batch, long long row,
                 long long column) {
   constexpr DType kA = kSignature.in, kB = kSignature.typeB();
   const auto *a = static_cast<const Storage<kA> *>(params.a) +
-                     batch * params.strideA +
-                     row * (kSignature.isKMajorA() ? params.lda : 1);
+                  batch * params.strideA +
+                  row * (kSignature.isKMajorA() ? params.lda : 1);
   const auto *b = static_cast<const Storage<kB> *>(params.b) +
-                     batch * params.strideB +
-                     column * (kSignature.isKMajorB() ? params.ldb : 1);
+                  batch * params.strideB +
+                  column * (kSignature.isKMajorB() ? params.ldb : 1);
   long long stepA = kSignature.isKMajorA() ? 1 : params.lda;
   long long stepB = kSignature.isKMajorB() ? 1 : params.ldb;
   double sum = 0;

@@ -89,8 +89,8 @@ private:
         long long at = kMajor ? within * gemm.lda + k + depth
                               : (k + depth) * gemm.lda + within;
         value = toFloat<kA>(a[batch * gemm.strideA + at]);
-        value *= scaleOf<kSignature.scaleA>(gemm.scaleA, batch, within,
-                                            k + depth);
+        value *=
+            scaleOf<kSignature.scaleA>(gemm.scaleA, batch, within, k + depth);
       }
       tile[depth][r] = value;
     }

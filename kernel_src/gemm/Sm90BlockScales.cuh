@@ -49,6 +49,8 @@ class Sm90BlockScales<kSignature, kConfig, true> {
   static constexpr bool kMixes =
       !kSwap && !kConfig.columnsHaveOneScale(kSignature);
   static constexpr int kEach = kMixes ? 2 : 1;
+  /// A thread's rows of a unit, 8 apart, that have different scales.
+  static constexpr int kRows = kSwap ? 1 : 2;
   /// With swapAB each column has its own, which lanes share out.
   static constexpr int kColumnLoads =
       kSwap ? (kColumns + 31) / 32 : kParts * kEach;
@@ -63,6 +65,9 @@ public:
     last = static_cast<int>(params.k - 1) / scaledDepth(kOfRows);
     rowBase = rows.data + tile.batch * rows.batchStride;
     columnBase = columns.data + tile.batch * columns.batchStride;
+    // Kept, not made again of the parameters for each block of k.
+    ptx::opaque(rowBase);
+    ptx::opaque(columnBase);
     rowStep = static_cast<unsigned>(rows.depthStride);
     columnStep = static_cast<unsigned>(columns.depthStride);
     int thread = threadIdx.x % Sm90GemmConfig::kWarpgroup;
@@ -78,7 +83,7 @@ public:
 #pragma unroll
     for (int unit = 0; unit < kUnits; ++unit)
 #pragma unroll
-      for (int i = 0; i < 2; ++i)
+      for (int i = 0; i < kRows; ++i)
         rowAt[unit][i] = placeOf.template operator()<kOfRows>(
             rows, row + unit * kUnit + i * 8, rowEnd);
     int column = tile.columnBegin;
@@ -88,10 +93,11 @@ public:
       begin = column % kBlock;
 #pragma unroll
     for (int i = 0; i < kColumnLoads; ++i) {
-      int first = kSwap ? column + i * 32 + thread % 32
-                        : column + i / kEach * kPartColumns + i % kEach * kBlock;
-      columnAt[i] = placeOf.template operator()<kOfColumns>(columns, first,
-                                                            columnEnd);
+      int first = kSwap
+                      ? column + i * 32 + thread % 32
+                      : column + i / kEach * kPartColumns + i % kEach * kBlock;
+      columnAt[i] =
+          placeOf.template operator()<kOfColumns>(columns, first, columnEnd);
     }
   }
 
@@ -102,11 +108,13 @@ public:
 #pragma unroll
     for (int unit = 0; unit < kUnits; ++unit)
 #pragma unroll
-      for (int i = 0; i < 2; ++i)
-        nextOfRows[unit][i] = rowBase[rowAt[unit][i] + depth * rowStep];
+      for (int i = 0; i < kRows; ++i)
+        nextOfRows[unit][i] =
+            ptx::ldGlobalFloat(rowBase + (rowAt[unit][i] + depth * rowStep));
 #pragma unroll
     for (int i = 0; i < kColumnLoads; ++i)
-      nextOfColumns[i] = columnBase[columnAt[i] + depth * columnStep];
+      nextOfColumns[i] =
+          ptx::ldGlobalFloat(columnBase + (columnAt[i] + depth * columnStep));
   }
 
   /// Those that were loaded are those of what is added from now on.
@@ -114,7 +122,7 @@ public:
 #pragma unroll
     for (int unit = 0; unit < kUnits; ++unit)
 #pragma unroll
-      for (int i = 0; i < 2; ++i)
+      for (int i = 0; i < kRows; ++i)
         ofRows[unit][i] = nextOfRows[unit][i];
 #pragma unroll
     for (int i = 0; i < kColumnLoads; ++i)
@@ -133,8 +141,7 @@ public:
       for (int i = 0; i < kEach; ++i)
 #pragma unroll
         for (int row = 0; row < 2; ++row)
-          factors[i][row] =
-              ofRows[unit][row] * ofColumns[part * kEach + i];
+          factors[i][row] = ofRows[unit][row] * ofColumns[part * kEach + i];
       // Columns of the part from here on are of its second block.
       int end = kBlock - (begin + part * kWidth) % kBlock;
 #pragma unroll
@@ -147,22 +154,26 @@ public:
 
 private:
   /// With a scale for each column: of column block j lane l has columns
-  /// 2 (l % 4) and the next.
+  /// 2 (l % 4) and the next, of two rows in one block of B.
   template <int kWidth>
   void addOwn(int unit, int part, const float (&set)[kWidth / 2],
               float *sums) const {
     int lane = threadIdx.x % 4 * 2;
+    float factors[kColumnLoads]; // of this lane's columns
+#pragma unroll
+    for (int i = 0; i < kColumnLoads; ++i)
+      factors[i] = ofColumns[i] * ofRows[unit][0];
 #pragma unroll
     for (int block = 0; block < kWidth / 8; ++block) {
       int column = part * kWidth + block * 8;
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        float factor = __shfl_sync(~0u, ofColumns[column / 32],
-                                   column % 32 + lane + i);
+        float factor =
+            __shfl_sync(~0u, factors[column / 32], column % 32 + lane + i);
 #pragma unroll
         for (int row = 0; row < 2; ++row) {
           int at = block * 4 + row * 2 + i;
-          sums[at] += set[at] * (factor * ofRows[unit][row]);
+          sums[at] += set[at] * factor;
         }
       }
     }
@@ -170,11 +181,11 @@ private:
 
   const float *rowBase, *columnBase; ///< of the batch
   // Offsets of scales, which the host keeps below 2^32.
-  unsigned rowAt[kUnits][2], columnAt[kColumnLoads], rowStep, columnStep;
+  unsigned rowAt[kUnits][kRows], columnAt[kColumnLoads], rowStep, columnStep;
   int last;      ///< block of k
   int begin = 0; ///< of the consumer's columns in a block of B
-  float ofRows[kUnits][2] = {}, ofColumns[kColumnLoads] = {};
-  float nextOfRows[kUnits][2], nextOfColumns[kColumnLoads];
+  float ofRows[kUnits][kRows] = {}, ofColumns[kColumnLoads] = {};
+  float nextOfRows[kUnits][kRows], nextOfColumns[kColumnLoads];
 };
 
 } // namespace kiln

@@ -102,7 +102,8 @@ public:
     EpilogueOperands operands =
         epilogueAddresses<kSignature>(params.gemm, tile.batch);
     int row = rowOf(tile, consumer, 0), column = columnOf(tile, consumer, 0);
-    int m = static_cast<int>(params.gemm.m), n = static_cast<int>(params.gemm.n);
+    int m = static_cast<int>(params.gemm.m),
+        n = static_cast<int>(params.gemm.n);
     bias.load(operands.bias, kSwap ? row : column, n);
     rowScales.load(operands.rowScales, kSwap ? column : row, m);
     columnScales.load(operands.columnScales, kSwap ? row : column, n);
@@ -330,8 +331,7 @@ private:
   /// Writes the finished piece to \p buffer. Lane l has of each 8 columns the
   /// two from 2 (l % 4) on, of two rows.
   void stage(const EpilogueOperands &operands, int row, int column,
-             const float *sums, const Vectors &vectors,
-             unsigned buffer) const {
+             const float *sums, const Vectors &vectors, unsigned buffer) const {
     // Computed again for each piece: kept, they would cost registers that the
     // sums of later pieces need.
     unsigned thread = threadIdx.x % kThreads;
@@ -539,7 +539,7 @@ private:
   const Sm90GemmParams &params;
   Shared shared;
   int consumer, warp;
-  Bias bias;                 ///< of the tile, as are the scales
+  Bias bias; ///< of the tile, as are the scales
   RowScales rowScales;
   ColumnScales columnScales;
   RingPlace<kBuffers> place; ///< of the buffers

@@ -326,8 +326,8 @@ private:
       ptx::wgmmaBytes<kConfig.swapAB ? kB : kA, kConfig.swapAB ? kA : kB,
                       kWidth>(sums, rows, columns, accumulate);
     else
-      ptx::wgmma<kA, kWidth, !kRowsKMajor, !kColumnsKMajor>(
-          sums, rows, columns, accumulate);
+      ptx::wgmma<kA, kWidth, !kRowsKMajor, !kColumnsKMajor>(sums, rows, columns,
+                                                            accumulate);
   }
 
   template <class Sum>
@@ -380,6 +380,10 @@ private:
     BlockScales scales(params.gemm, walk.tile(), consumer);
     scales.load(walk.kBegin(0) / kInterval);
     float partial[kSets][kWidth / 2];
+    // True, but not known to be: additions behind a branch stay there. Else
+    // ptxas mixes them with the issue of products, and the tensor core runs
+    // dry.
+    const bool isTile = params.gemm.m > 0;
 #pragma unroll
     for (int unit = 0; unit < kUnits; ++unit)
 #pragma unroll
@@ -407,14 +411,13 @@ private:
 #pragma unroll
         for (int k = 0; k < kInterval; k += kDepth) {
           int at = number / kGroups * kInterval + k;
-          product<kWidth>(
-              partial[number % kSets],
-              base.rows + offset + (unit * unitBytes() >> 4) +
-                  RowTile::stepOffset(at),
-              base.columns + offset +
-                  (ColumnTile::pieceBytes(kWidth) * part >> 4) +
-                  ColumnTile::stepOffset(at),
-              k > 0);
+          product<kWidth>(partial[number % kSets],
+                          base.rows + offset + (unit * unitBytes() >> 4) +
+                              RowTile::stepOffset(at),
+                          base.columns + offset +
+                              (ColumnTile::pieceBytes(kWidth) * part >> 4) +
+                              ColumnTile::stepOffset(at),
+                          k > 0);
         }
         ptx::wgmmaCommit();
         if (kSets == 2 && number == 0 && before >= 0)
@@ -424,7 +427,7 @@ private:
             finishStage(shared, consumer, step + 1 == walk.kCount, place.stage);
           else
             ptx::wgmmaWait<0>();
-        } else if (number > 0 || step > 0)
+        } else if (number > 0 ? isTile : step > 0)
           promote((number + kAll - 1) % kAll);
         // From here on additions are of this block of k.
         if (number % kGroups == 0) {

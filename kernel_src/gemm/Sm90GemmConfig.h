@@ -7,9 +7,9 @@
 namespace kiln {
 
 /// Warp-specialised wgmma kernel for sm_90a: bf16, fp16, fp32 data in tf32
-/// mode, and fp8 and int8 along k. One producer feeds a ring of `stages` tiles by TMA, `consumers`
-/// warpgroups multiply them; blocks are persistent and walk over tiles of
-/// blockM x blockN.
+/// mode, and fp8 and int8 along k. One producer feeds a ring of `stages` tiles
+/// by TMA, `consumers` warpgroups multiply them; blocks are persistent and walk
+/// over tiles of blockM x blockN.
 ///
 /// A tile has a *row side* (the m of wgmma, 64 rows an instruction) and a
 /// *column side* (its n, 8 to 256 in steps of 8): rows are those of D and

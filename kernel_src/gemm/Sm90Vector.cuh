@@ -44,9 +44,9 @@ public:
       if constexpr (kAlongRows)
         out[0] = out[1] = rows[isSecond];
       else if constexpr (kPerWord == 2)
-        unpackPair<kType>(out[0], out[1],
-                          __shfl_sync(~0u, words[block / 8],
-                                      block % 8 * 4 + lane() % 4));
+        unpackPair<kType>(
+            out[0], out[1],
+            __shfl_sync(~0u, words[block / 8], block % 8 * 4 + lane() % 4));
       else
 #pragma unroll
         for (int i = 0; i < 2; ++i)
@@ -108,9 +108,8 @@ private:
   /// for them; or of its two rows of each unit.
   static constexpr int kEach = kAlongRows ? 2 : kPerWord;
   static constexpr int kLoads =
-      kAlongRows
-          ? kConfig.units()
-          : (kConfig.consumerColumns() / kPerWord + 31) / 32;
+      kAlongRows ? kConfig.units()
+                 : (kConfig.consumerColumns() / kPerWord + 31) / 32;
 
   static int lane() { return threadIdx.x % 32; }
   static constexpr int kSecondRow = kConfig.rowsFromRegisters(kSignature)

@@ -20,7 +20,8 @@ constexpr int kTrialThreads = 256;
 /// kilnFillNormal: element i becomes a sample of a normal distribution, a
 /// function of (seed, i) alone, or what replaces it, rounded to its type: to
 /// nearest even, saturating where the type has no infinity. fp64 (with fp32's
-/// digits), fp32, fp16, bf16, e4m3, e5m2, int8. Later fields go before earlier ones.
+/// digits), fp32, fp16, bf16, e4m3, e5m2, int8. Later fields go before earlier
+/// ones.
 struct FillNormalParams {
   void *data = nullptr;
   long long count = 0; ///< elements

@@ -374,8 +374,7 @@ void Explainer::factors(const StatedFactors &stated) {
   if (kind < 0)
     return fail(ErrorCode::Unsupported,
                 "{}: granularity {} with blocks of {} x {} is not available",
-                name, scale.granularity, scale.block_rows,
-                scale.block_columns);
+                name, scale.granularity, scale.block_rows, scale.block_columns);
   if (!scaleStridesOf(stated, static_cast<ScaleKind>(kind)).isGood)
     return fail(ErrorCode::Unsupported,
                 "{}: strides {} and {}, one of them has to be 1", name,
@@ -385,8 +384,10 @@ void Explainer::factors(const StatedFactors &stated) {
          scale.type);
   refuse(name + ": an order of blocks", scale.order);
   if (scale.batch_stride < 0 || scale.batch_stride > kMaxBatchStride)
-    fail(ErrorCode::InvalidArgument, "{}: batch_stride {} is negative or above "
-         "{}", name, scale.batch_stride, kMaxBatchStride);
+    fail(ErrorCode::InvalidArgument,
+         "{}: batch_stride {} is negative or above "
+         "{}",
+         name, scale.batch_stride, kMaxBatchStride);
   checkAddress(name, reinterpret_cast<uintptr_t>(scale.data), true,
                sizeof(float));
 }

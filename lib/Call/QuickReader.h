@@ -275,8 +275,7 @@ private:
       wrong = true;
       return;
     }
-    ScaleStrides strides =
-        scaleStridesOf(stated, static_cast<ScaleKind>(kind));
+    ScaleStrides strides = scaleStridesOf(stated, static_cast<ScaleKind>(kind));
     const uint64_t address =
         launches ? reinterpret_cast<uintptr_t>(from.data) : uint64_t(0);
     uint64_t set = uint32_t(from.order);

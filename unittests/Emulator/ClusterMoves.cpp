@@ -335,7 +335,8 @@ void Cluster::finish(const GroupProduct &product) {
   for (int r = 0; r < kRows; ++r) {
     const int half = r % 16 / 8, firstThread = r / 16 * kWarp + r % 8 * 4;
     auto sumOf = [&](int n) {
-      return static_cast<char *>(product.sums[size_t(firstThread + n % 8 / 2)]) +
+      return static_cast<char *>(
+                 product.sums[size_t(firstThread + n % 8 / 2)]) +
              sizeof(float) * size_t(n / 8 * 4 + half * 2 + n % 2);
     };
     // Sums of integers are exact as fp32 in products as short as the tests'.
@@ -351,8 +352,8 @@ void Cluster::finish(const GroupProduct &product) {
     (isFp8(type) ? addShifted : addProducts)(a[r], b, depth, width, row);
     for (int n = 0; n < width; ++n) {
       const int integer = isInteger ? static_cast<int>(row[n]) : 0;
-      std::memcpy(sumOf(n), isInteger ? static_cast<const void *>(&integer)
-                                      : &row[n],
+      std::memcpy(sumOf(n),
+                  isInteger ? static_cast<const void *>(&integer) : &row[n],
                   sizeof(float));
     }
   }

@@ -31,7 +31,7 @@ struct Thread {
 
 /// The operands of one wgmma as a thread of the warpgroup gives them.
 struct Product {
-  void *sums; ///< float, of int8 int32
+  void *sums;        ///< float, of int8 int32
   const unsigned *a; ///< null: descriptorA says where it is
   unsigned long long descriptorA, descriptorB;
   int width, typeA, typeB, accumulate, transA, transB;

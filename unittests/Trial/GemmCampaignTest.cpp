@@ -84,10 +84,10 @@ private:
       k = 16 * (k / 16 + 1);
     std::string a = draws.pick({"e4m3", "e4m3", "e5m2", "int8"});
     bool isInteger = a == "int8";
-    std::string text = fmt::format(
-        "m={} n={} k={} dtype={} layout={} out={}", m, n, k, a,
-        draws.chance(85) ? "NT" : draws.pick({"NN", "TN", "TT"}),
-        draws.pick({"bf16", "fp16", "fp32"}));
+    std::string text =
+        fmt::format("m={} n={} k={} dtype={} layout={} out={}", m, n, k, a,
+                    draws.chance(85) ? "NT" : draws.pick({"NN", "TN", "TT"}),
+                    draws.pick({"bf16", "fp16", "fp32"}));
     if (!isInteger && draws.chance(40))
       text += fmt::format(" b={}", draws.pick({"e4m3", "e5m2"}));
     if (!isInteger && draws.chance(40)) {

@@ -51,7 +51,8 @@ public:
         "dtype=e4m3 b=e5m2 scale_a=1x128 scale_b=128x128 scale_order_a=rows "
         "scale_order_b=rows",
         "dtype=e5m2 b=e4m3 scale_a=row scale_b=row compute=fast_fp8",
-        "dtype=int8 scale_a=row scale_b=tensor", "dtype=bf16 b=bf16",
+        "dtype=int8 scale_a=row scale_b=tensor",
+        "dtype=bf16 b=bf16",
         "dtype=fp16 b=fp16"};
     return kCombinations;
   }
@@ -295,10 +296,9 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
     // Those of rows are one line.
     if (!isBlockScale(scales.kind))
       std::swap(rows, depths);
-    OperandSpec &spec =
-        set(index, name, role, DType::FP32, rows, depths,
-            isBlockScale(scales.kind) ? scales.ld : depths,
-            scales.kind != ScaleKind::None);
+    OperandSpec &spec = set(index, name, role, DType::FP32, rows, depths,
+                            isBlockScale(scales.kind) ? scales.ld : depths,
+                            scales.kind != ScaleKind::None);
     spec.alignment = bytesOf(DType::FP32);
     spec.misalignment = misalignmentOf(spec.alignment, DType::FP32);
     // Neighbours differ, by factors of 2 and more.

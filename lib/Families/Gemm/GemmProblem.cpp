@@ -54,39 +54,38 @@ static constexpr FieldName kPointwiseNames[] = {
     {code(PointwiseOp::SwiGlu), "swiglu"}};
 
 const RecordSchema &gemmProblemSchema() {
-  static const RecordSchema schema("gemm", TextStyle::Spaced,
-                                   {extentField("m", FieldRole::DynamicExtent),
-                                    extentField("n", FieldRole::Extent),
-                                    extentField("k", FieldRole::Extent),
-                                    enumField("dtype", true, kTypeNames),
-                                    enumField("out", false, kOutNames),
-                                    enumField("compute", false, kComputeNames),
-                                    enumField("layout", false, kLayoutNames),
-                                    {.key = "batch",
-                                     .role = FieldRole::Batch,
-                                     .defaultValue = 1,
-                                     .maximum = kMaxExtent},
-                                    {.key = "pointwise",
-                                     .kind = FieldKind::Chain,
-                                     .role = FieldRole::Signature,
-                                     .names = kPointwiseNames},
-                                    scalarField("alpha", 1, KILN_GEMM_ALPHA),
-                                    scalarField("beta", 0, KILN_GEMM_BETA),
-                                    leadingDimensionField("lda"),
-                                    leadingDimensionField("ldb"),
-                                    leadingDimensionField("ldc"),
-                                    leadingDimensionField("ldd"),
-                                    leadingDimensionField("ldr"),
-                                    alignField(),
-                                    enumField("b", false, kTypeNames),
-                                    enumField("scale_a", false, kScaleNamesA),
-                                    enumField("scale_b", false, kScaleNamesB),
-                                    enumField("scale_order_a", false,
-                                              kScaleOrderNames),
-                                    enumField("scale_order_b", false,
-                                              kScaleOrderNames),
-                                    leadingDimensionField("ldsa"),
-                                    leadingDimensionField("ldsb")});
+  static const RecordSchema schema(
+      "gemm", TextStyle::Spaced,
+      {extentField("m", FieldRole::DynamicExtent),
+       extentField("n", FieldRole::Extent),
+       extentField("k", FieldRole::Extent),
+       enumField("dtype", true, kTypeNames),
+       enumField("out", false, kOutNames),
+       enumField("compute", false, kComputeNames),
+       enumField("layout", false, kLayoutNames),
+       {.key = "batch",
+        .role = FieldRole::Batch,
+        .defaultValue = 1,
+        .maximum = kMaxExtent},
+       {.key = "pointwise",
+        .kind = FieldKind::Chain,
+        .role = FieldRole::Signature,
+        .names = kPointwiseNames},
+       scalarField("alpha", 1, KILN_GEMM_ALPHA),
+       scalarField("beta", 0, KILN_GEMM_BETA),
+       leadingDimensionField("lda"),
+       leadingDimensionField("ldb"),
+       leadingDimensionField("ldc"),
+       leadingDimensionField("ldd"),
+       leadingDimensionField("ldr"),
+       alignField(),
+       enumField("b", false, kTypeNames),
+       enumField("scale_a", false, kScaleNamesA),
+       enumField("scale_b", false, kScaleNamesB),
+       enumField("scale_order_a", false, kScaleOrderNames),
+       enumField("scale_order_b", false, kScaleOrderNames),
+       leadingDimensionField("ldsa"),
+       leadingDimensionField("ldsb")});
   return schema;
 }
 
@@ -184,7 +183,7 @@ GemmSignature signatureOf(const GemmProblem &p) {
 static std::string enumeratorText(ComputeMode mode) {
   return mode == ComputeMode::TF32      ? "kiln::ComputeMode::TF32"
          : mode == ComputeMode::FastFp8 ? "kiln::ComputeMode::FastFp8"
-                                   : "kiln::ComputeMode::Native";
+                                        : "kiln::ComputeMode::Native";
 }
 
 static std::string enumeratorText(ScaleKind kind) {

@@ -68,10 +68,10 @@ void Sm90Steps::explainRegisters() {
                   : int(model.device.maxRegistersPerThread);
   constexpr int kOthers = 40; // descriptors, places, the epilogue's values
   int sums = config.sums(model.signature);
-  std::string promoted =
-      sums == config.accumulators()
-          ? ""
-          : fmt::format(" + {} that are promoted", sums - config.accumulators());
+  std::string promoted = sums == config.accumulators()
+                             ? ""
+                             : fmt::format(" + {} that are promoted",
+                                           sums - config.accumulators());
   int total = sums + kOthers;
   steps.add({"register wall",
              fmt::format("{} x {} / {} threads = {} accumulators{}, + {} for "

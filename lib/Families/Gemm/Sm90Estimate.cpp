@@ -156,9 +156,8 @@ static double promotedClocks(const Sm90GemmConfig &config,
   int parts = config.promotedParts(signature);
   int width = config.promotedColumns(signature);
   double groups = double(config.units()) * parts * config.blockK / kInterval;
-  double products =
-      wgmmaCount(kWgmmaRows, kInterval * bytesOf(signature.in)) *
-      wgmmaClocks(width);
+  double products = wgmmaCount(kWgmmaRows, kInterval * bytesOf(signature.in)) *
+                    wgmmaClocks(width);
   double additions = kClocksPerColumn * width;
   double own = config.promotedSets(parts) == 2
                    ? std::max(products, additions) + kGapClocks

@@ -56,9 +56,9 @@ struct RandomCall {
           pick(KILN_E4M3, KILN_E4M3, KILN_E5M2, KILN_INT8));
       args.k = pick(1, 50, 128, 300);
     }
-    args.d.type = static_cast<int32_t>(
-        isByte ? pick(0, 0, KILN_FP16, KILN_FP32)
-               : pick(0, 0, KILN_FP32, args.a.type));
+    args.d.type =
+        static_cast<int32_t>(isByte ? pick(0, 0, KILN_FP16, KILN_FP32)
+                                    : pick(0, 0, KILN_FP32, args.a.type));
     args.compute = static_cast<int32_t>(
         pick(0, 0, 0, isByte ? KILN_COMPUTE_FAST_FP8 : KILN_COMPUTE_TF32));
     auto layout = static_cast<Layout>(args.layout);

@@ -14,6 +14,7 @@ namespace kiln::ptx {
 
 inline void opaque(unsigned &) {}
 inline void opaque(long long &) {}
+inline void opaque(const float *&) {}
 inline void opaque(const char *&) {}
 template <int kCount> void pin(float (&)[kCount]) {}
 template <int kCount> void pin(unsigned (&)[kCount]) {}
@@ -63,6 +64,9 @@ inline void stShared128(unsigned shared, const unsigned (&values)[4]) {
                                      values[3]};
 }
 
+inline float ldGlobalFloat(const float *pointer) {
+  return detail::globalAt<float>(pointer);
+}
 inline unsigned ldGlobalNoAllocate8(const void *pointer) {
   return detail::globalAt<unsigned char>(pointer);
 }

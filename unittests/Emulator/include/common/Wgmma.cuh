@@ -33,9 +33,8 @@ template <int kN>
 void wgmmaTf32Registers(float (&d)[kN / 2], const unsigned *a,
                         unsigned long long descriptorB, int accumulate) {
   static_assert(hasWgmma(kN));
-  kilnMachine->multiply(
-      {d, a, 0, descriptorB, kN, int(DType::FP32), int(DType::FP32), accumulate,
-       0, 0});
+  kilnMachine->multiply({d, a, 0, descriptorB, kN, int(DType::FP32),
+                         int(DType::FP32), accumulate, 0, 0});
 }
 
 } // namespace kiln::ptx

@@ -13,9 +13,8 @@ template <DType kType, int kN, int kTransB>
 void wgmmaRegisters(float (&d)[kN / 2], const unsigned *a,
                     unsigned long long descriptorB, int accumulate) {
   static_assert(hasWgmma(kN));
-  kilnMachine->multiply(
-      {d, a, 0, descriptorB, kN, int(kType), int(kType), accumulate, 0,
-       kTransB});
+  kilnMachine->multiply({d, a, 0, descriptorB, kN, int(kType), int(kType),
+                         accumulate, 0, kTransB});
 }
 
 } // namespace kiln::ptx
