@@ -181,11 +181,11 @@ static int addressRegisters(const GemmSignature &signature) {
 
 /// Sums of a thread: twice as many where those of the tensor core go on to
 /// others.
-static int sumsOf(const GemmSignature &signature, const MmaGemmConfig &config,
-                  const DeviceModel &device) {
-  bool hasPartials =
-      hasPartialSums(signature, static_cast<int>(device.computeCapability()));
-  return config.blockM * config.blockN / config.threads() *
+static double sumsOf(const GemmSignature &signature,
+                     const MmaGemmConfig &config, const DeviceModel &device) {
+  bool hasPartials = hasPartialSums(
+      signature, static_cast<int>(device.computeCapability()));
+  return double(config.blockM) * config.blockN / config.threads() *
          (hasPartials ? 2 : 1);
 }
 
@@ -199,8 +199,8 @@ static int registersOf(const GemmSignature &signature,
       mmaSyncFragmentRegisters(config.warpTileM(), config.warpTileN(), kSets);
   if (conversionClocks(signature, signature.in, device) > 0)
     fragments += (config.warpTileM() + config.warpTileN()) / 4;
-  return static_cast<int>(sumsOf(signature, config, device) + fragments +
-                          kOverhead);
+  return static_cast<int>(sumsOf(signature, config, device)) +
+         static_cast<int>(fragments) + kOverhead;
 }
 
 void MmaGemm::forEachConfig(
@@ -277,10 +277,7 @@ std::optional<Rejection> MmaGemm::checkLimits(const GemmProblem &problem,
     return rejection;
   if (signature.in == DType::FP32 && signature.compute != ComputeMode::TF32)
     return Rejection{PruneReason::Type};
-  int partials = sumsOf(signature, config, device) /
-                 (config.blockM * config.blockN / config.threads());
-  if (auto rejection = checkAccumulators(double(config.blockM) * config.blockN /
-                                         config.threads() * partials))
+  if (auto rejection = checkAccumulators(sumsOf(signature, config, device)))
     return rejection;
   if (mmaSyncRate(signature, device) == 0)
     return Rejection{PruneReason::Type};
