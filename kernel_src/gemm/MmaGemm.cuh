@@ -9,6 +9,9 @@
 //
 // Blocks may share a tile and split its k (SplitK.cuh).
 //
+// Types of one byte lie in shared memory as they are; how they are multiplied
+// is ByteFragments.cuh's. Sums of int8 are int32 until they are complete.
+//
 // Limits: sm_80 and up; at most 2^31 - 1 blocks. On Hopper mma.sync reaches
 // about 0.62 of the tensor cores' rate.
 //
@@ -16,6 +19,7 @@
 #pragma once
 
 #include "common/Dependent.cuh"
+#include "gemm/ByteFragments.cuh"
 #include "gemm/GemmEpilogue.cuh"
 #include "gemm/MmaGemmConfig.h"
 #include "gemm/MmaTiles.cuh"
@@ -49,6 +53,15 @@ template <GemmSignature kSignature, MmaGemmConfig kConfig> class MmaGemm {
   using ReaderA = FragmentReader<kShapeA, FragmentOf::A>;
   using ReaderB = FragmentReader<kShapeB, FragmentOf::B>;
   using Range = KRange<kBlockK>;
+  using Sum = ProductSum<kSignature>;
+
+  static constexpr ByteProduct kProduct =
+      byteProductOf(kSignature, kByteCapability);
+  /// Steps after which partial sums are added to the others; 0: there are none.
+  static constexpr int kPartialSteps =
+      !hasPartialSums(kSignature, kByteCapability) ? 0
+      : kBlockK < kPromotedDepth                   ? kSteps
+                                                   : kPromotedDepth / 32;
 
   /// Two sets of fragments of one step of k.
   struct Fragments {
@@ -63,7 +76,7 @@ public:
     TileWork work = tileWork(blockIdx.x, tileCount(params.m, kBlockM),
                              tileCount(params.n, kBlockN),
                              splitsOf<kConfig>(params), params.rasterGroup);
-    float accumulators[kTilesM][kTilesN * 2][4] = {};
+    Accumulators accumulators = {};
     multiply(params, work, ptx::sharedAddress(sharedMemory), accumulators);
     if constexpr (kConfig.splits != 0)
       if (params.splitK > 1 && !reduceSplits(params, work, accumulators))
@@ -72,7 +85,7 @@ public:
   }
 
 private:
-  using Accumulators = float[kTilesM][kTilesN * 2][4];
+  using Accumulators = Sum[kTilesM][kTilesN * 2][4];
 
   static long long rowBegin(const TileWork &work) {
     return static_cast<long long>(work.tileM) * kBlockM;
@@ -167,6 +180,7 @@ private:
     ReaderA readerA(warpRow());
     ReaderB readerB(warpColumn());
     Fragments fragments;
+    [[maybe_unused]] Accumulators partial = {};
 
     producer.fill(shared, params.early);
     ptx::cpAsyncWait<kStages - 2>();
@@ -197,7 +211,13 @@ private:
         // Committed even when empty: the wait counts groups.
         if (step == kSteps - 2)
           ptx::cpAsyncCommit();
-        multiplyStep(fragments, step % 2, accumulators);
+        if constexpr (kPartialSteps == 0)
+          multiplyStep(fragments, step % 2, accumulators);
+        else {
+          multiplyStep(fragments, step % 2, partial);
+          if ((step + 1) % kPartialSteps == 0)
+            promote(accumulators, partial);
+        }
       }
     }
     // The epilogue uses the ring again; also no copy outlives the block.
@@ -224,15 +244,33 @@ private:
       roundFragments(a);
       roundFragments(b);
     }
+    if constexpr (kElementBytes == 1)
+      multiplyBytes<kProduct, kSignature.in, kSignature.typeB()>(accumulators,
+                                                                 a, b);
+    else {
+#pragma unroll
+      for (int i = 0; i < kTilesM; ++i)
+#pragma unroll
+        for (int step = 0; step < kTilesN * 2; ++step) {
+          // Back and forth along n: neighbours share a fragment of B.
+          int j = i % 2 == 0 ? step : kTilesN * 2 - 1 - step;
+          multiplyAdd(accumulators[i][j], a[i], b[j / 2][j % 2 * 2],
+                      b[j / 2][j % 2 * 2 + 1]);
+        }
+    }
+  }
+
+  /// Adds the partial sums to the others and clears them.
+  static void promote(Accumulators &accumulators, Accumulators &partial) {
 #pragma unroll
     for (int i = 0; i < kTilesM; ++i)
 #pragma unroll
-      for (int step = 0; step < kTilesN * 2; ++step) {
-        // Back and forth along n: neighbours share a fragment of B.
-        int j = i % 2 == 0 ? step : kTilesN * 2 - 1 - step;
-        multiplyAdd(accumulators[i][j], a[i], b[j / 2][j % 2 * 2],
-                    b[j / 2][j % 2 * 2 + 1]);
-      }
+      for (int j = 0; j < kTilesN * 2; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          accumulators[i][j][e] += partial[i][j][e];
+          partial[i][j][e] = 0;
+        }
   }
 
   static void multiplyAdd(float (&d)[4], const unsigned (&a)[4], unsigned b0,
@@ -272,9 +310,10 @@ private:
     for (int i = 0; i < kTilesM; ++i)
 #pragma unroll
       for (int j = 0; j < kTilesN * 2; ++j) {
-        float(&d)[4] = accumulators[i][j];
+        Sum(&d)[4] = accumulators[i][j];
         ptx::stGlobalCg(mine + (i * kTilesN * 2 + j) * kThreads,
-                        {d[0], d[1], d[2], d[3]});
+                        {bitsOfSum(d[0]), bitsOfSum(d[1]), bitsOfSum(d[2]),
+                         bitsOfSum(d[3])});
       }
     if (!isLastSplit(params, work.tile))
       return false;
@@ -287,13 +326,23 @@ private:
         for (int j = 0; j < kTilesN * 2; ++j) {
           float4 part =
               ptx::ldGlobalCg(tile + (i * kTilesN * 2 + j) * kThreads);
-          float(&d)[4] = accumulators[i][j];
-          d[0] += part.x;
-          d[1] += part.y;
-          d[2] += part.z;
-          d[3] += part.w;
+          Sum(&d)[4] = accumulators[i][j];
+          d[0] += sumOfBits(part.x);
+          d[1] += sumOfBits(part.y);
+          d[2] += sumOfBits(part.z);
+          d[3] += sumOfBits(part.w);
         }
     return true;
+  }
+
+  /// Splits exchange floats; sums of int32 travel as their bits.
+  static float bitsOfSum(float sum) { return sum; }
+  static float bitsOfSum(int sum) { return __int_as_float(sum); }
+  static Sum sumOfBits(float bits) {
+    if constexpr (kSignature.in == DType::INT8)
+      return __float_as_int(bits);
+    else
+      return bits;
   }
 
   static void clear(Accumulators &accumulators) {
@@ -303,7 +352,7 @@ private:
       for (int j = 0; j < kTilesN * 2; ++j)
 #pragma unroll
         for (int e = 0; e < 4; ++e)
-          accumulators[i][j][e] = 0.0f;
+          accumulators[i][j][e] = 0;
   }
 
   /// Writes the tile: kRows rows at a time pass through the warp's own part of
@@ -314,7 +363,7 @@ private:
     constexpr int kRows = kConfig.epilogueRows(kSignature);
     int lane = threadIdx.x % 32;
     float *staging = shared + threadIdx.x / 32 * kRows * kPitch;
-    float *writing = staging + lane / 4 * kPitch + lane % 4 * 2;
+    float *writing = staging + laneRow(lane) * kPitch + laneColumn(lane);
     long long row = rowBegin(work) + warpRow();
     long long column = columnBegin(work) + warpColumn();
     EpilogueOperands operands =
@@ -324,9 +373,9 @@ private:
       float *at = writing + i * 16 % kRows * kPitch;
 #pragma unroll
       for (int j = 0; j < kTilesN * 2; ++j) {
-        float(&d)[4] = accumulators[i][j];
-        *reinterpret_cast<float2 *>(at + j * 8) = {d[0], d[1]};
-        *reinterpret_cast<float2 *>(at + 8 * kPitch + j * 8) = {d[2], d[3]};
+        Sum(&d)[4] = accumulators[i][j];
+        stage(at, j, d[0], d[1]);
+        stage(at + kUpperRow * kPitch, j, d[2], d[3]);
       }
       if ((i + 1) * 16 % kRows == 0) {
         __syncwarp();
@@ -335,6 +384,33 @@ private:
         __syncwarp();
       }
     }
+  }
+
+  /// Where a lane's first sum of a fragment is, and how much further the row of
+  /// its upper half and the other column of its pair are.
+  static int laneRow(int lane) { return lane / 4 * (kUpperRow == 1 ? 2 : 1); }
+  static int laneColumn(int lane) { return lane % 4 * 2 * kColumnStep; }
+  static constexpr int kUpperRow = ReaderA::joinsNeighbours() ? 1 : 8;
+  static constexpr int kColumnStep = ReaderB::joinsNeighbours() ? 2 : 1;
+
+  /// Stages two neighbours of fragment \p j of a row.
+  static void stage(float *row, int j, Sum first, Sum second) {
+    if constexpr (kColumnStep == 1)
+      *reinterpret_cast<float2 *>(row + j * 8) = {finished(first),
+                                                  finished(second)};
+    else {
+      float *at = row + j / 2 * 16 + j % 2;
+      at[0] = finished(first);
+      at[kColumnStep] = finished(second);
+    }
+  }
+
+  static float finished(Sum sum) {
+    constexpr float kFactor = byteFactor<kSignature>();
+    if constexpr (kFactor != 1.0f)
+      return sum * kFactor;
+    else
+      return static_cast<float>(sum);
   }
 
   template <int kCount>

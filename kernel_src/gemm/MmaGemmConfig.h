@@ -1,14 +1,14 @@
 //===- gemm/MmaGemmConfig.h - knobs of the mma.sync GEMM ------------------===//
 #pragma once
 
-#include "gemm/GemmSignature.h"
+#include "gemm/ByteProducts.h"
 #include "gemm/SplitTiles.h"
 
 namespace kiln {
 
-/// Multistage mma.sync kernel, sm_80 and up: bf16, fp16, and fp32 data in tf32
-/// mode. A block computes blockM x blockN by warpsM x warpsN warps, with
-/// `stages` tiles of blockK in shared memory.
+/// Multistage mma.sync kernel, sm_80 and up: types of two bytes and of one, and
+/// fp32 data in tf32 mode. A block computes blockM x blockN by warpsM x warpsN
+/// warps, with `stages` tiles of blockK in shared memory.
 struct MmaGemmConfig {
   int blockM = 128, blockN = 128, blockK = 32;
   int stages = 4;
@@ -76,7 +76,7 @@ struct MmaGemmConfig {
     bool positive = blockM > 0 && blockN > 0 && blockK > 0 && warpsM > 0 &&
                     warpsN > 0 && minBlocksPerSm > 0 && splitK > 0 &&
                     rasterGroup > 0;
-    if (!positive || !signature.isWellFormed() || bytesOf(signature.in) < 2)
+    if (!positive || !signature.isWellFormed() || signature.hasBlockScales())
       return false;
     // fp32 data needs tf32 mode here; its exact products are SIMT's.
     if (signature.in == DType::FP32 && signature.compute != ComputeMode::TF32)
@@ -119,7 +119,7 @@ private:
     int bytes = bytesOf(signature.in);
     int rowBytes = (kMajor ? blockK : extent) * bytes;
     if (rowBytes % 128 != 0 && rowBytes != 64 &&
-        !(rowBytes == 32 && bytes == 2))
+        !(rowBytes == 32 && bytes <= 2))
       return false;
     // Below 4 bytes of alignment, vectors of 16 pass through registers.
     int unitBytes = align < 4 ? 16 : align;

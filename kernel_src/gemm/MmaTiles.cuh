@@ -6,6 +6,12 @@
 // there into the registers of mma.sync, transposing where the rows run the
 // other way. Ragged edges become zeros on the way in.
 //
+// ldmatrix transposes elements of 16 bits. Of 8 bits it brings pairs of
+// neighbours along m or n, from two steps of k a register; two registers with
+// the four steps that a lane needs are sorted by prmt into one for each of the
+// neighbours. So the instruction's rows or columns i and i + 8 are neighbours
+// in memory, and the epilogue stores them as such.
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -37,8 +43,8 @@ struct TileShape {
 /// kThreads threads. For each tile: begin, then copy for every part, then
 /// stash, all for the same stage.
 ///
-/// cp.async needs rows aligned to 4 bytes at least. 16-bit elements aligned to
-/// 2 are read instead as the two aligned 16-byte vectors that enclose eight of
+/// cp.async needs rows aligned to 4 bytes at least. Elements aligned to less
+/// are read instead as the two aligned 16-byte vectors that enclose 16 bytes of
 /// them, held in registers while the tile before is multiplied, and shifted
 /// into place by stash. Such a read never leaves the 16 bytes around an
 /// element of the operand; where it could, at a row's end, elements are copied
@@ -130,8 +136,8 @@ private:
                                                            : kPeriod;
   static_assert(kThreads % kUnitsPerRow == 0,
                 "the block's threads do not cover whole rows of the tile");
-  static_assert(!kStaged || kShape.elementBytes == 2,
-                "only 16-bit elements are aligned below 4 bytes");
+  static_assert(!kStaged || kShape.elementBytes <= 2,
+                "elements of 4 bytes are aligned to them");
 
   /// Two aligned vectors of 16 bytes.
   struct Enclosing {
@@ -181,12 +187,24 @@ private:
   }
 
   static void copyElements(unsigned to, const char *from, int elements) {
-    const auto *values = reinterpret_cast<const unsigned short *>(from);
+    if constexpr (kShape.elementBytes == 1) {
+      const auto *values = reinterpret_cast<const unsigned char *>(from);
 #pragma unroll
-    for (int i = 0; i < kUnitElements; i += 2) {
-      unsigned low = i < elements ? values[i] : 0u;
-      unsigned high = i + 1 < elements ? values[i + 1] : 0u;
-      ptx::stShared32(to + i * 2, low | high << 16);
+      for (int i = 0; i < kUnitElements; i += 4) {
+        unsigned word = 0;
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          word |= i + e < elements ? values[i + e] << 8 * e : 0u;
+        ptx::stShared32(to + i, word);
+      }
+    } else {
+      const auto *values = reinterpret_cast<const unsigned short *>(from);
+#pragma unroll
+      for (int i = 0; i < kUnitElements; i += 2) {
+        unsigned low = i < elements ? values[i] : 0u;
+        unsigned high = i + 1 < elements ? values[i + 1] : 0u;
+        ptx::stShared32(to + i * 2, low | high << 16);
+      }
     }
   }
 
@@ -201,7 +219,7 @@ private:
     vectors = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
   }
 
-  /// Stores the 16 bytes that begin at byte \p shift, an even number.
+  /// Stores the 16 bytes that begin at byte \p shift.
   static void storeShifted(unsigned to, const Enclosing &vectors,
                            unsigned shift) {
     unsigned byWords[6], byWord[5];
@@ -236,8 +254,14 @@ enum class FragmentOf { A, B };
 /// order, with i the m or n index and h the half of the step:
 /// A (i 0-7, h 0), (i 8-15, h 0), (i 0-7, h 1), (i 8-15, h 1);
 /// B (i 0-7, h 0), (i 0-7, h 1), (i 8-15, h 0), (i 8-15, h 1).
+/// Where joinsNeighbours() says so, i and i + 8 are not as far apart in memory:
+/// they are 2 * i and 2 * i + 1.
 template <TileShape kShape, FragmentOf kOperand> class FragmentReader {
 public:
+  static constexpr bool joinsNeighbours() {
+    return kShape.elementBytes == 1 && !kShape.kMajor;
+  }
+
   /// The warp's part of the tile begins at row or column \p first, a multiple
   /// of 16.
   FragmentReader(int first) {
@@ -246,6 +270,15 @@ public:
       row = lane % 4;
       chunk = (first + lane / 4) / 4;
       byteInChunk = lane / 4 % 4 * 4;
+    } else if constexpr (joinsNeighbours()) {
+      // Of each 16 of k the first matrix has the lower two of the first two
+      // fours and the upper two of the others, the second matrix the rest:
+      // eight rows of either have eight phases.
+      int four = lane % 8 / 2, second = lane / 8 % 2;
+      row = lane / 16 * 16 + four * 4 + lane % 2 + ((four / 2) ^ second) * 2;
+      chunk = first / 16;
+      // The lane gets the rows of its own four, in this order.
+      byteInChunk = lane % 4 < 2 ? 0x6420 : 0x2064;
     } else {
       // Two bits of the lane choose the 8x8 matrix. For A stored along k and B
       // stored along n the lower one steps through the tile's rows.
@@ -272,6 +305,8 @@ public:
       ptx::ldmatrixX4(registers, shared + tile * 16 * kRowBytes +
                                      ((row * kRowBytes + (chunk ^ phase) * 16) ^
                                       static_cast<unsigned>(step * 32)));
+    else if constexpr (joinsNeighbours())
+      readJoined(registers, shared, tile, step);
     else
       ptx::ldmatrixX4Trans(registers, shared + step * 16 * kRowBytes +
                                           row * kRowBytes +
@@ -293,6 +328,22 @@ public:
   }
 
 private:
+  void readJoined(unsigned (&registers)[4], unsigned shared, int tile,
+                  int step) const {
+    constexpr int kRowBytes = kShape.rowBytes();
+    unsigned pairs[4];
+    ptx::ldmatrixX4Trans(pairs, shared + (step * 32 + row) * kRowBytes +
+                                    ((chunk + tile) ^ phase) * 16);
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        int index = kOperand == FragmentOf::A ? half * 2 + i : i * 2 + half;
+        registers[index] = ptx::prmt(pairs[half * 2], pairs[half * 2 + 1],
+                                     byteInChunk + i * 0x1111);
+      }
+  }
+
   void readWords(unsigned (&registers)[4], unsigned shared, int tile,
                  int step) const {
     constexpr int kRowBytes = kShape.rowBytes();
@@ -310,6 +361,7 @@ private:
   }
 
   unsigned row, chunk, phase;
+  /// Of words. Of neighbours that are joined: prmt's selector of the first one.
   unsigned byteInChunk = 0;
 };
 

@@ -282,6 +282,24 @@ TEST_CASE("the skinny config's sizes and limits") {
   }
 }
 
+TEST_CASE("tiles of bytes") {
+  for (GemmSignature bytes : byteSignatures())
+    for (Layout layout : {Layout::NN, Layout::NT, Layout::TN, Layout::TT}) {
+      bytes.layout = layout;
+      MmaGemmConfig config{.blockM = 64, .blockN = 64, .blockK = 128};
+      CHECK(config.isValid(bytes));
+      CHECK(config.sharedBytes(bytes) == 4 * (64 + 64) * 128);
+      config.blockK = 32;
+      CHECK_FALSE(config.isValid(bytes));
+      // Rows of 32 bytes have a swizzle, those of 16 have none.
+      bool isAcross = !bytes.isKMajorA();
+      CHECK(MmaGemmConfig{.blockM = 32, .blockN = 64, .blockK = 64}.isValid(
+          bytes));
+      CHECK(MmaGemmConfig{.blockM = 16, .blockN = 64, .blockK = 64, .warpsM = 1}
+                .isValid(bytes) == !isAcross);
+    }
+}
+
 TEST_CASE("how an architecture takes products of bytes") {
   GemmSignature e4m3 = byteSignatures()[0], int8 = byteSignatures()[2];
   for (int capability : {80, 86, 90, 100})

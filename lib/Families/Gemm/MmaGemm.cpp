@@ -8,6 +8,7 @@
 // run-time value that the order of tiles alone depends on.
 //
 //===----------------------------------------------------------------------===//
+#include "Families/Gemm/ByteRates.h"
 #include "Families/Gemm/GemmTemplate.h"
 #include "Families/Gemm/RingTile.h"
 #include "Model/MathUtil.h"
@@ -127,8 +128,10 @@ static bool usesShallowSplits(const GemmProblem &problem,
 static bool isForWgmma(const GemmProblem &problem, const DeviceModel &device) {
   constexpr int kCapability = 90, kAligned = 16;
   GemmSignature signature = signatureOf(problem);
-  // Of tf32 one side at least has to lie along k.
+  // Of tf32 one side at least has to lie along k, of bytes both.
   bool takesAsIs = bytesOf(problem.dtype) == 2 ||
+                   (bytesOf(problem.dtype) == 1 && signature.isKMajorA() &&
+                    signature.isKMajorB()) ||
                    (problem.compute == ComputeMode::TF32 &&
                     (signature.isKMajorA() || signature.isKMajorB()));
   return device.computeCapability() == kCapability && takesAsIs &&
@@ -176,14 +179,28 @@ static int addressRegisters(const GemmSignature &signature) {
                           signature.in);
 }
 
+/// Sums of a thread: twice as many where those of the tensor core go on to
+/// others.
+static double sumsOf(const GemmSignature &signature,
+                     const MmaGemmConfig &config, const DeviceModel &device) {
+  bool hasPartials = hasPartialSums(
+      signature, static_cast<int>(device.computeCapability()));
+  return double(config.blockM) * config.blockN / config.threads() *
+         (hasPartials ? 2 : 1);
+}
+
 /// Expected registers of a thread: two sets of fragments of one 32-byte step
-/// beside the accumulators; the rest is addresses and loop state.
-static int registersOf(const MmaGemmConfig &config) {
+/// beside the accumulators, and a half of one that is converted; the rest is
+/// addresses and loop state.
+static int registersOf(const GemmSignature &signature,
+                       const MmaGemmConfig &config, const DeviceModel &device) {
   constexpr int kOverhead = 40, kSets = 2;
   int64_t fragments =
       mmaSyncFragmentRegisters(config.warpTileM(), config.warpTileN(), kSets);
-  int64_t accumulators = config.blockM * config.blockN / config.threads();
-  return static_cast<int>(accumulators + fragments + kOverhead);
+  if (conversionClocks(signature, signature.in, device) > 0)
+    fragments += (config.warpTileM() + config.warpTileN()) / 4;
+  return static_cast<int>(sumsOf(signature, config, device)) +
+         static_cast<int>(fragments) + kOverhead;
 }
 
 void MmaGemm::forEachConfig(
@@ -216,9 +233,11 @@ void MmaGemm::forEachConfig(
     // addresses of operands across k take them, large tiles are pruned: a tile
     // of many warps then takes their place, one block an SM.
     int accumulators = tile.blockM * tile.blockN / config.threads();
-    bool isAlone = registersOf(config) > registerLimit(device, config.threads(),
-                                                       /*minBlocks=*/2) &&
-                   addressRegisters(signature) > 0;
+    bool isAlone =
+        registersOf(signature, config, device) >
+            registerLimit(device, config.threads(),
+                          /*minBlocks=*/2) &&
+        (addressRegisters(signature) > 0 || bytesOf(signature.in) == 1);
     config.minBlocksPerSm = accumulators <= 64 && !isAlone ? 2 : 1;
     for (int rowBytes : kStageRows) {
       if ((rowBytes > 128 && isLarge) ||
@@ -252,21 +271,21 @@ std::optional<Rejection> MmaGemm::checkLimits(const GemmProblem &problem,
                                               const GemmSignature &signature,
                                               const MmaGemmConfig &config,
                                               const DeviceModel &device) const {
-  if (bytesOf(signature.in) == 1)
+  if (signature.hasBlockScales())
     return Rejection{PruneReason::Type};
   if (auto rejection = checkAmpere(device))
     return rejection;
   if (signature.in == DType::FP32 && signature.compute != ComputeMode::TF32)
     return Rejection{PruneReason::Type};
-  if (auto rejection = checkAccumulators(double(config.blockM) * config.blockN /
-                                         config.threads()))
+  if (auto rejection = checkAccumulators(sumsOf(signature, config, device)))
     return rejection;
-  RateType rate = rateTypeOf(signature.in, signature.compute);
-  if (device.mmaSyncFlopsPerClockPerSm(rate) == 0)
+  if (mmaSyncRate(signature, device) == 0)
     return Rejection{PruneReason::Type};
-  if (auto rejection =
-          checkRegisters(registersOf(config) + addressRegisters(signature),
-                         config.threads(), config.minBlocksPerSm, device))
+  if (auto rejection = checkIntegerSums(problem))
+    return rejection;
+  if (auto rejection = checkRegisters(
+          registersOf(signature, config, device) + addressRegisters(signature),
+          config.threads(), config.minBlocksPerSm, device))
     return rejection;
   return checkSplits(problem, config.blockK, config.splitK);
 }
@@ -289,7 +308,7 @@ TileKernel MmaGemm::tileKernel(const GemmSignature &signature,
   TileKernel kernel = ringTileKernel(signature, config);
   kernel.accumulatorsPerThread =
       config.blockM * config.blockN / config.threads();
-  kernel.registersPerThread = registersOf(config);
+  kernel.registersPerThread = registersOf(signature, config, device);
   // Every warp reads the rows of A and the columns of B of its own tile.
   kernel.sharedReadBytes = double(warps) *
                            (config.warpTileM() + config.warpTileN()) *
@@ -297,8 +316,17 @@ TileKernel MmaGemm::tileKernel(const GemmSignature &signature,
   kernel.loadIssueClocks =
       copyClocks(config.blockM * config.blockK * bytes, signature.alignA) +
       copyClocks(config.blockN * config.blockK * bytes, signature.alignB);
-  RateType rate = rateTypeOf(signature.in, signature.compute);
-  kernel.flopsPerClock = device.mmaSyncFlopsPerClockPerSm(rate);
+  // What is converted delays the products of its own warp: each lane has its
+  // share of the rows and columns of the warp's tile.
+  double conversions =
+      config.blockK / double(kWarpThreads) * warps /
+      double(device.subCoresPerSm) *
+      (config.warpTileM() * conversionClocks(signature, signature.in, device) +
+       config.warpTileN() *
+           conversionClocks(signature, signature.typeB(), device));
+  double flops = 2.0 * config.blockM * config.blockN * config.blockK;
+  kernel.flopsPerClock =
+      flops / (flops / mmaSyncRate(signature, device) + conversions);
   kernel.warpsForPeak = 8;
   return kernel;
 }

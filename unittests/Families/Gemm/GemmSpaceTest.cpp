@@ -3,6 +3,7 @@
 
 #include "Kernel/ClassicRanking.h"
 #include "Kernel/ModelKind.h"
+#include "Support/Format.h"
 #include "Support/Json.h"
 
 #include <doctest/doctest.h>
@@ -228,6 +229,30 @@ TEST_CASE("prune names the limit that a typed config breaks") {
   CHECK(reason("gemm m=4096 n=4096 k=4096 dtype=bf16 layout=NT",
                "sm90.bm128.bn128.bk64.st6.wg2.cm1.cn1.sk2") ==
         "workspace: 134217728 B, limit 67108864 B");
+}
+
+TEST_CASE("prune names what takes tiles of bytes out") {
+  llvm::StringRef tile = "mma.bm64.bn64.bk128.st3.wm2.wn2.mb2";
+  llvm::StringRef large = "mma.bm128.bn128.bk128.st3.wm2.wn2.mb1";
+  for (const char *layout : {"NN", "NT", "TN", "TT"})
+    for (const char *type : {"e4m3", "int8", "e5m2 b=e4m3"})
+      for (const char *device : {"a100-sxm4-80gb", "l40s", "h200-sxm"}) {
+        CAPTURE(device);
+        std::string text = fmt::format(
+            "gemm m=129 n=257 k=513 dtype={} layout={} align=1", type, layout);
+        CAPTURE(text);
+        CHECK(reason(text, tile, device) == "none");
+      }
+  CHECK(reason("gemm m=64 n=64 k=64 dtype=int8 layout=NN", tile, "t4") ==
+        "architecture: 75, limit 80");
+  CHECK(reason("gemm m=64 n=64 k=131072 dtype=int8 layout=NN", tile) ==
+        "type: 131072 products a sum of int32, limit 131071 products a sum of "
+        "int32");
+  llvm::StringRef e4m3 = "gemm m=512 n=512 k=512 dtype=e4m3 layout=NN";
+  CHECK(reason(e4m3, large) == "none");
+  CHECK(reason(e4m3, large, "l40s") ==
+        "register wall: 256 accumulators a thread, 128 allowed");
+  CHECK(reason((e4m3 + " compute=fast_fp8").str(), large, "l40s") == "none");
 }
 
 TEST_CASE("prune names what takes the streams of one operand out") {
