@@ -44,6 +44,7 @@ set(KILN_KERNEL_SOURCES
   common/Access.cuh
   common/Convert.cuh
   common/Dependent.cuh
+  common/PackedWeights.h
   common/Pointwise.cuh
   common/Ptx.cuh
   common/PtxSm90.cuh
@@ -105,6 +106,12 @@ set(KILN_KERNEL_SOURCES
   gemm/SplitK.cuh
   gemm/SplitTiles.h
   gemm/StreamedRows.cuh
+  prepack/BlockPrepack.cuh
+  prepack/BlockPrepackConfig.h
+  prepack/PrepackParams.h
+  prepack/PrepackSignature.h
+  prepack/PrepackSource.h
+  prepack/ReferencePrepack.cuh
   rows/ReferenceRows.cuh
   rows/ReferenceRowsConfig.h
   rows/ReloadRows.cuh

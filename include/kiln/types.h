@@ -191,7 +191,8 @@ enum kiln_family_value {
   KILN_FAMILY_LAYER_NORM = 90,      ///< kiln_norm_args
   KILN_FAMILY_RMS_NORM = 100,       ///< kiln_norm_args
   KILN_FAMILY_QUANTIZE = 110,       ///< kiln_quantize_args
-  KILN_FAMILY_TRANSPOSE = 120       ///< kiln_transpose_args
+  KILN_FAMILY_TRANSPOSE = 120,      ///< kiln_transpose_args
+  KILN_FAMILY_PREPACK = 130         ///< kiln_prepack_args
 };
 
 /// How far a problem is. Launches never wait for a state to improve.

@@ -219,6 +219,25 @@ TEST_CASE("emulated: rows, elements and transposes") {
 
 // Rows that begin anywhere: all that is written has canaries around it, and
 // what is not an operand's faults.
+TEST_CASE("emulated: packed weights") {
+  check({{"prepack",
+          "n=70 k=200 source=gptq group=32 zeros=1",
+          {"blocks.t128.kb2", "blocks.t256.kb1"}},
+         {"prepack", "n=64 k=130 source=gptq_v2 group=64 zeros=1"},
+         {"prepack", "n=200 k=90 source=gptq scale_type=fp32"},
+         {"prepack",
+          "n=77 k=135 source=awq group=128 zeros=1",
+          {"blocks.t128.kb2", "blocks.t256.kb4"}},
+         {"prepack",
+          "n=37 k=220 source=compressed_tensors group=128 zeros=1 "
+          "scale_type=bf16",
+          {"blocks.t96.kb3"}},
+         {"prepack", "n=130 k=200 source=int8 scale_type=fp32"},
+         {"prepack", "n=66 k=71 source=e4m3 group=32", {"blocks.t32.kb8"}},
+         {"prepack", "n=100 k=160 source=mxfp4", {"blocks.t128.kb1"}},
+         {"prepack", "n=5 k=20 source=mxfp4"}});
+}
+
 TEST_CASE("emulated: rows of any length and pitch") {
   check({{"softmax",
           "rows=5 cols=1001 dtype=bf16",
