@@ -47,6 +47,7 @@ set(KILN_KERNEL_SOURCES
   common/PackedWeights.h
   common/Pointwise.cuh
   common/Ptx.cuh
+  common/PtxPairs.cuh
   common/PtxSm90.cuh
   common/Raster.cuh
   common/Ring.cuh
@@ -85,6 +86,9 @@ set(KILN_KERNEL_SOURCES
   gemm/MmaTiles.cuh
   gemm/NaiveGemm.cuh
   gemm/NaiveGemmConfig.h
+  gemm/PackedGemm.cuh
+  gemm/PackedGemmConfig.h
+  gemm/PackedWeight.cuh
   gemm/ReferenceGemm.cuh
   gemm/Repack.cuh
   gemm/RepackConfig.h
@@ -106,6 +110,7 @@ set(KILN_KERNEL_SOURCES
   gemm/SplitK.cuh
   gemm/SplitTiles.h
   gemm/StreamedRows.cuh
+  gemm/WeightDecoder.cuh
   prepack/BlockPrepack.cuh
   prepack/BlockPrepackConfig.h
   prepack/PrepackParams.h

@@ -257,9 +257,9 @@ enum kiln_granularity_value {
 /// attention and an fp8 or int8 operand of a GEMM those that it is read with;
 /// else a slot.
 ///
-/// Of a GEMM: one of all, one of each row of op(A), one of each column of op(B),
-/// or blocks of 1 x 128 of op(A), 128 along k, with blocks of 128 x 128 of
-/// op(B). The last block of a side may be a part. Scales of blocks have one
+/// Of a GEMM: one of all, one of each row of op(A), one of each column of
+/// op(B), or blocks of 1 x 128 of op(A), 128 along k, with blocks of 128 x 128
+/// of op(B). The last block of a side may be a part. Scales of blocks have one
 /// stride of 1 and any other one that leaves room; both 0: rows are packed.
 typedef struct kiln_scale {
   uint32_t struct_size;
@@ -433,6 +433,8 @@ enum kiln_gemm_slot {
   KILN_GEMM_ALPHA = 4,
   KILN_GEMM_BETA = 5,
   KILN_GEMM_ROWS = 6, ///< of m_device
+  KILN_GEMM_ZERO_B =
+      7, ///< of packed weights, in problems that are given as text
   KILN_GEMM_SCALE_A = 8,
   KILN_GEMM_SCALE_B = 9,
   KILN_GEMM_SCALE_C = 10,

@@ -39,6 +39,9 @@
 
 namespace kiln {
 
+/// The order of an operand in memory.
+enum class WeightOrder : int { Plain = 0, K64R16 = 1 };
+
 struct PackedWeights {
   static constexpr int kRows = 64, kDepth = 64; ///< of a block
   static constexpr int kUnitRows = 16;

@@ -9,6 +9,7 @@
 #include "common/Dependent.cuh"
 #include "gemm/GemmEpilogue.cuh"
 #include "gemm/NaiveGemmConfig.h"
+#include "gemm/PackedWeight.cuh"
 
 namespace kiln {
 
@@ -18,11 +19,11 @@ double naiveDot(const GemmParams &params, long long batch, long long row,
                 long long column) {
   constexpr DType kA = kSignature.in, kB = kSignature.typeB();
   const auto *a = static_cast<const Storage<kA> *>(params.a) +
-                     batch * params.strideA +
-                     row * (kSignature.isKMajorA() ? params.lda : 1);
+                  batch * params.strideA +
+                  row * (kSignature.isKMajorA() ? params.lda : 1);
   const auto *b = static_cast<const Storage<kB> *>(params.b) +
-                     batch * params.strideB +
-                     column * (kSignature.isKMajorB() ? params.ldb : 1);
+                  batch * params.strideB +
+                  column * (kSignature.isKMajorB() ? params.ldb : 1);
   long long stepA = kSignature.isKMajorA() ? 1 : params.lda;
   long long stepB = kSignature.isKMajorB() ? 1 : params.ldb;
   double sum = 0;
@@ -36,6 +37,19 @@ double naiveDot(const GemmParams &params, long long batch, long long row,
                      params.scaleB, batch, column, k));
     sum += product;
   }
+  return sum;
+}
+
+/// The same of packed weights.
+template <GemmSignature kSignature>
+double naivePackedDot(const GemmParams &params, long long row,
+                      long long column) {
+  const auto *a =
+      static_cast<const Storage<kSignature.in> *>(params.a) + row * params.lda;
+  double sum = 0;
+  for (long long k = 0; k < params.k; ++k)
+    sum += static_cast<double>(toFloat<kSignature.in>(a[k])) *
+           packedWeight<kSignature>(params, column, k);
   return sum;
 }
 
@@ -59,8 +73,12 @@ void naiveGemm(const GemmParams &params) {
     long long batch = flatRow / params.m, row = flatRow - batch * params.m;
     float values[kJoined];
     for (int j = 0; j < kJoined; ++j)
-      values[j] = static_cast<float>(
-          naiveDot<kSignature>(params, batch, row, column + j));
+      if constexpr (kSignature.isPacked())
+        values[j] = static_cast<float>(
+            naivePackedDot<kSignature>(params, row, column + j));
+      else
+        values[j] = static_cast<float>(
+            naiveDot<kSignature>(params, batch, row, column + j));
     finishRun<kSignature>(epilogueOperands<kSignature>(params, batch), params,
                           row, column, kJoined, values);
   }

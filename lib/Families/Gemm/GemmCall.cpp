@@ -25,8 +25,7 @@ struct GemmVisit {
     if (!v.begin(args, "kiln_gemm_args"))
       return;
     const kiln_dtype in = args.a.type, inB = args.b.type ? args.b.type : in;
-    const kiln_dtype usual =
-        kiln_dtype(defaultOut(static_cast<DType>(in)));
+    const kiln_dtype usual = kiln_dtype(defaultOut(static_cast<DType>(in)));
     const kiln_dtype out = args.d.type ? args.d.type : usual;
     v.type(GemmField::DType, "a.type", in, in);
     v.type(GemmField::TypeB, "b.type", inB, inB == in ? 0 : inB);
@@ -99,23 +98,27 @@ struct GemmVisit {
                .isUsed = args.k != 0,
                .hasScales = true});
     v.factors({.name = "a.scale",
-                 .given = args.a.scale,
-                 .index = GemmOperand::ScaleA,
-                 .kind = GemmField::ScaleA,
-                 .order = GemmField::ScaleOrderA,
-                 .ld = GemmField::LdScaleA,
-                 .isTransposed = isTransposedA(layout),
-                 .rows = args.m,
-                 .depth = args.k});
+               .given = args.a.scale,
+               .index = GemmOperand::ScaleA,
+               .kind = GemmField::ScaleA,
+               .order = GemmField::ScaleOrderA,
+               .ld = GemmField::LdScaleA,
+               .isTransposed = isTransposedA(layout),
+               .rows = args.m,
+               .depth = args.k});
     v.factors({.name = "b.scale",
-                 .given = args.b.scale,
-                 .index = GemmOperand::ScaleB,
-                 .kind = GemmField::ScaleB,
-                 .order = GemmField::ScaleOrderB,
-                 .ld = GemmField::LdScaleB,
-                 .isTransposed = !isTransposedB(layout),
-                 .rows = args.n,
-                 .depth = args.k});
+               .given = args.b.scale,
+               .index = GemmOperand::ScaleB,
+               .kind = GemmField::ScaleB,
+               .order = GemmField::ScaleOrderB,
+               .ld = GemmField::LdScaleB,
+               .isTransposed = !isTransposedB(layout),
+               .rows = args.n,
+               .depth = args.k});
+    // Packed weights come as text: the struct has no place for them yet.
+    for (int field :
+         {GemmField::OrderB, GemmField::ScaleTypeB, GemmField::ZeroB})
+      v.absent(field);
     v.absent(GemmField::Ldc);
     if (readsC)
       v.operand({.name = "c",
