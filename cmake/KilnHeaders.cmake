@@ -4,6 +4,7 @@ set(KILN_PUBLIC_HEADERS
   kiln/attention.hpp
   kiln/kiln.h
   kiln/kiln.hpp
+  kiln/prepack.h
   kiln/problems.hpp
   kiln/rows.h
   kiln/types.h)

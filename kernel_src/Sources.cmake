@@ -45,8 +45,10 @@ set(KILN_KERNEL_SOURCES
   common/Convert.cuh
   common/Dependent.cuh
   common/MmaBytes.cuh
+  common/PackedWeights.h
   common/Pointwise.cuh
   common/Ptx.cuh
+  common/PtxPairs.cuh
   common/PtxSm90.cuh
   common/Raster.cuh
   common/Ring.cuh
@@ -87,6 +89,9 @@ set(KILN_KERNEL_SOURCES
   gemm/MmaTiles.cuh
   gemm/NaiveGemm.cuh
   gemm/NaiveGemmConfig.h
+  gemm/PackedGemm.cuh
+  gemm/PackedGemmConfig.h
+  gemm/PackedWeight.cuh
   gemm/ReferenceGemm.cuh
   gemm/Repack.cuh
   gemm/RepackConfig.h
@@ -108,6 +113,13 @@ set(KILN_KERNEL_SOURCES
   gemm/SplitK.cuh
   gemm/SplitTiles.h
   gemm/StreamedRows.cuh
+  gemm/WeightDecoder.cuh
+  prepack/BlockPrepack.cuh
+  prepack/BlockPrepackConfig.h
+  prepack/PrepackParams.h
+  prepack/PrepackSignature.h
+  prepack/PrepackSource.h
+  prepack/ReferencePrepack.cuh
   rows/ReferenceRows.cuh
   rows/ReferenceRowsConfig.h
   rows/ReloadRows.cuh

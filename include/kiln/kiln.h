@@ -97,6 +97,7 @@
 #define KILN_KILN_H
 
 #include "kiln/attention.h"
+#include "kiln/prepack.h"
 #include "kiln/rows.h"
 #include "kiln/types.h"
 
@@ -361,6 +362,23 @@ KILN_API kiln_status kiln_transpose(kiln_engine *engine,
                                     const kiln_transpose_args *args,
                                     const kiln_workspace *workspace,
                                     kiln_stream stream) KILN_NOEXCEPT;
+
+// The same for what prepack.h describes: see kiln_gemm.
+KILN_API kiln_status kiln_prepack(kiln_engine *engine,
+                                  const kiln_prepack_args *args,
+                                  const kiln_workspace *workspace,
+                                  kiln_stream stream) KILN_NOEXCEPT;
+
+/// What the results of \p args need. Its addresses are ignored. Errors:
+/// KILN_INVALID_ARGUMENT, without a message.
+KILN_API kiln_status kiln_prepack_query(
+    const kiln_prepack_args *args, kiln_prepack_layout *layout) KILN_NOEXCEPT;
+
+/// kiln_prepack for operands in host memory, on the caller's thread, without an
+/// engine; the same bits. Some nanoseconds an element. Errors:
+/// KILN_INVALID_ARGUMENT, without a message.
+KILN_API kiln_status kiln_prepack_host(const kiln_prepack_args *args)
+    KILN_NOEXCEPT;
 
 /// The same for a problem of any family. A problem given as text is parsed by
 /// each call: use a plan in a loop.

@@ -191,7 +191,8 @@ enum kiln_family_value {
   KILN_FAMILY_LAYER_NORM = 90,      ///< kiln_norm_args
   KILN_FAMILY_RMS_NORM = 100,       ///< kiln_norm_args
   KILN_FAMILY_QUANTIZE = 110,       ///< kiln_quantize_args
-  KILN_FAMILY_TRANSPOSE = 120       ///< kiln_transpose_args
+  KILN_FAMILY_TRANSPOSE = 120,      ///< kiln_transpose_args
+  KILN_FAMILY_PREPACK = 130         ///< kiln_prepack_args
 };
 
 /// How far a problem is. Launches never wait for a state to improve.
@@ -432,6 +433,8 @@ enum kiln_gemm_slot {
   KILN_GEMM_ALPHA = 4,
   KILN_GEMM_BETA = 5,
   KILN_GEMM_ROWS = 6, ///< of m_device
+  KILN_GEMM_ZERO_B =
+      7, ///< of packed weights, in problems that are given as text
   KILN_GEMM_SCALE_A = 8,
   KILN_GEMM_SCALE_B = 9,
   KILN_GEMM_SCALE_C = 10,

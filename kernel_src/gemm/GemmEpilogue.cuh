@@ -38,7 +38,7 @@ EpilogueOperands epilogueAddresses(const GemmParams &params, long long batch) {
                       batch * params.strideResidual * kBytes;
   if constexpr (kSignature.scaleA == ScaleKind::Row)
     operands.rowScales = params.scaleA.data + batch * params.scaleA.batchStride;
-  if constexpr (kSignature.scaleB == ScaleKind::Row)
+  if constexpr (kSignature.sumScaleB() == ScaleKind::Row)
     operands.columnScales =
         params.scaleB.data + batch * params.scaleB.batchStride;
   return operands;
@@ -189,7 +189,7 @@ void computeRun(const EpilogueOperands &operands, const GemmParams &params,
 #pragma unroll
   for (int i = 0; i < kCount; ++i)
     accumulators[i] *= factor;
-  if constexpr (kSignature.scaleB == ScaleKind::Row)
+  if constexpr (kSignature.sumScaleB() == ScaleKind::Row)
 #pragma unroll
     for (int i = 0; i < kCount; ++i)
       if (i < valid)

@@ -61,6 +61,8 @@ struct GemmParams {
   int early = 0;
   /// Where the signature has them.
   ScaleParams scaleA{}, scaleB{};
+  /// Of packed weights, whose scales have the signature's type.
+  const void *zeroB = nullptr;
 };
 
 /// Bits of GemmParams::early.

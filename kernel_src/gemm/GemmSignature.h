@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "common/PackedWeights.h"
 #include "common/Types.h"
 
 namespace kiln {
@@ -32,7 +33,19 @@ struct GemmSignature {
   int alignA = 16, alignB = 16, alignD = 16;
   DType inB = DType::None; ///< None: as A
   ScaleKind scaleA = ScaleKind::None, scaleB = ScaleKind::None;
+  /// Of packed weights: layout NT, B is W[n, k], and so are scales and zero
+  /// points. alignA is what counts.
+  WeightOrder orderB = WeightOrder::Plain;
+  DType scaleTypeB = DType::None; ///< None: fp32
+  int groupB = 0;     ///< steps of k that share a scale, of Block1x128; 0: all
+  bool zeroB = false; ///< int4 has zero points; else they are 8
 
+  constexpr bool isPacked() const { return orderB != WeightOrder::Plain; }
+  /// Scales of B that are applied to finished sums; kernels of packed weights
+  /// apply their own.
+  constexpr ScaleKind sumScaleB() const {
+    return isPacked() ? ScaleKind::None : scaleB;
+  }
   constexpr DType typeB() const { return inB == DType::None ? in : inB; }
   /// True where scales are read in the loop over k.
   constexpr bool hasBlockScales() const {
@@ -56,6 +69,11 @@ struct GemmSignature {
 
   /// True where the types of A, B and D go together.
   constexpr bool hasTypes() const {
+    if (isPacked())
+      return (in == DType::BF16 || in == DType::FP16) &&
+             (out == in || out == DType::FP32) &&
+             (inB == DType::INT4 || inB == DType::INT8 || inB == DType::E4M3 ||
+              inB == DType::E2M1);
     if (in == DType::BF16 || in == DType::FP16 || in == DType::FP32)
       return typeB() == in && (out == in || out == DType::FP32);
     bool isByte = isFp8(in) ? isFp8(typeB())
@@ -66,6 +84,10 @@ struct GemmSignature {
   /// True where the scales of A and B go together, and with the types: those of
   /// blocks are of fp8 and of both.
   constexpr bool hasScales() const {
+    if (isPacked())
+      return hasPackedScales();
+    if (zeroB || groupB != 0 || scaleTypeB != DType::None)
+      return false;
     if (hasBlockScales())
       return isPromoted() && scaleA == ScaleKind::Block1x128 &&
              scaleB == ScaleKind::Block128x128;
@@ -84,6 +106,8 @@ struct GemmSignature {
     for (PointwiseOp op : pointwise.ops)
       joins += joinsColumns(op);
     bool joinOk = joins == 0 || (joins == 1 && !readsC);
+    if (isPacked() && layout != Layout::NT)
+      return false;
     return hasTypes() && hasScales() && computeOk && joinOk &&
            isClass(alignA, bytesOf(in)) && isClass(alignB, bytesOf(in)) &&
            isClass(alignD, bytesOf(out));
@@ -93,6 +117,20 @@ struct GemmSignature {
                                    const GemmSignature &) = default;
 
 private:
+  /// Scales of packed weights are of rows or of groups along k, those of e2m1
+  /// of 32 and powers of two.
+  constexpr bool hasPackedScales() const {
+    bool isGroup = scaleB == ScaleKind::Block1x128 &&
+                   (groupB == 32 || groupB == 64 || groupB == 128);
+    if (scaleA != ScaleKind::None ||
+        !(isGroup || (scaleB == ScaleKind::Row && groupB == 0)))
+      return false;
+    if (inB == DType::E2M1)
+      return groupB == 32 && scaleTypeB == DType::E8M0 && !zeroB;
+    return (scaleTypeB == DType::FP16 || scaleTypeB == DType::BF16 ||
+            scaleTypeB == DType::FP32) &&
+           (!zeroB || inB == DType::INT4);
+  }
   static constexpr bool isClass(int align, int elementBytes) {
     return align >= elementBytes && align <= 16 && (align & (align - 1)) == 0;
   }

@@ -9,6 +9,7 @@
 #include "common/Dependent.cuh"
 #include "gemm/GemmEpilogue.cuh"
 #include "gemm/NaiveGemmConfig.h"
+#include "gemm/PackedWeight.cuh"
 
 namespace kiln {
 
@@ -39,6 +40,19 @@ double naiveDot(const GemmParams &params, long long batch, long long row,
   return sum;
 }
 
+/// The same of packed weights.
+template <GemmSignature kSignature>
+double naivePackedDot(const GemmParams &params, long long row,
+                      long long column) {
+  const auto *a =
+      static_cast<const Storage<kSignature.in> *>(params.a) + row * params.lda;
+  double sum = 0;
+  for (long long k = 0; k < params.k; ++k)
+    sum += static_cast<double>(toFloat<kSignature.in>(a[k])) *
+           packedWeight<kSignature>(params, column, k);
+  return sum;
+}
+
 /// D = pointwise(alpha * op(A) op(B) + beta * C); any one-dimensional grid.
 template <GemmSignature kSignature, NaiveGemmConfig kConfig>
 void naiveGemm(const GemmParams &params) {
@@ -59,8 +73,12 @@ void naiveGemm(const GemmParams &params) {
     long long batch = flatRow / params.m, row = flatRow - batch * params.m;
     float values[kJoined];
     for (int j = 0; j < kJoined; ++j)
-      values[j] = static_cast<float>(
-          naiveDot<kSignature>(params, batch, row, column + j));
+      if constexpr (kSignature.isPacked())
+        values[j] = static_cast<float>(
+            naivePackedDot<kSignature>(params, row, column + j));
+      else
+        values[j] = static_cast<float>(
+            naiveDot<kSignature>(params, batch, row, column + j));
     finishRun<kSignature>(epilogueOperands<kSignature>(params, batch), params,
                           row, column, kJoined, values);
   }

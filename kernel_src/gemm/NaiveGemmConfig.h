@@ -11,6 +11,7 @@ struct NaiveGemmConfig {
   int blockThreads = 256;
 
   static constexpr const char *kName = "naive";
+  static constexpr bool kTakesPacked = true; ///< for GemmTemplate.h
 
   template <class F> static constexpr void forEachField(F &&f) {
     f("bt", "blockThreads", &NaiveGemmConfig::blockThreads, 256);

@@ -12,6 +12,7 @@
 #include "common/Pointwise.cuh"
 #include "gemm/GemmScales.cuh"
 #include "gemm/NaiveGemmConfig.h"
+#include "gemm/PackedWeight.cuh"
 
 namespace kiln {
 
@@ -99,15 +100,18 @@ private:
   static void loadB(double (&tile)[kBlockK][kPitch], const GemmParams &gemm,
                     long long batch, long long column, long long k) {
     constexpr bool kMajor = kSignature.isKMajorB();
-    const auto *b =
-        static_cast<const Storage<kB> *>(gemm.b) + batch * gemm.strideB;
     for (int i = threadIdx.x; i < kBlock * kBlockK; i += kThreads) {
       int c = kMajor ? i / kBlockK : i % kBlock;
       int depth = kMajor ? i % kBlockK : i / kBlock;
       double value = 0;
-      if (column + c < gemm.n && k + depth < gemm.k)
-        value = toFloat<kB>(b[kMajor ? (column + c) * gemm.ldb + k + depth
-                                     : (k + depth) * gemm.ldb + column + c]) *
+      if constexpr (kSignature.isPacked()) {
+        if (column + c < gemm.n && k + depth < gemm.k)
+          value = packedWeight<kSignature>(gemm, column + c, k + depth);
+      } else if (column + c < gemm.n && k + depth < gemm.k)
+        value = toFloat<kB>(static_cast<const Storage<kB> *>(
+                    gemm.b)[batch * gemm.strideB +
+                            (kMajor ? (column + c) * gemm.ldb + k + depth
+                                    : (k + depth) * gemm.ldb + column + c)]) *
                 static_cast<double>(scaleOf<kSignature.scaleB>(
                     gemm.scaleB, batch, column + c, k + depth));
       tile[depth][c] = value;

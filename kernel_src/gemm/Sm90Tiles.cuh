@@ -128,8 +128,8 @@ private:
   static constexpr bool kPairsAlongM =
       kConfig.swapAB && kConfig.finishesPairs(kSignature);
   /// Tiles begin at multiples of these: of what TMA wants, 16 bytes, where rows
-  /// of a matrix lie along the extent, else of whole pairs; and so that the rows
-  /// of a thread, or the columns of a part, are in one block of scales.
+  /// of a matrix lie along the extent, else of whole pairs; and so that the
+  /// rows of a thread, or the columns of a part, are in one block of scales.
   static constexpr int kStepM = !kConfig.readsKMajorA(kSignature) ? 8
                                 : kPairsAlongM                    ? 2
                                                                   : 1;

@@ -45,6 +45,8 @@ public:
       return quantizeCall();
     case KILN_FAMILY_TRANSPOSE:
       return transposeCall();
+    case KILN_FAMILY_PREPACK:
+      return prepackCall();
     case KILN_FAMILY_ATTENTION:
       return attention.next(random);
     case KILN_FAMILY_ATTENTION_MERGE:
@@ -188,6 +190,28 @@ private:
     return &transpose;
   }
 
+  const void *prepackCall() {
+    prepack = KILN_INIT(kiln_prepack_args);
+    prepack.flags = static_cast<uint32_t>(pick(0, 0, 1, 1, 1, 2));
+    prepack.n = rows;
+    prepack.k = cols;
+    prepack.source =
+        static_cast<int32_t>(pick(10, 20, 30, 40, 50, 60, 70, 70, 0, 80));
+    prepack.group = static_cast<int32_t>(pick(0, 32, 32, 64, 128, 7, -1));
+    for (kiln_operand *operand :
+         {&prepack.weights, &prepack.scales, &prepack.zeros, &prepack.packed,
+          &prepack.packed_scales, &prepack.packed_zeros}) {
+      place(*operand, cols);
+      if (pick(0, 1, 1, 1))
+        operand->data =
+            reinterpret_cast<void *>(0x1000000 * (1 + random() % 60));
+    }
+    prepack.scales.type = pickType(0, KILN_FP16, KILN_BF16, KILN_FP32,
+                                   KILN_E8M0, KILN_E8M0, KILN_INT8);
+    prepack.packed.type = pickType(0, 0, KILN_INT8, KILN_FP16);
+    return &prepack;
+  }
+
   std::mt19937 random;
   int64_t rows = 0, cols = 0;
   kiln_dtype type = 0;
@@ -199,6 +223,7 @@ private:
   kiln_norm_args norm;
   kiln_quantize_args quantize;
   kiln_transpose_args transpose;
+  kiln_prepack_args prepack;
   RandomAttention attention;
 };
 

@@ -55,6 +55,9 @@ public:
     setXY(reduce);
     reduce.op = KILN_REDUCTION_SUM;
     setXY(transpose);
+    prepack.flags = KILN_PREPACK_HAS_ZEROS;
+    prepack.n = prepack.k = 64;
+    prepack.source = KILN_WEIGHTS_AWQ;
     setHeads(attention);
     attention.q.type = KILN_E4M3;
     attention.q.scale = &scales[0];
@@ -96,6 +99,11 @@ public:
       return {{&reduce, {&reduce.x.data, &reduce.y.data}}};
     case KILN_FAMILY_TRANSPOSE:
       return {{&transpose, {&transpose.x.data, &transpose.y.data}}};
+    case KILN_FAMILY_PREPACK:
+      return {{&prepack,
+               {&prepack.weights.data, &prepack.scales.data,
+                &prepack.zeros.data, &prepack.packed.data,
+                &prepack.packed_scales.data, &prepack.packed_zeros.data}}};
     case KILN_FAMILY_ATTENTION:
       return attentionCalls();
     case KILN_FAMILY_ATTENTION_MERGE:
@@ -177,6 +185,7 @@ private:
   kiln_quantize_args quantize = KILN_INIT(kiln_quantize_args);
   kiln_reduce_args reduce = KILN_INIT(kiln_reduce_args);
   kiln_transpose_args transpose = KILN_INIT(kiln_transpose_args);
+  kiln_prepack_args prepack = KILN_INIT(kiln_prepack_args);
   kiln_elementwise_args elementwise = KILN_INIT(kiln_elementwise_args);
   kiln_attention_args attention = kiln_attention_args_init();
   kiln_attention_args packedAttention = attention;

@@ -219,6 +219,82 @@ TEST_CASE("emulated: rows, elements and transposes") {
 
 // Rows that begin anywhere: all that is written has canaries around it, and
 // what is not an operand's faults.
+TEST_CASE("emulated: products on packed weights") {
+  const std::string usual = "packed.r16.v8.k64.st8.rs4.w4.mb2";
+  const std::string wide = "packed.r32.v8.k128.st3.rs2.w4.mb1";
+  const std::string tall = "packed.r64.v8.k64.st3.rs3.w8.mb1";
+  const std::string split = "packed.r16.v8.k64.st5.rs4.w2.mb2.sp1.sk3";
+  const std::string text = "layout=NT order_b=k64r16 ";
+  check({{"gemm",
+          "m=1 n=136 k=640 dtype=bf16 b=int4 scale_b=1x128 " + text,
+          {usual, wide, tall, split}},
+         {"gemm",
+          "m=5 n=70 k=416 dtype=fp16 b=int4 scale_b=1x32 zero_b=1 "
+          "pointwise=bias,silu " +
+              text,
+          {usual, wide, tall, split}},
+         {"gemm",
+          "m=7 n=100 k=200 dtype=bf16 b=int4 scale_b=row zero_b=1 "
+          "scale_type_b=fp32 beta=1 " +
+              text,
+          {usual, wide, split}},
+         {"gemm",
+          "m=3 n=90 k=296 dtype=bf16 b=e2m1 scale_b=1x32 " + text,
+          {usual, wide, tall}},
+         {"gemm",
+          "m=8 n=64 k=160 dtype=fp16 b=e2m1 scale_b=1x32 " + text,
+          {usual, wide}},
+         {"gemm",
+          "m=6 n=68 k=328 dtype=bf16 b=int8 scale_b=1x64 scale_type_b=bf16 " +
+              text,
+          {usual, wide, split}},
+         {"gemm",
+          "m=2 n=130 k=264 dtype=fp16 b=int8 scale_b=row out=fp32 " + text,
+          {usual, tall}},
+         {"gemm",
+          "m=4 n=80 k=200 dtype=bf16 b=e4m3 scale_b=1x128 scale_type_b=fp32 "
+          "pointwise=swiglu " +
+              text,
+          {usual, wide}},
+         {"gemm",
+          "m=4 n=66 k=136 dtype=fp16 b=e4m3 scale_b=row " + text,
+          {usual, tall}}});
+}
+
+TEST_CASE("emulated: packed weights past many vectors") {
+  const std::string text =
+      "dtype=bf16 b=int4 scale_b=1x64 zero_b=1 layout=NT order_b=k64r16";
+  check({{"gemm",
+          "m=24 n=70 k=328 " + text,
+          {"packed.r32.v24.k64.st4.rs3.w4.mb1",
+           "packed.r16.v24.k128.st3.rs2.w2.mb1"}},
+         {"gemm",
+          "m=100 n=130 k=200 " + text,
+          {"packed.r16.v64.k64.st4.rs3.w4.mb1",
+           "packed.r32.v48.k64.st2.rs2.w2.mb1.sp1.sk2"}},
+         {"gemm", "m=40 n=64 k=64 align=2 lda=67 " + text, {"naive.bt256"}},
+         {"gemm", "m=17 n=72 k=136 " + text}});
+}
+
+TEST_CASE("emulated: packed weights") {
+  check({{"prepack",
+          "n=70 k=200 source=gptq group=32 zeros=1",
+          {"blocks.t128.kb2", "blocks.t256.kb1"}},
+         {"prepack", "n=64 k=130 source=gptq_v2 group=64 zeros=1"},
+         {"prepack", "n=200 k=90 source=gptq scale_type=fp32"},
+         {"prepack",
+          "n=77 k=135 source=awq group=128 zeros=1",
+          {"blocks.t128.kb2", "blocks.t256.kb4"}},
+         {"prepack",
+          "n=37 k=220 source=compressed_tensors group=128 zeros=1 "
+          "scale_type=bf16",
+          {"blocks.t96.kb3"}},
+         {"prepack", "n=130 k=200 source=int8 scale_type=fp32"},
+         {"prepack", "n=66 k=71 source=e4m3 group=32", {"blocks.t32.kb8"}},
+         {"prepack", "n=100 k=160 source=mxfp4", {"blocks.t128.kb1"}},
+         {"prepack", "n=5 k=20 source=mxfp4"}});
+}
+
 TEST_CASE("emulated: rows of any length and pitch") {
   check({{"softmax",
           "rows=5 cols=1001 dtype=bf16",

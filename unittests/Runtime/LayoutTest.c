@@ -76,6 +76,17 @@ AT(kiln_transpose_args, x, 24);
 AT(kiln_transpose_args, y, 96);
 AT(kiln_transpose_args, reserved, 192);
 
+SIZE(kiln_prepack_args, 536);
+AT(kiln_prepack_args, n, 8);
+AT(kiln_prepack_args, source, 24);
+AT(kiln_prepack_args, weights, 32);
+AT(kiln_prepack_args, packed, 248);
+AT(kiln_prepack_args, reserved, 472);
+SIZE(kiln_prepack_layout, 72);
+AT(kiln_prepack_layout, weight_bytes, 8);
+AT(kiln_prepack_layout, groups, 32);
+AT(kiln_prepack_layout, reserved, 40);
+
 SIZE(kiln_heads_operand, 80);
 AT(kiln_heads_operand, data, 8);
 AT(kiln_heads_operand, token_stride, 16);

@@ -115,6 +115,10 @@ struct GemmVisit {
                .isTransposed = !isTransposedB(layout),
                .rows = args.n,
                .depth = args.k});
+    // Packed weights come as text: the struct has no place for them yet.
+    for (int field :
+         {GemmField::OrderB, GemmField::ScaleTypeB, GemmField::ZeroB})
+      v.absent(field);
     v.absent(GemmField::Ldc);
     if (readsC)
       v.operand({.name = "c",

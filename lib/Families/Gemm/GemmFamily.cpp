@@ -20,6 +20,7 @@ public:
   GemmFamily() {
     addTemplate(makeSm90GemmTemplate());
     addTemplate(makeMmaGemmTemplate());
+    addTemplate(makePackedGemmTemplate());
     addTemplate(makeGemvTemplate());
     addTemplate(makeSkinnyGemmTemplate());
     addTemplate(makeFfmaGemmTemplate());
@@ -53,7 +54,15 @@ public:
         "dtype=e5m2 b=e4m3 scale_a=row scale_b=row compute=fast_fp8",
         "dtype=int8 scale_a=row scale_b=tensor",
         "dtype=bf16 b=bf16",
-        "dtype=fp16 b=fp16"};
+        "dtype=fp16 b=fp16",
+        "dtype=bf16 layout=NT b=int4 order_b=k64r16 scale_b=1x128 "
+        "scale_type_b=bf16 zero_b=1 batch=1 scale_a=none compute=native",
+        "dtype=fp16 layout=NT b=int4 order_b=k64r16 scale_b=1x64 "
+        "scale_type_b=fp16 batch=1 scale_a=none compute=native",
+        "dtype=fp16 layout=NT b=int8 order_b=k64r16 scale_b=1x32 "
+        "scale_type_b=fp32 batch=1 scale_a=none compute=native",
+        "dtype=bf16 layout=NT b=e2m1 order_b=k64r16 scale_b=1x32 "
+        "scale_type_b=e8m0 zero_b=0 batch=1 scale_a=none compute=native"};
     return kCombinations;
   }
   std::optional<MatrixProduct>
@@ -103,10 +112,51 @@ static llvm::Error checkChain(const GemmProblem &p) {
   return llvm::Error::success();
 }
 
+/// What is to be said of packed weights alone.
+static llvm::Error checkPacked(const GemmProblem &p) {
+  const bool isSmall = p.typeB == DType::INT4 || p.typeB == DType::E2M1;
+  if (!p.isPacked()) {
+    if (isSmall)
+      return makeError(ErrorCode::Unsupported,
+                       "gemm: b={} needs order_b=k64r16", nameOf(p.typeB));
+    if (p.zeroB)
+      return makeError(ErrorCode::Unsupported,
+                       "gemm: zero_b=1 needs order_b=k64r16");
+    if (p.groupB != 0)
+      return makeError(ErrorCode::Unsupported,
+                       "gemm: scale_b=1x{} needs order_b=k64r16", p.groupB);
+    if (p.scaleTypeB != DType::FP32)
+      return makeError(ErrorCode::Unsupported,
+                       "gemm: scale_type_b={} needs order_b=k64r16",
+                       nameOf(p.scaleTypeB));
+    return llvm::Error::success();
+  }
+  const GemmSignature signature = signatureOf(p);
+  if (!signature.hasTypes())
+    return makeError(ErrorCode::Unsupported,
+                     "gemm: order_b=k64r16 is for dtype=bf16 or fp16 with b of "
+                     "int4, int8, e4m3 or e2m1");
+  if (p.layout != Layout::NT)
+    return makeError(ErrorCode::Unsupported,
+                     "gemm: order_b=k64r16 needs layout=NT");
+  if (p.batch != 1)
+    return makeError(ErrorCode::Unsupported,
+                     "gemm: batch={} where packed weights have no batch",
+                     p.batch);
+  if (!signature.hasScales())
+    return makeError(ErrorCode::Unsupported,
+                     "gemm: packed weights have scales of rows or of groups, "
+                     "1x32, 1x64 or 1x128, e2m1 those of 1x32 as e8m0, and "
+                     "int4 alone zero points");
+  return llvm::Error::success();
+}
+
 /// Types that the family computes.
 static llvm::Error checkTypes(const GemmProblem &p) {
   bool isByte = bytesOf(p.dtype) == 1;
-  if (isFp8(p.dtype) ? !isFp8(p.typeB) : p.typeB != p.dtype)
+  if (p.isPacked())
+    ; // checkPacked() has the words
+  else if (isFp8(p.dtype) ? !isFp8(p.typeB) : p.typeB != p.dtype)
     return makeError(ErrorCode::Unsupported,
                      "gemm: b={} does not go with dtype={}", nameOf(p.typeB),
                      nameOf(p.dtype));
@@ -148,7 +198,9 @@ static llvm::Error checkMemory(const GemmProblem &p) {
   };
   if (auto error = check("lda", p.rowsA(), p.colsA(), p.lda))
     return error;
-  if (auto error = check("ldb", p.rowsB(), p.colsB(), p.ldb))
+  // Packed weights have no leading dimension.
+  if (auto error =
+          check("ldb", p.rowsB(), p.colsB(), p.isPacked() ? p.colsB() : p.ldb))
     return error;
   if (auto error = check("ldd", p.m, p.outCols(), p.ldd))
     return error;
@@ -157,7 +209,7 @@ static llvm::Error checkMemory(const GemmProblem &p) {
       return error;
   auto checkScale = [&](llvm::StringRef key, const GemmScales &scales,
                         int64_t extent) -> llvm::Error {
-    if (!isBlockScale(scales.kind))
+    if (!isBlockScale(scales.kind) || p.isPacked())
       return llvm::Error::success();
     int64_t rows = GemmProblem::scaleRows(scales, extent);
     int64_t depths = p.scaleDepths(scales);
@@ -177,6 +229,8 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
   if (auto error = record.check())
     return error;
   GemmProblem p = readGemmProblem(record.values().data());
+  if (auto error = checkPacked(p))
+    return error;
   if (auto error = checkTypes(p))
     return error;
   if (auto error = checkScales(p))
@@ -193,7 +247,9 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
   reset(GemmField::Out, p.out == defaultOut(p.dtype));
   reset(GemmField::TypeB, p.typeB == p.dtype);
   reset(GemmField::Lda, p.lda == p.colsA());
-  reset(GemmField::Ldb, p.ldb == p.colsB());
+  reset(GemmField::Ldb, p.ldb == p.colsB() || p.isPacked());
+  reset(GemmField::ScaleTypeB,
+        p.scaleTypeB == defaultScaleType(p.orderB, p.typeB));
   reset(GemmField::Ldc, p.ldc == p.n || p.beta == 0);
   reset(GemmField::Ldd, p.ldd == p.outCols());
   reset(GemmField::LdResidual,
@@ -201,7 +257,7 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
             !p.pointwise.contains(PointwiseOp::Residual));
   auto resetScales = [&](int order, int ld, const GemmScales &scales,
                          int64_t extent) {
-    const bool isOfBlocks = isBlockScale(scales.kind);
+    const bool isOfBlocks = isBlockScale(scales.kind) && !p.isPacked();
     reset(order, !isOfBlocks);
     reset(ld, !isOfBlocks ||
                   scales.ld == (scales.alongRows
@@ -230,6 +286,39 @@ static void describeInput(OperandSpec &spec) {
     spec.outliers.mean = 1;
     spec.outliers.deviation = 0.25;
   }
+}
+
+/// Packed weights, their scales and zero points: bytes in rows of blocks.
+static void describePacked(const GemmProblem &p, OperandTable &table) {
+  auto describe = [&](int index, llvm::StringRef name, DType type, int64_t cols,
+                      bool present) -> OperandSpec & {
+    OperandSpec &spec = table.operands[index];
+    spec = OperandSpec();
+    spec.name = name;
+    spec.role = OperandRole::Constant;
+    // Codes of 4 bits, and powers of two, are bytes here.
+    spec.type = type == DType::E4M3 || bitsOf(type) > 8 ? type : DType::INT8;
+    spec.rows = p.packedRows();
+    spec.cols = spec.leadingDimension = cols;
+    constexpr int kAlign = 16;
+    spec.alignment = kAlign;
+    spec.present = present;
+    return spec;
+  };
+  OperandSpec &weights =
+      describe(GemmOperand::B, "b", p.typeB, p.packedRowBytes(), true);
+  constexpr double kAllBytes = 50;
+  if (weights.type == DType::INT8)
+    weights.usual.deviation = weights.outliers.deviation = kAllBytes;
+  OperandSpec &scales = describe(GemmOperand::ScaleB, "scale_b", p.scaleTypeB,
+                                 p.packedRowScales(), true);
+  scales.usual = {.mean = -2, .isLogarithmic = true};
+  scales.outliers = {.mean = -2, .deviation = 2, .isLogarithmic = true};
+  if (p.scaleTypeB == DType::E8M0)
+    scales.usual = scales.outliers = {.mean = 118, .deviation = 3};
+  OperandSpec &zeros = describe(GemmOperand::ZeroB, "zero_b", DType::INT8,
+                                p.packedRowScales(), p.zeroB);
+  zeros.usual = zeros.outliers = {.mean = 8, .deviation = 1.4};
 }
 
 OperandTable GemmFamily::operands(const Problem &problem) const {
@@ -308,6 +397,8 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
   setScales(GemmOperand::ScaleA, "scale_a", OperandRole::In, p.scaleA, p.m);
   setScales(GemmOperand::ScaleB, "scale_b", OperandRole::Constant, p.scaleB,
             p.n);
+  if (p.isPacked())
+    describePacked(p, table);
   auto slotOf = [&](PointwiseOp op) {
     return int(KILN_GEMM_POINTWISE) + p.pointwise.find(op);
   };
@@ -318,7 +409,8 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
                        slotOf(PointwiseOp::Bias),
                        slotOf(PointwiseOp::Residual),
                        KILN_GEMM_SCALE_A,
-                       KILN_GEMM_SCALE_B};
+                       KILN_GEMM_SCALE_B,
+                       KILN_GEMM_ZERO_B};
   for (int i = 0; i < GemmOperand::Count; ++i)
     table.operands[i].slot = slots[i];
   return table;
@@ -327,6 +419,8 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
 std::optional<MatrixProduct>
 GemmFamily::matrixProduct(const Problem &problem) const {
   GemmProblem p = read(problem);
+  if (p.isPacked())
+    return std::nullopt;
   MatrixProduct product;
   product.type = p.dtype;
   product.typeB = p.typeB;

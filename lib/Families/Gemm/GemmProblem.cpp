@@ -19,9 +19,17 @@ static constexpr FieldName kTypeNames[] = {
     {code(DType::BF16), "bf16"}, {code(DType::FP16), "fp16"},
     {code(DType::FP32), "fp32"}, {code(DType::E4M3), "e4m3"},
     {code(DType::E5M2), "e5m2"}, {code(DType::INT8), "int8"}};
-/// Types of B that A may not have.
-static constexpr FieldName kOtherTypeNames[] = {{code(DType::E4M3), "e4m3"},
-                                                {code(DType::E5M2), "e5m2"}};
+static constexpr FieldName kTypeNamesB[] = {
+    {code(DType::BF16), "bf16"}, {code(DType::FP16), "fp16"},
+    {code(DType::FP32), "fp32"}, {code(DType::E4M3), "e4m3"},
+    {code(DType::E5M2), "e5m2"}, {code(DType::INT8), "int8"},
+    {code(DType::INT4), "int4"}, {code(DType::E2M1), "e2m1"}};
+static constexpr FieldName kScaleTypeNames[] = {{code(DType::FP32), "fp32"},
+                                                {code(DType::FP16), "fp16"},
+                                                {code(DType::BF16), "bf16"},
+                                                {code(DType::E8M0), "e8m0"}};
+static constexpr FieldName kOrderNames[] = {
+    {code(WeightOrder::Plain), "plain"}, {code(WeightOrder::K64R16), "k64r16"}};
 static constexpr FieldName kOutNames[] = {{code(DType::BF16), "bf16"},
                                           {code(DType::FP16), "fp16"},
                                           {code(DType::FP32), "fp32"}};
@@ -29,16 +37,22 @@ static constexpr FieldName kComputeNames[] = {
     {code(ComputeMode::Native), "native"},
     {code(ComputeMode::TF32), "tf32"},
     {code(ComputeMode::FastFp8), "fast_fp8"}};
+/// Of packed weights. A signature has them as Block1x128 with groups of 32 and
+/// 64.
+static constexpr int64_t kScale1x32 = 50, kScale1x64 = 60;
+static constexpr FieldName kScaleNames[] = {
+    {code(ScaleKind::None), "none"},
+    {code(ScaleKind::Tensor), "tensor"},
+    {code(ScaleKind::Row), "row"},
+    {code(ScaleKind::Block1x128), "1x128"},
+    {code(ScaleKind::Block128x128), "128x128"},
+    {kScale1x32, "1x32"},
+    {kScale1x64, "1x64"}};
 static constexpr FieldName kScaleNamesA[] = {
     {code(ScaleKind::None), "none"},
     {code(ScaleKind::Tensor), "tensor"},
     {code(ScaleKind::Row), "row"},
     {code(ScaleKind::Block1x128), "1x128"}};
-static constexpr FieldName kScaleNamesB[] = {
-    {code(ScaleKind::None), "none"},
-    {code(ScaleKind::Tensor), "tensor"},
-    {code(ScaleKind::Row), "row"},
-    {code(ScaleKind::Block128x128), "128x128"}};
 static constexpr FieldName kScaleOrderNames[] = {{0, "k"}, {1, "rows"}};
 static constexpr FieldName kLayoutNames[] = {{code(Layout::NN), "NN"},
                                              {code(Layout::NT), "NT"},
@@ -79,13 +93,16 @@ const RecordSchema &gemmProblemSchema() {
        leadingDimensionField("ldd"),
        leadingDimensionField("ldr"),
        alignField(),
-       enumField("b", false, kTypeNames),
+       enumField("b", false, kTypeNamesB),
        enumField("scale_a", false, kScaleNamesA),
-       enumField("scale_b", false, kScaleNamesB),
+       enumField("scale_b", false, kScaleNames),
        enumField("scale_order_a", false, kScaleOrderNames),
        enumField("scale_order_b", false, kScaleOrderNames),
        leadingDimensionField("ldsa"),
-       leadingDimensionField("ldsb")});
+       leadingDimensionField("ldsb"),
+       enumField("order_b", false, kOrderNames),
+       enumField("scale_type_b", false, kScaleTypeNames),
+       {.key = "zero_b", .role = FieldRole::Signature, .maximum = 1}});
   return schema;
 }
 
@@ -118,7 +135,10 @@ GemmProblem readGemmProblem(const int64_t *values) {
   p.align = values[GemmField::Align];
   auto scales = [&](int kind, int order, int ld, int64_t extent) {
     GemmScales s;
-    s.kind = static_cast<ScaleKind>(values[kind]);
+    const bool isNarrow =
+        values[kind] == kScale1x32 || values[kind] == kScale1x64;
+    s.kind =
+        isNarrow ? ScaleKind::Block1x128 : static_cast<ScaleKind>(values[kind]);
     if (s.kind == ScaleKind::None) [[likely]]
       return s;
     s.alongRows = values[order] != 0;
@@ -130,6 +150,15 @@ GemmProblem readGemmProblem(const int64_t *values) {
                     GemmField::LdScaleA, p.m);
   p.scaleB = scales(GemmField::ScaleB, GemmField::ScaleOrderB,
                     GemmField::LdScaleB, p.n);
+  p.orderB = static_cast<WeightOrder>(values[GemmField::OrderB]);
+  p.scaleTypeB =
+      type(GemmField::ScaleTypeB, defaultScaleType(p.orderB, p.typeB));
+  const int64_t scaleB = values[GemmField::ScaleB];
+  p.groupB = scaleB == kScale1x32                                     ? 32
+             : scaleB == kScale1x64                                   ? 64
+             : p.isPacked() && p.scaleB.kind == ScaleKind::Block1x128 ? 128
+                                                                      : 0;
+  p.zeroB = values[GemmField::ZeroB] != 0;
   return p;
 }
 
@@ -166,6 +195,15 @@ GemmSignature signatureOf(const GemmProblem &p) {
   int64_t inBytes = bytesOf(p.dtype), outBytes = bytesOf(p.out);
   signature.alignA = alignmentClass({p.align, p.lda * inBytes});
   signature.alignB = alignmentClass({p.align, p.ldb * inBytes});
+  if (p.isPacked()) {
+    constexpr int kPackedAlign = 16; // whatever is promised of A
+    signature.alignB = kPackedAlign;
+    signature.orderB = p.orderB;
+  }
+  if (p.isPacked() || p.scaleTypeB != DType::FP32)
+    signature.scaleTypeB = p.scaleTypeB;
+  signature.groupB = p.groupB;
+  signature.zeroB = p.zeroB;
   bool residual = p.pointwise.contains(PointwiseOp::Residual);
   // A promise below the width of a wider output promises that width all the
   // same: every pointer is a multiple of its own element.
@@ -202,6 +240,11 @@ static std::string enumeratorText(ScaleKind kind) {
   return "kiln::ScaleKind::None";
 }
 
+static std::string enumeratorText(WeightOrder order) {
+  return order == WeightOrder::K64R16 ? "kiln::WeightOrder::K64R16"
+                                      : "kiln::WeightOrder::Plain";
+}
+
 static std::string enumeratorText(Layout layout) {
   return fmt::format("kiln::Layout::{}{}", isTransposedA(layout) ? 'T' : 'N',
                      isTransposedB(layout) ? 'T' : 'N');
@@ -220,11 +263,17 @@ static constexpr SignatureFields kSignatureFields(
     SignatureField{"aligna", "alignA", &GemmSignature::alignA, false, {}, 16},
     SignatureField{"alignb", "alignB", &GemmSignature::alignB, false, {}, 16},
     SignatureField{"alignd", "alignD", &GemmSignature::alignD, false, {}, 16},
-    SignatureField{"b", "inB", &GemmSignature::inB, false, kOtherTypeNames},
+    SignatureField{"b", "inB", &GemmSignature::inB, false, kTypeNamesB},
     SignatureField{"scalea", "scaleA", &GemmSignature::scaleA, false,
                    kScaleNamesA},
     SignatureField{"scaleb", "scaleB", &GemmSignature::scaleB, false,
-                   kScaleNamesB});
+                   kScaleNames},
+    SignatureField{"orderb", "orderB", &GemmSignature::orderB, false,
+                   kOrderNames},
+    SignatureField{"scaletypeb", "scaleTypeB", &GemmSignature::scaleTypeB,
+                   false, kScaleTypeNames},
+    SignatureField{"groupb", "groupB", &GemmSignature::groupB, false, {}, 128},
+    SignatureField{"zerob", "zeroB", &GemmSignature::zeroB});
 
 const RecordSchema &gemmSignatureSchema() {
   static const RecordSchema schema = kSignatureFields.schema("gemm");

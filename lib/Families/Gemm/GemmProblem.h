@@ -9,6 +9,7 @@
 
 #include "Families/Chain.h"
 #include "Kernel/Record.h"
+#include "common/PackedWeights.h"
 #include "gemm/GemmSignature.h"
 
 namespace kiln {
@@ -35,6 +36,24 @@ struct GemmProblem {
   /// its own element's.
   int64_t align = 16;
   GemmScales scaleA, scaleB;
+  /// Of packed weights (common/PackedWeights.h), the type of whose scales is
+  /// resolved.
+  WeightOrder orderB = WeightOrder::Plain;
+  DType scaleTypeB = DType::FP32;
+  int groupB = 0; ///< steps of k that share a scale; 0: all
+  bool zeroB = false;
+
+  bool isPacked() const { return orderB != WeightOrder::Plain; }
+  // Packed weights, and their scales and zero points, as matrices with a row
+  // for every 64 rows of W[n, k].
+  int64_t packedRows() const { return PackedWeights::blocksOf(n); }
+  int64_t packedRowBytes() const {
+    return PackedWeights::blocksOf(k) *
+           PackedWeights::blockBytes(bitsOf(typeB));
+  }
+  int64_t packedRowScales() const {
+    return PackedWeights::groups(k, groupB) * PackedWeights::kRows;
+  }
 
   // Rows and columns of A and B as they are stored.
   int64_t rowsA() const { return isTransposedA(layout) ? k : m; }
@@ -90,13 +109,16 @@ struct GemmField {
     ScaleOrderB,
     LdScaleA,
     LdScaleB,
+    OrderB,
+    ScaleTypeB,
+    ZeroB,
     Count
   };
 };
 
 /// Operands in the order of Arguments::operands.
 struct GemmOperand {
-  enum : int { A, B, C, D, Bias, Residual, ScaleA, ScaleB, Count };
+  enum : int { A, B, C, D, Bias, Residual, ScaleA, ScaleB, ZeroB, Count };
 };
 
 /// Scalars in the order of Arguments::scalars.
@@ -107,6 +129,13 @@ struct GemmScalar {
 /// The type of D where a problem does not name it.
 constexpr DType defaultOut(DType in) {
   return bytesOf(in) == 1 ? DType::BF16 : in;
+}
+
+/// The type of scales of B where a problem does not name it.
+constexpr DType defaultScaleType(WeightOrder order, DType typeB) {
+  return order == WeightOrder::Plain ? DType::FP32
+         : typeB == DType::E2M1      ? DType::E8M0
+                                     : DType::FP16;
 }
 
 const RecordSchema &gemmProblemSchema();

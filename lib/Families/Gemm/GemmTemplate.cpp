@@ -46,6 +46,8 @@ GemmParams makeGemmParams(const GemmProblem &problem,
       return to;
     to.data = reinterpret_cast<const float *>(given.address);
     to.batchStride = given.batchStride;
+    if (problem.isPacked())
+      return to;
     if (of.kind == ScaleKind::Row)
       to.rowStride = 1;
     else if (isBlockScale(of.kind)) {
@@ -56,6 +58,7 @@ GemmParams makeGemmParams(const GemmProblem &problem,
   };
   params.scaleA = scales(GemmOperand::ScaleA, problem.scaleA);
   params.scaleB = scales(GemmOperand::ScaleB, problem.scaleB);
+  params.zeroB = input(GemmOperand::ZeroB);
   params.alpha = static_cast<float>(arguments.scalars[GemmScalar::Alpha]);
   params.beta = static_cast<float>(arguments.scalars[GemmScalar::Beta]);
   params.alphaPtr = scalar(GemmScalar::Alpha);

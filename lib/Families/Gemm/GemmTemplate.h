@@ -288,6 +288,8 @@ private:
                                  const GemmSignature &signature,
                                  const Config &config,
                                  const DeviceModel &device) const {
+    if (signature.isPacked() && !requires { Config::kTakesPacked; })
+      return Rejection{PruneReason::Type};
     if (auto rejection = checkThreads(config.threads(), device))
       return rejection;
     if (auto rejection = checkLimits(problem, signature, config, device))
@@ -339,6 +341,7 @@ std::optional<Rejection> GemmTemplate<Config, Kernel>::checkLaunch(
 
 std::unique_ptr<Template> makeSm90GemmTemplate();
 std::unique_ptr<Template> makeMmaGemmTemplate();
+std::unique_ptr<Template> makePackedGemmTemplate();
 std::unique_ptr<Template> makeGemvTemplate();
 std::unique_ptr<Template> makeSkinnyGemmTemplate();
 std::unique_ptr<Template> makeFfmaGemmTemplate();

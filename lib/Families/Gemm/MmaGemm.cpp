@@ -183,8 +183,8 @@ static int addressRegisters(const GemmSignature &signature) {
 /// others.
 static double sumsOf(const GemmSignature &signature,
                      const MmaGemmConfig &config, const DeviceModel &device) {
-  bool hasPartials = hasPartialSums(
-      signature, static_cast<int>(device.computeCapability()));
+  bool hasPartials =
+      hasPartialSums(signature, static_cast<int>(device.computeCapability()));
   return double(config.blockM) * config.blockN / config.threads() *
          (hasPartials ? 2 : 1);
 }

@@ -147,7 +147,7 @@ StreamModel::StreamModel(const GemmProblem &problem, const StreamedTile &kernel,
   double ownVectors = double(std::min<int64_t>(vectors, kernel.vectors));
   steps = ceilDiv(ceilDiv(std::max<int64_t>(problem.k, 1), kernel.stepK),
                   kernel.splitK);
-  streamedBytes = ownRows * k * bytes;
+  streamedBytes = ownRows * k * bytes * kernel.streamedShare;
   vectorBytes = ownVectors * k * bytes * kernel.vectorShare;
   int accesses = 1 + (problem.beta != 0) +
                  problem.pointwise.contains(PointwiseOp::Residual);
@@ -155,8 +155,9 @@ StreamModel::StreamModel(const GemmProblem &problem, const StreamedTile &kernel,
       double(problem.outCols()) / double(std::max<int64_t>(problem.n, 1));
   otherBytes = accesses * share * ownRows * ownVectors * bytesOf(problem.out) /
                kernel.splitK;
-  bytesInFlight = std::min(
-      ownRows * kernel.stepK * bytes * kernel.stepsInFlight, streamedBytes);
+  bytesInFlight = std::min(ownRows * kernel.stepK * bytes *
+                               kernel.streamedShare * kernel.stepsInFlight,
+                           streamedBytes);
   resident = occupancy(device, kernel.block);
   grid = waves(device, blocks, std::max<int64_t>(resident.blocksPerSm, 1));
 }

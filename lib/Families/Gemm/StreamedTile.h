@@ -34,6 +34,8 @@ struct StreamedTile {
   double latencyShare = 1; ///< latency of the loads, in those of an idle DRAM
   bool tensor = false;     ///< most of the instructions use the tensor cores
   double vectorShare = 1;  ///< part of the vectors' reads that reach L2
+  /// Bytes of a streamed element, with its share of scales, in those of A's.
+  double streamedShare = 1;
   double l2Share = 1; ///< part of L2's bandwidth that the loads' width reaches
   double startNs = 0; ///< of a block, from its start to its first step
   /// What it costs once that the blocks of the first wave end together, so that

@@ -30,6 +30,7 @@ int main(void) {
   kiln_reduce_args reduce = KILN_INIT(kiln_reduce_args);
   kiln_quantize_args quantize = KILN_INIT(kiln_quantize_args);
   kiln_transpose_args transpose = KILN_INIT(kiln_transpose_args);
+  kiln_prepack_args prepack = KILN_INIT(kiln_prepack_args);
   kiln_attention_args attention = kiln_attention_args_init();
   kiln_attention_merge_args merge = kiln_attention_merge_args_init();
   kiln_status refusals[] = {kiln_attention(NULL, &attention, NULL, NULL),
@@ -40,8 +41,17 @@ int main(void) {
                             kiln_elementwise(NULL, &elementwise, NULL, NULL),
                             kiln_reduce(NULL, &reduce, NULL, NULL),
                             kiln_quantize(NULL, &quantize, NULL, NULL),
-                            kiln_transpose(NULL, &transpose, NULL, NULL)};
+                            kiln_transpose(NULL, &transpose, NULL, NULL),
+                            kiln_prepack(NULL, &prepack, NULL, NULL)};
   for (size_t i = 0; i < sizeof refusals / sizeof *refusals; ++i)
     failures += check(refusals[i] == KILN_INVALID_ARGUMENT, "null engine");
+
+  /* What needs no engine works without one. */
+  kiln_prepack_layout layout = KILN_INIT(kiln_prepack_layout);
+  prepack.n = prepack.k = 64;
+  prepack.source = KILN_WEIGHTS_AWQ;
+  failures += check(kiln_prepack_query(&prepack, &layout) == KILN_SUCCESS &&
+                        layout.weight_bytes == 2048,
+                    "layout of packed weights");
   return failures;
 }

@@ -1,0 +1,26 @@
+//===- common/PtxPairs.cuh - arithmetic of pairs of 16-bit elements -------===//
+//
+// As Ptx.cuh, of which few kernels need this part.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "common/Ptx.cuh"
+
+namespace kiln::ptx {
+
+/// a * b + c of two bf16 elements, each rounded once (sm_80).
+inline unsigned fmaBf16x2(unsigned a, unsigned b, unsigned c) {
+  unsigned value;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(value) : "r"(a), "r"(b), "r"(c));
+  return value;
+}
+
+/// The same of fp16.
+inline unsigned fmaF16x2(unsigned a, unsigned b, unsigned c) {
+  unsigned value;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(value) : "r"(a), "r"(b), "r"(c));
+  return value;
+}
+
+} // namespace kiln::ptx

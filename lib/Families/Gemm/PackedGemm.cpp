@@ -1,0 +1,254 @@
+//===- PackedGemm.cpp - packed weights past a few vectors -----------------===//
+//
+// The space is a table of ways to keep bytes in flight: how many rows share the
+// vectors' traffic, how many warps share k, and how many steps of each are in
+// registers. The vectors are padded to what the instructions allow, up to 64;
+// more of them are several tiles, each of which decodes the weights again.
+// Splits of k across blocks are offered only where whole tiles leave SMs idle.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Gemm/GemmTemplate.h"
+#include "Model/MathUtil.h"
+#include "gemm/PackedGemmConfig.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+namespace {
+
+struct Stream {
+  int rows, warps, warpK, stages;
+};
+
+/// Best guesses first. Steps in registers have 16 bytes a lane for 16 rows and
+/// 64 k of 4 bits; those of 8 bits twice as many, so that fewer are in flight.
+constexpr Stream kStreams[] = {
+    {16, 4, 64, 8},  {32, 4, 64, 5},  {16, 8, 64, 8},  {32, 8, 64, 5},
+    {16, 4, 128, 5}, {32, 4, 128, 3}, {64, 4, 64, 3},  {64, 8, 64, 3},
+    {16, 4, 64, 5},  {32, 4, 64, 3},  {16, 8, 64, 5},  {16, 8, 128, 3},
+    {32, 8, 128, 3}, {16, 16, 64, 5}, {32, 16, 64, 3},
+};
+constexpr int kVectors[] = {8, 16, 24, 32, 48, 64};
+constexpr int kSplits[] = {16, 8, 4, 2};
+
+class PackedGemm final : public GemmTemplate<PackedGemmConfig, StreamedTile> {
+public:
+  PackedGemm()
+      : GemmTemplate({.header = "gemm/PackedGemm.cuh",
+                      .signatureType = "GemmSignature",
+                      .configType = "PackedGemmConfig",
+                      .paramsType = "GemmParams",
+                      .function = "packedGemm"}) {}
+
+protected:
+  void forEachConfig(
+      const GemmProblem &problem, const DeviceModel &device,
+      llvm::function_ref<void(const PackedGemmConfig &)> emit) const override;
+  CandidateClass classOfConfig(const PackedGemmConfig &config) const override;
+  std::optional<Rejection>
+  checkLimits(const GemmProblem &problem, const GemmSignature &signature,
+              const PackedGemmConfig &config,
+              const DeviceModel &device) const override;
+  StreamedTile tileKernel(const GemmSignature &signature,
+                          const PackedGemmConfig &config,
+                          const DeviceModel &device) const override;
+};
+
+} // namespace
+
+/// Steps on their way, the sums, those of a group beside them, and vectors'
+/// fragments; the rest is addresses, fragments that are decoded and loop state.
+/// With so much ptxas 13.0 spills nothing (sm_90).
+static int64_t registersOf(const PackedGemmConfig &config,
+                           const GemmSignature &signature) {
+  constexpr int kOverhead = 64, kZeros = 10;
+  const int64_t sums = config.accumulators();
+  int64_t registers = int64_t(config.stages) * config.stepRegisters(signature) +
+                      sums + config.vectors / 4 + kOverhead;
+  if (signature.groupB)
+    registers += sums;
+  // Parts of a step overlap.
+  if (config.partK(signature) < config.warpK)
+    registers += sums / 2;
+  return registers + (signature.zeroB ? kZeros : 0);
+}
+
+/// Blocks of an SM that its shared memory and registers hold.
+static int minBlocksOf(const PackedGemmConfig &config,
+                       const GemmSignature &signature,
+                       const DeviceModel &device) {
+  constexpr int64_t kMost = 255;
+  Occupancy resident = occupancy(
+      device, {config.threads(),
+               roundUp(std::min(registersOf(config, signature), kMost), 8),
+               config.sharedBytes(signature)});
+  return static_cast<int>(std::max<int64_t>(resident.blocksPerSm, 1));
+}
+
+/// Splits fill SMs that whole tiles leave idle.
+static bool isUsefulSplit(const GemmProblem &problem,
+                          const PackedGemmConfig &config, int splitK,
+                          const DeviceModel &device) {
+  constexpr int kFewWarps = 8, kLeastSteps = 2;
+  PackedGemmConfig whole = config;
+  whole.splitK = 1;
+  int64_t tiles = whole.grid().blocks(problem.m, problem.n, problem.batch);
+  int64_t steps = ceilDiv(problem.k, config.blockK());
+  return config.warps <= kFewWarps && tiles < device.smCount &&
+         tiles * splitK <= 2 * device.smCount &&
+         steps >= int64_t(kLeastSteps) * splitK;
+}
+
+void PackedGemm::forEachConfig(
+    const GemmProblem &problem, const DeviceModel &device,
+    llvm::function_ref<void(const PackedGemmConfig &)> emit) const {
+  if (!problem.isPacked())
+    return;
+  GemmSignature signature = signatureOf(problem);
+  PackedGemmConfig config;
+  const int *padded = std::find_if(std::begin(kVectors), std::end(kVectors),
+                                   [&](int v) { return v >= problem.m; });
+  // Of many vectors half as many sums a block leave more room for loads.
+  constexpr int kMost = 64, kHalf = 32;
+  const int widest = padded == std::end(kVectors) ? kMost : *padded;
+  for (int vectors : {widest, widest > kHalf ? kHalf : 0})
+    for (const Stream &stream : kStreams) {
+      config.vectors = vectors;
+      config.rows = stream.rows;
+      config.warps = stream.warps;
+      config.warpK = stream.warpK;
+      // Steps of 8 bits are twice as large.
+      config.stages =
+          bitsOf(problem.typeB) == 4 ? stream.stages : (stream.stages + 2) / 2;
+      config.ringStages = std::min(config.stages, vectors > 16 ? 3 : 4);
+      config.splits = 0;
+      config.splitK = 1;
+      if (vectors == 0 || !config.isValid(signature))
+        continue;
+      config.minBlocksPerSm = minBlocksOf(config, signature, device);
+      emit(config);
+      // The two that fill most: fewer leave SMs idle, which is their point.
+      config.splits = 1;
+      int emitted = 0;
+      for (int splitK : kSplits)
+        if (emitted < 2 && isUsefulSplit(problem, config, splitK, device)) {
+          config.splitK = splitK;
+          emit(config);
+          ++emitted;
+        }
+    }
+}
+
+CandidateClass PackedGemm::classOfConfig(const PackedGemmConfig &c) const {
+  uint64_t key = 6;
+  for (int part : {c.vectors, c.rows, c.splitK})
+    key = key * 1024 + static_cast<uint64_t>(part);
+  return {key, c.splitK};
+}
+
+std::optional<Rejection> PackedGemm::checkLimits(
+    const GemmProblem &problem, const GemmSignature &signature,
+    const PackedGemmConfig &config, const DeviceModel &device) const {
+  if (!signature.isPacked())
+    return Rejection{PruneReason::Type};
+  if (auto rejection = checkAmpere(device))
+    return rejection;
+  constexpr int kVectorBytes = 16;
+  if (signature.alignA < kVectorBytes)
+    return Rejection{PruneReason::Alignment, double(signature.alignA),
+                     kVectorBytes, "B"};
+  constexpr double kMostSums = 64;
+  if (double sums = double(config.rows) * config.vectors / 32; sums > kMostSums)
+    return Rejection{PruneReason::Registers, sums, kMostSums,
+                     "accumulators a thread"};
+  if (!config.isValid(signature))
+    return Rejection{PruneReason::InstructionShape};
+  if (auto rejection =
+          checkRegisters(registersOf(config, signature), config.threads(),
+                         config.minBlocksPerSm, device))
+    return rejection;
+  return checkSplits(problem, int64_t(config.warpK) * config.warps,
+                     config.splitK);
+}
+
+/// Clocks that a warp's decoding of 16 rows and 16 k takes its sub-core: those
+/// of its integer pipe, which does half a warp a clock and sets the pace, and
+/// of subtractions or factors beside it. Measured on an H200: 62 lanes of LOP3
+/// and shifts a clock and SM, 112 of HFMA2. The operations are those of
+/// WeightDecoder.cuh for four registers.
+static double decodeClocks(const GemmSignature &signature) {
+  constexpr double kIntegerClocks = 128 / 62.0, kPairClocks = 128 / 112.0;
+  double integers = 0;
+  switch (signature.typeB()) {
+  case DType::INT4:
+    integers = 7;
+    break;
+  case DType::INT8:
+    integers = 10;
+    break;
+  case DType::E4M3:
+    integers = 14;
+    break;
+  default:
+    integers = 15;
+  }
+  constexpr double kPairs = 4;
+  return kIntegerClocks * integers + kPairClocks * kPairs;
+}
+
+StreamedTile PackedGemm::tileKernel(const GemmSignature &signature,
+                                    const PackedGemmConfig &config,
+                                    const DeviceModel &device) const {
+  StreamedTile tile;
+  tile.rows = config.rows;
+  tile.vectors = config.vectors;
+  tile.splitK = config.splitK;
+  tile.block = {config.threads(), registersOf(config, signature),
+                config.sharedBytes(signature)};
+  tile.stepK = config.blockK();
+  tile.stepsInFlight = config.stages - 1;
+  // Bytes of a weight: its own, and its part of a scale and a zero point.
+  double scale = signature.scaleTypeB == DType::E8M0
+                     ? 1
+                     : double(bytesOf(signature.scaleTypeB));
+  double group = signature.groupB ? signature.groupB : 4096;
+  tile.streamedShare =
+      (bitsOf(signature.typeB()) / 8.0 + (scale + signature.zeroB) / group) /
+      bytesOf(signature.in);
+  // Clocks of a sub-core, as SkinnyGemm.cpp has them where they are alike: of
+  // the loop, each load or copy of a warp with its address, and each load of
+  // fragments.
+  constexpr double kLoop = 60, kCopy = 4, kFragment = 4, kCopied = 512;
+  constexpr int kStepK = 16;
+  const double units = config.rows / 16.0, vectors = config.vectors;
+  const double steps = config.warpK / double(kStepK);
+  const double parts = double(config.warpK) / config.partK(signature);
+  double loads = units * config.warpK * bitsOf(signature.typeB()) / 256;
+  double pairs = signature.groupB ? units * parts * (1 + signature.zeroB) : 0;
+  double copies = vectors * config.warpK * bytesOf(signature.in) / kCopied;
+  double flops = 2.0 * config.rows * vectors * kStepK;
+  double rate = device.mmaSyncFlopsPerClockPerSm(
+                    rateTypeOf(signature.in, signature.compute)) /
+                double(device.subCoresPerSm);
+  double fragments = double(ceilDiv(config.vectors, 16));
+  // A multiplication for each sum and group.
+  double scaled = signature.groupB ? parts * config.accumulators() : 0;
+  tile.stepClocks = kLoop + kCopy * (loads + pairs + copies) + scaled +
+                    steps * (kFragment * fragments + flops / rate +
+                             units * decodeClocks(signature));
+  tile.waitClocks = 87;
+  tile.tensor = true;
+  // SMs that ask for the same line at the same time are answered together.
+  tile.vectorShare = 0.5;
+  tile.startNs = 400;
+  tile.restartNs = 1650;
+  tile.tailNs = 900;
+  return tile;
+}
+
+std::unique_ptr<Template> makePackedGemmTemplate() {
+  return std::make_unique<PackedGemm>();
+}
+
+} // namespace kiln

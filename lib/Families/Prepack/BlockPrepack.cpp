@@ -1,0 +1,140 @@
+//===- BlockPrepack.cpp - the template that packs weights -----------------===//
+//
+// Every config moves the same bytes: they differ in how long the pieces of a
+// row are that a block reads, and in the threads of a block.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/KernelUnit.h"
+#include "Families/LaunchLimits.h"
+#include "Families/Prepack/PrepackFamily.h"
+#include "Families/Stream/StreamTemplate.h"
+#include "Kernel/ConfigSchema.h"
+#include "prepack/BlockPrepackConfig.h"
+
+namespace kiln {
+
+namespace {
+
+class BlockPrepackBinder final : public Binder {
+public:
+  BlockPrepackBinder(const BlockPrepackConfig &config, int sharedBytes)
+      : config(config), sharedBytes(sharedBytes) {}
+
+  void bind(const Arguments &arguments, const LaunchContext &,
+            LaunchSpec &spec) const noexcept override {
+    PrepackProblem problem = readPrepackProblem(arguments.problem);
+    KernelStep &step = spec.addKernel(makePrepackParams(problem, arguments));
+    step.grid.x = static_cast<uint32_t>(config.blocks(problem.n, problem.k));
+    step.block.x = static_cast<uint32_t>(config.threads());
+    step.sharedBytes = static_cast<uint32_t>(sharedBytes);
+  }
+
+private:
+  BlockPrepackConfig config;
+  int sharedBytes;
+};
+
+class BlockPrepack final : public StreamTemplate {
+public:
+  BlockPrepack()
+      : schema(
+            makeConfigSchema<BlockPrepackConfig>(BlockPrepackConfig::kName)) {}
+
+  llvm::StringRef name() const override { return BlockPrepackConfig::kName; }
+  const RecordSchema &configSchema() const override { return schema; }
+
+  void enumerate(const Problem &, const DeviceModel &,
+                 llvm::function_ref<void(Record)> emit) const override {
+    for (int depthBlocks : {2, 4, 1})
+      for (int threads : {128, 256})
+        emit(toRecord(BlockPrepackConfig{threads, depthBlocks}, schema));
+  }
+
+  CandidateClass classOf(const Problem &, const Record &record) const override {
+    auto config = fromRecord<BlockPrepackConfig>(record);
+    return {static_cast<uint64_t>(config.depthBlocks), 0};
+  }
+
+  Plan plan(const Problem &problem, const Record &record,
+            const DeviceModel &device) const override {
+    auto config = fromRecord<BlockPrepackConfig>(record);
+    PrepackSignature signature = readPrepackSignature(problem.signature);
+    const int sharedBytes = config.sharedBytes(signature);
+    Plan plan;
+    plan.problem = problem.record;
+    plan.config = record;
+    plan.kernels.push_back(
+        makeKernelUnit({.header = "prepack/BlockPrepack.cuh",
+                        .signatureType = "PrepackSignature",
+                        .configType = "BlockPrepackConfig",
+                        .paramsType = "PrepackParams",
+                        .function = "blockPrepack"},
+                       instanceOf("kiln_prepack_blocks", signature, config,
+                                  /*maySpill=*/true),
+                       device));
+    plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
+    plan.takesDependentLaunch = device.ccMajor >= 9;
+    plan.binder = std::make_shared<BlockPrepackBinder>(config, sharedBytes);
+    return plan;
+  }
+
+  bool isGeneric() const override { return true; }
+
+protected:
+  std::optional<Rejection>
+  checkConfig(const Problem &problem, const Record &record,
+              const DeviceModel &device) const override {
+    auto config = fromRecord<BlockPrepackConfig>(record);
+    PrepackSignature signature = readPrepackSignature(problem.signature);
+    if (auto rejection = checkThreads(config.threads(), device))
+      return rejection;
+    if (config.threads() < 32 || config.threads() % 32 != 0)
+      return Rejection{PruneReason::InstructionShape, double(config.threads()),
+                       0, "threads a block", "a multiple of 32"};
+    if (config.depthBlocks < 1 ||
+        config.depthBlocks > BlockPrepackConfig::kMaxDepthBlocks)
+      return Rejection{PruneReason::InstructionShape,
+                       double(config.depthBlocks), 0, "blocks of k", "1 to 8"};
+    return checkSharedBytes(config.sharedBytes(signature), device);
+  }
+
+  StreamKernel streamKernel(const Problem &problem, const Record &record,
+                            const DeviceModel &) const override {
+    auto config = fromRecord<BlockPrepackConfig>(record);
+    PrepackProblem p = readPrepackProblem(problem.record.values().data());
+    PrepackSignature signature = readPrepackSignature(problem.signature);
+    const PrepackSource from = p.from();
+    StreamKernel kernel;
+    kernel.tasks = config.tiles(p.n, p.k);
+    kernel.block = {config.threads(), config.registers(),
+                    config.sharedBytes(signature)};
+    const double scaleBytes = bytesOf(p.scaleType) + (p.zeros ? 0.5 : 0.0);
+    kernel.readBytes =
+        double(from.weightRows()) * double(from.weightRowBytes()) +
+        scaleBytes * double(p.n) * double(from.groups());
+    kernel.writeBytes =
+        double(p.blockRows()) *
+        (double(p.rowBytes()) +
+         double(p.rowScales()) * (bytesOf(p.scaleType) + int(p.zeros)));
+    // Of two elements: a load from shared memory, its address, shifts and
+    // masks. Not measured.
+    constexpr double kPerPair = 12;
+    kernel.simdOps = kPerPair * double(p.blockRows()) * double(p.rowBytes()) *
+                     8 / (2.0 * signature.bits());
+    kernel.pace = StreamPace::Reduces;
+    constexpr double kBarrierNs = 40;
+    kernel.serialNs = kBarrierNs;
+    return kernel;
+  }
+
+private:
+  RecordSchema schema;
+};
+
+} // namespace
+
+std::unique_ptr<Template> makeBlockPrepackTemplate() {
+  return std::make_unique<BlockPrepack>();
+}
+
+} // namespace kiln

@@ -1,0 +1,161 @@
+//===- PrepackCall.cpp - kiln_prepack_args as a call ----------------------===//
+//
+// And the two functions of prepack.h that launch nothing.
+//
+//===----------------------------------------------------------------------===//
+#include "Families/Prepack/PrepackCall.h"
+
+#include "Call/Visit.h"
+#include "Families/Prepack/HostPrepack.h"
+#include "Families/Prepack/PrepackFamily.h"
+#include "Families/ProblemFields.h"
+
+#include <cstring>
+
+namespace kiln {
+
+static_assert(int(KILN_PREPACK_WEIGHTS) == int(PrepackOperand::Weights) &&
+              int(KILN_PREPACK_SCALES) == int(PrepackOperand::Scales) &&
+              int(KILN_PREPACK_ZEROS) == int(PrepackOperand::Zeros) &&
+              int(KILN_PREPACK_PACKED) == int(PrepackOperand::Packed) &&
+              int(KILN_PREPACK_PACKED_SCALES) ==
+                  int(PrepackOperand::PackedScales) &&
+              int(KILN_PREPACK_PACKED_ZEROS) ==
+                  int(PrepackOperand::PackedZeros) &&
+              int(KILN_PREPACK_SLOT_COUNT) == int(PrepackOperand::Count));
+static_assert(int(KILN_WEIGHTS_GPTQ) == int(WeightSource::Gptq) &&
+              int(KILN_WEIGHTS_GPTQ_V2) == int(WeightSource::GptqV2) &&
+              int(KILN_WEIGHTS_AWQ) == int(WeightSource::Awq) &&
+              int(KILN_WEIGHTS_COMPRESSED_TENSORS) ==
+                  int(WeightSource::CompressedTensors) &&
+              int(KILN_WEIGHTS_INT8) == int(WeightSource::Int8) &&
+              int(KILN_WEIGHTS_E4M3) == int(WeightSource::E4m3) &&
+              int(KILN_WEIGHTS_MXFP4) == int(WeightSource::Mxfp4));
+
+namespace {
+
+struct PrepackVisit {
+  using Args = kiln_prepack_args;
+  using F = PrepackField;
+  using Operand = PrepackOperand;
+  static constexpr int kFields = F::Count;
+  static constexpr int kOperands = Operand::Count;
+
+  template <class Visitor>
+  KILN_INLINE static void visit(const Args &args, Visitor &v) {
+    if (!v.begin(args, "kiln_prepack_args", KILN_PREPACK_HAS_ZEROS))
+      return;
+    const bool hasZeros = args.flags & KILN_PREPACK_HAS_ZEROS;
+    const bool isBlocks = args.source == KILN_WEIGHTS_MXFP4;
+    // The scales of mxfp4 have one type, which records do not name.
+    const kiln_dtype own = isBlocks ? KILN_E8M0 : KILN_FP16;
+    const kiln_dtype scale = args.scales.type ? args.scales.type : own;
+    v.number(F::N, "n", args.n);
+    v.number(F::K, "k", args.k);
+    v.choice(F::Source, "source", args.source, args.source);
+    v.number(F::Group, "group", isBlocks && args.group == 32 ? 0 : args.group);
+    v.type(F::ScaleType, "scales.type", scale, scale == own ? 0 : scale);
+    v.number(F::Zeros, "zeros", hasZeros);
+    v.isEmpty(args.n == 0 || args.k == 0);
+    const PrepackProblem p = sizesOf(args);
+    visitOperand("weights", args.weights, Operand::Weights, KILN_INT8, p, v);
+    visitOperand("scales", args.scales, Operand::Scales, scale, p, v);
+    visitOperand("packed", args.packed, Operand::Packed, KILN_INT8, p, v);
+    visitOperand("packed_scales", args.packed_scales, Operand::PackedScales,
+                 scale, p, v);
+    if (hasZeros) {
+      visitOperand("zeros", args.zeros, Operand::Zeros, KILN_INT8, p, v);
+      visitOperand("packed_zeros", args.packed_zeros, Operand::PackedZeros,
+                   KILN_INT8, p, v);
+    }
+    v.alignment(F::Align);
+  }
+
+  /// What rows are as long as. Of sizes that no problem has, anything.
+  static PrepackProblem sizesOf(const Args &args) {
+    auto extent = [](int64_t given) {
+      return given >= 0 && given <= kMaxExtent ? given : 0;
+    };
+    PrepackProblem p;
+    p.n = extent(args.n);
+    p.k = extent(args.k);
+    p.source = static_cast<WeightSource>(args.source);
+    p.group = args.group > 0 ? args.group : groupOf(p.source);
+    return p;
+  }
+
+  /// None has a leading dimension that callers choose: all are packed.
+  template <class Visitor>
+  KILN_INLINE static void
+  visitOperand(const char *name, const kiln_operand &given, int index,
+               kiln_dtype type, const PrepackProblem &p, Visitor &v) {
+    v.operand({.name = name,
+               .given = given,
+               .index = index,
+               .type = type,
+               .rowLength = rowLengthOf(p, index),
+               .isWritten = index >= Operand::Packed});
+  }
+};
+
+/// The problem of \p args, and its addresses in \p call; nullopt: the struct or
+/// the problem breaks a rule.
+std::optional<PrepackProblem> problemOf(const kiln_prepack_args *args,
+                                        FamilyCall &call, CallAddresses use) {
+  if (!args)
+    return std::nullopt;
+  FieldNames names;
+  if (auto error = kPrepackCall.explain(args, use, prepackProblemSchema(), call,
+                                        names)) {
+    llvm::consumeError(std::move(error));
+    return std::nullopt;
+  }
+  // The host takes operands wherever they are.
+  call.values[PrepackField::Align] = 16;
+  auto problem = makePrepackFamily()->canonicalise(
+      Record(prepackProblemSchema(), call.fields()));
+  if (!problem) {
+    llvm::consumeError(problem.takeError());
+    return std::nullopt;
+  }
+  return readPrepackProblem(problem->record.values().data());
+}
+
+} // namespace
+
+constexpr CallReader kPrepackCall =
+    makeCallReader<PrepackVisit>(KILN_FAMILY_PREPACK);
+
+} // namespace kiln
+
+using namespace kiln;
+
+kiln_status kiln_prepack_query(const kiln_prepack_args *args,
+                               kiln_prepack_layout *layout) noexcept {
+  if (!layout || layout->struct_size != sizeof(*layout))
+    return KILN_INVALID_ARGUMENT;
+  FamilyCall call;
+  const auto p = problemOf(args, call, CallAddresses::Ignored);
+  if (!p)
+    return KILN_INVALID_ARGUMENT;
+  std::memset(layout, 0, sizeof(*layout));
+  layout->struct_size = sizeof(*layout);
+  layout->order = KILN_ORDER_K64R16;
+  const auto rows = static_cast<uint64_t>(p->blockRows());
+  const uint64_t scales = rows * static_cast<uint64_t>(p->rowScales());
+  layout->weight_bytes = rows * static_cast<uint64_t>(p->rowBytes());
+  layout->scale_bytes = scales * static_cast<uint64_t>(bytesOf(p->scaleType));
+  layout->zero_bytes = p->zeros ? scales : 0;
+  layout->groups = p->packedGroups();
+  return KILN_SUCCESS;
+}
+
+kiln_status kiln_prepack_host(const kiln_prepack_args *args) noexcept {
+  FamilyCall call;
+  const auto p = problemOf(args, call, CallAddresses::Used);
+  if (!p)
+    return KILN_INVALID_ARGUMENT;
+  if (!call.isEmpty)
+    packOnHost(*p, makePrepackParams(*p, call.arguments));
+  return KILN_SUCCESS;
+}

@@ -1,0 +1,179 @@
+//===- PrepackFamily.cpp --------------------------------------------------===//
+#include "Families/Prepack/PrepackFamily.h"
+
+#include "Families/KernelUnit.h"
+#include "Families/Prepack/PrepackCall.h"
+#include "Families/ProblemFields.h"
+#include "Families/ReferenceStep.h"
+#include "Support/Error.h"
+#include "Support/Format.h"
+#include "prepack/BlockPrepackConfig.h"
+
+namespace kiln {
+
+namespace {
+
+class PrepackFamily final : public KernelFamily {
+public:
+  PrepackFamily() { addTemplate(makeBlockPrepackTemplate()); }
+
+  llvm::StringRef name() const override { return "prepack"; }
+  const RecordSchema &problemSchema() const override {
+    return prepackProblemSchema();
+  }
+  const CallReader *call() const override { return &kPrepackCall; }
+
+  llvm::Expected<Problem> canonicalise(Record record) const override;
+
+  bool isEmpty(const Problem &problem) const override {
+    PrepackProblem p = read(problem);
+    return p.n == 0 || p.k == 0;
+  }
+
+  OperandTable operands(const Problem &problem) const override;
+
+  /// n does not count.
+  int64_t signaturePeriod() const override { return 1; }
+
+  llvm::StringRef example() const override {
+    return "n=4096 k=4096 source=gptq group=128 zeros=1";
+  }
+  Peer peer(const Problem &) const override { return Peer::Stream; }
+
+  std::unique_ptr<Reference>
+  reference(const Problem &problem, const DeviceModel &device) const override;
+
+  double flops(const Problem &) const override { return 0; }
+
+private:
+  static PrepackProblem read(const Problem &problem) {
+    return readPrepackProblem(problem.record.values().data());
+  }
+};
+
+class PrepackReference final : public Reference {
+public:
+  PrepackReference(const PrepackSignature &signature, const DeviceModel &device)
+      : unit(makeKernelUnit({.header = "prepack/ReferencePrepack.cuh",
+                             .signatureType = "PrepackSignature",
+                             .configType = "ReferencePrepackConfig",
+                             .paramsType = "ReferencePrepackParams",
+                             .function = "referencePrepack"},
+                            instanceOf("kiln_prepack_reference", signature,
+                                       config, /*maySpill=*/true),
+                            device)) {}
+
+  const TranslationUnit &translationUnit() const override { return unit; }
+
+  void bind(const Arguments &arguments, const ReferencePart &part,
+            LaunchSpec &spec) const override {
+    PrepackProblem problem = readPrepackProblem(arguments.problem);
+    const bool isWeights = part.operand == PrepackOperand::Packed;
+    ReferencePrepackParams params;
+    params.prepack = makePrepackParams(problem, arguments);
+    params.operand = part.operand - PrepackOperand::Packed;
+    params.columns = isWeights ? problem.rowBytes() : problem.rowScales();
+    addReferenceStep(part, params, config.blocks(part.rows(), params.columns),
+                     config.threads(), spec);
+  }
+
+private:
+  static constexpr ReferencePrepackConfig config{};
+  TranslationUnit unit;
+};
+
+} // namespace
+
+std::unique_ptr<Reference>
+PrepackFamily::reference(const Problem &problem,
+                         const DeviceModel &device) const {
+  return std::make_unique<PrepackReference>(
+      readPrepackSignature(problem.signature), device);
+}
+
+//===----------------------------------------------------------------------===//
+// Canonical form
+//===----------------------------------------------------------------------===//
+
+static llvm::Error refuse(const Record &record, int field, const char *why) {
+  return makeError(ErrorCode::InvalidArgument, "prepack: {}={} {}",
+                   record.schema().fields()[field].key.str(),
+                   record.valueText(field), why);
+}
+
+llvm::Expected<Problem> PrepackFamily::canonicalise(Record record) const {
+  using F = PrepackField;
+  if (auto error = record.check())
+    return error;
+  PrepackProblem p = readPrepackProblem(record.values().data());
+  const bool isBlocks = p.source == WeightSource::Mxfp4;
+  if (p.group != 0 && p.group != 32 && p.group != 64 && p.group != 128)
+    return refuse(record, F::Group, "is none of 0 (all k), 32, 64 and 128");
+  if (isBlocks && p.group != 32)
+    return refuse(record, F::Group, "where mxfp4 has groups of 32");
+  if (isBlocks && record[F::ScaleType])
+    return refuse(record, F::ScaleType, "where mxfp4 has scales of e8m0");
+  if (p.zeros && !hasZeroPoint(p.source))
+    return refuse(record, F::Zeros, "where the source has no zero points");
+  if (auto error = checkMatrix(name(), "k", p.n, p.k, p.k))
+    return error;
+  // What equals a derived default is the default.
+  if (p.group == groupOf(p.source))
+    record.set(F::Group, 0);
+  if (p.scaleType == scaleTypeOf(p.source))
+    record.set(F::ScaleType, 0);
+  Problem problem;
+  problem.signature = toRecord(signatureOf(p));
+  problem.record = std::move(record);
+  return problem;
+}
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+/// Operand \p index, packed. Bytes are int8 here: they are moved.
+static OperandSpec operand(const PrepackProblem &p, int index,
+                           llvm::StringRef name, DType type) {
+  OperandSpec spec;
+  spec.name = name;
+  spec.role =
+      index >= PrepackOperand::Packed ? OperandRole::Out : OperandRole::In;
+  spec.type = type;
+  spec.rows = rowCountOf(p, index);
+  spec.cols = spec.leadingDimension = rowLengthOf(p, index);
+  // All of a byte's values should appear, not only those next to zero.
+  constexpr double kByteDeviation = 50;
+  if (type == DType::INT8)
+    spec.usual.deviation = kByteDeviation;
+  // Nothing is computed, so no value breaks anything: large ones stand for all.
+  spec.outliers = spec.usual;
+  spec.outliers.outlierPeriod = 64;
+  spec.outliers.outlier = type == DType::INT8 ? 100 : 10000;
+  // Exact. (As a result of int8, 0x80 is what no arithmetic rounds to.)
+  if (spec.role == OperandRole::Out)
+    spec.tolerance = {0, 0, type == DType::INT8 ? 0.25 : 0.0};
+  return spec;
+}
+
+OperandTable PrepackFamily::operands(const Problem &problem) const {
+  using Operand = PrepackOperand;
+  PrepackProblem p = read(problem);
+  OperandTable table;
+  table.operands = {
+      operand(p, Operand::Weights, "weights", DType::INT8),
+      operand(p, Operand::Scales, "scales", p.scaleType),
+      operand(p, Operand::Zeros, "zeros", DType::INT8),
+      operand(p, Operand::Packed, "packed", DType::INT8),
+      operand(p, Operand::PackedScales, "packed_scales", p.scaleType),
+      operand(p, Operand::PackedZeros, "packed_zeros", DType::INT8)};
+  for (size_t index : {size_t(Operand::Zeros), size_t(Operand::PackedZeros)})
+    table.operands[index].present = p.zeros;
+  return table;
+}
+
+std::unique_ptr<KernelFamily> makePrepackFamily() {
+  return std::make_unique<PrepackFamily>();
+}
+
+} // namespace kiln
