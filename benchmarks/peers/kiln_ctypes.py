@@ -88,7 +88,8 @@ class Operand(CStruct):
                 ("data", c_void_p), ("leading_dim", c_int64),
                 ("batch_stride", c_int64), ("alignment", c_uint32),
                 ("flags", c_uint32), ("scale", POINTER(Scale)),
-                ("reserved", c_uint64 * 3)]
+                ("order", c_int32), ("reserved0", c_uint32),
+                ("zero", c_void_p), ("reserved", c_uint64 * 1)]
 
 
 class GemmArgs(CStruct):

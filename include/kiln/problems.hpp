@@ -217,6 +217,23 @@ public:
                     int64_t rowStride = 0, int64_t columnStride = 0) noexcept {
     return block(values.b, 1, data, {rows, columns}, {rowStride, columnStride});
   }
+  /// B as kiln_prepack made it (prepack.h): codes of \p type, which never
+  /// change, scales of \p scaleType for \p group steps of k (0: for all), and
+  /// zero points or null.
+  Gemm &packedWeights(kiln_dtype type, kiln_weight_order order,
+                      const void *data, const void *scaleData,
+                      kiln_dtype scaleType, int32_t group,
+                      const void *zero = nullptr) noexcept {
+    values.b.type = type;
+    values.b.order = order;
+    values.b.zero = zero;
+    if (group == 0)
+      scaleB(scaleData, KILN_GRANULARITY_ROW);
+    else
+      blockScaleB(scaleData, 1, group);
+    scales[1].type = scaleType;
+    return weights(data);
+  }
   Gemm &determinism(kiln_determinism level) noexcept {
     return set(values.determinism, level);
   }
@@ -291,6 +308,7 @@ public:
       slots.operands[KILN_GEMM_SCALE_A] = values.a.scale->data;
     if (values.b.scale)
       slots.operands[KILN_GEMM_SCALE_B] = values.b.scale->data;
+    slots.operands[KILN_GEMM_ZERO_B] = const_cast<void *>(values.b.zero);
     slots.operands[KILN_GEMM_ALPHA] = const_cast<void *>(values.alpha_device);
     slots.operands[KILN_GEMM_BETA] = const_cast<void *>(values.beta_device);
     detail::fillChain(values, KILN_GEMM_POINTWISE, slots);

@@ -305,7 +305,12 @@ typedef struct kiln_operand {
   uint32_t alignment;
   uint32_t flags;          ///< kiln_operand_flag
   const kiln_scale *scale; ///< null: none
-  uint64_t reserved[3];
+  /// Of weights that kiln_prepack made (prepack.h); their leading dimension is
+  /// ignored. 0: rows of elements.
+  int32_t order;
+  uint32_t reserved0;
+  const void *zero; ///< zero points of such weights; null: none
+  uint64_t reserved[1];
 } kiln_operand;
 
 /// Length limit of a pointwise chain.
@@ -432,9 +437,8 @@ enum kiln_gemm_slot {
   /// with them, and replace the value elsewhere.
   KILN_GEMM_ALPHA = 4,
   KILN_GEMM_BETA = 5,
-  KILN_GEMM_ROWS = 6, ///< of m_device
-  KILN_GEMM_ZERO_B =
-      7, ///< of packed weights, in problems that are given as text
+  KILN_GEMM_ROWS = 6,   ///< of m_device
+  KILN_GEMM_ZERO_B = 7, ///< zero points of packed weights
   KILN_GEMM_SCALE_A = 8,
   KILN_GEMM_SCALE_B = 9,
   KILN_GEMM_SCALE_C = 10,

@@ -66,45 +66,38 @@ inline unsigned short bf16Bits(float value) {
                                      16);
 }
 
-/// e4m3 bits of \p value to nearest even in integer arithmetic, likewise;
-/// magnitudes above 448 become 448, NaN 0x7f.
-inline unsigned char softE4m3OfFloat(float value) {
+/// fp8 bits of \p value to nearest even in integer arithmetic, likewise, with
+/// kMantissa bits and a bias of kBias; magnitudes from fp32's bits kTooLarge on
+/// become kMost, NaN 0x7f.
+template <int kMantissa, unsigned kBias, unsigned kTooLarge, unsigned kMost>
+unsigned char softFp8OfFloat(float value) {
   constexpr unsigned kInfinity = 0x7f800000u;
-  constexpr unsigned kLargest = 0x43e00000u;     // 448
-  constexpr unsigned kLeastNormal = 0x3c800000u; // 2^-6
-  unsigned bits = __float_as_uint(value);
-  unsigned sign = bits >> 24 & 0x80u, size = bits & 0x7fffffffu;
-  if (size > kInfinity)
-    return 0x7f;
-  unsigned rounded;
-  if (size >= kLargest)
-    rounded = 0x7e;
-  else if (size >= kLeastNormal) {
-    unsigned rebiased = size - ((127u - 7u) << 23);
-    rounded = (rebiased + 0x7ffffu + (rebiased >> 20 & 1u)) >> 20;
-  } else // counted in subnormals; 8 of them are the least normal number
-    rounded = __float2uint_rn(__uint_as_float(size) * 512.0f);
-  return static_cast<unsigned char>(sign | rounded);
-}
-
-/// e5m2 bits of \p value to nearest even in integer arithmetic; NaN 0x7f.
-inline unsigned char softE5m2OfFloat(float value) {
-  constexpr unsigned kInfinity = 0x7f800000u;
-  constexpr unsigned kTooLarge = 0x47700000u;    // 61440: rounds to infinity
-  constexpr unsigned kLeastNormal = 0x38800000u; // 2^-14
+  constexpr unsigned kLeastNormal = (128u - kBias) << 23;
+  constexpr int kCut = 23 - kMantissa; // bits of fp32's mantissa
+  constexpr float kSubnormals = 1u << (kBias - 1 + kMantissa); // in 1
   unsigned bits = __float_as_uint(value);
   unsigned sign = bits >> 24 & 0x80u, size = bits & 0x7fffffffu;
   if (size > kInfinity)
     return 0x7f;
   unsigned rounded;
   if (size >= kTooLarge)
-    rounded = 0x7c;
+    rounded = kMost;
   else if (size >= kLeastNormal) {
-    unsigned rebiased = size - ((127u - 15u) << 23);
-    rounded = (rebiased + 0xfffffu + (rebiased >> 21 & 1u)) >> 21;
-  } else // counted in subnormals; 4 of them are the least normal number
-    rounded = __float2uint_rn(__uint_as_float(size) * 65536.0f);
+    unsigned rebiased = size - ((127u - kBias) << 23);
+    constexpr unsigned kBelowHalf = (1u << (kCut - 1)) - 1;
+    rounded = (rebiased + kBelowHalf + (rebiased >> kCut & 1u)) >> kCut;
+  } else
+    rounded = __float2uint_rn(__uint_as_float(size) * kSubnormals);
   return static_cast<unsigned char>(sign | rounded);
+}
+
+/// Those of e4m3: 448 is the most.
+inline unsigned char softE4m3OfFloat(float value) {
+  return softFp8OfFloat<3, 7, 0x43e00000u, 0x7e>(value);
+}
+/// Those of e5m2: 61440 and above round to infinity.
+inline unsigned char softE5m2OfFloat(float value) {
+  return softFp8OfFloat<2, 15, 0x47700000u, 0x7c>(value);
 }
 
 /// int8 bits of \p value to nearest even, clamped to +-127; NaN becomes 0.

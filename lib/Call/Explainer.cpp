@@ -392,6 +392,45 @@ void Explainer::factors(const StatedFactors &stated) {
                sizeof(float));
 }
 
+void Explainer::packed(const StatedPacked &stated) {
+  const std::string name = textOf(stated.name);
+  operandNames[stated.index] = name;
+  operandNames[stated.scales] = name + ".scale";
+  operandNames[stated.zero] = name + ".zero";
+  for (int field : {stated.order, stated.kind, stated.type, stated.hasZero})
+    names[field] = name;
+  quick.packed(stated);
+  const kiln_operand &given = stated.given;
+  if (!given.scale)
+    return fail(ErrorCode::InvalidArgument,
+                "{}.scale is null: weights of order {} have scales", name,
+                given.order);
+  take(checkInput(*given.scale, (name + ".scale").c_str()));
+  if (fault)
+    return;
+  const kiln_scale &scale = *given.scale;
+  if (stated.kindOf(scale) < 0)
+    return fail(ErrorCode::Unsupported,
+                "{}.scale: granularity {} with blocks of {} x {} is not "
+                "available",
+                name, scale.granularity, scale.block_rows, scale.block_columns);
+  refuse(name + ": a flag other than KILN_OPERAND_CONSTANT",
+         given.flags & ~uint32_t(KILN_OPERAND_CONSTANT));
+  refuse(name + ": a reserved field", given.reserved0 || given.reserved[0]);
+  refuse(name + ": a batch_stride", given.batch_stride != 0);
+  refuse(name + ".scale: an order or a stride",
+         scale.order || scale.row_stride || scale.column_stride ||
+             scale.batch_stride);
+  auto check = [&](const std::string &what, const void *data) {
+    checkAddress(what, reinterpret_cast<uintptr_t>(data), true,
+                 StatedPacked::kAlign);
+  };
+  check(name + ".data", given.data);
+  check(name + ".scale.data", scale.data);
+  if (given.zero)
+    check(name + ".zero", given.zero);
+}
+
 void Explainer::checkChain(int field, const kiln_pointwise *chain,
                            uint32_t count) {
   if (count > KILN_MAX_POINTWISE)

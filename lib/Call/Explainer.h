@@ -79,6 +79,7 @@ public:
   bool optional(const StatedOperand &stated);
   void scales(const StatedScales &stated);
   void factors(const StatedFactors &stated);
+  void packed(const StatedPacked &stated);
 
   template <class Args, class Each>
   void chain(int field, const Args &args, const Each &each) {

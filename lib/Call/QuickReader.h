@@ -193,6 +193,45 @@ public:
     setFactors(stated, *from);
   }
 
+  /// Of an operand that says that it has an order.
+  [[gnu::noinline]] void packed(const StatedPacked &stated) {
+    const kiln_operand &from = stated.given;
+    wrong |= (from.struct_size != 0) & (from.struct_size != sizeof(from));
+    wrong |= ((from.flags & ~uint32_t(KILN_OPERAND_CONSTANT)) | from.reserved0 |
+              from.reserved[0]) != 0;
+    wrong |= (from.alignment & (from.alignment - 1)) != 0;
+    wrong |= from.batch_stride != 0;
+    const kiln_scale *scale = from.scale;
+    int kind = scale && hasKnownSize(*scale) ? stated.kindOf(*scale) : -1;
+    if (kind < 0) {
+      wrong = true;
+      return;
+    }
+    uint64_t set = uint32_t(scale->order) | uint64_t(scale->row_stride) |
+                   uint64_t(scale->column_stride) |
+                   uint64_t(scale->batch_stride);
+    for (uint64_t word : scale->reserved)
+      set |= word;
+    wrong |= set != 0;
+    call.values[stated.order] = from.order;
+    call.values[stated.kind] = kind;
+    call.values[stated.type] =
+        scale->type == stated.scaleDefault ? KILN_DTYPE_NONE : scale->type;
+    call.values[stated.hasZero] = from.zero != nullptr;
+    call.arguments.constants |= (from.flags >> 1 & 1u) << stated.index;
+    auto place = [&](int index, const void *data, int64_t ld) {
+      const uint64_t address =
+          launches ? reinterpret_cast<uintptr_t>(data) : uint64_t(0);
+      wrong |= needed & (address == 0);
+      wrong |= (address & (StatedPacked::kAlign - 1)) != 0;
+      call.arguments.operands[index] = {address, ld, 0, 0};
+    };
+    place(stated.index, from.data, stated.ld);
+    place(stated.scales, scale->data, 0);
+    if (from.zero)
+      place(stated.zero, from.zero, 0);
+  }
+
   /// The chain of \p args. Calls \p each(link, i, position) for link i, which
   /// is the position-th that does something.
   template <class Args, class Each>
@@ -333,8 +372,12 @@ private:
     const uint64_t promise = from.alignment;
     const uint64_t address =
         launches ? reinterpret_cast<uintptr_t>(from.data) : uint64_t(0);
-    uint64_t set = (from.flags & ~uint32_t(KILN_OPERAND_CONSTANT)) |
-                   from.reserved[0] | from.reserved[1] | from.reserved[2];
+    uint64_t set = from.flags & ~uint32_t(KILN_OPERAND_CONSTANT);
+    if constexpr (requires { from.order; })
+      set |= uint32_t(from.order) | from.reserved0 | from.reserved[0] |
+             reinterpret_cast<uintptr_t>(from.zero);
+    else
+      set |= from.reserved[0] | from.reserved[1] | from.reserved[2];
     if (!stated.hasScales)
       set |= reinterpret_cast<uintptr_t>(from.scale);
     wrong |= set != 0;

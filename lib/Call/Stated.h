@@ -118,6 +118,23 @@ struct StatedFactors {
   int64_t rows, depth;
 };
 
+/// Weights in an order of their own, kiln_operand::order, with their scales and
+/// zero points: all of it whole vectors of 16 bytes, without strides.
+struct StatedPacked {
+  StatedName name;
+  const kiln_operand &given;
+  // In Arguments::operands. \p ld is the weights' leading dimension.
+  int index, scales, zero;
+  int64_t ld;
+  // In the record; `kindOf` makes the value of the scales' kind, -1 for none
+  // that there is, and `scaleDefault` is a type that the record leaves out.
+  int order, kind, type, hasZero;
+  int (*kindOf)(const kiln_scale &given);
+  kiln_dtype scaleDefault;
+
+  static constexpr uint64_t kAlign = 16;
+};
+
 /// One scalar of a call. No choice depends on its value: the record has a 1 in
 /// its place, or a 0 if it is not used, or always (Field::alwaysUsed). So the
 /// visitors check the value itself.

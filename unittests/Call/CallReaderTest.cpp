@@ -75,7 +75,7 @@ private:
     if (pick(0, 0, 0, 0, 0, 0, 0, 1))
       operand.data = nullptr;
     if (pick(0, 0, 0, 0, 0, 0, 0, 0, 0, 1))
-      operand.reserved[1] = 1;
+      operand.reserved[0] = 1;
   }
   template <class Args> void placeXY(Args &args, int64_t packedY) {
     args.rows = rows;

@@ -251,7 +251,7 @@ TEST_CASE("what is wrong with a call is named") {
        "flags"},
       {"reserved", [](kiln_gemm_args &a) { a.reserved[7] = 1; },
        KILN_UNSUPPORTED, "reserved"},
-      {"reserved of d", [](kiln_gemm_args &a) { a.d.reserved[2] = 1; },
+      {"reserved of d", [](kiln_gemm_args &a) { a.d.reserved[0] = 1; },
        KILN_UNSUPPORTED, "reserved"},
       {"size", [](kiln_gemm_args &a) { a.struct_size = 0; },
        KILN_INVALID_ARGUMENT, "struct_size"},

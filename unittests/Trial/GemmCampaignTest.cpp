@@ -24,6 +24,8 @@ public:
     bool streams = tmpl == "gemv" || tmpl == "skinny";
     bool takesBytes = tmpl == "sm90" || tmpl == "naive";
     return draws.tripleIfAny(family, tmpl, device, evenly, [&] {
+      if (tmpl == "packed" || (tmpl == "naive" && draws.chance(30)))
+        return packedText();
       if (takesBytes && draws.chance(50))
         return byteText(extent());
       if (streams && draws.chance(40))
@@ -108,6 +110,36 @@ private:
         text += " compute=fast_fp8";
     }
     return text + draws.alignment(1) + restOf(n, "fp32");
+  }
+
+  /// Packed weights of all types, groups and scales; m as of decoding mostly.
+  std::string packedText() {
+    const int64_t m = 1 + draws.below(draws.chance(70) ? 20 : 200);
+    const int64_t n = extent(), k = 1 + draws.below(4 * largest);
+    const std::string type = draws.pick({"bf16", "fp16"});
+    const std::string b = draws.pick({"int4", "int4", "int8", "e4m3", "e2m1"});
+    std::string text =
+        fmt::format("m={} n={} k={} dtype={} layout=NT b={} order_b=k64r16", m,
+                    n, k, type, b);
+    if (b == "e2m1")
+      text += " scale_b=1x32 scale_type_b=e8m0";
+    else {
+      text += fmt::format(" scale_b={} scale_type_b={}",
+                          draws.pick({"1x32", "1x64", "1x128", "row"}),
+                          draws.pick({"fp16", "bf16", "fp32"}));
+      if (b != "e4m3" && draws.chance(40))
+        text += " zero_b=1";
+    }
+    return text + draws.alignment(2) + packedRest(n, type);
+  }
+
+  /// What follows without a batch, which packed weights have not.
+  std::string packedRest(int64_t n, llvm::StringRef type) {
+    for (;;) {
+      std::string rest = restOf(n, type);
+      if (rest.find("batch=") == std::string::npos)
+        return rest;
+    }
   }
 
   /// What follows the inputs in a problem's text.

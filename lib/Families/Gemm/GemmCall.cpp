@@ -13,6 +13,25 @@ static_assert(KILN_LAYOUT_NN == int(Layout::NN) &&
               KILN_LAYOUT_NT == int(Layout::NT) &&
               KILN_LAYOUT_TN == int(Layout::TN) &&
               KILN_LAYOUT_TT == int(Layout::TT));
+static_assert(KILN_ORDER_K64R16 == int(WeightOrder::K64R16));
+
+/// The value of scale_b of packed weights, or -1.
+static int packedKindOf(const kiln_scale &given) {
+  if (given.granularity == KILN_GRANULARITY_ROW)
+    return given.block_rows || given.block_columns ? -1 : int(ScaleKind::Row);
+  if (given.granularity != KILN_GRANULARITY_BLOCK || given.block_rows != 1)
+    return -1;
+  switch (given.block_columns) {
+  case 32:
+    return kScale1x32;
+  case 64:
+    return kScale1x64;
+  case 128:
+    return int(ScaleKind::Block1x128);
+  default:
+    return -1;
+  }
+}
 
 namespace {
 struct GemmVisit {
@@ -88,15 +107,6 @@ struct GemmVisit {
                .field = GemmField::Lda,
                .isUsed = args.k != 0,
                .hasScales = true});
-    v.operand({.name = "b",
-               .given = args.b,
-               .index = GemmOperand::B,
-               .type = args.b.type ? args.b.type : args.a.type,
-               .typeOf = "b",
-               .rowLength = isTransposedB(layout) ? args.k : args.n,
-               .field = GemmField::Ldb,
-               .isUsed = args.k != 0,
-               .hasScales = true});
     v.factors({.name = "a.scale",
                .given = args.a.scale,
                .index = GemmOperand::ScaleA,
@@ -106,19 +116,11 @@ struct GemmVisit {
                .isTransposed = isTransposedA(layout),
                .rows = args.m,
                .depth = args.k});
-    v.factors({.name = "b.scale",
-               .given = args.b.scale,
-               .index = GemmOperand::ScaleB,
-               .kind = GemmField::ScaleB,
-               .order = GemmField::ScaleOrderB,
-               .ld = GemmField::LdScaleB,
-               .isTransposed = !isTransposedB(layout),
-               .rows = args.n,
-               .depth = args.k});
-    // Packed weights come as text: the struct has no place for them yet.
-    for (int field :
-         {GemmField::OrderB, GemmField::ScaleTypeB, GemmField::ZeroB})
-      v.absent(field);
+    const bool isPacked = args.b.order != 0;
+    if (isPacked) [[unlikely]]
+      visitPacked(args, v);
+    else
+      visitPlainB(args, layout, v);
     v.absent(GemmField::Ldc);
     if (readsC)
       v.operand({.name = "c",
@@ -128,6 +130,52 @@ struct GemmVisit {
                  .typeOf = "d",
                  .rowLength = args.n,
                  .field = GemmField::Ldc});
+  }
+
+  template <class Visitor>
+  KILN_INLINE static void visitPlainB(const Args &args, Layout layout,
+                                      Visitor &v) {
+    v.operand({.name = "b",
+               .given = args.b,
+               .index = GemmOperand::B,
+               .type = args.b.type ? args.b.type : args.a.type,
+               .typeOf = "b",
+               .rowLength = isTransposedB(layout) ? args.k : args.n,
+               .field = GemmField::Ldb,
+               .isUsed = args.k != 0,
+               .hasScales = true});
+    v.factors({.name = "b.scale",
+               .given = args.b.scale,
+               .index = GemmOperand::ScaleB,
+               .kind = GemmField::ScaleB,
+               .order = GemmField::ScaleOrderB,
+               .ld = GemmField::LdScaleB,
+               .isTransposed = !isTransposedB(layout),
+               .rows = args.n,
+               .depth = args.k});
+    for (int field :
+         {GemmField::OrderB, GemmField::ScaleTypeB, GemmField::ZeroB})
+      v.absent(field);
+  }
+
+  template <class Visitor>
+  KILN_INLINE static void visitPacked(const Args &args, Visitor &v) {
+    for (int field :
+         {GemmField::Ldb, GemmField::ScaleOrderB, GemmField::LdScaleB})
+      v.absent(field);
+    v.packed({.name = "b",
+              .given = args.b,
+              .index = GemmOperand::B,
+              .scales = GemmOperand::ScaleB,
+              .zero = GemmOperand::ZeroB,
+              .ld = args.k,
+              .order = GemmField::OrderB,
+              .kind = GemmField::ScaleB,
+              .type = GemmField::ScaleTypeB,
+              .hasZero = GemmField::ZeroB,
+              .kindOf = packedKindOf,
+              .scaleDefault = kiln_dtype(defaultScaleType(
+                  WeightOrder::K64R16, static_cast<DType>(args.b.type)))});
   }
 
   /// Returns the columns of what the chain makes.

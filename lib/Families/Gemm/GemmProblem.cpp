@@ -37,9 +37,6 @@ static constexpr FieldName kComputeNames[] = {
     {code(ComputeMode::Native), "native"},
     {code(ComputeMode::TF32), "tf32"},
     {code(ComputeMode::FastFp8), "fast_fp8"}};
-/// Of packed weights. A signature has them as Block1x128 with groups of 32 and
-/// 64.
-static constexpr int64_t kScale1x32 = 50, kScale1x64 = 60;
 static constexpr FieldName kScaleNames[] = {
     {code(ScaleKind::None), "none"},
     {code(ScaleKind::Tensor), "tensor"},

@@ -82,6 +82,10 @@ struct GemmProblem {
   double flops() const { return 2.0 * m * n * k * batch; }
 };
 
+/// Values of scale_b that only packed weights have. A signature has them as
+/// Block1x128 with groups of 32 and 64.
+inline constexpr int kScale1x32 = 50, kScale1x64 = 60;
+
 /// Indices of the fields of problemSchema(), in its order.
 struct GemmField {
   enum : int {

@@ -142,7 +142,7 @@ struct RandomCall {
       operand.data = args.d.data;
       break;
     case 9:
-      operand.reserved[random() % 3] = 1;
+      operand.reserved[0] = 1;
       break;
     case 10:
       args.m = pick(0, -1, kLeast, kMost, int64_t(1) << 31);
@@ -348,4 +348,57 @@ TEST_CASE("alignment is that of all addresses and strides together") {
                                          gemmProblemSchema(), described,
                                          names)) == "");
   CHECK(described.values[GemmField::Align] == 2); // the stride's
+}
+
+TEST_CASE("packed weights are those of the text, or are refused by name") {
+  kiln_gemm_args args = kiln_gemm_args_init();
+  args.layout = KILN_LAYOUT_NT;
+  args.m = 3, args.n = 96, args.k = 256;
+  args.a.type = KILN_BF16;
+  args.a.data = reinterpret_cast<void *>(0x100000);
+  args.d.data = reinterpret_cast<void *>(0x200000);
+  args.b.type = KILN_INT4;
+  args.b.order = KILN_ORDER_K64R16;
+  args.b.data = reinterpret_cast<void *>(0x300000);
+  args.b.zero = reinterpret_cast<void *>(0x500000);
+  kiln_scale scale = KILN_INIT(kiln_scale);
+  scale.type = KILN_BF16;
+  scale.data = reinterpret_cast<void *>(0x400000);
+  scale.granularity = KILN_GRANULARITY_BLOCK;
+  scale.block_rows = 1, scale.block_columns = 64;
+  args.b.scale = &scale;
+  const Registry registry = makeBuiltinRegistry();
+  const KernelFamily &family = *registry.find("gemm");
+  CheckedCall checked(family, &args);
+  REQUIRE(checked.problem);
+  CHECK(checked.problem->text() ==
+        "gemm m=3 n=96 k=256 dtype=bf16 layout=NT b=int4 scale_b=1x64 "
+        "order_b=k64r16 scale_type_b=bf16 zero_b=1");
+  auto refusal = [&](auto breakIt) {
+    kiln_gemm_args other = args;
+    kiln_scale otherScale = scale;
+    other.b.scale = &otherScale;
+    breakIt(other, otherScale);
+    CheckedCall refused(family, &other);
+    CHECK(!refused.problem);
+    return refused.message;
+  };
+  using Args = kiln_gemm_args;
+  using Scale = kiln_scale;
+  auto contains = [](const std::string &text, const char *part) {
+    return text.find(part) != std::string::npos;
+  };
+  CHECK(contains(refusal([](Args &a, Scale &) { a.b.scale = nullptr; }),
+                 "b.scale is null"));
+  CHECK(contains(refusal([](Args &, Scale &s) { s.block_columns = 48; }),
+                 "b.scale: granularity"));
+  CHECK(contains(refusal([](Args &, Scale &s) { s.row_stride = 1; }),
+                 "b.scale: an order or a stride"));
+  CHECK(contains(refusal([](Args &a, Scale &) {
+                   a.b.zero = reinterpret_cast<void *>(0x500004);
+                 }),
+                 "b.zero"));
+  CHECK(contains(refusal([](Args &a, Scale &) { a.b.order = 2; }), "order"));
+  CHECK(contains(refusal([](Args &a, Scale &) { a.b.type = KILN_BF16; }),
+                 "order_b=k64r16"));
 }
