@@ -397,6 +397,7 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
   setScales(GemmOperand::ScaleA, "scale_a", OperandRole::In, p.scaleA, p.m);
   setScales(GemmOperand::ScaleB, "scale_b", OperandRole::Constant, p.scaleB,
             p.n);
+  table.operands[GemmOperand::ZeroB].present = false;
   if (p.isPacked())
     describePacked(p, table);
   auto slotOf = [&](PointwiseOp op) {

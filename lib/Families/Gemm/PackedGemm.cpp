@@ -62,10 +62,15 @@ protected:
 /// With so much ptxas 13.0 spills nothing (sm_90).
 static int64_t registersOf(const PackedGemmConfig &config,
                            const GemmSignature &signature) {
-  constexpr int kOverhead = 64, kZeros = 10;
+  constexpr int kOverhead = 48, kZeros = 10;
   const int64_t sums = config.accumulators();
+  // Addresses of a step's copies, of each step of a turn.
+  constexpr int64_t kCopyBytes = 512, kMostAddresses = 40;
+  const int64_t addresses = std::min<int64_t>(
+      int64_t(config.stages) * config.vectors * config.warpK * 2 / kCopyBytes,
+      kMostAddresses);
   int64_t registers = int64_t(config.stages) * config.stepRegisters(signature) +
-                      sums + config.vectors / 4 + kOverhead;
+                      sums + config.vectors / 4 + kOverhead + addresses;
   if (signature.groupB)
     registers += sums;
   // Parts of a step overlap.
@@ -121,6 +126,11 @@ void PackedGemm::forEachConfig(
       // Steps of 8 bits are twice as large.
       config.stages =
           bitsOf(problem.typeB) == 4 ? stream.stages : (stream.stages + 2) / 2;
+      // Beside copies of many vectors, ptxas keeps more addresses of them than
+      // there are registers.
+      constexpr int kFewVectors = 16, kFewStages = 5;
+      if (vectors > kFewVectors)
+        config.stages = std::min(config.stages, kFewStages);
       config.ringStages = std::min(config.stages, vectors > 16 ? 3 : 4);
       config.splits = 0;
       config.splitK = 1;
