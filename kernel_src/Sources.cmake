@@ -92,6 +92,7 @@ set(KILN_KERNEL_SOURCES
   gemm/PackedGemm.cuh
   gemm/PackedGemmConfig.h
   gemm/PackedWeight.cuh
+  gemm/PartialScales.cuh
   gemm/ReferenceGemm.cuh
   gemm/Repack.cuh
   gemm/RepackConfig.h

@@ -10,7 +10,8 @@
 // Blocks may share a tile and split its k (SplitK.cuh).
 //
 // Types of one byte lie in shared memory as they are; how they are multiplied
-// is ByteFragments.cuh's. Sums of int8 are int32 until they are complete.
+// is ByteFragments.cuh's. Sums of int8 are int32 until they are complete, and
+// scales of blocks are applied to the sums of each 128 of k.
 //
 // Limits: sm_80 and up; at most 2^31 - 1 blocks. On Hopper mma.sync reaches
 // about 0.62 of the tensor cores' rate.
@@ -23,6 +24,7 @@
 #include "gemm/GemmEpilogue.cuh"
 #include "gemm/MmaGemmConfig.h"
 #include "gemm/MmaTiles.cuh"
+#include "gemm/PartialScales.cuh"
 #include "gemm/SplitK.cuh"
 
 namespace kiln {
@@ -62,6 +64,13 @@ template <GemmSignature kSignature, MmaGemmConfig kConfig> class MmaGemm {
       !hasPartialSums(kSignature, kByteCapability) ? 0
       : kBlockK < kPromotedDepth                   ? kSteps
                                                    : kPromotedDepth / 32;
+
+  /// Blocks of k of a tile that share a scale, and scales of rows of A that a
+  /// lane needs of each.
+  static constexpr int kScaledBlocks =
+      kBlockK < kPromotedDepth ? 1 : kBlockK / kPromotedDepth;
+  using Scales = PartialScales<2 * kTilesM>;
+  using ScaleReader = PartialScaleReader<2 * kTilesM>;
 
   /// Two sets of fragments of one step of k.
   struct Fragments {
@@ -188,9 +197,28 @@ private:
     unsigned ringEnd = shared + kStages * kStageBytes;
     unsigned reading = shared, writing = ringEnd - kStageBytes;
     readFragments(fragments, readerA, readerB, reading, 0);
+    [[maybe_unused]] Scales scales[kScaledBlocks], next[kScaledBlocks];
+    [[maybe_unused]] auto readNextScales = [&](int tile) {
+      if constexpr (kSignature.hasBlockScales()) {
+        const ScaleReader reader = scaleReader(params, work);
+#pragma unroll
+        for (int i = 0; i < kScaledBlocks; ++i)
+          reader.read(next[i], range.begin() +
+                                   static_cast<long long>(tile) * kBlockK +
+                                   i * kPromotedDepth);
+      }
+    };
+    if (range.count > 0)
+      readNextScales(0);
 #pragma unroll 1
     for (int tile = 0; tile < range.count; ++tile) {
       producer.begin(tile + kStages - 1, writing);
+      if constexpr (kSignature.hasBlockScales()) {
+#pragma unroll
+        for (int i = 0; i < kScaledBlocks; ++i)
+          scales[i] = next[i];
+        readNextScales(tile + 1);
+      }
 #pragma unroll
       for (int step = 0; step < kSteps; ++step) {
         if (step == kSteps - 1) {
@@ -216,7 +244,7 @@ private:
         else {
           multiplyStep(fragments, step % 2, partial);
           if ((step + 1) % kPartialSteps == 0)
-            promote(accumulators, partial);
+            promote(accumulators, partial, scales[step * 32 / kPromotedDepth]);
         }
       }
     }
@@ -260,15 +288,34 @@ private:
     }
   }
 
-  /// Adds the partial sums to the others and clears them.
-  static void promote(Accumulators &accumulators, Accumulators &partial) {
+  /// The columns of a warp are in one block of B.
+  static ScaleReader scaleReader(const GemmParams &params,
+                                 const TileWork &work) {
+    long long row = rowBegin(work) + warpRow() + laneRow(threadIdx.x % 32);
+    return {params, work.batch, columnBegin(work) + warpColumn(),
+            [&](int i) { return row + i / 2 * 16 + i % 2 * kUpperRow; }};
+  }
+
+  /// Adds the partial sums to the others, times \p scales where there are any,
+  /// and clears them.
+  static void promote(Accumulators &accumulators, Accumulators &partial,
+                      const Scales &scales) {
+    float factors[2 * kTilesM];
+    if constexpr (kSignature.hasBlockScales())
+#pragma unroll
+      for (int i = 0; i < 2 * kTilesM; ++i)
+        factors[i] = scales.of(i);
 #pragma unroll
     for (int i = 0; i < kTilesM; ++i)
 #pragma unroll
       for (int j = 0; j < kTilesN * 2; ++j)
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          accumulators[i][j][e] += partial[i][j][e];
+          Sum &sum = accumulators[i][j][e];
+          if constexpr (kSignature.hasBlockScales())
+            sum = fmaf(partial[i][j][e], factors[i * 2 + e / 2], sum);
+          else
+            sum += partial[i][j][e];
           partial[i][j][e] = 0;
         }
   }

@@ -76,7 +76,7 @@ struct MmaGemmConfig {
     bool positive = blockM > 0 && blockN > 0 && blockK > 0 && warpsM > 0 &&
                     warpsN > 0 && minBlocksPerSm > 0 && splitK > 0 &&
                     rasterGroup > 0;
-    if (!positive || !signature.isWellFormed() || signature.hasBlockScales())
+    if (!positive || !signature.isWellFormed())
       return false;
     // fp32 data needs tf32 mode here; its exact products are SIMT's.
     if (signature.in == DType::FP32 && signature.compute != ComputeMode::TF32)
@@ -87,6 +87,11 @@ struct MmaGemmConfig {
       return false;
     // Instructions are 16 x 8; B's fragments are loaded 16 columns at a time.
     if (blockM % (16 * warpsM) != 0 || blockN % (16 * warpsN) != 0)
+      return false;
+    // A warp's columns have one scale of B; the sums have partial ones beside
+    // them.
+    if (signature.hasBlockScales() &&
+        (kPromotedDepth % warpTileN() != 0 || blockM * blockN / threads() > 64))
       return false;
     // Fragments alternate between two register sets: an even number of steps
     // of 32 bytes along k, and a power of two for the swizzle.

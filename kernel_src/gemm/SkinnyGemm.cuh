@@ -14,7 +14,8 @@
 //
 // Types of one byte lie in shared memory as they are; how they are multiplied
 // is ByteFragments.cuh's. Sums of int8 stay int32 to the end, so they do not
-// depend on how k was split.
+// depend on how k was split. Scales of blocks are applied to the sums of each
+// 128 of k.
 //
 // Limits: sm_80 and up; rows of both operands aligned to 16 bytes.
 //
@@ -23,6 +24,7 @@
 
 #include "gemm/ByteFragments.cuh"
 #include "gemm/MmaTiles.cuh"
+#include "gemm/PartialScales.cuh"
 #include "gemm/SkinnyGemmConfig.h"
 #include "gemm/SplitK.cuh"
 #include "gemm/StreamedRows.cuh"
@@ -119,6 +121,14 @@ template <GemmSignature kSignature, SkinnyGemmConfig kConfig> class SkinnyGemm {
       : kWarpK < kPromotedDepth                    ? kSteps
                                                    : kPromotedDepth / 32;
 
+  /// Blocks of k of a slice that share a scale, and scales that a lane needs of
+  /// each: of its vectors, or of its rows, whichever A's are.
+  static constexpr int kScaledBlocks =
+      kWarpK < kPromotedDepth ? 1 : kWarpK / kPromotedDepth;
+  static constexpr int kLaneScales = 2 * (kStreamsA ? kTilesS : kTilesV);
+  using Scales = PartialScales<kLaneScales>;
+  using ScaleReader = PartialScaleReader<kLaneScales>;
+
   using LoaderS = SliceLoader<kRows, kShapeS.rowBytes(), kBytes>;
   using LoaderV = SliceLoader<kVectors, kShapeV.rowBytes(), kBytes>;
   using ReaderS = FragmentReader<kShapeS, FragmentOf::A>;
@@ -173,6 +183,10 @@ private:
 
     /// Tiles of the block.
     int tiles() const { return range.count; }
+    /// Where the warp's slice of tile \p tile begins.
+    long long beginOf(int tile) const {
+      return kBegin + static_cast<long long>(tile) * kBlockK;
+    }
 
     /// Issues the copies of the warp's slice of tile \p tile, which may not
     /// exist, and closes their group.
@@ -230,6 +244,18 @@ private:
     fillRing(producer, ring, isStreamedEarly<kStreamsA>(params));
     unsigned ringEnd = ring + kStages * kStageBytes;
     unsigned reading = ring, writing = ringEnd - kStageBytes;
+    [[maybe_unused]] Scales scales[kScaledBlocks], next[kScaledBlocks];
+    [[maybe_unused]] auto readNextScales = [&](int tile) {
+      if constexpr (kSignature.hasBlockScales()) {
+        // Its few numbers are made again from what the block has anyway.
+        const ScaleReader reader = scaleReader(params, work);
+#pragma unroll
+        for (int i = 0; i < kScaledBlocks; ++i)
+          reader.read(next[i], producer.beginOf(tile) + i * kPromotedDepth);
+      }
+    };
+    if (producer.tiles() > 0)
+      readNextScales(0);
 #pragma unroll 1
     for (int tile = 0; tile < producer.tiles(); ++tile) {
       // Beyond this point the warp's next slice is there for all its lanes, and
@@ -237,6 +263,12 @@ private:
       ptx::cpAsyncWait<kStages - 2>();
       __syncwarp();
       producer.load(tile + kStages - 1, writing);
+      if constexpr (kSignature.hasBlockScales()) {
+#pragma unroll
+        for (int i = 0; i < kScaledBlocks; ++i)
+          scales[i] = next[i];
+        readNextScales(tile + 1);
+      }
       readFragments(fragments, readerS, readerV, reading, 0);
 #pragma unroll
       for (int step = 0; step < kSteps; ++step) {
@@ -247,7 +279,7 @@ private:
         else {
           multiplyStep(fragments, step % 2, partial);
           if ((step + 1) % kPartialSteps == 0)
-            promote(accumulators, partial);
+            promote(accumulators, partial, scales[step * 32 / kPromotedDepth]);
         }
       }
       writing = reading;
@@ -291,15 +323,38 @@ private:
     }
   }
 
-  /// Adds the partial sums to the others and clears them.
-  static void promote(Accumulators &accumulators, Accumulators &partial) {
+  /// Rows of A are vectors of B's rows, or rows past B's vectors, of which
+  /// there is one tile.
+  static ScaleReader scaleReader(const GemmParams &params,
+                                 const StreamWork &work) {
+    int lane = threadIdx.x % 32;
+    return {params, work.batch, kStreamsA ? work.vector : work.row, [&](int i) {
+              return kStreamsA ? work.row + i / 2 * 16 + i % 2 * 8 + lane / 4
+                               : work.vector + i / 2 * 8 + i % 2 + lane % 4 * 2;
+            }};
+  }
+
+  /// Adds the partial sums to the others, times \p scales where there are any,
+  /// and clears them.
+  static void promote(Accumulators &accumulators, Accumulators &partial,
+                      const Scales &scales) {
+    float factors[kLaneScales];
+    if constexpr (kSignature.hasBlockScales())
+#pragma unroll
+      for (int i = 0; i < kLaneScales; ++i)
+        factors[i] = scales.of(i);
 #pragma unroll
     for (int i = 0; i < kTilesS; ++i)
 #pragma unroll
       for (int j = 0; j < kTilesV; ++j)
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          accumulators[i][j][e] += partial[i][j][e];
+          float &sum = accumulators[i][j][e];
+          if constexpr (kSignature.hasBlockScales())
+            sum = fmaf(partial[i][j][e],
+                       factors[kStreamsA ? i * 2 + e / 2 : j * 2 + e % 2], sum);
+          else
+            sum += partial[i][j][e];
           partial[i][j][e] = 0;
         }
   }

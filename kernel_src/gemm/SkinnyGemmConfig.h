@@ -61,12 +61,18 @@ struct SkinnyGemmConfig {
 
   constexpr bool isValid(const GemmSignature &signature) const {
     if (!signature.isWellFormed() || signature.in == DType::FP32 ||
-        signature.hasBlockScales() || signature.layout != Layout::NT ||
-        signature.alignA != 16 || signature.alignB != 16)
+        signature.layout != Layout::NT || signature.alignA != 16 ||
+        signature.alignB != 16)
       return false;
     // Instructions are 16 rows by 8 vectors by 32 bytes of k.
     if (rows < 16 || rows % 16 != 0 || rows > 128 || vectors < 8 ||
         vectors % 8 != 0 || vectors > 64 || accumulators() > 128)
+      return false;
+    // A block's rows of B have one scale; the sums have partial ones beside
+    // them.
+    if (signature.hasBlockScales() &&
+        ((!streamsA && kPromotedDepth % rows != 0) || accumulators() > 64 ||
+         warpK > 2 * kPromotedDepth))
       return false;
     // A power of two for the swizzle, and a warp's copies cover whole rows: at
     // most 8 at a time.

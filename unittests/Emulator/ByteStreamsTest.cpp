@@ -107,3 +107,40 @@ TEST_CASE("emulated: a matrix of int8 past a few vectors") {
           "m=50 n=1 k=3001 dtype=int8 out=fp32 layout=NT lda=3008 ldb=3024",
           {"gemv.r2.u4.w4.wk4.v1.mb4.sa1"}}});
 }
+
+namespace {
+
+const std::string kBlocks = " scale_a=1x128 scale_b=128x128";
+const std::vector<Sample> kScaled = {
+    {"gemm",
+     "m=13 n=300 k=1000 dtype=e4m3 layout=NT lda=1008 ldb=1024" + kBlocks,
+     {"skinny.r32.v16.k128.st3.w4.mb2", "skinny.r16.v16.k64.st4.w2.mb2",
+      "skinny.r16.v24.k256.st2.w2.mb1.sp1.sk3"}},
+    {"gemm",
+     "m=200 n=5 k=912 dtype=e5m2 b=e4m3 out=fp32 layout=NT beta=1 batch=2 "
+     "scale_order_a=rows ldsa=204 ldsb=11" +
+         kBlocks,
+     {"skinny.r48.v8.k128.st3.w4.mb1.sa1"}},
+    {"gemm",
+     "m=1 n=140 k=272 dtype=e4m3 layout=NT scale_order_b=rows ldsb=3 "
+     "pointwise=bias,swiglu" +
+         kBlocks,
+     {"skinny.r64.v8.k64.st3.w2.mb1"}}};
+
+} // namespace
+
+TEST_CASE("emulated: rows with scales of blocks past a few vectors") {
+  check(kScaled);
+  check({{"gemm",
+          "m=4 n=40 k=0 dtype=e4m3 layout=NT" + kBlocks,
+          {"skinny.r16.v8.k128.st3.w1.mb1"}},
+         {"gemm",
+          "m=3 n=40 k=8192 dtype=e4m3 out=fp32 layout=NT" + kBlocks,
+          {"skinny.r16.v8.k128.st3.w4.mb1"},
+          TrialData::Outliers}});
+}
+
+TEST_CASE("emulated: rows with scales of blocks as they are") {
+  AsArchitecture ada("89");
+  check(kScaled);
+}

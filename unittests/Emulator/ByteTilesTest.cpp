@@ -62,3 +62,18 @@ TEST_CASE("emulated: tiles of int8") {
           "m=67 n=40 k=65 dtype=int8 layout=TN scale_b=row align=1",
           {kSquare}}});
 }
+
+TEST_CASE("emulated: tiles of fp8 with scales of blocks") {
+  const std::string blocks = " scale_a=1x128 scale_b=128x128";
+  check({{"gemm",
+          "m=100 n=300 k=1000 dtype=e4m3 layout=NT align=4" + blocks,
+          {kSquare, kSplit, "mma.bm64.bn64.bk256.st2.wm2.wn2.mb1"}},
+         {"gemm",
+          "m=70 n=200 k=300 dtype=e4m3 b=e5m2 out=fp32 layout=TN align=1 "
+          "batch=2 scale_order_a=rows ldsa=72 ldsb=5 pointwise=bias,residual" +
+              blocks,
+          {kSquare}},
+         {"gemm",
+          "m=70 n=136 k=128 dtype=e5m2 layout=NN pointwise=swiglu" + blocks,
+          {"mma.bm64.bn128.bk64.st3.wm2.wn4.mb1.sp1.sk2"}}});
+}

@@ -79,8 +79,8 @@ TEST_CASE("the field lists name every knob") {
 TEST_CASE("parameters cross to the device as plain bytes") {
   CHECK(std::is_trivially_copyable_v<GemmParams>);
   CHECK(std::is_standard_layout_v<GemmParams>);
-  CHECK(sizeof(GemmParams) == 232);
-  CHECK(sizeof(ReferenceGemmParams) == 264);
+  CHECK(sizeof(GemmParams) == 304);
+  CHECK(sizeof(ReferenceGemmParams) == 336);
   CHECK(sizeof(CompareResult) == 48);
   CHECK(sizeof(CompareToleranceParams) == 144);
 }
@@ -280,6 +280,17 @@ TEST_CASE("the skinny config's sizes and limits") {
     of.warpK = 32;
     CHECK_FALSE(of.isValid(bytes));
   }
+  // Of B's rows in a block all have one scale; sums have others beside them.
+  auto scaled = [&](SkinnyGemmConfig of) {
+    of.warpK = of.warpK == 64 ? 128 : of.warpK;
+    return of.isValid(blockSignature());
+  };
+  CHECK(scaled({.rows = 64, .vectors = 32}));
+  CHECK_FALSE(scaled({.rows = 48}));
+  CHECK(scaled({.rows = 48, .streamsA = 1}));
+  CHECK_FALSE(scaled({.rows = 64, .vectors = 40}));
+  CHECK(scaled({.warpK = 256}));
+  CHECK_FALSE(scaled({.warpK = 512}));
 }
 
 TEST_CASE("tiles of bytes") {
@@ -298,6 +309,15 @@ TEST_CASE("tiles of bytes") {
       CHECK(MmaGemmConfig{.blockM = 16, .blockN = 64, .blockK = 64, .warpsM = 1}
                 .isValid(bytes) == !isAcross);
     }
+  GemmSignature blocks = blockSignature();
+  MmaGemmConfig config{.blockM = 64, .blockN = 64, .blockK = 128};
+  CHECK(config.isValid(blocks));
+  config.blockN = 96; // 48 columns a warp may be of two blocks
+  CHECK_FALSE(config.isValid(blocks));
+  config.blockN = 128;
+  CHECK(config.isValid(blocks));
+  config.blockM = 128; // 128 sums a thread
+  CHECK_FALSE(config.isValid(blocks));
 }
 
 TEST_CASE("how an architecture takes products of bytes") {

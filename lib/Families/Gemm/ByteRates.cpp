@@ -1,6 +1,8 @@
 //===- ByteRates.cpp ------------------------------------------------------===//
 #include "Families/Gemm/ByteRates.h"
 
+#include <algorithm>
+
 namespace kiln {
 
 static ByteProduct productOf(const GemmSignature &signature,
@@ -35,10 +37,38 @@ double conversionClocks(const GemmSignature &signature, DType type,
              : 0;
 }
 
+double promotionClocks(const GemmSignature &signature, double sums,
+                       double scales, double depth, const DeviceModel &device) {
+  if (!hasPartialSums(signature, static_cast<int>(device.computeCapability())))
+    return 0;
+  // A multiply-add, or an addition, and a new zero of each sum; of each scale
+  // an address, a load and a product.
+  constexpr double kSum = 2, kScale = 4;
+  double slots =
+      kSum * sums + (signature.hasBlockScales() ? kScale * scales : 0);
+  return slots * std::max(depth / kPromotedDepth, 1.0);
+}
+
 std::optional<Rejection> checkIntegerSums(const GemmProblem &problem) {
   if (problem.dtype == DType::INT8 && problem.k > kMostInt8Products)
     return Rejection{PruneReason::Type, double(problem.k),
                      double(kMostInt8Products), "products a sum of int32"};
+  return std::nullopt;
+}
+
+std::optional<Rejection> checkBlockScales(const GemmProblem &problem) {
+  constexpr double kMost = 4294967295;
+  auto count = [&](const GemmScales &scales, int64_t extent) {
+    if (!isBlockScale(scales.kind))
+      return 0.0;
+    int64_t lines = scales.alongRows ? problem.scaleDepths(scales)
+                                     : GemmProblem::scaleRows(scales, extent);
+    return double(lines) * double(scales.ld);
+  };
+  double scales = std::max(count(problem.scaleA, problem.m),
+                           count(problem.scaleB, problem.n));
+  if (scales > kMost)
+    return Rejection{PruneReason::Grid, scales, kMost, "scales"};
   return std::nullopt;
 }
 

@@ -28,7 +28,15 @@ double halfClocks(DType type, const DeviceModel &device);
 double conversionClocks(const GemmSignature &signature, DType type,
                         const DeviceModel &device);
 
+/// Clocks of a warp's sub-core that \p sums a lane and \p scales take where
+/// they go on to other sums, after \p depth of k.
+double promotionClocks(const GemmSignature &signature, double sums,
+                       double scales, double depth, const DeviceModel &device);
+
 /// The limit of sums of int32, of all k.
 std::optional<Rejection> checkIntegerSums(const GemmProblem &problem);
+
+/// The limit of scales of blocks, which kernels count in 32 bits.
+std::optional<Rejection> checkBlockScales(const GemmProblem &problem);
 
 } // namespace kiln

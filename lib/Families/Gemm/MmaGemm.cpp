@@ -168,6 +168,9 @@ static llvm::ArrayRef<int> usefulRasters(const GemmProblem &problem,
 /// fewer have room (ptxas 13.0 for sm_80 and sm_90, 500 kernels).
 static int addressRegisters(bool isKMajor, int align, DType type) {
   constexpr int kWord = 4, kFew = 12, kMany = 24;
+  // Bytes are sorted by another register behind their transposition.
+  if (bytesOf(type) == 1)
+    return isKMajor ? 0 : align > kWord ? kFew : kMany;
   if (isKMajor || (type != DType::FP32 && align > kWord))
     return 0;
   return type != DType::FP32 && align == kWord ? kFew : kMany;
@@ -189,16 +192,21 @@ static double sumsOf(const GemmSignature &signature,
          (hasPartials ? 2 : 1);
 }
 
+/// Scales of rows of A that a lane needs of each 128 of k.
+static int laneScales(const MmaGemmConfig &config) {
+  return config.warpTileM() / 8;
+}
+
 /// Expected registers of a thread: two sets of fragments of one 32-byte step
-/// beside the accumulators, and a half of one that is converted; the rest is
-/// addresses and loop state.
+/// beside the accumulators; the rest is addresses and loop state, and what is
+/// converted, which took no more (ptxas 13.0).
 static int registersOf(const GemmSignature &signature,
                        const MmaGemmConfig &config, const DeviceModel &device) {
   constexpr int kOverhead = 40, kSets = 2;
   int64_t fragments =
       mmaSyncFragmentRegisters(config.warpTileM(), config.warpTileN(), kSets);
-  if (conversionClocks(signature, signature.in, device) > 0)
-    fragments += (config.warpTileM() + config.warpTileN()) / 4;
+  if (signature.hasBlockScales())
+    fragments += 2 * laneScales(config) + 8;
   return static_cast<int>(sumsOf(signature, config, device)) +
          static_cast<int>(fragments) + kOverhead;
 }
@@ -271,8 +279,6 @@ std::optional<Rejection> MmaGemm::checkLimits(const GemmProblem &problem,
                                               const GemmSignature &signature,
                                               const MmaGemmConfig &config,
                                               const DeviceModel &device) const {
-  if (signature.hasBlockScales())
-    return Rejection{PruneReason::Type};
   if (auto rejection = checkAmpere(device))
     return rejection;
   if (signature.in == DType::FP32 && signature.compute != ComputeMode::TF32)
@@ -282,6 +288,8 @@ std::optional<Rejection> MmaGemm::checkLimits(const GemmProblem &problem,
   if (mmaSyncRate(signature, device) == 0)
     return Rejection{PruneReason::Type};
   if (auto rejection = checkIntegerSums(problem))
+    return rejection;
+  if (auto rejection = checkBlockScales(problem))
     return rejection;
   if (auto rejection = checkRegisters(
           registersOf(signature, config, device) + addressRegisters(signature),
@@ -324,6 +332,11 @@ TileKernel MmaGemm::tileKernel(const GemmSignature &signature,
       (config.warpTileM() * conversionClocks(signature, signature.in, device) +
        config.warpTileN() *
            conversionClocks(signature, signature.typeB(), device));
+  conversions +=
+      warps / double(device.subCoresPerSm) *
+      promotionClocks(signature,
+                      double(config.blockM) * config.blockN / config.threads(),
+                      laneScales(config), config.blockK, device);
   double flops = 2.0 * config.blockM * config.blockN * config.blockK;
   kernel.flopsPerClock =
       flops / (flops / mmaSyncRate(signature, device) + conversions);

@@ -73,6 +73,11 @@ static int64_t sumsOf(const GemmSignature &signature,
   return int64_t(config.accumulators()) * (hasPartials ? 2 : 1);
 }
 
+/// Scales of rows of A that a lane needs of each 128 of k.
+static int laneScales(const SkinnyGemmConfig &config) {
+  return config.streamsA ? config.rows / 8 : config.vectors / 4;
+}
+
 /// Two sets of fragments of one step beside the sums, and of one half of a step
 /// what is converted; the rest is addresses and loop state.
 static int64_t registersOf(const GemmSignature &signature,
@@ -82,6 +87,8 @@ static int64_t registersOf(const GemmSignature &signature,
   int64_t fragments = 2 * (config.rows + config.vectors) / 4;
   if (conversionClocks(signature, signature.in, device) > 0)
     fragments += config.rows / 4;
+  if (signature.hasBlockScales())
+    fragments += 2 * laneScales(config) + 8;
   return std::min<int64_t>(
       sumsOf(signature, config, device) + fragments + kOverhead, kLimit);
 }
@@ -156,7 +163,7 @@ CandidateClass SkinnyGemm::classOfConfig(const SkinnyGemmConfig &c) const {
 std::optional<Rejection> SkinnyGemm::checkLimits(
     const GemmProblem &problem, const GemmSignature &signature,
     const SkinnyGemmConfig &config, const DeviceModel &device) const {
-  if (signature.in == DType::FP32 || signature.hasBlockScales())
+  if (signature.in == DType::FP32)
     return Rejection{PruneReason::Type};
   if (auto rejection = checkStreamed(problem, signature, config.streamsA,
                                      config.vectors, device))
@@ -168,6 +175,8 @@ std::optional<Rejection> SkinnyGemm::checkLimits(
   if (mmaSyncRate(signature, device) == 0)
     return Rejection{PruneReason::Type};
   if (auto rejection = checkIntegerSums(problem))
+    return rejection;
+  if (auto rejection = checkBlockScales(problem))
     return rejection;
   if (auto rejection =
           checkAccumulators(double(sumsOf(signature, config, device))))
@@ -211,7 +220,9 @@ StreamedTile SkinnyGemm::tileKernel(const GemmSignature &signature,
   tile.stepClocks = kLoop + kCopy * copies +
                     config.warpK / double(stepK) *
                         (kFragment * fragments + flops / rate +
-                         conversions * stepK / double(kWarpThreads));
+                         conversions * stepK / double(kWarpThreads)) +
+                    promotionClocks(signature, config.accumulators(),
+                                    laneScales(config), config.warpK, device);
   tile.waitClocks = 87;
   tile.tensor = true;
   // The loads of a ring queue behind each other.

@@ -146,6 +146,8 @@ TEST_CASE("every template is offered where its types allow it") {
     CHECK(bytes("m=4 layout=NN").empty());
     CHECK(bytes("m=4 layout=NT lda=520").empty());
   }
+  CHECK(streamed("gemm m=1 n=512 k=512 dtype=e4m3 layout=NT scale_a=1x128 "
+                 "scale_b=128x128") == Names{"skinny"});
   CHECK(streamed("gemm m=1 n=512 k=512 dtype=fp32 layout=NT compute=tf32") ==
         Names{"gemv"});
   llvm::StringRef fp32 = "gemm m=512 n=512 k=512 dtype=fp32";
@@ -285,7 +287,7 @@ TEST_CASE("prune names what takes the streams of one operand out") {
         "int32");
   CHECK(reason("gemm m=1 n=64 k=131072 dtype=e4m3 layout=NT", gemv) == "none");
   // Partial sums beside the others, where the tensor core's are narrow.
-  llvm::StringRef wide = "skinny.r64.v64.k128.st2.w4.mb1";
+  llvm::StringRef wide = "skinny.r64.v64.k128.st2.w2.mb1";
   CHECK(reason("gemm m=60 n=64 k=256 dtype=e4m3 layout=NT", wide) == "none");
   CHECK(reason("gemm m=60 n=64 k=256 dtype=e4m3 layout=NT", wide, "l40s") ==
         "register wall: 256 accumulators a thread, 128 allowed");

@@ -1,7 +1,13 @@
-// Kernels of mma.sync whose addresses ptxas has put on the stack before.
+// Kernels of mma.sync whose addresses ptxas has put on the stack before, and
+// those of types of one byte.
 #include "KernelSrc/RealCompiler.h"
 
+#include "Device/Catalog.h"
+#include "Kernel/Space.h"
+
 #include <doctest/doctest.h>
+
+#include <set>
 
 using namespace kiln;
 using namespace kiln::testing;
@@ -25,6 +31,40 @@ TEST_CASE("products of short pieces keep their addresses in registers") {
       Artifact artifact = llvm::cantFail(compiler().compile(unit));
       CHECK(artifact.usage.stackBytes == 0);
       CHECK(artifact.rejection(/*maySpill=*/false) == "");
+    }
+  }
+}
+
+TEST_CASE("streams and tiles of bytes compile for each architecture") {
+  if (!hasNvrtc())
+    return;
+  for (const char *name :
+       {"a100-sxm4-80gb", "a10", "l40s", "h200-sxm", "b200-sxm", "rtx-5090"}) {
+    DeviceModel device = llvm::cantFail(findDevice(name));
+    for (const char *text :
+         {"gemm m=1 n=4096 k=4096 dtype=e4m3 layout=NT scale_a=row "
+          "scale_b=row",
+          "gemm m=24 n=4096 k=4096 dtype=e4m3 b=e5m2 layout=NT "
+          "scale_a=1x128 scale_b=128x128",
+          "gemm m=3 n=4096 k=4096 dtype=int8 layout=NT pointwise=swiglu",
+          "gemm m=300 n=500 k=700 dtype=e4m3 layout=TN align=1",
+          "gemm m=300 n=500 k=700 dtype=int8 layout=NN"}) {
+      CAPTURE(name);
+      CAPTURE(text);
+      Problem problem = parse(gemm(), text);
+      std::set<std::string> seen{"sm90", "naive"};
+      for (const Candidate &candidate :
+           llvm::cantFail(exploreSpace(gemm(), problem, device)).ranked) {
+        if (!seen.insert(candidate.tmpl->name().str()).second)
+          continue;
+        CAPTURE(candidate.config.text());
+        Plan plan = candidate.tmpl->plan(problem, candidate.config, device);
+        for (const TranslationUnit &unit : plan.kernels) {
+          Artifact artifact = llvm::cantFail(compiler().compile(unit));
+          CHECK(artifact.rejection(/*maySpill=*/false) == "");
+        }
+      }
+      CHECK(seen.count("mma") == 1);
     }
   }
 }
