@@ -68,7 +68,7 @@ template <GemmSignature kSignature, PackedGemmConfig kConfig> class PackedGemm {
   static constexpr StagedSums kStaged = {
       false, kRows, kVectors, kConfig.stagingPitch(), kConfig.threads()};
 
-  using LoaderV = SliceLoader<kVectors, kShapeV.rowBytes()>;
+  using LoaderV = SliceLoader<kVectors, kShapeV.rowBytes(), kBytes>;
   using ReaderV = FragmentReader<kShapeV, FragmentOf::B>;
   using Sums = float[kUnits][kTilesV][4];
 
