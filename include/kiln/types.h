@@ -68,7 +68,7 @@ enum kiln_status_value {
 };
 
 /// Element types. The value is (bits << 8) | id, so the width of a type can be
-/// read from it. The types of the second group are reserved: slots.
+/// read from it. Of the second group some serve scales and packed weights.
 typedef int32_t kiln_dtype;
 enum kiln_dtype_value {
   KILN_DTYPE_NONE = 0, ///< the default that the field's comment names
@@ -96,7 +96,7 @@ typedef int32_t kiln_compute;
 enum kiln_compute_value {
   KILN_COMPUTE_NATIVE = 0, ///< of the inputs as they are: exact fp32 for fp32
   KILN_COMPUTE_TF32 = 10,  ///< fp32 inputs rounded to 10 mantissa bits
-  /// Products of fp8 are summed in the tensor core alone, which keeps some 14
+  /// Products of fp8 are summed in the tensor core alone, which keeps some 13
   /// bits: sums of 4096 products of one sign are off by up to 7 %. Otherwise
   /// they go on to fp32 sums every 128 products.
   KILN_COMPUTE_FAST_FP8 = 20
@@ -381,7 +381,7 @@ typedef struct kiln_gemm_args {
   kiln_operand a; ///< its type is required
   kiln_operand b; ///< type: A's by default
   kiln_operand c; ///< type: D's, the only one allowed
-  kiln_operand d; ///< type: A's by default; fp32 works with any A
+  kiln_operand d; ///< type: A's, of one byte bf16; fp32 works, too
   const kiln_pointwise *pointwise; ///< applied first to last; null: none
   uint32_t pointwise_count;        ///< at most KILN_MAX_POINTWISE; one bias,
                                    ///< residual and swiglu at most

@@ -78,7 +78,7 @@ template <GemmSignature kSignature, PackedGemmConfig kConfig> class PackedGemm {
     unsigned zeros;
   };
 
-  /// A step of a warp, on its way.
+  /// A step of a warp, in flight.
   struct Step {
     uint4 weights[kBlocks][kUnits][kLoads];
     RowPair pairs[kParts][kUnits];

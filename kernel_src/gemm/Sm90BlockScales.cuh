@@ -104,7 +104,8 @@ public:
   /// Begins to load the scales of block \p depth of k, which may lie behind the
   /// last one: all of its products are 0.
   void load(int depth) {
-    depth = min(depth, last);
+    depth = static_cast<int>(
+        min(static_cast<unsigned>(depth), static_cast<unsigned>(last)));
 #pragma unroll
     for (int unit = 0; unit < kUnits; ++unit)
 #pragma unroll

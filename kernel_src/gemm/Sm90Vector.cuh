@@ -70,8 +70,9 @@ public:
         int at = kAlongRows
                      ? i * Sm90GemmConfig::kUnit + rowInUnit() + j * kSecondRow
                      : (i * 32 + lane()) * kPerWord + j;
-        entries[i][j] =
-            loadOrZero<kType>(from + (first + at) * kBytes, first + at < end);
+        entries[i][j] = loadOrZero<kType>(
+            from + static_cast<long long>(first + at) * kBytes,
+            first + at < end);
       }
   }
 

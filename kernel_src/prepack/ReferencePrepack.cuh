@@ -1,5 +1,4 @@
-//===- prepack/ReferencePrepack.cuh - what packed weights are compared with
-//===//
+//===- prepack/ReferencePrepack.cuh - the reference of prepack ------------===//
 //
 // Each thread takes one byte, scale or zero point of the result, finds which
 // elements of the weight it has, and looks them up in the source. That is the

@@ -143,6 +143,11 @@ void Explainer::checkStruct(const std::string &name, const Stated &stated) {
     fail(ErrorCode::InvalidArgument, "{}.struct_size is {}, {} or 0 is needed",
          name, given.struct_size, sizeof(given));
   take(checkReserved(given, name.c_str()));
+  if constexpr (requires { given.order; }) {
+    refuse(name + ".order", given.order != 0);
+    refuse(name + ".zero without an order", given.zero != nullptr);
+    refuse(name + ": a reserved field", given.reserved0 != 0);
+  }
   refuse(name + ": an array of pointers",
          given.flags & KILN_OPERAND_POINTER_ARRAY);
   if (given.flags & ~uint32_t(KILN_OPERAND_CONSTANT))
@@ -401,6 +406,13 @@ void Explainer::packed(const StatedPacked &stated) {
     names[field] = name;
   quick.packed(stated);
   const kiln_operand &given = stated.given;
+  if (given.struct_size != 0 && given.struct_size != sizeof(given))
+    fail(ErrorCode::InvalidArgument, "{}.struct_size is {}, {} or 0 is needed",
+         name, given.struct_size, sizeof(given));
+  if (given.alignment & (given.alignment - 1))
+    fail(ErrorCode::InvalidArgument,
+         "{}.alignment is {}, which is not a power of two", name,
+         given.alignment);
   if (!given.scale)
     return fail(ErrorCode::InvalidArgument,
                 "{}.scale is null: weights of order {} have scales", name,
@@ -425,10 +437,12 @@ void Explainer::packed(const StatedPacked &stated) {
     checkAddress(what, reinterpret_cast<uintptr_t>(data), true,
                  StatedPacked::kAlign);
   };
-  check(name + ".data", given.data);
-  check(name + ".scale.data", scale.data);
-  if (given.zero)
-    check(name + ".zero", given.zero);
+  check(name, given.data);
+  check(name + ".scale", scale.data);
+  if (use.addresses == CallAddresses::Used &&
+      reinterpret_cast<uintptr_t>(given.zero) % StatedPacked::kAlign)
+    fail(ErrorCode::InvalidArgument, "{}.zero {:#x} is not aligned to {} bytes",
+         name, reinterpret_cast<uintptr_t>(given.zero), StatedPacked::kAlign);
 }
 
 void Explainer::checkChain(int field, const kiln_pointwise *chain,

@@ -212,9 +212,10 @@ constexpr ScaleStrides scaleStridesOf(const StatedFactors &stated,
 /// them is not a link.
 inline constexpr int kLinkCodes = 192;
 
-/// Width of one element; 0 for what is under a byte, which no family takes.
+/// Width of one element; a byte for what is under one, which only operands in
+/// an order of their own are.
 constexpr uint64_t elementBytesOf(kiln_dtype type) {
-  return static_cast<uint64_t>(static_cast<uint32_t>(type) >> 11);
+  return static_cast<uint64_t>((static_cast<uint32_t>(type) + 0x700u) >> 11);
 }
 
 /// Whether a kernel, which takes scalars as fp32, can take \p value.

@@ -154,9 +154,8 @@ static llvm::Error checkPacked(const GemmProblem &p) {
 /// Types that the family computes.
 static llvm::Error checkTypes(const GemmProblem &p) {
   bool isByte = bytesOf(p.dtype) == 1;
-  if (p.isPacked())
-    ; // checkPacked() has the words
-  else if (isFp8(p.dtype) ? !isFp8(p.typeB) : p.typeB != p.dtype)
+  if (!p.isPacked() && // checkPacked() has its words
+      (isFp8(p.dtype) ? !isFp8(p.typeB) : p.typeB != p.dtype))
     return makeError(ErrorCode::Unsupported,
                      "gemm: b={} does not go with dtype={}", nameOf(p.typeB),
                      nameOf(p.dtype));

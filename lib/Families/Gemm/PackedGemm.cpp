@@ -57,7 +57,7 @@ protected:
 
 } // namespace
 
-/// Steps on their way, the sums, those of a group beside them, and vectors'
+/// Steps in flight, the sums, those of a group beside them, and vectors'
 /// fragments; the rest is addresses, fragments that are decoded and loop state.
 /// With so much ptxas 13.0 spills nothing (sm_90).
 static int64_t registersOf(const PackedGemmConfig &config,

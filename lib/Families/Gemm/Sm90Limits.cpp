@@ -1,6 +1,7 @@
 //===- Sm90Limits.cpp - the walls of the wgmma GEMM -----------------------===//
 #include "Families/Gemm/Sm90Limits.h"
 
+#include "Families/Gemm/ByteRates.h"
 #include "Families/Gemm/Sm90Plan.h"
 #include "Model/MathUtil.h"
 
@@ -165,12 +166,13 @@ std::optional<Rejection> checkSm90Limits(const GemmProblem &problem,
                      double(accumulators), "sums a thread, promoted"};
   if (!config.isValid(signature))
     return invalidShape(signature, config);
-  // Sums of int32: -128 * -128 so many times are still below 2^31.
-  constexpr int64_t kMostIntegers = (1 << 17) - 1;
-  if (signature.in == DType::INT8 &&
-      ceilDiv(problem.k, config.splitK()) > kMostIntegers)
-    return Rejection{PruneReason::Type};
   int64_t ranges = ceilDiv(problem.k, config.blockK);
+  // Splits have whole stages.
+  int64_t ownK = std::min(problem.k, ceilDiv(ranges, config.splitK()) *
+                                         int64_t(config.blockK));
+  if (signature.in == DType::INT8 && ownK > kMostInt8Products)
+    return Rejection{PruneReason::Registers, double(ownK),
+                     double(kMostInt8Products), "products a sum of int32"};
   // Every split has work, and there is some at all.
   if (ranges < config.splitK())
     return Rejection{PruneReason::Dominated, double(config.splitK()),
@@ -184,17 +186,8 @@ std::optional<Rejection> checkSm90Limits(const GemmProblem &problem,
                      double(device.smCount), "splits"};
   if (auto rejection = checkTensorMaps(problem, signature))
     return rejection;
-  // Kernels count their elements in 32 bits.
-  constexpr double kMostScales = 4294967295;
-  auto scaleCount = [&](const GemmScales &scales, int64_t extent) {
-    int64_t rows = GemmProblem::scaleRows(scales, extent);
-    int64_t depths = problem.scaleDepths(scales);
-    return double(scales.alongRows ? depths : rows) * double(scales.ld);
-  };
-  double scales = std::max(scaleCount(problem.scaleA, problem.m),
-                           scaleCount(problem.scaleB, problem.n));
-  if (signature.hasBlockScales() && scales > kMostScales)
-    return Rejection{PruneReason::Grid, scales, kMostScales, "scales"};
+  if (auto rejection = checkBlockScales(problem))
+    return rejection;
   double bytes = double(repackBytes(problem, signature, config));
   if (bytes > kMaxRepackBytes)
     return Rejection{PruneReason::Workspace, bytes, kMaxRepackBytes, "B"};

@@ -133,7 +133,8 @@ struct RandomCall {
       operand.flags = static_cast<uint32_t>(pick(1, 2, 3, 4));
       break;
     case 6:
-      operand.type = static_cast<kiln_dtype>(pick(KILN_FP32, KILN_E4M3, -1));
+      operand.type =
+          static_cast<kiln_dtype>(pick(KILN_FP32, KILN_E4M3, KILN_INT4, -1));
       break;
     case 7:
       operand.data = nullptr;
@@ -142,7 +143,19 @@ struct RandomCall {
       operand.data = args.d.data;
       break;
     case 9:
-      operand.reserved[0] = 1;
+      switch (random() % 4) {
+      case 0:
+        operand.reserved[0] = 1;
+        break;
+      case 1:
+        operand.reserved0 = 1;
+        break;
+      case 2:
+        operand.order = static_cast<int32_t>(pick(1, 2, -1));
+        break;
+      default:
+        operand.zero = reinterpret_cast<void *>(pick(8, 16));
+      }
       break;
     case 10:
       args.m = pick(0, -1, kLeast, kMost, int64_t(1) << 31);
