@@ -53,8 +53,12 @@ public:
         "scale_order_b=rows",
         "dtype=e5m2 b=e4m3 scale_a=row scale_b=row compute=fast_fp8",
         "dtype=int8 scale_a=row scale_b=tensor",
-        "dtype=bf16 b=bf16",
-        "dtype=fp16 b=fp16",
+        "dtype=bf16 b=bf16 scale_a=none scale_b=none order_b=plain zero_b=0 "
+        "scale_type_b=fp32",
+        "dtype=fp32 b=fp32 compute=tf32 scale_a=none scale_b=none "
+        "order_b=plain zero_b=0 scale_type_b=fp32",
+        "dtype=fp16 b=fp16 scale_a=none scale_b=none order_b=plain zero_b=0 "
+        "scale_type_b=fp32",
         "dtype=bf16 layout=NT b=int4 order_b=k64r16 scale_b=1x128 "
         "scale_type_b=bf16 zero_b=1 batch=1 scale_a=none compute=native",
         "dtype=fp16 layout=NT b=int4 order_b=k64r16 scale_b=1x64 "

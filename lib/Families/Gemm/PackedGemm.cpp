@@ -11,6 +11,9 @@
 #include "Model/MathUtil.h"
 #include "gemm/PackedGemmConfig.h"
 
+#include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/SmallVector.h>
+
 #include <algorithm>
 
 namespace kiln {
@@ -117,6 +120,7 @@ void PackedGemm::forEachConfig(
   // Of many vectors half as many sums a block leave more room for loads.
   constexpr int kMost = 64, kHalf = 32;
   const int widest = padded == std::end(kVectors) ? kMost : *padded;
+  llvm::SmallVector<PackedGemmConfig, 16> emittedWhole;
   for (int vectors : {widest, widest > kHalf ? kHalf : 0})
     for (const Stream &stream : kStreams) {
       config.vectors = vectors;
@@ -137,6 +141,10 @@ void PackedGemm::forEachConfig(
       if (vectors == 0 || !config.isValid(signature))
         continue;
       config.minBlocksPerSm = minBlocksOf(config, signature, device);
+      // Streams that differ in stages alone may be left with as many.
+      if (llvm::is_contained(emittedWhole, config))
+        continue;
+      emittedWhole.push_back(config);
       emit(config);
       // The two that fill most: fewer leave SMs idle, which is their point.
       config.splits = 1;

@@ -333,7 +333,7 @@ TEST_CASE("only d is written, within a tolerance, and may be c") {
   for (int i = 0; i < GemmOperand::Count; ++i) {
     const OperandSpec &operand = table.operands[i];
     CHECK(operand.isWritten() == (i == GemmOperand::D));
-    if (i == GemmOperand::ScaleA || i == GemmOperand::ScaleB)
+    if (i >= GemmOperand::ScaleA)
       continue;
     CHECK(operand.init(TrialData::Usual).mantissaBits == 10);
     CHECK(operand.init(TrialData::Outliers).mantissaBits == 10);
