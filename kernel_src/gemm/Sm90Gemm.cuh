@@ -374,12 +374,13 @@ private:
     constexpr int kParts = kConfig.promotedParts(kSignature);
     constexpr int kWidth = kConfig.promotedColumns(kSignature);
     constexpr int kGroups = kUnits * kParts;
-    constexpr int kSets = kConfig.promotedSets(kParts);
     constexpr int kAll = kBlockK / kInterval * kGroups; // of a stage
+    // Sets take turns: of an odd number of groups two stages are one round.
+    constexpr int kRound = kAll % 2 == 0 ? 1 : 2;
     const Descriptors base(shared, consumer);
     BlockScales scales(params.gemm, walk.tile(), consumer);
     scales.load(walk.kBegin(0) / kInterval);
-    float partial[kSets][kWidth / 2];
+    float partial[2][kWidth / 2];
     // True, but not known to be: additions behind a branch stay there. Else
     // ptxas mixes them with the issue of products, and the tensor core runs
     // dry.
@@ -389,29 +390,29 @@ private:
 #pragma unroll
       for (int i = 0; i < kOwnColumns / 2; ++i)
         sums[unit][i] = 0;
-    // Adds the products of group \p number, behind the wait for them.
-    auto promote = [&](int number) {
+    // Adds the products of group \p number of a stage, which are in \p set,
+    // behind the wait for them.
+    auto promote = [&](int number, float(&set)[kWidth / 2]) {
       int unit = number % kGroups / kParts, part = number % kParts;
-      float(&set)[kWidth / 2] = partial[number % kSets];
       ptx::wgmmaArrived(set);
       scales.template add<kWidth>(unit, part, set,
                                   sums[unit] + part * (kWidth / 2));
     };
     int before = -1;
-#pragma unroll 1
-    for (int step = 0; step < walk.kCount; ++step) {
+    // The stage number \p step, the \p turn -th of a round.
+    auto multiplyStage = [&](int step, int turn) {
       ptx::mbarrierWait(shared.full(place.stage), place.phase);
       unsigned offset = place.stage * (kConfig.stageBytes(kSignature) >> 4);
 #pragma unroll
       for (int number = 0; number < kAll; ++number) {
         int unit = number % kGroups / kParts, part = number % kParts;
-        if constexpr (kSets == 2)
-          ptx::wgmmaWait<0>();
+        int set = (turn * kAll + number) % 2;
+        ptx::wgmmaWait<0>();
         ptx::wgmmaFence();
 #pragma unroll
         for (int k = 0; k < kInterval; k += kDepth) {
           int at = number / kGroups * kInterval + k;
-          product<kWidth>(partial[number % kSets],
+          product<kWidth>(partial[set],
                           base.rows + offset + (unit * unitBytes() >> 4) +
                               RowTile::stepOffset(at),
                           base.columns + offset +
@@ -420,15 +421,10 @@ private:
                           k > 0);
         }
         ptx::wgmmaCommit();
-        if (kSets == 2 && number == 0 && before >= 0)
+        if (number == 0 && before >= 0)
           release(shared, before);
-        if constexpr (kSets == 1) {
-          if (number + 1 == kAll)
-            finishStage(shared, consumer, step + 1 == walk.kCount, place.stage);
-          else
-            ptx::wgmmaWait<0>();
-        } else if (number > 0 ? isTile : step > 0)
-          promote((number + kAll - 1) % kAll);
+        if (number > 0 ? isTile : step > 0)
+          promote((number + kAll - 1) % kAll, partial[1 - set]);
         // From here on additions are of this block of k.
         if (number % kGroups == 0) {
           scales.take();
@@ -437,25 +433,22 @@ private:
                           ? walk.kBegin(step) / kInterval + next
                           : walk.kBegin(step + 1) / kInterval);
         }
-        if constexpr (kSets == 1)
-          promote(number);
       }
       before = place.stage;
       place.next();
+    };
+#pragma unroll 1
+    for (int step = 0; step < walk.kCount; step += kRound) {
+      multiplyStage(step, 0);
+      if constexpr (kRound == 2)
+        if (step + 1 < walk.kCount)
+          multiplyStage(step + 1, 1);
     }
-    if constexpr (kSets == 2) {
-      finishStage(shared, consumer, true, before);
-      promote(kAll - 1);
-    }
-  }
-
-  /// Waits for all products of \p stage and releases it.
-  static void finishStage(const Shared &shared, int consumer, bool isLast,
-                          int stage) {
-    if (isLast)
-      passTurn(shared, consumer);
-    ptx::wgmmaWait<0>();
-    release(shared, stage);
+    finishProducts(shared, consumer, before);
+    if (kRound == 1 || walk.kCount % 2 == 0)
+      promote(kAll - 1, partial[1]);
+    else
+      promote(kAll - 1, partial[0]);
   }
 
   /// Behind the last products of a tile, which \p stage feeds.

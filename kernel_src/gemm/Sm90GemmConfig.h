@@ -114,25 +114,19 @@ struct Sm90GemmConfig {
   static constexpr int kPromotedDepth = 128;
   /// The products of a unit are promoted in so many parts of its columns, in
   /// turns of two sets of sums: the tensor core has one set while the other is
-  /// added. One narrow part may have one set. 0: none fits registers.
+  /// added. 0: none fits registers.
   constexpr int promotedParts(const GemmSignature &signature) const {
     for (int parts = 1; parts <= 4; parts *= 2) {
       bool isWide = parts == 1 && units() == 1 && consumerColumns() >= 128;
-      bool isOne = units() == 1 && parts == 1;
       if (consumerColumns() % (8 * parts) == 0 && !isWide &&
-          (isOne || promotedSets(parts) == 2) &&
           accumulators() + promotedSums(parts) <= mostSums(signature))
         return parts;
     }
     return 0;
   }
-  /// Sets that take turns in the groups of a stage, a part of a unit and of
-  /// kPromotedDepth steps each; and their registers.
-  constexpr int promotedSets(int parts) const {
-    return units() * parts * (blockK / kPromotedDepth) % 2 == 0 ? 2 : 1;
-  }
+  /// Registers of those sets.
   constexpr int promotedSums(int parts) const {
-    return promotedSets(parts) * consumerColumns() / (2 * parts);
+    return 2 * consumerColumns() / (2 * parts);
   }
   /// Columns of a part.
   constexpr int promotedColumns(const GemmSignature &signature) const {

@@ -553,9 +553,9 @@ TEST_CASE("sums that are promoted have parts that fit registers") {
     int parts, sums;
   };
   const Case cases[] = {
-      {tileOf(64, 64, 1), 1, 64},      // one set
-      {tileOf(64, 64, 1, 256), 1, 96}, // two sets of two blocks of k
-      {tileOf(128, 96, 2), 1, 96},     //
+      {tileOf(64, 64, 1), 1, 96},      // 32 + two sets of 32
+      {tileOf(64, 64, 1, 256), 1, 96}, //
+      {tileOf(128, 96, 2), 1, 144},    //
       {tileOf(128, 128, 2), 2, 128},   // 64 + two sets of 32
       {tileOf(128, 192, 2), 2, 192},   // 96 + two sets of 48
       {tileOf(128, 256, 2), 4, 192},   // 128 + two sets of 32

@@ -462,7 +462,7 @@ TEST_CASE("an operand of a type that trials do not know is an error") {
   REQUIRE_FALSE(static_cast<bool>(results));
   CHECK(summarize(results.takeError()).message ==
         "fake: trials can neither fill nor compare operand z of type int32; "
-        "bf16, fp16, fp32, fp64, e4m3 and int8 work");
+        "bf16, fp16, fp32, fp64, e4m3, e5m2 and int8 work");
 }
 
 TEST_CASE("what a result hands on is not loaded again") {

@@ -161,12 +161,11 @@ static double additionClocks(const Sm90GemmConfig &config,
 /// Clocks of a stage whose sums are promoted. Three things run side by side:
 /// the tensor core for all consumers that read the stage; the additions, whose
 /// warps share what issues them; and each consumer's own path, which waits for
-/// a group before it begins the next. Additions run beside the next group where
-/// two sets of sums take turns. (Fitted to 33 of 52 sweeps of an H100: the
-/// first choice reaches 0.976 of their best, and 0.958 of the others'.)
+/// a group before it begins the next. (Fitted to 33 of 52 sweeps of an H100:
+/// the first choice reached 0.976 of their best, and 0.958 of the others'.)
 static double promotedClocks(const Sm90GemmConfig &config,
                              const GemmSignature &signature) {
-  constexpr double kGapClocks = 150, kOneSetClocks = 345, kIssueShare = 1.9;
+  constexpr double kGapClocks = 150, kIssueShare = 1.9;
   constexpr int kInterval = Sm90GemmConfig::kPromotedDepth;
   int parts = config.promotedParts(signature);
   int width = config.promotedColumns(signature);
@@ -174,9 +173,7 @@ static double promotedClocks(const Sm90GemmConfig &config,
   double products = wgmmaCount(kWgmmaRows, kInterval * bytesOf(signature.in)) *
                     wgmmaClocks(width);
   double additions = additionClocks(config, signature) * width;
-  double own = config.promotedSets(parts) == 2
-                   ? std::max(products, additions) + kGapClocks
-                   : products + additions + kGapClocks + kOneSetClocks;
+  double own = std::max(products, additions) + kGapClocks;
   int readers = config.readers();
   return groups * eighthRoot(eighth(readers * products) + eighth(own) +
                              eighth(kIssueShare * readers * additions));
