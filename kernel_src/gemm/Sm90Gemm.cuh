@@ -453,16 +453,12 @@ private:
 
   /// Behind the last products of a tile, which \p stage feeds.
   static void finishProducts(const Shared &shared, int consumer, int stage) {
-    passTurn(shared, consumer);
-    ptx::wgmmaWait<0>();
-    release(shared, stage);
-  }
-
-  /// The other consumer's products may follow without a gap.
-  static void passTurn(const Shared &shared, int consumer) {
+    // The other consumer's products may follow without a gap.
     if constexpr (kConfig.pingPong)
       if (threadIdx.x % Sm90GemmConfig::kWarpgroup == 0)
         ptx::mbarrierArrive(shared.turn(1 - consumer));
+    ptx::wgmmaWait<0>();
+    release(shared, stage);
   }
 
   /// multiplyTiles() with the row side's elements from registers. A group of
