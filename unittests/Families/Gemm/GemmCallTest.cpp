@@ -21,6 +21,9 @@ struct RandomCall {
   kiln_gemm_args args = kiln_gemm_args_init();
   kiln_pointwise chain[KILN_MAX_POINTWISE];
   kiln_scale scales[2] = {KILN_INIT(kiln_scale), KILN_INIT(kiln_scale)};
+  /// Memory of the caller's behind the last scale, for a struct_size that says
+  /// more than this version knows.
+  char later[sizeof(kiln_scale) + 400] = {};
 
   bool joins() const {
     for (uint32_t i = 0; i < args.pointwise_count; ++i)
