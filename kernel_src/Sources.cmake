@@ -78,12 +78,15 @@ set(KILN_KERNEL_SOURCES
   gemm/FfmaGemm.cuh
   gemm/FfmaGemmConfig.h
   gemm/FfmaTiles.cuh
+  gemm/Gather.cuh
+  gemm/GatherConfig.h
   gemm/GemmEpilogue.cuh
   gemm/GemmParams.h
   gemm/GemmScales.cuh
   gemm/GemmSignature.h
   gemm/Gemv.cuh
   gemm/GemvConfig.h
+  gemm/Groups.cuh
   gemm/MmaGemm.cuh
   gemm/MmaGemmConfig.h
   gemm/MmaTiles.cuh

@@ -174,13 +174,16 @@ public:
     values.pointwise = links.data();
   }
   Gemm(const Gemm &other) noexcept
-      : values(other.values), links(other.links), scales(other.scales) {
+      : values(other.values), links(other.links), scales(other.scales),
+        groups(other.groups), map(other.map) {
     relink();
   }
   Gemm &operator=(const Gemm &other) noexcept {
     values = other.values;
     links = other.links;
     scales = other.scales;
+    groups = other.groups;
+    map = other.map;
     relink();
     return *this;
   }
@@ -233,6 +236,33 @@ public:
       blockScaleB(scaleData, 1, group);
     scales[1].type = scaleType;
     return weights(data);
+  }
+  /// B is batch() matrices, each with a group of rows that ends before row
+  /// ends[g] of A and D, int32 in device memory. A group begins at a multiple
+  /// of \p align.
+  Gemm &groupsByEnds(const int32_t *ends, int64_t align = 0) noexcept {
+    return group(KILN_GROUPS_ENDS, ends, 0, align);
+  }
+  /// A and D are batch() matrices of \p room rows, of which the first rows[g]
+  /// exist; the problem's m is how many to expect.
+  Gemm &maskedGroups(const int32_t *rows, int64_t room) noexcept {
+    return group(KILN_GROUPS_MASKED, rows, room, 0);
+  }
+  /// Row r of the product is row index[r] / divisor of A.
+  Gemm &gatherRows(const int32_t *index, int64_t divisor = 1) noexcept {
+    mapRows(KILN_ROWS_GATHER, index);
+    map.divisor = divisor;
+    return *this;
+  }
+  /// Row r of the product is row index[r] of D. A gather has the same index.
+  Gemm &scatterRows(const int32_t *index) noexcept {
+    return mapRows(KILN_ROWS_SCATTER, index);
+  }
+  /// What the chain makes of a row is multiplied by its weight.
+  Gemm &rowWeights(const float *weights) noexcept {
+    mapRows(0, map.index);
+    map.weights = weights;
+    return *this;
   }
   Gemm &determinism(kiln_determinism level) noexcept {
     return set(values.determinism, level);
@@ -309,6 +339,9 @@ public:
     if (values.b.scale)
       slots.operands[KILN_GEMM_SCALE_B] = values.b.scale->data;
     slots.operands[KILN_GEMM_ZERO_B] = const_cast<void *>(values.b.zero);
+    slots.operands[KILN_GEMM_GROUP_SIZES] = const_cast<int32_t *>(groups.sizes);
+    slots.operands[KILN_GEMM_ROW_INDEX] = const_cast<int32_t *>(map.index);
+    slots.operands[KILN_GEMM_ROW_WEIGHTS] = const_cast<float *>(map.weights);
     slots.operands[KILN_GEMM_ALPHA] = const_cast<void *>(values.alpha_device);
     slots.operands[KILN_GEMM_BETA] = const_cast<void *>(values.beta_device);
     detail::fillChain(values, KILN_GEMM_POINTWISE, slots);
@@ -328,6 +361,25 @@ private:
       values.a.scale = &scales[0];
     if (values.b.scale)
       values.b.scale = &scales[1];
+    if (values.groups)
+      values.groups = &groups;
+    if (values.rows)
+      values.rows = &map;
+  }
+  Gemm &group(kiln_group_kind kind, const int32_t *sizes, int64_t room,
+              int64_t align) noexcept {
+    groups.kind = kind;
+    groups.sizes = sizes;
+    groups.room = room;
+    groups.align = align;
+    values.groups = &groups;
+    return *this;
+  }
+  Gemm &mapRows(uint32_t flags, const int32_t *index) noexcept {
+    map.flags |= flags;
+    map.index = index;
+    values.rows = &map;
+    return *this;
   }
   Gemm &scale(kiln_operand &operand, size_t index, kiln_granularity each,
               const void *data) noexcept {
@@ -365,6 +417,8 @@ private:
   kiln_gemm_args values = kiln_gemm_args_init();
   std::array<Sized<kiln_pointwise>, KILN_MAX_POINTWISE> links;
   std::array<Sized<kiln_scale>, 2> scales; ///< of A and B, where they have some
+  Sized<kiln_groups> groups;
+  Sized<kiln_row_map> map;
 };
 
 //===----------------------------------------------------------------------===//

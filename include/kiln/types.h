@@ -350,6 +350,57 @@ enum kiln_call_flag {
 // Problems
 //===----------------------------------------------------------------------===//
 
+/// Where the rows of groups are.
+typedef int32_t kiln_group_kind;
+enum kiln_group_kind_value {
+  /// A, D and a residual are one matrix of m rows each, without a batch stride.
+  /// Group g ends before row sizes[g]. It begins where the group before ends,
+  /// or at the next multiple of `align`: the first at row 0. m says how many
+  /// rows there are at most; rows that are no group's are neither read nor
+  /// written. (Offsets with a leading 0, batch + 1 of them, are given as
+  /// sizes = offsets + 1.)
+  KILN_GROUPS_ENDS = 10,
+  /// A, D and a residual are batch matrices of `room` rows each, of which group
+  /// g has the first sizes[g]. m is how many to expect of a group; the rest of
+  /// a matrix is neither read nor written.
+  KILN_GROUPS_MASKED = 20
+};
+
+/// Groups of rows of a GEMM, batch of them, at most 1024. Sizes may be 0. Those
+/// that are negative count as 0, those beyond m or `room` as that: no launch
+/// reads or writes outside of its operands, whatever they say.
+typedef struct kiln_groups {
+  uint32_t struct_size;
+  kiln_group_kind kind;
+  const int32_t *sizes; ///< device memory, one of each group
+  int64_t room;         ///< masked only; 0: m
+  int64_t align;        ///< ends only, at most 4096; 0: 1
+  uint64_t reserved[4];
+} kiln_groups;
+
+enum kiln_row_map_flag {
+  /// Row r of the product is row index[r] / divisor of A, which has
+  /// (m - 1) / divisor + 1 rows, and of its scales. With a divisor of top_k, A
+  /// is the tokens, and an index counts their choices.
+  KILN_ROWS_GATHER = 1,
+  /// Row r of the product is row index[r] of D, which has m rows. No residual.
+  KILN_ROWS_SCATTER = 2
+};
+
+/// Where rows of groups with ends are, and what they are multiplied by. An
+/// index outside of 0 to m - 1 is no row: zeros where it is read, and nothing
+/// is written.
+typedef struct kiln_row_map {
+  uint32_t struct_size;
+  uint32_t flags;       ///< kiln_row_map_flag
+  const int32_t *index; ///< device memory, m of them; null without flags
+  int64_t divisor;      ///< of a gather; 0: 1
+  /// Device memory, m fp32, or null: what the chain makes of row r is
+  /// multiplied by weights[index[r]], without an index by weights[r].
+  const float *weights;
+  uint64_t reserved[3];
+} kiln_row_map;
+
 /// D = pointwise(alpha * op(A) op(B) + beta * C), for each matrix of a batch.
 ///
 /// Describes a problem (kiln_problem) and, with its addresses, is one call
@@ -363,6 +414,11 @@ enum kiln_call_flag {
 /// up projection alternate in a weight stored [n, k]. n, which is even then,
 /// stays the width of the product: operands of links before it have n columns,
 /// D and those of links behind it n / 2. C is not available with it.
+///
+/// With `groups`, B is batch matrices with their scales and biases, and each is
+/// multiplied by a group of rows of its own, as many as an array in device
+/// memory says when the kernel runs: experts and their tokens. No C and no tf32
+/// then, and rows of A lie along k.
 ///
 /// alpha and batch must be set: zero means zero. kiln_gemm_args_init() gives
 /// both as 1.
@@ -396,7 +452,9 @@ typedef struct kiln_gemm_args {
   /// its upper bound and m_hint (0: m) what to tune for. Slot.
   const int32_t *m_device;
   int64_t m_hint;
-  uint64_t reserved[8];
+  const kiln_groups *groups; ///< null: every matrix of the batch has m rows
+  const kiln_row_map *rows;  ///< null: rows are in the order of their groups
+  uint64_t reserved[6];
 } kiln_gemm_args;
 
 /// Values that a dynamic extent will take. All of them are served by one set of
@@ -443,6 +501,9 @@ enum kiln_gemm_slot {
   KILN_GEMM_SCALE_B = 9,
   KILN_GEMM_SCALE_C = 10,
   KILN_GEMM_SCALE_D = 11,
+  KILN_GEMM_GROUP_SIZES = 12, ///< of kiln_groups
+  KILN_GEMM_ROW_INDEX = 13,   ///< of kiln_row_map
+  KILN_GEMM_ROW_WEIGHTS = 14,
   /// + i: operand of the chain's link i; links that are KILN_POINTWISE_NONE are
   /// not counted.
   KILN_GEMM_POINTWISE = 16,

@@ -82,6 +82,14 @@ constexpr int scaledDepth(ScaleKind kind) {
   return isBlockScale(kind) ? 128 : 0;
 }
 
+/// How rows of A and D are shared out among matrices of B, each with a group of
+/// its own. How many a group has is known on the device only.
+enum class GroupKind : int {
+  None = 0,    ///< a batch: each matrix has m rows
+  Ends = 10,   ///< one after the other in m rows: each ends where an array says
+  Masked = 20, ///< a batch with room for m rows each, of which the first exist
+};
+
 /// How an access treats the caches.
 enum class CacheHint : int {
   Plain = 0,

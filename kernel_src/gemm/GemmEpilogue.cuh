@@ -13,6 +13,7 @@
 #include "common/Pointwise.cuh"
 #include "common/Raster.cuh"
 #include "gemm/GemmScales.cuh"
+#include "gemm/Groups.cuh"
 
 namespace kiln {
 
@@ -222,10 +223,16 @@ void computeRun(const EpilogueOperands &operands, const GemmParams &params,
                                       links.template ofElement<kChain>(i + 1),
                                       behind.template ofElement<kChain>(i / 2));
   }
+  if constexpr (kSignature.hasRowWeights) {
+    float weight = rowWeight<kSignature>(params, row);
+#pragma unroll
+    for (int i = 0; i < kCount / kSignature.columnsPerOutput(); ++i)
+      accumulators[i] *= weight;
+  }
 }
 
-/// computeRun, and stores what it makes. D's elements of a run fit the
-/// alignment class.
+/// computeRun, and stores what it makes, where D has the row. D's elements of a
+/// run fit the alignment class.
 template <GemmSignature kSignature, int kCount>
 void finishRun(const EpilogueOperands &operands, const GemmParams &params,
                long long row, long long column, int valid,
@@ -235,6 +242,11 @@ void finishRun(const EpilogueOperands &operands, const GemmParams &params,
   static_assert(kCount <= epilogueVector<kSignature>(),
                 "a run is wider than its alignment allows");
   computeRun<kSignature>(operands, params, row, column, valid, accumulators);
+  if constexpr (kSignature.scatters) {
+    row = rowInD<kSignature>(params, row);
+    if (row < 0)
+      return;
+  }
   char *d = operands.d + (row * params.ldd + column / kJoined) * bytesOf(kType);
   if constexpr (kJoined == 1)
     storeRun<kType>(d, accumulators, valid);

@@ -16,6 +16,17 @@ struct ScaleParams {
   long long rowStride = 0, depthStride = 0, batchStride = 0;
 };
 
+/// Groups of rows, and where rows are. With groups, m is how many rows there is
+/// room for: of all together, or masked of each. Sizes beyond it count as m.
+struct GroupParams {
+  const int *sizes = nullptr; ///< of each group its end, or masked its rows
+  /// A group begins at the first multiple of this from the end before on.
+  int align = 1;
+  int divisor = 1;            ///< of the index where A's rows are
+  const int *index = nullptr; ///< of m rows; what is outside of [0, m) has none
+  const float *weights = nullptr; ///< by the index, or without one by the row
+};
+
 /// Operands and extents of one GEMM launch. Leading dimensions and strides
 /// count elements of their operand's type; A, B, C, D and the residual are
 /// matrices of `batch` with a batch stride (0 shares an input). Pointers that
@@ -63,6 +74,7 @@ struct GemmParams {
   ScaleParams scaleA{}, scaleB{};
   /// Of packed weights, whose scales have the signature's type.
   const void *zeroB = nullptr;
+  GroupParams groups{};
 };
 
 /// Bits of GemmParams::early.

@@ -11,6 +11,9 @@
 
 namespace kiln {
 
+/// Most groups of a launch.
+inline constexpr int kMostGroups = 1024;
+
 /// The part of a GEMM problem that its kernels are specialised for. Sizes,
 /// leading dimensions, strides and scalars are run-time parameters.
 ///
@@ -39,7 +42,22 @@ struct GemmSignature {
   DType scaleTypeB = DType::None; ///< None: fp32
   int groupB = 0;     ///< steps of k that share a scale, of Block1x128; 0: all
   bool zeroB = false; ///< int4 has zero points; else they are 8
+  /// Matrices of B, with what belongs to them, are those of the batch; so are
+  /// those of A and D where they are masked.
+  GroupKind groups = GroupKind::None;
+  bool gathers = false;       ///< rows of A are where an index says
+  bool scatters = false;      ///< so are rows of D
+  bool hasRowWeights = false; ///< what the chain makes of a row is multiplied
 
+  constexpr bool hasGroups() const { return groups != GroupKind::None; }
+  /// Rows of A, D and what has D's shape are those of one matrix.
+  constexpr bool hasFlatRows() const { return groups == GroupKind::Ends; }
+  /// Shared memory of a block's table of groups (gemm/Groups.cuh).
+  constexpr int groupTableBytes() const {
+    return hasGroups() ? kMostGroups * 4 : 0;
+  }
+  /// True where rows have a number other than their place.
+  constexpr bool mapsRows() const { return gathers || scatters; }
   constexpr bool isPacked() const { return orderB != WeightOrder::Plain; }
   /// Scales of B that are applied to finished sums; kernels of packed weights
   /// apply their own.
@@ -94,10 +112,21 @@ struct GemmSignature {
     bool isScaled = scaleA != ScaleKind::None || scaleB != ScaleKind::None;
     return !isScaled || bytesOf(in) == 1;
   }
+  /// True where groups go with the rest: of rows along k, without C; only those
+  /// with ends have rows elsewhere, and a residual where D's rows are.
+  constexpr bool areGroupsValid() const {
+    if (!hasGroups())
+      return !mapsRows() && !hasRowWeights;
+    if (!isKMajorA() || readsC || compute == ComputeMode::TF32)
+      return false;
+    if (groups == GroupKind::Masked && (mapsRows() || hasRowWeights))
+      return false;
+    return !scatters || !pointwise.contains(PointwiseOp::Residual);
+  }
   /// True for the combinations every GEMM template can be asked for: types and
   /// scales as above, tf32 only of fp32 data and narrow sums of fp8, columns
-  /// joined once at most and without C, and alignment classes as described
-  /// above.
+  /// joined once at most and without C, groups as above, and alignment classes
+  /// as described above.
   constexpr bool isWellFormed() const {
     bool computeOk = compute == ComputeMode::Native ||
                      (compute == ComputeMode::TF32 && in == DType::FP32) ||
@@ -109,8 +138,8 @@ struct GemmSignature {
     if (isPacked() && layout != Layout::NT)
       return false;
     return hasTypes() && hasScales() && computeOk && joinOk &&
-           isClass(alignA, bytesOf(in)) && isClass(alignB, bytesOf(in)) &&
-           isClass(alignD, bytesOf(out));
+           areGroupsValid() && isClass(alignA, bytesOf(in)) &&
+           isClass(alignB, bytesOf(in)) && isClass(alignD, bytesOf(out));
   }
 
   friend constexpr bool operator==(const GemmSignature &,

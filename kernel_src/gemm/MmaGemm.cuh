@@ -13,6 +13,9 @@
 // is ByteFragments.cuh's. Sums of int8 are int32 until they are complete, and
 // scales of blocks are applied to the sums of each 128 of k.
 //
+// Tiles of groups of rows are shared out among as many blocks as run at once
+// (Groups.cuh).
+//
 // Limits: sm_80 and up; at most 2^31 - 1 blocks. On Hopper mma.sync reaches
 // about 0.62 of the tensor cores' rate.
 //
@@ -82,9 +85,24 @@ public:
   static void run(const GemmParams &params) {
     extern __shared__ __align__(128) unsigned char sharedMemory[];
     allowSuccessor();
+    if constexpr (kSignature.hasGroups())
+      return runGroups(params, sharedMemory);
     TileWork work = tileWork(blockIdx.x, tileCount(params.m, kBlockM),
                              tileCount(params.n, kBlockN),
                              splitsOf<kConfig>(params), params.rasterGroup);
+    runTile(params, {work}, sharedMemory);
+  }
+
+private:
+  using Accumulators = Sum[kTilesM][kTilesN * 2][4];
+
+  /// A tile of D. Rows of a group do not begin with the matrix's.
+  struct Tile : TileWork {
+    GroupRows group = {0, 0};
+  };
+
+  static void runTile(const GemmParams &params, const Tile &work,
+                      unsigned char *sharedMemory) {
     Accumulators accumulators = {};
     multiply(params, work, ptx::sharedAddress(sharedMemory), accumulators);
     if constexpr (kConfig.splits != 0)
@@ -93,13 +111,34 @@ public:
     store(params, work, reinterpret_cast<float *>(sharedMemory), accumulators);
   }
 
-private:
-  using Accumulators = Sum[kTilesM][kTilesN * 2][4];
-
-  static long long rowBegin(const TileWork &work) {
-    return static_cast<long long>(work.tileM) * kBlockM;
+  static void runGroups(const GemmParams &params, unsigned char *sharedMemory) {
+    awaitPredecessor();
+    const GroupTable<kSignature.groups> table(
+        params,
+        reinterpret_cast<int *>(sharedMemory + kConfig.tileBytes(kSignature)));
+    if (threadIdx.x < 32)
+      table.build(kBlockM);
+    __syncthreads();
+    const int across = tileCount(params.n, kBlockN);
+    const unsigned count = table.tiles() * across;
+#pragma unroll 1
+    for (unsigned i = blockIdx.x; i < count; i += gridDim.x) {
+      GroupTile tile = table.tile(i, across, params.rasterGroup, false);
+      runTile(params, {tile.work, tile.rows}, sharedMemory);
+      __syncthreads(); // the ring is to be filled again
+    }
   }
-  static long long columnBegin(const TileWork &work) {
+
+  static long long rowBegin(const Tile &work) {
+    return static_cast<long long>(work.tileM) * kBlockM + work.group.begin;
+  }
+  static long long rowEnd(const GemmParams &params, const Tile &work) {
+    if constexpr (kSignature.hasGroups())
+      return work.group.end;
+    else
+      return params.m;
+  }
+  static long long columnBegin(const Tile &work) {
     return static_cast<long long>(work.tileN) * kBlockN;
   }
   static int warpRow() { return threadIdx.x / 32 / kConfig.warpsN * kWarpM; }
@@ -108,10 +147,10 @@ private:
   /// Brings the tiles of both operands to the ring, in the order of k.
   class Producer {
   public:
-    Producer(const GemmParams &params, const TileWork &work, const Range &range)
+    Producer(const GemmParams &params, const Tile &work, const Range &range)
         : range(range), a(startA(params, work, range), params.lda),
           b(startB(params, work, range), params.ldb),
-          rowsLeft(leftOf(params.m, rowBegin(work))),
+          rowsLeft(leftOf(rowEnd(params, work), rowBegin(work))),
           columnsLeft(leftOf(params.n, columnBegin(work))) {}
 
     /// Turns to the block's tile \p tile, which may not exist.
@@ -162,13 +201,13 @@ private:
     }
 
   private:
-    static const char *startA(const GemmParams &params, const TileWork &work,
+    static const char *startA(const GemmParams &params, const Tile &work,
                               const Range &range) {
       return operandStart<kElementBytes>(params.a, work.batch * params.strideA,
                                          kShapeA.kMajor, rowBegin(work),
                                          range.begin(), params.lda);
     }
-    static const char *startB(const GemmParams &params, const TileWork &work,
+    static const char *startB(const GemmParams &params, const Tile &work,
                               const Range &range) {
       return operandStart<kElementBytes>(params.b, work.batch * params.strideB,
                                          kShapeB.kMajor, columnBegin(work),
@@ -182,7 +221,7 @@ private:
   };
 
   /// Sums the products of the block's range of k.
-  static void multiply(const GemmParams &params, const TileWork &work,
+  static void multiply(const GemmParams &params, const Tile &work,
                        unsigned shared, Accumulators &accumulators) {
     Range range(params, work.split, splitsOf<kConfig>(params));
     Producer producer(params, work, range);
@@ -289,8 +328,7 @@ private:
   }
 
   /// The columns of a warp are in one block of B.
-  static ScaleReader scaleReader(const GemmParams &params,
-                                 const TileWork &work) {
+  static ScaleReader scaleReader(const GemmParams &params, const Tile &work) {
     long long row = rowBegin(work) + warpRow() + laneRow(threadIdx.x % 32);
     return {params, work.batch, columnBegin(work) + warpColumn(),
             [&](int i) { return row + i / 2 * 16 + i % 2 * kUpperRow; }};
@@ -347,7 +385,7 @@ private:
 
   /// Publishes this split's sums. True in the block that arrived last: its
   /// accumulators then hold the sum over all splits.
-  static bool reduceSplits(const GemmParams &params, const TileWork &work,
+  static bool reduceSplits(const GemmParams &params, const Tile &work,
                            Accumulators &accumulators) {
     constexpr long long kTileVectors = kBlockM * kBlockN / 4;
     auto *tile = reinterpret_cast<float4 *>(params.partials) +
@@ -404,8 +442,8 @@ private:
 
   /// Writes the tile: kRows rows at a time pass through the warp's own part of
   /// shared memory, from the layout of mma.sync to whole rows.
-  static void store(const GemmParams &params, const TileWork &work,
-                    float *shared, Accumulators &accumulators) {
+  static void store(const GemmParams &params, const Tile &work, float *shared,
+                    Accumulators &accumulators) {
     constexpr int kPitch = kConfig.epiloguePitch();
     constexpr int kRows = kConfig.epilogueRows(kSignature);
     int lane = threadIdx.x % 32;
@@ -426,8 +464,8 @@ private:
       }
       if ((i + 1) * 16 % kRows == 0) {
         __syncwarp();
-        storeRows(params, operands, row + (i + 1) * 16 - kRows, column,
-                  staging);
+        storeRows(params, operands, rowEnd(params, work),
+                  row + (i + 1) * 16 - kRows, column, staging);
         __syncwarp();
       }
     }
@@ -473,17 +511,18 @@ private:
     }
   }
 
-  /// Finishes the staged rows, which begin at (row, column) of D.
+  /// Finishes the staged rows, which begin at (row, column) of D, up to
+  /// \p rowEnd.
   static void storeRows(const GemmParams &params,
-                        const EpilogueOperands &operands, long long row,
-                        long long column, const float *staging) {
+                        const EpilogueOperands &operands, long long rowEnd,
+                        long long row, long long column, const float *staging) {
     constexpr int kPitch = kConfig.epiloguePitch();
     constexpr int kVector = epilogueVector<kSignature>();
     constexpr int kRunsPerRow = kWarpN / kVector;
     constexpr int kRows = kConfig.epilogueRows(kSignature);
     constexpr int kPasses = (kRows * kRunsPerRow + 31) / 32;
     static_assert(kWarpN % kVector == 0, "a run crosses the warp's tile");
-    int rowsLeft = leftOf(params.m, row);
+    int rowsLeft = leftOf(rowEnd, row);
     // Lanes of the last pass may have no row.
     if constexpr (kRows * kRunsPerRow % 32 != 0)
       rowsLeft = min(rowsLeft, kRows);

@@ -19,6 +19,7 @@ struct MmaGemmConfig {
   int rasterGroup = 8; ///< run-time value
 
   static constexpr const char *kName = "mma";
+  static constexpr bool kTakesGroups = true; ///< for GemmTemplate.h
 
   /// The knobs of the translation unit: key, member name, member, default.
   template <class F> static constexpr void forEachField(F &&f) {
@@ -63,8 +64,11 @@ struct MmaGemmConfig {
     return epilogueBytes(rows) > ringBytes(signature) ? 16 : rows;
   }
   /// Dynamic shared memory of a block: the ring of stages, which the epilogue
-  /// uses again.
+  /// uses again, and the table of groups.
   constexpr int sharedBytes(const GemmSignature &signature) const {
+    return tileBytes(signature) + signature.groupTableBytes();
+  }
+  constexpr int tileBytes(const GemmSignature &signature) const {
     int ring = ringBytes(signature);
     int epilogue = epilogueBytes(epilogueRows(signature));
     return ring > epilogue ? ring : epilogue;
@@ -84,6 +88,8 @@ struct MmaGemmConfig {
     if (stages < 2 || stages > 16 || threads() > 1024)
       return false;
     if (splits != 1 && (splits != 0 || splitK != 1))
+      return false;
+    if (signature.hasGroups() && splits != 0)
       return false;
     // Instructions are 16 x 8; B's fragments are loaded 16 columns at a time.
     if (blockM % (16 * warpsM) != 0 || blockN % (16 * warpsN) != 0)

@@ -42,14 +42,14 @@ double naiveDot(const GemmParams &params, long long batch, long long row,
 
 /// The same of packed weights.
 template <GemmSignature kSignature>
-double naivePackedDot(const GemmParams &params, long long row,
+double naivePackedDot(const GemmParams &params, long long batch, long long row,
                       long long column) {
-  const auto *a =
-      static_cast<const Storage<kSignature.in> *>(params.a) + row * params.lda;
+  const auto *a = static_cast<const Storage<kSignature.in> *>(params.a) +
+                  batch * params.strideA + row * params.lda;
   double sum = 0;
   for (long long k = 0; k < params.k; ++k)
     sum += static_cast<double>(toFloat<kSignature.in>(a[k])) *
-           packedWeight<kSignature>(params, column, k);
+           packedWeight<kSignature>(params, batch, column, k);
   return sum;
 }
 
@@ -63,7 +63,9 @@ void naiveGemm(const GemmParams &params) {
   // Columns of the product that one thread joins to an element.
   constexpr int kJoined = kSignature.columnsPerOutput();
   long long columns = params.n / kJoined;
-  long long count = params.batch * params.m * columns;
+  // Groups with ends share m rows.
+  long long count =
+      (kSignature.hasFlatRows() ? 1 : params.batch) * params.m * columns;
   long long step = static_cast<long long>(gridDim.x) * kConfig.threads();
   long long first =
       static_cast<long long>(blockIdx.x) * kConfig.threads() + threadIdx.x;
@@ -71,11 +73,19 @@ void naiveGemm(const GemmParams &params) {
     long long flatRow = i / columns;
     long long column = (i - flatRow * columns) * kJoined;
     long long batch = flatRow / params.m, row = flatRow - batch * params.m;
+    if constexpr (kSignature.groups == GroupKind::Ends) {
+      batch = groupOfRow<kSignature.groups>(params, row);
+      if (batch < 0)
+        continue;
+    }
+    if constexpr (kSignature.groups == GroupKind::Masked)
+      if (row >= groupRows<kSignature.groups>(params, batch).end)
+        continue;
     float values[kJoined];
     for (int j = 0; j < kJoined; ++j)
       if constexpr (kSignature.isPacked())
         values[j] = static_cast<float>(
-            naivePackedDot<kSignature>(params, row, column + j));
+            naivePackedDot<kSignature>(params, batch, row, column + j));
       else
         values[j] = static_cast<float>(
             naiveDot<kSignature>(params, batch, row, column + j));

@@ -11,7 +11,8 @@ struct NaiveGemmConfig {
   int blockThreads = 256;
 
   static constexpr const char *kName = "naive";
-  static constexpr bool kTakesPacked = true; ///< for GemmTemplate.h
+  // For GemmTemplate.h.
+  static constexpr bool kTakesPacked = true, kTakesGroups = true;
 
   template <class F> static constexpr void forEachField(F &&f) {
     f("bt", "blockThreads", &NaiveGemmConfig::blockThreads, 256);

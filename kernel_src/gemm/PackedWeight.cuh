@@ -41,13 +41,26 @@ float packedScale(const GemmParams &params, long long at) {
         reinterpret_cast<const Storage<kType> *>(params.scaleB.data)[at]);
 }
 
-/// Element (\p row, \p k) of W[n, k], which is B as it is stored.
+/// Blocks of packed weights, and scales, of one matrix.
+inline long long packedBlocks(const GemmParams &params) {
+  return PackedWeights::blocksOf(params.n) * PackedWeights::blocksOf(params.k);
+}
 template <GemmSignature kSignature>
-double packedWeight(const GemmParams &params, long long row, long long k) {
+long long packedScales(const GemmParams &params) {
+  return PackedWeights::blocksOf(params.n) * PackedWeights::kRows *
+         PackedWeights::groups(params.k, kSignature.groupB);
+}
+
+/// Element (\p row, \p k) of W[n, k] of \p batch, which is B as it is stored.
+/// Matrices of a batch follow one another without gaps.
+template <GemmSignature kSignature>
+double packedWeight(const GemmParams &params, long long batch, long long row,
+                    long long k) {
   constexpr DType kType = kSignature.typeB();
   constexpr int kBits = bitsOf(kType);
   constexpr int kGroup = kSignature.groupB;
-  const long long block = row / 64 * PackedWeights::blocksOf(params.k) + k / 64;
+  const long long block = batch * packedBlocks(params) +
+                          row / 64 * PackedWeights::blocksOf(params.k) + k / 64;
   const int bit = PackedWeights::bitOf(kBits, static_cast<int>(row % 64),
                                        static_cast<int>(k % 64));
   const unsigned code =
@@ -56,7 +69,8 @@ double packedWeight(const GemmParams &params, long long row, long long k) {
       bit % 8;
   const long long groups = PackedWeights::groups(params.k, kGroup);
   const long long group = kGroup ? k / (kGroup ? kGroup : 1) : 0;
-  const long long at = PackedWeights::scaleAt(row, group, groups);
+  const long long at = batch * packedScales<kSignature>(params) +
+                       PackedWeights::scaleAt(row, group, groups);
   double value;
   if constexpr (kType == DType::INT4) {
     int zero = 8;

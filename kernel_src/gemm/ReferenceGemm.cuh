@@ -11,6 +11,7 @@
 #include "common/Convert.cuh"
 #include "common/Pointwise.cuh"
 #include "gemm/GemmScales.cuh"
+#include "gemm/Groups.cuh"
 #include "gemm/NaiveGemmConfig.h"
 #include "gemm/PackedWeight.cuh"
 
@@ -33,6 +34,19 @@ class ReferenceGemm {
   /// Columns of the product that make one element.
   static constexpr int kJoined = kSignature.columnsPerOutput();
 
+  /// Where the rows of a tile are: their numbers in the product, of their
+  /// matrix, and their groups or batches; -1: the product has no such row.
+  struct Rows {
+    int row[kBlock], batch[kBlock];
+    bool isFirst[kBlock]; ///< of its batch here
+  };
+
+  /// Where an element is: its batch, its row there, and a column of what the
+  /// links that are asked about act on.
+  struct Place {
+    long long batch, row, column;
+  };
+
   /// Sums of a thread's elements: rows threadRow + kPerSide * i, columns as
   /// columnOf() says.
   struct Sums {
@@ -47,46 +61,84 @@ public:
     long long tilesN = (gemm.n + kBlock - 1) / kBlock;
     long long row = params.rowBegin + blockIdx.x / tilesN * kBlock;
     long long column = blockIdx.x % tilesN * kBlock;
+    __shared__ Rows rows;
+    find(rows, gemm, row, params.rowEnd);
     Sums sums;
     for (long long k = 0; k < gemm.k; k += kBlockK) {
-      loadA(tileA, gemm, row, params.rowEnd, k);
-      // A slab may cross batches: rows of another one need another B.
-      forEachBatch(gemm, row, min(row + kBlock, params.rowEnd),
-                   [&](long long batch, long long begin, long long end) {
-                     loadB(tileB, gemm, batch, column, k);
-                     __syncthreads();
-                     add(sums, tileA, tileB, row, begin, end);
-                     __syncthreads();
-                   });
+      loadA(tileA, gemm, rows, k);
+      // Rows of another batch need another B.
+      for (int i = 0; i < kBlock; ++i) {
+        if (!rows.isFirst[i])
+          continue;
+        loadB(tileB, gemm, rows.batch[i], column, k);
+        __syncthreads();
+        add(sums, tileA, tileB, rows, rows.batch[i]);
+        __syncthreads();
+      }
     }
-    finish(params, sums, row, column);
+    finish(params, sums, rows, row, column);
   }
 
 private:
-  /// Calls body(batch, first row, end row) for each batch that the flattened
-  /// rows [begin, end) touch.
-  template <class Body>
-  static void forEachBatch(const GemmParams &gemm, long long begin,
-                           long long end, Body body) {
-    while (begin < end) {
-      long long batch = begin / gemm.m;
-      long long next = min((batch + 1) * gemm.m, end);
-      body(batch, begin, next);
-      begin = next;
+  /// Finds the rows of D from \p first to \p end, flat over the batch, which
+  /// are a tile at most.
+  static void find(Rows &rows, const GemmParams &gemm, long long first,
+                   long long end) {
+    for (int i = threadIdx.x; i < kBlock; i += kThreads) {
+      long long flat = first + i;
+      rows.row[i] = rows.batch[i] = -1;
+      if (flat >= end)
+        continue;
+      if constexpr (kSignature.hasFlatRows()) {
+        if constexpr (!kSignature.scatters)
+          setRow(rows, gemm, i, flat);
+      } else {
+        int batch = static_cast<int>(flat / gemm.m);
+        int within = static_cast<int>(flat - batch * gemm.m);
+        bool exists = true;
+        if constexpr (kSignature.groups == GroupKind::Masked)
+          exists = within < groupRows<kSignature.groups>(gemm, batch).end;
+        rows.row[i] = exists ? within : -1;
+        rows.batch[i] = exists ? batch : -1;
+      }
+    }
+    if constexpr (kSignature.scatters) {
+      __syncthreads();
+      for (long long row = threadIdx.x; row < gemm.m; row += kThreads) {
+        long long at = rowInD<kSignature>(gemm, row) - first;
+        if (at >= 0 && at < kBlock && first + at < end)
+          setRow(rows, gemm, static_cast<int>(at), row);
+      }
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < kBlock; i += kThreads) {
+      rows.isFirst[i] = rows.batch[i] >= 0;
+      for (int j = 0; j < i; ++j)
+        if (rows.batch[j] == rows.batch[i])
+          rows.isFirst[i] = false;
+    }
+    __syncthreads();
+  }
+
+  static void setRow(Rows &rows, const GemmParams &gemm, int i, long long row) {
+    if constexpr (kSignature.hasFlatRows()) {
+      rows.batch[i] = groupOfRow<kSignature.groups>(gemm, row);
+      rows.row[i] = rows.batch[i] < 0 ? -1 : static_cast<int>(row);
     }
   }
 
   static void loadA(double (&tile)[kBlockK][kPitch], const GemmParams &gemm,
-                    long long row, long long rowEnd, long long k) {
+                    const Rows &rows, long long k) {
     constexpr bool kMajor = kSignature.isKMajorA();
     const auto *a = static_cast<const Storage<kA> *>(gemm.a);
     for (int i = threadIdx.x; i < kBlock * kBlockK; i += kThreads) {
       int r = kMajor ? i / kBlockK : i % kBlock;
       int depth = kMajor ? i % kBlockK : i / kBlock;
       double value = 0;
-      if (row + r < rowEnd && k + depth < gemm.k) {
-        long long batch = (row + r) / gemm.m;
-        long long within = row + r - batch * gemm.m;
+      long long within =
+          rows.row[r] < 0 ? -1 : rowInA<kSignature>(gemm, rows.row[r]);
+      if (within >= 0 && k + depth < gemm.k) {
+        long long batch = rows.batch[r];
         long long at = kMajor ? within * gemm.lda + k + depth
                               : (k + depth) * gemm.lda + within;
         value = toFloat<kA>(a[batch * gemm.strideA + at]);
@@ -106,7 +158,7 @@ private:
       double value = 0;
       if constexpr (kSignature.isPacked()) {
         if (column + c < gemm.n && k + depth < gemm.k)
-          value = packedWeight<kSignature>(gemm, column + c, k + depth);
+          value = packedWeight<kSignature>(gemm, batch, column + c, k + depth);
       } else if (column + c < gemm.n && k + depth < gemm.k)
         value = toFloat<kB>(static_cast<const Storage<kB> *>(
                     gemm.b)[batch * gemm.strideB +
@@ -125,18 +177,16 @@ private:
     return kJoined * (threadColumn + kPerSide * (j / kJoined)) + j % kJoined;
   }
 
-  /// Adds the products of the tile's rows [begin, end), tile row 0 being
-  /// \p row.
+  /// Adds the products of the tile's rows of \p batch.
   static void add(Sums &sums, const double (&tileA)[kBlockK][kPitch],
-                  const double (&tileB)[kBlockK][kPitch], long long row,
-                  long long begin, long long end) {
+                  const double (&tileB)[kBlockK][kPitch], const Rows &rows,
+                  int batch) {
     int threadRow = threadIdx.x / kPerSide;
     for (int depth = 0; depth < kBlockK; ++depth) {
       double a[kMicro], b[kMicro];
 #pragma unroll
       for (int i = 0; i < kMicro; ++i) {
-        long long at = row + threadRow + kPerSide * i;
-        bool mine = at >= begin && at < end;
+        bool mine = rows.batch[threadRow + kPerSide * i] == batch;
         a[i] = mine ? tileA[depth][threadRow + kPerSide * i] : 0.0;
         b[i] = tileB[depth][columnOf(i)];
       }
@@ -152,27 +202,29 @@ private:
   }
 
   static void finish(const ReferenceGemmParams &params, const Sums &sums,
-                     long long row, long long column) {
+                     const Rows &rows, long long row, long long column) {
 #pragma unroll
     for (int i = 0; i < kMicro; ++i)
 #pragma unroll
       for (int j = 0; j < kMicro; j += kJoined) {
-        long long r = row + threadIdx.x / kPerSide + kPerSide * i;
+        int r = threadIdx.x / kPerSide + kPerSide * i;
         long long c = column + columnOf(j);
-        if (r < params.rowEnd && c < params.gemm.n)
-          finishElement(params, r, c, &sums.value[i][j], &sums.magnitude[i][j]);
+        if (row + r >= params.rowEnd || c >= params.gemm.n)
+          continue;
+        long long at = (row + r - params.rowBegin) * (params.gemm.n / kJoined) +
+                       c / kJoined;
+        // A row that the product does not have stays as it was.
+        params.reference[at] = 0;
+        params.bound[at] = -1;
+        if (rows.row[r] >= 0)
+          finishElement(params, {rows.batch[r], rows.row[r], c}, at,
+                        &sums.value[i][j], &sums.magnitude[i][j]);
       }
   }
 
   static double outAt(const void *matrix, long long index) {
     return toFloat<kSignature.out>(static_cast<const Out *>(matrix)[index]);
   }
-
-  /// Where an element is: its batch, its row there, and a column of what the
-  /// links that are asked about act on.
-  struct Place {
-    long long batch, row, column;
-  };
 
   /// What the links [kFirst, kLast) read at \p place.
   template <int kFirst, int kLast>
@@ -208,13 +260,13 @@ private:
     magnitude = chainErrorScale<kChain, 0, kJoin>(magnitude, operands);
   }
 
-  /// Finishes the kJoined sums from the product's \p column on.
-  static void finishElement(const ReferenceGemmParams &params, long long row,
-                            long long column, const double *values,
+  /// Finishes the kJoined sums from \p place in the product on, which make
+  /// element \p at of the slab.
+  static void finishElement(const ReferenceGemmParams &params, Place place,
+                            long long at, const double *values,
                             const double *magnitudes) {
     const GemmParams &gemm = params.gemm;
-    long long batch = row / gemm.m;
-    Place place = {batch, row - batch * gemm.m, column};
+    long long column = place.column;
     double value = values[0], magnitude = magnitudes[0];
     finishColumn(gemm, place, value, magnitude);
     if constexpr (kJoined == 2) {
@@ -229,10 +281,9 @@ private:
       magnitude = chainErrorScale<kChain, kJoin + 1>(
           joinErrorScale<kChain.ops[kJoin]>(x, y, scaleX, scaleY), operands);
     }
-    long long at =
-        (row - params.rowBegin) * (gemm.n / kJoined) + column / kJoined;
-    params.reference[at] = value;
-    params.bound[at] = magnitude;
+    double weight = rowWeight<kSignature>(gemm, place.row);
+    params.reference[at] = value * weight;
+    params.bound[at] = magnitude * fabs(weight);
   }
 };
 

@@ -16,16 +16,19 @@ namespace kiln {
 /// Stores of rows of kRowBytes that lie swizzled in shared memory, elements of
 /// kElementBytes, by kThreads threads.
 template <int kRowBytes, int kElementBytes, int kThreads> struct ShiftedRows {
-  /// Stores \p bytes of each of \p rows rows staged at \p staged to \p first,
-  /// first + pitch, and so on; the calling thread is number \p thread.
-  static void store(char *first, long long pitch, unsigned staged, int rows,
-                    int bytes, int thread) {
+  /// Stores \p bytes of each of \p rows rows staged at \p staged, row r to
+  /// rowAt(r), unless that is null; the calling thread is number \p thread.
+  template <class RowAt>
+  static void store(RowAt rowAt, unsigned staged, int rows, int bytes,
+                    int thread) {
     constexpr int kVectors = kRowBytes / 16 - 1; // within a row
     constexpr int kSingles = 16 / kElementBytes; // at its ends
 #pragma unroll 1
     for (int i = thread; i < rows * kSingles; i += kThreads) {
       int r = i / kSingles;
-      char *target = first + r * pitch;
+      char *target = rowAt(r);
+      if (!target)
+        continue;
       int byte = i % kSingles * kElementBytes;
       if (byte >= 16 - shiftOf(target))
         byte += kRowBytes - 16;
@@ -35,7 +38,9 @@ template <int kRowBytes, int kElementBytes, int kThreads> struct ShiftedRows {
 #pragma unroll 1
     for (int i = thread; i < rows * kVectors; i += kThreads) {
       int r = i / kVectors, vector = i % kVectors;
-      char *target = first + r * pitch;
+      char *target = rowAt(r);
+      if (!target)
+        continue;
       int shift = shiftOf(target);
       int begin = vector * 16 + 16 - shift;
       if (begin + 16 <= bytes)
@@ -44,6 +49,21 @@ template <int kRowBytes, int kElementBytes, int kThreads> struct ShiftedRows {
       else
         for (int byte = begin; byte < bytes; byte += kElementBytes)
           storeOne(target + byte, staged + stagedOffset(r, byte));
+    }
+  }
+
+  /// The same of rows that begin and end at multiples of 16 bytes.
+  template <class RowAt>
+  static void storeAligned(RowAt rowAt, unsigned staged, int rows, int bytes,
+                           int thread) {
+    constexpr int kVectors = kRowBytes / 16;
+#pragma unroll 1
+    for (int i = thread; i < rows * kVectors; i += kThreads) {
+      int r = i / kVectors, byte = i % kVectors * 16;
+      char *target = rowAt(r);
+      if (target && byte < bytes)
+        *reinterpret_cast<uint4 *>(target + byte) =
+            ptx::ldShared128(staged + stagedOffset(r, byte));
     }
   }
 

@@ -75,11 +75,14 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Epilogue {
                  kKind == ScaleKind::Row && kSignature.columnsPerOutput() == 1>;
   using RowScales = Scales<kSignature.scaleA, !kSwap>;
   using ColumnScales = Scales<kSignature.scaleB, kSwap>;
+  using RowWeights = Sm90Vector<kSignature, kConfig, DType::FP32, !kSwap,
+                                kSignature.hasRowWeights && kJoined == 1>;
   /// Of one piece.
   struct Vectors {
     typename Bias::Piece bias;
     typename RowScales::Piece rowScales;
     typename ColumnScales::Piece columnScales;
+    typename RowWeights::Piece rowWeights;
   };
   using Accumulators = float[kUnits][kColumns / 2];
 
@@ -107,6 +110,14 @@ public:
     bias.load(operands.bias, kSwap ? row : column, n);
     rowScales.load(operands.rowScales, kSwap ? column : row, m);
     columnScales.load(operands.columnScales, kSwap ? row : column, n);
+    rowWeights.load(kSwap ? column : row, [&](int r) {
+      return r < tile.groupEnd ? rowWeight<kSignature>(params.gemm, r) : 0.0f;
+    });
+    if constexpr (kSignature.hasGroups()) {
+      groupEnd = tile.groupEnd;
+      int first = kSwap ? tile.columnBegin : tile.rowBegin;
+      isWhole = first + kConfig.blockM <= groupEnd;
+    }
   }
 
   /// Finishes this consumer's part of \p tile; returns with stores in flight.
@@ -219,7 +230,7 @@ private:
 
   Vectors vectorsOf(int piece) const {
     return {bias.piece(piece), rowScales.piece(piece),
-            columnScales.piece(piece)};
+            columnScales.piece(piece), rowWeights.piece(piece)};
   }
 
   static int thread() { return threadIdx.x % kThreads; }
@@ -292,6 +303,11 @@ private:
     stage(operands, row, column, sums, vectors, buffer);
     int rowOfD = kSwap ? column : row;
     int columnOfD = kSwap ? row : column / kJoined;
+    if constexpr (kByTma && kSignature.hasGroups())
+      if (!isWhole) {
+        storePart(operands, buffer, rowOfD, columnOfD);
+        return;
+      }
     if constexpr (kByTma) {
       ptx::fenceProxyAsync();
       meet();
@@ -300,7 +316,8 @@ private:
 #pragma unroll
         for (int box = 0; box < kBoxes; ++box)
           ptx::tmaStore(&params.d, buffer + box * kBoxBytes + first * kRowBytes,
-                        columnOfD + box * kBoxColumns, rowOfD + first, batch);
+                        columnOfD + box * kBoxColumns, rowOfD + first,
+                        kSignature.hasFlatRows() ? 0 : batch);
         ptx::bulkCommit();
         if constexpr (kFetched > 0) {
           release<1>();
@@ -312,8 +329,28 @@ private:
       barrier();
 #pragma unroll
       for (int box = 0; box < kBoxes; ++box)
-        storeShifted(operands.d, buffer + box * kBoxBytes, rowOfD,
-                     columnOfD + box * kBoxColumns);
+        storeRows(operands.d, buffer + box * kBoxBytes, rowOfD,
+                  columnOfD + box * kBoxColumns);
+    }
+    place.next();
+  }
+
+  /// Stores the rows of a staged piece that belong to the tile's group, where
+  /// others of the piece do not.
+  void storePart(const EpilogueOperands &operands, unsigned buffer, int rowOfD,
+                 int columnOfD) {
+    barrier();
+#pragma unroll
+    for (int box = 0; box < kBoxes; ++box)
+      storeRows(operands.d, buffer + box * kBoxBytes, rowOfD,
+                columnOfD + box * kBoxColumns);
+    barrier(); // warps may fill the buffer again each for itself
+    if (isStorer()) {
+      if constexpr (kFetched > 0) {
+        release<0>();
+        ptx::mbarrierArrive(shared.fetchEmpty(consumer, place.stage));
+      } else
+        ptx::bulkCommit(); // of no store: waits count pieces
     }
     place.next();
   }
@@ -356,6 +393,12 @@ private:
         vectors.bias.ofPair(pairBias, j + i / 2, i % 2);
         scalePair(vectors, j + i / 2, i % 2, pair);
         finishPair(operands, row, column, r, c, pairBias, pair);
+        if constexpr (kSignature.hasRowWeights && kJoined == 1) {
+          float weights[2];
+          vectors.rowWeights.ofPair(weights, j + i / 2, i % 2);
+          pair[0] *= weights[0];
+          pair[1] *= weights[1];
+        }
         if constexpr (kJoined == 2)
           stageOne(buffer + stagedOffset(r, c / 2 * kOutBytes), pair[0]);
         else if constexpr (kOutBytes == 2)
@@ -475,9 +518,15 @@ private:
       if constexpr (kChain.contains(PointwiseOp::GeluErf) &&
                     (kSwap || !kAddsBias<kSignature>))
         pair[0] = __shfl_sync(~0u, pair[0], threadIdx.x % 32);
-      applyChainToPair<kChain>(pair[0], pair[1],
-                               sharedOperands<kChain>(bias[0], residual[0]),
-                               sharedOperands<kChain>(bias[1], residual[1]));
+      // The neighbour of a group's last row is another group's.
+      if constexpr (kSignature.hasGroups() && kSwap) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+          pair[i] = applyChain<kChain>(pair[i], bias[i], residual[i]);
+      } else
+        applyChainToPair<kChain>(pair[0], pair[1],
+                                 sharedOperands<kChain>(bias[0], residual[0]),
+                                 sharedOperands<kChain>(bias[1], residual[1]));
     }
   }
 
@@ -523,17 +572,27 @@ private:
     }
   }
 
-  /// Stores the staged box as the rows of an unaligned D from (row, column) on.
-  void storeShifted(char *d, unsigned box, long long row,
-                    long long column) const {
+  /// Stores the staged box as the rows of D from (row, column) on, where TMA
+  /// does not.
+  void storeRows(char *d, unsigned box, long long row, long long column) const {
     int rows = min(leftOf(params.gemm.m, row), kBoxRows);
+    if constexpr (kSignature.hasGroups())
+      rows = min(groupEnd - static_cast<int>(row), kBoxRows);
     int bytes =
         min(leftOf(params.gemm.n / kJoined, column), kBoxColumns) * kOutBytes;
     if (bytes <= 0)
       return;
-    ShiftedRows<kRowBytes, kOutBytes, kThreads>::store(
-        d + (row * params.gemm.ldd + column) * kOutBytes,
-        params.gemm.ldd * kOutBytes, box, rows, bytes, thread());
+    auto rowAt = [&](int r) -> char * {
+      long long at = rowInD<kSignature>(params.gemm, row + r);
+      if (kSignature.scatters && at < 0)
+        return nullptr;
+      return d + (at * params.gemm.ldd + column) * kOutBytes;
+    };
+    using Rows = ShiftedRows<kRowBytes, kOutBytes, kThreads>;
+    if constexpr (kSignature.alignD == 16)
+      Rows::storeAligned(rowAt, box, rows, bytes, thread());
+    else
+      Rows::store(rowAt, box, rows, bytes, thread());
   }
 
   const Sm90GemmParams &params;
@@ -542,6 +601,9 @@ private:
   Bias bias; ///< of the tile, as are the scales
   RowScales rowScales;
   ColumnScales columnScales;
+  RowWeights rowWeights;
+  int groupEnd = 0;          ///< of the tile's group, in rows of D
+  bool isWhole = false;      ///< all rows of the tile are the group's
   RingPlace<kBuffers> place; ///< of the buffers
   int stored = -1;           ///< the buffer that a storer has not yet released
 };

@@ -92,7 +92,18 @@ public:
     allowSuccessor();
     if (isProducer && ptx::electOne())
       prefetchMaps(params);
-    Walk walk(params);
+    int *groupTable = nullptr;
+    if constexpr (kSignature.hasGroups()) {
+      groupTable = reinterpret_cast<int *>(
+          sharedMemory + (shared.base - ptx::sharedAddress(sharedMemory)) +
+          Shared::kGroupTable);
+      awaitPredecessor(); // which may make the sizes
+      if (warp == 0)
+        GroupTable<kSignature.groups>(params.gemm, groupTable)
+            .build(Walk::kTableRows);
+      __syncthreads();
+    }
+    Walk walk(params, groupTable);
     begin(shared, isProducer);
     if (role == kConsumers) {
       if constexpr (kConfig.tradesRegisters())

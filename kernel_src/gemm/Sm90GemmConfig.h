@@ -35,6 +35,7 @@ struct Sm90GemmConfig {
                       ///< split, not the splits of one tile
 
   static constexpr const char *kName = "sm90";
+  static constexpr bool kTakesGroups = true; ///< for GemmTemplate.h
 
   template <class F> static constexpr void forEachField(F &&f) {
     f("bm", "blockM", &Sm90GemmConfig::blockM, 128);
@@ -235,9 +236,9 @@ struct Sm90GemmConfig {
                    signature.columnsPerOutput());
   }
   /// True where D is stored by TMA: its rows begin and end at multiples of 16
-  /// bytes.
+  /// bytes, and follow one another. (Of groups whole tiles are.)
   constexpr bool storesByTma(const GemmSignature &signature) const {
-    return signature.alignD == 16;
+    return signature.alignD == 16 && !signature.scatters;
   }
   /// Rows of D in a box that one thread stores. With those of a warp, warps
   /// need not meet: up to 3 % on an H200. But a consumer that stores many
@@ -297,7 +298,8 @@ struct Sm90GemmConfig {
     return (2 * stages + 2 * stagingBuffers(signature) * consumers + 2) * 8;
   }
   constexpr int sharedBytes(const GemmSignature &signature) const {
-    return kAlignment + tileBytes(signature) + barrierBytes(signature);
+    return kAlignment + tileBytes(signature) + barrierBytes(signature) +
+           signature.groupTableBytes();
   }
   /// The hardware gives dynamic shared memory 16 bytes of alignment; swizzled
   /// tiles want this.
@@ -329,6 +331,9 @@ struct Sm90GemmConfig {
     // pieces for splits to own.
     if (columnShared > 1 || staging > 2 ||
         (columnShared && (consumers < 2 || pingPong || splitK() > 1)))
+      return false;
+    // How many tiles there are is not known ahead.
+    if (signature.hasGroups() && (splitK() > 1 || stagesInRing()))
       return false;
     // Rows of one slab or two.
     int slab = slabElements(signature);

@@ -8,6 +8,7 @@
 
 #include "common/PtxSm90.cuh"
 #include "common/Raster.cuh"
+#include "gemm/Groups.cuh"
 #include "gemm/Sm90GemmConfig.h"
 #include "gemm/Sm90GemmParams.h"
 
@@ -49,6 +50,8 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> struct Sm90Shared {
   unsigned fetchEmpty(int consumer, int buffer) const {
     return fetchFull(consumer, buffer) + 8;
   }
+  static constexpr int kGroupTable =
+      kBarriers + kConfig.barrierBytes(kSignature);
 
 private:
   static constexpr int kBuffers = kConfig.stagingBuffers(kSignature);
@@ -60,6 +63,7 @@ struct Sm90Tile {
   int rowBegin, columnBegin; ///< on the tile's sides
   int batch;
   long long index; ///< flat number among all tiles of the launch
+  int groupEnd;    ///< behind the last row of D that the tile's group has
 };
 
 /// The tiles of a block, in order. Blocks of a cluster, and the splits of a
@@ -71,7 +75,9 @@ struct Sm90Tile {
 /// 64 x 6144 x 5120 took 37 us and 128 x 6144 x 5120 22.5).
 template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Walk {
 public:
-  explicit Sm90Walk(const Sm90GemmParams &params) : params(params) {
+  /// \p groupTable: that of the block, where there are groups.
+  Sm90Walk(const Sm90GemmParams &params, int *groupTable)
+      : params(params), groupTable(groupTable) {
     constexpr unsigned kGroup = kConfig.groupBlocks();
     step = gridDim.x / kGroup;
     bool tilesFirst = kConfig.splitK() > 1 && params.tilesFirst;
@@ -79,8 +85,11 @@ public:
     index = tilesFirst ? blockIdx.x % step : blockIdx.x / kGroup;
     clustersM = count(params.gemm.m, kConfig.blockM * kConfig.clusterM);
     clustersN = count(params.gemm.n, kConfig.blockN * kConfig.clusterN);
-    total = static_cast<unsigned>(clustersM) * clustersN *
-            static_cast<unsigned>(params.gemm.batch);
+    if constexpr (kSignature.hasGroups())
+      total = table().tiles() * clustersN;
+    else
+      total = static_cast<unsigned>(clustersM) * clustersN *
+              static_cast<unsigned>(params.gemm.batch);
     // Splits take turns in k, so that neighbours are read at the same time (up
     // to 3 % on an H200).
     int all = count(params.gemm.k, kConfig.blockK);
@@ -91,6 +100,8 @@ public:
   void next() { index += step; }
 
   Sm90Tile tile() const {
+    if constexpr (kSignature.hasGroups())
+      return tileOfGroup();
     bool alongN = params.rasterAlongN;
     TileWork work =
         tileWork(index, alongN ? clustersN : clustersM,
@@ -98,16 +109,15 @@ public:
     int clusterM = alongN ? work.tileN : work.tileM;
     int clusterN = alongN ? work.tileM : work.tileN;
     int tileM = clusterM * kConfig.clusterM + rank % kConfig.clusterM;
-    int tileN = clusterN * kConfig.clusterN + rank % kConfig.clusterN;
     int beginM = begin<kConfig.blockM, kStepM>(tileM, params.gemm.m);
-    int beginN = begin<kConfig.blockN, kStepN>(tileN, params.gemm.n);
-    Sm90Tile tile;
-    tile.rowBegin = kConfig.swapAB ? beginN : beginM;
-    tile.columnBegin = kConfig.swapAB ? beginM : beginN;
-    tile.batch = static_cast<int>(work.batch);
-    tile.index = work.tile;
-    return tile;
+    return tileAt(beginM, clusterN, work);
   }
+
+  /// The table of groups, whose tiles are those of a cluster.
+  GroupTable<kSignature.groups> table() const {
+    return {params.gemm, groupTable};
+  }
+  static constexpr int kTableRows = kConfig.blockM * kConfig.clusterM;
 
   /// This block's number among those that share tiles or split k.
   int multicastRank() const { return kConfig.splitK() > 1 ? 0 : rank; }
@@ -125,6 +135,31 @@ public:
   int kCount;
 
 private:
+  /// A tile of \p work that begins with row \p beginM, in column \p clusterN of
+  /// clusters.
+  Sm90Tile tileAt(int beginM, int clusterN, const TileWork &work) const {
+    int tileN = clusterN * kConfig.clusterN + rank % kConfig.clusterN;
+    int beginN = begin<kConfig.blockN, kStepN>(tileN, params.gemm.n);
+    Sm90Tile tile;
+    tile.rowBegin = kConfig.swapAB ? beginN : beginM;
+    tile.columnBegin = kConfig.swapAB ? beginM : beginN;
+    tile.batch = static_cast<int>(work.batch);
+    tile.index = work.tile;
+    return tile;
+  }
+
+  /// The last tile of a group may begin where it has no row left: of a cluster
+  /// the other blocks have some.
+  Sm90Tile tileOfGroup() const {
+    GroupTile found = table().tile(index, clustersN, params.gemm.rasterGroup,
+                                   params.rasterAlongN);
+    int tileM = found.work.tileM * kConfig.clusterM + rank % kConfig.clusterM;
+    Sm90Tile tile = tileAt(found.rows.begin + tileM * kConfig.blockM,
+                           found.work.tileN, found.work);
+    tile.groupEnd = found.rows.end;
+    return tile;
+  }
+
   static constexpr bool kPairsAlongM =
       kConfig.swapAB && kConfig.finishesPairs(kSignature);
   /// Tiles begin at multiples of these: of what TMA wants, 16 bytes, where rows
@@ -156,6 +191,7 @@ private:
   }
 
   const Sm90GemmParams &params;
+  int *groupTable;
   int rank, clustersM, clustersN;
   unsigned index, step, total;
 };

@@ -63,6 +63,14 @@ public:
   /// Loads the entries from \p first, the consumer's row or column, to \p end.
   void load(const void *vector, int first, int end) {
     const char *from = static_cast<const char *>(vector);
+    load(first, [&](int at) {
+      return loadOrZero<kType>(from + static_cast<long long>(at) * kBytes,
+                               at < end);
+    });
+  }
+
+  /// The same with entry i as \p entry says.
+  template <class EntryOf> void load(int first, EntryOf entry) {
 #pragma unroll
     for (int i = 0; i < kLoads; ++i)
 #pragma unroll
@@ -70,9 +78,7 @@ public:
         int at = kAlongRows
                      ? i * Sm90GemmConfig::kUnit + rowInUnit() + j * kSecondRow
                      : (i * 32 + lane()) * kPerWord + j;
-        entries[i][j] = loadOrZero<kType>(
-            from + static_cast<long long>(first + at) * kBytes,
-            first + at < end);
+        entries[i][j] = entry(first + at);
       }
   }
 
@@ -142,6 +148,7 @@ public:
     void ofPair(float (&)[2], int, bool) const {}
   };
   void load(const void *, int, int) {}
+  template <class EntryOf> void load(int, EntryOf) {}
   Piece piece(int) const { return {}; }
 };
 

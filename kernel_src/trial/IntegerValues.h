@@ -36,6 +36,10 @@ struct IntegerValues {
       return offset(index);
     case IntegerData::Indices:
       return place(index);
+    case IntegerData::Counts:
+      return countOf(index, init.total);
+    case IntegerData::Ends:
+      return end(index);
     case IntegerData::None:
       break;
     }
@@ -98,6 +102,36 @@ private:
       const long long room = init.total - sum - init.least * (lengths - 1 - i);
       const long long wanted = wantedLength(i, lengths, greatest);
       sum += wanted < room ? wanted : room;
+    }
+    return sum;
+  }
+
+  /// Count \p index of those that make up \p total.
+  constexpr long long countOf(long long index, long long total) const {
+    if (differ && count > 1 && index < 2)
+      return index == 0 ? 0 : init.most < total ? init.most : total;
+    // Shares of the total, so that few rows are spread over many counts.
+    const long long mean = (index + 1) * total / count - index * total / count;
+    const long long spread = differ ? mean : mean * 3 / 10;
+    const long long value =
+        mean - spread +
+        static_cast<long long>(
+            mix(mix(seed + 1) + static_cast<unsigned long long>(index)) %
+            static_cast<unsigned long long>(2 * spread + 1));
+    return value < init.most ? value : init.most;
+  }
+
+  /// Where count \p index ends.
+  constexpr long long end(long long index) const {
+    const long long gaps = (init.align - 1) * (count - 1);
+    const long long total = init.total > gaps ? init.total - gaps : init.total;
+    long long sum = 0;
+    for (long long i = 0; i <= index; ++i) {
+      const long long first = (sum + init.align - 1) / init.align * init.align;
+      const long long room = init.total - first;
+      const long long wanted = countOf(i, total);
+      if (room > 0)
+        sum = first + (wanted < room ? wanted : room);
     }
     return sum;
   }

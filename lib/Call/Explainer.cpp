@@ -174,7 +174,7 @@ void Explainer::checkStruct(const std::string &name, const Stated &stated) {
 void Explainer::checkStrides(const std::string &name,
                              const StatedOperand &stated) {
   const int64_t stride = stated.given.batch_stride;
-  if (stride && !hasBatches)
+  if (stride && (!hasBatches || !stated.hasBatches))
     fail(ErrorCode::Unsupported, "{}.batch_stride is {}, there are no batches",
          name, stride);
   if (stride < 0)
@@ -183,7 +183,7 @@ void Explainer::checkStrides(const std::string &name,
   if (stride > kMaxBatchStride)
     fail(ErrorCode::InvalidArgument, "{}.batch_stride is {}, at most {} works",
          name, stride, kMaxBatchStride);
-  if (stated.isWritten && mostBatches > 1)
+  if (stated.isWritten && stated.hasBatches && mostBatches > 1)
     checkMatrices(name, stated);
   if (stated.field < 0)
     return;

@@ -51,6 +51,11 @@ public:
     return quick.begin(args, structName, flags) && !fault;
   }
 
+  template <class Struct> bool nested(const Struct &given, const char *name) {
+    take(checkInput(given, name));
+    return quick.nested(given, name) && !fault;
+  }
+
   void number(int field, StatedName name, int64_t value);
   int64_t derived(int field, StatedName name, int64_t given, int64_t otherwise);
   void hint(int field, StatedName name, int64_t given, int64_t most);

@@ -45,6 +45,16 @@ public:
     return true;
   }
 
+  /// A struct that another one points to. False: it is not to be read.
+  template <class Struct>
+  KILN_INLINE bool nested(const Struct &given, const char * /*name*/) {
+    bool isGood = hasKnownSize(given);
+    for (uint64_t word : given.reserved)
+      isGood &= isGood && word == 0;
+    wrong |= !isGood;
+    return isGood;
+  }
+
   /// A number that the record has as it is.
   KILN_INLINE void number(int field, StatedName, int64_t value) {
     call.values[field] = value;
@@ -98,7 +108,7 @@ public:
     const uint64_t address = place(stated);
     // As unsigned, one that is negative is beyond any limit.
     const auto stride = static_cast<uint64_t>(from.batch_stride);
-    wrong |= stride > maxStride;
+    wrong |= stride > (stated.hasBatches ? maxStride : 0);
     if (countsStrides)
       bits |= stride * bytes;
     const int64_t given = from.leading_dim, packed = stated.rowLength;
@@ -113,7 +123,7 @@ public:
     const bool isShort =
         needed &
         (stride < matrixElements(stated.rows, packed, to.leadingDimension));
-    wrong |= countsStrides & ((stride == 0) | isShort);
+    wrong |= countsStrides & stated.hasBatches & ((stride == 0) | isShort);
     addOutput(stated);
   }
 

@@ -58,6 +58,7 @@ struct StatedOperand {
   kiln_dtype mayBeType = KILN_DTYPE_NONE;
   const char *mayBeName = "";
   bool hasScales = false; ///< scales() states its scale
+  bool hasBatches = true; ///< false: one matrix serves a batch of others
 };
 
 /// One operand of heads: a batch of matrices, each of planes, whose rows may

@@ -145,7 +145,8 @@ TEST_CASE("every template and reference has a unit in this test") {
   CHECK(textOf(unitsOf({"kiln_elementwise_", "kiln_gemm_", "kiln_rows_",
                         "kiln_transpose2d_"})) ==
         "kiln_elementwise_flat kiln_elementwise_reference kiln_gemm_ffma "
-        "kiln_gemm_gemv kiln_gemm_mma kiln_gemm_naive kiln_gemm_packed "
+        "kiln_gemm_gather kiln_gemm_gemv kiln_gemm_mma kiln_gemm_naive "
+        "kiln_gemm_packed "
         "kiln_gemm_reference "
         "kiln_gemm_repack kiln_gemm_repack_transposed kiln_gemm_simt "
         "kiln_gemm_skinny kiln_gemm_sm90 kiln_rows_reference "

@@ -121,3 +121,32 @@ TEST_CASE("indices differ as long as there are enough") {
   CHECK(all({IntegerData::Indices, 0, 99}, 50, false) !=
         all({IntegerData::Indices, 0, 99}, 50, true));
 }
+
+TEST_CASE("counts make up their total, and outliers differ more") {
+  const auto usual = all({IntegerData::Counts, 0, 500, 6400}, 64, false);
+  CHECK(std::ranges::min(usual) >= 70);
+  CHECK(std::ranges::max(usual) <= 130);
+  const auto differ = all({IntegerData::Counts, 0, 500, 6400}, 64, true);
+  CHECK(std::ranges::min(differ) == 0);
+  CHECK(std::ranges::max(differ) == 500);
+  // Few are spread.
+  const auto few = all({IntegerData::Counts, 0, 500, 8}, 64, false);
+  CHECK(std::ranges::count(few, 1) == 8);
+  CHECK(std::ranges::count(few, 0) == 56);
+}
+
+TEST_CASE("ends follow one another, from multiples of the alignment") {
+  for (long long align : {1, 16, 128})
+    for (bool differ : {false, true})
+      for (long long total : {0, 1, 100, 5000}) {
+        CAPTURE(align);
+        CAPTURE(differ);
+        CAPTURE(total);
+        const auto ends = all(
+            {IntegerData::Ends, 0, (total + 1) / 2, total, align}, 9, differ);
+        CHECK(std::ranges::is_sorted(ends));
+        CHECK(ends.back() <= total);
+        if (align == 1 && !differ)
+          CHECK(2 * ends.back() >= total);
+      }
+}

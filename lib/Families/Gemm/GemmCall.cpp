@@ -14,6 +14,8 @@ static_assert(KILN_LAYOUT_NN == int(Layout::NN) &&
               KILN_LAYOUT_TN == int(Layout::TN) &&
               KILN_LAYOUT_TT == int(Layout::TT));
 static_assert(KILN_ORDER_K64R16 == int(WeightOrder::K64R16));
+static_assert(KILN_GROUPS_ENDS == int(GroupKind::Ends) &&
+              KILN_GROUPS_MASKED == int(GroupKind::Masked));
 
 /// The value of scale_b of packed weights, or -1.
 static int packedKindOf(const kiln_scale &given) {
@@ -62,8 +64,9 @@ struct GemmVisit {
     v.isEmpty(args.m == 0 || args.n == 0 || args.batch == 0);
     v.batches(args.batch);
     const bool readsC = args.beta != 0 || args.beta_device;
-    const int64_t cols = visitChain(args, out, v);
-    visitInputs(args, readsC, out, v);
+    const Rows rows = visitGroups(args, v);
+    const int64_t cols = visitChain(args, rows, out, v);
+    visitInputs(args, rows, readsC, out, v);
     v.operand({.name = "d",
                .given = args.d,
                .index = GemmOperand::D,
@@ -72,10 +75,11 @@ struct GemmVisit {
                .rowLength = cols,
                .field = GemmField::Ldd,
                .isWritten = true,
-               .rows = args.m,
+               .rows = rows.room,
                .mayBe = readsC ? int(GemmOperand::C) : -1,
                .mayBeType = out,
-               .mayBeName = "c"});
+               .mayBeName = "c",
+               .hasBatches = !rows.areFlat});
     v.scalar({.name = "alpha",
               .value = args.alpha,
               .field = GemmField::Alpha,
@@ -94,9 +98,94 @@ struct GemmVisit {
     v.alignment(GemmField::Align);
   }
 
+  /// Rows that A and D have.
+  struct Rows {
+    int64_t room, ofA;
+    bool areFlat; ///< one matrix has those of all groups
+  };
+
   template <class Visitor>
-  KILN_INLINE static void visitInputs(const Args &args, bool readsC,
-                                      kiln_dtype out, Visitor &v) {
+  KILN_INLINE static Rows visitGroups(const Args &args, Visitor &v) {
+    v.number(GemmField::GroupAlign, "groups.align", 1);
+    v.number(GemmField::Divisor, "rows.divisor", 1);
+    for (int field : {GemmField::Groups, GemmField::Room, GemmField::Gather,
+                      GemmField::Scatter, GemmField::RowWeights})
+      v.absent(field);
+    v.require(args.groups || !args.rows, ErrorCode::Unsupported,
+              "rows needs groups of kind {}", int(KILN_GROUPS_ENDS));
+    if (!args.groups) [[likely]]
+      return {args.m, args.m, false};
+    return visitGiven(args, *args.groups, v);
+  }
+
+  template <class Visitor>
+  [[gnu::noinline]] static Rows
+  visitGiven(const Args &args, const kiln_groups &groups, Visitor &v) {
+    Rows rows{args.m, args.m, false};
+    if (!v.nested(groups, "groups"))
+      return rows;
+    const bool isMasked = groups.kind == KILN_GROUPS_MASKED;
+    v.require(groups.kind != 0, ErrorCode::InvalidArgument,
+              "groups.kind is required");
+    v.choice(GemmField::Groups, "groups.kind", groups.kind, groups.kind);
+    v.require(isMasked || groups.room == 0, ErrorCode::Unsupported,
+              "groups.room is {}, masked groups have one", groups.room);
+    v.require(!isMasked || groups.align == 0, ErrorCode::Unsupported,
+              "groups.align is {}, groups with ends have one", groups.align);
+    if (isMasked)
+      rows.room = rows.ofA =
+          v.derived(GemmField::Room, "groups.room", groups.room, args.m);
+    v.number(GemmField::GroupAlign, "groups.align",
+             resolveRow(groups.align, 1));
+    v.array({.name = "groups.sizes",
+             .address = groups.sizes,
+             .index = GemmOperand::GroupSizes,
+             .rowLength = args.batch});
+    rows.areFlat = !isMasked;
+    v.require(isMasked || !args.a.scale ||
+                  args.a.scale->struct_size < sizeof(kiln_scale) ||
+                  args.a.scale->batch_stride == 0,
+              ErrorCode::Unsupported,
+              "a.scale: batch_stride is set, groups share one matrix");
+    if (args.rows)
+      visitMap(args, *args.rows, rows, v);
+    return rows;
+  }
+
+  template <class Visitor>
+  static void visitMap(const Args &args, const kiln_row_map &map, Rows &rows,
+                       Visitor &v) {
+    constexpr uint32_t kBoth = KILN_ROWS_GATHER | KILN_ROWS_SCATTER;
+    if (!v.nested(map, "rows"))
+      return;
+    const bool gathers = map.flags & KILN_ROWS_GATHER;
+    v.require((map.flags & ~kBoth) == 0, ErrorCode::Unsupported,
+              "rows.flags {:#x} are unknown", map.flags);
+    v.number(GemmField::Gather, "rows.flags", gathers);
+    v.number(GemmField::Scatter, "rows.flags",
+             (map.flags & KILN_ROWS_SCATTER) != 0);
+    v.number(GemmField::RowWeights, "rows.weights", map.weights != nullptr);
+    v.require(gathers || map.divisor == 0, ErrorCode::Unsupported,
+              "rows.divisor is {} without a gather", map.divisor);
+    const int64_t divisor = gathers ? resolveRow(map.divisor, 1) : 1;
+    v.number(GemmField::Divisor, "rows.divisor", divisor);
+    if (gathers && args.m > 0 && divisor > 0)
+      rows.ofA = (args.m - 1) / divisor + 1;
+    if (map.flags & kBoth)
+      v.array({.name = "rows.index",
+               .address = map.index,
+               .index = GemmOperand::RowIndex,
+               .rowLength = args.m});
+    if (map.weights)
+      v.array({.name = "rows.weights",
+               .address = map.weights,
+               .index = GemmOperand::RowWeights,
+               .rowLength = args.m});
+  }
+
+  template <class Visitor>
+  KILN_INLINE static void visitInputs(const Args &args, const Rows &rows,
+                                      bool readsC, kiln_dtype out, Visitor &v) {
     const auto layout = static_cast<Layout>(args.layout);
     v.operand({.name = "a",
                .given = args.a,
@@ -106,7 +195,8 @@ struct GemmVisit {
                .rowLength = isTransposedA(layout) ? args.m : args.k,
                .field = GemmField::Lda,
                .isUsed = args.k != 0,
-               .hasScales = true});
+               .hasScales = true,
+               .hasBatches = !rows.areFlat});
     v.factors({.name = "a.scale",
                .given = args.a.scale,
                .index = GemmOperand::ScaleA,
@@ -114,7 +204,7 @@ struct GemmVisit {
                .order = GemmField::ScaleOrderA,
                .ld = GemmField::LdScaleA,
                .isTransposed = isTransposedA(layout),
-               .rows = args.m,
+               .rows = rows.ofA,
                .depth = args.k});
     const bool isPacked = args.b.order != 0;
     if (isPacked) [[unlikely]]
@@ -180,8 +270,8 @@ struct GemmVisit {
 
   /// Returns the columns of what the chain makes.
   template <class Visitor>
-  KILN_INLINE static int64_t visitChain(const Args &args, kiln_dtype out,
-                                        Visitor &v) {
+  KILN_INLINE static int64_t visitChain(const Args &args, const Rows &rows,
+                                        kiln_dtype out, Visitor &v) {
     int64_t cols = args.n;
     v.absent(GemmField::LdResidual);
     v.chain(GemmField::Pointwise, args,
@@ -198,7 +288,8 @@ struct GemmVisit {
                    .type = out,
                    .typeOf = "d",
                    .rowLength = cols,
-                   .field = isBias ? -1 : int(GemmField::LdResidual)});
+                   .field = isBias ? -1 : int(GemmField::LdResidual),
+                   .hasBatches = isBias || !rows.areFlat});
             });
     return cols;
   }

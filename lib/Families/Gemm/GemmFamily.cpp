@@ -6,6 +6,7 @@
 #include "Families/Gemm/GemmTemplate.h"
 #include "Families/ProblemFields.h"
 #include "Kernel/TypeName.h"
+#include "Model/MathUtil.h"
 #include "Support/Error.h"
 
 #include <algorithm>
@@ -66,7 +67,12 @@ public:
         "dtype=fp16 layout=NT b=int8 order_b=k64r16 scale_b=1x32 "
         "scale_type_b=fp32 batch=1 scale_a=none compute=native",
         "dtype=bf16 layout=NT b=e2m1 order_b=k64r16 scale_b=1x32 "
-        "scale_type_b=e8m0 zero_b=0 batch=1 scale_a=none compute=native"};
+        "scale_type_b=e8m0 zero_b=0 batch=1 scale_a=none compute=native",
+        "layout=NT groups=ends beta=0 compute=native",
+        "layout=NT groups=ends beta=0 compute=native gather=1 scatter=1 "
+        "divisor=2 row_weights=1 pointwise=",
+        "layout=NT groups=masked beta=0 compute=native gather=0 scatter=0 "
+        "row_weights=0"};
     return kCombinations;
   }
   std::optional<MatrixProduct>
@@ -143,15 +149,50 @@ static llvm::Error checkPacked(const GemmProblem &p) {
   if (p.layout != Layout::NT)
     return makeError(ErrorCode::Unsupported,
                      "gemm: order_b=k64r16 needs layout=NT");
-  if (p.batch != 1)
-    return makeError(ErrorCode::Unsupported,
-                     "gemm: batch={} where packed weights have no batch",
-                     p.batch);
+  if (p.batch != 1 && !p.hasGroups())
+    return makeError(
+        ErrorCode::Unsupported,
+        "gemm: batch={} without groups: packed weights have no batch", p.batch);
   if (!signature.hasScales())
     return makeError(ErrorCode::Unsupported,
                      "gemm: packed weights have scales of rows or of groups, "
                      "1x32, 1x64 or 1x128, e2m1 those of 1x32 as e8m0, and "
                      "int4 alone zero points");
+  return llvm::Error::success();
+}
+
+/// What is to be said of groups of rows: GemmSignature::areGroupsValid().
+static llvm::Error checkGroups(const GemmProblem &p) {
+  const bool mapsRows = p.gathers || p.scatters;
+  if (p.groups != GroupKind::Ends) {
+    if (mapsRows)
+      return makeError(ErrorCode::Unsupported,
+                       "gemm: gather and scatter need groups=ends");
+    if (p.hasRowWeights)
+      return makeError(ErrorCode::Unsupported,
+                       "gemm: row_weights=1 needs groups=ends");
+  }
+  if (!p.hasGroups())
+    return llvm::Error::success();
+  if (p.batch > kMostGroups)
+    return makeError(ErrorCode::Unsupported,
+                     "gemm: batch={} groups, at most {} work", p.batch,
+                     kMostGroups);
+  if (isTransposedA(p.layout))
+    return makeError(ErrorCode::Unsupported,
+                     "gemm: groups need rows of A along k, layout=NT or NN");
+  if (p.beta != 0)
+    return makeError(ErrorCode::Unsupported,
+                     "gemm: beta is set with groups, which take no C");
+  if (p.compute == ComputeMode::TF32)
+    return makeError(ErrorCode::Unsupported,
+                     "gemm: compute=tf32 is not available with groups");
+  if (p.scatters && p.pointwise.contains(PointwiseOp::Residual))
+    return makeError(ErrorCode::Unsupported,
+                     "gemm: a residual is not available with scatter");
+  if (p.groups == GroupKind::Masked && p.room < p.m)
+    return makeError(ErrorCode::InvalidArgument,
+                     "gemm: room={} is less than m={}", p.room, p.m);
   return llvm::Error::success();
 }
 
@@ -199,13 +240,17 @@ static llvm::Error checkMemory(const GemmProblem &p) {
                    int64_t ld) {
     return checkMatrix("gemm", key, rows, cols, ld, p.batch);
   };
-  if (auto error = check("lda", p.rowsA(), p.colsA(), p.lda))
+  auto checkFlat = [&](llvm::StringRef key, int64_t rows, int64_t cols,
+                       int64_t ld) {
+    return checkMatrix("gemm", key, rows, cols, ld, p.flatBatch());
+  };
+  if (auto error = checkFlat("lda", p.rowsA(), p.colsA(), p.lda))
     return error;
   // Packed weights have no leading dimension.
   if (auto error =
           check("ldb", p.rowsB(), p.colsB(), p.isPacked() ? p.colsB() : p.ldb))
     return error;
-  if (auto error = check("ldd", p.m, p.outCols(), p.ldd))
+  if (auto error = checkFlat("ldd", p.room, p.outCols(), p.ldd))
     return error;
   if (p.beta != 0)
     if (auto error = check("ldc", p.m, p.n, p.ldc))
@@ -219,13 +264,14 @@ static llvm::Error checkMemory(const GemmProblem &p) {
     return scales.alongRows ? check(key, depths, rows, scales.ld)
                             : check(key, rows, depths, scales.ld);
   };
-  if (auto error = checkScale("ldsa", p.scaleA, p.m))
+  if (auto error = checkScale("ldsa", p.scaleA, p.scaledRowsA()))
     return error;
   if (auto error = checkScale("ldsb", p.scaleB, p.n))
     return error;
   if (!p.pointwise.contains(PointwiseOp::Residual))
     return llvm::Error::success();
-  return check("ldr", p.m, p.linkCols(PointwiseOp::Residual), p.ldResidual);
+  return checkFlat("ldr", p.room, p.linkCols(PointwiseOp::Residual),
+                   p.ldResidual);
 }
 
 llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
@@ -233,6 +279,8 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
     return error;
   GemmProblem p = readGemmProblem(record.values().data());
   if (auto error = checkPacked(p))
+    return error;
+  if (auto error = checkGroups(p))
     return error;
   if (auto error = checkTypes(p))
     return error;
@@ -267,8 +315,14 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
                                     ? GemmProblem::scaleRows(scales, extent)
                                     : p.scaleDepths(scales)));
   };
-  resetScales(GemmField::ScaleOrderA, GemmField::LdScaleA, p.scaleA, p.m);
+  resetScales(GemmField::ScaleOrderA, GemmField::LdScaleA, p.scaleA,
+              p.scaledRowsA());
   resetScales(GemmField::ScaleOrderB, GemmField::LdScaleB, p.scaleB, p.n);
+  reset(GemmField::Room, p.groups != GroupKind::Masked || p.room == p.m);
+  if (p.groups != GroupKind::Ends)
+    record.set(GemmField::GroupAlign, 1);
+  if (!p.gathers)
+    record.set(GemmField::Divisor, 1);
   Problem problem;
   problem.signature =
       toRecord(signatureOf(readGemmProblem(record.values().data())));
@@ -291,6 +345,36 @@ static void describeInput(OperandSpec &spec) {
   }
 }
 
+/// Sizes of groups, and what belongs to rows that are elsewhere.
+static void describeGroups(const GemmProblem &p, OperandTable &table) {
+  auto describe = [&](int index, llvm::StringRef name, DType type,
+                      int64_t count, bool present) -> OperandSpec & {
+    OperandSpec &spec = table.operands[index];
+    spec = OperandSpec();
+    spec.name = name;
+    spec.type = type;
+    spec.rows = 1;
+    spec.cols = spec.leadingDimension = count;
+    spec.alignment = spec.misalignment = bytesOf(type);
+    spec.present = present;
+    return spec;
+  };
+  const bool isMasked = p.groups == GroupKind::Masked;
+  OperandSpec &sizes = describe(GemmOperand::GroupSizes, "group_sizes",
+                                DType::INT32, p.batch, p.hasGroups());
+  sizes.usual.integers = {isMasked ? IntegerData::Counts : IntegerData::Ends, 0,
+                          isMasked ? p.room : ceilDiv(p.m, 2),
+                          isMasked ? p.m * p.batch : p.m, p.groupAlign};
+  sizes.outliers = sizes.usual;
+  OperandSpec &index = describe(GemmOperand::RowIndex, "row_index",
+                                DType::INT32, p.m, p.gathers || p.scatters);
+  index.usual.integers = {IntegerData::Indices, 0,
+                          std::max<int64_t>(p.m - 1, 0)};
+  index.outliers = index.usual;
+  describe(GemmOperand::RowWeights, "row_weights", DType::FP32, p.m,
+           p.hasRowWeights);
+}
+
 /// Packed weights, their scales and zero points: bytes in rows of blocks.
 static void describePacked(const GemmProblem &p, OperandTable &table) {
   auto describe = [&](int index, llvm::StringRef name, DType type, int64_t cols,
@@ -301,7 +385,7 @@ static void describePacked(const GemmProblem &p, OperandTable &table) {
     spec.role = OperandRole::Constant;
     // Codes of 4 bits, and powers of two, are bytes here.
     spec.type = type == DType::E4M3 || bitsOf(type) > 8 ? type : DType::INT8;
-    spec.rows = p.packedRows();
+    spec.rows = p.packedRows() * p.batch;
     spec.cols = spec.leadingDimension = cols;
     constexpr int kAlign = 16;
     spec.alignment = kAlign;
@@ -350,14 +434,26 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
       spec.usual.mantissaBits = spec.outliers.mantissaBits = kTf32Mantissa;
     return spec;
   };
-  describeInput(set(GemmOperand::A, "a", OperandRole::In, p.dtype, p.rowsA(),
-                    p.colsA(), p.lda, true));
+  // Groups with ends share what has a row for each of the product's.
+  auto setFlat = [&](OperandSpec &spec, int64_t rows) -> OperandSpec & {
+    spec.rows = rows;
+    spec.batch = p.flatBatch();
+    spec.batchStride = spec.batch > 1 ? rows * spec.leadingDimension : 0;
+    return spec;
+  };
+  OperandSpec &a = set(GemmOperand::A, "a", OperandRole::In, p.dtype, p.rowsA(),
+                       p.colsA(), p.lda, true);
+  if (p.hasGroups())
+    setFlat(a, p.scaledRowsA());
+  describeInput(a);
   describeInput(set(GemmOperand::B, "b", OperandRole::Constant, p.typeB,
                     p.rowsB(), p.colsB(), p.ldb, true));
   set(GemmOperand::C, "c", OperandRole::In, p.out, p.m, p.n, p.ldc,
       p.beta != 0);
   OperandSpec &d = set(GemmOperand::D, "d", OperandRole::Out, p.out, p.m,
                        p.outCols(), p.ldd, true);
+  if (p.hasGroups())
+    setFlat(d, p.room);
   if (p.beta != 0)
     d.mayBe = GemmOperand::C;
   // Rounding of the output, and of k products summed in fp32 in any order.
@@ -374,11 +470,17 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
   OperandSpec &bias =
       set(GemmOperand::Bias, "bias", OperandRole::Constant, p.out, 1, biasCols,
           biasCols, p.pointwise.contains(PointwiseOp::Bias));
-  bias.batch = 1;
-  bias.batchStride = 0;
-  set(GemmOperand::Residual, "residual", OperandRole::In, p.out, p.m,
-      p.linkCols(PointwiseOp::Residual), p.ldResidual,
-      p.pointwise.contains(PointwiseOp::Residual));
+  // Groups have a bias each.
+  if (!p.hasGroups()) {
+    bias.batch = 1;
+    bias.batchStride = 0;
+  }
+  OperandSpec &residual =
+      set(GemmOperand::Residual, "residual", OperandRole::In, p.out, p.m,
+          p.linkCols(PointwiseOp::Residual), p.ldResidual,
+          p.pointwise.contains(PointwiseOp::Residual));
+  if (p.hasGroups())
+    setFlat(residual, p.room);
   auto setScales = [&](int index, llvm::StringRef name, OperandRole role,
                        const GemmScales &scales, int64_t extent) {
     int64_t rows = GemmProblem::scaleRows(scales, extent);
@@ -397,10 +499,15 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
     spec.usual = {.mean = -2, .isLogarithmic = true};
     spec.outliers = {.mean = -2, .deviation = 2, .isLogarithmic = true};
   };
-  setScales(GemmOperand::ScaleA, "scale_a", OperandRole::In, p.scaleA, p.m);
+  setScales(GemmOperand::ScaleA, "scale_a", OperandRole::In, p.scaleA,
+            p.scaledRowsA());
+  if (p.hasGroups())
+    setFlat(table.operands[GemmOperand::ScaleA],
+            table.operands[GemmOperand::ScaleA].rows);
   setScales(GemmOperand::ScaleB, "scale_b", OperandRole::Constant, p.scaleB,
             p.n);
   table.operands[GemmOperand::ZeroB].present = false;
+  describeGroups(p, table);
   if (p.isPacked())
     describePacked(p, table);
   auto slotOf = [&](PointwiseOp op) {
@@ -414,7 +521,10 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
                        slotOf(PointwiseOp::Residual),
                        KILN_GEMM_SCALE_A,
                        KILN_GEMM_SCALE_B,
-                       KILN_GEMM_ZERO_B};
+                       KILN_GEMM_ZERO_B,
+                       KILN_GEMM_GROUP_SIZES,
+                       KILN_GEMM_ROW_INDEX,
+                       KILN_GEMM_ROW_WEIGHTS};
   for (int i = 0; i < GemmOperand::Count; ++i)
     table.operands[i].slot = slots[i];
   return table;
@@ -423,7 +533,7 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
 std::optional<MatrixProduct>
 GemmFamily::matrixProduct(const Problem &problem) const {
   GemmProblem p = read(problem);
-  if (p.isPacked())
+  if (p.isPacked() || p.hasGroups())
     return std::nullopt;
   MatrixProduct product;
   product.type = p.dtype;

@@ -8,6 +8,7 @@
 #include "kiln/types.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace kiln {
 
@@ -55,6 +56,10 @@ static constexpr FieldName kLayoutNames[] = {{code(Layout::NN), "NN"},
                                              {code(Layout::NT), "NT"},
                                              {code(Layout::TN), "TN"},
                                              {code(Layout::TT), "TT"}};
+static constexpr FieldName kGroupNames[] = {
+    {code(GroupKind::None), "none"},
+    {code(GroupKind::Ends), "ends"},
+    {code(GroupKind::Masked), "masked"}};
 static constexpr FieldName kPointwiseNames[] = {
     {code(PointwiseOp::Bias), "bias"},
     {code(PointwiseOp::Residual), "residual"},
@@ -63,6 +68,11 @@ static constexpr FieldName kPointwiseNames[] = {
     {code(PointwiseOp::GeluTanh), "gelu_tanh"},
     {code(PointwiseOp::Silu), "silu"},
     {code(PointwiseOp::SwiGlu), "swiglu"}};
+
+/// 0 or 1, fixed at compile time.
+static Field flagField(llvm::StringRef key) {
+  return {.key = key, .role = FieldRole::Signature, .maximum = 1};
+}
 
 const RecordSchema &gemmProblemSchema() {
   static const RecordSchema schema(
@@ -99,7 +109,22 @@ const RecordSchema &gemmProblemSchema() {
        leadingDimensionField("ldsb"),
        enumField("order_b", false, kOrderNames),
        enumField("scale_type_b", false, kScaleTypeNames),
-       {.key = "zero_b", .role = FieldRole::Signature, .maximum = 1}});
+       flagField("zero_b"),
+       enumField("groups", false, kGroupNames),
+       {.key = "room", .role = FieldRole::Capacity, .maximum = kMaxExtent},
+       {.key = "group_align",
+        .role = FieldRole::Extent,
+        .defaultValue = 1,
+        .minimum = 1,
+        .maximum = kMaxGroupAlign},
+       flagField("gather"),
+       {.key = "divisor",
+        .role = FieldRole::Extent,
+        .defaultValue = 1,
+        .minimum = 1,
+        .maximum = kMaxExtent},
+       flagField("scatter"),
+       flagField("row_weights")});
   return schema;
 }
 
@@ -123,6 +148,15 @@ GemmProblem readGemmProblem(const int64_t *values) {
   auto resolve = [&](int field, int64_t packed) {
     return values[field] ? values[field] : packed;
   };
+  p.groups = static_cast<GroupKind>(values[GemmField::Groups]);
+  p.room = p.groups == GroupKind::Masked ? resolve(GemmField::Room, p.m) : p.m;
+  if (p.groups == GroupKind::Ends)
+    p.groupAlign = values[GemmField::GroupAlign];
+  p.gathers = values[GemmField::Gather] != 0;
+  if (p.gathers)
+    p.divisor = values[GemmField::Divisor];
+  p.scatters = values[GemmField::Scatter] != 0;
+  p.hasRowWeights = values[GemmField::RowWeights] != 0;
   p.lda = resolve(GemmField::Lda, p.colsA());
   p.ldb = resolve(GemmField::Ldb, p.colsB());
   p.ldc = resolve(GemmField::Ldc, p.n);
@@ -144,7 +178,7 @@ GemmProblem readGemmProblem(const int64_t *values) {
     return s;
   };
   p.scaleA = scales(GemmField::ScaleA, GemmField::ScaleOrderA,
-                    GemmField::LdScaleA, p.m);
+                    GemmField::LdScaleA, p.scaledRowsA());
   p.scaleB = scales(GemmField::ScaleB, GemmField::ScaleOrderB,
                     GemmField::LdScaleB, p.n);
   p.orderB = static_cast<WeightOrder>(values[GemmField::OrderB]);
@@ -168,6 +202,25 @@ int64_t GemmProblem::scaleRows(const GemmScales &scales, int64_t extent) {
 }
 int64_t GemmProblem::scaleDepths(const GemmScales &scales) const {
   return blocksOf(k, scaledDepth(scales.kind));
+}
+
+GemmProblem typicalProduct(const GemmProblem &problem) {
+  GemmProblem typical = problem;
+  if (!problem.hasGroups() || problem.batch == 0)
+    return typical;
+  double each = double(problem.m);
+  if (problem.groups == GroupKind::Ends) {
+    const double groups = double(problem.batch);
+    const double withRows =
+        groups * (1 - std::pow(1 - 1 / groups, std::max(each, 1.0)));
+    typical.batch = std::max<int64_t>(1, std::llround(withRows));
+    each /= double(typical.batch);
+  }
+  // Sizes differ: a tile that holds the mean is too small for half of them.
+  constexpr double kMore = 0.3, kMostMore = 32;
+  typical.m = std::llround(std::ceil(each + std::min(kMore * each, kMostMore)));
+  typical.room = typical.m;
+  return typical;
 }
 
 /// Greatest power of two, at most 16, that divides every one of \p bytes.
@@ -201,6 +254,10 @@ GemmSignature signatureOf(const GemmProblem &p) {
     signature.scaleTypeB = p.scaleTypeB;
   signature.groupB = p.groupB;
   signature.zeroB = p.zeroB;
+  signature.groups = p.groups;
+  signature.gathers = p.gathers;
+  signature.scatters = p.scatters;
+  signature.hasRowWeights = p.hasRowWeights;
   bool residual = p.pointwise.contains(PointwiseOp::Residual);
   // A promise below the width of a wider output promises that width all the
   // same: every pointer is a multiple of its own element.
@@ -242,6 +299,12 @@ static std::string enumeratorText(WeightOrder order) {
                                       : "kiln::WeightOrder::Plain";
 }
 
+static std::string enumeratorText(GroupKind groups) {
+  return groups == GroupKind::Ends     ? "kiln::GroupKind::Ends"
+         : groups == GroupKind::Masked ? "kiln::GroupKind::Masked"
+                                       : "kiln::GroupKind::None";
+}
+
 static std::string enumeratorText(Layout layout) {
   return fmt::format("kiln::Layout::{}{}", isTransposedA(layout) ? 'T' : 'N',
                      isTransposedB(layout) ? 'T' : 'N');
@@ -270,7 +333,12 @@ static constexpr SignatureFields kSignatureFields(
     SignatureField{"scaletypeb", "scaleTypeB", &GemmSignature::scaleTypeB,
                    false, kScaleTypeNames},
     SignatureField{"groupb", "groupB", &GemmSignature::groupB, false, {}, 128},
-    SignatureField{"zerob", "zeroB", &GemmSignature::zeroB});
+    SignatureField{"zerob", "zeroB", &GemmSignature::zeroB},
+    SignatureField{"groups", "groups", &GemmSignature::groups, false,
+                   kGroupNames},
+    SignatureField{"gathers", "gathers", &GemmSignature::gathers},
+    SignatureField{"scatters", "scatters", &GemmSignature::scatters},
+    SignatureField{"weights", "hasRowWeights", &GemmSignature::hasRowWeights});
 
 const RecordSchema &gemmSignatureSchema() {
   static const RecordSchema schema = kSignatureFields.schema("gemm");

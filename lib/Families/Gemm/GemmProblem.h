@@ -42,6 +42,21 @@ struct GemmProblem {
   DType scaleTypeB = DType::FP32;
   int groupB = 0; ///< steps of k that share a scale; 0: all
   bool zeroB = false;
+  // Groups of rows, as many as batch (gemm/Groups.cuh).
+  GroupKind groups = GroupKind::None;
+  int64_t groupAlign = 1; ///< a group begins at a multiple of it
+  int64_t room = 0;       ///< masked: rows of each matrix of A and D; else m
+  int64_t divisor = 1;    ///< of the index where A's rows are
+  bool gathers = false, scatters = false, hasRowWeights = false;
+
+  bool hasGroups() const { return groups != GroupKind::None; }
+  /// Matrices of A and D: groups with ends share one.
+  int64_t flatBatch() const { return groups == GroupKind::Ends ? 1 : batch; }
+  /// Rows of A, which its scales count: those that there are to gather from, or
+  /// those of the product.
+  int64_t scaledRowsA() const {
+    return !gathers ? room : m == 0 ? 0 : (m - 1) / divisor + 1;
+  }
 
   bool isPacked() const { return orderB != WeightOrder::Plain; }
   // Packed weights, and their scales and zero points, as matrices with a row
@@ -56,8 +71,8 @@ struct GemmProblem {
   }
 
   // Rows and columns of A and B as they are stored.
-  int64_t rowsA() const { return isTransposedA(layout) ? k : m; }
-  int64_t colsA() const { return isTransposedA(layout) ? m : k; }
+  int64_t rowsA() const { return isTransposedA(layout) ? k : room; }
+  int64_t colsA() const { return isTransposedA(layout) ? room : k; }
   int64_t rowsB() const { return isTransposedB(layout) ? n : k; }
   int64_t colsB() const { return isTransposedB(layout) ? k : n; }
 
@@ -71,20 +86,23 @@ struct GemmProblem {
   // Batch strides, contiguous.
   int64_t strideA() const { return rowsA() * lda; }
   int64_t strideB() const { return rowsB() * ldb; }
-  int64_t strideC() const { return m * ldc; }
-  int64_t strideD() const { return m * ldd; }
-  int64_t strideResidual() const { return m * ldResidual; }
+  int64_t strideC() const { return room * ldc; }
+  int64_t strideD() const { return room * ldd; }
+  int64_t strideResidual() const { return room * ldResidual; }
 
   /// Rows that scales of an operand count, and their steps along k.
   static int64_t scaleRows(const GemmScales &scales, int64_t extent);
   int64_t scaleDepths(const GemmScales &scales) const;
 
-  double flops() const { return 2.0 * m * n * k * batch; }
+  double flops() const { return 2.0 * m * n * k * flatBatch(); }
 };
 
 /// Values of scale_b that only packed weights have. A signature has them as
 /// Block1x128 with groups of 32 and 64.
 inline constexpr int kScale1x32 = 50, kScale1x64 = 60;
+
+/// Greatest alignment of a group.
+inline constexpr int64_t kMaxGroupAlign = 4096;
 
 /// Indices of the fields of problemSchema(), in its order.
 struct GemmField {
@@ -116,13 +134,34 @@ struct GemmField {
     OrderB,
     ScaleTypeB,
     ZeroB,
+    Groups,
+    Room,
+    GroupAlign,
+    Gather,
+    Divisor,
+    Scatter,
+    RowWeights,
     Count
   };
 };
 
 /// Operands in the order of Arguments::operands.
 struct GemmOperand {
-  enum : int { A, B, C, D, Bias, Residual, ScaleA, ScaleB, ZeroB, Count };
+  enum : int {
+    A,
+    B,
+    C,
+    D,
+    Bias,
+    Residual,
+    ScaleA,
+    ScaleB,
+    ZeroB,
+    GroupSizes,
+    RowIndex,
+    RowWeights,
+    Count
+  };
 };
 
 /// Scalars in the order of Arguments::scalars.
@@ -148,6 +187,12 @@ const RecordSchema &gemmSignatureSchema();
 /// Reads the values of a problem record, in schema order, and resolves derived
 /// defaults. Nanoseconds: called on every launch.
 GemmProblem readGemmProblem(const int64_t *values);
+
+/// The batch that takes as long as the groups of \p problem do, as far as
+/// anybody knows who has not seen their sizes: those that have rows if these
+/// are drawn at random, each with somewhat more than their mean. Spaces and
+/// estimates take its m and batch; without groups it is the problem.
+GemmProblem typicalProduct(const GemmProblem &problem);
 
 /// Signature of a problem: alignment classes from `align` and leading
 /// dimensions.

@@ -24,7 +24,7 @@ GemmParams makeGemmParams(const GemmProblem &problem,
   params.d = reinterpret_cast<void *>(operands[GemmOperand::D].address);
   params.bias = input(GemmOperand::Bias);
   params.residual = input(GemmOperand::Residual);
-  params.m = problem.m;
+  params.m = problem.room;
   params.n = problem.n;
   params.k = problem.k;
   params.batch = problem.batch;
@@ -59,11 +59,38 @@ GemmParams makeGemmParams(const GemmProblem &problem,
   params.scaleA = scales(GemmOperand::ScaleA, problem.scaleA);
   params.scaleB = scales(GemmOperand::ScaleB, problem.scaleB);
   params.zeroB = input(GemmOperand::ZeroB);
+  if (problem.hasGroups()) [[unlikely]] {
+    if (problem.groups == GroupKind::Ends)
+      params.strideA = params.strideD = params.strideResidual =
+          params.scaleA.batchStride = 0;
+    params.groups.sizes =
+        static_cast<const int *>(input(GemmOperand::GroupSizes));
+    params.groups.align = static_cast<int>(problem.groupAlign);
+    params.groups.divisor = static_cast<int>(problem.divisor);
+    params.groups.index =
+        static_cast<const int *>(input(GemmOperand::RowIndex));
+    params.groups.weights =
+        static_cast<const float *>(input(GemmOperand::RowWeights));
+  }
   params.alpha = static_cast<float>(arguments.scalars[GemmScalar::Alpha]);
   params.beta = static_cast<float>(arguments.scalars[GemmScalar::Beta]);
   params.alphaPtr = scalar(GemmScalar::Alpha);
   params.betaPtr = scalar(GemmScalar::Beta);
   return params;
+}
+
+/// Tiles of rows that groups may have.
+static int64_t mostRowTiles(const GemmProblem &problem, int64_t tileM) {
+  int64_t each = ceilDiv(problem.room, tileM);
+  if (problem.groups == GroupKind::Masked)
+    return each * problem.batch;
+  return std::min(each + problem.batch, std::max<int64_t>(problem.m, 1));
+}
+
+int64_t groupBlocks(const GemmProblem &problem, int64_t tileM, int64_t tileN,
+                    int64_t resident) {
+  int64_t tiles = mostRowTiles(problem, tileM) * ceilDiv(problem.n, tileN);
+  return std::clamp<int64_t>(tiles, 1, resident);
 }
 
 int constantOperands(const Arguments &arguments) {
@@ -73,7 +100,8 @@ int constantOperands(const Arguments &arguments) {
 
 int earlyOperands(int operands, const GemmProblem &problem,
                   const Arguments &arguments, const EarlyLaunch &launch) {
-  if (3 * launch.blocks < 2 * launch.smCount)
+  // Which matrices a launch reads is known when the kernel ahead has ended.
+  if (3 * launch.blocks < 2 * launch.smCount || problem.hasGroups())
     return 0;
   auto reads = [&](int index, int64_t extent, int64_t tile) {
     bool isOfBatch =

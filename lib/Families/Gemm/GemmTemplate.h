@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Families/Gemm/GatherStep.h"
 #include "Families/Gemm/GemmProblem.h"
 #include "Families/Gemm/StreamedTile.h"
 #include "Families/Gemm/TileEstimate.h"
@@ -15,6 +16,7 @@
 #include "Families/LaunchLimits.h"
 #include "Kernel/ConfigSchema.h"
 #include "Kernel/Family.h"
+#include "Model/Occupancy.h"
 #include "gemm/GemmParams.h"
 
 #include <cassert>
@@ -24,6 +26,11 @@ namespace kiln {
 /// Fills what no template changes: operands, extents and scalars.
 GemmParams makeGemmParams(const GemmProblem &problem,
                           const Arguments &arguments);
+
+/// Blocks of a launch for the tiles of groups: \p resident at most, which share
+/// them out.
+int64_t groupBlocks(const GemmProblem &problem, int64_t tileM, int64_t tileN,
+                    int64_t resident);
 
 /// The operands that may be read before the kernel ahead of a launch has ended,
 /// as GemmParams::early has them.
@@ -100,19 +107,32 @@ inline constexpr int64_t kMaxSplitBytes = int64_t(64) << 20;
 /// Binds one config of one problem.
 template <class Config> class GemmBinder final : public Binder {
 public:
+  /// \p resident: blocks that run at once.
   GemmBinder(const Config &config, const GemmSignature &signature,
-             const DeviceModel &device, WorkspaceLayout workspace)
+             const DeviceModel &device, WorkspaceLayout workspace,
+             int64_t resident)
       : config(config), workspace(workspace),
         sharedBytes(config.sharedBytes(signature)),
-        takesDependentLaunch(device.ccMajor >= 9), smCount(device.smCount) {}
+        takesDependentLaunch(device.ccMajor >= 9), smCount(device.smCount),
+        resident(resident) {}
 
   void bind(const Arguments &arguments, const LaunchContext &context,
             LaunchSpec &spec) const noexcept override {
     GemmProblem problem = readGemmProblem(arguments.problem);
     context.zero(workspace.zeroedBytes, spec);
     int early = 0;
+    GemmParams gathered;
+    if (problem.gathers) [[unlikely]] {
+      gathered = makeGemmParams(problem, arguments);
+      addGather(problem, arguments, context.scratch, 1, gathered, spec);
+    }
     KernelStep &step = spec.addKernelOf([&] {
       GemmParams params = makeGemmParams(problem, arguments);
+      if (problem.gathers) [[unlikely]] {
+        params.a = gathered.a;
+        params.lda = gathered.lda;
+        params.scaleA = gathered.scaleA;
+      }
       params.early = earlyOperandsOf(config, constantOperands(arguments),
                                      problem, arguments, smCount);
       early = params.early;
@@ -127,19 +147,26 @@ public:
       }
       return params;
     });
-    step.grid.x = static_cast<uint32_t>(
-        gridOf(config).blocks(problem.m, problem.n, problem.batch));
+    step.grid.x = static_cast<uint32_t>(blocksOf(problem));
     step.block.x = static_cast<uint32_t>(config.threads());
     step.sharedBytes = static_cast<uint32_t>(sharedBytes);
-    step.dependentLaunch = takesDependentLaunch && early;
+    step.dependentLaunch = takesDependentLaunch && (early || problem.gathers);
   }
 
 private:
+  int64_t blocksOf(const GemmProblem &problem) const {
+    if constexpr (requires { config.grid(); })
+      if (problem.hasGroups())
+        return groupBlocks(problem, config.grid().tileM, config.grid().tileN,
+                           resident);
+    return gridOf(config).blocks(problem.m, problem.n, problem.batch);
+  }
+
   Config config;
   WorkspaceLayout workspace;
   int sharedBytes;
   bool takesDependentLaunch;
-  int64_t smCount;
+  int64_t smCount, resident;
 };
 
 /// A template of the family, given its config type and what describes a kernel
@@ -155,7 +182,7 @@ public:
 
   void enumerate(const Problem &problem, const DeviceModel &device,
                  llvm::function_ref<void(Record)> emit) const final {
-    forEachConfig(read(problem), device,
+    forEachConfig(typical(problem), device,
                   [&](const Config &config) { emit(record(config)); });
   }
 
@@ -167,13 +194,13 @@ public:
 
   Estimate estimate(const Problem &problem, const Record &record,
                     const DeviceModel &device) const final {
-    return predict(read(problem), readGemmSignature(problem.signature),
+    return predict(typical(problem), readGemmSignature(problem.signature),
                    fromRecord<Config>(record), device, Detail::Terms);
   }
 
   Derivation explain(const Problem &problem, const Record &record,
                      const DeviceModel &device) const final {
-    return explainTile(read(problem),
+    return explainTile(typical(problem),
                        tileKernel(readGemmSignature(problem.signature),
                                   fromRecord<Config>(record), device),
                        device);
@@ -185,14 +212,14 @@ public:
 
   void judge(const Problem &problem, const DeviceModel &device,
              SpaceSink &sink) const final {
-    GemmProblem gemm = read(problem);
+    GemmProblem gemm = read(problem), usual = typical(problem);
     GemmSignature signature = readGemmSignature(problem.signature);
-    forEachConfig(gemm, device, [&](const Config &config) {
+    forEachConfig(usual, device, [&](const Config &config) {
       if (auto rejection = check(gemm, signature, config, device))
         sink.reject(*rejection, [&] { return record(config); });
       else
         sink.rank(record(config),
-                  predict(gemm, signature, config, device, Detail::Time),
+                  predict(usual, signature, config, device, Detail::Time),
                   classByTime(config));
     });
   }
@@ -219,9 +246,15 @@ public:
                        device));
     plan.sharedBytes.push_back(static_cast<uint32_t>(sharedBytes));
     plan.workspace = workspaceOf(gemm, signature, config);
-    plan.binder = std::make_shared<GemmBinder<Config>>(config, signature,
-                                                       device, plan.workspace);
+    plan.binder = std::make_shared<GemmBinder<Config>>(
+        config, signature, device, plan.workspace,
+        residentBlocks(signature, config, device));
     completePlan(gemm, signature, config, device, plan);
+    // Behind all others, where a binder of the template's own looks for it.
+    if (signature.gathers) {
+      plan.kernels.push_back(gatherUnit(signature, device));
+      plan.sharedBytes.push_back(0);
+    }
     return plan;
   }
 
@@ -268,6 +301,22 @@ private:
   static GemmProblem read(const Problem &problem) {
     return readGemmProblem(problem.record.values().data());
   }
+  /// As spaces and estimates see it.
+  static GemmProblem typical(const Problem &problem) {
+    return typicalProduct(read(problem));
+  }
+  /// Blocks of \p config that run at once.
+  int64_t residentBlocks(const GemmSignature &signature, const Config &config,
+                         const DeviceModel &device) const {
+    if constexpr (std::is_same_v<Kernel, TileKernel>) {
+      TileKernel kernel = tileKernel(signature, config, device);
+      Occupancy fitting =
+          occupancy(device, {kernel.threads, kernel.registersPerThread,
+                             config.sharedBytes(signature)});
+      return device.smCount * std::max<int64_t>(fitting.blocksPerSm, 1);
+    }
+    return device.smCount;
+  }
   Record record(const Config &config) const { return toRecord(config, schema); }
   CandidateClass classByTime(const Config &config) const {
     CandidateClass result = classOfConfig(config);
@@ -281,7 +330,8 @@ private:
     int64_t m = problem.m, n = problem.n, batch = problem.batch;
     return {uint64_t(gridOf(config).zeroedBytes(m, n, batch)),
             uint64_t(gridOf(config).partialBytes(m, n, batch) +
-                     copyBytes(problem, signature, config))};
+                     copyBytes(problem, signature, config) +
+                     gatherBytes(problem))};
   }
 
   std::optional<Rejection> check(const GemmProblem &problem,
@@ -289,6 +339,8 @@ private:
                                  const Config &config,
                                  const DeviceModel &device) const {
     if (signature.isPacked() && !requires { Config::kTakesPacked; })
+      return Rejection{PruneReason::Type};
+    if (signature.hasGroups() && !requires { Config::kTakesGroups; })
       return Rejection{PruneReason::Type};
     if (auto rejection = checkThreads(config.threads(), device))
       return rejection;
@@ -336,6 +388,9 @@ std::optional<Rejection> GemmTemplate<Config, Kernel>::checkLaunch(
   if (bytes > kMaxSplitBytes)
     return Rejection{PruneReason::Workspace, bytes, double(kMaxSplitBytes),
                      "B"};
+  double gathered = double(gatherBytes(problem));
+  if (gathered > kMaxGatherBytes)
+    return Rejection{PruneReason::Workspace, gathered, kMaxGatherBytes, "B"};
   return std::nullopt;
 }
 

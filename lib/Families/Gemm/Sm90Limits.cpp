@@ -129,12 +129,12 @@ static std::optional<Rejection>
 checkTensorMaps(const GemmProblem &problem, const GemmSignature &signature) {
   // A box that begins with the last element ends behind it.
   constexpr double kMostBox = 256, kMostElements = 2147483647 - kMostBox;
-  double most = double(std::max({problem.m, problem.n, problem.k}));
+  double most = double(std::max({problem.room, problem.n, problem.k}));
   if (most > kMostElements)
     return Rejection{PruneReason::Grid, most, kMostElements, "elements"};
   constexpr double kMaxStride = double(int64_t(1) << 40);
   double in = bytesOf(signature.in), out = bytesOf(signature.out);
-  double rowsA = problem.rowsA(), rowsB = problem.rowsB(), rowsD = problem.m;
+  double rowsA = problem.rowsA(), rowsB = problem.rowsB(), rowsD = problem.room;
   if (problem.batch == 1)
     rowsA = rowsB = rowsD = 1;
   for (double stride : {in * problem.lda * rowsA, in * problem.ldb * rowsB,

@@ -43,6 +43,8 @@ int64_t packedPitch(int64_t cols, int64_t bytes) {
 enum class Ahead { Nothing, Repack, Transpose };
 
 Ahead aheadOfA(const GemmSignature &signature, const Sm90GemmConfig &config) {
+  if (signature.gathers) // which leaves whole vectors
+    return Ahead::Nothing;
   if (config.swapAB && config.copiesColumns(signature))
     return Ahead::Transpose;
   return signature.alignA < 16 ? Ahead::Repack : Ahead::Nothing;
@@ -65,8 +67,14 @@ public:
              const Sm90GemmConfig &config, const DeviceModel &device)
       : signature(signature), config(config),
         mostGroups(residentGroups(config, device)), smCount(device.smCount) {
+    // Groups with ends share a matrix.
+    auto flat = [&](int64_t stride) {
+      return signature.hasFlatRows() ? 0 : stride;
+    };
     StoredMatrix a{0, problem.rowsA(), problem.colsA(), problem.lda,
-                   problem.strideA()};
+                   flat(problem.strideA())};
+    if (signature.gathers)
+      a.ld = gatheredLda(problem);
     StoredMatrix b{0, problem.rowsB(), problem.colsB(), problem.ldb,
                    problem.strideB()};
     copied(a, aheadOfA(signature, config));
@@ -74,13 +82,15 @@ public:
     planned.a = mapOfA(a, problem.batch);
     planned.b = mapOfB(b, problem.batch);
     int64_t columns = problem.n / signature.columnsPerOutput();
-    planned.d = mapOfD({0, problem.m, columns, problem.ldd, problem.strideD()},
-                       problem.batch);
-    planned.c = fetchedMap(
-        {0, problem.m, columns, problem.ldc, problem.strideC()}, problem.batch);
-    planned.residual = fetchedMap(
-        {0, problem.m, columns, problem.ldResidual, problem.strideResidual()},
-        problem.batch);
+    planned.d =
+        mapOfD({0, problem.room, columns, problem.ldd, flat(problem.strideD())},
+               problem.batch);
+    planned.c =
+        fetchedMap({0, problem.room, columns, problem.ldc, problem.strideC()},
+                   problem.batch);
+    planned.residual = fetchedMap({0, problem.room, columns, problem.ldResidual,
+                                   flat(problem.strideResidual())},
+                                  problem.batch);
   }
 
   void bind(const Arguments &arguments, const LaunchContext &context,
@@ -217,7 +227,7 @@ int64_t Sm90Binder::stageBytes(const GemmProblem &problem) const {
     int64_t boxes = rows / Slab::boxRows(rows / sharers);
     return boxes * boxRows(isRowSide, extent) * config.blockK * elementBytes();
   };
-  return bytes(!config.swapAB, config.readsKMajorA(signature), problem.m) +
+  return bytes(!config.swapAB, config.readsKMajorA(signature), problem.room) +
          bytes(config.swapAB, config.readsKMajorB(signature), problem.n);
 }
 
@@ -296,6 +306,9 @@ void Sm90Binder::setGeometry(const GemmProblem &problem,
   int64_t groups = config.groups(problem.m, problem.n, problem.batch);
   int64_t resident = std::clamp<int64_t>(context.smCount / config.groupBlocks(),
                                          1, mostGroups);
+  if (problem.hasGroups())
+    groups = groupBlocks(problem, config.blockM * config.clusterM,
+                         config.blockN * config.clusterN, resident);
   int64_t running = config.stagesInRing() ? groups : std::min(groups, resident);
   step.grid.x = static_cast<uint32_t>(running * config.groupBlocks());
   step.block.x = static_cast<uint32_t>(config.threads());
@@ -316,18 +329,26 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
   Sm90GemmParams params;
   params.gemm = makeGemmParams(problem, arguments);
   bindSplits(problem, context, params.gemm, spec);
-  StoredMatrix a =
-      bindOperand(stored(GemmOperand::A, problem.rowsA(), problem.colsA()),
-                  aheadOfA(signature, config), problem.batch,
+  StoredMatrix a = stored(GemmOperand::A, problem.rowsA(), problem.colsA());
+  if (problem.gathers) [[unlikely]] {
+    // Behind the kernels that copy (GemmTemplate.h).
+    const int function = 1 + hasAhead(signature, config, Ahead::Repack) +
+                         hasAhead(signature, config, Ahead::Transpose);
+    addGather(problem, arguments, scratch, function, params.gemm, spec);
+    a.address = scratch;
+    a.ld = params.gemm.lda;
+    scratch += static_cast<DeviceAddress>(gatherBytes(problem));
+  }
+  a = bindOperand(a, aheadOfA(signature, config), problem.batch,
                   arguments.isDependent, scratch, spec);
   StoredMatrix b =
       bindOperand(stored(GemmOperand::B, problem.rowsB(), problem.colsB()),
                   aheadOfB(signature, config), problem.batch,
                   arguments.isDependent, scratch, spec);
   int64_t columns = problem.n / signature.columnsPerOutput();
-  StoredMatrix c = stored(GemmOperand::C, problem.m, columns);
-  StoredMatrix d = stored(GemmOperand::D, problem.m, columns);
-  StoredMatrix residual = stored(GemmOperand::Residual, problem.m, columns);
+  StoredMatrix c = stored(GemmOperand::C, problem.room, columns);
+  StoredMatrix d = stored(GemmOperand::D, problem.room, columns);
+  StoredMatrix residual = stored(GemmOperand::Residual, problem.room, columns);
   params.gemm.rasterGroup = config.rasterGroup;
   params.rasterAlongN = config.rasterAlongN;
   params.tilesFirst = config.tilesFirst;
@@ -351,7 +372,7 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
   params.gemm.early = earlyOperandsOf(config, constant & inPlace, problem,
                                       arguments, smsToFill);
   KernelStep &step = spec.addKernel(params);
-  step.dependentLaunch = params.gemm.early != 0;
+  step.dependentLaunch = params.gemm.early != 0 || problem.gathers;
   setGeometry(problem, context, step);
   // In the order of Plan::tensorMaps.
   const EncodedTensorMap *prototype = context.tensorMaps;
@@ -396,15 +417,18 @@ static TranslationUnit unitAhead(const GemmSignature &signature, Ahead ahead,
 int64_t repackBytes(const GemmProblem &problem, const GemmSignature &signature,
                     const Sm90GemmConfig &config) {
   int64_t elementBytes = bytesOf(signature.in);
-  auto bytes = [&](Ahead ahead, int64_t rows, int64_t cols) -> int64_t {
+  auto bytes = [&](Ahead ahead, int64_t batch, int64_t rows,
+                   int64_t cols) -> int64_t {
     if (ahead == Ahead::Nothing)
       return 0;
     if (ahead == Ahead::Transpose)
       std::swap(rows, cols);
-    return roundUp(problem.batch * rows * packedPitch(cols, elementBytes), 256);
+    return roundUp(batch * rows * packedPitch(cols, elementBytes), 256);
   };
-  return bytes(aheadOfA(signature, config), problem.rowsA(), problem.colsA()) +
-         bytes(aheadOfB(signature, config), problem.rowsB(), problem.colsB());
+  return bytes(aheadOfA(signature, config), problem.flatBatch(),
+               problem.rowsA(), problem.colsA()) +
+         bytes(aheadOfB(signature, config), problem.batch, problem.rowsB(),
+               problem.colsB());
 }
 
 int64_t pitchOfA(const GemmProblem &problem, const GemmSignature &signature,

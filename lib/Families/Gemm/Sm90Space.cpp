@@ -119,6 +119,7 @@ int Enumeration::stagesThatFit(const Sm90GemmConfig &config) const {
 
 /// Gives \p config the deepest ring that fits.
 void Enumeration::deepen(Sm90GemmConfig &config, bool hasOneTile) const {
+  hasOneTile &= !signature.hasGroups(); // nobody knows
   config.staging = 0;
   config.stages = stagesThatFit(config);
   if (config.stages > kShallow)
@@ -264,7 +265,7 @@ int64_t Enumeration::splitsOf(const Width &width) const {
 
 /// As many splits as run at once, and fewer by a quarter.
 void Enumeration::addSplits(Sm90GemmConfig config, const Width &width) {
-  if (config.pingPong || config.columnShared)
+  if (config.pingPong || config.columnShared || signature.hasGroups())
     return;
   if (hasSmallSteps(config))
     config.blockK *= 2;

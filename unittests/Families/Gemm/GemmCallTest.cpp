@@ -25,6 +25,9 @@ struct RandomCall {
   /// more than this version knows.
   char later[sizeof(kiln_scale) + 400] = {};
 
+  kiln_groups groups = KILN_INIT(kiln_groups);
+  kiln_row_map map = KILN_INIT(kiln_row_map);
+
   bool joins() const {
     for (uint32_t i = 0; i < args.pointwise_count; ++i)
       if (chain[i].op == KILN_POINTWISE_SWIGLU)
@@ -82,6 +85,35 @@ struct RandomCall {
     }
     if (joins())
       place(args.d, args.n / 2);
+    if (random() % 5 == 0)
+      setGroups(random);
+  }
+
+  /// Groups of both kinds, with what goes with them or does not.
+  void setGroups(std::mt19937 &random) {
+    args.groups = &groups;
+    groups.kind = random() % 3 ? KILN_GROUPS_ENDS : KILN_GROUPS_MASKED;
+    groups.sizes = reinterpret_cast<int32_t *>(0x20000000 + random() % 64 * 4);
+    if (random() % 4 == 0)
+      groups.align = 16;
+    if (random() % 4 == 0)
+      groups.room = args.m + int64_t(random() % 3);
+    if (random() % 4 > 0) { // likely to be good
+      args.beta = 0;
+      args.layout = KILN_LAYOUT_NT;
+      args.compute = 0;
+      args.pointwise_count = 0;
+      for (kiln_operand *operand : {&args.a, &args.d})
+        operand->batch_stride = 0;
+    }
+    if (random() % 2)
+      return;
+    args.rows = &map;
+    map.flags = random() % 4;
+    map.index = reinterpret_cast<int32_t *>(0x30000000);
+    map.divisor = int64_t(random() % 3);
+    if (random() % 2)
+      map.weights = reinterpret_cast<float *>(0x40000000);
   }
 
   /// Scales of all kinds, for rows and columns as stored or the wrong ones.
@@ -118,7 +150,7 @@ struct RandomCall {
                                 &chain[0].operand};
     kiln_operand &operand = *operands[random() % 5];
     kiln_scale &scale = scales[random() % 2];
-    switch (random() % 30) {
+    switch (random() % 36) {
     case 0:
     case 1:
       operand.batch_stride = pick(-8, -1, -4096, kLeast, kMost);
@@ -220,6 +252,24 @@ struct RandomCall {
     case 29:
       scale.data = reinterpret_cast<void *>(pick(0, 3));
       break;
+    case 30:
+      groups.kind = static_cast<int32_t>(pick(0, 5, -1, 30));
+      break;
+    case 31:
+      groups.align = pick(-1, 4097, kLeast, kMost);
+      break;
+    case 32:
+      groups.room = pick(-1, 1, kLeast, kMost);
+      break;
+    case 33:
+      groups.sizes = reinterpret_cast<int32_t *>(pick(0, 2));
+      break;
+    case 34:
+      map.divisor = pick(-1, kLeast, kMost);
+      break;
+    case 35:
+      map.index = reinterpret_cast<int32_t *>(pick(0, 1));
+      break;
     }
   }
 };
@@ -230,7 +280,7 @@ TEST_CASE("what is looked up is the family's canonical problem") {
   const Registry registry = makeBuiltinRegistry();
   const KernelFamily &family = *registry.find("gemm");
   std::mt19937 random(7);
-  int good = 0, joined = 0, scaled = 0, ofBlocks = 0;
+  int good = 0, joined = 0, scaled = 0, ofBlocks = 0, ofGroups = 0, mapped = 0;
   for (int i = 0; i < 20000; ++i) {
     CAPTURE(i);
     RandomCall call(random);
@@ -242,6 +292,8 @@ TEST_CASE("what is looked up is the family's canonical problem") {
     REQUIRE(signature.isWellFormed());
     scaled += signature.scaleA != ScaleKind::None;
     ofBlocks += signature.hasBlockScales();
+    ofGroups += signature.hasGroups();
+    mapped += signature.mapsRows();
     ++good;
     joined += call.joins();
   }
@@ -249,6 +301,8 @@ TEST_CASE("what is looked up is the family's canonical problem") {
   CHECK(joined > 20);
   CHECK(scaled > 20);
   CHECK(ofBlocks > 5);
+  CHECK(ofGroups > 20);
+  CHECK(mapped > 5);
 }
 
 TEST_CASE("S14a: a call that is refused would not have hit either") {

@@ -68,3 +68,27 @@ TEST_CASE("streams and tiles of bytes compile for each architecture") {
     }
   }
 }
+
+TEST_CASE("kernels of groups compile without spills") {
+  if (!hasNvrtc())
+    return;
+  for (llvm::StringRef fields :
+       {"m=4096 batch=8 dtype=bf16 groups=ends pointwise=swiglu",
+        "m=64 batch=32 dtype=bf16 groups=ends scatter=1 row_weights=1",
+        "m=24 batch=32 dtype=e4m3 scale_a=1x128 scale_b=128x128 groups=masked "
+        "room=256",
+        "m=4096 batch=8 dtype=e4m3 scale_a=1x128 scale_b=128x128 groups=ends "
+        "gather=1 divisor=8"}) {
+    CAPTURE(fields.str());
+    const Problem problem =
+        parse(gemm(), ("n=256 k=512 layout=NT " + fields).str());
+    const Space space = llvm::cantFail(exploreSpace(gemm(), problem, h200()));
+    const Candidate &first = space.ranked[0];
+    CAPTURE(first.config.text());
+    const Plan plan = first.tmpl->plan(problem, first.config, h200());
+    for (const TranslationUnit &unit : plan.kernels) {
+      Artifact artifact = llvm::cantFail(compiler().compile(unit));
+      CHECK(artifact.rejection(/*maySpill=*/false) == "");
+    }
+  }
+}

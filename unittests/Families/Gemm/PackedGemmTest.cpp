@@ -49,7 +49,7 @@ TEST_CASE("bad products on packed weights get one clear line") {
         "gemm: order_b=k64r16 needs layout=NT");
   CHECK(packedFailure("dtype=bf16 layout=NT b=int4 scale_b=row batch=2 "
                       "order_b=k64r16") ==
-        "gemm: batch=2 where packed weights have no batch");
+        "gemm: batch=2 without groups: packed weights have no batch");
   for (llvm::StringRef fields :
        {"b=int4", "b=e2m1 scale_b=1x64", "b=int8 scale_b=row zero_b=1",
         "b=int4 scale_b=tensor", "b=int4 scale_b=row scale_type_b=e8m0",

@@ -1,0 +1,54 @@
+//===- gemm/GatherConfig.h - geometry and parameters of gatherRows --------===//
+#pragma once
+
+#include "gemm/GemmParams.h"
+
+namespace kiln {
+
+/// Rows of elements of so many bytes.
+struct GatherSignature {
+  int elementBytes = 2; ///< 1, 2 or 4
+  bool hasScales = false;
+
+  friend constexpr bool operator==(const GatherSignature &,
+                                   const GatherSignature &) = default;
+};
+
+/// gatherRows is no choice of the tuner, so it has no fields.
+struct GatherConfig {
+  constexpr int threads() const { return 256; }
+  constexpr int sharedBytes(const GatherSignature &) const { return 0; }
+  constexpr bool isValid(const GatherSignature &signature) const {
+    int bytes = signature.elementBytes;
+    return bytes == 1 || bytes == 2 || bytes == 4;
+  }
+
+  /// Blocks of the one-dimensional grid for \p rows of \p pitch bytes; the
+  /// kernel strides by its grid, so any number is right.
+  constexpr long long blocks(long long rows, long long pitch) const {
+    long long wanted = (rows * (pitch / 16) + threads() - 1) / threads();
+    return wanted < kMaxBlocks ? wanted : kMaxBlocks;
+  }
+
+  friend constexpr bool operator==(const GatherConfig &,
+                                   const GatherConfig &) = default;
+
+  static constexpr long long kMaxBlocks = 1 << 16;
+};
+
+/// Row r of the target is row index[r] / divisor of the source, and zeros where
+/// index[r] is outside of [0, rows). The same of scales: the target's are
+/// packed, `depths` of a row. Pitches are in bytes; the target's rows begin at
+/// multiples of 16 and end in zeros.
+struct GatherParams {
+  const void *source = nullptr;
+  void *target = nullptr;
+  const int *index = nullptr;
+  long long rows = 0, divisor = 1;
+  long long rowBytes = 0, sourcePitch = 0, targetPitch = 0;
+  ScaleParams scales{};
+  float *targetScales = nullptr;
+  long long depths = 0;
+};
+
+} // namespace kiln

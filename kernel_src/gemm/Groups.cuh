@@ -1,0 +1,173 @@
+//===- gemm/Groups.cuh - rows that have matrices of B of their own --------===//
+//
+// A mixture of experts multiplies the rows of each expert by that expert's
+// weight. How many rows an expert has is the result of a kernel before, so the
+// host knows only how many there may be: a launch has as many blocks as run at
+// once, and they share out the tiles that there are. A block finds its tiles in
+// a table of its own, made of the sizes by one warp.
+//
+// Sizes come from outside: whatever they say, no row outside of A or D is read
+// or written.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "common/Raster.cuh"
+#include "gemm/GemmParams.h"
+#include "gemm/GemmSignature.h"
+
+namespace kiln {
+
+/// The rows [begin, end) of A and D that a group has, in its matrix of the
+/// batch where it is masked.
+struct GroupRows {
+  int begin, end;
+};
+
+template <GroupKind kKind>
+GroupRows groupRows(const GemmParams &params, int group) {
+  const int *sizes = params.groups.sizes;
+  const int most = static_cast<int>(params.m);
+  if constexpr (kKind == GroupKind::Masked)
+    return {0, min(max(sizes[group], 0), most)};
+  else {
+    const int align = params.groups.align;
+    // Unsigned: a multiple behind the end may be beyond an int.
+    unsigned before = group > 0 ? max(sizes[group - 1], 0) : 0;
+    unsigned first = (before + align - 1) / align * align;
+    int begin = static_cast<int>(min(first, static_cast<unsigned>(most)));
+    return {begin, min(max(sizes[group], begin), most)};
+  }
+}
+
+/// The group that row \p row of the rows of groups with ends belongs to; -1 if
+/// it belongs to none.
+template <GroupKind kKind>
+int groupOfRow(const GemmParams &params, long long row) {
+  static_assert(kKind == GroupKind::Ends);
+  int low = 0, high = static_cast<int>(params.batch);
+  while (low < high) { // the first that ends behind the row
+    int middle = (low + high) / 2;
+    if (params.groups.sizes[middle] > row)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  if (low == params.batch)
+    return -1;
+  GroupRows rows = groupRows<kKind>(params, low);
+  return row >= rows.begin && row < rows.end ? low : -1;
+}
+
+/// The number of row \p row of the product; -1: it has none.
+inline int rowNumber(const GemmParams &params, long long row) {
+  int number = params.groups.index[row];
+  return number >= 0 && number < params.m ? number : -1;
+}
+
+/// Where row \p row of the product is in A, and in D; -1: nowhere.
+template <GemmSignature kSignature>
+long long rowInA(const GemmParams &params, long long row) {
+  if constexpr (kSignature.gathers) {
+    int number = rowNumber(params, row);
+    return number < 0 ? -1 : number / params.groups.divisor;
+  } else
+    return row;
+}
+template <GemmSignature kSignature>
+long long rowInD(const GemmParams &params, long long row) {
+  if constexpr (kSignature.scatters)
+    return rowNumber(params, row);
+  else
+    return row;
+}
+
+/// What the results of row \p row are multiplied by; 1 without weights.
+template <GemmSignature kSignature>
+float rowWeight(const GemmParams &params, long long row) {
+  if constexpr (!kSignature.hasRowWeights)
+    return 1.0f;
+  else if constexpr (kSignature.mapsRows()) {
+    int number = rowNumber(params, row);
+    return number < 0 ? 0.0f : params.groups.weights[number];
+  } else
+    return params.groups.weights[row];
+}
+
+/// A tile of a group: `work` as of a batch, and the group's rows.
+struct GroupTile {
+  TileWork work;
+  GroupRows rows;
+};
+
+/// Tiles of rows of all groups, one group after the other: entry g of the table
+/// is how many there are up to group g, itself included.
+template <GroupKind kKind> class GroupTable {
+public:
+  /// \p ends: groupTableBytes() of shared memory.
+  GroupTable(const GemmParams &params, int *ends)
+      : params(params), ends(ends), count(static_cast<int>(params.batch)) {}
+
+  /// Makes the table, for tiles of \p blockM rows. For one whole warp; the
+  /// block meets before it reads.
+  void build(int blockM) const {
+    int lane = threadIdx.x % 32;
+    // Neighbours are one lane's, so that its loads do not wait for each other.
+    int each = (count + 31) / 32, first = lane * each, tiles = 0;
+#pragma unroll 4
+    for (int i = 0; i < each; ++i)
+      if (first + i < count) {
+        GroupRows rows = groupRows<kKind>(params, first + i);
+        tiles += tileCount(rows.end - rows.begin, blockM);
+        ends[first + i] = tiles;
+      }
+    int before = tiles; // up to this lane
+#pragma unroll
+    for (int distance = 1; distance < 32; distance *= 2) {
+      int other = __shfl_sync(~0u, before, max(lane - distance, 0));
+      if (lane >= distance)
+        before += other;
+    }
+    before -= tiles;
+    for (int i = 0; i < each; ++i)
+      if (first + i < count)
+        ends[first + i] += before;
+  }
+
+  /// Tiles of rows.
+  unsigned tiles() const { return static_cast<unsigned>(ends[count - 1]); }
+
+  /// Tile number \p index of tiles() * \p across, in groups of \p rasterGroup
+  /// rows of tiles or, with \p alongN, of columns.
+  GroupTile tile(unsigned index, int across, int rasterGroup,
+                 bool alongN) const {
+    unsigned row = index / across;
+    int low = 0, high = count - 1;
+    while (low < high) { // the first that ends behind the row
+      int middle = (low + high) / 2;
+      if (static_cast<unsigned>(ends[middle]) > row)
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    int first = low > 0 ? ends[low - 1] : 0, own = ends[low] - first;
+    TileWork work =
+        tileWork(index - static_cast<unsigned>(first) * across,
+                 alongN ? across : own, alongN ? own : across, 1, rasterGroup);
+    if (alongN) {
+      int swapped = work.tileM;
+      work.tileM = work.tileN;
+      work.tileN = swapped;
+    }
+    work.batch = low;
+    work.tile = index;
+    return {work, groupRows<kKind>(params, low)};
+  }
+
+private:
+  const GemmParams &params;
+  int *ends;
+  int count;
+};
+
+} // namespace kiln

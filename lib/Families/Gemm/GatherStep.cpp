@@ -1,0 +1,94 @@
+//===- GatherStep.cpp -----------------------------------------------------===//
+#include "Families/Gemm/GatherStep.h"
+
+#include "Families/KernelUnit.h"
+#include "Model/MathUtil.h"
+#include "gemm/GatherConfig.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace kiln {
+
+static constexpr int64_t kAlign = 256; // of what lies in scratch
+
+static int64_t pitchOf(const GemmProblem &problem) {
+  constexpr int64_t kLine = 128;
+  return roundUp(problem.k * bytesOf(problem.dtype), kLine);
+}
+static int64_t rowsBytes(const GemmProblem &problem) {
+  return roundUp(problem.m * pitchOf(problem), kAlign);
+}
+/// Scales of a row; 0 where rows have none of their own.
+static int64_t depthsOf(const GemmProblem &problem) {
+  ScaleKind kind = problem.scaleA.kind;
+  return kind == ScaleKind::Row || isBlockScale(kind)
+             ? problem.scaleDepths(problem.scaleA)
+             : 0;
+}
+
+int64_t gatherBytes(const GemmProblem &problem) {
+  if (!problem.gathers)
+    return 0;
+  constexpr int64_t kScaleBytes = 4;
+  return rowsBytes(problem) +
+         roundUp(problem.m * depthsOf(problem) * kScaleBytes, kAlign);
+}
+
+int64_t gatheredLda(const GemmProblem &problem) {
+  return pitchOf(problem) / bytesOf(problem.dtype);
+}
+
+TranslationUnit gatherUnit(const GemmSignature &signature,
+                           const DeviceModel &device) {
+  constexpr GatherConfig kConfig{};
+  const bool hasScales =
+      signature.scaleA == ScaleKind::Row || isBlockScale(signature.scaleA);
+  return makeKernelUnit(
+      {.header = "gemm/Gather.cuh",
+       .signatureType = "GatherSignature",
+       .configType = "GatherConfig",
+       .paramsType = "GatherParams",
+       .function = "gatherRows"},
+      {.unitName = "kiln_gemm_gather",
+       .signature = fmt::format("{{.elementBytes = {}, .hasScales = {}}}",
+                                bytesOf(signature.in), hasScales),
+       .config = "{}",
+       .threads = kConfig.threads(),
+       .sharedBytes = 0},
+      device);
+}
+
+void addGather(const GemmProblem &problem, const Arguments &arguments,
+               DeviceAddress scratch, int function, GemmParams &params,
+               LaunchSpec &spec) {
+  const int64_t bytes = bytesOf(problem.dtype), depths = depthsOf(problem);
+  GatherParams gather;
+  gather.source = params.a;
+  gather.target = reinterpret_cast<void *>(scratch);
+  gather.index = params.groups.index;
+  gather.rows = problem.m;
+  gather.divisor = problem.divisor;
+  gather.rowBytes = problem.k * bytes;
+  gather.sourcePitch = params.lda * bytes;
+  gather.targetPitch = pitchOf(problem);
+  params.a = gather.target;
+  params.lda = gather.targetPitch / bytes;
+  if (depths > 0) {
+    gather.scales = params.scaleA;
+    gather.targetScales = reinterpret_cast<float *>(
+        scratch + static_cast<DeviceAddress>(rowsBytes(problem)));
+    gather.depths = depths;
+    params.scaleA = {gather.targetScales, depths, 1, 0};
+  }
+  constexpr GatherConfig kConfig{};
+  KernelStep &step = spec.addKernel(gather);
+  step.dependentLaunch = arguments.isDependent;
+  step.function = function;
+  step.grid.x = static_cast<uint32_t>(
+      std::max<int64_t>(1, kConfig.blocks(problem.m, gather.targetPitch)));
+  step.block.x = static_cast<uint32_t>(kConfig.threads());
+}
+
+} // namespace kiln

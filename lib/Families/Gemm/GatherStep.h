@@ -1,0 +1,30 @@
+//===- GatherStep.h - the copy ahead of a product that gathers ------------===//
+#pragma once
+
+#include "Device/DeviceModel.h"
+#include "Families/Gemm/GemmProblem.h"
+#include "Kernel/Plan.h"
+#include "gemm/GemmParams.h"
+
+namespace kiln {
+
+/// More is pruned: such a copy is better made by whoever makes A.
+inline constexpr double kMaxGatherBytes = double(int64_t(1) << 30);
+
+/// Scratch of the copy of A, with its scales; 0 where none is made.
+int64_t gatherBytes(const GemmProblem &problem);
+
+/// The leading dimension of that copy.
+int64_t gatheredLda(const GemmProblem &problem);
+
+/// Its kernel, for a plan.
+TranslationUnit gatherUnit(const GemmSignature &signature,
+                           const DeviceModel &device);
+
+/// Adds the copy to \p spec, by the plan's kernel number \p function, and has
+/// \p params read it at \p scratch.
+void addGather(const GemmProblem &problem, const Arguments &arguments,
+               DeviceAddress scratch, int function, GemmParams &params,
+               LaunchSpec &spec);
+
+} // namespace kiln

@@ -1,0 +1,94 @@
+// Groups of rows, emulated: sizes of 0, tiles that end with a group, rows that
+// are nobody's, and rows that are elsewhere.
+#include "Emulator/EmulatedTrials.h"
+
+using namespace kiln;
+using namespace kiln::emulated;
+
+namespace {
+
+const std::string kNaive = "naive.bt256";
+const std::string kMma = "mma.bm64.bn64.bk64.st3.wm2.wn2.mb2";
+const std::string kLow = "mma.bm32.bn64.bk64.st3.wm2.wn2.mb2";
+const std::string kRows = "sm90.bm128.bn64.bk64.st3.wg2.cm1.cn1";
+const std::string kTurns = "sm90.bm128.bn64.bk64.st3.wg2.pp1.cm1.cn1";
+const std::string kWide = "sm90.bm64.bn128.bk64.st3.wg1.cm1.cn1";
+const std::string kSwapped = "sm90.bm16.bn128.bk64.st4.wg2.sw1.cm1.cn1";
+const std::string kCluster = "sm90.bm64.bn64.bk64.st3.wg1.cm2.cn1";
+
+/// Both kinds of data of \p problem, on few SMs, so that blocks have several
+/// tiles.
+void checkGroups(const std::string &problem, std::vector<std::string> configs) {
+  check({{"gemm", problem, configs, TrialData::Usual},
+         {"gemm", problem, configs, TrialData::Outliers}},
+        3);
+}
+
+} // namespace
+
+TEST_CASE("emulated: groups of rows with ends") {
+  checkGroups("m=300 n=136 k=128 batch=5 dtype=bf16 layout=NT groups=ends",
+              {kNaive, kMma, kLow, kRows, kTurns, kWide, kSwapped, kCluster});
+  checkGroups("m=200 n=72 k=96 batch=3 dtype=fp16 layout=NN out=fp32 "
+              "groups=ends group_align=16 pointwise=bias,silu",
+              {kNaive, kMma, kRows});
+  // More groups than rows.
+  checkGroups("m=20 n=64 k=64 batch=40 dtype=bf16 layout=NT groups=ends",
+              {kNaive, kLow, kSwapped, kWide});
+}
+
+TEST_CASE("emulated: masked groups") {
+  checkGroups("m=40 room=150 n=136 k=128 batch=4 dtype=bf16 layout=NT "
+              "groups=masked",
+              {kNaive, kMma, kRows, kTurns, kSwapped, kCluster});
+  // Rows of D that TMA does not store.
+  checkGroups("m=90 n=67 k=64 batch=3 dtype=bf16 layout=NT groups=masked "
+              "pointwise=bias,gelu_tanh",
+              {kNaive, kMma, kRows, kSwapped});
+}
+
+TEST_CASE("emulated: what the epilogue of groups reads") {
+  checkGroups("m=300 n=136 k=64 batch=4 dtype=bf16 layout=NT groups=ends "
+              "pointwise=bias,residual",
+              {kNaive, kMma, kRows, kTurns, kSwapped});
+  checkGroups("m=300 n=128 k=64 batch=4 dtype=bf16 layout=NT groups=ends "
+              "row_weights=1 pointwise=swiglu",
+              {kNaive, kMma, kRows, kTurns});
+  // A pair of activations that share a reciprocal ends with its group.
+  checkGroups("m=300 n=128 k=64 batch=7 dtype=bf16 layout=NT groups=ends "
+              "row_weights=1 pointwise=silu",
+              {kSwapped, kRows});
+}
+
+TEST_CASE("emulated: rows of groups that are elsewhere") {
+  checkGroups("m=150 n=136 k=72 batch=5 dtype=bf16 layout=NT groups=ends "
+              "gather=1 divisor=3",
+              {kNaive, kMma, kRows, kSwapped});
+  checkGroups("m=150 n=136 k=72 batch=5 dtype=bf16 layout=NT groups=ends "
+              "scatter=1 row_weights=1",
+              {kNaive, kMma, kRows, kTurns, kSwapped});
+  checkGroups("m=100 n=66 k=70 batch=5 dtype=bf16 layout=NT groups=ends "
+              "gather=1 scatter=1 row_weights=1 align=2",
+              {kNaive, kMma, kRows, kSwapped});
+}
+
+TEST_CASE("emulated: groups of fp8 and int8") {
+  const std::string rows = "sm90.bm128.bn64.bk128.st3.wg2.cm1.cn1";
+  const std::string swapped = "sm90.bm16.bn128.bk128.st4.wg2.sw1.cm1.cn1";
+  const std::string mma = "mma.bm64.bn64.bk128.st3.wm2.wn2.mb1";
+  const std::string blocks = " scale_a=1x128 scale_b=128x128";
+  checkGroups("m=200 n=136 k=320 batch=4 dtype=e4m3 layout=NT groups=ends" +
+                  blocks,
+              {kNaive, mma, rows, swapped});
+  checkGroups("m=50 room=130 n=136 k=256 batch=3 dtype=e4m3 layout=NT "
+              "groups=masked scale_order_a=rows" +
+                  blocks,
+              {kNaive, mma, rows, swapped});
+  checkGroups("m=120 n=136 k=256 batch=4 dtype=e4m3 layout=NT groups=ends "
+              "gather=1 divisor=2 scale_order_a=rows" +
+                  blocks,
+              {kNaive, mma, rows, swapped});
+  checkGroups("m=200 n=72 k=144 batch=4 dtype=int8 layout=NT groups=ends "
+              "gather=1 scatter=1 scale_a=row scale_b=row",
+              {kNaive, mma, rows, swapped});
+}

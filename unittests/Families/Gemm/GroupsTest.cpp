@@ -1,0 +1,196 @@
+// Groups of rows: what a problem may be, its operands, its plans and its calls.
+#include "Families/Gemm/GemmProblem.h"
+#include "Families/Gemm/Sm90Testing.h"
+
+#include "Call/CallChecks.h"
+#include "Kernel/Space.h"
+
+#include <doctest/doctest.h>
+
+using namespace kiln;
+using namespace kiln::testing;
+
+namespace {
+
+std::string groupsFailure(llvm::StringRef fields) {
+  return failure(gemm(), ("gemm m=64 n=128 k=256 " + fields).str());
+}
+
+Problem grouped(llvm::StringRef fields) {
+  return parse(("gemm n=256 k=512 layout=NT " + fields).str());
+}
+
+const OperandSpec &operand(const OperandTable &table, int index) {
+  return table.operands[static_cast<size_t>(index)];
+}
+
+} // namespace
+
+TEST_CASE("equal groups have equal text") {
+  CHECK(grouped("m=64 batch=8 dtype=bf16 groups=ends room=70 group_align=1 "
+                "divisor=3")
+            .text() ==
+        "gemm m=64 n=256 k=512 dtype=bf16 layout=NT batch=8 groups=ends");
+  CHECK(grouped("m=64 batch=8 dtype=bf16 groups=masked room=64 group_align=8")
+            .text() ==
+        "gemm m=64 n=256 k=512 dtype=bf16 layout=NT batch=8 groups=masked");
+}
+
+TEST_CASE("bad groups get one clear line") {
+  CHECK(groupsFailure("dtype=bf16 layout=NT gather=1") ==
+        "gemm: gather and scatter need groups=ends");
+  CHECK(groupsFailure("dtype=bf16 layout=NT groups=masked row_weights=1") ==
+        "gemm: row_weights=1 needs groups=ends");
+  CHECK(groupsFailure("dtype=bf16 layout=NT groups=ends batch=1025") ==
+        "gemm: batch=1025 groups, at most 1024 work");
+  CHECK(groupsFailure("dtype=bf16 layout=TN groups=ends") ==
+        "gemm: groups need rows of A along k, layout=NT or NN");
+  CHECK(groupsFailure("dtype=bf16 layout=NT groups=ends beta=1") ==
+        "gemm: beta is set with groups, which take no C");
+  CHECK(groupsFailure("dtype=fp32 compute=tf32 layout=NT groups=ends") ==
+        "gemm: compute=tf32 is not available with groups");
+  CHECK(groupsFailure("dtype=bf16 layout=NT groups=ends scatter=1 "
+                      "pointwise=residual") ==
+        "gemm: a residual is not available with scatter");
+  CHECK(groupsFailure("dtype=bf16 layout=NT groups=masked room=63") ==
+        "gemm: room=63 is less than m=64");
+}
+
+TEST_CASE("groups with ends share the matrices of rows") {
+  const Problem problem =
+      grouped("m=100 batch=8 dtype=e4m3 scale_a=row scale_b=row groups=ends "
+              "gather=1 divisor=4 scatter=1 row_weights=1 pointwise=bias");
+  const OperandTable table = gemm().operands(problem);
+  CHECK(operand(table, GemmOperand::A).rows == 25);
+  CHECK(operand(table, GemmOperand::A).batch == 1);
+  CHECK(operand(table, GemmOperand::ScaleA).cols == 25);
+  CHECK(operand(table, GemmOperand::ScaleA).batch == 1);
+  CHECK(operand(table, GemmOperand::B).batch == 8);
+  CHECK(operand(table, GemmOperand::ScaleB).batch == 8);
+  CHECK(operand(table, GemmOperand::Bias).batch == 8);
+  CHECK(operand(table, GemmOperand::D).rows == 100);
+  CHECK(operand(table, GemmOperand::D).batch == 1);
+  CHECK(operand(table, GemmOperand::GroupSizes).cols == 8);
+  CHECK(operand(table, GemmOperand::RowIndex).cols == 100);
+  CHECK(operand(table, GemmOperand::RowWeights).cols == 100);
+}
+
+TEST_CASE("masked groups have room, which no choice depends on") {
+  const Problem problem =
+      grouped("m=20 batch=8 dtype=bf16 groups=masked room=300");
+  const OperandTable table = gemm().operands(problem);
+  for (int index : {GemmOperand::A, GemmOperand::D}) {
+    CHECK(operand(table, index).rows == 300);
+    CHECK(operand(table, index).batch == 8);
+  }
+  const Space narrow = llvm::cantFail(exploreSpace(
+      gemm(), grouped("m=20 batch=8 dtype=bf16 groups=masked"), h200()));
+  const Space wide = llvm::cantFail(exploreSpace(gemm(), problem, h200()));
+  REQUIRE(narrow.ranked.size() == wide.ranked.size());
+  CHECK(narrow.ranked[0].config == wide.ranked[0].config);
+}
+
+TEST_CASE("groups are served by tiles, wherever their rows are") {
+  for (llvm::StringRef fields :
+       {"m=512 batch=16 dtype=bf16 groups=ends",
+        "m=16384 batch=8 dtype=bf16 groups=ends gather=1 divisor=2",
+        "m=64 batch=128 dtype=bf16 groups=ends scatter=1 row_weights=1",
+        "m=32 batch=64 dtype=e4m3 scale_a=1x128 scale_b=128x128 groups=masked "
+        "room=512",
+        "m=4096 batch=8 dtype=int8 scale_a=row scale_b=row groups=ends"}) {
+    CAPTURE(fields.str());
+    const Problem problem = grouped(fields);
+    const Space space = llvm::cantFail(exploreSpace(gemm(), problem, h200()));
+    REQUIRE(!space.ranked.empty());
+    CHECK(space.ranked[0].tmpl->name() != "naive");
+    for (const Candidate &candidate : space.ranked) {
+      llvm::StringRef name = candidate.tmpl->name();
+      CHECK((name == "sm90" || name == "mma" || name == "naive"));
+    }
+  }
+}
+
+TEST_CASE("a launch for groups has no more blocks than run at once") {
+  const Problem problem = grouped("m=8192 batch=64 dtype=bf16 groups=ends");
+  const Space space = llvm::cantFail(exploreSpace(gemm(), problem, h200()));
+  for (const Candidate &candidate : space.ranked) {
+    if (candidate.tmpl->name() == "naive")
+      continue;
+    const Plan plan = candidate.tmpl->plan(problem, candidate.config, h200());
+    const BoundLaunch launch(plan, problem);
+    CAPTURE(candidate.config.text());
+    const LaunchStep &last = launch.spec.steps[launch.spec.stepCount - 1];
+    CHECK(last.kernel.grid.x <= 16 * h200().smCount);
+  }
+}
+
+TEST_CASE("groups of a call are those of the text, or are refused by name") {
+  kiln_gemm_args args = kiln_gemm_args_init();
+  args.layout = KILN_LAYOUT_NT;
+  args.m = 60, args.n = 96, args.k = 256, args.batch = 4;
+  args.a.type = KILN_BF16;
+  args.a.data = reinterpret_cast<void *>(0x100000);
+  args.d.data = reinterpret_cast<void *>(0x200000);
+  args.b.data = reinterpret_cast<void *>(0x300000);
+  args.b.batch_stride = 96 * 256;
+  kiln_groups groups = KILN_INIT(kiln_groups);
+  groups.kind = KILN_GROUPS_ENDS;
+  groups.sizes = reinterpret_cast<int32_t *>(0x400000);
+  kiln_row_map map = KILN_INIT(kiln_row_map);
+  map.flags = KILN_ROWS_GATHER | KILN_ROWS_SCATTER;
+  map.index = reinterpret_cast<int32_t *>(0x500000);
+  map.divisor = 2;
+  map.weights = reinterpret_cast<float *>(0x600000);
+  args.groups = &groups;
+  args.rows = &map;
+  const KernelFamily &family = gemm();
+  CheckedCall checked(family, &args);
+  REQUIRE(checked.problem);
+  CHECK(checked.problem->text() ==
+        "gemm m=60 n=96 k=256 dtype=bf16 layout=NT batch=4 groups=ends "
+        "gather=1 divisor=2 scatter=1 row_weights=1");
+  auto refusal = [&](auto breakIt) {
+    kiln_gemm_args other = args;
+    kiln_groups otherGroups = groups;
+    kiln_row_map otherMap = map;
+    other.groups = &otherGroups;
+    other.rows = &otherMap;
+    breakIt(other, otherGroups, otherMap);
+    CheckedCall refused(family, &other);
+    CHECK(!refused.problem);
+    return refused.message;
+  };
+  using Args = kiln_gemm_args;
+  using Groups = kiln_groups;
+  using Map = kiln_row_map;
+  auto contains = [](const std::string &text, const char *part) {
+    CAPTURE(text);
+    return text.find(part) != std::string::npos;
+  };
+  CHECK(contains(refusal([](Args &a, Groups &, Map &) { a.groups = nullptr; }),
+                 "rows needs groups"));
+  CHECK(contains(refusal([](Args &, Groups &g, Map &) { g.kind = 0; }),
+                 "groups.kind is required"));
+  CHECK(contains(refusal([](Args &, Groups &g, Map &) { g.kind = 5; }),
+                 "groups.kind 5 is unknown"));
+  CHECK(contains(refusal([](Args &, Groups &g, Map &) { g.sizes = nullptr; }),
+                 "groups.sizes is null"));
+  CHECK(contains(refusal([](Args &, Groups &g, Map &) { g.room = 70; }),
+                 "groups.room is 70"));
+  CHECK(contains(refusal([](Args &, Groups &g, Map &) { g.align = -1; }),
+                 "groups.align is -1"));
+  CHECK(contains(refusal([](Args &, Groups &g, Map &) { g.reserved[3] = 1; }),
+                 "groups"));
+  CHECK(contains(refusal([](Args &, Groups &g, Map &) { g.struct_size = 8; }),
+                 "groups: struct_size is 8"));
+  CHECK(contains(refusal([](Args &, Groups &, Map &m) { m.index = nullptr; }),
+                 "rows.index is null"));
+  CHECK(contains(refusal([](Args &, Groups &, Map &m) { m.flags = 4; }),
+                 "rows.flags 0x4 are unknown"));
+  CHECK(contains(
+      refusal([](Args &, Groups &, Map &m) { m.flags = KILN_ROWS_SCATTER; }),
+      "rows.divisor is 2 without a gather"));
+  CHECK(contains(
+      refusal([](Args &a, Groups &, Map &) { a.d.batch_stride = 60 * 96; }),
+      "d.batch_stride is 5760, there are no batches"));
+}
