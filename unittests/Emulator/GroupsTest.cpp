@@ -92,3 +92,25 @@ TEST_CASE("emulated: groups of fp8 and int8") {
               "gather=1 scatter=1 scale_a=row scale_b=row",
               {kNaive, mma, rows, swapped});
 }
+
+TEST_CASE("emulated: sizes of groups beyond their operands") {
+  const std::vector<std::string> configs = {kNaive, kMma, kRows, kSwapped};
+  {
+    Patch masked("gemm/Groups.cuh", "max(sizes[group], 0), most)",
+                 "max(sizes[group] * 100 - 4000, 0), most)");
+    checkGroups("m=40 room=70 n=136 k=64 batch=4 dtype=bf16 layout=NT "
+                "groups=masked",
+                configs);
+  }
+  // Ends that fall are no groups; those beyond m end there.
+  Patch falling("gemm/Groups.cuh", "const int *sizes = params.groups.sizes;",
+                "int sizes[] = {90, 50, 3000, -70, 2147483647};");
+  EmulatedTrials trials(3);
+  for (const std::string &config : configs) {
+    CAPTURE(config);
+    trials.run({"gemm", "m=100 n=136 k=64 batch=5 dtype=bf16 layout=NT "
+                        "groups=ends group_align=16"},
+               config);
+    CHECK(trials.emulator.fault() == "");
+  }
+}

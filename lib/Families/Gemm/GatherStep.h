@@ -14,6 +14,11 @@ inline constexpr double kMaxGatherBytes = double(int64_t(1) << 30);
 /// Scratch of the copy of A, with its scales; 0 where none is made.
 int64_t gatherBytes(const GemmProblem &problem);
 
+/// Time of so many copies ahead of a product, of \p bytes in all.
+double copyStepsNs(int steps, double bytes, const DeviceModel &device);
+/// That of the copy of A, of a typicalProduct().
+double gatherNs(const GemmProblem &problem, const DeviceModel &device);
+
 /// The leading dimension of that copy.
 int64_t gatheredLda(const GemmProblem &problem);
 

@@ -311,6 +311,8 @@ void Sm90Steps::run() {
                                 {"ramp", device.rampNs}};
   if (model.repack > 0)
     addends.push_back({"repack of unaligned operands", model.repack});
+  if (model.gather > 0)
+    addends.push_back({"gather of A's rows", model.gather});
   addends.push_back({"fill: latency and load of the first stage", model.fill});
   addends.push_back(steps.resultOf(loop));
   addends.push_back(steps.resultOf(epilogue));

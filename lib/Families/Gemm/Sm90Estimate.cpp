@@ -22,6 +22,7 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/Sm90Estimate.h"
 
+#include "Families/Gemm/GatherStep.h"
 #include "Families/Gemm/Sm90Model.h"
 #include "Families/Gemm/Sm90Plan.h"
 #include "Model/Bandwidth.h"
@@ -288,16 +289,9 @@ void Sm90Model::computeEnds() {
   constexpr double kClusterNs = 300;
   fill = device.dramLatencyNs + kTmaLatencyNs + main().port +
          (config.multicastBlocks() > 1 ? kClusterNs : 0);
-  // A copy is a kernel of its own: its bytes both ways, and what passes before
-  // its first store and behind its last one (120 x 1024 x 1024 of tf32, TN, on
-  // an H100: 3.3 us more than the product).
-  constexpr double kCopyNs = 2000;
-  double copied = double(repackBytes(problem, signature, config));
-  repack = copied == 0 ? 0
-                       : repackSteps(signature, config) *
-                                 (device.launchNs + device.rampNs + kCopyNs) +
-                             copied / device.dramBytesPerNs() +
-                             copied / device.dramWriteBytesPerNs();
+  repack = copyStepsNs(repackSteps(signature, config),
+                       double(repackBytes(problem, signature, config)), device);
+  gather = gatherNs(problem, device);
 }
 
 void Sm90Model::computeReduction() {
@@ -375,12 +369,13 @@ Estimate estimateTile(const GemmProblem &problem, const Sm90Kernel &kernel,
                       const DeviceModel &device, Detail detail) {
   Sm90Model model(problem, kernel.signature, kernel.config, device);
   Estimate estimate(detail);
-  estimate.totalNs =
-      device.launchNs + device.rampNs + model.repack + model.total();
+  estimate.totalNs = device.launchNs + device.rampNs + model.repack +
+                     model.gather + model.total();
   estimate.bound = model.bound();
   estimate.add("launch", device.launchNs);
   estimate.add("ramp", device.rampNs);
   estimate.add("repack", model.repack);
+  estimate.add("gather", model.gather);
   estimate.add("fill", model.fill);
   estimate.add("loop", model.loop());
   estimate.add("epilogue",

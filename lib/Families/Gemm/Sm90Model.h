@@ -51,7 +51,7 @@ struct Sm90Model {
   // Once a tile.
   double epilogue, exposedEpilogue, reduction;
   // Once a block.
-  double fill, drain, repack;
+  double fill, drain, repack, gather;
   // Floors of the whole chip. The bytes of DRAM: A, B and what the epilogue
   // reads, and D. Power: clocks that the products keep each SM's tensor cores
   // busy, at the clock that the board holds.

@@ -243,6 +243,8 @@ void TileSteps::run() {
                           steps);
   std::vector<StepTerm> addends{{"launch", device.launchNs},
                                 {"ramp", device.rampNs}};
+  if (times.gather > 0)
+    addends.push_back({"gather of A's rows", times.gather});
   llvm::append_range(addends, waves);
   if (model.splits > 1)
     addends.push_back(steps.resultOf(explainReduction()));

@@ -15,6 +15,7 @@
 //===----------------------------------------------------------------------===//
 #include "Families/Gemm/TileEstimate.h"
 
+#include "Families/Gemm/GatherStep.h"
 #include "Families/Gemm/TileModel.h"
 #include "Model/Bandwidth.h"
 #include "Model/MathUtil.h"
@@ -150,7 +151,8 @@ TileTimes::TileTimes(const TileModel &model)
     : wholeWaves(ceilDiv(model.wholeTiles, model.slots())),
       fullWaves((model.blocks - 1) / model.slots()),
       lastBlocks(model.blocks - fullWaves * model.slots()),
-      reduction(model.reduction()) {
+      reduction(model.reduction()),
+      gather(gatherNs(model.problem, model.device)) {
   auto fullWave = [&](int64_t splits) {
     return model.wave(double(model.blocksPerSm()), double(model.slots()),
                       splits, false);
@@ -165,7 +167,7 @@ TileTimes::TileTimes(const TileModel &model)
   // No kernel ends before its compulsory bytes have moved.
   floor = std::max(0.0,
                    model.readNs() + model.writeNs() - (fill + loop + epilogue));
-  totalNs = model.device.launchNs + model.device.rampNs + fill + loop +
+  totalNs = model.device.launchNs + model.device.rampNs + gather + fill + loop +
             epilogue + reduction.total() + floor;
   bound = floor > 0 ? "dram" : boundOf(model, main().step);
 }
@@ -180,6 +182,7 @@ Estimate estimateTile(const GemmProblem &problem, const TileKernel &kernel,
   estimate.bound = times.bound;
   estimate.add("launch", device.launchNs);
   estimate.add("ramp", device.rampNs);
+  estimate.add("gather", times.gather);
   estimate.add("fill", times.fill);
   estimate.add("loop", times.loop);
   estimate.add("epilogue", times.epilogue);

@@ -117,7 +117,8 @@ struct TileTimes {
   WaveTimes whole, full, last;   ///< of no blocks where there is none
   double fill = 0, loop = 0, epilogue = 0;
   TileReduction reduction;
-  double floor; ///< what the compulsory bytes take beyond the waves
+  double gather; ///< ahead of the product
+  double floor;  ///< what the compulsory bytes take beyond the waves
   double totalNs;
   llvm::StringRef bound;
 

@@ -1,0 +1,108 @@
+// Random groups of rows through the trials that a tuner runs: whatever the
+// sizes and wherever the rows, results are right and nothing else is written,
+// on a real GPU.
+#include "Families/Families.h"
+#include "Trial/Campaign.h"
+
+using namespace kiln;
+using namespace kiln::fake;
+
+namespace {
+
+/// Draws problems with groups; the same seed draws the same ones.
+class GroupedTexts {
+public:
+  GroupedTexts(unsigned seed, int64_t largest)
+      : draws(seed), largest(largest) {}
+
+  std::string text() {
+    const int64_t n = 2 * (1 + draws.below(largest / 2));
+    const int64_t k = draws.chance(70) ? 16 * (1 + draws.below(largest / 16))
+                                       : 1 + draws.below(largest);
+    std::string text =
+        fmt::format("m={} n={} k={} batch={}", 1 + draws.below(largest), n, k,
+                    1 + draws.below(draws.chance(20) ? 200 : 12));
+    const bool isByte = draws.chance(35);
+    text += isByte ? bytes()
+                   : fmt::format(" dtype={} layout={}",
+                                 draws.pick({"bf16", "fp16"}),
+                                 draws.pick({"NT", "NT", "NN"}));
+    if (draws.chance(25))
+      text += " out=fp32";
+    text += draws.padded("lda", k) + draws.alignment(isByte ? 1 : 2);
+    if (draws.chance(30))
+      return text + fmt::format(" groups=masked room={}", 2 * largest) +
+             chain(true);
+    text += " groups=ends";
+    if (draws.chance(30))
+      text += fmt::format(" group_align={}", draws.pick({8, 64, 128}));
+    if (draws.chance(30))
+      text += fmt::format(" gather=1 divisor={}", 1 + draws.below(4));
+    const bool scatters = draws.chance(40);
+    text += scatters ? " scatter=1" : "";
+    if (draws.chance(30))
+      text += " row_weights=1";
+    return text + chain(!scatters);
+  }
+
+private:
+  std::string bytes() {
+    const bool isInteger = draws.chance(25);
+    std::string text =
+        fmt::format(" dtype={} layout=NT", isInteger ? "int8" : "e4m3");
+    if (!isInteger && draws.chance(60))
+      return text + " scale_a=1x128 scale_b=128x128" +
+             (draws.chance(50) ? " scale_order_a=rows" : "");
+    return text + fmt::format(" scale_a={} scale_b={}",
+                              draws.pick({"none", "tensor", "row"}),
+                              draws.pick({"none", "tensor", "row"}));
+  }
+
+  std::string chain(bool takesResidual) {
+    if (draws.chance(25))
+      return " pointwise=swiglu";
+    if (draws.chance(20))
+      return " pointwise=bias,silu";
+    return takesResidual && draws.chance(20) ? " pointwise=residual" : "";
+  }
+
+  Draws draws;
+  int64_t largest;
+};
+
+std::vector<Triple> drawGroups(GpuTrials &gpu, unsigned seed, int count,
+                               int64_t largest) {
+  const KernelFamily &family = **gpu.registry.get("gemm");
+  GroupedTexts texts(seed, largest);
+  Draws draws(seed + 1);
+  std::vector<Triple> triples;
+  for (llvm::StringRef tmpl : {"sm90", "mma", "naive"})
+    for (int i = 0; i < count; ++i)
+      if (auto drawn =
+              draws.tripleIfAny(family, tmpl, gpu.device,
+                                i % 2 ? Evenly::Classes : Evenly::Configs,
+                                [&] { return texts.text(); }))
+        triples.push_back(std::move(*drawn));
+  return triples;
+}
+
+} // namespace
+
+TEST_SUITE("gpu") {
+
+  TEST_CASE("campaign: random groups of rows are right") {
+    GpuTrials gpu(makeBuiltinRegistry());
+    const std::vector<Triple> triples =
+        drawGroups(gpu, /*seed=*/5081, /*count=*/90, /*largest=*/600);
+    CHECK(checkAll(gpu, triples).size() == triples.size());
+  }
+
+  // Small enough to run under compute-sanitizer.
+  TEST_CASE("sample of groups of rows") {
+    GpuTrials gpu(makeBuiltinRegistry());
+    const std::vector<Triple> triples =
+        drawGroups(gpu, /*seed=*/11, /*count=*/10, /*largest=*/150);
+    for (const Triple &triple : checkAll(gpu, triples))
+      runWithoutRedZones(gpu, triple);
+  }
+}
