@@ -27,10 +27,12 @@ WORKSPACE_ZEROED = 1
 # kiln_dtype, kiln_layout, kiln_compute and kiln_granularity, by the words of a
 # problem's text.
 TYPES = {"fp32": 0x2001, "int32": 0x2011, "fp16": 0x1001, "bf16": 0x1002,
-         "e4m3": 0x0801, "e5m2": 0x0802, "int8": 0x0811}
+         "e4m3": 0x0801, "e5m2": 0x0802, "e8m0": 0x0803, "int8": 0x0811,
+         "e2m1": 0x0401, "int4": 0x0411}
 LAYOUTS = {"NN": 0, "NT": 10, "TN": 20, "TT": 30}
 COMPUTE = {"native": 0, "tf32": 10, "fast_fp8": 20}
 GRANULARITIES = {"tensor": 0, "row": 10, "column": 20, "block": 30}
+WEIGHT_ORDERS = {"k64r16": 1}
 SOURCES = {0: "none", 10: "record", 20: "decision", 30: "estimate",
            40: "generic"}
 
@@ -417,9 +419,9 @@ def arguments_of(addresses):
 
 
 def scale_of(granularity, address, rows=0, columns=0, row_stride=0,
-             column_stride=0):
-    """fp32 scales; blocks are of so many `rows` and `columns`."""
-    return Scale(type=TYPES["fp32"], data=address,
+             column_stride=0, dtype="fp32"):
+    """Scales; blocks are of so many `rows` and `columns`."""
+    return Scale(type=TYPES[dtype], data=address,
                  granularity=GRANULARITIES[granularity], block_rows=rows,
                  block_columns=columns, row_stride=row_stride,
                  column_stride=column_stride)
