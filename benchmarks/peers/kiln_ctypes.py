@@ -23,6 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 MODES = {"tune": 0, "predict": 10, "strict": 30}
 PREPARE_RETUNE = 2
+FAMILY_GEMM = 10
 WORKSPACE_ZEROED = 1
 # kiln_dtype, kiln_layout, kiln_compute and kiln_granularity, by the words of a
 # problem's text.
@@ -291,6 +292,12 @@ class Library:
     def canonical(self, text):
         """The canonical text of a problem; needs no GPU."""
         problem = Problem(text=text.encode())
+        return self.text_of(self.kiln_problem_text, byref(problem))
+
+    def canonical_gemm(self, args):
+        """The same of a GemmArgs."""
+        problem = Problem(family=FAMILY_GEMM,
+                          args=ctypes.cast(byref(args), c_void_p))
         return self.text_of(self.kiln_problem_text, byref(problem))
 
 

@@ -3,8 +3,8 @@ gemm_int8.json are: Kiln's problem text, every operand with its slot, shape and
 type, and how scales lie in memory. Needs neither torch nor a GPU.
 
 `python3 low_precision_cases.py` lists the texts and bytes of the default cases
-or of a suite; with --library LIBKILN it also has each text parsed and prints
-its canonical form.
+or of a suite; with --library LIBKILN it also has each text parsed, prints its
+canonical form, and compares that with what the case's struct is understood as.
 """
 import argparse
 import dataclasses
@@ -22,7 +22,7 @@ FIRST_LAYERS = [(28672, 4096), (8192, 8192), (4096, 14336), (10240, 8192)]
 FIRST_ROWS = [1, 16, 64]
 
 TYPE_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "e4m3": 1, "e5m2": 1, "int8": 1,
-              "uint8": 1, "e8m0": 1}
+              "uint8": 1, "e8m0": 1, "int32": 4}
 TYPES = {"e4m3", "e5m2", "int8"}
 # Of packed weights, and bits of an element.
 WEIGHT_BITS = {"int4": 4, "e2m1": 4, "int8": 8, "e4m3": 8}
@@ -306,7 +306,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--suite", action="append")
     parser.add_argument("--filter", default="")
-    parser.add_argument("--library", help="has libkiln.so parse each text")
+    parser.add_argument("--library", help="has libkiln.so parse each text "
+                        "and struct")
     options = parser.parse_args()
     library = options.library and kiln_ctypes.Library(options.library)
     refused = 0
@@ -316,7 +317,14 @@ def main():
         print(f"{case.name}: {case.text} [{slots}] {case.bytes / 1e6:.2f} MB")
         try:
             if library:
-                print("   ", library.canonical(case.text))
+                canonical = library.canonical(case.text)
+                print("   ", canonical)
+                # No launch reads these addresses.
+                args = case.args({operand.name: 4096
+                                  for operand in case.operands()})
+                if library.canonical_gemm(args) != canonical:
+                    refused += 1
+                    print("    as a struct:", library.canonical_gemm(args))
         except kiln_ctypes.KilnError as error:
             refused += 1
             print("   ", error)
