@@ -109,6 +109,7 @@ void addProduct(Report &report, const char *name, int depth) {
     watts.push_back(powerNow());
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
+  cudaGetLastError(); // "not ready" would count as the next launch's error
   check(cudaEventSynchronize(marks[2]), "cudaEventSynchronize");
   float all = 0, last = 0;
   check(cudaEventElapsedTime(&all, marks[0], marks[1]), "cudaEventElapsedTime");

@@ -75,10 +75,17 @@ __global__ void productOf(const unsigned char *a, const unsigned char *b,
     d[(row + i / 2 * 8) * kColumns + column + i % 2] = totals[i];
 }
 
-float valueOf(unsigned char code) {
-  __nv_fp8_e4m3 element;
-  element.__x = code;
-  return float(element);
+double valueOf(unsigned char code) {
+  static const std::vector<double> values = [] {
+    std::vector<double> all;
+    for (int i = 0; i < 256; ++i) {
+      __nv_fp8_e4m3 element;
+      element.__x = static_cast<unsigned char>(i);
+      all.push_back(float(element));
+    }
+    return all;
+  }();
+  return values[code];
 }
 
 /// A problem, its elements set one by one, zero at first.
@@ -114,7 +121,7 @@ private:
   template <class Map> double sum(int row, int column, Map map) const {
     double total = 0;
     for (int i = 0; i < k; ++i)
-      total += map(double(valueOf(a[size_t(row) * k + i])) *
+      total += map(valueOf(a[size_t(row) * k + i]) *
                    valueOf(b[size_t(column) * k + i]));
     return total;
   }

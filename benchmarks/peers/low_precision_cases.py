@@ -278,8 +278,7 @@ def first_cases():
 
 def spread(cases):
     """The same cases in an order of which each beginning is spread over all."""
-    # Steps of the golden section, made of whole numbers that have no factor in
-    # common.
+    # Steps of the golden section, without a common factor.
     step = max(1, round(0.618 * len(cases)))
     while math.gcd(step, len(cases)) > 1:
         step += 1

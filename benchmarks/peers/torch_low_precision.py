@@ -4,7 +4,7 @@
 with scales of tensors and rows, and of blocks where torch has them) and int8
 (torch._int_mm). One GPU, one process, the same inputs for all sides.
 
-  python3 benchmarks/peers/torch_low_precision.py --commit COMMIT --out result.json
+  python3 benchmarks/peers/torch_low_precision.py --commit COMMIT --out out.json
 
 product_runs.py says how it is timed. The default cases begin with int4 weights
 at few rows; the others follow in an order that is spread over the suites, until
@@ -13,8 +13,8 @@ stderr.
 
 Sums are fast in torch exactly where the problem says compute=fast_fp8.
 torch._int_mm computes int32 sums alone, Kiln's int8 result and scales besides:
-such ratios favour torch. Beside packed weights torch.matmul runs on weights that
-were decoded before ("dense"); no ratio counts it.
+such ratios favour torch. Beside packed weights torch.matmul runs on weights
+that were decoded before ("dense"); no ratio counts it.
 """
 import sys
 

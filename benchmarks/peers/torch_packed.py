@@ -113,7 +113,8 @@ def packed_codes(codes, bits):
     n, k = codes.shape
     rows, depths = n // PACKED_BLOCK, k // PACKED_BLOCK
     if bits == 4:
-        # Rows: block, unit, r / 8, r % 8. k: block, step, c / 8, c % 8 / 2, c % 2.
+        # Rows: block, unit, r / 8, r % 8. k: block, step, c / 8, c % 8 / 2,
+        # c % 2.
         parts = codes.view(rows, 4, 2, 8, depths, 4, 2, 4, 2)
         # A word has the halves c % 2, in them c / 8, and in those r / 8.
         parts = parts.permute(0, 4, 1, 3, 7, 5, 8, 6, 2)
