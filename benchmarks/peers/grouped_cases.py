@@ -3,7 +3,8 @@ group. Kiln's problem text, the sizes of the groups, and every operand with its
 slot, shape and type. Needs neither torch nor a GPU.
 
 `python3 grouped_cases.py` lists all cases; with --library LIBKILN it also has
-each text parsed and prints its canonical form.
+each text parsed, prints its canonical form, and compares that with what the
+case's struct is understood as.
 """
 import argparse
 import dataclasses
@@ -144,6 +145,59 @@ class GroupedCase:
                                                     depths), "fp32")]
         return operands
 
+    def args(self, addresses):
+        """The case as kiln_gemm takes it, of operands by name at these
+        addresses."""
+        n, k, rows = self.n, self.k, self.all_rows
+        # A and D of groups with ends are one matrix.
+        stride = self.room if self.kind == "masked" else 0
+
+        def operand(name, dtype, batch_stride, **others):
+            return kiln_ctypes.Operand(
+                type=kiln_ctypes.TYPES[dtype], data=addresses[name],
+                batch_stride=batch_stride, **others)
+
+        groups = kiln_ctypes.Groups(
+            kind=kiln_ctypes.GROUP_KINDS[self.kind],
+            sizes=addresses["group_sizes"], room=self.room,
+            align=self.align if self.kind == "ends" else 0)
+        return kiln_ctypes.GemmArgs(
+            layout=kiln_ctypes.LAYOUTS["NT"], m=self.m, n=n, k=k,
+            batch=self.groups, groups=kiln_ctypes.ctypes.pointer(groups),
+            a=operand("a", self.dtype, stride * k,
+                      scale=self._scale("a", addresses, rows)),
+            b=operand("b", TYPES_B[self.scheme], 0 if self.is_packed else n * k,
+                      scale=self._scale("b", addresses, n),
+                      order=kiln_ctypes.WEIGHT_ORDERS["k64r16"]
+                      if self.is_packed else 0),
+            d=operand("d", self.out, stride * n))
+
+    def _scale(self, which, addresses, rows):
+        """A pointer to the scales of A or B, or None."""
+        kind = SCHEMES[self.scheme][which == "b"]
+        if kind is None:
+            return None
+        address, depths = addresses[f"scale_{which}"], -(-self.k // BLOCK)
+        if kind == "row":
+            scale = kiln_ctypes.scale_of("row", address)
+            of_matrix = self.n
+        elif self.is_packed:
+            group = WEIGHT_GROUPS[self.scheme]
+            scale = kiln_ctypes.scale_of(
+                "block", address, 1, group,
+                dtype="fp16" if self.scheme == "int4" else "e8m0")
+            of_matrix = 0
+        else:
+            scale = kiln_ctypes.scale_of(
+                "block", address, BLOCK if kind == "128x128" else 1, BLOCK,
+                depths, 1)
+            of_matrix = -(-rows // scale.block_rows) * depths
+        if which == "b":
+            scale.batch_stride = of_matrix
+        elif self.kind == "masked":
+            scale.batch_stride = self.room * depths
+        return kiln_ctypes.ctypes.pointer(scale)
+
     def inputs(self):
         return [operand for operand in self.operands() if not operand.output]
 
@@ -270,7 +324,8 @@ def load_cases(pattern="", most=None):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--filter", default="")
-    parser.add_argument("--library", help="has libkiln.so parse each text")
+    parser.add_argument("--library", help="has libkiln.so parse each text "
+                        "and struct")
     options = parser.parse_args()
     library = options.library and kiln_ctypes.Library(options.library)
     refused = 0
@@ -281,7 +336,14 @@ def main():
               f"{sum(o.bytes for o in case.operands()) / 1e6:.0f} MB held")
         try:
             if library:
-                print("   ", library.canonical(case.text))
+                canonical = library.canonical(case.text)
+                print("   ", canonical)
+                # No launch reads these addresses.
+                args = case.args({operand.name: 4096
+                                  for operand in case.operands()})
+                if library.canonical_gemm(args) != canonical:
+                    refused += 1
+                    print("    as a struct:", library.canonical_gemm(args))
         except kiln_ctypes.KilnError as error:
             refused += 1
             print("   ", error)

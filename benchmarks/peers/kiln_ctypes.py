@@ -34,6 +34,7 @@ LAYOUTS = {"NN": 0, "NT": 10, "TN": 20, "TT": 30}
 COMPUTE = {"native": 0, "tf32": 10, "fast_fp8": 20}
 GRANULARITIES = {"tensor": 0, "row": 10, "column": 20, "block": 30}
 WEIGHT_ORDERS = {"k64r16": 1}
+GROUP_KINDS = {"ends": 10, "masked": 20}
 SOURCES = {0: "none", 10: "record", 20: "decision", 30: "estimate",
            40: "generic"}
 
@@ -95,6 +96,13 @@ class Operand(CStruct):
                 ("zero", c_void_p), ("reserved", c_uint64 * 1)]
 
 
+class Groups(CStruct):
+    c_name = "kiln_groups"
+    _fields_ = [("struct_size", c_uint32), ("kind", c_int32),
+                ("sizes", c_void_p), ("room", c_int64), ("align", c_int64),
+                ("reserved", c_uint64 * 4)]
+
+
 class GemmArgs(CStruct):
     """One product; alpha and batch are 1 where they are not given."""
 
@@ -108,7 +116,8 @@ class GemmArgs(CStruct):
                 ("compute", c_int32), ("accumulator", c_int32),
                 ("determinism", c_int32), ("max_sms", c_int32),
                 ("flags", c_uint32), ("m_device", c_void_p),
-                ("m_hint", c_int64), ("reserved", c_uint64 * 8)]
+                ("m_hint", c_int64), ("groups", POINTER(Groups)),
+                ("rows", c_void_p), ("reserved", c_uint64 * 6)]
 
     def __init__(self, **values):
         super().__init__(**({"alpha": 1.0, "batch": 1} | values))
@@ -218,7 +227,7 @@ class OperandInfo(CStruct):
                 ("reserved0", c_uint32), ("reserved", c_uint64 * 4)]
 
 
-STRUCTS = [Problem, Arguments, Scale, Operand, GemmArgs, HeadsOperand, AttentionArgs,
+STRUCTS = [Problem, Arguments, Scale, Operand, Groups, GemmArgs, HeadsOperand, AttentionArgs,
            AttentionMergeArgs, WorkspaceInfo, Workspace, EngineOptions, PrepareOptions,
            QueryResult, OperandInfo]
 

@@ -20,7 +20,7 @@ import grouped_cases
 import product_runs
 import torch_packed
 import torch_scaled_mm
-from interleaved import parse_with_result
+from interleaved import current_stream, parse_with_result
 
 try:
     import triton_grouped
@@ -65,6 +65,14 @@ def powers_of_two(shape, generator):
     return torch.exp2(torch.round(normal(shape, torch.float32, generator) - 2))
 
 
+def make_output(case):
+    """Kiln's output by name, filled with NaN."""
+    output = torch.empty((case.all_rows, case.n), device="cuda",
+                         dtype=TYPES[case.out])
+    output.view(torch.uint8).fill_(255)
+    return {"d": output}
+
+
 class Data:
     """Operands of each copy, and what the last copy's results should be."""
 
@@ -87,10 +95,7 @@ class Data:
                     for operand in case.inputs()
                     if operand.name not in inputs}
             self.inputs.append(inputs)
-            output = torch.empty((case.all_rows, case.n), device="cuda",
-                                 dtype=TYPES[case.out])
-            output.view(torch.uint8).fill_(255)
-            self.outputs.append({"d": output})
+            self.outputs.append(make_output(case))
         self.of_torch = self.inputs
         self._expected = None
 
@@ -220,6 +225,16 @@ class Grouped(product_runs.Sides):
 
     def make_data(self, case, copies):
         return Data(case, copies)
+
+    def check_call(self, engine, case, data, kiln):
+        """kiln_gemm(), where groups and scales are structs."""
+        called = make_output(case)
+        addresses = {name: tensor.data_ptr() for name, tensor
+                     in {**data.inputs[-1], **called}.items()}
+        engine.gemm(case.args(addresses), current_stream(), kiln.workspace)
+        torch.cuda.synchronize()
+        return ["kiln_gemm() differs"] \
+            if data.faults_of("kiln", called["d"]) else []
 
     def functions_of(self, case, data):
         if case.kind != "ends" or case.scheme not in ("bf16", "row"):
