@@ -13,7 +13,7 @@ esac
 command -v clang-format-14 >/dev/null ||
   { echo "format: clang-format-14 is not installed" >&2; exit 3; }
 # No list of git's: a release's sources are no repository.
-find examples include kernel_src lib tools unittests -type f \
+find benchmarks examples include kernel_src lib tools unittests -type f \
     \( -name '*.c' -o -name '*.cpp' -o -name '*.h' -o -name '*.hpp' \
-       -o -name '*.cuh' \) -print0 |
+       -o -name '*.cuh' -o -path 'benchmarks/*.cu' \) -print0 |
   xargs -0 -r -n 32 -P "$(nproc)" clang-format-14 "${mode[@]}"

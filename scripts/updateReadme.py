@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Writes what benchmarks/results/*.json say into README.md, a row for each
-result, and into benchmarks/README.md, a table for each.
+result, and into benchmarks/README.md and docs/measured.md, a table for each.
 
 A text replaces what stands between two lines:
     <!-- summary:begin NAME... -->  and  <!-- summary:end -->
     <!-- results:begin NAME -->     and  <!-- results:end NAME -->
-where NAME is the result file's name without ".json". These numbers are never
-typed by hand. A section with nothing in it waits for its file, which need not
+where NAME is the result file's name without ".json". NAME/PART is a table of
+those cases alone whose names begin with PART. These numbers are never typed by
+hand. A section with nothing in it waits for its file, which need not
 be there yet. With --check nothing is written; the exit code is 1 if a page
 differs from what the results say.
 """
@@ -310,10 +311,64 @@ def background_table(result):
     return lines
 
 
+def short_number(value):
+    """Four digits, and whole numbers as they are."""
+    return str(value) if value == int(value) else f"{value:.4g}"
+
+
+def wide_table(cases):
+    """A row for each n: kinds of instructions stand side by side."""
+    kinds = list(dict.fromkeys(case["name"].split("/")[1] for case in cases))
+    by_place = {(case["n"], case["name"].split("/")[1]): case
+                for case in cases}
+    lines = ["| N | " + " | ".join(kind.replace("_", ", A from ", 1)
+                                   for kind in kinds) + " |",
+             "|---" * (len(kinds) + 1) + "|"]
+    for n in dict.fromkeys(case["n"] for case in cases):
+        row = [by_place.get((n, kind)) for kind in kinds]
+        lines.append(f"| {n} | " + " | ".join(
+            f"{case['clocks']:.1f}, {case['clocks_of_two']:.1f}"
+            if case else "n/a" for case in row) + " |")
+    return lines
+
+
+def plain_table(cases):
+    """A row for each case; a column for each figure where all cases have the
+    same ones, else one for all."""
+    names = [case["name"].split("/", 1)[1].replace("_", " ")
+             for case in cases]
+    figures = [{key: value for key, value in case.items() if key != "name"}
+               for case in cases]
+    keys = list(figures[0])
+    if any(list(row) != keys for row in figures):
+        return ["| case | found |", "|---|---|"] + [
+            f"| {name} | " + ", ".join(
+                f"{key.replace('_', ' ')} {short_number(value)}"
+                for key, value in row.items()) + " |"
+            for name, row in zip(names, figures)]
+    return ["| case | " + " | ".join(key.replace("_", " ") for key in keys)
+            + " |", "|---" * (len(keys) + 1) + "|"] + [
+        f"| {name} | " + " | ".join(short_number(row[key]) for key in keys)
+        + " |" for name, row in zip(names, figures)]
+
+
+def part_table(result, part):
+    """The cases of one part of a result without peers. Errors: SystemExit if
+    it has none."""
+    cases = [case for case in result["cases"]
+             if case["name"].split("/")[0] == part]
+    if not cases:
+        sys.exit(f"updateReadme: {result['what']} has no cases of {part}")
+    return "\n".join(wide_table(cases) if "clocks_of_two" in cases[0]
+                     else plain_table(cases))
+
+
 def kind_of(result):
     """What a result compares Kiln with: "stream", "torch", "attention" or
     "peer", "draw" for a peer or a stream at drawn sizes, or itself: "chain" or
-    "background"."""
+    "background". Nothing: "micro"."""
+    if result["what"] == "micro":
+        return "micro"
     if "background" in result:
         return "background"
     if "chains" in result:
@@ -329,7 +384,10 @@ def kind_of(result):
 
 
 def table(result):
-    """The markdown of one result: where it was measured, and its rows."""
+    """The markdown of one result: where it was measured, and its rows, if it
+    does not show them in parts."""
+    if kind_of(result) == "micro":
+        return origin(result)
     rows = {"stream": stream_table, "torch": torch_table,
             "attention": attention_table, "peer": peer_table,
             "draw": draw_table, "chain": chain_table,
@@ -384,7 +442,8 @@ def summary(results):
 
 
 def path_of(name):
-    return ROOT / "benchmarks" / "results" / f"{name}.json"
+    """The file of NAME or NAME/PART."""
+    return ROOT / "benchmarks" / "results" / f"{name.split('/')[0]}.json"
 
 
 def load(name, page):
@@ -399,7 +458,9 @@ def updated(text, page):
     def results(match):
         if not match["body"].strip() and not path_of(match["name"]).exists():
             return match[0]
-        body = table(load(match["name"], page))
+        result = load(match["name"], page)
+        part = match["name"].partition("/")[2]
+        body = part_table(result, part) if part else table(result)
         return f"{match['begin']}\n{body}\n{match['end']}"
 
     def summaries(match):
@@ -420,7 +481,7 @@ def updated(text, page):
 def main(arguments):
     if arguments not in ([], ["--check"]):
         sys.exit("usage: updateReadme.py [--check]")
-    for page in ("README.md", "benchmarks/README.md"):
+    for page in ("README.md", "benchmarks/README.md", "docs/measured.md"):
         path = ROOT / page
         before = path.read_text()
         after = updated(before, page)

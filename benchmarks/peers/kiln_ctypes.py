@@ -23,14 +23,18 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 MODES = {"tune": 0, "predict": 10, "strict": 30}
 PREPARE_RETUNE = 2
+FAMILY_GEMM = 10
 WORKSPACE_ZEROED = 1
 # kiln_dtype, kiln_layout, kiln_compute and kiln_granularity, by the words of a
 # problem's text.
 TYPES = {"fp32": 0x2001, "int32": 0x2011, "fp16": 0x1001, "bf16": 0x1002,
-         "e4m3": 0x0801, "e5m2": 0x0802, "int8": 0x0811}
+         "e4m3": 0x0801, "e5m2": 0x0802, "e8m0": 0x0803, "int8": 0x0811,
+         "e2m1": 0x0401, "int4": 0x0411}
 LAYOUTS = {"NN": 0, "NT": 10, "TN": 20, "TT": 30}
 COMPUTE = {"native": 0, "tf32": 10, "fast_fp8": 20}
 GRANULARITIES = {"tensor": 0, "row": 10, "column": 20, "block": 30}
+WEIGHT_ORDERS = {"k64r16": 1}
+GROUP_KINDS = {"ends": 10, "masked": 20}
 SOURCES = {0: "none", 10: "record", 20: "decision", 30: "estimate",
            40: "generic"}
 
@@ -92,6 +96,13 @@ class Operand(CStruct):
                 ("zero", c_void_p), ("reserved", c_uint64 * 1)]
 
 
+class Groups(CStruct):
+    c_name = "kiln_groups"
+    _fields_ = [("struct_size", c_uint32), ("kind", c_int32),
+                ("sizes", c_void_p), ("room", c_int64), ("align", c_int64),
+                ("reserved", c_uint64 * 4)]
+
+
 class GemmArgs(CStruct):
     """One product; alpha and batch are 1 where they are not given."""
 
@@ -105,7 +116,8 @@ class GemmArgs(CStruct):
                 ("compute", c_int32), ("accumulator", c_int32),
                 ("determinism", c_int32), ("max_sms", c_int32),
                 ("flags", c_uint32), ("m_device", c_void_p),
-                ("m_hint", c_int64), ("reserved", c_uint64 * 8)]
+                ("m_hint", c_int64), ("groups", POINTER(Groups)),
+                ("rows", c_void_p), ("reserved", c_uint64 * 6)]
 
     def __init__(self, **values):
         super().__init__(**({"alpha": 1.0, "batch": 1} | values))
@@ -215,7 +227,7 @@ class OperandInfo(CStruct):
                 ("reserved0", c_uint32), ("reserved", c_uint64 * 4)]
 
 
-STRUCTS = [Problem, Arguments, Scale, Operand, GemmArgs, HeadsOperand, AttentionArgs,
+STRUCTS = [Problem, Arguments, Scale, Operand, Groups, GemmArgs, HeadsOperand, AttentionArgs,
            AttentionMergeArgs, WorkspaceInfo, Workspace, EngineOptions, PrepareOptions,
            QueryResult, OperandInfo]
 
@@ -289,6 +301,12 @@ class Library:
     def canonical(self, text):
         """The canonical text of a problem; needs no GPU."""
         problem = Problem(text=text.encode())
+        return self.text_of(self.kiln_problem_text, byref(problem))
+
+    def canonical_gemm(self, args):
+        """The same of a GemmArgs."""
+        problem = Problem(family=FAMILY_GEMM,
+                          args=ctypes.cast(byref(args), c_void_p))
         return self.text_of(self.kiln_problem_text, byref(problem))
 
 
@@ -417,9 +435,9 @@ def arguments_of(addresses):
 
 
 def scale_of(granularity, address, rows=0, columns=0, row_stride=0,
-             column_stride=0):
-    """fp32 scales; blocks are of so many `rows` and `columns`."""
-    return Scale(type=TYPES["fp32"], data=address,
+             column_stride=0, dtype="fp32"):
+    """Scales; blocks are of so many `rows` and `columns`."""
+    return Scale(type=TYPES[dtype], data=address,
                  granularity=GRANULARITIES[granularity], block_rows=rows,
                  block_columns=columns, row_stride=row_stride,
                  column_stride=column_stride)

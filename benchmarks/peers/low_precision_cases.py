@@ -1,9 +1,10 @@
-"""What the cases of benchmarks/suites/gemm_fp8.json and gemm_int8.json are:
-Kiln's problem text, every operand with its slot, shape and type, and how scales
-lie in memory. Needs neither torch nor a GPU.
+"""What the cases of benchmarks/suites/gemm_packed.json, gemm_fp8.json and
+gemm_int8.json are: Kiln's problem text, every operand with its slot, shape and
+type, and how scales lie in memory. Needs neither torch nor a GPU.
 
-`python3 low_precision_cases.py` lists the texts and bytes of a suite; with
---library LIBKILN it also has each text parsed and prints its canonical form.
+`python3 low_precision_cases.py` lists the texts and bytes of the default cases
+or of a suite; with --library LIBKILN it also has each text parsed, prints its
+canonical form, and compares that with what the case's struct is understood as.
 """
 import argparse
 import dataclasses
@@ -16,19 +17,29 @@ import kiln_ctypes
 
 SUITES = pathlib.Path(__file__).resolve().parent.parent / "suites"
 DEFAULT_SUITES = [SUITES / "gemm_fp8.json", SUITES / "gemm_int8.json"]
+# Which come first of the default cases: int4 weights with a scale for 128 of k.
+FIRST_LAYERS = [(28672, 4096), (8192, 8192), (4096, 14336), (10240, 8192)]
+FIRST_ROWS = [1, 16, 64]
 
-TYPE_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "e4m3": 1, "e5m2": 1, "int8": 1}
+TYPE_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "e4m3": 1, "e5m2": 1, "int8": 1,
+              "uint8": 1, "e8m0": 1, "int32": 4}
 TYPES = {"e4m3", "e5m2", "int8"}
+# Of packed weights, and bits of an element.
+WEIGHT_BITS = {"int4": 4, "e2m1": 4, "int8": 8, "e4m3": 8}
 
 # kiln_gemm_slot.
-SLOTS = {"a": 0, "b": 1, "d": 3, "scale_a": 8, "scale_b": 9}
+SLOTS = {"a": 0, "b": 1, "d": 3, "zero_b": 7, "scale_a": 8, "scale_b": 9}
 
 # Keys of a case that these programs make operands for.
 SERVED = {"name", "family", "m", "n", "k", "dtype", "b", "out", "layout",
           "batch", "compute", "scale_a", "scale_b", "scale_order_a",
           "scale_order_b", "ldsa", "ldsb"}
+SERVED_PACKED = {"name", "family", "m", "n", "k", "dtype", "b", "out",
+                 "layout", "order_b", "scale_b", "scale_type_b", "zero_b"}
 
 BLOCK = 128
+# Packed weights come in blocks of so many rows and steps of k.
+PACKED_BLOCK = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,10 +94,14 @@ class Case:
             raise ValueError(f"{self.name}: {what} is not served")
 
         for key, value in self.spec.items():
-            if key not in SERVED:
+            if key not in (SERVED_PACKED if self.is_packed else SERVED):
                 refuse(f"{key}={value}")
-        if self.spec["family"] != "gemm" or self.dtype not in TYPES:
+        if self.spec["family"] != "gemm" or not (self.is_packed or
+                                                 self.dtype in TYPES):
             refuse(f"{self.spec['family']} of {self.dtype}")
+        if self.is_packed and any(extent % PACKED_BLOCK
+                                  for extent in self.extents[1:]):
+            refuse("packed weights with padding")
         if self.get("layout", "NN") != "NT" or self.get("batch", 1) != 1:
             refuse("another layout than NT, or a batch,")
 
@@ -111,7 +126,24 @@ class Case:
 
     @property
     def out(self):
-        return self.get("out", "bf16")
+        return self.get("out", self.dtype if self.is_packed else "bf16")
+
+    @property
+    def is_packed(self):
+        """B has elements of 4 or 8 bits in Kiln's order, A of 16 bits."""
+        return self.get("order_b") == "k64r16"
+
+    @property
+    def group(self):
+        """Steps of k that share a scale of packed weights."""
+        scale = self.get("scale_b")
+        return self.extents[2] if scale == "row" else int(scale.split("x")[1])
+
+    @property
+    def scale_type(self):
+        """Of the scales of packed weights."""
+        return self.get("scale_type_b",
+                        "e8m0" if self.dtype_b == "e2m1" else "fp16")
 
     @property
     def sums_fast(self):
@@ -147,6 +179,8 @@ class Case:
     def operands(self):
         """Every operand, by slot."""
         m, n, k = self.extents
+        if self.is_packed:
+            return self._packed_operands()
         operands = [Operand("a", (m, k), self.dtype),
                     Operand("b", (n, k), self.dtype_b),
                     Operand("d", (m, n), self.out, True)]
@@ -154,6 +188,19 @@ class Case:
             scales = self.scales(which)
             if scales:
                 operands.append(Operand(f"scale_{which}", scales.shape, "fp32"))
+        return operands
+
+    def _packed_operands(self):
+        m, n, k = self.extents
+        blocks = n // PACKED_BLOCK, k // PACKED_BLOCK
+        block_bytes = PACKED_BLOCK ** 2 * WEIGHT_BITS[self.dtype_b] // 8
+        scales = blocks[0], -(-k // self.group), PACKED_BLOCK
+        operands = [Operand("a", (m, k), self.dtype),
+                    Operand("b", (*blocks, block_bytes), "uint8"),
+                    Operand("d", (m, n), self.out, True),
+                    Operand("scale_b", scales, self.scale_type)]
+        if self.get("zero_b"):
+            operands.append(Operand("zero_b", scales, "uint8"))
         return operands
 
     def inputs(self):
@@ -183,11 +230,33 @@ class Case:
                 type=kiln_ctypes.TYPES[dtype], data=addresses[name],
                 scale=kiln_ctypes.ctypes.pointer(scale) if scale else None)
 
+        if self.is_packed:
+            return self._packed_args(addresses)
         return kiln_ctypes.GemmArgs(
             layout=kiln_ctypes.LAYOUTS["NT"], m=m, n=n, k=k,
             compute=kiln_ctypes.COMPUTE[self.get("compute", "native")],
             a=operand("a", self.dtype, "a"), b=operand("b", self.dtype_b, "b"),
             d=operand("d", self.out))
+
+
+    def _packed_args(self, addresses):
+        m, n, k = self.extents
+        row = self.get("scale_b") == "row"
+        scale = kiln_ctypes.scale_of(
+            "row" if row else "block", addresses["scale_b"],
+            rows=0 if row else 1, columns=0 if row else self.group,
+            dtype=self.scale_type)
+        weights = kiln_ctypes.Operand(
+            type=kiln_ctypes.TYPES[self.dtype_b], data=addresses["b"],
+            scale=kiln_ctypes.ctypes.pointer(scale),
+            order=kiln_ctypes.WEIGHT_ORDERS["k64r16"],
+            zero=addresses.get("zero_b"))
+        return kiln_ctypes.GemmArgs(
+            layout=kiln_ctypes.LAYOUTS["NT"], m=m, n=n, k=k,
+            a=kiln_ctypes.Operand(type=kiln_ctypes.TYPES[self.dtype],
+                                  data=addresses["a"]), b=weights,
+            d=kiln_ctypes.Operand(type=kiln_ctypes.TYPES[self.out],
+                                  data=addresses["d"]))
 
 
 def kiln_scale(scales, address):
@@ -199,13 +268,34 @@ def kiln_scale(scales, address):
                                 *strides)
 
 
+def first_cases():
+    """Products on int4 weights, fewest rows first."""
+    return [Case({"name": f"int4/g128/m{m}/{n}x{k}", "family": "gemm", "m": m,
+                  "n": n, "k": k, "dtype": "bf16", "layout": "NT", "b": "int4",
+                  "order_b": "k64r16", "scale_b": "1x128"})
+            for m in FIRST_ROWS for n, k in FIRST_LAYERS]
+
+
+def spread(cases):
+    """The same cases in an order of which each beginning is spread over all."""
+    # Steps of the golden section, without a common factor.
+    step = max(1, round(0.618 * len(cases)))
+    while math.gcd(step, len(cases)) > 1:
+        step += 1
+    return [cases[index * step % len(cases)] for index in range(len(cases))]
+
+
 def load_suites(paths=None, pattern="", most=None):
     """The cases whose name contains `pattern`, a comma-separated list; of more
-    than `most`, so many that are spread over all."""
+    than `most`, so many that are spread over all. Without paths, those of
+    first_cases(), then the default suites, spread."""
     wanted = pattern.split(",")
     cases = [Case(spec) for path in paths or DEFAULT_SUITES
-             for spec in json.loads(pathlib.Path(path).read_text())["cases"]
-             if any(part in spec["name"] for part in wanted)]
+             for spec in json.loads(pathlib.Path(path).read_text())["cases"]]
+    if not paths:
+        cases = first_cases() + spread(cases)
+    cases = [case for case in cases if any(part in case.name
+                                           for part in wanted)]
     if most is None or most >= len(cases):
         return cases
     return [cases[index * len(cases) // most] for index in range(most)]
@@ -215,7 +305,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--suite", action="append")
     parser.add_argument("--filter", default="")
-    parser.add_argument("--library", help="has libkiln.so parse each text")
+    parser.add_argument("--library", help="has libkiln.so parse each text "
+                        "and struct")
     options = parser.parse_args()
     library = options.library and kiln_ctypes.Library(options.library)
     refused = 0
@@ -225,7 +316,14 @@ def main():
         print(f"{case.name}: {case.text} [{slots}] {case.bytes / 1e6:.2f} MB")
         try:
             if library:
-                print("   ", library.canonical(case.text))
+                canonical = library.canonical(case.text)
+                print("   ", canonical)
+                # No launch reads these addresses.
+                args = case.args({operand.name: 4096
+                                  for operand in case.operands()})
+                if library.canonical_gemm(args) != canonical:
+                    refused += 1
+                    print("    as a struct:", library.canonical_gemm(args))
         except kiln_ctypes.KilnError as error:
             refused += 1
             print("   ", error)

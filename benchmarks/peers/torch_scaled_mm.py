@@ -116,11 +116,15 @@ def spread_scales(scales, tensor, rows, depth):
     return wide.repeat_interleave(BLOCK, 1)[:, :depth]
 
 
-def reference_of(case, inputs, with_scales=True):
-    """(rows that are checked, their results, their sums of |a*b|), in fp32."""
-    m, n, k = case.extents
-    rows = torch.linspace(0, m - 1, min(m, CHECKED_ROWS),
+def checked_rows(m):
+    """The rows of a result that are checked."""
+    return torch.linspace(0, m - 1, min(m, CHECKED_ROWS),
                           device="cuda").round().long()
+
+
+def reference_of(case, inputs, rows, with_scales=True):
+    """(results of some rows, their sums of |a*b|), in fp32."""
+    m, n, k = case.extents
 
     def factor(which, extent):
         values = inputs[which].float()
@@ -130,12 +134,11 @@ def reference_of(case, inputs, with_scales=True):
                                       inputs.get(f"scale_{which}"), extent, k)
 
     a, b = factor("a", m)[rows], factor("b", n)
-    return rows, a @ b.t(), a.abs() @ b.abs().t()
+    return a @ b.t(), a.abs() @ b.abs().t()
 
 
-def faults_of(case, inputs, result, with_scales=True):
-    """What is wrong with a result, a list of texts."""
-    rows, expected, magnitude = reference_of(case, inputs, with_scales)
+def faults_of(result, rows, expected, magnitude):
+    """What is wrong with some rows of a result, a list of texts."""
     found = result[rows].float()
     allowed = (RELATIVE[result.dtype] * expected.abs()
                + OF_MAGNITUDE * magnitude)
