@@ -28,7 +28,14 @@ AT(kiln_gemm_args, m, 8);
 AT(kiln_gemm_args, alpha, 40);
 AT(kiln_gemm_args, a, 72);
 AT(kiln_gemm_args, pointwise, 360);
-AT(kiln_gemm_args, reserved, 408);
+AT(kiln_gemm_args, groups, 408);
+AT(kiln_gemm_args, reserved, 424);
+SIZE(kiln_groups, 64);
+AT(kiln_groups, sizes, 8);
+AT(kiln_groups, reserved, 32);
+SIZE(kiln_row_map, 56);
+AT(kiln_row_map, index, 8);
+AT(kiln_row_map, reserved, 32);
 
 SIZE(kiln_elementwise_args, 272);
 AT(kiln_elementwise_args, rows, 8);
