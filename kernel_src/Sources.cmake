@@ -114,6 +114,7 @@ set(KILN_KERNEL_SOURCES
   gemm/Sm90Tf32Gemm.cuh
   gemm/Sm90Tiles.cuh
   gemm/Sm90Vector.cuh
+  gemm/Sm90Vectors.cuh
   gemm/SplitK.cuh
   gemm/SplitTiles.h
   gemm/StreamedRows.cuh

@@ -37,6 +37,9 @@ SERVED = {"name", "family", "m", "n", "k", "dtype", "b", "out", "layout",
 SERVED_PACKED = {"name", "family", "m", "n", "k", "dtype", "b", "out",
                  "layout", "order_b", "scale_b", "scale_type_b", "zero_b"}
 
+# Cases with these are left out of a suite: no peer computes them.
+WITHOUT_PEER = {"zero_a"}
+
 BLOCK = 128
 # Packed weights come in blocks of so many rows and steps of k.
 PACKED_BLOCK = 64
@@ -291,7 +294,8 @@ def load_suites(paths=None, pattern="", most=None):
     first_cases(), then the default suites, spread."""
     wanted = pattern.split(",")
     cases = [Case(spec) for path in paths or DEFAULT_SUITES
-             for spec in json.loads(pathlib.Path(path).read_text())["cases"]]
+             for spec in json.loads(pathlib.Path(path).read_text())["cases"]
+             if not WITHOUT_PEER & spec.keys()]
     if not paths:
         cases = first_cases() + spread(cases)
     cases = [case for case in cases if any(part in case.name

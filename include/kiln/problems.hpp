@@ -175,7 +175,7 @@ public:
   }
   Gemm(const Gemm &other) noexcept
       : values(other.values), links(other.links), scales(other.scales),
-        groups(other.groups), map(other.map) {
+        groups(other.groups), map(other.map), zero(other.zero) {
     relink();
   }
   Gemm &operator=(const Gemm &other) noexcept {
@@ -184,6 +184,7 @@ public:
     scales = other.scales;
     groups = other.groups;
     map = other.map;
+    zero = other.zero;
     relink();
     return *this;
   }
@@ -219,6 +220,18 @@ public:
   Gemm &blockScaleB(const void *data, int32_t rows, int32_t columns,
                     int64_t rowStride = 0, int64_t columnStride = 0) noexcept {
     return block(values.b, 1, data, {rows, columns}, {rowStride, columnStride});
+  }
+  /// Zero points of an int8 A, int32 in device memory as \p sums are, those of
+  /// the columns of op(B): one of all, or of each row or column of the operand
+  /// as stored.
+  Gemm &zeroPointsA(const void *data, const void *sums,
+                    kiln_granularity each = KILN_GRANULARITY_TENSOR) noexcept {
+    zero = {};
+    zero.type = KILN_INT32;
+    zero.granularity = each;
+    zero.data = const_cast<void *>(data);
+    values.a.zero = &zero;
+    return set(values.column_sums_b, sums);
   }
   /// B as kiln_prepack made it (prepack.h): codes of \p type, which never
   /// change, scales of \p scaleType for \p group steps of k (0: for all), and
@@ -342,6 +355,10 @@ public:
     slots.operands[KILN_GEMM_GROUP_SIZES] = const_cast<int32_t *>(groups.sizes);
     slots.operands[KILN_GEMM_ROW_INDEX] = const_cast<int32_t *>(map.index);
     slots.operands[KILN_GEMM_ROW_WEIGHTS] = const_cast<float *>(map.weights);
+    if (values.a.zero)
+      slots.operands[KILN_GEMM_ZERO_A] = zero.data;
+    slots.operands[KILN_GEMM_COLUMN_SUMS_B] =
+        const_cast<void *>(values.column_sums_b);
     slots.operands[KILN_GEMM_ALPHA] = const_cast<void *>(values.alpha_device);
     slots.operands[KILN_GEMM_BETA] = const_cast<void *>(values.beta_device);
     detail::fillChain(values, KILN_GEMM_POINTWISE, slots);
@@ -365,6 +382,8 @@ private:
       values.groups = &groups;
     if (values.rows)
       values.rows = &map;
+    if (values.a.zero)
+      values.a.zero = &zero;
   }
   Gemm &group(kiln_group_kind kind, const int32_t *sizes, int64_t room,
               int64_t align) noexcept {
@@ -419,6 +438,7 @@ private:
   std::array<Sized<kiln_scale>, 2> scales; ///< of A and B, where they have some
   Sized<kiln_groups> groups;
   Sized<kiln_row_map> map;
+  Sized<kiln_scale> zero; ///< points of A, where it has some
 };
 
 //===----------------------------------------------------------------------===//

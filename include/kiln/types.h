@@ -309,7 +309,9 @@ typedef struct kiln_operand {
   /// ignored. 0: rows of elements.
   int32_t order;
   uint32_t reserved0;
-  const void *zero; ///< zero points of such weights; null: none
+  /// Zero points; null: none. Of such weights their device memory. Of an int8
+  /// A of a GEMM a kiln_scale, whose type is KILN_INT32: see kiln_gemm_args.
+  const void *zero;
   uint64_t reserved[1];
 } kiln_operand;
 
@@ -420,6 +422,12 @@ typedef struct kiln_row_map {
 /// memory says when the kernel runs: experts and their tokens. No C and no tf32
 /// then, and rows of A lie along k.
 ///
+/// int8 times int8 may have zero points z of A, one or one for each row of
+/// op(A): the product is the sum of (A - z) B, exactly, before scales. `a.zero`
+/// points to a kiln_scale of type KILN_INT32 with a granularity of tensor or
+/// row, and column_sums_b has, of each column of op(B), the sum over its k
+/// elements. Results have to fit int32, as they do for z from -128 to 127.
+///
 /// alpha and batch must be set: zero means zero. kiln_gemm_args_init() gives
 /// both as 1.
 typedef struct kiln_gemm_args {
@@ -454,7 +462,10 @@ typedef struct kiln_gemm_args {
   int64_t m_hint;
   const kiln_groups *groups; ///< null: every matrix of the batch has m rows
   const kiln_row_map *rows;  ///< null: rows are in the order of their groups
-  uint64_t reserved[6];
+  /// With zero points of A: int32, n of each matrix of B, packed; where B's
+  /// batch stride is 0, n in all. Else null.
+  const void *column_sums_b;
+  uint64_t reserved[5];
 } kiln_gemm_args;
 
 /// Values that a dynamic extent will take. All of them are served by one set of
@@ -504,10 +515,13 @@ enum kiln_gemm_slot {
   KILN_GEMM_GROUP_SIZES = 12, ///< of kiln_groups
   KILN_GEMM_ROW_INDEX = 13,   ///< of kiln_row_map
   KILN_GEMM_ROW_WEIGHTS = 14,
+  KILN_GEMM_ZERO_A = 15, ///< zero points of A
   /// + i: operand of the chain's link i; links that are KILN_POINTWISE_NONE are
   /// not counted.
   KILN_GEMM_POINTWISE = 16,
-  KILN_GEMM_SLOT_COUNT = KILN_GEMM_POINTWISE + KILN_MAX_POINTWISE
+  /// Beside zero points of A.
+  KILN_GEMM_COLUMN_SUMS_B = KILN_GEMM_POINTWISE + KILN_MAX_POINTWISE,
+  KILN_GEMM_SLOT_COUNT
 };
 
 /// What varies between launches of one problem of any family.

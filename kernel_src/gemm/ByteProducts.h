@@ -45,5 +45,14 @@ constexpr bool hasPartialSums(const GemmSignature &signature,
 
 /// -128 * -128 so many times is below 2^31.
 inline constexpr long long kMostInt8Products = (1 << 17) - 1;
+/// So is (-128 - 127) * -128, of an element less a zero point.
+inline constexpr long long kMostShiftedInt8Products =
+    ((1ll << 31) - 1) / (255 * 128);
+
+/// Steps of k whose sum of int32 is exact.
+constexpr long long mostInt8Products(const GemmSignature &signature) {
+  return signature.hasZeroPointsA() ? kMostShiftedInt8Products
+                                    : kMostInt8Products;
+}
 
 } // namespace kiln

@@ -23,6 +23,8 @@ struct EpilogueOperands {
   const char *c, *bias, *residual;
   const float *rowScales, *columnScales; ///< of rows and columns of D
   float alpha, beta;
+  const int *zeroPoints, *columnSums; ///< of A's rows and of B's columns
+  int zeroPoint;                      ///< of a tensor
 };
 
 /// Steps the pointers to \p batch. Reads nothing.
@@ -42,6 +44,11 @@ EpilogueOperands epilogueAddresses(const GemmParams &params, long long batch) {
   if constexpr (kSignature.sumScaleB() == ScaleKind::Row)
     operands.columnScales =
         params.scaleB.data + batch * params.scaleB.batchStride;
+  if constexpr (kSignature.hasZeroPointsA()) {
+    const ZeroPointParams &zero = params.zeroA;
+    operands.zeroPoints = zero.data + batch * zero.batchStride;
+    operands.columnSums = zero.columnSums + batch * zero.sumsBatchStride;
+  }
   return operands;
 }
 
@@ -52,7 +59,24 @@ EpilogueOperands epilogueOperands(const GemmParams &params, long long batch) {
   operands.alpha = scaledAlpha<kSignature>(
       params, batch, params.alphaPtr ? *params.alphaPtr : params.alpha);
   operands.beta = params.betaPtr ? *params.betaPtr : params.beta;
+  if constexpr (kSignature.zeroA == ScaleKind::Tensor)
+    operands.zeroPoint = *operands.zeroPoints;
   return operands;
+}
+
+/// Subtracts the zero points of A from kCount sums of int32 of row \p row from
+/// \p column on, of which \p valid lie inside the product.
+template <GemmSignature kSignature, int kCount>
+void subtractZeroPoints(const EpilogueOperands &operands, long long row,
+                        long long column, int valid, int (&sums)[kCount]) {
+  int zeroPoint = operands.zeroPoint;
+  if constexpr (kSignature.zeroA == ScaleKind::Row)
+    zeroPoint = operands.zeroPoints[row];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i)
+    if (i < valid)
+      sums[i] =
+          withoutZeroPoint(sums[i], zeroPoint, operands.columnSums[column + i]);
 }
 
 /// Elements of D in one access of the signature's alignment class.

@@ -27,6 +27,17 @@ struct GroupParams {
   const float *weights = nullptr; ///< by the index, or without one by the row
 };
 
+/// Zero points of A, of type int32: that of row r is data[batch * batchStride +
+/// r], or data[batch * batchStride] where the tensor has one. They come with
+/// the sums of op(B)'s columns, that of column c being
+/// columnSums[batch * sumsBatchStride + c].
+struct ZeroPointParams {
+  const int *data = nullptr;
+  long long batchStride = 0;
+  const int *columnSums = nullptr;
+  long long sumsBatchStride = 0;
+};
+
 /// Operands and extents of one GEMM launch. Leading dimensions and strides
 /// count elements of their operand's type; A, B, C, D and the residual are
 /// matrices of `batch` with a batch stride (0 shares an input). Pointers that
@@ -75,6 +86,8 @@ struct GemmParams {
   /// Of packed weights, whose scales have the signature's type.
   const void *zeroB = nullptr;
   GroupParams groups{};
+  /// Where the signature has them.
+  ZeroPointParams zeroA{};
 };
 
 /// Bits of GemmParams::early.

@@ -48,6 +48,9 @@ struct GemmSignature {
   bool gathers = false;       ///< rows of A are where an index says
   bool scatters = false;      ///< so are rows of D
   bool hasRowWeights = false; ///< what the chain makes of a row is multiplied
+  /// int8 has zero points of A, of the tensor or of its rows, which finished
+  /// sums are corrected by.
+  ScaleKind zeroA = ScaleKind::None;
 
   constexpr bool hasGroups() const { return groups != GroupKind::None; }
   /// Rows of A, D and what has D's shape are those of one matrix.
@@ -65,6 +68,7 @@ struct GemmSignature {
     return isPacked() ? ScaleKind::None : scaleB;
   }
   constexpr DType typeB() const { return inB == DType::None ? in : inB; }
+  constexpr bool hasZeroPointsA() const { return zeroA != ScaleKind::None; }
   /// True where scales are read in the loop over k.
   constexpr bool hasBlockScales() const {
     return isBlockScale(scaleA) || isBlockScale(scaleB);
@@ -102,6 +106,8 @@ struct GemmSignature {
   /// True where the scales of A and B go together, and with the types: those of
   /// blocks are of fp8 and of both.
   constexpr bool hasScales() const {
+    if (!hasGoodZeroPointsA())
+      return false;
     if (isPacked())
       return hasPackedScales();
     if (zeroB || groupB != 0 || scaleTypeB != DType::None)
@@ -144,6 +150,13 @@ struct GemmSignature {
 
   friend constexpr bool operator==(const GemmSignature &,
                                    const GemmSignature &) = default;
+
+  /// Zero points of A are of int8 times int8, one or one for each row.
+  constexpr bool hasGoodZeroPointsA() const {
+    return zeroA == ScaleKind::None ||
+           (in == DType::INT8 && !isPacked() && !hasGroups() &&
+            (zeroA == ScaleKind::Tensor || zeroA == ScaleKind::Row));
+  }
 
 private:
   /// Scales of packed weights are of rows or of groups along k, those of e2m1

@@ -490,9 +490,12 @@ private:
     }
   }
 
+  /// What is staged of a sum. Of one that still has zero points the bits are.
   static float finished(Sum sum) {
     constexpr float kFactor = byteFactor<kSignature>();
-    if constexpr (kFactor != 1.0f)
+    if constexpr (kSignature.hasZeroPointsA())
+      return bitsOfSum(sum);
+    else if constexpr (kFactor != 1.0f)
       return sum * kFactor;
     else
       return static_cast<float>(sum);
@@ -509,6 +512,21 @@ private:
       for (int j = 0; j < kPiece; ++j)
         values[i + j] = piece[j];
     }
+  }
+
+  /// fp32 of the sums whose bits \p values are, without zero points.
+  template <int kCount>
+  static void subtractZeroPoints(const EpilogueOperands &operands,
+                                 long long row, long long column, int valid,
+                                 float (&values)[kCount]) {
+    int sums[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      sums[i] = __float_as_int(values[i]);
+    kiln::subtractZeroPoints<kSignature>(operands, row, column, valid, sums);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      values[i] = static_cast<float>(sums[i]);
   }
 
   /// Finishes the staged rows, which begin at (row, column) of D, up to
@@ -535,6 +553,9 @@ private:
         continue;
       float values[kVector];
       readStaged(values, staging + r * kPitch + c);
+      if constexpr (kSignature.hasZeroPointsA())
+        subtractZeroPoints(operands, row + r, column + c, columnsLeft - c,
+                           values);
       finishRun<kSignature>(operands, params, row + r, column + c,
                             columnsLeft - c, values);
     }

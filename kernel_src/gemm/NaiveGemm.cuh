@@ -37,7 +37,7 @@ double naiveDot(const GemmParams &params, long long batch, long long row,
                      params.scaleB, batch, column, k));
     sum += product;
   }
-  return sum;
+  return sum - zeroPointShare<kSignature>(params, batch, row, column);
 }
 
 /// The same of packed weights.

@@ -246,6 +246,16 @@ private:
                            double &magnitude) {
     double alpha = gemm.alphaPtr ? *gemm.alphaPtr : gemm.alpha;
     double beta = gemm.betaPtr ? *gemm.betaPtr : gemm.beta;
+    if constexpr (kSignature.hasZeroPointsA()) {
+      double share = zeroPointShare<kSignature>(gemm, place.batch, place.row,
+                                                place.column);
+      share *=
+          scaleOf<kSignature.scaleA>(gemm.scaleA, place.batch, place.row, 0);
+      share *=
+          scaleOf<kSignature.scaleB>(gemm.scaleB, place.batch, place.column, 0);
+      value -= share;
+      magnitude += fabs(share);
+    }
     value *= alpha;
     magnitude *= fabs(alpha);
     if (kSignature.readsC && beta != 0) {

@@ -25,7 +25,7 @@
 #include "gemm/ShiftedRows.cuh"
 #include "gemm/Sm90Exchange.cuh"
 #include "gemm/Sm90Tiles.cuh"
-#include "gemm/Sm90Vector.cuh"
+#include "gemm/Sm90Vectors.cuh"
 
 namespace kiln {
 
@@ -66,24 +66,8 @@ template <GemmSignature kSignature, Sm90GemmConfig kConfig> class Sm90Epilogue {
   using Shared = Sm90Shared<kSignature, kConfig>;
   using Walk = Sm90Walk<kSignature, kConfig>;
   using Exchange = Sm90Exchange<kConfig, kPiece>;
-  using Bias =
-      Sm90Vector<kSignature, kConfig, kOut, kSwap, kAddsBias<kSignature>>;
-  /// Scales of the rows and of the columns of D, where computeRun has not them.
-  template <ScaleKind kKind, bool kAlongRows>
-  using Scales =
-      Sm90Vector<kSignature, kConfig, DType::FP32, kAlongRows,
-                 kKind == ScaleKind::Row && kSignature.columnsPerOutput() == 1>;
-  using RowScales = Scales<kSignature.scaleA, !kSwap>;
-  using ColumnScales = Scales<kSignature.scaleB, kSwap>;
-  using RowWeights = Sm90Vector<kSignature, kConfig, DType::FP32, !kSwap,
-                                kSignature.hasRowWeights && kJoined == 1>;
-  /// Of one piece.
-  struct Vectors {
-    typename Bias::Piece bias;
-    typename RowScales::Piece rowScales;
-    typename ColumnScales::Piece columnScales;
-    typename RowWeights::Piece rowWeights;
-  };
+  using Vectors = Sm90Vectors<kSignature, kConfig>;
+  using VectorsPiece = typename Vectors::Piece;
   using Accumulators = float[kUnits][kColumns / 2];
 
 public:
@@ -104,15 +88,8 @@ public:
   void prepare(const Sm90Tile &tile) {
     EpilogueOperands operands =
         epilogueAddresses<kSignature>(params.gemm, tile.batch);
-    int row = rowOf(tile, consumer, 0), column = columnOf(tile, consumer, 0);
-    int m = static_cast<int>(params.gemm.m),
-        n = static_cast<int>(params.gemm.n);
-    bias.load(operands.bias, kSwap ? row : column, n);
-    rowScales.load(operands.rowScales, kSwap ? column : row, m);
-    columnScales.load(operands.columnScales, kSwap ? row : column, n);
-    rowWeights.load(kSwap ? column : row, [&](int r) {
-      return r < tile.groupEnd ? rowWeight<kSignature>(params.gemm, r) : 0.0f;
-    });
+    vectors.load(operands, params.gemm, rowOf(tile, consumer, 0),
+                 columnOf(tile, consumer, 0), tile.groupEnd);
     if constexpr (kSignature.hasGroups()) {
       groupEnd = tile.groupEnd;
       int first = kSwap ? tile.columnBegin : tile.rowBegin;
@@ -134,7 +111,8 @@ public:
 #pragma unroll
       for (int i = 0; i < kUnits * kPieces; ++i)
         storePiece(operands, tile.batch, rowOf(tile, consumer, i),
-                   columnOf(tile, consumer, i), pieceOf(sums, i), vectorsOf(i));
+                   columnOf(tile, consumer, i), pieceOf(sums, i),
+                   vectors.piece(i));
   }
 
   /// Waits until no store reads shared memory any more.
@@ -228,11 +206,6 @@ private:
            kConfig.pieceBegin(piece % kPieces, kPiece) / 2;
   }
 
-  Vectors vectorsOf(int piece) const {
-    return {bias.piece(piece), rowScales.piece(piece),
-            columnScales.piece(piece), rowWeights.piece(piece)};
-  }
-
   static int thread() { return threadIdx.x % kThreads; }
 
   /// A barrier of this consumer's threads; 0 is the block's.
@@ -263,14 +236,14 @@ private:
         continue;
       // In registers of their own: one code for all pieces.
       float own[kPiece / 2];
-      Vectors ownVectors;
+      VectorsPiece ownVectors;
 #pragma unroll
       for (int other = 0; other < kUnits * kPieces; ++other)
         if (other == i) {
 #pragma unroll
           for (int j = 0; j < kPiece / 2; ++j)
             own[j] = pieceOf(sums, other)[j];
-          ownVectors = vectorsOf(other);
+          ownVectors = vectors.piece(other);
         }
       Exchange exchange(params, tile, numberOf(consumer, i), rank);
       exchange.addOthers(own);
@@ -287,7 +260,7 @@ private:
   /// Finishes and stores a piece whose first sum is of (row, column) on the
   /// tile's sides.
   void storePiece(const EpilogueOperands &operands, int batch, int row,
-                  int column, const float *sums, const Vectors &vectors) {
+                  int column, const float *sums, const VectorsPiece &entries) {
     unsigned buffer = shared.staging(consumer, place.stage);
     if constexpr (kFetched > 0) {
       ptx::mbarrierWait(shared.fetchFull(consumer, place.stage), place.phase);
@@ -300,7 +273,7 @@ private:
     } else if constexpr (kBuffers == 1) {
       barrier(); // whoever stores has read the piece before
     }
-    stage(operands, row, column, sums, vectors, buffer);
+    stage(operands, row, column, sums, entries, buffer);
     int rowOfD = kSwap ? column : row;
     int columnOfD = kSwap ? row : column / kJoined;
     if constexpr (kByTma && kSignature.hasGroups())
@@ -368,7 +341,8 @@ private:
   /// Writes the finished piece to \p buffer. Lane l has of each 8 columns the
   /// two from 2 (l % 4) on, of two rows.
   void stage(const EpilogueOperands &operands, int row, int column,
-             const float *sums, const Vectors &vectors, unsigned buffer) const {
+             const float *sums, const VectorsPiece &entries,
+             unsigned buffer) const {
     // Computed again for each piece: kept, they would cost registers that the
     // sums of later pieces need.
     unsigned thread = threadIdx.x % kThreads;
@@ -390,12 +364,14 @@ private:
         int r = rowInPiece + i % 2 * kSecondRow,
             c = columnInPiece + (j + i / 2) * 8;
         float pairBias[2] = {};
-        vectors.bias.ofPair(pairBias, j + i / 2, i % 2);
-        scalePair(vectors, j + i / 2, i % 2, pair);
+        entries.bias.ofPair(pairBias, j + i / 2, i % 2);
+        if constexpr (kSignature.hasZeroPointsA())
+          entries.subtractZeroPoints(operands, j + i / 2, i % 2, pair);
+        entries.scale(j + i / 2, i % 2, pair);
         finishPair(operands, row, column, r, c, pairBias, pair);
         if constexpr (kSignature.hasRowWeights && kJoined == 1) {
           float weights[2];
-          vectors.rowWeights.ofPair(weights, j + i / 2, i % 2);
+          entries.rowWeights.ofPair(weights, j + i / 2, i % 2);
           pair[0] *= weights[0];
           pair[1] *= weights[1];
         }
@@ -409,23 +385,6 @@ private:
       if constexpr (kOutBytes == 2 && kJoined == 1)
         stageWords(buffer, thread, j, words);
     }
-  }
-
-  /// Multiplies a thread's two sums in column block \p block, of the second or
-  /// the first of its rows, by the scales of their rows and columns.
-  static void scalePair(const Vectors &vectors, int block, bool isSecond,
-                        float (&pair)[2]) {
-    float ofRows[2] = {1, 1}, ofColumns[2] = {1, 1};
-    vectors.rowScales.ofPair(ofRows, block, isSecond);
-    vectors.columnScales.ofPair(ofColumns, block, isSecond);
-    if constexpr (kSignature.scaleA == ScaleKind::Row)
-#pragma unroll
-      for (int i = 0; i < 2; ++i)
-        pair[i] *= ofRows[i];
-    if constexpr (kSignature.scaleB == ScaleKind::Row)
-#pragma unroll
-      for (int i = 0; i < 2; ++i)
-        pair[i] *= ofColumns[i];
   }
 
   static void stageOne(unsigned target, float value) {
@@ -598,10 +557,7 @@ private:
   const Sm90GemmParams &params;
   Shared shared;
   int consumer, warp;
-  Bias bias; ///< of the tile, as are the scales
-  RowScales rowScales;
-  ColumnScales columnScales;
-  RowWeights rowWeights;
+  Vectors vectors;           ///< of the tile
   int groupEnd = 0;          ///< of the tile's group, in rows of D
   bool isWhole = false;      ///< all rows of the tile are the group's
   RingPlace<kBuffers> place; ///< of the buffers

@@ -308,7 +308,10 @@ private:
       for (int unit = 0; unit < kUnits; ++unit)
 #pragma unroll
         for (int i = 0; i < kOwnColumns / 2; ++i)
-          sums[unit][i] = static_cast<float>(products[unit][i]);
+          // The epilogue has the zero points, and the sums' bits until then.
+          sums[unit][i] = kSignature.hasZeroPointsA()
+                              ? __int_as_float(products[unit][i])
+                              : static_cast<float>(products[unit][i]);
     } else
       multiplyTiles(shared, consumer, walk.kCount, place, sums);
   }

@@ -335,6 +335,9 @@ struct Sm90GemmConfig {
     // How many tiles there are is not known ahead.
     if (signature.hasGroups() && (splitK() > 1 || stagesInRing()))
       return false;
+    // Splits add floats, and zero points are subtracted from whole sums.
+    if (signature.hasZeroPointsA() && splitK() > 1)
+      return false;
     // Rows of one slab or two.
     int slab = slabElements(signature);
     if (blockK != slab && blockK != 2 * slab)

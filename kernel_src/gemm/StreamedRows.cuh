@@ -175,6 +175,8 @@ void finishSums(const GemmParams &params, const StreamWork &work,
 #pragma unroll
           for (int i = 0; i < kRun; ++i)
             sums[i] += from[i];
+        if constexpr (kSignature.hasZeroPointsA())
+          subtractZeroPoints<kSignature>(operands, row, column, left, sums);
         float values[kRun];
 #pragma unroll
         for (int i = 0; i < kRun; ++i)

@@ -18,19 +18,21 @@ enum class IntegerData : int {
   /// `total`.
   Offsets,
   Indices, ///< from 0 to `most`, all different as long as there are enough
+  Values,  ///< any from `least` to `most`, which may be negative
   Counts,  ///< from 0 to `most`, whose sum is about `total`
   /// Where counts end that follow one another, each from a multiple of `align`
   /// on; the last is at most `total`.
   Ends,
 };
 
-/// Of operands of type int32. The usual data have lengths that are equal, and
-/// as great as `most` and `total` allow. Exception: Lengths that a total keeps
-/// below the greatest are one of `most` among others that differ. Outliers
-/// differ, and `least` (which may be 0) and `most` are among them where there
-/// are at least two. Counts lie within 0.7 and 1.3 of their mean; those of
-/// outliers within 0 and its double, 0 and, where it is below that, `most`
-/// among them.
+/// Of operands of type int32. Values differ in either data, and `least` and
+/// `most` are among them where there are two. The usual data have lengths that
+/// are equal, and as great as `most` and `total` allow. Exception: Lengths that
+/// a total keeps below the greatest are one of `most` among others that differ.
+/// Outliers differ, and `least` (which may be 0) and `most` are among them
+/// where there are at least two. Counts lie within 0.7 and 1.3 of their mean;
+/// those of outliers within 0 and its double, 0 and, where it is below that,
+/// `most` among them.
 struct IntegerInit {
   IntegerData kind = IntegerData::None;
   long long least = 0, most = 0, total = 0, align = 1;

@@ -40,6 +40,8 @@ struct IntegerValues {
       return countOf(index, init.total);
     case IntegerData::Ends:
       return end(index);
+    case IntegerData::Values:
+      return value(index);
     case IntegerData::None:
       break;
     }
@@ -50,6 +52,21 @@ private:
   /// Usual lengths of which most are below the greatest.
   constexpr bool isUneven() const {
     return !differ && init.total > 0 && init.total / count < init.most;
+  }
+
+  constexpr long long value(long long index) const {
+    if (count > 1 && index < 2)
+      return index == 0 ? init.most : init.least;
+    return drawn(index, init.most);
+  }
+  /// Any from the least on to \p greatest.
+  constexpr long long drawn(long long index, long long greatest) const {
+    const auto choices =
+        static_cast<unsigned long long>(greatest - init.least) + 1;
+    return init.least +
+           static_cast<long long>(
+               mix(mix(seed + 1) + static_cast<unsigned long long>(index)) %
+               choices);
   }
 
   /// The greatest, and others that make up the rest of the total: from the
@@ -79,12 +96,7 @@ private:
       return greatest;
     if (lengths > 1 && index < 2)
       return index == 0 ? init.most : init.least;
-    const auto choices =
-        static_cast<unsigned long long>(greatest - init.least) + 1;
-    return init.least +
-           static_cast<long long>(
-               mix(mix(seed + 1) + static_cast<unsigned long long>(index)) %
-               choices);
+    return drawn(index, greatest);
   }
 
   /// Sum of the first \p index lengths. Each leaves room for the least of those

@@ -145,7 +145,8 @@ void Explainer::checkStruct(const std::string &name, const Stated &stated) {
   take(checkReserved(given, name.c_str()));
   if constexpr (requires { given.order; }) {
     refuse(name + ".order", given.order != 0);
-    refuse(name + ".zero without an order", given.zero != nullptr);
+    refuse(name + ".zero without an order",
+           given.zero != nullptr && !stated.hasZeroPoints);
     refuse(name + ": a reserved field", given.reserved0 != 0);
   }
   refuse(name + ": an array of pointers",
@@ -366,8 +367,9 @@ void Explainer::scales(const StatedScales &stated) {
 void Explainer::factors(const StatedFactors &stated) {
   const std::string name = textOf(stated.name);
   operandNames[stated.index] = name;
-  for (int field : {stated.kind, stated.order, stated.ld})
-    names[field] = name;
+  names[stated.kind] = name;
+  if (stated.hasBlocks())
+    names[stated.order] = names[stated.ld] = name;
   quick.factors(stated);
   if (!stated.given)
     return;
@@ -375,7 +377,7 @@ void Explainer::factors(const StatedFactors &stated) {
   take(checkInput(scale, name.c_str()));
   if (fault)
     return;
-  const int kind = scaleKindOf(scale, stated.isTransposed);
+  const int kind = kindOf(stated);
   if (kind < 0)
     return fail(ErrorCode::Unsupported,
                 "{}: granularity {} with blocks of {} x {} is not available",
@@ -384,9 +386,9 @@ void Explainer::factors(const StatedFactors &stated) {
     return fail(ErrorCode::Unsupported,
                 "{}: strides {} and {}, one of them has to be 1", name,
                 scale.row_stride, scale.column_stride);
-  if (scale.type != KILN_DTYPE_NONE && scale.type != KILN_FP32)
-    fail(ErrorCode::Unsupported, "{}: type {:#x}, fp32 is supported", name,
-         scale.type);
+  if (!stated.mayBe(scale.type))
+    fail(ErrorCode::Unsupported, "{}: type {:#x}, {} is supported", name,
+         scale.type, stated.areIntegers ? "int32" : "fp32");
   refuse(name + ": an order of blocks", scale.order);
   if (scale.batch_stride < 0 || scale.batch_stride > kMaxBatchStride)
     fail(ErrorCode::InvalidArgument,

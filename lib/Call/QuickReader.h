@@ -151,7 +151,8 @@ public:
         launches ? reinterpret_cast<uintptr_t>(stated.address) : uint64_t(0);
     wrong |= needed & (address == 0);
     wrong |= (address & (sizeof(float) - 1)) != 0;
-    call.arguments.operands[stated.index] = {address, stated.rowLength, 0, 0};
+    call.arguments.operands[stated.index] = {address, stated.rowLength,
+                                             stated.batchStride, 0};
     if (stated.isWritten)
       addWritten(stated.index, stated.mayBe);
   }
@@ -196,8 +197,10 @@ public:
   KILN_INLINE void factors(const StatedFactors &stated) {
     const kiln_scale *from = stated.given;
     if (!from) [[likely]] {
-      for (int field : {stated.kind, stated.order, stated.ld})
-        absent(field);
+      absent(stated.kind);
+      if (stated.hasBlocks())
+        for (int field : {stated.order, stated.ld})
+          absent(field);
       return;
     }
     setFactors(stated, *from);
@@ -319,7 +322,7 @@ private:
   /// Of an operand that has scales.
   [[gnu::noinline]] void setFactors(const StatedFactors &stated,
                                     const kiln_scale &from) {
-    int kind = hasKnownSize(from) ? scaleKindOf(from, stated.isTransposed) : -1;
+    int kind = hasKnownSize(from) ? kindOf(stated) : -1;
     if (kind < 0) {
       wrong = true;
       return;
@@ -331,13 +334,15 @@ private:
     for (uint64_t word : from.reserved)
       set |= word;
     wrong |= set != 0 || !strides.isGood;
-    wrong |= (from.type != KILN_DTYPE_NONE) & (from.type != KILN_FP32);
+    wrong |= !stated.mayBe(from.type);
     wrong |= static_cast<uint64_t>(from.batch_stride) > maxStride;
     wrong |= needed & (address == 0);
     wrong |= (address & (sizeof(float) - 1)) != 0;
     call.values[stated.kind] = kind;
-    call.values[stated.order] = strides.alongRows;
-    setDerived(stated.ld, strides.ld, strides.packed);
+    if (stated.hasBlocks()) {
+      call.values[stated.order] = strides.alongRows;
+      setDerived(stated.ld, strides.ld, strides.packed);
+    }
     call.arguments.operands[stated.index] = {address, strides.ld,
                                              from.batch_stride, 0};
   }
@@ -384,8 +389,9 @@ private:
         launches ? reinterpret_cast<uintptr_t>(from.data) : uint64_t(0);
     uint64_t set = from.flags & ~uint32_t(KILN_OPERAND_CONSTANT);
     if constexpr (requires { from.order; })
-      set |= uint32_t(from.order) | from.reserved0 | from.reserved[0] |
-             reinterpret_cast<uintptr_t>(from.zero);
+      set |=
+          uint32_t(from.order) | from.reserved0 | from.reserved[0] |
+          (stated.hasZeroPoints ? 0 : reinterpret_cast<uintptr_t>(from.zero));
     else
       set |= from.reserved[0] | from.reserved[1] | from.reserved[2];
     if (!stated.hasScales)

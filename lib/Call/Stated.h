@@ -57,8 +57,9 @@ struct StatedOperand {
   int mayBe = -1;
   kiln_dtype mayBeType = KILN_DTYPE_NONE;
   const char *mayBeName = "";
-  bool hasScales = false; ///< scales() states its scale
-  bool hasBatches = true; ///< false: one matrix serves a batch of others
+  bool hasScales = false;     ///< factors() states its scale
+  bool hasZeroPoints = false; ///< factors() states what its zero says
+  bool hasBatches = true;     ///< false: one matrix serves a batch of others
 };
 
 /// One operand of heads: a batch of matrices, each of planes, whose rows may
@@ -92,6 +93,7 @@ struct StatedArray {
   bool isWritten = false;
   int mayBe = -1; ///< as of a StatedOperand, of an array of the same type
   const char *mayBeName = "";
+  int64_t batchStride = 0;
 };
 
 /// The scales of an operand, fp32 and packed.
@@ -107,16 +109,24 @@ struct StatedScales {
 
 /// The scales that an input is read with, fp32, which may be missing: whatever
 /// is given is a part of the problem. They make a matrix of rows, which the
-/// product keeps, by steps of its sum.
+/// product keeps, by steps of its sum. Or its zero points, int32: one, or one
+/// for each row.
 struct StatedFactors {
   StatedName name;
   const kiln_scale *given; ///< null: none
   int index;               ///< in Arguments::operands
   // In the record: a ScaleKind, whether scales of neighbouring rows are
-  // neighbours, and the other stride.
+  // neighbours, and the other stride; -1, both, where there are no blocks.
   int kind, order, ld;
   bool isTransposed; ///< rows are the columns of the operand as stored
   int64_t rows, depth;
+  bool areIntegers = false; ///< zero points, whose type has to be named
+
+  constexpr bool hasBlocks() const { return ld >= 0; }
+  constexpr bool mayBe(kiln_dtype type) const {
+    return areIntegers ? type == KILN_INT32
+                       : type == KILN_DTYPE_NONE || type == KILN_FP32;
+  }
 };
 
 /// Weights in an order of their own, kiln_operand::order, with their scales and
@@ -178,6 +188,14 @@ constexpr int scaleKindOf(const kiln_scale &given, bool isTransposed) {
   const kiln_granularity own =
       isTransposed ? KILN_GRANULARITY_COLUMN : KILN_GRANULARITY_ROW;
   return given.granularity == own ? static_cast<int>(ScaleKind::Row) : -1;
+}
+
+/// The kind of what is given for \p stated; -1 if there is no such kind.
+constexpr int kindOf(const StatedFactors &stated) {
+  const int kind = scaleKindOf(*stated.given, stated.isTransposed);
+  const bool isOfBlocks =
+      kind >= 0 && isBlockScale(static_cast<ScaleKind>(kind));
+  return isOfBlocks && !stated.hasBlocks() ? -1 : kind;
 }
 
 /// The strides of scales of blocks, resolved: one is 1.

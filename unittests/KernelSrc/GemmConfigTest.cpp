@@ -79,8 +79,8 @@ TEST_CASE("the field lists name every knob") {
 TEST_CASE("parameters cross to the device as plain bytes") {
   CHECK(std::is_trivially_copyable_v<GemmParams>);
   CHECK(std::is_standard_layout_v<GemmParams>);
-  CHECK(sizeof(GemmParams) == 304);
-  CHECK(sizeof(ReferenceGemmParams) == 336);
+  CHECK(sizeof(GemmParams) == 336);
+  CHECK(sizeof(ReferenceGemmParams) == 368);
   CHECK(sizeof(CompareResult) == 48);
   CHECK(sizeof(CompareToleranceParams) == 144);
 }
@@ -337,6 +337,11 @@ TEST_CASE("how an architecture takes products of bytes") {
   // Sums of int32 reach no further.
   CHECK(kMostInt8Products * 128 * 128 < 1ll << 31);
   CHECK((kMostInt8Products + 1) * 128 * 128 >= 1ll << 31);
+  CHECK(kMostShiftedInt8Products * 255 * 128 < 1ll << 31);
+  CHECK((kMostShiftedInt8Products + 1) * 255 * 128 >= 1ll << 31);
+  CHECK(mostInt8Products(int8) == kMostInt8Products);
+  int8.zeroA = ScaleKind::Row;
+  CHECK(mostInt8Products(int8) == kMostShiftedInt8Products);
 }
 
 TEST_CASE("the ffma config's sizes and limits") {

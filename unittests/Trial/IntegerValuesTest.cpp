@@ -42,6 +42,18 @@ TEST_CASE("usual lengths are the greatest, outliers differ") {
         std::vector<long long>(3, 5));
 }
 
+TEST_CASE("values are any, and both ends") {
+  for (bool differ : {false, true}) {
+    const auto values = all({IntegerData::Values, -128, 127}, 64, differ);
+    CHECK(values[0] == 127);
+    CHECK(values[1] == -128);
+    CHECK(std::set(values.begin(), values.end()).size() > 30);
+    CHECK(std::ranges::min(values) == -128);
+    CHECK(std::ranges::max(values) == 127);
+  }
+  CHECK(all({IntegerData::Values, -5, -5}, 1, false).front() == -5);
+}
+
 TEST_CASE("a total makes one usual length the greatest, and others smaller") {
   const auto lengths =
       all({IntegerData::Lengths, 0, 1000, 64 * 250}, 64, false);

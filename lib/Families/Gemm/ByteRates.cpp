@@ -50,9 +50,12 @@ double promotionClocks(const GemmSignature &signature, double sums,
 }
 
 std::optional<Rejection> checkIntegerSums(const GemmProblem &problem) {
-  if (problem.dtype == DType::INT8 && problem.k > kMostInt8Products)
-    return Rejection{PruneReason::Type, double(problem.k),
-                     double(kMostInt8Products), "products a sum of int32"};
+  if (problem.dtype != DType::INT8)
+    return std::nullopt;
+  const int64_t most = mostInt8Products(signatureOf(problem));
+  if (problem.k > most)
+    return Rejection{PruneReason::Type, double(problem.k), double(most),
+                     "products a sum of int32"};
   return std::nullopt;
 }
 

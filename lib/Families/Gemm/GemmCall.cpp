@@ -196,6 +196,7 @@ struct GemmVisit {
                .field = GemmField::Lda,
                .isUsed = args.k != 0,
                .hasScales = true,
+               .hasZeroPoints = true,
                .hasBatches = !rows.areFlat});
     v.factors({.name = "a.scale",
                .given = args.a.scale,
@@ -206,6 +207,7 @@ struct GemmVisit {
                .isTransposed = isTransposedA(layout),
                .rows = rows.ofA,
                .depth = args.k});
+    visitZeroPoints(args, layout, v);
     const bool isPacked = args.b.order != 0;
     if (isPacked) [[unlikely]]
       visitPacked(args, v);
@@ -220,6 +222,30 @@ struct GemmVisit {
                  .typeOf = "d",
                  .rowLength = args.n,
                  .field = GemmField::Ldc});
+  }
+
+  template <class Visitor>
+  KILN_INLINE static void visitZeroPoints(const Args &args, Layout layout,
+                                          Visitor &v) {
+    const auto *zero = static_cast<const kiln_scale *>(args.a.zero);
+    v.factors({.name = "a.zero",
+               .given = zero,
+               .index = GemmOperand::ZeroA,
+               .kind = GemmField::ZeroA,
+               .order = -1,
+               .ld = -1,
+               .isTransposed = isTransposedA(layout),
+               .rows = args.m,
+               .depth = args.k,
+               .areIntegers = true});
+    v.require(zero || !args.column_sums_b, ErrorCode::InvalidArgument,
+              "column_sums_b is given without a.zero");
+    if (zero) [[unlikely]]
+      v.array({.name = "column_sums_b",
+               .address = args.column_sums_b,
+               .index = GemmOperand::ColumnSumsB,
+               .rowLength = args.n,
+               .batchStride = args.b.batch_stride ? args.n : 0});
   }
 
   template <class Visitor>

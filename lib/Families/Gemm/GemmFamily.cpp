@@ -54,24 +54,30 @@ public:
         "scale_order_b=rows",
         "dtype=e5m2 b=e4m3 scale_a=row scale_b=row compute=fast_fp8",
         "dtype=int8 scale_a=row scale_b=tensor",
+        "dtype=int8 scale_a=row scale_b=row zero_a=row",
+        "dtype=int8 scale_a=tensor scale_b=row zero_a=tensor",
         "dtype=bf16 b=bf16 scale_a=none scale_b=none order_b=plain zero_b=0 "
-        "scale_type_b=fp32",
+        "scale_type_b=fp32 zero_a=none",
         "dtype=fp32 b=fp32 compute=tf32 scale_a=none scale_b=none "
         "order_b=plain zero_b=0 scale_type_b=fp32",
         "dtype=fp16 b=fp16 scale_a=none scale_b=none order_b=plain zero_b=0 "
-        "scale_type_b=fp32",
+        "scale_type_b=fp32 zero_a=none",
         "dtype=bf16 layout=NT b=int4 order_b=k64r16 scale_b=1x128 "
-        "scale_type_b=bf16 zero_b=1 batch=1 scale_a=none compute=native",
+        "scale_type_b=bf16 zero_b=1 batch=1 scale_a=none compute=native "
+        "zero_a=none",
         "dtype=fp16 layout=NT b=int4 order_b=k64r16 scale_b=1x64 "
-        "scale_type_b=fp16 batch=1 scale_a=none compute=native",
+        "scale_type_b=fp16 batch=1 scale_a=none compute=native zero_a=none",
         "dtype=fp16 layout=NT b=int8 order_b=k64r16 scale_b=1x32 "
-        "scale_type_b=fp32 batch=1 scale_a=none compute=native",
+        "scale_type_b=fp32 batch=1 scale_a=none compute=native zero_a=none",
         "dtype=bf16 layout=NT b=e2m1 order_b=k64r16 scale_b=1x32 "
-        "scale_type_b=e8m0 zero_b=0 batch=1 scale_a=none compute=native",
-        "layout=NT groups=ends beta=0 compute=native",
-        "layout=NT groups=ends beta=0 compute=native gather=1 scatter=1 "
+        "scale_type_b=e8m0 zero_b=0 batch=1 scale_a=none compute=native "
+        "zero_a=none",
+        "layout=NT groups=ends beta=0 compute=native zero_a=none",
+        "layout=NT groups=ends beta=0 compute=native zero_a=none gather=1 "
+        "scatter=1 "
         "divisor=2 row_weights=1 pointwise=",
-        "layout=NT groups=masked beta=0 compute=native gather=0 scatter=0 "
+        "layout=NT groups=masked beta=0 compute=native zero_a=none gather=0 "
+        "scatter=0 "
         "row_weights=0"};
     return kCombinations;
   }
@@ -120,6 +126,17 @@ static llvm::Error checkChain(const GemmProblem &p) {
     return makeError(ErrorCode::Unsupported,
                      "gemm: beta is set with swiglu, which takes no C");
   return llvm::Error::success();
+}
+
+/// Zero points of A, before what else may be wrong with packed weights.
+static llvm::Error checkZeroPointsA(const GemmProblem &p) {
+  if (signatureOf(p).hasGoodZeroPointsA())
+    return llvm::Error::success();
+  if (p.hasGroups())
+    return makeError(ErrorCode::Unsupported,
+                     "gemm: zero_a is not available with groups");
+  return makeError(ErrorCode::Unsupported,
+                   "gemm: zero_a is for dtype=int8 and rows of elements");
 }
 
 /// What is to be said of packed weights alone.
@@ -278,6 +295,8 @@ llvm::Expected<Problem> GemmFamily::canonicalise(Record record) const {
   if (auto error = record.check())
     return error;
   GemmProblem p = readGemmProblem(record.values().data());
+  if (auto error = checkZeroPointsA(p))
+    return error;
   if (auto error = checkPacked(p))
     return error;
   if (auto error = checkGroups(p))
@@ -510,6 +529,21 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
   describeGroups(p, table);
   if (p.isPacked())
     describePacked(p, table);
+  const bool hasZeroA = p.zeroA != ScaleKind::None;
+  auto setIntegers = [&](int index, llvm::StringRef name, OperandRole role,
+                         int64_t count, int most) {
+    OperandSpec &spec =
+        set(index, name, role, DType::INT32, 1, count, count, hasZeroA);
+    spec.alignment = bytesOf(DType::INT32);
+    spec.misalignment = misalignmentOf(spec.alignment, DType::INT32);
+    spec.usual.integers =
+        spec.outliers.integers = {IntegerData::Values, -most - 1, most};
+  };
+  setIntegers(GemmOperand::ZeroA, "zero_a", OperandRole::In,
+              p.zeroA == ScaleKind::Row ? p.m : 1, 127);
+  // Such that fp16 has what they make. Kernels do not mind whose sums they are.
+  setIntegers(GemmOperand::ColumnSumsB, "column_sums_b", OperandRole::Constant,
+              p.n, 199);
   auto slotOf = [&](PointwiseOp op) {
     return int(KILN_GEMM_POINTWISE) + p.pointwise.find(op);
   };
@@ -524,7 +558,9 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
                        KILN_GEMM_ZERO_B,
                        KILN_GEMM_GROUP_SIZES,
                        KILN_GEMM_ROW_INDEX,
-                       KILN_GEMM_ROW_WEIGHTS};
+                       KILN_GEMM_ROW_WEIGHTS,
+                       KILN_GEMM_ZERO_A,
+                       KILN_GEMM_COLUMN_SUMS_B};
   for (int i = 0; i < GemmOperand::Count; ++i)
     table.operands[i].slot = slots[i];
   return table;

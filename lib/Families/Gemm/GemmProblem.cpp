@@ -51,6 +51,9 @@ static constexpr FieldName kScaleNamesA[] = {
     {code(ScaleKind::Tensor), "tensor"},
     {code(ScaleKind::Row), "row"},
     {code(ScaleKind::Block1x128), "1x128"}};
+static constexpr FieldName kZeroNames[] = {{code(ScaleKind::None), "none"},
+                                           {code(ScaleKind::Tensor), "tensor"},
+                                           {code(ScaleKind::Row), "row"}};
 static constexpr FieldName kScaleOrderNames[] = {{0, "k"}, {1, "rows"}};
 static constexpr FieldName kLayoutNames[] = {{code(Layout::NN), "NN"},
                                              {code(Layout::NT), "NT"},
@@ -124,7 +127,8 @@ const RecordSchema &gemmProblemSchema() {
         .minimum = 1,
         .maximum = kMaxExtent},
        flagField("scatter"),
-       flagField("row_weights")});
+       flagField("row_weights"),
+       enumField("zero_a", false, kZeroNames)});
   return schema;
 }
 
@@ -190,6 +194,7 @@ GemmProblem readGemmProblem(const int64_t *values) {
              : p.isPacked() && p.scaleB.kind == ScaleKind::Block1x128 ? 128
                                                                       : 0;
   p.zeroB = values[GemmField::ZeroB] != 0;
+  p.zeroA = static_cast<ScaleKind>(values[GemmField::ZeroA]);
   return p;
 }
 
@@ -258,6 +263,7 @@ GemmSignature signatureOf(const GemmProblem &p) {
   signature.gathers = p.gathers;
   signature.scatters = p.scatters;
   signature.hasRowWeights = p.hasRowWeights;
+  signature.zeroA = p.zeroA;
   bool residual = p.pointwise.contains(PointwiseOp::Residual);
   // A promise below the width of a wider output promises that width all the
   // same: every pointer is a multiple of its own element.
@@ -338,7 +344,8 @@ static constexpr SignatureFields kSignatureFields(
                    kGroupNames},
     SignatureField{"gathers", "gathers", &GemmSignature::gathers},
     SignatureField{"scatters", "scatters", &GemmSignature::scatters},
-    SignatureField{"weights", "hasRowWeights", &GemmSignature::hasRowWeights});
+    SignatureField{"weights", "hasRowWeights", &GemmSignature::hasRowWeights},
+    SignatureField{"zeroa", "zeroA", &GemmSignature::zeroA, false, kZeroNames});
 
 const RecordSchema &gemmSignatureSchema() {
   static const RecordSchema schema = kSignatureFields.schema("gemm");

@@ -42,6 +42,8 @@ struct GemmProblem {
   DType scaleTypeB = DType::FP32;
   int groupB = 0; ///< steps of k that share a scale; 0: all
   bool zeroB = false;
+  /// Zero points of A: none, one, or one for each of its rows.
+  ScaleKind zeroA = ScaleKind::None;
   // Groups of rows, as many as batch (gemm/Groups.cuh).
   GroupKind groups = GroupKind::None;
   int64_t groupAlign = 1; ///< a group begins at a multiple of it
@@ -141,6 +143,7 @@ struct GemmField {
     Divisor,
     Scatter,
     RowWeights,
+    ZeroA,
     Count
   };
 };
@@ -160,6 +163,8 @@ struct GemmOperand {
     GroupSizes,
     RowIndex,
     RowWeights,
+    ZeroA,
+    ColumnSumsB, ///< where A has zero points
     Count
   };
 };

@@ -72,6 +72,13 @@ GemmParams makeGemmParams(const GemmProblem &problem,
     params.groups.weights =
         static_cast<const float *>(input(GemmOperand::RowWeights));
   }
+  if (problem.zeroA != ScaleKind::None) {
+    const OperandArgument &zero = operands[GemmOperand::ZeroA];
+    const OperandArgument &sums = operands[GemmOperand::ColumnSumsB];
+    params.zeroA = {
+        reinterpret_cast<const int *>(zero.address), zero.batchStride,
+        reinterpret_cast<const int *>(sums.address), sums.batchStride};
+  }
   params.alpha = static_cast<float>(arguments.scalars[GemmScalar::Alpha]);
   params.beta = static_cast<float>(arguments.scalars[GemmScalar::Beta]);
   params.alphaPtr = scalar(GemmScalar::Alpha);

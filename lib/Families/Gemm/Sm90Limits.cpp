@@ -92,6 +92,8 @@ static Rejection invalidShape(const GemmSignature &signature,
     return shape(config.consumers, "consumers", "2 with turns");
   if (config.multicastBlocks() > 2)
     return shape(config.multicastBlocks(), "blocks a cluster", "1 or 2");
+  if (signature.hasZeroPointsA() && config.splitK() > 1)
+    return shape(config.splits, "splits", "0 with zero points of A");
   if (config.columnShared &&
       (config.consumers < 2 || config.pingPong || config.splitK() > 1))
     return shape(config.columnShared, "columnShared",
@@ -170,9 +172,10 @@ std::optional<Rejection> checkSm90Limits(const GemmProblem &problem,
   // Splits have whole stages.
   int64_t ownK = std::min(problem.k, ceilDiv(ranges, config.splitK()) *
                                          int64_t(config.blockK));
-  if (signature.in == DType::INT8 && ownK > kMostInt8Products)
-    return Rejection{PruneReason::Registers, double(ownK),
-                     double(kMostInt8Products), "products a sum of int32"};
+  const int64_t mostProducts = mostInt8Products(signature);
+  if (signature.in == DType::INT8 && ownK > mostProducts)
+    return Rejection{PruneReason::Registers, double(ownK), double(mostProducts),
+                     "products a sum of int32"};
   // Every split has work, and there is some at all.
   if (ranges < config.splitK())
     return Rejection{PruneReason::Dominated, double(config.splitK()),

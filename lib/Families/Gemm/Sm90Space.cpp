@@ -265,7 +265,8 @@ int64_t Enumeration::splitsOf(const Width &width) const {
 
 /// As many splits as run at once, and fewer by a quarter.
 void Enumeration::addSplits(Sm90GemmConfig config, const Width &width) {
-  if (config.pingPong || config.columnShared || signature.hasGroups())
+  if (config.pingPong || config.columnShared || signature.hasGroups() ||
+      signature.hasZeroPointsA())
     return;
   if (hasSmallSteps(config))
     config.blockK *= 2;

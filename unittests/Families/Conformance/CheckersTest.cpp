@@ -202,6 +202,9 @@ TEST_CASE("conformance finds integers that trials cannot fill") {
   CHECK(faultOfX(DType::FP32, {kLengths, 0, 7}) ==
         "x: integers in a type of reals");
   CHECK(faultOfX(DType::INT32, {kLengths, 8, 7}) == "x: integers from 8 to 7");
+  CHECK(faultOfX(DType::INT32, {kLengths, -1, 7}) ==
+        "x: integers from -1 to 7");
+  CHECK(faultOfX(DType::INT32, {IntegerData::Values, -1, 7}) == "");
   CHECK(faultOfX(DType::INT32, {kLengths, 0, int64_t(1) << 31}) != "");
   CHECK(faultOfX(DType::INT32, {IntegerData::Offsets, 2, 4, 8190}) == "");
   CHECK(faultOfX(DType::INT32, {IntegerData::Offsets, 2, 4, 8189}) ==

@@ -48,7 +48,8 @@ static std::string faultOfIntegers(const OperandSpec &spec,
                        : "integers that trials cannot fill";
   if (!hasIntegers || spec.bytes() == 0)
     return "";
-  if (init.least < 0 || init.most < init.least ||
+  const bool mayBeNegative = init.kind == IntegerData::Values;
+  if ((init.least < 0 && !mayBeNegative) || init.most < init.least ||
       std::max(init.most, init.total) > kGreatest)
     return fmt::format("integers from {} to {}", init.least, init.most);
   const int64_t lengths = layoutOf(spec).rowCount() * spec.cols - 1;

@@ -20,6 +20,7 @@ namespace {
 struct RandomCall {
   kiln_gemm_args args = kiln_gemm_args_init();
   kiln_pointwise chain[KILN_MAX_POINTWISE];
+  kiln_scale zero = KILN_INIT(kiln_scale);
   kiln_scale scales[2] = {KILN_INIT(kiln_scale), KILN_INIT(kiln_scale)};
   /// Memory of the caller's behind the last scale, for a struct_size that says
   /// more than this version knows.
@@ -71,6 +72,8 @@ struct RandomCall {
     if (isByte) {
       args.b.type = static_cast<int32_t>(pick(0, 0, KILN_E5M2));
       setScales(random);
+      if (args.a.type == KILN_INT8 || random() % 16 == 0)
+        setZeroPoints(random);
     }
     place(args.a, isTransposedA(layout) ? args.m : args.k);
     place(args.b, isTransposedB(layout) ? args.k : args.n);
@@ -138,6 +141,19 @@ struct RandomCall {
     }
   }
 
+  /// Zero points of A, of all or of rows as stored, or the wrong ones.
+  void setZeroPoints(std::mt19937 &random) {
+    if (random() % 3 == 0)
+      return;
+    zero.type = random() % 8 ? KILN_INT32 : KILN_FP32;
+    zero.data = reinterpret_cast<void *>(0x20000000 + random() % 64 * 4);
+    zero.granularity = int32_t(random() % 3) * 10;
+    zero.batch_stride = random() % 2 * 100;
+    args.a.zero = &zero;
+    if (random() % 8)
+      args.column_sums_b = reinterpret_cast<void *>(0x30000000);
+  }
+
   /// Sets one field to what it must not be, or to the edge of what it may.
   void spoil(std::mt19937 &random) {
     auto pick = [&](auto... values) {
@@ -150,7 +166,7 @@ struct RandomCall {
                                 &chain[0].operand};
     kiln_operand &operand = *operands[random() % 5];
     kiln_scale &scale = scales[random() % 2];
-    switch (random() % 36) {
+    switch (random() % 40) {
     case 0:
     case 1:
       operand.batch_stride = pick(-8, -1, -4096, kLeast, kMost);
@@ -189,7 +205,8 @@ struct RandomCall {
         operand.order = static_cast<int32_t>(pick(1, 2, -1));
         break;
       default:
-        operand.zero = reinterpret_cast<void *>(pick(8, 16));
+        if (&operand != &args.a)
+          operand.zero = reinterpret_cast<void *>(pick(8, 16));
       }
       break;
     case 10:
@@ -232,7 +249,7 @@ struct RandomCall {
       args.beta = std::numeric_limits<double>::quiet_NaN();
       break;
     case 23:
-      args.reserved[random() % 8] = 7;
+      args.reserved[random() % 5] = 7;
       break;
     case 24:
       scale.block_rows = static_cast<int32_t>(pick(-1, 64, 128));
@@ -270,6 +287,22 @@ struct RandomCall {
     case 35:
       map.index = reinterpret_cast<int32_t *>(pick(0, 1));
       break;
+    case 36:
+      args.column_sums_b = reinterpret_cast<void *>(pick(0, 6, 8));
+      break;
+    case 37:
+      args.a.zero = &zero;
+      zero.data = reinterpret_cast<void *>(pick(0, 2, 4));
+      break;
+    case 38:
+      zero.row_stride = pick(1, 2, -1, kMost);
+      zero.batch_stride = pick(0, 1, -1, kLeast);
+      break;
+    case 39:
+      zero.granularity = static_cast<int32_t>(pick(0, 10, 30, 40, -1));
+      zero.block_rows = static_cast<int32_t>(pick(0, 1, 128));
+      zero.block_columns = zero.block_rows;
+      break;
     }
   }
 };
@@ -281,6 +314,7 @@ TEST_CASE("what is looked up is the family's canonical problem") {
   const KernelFamily &family = *registry.find("gemm");
   std::mt19937 random(7);
   int good = 0, joined = 0, scaled = 0, ofBlocks = 0, ofGroups = 0, mapped = 0;
+  int shifted = 0;
   for (int i = 0; i < 20000; ++i) {
     CAPTURE(i);
     RandomCall call(random);
@@ -294,6 +328,7 @@ TEST_CASE("what is looked up is the family's canonical problem") {
     ofBlocks += signature.hasBlockScales();
     ofGroups += signature.hasGroups();
     mapped += signature.mapsRows();
+    shifted += signature.hasZeroPointsA();
     ++good;
     joined += call.joins();
   }
@@ -303,6 +338,7 @@ TEST_CASE("what is looked up is the family's canonical problem") {
   CHECK(ofBlocks > 5);
   CHECK(ofGroups > 20);
   CHECK(mapped > 5);
+  CHECK(shifted > 5);
 }
 
 TEST_CASE("S14a: a call that is refused would not have hit either") {
@@ -472,4 +508,68 @@ TEST_CASE("packed weights are those of the text, or are refused by name") {
       contains(refusal([](Args &a, Scale &) { a.b.order = 2; }), "value 0x2"));
   CHECK(contains(refusal([](Args &a, Scale &) { a.b.type = KILN_BF16; }),
                  "k64r16 is for"));
+}
+
+TEST_CASE("zero points of A are those of the text, or are refused by name") {
+  kiln_gemm_args args = kiln_gemm_args_init();
+  args.layout = KILN_LAYOUT_NT;
+  args.m = 3, args.n = 96, args.k = 256;
+  args.a.type = KILN_INT8;
+  args.a.data = reinterpret_cast<void *>(0x100000);
+  args.b.data = reinterpret_cast<void *>(0x300000);
+  args.d.data = reinterpret_cast<void *>(0x200000);
+  kiln_scale zero = KILN_INIT(kiln_scale);
+  zero.type = KILN_INT32;
+  zero.data = reinterpret_cast<void *>(0x500004);
+  zero.granularity = KILN_GRANULARITY_ROW;
+  args.a.zero = &zero;
+  args.column_sums_b = reinterpret_cast<void *>(0x600004);
+  const Registry registry = makeBuiltinRegistry();
+  const KernelFamily &family = *registry.find("gemm");
+  auto isText = [&](const char *text) {
+    CheckedCall checked(family, &args);
+    REQUIRE(checked.problem);
+    CHECK(checked.problem->text() == text);
+    const OperandArgument *operands = checked.call.arguments.operands;
+    CHECK(operands[GemmOperand::ZeroA].address == 0x500004);
+    CHECK(operands[GemmOperand::ColumnSumsB].address == 0x600004);
+    return operands[GemmOperand::ColumnSumsB].batchStride;
+  };
+  CHECK(isText("gemm m=3 n=96 k=256 dtype=int8 layout=NT zero_a=row") == 0);
+  zero.granularity = KILN_GRANULARITY_TENSOR;
+  CHECK(isText("gemm m=3 n=96 k=256 dtype=int8 layout=NT zero_a=tensor") == 0);
+  // A matrix of B, its own sums.
+  args.batch = 2;
+  args.a.batch_stride = 3 * 256, args.d.batch_stride = 3 * 96;
+  args.b.batch_stride = 96 * 256;
+  CHECK(isText("gemm m=3 n=96 k=256 dtype=int8 layout=NT batch=2 "
+               "zero_a=tensor") == 96);
+  args.batch = 1;
+  auto refusal = [&](auto breakIt) {
+    kiln_gemm_args other = args;
+    kiln_scale otherZero = zero;
+    other.a.zero = &otherZero;
+    breakIt(other, otherZero);
+    CheckedCall refused(family, &other);
+    CHECK(!refused.problem);
+    return refused.message;
+  };
+  using Args = kiln_gemm_args;
+  using Scale = kiln_scale;
+  CHECK(refusal([](Args &, Scale &s) { s.type = KILN_FP32; }) ==
+        "a.zero: type 0x2001, int32 is supported");
+  CHECK(refusal([](Args &, Scale &s) { s.type = 0; }) ==
+        "a.zero: type 0x0, int32 is supported");
+  CHECK(refusal([](Args &, Scale &s) {
+          s.granularity = KILN_GRANULARITY_BLOCK;
+          s.block_rows = 1, s.block_columns = 128;
+        }) == "a.zero: granularity 30 with blocks of 1 x 128 is not available");
+  CHECK(refusal([](Args &a, Scale &) { a.column_sums_b = nullptr; }) ==
+        "column_sums_b is null");
+  CHECK(refusal([](Args &a, Scale &) { a.a.zero = nullptr; }) ==
+        "column_sums_b is given without a.zero");
+  CHECK(refusal([](Args &a, Scale &) { a.a.type = KILN_E4M3; }) ==
+        "a.zero is for a.type=int8 and rows of elements");
+  CHECK(refusal([](Args &a, Scale &s) { a.b.zero = &s; }) ==
+        "b.zero without an order is not available yet");
 }

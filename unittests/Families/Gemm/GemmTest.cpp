@@ -10,8 +10,11 @@
 #include "gemm/SimtGemmConfig.h"
 #include "gemm/SkinnyGemmConfig.h"
 #include "gemm/Sm90GemmConfig.h"
+#include "kiln/types.h"
 
 #include <doctest/doctest.h>
+
+#include <llvm/Support/FormatVariadic.h>
 
 using namespace kiln;
 using namespace kiln::testing;
@@ -346,6 +349,38 @@ TEST_CASE("only d is written, within a tolerance, and may be c") {
   CHECK(d.tolerance.scaled == std::ldexp(1.0, -20));
   table = gemm().operands(parse("gemm m=4 n=6 k=16 dtype=bf16"));
   CHECK(table.operands[GemmOperand::D].mayBe == -1);
+}
+
+TEST_CASE("zero points of A come with the sums of B's columns") {
+  Problem problem =
+      parse("gemm m=4 n=6 k=8 dtype=int8 layout=NT batch=3 zero_a=row");
+  CHECK(problem.text() ==
+        "gemm m=4 n=6 k=8 dtype=int8 layout=NT batch=3 zero_a=row");
+  CHECK(readGemmSignature(problem.signature).zeroA == ScaleKind::Row);
+  OperandTable table = gemm().operands(problem);
+  const OperandSpec &zeros = table.operands[GemmOperand::ZeroA];
+  const OperandSpec &sums = table.operands[GemmOperand::ColumnSumsB];
+  CHECK((zeros.present && zeros.cols == 4 && zeros.batchStride == 4));
+  CHECK((zeros.type == DType::INT32 && zeros.slot == KILN_GEMM_ZERO_A));
+  CHECK(
+      (zeros.usual.integers.least == -128 && zeros.usual.integers.most == 127));
+  CHECK((sums.present && sums.cols == 6 && sums.batchStride == 6));
+  CHECK((sums.role == OperandRole::Constant &&
+         sums.slot == KILN_GEMM_COLUMN_SUMS_B));
+  table = gemm().operands(
+      parse("gemm m=4 n=6 k=8 dtype=int8 layout=NT zero_a=tensor"));
+  CHECK(table.operands[GemmOperand::ZeroA].cols == 1);
+  table = gemm().operands(parse("gemm m=4 n=6 k=8 dtype=int8 layout=NT"));
+  CHECK(!table.operands[GemmOperand::ZeroA].present);
+  CHECK(!table.operands[GemmOperand::ColumnSumsB].present);
+  CHECK(failure("gemm m=4 n=6 k=8 dtype=int8 layout=NT batch=2 groups=ends "
+                "zero_a=row") == "gemm: zero_a is not available with groups");
+  for (const char *fields :
+       {"dtype=e4m3", "dtype=bf16",
+        "dtype=bf16 layout=NT b=int8 order_b=k64r16 scale_b=row"})
+    CHECK(failure(
+              llvm::formatv("gemm m=4 n=6 k=8 {0} zero_a=row", fields).str()) ==
+          "gemm: zero_a is for dtype=int8 and rows of elements");
 }
 
 TEST_CASE("nothing to compute is known as such") {

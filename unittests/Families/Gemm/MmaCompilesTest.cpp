@@ -46,9 +46,10 @@ TEST_CASE("streams and tiles of bytes compile for each architecture") {
           "scale_b=row",
           "gemm m=24 n=4096 k=4096 dtype=e4m3 b=e5m2 layout=NT "
           "scale_a=1x128 scale_b=128x128",
-          "gemm m=3 n=4096 k=4096 dtype=int8 layout=NT pointwise=swiglu",
+          "gemm m=3 n=4096 k=4096 dtype=int8 layout=NT zero_a=row "
+          "pointwise=swiglu",
           "gemm m=300 n=500 k=700 dtype=e4m3 layout=TN align=1",
-          "gemm m=300 n=500 k=700 dtype=int8 layout=NN"}) {
+          "gemm m=300 n=500 k=700 dtype=int8 layout=NN zero_a=tensor"}) {
       CAPTURE(name);
       CAPTURE(text);
       Problem problem = parse(gemm(), text);
