@@ -273,7 +273,7 @@ public:
   }
   /// What the chain makes of a row is multiplied by its weight.
   Gemm &rowWeights(const float *weights) noexcept {
-    mapRows(0, map.index);
+    mapRows(KILN_ROWS_WEIGHTS, map.index);
     map.weights = weights;
     return *this;
   }

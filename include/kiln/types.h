@@ -358,19 +358,21 @@ enum kiln_group_kind_value {
   /// A, D and a residual are one matrix of m rows each, without a batch stride.
   /// Group g ends before row sizes[g]. It begins where the group before ends,
   /// or at the next multiple of `align`: the first at row 0. m says how many
-  /// rows there are at most; rows that are no group's are neither read nor
-  /// written. (Offsets with a leading 0, batch + 1 of them, are given as
-  /// sizes = offsets + 1.)
+  /// rows there are at most. Rows that are no group's have to exist, count for
+  /// no result and are not written. (Offsets with a leading 0, batch + 1 of
+  /// them, are given as sizes = offsets + 1.)
   KILN_GROUPS_ENDS = 10,
   /// A, D and a residual are batch matrices of `room` rows each, of which group
-  /// g has the first sizes[g]. m is how many to expect of a group; the rest of
-  /// a matrix is neither read nor written.
+  /// g has the first sizes[g]. m, which is not 0, is how many to expect of a
+  /// group. The rest of a matrix has to exist, counts for no result and is not
+  /// written.
   KILN_GROUPS_MASKED = 20
 };
 
 /// Groups of rows of a GEMM, batch of them, at most 1024. Sizes may be 0. Those
-/// that are negative count as 0, those beyond m or `room` as that: no launch
-/// reads or writes outside of its operands, whatever they say.
+/// that are negative count as 0, those beyond m or `room` as that. Ends that
+/// fall give rows of D that anybody may have written. Whatever sizes say, no
+/// launch reads or writes outside of its operands.
 typedef struct kiln_groups {
   uint32_t struct_size;
   kiln_group_kind kind;
@@ -386,7 +388,10 @@ enum kiln_row_map_flag {
   /// is the tokens, and an index counts their choices.
   KILN_ROWS_GATHER = 1,
   /// Row r of the product is row index[r] of D, which has m rows. No residual.
-  KILN_ROWS_SCATTER = 2
+  KILN_ROWS_SCATTER = 2,
+  /// What the chain makes of row r is multiplied by weights[index[r]], without
+  /// an index by weights[r].
+  KILN_ROWS_WEIGHTS = 4
 };
 
 /// Where rows of groups with ends are, and what they are multiplied by. An
@@ -394,12 +399,11 @@ enum kiln_row_map_flag {
 /// is written.
 typedef struct kiln_row_map {
   uint32_t struct_size;
-  uint32_t flags;       ///< kiln_row_map_flag
-  const int32_t *index; ///< device memory, m of them; null without flags
+  uint32_t flags; ///< kiln_row_map_flag
+  /// Device memory, m of them; null without a gather or a scatter.
+  const int32_t *index;
   int64_t divisor;      ///< of a gather; 0: 1
-  /// Device memory, m fp32, or null: what the chain makes of row r is
-  /// multiplied by weights[index[r]], without an index by weights[r].
-  const float *weights;
+  const float *weights; ///< device memory, m of them; null without the flag
   uint64_t reserved[3];
 } kiln_row_map;
 

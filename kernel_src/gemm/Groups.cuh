@@ -118,7 +118,7 @@ public:
     for (int i = 0; i < each; ++i)
       if (first + i < count) {
         GroupRows rows = groupRows<kKind>(params, first + i);
-        tiles += tileCount(rows.end - rows.begin, blockM);
+        tiles = sum(tiles, tileCount(rows.end - rows.begin, blockM));
         ends[first + i] = tiles;
       }
     int before = tiles; // up to this lane
@@ -126,12 +126,12 @@ public:
     for (int distance = 1; distance < 32; distance *= 2) {
       int other = __shfl_sync(~0u, before, max(lane - distance, 0));
       if (lane >= distance)
-        before += other;
+        before = sum(before, other);
     }
     before -= tiles;
     for (int i = 0; i < each; ++i)
       if (first + i < count)
-        ends[first + i] += before;
+        ends[first + i] = sum(ends[first + i], before);
   }
 
   /// Tiles of rows.
@@ -165,6 +165,12 @@ public:
   }
 
 private:
+  /// Of tiles. Groups whose ends fall may have more than an int counts.
+  static int sum(int a, int b) {
+    return static_cast<int>(
+        min(static_cast<unsigned>(a) + static_cast<unsigned>(b), 0x7fffffffu));
+  }
+
   const GemmParams &params;
   int *ends;
   int count;

@@ -13,10 +13,13 @@
 
 namespace kiln {
 
-/// sum over k of op(A)[row, k] * op(B)[k, column] of one batch, in fp64.
+/// sum over k of op(A)[row, k] * op(B)[k, column] of one batch, in fp64. A row
+/// of -1 is zeros.
 template <GemmSignature kSignature>
 double naiveDot(const GemmParams &params, long long batch, long long row,
                 long long column) {
+  if (kSignature.gathers && row < 0)
+    return 0;
   constexpr DType kA = kSignature.in, kB = kSignature.typeB();
   const auto *a = static_cast<const Storage<kA> *>(params.a) +
                   batch * params.strideA +
@@ -44,6 +47,8 @@ double naiveDot(const GemmParams &params, long long batch, long long row,
 template <GemmSignature kSignature>
 double naivePackedDot(const GemmParams &params, long long batch, long long row,
                       long long column) {
+  if (kSignature.gathers && row < 0)
+    return 0;
   const auto *a = static_cast<const Storage<kSignature.in> *>(params.a) +
                   batch * params.strideA + row * params.lda;
   double sum = 0;
@@ -81,16 +86,20 @@ void naiveGemm(const GemmParams &params) {
     if constexpr (kSignature.groups == GroupKind::Masked)
       if (row >= groupRows<kSignature.groups>(params, batch).end)
         continue;
+    const long long rowOfA = rowInA<kSignature>(params, row);
     float values[kJoined];
     for (int j = 0; j < kJoined; ++j)
       if constexpr (kSignature.isPacked())
         values[j] = static_cast<float>(
-            naivePackedDot<kSignature>(params, batch, row, column + j));
+            naivePackedDot<kSignature>(params, batch, rowOfA, column + j));
       else
         values[j] = static_cast<float>(
-            naiveDot<kSignature>(params, batch, row, column + j));
-    finishRun<kSignature>(epilogueOperands<kSignature>(params, batch), params,
-                          row, column, kJoined, values);
+            naiveDot<kSignature>(params, batch, rowOfA, column + j));
+    EpilogueOperands operands = epilogueOperands<kSignature>(params, batch);
+    // Scales are those of A's rows.
+    if constexpr (kSignature.gathers && kSignature.scaleA == ScaleKind::Row)
+      operands.rowScales += max(rowOfA, 0ll) - row;
+    finishRun<kSignature>(operands, params, row, column, kJoined, values);
   }
 }
 

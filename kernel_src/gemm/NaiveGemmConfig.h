@@ -12,7 +12,8 @@ struct NaiveGemmConfig {
 
   static constexpr const char *kName = "naive";
   // For GemmTemplate.h.
-  static constexpr bool kTakesPacked = true, kTakesGroups = true;
+  static constexpr bool kTakesPacked = true, kTakesGroups = true,
+                        kGathersItself = true;
 
   template <class F> static constexpr void forEachField(F &&f) {
     f("bt", "blockThreads", &NaiveGemmConfig::blockThreads, 256);

@@ -317,7 +317,9 @@ private:
     for (int box = 0; box < kBoxes; ++box)
       storeRows(operands.d, buffer + box * kBoxBytes, rowOfD,
                 columnOfD + box * kBoxColumns);
-    barrier(); // warps may fill the buffer again each for itself
+    if constexpr (kFetched > 0)
+      ptx::fenceProxyAsync(); // TMA fills the buffer again
+    barrier();                // warps may fill the buffer again each for itself
     if (isStorer()) {
       if constexpr (kFetched > 0) {
         release<0>();

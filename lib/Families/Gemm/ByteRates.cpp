@@ -68,7 +68,7 @@ std::optional<Rejection> checkBlockScales(const GemmProblem &problem) {
                                      : GemmProblem::scaleRows(scales, extent);
     return double(lines) * double(scales.ld);
   };
-  double scales = std::max(count(problem.scaleA, problem.m),
+  double scales = std::max(count(problem.scaleA, problem.room),
                            count(problem.scaleB, problem.n));
   if (scales > kMost)
     return Rejection{PruneReason::Grid, scales, kMost, "scales"};

@@ -76,9 +76,8 @@ TranslationUnit gatherUnit(const GemmSignature &signature,
       device);
 }
 
-void addGather(const GemmProblem &problem, const Arguments &arguments,
-               DeviceAddress scratch, int function, GemmParams &params,
-               LaunchSpec &spec) {
+void addGather(const GemmProblem &problem, DeviceAddress scratch, int function,
+               bool depends, GemmParams &params, LaunchSpec &spec) {
   const int64_t bytes = bytesOf(problem.dtype), depths = depthsOf(problem);
   GatherParams gather;
   gather.source = params.a;
@@ -100,7 +99,7 @@ void addGather(const GemmProblem &problem, const Arguments &arguments,
   }
   constexpr GatherConfig kConfig{};
   KernelStep &step = spec.addKernel(gather);
-  step.dependentLaunch = arguments.isDependent;
+  step.dependentLaunch = depends;
   step.function = function;
   step.grid.x = static_cast<uint32_t>(
       std::max<int64_t>(1, kConfig.blocks(problem.m, gather.targetPitch)));

@@ -27,9 +27,8 @@ TranslationUnit gatherUnit(const GemmSignature &signature,
                            const DeviceModel &device);
 
 /// Adds the copy to \p spec, by the plan's kernel number \p function, and has
-/// \p params read it at \p scratch.
-void addGather(const GemmProblem &problem, const Arguments &arguments,
-               DeviceAddress scratch, int function, GemmParams &params,
-               LaunchSpec &spec);
+/// \p params read it at \p scratch. \p depends: the launch does.
+void addGather(const GemmProblem &problem, DeviceAddress scratch, int function,
+               bool depends, GemmParams &params, LaunchSpec &spec);
 
 } // namespace kiln

@@ -128,6 +128,9 @@ struct GemmVisit {
     v.require(groups.kind != 0, ErrorCode::InvalidArgument,
               "groups.kind is required");
     v.choice(GemmField::Groups, "groups.kind", groups.kind, groups.kind);
+    v.require(!isMasked || args.m != 0 || groups.room == 0,
+              ErrorCode::InvalidArgument,
+              "m is 0: of masked groups it is how many rows to expect of each");
     v.require(isMasked || groups.room == 0, ErrorCode::Unsupported,
               "groups.room is {}, masked groups have one", groups.room);
     v.require(!isMasked || groups.align == 0, ErrorCode::Unsupported,
@@ -156,15 +159,21 @@ struct GemmVisit {
   static void visitMap(const Args &args, const kiln_row_map &map, Rows &rows,
                        Visitor &v) {
     constexpr uint32_t kBoth = KILN_ROWS_GATHER | KILN_ROWS_SCATTER;
+    constexpr uint32_t kAll = kBoth | KILN_ROWS_WEIGHTS;
     if (!v.nested(map, "rows"))
       return;
     const bool gathers = map.flags & KILN_ROWS_GATHER;
-    v.require((map.flags & ~kBoth) == 0, ErrorCode::Unsupported,
+    const bool hasWeights = map.flags & KILN_ROWS_WEIGHTS;
+    v.require((map.flags & ~kAll) == 0, ErrorCode::Unsupported,
               "rows.flags {:#x} are unknown", map.flags);
+    v.require((map.flags & kBoth) || !map.index, ErrorCode::InvalidArgument,
+              "rows.index is set without a gather or a scatter");
+    v.require(hasWeights || !map.weights, ErrorCode::InvalidArgument,
+              "rows.weights is set without its flag");
     v.number(GemmField::Gather, "rows.flags", gathers);
     v.number(GemmField::Scatter, "rows.flags",
              (map.flags & KILN_ROWS_SCATTER) != 0);
-    v.number(GemmField::RowWeights, "rows.weights", map.weights != nullptr);
+    v.number(GemmField::RowWeights, "rows.flags", hasWeights);
     v.require(gathers || map.divisor == 0, ErrorCode::Unsupported,
               "rows.divisor is {} without a gather", map.divisor);
     const int64_t divisor = gathers ? resolveRow(map.divisor, 1) : 1;
@@ -176,7 +185,7 @@ struct GemmVisit {
                .address = map.index,
                .index = GemmOperand::RowIndex,
                .rowLength = args.m});
-    if (map.weights)
+    if (hasWeights)
       v.array({.name = "rows.weights",
                .address = map.weights,
                .index = GemmOperand::RowWeights,

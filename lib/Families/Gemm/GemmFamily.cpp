@@ -207,6 +207,10 @@ static llvm::Error checkGroups(const GemmProblem &p) {
   if (p.scatters && p.pointwise.contains(PointwiseOp::Residual))
     return makeError(ErrorCode::Unsupported,
                      "gemm: a residual is not available with scatter");
+  if (p.groups == GroupKind::Masked && p.m == 0 && p.room > 0)
+    return makeError(ErrorCode::InvalidArgument,
+                     "gemm: m=0, of masked groups m is how many rows to expect "
+                     "of each");
   if (p.groups == GroupKind::Masked && p.room < p.m)
     return makeError(ErrorCode::InvalidArgument,
                      "gemm: room={} is less than m={}", p.room, p.m);
@@ -259,7 +263,7 @@ static llvm::Error checkMemory(const GemmProblem &p) {
   };
   auto checkFlat = [&](llvm::StringRef key, int64_t rows, int64_t cols,
                        int64_t ld) {
-    return checkMatrix("gemm", key, rows, cols, ld, p.flatBatch());
+    return checkMatrix("gemm", key, rows, cols, ld, p.batchA);
   };
   if (auto error = checkFlat("lda", p.rowsA(), p.colsA(), p.lda))
     return error;
@@ -382,7 +386,9 @@ static void describeGroups(const GemmProblem &p, OperandTable &table) {
   OperandSpec &sizes = describe(GemmOperand::GroupSizes, "group_sizes",
                                 DType::INT32, p.batch, p.hasGroups());
   sizes.usual.integers = {isMasked ? IntegerData::Counts : IntegerData::Ends, 0,
-                          isMasked ? p.room : ceilDiv(p.m, 2),
+                          isMasked       ? p.room
+                          : p.batch == 1 ? p.m
+                                         : ceilDiv(p.m, 2),
                           isMasked ? p.m * p.batch : p.m, p.groupAlign};
   sizes.outliers = sizes.usual;
   OperandSpec &index = describe(GemmOperand::RowIndex, "row_index",
@@ -456,7 +462,7 @@ OperandTable GemmFamily::operands(const Problem &problem) const {
   // Groups with ends share what has a row for each of the product's.
   auto setFlat = [&](OperandSpec &spec, int64_t rows) -> OperandSpec & {
     spec.rows = rows;
-    spec.batch = p.flatBatch();
+    spec.batch = p.batchA;
     spec.batchStride = spec.batch > 1 ? rows * spec.leadingDimension : 0;
     return spec;
   };

@@ -153,6 +153,7 @@ GemmProblem readGemmProblem(const int64_t *values) {
     return values[field] ? values[field] : packed;
   };
   p.groups = static_cast<GroupKind>(values[GemmField::Groups]);
+  p.batchA = p.groups == GroupKind::Ends ? 1 : p.batch;
   p.room = p.groups == GroupKind::Masked ? resolve(GemmField::Room, p.m) : p.m;
   if (p.groups == GroupKind::Ends)
     p.groupAlign = values[GemmField::GroupAlign];
@@ -224,7 +225,10 @@ GemmProblem typicalProduct(const GemmProblem &problem) {
   // Sizes differ: a tile that holds the mean is too small for half of them.
   constexpr double kMore = 0.3, kMostMore = 32;
   typical.m = std::llround(std::ceil(each + std::min(kMore * each, kMostMore)));
+  if (problem.groups == GroupKind::Ends)
+    typical.m = std::min(typical.m, problem.m);
   typical.room = typical.m;
+  typical.batchA = typical.batch;
   return typical;
 }
 

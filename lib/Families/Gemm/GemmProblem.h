@@ -48,12 +48,11 @@ struct GemmProblem {
   GroupKind groups = GroupKind::None;
   int64_t groupAlign = 1; ///< a group begins at a multiple of it
   int64_t room = 0;       ///< masked: rows of each matrix of A and D; else m
+  int64_t batchA = 1;     ///< matrices of A and D: groups with ends share one
   int64_t divisor = 1;    ///< of the index where A's rows are
   bool gathers = false, scatters = false, hasRowWeights = false;
 
   bool hasGroups() const { return groups != GroupKind::None; }
-  /// Matrices of A and D: groups with ends share one.
-  int64_t flatBatch() const { return groups == GroupKind::Ends ? 1 : batch; }
   /// Rows of A, which its scales count: those that there are to gather from, or
   /// those of the product.
   int64_t scaledRowsA() const {
@@ -96,7 +95,7 @@ struct GemmProblem {
   static int64_t scaleRows(const GemmScales &scales, int64_t extent);
   int64_t scaleDepths(const GemmScales &scales) const;
 
-  double flops() const { return 2.0 * m * n * k * flatBatch(); }
+  double flops() const { return 2.0 * m * n * k * batchA; }
 };
 
 /// Values of scale_b that only packed weights have. A signature has them as

@@ -104,6 +104,12 @@ std::optional<Rejection> checkSplits(const GemmProblem &problem, int64_t blockK,
 /// allows: other configs do with less traffic.
 inline constexpr int64_t kMaxSplitBytes = int64_t(64) << 20;
 
+/// Whether kernels of \p Config read rows of A where an index says; others read
+/// a copy.
+template <class Config> inline constexpr bool kGathersItself = requires {
+  Config::kGathersItself;
+};
+
 /// Binds one config of one problem.
 template <class Config> class GemmBinder final : public Binder {
 public:
@@ -122,13 +128,15 @@ public:
     context.zero(workspace.zeroedBytes, spec);
     int early = 0;
     GemmParams gathered;
-    if (problem.gathers) [[unlikely]] {
+    const bool copies = problem.gathers && !kGathersItself<Config>;
+    if (copies) [[unlikely]] {
       gathered = makeGemmParams(problem, arguments);
-      addGather(problem, arguments, context.scratch, 1, gathered, spec);
+      addGather(problem, context.scratch, 1,
+                takesDependentLaunch && arguments.isDependent, gathered, spec);
     }
     KernelStep &step = spec.addKernelOf([&] {
       GemmParams params = makeGemmParams(problem, arguments);
-      if (problem.gathers) [[unlikely]] {
+      if (copies) [[unlikely]] {
         params.a = gathered.a;
         params.lda = gathered.lda;
         params.scaleA = gathered.scaleA;
@@ -150,7 +158,7 @@ public:
     step.grid.x = static_cast<uint32_t>(blocksOf(problem));
     step.block.x = static_cast<uint32_t>(config.threads());
     step.sharedBytes = static_cast<uint32_t>(sharedBytes);
-    step.dependentLaunch = takesDependentLaunch && (early || problem.gathers);
+    step.dependentLaunch = takesDependentLaunch && (early || copies);
   }
 
 private:
@@ -159,7 +167,7 @@ private:
       if (problem.hasGroups())
         return groupBlocks(problem, config.grid().tileM, config.grid().tileN,
                            resident);
-    return gridOf(config).blocks(problem.m, problem.n, problem.batch);
+    return gridOf(config).blocks(problem.m, problem.n, problem.batchA);
   }
 
   Config config;
@@ -251,7 +259,7 @@ public:
         residentBlocks(signature, config, device));
     completePlan(gemm, signature, config, device, plan);
     // Behind all others, where a binder of the template's own looks for it.
-    if (signature.gathers) {
+    if (signature.gathers && !kGathersItself<Config>) {
       plan.kernels.push_back(gatherUnit(signature, device));
       plan.sharedBytes.push_back(0);
     }
@@ -331,7 +339,7 @@ private:
     return {uint64_t(gridOf(config).zeroedBytes(m, n, batch)),
             uint64_t(gridOf(config).partialBytes(m, n, batch) +
                      copyBytes(problem, signature, config) +
-                     gatherBytes(problem))};
+                     (kGathersItself<Config> ? 0 : gatherBytes(problem)))};
   }
 
   std::optional<Rejection> check(const GemmProblem &problem,
@@ -379,8 +387,8 @@ std::optional<Rejection> GemmTemplate<Config, Kernel>::checkLaunch(
   int64_t shared = config.sharedBytes(signature);
   if (auto rejection = checkSharedBytes(shared, device))
     return rejection;
-  if (auto rejection =
-          checkGrid(gridOf(config).blocks(problem.m, problem.n, problem.batch)))
+  if (auto rejection = checkGrid(
+          gridOf(config).blocks(problem.m, problem.n, problem.batchA)))
     return rejection;
   double bytes =
       double(gridOf(config).zeroedBytes(problem.m, problem.n, problem.batch)) +
@@ -388,7 +396,7 @@ std::optional<Rejection> GemmTemplate<Config, Kernel>::checkLaunch(
   if (bytes > kMaxSplitBytes)
     return Rejection{PruneReason::Workspace, bytes, double(kMaxSplitBytes),
                      "B"};
-  double gathered = double(gatherBytes(problem));
+  double gathered = kGathersItself<Config> ? 0 : double(gatherBytes(problem));
   if (gathered > kMaxGatherBytes)
     return Rejection{PruneReason::Workspace, gathered, kMaxGatherBytes, "B"};
   return std::nullopt;

@@ -254,7 +254,8 @@ void MmaGemm::forEachConfig(
       config.blockK = rowBytes / bytesOf(problem.dtype);
       config.splitK = 1;
       llvm::SmallVector<int, std::size(kSplits)> splits{1};
-      if (!besideWgmma && (rowBytes >= 128 || hasShallowSplits))
+      if (!besideWgmma && !problem.hasGroups() &&
+          (rowBytes >= 128 || hasShallowSplits))
         splits = usefulSplits(problem, config, device);
       for (int stages : kStages) {
         if (stages < kLeastStages && besideWgmma)

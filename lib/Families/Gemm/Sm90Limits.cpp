@@ -157,6 +157,12 @@ std::optional<Rejection> checkSm90Limits(const GemmProblem &problem,
                      double(device.computeCapability()), kCapability};
   if (!Sm90GemmConfig::hasInstruction(signature))
     return Rejection{PruneReason::Type};
+  // A copy of A has as many rows as a launch has room for, which its plan does
+  // not know.
+  constexpr int kAligned = 16;
+  if (signature.groups == GroupKind::Masked && signature.alignA < kAligned)
+    return Rejection{PruneReason::Alignment, double(signature.alignA), kAligned,
+                     "B of A's rows"};
   // The first wall, ahead of what else may be wrong with so large a tile.
   int accumulators = mostAccumulators(signature, config);
   if (config.accumulators() > accumulators)

@@ -334,7 +334,8 @@ void Sm90Binder::bind(const Arguments &arguments, const LaunchContext &context,
     // Behind the kernels that copy (GemmTemplate.h).
     const int function = 1 + hasAhead(signature, config, Ahead::Repack) +
                          hasAhead(signature, config, Ahead::Transpose);
-    addGather(problem, arguments, scratch, function, params.gemm, spec);
+    addGather(problem, scratch, function, arguments.isDependent, params.gemm,
+              spec);
     a.address = scratch;
     a.ld = params.gemm.lda;
     scratch += static_cast<DeviceAddress>(gatherBytes(problem));
@@ -425,8 +426,8 @@ int64_t repackBytes(const GemmProblem &problem, const GemmSignature &signature,
       std::swap(rows, cols);
     return roundUp(batch * rows * packedPitch(cols, elementBytes), 256);
   };
-  return bytes(aheadOfA(signature, config), problem.flatBatch(),
-               problem.rowsA(), problem.colsA()) +
+  return bytes(aheadOfA(signature, config), problem.batchA, problem.rowsA(),
+               problem.colsA()) +
          bytes(aheadOfB(signature, config), problem.batch, problem.rowsB(),
                problem.colsB());
 }
@@ -434,6 +435,8 @@ int64_t repackBytes(const GemmProblem &problem, const GemmSignature &signature,
 int64_t pitchOfA(const GemmProblem &problem, const GemmSignature &signature,
                  const Sm90GemmConfig &config) {
   int64_t bytes = bytesOf(signature.in);
+  if (signature.gathers)
+    return gatheredLda(problem) * bytes;
   switch (aheadOfA(signature, config)) {
   case Ahead::Nothing:
     return problem.lda * bytes;

@@ -22,12 +22,11 @@ struct RandomCall {
   kiln_pointwise chain[KILN_MAX_POINTWISE];
   kiln_scale zero = KILN_INIT(kiln_scale);
   kiln_scale scales[2] = {KILN_INIT(kiln_scale), KILN_INIT(kiln_scale)};
-  /// Memory of the caller's behind the last scale, for a struct_size that says
-  /// more than this version knows.
-  char later[sizeof(kiln_scale) + 400] = {};
-
   kiln_groups groups = KILN_INIT(kiln_groups);
   kiln_row_map map = KILN_INIT(kiln_row_map);
+  /// Memory of the caller's behind the last struct, for a struct_size that says
+  /// more than this version knows.
+  char later[400] = {};
 
   bool joins() const {
     for (uint32_t i = 0; i < args.pointwise_count; ++i)
@@ -112,10 +111,11 @@ struct RandomCall {
     if (random() % 2)
       return;
     args.rows = &map;
-    map.flags = random() % 4;
-    map.index = reinterpret_cast<int32_t *>(0x30000000);
-    map.divisor = int64_t(random() % 3);
-    if (random() % 2)
+    map.flags = random() % 8;
+    if (map.flags & 3 || random() % 8 == 0)
+      map.index = reinterpret_cast<int32_t *>(0x30000000);
+    map.divisor = map.flags & 1 ? int64_t(random() % 3) : 0;
+    if (map.flags & 4 || random() % 8 == 0)
       map.weights = reinterpret_cast<float *>(0x40000000);
   }
 
@@ -166,7 +166,7 @@ struct RandomCall {
                                 &chain[0].operand};
     kiln_operand &operand = *operands[random() % 5];
     kiln_scale &scale = scales[random() % 2];
-    switch (random() % 40) {
+    switch (random() % 42) {
     case 0:
     case 1:
       operand.batch_stride = pick(-8, -1, -4096, kLeast, kMost);
@@ -283,6 +283,12 @@ struct RandomCall {
       break;
     case 34:
       map.divisor = pick(-1, kLeast, kMost);
+      break;
+    case 40:
+      groups.struct_size = static_cast<uint32_t>(pick(0, 8, 200));
+      break;
+    case 41:
+      map.reserved[2] = 1;
       break;
     case 35:
       map.index = reinterpret_cast<int32_t *>(pick(0, 1));

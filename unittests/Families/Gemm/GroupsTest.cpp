@@ -3,6 +3,7 @@
 #include "Families/Gemm/Sm90Testing.h"
 
 #include "Call/CallChecks.h"
+#include "Device/Catalog.h"
 #include "Kernel/Space.h"
 
 #include <doctest/doctest.h>
@@ -54,6 +55,8 @@ TEST_CASE("bad groups get one clear line") {
         "gemm: a residual is not available with scatter");
   CHECK(groupsFailure("dtype=bf16 layout=NT groups=masked room=63") ==
         "gemm: room=63 is less than m=64");
+  CHECK(failure(gemm(), "m=0 n=8 k=8 dtype=bf16 groups=masked room=9") ==
+        "gemm: m=0, of masked groups m is how many rows to expect of each");
 }
 
 TEST_CASE("groups with ends share the matrices of rows") {
@@ -88,6 +91,51 @@ TEST_CASE("masked groups have room, which no choice depends on") {
   const Space wide = llvm::cantFail(exploreSpace(gemm(), problem, h200()));
   REQUIRE(narrow.ranked.size() == wide.ranked.size());
   CHECK(narrow.ranked[0].config == wide.ranked[0].config);
+}
+
+TEST_CASE("no plan of masked groups depends on their room") {
+  // Rows of A that TMA does not read as they are.
+  for (llvm::StringRef fields : {"k=100", "k=512"}) {
+    const std::string text =
+        ("m=32 n=256 batch=8 dtype=bf16 layout=NT groups=masked " + fields)
+            .str();
+    const Problem narrow = parse(gemm(), text);
+    const Problem wide = parse(gemm(), text + " room=4096");
+    const Space space = llvm::cantFail(exploreSpace(gemm(), narrow, h200()));
+    for (const Candidate &candidate : space.ranked) {
+      CAPTURE(candidate.config.text());
+      CHECK(!candidate.tmpl->prune(wide, candidate.config, h200()));
+      auto bytesOf = [&](const Problem &problem) {
+        const WorkspaceLayout layout =
+            candidate.tmpl->workspace(problem, candidate.config, h200());
+        return layout.zeroedBytes + layout.scratchBytes;
+      };
+      CHECK(bytesOf(narrow) == bytesOf(wide));
+    }
+  }
+}
+
+TEST_CASE("a gather has a kernel whatever its size, and waits where it must") {
+  const Problem large =
+      grouped("m=4000000 batch=8 dtype=bf16 groups=ends gather=1");
+  const Space space = llvm::cantFail(exploreSpace(gemm(), large, h200()));
+  REQUIRE(space.ranked.size() > 0);
+  CHECK(space.ranked[0].tmpl->name() == "naive");
+  const Problem problem =
+      grouped("m=64 batch=8 dtype=bf16 groups=ends gather=1 divisor=2");
+  for (llvm::StringRef name : {"a100-sxm4-80gb", "h200-sxm"}) {
+    const DeviceModel device = llvm::cantFail(findDevice(name));
+    const Space tiles = llvm::cantFail(exploreSpace(gemm(), problem, device));
+    const Candidate &first = tiles.ranked[0];
+    const Plan plan = first.tmpl->plan(problem, first.config, device);
+    Arguments arguments = BoundLaunch::argumentsOf(problem);
+    arguments.isDependent = true;
+    const BoundLaunch launch(plan, arguments);
+    REQUIRE(launch.spec.stepCount == 2);
+    for (uint32_t i = 0; i < launch.spec.stepCount; ++i)
+      CHECK(launch.spec.steps[i].kernel.dependentLaunch ==
+            (device.ccMajor >= 9));
+  }
 }
 
 TEST_CASE("groups are served by tiles, wherever their rows are") {
@@ -137,7 +185,7 @@ TEST_CASE("groups of a call are those of the text, or are refused by name") {
   groups.kind = KILN_GROUPS_ENDS;
   groups.sizes = reinterpret_cast<int32_t *>(0x400000);
   kiln_row_map map = KILN_INIT(kiln_row_map);
-  map.flags = KILN_ROWS_GATHER | KILN_ROWS_SCATTER;
+  map.flags = KILN_ROWS_GATHER | KILN_ROWS_SCATTER | KILN_ROWS_WEIGHTS;
   map.index = reinterpret_cast<int32_t *>(0x500000);
   map.divisor = 2;
   map.weights = reinterpret_cast<float *>(0x600000);
@@ -185,11 +233,26 @@ TEST_CASE("groups of a call are those of the text, or are refused by name") {
                  "groups: struct_size is 8"));
   CHECK(contains(refusal([](Args &, Groups &, Map &m) { m.index = nullptr; }),
                  "rows.index is null"));
-  CHECK(contains(refusal([](Args &, Groups &, Map &m) { m.flags = 4; }),
-                 "rows.flags 0x4 are unknown"));
+  CHECK(contains(refusal([](Args &, Groups &, Map &m) { m.flags = 8; }),
+                 "rows.flags 0x8 are unknown"));
+  CHECK(contains(refusal([](Args &, Groups &, Map &m) {
+                   m.flags = KILN_ROWS_SCATTER | KILN_ROWS_WEIGHTS;
+                 }),
+                 "rows.divisor is 2 without a gather"));
+  CHECK(contains(refusal([](Args &, Groups &, Map &m) {
+                   m.flags = KILN_ROWS_WEIGHTS;
+                   m.divisor = 0;
+                 }),
+                 "rows.index is set without"));
   CHECK(contains(
-      refusal([](Args &, Groups &, Map &m) { m.flags = KILN_ROWS_SCATTER; }),
-      "rows.divisor is 2 without a gather"));
+      refusal([](Args &, Groups &, Map &m) { m.flags = KILN_ROWS_GATHER; }),
+      "rows.weights is set without its flag"));
+  CHECK(contains(refusal([](Args &, Groups &, Map &m) { m.weights = nullptr; }),
+                 "rows.weights is null"));
+  CHECK(contains(refusal([](Args &a, Groups &, Map &m) {
+                   a.d.data = const_cast<int32_t *>(m.index);
+                 }),
+                 "d overlaps rows.index"));
   CHECK(contains(
       refusal([](Args &a, Groups &, Map &) { a.d.batch_stride = 60 * 96; }),
       "d.batch_stride is 5760, there are no batches"));
