@@ -74,11 +74,9 @@ public:
         "zero_a=none",
         "layout=NT groups=ends beta=0 compute=native zero_a=none",
         "layout=NT groups=ends beta=0 compute=native zero_a=none gather=1 "
-        "scatter=1 "
-        "divisor=2 row_weights=1 pointwise=",
+        "scatter=1 divisor=2 row_weights=1 pointwise=",
         "layout=NT groups=masked beta=0 compute=native zero_a=none gather=0 "
-        "scatter=0 "
-        "row_weights=0"};
+        "scatter=0 row_weights=0"};
     return kCombinations;
   }
   std::optional<MatrixProduct>
